@@ -1,0 +1,43 @@
+package protocol
+
+import "encoding/json"
+
+// Types of the custom entries in which troupe keeps what pi has no entry for.
+// pi carries them along and shows them to no model.
+const (
+	CustomQueue       = "troupe.queue"       // data is a QueueOp
+	CustomTool        = "troupe.tool"        // data is a ToolOp
+	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
+)
+
+// QueueKind says by which command a message was queued.
+type QueueKind string
+
+const (
+	QueueSteer    QueueKind = "steer"
+	QueueFollowUp QueueKind = "followUp"
+	QueueInject   QueueKind = "queue" // queue_message: delivered as a steer, never starts a run
+	QueueBash     QueueKind = "bash"  // not input: a bash result that waits for the end of the run
+)
+
+// QueueOp records a change of the queues of input that has been accepted and
+// not yet delivered. Input leaves the queue by a remove, or by the message
+// entry that delivers it and names it ([MessageEntry.QueueID]).
+type QueueOp struct {
+	Op      string          `json:"op"`             // add or remove
+	ID      string          `json:"id,omitempty"`   // add: unique in the session
+	Kind    QueueKind       `json:"kind,omitempty"` // add
+	Text    string          `json:"text,omitempty"`
+	Images  []Image         `json:"images,omitempty"`
+	Key     string          `json:"key,omitempty"`     // the client's idempotency key, # and a fingerprint of the message
+	Message json.RawMessage `json:"message,omitempty"` // kind bash: the message
+	IDs     []string        `json:"ids,omitempty"`     // remove
+}
+
+// ToolOp records which tool calls of the last answer were about to start. It is
+// written where the order of the calls does not say it: when calls run at the
+// same time, and when a call waits for consent.
+type ToolOp struct {
+	Op  string   `json:"op"` // start, or ask: the client is asked first
+	IDs []string `json:"ids"`
+}

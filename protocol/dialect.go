@@ -1,0 +1,175 @@
+package protocol
+
+import (
+	"maps"
+	"slices"
+)
+
+// Dialect names one of the protocol's variants. The zero value is the union,
+// against which every seed's client works without negotiating.
+type Dialect string
+
+const (
+	DialectUnion Dialect = "union"
+	DialectS0    Dialect = "s0"  // pi, January 2026
+	DialectS1    Dialect = "s1"  // pisces
+	DialectS2    Dialect = "s2"  // web parity
+	DialectS3    Dialect = "s3"  // oh-my-pi 1.337
+	DialectS4    Dialect = "s4"  // pi_agent_rust
+	DialectPi1   Dialect = "pi1" // pi 1.x
+)
+
+// Feature is a part of the wire that a client can switch on or off.
+type Feature string
+
+const (
+	FeatureDeltaUpdates       Feature = "deltaUpdates"       // message_update carries the step only
+	FeatureQueueUpdate        Feature = "queueUpdate"        // queue_update instead of queue_changed
+	FeatureSettled            Feature = "settled"            // agent_settled
+	FeatureCompactionEvents   Feature = "compactionEvents"   // compaction_start/_end, also for manual compaction
+	FeatureBashUpdates        Feature = "bashUpdates"        // bash_execution_update
+	FeatureParallelTools      Feature = "parallelTools"      // tool calls of one message run at the same time and are never skipped
+	FeatureHookErrorOnly      Feature = "hookErrorOnly"      // no extension_error
+	FeatureExtensionErrorOnly Feature = "extensionErrorOnly" // no hook_error
+	FeatureUIAck              Feature = "uiAck"              // extension_ui_response is answered
+	FeatureSeq                Feature = "seq"                // every record of a session carries a rising seq
+	FeatureEntryEvents        Feature = "entryEvents"        // entry_appended, session_info_changed, thinking_level_changed, summarization_retry_*
+	FeatureRunIDs             Feature = "runIds"             // runId on the events of a run
+)
+
+// Gates are the behaviours that differ between dialects. Every gate of troupe
+// is here; nothing else asks for the dialect.
+type Gates struct {
+	Features map[Feature]bool
+
+	IdleQueueWaits  bool // steer and follow_up while idle only queue; else they start a run
+	ConcurrentBash  bool // several bash commands at once; else the second is refused
+	RetryEndEarly   bool // auto_retry_end{success:true} right after the answer; else after agent_end
+	RejectPromptGap bool // a prompt during a retry wait or a compaction is refused; else accepted
+	OmitIDOnUnknown bool // an unknown command is answered without its id
+	RustBusyText    bool // the busy error in pi_agent_rust's words
+	CreateOnSwitch  bool // switch_session to a missing path starts a session there; else an error
+	ForkFromWhole   bool // get_fork_messages lists every branch; else the current one
+	PendingStop     bool // an assistant message starts with stopReason pending; else stop
+	NoDisposition   bool // prompt, steer and follow_up are answered without data
+	SourceInfo      bool // get_commands in pi 1.x form
+	TemplateSource  bool // get_commands calls prompts "template"
+}
+
+// Has says whether a feature is on.
+func (g Gates) Has(f Feature) bool { return g.Features[f] }
+
+var unionFeatures = []Feature{FeatureSettled, FeatureRunIDs}
+
+// dialects is the whole difference between them.
+var dialects = map[Dialect]struct {
+	features []Feature
+	gates    Gates
+}{
+	DialectUnion: {unionFeatures, Gates{}},
+	DialectS0: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{
+		IdleQueueWaits: true, ConcurrentBash: true, CreateOnSwitch: true, ForkFromWhole: true,
+	}},
+	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{
+		IdleQueueWaits: true, OmitIDOnUnknown: true,
+	}},
+	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{}},
+	DialectS3: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{}},
+	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{RustBusyText: true, TemplateSource: true}},
+	DialectPi1: {append([]Feature{
+		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
+		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents,
+	}, unionFeatures...), Gates{
+		IdleQueueWaits: true, ConcurrentBash: true, RetryEndEarly: true, RejectPromptGap: true,
+		ForkFromWhole: true, PendingStop: true, SourceInfo: true,
+	}},
+}
+
+// Dialects lists the dialects by name.
+func Dialects() []Dialect { return slices.Sorted(maps.Keys(dialects)) }
+
+// Gates returns the behaviours of a dialect plus the given features; false if
+// there is no such dialect. "" is the union. Unknown features are dropped.
+func (d Dialect) Gates(features ...string) (Gates, bool) {
+	if d == "" {
+		d = DialectUnion
+	}
+	spec, ok := dialects[d]
+	if !ok {
+		return Gates{}, false
+	}
+	g := spec.gates
+	g.Features = map[Feature]bool{}
+	for _, f := range spec.features {
+		g.Features[f] = true
+	}
+	for _, name := range features {
+		if f := Feature(name); slices.Contains(Features(), f) {
+			g.Features[f] = true
+		}
+	}
+	return g, true
+}
+
+// Features lists every feature by name.
+func Features() []Feature {
+	return []Feature{
+		FeatureBashUpdates, FeatureCompactionEvents, FeatureDeltaUpdates, FeatureEntryEvents,
+		FeatureExtensionErrorOnly, FeatureHookErrorOnly, FeatureParallelTools, FeatureQueueUpdate,
+		FeatureRunIDs, FeatureSeq, FeatureSettled, FeatureUIAck,
+	}
+}
+
+// On lists the features that are on, by name.
+func (g Gates) On() []string {
+	var on []string
+	for _, f := range Features() {
+		if g.Features[f] {
+			on = append(on, string(f))
+		}
+	}
+	return on
+}
+
+// featureDocs says what each feature does, for the reference.
+var featureDocs = map[Feature]string{
+	FeatureDeltaUpdates:       "`message_update` carries the step only.",
+	FeatureQueueUpdate:        "`queue_update` instead of `queue_changed`.",
+	FeatureSettled:            "`agent_settled` when an accepted input and all it caused is done.",
+	FeatureCompactionEvents:   "`compaction_start` and `compaction_end`, also for manual compaction.",
+	FeatureBashUpdates:        "`bash_execution_update` while a `bash` command runs.",
+	FeatureParallelTools:      "Tool calls of one message run at the same time and are never skipped.",
+	FeatureHookErrorOnly:      "`hook_error` only, no `extension_error`.",
+	FeatureExtensionErrorOnly: "`extension_error` only, no `hook_error`.",
+	FeatureUIAck:              "`extension_ui_response` is answered.",
+	FeatureSeq:                "Every record of a session carries a rising `seq`.",
+	FeatureEntryEvents:        "`entry_appended`, `session_info_changed`, `thinking_level_changed`, `summarization_retry_*`.",
+	FeatureRunIDs:             "`runId` on the events of a run.",
+}
+
+// describe says in words what the gates change.
+func (g Gates) describe() []string {
+	var list []string
+	for _, gate := range []struct {
+		on   bool
+		text string
+	}{
+		{g.IdleQueueWaits, "steer and follow_up while idle only queue"},
+		{g.ConcurrentBash, "several bash commands at once"},
+		{g.RetryEndEarly, "auto_retry_end right after the answer"},
+		{g.RejectPromptGap, "a prompt during a retry wait or a compaction is refused"},
+		{g.OmitIDOnUnknown, "unknown commands are answered without their id"},
+		{g.RustBusyText, "the busy error in pi_agent_rust's words"},
+		{g.CreateOnSwitch, "switch_session to a missing path starts a session there"},
+		{g.ForkFromWhole, "get_fork_messages lists every branch"},
+		{g.PendingStop, "assistant messages start with stopReason pending"},
+		{g.NoDisposition, "prompt, steer and follow_up are answered without data"},
+		{g.SourceInfo, "get_commands in the form of pi 1.x"},
+		{g.TemplateSource, "get_commands calls prompts template"},
+	} {
+		if gate.on {
+			list = append(list, gate.text)
+		}
+	}
+	return list
+}

@@ -1,0 +1,296 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// SessionVersion is the version of session files troupe writes: pi's third.
+const SessionVersion = 3
+
+// Header is the first line of a session file.
+type Header struct {
+	Version       int    `json:"version"`
+	ID            string `json:"id"`
+	Timestamp     string `json:"timestamp"` // ISO 8601 with milliseconds, UTC
+	Cwd           string `json:"cwd"`       // absolute; the only trustworthy record of it
+	ParentSession string `json:"parentSession,omitempty"`
+}
+
+func (h Header) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("type", "session")
+	o.int("version", int64(h.Version))
+	o.str("id", h.ID)
+	o.str("timestamp", h.Timestamp)
+	o.str("cwd", h.Cwd)
+	o.optStr("parentSession", h.ParentSession)
+	return o.close()
+}
+
+// EntryMeta is what every entry of a session file has beside its body.
+type EntryMeta struct {
+	ID        string // unique in the file; 8 hex digits when troupe wrote it
+	ParentID  string // "" for a root
+	Timestamp string // ISO 8601 with milliseconds, UTC
+}
+
+// Record is an entry together with its place in the tree.
+type Record struct {
+	EntryMeta
+	Entry Entry
+}
+
+// Entry is the body of one line of a session file.
+//
+//sumtype:decl
+type Entry interface {
+	// EntryType is the wire's discriminator: "message", "model_change", …
+	EntryType() string
+	appendFields(o *object)
+}
+
+// MessageEntry stores a message. QueueID names the queued input that was
+// delivered by it, so that one line both delivers and removes it; Key is the
+// client's idempotency key. Both are troupe's own members, which pi keeps and
+// ignores.
+type MessageEntry struct {
+	Message Message
+	QueueID string
+	Key     string
+}
+
+// ModelChange records a switch of the model.
+type ModelChange struct {
+	Provider string `json:"provider"`
+	ModelID  string `json:"modelId"`
+}
+
+// ThinkingLevelChange records a switch of the thinking level.
+type ThinkingLevelChange struct {
+	ThinkingLevel ThinkingLevel `json:"thinkingLevel"`
+}
+
+// Compaction replaces the history before FirstKeptEntryID by a summary.
+type Compaction struct {
+	Summary          string          `json:"summary"`
+	FirstKeptEntryID string          `json:"firstKeptEntryId"`
+	TokensBefore     int64           `json:"tokensBefore"`
+	Details          json.RawMessage `json:"details,omitempty"`
+	FromHook         bool            `json:"fromHook,omitempty"`
+	Usage            *Usage          `json:"usage,omitempty"` // what the summary itself cost
+}
+
+// BranchSummary stands for a branch that was left by navigation.
+type BranchSummary struct {
+	FromID   string          `json:"fromId"` // the leaf that was left
+	Summary  string          `json:"summary"`
+	Details  json.RawMessage `json:"details,omitempty"`
+	FromHook bool            `json:"fromHook,omitempty"`
+	Usage    *Usage          `json:"usage,omitempty"`
+}
+
+// Custom is data of an extension or of troupe; it is never sent to a model.
+type Custom struct {
+	CustomType string          `json:"customType"`
+	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+// CustomMessageEntry is context that neither the person nor the model wrote.
+type CustomMessageEntry struct {
+	CustomType string          `json:"customType"`
+	Content    Content         `json:"content"`
+	Display    bool            `json:"display"`
+	Details    json.RawMessage `json:"details,omitempty"`
+}
+
+// Label names an entry; an empty label removes the name.
+type Label struct {
+	TargetID string `json:"targetId"`
+	Label    string `json:"label,omitempty"`
+}
+
+// SessionInfo names the session.
+type SessionInfo struct {
+	Name string `json:"name,omitempty"`
+}
+
+// ContextEdit changes what the model sees of an earlier entry: null omits it.
+type ContextEdit struct {
+	TargetID    string          `json:"targetId"`
+	Replacement json.RawMessage `json:"replacement"`
+}
+
+// UnknownEntry is an entry of a type this version does not know. It is kept
+// byte for byte, takes part in the tree and adds nothing to the context.
+type UnknownEntry struct {
+	Type string
+	Raw  json.RawMessage // the whole line
+}
+
+func (MessageEntry) EntryType() string        { return "message" }
+func (ModelChange) EntryType() string         { return "model_change" }
+func (ThinkingLevelChange) EntryType() string { return "thinking_level_change" }
+func (Compaction) EntryType() string          { return "compaction" }
+func (BranchSummary) EntryType() string       { return "branch_summary" }
+func (Custom) EntryType() string              { return "custom" }
+func (CustomMessageEntry) EntryType() string  { return "custom_message" }
+func (Label) EntryType() string               { return "label" }
+func (SessionInfo) EntryType() string         { return "session_info" }
+func (ContextEdit) EntryType() string         { return "context_edit" }
+func (e UnknownEntry) EntryType() string      { return e.Type }
+
+func (e MessageEntry) appendFields(o *object) {
+	o.app("message", e.Message)
+	o.optStr("troupeQueueId", e.QueueID)
+	o.optStr("troupeKey", e.Key)
+}
+
+func (e ModelChange) appendFields(o *object) {
+	o.str("provider", e.Provider)
+	o.str("modelId", e.ModelID)
+}
+
+func (e ThinkingLevelChange) appendFields(o *object) {
+	o.str("thinkingLevel", string(e.ThinkingLevel))
+}
+
+func (e Compaction) appendFields(o *object) {
+	o.str("summary", e.Summary)
+	o.str("firstKeptEntryId", e.FirstKeptEntryID)
+	o.int("tokensBefore", e.TokensBefore)
+	o.optRaw("details", e.Details)
+	o.optBool("fromHook", e.FromHook)
+	if e.Usage != nil {
+		o.app("usage", e.Usage)
+	}
+}
+
+func (e BranchSummary) appendFields(o *object) {
+	o.str("fromId", e.FromID)
+	o.str("summary", e.Summary)
+	o.optRaw("details", e.Details)
+	o.optBool("fromHook", e.FromHook)
+	if e.Usage != nil {
+		o.app("usage", e.Usage)
+	}
+}
+
+func (e Custom) appendFields(o *object) {
+	o.str("customType", e.CustomType)
+	o.optRaw("data", e.Data)
+}
+
+func (e CustomMessageEntry) appendFields(o *object) {
+	o.str("customType", e.CustomType)
+	o.app("content", e.Content)
+	o.bool("display", e.Display)
+	o.optRaw("details", e.Details)
+}
+
+func (e Label) appendFields(o *object) {
+	o.str("targetId", e.TargetID)
+	o.optStr("label", e.Label)
+}
+
+func (e SessionInfo) appendFields(o *object) { o.str("name", e.Name) }
+
+func (e ContextEdit) appendFields(o *object) {
+	o.str("targetId", e.TargetID)
+	o.raw("replacement", e.Replacement)
+}
+
+func (UnknownEntry) appendFields(*object) {}
+
+// AppendJSON appends the entry's line, without a line ending.
+func (r Record) AppendJSON(dst []byte) []byte {
+	if u, ok := r.Entry.(UnknownEntry); ok {
+		return appendRaw(dst, u.Raw)
+	}
+	o := openObject(dst)
+	o.str("type", r.Entry.EntryType())
+	o.str("id", r.ID)
+	if r.ParentID == "" {
+		o.raw("parentId", nil)
+	} else {
+		o.str("parentId", r.ParentID)
+	}
+	o.str("timestamp", r.Timestamp)
+	r.Entry.appendFields(&o)
+	return o.close()
+}
+
+func (r Record) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
+
+// DecodeRecord reads one line of a session file that is not its header. A type
+// that troupe does not know, or a body that does not fit its type, comes back
+// as [UnknownEntry]; only something that is no JSON object with a type is an
+// error. The line must be valid JSON.
+func DecodeRecord(line []byte) (Record, error) {
+	v := gjson.ParseBytes(line)
+	kind := v.Get("type")
+	if !v.IsObject() || kind.Type != gjson.String {
+		return Record{}, fmt.Errorf("entry without type")
+	}
+	r := Record{EntryMeta: EntryMeta{
+		ID:        v.Get("id").String(),
+		ParentID:  v.Get("parentId").String(),
+		Timestamp: v.Get("timestamp").String(),
+	}}
+	r.Entry = decodeEntry(kind.Str, v, line)
+	return r, nil
+}
+
+func decodeEntry(kind string, v gjson.Result, line []byte) Entry {
+	var e Entry
+	var err error
+	switch kind {
+	case "message":
+		var m Message
+		m, err = DecodeMessage([]byte(v.Get("message").Raw))
+		e = MessageEntry{m, v.Get("troupeQueueId").String(), v.Get("troupeKey").String()}
+	case "model_change":
+		e, err = decodeAs[ModelChange](line)
+	case "thinking_level_change":
+		e, err = decodeAs[ThinkingLevelChange](line)
+	case "compaction":
+		e, err = decodeAs[Compaction](line)
+	case "branch_summary":
+		e, err = decodeAs[BranchSummary](line)
+	case "custom":
+		e, err = decodeAs[Custom](line)
+	case "custom_message":
+		e, err = decodeAs[CustomMessageEntry](line)
+	case "label":
+		e, err = decodeAs[Label](line)
+	case "session_info":
+		e, err = decodeAs[SessionInfo](line)
+	case "context_edit":
+		e, err = decodeAs[ContextEdit](line)
+	default:
+		return UnknownEntry{kind, append(json.RawMessage(nil), line...)}
+	}
+	if err != nil {
+		return UnknownEntry{kind, append(json.RawMessage(nil), line...)}
+	}
+	return e
+}
+
+// FormatTime prints a time as session files do: ISO 8601 with milliseconds and
+// a Z. ms is epoch milliseconds.
+func FormatTime(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// ParseTime reads a time of a session file as epoch milliseconds, 0 if it is
+// none.
+func ParseTime(s string) int64 {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return 0
+	}
+	return t.UnixMilli()
+}

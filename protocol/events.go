@@ -1,0 +1,57 @@
+package protocol
+
+import "reflect"
+
+// EventSpec is one row of the event table, from which the reference and the
+// schema are derived.
+type EventSpec struct {
+	Name    string
+	Event   reflect.Type // the struct whose members it has; nil for message_update, which has a form of its own
+	Since   string       // which dialects have it, as in Spec
+	Feature Feature      // the feature it needs, "" for always
+	Doc     string
+}
+
+func event[E any](name, since string, f Feature, doc string) EventSpec {
+	return EventSpec{name, reflect.TypeFor[E](), since, f, doc}
+}
+
+// Events is every event a client may see, under its wire name.
+var Events = []EventSpec{
+	event[AgentStart]("agent_start", "S0 S1 S2 S3 S4 P O", "", "A run begins."),
+	event[AgentEnd]("agent_end", "S0 S1 S2 S3 S4 P O", "", "A run is over. More may follow by itself: see willRetry and agent_settled."),
+	event[TurnStart]("turn_start", "S0 S1 S2 S3 S4 P O", "", "A turn begins: user messages, one assistant message, its tool calls."),
+	event[TurnEnd]("turn_end", "S0 S1 S2 S3 S4 P O", "", "The turn is over."),
+	event[MessageStart]("message_start", "S0 S1 S2 S3 S4 P O", "", "A message begins."),
+	{Name: "message_update", Since: "S0 S1 S2 S3 S4 P O", Doc: "The assistant message has grown by one step. message and partial are the message so far; with deltaUpdates there is the step only, and usage."},
+	event[MessageEnd]("message_end", "S0 S1 S2 S3 S4 P O", "", "A message is whole."),
+	event[AgentSettled]("agent_settled", "P", FeatureSettled, "Nothing more follows by itself: retries, compaction and queued messages are done. The last record of the work that an accepted message caused."),
+	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped."),
+	event[ToolExecutionUpdate]("tool_execution_update", "S0 S1 S2 S3 S4 P O", "", "A tool's output so far."),
+	event[ToolExecutionEnd]("tool_execution_end", "S0 S1 S2 S3 S4 P O", "", "A tool call is over."),
+	event[AutoRetryStart]("auto_retry_start", "S0 S1 S2 S3 S4 P O", "", "A transient failure: the same request is made again after a wait."),
+	event[AutoRetryEnd]("auto_retry_end", "S0 S1 S2 S3 S4 P O", "", "The retries are over: answered, used up or cancelled."),
+	event[SessionChanged]("session_changed", "S2", "", "Another session has taken this one's place, or the same one another branch. Written before the answer to the command that did it."),
+	event[QueueChanged]("queue_changed", "S2", "", "Messages were queued, delivered or dropped. Not with queueUpdate."),
+	event[queueUpdate]("queue_update", "P", FeatureQueueUpdate, "The whole content of both queues, whenever it changes."),
+	event[SessionInfoChanged]("session_info_changed", "P", FeatureEntryEvents, "The session has a new name."),
+	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureEntryEvents, "The thinking level changed."),
+	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),
+	event[SessionFailed]("session_failed", "T", "", "The session crashed too often and was given up."),
+	event[ExtensionUIRequest]("extension_ui_request", "S1 S2 P O", "", "A dialog, to be answered with extension_ui_response, or a notice."),
+}
+
+// queueUpdate is the wire form of QueueChanged with the feature queueUpdate.
+type queueUpdate struct {
+	Steering []string `json:"steering"`
+	FollowUp []string `json:"followUp"`
+}
+
+// EventTypes lists the events by their wire names.
+func EventTypes() []string {
+	names := make([]string, 0, len(Events))
+	for _, e := range Events {
+		names = append(names, e.Name)
+	}
+	return names
+}

@@ -1,0 +1,564 @@
+package protocol
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Message is one element of a conversation, as it stands in events, in
+// responses and in the session file. Messages are shared between goroutines
+// once they are finished and must not be changed then.
+//
+//sumtype:decl
+type Message interface {
+	Appender
+	// Role is the wire's discriminator: "user", "assistant", …
+	Role() string
+	message()
+}
+
+// Roles of the messages troupe writes itself. Others are kept as
+// [UnknownMessage].
+const (
+	RoleUser              = "user"
+	RoleAssistant         = "assistant"
+	RoleToolResult        = "toolResult"
+	RoleBashExecution     = "bashExecution"
+	RoleCustom            = "custom"
+	RoleBranchSummary     = "branchSummary"
+	RoleCompactionSummary = "compactionSummary"
+)
+
+// StopReason says why an assistant message ended.
+type StopReason string
+
+const (
+	StopStop    StopReason = "stop"    // the model was done
+	StopLength  StopReason = "length"  // the output limit cut it
+	StopToolUse StopReason = "toolUse" // it wants tools run
+	StopError   StopReason = "error"   // the provider failed; errorMessage says how
+	StopAborted StopReason = "aborted" // the client stopped it
+)
+
+// UserMessage is what the person said. Content is text and image blocks; a
+// plain string, which old files and some clients use, is read as one text
+// block.
+type UserMessage struct {
+	Content   Content `json:"content"`
+	Timestamp int64   `json:"timestamp"` // epoch milliseconds
+	enc       []byte
+}
+
+// AssistantMessage is one answer of a model.
+type AssistantMessage struct {
+	Content      Content    `json:"content"`
+	API          string     `json:"api"`
+	Provider     string     `json:"provider"`
+	Model        string     `json:"model"`
+	Usage        Usage      `json:"usage"`
+	StopReason   StopReason `json:"stopReason"`
+	Timestamp    int64      `json:"timestamp"`              // epoch milliseconds, when the request was made
+	ErrorMessage string     `json:"errorMessage,omitempty"` // with stopReason error and aborted
+	ResponseID   string     `json:"responseId,omitempty"`   // the provider's id of the answer
+	enc          []byte
+}
+
+// ToolResultMessage answers one tool call of the assistant message before it.
+type ToolResultMessage struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Content    Content         `json:"content"`
+	Details    json.RawMessage `json:"details,omitempty"` // tool-specific, opaque to the protocol
+	IsError    bool            `json:"isError"`
+	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
+	enc        []byte
+}
+
+// BashExecutionMessage records a bash command of the client.
+type BashExecutionMessage struct {
+	Command            string `json:"command"`
+	Output             string `json:"output"`
+	ExitCode           *int   `json:"exitCode,omitempty"` // absent when the command was killed
+	Cancelled          bool   `json:"cancelled"`
+	Truncated          bool   `json:"truncated"`
+	FullOutputPath     string `json:"fullOutputPath,omitempty"`
+	ExcludeFromContext bool   `json:"excludeFromContext,omitempty"` // kept in the file, never sent to a model
+	Timestamp          int64  `json:"timestamp"`                    // epoch milliseconds
+	enc                []byte
+}
+
+// CustomMessage is context that neither the person nor the model wrote: an
+// extension's note, a reminder. The model sees its content as user text.
+type CustomMessage struct {
+	CustomType string          `json:"customType"`
+	Content    Content         `json:"content"`
+	Display    bool            `json:"display"`
+	Details    json.RawMessage `json:"details,omitempty"`
+	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
+	enc        []byte
+}
+
+// BranchSummaryMessage stands in the context for a branch that was left. It is
+// made from a branch_summary entry and never stored as a message.
+type BranchSummaryMessage struct {
+	Summary   string `json:"summary"`
+	FromID    string `json:"fromId"`
+	Timestamp int64  `json:"timestamp"` // epoch milliseconds
+}
+
+// CompactionSummaryMessage stands in the context for history that was
+// summarised. It is made from a compaction entry and never stored as a message.
+type CompactionSummaryMessage struct {
+	Summary      string `json:"summary"`
+	TokensBefore int64  `json:"tokensBefore"` // size of the context it replaced, in tokens
+	Timestamp    int64  `json:"timestamp"`    // epoch milliseconds
+}
+
+// UnknownMessage is a message of a role this version does not know. It is kept
+// and shown as it is and contributes nothing to a model's context.
+type UnknownMessage struct {
+	RoleName string
+	Raw      json.RawMessage
+}
+
+func (*UserMessage) message()              {}
+func (*AssistantMessage) message()         {}
+func (*ToolResultMessage) message()        {}
+func (*BashExecutionMessage) message()     {}
+func (*CustomMessage) message()            {}
+func (*BranchSummaryMessage) message()     {}
+func (*CompactionSummaryMessage) message() {}
+func (*UnknownMessage) message()           {}
+
+func (*UserMessage) Role() string              { return RoleUser }
+func (*AssistantMessage) Role() string         { return RoleAssistant }
+func (*ToolResultMessage) Role() string        { return RoleToolResult }
+func (*BashExecutionMessage) Role() string     { return RoleBashExecution }
+func (*CustomMessage) Role() string            { return RoleCustom }
+func (*BranchSummaryMessage) Role() string     { return RoleBranchSummary }
+func (*CompactionSummaryMessage) Role() string { return RoleCompactionSummary }
+func (m *UnknownMessage) Role() string         { return m.RoleName }
+
+// Seal encodes a finished message once. Every later AppendJSON of the same
+// message copies the bytes: the log line, message_end, turn_end and agent_end
+// share one encoding. The message must not change afterwards, unless it is
+// sealed again.
+func Seal[M Message](m M) M {
+	switch m := any(m).(type) {
+	case *UserMessage:
+		m.enc = nil
+		m.enc = m.AppendJSON(nil)
+	case *AssistantMessage:
+		m.enc = nil
+		m.enc = m.AppendJSON(nil)
+	case *ToolResultMessage:
+		m.enc = nil
+		m.enc = m.AppendJSON(nil)
+	case *BashExecutionMessage:
+		m.enc = nil
+		m.enc = m.AppendJSON(nil)
+	case *CustomMessage:
+		m.enc = nil
+		m.enc = m.AppendJSON(nil)
+	}
+	return m
+}
+
+func (m *UserMessage) AppendJSON(dst []byte) []byte {
+	if m.enc != nil {
+		return append(dst, m.enc...)
+	}
+	o := openObject(dst)
+	o.str("role", RoleUser)
+	o.app("content", m.Content)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *AssistantMessage) AppendJSON(dst []byte) []byte {
+	if m.enc != nil {
+		return append(dst, m.enc...)
+	}
+	o := openObject(dst)
+	o.str("role", RoleAssistant)
+	o.app("content", m.Content)
+	m.appendTail(&o)
+	return o.close()
+}
+
+// appendTail writes every member after content; the streaming encoder writes
+// the content itself.
+func (m *AssistantMessage) appendTail(o *object) {
+	o.str("api", m.API)
+	o.str("provider", m.Provider)
+	o.str("model", m.Model)
+	o.app("usage", m.Usage)
+	o.str("stopReason", string(m.StopReason))
+	o.int("timestamp", m.Timestamp)
+	o.optStr("errorMessage", m.ErrorMessage)
+	o.optStr("responseId", m.ResponseID)
+}
+
+func (m *ToolResultMessage) AppendJSON(dst []byte) []byte {
+	if m.enc != nil {
+		return append(dst, m.enc...)
+	}
+	o := openObject(dst)
+	o.str("role", RoleToolResult)
+	o.str("toolCallId", m.ToolCallID)
+	o.str("toolName", m.ToolName)
+	o.app("content", m.Content)
+	o.optRaw("details", m.Details)
+	o.bool("isError", m.IsError)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *BashExecutionMessage) AppendJSON(dst []byte) []byte {
+	if m.enc != nil {
+		return append(dst, m.enc...)
+	}
+	o := openObject(dst)
+	o.str("role", RoleBashExecution)
+	o.str("command", m.Command)
+	o.str("output", m.Output)
+	if m.ExitCode != nil {
+		o.int("exitCode", int64(*m.ExitCode))
+	}
+	o.bool("cancelled", m.Cancelled)
+	o.bool("truncated", m.Truncated)
+	o.optStr("fullOutputPath", m.FullOutputPath)
+	o.optBool("excludeFromContext", m.ExcludeFromContext)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *CustomMessage) AppendJSON(dst []byte) []byte {
+	if m.enc != nil {
+		return append(dst, m.enc...)
+	}
+	o := openObject(dst)
+	o.str("role", RoleCustom)
+	o.str("customType", m.CustomType)
+	o.app("content", m.Content)
+	o.bool("display", m.Display)
+	o.optRaw("details", m.Details)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *BranchSummaryMessage) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("role", RoleBranchSummary)
+	o.str("summary", m.Summary)
+	o.str("fromId", m.FromID)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *CompactionSummaryMessage) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("role", RoleCompactionSummary)
+	o.str("summary", m.Summary)
+	o.int("tokensBefore", m.TokensBefore)
+	o.int("timestamp", m.Timestamp)
+	return o.close()
+}
+
+func (m *UnknownMessage) AppendJSON(dst []byte) []byte { return appendRaw(dst, m.Raw) }
+
+func (m *UserMessage) MarshalJSON() ([]byte, error)              { return marshalAppender(m) }
+func (m *AssistantMessage) MarshalJSON() ([]byte, error)         { return marshalAppender(m) }
+func (m *ToolResultMessage) MarshalJSON() ([]byte, error)        { return marshalAppender(m) }
+func (m *BashExecutionMessage) MarshalJSON() ([]byte, error)     { return marshalAppender(m) }
+func (m *CustomMessage) MarshalJSON() ([]byte, error)            { return marshalAppender(m) }
+func (m *BranchSummaryMessage) MarshalJSON() ([]byte, error)     { return marshalAppender(m) }
+func (m *CompactionSummaryMessage) MarshalJSON() ([]byte, error) { return marshalAppender(m) }
+func (m *UnknownMessage) MarshalJSON() ([]byte, error)           { return marshalAppender(m) }
+
+// DecodeMessage reads a stored message. A role that troupe does not know, or a
+// message whose shape does not fit its role, comes back as [UnknownMessage];
+// only something that is no JSON object with a role is an error.
+func DecodeMessage(raw []byte) (Message, error) {
+	role := gjson.GetBytes(raw, "role")
+	if role.Type != gjson.String {
+		return nil, errors.New("message without role")
+	}
+	var m Message
+	switch role.Str {
+	case RoleUser:
+		m = new(UserMessage)
+	case RoleAssistant:
+		m = new(AssistantMessage)
+	case RoleToolResult:
+		m = new(ToolResultMessage)
+	case RoleBashExecution:
+		m = new(BashExecutionMessage)
+	case RoleCustom, "hookMessage": // the role's name before session version 3
+		m = new(CustomMessage)
+	case RoleBranchSummary:
+		m = new(BranchSummaryMessage)
+	case RoleCompactionSummary:
+		m = new(CompactionSummaryMessage)
+	}
+	if m != nil && json.Unmarshal(raw, m) == nil {
+		return m, nil
+	}
+	return &UnknownMessage{strings.Clone(role.Str), append(json.RawMessage(nil), raw...)}, nil
+}
+
+// Content is the list of blocks of a message. In JSON it is an array; a string
+// is accepted and read as one text block.
+type Content []Block
+
+// Block is one piece of a message's content.
+//
+//sumtype:decl
+type Block interface {
+	Appender
+	block()
+}
+
+// Text is prose. Signature is opaque provider data, kept byte for byte.
+type Text struct {
+	Text      string `json:"text"`
+	Signature string `json:"textSignature,omitempty"`
+}
+
+// Thinking is a model's reasoning. Signature is opaque provider data that is
+// valid only for the model that wrote it; Redacted reasoning has no readable
+// text.
+type Thinking struct {
+	Thinking  string `json:"thinking"`
+	Signature string `json:"thinkingSignature,omitempty"`
+	Redacted  bool   `json:"redacted,omitempty"`
+}
+
+// ToolCall asks for one tool to be run. Arguments is always a JSON object.
+type ToolCall struct {
+	ID               string          `json:"id"`
+	Name             string          `json:"name"`
+	Arguments        json.RawMessage `json:"arguments"`
+	ThoughtSignature string          `json:"thoughtSignature,omitempty"`
+}
+
+// Image is a picture: base64 without a data URL prefix, and its media type.
+type Image struct {
+	Data     string `json:"data"`
+	MimeType string `json:"mimeType"`
+}
+
+// UnknownBlock is a block of a type this version does not know.
+type UnknownBlock struct {
+	Type string
+	Raw  json.RawMessage
+}
+
+func (Text) block()         {}
+func (Thinking) block()     {}
+func (ToolCall) block()     {}
+func (Image) block()        {}
+func (UnknownBlock) block() {}
+
+func (b Text) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("type", "text")
+	o.str("text", b.Text)
+	o.optStr("textSignature", b.Signature)
+	return o.close()
+}
+
+func (b Thinking) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("type", "thinking")
+	o.str("thinking", b.Thinking)
+	o.optStr("thinkingSignature", b.Signature)
+	o.optBool("redacted", b.Redacted)
+	return o.close()
+}
+
+func (b ToolCall) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("type", "toolCall")
+	o.str("id", b.ID)
+	o.str("name", b.Name)
+	o.raw("arguments", b.Arguments)
+	o.optStr("thoughtSignature", b.ThoughtSignature)
+	return o.close()
+}
+
+func (b Image) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("type", "image")
+	o.str("data", b.Data)
+	o.str("mimeType", b.MimeType)
+	return o.close()
+}
+
+func (b UnknownBlock) AppendJSON(dst []byte) []byte { return appendRaw(dst, b.Raw) }
+
+func (c Content) AppendJSON(dst []byte) []byte { return appendList(dst, c) }
+
+func (c Content) MarshalJSON() ([]byte, error) { return marshalAppender(c) }
+
+func (c *Content) UnmarshalJSON(raw []byte) error {
+	v := gjson.ParseBytes(raw)
+	switch {
+	case v.Type == gjson.Null:
+		*c = nil
+		return nil
+	case v.Type == gjson.String:
+		*c = Content{Text{Text: v.Str}}
+		return nil
+	case !v.IsArray():
+		return fmt.Errorf("content is neither string nor array")
+	}
+	list := Content{}
+	var err error
+	v.ForEach(func(_, item gjson.Result) bool {
+		var b Block
+		if b, err = decodeBlock(item); err == nil {
+			list = append(list, b)
+		}
+		return err == nil
+	})
+	*c = list
+	return err
+}
+
+func decodeBlock(v gjson.Result) (Block, error) {
+	if !v.IsObject() {
+		return nil, errors.New("content block is not an object")
+	}
+	kind := v.Get("type").String()
+	raw := []byte(v.Raw)
+	switch kind {
+	case "text":
+		return decodeAs[Text](raw)
+	case "thinking":
+		return decodeAs[Thinking](raw)
+	case "image":
+		return decodeAs[Image](raw)
+	case "toolCall":
+		call, err := decodeAs[ToolCall](raw)
+		if err == nil && len(call.Arguments) == 0 {
+			call.Arguments = json.RawMessage("{}")
+		}
+		return call, err
+	}
+	return UnknownBlock{kind, raw}, nil
+}
+
+func decodeAs[T any](raw []byte) (v T, err error) {
+	err = json.Unmarshal(raw, &v)
+	return v, err
+}
+
+// Text joins the text blocks, putting sep between two of them.
+func (c Content) Text(sep string) string {
+	var parts []string
+	for _, b := range c {
+		if t, ok := b.(Text); ok {
+			parts = append(parts, t.Text)
+		}
+	}
+	return strings.Join(parts, sep)
+}
+
+// ToolCalls lists the tool calls in order.
+func (c Content) ToolCalls() []ToolCall {
+	var calls []ToolCall
+	for _, b := range c {
+		if call, ok := b.(ToolCall); ok {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// TextContent is content of one text block.
+func TextContent(text string) Content { return Content{Text{Text: text}} }
+
+// Usage counts the tokens of one answer. Input excludes what came from or went
+// to the cache.
+type Usage struct {
+	Input       int64 `json:"input"`
+	Output      int64 `json:"output"`
+	CacheRead   int64 `json:"cacheRead"`
+	CacheWrite  int64 `json:"cacheWrite"`
+	TotalTokens int64 `json:"totalTokens"`
+	Cost        Cost  `json:"cost"`
+}
+
+// Cost is in US dollars.
+type Cost struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead"`
+	CacheWrite float64 `json:"cacheWrite"`
+	Total      float64 `json:"total"`
+}
+
+// Sum is the size of the context after the answer, in tokens: the reported
+// total, or the sum of the four classes where a provider reports none.
+func (u Usage) Sum() int64 {
+	if u.TotalTokens != 0 {
+		return u.TotalTokens
+	}
+	return u.Input + u.Output + u.CacheRead + u.CacheWrite
+}
+
+// Add returns the sum of two usages, field by field.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite,
+		u.TotalTokens + v.TotalTokens,
+		Cost{
+			u.Cost.Input + v.Cost.Input, u.Cost.Output + v.Cost.Output,
+			u.Cost.CacheRead + v.Cost.CacheRead, u.Cost.CacheWrite + v.Cost.CacheWrite, u.Cost.Total + v.Cost.Total,
+		},
+	}
+}
+
+func (u Usage) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.int("input", u.Input)
+	o.int("output", u.Output)
+	o.int("cacheRead", u.CacheRead)
+	o.int("cacheWrite", u.CacheWrite)
+	o.int("totalTokens", u.TotalTokens)
+	o.app("cost", u.Cost)
+	return o.close()
+}
+
+func (c Cost) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.float("input", c.Input)
+	o.float("output", c.Output)
+	o.float("cacheRead", c.CacheRead)
+	o.float("cacheWrite", c.CacheWrite)
+	o.float("total", c.Total)
+	return o.close()
+}
+
+// EncodedSize is the length of a sealed message's JSON, 0 for others.
+func EncodedSize(m Message) int {
+	switch m := m.(type) {
+	case *UserMessage:
+		return len(m.enc)
+	case *AssistantMessage:
+		return len(m.enc)
+	case *ToolResultMessage:
+		return len(m.enc)
+	case *BashExecutionMessage:
+		return len(m.enc)
+	case *CustomMessage:
+		return len(m.enc)
+	case *BranchSummaryMessage, *CompactionSummaryMessage, *UnknownMessage:
+	}
+	return 0
+}

@@ -1,0 +1,206 @@
+package protocol
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Model describes a model that can be selected. It never carries credentials.
+type Model struct {
+	ID            string      `json:"id"`
+	Name          string      `json:"name"`
+	API           string      `json:"api"`      // the wire it speaks: anthropic-messages, openai-completions, …
+	Provider      string      `json:"provider"` // who serves it
+	BaseURL       string      `json:"baseUrl"`
+	Reasoning     bool        `json:"reasoning"`     // can think
+	Input         []string    `json:"input"`         // "text", "image"
+	Cost          ModelCost   `json:"cost"`          // US dollars per million tokens
+	ContextWindow int64       `json:"contextWindow"` // tokens
+	MaxTokens     int64       `json:"maxTokens"`     // tokens of one answer
+	Settings      *ModelExtra `json:"-"`             // what only a provider needs to know; nil for defaults
+}
+
+// ModelExtra is the part of a model's description that stays inside the
+// daemon: it may hold secrets (headers) and is read by providers only.
+type ModelExtra struct {
+	Headers        map[string]string  // already resolved, or $NAME / !command still to be resolved by the provider registry
+	Compat         json.RawMessage    // models.json "compat": how the endpoint departs from its wire's reference
+	ThinkingLevels []ThinkingLevel    // levels beyond the usual ones, or nil
+	ThinkingValues map[string]*string // models.json thinkingLevelMap: level → the provider's own word; nil value = level unsupported
+	Tiers          []CostTier         // prices for long requests, by rising threshold
+	Stall          StallLimits        // overrides of the stall limits; zero fields keep the defaults
+}
+
+// CostTier replaces a model's prices for a request with more input tokens than
+// InputAbove (cached ones counted).
+type CostTier struct {
+	InputAbove int64 `json:"inputTokensAbove"`
+	ModelCost
+}
+
+// StallLimits bound how long a stream may be silent, in milliseconds. Zero
+// keeps the default, a negative value switches a limit off.
+type StallLimits struct {
+	ConnectMs int64 `json:"connectMs,omitempty"`
+	FirstMs   int64 `json:"firstMs,omitempty"`
+	ContentMs int64 `json:"contentMs,omitempty"`
+}
+
+// ModelCost is a price list in US dollars per million tokens.
+type ModelCost struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead"`
+	CacheWrite float64 `json:"cacheWrite"`
+}
+
+func (m *Model) AppendJSON(dst []byte) []byte {
+	if m == nil {
+		return append(dst, "null"...)
+	}
+	o := openObject(dst)
+	o.str("id", m.ID)
+	o.str("name", m.Name)
+	o.str("api", m.API)
+	o.str("provider", m.Provider)
+	o.str("baseUrl", m.BaseURL)
+	o.bool("reasoning", m.Reasoning)
+	o.key("input")
+	o.b = append(o.b, '[')
+	for i, kind := range m.Input {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.b = AppendString(o.b, kind)
+	}
+	o.b = append(o.b, ']')
+	o.app("cost", m.Cost)
+	o.int("contextWindow", m.ContextWindow)
+	o.int("maxTokens", m.MaxTokens)
+	return o.close()
+}
+
+func (m *Model) MarshalJSON() ([]byte, error) { return marshalAppender(m) }
+
+func (c ModelCost) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.float("input", c.Input)
+	o.float("output", c.Output)
+	o.float("cacheRead", c.CacheRead)
+	o.float("cacheWrite", c.CacheWrite)
+	return o.close()
+}
+
+// Accepts says whether the model takes input of a kind ("text", "image").
+func (m *Model) Accepts(kind string) bool { return slices.Contains(m.Input, kind) }
+
+// Price returns u with its total and its cost filled in from the model's
+// price list.
+func (m *Model) Price(u Usage) Usage {
+	if u.TotalTokens == 0 {
+		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
+	}
+	price := m.Cost
+	if m.Settings != nil {
+		for _, tier := range m.Settings.Tiers {
+			if u.Input+u.CacheRead+u.CacheWrite > tier.InputAbove {
+				price = tier.ModelCost
+			}
+		}
+	}
+	const perMillion = 1_000_000
+	c := &u.Cost
+	c.Input = price.Input / perMillion * float64(u.Input)
+	c.Output = price.Output / perMillion * float64(u.Output)
+	c.CacheRead = price.CacheRead / perMillion * float64(u.CacheRead)
+	c.CacheWrite = price.CacheWrite / perMillion * float64(u.CacheWrite)
+	c.Total = c.Input + c.Output + c.CacheRead + c.CacheWrite
+	return u
+}
+
+// ThinkingLevel is how much a model is asked to think.
+type ThinkingLevel string
+
+const (
+	ThinkingOff     ThinkingLevel = "off"
+	ThinkingMinimal ThinkingLevel = "minimal"
+	ThinkingLow     ThinkingLevel = "low"
+	ThinkingMedium  ThinkingLevel = "medium"
+	ThinkingHigh    ThinkingLevel = "high"
+	ThinkingXHigh   ThinkingLevel = "xhigh"
+	ThinkingMax     ThinkingLevel = "max"
+)
+
+// ThinkingLevels lists every level, least first.
+var ThinkingLevels = []ThinkingLevel{
+	ThinkingOff, ThinkingMinimal, ThinkingLow, ThinkingMedium, ThinkingHigh, ThinkingXHigh, ThinkingMax,
+}
+
+// Valid says whether l is one of the known levels.
+func (l ThinkingLevel) Valid() bool { return slices.Contains(ThinkingLevels, l) }
+
+// Levels lists the thinking levels the model supports, least first; a model
+// that cannot think, and a missing one, supports only off.
+func (m *Model) Levels() []ThinkingLevel {
+	if m == nil || !m.Reasoning {
+		return ThinkingLevels[:1]
+	}
+	levels := slices.Clone(ThinkingLevels[:5])
+	if m.Settings == nil {
+		return levels
+	}
+	levels = append(levels, m.Settings.ThinkingLevels...)
+	return slices.DeleteFunc(levels, func(l ThinkingLevel) bool {
+		word, mapped := m.Settings.ThinkingValues[string(l)]
+		return mapped && word == nil
+	})
+}
+
+// Clamp returns the supported level nearest to l: l itself, else the next
+// higher one, else the next lower one.
+func (m *Model) Clamp(l ThinkingLevel) ThinkingLevel {
+	levels := m.Levels()
+	want := slices.Index(ThinkingLevels, l)
+	for _, have := range levels {
+		if slices.Index(ThinkingLevels, have) >= want {
+			return have
+		}
+	}
+	return levels[len(levels)-1]
+}
+
+// Catalog is a snapshot of the models that are known and of the providers
+// there are credentials for. It is immutable; a change is a new snapshot.
+type Catalog struct {
+	Models []*Model        // in the order they are offered
+	Keys   map[string]bool // by provider
+}
+
+// Find returns a model by provider and id, nil if there is none.
+func (c *Catalog) Find(provider, id string) *Model {
+	if c == nil {
+		return nil
+	}
+	for _, m := range c.Models {
+		if m.Provider == provider && m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// HasKey says whether there are credentials for a provider.
+func (c *Catalog) HasKey(provider string) bool { return c != nil && c.Keys[provider] }
+
+// Available lists the models there are credentials for.
+func (c *Catalog) Available() []*Model {
+	var list []*Model
+	if c != nil {
+		for _, m := range c.Models {
+			if c.Keys[m.Provider] {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}

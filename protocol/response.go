@@ -1,0 +1,133 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Code is the stable word for a kind of failure, beside the sentence.
+type Code string
+
+const (
+	CodeParse            Code = "parse_error"        // the line is not JSON, not UTF-8 or too long
+	CodeMissingType      Code = "missing_type"       // a JSON value without a string "type"
+	CodeUnknownCommand   Code = "unknown_command"    // no such command
+	CodeInvalidParams    Code = "invalid_params"     // a parameter is missing or wrong
+	CodeUnknownSession   Code = "unknown_session"    // no open session has this sessionId
+	CodeMissingSessionID Code = "missing_session_id" // --multi-session, and the command names no session
+	CodeSessionClosing   Code = "session_closing"    // the session or the daemon is shutting down
+	CodeSessionInUse     Code = "session_in_use"     // another live process or session has the file
+	CodeSessionBusy      Code = "session_busy"       // a run is active and the command cannot wait
+	CodeSessionFailed    Code = "session_failed"     // the session crashed too often and was given up
+	CodeNotDurable       Code = "not_durable"        // the session file could not be written
+	CodeModelNotFound    Code = "model_not_found"    // no such model
+	CodeNoModel          Code = "no_model"           // no model is selected
+	CodeNoKey            Code = "no_api_key"         // no credentials for the model's provider
+	CodeCwdMissing       Code = "cwd_missing"        // the working directory does not exist
+	CodeNotFound         Code = "not_found"          // an entry, a file or a dialog does not exist
+	CodeInvalidFile      Code = "invalid_file"       // a file exists and is not what it should be
+	CodeNothingToDo      Code = "nothing_to_do"      // nothing to compact, nothing to export
+	CodeCancelled        Code = "cancelled"          // aborted before it was done
+	CodeUnsupported      Code = "unsupported"        // this version does not do it
+	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
+	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
+	CodeIO               Code = "io_error"           // the operating system refused
+	CodeProvider         Code = "provider_error"     // the model's provider failed
+	CodeInternal         Code = "internal"           // a fault of ours; the session lives on
+)
+
+// Error is a failure as the client sees it.
+type Error struct {
+	Code    Code
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an Error of this code.
+func (c Code) Errorf(format string, args ...any) *Error {
+	return &Error{c, fmt.Sprintf(format, args...)}
+}
+
+// Response is the one answer to a command.
+type Response struct {
+	ID        json.RawMessage // the command's id, verbatim; nil if it had none
+	Command   string          // the command's name as the client wrote it
+	Data      Result          // nil for a success without data
+	Err       *Error          // nil for success
+	SessionID string          // the routing handle, for commands that named one
+}
+
+// Result is the data of a successful response.
+type Result interface{ Appender }
+
+// Null is a result that is null on purpose, as cycle_model's without a choice.
+type Null struct{}
+
+func (Null) AppendJSON(dst []byte) []byte { return append(dst, "null"...) }
+
+// AppendJSON appends the response's line, without a line ending.
+func (r Response) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.optRaw("id", r.ID)
+	o.str("type", "response")
+	o.str("command", r.Command)
+	o.bool("success", r.Err == nil)
+	switch {
+	case r.Err != nil:
+		o.str("error", r.Err.Message)
+		o.str("code", string(r.Err.Code))
+	case r.Data != nil:
+		o.app("data", r.Data)
+	}
+	o.optStr("sessionId", r.SessionID)
+	return o.close()
+}
+
+func (r Response) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
+
+// JSON wraps a value that encoding/json encodes as a Result.
+func JSON(v any) Result { return jsonResult{v} }
+
+type jsonResult struct{ v any }
+
+func (r jsonResult) AppendJSON(dst []byte) []byte { return AppendValue(dst, r.v) }
+
+// Raw is a result that is already JSON.
+type Raw json.RawMessage
+
+func (r Raw) AppendJSON(dst []byte) []byte { return appendRaw(dst, json.RawMessage(r)) }
+
+// codeDocs says what each code means, for the reference.
+var codeDocs = map[Code]string{
+	CodeParse:            "The line is not JSON, not UTF-8 or too long.",
+	CodeMissingType:      "A JSON value without a string \"type\".",
+	CodeUnknownCommand:   "No such command.",
+	CodeInvalidParams:    "A parameter is missing or wrong.",
+	CodeUnknownSession:   "No open session has this sessionId.",
+	CodeMissingSessionID: "--multi-session, and the command names no session.",
+	CodeSessionClosing:   "The session or the daemon is shutting down.",
+	CodeSessionInUse:     "Another live process or session has the file.",
+	CodeSessionBusy:      "A run is active and the command cannot wait.",
+	CodeSessionFailed:    "The session crashed too often and was given up.",
+	CodeNotDurable:       "The session file could not be written.",
+	CodeModelNotFound:    "No such model.",
+	CodeNoModel:          "No model is selected.",
+	CodeNoKey:            "No credentials for the model's provider.",
+	CodeCwdMissing:       "The working directory does not exist.",
+	CodeNotFound:         "An entry, a file or a dialog does not exist.",
+	CodeInvalidFile:      "A file exists and is not what it should be.",
+	CodeNothingToDo:      "Nothing to compact, nothing to export.",
+	CodeCancelled:        "Aborted before it was done.",
+	CodeUnsupported:      "This version does not do it.",
+	CodeConflict:         "The idempotency key was used for something else.",
+	CodeOverloaded:       "A limit of the daemon is reached.",
+	CodeIO:               "The operating system refused.",
+	CodeProvider:         "The model's provider failed.",
+	CodeInternal:         "A fault of ours; the session lives on.",
+}
+
+// Codes lists every code.
+func Codes() []Code { return slices.Sorted(maps.Keys(codeDocs)) }

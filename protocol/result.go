@@ -1,0 +1,351 @@
+package protocol
+
+import "encoding/json"
+
+// SessionState answers get_state. Twins carry the same value under the names
+// of different dialects.
+type SessionState struct {
+	Model                 *Model        `json:"model"` // null without one
+	ThinkingLevel         ThinkingLevel `json:"thinkingLevel"`
+	IsStreaming           bool          `json:"isStreaming"`  // a run is active, waits for a retry, or will continue by itself
+	IsCompacting          bool          `json:"isCompacting"` // by command or by itself
+	SteeringMode          QueueMode     `json:"steeringMode"`
+	FollowUpMode          QueueMode     `json:"followUpMode"`
+	InterruptMode         InterruptMode `json:"interruptMode"`
+	QueueMode             QueueMode     `json:"queueMode"`   // twin of steeringMode
+	SessionFile           *string       `json:"sessionFile"` // null for a session in memory
+	SessionID             string        `json:"sessionId"`
+	SessionName           *string       `json:"sessionName"` // null if unset
+	AutoCompactionEnabled bool          `json:"autoCompactionEnabled"`
+	AutoRetryEnabled      bool          `json:"autoRetryEnabled"`
+	MessageCount          int           `json:"messageCount"` // messages of the current branch that the model sees
+	PendingMessageCount   int           `json:"pendingMessageCount"`
+	QueuedMessageCount    int           `json:"queuedMessageCount"` // twin of pendingMessageCount
+	Durability            string        `json:"durability"`         // none, process or sync: what an answer to prompt promises
+	Phase                 string        `json:"phase"`              // idle, streaming, tools, retrying, compacting, switching, dialog
+	PhaseSince            int64         `json:"phaseSince"`         // epoch milliseconds
+	WaitingFor            []string      `json:"waitingFor"`         // what the phase waits for: a tool call's name and id, a dialog's id, …
+}
+
+func (s *SessionState) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.app("model", s.Model)
+	o.str("thinkingLevel", string(s.ThinkingLevel))
+	o.bool("isStreaming", s.IsStreaming)
+	o.bool("isCompacting", s.IsCompacting)
+	o.str("steeringMode", string(s.SteeringMode))
+	o.str("followUpMode", string(s.FollowUpMode))
+	o.str("interruptMode", string(s.InterruptMode))
+	o.str("queueMode", string(s.QueueMode))
+	o.nullStr("sessionFile", s.SessionFile)
+	o.str("sessionId", s.SessionID)
+	o.nullStr("sessionName", s.SessionName)
+	o.bool("autoCompactionEnabled", s.AutoCompactionEnabled)
+	o.bool("autoRetryEnabled", s.AutoRetryEnabled)
+	o.int("messageCount", int64(s.MessageCount))
+	o.int("pendingMessageCount", int64(s.PendingMessageCount))
+	o.int("queuedMessageCount", int64(s.QueuedMessageCount))
+	o.str("durability", s.Durability)
+	o.str("phase", s.Phase)
+	o.int("phaseSince", s.PhaseSince)
+	o.strs("waitingFor", s.WaitingFor)
+	return o.close()
+}
+
+func (s *SessionState) MarshalJSON() ([]byte, error) { return marshalAppender(s) }
+
+// Disposition answers prompt, steer and follow_up.
+type Disposition struct {
+	Disposition string `json:"disposition" enum:"started,queued,handled"`
+}
+
+var (
+	Started = Disposition{"started"} // a run begins with it
+	Queued  = Disposition{"queued"}  // it waits in a queue
+	Handled = Disposition{"handled"} // something other than the model took it; no run follows
+)
+
+func (d Disposition) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("disposition", d.Disposition)
+	return o.close()
+}
+
+// Cancelled answers commands that an extension may veto.
+type Cancelled struct {
+	Cancelled bool `json:"cancelled"`
+}
+
+func (c Cancelled) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.bool("cancelled", c.Cancelled)
+	return o.close()
+}
+
+// ForkResult answers fork and branch.
+type ForkResult struct {
+	Text      string `json:"text"` // the text of the message that was forked before
+	Cancelled bool   `json:"cancelled"`
+}
+
+// ModelChoice answers cycle_model.
+type ModelChoice struct {
+	Model         *Model        `json:"model"`
+	ThinkingLevel ThinkingLevel `json:"thinkingLevel"`
+	IsScoped      bool          `json:"isScoped"` // chosen from --models
+}
+
+// LevelChoice answers cycle_thinking_level.
+type LevelChoice struct {
+	Level ThinkingLevel `json:"level"`
+}
+
+// ModelList answers get_available_models.
+type ModelList struct {
+	Models []*Model `json:"models"`
+}
+
+// LevelList answers get_available_thinking_levels.
+type LevelList struct {
+	Levels []ThinkingLevel `json:"levels"`
+}
+
+// MessageList answers get_messages.
+type MessageList struct {
+	Messages []Message `json:"messages"`
+}
+
+// QueueContent answers clear_queue: the texts that were waiting.
+type QueueContent struct {
+	Steering []string `json:"steering"`
+	FollowUp []string `json:"followUp"`
+}
+
+// BashResult answers bash.
+type BashResult struct {
+	Output         string `json:"output"`
+	ExitCode       *int   `json:"exitCode"` // null when the command was killed
+	Cancelled      bool   `json:"cancelled"`
+	Truncated      bool   `json:"truncated"`
+	FullOutputPath string `json:"fullOutputPath,omitempty"` // whenever truncated
+}
+
+// CompactionResult answers compact and is the result of auto_compaction_end.
+type CompactionResult struct {
+	Summary          string          `json:"summary"`
+	FirstKeptEntryID string          `json:"firstKeptEntryId"`
+	TokensBefore     int64           `json:"tokensBefore"`
+	Details          json.RawMessage `json:"details"` // {readFiles, modifiedFiles}
+}
+
+// SessionStats answers get_session_stats: the current branch, including what
+// was summarised away.
+type SessionStats struct {
+	SessionFile       *string       `json:"sessionFile"`
+	SessionID         string        `json:"sessionId"`
+	UserMessages      int           `json:"userMessages"`
+	AssistantMessages int           `json:"assistantMessages"`
+	ToolCalls         int           `json:"toolCalls"`
+	ToolResults       int           `json:"toolResults"`
+	TotalMessages     int           `json:"totalMessages"`
+	Tokens            TokenTotals   `json:"tokens"`
+	Cost              float64       `json:"cost"` // US dollars
+	Session           *TotalsByFile `json:"session,omitempty"`
+}
+
+// TotalsByFile sums over every branch of the session file.
+type TotalsByFile struct {
+	Tokens TokenTotals `json:"tokens"`
+	Cost   float64     `json:"cost"`
+}
+
+// TokenTotals sums usage.
+type TokenTotals struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Total      int64 `json:"total"`
+}
+
+// TextResult answers get_last_assistant_text.
+type TextResult struct {
+	Text *string `json:"text"` // null if there is none
+}
+
+// ForkMessages answers get_fork_messages and get_branch_messages.
+type ForkMessages struct {
+	Messages []ForkMessage `json:"messages"`
+}
+
+// ForkMessage is a user message that can be forked before.
+type ForkMessage struct {
+	EntryID string `json:"entryId"`
+	Text    string `json:"text"`
+}
+
+// PathResult answers export_html.
+type PathResult struct {
+	Path string `json:"path"`
+}
+
+// ContextUsageResult answers get_context_usage.
+type ContextUsageResult struct {
+	Usage *ContextUsage `json:"usage,omitempty"`
+}
+
+// ContextUsage says how full the model's window is.
+type ContextUsage struct {
+	Tokens         *int64   `json:"tokens"` // null right after a compaction
+	ContextWindow  int64    `json:"contextWindow"`
+	Percent        *float64 `json:"percent"`
+	UsageTokens    int64    `json:"usageTokens"`
+	TrailingTokens int64    `json:"trailingTokens"`
+	LastUsageIndex *int     `json:"lastUsageIndex"`
+}
+
+// SessionList answers list_sessions.
+type SessionList struct {
+	Sessions []SessionSummary `json:"sessions"`
+}
+
+// SessionSummary describes a session file.
+type SessionSummary struct {
+	Path              string `json:"path"`
+	ID                string `json:"id"`
+	Cwd               string `json:"cwd"`
+	Name              string `json:"name,omitempty"`
+	ParentSessionPath string `json:"parentSessionPath,omitempty"`
+	Created           string `json:"created"`
+	Modified          string `json:"modified"`
+	MessageCount      int    `json:"messageCount"`
+	FirstMessage      string `json:"firstMessage"`
+	AllMessagesText   string `json:"allMessagesText"`
+}
+
+// SessionTree answers get_session_tree.
+type SessionTree struct {
+	LeafID *string    `json:"leafId"`
+	Nodes  []TreeNode `json:"nodes"`
+}
+
+// TreeNode is an entry and what follows it.
+type TreeNode struct {
+	Entry    TreeEntry  `json:"entry"`
+	Children []TreeNode `json:"children"`
+}
+
+// TreeEntry is an entry in short.
+type TreeEntry struct {
+	ID        string  `json:"id"`
+	ParentID  *string `json:"parentId"`
+	Type      string  `json:"type"`
+	Timestamp string  `json:"timestamp"`
+	Label     string  `json:"label,omitempty"`
+	Preview   string  `json:"preview,omitempty"`
+}
+
+// NavigateResult answers navigate_tree.
+type NavigateResult struct {
+	Cancelled  bool   `json:"cancelled"`
+	EditorText string `json:"editorText,omitempty"`
+}
+
+// CommandList answers get_commands and reload_resources.
+type CommandList struct {
+	Commands []SlashCommand `json:"commands"`
+}
+
+// SlashCommand is a prompt template, a skill or an extension's command.
+type SlashCommand struct {
+	Name        string `json:"name"` // without the slash
+	Description string `json:"description,omitempty"`
+	Source      string `json:"source"`             // extension, prompt, skill
+	Location    string `json:"location,omitempty"` // user, project, path
+	Path        string `json:"path,omitempty"`
+}
+
+// ToolInfo describes a tool to clients and to models.
+type ToolInfo struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"` // JSON Schema
+	// Snippet is the tool's line in the system prompt; Guidelines are further
+	// lines there.
+	Snippet    string   `json:"-"`
+	Guidelines []string `json:"-"`
+}
+
+// ToolList answers get_tools.
+type ToolList struct {
+	ActiveToolNames []string   `json:"activeToolNames"`
+	AllTools        []ToolInfo `json:"allTools"`
+}
+
+// ActiveTools answers set_active_tools.
+type ActiveTools struct {
+	ActiveToolNames []string `json:"activeToolNames"`
+}
+
+// ToolNames answers set_host_tools.
+type ToolNames struct {
+	ToolNames []string `json:"toolNames"`
+}
+
+// TodoResult answers set_todos.
+type TodoResult struct {
+	TodoPhases []TodoPhase `json:"todoPhases"`
+}
+
+// ProtocolInfo answers get_protocol_info and hello.
+type ProtocolInfo struct {
+	Protocol string         `json:"protocol"` // "pi-rpc"
+	Dialect  string         `json:"dialect"`
+	Features []string       `json:"features"` // switched on for this connection
+	Commands []string       `json:"commands"`
+	Events   []string       `json:"events"`
+	Limits   ProtocolLimits `json:"limits"`
+	Epoch    string         `json:"epoch"` // changes with every start of the daemon
+	Server   ServerInfo     `json:"server"`
+}
+
+// ProtocolLimits are the daemon's bounds.
+type ProtocolLimits struct {
+	MaxLineBytes   int `json:"maxLineBytes"`
+	MaxSessions    int `json:"maxSessions"`
+	MaxOutputBytes int `json:"maxOutputBytes"` // queued for a client that does not read
+}
+
+// ServerInfo names the daemon.
+type ServerInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// OpenedSession answers open_session and attach_session.
+type OpenedSession struct {
+	SessionID string        `json:"sessionId"` // the routing handle; dies with the process
+	State     *SessionState `json:"state"`
+}
+
+// OpenSessions answers list_open_sessions.
+type OpenSessions struct {
+	Sessions []OpenSessionInfo `json:"sessions"`
+}
+
+// OpenSessionInfo describes a live session.
+type OpenSessionInfo struct {
+	SessionID     string   `json:"sessionId"` // the routing handle
+	DurableID     string   `json:"durableId"` // the id in the file
+	SessionFile   *string  `json:"sessionFile"`
+	SessionName   *string  `json:"sessionName"`
+	Cwd           string   `json:"cwd"`
+	Status        string   `json:"status"` // opening, idle, running, parked, closing, failed
+	Phase         string   `json:"phase"`
+	PhaseSince    int64    `json:"phaseSince"` // epoch milliseconds
+	WaitingFor    []string `json:"waitingFor"`
+	PendingInputs int      `json:"pendingInputs"`
+	Clients       int      `json:"clients"`
+	Retain        bool     `json:"retain"`
+	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
+}
