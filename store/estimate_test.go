@@ -1,0 +1,122 @@
+package store_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"troupe/protocol"
+	"troupe/store"
+)
+
+func TestEstimateTokens(t *testing.T) {
+	image := protocol.Image{Data: "AAAA", MimeType: "image/png"}
+	for _, c := range []struct {
+		name string
+		m    protocol.Message
+		want int64
+	}{
+		{"empty", &protocol.UserMessage{}, 0},
+		{"rounded up", &protocol.UserMessage{Content: protocol.TextContent("abcde")}, 2},
+		{"exact", &protocol.UserMessage{Content: protocol.TextContent("abcdefgh")}, 2},
+		{"blocks add up before rounding", &protocol.UserMessage{Content: protocol.Content{protocol.Text{Text: "ab"}, protocol.Text{Text: "cd"}}}, 1},
+		{"one unit per BMP character", &protocol.UserMessage{Content: protocol.TextContent("äöüß")}, 1},
+		{"two units beyond", &protocol.UserMessage{Content: protocol.TextContent("😀😀😀")}, 2},
+		{"image", &protocol.UserMessage{Content: protocol.Content{image}}, 1200},
+		{"image and text", &protocol.ToolResultMessage{Content: protocol.Content{image, protocol.Text{Text: "abcd"}, image}}, 2401},
+		{"signatures do not count", &protocol.AssistantMessage{Content: protocol.Content{
+			protocol.Thinking{Thinking: "abcd", Signature: strings.Repeat("x", 400)}, protocol.Text{Text: "abcd", Signature: strings.Repeat("x", 400)},
+		}}, 2},
+		{"call", &protocol.AssistantMessage{Content: protocol.Content{
+			protocol.ToolCall{ID: "ignored", Name: "read", Arguments: json.RawMessage(`{"path":"a"}`)},
+		}}, 4},
+		{"custom", &protocol.CustomMessage{Content: protocol.TextContent("abcd")}, 1},
+		{"bash", &protocol.BashExecutionMessage{Command: "ls", Output: "a\nb\nc\n"}, 2},
+		{"branch summary", &protocol.BranchSummaryMessage{Summary: "abcd"}, 1},
+		{"compaction summary", &protocol.CompactionSummaryMessage{Summary: "abcde"}, 2},
+		{"unknown", &protocol.UnknownMessage{RoleName: "x", Raw: json.RawMessage(`{"content":"long enough"}`)}, 0},
+	} {
+		assert.Equal(t, c.want, store.EstimateTokens(c.m), c.name)
+	}
+	assert.Equal(t, int64(3), store.EstimateText("123456789"))
+	assert.Zero(t, store.EstimateText(""))
+}
+
+func TestUTF16(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		units := utf16.Encode([]rune(s))
+		require.Equal(t, int64(len(units)+3)/4, store.EstimateText(s))
+		n := rapid.IntRange(0, len(units)+2).Draw(t, "n")
+		cut := store.CutUTF16(s, n)
+		require.True(t, strings.HasPrefix(s, cut))
+		require.True(t, utf8.ValidString(cut))
+		have := len(utf16.Encode([]rune(cut)))
+		require.LessOrEqual(t, have, n)
+		if cut != s {
+			require.GreaterOrEqual(t, have, n-1, "no more than half a pair is missing")
+		}
+	})
+}
+
+func usage(input, output int64) protocol.Usage { return protocol.Usage{Input: input, Output: output} }
+
+func answered(u protocol.Usage, stop protocol.StopReason) protocol.MessageEntry {
+	return message(&protocol.AssistantMessage{Content: protocol.TextContent("12345678"), Usage: u, StopReason: stop})
+}
+
+func TestContextUsage(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		entries  []protocol.Entry
+		tokens   int64 // -1: unknown
+		usage    int64
+		trailing int64
+		index    int // -1: none
+	}{
+		{"empty", nil, 0, 0, 0, -1},
+		{"guess alone", []protocol.Entry{user("12345678")}, 2, 0, 2, -1},
+		{"usage and guess", []protocol.Entry{user("x"), answered(usage(90, 10), protocol.StopStop), user("12345678")}, 102, 100, 2, 1},
+		{"total beats sum", []protocol.Entry{answered(protocol.Usage{Input: 1, TotalTokens: 50}, protocol.StopStop)}, 50, 50, 0, 0},
+		{"cache counts", []protocol.Entry{answered(protocol.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}, protocol.StopLength)}, 10, 10, 0, 0},
+		{"failed answers have no say", []protocol.Entry{
+			answered(usage(90, 10), protocol.StopToolUse), answered(usage(900, 0), protocol.StopError), answered(usage(800, 0), protocol.StopAborted),
+		}, 104, 100, 4, 0},
+		{"zero usage has no say", []protocol.Entry{answered(usage(90, 10), protocol.StopStop), answered(usage(0, 0), protocol.StopStop)}, 102, 100, 2, 0},
+		{"right after a compaction", []protocol.Entry{user("x"), answered(usage(90, 10), protocol.StopStop), compaction("1234", "e2")}, -1, 0, 3, -1},
+		{"compaction, question", []protocol.Entry{answered(usage(90, 10), protocol.StopStop), compaction("1234", "e1"), user("1234")}, -1, 0, 4, -1},
+		{"compaction, answer", []protocol.Entry{
+			answered(usage(90, 10), protocol.StopStop), compaction("1234", "e1"), answered(usage(40, 2), protocol.StopStop), user("1234"),
+		}, 43, 42, 1, 2},
+		{"omitted messages", []protocol.Entry{user("x"), user("y"), answered(usage(40, 2), protocol.StopStop), edit("e1", `null`)}, 42, 42, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := store.NewContext(records(c.entries...))
+			u := ctx.Usage(1000)
+			assert.Equal(t, c.usage, u.UsageTokens)
+			assert.Equal(t, c.trailing, u.TrailingTokens)
+			assert.Equal(t, c.usage+c.trailing, ctx.Tokens())
+			assert.Equal(t, int64(1000), u.ContextWindow)
+			if c.tokens < 0 {
+				assert.Nil(t, u.Tokens)
+				assert.Nil(t, u.Percent)
+			} else {
+				require.NotNil(t, u.Tokens)
+				assert.Equal(t, c.tokens, *u.Tokens)
+				assert.InDelta(t, float64(c.tokens)/10, *u.Percent, 1e-9)
+				assert.Nil(t, ctx.Usage(0).Percent, "of an unknown window there is no share")
+			}
+			if c.index < 0 {
+				assert.Nil(t, u.LastUsageIndex)
+			} else {
+				assert.Equal(t, c.index, *u.LastUsageIndex)
+			}
+		})
+	}
+}

@@ -1,0 +1,397 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"troupe/protocol"
+)
+
+// Options tune a log. The zero value suits a session whose entries need to
+// survive the process but not the machine.
+type Options struct {
+	// Sync makes every append survive a power cut before it returns. Without
+	// it, a caller that wants the same for several appends at once calls
+	// Log.Sync after the last of them.
+	Sync bool
+	// Exclusive claims the file while the log is open: NewLog's first write and
+	// OpenLog fail with ErrInUse if another troupe, or another log of this one,
+	// holds it. pi does not look at the claim.
+	Exclusive bool
+	// Rand is where entry ids come from; crypto/rand if nil.
+	Rand io.Reader
+}
+
+// Log is the one writer of a session. It is not safe for concurrent use; what
+// other goroutines need they read from a [View].
+//
+// A log is in one of four places. In memory only: it has no path. Unborn: the
+// file does not exist yet and what was appended waits in memory. Migrated: the
+// file is of an old version, and its image in today's waits in memory for the
+// first append. On disk: the usual one.
+type Log struct {
+	fsys   FS
+	path   string
+	opt    Options
+	header protocol.Header
+	idx    index
+	leaf   int32
+	damage Damage
+	closed bool
+
+	buf      []byte      // the whole session unless it is on disk; only ever grows
+	file     File        // nil unless on disk or migrated
+	readOnly bool        // file could only be opened for reading
+	views    File        // the handle that was replaced by file and that views may still use, or nil
+	old      fs.FileInfo // migrated: the file as it was read
+	ours     bool        // unborn: a failed attempt left a file at path
+
+	end      int64    // on disk: where the next entry goes, the size of the file unless there is junk
+	junk     int64    // bytes after end that are nobody's entry, or unknownJunk
+	junkOurs bool     // they are left of a failed write, else the file came with them
+	prefix   []byte   // what the next write must put before its line to be on a line of its own
+	unsynced []string // directories whose new names are not durable
+	doubt    error    // of a failed Sync; durability cannot be promised any more
+
+	line []byte // scratch
+}
+
+// NewLog starts a session that is not on disk yet. The file is made by the
+// first durable append, with everything appended before it. An empty path
+// keeps the session in memory for good.
+func NewLog(fsys FS, path string, header protocol.Header, o Options) *Log {
+	return &Log{
+		fsys: fsys, path: path, opt: o, header: header, leaf: none,
+		buf: append(header.AppendJSON(nil), '\n'),
+	}
+}
+
+// OpenLog loads a session file. The file is not changed by that, whatever
+// state it is in. The leaf is the last entry of the file. Besides the errors
+// of the file system it returns ErrNotSession, ErrEmpty and ErrInUse.
+func OpenLog(fsys FS, path string, o Options) (*Log, error) {
+	l, err := openLog(fsys, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("open session %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func openLog(fsys FS, path string, o Options) (*Log, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	st, err := fsys.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return nil, ErrNotSession
+	}
+	l := &Log{fsys: fsys, path: path, opt: o, leaf: none}
+	if err := l.openFile(); err != nil {
+		return nil, err
+	}
+	if err := l.load(); err != nil {
+		l.file.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// openFile opens for reading and appending, or only for reading where the rest
+// is not allowed: such a session can still be looked at.
+func (l *Log) openFile() error {
+	f, err := l.fsys.OpenAppend(l.path)
+	l.readOnly = isReadOnly(err)
+	if l.readOnly {
+		f, err = l.fsys.Open(l.path)
+	}
+	if err != nil {
+		return err
+	}
+	l.file, err = l.claim(f)
+	return err
+}
+
+// claim locks a file that was just opened, if that is wished.
+func (l *Log) claim(f File) (File, error) {
+	if !l.opt.Exclusive {
+		return f, nil
+	}
+	if err := f.Lock(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (l *Log) load() error {
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	in, err := load(l.file, st.Size())
+	if err != nil {
+		return err
+	}
+	if in.header.Version < protocol.SessionVersion {
+		if in, err = l.migrate(in.header, st); err != nil {
+			return err
+		}
+	}
+	l.header, l.idx = in.header, in.idx
+	l.leaf = int32(len(in.idx.slots)) - 1
+	l.damage = Damage{Skipped: in.skipped, TornBytes: in.junk}
+	l.settle(in)
+	return nil
+}
+
+// migrate replaces the loaded file by its image in the current version, which
+// stays in memory until the first append.
+func (l *Log) migrate(header protocol.Header, st fs.FileInfo) (*loader, error) {
+	src := make([]byte, st.Size())
+	if _, err := readSome(l.file, src, 0); err != nil {
+		return nil, err
+	}
+	l.buf, l.old = migrate(src, header), st
+	return load(bytes.NewReader(l.buf), int64(len(l.buf)))
+}
+
+// settle notes how the file ends.
+func (l *Log) settle(in *loader) {
+	l.end, l.junk, l.junkOurs, l.prefix = in.end, in.junk, false, nil
+	if in.open {
+		l.prefix = []byte("\n")
+	}
+}
+
+// Append adds an entry below the leaf and makes it the leaf. at is its time in
+// epoch milliseconds. Until the file exists, entries that are not durable wait
+// in memory; the first durable one creates the file with all of them. From
+// then on durable makes no difference.
+//
+// An error marked ErrNotDurable says that the entry could not be written: it
+// is not part of the log, and the next append starts from a clean end of file
+// or fails in turn. (Where the disk refuses both the entry and its removal, the
+// next append removes it; should the process die before that, the entry may
+// turn out to be there.) A label for an unknown entry is ErrNoEntry.
+func (l *Log) Append(entry protocol.Entry, at int64, durable bool) (protocol.EntryMeta, error) {
+	meta, err := l.append(entry, at, durable)
+	if err != nil {
+		return protocol.EntryMeta{}, fmt.Errorf("append to session %s: %w", l.name(), err)
+	}
+	return meta, nil
+}
+
+func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.EntryMeta, error) {
+	if l.closed {
+		return protocol.EntryMeta{}, fs.ErrClosed
+	}
+	if label, ok := entry.(protocol.Label); ok && !l.Has(label.TargetID) {
+		return protocol.EntryMeta{}, noEntry(label.TargetID)
+	}
+	id, err := l.newID()
+	if err != nil {
+		return protocol.EntryMeta{}, err
+	}
+	meta := protocol.EntryMeta{ID: id, ParentID: l.Leaf(), Timestamp: protocol.FormatTime(at)}
+	line, err := encode(l.line[:0], protocol.Record{EntryMeta: meta, Entry: entry})
+	if err != nil {
+		return protocol.EntryMeta{}, err
+	}
+	if l.line = line; cap(line) > maxScratch {
+		l.line = nil
+	}
+	return meta, l.appendLine(line, id, durable)
+}
+
+// maxScratch is the longest line whose memory is kept for the next one.
+const maxScratch = 256 << 10
+
+// encode writes an entry's line. The encoder panics at raw JSON that is none;
+// here that is an error, since such JSON comes from tools and extensions.
+func encode(dst []byte, r protocol.Record) (line []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("encode entry: %v", p)
+		}
+	}()
+	return r.AppendJSON(dst), nil
+}
+
+// appendLine writes an entry's line, which has no line ending yet, and only
+// then makes it an entry of the log and the leaf. A line that would not be read
+// as the entry it is meant to be is refused.
+func (l *Log) appendLine(line []byte, id string, durable bool) error {
+	var h lineHead
+	if !scanLine(line, &h) || h.kind == nil || string(h.id) != id || bytes.IndexByte(line, '\n') >= 0 {
+		return errors.New("entry does not make a line of valid JSON")
+	}
+	off, err := l.write(append(line, '\n'), durable)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotDurable, err)
+	}
+	l.idx.add(&h, off, len(line))
+	l.leaf = int32(len(l.idx.slots)) - 1
+	return nil
+}
+
+// newID makes an id of 8 hex digits that the session does not have yet. If
+// none is found in a hundred tries it is a whole UUID.
+func (l *Log) newID() (string, error) {
+	random := l.opt.Rand
+	if random == nil {
+		random = rand.Reader
+	}
+	var b [16]byte
+	for range 100 {
+		if _, err := io.ReadFull(random, b[:4]); err != nil {
+			return "", fmt.Errorf("make entry id: %w", err)
+		}
+		if id := hex.EncodeToString(b[:4]); !l.Has(id) {
+			return id, nil
+		}
+	}
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("make entry id: %w", err)
+	}
+	return formatUUID(b, 4), nil
+}
+
+// Sync makes everything appended so far survive a power cut. It does nothing
+// for a session that is not on disk. Once it has failed it fails until the
+// session is opened anew, because the system forgets what it could not write.
+func (l *Log) Sync() error {
+	if l.closed {
+		return fmt.Errorf("sync session %s: %w", l.name(), fs.ErrClosed)
+	}
+	if l.file == nil || l.old != nil {
+		return nil
+	}
+	if l.doubt == nil {
+		l.doubt = l.syncFile()
+	}
+	if l.doubt != nil {
+		return fmt.Errorf("sync session %s: %w: %w", l.name(), ErrNotDurable, l.doubt)
+	}
+	return nil
+}
+
+// Close gives the file back. Views of the log can no longer be read.
+func (l *Log) Close() error {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var err error
+	for _, f := range []File{l.file, l.views} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// Path is the session's file, "" for a session in memory.
+func (l *Log) Path() string { return l.path }
+
+func (l *Log) name() string {
+	if l.path == "" {
+		return l.header.ID + " in memory"
+	}
+	return l.path
+}
+
+// Header is the file's first line. Of a file of an old version it says the
+// current one, which the file will have after the first append.
+func (l *Log) Header() protocol.Header { return l.header }
+
+// Materialised says whether the session is in a file.
+func (l *Log) Materialised() bool { return l.file != nil }
+
+// Damage says what is wrong with the file.
+func (l *Log) Damage() Damage { return l.damage }
+
+// Len is the number of entries on all branches.
+func (l *Log) Len() int { return len(l.idx.slots) }
+
+// Has says whether the session has an entry with the id.
+func (l *Log) Has(id string) bool { return l.idx.find(id) != none }
+
+// Leaf is the id of the entry that the next one will follow, "" before the
+// first.
+func (l *Log) Leaf() string { return l.idAt(l.leaf) }
+
+// SetLeaf moves the leaf, "" to before the first entry. Nothing is written:
+// the move is forgotten unless an append follows.
+func (l *Log) SetLeaf(id string) error {
+	leaf := none
+	if id != "" {
+		if leaf = l.idx.find(id); leaf == none {
+			return noEntry(id)
+		}
+	}
+	l.leaf = leaf
+	return nil
+}
+
+// View is a snapshot for reading.
+func (l *Log) View() View {
+	v := View{
+		path: l.path, header: l.header, leaf: l.leaf,
+		slots: slices.Clip(l.idx.slots), names: slices.Clip(l.idx.names), foreign: l.idx.foreign,
+		buf: slices.Clip(l.buf),
+	}
+	if l.buf == nil {
+		v.file = l.file
+	}
+	return v
+}
+
+// Record reads an entry.
+func (l *Log) Record(id string) (protocol.Record, error) {
+	i := l.idx.find(id)
+	if i == none {
+		return protocol.Record{}, noEntry(id)
+	}
+	return l.View().record(i)
+}
+
+// Raw reads an entry's line.
+func (l *Log) Raw(id string) ([]byte, error) {
+	i := l.idx.find(id)
+	if i == none {
+		return nil, noEntry(id)
+	}
+	return l.View().raw(i)
+}
+
+// Branch lists the entries from the root to leaf; "" has none.
+func (l *Log) Branch(leaf string) ([]Ref, error) {
+	if leaf == "" {
+		return nil, nil
+	}
+	i := l.idx.find(leaf)
+	if i == none {
+		return nil, noEntry(leaf)
+	}
+	v := l.View()
+	return v.refs(v.pathTo(i)), nil
+}
+
+// Refs lists all entries in the order of the file.
+func (l *Log) Refs() []Ref { return l.View().Refs() }
+
+func (l *Log) idAt(i int32) string {
+	if i == none {
+		return ""
+	}
+	return l.idx.slots[i].name(l.idx.names)
+}

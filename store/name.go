@@ -1,0 +1,163 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// DirChoice is what decides where session files lie.
+type DirChoice struct {
+	Flag     string // --session-dir
+	Env      string // PI_CODING_AGENT_SESSION_DIR
+	Setting  string // settings key sessionDir
+	AgentDir string
+	Cwd      string // absolute
+	Home     string // for a leading ~
+}
+
+// Dir is the directory of a working directory's sessions. The first of flag,
+// environment and setting that is not empty names it, relative to the working
+// directory; without any it is the working directory's own below
+// <agentDir>/sessions. shared says that sessions of other working directories
+// lie in it as well.
+func (c DirChoice) Dir() (dir string, shared bool) {
+	for _, choice := range []string{c.Flag, c.Env, c.Setting} {
+		if choice == "" {
+			continue
+		}
+		dir := ExpandHome(choice, c.Home)
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(c.Cwd, dir)
+		}
+		return filepath.Clean(dir), true
+	}
+	return filepath.Join(Root(c.AgentDir), EncodeCwd(c.Cwd)), false
+}
+
+// Root is the directory below which every working directory has its own.
+func Root(agentDir string) string { return filepath.Join(agentDir, "sessions") }
+
+// AgentDir is the first of the flag --agent-dir, TROUPE_AGENT_DIR and
+// PI_CODING_AGENT_DIR that is not empty, else ~/.pi/agent.
+func AgentDir(flag string, getenv func(string) string, home string) string {
+	for _, choice := range []string{flag, getenv("TROUPE_AGENT_DIR"), getenv("PI_CODING_AGENT_DIR")} {
+		if choice != "" {
+			return filepath.Clean(ExpandHome(choice, home))
+		}
+	}
+	return filepath.Join(home, ".pi", "agent")
+}
+
+// ExpandHome replaces a leading ~ that stands for the home directory.
+func ExpandHome(path, home string) string {
+	if path == "~" {
+		return home
+	}
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(home, rest)
+	}
+	return path
+}
+
+// EncodeCwd is the name of the directory for a working directory's sessions.
+// Different directories may share one: the header's cwd decides.
+func EncodeCwd(cwd string) string {
+	if strings.HasPrefix(cwd, "/") || strings.HasPrefix(cwd, `\`) {
+		cwd = cwd[1:]
+	}
+	return "--" + strings.NewReplacer("/", "-", `\`, "-", ":", "-").Replace(cwd) + "--"
+}
+
+// FileName is the name of a session's file.
+func FileName(h protocol.Header) string {
+	return strings.NewReplacer(":", "-", ".", "-").Replace(h.Timestamp) + "_" + h.ID + ".jsonl"
+}
+
+// NewHeader describes a new session. id "" makes one; now is epoch
+// milliseconds.
+func NewHeader(id, cwd, parentSession string, now int64) protocol.Header {
+	if id == "" {
+		id = NewSessionID(now)
+	}
+	return protocol.Header{
+		Version: protocol.SessionVersion, ID: id, Timestamp: protocol.FormatTime(now), Cwd: cwd, ParentSession: parentSession,
+	}
+}
+
+// NewSessionID makes a UUID of version 7: it sorts by time, in milliseconds.
+func NewSessionID(now int64) string {
+	var b [16]byte
+	rand.Read(b[:])
+	for i := range 6 {
+		b[i] = byte(now >> (40 - 8*i))
+	}
+	return formatUUID(b, 7)
+}
+
+func formatUUID(b [16]byte, version byte) string {
+	b[6] = b[6]&0x0f | version<<4
+	b[8] = b[8]&0x3f | 0x80
+	s := hex.EncodeToString(b[:])
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// maxSessionID keeps the file name, which has 30 bytes more, and its side
+// file's within what file systems allow.
+const maxSessionID = 200
+
+// CheckSessionID says what is wrong with an id that somebody chose: it becomes
+// part of a file name.
+func CheckSessionID(id string) error {
+	inside := strings.TrimFunc(id, isAlphanumeric)
+	foreign := strings.ContainsFunc(inside, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune("-_.", r) })
+	if id == "" || len(id) > maxSessionID || foreign || !isAlphanumeric(rune(id[0])) || !isAlphanumeric(rune(id[len(id)-1])) {
+		return fmt.Errorf("session id %q: use at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+			id, maxSessionID)
+	}
+	return nil
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
+
+// CheckPath refuses what cannot be the path of a session file: it fails with
+// ErrInvalidPath where the system would fail later or, worse, cut the name.
+func CheckPath(path string) error {
+	switch {
+	case path == "":
+		return fmt.Errorf("%w: empty", ErrInvalidPath)
+	case strings.ContainsRune(path, 0):
+		return fmt.Errorf("%w: contains a NUL byte", ErrInvalidPath)
+	case len(path) >= 4096:
+		return fmt.Errorf("%w: %d bytes long", ErrInvalidPath, len(path))
+	}
+	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if len(part) > 255 {
+			return fmt.Errorf("%w: a name of %d bytes", ErrInvalidPath, len(part))
+		}
+	}
+	return nil
+}
+
+// Within resolves a path that a client named, against a directory it must not
+// leave: the result lies in root, or the error is ErrInvalidPath. Symbolic
+// links below root are the owner's business and not looked at.
+func Within(root, path string) (string, error) {
+	if err := CheckPath(path); err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	rel, err := filepath.Rel(root, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%w: %s is not below %s", ErrInvalidPath, path, root)
+	}
+	return filepath.Clean(path), nil
+}

@@ -1,0 +1,348 @@
+package store
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+)
+
+// MaxKeys is how many idempotency keys are remembered, the newest ones.
+const MaxKeys = 1024
+
+// State is what it takes to resume a session.
+type State struct {
+	Context *Context
+
+	Provider, Model string                 // "" if the branch names none
+	ThinkingLevel   protocol.ThinkingLevel // "" if the branch names none
+	Name            string                 // "" if it has none
+	Labels          map[string]string      // by entry id
+	MessageCount    int                    // messages of the context
+
+	Usage     protocol.Usage // of the branch, with what was compacted and what summaries cost
+	FileUsage protocol.Usage // of every branch
+
+	LastUsage *protocol.Usage // newest in the context, nil if there is none
+	// LastUsageFresh says that LastUsage is newer than the last compaction.
+	LastUsageFresh bool
+
+	OpenCalls   []OpenCall     // in the order of the message; empty unless a run was cut
+	Queued      []QueuedInput  // accepted and not delivered, in the order of acceptance
+	LastQueueID int            // the highest n of all ids of the form q<n> that were ever queued
+	OpenRun     *RunOp         // the start of a run that has no end
+	Keys        []SubmittedKey // at most MaxKeys, oldest first
+}
+
+// OpenCall is a tool call of the last answer that has no result.
+type OpenCall struct {
+	Call protocol.ToolCall
+	// Started says that its effects may have happened: an entry says that it was
+	// about to start, or it was next in order and not waiting for consent.
+	Started bool
+}
+
+// QueuedInput is input that waits. EntryID is where it was accepted.
+type QueuedInput struct {
+	protocol.QueueOp
+	EntryID string
+}
+
+// SubmittedKey is an idempotency key, as the log has it, and the entry that
+// took it first.
+type SubmittedKey struct {
+	Key         string
+	EntryID     string
+	Disposition string // what the client was answered: protocol.Queued or protocol.Started
+}
+
+// State reads what is needed to resume the session at the view's leaf, in one
+// pass over the file that decodes only what matters.
+func (v View) State() (State, error) {
+	branch := v.branch()
+	part, err := v.contextPart(branch)
+	if err != nil {
+		return State{}, err
+	}
+	records, err := v.records(part)
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Context: NewContext(records)}
+	s.MessageCount = s.Context.Len()
+	if u, index, fresh := s.Context.LastUsage(); index >= 0 {
+		s.LastUsage, s.LastUsageFresh = &u, fresh
+	}
+	if err := v.settings(branch, &s); err != nil {
+		return State{}, err
+	}
+	return s, v.survey(branch, &s)
+}
+
+// settings finds the model and the thinking level that the branch ends with.
+func (v View) settings(branch []int32, s *State) error {
+	for n := len(branch) - 1; n >= 0 && (s.Model == "" || s.ThinkingLevel == ""); n-- {
+		slot := v.slots[branch[n]]
+		wanted := slot.kind == kindThinkingLevel && s.ThinkingLevel == "" ||
+			s.Model == "" && (slot.kind == kindModelChange || slot.role == roleAssistant)
+		if !wanted {
+			continue
+		}
+		r, err := v.record(branch[n])
+		if err != nil {
+			return err
+		}
+		s.setting(r.Entry)
+	}
+	return nil
+}
+
+func (s *State) setting(e protocol.Entry) {
+	switch e := e.(type) {
+	case protocol.ThinkingLevelChange:
+		if e.ThinkingLevel.Valid() {
+			s.ThinkingLevel = e.ThinkingLevel
+		}
+	case protocol.ModelChange:
+		s.Provider, s.Model = e.Provider, e.ModelID
+	case protocol.MessageEntry:
+		if m, ok := e.Message.(*protocol.AssistantMessage); ok && m.Model != "" {
+			s.Provider, s.Model = m.Provider, m.Model
+		}
+	case protocol.Compaction, protocol.BranchSummary, protocol.Custom, protocol.CustomMessageEntry, protocol.Label,
+		protocol.SessionInfo, protocol.ContextEdit, protocol.UnknownEntry:
+	}
+}
+
+// survey reads the rest in the order of the file.
+func (v View) survey(branch []int32, s *State) error {
+	on := make([]bool, len(v.slots))
+	for _, i := range branch {
+		on[i] = true
+	}
+	var list []int32
+	for i := range v.slots {
+		if v.slots[i].telling() {
+			list = append(list, int32(i))
+		}
+	}
+	b := stateBuilder{
+		view: v, state: s, labels: labels{}, begun: map[string]string{}, waiting: map[string]int{}, keys: map[string]bool{},
+	}
+	for line, err := range v.lines(list) {
+		if err != nil {
+			return err
+		}
+		b.take(line, on[line.slot])
+	}
+	b.finish()
+	return nil
+}
+
+// telling says whether an entry bears on the state beside the context.
+func (s *slot) telling() bool {
+	switch s.kind {
+	case kindSessionInfo, kindLabel, kindQueueOp, kindRunOp, kindToolOp:
+		return true
+	}
+	return s.role == roleAssistant || s.flags&(flagUsage|flagQueueID|flagKey) != 0
+}
+
+type stateBuilder struct {
+	view    View
+	state   *State
+	labels  labels
+	begun   map[string]string // tool calls since the last answer of the branch: the last op that names them
+	waiting map[string]int    // queued input by id, as its place in Queued
+	keys    map[string]bool
+}
+
+func (b *stateBuilder) take(l *line, onBranch bool) {
+	b.usage(l, onBranch)
+	slot := &b.view.slots[l.slot]
+	switch slot.kind {
+	case kindSessionInfo:
+		if name := sessionName(l.b); name != "" {
+			b.state.Name = name
+		}
+	case kindLabel:
+		b.labels.take(l)
+	case kindQueueOp:
+		b.queue(l)
+	case kindRunOp:
+		b.run(l)
+	case kindToolOp:
+		if onBranch {
+			b.tool(l)
+		}
+	case kindMessage:
+		b.message(l, slot.role == roleAssistant && onBranch)
+	}
+}
+
+func (b *stateBuilder) usage(l *line, onBranch bool) {
+	u := parseUsage(l.head.usage())
+	b.state.FileUsage = b.state.FileUsage.Add(u)
+	if onBranch {
+		b.state.Usage = b.state.Usage.Add(u)
+	}
+}
+
+func (b *stateBuilder) message(l *line, answer bool) {
+	if answer {
+		clear(b.begun) // call ids may repeat from answer to answer
+	}
+	delete(b.waiting, string(l.head.queueID))
+	b.key(string(l.head.key), l.slot, protocol.Started)
+}
+
+func (b *stateBuilder) tool(l *line) {
+	var op protocol.ToolOp
+	if decodeData(l.b, &op) {
+		for _, id := range op.IDs {
+			b.begun[id] = op.Op
+		}
+	}
+}
+
+// key notes who took a key first: queued input carries it twice, when it is
+// accepted and when it is delivered.
+func (b *stateBuilder) key(key string, at int32, d protocol.Disposition) {
+	if key != "" && !b.keys[key] {
+		b.keys[key] = true
+		b.state.Keys = append(b.state.Keys, SubmittedKey{key, b.view.id(at), d.Disposition})
+	}
+}
+
+func (b *stateBuilder) queue(l *line) {
+	var op protocol.QueueOp
+	if !decodeData(l.b, &op) {
+		return
+	}
+	switch op.Op {
+	case "add":
+		b.state.LastQueueID = max(b.state.LastQueueID, queueNumber(op.ID))
+		b.waiting[op.ID] = len(b.state.Queued)
+		b.state.Queued = append(b.state.Queued, QueuedInput{op, b.view.id(l.slot)})
+		b.key(op.Key, l.slot, protocol.Queued)
+	case "remove":
+		for _, id := range op.IDs {
+			delete(b.waiting, id)
+		}
+	}
+}
+
+// queueNumber is the n of q<n>, 0 for ids that somebody else made.
+func queueNumber(id string) int {
+	digits, ok := strings.CutPrefix(id, "q")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil {
+		return 0
+	}
+	return n
+}
+
+func (b *stateBuilder) run(l *line) {
+	var op RunOp
+	if !decodeData(l.b, &op) {
+		return
+	}
+	switch op.Op {
+	case "start":
+		b.state.OpenRun = &op
+	case "end":
+		b.state.OpenRun = nil
+	}
+}
+
+func (b *stateBuilder) finish() {
+	s := b.state
+	var queued []QueuedInput
+	for i, q := range s.Queued {
+		if at, ok := b.waiting[q.ID]; ok && at == i {
+			queued = append(queued, q)
+		}
+	}
+	s.Queued = queued
+	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-MaxKeys):])
+	s.Labels = b.labels
+	s.OpenCalls = openCalls(s.Context.Messages(), b.begun)
+}
+
+// openCalls lists the calls of the last answer that nothing has answered. An
+// answer that failed or was aborted asks for nothing: no model will see it.
+// Once the conversation has gone on it is too late for a result. Calls run in
+// their order, so that the first open one may have begun without an entry that
+// says so; where that would be wrong there is one.
+func openCalls(messages []protocol.Message, begun map[string]string) []OpenCall {
+	answered := map[string]bool{}
+	for i := len(messages) - 1; i >= 0; i-- {
+		switch m := messages[i].(type) {
+		case *protocol.ToolResultMessage:
+			answered[m.ToolCallID] = true
+		case *protocol.UserMessage:
+			return nil
+		case *protocol.AssistantMessage:
+			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
+				return nil
+			}
+			var open []OpenCall
+			for _, call := range m.Content.ToolCalls() {
+				if answered[call.ID] {
+					continue
+				}
+				op := begun[call.ID]
+				open = append(open, OpenCall{call, op == "start" || op != "ask" && len(open) == 0})
+			}
+			return open
+		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage:
+		}
+	}
+	return nil
+}
+
+// labels are the labels of a session by entry. Of several for one entry the
+// last in the file counts, on whatever branch; an empty one takes it away.
+type labels map[string]string
+
+func (l labels) take(entry *line) {
+	target, label := rawString(entry.b, "targetId"), rawString(entry.b, "label")
+	delete(l, target)
+	if label != "" {
+		l[target] = label
+	}
+}
+
+// sessionName is the name in a session_info entry.
+func sessionName(line []byte) string { return strings.TrimSpace(rawString(line, "name")) }
+
+// decodeData reads the data of a custom entry.
+func decodeData(line []byte, op any) bool {
+	raw := gjson.GetBytes(line, "data").Raw
+	return raw != "" && json.Unmarshal([]byte(raw), op) == nil
+}
+
+// parseUsage reads a usage object, the zero usage if there is none.
+func parseUsage(raw []byte) (u protocol.Usage) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return u
+	}
+	v := gjson.ParseBytes(raw)
+	cost := v.Get("cost")
+	u = protocol.Usage{
+		Input: v.Get("input").Int(), Output: v.Get("output").Int(),
+		CacheRead: v.Get("cacheRead").Int(), CacheWrite: v.Get("cacheWrite").Int(),
+		Cost: protocol.Cost{
+			Input: cost.Get("input").Float(), Output: cost.Get("output").Float(),
+			CacheRead: cost.Get("cacheRead").Float(), CacheWrite: cost.Get("cacheWrite").Float(),
+			Total: cost.Get("total").Float(),
+		},
+	}
+	u.TotalTokens = v.Get("totalTokens").Int()
+	return u
+}

@@ -1,0 +1,285 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/store"
+)
+
+func stateOf(t *testing.T, entries ...protocol.Entry) store.State {
+	t.Helper()
+	l := store.NewLog(nil, "", header(), options())
+	add(t, l, entries...)
+	s, err := l.View().State()
+	require.NoError(t, err)
+	return s
+}
+
+func TestStateOfNothing(t *testing.T) {
+	s := stateOf(t)
+	assert.Equal(t, "", s.Provider+s.Model+s.Name+string(s.ThinkingLevel))
+	assert.Empty(t, s.Labels)
+	assert.Zero(t, s.MessageCount)
+	assert.Nil(t, s.LastUsage)
+	assert.Nil(t, s.OpenRun)
+	assert.Empty(t, s.OpenCalls)
+	assert.Empty(t, s.Queued)
+	assert.Empty(t, s.Keys)
+}
+
+func TestStateSettings(t *testing.T) {
+	other := answer("b")
+	other.Message.(*protocol.AssistantMessage).Provider, other.Message.(*protocol.AssistantMessage).Model = "p2", "m2"
+	nameless := answer("c")
+	nameless.Message.(*protocol.AssistantMessage).Provider, nameless.Message.(*protocol.AssistantMessage).Model = "", ""
+	change := protocol.ModelChange{Provider: "p1", ModelID: "m1"}
+	level := func(l protocol.ThinkingLevel) protocol.Entry { return protocol.ThinkingLevelChange{ThinkingLevel: l} }
+	for _, c := range []struct {
+		name    string
+		entries []protocol.Entry
+		want    string
+	}{
+		{"none", []protocol.Entry{user("a")}, "/ "},
+		{"changes", []protocol.Entry{change, level("low"), user("a")}, "p1/m1 low"},
+		{"the last change", []protocol.Entry{level("low"), change, level("xhigh"), protocol.ModelChange{Provider: "p", ModelID: "m"}}, "p/m xhigh"},
+		{"an answer is a change", []protocol.Entry{change, other}, "p2/m2 "},
+		{"a change after an answer", []protocol.Entry{other, change}, "p1/m1 "},
+		{"an answer of nobody is none", []protocol.Entry{change, nameless}, "p1/m1 "},
+		{"a level that is none", []protocol.Entry{level("low"), level("enormous")}, "/ low"},
+	} {
+		s := stateOf(t, c.entries...)
+		assert.Equal(t, c.want, fmt.Sprintf("%s/%s %s", s.Provider, s.Model, s.ThinkingLevel), c.name)
+	}
+}
+
+// Settings are the branch's, name and labels the whole file's.
+func TestStateBranches(t *testing.T) {
+	l, m := newLog(t)
+	got := add(t, l, protocol.ModelChange{Provider: "p", ModelID: "m1"}, user("a"))
+	add(t, l, protocol.ModelChange{Provider: "p", ModelID: "m2"}, protocol.SessionInfo{Name: " n1 "},
+		protocol.Label{TargetID: got[0], Label: "l0"}, protocol.Label{TargetID: got[1], Label: "l1"}, answer("x"))
+	require.NoError(t, l.SetLeaf(got[1]))
+	add(t, l, answer("b"), protocol.SessionInfo{Name: "n2"}, protocol.SessionInfo{Name: "  "},
+		protocol.Label{TargetID: got[0]}, protocol.Label{TargetID: got[1], Label: "l1b"})
+	s, err := open(t, m, file).View().State()
+	require.NoError(t, err)
+	assert.Equal(t, "big", s.Model)
+	assert.Equal(t, "n2", s.Name)
+	assert.Equal(t, map[string]string{got[1]: "l1b"}, s.Labels)
+	assert.Equal(t, 2, s.MessageCount)
+	assert.Equal(t, int64(20), s.FileUsage.Input)
+	assert.Equal(t, int64(10), s.Usage.Input)
+	assert.InDelta(t, 1.0, s.FileUsage.Cost.Total, 1e-9)
+	v, err := l.View().At(got[0])
+	require.NoError(t, err)
+	s, err = v.State()
+	require.NoError(t, err)
+	assert.Equal(t, "m1", s.Model)
+	assert.Equal(t, "n2", s.Name)
+	assert.Zero(t, s.Usage)
+	assert.Equal(t, int64(20), s.FileUsage.Input)
+}
+
+func TestStateUsage(t *testing.T) {
+	summary := compaction("s", "")
+	summary.Usage = &protocol.Usage{Input: 1000, TotalTokens: 1000, Cost: protocol.Cost{Total: 2}}
+	left := protocol.BranchSummary{Summary: "l", Usage: &protocol.Usage{Output: 7}}
+	s := stateOf(t, user("a"), answer("b"), summary, left, failed(protocol.StopError))
+	assert.Equal(t, protocol.Usage{
+		Input: 1020, Output: 11, CacheRead: 6, CacheWrite: 8, TotalTokens: 1038, Cost: protocol.Cost{Total: 3},
+	}, s.Usage, "what was compacted and what failed was paid for too")
+	assert.Equal(t, s.Usage, s.FileUsage)
+	assert.Nil(t, s.LastUsage)
+
+	s = stateOf(t, answer("b"))
+	require.NotNil(t, s.LastUsage)
+	assert.True(t, s.LastUsageFresh)
+	l := store.NewLog(nil, "", header(), options())
+	kept := add(t, l, answer("b"))[0]
+	add(t, l, compaction("s", kept), user("c"))
+	s, err := l.View().State()
+	require.NoError(t, err)
+	require.NotNil(t, s.LastUsage)
+	assert.Equal(t, int64(19), s.LastUsage.TotalTokens)
+	assert.False(t, s.LastUsageFresh)
+}
+
+// Entries of types that only other versions write cost as well.
+func TestStateForeignUsage(t *testing.T) {
+	l := openText(t, headLine, userLine("00000001", "", "x"),
+		entryLine("usage", "00000002", "00000001", `"kind":"cache_warm","usage":{"input":5,"cost":{"total":0.25}}`),
+		entryLine("message", "00000003", "00000002", `"message":{"role":"toolResult","toolCallId":"c","toolName":"task","content":[],"isError":false,"usage":{"output":6}}`),
+		entryLine("message", "00000004", "00000003", `"message":{"role":"assistant","content":[],"usage":null}`),
+		entryLine("message", "00000005", "00000004", `"message":{"role":"assistant","content":[],"usage":"lots"}`),
+	)
+	s, err := l.View().State()
+	require.NoError(t, err)
+	assert.Equal(t, protocol.Usage{Input: 5, Output: 6, Cost: protocol.Cost{Total: 0.25}}, s.Usage)
+	stats, err := l.View().Stats()
+	require.NoError(t, err)
+	assert.Equal(t, int64(11), stats.Tokens.Total)
+}
+
+func TestStateOpenCalls(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		entries []protocol.Entry
+		want    []string
+	}{
+		{"none", []protocol.Entry{user("a"), answer("b")}, nil},
+		{"all answered", []protocol.Entry{answer("", "c1", "c2"), started("c1"), result("c1"), result("c2")}, nil},
+		{"all open, the first was next", []protocol.Entry{answer("", "c1", "c2")}, []string{"c1 true", "c2 false"}},
+		{"several at once", []protocol.Entry{answer("", "c1", "c2", "c3"), started("c1", "c2"), result("c1")}, []string{"c2 true", "c3 false"}},
+		{"started out of order", []protocol.Entry{answer("", "c1", "c2", "c3"), toolOp("ask", "c1"), started("c3")}, []string{"c1 false", "c2 false", "c3 true"}},
+		{"waiting for consent", []protocol.Entry{answer("", "c1", "c2"), result("c1"), toolOp("ask", "c2")}, []string{"c2 false"}},
+		{"consent given", []protocol.Entry{answer("", "c1"), toolOp("ask", "c1"), started("c1")}, []string{"c1 true"}},
+		{"the next after those that say so", []protocol.Entry{answer("", "c1", "c2"), started("c1"), result("c1")}, []string{"c2 true"}},
+		{"bookkeeping in between", []protocol.Entry{answer("", "c1"), protocol.SessionInfo{Name: "n"}, toolOp("ask", "c1"), protocol.CustomMessageEntry{CustomType: "x"}},
+			[]string{"c1 false"}},
+		{"bash in between", []protocol.Entry{answer("", "c1"), message(&protocol.BashExecutionMessage{Command: "ls"})}, []string{"c1 true"}},
+		{"the same id in an earlier answer", []protocol.Entry{answer("", "c1"), toolOp("ask", "c1"), result("c1"), answer("", "c1")}, []string{"c1 true"}},
+		{"only the last answer counts", []protocol.Entry{answer("", "c1"), answer("b")}, nil},
+		{"too late: a question followed", []protocol.Entry{answer("", "c1"), user("go on")}, nil},
+		{"failed answers ask for nothing", []protocol.Entry{failed(protocol.StopError, "c1")}, nil},
+		{"aborted answers ask for nothing", []protocol.Entry{answer("", "c0"), result("c0"), failed(protocol.StopAborted, "c1")}, nil},
+		{"compacted away", []protocol.Entry{answer("", "c1"), compaction("s", "")}, nil},
+		{"data that is none", []protocol.Entry{answer("", "c1"), protocol.Custom{CustomType: protocol.CustomTool, Data: json.RawMessage(`[]`)}}, []string{"c1 true"}},
+	} {
+		var got []string
+		for _, call := range stateOf(t, c.entries...).OpenCalls {
+			got = append(got, fmt.Sprint(call.Call.ID, " ", call.Started))
+			assert.JSONEq(t, `{"path":"a"}`, string(call.Call.Arguments))
+		}
+		assert.Equal(t, c.want, got, c.name)
+	}
+}
+
+// A tool that started on another branch did not start here.
+func TestStateStartedElsewhere(t *testing.T) {
+	l, _ := newLog(t)
+	call := add(t, l, answer("", "c1", "c2"))[0]
+	add(t, l, toolOp("ask", "c1"), started("c2"))
+	require.NoError(t, l.SetLeaf(call))
+	s, err := l.View().State()
+	require.NoError(t, err)
+	require.Len(t, s.OpenCalls, 2)
+	assert.True(t, s.OpenCalls[0].Started)
+	assert.False(t, s.OpenCalls[1].Started)
+}
+
+func TestStateRun(t *testing.T) {
+	run := func(op string, n int) protocol.Entry { return store.RunOp{Op: op, Run: n, Reason: "r"}.Entry() }
+	assert.Nil(t, stateOf(t, run("start", 1), user("a"), run("end", 1)).OpenRun)
+	assert.Nil(t, stateOf(t, run("end", 1)).OpenRun)
+	assert.Equal(t, &store.RunOp{Op: "start", Run: 2, Reason: "r"}, stateOf(t, run("start", 1), run("end", 1), run("start", 2), user("a")).OpenRun)
+	assert.NotNil(t, stateOf(t, run("start", 1), run("pause", 1)).OpenRun)
+	broken := protocol.Custom{CustomType: store.CustomRun, Data: json.RawMessage(`"x"`)}
+	assert.NotNil(t, stateOf(t, run("start", 1), broken, protocol.Custom{CustomType: store.CustomRun}).OpenRun)
+}
+
+func TestStateQueue(t *testing.T) {
+	image := protocol.Image{Data: "AAAA", MimeType: "image/png"}
+	put := func(id string, kind protocol.QueueKind) protocol.QueueOp {
+		return protocol.QueueOp{Op: "add", ID: id, Kind: kind, Text: "text of " + id}
+	}
+	withAll := put("q2", protocol.QueueFollowUp)
+	withAll.Images, withAll.Key = []protocol.Image{image}, "k2#f"
+	bash := protocol.QueueOp{Op: "add", ID: "q12", Kind: protocol.QueueBash, Message: json.RawMessage(`{"role":"bashExecution","command":"ls"}`)}
+	delivery := user("text of q3")
+	delivery.QueueID = "q3"
+	l, m := newLog(t)
+	got := add(t, l, queueOp(put("q1", protocol.QueueSteer)), queueOp(withAll), queueOp(put("q3", protocol.QueueInject)), queueOp(bash))
+	require.NoError(t, l.SetLeaf(""))
+	add(t, l, delivery, queueOp(protocol.QueueOp{Op: "remove", IDs: []string{"q1", "unknown", "q99"}}),
+		protocol.Custom{CustomType: protocol.CustomQueue, Data: json.RawMessage(`[]`)},
+		queueOp(protocol.QueueOp{Op: "shuffle", ID: "q12"}), queueOp(protocol.QueueOp{Op: "remove"}))
+	s, err := open(t, m, file).View().State()
+	require.NoError(t, err)
+	assert.Equal(t, []store.QueuedInput{{QueueOp: withAll, EntryID: got[1]}, {QueueOp: bash, EntryID: got[3]}}, s.Queued,
+		"queues are the session's, whatever the branch")
+	assert.Equal(t, 12, s.LastQueueID)
+	assert.Equal(t, []store.SubmittedKey{{Key: "k2#f", EntryID: got[1], Disposition: "queued"}}, s.Keys)
+}
+
+func TestStateLastQueueID(t *testing.T) {
+	var entries []protocol.Entry
+	for _, id := range []string{"q3", "x9", "q", "qq8", "q-4", "q7", "q5", "8", "q99999999999999999999"} {
+		entries = append(entries, queueOp(protocol.QueueOp{Op: "add", ID: id}))
+	}
+	assert.Equal(t, 7, stateOf(t, entries...).LastQueueID)
+	entries = append(entries, queueOp(protocol.QueueOp{Op: "remove", IDs: []string{"q7"}}))
+	assert.Equal(t, 7, stateOf(t, entries...).LastQueueID, "a number is not used twice")
+	assert.Zero(t, stateOf(t).LastQueueID)
+}
+
+func TestStateKeys(t *testing.T) {
+	keyed := func(key, queueID string) protocol.Entry {
+		e := user("x")
+		e.Key, e.QueueID = key, queueID
+		return e
+	}
+	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: "b"}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
+	assert.Equal(t, []store.SubmittedKey{{"a", "00000001", "started"}, {"b", "00000002", "queued"}, {"c", "00000005", "started"}}, s.Keys)
+
+	var many []protocol.Entry
+	for i := range store.MaxKeys + 10 {
+		many = append(many, keyed(fmt.Sprint("k", i), ""))
+	}
+	s = stateOf(t, many...)
+	require.Len(t, s.Keys, store.MaxKeys)
+	assert.Equal(t, "k10", s.Keys[0].Key, "the oldest are forgotten")
+	assert.Equal(t, fmt.Sprint("k", store.MaxKeys+9), s.Keys[store.MaxKeys-1].Key)
+}
+
+func TestStateOfSamples(t *testing.T) {
+	l, _ := openSample(t, "session-tree.jsonl")
+	s, err := l.View().State()
+	require.NoError(t, err)
+	assert.Equal(t, "fake/m1 off", fmt.Sprintf("%s/%s %s", s.Provider, s.Model, s.ThinkingLevel))
+	assert.Equal(t, "Tree sample", s.Name)
+	assert.Equal(t, map[string]string{"c51ca74b": "from-b"}, s.Labels)
+	assert.Equal(t, 2, s.MessageCount)
+	assert.Equal(t, int64(120), s.Usage.TotalTokens)
+	assert.Equal(t, int64(600), s.FileUsage.TotalTokens, "four answers and a summary")
+
+	l, _ = openSample(t, "session-compaction.jsonl")
+	s, err = l.View().State()
+	require.NoError(t, err)
+	assert.True(t, s.LastUsageFresh)
+	assert.Equal(t, 6, s.MessageCount)
+	assert.Empty(t, s.OpenCalls)
+}
+
+// Every prefix of a session is what a crash may leave; its state must say what
+// is missing for the conversation to be well-formed.
+func TestStateOfEveryPrefix(t *testing.T) {
+	entries := []protocol.Entry{
+		user("a"), answer("", "c1", "c2"), started("c1"), result("c1"), started("c2"), result("c2"), answer("", "c3"), result("c3"), answer("done"),
+	}
+	for n := range len(entries) + 1 {
+		s := stateOf(t, entries[:n]...)
+		open := map[string]bool{}
+		for _, e := range entries[:n] {
+			if m, ok := e.(protocol.MessageEntry); ok {
+				switch m := m.Message.(type) {
+				case *protocol.AssistantMessage:
+					for _, c := range m.Content.ToolCalls() {
+						open[c.ID] = true
+					}
+				case *protocol.ToolResultMessage:
+					delete(open, m.ToolCallID)
+				}
+			}
+		}
+		assert.Len(t, s.OpenCalls, len(open), "after %d entries", n)
+		for _, c := range s.OpenCalls {
+			assert.True(t, open[c.Call.ID])
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+)
+
+// Stats counts the view's branch, with what was compacted, and sums up what
+// the branch and the whole file cost, summaries included. The sums never go
+// down while a session is appended to.
+func (v View) Stats() (protocol.SessionStats, error) {
+	stats := protocol.SessionStats{SessionID: v.header.ID, Session: &protocol.TotalsByFile{}}
+	if v.path != "" {
+		stats.SessionFile = &v.path
+	}
+	on := make([]bool, len(v.slots))
+	for _, i := range v.branch() {
+		on[i] = true
+	}
+	var list []int32
+	for i := range v.slots {
+		if on[i] || v.slots[i].telling() {
+			list = append(list, int32(i))
+		}
+	}
+	var branch, file protocol.Usage
+	for l, err := range v.lines(list) {
+		if err != nil {
+			return protocol.SessionStats{}, err
+		}
+		u := parseUsage(l.head.usage())
+		file = file.Add(u)
+		if on[l.slot] {
+			branch = branch.Add(u)
+			count(&stats, &v.slots[l.slot], l)
+		}
+	}
+	stats.Tokens, stats.Cost = totals(branch)
+	stats.Session.Tokens, stats.Session.Cost = totals(file)
+	return stats, nil
+}
+
+// count adds an entry to the counters. Everything that a model may see as a
+// message counts as one.
+func count(stats *protocol.SessionStats, s *slot, l *line) {
+	switch s.kind {
+	case kindCustomMessage:
+		stats.TotalMessages++
+	case kindBranchSummary:
+		if rawString(l.b, "summary") != "" {
+			stats.TotalMessages++
+		}
+	case kindMessage:
+		countMessage(stats, s.role, l.head.message.content)
+	}
+}
+
+func countMessage(stats *protocol.SessionStats, r role, content []byte) {
+	if r == roleSystem {
+		return
+	}
+	stats.TotalMessages++
+	switch r {
+	case roleUser:
+		stats.UserMessages++
+	case roleToolResult:
+		stats.ToolResults++
+	case roleAssistant:
+		stats.AssistantMessages++
+		gjson.ParseBytes(content).ForEach(func(_, block gjson.Result) bool {
+			if block.Get("type").Str == "toolCall" {
+				stats.ToolCalls++
+			}
+			return true
+		})
+	}
+}
+
+func totals(u protocol.Usage) (protocol.TokenTotals, float64) {
+	return protocol.TokenTotals{
+		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		Total: u.Input + u.Output + u.CacheRead + u.CacheWrite,
+	}, u.Cost.Total
+}

@@ -1,0 +1,425 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"troupe/protocol"
+)
+
+// write stores a whole line and returns its offset. If it fails, nothing of
+// the line is left where a reader would take it for an entry.
+func (l *Log) write(line []byte, durable bool) (int64, error) {
+	switch {
+	case l.old != nil:
+		if err := l.rewrite(); err != nil {
+			return 0, err
+		}
+		return l.writeFile(line)
+	case l.file != nil:
+		return l.writeFile(line)
+	case l.path == "" || !durable:
+		l.buf = append(l.buf, line...)
+		return int64(len(l.buf) - len(line)), nil
+	}
+	return l.materialise(line)
+}
+
+// materialise creates the file with everything that waited for it, in one
+// write.
+func (l *Log) materialise(line []byte) (int64, error) {
+	f, adopted, err := l.create()
+	if err != nil {
+		return 0, err
+	}
+	whole := slices.Concat(l.buf, line)
+	if err := l.fill(f, whole); err != nil {
+		l.abandon(f, adopted)
+		return 0, err
+	}
+	l.toDisk(f, int64(len(whole)))
+	return l.end - int64(len(line)), nil
+}
+
+// fill writes a new file's content and, if so wished, makes it durable.
+func (l *Log) fill(f File, content []byte) error {
+	if err := writeAll(f, content); err != nil {
+		return err
+	}
+	if l.opt.Sync {
+		return l.syncWith(f)
+	}
+	return nil
+}
+
+func (l *Log) toDisk(f File, size int64) {
+	l.file, l.readOnly, l.buf = f, false, nil
+	l.end, l.junk, l.prefix = size, 0, nil
+}
+
+func writeAll(f File, b []byte) error {
+	n, err := f.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// create makes the session's file. If the name is taken by a file without a
+// session in it, that one is taken over.
+func (l *Log) create() (f File, adopted bool, err error) {
+	if err := CheckPath(l.path); err != nil {
+		return nil, false, err
+	}
+	if err := l.makeDirs(filepath.Dir(l.path)); err != nil {
+		return nil, false, err
+	}
+	f, err = l.fsys.Create(l.path)
+	if err == nil {
+		f, err = l.claim(f)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return f, false, err
+	}
+	f, adoptErr := l.adopt()
+	if errors.Is(adoptErr, ErrNotSession) {
+		return nil, false, err
+	}
+	return f, true, adoptErr
+}
+
+// makeDirs makes the session's directory. For the file to be found after a
+// power cut all directories on the way to it have to be synced, also those
+// that exist: whoever made them, perhaps a moment ago, may not have done so.
+func (l *Log) makeDirs(dir string) error {
+	for d := dir; ; d = filepath.Dir(d) {
+		l.mustSync(d)
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	return l.fsys.MkdirAll(dir)
+}
+
+func (l *Log) mustSync(dir string) {
+	if !slices.Contains(l.unsynced, dir) {
+		l.unsynced = append(l.unsynced, dir)
+	}
+}
+
+// adopt opens a file that is in the way and empties it, if there is nothing in
+// it that anybody could miss. The torn beginning of a header is moved aside.
+func (l *Log) adopt() (File, error) {
+	st, err := l.fsys.Stat(l.path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > tornHeaderMax && !l.ours {
+		return nil, ErrNotSession
+	}
+	f, err := l.fsys.OpenAppend(l.path)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = l.claim(f); err != nil {
+		return nil, err
+	}
+	if err := l.empty(f, st.Size()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (l *Log) empty(f File, size int64) error {
+	if size > 0 && !l.ours {
+		b := make([]byte, size)
+		if _, err := readSome(f, b, 0); err != nil {
+			return err
+		}
+		if !isUnborn(b) {
+			return ErrNotSession
+		}
+		if !isBlank(b) {
+			if err := l.quarantine(b); err != nil {
+				return err
+			}
+		}
+	}
+	return f.Truncate(0)
+}
+
+// abandon removes what a failed creation left. Nobody has been told of the
+// file yet. If even that fails, the next attempt knows whose it is.
+func (l *Log) abandon(f File, adopted bool) {
+	cut := l.cut(f, 0)
+	f.Close()
+	if adopted {
+		l.ours = cut != nil
+		return
+	}
+	l.ours = l.fsys.Remove(l.path) != nil
+}
+
+// rewrite replaces a file of an old version by its image in the current one:
+// in one step, or not at all.
+func (l *Log) rewrite() error {
+	if err := l.unchangedOld(); err != nil {
+		return err
+	}
+	f, err := l.replace(l.buf)
+	if err != nil {
+		return fmt.Errorf("rewrite in version %d: %w", protocol.SessionVersion, err)
+	}
+	l.file.Close() // views read the image
+	l.old = nil
+	l.toDisk(f, int64(len(l.buf)))
+	return nil
+}
+
+func (l *Log) unchangedOld() error {
+	st, err := l.fsys.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	if st.Size() != l.old.Size() || !st.ModTime().Equal(l.old.ModTime()) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// replace puts a new file with the content in the place of the session's. The
+// content is synced in any case: a rename that survives a power cut without
+// its content would be the end of the session.
+func (l *Log) replace(content []byte) (File, error) {
+	id, err := l.newID()
+	if err != nil {
+		return nil, err
+	}
+	temp := l.path + ".tmp-" + id
+	f, err := l.fsys.Create(temp)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = l.claim(f); err == nil {
+		err = l.moveIn(f, temp, content)
+	}
+	if err != nil {
+		l.fsys.Remove(temp)
+		return nil, err
+	}
+	l.mustSync(filepath.Dir(l.path))
+	return f, nil
+}
+
+func (l *Log) moveIn(f File, temp string, content []byte) error {
+	err := writeAll(f, content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = l.fsys.Rename(temp, l.path)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+// writeFile appends to the file, after making sure that its end is where it
+// should be.
+func (l *Log) writeFile(line []byte) (int64, error) {
+	if err := l.prepare(); err != nil {
+		return 0, err
+	}
+	data := line
+	if len(l.prefix) > 0 {
+		data = slices.Concat(l.prefix, line)
+	}
+	err := writeAll(l.file, data)
+	if err == nil && l.opt.Sync {
+		err = l.syncFile()
+	}
+	if err != nil {
+		l.retract()
+		return 0, err
+	}
+	l.end += int64(len(data))
+	l.prefix = nil
+	return l.end - int64(len(line)), nil
+}
+
+// unknownJunk says that a failed write may have left something.
+const unknownJunk = -1
+
+// retract cuts off what a failed write left. If that fails too, the rest is
+// remembered as junk for the next append to deal with.
+func (l *Log) retract() {
+	if l.cut(l.file, l.end) == nil {
+		return
+	}
+	l.junkOurs, l.junk = true, unknownJunk
+	if st, err := l.file.Stat(); err == nil {
+		l.junk = st.Size() - l.end
+	}
+}
+
+// prepare makes the file ready for the next line: writable, with nothing in it
+// that the index has not seen, and without junk at its end.
+func (l *Log) prepare() error {
+	if l.doubt != nil && l.opt.Sync {
+		return l.doubt
+	}
+	if l.readOnly {
+		if err := l.reopen(); err != nil {
+			return err
+		}
+	}
+	st, err := l.fsys.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	size := st.Size()
+	if l.junk == unknownJunk {
+		l.junk = max(0, size-l.end)
+	}
+	if size != l.end+l.junk {
+		if err := l.absorb(size); err != nil {
+			return err
+		}
+	}
+	if l.junk > 0 {
+		return l.dropJunk()
+	}
+	return nil
+}
+
+// cut shortens a file. Where entries are durable, so is their removal, if that
+// can be had: otherwise a power cut may bring back what was reported as failed.
+func (l *Log) cut(f File, size int64) error {
+	err := f.Truncate(size)
+	if err == nil && l.opt.Sync {
+		_ = f.Sync()
+	}
+	return err
+}
+
+func (l *Log) reopen() error {
+	f, err := l.fsys.OpenAppend(l.path)
+	if err != nil {
+		return err
+	}
+	l.views, l.file, l.readOnly = l.file, f, false
+	return nil
+}
+
+// absorb takes in what another program appended, so that offsets are right
+// and ids stay unique. Its entries become branches; the leaf stays.
+func (l *Log) absorb(size int64) error {
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if size < l.end || st.Size() != size {
+		return ErrChanged
+	}
+	from := int32(len(l.idx.slots))
+	in := &loader{idx: l.idx, found: true, end: l.end, open: len(l.prefix) > 0}
+	err = readLines(l.file, l.end, size, in.take)
+	in.idx.resolve(from)
+	l.idx = in.idx
+	l.damage.Foreign += len(l.idx.slots) - int(from)
+	l.damage.Skipped += in.skipped
+	l.settle(in)
+	return err
+}
+
+// dropJunk removes the bytes after end. Junk that the file came with goes to
+// the side file first. Where it cannot be removed it is left as a line that no
+// reader takes for an entry.
+func (l *Log) dropJunk() error {
+	junk := make([]byte, l.junk)
+	if _, err := readSome(l.file, junk, l.end); err != nil {
+		return err
+	}
+	var err error
+	if !l.junkOurs {
+		err = l.quarantine(junk)
+	}
+	if err == nil {
+		err = l.file.Truncate(l.end)
+	}
+	if err != nil {
+		return l.fenceJunk(junk, err)
+	}
+	l.junk, l.junkOurs = 0, false
+	return nil
+}
+
+// fenceJunk makes the next write end the junk's line. Our own may be a whole
+// entry but for its line ending, which must not come to life: hence the mark.
+// If it even has its line ending there is nothing to be done.
+func (l *Log) fenceJunk(junk []byte, cause error) error {
+	if junk[len(junk)-1] == '\n' {
+		return cause
+	}
+	l.prefix = []byte("\n")
+	if l.junkOurs {
+		l.prefix = []byte("!\n")
+	}
+	l.end += int64(len(junk))
+	l.junk, l.junkOurs = 0, false
+	return nil
+}
+
+// TornSuffix is what the side file's name has after the session file's. It
+// collects the torn ends that were cut off.
+const TornSuffix = ".torn"
+
+// quarantine appends torn bytes to the side file, durably: the next step is to
+// cut them off the session.
+func (l *Log) quarantine(torn []byte) error {
+	name := l.path + TornSuffix
+	f, err := l.fsys.Create(name)
+	if errors.Is(err, fs.ErrExist) {
+		f, err = l.fsys.OpenAppend(name)
+	}
+	if err != nil {
+		return err
+	}
+	err = writeAll(f, append(slices.Clip(torn), '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (l *Log) syncFile() error { return l.syncWith(l.file) }
+
+func (l *Log) syncWith(f File) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return l.syncDirs()
+}
+
+func (l *Log) syncDirs() error {
+	for len(l.unsynced) > 0 {
+		// What the user may not even read was not made by us.
+		if err := l.fsys.SyncDir(l.unsynced[0]); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		l.unsynced = l.unsynced[1:]
+	}
+	return nil
+}
+
+// isReadOnly says whether an error of OpenAppend leaves reading possible.
+func isReadOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
