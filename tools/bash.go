@@ -1,0 +1,131 @@
+package tools
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"troupe/protocol"
+)
+
+//go:embed bash.md
+var bashText string
+
+type bashArgs struct {
+	Command string   `json:"command" description:"Shell command to run"`
+	Timeout *float64 `json:"timeout,omitempty" description:"Seconds after which the command is stopped (no limit if omitted)"`
+}
+
+// bash runs commands in a shell.
+type bash struct{ info protocol.ToolInfo }
+
+func newBash() Tool { return bash{describe[bashArgs]("bash", bashText)} }
+
+func (t bash) Info() protocol.ToolInfo { return t.info }
+
+func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
+	args, err := decodeArgs[bashArgs](call.Args)
+	if err != nil {
+		return protocol.ToolResult{}, err
+	}
+	spec := ExecSpec{Env: call.Env, Command: args.Command}
+	if args.Timeout != nil {
+		if spec.Timeout, err = seconds(*args.Timeout); err != nil {
+			return protocol.ToolResult{}, err
+		}
+	}
+	if call.Progress != nil {
+		spec.Progress = func(p ExecProgress) { call.Progress(partialOutput(p)) }
+	}
+	res, err := Exec(ctx, spec)
+	if err != nil {
+		return protocol.ToolResult{}, err
+	}
+	return bashResult(res, args.Timeout)
+}
+
+// seconds turns a timeout into a duration. Longer than a Duration holds is as
+// long as it holds.
+func seconds(s float64) (time.Duration, error) {
+	if !(s > 0) || math.IsInf(s, 0) {
+		return 0, errors.New("timeout must be a positive number of seconds; leave it out for none")
+	}
+	if s >= math.MaxInt64/float64(time.Second) {
+		return math.MaxInt64, nil
+	}
+	return max(time.Duration(s*float64(time.Second)), 1), nil
+}
+
+func partialOutput(p ExecProgress) protocol.ToolResult {
+	details := bashDetails(p.Output, p.FullOutputPath)
+	if details == nil {
+		details = json.RawMessage("{}")
+	}
+	return protocol.ToolResult{Content: protocol.TextContent(p.Output.Content), Details: details}
+}
+
+func bashDetails(out Truncation, path string) json.RawMessage {
+	if !out.Truncated {
+		return nil
+	}
+	return details(struct {
+		Truncation     Truncation `json:"truncation"`
+		FullOutputPath string     `json:"fullOutputPath,omitempty"`
+	}{out, path})
+}
+
+// bashResult words the result. Only a shell that ended with 0 is a success.
+func bashResult(res ExecResult, timeout *float64) (protocol.ToolResult, error) {
+	result := protocol.ToolResult{Details: bashDetails(res.Output, res.FullOutputPath)}
+	text := withNotices(res.Output.Content, outputNotice(res)...)
+	why := ""
+	switch {
+	case res.Cancelled:
+		why = "Command aborted"
+	case res.TimedOut:
+		why = fmt.Sprintf("Command timed out after %s seconds", strconv.FormatFloat(*timeout, 'f', -1, 64))
+	case res.ExitCode != 0:
+		why = fmt.Sprintf("Command exited with code %d", res.ExitCode)
+		if text == "" {
+			text = noOutput
+		}
+	case text == "":
+		text = noOutput
+	}
+	if why == "" {
+		result.Content = protocol.TextContent(text)
+		return result, nil
+	}
+	if text != "" {
+		why = text + "\n\n" + why
+	}
+	return result, errors.New(why)
+}
+
+const noOutput = "(no output)"
+
+// outputNotice says what is shown of how much and where the rest is.
+func outputNotice(res ExecResult) []string {
+	out := res.Output
+	if !out.Truncated {
+		return nil
+	}
+	shown := fmt.Sprintf("Showing lines %d-%d of %d", out.TotalLines-out.OutputLines+1, out.TotalLines, out.TotalLines)
+	switch {
+	case out.LastLinePartial:
+		shown = fmt.Sprintf("Showing the last %s of line %d, of %s in all",
+			formatSize(out.OutputBytes), out.TotalLines, formatSize(out.TotalBytes))
+	case out.TruncatedBy == byBytes:
+		shown += fmt.Sprintf(" (%s limit)", formatSize(MaxBytes))
+	}
+	rest := "Full output: " + res.FullOutputPath
+	if res.FullOutputPath == "" {
+		rest = fmt.Sprintf("The full output could not be saved: %v", res.FullOutputErr)
+	}
+	return []string{shown, rest}
+}

@@ -1,0 +1,175 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// Files lets one writer at a time at each file, so that edits of one file by
+// parallel calls, also of different sessions, build on each other. The zero
+// value is ready; a nil Files locks nothing.
+type Files struct {
+	mu    sync.Mutex
+	locks map[string]*fileLock
+}
+
+// fileLock is a mutex one can stop waiting for. It lives in Files while
+// anybody holds or wants it.
+type fileLock struct {
+	held chan struct{} // a token in it is the lock
+	refs int           // guarded by Files.mu
+}
+
+// Lock waits until nobody else holds path, under whatever name, and returns
+// how to let go of it. The only error is ctx's.
+func (f *Files) Lock(ctx context.Context, path string) (unlock func(), err error) {
+	if f == nil {
+		return func() {}, ctx.Err()
+	}
+	key := realPath(path)
+	l := f.ref(key)
+	select {
+	case l.held <- struct{}{}:
+	case <-ctx.Done():
+		f.unref(key, l)
+		return nil, ctx.Err()
+	}
+	return sync.OnceFunc(func() {
+		<-l.held
+		f.unref(key, l)
+	}), nil
+}
+
+func (f *Files) ref(key string) *fileLock {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.locks[key]
+	if l == nil {
+		if f.locks == nil {
+			f.locks = make(map[string]*fileLock)
+		}
+		l = &fileLock{held: make(chan struct{}, 1)}
+		f.locks[key] = l
+	}
+	l.refs++
+	return l
+}
+
+func (f *Files) unref(key string, l *fileLock) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.refs--; l.refs == 0 {
+		delete(f.locks, key)
+	}
+}
+
+// realPath resolves the symlinks of path as far as it exists. The file that a
+// dangling link would create counts as the one it names.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	for range 40 { // as many as the kernel follows
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(realPath(parent), filepath.Base(path))
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// replaceFile gives path new content, following symlinks and keeping the
+// file's mode. A crash leaves the old or the new content: the new one is
+// written next to the file and renamed. Where a rename would change more than
+// the content (hard links, another owner) or is not possible (a directory one
+// may not write to, a mounted file), the file is written in place.
+func replaceFile(path string, content []byte) error {
+	path = realPath(path)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return placeFile(path, content, nil)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return errNotRegular
+	}
+	if err := checkWritable(path); err != nil {
+		return err
+	}
+	if linkCount(info) > 1 || placeFile(path, content, info) != nil {
+		return os.WriteFile(path, content, 0o666)
+	}
+	return nil
+}
+
+// placeFile writes a temporary file and renames it to path. The mode is that
+// of old, or left to the process's umask if old is nil.
+func placeFile(path string, content []byte, old fs.FileInfo) error {
+	name := filepath.Join(filepath.Dir(path), "."+runePrefix(filepath.Base(path), 200)+"."+randomHex(4)+".tmp")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		err = takeAfter(f, old)
+	}
+	if err == nil {
+		_, err = f.Write(content)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(name, path)
+	}
+	if err != nil {
+		os.Remove(name)
+	}
+	return err
+}
+
+// takeAfter gives f the mode of old, and fails if f has another owner.
+func takeAfter(f *os.File, old fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	was, ok2 := old.Sys().(*syscall.Stat_t)
+	if !ok || !ok2 || is.Uid != was.Uid || is.Gid != was.Gid {
+		return errors.New("a new file has another owner")
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// checkWritable keeps a rename from replacing a file that may only be read.
+func checkWritable(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func linkCount(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}

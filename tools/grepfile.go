@@ -1,0 +1,210 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+)
+
+const (
+	grepBlock   = 256 << 10
+	binarySniff = 8000 // bytes in which a NUL makes a file binary, as for git
+)
+
+// errBinary is returned for files that are not searched because of what they
+// begin with.
+var errBinary = errors.New("binary file")
+
+var grepBuffers = sync.Pool{New: func() any { return new([grepBlock]byte) }}
+
+// fileSearch is the search of one file, block by block.
+type fileSearch struct {
+	*search
+	path string // as shown
+
+	line    int64    // the number of the next line
+	recent  []string // the last lines before it that were not shown, at most context
+	after   int      // how many following lines are context
+	shown   int64    // the last line shown
+	midLine bool     // the next block goes on with a line that was too long for one
+	matched bool     // and that was shown
+}
+
+// searchFile searches one file. Its lines may be of any length: one that does
+// not fit a block is searched in pieces.
+func (s *search) searchFile(ctx context.Context, file, path string) error {
+	f, _, err := openRegular(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buf := grepBuffers.Get().(*[grepBlock]byte)
+	defer grepBuffers.Put(buf)
+	fs := fileSearch{search: s, path: path, line: 1}
+	for have, first := 0, true; ; first = false {
+		n, err := io.ReadFull(f, buf[have:])
+		block := buf[:have+n]
+		end := err == io.EOF || err == io.ErrUnexpectedEOF
+		switch {
+		case err != nil && !end:
+			return fileError("read", file, err)
+		case first && bytes.IndexByte(block[:min(len(block), binarySniff)], 0) >= 0:
+			return errBinary
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		whole := len(block)
+		if i := bytes.LastIndexByte(block, '\n'); i >= 0 && !end {
+			whole = i + 1
+		}
+		if err := fs.block(block[:whole]); err != nil || end {
+			return err
+		}
+		have = copy(buf[:], block[whole:])
+	}
+}
+
+// block searches whole lines, or a piece of one.
+func (s *fileSearch) block(b []byte) error {
+	look := b // where to look for what must be in a match
+	if s.pattern.fold {
+		s.lower = lowerASCII(s.lower[:0], b)
+		look = s.lower
+	}
+	for at := 0; at < len(b); {
+		start := at + s.candidate(look[at:])
+		if err := s.pass(b[at:start]); err != nil {
+			return err
+		}
+		if start == len(b) {
+			return nil
+		}
+		at = start + lineOffset(b[start:], 1)
+		if err := s.try(b[start:at]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidate is where the next line begins that may match.
+func (s *fileSearch) candidate(b []byte) int {
+	if len(s.pattern.must) == 0 {
+		return 0
+	}
+	i := bytes.Index(b, s.pattern.must)
+	if i < 0 {
+		return len(b)
+	}
+	return bytes.LastIndexByte(b[:i], '\n') + 1
+}
+
+// try looks at one line.
+func (s *fileSearch) try(line []byte) error {
+	text := bytes.TrimRight(line, "\r\n")
+	if s.matched || !s.pattern.match(text) {
+		return s.pass(line)
+	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return errBinary
+	}
+	if s.more = s.matches == s.limit; s.more {
+		return errEnough
+	}
+	s.matches++
+	if err := s.showRecent(); err != nil {
+		return err
+	}
+	if err := s.show(s.path, ':', s.line, s.pattern.excerpt(text)); err != nil {
+		return err
+	}
+	s.shown, s.after, s.matched = s.line, s.context, true
+	s.next(line)
+	return nil
+}
+
+// pass goes over lines that do not match.
+func (s *fileSearch) pass(b []byte) error {
+	for s.after > 0 && len(b) > 0 {
+		end := lineOffset(b, 1)
+		if !s.midLine {
+			s.shown = s.line
+			if err := s.show(s.path, '-', s.line, displayed(b[:end])); err != nil {
+				return err
+			}
+		}
+		if s.next(b[:end]); !s.midLine {
+			s.after--
+		}
+		b = b[end:]
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	s.remember(b)
+	s.line += int64(bytes.Count(b, []byte{'\n'}))
+	s.midLine = b[len(b)-1] != '\n'
+	s.matched = s.matched && s.midLine
+	return nil
+}
+
+// next goes to the line after line, or stays if the line is not over.
+func (s *fileSearch) next(line []byte) {
+	s.midLine = line[len(line)-1] != '\n'
+	if !s.midLine {
+		s.line++
+		s.matched = false
+	}
+}
+
+// remember keeps the last lines of b as context for a match after them.
+func (s *fileSearch) remember(b []byte) {
+	if s.context == 0 {
+		return
+	}
+	if s.midLine { // its beginning is remembered
+		b = b[lineOffset(b, 1):]
+	}
+	start := len(b)
+	for n := 0; n < s.context && start > 0; n++ {
+		start = bytes.LastIndexByte(b[:start-1], '\n') + 1
+	}
+	for start < len(b) {
+		end := start + lineOffset(b[start:], 1)
+		s.recent = append(s.recent, displayed(b[start:end]))
+		start = end
+	}
+	s.recent = s.recent[max(len(s.recent)-s.context, 0):]
+}
+
+// showRecent shows the context before a match, and a line that separates it
+// from what was shown before.
+func (s *fileSearch) showRecent() error {
+	if s.context == 0 {
+		return nil
+	}
+	if s.midLine && len(s.recent) > 0 { // that is the beginning of the match's own line
+		s.recent = s.recent[:len(s.recent)-1]
+	}
+	first := s.line - int64(len(s.recent))
+	if s.list.lines > 0 && (s.shown == 0 || first > s.shown+1) && !s.list.add("--") {
+		return errEnough
+	}
+	for i, text := range s.recent {
+		if err := s.show(s.path, '-', first+int64(i), text); err != nil {
+			return err
+		}
+	}
+	s.recent = s.recent[:0]
+	return nil
+}
+
+// displayed is a line as it is shown, no longer than that takes.
+func displayed(line []byte) string {
+	const enough = 4*maxGrepLine + 4
+	line = bytes.TrimRight(line[:min(len(line), enough)], "\r\n")
+	return strings.ToValidUTF8(string(line), "\uFFFD")
+}

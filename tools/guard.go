@@ -1,0 +1,97 @@
+package tools
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// Guard ends the commands that this process leaves behind when it dies without
+// a chance to do so itself. It is a small shell script that holds the other end
+// of a pipe; it is started with the first command. A process needs one for all
+// its sessions.
+type Guard struct {
+	mark string // begins the marks of its commands
+
+	mu   sync.Mutex
+	pipe *os.File // to the script; nil before the first command and after the last
+	over bool     // no script, and none wanted
+	exit chan struct{}
+}
+
+//go:embed guard.sh
+var guardScript string
+
+// NewGuard starts nothing yet.
+func NewGuard() *Guard { return &Guard{mark: nextMark(nonce())} }
+
+// Close ends the script, and what is left of the guarded commands with it.
+func (g *Guard) Close() {
+	g.mu.Lock()
+	pipe, exit := g.pipe, g.exit
+	g.pipe, g.over = nil, true
+	g.mu.Unlock()
+	if pipe != nil {
+		pipe.Close()
+		<-exit
+	}
+}
+
+// prefix begins the marks of a registry; of one without guard, too.
+func (g *Guard) prefix() string {
+	if g == nil {
+		return nonce()
+	}
+	return g.mark
+}
+
+// watch tells the script of a process group.
+func (g *Guard) watch(group int) { g.tell("+ %d\n", group) }
+
+// forget tells it that the group is gone and its number free for others.
+func (g *Guard) forget(group int) { g.tell("- %d\n", group) }
+
+// tell is best effort: a machine on which the script does not run, or where
+// somebody killed it, runs commands all the same.
+func (g *Guard) tell(format string, group int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over || (g.pipe == nil && !g.start()) {
+		return
+	}
+	g.pipe.SetWriteDeadline(time.Now().Add(time.Second)) // a stopped script must not stop us
+	if _, err := fmt.Fprintf(g.pipe, format, group); err != nil {
+		g.pipe.Close()
+		g.pipe, g.over = nil, true
+	}
+}
+
+func (g *Guard) start() bool {
+	g.over = true
+	r, w, err := os.Pipe()
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "troupe-guard", g.mark)
+	cmd.Stdin, cmd.Dir, cmd.SysProcAttr = r, "/", ownSession()
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // above all without marks of an outer daemon
+	closeOnExec()
+	if cmd.Start() != nil {
+		w.Close()
+		return false
+	}
+	exit := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(exit)
+	}()
+	g.pipe, g.exit, g.over = w, exit, false
+	return true
+}

@@ -1,0 +1,62 @@
+package tools
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hugeSize is the size of files in tests of bounded memory. TOOLS_HUGE=1 makes
+// it what users have.
+func hugeSize() int64 {
+	if os.Getenv("TOOLS_HUGE") != "" {
+		return 8 << 30
+	}
+	return 512 << 20
+}
+
+// Not parallel: it looks at the memory of the process.
+func TestHugeFilesNeedLittleMemory(t *testing.T) {
+	env := newEnv(t)
+	size := hugeSize()
+	sparse(t, env, size, map[int64]string{size / 2: "\nneedle\n"})
+	const limit = 8 << 20
+	run(t, env, "read", object{"path": "nothing"}) // what is needed once
+	var text string
+	var err error
+	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "read", object{"path": "huge", "offset": 2, "limit": 1}) }), int64(limit))
+	require.NoError(t, err)
+	assert.Equal(t, "needle\n\n[1 more lines in the file. Use offset=3 to continue]", text)
+	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "read", object{"path": "huge"}) }), int64(limit))
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("[Line 1 is %s, over the limit of 50.0KB. For its beginning use bash: sed -n '1p' huge | head -c 51200]",
+		formatSize(size/2+1)), text)
+	sparse(t, env, size, map[int64]string{0: "text\n", 10_000: "\nneedle\n"})
+	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "grep", object{"path": "huge", "pattern": "ne+dle"}) }), int64(limit))
+	require.ErrorContains(t, err, "binary file")
+}
+
+// One line of any length is searched in pieces.
+func TestGrepLongLineNeedsLittleMemory(t *testing.T) {
+	env := newEnv(t)
+	const pieces = 100
+	spaces := bytes.Repeat([]byte{' '}, 1<<20)
+	f, err := os.Create(filepath.Join(env.Cwd, "huge"))
+	require.NoError(t, err)
+	for range pieces {
+		_, err := f.Write(spaces)
+		require.NoError(t, err)
+	}
+	_, err = f.WriteString("needle  ")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	var text string
+	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "grep", object{"pattern": "needle *$"}) }), int64(8<<20))
+	require.NoError(t, err)
+	assert.Equal(t, "huge:1: needle  ", text)
+}

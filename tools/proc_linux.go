@@ -1,0 +1,95 @@
+package tools
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminateSignals end a group. Linux sends a signal to all of a group before
+// any of them can act on it. (SIGSTOP first, as on other systems, would do harm:
+// of a SIGSTOP and a SIGCONT during a fork the child gets only the former.)
+var terminateSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}
+
+func markCloseOnExec() {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	for _, fd := range numbers("/proc/self/fd") { // before Linux 5.11
+		if fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// groupAlive says that a member of the group is not a zombie. Orphans stay
+// zombies for good where process 1 does not reap.
+func groupAlive(group int) bool {
+	if !hasGroup(group) {
+		return false
+	}
+	for _, pid := range numbers("/proc") {
+		stat, err := os.ReadFile(procFile(pid, "stat"))
+		if err != nil {
+			continue
+		}
+		// pid (comm) state ppid pgrp …, where comm may hold anything
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 3 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+			continue
+		}
+		if pgrp, err := strconv.Atoi(string(fields[2])); err == nil && pgrp == group {
+			return true
+		}
+	}
+	return false
+}
+
+func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+
+// markedPids finds the processes that were started with the mark in their
+// environment, wherever they went since. Unsure says that some process shows no
+// environment: it was given none, or is just being started.
+func markedPids(mark string) (pids []int, unsure bool) {
+	self := os.Getpid()
+	for _, pid := range numbers("/proc") {
+		if pid == self {
+			continue
+		}
+		env, err := os.ReadFile(procFile(pid, "environ"))
+		switch {
+		case err != nil:
+		case bytes.Contains(env, []byte(mark)):
+			pids = append(pids, pid)
+		case len(env) == 0 && hasMemory(pid):
+			unsure = true
+		}
+	}
+	return pids, unsure
+}
+
+// hasMemory tells a program from a zombie or a thread of the kernel.
+func hasMemory(pid int) bool {
+	statm, err := os.ReadFile(procFile(pid, "statm"))
+	return err == nil && !bytes.HasPrefix(statm, []byte("0 "))
+}
+
+// numbers lists the entries of dir whose names are numbers.
+func numbers(dir string) (list []int) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // as many as there are
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}

@@ -1,0 +1,119 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// Registry is an ordered set of tools. It does not change.
+type Registry struct {
+	tools  []Tool
+	byName map[string]Tool
+}
+
+// defaultActive are the tools a session begins with, in this order.
+var defaultActive = []string{"read", "bash", "edit", "write"}
+
+// New returns the built-in tools, followed by more. One with the name of an
+// earlier tool takes its place.
+func New(more ...Tool) *Registry {
+	r := &Registry{byName: make(map[string]Tool)}
+	builtin := []Tool{newRead(), newBash(), newEdit(), newWrite(), newGrep(), newFind(), newLs()}
+	for _, t := range append(builtin, more...) {
+		r.add(t)
+	}
+	return r
+}
+
+func (r *Registry) add(t Tool) {
+	name := t.Info().Name
+	if _, taken := r.byName[name]; taken {
+		for i, old := range r.tools {
+			if old.Info().Name == name {
+				r.tools[i] = t
+			}
+		}
+	} else {
+		r.tools = append(r.tools, t)
+	}
+	r.byName[name] = t
+}
+
+// Lookup finds a tool by its exact name.
+func (r *Registry) Lookup(name string) (Tool, bool) {
+	t, ok := r.byName[name]
+	return t, ok
+}
+
+// Names lists all tools in order.
+func (r *Registry) Names() []string {
+	names := make([]string, len(r.tools))
+	for i, t := range r.tools {
+		names[i] = t.Info().Name
+	}
+	return names
+}
+
+// Infos describes all tools in order.
+func (r *Registry) Infos() []protocol.ToolInfo {
+	infos := make([]protocol.ToolInfo, len(r.tools))
+	for i, t := range r.tools {
+		infos[i] = t.Info()
+	}
+	return infos
+}
+
+// DefaultActive names the tools a session begins with.
+func (r *Registry) DefaultActive() []string { return append([]string(nil), defaultActive...) }
+
+// Run validates the arguments of a call, changes them where that makes them
+// fit (see [ValidateArgs]), and runs the tool. Every error is written for the
+// model.
+func (r *Registry) Run(ctx context.Context, name string, call Call) (protocol.ToolResult, error) {
+	t, ok := r.byName[name]
+	if !ok {
+		return protocol.ToolResult{}, UnknownToolError(name)
+	}
+	args := call.Args
+	if _, ok := t.(edit); ok {
+		args = mendEdit(args)
+	}
+	args, err := ValidateArgs(t.Info().Parameters, args)
+	if err != nil {
+		return protocol.ToolResult{}, InvalidArgsError(name, call.Args, err)
+	}
+	call.Args = args
+	return t.Run(ctx, call)
+}
+
+// UnknownToolError is what a model reads that calls a tool which does not
+// exist.
+func UnknownToolError(name string) error { return fmt.Errorf("Tool %s not found", name) }
+
+// InvalidArgsError is what a model reads whose arguments did not pass
+// [ValidateArgs] with err: the problems, and what it sent.
+func InvalidArgsError(name string, args json.RawMessage, err error) error {
+	var problems ArgsError
+	if !errors.As(err, &problems) {
+		problems = ArgsError{{rootPath, err.Error()}}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Validation failed for tool %q:\n", name)
+	for _, p := range problems {
+		fmt.Fprintf(&b, "  - %s: %s\n", p.Path, p.Reason)
+	}
+	b.WriteString("\nReceived arguments:\n")
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, args, "", "  ") != nil {
+		pretty.Reset()
+		pretty.Write(args)
+	}
+	b.WriteString(pretty.String())
+	return errors.New(b.String())
+}
