@@ -1,0 +1,282 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/providers/providertest"
+)
+
+func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
+
+// fixture is the server's side of the wire.
+type fixture struct{}
+
+func (fixture) New(client *providers.Client) providers.Provider { return New(client) }
+
+func (fixture) Model(baseURL string) *protocol.Model {
+	return &protocol.Model{
+		ID: "claude-x", Provider: "acme", API: API, BaseURL: baseURL, Reasoning: true, Input: []string{"text", "image"},
+		Cost:          protocol.ModelCost{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
+		ContextWindow: 200_000, MaxTokens: 64_000, Settings: &protocol.ModelExtra{},
+	}
+}
+
+func event(name, format string, args ...any) []byte {
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, fmt.Sprintf(format, args...))
+}
+
+func quote(s string) string { return string(protocol.AppendString(nil, s)) }
+
+// rawQuote keeps bytes that are not UTF-8, and escapes that the test put there.
+func rawQuote(s string) string {
+	if strings.Contains(s, "\\u") || strings.ToValidUTF8(s, "") != s {
+		return `"` + s + `"`
+	}
+	return quote(s)
+}
+
+func (fixture) Answer(a providertest.Answer) [][]byte {
+	events := [][]byte{
+		event("message_start", `{"type":"message_start","message":{"id":%s,"type":"message","role":"assistant","content":[],"model":"claude-x","stop_reason":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`,
+			quote(a.ID), a.Usage.Input, a.Usage.CacheWrite, a.Usage.CacheRead),
+		event("ping", `{"type":"ping"}`),
+	}
+	var open []int // calls in a row run side by side
+	flush := func() {
+		for piece := 0; len(open) > 0 && piece < 10; piece++ {
+			for _, i := range open {
+				if piece < len(a.Blocks[i].Pieces) {
+					events = append(events, delta(i, "input_json_delta", "partial_json", a.Blocks[i].Pieces[piece]))
+				}
+			}
+		}
+		for _, i := range open {
+			events = append(events, event("content_block_stop", `{"type":"content_block_stop","index":%d}`, i))
+		}
+		open = nil
+	}
+	for i, b := range a.Blocks {
+		if b.Kind == protocol.BlockToolCall {
+			events = append(events, event("content_block_start", `{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":%s,"name":%s,"input":{}}}`, i, quote(b.ID), quote(b.Name)))
+			open = append(open, i)
+			continue
+		}
+		flush()
+		events = append(events, plainBlock(i, b)...)
+	}
+	flush()
+	stop := map[protocol.StopReason]string{"stop": "end_turn", "length": "max_tokens", "toolUse": "tool_use"}[a.Stop]
+	return append(events,
+		event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d}}`, stop, a.Usage.Output),
+		event("message_stop", `{"type":"message_stop"}`))
+}
+
+func plainBlock(i int, b providertest.Block) (events [][]byte) {
+	kind, field := "text", "text"
+	if b.Kind == protocol.BlockThinking {
+		kind, field = "thinking", "thinking"
+	}
+	events = append(events, event("content_block_start", `{"type":"content_block_start","index":%d,"content_block":{"type":%q,%q:""}}`, i, kind, field))
+	for _, piece := range b.Pieces {
+		events = append(events, delta(i, kind+"_delta", field, piece))
+	}
+	if b.Signature != "" {
+		events = append(events, delta(i, "signature_delta", "signature", b.Signature[:3]), delta(i, "signature_delta", "signature", b.Signature[3:]))
+	}
+	return append(events, event("content_block_stop", `{"type":"content_block_stop","index":%d}`, i))
+}
+
+func delta(i int, kind, field, text string) []byte {
+	return event("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%s}}`, i, kind, field, rawQuote(text))
+}
+
+func (fixture) Content(a providertest.Answer) protocol.Content { return a.Content() }
+
+func (fixture) Keepalive() []byte { return event("ping", `{"type": "ping"}`) }
+
+func (fixture) Failure() []byte {
+	return event("error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
+}
+
+func (fixture) Refusal(status int, message string) []byte {
+	kind := map[int]string{401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error"}[status]
+	if kind == "" {
+		kind = "invalid_request_error"
+	}
+	return fmt.Appendf(nil, `{"type":"error","error":{"type":%q,"message":%s}}`, kind, quote(message))
+}
+
+var (
+	idRule   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	nameRule = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+)
+
+// Check knows the rules of the Messages API as its reference and its error
+// texts state them.
+func (fixture) Check(header http.Header, body []byte, req providers.Request) error {
+	r := &rules{req: req, seen: map[string]bool{}}
+	r.Must(header.Get("X-Api-Key") == req.Credentials.Key && header.Get("Authorization") == "", "key")
+	r.Must(header.Get("Anthropic-Version") == version, "anthropic-version")
+	r.Must(jsontext.Value(body).IsValid(), "UTF-8, surrogates, duplicate names")
+	v := gjson.ParseBytes(body)
+	r.Must(v.Get("model").Str != "", "model")
+	r.Must(v.Get("max_tokens").Int() >= 1, "max_tokens")
+	r.Must(v.Get("stream").Bool(), "stream")
+	r.Must(strings.Count(string(body), `"cache_control"`) <= 4, "at most four cache breakpoints")
+	r.thinking(v, header.Get("Anthropic-Beta"))
+	if system := v.Get("system"); system.Exists() {
+		r.Must(strings.TrimSpace(system.Get("0.text").Str) != "", "system: text content blocks must be non-empty")
+	}
+	r.tools(v)
+	r.messages(v.Get("messages").Array())
+	return r.Err()
+}
+
+type rules struct {
+	providertest.Rules
+	req  providers.Request
+	seen map[string]bool
+}
+
+func (r *rules) thinking(v gjson.Result, beta string) {
+	thinking := v.Get("thinking")
+	r.Must(!thinking.Exists() || r.req.Model.Reasoning, "thinking for a model that does not")
+	if thinking.Get("type").Str == "enabled" {
+		budget := thinking.Get("budget_tokens").Int()
+		r.Must(budget >= 1024 && budget < v.Get("max_tokens").Int(), "1024 <= budget_tokens < max_tokens")
+		r.Must(strings.Contains(beta, interleavedBeta), "interleaved thinking needs its header")
+	}
+}
+
+func (r *rules) tools(v gjson.Result) {
+	names := map[string]bool{}
+	for _, tool := range v.Get("tools").Array() {
+		name := tool.Get("name").Str
+		r.Must(nameRule.MatchString(name) && !names[name], "tools: name %q", name)
+		r.Must(tool.Get("input_schema.type").Str == "object", "tools: input_schema.type")
+		names[name] = true
+	}
+	r.Must(len(names) > 0 || !v.Get("messages.#.content.#(type==\"tool_use\")|0").Exists(), "tool_use blocks need tools")
+	r.Must(len(names) > 0 || !v.Get("tool_choice").Exists(), "tool_choice without tools")
+}
+
+func (r *rules) messages(list []gjson.Result) {
+	r.Must(len(list) > 0, "messages: at least one message is required")
+	role := "assistant"
+	var open []string // calls that the next message must answer
+	for i, m := range list {
+		r.Must(m.Get("role").Str != role, "roles must alternate")
+		role = m.Get("role").Str
+		content := m.Get("content").Array()
+		r.Must(len(content) > 0, "content must be non-empty")
+		if role == "assistant" {
+			open = r.assistant(content)
+		} else {
+			r.user(content, open)
+			open = nil
+		}
+		r.Must(i < len(list)-1 || role == "user", "the conversation must end with a user message")
+	}
+}
+
+func (r *rules) assistant(content []gjson.Result) (calls []string) {
+	for i, b := range content {
+		switch b.Get("type").Str {
+		case "text":
+			r.Must(strings.TrimSpace(b.Get("text").Str) != "", "text content blocks must contain non-whitespace text")
+		case "thinking", "redacted_thinking":
+			r.Must(b.Get("signature").Str != "" || b.Get("data").Str != "", "thinking needs a signature")
+			r.Must(i < len(content)-1, "the final block in an assistant message cannot be thinking")
+		case "tool_use":
+			id := b.Get("id").Str
+			r.Must(idRule.MatchString(id), "tool_use.id %q", id)
+			r.Must(!r.seen[id], "tool_use ids must be unique: %q", id)
+			r.Must(nameRule.MatchString(b.Get("name").Str), "tool_use.name %q", b.Get("name").Str)
+			r.Must(b.Get("input").IsObject(), "tool_use.input must be an object")
+			r.seen[id] = true
+			calls = append(calls, id)
+		default:
+			r.Must(false, "assistant block %q", b.Get("type").Str)
+		}
+	}
+	return calls
+}
+
+func (r *rules) user(content []gjson.Result, open []string) {
+	answered := map[string]bool{}
+	others := false
+	for _, b := range content {
+		switch b.Get("type").Str {
+		case "tool_result":
+			id := b.Get("tool_use_id").Str
+			r.Must(!others, "tool results must come first")
+			r.Must(!answered[id] && strings.Contains(strings.Join(open, " ")+" ", id+" "), "unexpected tool_use_id %q", id)
+			answered[id] = true
+			r.Must(b.Get("content").Str != "" || len(b.Get("content").Array()) > 0, "tool_result content")
+			for _, inner := range b.Get("content").Array() {
+				r.input(inner)
+			}
+		default:
+			others = true
+			r.input(b)
+		}
+	}
+	r.Must(len(answered) == len(open), "tool_use ids without tool_result blocks immediately after: %q", open)
+}
+
+func (r *rules) input(b gjson.Result) {
+	switch b.Get("type").Str {
+	case "text":
+		r.Must(strings.TrimSpace(b.Get("text").Str) != "", "text content blocks must contain non-whitespace text")
+	case "image":
+		r.Must(r.req.Model.Accepts("image") && !r.req.BlockImages, "image that nobody wants")
+		r.Must(strings.HasPrefix(b.Get("source.media_type").Str, "image/") && b.Get("source.data").Str != "", "image source")
+	case "":
+		r.Must(b.Type == gjson.String && b.Str != "", "content of a tool result")
+	default:
+		r.Must(false, "user block %q", b.Get("type").Str)
+	}
+}
+
+func TestCheckKnowsRules(t *testing.T) { // a checker that accepts everything would prove nothing
+	req := providers.Request{Model: fixture{}.Model("http://127.0.0.1"), Credentials: providers.Credentials{Key: "k"}}
+	header := http.Header{"X-Api-Key": {"k"}, "Anthropic-Version": {version}}
+	good := `{"model":"m","max_tokens":10,"stream":true,"tools":[{"name":"a","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"r"}]}]}`
+	if err := (fixture{}).Check(header, []byte(good), req); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{
+		{`"hi"`, `" "`}, {`"id":"x"`, `"id":"x|y"`}, {`"tool_use_id":"x"`, `"tool_use_id":"z"`}, {`"input":{}`, `"input":[]`},
+		{`"content":"r"`, `"content":""`}, {`"max_tokens":10`, `"max_tokens":0`}, {`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"r"}]}`, ``},
+		{`"hi"`, `"\ud800"`}, {`"name":"a","input":`, `"name":"a.b","input":`}, {`"role":"user"`, `"role":"assistant"`},
+	} {
+		bad := strings.Replace(good, change[0], change[1], 1)
+		if !json.Valid([]byte(bad)) || bad == good {
+			t.Fatalf("bad test: %s", bad)
+		}
+		if (fixture{}).Check(header, []byte(bad), req) == nil {
+			t.Errorf("not noticed: %s", bad)
+		}
+	}
+}
+
+func TestRecorded(t *testing.T) { providertest.Recorded(t, fixture{}) }
+
+func FuzzStream(f *testing.F) {
+	providertest.Fuzz(f, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
+		return providers.Replay(context.Background(), req, wire{}, body)
+	})
+}

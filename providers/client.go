@@ -1,0 +1,149 @@
+package providers
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/protocol"
+)
+
+// ClientConfig says how a [Client] reaches its servers. The zero value is what
+// a daemon wants.
+type ClientConfig struct {
+	Stall     protocol.StallLimits // replaces [DefaultStall] field by field
+	UserAgent string               // "" is troupe, the system and the architecture
+	Proxy     string               // URL of a proxy for every request; "" obeys HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+	// Dial replaces the network, for tests; nil is TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Client is the HTTP side that every wire shares. Connections are kept and
+// reused, but never between different credentials: a server that remembers who
+// a connection belongs to cannot mix up two accounts. It is safe for concurrent
+// use.
+type Client struct {
+	config ClientConfig
+
+	mu    sync.Mutex
+	pool  map[account]*http.Transport
+	order []account // of pool, the least recently used first
+}
+
+// account tells credentials apart without keeping them.
+type account [sha256.Size]byte
+
+// maxAccounts bounds the transports that are kept. The connections of one that
+// is pushed out close when their answers have ended.
+const maxAccounts = 64
+
+// NewClient makes a client. It connects to nothing yet.
+func NewClient(config ClientConfig) *Client {
+	if config.UserAgent == "" {
+		config.UserAgent = fmt.Sprintf("troupe (%s; %s)", runtime.GOOS, runtime.GOARCH)
+	}
+	return &Client{config: config, pool: map[account]*http.Transport{}}
+}
+
+// Close closes the connections that nobody uses. Answers still under way are
+// not disturbed; the client stays usable.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.pool {
+		t.CloseIdleConnections()
+	}
+}
+
+// transport returns the connections of an account.
+func (c *Client) transport(cred *Credentials) *http.Transport {
+	who := cred.account()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.order, who); i >= 0 {
+		c.order = append(slices.Delete(c.order, i, i+1), who)
+		return c.pool[who]
+	}
+	if len(c.order) == maxAccounts {
+		c.pool[c.order[0]].CloseIdleConnections()
+		delete(c.pool, c.order[0])
+		c.order = slices.Delete(c.order, 0, 1)
+	}
+	t := c.newTransport()
+	c.pool[who] = t
+	c.order = append(c.order, who)
+	return t
+}
+
+func (c *Client) newTransport() *http.Transport {
+	dial := c.config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	}
+	proxy := http.ProxyFromEnvironment
+	if c.config.Proxy != "" {
+		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(c.config.Proxy) }
+	}
+	return &http.Transport{
+		DialContext:         dial,
+		Proxy:               proxy,
+		TLSHandshakeTimeout: 30 * time.Second,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // compressors hold events back
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+	}
+}
+
+// account is a fingerprint of everything a request authenticates with.
+func (c *Credentials) account() account {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %t", c.Key, c.Bearer)
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		fmt.Fprintf(h, " %q=%q", name, c.Headers[name])
+	}
+	return account(h.Sum(nil))
+}
+
+// Apply puts the credentials into h: the key in the header called name, or as
+// Authorization: Bearer if name is "" or c asks for it, and then the extra
+// headers, which replace what is there. No key is no header.
+func (c *Credentials) Apply(h http.Header, name string) {
+	switch {
+	case c.Key == "":
+	case c.Bearer || name == "":
+		h.Set("Authorization", "Bearer "+c.Key)
+	default:
+		h.Set(name, c.Key)
+	}
+	for key, value := range c.Headers {
+		h.Set(key, value)
+	}
+}
+
+// IsLocal says whether a base URL is on this machine or in a private network,
+// where servers usually ask for no key.
+func IsLocal(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
+	}
+	return host != "" && (!strings.Contains(host, ".") ||
+		strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
+		strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".lan"))
+}

@@ -1,0 +1,43 @@
+// Package openai speaks the wires that OpenAI introduced. Chat completions
+// (openai-completions) is the one that nearly every service and local server
+// offers, each in its own dialect: compat.go lists how they differ.
+package openai
+
+import (
+	"context"
+	"iter"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// CompletionsAPI is the name of the chat completions wire in model
+// descriptions.
+const CompletionsAPI = "openai-completions"
+
+// Completions asks models over the openai-completions wire.
+type Completions struct{ client *providers.Client }
+
+// NewCompletions makes a provider on the connections of client.
+func NewCompletions(client *providers.Client) *Completions { return &Completions{client} }
+
+// Stream implements [providers.Provider].
+func (p *Completions) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
+	return p.client.Stream(ctx, req, completions{})
+}
+
+// completions implements [providers.Wire].
+type completions struct{}
+
+func (completions) Decoder(req *providers.Request, out *providers.Parts) providers.Decoder {
+	return &decoder{out: out, compat: compatOf(req)}
+}
+
+// Explain implements [providers.Wire]. Cerebras refuses a context that is too
+// large without a word.
+func (completions) Explain(req *providers.Request, err *protocol.StreamError) *protocol.StreamError {
+	if compatOf(req).emptyIsOverflow && err.Status == 400 && err.Message == "400 (no body)" {
+		err.Kind = protocol.ErrorOverflow
+	}
+	return err
+}

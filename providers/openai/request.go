@@ -1,0 +1,486 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// Encode implements [providers.Wire].
+func (completions) Encode(req *providers.Request) (*providers.Call, error) {
+	e := &encoder{req: req, compat: compatOf(req)}
+	messages := providers.Convert(req, providers.Shape{
+		ToolID:   e.toolID,
+		UserLast: e.compat.mergeUsers,
+		Spoken:   true,
+	})
+	if len(messages) == 0 {
+		return nil, errors.New("there is no message to send")
+	}
+	e.messages = e.arrange(messages)
+	e.cache = e.cacheControl()
+	e.cached = e.cachedMessage()
+	return &providers.Call{
+		URL:    providers.Endpoint(req.Model.BaseURL, "/chat/completions"),
+		Header: e.header(),
+		Body:   e.body(),
+	}, nil
+}
+
+type encoder struct {
+	req      *providers.Request
+	compat   *compat
+	messages []protocol.Message
+	cache    string // the marker after what is to be cached, with its comma
+	cached   int    // the last message that can carry the marker, -1 for none
+}
+
+const maxID = 40 // of OpenAI; others take longer ones
+
+// toolID shapes the id of a call. The Responses wire leaves CALL|ITEM.
+func (e *encoder) toolID(id string, own bool, try int) string {
+	if e.compat.mistralIDs {
+		return providers.HashID(id, 9, try)
+	}
+	if own && try == 0 {
+		return id
+	}
+	if call, _, found := strings.Cut(id, "|"); found || try > 0 {
+		return providers.SafeID(call, maxID, try)
+	}
+	if e.req.Model.Provider == "openai" && len(id) > maxID {
+		return providers.SafeID(id, maxID, try)
+	}
+	return id
+}
+
+// What is said between a tool result and a user where an endpoint wants an
+// assistant there, and in front of the images of tools.
+const (
+	bridgeText    = "I have read the tool results."
+	imagesText    = "The images of the tool results above:"
+	seeImagesText = "(see the image below)"
+)
+
+// arrange moves the images of tool results, which the wire takes from users
+// only, behind the results they belong to, and bridges gaps.
+func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
+	out := make([]protocol.Message, 0, len(messages)+4)
+	var images protocol.Content
+	user := func(m *protocol.UserMessage) { out = e.appendUser(out, m) }
+	flush := func() {
+		if len(images) > 0 {
+			user(&protocol.UserMessage{Content: append(protocol.TextContent(imagesText), images...)})
+			images = nil
+		}
+	}
+	for _, m := range messages {
+		switch m := m.(type) {
+		case *protocol.ToolResultMessage:
+			out = append(out, m)
+			images = append(images, imagesOf(m.Content)...)
+		case *protocol.UserMessage:
+			flush()
+			user(m)
+		case *protocol.AssistantMessage:
+			flush()
+			out = append(out, m)
+		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		}
+	}
+	flush()
+	return out
+}
+
+// appendUser adds a user message in the way in which the endpoint wants users
+// to follow tool results and each other.
+func (e *encoder) appendUser(out []protocol.Message, m *protocol.UserMessage) []protocol.Message {
+	if len(out) == 0 {
+		return append(out, m)
+	}
+	last := len(out) - 1
+	if _, ok := out[last].(*protocol.ToolResultMessage); ok && e.compat.RequiresAssistantAfterToolResult {
+		out = append(out, &protocol.AssistantMessage{Content: protocol.TextContent(bridgeText)})
+	}
+	if before, ok := out[last].(*protocol.UserMessage); ok && e.compat.mergeUsers {
+		out[last] = &protocol.UserMessage{Content: append(before.Content[:len(before.Content):len(before.Content)], m.Content...)}
+		return out
+	}
+	return append(out, m)
+}
+
+func imagesOf(content protocol.Content) (images protocol.Content) {
+	for _, b := range content {
+		if _, ok := b.(protocol.Image); ok {
+			images = append(images, b)
+		}
+	}
+	return images
+}
+
+func (e *encoder) cacheControl() string {
+	switch {
+	case e.compat.CacheControlFormat != "anthropic" || e.req.Cache == providers.CacheNone:
+		return ""
+	case e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention:
+		return `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+	}
+	return `,"cache_control":{"type":"ephemeral"}`
+}
+
+// cachedMessage is the last message of the user or the assistant with text.
+func (e *encoder) cachedMessage() int {
+	for i := len(e.messages) - 1; i >= 0 && e.cache != ""; i-- {
+		switch m := e.messages[i].(type) {
+		case *protocol.UserMessage:
+			if m.Content.Text("") != "" {
+				return i
+			}
+		case *protocol.AssistantMessage:
+			if m.Content.Text("") != "" {
+				return i
+			}
+		case *protocol.ToolResultMessage: // has no place for a marker
+		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		}
+	}
+	return -1
+}
+
+func (e *encoder) header() http.Header {
+	h := http.Header{}
+	if id := e.req.SessionID; id != "" && e.compat.SendSessionAffinityHeaders {
+		if e.compat.SessionAffinityFormat == "openrouter" {
+			h.Set("X-Session-Id", id)
+		} else {
+			h["session_id"] = []string{id} // as it is: some proxies look for exactly this
+			h.Set("X-Client-Request-Id", id)
+			h.Set("X-Session-Affinity", id)
+		}
+	}
+	e.req.Credentials.Apply(h, "")
+	return h
+}
+
+func (e *encoder) body() []byte {
+	c, req := e.compat, e.req
+	b := make([]byte, 0, req.SizeHint())
+	b = append(b, `{"model":`...)
+	b = protocol.AppendString(b, req.WireModel())
+	b = append(b, `,"stream":true`...)
+	if c.SupportsUsageInStreaming {
+		b = append(b, `,"stream_options":{"include_usage":true}`...)
+	}
+	b = e.appendPromptCache(b)
+	if c.SupportsStore {
+		b = append(b, `,"store":false`...)
+	}
+	b = append(b, ',')
+	b = protocol.AppendString(b, c.MaxTokensField)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, req.AnswerLimit(), 10)
+	b = e.appendThinking(b)
+	b = appendMember(b, "provider", c.OpenRouterRouting)
+	if len(c.VercelGatewayRouting) > 0 {
+		b = append(b, `,"providerOptions":{"gateway":`...)
+		b = append(append(b, c.VercelGatewayRouting...), '}')
+	}
+	if c.VLLMPriority != nil {
+		b = append(b, `,"priority":`...)
+		b = strconv.AppendInt(b, *c.VLLMPriority, 10)
+	}
+	b = e.appendTools(b)
+	b = append(b, `,"messages":[`...)
+	b = e.appendSystem(b)
+	for i, m := range e.messages {
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = e.appendMessage(b, m, i == e.cached)
+	}
+	return append(b, `]}`...)
+}
+
+func appendMember(b []byte, name string, raw []byte) []byte {
+	if len(raw) == 0 {
+		return b
+	}
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return append(b, raw...)
+}
+
+func (e *encoder) appendPromptCache(b []byte) []byte {
+	if e.req.Cache == providers.CacheNone || e.req.SessionID == "" {
+		return b
+	}
+	long := e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention
+	if e.compat.promptCacheKey || long {
+		b = append(b, `,"prompt_cache_key":`...)
+		b = protocol.AppendString(b, e.req.SessionID)
+	}
+	if long {
+		b = append(b, `,"prompt_cache_retention":"24h"`...)
+	}
+	return b
+}
+
+func (e *encoder) appendTools(b []byte) []byte {
+	tools := e.req.Tools
+	if len(tools) == 0 {
+		if e.compat.RequiresToolsWithToolHistory && len(providers.Called(e.messages)) > 0 {
+			b = append(b, `,"tools":[]`...)
+		}
+		return b
+	}
+	b = append(b, `,"tools":[`...)
+	for i, tool := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"type":"function","function":{"name":`...)
+		b = protocol.AppendString(b, tool.Name)
+		b = append(b, `,"description":`...)
+		b = protocol.AppendString(b, tool.Description)
+		b = append(b, `,"parameters":`...)
+		b = append(b, providers.Schema(tool)...)
+		if e.compat.SupportsStrictMode {
+			b = append(b, `,"strict":false`...)
+		}
+		b = append(b, '}')
+		if i == len(tools)-1 {
+			b = append(b, e.cache...)
+		}
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	if e.compat.ZaiToolStream {
+		b = append(b, `,"tool_stream":true`...)
+	}
+	return b
+}
+
+func (e *encoder) appendSystem(b []byte) []byte {
+	if strings.TrimSpace(e.req.System) == "" {
+		return b
+	}
+	role := "system"
+	if e.req.Model.Reasoning && e.compat.SupportsDeveloperRole {
+		role = "developer"
+	}
+	b = append(append(append(b, `{"role":"`...), role...), `","content":`...)
+	b = e.appendText(b, e.req.System, true)
+	return append(b, '}')
+}
+
+// appendText writes text as a string, or as the one marked part that carries a
+// cache marker.
+func (e *encoder) appendText(b []byte, text string, mark bool) []byte {
+	if !mark || e.cache == "" {
+		return protocol.AppendString(b, text)
+	}
+	b = append(b, `[{"type":"text","text":`...)
+	b = protocol.AppendString(b, text)
+	b = append(b, e.cache...)
+	return append(b, `}]`...)
+}
+
+func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte {
+	switch m := m.(type) {
+	case *protocol.UserMessage:
+		b = append(b, `{"role":"user","content":`...)
+		b = e.appendInput(b, m.Content, mark)
+	case *protocol.AssistantMessage:
+		b = append(b, `{"role":"assistant"`...)
+		b = e.appendAnswer(b, m, mark)
+	case *protocol.ToolResultMessage:
+		b = append(b, `{"role":"tool","tool_call_id":`...)
+		b = protocol.AppendString(b, m.ToolCallID)
+		if e.compat.RequiresToolResultName {
+			b = append(b, `,"name":`...)
+			b = protocol.AppendString(b, m.ToolName)
+		}
+		b = append(b, `,"content":`...)
+		text := m.Content.Text("\n")
+		if text == "" {
+			text = seeImagesText
+		}
+		b = protocol.AppendString(b, text)
+	case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+	}
+	return append(b, '}')
+}
+
+// appendInput writes what a user says: a plain string, which every server
+// takes, or parts if there are images.
+func (e *encoder) appendInput(b []byte, content protocol.Content, mark bool) []byte {
+	if len(imagesOf(content)) == 0 {
+		return e.appendText(b, content.Text("\n\n"), mark)
+	}
+	last := -1
+	for i, block := range content {
+		if _, ok := block.(protocol.Text); ok {
+			last = i
+		}
+	}
+	for i, block := range content {
+		sep := byte(',')
+		if i == 0 {
+			sep = '['
+		}
+		b = append(b, sep)
+		switch block := block.(type) {
+		case protocol.Text:
+			b = append(b, `{"type":"text","text":`...)
+			b = protocol.AppendString(b, block.Text)
+			if mark && i == last {
+				b = append(b, e.cache...)
+			}
+			b = append(b, '}')
+		case protocol.Image:
+			b = append(b, `{"type":"image_url","image_url":{"url":`...)
+			b = protocol.AppendString(b, "data:"+block.MimeType+";base64,"+block.Data)
+			b = append(b, `}}`...)
+		case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
+		}
+	}
+	return append(b, ']')
+}
+
+// reasoningFields are where services put thinking. It goes back to the field it
+// came from, whose name is its signature.
+var reasoningFields = []string{"reasoning_content", "reasoning", "reasoning_text"}
+
+// partThinking is the signature of thinking that Mistral puts among the parts
+// of the content.
+const partThinking = "thinking"
+
+func (e *encoder) appendAnswer(b []byte, m *protocol.AssistantMessage, mark bool) []byte {
+	text, thoughts, field := e.split(m.Content)
+	calls := m.Content.ToolCalls()
+	b = append(b, `,"content":`...)
+	switch {
+	case field == partThinking:
+		b = append(b, `[{"type":"thinking","thinking":[{"type":"text","text":`...)
+		b = protocol.AppendString(b, thoughts)
+		b = append(b, `}]},{"type":"text","text":`...)
+		b = protocol.AppendString(b, text)
+		b = append(b, `}]`...)
+		return appendCalls(b, calls)
+	case text != "":
+		b = e.appendText(b, text, mark)
+	case len(calls) == 0 || e.compat.RequiresNonNullAssistantContent || e.compat.RequiresAssistantAfterToolResult:
+		b = append(b, `""`...)
+	default:
+		b = append(b, `null`...)
+	}
+	if field == "" && e.compat.RequiresReasoningContent {
+		field = reasoningFields[0]
+	}
+	if field != "" {
+		b = append(append(append(b, `,"`...), field...), `":`...)
+		b = protocol.AppendString(b, thoughts)
+	}
+	return appendCalls(b, calls)
+}
+
+// split parts an answer into text and thinking, and names the field the
+// thinking goes to, "" if there is none.
+func (e *encoder) split(content protocol.Content) (text, thoughts, field string) {
+	var texts, thinking, leading []string
+	for _, b := range content {
+		switch b := b.(type) {
+		case protocol.Text:
+			texts = append(texts, b.Text)
+		case protocol.Thinking:
+			into := e.fieldFor(b)
+			switch {
+			case b.Thinking == "":
+			case into == "":
+				leading = append(leading, b.Thinking)
+			default:
+				thinking, field = append(thinking, b.Thinking), into
+			}
+		case protocol.ToolCall: // appendCalls writes them
+		case protocol.Image, protocol.UnknownBlock: // Convert leaves none in an answer
+		}
+	}
+	if body := strings.Join(texts, ""); body != "" {
+		leading = append(leading, body)
+	}
+	return strings.Join(leading, "\n\n"), strings.Join(thinking, "\n"), field
+}
+
+// fieldFor is where a piece of thinking goes, "" for the text.
+func (e *encoder) fieldFor(b protocol.Thinking) string {
+	switch {
+	case e.compat.RequiresThinkingAsText:
+		return ""
+	case b.Signature == partThinking || slices.Contains(reasoningFields, b.Signature):
+		return b.Signature
+	case e.compat.RequiresReasoningContent:
+		return reasoningFields[0]
+	}
+	return ""
+}
+
+func appendCalls(b []byte, calls []protocol.ToolCall) []byte {
+	if len(calls) == 0 {
+		return b
+	}
+	var details []string
+	for i, call := range calls {
+		sep := byte(',')
+		if i == 0 {
+			b = append(b, `,"tool_calls":`...)
+			sep = '['
+		}
+		b = append(b, sep)
+		b = append(b, `{"id":`...)
+		b = protocol.AppendString(b, call.ID)
+		b = append(b, `,"type":"function","function":{"name":`...)
+		b = protocol.AppendString(b, call.Name)
+		b = append(b, `,"arguments":`...)
+		b = protocol.AppendString(b, string(call.Arguments))
+		b = append(b, '}')
+		detail, extra := proof(call.ThoughtSignature)
+		if detail != "" {
+			details = append(details, detail)
+		}
+		b = appendMember(b, "extra_content", []byte(extra))
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	if len(details) > 0 {
+		b = append(b, `,"reasoning_details":[`...)
+		b = append(b, strings.Join(details, ",")...)
+		b = append(b, ']')
+	}
+	return b
+}
+
+// proof reads the signature of a call: JSON of an encrypted reasoning detail,
+// as OpenRouter sends it, or of the extra content of Google's endpoint.
+func proof(signature string) (detail, extra string) {
+	if !strings.HasPrefix(signature, "{") || !json.Valid([]byte(signature)) {
+		return "", ""
+	}
+	v := gjson.Parse(signature)
+	switch {
+	case strings.HasPrefix(v.Get("type").Str, "reasoning."):
+		return signature, ""
+	case v.Get("google").Exists():
+		return "", signature
+	}
+	return "", ""
+}

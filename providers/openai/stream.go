@@ -1,0 +1,359 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// none is the index of a block that is not open.
+const none = -1
+
+// decoder reads one answer. Text and thinking come one after the other; tool
+// calls stay open until the end, because their pieces may alternate.
+type decoder struct {
+	out    *providers.Parts
+	compat *compat
+
+	begun  bool
+	open   openBlock
+	calls  []*toolCall
+	proofs map[string]string // encrypted reasoning details by the id of their call
+	finish string            // finish_reason, once there is one
+}
+
+// openBlock is the text or thinking that grows at the moment.
+type openBlock struct {
+	is    bool
+	part  int
+	kind  protocol.BlockKind
+	field string // where thinking came from: its signature
+}
+
+// toolCall is a call, of which id and name may come late or never.
+type toolCall struct {
+	part      int
+	index     int64 // the server's, none if it gave none
+	id, name  string
+	signature string
+}
+
+// Event implements [providers.Decoder]. Every event of an answer passes here,
+// so its members are looked at once.
+func (d *decoder) Event(name string, data gjson.Result) error {
+	var id, choices, usage gjson.Result
+	failed := name == "error"
+	data.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			id = v
+		case "choices":
+			choices = v
+		case "usage":
+			usage = v
+		case "x_groq":
+			if u := v.Get("usage"); u.IsObject() {
+				usage = u
+			}
+		case "error":
+			failed = failed || isProblem(v)
+		case "object":
+			failed = failed || v.Str == "error"
+		case "base_resp": // MiniMax
+			failed = failed || v.Get("status_code").Int() != 0
+		}
+		return true
+	})
+	if failed {
+		return providers.ClassifyEvent([]byte(data.Raw))
+	}
+	if !d.begun && choices.Exists() {
+		d.begun = true
+		d.out.Start(id.Str)
+	}
+	if choice := choices.Get("0"); choice.IsObject() {
+		usage = d.choice(choice, usage)
+	}
+	if usage.IsObject() {
+		d.out.Usage(usageOf(usage))
+	}
+	return nil
+}
+
+// isProblem says whether the member error of an event is one: some servers send
+// an empty one along.
+func isProblem(v gjson.Result) bool {
+	switch v.Type {
+	case gjson.String:
+		return v.Str != ""
+	case gjson.JSON:
+		return v.Raw != "{}" && v.Raw != "[]"
+	}
+	return v.Type == gjson.True || v.Type == gjson.Number
+}
+
+// choice reads the one choice of an event and returns the usage, which may be
+// in there.
+func (d *decoder) choice(choice, usage gjson.Result) gjson.Result {
+	var delta, message gjson.Result
+	finish := ""
+	choice.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "delta":
+			delta = v
+		case "message":
+			message = v
+		case "finish_reason":
+			finish = v.Str
+		case "usage":
+			if v.IsObject() {
+				usage = v
+			}
+		}
+		return true
+	})
+	if !delta.Exists() {
+		delta = message // a server that did not stream after all
+	}
+	d.delta(delta)
+	if finish != "" {
+		d.finish = finish
+		d.out.Closing()
+	}
+	return usage
+}
+
+func (d *decoder) delta(delta gjson.Result) {
+	var thoughts [3]gjson.Result // by reasoningFields
+	var content, refusal, calls, call, details gjson.Result
+	delta.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "content":
+			content = v
+		case "refusal":
+			refusal = v
+		case "tool_calls":
+			calls = v
+		case "function_call":
+			call = v
+		case "reasoning_details":
+			details = v
+		default:
+			if i := slices.Index(reasoningFields, key.Str); i >= 0 {
+				thoughts[i] = v
+			}
+		}
+		return true
+	})
+	for i, field := range reasoningFields {
+		if text := providers.String(thoughts[i]); text != "" {
+			d.grow(protocol.BlockThinking, field, text)
+			break
+		}
+	}
+	d.content(content)
+	d.grow(protocol.BlockText, "", providers.String(refusal))
+	calls.ForEach(func(_, call gjson.Result) bool {
+		d.toolCall(call)
+		return true
+	})
+	if call.IsObject() { // the form before tool_calls
+		d.toolCall(gjson.Parse(`{"index":0,"function":` + call.Raw + `}`))
+	}
+	details.ForEach(func(_, detail gjson.Result) bool {
+		d.detail(detail)
+		return true
+	})
+}
+
+// content reads text, or the parts in which Mistral sends thinking.
+func (d *decoder) content(v gjson.Result) {
+	d.grow(protocol.BlockText, "", providers.String(v))
+	if !v.IsArray() {
+		return
+	}
+	v.ForEach(func(_, part gjson.Result) bool {
+		d.grow(protocol.BlockText, "", providers.String(part.Get("text")))
+		part.Get("thinking").ForEach(func(_, piece gjson.Result) bool {
+			d.grow(protocol.BlockThinking, partThinking, providers.String(piece.Get("text")))
+			return true
+		})
+		return true
+	})
+}
+
+// grow adds to the open block, which it changes for one of the kind if need be.
+func (d *decoder) grow(kind protocol.BlockKind, field, text string) {
+	if text == "" {
+		return
+	}
+	if !d.open.is || d.open.kind != kind || d.open.field != field {
+		d.close()
+		d.open = openBlock{is: true, kind: kind, field: field, part: d.out.Open(kind, "", "")}
+	}
+	d.out.Delta(d.open.part, text)
+}
+
+// close ends the open text or thinking.
+func (d *decoder) close() {
+	if d.open.is {
+		d.out.Close(d.open.part, protocol.PartBlockEnd{Signature: d.open.field})
+		d.open = openBlock{}
+	}
+}
+
+func (d *decoder) toolCall(v gjson.Result) {
+	if !v.IsObject() {
+		return
+	}
+	d.close()
+	id, name := providers.String(v.Get("id")), providers.String(v.Get("function.name"))
+	c := d.find(v.Get("index"), id, name)
+	if c == nil {
+		index := int64(none)
+		if v.Get("index").Type == gjson.Number {
+			index = v.Get("index").Int()
+		}
+		c = &toolCall{part: d.out.Open(protocol.BlockToolCall, id, name), index: index, id: id, name: name}
+		d.calls = append(d.calls, c)
+	} else {
+		c.late(id, name)
+	}
+	if extra := v.Get("extra_content"); extra.IsObject() {
+		c.signature = extra.Raw
+	}
+	args := v.Get("function.arguments")
+	if args.IsObject() { // an object instead of its text
+		d.out.Delta(c.part, args.Raw)
+		return
+	}
+	d.out.Delta(c.part, providers.String(args))
+}
+
+// find is the call that a piece belongs to, nil for a new one. The index
+// decides; but some servers give all calls the same one, or none, and tell them
+// apart by the id. Others send an id of their own with every piece: then only a
+// name begins a new call.
+func (d *decoder) find(index gjson.Result, id, name string) *toolCall {
+	if len(d.calls) == 0 {
+		return nil
+	}
+	last := d.calls[len(d.calls)-1]
+	if index.Type == gjson.Number {
+		last = nil
+		for _, c := range d.calls {
+			if c.index == index.Int() {
+				last = c
+			}
+		}
+	}
+	if last != nil && id != "" && last.id != "" && id != last.id && name != "" {
+		return nil
+	}
+	return last
+}
+
+// late takes an id or a name that was missing. A name in pieces is put
+// together; one that is repeated is not.
+func (c *toolCall) late(id, name string) {
+	if c.id == "" {
+		c.id = id
+	}
+	if name != "" && name != c.name {
+		c.name += name
+	}
+}
+
+// detail keeps an encrypted reasoning detail, which belongs to the call of its
+// id and may come before it.
+func (d *decoder) detail(v gjson.Result) {
+	id := v.Get("id").Str
+	if v.Get("type").Str != "reasoning.encrypted" || id == "" || v.Get("data").Str == "" {
+		return
+	}
+	if d.proofs == nil {
+		d.proofs = map[string]string{}
+	}
+	d.proofs[id] = v.Raw
+	d.out.Alive()
+}
+
+// usageOf counts the tokens of an answer. Services count cached tokens as part
+// of the prompt; most count thinking as part of the completion, and where the
+// total shows that one does not, it is added.
+func usageOf(v gjson.Result) protocol.Usage {
+	count := func(paths ...string) int64 {
+		for _, path := range paths {
+			if n := v.Get(path); n.Type == gjson.Number && n.Int() > 0 {
+				return n.Int()
+			}
+		}
+		return 0
+	}
+	u := protocol.Usage{
+		Output:     count("completion_tokens"),
+		CacheRead:  count("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+		CacheWrite: count("prompt_tokens_details.cache_write_tokens", "prompt_tokens_details.cache_creation_tokens"),
+	}
+	prompt := count("prompt_tokens")
+	u.Input = max(prompt-u.CacheRead-u.CacheWrite, 0)
+	thought := count("completion_tokens_details.reasoning_tokens")
+	if thought > 0 && count("total_tokens") == prompt+u.Output+thought {
+		u.Output += thought
+	}
+	return u
+}
+
+// End implements [providers.Decoder]. A finish reason makes an answer complete,
+// with or without [DONE]; where a server never gives one, [DONE] does.
+func (d *decoder) End(done bool) error {
+	if d.finish == "" && (d.compat.SupportsFinishReason || !done) {
+		return providers.CutStream("finish_reason")
+	}
+	if err := d.refused(); err != nil {
+		return err
+	}
+	d.close()
+	for i, c := range d.calls {
+		if detail := d.proofs[c.id]; detail != "" {
+			c.signature = detail
+		}
+		if c.id == "" {
+			c.id = "call_" + strconv.Itoa(i)
+		}
+		d.out.Close(c.part, protocol.PartBlockEnd{ID: c.id, Name: c.name, Signature: c.signature})
+	}
+	reason := protocol.StopStop
+	switch d.finish {
+	case "length", "max_tokens", "MAX_TOKENS", "model_length":
+		reason = protocol.StopLength
+	default:
+		if len(d.calls) > 0 {
+			reason = protocol.StopToolUse
+		}
+	}
+	d.out.Done(reason, d.finish)
+	return nil
+}
+
+// refused is the error that a finish reason stands for, nil if it is none.
+func (d *decoder) refused() error {
+	switch d.finish {
+	case "", "stop", "end", "eos", "eos_token", "stop_sequence", "end_turn", "STOP", "COMPLETE",
+		"tool_calls", "tool_call", "tool_use", "function_call", "length", "max_tokens", "MAX_TOKENS", "model_length":
+		return nil
+	case "content_filter", "sensitive", "refusal", "safety", "SAFETY":
+		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", d.finish)
+	case "model_context_window_exceeded":
+		return protocol.ErrorOverflow.Errorf("The context fills the model's window: %s", d.finish)
+	case "insufficient_system_resource":
+		return protocol.ErrorOverloaded.Errorf("The provider has no capacity: %s", d.finish)
+	case "network_error", "error", "abort", "aborted", "cancelled":
+		return protocol.ErrorServer.Errorf("The provider broke off the answer: %s", d.finish)
+	}
+	return protocol.ErrorInternal.Errorf("Unknown finish reason %q", d.finish)
+}

@@ -1,0 +1,472 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"troupe/protocol"
+)
+
+// RegistryConfig is what a [Registry] works from.
+type RegistryConfig struct {
+	AgentDir string              // where models.json and auth.json are; "" for nowhere
+	Builtin  fs.FS               // PROVIDER.json files, see package catalog; nil for none
+	APIs     map[string]Provider // who speaks which wire, by Model.API
+	Offline  string              // provider to offer when no other has a key, "" for none
+
+	Env func(name string) string // nil is os.Getenv
+	// Command runs a shell command of the configuration and returns what it
+	// prints; it ends it when ctx is done. nil refuses commands.
+	Command func(ctx context.Context, command string) (stdout string, err error)
+}
+
+// Registry knows the models there are and how to reach them. It implements
+// [Provider] for all of them.
+//
+// Models come from the built-in catalogue, models.json changes them and adds
+// others. A key comes from SetKey, else auth.json, else the environment, else
+// models.json. Nothing is read before it is needed; files are read again when
+// they change. A Registry is safe for concurrent use.
+type Registry struct {
+	config RegistryConfig
+	values values
+
+	mu       sync.Mutex
+	keys     map[string]string // from SetKey
+	builtins map[string]*builtin
+	models   watchedFile[[]namedConfig]
+	auth     watchedFile[map[string]authEntry]
+	catalog  *protocol.Catalog // nil when it has to be made anew
+	problems error             // that the catalogue came with
+}
+
+// builtin is one provider of the built-in catalogue.
+type builtin struct {
+	config providerConfig
+	models []*protocol.Model
+	err    error
+}
+
+// NewRegistry makes a registry. It reads nothing yet.
+func NewRegistry(config RegistryConfig) *Registry {
+	if config.Env == nil {
+		config.Env = os.Getenv
+	}
+	r := &Registry{
+		config:   config,
+		values:   values{env: config.Env, run: config.Command},
+		keys:     map[string]string{},
+		builtins: map[string]*builtin{},
+	}
+	r.models.parse = func(text []byte) ([]namedConfig, error) { return parseModels(text, r.isBuiltin) }
+	r.auth.parse, r.auth.keep = parseAuth, true // a half-written file takes nobody's key away
+	if config.AgentDir != "" {
+		r.models.path = filepath.Join(config.AgentDir, "models.json")
+		r.auth.path = filepath.Join(config.AgentDir, "auth.json")
+	}
+	return r
+}
+
+// SetKey sets a provider's key for the life of the registry, before every other
+// source. "" takes it back.
+func (r *Registry) SetKey(provider, key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if key == "" {
+		delete(r.keys, provider)
+	} else {
+		r.keys[provider] = key
+	}
+	r.catalog = nil
+}
+
+// Catalog returns the models there are now; the same snapshot until something
+// changes. The error names everything that is wrong with the configuration
+// files; the catalogue is usable all the same, without what they would have
+// added.
+func (r *Registry) Catalog() (*protocol.Catalog, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh()
+	if r.catalog == nil {
+		r.catalog, r.problems = r.build()
+	}
+	return r.catalog, r.problems
+}
+
+// refresh reads files that have changed.
+func (r *Registry) refresh() {
+	changedModels, changedAuth := r.models.refresh(), r.auth.refresh()
+	if changedModels || changedAuth {
+		r.catalog = nil
+	}
+}
+
+func (r *Registry) build() (*protocol.Catalog, error) {
+	catalog := &protocol.Catalog{Keys: map[string]bool{}}
+	problems := []error{r.models.err, r.auth.err}
+	for _, provider := range r.providers() {
+		models, err := r.modelsOf(provider)
+		problems = append(problems, err)
+		catalog.Models = append(catalog.Models, models...)
+		if r.hasKey(provider, models) {
+			catalog.Keys[provider] = true
+		}
+	}
+	if len(catalog.Keys) == 0 && r.config.Offline != "" {
+		catalog.Keys[r.config.Offline] = true
+	}
+	return catalog, errors.Join(problems...)
+}
+
+// providers lists the built-in ones in their fixed order, then the others of
+// models.json in the order of the file.
+func (r *Registry) providers() []string {
+	var list []string
+	for _, v := range vendors {
+		if r.isBuiltin(v.id) {
+			list = append(list, v.id)
+		}
+	}
+	if r.config.Builtin != nil {
+		entries, _ := fs.ReadDir(r.config.Builtin, ".")
+		for _, entry := range entries {
+			if id, found := strings.CutSuffix(entry.Name(), ".json"); found && !slices.Contains(list, id) {
+				list = append(list, id)
+			}
+		}
+	}
+	for _, c := range r.models.value {
+		if !slices.Contains(list, c.id) {
+			list = append(list, c.id)
+		}
+	}
+	return list
+}
+
+func (r *Registry) isBuiltin(provider string) bool {
+	if r.config.Builtin == nil || !fs.ValidPath(provider+".json") {
+		return false
+	}
+	_, err := fs.Stat(r.config.Builtin, provider+".json")
+	return err == nil
+}
+
+// builtin decodes a built-in provider when it is first needed.
+func (r *Registry) builtin(provider string) *builtin {
+	if b := r.builtins[provider]; b != nil {
+		return b
+	}
+	b := &builtin{}
+	r.builtins[provider] = b
+	if !r.isBuiltin(provider) {
+		return b
+	}
+	text, err := fs.ReadFile(r.config.Builtin, provider+".json")
+	if err != nil {
+		b.err = fmt.Errorf("catalogue of %s: %w", provider, err)
+		return b
+	}
+	config, problems := parseProvider(text)
+	if len(problems) > 0 {
+		b.err = fmt.Errorf("catalogue of %s: %w", provider, errors.Join(problems...))
+		return b
+	}
+	b.config = config
+	for i := range config.models {
+		b.models = append(b.models, config.build(provider, &config.models[i]))
+	}
+	return b
+}
+
+// custom is what models.json says about a provider, nil for nothing.
+func (r *Registry) custom(provider string) *providerConfig {
+	for i := range r.models.value {
+		if r.models.value[i].id == provider {
+			return &r.models.value[i].providerConfig
+		}
+	}
+	return nil
+}
+
+// modelsOf puts a provider's models together: the built-in ones as models.json
+// changes them, and its own, which replace those of the same id.
+func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
+	b, custom := r.builtin(provider), r.custom(provider)
+	if custom == nil {
+		return b.models, b.err
+	}
+	var list []*protocol.Model
+	everywhere := modelConfig{BaseURL: custom.BaseURL, Headers: custom.Headers, Compat: custom.Compat, Stall: &custom.Stall}
+	for _, model := range b.models {
+		model = everywhere.change(model)
+		if over, ok := custom.overrides[model.ID]; ok {
+			model = over.change(model)
+		}
+		list = append(list, model)
+	}
+	base := *custom
+	set(&base.API, b.config.API)
+	set(&base.BaseURL, b.config.BaseURL)
+	set(&base.API, custom.API)
+	set(&base.BaseURL, custom.BaseURL)
+	base.Headers = mergeHeaders(b.config.Headers, custom.Headers)
+	base.Compat = mergeCompat(b.config.Compat, custom.Compat)
+	for i := range custom.models {
+		model := base.build(provider, &custom.models[i])
+		if at := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == model.ID }); at >= 0 {
+			list[at] = model
+		} else {
+			list = append(list, model)
+		}
+	}
+	return list, b.err
+}
+
+// hasKey says whether a provider can be asked, as far as that shows without
+// running commands.
+func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
+	env := r.values.lookup(r.auth.value[provider].Env)
+	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
+		_, missing := fillURL(m.BaseURL, env)
+		return missing == ""
+	})
+	if !reachable {
+		return false
+	}
+	for _, s := range r.sources(provider) {
+		if s.value != "" && (s.literal || r.values.has(s.value, s.own)) {
+			return true
+		}
+	}
+	if provider == apiScripted && r.custom(provider) == nil {
+		return false // the demo is offered only to those who ask for it
+	}
+	return slices.ContainsFunc(models, r.keyless)
+}
+
+// keySource is one place where a key may be.
+type keySource struct {
+	value   string
+	own     map[string]string // variables that go with it
+	literal bool              // value is the key itself
+	bearer  bool
+}
+
+// sources lists where a provider's key may be, the first that has one counts.
+func (r *Registry) sources(provider string) []keySource {
+	entry := r.auth.value[provider]
+	list := []keySource{
+		{value: r.keys[provider], literal: true},
+		{value: entry.Key, own: entry.Env},
+	}
+	lookup := r.values.lookup(entry.Env)
+	for _, name := range vendorOf(provider).env {
+		list = append(list, keySource{value: lookup(name), literal: true, bearer: slices.Contains(bearerVariables, name)})
+	}
+	if custom := r.custom(provider); custom != nil {
+		list = append(list, keySource{value: custom.APIKey, own: entry.Env})
+	}
+	return list
+}
+
+// keyless says whether a model can be asked without a key: scripts, servers
+// nearby, and endpoints that are given a header instead.
+func (r *Registry) keyless(m *protocol.Model) bool {
+	if m.API == apiScripted || IsLocal(m.BaseURL) {
+		return true
+	}
+	if m.Settings == nil {
+		return false
+	}
+	for name, value := range m.Settings.Headers {
+		switch strings.ToLower(name) {
+		case "authorization", "x-api-key", "api-key", "x-goog-api-key":
+			return r.values.has(value, r.auth.value[m.Provider].Env)
+		}
+	}
+	return false
+}
+
+// Secrets are the environment variables that hold keys: those in which
+// providers look for theirs, and those that models.json and auth.json name.
+func (r *Registry) Secrets() map[string]bool {
+	names := map[string]bool{}
+	note := func(list []string) {
+		for _, name := range list {
+			names[name] = true
+		}
+	}
+	for _, v := range vendors {
+		if v.id != apiScripted {
+			note(v.env)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh()
+	for _, c := range r.models.value {
+		note(variablesOf(c.APIKey))
+	}
+	for _, entry := range r.auth.value {
+		note(variablesOf(entry.Key))
+	}
+	return names
+}
+
+// Refresh makes the next request of a provider run the commands again that
+// print its key and headers. Stream does it by itself after a failure of kind
+// auth.
+func (r *Registry) Refresh(provider string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sources(provider) {
+		r.values.forget(s.value)
+	}
+	custom := r.custom(provider)
+	if custom == nil {
+		return
+	}
+	forget := func(headers map[string]string) {
+		for _, value := range headers {
+			r.values.forget(value)
+		}
+	}
+	forget(custom.Headers)
+	for i := range custom.models {
+		forget(custom.models[i].Headers)
+	}
+	for _, m := range custom.overrides {
+		forget(m.Headers)
+	}
+}
+
+// Stream implements [Provider]: it finds the credentials of the request's
+// model, unless the request brings some, and passes it on to whoever speaks the
+// model's wire.
+func (r *Registry) Stream(ctx context.Context, req Request) iter.Seq2[protocol.Part, error] {
+	return func(yield func(protocol.Part, error) bool) {
+		provider := r.config.APIs[req.Model.API]
+		if provider == nil {
+			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: nobody here speaks the API %q", req.Model.Provider, req.Model.ID, req.Model.API))
+			return
+		}
+		if err := r.prepare(ctx, &req); err != nil {
+			yield(nil, err)
+			return
+		}
+		for part, err := range provider.Stream(ctx, req) {
+			var failed *protocol.StreamError
+			if errors.As(err, &failed) && failed.Kind == protocol.ErrorAuth {
+				r.Refresh(req.Model.Provider)
+			}
+			if !yield(part, err) {
+				return
+			}
+		}
+	}
+}
+
+// prepare fills in what a request needs besides what the session says.
+func (r *Registry) prepare(ctx context.Context, req *Request) *protocol.StreamError {
+	model := req.Model
+	r.mu.Lock()
+	r.refresh()
+	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
+	own := r.auth.value[model.Provider].Env
+	r.mu.Unlock()
+
+	env := r.values.lookup(own)
+	base, missing := fillURL(model.BaseURL, env)
+	if missing != "" {
+		return protocol.ErrorInvalid.Errorf("The address of %s is not known: set %s", model.Provider, missing)
+	}
+	if base != model.BaseURL {
+		filled := *model
+		filled.BaseURL, req.Model = base, &filled
+	}
+	req.Deployment = deployment(model.Provider, model.ID, env)
+	if req.Cache == CacheShort && r.config.Env("PI_CACHE_RETENTION") == "long" {
+		req.Cache = CacheLong
+	}
+	if req.Credentials.Key != "" || len(req.Credentials.Headers) > 0 {
+		return nil
+	}
+	cred, err := r.resolve(ctx, model, sources, own)
+	if err != nil {
+		return err
+	}
+	if cred.Key == "" && !keyless {
+		return r.noKey(model.Provider)
+	}
+	if header := vendorOf(model.Provider).header; header != "" && cred.Key != "" {
+		cred.Headers = mergeHeaders(map[string]string{header: cred.Key}, cred.Headers)
+		cred.Key = ""
+	}
+	if custom != nil && custom.AuthHeader && cred.Key != "" {
+		cred.Headers = mergeHeaders(map[string]string{"Authorization": "Bearer " + cred.Key}, cred.Headers)
+	}
+	req.Credentials = cred
+	return nil
+}
+
+// resolve gets the key and the headers of a model.
+func (r *Registry) resolve(ctx context.Context, model *protocol.Model, sources []keySource, own map[string]string) (Credentials, *protocol.StreamError) {
+	var cred Credentials
+	for _, s := range sources {
+		key, err := strings.TrimSpace(s.value), error(nil)
+		if !s.literal {
+			key, err = r.values.resolve(ctx, s.value, s.own)
+		}
+		if err != nil {
+			return cred, commandFailed(ctx, "the API key", model.Provider, err)
+		}
+		if key != "" {
+			cred.Key, cred.Bearer = key, s.bearer || vendorOf(model.Provider).bearer
+			break
+		}
+	}
+	if model.Settings == nil {
+		return cred, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(model.Settings.Headers)) {
+		value, err := r.values.resolve(ctx, model.Settings.Headers[name], own)
+		if err != nil {
+			return cred, commandFailed(ctx, "the header "+name, model.Provider, err)
+		}
+		if value != "" {
+			cred.Headers = mergeHeaders(cred.Headers, map[string]string{name: value})
+		}
+	}
+	return cred, nil
+}
+
+// commandFailed does not repeat the command, which may have secrets in it.
+func commandFailed(ctx context.Context, what, provider string, err error) *protocol.StreamError {
+	if ctx.Err() != nil {
+		return aborted()
+	}
+	return protocol.ErrorAuth.Errorf("The command for %s of %s failed: %s", what, provider, maskPatterns(err.Error()))
+}
+
+// noKey says how to get on.
+func (r *Registry) noKey(provider string) *protocol.StreamError {
+	file := filepath.Join(r.config.AgentDir, "auth.json")
+	how := fmt.Sprintf(`put {"%s": {"type": "api_key", "key": "..."}} into %s`, provider, file)
+	for _, name := range vendorOf(provider).env {
+		if strings.Contains(name, "KEY") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "COPILOT_") {
+			how = "set " + name + ", or " + how
+			break
+		}
+	}
+	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\nTo set one, %s.", provider, how)
+}
