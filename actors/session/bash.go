@@ -1,0 +1,94 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// bashJob is a running bash command of a client.
+type bashJob struct {
+	job     int
+	seq     uint64
+	id      json.RawMessage
+	command string
+	exclude bool
+}
+
+func (m *Machine) bash(c Command, b protocol.Bash) {
+	if len(m.bashes) > 0 && !m.set.Gates.ConcurrentBash {
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Bash command already running"))
+		return
+	}
+	m.jobs++
+	m.bashes = append(m.bashes, bashJob{m.jobs, c.Seq, c.ID, b.Command, b.ExcludeFromContext})
+	m.do(StartBash{Job: m.jobs, ID: c.ID, Command: b.Command})
+}
+
+func (m *Machine) abortBash(c Command) {
+	for _, b := range m.bashes {
+		m.do(CancelBash{b.job})
+	}
+	m.reply(c, nil)
+}
+
+func (m *Machine) bashIndex(job int) int {
+	return slices.IndexFunc(m.bashes, func(b bashJob) bool { return b.job == job })
+}
+
+func (m *Machine) bashProgress(in BashProgress) {
+	if i := m.bashIndex(in.Job); i >= 0 {
+		m.emit(protocol.BashExecutionUpdate{ID: m.bashes[i].id, Delta: in.Delta})
+	}
+}
+
+// bashDone records the command and answers it. During a run the record waits
+// for the run's end, so that it never stands between a tool call and its
+// result; the answer does not wait.
+func (m *Machine) bashDone(in BashDone) {
+	i := m.bashIndex(in.Job)
+	if i < 0 {
+		return
+	}
+	job := m.bashes[i]
+	m.bashes = slices.Delete(m.bashes, i, i+1)
+	if in.Err != nil {
+		m.do(Reply{Seq: job.seq, Err: in.Err})
+		return
+	}
+	r := in.Result
+	msg := protocol.Seal(&protocol.BashExecutionMessage{
+		Command: job.command, Output: r.Output, ExitCode: r.ExitCode, Cancelled: r.Cancelled, Truncated: r.Truncated,
+		FullOutputPath: r.FullOutputPath, ExcludeFromContext: job.exclude, Timestamp: m.now,
+	})
+	if m.run != nil {
+		m.hold(msg)
+	} else {
+		m.answerDangling()
+		m.appendMessage(protocol.MessageEntry{Message: msg}, nil)
+	}
+	m.do(Reply{Seq: job.seq, Data: protocol.JSON(r)})
+}
+
+// hold keeps a bash record until the run is over; the log has it meanwhile as
+// an entry that is no part of the context.
+func (m *Machine) hold(msg *protocol.BashExecutionMessage) {
+	m.queueIDs++
+	h := Held{"q" + strconv.Itoa(m.queueIDs), msg}
+	m.held = append(m.held, h)
+	m.logQueue(protocol.QueueOp{Op: "add", ID: h.ID, Kind: protocol.QueueBash, Message: msg.AppendJSON(nil)}, func() {
+		m.held = slices.DeleteFunc(m.held, func(x Held) bool { return x.ID == h.ID })
+	})
+}
+
+func (m *Machine) flushHeld() {
+	held := m.held
+	m.held = nil
+	for _, h := range held {
+		m.appendMessage(protocol.MessageEntry{Message: h.Message, QueueID: h.ID}, func() {
+			m.held = slices.Insert(m.held, 0, h)
+		})
+	}
+}

@@ -1,0 +1,550 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"troupe/protocol"
+)
+
+// The laws of doc.go over random histories. A drawn action is a command of the
+// client, the next step of something the machine started, or something that
+// comes too late.
+
+type history struct {
+	*world
+	t     *rapid.T
+	twin  *twin // nil when the history has faults
+	text  int
+	late  []Input // inputs of runs that are over
+	calls int
+}
+
+func (h *history) say() string {
+	h.text++
+	return fmt.Sprintf("m%d", h.text)
+}
+
+func (h *history) pick(n int, label string) int { return rapid.IntRange(0, n-1).Draw(h.t, label) }
+
+func drawSettings(t *rapid.T) Settings {
+	set := defaults()
+	dialect := rapid.SampledFrom([]protocol.Dialect{"union", "union", "s0", "pi1"}).Draw(t, "dialect")
+	set.Gates, _ = dialect.Gates()
+	if rapid.Bool().Draw(t, "confirm") {
+		set.Confirm = []string{"bash"}
+	}
+	set.Ephemeral = rapid.IntRange(0, 4).Draw(t, "ephemeral") == 0
+	return set
+}
+
+func TestLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { playHistory(t, false) })
+}
+
+// TestLawsUnderFaults adds appends that fail and actors that crash.
+func TestLawsUnderFaults(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { playHistory(t, true) })
+}
+
+func playHistory(t *rapid.T, faults bool) {
+	set := drawSettings(t)
+	h := &history{world: newWorld(set), t: t}
+	if !faults {
+		h.twin = newTwin(set)
+	}
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		if faults && h.pick(12, "fault") == 0 {
+			h.fault()
+			continue
+		}
+		h.action()
+		h.check()
+	}
+	h.finish()
+	h.check()
+	for i, seq := range h.owed {
+		require.Equal(t, 1, h.answers[seq], "law 1: answers to command %d (%d of %d)", seq, i, len(h.owed))
+	}
+	require.True(t, h.brackets.Idle(), "law 2: everything begun is ended: %+v", h.brackets)
+	checkNesting(t, h.wire)
+	checkLogOrder(t, h.log)
+}
+
+func (h *history) fault() {
+	if h.pick(2, "kind") == 0 {
+		h.crash()
+	} else {
+		h.failAt = h.pick(3, "append")
+		h.action()
+		h.failAt = -1
+	}
+	h.check()
+}
+
+// action does one random thing.
+func (h *history) action() {
+	switch h.pick(20, "action") {
+	case 0, 1:
+		h.prompt()
+	case 2:
+		text := h.say()
+		h.note(func(w *twin) { w.say(text, protocol.QueueSteer) })
+		h.send(protocol.Steer{Message: text})
+	case 3:
+		text := h.say()
+		h.note(func(w *twin) { w.say(text, protocol.QueueFollowUp) })
+		h.send(protocol.FollowUp{Message: text})
+	case 4:
+		text := h.say()
+		h.note(func(w *twin) { w.steering = append(w.steering, text) })
+		h.send(protocol.QueueMessage{Message: text})
+	case 5:
+		h.note((*twin).abort)
+		h.send(protocol.Abort{})
+	case 6:
+		h.setting()
+	case 7:
+		h.bashAction()
+	case 8:
+		h.lateInput()
+	case 9:
+		h.switchAction()
+	default:
+		h.progress()
+	}
+}
+
+func (h *history) note(f func(*twin)) {
+	if h.twin != nil && h.m.replace == nil {
+		f(h.twin)
+	}
+}
+
+func (h *history) prompt() {
+	text := h.say()
+	behavior := rapid.SampledFrom([]protocol.StreamingBehavior{"", "steer", "followUp"}).Draw(h.t, "behavior")
+	h.note(func(w *twin) { w.prompt(text, behavior) })
+	h.send(protocol.Prompt{Message: text, StreamingBehavior: behavior})
+}
+
+func (h *history) setting() {
+	mode := rapid.SampledFrom([]protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}).Draw(h.t, "mode")
+	switch h.pick(7, "setting") {
+	case 0:
+		h.note(func(w *twin) { w.steerAll = mode == protocol.QueueAll })
+		h.send(protocol.SetSteeringMode{Mode: mode})
+	case 1:
+		h.note(func(w *twin) { w.followAll = mode == protocol.QueueAll })
+		h.send(protocol.SetFollowUpMode{Mode: mode})
+	case 2:
+		wait := rapid.Bool().Draw(h.t, "wait")
+		h.note(func(w *twin) { w.wait = wait })
+		im := protocol.InterruptImmediate
+		if wait {
+			im = protocol.InterruptWait
+		}
+		h.send(protocol.SetInterruptMode{Mode: im})
+	case 3:
+		h.send(protocol.SetModel{Provider: "acme", ModelID: []string{"m1", "think", "nope"}[h.pick(3, "model")]})
+	case 4:
+		h.send(protocol.SetThinkingLevel{Level: protocol.ThinkingHigh})
+	case 5:
+		h.send(protocol.SetSessionName{Name: h.say()})
+	case 6:
+		h.note(func(w *twin) { w.steering, w.followUp = []string{}, []string{} })
+		h.send(protocol.ClearQueue{})
+	}
+}
+
+func (h *history) bashAction() {
+	if len(h.bash) > 0 && h.pick(2, "bash done") == 0 {
+		job := h.bash[0]
+		h.bash = h.bash[1:]
+		code := 0
+		h.step(BashDone{Job: job, Result: protocol.BashResult{Output: "out", ExitCode: &code}})
+		return
+	}
+	if h.pick(3, "abort bash") == 0 {
+		h.send(protocol.AbortBash{})
+		return
+	}
+	h.send(protocol.Bash{Command: h.say()})
+}
+
+// lateInput feeds what a cancelled run had still in its pockets.
+func (h *history) lateInput() {
+	if len(h.late) == 0 {
+		return
+	}
+	in := h.late[h.pick(len(h.late), "late")]
+	before := len(h.wire)
+	effects := h.step(in)
+	require.Empty(h.t, effects, "law 5: late %T", in)
+	require.Len(h.t, h.wire, before)
+}
+
+func (h *history) switchAction() {
+	switch {
+	case len(h.prepares) > 0:
+		p := h.prepares[0]
+		h.prepares = h.prepares[1:]
+		if h.pick(3, "load fails") == 0 {
+			h.step(PrepareFailed{p.Seq, protocol.CodeNotFound.Errorf("no")})
+			h.replay()
+			return
+		}
+		h.session++
+		h.retire()
+		h.replay()
+		h.step(Prepared{Seq: p.Seq, To: Loaded{SessionID: fmt.Sprint(h.session), Durability: "process"}})
+	case len(h.swaps) > 0:
+		h.swapDone(nil)
+	default:
+		h.send(protocol.NewSession{})
+	}
+}
+
+// replay gives the twin up: the order of commands held back over a switch is
+// checked by the scripts.
+func (h *history) replay() { h.twin = nil }
+
+// retire remembers inputs that a cancelled epoch could still send.
+func (h *history) retire() {
+	e := h.m.epoch
+	h.late = append(h.late, StreamParts{e, []protocol.Part{protocol.PartStart{}}}, StreamEnd{Run: e},
+		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{WorkerStream, e, ""})
+	if m := h.m; m.run != nil {
+		for _, c := range m.run.calls {
+			h.late = append(h.late, ToolDone{Run: e, CallID: c.ID}, ToolProgress{Run: e, CallID: c.ID})
+		}
+	}
+	h.late = h.late[max(0, len(h.late)-20):]
+}
+
+// progress moves on whatever the machine waits for.
+func (h *history) progress() {
+	m := h.m
+	switch {
+	case len(h.prepares) > 0 || len(h.swaps) > 0:
+		h.switchAction()
+	case m.run != nil && m.run.stream != nil:
+		h.streamStep()
+	case len(h.dialogs) > 0:
+		id := h.dialogs[0]
+		h.dialogs = h.dialogs[1:]
+		ok := rapid.Bool().Draw(h.t, "consent")
+		h.note(func(w *twin) { w.consent(ok) })
+		h.step(UIAnswered{ID: id, Confirmed: ok, Cancelled: !ok})
+	case m.run != nil:
+		h.toolStep()
+	case m.retry != nil && !m.retry.announced:
+		h.step(RetryScheduled{m.retry.run, 2000})
+	case m.retry != nil:
+		run := m.retry.run
+		h.note((*twin).retryDue)
+		h.step(RetryDue{run})
+		h.late = append(h.late, RetryDue{run})
+	default:
+		h.prompt()
+	}
+}
+
+func (h *history) streamStep() {
+	s, epoch := h.m.run.stream, h.m.epoch
+	n := len(s.blocks)
+	open := n > 0 && s.blocks[n-1].done == nil
+	switch h.pick(6, "stream") {
+	case 0:
+		h.note((*twin).firstByte)
+		h.step(StreamParts{epoch, []protocol.Part{protocol.PartStart{}, protocol.PartUsage{Usage: protocol.Usage{Input: 10}}}})
+	case 1, 2:
+		h.note((*twin).firstByte)
+		var parts []protocol.Part
+		if open {
+			parts = append(parts, protocol.PartBlockEnd{Index: n - 1})
+		}
+		if h.pick(2, "block") == 0 {
+			h.calls++
+			name := rapid.SampledFrom([]string{"bash", "read"}).Draw(h.t, "tool")
+			parts = append(parts,
+				protocol.PartBlockStart{Index: n, Kind: protocol.BlockToolCall, ID: fmt.Sprintf("c%d", h.calls), Name: name},
+				protocol.PartDelta{Index: n, Delta: rapid.SampledFrom([]string{`{"a":1}`, `{"a":`}).Draw(h.t, "args")})
+		} else {
+			parts = append(parts, protocol.PartBlockStart{Index: n, Kind: protocol.BlockText}, protocol.PartDelta{Index: n, Delta: h.say()})
+		}
+		h.step(StreamParts{epoch, parts})
+	case 3:
+		h.retire()
+		kind := rapid.SampledFrom([]protocol.ErrorKind{protocol.ErrorOverloaded, protocol.ErrorInvalid}).Draw(h.t, "kind")
+		h.note(func(w *twin) { w.failed(kind.Retryable()) })
+		h.step(StreamEnd{Run: epoch, Err: kind.Errorf("failed")})
+	default:
+		if n == 0 {
+			h.note((*twin).firstByte)
+			h.step(StreamParts{epoch, []protocol.Part{protocol.PartBlockStart{Index: 0, Kind: protocol.BlockText}, protocol.PartDelta{Index: 0, Delta: "x"}}})
+		}
+		var names []string
+		for i := range s.blocks {
+			if b := &s.blocks[i]; b.kind == protocol.BlockToolCall {
+				name := b.call.Name
+				if !b.args.Complete() {
+					name = "cut"
+				}
+				names = append(names, name)
+			}
+		}
+		h.late = append(h.late, StreamEnd{Run: epoch})
+		h.note(func(w *twin) { w.answered(names) })
+		h.step(StreamEnd{Run: epoch, Done: protocol.PartDone{StopReason: protocol.StopStop}})
+	}
+}
+
+func (h *history) toolStep() {
+	for _, c := range h.m.run.calls {
+		if c.state != callRunning || c.dialog != "" {
+			continue
+		}
+		if h.pick(4, "tool") == 0 {
+			h.step(ToolProgress{h.m.epoch, c.ID, protocol.ToolResult{Content: protocol.TextContent("so far")}})
+			return
+		}
+		if h.pick(8, "tool dies") == 0 {
+			h.note((*twin).toolDone)
+			h.step(WorkerGone{WorkerTool, h.m.epoch, c.ID})
+			return
+		}
+		h.note((*twin).toolDone)
+		h.step(ToolDone{Run: h.m.epoch, CallID: c.ID, Result: protocol.ToolResult{Content: protocol.TextContent("out")}})
+		return
+	}
+}
+
+// finish lets everything that was begun come to an end.
+func (h *history) finish() {
+	for range 500 {
+		switch {
+		case len(h.bash) > 0:
+			job := h.bash[0]
+			h.bash = h.bash[1:]
+			h.step(BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
+		case h.m.active() || h.m.replace != nil:
+			if h.m.replace == nil {
+				h.retire()
+				h.note((*twin).abort)
+				h.send(protocol.Abort{})
+			} else {
+				h.progress()
+			}
+		default:
+			return
+		}
+	}
+	h.t.Fatalf("the machine does not come to rest: phase %s", h.m.phase)
+}
+
+// check compares the machine with what its log says, law 7, and with the twin.
+func (h *history) check() {
+	l, m := fold(h.log), h.m
+	require.Equal(h.t, l.MessageCount, m.messageCount, "law 7: message count")
+	require.Equal(h.t, l.Name, m.who.Name, "law 7: name")
+	if m.replace == nil && len(h.swaps) == 0 {
+		require.True(h.t, l.Model == nil || sameModel(l.Model, m.model), "law 7: model")
+		require.True(h.t, !l.HasLevel || l.Level == m.level, "law 7: level")
+	}
+	if !m.set.Ephemeral {
+		require.Equal(h.t, texts(l.Queue), texts(slices.Concat(byID(m.steering, m.followUp))), "law 7: queue")
+		require.Len(h.t, m.held, len(l.Held), "law 7: held bash results")
+	}
+	checkShown(h.t, h.log, h.wire)
+	if h.twin != nil {
+		require.Equal(h.t, h.twin.delivered, userTexts(h.log), "law 4: order of delivery")
+		require.Equal(h.t, h.twin.steering, texts(m.steering), "twin: steering queue")
+		require.Equal(h.t, h.twin.followUp, texts(m.followUp), "twin: follow-up queue")
+		require.Equal(h.t, h.twin.skipped, skips(h.log), "twin: skipped calls")
+	}
+}
+
+func byID(a, b []Queued) []Queued {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(x, y Queued) int {
+		var i, j int
+		fmt.Sscanf(x.ID, "q%d", &i)
+		fmt.Sscanf(y.ID, "q%d", &j)
+		return i - j
+	})
+	return all
+}
+
+func userTexts(log []protocol.Entry) []string {
+	list := []string{}
+	for _, e := range log {
+		if e, ok := e.(protocol.MessageEntry); ok {
+			if u, ok := e.Message.(*protocol.UserMessage); ok {
+				list = append(list, u.Content.Text(""))
+			}
+		}
+	}
+	return list
+}
+
+func skips(log []protocol.Entry) int {
+	n := 0
+	for _, e := range log {
+		if e, ok := e.(protocol.MessageEntry); ok {
+			if r, ok := e.Message.(*protocol.ToolResultMessage); ok && strings.HasPrefix(r.Content.Text(""), "Skipped") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// checkShown is law 6: what the wire shows whole is in the log, unless it says
+// itself that it could not be written.
+func checkShown(t *rapid.T, log []protocol.Entry, wire []protocol.Event) {
+	if len(log) == 0 { // a fresh session: the old log is gone
+		return
+	}
+	logged := map[string]bool{}
+	for _, e := range log {
+		if e, ok := e.(protocol.MessageEntry); ok {
+			logged[string(e.Message.AppendJSON(nil))] = true
+		}
+	}
+	start := 0
+	for i, ev := range wire {
+		if _, ok := ev.(protocol.SessionChanged); ok {
+			start = i
+		}
+	}
+	for _, ev := range wire[start:] {
+		if end, ok := ev.(protocol.MessageEnd); ok {
+			text := string(end.Message.AppendJSON(nil))
+			require.True(t, logged[text] || strings.Contains(text, "could not be written") || strings.Contains(text, "interrupted"),
+				"law 6: shown and not logged: %s", text)
+		}
+	}
+}
+
+// checkNesting is law 2, as a parser of the wire's grammar.
+func checkNesting(t require.TestingT, wire []protocol.Event) {
+	var run, turn, settled bool
+	settled = true
+	var open protocol.Message
+	tools := map[string]bool{}
+	for i, ev := range wire {
+		at := func(ok bool, what string) { require.True(t, ok, "law 2: event %d %s: %s", i, DescribeEvent(ev), what) }
+		switch ev := ev.(type) {
+		case protocol.AgentStart:
+			at(!run, "run in run")
+			run, settled = true, false
+		case protocol.AgentEnd:
+			at(run && !turn && open == nil && len(tools) == 0, "something is open")
+			run = false
+		case protocol.TurnStart:
+			at(run && !turn, "turn")
+			turn = true
+		case protocol.TurnEnd:
+			at(turn && open == nil && len(tools) == 0, "turn end")
+			turn = false
+			require.NotNil(t, ev.Message)
+			calls := ev.Message.(*protocol.AssistantMessage).Content.ToolCalls()
+			if !strings.Contains(string(ev.Message.AppendJSON(nil)), `"aborted"`) {
+				for j, r := range ev.ToolResults {
+					require.Equal(t, calls[j].ID, r.ToolCallID, "law 3: order of results")
+				}
+			}
+		case protocol.MessageStart:
+			at(turn && open == nil, "message start")
+			open = ev.Message
+		case *protocol.MessageUpdate:
+			at(open != nil && open.Role() == "assistant", "update outside a message")
+		case protocol.MessageEnd:
+			at(open != nil && open.Role() == ev.Message.Role(), "message end")
+			open = nil
+		case protocol.ToolExecutionStart:
+			at(turn && open == nil, "tool start")
+			tools[ev.ToolCallID] = true
+		case protocol.ToolExecutionUpdate:
+			at(tools[ev.ToolCallID], "tool update")
+		case protocol.ToolExecutionEnd:
+			at(tools[ev.ToolCallID], "tool end")
+			delete(tools, ev.ToolCallID)
+		case protocol.AgentSettled:
+			at(!run && !settled, "settled")
+			settled = true
+		}
+	}
+	require.True(t, settled, "law 2: the last run was not settled")
+}
+
+// checkLogOrder is law 3 on the log: the results of a message's calls follow
+// it, each once, in call order, before the next message of another kind.
+func checkLogOrder(t *rapid.T, log []protocol.Entry) {
+	var pending []protocol.ToolCall
+	for _, e := range log {
+		e, ok := e.(protocol.MessageEntry)
+		if !ok {
+			continue
+		}
+		switch msg := e.Message.(type) {
+		case *protocol.AssistantMessage:
+			require.Empty(t, pending, "law 3: calls without a result before the next answer")
+			if msg.StopReason == protocol.StopToolUse || msg.StopReason == protocol.StopLength {
+				pending = msg.Content.ToolCalls()
+			}
+		case *protocol.ToolResultMessage:
+			require.NotEmpty(t, pending, "law 3: a result nobody asked for")
+			require.Equal(t, pending[0].ID, msg.ToolCallID, "law 3: call order")
+			pending = pending[1:]
+		case *protocol.UserMessage, *protocol.BashExecutionMessage:
+			require.Empty(t, pending, "law 3: %T between a call and its result", msg)
+		}
+	}
+}
+
+// TestStepIsDeterministic is law 8: the same inputs give the same effects.
+func TestStepIsDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Int().Draw(t, "seed")
+		first, second := script(seed), script(seed)
+		require.Equal(t, first, second)
+	})
+}
+
+// script plays a fixed pseudo-random history and prints every effect.
+func script(seed int) string {
+	w := newWorld(defaults())
+	var out strings.Builder
+	x := uint64(seed)
+	for i := range 60 {
+		x = x*6364136223846793005 + 1442695040888963407
+		var effects []Effect
+		switch (x >> 33) % 8 {
+		case 0:
+			effects = w.send(protocol.Prompt{Message: fmt.Sprint(i)})
+		case 1:
+			effects = w.send(protocol.Steer{Message: fmt.Sprint(i)})
+		case 2:
+			effects = w.send(protocol.Abort{})
+		case 3:
+			effects = w.step(StreamParts{w.m.epoch, []protocol.Part{protocol.PartStart{}}})
+		case 4:
+			effects = w.step(StreamEnd{Run: w.m.epoch, Done: protocol.PartDone{StopReason: protocol.StopStop}})
+		case 5:
+			effects = w.step(StreamEnd{Run: w.m.epoch, Err: protocol.ErrorOverloaded.Errorf("x")})
+		case 6:
+			effects = w.step(RetryDue{w.m.epoch})
+		case 7:
+			effects = w.send(protocol.FollowUp{Message: fmt.Sprint(i)})
+		}
+		out.WriteString(describe(effects))
+	}
+	return out.String()
+}

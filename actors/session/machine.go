@@ -1,0 +1,388 @@
+package session
+
+import (
+	"fmt"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// Phase is what a session is doing, as get_state names it.
+type Phase string
+
+const (
+	PhaseIdle      Phase = "idle"
+	PhaseStreaming Phase = "streaming"
+	PhaseTools     Phase = "tools"
+	PhaseDialog    Phase = "dialog" // a tool call waits for the client's consent
+	PhaseRetrying  Phase = "retrying"
+	PhaseSwitching Phase = "switching"
+)
+
+// Machine is the state of one session. It is not safe for concurrent use: its
+// owner feeds it one input after another.
+type Machine struct {
+	// identity; changes when a session is replaced
+	who Loaded
+
+	// configuration and what clients made of it
+	set            Settings
+	model          *protocol.Model
+	level          protocol.ThinkingLevel
+	tools          []string
+	steeringMode   protocol.QueueMode
+	followUpMode   protocol.QueueMode
+	interruptMode  protocol.InterruptMode
+	autoRetry      bool
+	autoCompaction bool
+
+	// the conversation
+	messageCount int // of the context
+	steering     []Queued
+	followUp     []Queued
+	held         []Held       // bash results waiting for the end of the run
+	dangling     []Unanswered // calls in the log without a result: answered before the next message
+	keys         keyring
+
+	// what is going on
+	phase   Phase
+	since   int64 // when the phase began
+	run     *run
+	retry   *retry
+	tries   attempts
+	settle  settle
+	bashes  []bashJob
+	replace *replacement
+	waiting []Command // commands that wait for the end of a replacement
+	closing *Closing
+	closed  bool
+
+	// counters; never repeat within a process
+	epoch    int // run number of effects: a new one for each request to the model and after each cancel
+	runs     int
+	jobs     int
+	dialogs  int
+	queueIDs int
+
+	now  int64 // epoch milliseconds of the input being handled
+	out  []Effect
+	undo []func() // by index of out; nil where nothing needs undoing
+}
+
+// run is one agent_start … agent_end.
+type run struct {
+	id       protocol.RunID
+	messages []protocol.Message
+	stream   *stream // the answer in progress, nil during tools
+	answer   *protocol.AssistantMessage
+	calls    []*call
+	results  []*protocol.ToolResultMessage // of the current turn, in call order
+	turns    int                           // turns begun
+	queued   bool                          // started by an idle steer or follow_up: a plain prompt may still join
+}
+
+// settle follows the work that one accepted input causes, over retries and
+// continuations, until agent_settled.
+type settle struct {
+	owed    bool // an agent_start went out since the last agent_settled
+	last    protocol.RunID
+	outcome string
+}
+
+// Outcomes of a run, in agent_settled.
+const (
+	completed   = "completed"
+	aborted     = "aborted"
+	failed      = "failed"
+	interrupted = "interrupted"
+)
+
+// New makes a machine that waits for its [Restored].
+func New() *Machine { return &Machine{phase: PhaseIdle} }
+
+// Step handles one input and returns what is to be done, in order. now is
+// epoch milliseconds. The returned slice is valid until the next Step.
+func (m *Machine) Step(now int64, in Input) []Effect {
+	m.now = now
+	var failedAt []Effect
+	if f, ok := in.(AppendFailed); ok {
+		failedAt = append(failedAt, m.out[f.Index:]...)
+		m.rollBack(f.Index)
+	}
+	m.out, m.undo = m.out[:0], m.undo[:0]
+	switch in := in.(type) {
+	case Command:
+		m.command(in)
+	case StreamParts:
+		m.streamParts(in)
+	case StreamEnd:
+		m.streamEnd(in)
+	case ToolProgress:
+		m.toolProgress(in)
+	case ToolDone:
+		m.toolDone(in)
+	case BashProgress:
+		m.bashProgress(in)
+	case BashDone:
+		m.bashDone(in)
+	case RetryScheduled:
+		m.retryScheduled(in)
+	case RetryDue:
+		m.retryDue(in)
+	case UIAnswered:
+		m.uiAnswered(in)
+	case Prepared:
+		m.prepared(in)
+	case PrepareFailed:
+		m.prepareFailed(in)
+	case Swapped:
+		m.swapped(in)
+	case WorkerGone:
+		m.workerGone(in)
+	case Restored:
+		m.restored(in)
+	case Reconfigured:
+		m.reconfigured(in)
+	case AppendFailed:
+		m.appendFailed(in, failedAt)
+	case Closing:
+		m.close(in)
+	}
+	m.maybeClosed()
+	return m.out
+}
+
+// command takes one command. A replacement in progress holds everything
+// back, so that later commands see the session they were meant for.
+func (m *Machine) command(c Command) {
+	switch {
+	case m.closing != nil:
+		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
+	case m.replace != nil:
+		m.waiting = append(m.waiting, c)
+	default:
+		m.dispatch(c)
+	}
+}
+
+// stopping says that the session is closing and does not wait for its work.
+func (m *Machine) stopping() bool { return m.closing != nil && m.closing.Abort }
+
+func (m *Machine) dispatch(c Command) {
+	switch cmd := c.Cmd.(type) {
+	case protocol.Prompt:
+		m.prompt(c, cmd)
+	case protocol.Steer:
+		m.steer(c, cmd)
+	case protocol.FollowUp:
+		m.followUpCmd(c, cmd)
+	case protocol.QueueMessage:
+		m.queueMessage(c, cmd)
+	case protocol.Abort:
+		m.abort(c)
+	case protocol.AbortAndPrompt:
+		m.abortAndPrompt(c, cmd)
+	case protocol.ClearQueue:
+		m.clearQueue(c)
+	case protocol.GetState:
+		m.reply(c, m.State())
+	case protocol.SetModel:
+		m.setModel(c, cmd)
+	case protocol.CycleModel:
+		m.cycleModel(c)
+	case protocol.GetAvailableModels:
+		m.reply(c, protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}))
+	case protocol.SetThinkingLevel:
+		m.setLevel(m.model.Clamp(cmd.Level))
+		m.reply(c, nil)
+	case protocol.CycleThinkingLevel:
+		m.cycleLevel(c)
+	case protocol.GetAvailableThinkingLevels:
+		m.reply(c, protocol.JSON(protocol.LevelList{Levels: m.model.Levels()}))
+	case protocol.SetSteeringMode:
+		m.steeringMode = cmd.Mode
+		m.reply(c, nil)
+	case protocol.SetQueueMode:
+		m.steeringMode = cmd.Mode
+		m.reply(c, nil)
+	case protocol.SetFollowUpMode:
+		m.followUpMode = cmd.Mode
+		m.reply(c, nil)
+	case protocol.SetInterruptMode:
+		m.interruptMode = cmd.Mode
+		m.reply(c, nil)
+	case protocol.SetAutoRetry:
+		m.autoRetry = cmd.Enabled
+		m.reply(c, nil)
+	case protocol.SetAutoCompaction:
+		m.autoCompaction = cmd.Enabled
+		m.reply(c, nil)
+	case protocol.AbortRetry:
+		m.abortRetry(c)
+	case protocol.Bash:
+		m.bash(c, cmd)
+	case protocol.AbortBash:
+		m.abortBash(c)
+	case protocol.SetSessionName:
+		m.setName(c, cmd)
+	case protocol.SetActiveTools:
+		m.setActiveTools(c, cmd)
+	case protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone:
+		m.beginReplacement(c)
+	case protocol.ReloadResources:
+		m.reloadResources(c)
+	case protocol.ExtensionUIResponse:
+		m.do(ResolveUI{c.Seq, cmd})
+	case protocol.GetMessages, protocol.GetSessionStats, protocol.GetLastAssistantText,
+		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries,
+		protocol.GetContextUsage, protocol.GetCommands, protocol.GetTools, protocol.ExportHTML,
+		protocol.SetEntryLabel:
+		m.do(Answer{c.Seq, c.Cmd})
+	case protocol.Compact, protocol.NavigateTree, protocol.SetTodos, protocol.SetHostTools,
+		protocol.HostToolUpdate, protocol.HostToolResult:
+		m.fail(c, protocol.CodeUnsupported.Errorf("%s is not supported by this version", c.Name))
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.OpenSession, protocol.CloseSession,
+		protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions, protocol.ListSessions:
+		panic("session: " + c.Name + " belongs to the router")
+	}
+}
+
+func (m *Machine) do(e Effect) {
+	m.out = append(m.out, e)
+	m.undo = append(m.undo, nil)
+}
+
+func (m *Machine) emit(ev protocol.Event) { m.do(Emit{ev}) }
+
+func (m *Machine) reply(c Command, data protocol.Result) { m.do(Reply{Seq: c.Seq, Data: data}) }
+
+func (m *Machine) fail(c Command, err *protocol.Error) { m.do(Reply{Seq: c.Seq, Err: err}) }
+
+// append writes an entry; undo takes back what the machine already made of it,
+// in case it cannot be written.
+func (m *Machine) append(e protocol.Entry, undo func()) {
+	m.do(Append{Entry: e, Durable: true})
+	m.undo[len(m.undo)-1] = undo
+}
+
+// note writes an entry that may wait for the first durable one.
+func (m *Machine) note(e protocol.Entry, undo func()) {
+	m.do(Append{Entry: e})
+	m.undo[len(m.undo)-1] = undo
+}
+
+// appendMessage adds a message to the branch; undo, if not nil, takes back
+// what else the machine made of it.
+func (m *Machine) appendMessage(e protocol.MessageEntry, undo func()) {
+	m.messageCount++
+	m.append(e, func() {
+		m.messageCount--
+		if undo != nil {
+			undo()
+		}
+	})
+}
+
+func (m *Machine) enter(p Phase) {
+	if m.phase != p {
+		m.phase, m.since = p, m.now
+	}
+}
+
+func (m *Machine) nextEpoch() int {
+	m.epoch++
+	return m.epoch
+}
+
+// busy says whether a plain prompt has to be refused.
+func (m *Machine) busy() bool { return m.run != nil }
+
+// active says whether something is going on that ends with agent_settled.
+func (m *Machine) active() bool { return m.run != nil || m.retry != nil }
+
+// State is the answer to get_state.
+func (m *Machine) State() *protocol.SessionState {
+	pending := len(m.steering) + len(m.followUp)
+	return &protocol.SessionState{
+		Model:                 m.model,
+		ThinkingLevel:         m.level,
+		IsStreaming:           m.active(),
+		SteeringMode:          m.steeringMode,
+		FollowUpMode:          m.followUpMode,
+		InterruptMode:         m.interruptMode,
+		QueueMode:             m.steeringMode,
+		SessionFile:           optional(m.who.File),
+		SessionID:             m.who.SessionID,
+		SessionName:           optional(m.who.Name),
+		AutoCompactionEnabled: m.autoCompaction,
+		AutoRetryEnabled:      m.autoRetry,
+		MessageCount:          m.messageCount,
+		PendingMessageCount:   pending,
+		QueuedMessageCount:    pending,
+		Durability:            m.who.Durability,
+		Phase:                 string(m.phase),
+		PhaseSince:            m.since,
+		WaitingFor:            m.waitingFor(),
+	}
+}
+
+func (m *Machine) waitingFor() []string {
+	var list []string
+	switch {
+	case m.run != nil && m.run.stream != nil && m.model != nil:
+		list = append(list, "model "+m.model.Provider+"/"+m.model.ID)
+	case m.run != nil:
+		for _, c := range m.run.calls {
+			if c.dialog != "" {
+				list = append(list, "dialog "+c.dialog)
+			} else if c.state == callRunning {
+				list = append(list, "tool "+c.Name+" "+c.ID)
+			}
+		}
+	case m.retry != nil:
+		list = append(list, "retry "+strconv.Itoa(m.retry.attempt))
+	case m.replace != nil:
+		list = append(list, m.replace.cmd.Name)
+	}
+	for _, b := range m.bashes {
+		list = append(list, fmt.Sprintf("bash %d", b.job))
+	}
+	return list
+}
+
+// Vitals is what must survive a crash and is not in the log.
+func (m *Machine) Vitals() Vitals {
+	return Vitals{
+		m.steeringMode, m.followUpMode, m.interruptMode, m.autoRetry, m.autoCompaction,
+		m.model, m.level, m.tools, m.epoch, m.runs, m.jobs, m.dialogs, m.queueIDs,
+	}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func emptyNotNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// Phase is what the session is doing.
+func (m *Machine) Phase() Phase { return m.phase }
+
+// Pending is how many messages wait in the queues.
+func (m *Machine) Pending() int { return len(m.steering) + len(m.followUp) }
+
+// Model is the selected model, nil if there is none.
+func (m *Machine) Model() *protocol.Model { return m.model }
+
+// Level is the thinking level.
+func (m *Machine) Level() protocol.ThinkingLevel { return m.level }
+
+// ActiveTools are the tools that a model may call from its next request on.
+func (m *Machine) ActiveTools() []string { return m.tools }

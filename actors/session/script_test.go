@@ -1,0 +1,186 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// TestScripts plays the stories of testdata: each names inputs and shows the
+// effects they must have. -rewrite takes what happened for what should.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var w *world
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				w = newWorld(scriptSettings(t, d))
+				return describe(w.last)
+			}
+			require.NotNil(t, w, "the script must begin with new")
+			if d.HasArg("fail-append") {
+				d.ScanArgs(t, "fail-append", &w.failAt)
+			}
+			return describe(scriptStep(t, w, d))
+		})
+	})
+}
+
+func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
+	set := defaults()
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "dialect":
+			gates, ok := protocol.Dialect(arg.Vals[0]).Gates()
+			require.True(t, ok)
+			set.Gates = gates
+		case "confirm":
+			set.Confirm = arg.Vals
+		case "ephemeral":
+			set.Ephemeral = true
+		case "no-model":
+			set.Model = nil
+		case "model":
+			set.Model = catalog.Models[slices.IndexFunc(catalog.Models, func(m *protocol.Model) bool { return m.ID == arg.Vals[0] })]
+		case "scope":
+			set.Scope = []ScopedModel{{modelA, ""}, {modelB, protocol.ThinkingHigh}}
+		default:
+			t.Fatalf("unknown argument %s", arg.Key)
+		}
+	}
+	return set
+}
+
+func describe(effects []Effect) string {
+	var b strings.Builder
+	for _, e := range effects {
+		b.WriteString(Describe(e))
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return "(nothing)\n"
+	}
+	return b.String()
+}
+
+func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
+	arg := func(name string) string {
+		var s string
+		d.MaybeScanArgs(t, name, &s)
+		return s
+	}
+	num := func(name string) int {
+		var n int
+		d.MaybeScanArgs(t, name, &n)
+		return n
+	}
+	text := strings.TrimSuffix(d.Input, "\n")
+	switch d.Cmd {
+	case "send": // one command a line, as a client writes it
+		var all []Effect
+		for line := range strings.Lines(text) {
+			req, err := protocol.Decode([]byte(strings.TrimSpace(line)))
+			require.Nil(t, err, line)
+			w.seq++
+			w.owed = append(w.owed, w.seq)
+			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Catalog: catalog})...)
+		}
+		return all
+	case "parts":
+		return w.step(StreamParts{num("run"), scriptParts(t, text)})
+	case "done":
+		return w.step(StreamEnd{Run: num("run"), Done: protocol.PartDone{StopReason: protocol.StopReason(arg("reason"))}})
+	case "error":
+		after, _ := time.ParseDuration(arg("after"))
+		return w.step(StreamEnd{Run: num("run"), Err: &protocol.StreamError{
+			Kind: protocol.ErrorKind(arg("kind")), Message: text, RetryAfter: after,
+		}})
+	case "answer": // a whole text answer
+		return slices.Concat(
+			w.step(StreamParts{num("run"), scriptParts(t, "start\ntext 0\ndelta 0 "+text+"\nend 0")}),
+			w.step(StreamEnd{Run: num("run"), Done: protocol.PartDone{StopReason: protocol.StopStop}}))
+	case "calls": // a whole answer of tool calls, one a line: id name arguments
+		var lines []string
+		for i, line := range strings.Split(text, "\n") {
+			id, rest, _ := strings.Cut(line, " ")
+			name, args, _ := strings.Cut(rest, " ")
+			lines = append(lines, fmt.Sprintf("call %d %s %s", i, id, name), fmt.Sprintf("delta %d %s", i, args), fmt.Sprintf("end %d", i))
+		}
+		w.step(StreamParts{num("run"), scriptParts(t, "start\n"+strings.Join(lines, "\n"))})
+		return w.step(StreamEnd{Run: num("run"), Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	case "tool-progress":
+		return w.step(ToolProgress{num("run"), arg("id"), protocol.ToolResult{Content: protocol.TextContent(text)}})
+	case "tool-done":
+		return w.step(ToolDone{num("run"), arg("id"), protocol.ToolResult{Content: protocol.TextContent(text)}, d.HasArg("error")})
+	case "bash-output":
+		return w.step(BashProgress{num("job"), text})
+	case "bash-done":
+		code := num("code")
+		return w.step(BashDone{Job: num("job"), Result: protocol.BashResult{Output: text, ExitCode: &code}})
+	case "bash-killed":
+		return w.step(BashDone{Job: num("job"), Result: protocol.BashResult{Output: text, Cancelled: true}})
+	case "retry-scheduled":
+		return w.step(RetryScheduled{num("run"), int64(num("ms"))})
+	case "retry-due":
+		return w.step(RetryDue{num("run")})
+	case "ui":
+		return w.step(UIAnswered{ID: arg("id"), Confirmed: d.HasArg("confirmed"), Cancelled: d.HasArg("cancelled")})
+	case "prepared":
+		w.session++
+		return w.step(Prepared{Seq: uint64(num("seq")), Text: text, To: Loaded{
+			SessionID: fmt.Sprintf("session-%d", w.session), File: fmt.Sprintf("/sessions/%d.jsonl", w.session), Durability: "process",
+			MessageCount: num("messages"),
+		}})
+	case "swapped":
+		return w.step(Swapped{Seq: uint64(num("seq"))})
+	case "prepare-failed":
+		return w.step(PrepareFailed{uint64(num("seq")), protocol.CodeNotFound.Errorf("%s", text)})
+	case "gone":
+		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
+		return w.step(WorkerGone{kinds[arg("kind")], num("run"), arg("id")})
+	case "closing":
+		return w.step(Closing{Abort: d.HasArg("abort")})
+	case "crash":
+		return w.crash()
+	}
+	t.Fatalf("unknown verb %s", d.Cmd)
+	return nil
+}
+
+func scriptParts(t *testing.T, text string) []protocol.Part {
+	var parts []protocol.Part
+	for _, line := range strings.Split(text, "\n") {
+		verb, rest, _ := strings.Cut(line, " ")
+		at, rest, _ := strings.Cut(rest, " ")
+		var i int
+		fmt.Sscan(at, &i)
+		switch verb {
+		case "start":
+			parts = append(parts, protocol.PartStart{ResponseID: "resp"})
+		case "text":
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockText})
+		case "thinking":
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockThinking})
+		case "call":
+			id, name, _ := strings.Cut(rest, " ")
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: id, Name: name})
+		case "delta":
+			parts = append(parts, protocol.PartDelta{Index: i, Delta: rest})
+		case "end":
+			parts = append(parts, protocol.PartBlockEnd{Index: i, Signature: rest})
+		case "usage":
+			var u protocol.Usage
+			fmt.Sscan(at+" "+rest, &u.Input, &u.Output)
+			parts = append(parts, protocol.PartUsage{Usage: u})
+		default:
+			t.Fatalf("unknown part %q", line)
+		}
+	}
+	return parts
+}

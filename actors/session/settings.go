@@ -1,0 +1,127 @@
+package session
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+func (m *Machine) setModel(c Command, s protocol.SetModel) {
+	model := c.Catalog.Find(s.Provider, s.ModelID)
+	if model == nil {
+		m.fail(c, protocol.CodeModelNotFound.Errorf("Model not found: %s/%s", s.Provider, s.ModelID))
+		return
+	}
+	if !c.Catalog.HasKey(s.Provider) {
+		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s/%s", s.Provider, s.ModelID))
+		return
+	}
+	m.selectModel(model)
+	m.reply(c, model)
+}
+
+// selectModel takes effect with the next request. The thinking level follows
+// what the model supports.
+func (m *Machine) selectModel(model *protocol.Model) {
+	old := m.model
+	m.model = model
+	m.note(protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, func() { m.model = old })
+	m.setLevel(model.Clamp(m.level))
+}
+
+func (m *Machine) setLevel(level protocol.ThinkingLevel) {
+	if level == m.level {
+		return
+	}
+	old := m.level
+	m.level = level
+	m.note(protocol.ThinkingLevelChange{ThinkingLevel: level}, func() { m.level = old })
+	m.emit(protocol.ThinkingLevelChanged{Level: level})
+}
+
+// cycleModel selects the next model of the scope, or of everything there are
+// credentials for. A current model outside the list leads to its first.
+func (m *Machine) cycleModel(c Command) {
+	choices, scoped := m.modelChoices(c.Catalog)
+	if len(choices) <= 1 {
+		m.reply(c, protocol.Null{})
+		return
+	}
+	at := slices.IndexFunc(choices, func(s ScopedModel) bool { return sameModel(s.Model, m.model) })
+	next := choices[(at+1)%len(choices)]
+	m.selectModel(next.Model)
+	if next.Level != "" {
+		m.setLevel(next.Model.Clamp(next.Level))
+	}
+	m.reply(c, protocol.JSON(protocol.ModelChoice{Model: next.Model, ThinkingLevel: m.level, IsScoped: scoped}))
+}
+
+func (m *Machine) modelChoices(catalog *protocol.Catalog) (choices []ScopedModel, scoped bool) {
+	for _, s := range m.set.Scope {
+		if catalog.HasKey(s.Model.Provider) {
+			choices = append(choices, s)
+		}
+	}
+	if len(m.set.Scope) > 0 {
+		return choices, true
+	}
+	for _, model := range catalog.Available() {
+		choices = append(choices, ScopedModel{Model: model})
+	}
+	return choices, false
+}
+
+func sameModel(a, b *protocol.Model) bool {
+	return a != nil && b != nil && a.Provider == b.Provider && a.ID == b.ID
+}
+
+func (m *Machine) cycleLevel(c Command) {
+	levels := m.model.Levels()
+	if len(levels) <= 1 {
+		m.reply(c, protocol.Null{})
+		return
+	}
+	next := levels[(slices.Index(levels, m.level)+1)%len(levels)]
+	m.setLevel(next)
+	m.reply(c, protocol.JSON(protocol.LevelChoice{Level: next}))
+}
+
+func (m *Machine) setName(c Command, s protocol.SetSessionName) {
+	old := m.who.Name
+	m.who.Name = s.Name
+	m.note(protocol.SessionInfo(s), func() { m.who.Name = old })
+	m.emit(protocol.SessionInfoChanged(s))
+	m.reply(c, nil)
+}
+
+// setActiveTools chooses what the model may call, from its next request on.
+func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
+	active := []string{}
+	for _, name := range s.ToolNames {
+		if slices.Contains(m.set.KnownTools, name) && !slices.Contains(active, name) {
+			active = append(active, name)
+		}
+	}
+	m.tools = active
+	m.reply(c, protocol.JSON(protocol.ActiveTools{ActiveToolNames: active}))
+}
+
+func (m *Machine) reloadResources(c Command) {
+	if m.active() {
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Wait for the current response to finish before reloading."))
+		return
+	}
+	m.do(Reconfigure{c.Seq})
+}
+
+// reconfigured takes on new settings. What clients have chosen stays chosen.
+func (m *Machine) reconfigured(in Reconfigured) {
+	m.set = in.Settings
+	if in.Seq != 0 {
+		m.emit(protocol.SessionChanged{
+			Reason: "reload", SessionID: m.who.SessionID, SessionFile: m.who.File, SessionName: m.who.Name,
+			MessageCount: m.messageCount, LeafID: m.who.LeafID,
+		})
+		m.do(Reply{Seq: in.Seq, Data: in.Data})
+	}
+}

@@ -1,0 +1,515 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// startRun opens a run. first is the message that caused it, nil for a retry.
+func (m *Machine) startRun(first *protocol.UserMessage) {
+	m.runs++
+	id := protocol.RunID(strconv.Itoa(m.runs))
+	m.run = &run{id: id, turns: 1}
+	m.settle = settle{owed: true, last: id, outcome: completed}
+	m.emit(protocol.AgentStart{RunID: id})
+	m.emit(protocol.TurnStart{RunID: id})
+	if first != nil {
+		m.show(first)
+	}
+	m.deliver(take(&m.steering, m.steeringMode))
+	m.ask()
+}
+
+// show announces a message that is in the log as part of the run.
+func (m *Machine) show(msg protocol.Message) {
+	m.run.messages = append(m.run.messages, msg)
+	m.emit(protocol.MessageStart{Message: msg, RunID: m.run.id})
+	m.emit(protocol.MessageEnd{Message: msg, RunID: m.run.id})
+}
+
+// ask requests the next assistant message.
+func (m *Machine) ask() {
+	m.run.answer, m.run.calls, m.run.results = nil, nil, nil
+	m.run.stream = newStream(m.model, m.now)
+	m.enter(PhaseStreaming)
+	m.do(StartStream{Run: m.nextEpoch(), Model: m.model, Level: m.level, Tools: m.tools})
+}
+
+// stream is the assistant message in progress.
+type stream struct {
+	msg     *protocol.AssistantMessage // everything but the content
+	model   *protocol.Model            // for prices
+	blocks  []block
+	started bool            // message_start went out
+	usage   *protocol.Usage // counts not shown yet
+}
+
+type block struct {
+	kind protocol.BlockKind
+	text []byte
+	args protocol.ArgsBuilder
+	call protocol.ToolCall
+	done protocol.Block // nil while the block grows
+}
+
+func newStream(model *protocol.Model, now int64) *stream {
+	return &stream{model: model, msg: &protocol.AssistantMessage{
+		Content: protocol.Content{}, API: model.API, Provider: model.Provider, Model: model.ID,
+		StopReason: protocol.StopStop, Timestamp: now,
+	}}
+}
+
+func (m *Machine) streamParts(in StreamParts) {
+	if in.Run != m.epoch || m.run == nil || m.run.stream == nil {
+		return
+	}
+	s := m.run.stream
+	for _, p := range in.Parts {
+		if !s.fits(p) {
+			m.do(CancelRun{m.epoch})
+			m.streamFailed(s, protocol.ErrorInternal.Errorf("the provider sent its answer out of order"))
+			return
+		}
+		switch p := p.(type) {
+		case protocol.PartStart:
+			s.msg.ResponseID = p.ResponseID
+			m.startMessage()
+		case protocol.PartBlockStart:
+			m.blockStart(s, p)
+		case protocol.PartDelta:
+			m.blockDelta(s, p)
+		case protocol.PartBlockEnd:
+			m.blockEnd(s, p)
+		case protocol.PartUsage:
+			s.msg.Usage = s.model.Price(p.Usage)
+			usage := s.msg.Usage
+			s.usage = &usage
+		case protocol.PartDone:
+			// comes as StreamEnd
+		}
+	}
+}
+
+// fits says whether a part may come now: blocks open in index order and only
+// open ones grow.
+func (s *stream) fits(p protocol.Part) bool {
+	switch p := p.(type) {
+	case protocol.PartBlockStart:
+		return p.Index == len(s.blocks)
+	case protocol.PartDelta:
+		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
+	case protocol.PartBlockEnd:
+		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
+	case protocol.PartStart, protocol.PartUsage, protocol.PartDone:
+	}
+	return true
+}
+
+// startMessage announces the assistant message once, without content.
+func (m *Machine) startMessage() {
+	s := m.run.stream
+	if s.started {
+		return
+	}
+	s.started = true
+	frame := *s.msg
+	m.emit(protocol.MessageStart{Message: &frame, RunID: m.run.id})
+}
+
+func (m *Machine) update(s *stream, u *protocol.MessageUpdate) {
+	u.RunID, u.Usage = m.run.id, s.usage
+	s.usage = nil
+	m.emit(u)
+}
+
+func (m *Machine) blockStart(s *stream, p protocol.PartBlockStart) {
+	m.startMessage()
+	b := block{kind: p.Kind, call: protocol.ToolCall{ID: p.ID, Name: p.Name, Arguments: emptyObject}}
+	s.blocks = append(s.blocks, b)
+	u := &protocol.MessageUpdate{Step: protocol.UpdateStart, Kind: p.Kind, Index: p.Index}
+	if p.Kind == protocol.BlockToolCall {
+		u.Block = b.call
+	}
+	m.update(s, u)
+}
+
+var emptyObject = json.RawMessage("{}")
+
+func (m *Machine) blockDelta(s *stream, p protocol.PartDelta) {
+	b := &s.blocks[p.Index]
+	if p.Delta == "" {
+		return
+	}
+	if b.kind == protocol.BlockToolCall {
+		b.args.Feed(p.Delta)
+	} else {
+		b.text = append(b.text, p.Delta...)
+	}
+	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateDelta, Kind: b.kind, Index: p.Index, Delta: p.Delta})
+}
+
+func (m *Machine) blockEnd(s *stream, p protocol.PartBlockEnd) {
+	b := &s.blocks[p.Index]
+	if p.ID != "" {
+		b.call.ID = p.ID
+	}
+	if p.Name != "" {
+		b.call.Name = p.Name
+	}
+	b.finish(p.Signature, p.Redacted)
+	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateEnd, Kind: b.kind, Index: p.Index, Block: b.done})
+}
+
+func (b *block) finish(signature string, redacted bool) {
+	switch b.kind {
+	case protocol.BlockText:
+		b.done = protocol.Text{Text: string(b.text), Signature: signature}
+	case protocol.BlockThinking:
+		b.done = protocol.Thinking{Thinking: string(b.text), Signature: signature, Redacted: redacted}
+	case protocol.BlockToolCall:
+		b.call.Arguments = b.args.AppendJSON(nil)
+		b.call.ThoughtSignature = signature
+		b.done = b.call
+	}
+	b.text = nil
+}
+
+// content is what the blocks amount to; blocks cut short count as far as they
+// got.
+func (s *stream) content() protocol.Content {
+	content := protocol.Content{}
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		if b.done == nil {
+			b.finish("", false)
+		}
+		content = append(content, b.done)
+	}
+	return content
+}
+
+// streamEnd finishes the assistant message and decides what follows.
+func (m *Machine) streamEnd(in StreamEnd) {
+	if in.Run != m.epoch || m.run == nil || m.run.stream == nil {
+		return
+	}
+	s := m.run.stream
+	if in.Err != nil {
+		m.streamFailed(s, in.Err)
+		return
+	}
+	for i := range s.blocks {
+		if s.blocks[i].done == nil { // the provider's duty, but the client must see an end
+			m.blockEnd(s, protocol.PartBlockEnd{Index: i})
+		}
+	}
+	s.msg.StopReason = in.Done.StopReason
+	m.finishMessage(s)
+	m.retryWon()
+	m.run.calls = s.calls()
+	if len(m.run.calls) == 0 {
+		m.endTurn()
+		return
+	}
+	m.startCalls()
+}
+
+// finishMessage logs the assistant message and announces it whole.
+func (m *Machine) finishMessage(s *stream) {
+	msg := s.msg
+	msg.Content = s.content()
+	switch hasCalls := len(msg.Content.ToolCalls()) > 0; {
+	case msg.StopReason == protocol.StopToolUse && !hasCalls:
+		msg.StopReason = protocol.StopStop
+	case msg.StopReason == protocol.StopStop && hasCalls:
+		msg.StopReason = protocol.StopToolUse
+	}
+	if msg.Usage.TotalTokens == 0 {
+		msg.Usage = s.model.Price(msg.Usage)
+	}
+	protocol.Seal(msg)
+	if !s.started {
+		frame := *msg
+		if !m.set.Gates.PendingStop { // pi 1.x shows a failure already in message_start
+			frame = *newStream(s.model, msg.Timestamp).msg
+		}
+		s.started = true
+		m.appendMessage(protocol.MessageEntry{Message: msg}, nil)
+		m.emit(protocol.MessageStart{Message: &frame, RunID: m.run.id})
+	} else {
+		m.appendMessage(protocol.MessageEntry{Message: msg}, nil)
+	}
+	m.run.messages = append(m.run.messages, msg)
+	m.run.answer = msg
+	m.run.stream = nil
+	m.emit(protocol.MessageEnd{Message: msg, RunID: m.run.id})
+}
+
+// streamFailed closes a message that the provider did not finish.
+func (m *Machine) streamFailed(s *stream, err *protocol.StreamError) {
+	s.msg.StopReason = protocol.StopError
+	s.msg.ErrorMessage = err.Message
+	m.finishMessage(s)
+	m.turnEnd()
+	m.endRun(failed, err)
+}
+
+func (m *Machine) turnEnd() {
+	m.emit(protocol.TurnEnd{Message: m.run.answer, ToolResults: emptyNotNil(m.run.results), RunID: m.run.id})
+}
+
+// endTurn closes the turn and goes on with what is queued: steering first,
+// then, if the model wants nothing more, follow-ups, else the end.
+func (m *Machine) endTurn() {
+	m.turnEnd()
+	next := take(&m.steering, m.steeringMode)
+	if len(next) == 0 && len(m.run.calls) == 0 {
+		next = take(&m.followUp, m.followUpMode)
+		if len(next) == 0 {
+			m.endRun(completed, nil)
+			return
+		}
+	}
+	m.run.turns++
+	m.emit(protocol.TurnStart{RunID: m.run.id})
+	m.deliver(next)
+	m.ask()
+}
+
+// endRun closes the run. What was held back for it goes to the log, then a
+// retry may follow.
+func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
+	r := m.run
+	m.run = nil
+	m.nextEpoch()
+	m.enter(PhaseIdle)
+	m.settle.outcome = outcome
+	again := outcome == failed && m.mayRetry(err)
+	end := protocol.AgentEnd{Messages: emptyNotNil(r.messages), WillRetry: again, RunID: r.id}
+	if outcome != completed && r.answer != nil {
+		end.Error = r.answer.ErrorMessage
+	}
+	m.emit(end)
+	m.flushHeld()
+	m.retryOver()
+	if again {
+		m.scheduleRetry(err)
+		return
+	}
+	m.giveUpRetry(outcome, end.Error)
+	m.settled(outcome)
+}
+
+// settled announces that nothing more follows by itself.
+func (m *Machine) settled(outcome string) {
+	if !m.settle.owed {
+		return
+	}
+	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.settle.last})
+	m.settle.owed = false
+}
+
+// call is one tool call of the current turn.
+type call struct {
+	protocol.ToolCall
+	state   callState
+	cut     bool // its arguments did not arrive whole
+	dialog  string
+	partial protocol.ToolResult // the latest progress
+	result  *protocol.ToolResultMessage
+}
+
+type callState uint8
+
+const (
+	callWaiting callState = iota
+	callRunning           // tool_execution_start went out
+	callDone              // tool_execution_end went out
+)
+
+func (s *stream) calls() []*call {
+	var calls []*call
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.kind == protocol.BlockToolCall {
+			calls = append(calls, &call{ToolCall: b.call, cut: !b.args.Complete()})
+		}
+	}
+	return calls
+}
+
+// startCalls begins the execution of a message's tool calls.
+func (m *Machine) startCalls() {
+	m.enter(PhaseTools)
+	if !m.set.Gates.Has(protocol.FeatureParallelTools) {
+		m.nextCall()
+		return
+	}
+	var ids []string
+	for _, c := range m.run.calls {
+		ids = append(ids, c.ID)
+	}
+	m.logTools(protocol.ToolOp{Op: "start", IDs: ids})
+	for _, c := range m.run.calls {
+		m.startCall(c)
+	}
+	m.callsSettled()
+}
+
+// logTools records which calls were about to start, for the reader of a log
+// that ends there.
+func (m *Machine) logTools(op protocol.ToolOp) {
+	if m.set.Ephemeral {
+		return
+	}
+	data, err := json.Marshal(op)
+	if err != nil {
+		panic("session: tool entry: " + err.Error())
+	}
+	m.append(protocol.Custom{CustomType: protocol.CustomTool, Data: data}, nil)
+}
+
+// nextCall starts the next waiting call, one at a time. Steering that arrived
+// after the first call started skips the rest.
+func (m *Machine) nextCall() {
+	for i, c := range m.run.calls {
+		if c.state != callWaiting {
+			continue
+		}
+		if i > 0 && m.interruptMode != protocol.InterruptWait && len(m.steering) > 0 {
+			m.skipFrom(i)
+			break
+		}
+		m.startCall(c)
+		if c.state == callRunning {
+			return
+		}
+	}
+	m.callsSettled()
+}
+
+func (m *Machine) skipFrom(i int) {
+	for _, c := range m.run.calls[i:] {
+		m.announceCall(c)
+		m.finishCall(c, errorResult("Skipped due to queued user message."), true)
+	}
+}
+
+func (m *Machine) announceCall(c *call) {
+	c.state = callRunning
+	m.emit(protocol.ToolExecutionStart{
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: m.run.id,
+	})
+}
+
+// startCall runs one call, or asks for consent first, or refuses arguments
+// that were cut off.
+func (m *Machine) startCall(c *call) {
+	m.announceCall(c)
+	switch {
+	case c.cut:
+		m.finishCall(c, errorResult("The arguments of this call arrived incomplete, so it was not run. "+
+			"Send it again, with shorter arguments if the output limit cut them off."), true)
+	case slices.Contains(m.set.Confirm, c.Name):
+		m.askConsent(c)
+	default:
+		m.do(StartTool{m.epoch, c.ToolCall})
+	}
+}
+
+func errorResult(text string) protocol.ToolResult {
+	return protocol.ToolResult{Content: protocol.TextContent(text), Details: emptyObject}
+}
+
+func (m *Machine) findCall(run int, id string) *call {
+	if run != m.epoch || m.run == nil {
+		return nil
+	}
+	for _, c := range m.run.calls {
+		if c.ID == id && c.state == callRunning {
+			return c
+		}
+	}
+	return nil
+}
+
+func (m *Machine) toolProgress(in ToolProgress) {
+	c := m.findCall(in.Run, in.CallID)
+	if c == nil {
+		return
+	}
+	c.partial = in.Partial
+	m.emit(protocol.ToolExecutionUpdate{
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, PartialResult: in.Partial, RunID: m.run.id,
+	})
+}
+
+func (m *Machine) toolDone(in ToolDone) {
+	c := m.findCall(in.Run, in.CallID)
+	if c == nil {
+		return
+	}
+	if in.IsError && in.Result.Details == nil {
+		in.Result.Details = emptyObject
+	}
+	m.finishCall(c, in.Result, in.IsError)
+	m.afterCall()
+}
+
+func (m *Machine) afterCall() {
+	if m.set.Gates.Has(protocol.FeatureParallelTools) {
+		m.callsSettled()
+		return
+	}
+	m.nextCall()
+}
+
+// finishCall records a call's result. One call at a time, the result goes to
+// the log before the client sees it end; in parallel, results go to the log in
+// call order once all are there, and the end of a call is only progress.
+func (m *Machine) finishCall(c *call, r protocol.ToolResult, isError bool) {
+	c.state, c.partial = callDone, protocol.ToolResult{}
+	if r.Content == nil {
+		r.Content = protocol.Content{}
+	}
+	c.result = protocol.Seal(&protocol.ToolResultMessage{
+		ToolCallID: c.ID, ToolName: c.Name, Content: r.Content, Details: r.Details, IsError: isError, Timestamp: m.now,
+	})
+	end := protocol.ToolExecutionEnd{
+		ToolCallID: c.ID, ToolName: c.Name, Result: r, IsError: isError, RunID: m.run.id,
+	}
+	if m.set.Gates.Has(protocol.FeatureParallelTools) {
+		m.emit(end)
+		return
+	}
+	m.appendMessage(protocol.MessageEntry{Message: c.result}, nil)
+	m.emit(end)
+	m.showResult(c)
+}
+
+func (m *Machine) showResult(c *call) {
+	m.run.results = append(m.run.results, c.result)
+	m.show(c.result)
+}
+
+// callsSettled ends the turn when every call has its result.
+func (m *Machine) callsSettled() {
+	for _, c := range m.run.calls {
+		if c.state != callDone {
+			return
+		}
+	}
+	if m.set.Gates.Has(protocol.FeatureParallelTools) {
+		m.recordParallel()
+	}
+	m.endTurn()
+}
+
+func (m *Machine) recordParallel() {
+	for _, c := range m.run.calls {
+		m.appendMessage(protocol.MessageEntry{Message: c.result}, nil)
+		m.showResult(c)
+	}
+}

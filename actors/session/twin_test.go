@@ -1,0 +1,186 @@
+package session
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+// twin is the machine's naive second implementation: only who is queued where
+// and what is delivered when, written as plainly as the rules can be said.
+type twin struct {
+	set                       Settings
+	steering, followUp        []string
+	steerAll, followAll, wait bool
+	delivered                 []string
+	skipped                   int
+
+	state    string // idle, asking, tools, retrying
+	joinable bool   // started by an idle steer, first byte not seen
+	calls    []string
+	next     int // first call not finished; in parallel the number finished
+	hadCalls bool
+	tries    int
+	retryWon bool
+	parallel bool
+	dialogs  int // parallel: dialogs open
+}
+
+func newTwin(set Settings) *twin {
+	return &twin{
+		set: set, state: "idle", steering: []string{}, followUp: []string{}, delivered: []string{},
+		parallel: set.Gates.Has(protocol.FeatureParallelTools),
+	}
+}
+
+func (w *twin) prompt(text string, b protocol.StreamingBehavior) {
+	active := w.state != "idle"
+	switch {
+	case active && b == protocol.BehaviorSteer:
+		w.steering = append(w.steering, text)
+	case active && b == protocol.BehaviorFollowUp:
+		w.followUp = append(w.followUp, text)
+	case w.joinable:
+		w.delivered = append(w.delivered, text)
+	case w.state == "retrying" && !w.set.Gates.RejectPromptGap:
+		w.tries = 0
+		w.start(text)
+	case !active:
+		w.start(text)
+	}
+}
+
+func (w *twin) say(text string, kind protocol.QueueKind) {
+	if w.state == "idle" && !w.set.Gates.IdleQueueWaits {
+		w.start(text)
+		w.joinable = true
+		return
+	}
+	if kind == protocol.QueueSteer {
+		w.steering = append(w.steering, text)
+	} else {
+		w.followUp = append(w.followUp, text)
+	}
+}
+
+func (w *twin) start(text string) {
+	w.delivered = append(w.delivered, text)
+	w.begin()
+}
+
+func (w *twin) begin() {
+	w.takeSteering()
+	w.ask()
+}
+
+func (w *twin) ask() {
+	w.state, w.joinable, w.calls, w.next, w.dialogs = "asking", false, nil, 0, 0
+}
+
+func (w *twin) takeSteering() bool {
+	n := min(1, len(w.steering))
+	if w.steerAll {
+		n = len(w.steering)
+	}
+	w.delivered = append(w.delivered, w.steering[:n]...)
+	w.steering = slices.Clone(w.steering[n:])
+	return n > 0
+}
+
+func (w *twin) takeFollowUp() bool {
+	n := min(1, len(w.followUp))
+	if w.followAll {
+		n = len(w.followUp)
+	}
+	w.delivered = append(w.delivered, w.followUp[:n]...)
+	w.followUp = slices.Clone(w.followUp[n:])
+	return n > 0
+}
+
+func (w *twin) firstByte() { w.joinable = false }
+
+func (w *twin) abort() { w.state, w.joinable, w.tries, w.retryWon = "idle", false, 0, false }
+
+func (w *twin) failed(retryable bool) {
+	w.joinable = false
+	if w.retryWon {
+		w.tries, w.retryWon = 0, false
+	}
+	if retryable && w.tries < w.set.MaxRetries {
+		w.tries++
+		w.state = "retrying"
+		return
+	}
+	w.tries = 0
+	w.state = "idle"
+}
+
+func (w *twin) retryDue() { w.begin() }
+
+// answered is a whole answer with these tool calls; "cut" is a call that cannot
+// be run.
+func (w *twin) answered(names []string) {
+	w.joinable = false
+	w.retryWon = w.tries > 0
+	w.calls, w.next, w.hadCalls = names, 0, len(names) > 0
+	w.state = "tools"
+	if w.parallel {
+		for _, n := range names {
+			if n == "cut" {
+				w.next++
+			}
+		}
+		w.parallelOver()
+		return
+	}
+	w.run()
+}
+
+// run skips over calls that end by themselves, up to one that is waited for.
+func (w *twin) run() {
+	for w.next < len(w.calls) {
+		if w.next > 0 && !w.wait && len(w.steering) > 0 {
+			w.skipped += len(w.calls) - w.next
+			w.next = len(w.calls)
+			break
+		}
+		if w.calls[w.next] != "cut" {
+			return
+		}
+		w.next++
+	}
+	w.turnOver()
+}
+
+func (w *twin) toolDone() {
+	w.next++
+	if w.parallel {
+		w.parallelOver()
+		return
+	}
+	w.run()
+}
+
+func (w *twin) parallelOver() {
+	if w.next == len(w.calls) {
+		w.turnOver()
+	}
+}
+
+// consent answers the open dialog: refused is as good as done.
+func (w *twin) consent(ok bool) {
+	if !ok {
+		w.toolDone()
+	}
+}
+
+func (w *twin) turnOver() {
+	if w.takeSteering() || w.hadCalls || w.takeFollowUp() {
+		w.ask()
+		return
+	}
+	if w.retryWon {
+		w.tries, w.retryWon = 0, false
+	}
+	w.state = "idle"
+}
