@@ -1,0 +1,257 @@
+package actors
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/store"
+	"troupe/store/resource"
+	"troupe/tools"
+)
+
+// workspace is what a session works with beside its log: settings, resources,
+// tools, where its files are. It is made once and outlives crashes;
+// reload_resources makes another.
+type workspace struct {
+	cwd      string
+	home     string
+	dir      string // where new session files go
+	shared   bool   // sessions of other working directories are in dir as well
+	memory   bool
+	options  store.Options // of session files
+	settings session.Settings
+	files    *resource.Settings
+	retry    RetryPolicy
+	tools    *tools.Registry
+	env      *tools.Env
+	procs    *tools.Procs
+	texts    func() *texts     // templates, skills and prompt parts, read when first needed
+	request  providers.Request // what every request of the session has in common
+}
+
+// assemble reads what a session needs to know before it can begin. Broken
+// files are named in the log and left out; only what the caller asked for and
+// cannot have is an error.
+func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Procs) (*workspace, *protocol.Error) {
+	cwd := spec.Cwd
+	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
+		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
+	}
+	dirs := resource.Dirs{Agent: cfg.AgentDir, Cwd: cwd, Home: cfg.Home, IgnoreProject: cfg.IgnoreProject}
+	files, problems := resource.LoadSettings(dirs)
+	if len(spec.Settings) > 0 {
+		problems = append(problems, files.Apply("open_session settings", spec.Settings, dirs)...)
+	}
+	cfg.complain(problems)
+	w := &workspace{
+		cwd: cwd, home: cfg.Home, memory: spec.Memory, options: cfg.logOptions(), files: files,
+		retry: RetryPolicy{
+			Base: time.Duration(files.Retry.BaseDelayMs) * time.Millisecond,
+			Max:  time.Duration(files.Retry.MaxAgentDelayMs) * time.Millisecond,
+		},
+		tools: cfg.Tools, procs: procs,
+	}
+	w.dir, w.shared = store.DirChoice{
+		Flag: cfg.SessionDir, Env: cfg.Env("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
+		AgentDir: cfg.AgentDir, Cwd: cwd, Home: cfg.Home,
+	}.Dir()
+	if err := w.configure(cfg, spec, gates); err != nil {
+		return nil, err
+	}
+	w.env = &tools.Env{
+		Cwd: cwd, Home: cfg.Home, Environ: cfg.childEnviron(), Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
+		AutoResize: files.Images.AutoResize, Files: cfg.Files, Procs: w.procs,
+	}
+	w.texts = sync.OnceValue(func() *texts { return readTexts(cfg, spec, dirs, files) })
+	return w, nil
+}
+
+// configure turns settings files, flags and the caller's wishes into the part
+// of the configuration that the machine's rules depend on.
+func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) *protocol.Error {
+	f := w.files
+	catalog, problem := cfg.Models.Catalog()
+	cfg.complainOnce(problem)
+	patterns := cfg.ModelPatterns
+	if len(patterns) == 0 {
+		patterns = f.EnabledModels
+	}
+	scope, warnings := providers.ResolveScope(catalog, patterns)
+	for _, text := range warnings {
+		cfg.Log.Warn().Msg(text)
+	}
+	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
+	if spec.Model != "" || spec.Provider != "" {
+		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
+		if err != nil {
+			return protocol.CodeModelNotFound.Errorf("%s", err)
+		}
+		wishes.Flag = &choice
+	}
+	choice := providers.ChooseModel(catalog, wishes)
+	if choice.Warning != "" {
+		cfg.Log.Warn().Msg(choice.Warning)
+	}
+	w.settings = session.Settings{
+		Gates: gates, SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,
+		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
+		Model: choice.Model, Level: w.level(spec, choice), KnownTools: cfg.Tools.Names(),
+		Confirm: cfg.Confirm, Ephemeral: spec.Memory,
+	}
+	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, cfg.Tools)
+	for _, c := range scope {
+		w.settings.Scope = append(w.settings.Scope, session.ScopedModel{Model: c.Model, Level: c.Level})
+	}
+	w.request = providers.Request{
+		Budgets: budgets(f.ThinkingBudgets), BlockImages: f.Images.BlockImages, Cache: cfg.cacheRetention(),
+	}
+	return nil
+}
+
+// level is the thinking level a session begins with: the caller's, the one
+// written behind the model, the settings' for the model, the settings'.
+func (w *workspace) level(spec OpenSpec, choice providers.Choice) protocol.ThinkingLevel {
+	level := w.files.DefaultThinkingLevel
+	if m := choice.Model; m != nil {
+		if l, ok := w.files.ModelThinkingLevels[m.Provider+"/"+m.ID]; ok {
+			level = l
+		}
+	}
+	if choice.Level != "" {
+		level = choice.Level
+	}
+	if spec.Level != "" {
+		level = spec.Level
+	}
+	return choice.Model.Clamp(level)
+}
+
+func budgets(b resource.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
+	return map[protocol.ThinkingLevel]int64{
+		protocol.ThinkingMinimal: b.Minimal, protocol.ThinkingLow: b.Low, protocol.ThinkingMedium: b.Medium,
+		protocol.ThinkingHigh: b.High, protocol.ThinkingXHigh: b.XHigh, protocol.ThinkingMax: b.Max,
+	}
+}
+
+// activeTools is the set a session begins with: the caller's, else the
+// settings', which may add to (+name) or take from (-name) the built-in choice.
+func activeTools(asked, configured []string, reg *tools.Registry) []string {
+	if asked != nil {
+		return known(asked, reg)
+	}
+	if len(configured) == 0 {
+		return reg.DefaultActive()
+	}
+	var set []string
+	changes := slices.ContainsFunc(configured, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })
+	if changes {
+		set = reg.DefaultActive()
+	}
+	for _, name := range configured {
+		switch {
+		case strings.HasPrefix(name, "-"):
+			set = slices.DeleteFunc(set, func(n string) bool { return n == name[1:] })
+		default:
+			set = append(set, strings.TrimPrefix(name, "+"))
+		}
+	}
+	return known(set, reg)
+}
+
+func known(names []string, reg *tools.Registry) []string {
+	set := []string{}
+	for _, n := range names {
+		if _, ok := reg.Lookup(n); ok && !slices.Contains(set, n) {
+			set = append(set, n)
+		}
+	}
+	return set
+}
+
+func (c *Config) logOptions() store.Options {
+	return store.Options{Sync: c.Durability == "sync", Exclusive: true}
+}
+
+// fresh begins a new session of the working directory.
+func (w *workspace) fresh(id, parent string) *store.Log {
+	h := store.NewHeader(id, w.cwd, parent, time.Now().UnixMilli())
+	if w.memory {
+		return store.NewLog(store.OS{}, "", h, w.options)
+	}
+	return store.NewLog(store.OS{}, filepath.Join(w.dir, store.FileName(h)), h, w.options)
+}
+
+// durability is what an answer to prompt promises about a log.
+func (w *workspace) durability(log *store.Log) string {
+	switch {
+	case log.Path() == "":
+		return "none"
+	case w.options.Sync:
+		return "sync"
+	}
+	return "process"
+}
+
+// resolve makes a client's path absolute.
+func (w *workspace) resolve(path string) string { return absolute(path, w.cwd, w.home) }
+
+// toolInfos describes tools, in the order asked for.
+func (w *workspace) toolInfos(names []string) []protocol.ToolInfo {
+	var infos []protocol.ToolInfo
+	for _, n := range names {
+		if t, ok := w.tools.Lookup(n); ok {
+			infos = append(infos, t.Info())
+		}
+	}
+	return infos
+}
+
+func (c *Config) complain(problems []resource.Problem) {
+	for _, p := range problems {
+		c.complainOnce(p)
+	}
+}
+
+// complainOnce names a problem with a file on stderr, the first time.
+func (c *Config) complainOnce(err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if _, said := c.said.LoadOrStore(text, true); !said {
+		c.Log.Warn().Msg(text)
+	}
+}
+
+// childEnviron is the environment of child processes: the daemon's, with the
+// agent directory's programs first, and without the keys of model providers.
+func (c *Config) childEnviron() []string {
+	var env []string
+	path, secrets := "", c.Models.Secrets()
+	for _, kv := range c.Environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "PATH" {
+			path = value
+			continue
+		}
+		if !secrets[name] {
+			env = append(env, kv)
+		}
+	}
+	return append(env, fmt.Sprintf("PATH=%s:%s", filepath.Join(c.AgentDir, "bin"), path))
+}
+
+func (c *Config) cacheRetention() providers.CacheRetention {
+	if c.Env("PI_CACHE_RETENTION") == "long" {
+		return providers.CacheLong
+	}
+	return providers.CacheShort
+}

@@ -1,0 +1,143 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+)
+
+// conn is one connection: a reader, a router and a writer. When its input ends,
+// or the process is told to stop, it lets its sessions finish within a bound,
+// writes out what they had to say, and reports. It does so once, whatever ends
+// it and however many things do.
+type conn struct {
+	cfg      *Config
+	log      zerolog.Logger
+	sessions *actor.PID
+	seq      *uint64
+	done     chan<- error // receives once: nil after an orderly end, else why the output was cut
+
+	reader, router, writer *actor.PID
+	ending                 bool
+	aborting               bool
+	over                   bool
+	timers                 []*time.Timer
+}
+
+func (k *conn) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		k.start(c)
+	case *actor.Stopping:
+		k.stopTimers()
+	case shutdown:
+		k.end(c, m.abort)
+		c.Send(k.router, m)
+	case ending:
+		k.end(c, m.abort)
+	case drained:
+		if !k.over {
+			c.Request(k.writer, flush{})
+		}
+	case flushed:
+		k.finish(m.err)
+	case outputFailed:
+		k.log.Info().Err(m.err).Msg("client is gone")
+		k.end(c, true)
+		c.Send(k.router, shutdown{abort: true})
+	case deadline:
+		k.deadline(c, m)
+	case *actor.Terminated:
+		k.childGone(c, m)
+	}
+}
+
+func (k *conn) start(c actor.Context) {
+	gates, _ := k.cfg.Dialect.Gates(k.cfg.Features...)
+	credits := newCredits()
+	k.writer = k.spawn(c, "writer", func() actor.Actor {
+		return &writer{out: k.cfg.Out, limit: k.cfg.MaxOutput, gates: gates}
+	})
+	k.router = k.spawn(c, "router", func() actor.Actor {
+		return &router{
+			cfg: k.cfg, log: k.log, sessions: k.sessions, writer: k.writer, credits: credits,
+			gates: gates, dialect: k.cfg.Dialect, seq: k.seq,
+		}
+	})
+	k.reader = k.spawn(c, "reader", func() actor.Actor {
+		return &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, credits: credits}
+	})
+}
+
+func (k *conn) spawn(c actor.Context, name string, produce actor.Producer) *actor.PID {
+	pid, err := c.SpawnNamed(k.cfg.props(produce, c.Self().Id+"/"+name), name)
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+// end begins the end, or tightens it.
+func (k *conn) end(c actor.Context, abort bool) {
+	if k.aborting || k.ending && !abort {
+		return
+	}
+	k.ending, k.aborting = true, abort
+	limit := k.cfg.DrainLimit
+	if abort {
+		limit = k.cfg.AbortLimit
+	}
+	self, root := c.Self(), c.ActorSystem().Root
+	k.timers = append(k.timers, time.AfterFunc(limit, func() { root.Send(self, deadline{abort}) }))
+}
+
+// deadline is reached when sessions take too long: first they are made to stop,
+// then they are not waited for any more.
+func (k *conn) deadline(c actor.Context, m deadline) {
+	if k.over {
+		return
+	}
+	if !m.abort {
+		k.log.Warn().Dur("limit", k.cfg.DrainLimit).Msg("run did not finish in time: aborting it")
+		k.end(c, true)
+		c.Send(k.router, shutdown{abort: true})
+		return
+	}
+	k.log.Error().Dur("limit", k.cfg.AbortLimit).Msg("sessions did not stop in time")
+	c.Request(k.writer, flush{})
+	self, root := c.Self(), c.ActorSystem().Root
+	k.timers = append(k.timers, time.AfterFunc(k.cfg.AbortLimit, func() { root.Send(self, flushed{errFlushTimeout}) }))
+}
+
+// childGone ends the connection when one of its parts has crashed.
+func (k *conn) childGone(c actor.Context, m *actor.Terminated) {
+	if k.over {
+		return
+	}
+	k.log.Error().Str("actor", m.Who.Id).Msg("connection lost a part of it")
+	if m.Who.Equal(k.router) {
+		k.finish(errConnectionBroken)
+		return
+	}
+	k.end(c, true)
+	c.Send(k.router, shutdown{abort: true})
+	if m.Who.Equal(k.writer) {
+		k.finish(errConnectionBroken)
+	}
+}
+
+func (k *conn) finish(err error) {
+	if k.over {
+		return
+	}
+	k.over = true
+	k.stopTimers()
+	k.done <- err
+}
+
+func (k *conn) stopTimers() {
+	for _, t := range k.timers {
+		t.Stop()
+	}
+}

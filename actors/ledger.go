@@ -1,0 +1,157 @@
+package actors
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/protocol"
+)
+
+// Limits of supervision.
+const (
+	// MaxRestarts is how often a session may crash within RestartWindow before
+	// it is given up.
+	MaxRestarts = 5
+	// RestartWindow is the time over which crashes are counted.
+	RestartWindow = time.Minute
+)
+
+// ledger keeps the answers a session owes. It lives in the session's props, so
+// it survives the actor: whatever happens inside, every command gets one
+// answer and no more. Its Receive is the outermost middleware, so that a fault
+// injected inside it is answered too. Everything here runs on the actor's
+// goroutine.
+type ledger struct {
+	log     zerolog.Logger
+	owed    map[uint64]debt
+	order   []uint64 // seqs of owed, oldest first; may name answered ones
+	crashes []time.Time
+	failed  bool // given up: nothing reaches the actor any more
+	send    func(root *actor.RootContext, to client, items ...item)
+	onCrash func(c actor.ReceiverContext) // before anything is answered
+	onFail  func(c actor.ReceiverContext)
+}
+
+// debt is one answer that is owed.
+type debt struct {
+	id     json.RawMessage
+	name   string
+	tag    string // the sessionId the client wrote, if it wrote one
+	client client
+}
+
+func newLedger(log zerolog.Logger) *ledger {
+	return &ledger{log: log, owed: map[uint64]debt{}}
+}
+
+// receive is the middleware.
+func (l *ledger) receive(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
+		req, isRequest := env.Message.(request)
+		if isRequest {
+			req.credit.giveBack()
+			l.note(req)
+		}
+		if l.failed && !lifecycle(env.Message) {
+			l.refuse(c, env.Message)
+			return
+		}
+		defer func() {
+			if r := recover(); r != nil {
+				l.crash(c, env.Message, r)
+				panic(r) // supervision restarts the actor
+			}
+		}()
+		next(c, env)
+	}
+}
+
+func lifecycle(m any) bool {
+	switch m.(type) {
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return true
+	}
+	return false
+}
+
+func (l *ledger) note(r request) {
+	l.owed[r.Seq] = debt{r.ID, r.Name, r.tag, r.client}
+	l.order = append(l.order, r.Seq)
+	if len(l.order) > 64 && len(l.order) > 2*len(l.owed) {
+		l.compact()
+	}
+}
+
+func (l *ledger) compact() {
+	kept := l.order[:0]
+	for _, seq := range l.order {
+		if _, ok := l.owed[seq]; ok {
+			kept = append(kept, seq)
+		}
+	}
+	l.order = kept
+}
+
+// answer makes the response for a command and strikes it out. false means that
+// it was answered before.
+func (l *ledger) answer(seq uint64, data protocol.Result, err *protocol.Error) (client, *protocol.Response, bool) {
+	d, ok := l.owed[seq]
+	if !ok {
+		return client{}, nil, false
+	}
+	delete(l.owed, seq)
+	return d.client, &protocol.Response{ID: d.id, Command: d.name, Data: data, Err: err, SessionID: d.tag}, true
+}
+
+// crash answers everything that is owed: the actor that would have answered is
+// gone, and its successor does not know.
+func (l *ledger) crash(c actor.ReceiverContext, msg, reason any) {
+	l.log.Error().Str("actor", c.Self().Id).Str("message", fmt.Sprintf("%T", msg)).
+		Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("session crashed")
+	l.onCrash(c)
+	now := time.Now()
+	l.crashes = append(l.crashes, now)
+	for len(l.crashes) > 0 && now.Sub(l.crashes[0]) > RestartWindow {
+		l.crashes = l.crashes[1:]
+	}
+	err := protocol.CodeInternal.Errorf("Internal error: the session was restarted")
+	if len(l.crashes) > MaxRestarts {
+		l.failed = true
+		err = sessionFailed()
+	}
+	l.answerAll(c, err)
+	if l.failed {
+		l.onFail(c)
+	}
+}
+
+func sessionFailed() *protocol.Error {
+	return protocol.CodeSessionFailed.Errorf(
+		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
+}
+
+func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error) {
+	for _, seq := range l.order {
+		if to, resp, ok := l.answer(seq, nil, err); ok {
+			l.send(c.ActorSystem().Root, to, item{response: resp})
+		}
+	}
+	l.order = l.order[:0]
+}
+
+// refuse answers for a session that was given up.
+func (l *ledger) refuse(c actor.ReceiverContext, msg any) {
+	switch m := msg.(type) {
+	case request:
+		if to, resp, ok := l.answer(m.Seq, nil, sessionFailed()); ok {
+			l.send(c.ActorSystem().Root, to, item{response: resp})
+		}
+	case closing:
+		c.ActorSystem().Root.Poison(c.Self())
+	}
+}

@@ -1,0 +1,136 @@
+package actors
+
+import (
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// Lines: reader → router.
+type (
+	// line is one input line; its bytes belong to the receiver.
+	line struct{ bytes []byte }
+	// lineTooLong is an input line above the limit; it has been read over.
+	lineTooLong struct{ err *protocol.LineTooLongError }
+	// inputClosed is the end of input, for whatever reason.
+	inputClosed struct{ err error }
+)
+
+// client is where a session's answers and events go: a connection's writer,
+// and the tag that its records carry there.
+type client struct {
+	writer *actor.PID
+	router *actor.PID // is told when the session is gone
+	tag    string     // routing handle, "" for the connection's default session
+}
+
+// request is a command on its way to a session, with where to answer.
+type request struct {
+	session.Command
+	client client
+	tag    string  // the sessionId the client wrote, repeated in the answer
+	credit credits // to give back when the command reaches its handler
+}
+
+// Output: anyone → writer.
+type (
+	// records are responses and events in the order they are to be written.
+	records struct {
+		tag   string
+		from  *actor.PID // told when the client does not keep up; nil for nobody
+		items []item
+	}
+	// item is one of: an event, or a response.
+	item struct {
+		event    protocol.Event
+		response *protocol.Response
+	}
+	// setGates tells the writer how the client wants to be written to.
+	setGates struct{ gates protocol.Gates }
+	// flush asks for flushed once everything before it is written.
+	flush struct{}
+	// flushed says so, or that writing is no longer possible.
+	flushed struct{ err error }
+	// wrote is the writer's goroutine reporting back.
+	wrote struct{ err error }
+	// backpressure tells a session or router whether its output piles up.
+	backpressure struct {
+		writer *actor.PID
+		on     bool
+	}
+)
+
+// Household: router, sessions, session and connection among themselves.
+type (
+	// spawnSession asks sessions for a session; sessionSpawned answers.
+	spawnSession struct {
+		spec   OpenSpec
+		client client
+		key    string // the router's, to tell its requests apart
+		gates  protocol.Gates
+	}
+	sessionSpawned struct {
+		key    string
+		handle string
+		pid    *actor.PID
+		err    *protocol.Error
+	}
+	// closing asks a session to end; closed says that it has.
+	closing struct {
+		abort bool
+		seq   uint64 // the close_session command to answer, 0 for none
+	}
+	closed struct{ handle string }
+	// status is what a session tells its parent about itself, for
+	// list_open_sessions.
+	status struct {
+		handle string
+		info   protocol.OpenSessionInfo
+	}
+	// listOpen asks sessions for the live sessions; openList answers.
+	listOpen struct {
+		seq  uint64
+		from *actor.PID
+	}
+	openList struct {
+		seq      uint64
+		sessions []protocol.OpenSessionInfo
+	}
+	// shutdown tells a connection that the process is to end.
+	shutdown struct{ abort bool }
+	// ending tells a connection that its router has begun to close.
+	ending struct{ abort bool }
+	// drained says that a router's sessions are gone.
+	drained struct{}
+	// outputFailed says that the client cannot be written to any more.
+	outputFailed struct{ err error }
+	// deadline is a timer of a connection.
+	deadline struct{ abort bool }
+	// crashed makes an actor panic on behalf of its goroutine.
+	crashed struct{ reason any }
+	// finished tells a worker actor that its goroutine has delivered its result.
+	finished struct{}
+)
+
+// OpenSpec says what session to open.
+type OpenSpec struct {
+	Path   string     // an existing session file, "" for a new session
+	Log    *store.Log // Path, opened already
+	Cwd    string
+	CwdSet bool // Cwd was asked for: it counts more than the one in the session file
+	Memory bool // keep nothing on disk
+	Name   string
+	ID     string // of a new session, "" for a fresh one
+	Parent string // path of the session file a new one comes from
+
+	Provider, Model    string // "" leaves the choice to the configuration
+	Level              protocol.ThinkingLevel
+	Tools              []string // nil is the default set
+	SystemPrompt       string
+	AppendSystemPrompt string
+	Settings           []byte // members of settings.json for this session only
+	Retain             bool
+}

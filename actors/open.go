@@ -1,0 +1,383 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/store"
+	"troupe/tools"
+)
+
+// opened is the end of opening a session: what it works with, its log and what
+// the log says, or why there is none.
+type opened struct {
+	work *workspace
+	log  *store.Log
+	to   session.Loaded
+	err  *protocol.Error
+}
+
+// start begins a life: the first, or the one after a crash. Files are read off
+// the actor's goroutine; what clients send meanwhile waits.
+func (s *Session) start(c actor.Context) {
+	s.jobs, s.prepared = map[string]job{}, map[uint64]*preparedSession{}
+	if s.ledger.failed {
+		return
+	}
+	l := *s.life // what the goroutine may read
+	background(c, func() any { return open(&l) })
+}
+
+// background does what takes long, off the actor's goroutine, and sends what
+// comes out to the actor. A panic is the actor's: here it would end the process.
+func background(c actor.Context, work func() any) {
+	root, self := c.ActorSystem().Root, c.Self()
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				root.Send(self, crashed{r})
+			}
+		}()
+		root.Send(self, work())
+	}()
+}
+
+// open makes a session's workspace and opens or begins its log.
+func open(l *life) (o opened) {
+	var err *protocol.Error
+	if o.log, err = l.existing(); err != nil {
+		return opened{err: err}
+	}
+	if o.work, err = l.workspace(o.log); err != nil {
+		return opened{err: err}
+	}
+	if o.log == nil {
+		o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
+	}
+	if o.to, err = load(o.log, o.work, l.cfg.Models); err != nil {
+		return opened{err: err}
+	}
+	if !l.opened && l.spec.Name != "" && o.to.LeafID == "" {
+		o.to.Name = l.spec.Name
+	}
+	return o
+}
+
+// existing opens the log that the session was asked for or had before a crash;
+// nil if it is to begin one.
+func (l *life) existing() (*store.Log, *protocol.Error) {
+	switch {
+	case l.file != nil: // in memory, and it survived
+		return l.file, nil
+	case l.opened:
+		header := store.NewHeader(l.id, l.work.cwd, l.spec.Parent, time.Now().UnixMilli())
+		return openPath(l.path, l.cfg.logOptions(), header, true) // it may have had nothing to write yet
+	case l.spec.Log != nil:
+		return l.spec.Log, nil
+	case l.spec.Path != "":
+		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
+		return openPath(l.spec.Path, l.cfg.logOptions(), header, false)
+	}
+	return nil, nil
+}
+
+// workspace makes the session's workspace, unless a crashed predecessor left
+// one. A session's file says where it works; who asked for another directory
+// gets that.
+func (l *life) workspace(log *store.Log) (*workspace, *protocol.Error) {
+	if l.work != nil {
+		return l.work, nil
+	}
+	spec := l.spec
+	if log != nil && !spec.CwdSet && log.Header().Cwd != "" {
+		spec.Cwd = log.Header().Cwd
+	}
+	return assemble(l.cfg, spec, l.gates, tools.NewProcs(l.cfg.Guard))
+}
+
+// OpenSession opens a session file that was named on the command line, so that
+// one that cannot be opened is a failure to start.
+func OpenSession(cfg *Config, path string) (*store.Log, error) {
+	header := store.NewHeader(cfg.Default.ID, cfg.Default.Cwd, cfg.Default.Parent, time.Now().UnixMilli())
+	log, err := openPath(path, cfg.logOptions(), header, true)
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
+}
+
+// openPath opens a session file. An empty file, and with create a missing one,
+// becomes a new session with the given header.
+func openPath(path string, options store.Options, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+	log, err := store.OpenLog(store.OS{}, path, options)
+	switch {
+	case err == nil:
+		return log, nil
+	case errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist):
+		return store.NewLog(store.OS{}, path, header, options), nil
+	}
+	return nil, openError(path, err)
+}
+
+// openError says in the seeds' words why a session file cannot be opened.
+func openError(path string, err error) *protocol.Error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return protocol.CodeNotFound.Errorf("Session file not found: %s", path)
+	case errors.Is(err, store.ErrNotSession):
+		return protocol.CodeInvalidFile.Errorf("Session file is not a valid pi session: %s", path)
+	case errors.Is(err, store.ErrInUse):
+		return protocol.CodeSessionInUse.Errorf("Session file is in use: %s", path)
+	case errors.Is(err, store.ErrInvalidPath):
+		return protocol.CodeInvalidParams.Errorf("Invalid session path: %s", path)
+	}
+	return protocol.CodeIO.Errorf("Session file cannot be opened: %s", err)
+}
+
+// load reads from a log what the machine needs to know.
+func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protocol.Error) {
+	view := log.View()
+	st, err := view.State()
+	if err != nil {
+		return session.Loaded{}, openError(log.Path(), err)
+	}
+	to := session.Loaded{
+		SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), Name: st.Name,
+		Level: st.ThinkingLevel, HasLevel: st.ThinkingLevel != "", LeafID: log.Leaf(), MessageCount: st.MessageCount,
+	}
+	if st.Model != "" {
+		catalog, _ := models.Catalog() // its problems were named when the daemon started
+		if m := catalog.Find(st.Provider, st.Model); m != nil && catalog.HasKey(st.Provider) {
+			to.Model = m
+		}
+	}
+	for _, call := range st.OpenCalls {
+		to.Unanswered = append(to.Unanswered, session.Unanswered{Call: call.Call, Started: call.Started})
+	}
+	for _, q := range st.Queued {
+		to.LastQueueID = max(to.LastQueueID, queueNumber(q.ID))
+		key, _, _ := strings.Cut(q.Key, "#")
+		if q.Kind == protocol.QueueBash {
+			if msg, err := protocol.DecodeMessage(q.Message); err == nil {
+				if b, ok := msg.(*protocol.BashExecutionMessage); ok {
+					to.Held = append(to.Held, session.Held{ID: q.ID, Message: b})
+				}
+			}
+			continue
+		}
+		to.Queue = append(to.Queue, session.Queued{ID: q.ID, Kind: q.Kind, Text: q.Text, Images: q.Images, Key: key})
+	}
+	to.LastQueueID = max(to.LastQueueID, st.LastQueueID)
+	for _, k := range st.Keys {
+		key, body, _ := strings.Cut(k.Key, "#")
+		to.Keys = append(to.Keys, session.SeenKey{Key: key, Body: body, Disposition: k.Disposition})
+	}
+	if err := lastMessage(view, &to); err != nil {
+		return session.Loaded{}, openError(log.Path(), err)
+	}
+	return to, nil
+}
+
+func queueNumber(id string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(id, "q"))
+	return n
+}
+
+// lastMessage finds out whether the branch ends inside a run: after a user
+// message or a tool result, or with calls that have none.
+func lastMessage(view store.View, to *session.Loaded) error {
+	refs := view.Branch()
+	for _, ref := range slices.Backward(refs) {
+		if ref.Type != "message" || ref.Role == protocol.RoleBashExecution {
+			continue
+		}
+		r, err := view.Record(ref.ID)
+		if err != nil {
+			return fmt.Errorf("read the last message: %w", err)
+		}
+		e, ok := r.Entry.(protocol.MessageEntry)
+		if !ok {
+			return nil
+		}
+		to.Last = e.Message
+		switch e.Message.(type) {
+		case *protocol.UserMessage, *protocol.ToolResultMessage:
+			to.Interrupted = true
+		default:
+			to.Interrupted = len(to.Unanswered) > 0
+		}
+		return nil
+	}
+	return nil
+}
+
+// onOpened starts the machine, or gives up.
+func (s *Session) onOpened(c actor.Context, o opened) {
+	if o.err != nil {
+		s.cannotOpen(c, o.err)
+		return
+	}
+	s.life.work, s.file = o.work, o.log
+	s.life.path, s.life.id, s.life.opened = o.log.Path(), o.log.Header().ID, true
+	s.m, s.ready = session.New(), true
+	s.step(c, session.Restored{Session: o.to, Settings: o.work.settings, Vitals: s.vitals, Open: s.brackets})
+	waiting := s.waiting
+	s.waiting = nil
+	for _, m := range waiting {
+		s.tell(c, m)
+	}
+}
+
+// cannotOpen answers everything that waits and lets the session go.
+func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
+	for _, m := range s.waiting {
+		switch m := m.(type) {
+		case request:
+			s.reply(m.Seq, nil, err)
+		case closing:
+			s.answers = append(s.answers, m.seq)
+		}
+	}
+	s.flush(c.ActorSystem().Root, c.Self())
+	s.gone = true
+	s.sayClosed(c)
+}
+
+// preparedSession is another session made ready to take this one's place.
+type preparedSession struct {
+	seq  uint64
+	log  *store.Log // nil to load the current one again
+	work *workspace // nil if the current one serves it, too
+	to   session.Loaded
+	text string
+	err  *protocol.Error
+}
+
+// prepare makes the session that a command asks for, off the actor's goroutine.
+func (s *Session) prepare(c actor.Context, e session.Prepare) {
+	l, current := *s.life, s.file
+	background(c, func() any {
+		p := l.prepare(e, current)
+		p.seq = e.Seq
+		return p
+	})
+}
+
+func (l *life) prepare(e session.Prepare, current *store.Log) (p preparedSession) {
+	switch cmd := e.Cmd.(type) {
+	case protocol.NewSession:
+		p.log = l.work.fresh("", cmd.ParentSession)
+	case protocol.SwitchSession:
+		l.prepareSwitch(&p, l.work.resolve(cmd.SessionPath), current)
+	default:
+		p.err = protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
+	}
+	if p.err != nil {
+		return p
+	}
+	work, log := p.work, p.log
+	if work == nil {
+		work = l.work
+	}
+	if log == nil {
+		log = current
+	}
+	if p.to, p.err = load(log, work, l.cfg.Models); p.err != nil && p.log != nil {
+		l.close(p.log)
+	}
+	return p
+}
+
+func (l *life) prepareSwitch(p *preparedSession, path string, current *store.Log) {
+	if path == current.Path() {
+		return
+	}
+	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
+	if p.log, p.err = openPath(path, l.cfg.logOptions(), header, l.gates.CreateOnSwitch); p.err != nil {
+		return
+	}
+	cwd := p.log.Header().Cwd
+	if cwd == "" || cwd == l.work.cwd || l.spec.CwdSet {
+		return
+	}
+	spec := l.spec
+	spec.Cwd = cwd
+	if p.work, p.err = assemble(l.cfg, spec, l.gates, l.work.procs); p.err != nil {
+		l.close(p.log)
+	}
+}
+
+func (l *life) close(log *store.Log) {
+	if err := log.Close(); err != nil {
+		l.log.Warn().Err(err).Msg("closing a session file")
+	}
+}
+
+func (s *Session) onPrepared(c actor.Context, p preparedSession) {
+	if p.err != nil {
+		s.step(c, session.PrepareFailed{Seq: p.seq, Err: p.err})
+		return
+	}
+	s.prepared[p.seq] = &p
+	s.step(c, session.Prepared{Seq: p.seq, To: p.to, Text: p.text})
+}
+
+// swap makes a prepared session the current one.
+func (s *Session) swap(c actor.Context, seq uint64) {
+	p := s.prepared[seq]
+	delete(s.prepared, seq)
+	s.context = nil
+	if p.log == nil {
+		s.reload(c, seq)
+		return
+	}
+	s.life.close(s.file)
+	s.file = p.log
+	s.life.path, s.life.id = p.log.Path(), p.log.Header().ID
+	if p.work != nil {
+		s.life.work = p.work
+		s.next = append(s.next, session.Reconfigured{Settings: p.work.settings})
+	}
+	s.next = append(s.next, session.Swapped{Seq: seq})
+}
+
+// reload finds out what the current session has become since it was prepared
+// to replace itself.
+func (s *Session) reload(c actor.Context, seq uint64) {
+	file, work, models := s.file, s.work, s.cfg.Models
+	background(c, func() any {
+		to, err := load(file, work, models)
+		if err != nil {
+			return crashed{err}
+		}
+		return session.Swapped{Seq: seq, To: &to}
+	})
+}
+
+func (s *Session) discard(seq uint64) {
+	if p := s.prepared[seq]; p != nil {
+		delete(s.prepared, seq)
+		if p.log != nil {
+			s.life.close(p.log)
+		}
+	}
+}
+
+// absolute makes a client's path absolute against the working directory.
+func absolute(path, cwd, home string) string {
+	path = store.ExpandHome(path, home)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cwd, path)
+	}
+	return filepath.Clean(path)
+}

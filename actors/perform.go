@@ -1,0 +1,173 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+)
+
+// perform does one effect. Only an append can fail.
+func (s *Session) perform(c actor.Context, e session.Effect) error {
+	switch e := e.(type) {
+	case session.Append:
+		return s.append(c, e)
+	case session.Reply:
+		s.reply(e.Seq, e.Data, e.Err)
+	case session.Answer:
+		s.answer(c, e)
+	case session.Emit:
+		s.emit(e.Event)
+	case session.StartStream:
+		s.startStream(c, e)
+	case session.StartTool:
+		s.startTool(c, e)
+	case session.CancelRun:
+		s.cancelRun(c, e.Run)
+	case session.StartBash:
+		s.startBash(c, e)
+	case session.CancelBash:
+		s.cancelBash(c, e.Job)
+	case session.ScheduleRetry:
+		s.scheduleRetry(c, e)
+	case session.CancelRetry:
+		if s.retry != nil {
+			c.Send(s.retry, cancelRetry{e.Run})
+		}
+	case session.AskUI:
+		s.emit(e.Request)
+		c.Send(s.broker(c), askUI{e.Request})
+	case session.ResolveUI:
+		s.resolveUI(c, e)
+	case session.CancelUI:
+		c.Send(s.broker(c), cancelUI{e.ID})
+	case session.Prepare:
+		s.prepare(c, e)
+	case session.Swap:
+		s.swap(c, e.Seq)
+	case session.Discard:
+		s.discard(e.Seq)
+	case session.Reconfigure:
+		s.reconfigure(c, e.Seq)
+	case session.Closed:
+		s.onClosed(c)
+	default:
+		panic(fmt.Sprintf("actors: unknown effect %T", e))
+	}
+	return nil
+}
+
+// append writes an entry to the log, before anything shows it.
+func (s *Session) append(c actor.Context, e session.Append) error {
+	now := time.Now().UnixMilli()
+	meta, err := s.file.Append(e.Entry, now, e.Durable)
+	if err != nil {
+		return err
+	}
+	record := protocol.Record{EntryMeta: meta, Entry: e.Entry}
+	if s.context != nil && !s.context.Extend(record) {
+		s.context = nil // built again when a model is asked
+	}
+	return nil
+}
+
+func (s *Session) emit(ev protocol.Event) {
+	s.brackets.Note(ev)
+	s.unsent = append(s.unsent, outgoing{item: item{event: ev}})
+}
+
+// reply answers a command, unless it has been answered.
+func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
+	to, response, ok := s.ledger.answer(seq, data, err)
+	if !ok {
+		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")
+		return
+	}
+	s.unsent = append(s.unsent, outgoing{to: to.writer, tag: to.tag, item: item{response: response}})
+}
+
+func (s *Session) startTool(c actor.Context, e session.StartTool) {
+	root, self := c.ActorSystem().Root, c.Self()
+	env := s.toolEnv()
+	pid := s.spawn(c, fmt.Sprintf("tool/%d/%s", e.Run, pathName(e.Call.ID)), func() actor.Actor {
+		return &worker{log: s.log, job: toolJob(root, self, e.Run, e.Call, env, s.work.tools)}
+	})
+	s.track(pid, job{kind: session.WorkerTool, run: e.Run, id: e.Call.ID})
+}
+
+// pathName makes a name that can stand in an actor's path: models choose the
+// ids of their calls.
+func pathName(id string) string {
+	clean := []byte(id[:min(len(id), 64)])
+	for i, b := range clean {
+		if b <= ' ' || b == '/' || b == '*' || b >= 0x7f {
+			clean[i] = '_'
+		}
+	}
+	return string(clean)
+}
+
+// cancelRun stops the workers of a run. What they still send is stale.
+func (s *Session) cancelRun(c actor.Context, run int) {
+	for id, j := range s.jobs {
+		if j.run == run && (j.kind == session.WorkerStream || j.kind == session.WorkerTool) {
+			delete(s.jobs, id)
+			c.Stop(j.pid)
+		}
+	}
+}
+
+func (s *Session) startBash(c actor.Context, e session.StartBash) {
+	root, self := c.ActorSystem().Root, c.Self()
+	env := s.bashEnv()
+	updates := s.gates.Has(protocol.FeatureBashUpdates)
+	pid := s.spawn(c, fmt.Sprintf("bash/%d", e.Job), func() actor.Actor {
+		return &bashWorker{worker{log: s.log, job: bashJob(root, self, e.Job, e.Command, env, updates)}}
+	})
+	s.track(pid, job{kind: session.WorkerBash, run: e.Job})
+}
+
+func (s *Session) cancelBash(c actor.Context, number int) {
+	for _, j := range s.jobs {
+		if j.kind == session.WorkerBash && j.run == number {
+			c.Send(j.pid, cancelJob{})
+		}
+	}
+}
+
+func (s *Session) scheduleRetry(c actor.Context, e session.ScheduleRetry) {
+	if s.retry == nil || !s.alive(s.retry) {
+		policy := s.work.retry
+		s.retry = s.spawn(c, "retry", func() actor.Actor { return &retrySupervisor{policy: policy} })
+	}
+	s.track(s.retry, job{kind: session.WorkerRetry, run: e.Run})
+	c.Send(s.retry, startRetry{e.Run, e.Attempt, e.After})
+}
+
+func (s *Session) broker(c actor.Context) *actor.PID {
+	if s.ui == nil || !s.alive(s.ui) {
+		s.ui = s.spawn(c, "ui", func() actor.Actor { return &uiBroker{} })
+		s.track(s.ui, job{kind: session.WorkerUI})
+	}
+	return s.ui
+}
+
+// alive says whether a helper actor is still known: Terminated strikes it out.
+func (s *Session) alive(pid *actor.PID) bool {
+	_, ok := s.jobs[pid.Id]
+	return ok
+}
+
+// resolveUI passes a dialog's answer on. The command that brought it is
+// answered only where the client wants that.
+func (s *Session) resolveUI(c actor.Context, e session.ResolveUI) {
+	c.Send(s.broker(c), answerUI{e.Answer})
+	if s.gates.Has(protocol.FeatureUIAck) {
+		s.reply(e.Seq, nil, nil)
+		return
+	}
+	s.ledger.answer(e.Seq, nil, nil)
+}

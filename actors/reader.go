@@ -1,0 +1,78 @@
+package actors
+
+import (
+	"errors"
+	"io"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/protocol"
+)
+
+// reader cuts a connection's input into lines for the router. The blocking
+// read is a goroutine of its own. It cannot always be woken from a read of
+// stdin, so at shutdown it is abandoned: it holds nothing but the stream.
+type reader struct {
+	in      io.Reader
+	max     int
+	router  *actor.PID
+	credits credits
+	stop    chan struct{}
+}
+
+// credits bounds how many lines are under way between the reader and the
+// sessions, so that a client cannot fill the memory with commands. A credit is
+// taken for a line and given back when the command reaches its handler, not
+// when it is answered: a long command never stops the reading.
+type credits chan struct{}
+
+const lineCredits = 4096
+
+func newCredits() credits { return make(credits, lineCredits) }
+
+func (c credits) giveBack() {
+	select {
+	case <-c:
+	default: // given back by a handler that crashed after all
+	}
+}
+
+func (r *reader) Receive(c actor.Context) {
+	switch c.Message().(type) {
+	case *actor.Started:
+		r.stop = make(chan struct{})
+		go r.read(c.ActorSystem().Root, r.stop)
+	case *actor.Stopping:
+		close(r.stop)
+	}
+}
+
+func (r *reader) read(root *actor.RootContext, stop chan struct{}) {
+	lines := protocol.NewLineReader(r.in, r.max)
+	for {
+		bytes, err := lines.Next()
+		var tooLong *protocol.LineTooLongError
+		isLine := err == nil || errors.As(err, &tooLong)
+		if isLine {
+			select {
+			case r.credits <- struct{}{}:
+			case <-stop:
+				return
+			}
+		}
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		switch {
+		case err == nil:
+			root.Send(r.router, line{bytes})
+		case tooLong != nil:
+			root.Send(r.router, lineTooLong{tooLong})
+		default:
+			root.Send(r.router, inputClosed{err})
+			return
+		}
+	}
+}

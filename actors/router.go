@@ -1,0 +1,393 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+)
+
+// router decodes a connection's lines, answers what concerns no session and
+// forwards the rest to the session it is meant for.
+type router struct {
+	cfg      *Config
+	log      zerolog.Logger
+	sessions *actor.PID
+	writer   *actor.PID
+	credits  credits
+
+	gates   protocol.Gates
+	dialect protocol.Dialect
+	seq     *uint64 // shared by the process: ledgers tell commands apart by it
+
+	routes  map[string]*route // by handle; the default session under its handle too
+	opening map[string]*route // by key, until the handle is known
+	main    *route            // the default session, nil until the first command for it
+	keys    int
+	asked   map[uint64]asked // router commands that somebody else answers
+
+	closing *closing
+	held    []actorLine // lines not handled while the client does not read
+	full    bool
+}
+
+// actorLine is a line that waits.
+type actorLine any
+
+// route is the way to one session.
+type route struct {
+	key     string
+	handle  string
+	pid     *actor.PID // nil until it is spawned
+	backlog []any      // what is to be sent to it then
+	tag     string     // on its records: its handle, "" for the default session
+}
+
+// asked is a command of the router that waits for another actor.
+type asked struct {
+	id   json.RawMessage
+	name string
+}
+
+func (r *router) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		r.routes, r.opening, r.asked = map[string]*route{}, map[string]*route{}, map[uint64]asked{}
+	case line, lineTooLong, inputClosed:
+		r.input(c, m)
+	case backpressure:
+		r.pressure(c, m)
+	case sessionSpawned:
+		r.spawned(c, m)
+	case openList:
+		r.openList(c, m)
+	case closed:
+		r.closed(c, m)
+	case shutdown:
+		r.close(c, closing{abort: m.abort})
+	}
+}
+
+// input handles what came from the reader, or keeps it while the client reads
+// so slowly that answers pile up: then commands wait in the pipe.
+func (r *router) input(c actor.Context, m any) {
+	if _, end := m.(inputClosed); !end && r.full {
+		r.held = append(r.held, m)
+		return
+	}
+	switch m := m.(type) {
+	case line:
+		req, err := protocol.Decode(m.bytes)
+		r.request(c, req, err)
+	case lineTooLong:
+		r.credits.giveBack()
+		req, err := protocol.TooLong(m.err)
+		r.respond(c, req.ID, req.Name, nil, err)
+	case inputClosed:
+		for _, held := range r.held { // it was read, so it is answered
+			r.full = false
+			r.input(c, held)
+		}
+		r.held = nil
+		r.close(c, closing{abort: !r.cfg.Drain})
+	}
+}
+
+func (r *router) pressure(c actor.Context, m backpressure) {
+	r.full = m.on
+	if m.on {
+		return
+	}
+	held := r.held
+	r.held = nil
+	for _, h := range held {
+		r.input(c, h)
+	}
+}
+
+// request routes one decoded line.
+func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
+	if err != nil {
+		r.credits.giveBack()
+		if err.Code == protocol.CodeUnknownCommand && r.gates.OmitIDOnUnknown {
+			req.ID = nil
+		}
+		r.respond(c, req.ID, req.Name, nil, err)
+		return
+	}
+	if r.closing != nil {
+		r.credits.giveBack()
+		r.respond(c, req.ID, req.Name, nil, protocol.CodeSessionClosing.Errorf("The daemon is shutting down"))
+		return
+	}
+	if req.Spec.Owner == protocol.OwnerRouter {
+		r.own(c, req)
+		return
+	}
+	to, err := r.routeOf(c, req)
+	if err != nil {
+		r.credits.giveBack()
+		r.respond(c, req.ID, req.Name, nil, err)
+		return
+	}
+	r.forward(c, to, req)
+}
+
+func (r *router) nextSeq() uint64 {
+	*r.seq++
+	return *r.seq
+}
+
+// forward sends a command to its session, or keeps it until there is one.
+func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
+	m := request{
+		Command: session.Command{Seq: r.nextSeq(), ID: req.ID, Name: req.Name, Cmd: req.Cmd},
+		client:  r.client(c, to), tag: req.SessionID, credit: r.credits,
+	}
+	r.send(c, to, m)
+}
+
+func (r *router) send(c actor.Context, to *route, m any) {
+	if to.pid == nil {
+		to.backlog = append(to.backlog, m)
+		return
+	}
+	c.Send(to.pid, m)
+}
+
+func (r *router) client(c actor.Context, to *route) client {
+	return client{r.writer, c.Self(), to.tag}
+}
+
+// routeOf finds the session a command is meant for. The default session is made
+// when the first command needs it.
+func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protocol.Error) {
+	if req.SessionID != "" {
+		if to := r.routes[req.SessionID]; to != nil {
+			return to, nil
+		}
+		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
+	}
+	if r.main != nil {
+		return r.main, nil
+	}
+	if r.cfg.MultiSession {
+		return nil, protocol.CodeMissingSessionID.Errorf("Missing sessionId")
+	}
+	r.main = r.open(c, r.cfg.Default, true)
+	return r.main, nil
+}
+
+func (r *router) open(c actor.Context, spec OpenSpec, isMain bool) *route {
+	r.keys++
+	to := &route{key: strconv.Itoa(r.keys)}
+	if !isMain {
+		to.tag = "pending" // replaced by the handle before anything is sent
+	}
+	r.opening[to.key] = to
+	c.Send(r.sessions, spawnSession{spec: spec, client: r.client(c, to), key: to.key, gates: r.gates})
+	return to
+}
+
+func (r *router) spawned(c actor.Context, m sessionSpawned) {
+	to := r.opening[m.key]
+	if to == nil {
+		return
+	}
+	delete(r.opening, m.key)
+	if m.err != nil {
+		r.refuseBacklog(c, to, m.err)
+		return
+	}
+	to.handle, to.pid = m.handle, m.pid
+	if to != r.main {
+		to.tag = m.handle
+	}
+	r.routes[m.handle] = to
+	backlog := to.backlog
+	to.backlog = nil
+	for _, b := range backlog {
+		if req, ok := b.(request); ok {
+			req.client = r.client(c, to)
+			b = req
+		}
+		c.Send(to.pid, b)
+	}
+}
+
+// refuseBacklog answers what was meant for a session that could not be made.
+func (r *router) refuseBacklog(c actor.Context, to *route, err *protocol.Error) {
+	if to == r.main {
+		r.main = nil
+	}
+	for _, b := range to.backlog {
+		if req, ok := b.(request); ok {
+			r.credits.giveBack()
+			r.respond(c, req.ID, req.Name, nil, err)
+		}
+	}
+	r.maybeDrained(c)
+}
+
+// own handles the commands that concern the connection.
+func (r *router) own(c actor.Context, req protocol.Request) {
+	switch cmd := req.Cmd.(type) {
+	case protocol.GetProtocolInfo:
+		r.answer(c, req, protocol.JSON(r.info()), nil)
+	case protocol.Hello:
+		r.hello(c, req, cmd)
+	case protocol.OpenSession:
+		to := r.open(c, openSpec(r.cfg.Default, cmd), false)
+		r.forward(c, to, req)
+	case protocol.CloseSession:
+		r.closeSession(c, req, cmd)
+	case protocol.ListOpenSessions:
+		seq := r.nextSeq()
+		r.asked[seq] = asked{req.ID, req.Name}
+		r.credits.giveBack()
+		c.Send(r.sessions, listOpen{seq, c.Self()})
+	default:
+		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
+	}
+}
+
+func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Result, err *protocol.Error) {
+	r.credits.giveBack()
+	r.respond(c, req.ID, req.Name, data, err)
+}
+
+func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
+	c.Send(r.writer, records{from: c.Self(), tag: routerTag, items: []item{{
+		response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
+	}}})
+}
+
+// routerTag is the writer's name for records that belong to no session. They
+// are written untagged, like those of the default session.
+const routerTag = ""
+
+// openSpec is what open_session asks for, on top of the daemon's defaults.
+func openSpec(base OpenSpec, o protocol.OpenSession) OpenSpec {
+	spec := OpenSpec{
+		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
+		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
+		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings, Retain: o.Retain,
+	}
+	if spec.Cwd == "" {
+		spec.Cwd = base.Cwd
+	}
+	if spec.Provider == "" && spec.Model == "" {
+		spec.Provider, spec.Model = base.Provider, base.Model
+	}
+	if spec.Level == "" {
+		spec.Level = base.Level
+	}
+	if spec.Tools == nil {
+		spec.Tools = base.Tools
+	}
+	if spec.SystemPrompt == "" {
+		spec.SystemPrompt = base.SystemPrompt
+	}
+	if spec.AppendSystemPrompt == "" {
+		spec.AppendSystemPrompt = base.AppendSystemPrompt
+	}
+	return spec
+}
+
+func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protocol.CloseSession) {
+	to := r.routes[cmd.SessionID]
+	if to == nil {
+		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", cmd.SessionID))
+		return
+	}
+	r.forward(c, to, req)
+}
+
+func (r *router) openList(c actor.Context, m openList) {
+	a, ok := r.asked[m.seq]
+	if !ok {
+		return
+	}
+	delete(r.asked, m.seq)
+	list := []protocol.OpenSessionInfo{}
+	for _, s := range m.sessions {
+		s.IsDefault = r.main != nil && r.main.handle == s.SessionID
+		list = append(list, s)
+	}
+	r.respond(c, a.id, a.name, protocol.JSON(protocol.OpenSessions{Sessions: list}), nil)
+	r.maybeDrained(c)
+}
+
+func (r *router) info() protocol.ProtocolInfo {
+	info := protocol.ProtocolInfo{
+		Protocol: "pi-rpc", Dialect: string(r.dialect), Features: r.gates.On(), Epoch: r.cfg.Epoch,
+		Events: protocol.EventTypes(),
+		Limits: protocol.ProtocolLimits{MaxLineBytes: r.cfg.MaxLine, MaxSessions: r.cfg.MaxSessions, MaxOutputBytes: r.cfg.MaxOutput},
+		Server: protocol.ServerInfo{Name: "troupe", Version: r.cfg.Version},
+	}
+	for _, s := range protocol.Commands {
+		info.Commands = append(info.Commands, s.Name)
+	}
+	slices.Sort(info.Commands)
+	return info
+}
+
+func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) {
+	dialect := r.dialect
+	if h.Dialect != "" {
+		dialect = protocol.Dialect(h.Dialect)
+	}
+	gates, ok := dialect.Gates(h.Features...)
+	if !ok {
+		r.answer(c, req, nil, protocol.CodeInvalidParams.Errorf("Unknown dialect: %s", h.Dialect))
+		return
+	}
+	r.dialect, r.gates = dialect, gates
+	c.Send(r.writer, setGates{gates})
+	for _, to := range r.routes {
+		c.Send(to.pid, setGates{gates})
+	}
+	for _, to := range r.opening {
+		to.backlog = append(to.backlog, setGates{gates})
+	}
+	r.answer(c, req, protocol.JSON(r.info()), nil)
+}
+
+// close asks every session of the connection to end. A second, stricter call
+// tightens the first.
+func (r *router) close(c actor.Context, m closing) {
+	if r.closing != nil && (r.closing.abort || !m.abort) {
+		return
+	}
+	r.closing = &m
+	c.Send(c.Parent(), ending{m.abort})
+	for _, to := range r.routes {
+		c.Send(to.pid, m)
+	}
+	for _, to := range r.opening {
+		to.backlog = append(to.backlog, m)
+	}
+	r.maybeDrained(c)
+}
+
+func (r *router) closed(c actor.Context, m closed) {
+	if to := r.routes[m.handle]; to != nil {
+		delete(r.routes, m.handle)
+		if to == r.main {
+			r.main = nil
+		}
+	}
+	r.maybeDrained(c)
+}
+
+// maybeDrained reports when nothing of this connection is left to wait for.
+func (r *router) maybeDrained(c actor.Context) {
+	if r.closing != nil && len(r.routes)+len(r.opening)+len(r.asked) == 0 {
+		c.Send(c.Parent(), drained{})
+	}
+}

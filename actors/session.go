@@ -1,0 +1,398 @@
+package actors
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// life is what a session keeps beyond a crash of its actor. It belongs to the
+// actor's props and is touched on the actor's goroutine only.
+type life struct {
+	cfg     *Config
+	log     zerolog.Logger
+	handle  string
+	spec    OpenSpec
+	gates   protocol.Gates
+	ledger  *ledger
+	clients []client
+
+	file     *store.Log       // the open log; a memory log is the session itself and outlives crashes
+	brackets session.Brackets // what clients have been shown and not seen the end of
+	vitals   *session.Vitals  // nil before the first machine
+	opened   bool             // the session was open once: a crash reopens file, not spec
+	gone     bool             // closed: told its clients and parent
+	work     *workspace       // settings, resources, tools
+	path     string           // of the session file, once it is open
+	id       string           // the session's durable id
+	shrunk   *shrinker        // images made fit for models
+	unsent   []outgoing       // what has happened and clients have not been told
+}
+
+// sessionProps describes the actor of one session: the ledger outermost, then
+// injected faults, then the session itself.
+func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
+	log := cfg.Log.With().Str("session", handle).Logger()
+	l := &life{
+		cfg: cfg, log: log, handle: handle, spec: m.spec, gates: m.gates, ledger: newLedger(log),
+		clients: []client{m.client}, shrunk: newShrinker(),
+	}
+	l.ledger.send = func(root *actor.RootContext, to client, items ...item) {
+		root.Send(to.writer, records{tag: to.tag, items: items})
+	}
+	l.ledger.onCrash = func(c actor.ReceiverContext) { l.flush(c.ActorSystem().Root, c.Self()) }
+	l.ledger.onFail = l.failed
+	options := []actor.PropsOption{
+		actor.WithSupervisor(stopWorkers),
+		actor.WithReceiverMiddleware(l.ledger.receive),
+	}
+	if cfg.Faults != nil {
+		options = append(options, actor.WithReceiverMiddleware(cfg.Faults.Middleware(handle)))
+	}
+	return actor.PropsFromProducer(func() actor.Actor { return &Session{life: l} }, options...)
+}
+
+// failed tells the clients of a session that is given up, on the crash that was
+// one too many.
+func (l *life) failed(c actor.ReceiverContext) {
+	m := session.New()
+	effects := m.Step(time.Now().UnixMilli(), session.Restored{Settings: session.Settings{Ephemeral: true}, Open: l.brackets})
+	for _, cl := range l.clients {
+		var items []item
+		for _, e := range effects {
+			if e, ok := e.(session.Emit); ok {
+				items = append(items, item{event: e.Event})
+			}
+		}
+		items = append(items, item{event: protocol.SessionFailed{Error: sessionFailed().Message}})
+		c.ActorSystem().Root.Send(cl.writer, records{tag: cl.tag, items: items})
+	}
+	l.brackets = session.Brackets{}
+	c.ActorSystem().Root.Send(c.Parent(), status{l.handle, protocol.OpenSessionInfo{
+		SessionID: l.handle, Status: "failed", Clients: len(l.clients), WaitingFor: []string{},
+	}})
+}
+
+// Session is the shell around one Machine: it turns messages into inputs and
+// performs effects, in order.
+type Session struct {
+	*life
+	m       *session.Machine
+	ready   bool           // the machine runs
+	waiting []any          // messages that came before
+	context *store.Context // of the branch; nil until a model is asked
+	closing *closing
+
+	jobs     map[string]job // running workers, by PID
+	retry    *actor.PID
+	ui       *actor.PID
+	prepared map[uint64]*preparedSession
+	answers  []uint64 // close_session commands to answer at the end
+
+	next     []session.Input // inputs that effects caused: handled before anything else
+	shown    session.Phase
+	shownLen int
+	held     []tokens // tokens not given back while a client does not read
+	slow     bool
+}
+
+// job is a running worker.
+type job struct {
+	kind session.WorkerKind
+	run  int // of a bash command: its job number
+	id   string
+	pid  *actor.PID
+}
+
+// outgoing is a record on its way to one client, or to all.
+type outgoing struct {
+	to   *actor.PID // nil for all
+	tag  string
+	item item
+}
+
+func (s *Session) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		s.start(c)
+	case *actor.Stopping, *actor.Restarting:
+		s.letGo()
+	case *actor.Terminated:
+		s.workerEnded(c, m.Who)
+	case opened:
+		s.onOpened(c, m)
+	case crashed:
+		panic(m.reason)
+	default:
+		if !s.ready {
+			s.waiting = append(s.waiting, m)
+			return
+		}
+		s.tell(c, m)
+	}
+}
+
+// handle is everything a live session is told.
+func (s *Session) tell(c actor.Context, m any) {
+	switch m := m.(type) {
+	case request:
+		s.command(c, m)
+	case streamParts:
+		s.step(c, m.StreamParts)
+		s.giveBack(m.tokens)
+	case toolProgress:
+		s.step(c, m.ToolProgress)
+		s.giveBack(m.tokens)
+	case bashProgress:
+		s.step(c, m.BashProgress)
+		s.giveBack(m.tokens)
+	case session.Input:
+		s.step(c, m)
+	case preparedSession:
+		s.onPrepared(c, m)
+	case reassembled:
+		s.onReassembled(c, m)
+	case procsGone:
+		s.bury(c)
+	case backpressure:
+		s.pressure(m)
+	case setGates:
+		s.setGates(c, m)
+	case closing:
+		s.close(c, m)
+	}
+}
+
+// command gives a client's command to the machine, after what only the shell
+// can do to it: expand its text, look up models.
+func (s *Session) command(c actor.Context, r request) {
+	switch cmd := r.Cmd.(type) {
+	case protocol.OpenSession:
+		s.do(c, session.Reply{Seq: r.Seq, Data: protocol.JSON(protocol.OpenedSession{SessionID: s.handle, State: s.m.State()})})
+		s.flush(c.ActorSystem().Root, c.Self())
+		return
+	case protocol.CloseSession:
+		s.close(c, closing{abort: cmd.Mode != "drain", seq: r.Seq})
+		return
+	default: // the machine's
+	}
+	r.Cmd = s.expand(r.Cmd)
+	if needsCatalog(r.Cmd) {
+		r.Catalog = s.catalog()
+	}
+	s.step(c, r.Command)
+}
+
+func needsCatalog(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt,
+		protocol.SetModel, protocol.CycleModel, protocol.GetAvailableModels:
+		return true
+	default:
+		return false
+	}
+}
+
+// step feeds the machine and performs what it wants, and then what that caused.
+func (s *Session) step(c actor.Context, in session.Input) {
+	s.next = append(s.next, in)
+	for len(s.next) > 0 {
+		in := s.next[0]
+		s.next = s.next[1:]
+		effects := s.m.Step(time.Now().UnixMilli(), in)
+		for i, e := range effects {
+			if err := s.perform(c, e); err != nil {
+				s.log.Error().Err(err).Msg("session file could not be written")
+				s.next = slices.Insert(s.next, 0, session.Input(session.AppendFailed{Index: i, Err: err, Open: s.brackets}))
+				break
+			}
+		}
+	}
+	vitals := s.m.Vitals()
+	s.life.vitals = &vitals
+	s.flush(c.ActorSystem().Root, c.Self())
+	s.report(c)
+}
+
+func (s *Session) do(c actor.Context, e session.Effect) {
+	if err := s.perform(c, e); err != nil {
+		s.log.Error().Err(err).Msg("session file could not be written")
+	}
+}
+
+// flush sends what has gathered to the clients, each its part, in order. It is
+// called after each message, and when the session crashes: what has happened by
+// then is in the log and must be told.
+func (l *life) flush(root *actor.RootContext, self *actor.PID) {
+	if len(l.unsent) == 0 {
+		return
+	}
+	for _, cl := range l.clients {
+		var items []item
+		for _, o := range l.unsent {
+			if o.to == nil || o.to.Equal(cl.writer) && o.tag == cl.tag {
+				items = append(items, o.item)
+			}
+		}
+		if len(items) > 0 {
+			root.Send(cl.writer, records{tag: cl.tag, from: self, items: items})
+		}
+	}
+	for _, o := range l.unsent { // a client that has left is still owed its answers
+		if o.to != nil && !l.attached(o.to, o.tag) {
+			root.Send(o.to, records{tag: o.tag, items: []item{o.item}})
+		}
+	}
+	l.unsent = l.unsent[:0]
+}
+
+func (l *life) attached(writer *actor.PID, tag string) bool {
+	return slices.ContainsFunc(l.clients, func(cl client) bool { return cl.writer.Equal(writer) && cl.tag == tag })
+}
+
+// report tells the parent what the session does, when that has changed.
+func (s *Session) report(c actor.Context) {
+	phase, pending := s.m.Phase(), s.m.Pending()
+	if phase == s.shown && pending == s.shownLen && s.closing == nil {
+		return
+	}
+	s.shown, s.shownLen = phase, pending
+	c.Send(c.Parent(), status{s.handle, s.info()})
+}
+
+func (s *Session) info() protocol.OpenSessionInfo {
+	st := s.m.State()
+	info := protocol.OpenSessionInfo{
+		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
+		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
+		PendingInputs: st.PendingMessageCount, Clients: len(s.clients), Retain: s.spec.Retain,
+	}
+	if info.WaitingFor == nil {
+		info.WaitingFor = []string{}
+	}
+	switch {
+	case s.closing != nil:
+		info.Status = "closing"
+	case st.IsStreaming:
+		info.Status = "running"
+	}
+	return info
+}
+
+// giveBack returns a worker's token, or keeps it while a client does not read:
+// then the worker waits, too.
+func (s *Session) giveBack(t tokens) {
+	if s.slow {
+		s.held = append(s.held, t)
+		return
+	}
+	t.give()
+}
+
+func (s *Session) pressure(m backpressure) {
+	s.slow = m.on
+	if m.on {
+		return
+	}
+	for _, t := range s.held {
+		t.give()
+	}
+	s.held = nil
+}
+
+func (s *Session) setGates(c actor.Context, m setGates) {
+	s.life.gates = m.gates
+	s.work.settings.Gates = m.gates
+	s.step(c, session.Reconfigured{Settings: s.work.settings})
+}
+
+// workerEnded queues the end of a worker behind whatever it has sent before:
+// Terminated is a system message and would overtake a result.
+func (s *Session) workerEnded(c actor.Context, pid *actor.PID) {
+	j, ok := s.jobs[pid.Id]
+	if !ok {
+		return
+	}
+	delete(s.jobs, pid.Id)
+	c.Send(c.Self(), session.WorkerGone{Kind: j.kind, Run: j.run, ID: j.id})
+}
+
+// close begins the end: for good, or when the run is done.
+func (s *Session) close(c actor.Context, m closing) {
+	if m.seq != 0 {
+		s.answers = append(s.answers, m.seq)
+	}
+	if s.closing == nil {
+		s.closing = &m
+	}
+	s.step(c, session.Closing{Abort: m.abort})
+}
+
+// procsGone says that no process of the session is left.
+type procsGone struct{}
+
+// onClosed ends what the session has left running, off the actor's goroutine.
+func (s *Session) onClosed(c actor.Context) {
+	procs := s.work.procs
+	background(c, func() any {
+		procs.KillAll(0)
+		return procsGone{}
+	})
+}
+
+// bury lets go of the file, answers who asked for the end, and tells everybody
+// that the session is gone.
+func (s *Session) bury(c actor.Context) {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	s.letGo()
+	for _, seq := range s.answers {
+		s.do(c, session.Reply{Seq: seq})
+	}
+	s.flush(c.ActorSystem().Root, c.Self())
+	s.sayClosed(c)
+}
+
+func (s *Session) sayClosed(c actor.Context) {
+	for _, cl := range s.clients {
+		c.Send(cl.router, closed{s.handle})
+	}
+	c.Send(c.Parent(), closed{s.handle})
+	c.Poison(c.Self())
+}
+
+// letGo closes the log. The memory of a session without a file is kept: it is
+// all there is of it.
+func (s *Session) letGo() {
+	if s.file == nil || s.spec.Memory && !s.gone {
+		return
+	}
+	if err := s.file.Close(); err != nil {
+		s.log.Warn().Err(err).Msg("closing the session file")
+	}
+	s.file = nil
+}
+
+// track remembers a worker under its PID.
+func (s *Session) track(pid *actor.PID, j job) {
+	j.pid = pid
+	s.jobs[pid.Id] = j
+}
+
+func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *actor.PID {
+	full := s.handle + "/" + name
+	pid, err := c.SpawnNamed(s.cfg.props(produce, full), name)
+	if err != nil { // the name is taken by a worker that has not quite ended
+		pid = c.SpawnPrefix(s.cfg.props(produce, full), name+"~"+strconv.FormatInt(time.Now().UnixNano(), 36))
+	}
+	return pid
+}

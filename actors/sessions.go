@@ -1,0 +1,85 @@
+package actors
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/protocol"
+)
+
+// sessions is the parent of all sessions: it makes them, knows which are live,
+// and restarts those that crash, always.
+type sessions struct {
+	cfg   *Config
+	made  int
+	table map[string]*member
+}
+
+// member is a live session.
+type member struct {
+	pid  *actor.PID
+	info protocol.OpenSessionInfo
+}
+
+func (s *sessions) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		s.table = map[string]*member{}
+	case spawnSession:
+		s.spawn(c, m)
+	case status:
+		if e := s.table[m.handle]; e != nil {
+			e.info = m.info
+		}
+	case closed:
+		delete(s.table, m.handle)
+	case listOpen:
+		c.Send(m.from, openList{m.seq, s.list()})
+	case *actor.Terminated:
+		s.gone(m.Who)
+	}
+}
+
+func (s *sessions) spawn(c actor.Context, m spawnSession) {
+	if len(s.table) >= s.cfg.MaxSessions {
+		c.Send(m.client.router, sessionSpawned{key: m.key, err: protocol.CodeOverloaded.Errorf(
+			"Too many open sessions: the limit is %d", s.cfg.MaxSessions)})
+		return
+	}
+	s.made++
+	handle := "s" + strconv.Itoa(s.made)
+	if m.client.tag != "" {
+		m.client.tag = handle
+	}
+	pid, err := c.SpawnNamed(sessionProps(s.cfg, handle, m), handle)
+	if err != nil {
+		c.Send(m.client.router, sessionSpawned{key: m.key, err: protocol.CodeInternal.Errorf("internal error: %s", err)})
+		return
+	}
+	s.table[handle] = &member{pid: pid, info: protocol.OpenSessionInfo{
+		SessionID: handle, Cwd: m.spec.Cwd, Status: "opening", Clients: 1, Retain: m.spec.Retain, WaitingFor: []string{},
+	}}
+	c.Send(m.client.router, sessionSpawned{key: m.key, handle: handle, pid: pid})
+}
+
+func (s *sessions) list() []protocol.OpenSessionInfo {
+	list := make([]protocol.OpenSessionInfo, 0, len(s.table))
+	for _, e := range s.table {
+		list = append(list, e.info)
+	}
+	slices.SortFunc(list, func(a, b protocol.OpenSessionInfo) int {
+		return cmp.Or(cmp.Compare(len(a.SessionID), len(b.SessionID)), cmp.Compare(a.SessionID, b.SessionID))
+	})
+	return list
+}
+
+func (s *sessions) gone(pid *actor.PID) {
+	for handle, e := range s.table {
+		if e.pid.Equal(pid) {
+			delete(s.table, handle)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/failpoint"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/tools"
+)
+
+// Config is what the daemon is told at the start. It does not change.
+type Config struct {
+	Log     zerolog.Logger
+	Version string
+	Epoch   string // names this process's life
+
+	In  io.Reader // commands
+	Out io.Writer // responses and events
+
+	Dialect      protocol.Dialect
+	Features     []string
+	MultiSession bool     // no default session
+	Default      OpenSpec // the default session, and what open_session starts from
+	MaxLine      int      // bytes of one input line, 0 for protocol.DefaultMaxLine
+	MaxOutput    int      // bytes that may wait for a slow client, 0 for DefaultMaxOutput
+	MaxSessions  int      // open at once, 0 for DefaultMaxSessions
+
+	Drain      bool          // at the end of input, let runs finish; else abort them
+	DrainLimit time.Duration // for how long, 0 for DefaultDrainLimit
+	AbortLimit time.Duration // to stop what is aborted, 0 for DefaultAbortLimit
+
+	AgentDir      string // pi's agent directory: sessions, settings, resources
+	SessionDir    string // --session-dir
+	Home          string // for ~
+	IgnoreProject bool   // leave the project's .pi directory alone
+	NoContext     bool   // read no AGENTS.md
+	Prompts       []string
+	Skills        []string
+	NoPrompts     bool
+	NoSkills      bool
+	ModelPatterns []string // --models
+	Confirm       []string // tools that run only after the client confirmed
+	Durability    string   // process or sync
+
+	Env     func(name string) string
+	Environ []string // of child processes, before secrets are taken out
+	Tools   *tools.Registry
+	Files   *tools.Files
+	Guard   *tools.Guard
+	Models  Models
+	Faults  *failpoint.Plan
+
+	said sync.Map // problems that have been named on stderr
+}
+
+// Defaults of Config.
+const (
+	DefaultMaxOutput   = 4 << 20
+	DefaultMaxSessions = 1000
+	DefaultDrainLimit  = 10 * time.Minute
+	DefaultAbortLimit  = 5 * time.Second
+)
+
+// Models is what sessions need of the providers.
+type Models interface {
+	// Catalog is what can be selected at this moment. Problems with the
+	// configuration of models are reported beside a catalogue that leaves out
+	// what is broken.
+	Catalog() (*protocol.Catalog, error)
+	// Secrets are the environment variables that hold keys.
+	Secrets() map[string]bool
+	// Stream asks a model; see providers.Provider.
+	Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error]
+}
+
+// Stop asks a running daemon to end.
+type Stop struct{ Abort bool }
+
+var (
+	errFlushTimeout     = errors.New("the client did not read to the end")
+	errConnectionBroken = errors.New("internal error: the connection broke")
+)
+
+func (c *Config) withDefaults() {
+	orInt := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orTime := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orInt(&c.MaxLine, protocol.DefaultMaxLine)
+	orInt(&c.MaxOutput, DefaultMaxOutput)
+	orInt(&c.MaxSessions, DefaultMaxSessions)
+	orTime(&c.DrainLimit, DefaultDrainLimit)
+	orTime(&c.AbortLimit, DefaultAbortLimit)
+	if c.Dialect == "" {
+		c.Dialect = protocol.DialectUnion
+	}
+}
+
+// props describes an actor that is not a session: supervised so that its
+// children's crashes stop them, and open to injected faults.
+func (c *Config) props(produce actor.Producer, name string) *actor.Props {
+	options := []actor.PropsOption{actor.WithSupervisor(stopWorkers)}
+	if c.Faults != nil {
+		options = append(options, actor.WithReceiverMiddleware(c.Faults.Middleware(name)))
+	}
+	return actor.PropsFromProducer(produce, options...)
+}
+
+// Run serves one connection until its input ends or stop says so, and returns
+// when everything that was accepted has been answered and written, and every
+// child process is gone. The error says why output was cut short.
+func Run(cfg *Config, stop <-chan Stop) error {
+	cfg.withDefaults()
+	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return slog.New(zerolog.NewSlogHandler(cfg.Log.Level(max(cfg.Log.GetLevel(), zerolog.WarnLevel))))
+	}))
+	root := sys.Root
+	parent := root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &sessions{cfg: cfg} },
+		actor.WithSupervisor(actor.NewRestartingStrategy())))
+	done := make(chan error, 1)
+	conn := root.SpawnPrefix(actor.PropsFromProducer(func() actor.Actor {
+		return &conn{cfg: cfg, log: cfg.Log, sessions: parent, seq: new(uint64), done: done}
+	}, actor.WithSupervisor(stopWorkers), actor.WithGuardian(stopWorkers)), "conn")
+	err := wait(root, conn, done, stop)
+	for _, pid := range []*actor.PID{conn, parent} {
+		poison(root, pid)
+	}
+	cfg.Guard.Close()
+	return err
+}
+
+func wait(root *actor.RootContext, conn *actor.PID, done <-chan error, stop <-chan Stop) error {
+	for {
+		select {
+		case err := <-done:
+			return err
+		case s := <-stop:
+			root.Send(conn, shutdown{abort: s.Abort})
+		}
+	}
+}
+
+// poison ends an actor and its children, behind whatever they have been told.
+func poison(root *actor.RootContext, pid *actor.PID) {
+	if err := root.PoisonFuture(pid).Wait(); err != nil {
+		root.Logger().Warn("actor did not end", slog.String("actor", pid.Id), slog.Any("error", err))
+	}
+}

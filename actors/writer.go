@@ -1,0 +1,252 @@
+package actors
+
+import (
+	"io"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/protocol"
+)
+
+// writer turns responses and events into lines, in the order they arrive. What
+// arrives while a write is under way is gathered and written at once when it
+// returns: many lines a write under load, no delay when idle.
+//
+// A client that reads slowly is not allowed to cost memory without bound. Steps
+// of the same growing message that wait next to each other are merged, and
+// progress of a tool, which is cumulative, gives way to newer progress; nothing
+// else is ever touched. Above the limit the sessions that write here are told,
+// and hold back the credits of their models and tools until the client has
+// caught up.
+type writer struct {
+	out   io.Writer
+	limit int // bytes waiting before sessions are told to hold back
+
+	gates    protocol.Gates
+	encoders map[string]*protocol.Encoder
+	sources  map[string]*actor.PID // sessions and router that write here, by tag
+	router   *actor.PID
+
+	waiting []pending
+	bytes   int // rough size of waiting
+	full    bool
+	buf     []byte // being filled or written
+	spare   []byte
+	busy    bool // a write is under way
+	failed  error
+	flushes []*actor.PID
+	chunks  chan []byte
+}
+
+// pending is a record that waits to be written.
+type pending struct {
+	tag    string
+	item   item
+	size   int
+	merged []byte // deltas merged into item's update, nil if none
+}
+
+const writeChunk = 256 << 10
+
+func (w *writer) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		w.encoders, w.sources = map[string]*protocol.Encoder{}, map[string]*actor.PID{}
+		w.chunks = make(chan []byte, 1)
+		go write(c.ActorSystem().Root, c.Self(), w.out, w.chunks)
+	case *actor.Stopping:
+		close(w.chunks)
+	case setGates:
+		w.gates = m.gates
+		clear(w.encoders)
+	case records:
+		w.records(c, m)
+	case flush:
+		w.flushes = append(w.flushes, c.Sender())
+		w.answerFlushes(c)
+	case wrote:
+		w.wrote(c, m)
+	}
+}
+
+// write is the goroutine that blocks.
+func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
+	for chunk := range chunks {
+		_, err := out.Write(chunk)
+		root.Send(self, wrote{err})
+	}
+}
+
+func (w *writer) records(c actor.Context, m records) {
+	if w.failed != nil {
+		return
+	}
+	if m.from != nil {
+		w.sources[m.tag] = m.from
+	}
+	for _, it := range m.items {
+		w.enqueue(m.tag, it)
+	}
+	w.pump()
+	w.pressure(c)
+}
+
+func (w *writer) enqueue(tag string, it item) {
+	size := sizeOf(it)
+	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == tag {
+		if last := &w.waiting[n-1]; last.merge(it) {
+			w.bytes += size
+			last.size += size
+			return
+		}
+	}
+	w.waiting = append(w.waiting, pending{tag: tag, item: it, size: size})
+	w.bytes += size
+}
+
+// merge takes a later record into this one, if nothing is lost by it.
+func (p *pending) merge(it item) bool {
+	switch later := it.event.(type) {
+	case *protocol.MessageUpdate:
+		earlier, ok := p.item.event.(*protocol.MessageUpdate)
+		if !ok || earlier.Step != protocol.UpdateDelta || later.Step != protocol.UpdateDelta ||
+			earlier.Index != later.Index || earlier.RunID != later.RunID {
+			return false
+		}
+		if p.merged == nil {
+			p.merged = append([]byte(nil), earlier.Delta...)
+			one := *earlier
+			p.item.event = &one
+		}
+		p.merged = append(p.merged, later.Delta...)
+		if later.Usage != nil {
+			p.item.event.(*protocol.MessageUpdate).Usage = later.Usage
+		}
+		return true
+	case protocol.ToolExecutionUpdate:
+		earlier, ok := p.item.event.(protocol.ToolExecutionUpdate)
+		if !ok || earlier.ToolCallID != later.ToolCallID || earlier.RunID != later.RunID {
+			return false
+		}
+		p.item.event = later
+		return true
+	default:
+		return false
+	}
+}
+
+// pump encodes what waits and hands it to the goroutine, unless that is busy.
+func (w *writer) pump() {
+	if w.busy || len(w.waiting) == 0 || w.failed != nil {
+		return
+	}
+	w.buf = w.buf[:0]
+	n := 0
+	for n < len(w.waiting) && len(w.buf) < writeChunk {
+		p := &w.waiting[n]
+		w.buf = w.encode(w.buf, p)
+		w.bytes -= p.size
+		n++
+	}
+	clear(w.waiting[:n])
+	w.waiting = w.waiting[n:]
+	if len(w.waiting) == 0 {
+		w.waiting = nil
+		if w.bytes != 0 {
+			w.bytes = 0
+		}
+	}
+	if len(w.buf) == 0 { // nothing of it exists in this client's dialect
+		w.pump()
+		return
+	}
+	w.busy = true
+	w.chunks <- w.buf
+}
+
+func (w *writer) encode(dst []byte, p *pending) []byte {
+	enc := w.encoders[p.tag]
+	if enc == nil {
+		enc = protocol.NewEncoder(w.gates, p.tag)
+		w.encoders[p.tag] = enc
+	}
+	if p.item.response != nil {
+		return enc.AppendResponse(dst, *p.item.response)
+	}
+	if p.merged != nil {
+		p.item.event.(*protocol.MessageUpdate).Delta = string(p.merged)
+	}
+	return enc.AppendEvent(dst, p.item.event)
+}
+
+func (w *writer) wrote(c actor.Context, m wrote) {
+	w.busy = false
+	w.buf, w.spare = w.spare, w.buf
+	if cap(w.spare) > 4*writeChunk { // one huge line must not keep its buffer for life
+		w.spare = nil
+	}
+	if m.err != nil && w.failed == nil {
+		w.failed = m.err
+		w.waiting, w.bytes = nil, 0
+		c.Send(c.Parent(), outputFailed(m))
+	}
+	w.pump()
+	w.pressure(c)
+	w.answerFlushes(c)
+}
+
+func (w *writer) answerFlushes(c actor.Context) {
+	if w.failed == nil && (w.busy || len(w.waiting) > 0) {
+		return
+	}
+	for _, pid := range w.flushes {
+		c.Send(pid, flushed{w.failed})
+	}
+	w.flushes = nil
+}
+
+// pressure tells the sources when the client falls behind and when it has
+// caught up.
+func (w *writer) pressure(c actor.Context) {
+	full := w.bytes > w.limit || w.full && w.bytes > w.limit/2
+	if full == w.full {
+		return
+	}
+	w.full = full
+	for _, pid := range w.sources {
+		c.Send(pid, backpressure{c.Self(), full})
+	}
+	if w.router != nil {
+		c.Send(w.router, backpressure{c.Self(), full})
+	}
+}
+
+// sizeOf is roughly what a record occupies while it waits.
+func sizeOf(it item) int {
+	const overhead = 200
+	switch ev := it.event.(type) {
+	case *protocol.MessageUpdate:
+		return overhead + len(ev.Delta)
+	case protocol.MessageStart:
+		return overhead + protocol.EncodedSize(ev.Message)
+	case protocol.MessageEnd:
+		return overhead + protocol.EncodedSize(ev.Message)
+	case protocol.TurnEnd:
+		return overhead + protocol.EncodedSize(ev.Message)
+	case protocol.AgentEnd:
+		n := overhead
+		for _, m := range ev.Messages {
+			n += protocol.EncodedSize(m)
+		}
+		return n
+	case protocol.ToolExecutionUpdate:
+		return overhead + len(ev.PartialResult.Content.Text(""))
+	case protocol.BashExecutionUpdate:
+		return overhead + len(ev.Delta)
+	default: // small ones
+	}
+	if it.response != nil && it.response.Data != nil {
+		return 2 * overhead
+	}
+	return overhead
+}
