@@ -1,0 +1,288 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"troupe/protocol"
+)
+
+// options is the command line.
+type options struct {
+	mode    string // rpc, text, json
+	help    bool
+	version bool
+	verbose bool
+
+	provider, model, apiKey string
+	models                  []string
+	thinking                string
+
+	session, sessionID, sessionDir, name, cwd, agentDir string
+	cont, noSession                                     bool
+
+	systemPrompt       string
+	appendSystemPrompt []string
+	tools              []string // nil is the default set
+	excludeTools       []string
+	noTools            bool
+	confirm            []string
+	noContext          bool
+	skills, prompts    []string
+	noSkills           bool
+	noPrompts          bool
+	noApprove          bool
+
+	dialect      string
+	features     []string
+	multiSession bool
+	eof          string
+	drainLimit   time.Duration
+	durability   string
+	maxLine      int
+	maxSessions  int
+
+	warnings []string // flags that were taken and do nothing
+	files    []string // @file arguments
+	messages []string // other arguments
+}
+
+// flag is one row of the table that parsing and help are derived from.
+type flag struct {
+	names string // "--model", or "-p, --print"
+	arg   string // what follows, "" for nothing
+	doc   string
+	set   func(o *options, v string) error
+}
+
+// section is a heading of the help text.
+type section struct {
+	title string
+	flags []flag
+}
+
+func text(p func(o *options) *string) func(*options, string) error {
+	return func(o *options, v string) error { *p(o) = v; return nil }
+}
+
+func on(p func(o *options) *bool) func(*options, string) error {
+	return func(o *options, _ string) error { *p(o) = true; return nil }
+}
+
+func list(p func(o *options) *[]string) func(*options, string) error {
+	return func(o *options, v string) error {
+		for part := range strings.SplitSeq(v, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				*p(o) = append(*p(o), part)
+			}
+		}
+		return nil
+	}
+}
+
+func more(p func(o *options) *[]string) func(*options, string) error {
+	return func(o *options, v string) error { *p(o) = append(*p(o), v); return nil }
+}
+
+func oneOf(p func(o *options) *string, values ...string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if !slices.Contains(values, v) {
+			return fmt.Errorf("want %s", strings.Join(values, ", "))
+		}
+		*p(o) = v
+		return nil
+	}
+}
+
+func number(p func(o *options) *int, min int) func(*options, string) error {
+	return func(o *options, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < min {
+			return fmt.Errorf("want a number from %d", min)
+		}
+		*p(o) = n
+		return nil
+	}
+}
+
+// nothing takes a flag of pi that has no meaning without a screen.
+func nothing(*options, string) error { return nil }
+
+// unsupported takes a flag whose feature this version does not have, and says so.
+func unsupported(what string) func(*options, string) error {
+	return func(o *options, v string) error {
+		o.warnings = append(o.warnings, what+" is not supported by this version: ignored "+v)
+		return nil
+	}
+}
+
+func dialectNames() []string {
+	var names []string
+	for _, d := range protocol.Dialects() {
+		names = append(names, string(d))
+	}
+	return names
+}
+
+var sections = []section{
+	{"Mode", []flag{
+		{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout.", oneOf(func(o *options) *string { return &o.mode }, "rpc")},
+		{"-v, --version", "", "Print the version.", on(func(o *options) *bool { return &o.version })},
+		{"-h, --help", "", "Print this text.", on(func(o *options) *bool { return &o.help })},
+		{"--verbose", "", "Log more to stderr.", on(func(o *options) *bool { return &o.verbose })},
+	}},
+	{"Model", []flag{
+		{"--provider", "NAME", "The model's provider.", text(func(o *options) *string { return &o.provider })},
+		{"--model", "PATTERN", "The model: id, provider/id or part of a name, with :thinking behind it if wanted.", text(func(o *options) *string { return &o.model })},
+		{"--models", "LIST", "What cycle_model cycles through: patterns and globs, each with :thinking if wanted.", list(func(o *options) *[]string { return &o.models })},
+		{"--thinking", "LEVEL", "off, minimal, low, medium, high, xhigh or max; clamped to the model.", text(func(o *options) *string { return &o.thinking })},
+		{"--api-key", "KEY", "The key for the chosen model's provider, for this run.", text(func(o *options) *string { return &o.apiKey })},
+	}},
+	{"Session", []flag{
+		{"--session", "PATH|ID", "Open a session file, or the one whose id begins so.", text(func(o *options) *string { return &o.session })},
+		{"-c, --continue", "", "Open the newest session of the working directory.", on(func(o *options) *bool { return &o.cont })},
+		{"--session-id", "ID", "The id of the new session; opens it if it exists.", text(func(o *options) *string { return &o.sessionID })},
+		{"--session-dir", "DIR", "Where session files are.", text(func(o *options) *string { return &o.sessionDir })},
+		{"--no-session", "", "Keep the session in memory.", on(func(o *options) *bool { return &o.noSession })},
+		{"-n, --name", "NAME", "The session's display name.", text(func(o *options) *string { return &o.name })},
+		{"--cwd", "DIR", "The working directory.", text(func(o *options) *string { return &o.cwd })},
+		{"--agent-dir", "DIR", "pi's agent directory; default TROUPE_AGENT_DIR, PI_CODING_AGENT_DIR, ~/.pi/agent.", text(func(o *options) *string { return &o.agentDir })},
+		{"--durability", "MODE", "process: what was acknowledged survives the process (default). sync: and the machine.", oneOf(func(o *options) *string { return &o.durability }, "process", "sync")},
+	}},
+	{"Context and tools", []flag{
+		{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", text(func(o *options) *string { return &o.systemPrompt })},
+		{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(func(o *options) *[]string { return &o.appendSystemPrompt })},
+		{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", on(func(o *options) *bool { return &o.noContext })},
+		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls.", list(func(o *options) *[]string { return &o.tools })},
+		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
+		{"-xt, --exclude-tools", "LIST", "Not these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
+		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
+		{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(func(o *options) *[]string { return &o.skills })},
+		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
+		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},
+		{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", on(func(o *options) *bool { return &o.noPrompts })},
+		{"-na, --no-approve", "", "Ignore the project's .pi directory.", on(func(o *options) *bool { return &o.noApprove })},
+	}},
+	{"Protocol", []flag{
+		{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(func(o *options) *string { return &o.dialect }, dialectNames()...)},
+		{"--features", "LIST", "Features to switch on; see get_protocol_info.", list(func(o *options) *[]string { return &o.features })},
+		{"--seq", "", "Number every record: the feature seq.", func(o *options, _ string) error {
+			o.features = append(o.features, string(protocol.FeatureSeq))
+			return nil
+		}},
+		{"--multi-session", "", "No default session: every command names one that open_session made.", on(func(o *options) *bool { return &o.multiSession })},
+		{"--max-sessions", "N", "How many sessions may be open at once.", number(func(o *options) *int { return &o.maxSessions }, 1)},
+		{"--max-line", "BYTES", "The longest input line.", number(func(o *options) *int { return &o.maxLine }, 1024)},
+		{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(func(o *options) *string { return &o.eof }, "drain", "abort")},
+		{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", func(o *options, v string) (err error) {
+			o.drainLimit, err = time.ParseDuration(v)
+			return err
+		}},
+	}},
+	{"Taken for pi's sake, without effect", []flag{
+		{"-e, --extension", "PATH", "", unsupported("an extension")},
+		{"--hook", "PATH", "", unsupported("a hook")},
+		{"-ne, --no-extensions", "", "", nothing},
+		{"--theme", "NAME", "", nothing},
+		{"--no-themes", "", "", nothing},
+		{"-a, --approve", "", "", nothing},
+		{"--offline", "", "", nothing},
+		{"--no-lsp", "", "", nothing},
+		{"--no-pty", "", "", nothing},
+		{"--quiet", "", "", nothing},
+	}},
+}
+
+// parseArgs reads the command line. Its error is one line for stderr.
+func parseArgs(args []string) (*options, error) {
+	o := &options{eof: "drain", durability: "process"}
+	byName := map[string]*flag{}
+	for i := range sections {
+		for j := range sections[i].flags {
+			f := &sections[i].flags[j]
+			for _, name := range strings.Split(f.names, ", ") {
+				byName[name] = f
+			}
+		}
+	}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			o.messages = append(o.messages, args[i+1:]...)
+			return o, nil
+		case strings.HasPrefix(arg, "@"):
+			o.files = append(o.files, arg[1:])
+			continue
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			o.messages = append(o.messages, arg)
+			continue
+		}
+		name, value, inline := strings.Cut(arg, "=")
+		f := byName[name]
+		switch {
+		case f == nil:
+			return nil, fmt.Errorf("unknown option %s", name)
+		case f.arg == "" && inline:
+			return nil, fmt.Errorf("%s takes no value", name)
+		case f.arg != "" && !inline:
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("%s needs a value", name)
+			}
+			value = args[i]
+		}
+		if err := f.set(o, value); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", name, value, err)
+		}
+	}
+	return o, nil
+}
+
+// check refuses combinations that cannot be meant.
+func (o *options) check() error {
+	if o.mode == "rpc" && len(o.files) > 0 {
+		return fmt.Errorf("@file arguments are not supported in RPC mode: send the content with prompt")
+	}
+	if o.mode == "rpc" && len(o.messages) > 0 {
+		return fmt.Errorf("unexpected argument %q: in RPC mode prompts come on stdin", o.messages[0])
+	}
+	if o.thinking != "" && !protocol.ThinkingLevel(o.thinking).Valid() {
+		o.warnings = append(o.warnings, fmt.Sprintf("--thinking %q: want off, minimal, low, medium, high, xhigh or max: ignored", o.thinking))
+		o.thinking = ""
+	}
+	sources := 0
+	for _, given := range []bool{o.session != "", o.cont, o.sessionID != "", o.noSession} {
+		if given {
+			sources++
+		}
+	}
+	if sources > 1 {
+		return fmt.Errorf("--session, --continue, --session-id and --no-session exclude each other")
+	}
+	return nil
+}
+
+// usage is the help text.
+func usage() string {
+	var b strings.Builder
+	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
+		"  troupe --mode rpc [options]\n")
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n%s\n", s.title)
+		if s.title == "Taken for pi's sake, without effect" {
+			var names []string
+			for _, f := range s.flags {
+				names = append(names, strings.TrimSpace(f.names+" "+f.arg))
+			}
+			fmt.Fprintf(&b, "  %s\n", strings.Join(names, ", "))
+			continue
+		}
+		for _, f := range s.flags {
+			fmt.Fprintf(&b, "  %-32s %s\n", strings.TrimSpace(f.names+" "+f.arg), f.doc)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"troupe/actors"
+	"troupe/providers"
+	"troupe/store"
+	"troupe/store/resource"
+	"troupe/tools"
+)
+
+// chooseModel checks --provider, --model and --api-key at once: a typo is a
+// failure to start, not an answer to the first command.
+func chooseModel(o *options, models *providers.Registry) error {
+	if o.provider == "" && o.model == "" {
+		if o.apiKey != "" {
+			return errors.New("--api-key needs --provider or --model")
+		}
+		return nil
+	}
+	catalog, problems := models.Catalog()
+	choice, err := providers.ResolveModel(catalog, o.provider, o.model)
+	if err != nil {
+		if problems != nil {
+			err = fmt.Errorf("%w\n%w", err, problems)
+		}
+		return err
+	}
+	if o.apiKey != "" {
+		models.SetKey(choice.Model.Provider, o.apiKey)
+	}
+	return nil
+}
+
+// activeTools turns --tools, --no-tools and --exclude-tools into a set; nil is
+// the default one.
+func activeTools(o *options, reg *tools.Registry) []string {
+	set := o.tools
+	if set == nil && o.noTools {
+		set = []string{}
+	}
+	if len(o.excludeTools) > 0 {
+		if set == nil {
+			set = reg.DefaultActive()
+		}
+		set = slices.DeleteFunc(slices.Clone(set), func(n string) bool { return slices.Contains(o.excludeTools, n) })
+	}
+	for _, name := range o.tools {
+		if _, ok := reg.Lookup(name); !ok {
+			o.warnings = append(o.warnings, "unknown tool "+name+": ignored")
+		}
+	}
+	return set
+}
+
+// texts reads --system-prompt and --append-system-prompt: the content of a file
+// if there is one of that name, else the text itself.
+func texts(o *options, cwd string, spec *actors.OpenSpec) error {
+	read := func(value string) (string, error) {
+		path := value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		if len(value) > 4096 || strings.ContainsAny(value, "\n\x00") {
+			return value, nil
+		}
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+			return value, nil
+		}
+		content, err := os.ReadFile(path)
+		return string(content), err
+	}
+	var err error
+	if spec.SystemPrompt, err = read(o.systemPrompt); err != nil {
+		return fmt.Errorf("--system-prompt: %w", err)
+	}
+	var parts []string
+	for _, value := range o.appendSystemPrompt {
+		part, err := read(value)
+		if err != nil {
+			return fmt.Errorf("--append-system-prompt: %w", err)
+		}
+		parts = append(parts, part)
+	}
+	spec.AppendSystemPrompt = strings.Join(parts, "\n\n")
+	return nil
+}
+
+// chooseSession turns --session, --continue and --session-id into a path. What
+// cannot be opened fails here, with the file untouched.
+func chooseSession(o *options, cfg *actors.Config) error {
+	if o.session == "" && !o.cont && o.sessionID == "" {
+		return nil
+	}
+	spec := &cfg.Default
+	files, _ := resource.LoadSettings(resource.Dirs{
+		Agent: cfg.AgentDir, Cwd: spec.Cwd, Home: cfg.Home, IgnoreProject: cfg.IgnoreProject,
+	})
+	dir, shared := store.DirChoice{
+		Flag: cfg.SessionDir, Env: os.Getenv("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
+		AgentDir: cfg.AgentDir, Cwd: spec.Cwd, Home: cfg.Home,
+	}.Dir()
+	query := store.Query{Dir: dir}
+	if shared {
+		query.Cwd = spec.Cwd
+	}
+	lister := store.NewLister(store.OS{})
+	var err error
+	switch {
+	case o.cont:
+		err = continueNewest(lister, query, spec)
+	case o.sessionID != "":
+		err = createOrLoad(lister, query, o.sessionID, spec)
+	default:
+		err = namedSession(lister, query, cfg, o.session)
+	}
+	if err != nil || spec.Path == "" {
+		return err
+	}
+	return openNow(cfg)
+}
+
+func continueNewest(lister *store.Lister, q store.Query, spec *actors.OpenSpec) error {
+	head, ok, err := lister.MostRecent(q)
+	if err != nil {
+		return fmt.Errorf("--continue: %w", err)
+	}
+	if ok { // without one, a new session begins
+		spec.Path = head.Path
+	}
+	return nil
+}
+
+// createOrLoad opens the session of an id, or begins it.
+func createOrLoad(lister *store.Lister, q store.Query, id string, spec *actors.OpenSpec) error {
+	if err := store.CheckSessionID(id); err != nil {
+		return err
+	}
+	heads, err := lister.Heads(q)
+	if err != nil {
+		return fmt.Errorf("--session-id: %w", err)
+	}
+	for _, h := range heads {
+		if h.Header.ID == id {
+			spec.Path = h.Path
+			return nil
+		}
+	}
+	spec.ID = id
+	return nil
+}
+
+// namedSession finds the session that --session means: a path, or the beginning
+// of an id, first among those of the working directory.
+func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name string) error {
+	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl") {
+		path := store.ExpandHome(name, cfg.Home)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cfg.Default.Cwd, path)
+		}
+		cfg.Default.Path = filepath.Clean(path)
+		return nil
+	}
+	head, elsewhere, ok, err := lister.Resolve(q, store.Root(cfg.AgentDir), name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--session %s: %w", name, err)
+	case !ok:
+		return fmt.Errorf("no session found matching %q", name)
+	case elsewhere:
+		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
+	}
+	cfg.Default.Path = head.Path
+	return nil
+}
+
+// openNow opens the chosen session before the daemon starts.
+func openNow(cfg *actors.Config) error {
+	log, err := actors.OpenSession(cfg, cfg.Default.Path)
+	if err != nil {
+		return err
+	}
+	cfg.Default.Log = log
+	return nil
+}

@@ -1,0 +1,206 @@
+// Command troupe runs coding agents and speaks the pi RPC protocol on stdin and
+// stdout. It is the wiring: flags and environment become a Config, the concrete
+// providers are named here and nowhere else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	cmap "github.com/orcaman/concurrent-map"
+	"github.com/rs/zerolog"
+
+	"troupe/actors"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/providers/anthropic"
+	"troupe/providers/catalog"
+	"troupe/providers/openai"
+	"troupe/providers/scripted"
+	"troupe/store"
+	"troupe/tools"
+)
+
+// version is set by the linker for releases.
+var version = "0.1.0-dev"
+
+// Exit codes. A signal ends with 128 and its number.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	o, err := parseArgs(args)
+	if err != nil {
+		return refuse(err)
+	}
+	switch {
+	case o.version:
+		fmt.Println("troupe", version)
+		return exitOK
+	case o.help:
+		fmt.Print(usage())
+		return exitOK
+	case o.mode == "":
+		return refuse(errors.New("--mode rpc is the only mode of this version"))
+	}
+	if err := o.check(); err != nil {
+		return refuse(err)
+	}
+	log := logger(o)
+	for _, w := range o.warnings {
+		log.Warn().Msg(w)
+	}
+	cfg, err := configure(o, log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "troupe:", err)
+		return exitError
+	}
+	return serve(cfg, log)
+}
+
+// refuse says in one line what is wrong with the command line.
+func refuse(err error) int {
+	fmt.Fprintf(os.Stderr, "troupe: %s (try troupe --help)\n", err)
+	return exitUsage
+}
+
+// logger writes to stderr: stdout belongs to the protocol.
+func logger(o *options) zerolog.Logger {
+	level := zerolog.WarnLevel
+	if o.verbose {
+		level = zerolog.DebugLevel
+	}
+	if l, err := zerolog.ParseLevel(os.Getenv("TROUPE_LOG")); err == nil && os.Getenv("TROUPE_LOG") != "" {
+		level = l
+	}
+	zerolog.TimeFieldFormat = time.RFC3339Nano
+	zerolog.MessageFieldName = "msg" // protoactor's dead letters carry a field named message
+	return zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+}
+
+// configure makes the Config: it fails for what the person asked for and cannot
+// have, before anything is written to stdout.
+func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
+	home, _ := os.UserHomeDir()
+	cwd, err := workingDir(o.cwd, home)
+	if err != nil {
+		return nil, err
+	}
+	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
+	models := registry(agentDir)
+	dialect := o.dialect
+	if dialect == "" {
+		dialect = os.Getenv("PI_RPC_DIALECT")
+	}
+	if _, ok := protocol.Dialect(dialect).Gates(); !ok {
+		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
+	}
+	toolset := tools.New()
+	cfg := &actors.Config{
+		Log: log, Version: version, Epoch: epoch(), In: os.Stdin, Out: os.Stdout,
+		Dialect: protocol.Dialect(dialect), Features: o.features, MultiSession: o.multiSession,
+		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
+		Drain: o.eof == "drain", DrainLimit: o.drainLimit,
+		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, IgnoreProject: o.noApprove, NoContext: o.noContext,
+		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
+		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
+		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: tools.NewGuard(), Models: models,
+	}
+	cfg.Default = actors.OpenSpec{
+		Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
+		Level: protocol.ThinkingLevel(o.thinking), Tools: activeTools(o, toolset),
+	}
+	if err := texts(o, cwd, &cfg.Default); err != nil {
+		return nil, err
+	}
+	if err := chooseModel(o, models); err != nil {
+		return nil, err
+	}
+	return cfg, chooseSession(o, cfg)
+}
+
+// registry joins the catalogue, the user's configuration and the wires.
+func registry(agentDir string) *providers.Registry {
+	client := providers.NewClient(providers.ClientConfig{})
+	return providers.NewRegistry(providers.RegistryConfig{
+		AgentDir: agentDir, Builtin: catalog.FS,
+		APIs: map[string]providers.Provider{
+			anthropic.API:         anthropic.New(client),
+			openai.CompletionsAPI: openai.NewCompletions(client),
+			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
+		},
+		Offline: scripted.API,
+		Command: shellOutput,
+	})
+}
+
+// shellOutput runs a !command of models.json or auth.json.
+func shellOutput(ctx context.Context, command string) (string, error) {
+	out, err := exec.CommandContext(ctx, "sh", "-c", command).Output()
+	return string(out), err
+}
+
+func workingDir(flag, home string) (string, error) {
+	cwd, err := os.Getwd()
+	if err != nil && flag == "" {
+		return "", fmt.Errorf("working directory: %w", err)
+	}
+	if flag != "" {
+		if cwd, err = filepath.Abs(store.ExpandHome(flag, home)); err != nil {
+			return "", fmt.Errorf("--cwd %s: %w", flag, err)
+		}
+	}
+	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
+		return "", fmt.Errorf("working directory does not exist: %s", cwd)
+	}
+	return cwd, nil
+}
+
+func epoch() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// serve runs the daemon until its input ends or a signal does.
+func serve(cfg *actors.Config, log zerolog.Logger) int {
+	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
+	debug.SetGCPercent(200)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // a closed stdout is an error of the write, not a death
+	stop := make(chan actors.Stop, 4)
+	code := make(chan int, 1)
+	go func() {
+		first := <-signals
+		code <- 128 + int(first.(syscall.Signal))
+		log.Info().Stringer("signal", first).Msg("stopping")
+		stop <- actors.Stop{Abort: true}
+		second := <-signals
+		os.Exit(128 + int(second.(syscall.Signal)))
+	}()
+	go watchParent(func() {
+		log.Info().Msg("parent is gone: stopping")
+		stop <- actors.Stop{Abort: true}
+	})
+	err := actors.Run(cfg, stop)
+	if err != nil {
+		log.Error().Err(err).Msg("output was cut short")
+	}
+	select {
+	case c := <-code:
+		return c
+	default:
+	}
+	return exitOK
+}
