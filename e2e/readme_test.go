@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var block = regexp.MustCompile("(?ms)^```(sh|python|bash)\n(.*?)^```$")
+
+// TestREADME runs the README's examples word for word, in the repository, with
+// an empty home.
+func TestREADME(t *testing.T) {
+	raw, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	run := func(t *testing.T, name string, args ...string) string {
+		if _, err := exec.LookPath(name); err != nil && os.Getenv("TROUPE_CI") == "" {
+			t.Skipf("%s is not installed", name)
+		}
+		cmd := exec.Command(name, args...)
+		cmd.Dir = root
+		cache, _ := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+		dirs := strings.Fields(string(cache))
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PI_CODING_AGENT_DIR=", "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1])
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	seen := map[string]int{}
+	for _, b := range block.FindAllStringSubmatch(string(raw), -1) {
+		lang, code := b[1], b[2]
+		seen[lang]++
+		switch {
+		case strings.HasPrefix(code, "make "):
+			// This test is part of what it would run.
+		case lang == "sh":
+			t.Run("main job", func(t *testing.T) {
+				out := run(t, "sh", "-c", code)
+				assert.Contains(t, out, `"id":"1","type":"response","command":"prompt","success":true`)
+				assert.Contains(t, out, `"type":"agent_settled"`)
+			})
+		case lang == "python":
+			t.Run("python", func(t *testing.T) {
+				if _, err := exec.LookPath("python3"); err != nil {
+					t.Skip("python3 is not installed")
+				}
+				assert.NotEmpty(t, strings.TrimSpace(run(t, "python3", "-c", code)))
+			})
+		case lang == "bash":
+			t.Run("shell", func(t *testing.T) {
+				assert.Contains(t, run(t, "bash", "-c", code), `"role":"assistant"`)
+			})
+		}
+	}
+	assert.Equal(t, map[string]int{"sh": 2, "python": 1, "bash": 1}, seen)
+}

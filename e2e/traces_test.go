@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// The traces are recordings of real pi. Each is replayed: the same lines go in
+// at the same places between the records, a model server gives the same deltas,
+// and the same records must come out in the same order. What is compared is
+// everything but ids, times and paths; what differs on purpose is in the table
+// below, with the reason.
+
+// entry is one line of a trace.
+type entry struct {
+	dir string
+	raw string       // the message as JSON, or with bytes the literal input
+	v   gjson.Result // parsed
+	lit bool         // raw is not one JSON record
+}
+
+func readTrace(t *testing.T, name string) []entry {
+	f, err := os.Open(filepath.Join("testdata", "traces", name+".jsonl"))
+	require.NoError(t, err)
+	defer f.Close()
+	var list []entry
+	scan := bufio.NewScanner(f)
+	scan.Buffer(nil, 64<<20)
+	for scan.Scan() {
+		v := gjson.ParseBytes(scan.Bytes())
+		e := entry{dir: v.Get("dir").Str, raw: v.Get("msg").Raw, lit: v.Get("raw").Bool()}
+		if e.lit {
+			e.raw = v.Get("msg").Str
+		}
+		e.v = gjson.Parse(e.raw)
+		list = append(list, e)
+	}
+	require.NoError(t, scan.Err())
+	return list
+}
+
+// traces lists what is replayed, with the arguments the recorder used.
+var traces = []struct {
+	name  string
+	args  []string
+	hello string // sent first
+}{
+	{name: "pi045-plain-prompt"},
+	{name: "pi045-thinking-prompt"},
+	{name: "pi045-bash-tool"},
+	{name: "pi045-two-tools"},
+	{name: "pi045-two-tools-steer-during-first"},
+	{name: "pi045-follow-up-during-streaming"},
+	{name: "pi045-steer-during-text-only-turn"},
+	{name: "pi045-steer-modes-one-at-a-time"},
+	{name: "pi045-steer-while-idle", args: []string{"--dialect", "s0"}},
+	{name: "pi045-abort-mid-stream"},
+	{name: "pi045-abort-mid-tool"},
+	{name: "pi045-abort-idle"},
+	{name: "pi045-prompt-while-streaming-no-behavior"},
+	{name: "pi045-retry-once-then-success-default-delay"},
+	{name: "pi045-retry-disabled"},
+	{name: "pi045-abort-retry"},
+	{name: "pi045-abort-during-retry-delay"},
+	{name: "pi045-error-non-retryable"},
+	{name: "pi045-stream-error-mid"},
+	{name: "pi045-length-stop"},
+	{name: "pi045-bash-basic"},
+	{name: "pi045-bash-abort", hello: `{"features":["bashUpdates"]}`},
+	{name: "pi045-bash-abort-pipelined"},
+	{name: "pi045-new-session"},
+	{name: "pi045-unknown-command"},
+	{name: "pi045-framing-edge-cases"},
+	{name: "pi045-framing-null-line"},
+	{name: "pi045-models-and-thinking"},
+	{name: "pi045-cycle-single-model"},
+	{name: "pi045-cycle-scoped-models", args: []string{"--models", "m1,m2:high"}},
+	{name: "pi045-images"},
+	{name: "pi045-custom-templates"},
+	{name: "pi045-concurrent-commands-order"},
+	{name: "pi045-stdin-eof-idle"},
+	{name: "pi045-stdin-eof-mid-run"},
+	{name: "pi045-stdin-eof-mid-bash"},
+	{name: "pi045-stdin-eof-right-after-commands"},
+}
+
+// differs names what a replay may not be compared on, and why: a record of the
+// trace, by what it contains, that troupe answers otherwise on purpose.
+var differs = []struct {
+	trace string // a part of its name, "" for all
+	has   string // the record contains this
+	why   string
+	want  string // what troupe's record contains instead; "" if it has none
+}{
+	{"", `"error":"Unknown command: undefined"`, "a missing type is a parse error with the seeds' words (pi_agent_rust)", `"error":"Missing command type"`},
+	{"framing", `Unexpected end of JSON input`, "blank lines are ignored", ""},
+	{"framing", `"command":7`, "a type that is no string is no type", `"error":"Missing command type"`},
+	{"framing", `Unterminated string in JSON`, "U+2028 does not end a line", `"command":"set_session_name","success":true`},
+	{"framing", `Unexpected token 'b', \"b\" is not valid`, "likewise", ""},
+	{"framing", `Unexpected token 'c'`, "likewise", ""},
+	{"framing-null", `"command":"parse"`, "null has no type", `"error":"Missing command type"`},
+	{"missing-params", `Cannot read properties of undefined`, "parameters are validated, with the command's name and id", `"error":"Missing message"`},
+	{"missing-params", `text.startsWith is not a function`, "likewise", `"error":"message must be a string"`},
+	{"missing-params", `Model not found: undefined/undefined`, "likewise", `"error":"Missing provider"`},
+	{"missing-params", `paths[0]`, "likewise", `"error":"Missing sessionPath"`},
+	{"missing-params", `"id":"mhzr7","type":"response","command":"prompt","success":true`, "one response to a prompt, not two", ""},
+	{"missing-params", `"id":"mchg7","type":"response","command":"prompt","success":true`, "likewise", ""},
+	{"missing-params", `"id":"miel3"`, "a missing level is an error", `"error":"Missing level"`},
+	{"missing-params", `"id":"mmdzj"`, "an unknown level is an error", `"error":"Invalid thinking level: bogus"`},
+	{"missing-params", `"id":"midhf"`, "a missing mode is an error", `"error":"Missing mode"`},
+	{"missing-params", `"id":"maqss"`, "an unknown mode is an error", `"error":"Invalid follow-up mode"`},
+	{"missing-params", `"id":"myq3t"`, "a missing switch is an error", `"error":"Missing enabled"`},
+	{"missing-params", `"id":"met5d"`, "", `Model not found: nope/zzz`},
+	{"missing-params", `"id":"mthcc"`, "a missing command is an error, not the word undefined", `"error":"Missing command"`},
+	{"missing-params", `"id":"mvlkc"`, "images that are no list are an error", `"error":"images must be an array"`},
+	{"prompt-while-streaming", `"id":"p2","type":"response","command":"prompt","success":true`, "one response to a prompt, not two", ""},
+	{"bash-abort-pipelined", `"id":"b1"`, "the abort comes before the first output", `"cancelled":true`},
+	{"images", `"source":{"type":"base64"`, "nested images are stored in the flat form that models are sent", `"mimeType":"image/png"`},
+}
+
+// sends names lines of a trace that are sent otherwise, so that the rest of it
+// can be compared.
+var sends = []struct{ trace, old, new, why string }{
+	{"prompt-while-streaming", `"bogus"`, `"steer"`, "an unknown streamingBehavior is an error here, not a steer"},
+	{"prompt-while-streaming", `"follow-up"`, `"steer"`, "pi takes it for a steer, pi_agent_rust for a follow-up; so does troupe"},
+	{"missing-params", `"message":""`, `"message":"x"`, "wires refuse a message without text, so the model is not asked"},
+}
+
+// valueApart is a value that troupe gives otherwise on purpose.
+type valueApart struct{ trace, path, want, why string }
+
+var apart = []valueApart{
+	{"retry", "response.data.isStreaming", "false", "a run that waits to try again is a run: a prompt meets it"},
+	{"retry", "response.data.messageCount", "1", "an answer that failed is in the history, as it is after a restart of pi"},
+	{"missing-params", "content.0.text", `""`, "see sends"},
+}
+
+// also names records that troupe writes and the trace does not have.
+var also = []struct{ trace, has, why string }{
+	{"new-session", `"stopReason":"aborted"`, "an interrupted run is closed on the wire: message_end, turn_end, agent_end"},
+}
+
+// TestTraces replays every trace.
+func TestTraces(t *testing.T) {
+	for _, x := range traces {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newReplay(t, x.name, x.args)
+			r.hello(x.hello)
+			r.run()
+		})
+	}
+}
