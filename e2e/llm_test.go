@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -88,13 +89,14 @@ func newLLM(t *testing.T) *llm {
 }
 
 func (l *llm) modelsJSON() string {
-	model := func(id, extra string) string {
+	model := func(id string, reasoning bool) string {
+		extra := `,"reasoning":` + strconv.FormatBool(reasoning)
 		return `{"id":"` + id + `","name":"` + id + `","input":["text","image"],"contextWindow":200000,"maxTokens":4096,` +
 			`"cost":{"input":3,"output":15,"cacheRead":0.3,"cacheWrite":3.75}` + extra + `}`
 	}
 	return `{"providers":{
-	"mock":{"baseUrl":"` + l.srv.URL + `","api":"anthropic-messages","apiKey":"sk-mock","models":[` + model("mock-1", "") + `,` + model("think", `,"reasoning":true`) + `,` + model("think2", `,"reasoning":true`) + `]},
-	"compat":{"baseUrl":"` + l.srv.URL + `/v1","api":"openai-completions","apiKey":"sk-compat","models":[` + model("chat-1", "") + `]}
+	"mock":{"baseUrl":"` + l.srv.URL + `","api":"anthropic-messages","apiKey":"sk-mock","models":[` + model("mock-1", false) + `,` + model("think", true) + `,` + model("think2", true) + `]},
+	"compat":{"baseUrl":"` + l.srv.URL + `/v1","api":"openai-completions","apiKey":"sk-compat","models":[` + model("chat-1", false) + `]}
 	}}`
 }
 
