@@ -1,15 +1,19 @@
 package actors
 
 import (
+	"encoding/json"
+	"errors"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/store"
 )
 
 // answer answers a command from the log, the resources or the tools.
 func (s *Session) answer(c actor.Context, e session.Answer) {
-	data, err := s.lookUp(e.Cmd)
+	data, err := s.find(e)
 	if err != nil {
 		s.reply(e.Seq, nil, err)
 		return
@@ -17,9 +21,9 @@ func (s *Session) answer(c actor.Context, e session.Answer) {
 	s.reply(e.Seq, data, nil)
 }
 
-func (s *Session) lookUp(cmd protocol.Command) (protocol.Result, *protocol.Error) {
+func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 	view := s.file.View()
-	switch cmd.(type) {
+	switch cmd := e.Cmd.(type) {
 	case protocol.GetMessages:
 		return result(s.messages())
 	case protocol.GetSessionStats:
@@ -27,11 +31,92 @@ func (s *Session) lookUp(cmd protocol.Command) (protocol.Result, *protocol.Error
 	case protocol.GetLastAssistantText:
 		text, err := view.LastAssistantText()
 		return result(protocol.TextResult{Text: text}, err)
+	case protocol.GetForkMessages:
+		list, err := view.ForkMessages(s.gates.ForkFromWhole)
+		return result(protocol.ForkMessages{Messages: list}, err)
+	case protocol.GetSessionTree:
+		return result(view.Tree())
+	case protocol.GetTree:
+		return wholeTree(view)
+	case protocol.GetEntries:
+		return entries(view, cmd)
+	case protocol.GetContextUsage:
+		return result(s.contextUsage())
 	case protocol.GetCommands:
 		return s.commands(), nil
+	case protocol.GetTools:
+		return protocol.JSON(s.toolList()), nil
+	case protocol.SetEntryLabel:
+		return nil, s.label(cmd)
 	default:
-		return nil, protocol.CodeUnsupported.Errorf("This command is not supported by this version")
+		return nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
 	}
+}
+
+func leafOf(view store.View) *string {
+	leaf := view.Leaf()
+	if leaf == "" {
+		return nil
+	}
+	return &leaf
+}
+
+func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, *protocol.Error) {
+	list, more, err := view.Entries(cmd.Since, cmd.Limit)
+	if errors.Is(err, store.ErrNoEntry) {
+		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmd.Since)
+	}
+	if list == nil {
+		list = []json.RawMessage{}
+	}
+	return result(protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}, err)
+}
+
+func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
+	nodes, err := view.RawTree()
+	if err != nil {
+		return result(nodes, err)
+	}
+	if nodes == nil {
+		nodes = []store.RawNode{}
+	}
+	raw, err := json.Marshal(nodes)
+	return result(protocol.WholeTree{Tree: raw, LeafID: leafOf(view)}, err)
+}
+
+// contextUsage says how full the window is; nothing without a model that has
+// one.
+func (s *Session) contextUsage() (protocol.ContextUsageResult, error) {
+	m := s.m.Model()
+	if m == nil || m.ContextWindow <= 0 {
+		return protocol.ContextUsageResult{}, nil
+	}
+	if err := s.buildContext(); err != nil {
+		return protocol.ContextUsageResult{}, err
+	}
+	usage := s.context.Usage(m.ContextWindow)
+	return protocol.ContextUsageResult{Usage: &usage}, nil
+}
+
+func (s *Session) toolList() protocol.ToolList {
+	list := protocol.ToolList{ActiveToolNames: s.m.ActiveTools(), AllTools: s.work.tools.Infos()}
+	if list.ActiveToolNames == nil {
+		list.ActiveToolNames = []string{}
+	}
+	return list
+}
+
+// label names an entry. Where there is no session file yet it waits like a
+// setting for the first message.
+func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
+	err := s.add(protocol.Label{TargetID: cmd.TargetID, Label: cmd.Label}, false)
+	switch {
+	case errors.Is(err, store.ErrNoEntry):
+		return protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
+	case err != nil:
+		return protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)
+	}
+	return nil
 }
 
 // result wraps what a look-up found, or the failure to read the session.

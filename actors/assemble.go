@@ -26,6 +26,7 @@ type workspace struct {
 	dir      string // where new session files go
 	shared   bool   // sessions of other working directories are in dir as well
 	memory   bool
+	fs       store.FS      // of session files
 	options  store.Options // of session files
 	settings session.Settings
 	files    *resource.Settings
@@ -52,7 +53,7 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 	}
 	cfg.complain(problems)
 	w := &workspace{
-		cwd: cwd, home: cfg.Home, memory: spec.Memory, options: cfg.logOptions(), files: files,
+		cwd: cwd, home: cfg.Home, memory: spec.Memory, fs: cfg.fs(), options: cfg.logOptions(), files: files,
 		retry: RetryPolicy{
 			Base: time.Duration(files.Retry.BaseDelayMs) * time.Millisecond,
 			Max:  time.Duration(files.Retry.MaxAgentDelayMs) * time.Millisecond,
@@ -103,8 +104,12 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	w.settings = session.Settings{
 		Gates: gates, SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,
 		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
+		ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: cfg.Tools.Names(),
 		Confirm: cfg.Confirm, Ephemeral: spec.Memory,
+	}
+	for model := range f.Compaction.ModelOverrides {
+		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
 	}
 	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, cfg.Tools)
 	for _, c := range scope {
@@ -184,9 +189,9 @@ func (c *Config) logOptions() store.Options {
 func (w *workspace) fresh(id, parent string) *store.Log {
 	h := store.NewHeader(id, w.cwd, parent, time.Now().UnixMilli())
 	if w.memory {
-		return store.NewLog(store.OS{}, "", h, w.options)
+		return store.NewLog(w.fs, "", h, w.options)
 	}
-	return store.NewLog(store.OS{}, filepath.Join(w.dir, store.FileName(h)), h, w.options)
+	return store.NewLog(w.fs, filepath.Join(w.dir, store.FileName(h)), h, w.options)
 }
 
 // durability is what an answer to prompt promises about a log.

@@ -81,12 +81,12 @@ func (l *life) existing() (*store.Log, *protocol.Error) {
 		return l.file, nil
 	case l.opened:
 		header := store.NewHeader(l.id, l.work.cwd, l.spec.Parent, time.Now().UnixMilli())
-		return openPath(l.path, l.cfg.logOptions(), header, true) // it may have had nothing to write yet
+		return openPath(l.cfg.fs(), l.path, l.cfg.logOptions(), header, true) // it may have had nothing to write yet
 	case l.spec.Log != nil:
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
-		return openPath(l.spec.Path, l.cfg.logOptions(), header, false)
+		return openPath(l.cfg.fs(), l.spec.Path, l.cfg.logOptions(), header, false)
 	}
 	return nil, nil
 }
@@ -109,7 +109,7 @@ func (l *life) workspace(log *store.Log) (*workspace, *protocol.Error) {
 // one that cannot be opened is a failure to start.
 func OpenSession(cfg *Config, path string) (*store.Log, error) {
 	header := store.NewHeader(cfg.Default.ID, cfg.Default.Cwd, cfg.Default.Parent, time.Now().UnixMilli())
-	log, err := openPath(path, cfg.logOptions(), header, true)
+	log, err := openPath(cfg.fs(), path, cfg.logOptions(), header, true)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +118,13 @@ func OpenSession(cfg *Config, path string) (*store.Log, error) {
 
 // openPath opens a session file. An empty file, and with create a missing one,
 // becomes a new session with the given header.
-func openPath(path string, options store.Options, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
-	log, err := store.OpenLog(store.OS{}, path, options)
+func openPath(fsys store.FS, path string, options store.Options, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+	log, err := store.OpenLog(fsys, path, options)
 	switch {
 	case err == nil:
 		return log, nil
 	case errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist):
-		return store.NewLog(store.OS{}, path, header, options), nil
+		return store.NewLog(fsys, path, header, options), nil
 	}
 	return nil, openError(path, err)
 }
@@ -154,6 +154,7 @@ func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protoco
 	to := session.Loaded{
 		SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), Name: st.Name,
 		Level: st.ThinkingLevel, HasLevel: st.ThinkingLevel != "", LeafID: log.Leaf(), MessageCount: st.MessageCount,
+		Tokens: st.Context.Tokens(), TokensFresh: st.LastUsageFresh,
 	}
 	if st.Model != "" {
 		catalog, _ := models.Catalog() // its problems were named when the daemon started
@@ -260,7 +261,12 @@ type preparedSession struct {
 	work *workspace // nil if the current one serves it, too
 	to   session.Loaded
 	text string
-	err  *protocol.Error
+	// copied: the branch may end anywhere, but nothing was interrupted there.
+	copied   bool
+	stays    bool   // navigate_tree: the leaf is there already
+	moves    bool   // navigate_tree: the leaf goes to navigate
+	navigate string // "" for before the first entry
+	err      *protocol.Error
 }
 
 // prepare makes the session that a command asks for, off the actor's goroutine.
@@ -279,6 +285,13 @@ func (l *life) prepare(e session.Prepare, current *store.Log) (p preparedSession
 		p.log = l.work.fresh("", cmd.ParentSession)
 	case protocol.SwitchSession:
 		l.prepareSwitch(&p, l.work.resolve(cmd.SessionPath), current)
+	case protocol.Fork:
+		l.prepareFork(&p, e.Name, cmd, current)
+	case protocol.Clone:
+		l.prepareClone(&p, current)
+	case protocol.NavigateTree:
+		prepareNavigation(&p, cmd, current)
+		return p
 	default:
 		p.err = protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
 	}
@@ -295,6 +308,9 @@ func (l *life) prepare(e session.Prepare, current *store.Log) (p preparedSession
 	if p.to, p.err = load(log, work, l.cfg.Models); p.err != nil && p.log != nil {
 		l.close(p.log)
 	}
+	if p.copied {
+		p.to.Interrupted = false
+	}
 	return p
 }
 
@@ -303,7 +319,7 @@ func (l *life) prepareSwitch(p *preparedSession, path string, current *store.Log
 		return
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
-	if p.log, p.err = openPath(path, l.cfg.logOptions(), header, l.gates.CreateOnSwitch); p.err != nil {
+	if p.log, p.err = openPath(l.cfg.fs(), path, l.cfg.logOptions(), header, l.gates.CreateOnSwitch); p.err != nil {
 		return
 	}
 	cwd := p.log.Header().Cwd
@@ -315,6 +331,85 @@ func (l *life) prepareSwitch(p *preparedSession, path string, current *store.Log
 	if p.work, p.err = assemble(l.cfg, spec, l.gates, l.work.procs); p.err != nil {
 		l.close(p.log)
 	}
+}
+
+// prepareFork copies what came before a user message.
+func (l *life) prepareFork(p *preparedSession, name string, cmd protocol.Fork, current *store.Log) {
+	view := current.View()
+	leaf, text, err := view.ForkPoint(cmd.EntryID)
+	switch {
+	case errors.Is(err, store.ErrNoEntry), errors.Is(err, store.ErrNotUserMessage):
+		verb := "forking"
+		if name == "branch" {
+			verb = "branching"
+		}
+		p.err = protocol.CodeInvalidParams.Errorf("Invalid entry ID for %s", verb)
+		return
+	case err != nil:
+		p.err = openError(current.Path(), err)
+		return
+	}
+	if view, err = view.At(leaf); err != nil {
+		p.err = openError(current.Path(), err)
+		return
+	}
+	p.text = text
+	l.copyBranch(p, view)
+}
+
+// prepareClone copies the whole branch.
+func (l *life) prepareClone(p *preparedSession, current *store.Log) {
+	view := current.View()
+	if view.Leaf() == "" {
+		p.err = protocol.CodeInvalidParams.Errorf("Cannot clone session: no current entry selected")
+		return
+	}
+	l.copyBranch(p, view)
+}
+
+// prepareNavigation finds where the leaf goes: to the target, or before it if
+// it is something that was said, which goes back to the client's editor.
+func prepareNavigation(p *preparedSession, cmd protocol.NavigateTree, current *store.Log) {
+	view := current.View()
+	r, err := view.Record(cmd.TargetID)
+	switch {
+	case errors.Is(err, store.ErrNoEntry):
+		p.err = protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
+		return
+	case err != nil:
+		p.err = openError(current.Path(), err)
+		return
+	}
+	p.moves, p.navigate = true, cmd.TargetID
+	p.stays = view.Leaf() == cmd.TargetID
+	switch e := r.Entry.(type) {
+	case protocol.MessageEntry:
+		switch m := e.Message.(type) {
+		case *protocol.UserMessage:
+			p.navigate, p.text = r.ParentID, m.Content.Text("")
+		case *protocol.CustomMessage:
+			p.navigate, p.text = r.ParentID, m.Content.Text("")
+		default: // something that happened
+		}
+	case protocol.CustomMessageEntry:
+		p.navigate, p.text = r.ParentID, e.Content.Text("")
+	default: // likewise
+	}
+}
+
+// copyBranch makes a session of a view's branch, beside the file it comes from.
+func (l *life) copyBranch(p *preparedSession, view store.View) {
+	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
+	path := ""
+	if view.Path() != "" {
+		path = filepath.Join(filepath.Dir(view.Path()), store.FileName(h))
+	}
+	log, err := store.Fork(l.cfg.fs(), view, path, h, l.work.options)
+	if err != nil {
+		p.err = protocol.CodeIO.Errorf("Session could not be copied: %s", err)
+		return
+	}
+	p.log, p.copied = log, true
 }
 
 func (l *life) close(log *store.Log) {
@@ -329,7 +424,7 @@ func (s *Session) onPrepared(c actor.Context, p preparedSession) {
 		return
 	}
 	s.prepared[p.seq] = &p
-	s.step(c, session.Prepared{Seq: p.seq, To: p.to, Text: p.text})
+	s.step(c, session.Prepared{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stays})
 }
 
 // swap makes a prepared session the current one.
@@ -337,8 +432,13 @@ func (s *Session) swap(c actor.Context, seq uint64) {
 	p := s.prepared[seq]
 	delete(s.prepared, seq)
 	s.context = nil
+	if p.moves {
+		if err := s.file.SetLeaf(p.navigate); err != nil {
+			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))
+		}
+	}
 	if p.log == nil {
-		s.reload(c, seq)
+		s.reload(c, seq, p.moves)
 		return
 	}
 	s.life.close(s.file)
@@ -353,12 +453,15 @@ func (s *Session) swap(c actor.Context, seq uint64) {
 
 // reload finds out what the current session has become since it was prepared
 // to replace itself.
-func (s *Session) reload(c actor.Context, seq uint64) {
+func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
 	file, work, models := s.file, s.work, s.cfg.Models
 	background(c, func() any {
 		to, err := load(file, work, models)
 		if err != nil {
 			return crashed{err}
+		}
+		if moved { // the branch may end anywhere, but nothing was interrupted there
+			to.Interrupted = false
 		}
 		return session.Swapped{Seq: seq, To: &to}
 	})

@@ -12,19 +12,26 @@ import (
 
 // perform does one effect. Only an append can fail.
 func (s *Session) perform(c actor.Context, e session.Effect) error {
+	if s.cfg.Faults != nil {
+		defer s.cfg.Faults.Around(s.handle, e)()
+	}
 	switch e := e.(type) {
 	case session.Append:
-		return s.append(c, e)
+		return s.add(e.Entry, e.Durable)
 	case session.Reply:
 		s.reply(e.Seq, e.Data, e.Err)
 	case session.Answer:
 		s.answer(c, e)
+	case session.LookUp:
+		s.lookUp(c, e)
 	case session.Emit:
 		s.emit(e.Event)
 	case session.StartStream:
 		s.startStream(c, e)
 	case session.StartTool:
 		s.startTool(c, e)
+	case session.Summarise:
+		s.startSummary(c, e)
 	case session.CancelRun:
 		s.cancelRun(c, e.Run)
 	case session.StartBash:
@@ -60,14 +67,19 @@ func (s *Session) perform(c actor.Context, e session.Effect) error {
 	return nil
 }
 
-// append writes an entry to the log, before anything shows it.
-func (s *Session) append(c actor.Context, e session.Append) error {
-	now := time.Now().UnixMilli()
-	meta, err := s.file.Append(e.Entry, now, e.Durable)
+// add writes an entry to the log, before anything shows it.
+//
+// A label without a target is for the entry before it.
+func (s *Session) add(entry protocol.Entry, durable bool) error {
+	if label, ok := entry.(protocol.Label); ok && label.TargetID == "" {
+		label.TargetID = s.file.Leaf()
+		entry = label
+	}
+	meta, err := s.file.Append(entry, time.Now().UnixMilli(), durable)
 	if err != nil {
 		return err
 	}
-	record := protocol.Record{EntryMeta: meta, Entry: e.Entry}
+	record := protocol.Record{EntryMeta: meta, Entry: entry}
 	if s.context != nil && !s.context.Extend(record) {
 		s.context = nil // built again when a model is asked
 	}
@@ -113,7 +125,7 @@ func pathName(id string) string {
 // cancelRun stops the workers of a run. What they still send is stale.
 func (s *Session) cancelRun(c actor.Context, run int) {
 	for id, j := range s.jobs {
-		if j.run == run && (j.kind == session.WorkerStream || j.kind == session.WorkerTool) {
+		if j.run == run && (j.kind == session.WorkerStream || j.kind == session.WorkerTool || j.kind == session.WorkerSummary) {
 			delete(s.jobs, id)
 			c.Stop(j.pid)
 		}

@@ -193,7 +193,7 @@ func (s *Session) command(c actor.Context, r request) {
 func needsCatalog(cmd protocol.Command) bool {
 	switch cmd.(type) {
 	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt,
-		protocol.SetModel, protocol.CycleModel, protocol.GetAvailableModels:
+		protocol.SetModel, protocol.CycleModel, protocol.Compact, protocol.GetAvailableModels:
 		return true
 	default:
 		return false
@@ -207,6 +207,8 @@ func (s *Session) step(c actor.Context, in session.Input) {
 		in := s.next[0]
 		s.next = s.next[1:]
 		effects := s.m.Step(time.Now().UnixMilli(), in)
+		vitals := s.m.Vitals() // before anything shows a number: a crash on the way must not use it again
+		s.life.vitals = &vitals
 		for i, e := range effects {
 			if err := s.perform(c, e); err != nil {
 				s.log.Error().Err(err).Msg("session file could not be written")
@@ -215,8 +217,6 @@ func (s *Session) step(c actor.Context, in session.Input) {
 			}
 		}
 	}
-	vitals := s.m.Vitals()
-	s.life.vitals = &vitals
 	s.flush(c.ActorSystem().Root, c.Self())
 	s.report(c)
 }

@@ -15,6 +15,7 @@ import (
 	"troupe/actors/failpoint"
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/store"
 	"troupe/tools"
 )
 
@@ -59,8 +60,19 @@ type Config struct {
 	Guard   *tools.Guard
 	Models  Models
 	Faults  *failpoint.Plan
+	FS      store.FS                 // where session files are; store.OS if nil
+	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
 
-	said sync.Map // problems that have been named on stderr
+	said   sync.Map // problems that have been named on stderr
+	listed sync.Once
+	lists  *store.Lister
+}
+
+// lister finds sessions on disk; all sessions of the process share what it
+// remembers of their files.
+func (c *Config) lister() *store.Lister {
+	c.listed.Do(func() { c.lists = store.NewLister(c.fs()) })
+	return c.lists
 }
 
 // Defaults of Config.
@@ -110,6 +122,17 @@ func (c *Config) withDefaults() {
 	if c.Dialect == "" {
 		c.Dialect = protocol.DialectUnion
 	}
+	if c.Faults == nil {
+		c.Faults = failpoint.FromEnv()
+	}
+}
+
+// fs is where session files are.
+func (c *Config) fs() store.FS {
+	if c.FS == nil {
+		return store.OS{}
+	}
+	return c.FS
 }
 
 // props describes an actor that is not a session: supervised so that its
@@ -130,6 +153,9 @@ func Run(cfg *Config, stop <-chan Stop) error {
 	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(cfg.Log.Level(max(cfg.Log.GetLevel(), zerolog.WarnLevel))))
 	}))
+	if cfg.Observe != nil {
+		cfg.Observe(sys)
+	}
 	root := sys.Root
 	parent := root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &sessions{cfg: cfg} },
 		actor.WithSupervisor(actor.NewRestartingStrategy())))

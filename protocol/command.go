@@ -323,6 +323,9 @@ func validate(cmd Command) (Command, *Error) {
 			c.StreamingBehavior = BehaviorFollowUp
 		}
 		return c, nil
+	case SetEntryLabel:
+		c.Label = strings.TrimSpace(c.Label)
+		return c, nil
 	case SetSessionName:
 		c.Name = strings.Join(strings.Fields(strings.Map(lineBreakToSpace, c.Name)), " ")
 		if c.Name == "" {

@@ -223,6 +223,20 @@ type SessionSummary struct {
 	AllMessagesText   string `json:"allMessagesText"`
 }
 
+// EntryList answers get_entries: entries as they stand in the file, in its
+// order. Elements are session entries.
+type EntryList struct {
+	Entries []json.RawMessage `json:"entries"`
+	LeafID  *string           `json:"leafId"`
+	HasMore bool              `json:"hasMore"` // limit cut the list
+}
+
+// WholeTree answers get_tree.
+type WholeTree struct {
+	Tree   json.RawMessage `json:"tree"` // [{entry, children, label?, labelTimestamp?}]
+	LeafID *string         `json:"leafId"`
+}
+
 // SessionTree answers get_session_tree.
 type SessionTree struct {
 	LeafID *string    `json:"leafId"`

@@ -1,85 +1,6 @@
 package store
 
-import (
-	"unicode/utf8"
-
-	"troupe/protocol"
-)
-
-// imageTokens is what an image counts for.
-const imageTokens = 1200
-
-// charsPerToken is the rule of thumb for text.
-const charsPerToken = 4
-
-// EstimateTokens guesses how many tokens a message takes: a quarter of its
-// characters, counted in UTF-16 as JavaScript does, rounded up.
-func EstimateTokens(m protocol.Message) int64 {
-	return (messageChars(m) + charsPerToken - 1) / charsPerToken
-}
-
-// EstimateText guesses how many tokens a text takes.
-func EstimateText(s string) int64 {
-	return (utf16Len(s) + charsPerToken - 1) / charsPerToken
-}
-
-func messageChars(m protocol.Message) int64 {
-	switch m := m.(type) {
-	case *protocol.UserMessage:
-		return contentChars(m.Content)
-	case *protocol.AssistantMessage:
-		return contentChars(m.Content)
-	case *protocol.ToolResultMessage:
-		return contentChars(m.Content)
-	case *protocol.CustomMessage:
-		return contentChars(m.Content)
-	case *protocol.BashExecutionMessage:
-		return utf16Len(m.Command) + utf16Len(m.Output)
-	case *protocol.BranchSummaryMessage:
-		return utf16Len(m.Summary)
-	case *protocol.CompactionSummaryMessage:
-		return utf16Len(m.Summary)
-	case *protocol.UnknownMessage: // shown to no model
-	}
-	return 0
-}
-
-func contentChars(content protocol.Content) int64 {
-	var n int64
-	for _, b := range content {
-		switch b := b.(type) {
-		case protocol.Text:
-			n += utf16Len(b.Text)
-		case protocol.Thinking:
-			n += utf16Len(b.Thinking)
-		case protocol.ToolCall:
-			n += utf16Len(b.Name) + utf16Len(string(b.Arguments))
-		case protocol.Image:
-			n += imageTokens * charsPerToken
-		case protocol.UnknownBlock:
-		}
-	}
-	return n
-}
-
-// utf16Len is the length of a string in JavaScript.
-func utf16Len(s string) int64 {
-	var n int64
-	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
-			i++
-			n++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		i += size
-		n++
-		if r > 0xffff {
-			n++
-		}
-	}
-	return n
-}
+import "troupe/protocol"
 
 // cutUTF16 cuts a text after n UTF-16 units, or one before where that would
 // split a character.
@@ -126,7 +47,7 @@ func (c *Context) tokens() (usage, trailing int64, index int) {
 		index = -1
 	}
 	for _, s := range c.visible()[index+1:] {
-		trailing += EstimateTokens(s.message)
+		trailing += protocol.EstimateTokens(s.message)
 	}
 	return usage, trailing, index
 }

@@ -42,17 +42,17 @@ func TestEstimateTokens(t *testing.T) {
 		{"compaction summary", &protocol.CompactionSummaryMessage{Summary: "abcde"}, 2},
 		{"unknown", &protocol.UnknownMessage{RoleName: "x", Raw: json.RawMessage(`{"content":"long enough"}`)}, 0},
 	} {
-		assert.Equal(t, c.want, store.EstimateTokens(c.m), c.name)
+		assert.Equal(t, c.want, protocol.EstimateTokens(c.m), c.name)
 	}
-	assert.Equal(t, int64(3), store.EstimateText("123456789"))
-	assert.Zero(t, store.EstimateText(""))
+	assert.Equal(t, int64(3), protocol.EstimateText("123456789"))
+	assert.Zero(t, protocol.EstimateText(""))
 }
 
 func TestUTF16(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		units := utf16.Encode([]rune(s))
-		require.Equal(t, int64(len(units)+3)/4, store.EstimateText(s))
+		require.Equal(t, int64(len(units)+3)/4, protocol.EstimateText(s))
 		n := rapid.IntRange(0, len(units)+2).Draw(t, "n")
 		cut := store.CutUTF16(s, n)
 		require.True(t, strings.HasPrefix(s, cut))

@@ -26,6 +26,9 @@ func (m *Machine) stop(outcome string) {
 	switch {
 	case m.run != nil:
 		m.stopRun(outcome)
+	case m.compaction != nil:
+		m.cancelCompaction()
+		m.settled(outcome)
 	case m.retry != nil:
 		m.cancelRetry("Retry cancelled")
 		m.settled(outcome)
@@ -35,15 +38,19 @@ func (m *Machine) stop(outcome string) {
 // stopRun closes the run in this step. Killing what it started goes on behind;
 // results that still come carry a stale run number.
 func (m *Machine) stopRun(outcome string) {
-	m.do(CancelRun{m.epoch})
-	if m.run.stream != nil {
-		m.abortMessage(m.run.stream)
+	if m.compaction != nil { // between two turns
+		m.cancelCompaction()
+	} else {
+		m.do(CancelRun{m.epoch})
+		if m.run.stream != nil {
+			m.abortMessage(m.run.stream)
+			m.turnEnd()
+			m.endRun(outcome, nil)
+			return
+		}
+		m.abortCalls()
 		m.turnEnd()
-		m.endRun(outcome, nil)
-		return
 	}
-	m.abortCalls()
-	m.turnEnd()
 	m.run.turns++
 	m.emit(protocol.TurnStart{RunID: m.run.id})
 	m.run.calls, m.run.results = nil, nil

@@ -16,8 +16,10 @@ type Brackets struct {
 	Results  []*protocol.ToolResultMessage
 	Retry    int  // attempt announced by auto_retry_start and not ended
 	Compact  bool // auto_compaction_start without its end
-	Settle   bool // a run began since the last agent_settled
-	LastRun  protocol.RunID
+	// Compacting is the reason of that.
+	Compacting string
+	Settle     bool // a run began since the last agent_settled
+	LastRun    protocol.RunID
 }
 
 // Note follows an event that went out.
@@ -44,9 +46,9 @@ func (b *Brackets) Note(ev protocol.Event) {
 	case protocol.AutoRetryEnd:
 		b.Retry = 0
 	case protocol.AutoCompactionStart:
-		b.Compact = true
+		b.Compact, b.Compacting = true, ev.Reason
 	case protocol.AutoCompactionEnd:
-		b.Compact = false
+		b.Compact, b.Compacting = false, ""
 	case protocol.AgentSettled:
 		b.Settle = false
 	case *protocol.MessageUpdate, protocol.ToolExecutionUpdate, protocol.SummarizationRetry,

@@ -17,12 +17,16 @@ func Describe(e Effect) string {
 		return describeReply(e)
 	case Answer:
 		return fmt.Sprintf("Answer %d %T", e.Seq, e.Cmd)
+	case LookUp:
+		return fmt.Sprintf("LookUp %d %T", e.Seq, e.Cmd)
 	case Emit:
 		return "Emit " + DescribeEvent(e.Event)
 	case StartStream:
 		return fmt.Sprintf("StartStream run=%d model=%s/%s level=%s", e.Run, e.Model.Provider, e.Model.ID, e.Level)
 	case StartTool:
 		return fmt.Sprintf("StartTool run=%d %s %s %s", e.Run, e.Call.ID, e.Call.Name, e.Call.Arguments)
+	case Summarise:
+		return fmt.Sprintf("Summarise run=%d branch=%d %q", e.Run, e.Branch, e.Instructions)
 	case CancelRun:
 		return fmt.Sprintf("CancelRun run=%d", e.Run)
 	case StartBash:

@@ -34,6 +34,14 @@ type Reply struct {
 // Answer answers a command from what the shell has at hand: the session log,
 // the resources, the tools.
 type Answer struct {
+	Seq  uint64
+	Name string // as the client wrote it
+	Cmd  protocol.Command
+}
+
+// LookUp answers a command like Answer, but takes long: what it finds comes as
+// [LookedUp], and other commands go on meanwhile.
+type LookUp struct {
 	Seq uint64
 	Cmd protocol.Command
 }
@@ -53,6 +61,20 @@ type StartStream struct {
 type StartTool struct {
 	Run  int
 	Call protocol.ToolCall
+}
+
+// Summarise asks a model for a summary: of older history, for a compaction, or,
+// with Branch, of the branch that navigate_tree leaves. It reports
+// [Summarised].
+type Summarise struct {
+	Run          int
+	Model        *protocol.Model
+	Level        protocol.ThinkingLevel
+	Instructions string
+	Replace      bool   // Instructions stand in the place of the built-in ones
+	Branch       uint64 // the command whose target the leaf goes to, 0 for a compaction
+
+	problem string // why it is asked again
 }
 
 // CancelRun stops whatever was started under a run number. Its results are
@@ -117,9 +139,11 @@ type Closed struct{}
 func (Append) effect()        {}
 func (Reply) effect()         {}
 func (Answer) effect()        {}
+func (LookUp) effect()        {}
 func (Emit) effect()          {}
 func (StartStream) effect()   {}
 func (StartTool) effect()     {}
+func (Summarise) effect()     {}
 func (CancelRun) effect()     {}
 func (StartBash) effect()     {}
 func (CancelBash) effect()    {}

@@ -55,6 +55,20 @@ type ToolDone struct {
 	IsError bool
 }
 
+// Summarised is the answer to [Summarise]: a Compaction or Branch, or why there
+// is none.
+type Summarised struct {
+	Run        int
+	Compaction *protocol.Compaction
+	Branch     *protocol.BranchSummary
+	// MessageCount and Tokens describe the context that the compaction leaves,
+	// as the summariser saw it.
+	MessageCount int
+	Tokens       int64
+	Refused      *protocol.Error       // there is nothing to summarise
+	Err          *protocol.StreamError // the model did not give one
+}
+
 // BashProgress is new output of a bash command.
 type BashProgress struct {
 	Job   int
@@ -91,6 +105,7 @@ type Prepared struct {
 	Seq  uint64
 	To   Loaded
 	Text string
+	Stay bool // navigate_tree: the leaf is there already
 }
 
 // Swapped says that the prepared session has become the current one. To is set
@@ -98,6 +113,13 @@ type Prepared struct {
 type Swapped struct {
 	Seq uint64
 	To  *Loaded
+}
+
+// LookedUp is what a [LookUp] found.
+type LookedUp struct {
+	Seq  uint64
+	Data protocol.Result
+	Err  *protocol.Error
 }
 
 // PrepareFailed says that it could not be loaded; nothing has changed.
@@ -121,7 +143,8 @@ const (
 	WorkerTool
 	WorkerBash
 	WorkerRetry
-	WorkerUI // every open dialog is lost
+	WorkerUI      // every open dialog is lost
+	WorkerSummary // of a compaction or a branch
 )
 
 // Restored begins a machine's life: what the session log says. It is the first
@@ -159,12 +182,14 @@ func (StreamParts) input()    {}
 func (StreamEnd) input()      {}
 func (ToolProgress) input()   {}
 func (ToolDone) input()       {}
+func (Summarised) input()     {}
 func (BashProgress) input()   {}
 func (BashDone) input()       {}
 func (RetryScheduled) input() {}
 func (RetryDue) input()       {}
 func (UIAnswered) input()     {}
 func (Prepared) input()       {}
+func (LookedUp) input()       {}
 func (PrepareFailed) input()  {}
 func (Swapped) input()        {}
 func (WorkerGone) input()     {}
@@ -187,6 +212,8 @@ type Loaded struct {
 	MessageCount int              // messages of the context
 	Queue        []Queued
 	Held         []Held // bash results that wait for their place in the history
+	Tokens       int64  // of the context, estimated where no answer reports them
+	TokensFresh  bool   // there is an answer since the last compaction
 	Unanswered   []Unanswered
 	Interrupted  bool // the branch ends inside a run
 	LastQueueID  int
@@ -230,6 +257,8 @@ type Settings struct {
 	AutoRetry      bool
 	MaxRetries     int
 	AutoCompaction bool
+	ReserveTokens  int64                  // compact when less than this is free in the window
+	ReserveFor     map[string]int64       // by provider/model, where it differs
 	Model          *protocol.Model        // for a session that names none
 	Level          protocol.ThinkingLevel // for a session that names none
 	Scope          []ScopedModel          // --models: what cycle_model cycles through

@@ -102,7 +102,7 @@ func (h *history) action() {
 		h.send(protocol.FollowUp{Message: text})
 	case 4:
 		text := h.say()
-		h.note(func(w *twin) { w.steering = append(w.steering, text) })
+		h.note(func(w *twin) { w.inject(text) })
 		h.send(protocol.QueueMessage{Message: text})
 	case 5:
 		h.note((*twin).abort)
@@ -121,7 +121,7 @@ func (h *history) action() {
 }
 
 func (h *history) note(f func(*twin)) {
-	if h.twin != nil && h.m.replace == nil {
+	if h.twin != nil && h.m.replace == nil && len(h.m.waiting) == 0 {
 		f(h.twin)
 	}
 }
@@ -135,7 +135,7 @@ func (h *history) prompt() {
 
 func (h *history) setting() {
 	mode := rapid.SampledFrom([]protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}).Draw(h.t, "mode")
-	switch h.pick(7, "setting") {
+	switch h.pick(9, "setting") {
 	case 0:
 		h.note(func(w *twin) { w.steerAll = mode == protocol.QueueAll })
 		h.send(protocol.SetSteeringMode{Mode: mode})
@@ -159,6 +159,11 @@ func (h *history) setting() {
 	case 6:
 		h.note(func(w *twin) { w.steering, w.followUp = []string{}, []string{} })
 		h.send(protocol.ClearQueue{})
+	case 7:
+		h.note((*twin).compact)
+		h.send(protocol.Compact{})
+	case 8:
+		h.send(protocol.ListSessions{})
 	}
 }
 
@@ -175,6 +180,14 @@ func (h *history) bashAction() {
 		return
 	}
 	h.send(protocol.Bash{Command: h.say()})
+}
+
+// usage is small, or more than any model's window takes before it is compacted.
+func (h *history) usage() protocol.Usage {
+	if h.pick(3, "full") == 0 {
+		return protocol.Usage{Output: 190_000}
+	}
+	return protocol.Usage{Output: 10}
 }
 
 // lateInput feeds what a cancelled run had still in its pockets.
@@ -205,6 +218,10 @@ func (h *history) switchAction() {
 		h.step(Prepared{Seq: p.Seq, To: Loaded{SessionID: fmt.Sprint(h.session), Durability: "process"}})
 	case len(h.swaps) > 0:
 		h.swapDone(nil)
+	case h.pick(2, "navigate") == 0:
+		h.send(protocol.NavigateTree{
+			TargetID: "e0", Summarize: rapid.Bool().Draw(h.t, "summarize"), Label: rapid.SampledFrom([]string{"", "l"}).Draw(h.t, "label"),
+		})
 	default:
 		h.send(protocol.NewSession{})
 	}
@@ -218,7 +235,7 @@ func (h *history) replay() { h.twin = nil }
 func (h *history) retire() {
 	e := h.m.epoch
 	h.late = append(h.late, StreamParts{e, []protocol.Part{protocol.PartStart{}}}, StreamEnd{Run: e},
-		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{WorkerStream, e, ""})
+		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{WorkerStream, e, ""}, Summarised{Run: e})
 	if m := h.m; m.run != nil {
 		for _, c := range m.run.calls {
 			h.late = append(h.late, ToolDone{Run: e, CallID: c.ID}, ToolProgress{Run: e, CallID: c.ID})
@@ -231,8 +248,14 @@ func (h *history) retire() {
 func (h *history) progress() {
 	m := h.m
 	switch {
+	case len(h.lookups) > 0:
+		seq := h.lookups[0]
+		h.lookups = h.lookups[1:]
+		h.step(LookedUp{Seq: seq})
 	case len(h.prepares) > 0 || len(h.swaps) > 0:
 		h.switchAction()
+	case m.compaction != nil || m.replace != nil && m.replace.summary != 0:
+		h.summaryStep()
 	case m.run != nil && m.run.stream != nil:
 		h.streamStep()
 	case len(h.dialogs) > 0:
@@ -255,14 +278,53 @@ func (h *history) progress() {
 	}
 }
 
+// summaryStep answers what the summariser was asked, or lets a retry of it go
+// on.
+func (h *history) summaryStep() {
+	if c := h.m.compaction; c != nil && c.waiting {
+		h.step(RetryScheduled{c.run, 2000})
+		h.step(RetryDue{c.run})
+		return
+	}
+	ask := h.summaries[0]
+	h.summaries = h.summaries[1:]
+	in := Summarised{Run: ask.Run}
+	switch {
+	case h.pick(4, "summary") == 0:
+		kind := rapid.SampledFrom([]protocol.ErrorKind{protocol.ErrorOverloaded, protocol.ErrorInvalid}).Draw(h.t, "kind")
+		in.Err = kind.Errorf("failed")
+	case ask.Branch != 0:
+		in.Branch = &protocol.BranchSummary{FromID: "e0", Summary: "left"}
+	case h.pick(4, "refuse") == 0:
+		in.Refused = protocol.CodeNothingToDo.Errorf("Nothing to compact")
+	default:
+		kept := fmt.Sprintf("e%d", h.pick(len(h.log)+1, "kept"))
+		in.Compaction = &protocol.Compaction{Summary: "s", FirstKeptEntryID: kept}
+		in.MessageCount, in.Tokens = 1+messagesFrom(h.log, kept), 100
+		if c := h.m.compaction; c != nil {
+			in.MessageCount -= h.m.messageCount - c.count // what came since is added by the machine
+		}
+	}
+	again := in.Err != nil && in.Err.Kind.Retryable() && h.m.compaction != nil && h.m.compaction.attempt < h.set.MaxRetries
+	if ask.Branch == 0 && !again {
+		done := in.Compaction != nil
+		h.note(func(w *twin) { w.compacted(done) })
+	}
+	h.step(in)
+}
+
 func (h *history) streamStep() {
 	s, epoch := h.m.run.stream, h.m.epoch
 	n := len(s.blocks)
 	open := n > 0 && s.blocks[n-1].done == nil
 	switch h.pick(6, "stream") {
 	case 0:
-		h.note((*twin).firstByte)
-		h.step(StreamParts{epoch, []protocol.Part{protocol.PartStart{}, protocol.PartUsage{Usage: protocol.Usage{Input: 10}}}})
+		u := h.usage()
+		h.note(func(w *twin) {
+			w.firstByte()
+			w.usage = u.Output
+		})
+		h.step(StreamParts{epoch, []protocol.Part{protocol.PartStart{}, protocol.PartUsage{Usage: u}}})
 	case 1, 2:
 		h.note((*twin).firstByte)
 		var parts []protocol.Part
@@ -281,8 +343,9 @@ func (h *history) streamStep() {
 		h.step(StreamParts{epoch, parts})
 	case 3:
 		h.retire()
-		kind := rapid.SampledFrom([]protocol.ErrorKind{protocol.ErrorOverloaded, protocol.ErrorInvalid}).Draw(h.t, "kind")
-		h.note(func(w *twin) { w.failed(kind.Retryable()) })
+		kind := rapid.SampledFrom([]protocol.ErrorKind{protocol.ErrorOverloaded, protocol.ErrorInvalid, protocol.ErrorOverflow}).Draw(h.t, "kind")
+		mine := sameModel(s.model, h.m.model)
+		h.note(func(w *twin) { w.failed(kind.Retryable(), kind == protocol.ErrorOverflow && mine) })
 		h.step(StreamEnd{Run: epoch, Err: kind.Errorf("failed")})
 	default:
 		if n == 0 {
@@ -333,6 +396,8 @@ func (h *history) finish() {
 			job := h.bash[0]
 			h.bash = h.bash[1:]
 			h.step(BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
+		case len(h.lookups) > 0:
+			h.progress()
 		case h.m.active() || h.m.replace != nil:
 			if h.m.replace == nil {
 				h.retire()

@@ -11,12 +11,13 @@ import (
 type Phase string
 
 const (
-	PhaseIdle      Phase = "idle"
-	PhaseStreaming Phase = "streaming"
-	PhaseTools     Phase = "tools"
-	PhaseDialog    Phase = "dialog" // a tool call waits for the client's consent
-	PhaseRetrying  Phase = "retrying"
-	PhaseSwitching Phase = "switching"
+	PhaseIdle       Phase = "idle"
+	PhaseStreaming  Phase = "streaming"
+	PhaseTools      Phase = "tools"
+	PhaseDialog     Phase = "dialog" // a tool call waits for the client's consent
+	PhaseRetrying   Phase = "retrying"
+	PhaseCompacting Phase = "compacting"
+	PhaseSwitching  Phase = "switching"
 )
 
 // Machine is the state of one session. It is not safe for concurrent use: its
@@ -38,6 +39,7 @@ type Machine struct {
 
 	// the conversation
 	messageCount int // of the context
+	size         size
 	steering     []Queued
 	followUp     []Queued
 	held         []Held       // bash results waiting for the end of the run
@@ -45,14 +47,20 @@ type Machine struct {
 	keys         keyring
 
 	// what is going on
-	phase   Phase
-	since   int64 // when the phase began
-	run     *run
-	retry   *retry
-	tries   attempts
-	settle  settle
+	phase  Phase
+	since  int64 // when the phase began
+	run    *run
+	retry  *retry
+	tries  attempts
+	settle settle
+
+	compaction *compaction
+	recovered  bool // an overflow of this message was met with a compaction
+	overflowed bool // the answer of this run says that its request was too large
+
 	bashes  []bashJob
 	replace *replacement
+	lookups []uint64  // commands whose answers are being looked up
 	waiting []Command // commands that wait for the end of a replacement
 	closing *Closing
 	closed  bool
@@ -121,6 +129,8 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 		m.toolProgress(in)
 	case ToolDone:
 		m.toolDone(in)
+	case Summarised:
+		m.summarised(in)
 	case BashProgress:
 		m.bashProgress(in)
 	case BashDone:
@@ -131,6 +141,8 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 		m.retryDue(in)
 	case UIAnswered:
 		m.uiAnswered(in)
+	case LookedUp:
+		m.lookedUp(in)
 	case Prepared:
 		m.prepared(in)
 	case PrepareFailed:
@@ -158,11 +170,19 @@ func (m *Machine) command(c Command) {
 	switch {
 	case m.closing != nil:
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
-	case m.replace != nil:
+	case m.replace != nil && m.replace.summary != 0 && isAbort(c.Cmd):
+		m.cancelNavigation()
+		m.do(Reply{Seq: c.Seq, Regardless: true})
+	case m.replace != nil || len(m.waiting) > 0 || len(m.lookups) > 0 && replaces(c.Cmd):
 		m.waiting = append(m.waiting, c)
 	default:
 		m.dispatch(c)
 	}
+}
+
+func isAbort(cmd protocol.Command) bool {
+	_, ok := cmd.(protocol.Abort)
+	return ok
 }
 
 // stopping says that the session is closing and does not wait for its work.
@@ -227,7 +247,7 @@ func (m *Machine) dispatch(c Command) {
 		m.setName(c, cmd)
 	case protocol.SetActiveTools:
 		m.setActiveTools(c, cmd)
-	case protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone:
+	case protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
 		m.beginReplacement(c)
 	case protocol.ReloadResources:
 		m.reloadResources(c)
@@ -235,14 +255,18 @@ func (m *Machine) dispatch(c Command) {
 		m.do(ResolveUI{c.Seq, cmd})
 	case protocol.GetMessages, protocol.GetSessionStats, protocol.GetLastAssistantText,
 		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries,
-		protocol.GetContextUsage, protocol.GetCommands, protocol.GetTools, protocol.ExportHTML,
-		protocol.SetEntryLabel:
-		m.do(Answer{c.Seq, c.Cmd})
-	case protocol.Compact, protocol.NavigateTree, protocol.SetTodos, protocol.SetHostTools,
+		protocol.GetContextUsage, protocol.GetCommands, protocol.GetTools, protocol.SetEntryLabel:
+		m.do(Answer{c.Seq, c.Name, c.Cmd})
+	case protocol.ExportHTML, protocol.ListSessions:
+		m.lookups = append(m.lookups, c.Seq)
+		m.do(LookUp{c.Seq, c.Cmd})
+	case protocol.Compact:
+		m.compact(c, cmd)
+	case protocol.SetTodos, protocol.SetHostTools,
 		protocol.HostToolUpdate, protocol.HostToolResult:
 		m.fail(c, protocol.CodeUnsupported.Errorf("%s is not supported by this version", c.Name))
 	case protocol.Hello, protocol.GetProtocolInfo, protocol.OpenSession, protocol.CloseSession,
-		protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions, protocol.ListSessions:
+		protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions:
 		panic("session: " + c.Name + " belongs to the router")
 	}
 }
@@ -274,9 +298,12 @@ func (m *Machine) note(e protocol.Entry, undo func()) {
 // appendMessage adds a message to the branch; undo, if not nil, takes back
 // what else the machine made of it.
 func (m *Machine) appendMessage(e protocol.MessageEntry, undo func()) {
+	old := m.size
 	m.messageCount++
+	m.size.grow(e.Message)
 	m.append(e, func() {
 		m.messageCount--
+		m.size = old
 		if undo != nil {
 			undo()
 		}
@@ -298,7 +325,7 @@ func (m *Machine) nextEpoch() int {
 func (m *Machine) busy() bool { return m.run != nil }
 
 // active says whether something is going on that ends with agent_settled.
-func (m *Machine) active() bool { return m.run != nil || m.retry != nil }
+func (m *Machine) active() bool { return m.run != nil || m.retry != nil || m.compaction != nil }
 
 // State is the answer to get_state.
 func (m *Machine) State() *protocol.SessionState {
@@ -306,7 +333,8 @@ func (m *Machine) State() *protocol.SessionState {
 	return &protocol.SessionState{
 		Model:                 m.model,
 		ThinkingLevel:         m.level,
-		IsStreaming:           m.active(),
+		IsStreaming:           m.run != nil || m.retry != nil,
+		IsCompacting:          m.compaction != nil,
 		SteeringMode:          m.steeringMode,
 		FollowUpMode:          m.followUpMode,
 		InterruptMode:         m.interruptMode,
@@ -329,6 +357,8 @@ func (m *Machine) State() *protocol.SessionState {
 func (m *Machine) waitingFor() []string {
 	var list []string
 	switch {
+	case m.run != nil && m.compaction != nil:
+		list = append(list, "compaction "+m.compaction.reason)
 	case m.run != nil && m.run.stream != nil && m.model != nil:
 		list = append(list, "model "+m.model.Provider+"/"+m.model.ID)
 	case m.run != nil:
@@ -339,6 +369,8 @@ func (m *Machine) waitingFor() []string {
 				list = append(list, "tool "+c.Name+" "+c.ID)
 			}
 		}
+	case m.compaction != nil:
+		list = append(list, "compaction "+m.compaction.reason)
 	case m.retry != nil:
 		list = append(list, "retry "+strconv.Itoa(m.retry.attempt))
 	case m.replace != nil:
@@ -377,6 +409,9 @@ func (m *Machine) Phase() Phase { return m.phase }
 
 // Pending is how many messages wait in the queues.
 func (m *Machine) Pending() int { return len(m.steering) + len(m.followUp) }
+
+// Name is the session's display name, "" if it has none.
+func (m *Machine) Name() string { return m.who.Name }
 
 // Model is the selected model, nil if there is none.
 func (m *Machine) Model() *protocol.Model { return m.model }

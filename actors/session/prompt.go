@@ -27,8 +27,11 @@ func (m *Machine) prompt(c Command, p protocol.Prompt) {
 		m.join(c, said)
 	case m.busy():
 		m.fail(c, m.busyError())
-	case m.retry != nil && m.set.Gates.RejectPromptGap:
+	case m.active() && m.set.Gates.RejectPromptGap:
 		m.fail(c, m.busyError())
+	case m.compaction != nil:
+		said.Kind = protocol.QueueFollowUp // the run begins when the context is compacted
+		m.enqueue(c, said)
 	default:
 		m.begin(c, said)
 	}
@@ -89,7 +92,14 @@ func (m *Machine) begin(c Command, q Queued) bool {
 	}
 	m.cancelRetry("Retry cancelled")
 	m.settled(failed)
+	if m.tooFull() { // the message waits in the log for its run
+		q.Kind = protocol.QueueFollowUp
+		m.enqueue(c, q)
+		m.beginCompaction(&compaction{reason: reasonThreshold})
+		return false
+	}
 	m.answerDangling()
+	m.recovered = false
 	msg := m.accept(q)
 	m.reply(c, protocol.Started)
 	m.startRun(msg)

@@ -1,18 +1,27 @@
 package session
 
-import "troupe/protocol"
+import (
+	"slices"
+
+	"troupe/protocol"
+)
 
 // replacement is a command that puts another session in this one's place. The
 // other session is made ready first, while a run goes on: a path that cannot
 // be loaded costs an error and nothing else. Commands sent meanwhile wait, so
 // that they reach the session they were meant for.
 type replacement struct {
-	cmd   Command
-	ready *Prepared
+	cmd     Command
+	ready   *Prepared
+	summary int // epoch of the summary of the branch that is left, 0 for none
+	branch  *protocol.BranchSummary
 }
 
 func (m *Machine) beginReplacement(c Command) {
 	m.replace = &replacement{cmd: c}
+	if _, whole := c.Cmd.(protocol.Clone); whole {
+		m.stop(aborted) // the copy has what the run came to
+	}
 	if !m.active() {
 		m.enter(PhaseSwitching)
 	}
@@ -25,10 +34,59 @@ func (m *Machine) prepared(in Prepared) {
 		m.do(Discard{in.Seq})
 		return
 	}
+	nav, isNav := m.replace.cmd.Cmd.(protocol.NavigateTree)
+	if isNav && in.Stay {
+		m.reply(m.replace.cmd, protocol.JSON(protocol.NavigateResult{}))
+		m.endReplacement()
+		return
+	}
+	if isNav && nav.Summarize && m.model == nil {
+		m.fail(m.replace.cmd, protocol.CodeNoModel.Errorf("No model available for summarization"))
+		m.endReplacement()
+		return
+	}
 	m.replace.ready = &in
 	m.stop(aborted)
+	if isNav && nav.Summarize { // it may be cancelled: the queues stay until it is there
+		m.enter(PhaseCompacting)
+		m.replace.summary = m.nextEpoch()
+		m.do(Summarise{
+			Run: m.replace.summary, Model: m.model, Level: m.level, Branch: in.Seq,
+			Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
+		})
+		return
+	}
 	m.dropQueues()
 	m.do(Swap{in.Seq})
+}
+
+// branchSummarised goes where navigate_tree wants to go, with a summary of what
+// is left. Without one nothing moves.
+func (m *Machine) branchSummarised(in Summarised) {
+	r := m.replace
+	r.summary = 0
+	switch {
+	case in.Err != nil:
+		m.abandonNavigation(Reply{Seq: r.cmd.Seq, Err: protocol.CodeProvider.Errorf("%s", in.Err.Message)})
+	default: // a branch without content needs none
+		r.branch = in.Branch
+		m.dropQueues()
+		m.do(Swap{r.cmd.Seq})
+	}
+}
+
+// cancelNavigation gives up a summary that the client does not want to wait for.
+func (m *Machine) cancelNavigation() {
+	m.do(CancelRun{m.replace.summary})
+	m.nextEpoch()
+	m.abandonNavigation(Reply{Seq: m.replace.cmd.Seq, Data: protocol.JSON(protocol.NavigateResult{Cancelled: true})})
+}
+
+func (m *Machine) abandonNavigation(answer Reply) {
+	m.do(Discard{m.replace.cmd.Seq})
+	m.do(answer)
+	m.enter(PhaseIdle)
+	m.endReplacement()
 }
 
 // swapped takes on the other session's identity and answers.
@@ -42,6 +100,7 @@ func (m *Machine) swapped(in Swapped) {
 		to = *in.To
 	}
 	m.adopt(to)
+	m.arrive()
 	if _, isNew := c.Cmd.(protocol.NewSession); isNew {
 		m.stampSettings()
 	}
@@ -50,11 +109,32 @@ func (m *Machine) swapped(in Swapped) {
 		MessageCount: to.MessageCount, LeafID: to.LeafID,
 	})
 	answer := Reply{Seq: c.Seq, Data: protocol.Cancelled{}, Regardless: true}
-	if _, isFork := c.Cmd.(protocol.Fork); isFork {
+	switch c.Cmd.(type) {
+	case protocol.Fork:
 		answer.Data = protocol.JSON(protocol.ForkResult{Text: text})
+	case protocol.NavigateTree:
+		answer.Data = protocol.JSON(protocol.NavigateResult{EditorText: text})
 	}
 	m.do(answer)
 	m.endReplacement()
+}
+
+// arrive records what navigate_tree leaves behind and how the place is called.
+func (m *Machine) arrive() {
+	nav, isNav := m.replace.cmd.Cmd.(protocol.NavigateTree)
+	if !isNav {
+		return
+	}
+	target := nav.TargetID
+	if b := m.replace.branch; b != nil {
+		m.messageCount++
+		m.append(*b, func() { m.messageCount-- })
+		m.size.tokens += protocol.EstimateText(b.Summary)
+		target = "" // the entry before
+	}
+	if nav.Label != "" {
+		m.note(protocol.Label{TargetID: target, Label: nav.Label}, nil)
+	}
 }
 
 func replaceReason(cmd protocol.Command) string {
@@ -63,6 +143,8 @@ func replaceReason(cmd protocol.Command) string {
 		return "new"
 	case protocol.SwitchSession:
 		return "switch"
+	case protocol.NavigateTree:
+		return "tree"
 	default:
 		return "fork"
 	}
@@ -76,15 +158,45 @@ func (m *Machine) prepareFailed(in PrepareFailed) {
 	m.endReplacement()
 }
 
-// endReplacement handles the commands that waited, until one of them replaces
-// the session again.
+// endReplacement lets the commands that waited go on, until one of them
+// replaces the session again.
 func (m *Machine) endReplacement() {
 	m.replace = nil
 	if m.phase == PhaseSwitching {
 		m.enter(PhaseIdle)
 	}
+	m.takeWaiting()
+}
+
+// lookedUp answers a look-up. A replacement has waited for it, for it closes
+// the file that was being read.
+func (m *Machine) lookedUp(in LookedUp) {
+	i := slices.Index(m.lookups, in.Seq)
+	if i < 0 { // asked for by an earlier life, which has been answered for
+		return
+	}
+	m.lookups = slices.Delete(m.lookups, i, i+1)
+	m.do(Reply{Seq: in.Seq, Data: in.Data, Err: in.Err})
+	m.takeWaiting()
+}
+
+func replaces(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
+		return true
+	default:
+		return false
+	}
+}
+
+// takeWaiting handles the commands that waited, in order, as far as they may go
+// on.
+func (m *Machine) takeWaiting() {
 	for len(m.waiting) > 0 && m.replace == nil {
 		c := m.waiting[0]
+		if len(m.lookups) > 0 && replaces(c.Cmd) {
+			return
+		}
 		m.waiting = m.waiting[1:]
 		if m.stopping() {
 			m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
@@ -100,6 +212,8 @@ func (m *Machine) endReplacement() {
 func (m *Machine) adopt(to Loaded) ([]*protocol.ToolResultMessage, *protocol.AssistantMessage) {
 	m.who = to
 	m.messageCount = to.MessageCount
+	m.size = size{tokens: to.Tokens, settled: to.TokensFresh}
+	m.recovered = false
 	m.dangling = to.Unanswered
 	m.keys = keyring{to.Keys}
 	m.queueIDs = max(m.queueIDs, to.LastQueueID)

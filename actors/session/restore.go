@@ -102,6 +102,16 @@ func (m *Machine) reset() {
 	if m.retry != nil {
 		m.do(CancelRetry{m.retry.run})
 	}
+	if c := m.compaction; c != nil {
+		if m.compaction = nil; c.waiting {
+			m.do(CancelRetry{c.run})
+		} else {
+			m.do(CancelRun{c.run})
+		}
+		if c.cmd != nil {
+			m.fail(*c.cmd, protocol.CodeCancelled.Errorf("Compaction cancelled"))
+		}
+	}
 	m.run, m.retry, m.tries = nil, nil, attempts{}
 	m.nextEpoch()
 	m.enter(PhaseIdle)
@@ -124,6 +134,9 @@ func (m *Machine) closeWire(open Brackets, e ending) {
 		m.emit(ev)
 	}
 	run, noted := open.Run, false
+	if open.Compact {
+		say(protocol.AutoCompactionEnd{Reason: open.Compacting, ErrorMessage: e.why})
+	}
 	if open.Message != nil {
 		end := m.endOf(open.Message, e)
 		noted = end == protocol.Message(e.note)
@@ -237,7 +250,7 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 				e = Reply{Seq: e.Seq, Err: protocol.CodeNotDurable.Errorf("%s", why)}
 			}
 			m.do(e)
-		case Answer, CancelRun, CancelBash, CancelRetry, CancelUI, ResolveUI, Discard, Reconfigure:
+		case Answer, LookUp, CancelRun, CancelBash, CancelRetry, CancelUI, ResolveUI, Discard, Reconfigure:
 			m.do(e) // nothing of these depends on the entry
 		case StartBash:
 			m.bashDone(BashDone{Job: e.Job, Err: protocol.CodeNotDurable.Errorf("%s", why)})
@@ -246,6 +259,10 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 		case Emit:
 			if _, changed := e.Event.(protocol.SessionChanged); changed {
 				m.do(e) // the swap has been made
+			}
+		case Summarise:
+			if e.Branch != 0 {
+				m.abandonReplacement(why)
 			}
 		case Append, StartStream, StartTool, ScheduleRetry, AskUI, Closed:
 			// not done, and nobody was told
@@ -256,12 +273,13 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, StartTool, ScheduleRetry, AskUI:
+	case StartStream, StartTool, ScheduleRetry, AskUI, Summarise:
 		return true
 	case Emit:
 		switch e.Event.(type) {
 		case protocol.AgentStart, protocol.AgentEnd, protocol.TurnStart, protocol.TurnEnd, protocol.MessageStart,
-			protocol.MessageEnd, protocol.ToolExecutionStart, protocol.ToolExecutionEnd, protocol.AgentSettled:
+			protocol.MessageEnd, protocol.ToolExecutionStart, protocol.ToolExecutionEnd, protocol.AgentSettled,
+			protocol.AutoCompactionStart, protocol.AutoCompactionEnd:
 			return true
 		default:
 			return false
@@ -327,10 +345,16 @@ func (m *Machine) workerGone(in WorkerGone) {
 	case WorkerBash:
 		m.bashDone(BashDone{Job: in.Run, Err: protocol.CodeInternal.Errorf("%s", why)})
 	case WorkerRetry:
+		if c := m.retryOfCompaction(in.Run); c != nil {
+			c.waiting, c.attempt = false, m.set.MaxRetries
+			m.summarised(Summarised{Run: in.Run, Err: protocol.ErrorInternal.Errorf("%s", why)})
+		}
 		if m.retry != nil && m.retry.run == in.Run {
 			m.cancelRetry(why)
 			m.settled(failed)
 		}
+	case WorkerSummary:
+		m.summarised(Summarised{Run: in.Run, Err: protocol.ErrorInternal.Errorf("%s", why)})
 	case WorkerUI:
 		m.dialogsLost()
 	}
@@ -345,6 +369,9 @@ func (m *Machine) close(in Closing) {
 	if !in.Abort {
 		return
 	}
+	if m.replace != nil && m.replace.summary != 0 {
+		m.cancelNavigation()
+	}
 	m.stop(aborted)
 	for _, b := range m.bashes {
 		m.do(CancelBash{b.job})
@@ -353,7 +380,7 @@ func (m *Machine) close(in Closing) {
 
 // maybeClosed reports, once, that a closing machine has nothing left to do.
 func (m *Machine) maybeClosed() {
-	if m.closing == nil || m.closed || m.active() || len(m.bashes) > 0 || m.replace != nil {
+	if m.closing == nil || m.closed || m.active() || len(m.bashes) > 0 || m.replace != nil || len(m.lookups) > 0 {
 		return
 	}
 	m.closed = true

@@ -69,6 +69,10 @@ func (m *Machine) scheduleRetry(err *protocol.StreamError) {
 
 // retryScheduled announces the wait with its real length.
 func (m *Machine) retryScheduled(in RetryScheduled) {
+	if c := m.retryOfCompaction(in.Run); c != nil {
+		m.summaryRetryScheduled(c, in.DelayMs)
+		return
+	}
 	if m.retry == nil || m.retry.run != in.Run || m.retry.announced {
 		return
 	}
@@ -82,6 +86,10 @@ func (m *Machine) retryScheduled(in RetryScheduled) {
 
 // retryDue makes the next attempt: a run without a new user message.
 func (m *Machine) retryDue(in RetryDue) {
+	if c := m.retryOfCompaction(in.Run); c != nil {
+		m.summaryRetryDue(c)
+		return
+	}
 	if m.retry == nil || m.retry.run != in.Run {
 		return
 	}
@@ -106,7 +114,10 @@ func (m *Machine) cancelRetry(why string) bool {
 }
 
 func (m *Machine) abortRetry(c Command) {
-	if m.cancelRetry("Retry cancelled") {
+	switch {
+	case m.compaction != nil && m.compaction.waiting:
+		m.stop(aborted)
+	case m.cancelRetry("Retry cancelled"):
 		m.settled(aborted)
 	}
 	m.do(Reply{Seq: c.Seq, Regardless: true})

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,6 +130,17 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(RetryScheduled{num("run"), int64(num("ms"))})
 	case "retry-due":
 		return w.step(RetryDue{num("run")})
+	case "summary":
+		return w.step(Summarised{
+			Run: num("run"), Compaction: &protocol.Compaction{Summary: text, FirstKeptEntryID: arg("kept"), TokensBefore: 7, Details: json.RawMessage(`{}`)},
+			MessageCount: num("messages"), Tokens: 100,
+		})
+	case "branch-summary":
+		return w.step(Summarised{Run: num("run"), Branch: &protocol.BranchSummary{FromID: "e0", Summary: text}})
+	case "refused":
+		return w.step(Summarised{Run: num("run"), Refused: protocol.CodeNothingToDo.Errorf("%s", text)})
+	case "summary-failed":
+		return w.step(Summarised{Run: num("run"), Err: protocol.ErrorKind(arg("kind")).Errorf("%s", text)})
 	case "ui":
 		return w.step(UIAnswered{ID: arg("id"), Confirmed: d.HasArg("confirmed"), Cancelled: d.HasArg("cancelled")})
 	case "prepared":

@@ -10,17 +10,21 @@ import (
 
 // startRun opens a run. first is the message that caused it, nil for a retry.
 func (m *Machine) startRun(first *protocol.UserMessage) {
+	m.openRun()
+	if first != nil {
+		m.show(first)
+	}
+	m.deliver(take(&m.steering, m.steeringMode))
+	m.ask()
+}
+
+func (m *Machine) openRun() {
 	m.runs++
 	id := protocol.RunID(strconv.Itoa(m.runs))
 	m.run = &run{id: id, turns: 1}
 	m.settle = settle{owed: true, last: id, outcome: completed}
 	m.emit(protocol.AgentStart{RunID: id})
 	m.emit(protocol.TurnStart{RunID: id})
-	if first != nil {
-		m.show(first)
-	}
-	m.deliver(take(&m.steering, m.steeringMode))
-	m.ask()
 }
 
 // show announces a message that is in the log as part of the run.
@@ -209,6 +213,9 @@ func (m *Machine) streamEnd(in StreamEnd) {
 	s.msg.StopReason = in.Done.StopReason
 	m.finishMessage(s)
 	m.retryWon()
+	m.recovered = false
+	usage := m.run.answer.Usage
+	m.overflowed = s.model.ContextWindow > 0 && usage.Input+usage.CacheRead > s.model.ContextWindow
 	m.run.calls = s.calls()
 	if len(m.run.calls) == 0 {
 		m.endTurn()
@@ -265,13 +272,26 @@ func (m *Machine) turnEnd() {
 // then, if the model wants nothing more, follow-ups, else the end.
 func (m *Machine) endTurn() {
 	m.turnEnd()
+	switch {
+	case !m.goesOn():
+		m.endRun(completed, nil)
+	case m.tooFull():
+		m.beginCompaction(&compaction{reason: reasonThreshold, then: thenTurn})
+	default:
+		m.nextTurn()
+	}
+}
+
+// goesOn says whether the run has another turn: the model wants to see the
+// results of its calls, or something is queued.
+func (m *Machine) goesOn() bool {
+	return len(m.run.calls) > 0 || len(m.steering) > 0 || len(m.followUp) > 0
+}
+
+func (m *Machine) nextTurn() {
 	next := take(&m.steering, m.steeringMode)
 	if len(next) == 0 && len(m.run.calls) == 0 {
 		next = take(&m.followUp, m.followUpMode)
-		if len(next) == 0 {
-			m.endRun(completed, nil)
-			return
-		}
 	}
 	m.run.turns++
 	m.emit(protocol.TurnStart{RunID: m.run.id})
@@ -300,7 +320,11 @@ func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
 		return
 	}
 	m.giveUpRetry(outcome, end.Error)
-	m.settled(outcome)
+	if outcome == failed && m.mayRecover(r.answer, err) {
+		m.recover()
+		return
+	}
+	m.afterRun(outcome)
 }
 
 // settled announces that nothing more follows by itself.

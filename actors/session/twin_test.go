@@ -15,21 +15,27 @@ type twin struct {
 	delivered                 []string
 	skipped                   int
 
-	state    string // idle, asking, tools, retrying
-	joinable bool   // started by an idle steer, first byte not seen
-	calls    []string
-	next     int // first call not finished; in parallel the number finished
-	hadCalls bool
-	tries    int
-	retryWon bool
-	parallel bool
-	dialogs  int // parallel: dialogs open
+	state     string // idle, asking, tools, retrying, compacting
+	injected  map[string]bool
+	big       bool   // the context nearly fills the window
+	settled   bool   // since the last compaction there has been an answer
+	usage     int64  // what the answer in progress reports
+	then      string // after a compaction: turn, again, or nothing
+	recovered bool
+	joinable  bool // started by an idle steer, first byte not seen
+	calls     []string
+	next      int // first call not finished; in parallel the number finished
+	hadCalls  bool
+	tries     int
+	retryWon  bool
+	parallel  bool
+	dialogs   int // parallel: dialogs open
 }
 
 func newTwin(set Settings) *twin {
 	return &twin{
 		set: set, state: "idle", steering: []string{}, followUp: []string{}, delivered: []string{},
-		parallel: set.Gates.Has(protocol.FeatureParallelTools),
+		injected: map[string]bool{}, parallel: set.Gates.Has(protocol.FeatureParallelTools),
 	}
 }
 
@@ -42,6 +48,8 @@ func (w *twin) prompt(text string, b protocol.StreamingBehavior) {
 		w.followUp = append(w.followUp, text)
 	case w.joinable:
 		w.delivered = append(w.delivered, text)
+	case w.state == "compacting" && w.then != "turn" && !w.set.Gates.RejectPromptGap:
+		w.followUp = append(w.followUp, text)
 	case w.state == "retrying" && !w.set.Gates.RejectPromptGap:
 		w.tries = 0
 		w.start(text)
@@ -52,8 +60,7 @@ func (w *twin) prompt(text string, b protocol.StreamingBehavior) {
 
 func (w *twin) say(text string, kind protocol.QueueKind) {
 	if w.state == "idle" && !w.set.Gates.IdleQueueWaits {
-		w.start(text)
-		w.joinable = true
+		w.joinable = w.start(text)
 		return
 	}
 	if kind == protocol.QueueSteer {
@@ -63,9 +70,71 @@ func (w *twin) say(text string, kind protocol.QueueKind) {
 	}
 }
 
-func (w *twin) start(text string) {
+// start says whether the run begins now: a full context is compacted first.
+func (w *twin) start(text string) bool {
+	if w.full() {
+		w.followUp = append(w.followUp, text)
+		w.state, w.then = "compacting", ""
+		return false
+	}
+	w.recovered = false
 	w.delivered = append(w.delivered, text)
 	w.begin()
+	return true
+}
+
+func (w *twin) full() bool { return w.big && w.settled }
+
+func (w *twin) inject(text string) {
+	w.steering = append(w.steering, text)
+	w.injected[text] = true
+}
+
+func (w *twin) compact() {
+	if w.state == "compacting" {
+		return
+	}
+	w.abort()
+	w.state, w.then = "compacting", ""
+}
+
+// compacted ends a compaction, with a summary or without.
+func (w *twin) compacted(done bool) {
+	w.settled = false
+	if done {
+		w.big = false
+	}
+	switch then := w.then; {
+	case then == "turn":
+		w.turnOver()
+	case then == "again" && done:
+		w.begin()
+	case then == "again":
+		w.state = "idle"
+	default:
+		w.startQueued()
+	}
+}
+
+func (w *twin) startQueued() {
+	wanted := len(w.followUp) > 0 || slices.ContainsFunc(w.steering, func(s string) bool { return !w.injected[s] })
+	if !wanted {
+		w.state = "idle"
+		return
+	}
+	w.recovered = false
+	if !w.takeSteering() {
+		w.takeFollowUp()
+	}
+	w.ask()
+}
+
+// over ends a run.
+func (w *twin) over() {
+	w.state = "idle"
+	if w.full() {
+		w.state, w.then = "compacting", ""
+	}
 }
 
 func (w *twin) begin() {
@@ -74,7 +143,7 @@ func (w *twin) begin() {
 }
 
 func (w *twin) ask() {
-	w.state, w.joinable, w.calls, w.next, w.dialogs = "asking", false, nil, 0, 0
+	w.state, w.joinable, w.calls, w.next, w.dialogs, w.usage = "asking", false, nil, 0, 0, 0
 }
 
 func (w *twin) takeSteering() bool {
@@ -99,9 +168,14 @@ func (w *twin) takeFollowUp() bool {
 
 func (w *twin) firstByte() { w.joinable = false }
 
-func (w *twin) abort() { w.state, w.joinable, w.tries, w.retryWon = "idle", false, 0, false }
+func (w *twin) abort() {
+	if w.state == "compacting" {
+		w.settled = false
+	}
+	w.state, w.joinable, w.tries, w.retryWon = "idle", false, 0, false
+}
 
-func (w *twin) failed(retryable bool) {
+func (w *twin) failed(retryable, overflow bool) {
 	w.joinable = false
 	if w.retryWon {
 		w.tries, w.retryWon = 0, false
@@ -112,7 +186,15 @@ func (w *twin) failed(retryable bool) {
 		return
 	}
 	w.tries = 0
-	w.state = "idle"
+	switch {
+	case overflow && w.recovered:
+		w.state = "idle"
+	case overflow:
+		w.recovered = true
+		w.state, w.then = "compacting", "again"
+	default:
+		w.over()
+	}
 }
 
 func (w *twin) retryDue() { w.begin() }
@@ -120,7 +202,10 @@ func (w *twin) retryDue() { w.begin() }
 // answered is a whole answer with these tool calls; "cut" is a call that cannot
 // be run.
 func (w *twin) answered(names []string) {
-	w.joinable = false
+	w.joinable, w.recovered, w.settled = false, false, true
+	if w.usage > 0 {
+		w.big = w.usage > 1000
+	}
 	w.retryWon = w.tries > 0
 	w.calls, w.next, w.hadCalls = names, 0, len(names) > 0
 	w.state = "tools"
@@ -175,12 +260,20 @@ func (w *twin) consent(ok bool) {
 }
 
 func (w *twin) turnOver() {
-	if w.takeSteering() || w.hadCalls || w.takeFollowUp() {
+	goesOn := len(w.steering) > 0 || w.hadCalls || len(w.followUp) > 0
+	if goesOn && w.full() {
+		w.state, w.then = "compacting", "turn"
+		return
+	}
+	if goesOn {
+		if !w.takeSteering() && !w.hadCalls {
+			w.takeFollowUp()
+		}
 		w.ask()
 		return
 	}
 	if w.retryWon {
 		w.tries, w.retryWon = 0, false
 	}
-	w.state = "idle"
+	w.over()
 }

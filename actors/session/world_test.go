@@ -29,7 +29,7 @@ func defaults() Settings {
 	gates, _ := protocol.DialectUnion.Gates()
 	return Settings{
 		Gates: gates, SteeringMode: protocol.QueueOneAtATime, FollowUpMode: protocol.QueueOneAtATime,
-		InterruptMode: protocol.InterruptImmediate, AutoRetry: true, MaxRetries: 3, AutoCompaction: true,
+		InterruptMode: protocol.InterruptImmediate, AutoRetry: true, MaxRetries: 3, AutoCompaction: true, ReserveTokens: 16384,
 		Model: modelA, Level: protocol.ThinkingOff, Tools: []string{"read", "bash"},
 		KnownTools: []string{"read", "bash", "edit", "write", "grep", "find", "ls"},
 	}
@@ -58,6 +58,8 @@ type world struct {
 	prepares       []Prepare
 	swaps          []uint64
 	reconf         []uint64
+	lookups        []uint64
+	summaries      []Summarise
 	closed         int
 	last           []Effect // of the latest step
 	failAt         int      // index of an Append that fails, -1 none
@@ -124,6 +126,10 @@ func (w *world) perform(e Effect) {
 		w.answers[e.Seq]++
 	case Answer:
 		w.answers[e.Seq]++
+	case Summarise:
+		w.summaries = append(w.summaries, e)
+	case LookUp:
+		w.lookups = append(w.lookups, e.Seq)
 	case ResolveUI:
 		w.answers[e.Seq]++
 	case Emit:
@@ -136,6 +142,7 @@ func (w *world) perform(e Effect) {
 		w.calls[e.Call.ID] = e
 	case CancelRun:
 		w.cancelled[e.Run] = true
+		w.summaries = slices.DeleteFunc(w.summaries, func(s Summarise) bool { return s.Run == e.Run })
 		w.streams = slices.DeleteFunc(w.streams, func(r int) bool { return r == e.Run })
 		for id, c := range w.calls {
 			if c.Run == e.Run {
@@ -195,7 +202,7 @@ func (w *world) swapDone(to []protocol.Entry) {
 func (w *world) crash() []Effect {
 	vitals := w.m.Vitals()
 	w.m = New()
-	w.streams, w.tools, w.bash, w.dialogs, w.prepares, w.swaps = nil, nil, nil, nil, nil, nil
+	w.streams, w.tools, w.bash, w.dialogs, w.prepares, w.swaps, w.lookups, w.summaries = nil, nil, nil, nil, nil, nil, nil, nil
 	clear(w.calls)
 	w.retryRun = 0
 	for _, seq := range w.owed { // the ledger answers for the dead
@@ -204,6 +211,18 @@ func (w *world) crash() []Effect {
 		}
 	}
 	return w.step(Restored{Session: w.load(), Settings: w.set, Vitals: &vitals, Open: w.brackets})
+}
+
+// messagesFrom counts the messages from an entry on.
+func messagesFrom(log []protocol.Entry, id string) int {
+	n, from := 0, false
+	for i, e := range log {
+		from = from || fmt.Sprintf("e%d", i) == id
+		if _, ok := e.(protocol.MessageEntry); ok && from {
+			n++
+		}
+	}
+	return n
 }
 
 // fold reads a log in the plainest way. It is the twin of what the store
@@ -224,6 +243,10 @@ func fold(log []protocol.Entry) Loaded {
 			l.Level, l.HasLevel = e.ThinkingLevel, true
 		case protocol.SessionInfo:
 			l.Name = e.Name
+		case protocol.Compaction:
+			l.MessageCount = 1 + messagesFrom(log[:i], e.FirstKeptEntryID)
+		case protocol.BranchSummary:
+			l.MessageCount++
 		case protocol.MessageEntry:
 			l.MessageCount++
 			queue = slices.DeleteFunc(queue, func(q Queued) bool { return q.ID == e.QueueID })

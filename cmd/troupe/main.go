@@ -24,7 +24,9 @@ import (
 	"troupe/providers"
 	"troupe/providers/anthropic"
 	"troupe/providers/catalog"
+	"troupe/providers/google"
 	"troupe/providers/openai"
+	"troupe/providers/responses"
 	"troupe/providers/scripted"
 	"troupe/store"
 	"troupe/tools"
@@ -141,6 +143,11 @@ func registry(agentDir string) *providers.Registry {
 		APIs: map[string]providers.Provider{
 			anthropic.API:         anthropic.New(client),
 			openai.CompletionsAPI: openai.NewCompletions(client),
+			openai.MistralAPI:     openai.NewCompletions(client),
+			responses.API:         responses.New(client),
+			responses.AzureAPI:    responses.New(client),
+			google.API:            google.New(client),
+			google.VertexAPI:      google.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
 		Offline: scripted.API,

@@ -1,0 +1,121 @@
+package actors
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/store"
+	"troupe/store/export"
+)
+
+// lookUp answers a command that takes long, off the actor's goroutine.
+func (s *Session) lookUp(c actor.Context, e session.LookUp) {
+	find := s.search(e.Cmd)
+	background(c, func() any {
+		data, err := find()
+		return session.LookedUp{Seq: e.Seq, Data: data, Err: err}
+	})
+}
+
+// search captures what a look-up needs at this moment.
+func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protocol.Error) {
+	switch cmd := cmd.(type) {
+	case protocol.ListSessions:
+		cfg, q := s.cfg, s.listQuery(cmd)
+		return func() (protocol.Result, *protocol.Error) {
+			list, err := cfg.lister().List(q)
+			if list == nil {
+				list = []protocol.SessionSummary{}
+			}
+			return result(protocol.SessionList{Sessions: list}, err)
+		}
+	case protocol.ExportHTML:
+		x := exporter{
+			cfg: s.cfg, work: s.work, view: s.file.View(), name: s.m.Name(), active: s.m.ActiveTools(), output: cmd.OutputPath,
+		}
+		return x.export
+	default:
+		panic(fmt.Sprintf("actors: no look-up for %T", cmd))
+	}
+}
+
+// listQuery: sessions of the working directory, in its directory or in the one
+// that the client names, or those of every project.
+func (s *Session) listQuery(cmd protocol.ListSessions) store.Query {
+	if cmd.Scope == "all" {
+		if s.work.shared {
+			return store.Query{Dir: s.work.dir}
+		}
+		return store.Query{Dir: store.Root(s.cfg.AgentDir), All: true}
+	}
+	if cmd.SessionDir != "" {
+		return store.Query{Dir: s.work.resolve(cmd.SessionDir), Cwd: s.work.cwd}
+	}
+	return store.Query{Dir: s.work.dir, Cwd: s.work.cwd}
+}
+
+// exporter writes a session as one HTML file.
+type exporter struct {
+	cfg    *Config
+	work   *workspace
+	view   store.View
+	name   string
+	active []string
+	output string // as the client wrote it; "" for a name in the working directory
+}
+
+func (x *exporter) export() (protocol.Result, *protocol.Error) {
+	switch {
+	case x.view.Path() == "":
+		return nil, protocol.CodeInvalidParams.Errorf("Cannot export in-memory session to HTML")
+	case !x.hasMessage():
+		return nil, protocol.CodeInvalidParams.Errorf("Nothing to export yet - start a conversation first")
+	}
+	name := x.output
+	if name == "" {
+		name = "pi-session-" + strings.TrimSuffix(filepath.Base(x.view.Path()), ".jsonl") + ".html"
+	}
+	tools := x.work.toolInfos(x.active)
+	page, err := Page(x.view, export.Document{
+		Name: x.name, SystemPrompt: x.work.texts().system(tools), Tools: tools, Generator: "troupe " + x.cfg.Version,
+	})
+	if err == nil {
+		err = os.WriteFile(x.work.resolve(name), page, 0o600)
+	}
+	if err != nil {
+		return nil, protocol.CodeIO.Errorf("%s", err)
+	}
+	return protocol.JSON(protocol.PathResult{Path: name}), nil
+}
+
+func (x *exporter) hasMessage() bool {
+	for _, ref := range x.view.Refs() {
+		if ref.Type == "message" {
+			return true
+		}
+	}
+	return false
+}
+
+// Page renders a session as one HTML document; doc gives what the session file
+// does not say.
+func Page(view store.View, doc export.Document) ([]byte, error) {
+	entries, _, err := view.Entries("", 0)
+	if err != nil {
+		return nil, err
+	}
+	doc.Header, doc.Entries, doc.Leaf, doc.Exported = view.Header(), entries, view.Leaf(), time.Now()
+	var page bytes.Buffer
+	if err := export.Write(&page, doc); err != nil {
+		return nil, err
+	}
+	return page.Bytes(), nil
+}

@@ -1,0 +1,161 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Kind says what a record is.
+type Kind string
+
+const (
+	Command Kind = "command" // a line that the client wrote
+	Output  Kind = "output"  // a line that the daemon wrote
+	Life    Kind = "life"    // a process, or a daemon in a test, begins
+	End     Kind = "end"     // it ended in an orderly way: everything is answered
+	Killed  Kind = "killed"  // it was ended in a disorderly way
+	Ran     Kind = "ran"     // a tool that needs consent ran; the line is its call id
+	Note    Kind = "note"    // anything else that helps to understand a failure
+)
+
+// Record is one thing that happened.
+type Record struct {
+	At   time.Time
+	Kind Kind
+	Line string
+}
+
+// History is what happened, in the order in which it was seen. It is safe for
+// concurrent use.
+type History struct {
+	mu      sync.Mutex
+	records []Record
+}
+
+// Add appends a record.
+func (h *History) Add(kind Kind, line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.records = append(h.records, Record{time.Now(), kind, line})
+}
+
+// Notef adds a note.
+func (h *History) Notef(format string, args ...any) { h.Add(Note, fmt.Sprintf(format, args...)) }
+
+// Records is a copy of what has happened so far.
+func (h *History) Records() []Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]Record(nil), h.records...)
+}
+
+// Fork is a history that goes on from here on its own: what the dying say after
+// the moment of their death belongs to nobody.
+func (h *History) Fork() *History { return &History{records: h.Records()} }
+
+// Tail prints the last n records as JSON lines, long lines cut.
+func (h *History) Tail(n int) string {
+	records := h.Records()
+	var b strings.Builder
+	for _, r := range records[max(0, len(records)-n):] {
+		line := r.Line
+		if len(line) > 160 {
+			line = line[:110] + "…" + line[len(line)-40:]
+		}
+		raw, _ := json.Marshal([]string{r.At.Format("15:04:05.000"), string(r.Kind), line})
+		b.Write(append(raw, '\n'))
+	}
+	return b.String()
+}
+
+// Options say what a check can rely on.
+type Options struct {
+	// Canary finds in a text the token that marks whose it is, "" for none. It
+	// is what S4 and S8 tell sessions apart by.
+	Canary func(text string) string
+	// Secrets must not appear in any output.
+	Secrets []string
+	// Files are the session files at the end, by path.
+	Files map[string][]byte
+	// Lossy says that the files may lack what was acknowledged: they are what a
+	// power cut left, and durability was "process".
+	Lossy bool
+	// Open says that the histories' files may end inside a run: the process was
+	// killed and nobody opened them since.
+	Open bool
+	// Mixed says that after the first life several sessions may share a mark.
+	Mixed bool
+	// Free says that no tool needed consent.
+	Free bool
+}
+
+// Check runs every checker and returns what is wrong, in the form "S1: …".
+func Check(h *History, o Options) []string {
+	var found []string
+	records := h.Records()
+	for _, life := range lives(records) {
+		found = append(found, answers(life)...)
+		found = append(found, nesting(life)...)
+		found = append(found, hygiene(life, o)...)
+		found = append(found, aborts(life)...)
+		if !o.Free {
+			found = append(found, consent(life)...)
+		}
+		found = append(found, sequence(life)...)
+	}
+	found = append(found, isolation(records, o)...)
+	for path, content := range o.Files {
+		found = append(found, file(path, content, o)...)
+	}
+	if o.Files != nil {
+		found = append(found, inputs(records, o)...)
+	}
+	return found
+}
+
+// life is one process's part of a history.
+type life struct {
+	records []Record
+	orderly bool
+}
+
+func lives(records []Record) []life {
+	var all []life
+	for _, r := range records {
+		if r.Kind == Life || len(all) == 0 {
+			all = append(all, life{})
+		}
+		at := &all[len(all)-1]
+		at.records = append(at.records, r)
+		at.orderly = at.orderly || r.Kind == End
+	}
+	return all
+}
+
+// command is a client's line, as far as it can be read.
+type command struct {
+	id, kind, session string
+	raw               gjson.Result
+}
+
+func parseCommand(line string) command {
+	v := gjson.Parse(line)
+	if !gjson.Valid(line) || !v.IsObject() {
+		return command{}
+	}
+	return command{v.Get("id").Raw, v.Get("type").Str, v.Get("sessionId").Str, v}
+}
+
+func isResponse(v gjson.Result) bool { return v.Get("type").Str == "response" }
+
+func clip(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}

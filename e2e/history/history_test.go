@@ -1,0 +1,138 @@
+package history
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var mark = regexp.MustCompile(`~\w+~`)
+
+func canary(text string) string { return mark.FindString(text) }
+
+// tell makes a history of lines: > is a command, < an output, and the words
+// life, end, killed and ran are themselves.
+func tell(lines string) *History {
+	h := &History{}
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case line[0] == '>':
+			h.Add(Command, line[2:])
+		case line[0] == '<':
+			h.Add(Output, line[2:])
+		default:
+			kind, rest, _ := strings.Cut(line, " ")
+			h.Add(Kind(kind), rest)
+		}
+	}
+	return h
+}
+
+const goodRun = `
+	life
+	> {"id":"1","type":"prompt","message":"~a~ one"}
+	< {"id":"1","type":"response","command":"prompt","success":true,"data":{"disposition":"started"}}
+	< {"type":"agent_start","runId":"1"}
+	< {"type":"turn_start","runId":"1"}
+	< {"type":"message_start","runId":"1"}
+	< {"type":"message_end","runId":"1"}
+	> {"id":"2","type":"steer","message":"~a~ two"}
+	< {"id":"2","type":"response","command":"steer","success":true,"data":{"disposition":"queued"}}
+	< {"type":"tool_execution_start","runId":"1","toolCallId":"c"}
+	< {"type":"tool_execution_end","runId":"1","toolCallId":"c"}
+	< {"type":"turn_end","runId":"1"}
+	< {"type":"agent_end","runId":"1"}
+	< {"type":"agent_settled","runId":"1"}
+	> {"id":"3","type":"abort"}
+	< {"id":"3","type":"response","command":"abort","success":true}
+	end
+`
+
+const goodFile = `{"type":"session","id":"s"}
+{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":[{"type":"text","text":"~a~ one"}]}}
+{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","content":[{"type":"toolCall","id":"c"}],"stopReason":"toolUse"}}
+{"type":"custom","id":"3","parentId":"2","customType":"troupe.queue","data":{"op":"add","id":"q1","kind":"steer","text":"~a~ two"}}
+{"type":"message","id":"4","parentId":"3","message":{"role":"toolResult","toolCallId":"c"}}
+{"type":"message","id":"5","parentId":"4","troupeQueueId":"q1","message":{"role":"user","content":"~a~ two"}}
+`
+
+func check(wire, file string) []string {
+	return Check(tell(wire), Options{Canary: canary, Files: map[string][]byte{"f": []byte(file)}, Secrets: []string{"hunter2"}})
+}
+
+func TestGoodHistoryPasses(t *testing.T) {
+	require.Empty(t, check(goodRun, goodFile))
+}
+
+// TestEachCheckerCanFail damages the good history one way at a time. A checker
+// that finds nothing here would find nothing anywhere.
+func TestEachCheckerCanFail(t *testing.T) {
+	for _, c := range []struct{ name, want, in, old, new string }{
+		{"no answer", "S1", "wire", `< {"id":"3","type":"response","command":"abort","success":true}`, ""},
+		{"two answers", "S1", "wire", "end\n", `< {"id":"3","type":"response"}` + "\nend\n"},
+		{"answer to nothing", "S1", "wire", "end\n", `< {"id":"9","type":"response"}` + "\nend\n"},
+		{"terminal event dropped", "L1", "wire", `< {"type":"agent_settled","runId":"1"}`, ""},
+		{"run left open", "L1", "wire", `< {"type":"agent_end","runId":"1"}`, ""},
+		{"event after the end", "S2", "wire", "end\n", `< {"type":"message_start","runId":"1"}` + "\nend\n"},
+		{"turn end lost", "S2", "wire", `< {"type":"turn_end","runId":"1"}`, ""},
+		{"settled twice", "S2", "wire", "end\n", `< {"type":"agent_settled","runId":"1"}` + "\nend\n"},
+		{"run after session_failed", "S2", "wire", "end\n", `< {"type":"session_failed"}` + "\n" + `< {"type":"agent_start","runId":"2"}` + "\nend\n"},
+		{"run number used again", "S2", "wire", "end\n", `< {"type":"agent_start","runId":"1"}` + "\nend\n"},
+		{"gap in seq", "S3", "wire", `{"type":"agent_start","runId":"1"}`, `{"type":"agent_start","runId":"1","seq":2}`},
+		{"tool end lost", "S2", "wire", `< {"type":"tool_execution_end","runId":"1","toolCallId":"c"}`, ""},
+		{"tool begun twice", "S5", "wire", `< {"type":"turn_end","runId":"1"}`, `< {"type":"tool_execution_start","runId":"1","toolCallId":"c"}` + "\n" + `< {"type":"turn_end","runId":"1"}`},
+		{"other session's words", "S8", "wire", "end\n", `< {"type":"queue_changed","sessionId":"s2","steering":["~a~ two"]}` + "\nend\n"},
+		{"after the abort", "S9", "wire", `< {"type":"turn_end","runId":"1"}`,
+			"> {\"id\":\"8\",\"type\":\"abort\"}\n< {\"id\":\"8\",\"type\":\"response\",\"success\":true}\n< {\"type\":\"turn_end\",\"runId\":\"1\"}"},
+		{"ran without consent", "S10", "wire", "end\n", "ran c\nend\n"},
+		{"not JSON", "S11", "wire", "end\n", "< panic: oops\nend\n"},
+		{"secret", "S11", "wire", "end\n", `< {"type":"x","k":"hunter2"}` + "\nend\n"},
+		{"steer lost", "S4", "file", `troupeQueueId":"q1","message":{"role":"user","content":"~a~ two"`, `x":"","message":{"role":"custom"`},
+		{"prompt lost", "S4", "file", `"text":"~a~ one"`, `"text":"~a~ something else"`},
+		{"delivered twice", "S4", "file", "\n" + `{"type":"message","id":"5"`, "\n" + `{"type":"message","id":"7","parentId":"4","message":{"role":"user","content":"~a~ two"}}` + "\n" + `{"type":"message","id":"5"`},
+		{"result lost", "S5", "file", `"role":"toolResult","toolCallId":"c"`, `"role":"custom"`},
+		{"torn", "S6", "file", `"content":"~a~ two"}}` + "\n", `"content":"~a~ two`},
+		{"id taken", "S6", "file", `"id":"4"`, `"id":"2"`},
+		{"parent missing", "S6", "file", `"parentId":"4"`, `"parentId":"44"`},
+		{"no header", "S6", "file", `{"type":"session","id":"s"}`, `{"type":"x"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wire, file := goodRun, goodFile
+			part := map[string]*string{"wire": &wire, "file": &file}[c.in]
+			require.Contains(t, *part, c.old)
+			*part = strings.Replace(*part, c.old, c.new, 1)
+			if c.name == "steer lost" { // gone from the queue, too
+				file = strings.Replace(file, `"op":"add"`, `"op":"gone"`, 1)
+			}
+			found := check(wire, file)
+			require.NotEmpty(t, found)
+			assert.Contains(t, strings.Join(found, "\n"), c.want)
+		})
+	}
+}
+
+func TestGrown(t *testing.T) {
+	assert.True(t, Grown([]byte("a\nb\nto"), []byte("a\nb\nc\n")), "a torn tail may go")
+	assert.False(t, Grown([]byte("a\nb\n"), []byte("a\nx\n")))
+}
+
+// TestKilledLife: who was killed owes nothing, but what it acknowledged counts.
+func TestKilledLife(t *testing.T) {
+	h := tell(`
+		life
+		> {"id":"1","type":"prompt","message":"~a~ one"}
+		killed
+		life
+		> {"id":"1","type":"prompt","message":"~a~ two"}
+		< {"id":"1","type":"response","success":true}
+		killed
+	`)
+	found := Check(h, Options{Canary: canary, Files: map[string][]byte{}})
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0], "accepted and lost: ~a~ two")
+}

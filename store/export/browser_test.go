@@ -1,0 +1,303 @@
+package export_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// opened opens a session in a tab of its own.
+func opened(t *testing.T, b *browser, name, leaf, address string) *tab {
+	t.Helper()
+	doc := sample(t, name)
+	doc.Leaf = leaf
+	doc.SystemPrompt = "You are a careful engineer."
+	doc.Tools = []protocol.ToolInfo{{Name: "read", Description: "Reads a *file*.", Parameters: []byte(`{"type":"object"}`)}}
+	p := b.newTab(t, 1280, 900, "light")
+	p.open(save(t, page(t, doc)) + address)
+	return p
+}
+
+// Entries of testdata/rich.jsonl.
+const (
+	richLeaf = "a101d057"
+	richSide = "a1021063" // on the other branch
+)
+
+func count(selector string) string {
+	return fmt.Sprintf("document.querySelectorAll(%q).length", selector)
+}
+
+func text(selector string) string {
+	return fmt.Sprintf("document.querySelector(%q).textContent.trim()", selector)
+}
+
+// targetInView is true when the page has come to where it was sent.
+const targetInView = `(() => {
+	const r = document.querySelector(".target").getBoundingClientRect();
+	return r.top >= 0 && r.top < innerHeight;
+})()`
+
+// quiet checks that the page complained of nothing and asked for nothing.
+func (p *tab) quiet() {
+	p.t.Helper()
+	assert.Empty(p.t, p.said())
+	assert.Empty(p.t, p.heard("Page.javascriptDialogOpening"))
+	for _, url := range p.requests() {
+		assert.Regexp(p.t, `^(file:///.*/session\.html|data:image/|blob:)`, url)
+	}
+}
+
+func TestPageInBrowser(t *testing.T) {
+	b := startBrowser(t)
+	t.Run("conversation", func(t *testing.T) { testConversation(t, b) })
+	t.Run("branches", func(t *testing.T) { testBranches(t, b) })
+	t.Run("finding", func(t *testing.T) { testFinding(t, b) })
+	t.Run("folds", func(t *testing.T) { testFolds(t, b) })
+	t.Run("theme", func(t *testing.T) { testTheme(t, b) })
+	t.Run("phone", func(t *testing.T) { testPhone(t, b) })
+	t.Run("odd files", func(t *testing.T) { testOddFiles(t, b) })
+	t.Run("long session", func(t *testing.T) { testLongSession(t, b) })
+	t.Run("pictures", func(t *testing.T) { takePictures(t, b) })
+}
+
+func testConversation(t *testing.T, b *browser) {
+	p := opened(t, b, "rich.jsonl", richLeaf, "?open")
+	assert.Equal(t, "Rate limiter: fix the burst bug", p.eval(text("h1")))
+	assert.Equal(t, 5.0, p.eval(count("article.user:not(.shell)")))
+	assert.Equal(t, 8.0, p.eval(count("details.tool")))
+	assert.Equal(t, 1.0, p.eval(count("details.tool.failed")))
+	assert.Equal(t, 1.0, p.eval(count("details.tool.pending")), "the call without a result")
+	assert.Equal(t, "go test ./... -run TestBurstAfterIdle -count=1", p.eval(text("details.tool.failed .brief")))
+	assert.Equal(t, "exit 1", p.eval(text("details.tool.failed .meta")))
+	assert.Contains(t, p.eval(text("details.tool.failed .output")), "want at most 12")
+	assert.Equal(t, "+1 −1", p.eval(`document.querySelector(".diff").closest("details").querySelector(".meta").textContent`))
+	assert.Equal(t, "22", p.eval(text(".line.added .gutter")))
+	assert.NotZero(t, p.eval(count(".line.added mark")))
+	assert.NotZero(t, p.eval(count(".prose .code .hljs-comment")), "code is highlighted")
+	assert.NotZero(t, p.eval(count(".prose table td")), "Markdown is rendered")
+	assert.Equal(t, 1.0, p.eval(count(".picture img[src^='data:image/png;base64,']")))
+	p.until(`document.querySelector(".picture img").naturalWidth === 240`)
+	assert.Equal(t, 1.0, p.eval(count(".divider.compaction")))
+	assert.Equal(t, 1.0, p.eval(count(".notice.bad")))
+	assert.Contains(t, p.eval(text(".terminal.failed .command")), "git push")
+	assert.Equal(t, "diagnosis", p.eval(text("article .badge.label")))
+	assert.Equal(t, "left out of the context", p.eval(`document.querySelector(".notice.bad").closest("article").querySelector(".badge").textContent`))
+	assert.Contains(t, p.eval(text("#totals")), "Prompts5of 6")
+	assert.Contains(t, p.eval(text("#overview .folds")), "System prompt")
+	p.eval(`document.querySelector(".picture img").click()`)
+	assert.Equal(t, true, p.eval(`document.getElementById("viewer").open`))
+	// What the numbers of the calls say: the second c1 has its own result.
+	assert.Contains(t, p.eval(`[...document.querySelectorAll("details.tool")].find((d) => d.textContent.includes("mcp__")).textContent`), "28.74 ns/op")
+	p.quiet()
+}
+
+func testBranches(t *testing.T, b *browser) {
+	p := opened(t, b, "rich.jsonl", richLeaf, "")
+	assert.Equal(t, "Branch 1 of 2", p.eval(text(".fork-title")))
+	p.eval(`document.querySelector(".fork a:not([aria-current])").click()`)
+	p.until(text(".fork-title") + ` === "Branch 2 of 2"`)
+	assert.Contains(t, p.eval(text("#conversation")), "GCRA needs one field")
+	assert.NotContains(t, p.eval(text("#conversation")), "costs 28.7 ns")
+	assert.Equal(t, 1.0, p.eval(count(".divider.branch-summary")))
+	assert.Contains(t, p.eval(text("#totals")), "Prompts2of 6")
+	p.eval(`history.back()`)
+	p.until(`location.hash === ""`)
+	p.eval(`document.querySelector("#tree a[href='#` + richLeaf + `']").click()`)
+	p.until(text(".fork-title") + ` === "Branch 1 of 2"`)
+	assert.Equal(t, "true", p.eval(`document.querySelector("#tree a[href='#`+richLeaf+`']").getAttribute("aria-current")`))
+	p.quiet()
+
+	p = opened(t, b, "rich.jsonl", richLeaf, "#"+richSide)
+	assert.Equal(t, "Branch 2 of 2", p.eval(text(".fork-title")), "a link leads to its branch")
+	p.until(targetInView)
+
+	p = opened(t, b, "session-tree.jsonl", "2349df7e", "")
+	assert.Equal(t, 3.0, p.eval(count(".fork")), "where it was left, too")
+	assert.Contains(t, p.eval(`[...document.querySelectorAll(".fork-title")].at(-1).textContent`), "It goes on elsewhere")
+	p.quiet()
+}
+
+func testFinding(t *testing.T, b *browser) {
+	p := opened(t, b, "rich.jsonl", richLeaf, "")
+	rows := func() any { return p.eval(count("#tree .row")) }
+	filter := func(name string) {
+		p.eval(`[...document.querySelectorAll("#filters button")].find((b) => b.textContent === "` + name + `").click()`)
+	}
+	assert.Equal(t, 18.0, rows())
+	filter("Prompts")
+	assert.Equal(t, 7.0, rows())
+	filter("Labelled")
+	assert.Equal(t, 1.0, rows())
+	filter("Tools")
+	assert.Equal(t, 12.0, rows())
+	filter("All")
+	assert.Equal(t, 35.0, rows())
+	assert.Contains(t, p.eval(text("#conversation")), "Labelled diagnosis", "the books are shown, too")
+	filter("Talk")
+
+	p.press("/")
+	assert.Equal(t, "search", p.eval(`document.activeElement.id`))
+	p.eval(`(() => { const s = document.getElementById("search"); s.value = "idling TOOK"; s.dispatchEvent(new Event("input")); })()`)
+	p.until(text("#found") + ` === "1 entry found"`)
+	p.eval(`document.querySelector("#tree .row").click()`)
+	p.until(`document.querySelector("details.tool.failed").open`)
+	assert.Equal(t, 2.0, p.eval(`CSS.highlights.get("found").size`))
+	p.press("Escape")
+	p.until(text("#found") + ` === ""`)
+	assert.Equal(t, 18.0, rows())
+	p.quiet()
+}
+
+func testFolds(t *testing.T, b *browser) {
+	p := opened(t, b, "rich.jsonl", richLeaf, "")
+	p.until(count("details.tool") + " === 8")
+	assert.Equal(t, 1.0, p.eval(count("details.tool[open]")), "a small diff is shown at once")
+	assert.Equal(t, 0.0, p.eval(count("details.thinking[open]")))
+	p.press("o")
+	assert.Equal(t, 8.0, p.eval(count("details.tool[open]")))
+	p.press("t")
+	assert.Equal(t, 1.0, p.eval(count("details.thinking[open]")))
+	p.press("o")
+	assert.Equal(t, 0.0, p.eval(count("details.tool[open]")))
+	for range 3 {
+		p.press("j")
+	}
+	p.until(`document.querySelector(".target") !== null && window.scrollY > 0`)
+	p.quiet()
+}
+
+func testTheme(t *testing.T, b *browser) {
+	p := b.newTab(t, 1280, 900, "dark")
+	p.open(save(t, page(t, sample(t, "session-basic.jsonl"))))
+	const background = `getComputedStyle(document.documentElement).backgroundColor`
+	const toggle = `document.getElementById("toggle-theme").click()`
+	dark := p.eval(background)
+	p.eval(toggle)
+	light := p.eval(background)
+	assert.NotEqual(t, dark, light, "light by choice")
+	p.eval(toggle)
+	assert.Equal(t, dark, p.eval(background), "dark by choice")
+	p.eval(toggle)
+	assert.Equal(t, "system", p.eval(`document.documentElement.dataset.theme`))
+	p.quiet()
+}
+
+func testPhone(t *testing.T, b *browser) {
+	p := b.newTab(t, 390, 844, "light")
+	p.open(save(t, page(t, sample(t, "rich.jsonl"))) + "?open")
+	assert.Equal(t, true, p.eval(`document.getElementById("sidebar").inert`))
+	assert.LessOrEqual(t, p.eval(`document.documentElement.scrollWidth`), 390.0, "nothing sticks out")
+	p.eval(`document.getElementById("toggle-tree").click()`)
+	assert.Equal(t, "flex", p.eval(`getComputedStyle(document.getElementById("sidebar")).display`))
+	p.eval(`document.querySelector("#tree .row").click()`)
+	p.until(`document.getElementById("sidebar").inert`)
+	p.quiet()
+}
+
+// Files that are damaged, strange or from the future are shown as far as they
+// go.
+func testOddFiles(t *testing.T, b *browser) {
+	p := b.newTab(t, 1280, 900, "light")
+	for name, c := range map[string]struct {
+		entries []string
+		shows   string
+	}{
+		"nothing":        {nil, "Nothing has been said yet"},
+		"no JSON":        {[]string{`{"type":"message","id":"1","par`}, `{"type":"message","id":"1","par`},
+		"no object":      {[]string{`42`, `null`, `"text"`, `[]`}, "Unreadable line"},
+		"no members":     {[]string{`{}`, `{"type":"message"}`, `{"type":"message","message":{}}`}, "unknown"},
+		"wrong types":    {[]string{`{"type":7,"id":{},"parentId":[],"timestamp":{},"message":"x"}`, `{"type":"message","id":"a","parentId":null,"message":{"role":"assistant","content":[null,7,{"type":"text","text":{}},{"type":"toolCall","id":1,"name":[],"arguments":"x"},{"type":"thinking"},{"type":"image"}],"usage":"none","stopReason":{}}}`}, "Image not shown"},
+		"unknown kind":   {[]string{`{"type":"hologram","id":"1","parentId":null,"data":{"deep":"inside"}}`}, "hologram"},
+		"unknown role":   {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"oracle","content":"the future"}}`}, "the future"},
+		"unknown block":  {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":[{"type":"video","x":1}]}}`}, "video"},
+		"orphan":         {[]string{`{"type":"message","id":"2","parentId":"gone","message":{"role":"user","content":"where from"}}`}, "where from"},
+		"orphan result":  {[]string{`{"type":"message","id":"2","parentId":null,"message":{"role":"toolResult","toolCallId":"x","toolName":"edit","content":"done","isError":true}}`}, "edit"},
+		"ring":           {[]string{`{"type":"message","id":"1","parentId":"2","message":{"role":"user","content":"hen"}}`, `{"type":"message","id":"2","parentId":"1","message":{"role":"user","content":"egg"}}`}, "egg"},
+		"own parent":     {[]string{`{"type":"message","id":"1","parentId":"1","message":{"role":"user","content":"self"}}`}, "self"},
+		"parent later":   {[]string{`{"type":"message","id":"2","parentId":"1","message":{"role":"user","content":"later"}}`, `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"sooner"}}`}, "sooner"},
+		"duplicate ids":  {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"one"}}`, `{"type":"message","id":"1","parentId":"1","message":{"role":"user","content":"two"}}`}, "two"},
+		"odd ids":        {[]string{`{"type":"message","id":"%E0%A4%A","parentId":null,"message":{"role":"user","content":"odd"}}`, `{"type":"label","id":"__proto__","parentId":"%E0%A4%A","targetId":"%E0%A4%A","label":"constructor"}`}, "constructor"},
+		"deep Markdown":  {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"` + strings.Repeat("> ", 5000) + `deep"}}`}, "deep"},
+		"times":          {[]string{`{"type":"message","id":"1","parentId":null,"timestamp":"yesterday","message":{"role":"user","content":"late","timestamp":1e300}}`}, "late"},
+		"terminal codes": {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"bashExecution","command":"ls","output":"\u001b[31mred\u001b[0m\u001b]0;title\u0007 done","exitCode":0}}`}, "red done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := p.fresh(t)
+			p.open(save(t, page(t, session(c.entries...))) + "?open")
+			assert.Contains(t, p.eval(`document.getElementById("main").textContent`), c.shows)
+			p.eval(`[...document.querySelectorAll("#filters button")].at(-1).click()`)
+			assert.NotContains(t, p.eval(`document.getElementById("main").textContent`), "could not be drawn")
+			p.eval(`document.querySelectorAll("#tree .row").forEach((row) => row.click())`)
+			p.quiet()
+		})
+	}
+}
+
+// A session of ten thousand entries opens while one waits for it.
+func testLongSession(t *testing.T, b *browser) {
+	html := page(t, long(10_000))
+	url := save(t, html)
+	p := b.newTab(t, 1280, 900, "light")
+	start := time.Now()
+	p.open(url)
+	t.Logf("%d MB open after %v", len(html)>>20, time.Since(start).Round(time.Millisecond))
+	t.Logf("script: %v ms", p.eval(`Math.round(performance.now() - performance.getEntriesByType("navigation")[0].responseEnd)`))
+	assert.Less(t, p.eval(count("article")), 400.0, "what is far away is not drawn")
+	assert.Equal(t, 7500.0, p.eval(count("#tree .row")))
+
+	start = time.Now()
+	p.eval(`document.querySelector("#tree .group:last-child .row:last-child").click()`)
+	p.until(`document.querySelector(".target") !== null`)
+	t.Logf("last entry after %v", time.Since(start).Round(time.Millisecond))
+	p.until(targetInView)
+
+	start = time.Now()
+	p.eval(`(() => { const s = document.getElementById("search"); s.value = "prompt 5000"; s.dispatchEvent(new Event("input")); })()`)
+	p.until(text("#found") + ` === "1 entry found"`)
+	t.Logf("found after %v", time.Since(start).Round(time.Millisecond))
+	p.eval(`document.querySelector("#tree .row").click()`)
+	p.until(targetInView)
+	assert.Contains(t, p.eval(text(".target")), "Prompt 5000")
+	p.quiet()
+}
+
+// takePictures makes screenshots for people to look at:
+//
+//	SCREENSHOTS=/tmp/shots go test -run TestPageInBrowser/pictures ./store/export
+func takePictures(t *testing.T, b *browser) {
+	if os.Getenv("SCREENSHOTS") == "" {
+		t.Skip("set SCREENSHOTS to a directory for pictures of a page")
+	}
+	require.NoError(t, os.MkdirAll(os.Getenv("SCREENSHOTS"), 0o700))
+	doc := sample(t, "rich.jsonl")
+	doc.Leaf = richLeaf
+	url := save(t, page(t, doc))
+	for _, shot := range []struct {
+		name, scheme, address, action string
+		width, height                 int
+	}{
+		{"light", "light", "", `0`, 1280, 1500},
+		{"light-middle", "light", "", `scrollTo(0, 1350)`, 1280, 1500},
+		{"light-search", "light", "", `(() => { const s = document.getElementById("search"); s.value = "refill"; s.dispatchEvent(new Event("input")); })()`, 1280, 900},
+		{"dark", "dark", "?open", `0`, 1280, 1500},
+		{"dark-middle", "dark", "?open", `scrollTo(0, 1900)`, 1280, 1500},
+		{"dark-branch", "dark", "#" + richSide, `0`, 1280, 900},
+		{"phone", "light", "", `0`, 390, 844},
+		{"phone-middle", "dark", "", `scrollTo(0, 1500)`, 390, 844},
+		{"phone-tree", "light", "", `document.getElementById("toggle-tree").click()`, 390, 844},
+	} {
+		p := b.newTab(t, shot.width, shot.height, shot.scheme)
+		p.open(url + shot.address)
+		p.eval(shot.action)
+		p.eval(`new Promise((done) => setTimeout(done, 400))`)
+		p.screenshot(shot.name)
+	}
+}

@@ -1,0 +1,301 @@
+package export_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// browser is a headless Chromium, spoken to over its debugging pipe, so that
+// the checks need nothing but the browser.
+type browser struct {
+	cmd *exec.Cmd
+	in  *os.File
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan reply
+	events  []event
+}
+
+type reply struct {
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// event is something that happened in a tab.
+type event struct {
+	Method    string
+	SessionID string
+	Params    json.RawMessage
+}
+
+// patience is how long a page may take for anything.
+const patience = time.Minute
+
+func startBrowser(t testing.TB) *browser {
+	path := chromium(t)
+	args := []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "about:blank",
+	}
+	commands, in, err := os.Pipe()
+	require.NoError(t, err)
+	out, answers, err := os.Pipe()
+	require.NoError(t, err)
+	b := &browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}}
+	b.cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the browser expects
+	require.NoError(t, b.cmd.Start())
+	commands.Close()
+	answers.Close()
+	read := make(chan struct{})
+	go func() { defer close(read); b.read(out) }()
+	t.Cleanup(func() {
+		b.call(t, "", "Browser.close", nil, nil)
+		in.Close()
+		<-read
+		_ = b.cmd.Wait()
+	})
+	return b
+}
+
+// chromium finds the browser, or skips the test.
+func chromium(t testing.TB) string {
+	if testing.Short() {
+		t.Skip("browser checks are left out of short runs")
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no chromium on PATH: exported pages were not opened in a browser (Debian: apt-get install chromium)")
+	return ""
+}
+
+// read sorts what the browser says until it falls silent.
+func (b *browser) read(out io.ReadCloser) {
+	defer out.Close()
+	r := bufio.NewReaderSize(out, 1<<20)
+	for {
+		msg, err := r.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var m struct {
+			ID int
+			reply
+			event
+		}
+		if json.Unmarshal(msg[:len(msg)-1], &m) != nil {
+			continue
+		}
+		b.mu.Lock()
+		if m.ID == 0 {
+			b.events = append(b.events, m.event)
+		} else if c := b.waiting[m.ID]; c != nil {
+			delete(b.waiting, m.ID)
+			c <- m.reply
+		}
+		b.mu.Unlock()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.waiting {
+		close(c)
+	}
+	b.waiting = nil
+}
+
+// call gives a command to a tab, or with "" to the browser.
+func (b *browser) call(t testing.TB, session, method string, params, result any) {
+	t.Helper()
+	c := make(chan reply, 1)
+	b.mu.Lock()
+	gone := b.waiting == nil
+	b.next++
+	id := b.next
+	if !gone {
+		b.waiting[id] = c
+	}
+	b.mu.Unlock()
+	require.False(t, gone, "the browser is gone")
+	if params == nil {
+		params = struct{}{}
+	}
+	msg, err := json.Marshal(map[string]any{"id": id, "method": method, "params": params, "sessionId": session})
+	if session == "" {
+		msg, err = json.Marshal(map[string]any{"id": id, "method": method, "params": params})
+	}
+	require.NoError(t, err)
+	_, err = b.in.Write(append(msg, 0))
+	require.NoError(t, err)
+	select {
+	case r, ok := <-c:
+		if !ok { // it ended; only Browser.close may do that
+			require.Equal(t, "Browser.close", method)
+			return
+		}
+		require.Nil(t, r.Error, "%s", method)
+		if result != nil {
+			require.NoError(t, json.Unmarshal(r.Result, result))
+		}
+	case <-time.After(patience):
+		require.Fail(t, "no answer from the browser", method)
+	}
+}
+
+// tab is one page of a browser.
+type tab struct {
+	*browser
+	t       testing.TB
+	session string
+}
+
+// newTab opens an empty tab of a given size and colour scheme.
+func (b *browser) newTab(t testing.TB, width, height int, scheme string) *tab {
+	t.Helper()
+	var target struct{ TargetID string }
+	b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct{ SessionID string }
+	b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p := &tab{b, t, attached.SessionID}
+	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
+		p.call(domain+".enable", nil, nil)
+	}
+	p.call("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+	}, nil)
+	p.call("Emulation.setEmulatedMedia", map[string]any{
+		"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}},
+	}, nil)
+	return p
+}
+
+func (p *tab) call(method string, params, result any) {
+	p.t.Helper()
+	p.browser.call(p.t, p.session, method, params, result)
+}
+
+// fresh is the tab for another test, with nothing in it and nothing heard.
+func (p *tab) fresh(t testing.TB) *tab {
+	again := &tab{p.browser, t, p.session}
+	again.call("Page.navigate", map[string]any{"url": "about:blank"}, nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = slices.DeleteFunc(p.events, func(e event) bool { return e.SessionID == p.session })
+	return again
+}
+
+// open loads a page and waits until its script has drawn it.
+func (p *tab) open(url string) {
+	p.t.Helper()
+	p.load(url)
+	p.until(`document.documentElement.dataset.ready === "true"`)
+}
+
+// load loads a page.
+func (p *tab) load(url string) {
+	p.t.Helper()
+	p.call("Page.navigate", map[string]any{"url": url}, nil)
+	p.until(`location.href !== "about:blank" && document.readyState === "complete"`)
+}
+
+// until waits for a condition to hold. The page is another program, there is no
+// other way to learn it.
+func (p *tab) until(condition string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); p.eval(condition) != true; time.Sleep(10 * time.Millisecond) {
+		require.True(p.t, time.Now().Before(end), "waited too long for %s\n%s", condition, p.said())
+	}
+}
+
+// eval returns the value of an expression.
+func (p *tab) eval(expression string) any {
+	p.t.Helper()
+	var r struct {
+		Result           struct{ Value any }
+		ExceptionDetails *struct {
+			Exception struct{ Description string }
+		}
+	}
+	p.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r)
+	if r.ExceptionDetails != nil {
+		require.Fail(p.t, "evaluate "+expression, r.ExceptionDetails.Exception.Description)
+	}
+	return r.Result.Value
+}
+
+// press presses and releases a key.
+func (p *tab) press(key string) {
+	p.t.Helper()
+	down := map[string]any{"type": "keyDown", "key": key}
+	if len(key) == 1 {
+		down["text"] = key
+	}
+	p.call("Input.dispatchKeyEvent", down, nil)
+	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
+}
+
+// heard lists the tab's events of one kind.
+func (p *tab) heard(method string) []json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []json.RawMessage
+	for _, e := range p.events {
+		if e.SessionID == p.session && e.Method == method {
+			list = append(list, e.Params)
+		}
+	}
+	return list
+}
+
+// said is everything the page complained of.
+func (p *tab) said() string {
+	s := ""
+	for _, method := range []string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"} {
+		for _, e := range p.heard(method) {
+			s += fmt.Sprintf("%s %s\n", method, e)
+		}
+	}
+	return s
+}
+
+// requests lists the addresses that were asked for, without those that never
+// leave the browser.
+func (p *tab) requests() []string {
+	var urls []string
+	for _, raw := range p.heard("Network.requestWillBeSent") {
+		var e struct{ Request struct{ URL string } }
+		require.NoError(p.t, json.Unmarshal(raw, &e))
+		urls = append(urls, e.Request.URL)
+	}
+	return urls
+}
+
+// screenshot saves the visible part of the page, if SCREENSHOTS names a
+// directory to keep pictures in for people to look at.
+func (p *tab) screenshot(name string) {
+	p.t.Helper()
+	dir := os.Getenv("SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	var shot struct{ Data string }
+	p.call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	png, err := base64.StdEncoding.DecodeString(shot.Data)
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
+}
