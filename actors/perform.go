@@ -69,11 +69,20 @@ func (s *Session) perform(c actor.Context, e session.Effect) error {
 
 // add writes an entry to the log, before anything shows it.
 //
-// A label without a target is for the entry before it.
+// A label or an edit without a target is for the entry before it.
 func (s *Session) add(entry protocol.Entry, durable bool) error {
-	if label, ok := entry.(protocol.Label); ok && label.TargetID == "" {
-		label.TargetID = s.file.Leaf()
-		entry = label
+	switch e := entry.(type) {
+	case protocol.Label:
+		if e.TargetID == "" {
+			e.TargetID = s.file.Leaf()
+		}
+		entry = e
+	case protocol.ContextEdit:
+		if e.TargetID == "" {
+			e.TargetID = s.file.Leaf()
+		}
+		entry = e
+	default: // stands for itself
 	}
 	meta, err := s.file.Append(entry, time.Now().UnixMilli(), durable)
 	if err != nil {

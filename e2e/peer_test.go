@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,15 +31,17 @@ func TestPiReadsOurs(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.llm.plays(
+		fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), // retried: a context_edit
 		tool("c1", "write", `{"path":"x.txt","content":"x"}`).and(tool("c2", "bash", `{"command":"cat x.txt"}`)), text("first"),
 		gate("steered").and(text("second")), text("third"),
 	)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1}}`)
 	d := p.start("--name", "ours")
 	d.prompt("one")
 	d.ok(`{"type":"bash","command":"echo from the user"}`)
 	d.ok(`{"type":"set_thinking_level","level":"off"}`)
 	d.ok(`{"type":"prompt","message":"two"}`)
-	p.llm.request(2)
+	p.llm.request(3)
 	d.ok(`{"type":"steer","message":"a steer"}`)
 	p.llm.open("steered")
 	d.event("agent_settled")
@@ -48,6 +51,9 @@ func TestPiReadsOurs(t *testing.T) {
 
 	pi := p.startPi("--session", path)
 	theirs := pi.ok(`{"type":"get_messages"}`).Get("messages").Array()
+	theirs = slices.DeleteFunc(theirs, func(m gjson.Result) bool { // pi 0.45 does not know context_edit
+		return m.Get("stopReason").Str == "error"
+	})
 	require.Equal(t, len(ours), len(theirs))
 	for i := range ours {
 		assert.Equal(t, ours[i].Get("role").Str, theirs[i].Get("role").Str)

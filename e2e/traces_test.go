@@ -44,6 +44,13 @@ func readTrace(t *testing.T, name string) []entry {
 	return list
 }
 
+// Not replayed, of the recordings of pi 0.45: abort-during-compaction,
+// auto-compaction-overflow-twice, compact-while-streaming,
+// compaction-with-queued-steer-and-prompt, steer-during-retry-delay and
+// bash-concurrent show defects of it (lost events, lost aborts, a loop, a
+// race); what troupe does instead is in compact_test.go and in the machine's
+// scripts. no-api-key and extension-ui need what the place does not have.
+
 // traces lists what is replayed, with the arguments the recorder used.
 var traces = []struct {
 	name  string
@@ -81,6 +88,18 @@ var traces = []struct {
 	{name: "pi045-cycle-single-model"},
 	{name: "pi045-cycle-scoped-models", args: []string{"--models", "m1,m2:high"}},
 	{name: "pi045-images"},
+	{name: "pi045-compact-manual"},
+	{name: "pi045-auto-compaction-threshold"},
+	{name: "pi045-auto-compaction-disabled"},
+	{name: "pi045-retry-exhausted-default-delays"},
+	{name: "pi045-sigterm-idle"},
+	{name: "pi045-sigint-idle"},
+	{name: "pi045-sighup-idle"},
+	{name: "pi045-sigterm-mid-run"},
+	{name: "pi045-bash-truncation"},
+	{name: "pi045-missing-params"},
+	{name: "pi045-session-queries"},
+	{name: "pi045-no-session", args: []string{"--no-session"}},
 	{name: "pi045-custom-templates"},
 	{name: "pi045-concurrent-commands-order"},
 	{name: "pi045-stdin-eof-idle"},
@@ -116,10 +135,14 @@ var differs = []struct {
 	{"missing-params", `"id":"maqss"`, "an unknown mode is an error", `"error":"Invalid follow-up mode"`},
 	{"missing-params", `"id":"myq3t"`, "a missing switch is an error", `"error":"Missing enabled"`},
 	{"missing-params", `"id":"met5d"`, "", `Model not found: nope/zzz`},
+	{"missing-params", `"id":"mx2wa"`, "likewise", `"error":"Missing enabled"`},
+	{"missing-params", `Invalid entry ID for forking`, "likewise", `"error":"Missing entryId"`},
+	{"missing-params", `ENOENT: no such file or directory, open`, "the system's words differ", `no such file or directory"`},
 	{"missing-params", `"id":"mthcc"`, "a missing command is an error, not the word undefined", `"error":"Missing command"`},
 	{"missing-params", `"id":"mvlkc"`, "images that are no list are an error", `"error":"images must be an array"`},
 	{"prompt-while-streaming", `"id":"p2","type":"response","command":"prompt","success":true`, "one response to a prompt, not two", ""},
 	{"bash-abort-pipelined", `"id":"b1"`, "the abort comes before the first output", `"cancelled":true`},
+	{"compact-manual", `"id":"c0"`, "there is nothing to compact in an empty session", `"error":"Nothing to compact (session too small)"`},
 	{"images", `"source":{"type":"base64"`, "nested images are stored in the flat form that models are sent", `"mimeType":"image/png"`},
 }
 
@@ -136,12 +159,22 @@ type valueApart struct{ trace, path, want, why string }
 
 var apart = []valueApart{
 	{"retry", "response.data.isStreaming", "false", "a run that waits to try again is a run: a prompt meets it"},
-	{"retry", "response.data.messageCount", "1", "an answer that failed is in the history, as it is after a restart of pi"},
+	{"compact", "response.data.userMessages", "*", "what was compacted counts"},
+	{"compact", "response.data.assistantMessages", "*", "likewise"},
+	{"compact", "response.data.totalMessages", "*", "likewise"},
+	{"compact", "response.data.tokens.input", "*", "likewise"},
+	{"compact", "response.data.tokens.output", "*", "likewise"},
+	{"compact", "response.data.tokens.total", "*", "likewise"},
+	{"compact", "response.data.cost", "*", "likewise"},
+	{"bash-truncation", "output", "*", "pi 0.45 counts the end of the last line as a line"},
 	{"missing-params", "content.0.text", `""`, "see sends"},
+	{"missing-params", "response.data.followUpMode", `"zzz"`, "an unknown mode was refused"},
+	{"missing-params", "response.data.messageCount", "5", "so were prompts without a text"},
 }
 
 // also names records that troupe writes and the trace does not have.
 var also = []struct{ trace, has, why string }{
+	{"sigterm-mid-run", `"stopReason":"aborted"`, "likewise"},
 	{"new-session", `"stopReason":"aborted"`, "an interrupted run is closed on the wire: message_end, turn_end, agent_end"},
 }
 

@@ -313,6 +313,10 @@ func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
 		end.Error = r.answer.ErrorMessage
 	}
 	m.emit(end)
+	recovers := outcome == failed && m.mayRecover(r.answer, err)
+	if again || recovers && !m.recovered {
+		m.omitFailed()
+	}
 	m.flushHeld()
 	m.retryOver()
 	if again {
@@ -320,11 +324,18 @@ func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
 		return
 	}
 	m.giveUpRetry(outcome, end.Error)
-	if outcome == failed && m.mayRecover(r.answer, err) {
+	if recovers {
 		m.recover()
 		return
 	}
 	m.afterRun(outcome)
+}
+
+// omitFailed takes the answer that failed, the entry before, out of the context:
+// the request is made again. The file keeps it.
+func (m *Machine) omitFailed() {
+	m.messageCount--
+	m.append(protocol.ContextEdit{}, func() { m.messageCount++ })
 }
 
 // settled announces that nothing more follows by itself.

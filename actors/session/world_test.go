@@ -247,6 +247,8 @@ func fold(log []protocol.Entry) Loaded {
 			l.MessageCount = 1 + messagesFrom(log[:i], e.FirstKeptEntryID)
 		case protocol.BranchSummary:
 			l.MessageCount++
+		case protocol.ContextEdit:
+			l.MessageCount--
 		case protocol.MessageEntry:
 			l.MessageCount++
 			queue = slices.DeleteFunc(queue, func(q Queued) bool { return q.ID == e.QueueID })

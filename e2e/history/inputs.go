@@ -12,7 +12,8 @@ import (
 type input struct {
 	text, mark string
 	class      string // steer, followUp, or started
-	at         int    // of the first try, in the order of commands
+	at         int    // of the try that was accepted, in the order of commands
+	unordered  bool   // it may have been an earlier one
 	accepted   bool
 	unknown    int  // tries that were not answered, or by an answer that leaves it open
 	returned   bool // by clear_queue
@@ -58,7 +59,7 @@ func inputs(records []Record, o Options) (found []string) {
 func order(said map[string]*input, places map[string]*whereabouts) (found []string) {
 	lines := map[string][]*input{}
 	for _, in := range said {
-		if at := places[in.text]; in.accepted && at != nil && at.delivered == 1 {
+		if at := places[in.text]; in.accepted && !in.unordered && at != nil && at.delivered == 1 {
 			key := at.file + " " + in.mark + " " + in.class
 			lines[key] = append(lines[key], in)
 		}
@@ -77,7 +78,11 @@ func order(said map[string]*input, places map[string]*whereabouts) (found []stri
 // tries collects what clients said and what they were told about it.
 func tries(records []Record, o Options) map[string]*input {
 	said := map[string]*input{}
-	pending := map[string]*input{} // by life and command id
+	type try struct {
+		*input
+		n int
+	}
+	pending := map[string]try{} // by life and command id
 	clears := map[string]bool{}
 	life, n := 0, 0
 	key := func(id string) string { return fmt.Sprint(life, " ", id) }
@@ -98,22 +103,22 @@ func tries(records []Record, o Options) map[string]*input {
 			text := c.raw.Get("message").Str
 			in := said[text]
 			if in == nil {
-				in = &input{text: text, class: class, at: n}
+				in = &input{text: text, class: class}
 				if o.Canary != nil {
 					in.mark = o.Canary(text)
 				}
 				said[text] = in
 			}
 			in.unknown++ // until it is answered
-			pending[key(c.id)] = in
+			pending[key(c.id)] = try{in, n}
 		case Output:
 			v := gjson.Parse(r.Line)
 			if !isResponse(v) {
 				continue
 			}
 			id := key(v.Get("id").Raw)
-			if in := pending[id]; in != nil {
-				in.answered(v)
+			if t, is := pending[id]; is {
+				t.answered(v, t.n)
 				delete(pending, id)
 			}
 			if clears[id] && v.Get("success").Bool() {
@@ -132,10 +137,13 @@ func tries(records []Record, o Options) map[string]*input {
 
 // answered notes an answer. Some refusals are the ledger's: it does not know
 // how far the command got.
-func (in *input) answered(v gjson.Result) {
+func (in *input) answered(v gjson.Result, n int) {
 	if v.Get("success").Bool() {
-		in.accepted = true
 		in.unknown--
+		if in.accepted {
+			return
+		}
+		in.accepted, in.at, in.unordered = true, n, in.unknown > 0
 		if d := v.Get("data.disposition").Str; d != "queued" && in.class != "queue" {
 			in.class = "started"
 		}
