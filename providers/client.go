@@ -105,6 +105,9 @@ func (c *Client) newTransport() *http.Transport {
 	}
 }
 
+// isSet says whether there is anything to authenticate with.
+func (c *Credentials) isSet() bool { return c.Key != "" || len(c.Headers) > 0 }
+
 // account is a fingerprint of everything a request authenticates with.
 func (c *Credentials) account() account {
 	h := sha256.New()

@@ -106,6 +106,22 @@ func TestRequest_AnswerLimit(t *testing.T) {
 	assert.Equal(t, int64((1024+4800+3+4+3+3+3+3+3)/3), r.estimate())
 }
 
+func TestRequest_OutputLimit(t *testing.T) {
+	m := &protocol.Model{Reasoning: true, ContextWindow: 200_000, MaxTokens: 10_000}
+	for _, c := range []struct {
+		name            string
+		asked, thinking int64
+		level           protocol.ThinkingLevel
+		want            int64
+	}{
+		{"the model's", 0, 2000, "low", 10_000}, {"on top", 1000, 2000, "low", 3000}, {"as far as it goes", 9000, 2000, "low", 10_000},
+		{"no thinking", 1000, 2000, "off", 1000}, {"not counted", 1000, -1, "low", 1000},
+	} {
+		r := &Request{Model: m, MaxTokens: c.asked, Thinking: c.level}
+		assert.Equal(t, c.want, r.OutputLimit(c.thinking), c.name)
+	}
+}
+
 func TestRequest_thinking(t *testing.T) {
 	off := "none"
 	m := &protocol.Model{Reasoning: true, Settings: &protocol.ModelExtra{ThinkingValues: map[string]*string{"off": &off, "minimal": nil}}}

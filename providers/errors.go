@@ -247,15 +247,21 @@ func describe(status int, body []byte) string {
 	if text == "" {
 		text = "(no body)"
 	}
-	text = shorten(maskPatterns(text))
+	more := max(len(text)-maxMessage-longestKey, 0)
+	text = shorten(maskPatterns(text[:len(text)-more]), more)
 	if status != 0 {
 		text = strconv.Itoa(status) + " " + text
 	}
 	return text
 }
 
+// longestKey is how much of a text is searched for keys beyond what is shown of
+// it: one must not lose its end, by which it is recognised, to the cut.
+const longestKey = 1024
+
 // shorten cuts text to maxMessage bytes at a character boundary and says so.
-func shorten(text string) string {
+// more is what was cut before.
+func shorten(text string, more int) string {
 	if len(text) <= maxMessage {
 		return text
 	}
@@ -263,8 +269,11 @@ func shorten(text string) string {
 	for !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s… (%d bytes more)", text[:cut], len(text)-cut)
+	return fmt.Sprintf("%s%s%d bytes more)", text[:cut], cutMark, len(text)-cut+more)
 }
+
+// cutMark follows what is left of a text.
+const cutMark = "… ("
 
 // ClassifyTransport says what a failure to connect, to send or to read means.
 // inBody tells whether the response had begun.

@@ -230,6 +230,11 @@ func TestCredentials_mask(t *testing.T) {
 	err := protocol.ErrorAuth.Errorf(`raw my key"+/ json my key\"+/ url my+key%%22%%2B%%2F token supersecretvalue team demo long my key"+/ and more`)
 	assert.Equal(t, `raw *** json *** url *** token *** team demo long ***`, c.mask(err).Message)
 	assert.Empty(t, (&Credentials{}).secrets(), "no secrets, nothing to mask")
+	for at := maxMessage - 30; at < maxMessage+5; at += 5 { // wherever a long text is cut
+		long := Classify(500, nil, []byte(strings.Repeat("x", at)+"canary-0123456789"+strings.Repeat("y", 9000)))
+		key := Credentials{Key: "canary-0123456789"}
+		assert.NotContains(t, key.mask(long).Message, "canary", at)
+	}
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -276,6 +281,9 @@ func TestRetryAfter(t *testing.T) {
 		{"one minute", nil, "try again in 1 minute", time.Minute},
 		{"reset", nil, "Your quota will reset after 18h31m10s.", 18*time.Hour + 31*time.Minute + 10*time.Second},
 		{"Google", nil, `{"error":{"details":[{"@type":"x"},{"retryDelay":"34.07s"}]}}`, 34070 * time.Millisecond},
+		{"Google in a list", nil, `[{"error":{"details":[{"retryDelay":"3s"}]}}]`, 3 * time.Second},
+		{"a ChatGPT plan", nil, `{"error":{"type":"usage_limit_reached","resets_in_seconds":60}}`, time.Minute},
+		{"longer than time", nil, "try again in 3000000h", maxRetryAfter},
 		{"a number in the body", nil, `{"error":{"retry_after":3.5}}`, 3500 * time.Millisecond},
 		{"header before body", h("Retry-After", "2"), "try again in 50s", 2 * time.Second},
 		{"a harmless sentence", nil, "try again in a while, after 5 tokens", 0},

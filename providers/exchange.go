@@ -206,6 +206,7 @@ func (x *exchange) refused(resp *http.Response) *protocol.StreamError {
 // read yields the parts of a stream until it is over.
 func (x *exchange) read(body *watchedReader) *protocol.StreamError {
 	x.out = newParts(x.req.Model)
+	x.out.req = x.req
 	x.dec = x.wire.Decoder(x.req, x.out)
 	events := NewEventReader(body)
 	for x.parent.Err() == nil {

@@ -76,6 +76,10 @@ func cleanObject(raw json.RawMessage) json.RawMessage {
 	return cleanJSON(trimmed)
 }
 
+// CleanObject is raw if it is a JSON object that every service takes, with what
+// is not UTF-8 replaced, else {}.
+func CleanObject(raw json.RawMessage) json.RawMessage { return cleanObject(raw) }
+
 // cleanJSON replaces bytes that are not UTF-8, and escapes of half a surrogate
 // pair, by U+FFFD in otherwise valid JSON.
 func cleanJSON(raw json.RawMessage) json.RawMessage {

@@ -2,6 +2,8 @@ package providers
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +34,20 @@ func maskPatterns(text string) string {
 		return masked
 	})
 }
+
+// Format keeps secrets out of whatever prints credentials, or a request with
+// them.
+func (c Credentials) Format(f fmt.State, _ rune) {
+	switch {
+	case !c.isSet():
+		_, _ = io.WriteString(f, "{}")
+	default:
+		_, _ = io.WriteString(f, "{"+masked+"}")
+	}
+}
+
+// MarshalJSON keeps secrets out of structured logs.
+func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Sprint(c)) }
 
 // secrets lists what of c must not show up anywhere, longest first so that one
 // secret inside another does not leave a remainder. Very short header values
@@ -69,6 +85,22 @@ func jsonForm(value string) string {
 func (c *Credentials) mask(err *protocol.StreamError) *protocol.StreamError {
 	for _, secret := range c.secrets() {
 		err.Message = strings.ReplaceAll(err.Message, secret, masked)
+		err.Message = maskCut(err.Message, secret)
 	}
 	return err
+}
+
+// maskCut replaces the beginning of a secret at the place where [shorten] cut a
+// text.
+func maskCut(text, secret string) string {
+	at := strings.LastIndex(text, cutMark)
+	if at < 0 {
+		return text
+	}
+	for n := len(secret) - 1; n >= 4; n-- {
+		if strings.HasSuffix(text[:at], secret[:n]) {
+			return text[:at-n] + masked + text[at:]
+		}
+	}
+	return text
 }

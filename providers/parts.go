@@ -15,8 +15,11 @@ import (
 // an open block, every block closed before the end.
 type Parts struct {
 	model   *protocol.Model
+	req     *Request // whose answer this is, nil where nobody needs to know
 	out     []protocol.Part
 	blocks  []block
+	usage   protocol.Usage  // the last that was reported
+	said    strings.Builder // the whole answer, for an estimate of its length
 	started bool
 	done    bool
 	closing bool
@@ -60,6 +63,7 @@ func (p *Parts) Delta(index int, text string) {
 	cut := wholeCharacters(text)
 	text, b.held = text[:cut], strings.Clone(text[cut:])
 	if text != "" {
+		p.said.WriteString(text)
 		p.put(protocol.PartDelta{Index: index, Delta: wellFormed(text)})
 	}
 }
@@ -80,13 +84,6 @@ func (p *Parts) Close(index int, end protocol.PartBlockEnd) {
 	p.content = true
 }
 
-// Usage reports tokens so far and fills in what they cost.
-func (p *Parts) Usage(u protocol.Usage) {
-	p.Start("")
-	u.TotalTokens = 0 // the sum of the classes, for every wire alike
-	p.put(protocol.PartUsage{Usage: p.model.Price(u)})
-}
-
 // Alive says that the server works on the answer though it has nothing to show,
 // as while it sends a signature.
 func (p *Parts) Alive() { p.content = true }
@@ -105,6 +102,7 @@ func (p *Parts) Done(reason protocol.StopReason, raw string) {
 	for i := range p.blocks {
 		p.Close(i, protocol.PartBlockEnd{})
 	}
+	p.estimate()
 	p.done, p.content = true, true
 	p.put(protocol.PartDone{StopReason: reason, Raw: raw})
 }

@@ -113,7 +113,7 @@ var (
 		`prompt too long; exceeded (max )?context length`,      // Ollama
 		`range of input length should be`,                      // DashScope
 		`longer than the model'?s context length`,              // SGLang
-		`inputs? tokens \+ max_new_tokens must be`,             // Together, TGI
+		"`?inputs?`? tokens \\+ `?max_new_tokens`? must be",    // Together, TGI
 		`ContextWindowExceeded`,                                // LiteLLM
 		`context[_ ]length[_ ]exceeded`,
 		`too many tokens`,
@@ -143,7 +143,7 @@ var (
 	)
 	rateText = phrases(
 		`rate.?limit`, `too many requests`, `throttl`, `retry delay`, `requests per (minute|second|hour|day)`,
-		`resource.?(has been )?exhausted`, `concurrency limit`,
+		`resource.?(has been )?exhausted`, `concurrency limit`, `please wait before`,
 	)
 	overloadText = phrases(
 		`overloaded`, `(at|over|no|insufficient|out of) capacity`, `capacity (exceeded|constraints)`, `temporarily unavailable`,

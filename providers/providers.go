@@ -5,7 +5,7 @@
 // A request goes through these hands, in order:
 //
 //	Registry   finds the key and the headers (auth.json, environment, models.json)
-//	Provider   of the model's API: anthropic, openai, …, scripted
+//	Provider   of the model's API: anthropic, openai, responses, google, scripted
 //	Convert    makes of the session's messages what any model can be shown
 //	Wire       writes the request in the form of its API
 //	Client     sends it, over connections that no two accounts share
@@ -18,8 +18,10 @@
 // A wire over HTTP and server-sent events is a [Wire]: Encode, which begins with
 // [Convert] and a [Shape], and a [Decoder] that puts what it reads into [Parts].
 // Everything between the two is in [Client.Stream]. Its test is a
-// providertest.Fixture, which writes the server's side of the wire and knows
-// the rules of the service, and the recorded streams in its testdata.
+// providertest.Fixture, which writes the server's side of the wire, a checker of
+// the service's rules beside the others in providertest, and the recorded
+// streams in its testdata. The tests of hand-overs between models take it up as
+// one more side.
 package providers
 
 import (
@@ -41,8 +43,8 @@ type Provider interface {
 	// closing event is an error, never a success.
 	//
 	// Cancelling ctx, or breaking out of the loop, closes the connection; after
-	// a cancel the error has kind ErrorAborted. Nothing is retried here, and no
-	// goroutine outlives the sequence.
+	// a cancel the error has kind ErrorAborted. Nothing is retried here, but that
+	// the registry renews credentials; and no goroutine outlives the sequence.
 	Stream(ctx context.Context, req Request) iter.Seq2[protocol.Part, error]
 }
 
@@ -176,6 +178,19 @@ func (r *Request) AnswerLimit() int64 {
 		limit = min(limit, max(window-r.estimate(), window/8))
 	}
 	return max(limit, 1)
+}
+
+// OutputLimit is AnswerLimit for wires that count thinking as part of the
+// answer. What was asked for is the answer alone, so thinking tokens of it come
+// on top, as far as the model can go.
+func (r *Request) OutputLimit(thinking int64) int64 {
+	limit := r.AnswerLimit()
+	if r.MaxTokens <= 0 || !r.Thinks() || thinking <= 0 {
+		return limit
+	}
+	longest := *r
+	longest.MaxTokens = 0
+	return min(limit+thinking, longest.AnswerLimit())
 }
 
 // fallbackMaxTokens is for models that do not say how much they can write.

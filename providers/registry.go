@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -289,16 +287,33 @@ func (r *Registry) keyless(m *protocol.Model) bool {
 		return false
 	}
 	for name, value := range m.Settings.Headers {
-		switch strings.ToLower(name) {
-		case "authorization", "x-api-key", "api-key", "x-goog-api-key":
+		if isKeyHeader(name) {
 			return r.values.has(value, r.auth.value[m.Provider].Env)
 		}
 	}
 	return false
 }
 
+// isKeyHeader says whether a header is one of those that wires put keys into.
+func isKeyHeader(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "x-api-key", "api-key", "x-goog-api-key":
+		return true
+	}
+	return false
+}
+
+// isSecretHeader says whether a header may hold a secret, by its name.
+func isSecretHeader(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "password"}, func(s string) bool {
+		return strings.Contains(name, s)
+	})
+}
+
 // Secrets are the environment variables that hold keys: those in which
-// providers look for theirs, and those that models.json and auth.json name.
+// providers look for theirs, and those that models.json and auth.json name, as
+// keys or in headers that look like one.
 func (r *Registry) Secrets() map[string]bool {
 	names := map[string]bool{}
 	note := func(list []string) {
@@ -314,8 +329,22 @@ func (r *Registry) Secrets() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refresh()
+	headers := func(list map[string]string) {
+		for name, value := range list {
+			if isSecretHeader(name) {
+				note(variablesOf(value))
+			}
+		}
+	}
 	for _, c := range r.models.value {
 		note(variablesOf(c.APIKey))
+		headers(c.Headers)
+		for _, m := range c.models {
+			headers(m.Headers)
+		}
+		for _, m := range c.overrides {
+			headers(m.Headers)
+		}
 	}
 	for _, entry := range r.auth.value {
 		note(variablesOf(entry.Key))
@@ -348,125 +377,4 @@ func (r *Registry) Refresh(provider string) {
 	for _, m := range custom.overrides {
 		forget(m.Headers)
 	}
-}
-
-// Stream implements [Provider]: it finds the credentials of the request's
-// model, unless the request brings some, and passes it on to whoever speaks the
-// model's wire.
-func (r *Registry) Stream(ctx context.Context, req Request) iter.Seq2[protocol.Part, error] {
-	return func(yield func(protocol.Part, error) bool) {
-		provider := r.config.APIs[req.Model.API]
-		if provider == nil {
-			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: nobody here speaks the API %q", req.Model.Provider, req.Model.ID, req.Model.API))
-			return
-		}
-		if err := r.prepare(ctx, &req); err != nil {
-			yield(nil, err)
-			return
-		}
-		for part, err := range provider.Stream(ctx, req) {
-			var failed *protocol.StreamError
-			if errors.As(err, &failed) && failed.Kind == protocol.ErrorAuth {
-				r.Refresh(req.Model.Provider)
-			}
-			if !yield(part, err) {
-				return
-			}
-		}
-	}
-}
-
-// prepare fills in what a request needs besides what the session says.
-func (r *Registry) prepare(ctx context.Context, req *Request) *protocol.StreamError {
-	model := req.Model
-	r.mu.Lock()
-	r.refresh()
-	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
-	own := r.auth.value[model.Provider].Env
-	r.mu.Unlock()
-
-	env := r.values.lookup(own)
-	base, missing := fillURL(model.BaseURL, env)
-	if missing != "" {
-		return protocol.ErrorInvalid.Errorf("The address of %s is not known: set %s", model.Provider, missing)
-	}
-	if base != model.BaseURL {
-		filled := *model
-		filled.BaseURL, req.Model = base, &filled
-	}
-	req.Deployment = deployment(model.Provider, model.ID, env)
-	if req.Cache == CacheShort && r.config.Env("PI_CACHE_RETENTION") == "long" {
-		req.Cache = CacheLong
-	}
-	if req.Credentials.Key != "" || len(req.Credentials.Headers) > 0 {
-		return nil
-	}
-	cred, err := r.resolve(ctx, model, sources, own)
-	if err != nil {
-		return err
-	}
-	if cred.Key == "" && !keyless {
-		return r.noKey(model.Provider)
-	}
-	if header := vendorOf(model.Provider).header; header != "" && cred.Key != "" {
-		cred.Headers = mergeHeaders(map[string]string{header: cred.Key}, cred.Headers)
-		cred.Key = ""
-	}
-	if custom != nil && custom.AuthHeader && cred.Key != "" {
-		cred.Headers = mergeHeaders(map[string]string{"Authorization": "Bearer " + cred.Key}, cred.Headers)
-	}
-	req.Credentials = cred
-	return nil
-}
-
-// resolve gets the key and the headers of a model.
-func (r *Registry) resolve(ctx context.Context, model *protocol.Model, sources []keySource, own map[string]string) (Credentials, *protocol.StreamError) {
-	var cred Credentials
-	for _, s := range sources {
-		key, err := strings.TrimSpace(s.value), error(nil)
-		if !s.literal {
-			key, err = r.values.resolve(ctx, s.value, s.own)
-		}
-		if err != nil {
-			return cred, commandFailed(ctx, "the API key", model.Provider, err)
-		}
-		if key != "" {
-			cred.Key, cred.Bearer = key, s.bearer || vendorOf(model.Provider).bearer
-			break
-		}
-	}
-	if model.Settings == nil {
-		return cred, nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(model.Settings.Headers)) {
-		value, err := r.values.resolve(ctx, model.Settings.Headers[name], own)
-		if err != nil {
-			return cred, commandFailed(ctx, "the header "+name, model.Provider, err)
-		}
-		if value != "" {
-			cred.Headers = mergeHeaders(cred.Headers, map[string]string{name: value})
-		}
-	}
-	return cred, nil
-}
-
-// commandFailed does not repeat the command, which may have secrets in it.
-func commandFailed(ctx context.Context, what, provider string, err error) *protocol.StreamError {
-	if ctx.Err() != nil {
-		return aborted()
-	}
-	return protocol.ErrorAuth.Errorf("The command for %s of %s failed: %s", what, provider, maskPatterns(err.Error()))
-}
-
-// noKey says how to get on.
-func (r *Registry) noKey(provider string) *protocol.StreamError {
-	file := filepath.Join(r.config.AgentDir, "auth.json")
-	how := fmt.Sprintf(`put {"%s": {"type": "api_key", "key": "..."}} into %s`, provider, file)
-	for _, name := range vendorOf(provider).env {
-		if strings.Contains(name, "KEY") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "COPILOT_") {
-			how = "set " + name + ", or " + how
-			break
-		}
-	}
-	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\nTo set one, %s.", provider, how)
 }

@@ -423,7 +423,7 @@ func TestRegistry_commands(t *testing.T) {
 	h.recorder.err = nil
 	_, failed = h.ask("fake", "m")
 	require.Nil(t, failed)
-	assert.Len(t, h.commands, 4, "after a failure of kind auth the commands run again")
+	assert.Len(t, h.commands, 6, "after a failure of kind auth the commands run again: at once, in case they print something else, and for the next request")
 
 	h.Refresh("fake")
 	h.output = func(string) (string, error) { return "", errors.New("exit status 1: sk-secret-0123456789") }

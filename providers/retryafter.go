@@ -96,7 +96,10 @@ var waitText = phrases(
 func bodyHint(body []byte) time.Duration {
 	if validJSON(body) {
 		v := gjson.ParseBytes(body)
-		for _, path := range []string{"error.retry_after", "retry_after", "parameters.retry_after", "error.metadata.retry_after"} {
+		if first := v.Get("0"); v.IsArray() && first.IsObject() {
+			v = first
+		}
+		for _, path := range []string{"error.retry_after", "retry_after", "parameters.retry_after", "error.metadata.retry_after", "error.resets_in_seconds"} {
 			if d := moment(v.Get(path).String(), time.Time{}); d > 0 {
 				return d
 			}
@@ -109,7 +112,11 @@ func bodyHint(body []byte) time.Duration {
 	if m == nil {
 		return 0
 	}
-	if d, err := time.ParseDuration(string(m[1])); err == nil && len(m[1]) > 0 {
+	if len(m[1]) > 0 {
+		d, err := time.ParseDuration(string(m[1]))
+		if err != nil { // longer than a duration can be
+			return maxRetryAfter
+		}
 		return d
 	}
 	unit := map[byte]time.Duration{'m': time.Minute, 's': time.Second, 'h': time.Hour}[bytes.ToLower(m[3])[0]]

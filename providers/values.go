@@ -110,7 +110,9 @@ func variablesOf(s string) []string {
 	}
 	var names []string
 	for _, m := range variable().FindAllString(s, -1) {
-		names = append(names, strings.Trim(m, "${}"))
+		if m != "$$" {
+			names = append(names, strings.Trim(m, "${}"))
+		}
 	}
 	return names
 }

@@ -23,9 +23,11 @@ var vendors = []vendor{
 	{id: "anthropic", model: "claude-opus-4-8", env: []string{"ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}},
 	{id: "openai", model: "gpt-5.5", env: []string{"OPENAI_API_KEY"}},
 	{id: "azure-openai-responses", model: "gpt-5.4", env: []string{"AZURE_OPENAI_API_KEY"}, header: "Api-Key"},
+	{id: "azure", model: "gpt-5.4", env: []string{"AZURE_OPENAI_API_KEY"}, header: "Api-Key"},
 	{id: "nvidia", model: "nvidia/nemotron-3-super-120b-a12b", env: []string{"NVIDIA_API_KEY"}},
 	{id: "deepseek", model: "deepseek-v4-pro", env: []string{"DEEPSEEK_API_KEY"}},
 	{id: "google", model: "gemini-3.1-pro-preview", env: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
+	{id: "google-vertex", model: "gemini-3.1-pro-preview", env: []string{"GOOGLE_CLOUD_API_KEY"}},
 	{id: "github-copilot", model: "gpt-5.4", env: []string{"COPILOT_GITHUB_TOKEN"}, bearer: true},
 	{id: "openrouter", model: "moonshotai/kimi-k2.6", env: []string{"OPENROUTER_API_KEY"}},
 	{id: "vercel-ai-gateway", model: "zai/glm-5.1", env: []string{"AI_GATEWAY_API_KEY"}},
@@ -78,7 +80,7 @@ func fillURL(baseURL string, env func(string) string) (filled, missing string) {
 		value := env(name)
 		if value == "" && name == "AZURE_OPENAI_BASE_URL" {
 			if resource := env("AZURE_OPENAI_RESOURCE_NAME"); resource != "" {
-				value = "https://" + resource + ".openai.azure.com/openai/v1"
+				value = "https://" + resource + ".openai.azure.com"
 			}
 		}
 		if value == "" && missing == "" {
@@ -87,18 +89,4 @@ func fillURL(baseURL string, env func(string) string) (filled, missing string) {
 		return value
 	})
 	return filled, missing
-}
-
-// deployment is the name that an Azure resource gave a model, "" for the
-// model's own: AZURE_OPENAI_DEPLOYMENT_NAME_MAP is MODEL=NAME,MODEL=NAME.
-func deployment(provider, model string, env func(string) string) string {
-	if provider != "azure-openai-responses" {
-		return ""
-	}
-	for entry := range strings.SplitSeq(env("AZURE_OPENAI_DEPLOYMENT_NAME_MAP"), ",") {
-		if id, name, found := strings.Cut(strings.TrimSpace(entry), "="); found && strings.TrimSpace(id) == model {
-			return strings.TrimSpace(name)
-		}
-	}
-	return ""
 }

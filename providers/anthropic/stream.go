@@ -17,6 +17,7 @@ type decoder struct {
 	blocks map[int64]*blockState
 	order  []*blockState
 	usage  protocol.Usage
+	hour   int64  // of usage.CacheWrite, the tokens that stay for an hour
 	stop   string // stop_reason, once there is one
 	why    string // the explanation of a refusal
 	calls  bool   // the answer has a tool call
@@ -165,7 +166,10 @@ func (d *decoder) addUsage(u gjson.Result) {
 			*dst = n.Int()
 		}
 	}
-	d.out.Usage(d.usage)
+	if n := u.Get("cache_creation.ephemeral_1h_input_tokens"); n.Type == gjson.Number {
+		d.hour = n.Int()
+	}
+	d.out.UsageHour(d.usage, d.hour)
 }
 
 // finish ends the answer as its stop reason says.

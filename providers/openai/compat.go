@@ -38,12 +38,14 @@ type compat struct {
 	VercelGatewayRouting       json.RawMessage `json:"vercelGatewayRouting"`
 	CacheControlFormat         string          `json:"cacheControlFormat"` // "anthropic": mark what is to be cached
 	SendSessionAffinityHeaders bool            `json:"sendSessionAffinityHeaders"`
-	SessionAffinityFormat      string          `json:"sessionAffinityFormat"` // "openrouter" or OpenAI's own
+	SessionAffinityFormat      string          `json:"sessionAffinityFormat"` // see providers.AffinityHeaders
+	PromptCacheKeyMode         string          `json:"promptCacheKeyMode"`    // see providers.SendsCacheKey
 	VLLMPriority               *int64          `json:"vllmPriority"`
 
 	mergeUsers      bool // templates insist that user and assistant alternate
 	mistralIDs      bool // ids of calls have exactly nine letters and digits
 	promptCacheKey  bool // takes the session id as the key of its prompt cache
+	routes          bool // is OpenRouter, which takes openRouterRouting; others may refuse it
 	emptyIsOverflow bool // an error without a body means that the context is too large
 }
 
@@ -142,7 +144,7 @@ var dialects = []dialect{
 	}},
 	{"openrouter", []string{"openrouter.ai"}, func(c *compat) {
 		c.SupportsDeveloperRole = false
-		c.ThinkingFormat = "openrouter"
+		c.ThinkingFormat, c.routes = "openrouter", true
 		c.SendSessionAffinityHeaders, c.SessionAffinityFormat = true, "openrouter"
 	}},
 	{"together", []string{"together.ai", "together.xyz"}, func(c *compat) {

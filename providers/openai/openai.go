@@ -1,6 +1,6 @@
-// Package openai speaks the wires that OpenAI introduced. Chat completions
-// (openai-completions) is the one that nearly every service and local server
-// offers, each in its own dialect: compat.go lists how they differ.
+// Package openai speaks chat completions (openai-completions), the wire that
+// OpenAI introduced and that nearly every service and local server offers, each
+// in its own dialect: compat.go lists how they differ.
 package openai
 
 import (
@@ -11,9 +11,12 @@ import (
 	"troupe/providers"
 )
 
-// CompletionsAPI is the name of the chat completions wire in model
-// descriptions.
-const CompletionsAPI = "openai-completions"
+// The wire's names in model descriptions. Mistral's own wire has the same shape;
+// its base URL has no version in it.
+const (
+	CompletionsAPI = "openai-completions"
+	MistralAPI     = "mistral-conversations"
+)
 
 // Completions asks models over the openai-completions wire.
 type Completions struct{ client *providers.Client }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,10 +30,19 @@ func (completions) Encode(req *providers.Request) (*providers.Call, error) {
 	e.cache = e.cacheControl()
 	e.cached = e.cachedMessage()
 	return &providers.Call{
-		URL:    providers.Endpoint(req.Model.BaseURL, "/chat/completions"),
+		URL:    endpoint(req.Model),
 		Header: e.header(),
 		Body:   e.body(),
 	}, nil
+}
+
+// endpoint is where a model is asked.
+func endpoint(model *protocol.Model) string {
+	base := model.BaseURL
+	if u, err := url.Parse(base); err == nil && model.API == MistralAPI && strings.Trim(u.Path, "/") == "" {
+		base = strings.TrimRight(base, "/") + "/v1"
+	}
+	return providers.Endpoint(base, "/chat/completions")
 }
 
 type encoder struct {
@@ -159,13 +169,10 @@ func (e *encoder) cachedMessage() int {
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}
-	if id := e.req.SessionID; id != "" && e.compat.SendSessionAffinityHeaders {
-		if e.compat.SessionAffinityFormat == "openrouter" {
-			h.Set("X-Session-Id", id)
-		} else {
-			h["session_id"] = []string{id} // as it is: some proxies look for exactly this
-			h.Set("X-Client-Request-Id", id)
-			h.Set("X-Session-Affinity", id)
+	if e.compat.SendSessionAffinityHeaders && e.req.SessionID != "" {
+		providers.AffinityHeaders(h, e.compat.SessionAffinityFormat, e.req.SessionID)
+		if e.compat.SessionAffinityFormat != "openrouter" {
+			h.Set("X-Session-Affinity", e.req.SessionID)
 		}
 	}
 	e.req.Credentials.Apply(h, "")
@@ -188,9 +195,11 @@ func (e *encoder) body() []byte {
 	b = append(b, ',')
 	b = protocol.AppendString(b, c.MaxTokensField)
 	b = append(b, ':')
-	b = strconv.AppendInt(b, req.AnswerLimit(), 10)
+	b = strconv.AppendInt(b, req.OutputLimit(req.Budget()), 10)
 	b = e.appendThinking(b)
-	b = appendMember(b, "provider", c.OpenRouterRouting)
+	if c.routes {
+		b = appendMember(b, "provider", c.OpenRouterRouting)
+	}
 	if len(c.VercelGatewayRouting) > 0 {
 		b = append(b, `,"providerOptions":{"gateway":`...)
 		b = append(append(b, c.VercelGatewayRouting...), '}')
@@ -224,7 +233,7 @@ func (e *encoder) appendPromptCache(b []byte) []byte {
 		return b
 	}
 	long := e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention
-	if e.compat.promptCacheKey || long {
+	if providers.SendsCacheKey(e.compat.PromptCacheKeyMode, e.compat.promptCacheKey || long) {
 		b = append(b, `,"prompt_cache_key":`...)
 		b = protocol.AppendString(b, e.req.SessionID)
 	}

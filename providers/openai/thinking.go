@@ -117,7 +117,7 @@ func (e *encoder) appendBudget(b []byte) []byte {
 	if e.compat.ThinkingTokenBudgetField == "" || !e.req.Thinks() {
 		return b
 	}
-	budget := min(e.req.Budget(), e.req.AnswerLimit()-1024)
+	budget := min(e.req.Budget(), e.req.OutputLimit(e.req.Budget())-1024)
 	if budget <= 0 {
 		return b
 	}
@@ -126,7 +126,8 @@ func (e *encoder) appendBudget(b []byte) []byte {
 }
 
 // appendTemplate writes arguments for a chat template. A value {"$var": NAME}
-// stands for thinking.enabled, thinking.effort or thinking.budget.
+// stands for thinking.enabled, thinking.effort or thinking.budget; with
+// omitWhenOff it is left out when the model is not to think.
 func (e *encoder) appendTemplate(b []byte, name string, args map[string]json.RawMessage) []byte {
 	if len(args) == 0 {
 		return b
@@ -136,6 +137,9 @@ func (e *encoder) appendTemplate(b []byte, name string, args map[string]json.Raw
 	for _, key := range slices.Sorted(maps.Keys(args)) {
 		value := []byte(args[key])
 		if v := gjson.GetBytes(value, "$var"); v.Exists() {
+			if gjson.GetBytes(value, "omitWhenOff").Bool() && !e.req.Thinks() {
+				continue
+			}
 			if value = e.variable(v.Str); value == nil {
 				continue
 			}

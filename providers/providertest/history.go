@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -99,6 +98,20 @@ var arguments = rapid.SampledFrom([]string{
 	`{}`, `{"path":"a.txt"}`, `{"x":[1,{"y":null}],"s":"\ud83d\ude00 \ud83d \u0000 \\ud800"}`, "{\n \"a\" : \"b\xff\"\n}", `[]`, `null`, ``, `{"cut":`,
 })
 
+// thoughtSignatures and textSignatures are of the forms that wires use, some of
+// them broken.
+var (
+	thoughtSignatures = rapid.SampledFrom([]string{
+		"", "c2lnbmF0dXJl", "c2lnbmF0dXJ", "reasoning_content", `{"type":"reasoning","id":"rs_1","summary":[]}`,
+		`{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"ZW5j"}`, `{"type":"reasoning","id":"rs_3","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"ZW5j"}`,
+		`{"type":"reasoning","id":"rs_4","summary":[],"content":[{"type":"reasoning_text","text":"\ud83d"}]}`, `{"type":"reasoning"`,
+	})
+	textSignatures = rapid.SampledFrom([]string{
+		"", `{"v":1,"id":"msg_1"}`, `{"v":1,"id":"msg_2","phase":"commentary"}`, "msg_legacy", "c2lnbmF0dXJl", `{"v":1`,
+		`{"v":1,"id":"msg_abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"}`,
+	})
+)
+
 func message(t *rapid.T, model *protocol.Model) protocol.Message {
 	switch rapid.SampledFrom([]string{"user", "answer", "answer", "result", "result", "bash", "custom", "branch", "compaction", "unknown"}).Draw(t, "role") {
 	case "user":
@@ -163,30 +176,12 @@ func answerBlock(t *rapid.T) protocol.Block {
 	case 2:
 		return protocol.Thinking{
 			Thinking:  texts.Draw(t, "thinking"),
-			Signature: rapid.SampledFrom([]string{"", "c2lnbmF0dXJl", "reasoning_content", `{"type":"reasoning","id":"rs_1","summary":[]}`}).Draw(t, "signature"),
+			Signature: thoughtSignatures.Draw(t, "signature"),
 		}
 	case 3:
 		return protocol.Thinking{Signature: rapid.SampledFrom([]string{"", "cmVkYWN0ZWQ="}).Draw(t, "redacted"), Redacted: true}
 	case 4:
 		return protocol.Image{Data: pixel, MimeType: "image/png"}
 	}
-	return protocol.Text{Text: texts.Draw(t, "text"), Signature: rapid.SampledFrom([]string{"", `{"v":1,"id":"msg_1"}`}).Draw(t, "signature")}
-}
-
-// Rules collects the violations that a checker finds.
-type Rules struct{ broken []string }
-
-// Must notes a violation unless ok.
-func (r *Rules) Must(ok bool, format string, args ...any) {
-	if !ok {
-		r.broken = append(r.broken, fmt.Sprintf(format, args...))
-	}
-}
-
-// Err is nil if nothing was violated.
-func (r *Rules) Err() error {
-	if len(r.broken) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%q", r.broken)
+	return protocol.Text{Text: texts.Draw(t, "text"), Signature: textSignatures.Draw(t, "signature")}
 }

@@ -84,8 +84,12 @@ func (s *suite) cuts(t *testing.T) {
 				hangUp(w)
 			}
 		})
+		step := int64(1)
+		if broken {
+			step = 7 // the same bytes arrive; only what follows them differs
+		}
 		complete := 0
-		for ; n.Load() < int64(len(stream)); n.Add(1) {
+		for ; n.Load() < int64(len(stream)); n.Add(step) {
 			got, failed := r.ask(t)
 			if failed == nil {
 				complete++

@@ -1,0 +1,258 @@
+package providers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// doorman is a provider that lets one key in.
+type doorman struct {
+	key   string
+	asked []string // the keys it saw
+	parts bool     // says something before it refuses
+}
+
+func (d *doorman) Stream(_ context.Context, req Request) iter.Seq2[protocol.Part, error] {
+	return func(yield func(protocol.Part, error) bool) {
+		d.asked = append(d.asked, req.Credentials.Key)
+		if d.parts && !yield(protocol.PartStart{}, nil) {
+			return
+		}
+		if req.Credentials.Key != d.key {
+			yield(nil, protocol.ErrorAuth.Errorf("401 token expired"))
+			return
+		}
+		yield(protocol.PartDone{StopReason: protocol.StopStop}, nil)
+	}
+}
+
+// TestRegistry_renew: a key that has expired is looked for again, once, and
+// nobody notices if the new one is good.
+func TestRegistry_renew(t *testing.T) {
+	door := &doorman{key: "token-2"}
+	h := newHouse(t)
+	h.config.APIs = map[string]Provider{"wire": door}
+	runs := 0
+	h.output = func(string) (string, error) {
+		runs++
+		return fmt.Sprint("token-", runs), nil
+	}
+	h.write("models.json", `{"providers": {"cloud": {"baseUrl": "https://x.example", "api": "wire", "apiKey": "!print token", "models": [{"id": "m"}]}}}`)
+	ask := func(cred Credentials) *protocol.StreamError {
+		_, failed := collect(h.Stream(t.Context(), Request{Model: h.catalog().Find("cloud", "m"), Credentials: cred}))
+		return failed
+	}
+	require.Nil(t, ask(Credentials{}), "the second token is good")
+	assert.Equal(t, []string{"token-1", "token-2"}, door.asked)
+	require.Nil(t, ask(Credentials{}))
+	assert.Equal(t, []string{"token-1", "token-2", "token-2"}, door.asked, "it is kept")
+
+	door.key, door.asked = "token-9", nil
+	require.NotNil(t, ask(Credentials{}), "once more, not for ever")
+	assert.Equal(t, []string{"token-2", "token-3"}, door.asked)
+	door.asked = nil
+	require.NotNil(t, ask(Credentials{Key: "given"}), "what a request brings is not replaced")
+	assert.Equal(t, []string{"given"}, door.asked)
+	door.asked, door.parts = nil, true
+	require.NotNil(t, ask(Credentials{}), "nothing is asked twice once an answer has begun")
+	assert.Len(t, door.asked, 1)
+
+	door.asked, door.parts = nil, false
+	h.output = func(string) (string, error) { return "", errors.New("not logged in") }
+	failed := ask(Credentials{})
+	require.NotNil(t, failed)
+	assert.Equal(t, protocol.ErrorAuth, failed.Kind)
+}
+
+// TestRegistry_renewFile: somebody else wrote a new key into auth.json while
+// the old one was used.
+func TestRegistry_renewFile(t *testing.T) {
+	h := newHouse(t)
+	door := &doorman{key: "new-key"}
+	h.write("auth.json", `{"zz-other": {"type": "api_key", "key": "old-key"}}`)
+	h.config.APIs = map[string]Provider{"wire": refreshing{door, func() { h.write("auth.json", `{"zz-other": {"type": "api_key", "key": "new-key"}}`) }}}
+	_, failed := collect(h.Stream(t.Context(), Request{Model: h.catalog().Find("zz-other", "z")}))
+	require.Nil(t, failed)
+	assert.Equal(t, []string{"old-key", "new-key"}, door.asked)
+}
+
+// refreshing does something before each request.
+type refreshing struct {
+	Provider
+	before func()
+}
+
+func (r refreshing) Stream(ctx context.Context, req Request) iter.Seq2[protocol.Part, error] {
+	r.before()
+	return r.Provider.Stream(ctx, req)
+}
+
+func TestRegistry_Secrets(t *testing.T) {
+	h := newHouse(t)
+	names := func() []string { return slices.Sorted(maps.Keys(h.Secrets())) }
+	plain := names()
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "HF_TOKEN", "AZURE_OPENAI_API_KEY", "COPILOT_GITHUB_TOKEN"} {
+		assert.Contains(t, plain, name)
+	}
+	for _, name := range []string{"TROUPE_SCRIPT", "PATH", "AZURE_OPENAI_BASE_URL", ""} {
+		assert.NotContains(t, plain, name)
+	}
+	h.write("models.json", `{"providers": {"a": {"baseUrl": "https://x.example", "api": "wire", "apiKey": "$A_KEY",
+		"headers": {"Authorization": "Bearer ${GATEWAY_TOKEN}", "X-Home": "$HOME", "X-Team": "TEAM"},
+		"models": [{"id": "m", "headers": {"X-Auth": "$MODEL_AUTH"}}]},
+		"anthropic": {"apiKey": "LEGACY_KEY", "modelOverrides": {"claude-haiku-4-5": {"headers": {"Api-Key": "$OVER_KEY"}}}},
+		"openai": {"apiKey": "!print $INSIDE_A_COMMAND"}}}`)
+	h.write("auth.json", `{"openai": {"type": "api_key", "key": "pre-$AUTH_KEY-$$-post"}}`)
+	got := h.Secrets()
+	for _, name := range plain {
+		delete(got, name)
+	}
+	assert.Equal(t, []string{"AUTH_KEY", "A_KEY", "GATEWAY_TOKEN", "LEGACY_KEY", "MODEL_AUTH", "OVER_KEY"}, slices.Sorted(maps.Keys(got)))
+}
+
+func TestVariablesOf(t *testing.T) {
+	for in, want := range map[string][]string{
+		"": nil, "sk-literal": nil, "MY_KEY": {"MY_KEY"}, " MY_KEY ": {"MY_KEY"}, "K": nil, "9KEY": nil, "My_Key": nil,
+		"$MY_KEY": {"MY_KEY"}, "${my_key}": {"my_key"}, "Bearer $A and ${B}": {"A", "B"}, "$$": nil, "$$A": nil, "a$$$B": {"B"},
+		"$5": nil, "${": nil, "!print $A": nil, "!": nil,
+	} {
+		assert.Equal(t, want, variablesOf(in), "%q", in)
+	}
+}
+
+// TestRegistry_offline: without any key a provider that needs none is offered,
+// and goes away when there is one.
+func TestRegistry_offline(t *testing.T) {
+	h := newHouse(t)
+	h.config.Offline = "scripted"
+	c := h.catalog()
+	assert.Equal(t, map[string]bool{"scripted": true}, c.Keys)
+	choice := ChooseModel(c, Wishes{})
+	assert.Equal(t, "scripted/demo", name(choice.Model))
+	assert.Equal(t, "no provider has an API key; scripted/demo answers, offline", choice.Warning)
+
+	h.SetKey("openai", "k")
+	c = h.catalog()
+	assert.Equal(t, map[string]bool{"openai": true}, c.Keys)
+	choice = ChooseModel(c, Wishes{})
+	assert.Equal(t, "openai/gpt-5.5", name(choice.Model))
+	assert.Empty(t, choice.Warning)
+
+	assert.Empty(t, newHouse(t).catalog().Keys, "only if it is wanted")
+}
+
+// TestChooseModel_offline: the demo does not answer in the name of a model that
+// was asked for.
+func TestChooseModel_offline(t *testing.T) {
+	only := shelf("scripted", "openai/o3", "scripted/demo")
+	for _, c := range []struct {
+		name          string
+		wishes        Wishes
+		want, warning string
+	}{
+		{"nothing asked for", Wishes{}, "scripted/demo", "no provider has an API key; scripted/demo answers, offline"},
+		{"a default without a key", Wishes{DefaultProvider: "openai", DefaultModel: "o3"}, "openai/o3", ""},
+		{"the demo is the default", Wishes{DefaultProvider: "scripted", DefaultModel: "demo"}, "scripted/demo", ""},
+		{"a default that is gone", Wishes{DefaultProvider: "openai", DefaultModel: "o9"}, "scripted/demo", "no provider has an API key; scripted/demo answers, offline"},
+		{"the session's model has no key", Wishes{SessionProvider: "openai", SessionModel: "o3"}, "scripted/demo", "the session's model openai/o3 has no API key; using scripted/demo"},
+	} {
+		got := ChooseModel(only, c.wishes)
+		assert.Equal(t, c.want, name(got.Model), c.name)
+		assert.Equal(t, c.warning, got.Warning, c.name)
+	}
+}
+
+func TestRegistry_azureVariants(t *testing.T) {
+	ask := func(t *testing.T, file string, env ...string) Request {
+		h := newHouse(t, append([]string{"AZURE_OPENAI_API_KEY", "azure-key"}, env...)...)
+		h.config.APIs["azure-openai-responses"] = h.recorder
+		h.write("models.json", file)
+		m := h.catalog().Find("mine", "m")
+		if m == nil {
+			m = h.catalog().Find("azure-openai-responses", "gpt-5.4")
+		}
+		req, failed := h.askModel(m)
+		require.Nil(t, failed)
+		return req
+	}
+	for _, c := range [][3]string{
+		{"https://mine.openai.azure.com/openai/v1", "", "https://mine.openai.azure.com/openai/v1"},
+		{"https://mine.openai.azure.com", "v1", "https://mine.openai.azure.com/openai/v1"},
+		{"https://mine.openai.azure.com/openai/", "2025-04-01-preview", "https://mine.openai.azure.com/openai/v1?api-version=2025-04-01-preview"},
+		{"https://mine.openai.azure.com/openai/v1?api-version=preview", "2025", "https://mine.openai.azure.com/openai/v1?api-version=preview"},
+		{"https://proxy.example/azure", "", "https://proxy.example/azure"},
+	} {
+		req := ask(t, `{}`, "AZURE_OPENAI_BASE_URL", c[0], "AZURE_OPENAI_API_VERSION", c[1])
+		assert.Equal(t, c[2], req.Model.BaseURL)
+		assert.Equal(t, map[string]string{"Api-Key": "azure-key"}, req.Credentials.Headers)
+	}
+	custom := func(api, base, more string) Credentials {
+		return ask(t, `{"providers": {"mine": {"baseUrl": "`+base+`", "api": "`+api+`", "apiKey": "k"`+more+`, "models": [{"id": "m"}]}}}`).Credentials
+	}
+	inHeader := Credentials{Headers: map[string]string{"Api-Key": "k"}}
+	assert.Equal(t, inHeader, custom("azure-openai-responses", "https://proxy.example", ""), "an API of Azure")
+	assert.Equal(t, inHeader, custom("openai-completions", "https://mine.services.ai.azure.com/openai/v1", ""), "an address of Azure")
+	assert.Equal(t, Credentials{Key: "k"}, custom("anthropic-messages", "https://mine.services.ai.azure.com/anthropic", ""), "Claude takes its own header there")
+	assert.Equal(t, Credentials{Key: "k"}, custom("openai-completions", "https://notazure.com", ""))
+	assert.Equal(t, Credentials{Headers: map[string]string{"Authorization": "Bearer k"}}, custom("openai-responses", "https://mine.openai.azure.com", `, "authHeader": true`), "a token of the cloud")
+}
+
+// TestRegistry_services: services without a catalogue of their own, by the
+// configuration of one of the wires.
+func TestRegistry_services(t *testing.T) {
+	h := newHouse(t, "GOOGLE_CLOUD_API_KEY", "vertex-key", "AZURE_OPENAI_API_KEY", "azure-key")
+	h.config.APIs["google-vertex"], h.config.APIs["google-generative-ai"] = h.recorder, h.recorder
+	h.write("models.json", `{"providers": {
+		"google-vertex": {"baseUrl": "https://aiplatform.googleapis.com/v1/publishers/google", "api": "google-vertex", "models": [{"id": "gemini-3.5-flash"}]},
+		"vertex-token": {"baseUrl": "https://aiplatform.googleapis.com/v1/publishers/google", "api": "google-generative-ai",
+			"headers": {"Authorization": "!print Bearer token"}, "models": [{"id": "gemini-3.5-flash"}]},
+		"azure": {"baseUrl": "https://mine.openai.azure.com", "api": "openai-responses", "models": [{"id": "gpt-5.5"}]},
+		"groq-like": {"baseUrl": "https://api.groq.com/openai/v1", "api": "openai-completions", "apiKey": "gsk", "models": [{"id": "x"}]}}}`)
+	for _, c := range []struct {
+		provider, id, base string
+		cred               Credentials
+	}{
+		{"google-vertex", "gemini-3.5-flash", "https://aiplatform.googleapis.com/v1/publishers/google", Credentials{Key: "vertex-key"}},
+		{"vertex-token", "gemini-3.5-flash", "https://aiplatform.googleapis.com/v1/publishers/google", Credentials{Headers: map[string]string{"Authorization": "out-of-print Bearer token"}}},
+		{"azure", "gpt-5.5", "https://mine.openai.azure.com/openai/v1", Credentials{Headers: map[string]string{"Api-Key": "azure-key"}}},
+		{"groq-like", "x", "https://api.groq.com/openai/v1", Credentials{Key: "gsk"}},
+	} {
+		assert.True(t, h.catalog().HasKey(c.provider), c.provider)
+		req, failed := h.ask(c.provider, c.id)
+		require.Nil(t, failed, c.provider)
+		assert.Equal(t, c.base, req.Model.BaseURL, c.provider)
+		assert.Equal(t, c.cred.Key, req.Credentials.Key, c.provider)
+		assert.Equal(t, c.cred.Headers, req.Credentials.Headers, c.provider)
+	}
+}
+
+// TestCredentials_print: no way of printing shows a key.
+func TestCredentials_print(t *testing.T) {
+	req := Request{Model: &protocol.Model{}, Credentials: Credentials{Key: "canary-key", Headers: map[string]string{"Authorization": "canary-header"}}}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		fmt.Fprintf(&out, verb+verb+verb, req, &req, req.Credentials)
+	}
+	raw, err := json.Marshal(req.Credentials)
+	require.NoError(t, err)
+	out.Write(raw)
+	log := zerolog.New(&out)
+	log.Info().Interface("credentials", req.Credentials).Interface("request", req.Credentials.Headers == nil).Msg("asked")
+	assert.NotContains(t, out.String(), "canary")
+	assert.NotContains(t, out.String(), fmt.Sprintf("%x", "canary"))
+	assert.Contains(t, out.String(), masked)
+	assert.Equal(t, "{}", fmt.Sprint(Credentials{}))
+}

@@ -1,0 +1,306 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// decoder reads one answer: items, which open, grow and close each by itself,
+// and an event that ends the whole.
+type decoder struct {
+	out   *providers.Parts
+	items map[string]*item // by key
+	order []*item
+	calls bool // the answer has a tool call
+}
+
+// item is one item of the answer that becomes a block.
+type item struct {
+	part   int // its index among the parts
+	kind   protocol.BlockKind
+	id     string // the service's id of the item
+	call   string // a call's own id
+	phase  string // of a text
+	grew   bool   // something of it was streamed
+	gap    bool   // the next piece of thinking begins a new paragraph
+	closed bool
+}
+
+// Event implements [providers.Decoder].
+func (d *decoder) Event(name string, data gjson.Result) error {
+	kind := data.Get("type").Str
+	if kind == "" {
+		kind = name
+	}
+	switch kind {
+	case "response.output_text.delta", "response.refusal.delta":
+		d.grow(data, protocol.BlockText)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
+		d.grow(data, protocol.BlockThinking)
+	case "response.function_call_arguments.delta":
+		d.grow(data, protocol.BlockToolCall)
+	case "response.function_call_arguments.done":
+		if it := d.items[key(data)]; it != nil && !it.grew {
+			d.add(it, providers.String(data.Get("arguments")))
+		}
+	case "response.reasoning_summary_part.added":
+		if it := d.items[key(data)]; it != nil {
+			it.gap = it.grew
+		}
+		d.out.Alive()
+	case "response.output_item.added":
+		d.open(key(data), data.Get("item"))
+		d.out.Alive()
+	case "response.output_item.done":
+		d.whole(key(data), data.Get("item"))
+		d.out.Alive()
+	case "response.created":
+		d.out.Start(data.Get("response.id").Str)
+	case "response.completed", "response.incomplete", "response.done":
+		return d.finish(data.Get("response"))
+	case "response.failed", "response.cancelled", "error":
+		return d.failure(data)
+	} // keepalives, progress of what we do not show, and whatever comes next
+	return nil
+}
+
+// End implements [providers.Decoder]: only the closing event ends an answer.
+func (d *decoder) End(bool) error { return providers.CutStream("response.completed") }
+
+// key tells the items of an answer apart. The index does; ids are for servers
+// without one: some gateways give an item another id in every event.
+func key(event gjson.Result) string {
+	if n := event.Get("output_index"); n.Type == gjson.Number {
+		return strconv.FormatInt(n.Int(), 10)
+	}
+	if id := event.Get("item_id").Str; id != "" {
+		return id
+	}
+	return event.Get("item.id").Str
+}
+
+// open begins the block of an item, nil for an item of a kind that is not ours
+// to show.
+func (d *decoder) open(key string, v gjson.Result) *item {
+	if it := d.items[key]; it != nil {
+		return it
+	}
+	it := &item{id: v.Get("id").Str, phase: v.Get("phase").Str}
+	id, name := "", ""
+	switch v.Get("type").Str {
+	case "message":
+	case "reasoning":
+		it.kind = protocol.BlockThinking
+	case "function_call":
+		it.kind, it.call = protocol.BlockToolCall, v.Get("call_id").Str
+		id, name = it.toolID(), v.Get("name").Str
+		d.calls = true
+	default:
+		return nil
+	}
+	return d.begin(key, it, id, name)
+}
+
+func (d *decoder) begin(key string, it *item, id, name string) *item {
+	it.part = d.out.Open(it.kind, id, name)
+	d.items[key] = it
+	d.order = append(d.order, it)
+	return it
+}
+
+// toolID is the id of a call in a session: CALL|ITEM, or the half there is.
+func (it *item) toolID() string {
+	if it.call == "" || it.id == "" {
+		return it.call + it.id
+	}
+	return it.call + "|" + it.id
+}
+
+// grow adds a delta to its item. Text and thinking need no announcement: some
+// servers skip it.
+func (d *decoder) grow(event gjson.Result, kind protocol.BlockKind) {
+	k := key(event)
+	it := d.items[k]
+	if it == nil {
+		if kind == protocol.BlockToolCall {
+			return // nobody could tell what it calls
+		}
+		it = d.begin(k, &item{kind: kind, id: event.Get("item_id").Str}, "", "")
+	}
+	if it.kind == kind {
+		d.add(it, providers.String(event.Get("delta")))
+	}
+}
+
+func (d *decoder) add(it *item, text string) {
+	if text == "" || it.closed {
+		return
+	}
+	if it.gap {
+		text, it.gap = "\n\n"+text, false
+	}
+	it.grew = true
+	d.out.Delta(it.part, text)
+}
+
+// whole closes an item with what its last event says, and fills in what was not
+// streamed.
+func (d *decoder) whole(key string, v gjson.Result) {
+	it := d.open(key, v)
+	if it == nil || it.closed {
+		return
+	}
+	if !it.grew {
+		d.add(it, textOf(v))
+	}
+	end := protocol.PartBlockEnd{}
+	switch it.kind {
+	case protocol.BlockText:
+		if id := v.Get("id").Str; id != "" {
+			it.id = id
+		}
+		if phase := v.Get("phase").Str; phase != "" {
+			it.phase = phase
+		}
+		end.Signature = signText(it.id, it.phase)
+	case protocol.BlockThinking:
+		if v.Get("encrypted_content").Str != "" || len(v.Get("content").Array()) > 0 {
+			end.Signature = v.Raw
+		}
+	case protocol.BlockToolCall:
+		if call := v.Get("call_id").Str; call != "" {
+			it.call = call
+		}
+		if id := v.Get("id").Str; id != "" {
+			it.id = id
+		}
+		end.ID, end.Name = it.toolID(), v.Get("name").Str
+		if end.ID == "" {
+			end.ID = "call_" + strconv.Itoa(it.part)
+		}
+	}
+	it.closed = true
+	d.out.Close(it.part, end)
+}
+
+// textOf is the text of a whole item.
+func textOf(v gjson.Result) string {
+	var list []string
+	collect := func(parts gjson.Result, fields ...string) {
+		parts.ForEach(func(_, part gjson.Result) bool {
+			for _, field := range fields {
+				if text := providers.String(part.Get(field)); text != "" {
+					list = append(list, text)
+				}
+			}
+			return true
+		})
+	}
+	switch v.Get("type").Str {
+	case "message":
+		collect(v.Get("content"), "text", "refusal")
+		return strings.Join(list, "")
+	case "reasoning":
+		if collect(v.Get("summary"), "text"); len(list) == 0 {
+			collect(v.Get("content"), "text")
+		}
+		return strings.Join(list, "\n\n")
+	}
+	if args := v.Get("arguments"); args.IsObject() { // an object instead of its text
+		return args.Raw
+	}
+	return providers.String(v.Get("arguments"))
+}
+
+// finish ends the answer as the status of the response says.
+func (d *decoder) finish(response gjson.Result) error {
+	d.out.Start(response.Get("id").Str)
+	d.rest(response.Get("output"))
+	if usage := response.Get("usage"); usage.IsObject() {
+		d.out.UsageTimes(usageOf(usage), tierFactor(response.Get("service_tier").Str))
+	}
+	why := response.Get("incomplete_details.reason").Str
+	switch status := response.Get("status").Str; status {
+	case "failed", "cancelled":
+		return d.failure(response)
+	case "incomplete":
+		if why == "content_filter" {
+			return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", why)
+		}
+		if why == "" {
+			why = status
+		}
+		d.out.Done(protocol.StopLength, why)
+	default:
+		if status == "" {
+			status = "completed"
+		}
+		reason := protocol.StopStop
+		if d.calls {
+			reason = protocol.StopToolUse
+		}
+		d.out.Done(reason, status)
+	}
+	return nil
+}
+
+// rest closes the items that are still open with what the closing event says
+// about them. Where nothing was streamed at all it has the whole answer.
+func (d *decoder) rest(output gjson.Result) {
+	streamed := len(d.order) > 0
+	n := 0
+	output.ForEach(func(_, v gjson.Result) bool {
+		k := strconv.Itoa(n)
+		n++
+		if d.items[k] != nil || !streamed {
+			d.whole(k, v)
+		}
+		return true
+	})
+	for _, it := range d.order { // of servers that close nothing
+		if !it.closed && it.kind == protocol.BlockToolCall && it.toolID() == "" {
+			d.out.Close(it.part, protocol.PartBlockEnd{ID: "call_" + strconv.Itoa(it.part)})
+		}
+	}
+}
+
+// failure says why the service broke the answer off.
+func (d *decoder) failure(v gjson.Result) error {
+	status := v.Get("response.status").Str
+	if status == "" {
+		status = v.Get("status").Str
+	}
+	if status == "cancelled" || v.Get("type").Str == "response.cancelled" {
+		return protocol.ErrorServer.Errorf("The provider broke off the answer: cancelled")
+	}
+	return providers.ClassifyEvent([]byte(v.Raw))
+}
+
+// usageOf counts the tokens of an answer. Cached tokens are part of the input,
+// thinking is part of the output.
+func usageOf(v gjson.Result) protocol.Usage {
+	count := func(path string) int64 { return max(v.Get(path).Int(), 0) }
+	u := protocol.Usage{
+		Output:     count("output_tokens"),
+		CacheRead:  count("input_tokens_details.cached_tokens"),
+		CacheWrite: count("input_tokens_details.cache_write_tokens"),
+	}
+	u.Input = max(count("input_tokens")-u.CacheRead-u.CacheWrite, 0)
+	return u
+}
+
+// tierFactor is what a service tier costs in terms of the price list.
+func tierFactor(tier string) float64 {
+	switch tier {
+	case "flex":
+		return 0.5
+	case "priority":
+		return 2
+	}
+	return 1
+}
