@@ -99,7 +99,7 @@ func (s *Session) contextUsage() (protocol.ContextUsageResult, error) {
 }
 
 func (s *Session) toolList() protocol.ToolList {
-	list := protocol.ToolList{ActiveToolNames: s.m.ActiveTools(), AllTools: s.work.tools.Infos()}
+	list := protocol.ToolList{ActiveToolNames: s.m.ActiveTools(), AllTools: s.allTools()}
 	if list.ActiveToolNames == nil {
 		list.ActiveToolNames = []string{}
 	}

@@ -29,6 +29,7 @@ type workspace struct {
 	fs       store.FS      // of session files
 	options  store.Options // of session files
 	settings session.Settings
+	dirs     resource.Dirs
 	files    *resource.Settings
 	retry    RetryPolicy
 	tools    *tools.Registry
@@ -58,7 +59,7 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 			Base: time.Duration(files.Retry.BaseDelayMs) * time.Millisecond,
 			Max:  time.Duration(files.Retry.MaxAgentDelayMs) * time.Millisecond,
 		},
-		tools: cfg.Tools, procs: procs,
+		tools: cfg.Tools, procs: procs, dirs: dirs,
 	}
 	w.dir, w.shared = store.DirChoice{
 		Flag: cfg.SessionDir, Env: cfg.Env("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
@@ -110,6 +111,10 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	}
 	for model := range f.Compaction.ModelOverrides {
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
+	}
+	w.settings.StreamRules = cfg.streamRules(w.dirs, f.TTSR)
+	if f.Todo.Reminders {
+		w.settings.MaxReminders = int(f.Todo.RemindersMax)
 	}
 	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, cfg.Tools)
 	for _, c := range scope {
@@ -174,7 +179,7 @@ func activeTools(asked, configured []string, reg *tools.Registry) []string {
 func known(names []string, reg *tools.Registry) []string {
 	set := []string{}
 	for _, n := range names {
-		if _, ok := reg.Lookup(n); ok && !slices.Contains(set, n) {
+		if _, ok := reg.Lookup(n); (ok || n == session.TodoTool.Name) && !slices.Contains(set, n) {
 			set = append(set, n)
 		}
 	}
@@ -207,17 +212,6 @@ func (w *workspace) durability(log *store.Log) string {
 
 // resolve makes a client's path absolute.
 func (w *workspace) resolve(path string) string { return absolute(path, w.cwd, w.home) }
-
-// toolInfos describes tools, in the order asked for.
-func (w *workspace) toolInfos(names []string) []protocol.ToolInfo {
-	var infos []protocol.ToolInfo
-	for _, n := range names {
-		if t, ok := w.tools.Lookup(n); ok {
-			infos = append(infos, t.Info())
-		}
-	}
-	return infos
-}
 
 func (c *Config) complain(problems []resource.Problem) {
 	for _, p := range problems {
@@ -259,4 +253,27 @@ func (c *Config) cacheRetention() providers.CacheRetention {
 		return providers.CacheLong
 	}
 	return providers.CacheShort
+}
+
+// streamRules are the rules that interrupt a stream.
+func (c *Config) streamRules(dirs resource.Dirs, f resource.TTSR) session.RuleSettings {
+	set := session.RuleSettings{
+		Keep:  f.ContextMode == "keep",
+		Prose: f.InterruptMode == "always" || f.InterruptMode == "prose-only",
+		Calls: f.InterruptMode == "always" || f.InterruptMode == "tool-only",
+	}
+	if !f.Enabled || !set.Prose && !set.Calls {
+		return set
+	}
+	if f.RepeatMode == "after-gap" {
+		set.Gap = int(f.RepeatGap)
+	}
+	rules, problems := resource.LoadStreamRules(dirs, f.DisabledRules)
+	c.complain(problems)
+	for _, r := range rules {
+		set.Rules = append(set.Rules, session.Rule{Trigger: r.Trigger, StreamRule: protocol.StreamRule{
+			Name: r.Name, Path: r.Path, Content: r.Content, Description: r.Description, TTSRTrigger: r.TriggerText,
+		}})
+	}
+	return set
 }

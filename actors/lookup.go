@@ -39,7 +39,7 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protoco
 		}
 	case protocol.ExportHTML:
 		x := exporter{
-			cfg: s.cfg, work: s.work, view: s.file.View(), name: s.m.Name(), active: s.m.ActiveTools(), output: cmd.OutputPath,
+			cfg: s.cfg, work: s.work, view: s.file.View(), name: s.m.Name(), tools: s.toolInfos(s.m.ActiveTools()), output: cmd.OutputPath,
 		}
 		return x.export
 	default:
@@ -68,7 +68,7 @@ type exporter struct {
 	work   *workspace
 	view   store.View
 	name   string
-	active []string
+	tools  []protocol.ToolInfo
 	output string // as the client wrote it; "" for a name in the working directory
 }
 
@@ -83,9 +83,8 @@ func (x *exporter) export() (protocol.Result, *protocol.Error) {
 	if name == "" {
 		name = "pi-session-" + strings.TrimSuffix(filepath.Base(x.view.Path()), ".jsonl") + ".html"
 	}
-	tools := x.work.toolInfos(x.active)
 	page, err := Page(x.view, export.Document{
-		Name: x.name, SystemPrompt: x.work.texts().system(tools), Tools: tools, Generator: "troupe " + x.cfg.Version,
+		Name: x.name, SystemPrompt: x.work.texts().system(x.tools), Tools: x.tools, Generator: "troupe " + x.cfg.Version,
 	})
 	if err == nil {
 		err = os.WriteFile(x.work.resolve(name), page, 0o600)

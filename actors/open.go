@@ -31,12 +31,49 @@ type opened struct {
 // the actor's goroutine; what clients send meanwhile waits.
 func (s *Session) start(c actor.Context) {
 	s.jobs, s.prepared = map[string]job{}, map[uint64]*preparedSession{}
-	if s.ledger.failed {
+	switch {
+	case s.ledger.failed:
+		s.life.dropOpening()
+		return
+	case s.gone: // and nobody may have been told
+		s.sayClosed(c)
 		return
 	}
+	s.resume = s.closing
+	before, mine := s.life.opening, make(chan opened, 1)
+	s.life.opening = mine
 	l := *s.life // what the goroutine may read
-	background(c, func() any { return open(&l) })
+	background(c, func() any {
+		l.discardOpened(before)
+		var o opened
+		defer func() { mine <- o }()
+		o = open(&l)
+		return ready{mine}
+	})
 }
+
+// discardOpened closes the file that a life was opening when it crashed: the
+// next one cannot open it twice.
+func (l *life) discardOpened(from chan opened) {
+	if from == nil {
+		return
+	}
+	if o := <-from; o.log != nil && o.log != l.file && o.log != l.spec.Log {
+		l.close(o.log)
+	}
+}
+
+// dropOpening lets go of the file of a session that was given up, which others
+// may want to open.
+func (l *life) dropOpening() {
+	from, was := l.opening, *l
+	l.opening = nil
+	go was.discardOpened(from)
+}
+
+// ready says that the session's file is open. It is not in the message: a crash
+// on the way must not lose it.
+type ready struct{ from chan opened }
 
 // background does what takes long, off the actor's goroutine, and sends what
 // comes out to the actor. A panic is the actor's: here it would end the process.
@@ -183,6 +220,7 @@ func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protoco
 		key, body, _ := strings.Cut(k.Key, "#")
 		to.Keys = append(to.Keys, session.SeenKey{Key: key, Body: body, Disposition: k.Disposition})
 	}
+	to.Todos, to.Rules = st.Todos, st.Rules
 	if err := lastMessage(view, &to); err != nil {
 		return session.Loaded{}, openError(log.Path(), err)
 	}
@@ -223,7 +261,12 @@ func lastMessage(view store.View, to *session.Loaded) error {
 }
 
 // onOpened starts the machine, or gives up.
-func (s *Session) onOpened(c actor.Context, o opened) {
+func (s *Session) onOpened(c actor.Context, m ready) {
+	if m.from != s.life.opening {
+		return // of an earlier life; its successor takes care of it
+	}
+	s.life.opening = nil
+	o := <-m.from
 	if o.err != nil {
 		s.cannotOpen(c, o.err)
 		return
@@ -232,6 +275,9 @@ func (s *Session) onOpened(c actor.Context, o opened) {
 	s.life.path, s.life.id, s.life.opened = o.log.Path(), o.log.Header().ID, true
 	s.m, s.ready = session.New(), true
 	s.step(c, session.Restored{Session: o.to, Settings: o.work.settings, Vitals: s.vitals, Open: s.brackets})
+	if s.resume != nil {
+		s.step(c, session.Closing{Abort: s.closing.abort})
+	}
 	waiting := s.waiting
 	s.waiting = nil
 	for _, m := range waiting {
@@ -250,7 +296,7 @@ func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
 		}
 	}
 	s.flush(c.ActorSystem().Root, c.Self())
-	s.gone = true
+	s.refusal = err
 	s.sayClosed(c)
 }
 

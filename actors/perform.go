@@ -24,6 +24,8 @@ func (s *Session) perform(c actor.Context, e session.Effect) error {
 		s.answer(c, e)
 	case session.LookUp:
 		s.lookUp(c, e)
+	case session.Quiet:
+		s.ledger.answer(e.Seq, nil, nil)
 	case session.Emit:
 		s.emit(e.Event)
 	case session.StartStream:
@@ -111,6 +113,10 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 }
 
 func (s *Session) startTool(c actor.Context, e session.StartTool) {
+	if host, ok := s.hostTool(e.Call.Name); ok {
+		s.next = append(s.next, checkHostCall(host, e))
+		return
+	}
 	root, self := c.ActorSystem().Root, c.Self()
 	env := s.toolEnv()
 	pid := s.spawn(c, fmt.Sprintf("tool/%d/%s", e.Run, pathName(e.Call.ID)), func() actor.Actor {

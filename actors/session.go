@@ -24,16 +24,20 @@ type life struct {
 	ledger  *ledger
 	clients []client
 
-	file     *store.Log       // the open log; a memory log is the session itself and outlives crashes
-	brackets session.Brackets // what clients have been shown and not seen the end of
-	vitals   *session.Vitals  // nil before the first machine
-	opened   bool             // the session was open once: a crash reopens file, not spec
-	gone     bool             // closed: told its clients and parent
-	work     *workspace       // settings, resources, tools
-	path     string           // of the session file, once it is open
-	id       string           // the session's durable id
-	shrunk   *shrinker        // images made fit for models
-	unsent   []outgoing       // what has happened and clients have not been told
+	file      *store.Log       // the open log; a memory log is the session itself and outlives crashes
+	brackets  session.Brackets // what clients have been shown and not seen the end of
+	vitals    *session.Vitals  // nil before the first machine
+	opening   chan opened      // receives the file that is being opened; nil once it is taken
+	opened    bool             // the session was open once: a crash reopens file, not spec
+	gone      bool             // closed: told its clients and parent
+	closing   *closing         // the end has begun
+	farewells int              // how many of them have answered
+	refusal   *protocol.Error  // why it could not be opened
+	work      *workspace       // settings, resources, tools
+	path      string           // of the session file, once it is open
+	id        string           // the session's durable id
+	shrunk    *shrinker        // images made fit for models
+	unsent    []outgoing       // what has happened and clients have not been told
 }
 
 // sessionProps describes the actor of one session: the ledger outermost, then
@@ -49,6 +53,12 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	}
 	l.ledger.onCrash = func(c actor.ReceiverContext) { l.flush(c.ActorSystem().Root, c.Self()) }
 	l.ledger.onFail = l.failed
+	l.ledger.onClosing = func(m closing) {
+		if l.closing == nil || m.abort {
+			l.closing = &m
+		}
+	}
+	l.ledger.onClose = func(c actor.ReceiverContext) { l.sayClosed(c.ActorSystem().Root, c.Parent()) }
 	options := []actor.PropsOption{
 		actor.WithSupervisor(stopWorkers),
 		actor.WithReceiverMiddleware(l.ledger.receive),
@@ -88,7 +98,7 @@ type Session struct {
 	ready   bool           // the machine runs
 	waiting []any          // messages that came before
 	context *store.Context // of the branch; nil until a model is asked
-	closing *closing
+	resume  *closing       // the end had begun when an earlier life crashed
 
 	jobs     map[string]job // running workers, by PID
 	retry    *actor.PID
@@ -126,16 +136,37 @@ func (s *Session) Receive(c actor.Context) {
 		s.letGo()
 	case *actor.Terminated:
 		s.workerEnded(c, m.Who)
-	case opened:
+	case ready:
 		s.onOpened(c, m)
 	case crashed:
 		panic(m.reason)
 	default:
-		if !s.ready {
+		switch {
+		case s.gone:
+			s.late(c, m)
+		case !s.ready:
 			s.waiting = append(s.waiting, m)
-			return
+		default:
+			s.tell(c, m)
 		}
-		s.tell(c, m)
+	}
+}
+
+// late is what a session is told after its end: commands that were on their
+// way, and the farewells of its clients, after which nothing more can come.
+func (s *Session) late(c actor.Context, m any) {
+	switch m := m.(type) {
+	case request:
+		err := s.refusal
+		if err == nil {
+			err = protocol.CodeSessionClosing.Errorf("Session is closing")
+		}
+		s.reply(m.Seq, nil, err)
+		s.flush(c.ActorSystem().Root, c.Self())
+	case farewell:
+		if s.life.farewells++; s.life.farewells >= len(s.clients) {
+			c.Poison(c.Self())
+		}
 	}
 }
 
@@ -359,21 +390,24 @@ func (s *Session) bury(c actor.Context) {
 		s.do(c, session.Reply{Seq: seq})
 	}
 	s.flush(c.ActorSystem().Root, c.Self())
+	s.ledger.answerAll(c, protocol.CodeSessionClosing.Errorf("Session is closing")) // what waited for something beside the run
 	s.sayClosed(c)
 }
 
-func (s *Session) sayClosed(c actor.Context) {
-	for _, cl := range s.clients {
-		c.Send(cl.router, closed{s.handle})
+func (s *Session) sayClosed(c actor.Context) { s.life.sayClosed(c.ActorSystem().Root, c.Parent()) }
+
+func (l *life) sayClosed(root *actor.RootContext, parent *actor.PID) {
+	l.gone = true
+	for _, cl := range l.clients {
+		root.Send(cl.router, closed{l.handle})
 	}
-	c.Send(c.Parent(), closed{s.handle})
-	c.Poison(c.Self())
+	root.Send(parent, closed{l.handle})
 }
 
-// letGo closes the log. The memory of a session without a file is kept: it is
-// all there is of it.
+// letGo closes the log. The memory of a session without a file, or without one
+// yet, is kept: it is all there is of it.
 func (s *Session) letGo() {
-	if s.file == nil || s.spec.Memory && !s.gone {
+	if s.file == nil || !s.gone && (s.spec.Memory || !s.file.Materialised()) {
 		return
 	}
 	if err := s.file.Close(); err != nil {

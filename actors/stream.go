@@ -23,11 +23,11 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 	req := s.work.request
 	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.life.id
 	req.Messages = s.context.Messages()
-	work, shrunk, names := s.work, s.shrunk, e.Tools
+	work, shrunk := s.work, s.shrunk
+	req.Tools = s.toolInfos(e.Tools)
 	resize := work.files.Images.AutoResize
 	models := s.cfg.Models
 	complete := func() providers.Request { // off the actor's goroutine: it may read files
-		req.Tools = work.toolInfos(names)
 		req.System = work.texts().system(req.Tools)
 		if resize {
 			req.Messages = shrunk.fit(req.Messages)

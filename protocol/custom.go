@@ -7,6 +7,8 @@ import "encoding/json"
 const (
 	CustomQueue       = "troupe.queue"       // data is a QueueOp
 	CustomTool        = "troupe.tool"        // data is a ToolOp
+	CustomTodos       = "troupe.todos"       // data is a TodoResult: the whole list
+	CustomRules       = "troupe.rules"       // data is a RulesOp
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 )
 
@@ -40,4 +42,9 @@ type QueueOp struct {
 type ToolOp struct {
 	Op  string   `json:"op"` // start, or ask: the client is asked first
 	IDs []string `json:"ids"`
+}
+
+// RulesOp records which stream rules have fired.
+type RulesOp struct {
+	Rules []string `json:"rules"`
 }

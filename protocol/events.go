@@ -29,6 +29,13 @@ var Events = []EventSpec{
 	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped."),
 	event[ToolExecutionUpdate]("tool_execution_update", "S0 S1 S2 S3 S4 P O", "", "A tool's output so far."),
 	event[ToolExecutionEnd]("tool_execution_end", "S0 S1 S2 S3 S4 P O", "", "A tool call is over."),
+	event[AutoCompactionStart]("auto_compaction_start", "S0 S1 S2 S3 S4", "", "Older history is being summarised, by itself. Not with compactionEvents."),
+	event[AutoCompactionEnd]("auto_compaction_end", "S0 S1 S2 S3 S4", "", "The summary is in its place, or why not."),
+	event[AutoCompactionStart]("compaction_start", "P", FeatureCompactionEvents, "auto_compaction_start under its newer name, also for the command compact."),
+	event[compactionEnd]("compaction_end", "P", FeatureCompactionEvents, "auto_compaction_end likewise."),
+	event[SummarizationRetry]("summarization_retry_scheduled", "P", FeatureEntryEvents, "A summary failed and is asked for again after a wait."),
+	event[SummarizationRetry]("summarization_retry_attempt_start", "P", FeatureEntryEvents, "The wait is over."),
+	event[SummarizationRetry]("summarization_retry_finished", "P", FeatureEntryEvents, "The summary is there after all."),
 	event[AutoRetryStart]("auto_retry_start", "S0 S1 S2 S3 S4 P O", "", "A transient failure: the same request is made again after a wait."),
 	event[AutoRetryEnd]("auto_retry_end", "S0 S1 S2 S3 S4 P O", "", "The retries are over: answered, used up or cancelled."),
 	event[SessionChanged]("session_changed", "S2", "", "Another session has taken this one's place, or the same one another branch. Written before the answer to the command that did it."),
@@ -38,7 +45,21 @@ var Events = []EventSpec{
 	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureEntryEvents, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),
 	event[SessionFailed]("session_failed", "T", "", "The session crashed too often and was given up."),
+	event[TodoReminder]("todo_reminder", "S1 O", "", "The run ended while items of the todo list are open; the model is reminded and goes on."),
+	event[TTSRTriggered]("ttsr_triggered", "S1 O", "", "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
+	event[HostToolCall]("host_tool_call", "O", "", "The model calls a tool of the host: answer with host_tool_result."),
+	event[HostToolCancel]("host_tool_cancel", "O", "", "The result of a host_tool_call is no longer wanted."),
 	event[ExtensionUIRequest]("extension_ui_request", "S1 S2 P O", "", "A dialog, to be answered with extension_ui_response, or a notice."),
+}
+
+// compactionEnd is the wire form of AutoCompactionEnd with the feature
+// compactionEvents.
+type compactionEnd struct {
+	Reason       string            `json:"reason"`
+	Result       *CompactionResult `json:"result" doc:"null when aborted or failed."`
+	Aborted      bool              `json:"aborted"`
+	WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again."`
+	ErrorMessage string            `json:"errorMessage,omitempty"`
 }
 
 // queueUpdate is the wire form of QueueChanged with the feature queueUpdate.

@@ -160,6 +160,15 @@ var Commands = []Spec{
 	spec[ReloadResources]("reload_resources", row{result: CommandList{}, since: "S2 P"},
 		"Read settings, prompt templates, skills and context files again. Not during a run."),
 
+	spec[SetTodos]("set_todos", row{result: TodoResult{}, since: "O"},
+		"Replace the todo list, and let the model use the tool todo_write to keep it. Open items remind it."),
+	spec[SetHostTools]("set_host_tools", row{result: ToolNames{}, since: "O"},
+		"Declare the tools that the client runs itself, replacing those of an earlier call. They are active at once."),
+	spec[HostToolUpdate]("host_tool_update", row{silent: true, since: "O"},
+		"The output so far of a host_tool_call. Not answered."),
+	spec[HostToolResult]("host_tool_result", row{silent: true, since: "O"},
+		"The result of a host_tool_call. Not answered."),
+
 	// Dialogs
 	spec[ExtensionUIResponse]("extension_ui_response", row{silent: true, since: "S1 S2 S4 P O"},
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),

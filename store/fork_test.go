@@ -77,7 +77,7 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 	l, m := newLog(t)
 	u := add(t, l, user("a"))[0]
 	label := add(t, l, protocol.Label{TargetID: u, Label: "first"})[0]
-	add(t, l, store.RunOp{Op: "start"}.Entry(), queueOp(protocol.QueueOp{Op: "add", ID: "q"}), protocol.Custom{CustomType: "troupe.other"})
+	add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, queueOp(protocol.QueueOp{Op: "add", ID: "q"}), protocol.Custom{CustomType: "troupe.other"})
 	a := add(t, l, answer("b"))[0]
 	x := add(t, l, protocol.Custom{CustomType: "extension"})[0]
 	add(t, l, protocol.Label{TargetID: a, Label: "gone"}, protocol.Label{TargetID: label, Label: "label of a label"}, protocol.Label{TargetID: a})
@@ -96,7 +96,6 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 	s, err := fork.View().State()
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{u: "renamed elsewhere", x: "ext"}, s.Labels)
-	assert.Nil(t, s.OpenRun)
 	assert.Empty(t, s.Queued)
 	got := lines(m.ReadFile(forkFile))
 	old := lines(before)
@@ -111,11 +110,11 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 // The boundary of a compaction is kept also if it was on an entry that is not
 // copied.
 func TestForkKeepsCompactionBoundary(t *testing.T) {
-	for _, boundary := range []protocol.Entry{protocol.Label{TargetID: "00000001", Label: "l"}, store.RunOp{Op: "start"}.Entry()} {
+	for _, boundary := range []protocol.Entry{protocol.Label{TargetID: "00000001", Label: "l"}, protocol.Custom{CustomType: protocol.CustomTool}} {
 		l := store.NewLog(nil, "", header(), options())
 		add(t, l, user("a"))
 		b := add(t, l, boundary)[0]
-		add(t, l, store.RunOp{Op: "end"}.Entry(), user("b"), compaction("s", b), user("c"))
+		add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, user("b"), compaction("s", b), user("c"))
 		want, err := l.View().Context()
 		require.NoError(t, err)
 		require.Equal(t, []string{"summary: s", "user: b", "user: c"}, texts(want.Messages()))
@@ -219,7 +218,7 @@ func TestCopyTakesEveryBranch(t *testing.T) {
 
 func TestCopyLeavesOutBookkeeping(t *testing.T) {
 	l, m := newLog(t)
-	u := add(t, l, store.RunOp{Op: "start"}.Entry(), user("a"))[1]
+	u := add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, user("a"))[1]
 	add(t, l, queueOp(protocol.QueueOp{Op: "add", ID: "q"}), answer("b"))
 	require.NoError(t, l.SetLeaf(u))
 	add(t, l, started("c"), user("c"))

@@ -24,8 +24,9 @@ const (
 	kindContextEdit
 	kindUsage
 	kindCustom
-	kindQueueOp // custom entries of troupe's own
-	kindRunOp
+	kindTodos // custom entries of troupe's own that belong to the conversation
+	kindRules
+	kindQueueOp // and those that are its bookkeeping
 	kindToolOp
 	kindTroupe // any other
 	kindForeign
@@ -34,7 +35,7 @@ const (
 // kindNames are the types on the wire.
 var kindNames = [kindForeign]string{
 	"unknown", "message", "model_change", "thinking_level_change", "compaction", "branch_summary",
-	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom",
+	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom", "custom",
 }
 
 // isTroupe says whether entries of this kind are troupe's bookkeeping.
@@ -205,8 +206,10 @@ func customKind(customType []byte) kind {
 	switch string(customType) {
 	case protocol.CustomQueue:
 		return kindQueueOp
-	case CustomRun:
-		return kindRunOp
+	case protocol.CustomTodos:
+		return kindTodos
+	case protocol.CustomRules:
+		return kindRules
 	case protocol.CustomTool:
 		return kindToolOp
 	}

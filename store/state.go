@@ -31,11 +31,12 @@ type State struct {
 	// LastUsageFresh says that LastUsage is newer than the last compaction.
 	LastUsageFresh bool
 
-	OpenCalls   []OpenCall     // in the order of the message; empty unless a run was cut
-	Queued      []QueuedInput  // accepted and not delivered, in the order of acceptance
-	LastQueueID int            // the highest n of all ids of the form q<n> that were ever queued
-	OpenRun     *RunOp         // the start of a run that has no end
-	Keys        []SubmittedKey // at most MaxKeys, oldest first
+	OpenCalls   []OpenCall      // in the order of the message; empty unless a run was cut
+	Queued      []QueuedInput   // accepted and not delivered, in the order of acceptance
+	LastQueueID int             // the highest n of all ids of the form q<n> that were ever queued
+	Todos       json.RawMessage // the todo list, as the newest troupe.todos of the branch has it
+	Rules       []string        // stream rules that have fired on the branch
+	Keys        []SubmittedKey  // at most MaxKeys, oldest first
 }
 
 // OpenCall is a tool call of the last answer that has no result.
@@ -146,7 +147,7 @@ func (v View) survey(branch []int32, s *State) error {
 // telling says whether an entry bears on the state beside the context.
 func (s *slot) telling() bool {
 	switch s.kind {
-	case kindSessionInfo, kindLabel, kindQueueOp, kindRunOp, kindToolOp:
+	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindQueueOp, kindToolOp:
 		return true
 	}
 	return s.role == roleAssistant || s.flags&(flagUsage|flagQueueID|flagKey) != 0
@@ -173,8 +174,14 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		b.labels.take(l)
 	case kindQueueOp:
 		b.queue(l)
-	case kindRunOp:
-		b.run(l)
+	case kindTodos:
+		if onBranch {
+			b.todos(l)
+		}
+	case kindRules:
+		if onBranch {
+			b.rules(l)
+		}
 	case kindToolOp:
 		if onBranch {
 			b.tool(l)
@@ -246,16 +253,17 @@ func queueNumber(id string) int {
 	return n
 }
 
-func (b *stateBuilder) run(l *line) {
-	var op RunOp
-	if !decodeData(l.b, &op) {
-		return
+func (b *stateBuilder) todos(l *line) {
+	var data json.RawMessage
+	if decodeData(l.b, &data) {
+		b.state.Todos = data
 	}
-	switch op.Op {
-	case "start":
-		b.state.OpenRun = &op
-	case "end":
-		b.state.OpenRun = nil
+}
+
+func (b *stateBuilder) rules(l *line) {
+	var op protocol.RulesOp
+	if decodeData(l.b, &op) {
+		b.state.Rules = append(b.state.Rules, op.Rules...)
 	}
 }
 

@@ -27,7 +27,6 @@ func TestStateOfNothing(t *testing.T) {
 	assert.Empty(t, s.Labels)
 	assert.Zero(t, s.MessageCount)
 	assert.Nil(t, s.LastUsage)
-	assert.Nil(t, s.OpenRun)
 	assert.Empty(t, s.OpenCalls)
 	assert.Empty(t, s.Queued)
 	assert.Empty(t, s.Keys)
@@ -173,14 +172,19 @@ func TestStateStartedElsewhere(t *testing.T) {
 	assert.False(t, s.OpenCalls[1].Started)
 }
 
-func TestStateRun(t *testing.T) {
-	run := func(op string, n int) protocol.Entry { return store.RunOp{Op: op, Run: n, Reason: "r"}.Entry() }
-	assert.Nil(t, stateOf(t, run("start", 1), user("a"), run("end", 1)).OpenRun)
-	assert.Nil(t, stateOf(t, run("end", 1)).OpenRun)
-	assert.Equal(t, &store.RunOp{Op: "start", Run: 2, Reason: "r"}, stateOf(t, run("start", 1), run("end", 1), run("start", 2), user("a")).OpenRun)
-	assert.NotNil(t, stateOf(t, run("start", 1), run("pause", 1)).OpenRun)
-	broken := protocol.Custom{CustomType: store.CustomRun, Data: json.RawMessage(`"x"`)}
-	assert.NotNil(t, stateOf(t, run("start", 1), broken, protocol.Custom{CustomType: store.CustomRun}).OpenRun)
+// TestStateTodosAndRules: the newest list of the branch, every rule that fired
+// on it.
+func TestStateTodosAndRules(t *testing.T) {
+	todos := func(data string) protocol.Entry {
+		return protocol.Custom{CustomType: protocol.CustomTodos, Data: json.RawMessage(data)}
+	}
+	rules := func(data string) protocol.Entry {
+		return protocol.Custom{CustomType: protocol.CustomRules, Data: json.RawMessage(data)}
+	}
+	s := stateOf(t, todos(`{"todoPhases":[1]}`), user("a"), todos(`{"todoPhases":[2]}`), rules(`{"rules":["x"]}`), rules(`{"rules":["y","z"]}`), rules(`7`))
+	assert.JSONEq(t, `{"todoPhases":[2]}`, string(s.Todos))
+	assert.Equal(t, []string{"x", "y", "z"}, s.Rules)
+	assert.Nil(t, stateOf(t, user("a")).Todos)
 }
 
 func TestStateQueue(t *testing.T) {

@@ -55,7 +55,7 @@ func preview(s *slot, l *line) string {
 		return messagePreview(s.role, &l.head.message)
 	case kindCompaction, kindBranchSummary, kindCustomMessage:
 		return "[" + kindNames[s.kind] + "]"
-	case kindCustom, kindQueueOp, kindRunOp, kindToolOp, kindTroupe:
+	case kindCustom, kindTodos, kindRules, kindQueueOp, kindToolOp, kindTroupe:
 		return "[custom]"
 	case kindModelChange:
 		return "[model:" + rawString(l.b, "provider") + "/" + rawString(l.b, "modelId") + "]"

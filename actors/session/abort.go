@@ -75,6 +75,7 @@ func (m *Machine) abortCalls() {
 			m.do(CancelUI{c.dialog})
 			c.dialog = ""
 		}
+		m.cancelHost(c)
 		if c.state == callWaiting {
 			m.announceCall(c)
 		}

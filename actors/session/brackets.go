@@ -11,6 +11,7 @@ type Brackets struct {
 	Turn     bool
 	Message  protocol.Message // begun and not ended
 	Tools    []protocol.ToolExecutionStart
+	Ended    []string           // calls of the turn whose end went out
 	Messages []protocol.Message // ended, of this run
 	Last     protocol.Message   // the turn's assistant message
 	Results  []*protocol.ToolResultMessage
@@ -30,7 +31,7 @@ func (b *Brackets) Note(ev protocol.Event) {
 	case protocol.AgentEnd:
 		*b = Brackets{Settle: b.Settle, Retry: b.Retry, LastRun: b.LastRun}
 	case protocol.TurnStart:
-		b.Turn, b.Last, b.Results = true, nil, nil
+		b.Turn, b.Last, b.Results, b.Ended = true, nil, nil, nil
 	case protocol.TurnEnd:
 		b.Turn = false
 	case protocol.MessageStart:
@@ -41,6 +42,7 @@ func (b *Brackets) Note(ev protocol.Event) {
 		b.Tools = append(b.Tools, ev)
 	case protocol.ToolExecutionEnd:
 		b.Tools = without(b.Tools, ev.ToolCallID)
+		b.Ended = append(b.Ended, ev.ToolCallID)
 	case protocol.AutoRetryStart:
 		b.Retry = ev.Attempt
 	case protocol.AutoRetryEnd:

@@ -212,7 +212,7 @@ func (m *Machine) startQueued() {
 	wanted := len(m.followUp) > 0 ||
 		slices.ContainsFunc(m.steering, func(q Queued) bool { return q.Kind != protocol.QueueInject })
 	if !wanted || m.stopping() || m.model == nil {
-		m.settled(m.settle.outcome)
+		m.rest(m.settle.outcome)
 		return
 	}
 	m.answerDangling()
@@ -221,7 +221,7 @@ func (m *Machine) startQueued() {
 	if len(next) == 0 {
 		next = take(&m.followUp, m.followUpMode)
 	}
-	m.recovered = false
+	m.recovered, m.reminders = false, 0
 	m.deliver(next)
 	m.ask()
 }
@@ -250,7 +250,8 @@ func (m *Machine) afterRun(outcome string) {
 	case outcome != aborted && m.tooFull():
 		m.beginCompaction(&compaction{reason: reasonThreshold})
 	default:
-		m.settled(outcome)
+		m.overflowed = false
+		m.rest(outcome)
 	}
 	m.overflowed = false
 }

@@ -19,6 +19,8 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("Answer %d %T", e.Seq, e.Cmd)
 	case LookUp:
 		return fmt.Sprintf("LookUp %d %T", e.Seq, e.Cmd)
+	case Quiet:
+		return fmt.Sprintf("Quiet %d", e.Seq)
 	case Emit:
 		return "Emit " + DescribeEvent(e.Event)
 	case StartStream:

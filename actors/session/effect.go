@@ -46,6 +46,9 @@ type LookUp struct {
 	Cmd protocol.Command
 }
 
+// Quiet says that a command needs no answer.
+type Quiet struct{ Seq uint64 }
+
 // Emit tells the session's clients.
 type Emit struct{ Event protocol.Event }
 
@@ -140,6 +143,7 @@ func (Append) effect()        {}
 func (Reply) effect()         {}
 func (Answer) effect()        {}
 func (LookUp) effect()        {}
+func (Quiet) effect()         {}
 func (Emit) effect()          {}
 func (StartStream) effect()   {}
 func (StartTool) effect()     {}

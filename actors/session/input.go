@@ -55,6 +55,14 @@ type ToolDone struct {
 	IsError bool
 }
 
+// HostReady says that the arguments of a call of a host's tool are as the tool
+// wants them.
+type HostReady struct {
+	Run    int
+	CallID string
+	Args   json.RawMessage
+}
+
 // Summarised is the answer to [Summarise]: a Compaction or Branch, or why there
 // is none.
 type Summarised struct {
@@ -170,6 +178,7 @@ type AppendFailed struct {
 	Index int
 	Err   error
 	Open  Brackets // what the client has been shown and not seen the end of
+	done  []Effect // of the last Step, before the one that failed
 }
 
 // Closing asks the machine to finish: the client is gone or the daemon stops.
@@ -182,6 +191,7 @@ func (StreamParts) input()    {}
 func (StreamEnd) input()      {}
 func (ToolProgress) input()   {}
 func (ToolDone) input()       {}
+func (HostReady) input()      {}
 func (Summarised) input()     {}
 func (BashProgress) input()   {}
 func (BashDone) input()       {}
@@ -217,7 +227,9 @@ type Loaded struct {
 	Unanswered   []Unanswered
 	Interrupted  bool // the branch ends inside a run
 	LastQueueID  int
-	Keys         []SeenKey // idempotency keys, oldest first
+	Keys         []SeenKey       // idempotency keys, oldest first
+	Todos        json.RawMessage // what keepTodos wrote last, nil for nothing
+	Rules        []string        // stream rules that have fired
 }
 
 // Unanswered is a tool call of the last assistant message without a result.
@@ -265,7 +277,9 @@ type Settings struct {
 	Tools          []string               // active at the start
 	KnownTools     []string
 	Confirm        []string // tools that run only after the client confirmed
-	Ephemeral      bool     // the session is in memory: queued input is not logged
+	MaxReminders   int      // of open todo items, for each message of the user
+	StreamRules    RuleSettings
+	Ephemeral      bool // the session is in memory: queued input is not logged
 }
 
 // ScopedModel is an entry of --models.
@@ -286,6 +300,7 @@ type Vitals struct {
 	Model          *protocol.Model
 	Level          protocol.ThinkingLevel
 	Tools          []string
+	Host           []protocol.HostTool
 	Epoch          int // last run number of the effects
 	Runs           int // last run id of the wire
 	Jobs           int

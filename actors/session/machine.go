@@ -31,6 +31,7 @@ type Machine struct {
 	model          *protocol.Model
 	level          protocol.ThinkingLevel
 	tools          []string
+	host           []protocol.HostTool
 	steeringMode   protocol.QueueMode
 	followUpMode   protocol.QueueMode
 	interruptMode  protocol.InterruptMode
@@ -45,6 +46,10 @@ type Machine struct {
 	held         []Held       // bash results waiting for the end of the run
 	dangling     []Unanswered // calls in the log without a result: answered before the next message
 	keys         keyring
+	todos        []protocol.TodoPhase
+	reminders    int            // of open items, since the last message of the user
+	fired        map[string]int // stream rules, and the turn in which each fired
+	turns        int            // begun in this process
 
 	// what is going on
 	phase  Phase
@@ -106,7 +111,7 @@ const (
 )
 
 // New makes a machine that waits for its [Restored].
-func New() *Machine { return &Machine{phase: PhaseIdle} }
+func New() *Machine { return &Machine{phase: PhaseIdle, fired: map[string]int{}} }
 
 // Step handles one input and returns what is to be done, in order. now is
 // epoch milliseconds. The returned slice is valid until the next Step.
@@ -115,6 +120,8 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 	var failedAt []Effect
 	if f, ok := in.(AppendFailed); ok {
 		failedAt = append(failedAt, m.out[f.Index:]...)
+		f.done = append(f.done, m.out[:f.Index]...)
+		in = f
 		m.rollBack(f.Index)
 	}
 	m.out, m.undo = m.out[:0], m.undo[:0]
@@ -129,6 +136,8 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 		m.toolProgress(in)
 	case ToolDone:
 		m.toolDone(in)
+	case HostReady:
+		m.hostReady(in)
 	case Summarised:
 		m.summarised(in)
 	case BashProgress:
@@ -262,9 +271,14 @@ func (m *Machine) dispatch(c Command) {
 		m.do(LookUp{c.Seq, c.Cmd})
 	case protocol.Compact:
 		m.compact(c, cmd)
-	case protocol.SetTodos, protocol.SetHostTools,
-		protocol.HostToolUpdate, protocol.HostToolResult:
-		m.fail(c, protocol.CodeUnsupported.Errorf("%s is not supported by this version", c.Name))
+	case protocol.SetTodos:
+		m.setTodos(c, cmd)
+	case protocol.SetHostTools:
+		m.setHostTools(c, cmd)
+	case protocol.HostToolUpdate:
+		m.hostUpdate(c, cmd)
+	case protocol.HostToolResult:
+		m.hostResult(c, cmd)
 	case protocol.Hello, protocol.GetProtocolInfo, protocol.OpenSession, protocol.CloseSession,
 		protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions:
 		panic("session: " + c.Name + " belongs to the router")
@@ -365,6 +379,8 @@ func (m *Machine) waitingFor() []string {
 		for _, c := range m.run.calls {
 			if c.dialog != "" {
 				list = append(list, "dialog "+c.dialog)
+			} else if c.host != "" {
+				list = append(list, "host "+c.Name+" "+c.ID)
 			} else if c.state == callRunning {
 				list = append(list, "tool "+c.Name+" "+c.ID)
 			}
@@ -386,7 +402,7 @@ func (m *Machine) waitingFor() []string {
 func (m *Machine) Vitals() Vitals {
 	return Vitals{
 		m.steeringMode, m.followUpMode, m.interruptMode, m.autoRetry, m.autoCompaction,
-		m.model, m.level, m.tools, m.epoch, m.runs, m.jobs, m.dialogs, m.queueIDs,
+		m.model, m.level, m.tools, m.host, m.epoch, m.runs, m.jobs, m.dialogs, m.queueIDs,
 	}
 }
 

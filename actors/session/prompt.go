@@ -99,7 +99,7 @@ func (m *Machine) begin(c Command, q Queued) bool {
 		return false
 	}
 	m.answerDangling()
-	m.recovered = false
+	m.recovered, m.reminders = false, 0
 	msg := m.accept(q)
 	m.reply(c, protocol.Started)
 	m.startRun(msg)

@@ -218,6 +218,11 @@ func (m *Machine) adopt(to Loaded) ([]*protocol.ToolResultMessage, *protocol.Ass
 	m.keys = keyring{to.Keys}
 	m.queueIDs = max(m.queueIDs, to.LastQueueID)
 	m.held = to.Held
+	m.todos = loadTodos(to.Todos)
+	m.fired = map[string]int{}
+	for _, name := range to.Rules {
+		m.fired[name] = m.turns
+	}
 	for _, q := range to.Queue {
 		queue := m.queueOf(q.Kind)
 		*queue = append(*queue, q)

@@ -23,7 +23,7 @@ func (m *Machine) restored(in Restored) {
 	if v := in.Vitals; v != nil {
 		m.steeringMode, m.followUpMode, m.interruptMode = v.SteeringMode, v.FollowUpMode, v.InterruptMode
 		m.autoRetry, m.autoCompaction = v.AutoRetry, v.AutoCompaction
-		m.model, m.level, m.tools = v.Model, v.Level, v.Tools
+		m.model, m.level, m.tools, m.host = v.Model, v.Level, v.Tools, v.Host
 		m.epoch, m.runs, m.jobs, m.dialogs = v.Epoch+1, v.Runs, v.Jobs, v.Dialogs
 		m.queueIDs = max(m.queueIDs, v.QueueIDs)
 	}
@@ -97,6 +97,7 @@ func (m *Machine) reset() {
 			if c.dialog != "" {
 				m.do(CancelUI{c.dialog})
 			}
+			m.cancelHost(c)
 		}
 	}
 	if m.retry != nil {
@@ -200,13 +201,16 @@ func (m *Machine) closeCall(open *Brackets, r *protocol.ToolResultMessage, say f
 		return
 	}
 	begun := slices.ContainsFunc(open.Tools, func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == r.ToolCallID })
-	if !begun {
+	ended := slices.Contains(open.Ended, r.ToolCallID) // run in parallel: it was over, and its result not recorded yet
+	if !begun && !ended {
 		say(protocol.ToolExecutionStart{ToolCallID: r.ToolCallID, ToolName: r.ToolName, Args: argsOf(open.Last, r.ToolCallID), RunID: run})
 	}
-	say(protocol.ToolExecutionEnd{
-		ToolCallID: r.ToolCallID, ToolName: r.ToolName, IsError: true, RunID: run,
-		Result: protocol.ToolResult{Content: r.Content, Details: r.Details},
-	})
+	if !ended {
+		say(protocol.ToolExecutionEnd{
+			ToolCallID: r.ToolCallID, ToolName: r.ToolName, IsError: true, RunID: run,
+			Result: protocol.ToolResult{Content: r.Content, Details: r.Details},
+		})
+	}
 	say(protocol.MessageStart{Message: r, RunID: run})
 	say(protocol.MessageEnd{Message: r, RunID: run})
 }
@@ -237,7 +241,7 @@ func (m *Machine) rollBack(from int) {
 func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 	why := "Session file could not be written: " + in.Err.Error()
 	if slices.ContainsFunc(undone, ofRun) {
-		m.rememberDangling(in.Open)
+		m.rememberDangling(in.Open, in.done)
 		m.reset()
 		m.closeWire(withContent(in.Open, undone), ending{
 			outcome: failed, why: why, note: m.brokenMessage(protocol.StopError, why),
@@ -250,7 +254,7 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 				e = Reply{Seq: e.Seq, Err: protocol.CodeNotDurable.Errorf("%s", why)}
 			}
 			m.do(e)
-		case Answer, LookUp, CancelRun, CancelBash, CancelRetry, CancelUI, ResolveUI, Discard, Reconfigure:
+		case Answer, LookUp, Quiet, CancelRun, CancelBash, CancelRetry, CancelUI, ResolveUI, Discard, Reconfigure:
 			m.do(e) // nothing of these depends on the entry
 		case StartBash:
 			m.bashDone(BashDone{Job: e.Job, Err: protocol.CodeNotDurable.Errorf("%s", why)})
@@ -264,7 +268,9 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 			if e.Branch != 0 {
 				m.abandonReplacement(why)
 			}
-		case Append, StartStream, StartTool, ScheduleRetry, AskUI, Closed:
+		case Closed:
+			m.closed = false // it comes again when this step is over
+		case Append, StartStream, StartTool, ScheduleRetry, AskUI:
 			// not done, and nobody was told
 		}
 	}
@@ -305,7 +311,7 @@ func withContent(open Brackets, undone []Effect) Brackets {
 
 // rememberDangling notes the calls of the last message in the log that will
 // stay without a result.
-func (m *Machine) rememberDangling(open Brackets) {
+func (m *Machine) rememberDangling(open Brackets, done []Effect) {
 	last, ok := open.Last.(*protocol.AssistantMessage)
 	if !ok || !open.Turn {
 		return
@@ -313,6 +319,18 @@ func (m *Machine) rememberDangling(open Brackets) {
 	answered := map[string]bool{}
 	for _, r := range open.Results {
 		answered[r.ToolCallID] = true
+	}
+	for _, e := range done { // logged, but not shown before the failure
+		if a, ok := e.(Append); ok {
+			if entry, ok := a.Entry.(protocol.MessageEntry); ok {
+				if r, ok := entry.Message.(*protocol.ToolResultMessage); ok {
+					answered[r.ToolCallID] = true
+				}
+			}
+		}
+	}
+	for _, u := range m.dangling { // taken back already
+		answered[u.Call.ID] = true
 	}
 	for _, c := range last.Content.ToolCalls() {
 		if !answered[c.ID] {

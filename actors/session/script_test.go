@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,13 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			set.Model = nil
 		case "model":
 			set.Model = catalog.Models[slices.IndexFunc(catalog.Models, func(m *protocol.Model) bool { return m.ID == arg.Vals[0] })]
+		case "rule":
+			set.StreamRules = RuleSettings{Prose: true, Calls: true, Rules: []Rule{{
+				StreamRule: protocol.StreamRule{Name: "no-" + arg.Vals[0], Path: "/rules/x.md", Content: "Never write it."},
+				Trigger:    regexp.MustCompile(arg.Vals[0]),
+			}}}
+		case "reminders":
+			set.MaxReminders = 2
 		case "scope":
 			set.Scope = []ScopedModel{{modelA, ""}, {modelB, protocol.ThinkingHigh}}
 		default:
@@ -130,6 +138,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(RetryScheduled{num("run"), int64(num("ms"))})
 	case "retry-due":
 		return w.step(RetryDue{num("run")})
+	case "host-ready":
+		return w.step(HostReady{num("run"), arg("id"), json.RawMessage(`{"n":1}`)})
 	case "summary":
 		return w.step(Summarised{
 			Run: num("run"), Compaction: &protocol.Compaction{Summary: text, FirstKeptEntryID: arg("kept"), TokensBefore: 7, Details: json.RawMessage(`{}`)},

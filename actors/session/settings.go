@@ -98,7 +98,7 @@ func (m *Machine) setName(c Command, s protocol.SetSessionName) {
 func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
 	active := []string{}
 	for _, name := range s.ToolNames {
-		if slices.Contains(m.set.KnownTools, name) && !slices.Contains(active, name) {
+		if m.knownTool(name) && !slices.Contains(active, name) {
 			active = append(active, name)
 		}
 	}

@@ -38,6 +38,7 @@ func (m *Machine) show(msg protocol.Message) {
 func (m *Machine) ask() {
 	m.run.answer, m.run.calls, m.run.results = nil, nil, nil
 	m.run.stream = newStream(m.model, m.now)
+	m.turns++
 	m.enter(PhaseStreaming)
 	m.do(StartStream{Run: m.nextEpoch(), Model: m.model, Level: m.level, Tools: m.tools})
 }
@@ -49,6 +50,7 @@ type stream struct {
 	blocks  []block
 	started bool            // message_start went out
 	usage   *protocol.Usage // counts not shown yet
+	tail    []byte          // the end of what stream rules watch
 }
 
 type block struct {
@@ -85,6 +87,9 @@ func (m *Machine) streamParts(in StreamParts) {
 			m.blockStart(s, p)
 		case protocol.PartDelta:
 			m.blockDelta(s, p)
+			if m.watch(s, s.blocks[p.Index].kind, p.Delta) {
+				return
+			}
 		case protocol.PartBlockEnd:
 			m.blockEnd(s, p)
 		case protocol.PartUsage:
@@ -351,7 +356,8 @@ func (m *Machine) settled(outcome string) {
 type call struct {
 	protocol.ToolCall
 	state   callState
-	cut     bool // its arguments did not arrive whole
+	host    string // the id of the host_tool_call, while the host has it
+	cut     bool   // its arguments did not arrive whole
 	dialog  string
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
@@ -449,6 +455,8 @@ func (m *Machine) startCall(c *call) {
 			"Send it again, with shorter arguments if the output limit cut them off."), true)
 	case slices.Contains(m.set.Confirm, c.Name):
 		m.askConsent(c)
+	case c.Name == TodoTool.Name && m.toolActive(c.Name):
+		m.writeTodos(c)
 	default:
 		m.do(StartTool{m.epoch, c.ToolCall})
 	}

@@ -132,6 +132,8 @@ func (w *world) perform(e Effect) {
 		w.lookups = append(w.lookups, e.Seq)
 	case ResolveUI:
 		w.answers[e.Seq]++
+	case Quiet:
+		w.answers[e.Seq]++
 	case Emit:
 		w.brackets.Note(e.Event)
 		w.wire = append(w.wire, e.Event)
@@ -249,6 +251,8 @@ func fold(log []protocol.Entry) Loaded {
 			l.MessageCount++
 		case protocol.ContextEdit:
 			l.MessageCount--
+		case protocol.CustomMessageEntry:
+			l.MessageCount++
 		case protocol.MessageEntry:
 			l.MessageCount++
 			queue = slices.DeleteFunc(queue, func(q Queued) bool { return q.ID == e.QueueID })

@@ -17,12 +17,15 @@ type options struct {
 	version bool
 	verbose bool
 
+	print, listModels bool
+	export            string
+
 	provider, model, apiKey string
 	models                  []string
 	thinking                string
 
-	session, sessionID, sessionDir, name, cwd, agentDir string
-	cont, noSession                                     bool
+	session, sessionID, sessionDir, fork, name, cwd, agentDir string
+	cont, resume, noSession                                   bool
 
 	systemPrompt       string
 	appendSystemPrompt []string
@@ -129,7 +132,10 @@ func dialectNames() []string {
 
 var sections = []section{
 	{"Mode", []flag{
-		{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout.", oneOf(func(o *options) *string { return &o.mode }, "rpc")},
+		{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout. text, json: run the messages of the command line, print the last answer or every event.", oneOf(func(o *options) *string { return &o.mode }, "rpc", "text", "json")},
+		{"-p, --print", "", "The same as --mode text.", on(func(o *options) *bool { return &o.print })},
+		{"--export", "FILE", "Write a session file as HTML, to the name that follows or one in this directory.", text(func(o *options) *string { return &o.export })},
+		{"--list-models", "", "Print the models there are credentials for; an argument filters them.", on(func(o *options) *bool { return &o.listModels })},
 		{"-v, --version", "", "Print the version.", on(func(o *options) *bool { return &o.version })},
 		{"-h, --help", "", "Print this text.", on(func(o *options) *bool { return &o.help })},
 		{"--verbose", "", "Log more to stderr.", on(func(o *options) *bool { return &o.verbose })},
@@ -144,6 +150,8 @@ var sections = []section{
 	{"Session", []flag{
 		{"--session", "PATH|ID", "Open a session file, or the one whose id begins so.", text(func(o *options) *string { return &o.session })},
 		{"-c, --continue", "", "Open the newest session of the working directory.", on(func(o *options) *bool { return &o.cont })},
+		{"-r, --resume", "", "Choose a session of the working directory, at a terminal.", on(func(o *options) *bool { return &o.resume })},
+		{"--fork", "PATH|ID", "Begin a session with a copy of another one's branch.", text(func(o *options) *string { return &o.fork })},
 		{"--session-id", "ID", "The id of the new session; opens it if it exists.", text(func(o *options) *string { return &o.sessionID })},
 		{"--session-dir", "DIR", "Where session files are.", text(func(o *options) *string { return &o.sessionDir })},
 		{"--no-session", "", "Keep the session in memory.", on(func(o *options) *bool { return &o.noSession })},
@@ -155,6 +163,7 @@ var sections = []section{
 	{"Context and tools", []flag{
 		{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", text(func(o *options) *string { return &o.systemPrompt })},
 		{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(func(o *options) *[]string { return &o.appendSystemPrompt })},
+		{"-nbt, --no-builtin-tools", "", "The same as --no-tools.", on(func(o *options) *bool { return &o.noTools })},
 		{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", on(func(o *options) *bool { return &o.noContext })},
 		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls.", list(func(o *options) *[]string { return &o.tools })},
 		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
@@ -254,13 +263,13 @@ func (o *options) check() error {
 		o.thinking = ""
 	}
 	sources := 0
-	for _, given := range []bool{o.session != "", o.cont, o.sessionID != "", o.noSession} {
+	for _, given := range []bool{o.session != "", o.cont, o.sessionID != "", o.noSession, o.fork != "", o.resume} {
 		if given {
 			sources++
 		}
 	}
 	if sources > 1 {
-		return fmt.Errorf("--session, --continue, --session-id and --no-session exclude each other")
+		return fmt.Errorf("--session, --continue, --resume, --fork, --session-id and --no-session exclude each other")
 	}
 	return nil
 }
@@ -269,7 +278,7 @@ func (o *options) check() error {
 func usage() string {
 	var b strings.Builder
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
-		"  troupe --mode rpc [options]\n")
+		"  troupe --mode rpc [options]\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts]\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.title)
 		if s.title == "Taken for pi's sake, without effect" {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"troupe/actors"
 	"troupe/providers"
 	"troupe/store"
@@ -52,7 +54,7 @@ func activeTools(o *options, reg *tools.Registry) []string {
 		set = slices.DeleteFunc(slices.Clone(set), func(n string) bool { return slices.Contains(o.excludeTools, n) })
 	}
 	for _, name := range o.tools {
-		if _, ok := reg.Lookup(name); !ok {
+		if _, ok := reg.Lookup(name); !ok && name != "todo_write" {
 			o.warnings = append(o.warnings, "unknown tool "+name+": ignored")
 		}
 	}
@@ -92,10 +94,11 @@ func texts(o *options, cwd string, spec *actors.OpenSpec) error {
 	return nil
 }
 
-// chooseSession turns --session, --continue and --session-id into a path. What
+// chooseSession turns --session, --continue, --resume, --fork and --session-id
+// into a path. What
 // cannot be opened fails here, with the file untouched.
-func chooseSession(o *options, cfg *actors.Config) error {
-	if o.session == "" && !o.cont && o.sessionID == "" {
+func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
+	if o.session == "" && !o.cont && o.sessionID == "" && o.fork == "" && !o.resume {
 		return nil
 	}
 	spec := &cfg.Default
@@ -115,10 +118,16 @@ func chooseSession(o *options, cfg *actors.Config) error {
 	switch {
 	case o.cont:
 		err = continueNewest(lister, query, spec)
+	case o.resume:
+		spec.Path, err = pickSession(lister, query)
+	case o.fork != "":
+		if err = namedSession(lister, query, cfg, o.fork, true); err == nil {
+			err = forkSession(cfg, spec.Path, dir, log)
+		}
 	case o.sessionID != "":
 		err = createOrLoad(lister, query, o.sessionID, spec)
 	default:
-		err = namedSession(lister, query, cfg, o.session)
+		err = namedSession(lister, query, cfg, o.session, false)
 	}
 	if err != nil || spec.Path == "" {
 		return err
@@ -157,8 +166,9 @@ func createOrLoad(lister *store.Lister, q store.Query, id string, spec *actors.O
 }
 
 // namedSession finds the session that --session means: a path, or the beginning
-// of an id, first among those of the working directory.
-func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name string) error {
+// of an id, first among those of the working directory; with anywhere, then
+// among those of all projects.
+func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name string, anywhere bool) error {
 	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl") {
 		path := store.ExpandHome(name, cfg.Home)
 		if !filepath.IsAbs(path) {
@@ -173,7 +183,7 @@ func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name 
 		return fmt.Errorf("--session %s: %w", name, err)
 	case !ok:
 		return fmt.Errorf("no session found matching %q", name)
-	case elsewhere:
+	case elsewhere && !anywhere:
 		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
 	}
 	cfg.Default.Path = head.Path

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -45,6 +46,9 @@ const (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
+	if len(args) > 0 && args[0] == "schema" {
+		return schema(args[1:])
+	}
 	o, err := parseArgs(args)
 	if err != nil {
 		return refuse(err)
@@ -56,8 +60,12 @@ func run(args []string) int {
 	case o.help:
 		fmt.Print(usage())
 		return exitOK
-	case o.mode == "":
-		return refuse(errors.New("--mode rpc is the only mode of this version"))
+	case o.export != "":
+		return exportFile(o)
+	case o.print || o.mode == "" && (len(o.messages) > 0 || len(o.files) > 0 || piped(os.Stdin)):
+		o.mode = "text"
+	case o.mode == "" && !o.listModels:
+		return refuse(errors.New("there is no terminal interface: give a message, or --mode rpc"))
 	}
 	if err := o.check(); err != nil {
 		return refuse(err)
@@ -71,7 +79,13 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "troupe:", err)
 		return exitError
 	}
-	return serve(cfg, log)
+	switch {
+	case o.listModels:
+		return listModels(cfg, strings.Join(o.messages, " "))
+	case o.mode == "rpc":
+		return serve(cfg, log)
+	}
+	return runOnce(o, cfg, log)
 }
 
 // refuse says in one line what is wrong with the command line.
@@ -132,7 +146,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	if err := chooseModel(o, models); err != nil {
 		return nil, err
 	}
-	return cfg, chooseSession(o, cfg)
+	return cfg, chooseSession(o, cfg, log)
 }
 
 // registry joins the catalogue, the user's configuration and the wires.

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+func (p *place) mock(args ...string) []string {
+	return append([]string{"--provider", "mock", "--model", "mock-1"}, args...)
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("notes.txt", "remember the milk")
+	p.llm.plays(tool("c1", "bash", `{"command":"echo made > made.txt"}`), text("The ", "answer."), text("Second."))
+	out, errs, code := p.once("piped: ", p.mock("-p", "@notes.txt", "what is it?", "and then?")...)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "Second.\n", out)
+	first := p.llm.request(0).body
+	assert.Contains(t, first, "piped: ")
+	assert.Contains(t, first, "remember the milk")
+	assert.Contains(t, first, "what is it?")
+	assert.Contains(t, p.llm.request(2).body, "and then?")
+	made, err := os.ReadFile(filepath.Join(p.work, "made.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "made\n", string(made))
+
+	p.llm.plays(fail(400, `{"error":{"message":"no such thing"}}`))
+	out, errs, code = p.once("", p.mock("-p", "x")...)
+	assert.Equal(t, 1, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "no such thing")
+	_, errs, code = p.once("", p.mock("-p")...)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errs, "message")
+	_, errs, code = p.once("", p.mock("-p", "@missing.txt")...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "missing.txt")
+}
+
+func TestJSONMode(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("hi"))
+	out, errs, code := p.once("", p.mock("--mode", "json", "hello")...)
+	require.Zero(t, code, errs)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	assert.Equal(t, "session", gjson.Get(lines[0], "type").Str)
+	var seen []string
+	for _, l := range lines[1:] {
+		require.True(t, json.Valid([]byte(l)))
+		seen = append(seen, gjson.Get(l, "type").Str)
+	}
+	assert.NotContains(t, seen, "response")
+	assert.Equal(t, "agent_start", seen[0])
+	assert.Equal(t, "agent_settled", seen[len(seen)-1])
+	files, _ := filepath.Glob(filepath.Join(p.agent(), "sessions", "*", "*.jsonl"))
+	require.Len(t, files, 1)
+	assert.Equal(t, gjson.Get(lines[0], "id").Str, readEntries(t, files[0])[0].Get("id").Str)
+}
+
+// TestSessionChoice: --session with the beginning of an id, --fork, --continue
+// and --export on a session of an earlier run.
+func TestSessionChoice(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("one"))
+	_, errs, code := p.once("", p.mock("-p", "first")...)
+	require.Zero(t, code, errs)
+	files, _ := filepath.Glob(filepath.Join(p.agent(), "sessions", "*", "*.jsonl"))
+	require.Len(t, files, 1)
+	id := readEntries(t, files[0])[0].Get("id").Str
+
+	p.llm.plays(text("two"))
+	_, errs, code = p.once("", p.mock("--session", id[:18], "-p", "second")...)
+	require.Zero(t, code, errs)
+	assert.Contains(t, p.llm.request(1).body, "first")
+	before := len(readEntries(t, files[0]))
+
+	p.llm.plays(text("three"))
+	_, errs, code = p.once("", p.mock("--fork", id[:18], "-p", "third")...)
+	require.Zero(t, code, errs)
+	assert.Contains(t, p.llm.request(2).body, "second")
+	assert.Len(t, readEntries(t, files[0]), before, "the old session stays as it is")
+	files, _ = filepath.Glob(filepath.Join(p.agent(), "sessions", "*", "*.jsonl"))
+	require.Len(t, files, 2)
+
+	p.llm.plays(text("four"))
+	_, errs, code = p.once("", p.mock("--continue", "-p", "fourth")...)
+	require.Zero(t, code, errs)
+	assert.Contains(t, p.llm.request(3).body, "third", "the newest session")
+
+	out, errs, code := p.once("", "--export", files[0], "page.html")
+	require.Zero(t, code, errs)
+	assert.Equal(t, "page.html\n", out)
+	page, err := os.ReadFile(filepath.Join(p.work, "page.html"))
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "<!DOCTYPE html>")
+
+	_, errs, code = p.once("", p.mock("--session", "nope", "-p", "x")...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "nope")
+	_, errs, code = p.once("", p.mock("--fork", id, "--continue", "-p", "x")...)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errs, "exclude")
+	_, errs, code = p.once("", p.mock("--resume", "-p", "x")...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "terminal")
+}
+
+func TestSchemaCommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	out, _, code := p.once("", "schema")
+	require.Zero(t, code)
+	assert.True(t, json.Valid([]byte(out)))
+	out, _, code = p.once("", "schema", "--ts")
+	require.Zero(t, code)
+	assert.Contains(t, out, "export type Command_prompt = {")
+	_, _, code = p.once("", "schema", "--nope")
+	assert.Equal(t, 2, code)
+	out, _, code = p.once("", "--list-models", "think")
+	require.Zero(t, code)
+	assert.Contains(t, out, "think2")
+	assert.NotContains(t, out, "chat-1")
+}
