@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test generate generate-check e2e fuzz bench cover clean
+.PHONY: help build check fmt vet lint sumtype test generate generate-check e2e fuzz bench cover chaos chaos-long mutants clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,19 @@ fuzz: ## every fuzz target for FUZZTIME (default 30s each)
 	  for f in $$(go test $$p -list '^Fuzz' 2>/dev/null | grep ^Fuzz); do \
 	    echo "== $$p $$f"; go test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-30s} || exit 1; \
 	  done; done
+
+CHAOS_SEEDS ?= 600
+KILL_CYCLES ?= 200
+CHAOS_FIRST ?= 1
+chaos: ## faults by seed (SEED= for one): actors on a simulated disk, kill loops of the binary
+	go test -count=1 -timeout 60m ./actors -run '^TestChaos$$' -chaos.seeds=$(CHAOS_SEEDS) -chaos.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-chaos.seed=$(SEED))
+	go test -count=1 -timeout 60m ./e2e -run '^TestKill' -kill.cycles=$(KILL_CYCLES) -kill.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-kill.seed=$(SEED))
+
+chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
+	$(MAKE) chaos CHAOS_SEEDS=20000 KILL_CYCLES=5000
+
+mutants: ## bugs made on purpose, one at a time: the tests must notice each
+	go run ./e2e/mutants
 
 bench: ## Go benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /e2e)

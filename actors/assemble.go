@@ -21,22 +21,23 @@ import (
 // tools, where its files are. It is made once and outlives crashes;
 // reload_resources makes another.
 type workspace struct {
-	cwd      string
-	home     string
-	dir      string // where new session files go
-	shared   bool   // sessions of other working directories are in dir as well
-	memory   bool
-	fs       store.FS      // of session files
-	options  store.Options // of session files
-	settings session.Settings
-	dirs     resource.Dirs
-	files    *resource.Settings
-	retry    RetryPolicy
-	tools    *tools.Registry
-	env      *tools.Env
-	procs    *tools.Procs
-	texts    func() *texts     // templates, skills and prompt parts, read when first needed
-	request  providers.Request // what every request of the session has in common
+	cwd       string
+	home      string
+	dir       string // where new session files go
+	shared    bool   // sessions of other working directories are in dir as well
+	memory    bool
+	fs        store.FS      // of session files
+	options   store.Options // of session files
+	settings  session.Settings
+	dirs      resource.Dirs
+	files     *resource.Settings
+	retry     RetryPolicy
+	tools     *tools.Registry
+	env       *tools.Env
+	procs     *tools.Procs
+	texts     func() *texts // templates, skills and prompt parts, read when first needed
+	readTexts func() *texts
+	request   providers.Request // what every request of the session has in common
 }
 
 // assemble reads what a session needs to know before it can begin. Broken
@@ -72,9 +73,14 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 		Cwd: cwd, Home: cfg.Home, Environ: cfg.childEnviron(), Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: cfg.Files, Procs: w.procs,
 	}
-	w.texts = sync.OnceValue(func() *texts { return readTexts(cfg, spec, dirs, files) })
+	w.readTexts = func() *texts { return readTexts(cfg, spec, dirs, files) }
+	w.forgetTexts()
 	return w, nil
 }
+
+// forgetTexts lets go of templates, skills and prompt parts until they are
+// needed.
+func (w *workspace) forgetTexts() { w.texts = sync.OnceValue(w.readTexts) }
 
 // configure turns settings files, flags and the caller's wishes into the part
 // of the configuration that the machine's rules depend on.

@@ -27,14 +27,16 @@ const (
 // injected inside it is answered too. Everything here runs on the actor's
 // goroutine.
 type ledger struct {
-	log     zerolog.Logger
-	owed    map[uint64]debt
-	order   []uint64 // seqs of owed, oldest first; may name answered ones
-	crashes []time.Time
-	failed  bool // given up: nothing reaches the actor any more
-	send    func(root *actor.RootContext, to client, items ...item)
-	onCrash func(c actor.ReceiverContext) // before anything is answered
-	onFail  func(c actor.ReceiverContext)
+	log       zerolog.Logger
+	owed      map[uint64]debt
+	order     []uint64 // seqs of owed, oldest first; may name answered ones
+	crashes   []time.Time
+	failed    bool // given up: nothing reaches the actor any more
+	send      func(root *actor.RootContext, to client, items ...item)
+	onCrash   func(c actor.ReceiverContext) // before anything is answered
+	onFail    func(c actor.ReceiverContext)
+	onClosing func(m closing)               // before the session hears of it: a crash must not lose it
+	onClose   func(c actor.ReceiverContext) // a session that was given up is let go
 }
 
 // debt is one answer that is owed.
@@ -56,6 +58,9 @@ func (l *ledger) receive(next actor.ReceiverFunc) actor.ReceiverFunc {
 		if isRequest {
 			req.credit.giveBack()
 			l.note(req)
+		}
+		if m, ok := env.Message.(closing); ok {
+			l.onClosing(m)
 		}
 		if l.failed && !lifecycle(env.Message) {
 			l.refuse(c, env.Message)
@@ -148,10 +153,20 @@ func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error) {
 func (l *ledger) refuse(c actor.ReceiverContext, msg any) {
 	switch m := msg.(type) {
 	case request:
-		if to, resp, ok := l.answer(m.Seq, nil, sessionFailed()); ok {
+		err := sessionFailed()
+		_, isClose := m.Cmd.(protocol.CloseSession)
+		if isClose {
+			err = nil
+		}
+		if to, resp, ok := l.answer(m.Seq, nil, err); ok {
 			l.send(c.ActorSystem().Root, to, item{response: resp})
 		}
+		if isClose {
+			l.onClose(c)
+		}
 	case closing:
+		l.onClose(c)
+	case farewell:
 		c.ActorSystem().Root.Poison(c.Self())
 	}
 }

@@ -24,6 +24,7 @@ type client struct {
 	writer *actor.PID
 	router *actor.PID // is told when the session is gone
 	tag    string     // routing handle, "" for the connection's default session
+	muted  bool       // detached: hears nothing but the end
 }
 
 // request is a command on its way to a session, with where to answer.
@@ -83,6 +84,9 @@ type (
 		seq   uint64 // the close_session command to answer, 0 for none
 	}
 	closed struct{ handle string }
+	// farewell is a router's answer to closed: it sends the session nothing
+	// more, so what it sent before has been answered when the session ends.
+	farewell struct{}
 	// status is what a session tells its parent about itself, for
 	// list_open_sessions.
 	status struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -174,11 +175,24 @@ func openError(path string, err error) *protocol.Error {
 	case errors.Is(err, store.ErrNotSession):
 		return protocol.CodeInvalidFile.Errorf("Session file is not a valid pi session: %s", path)
 	case errors.Is(err, store.ErrInUse):
-		return protocol.CodeSessionInUse.Errorf("Session file is in use: %s", path)
+		return protocol.CodeSessionInUse.Errorf("Session file is in use: %s%s", path, holder(path))
 	case errors.Is(err, store.ErrInvalidPath):
 		return protocol.CodeInvalidParams.Errorf("Invalid session path: %s", path)
 	}
 	return protocol.CodeIO.Errorf("Session file cannot be opened: %s", err)
+}
+
+// holder names the process that has a session file, where the system tells.
+func holder(path string) string {
+	pid := store.Holder(path)
+	if pid == 0 {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this host"
+	}
+	return fmt.Sprintf(" (by process %d on %s)", pid, host)
 }
 
 // load reads from a log what the machine needs to know.
@@ -283,6 +297,7 @@ func (s *Session) onOpened(c actor.Context, m ready) {
 	for _, m := range waiting {
 		s.tell(c, m)
 	}
+	s.watchIdle(c)
 }
 
 // cannotOpen answers everything that waits and lets the session go.

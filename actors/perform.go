@@ -91,10 +91,24 @@ func (s *Session) add(entry protocol.Entry, durable bool) error {
 		return err
 	}
 	record := protocol.Record{EntryMeta: meta, Entry: entry}
+	if announced(entry) {
+		s.emit(protocol.EntryAppended{Entry: record})
+	}
 	if s.context != nil && !s.context.Extend(record) {
 		s.context = nil // built again when a model is asked
 	}
 	return nil
+}
+
+// announced says whether clients that follow entries are told of an entry:
+// those that no other event shows.
+func announced(e protocol.Entry) bool {
+	switch e.(type) {
+	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *Session) emit(ev protocol.Event) {

@@ -41,11 +41,12 @@ type actorLine any
 
 // route is the way to one session.
 type route struct {
-	key     string
-	handle  string
-	pid     *actor.PID // nil until it is spawned
-	backlog []any      // what is to be sent to it then
-	tag     string     // on its records: its handle, "" for the default session
+	key      string
+	handle   string
+	pid      *actor.PID // nil until it is spawned
+	backlog  []any      // what is to be sent to it then
+	detached bool       // the client wants to hear nothing of it
+	tag      string     // on its records: its handle, "" for the default session
 }
 
 // asked is a command of the router that waits for another actor.
@@ -161,14 +162,14 @@ func (r *router) send(c actor.Context, to *route, m any) {
 }
 
 func (r *router) client(c actor.Context, to *route) client {
-	return client{r.writer, c.Self(), to.tag}
+	return client{writer: r.writer, router: c.Self(), tag: to.tag}
 }
 
 // routeOf finds the session a command is meant for. The default session is made
 // when the first command needs it.
 func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protocol.Error) {
 	if req.SessionID != "" {
-		if to := r.routes[req.SessionID]; to != nil {
+		if to := r.routes[req.SessionID]; to != nil && !to.detached {
 			return to, nil
 		}
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
@@ -246,6 +247,10 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		r.forward(c, to, req)
 	case protocol.CloseSession:
 		r.closeSession(c, req, cmd)
+	case protocol.AttachSession:
+		r.attachSession(c, req, cmd.SessionID)
+	case protocol.DetachSession:
+		r.detachSession(c, req, cmd.SessionID)
 	case protocol.ListOpenSessions:
 		seq := r.nextSeq()
 		r.asked[seq] = asked{req.ID, req.Name}
@@ -381,6 +386,7 @@ func (r *router) closed(c actor.Context, m closed) {
 		if to == r.main {
 			r.main = nil
 		}
+		c.Send(to.pid, farewell{})
 	}
 	r.maybeDrained(c)
 }

@@ -111,6 +111,10 @@ type Session struct {
 	shownLen int
 	held     []tokens // tokens not given back while a client does not read
 	slow     bool
+
+	active    time.Time // when the session was last told something
+	parkTimer *time.Timer
+	parked    bool
 }
 
 // job is a running worker.
@@ -133,6 +137,7 @@ func (s *Session) Receive(c actor.Context) {
 	case *actor.Started:
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
+		s.stopParkTimer()
 		s.letGo()
 	case *actor.Terminated:
 		s.workerEnded(c, m.Who)
@@ -140,14 +145,19 @@ func (s *Session) Receive(c actor.Context) {
 		s.onOpened(c, m)
 	case crashed:
 		panic(m.reason)
+	case parkDue:
+		s.onParkDue(c)
 	default:
 		switch {
+		case s.parked:
+			s.whileParked(c, m)
 		case s.gone:
 			s.late(c, m)
 		case !s.ready:
 			s.waiting = append(s.waiting, m)
 		default:
 			s.tell(c, m)
+			s.watchIdle(c)
 		}
 	}
 }
@@ -212,6 +222,12 @@ func (s *Session) command(c actor.Context, r request) {
 	case protocol.CloseSession:
 		s.close(c, closing{abort: cmd.Mode != "drain", seq: r.Seq})
 		return
+	case protocol.AttachSession:
+		s.attach(c, r)
+		return
+	case protocol.DetachSession:
+		s.detach(c, r)
+		return
 	default: // the machine's
 	}
 	r.Cmd = s.expand(r.Cmd)
@@ -268,7 +284,7 @@ func (l *life) flush(root *actor.RootContext, self *actor.PID) {
 	for _, cl := range l.clients {
 		var items []item
 		for _, o := range l.unsent {
-			if o.to == nil || o.to.Equal(cl.writer) && o.tag == cl.tag {
+			if o.to == nil && !cl.muted || o.to != nil && o.to.Equal(cl.writer) && o.tag == cl.tag {
 				items = append(items, o.item)
 			}
 		}
@@ -303,7 +319,7 @@ func (s *Session) info() protocol.OpenSessionInfo {
 	info := protocol.OpenSessionInfo{
 		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
-		PendingInputs: st.PendingMessageCount, Clients: len(s.clients), Retain: s.spec.Retain,
+		PendingInputs: st.PendingMessageCount, Clients: s.audience(), Retain: s.spec.Retain,
 	}
 	if info.WaitingFor == nil {
 		info.WaitingFor = []string{}

@@ -37,6 +37,7 @@ type Config struct {
 	MaxSessions  int      // open at once, 0 for DefaultMaxSessions
 
 	Drain      bool          // at the end of input, let runs finish; else abort them
+	ParkAfter  time.Duration // of idleness, 0 for never
 	DrainLimit time.Duration // for how long, 0 for DefaultDrainLimit
 	AbortLimit time.Duration // to stop what is aborted, 0 for DefaultAbortLimit
 

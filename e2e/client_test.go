@@ -65,10 +65,11 @@ func (p *place) environ() []string {
 
 // daemon is a running troupe and what it has written.
 type daemon struct {
-	t     *testing.T
-	p     *place
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
+	t       *testing.T
+	p       *place
+	cmd     *exec.Cmd
+	foreign bool // another program: what it writes is not held against our schema
+	stdin   io.WriteCloser
 
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -166,6 +167,9 @@ func (d *daemon) cleanup() {
 		d.cmd.Process.Kill()
 		<-d.exited
 		d.t.Errorf("the daemon did not end with its input")
+	}
+	if !d.foreign {
+		d.lawful()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

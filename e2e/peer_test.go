@@ -22,7 +22,9 @@ func (p *place) startPi(args ...string) *daemon {
 	cli := filepath.Join(dir, "node_modules", "@mariozechner", "pi-coding-agent", "dist", "cli.js")
 	cmd := exec.Command(node, append([]string{cli, "--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, args...)...)
 	cmd.Dir, cmd.Env = p.work, append(p.environ(), "PI_OFFLINE=1")
-	return p.run(cmd)
+	d := p.run(cmd)
+	d.foreign = true
+	return d
 }
 
 // TestPiReadsOurs: pi opens, continues and forks a session that troupe wrote, and

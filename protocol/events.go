@@ -41,6 +41,7 @@ var Events = []EventSpec{
 	event[SessionChanged]("session_changed", "S2", "", "Another session has taken this one's place, or the same one another branch. Written before the answer to the command that did it."),
 	event[QueueChanged]("queue_changed", "S2", "", "Messages were queued, delivered or dropped. Not with queueUpdate."),
 	event[queueUpdate]("queue_update", "P", FeatureQueueUpdate, "The whole content of both queues, whenever it changes."),
+	event[EntryAppended]("entry_appended", "P", FeatureEntryEvents, "An entry was added that no other event shows: a label, a context edit, a branch summary."),
 	event[SessionInfoChanged]("session_info_changed", "P", FeatureEntryEvents, "The session has a new name."),
 	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureEntryEvents, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),

@@ -321,8 +321,24 @@ func Reference() []byte {
 	writeTypes(&w)
 	writeDialects(&w)
 	writeCodes(&w)
+	w.WriteString(referenceFoot)
 	return w.Bytes()
 }
+
+// referenceFoot names what the dialects have and this version does not.
+const referenceFoot = `
+## Not in this version
+
+Commands of these parts are answered with ` + "`unknown_command`" + `, and their events never come:
+
+| part | dialects | names |
+|---|---|---|
+| extensions in TypeScript, and with them slash commands, dialogs and errors of extensions | S0 S1 S2 P O | ` + "`--extension`" + ` is taken with a warning; ` + "`extension_error`, `hook_error`" + ` |
+| the task tool: subagents and their verification | S1 O | ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
+| budgets | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
+| what only oh-my-pi 18 has beside host tools and todos | O | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
+| WebSockets to model providers: the settings transport, websocketConnectTimeoutMs and cacheWarming are read and change nothing | P | |
+`
 
 const referenceHead = `# The wire
 

@@ -182,6 +182,10 @@ var Commands = []Spec{
 		"Open a further session in this process. Its commands carry the returned sessionId, and so does everything it writes."),
 	spec[CloseSession]("close_session", row{owner: OwnerRouter, since: "T"},
 		"Close an open session: stop or finish its run, write everything down, let go of its file."),
+	spec[AttachSession]("attach", row{owner: OwnerRouter, result: OpenedSession{}, since: "T"},
+		"Hear of an open session again after detach."),
+	spec[DetachSession]("detach", row{owner: OwnerRouter, since: "T"},
+		"Hear no more of a session. It goes on; without retain it ends when its run does."),
 	spec[ListOpenSessions]("list_open_sessions", row{owner: OwnerRouter, result: OpenSessions{}, since: "T"},
 		"The live sessions of this process, what each does and what it waits for."),
 }

@@ -7,9 +7,15 @@
 //	(PanicAfter (Msg "StreamEnd")) (Stall (Actor "writer"))
 //
 // Actions: Panic before the message is handled, PanicAfter it was handled,
-// Delay for a time, Stall until the plan is released, Drop the message. Only
-// faults that the design promises to survive make sense; a dropped message is
-// for testing the tests.
+// Delay for a time, Stall until the plan is released, Drop the message, Kill
+// the process before and KillAfter the message is handled. Only faults that the
+// design promises to survive make sense; a dropped message is for testing the
+// tests.
+//
+// A point is a message in the mailbox of an actor, or an effect that a session
+// performs: (Panic (Msg "Append")) strikes before an entry is written,
+// (PanicAfter (Msg "Append")) between the write and what shows it, and Reply and
+// Emit likewise.
 //
 // Predicates: (Actor "glob"), (Msg "TypeName"), (OnIndex n) the n-th match from
 // 0 per actor, (From n) the n-th and later, (Randomly p seed) drawn per actor
@@ -21,10 +27,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"path"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -64,6 +72,8 @@ const (
 	actDelay      action = "Delay"
 	actStall      action = "Stall"
 	actDrop       action = "Drop"
+	actKill       action = "Kill"
+	actKillAfter  action = "KillAfter"
 )
 
 // Injected is the value that injected panics carry.
@@ -119,13 +129,20 @@ func (p *Plan) String() string {
 
 // Hits lists the faults that happened so far.
 func (p *Plan) Hits() []Hit {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Hit(nil), p.hits...)
 }
 
 // Release wakes every stalled actor and disables the plan.
-func (p *Plan) Release() { p.once.Do(func() { close(p.released) }) }
+func (p *Plan) Release() {
+	if p != nil {
+		p.once.Do(func() { close(p.released) })
+	}
+}
 
 // Middleware is the receiver middleware for one actor. Lifecycle messages pass
 // untouched: a panic while stopping would revive the actor.
@@ -142,11 +159,46 @@ func (p *Plan) Middleware(name string) actor.ReceiverMiddleware {
 				return
 			}
 			next(c, env)
-			if after != nil {
-				panic(Injected{after.text})
-			}
+			p.strike(after, name, msg)
 		}
 	}
+}
+
+// Around is for what an actor does in the course of a message: it acts before
+// the deed and returns what acts after it. The point has the deed's type name.
+func (p *Plan) Around(name string, deed any) (after func()) {
+	point := typeName(deed)
+	f, _ := p.before(name, point)
+	if f == nil {
+		return nothing
+	}
+	return func() { p.strike(f, name, point) }
+}
+
+func nothing() {}
+
+func (p *Plan) note(f *fault, name, point string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hits = append(p.hits, Hit{f.text, name, point})
+}
+
+// strike acts out the fault that was to happen afterwards, nil for none.
+func (p *Plan) strike(f *fault, name, point string) {
+	if f == nil {
+		return
+	}
+	p.note(f, name, point)
+	if f.action == actKillAfter {
+		die()
+	}
+	panic(Injected{f.text})
+}
+
+// die ends the process as a kill -9 does.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }
 
 // Hit is for code outside Receive: goroutines of workers and I/O. It may panic,
@@ -155,9 +207,8 @@ func (p *Plan) Hit(name, point string) {
 	if p == nil {
 		return
 	}
-	if after, _ := p.before(name, point); after != nil {
-		panic(Injected{after.text})
-	}
+	after, _ := p.before(name, point)
+	p.strike(after, name, point)
 }
 
 // before acts out the faults that match and returns one that is to happen
@@ -173,14 +224,16 @@ func (p *Plan) before(name, msg string) (after *fault, dropped bool) {
 		if !f.when.match(event{name, msg, f.counts}) {
 			continue
 		}
-		p.mu.Lock()
-		p.hits = append(p.hits, Hit{f.text, name, msg})
-		p.mu.Unlock()
+		if f.action != actPanicAfter && f.action != actKillAfter {
+			p.note(f, name, msg)
+		}
 		switch f.action {
 		case actPanic:
 			panic(Injected{f.text})
-		case actPanicAfter:
+		case actPanicAfter, actKillAfter:
 			after = f
+		case actKill:
+			die()
 		case actDelay:
 			time.Sleep(f.delay)
 		case actStall:

@@ -85,7 +85,7 @@ func (p *parser) fault() (fault, error) {
 	}
 	f := fault{action: action(name), counts: &counts{seen: map[string]int{}, rngs: map[string]*rand.Rand{}}}
 	switch f.action {
-	case actPanic, actPanicAfter, actStall, actDrop:
+	case actPanic, actPanicAfter, actStall, actDrop, actKill, actKillAfter:
 	case actDelay:
 		word, err := p.token()
 		if err != nil {

@@ -7,6 +7,11 @@ import (
 	"troupe/protocol"
 )
 
+// AtRest says that nothing goes on and nobody waits for anything.
+func (m *Machine) AtRest() bool {
+	return !m.active() && len(m.bashes) == 0 && m.replace == nil && len(m.lookups) == 0 && len(m.waiting) == 0
+}
+
 // Phase is what a session is doing, as get_state names it.
 type Phase string
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/actors"
 	"troupe/protocol"
 )
 
@@ -44,6 +45,7 @@ type options struct {
 	multiSession bool
 	eof          string
 	drainLimit   time.Duration
+	parkAfter    time.Duration
 	durability   string
 	maxLine      int
 	maxSessions  int
@@ -184,6 +186,10 @@ var sections = []section{
 		}},
 		{"--multi-session", "", "No default session: every command names one that open_session made.", on(func(o *options) *bool { return &o.multiSession })},
 		{"--max-sessions", "N", "How many sessions may be open at once.", number(func(o *options) *int { return &o.maxSessions }, 1)},
+		{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", func(o *options, v string) (err error) {
+			o.parkAfter, err = time.ParseDuration(v)
+			return err
+		}},
 		{"--max-line", "BYTES", "The longest input line.", number(func(o *options) *int { return &o.maxLine }, 1024)},
 		{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(func(o *options) *string { return &o.eof }, "drain", "abort")},
 		{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", func(o *options, v string) (err error) {
@@ -207,7 +213,7 @@ var sections = []section{
 
 // parseArgs reads the command line. Its error is one line for stderr.
 func parseArgs(args []string) (*options, error) {
-	o := &options{eof: "drain", durability: "process"}
+	o := &options{eof: "drain", durability: "process", parkAfter: actors.DefaultParkAfter}
 	byName := map[string]*flag{}
 	for i := range sections {
 		for j := range sections[i].flags {

@@ -30,6 +30,7 @@ import (
 	"troupe/providers/responses"
 	"troupe/providers/scripted"
 	"troupe/store"
+	"troupe/store/resource"
 	"troupe/tools"
 )
 
@@ -117,7 +118,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		return nil, err
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
-	models := registry(agentDir)
+	files, _ := resource.LoadSettings(resource.Dirs{Agent: agentDir, Cwd: cwd, Home: home, IgnoreProject: o.noApprove}) // its problems are named by the session
+	models := registry(agentDir, files)
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -130,7 +132,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		Log: log, Version: version, Epoch: epoch(), In: os.Stdin, Out: os.Stdout,
 		Dialect: protocol.Dialect(dialect), Features: o.features, MultiSession: o.multiSession,
 		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
-		Drain: o.eof == "drain", DrainLimit: o.drainLimit,
+		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter,
 		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, IgnoreProject: o.noApprove, NoContext: o.noContext,
 		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
@@ -150,8 +152,15 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 }
 
 // registry joins the catalogue, the user's configuration and the wires.
-func registry(agentDir string) *providers.Registry {
-	client := providers.NewClient(providers.ClientConfig{})
+func registry(agentDir string, files *resource.Settings) *providers.Registry {
+	network := providers.ClientConfig{Proxy: files.HTTPProxy}
+	switch idle := files.HTTPIdleTimeoutMs; {
+	case idle == 0: // pi's way to say never
+		network.Stall = protocol.StallLimits{ConnectMs: -1, FirstMs: -1, ContentMs: -1}
+	case idle != resource.DefaultHTTPIdleTimeoutMs:
+		network.Stall = protocol.StallLimits{FirstMs: idle, ContentMs: idle}
+	}
+	client := providers.NewClient(network)
 	return providers.NewRegistry(providers.RegistryConfig{
 		AgentDir: agentDir, Builtin: catalog.FS,
 		APIs: map[string]providers.Provider{

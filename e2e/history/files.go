@@ -36,6 +36,9 @@ func file(path string, content []byte, o Options) (found []string) {
 	}
 	list, bad, tail := entries(content)
 	for _, line := range bad {
+		if o.Scarred {
+			break
+		}
 		wrong("does not parse: %s", line)
 	}
 	if tail != "" && !o.Open && !gjson.Valid(tail) {

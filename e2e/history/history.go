@@ -90,6 +90,9 @@ type Options struct {
 	Open bool
 	// Mixed says that after the first life several sessions may share a mark.
 	Mixed bool
+	// Scarred says that the disk refused to cut off torn lines: they stand where
+	// they are, and readers pass over them.
+	Scarred bool
 	// Free says that no tool needed consent.
 	Free bool
 }

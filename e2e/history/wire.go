@@ -9,6 +9,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// silent are the commands that are answers themselves. Their id is that of the
+// question.
+var silent = map[string]bool{"extension_ui_response": true, "host_tool_update": true, "host_tool_result": true}
+
 // answers is S1. Ids have to be unique in a life; lines without a readable id
 // are compared by number.
 func answers(l life) (found []string) {
@@ -21,7 +25,7 @@ func answers(l life) (found []string) {
 			c := parseCommand(r.Line)
 			switch {
 			case strings.TrimSpace(r.Line) == "":
-			case c.kind == "extension_ui_response": // answered only if it fails, or where the client asked for it
+			case silent[c.kind]: // answered only if it fails, or where the client asked for it
 				dialogs[c.id] = true
 			case c.id == "":
 				anonymous++

@@ -56,6 +56,10 @@ type Settings struct {
 // provider.
 type ThinkingBudgets struct{ Minimal, Low, Medium, High, XHigh, Max int64 }
 
+// DefaultHTTPIdleTimeoutMs is how long a provider may be silent, in
+// milliseconds.
+const DefaultHTTPIdleTimeoutMs = 300000
+
 // Compaction says when history is summarised and how much stays.
 type Compaction struct {
 	Enabled          bool  // true; automatic compaction only
@@ -212,7 +216,7 @@ func Defaults() *Settings {
 			Verification: Verification{MaxRetries: 1, FailureContextLineLimit: 200},
 			Isolation:    Isolation{Merge: "patch", Apply: true, Commits: "generic"},
 		},
-		Transport: "auto", HTTPIdleTimeoutMs: 300000, WebsocketConnectTimeoutMs: 15000, CacheWarming: "idle",
+		Transport: "auto", HTTPIdleTimeoutMs: DefaultHTTPIdleTimeoutMs, WebsocketConnectTimeoutMs: 15000, CacheWarming: "idle",
 		EnableSkillCommands: true,
 	}
 }

@@ -1,0 +1,54 @@
+package main
+
+// mutant is a bug made on purpose: a piece of the source and what takes its
+// place, and the tests that have to notice.
+type mutant struct {
+	name     string
+	file     string
+	old, new string // old occurs once in file
+	test     []string
+}
+
+// The tests that notice: arguments of go test.
+var (
+	laws   = []string{"./actors/session"}
+	shells = []string{"./actors"}
+	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
+)
+
+// mutants are the bugs. Each was made by somebody once, here or elsewhere.
+var mutants = []mutant{
+	{"the terminal event is dropped", "actors/session/turn.go",
+		"m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.settle.last})", "", laws},
+	{"acknowledged before it is written", "actors/session/prompt.go",
+		"msg := m.accept(q)\n\tm.reply(c, protocol.Started)\n\tm.startRun(msg)",
+		"m.reply(c, protocol.Started)\n\tmsg := m.accept(q)\n\tm.startRun(msg)", shells},
+	{"a steer is lost when two wait", "actors/session/prompt.go",
+		"*queue = slices.Delete(*queue, 0, n)", "*queue = slices.Delete(*queue, 0, min(2*n, len(*queue)))", laws},
+	{"queued input is delivered last first", "actors/session/prompt.go",
+		"*queue = append(*queue, q)\n\tundo", "*queue = append([]Queued{q}, *queue...)\n\tundo", laws},
+	{"queued input is not on disk", "actors/session/prompt.go",
+		"undo func()) {\n\tif m.set.Ephemeral {", "undo func()) {\n\tif true {", shells},
+	{"a delivery does not leave the queue on disk", "actors/session/prompt.go", "QueueID: q.ID}", "}", shells},
+	{"a command is answered twice after a crash", "actors/ledger.go", "delete(l.owed, seq)\n\treturn", "return", shells},
+	{"a run is not closed after a crash", "actors/session/restore.go",
+		"if run != \"\" {\n\t\tsay(protocol.AgentEnd{", "if run == \"none\" {\n\t\tsay(protocol.AgentEnd{", shells},
+	{"calls of a dead process get no results", "actors/session/restore.go", "dangling := m.dangling\n", "dangling := m.dangling[:0]\n", shells},
+	{"memory runs ahead of the disk", "actors/session/restore.go", "if m.undo[i] != nil {", "if false {", shells},
+	{"a result of an aborted run counts", "actors/session/turn.go",
+		"func (m *Machine) streamEnd(in StreamEnd) {\n\tif in.Run != m.epoch || m.run", "func (m *Machine) streamEnd(in StreamEnd) {\n\tif m.run", laws},
+	{"silence means yes", "actors/session/dialog.go", "if in.Confirmed {", "if in.Confirmed || in.Cancelled {", shells},
+	{"run numbers are used again after a crash", "actors/session.go", "s.life.vitals = &vitals", "if s.life.vitals == nil {\n\t\t\ts.life.vitals = &vitals\n\t\t}", shells},
+	{"a session may crash once too little", "actors/ledger.go", "if len(l.crashes) > MaxRestarts {", "if len(l.crashes) >= MaxRestarts {", shells},
+	{"crashes are never forgiven", "actors/ledger.go", "now.Sub(l.crashes[0]) > RestartWindow", "false", shells},
+	{"commands on their way to a closed session are forgotten", "actors/session.go", "s.reply(m.Seq, nil, err)\n", "_, _ = m, err\n", shells},
+	{"a file has two writers", "actors/assemble.go", "Exclusive: true", "Exclusive: false", shells},
+	{"progress of two calls is mixed up", "actors/writer.go", "earlier.ToolCallID != later.ToolCallID || ", "", shells},
+	{"responses are dropped for a slow client", "actors/writer.go",
+		"w.waiting = append(w.waiting, pending{tag: tag, item: it, size: size})",
+		"if len(w.waiting) > 50 && it.response != nil {\n\t\treturn\n\t}\n\tw.waiting = append(w.waiting, pending{tag: tag, item: it, size: size})", shells},
+	{"output is cut off at the end", "actors/conn.go", "if !k.over {\n\t\t\tc.Request(k.writer, flush{})", "if !k.over {\n\t\t\tk.finish(nil)", shells},
+	{"a child is leaked by an abort", "actors/perform.go", "c.Stop(j.pid)", "", ends},
+	{"the end of the input cuts the run off", "actors/router.go", "closing{abort: !r.cfg.Drain}", "closing{abort: true}", ends},
+	{"one session speaks in the name of another", "actors/router.go", "return client{r.writer, c.Self(), to.tag}", "return client{r.writer, c.Self(), \"\"}", shells},
+}
