@@ -70,7 +70,7 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 		return nil, err
 	}
 	w.env = &tools.Env{
-		Cwd: cwd, Home: cfg.Home, Environ: cfg.childEnviron(), Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
+		Cwd: cwd, Home: cfg.Home, Environ: cfg.childEnviron(files.InheritEnv), Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: cfg.Files, Procs: w.procs,
 	}
 	w.readTexts = func() *texts { return readTexts(cfg, spec, dirs, files) }
@@ -237,8 +237,9 @@ func (c *Config) complainOnce(err error) {
 }
 
 // childEnviron is the environment of child processes: the daemon's, with the
-// agent directory's programs first, and without the keys of model providers.
-func (c *Config) childEnviron() []string {
+// agent directory's programs first, and without the keys of model
+// providers unless the settings want them.
+func (c *Config) childEnviron(inherit bool) []string {
 	var env []string
 	path, secrets := "", c.Models.Secrets()
 	for _, kv := range c.Environ {
@@ -247,7 +248,7 @@ func (c *Config) childEnviron() []string {
 			path = value
 			continue
 		}
-		if !secrets[name] {
+		if inherit || !secrets[name] {
 			env = append(env, kv)
 		}
 	}

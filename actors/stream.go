@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,11 +27,15 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 	work, shrunk := s.work, s.shrunk
 	req.Tools = s.toolInfos(e.Tools)
 	resize := work.files.Images.AutoResize
-	models := s.cfg.Models
+	models, window := s.cfg.Models, e.Model.ContextWindow
+	tight := window > 0 && s.m.ContextTokens() > window/10*9
 	complete := func() providers.Request { // off the actor's goroutine: it may read files
 		req.System = work.texts().system(req.Tools)
 		if resize {
 			req.Messages = shrunk.fit(req.Messages)
+		}
+		if tight {
+			req.Messages = fitWindow(req.Messages, window)
 		}
 		return req
 	}
@@ -38,6 +43,36 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 		return &worker{log: s.log, job: turnJob(root, self, e.Run, t, provide(models, complete))}
 	})
 	s.track(pid, job{kind: session.WorkerStream, run: e.Run})
+}
+
+// fitWindow shortens tool results if the messages do not fit the window: a
+// compaction cannot help where a single result is too large for it. The session
+// keeps them whole.
+func fitWindow(messages []protocol.Message, window int64) []protocol.Message {
+	var total int64
+	for _, m := range messages {
+		total += protocol.EstimateTokens(m)
+	}
+	most := max(window/8, 256) // tokens of one result
+	out := messages
+	for i, m := range messages {
+		r, ok := m.(*protocol.ToolResultMessage)
+		if !ok || total <= window/10*9 || protocol.EstimateTokens(r) <= most {
+			continue
+		}
+		if &out[0] == &messages[0] {
+			out = slices.Clone(messages)
+		}
+		text := []rune(r.Content.Text("\n"))
+		keep := min(int(most)*3, len(text))
+		short := *r
+		short.Content = protocol.TextContent(fmt.Sprintf("%s\n\n[%d more characters are left out: the result does not fit the model's context window. "+
+			"Ask for less at a time.]", string(text[:keep]), len(text)-keep))
+		total -= protocol.EstimateTokens(r)
+		out[i] = protocol.Seal(&short)
+		total += protocol.EstimateTokens(out[i])
+	}
+	return out
 }
 
 // toolEnv is where a tool call of the model runs.

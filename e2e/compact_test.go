@@ -218,3 +218,23 @@ func TestLongRun(t *testing.T) {
 	d = p.start("--session", path)
 	assert.Equal(t, messages, d.ok(`{"type":"get_messages"}`).Get("messages").Raw)
 }
+
+// TestHugeResult: a tool result larger than the window is cut for the model
+// before the request, not by the provider's refusal.
+func TestHugeResult(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "200000", "4000"))
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":500,"keepRecentTokens":200}}`)
+	p.write("big.txt", strings.Repeat("all work and no play\n", 1500))
+	p.llm.summary = "the summary"
+	p.llm.plays(tool("c1", "read", `{"path":"big.txt"}`), text("done"))
+	d := p.start()
+	events := d.prompt("read it")
+	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
+	body := p.llm.request(p.llm.count() - 1).body
+	assert.Contains(t, body, "does not fit")
+	assert.Less(t, len(gjson.Get(body, "messages").Raw), 8000)
+	messages := d.ok(`{"type":"get_messages"}`).Get("messages").Raw
+	assert.Greater(t, len(messages), 20_000, "the session has it whole")
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,7 @@ func readEntries(t *testing.T, path string) (entries []gjson.Result) {
 // TestMainJob: a model thinks, calls the tools on real files and processes, and
 // answers; all of it is in the file. Over both wires.
 func TestMainJob(t *testing.T) {
-	for _, model := range []string{"mock/mock-1", "compat/chat-1"} {
+	for _, model := range []string{"mock/mock-1", "compat/chat-1", "resp/resp-1", "gem/gem-1"} {
 		t.Run(strings.ReplaceAll(model, "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -58,7 +59,7 @@ func TestMainJob(t *testing.T) {
 			results := map[string]gjson.Result{}
 			for _, e := range events {
 				if e.Get("type").Str == "tool_execution_end" {
-					results[e.Get("toolCallId").Str] = e
+					results[fmt.Sprintf("c%d", len(results)+1)] = e // google has no ids of its own
 				}
 			}
 			text := func(id string) string { return results[id].Get("result.content.0.text").Str }

@@ -40,10 +40,11 @@ type answer struct {
 	body   string // with status
 	header http.Header
 	steps  []step
-	stop   string // stop, length, toolUse; "" by the steps
-	cut    bool   // the connection closes before the closing event
-	input  int    // usage; 100 if 0
-	output int    // usage; 10 if 0
+	stop   string          // stop, length, toolUse; "" by the steps
+	raw    func(s *stream) // writes the answer instead
+	cut    bool            // the connection closes before the closing event
+	input  int             // usage; 100 if 0
+	output int             // usage; 10 if 0
 }
 
 // step is a piece of a streamed answer.
@@ -97,6 +98,8 @@ func (l *llm) modelsJSON() string {
 	}
 	return `{"providers":{
 	"mock":{"baseUrl":"` + l.srv.URL + `","api":"anthropic-messages","apiKey":"sk-mock","models":[` + model("mock-1", false) + `,` + model("think", true) + `,` + model("think2", true) + `]},
+	"resp":{"baseUrl":"` + l.srv.URL + `/v1","api":"openai-responses","apiKey":"sk-resp","models":[` + model("resp-1", false) + `]},
+	"gem":{"baseUrl":"` + l.srv.URL + `/v1beta","api":"google-generative-ai","apiKey":"sk-gem","models":[` + model("gem-1", false) + `]},
 	"compat":{"baseUrl":"` + l.srv.URL + `/v1","api":"openai-completions","apiKey":"sk-compat","models":[` + model("chat-1", false) + `]}
 	}}`
 }
@@ -180,9 +183,16 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stream{l: l, w: w, r: r, a: a}
-	if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+	switch {
+	case a.raw != nil:
+		a.raw(s)
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		s.completions()
-	} else {
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		s.responses()
+	case strings.Contains(r.URL.Path, ":streamGenerateContent"):
+		s.google()
+	default:
 		s.messages()
 	}
 }
@@ -194,6 +204,7 @@ type stream struct {
 	r    *http.Request
 	a    answer
 	kind string // of the open block
+	n    int    // events of openai-responses
 }
 
 func (s *stream) flush() { s.w.(http.Flusher).Flush() }

@@ -431,6 +431,9 @@ func (m *Machine) Phase() Phase { return m.phase }
 // Pending is how many messages wait in the queues.
 func (m *Machine) Pending() int { return len(m.steering) + len(m.followUp) }
 
+// ContextTokens is about how many tokens the context takes.
+func (m *Machine) ContextTokens() int64 { return m.size.tokens }
+
 // Name is the session's display name, "" if it has none.
 func (m *Machine) Name() string { return m.who.Name }
 

@@ -15,9 +15,14 @@ type retry struct {
 // number of the retry made last, 0 when the work has not failed yet.
 type attempts struct {
 	n         int
-	announced int  // attempt of the latest auto_retry_start, 0 before the first
-	won       bool // the retried request has been answered
+	announced int   // attempt of the latest auto_retry_start, 0 before the first
+	won       bool  // the retried request has been answered
+	since     int64 // when the first attempt failed
 }
+
+// maxRetryTime is how long the same work is tried again at most, whatever the
+// settings allow: after that the client should hear of it.
+const maxRetryTime = 30 * 60 * 1000 // milliseconds
 
 // mayRetry says whether a failure is followed by another attempt.
 func (m *Machine) mayRetry(err *protocol.StreamError) bool {
@@ -25,7 +30,8 @@ func (m *Machine) mayRetry(err *protocol.StreamError) bool {
 	if m.tries.won {
 		made = 0
 	}
-	return err != nil && err.Kind.Retryable() && m.autoRetry && !m.stopping() && made < m.set.MaxRetries
+	tooLong := made > 0 && m.now-m.tries.since > maxRetryTime
+	return err != nil && err.Kind.Retryable() && m.autoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
 }
 
 // retryWon notes that a retried request has been answered.
@@ -61,6 +67,9 @@ func (m *Machine) giveUpRetry(outcome, message string) {
 }
 
 func (m *Machine) scheduleRetry(err *protocol.StreamError) {
+	if m.tries.n == 0 {
+		m.tries.since = m.now
+	}
 	m.tries.n++
 	m.retry = &retry{attempt: m.tries.n, run: m.epoch, message: err.Message, kind: err.Kind}
 	m.enter(PhaseRetrying)

@@ -180,7 +180,9 @@ func registry(agentDir string, files *resource.Settings) *providers.Registry {
 
 // shellOutput runs a !command of models.json or auth.json.
 func shellOutput(ctx context.Context, command string) (string, error) {
-	out, err := exec.CommandContext(ctx, "sh", "-c", command).Output()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.WaitDelay = time.Second // something it left behind may hold its output open
+	out, err := cmd.Output()
 	return string(out), err
 }
 

@@ -38,6 +38,7 @@ type Settings struct {
 
 	ShellPath          string // "": found automatically
 	ShellCommandPrefix string // a line put before every command
+	InheritEnv         bool   // false: children do not see the keys of model providers
 	SessionDir         string // "": below the agent directory
 
 	Transport                 string // auto, sse, websocket, websocket-cached
@@ -340,6 +341,7 @@ func (s *Settings) fields(base string, location Location) []field {
 
 		{"todoCompletion.enabled", boolean(&s.Todo.Reminders)},
 		{"todoCompletion.maxReminders", count(&s.Todo.RemindersMax)},
+		{"bash.inheritEnv", boolean(&s.InheritEnv)},
 		{"todo.reminders", boolean(&s.Todo.Reminders)},
 		{"todo.remindersMax", count(&s.Todo.RemindersMax)},
 
