@@ -20,7 +20,7 @@ import (
 
 // patience is how long a test waits for something that must come. It is a bound
 // on a hang, not an expectation.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // place is a home of its own for a daemon: agent directory, working directory,
 // model server.

@@ -143,6 +143,7 @@ var differs = []struct {
 	{"prompt-while-streaming", `"id":"p2","type":"response","command":"prompt","success":true`, "one response to a prompt, not two", ""},
 	{"bash-abort-pipelined", `"id":"b1"`, "the abort comes before the first output", `"cancelled":true`},
 	{"compact-manual", `"id":"c0"`, "there is nothing to compact in an empty session", `"error":"Nothing to compact (session too small)"`},
+	{"new-session", `"delta":"A2"`, "the new session stops the run before this comes", ""},
 	{"images", `"source":{"type":"base64"`, "nested images are stored in the flat form that models are sent", `"mimeType":"image/png"`},
 }
 
