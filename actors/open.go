@@ -421,6 +421,10 @@ func (l *life) prepareFork(p *preparedSession, name string, cmd protocol.Fork, c
 // prepareClone copies the whole branch.
 func (l *life) prepareClone(p *preparedSession, current *store.Log) {
 	view := current.View()
+	if current.Path() != "" && !current.Materialised() {
+		p.err = protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it.")
+		return
+	}
 	if view.Leaf() == "" {
 		p.err = protocol.CodeInvalidParams.Errorf("Cannot clone session: no current entry selected")
 		return

@@ -42,7 +42,9 @@ func TestProviderFaults(t *testing.T) {
 	cut.cut = true
 	length := tool("c1", "bash", `{"command":"echo never run > ran.txt; exit 1"}`)
 	length.stop = "length"
-	garbage := func(s *stream) { io.WriteString(s.w, "data: {\"not\": json\n\ndata: \x00\xff\n\nevent: nonsense\ndata: []\n\n") }
+	garbage := func(s *stream) {
+		io.WriteString(s.w, "data: {\"not\": json\n\ndata: \x00\xff\n\nevent: nonsense\ndata: []\n\n")
+	}
 	for _, x := range []struct {
 		name    string
 		answer  answer

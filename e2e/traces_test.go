@@ -190,3 +190,27 @@ func TestTraces(t *testing.T) {
 		})
 	}
 }
+
+// recent lists what is replayed of the recordings of pi 1.5.2, in its dialect:
+// the order of records, what they are about and how they end. Not replayed:
+// clear-queue, follow-up-during-streaming, steer-during-text-only-turn and
+// two-tools-steer-during-first are races between a command and the model; abort-mid-tool has an empty first
+// update; images refuses a picture that troupe takes; sigterm-mid-run cuts the
+// run off unfinished; auto-compaction-overflow-twice has an end without a start.
+var recent = []string{
+	"plain-prompt", "thinking-prompt", "bash-tool", "two-tools", "steer-modes-one-at-a-time", "steer-while-idle",
+	"abort-mid-stream", "abort-retry", "abort-during-retry-delay", "bash-basic", "bash-abort",
+	"bash-concurrent", "clone", "retry-disabled", "retry-once-then-success-default-delay", "retry-exhausted-default-delays",
+	"models-and-thinking", "compact-manual", "auto-compaction-threshold", "auto-compaction-disabled", "compact-while-streaming",
+	"abort-during-compaction", "new-session", "length-stop", "error-non-retryable", "stream-error-mid", "steer-during-retry-delay",
+	"concurrent-commands-order",
+}
+
+func TestRecentTraces(t *testing.T) {
+	for _, name := range recent {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newReplay(t, "pi152-"+name, []string{"--dialect", "pi1"}).run()
+		})
+	}
+}

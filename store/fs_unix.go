@@ -6,14 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // Lock is an advisory lock of the kernel's: it ends with the process however
 // that ends, so there is no stale lock to clean up.
+//
+// A file counts as taken only if it stays so: the lock of a process that was
+// killed is seen for a moment longer where one of its children was between fork
+// and exec.
 func (f osFile) Lock() error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("lock %s: %w", f.Name(), ErrInUse)
+	for try := 0; ; try++ {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if try == lockTries {
+			return fmt.Errorf("lock %s: %w", f.Name(), ErrInUse)
+		}
+		time.Sleep(lockPause)
 	}
-	return err
 }
+
+const (
+	lockTries = 10
+	lockPause = 10 * time.Millisecond
+)

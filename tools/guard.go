@@ -48,6 +48,18 @@ func (g *Guard) prefix() string {
 	return g.mark
 }
 
+// prepare starts the script.
+func (g *Guard) prepare() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over && g.pipe == nil {
+		g.start()
+	}
+}
+
 // watch tells the script of a process group.
 func (g *Guard) watch(group int) { g.tell("+ %d\n", group) }
 

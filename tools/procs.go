@@ -48,6 +48,7 @@ func startGroup(cmd *exec.Cmd, procs *Procs) (*group, error) {
 	g := &group{mark: nextMark(procs.prefix()), exited: make(chan struct{})}
 	cmd.SysProcAttr = ownSession()
 	cmd.Env = append(slices.Clip(cmd.Env), markKey+"="+os.Getenv(markKey)+g.mark)
+	procs.prepare()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -180,6 +181,14 @@ func (p *Procs) KillAll(grace time.Duration) {
 	}
 	p.mu.Unlock()
 	p.drains.Wait()
+}
+
+// prepare starts the guard, so that it is there before the command: a kill -9
+// between the two would leave the command behind.
+func (p *Procs) prepare() {
+	if p != nil {
+		p.guard.prepare()
+	}
 }
 
 func (p *Procs) prefix() string {

@@ -182,7 +182,7 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 // back, so that later commands see the session they were meant for.
 func (m *Machine) command(c Command) {
 	switch {
-	case m.closing != nil:
+	case m.closing != nil && !endsWork(c.Cmd):
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
 	case m.replace != nil && m.replace.summary != 0 && isAbort(c.Cmd):
 		m.cancelNavigation()
@@ -191,6 +191,18 @@ func (m *Machine) command(c Command) {
 		m.waiting = append(m.waiting, c)
 	default:
 		m.dispatch(c)
+	}
+}
+
+// endsWork says whether a command may still come while a closing session lets
+// its run finish: the run may wait for just that.
+func endsWork(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.ExtensionUIResponse, protocol.HostToolResult, protocol.HostToolUpdate,
+		protocol.Abort, protocol.AbortRetry, protocol.AbortBash:
+		return true
+	default:
+		return false
 	}
 }
 

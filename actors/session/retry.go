@@ -127,7 +127,7 @@ func (m *Machine) abortRetry(c Command) {
 	case m.compaction != nil && m.compaction.waiting:
 		m.stop(aborted)
 	case m.cancelRetry("Retry cancelled"):
-		m.settled(aborted)
+		m.settled(failed) // the failure stands; nothing else was stopped
 	}
 	m.do(Reply{Seq: c.Seq, Regardless: true})
 }

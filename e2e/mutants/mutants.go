@@ -50,5 +50,5 @@ var mutants = []mutant{
 	{"output is cut off at the end", "actors/conn.go", "if !k.over {\n\t\t\tc.Request(k.writer, flush{})", "if !k.over {\n\t\t\tk.finish(nil)", shells},
 	{"a child is leaked by an abort", "actors/perform.go", "c.Stop(j.pid)", "", ends},
 	{"the end of the input cuts the run off", "actors/router.go", "closing{abort: !r.cfg.Drain}", "closing{abort: true}", ends},
-	{"one session speaks in the name of another", "actors/router.go", "return client{r.writer, c.Self(), to.tag}", "return client{r.writer, c.Self(), \"\"}", shells},
+	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 }

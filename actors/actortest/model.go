@@ -1,0 +1,195 @@
+package actortest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// Models is a provider whose answers are decided by the user's last message,
+// so that they are the same before and after a crash. Words in the message:
+//
+//	tool=NAME     call this tool, in every round; "note" by default
+//	rounds=N      N answers with tool calls come before the last answer
+//	calls=K       calls per round, 1 by default
+//	parts=N       pieces of text in the last answer, 2 by default
+//	pace=MS       fake milliseconds before each part
+//	fail=KIND     the request fails with this error kind, forever, or
+//	times=N       only the first N times
+//	stall         nothing comes until the request is cancelled
+//	cut           the stream ends without its closing event
+//	panic         the provider panics
+type Models struct {
+	mu     sync.Mutex
+	failed map[string]int // by message
+	asked  []string       // the last user message of each request
+}
+
+// NewModels has one model that thinks and one that does not, and one without a
+// key.
+func NewModels() *Models { return &Models{failed: map[string]int{}} }
+
+var catalog = &protocol.Catalog{
+	Models: []*protocol.Model{
+		{ID: "plain", Name: "plain", API: "fake", Provider: "acme", Input: []string{"text", "image"}, ContextWindow: 200_000, MaxTokens: 4096},
+		{ID: "thinker", Name: "thinker", API: "fake", Provider: "acme", Reasoning: true, Input: []string{"text"}, ContextWindow: 200_000, MaxTokens: 4096},
+		{ID: "locked", Name: "locked", API: "fake", Provider: "locked", Input: []string{"text"}},
+	},
+	Keys: map[string]bool{"acme": true},
+}
+
+func (m *Models) Catalog() (*protocol.Catalog, error) { return catalog, nil }
+func (m *Models) Secrets() map[string]bool            { return map[string]bool{"ACME_KEY": true} }
+
+// Asked lists the last user message of every request so far.
+func (m *Models) Asked() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.asked...)
+}
+
+// Stream answers.
+func (m *Models) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
+	return func(yield func(protocol.Part, error) bool) {
+		if ctx.Err() != nil {
+			yield(nil, protocol.ErrorAborted.Errorf("Request was aborted."))
+			return
+		}
+		text, rounds := lastUser(req.Messages)
+		w := words(text)
+		m.note(text)
+		if err := m.play(ctx, w, text, rounds, func(p protocol.Part) bool { return yield(p, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func (m *Models) note(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, text)
+}
+
+// lastUser finds the message that decides, and how many rounds of tool calls
+// have followed it.
+func lastUser(messages []protocol.Message) (text string, rounds int) {
+	for i := len(messages) - 1; i >= 0; i-- {
+		switch msg := messages[i].(type) {
+		case *protocol.UserMessage:
+			return msg.Content.Text(""), rounds
+		case *protocol.AssistantMessage:
+			if len(msg.Content.ToolCalls()) > 0 {
+				rounds++
+			}
+		}
+	}
+	return "", rounds
+}
+
+// words are the name=value words of a message.
+type messageWords map[string]string
+
+func words(text string) messageWords {
+	w := messageWords{}
+	for _, f := range strings.Fields(text) {
+		name, value, _ := strings.Cut(f, "=")
+		w[name] = value
+	}
+	return w
+}
+
+func (w messageWords) number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(w[name]); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func (w messageWords) has(name string) bool { _, ok := w[name]; return ok }
+
+func (m *Models) fails(w messageWords, text string) bool {
+	if !w.has("fail") {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed[text]++
+	return !w.has("times") || m.failed[text] <= w.number("times", 0)
+}
+
+func (m *Models) play(ctx context.Context, w messageWords, text string, rounds int, yield func(protocol.Part) bool) error {
+	pace := time.Duration(w.number("pace", 0)) * time.Millisecond
+	put := func(p protocol.Part) bool {
+		if pace > 0 {
+			select {
+			case <-time.After(pace):
+			case <-ctx.Done():
+				return false
+			}
+		}
+		return yield(p)
+	}
+	gone := protocol.ErrorAborted.Errorf("Request was aborted.")
+	switch {
+	case w.has("panic"):
+		panic("the provider of " + text + " panics")
+	case m.fails(w, text):
+		return protocol.ErrorKind(w["fail"]).Errorf("the provider fails with %s", w["fail"])
+	}
+	if !put(protocol.PartStart{ResponseID: "r"}) {
+		return gone
+	}
+	if w.has("stall") {
+		<-ctx.Done()
+		return gone
+	}
+	if rounds < w.number("rounds", 0) {
+		return m.call(w, text, rounds, put)
+	}
+	parts := []protocol.Part{protocol.PartBlockStart{Kind: protocol.BlockText}}
+	for i := range w.number("parts", 2) {
+		parts = append(parts, protocol.PartDelta{Delta: fmt.Sprintf("part %d for %s; ", i, text)})
+	}
+	parts = append(parts, protocol.PartBlockEnd{}, protocol.PartUsage{Usage: protocol.Usage{Input: 10, Output: 5}})
+	if w.has("cut") {
+		return putAll(parts, put)
+	}
+	return putAll(append(parts, protocol.PartDone{StopReason: protocol.StopStop}), put)
+}
+
+func putAll(parts []protocol.Part, put func(protocol.Part) bool) error {
+	for _, p := range parts {
+		if !put(p) {
+			return protocol.ErrorAborted.Errorf("Request was aborted.")
+		}
+	}
+	return nil
+}
+
+// call answers with tool calls. Their ids name the message, the round and the
+// place, so they are unique and the same whenever the request is repeated.
+func (m *Models) call(w messageWords, text string, round int, put func(protocol.Part) bool) error {
+	name := w["tool"]
+	if name == "" {
+		name = "note"
+	}
+	var parts []protocol.Part
+	for i := range w.number("calls", 1) {
+		args, _ := json.Marshal(map[string]string{"text": text})
+		id := fmt.Sprintf("%s-%d-%d", strings.Fields(text)[0], round, i)
+		parts = append(parts,
+			protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: id, Name: name},
+			protocol.PartDelta{Index: i, Delta: string(args[:len(args)/2])},
+			protocol.PartDelta{Index: i, Delta: string(args[len(args)/2:])},
+			protocol.PartBlockEnd{Index: i})
+	}
+	return putAll(append(parts, protocol.PartDone{StopReason: protocol.StopToolUse}), put)
+}

@@ -1,0 +1,106 @@
+package actortest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/failpoint"
+	"troupe/e2e/history"
+)
+
+// Watch sees what happens in an actor system beside the point: messages to
+// actors that are gone, and crashes.
+type Watch struct {
+	mu      sync.Mutex
+	history *history.History
+	letters []string
+	crashes map[string][]any // by actor: the reasons
+}
+
+// NewWatch writes what it sees to a history, too.
+func NewWatch(h *history.History) *Watch { return &Watch{history: h, crashes: map[string][]any{}} }
+
+// Observe attaches it: it is a Config.Observe.
+func (w *Watch) Observe(sys *actor.ActorSystem) {
+	sys.EventStream.Subscribe(func(ev any) {
+		switch ev := ev.(type) {
+		case *actor.DeadLetterEvent:
+			w.letter(ev)
+		case *actor.SupervisorEvent:
+			w.crash(ev)
+		}
+	})
+}
+
+func (w *Watch) letter(ev *actor.DeadLetterEvent) {
+	text := fmt.Sprintf("%s to %s", strings.TrimPrefix(fmt.Sprintf("%T", ev.Message), "actors."), ev.PID.Id)
+	w.history.Notef("dead letter: %s", text)
+	if expected(ev) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.letters = append(w.letters, text)
+}
+
+// expected says whether a message may find nobody: it tells somebody who has
+// been stopped what he asked to hear, or it is a household matter of actors
+// that end at the same time.
+func expected(ev *actor.DeadLetterEvent) bool {
+	kind := fmt.Sprintf("%T", ev.Message)
+	if i := strings.LastIndexByte(kind, '.'); i >= 0 {
+		kind = kind[i+1:]
+	}
+	switch kind {
+	case "finished", "crashed": // a worker's goroutine, after its actor was stopped
+		return true
+	case "wrote", "backpressure", "closed", "status", "drained", "flushed", "deadline", "closing", "inputClosed": // at the end of a connection
+		return true
+	case "Stop", "Watch", "Unwatch", "Terminated": // of the library
+		return true
+	case "cancelJob", "cancelRetry", "cancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
+		return true
+	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "reassembled", "preparedSession":
+		return true // to a session that closed while its worker spoke
+	}
+	return false
+}
+
+func (w *Watch) crash(ev *actor.SupervisorEvent) {
+	w.history.Notef("crash of %s: %v: %v", ev.Child.Id, ev.Directive, ev.Reason)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.crashes[ev.Child.Id] = append(w.crashes[ev.Child.Id], ev.Reason)
+}
+
+// Letters are the dead letters that should not be.
+func (w *Watch) Letters() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.letters...)
+}
+
+// Crashes is how often an actor crashed.
+func (w *Watch) Crashes(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.crashes[id])
+}
+
+// Uninvited are the crashes that no fault plan and no test tool asked for.
+func (w *Watch) Uninvited() (list []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, reasons := range w.crashes {
+		for _, r := range reasons {
+			if _, injected := r.(failpoint.Injected); injected || r == "boom" || strings.Contains(fmt.Sprint(r), "panics") {
+				continue
+			}
+			list = append(list, fmt.Sprintf("%s: %v", id, r))
+		}
+	}
+	return list
+}

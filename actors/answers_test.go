@@ -1,0 +1,195 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+	"troupe/protocol"
+)
+
+// TestEveryCommandIsAnsweredOnce sends every row of the table, well-formed and
+// not, idle and busy.
+func TestEveryCommandIsAnsweredOnce(t *testing.T) {
+	params := map[string]string{
+		"prompt": `"message":"~a~ x"`, "steer": `"message":"~a~ y"`, "follow_up": `"message":"~a~ z"`, "queue_message": `"message":"~a~ q"`,
+		"abort_and_prompt": `"message":"~a~ p"`, "set_model": `"provider":"acme","modelId":"thinker"`, "set_thinking_level": `"level":"high"`,
+		"set_steering_mode": `"mode":"all"`, "set_follow_up_mode": `"mode":"all"`, "set_queue_mode": `"mode":"all"`, "set_interrupt_mode": `"mode":"wait"`,
+		"set_auto_compaction": `"enabled":true`, "set_auto_retry": `"enabled":true`, "bash": `"command":"true"`, "switch_session": `"sessionPath":"/none"`,
+		"set_session_name": `"name":"n"`, "close_session": `"sessionId":"s9"`, "fork": `"entryId":"e"`,
+	}
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("busy %t", busy), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t)
+				if busy {
+					b.Say("", "prompt", "~a~ stall")
+				}
+				for _, spec := range protocol.Commands {
+					if spec.Name == "bash" || spec.Silent || spec.Name == "hello" {
+						continue // a process is no matter for a bubble; the others have tests of their own
+					}
+					b.Send(`{"type":"` + spec.Name + `"` + comma(params[spec.Name]) + `}`)
+					b.Send(`{"type":"` + spec.Name + `","message":7,"mode":7,"enabled":"x","path":[],"name":{}}`)
+					actortest.Settle()
+				}
+				b.pass(time.Hour)
+				b.Send(`{"type":"abort"}`)
+				b.pass(time.Hour)
+				assert.Empty(t, b.Unanswered())
+				b.end()
+				b.judge(actortest.Options{})
+			})
+		})
+	}
+}
+
+func comma(members string) string {
+	if members == "" {
+		return ""
+	}
+	return "," + members
+}
+
+// TestOrder: what is sent in one go is answered in that order.
+func TestOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t)
+		var want []string
+		for i := range 300 {
+			want = append(want, b.Send(fmt.Sprintf(`{"type":"set_session_name","name":"n%d"}`, i)))
+		}
+		want = append(want, b.Send(`{"type":"get_state"}`))
+		actortest.Settle()
+		var got []string
+		for _, l := range b.Lines() {
+			if v := gjson.Parse(l); v.Get("type").Str == "response" {
+				got = append(got, v.Get("id").Str)
+			}
+		}
+		assert.Equal(t, want, got)
+		assert.Equal(t, "n299", b.Answer(t, want[300]).Get("data.sessionName").Str)
+		b.check()
+	})
+}
+
+// TestGarbage: a line that is no command costs one error and nothing else.
+func TestGarbage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, func(c *Config) { c.MaxLine = 1000 })
+		for _, line := range []string{`{`, `null`, `[1]`, `"x"`, `{"type":7}`, `{}`, "\xff\xfe", `{"type":"no_such"}`, strings.Repeat("x", 2000)} {
+			b.Line(line)
+		}
+		b.Line(``)
+		b.Line(`   `)
+		v := b.Call(t, `{"type":"get_state"}`)
+		assert.True(t, v.Get("success").Bool())
+		assert.Len(t, b.Lines(), 10)
+		b.check()
+	})
+}
+
+// TestCloseRace: commands that are on their way while a session closes are
+// answered, whichever side of the end they reach.
+func TestCloseRace(t *testing.T) {
+	for _, behind := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(behind), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				// The router sleeps with a line in its hands while the session ends.
+				b := start(t, faults(fmt.Sprintf(`(Delay 1s (And (Actor "*/router") (Msg "line") (OnIndex %d)))`, 1+behind)))
+				s := b.open()
+				b.Send(`{"type":"close_session","sessionId":"` + s + `"}`)
+				for range 4 {
+					b.Send(`{"type":"get_state"` + at(s) + `}`)
+				}
+				b.pass(time.Minute)
+				assert.Empty(t, b.Unanswered())
+				b.check()
+			})
+		})
+	}
+}
+
+// TestEndWithWorkUnderWay: what waits for something beside the run is answered
+// before the session goes.
+func TestEndWithWorkUnderWay(t *testing.T) {
+	for _, command := range []string{`{"type":"reload_resources"}`, `{"type":"new_session"}`, `{"type":"switch_session","sessionPath":"/none"}`} {
+		for _, end := range []string{"eof", "close", "abort"} {
+			t.Run(command+end, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := start(t)
+					s := b.open()
+					b.Send(strings.Replace(command, "}", at(s)+"}", 1))
+					switch end {
+					case "close":
+						b.Send(`{"type":"close_session","sessionId":"` + s + `","mode":"drain"}`)
+					case "abort":
+						b.Send(`{"type":"close_session","sessionId":"` + s + `","mode":"abort"}`)
+					}
+					b.end()
+					assert.Empty(t, b.Unanswered())
+					b.check()
+				})
+			})
+		}
+	}
+}
+
+// TestOpenRefused: a session that cannot be opened answers everything that was
+// sent to it.
+func TestOpenRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t)
+		v := b.Call(t, `{"type":"open_session","sessionPath":"/none.jsonl"}`)
+		assert.False(t, v.Get("success").Bool())
+		v = b.Call(t, `{"type":"open_session","cwd":"/no/such/dir"}`)
+		assert.Equal(t, "cwd_missing", code(v))
+		list := b.Call(t, `{"type":"list_open_sessions"}`)
+		assert.Equal(t, int64(0), list.Get("data.sessions.#").Int(), list.Raw)
+		b.check()
+	})
+}
+
+// TestTooManySessions: the limit refuses, and a closed session makes room.
+func TestTooManySessions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, func(c *Config) { c.MaxSessions = 3 })
+		first := b.open()
+		b.open()
+		b.open()
+		v := b.Call(t, `{"type":"open_session"}`)
+		require.Equal(t, "overloaded", code(v))
+		require.True(t, b.Call(t, `{"type":"close_session","sessionId":"`+first+`"}`).Get("success").Bool())
+		b.open()
+		b.check()
+	})
+}
+
+// TestManySessions: many sessions at once, each with its own words.
+func TestManySessions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const n = 100
+		b := start(t)
+		var handles []string
+		for range n {
+			handles = append(handles, b.open())
+		}
+		for round := range 3 {
+			for i, s := range handles {
+				b.Say(s, "prompt", fmt.Sprintf("~m%d~ %d rounds=1 calls=2 pace=%d", i, round, 1+i%7))
+			}
+			b.pass(time.Hour)
+		}
+		for _, s := range handles {
+			assert.Len(t, b.Events(s, "agent_settled"), 3)
+		}
+		b.check()
+		assert.Len(t, b.disk.Files(), n)
+	})
+}

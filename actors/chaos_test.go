@@ -1,0 +1,391 @@
+package actors
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/actortest"
+)
+
+var (
+	chaosSeed  = flag.Uint64("chaos.seed", 0, "run this seed only")
+	chaosSeeds = flag.Int("chaos.seeds", envInt("TROUPE_CHAOS_SEEDS", 40), "how many seeds to run")
+	chaosFirst = flag.Uint64("chaos.first", 1, "the first of them")
+)
+
+func envInt(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// TestChaos plays random clients against random faults and judges the whole
+// history. A seed decides everything but the interleaving of goroutines. A
+// failure prints the seed and its plan; -chaos.seed runs it again.
+func TestChaos(t *testing.T) {
+	seeds := make([]uint64, 0, *chaosSeeds)
+	for i := range *chaosSeeds {
+		seeds = append(seeds, *chaosFirst+uint64(i))
+	}
+	if *chaosSeed != 0 {
+		seeds = []uint64{*chaosSeed}
+	}
+	for _, group := range slices.Collect(slices.Chunk(seeds, max(1, len(seeds)/8))) {
+		t.Run(fmt.Sprintf("seeds %d to %d", group[0], group[len(group)-1]), func(t *testing.T) {
+			t.Parallel()
+			for _, seed := range group {
+				ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { playSeed(t, seed) })
+				})
+				if !ok {
+					return
+				}
+			}
+		})
+	}
+}
+
+// chaos is one seed.
+type chaos struct {
+	*bench
+	rng      *rand.Rand
+	plan     chaosPlan
+	sessions []string // handles
+	marks    map[string]string
+	draining map[string]bool // close_session was sent
+	said     int
+	keys     []string // commands with an idempotency key, to repeat
+}
+
+// chaosPlan is what a seed decides before anything happens.
+type chaosPlan struct {
+	faults   string // of actors
+	disk     string // of files
+	sessions int
+	steps    int
+	confirm  bool
+	features []string
+	sync     bool
+	dying    string // "", kill, power: how the first life ends
+	dyingAt  int    // at which half write
+	lossy    bool
+}
+
+func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
+	p := chaosPlan{
+		sessions: 1 + rng.IntN(3), steps: 5 + rng.IntN(45), confirm: rng.IntN(3) == 0, sync: rng.IntN(3) == 0,
+	}
+	var faults []string
+	for range rng.IntN(4) {
+		faults = append(faults, drawFault(rng, seed))
+	}
+	p.faults = strings.Join(faults, " ")
+	if rng.IntN(3) == 0 {
+		p.disk = []string{
+			"write *.jsonl p=0.05 EIO", "write *.jsonl p=0.1 ENOSPC", fmt.Sprintf("write *.jsonl #%d short=%d", 1+rng.IntN(30), rng.IntN(200)),
+			fmt.Sprintf("write *.jsonl #%d+ ENOSPC", 1+rng.IntN(30)), "sync * p=0.1 EIO", "create * #1 EMFILE", "truncate * p=0.5 EIO; write *.jsonl p=0.1 short=7",
+			"mkdir * #1 EACCES", "syncdir * p=0.2 EIO",
+		}[rng.IntN(9)]
+		p.disk = fmt.Sprintf("seed=%d; %s", seed, p.disk)
+	}
+	switch rng.IntN(4) {
+	case 0:
+		p.dying = "kill"
+	case 1:
+		p.dying = "power"
+		p.lossy = !p.sync
+	}
+	p.dyingAt = rng.IntN(60)
+	if rng.IntN(3) == 0 {
+		p.features = append(p.features, "parallelTools")
+	}
+	if rng.IntN(2) == 0 {
+		p.features = append(p.features, "seq")
+	}
+	return p
+}
+
+func drawFault(rng *rand.Rand, seed uint64) string {
+	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
+	where := pick("s1", "s2", "s?", "s?", "s?/turn/*", "s?/tool/*", "s?/retry", "s?/ui", "*")
+	action := pick("Panic", "Panic", "PanicAfter", "PanicAfter", fmt.Sprintf("Delay %dms", 1+rng.IntN(3000)), "Stall")
+	if where == "*" { // the connection's parts may be slow; when they crash the connection is over
+		action = fmt.Sprintf("Delay %dms", 1+rng.IntN(50))
+	}
+	when := pick(fmt.Sprintf("(OnIndex %d)", rng.IntN(40)), fmt.Sprintf("(Randomly %g %d)", []float64{0.002, 0.01, 0.05}[rng.IntN(3)], seed))
+	if where == "s1" || where == "s?" {
+		point := pick("", "", "request", "streamParts", "StreamEnd", "ToolDone", "Append", "Append", "Reply", "Reply", "Emit", "StartStream", "StartTool", "Swap", "Prepare", "closing", "CancelRun", "AskUI")
+		if point != "" {
+			when = fmt.Sprintf("(And (Msg %q) (OnIndex %d))", point, rng.IntN(8))
+		}
+	}
+	if action == "Stall" { // once: a session that stalls again and again does nothing else
+		when = fmt.Sprintf("(OnIndex %d)", rng.IntN(60))
+	}
+	return fmt.Sprintf("(%s (And (Actor %q) %s))", action, where, when)
+}
+
+// playSeed is a life under faults, perhaps its sudden end, and a life without
+// faults on what it left.
+func playSeed(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	plan := drawPlan(rng, seed)
+	h := &actortest.History{}
+	defer func() {
+		if t.Failed() {
+			t.Logf("\nreplay: go test ./actors -run TestChaos -chaos.seed=%d\nplan: %+v", seed, plan)
+		}
+	}()
+	c := &chaos{rng: rng, plan: plan, marks: map[string]string{}, draining: map[string]bool{}}
+	models := actortest.NewModels()
+	c.bench = startWith(t, h, actortest.NewDisk(), models, faults(plan.faults), func(cfg *Config) {
+		cfg.Features = plan.features
+		if plan.confirm {
+			cfg.Confirm = []string{"danger"}
+		}
+		if plan.sync {
+			cfg.Durability = "sync"
+		}
+	})
+	image := c.expectDeath()
+	for range plan.sessions {
+		c.openAnother("")
+	}
+	c.disk.Fail(plan.disk)
+	for range plan.steps {
+		c.act()
+	}
+	select {
+	case after := <-image:
+		c.abandon()
+		h, disk := after.h, after.disk
+		h.Add(actortest.Killed, plan.dying)
+		c.secondLife(t, h, disk, models)
+		return
+	default:
+		c.disk.At(-1, nil)
+	}
+	c.recover()
+	c.end()
+	c.secondLife(t, h, c.disk, models)
+}
+
+// left is what a sudden death leaves behind.
+type left struct {
+	h    *actortest.History
+	disk *actortest.Disk
+}
+
+// expectDeath arranges for the world to be split at a certain write: one image
+// of the disk, with what clients had heard by then, is the world after the
+// death; what the doomed daemon does from there on is of no consequence.
+func (c *chaos) expectDeath() <-chan left {
+	image := make(chan left, 1)
+	if c.plan.dying == "" {
+		return image
+	}
+	disk := c.disk
+	disk.At(c.plan.dyingAt, func() {
+		h := c.History.Fork() // before the image: what was heard is a part of what is there
+		if c.plan.dying == "power" {
+			image <- left{h, disk.PowerCut(uint64(c.plan.dyingAt))}
+		} else {
+			image <- left{h, disk.Killed()}
+		}
+	})
+	return image
+}
+
+// openAnother opens a session, of a file or a new one.
+func (c *chaos) openAnother(path string) {
+	command := `{"type":"open_session"}`
+	if path != "" {
+		command = fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path)
+	}
+	c.Send(command)
+	c.pass(time.Millisecond)
+	handle := fmt.Sprintf("s%d", len(c.sessions)+1)
+	c.sessions = append(c.sessions, handle)
+	c.marks[handle] = fmt.Sprintf("~%s~", handle)
+}
+
+func (c *chaos) text(session string) string {
+	c.said++
+	words := []string{
+		"", "", "rounds=1", "rounds=2 calls=2", "rounds=1 calls=3 work=500", "rounds=1 tool=danger", "rounds=1 tool=boom calls=2",
+		"rounds=1 tool=deaf work=5000", "fail=overloaded times=1", "fail=overloaded", "fail=auth", "stall", "cut", "panic", "parts=40 pace=20", "pace=300",
+	}
+	return fmt.Sprintf("%s%d %s", c.marks[session], c.said, words[c.rng.IntN(len(words))])
+}
+
+// act is one step of the clients.
+func (c *chaos) act() {
+	s := c.sessions[c.rng.IntN(len(c.sessions))]
+	pick := func(list ...string) string { return list[c.rng.IntN(len(list))] }
+	send := func(command string) { c.Send(`{"type":"` + command + at(s) + `}`) }
+	switch c.rng.IntN(30) {
+	case 0, 1, 2, 3:
+		c.Say(s, "prompt", c.text(s))
+	case 4, 5:
+		c.Say(s, "prompt", c.text(s), `"streamingBehavior":"`+pick("steer", "followUp")+`"`)
+	case 6, 7, 8:
+		c.Say(s, "steer", c.text(s))
+	case 9, 10:
+		c.Say(s, "follow_up", c.text(s))
+	case 11:
+		c.Say(s, "queue_message", c.text(s))
+	case 12, 13:
+		send(`abort"`)
+	case 14:
+		c.Say(s, "abort_and_prompt", c.text(s))
+	case 15:
+		send(`clear_queue"`)
+	case 16:
+		send(pick("set_steering_mode", "set_follow_up_mode") + `","mode":"` + pick("all", "one-at-a-time") + `"`)
+	case 17:
+		send(`set_interrupt_mode","mode":"` + pick("immediate", "wait") + `"`)
+	case 18:
+		send(pick(`get_state"`, `get_messages"`, `get_session_stats"`, `get_last_assistant_text"`, `get_commands"`))
+	case 19:
+		send(pick(`set_model","provider":"acme","modelId":"thinker"`, `cycle_model"`, `cycle_thinking_level"`, `set_session_name","name":"n"`, `abort_retry"`))
+	case 20:
+		c.Line(pick(`{`, `[]`, `{"type":"nonsense"}`, ``, `{"id":7}`, "\x00"))
+	case 21, 22:
+		c.consent(s, c.rng.IntN(3) > 0)
+	case 23:
+		c.Stop()
+	case 24:
+		c.Go()
+	case 25:
+		c.Crawl(time.Duration(1+c.rng.IntN(20)) * time.Millisecond)
+	case 26:
+		c.repeat(s)
+	case 27:
+		c.Send(`{"type":"list_open_sessions"}`)
+	case 28:
+		if c.rng.IntN(3) == 0 {
+			c.keys = nil // they belong to a session
+			send(`new_session"`)
+		} else {
+			send(`reload_resources"`)
+		}
+	case 29:
+		if c.rng.IntN(3) == 0 {
+			c.Send(fmt.Sprintf(`{"type":"close_session","sessionId":%q,"mode":%q}`, s, pick("drain", "abort")))
+			c.draining[s] = true
+		}
+	}
+	switch c.rng.IntN(6) {
+	case 0:
+		actortest.Settle()
+	case 1:
+		time.Sleep(time.Duration(c.rng.IntN(50)) * time.Millisecond)
+	case 2:
+		c.pass(time.Duration(c.rng.IntN(10000)) * time.Millisecond)
+	}
+}
+
+// repeat sends a message with an idempotency key, or one that was sent before.
+func (c *chaos) repeat(s string) {
+	if len(c.keys) > 0 && c.rng.IntN(2) == 0 {
+		c.Send(c.keys[c.rng.IntN(len(c.keys))])
+		return
+	}
+	id := c.Say(s, "follow_up", c.text(s), fmt.Sprintf(`"idempotencyKey":"k%d"`, c.said))
+	c.keys = append(c.keys, c.Command(id))
+}
+
+// recover takes the faults away and sees everything come to rest.
+func (c *chaos) recover() {
+	c.cfg.Faults.Release()
+	c.disk.Fail("")
+	c.Go()
+	c.pass(time.Hour)
+	for _, s := range c.sessions {
+		c.consent(s, true)
+		c.Send(`{"type":"abort"` + at(s) + `}`)
+		c.Send(`{"type":"clear_queue"` + at(s) + `}`)
+		if c.draining[s] { // it takes no more commands, and its run may never end
+			c.Send(fmt.Sprintf(`{"type":"close_session","sessionId":%q,"mode":"abort"}`, s))
+		}
+	}
+	c.pass(time.Hour)
+	require.Empty(c.t, c.Unanswered(), "L1\n%s", c.History.Tail(100))
+	for _, s := range c.sessions {
+		c.revive(s)
+	}
+	c.restarts()
+}
+
+// revive is L5: a session that is open completes a prompt.
+func (c *chaos) revive(s string) {
+	id := c.Say(s, "prompt", fmt.Sprintf("%s last words of a healthy life", c.marks[s]))
+	c.pass(time.Hour)
+	v := c.Answer(c.t, id)
+	switch code(v) {
+	case "unknown_session":
+	case "session_failed":
+		require.Greater(c.t, c.crashes(s), MaxRestarts, "L5: given up too early")
+	default:
+		require.True(c.t, v.Get("success").Bool(), "L5: %s\n%s", v.Raw, c.History.Tail(100))
+		settled := c.Events(s, "agent_settled")
+		require.NotEmpty(c.t, settled, "L5\n%s", c.History.Tail(100))
+		require.Equal(c.t, "completed", settled[len(settled)-1].Get("outcome").Str, "L5\n%s", c.History.Tail(100))
+	}
+}
+
+// restarts is S12: sessions crashed as often as they were told to.
+func (c *chaos) restarts() {
+	told := map[string]int{}
+	for _, hit := range c.cfg.Faults.Hits() {
+		if strings.HasPrefix(hit.Fault, "(Panic") {
+			told[hit.Actor]++
+		}
+	}
+	for _, s := range c.sessions {
+		require.Equal(c.t, told[s], c.crashes(s), "S12: crashes of %s\n%s", s, c.History.Tail(60))
+	}
+}
+
+// secondLife opens every file again, without faults, and completes a prompt in
+// each. Then the whole history is judged.
+func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.Disk, models *actortest.Models) {
+	disk.Fail("")
+	before := disk.Files()
+	d := &chaos{bench: startWith(t, h, disk, models, func(cfg *Config) {
+		cfg.MultiSession, cfg.Confirm = true, c.cfg.Confirm
+	}), rng: c.rng, marks: map[string]string{}, draining: map[string]bool{}}
+	for path := range before {
+		d.openAnother(path)
+		s := d.sessions[len(d.sessions)-1]
+		if d.marks[s] = canary(string(before[path])); d.marks[s] == "" {
+			d.marks[s] = fmt.Sprintf("~new%d~", len(d.sessions))
+		}
+		opened := d.Last("open_session")
+		if !opened.Get("success").Bool() {
+			require.True(t, c.plan.dying == "power" && c.plan.lossy, "%s cannot be opened: %s\n%s\n%s", path, opened.Raw, before[path], h.Tail(200))
+			continue
+		}
+		id := d.Say(s, "prompt", fmt.Sprintf("%s after all of %d", d.marks[s], len(d.sessions)))
+		d.live(s, time.Hour)
+		require.True(t, d.Answer(t, id).Get("success").Bool(), "L5: %s", d.Answer(t, id).Raw)
+	}
+	d.end()
+	after := disk.Files()
+	for path := range before {
+		require.True(t, actortest.Grown(before[path], after[path]) || c.plan.lossy, "S6: %s did not only grow", path)
+	}
+	d.judge(actortest.Options{Files: after, Lossy: c.plan.lossy, Free: !c.plan.confirm, Mixed: true, Scarred: strings.Contains(c.plan.disk, "truncate")})
+	require.Empty(t, c.watch.Letters())
+}

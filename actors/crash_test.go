@@ -1,0 +1,145 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/actortest"
+)
+
+// work is what a session does while a fault strikes: a run with tools and a
+// retry, input queued meanwhile, questions, a bash command, a dialog.
+func (b *bench) work(session, mark string) {
+	b.t.Helper()
+	b.Say(session, "prompt", mark+"one rounds=2 calls=2 pace=10 work=50")
+	b.pass(20 * time.Millisecond)
+	b.Say(session, "steer", mark+"two")
+	b.Say(session, "follow_up", mark+"three rounds=1 tool=danger")
+	b.Say(session, "follow_up", mark+"four fail=overloaded times=1")
+	b.Send(`{"type":"get_state"` + at(session) + `}`)
+	b.live(session, time.Minute)
+	b.Say(session, "prompt", mark+"five")
+	b.live(session, time.Hour)
+}
+
+// live lets time pass and says yes to every dialog that opens meanwhile.
+func (b *bench) live(session string, d time.Duration) {
+	for range 8 {
+		b.pass(d / 8)
+		b.consent(session, true)
+	}
+	b.pass(d)
+}
+
+func at(session string) string {
+	if session == "" {
+		return ""
+	}
+	return `,"sessionId":"` + session + `"`
+}
+
+// heal shows that a session works: a prompt runs to its end.
+func (b *bench) heal(session, text string) {
+	b.t.Helper()
+	id := b.Say(session, "prompt", text)
+	b.live(session, time.Hour)
+	v := b.Answer(b.t, id)
+	require.True(b.t, v.Get("success").Bool(), v.Raw)
+	settled := b.Events(session, "agent_settled")
+	require.NotEmpty(b.t, settled)
+	require.Equal(b.t, "completed", settled[len(settled)-1].Get("outcome").Str)
+}
+
+// consent answers every dialog that was opened since the last call.
+func (b *bench) consent(session string, yes bool) {
+	dialogs := b.Events(session, "extension_ui_request")
+	seen := b.answered[session]
+	b.answered[session] = len(dialogs)
+	for _, e := range dialogs[seen:] {
+		b.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":%q,"confirmed":%t%s}`, e.Get("id").Str, yes, at(session)))
+	}
+	actortest.Settle()
+}
+
+// TestCrashes: wherever an actor crashes, commands are answered once, what was
+// begun is closed, what was accepted is not lost, the neighbour does not
+// notice, and afterwards everything works.
+func TestCrashes(t *testing.T) {
+	type place struct{ actor, point string }
+	places := []place{
+		{"s1", "request"}, {"s1", "streamParts"}, {"s1", "StreamEnd"}, {"s1", "ToolDone"}, {"s1", "toolProgress"},
+		{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "ready"}, {"s1", "WorkerGone"},
+		{"s1", "Append"}, {"s1", "Reply"}, {"s1", "Emit"}, {"s1", "Answer"}, {"s1", "StartStream"}, {"s1", "StartTool"},
+		{"s1", "ScheduleRetry"}, {"s1", "AskUI"}, {"s1", "ResolveUI"}, {"s1", "CancelRun"},
+		{"s1/turn/*", "finished"}, {"s1/tool/*", "finished"}, {"s1/retry", "startRetry"}, {"s1/ui", "askUI"}, {"s1/ui", "answerUI"},
+	}
+	for _, p := range places {
+		for _, action := range []string{"Panic", "PanicAfter"} {
+			for _, n := range []int{0, 1, 3} {
+				plan := fmt.Sprintf(`(%s (And (Actor %q) (Msg %q) (OnIndex %d)))`, action, p.actor, p.point, n)
+				t.Run(strings.ReplaceAll(plan, "/", "-"), func(t *testing.T) {
+					bubble(t, func(t *testing.T) { crashOnce(t, plan) })
+				})
+			}
+		}
+	}
+}
+
+func crashOnce(t *testing.T, plan string) {
+	b := start(t, faults(plan), confirm, func(c *Config) { c.MultiSession = true })
+	hurt := "s1"
+	b.Call(t, `{"type":"open_session"}`) // it may crash already
+	well := b.open()
+	b.Say(well, "prompt", "~w~ rounds=3 pace=100")
+	b.work(hurt, "~h~")
+	assert.Empty(t, b.Unanswered(), plan)
+	assert.Len(t, b.Events(well, "agent_settled"), 1)
+	assert.Equal(t, "completed", b.Events(well, "agent_settled")[0].Get("outcome").Str)
+
+	b.cfg.Faults.Release()
+	b.heal(hurt, "~h~ last")
+	b.check()
+
+	inSession := 0
+	for _, hit := range b.cfg.Faults.Hits() {
+		if hit.Actor == "s1" {
+			inSession++
+		}
+	}
+	assert.Equal(t, inSession, b.crashes(hurt), "restarts are injected crashes and no others")
+	assert.Zero(t, b.crashes(well))
+}
+
+// crashes counts the crashes of a session.
+func (b *bench) crashes(session string) int { return b.watch.Crashes(b.pidOf(session)) }
+
+func (b *bench) pidOf(session string) string { return "$1/" + session }
+
+// TestEveryPointIsReached: a failpoint that nothing passes promises nothing.
+func TestEveryPointIsReached(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, faults(`(Delay 0s (Actor "*"))`), confirm, func(c *Config) { c.MultiSession = true })
+		hurt := b.open()
+		b.work(hurt, "~h~")
+		b.Send(`{"type":"list_open_sessions"}`)
+		b.end()
+		seen := map[string]bool{}
+		for _, hit := range b.cfg.Faults.Hits() {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(hit.Actor, "s1/"), "/")
+			seen[kind+" "+hit.Msg] = true
+		}
+		for _, want := range []string{
+			"s1 request", "s1 streamParts", "s1 StreamEnd", "s1 ToolDone", "s1 toolProgress", "s1 RetryScheduled", "s1 RetryDue",
+			"s1 UIAnswered", "s1 ready", "s1 Append", "s1 Reply", "s1 Emit", "s1 StartStream", "s1 StartTool",
+			"s1 ScheduleRetry", "s1 AskUI", "s1 ResolveUI", "s1 closing", "s1 procsGone",
+			"turn finished", "tool finished", "retry startRetry", "ui askUI", "ui answerUI",
+		} {
+			assert.True(t, seen[want], "%s is not reached; there are %v", want, seen)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package actors
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+	"troupe/protocol"
+)
+
+func quiet() actor.ConfigOption {
+	return actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
+}
+
+// bin is a client for a writer by itself: a probe is its parent and its source.
+type bin struct {
+	*actortest.Client
+	sys    *actor.ActorSystem
+	probe  *actortest.Probe
+	writer *actor.PID
+}
+
+func newBin(limit int) *bin {
+	sys := actor.NewActorSystem(quiet())
+	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
+	gates, _ := protocol.DialectUnion.Gates()
+	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: b.Out(), limit: limit, gates: gates} }))
+	return b
+}
+
+func (b *bin) tell(items ...item) {
+	b.sys.Root.Send(b.writer, records{tag: "s1", from: b.probe.PID, items: items})
+}
+
+func (b *bin) end(t *testing.T) {
+	b.Go()
+	require.NoError(t, b.sys.Root.PoisonFuture(b.probe.PID).Wait())
+}
+
+func delta(text string) item {
+	return item{event: &protocol.MessageUpdate{Step: protocol.UpdateDelta, Kind: protocol.BlockText, Delta: text, RunID: "1"}}
+}
+
+func progress(call, text string) item {
+	return item{event: protocol.ToolExecutionUpdate{ToolCallID: call, ToolName: "bash", Args: []byte("{}"), RunID: "1",
+		PartialResult: protocol.ToolResult{Content: protocol.TextContent(text)}}}
+}
+
+func response(id string) item {
+	return item{response: &protocol.Response{ID: []byte(`"` + id + `"`), Command: "get_state"}}
+}
+
+// begun is the part of a message that its updates grow.
+var begun = []item{
+	{event: protocol.MessageStart{Message: &protocol.AssistantMessage{Content: protocol.Content{}}, RunID: "1"}},
+	{event: &protocol.MessageUpdate{Step: protocol.UpdateStart, Kind: protocol.BlockText, RunID: "1"}},
+}
+
+// TestMerging: what a slow client has not read yet is merged where nothing is
+// lost by it: neighbouring deltas of one block, progress of one call.
+func TestMerging(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBin(1 << 20)
+		b.Stop()
+		b.tell(begun...)
+		actortest.Settle() // these are being written; the rest waits
+		for i := range 1000 {
+			b.tell(delta(fmt.Sprintf("%d,", i)))
+		}
+		b.tell(response("r1"))
+		b.tell(delta("x"), delta("y"))
+		for i := range 500 {
+			b.tell(progress("c1", fmt.Sprint("p", i)))
+		}
+		b.tell(progress("c2", "q"), progress("c1", "again"), response("r2"))
+		actortest.Settle()
+		b.Go()
+		actortest.Settle()
+		var kinds []string
+		for _, l := range b.Lines() {
+			v := gjson.Parse(l)
+			kinds = append(kinds, v.Get("type").Str+v.Get("id").Str+v.Get("toolCallId").Str)
+		}
+		assert.Equal(t, []string{"message_start", "message_update", "message_update", "responser1", "message_update",
+			"tool_execution_updatec1", "tool_execution_updatec2", "tool_execution_updatec1", "responser2"}, kinds)
+		whole := gjson.Get(b.Lines()[4], "message.content.0.text").Str
+		assert.True(t, strings.HasPrefix(whole, "0,1,2,"))
+		assert.True(t, strings.HasSuffix(whole, "998,999,xy"), "no delta is lost: …%s", whole[len(whole)-20:])
+		assert.Equal(t, "p499", gjson.Get(b.Lines()[5], "partialResult.content.0.text").Str)
+		b.end(t)
+	})
+}
+
+// TestBackpressure: the sources hear when the client falls behind, once, and
+// when it has caught up, once.
+func TestBackpressure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBin(10_000)
+		b.Stop()
+		for i := range 200 {
+			b.tell(response(fmt.Sprint("a", i)))
+		}
+		actortest.Settle()
+		on := actortest.Expect[backpressure](t, b.probe)
+		assert.True(t, on.on)
+		b.Crawl(time.Millisecond)
+		b.Resume()
+		time.Sleep(time.Minute)
+		actortest.Settle()
+		off := actortest.Expect[backpressure](t, b.probe)
+		assert.False(t, off.on)
+		assert.Len(t, b.Lines(), 200, "responses are never dropped")
+		b.end(t)
+	})
+}
+
+// TestWriterFails: the parent hears of it, once, and what comes later is gone.
+func TestWriterFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBin(10_000)
+		b.BreakAfter(30) // in the middle of a line
+		for i := range 50 {
+			b.tell(response(fmt.Sprint("a", i)))
+		}
+		actortest.Settle()
+		failed := actortest.Expect[outputFailed](t, b.probe)
+		assert.Error(t, failed.err)
+		b.sys.Root.RequestWithCustomSender(b.writer, flush{}, b.probe.PID)
+		actortest.Settle()
+		assert.Error(t, actortest.Expect[flushed](t, b.probe).err, "who waits for the end of the output is not left waiting")
+		b.end(t)
+	})
+}
+
+// TestSlowClient: a client that stops reading stops its sessions, costs a
+// bounded amount of memory, and loses nothing when it comes back.
+func TestSlowClient(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const limit = 64 << 10
+		b := start(t, func(c *Config) { c.MaxOutput = limit })
+		s := b.open()
+		b.Stop()
+		b.Say(s, "prompt", "~a~ parts=20000 rounds=2 calls=3")
+		for range 100 {
+			b.Send(`{"type":"get_messages"` + at(s) + `}`)
+		}
+		b.pass(time.Hour)
+		assert.Empty(t, b.Events(s, "agent_settled"))
+		b.Go()
+		b.pass(time.Hour)
+		assert.Empty(t, b.Unanswered())
+		require.Len(t, b.Events(s, "agent_settled"), 1)
+		ends := b.Events(s, "message_end")
+		text := ends[len(ends)-1].Get("message.content.0.text").Str
+		assert.Equal(t, 20000, strings.Count(text, "part "), "the message is whole")
+		b.check()
+	})
+}
+
+// TestCrawlingClientGetsAll: the end of the input does not cut off a client
+// that is still reading.
+func TestCrawlingClientGetsAll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t)
+		b.Crawl(10 * time.Millisecond)
+		b.Say("", "prompt", "~a~ parts=100 rounds=2")
+		for range 50 {
+			b.Send(`{"type":"get_messages"}`)
+		}
+		b.check()
+	})
+}
+
+// TestStoppedClientCanStillEnd: an abort limit bounds the end although nobody
+// reads.
+func TestStoppedClientCanStillEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t)
+		b.run("", "~a~ one")
+		b.Stop()
+		b.Say("", "prompt", "~a~ parts=100 stall")
+		b.Send(`{"type":"get_messages"}`)
+		actortest.Settle()
+		began := time.Now()
+		b.stop <- Stop{Abort: true}
+		time.Sleep(time.Minute)
+		actortest.Settle()
+		select {
+		case err := <-b.done:
+			b.done <- err
+			assert.Error(t, err, "it says that the output was cut")
+		default:
+			t.Error("it waits for ever")
+		}
+		b.Break()
+		b.wait()
+		assert.LessOrEqual(t, time.Since(began), 2*time.Minute)
+	})
+}
+
+// TestReaderFraming: lines of any cut arrive whole.
+func TestReaderFraming(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		b := start(t, func(c *Config) { c.In = r })
+		for _, piece := range []string{`{"id":"1","ty`, `pe":"get_state"}`, "\r\n\n", `{"id":"2","type":"get_st`, "ate\"}\n{\"id\":\"3\"", `,"type":"get_state"}`} {
+			_, err := io.WriteString(w, piece)
+			require.NoError(t, err)
+			actortest.Settle()
+		}
+		w.Close() // the last line has no ending
+		b.wait()
+		var ids []string
+		for _, l := range b.Lines() {
+			ids = append(ids, gjson.Get(l, "id").Str)
+		}
+		assert.Equal(t, []string{"1", "2", "3"}, ids)
+	})
+}

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/e2e/history"
+)
+
+// TestSoak: many sessions over one pipe. Every answer and terminal event comes
+// once, no session hears of another, and when the sessions are closed the
+// descriptors and children are what they were. TROUPE_SOAK_SESSIONS=500 is the
+// full measure.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	program, err := faultyBinary()
+	require.NoError(t, err)
+	sessions, rounds := number("TROUPE_SOAK_SESSIONS", 30), 3
+	c := &cycle{
+		t: t, p: newPlace(t), program: program, rng: rand.New(rand.NewPCG(1, 0)), h: &history.History{},
+		mark: fmt.Sprintf("TROUPE_CHAOS=%d.soak", os.Getpid()), marks: map[string]string{},
+	}
+	brain := newBrain(t)
+	c.p.write(filepath.Join(c.p.agent(), "models.json"), strings.ReplaceAll(c.p.llm.modelsJSON(), c.p.llm.srv.URL, brain.URL))
+	m := c.start("")
+	_, ok := m.answer(m.tell(`{"type":"get_protocol_info"}`))
+	require.True(t, ok)
+	pid := m.cmd.Process.Pid
+	fds, children := descriptors(pid), len(withEnv(c.mark))
+	m.open(sessions)
+	for round := range rounds {
+		for _, s := range m.sessions {
+			m.say(s, "prompt", []string{"rounds=1", "slow", "rounds=1 flood"}[round], "")
+		}
+		m.settle((round + 1) * sessions)
+	}
+	peak := rss(pid)
+	for _, s := range m.sessions {
+		_, ok := m.answer(m.tell(fmt.Sprintf(`{"type":"close_session","sessionId":%q}`, s)))
+		require.True(t, ok)
+	}
+	eventually(t, "descriptors back to the baseline", func() bool { return descriptors(pid) <= fds+2 }) // the guard's pipe
+	assert.LessOrEqual(t, len(withEnv(c.mark)), children+1, "the guard stays")
+	t.Logf("%d sessions: %d MiB at the peak", sessions, peak>>20)
+	require.Less(t, peak, 1<<30, "500 sessions stay below 1 GiB")
+	require.Equal(t, 0, m.end())
+	m.record(history.End)
+	c.nobodyLeft()
+	require.Empty(t, history.Check(c.h, history.Options{Canary: markOf, Files: c.files(), Free: true}))
+}
+
+// settle waits for n runs to be over.
+func (m *mortal) settle(n int) {
+	m.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	timer := time.AfterFunc(time.Minute, func() { m.mu.Lock(); m.more.Broadcast(); m.mu.Unlock() })
+	defer timer.Stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at, settled := 0, 0; ; {
+		for ; at < len(m.lines); at++ {
+			if gjson.Get(m.lines[at], "type").Str == "agent_settled" {
+				settled++
+			}
+		}
+		if settled >= n {
+			return
+		}
+		require.False(m.t, m.eof || time.Now().After(deadline), "%d of %d runs are over", settled, n)
+		m.more.Wait()
+	}
+}
+
+// descriptors counts files and pipes. Idle connections to the model server are
+// kept for the next request.
+func descriptors(pid int) (n int) {
+	list, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range list {
+		if to, err := os.Readlink(fd); err == nil && !strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCutLine: a client that dies in the middle of a line has said nothing with
+// it.
+func TestCutLine(t *testing.T) {
+	t.Parallel()
+	line := `{"id":"1","type":"prompt","message":"go"}`
+	for _, n := range []int{1, 7, 20, len(line) - 1} {
+		p := newPlace(t)
+		d := p.start()
+		_, err := io.WriteString(d.stdin, line[:n])
+		require.NoError(t, err)
+		require.Equal(t, 0, d.end())
+		lines := d.output()
+		require.Len(t, lines, 1)
+		assert.False(t, gjson.Get(lines[0], "success").Bool(), lines[0])
+		assert.Zero(t, p.llm.count())
+	}
+}
