@@ -109,7 +109,7 @@ func (s *Session) toolList() protocol.ToolList {
 // label names an entry. Where there is no session file yet it waits like a
 // setting for the first message.
 func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
-	err := s.add(protocol.Label{TargetID: cmd.TargetID, Label: cmd.Label}, false)
+	err := s.add(protocol.Label(cmd), false)
 	switch {
 	case errors.Is(err, store.ErrNoEntry):
 		return protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)

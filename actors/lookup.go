@@ -2,7 +2,6 @@ package actors
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +42,9 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protoco
 		}
 		return x.export
 	default:
-		panic(fmt.Sprintf("actors: no look-up for %T", cmd))
+		return func() (protocol.Result, *protocol.Error) {
+			return nil, protocol.CodeUnsupported.Errorf("no look-up for %T", cmd)
+		}
 	}
 }
 

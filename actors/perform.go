@@ -112,6 +112,10 @@ func announced(e protocol.Entry) bool {
 }
 
 func (s *Session) emit(ev protocol.Event) {
+	if changed, ok := ev.(protocol.SessionChanged); ok { // only the log knows the ids of what was added on the way
+		changed.LeafID = s.file.Leaf()
+		ev = changed
+	}
 	s.brackets.Note(ev)
 	s.unsent = append(s.unsent, outgoing{item: item{event: ev}})
 }

@@ -89,6 +89,7 @@ func lastUser(messages []protocol.Message) (text string, rounds int) {
 			if len(msg.Content.ToolCalls()) > 0 {
 				rounds++
 			}
+		default: // decides nothing
 		}
 	}
 	return "", rounds

@@ -14,7 +14,6 @@ type Probe struct {
 
 	mu       sync.Mutex
 	messages []any
-	context  actor.Context
 }
 
 // NewProbe spawns a probe.

@@ -106,7 +106,7 @@ func (m *Machine) swapped(in Swapped) {
 	}
 	m.emit(protocol.SessionChanged{
 		Reason: replaceReason(c.Cmd), SessionID: to.SessionID, SessionFile: to.File, SessionName: to.Name,
-		MessageCount: to.MessageCount, LeafID: to.LeafID,
+		MessageCount: m.messageCount, LeafID: to.LeafID,
 	})
 	answer := Reply{Seq: c.Seq, Data: protocol.Cancelled{}, Regardless: true}
 	switch c.Cmd.(type) {
@@ -114,6 +114,7 @@ func (m *Machine) swapped(in Swapped) {
 		answer.Data = protocol.JSON(protocol.ForkResult{Text: text})
 	case protocol.NavigateTree:
 		answer.Data = protocol.JSON(protocol.NavigateResult{EditorText: text})
+	default: // the others say only that nobody objected
 	}
 	m.do(answer)
 	m.endReplacement()
