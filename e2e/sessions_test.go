@@ -157,3 +157,17 @@ func must(b []byte, err error) []byte {
 	}
 	return b
 }
+
+// TestSessionSettings: settings of open_session count for that session only.
+func TestSessionSettings(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start()
+	h := d.open(`,"settings":{"compaction":{"enabled":false},"steeringMode":"all"},"thinkingLevel":"high","provider":"mock","modelId":"think","tools":["read"]`)
+	st := d.ok(fmt.Sprintf(`{"type":"get_state","sessionId":%q}`, h))
+	assert.False(t, st.Get("autoCompactionEnabled").Bool())
+	assert.Equal(t, "all", st.Get("steeringMode").Str)
+	assert.Equal(t, "high", st.Get("thinkingLevel").Str)
+	assert.Equal(t, `["read"]`, d.ok(fmt.Sprintf(`{"type":"get_tools","sessionId":%q}`, h)).Get("activeToolNames").Raw)
+	assert.True(t, d.ok(`{"type":"get_state"}`).Get("autoCompactionEnabled").Bool())
+}
