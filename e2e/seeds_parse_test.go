@@ -65,8 +65,8 @@ func examples(doc string) (found []example) {
 			continue
 		}
 		r := reader{text: doc, at: i}
-		if l, err := r.value(); err == nil && len(l.members) > 0 {
-			found = append(found, example{l, doc[i:r.at]})
+		if l, err := r.term(); err == nil && len(l.members) > 0 && !l.list {
+			found = append(found, example{l, strings.TrimSpace(doc[i:r.at])})
 			i = r.at - 1
 		}
 	}

@@ -311,7 +311,7 @@ func (r *relay) turn() (command string, whole []byte, ok bool) {
 	conn.Write(body)
 
 	buf := make([]byte, 64<<10)
-	have, over := 0, false
+	have, over := 0, false // chunk sizes, blank lines and what is left of the last answer are lines without data
 	for !over {
 		n, err := conn.Read(buf[have:])
 		if err != nil && err != io.EOF || n == 0 {
@@ -346,13 +346,6 @@ func (r *relay) turn() (command string, whole []byte, ok bool) {
 		have = copy(buf, buf[used:have])
 		r.flush()
 		r.mu.Unlock()
-	}
-	for !bytes.HasSuffix(buf[:have], []byte("\n")) && have > 0 || !bytes.Contains(buf[:have], []byte("0\r\n\r\n")) && have > 0 {
-		n, err := conn.Read(buf[have:])
-		if err != nil {
-			break
-		}
-		have += n
 	}
 	return command, whole, true
 }

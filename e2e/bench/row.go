@@ -1,0 +1,585 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// row is one thing that is measured of each agent: a run of it gives one value
+// for each metric. A metric that is a p50 is one of many measurements in the run.
+type row struct {
+	name    string
+	how     how
+	who     string // agents
+	reps    int
+	metrics []metric
+	run     func(x *sampler) map[string]float64
+}
+
+// metric is a line of the table.
+type metric struct {
+	key    string
+	title  string
+	unit   string
+	target float64 // 0 for none
+	more   bool    // more is better
+}
+
+// sampler is what a row has for one sample.
+type sampler struct {
+	*place
+	agent *agent
+	how   how
+	quick bool
+}
+
+// scale is n, or less of it in a hurry.
+func (x *sampler) scale(n, quick int) int {
+	if x.quick {
+		return quick
+	}
+	return n
+}
+
+type values = map[string]float64
+
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		fail("nothing was measured")
+	}
+	slices.Sort(d)
+	return d[min(len(d)-1, int(q*float64(len(d))))]
+}
+
+func p50(d []time.Duration) time.Duration { return quantile(d, 0.5) }
+
+const (
+	everyone = "limit troupe pi"
+	noPi     = "limit troupe"
+)
+
+var (
+	delta      = how{}
+	cumulative = how{cumulative: true}
+)
+
+var rows = []row{
+	{"start", delta, everyone, 15, []metric{
+		{"wall", "spawn → first `get_state` answer", "ms", 10, false},
+		{"cpu", "CPU for that", "ms", 10, false},
+		{"rss", "idle resident memory, after 0.5 s", "MB", 20, false},
+	}, runStart},
+	{"roundtrip", delta, everyone, 7, []metric{{"p50", "idle round trip p50", "µs", 15, false}}, runRoundtrip},
+	{"pipeline", delta, everyone, 7, []metric{{"rate", "pipelined commands", "1/s", 300_000, true}}, runPipeline},
+	{"request", delta, everyone, 7, []metric{{"p50", "prompt → request at the model p50", "ms", 0.5, false}}, runRequest},
+	{"delta", delta, noPi, 5, []metric{{"p50", "delta in → line out p50, delta-only", "ms", 0.1, false}}, runDelta},
+	{"delta-cumulative", cumulative, everyone, 5, []metric{{"p50", "delta in → line out p50, cumulative", "ms", 0.1, false}}, runDelta},
+	{"5000", delta, noPi, 7, burstMetrics("5,000 deltas, delta-only", 400_000), burst(5000)},
+	{"5000-cumulative", cumulative, everyone, 7, burstMetrics("5,000 deltas, cumulative", 10_000), burst(5000)},
+	{"20000", delta, noPi, 7, burstMetrics("20,000 deltas, delta-only", 400_000), burst(20_000)},
+	{"20000-cumulative", cumulative, everyone, 3, burstMetrics("20,000 deltas, cumulative", 4000), burst(20_000)},
+	{"turns", delta, everyone, 5, []metric{{"rate", "200 turns with one bash call each", "1/s", 500, true}}, runTurns},
+	{"tool-100MB", delta, everyone, 5, []metric{
+		{"wall", "tool bash with 100 MB of output", "s", 0.12, false}, {"peak", "peak memory there", "MB", 25, false},
+	}, runToolOutput},
+	{"bash-100MB", delta, everyone, 5, []metric{
+		{"wall", "RPC bash with 100 MB of output", "s", 0.36, false}, {"peak", "peak memory there", "MB", 25, false},
+	}, runBashOutput},
+	{"abort", delta, everyone, 5, []metric{{"p50", "abort while streaming → `agent_end` p50", "ms", 0.4, false}}, runAbort},
+	{"abort-sleep", delta, everyone, 5, []metric{
+		{"p50", "abort in `sleep 60` → `agent_end` p50", "ms", 0.8, false}, {"gone", "the same → child gone p50", "ms", 1, false},
+	}, runAbortSleep},
+	{"100k", delta, everyone, 5, []metric{
+		{"switch", "session of 100,000 entries (40 MB): switch", "ms", 150, false}, {"rss", "memory after, 1 s later", "MB", 60, false},
+		{"append", "append one entry p50", "µs", 15, false}, {"state", "`get_state` p50", "µs", 15, false},
+	}, runHuge},
+	{"10k-turn", delta, everyone, 5, []metric{
+		{"p50", "10,000 entries in the context: a whole turn p50", "ms", 8, false},
+	}, runContext},
+	{"10k-messages", delta, "troupe pi", 5, []metric{
+		{"wall", "`get_messages` of 10,000 messages", "ms", 0, false}, {"grown", "peak memory on top of that before", "MB", 0, false},
+	}, runMessages},
+	{"continue", how{args: []string{"--continue"}}, "troupe pi", 7, []metric{
+		{"wall", "start with `--continue` among 1,000 sessions", "ms", 15, false},
+	}, runContinue},
+	{"10x50", cumulative, everyone, 3, streamMetrics("10 sessions × 50 deltas/s", 40, 0.6, 0), streams(10)},
+	{"100x50", delta, "troupe", 3, streamMetrics("100 sessions × 50 deltas/s", 120, 5, 5), streams(100)},
+	{"100x50-cumulative", cumulative, "troupe", 3, streamMetrics("100 sessions × 50 deltas/s, cumulative", 120, 5, 5), streams(100)},
+	{"500-idle", delta, "troupe", 3, []metric{
+		{"rss", "500 open idle sessions", "MB", 100, false}, {"each", "a session that has not been used", "KiB", 64, false},
+		{"used", "500 sessions, parked after one turn each", "MB", 100, false}, {"parked", "a parked session", "KiB", 64, false},
+	}, runIdle},
+	{"list", delta, "troupe", 5, []metric{
+		{"cold", "listing 10,000 sessions, cold", "ms", 0, false}, {"warm", "listing 10,000 sessions, warm, p50", "ms", 100, false},
+	}, runList},
+}
+
+func runStart(x *sampler) values {
+	q := x.start(x.agent, x.how)
+	q.call(`{"type":"get_state"}`)
+	wall, cpu := time.Since(q.spawned), q.cpu()
+	time.Sleep(500 * time.Millisecond)
+	return values{"wall": ms(wall), "cpu": cpu * 1e3, "rss": q.rss()}
+}
+
+func runRoundtrip(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	line := []byte(`{"id":"r","type":"get_state"}` + "\n")
+	var d []time.Duration
+	for i := range x.scale(6000, 2000) {
+		begun := time.Now()
+		q.write(line)
+		q.next()
+		if took := time.Since(begun); i >= 500 {
+			d = append(d, took)
+		}
+	}
+	return values{"p50": us(p50(d))}
+}
+
+func runPipeline(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	n := x.scale(200_000, 50_000)
+	if x.agent.name == "pi" {
+		n = 20_000
+	}
+	lines := bytes.Repeat([]byte(`{"id":"r","type":"get_state"}`+"\n"), 1000)
+	rate := 0.0
+	for range 2 { // the first is to warm up
+		begun := time.Now()
+		go func() {
+			defer func() { recover() }() // a process that has died is noticed by the reader
+			for range n / 1000 {
+				q.write(lines)
+			}
+		}()
+		for range n {
+			q.next()
+		}
+		rate = float64(n) / time.Since(begun).Seconds()
+	}
+	return values{"rate": rate}
+}
+
+func runRequest(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	short := textAnswer(1, "ok")
+	asked := make(chan time.Time, 1)
+	x.model.answers(func(a *ask) {
+		asked <- a.at
+		a.play(short)
+	})
+	var d []time.Duration
+	for i := range x.scale(150, 60) {
+		begun := time.Now()
+		q.send(`{"id":"p","type":"prompt","message":"go"}`)
+		q.until(agentEnd)
+		if at := <-asked; i >= 10 {
+			d = append(d, at.Sub(begun))
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return values{"p50": ms(p50(d))}
+}
+
+func runDelta(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	n := x.scale(600, 200)
+	sent := make([]time.Time, n)
+	x.model.answers(func(a *ask) {
+		a.begin()
+		for i := range n {
+			time.Sleep(3 * time.Millisecond)
+			sent[i] = time.Now()
+			a.delta("word ")
+		}
+		a.end()
+	})
+	q.send(`{"id":"p","type":"prompt","message":"go"}`)
+	var d []time.Duration
+	for {
+		line := q.next()
+		if bytes.HasPrefix(line, []byte(agentEnd)) {
+			break
+		}
+		if bytes.HasPrefix(line, []byte(update)) && bytes.Contains(line, []byte(`"delta":"`)) {
+			if i := len(d); i < n {
+				d = append(d, time.Since(sent[i]))
+			}
+		}
+	}
+	if len(d) < n {
+		fail("%d of %d deltas", len(d), n)
+	}
+	return values{"p50": ms(p50(d[n/10:]))}
+}
+
+func burstMetrics(title string, target float64) []metric {
+	return []metric{
+		{"rate", title, "deltas/s", target, true}, {"peak", "peak memory there", "MB", 30, false},
+		{"lines", "updates written for it", "", 0, false},
+	}
+}
+
+// burst plays answers of n pieces at once. The first is to warm up.
+func burst(n int) func(x *sampler) values {
+	return func(x *sampler) values {
+		q := x.ready(x.agent, x.how)
+		answer := textAnswer(n, "word ")
+		x.model.answers(func(a *ask) { a.play(answer) })
+		q.prompt("go")
+		took, lines := q.prompt("go")
+		return values{"rate": float64(n) / took.Seconds(), "peak": q.peak(), "lines": float64(lines)}
+	}
+}
+
+func runTurns(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	n := x.scale(200, 100)
+	var answers [][]byte
+	for i := range n {
+		answers = append(answers, bashAnswer(i, "true"))
+	}
+	answers = append(answers, textAnswer(1, "done"))
+	next := 0
+	x.model.answers(func(a *ask) {
+		a.play(answers[next])
+		next++
+	})
+	took, _ := q.prompt("go")
+	if next != n+1 {
+		fail("%d requests for %d turns", next, n)
+	}
+	return values{"rate": float64(n) / took.Seconds()}
+}
+
+const hundredMB = "yes 0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz | head -c 100000000"
+
+func runToolOutput(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	answers := [][]byte{bashAnswer(1, hundredMB), textAnswer(1, "done")}
+	next := 0
+	x.model.answers(func(a *ask) {
+		a.play(answers[next])
+		next++
+	})
+	took, _ := q.prompt("go")
+	return values{"wall": took.Seconds(), "peak": q.peak()}
+}
+
+func runBashOutput(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	begun := time.Now()
+	q.call(`{"type":"bash","command":"` + hundredMB + `"}`)
+	return values{"wall": time.Since(begun).Seconds(), "peak": q.peak()}
+}
+
+func runAbort(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	x.model.answers(func(a *ask) {
+		a.begin()
+		for !a.gone {
+			a.delta("word ")
+			time.Sleep(time.Millisecond)
+		}
+	})
+	var d []time.Duration
+	for range x.scale(40, 15) {
+		q.send(`{"id":"p","type":"prompt","message":"go"}`)
+		for range 10 {
+			q.until(update)
+		}
+		begun := time.Now()
+		q.send(`{"id":"a","type":"abort"}`)
+		q.until(agentEnd)
+		d = append(d, time.Since(begun))
+		q.until(`"command":"abort"`)
+		time.Sleep(5 * time.Millisecond)
+	}
+	return values{"p50": ms(p50(d))}
+}
+
+func runAbortSleep(x *sampler) values {
+	q := x.ready(x.agent, x.how)
+	file := filepath.Join(x.root, "pid")
+	answer := bashAnswer(1, "echo $$ > "+file+"; exec sleep 60")
+	x.model.answers(func(a *ask) { a.play(answer) })
+	var ends, gones []time.Duration
+	for range x.scale(20, 8) {
+		os.Remove(file)
+		q.send(`{"id":"p","type":"prompt","message":"go"}`)
+		q.until(toolStart)
+		pid := 0
+		for pid == 0 {
+			time.Sleep(2 * time.Millisecond)
+			raw, _ := os.ReadFile(file)
+			if bytes.HasSuffix(raw, []byte("\n")) {
+				pid, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+		gone, err := watchEnd(pid)
+		must(err)
+		begun := time.Now()
+		q.send(`{"id":"a","type":"abort"}`)
+		q.until(agentEnd)
+		ends = append(ends, time.Since(begun))
+		at, ok := <-gone
+		if !ok {
+			fail("the child stays")
+		}
+		gones = append(gones, at.Sub(begun))
+		q.until(`"command":"abort"`)
+		time.Sleep(5 * time.Millisecond)
+	}
+	return values{"p50": ms(p50(ends)), "gone": ms(p50(gones))}
+}
+
+func runHuge(x *sampler) values {
+	path := filepath.Join(x.sessions(), "2026-11-21T01-04-26-000Z_0000ffff-0cac-777d-9222-07d0c3020a70.jsonl")
+	x.session(path, 100_000, 100, 0xffff)
+	q := x.ready(x.agent, x.how)
+	begun := time.Now()
+	q.call(`{"type":"switch_session","sessionPath":"` + path + `"}`)
+	switched := time.Since(begun)
+	v := values{"switch": ms(switched)}
+	time.Sleep(time.Second)
+	v["rss"] = q.rss()
+	for _, one := range []struct{ key, line string }{
+		{"state", `{"id":"x","type":"get_state"}`}, {"append", ""},
+	} {
+		var d []time.Duration
+		n := x.scale(1000, 300)
+		if x.agent.name == "pi" {
+			n = 30
+		}
+		for i := range n {
+			line := one.line
+			if line == "" && x.agent.name == "pi" { // this pi has no set_session_name
+				line = `{"id":"x","type":"set_thinking_level","level":"off"}`
+			} else if line == "" {
+				line = `{"id":"x","type":"set_session_name","name":"name ` + strconv.Itoa(i) + `"}`
+			}
+			begun := time.Now()
+			q.send(line)
+			q.until(`"id":"x"`)
+			d = append(d, time.Since(begun))
+		}
+		v[one.key] = us(p50(d[len(d)/10:]))
+	}
+	return v
+}
+
+// conversation opens a session of n messages.
+func (x *sampler) conversation(n int) *proc {
+	path := filepath.Join(x.sessions(), "2026-11-21T01-04-26-000Z_0000eeee-0cac-777d-9222-07d0c3020a70.jsonl")
+	x.session(path, n, 100, 0xeeee)
+	q := x.ready(x.agent, x.how)
+	q.call(`{"type":"switch_session","sessionPath":"` + path + `"}`)
+	return q
+}
+
+// turnWith is the median time of a whole turn with n messages behind it.
+func turnWith(x *sampler, n, turns int) float64 {
+	q := x.conversation(n)
+	short := textAnswer(1, "ok")
+	x.model.answers(func(a *ask) { a.play(short) })
+	var d []time.Duration
+	for i := range turns + 2 {
+		if took, _ := q.prompt("go"); i >= 2 {
+			d = append(d, took)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return ms(p50(d))
+}
+
+func runContext(x *sampler) values { return values{"p50": turnWith(x, 10_000, x.scale(20, 8))} }
+
+func runMessages(x *sampler) values {
+	q := x.conversation(10_000)
+	time.Sleep(300 * time.Millisecond)
+	before := q.rss()
+	q.resetPeak()
+	begun := time.Now()
+	q.call(`{"type":"get_messages"}`)
+	took := time.Since(begun)
+	return values{"wall": ms(took), "grown": q.peak() - before}
+}
+
+func runContinue(x *sampler) values {
+	x.fill(1000)
+	q := x.start(x.agent, x.how)
+	answer := q.call(`{"type":"get_state"}`)
+	took := time.Since(q.spawned)
+	if n := gjson.GetBytes(answer, "data.messageCount").Int(); n != 8 {
+		fail("--continue did not continue: %s", answer)
+	}
+	return values{"wall": ms(took)}
+}
+
+func streamMetrics(title string, memory, cpu, p99 float64) []metric {
+	return []metric{
+		{"rss", title + ": memory", "MB", memory, false},
+		{"cpu", "CPU in 10 s of it", "s", cpu, false},
+		{"p50", "delta p50 there", "ms", 0, false},
+		{"p99", "delta p99 there", "ms", p99, false},
+	}
+}
+
+// streams runs n conversations at once, each with 50 deltas a second: in one
+// process if the agent can, else in n.
+func streams(n int) func(x *sampler) values {
+	return func(x *sampler) values {
+		seconds := x.scale(10, 3)
+		base := time.Now()
+		var over sync.WaitGroup
+		x.model.answers(func(a *ask) {
+			a.begin()
+			time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for range 50 * seconds {
+				<-tick.C
+				a.delta("t" + strconv.FormatInt(int64(time.Since(base)), 10) + "t ")
+			}
+			a.end()
+		})
+		var procs []*proc
+		prompts := map[*proc][]string{}
+		if x.agent.many {
+			q := x.ready(x.agent, x.how)
+			procs = append(procs, q)
+			for range n {
+				id := gjson.GetBytes(q.call(`{"type":"open_session"}`), "data.sessionId").Str
+				prompts[q] = append(prompts[q], `{"id":"p","type":"prompt","message":"go","sessionId":"`+id+`"}`)
+			}
+		} else {
+			for range n {
+				q := x.ready(x.agent, x.how)
+				procs = append(procs, q)
+				prompts[q] = []string{`{"id":"p","type":"prompt","message":"go"}`}
+			}
+		}
+		cpu, memory := 0.0, 0.0
+		for _, q := range procs {
+			cpu -= q.cpu()
+		}
+		begun := time.Now()
+		var mu sync.Mutex
+		var all []time.Duration
+		for _, q := range procs {
+			for _, p := range prompts[q] {
+				q.send(p)
+			}
+			over.Add(1)
+			go func() {
+				defer over.Done()
+				defer func() { recover() }()
+				var d []time.Duration
+				for ends := 0; ends < len(prompts[q]); {
+					line := q.next()
+					if bytes.HasPrefix(line, []byte(agentEnd)) {
+						ends++
+					} else if bytes.HasPrefix(line, []byte(update)) {
+						now := time.Since(base)
+						if i := bytes.Index(line, []byte(`"delta":"t`)); i >= 0 {
+							digits, _, _ := bytes.Cut(line[i+len(`"delta":"t`):min(len(line), i+40)], []byte("t"))
+							if at, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
+								d = append(d, now-time.Duration(at))
+							}
+						}
+					}
+				}
+				mu.Lock()
+				all = append(all, d...)
+				mu.Unlock()
+			}()
+		}
+		stop := make(chan struct{})
+		go func() { over.Wait(); close(stop) }()
+		for running := true; running; {
+			select {
+			case <-stop:
+				running = false
+			case <-time.After(500 * time.Millisecond):
+			}
+			now := 0.0
+			for _, q := range procs {
+				now += q.rss()
+			}
+			memory = max(memory, now)
+		}
+		took := time.Since(begun)
+		for _, q := range procs {
+			cpu += q.cpu()
+		}
+		if want := n * 50 * seconds; len(all) < want*9/10 {
+			fail("%d of %d deltas", len(all), want)
+		}
+		return values{"rss": memory, "cpu": cpu * 10 / took.Seconds(), "p50": ms(p50(all)), "p99": ms(quantile(all, 0.99))}
+	}
+}
+
+// opens opens n sessions in one process and returns their handles.
+func (x *sampler) opens(q *proc, n int) []string {
+	go func() {
+		defer func() { recover() }()
+		for range n {
+			q.send(`{"id":"o","type":"open_session"}`)
+		}
+	}()
+	var ids []string
+	for len(ids) < n {
+		ids = append(ids, gjson.GetBytes(q.until(`"id":"o"`), "data.sessionId").Str)
+	}
+	return ids
+}
+
+func runIdle(x *sampler) values {
+	const n = 500
+	q := x.ready(x.agent, x.how)
+	time.Sleep(500 * time.Millisecond)
+	before := q.rss()
+	ids := x.opens(q, n)
+	time.Sleep(2 * time.Second)
+	idle := q.rss()
+	short := textAnswer(20, "word ")
+	x.model.answers(func(a *ask) { a.play(short) })
+	for _, id := range ids {
+		q.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + id + `"}`)
+		q.until(agentEnd)
+	}
+	time.Sleep(2 * time.Second)
+	used := q.rss()
+	return values{"rss": idle, "each": (idle - before) * 1024 / n, "used": used, "parked": (used - before) * 1024 / n}
+}
+
+func runList(x *sampler) values {
+	x.fill(10_000)
+	q := x.ready(x.agent, x.how)
+	var d []time.Duration
+	for range 6 {
+		begun := time.Now()
+		line := q.call(`{"type":"list_sessions"}`)
+		d = append(d, time.Since(begun))
+		if n := bytes.Count(line, []byte(`"firstMessage"`)); n < 10_000 {
+			fail("%d sessions listed: %s", n, line[:min(len(line), 600)])
+		}
+	}
+	return values{"cold": ms(d[0]), "warm": ms(p50(d[1:]))}
+}
