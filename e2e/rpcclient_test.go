@@ -5,16 +5,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
+var npmLock sync.Mutex
+
 // npm installs a folder's locked packages and returns node's path. Without node
 // or a registry the test is skipped, except in CI.
 func npm(t *testing.T, dir string) (node string) {
 	t.Helper()
+	npmLock.Lock() // two installations at once undo each other
+	defer npmLock.Unlock()
 	node, err := exec.LookPath("node")
 	if err == nil {
 		if _, err = os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json")); err != nil {
