@@ -55,7 +55,7 @@ func TestRpcClient(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	assert.NoError(t, err)
 	assert.NotContains(t, string(out), "FAILED")
-	assert.Contains(t, string(out), "ok new session and switch back")
+	assert.Contains(t, string(out), "ok compaction switch")
 	if t.Failed() || !strings.Contains(string(out), "ok") {
 		t.Logf("%s", out)
 	}

@@ -92,21 +92,19 @@ await step("new session and switch back", async () => {
   assert.equal((await client.switchSession(old)).cancelled, false);
   assert.notEqual((await client.getState()).messageCount, 0);
 });
-if (process.env.RPC_CLIENT_ALL) {
-  await step("fork", async () => {
-    const [first] = await client.getForkMessages();
-    assert.equal(first.text, "run it");
-    const forked = await client.fork(first.entryId);
-    assert.equal(forked.text, "run it");
-    assert.equal((await client.getState()).messageCount, 0);
-  });
-  await step("export", async () => {
-    const { path } = await client.exportHtml("out.html");
-    assert.ok(path.endsWith("out.html"));
-  });
-  await step("compaction switch", async () => {
-    await client.setAutoCompaction(false);
-    assert.equal((await client.getState()).autoCompactionEnabled, false);
-  });
-}
+await step("export", async () => {
+  const { path } = await client.exportHtml("out.html");
+  assert.ok(path.endsWith("out.html"));
+});
+await step("fork", async () => {
+  const [first] = await client.getForkMessages();
+  assert.equal(first.text, "run it");
+  const forked = await client.fork(first.entryId);
+  assert.equal(forked.text, "run it");
+  assert.equal((await client.getState()).messageCount, 0);
+});
+await step("compaction switch", async () => {
+  await client.setAutoCompaction(false);
+  assert.equal((await client.getState()).autoCompactionEnabled, false);
+});
 await client.stop();
