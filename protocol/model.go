@@ -174,19 +174,54 @@ func (m *Model) Clamp(l ThinkingLevel) ThinkingLevel {
 type Catalog struct {
 	Models []*Model        // in the order they are offered
 	Keys   map[string]bool // by provider
+	More   []Shelf         // providers without credentials whose models nobody has asked for yet
+}
+
+// Shelf is a provider's models, described when somebody looks.
+type Shelf struct {
+	Provider string
+	Load     func() []*Model // the same list every time; safe for concurrent use
 }
 
 // Find returns a model by provider and id, nil if there is none.
 func (c *Catalog) Find(provider, id string) *Model {
-	if c == nil {
-		return nil
-	}
-	for _, m := range c.Models {
-		if m.Provider == provider && m.ID == id {
+	for _, m := range c.Of(provider) {
+		if m.ID == id {
 			return m
 		}
 	}
 	return nil
+}
+
+// Of lists the models of one provider.
+func (c *Catalog) Of(provider string) []*Model {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.More {
+		if s.Provider == provider {
+			return s.Load()
+		}
+	}
+	var list []*Model
+	for _, m := range c.Models {
+		if m.Provider == provider {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// All lists every model, those of providers with credentials first.
+func (c *Catalog) All() []*Model {
+	if c == nil {
+		return nil
+	}
+	list := append([]*Model(nil), c.Models...)
+	for _, s := range c.More {
+		list = append(list, s.Load()...)
+	}
+	return list
 }
 
 // HasKey says whether there are credentials for a provider.

@@ -29,7 +29,7 @@ func TestCatalogWires(t *testing.T) {
 	c, err := r.Catalog()
 	require.NoError(t, err)
 	asked := 0
-	for _, m := range c.Models {
+	for _, m := range c.All() {
 		wire := wires[m.API]
 		if wire == nil {
 			assert.Equal(t, "scripted", m.API, m.ID)

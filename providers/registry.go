@@ -113,6 +113,15 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 	catalog := &protocol.Catalog{Keys: map[string]bool{}}
 	problems := []error{r.models.err, r.auth.err}
 	for _, provider := range r.providers() {
+		if r.shelved(provider) {
+			catalog.More = append(catalog.More, protocol.Shelf{Provider: provider, Load: sync.OnceValue(func() []*protocol.Model {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				models, _ := r.modelsOf(provider) // what is built in has no problems
+				return models
+			})})
+			continue
+		}
 		models, err := r.modelsOf(provider)
 		problems = append(problems, err)
 		catalog.Models = append(catalog.Models, models...)
@@ -124,6 +133,16 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 		catalog.Keys[r.config.Offline] = true
 	}
 	return catalog, errors.Join(problems...)
+}
+
+// shelved says whether a provider's models can wait until somebody asks for
+// them: it is built in, nobody has configured it, and there is no key for it.
+// Reading all that is built in takes longer than everything else at the start.
+func (r *Registry) shelved(provider string) bool {
+	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline {
+		return false
+	}
+	return !slices.ContainsFunc(r.sources(provider), func(s keySource) bool { return s.value != "" })
 }
 
 // providers lists the built-in ones in their fixed order, then the others of

@@ -57,6 +57,11 @@ func (r resolver) provider(name string) string {
 			return m.Provider
 		}
 	}
+	for _, s := range r.c.More {
+		if strings.EqualFold(s.Provider, name) {
+			return s.Provider
+		}
+	}
 	return ""
 }
 
@@ -65,18 +70,15 @@ func (r resolver) usual(provider string) *protocol.Model {
 	if m := r.c.Find(provider, vendorOf(provider).model); m != nil {
 		return m
 	}
-	for _, m := range r.c.Models {
-		if m.Provider == provider {
-			return m
-		}
+	if models := r.c.Of(provider); len(models) > 0 {
+		return models[0]
 	}
 	return nil
 }
 
 // within resolves a pattern among the models of one provider.
 func (r resolver) within(provider, pattern string) Choice {
-	models := slices.DeleteFunc(slices.Clone(r.c.Models), func(m *protocol.Model) bool { return m.Provider != provider })
-	if choice, ok := r.match(models, pattern); ok {
+	if choice, ok := r.match(r.c.Of(provider), pattern); ok {
 		return choice
 	}
 	id, level := splitLevel(pattern)
@@ -92,7 +94,7 @@ func (r resolver) anywhere(pattern string) (Choice, error) {
 		provider = r.provider(head)
 	}
 	if provider == "" {
-		if choice, ok := r.match(r.c.Models, pattern); ok {
+		if choice, ok := r.match(r.c.All(), pattern); ok {
 			return choice, nil
 		}
 		return Choice{}, fmt.Errorf("no model matches %q", pattern)
@@ -101,7 +103,7 @@ func (r resolver) anywhere(pattern string) (Choice, error) {
 	if choice.Warning == "" {
 		return choice, nil
 	}
-	if exact, ok := r.exact(r.c.Models, pattern); ok { // an id with a slash that begins like a provider
+	if exact, ok := r.exact(r.c.All(), pattern); ok { // an id with a slash that begins like a provider
 		return exact, nil
 	}
 	return choice, nil

@@ -29,9 +29,9 @@ var served = []string{"anthropic-messages", "openai-completions", "openai-respon
 
 func TestModels(t *testing.T) {
 	c := load(t, none)
-	require.Greater(t, len(c.Models), 500)
+	require.Greater(t, len(c.All()), 500)
 	seen := map[string]bool{}
-	for _, m := range c.Models {
+	for _, m := range c.All() {
 		name := m.Provider + "/" + m.ID
 		assert.False(t, seen[name], "%s twice", name)
 		seen[name] = true
@@ -107,5 +107,23 @@ func TestEnvironment(t *testing.T) {
 func BenchmarkCatalog(b *testing.B) {
 	for b.Loop() {
 		load(b, none)
+	}
+}
+
+// TestKeysAreNeeded: no built-in provider can be asked without a key, which is
+// why those without one need not be read at the start.
+func TestKeysAreNeeded(t *testing.T) {
+	c, err := providers.NewRegistry(providers.RegistryConfig{AgentDir: t.TempDir(), Builtin: catalog.FS, Env: func(string) string { return "" }}).Catalog()
+	require.NoError(t, err)
+	for _, m := range c.All() {
+		if m.Provider != "scripted" {
+			require.False(t, providers.IsLocal(m.BaseURL), m.ID)
+			if m.Settings == nil {
+				continue
+			}
+			for name := range m.Settings.Headers {
+				require.NotContains(t, []string{"authorization", "x-api-key", "api-key", "x-goog-api-key"}, strings.ToLower(name), m.ID)
+			}
+		}
 	}
 }

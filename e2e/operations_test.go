@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// readWithPi prints what pi's own session manager makes of session files: name,
+// leaf, labels by entry, and every branch as a list of ids.
+const readWithPi = `
+import { SessionManager } from "INDEX";
+const walk = (n, path, out) => {
+  const here = [...path, n.entry.id];
+  if (n.label) out.labels[n.entry.id] = n.label;
+  if (n.children.length === 0) out.branches.push(here.join(" "));
+  for (const c of n.children) walk(c, here, out);
+};
+const all = {};
+for (const path of process.argv.slice(2)) {
+  const s = SessionManager.open(path);
+  const out = { name: s.getSessionName() ?? null, leaf: s.getLeafId(), parent: s.getHeader().parentSession ?? null, labels: {}, branches: [] };
+  for (const root of s.getTree()) walk(root, [], out);
+  all[path] = out;
+}
+console.log(JSON.stringify(all));
+`
+
+// TestPiOpensOperations: what every operation on sessions leaves behind opens in
+// pi with the same messages, name, labels and tree.
+func TestPiOpensOperations(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("rpcclient")
+	require.NoError(t, err)
+	node := npm(t, dir)
+	p := quickPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5}}`)
+	d := p.start()
+	files, order := operations(d)
+
+	script := filepath.Join(p.root, "read.mjs")
+	index := filepath.Join(dir, "node_modules", "@mariozechner", "pi-coding-agent", "dist", "index.js")
+	p.write(script, strings.Replace(readWithPi, "INDEX", index, 1))
+	var paths []string
+	for _, name := range order {
+		paths = append(paths, files[name])
+	}
+	cmd := exec.Command(node, append([]string{script}, paths...)...)
+	cmd.Dir, cmd.Env, cmd.Stderr = p.work, p.environ(), os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	theirs := gjson.ParseBytes(out)
+	pi := p.startPi()
+	for _, name := range order {
+		path, _ := json.Marshal(files[name])
+		d.ok(`{"type":"switch_session","sessionPath":` + string(path) + `}`)
+		pi.ok(`{"type":"switch_session","sessionPath":` + string(path) + `}`)
+		assert.Equal(t, contents(d), contents(pi), name)
+		seen := theirs.Get(gjson.Escape(files[name]))
+		ours := d.ok(`{"type":"get_tree"}`)
+		assert.Equal(t, ours.Get("leafId").String(), seen.Get("leaf").String(), name)
+		assert.Equal(t, d.ok(`{"type":"get_state"}`).Get("sessionName").Raw, seen.Get("name").Raw, name)
+		labels, branches := map[string]string{}, []string(nil)
+		for _, root := range ours.Get("tree").Array() {
+			branches = walkTree(root, "", labels, branches)
+		}
+		seenLabels := map[string]string{}
+		seen.Get("labels").ForEach(func(k, v gjson.Result) bool { seenLabels[k.Str] = v.Str; return true })
+		assert.Equal(t, labels, seenLabels, name)
+		var seenBranches []string
+		for _, b := range seen.Get("branches").Array() {
+			seenBranches = append(seenBranches, b.Str)
+		}
+		assert.ElementsMatch(t, branches, seenBranches, name)
+	}
+	assert.Equal(t, files["first"], theirs.Get(gjson.Escape(files["fork"])).Get("parent").Str)
+	assert.Equal(t, files["first"], theirs.Get(gjson.Escape(files["clone"])).Get("parent").Str)
+	pi.stdin.Close()
+	pi.exit()
+}
+
+func walkTree(n gjson.Result, path string, labels map[string]string, branches []string) []string {
+	id := n.Get("entry.id").Str
+	path = strings.TrimSpace(path + " " + id)
+	if l := n.Get("label"); l.Exists() {
+		labels[id] = l.Str
+	}
+	children := n.Get("children").Array()
+	if len(children) == 0 {
+		return append(branches, path)
+	}
+	for _, c := range children {
+		branches = walkTree(c, path, labels, branches)
+	}
+	return branches
+}
+
+// contents are the messages of the context: who, and what.
+func contents(d *daemon) (list []string) {
+	for _, m := range d.ok(`{"type":"get_messages"}`).Get("messages").Array() {
+		list = append(list, strings.Join([]string{
+			m.Get("role").Str, m.Get("content").String(), m.Get("summary").Str, m.Get("command").Str, m.Get("output").Str,
+		}, " "))
+	}
+	return list
+}
+
+// operations makes a session with each operation and returns their files.
+func operations(d *daemon) (files map[string]string, order []string) {
+	files = map[string]string{}
+	done := func(name string) {
+		files[name] = d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+		order = append(order, name)
+	}
+	say := func(prompt, answer string) {
+		d.p.llm.plays(text(answer))
+		d.prompt(prompt)
+	}
+	points := func() []gjson.Result { return d.ok(`{"type":"get_fork_messages"}`).Get("messages").Array() }
+	entry := func(i int) string { return points()[i].Get("entryId").Str }
+
+	d.p.llm.plays(tool("c1", "bash", `{"command":"echo hi"}`))
+	say("the first thing that is said", "answer one")
+	d.ok(`{"type":"set_session_name","name":"the first"}`)
+	say("the second thing that is said", "answer two")
+	d.ok(`{"type":"bash","command":"echo mine"}`)
+	done("first")
+	d.ok(`{"type":"clone"}`)
+	done("clone")
+	d.ok(`{"type":"fork","entryId":"` + entry(1) + `"}`)
+	say("another second thing", "answer three")
+	d.ok(`{"type":"set_session_name","name":"a fork of the clone"}`)
+	done("fork of a clone")
+	d.ok(`{"type":"switch_session","sessionPath":"` + files["first"] + `"}`)
+	d.ok(`{"type":"fork","entryId":"` + entry(1) + `"}`)
+	done("fork")
+	say("on the fork", "answer four")
+
+	d.ok(`{"type":"new_session"}`)
+	say("one", "1")
+	say("two", "2")
+	d.ok(`{"type":"set_entry_label","targetId":"` + entry(0) + `","label":"begin"}`)
+	d.ok(`{"type":"set_entry_label","targetId":"` + entry(1) + `","label":"not kept"}`)
+	d.ok(`{"type":"set_entry_label","targetId":"` + entry(1) + `"}`)
+	done("labels")
+
+	d.ok(`{"type":"new_session"}`)
+	say("one", "1")
+	say("two", "2")
+	d.ok(`{"type":"navigate_tree","targetId":"` + entry(1) + `","label":"left here"}`)
+	say("another two", "3")
+	done("navigate")
+
+	d.ok(`{"type":"new_session"}`)
+	say("one", "1")
+	say("two", "2")
+	d.p.llm.plays(text("what was tried"))
+	d.ok(`{"type":"navigate_tree","targetId":"` + entry(1) + `","summarize":true,"label":"summed up"}`)
+	say("after the summary", "4")
+	done("navigate with a summary")
+
+	d.ok(`{"type":"new_session"}`)
+	say("the first thing that is said", "1")
+	say("the second thing that is said", "2")
+	d.p.llm.plays(text("what there was"))
+	d.ok(`{"type":"compact"}`)
+	say("after the compaction", "5")
+	d.ok(`{"type":"set_session_name","name":"compacted"}`)
+	done("compact")
+	return files, order
+}
