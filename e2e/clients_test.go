@@ -313,6 +313,7 @@ func (c *piscesClient) own() {
 	st := c.command(`{"type":"get_state"}`)
 	assert.Equal(t, "mine wait 0", st.Get("sessionName").Str+" "+st.Get("interruptMode").Str+" "+st.Get("queuedMessageCount").Raw)
 	c.w.d.p.llm.plays(text("One").and(gate("never")), text("another"))
+	c.text = ""
 	c.command(`{"type":"prompt","message":"one"}`)
 	c.until("text")
 	c.command(`{"type":"abort_and_prompt","message":"another"}`)

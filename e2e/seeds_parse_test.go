@@ -39,18 +39,6 @@ func (l literal) str(name string) string {
 	return ""
 }
 
-// concrete says whether it is a value, not a type or a sketch.
-func (l literal) concrete() bool {
-	switch l.kind {
-	case 'w':
-		return slices.Contains([]string{"true", "false", "null"}, l.text)
-	case '|', '.':
-		return false
-	}
-	return !l.list && !slices.ContainsFunc(l.items, func(i literal) bool { return !i.concrete() }) &&
-		!slices.ContainsFunc(l.members, func(m member) bool { return m.optional || m.name == "..." || !m.value.concrete() })
-}
-
 // example is a literal and where it stood.
 type example struct {
 	literal

@@ -46,22 +46,22 @@ type (
 	Prompt struct {
 		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
 		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}."`
-		StreamingBehavior StreamingBehavior `json:"streamingBehavior" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
-		IdempotencyKey    string            `json:"idempotencyKey" doc:"A repeat with the same key gets the first answer and runs nothing."`
+		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
+		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
 	Steer struct {
 		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
-		Images         []Image `json:"images" doc:"Pictures, as in prompt."`
-		IdempotencyKey string  `json:"idempotencyKey" doc:"As in prompt."`
+		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	FollowUp struct {
 		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
-		Images         []Image `json:"images" doc:"Pictures, as in prompt."`
-		IdempotencyKey string  `json:"idempotencyKey" doc:"As in prompt."`
+		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	QueueMessage struct {
 		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn; never starts a run."`
-		Images  []Image `json:"images" doc:"Pictures, as in prompt."`
+		Images  []Image `json:"images" since:"T" doc:"Pictures, as in prompt."`
 	}
 	Abort          struct{}
 	AbortAndPrompt struct {
@@ -114,7 +114,7 @@ type (
 	AbortRetry struct{}
 	Bash       struct {
 		Command            string `json:"command" req:"true" doc:"What the shell is to run."`
-		ExcludeFromContext bool   `json:"excludeFromContext" doc:"Record it, but never show it to a model."`
+		ExcludeFromContext bool   `json:"excludeFromContext" since:"P" doc:"Record it, but never show it to a model."`
 	}
 	AbortBash struct{}
 )
@@ -149,7 +149,7 @@ type (
 	GetTree        struct{}
 	GetEntries     struct {
 		Since string `json:"since" doc:"Only entries after this one."`
-		Limit int    `json:"limit" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
+		Limit int    `json:"limit" since:"T" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
 	}
 	NavigateTree struct {
 		TargetID            string `json:"targetId" req:"true" doc:"The entry to go to."`
@@ -192,7 +192,7 @@ type (
 // Dialogs.
 type ExtensionUIResponse struct {
 	ID        string  `json:"id" doc:"The id of the extension_ui_request (also requestId)."`
-	RequestID string  `json:"requestId" doc:"The id under its name in pi_agent_rust."`
+	RequestID string  `json:"requestId" since:"S4" doc:"The id under its name in pi_agent_rust."`
 	Value     *string `json:"value" doc:"The answer to select, input and editor."`
 	Confirmed *bool   `json:"confirmed" doc:"The answer to confirm."`
 	Cancelled bool    `json:"cancelled" doc:"The person closed the dialog."`

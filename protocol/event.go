@@ -24,8 +24,8 @@ type (
 	}
 	AgentEnd struct {
 		Messages  []Message `json:"messages" doc:"What this run added, in order."`
-		Error     string    `json:"error,omitempty" doc:"Why the run failed or that it was aborted; absent on success."`
-		WillRetry bool      `json:"willRetry" doc:"The same work goes on by itself: a retry or an overflow recovery follows."`
+		Error     string    `json:"error,omitempty" since:"S4" doc:"Why the run failed or that it was aborted; absent on success."`
+		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry or an overflow recovery follows."`
 		RunID     RunID     `json:"runId"`
 	}
 	TurnStart struct {
@@ -128,7 +128,7 @@ type (
 		MaxAttempts  int    `json:"maxAttempts"`
 		DelayMs      int64  `json:"delayMs" doc:"How long the wait really is."`
 		ErrorMessage string `json:"errorMessage"`
-		ErrorKind    string `json:"errorKind,omitempty" doc:"overloaded, rate_limit, server_error, network, cut_stream or stream_stalled."`
+		ErrorKind    string `json:"errorKind,omitempty" since:"T" doc:"overloaded, rate_limit, server_error, network, cut_stream or stream_stalled."`
 	}
 	AutoRetryEnd struct {
 		Success    bool   `json:"success"`
@@ -204,7 +204,7 @@ type (
 		WidgetLines     []string `json:"widgetLines,omitempty"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            string   `json:"text,omitempty"`
-		ToolCallID      string   `json:"toolCallId,omitempty" doc:"The tool call that waits for the answer."`
+		ToolCallID      string   `json:"toolCallId,omitempty" since:"T" doc:"The tool call that waits for the answer."`
 	}
 	HostToolCall struct {
 		ID         string          `json:"id" doc:"Repeat it in host_tool_result."`

@@ -5,26 +5,26 @@ import "encoding/json"
 // SessionState answers get_state. Twins carry the same value under the names
 // of different dialects.
 type SessionState struct {
-	Model                 *Model        `json:"model"` // null without one
+	Model                 *Model        `json:"model" doc:"Null without one."`
 	ThinkingLevel         ThinkingLevel `json:"thinkingLevel"`
-	IsStreaming           bool          `json:"isStreaming"`  // a run is active, waits for a retry, or will continue by itself
-	IsCompacting          bool          `json:"isCompacting"` // by command or by itself
-	SteeringMode          QueueMode     `json:"steeringMode"`
-	FollowUpMode          QueueMode     `json:"followUpMode"`
-	InterruptMode         InterruptMode `json:"interruptMode"`
-	QueueMode             QueueMode     `json:"queueMode"`   // twin of steeringMode
-	SessionFile           *string       `json:"sessionFile"` // null for a session in memory
+	IsStreaming           bool          `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
+	IsCompacting          bool          `json:"isCompacting" doc:"By command or by itself."`
+	SteeringMode          QueueMode     `json:"steeringMode" since:"S0 S1 S2 S4 P O"`
+	FollowUpMode          QueueMode     `json:"followUpMode" since:"S0 S1 S2 S4 P O"`
+	InterruptMode         InterruptMode `json:"interruptMode" since:"S1 O"`
+	QueueMode             QueueMode     `json:"queueMode" since:"S3" doc:"Twin of steeringMode."`
+	SessionFile           *string       `json:"sessionFile" doc:"Null for a session in memory."`
 	SessionID             string        `json:"sessionId"`
-	SessionName           *string       `json:"sessionName"` // null if unset
+	SessionName           *string       `json:"sessionName" since:"S1 S2 S4 P O" doc:"Null if unset."`
 	AutoCompactionEnabled bool          `json:"autoCompactionEnabled"`
-	AutoRetryEnabled      bool          `json:"autoRetryEnabled"`
-	MessageCount          int           `json:"messageCount"` // messages of the current branch that the model sees
-	PendingMessageCount   int           `json:"pendingMessageCount"`
-	QueuedMessageCount    int           `json:"queuedMessageCount"` // twin of pendingMessageCount
-	Durability            string        `json:"durability"`         // none, process or sync: what an answer to prompt promises
-	Phase                 string        `json:"phase"`              // idle, streaming, tools, retrying, compacting, switching, dialog
-	PhaseSince            int64         `json:"phaseSince"`         // epoch milliseconds
-	WaitingFor            []string      `json:"waitingFor"`         // what the phase waits for: a tool call's name and id, a dialog's id, …
+	AutoRetryEnabled      bool          `json:"autoRetryEnabled" since:"T"`
+	MessageCount          int           `json:"messageCount" doc:"Messages of the current branch that the model sees."`
+	PendingMessageCount   int           `json:"pendingMessageCount" since:"S0 S2 S4 P"`
+	QueuedMessageCount    int           `json:"queuedMessageCount" since:"S1 S3 O" doc:"Twin of pendingMessageCount."`
+	Durability            string        `json:"durability" since:"T" doc:"None, process or sync: what an answer to prompt promises."`
+	Phase                 string        `json:"phase" since:"T" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
+	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
+	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
 }
 
 func (s *SessionState) AppendJSON(dst []byte) []byte {
@@ -150,7 +150,7 @@ type SessionStats struct {
 	TotalMessages     int           `json:"totalMessages"`
 	Tokens            TokenTotals   `json:"tokens"`
 	Cost              float64       `json:"cost"` // US dollars
-	Session           *TotalsByFile `json:"session,omitempty"`
+	Session           *TotalsByFile `json:"session,omitempty" since:"T" doc:"Over every branch of the file."`
 }
 
 // TotalsByFile sums over every branch of the session file.
@@ -228,7 +228,7 @@ type SessionSummary struct {
 type EntryList struct {
 	Entries []json.RawMessage `json:"entries"`
 	LeafID  *string           `json:"leafId"`
-	HasMore bool              `json:"hasMore"` // limit cut the list
+	HasMore bool              `json:"hasMore" since:"T" doc:"The limit cut the list."`
 }
 
 // WholeTree answers get_tree.

@@ -353,6 +353,7 @@ form is ` + "`schema.json`" + `.
 
 Dialects: S0 pi of January 2026, S1 pisces, S2 web parity, S3 oh-my-pi 1.337, S4 pi_agent_rust, P pi 1.x,
 O oh-my-pi 18, T troupe itself. Everything in the tables works without negotiating, unless it names a feature.
+A parameter or member without an entry under "only in" is in every dialect that has its command, event or type.
 `
 
 func resultText(s Spec) string {
@@ -403,7 +404,7 @@ func writeCommand(w *bytes.Buffer, s Spec) {
 	if len(s.fields()) == 0 {
 		return
 	}
-	w.WriteString("\n| parameter | type | |\n|---|---|---|\n")
+	w.WriteString("\n| parameter | type | only in | |\n|---|---|---|---|\n")
 	for _, f := range s.fields() {
 		kind := typeText(s.Params.Field(f.index).Type)
 		if len(f.enum) > 0 {
@@ -413,7 +414,7 @@ func writeCommand(w *bytes.Buffer, s Spec) {
 		if f.required {
 			need = "**required.** "
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s%s |\n", f.name, kind, need, f.doc)
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", f.name, kind, s.Params.Field(f.index).Tag.Get("since"), need, f.doc)
 	}
 }
 
@@ -460,10 +461,14 @@ func writeMembers(w *bytes.Buffer, t reflect.Type) {
 		} else if f.Type.Kind() == reflect.Pointer {
 			kind += " or null"
 		}
-		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", name, kind, f.Tag.Get("doc"))
+		since := f.Tag.Get("since")
+		if f.Type == reflect.TypeFor[RunID]() {
+			since = "T"
+		}
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", name, kind, since, f.Tag.Get("doc"))
 	}
 	if rows.Len() > 0 {
-		w.WriteString("\n| member | type | |\n|---|---|---|\n")
+		w.WriteString("\n| member | type | only in | |\n|---|---|---|---|\n")
 		w.Write(rows.Bytes())
 	}
 }

@@ -51,7 +51,7 @@ func TestStepAllocations(t *testing.T) {
 	batch := StreamParts{Run: run, Parts: parts}
 	perDelta := testing.AllocsPerRun(100, func() { m.Step(4, batch) }) / float64(len(parts))
 	t.Logf("a delta: %.2f allocations", perDelta)
-	require.LessOrEqual(t, perDelta, 2.2)
+	require.LessOrEqual(t, perDelta, 2.1)
 	perCommand := testing.AllocsPerRun(1000, func() { m.Step(4, Command{Seq: 2, Name: "get_state", Cmd: protocol.GetState{}}) })
 	t.Logf("get_state: %v allocations", perCommand)
 	require.LessOrEqual(t, perCommand, 6.0)

@@ -199,13 +199,12 @@ func runRequest(x *sampler) values {
 func runDelta(x *sampler) values {
 	q := x.ready(x.agent, x.how)
 	n := x.scale(600, 200)
-	sent := make([]time.Time, n)
+	base := time.Now()
 	x.model.answers(func(a *ask) {
 		a.begin()
-		for i := range n {
+		for range n {
 			time.Sleep(3 * time.Millisecond)
-			sent[i] = time.Now()
-			a.delta("word ")
+			a.delta(stamp(base))
 		}
 		a.end()
 	})
@@ -216,16 +215,33 @@ func runDelta(x *sampler) values {
 		if bytes.HasPrefix(line, []byte(agentEnd)) {
 			break
 		}
-		if bytes.HasPrefix(line, []byte(update)) && bytes.Contains(line, []byte(`"delta":"`)) {
-			if i := len(d); i < n {
-				d = append(d, time.Since(sent[i]))
-			}
+		if took, ok := since(base, line); ok {
+			d = append(d, took)
 		}
 	}
-	if len(d) < n {
+	if len(d) < n*9/10 {
 		fail("%d of %d deltas", len(d), n)
 	}
 	return values{"p50": ms(p50(d[n/10:]))}
+}
+
+// stamp is a piece of text that says when it was sent.
+func stamp(base time.Time) string { return "t" + strconv.FormatInt(int64(time.Since(base)), 10) + "t " }
+
+// since reads the stamp of a line: how long the oldest text in it was under way.
+func since(base time.Time, line []byte) (time.Duration, bool) {
+	now := time.Since(base)
+	const mark = `"delta":"t`
+	if !bytes.HasPrefix(line, []byte(update)) {
+		return 0, false
+	}
+	i := bytes.Index(line, []byte(mark))
+	if i < 0 {
+		return 0, false
+	}
+	digits, _, _ := bytes.Cut(line[i+len(mark):min(len(line), i+40)], []byte("t"))
+	at, err := strconv.ParseInt(string(digits), 10, 64)
+	return now - time.Duration(at), err == nil
 }
 
 func burstMetrics(title string, target float64) []metric {
@@ -455,7 +471,7 @@ func streams(n int) func(x *sampler) values {
 			defer tick.Stop()
 			for range 50 * seconds {
 				<-tick.C
-				a.delta("t" + strconv.FormatInt(int64(time.Since(base)), 10) + "t ")
+				a.delta(stamp(base))
 			}
 			a.end()
 		})
@@ -495,14 +511,8 @@ func streams(n int) func(x *sampler) values {
 					line := q.next()
 					if bytes.HasPrefix(line, []byte(agentEnd)) {
 						ends++
-					} else if bytes.HasPrefix(line, []byte(update)) {
-						now := time.Since(base)
-						if i := bytes.Index(line, []byte(`"delta":"t`)); i >= 0 {
-							digits, _, _ := bytes.Cut(line[i+len(`"delta":"t`):min(len(line), i+40)], []byte("t"))
-							if at, err := strconv.ParseInt(string(digits), 10, 64); err == nil {
-								d = append(d, now-time.Duration(at))
-							}
-						}
+					} else if took, ok := since(base, line); ok {
+						d = append(d, took)
 					}
 				}
 				mu.Lock()
