@@ -57,8 +57,10 @@ chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
 mutants: ## bugs made on purpose, one at a time: the tests must notice each
 	go run ./e2e/mutants
 
-bench: ## Go benchmarks of the hot paths
+bench: ## Go benchmarks, allocations against e2e/bench/allocs.txt, the binary beside limit and pi; BENCH="-quick"
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /e2e)
+	go run ./e2e/bench -allocs
+	go run ./e2e/bench -json bench.json $(BENCH)
 
 cover: ## coverage of every room, in cover/
 	@mkdir -p cover; go test -coverprofile=cover/all.out $$(go list ./... | grep -v /e2e) >/dev/null; go tool cover -func=cover/all.out | tail -1

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +20,12 @@ import (
 
 type history struct {
 	*world
-	t     *rapid.T
-	twin  *twin // nil when the history has faults
-	text  int
-	late  []Input // inputs of runs that are over
-	calls int
+	t      *rapid.T
+	twin   *twin // nil when the history has faults
+	text   int
+	late   []Input // inputs of runs that are over
+	calls  int
+	hosted bool // there are host tools, todos and rules
 }
 
 func (h *history) say() string {
@@ -52,12 +55,32 @@ func TestLawsUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { playHistory(t, true) })
 }
 
+// TestLawsOfHosts adds host tools, todos and stream rules, which the twin does
+// not know, to faults.
+func TestLawsOfHosts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := drawSettings(t)
+		set.MaxReminders = 2
+		set.StreamRules = RuleSettings{Prose: true, Gap: rapid.IntRange(0, 3).Draw(t, "gap"), Keep: rapid.Bool().Draw(t, "keep"), Rules: []Rule{
+			{protocol.StreamRule{Name: "threes", Content: "No threes."}, regexp.MustCompile("3")},
+		}}
+		h := &history{world: newWorld(set), t: t, hosted: true}
+		h.send(protocol.SetHostTools{Tools: []protocol.HostTool{{Name: "open_file"}}})
+		h.play(true)
+	})
+}
+
 func playHistory(t *rapid.T, faults bool) {
 	set := drawSettings(t)
 	h := &history{world: newWorld(set), t: t}
 	if !faults {
 		h.twin = newTwin(set)
 	}
+	h.play(faults)
+}
+
+func (h *history) play(faults bool) {
+	t := h.t
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		if faults && h.pick(12, "fault") == 0 {
 			h.fault()
@@ -89,6 +112,10 @@ func (h *history) fault() {
 
 // action does one random thing.
 func (h *history) action() {
+	if h.hosted && h.pick(12, "host") == 0 {
+		h.hostAction()
+		return
+	}
 	switch h.pick(20, "action") {
 	case 0, 1:
 		h.prompt()
@@ -117,6 +144,22 @@ func (h *history) action() {
 		h.switchAction()
 	default:
 		h.progress()
+	}
+}
+
+// hostAction is what a host does beside answering calls.
+func (h *history) hostAction() {
+	switch h.pick(4, "host action") {
+	case 0:
+		status := rapid.SampledFrom([]string{"pending", "completed"}).Draw(h.t, "status")
+		h.send(protocol.SetTodos{Phases: []protocol.TodoPhase{{Name: "A", Tasks: []protocol.TodoItem{{Content: "x", Status: status}}}}})
+	case 1:
+		tools := []protocol.HostTool{{Name: "open_file"}}
+		h.send(protocol.SetHostTools{Tools: tools[:h.pick(2, "tools")]})
+	case 2:
+		h.send(protocol.HostToolResult{ID: fmt.Sprintf("host_%d", h.pick(20, "late host")), Result: json.RawMessage(`"late"`)})
+	case 3:
+		h.send(protocol.HostToolUpdate{ID: fmt.Sprintf("host_%d", h.pick(20, "late host")), PartialResult: json.RawMessage(`{"content":[]}`)})
 	}
 }
 
@@ -333,7 +376,11 @@ func (h *history) streamStep() {
 		}
 		if h.pick(2, "block") == 0 {
 			h.calls++
-			name := rapid.SampledFrom([]string{"bash", "read"}).Draw(h.t, "tool")
+			names := []string{"bash", "read"}
+			if h.hosted {
+				names = append(names, "open_file", "todo_write")
+			}
+			name := rapid.SampledFrom(names).Draw(h.t, "tool")
 			parts = append(parts,
 				protocol.PartBlockStart{Index: n, Kind: protocol.BlockToolCall, ID: fmt.Sprintf("c%d", h.calls), Name: name},
 				protocol.PartDelta{Index: n, Delta: rapid.SampledFrom([]string{`{"a":1}`, `{"a":`}).Draw(h.t, "args")})
@@ -373,6 +420,10 @@ func (h *history) toolStep() {
 		if c.state != callRunning || c.dialog != "" {
 			continue
 		}
+		if c.Name == "open_file" {
+			h.hostStep(c)
+			return
+		}
 		if h.pick(4, "tool") == 0 {
 			h.step(ToolProgress{h.m.epoch, c.ID, protocol.ToolResult{Content: protocol.TextContent("so far")}})
 			return
@@ -385,6 +436,20 @@ func (h *history) toolStep() {
 		h.note((*twin).toolDone)
 		h.step(ToolDone{Run: h.m.epoch, CallID: c.ID, Result: protocol.ToolResult{Content: protocol.TextContent("out")}})
 		return
+	}
+}
+
+// hostStep hands a call to the host, or lets the host answer it.
+func (h *history) hostStep(c *call) {
+	switch {
+	case c.host != "" && h.pick(3, "host update") == 0:
+		h.send(protocol.HostToolUpdate{ID: c.host, PartialResult: json.RawMessage(`{"content":"so far"}`)})
+	case c.host != "":
+		h.send(protocol.HostToolResult{ID: c.host, Result: json.RawMessage(`"done"`), IsError: h.pick(2, "host error") == 0})
+	case h.pick(4, "bad arguments") == 0:
+		h.step(ToolDone{Run: h.m.epoch, CallID: c.ID, Result: errorResult("bad arguments"), IsError: true})
+	default:
+		h.step(HostReady{h.m.epoch, c.ID, c.Arguments})
 	}
 }
 
@@ -481,6 +546,9 @@ func checkShown(t *rapid.T, log []protocol.Entry, wire []protocol.Event) {
 		if e, ok := e.(protocol.MessageEntry); ok {
 			logged[string(e.Message.AppendJSON(nil))] = true
 		}
+		if e, ok := e.(protocol.CustomMessageEntry); ok {
+			logged[e.CustomType+e.Content.Text("")] = true
+		}
 	}
 	start := 0
 	for i, ev := range wire {
@@ -491,6 +559,9 @@ func checkShown(t *rapid.T, log []protocol.Entry, wire []protocol.Event) {
 	for _, ev := range wire[start:] {
 		if end, ok := ev.(protocol.MessageEnd); ok {
 			text := string(end.Message.AppendJSON(nil))
+			if m, ok := end.Message.(*protocol.CustomMessage); ok { // its entry has no time of its own
+				text = m.CustomType + m.Content.Text("")
+			}
 			require.True(t, logged[text] || strings.Contains(text, "could not be written") || strings.Contains(text, "interrupted"),
 				"law 6: shown and not logged: %s", text)
 		}
