@@ -20,6 +20,7 @@ type options struct {
 
 	print, listModels bool
 	export            string
+	pprof             string
 
 	provider, model, apiKey string
 	models                  []string
@@ -140,6 +141,7 @@ var sections = []section{
 		{"--list-models", "", "Print the models there are credentials for; an argument filters them.", on(func(o *options) *bool { return &o.listModels })},
 		{"-v, --version", "", "Print the version.", on(func(o *options) *bool { return &o.version })},
 		{"-h, --help", "", "Print this text.", on(func(o *options) *bool { return &o.help })},
+		{"--pprof", "DIR", "Write profiles of CPU and memory there at the end.", text(func(o *options) *string { return &o.pprof })},
 		{"--verbose", "", "Log more to stderr.", on(func(o *options) *bool { return &o.verbose })},
 	}},
 	{"Model", []flag{

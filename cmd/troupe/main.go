@@ -80,6 +80,14 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "troupe:", err)
 		return exitError
 	}
+	if o.pprof != "" {
+		done, err := profile(o.pprof)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "troupe:", err)
+			return exitError
+		}
+		defer done()
+	}
 	switch {
 	case o.listModels:
 		return listModels(cfg, strings.Join(o.messages, " "))
