@@ -83,7 +83,10 @@ type (
 		abort bool
 		seq   uint64 // the close_session command to answer, 0 for none
 	}
-	closed struct{ handle string }
+	closed struct {
+		handle string
+		tell   []*actor.PID // the routers: behind the sessionSpawned that they may still have to get
+	}
 	// farewell is a router's answer to closed: it sends the session nothing
 	// more, so what it sent before has been answered when the session ends.
 	farewell struct{}

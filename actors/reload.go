@@ -47,5 +47,16 @@ func (s *Session) onReassembled(c actor.Context, m reassembled) {
 
 // commands is the answer to get_commands.
 func (s *Session) commands() protocol.Result {
-	return protocol.JSON(protocol.CommandList{Commands: s.work.texts().expander.Commands()})
+	list := s.work.texts().expander.Commands()
+	for i := range list {
+		c := &list[i]
+		if s.gates.TemplateSource && c.Source == "prompt" {
+			c.Source = "template"
+		}
+		if s.gates.SourceInfo {
+			c.SourceInfo = &protocol.SourceInfo{Path: c.Path, Source: "local", Scope: c.Location, Origin: "top-level"}
+			c.Path, c.Location = "", ""
+		}
+	}
+	return protocol.JSON(protocol.CommandList{Commands: list})
 }

@@ -414,10 +414,11 @@ func (s *Session) sayClosed(c actor.Context) { s.life.sayClosed(c.ActorSystem().
 
 func (l *life) sayClosed(root *actor.RootContext, parent *actor.PID) {
 	l.gone = true
+	gone := closed{handle: l.handle}
 	for _, cl := range l.clients {
-		root.Send(cl.router, closed{l.handle})
+		gone.tell = append(gone.tell, cl.router)
 	}
-	root.Send(parent, closed{l.handle})
+	root.Send(parent, gone)
 }
 
 // letGo closes the log. The memory of a session without a file, or without one

@@ -36,6 +36,9 @@ func (s *sessions) Receive(c actor.Context) {
 		}
 	case closed:
 		delete(s.table, m.handle)
+		for _, router := range m.tell {
+			c.Send(router, m)
+		}
 	case listOpen:
 		c.Send(m.from, openList{m.seq, s.list()})
 	case *actor.Terminated:

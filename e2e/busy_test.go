@@ -158,7 +158,6 @@ func TestBusy(t *testing.T) {
 // TestBusySummary: what only reads is answered while navigate_tree waits for the
 // summary of the branch that is left.
 func TestBusySummary(t *testing.T) {
-	t.Skip("everything but abort waits for the summary: actors/session/machine.go, command")
 	d := busyDaemon(t)
 	entry := d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
 	d.p.llm.plays(gate("summary").and(text("summary")))

@@ -58,6 +58,7 @@ func (p *place) write(path, content string) {
 func (p *place) environ() []string {
 	env := []string{
 		"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.root, "TROUPE_E2E=1",
+		"GORACE=atexit_sleep_ms=0", // a race-built daemon would sleep a second at its end
 		"GOCOVERDIR=" + coverDir,
 	}
 	return append(env, p.env...)

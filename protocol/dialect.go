@@ -51,7 +51,6 @@ type Gates struct {
 	CreateOnSwitch  bool // switch_session to a missing path starts a session there; else an error
 	ForkFromWhole   bool // get_fork_messages lists every branch; else the current one
 	PendingStop     bool // an assistant message starts with stopReason pending; else stop
-	NoDisposition   bool // prompt, steer and follow_up are answered without data
 	SourceInfo      bool // get_commands in pi 1.x form
 	TemplateSource  bool // get_commands calls prompts "template"
 }
@@ -163,7 +162,6 @@ func (g Gates) describe() []string {
 		{g.CreateOnSwitch, "switch_session to a missing path starts a session there"},
 		{g.ForkFromWhole, "get_fork_messages lists every branch"},
 		{g.PendingStop, "assistant messages start with stopReason pending"},
-		{g.NoDisposition, "prompt, steer and follow_up are answered without data"},
 		{g.SourceInfo, "get_commands in the form of pi 1.x"},
 		{g.TemplateSource, "get_commands calls prompts template"},
 	} {

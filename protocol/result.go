@@ -277,6 +277,16 @@ type SlashCommand struct {
 	Source      string `json:"source"`             // extension, prompt, skill
 	Location    string `json:"location,omitempty"` // user, project, path
 	Path        string `json:"path,omitempty"`
+	// SourceInfo stands for Location and Path in pi 1.x.
+	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"P"`
+}
+
+// SourceInfo says where a command comes from.
+type SourceInfo struct {
+	Path   string `json:"path"`
+	Source string `json:"source"` // local
+	Scope  string `json:"scope"`  // user, project, path
+	Origin string `json:"origin"` // top-level
 }
 
 // ToolInfo describes a tool to clients and to models.

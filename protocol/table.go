@@ -66,7 +66,7 @@ var Commands = []Spec{
 		"Inject a message at the next turn. Never starts a run."),
 	spec[Abort]("abort", row{since: "S0 S1 S2 S3 S4 P O"},
 		"Stop the run, a retry wait or a compaction. Answered after the run's closing events; queued messages stay queued."),
-	spec[AbortAndPrompt]("abort_and_prompt", row{since: "S1 O"},
+	spec[AbortAndPrompt]("abort_and_prompt", row{result: Disposition{}, since: "S1 O"},
 		"Stop the run, then start another with this message."),
 	spec[ClearQueue]("clear_queue", row{result: QueueContent{}, since: "P"},
 		"Empty both queues and return what was in them."),

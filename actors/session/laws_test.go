@@ -260,7 +260,11 @@ func (h *history) switchAction() {
 		h.replay()
 		h.step(Prepared{Seq: p.Seq, To: Loaded{SessionID: fmt.Sprint(h.session), Durability: "process"}})
 	case len(h.swaps) > 0:
-		h.swapDone(nil)
+		var log []protocol.Entry
+		if _, isNav := h.m.replace.cmd.Cmd.(protocol.NavigateTree); isNav {
+			log = queued(h.log)
+		}
+		h.swapDone(log)
 	case h.pick(2, "navigate") == 0:
 		h.send(protocol.NavigateTree{
 			TargetID: "e0", Summarize: rapid.Bool().Draw(h.t, "summarize"), Label: rapid.SampledFrom([]string{"", "l"}).Draw(h.t, "label"),
@@ -268,6 +272,18 @@ func (h *history) switchAction() {
 	default:
 		h.send(protocol.NewSession{})
 	}
+}
+
+// queued is what a log says of the queues, which belong to the whole session.
+func queued(log []protocol.Entry) (entries []protocol.Entry) {
+	for _, q := range fold(log).Queue {
+		data, err := json.Marshal(protocol.QueueOp{Op: "add", ID: q.ID, Kind: q.Kind, Text: q.Text})
+		if err != nil {
+			panic(err)
+		}
+		entries = append(entries, protocol.Custom{CustomType: protocol.CustomQueue, Data: data})
+	}
+	return entries
 }
 
 // replay gives the twin up: the order of commands held back over a switch is

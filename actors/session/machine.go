@@ -187,6 +187,8 @@ func (m *Machine) command(c Command) {
 	case m.replace != nil && m.replace.summary != 0 && isAbort(c.Cmd):
 		m.cancelNavigation()
 		m.do(Reply{Seq: c.Seq, Regardless: true})
+	case m.replace != nil && m.replace.summary != 0 && len(m.waiting) == 0 && reads(c.Cmd):
+		m.dispatch(c) // nothing has moved yet
 	case m.replace != nil || len(m.waiting) > 0 || len(m.lookups) > 0 && replaces(c.Cmd):
 		m.waiting = append(m.waiting, c)
 	default:
@@ -200,6 +202,18 @@ func endsWork(cmd protocol.Command) bool {
 	switch cmd.(type) {
 	case protocol.ExtensionUIResponse, protocol.HostToolResult, protocol.HostToolUpdate,
 		protocol.Abort, protocol.AbortRetry, protocol.AbortBash:
+		return true
+	default:
+		return false
+	}
+}
+
+// reads says whether a command only asks.
+func reads(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels,
+		protocol.GetSessionStats, protocol.GetLastAssistantText, protocol.GetForkMessages, protocol.GetSessionTree,
+		protocol.GetTree, protocol.GetEntries, protocol.GetContextUsage, protocol.GetCommands, protocol.GetTools, protocol.ListSessions:
 		return true
 	default:
 		return false

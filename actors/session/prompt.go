@@ -27,6 +27,8 @@ func (m *Machine) prompt(c Command, p protocol.Prompt) {
 		m.join(c, said)
 	case m.busy():
 		m.fail(c, m.busyError())
+	case m.compaction != nil && m.set.Gates.RejectPromptGap:
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."))
 	case m.active() && m.set.Gates.RejectPromptGap:
 		m.fail(c, m.busyError())
 	case m.compaction != nil:

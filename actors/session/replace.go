@@ -47,7 +47,7 @@ func (m *Machine) prepared(in Prepared) {
 	}
 	m.replace.ready = &in
 	m.stop(aborted)
-	if isNav && nav.Summarize { // it may be cancelled: the queues stay until it is there
+	if isNav && nav.Summarize {
 		m.enter(PhaseCompacting)
 		m.replace.summary = m.nextEpoch()
 		m.do(Summarise{
@@ -56,7 +56,9 @@ func (m *Machine) prepared(in Prepared) {
 		})
 		return
 	}
-	m.dropQueues()
+	if !isNav { // the queues are the session's, not the branch's
+		m.dropQueues()
+	}
 	m.do(Swap{in.Seq})
 }
 
@@ -70,7 +72,6 @@ func (m *Machine) branchSummarised(in Summarised) {
 		m.abandonNavigation(Reply{Seq: r.cmd.Seq, Err: protocol.CodeProvider.Errorf("%s", in.Err.Message)})
 	default: // a branch without content needs none
 		r.branch = in.Branch
-		m.dropQueues()
 		m.do(Swap{r.cmd.Seq})
 	}
 }
@@ -98,6 +99,9 @@ func (m *Machine) swapped(in Swapped) {
 	text := m.replace.ready.Text
 	if in.To != nil {
 		to = *in.To
+	}
+	if _, isNav := c.Cmd.(protocol.NavigateTree); isNav {
+		to.Queue, to.Held = nil, nil // they are here already
 	}
 	m.adopt(to)
 	m.arrive()

@@ -103,6 +103,9 @@ func (r *relay) command(line []byte) {
 		data = state
 	case "prompt":
 		r.running, r.aborted = true, false
+		if r.history == nil {
+			r.remember()
+		}
 		r.history = append(r.history, `{"role":"user","content":"`...)
 		r.history = append(append(r.history, member(line, "message")...), `"},`...)
 		go r.run()
@@ -159,16 +162,18 @@ func (r *relay) open(path string) {
 	}
 	r.file, _ = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
 	r.history = nil
-	if len(r.session) < 8<<20 { // small enough for a model
-		for i, at := range r.index {
-			end := len(r.session)
-			if i+1 < len(r.index) {
-				end = r.index[i+1]
-			}
-			line := bytes.TrimSuffix(r.session[at:end], []byte("\n"))
-			if _, message, ok := bytes.Cut(line, []byte(`"message":`)); ok {
-				r.history = append(append(r.history, message[:len(message)-1]...), ',')
-			}
+}
+
+// remember makes the conversation of the session that was opened, for a model.
+func (r *relay) remember() {
+	for i, at := range r.index {
+		end := len(r.session)
+		if i+1 < len(r.index) {
+			end = r.index[i+1]
+		}
+		line := bytes.TrimSuffix(r.session[at:end], []byte("\n"))
+		if _, message, ok := bytes.Cut(line, []byte(`"message":`)); ok {
+			r.history = append(append(r.history, message[:len(message)-1]...), ',')
 		}
 	}
 }
