@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -231,27 +232,53 @@ func (r Record) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
 // error. The line must be valid JSON.
 func DecodeRecord(line []byte) (Record, error) {
 	v := gjson.ParseBytes(line)
-	kind := v.Get("type")
-	if !v.IsObject() || kind.Type != gjson.String {
+	var kind, id, parent, timestamp, message, queueID, key gjson.Result
+	if v.IsObject() {
+		v.ForEach(func(name, value gjson.Result) bool {
+			var member *gjson.Result
+			switch name.Str {
+			case "type":
+				member = &kind
+			case "id":
+				member = &id
+			case "parentId":
+				member = &parent
+			case "timestamp":
+				member = &timestamp
+			case "message":
+				member = &message
+			case "troupeQueueId":
+				member = &queueID
+			case "troupeKey":
+				member = &key
+			}
+			if member != nil && !member.Exists() {
+				*member = value
+			}
+			return true
+		})
+	}
+	if kind.Type != gjson.String {
 		return Record{}, fmt.Errorf("entry without type")
 	}
+	// Cloned, because records outlive the line they were read from.
 	r := Record{EntryMeta: EntryMeta{
-		ID:        v.Get("id").String(),
-		ParentID:  v.Get("parentId").String(),
-		Timestamp: v.Get("timestamp").String(),
+		ID: strings.Clone(id.String()), ParentID: strings.Clone(parent.String()), Timestamp: strings.Clone(timestamp.String()),
 	}}
-	r.Entry = decodeEntry(kind.Str, v, line)
+	if kind.Str == "message" {
+		if m, err := decodeMessage(message.Raw); err == nil {
+			r.Entry = MessageEntry{m, strings.Clone(queueID.String()), strings.Clone(key.String())}
+			return r, nil
+		}
+	}
+	r.Entry = decodeEntry(kind.Str, line)
 	return r, nil
 }
 
-func decodeEntry(kind string, v gjson.Result, line []byte) Entry {
+func decodeEntry(kind string, line []byte) Entry {
 	var e Entry
 	var err error
 	switch kind {
-	case "message":
-		var m Message
-		m, err = DecodeMessage([]byte(v.Get("message").Raw))
-		e = MessageEntry{m, v.Get("troupeQueueId").String(), v.Get("troupeKey").String()}
 	case "model_change":
 		e, err = decodeAs[ModelChange](line)
 	case "thinking_level_change":

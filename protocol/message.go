@@ -283,13 +283,23 @@ func (m *UnknownMessage) MarshalJSON() ([]byte, error)           { return marsha
 // DecodeMessage reads a stored message. A role that troupe does not know, or a
 // message whose shape does not fit its role, comes back as [UnknownMessage];
 // only something that is no JSON object with a role is an error.
-func DecodeMessage(raw []byte) (Message, error) {
-	role := gjson.GetBytes(raw, "role")
+func DecodeMessage(raw []byte) (Message, error) { return decodeMessage(string(raw)) }
+
+func decodeMessage(raw string) (Message, error) {
+	role := gjson.Get(raw, "role")
 	if role.Type != gjson.String {
 		return nil, errors.New("message without role")
 	}
+	if m, ok := fastMessage(role.Str, raw); ok {
+		return m, nil
+	}
+	return slowMessage(role.Str, []byte(raw)), nil
+}
+
+// slowMessage reads a message of any role; see [DecodeMessage].
+func slowMessage(role string, raw []byte) Message {
 	var m Message
-	switch role.Str {
+	switch role {
 	case RoleUser:
 		m = new(UserMessage)
 	case RoleAssistant:
@@ -306,9 +316,9 @@ func DecodeMessage(raw []byte) (Message, error) {
 		m = new(CompactionSummaryMessage)
 	}
 	if m != nil && json.Unmarshal(raw, m) == nil {
-		return m, nil
+		return m
 	}
-	return &UnknownMessage{strings.Clone(role.Str), append(json.RawMessage(nil), raw...)}, nil
+	return &UnknownMessage{strings.Clone(role), append(json.RawMessage(nil), raw...)}
 }
 
 // Content is the list of blocks of a message. In JSON it is an array; a string

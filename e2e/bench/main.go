@@ -132,7 +132,7 @@ func measure(r row, all []*agent, o options) *result {
 	res := &result{row: r, samples: map[string]map[string][]float64{}}
 	reps := r.reps
 	if o.quick {
-		reps = min(reps, 2)
+		reps = 1
 	}
 	if o.reps > 0 {
 		reps = o.reps
