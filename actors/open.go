@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -205,7 +204,7 @@ func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protoco
 	to := session.Loaded{
 		SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), Name: st.Name,
 		Level: st.ThinkingLevel, HasLevel: st.ThinkingLevel != "", LeafID: log.Leaf(), MessageCount: st.MessageCount,
-		Tokens: st.Context.Tokens(), TokensFresh: st.LastUsageFresh,
+		Tokens: st.Tokens, TokensFresh: st.LastUsageFresh,
 	}
 	if st.Model != "" {
 		catalog, _ := models.Catalog() // its problems were named when the daemon started
@@ -249,8 +248,7 @@ func queueNumber(id string) int {
 // lastMessage finds out whether the branch ends inside a run: after a user
 // message or a tool result, or with calls that have none.
 func lastMessage(view store.View, to *session.Loaded) error {
-	refs := view.Branch()
-	for _, ref := range slices.Backward(refs) {
+	for ref := range view.Back() {
 		if ref.Type != "message" || ref.Role == protocol.RoleBashExecution {
 			continue
 		}

@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"io"
+	"runtime"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -68,6 +69,9 @@ func (r *reader) read(root *actor.RootContext, stop chan struct{}) {
 		switch {
 		case err == nil:
 			root.Send(r.router, line{bytes})
+			if !lines.Buffered() {
+				runtime.Gosched() // the router goes on here and now, while another thread blocks in the read
+			}
 		case tooLong != nil:
 			root.Send(r.router, lineTooLong{tooLong})
 		default:

@@ -62,6 +62,7 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	options := []actor.PropsOption{
 		actor.WithSupervisor(stopWorkers),
 		actor.WithReceiverMiddleware(l.ledger.receive),
+		actor.WithDispatcher(cfg.crew),
 	}
 	if cfg.Faults != nil {
 		options = append(options, actor.WithReceiverMiddleware(cfg.Faults.Middleware(handle)))

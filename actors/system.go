@@ -64,6 +64,7 @@ type Config struct {
 	FS      store.FS                 // where session files are; store.OS if nil
 	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
 
+	crew   *crew    // runs the mailboxes
 	said   sync.Map // problems that have been named on stderr
 	listed sync.Once
 	lists  *store.Lister
@@ -139,7 +140,7 @@ func (c *Config) fs() store.FS {
 // props describes an actor that is not a session: supervised so that its
 // children's crashes stop them, and open to injected faults.
 func (c *Config) props(produce actor.Producer, name string) *actor.Props {
-	options := []actor.PropsOption{actor.WithSupervisor(stopWorkers)}
+	options := []actor.PropsOption{actor.WithSupervisor(stopWorkers), actor.WithDispatcher(c.crew)}
 	if c.Faults != nil {
 		options = append(options, actor.WithReceiverMiddleware(c.Faults.Middleware(name)))
 	}
@@ -151,6 +152,8 @@ func (c *Config) props(produce actor.Producer, name string) *actor.Props {
 // child process is gone. The error says why output was cut short.
 func Run(cfg *Config, stop <-chan Stop) error {
 	cfg.withDefaults()
+	cfg.crew = newCrew()
+	defer cfg.crew.dismiss()
 	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(cfg.Log.Level(max(cfg.Log.GetLevel(), zerolog.WarnLevel))))
 	}))
@@ -159,11 +162,11 @@ func Run(cfg *Config, stop <-chan Stop) error {
 	}
 	root := sys.Root
 	parent := root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &sessions{cfg: cfg} },
-		actor.WithSupervisor(actor.NewRestartingStrategy())))
+		actor.WithSupervisor(actor.NewRestartingStrategy()), actor.WithDispatcher(cfg.crew)))
 	done := make(chan error, 1)
 	conn := root.SpawnPrefix(actor.PropsFromProducer(func() actor.Actor {
 		return &conn{cfg: cfg, log: cfg.Log, sessions: parent, seq: new(uint64), done: done}
-	}, actor.WithSupervisor(stopWorkers), actor.WithGuardian(stopWorkers)), "conn")
+	}, actor.WithSupervisor(stopWorkers), actor.WithGuardian(stopWorkers), actor.WithDispatcher(cfg.crew)), "conn")
 	err := wait(root, conn, done, stop)
 	for _, pid := range []*actor.PID{conn, parent} {
 		poison(root, pid)

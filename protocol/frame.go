@@ -62,6 +62,9 @@ func (l *LineReader) Next() ([]byte, error) {
 	}
 }
 
+// Buffered says that the next line is there already, so that Next will not block.
+func (l *LineReader) Buffered() bool { return bytes.IndexByte(l.buf, '\n') >= 0 }
+
 func (l *LineReader) next() ([]byte, error) {
 	seen := 0
 	for {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -60,13 +61,24 @@ func marshalAppender(a Appender) ([]byte, error) { return a.AppendJSON(nil), nil
 
 const hexDigits = "0123456789abcdef"
 
-// plain marks the ASCII bytes that stand for themselves inside a JSON string.
-var plain = func() (t [utf8.RuneSelf]bool) {
-	for c := range t {
-		t[c] = c >= 0x20 && c != '"' && c != '\\'
+// plainEnd returns the position of the first byte from i on that is not ASCII
+// or does not stand for itself inside a JSON string. It looks at eight bytes at
+// a time.
+func plainEnd(s string, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		if hit := (w | (quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs; hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
 	}
-	return t
-}()
+	for i < len(s) && s[i] >= 0x20 && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
 
 // AppendString appends s as a JSON string, escaping what JSON.stringify
 // escapes and nothing more. Bytes that are not UTF-8 become U+FFFD.
@@ -83,12 +95,11 @@ func AppendString(dst []byte, s string) []byte {
 func AppendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
+		if i = plainEnd(s, i); i == len(s) {
+			break
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if plain[c] {
-				i++
-				continue
-			}
 			dst = append(dst, s[start:i]...)
 			switch c {
 			case '"', '\\':

@@ -184,6 +184,10 @@ func (c *converter) emitUser(m *protocol.UserMessage) {
 
 func (c *converter) emitAnswer(t *turn) {
 	m := t.answer
+	if asItIs(m.Content) {
+		c.out = append(c.out, m)
+		return
+	}
 	own := m.Provider == c.req.Model.Provider && m.API == c.req.Model.API && m.Model == c.req.Model.ID
 	content := c.answer(m.Content, own)
 	for n := len(content); c.shape.Spoken && n > 0; n-- {
@@ -195,12 +199,11 @@ func (c *converter) emitAnswer(t *turn) {
 	if len(content) == 0 {
 		return
 	}
-	ids := make([]string, len(t.calls))
-	next := 0
+	calls := make([]protocol.ToolCall, 0, len(t.calls))
 	for i, b := range content {
 		if b, ok := b.(protocol.ToolCall); ok {
 			b.ID = c.newID(b.ID, own)
-			ids[next], next = b.ID, next+1
+			calls = append(calls, b)
 			content[i] = b
 		}
 	}
@@ -208,9 +211,8 @@ func (c *converter) emitAnswer(t *turn) {
 		Content: content, API: m.API, Provider: m.Provider, Model: m.Model,
 		Usage: m.Usage, StopReason: m.StopReason, Timestamp: m.Timestamp, ResponseID: m.ResponseID,
 	})
-	calls := content.ToolCalls()
 	for i := range t.calls {
-		c.out = append(c.out, c.result(t.calls[i].result, ids[i], calls[i].Name, m.Timestamp))
+		c.out = append(c.out, c.result(t.calls[i].result, calls[i].ID, calls[i].Name, m.Timestamp))
 	}
 }
 

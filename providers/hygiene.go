@@ -28,6 +28,9 @@ func suffixed(id string, try int) string {
 // else becomes _. A try above 0 is added as a suffix within the limit. It is ""
 // only for an empty id on the first try.
 func SafeID(id string, limit, try int) string {
+	if try == 0 && len(id) <= limit && isSafe(id) {
+		return id
+	}
 	suffix := ""
 	if try > 0 {
 		suffix = "_" + strconv.Itoa(try+1)
@@ -43,6 +46,15 @@ func SafeID(id string, limit, try int) string {
 		out = append(out, byte(r))
 	}
 	return string(append(out, suffix...))
+}
+
+func isSafe(id string) bool {
+	for i := range len(id) {
+		if !safe(id[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func safe(c byte) bool {

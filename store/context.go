@@ -286,7 +286,7 @@ func (c *Context) Items() []Item {
 // Context builds the context of the view's branch. It reads no more of the
 // branch than the context is made of.
 func (v View) Context() (*Context, error) {
-	part, err := v.contextPart(v.branch())
+	part, _, err := v.contextPart(v.branch())
 	if err != nil {
 		return nil, err
 	}
@@ -298,15 +298,15 @@ func (v View) Context() (*Context, error) {
 }
 
 // contextPart is the end of a branch that its context depends on: from the
-// first entry the last compaction kept.
-func (v View) contextPart(branch []int32) ([]int32, error) {
+// first entry the last compaction kept, if there is one.
+func (v View) contextPart(branch []int32) (part []int32, compacted bool, err error) {
 	for n := len(branch) - 1; n >= 0; n-- {
 		if v.slots[branch[n]].kind != kindCompaction {
 			continue
 		}
 		r, err := v.record(branch[n])
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		compaction, ok := r.Entry.(protocol.Compaction)
 		if !ok { // does not fit its type: adds nothing
@@ -314,10 +314,10 @@ func (v View) contextPart(branch []int32) ([]int32, error) {
 		}
 		for at, i := range branch[:n] {
 			if v.id(i) == compaction.FirstKeptEntryID {
-				return branch[at:], nil
+				return branch[at:], true, nil
 			}
 		}
-		return branch[n:], nil
+		return branch[n:], true, nil
 	}
-	return branch, nil
+	return branch, false, nil
 }

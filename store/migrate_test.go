@@ -42,9 +42,9 @@ func TestMigrateAsPi(t *testing.T) {
 	unchanged, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, string(src), string(unchanged), "opening does not rewrite")
-	s, err := l.View().State()
+	c, err := l.View().Context()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"summary: v1 summary", "assistant: hello", "custom h: hook text"}, texts(s.Context.Messages()))
+	assert.Equal(t, []string{"summary: v1 summary", "assistant: hello", "custom h: hook text"}, texts(c.Messages()))
 
 	add(t, l, user("new"))
 	rewritten, err := os.ReadFile(path)

@@ -332,9 +332,15 @@ func (m *machine) check(t *rapid.T) {
 	}
 	s, err := v.State()
 	require.NoError(t, err)
-	require.Equal(t, m.twin.context(), texts(s.Context.Messages()))
+	ctx, err := v.Context()
+	require.NoError(t, err)
+	require.Equal(t, m.twin.context(), texts(ctx.Messages()))
+	require.Equal(t, ctx.Tokens(), s.Tokens)
+	_, at, fresh := ctx.LastUsage()
+	require.Equal(t, at >= 0, s.LastUsage != nil)
+	require.Equal(t, fresh, s.LastUsageFresh)
 	if m.ctx == nil {
-		m.ctx = s.Context
+		m.ctx = ctx
 	}
 	require.Equal(t, m.twin.context(), texts(m.ctx.Messages()), "extended step by step")
 	require.Equal(t, len(m.twin.context()), s.MessageCount)

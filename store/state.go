@@ -16,16 +16,12 @@ const MaxKeys = 1024
 
 // State is what it takes to resume a session.
 type State struct {
-	Context *Context
-
 	Provider, Model string                 // "" if the branch names none
 	ThinkingLevel   protocol.ThinkingLevel // "" if the branch names none
 	Name            string                 // "" if it has none
 	Labels          map[string]string      // by entry id
 	MessageCount    int                    // messages of the context
-
-	Usage     protocol.Usage // of the branch, with what was compacted and what summaries cost
-	FileUsage protocol.Usage // of every branch
+	Tokens          int64                  // size of the context, see Context.Tokens
 
 	LastUsage *protocol.Usage // newest in the context, nil if there is none
 	// LastUsageFresh says that LastUsage is newer than the last compaction.
@@ -61,27 +57,86 @@ type SubmittedKey struct {
 	Disposition string // what the client was answered: protocol.Queued or protocol.Started
 }
 
-// State reads what is needed to resume the session at the view's leaf, in one
-// pass over the file that decodes only what matters.
+// State reads what is needed to resume the session at the view's leaf. It
+// decodes only what matters: of the context no more than its end.
 func (v View) State() (State, error) {
 	branch := v.branch()
-	part, err := v.contextPart(branch)
+	part, compacted, err := v.contextPart(branch)
 	if err != nil {
 		return State{}, err
 	}
-	records, err := v.records(part)
+	end, count, err := v.contextEnd(part, compacted)
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Context: NewContext(records)}
-	s.MessageCount = s.Context.Len()
-	if u, index, fresh := s.Context.LastUsage(); index >= 0 {
+	s := State{MessageCount: count, Tokens: end.Tokens()}
+	if u, index, fresh := end.LastUsage(); index >= 0 {
 		s.LastUsage, s.LastUsageFresh = &u, fresh
 	}
 	if err := v.settings(branch, &s); err != nil {
 		return State{}, err
 	}
-	return s, v.survey(branch, &s)
+	return s, v.survey(branch, end, &s)
+}
+
+// contextEnd builds the end of a context, back to an answer that says how large
+// the context was: what a session resumes with does not depend on more. count
+// is the number of messages of the whole.
+func (v View) contextEnd(part []int32, compacted bool) (end *Context, count int, err error) {
+	count, plain, err := v.countMessages(part)
+	if err != nil {
+		return nil, 0, err
+	}
+	if compacted {
+		count++
+	}
+	for size := 32; plain && size < len(part); size *= 8 {
+		some := part[len(part)-size:]
+		if slices.ContainsFunc(some, func(i int32) bool { return v.slots[i].kind == kindCompaction }) {
+			break
+		}
+		records, err := v.records(some)
+		if err != nil {
+			return nil, 0, err
+		}
+		end = NewContext(records)
+		if _, index, _ := end.LastUsage(); index >= 0 {
+			return end, count, nil
+		}
+	}
+	records, err := v.records(part)
+	if err != nil {
+		return nil, 0, err
+	}
+	end = NewContext(records)
+	return end, end.Len(), nil
+}
+
+// countMessages counts what entries add to a context, mostly without reading
+// them. It is not plain if that cannot be said of each for itself.
+func (v View) countMessages(part []int32) (n int, plain bool, err error) {
+	for _, i := range part {
+		switch s := &v.slots[i]; s.kind {
+		case kindMessage:
+			if s.role == roleNone {
+				return 0, false, nil
+			}
+			if s.role != roleSystem {
+				n++
+			}
+		case kindContextEdit:
+			return 0, false, nil
+		case kindCustomMessage, kindBranchSummary:
+			r, err := v.record(i)
+			if err != nil {
+				return 0, false, err
+			}
+			if contextMessage(r) != nil {
+				n++
+			}
+		}
+	}
+	return n, true, nil
 }
 
 // settings finds the model and the thinking level that the branch ends with.
@@ -120,14 +175,18 @@ func (s *State) setting(e protocol.Entry) {
 }
 
 // survey reads the rest in the order of the file.
-func (v View) survey(branch []int32, s *State) error {
+func (v View) survey(branch []int32, end *Context, s *State) error {
 	on := make([]bool, len(v.slots))
+	answer := none // the last one of the branch
 	for _, i := range branch {
 		on[i] = true
+		if v.slots[i].role == roleAssistant {
+			answer = max(answer, i)
+		}
 	}
 	var list []int32
 	for i := range v.slots {
-		if v.slots[i].telling() {
+		if s := &v.slots[i]; s.telling() && (s.kind != kindToolOp || int32(i) > answer) { // call ids may repeat from answer to answer
 			list = append(list, int32(i))
 		}
 	}
@@ -140,7 +199,7 @@ func (v View) survey(branch []int32, s *State) error {
 		}
 		b.take(line, on[line.slot])
 	}
-	b.finish()
+	b.finish(end)
 	return nil
 }
 
@@ -150,7 +209,7 @@ func (s *slot) telling() bool {
 	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindQueueOp, kindToolOp:
 		return true
 	}
-	return s.role == roleAssistant || s.flags&(flagUsage|flagQueueID|flagKey) != 0
+	return s.flags&(flagQueueID|flagKey) != 0
 }
 
 type stateBuilder struct {
@@ -163,7 +222,6 @@ type stateBuilder struct {
 }
 
 func (b *stateBuilder) take(l *line, onBranch bool) {
-	b.usage(l, onBranch)
 	slot := &b.view.slots[l.slot]
 	switch slot.kind {
 	case kindSessionInfo:
@@ -187,22 +245,11 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 			b.tool(l)
 		}
 	case kindMessage:
-		b.message(l, slot.role == roleAssistant && onBranch)
+		b.message(l)
 	}
 }
 
-func (b *stateBuilder) usage(l *line, onBranch bool) {
-	u := parseUsage(l.head.usage())
-	b.state.FileUsage = b.state.FileUsage.Add(u)
-	if onBranch {
-		b.state.Usage = b.state.Usage.Add(u)
-	}
-}
-
-func (b *stateBuilder) message(l *line, answer bool) {
-	if answer {
-		clear(b.begun) // call ids may repeat from answer to answer
-	}
+func (b *stateBuilder) message(l *line) {
 	delete(b.waiting, string(l.head.queueID))
 	b.key(string(l.head.key), l.slot, protocol.Started)
 }
@@ -267,7 +314,7 @@ func (b *stateBuilder) rules(l *line) {
 	}
 }
 
-func (b *stateBuilder) finish() {
+func (b *stateBuilder) finish(end *Context) {
 	s := b.state
 	var queued []QueuedInput
 	for i, q := range s.Queued {
@@ -278,7 +325,7 @@ func (b *stateBuilder) finish() {
 	s.Queued = queued
 	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-MaxKeys):])
 	s.Labels = b.labels
-	s.OpenCalls = openCalls(s.Context.Messages(), b.begun)
+	s.OpenCalls = openCalls(end.Messages(), b.begun)
 }
 
 // openCalls lists the calls of the last answer that nothing has answered. An

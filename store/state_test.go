@@ -72,37 +72,46 @@ func TestStateBranches(t *testing.T) {
 	assert.Equal(t, "n2", s.Name)
 	assert.Equal(t, map[string]string{got[1]: "l1b"}, s.Labels)
 	assert.Equal(t, 2, s.MessageCount)
-	assert.Equal(t, int64(20), s.FileUsage.Input)
-	assert.Equal(t, int64(10), s.Usage.Input)
-	assert.InDelta(t, 1.0, s.FileUsage.Cost.Total, 1e-9)
+	stats, err := l.View().Stats()
+	require.NoError(t, err)
+	assert.Equal(t, int64(20), stats.Session.Tokens.Input)
+	assert.Equal(t, int64(10), stats.Tokens.Input)
+	assert.InDelta(t, 1.0, stats.Session.Cost, 1e-9)
 	v, err := l.View().At(got[0])
 	require.NoError(t, err)
 	s, err = v.State()
 	require.NoError(t, err)
 	assert.Equal(t, "m1", s.Model)
 	assert.Equal(t, "n2", s.Name)
-	assert.Zero(t, s.Usage)
-	assert.Equal(t, int64(20), s.FileUsage.Input)
+	stats, err = v.Stats()
+	require.NoError(t, err)
+	assert.Zero(t, stats.Tokens)
+	assert.Equal(t, int64(20), stats.Session.Tokens.Input)
 }
 
 func TestStateUsage(t *testing.T) {
 	summary := compaction("s", "")
 	summary.Usage = &protocol.Usage{Input: 1000, TotalTokens: 1000, Cost: protocol.Cost{Total: 2}}
 	left := protocol.BranchSummary{Summary: "l", Usage: &protocol.Usage{Output: 7}}
-	s := stateOf(t, user("a"), answer("b"), summary, left, failed(protocol.StopError))
-	assert.Equal(t, protocol.Usage{
-		Input: 1020, Output: 11, CacheRead: 6, CacheWrite: 8, TotalTokens: 1038, Cost: protocol.Cost{Total: 3},
-	}, s.Usage, "what was compacted and what failed was paid for too")
-	assert.Equal(t, s.Usage, s.FileUsage)
+	l, _ := newLog(t)
+	add(t, l, user("a"), answer("b"), summary, left, failed(protocol.StopError))
+	stats, err := l.View().Stats()
+	require.NoError(t, err)
+	assert.Equal(t, protocol.TokenTotals{Input: 1020, Output: 11, CacheRead: 6, CacheWrite: 8, Total: 1045}, stats.Tokens,
+		"what was compacted and what failed was paid for too")
+	assert.Equal(t, stats.Tokens, stats.Session.Tokens)
+	assert.InDelta(t, 3.0, stats.Cost, 1e-9)
+	s, err := l.View().State()
+	require.NoError(t, err)
 	assert.Nil(t, s.LastUsage)
 
 	s = stateOf(t, answer("b"))
 	require.NotNil(t, s.LastUsage)
 	assert.True(t, s.LastUsageFresh)
-	l := store.NewLog(nil, "", header(), options())
+	l = store.NewLog(nil, "", header(), options())
 	kept := add(t, l, answer("b"))[0]
 	add(t, l, compaction("s", kept), user("c"))
-	s, err := l.View().State()
+	s, err = l.View().State()
 	require.NoError(t, err)
 	require.NotNil(t, s.LastUsage)
 	assert.Equal(t, int64(19), s.LastUsage.TotalTokens)
@@ -117,12 +126,10 @@ func TestStateForeignUsage(t *testing.T) {
 		entryLine("message", "00000004", "00000003", `"message":{"role":"assistant","content":[],"usage":null}`),
 		entryLine("message", "00000005", "00000004", `"message":{"role":"assistant","content":[],"usage":"lots"}`),
 	)
-	s, err := l.View().State()
-	require.NoError(t, err)
-	assert.Equal(t, protocol.Usage{Input: 5, Output: 6, Cost: protocol.Cost{Total: 0.25}}, s.Usage)
 	stats, err := l.View().Stats()
 	require.NoError(t, err)
 	assert.Equal(t, int64(11), stats.Tokens.Total)
+	assert.InDelta(t, 0.25, stats.Cost, 1e-9)
 }
 
 func TestStateOpenCalls(t *testing.T) {
@@ -249,8 +256,10 @@ func TestStateOfSamples(t *testing.T) {
 	assert.Equal(t, "Tree sample", s.Name)
 	assert.Equal(t, map[string]string{"c51ca74b": "from-b"}, s.Labels)
 	assert.Equal(t, 2, s.MessageCount)
-	assert.Equal(t, int64(120), s.Usage.TotalTokens)
-	assert.Equal(t, int64(600), s.FileUsage.TotalTokens, "four answers and a summary")
+	stats, err := l.View().Stats()
+	require.NoError(t, err)
+	assert.Equal(t, int64(120), stats.Tokens.Total)
+	assert.Equal(t, int64(600), stats.Session.Tokens.Total, "four answers and a summary")
 
 	l, _ = openSample(t, "session-compaction.jsonl")
 	s, err = l.View().State()

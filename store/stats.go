@@ -20,7 +20,7 @@ func (v View) Stats() (protocol.SessionStats, error) {
 	}
 	var list []int32
 	for i := range v.slots {
-		if on[i] || v.slots[i].telling() {
+		if on[i] || v.slots[i].flags&flagUsage != 0 {
 			list = append(list, int32(i))
 		}
 	}

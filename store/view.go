@@ -78,6 +78,17 @@ func (v View) Raw(id string) ([]byte, error) {
 // Branch lists the entries from the root to the leaf.
 func (v View) Branch() []Ref { return v.refs(v.branch()) }
 
+// Back goes through the entries from the leaf to the root.
+func (v View) Back() iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
+		for i := v.leaf; i != none; i = v.slots[i].parent {
+			if !yield(v.refs([]int32{i})[0]) {
+				return
+			}
+		}
+	}
+}
+
 // Refs lists all entries in the order of the file.
 func (v View) Refs() []Ref {
 	all := make([]int32, len(v.slots))

@@ -1,6 +1,10 @@
 package tools
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 // sanitizer turns what a program writes to a terminal into plain text: valid
 // UTF-8 without escape sequences and control characters; tabs and line feeds
@@ -61,10 +65,27 @@ func (s *sanitizer) finish(dst []byte) []byte {
 	return s.put(dst, utf8.RuneError)
 }
 
-// plainRun counts the leading bytes that are text as they are.
+// plainRun counts the leading bytes that are text as they are. It looks at
+// eight bytes at a time; of the marks of those that are not, the lowest is
+// right.
 func plainRun(p []byte) int {
-	for i, c := range p {
-		if (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for i+8 <= len(p) {
+		w := binary.LittleEndian.Uint64(p[i:])
+		del := w ^ ones*0x7f
+		hit := (w | (w-ones*' ')&^w | (del-ones)&^del) & highs
+		if hit == 0 {
+			i += 8
+			continue
+		}
+		if i += bits.TrailingZeros64(hit) >> 3; p[i] != '\n' && p[i] != '\t' {
+			return i
+		}
+		i++
+	}
+	for ; i < len(p); i++ {
+		if c := p[i]; (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
 			return i
 		}
 	}
