@@ -10,7 +10,7 @@ help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/troupe
-	go build -trimpath -ldflags='-s -w' -o bin/troupe ./cmd/troupe
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/troupe ./cmd/troupe
 
 check: fmt vet lint sumtype generate-check test ## everything that must hold before a commit
 

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -194,7 +196,10 @@ func TestLongRun(t *testing.T) {
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":200}}`)
 	d := p.start()
 	p.llm.summary = "the summary"
-	const turns = 200
+	turns := 200
+	if n, err := strconv.Atoi(os.Getenv("TROUPE_LONG_TURNS")); err == nil { // TROUPE_LONG_TURNS=2000
+		turns = n
+	}
 	compactions := 0
 	size := 100
 	for i := range turns {
