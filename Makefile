@@ -36,7 +36,7 @@ generate-check: ## the generated files are fresh
 	go test ./cmd/troupe-doc -run TestGenerated
 
 e2e: ## the built binary
-	go test ./e2e/...
+	go test -count=1 ./e2e/... # the binary is not among what the test cache knows
 
 fuzz: ## every fuzz target for FUZZTIME (default 30s each)
 	@for p in $$(go list ./...); do \

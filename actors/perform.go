@@ -112,7 +112,9 @@ func announced(e protocol.Entry) bool {
 }
 
 func (s *Session) emit(ev protocol.Event) {
-	if changed, ok := ev.(protocol.SessionChanged); ok { // only the log knows the ids of what was added on the way
+	// Only the log knows the ids of what was added on the way. A session without
+	// messages has no leaf for a client, whatever settings wait in it.
+	if changed, ok := ev.(protocol.SessionChanged); ok && (changed.LeafID != "" || changed.MessageCount > 0) {
 		changed.LeafID = s.file.Leaf()
 		ev = changed
 	}

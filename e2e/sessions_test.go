@@ -171,3 +171,21 @@ func TestSessionSettings(t *testing.T) {
 	assert.Equal(t, `["read"]`, d.ok(fmt.Sprintf(`{"type":"get_tools","sessionId":%q}`, h)).Get("activeToolNames").Raw)
 	assert.True(t, d.ok(`{"type":"get_state"}`).Get("autoCompactionEnabled").Bool())
 }
+
+// TestLeafOfChanges: session_changed names the leaf that the session really has,
+// and none where there is nothing yet.
+func TestLeafOfChanges(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("one"), text("two"), text("a summary"))
+	d := p.start()
+	d.prompt("first")
+	first := d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
+	d.prompt("second")
+	d.ok(`{"type":"navigate_tree","targetId":"` + first + `","summarize":true,"label":"here"}`)
+	tree := d.event("session_changed")
+	assert.Equal(t, d.ok(`{"type":"get_tree"}`).Get("leafId").Str, tree.Get("leafId").Str)
+	assert.EqualValues(t, 1, tree.Get("messageCount").Int())
+	d.ok(`{"type":"new_session"}`)
+	assert.Equal(t, "null", d.event("session_changed").Get("leafId").Raw)
+}

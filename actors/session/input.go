@@ -166,10 +166,9 @@ type Restored struct {
 
 // Reconfigured brings new settings and resources, after reload_resources.
 type Reconfigured struct {
-	Seq        uint64 // the command to answer, 0 for none
-	Settings   Settings
-	KnownTools []string
-	Data       protocol.Result // the command's answer
+	Seq      uint64 // the command to answer, 0 for none
+	Settings Settings
+	Data     protocol.Result // the command's answer
 }
 
 // AppendFailed says that the effect at Index of the last Step, an Append,
