@@ -35,8 +35,8 @@ type ledger struct {
 	send      func(root *actor.RootContext, to client, items ...item)
 	onCrash   func(c actor.ReceiverContext) // before anything is answered
 	onFail    func(c actor.ReceiverContext)
-	onClosing func(m closing)               // before the session hears of it: a crash must not lose it
-	onClose   func(c actor.ReceiverContext) // a session that was given up is let go
+	onClosing func(m closing)                                 // before the session hears of it: a crash must not lose it
+	onClose   func(c actor.ReceiverContext, last ...lastWord) // a session that was given up is let go
 }
 
 // debt is one answer that is owed.
@@ -153,16 +153,14 @@ func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error) {
 func (l *ledger) refuse(c actor.ReceiverContext, msg any) {
 	switch m := msg.(type) {
 	case request:
-		err := sessionFailed()
-		_, isClose := m.Cmd.(protocol.CloseSession)
-		if isClose {
-			err = nil
+		if _, isClose := m.Cmd.(protocol.CloseSession); isClose {
+			if to, resp, ok := l.answer(m.Seq, nil, nil); ok {
+				l.onClose(c, lastWord{to, resp})
+			}
+			return
 		}
-		if to, resp, ok := l.answer(m.Seq, nil, err); ok {
+		if to, resp, ok := l.answer(m.Seq, nil, sessionFailed()); ok {
 			l.send(c.ActorSystem().Root, to, item{response: resp})
-		}
-		if isClose {
-			l.onClose(c)
 		}
 	case closing:
 		l.onClose(c)

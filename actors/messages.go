@@ -86,6 +86,14 @@ type (
 	closed struct {
 		handle string
 		tell   []*actor.PID // the routers: behind the sessionSpawned that they may still have to get
+		last   []lastWord
+	}
+	// lastWord is the answer to a close_session. The router of who asked writes
+	// it, when it routes nothing to the session any more: what a client sends
+	// after it has read the answer finds no session.
+	lastWord struct {
+		to       client
+		response *protocol.Response
 	}
 	// farewell is a router's answer to closed: it sends the session nothing
 	// more, so what it sent before has been answered when the session ends.

@@ -388,6 +388,11 @@ func (r *router) closed(c actor.Context, m closed) {
 		}
 		c.Send(to.pid, farewell{})
 	}
+	for _, last := range m.last {
+		if last.to.writer.Equal(r.writer) {
+			c.Send(r.writer, records{tag: last.to.tag, items: []item{{response: last.response}}})
+		}
+	}
 	r.maybeDrained(c)
 }
 

@@ -58,7 +58,9 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 			l.closing = &m
 		}
 	}
-	l.ledger.onClose = func(c actor.ReceiverContext) { l.sayClosed(c.ActorSystem().Root, c.Parent()) }
+	l.ledger.onClose = func(c actor.ReceiverContext, last ...lastWord) {
+		l.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
+	}
 	options := []actor.PropsOption{
 		actor.WithSupervisor(stopWorkers),
 		actor.WithReceiverMiddleware(l.ledger.receive),
@@ -403,19 +405,24 @@ func (s *Session) bury(c actor.Context) {
 	}
 	s.gone = true
 	s.letGo()
-	for _, seq := range s.answers {
-		s.do(c, session.Reply{Seq: seq})
-	}
 	s.flush(c.ActorSystem().Root, c.Self())
+	var last []lastWord
+	for _, seq := range s.answers {
+		if to, resp, ok := s.ledger.answer(seq, nil, nil); ok {
+			last = append(last, lastWord{to, resp})
+		}
+	}
 	s.ledger.answerAll(c, protocol.CodeSessionClosing.Errorf("Session is closing")) // what waited for something beside the run
-	s.sayClosed(c)
+	s.sayClosed(c, last...)
 }
 
-func (s *Session) sayClosed(c actor.Context) { s.life.sayClosed(c.ActorSystem().Root, c.Parent()) }
+func (s *Session) sayClosed(c actor.Context, last ...lastWord) {
+	s.life.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
+}
 
-func (l *life) sayClosed(root *actor.RootContext, parent *actor.PID) {
+func (l *life) sayClosed(root *actor.RootContext, parent *actor.PID, last ...lastWord) {
 	l.gone = true
-	gone := closed{handle: l.handle}
+	gone := closed{handle: l.handle, last: last}
 	for _, cl := range l.clients {
 		gone.tell = append(gone.tell, cl.router)
 	}
