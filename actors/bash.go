@@ -12,7 +12,7 @@ import (
 
 // bashJob runs a bash command of the client. Unlike a tool call its result
 // counts also when it was cancelled: the command still has to be answered.
-func bashJob(root *actor.RootContext, to *actor.PID, job int, command string, env *tools.Env, stream bool) func(context.Context) {
+func bashJob(run Exec, root *actor.RootContext, to *actor.PID, job int, command string, env *tools.Env, stream bool) func(context.Context) {
 	return func(ctx context.Context) {
 		spec := tools.ExecSpec{Env: env, Command: command, Sanitize: true}
 		if stream {
@@ -23,7 +23,7 @@ func bashJob(root *actor.RootContext, to *actor.PID, job int, command string, en
 				}
 			}
 		}
-		result, err := tools.Exec(ctx, spec)
+		result, err := run(ctx, spec)
 		done := session.BashDone{Job: job, Result: result.BashResult()}
 		if err != nil {
 			done.Err = protocol.CodeIO.Errorf("%s", err)

@@ -59,11 +59,11 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 // start runs a daemon.
 func start(t testing.TB, changes ...func(*Config)) *bench {
 	h := &actortest.History{}
-	return startWith(t, h, actortest.NewDisk(), actortest.NewModels(), changes...)
+	return startWith(t, nil, h, actortest.NewDisk(), actortest.NewModels(), changes...)
 }
 
 // startWith runs a daemon in a world that was there before it.
-func startWith(t testing.TB, h *actortest.History, disk *actortest.Disk, models *actortest.Models, changes ...func(*Config)) *bench {
+func startWith(t testing.TB, schedule *actortest.Schedule, h *actortest.History, disk *actortest.Disk, models *actortest.Models, changes ...func(*Config)) *bench {
 	h.Add(actortest.Life, "")
 	b := &bench{
 		Client: actortest.NewClient(h), t: t, watch: actortest.NewWatch(h), models: models, disk: disk,
@@ -75,11 +75,14 @@ func startWith(t testing.TB, h *actortest.History, disk *actortest.Disk, models 
 		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, IgnoreProject: true, NoContext: true, NoPrompts: true, NoSkills: true,
 		Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin", "ACME_KEY=hunter2"},
 		Tools: actortest.Tools(h), Files: new(tools.Files), Guard: tools.NewGuard(), Models: models,
-		FS: disk.FS(), Observe: b.watch.Observe,
+		Exec: actortest.Exec, FS: disk.FS(), Observe: b.watch.Observe,
 	}
 	b.cfg.Default = OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Tools: actortest.ToolNames, Settings: []byte(fastRetries)}
 	for _, c := range changes {
 		c(b.cfg)
+	}
+	if b.Schedule = schedule; schedule != nil {
+		b.cfg.Mailbox = schedule.Mailbox
 	}
 	go func() { b.done <- Run(b.cfg, b.stop) }()
 	t.Cleanup(b.abandon)
@@ -135,7 +138,7 @@ func (b *bench) run(session, text string) gjson.Result {
 // pass lets time pass, and everything settle.
 func (b *bench) pass(d time.Duration) {
 	time.Sleep(d)
-	actortest.Settle()
+	b.Settle()
 }
 
 // open opens a session and returns its handle.
@@ -161,7 +164,7 @@ func (b *bench) wait() {
 	}
 	b.over = true
 	b.result = <-b.done
-	actortest.Settle()
+	b.Settle()
 	if b.result == nil {
 		b.History.Add(actortest.End, "")
 	} else {

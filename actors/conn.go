@@ -22,6 +22,7 @@ type conn struct {
 	ending                 bool
 	aborting               bool
 	over                   bool
+	broken                 bool // a part has crashed: not all that was read may have been handled
 	timers                 []*time.Timer
 }
 
@@ -30,7 +31,7 @@ func (k *conn) Receive(c actor.Context) {
 	case *actor.Started:
 		k.start(c)
 	case *actor.Stopping:
-		k.stopTimers()
+		k.finish(errConnectionBroken) // unless it has ended in order: whoever waits must not wait for ever
 	case shutdown:
 		k.end(c, m.abort)
 		c.Send(k.router, m)
@@ -41,6 +42,9 @@ func (k *conn) Receive(c actor.Context) {
 			c.Request(k.writer, flush{})
 		}
 	case flushed:
+		if m.err == nil && k.broken {
+			m.err = errConnectionBroken
+		}
 		k.finish(m.err)
 	case outputFailed:
 		k.log.Info().Err(m.err).Msg("client is gone")
@@ -56,22 +60,17 @@ func (k *conn) Receive(c actor.Context) {
 func (k *conn) start(c actor.Context) {
 	gates, _ := k.cfg.Dialect.Gates(k.cfg.Features...)
 	credits := newCredits()
-	k.writer = k.spawn(c, "writer", func() actor.Actor {
-		return &writer{out: k.cfg.Out, limit: k.cfg.MaxOutput, gates: gates}
-	})
-	k.router = k.spawn(c, "router", func() actor.Actor {
-		return &router{
-			cfg: k.cfg, log: k.log, sessions: k.sessions, writer: k.writer, credits: credits,
-			gates: gates, dialect: k.cfg.Dialect, seq: k.seq,
-		}
-	})
-	k.reader = k.spawn(c, "reader", func() actor.Actor {
-		return &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, credits: credits}
-	})
+	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, limit: k.cfg.MaxOutput, gates: gates}, nil)
+	r := &router{
+		cfg: k.cfg, log: k.log, name: c.Self().Id + "/router", sessions: k.sessions, writer: k.writer, credits: credits,
+		gates: gates, dialect: k.cfg.Dialect, seq: k.seq,
+	}
+	k.router = k.spawn(c, "router", r, r.mend)
+	k.reader = k.spawn(c, "reader", &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, credits: credits, faults: k.cfg.Faults}, nil)
 }
 
-func (k *conn) spawn(c actor.Context, name string, produce actor.Producer) *actor.PID {
-	pid, err := c.SpawnNamed(k.cfg.props(produce, c.Self().Id+"/"+name), name)
+func (k *conn) spawn(c actor.Context, name string, a actor.Actor, mend func(actor.ReceiverContext, any) bool) *actor.PID {
+	pid, err := c.SpawnNamed(k.cfg.survivors(func() actor.Actor { return a }, c.Self().Id+"/"+name, mend), name)
 	if err != nil {
 		panic(err)
 	}
@@ -120,6 +119,7 @@ func (k *conn) childGone(c actor.Context, m *actor.Terminated) {
 		k.finish(errConnectionBroken)
 		return
 	}
+	k.broken = true
 	k.end(c, true)
 	c.Send(k.router, shutdown{abort: true})
 	if m.Who.Equal(k.writer) {

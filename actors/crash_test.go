@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"troupe/actors/actortest"
 )
 
 // work is what a session does while a fault strikes: a run with tools and a
@@ -63,7 +61,7 @@ func (b *bench) consent(session string, yes bool) {
 	for _, e := range dialogs[seen:] {
 		b.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":%q,"confirmed":%t%s}`, e.Get("id").Str, yes, at(session)))
 	}
-	actortest.Settle()
+	b.Settle()
 }
 
 // TestCrashes: wherever an actor crashes, commands are answered once, what was

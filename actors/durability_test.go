@@ -115,7 +115,7 @@ func killedAt(t *testing.T, mode string, n int) {
 	h, disk, models := &actortest.History{}, actortest.NewDisk(), actortest.NewModels()
 	var earlier map[string][]byte
 	for life := range 2 {
-		b := startWith(t, h, disk, models, confirm, durable)
+		b := startWith(t, nil, h, disk, models, confirm, durable)
 		image := make(chan left, 1)
 		disk.At(n/(1+3*life), func() { // the second life dies sooner: while it recovers
 			h := b.History.Fork()
@@ -141,7 +141,7 @@ func killedAt(t *testing.T, mode string, n int) {
 		}
 		earlier = files
 	}
-	b := startWith(t, h, disk, models, confirm, durable)
+	b := startWith(t, nil, h, disk, models, confirm, durable)
 	s := b.reopen(2)
 	state := b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
 	require.False(t, state.Get("isStreaming").Bool(), "what was queued is offered again and does not run by itself")
@@ -175,7 +175,7 @@ func TestInterruptedSaysWhatHadStarted(t *testing.T) {
 		h := b.History.Fork()
 		h.Add(actortest.Killed, "")
 		b.abandon()
-		c := startWith(t, h, disk, b.models)
+		c := startWith(t, nil, h, disk, b.models)
 		s = c.reopen(1)
 		v := c.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("data.messages")
 		assert.Contains(t, v.Get("2.content.0.text").Str, "may have had effects")
@@ -203,7 +203,7 @@ func TestQueueIsOfferedAgain(t *testing.T) {
 		h, disk := b.History.Fork(), b.disk.Killed()
 		h.Add(actortest.Killed, "")
 		b.abandon()
-		c := startWith(t, h, disk, b.models)
+		c := startWith(t, nil, h, disk, b.models)
 		s = c.reopen(1)
 		assert.Equal(t, int64(3), c.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.pendingMessageCount").Int())
 		v := c.Call(t, `{"type":"clear_queue"`+at(s)+`}`).Get("data")

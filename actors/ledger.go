@@ -30,6 +30,7 @@ type ledger struct {
 	log       zerolog.Logger
 	owed      map[uint64]debt
 	order     []uint64 // seqs of owed, oldest first; may name answered ones
+	opening   *request // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
 	crashes   []time.Time
 	failed    bool // given up: nothing reaches the actor any more
 	send      func(root *actor.RootContext, to client, items ...item)
@@ -87,6 +88,10 @@ func lifecycle(m any) bool {
 func (l *ledger) note(r request) {
 	l.owed[r.Seq] = debt{r.ID, r.Name, r.tag, r.client}
 	l.order = append(l.order, r.Seq)
+	if _, ok := r.Cmd.(protocol.OpenSession); ok {
+		one := r // only this one goes to the heap
+		l.opening = &one
+	}
 	if len(l.order) > 64 && len(l.order) > 2*len(l.owed) {
 		l.compact()
 	}
@@ -110,11 +115,14 @@ func (l *ledger) answer(seq uint64, data protocol.Result, err *protocol.Error) (
 		return client{}, nil, false
 	}
 	delete(l.owed, seq)
+	if l.opening != nil && l.opening.Seq == seq {
+		l.opening = nil
+	}
 	return d.client, &protocol.Response{ID: d.id, Command: d.name, Data: data, Err: err, SessionID: d.tag}, true
 }
 
-// crash answers everything that is owed: the actor that would have answered is
-// gone, and its successor does not know.
+// crash answers what is owed: the actor that would have answered is gone, and
+// its successor does not know. Only an open_session is left to the successor.
 func (l *ledger) crash(c actor.ReceiverContext, msg, reason any) {
 	l.log.Error().Str("actor", c.Self().Id).Str("message", fmt.Sprintf("%T", msg)).
 		Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("session crashed")
@@ -129,9 +137,13 @@ func (l *ledger) crash(c actor.ReceiverContext, msg, reason any) {
 		l.failed = true
 		err = sessionFailed()
 	}
-	l.answerAll(c, err)
+	unknown := l.opening != nil
+	l.answerAll(c, err, l.failed)
 	if l.failed {
 		l.onFail(c)
+		if unknown { // to every client: nobody would close it
+			l.onClose(c)
+		}
 	}
 }
 
@@ -140,13 +152,20 @@ func sessionFailed() *protocol.Error {
 		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
 }
 
-func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error) {
+// answerAll answers everything, the open_session only if this is the end.
+func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error, final bool) {
 	for _, seq := range l.order {
+		if !final && l.opening != nil && l.opening.Seq == seq {
+			continue
+		}
 		if to, resp, ok := l.answer(seq, nil, err); ok {
 			l.send(c.ActorSystem().Root, to, item{response: resp})
 		}
 	}
 	l.order = l.order[:0]
+	if l.opening != nil {
+		l.order = append(l.order, l.opening.Seq)
+	}
 }
 
 // refuse answers for a session that was given up.

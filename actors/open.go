@@ -40,6 +40,9 @@ func (s *Session) start(c actor.Context) {
 		return
 	}
 	s.resume = s.closing
+	if s.ledger.opening != nil {
+		s.waiting = []any{*s.ledger.opening} // an earlier life has crashed over it
+	}
 	before, mine := s.life.opening, make(chan opened, 1)
 	s.life.opening = mine
 	l := *s.life // what the goroutine may read

@@ -172,7 +172,7 @@ func (s *Session) startBash(c actor.Context, e session.StartBash) {
 	env := s.bashEnv()
 	updates := s.gates.Has(protocol.FeatureBashUpdates)
 	pid := s.spawn(c, fmt.Sprintf("bash/%d", e.Job), func() actor.Actor {
-		return &bashWorker{worker{log: s.log, job: bashJob(root, self, e.Job, e.Command, env, updates)}}
+		return &bashWorker{worker{log: s.log, job: bashJob(s.cfg.Exec, root, self, e.Job, e.Command, env, updates)}}
 	})
 	s.track(pid, job{kind: session.WorkerBash, run: e.Job})
 }

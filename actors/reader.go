@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/failpoint"
 	"troupe/protocol"
 )
 
@@ -18,6 +19,7 @@ type reader struct {
 	max     int
 	router  *actor.PID
 	credits credits
+	faults  *failpoint.Plan
 	stop    chan struct{}
 }
 
@@ -39,16 +41,23 @@ func (c credits) giveBack() {
 }
 
 func (r *reader) Receive(c actor.Context) {
-	switch c.Message().(type) {
+	switch m := c.Message().(type) {
 	case *actor.Started:
 		r.stop = make(chan struct{})
-		go r.read(c.ActorSystem().Root, r.stop)
+		go r.read(c.ActorSystem().Root, c.Self(), r.stop)
+	case crashed:
+		panic(m.reason)
 	case *actor.Stopping:
 		close(r.stop)
 	}
 }
 
-func (r *reader) read(root *actor.RootContext, stop chan struct{}) {
+func (r *reader) read(root *actor.RootContext, self *actor.PID, stop chan struct{}) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			root.Send(self, crashed{reason})
+		}
+	}()
 	lines := protocol.NewLineReader(r.in, r.max)
 	for {
 		bytes, err := lines.Next()
@@ -68,6 +77,7 @@ func (r *reader) read(root *actor.RootContext, stop chan struct{}) {
 		}
 		switch {
 		case err == nil:
+			r.faults.Hit(self.Id, "Line")
 			root.Send(r.router, line{bytes})
 			if !lines.Buffered() {
 				runtime.Gosched() // the router goes on here and now, while another thread blocks in the read

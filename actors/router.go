@@ -17,6 +17,8 @@ import (
 type router struct {
 	cfg      *Config
 	log      zerolog.Logger
+	name     string // in fault plans
+	self     *actor.PID
 	sessions *actor.PID
 	writer   *actor.PID
 	credits  credits
@@ -31,6 +33,8 @@ type router struct {
 	keys    int
 	asked   map[uint64]asked // router commands that somebody else answers
 
+	inHand  asked // the command in hand
+	owed    bool  // it is neither answered nor on its way
 	closing *closing
 	held    []actorLine // lines not handled while the client does not read
 	full    bool
@@ -58,6 +62,7 @@ type asked struct {
 func (r *router) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
+		r.self = c.Self()
 		r.routes, r.opening, r.asked = map[string]*route{}, map[string]*route{}, map[uint64]asked{}
 	case line, lineTooLong, inputClosed:
 		r.input(c, m)
@@ -83,32 +88,35 @@ func (r *router) input(c actor.Context, m any) {
 	}
 	switch m := m.(type) {
 	case line:
+		r.inHand, r.owed = asked{}, true
 		req, err := protocol.Decode(m.bytes)
+		r.inHand = asked{req.ID, req.Name}
+		r.cfg.Faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
 	case lineTooLong:
 		r.credits.giveBack()
 		req, err := protocol.TooLong(m.err)
 		r.respond(c, req.ID, req.Name, nil, err)
 	case inputClosed:
-		for _, held := range r.held { // it was read, so it is answered
-			r.full = false
-			r.input(c, held)
-		}
-		r.held = nil
+		r.full = false
+		r.unhold(c) // it was read, so it is answered
 		r.close(c, closing{abort: !r.cfg.Drain})
 	}
 }
 
 func (r *router) pressure(c actor.Context, m backpressure) {
-	r.full = m.on
-	if m.on {
-		return
+	if r.full = m.on; !m.on {
+		r.unhold(c)
 	}
-	held := r.held
+}
+
+func (r *router) unhold(c actor.Context) {
+	for len(r.held) > 0 {
+		m := r.held[0]
+		r.held = r.held[1:]
+		r.input(c, m)
+	}
 	r.held = nil
-	for _, h := range held {
-		r.input(c, h)
-	}
 }
 
 // request routes one decoded line.
@@ -139,6 +147,17 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	r.forward(c, to, req)
 }
 
+// mend answers the command that broke the router. What it was in the middle of
+// otherwise is a change to its tables, which can be made again.
+func (r *router) mend(c actor.ReceiverContext, msg any) bool {
+	_, isLine := msg.(line)
+	if r.owed {
+		r.credits.giveBack()
+		r.respond(c.ActorSystem().Root, r.inHand.id, r.inHand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
+	}
+	return isLine
+}
+
 func (r *router) nextSeq() uint64 {
 	*r.seq++
 	return *r.seq
@@ -154,6 +173,7 @@ func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 }
 
 func (r *router) send(c actor.Context, to *route, m any) {
+	r.owed = false
 	if to.pid == nil {
 		to.backlog = append(to.backlog, m)
 		return
@@ -254,6 +274,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.ListOpenSessions:
 		seq := r.nextSeq()
 		r.asked[seq] = asked{req.ID, req.Name}
+		r.owed = false
 		r.credits.giveBack()
 		c.Send(r.sessions, listOpen{seq, c.Self()})
 	default:
@@ -266,10 +287,16 @@ func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Res
 	r.respond(c, req.ID, req.Name, data, err)
 }
 
-func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
-	c.Send(r.writer, records{from: c.Self(), tag: routerTag, items: []item{{
+func (r *router) respond(c sender, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
+	r.owed = false
+	c.Send(r.writer, records{from: r.self, tag: routerTag, items: []item{{
 		response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
 	}}})
+}
+
+// sender is a context that can send.
+type sender interface {
+	Send(to *actor.PID, message any)
 }
 
 // routerTag is the writer's name for records that belong to no session. They

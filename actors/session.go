@@ -61,11 +61,7 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	l.ledger.onClose = func(c actor.ReceiverContext, last ...lastWord) {
 		l.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
 	}
-	options := []actor.PropsOption{
-		actor.WithSupervisor(stopWorkers),
-		actor.WithReceiverMiddleware(l.ledger.receive),
-		actor.WithDispatcher(cfg.crew),
-	}
+	options := append(cfg.mailboxes(), actor.WithSupervisor(stopWorkers), actor.WithReceiverMiddleware(l.ledger.receive))
 	if cfg.Faults != nil {
 		options = append(options, actor.WithReceiverMiddleware(cfg.Faults.Middleware(handle)))
 	}
@@ -412,7 +408,7 @@ func (s *Session) bury(c actor.Context) {
 			last = append(last, lastWord{to, resp})
 		}
 	}
-	s.ledger.answerAll(c, protocol.CodeSessionClosing.Errorf("Session is closing")) // what waited for something beside the run
+	s.ledger.answerAll(c, protocol.CodeSessionClosing.Errorf("Session is closing"), true) // what waited for something beside the run
 	s.sayClosed(c, last...)
 }
 

@@ -20,8 +20,10 @@ type sessions struct {
 
 // member is a live session.
 type member struct {
-	pid  *actor.PID
-	info protocol.OpenSessionInfo
+	pid    *actor.PID
+	info   protocol.OpenSessionInfo
+	router *actor.PID // who asked for it
+	key    string     // and how he calls it
 }
 
 func (s *sessions) Receive(c actor.Context) {
@@ -46,7 +48,25 @@ func (s *sessions) Receive(c actor.Context) {
 	}
 }
 
+// mend answers the request that broke the parent of sessions in the middle of
+// it. A router hears a repeated answer once.
+func (s *sessions) mend(c actor.ReceiverContext, msg any) bool {
+	m, ok := msg.(spawnSession)
+	if !ok {
+		return false // everything else can be told twice
+	}
+	answer := sessionSpawned{key: m.key, err: protocol.CodeInternal.Errorf("Internal error")}
+	for handle, e := range s.table {
+		if e.key == m.key && e.router.Equal(m.client.router) {
+			answer = sessionSpawned{key: m.key, handle: handle, pid: e.pid}
+		}
+	}
+	c.ActorSystem().Root.Send(m.client.router, answer)
+	return true
+}
+
 func (s *sessions) spawn(c actor.Context, m spawnSession) {
+	s.cfg.Faults.Hit("sessions", "Spawn")
 	if len(s.table) >= s.cfg.MaxSessions {
 		c.Send(m.client.router, sessionSpawned{key: m.key, err: protocol.CodeOverloaded.Errorf(
 			"Too many open sessions: the limit is %d", s.cfg.MaxSessions)})
@@ -62,9 +82,10 @@ func (s *sessions) spawn(c actor.Context, m spawnSession) {
 		c.Send(m.client.router, sessionSpawned{key: m.key, err: protocol.CodeInternal.Errorf("internal error: %s", err)})
 		return
 	}
-	s.table[handle] = &member{pid: pid, info: protocol.OpenSessionInfo{
+	s.table[handle] = &member{pid: pid, router: m.client.router, key: m.key, info: protocol.OpenSessionInfo{
 		SessionID: handle, Cwd: m.spec.Cwd, Status: "opening", Clients: 1, Retain: m.spec.Retain, WaitingFor: []string{},
 	}}
+	s.cfg.Faults.Hit("sessions", "Spawned")
 	c.Send(m.client.router, sessionSpawned{key: m.key, handle: handle, pid: pid})
 }
 

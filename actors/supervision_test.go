@@ -164,7 +164,7 @@ func TestConnectionParts(t *testing.T) {
 				b.wait()
 				assert.Less(t, time.Since(began), time.Minute)
 				b.History.Add(actortest.Killed, "")
-				again := startWith(t, b.History, b.disk, b.models)
+				again := startWith(t, nil, b.History, b.disk, b.models)
 				for path := range b.disk.Files() {
 					v := again.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))
 					require.True(t, v.Get("success").Bool(), v.Raw)

@@ -60,9 +60,11 @@ type Config struct {
 	Files   *tools.Files
 	Guard   *tools.Guard
 	Models  Models
+	Exec    Exec // runs the client's bash commands; tools.Exec if nil
 	Faults  *failpoint.Plan
 	FS      store.FS                 // where session files are; store.OS if nil
 	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
+	Mailbox actor.MailboxProducer    // for tests: decides who handles its next message; nil leaves it to the runtime
 
 	crew   *crew    // runs the mailboxes
 	said   sync.Map // problems that have been named on stderr
@@ -97,6 +99,9 @@ type Models interface {
 	Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error]
 }
 
+// Exec runs a command in a shell; see tools.Exec.
+type Exec func(context.Context, tools.ExecSpec) (tools.ExecResult, error)
+
 // Stop asks a running daemon to end.
 type Stop struct{ Abort bool }
 
@@ -124,6 +129,9 @@ func (c *Config) withDefaults() {
 	if c.Dialect == "" {
 		c.Dialect = protocol.DialectUnion
 	}
+	if c.Exec == nil {
+		c.Exec = tools.Exec
+	}
 	if c.Faults == nil {
 		c.Faults = failpoint.FromEnv()
 	}
@@ -137,10 +145,18 @@ func (c *Config) fs() store.FS {
 	return c.FS
 }
 
+// mailboxes says what delivers messages to an actor.
+func (c *Config) mailboxes() []actor.PropsOption {
+	if c.Mailbox != nil {
+		return []actor.PropsOption{actor.WithMailbox(c.Mailbox)}
+	}
+	return []actor.PropsOption{actor.WithDispatcher(c.crew)}
+}
+
 // props describes an actor that is not a session: supervised so that its
 // children's crashes stop them, and open to injected faults.
 func (c *Config) props(produce actor.Producer, name string) *actor.Props {
-	options := []actor.PropsOption{actor.WithSupervisor(stopWorkers), actor.WithDispatcher(c.crew)}
+	options := append(c.mailboxes(), actor.WithSupervisor(stopWorkers))
 	if c.Faults != nil {
 		options = append(options, actor.WithReceiverMiddleware(c.Faults.Middleware(name)))
 	}
@@ -161,12 +177,13 @@ func Run(cfg *Config, stop <-chan Stop) error {
 		cfg.Observe(sys)
 	}
 	root := sys.Root
-	parent := root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &sessions{cfg: cfg} },
-		actor.WithSupervisor(actor.NewRestartingStrategy()), actor.WithDispatcher(cfg.crew)))
+	all := &sessions{cfg: cfg}
+	parent := root.Spawn(cfg.survivors(func() actor.Actor { return all }, "sessions", all.mend).
+		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()), actor.WithGuardian(stopWorkers)))
 	done := make(chan error, 1)
-	conn := root.SpawnPrefix(actor.PropsFromProducer(func() actor.Actor {
-		return &conn{cfg: cfg, log: cfg.Log, sessions: parent, seq: new(uint64), done: done}
-	}, actor.WithSupervisor(stopWorkers), actor.WithGuardian(stopWorkers), actor.WithDispatcher(cfg.crew)), "conn")
+	k := &conn{cfg: cfg, log: cfg.Log, sessions: parent, seq: new(uint64), done: done}
+	conn := root.SpawnPrefix(cfg.survivors(func() actor.Actor { return k }, "conn", again).
+		Configure(actor.WithGuardian(stopWorkers)), "conn")
 	err := wait(root, conn, done, stop)
 	for _, pid := range []*actor.PID{conn, parent} {
 		poison(root, pid)

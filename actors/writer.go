@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -72,9 +73,18 @@ func (w *writer) Receive(c actor.Context) {
 // write is the goroutine that blocks.
 func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
 	for chunk := range chunks {
-		_, err := out.Write(chunk)
-		root.Send(self, wrote{err})
+		root.Send(self, wrote{writeChunkTo(out, chunk)})
 	}
+}
+
+func writeChunkTo(out io.Writer, chunk []byte) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("writing broke: %v", reason)
+		}
+	}()
+	_, err = out.Write(chunk)
+	return err
 }
 
 func (w *writer) records(c actor.Context, m records) {

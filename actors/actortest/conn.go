@@ -18,7 +18,8 @@ import (
 // Client is the other end of a connection. In and Out are the daemon's ends.
 // Writing never blocks the client; what it writes waits for the daemon.
 type Client struct {
-	History *history.History
+	History  *history.History
+	Schedule *Schedule // of the daemon's actors; nil leaves them to the runtime
 
 	mu      sync.Mutex
 	moved   *sync.Cond
@@ -230,11 +231,20 @@ func (c *Client) Answer(t testing.TB, id string) gjson.Result {
 	return found[0]
 }
 
+// Settle waits until nothing moves without the passing of time.
+func (c *Client) Settle() {
+	if c.Schedule != nil {
+		c.Schedule.Settle()
+		return
+	}
+	Settle()
+}
+
 // Call sends a command, lets everything settle, and returns the answer.
 func (c *Client) Call(t testing.TB, command string) gjson.Result {
 	t.Helper()
 	id := c.Send(command)
-	Settle()
+	c.Settle()
 	return c.Answer(t, id)
 }
 

@@ -57,7 +57,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 	switch kind {
 	case "finished", "crashed": // a worker's goroutine, after its actor was stopped
 		return true
-	case "wrote", "backpressure", "closed", "status", "drained", "flushed", "deadline", "closing", "inputClosed": // at the end of a connection
+	case "wrote", "backpressure", "closed", "status", "drained", "flushed", "deadline", "closing", "line", "lineTooLong", "inputClosed": // at the end of a connection
 		return true
 	case "Stop", "Watch", "Unwatch", "Terminated": // of the library
 		return true

@@ -104,6 +104,7 @@ func Check(h *History, o Options) []string {
 	for _, life := range lives(records) {
 		found = append(found, answers(life)...)
 		found = append(found, nesting(life)...)
+		found = append(found, closings(life)...)
 		found = append(found, hygiene(life, o)...)
 		found = append(found, aborts(life)...)
 		if !o.Free {

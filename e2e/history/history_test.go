@@ -89,6 +89,11 @@ func TestEachCheckerCanFail(t *testing.T) {
 		{"other session's words", "S8", "wire", "end\n", `< {"type":"queue_changed","sessionId":"s2","steering":["~a~ two"]}` + "\nend\n"},
 		{"after the abort", "S9", "wire", `< {"type":"turn_end","runId":"1"}`,
 			"> {\"id\":\"8\",\"type\":\"abort\"}\n< {\"id\":\"8\",\"type\":\"response\",\"success\":true}\n< {\"type\":\"turn_end\",\"runId\":\"1\"}"},
+		{"event after detach", "S2", "wire", "end\n", "> {\"id\":\"8\",\"type\":\"detach\"}\n< {\"id\":\"8\",\"type\":\"response\",\"command\":\"detach\",\"success\":true}\n< {\"type\":\"queue_changed\"}\nend\n"},
+		{"closed and there", "S1", "wire", "end\n", "> {\"id\":\"8\",\"type\":\"close_session\",\"sessionId\":\"s1\"}\n" +
+			"< {\"id\":\"8\",\"type\":\"response\",\"command\":\"close_session\",\"success\":true,\"sessionId\":\"s1\"}\n" +
+			"> {\"id\":\"9\",\"type\":\"get_state\",\"sessionId\":\"s1\"}\n" +
+			"< {\"id\":\"9\",\"type\":\"response\",\"success\":false,\"code\":\"session_closing\"}\nend\n"},
 		{"ran without consent", "S10", "wire", "end\n", "ran c\nend\n"},
 		{"not JSON", "S11", "wire", "end\n", "< panic: oops\nend\n"},
 		{"secret", "S11", "wire", "end\n", `< {"type":"x","k":"hunter2"}` + "\nend\n"},

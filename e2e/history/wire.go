@@ -86,6 +86,32 @@ func hygiene(l life, o Options) (found []string) {
 	return found
 }
 
+// closings is the other half of S1: what a client sends after it has read that
+// a session is closed finds no session.
+func closings(l life) (found []string) {
+	closed, late := map[string]bool{}, map[string]bool{}
+	for _, r := range l.records {
+		switch r.Kind {
+		case Command:
+			if c := parseCommand(r.Line); c.id != "" && closed[c.session] {
+				late[c.id] = true
+			}
+		case Output:
+			v := gjson.Parse(r.Line)
+			if !isResponse(v) {
+				continue
+			}
+			if late[v.Get("id").Raw] && (v.Get("success").Bool() || v.Get("code").Str == "session_closing") {
+				found = append(found, "S1: answered by a session that was closed: "+clip(r.Line))
+			}
+			if v.Get("command").Str == "close_session" && v.Get("success").Bool() {
+				closed[v.Get("sessionId").Str] = true
+			}
+		}
+	}
+	return found
+}
+
 // nesting is S2, the wire's half of S5, and L1.
 func nesting(l life) (found []string) {
 	states := map[string]*wireState{}
@@ -94,12 +120,13 @@ func nesting(l life) (found []string) {
 			continue
 		}
 		v := gjson.Parse(r.Line)
-		if isResponse(v) {
-			continue
-		}
 		session := v.Get("sessionId").Str
 		if states[session] == nil {
 			states[session] = &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
+		}
+		if isResponse(v) {
+			states[session].response(v)
+			continue
 		}
 		if wrong := states[session].event(v); wrong != "" {
 			found = append(found, fmt.Sprintf("%s: %s", wrong, clip(r.Line)))
@@ -123,15 +150,39 @@ type wireState struct {
 	turn, message, retry bool
 	owed                 bool // agent_settled
 	failed               bool
+	away                 bool // the client has detached
+	joined               bool // it came back, perhaps in the middle of a run that it has not seen begin
 	tools                map[string]bool
 	done                 []string // tool calls ended in this turn
+}
+
+// response follows what changes who hears of the session.
+func (s *wireState) response(v gjson.Result) {
+	if !v.Get("success").Bool() {
+		return
+	}
+	switch v.Get("command").Str {
+	case "detach":
+		*s = wireState{away: true, failed: s.failed, runs: s.runs, tools: map[string]bool{}}
+	case "attach":
+		s.joined = s.joined || s.away
+		s.away = false
+	}
 }
 
 // event follows one event and says what is wrong with it, "" for nothing.
 func (s *wireState) event(v gjson.Result) string {
 	kind, run := v.Get("type").Str, v.Get("runId").Str
-	if s.failed && run != "" {
+	switch {
+	case s.failed && run != "":
 		return "S2: a run after session_failed"
+	case s.away:
+		return "S2: an event of a session that the client has detached from"
+	case kind == "agent_start":
+		s.joined = false
+	case s.joined:
+		s.failed = s.failed || kind == "session_failed"
+		return ""
 	}
 	if run != "" && kind != "agent_start" && kind != "agent_settled" && run != s.run {
 		return fmt.Sprintf("S2: of run %q while %q is open", run, s.run)

@@ -1,0 +1,138 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/actortest"
+)
+
+// TestHouseholdSurvives: a panic in the parts of the connection, or in the
+// parent of the sessions, costs at most the command in hand. Nobody is
+// restarted and no session notices.
+func TestHouseholdSurvives(t *testing.T) {
+	type place struct{ actor, point string }
+	places := []place{
+		{"*/router", "line"}, {"*/router", "Decoded"}, {"*/router", "sessionSpawned"}, {"*/router", "closed"}, {"*/router", "openList"},
+		{"*/router", "inputClosed"}, {"*/router", "lineTooLong"}, {"*/router", "backpressure"},
+		{"sessions", "spawnSession"}, {"sessions", "Spawn"}, {"sessions", "Spawned"}, {"sessions", "status"}, {"sessions", "closed"}, {"sessions", "listOpen"},
+		{"*/writer", "records"}, {"*/writer", "wrote"}, {"*/writer", "flush"}, {"*/writer", "setGates"},
+		{"conn", "ending"}, {"conn", "drained"}, {"conn", "flushed"},
+	}
+	for _, p := range places {
+		for _, action := range []string{"Panic", "PanicAfter"} {
+			for n := range 2 {
+				if n > 0 && (p.point == "inputClosed" || p.actor == "conn" || p.point == "flush" || p.point == "setGates") {
+					continue // they happen once
+				}
+				plan := fmt.Sprintf(`(%s (And (Actor %q) (Msg %q) (OnIndex %d)))`, action, p.actor, p.point, n)
+				t.Run(strings.ReplaceAll(plan, "/", "-")+fmt.Sprint(n), func(t *testing.T) {
+					bubble(t, func(t *testing.T) { householdCrash(t, plan) })
+				})
+			}
+		}
+	}
+}
+
+func householdCrash(t *testing.T, plan string) {
+	b := start(t, faults(plan), confirm, func(c *Config) { c.MultiSession, c.MaxLine, c.MaxOutput = true, 10_000, 4_000 })
+	b.Call(t, `{"type":"hello","dialect":"union"}`)
+	for range 3 { // one of them may be refused
+		b.Call(t, `{"type":"open_session"}`)
+	}
+	sessions := []string{}
+	for _, l := range []string{"s1", "s2", "s3"} {
+		if b.Call(t, `{"type":"get_state"`+at(l)+`}`).Get("success").Bool() {
+			sessions = append(sessions, l)
+		}
+	}
+	require.GreaterOrEqual(t, len(sessions), 1)
+	for range 2 {
+		b.Line(`{"type":"prompt","message":"` + strings.Repeat("x", 20_000) + `"}`)
+	}
+	for i, s := range sessions {
+		b.Say(s, "prompt", fmt.Sprintf("~%s~ rounds=3 pace=100 parts=%d", s, 100*i))
+		b.Send(`{"type":"list_open_sessions"}`)
+	}
+	b.Crawl(5 * time.Millisecond)
+	b.Stop() // until answers pile up
+	for range 60 {
+		b.Send(`{"type":"get_state"` + at(sessions[0]) + `}`)
+	}
+	b.pass(time.Second)
+	b.Go()
+	b.pass(time.Hour)
+	for _, s := range sessions {
+		settled := b.Events(s, "agent_settled")
+		if assert.Len(t, settled, 1) { // its prompt may be what the crash has cost
+			assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+		}
+	}
+	if len(sessions) > 1 {
+		b.Send(`{"type":"close_session","sessionId":"` + sessions[1] + `"}`)
+		b.Send(`{"type":"close_session","sessionId":"` + sessions[1] + `"}`)
+	}
+	b.pass(time.Hour)
+	b.check()
+	assert.Empty(t, b.Unanswered(), plan)
+	assert.NotEmpty(t, b.cfg.Faults.Hits(), "the fault has struck")
+	assert.NoError(t, b.result, "the connection ends in order")
+	for _, s := range sessions {
+		assert.Zero(t, b.crashes(s))
+	}
+}
+
+// TestHopeless: an actor of the household that breaks whatever it is told ends
+// the connection, and nobody waits for it.
+func TestHopeless(t *testing.T) {
+	for _, plan := range []string{
+		`(Panic (And (Actor "*/router") (Msg "line")))`,
+		`(Panic (And (Actor "*/writer") (Msg "records")))`,
+		`(Panic (And (Actor "conn") (Msg "ending")))`,
+		`(Panic (And (Actor "conn") (Msg "flushed")))`,
+		`(Panic (Actor "*/reader"))`,
+	} {
+		t.Run(strings.ReplaceAll(plan, "/", "-"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, faults(plan))
+				b.Say("", "prompt", "~a~ rounds=1")
+				b.pass(time.Minute)
+				b.end()
+				assert.ErrorIs(t, b.result, errConnectionBroken)
+				require.Empty(t, actortest.Check(b.History, actortest.Options{Lossy: true}))
+			})
+		})
+	}
+}
+
+// TestOpenCrashes: a client that opens a session is told its handle, whatever
+// crashes meanwhile; or the session is not there.
+func TestOpenCrashes(t *testing.T) {
+	for _, plan := range []string{
+		`(Panic (And (Msg "request") (OnIndex 0)))`, `(PanicAfter (And (Msg "request") (OnIndex 0)))`, `(Panic (And (Msg "ready") (OnIndex 0)))`,
+		`(Panic (And (Msg "Reply") (OnIndex 0)))`, `(Panic (And (Msg "ready") (Or (OnIndex 0) (OnIndex 1))))`,
+	} {
+		t.Run(plan, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, faults(plan))
+				b.heal(b.open(), "~a~")
+				assert.NotEmpty(t, b.cfg.Faults.Hits())
+				b.check()
+			})
+		})
+	}
+	t.Run("for good", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b := start(t, faults(`(Panic (And (Actor "s1") (Msg "ready")))`))
+			assert.Equal(t, "session_failed", code(b.Call(t, `{"type":"open_session"}`)))
+			assert.Equal(t, "unknown_session", code(b.Call(t, `{"type":"get_state","sessionId":"s1"}`)))
+			assert.Equal(t, "[]", b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Raw)
+			b.check()
+		})
+	})
+}
