@@ -361,7 +361,7 @@ func (c *chaos) recover() {
 		}
 	}
 	c.pass(time.Hour)
-	require.Empty(c.t, c.Unanswered(), "L1\n%s", c.History.Tail(100))
+	require.Empty(c.t, c.Unanswered(), "L1\n%s", c.History.Last(100))
 	for _, s := range c.sessions {
 		c.revive(s)
 	}
@@ -378,10 +378,10 @@ func (c *chaos) revive(s string) {
 	case "session_failed":
 		require.Greater(c.t, c.crashes(s), MaxRestarts, "L5: given up too early")
 	default:
-		require.True(c.t, v.Get("success").Bool(), "L5: %s\n%s", v.Raw, c.History.Tail(100))
+		require.True(c.t, v.Get("success").Bool(), "L5: %s\n%s", v.Raw, c.History.Last(100))
 		settled := c.Events(s, "agent_settled")
-		require.NotEmpty(c.t, settled, "L5\n%s", c.History.Tail(100))
-		require.Equal(c.t, "completed", settled[len(settled)-1].Get("outcome").Str, "L5\n%s", c.History.Tail(100))
+		require.NotEmpty(c.t, settled, "L5\n%s", c.History.Last(100))
+		require.Equal(c.t, "completed", settled[len(settled)-1].Get("outcome").Str, "L5\n%s", c.History.Last(100))
 	}
 }
 
@@ -394,7 +394,7 @@ func (c *chaos) restarts() {
 		}
 	}
 	for _, s := range c.sessions {
-		require.Equal(c.t, told[s], c.crashes(s), "S12: crashes of %s\n%s", s, c.History.Tail(60))
+		require.Equal(c.t, told[s], c.crashes(s), "S12: crashes of %s\n%s", s, c.History.Last(60))
 	}
 }
 
@@ -414,7 +414,7 @@ func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.D
 		}
 		opened := d.Last("open_session")
 		if !opened.Get("success").Bool() {
-			require.True(t, c.plan.dying == "power" && c.plan.lossy, "%s cannot be opened: %s\n%s\n%s", path, opened.Raw, before[path], h.Tail(200))
+			require.True(t, c.plan.dying == "power" && c.plan.lossy, "%s cannot be opened: %s\n%s\n%s", path, opened.Raw, before[path], h.Last(200))
 			continue
 		}
 		id := d.Say(s, "prompt", fmt.Sprintf("%s after all of %d", d.marks[s], len(d.sessions)))

@@ -58,6 +58,17 @@ func (h *History) Records() []Record {
 // the moment of their death belongs to nobody.
 func (h *History) Fork() *History { return &History{records: h.Records()} }
 
+// Last is Tail, made when it is printed: for messages of assertions that mostly
+// hold.
+func (h *History) Last(n int) fmt.Stringer { return tail{h, n} }
+
+type tail struct {
+	h *History
+	n int
+}
+
+func (t tail) String() string { return t.h.Tail(t.n) }
+
 // Tail prints the last n records as JSON lines, long lines cut.
 func (h *History) Tail(n int) string {
 	records := h.Records()
@@ -105,6 +116,7 @@ func Check(h *History, o Options) []string {
 		found = append(found, answers(life)...)
 		found = append(found, nesting(life)...)
 		found = append(found, closings(life)...)
+		found = append(found, linear(life)...)
 		found = append(found, hygiene(life, o)...)
 		found = append(found, aborts(life)...)
 		if !o.Free {

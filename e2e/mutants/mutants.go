@@ -50,5 +50,11 @@ var mutants = []mutant{
 	{"output is cut off at the end", "actors/conn.go", "if !k.over {\n\t\t\tc.Request(k.writer, flush{})", "if !k.over {\n\t\t\tk.finish(nil)", shells},
 	{"a child is leaked by an abort", "actors/perform.go", "c.Stop(j.pid)", "", ends},
 	{"the end of the input cuts the run off", "actors/router.go", "closing{abort: !r.cfg.Drain}", "closing{abort: true}", ends},
+	{"a session is said to be closed while commands still find it", "actors/session.go",
+		"last = append(last, lastWord{to, resp})", "s.ledger.send(c.ActorSystem().Root, to, item{response: resp})", shells},
+	{"an open_session is forgotten by a crash", "actors/open.go", "if s.ledger.opening != nil {", "if false {", shells},
+	{"a panic of the router swallows its command", "actors/router.go", "if r.owed {", "if false {", shells},
+	{"follow-ups overtake steering", "actors/session/turn.go",
+		"next := take(&m.steering, m.steeringMode)", "next := take(&m.followUp, m.followUpMode)", laws},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 }
