@@ -112,11 +112,11 @@ type Options struct {
 func Check(h *History, o Options) []string {
 	var found []string
 	records := h.Records()
-	for _, life := range lives(records) {
+	for i, life := range lives(records) {
 		found = append(found, answers(life)...)
 		found = append(found, nesting(life)...)
 		found = append(found, closings(life)...)
-		found = append(found, linear(life)...)
+		found = append(found, linear(life, i == 0)...)
 		found = append(found, hygiene(life, o)...)
 		found = append(found, aborts(life)...)
 		if !o.Free {
