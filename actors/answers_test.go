@@ -193,3 +193,23 @@ func TestManySessions(t *testing.T) {
 		assert.Len(t, b.disk.Files(), n)
 	})
 }
+
+// TestClosedIsGone: who has read that a session is closed finds no session,
+// however slowly the news travels inside.
+func TestClosedIsGone(t *testing.T) {
+	for _, slow := range []string{"sessions", "*/router"} {
+		t.Run(strings.ReplaceAll(slow, "/", "-"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, faults(fmt.Sprintf(`(Delay 1s (And (Actor %q) (Msg "closed")))`, slow)))
+				s := b.open()
+				id := b.Send(`{"type":"close_session","sessionId":"` + s + `"}`)
+				for len(b.Unanswered()) > 0 {
+					b.pass(100 * time.Millisecond)
+				}
+				assert.True(t, b.Answer(t, id).Get("success").Bool())
+				assert.Equal(t, "unknown_session", code(b.Call(t, `{"type":"get_state"`+at(s)+`}`)))
+				b.check()
+			})
+		})
+	}
+}
