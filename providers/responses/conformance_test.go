@@ -199,4 +199,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
+func BenchmarkEncode10000(b *testing.B) {
+	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+}
+
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
