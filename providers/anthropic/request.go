@@ -341,7 +341,7 @@ func appendResult(b []byte, m *protocol.ToolResultMessage, cache string) []byte 
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
 	b = protocol.AppendString(b, m.ToolCallID)
 	b = append(b, `,"content":`...)
-	text := m.Content.Text("\n")
+	text := providers.TextOf(m.Content, "\n")
 	if hasImage(m.Content) {
 		b = append(b, '[')
 		if text == "" {

@@ -17,8 +17,9 @@ const (
 // writer puts parts into contents. A content has one role; parts of the same
 // role and kind share one.
 type writer struct {
-	b    []byte
-	open string // the content that is open, "" for none
+	b     []byte
+	start int    // where the contents begin in b
+	open  string // the content that is open, "" for none
 }
 
 // Kinds of contents. Tool results and what the user says are both of the role
@@ -36,14 +37,14 @@ func (w *writer) part(kind string) {
 		return
 	}
 	w.end()
-	if len(w.b) > 0 {
+	if len(w.b) > w.start {
 		w.b = append(w.b, ',')
 	}
 	role := kind
 	if kind == ofResults {
 		role = ofUser
 	}
-	w.b = append(w.b, `{"role":"`+role+`","parts":[`...)
+	w.b = append(append(append(w.b, `{"role":"`...), role...), `","parts":[`...)
 	w.open = kind
 }
 
@@ -73,9 +74,9 @@ func appendImage(b []byte, image protocol.Image) []byte {
 	return append(b, `}}`...)
 }
 
-// contents writes the conversation, nothing if there is none.
-func (e *encoder) contents(messages []protocol.Message) []byte {
-	w := &writer{b: make([]byte, 0, e.req.SizeHint())}
+// contents appends the conversation, nothing if there is none.
+func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
+	w := &writer{b: b, start: len(b)}
 	var images protocol.Content // of the results of one answer
 	flush := func() {
 		if len(images) > 0 {
@@ -187,7 +188,7 @@ func (e *encoder) appendFunction(b []byte, id, name string) []byte {
 // appendResult writes a tool result and returns the images that have no place
 // in it.
 func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outside protocol.Content) {
-	text, field := m.Content.Text("\n"), "output"
+	text, field := providers.TextOf(m.Content, "\n"), "output"
 	if m.IsError {
 		field = "error"
 	}
@@ -203,7 +204,7 @@ func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outsid
 	w.part(ofResults)
 	w.b = append(w.b, `{"functionResponse":{`...)
 	w.b = e.appendFunction(w.b, m.ToolCallID, m.ToolName)
-	w.b = append(w.b, `,"response":{"`+field+`":`...)
+	w.b = append(append(append(w.b, `,"response":{"`...), field...), `":`...)
 	w.b = append(protocol.AppendString(w.b, text), '}')
 	if e.family.nested {
 		for i, image := range images {

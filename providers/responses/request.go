@@ -23,14 +23,14 @@ func (wire) Encode(req *providers.Request) (*providers.Call, error) {
 		SignedText: true,
 		Spoken:     true,
 	})
-	input := e.input()
+	body := e.body()
 	if e.count == 0 {
 		return nil, errors.New("there is no message to send")
 	}
 	return &providers.Call{
 		URL:    providers.Endpoint(req.Model.BaseURL, "/responses"),
 		Header: e.header(),
-		Body:   e.body(input),
+		Body:   body,
 	}, nil
 }
 
@@ -53,8 +53,8 @@ func (e *encoder) header() http.Header {
 	return h
 }
 
-func (e *encoder) body(input []byte) []byte {
-	b := make([]byte, 0, len(input)+e.req.SizeHint()/4)
+func (e *encoder) body() []byte {
+	b := make([]byte, 0, e.req.SizeHint())
 	b = append(b, `{"model":`...)
 	b = protocol.AppendString(b, e.req.WireModel())
 	b = append(b, `,"stream":true`...)
@@ -67,7 +67,7 @@ func (e *encoder) body(input []byte) []byte {
 	b = e.appendReasoning(b)
 	b = e.appendTools(b)
 	b = append(b, `,"input":[`...)
-	b = append(b, input...)
+	b = e.appendInput(b)
 	return append(b, `]}`...)
 }
 
