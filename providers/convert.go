@@ -39,16 +39,8 @@ type Shape struct {
 // beginning as far as its turns were complete, so that prompt caches hold. The
 // messages passed in are not changed; the result may share them.
 func Convert(req *Request, shape Shape) []protocol.Message {
-	c := &converter{req: req, shape: shape}
-	for i, m := range req.Messages {
-		c.pair(i, m)
-	}
-	c.used = make(map[string]struct{}, len(c.calls))
-	c.out = make([]protocol.Message, 0, len(req.Messages)+2)
-	for i, m := range req.Messages {
-		c.emit(i, m)
-	}
-	c.trim()
+	c := &converter{req: req, shape: shape, used: &IDs{}}
+	c.convert(req.Messages)
 	return c.out
 }
 
@@ -56,17 +48,48 @@ func Convert(req *Request, shape Shape) []protocol.Message {
 // which may stand anywhere behind it, and to write down what is shown. Most
 // messages are shown as they are; only others are made anew.
 type converter struct {
-	req   *Request
-	shape Shape
-	out   []protocol.Message
-	used  map[string]struct{}   // ids of calls given out
-	own   *protocol.UserMessage // made here of several, so that it may grow
+	req       *Request
+	shape     Shape
+	continues bool // something was shown before
+	out       []protocol.Message
+	used      *IDs                  // of calls
+	own       *protocol.UserMessage // made here of several, so that it may grow
 
 	turns   []turn
 	calls   []call         // of the turns, in a row
 	waiting map[string]int // for indexed of the turns: the latest one with a call of this id
 	indexed int
 	emitted int // turns
+
+	other   int // the latest message that is no result
+	strange int // the latest result that does not stand with the others of its answer
+	cut     cut // the latest there is, if its source is not 0
+}
+
+// convert is false if there is a result without a call in a part of a history
+// that continues another.
+func (c *converter) convert(history []protocol.Message) bool {
+	for i, m := range history {
+		if !c.pair(i, m) {
+			return false
+		}
+	}
+	c.out = make([]protocol.Message, 0, len(history)+2)
+	c.used.grow(len(c.calls))
+	for i, m := range history {
+		before, ids := len(c.out), c.used.Len()
+		c.emit(i, m)
+		if before > 0 && len(c.out) > before && i > c.strange && isAnswer(c.out[before]) != isAnswer(c.out[before-1]) {
+			c.cut = cut{i, before, ids}
+		}
+	}
+	c.trim()
+	return true
+}
+
+func isAnswer(m protocol.Message) bool {
+	_, ok := m.(*protocol.AssistantMessage)
+	return ok
 }
 
 // turn is an answer that calls tools.
@@ -81,8 +104,9 @@ type call struct {
 }
 
 // pair takes note of calls and their results. The calls of an answer that is
-// left out count, too: their results go the same way.
-func (c *converter) pair(i int, m protocol.Message) {
+// left out count, too: their results go the same way. It is false for a result
+// that may belong to a call before all of this.
+func (c *converter) pair(i int, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *protocol.AssistantMessage:
 		first := len(c.calls)
@@ -95,26 +119,35 @@ func (c *converter) pair(i int, m protocol.Message) {
 			c.turns = append(c.turns, turn{i, first, len(c.calls)})
 		}
 	case *protocol.ToolResultMessage:
-		c.addResult(m)
+		turn := c.addResult(m)
+		if turn < 0 || c.turns[turn].message != c.other {
+			c.strange = i
+		}
+		return turn >= 0 || !c.continues
 	case *protocol.UserMessage, *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
 		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // none of either
 	}
+	c.other = i
+	return true
 }
 
 // addResult gives a result to the nearest call before it. Servers that number
 // their calls anew in every answer make the nearest the right one. A second
-// result for the same call, and one without a call, is nobody's.
-func (c *converter) addResult(m *protocol.ToolResultMessage) {
-	calls := c.callsOf(len(c.turns) - 1)
-	if !slices.ContainsFunc(calls, func(call call) bool { return call.id == m.ToolCallID }) {
-		calls = c.callsOf(c.find(m.ToolCallID))
+// result for the same call, and one without a call, is nobody's. The turn with
+// the call is returned, -1 for none.
+func (c *converter) addResult(m *protocol.ToolResultMessage) int {
+	turn := len(c.turns) - 1
+	if !slices.ContainsFunc(c.callsOf(turn), func(call call) bool { return call.id == m.ToolCallID }) {
+		turn = c.find(m.ToolCallID)
 	}
+	calls := c.callsOf(turn)
 	for i := range calls {
 		if calls[i].id == m.ToolCallID && calls[i].result == nil {
 			calls[i].result = m
-			return
+			break
 		}
 	}
+	return turn
 }
 
 // callsOf are the calls of a turn, none of turn -1.
@@ -291,8 +324,7 @@ func (c *converter) newID(id string, own bool) string {
 		if c.shape.ToolID != nil {
 			fit = c.shape.ToolID(id, own, try)
 		}
-		if _, taken := c.used[fit]; fit != "" && !taken {
-			c.used[fit] = struct{}{}
+		if fit != "" && c.used.Add(fit) {
 			return fit
 		}
 	}
@@ -325,9 +357,10 @@ func (c *converter) trim() {
 	if len(c.out) == 0 {
 		return
 	}
-	if _, ok := c.out[0].(*protocol.UserMessage); !ok && c.shape.UserFirst {
+	if _, ok := c.out[0].(*protocol.UserMessage); !ok && c.shape.UserFirst && !c.continues {
 		first := userText("(The conversation begins with the assistant.)", 0)
 		c.out = append([]protocol.Message{first}, c.out...)
+		c.cut.out++
 	}
 	if _, ok := c.out[len(c.out)-1].(*protocol.AssistantMessage); ok && c.shape.UserLast {
 		c.out = append(c.out, userText("Continue.", 0))

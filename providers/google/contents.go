@@ -20,6 +20,10 @@ type writer struct {
 	b     []byte
 	start int    // where the contents begin in b
 	open  string // the content that is open, "" for none
+
+	closed string            // by the first part, where the contents before it are known; "" for nothing
+	clash  bool              // the first part would not have closed it
+	keep   func(kind string) // called when the open content of a kind is closed by the next part; nil most of the time
 }
 
 // Kinds of contents. Tool results and what the user says are both of the role
@@ -32,11 +36,18 @@ const (
 
 // part begins one more part of a content of a kind.
 func (w *writer) part(kind string) {
+	w.clash, w.closed = w.clash || w.closed == kind, ""
+	keep := w.keep
+	w.keep = nil
 	if w.open == kind {
 		w.b = append(w.b, ',')
 		return
 	}
+	was := w.open
 	w.end()
+	if keep != nil {
+		keep(was)
+	}
 	if len(w.b) > w.start {
 		w.b = append(w.b, ',')
 	}
@@ -74,9 +85,11 @@ func appendImage(b []byte, image protocol.Image) []byte {
 	return append(b, `}}`...)
 }
 
-// contents appends the conversation, nothing if there is none.
-func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
-	w := &writer{b: b, start: len(b)}
+// contents appends the conversation, nothing if there is none. It is false if
+// what is known of it does not fit what follows: the content that ended there
+// does not end any more.
+func (e *encoder) contents(b []byte, talk *providers.Conversation) ([]byte, bool) {
+	w := &writer{b: append(b, talk.Known...), start: len(b), closed: e.closed}
 	var images protocol.Content // of the results of one answer
 	flush := func() {
 		if len(images) > 0 {
@@ -88,7 +101,11 @@ func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
 			images = nil
 		}
 	}
-	for _, m := range messages {
+	for i, m := range talk.Messages {
+		if i == talk.Cut {
+			flush()
+			w.keep = func(kind string) { talk.Keep(w.b[w.start:], kind) }
+		}
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			flush()
@@ -110,9 +127,10 @@ func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
 			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
 		}
 	}
+	w.keep = nil
 	flush()
 	w.end()
-	return w.b
+	return w.b, !w.clash
 }
 
 // appendAnswer writes what the model said. A signature stands at the part it

@@ -21,8 +21,14 @@ func (wire) Encode(req *providers.Request) (*providers.Call, error) {
 	if e.family.ids {
 		shape.ToolID = func(id string, _ bool, try int) string { return providers.SafeID(id, maxID, try) }
 	}
+	talk := providers.Converse(req, shape, e.resume)
+	defer talk.Close()
 	head := e.head()
-	body := e.contents(head, providers.Convert(req, shape))
+	body, ok := e.contents(head, talk)
+	if !ok {
+		talk.Whole(shape, e.resume)
+		body, _ = e.contents(head, talk)
+	}
 	if len(body) == len(head) {
 		return nil, errors.New("there is no message to send")
 	}
@@ -47,7 +53,10 @@ func endpoint(baseURL, model string) string {
 type encoder struct {
 	req    *providers.Request
 	family family
+	closed string // what ended where the known part of the conversation ends
 }
+
+func (e *encoder) resume(state any) { e.closed, _ = state.(string) }
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}

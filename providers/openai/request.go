@@ -18,17 +18,22 @@ import (
 // Encode implements [providers.Wire].
 func (completions) Encode(req *providers.Request) (*providers.Call, error) {
 	e := &encoder{req: req, compat: compatOf(req)}
-	messages := providers.Convert(req, providers.Shape{
+	e.cache = e.cacheControl()
+	shape := providers.Shape{
 		ToolID:   e.toolID,
 		UserLast: e.compat.mergeUsers,
 		Spoken:   true,
-	})
-	if len(messages) == 0 {
+	}
+	e.talk = providers.Converse(req, shape, func(any) {})
+	defer e.talk.Close()
+	e.setMessages()
+	if e.cache != "" && e.cached < 0 && len(e.talk.Known) > 0 { // the marker is in what is known
+		e.talk.Whole(shape, func(any) {})
+		e.setMessages()
+	}
+	if len(e.messages) == 0 {
 		return nil, errors.New("there is no message to send")
 	}
-	e.messages = e.arrange(messages)
-	e.cache = e.cacheControl()
-	e.cached = e.cachedMessage()
 	return &providers.Call{
 		URL:    endpoint(req.Model),
 		Header: e.header(),
@@ -48,9 +53,29 @@ func endpoint(model *protocol.Model) string {
 type encoder struct {
 	req      *providers.Request
 	compat   *compat
-	messages []protocol.Message
-	cache    string // the marker after what is to be cached, with its comma
-	cached   int    // the last message that can carry the marker, -1 for none
+	talk     *providers.Conversation
+	messages []protocol.Message // of talk, arranged
+	cut      int                // where talk is cut in messages, -1 for nowhere
+	cache    string             // the marker after what is to be cached, with its comma
+	cached   int                // the last message that can carry the marker, -1 for none
+}
+
+// setMessages arranges the messages of the conversation. What is before the cut
+// has nothing to do with what is behind it. What carries the marker is not kept:
+// the next request has it elsewhere.
+func (e *encoder) setMessages() {
+	messages := e.talk.Messages
+	e.cut = -1
+	if at := e.talk.Cut; at < 0 {
+		e.messages = e.arrange(messages)
+	} else {
+		e.messages = e.arrange(messages[:at:at])
+		e.cut = len(e.messages)
+		e.messages = append(e.messages, e.arrange(messages[at:])...)
+	}
+	if e.cached = e.cachedMessage(); e.cached >= 0 && e.cached < e.cut {
+		e.cut = -1
+	}
 }
 
 const maxID = 40 // of OpenAI; others take longer ones
@@ -219,8 +244,16 @@ func (e *encoder) body() []byte {
 	b = e.appendTools(b)
 	b = append(b, `,"messages":[`...)
 	b = e.appendSystem(b)
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	start := len(b)
+	b = append(b, e.talk.Known...)
 	for i, m := range e.messages {
-		if b[len(b)-1] != '[' {
+		if i == e.cut {
+			e.talk.Keep(b[start:], nil)
+		}
+		if len(b) > start {
 			b = append(b, ',')
 		}
 		b = e.appendMessage(b, m, i == e.cached)

@@ -39,20 +39,26 @@ func BenchmarkDeltas(b *testing.B, fixture Fixture) {
 	}
 }
 
-// BenchmarkEncode measures what a request costs with 10,000 messages behind it.
+// BenchmarkEncode measures what a request costs with 10,000 messages behind it:
+// written whole, and with those remembered that the request before had.
 func BenchmarkEncode(b *testing.B, wire providers.Wire, model *protocol.Model) {
 	req := question(model)
 	req.Messages = append(LongHistory(model, 10_000), &protocol.UserMessage{Content: protocol.TextContent("And now?")})
-	size := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		call, err := wire.Encode(&req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		size = len(call.Body)
+	for name, memo := range map[string]*providers.Memo{"whole": nil, "memo": new(providers.Memo)} {
+		b.Run(name, func(b *testing.B) {
+			req.Memo = memo
+			size := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				call, err := wire.Encode(&req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				size = len(call.Body)
+			}
+			b.SetBytes(int64(size))
+		})
 	}
-	b.SetBytes(int64(size))
 }
 
 // LongHistory is a session of n messages with model: questions, each with an

@@ -204,3 +204,5 @@ func BenchmarkEncode10000(b *testing.B) {
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
+
+func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }

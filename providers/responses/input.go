@@ -21,7 +21,15 @@ func (e *encoder) appendInput(b []byte) []byte {
 		b = append(b, `{"role":"`+role+`","content":`...)
 		b = append(protocol.AppendString(b, e.req.System), '}')
 	}
-	for _, m := range e.messages {
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	e.start = len(b)
+	b = append(b, e.talk.Known...)
+	for i, m := range e.talk.Messages {
+		if i == e.talk.Cut {
+			e.talk.Keep(b[e.start:], e.kept())
+		}
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			b = append(e.next(b), `{"role":"user","content":`...)
@@ -40,7 +48,7 @@ func (e *encoder) appendInput(b []byte) []byte {
 // next begins one more item.
 func (e *encoder) next(b []byte) []byte {
 	e.count++
-	if b[len(b)-1] != '[' {
+	if len(b) > e.start {
 		b = append(b, ',')
 	}
 	return b
