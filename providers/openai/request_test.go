@@ -481,3 +481,26 @@ func BenchmarkEncode10000(b *testing.B) {
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{provider: "acme"}) }
+
+// TestMemo_marker: where nothing new has text to mark, the marker is in what
+// was written before.
+func TestMemo_marker(t *testing.T) {
+	model := fixture{provider: "openrouter", id: "anthropic/claude-x"}.Model("https://llm.example.com/v1")
+	picture := &protocol.UserMessage{Content: protocol.Content{protocol.Image{Data: "iVBORw==", MimeType: "image/png"}}}
+	req := conversation(model)
+	req.Memo = new(providers.Memo)
+	req.Messages = []protocol.Message{
+		&protocol.UserMessage{Content: protocol.TextContent("first")},
+		&protocol.AssistantMessage{Content: protocol.TextContent("answer")},
+		&protocol.UserMessage{Content: protocol.TextContent("second")},
+	}
+	_, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	req.Messages = append(req.Messages[:2:2], picture)
+	got, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	req.Memo = nil
+	want, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	assert.Equal(t, string(want.Body), string(got.Body))
+}
