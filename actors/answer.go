@@ -8,6 +8,7 @@ import (
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/providers"
 	"troupe/store"
 )
 
@@ -160,6 +161,9 @@ func (s *Session) buildContext() error {
 	if err != nil {
 		return err
 	}
-	s.context = ctx
+	s.context, s.memo = ctx, new(providers.Memo)
 	return nil
 }
+
+// dropContext lets go of the context; it is built again when a model is asked.
+func (s *Session) dropContext() { s.context, s.memo = nil, nil }

@@ -497,7 +497,7 @@ func (s *Session) onPrepared(c actor.Context, p preparedSession) {
 func (s *Session) swap(c actor.Context, seq uint64) {
 	p := s.prepared[seq]
 	delete(s.prepared, seq)
-	s.context = nil
+	s.dropContext()
 	if p.moves {
 		if err := s.file.SetLeaf(p.navigate); err != nil {
 			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))

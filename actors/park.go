@@ -66,7 +66,8 @@ func (s *Session) park(c actor.Context) {
 	s.retry, s.ui = nil, nil
 	info := s.info()
 	s.letGo()
-	s.m, s.context, s.ready, s.parked = nil, nil, false, true
+	s.m, s.ready, s.parked = nil, false, true
+	s.dropContext()
 	s.waiting, s.next = nil, nil
 	s.life.unsent, s.life.shrunk = nil, newShrinker()
 	s.work.forgetTexts()

@@ -95,7 +95,7 @@ func (s *Session) add(entry protocol.Entry, durable bool) error {
 		s.emit(protocol.EntryAppended{Entry: record})
 	}
 	if s.context != nil && !s.context.Extend(record) {
-		s.context = nil // built again when a model is asked
+		s.dropContext()
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/providers"
 	"troupe/store"
 )
 
@@ -94,10 +95,11 @@ func (l *life) failed(c actor.ReceiverContext) {
 type Session struct {
 	*life
 	m       *session.Machine
-	ready   bool           // the machine runs
-	waiting []any          // messages that came before
-	context *store.Context // of the branch; nil until a model is asked
-	resume  *closing       // the end had begun when an earlier life crashed
+	ready   bool            // the machine runs
+	waiting []any           // messages that came before
+	context *store.Context  // of the branch; nil until a model is asked
+	memo    *providers.Memo // of the context, as models were shown it
+	resume  *closing        // the end had begun when an earlier life crashed
 
 	jobs     map[string]job // running workers, by PID
 	retry    *actor.PID

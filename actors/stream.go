@@ -24,6 +24,9 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 	req := s.work.request
 	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.life.id
 	req.Messages = s.context.Messages()
+	if len(req.Messages) >= memoLeast {
+		req.Memo = s.memo
+	}
 	work, shrunk := s.work, s.shrunk
 	req.Tools = s.toolInfos(e.Tools)
 	resize := work.files.Images.AutoResize
@@ -44,6 +47,10 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 	})
 	s.track(pid, job{kind: session.WorkerStream, run: e.Run})
 }
+
+// memoLeast is how many messages a context has that is worth remembering as a
+// model was shown it; fewer are written anew as quickly.
+const memoLeast = 64
 
 // fitWindow shortens tool results if the messages do not fit the window: a
 // compaction cannot help where a single result is too large for it. The session
@@ -91,11 +98,14 @@ func (s *Session) toolEnv() *tools.Env {
 
 // shrinker makes the images of a conversation fit for models, each once.
 type shrinker struct {
-	mu   sync.Mutex
-	done map[string]protocol.Image // by the original's data
+	mu     sync.Mutex
+	done   map[string]protocol.Image // by the original's data
+	fitted map[*protocol.UserMessage]*protocol.UserMessage
 }
 
-func newShrinker() *shrinker { return &shrinker{done: map[string]protocol.Image{}} }
+func newShrinker() *shrinker {
+	return &shrinker{done: map[string]protocol.Image{}, fitted: map[*protocol.UserMessage]*protocol.UserMessage{}}
+}
 
 // fit returns the messages with large images of users replaced by smaller ones.
 // The session keeps the originals.
@@ -109,20 +119,32 @@ func (k *shrinker) fit(messages []protocol.Message) []protocol.Message {
 		if out == nil {
 			out = append(out, messages...)
 		}
-		small := *u
-		small.Content = nil
-		for _, b := range u.Content {
-			if img, ok := b.(protocol.Image); ok {
-				b = k.image(img)
-			}
-			small.Content = append(small.Content, b)
-		}
-		out[i] = protocol.Seal(&small)
+		out[i] = k.message(u)
 	}
 	if out == nil {
 		return messages
 	}
 	return out
+}
+
+// message is the same message for the same original: that is how a request
+// knows what the one before had; see [providers.Memo].
+func (k *shrinker) message(u *protocol.UserMessage) *protocol.UserMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if small := k.fitted[u]; small != nil {
+		return small
+	}
+	small := *u
+	small.Content = nil
+	for _, b := range u.Content {
+		if img, ok := b.(protocol.Image); ok {
+			b = k.image(img)
+		}
+		small.Content = append(small.Content, b)
+	}
+	k.fitted[u] = protocol.Seal(&small)
+	return k.fitted[u]
 }
 
 func hasImage(content protocol.Content) bool {
@@ -134,9 +156,8 @@ func hasImage(content protocol.Content) bool {
 	return false
 }
 
+// image is called with mu held.
 func (k *shrinker) image(img protocol.Image) protocol.Image {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if small, ok := k.done[img.Data]; ok {
 		return small
 	}

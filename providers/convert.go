@@ -2,6 +2,7 @@ package providers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"troupe/protocol"
@@ -38,33 +39,63 @@ type Shape struct {
 // beginning as far as its turns were complete, so that prompt caches hold. The
 // messages passed in are not changed; the result may share them.
 func Convert(req *Request, shape Shape) []protocol.Message {
-	c := &converter{req: req, shape: shape, used: make(map[string]bool, len(req.Messages)), waiting: make(map[string]*turn, len(req.Messages))}
-	c.out = make([]protocol.Message, 0, len(req.Messages)+2)
-	turns := make([]turn, len(req.Messages))
-	for i, m := range req.Messages {
-		c.pair(&turns[i], m)
-	}
-	for i := range turns {
-		c.emit(&turns[i])
-	}
-	c.trim()
+	c := &converter{req: req, shape: shape, used: &IDs{}}
+	c.convert(req.Messages)
 	return c.out
 }
 
+// converter goes over the history twice: to find the result of every call,
+// which may stand anywhere behind it, and to write down what is shown. Most
+// messages are shown as they are; only others are made anew.
 type converter struct {
-	req     *Request
-	shape   Shape
-	out     []protocol.Message
-	used    map[string]bool  // ids of calls given out
-	waiting map[string]*turn // the latest answer that made a call of this id
+	req       *Request
+	shape     Shape
+	continues bool // something was shown before
+	out       []protocol.Message
+	used      *IDs                  // of calls
+	own       *protocol.UserMessage // made here of several, so that it may grow
+
+	turns   []turn
+	calls   []call         // of the turns, in a row
+	waiting map[string]int // for indexed of the turns: the latest one with a call of this id
+	indexed int
+	emitted int // turns
+
+	other   int // the latest message that is no result
+	strange int // the latest result that does not stand with the others of its answer
+	cut     cut // the latest there is, if its source is not 0
 }
 
-// turn is a message and, for an answer, its calls with their results.
+// convert is false if there is a result without a call in a part of a history
+// that continues another.
+func (c *converter) convert(history []protocol.Message) bool {
+	for i, m := range history {
+		if !c.pair(i, m) {
+			return false
+		}
+	}
+	c.out = make([]protocol.Message, 0, len(history)+2)
+	c.used.grow(len(c.calls))
+	for i, m := range history {
+		before, ids := len(c.out), c.used.Len()
+		c.emit(i, m)
+		if before > 0 && len(c.out) > before && i > c.strange && isAnswer(c.out[before]) != isAnswer(c.out[before-1]) {
+			c.cut = cut{i, before, ids}
+		}
+	}
+	c.trim()
+	return true
+}
+
+func isAnswer(m protocol.Message) bool {
+	_, ok := m.(*protocol.AssistantMessage)
+	return ok
+}
+
+// turn is an answer that calls tools.
 type turn struct {
-	user    *protocol.UserMessage
-	answer  *protocol.AssistantMessage
-	calls   []call
-	dropped bool // the answer is left out
+	message    int // of the history
+	first, end int // of the calls
 }
 
 type call struct {
@@ -72,25 +103,104 @@ type call struct {
 	result *protocol.ToolResultMessage
 }
 
-// pair sorts one message in: what it is to a model, and which call it answers.
-func (c *converter) pair(t *turn, m protocol.Message) {
+// pair takes note of calls and their results. The calls of an answer that is
+// left out count, too: their results go the same way. It is false for a result
+// that may belong to a call before all of this.
+func (c *converter) pair(i int, m protocol.Message) bool {
+	switch m := m.(type) {
+	case *protocol.AssistantMessage:
+		first := len(c.calls)
+		for _, b := range m.Content {
+			if b, ok := b.(protocol.ToolCall); ok {
+				c.calls = append(c.calls, call{id: b.ID})
+			}
+		}
+		if len(c.calls) > first {
+			c.turns = append(c.turns, turn{i, first, len(c.calls)})
+		}
+	case *protocol.ToolResultMessage:
+		turn := c.addResult(m)
+		if turn < 0 || c.turns[turn].message != c.other {
+			c.strange = i
+		}
+		return turn >= 0 || !c.continues
+	case *protocol.UserMessage, *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // none of either
+	}
+	c.other = i
+	return true
+}
+
+// addResult gives a result to the nearest call before it. Servers that number
+// their calls anew in every answer make the nearest the right one. A second
+// result for the same call, and one without a call, is nobody's. The turn with
+// the call is returned, -1 for none.
+func (c *converter) addResult(m *protocol.ToolResultMessage) int {
+	turn := len(c.turns) - 1
+	if !slices.ContainsFunc(c.callsOf(turn), func(call call) bool { return call.id == m.ToolCallID }) {
+		turn = c.find(m.ToolCallID)
+	}
+	calls := c.callsOf(turn)
+	for i := range calls {
+		if calls[i].id == m.ToolCallID && calls[i].result == nil {
+			calls[i].result = m
+			break
+		}
+	}
+	return turn
+}
+
+// callsOf are the calls of a turn, none of turn -1.
+func (c *converter) callsOf(turn int) []call {
+	if turn < 0 {
+		return nil
+	}
+	t := c.turns[turn]
+	return c.calls[t.first:t.end]
+}
+
+// find is the latest turn with a call of this id, -1 if there is none. Nearly
+// every result follows its call, so few histories need the index.
+func (c *converter) find(id string) int {
+	if c.waiting == nil {
+		c.waiting = make(map[string]int, len(c.calls))
+	}
+	for ; c.indexed < len(c.turns); c.indexed++ {
+		for _, call := range c.callsOf(c.indexed) {
+			c.waiting[call.id] = c.indexed
+		}
+	}
+	if turn, ok := c.waiting[id]; ok {
+		return turn
+	}
+	return -1
+}
+
+// emit appends what a message of the history shows the model.
+func (c *converter) emit(i int, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.UserMessage:
-		t.user = m
+		c.emitUser(m)
 	case *protocol.AssistantMessage:
-		c.addAnswer(t, m)
-	case *protocol.ToolResultMessage:
-		c.addResult(m)
+		var calls []call
+		if c.emitted < len(c.turns) && c.turns[c.emitted].message == i {
+			calls = c.callsOf(c.emitted)
+			c.emitted++
+		}
+		if m.StopReason != protocol.StopError && m.StopReason != protocol.StopAborted {
+			c.emitAnswer(m, calls)
+		}
+	case *protocol.ToolResultMessage: // emitAnswer shows it
 	case *protocol.BashExecutionMessage:
 		if !m.ExcludeFromContext {
-			t.user = userText(BashText(m), m.Timestamp)
+			c.emitUser(userText(BashText(m), m.Timestamp))
 		}
 	case *protocol.CustomMessage:
-		t.user = &protocol.UserMessage{Content: m.Content, Timestamp: m.Timestamp}
+		c.emitUser(&protocol.UserMessage{Content: m.Content, Timestamp: m.Timestamp})
 	case *protocol.BranchSummaryMessage:
-		t.user = userText(summaryText("Another branch of this conversation was explored and left. A summary of it:", m.Summary), m.Timestamp)
+		c.emitUser(userText(summaryText("Another branch of this conversation was explored and left. A summary of it:", m.Summary), m.Timestamp))
 	case *protocol.CompactionSummaryMessage:
-		t.user = userText(summaryText("The earlier part of this conversation was compacted into this summary:", m.Summary), m.Timestamp)
+		c.emitUser(userText(summaryText("The earlier part of this conversation was compacted into this summary:", m.Summary), m.Timestamp))
 	case *protocol.UnknownMessage: // nothing a model could read
 	}
 }
@@ -124,45 +234,6 @@ func BashText(m *protocol.BashExecutionMessage) string {
 	return b.String()
 }
 
-// addAnswer takes an answer and opens its calls. The calls of an answer that is
-// left out are opened, too: their results go the same way.
-func (c *converter) addAnswer(t *turn, m *protocol.AssistantMessage) {
-	t.answer = m
-	t.dropped = m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted
-	for _, b := range m.Content {
-		if b, ok := b.(protocol.ToolCall); ok {
-			t.calls = append(t.calls, call{id: b.ID})
-			c.waiting[b.ID] = t
-		}
-	}
-}
-
-// addResult gives a result to the nearest call before it. Servers that number
-// their calls anew in every answer make the nearest the right one. A second
-// result for the same call, and one without a call, is nobody's.
-func (c *converter) addResult(m *protocol.ToolResultMessage) {
-	t := c.waiting[m.ToolCallID]
-	if t == nil {
-		return
-	}
-	for i := range t.calls {
-		if t.calls[i].id == m.ToolCallID && t.calls[i].result == nil {
-			t.calls[i].result = m
-			return
-		}
-	}
-}
-
-// emit appends what a turn shows the model.
-func (c *converter) emit(t *turn) {
-	switch {
-	case t.user != nil:
-		c.emitUser(t.user)
-	case t.answer != nil && !t.dropped:
-		c.emitAnswer(t)
-	}
-}
-
 func (c *converter) emitUser(m *protocol.UserMessage) {
 	content := c.input(m.Content, imageNote)
 	if len(content) == 0 {
@@ -170,8 +241,11 @@ func (c *converter) emitUser(m *protocol.UserMessage) {
 	}
 	if n := len(c.out); c.shape.MergeUsers && n > 0 {
 		if before, ok := c.out[n-1].(*protocol.UserMessage); ok {
-			merged := append(before.Content[:len(before.Content):len(before.Content)], content...)
-			c.out[n-1] = &protocol.UserMessage{Content: merged, Timestamp: before.Timestamp}
+			if before != c.own {
+				c.own = &protocol.UserMessage{Content: slices.Clip(before.Content), Timestamp: before.Timestamp}
+				c.out[n-1] = c.own
+			}
+			c.own.Content = append(c.own.Content, content...)
 			return
 		}
 	}
@@ -182,38 +256,65 @@ func (c *converter) emitUser(m *protocol.UserMessage) {
 	c.out = append(c.out, &protocol.UserMessage{Content: content, Timestamp: m.Timestamp})
 }
 
-func (c *converter) emitAnswer(t *turn) {
-	m := t.answer
+func (c *converter) emitAnswer(m *protocol.AssistantMessage, calls []call) {
 	if asItIs(m.Content) {
 		c.out = append(c.out, m)
 		return
 	}
 	own := m.Provider == c.req.Model.Provider && m.API == c.req.Model.API && m.Model == c.req.Model.ID
-	content := c.answer(m.Content, own)
-	for n := len(content); c.shape.Spoken && n > 0; n-- {
-		if _, silent := content[n-1].(protocol.Thinking); !silent {
-			break
-		}
-		content = content[:n-1]
+	content, shared := m.Content, true
+	if !c.fits(content, own) {
+		content, shared = c.answer(content, own), false
 	}
 	if len(content) == 0 {
 		return
 	}
-	calls := make([]protocol.ToolCall, 0, len(t.calls))
+	at := len(c.out)
+	c.out = append(c.out, m)
 	for i, b := range content {
-		if b, ok := b.(protocol.ToolCall); ok {
-			b.ID = c.newID(b.ID, own)
-			calls = append(calls, b)
+		b, ok := b.(protocol.ToolCall)
+		if !ok {
+			continue
+		}
+		if id := c.newID(b.ID, own); id != b.ID {
+			if shared {
+				content, shared = slices.Clone(content), false
+			}
+			b.ID = id
 			content[i] = b
 		}
+		c.out = append(c.out, c.result(calls[0].result, b.ID, b.Name, m.Timestamp))
+		calls = calls[1:]
 	}
-	c.out = append(c.out, &protocol.AssistantMessage{
-		Content: content, API: m.API, Provider: m.Provider, Model: m.Model,
-		Usage: m.Usage, StopReason: m.StopReason, Timestamp: m.Timestamp, ResponseID: m.ResponseID,
-	})
-	for i := range t.calls {
-		c.out = append(c.out, c.result(t.calls[i].result, calls[i].ID, calls[i].Name, m.Timestamp))
+	if !shared {
+		c.out[at] = &protocol.AssistantMessage{
+			Content: content, API: m.API, Provider: m.Provider, Model: m.Model,
+			Usage: m.Usage, StopReason: m.StopReason, Timestamp: m.Timestamp, ResponseID: m.ResponseID,
+		}
 	}
+}
+
+// fits says whether an answer is what [converter.answer] would make of it.
+func (c *converter) fits(content protocol.Content, own bool) bool {
+	for i, b := range content {
+		switch b := b.(type) {
+		case protocol.Text:
+			if b.Signature == "" && blank(b.Text) || b.Signature != "" && !(own && c.shape.SignedText) {
+				return false
+			}
+		case protocol.Thinking:
+			if !own || b.Signature == "" && (b.Redacted || blank(b.Thinking)) || c.shape.Spoken && i == len(content)-1 {
+				return false
+			}
+		case protocol.ToolCall:
+			if !own && b.ThoughtSignature != "" || c.toolName(b.Name) != b.Name || !isCleanObject(b.Arguments) {
+				return false
+			}
+		case protocol.Image, protocol.UnknownBlock:
+			return false
+		}
+	}
+	return true
 }
 
 // newID gives a call an id that no other call of the request has.
@@ -223,8 +324,7 @@ func (c *converter) newID(id string, own bool) string {
 		if c.shape.ToolID != nil {
 			fit = c.shape.ToolID(id, own, try)
 		}
-		if fit != "" && !c.used[fit] {
-			c.used[fit] = true
+		if fit != "" && c.used.Add(fit) {
 			return fit
 		}
 	}
@@ -257,9 +357,10 @@ func (c *converter) trim() {
 	if len(c.out) == 0 {
 		return
 	}
-	if _, ok := c.out[0].(*protocol.UserMessage); !ok && c.shape.UserFirst {
+	if _, ok := c.out[0].(*protocol.UserMessage); !ok && c.shape.UserFirst && !c.continues {
 		first := userText("(The conversation begins with the assistant.)", 0)
 		c.out = append([]protocol.Message{first}, c.out...)
+		c.cut.out++
 	}
 	if _, ok := c.out[len(c.out)-1].(*protocol.AssistantMessage); ok && c.shape.UserLast {
 		c.out = append(c.out, userText("Continue.", 0))
@@ -313,6 +414,15 @@ func asItIs(content protocol.Content) bool {
 	return ok && text.Signature == "" && !blank(text.Text)
 }
 
+// TextOf joins the texts of content; nothing is copied if there is one.
+func TextOf(content protocol.Content, sep string) string {
+	if len(content) == 1 {
+		text, _ := content[0].(protocol.Text)
+		return text.Text
+	}
+	return content.Text(sep)
+}
+
 // answer is the content of an assistant message, its calls with their old ids.
 // Some wires join the texts of a message: thinking that became text is set
 // apart from its neighbours.
@@ -348,6 +458,12 @@ func (c *converter) answer(content protocol.Content, own bool) protocol.Content 
 			out, thought = append(out, c.toolCall(b, own)), false
 		case protocol.Image, protocol.UnknownBlock: // no wire takes them back
 		}
+	}
+	for n := len(out); c.shape.Spoken && n > 0; n-- {
+		if _, silent := out[n-1].(protocol.Thinking); !silent {
+			break
+		}
+		out = out[:n-1]
 	}
 	return out
 }

@@ -16,7 +16,7 @@
 // # Adding a wire
 //
 // A wire over HTTP and server-sent events is a [Wire]: Encode, which begins with
-// [Convert] and a [Shape], and a [Decoder] that puts what it reads into [Parts].
+// [Converse] and a [Shape], and a [Decoder] that puts what it reads into [Parts].
 // Everything between the two is in [Client.Stream]. Its test is a
 // providertest.Fixture, which writes the server's side of the wire, a checker of
 // the service's rules beside the others in providertest, and the recorded
@@ -62,8 +62,18 @@ type Request struct {
 	Cache       CacheRetention
 	BlockImages bool   // replace every image by a line of text
 	UserID      string // an opaque name of the person, for wires that take one; "" for none
+	Memo        *Memo  // what the session's requests have in common, to save writing it again; nil for none
 
 	Credentials Credentials
+
+	known known // of Messages, while the request is encoded
+}
+
+// known is a beginning of the history that is not looked at again.
+type known struct {
+	messages int
+	bytes    int // on the wire
+	size     int // as estimate counts
 }
 
 // CacheRetention says how long a provider should keep the prompt.
@@ -199,23 +209,31 @@ const fallbackMaxTokens = 16384
 // estimate is about how many tokens the request's context has: one for three
 // bytes, 1600 for an image.
 func (r *Request) estimate() int64 {
-	return int64(r.size(func(protocol.Image) int { return 1600 * 3 }) / 3)
+	return int64((r.size(r.Messages[r.known.messages:], imageSize) + r.known.size) / 3)
 }
+
+func imageSize(protocol.Image) int { return 1600 * 3 }
 
 // SizeHint is about how many bytes the request takes on a wire, to save the
 // growing of a large one.
 func (r *Request) SizeHint() int {
-	size := r.size(func(b protocol.Image) int { return len(b.Data) })
-	return size + size/16 + 160*len(r.Messages) + 4<<10
+	messages := r.Messages[r.known.messages:]
+	size := r.size(messages, func(b protocol.Image) int { return len(b.Data) })
+	return r.known.bytes + size + size/16 + 160*len(messages) + 4<<10
 }
 
-// size counts the bytes of the context, an image as image says.
-func (r *Request) size(image func(protocol.Image) int) int {
+// size counts the bytes of the context with these messages, an image as image
+// says.
+func (r *Request) size(messages []protocol.Message, image func(protocol.Image) int) int {
 	size := len(r.System) + 1024
 	for _, tool := range r.Tools {
 		size += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
 	}
-	for _, m := range r.Messages {
+	return size + historySize(messages, image)
+}
+
+func historySize(messages []protocol.Message, image func(protocol.Image) int) (size int) {
+	for _, m := range messages {
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			size += contentSize(m.Content, image)

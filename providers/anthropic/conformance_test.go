@@ -148,3 +148,5 @@ func FuzzStream(f *testing.F) {
 		return providers.Replay(context.Background(), req, wire{}, body)
 	})
 }
+
+func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }

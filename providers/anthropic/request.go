@@ -33,14 +33,15 @@ type compat struct {
 func (wire) Encode(req *providers.Request) (*providers.Call, error) {
 	e := &encoder{req: req, compat: compat{SupportsCacheControlOnTools: true}}
 	req.Compat(&e.compat)
-	e.messages = providers.Convert(req, providers.Shape{
+	e.talk = providers.Converse(req, providers.Shape{
 		ToolID:     toolID,
 		MergeUsers: true,
 		UserFirst:  true,
 		UserLast:   true,
 		Spoken:     true,
-	})
-	if len(e.messages) == 0 {
+	}, func(any) {})
+	defer e.talk.Close()
+	if len(e.talk.Messages) == 0 {
 		return nil, errors.New("there is no message to send")
 	}
 	e.thinking()
@@ -62,10 +63,10 @@ func endpoint(baseURL string) string {
 }
 
 type encoder struct {
-	req      *providers.Request
-	compat   compat
-	messages []protocol.Message
-	cache    string // the marker after a block to be cached, with its comma
+	req    *providers.Request
+	compat compat
+	talk   *providers.Conversation
+	cache  string // the marker after a block to be cached, with its comma
 
 	maxTokens int64
 	budget    int64 // thinking tokens; 0 for adaptive or no thinking
@@ -190,7 +191,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 	tools := e.req.Tools
 	choice := ""
 	if len(tools) == 0 {
-		for _, name := range providers.Called(e.messages) {
+		for _, name := range providers.Called(e.talk.Messages) {
 			tools = append(tools, protocol.ToolInfo{Name: name, Description: "No longer available."})
 		}
 		choice = `,"tool_choice":{"type":"none"}`
@@ -225,15 +226,23 @@ func (e *encoder) appendTools(b []byte) []byte {
 // after them are one message; its last block ends the part that is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
 	b = append(b, `,"messages":[`...)
+	start := len(b)
+	b = append(b, e.talk.Known...)
 	role := ""
-	for i, m := range e.messages {
+	for i, m := range e.talk.Messages {
 		next := "user"
 		if m.Role() == protocol.RoleAssistant {
 			next = "assistant"
 		}
 		if next != role {
 			if role != "" {
-				b = append(b, `]},`...)
+				b = append(b, `]}`...)
+			}
+			if i == e.talk.Cut {
+				e.talk.Keep(b[start:], nil)
+			}
+			if len(b) > start {
+				b = append(b, ',')
 			}
 			b = append(b, `{"role":"`...)
 			b = append(b, next...)
@@ -243,7 +252,7 @@ func (e *encoder) appendMessages(b []byte) []byte {
 			b = append(b, ',')
 		}
 		cache := ""
-		if i == len(e.messages)-1 {
+		if i == len(e.talk.Messages)-1 {
 			cache = e.cache
 		}
 		b = e.appendMessage(b, m, cache)
@@ -341,7 +350,7 @@ func appendResult(b []byte, m *protocol.ToolResultMessage, cache string) []byte 
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
 	b = protocol.AppendString(b, m.ToolCallID)
 	b = append(b, `,"content":`...)
-	text := m.Content.Text("\n")
+	text := providers.TextOf(m.Content, "\n")
 	if hasImage(m.Content) {
 		b = append(b, '[')
 		if text == "" {

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -245,34 +244,8 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// longHistory is a session of n messages.
-func longHistory(model *protocol.Model, n int) (messages []protocol.Message) {
-	for i := 0; len(messages) < n; i++ {
-		id := fmt.Sprintf("toolu_%d", i)
-		messages = append(messages,
-			&protocol.UserMessage{Content: protocol.TextContent("Please look at the next file and tell me what is in there, in one sentence.")},
-			&protocol.AssistantMessage{API: model.API, Provider: model.Provider, Model: model.ID, StopReason: protocol.StopToolUse, Content: protocol.Content{
-				protocol.Text{Text: "I will read the file."}, protocol.ToolCall{ID: id, Name: "read", Arguments: json.RawMessage(`{"path":"src/some/file.go","limit":100}`)}}},
-			&protocol.ToolResultMessage{ToolCallID: id, Content: protocol.TextContent(strings.Repeat("\tfmt.Println(\"hello, world\") // a line of code\n", 6))},
-			&protocol.AssistantMessage{API: model.API, Provider: model.Provider, Model: model.ID, StopReason: protocol.StopStop, Content: protocol.TextContent("It prints a greeting several times, and does nothing else.")},
-		)
-	}
-	return messages
-}
-
 func BenchmarkEncode10000(b *testing.B) {
-	req := conversation(fixture{}.Model("http://127.0.0.1:1"))
-	req.Messages = append(longHistory(req.Model, 10_000), &protocol.UserMessage{Content: protocol.TextContent("And now?")})
-	size := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		call, err := wire{}.Encode(&req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		size = len(call.Body)
-	}
-	b.SetBytes(int64(size))
+	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }

@@ -17,9 +17,11 @@ import (
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
 
+var familyModels = []string{"gemini-3.1-pro-preview", "gemini-3.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite", "gemma-4-31b-it", "claude-sonnet-4-5", "gemini-flash-latest"}
+
 // TestFamilies asks of the other models what TestConformance asks of one.
 func TestFamilies(t *testing.T) {
-	for _, id := range []string{"gemini-3.1-pro-preview", "gemini-3.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite", "gemma-4-31b-it", "claude-sonnet-4-5", "gemini-flash-latest"} {
+	for _, id := range familyModels {
 		t.Run(id, func(t *testing.T) { providertest.CheckRequests(t, fixture{id}) })
 	}
 }
@@ -154,4 +156,14 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
+func BenchmarkEncode10000(b *testing.B) {
+	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+}
+
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
+
+func TestMemo(t *testing.T) {
+	for _, id := range familyModels {
+		t.Run(id, func(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{id}.Model("http://127.0.0.1:1")) })
+	}
+}

@@ -17,8 +17,13 @@ const (
 // writer puts parts into contents. A content has one role; parts of the same
 // role and kind share one.
 type writer struct {
-	b    []byte
-	open string // the content that is open, "" for none
+	b     []byte
+	start int    // where the contents begin in b
+	open  string // the content that is open, "" for none
+
+	closed string            // by the first part, where the contents before it are known; "" for nothing
+	clash  bool              // the first part would not have closed it
+	keep   func(kind string) // called when the open content of a kind is closed by the next part; nil most of the time
 }
 
 // Kinds of contents. Tool results and what the user says are both of the role
@@ -31,19 +36,26 @@ const (
 
 // part begins one more part of a content of a kind.
 func (w *writer) part(kind string) {
+	w.clash, w.closed = w.clash || w.closed == kind, ""
+	keep := w.keep
+	w.keep = nil
 	if w.open == kind {
 		w.b = append(w.b, ',')
 		return
 	}
+	was := w.open
 	w.end()
-	if len(w.b) > 0 {
+	if keep != nil {
+		keep(was)
+	}
+	if len(w.b) > w.start {
 		w.b = append(w.b, ',')
 	}
 	role := kind
 	if kind == ofResults {
 		role = ofUser
 	}
-	w.b = append(w.b, `{"role":"`+role+`","parts":[`...)
+	w.b = append(append(append(w.b, `{"role":"`...), role...), `","parts":[`...)
 	w.open = kind
 }
 
@@ -73,9 +85,11 @@ func appendImage(b []byte, image protocol.Image) []byte {
 	return append(b, `}}`...)
 }
 
-// contents writes the conversation, nothing if there is none.
-func (e *encoder) contents(messages []protocol.Message) []byte {
-	w := &writer{b: make([]byte, 0, e.req.SizeHint())}
+// contents appends the conversation, nothing if there is none. It is false if
+// what is known of it does not fit what follows: the content that ended there
+// does not end any more.
+func (e *encoder) contents(b []byte, talk *providers.Conversation) ([]byte, bool) {
+	w := &writer{b: append(b, talk.Known...), start: len(b), closed: e.closed}
 	var images protocol.Content // of the results of one answer
 	flush := func() {
 		if len(images) > 0 {
@@ -87,7 +101,11 @@ func (e *encoder) contents(messages []protocol.Message) []byte {
 			images = nil
 		}
 	}
-	for _, m := range messages {
+	for i, m := range talk.Messages {
+		if i == talk.Cut {
+			flush()
+			w.keep = func(kind string) { talk.Keep(w.b[w.start:], kind) }
+		}
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			flush()
@@ -109,9 +127,10 @@ func (e *encoder) contents(messages []protocol.Message) []byte {
 			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
 		}
 	}
+	w.keep = nil
 	flush()
 	w.end()
-	return w.b
+	return w.b, !w.clash
 }
 
 // appendAnswer writes what the model said. A signature stands at the part it
@@ -187,7 +206,7 @@ func (e *encoder) appendFunction(b []byte, id, name string) []byte {
 // appendResult writes a tool result and returns the images that have no place
 // in it.
 func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outside protocol.Content) {
-	text, field := m.Content.Text("\n"), "output"
+	text, field := providers.TextOf(m.Content, "\n"), "output"
 	if m.IsError {
 		field = "error"
 	}
@@ -203,7 +222,7 @@ func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outsid
 	w.part(ofResults)
 	w.b = append(w.b, `{"functionResponse":{`...)
 	w.b = e.appendFunction(w.b, m.ToolCallID, m.ToolName)
-	w.b = append(w.b, `,"response":{"`+field+`":`...)
+	w.b = append(append(append(w.b, `,"response":{"`...), field...), `":`...)
 	w.b = append(protocol.AppendString(w.b, text), '}')
 	if e.family.nested {
 		for i, image := range images {

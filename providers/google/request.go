@@ -21,11 +21,18 @@ func (wire) Encode(req *providers.Request) (*providers.Call, error) {
 	if e.family.ids {
 		shape.ToolID = func(id string, _ bool, try int) string { return providers.SafeID(id, maxID, try) }
 	}
-	contents := e.contents(providers.Convert(req, shape))
-	if len(contents) == 0 {
+	talk := providers.Converse(req, shape, e.resume)
+	defer talk.Close()
+	head := e.head()
+	body, ok := e.contents(head, talk)
+	if !ok {
+		talk.Whole(shape, e.resume)
+		body, _ = e.contents(head, talk)
+	}
+	if len(body) == len(head) {
 		return nil, errors.New("there is no message to send")
 	}
-	return &providers.Call{URL: endpoint(req.Model.BaseURL, req.WireModel()), Header: e.header(), Body: e.body(contents)}, nil
+	return &providers.Call{URL: endpoint(req.Model.BaseURL, req.WireModel()), Header: e.header(), Body: append(body, `]}`...)}, nil
 }
 
 // endpoint is the address of a model. A base URL that is only the host of the
@@ -46,7 +53,10 @@ func endpoint(baseURL, model string) string {
 type encoder struct {
 	req    *providers.Request
 	family family
+	closed string // what ended where the known part of the conversation ends
 }
+
+func (e *encoder) resume(state any) { e.closed, _ = state.(string) }
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}
@@ -54,8 +64,9 @@ func (e *encoder) header() http.Header {
 	return h
 }
 
-func (e *encoder) body(contents []byte) []byte {
-	b := make([]byte, 0, len(contents)+e.req.SizeHint()/4)
+// head is what stands before the conversation, with room for that.
+func (e *encoder) head() []byte {
+	b := make([]byte, 0, e.req.SizeHint())
 	b = append(b, '{')
 	if strings.TrimSpace(e.req.System) != "" {
 		b = append(b, `"systemInstruction":{"parts":[{"text":`...)
@@ -64,9 +75,7 @@ func (e *encoder) body(contents []byte) []byte {
 	}
 	b = e.appendTools(b)
 	b = e.appendConfig(b)
-	b = append(b, `,"contents":[`...)
-	b = append(b, contents...)
-	return append(b, `]}`...)
+	return append(b, `,"contents":[`...)
 }
 
 func (e *encoder) appendTools(b []byte) []byte {

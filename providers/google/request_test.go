@@ -203,3 +203,24 @@ func TestIDs(t *testing.T) {
 	assert.NotEqual(t, a.newID("read"), b.newID("read"))
 	assert.True(t, strings.HasPrefix(a.newID("read"), "read_"))
 }
+
+// TestMemo_silentAnswer: an answer of which nothing can be sent does not end
+// what the user said, as the one did that stood there before.
+func TestMemo_silentAnswer(t *testing.T) {
+	m := fixture{}.Model("https://x.example")
+	req := conversation(m)
+	req.Memo = new(providers.Memo)
+	first := user("first")
+	req.Messages = []protocol.Message{first, own(m, text("an answer"))}
+	_, err := wire{}.Encode(&req)
+	require.NoError(t, err)
+
+	req.Messages = []protocol.Message{first, own(m, protocol.Text{Signature: "broken"}), user("second")}
+	got, err := wire{}.Encode(&req)
+	require.NoError(t, err)
+	req.Memo = nil
+	want, err := wire{}.Encode(&req)
+	require.NoError(t, err)
+	assert.Equal(t, string(want.Body), string(got.Body))
+	assert.Contains(t, string(got.Body), `[{"text":"first"},{"text":"second"}]`)
+}

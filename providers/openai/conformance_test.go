@@ -17,14 +17,16 @@ import (
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{provider: "acme"}) }
 
+var dialectFixtures = []fixture{
+	{provider: "openai"}, {provider: "mistral"}, {provider: "deepseek"}, {provider: "openrouter", id: "anthropic/claude-x"},
+	{provider: "acme", compat: `{"requiresAssistantAfterToolResult":true,"requiresToolResultName":true,"requiresThinkingAsText":true}`},
+	{provider: "zai"}, {provider: "acme", compat: `{"thinkingFormat":"qwen-chat-template","supportsStrictMode":true}`},
+}
+
 // TestDialects asks of the endpoints with rules of their own what TestConformance
 // asks of a local server.
 func TestDialects(t *testing.T) {
-	for _, f := range []fixture{
-		{provider: "openai"}, {provider: "mistral"}, {provider: "deepseek"}, {provider: "openrouter", id: "anthropic/claude-x"},
-		{provider: "acme", compat: `{"requiresAssistantAfterToolResult":true,"requiresToolResultName":true,"requiresThinkingAsText":true}`},
-		{provider: "zai"}, {provider: "acme", compat: `{"thinkingFormat":"qwen-chat-template","supportsStrictMode":true}`},
-	} {
+	for _, f := range dialectFixtures {
 		t.Run(f.provider+f.compat, func(t *testing.T) { providertest.CheckRequests(t, f) })
 	}
 }
@@ -162,4 +164,13 @@ func FuzzStream(f *testing.F) {
 	providertest.Fuzz(f, fixture{provider: "acme"}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
 		return providers.Replay(context.Background(), req, completions{}, body)
 	})
+}
+
+func TestMemo(t *testing.T) {
+	for _, f := range append(dialectFixtures, fixture{provider: "acme"}) {
+		t.Run(f.provider+f.compat, func(t *testing.T) {
+			providertest.CheckMemo(t, completions{}, f.Model("http://127.0.0.1:1"))
+			providertest.CheckMemo(t, completions{}, f.Model("https://llm.example.com/v1"))
+		})
+	}
 }

@@ -18,17 +18,22 @@ import (
 // Encode implements [providers.Wire].
 func (completions) Encode(req *providers.Request) (*providers.Call, error) {
 	e := &encoder{req: req, compat: compatOf(req)}
-	messages := providers.Convert(req, providers.Shape{
+	e.cache = e.cacheControl()
+	shape := providers.Shape{
 		ToolID:   e.toolID,
 		UserLast: e.compat.mergeUsers,
 		Spoken:   true,
-	})
-	if len(messages) == 0 {
+	}
+	e.talk = providers.Converse(req, shape, func(any) {})
+	defer e.talk.Close()
+	e.setMessages()
+	if e.cache != "" && e.cached < 0 && len(e.talk.Known) > 0 { // the marker is in what is known
+		e.talk.Whole(shape, func(any) {})
+		e.setMessages()
+	}
+	if len(e.messages) == 0 {
 		return nil, errors.New("there is no message to send")
 	}
-	e.messages = e.arrange(messages)
-	e.cache = e.cacheControl()
-	e.cached = e.cachedMessage()
 	return &providers.Call{
 		URL:    endpoint(req.Model),
 		Header: e.header(),
@@ -48,9 +53,29 @@ func endpoint(model *protocol.Model) string {
 type encoder struct {
 	req      *providers.Request
 	compat   *compat
-	messages []protocol.Message
-	cache    string // the marker after what is to be cached, with its comma
-	cached   int    // the last message that can carry the marker, -1 for none
+	talk     *providers.Conversation
+	messages []protocol.Message // of talk, arranged
+	cut      int                // where talk is cut in messages, -1 for nowhere
+	cache    string             // the marker after what is to be cached, with its comma
+	cached   int                // the last message that can carry the marker, -1 for none
+}
+
+// setMessages arranges the messages of the conversation. What is before the cut
+// has nothing to do with what is behind it. What carries the marker is not kept:
+// the next request has it elsewhere.
+func (e *encoder) setMessages() {
+	messages := e.talk.Messages
+	e.cut = -1
+	if at := e.talk.Cut; at < 0 {
+		e.messages = e.arrange(messages)
+	} else {
+		e.messages = e.arrange(messages[:at:at])
+		e.cut = len(e.messages)
+		e.messages = append(e.messages, e.arrange(messages[at:])...)
+	}
+	if e.cached = e.cachedMessage(); e.cached >= 0 && e.cached < e.cut {
+		e.cut = -1
+	}
 }
 
 const maxID = 40 // of OpenAI; others take longer ones
@@ -83,6 +108,9 @@ const (
 // arrange moves the images of tool results, which the wire takes from users
 // only, behind the results they belong to, and bridges gaps.
 func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
+	if !e.compat.mergeUsers && !e.compat.RequiresAssistantAfterToolResult && !slices.ContainsFunc(messages, isResultWithImage) {
+		return messages
+	}
 	out := make([]protocol.Message, 0, len(messages)+4)
 	var images protocol.Content
 	user := func(m *protocol.UserMessage) { out = e.appendUser(out, m) }
@@ -109,6 +137,11 @@ func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
 	}
 	flush()
 	return out
+}
+
+func isResultWithImage(m protocol.Message) bool {
+	r, ok := m.(*protocol.ToolResultMessage)
+	return ok && len(imagesOf(r.Content)) > 0
 }
 
 // appendUser adds a user message in the way in which the endpoint wants users
@@ -152,11 +185,11 @@ func (e *encoder) cachedMessage() int {
 	for i := len(e.messages) - 1; i >= 0 && e.cache != ""; i-- {
 		switch m := e.messages[i].(type) {
 		case *protocol.UserMessage:
-			if m.Content.Text("") != "" {
+			if providers.TextOf(m.Content, "") != "" {
 				return i
 			}
 		case *protocol.AssistantMessage:
-			if m.Content.Text("") != "" {
+			if providers.TextOf(m.Content, "") != "" {
 				return i
 			}
 		case *protocol.ToolResultMessage: // has no place for a marker
@@ -211,8 +244,16 @@ func (e *encoder) body() []byte {
 	b = e.appendTools(b)
 	b = append(b, `,"messages":[`...)
 	b = e.appendSystem(b)
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	start := len(b)
+	b = append(b, e.talk.Known...)
 	for i, m := range e.messages {
-		if b[len(b)-1] != '[' {
+		if i == e.cut {
+			e.talk.Keep(b[start:], nil)
+		}
+		if len(b) > start {
 			b = append(b, ',')
 		}
 		b = e.appendMessage(b, m, i == e.cached)
@@ -319,7 +360,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 			b = protocol.AppendString(b, m.ToolName)
 		}
 		b = append(b, `,"content":`...)
-		text := m.Content.Text("\n")
+		text := providers.TextOf(m.Content, "\n")
 		if text == "" {
 			text = seeImagesText
 		}
@@ -334,7 +375,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 // takes, or parts if there are images.
 func (e *encoder) appendInput(b []byte, content protocol.Content, mark bool) []byte {
 	if len(imagesOf(content)) == 0 {
-		return e.appendText(b, content.Text("\n\n"), mark)
+		return e.appendText(b, providers.TextOf(content, "\n\n"), mark)
 	}
 	last := -1
 	for i, block := range content {
@@ -376,7 +417,7 @@ const partThinking = "thinking"
 
 func (e *encoder) appendAnswer(b []byte, m *protocol.AssistantMessage, mark bool) []byte {
 	text, thoughts, field := e.split(m.Content)
-	calls := m.Content.ToolCalls()
+	calls := slices.ContainsFunc(m.Content, isCall)
 	b = append(b, `,"content":`...)
 	switch {
 	case field == partThinking:
@@ -385,10 +426,10 @@ func (e *encoder) appendAnswer(b []byte, m *protocol.AssistantMessage, mark bool
 		b = append(b, `}]},{"type":"text","text":`...)
 		b = protocol.AppendString(b, text)
 		b = append(b, `}]`...)
-		return appendCalls(b, calls)
+		return appendCalls(b, m.Content)
 	case text != "":
 		b = e.appendText(b, text, mark)
-	case len(calls) == 0 || e.compat.RequiresNonNullAssistantContent || e.compat.RequiresAssistantAfterToolResult:
+	case !calls || e.compat.RequiresNonNullAssistantContent || e.compat.RequiresAssistantAfterToolResult:
 		b = append(b, `""`...)
 	default:
 		b = append(b, `null`...)
@@ -400,34 +441,44 @@ func (e *encoder) appendAnswer(b []byte, m *protocol.AssistantMessage, mark bool
 		b = append(append(append(b, `,"`...), field...), `":`...)
 		b = protocol.AppendString(b, thoughts)
 	}
-	return appendCalls(b, calls)
+	return appendCalls(b, m.Content)
+}
+
+func isCall(b protocol.Block) bool {
+	_, ok := b.(protocol.ToolCall)
+	return ok
 }
 
 // split parts an answer into text and thinking, and names the field the
 // thinking goes to, "" if there is none.
 func (e *encoder) split(content protocol.Content) (text, thoughts, field string) {
-	var texts, thinking, leading []string
+	leading := ""
 	for _, b := range content {
 		switch b := b.(type) {
 		case protocol.Text:
-			texts = append(texts, b.Text)
+			text += b.Text
 		case protocol.Thinking:
 			into := e.fieldFor(b)
 			switch {
 			case b.Thinking == "":
 			case into == "":
-				leading = append(leading, b.Thinking)
+				leading = join(leading, "\n\n", b.Thinking)
 			default:
-				thinking, field = append(thinking, b.Thinking), into
+				thoughts, field = join(thoughts, "\n", b.Thinking), into
 			}
 		case protocol.ToolCall: // appendCalls writes them
 		case protocol.Image, protocol.UnknownBlock: // Convert leaves none in an answer
 		}
 	}
-	if body := strings.Join(texts, ""); body != "" {
-		leading = append(leading, body)
+	return join(leading, "\n\n", text), thoughts, field
+}
+
+// join puts sep between two texts, unless one is empty.
+func join(a, sep, b string) string {
+	if a == "" || b == "" {
+		return a + b
 	}
-	return strings.Join(leading, "\n\n"), strings.Join(thinking, "\n"), field
+	return a + sep + b
 }
 
 // fieldFor is where a piece of thinking goes, "" for the text.
@@ -443,19 +494,17 @@ func (e *encoder) fieldFor(b protocol.Thinking) string {
 	return ""
 }
 
-func appendCalls(b []byte, calls []protocol.ToolCall) []byte {
-	if len(calls) == 0 {
-		return b
-	}
+// appendCalls writes the calls of an answer, if it has any.
+func appendCalls(b []byte, content protocol.Content) []byte {
 	var details []string
-	for i, call := range calls {
-		sep := byte(',')
-		if i == 0 {
-			b = append(b, `,"tool_calls":`...)
-			sep = '['
+	sep := `,"tool_calls":[`
+	for _, block := range content {
+		call, ok := block.(protocol.ToolCall)
+		if !ok {
+			continue
 		}
-		b = append(b, sep)
-		b = append(b, `{"id":`...)
+		b = append(append(b, sep...), `{"id":`...)
+		sep = ","
 		b = protocol.AppendString(b, call.ID)
 		b = append(b, `,"type":"function","function":{"name":`...)
 		b = protocol.AppendString(b, call.Name)
@@ -469,7 +518,9 @@ func appendCalls(b []byte, calls []protocol.ToolCall) []byte {
 		b = appendMember(b, "extra_content", []byte(extra))
 		b = append(b, '}')
 	}
-	b = append(b, ']')
+	if sep == "," {
+		b = append(b, ']')
+	}
 	if len(details) > 0 {
 		b = append(b, `,"reasoning_details":[`...)
 		b = append(b, strings.Join(details, ",")...)

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -478,26 +477,30 @@ func TestOpenEnd(t *testing.T) {
 }
 
 func BenchmarkEncode10000(b *testing.B) {
-	req := conversation(far(""))
-	for i := 0; len(req.Messages) < 10_000; i++ {
-		id := fmt.Sprintf("call_x%d", i)
-		req.Messages = append(req.Messages,
-			&protocol.UserMessage{Content: protocol.TextContent("Please look at the next file and tell me what is in there, in one sentence.")},
-			&protocol.AssistantMessage{API: CompletionsAPI, Provider: "acme", Model: "think", Content: protocol.Content{
-				protocol.Text{Text: "I will read the file."}, protocol.ToolCall{ID: id, Name: "read", Arguments: json.RawMessage(`{"path":"src/some/file.go","limit":100}`)}}},
-			&protocol.ToolResultMessage{ToolCallID: id, Content: protocol.TextContent(strings.Repeat("\tfmt.Println(\"hello, world\") // a line of code\n", 6))},
-		)
-	}
-	size := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		call, err := completions{}.Encode(&req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		size = len(call.Body)
-	}
-	b.SetBytes(int64(size))
+	providertest.BenchmarkEncode(b, completions{}, far(""))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{provider: "acme"}) }
+
+// TestMemo_marker: where nothing new has text to mark, the marker is in what
+// was written before.
+func TestMemo_marker(t *testing.T) {
+	model := fixture{provider: "openrouter", id: "anthropic/claude-x"}.Model("https://llm.example.com/v1")
+	picture := &protocol.UserMessage{Content: protocol.Content{protocol.Image{Data: "iVBORw==", MimeType: "image/png"}}}
+	req := conversation(model)
+	req.Memo = new(providers.Memo)
+	req.Messages = []protocol.Message{
+		&protocol.UserMessage{Content: protocol.TextContent("first")},
+		&protocol.AssistantMessage{Content: protocol.TextContent("answer")},
+		&protocol.UserMessage{Content: protocol.TextContent("second")},
+	}
+	_, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	req.Messages = append(req.Messages[:2:2], picture)
+	got, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	req.Memo = nil
+	want, err := completions{}.Encode(&req)
+	require.NoError(t, err)
+	assert.Equal(t, string(want.Body), string(got.Body))
+}

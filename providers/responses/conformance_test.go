@@ -199,4 +199,10 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
+func BenchmarkEncode10000(b *testing.B) {
+	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+}
+
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
+
+func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }

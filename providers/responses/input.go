@@ -11,9 +11,8 @@ import (
 	"troupe/providers"
 )
 
-// input writes the conversation as items, the system prompt first.
-func (e *encoder) input() []byte {
-	b := make([]byte, 0, e.req.SizeHint())
+// appendInput appends the conversation as items, the system prompt first.
+func (e *encoder) appendInput(b []byte) []byte {
 	if strings.TrimSpace(e.req.System) != "" {
 		role := "system"
 		if e.req.Model.Reasoning && e.compat.SupportsDeveloperRole {
@@ -22,7 +21,15 @@ func (e *encoder) input() []byte {
 		b = append(b, `{"role":"`+role+`","content":`...)
 		b = append(protocol.AppendString(b, e.req.System), '}')
 	}
-	for _, m := range e.messages {
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	e.start = len(b)
+	b = append(b, e.talk.Known...)
+	for i, m := range e.talk.Messages {
+		if i == e.talk.Cut {
+			e.talk.Keep(b[e.start:], e.kept())
+		}
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			b = append(e.next(b), `{"role":"user","content":`...)
@@ -41,7 +48,7 @@ func (e *encoder) input() []byte {
 // next begins one more item.
 func (e *encoder) next(b []byte) []byte {
 	e.count++
-	if len(b) > 0 {
+	if len(b) > e.start {
 		b = append(b, ',')
 	}
 	return b
@@ -76,7 +83,7 @@ func (e *encoder) appendResult(b []byte, m *protocol.ToolResultMessage) []byte {
 	if hasImage(m.Content) {
 		b = appendContent(b, m.Content)
 	} else {
-		b = protocol.AppendString(b, m.Content.Text("\n"))
+		b = protocol.AppendString(b, providers.TextOf(m.Content, "\n"))
 	}
 	return append(b, '}')
 }
@@ -160,8 +167,10 @@ func (e *encoder) appendText(b []byte, text protocol.Text, paired bool) []byte {
 // newMessageID makes an id for a text that has none that can be sent: a hash of
 // one that is only too long, else a number. Strict servers insist on an id.
 func (e *encoder) newMessageID(id string, paired bool) string {
-	if hashed := "msg_" + providers.HashID(id, 12, 0); paired && len(id) > maxID && e.claim(hashed) {
-		return hashed
+	if paired && len(id) > maxID {
+		if hashed := "msg_" + providers.HashID(id, 12, 0); e.claim(hashed) {
+			return hashed
+		}
 	}
 	for n := e.count; ; n++ {
 		if made := "msg_" + strconv.Itoa(n); e.claim(made) {

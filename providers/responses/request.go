@@ -17,31 +17,66 @@ const (
 
 // Encode implements [providers.Wire].
 func (wire) Encode(req *providers.Request) (*providers.Call, error) {
-	e := &encoder{req: req, compat: compatOf(req), calls: map[string]bool{}, ids: map[string]bool{}}
-	e.messages = providers.Convert(req, providers.Shape{
+	e := &encoder{req: req, compat: compatOf(req)}
+	e.talk = providers.Converse(req, providers.Shape{
 		ToolID:     e.toolID,
 		SignedText: true,
 		Spoken:     true,
-	})
-	input := e.input()
+	}, e.resume)
+	defer e.talk.Close()
+	body := e.body()
 	if e.count == 0 {
 		return nil, errors.New("there is no message to send")
 	}
 	return &providers.Call{
 		URL:    providers.Endpoint(req.Model.BaseURL, "/responses"),
 		Header: e.header(),
-		Body:   e.body(input),
+		Body:   body,
 	}, nil
 }
 
 type encoder struct {
-	req      *providers.Request
-	compat   *compat
-	messages []protocol.Message
-	count    int // items of the conversation written so far
+	req    *providers.Request
+	compat *compat
+	talk   *providers.Conversation
+	start  int // of the conversation in the body
+	given
+	begun [][2]int // the lengths of calls and callItems before talk, and after each call of it
+}
 
-	calls map[string]bool // call ids given out
-	ids   map[string]bool // item ids given out: no two items may share one
+// given is what was given out so far. No two items may share an id; those of
+// calls are given out before the others, as none of the others looks like them.
+type given struct {
+	count     int // items of the conversation
+	calls     *providers.IDs
+	callItems *providers.IDs
+	items     *providers.IDs
+}
+
+// kept is what was given out before a cut, of sets that have grown since.
+type kept struct {
+	given
+	callsLen, callItemsLen, itemsLen int
+}
+
+// resume goes on after a cut, or begins.
+func (e *encoder) resume(state any) {
+	k, ok := state.(kept)
+	if !ok {
+		k.given = given{0, &providers.IDs{}, &providers.IDs{}, &providers.IDs{}}
+	}
+	e.given = k.given
+	e.calls.Cut(k.callsLen)
+	e.callItems.Cut(k.callItemsLen)
+	e.items.Cut(k.itemsLen)
+	e.begun = [][2]int{{k.callsLen, k.callItemsLen}}
+}
+
+// kept is the state at the cut of the conversation.
+func (e *encoder) kept() kept {
+	k := kept{given: e.given, itemsLen: e.items.Len()}
+	k.callsLen, k.callItemsLen = e.begun[e.talk.CutIDs][0], e.begun[e.talk.CutIDs][1]
+	return k
 }
 
 func (e *encoder) header() http.Header {
@@ -53,8 +88,8 @@ func (e *encoder) header() http.Header {
 	return h
 }
 
-func (e *encoder) body(input []byte) []byte {
-	b := make([]byte, 0, len(input)+e.req.SizeHint()/4)
+func (e *encoder) body() []byte {
+	b := make([]byte, 0, e.req.SizeHint())
 	b = append(b, `{"model":`...)
 	b = protocol.AppendString(b, e.req.WireModel())
 	b = append(b, `,"stream":true`...)
@@ -67,7 +102,7 @@ func (e *encoder) body(input []byte) []byte {
 	b = e.appendReasoning(b)
 	b = e.appendTools(b)
 	b = append(b, `,"input":[`...)
-	b = append(b, input...)
+	b = e.appendInput(b)
 	return append(b, `]}`...)
 }
 
@@ -151,22 +186,26 @@ func (e *encoder) appendTools(b []byte) []byte {
 func (e *encoder) toolID(id string, own bool, try int) string {
 	call, itemID, _ := strings.Cut(id, "|")
 	call = strings.TrimRight(providers.SafeID(call, maxID, try), "_")
-	if call == "" || e.calls[call] {
+	if call == "" || !e.calls.Add(call) {
 		return ""
 	}
-	e.calls[call] = true
-	if own && try == 0 && strings.HasPrefix(itemID, "fc") && e.claim(itemID) {
-		return call + "|" + itemID
+	made := call
+	if own && try == 0 && strings.HasPrefix(itemID, callItem) && isItemID(itemID) && e.callItems.Add(itemID) {
+		made = call + "|" + itemID
 	}
-	return call
+	e.begun = append(e.begun, [2]int{e.calls.Len(), e.callItems.Len()})
+	return made
 }
 
-// claim takes an item id for the request. It is false for an id that is taken
-// or that the service would refuse.
+// callItem is what the ids of items begin with that are calls, and no others.
+const callItem = "fc"
+
+// claim takes the id of an item that is no call. It is false for an id that is
+// taken or that the service would refuse.
 func (e *encoder) claim(id string) bool {
-	if id == "" || len(id) > maxID || providers.SafeID(id, maxID, 0) != id || e.ids[id] {
-		return false
-	}
-	e.ids[id] = true
-	return true
+	return isItemID(id) && !strings.HasPrefix(id, callItem) && e.items.Add(id)
+}
+
+func isItemID(id string) bool {
+	return id != "" && len(id) <= maxID && providers.SafeID(id, maxID, 0) == id
 }
