@@ -142,14 +142,30 @@ type messageList struct{ messages []protocol.Message }
 func (l messageList) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
 
 func (l messageList) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"messages":[`...)
-	for i, m := range l.messages {
+	for at := 0; ; {
+		if dst, at = l.AppendPart(dst, at); at == 0 {
+			return dst
+		}
+	}
+}
+
+// AppendPart makes it a protocol.Long: a long conversation is never one piece
+// of text in memory.
+func (l messageList) AppendPart(dst []byte, at int) (out []byte, next int) {
+	const piece = 64 << 10
+	begin := len(dst)
+	if at == 0 {
+		dst = append(dst, `{"messages":[`...)
+	}
+	for i := at; i < len(l.messages); i++ {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = m.AppendJSON(dst)
+		if dst = l.messages[i].AppendJSON(dst); len(dst)-begin > piece {
+			return dst, i + 1
+		}
 	}
-	return append(dst, "]}"...)
+	return append(dst, "]}"...), 0
 }
 
 // buildContext reads the branch as a model sees it, unless it is at hand.

@@ -45,6 +45,7 @@ type pending struct {
 	item   item
 	size   int
 	merged []byte // deltas merged into item's update, nil if none
+	at     int    // of a long response: where its next piece is, 0 before the first
 }
 
 const writeChunk = 256 << 10
@@ -154,7 +155,9 @@ func (w *writer) pump() {
 	n := 0
 	for n < len(w.waiting) && len(w.buf) < writeChunk {
 		p := &w.waiting[n]
-		w.buf = w.encode(w.buf, p)
+		if w.buf = w.encode(w.buf, p); p.at != 0 {
+			continue // there is more of it
+		}
 		w.bytes -= p.size
 		n++
 	}
@@ -180,8 +183,12 @@ func (w *writer) encode(dst []byte, p *pending) []byte {
 		enc = protocol.NewEncoder(w.gates, p.tag)
 		w.encoders[p.tag] = enc
 	}
-	if p.item.response != nil {
-		return enc.AppendResponse(dst, *p.item.response)
+	if resp := p.item.response; resp != nil {
+		if long, ok := resp.Data.(protocol.Long); ok {
+			dst, p.at = enc.AppendLong(dst, *resp, long, p.at)
+			return dst
+		}
+		return enc.AppendResponse(dst, *resp)
 	}
 	if p.merged != nil {
 		p.item.event.(*protocol.MessageUpdate).Delta = string(p.merged)

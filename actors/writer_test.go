@@ -30,10 +30,17 @@ type bin struct {
 }
 
 func newBin(limit int) *bin {
+	client := actortest.NewClient(&actortest.History{})
+	gates, _ := protocol.DialectUnion.Gates()
+	b := newBinOn(client.Out(), limit, gates)
+	b.Client = client
+	return b
+}
+
+func newBinOn(out io.Writer, limit int, gates protocol.Gates) *bin {
 	sys := actor.NewActorSystem(quiet())
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
-	gates, _ := protocol.DialectUnion.Gates()
-	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: b.Out(), limit: limit, gates: gates} }))
+	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: out, limit: limit, gates: gates} }))
 	return b
 }
 
@@ -226,3 +233,44 @@ func TestReaderFraming(t *testing.T) {
 		assert.Equal(t, []string{"1", "2", "3"}, ids)
 	})
 }
+
+// TestLongResponse: a response that is written in pieces is the same line, with
+// others before and behind it, and the writer never holds it whole.
+func TestLongResponse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		list := messageList{}
+		for range 3000 {
+			list.messages = append(list.messages, protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("word ", 100))}))
+		}
+		for _, features := range [][]string{nil, {"seq"}} {
+			gates, _ := protocol.DialectUnion.Gates(features...)
+			want := protocol.NewEncoder(gates, "s1").AppendResponse(nil, protocol.Response{ID: []byte(`"x"`), Command: "get_messages", Data: whole{list}})
+			out := &sink{}
+			b := newBinOn(out, 1<<20, gates)
+			b.tell(item{response: &protocol.Response{ID: []byte(`"x"`), Command: "get_messages", Data: list}}, response("y"))
+			actortest.Settle()
+			lines := strings.SplitAfter(out.text.String(), "\n")
+			require.Len(t, lines, 3)
+			assert.Equal(t, string(want), lines[0])
+			assert.Equal(t, "y", gjson.Get(lines[1], "id").Str)
+			assert.Less(t, out.most, 2*writeChunk)
+			b.end(t)
+		}
+	})
+}
+
+// sink keeps what is written and how long the longest write was.
+type sink struct {
+	text strings.Builder
+	most int
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.most = max(s.most, len(p))
+	return s.text.Write(p)
+}
+
+// whole hides that a list can be written in pieces.
+type whole struct{ list messageList }
+
+func (w whole) AppendJSON(dst []byte) []byte { return w.list.AppendJSON(dst) }

@@ -42,6 +42,29 @@ func (e *Encoder) AppendResponse(dst []byte, r Response) []byte {
 	return append(dst, '\n')
 }
 
+// AppendLong appends a piece of the line of a response whose data is long: the
+// one at a position, which is 0 at first, and returns the position of the next
+// piece, 0 when the line is complete. No other record may be appended meanwhile.
+func (e *Encoder) AppendLong(dst []byte, r Response, data Long, at int) (out []byte, next int) {
+	if at == 0 {
+		o := r.open(dst)
+		o.key("data")
+		dst = o.b
+	}
+	if dst, next = data.AppendPart(dst, at); next != 0 {
+		return dst, next
+	}
+	if e.sessionID != "" {
+		r.SessionID = e.sessionID
+	}
+	o := object{b: dst}
+	o.optStr("sessionId", r.SessionID)
+	if e.withSeq {
+		e.appendSeq(&o)
+	}
+	return append(o.close(), '\n'), 0
+}
+
 func (e *Encoder) appendSeq(o *object) {
 	e.seq++
 	o.key("seq")

@@ -63,6 +63,16 @@ type Response struct {
 // Result is the data of a successful response.
 type Result interface{ Appender }
 
+// Long is a result that is too large to be held as text at once: it is written
+// piece by piece, while the client reads.
+type Long interface {
+	Result
+	// AppendPart appends the piece at a position and returns the position of the
+	// next one, 0 after the last. The first piece is at 0. All pieces one behind
+	// the other are what AppendJSON appends.
+	AppendPart(dst []byte, at int) (out []byte, next int)
+}
+
 // Null is a result that is null on purpose, as cycle_model's without a choice.
 type Null struct{}
 
@@ -70,11 +80,7 @@ func (Null) AppendJSON(dst []byte) []byte { return append(dst, "null"...) }
 
 // AppendJSON appends the response's line, without a line ending.
 func (r Response) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.optRaw("id", r.ID)
-	o.str("type", "response")
-	o.str("command", r.Command)
-	o.bool("success", r.Err == nil)
+	o := r.open(dst)
 	switch {
 	case r.Err != nil:
 		o.str("error", r.Err.Message)
@@ -84,6 +90,15 @@ func (r Response) AppendJSON(dst []byte) []byte {
 	}
 	o.optStr("sessionId", r.SessionID)
 	return o.close()
+}
+
+func (r Response) open(dst []byte) object {
+	o := openObject(dst)
+	o.optRaw("id", r.ID)
+	o.str("type", "response")
+	o.str("command", r.Command)
+	o.bool("success", r.Err == nil)
+	return o
 }
 
 func (r Response) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
