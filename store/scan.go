@@ -66,10 +66,14 @@ func validJSON(b []byte) bool {
 }
 
 func (s *scanner) top(h *lineHead) bool {
-	if !s.open() {
-		return false
+	usual := s.beginning(h)
+	if !usual {
+		*h, s.i = lineHead{}, 0
+		if !s.open() {
+			return false
+		}
 	}
-	for first := true; ; first = false {
+	for first := !usual; ; first = false {
 		name, more, ok := s.member(first)
 		if !ok || !more {
 			return ok
@@ -78,6 +82,76 @@ func (s *scanner) top(h *lineHead) bool {
 			return false
 		}
 	}
+}
+
+// beginning reads the members that all entries begin with, where they stand as
+// pi and troupe write them. If they do not, whatever it has read means nothing.
+func (s *scanner) beginning(h *lineHead) bool {
+	if !s.text(`{"type":`) || !s.plain(&h.kind) || !s.text(`,"id":`) || !s.plain(&h.id) || !s.text(`,"parentId":`) {
+		return false
+	}
+	if !s.text(`null`) && !s.plain(&h.parent) || !s.text(`,"timestamp":`) || !s.plain(&h.stamp) {
+		return false
+	}
+	s.depth++
+	return true
+}
+
+// usage reads what an answer cost: a fifth of what there is to read in it, and
+// nearly always of the same form.
+func (s *scanner) usage(dst *[]byte) bool {
+	end := s.i
+	for _, t := range &usualUsage {
+		if end = textEnd(s.b, end, t); end >= 0 {
+			end = numberEnd(s.b, end)
+		}
+		if end < 0 {
+			return s.raw(dst)
+		}
+	}
+	if end = textEnd(s.b, end, "}}"); end < 0 {
+		return s.raw(dst)
+	}
+	*dst, s.i = s.b[s.i:end], end
+	return true
+}
+
+// usualUsage is what stands before the numbers of a usage as pi and troupe
+// write it.
+var usualUsage = [...]string{
+	`{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"totalTokens":`,
+	`,"cost":{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"total":`,
+}
+
+// textEnd is the position after a text that stands at i.
+func textEnd(b []byte, i int, t string) int {
+	if len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
+		return -1
+	}
+	return i + len(t)
+}
+
+// text passes over a text that stands here.
+func (s *scanner) text(t string) bool {
+	end := textEnd(s.b, s.i, t)
+	if end >= 0 {
+		s.i = end
+	}
+	return end >= 0
+}
+
+// plain reads a string that stands here, without escape sequences.
+func (s *scanner) plain(dst *[]byte) bool {
+	if s.i >= len(s.b) || s.b[s.i] != '"' {
+		return false
+	}
+	from := s.i + 1
+	end, escaped := stringEnd(s.b, from)
+	if end < 0 || escaped {
+		return false
+	}
+	*dst, s.i = s.b[from:end-1], end
+	return true
 }
 
 func (s *scanner) topMember(name []byte, h *lineHead) bool {
@@ -97,7 +171,7 @@ func (s *scanner) topMember(name []byte, h *lineHead) bool {
 	case "troupeKey":
 		return s.str(&h.key)
 	case "usage":
-		return s.raw(&h.topUsage)
+		return s.usage(&h.topUsage)
 	case "message":
 		return s.messageMembers(&h.message)
 	}
@@ -136,7 +210,7 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 	case "content":
 		return s.raw(&m.content)
 	case "usage":
-		return s.raw(&m.usage)
+		return s.usage(&m.usage)
 	case "timestamp":
 		return s.raw(&m.stamp)
 	}
@@ -332,24 +406,17 @@ func nameEnd(b []byte, i int) int {
 func plainValueEnd(b []byte, i int) int {
 	switch b[i] {
 	case 't':
-		return literalEnd(b, i, "true")
+		return textEnd(b, i, "true")
 	case 'f':
-		return literalEnd(b, i, "false")
+		return textEnd(b, i, "false")
 	case 'n':
-		return literalEnd(b, i, "null")
+		return textEnd(b, i, "null")
 	}
 	return numberEnd(b, i)
 }
 
-func literalEnd(b []byte, i int, word string) int {
-	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
-		return -1
-	}
-	return i + len(word)
-}
-
 func numberEnd(b []byte, i int) int {
-	if b[i] == '-' {
+	if i < len(b) && b[i] == '-' {
 		i++
 	}
 	if i < len(b) && b[i] == '0' {
