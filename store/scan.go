@@ -123,6 +123,27 @@ var usualUsage = [...]string{
 	`,"cost":{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"total":`,
 }
 
+// content reads the content of a message, which mostly begins with text.
+func (s *scanner) content(dst *[]byte) bool {
+	from := s.i
+	i := textEnd(s.b, from, `[{"type":"text","text":"`)
+	if i < 0 {
+		return s.raw(dst)
+	}
+	if i, _ = stringEnd(s.b, i); i < 0 {
+		return false
+	}
+	i, open := nextValue(s.b, i, append(s.room[:0], ']', '}'))
+	if i < 0 {
+		return false
+	}
+	if s.i = i; len(open) > 0 && !s.values(open) {
+		return false
+	}
+	*dst = s.b[from:s.i]
+	return true
+}
+
 // textEnd is the position after a text that stands at i.
 func textEnd(b []byte, i int, t string) int {
 	if len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
@@ -208,7 +229,7 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 	case "toolName":
 		return s.str(&m.toolName)
 	case "content":
-		return s.raw(&m.content)
+		return s.content(&m.content)
 	case "usage":
 		return s.usage(&m.usage)
 	case "timestamp":
@@ -301,8 +322,12 @@ func unquote(quoted []byte, escaped bool) []byte {
 }
 
 // value skips one value, checking it.
-func (s *scanner) value() bool {
-	b, i, stack := s.b, s.i, s.room[:0]
+func (s *scanner) value() bool { return s.values(s.room[:0]) }
+
+// values skips one value and what follows it in the containers that are open,
+// by their closing brackets.
+func (s *scanner) values(stack []byte) bool {
+	b, i := s.b, s.i
 	for {
 		i = skipSpace(b, i)
 		if i >= len(b) {

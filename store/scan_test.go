@@ -79,6 +79,8 @@ func TestScanLine_usualForms(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"message","id":"00000001","parentId":"00000002","timestamp":"2026","message":{"role":"assistant",` + usage + `,"model":"m"}}`,
 		`{"type":"usage","id":"00000001","parentId":null,"timestamp":"2026",` + usage + `}`,
+		`{"message":{"content":[{"type":"text","text":"t"}],"role":"user"}}`,
+		`{"message":{"content":[{"type":"text","text":"t","x":[1]},{"y":{}}],"role":"user"}}`,
 	} {
 		check := func(b string) {
 			head, ok := store.ScanLine([]byte(b))
