@@ -1,6 +1,8 @@
 package store
 
 import (
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -93,10 +95,10 @@ type slot struct {
 }
 
 // index finds entries by id. Ids of 8 hex digits, which all ids are that pi or
-// troupe made, cost nothing beside their slot and one map cell.
+// troupe made, cost nothing beside their slot and a cell or two of a table.
 type index struct {
 	slots   []slot
-	byID    map[uint32]int32
+	byID    idTable  // of the slots that have no name
 	names   []string // other ids
 	byName  map[string]int32
 	foreign []string // names of kinds from kindForeign on
@@ -116,10 +118,7 @@ func (x *index) find(id string) int32 {
 
 func (x *index) findBytes(id []byte) int32 {
 	if n, ok := packID(id); ok {
-		if i, ok := x.byID[n]; ok {
-			return i
-		}
-		return none
+		return x.findPacked(n)
 	}
 	if i, ok := x.byName[string(id)]; ok {
 		return i
@@ -127,60 +126,130 @@ func (x *index) findBytes(id []byte) int32 {
 	return none
 }
 
-// add appends a line's entry. The parent of a duplicated id is its nearest
-// predecessor. It reports false for lines that are no entries: without a type
-// or an id, or the header's double.
-func (x *index) add(h *lineHead, off int64, size int) bool {
-	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" || uint64(size) > 1<<32-1 {
-		return false
+// findPacked looks first at the last entry, which is what the next one follows
+// in all but a few places of a session.
+func (x *index) findPacked(id uint32) int32 {
+	if n := len(x.slots) - 1; n >= 0 && x.slots[n].id == id && x.slots[n].flags&flagWideID == 0 {
+		return int32(n)
 	}
-	s := slot{off: off, size: uint32(size), parent: none, kind: x.kindOf(h)}
-	if s.kind == kindMessage {
-		s.role = roleOf(h.message.role)
-	}
-	if len(h.queueID) > 0 {
-		s.flags |= flagQueueID
-	}
-	if len(h.key) > 0 {
-		s.flags |= flagKey
-	}
-	if len(h.usage()) > 0 {
-		s.flags |= flagUsage
-	}
-	me := int32(len(x.slots))
-	if len(h.parent) > 0 {
-		s.parent = x.findBytes(h.parent)
-		if s.parent == none {
-			s.flags |= flagOrphan
-			x.forward = append(x.forward, forwardRef{me, string(h.parent)})
-		}
-	}
-	x.name(&s, h.id, me)
-	x.slots = append(x.slots, s)
-	return true
+	return x.byID.find(x.slots, id)
 }
 
-// name gives the slot its id and makes it findable.
-func (x *index) name(s *slot, id []byte, me int32) {
-	if n, ok := packID(id); ok {
-		s.id = n
-		if x.byID == nil {
-			x.byID = make(map[uint32]int32)
-		}
-		x.byID[n] = me
-		return
+// entry is what a line adds to an index, as far as that can be said without
+// the lines before it.
+type entry struct {
+	slot         // parent, a foreign kind and a wide id are not known yet
+	named uint32 // the parent, if hasNamed
+	rest  *entryRest
+
+	hasNamed bool
+}
+
+// entryRest is what few entries have. It is nil for those that have none of it.
+type entryRest struct {
+	id, parent []byte // ids that are not packed
+	kind       []byte // a type that troupe does not know
+}
+
+// entryOf reads the entry of a line. It reports false for lines that are no
+// entries: without a type or an id, or the header's double.
+func entryOf(h *lineHead, off int64, size int) (e entry, ok bool) {
+	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" || uint64(size) > 1<<32-1 {
+		return e, false
 	}
-	s.flags |= flagWideID
-	s.id = uint32(len(x.names))
+	var rest entryRest
+	e.slot = slot{off: off, size: uint32(size), parent: none, kind: kindOf(h)}
+	if e.kind == kindMessage {
+		e.role = roleOf(h.message.role)
+	}
+	if e.kind == kindForeign {
+		rest.kind = h.kind
+	}
+	if len(h.queueID) > 0 {
+		e.flags |= flagQueueID
+	}
+	if len(h.key) > 0 {
+		e.flags |= flagKey
+	}
+	if len(h.usage()) > 0 {
+		e.flags |= flagUsage
+	}
+	if e.id, ok = packID(h.id); !ok {
+		e.flags |= flagWideID
+		rest.id = h.id
+	}
+	if e.named, e.hasNamed = packID(h.parent); !e.hasNamed && len(h.parent) > 0 {
+		rest.parent = h.parent
+	}
+	if rest.id != nil || rest.parent != nil || rest.kind != nil {
+		e.rest = &entryRest{rest.id, rest.parent, rest.kind}
+	}
+	return e, true
+}
+
+// addLine adds the entry of a line. It reports false for lines that are no
+// entries.
+func (x *index) addLine(h *lineHead, off int64, size int) bool {
+	e, ok := entryOf(h, off, size)
+	if ok {
+		x.add(&e)
+	}
+	return ok
+}
+
+// add appends an entry. The parent of a duplicated id is its nearest
+// predecessor.
+func (x *index) add(e *entry) {
+	s, me := e.slot, int32(len(x.slots))
+	if e.hasNamed {
+		s.parent = x.findPacked(e.named)
+	}
+	if r := e.rest; r != nil {
+		if r.kind != nil {
+			s.kind = x.foreignKind(r.kind)
+		}
+		if r.parent != nil {
+			s.parent = x.findBytes(r.parent)
+		}
+	}
+	if s.parent == none {
+		if id := e.parentID(); id != "" {
+			s.flags |= flagOrphan
+			x.forward = append(x.forward, forwardRef{me, id})
+		}
+	}
+	if s.flags&flagWideID != 0 {
+		s.id = x.name(e.rest.id, me)
+	}
+	x.slots = append(x.slots, s)
+}
+
+// parentID is the id of the parent that the entry names, "" for none.
+func (e *entry) parentID() string {
+	switch {
+	case e.hasNamed:
+		return string(appendID(nil, e.named))
+	case e.rest != nil:
+		return string(e.rest.parent)
+	}
+	return ""
+}
+
+// name makes an entry findable by an id that is not packed and returns the
+// name's number.
+func (x *index) name(id []byte, me int32) uint32 {
 	name := string(id)
 	x.names = append(x.names, name)
 	if x.byName == nil {
 		x.byName = make(map[string]int32)
 	}
 	x.byName[name] = me
+	return uint32(len(x.names) - 1)
 }
 
-func (x *index) kindOf(h *lineHead) kind {
+// kindOf is the kind of a line's entry, kindForeign for all types that troupe
+// does not know.
+func kindOf(h *lineHead) kind {
 	if string(h.kind) == "custom" {
 		return customKind(h.custom)
 	}
@@ -189,8 +258,12 @@ func (x *index) kindOf(h *lineHead) kind {
 			return k
 		}
 	}
+	return kindForeign
+}
+
+func (x *index) foreignKind(typ []byte) kind {
 	for i, name := range x.foreign {
-		if name == string(h.kind) {
+		if name == string(typ) {
 			return kindForeign + kind(i)
 		}
 	}
@@ -198,7 +271,7 @@ func (x *index) kindOf(h *lineHead) kind {
 		return kindOther
 	}
 	// A fresh list, because views hold the old one.
-	x.foreign = append(slices.Clip(x.foreign), string(h.kind))
+	x.foreign = append(slices.Clip(x.foreign), string(typ))
 	return kindForeign + kind(len(x.foreign)-1)
 }
 
@@ -262,10 +335,64 @@ func (x *index) openRing(at int32) {
 	x.slots[at].flags |= flagOrphan
 }
 
+// reserve makes room for n entries.
+func (x *index) reserve(n int) { x.slots = slices.Grow(x.slots, max(0, n-len(x.slots))) }
+
 // trim gives back what growing left over, after a load.
 func (x *index) trim() {
 	if cap(x.slots)-len(x.slots) > len(x.slots)/8 {
 		x.slots = slices.Clone(x.slots)
+	}
+}
+
+// idTable finds slots by their packed id: the newest of those that have it. It
+// is an open hash table of slot numbers, half the size of a map, which would
+// have the ids a second time. It is brought up to date when it is asked: all
+// at once that takes a fraction of the time, and loading an ordinary session
+// does not ask.
+type idTable struct {
+	cells []int32 // slot numbers from 1, 0 for empty; a power of two of them, at most half full
+	shift uint8   // the bits of a product that are left number the cells
+	seen  int     // slots that are in it
+}
+
+// idFactor spreads ids over a table. It is different in every process, so that
+// nobody can write a file whose ids meet in few cells.
+var idFactor = rand.Uint64() | 1
+
+// cell is where the search for an id begins.
+func (t *idTable) cell(id uint32) int { return int(uint64(id) * idFactor >> t.shift) }
+
+// find returns the newest of the slots with the id.
+func (t *idTable) find(slots []slot, id uint32) int32 {
+	t.update(slots)
+	for c := t.cell(id); ; c = (c + 1) & (len(t.cells) - 1) {
+		i := t.cells[c] - 1
+		if i == none || slots[i].id == id {
+			return i
+		}
+	}
+}
+
+func (t *idTable) update(slots []slot) {
+	if 2*len(slots) >= len(t.cells) {
+		size := max(16, 1<<bits.Len(uint(2*len(slots))))
+		t.cells, t.shift, t.seen = make([]int32, size), uint8(64-bits.TrailingZeros(uint(size))), 0
+	}
+	for ; t.seen < len(slots); t.seen++ {
+		if slots[t.seen].flags&flagWideID == 0 {
+			t.put(slots, int32(t.seen))
+		}
+	}
+}
+
+// put makes a slot findable, in the place of one with the same id.
+func (t *idTable) put(slots []slot, i int32) {
+	for c := t.cell(slots[i].id); ; c = (c + 1) & (len(t.cells) - 1) {
+		if old := t.cells[c] - 1; old == none || slots[old].id == slots[i].id {
+			t.cells[c] = i + 1
+			return
+		}
 	}
 }
 
@@ -274,32 +401,32 @@ func packID(id []byte) (uint32, bool) {
 	if len(id) != 8 {
 		return 0, false
 	}
-	var n uint32
+	n, all := uint32(0), byte(0)
 	for _, c := range id {
-		v, ok := hexValue(c)
-		if !ok {
-			return 0, false
-		}
+		v := hexValues[c]
+		all |= v
 		n = n<<4 | uint32(v)
 	}
-	return n, true
+	return n, all <= 0xf
 }
 
-func hexValue(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
+// hexValues has 0xff for what is no lower-case hex digit.
+var hexValues = func() (values [256]byte) {
+	for c := range values {
+		values[c] = 0xff
 	}
-	return 0, false
-}
+	for v, c := range []byte(hexDigits) {
+		values[c] = byte(v)
+	}
+	return values
+}()
+
+const hexDigits = "0123456789abcdef"
 
 // appendID appends the 8 hex digits of a packed id.
 func appendID(dst []byte, id uint32) []byte {
-	const digits = "0123456789abcdef"
 	for shift := 28; shift >= 0; shift -= 4 {
-		dst = append(dst, digits[id>>shift&15])
+		dst = append(dst, hexDigits[id>>shift&15])
 	}
 	return dst
 }

@@ -49,22 +49,27 @@ type Head struct {
 type Lister struct {
 	fsys FS
 
-	mu     sync.Mutex
-	dirs   map[string]map[string]*known // by directory and path
-	cached int                          // bytes of text in summaries
+	mu      sync.Mutex
+	dirs    map[string]map[string]*known // by directory and name
+	cached  int                          // bytes of text in summaries
+	listing uint64                       // how many times directories were read
 }
 
-// known is what has been read of a file. Its fields are written by the one
-// listing that reads the file and under the lister's lock.
+// known is what has been read of a file. Its fields are written under the
+// lister's lock, but for dir and file, which stay as they are: a file that has
+// changed gets another known.
 type known struct {
+	dir     string
 	file    fileStat
 	head    *Head // nil for a file that is no session
 	checked bool  // head was looked for
 	summary *protocol.SessionSummary
+	listed  uint64 // when it was last seen
+	gone    bool
 }
 
 type fileStat struct {
-	path  string
+	name  string
 	mtime time.Time
 	size  int64
 }
@@ -78,59 +83,94 @@ func NewLister(fsys FS) *Lister {
 // cannot be read or are no sessions are left out, a directory that does not
 // exist has none. Text beyond the first 32 kB of a session is cut.
 func (l *Lister) List(q Query) ([]protocol.SessionSummary, error) {
-	heads, err := l.Heads(q)
+	files, err := l.matching(q)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*protocol.SessionSummary, len(heads))
-	parallel(len(heads), func(i int) { found[i] = l.summary(heads[i]) })
-	list := make([]protocol.SessionSummary, 0, len(heads))
-	for _, s := range found {
-		if s != nil {
-			list = append(list, *s)
-		}
+	found := l.summaries(files)
+	found = slices.DeleteFunc(found, func(s *protocol.SessionSummary) bool { return s == nil })
+	slices.SortStableFunc(found, func(a, b *protocol.SessionSummary) int { return strings.Compare(b.Modified, a.Modified) })
+	list := make([]protocol.SessionSummary, len(found))
+	for i, s := range found {
+		list[i] = *s
 	}
-	slices.SortStableFunc(list, func(a, b protocol.SessionSummary) int { return strings.Compare(b.Modified, a.Modified) })
 	return list, nil
 }
 
 // Heads lists sessions by their first lines, those written last first.
 func (l *Lister) Heads(q Query) ([]Head, error) {
+	files, err := l.matching(q)
+	if err != nil {
+		return nil, err
+	}
+	heads := make([]Head, len(files))
+	for i, h := range l.heads(files) {
+		heads[i] = *h
+	}
+	return heads, nil
+}
+
+// matching finds the sessions of a query, those written last first.
+func (l *Lister) matching(q Query) ([]*known, error) {
 	files, err := l.files(q)
 	if err != nil {
 		return nil, err
 	}
 	if q.Limit > 0 {
-		return l.firstHeads(files, q), nil
+		return l.firstMatching(files, q), nil
 	}
-	heads := make([]Head, 0, len(files))
-	for _, h := range l.heads(files) {
+	heads, n := l.heads(files), 0
+	for i, h := range heads {
 		if h.matches(q) {
-			heads = append(heads, *h)
+			files[n] = files[i]
+			n++
 		}
 	}
-	return heads, nil
+	return files[:n], nil
 }
 
-// heads reads the first lines of all files.
+// heads reads the first lines of all files, nil for what is no session.
 func (l *Lister) heads(files []*known) []*Head {
 	heads := make([]*Head, len(files))
-	parallel(len(files), func(i int) { heads[i] = l.head(files[i]) })
+	var unread []int
+	l.mu.Lock()
+	for i, k := range files {
+		if heads[i] = k.head; !k.checked {
+			unread = append(unread, i)
+		}
+	}
+	l.mu.Unlock()
+	parallel(len(unread), func(n int) { heads[unread[n]] = l.head(files[unread[n]]) })
 	return heads
 }
 
-// firstHeads reads no more first lines than it has to.
-func (l *Lister) firstHeads(files []*known, q Query) []Head {
-	var heads []Head
-	for _, k := range files {
-		if h := l.head(k); h.matches(q) {
-			heads = append(heads, *h)
+// summaries describes sessions, nil for those that cannot be read.
+func (l *Lister) summaries(files []*known) []*protocol.SessionSummary {
+	found := make([]*protocol.SessionSummary, len(files))
+	var unread []int
+	l.mu.Lock()
+	for i, k := range files {
+		if found[i] = k.summary; k.summary == nil {
+			unread = append(unread, i)
 		}
-		if len(heads) == q.Limit {
+	}
+	l.mu.Unlock()
+	parallel(len(unread), func(n int) { found[unread[n]] = l.summary(files[unread[n]]) })
+	return found
+}
+
+// firstMatching reads no more first lines than it has to.
+func (l *Lister) firstMatching(files []*known, q Query) []*known {
+	var some []*known
+	for _, k := range files {
+		if l.head(k).matches(q) {
+			some = append(some, k)
+		}
+		if len(some) == q.Limit {
 			break
 		}
 	}
-	return heads
+	return some
 }
 
 func (h *Head) matches(q Query) bool {
@@ -173,7 +213,7 @@ func (l *Lister) resolveIn(q Query, id string) (Head, bool, error) {
 	}
 	var named []*known
 	for _, k := range files {
-		if strings.Contains(filepath.Base(k.file.path), "_"+id) {
+		if strings.Contains(k.file.name, "_"+id) {
 			named = append(named, k)
 		}
 	}
@@ -218,11 +258,15 @@ func (l *Lister) files(q Query) ([]*known, error) {
 		}
 		files = append(files, l.remember(dir, stats)...)
 	}
-	slices.SortStableFunc(files, func(a, b *known) int {
+	sort := slices.SortStableFunc[[]*known]
+	if len(dirs) == 1 { // no two files have the same name
+		sort = slices.SortFunc
+	}
+	sort(files, func(a, b *known) int {
 		if c := b.file.mtime.Compare(a.file.mtime); c != 0 {
 			return c
 		}
-		return cmp.Compare(filepath.Base(b.file.path), filepath.Base(a.file.path)) // names begin with the time
+		return cmp.Compare(b.file.name, a.file.name) // names begin with the time
 	})
 	return files, nil
 }
@@ -253,24 +297,49 @@ func (l *Lister) entries(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
+// sessionSuffix is what the names of session files end with.
+const sessionSuffix = ".jsonl"
+
+// readDir stats the files in a directory that may be sessions.
 func (l *Lister) readDir(dir string) ([]fileStat, error) {
+	if fsys, ok := l.fsys.(dirStater); ok {
+		stats, err := fsys.statDir(dir, sessionSuffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return stats, err
+	}
 	entries, err := l.entries(dir)
 	if err != nil {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) != ".jsonl" })
-	stats := make([]fileStat, len(entries))
-	parallel(len(entries), func(i int) {
-		path := filepath.Join(dir, entries[i].Name())
-		st, err := entries[i].Info()
-		if err == nil && st.Mode()&fs.ModeSymlink != 0 {
-			st, err = l.fsys.Stat(path)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), sessionSuffix) })
+	return statAll(len(entries), func(i int) (st fileStat, ok bool) {
+		info, err := entries[i].Info()
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			info, err = l.fsys.Stat(filepath.Join(dir, entries[i].Name()))
 		}
-		if err == nil && st.Mode().IsRegular() {
-			stats[i] = fileStat{path, st.ModTime(), st.Size()}
+		if err != nil || !info.Mode().IsRegular() {
+			return st, false
+		}
+		return fileStat{entries[i].Name(), info.ModTime(), info.Size()}, true
+	}), nil
+}
+
+// dirStater is a file system that has a faster way to do what readDir does.
+type dirStater interface {
+	statDir(dir, suffix string) ([]fileStat, error)
+}
+
+// statAll collects what stat knows of n files, without those that it refuses.
+func statAll(n int, stat func(i int) (fileStat, bool)) []fileStat {
+	stats := make([]fileStat, n)
+	parallel(n, func(i int) {
+		if st, ok := stat(i); ok {
+			stats[i] = st
 		}
 	})
-	return slices.DeleteFunc(stats, func(s fileStat) bool { return s.path == "" }), nil
+	return slices.DeleteFunc(stats, func(s fileStat) bool { return s.name == "" })
 }
 
 // remember returns what is known of the files in a directory and forgets the
@@ -278,25 +347,40 @@ func (l *Lister) readDir(dir string) ([]fileStat, error) {
 func (l *Lister) remember(dir string, stats []fileStat) []*known {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, now := l.dirs[dir], make(map[string]*known, len(stats))
+	in := l.dirs[dir]
+	if in == nil {
+		in = make(map[string]*known, len(stats))
+		l.dirs[dir] = in
+	}
+	l.listing++
 	files := make([]*known, len(stats))
 	for i, st := range stats {
-		k := before[st.path]
+		k := in[st.name]
 		if k == nil || k.file != st {
-			k = &known{file: st}
-		}
-		now[st.path], files[i] = k, k
-	}
-	for path, k := range before {
-		if now[path] != k {
 			l.forget(k)
+			k = &known{dir: dir, file: st}
+			in[st.name] = k
+		}
+		k.listed, files[i] = l.listing, k
+	}
+	for name, k := range in {
+		if len(in) == len(stats) {
+			break
+		}
+		if k.listed != l.listing {
+			l.forget(k)
+			delete(in, name)
 		}
 	}
-	l.dirs[dir] = now
 	return files
 }
 
+// forget gives up what is known of a file, for other listings may still use it.
 func (l *Lister) forget(k *known) {
+	if k == nil {
+		return
+	}
+	k.gone = true
 	if k.summary != nil {
 		l.cached -= textSize(k.summary)
 		k.summary = nil
@@ -313,9 +397,10 @@ func (l *Lister) head(k *known) *Head {
 	if checked {
 		return head
 	}
-	header, ok, err := readHeader(l.fsys, k.file.path, k.file.size)
+	path := filepath.Join(k.dir, k.file.name)
+	header, ok, err := readHeader(l.fsys, path, k.file.size)
 	if ok {
-		head = &Head{k.file.path, header, k.file.mtime, k.file.size}
+		head = &Head{path, header, k.file.mtime, k.file.size}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -323,22 +408,20 @@ func (l *Lister) head(k *known) *Head {
 	return head
 }
 
-// summary reads a whole file, once.
-func (l *Lister) summary(h Head) *protocol.SessionSummary {
-	l.mu.Lock()
-	k := l.dirs[filepath.Dir(h.Path)][h.Path]
-	if k != nil && k.summary != nil && k.file.size == h.Size && k.file.mtime.Equal(h.MTime) {
-		defer l.mu.Unlock()
-		return k.summary
+// summary reads a whole session, once; nil if that fails. What it says is
+// remembered as long as there is room and the file is as it was.
+func (l *Lister) summary(k *known) *protocol.SessionSummary {
+	head := l.head(k)
+	if head == nil {
+		return nil
 	}
-	l.mu.Unlock()
-	s, err := summarise(l.fsys, h)
+	s, err := summarise(l.fsys, *head)
 	if err != nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if size := textSize(s); k != nil && k.summary == nil && l.cached+size <= maxCachedText && l.dirs[filepath.Dir(h.Path)][h.Path] == k {
+	if size := textSize(s); k.summary == nil && !k.gone && l.cached+size <= maxCachedText {
 		k.summary = s
 		l.cached += size
 	}

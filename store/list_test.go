@@ -348,3 +348,56 @@ func TestListerIsSharedSafely(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// plainFS is a file system without the shortcuts of the one it is.
+type plainFS struct{ store.FS }
+
+// The system's own way to stat a directory finds what the general one does.
+func TestListShortcut(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("s%02d.jsonl", i)
+		write(name, headFor(fmt.Sprint("id-", i), "/p")+"\n")
+		when := time.Unix(1_795_000_000+int64(i/2), int64(i)) // pairs that differ by nanoseconds
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), when, when))
+	}
+	write("other.txt", "no session")
+	write("garbage.jsonl", "no session")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "dir.jsonl"), 0o700))
+	elsewhere := filepath.Join(t.TempDir(), "target")
+	require.NoError(t, os.WriteFile(elsewhere, []byte(headFor("linked", "/p")+"\n"), 0o600))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "link.jsonl")))
+	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "linked dir.jsonl")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "dangling.jsonl")))
+
+	quick, plain := store.NewLister(store.OS{}), store.NewLister(plainFS{store.OS{}})
+	compare := func(n int) {
+		t.Helper()
+		want, err := plain.Heads(store.Query{Dir: dir})
+		require.NoError(t, err)
+		got, err := quick.Heads(store.Query{Dir: dir})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Len(t, got, n)
+		wantList, err := plain.List(store.Query{Dir: dir})
+		require.NoError(t, err)
+		gotList, err := quick.List(store.Query{Dir: dir})
+		require.NoError(t, err)
+		require.Equal(t, wantList, gotList)
+	}
+	compare(21)
+	require.NoError(t, os.Remove(filepath.Join(dir, "s03.jsonl")))
+	write("s04.jsonl", headFor("other id", "/p")+"\n")
+	write("s99.jsonl", headFor("new", "/p")+"\n")
+	compare(21)
+	for _, l := range []*store.Lister{quick, plain} {
+		_, err := l.Heads(store.Query{Dir: filepath.Join(dir, "other.txt")})
+		require.Error(t, err, "no directory")
+		heads, err := l.Heads(store.Query{Dir: filepath.Join(dir, "nowhere")})
+		require.NoError(t, err)
+		require.Empty(t, heads)
+	}
+}

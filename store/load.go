@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -52,7 +51,7 @@ func (l *loader) take(line []byte, off int64, whole bool) error {
 	if !l.found {
 		return l.takeHeader(line, valid)
 	}
-	if !valid || !l.idx.add(&l.head, off, len(line)) {
+	if !valid || !l.idx.addLine(&l.head, off, len(line)) {
 		l.skipped++
 	}
 	return nil
@@ -124,8 +123,12 @@ func load(r io.ReaderAt, size int64) (*loader, error) {
 	if err := checkBeginning(r, size); err != nil {
 		return nil, err
 	}
+	return loadWith(r, size, scanners(size), readBuffer)
+}
+
+func loadWith(r io.ReaderAt, size int64, scanners, buffer int) (*loader, error) {
 	l := &loader{}
-	if err := readLines(r, 0, size, l.take); err != nil {
+	if err := l.readAll(r, size, scanners, buffer); err != nil {
 		return nil, err
 	}
 	if !l.found {
@@ -185,62 +188,4 @@ func isUnborn(b []byte) bool {
 	}
 	n := min(len(b), len(start))
 	return string(b[:n]) == start[:n]
-}
-
-// readBuffer is how much is read at a time.
-const readBuffer = 256 << 10
-
-// readLines calls fn for every line between two offsets. The line is valid
-// during the call; whole is false for a last line that has no line ending.
-func readLines(r io.ReaderAt, from, to int64, fn func(line []byte, off int64, whole bool) error) error {
-	buf := make([]byte, min(readBuffer, max(0, to-from)))
-	have := 0 // bytes in buf, which starts at offset from
-	for from < to {
-		n, err := readSome(r, buf[have:min(int64(len(buf)), to-from)], from+int64(have))
-		if err != nil {
-			return err
-		}
-		have += n
-		used, err := eachLine(buf[:have], from, fn)
-		if err != nil {
-			return err
-		}
-		from += int64(used)
-		have = copy(buf, buf[used:have])
-		if from+int64(have) >= to {
-			break
-		}
-		if have == len(buf) {
-			buf = append(buf, make([]byte, len(buf))...)
-		}
-	}
-	if have > 0 {
-		return fn(buf[:have], from, false)
-	}
-	return nil
-}
-
-// readSome fills p. A file that is shorter than it was said to be is an error.
-func readSome(r io.ReaderAt, p []byte, off int64) (int, error) {
-	n, err := r.ReadAt(p, off)
-	if n == len(p) {
-		return n, nil
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		err = fmt.Errorf("read at %d: %w", off, io.ErrUnexpectedEOF)
-	}
-	return n, err
-}
-
-func eachLine(b []byte, off int64, fn func(line []byte, off int64, whole bool) error) (used int, err error) {
-	for {
-		n := bytes.IndexByte(b[used:], '\n')
-		if n < 0 {
-			return used, nil
-		}
-		if err := fn(b[used:used+n], off+int64(used), true); err != nil {
-			return used, err
-		}
-		used += n + 1
-	}
 }

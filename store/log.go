@@ -238,7 +238,7 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotDurable, err)
 	}
-	l.idx.add(&h, off, len(line))
+	l.idx.addLine(&h, off, len(line))
 	l.leaf = int32(len(l.idx.slots)) - 1
 	return nil
 }

@@ -38,14 +38,17 @@ const maxDepth = 10000
 
 // scanner validates JSON and finds members of objects. It is the reason why a
 // hundred thousand entries load in a fraction of the time any general parser
-// needs: strings are skipped eight bytes at a time and nothing is built.
+// needs: strings are skipped eight bytes at a time and nothing is built. Most
+// bytes of a session are read by value and the functions below it that take the
+// bytes and a position and return the position after, -1 where there is no
+// JSON: what they work with stays in registers.
 // It accepts exactly what jsontext accepts with duplicate names and invalid
 // UTF-8 allowed, which is also what JSON.parse accepts of decoded bytes.
 type scanner struct {
 	b     []byte
 	i     int
-	stack []byte // closing brackets of open containers
-	depth int    // containers opened by member functions, not on the stack
+	depth int      // containers opened by member functions, not on the stack
+	room  [64]byte // for the stack of closing brackets; deeper ones are rare
 }
 
 // scanLine reads the head of a line. It reports whether the line is a valid
@@ -63,10 +66,14 @@ func validJSON(b []byte) bool {
 }
 
 func (s *scanner) top(h *lineHead) bool {
-	if !s.open() {
-		return false
+	usual := s.beginning(h)
+	if !usual {
+		*h, s.i = lineHead{}, 0
+		if !s.open() {
+			return false
+		}
 	}
-	for first := true; ; first = false {
+	for first := !usual; ; first = false {
 		name, more, ok := s.member(first)
 		if !ok || !more {
 			return ok
@@ -75,6 +82,97 @@ func (s *scanner) top(h *lineHead) bool {
 			return false
 		}
 	}
+}
+
+// beginning reads the members that all entries begin with, where they stand as
+// pi and troupe write them. If they do not, whatever it has read means nothing.
+func (s *scanner) beginning(h *lineHead) bool {
+	if !s.text(`{"type":`) || !s.plain(&h.kind) || !s.text(`,"id":`) || !s.plain(&h.id) || !s.text(`,"parentId":`) {
+		return false
+	}
+	if !s.text(`null`) && !s.plain(&h.parent) || !s.text(`,"timestamp":`) || !s.plain(&h.stamp) {
+		return false
+	}
+	s.depth++
+	return true
+}
+
+// usage reads what an answer cost: a fifth of what there is to read in it, and
+// nearly always of the same form.
+func (s *scanner) usage(dst *[]byte) bool {
+	end := s.i
+	for _, t := range &usualUsage {
+		if end = textEnd(s.b, end, t); end >= 0 {
+			end = numberEnd(s.b, end)
+		}
+		if end < 0 {
+			return s.raw(dst)
+		}
+	}
+	if end = textEnd(s.b, end, "}}"); end < 0 {
+		return s.raw(dst)
+	}
+	*dst, s.i = s.b[s.i:end], end
+	return true
+}
+
+// usualUsage is what stands before the numbers of a usage as pi and troupe
+// write it.
+var usualUsage = [...]string{
+	`{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"totalTokens":`,
+	`,"cost":{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"total":`,
+}
+
+// content reads the content of a message, which mostly begins with text.
+func (s *scanner) content(dst *[]byte) bool {
+	from := s.i
+	i := textEnd(s.b, from, `[{"type":"text","text":"`)
+	if i < 0 {
+		return s.raw(dst)
+	}
+	if i, _ = stringEnd(s.b, i); i < 0 {
+		return false
+	}
+	i, open := nextValue(s.b, i, append(s.room[:0], ']', '}'))
+	if i < 0 {
+		return false
+	}
+	if s.i = i; len(open) > 0 && !s.values(open) {
+		return false
+	}
+	*dst = s.b[from:s.i]
+	return true
+}
+
+// textEnd is the position after a text that stands at i.
+func textEnd(b []byte, i int, t string) int {
+	if len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
+		return -1
+	}
+	return i + len(t)
+}
+
+// text passes over a text that stands here.
+func (s *scanner) text(t string) bool {
+	end := textEnd(s.b, s.i, t)
+	if end >= 0 {
+		s.i = end
+	}
+	return end >= 0
+}
+
+// plain reads a string that stands here, without escape sequences.
+func (s *scanner) plain(dst *[]byte) bool {
+	if s.i >= len(s.b) || s.b[s.i] != '"' {
+		return false
+	}
+	from := s.i + 1
+	end, escaped := stringEnd(s.b, from)
+	if end < 0 || escaped {
+		return false
+	}
+	*dst, s.i = s.b[from:end-1], end
+	return true
 }
 
 func (s *scanner) topMember(name []byte, h *lineHead) bool {
@@ -94,7 +192,7 @@ func (s *scanner) topMember(name []byte, h *lineHead) bool {
 	case "troupeKey":
 		return s.str(&h.key)
 	case "usage":
-		return s.raw(&h.topUsage)
+		return s.usage(&h.topUsage)
 	case "message":
 		return s.messageMembers(&h.message)
 	}
@@ -131,9 +229,9 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 	case "toolName":
 		return s.str(&m.toolName)
 	case "content":
-		return s.raw(&m.content)
+		return s.content(&m.content)
 	case "usage":
-		return s.raw(&m.usage)
+		return s.usage(&m.usage)
 	case "timestamp":
 		return s.raw(&m.stamp)
 	}
@@ -154,48 +252,34 @@ func (s *scanner) open() bool {
 // member moves to the value of the next member of the object that was opened
 // last. more is false at the object's end.
 func (s *scanner) member(first bool) (name []byte, more, ok bool) {
-	s.space()
-	if s.i >= len(s.b) {
+	b, i := s.b, skipSpace(s.b, s.i)
+	if i >= len(b) {
 		return nil, false, false
 	}
-	if s.b[s.i] == '}' {
-		s.i++
+	if b[i] == '}' {
+		s.i = i + 1
 		s.depth--
 		return nil, false, true
 	}
 	if !first {
-		if s.b[s.i] != ',' {
+		if b[i] != ',' {
 			return nil, false, false
 		}
-		s.i++
-		s.space()
+		i = skipSpace(b, i+1)
 	}
-	if !s.name(&name) {
+	if i >= len(b) || b[i] != '"' {
 		return nil, false, false
 	}
+	end, escaped := stringEnd(b, i+1)
+	if end < 0 {
+		return nil, false, false
+	}
+	name = unquote(b[i:end], escaped)
+	if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		return nil, false, false
+	}
+	s.i = i + 1
 	return name, true, true
-}
-
-// name reads a member's name and the colon.
-func (s *scanner) name(dst *[]byte) bool {
-	s.space()
-	if s.i >= len(s.b) || s.b[s.i] != '"' {
-		return false
-	}
-	from := s.i
-	escaped, ok := s.skipString()
-	if !ok {
-		return false
-	}
-	if dst != nil {
-		*dst = unquote(s.b[from:s.i], escaped)
-	}
-	s.space()
-	if s.i >= len(s.b) || s.b[s.i] != ':' {
-		return false
-	}
-	s.i++
-	return true
 }
 
 // str reads a value and, if it is a string, stores its text.
@@ -205,12 +289,13 @@ func (s *scanner) str(dst *[]byte) bool {
 	if s.i >= len(s.b) || s.b[s.i] != '"' {
 		return s.value()
 	}
-	from := s.i
-	escaped, ok := s.skipString()
-	if ok {
-		*dst = unquote(s.b[from:s.i], escaped)
+	end, escaped := stringEnd(s.b, s.i+1)
+	if end < 0 {
+		return false
 	}
-	return ok
+	*dst = unquote(s.b[s.i:end], escaped)
+	s.i = end
+	return true
 }
 
 // raw reads a value and stores its JSON.
@@ -237,89 +322,86 @@ func unquote(quoted []byte, escaped bool) []byte {
 }
 
 // value skips one value, checking it.
-func (s *scanner) value() bool {
-	s.stack = s.stack[:0]
+func (s *scanner) value() bool { return s.values(s.room[:0]) }
+
+// values skips one value and what follows it in the containers that are open,
+// by their closing brackets.
+func (s *scanner) values(stack []byte) bool {
+	b, i := s.b, s.i
 	for {
-		opened, ok := s.scalarOrOpen()
-		if !ok {
+		i = skipSpace(b, i)
+		if i >= len(b) {
 			return false
 		}
-		if opened {
+		switch c := b[i]; c {
+		case '"':
+			i, _ = stringEnd(b, i+1)
+		case '{', '[':
+			if s.depth+len(stack) >= maxDepth {
+				return false
+			}
+			closing := c + 2 // of both kinds
+			i = skipSpace(b, i+1)
+			if i < len(b) && b[i] == closing {
+				i++
+				break
+			}
+			stack = append(stack, closing)
+			if c == '{' {
+				i = nameEnd(b, i)
+			}
+			if i < 0 {
+				return false
+			}
 			continue
+		default:
+			i = plainValueEnd(b, i)
 		}
-		done, ok := s.afterValue()
-		if done || !ok {
-			return ok
+		if i < 0 {
+			return false
+		}
+		if i, stack = nextValue(b, i, stack); i < 0 {
+			return false
+		}
+		if len(stack) == 0 {
+			s.i = i
+			return true
 		}
 	}
 }
 
-// scalarOrOpen skips a value without parts, or enters one that has some.
-func (s *scanner) scalarOrOpen() (opened, ok bool) {
-	s.space()
-	if s.i >= len(s.b) {
-		return false, false
-	}
-	switch s.b[s.i] {
-	case '"':
-		_, ok = s.skipString()
-		return false, ok
-	case '{':
-		return s.enter('}')
-	case '[':
-		return s.enter(']')
-	case 't':
-		return false, s.literal("true")
-	case 'f':
-		return false, s.literal("false")
-	case 'n':
-		return false, s.literal("null")
-	}
-	return false, s.number()
-}
-
-func (s *scanner) enter(closing byte) (opened, ok bool) {
-	if s.depth+len(s.stack) >= maxDepth {
-		return false, false
-	}
-	s.i++
-	s.space()
-	if s.i < len(s.b) && s.b[s.i] == closing {
-		s.i++
-		return false, true
-	}
-	s.stack = append(s.stack, closing)
-	if closing == '}' {
-		return true, s.name(nil)
-	}
-	return true, true
-}
-
-// afterValue leaves the containers that end here and moves to the next value.
-func (s *scanner) afterValue() (done, ok bool) {
-	for len(s.stack) > 0 {
-		s.space()
-		if s.i >= len(s.b) {
-			return false, false
+// nextValue leaves the containers that end after a value and moves to the next
+// value of the one that does not. Without one the stack is empty.
+func nextValue(b []byte, i int, stack []byte) (int, []byte) {
+	for len(stack) > 0 {
+		i = skipSpace(b, i)
+		if i >= len(b) {
+			return -1, nil
 		}
-		c, closing := s.b[s.i], s.stack[len(s.stack)-1]
-		s.i++
+		c, closing := b[i], stack[len(stack)-1]
+		i++
 		if c == ',' {
-			return false, closing == ']' || s.name(nil)
+			if closing == '}' {
+				i = nameEnd(b, i)
+			}
+			return i, stack
 		}
 		if c != closing {
-			return false, false
+			return -1, nil
 		}
-		s.stack = s.stack[:len(s.stack)-1]
+		stack = stack[:len(stack)-1]
 	}
-	return true, true
+	return i, stack
 }
 
 // space skips white space, of which files written by programs have none.
-func (s *scanner) space() {
-	for s.i < len(s.b) && s.b[s.i] <= ' ' && isSpace(s.b[s.i]) {
-		s.i++
+func (s *scanner) space() { s.i = skipSpace(s.b, s.i) }
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && isSpace(b[i]) {
+		i++
 	}
+	return i
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
@@ -329,72 +411,124 @@ func (s *scanner) atEnd() bool {
 	return s.i == len(s.b)
 }
 
-func (s *scanner) literal(word string) bool {
-	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
-		return false
+// nameEnd is the position after a member's name and the colon.
+func nameEnd(b []byte, i int) int {
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != '"' {
+		return -1
 	}
-	s.i += len(word)
-	return true
+	if i, _ = stringEnd(b, i+1); i < 0 {
+		return -1
+	}
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	return i + 1
 }
 
-func (s *scanner) number() bool {
-	if s.i < len(s.b) && s.b[s.i] == '-' {
-		s.i++
+// plainValueEnd is the position after a number or a literal.
+func plainValueEnd(b []byte, i int) int {
+	switch b[i] {
+	case 't':
+		return textEnd(b, i, "true")
+	case 'f':
+		return textEnd(b, i, "false")
+	case 'n':
+		return textEnd(b, i, "null")
 	}
-	if s.i < len(s.b) && s.b[s.i] == '0' {
-		s.i++
-	} else if !s.digits() {
-		return false
-	}
-	if s.i < len(s.b) && s.b[s.i] == '.' {
-		s.i++
-		if !s.digits() {
-			return false
-		}
-	}
-	if s.i < len(s.b) && (s.b[s.i] == 'e' || s.b[s.i] == 'E') {
-		s.i++
-		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
-			s.i++
-		}
-		return s.digits()
-	}
-	return true
+	return numberEnd(b, i)
 }
 
-func (s *scanner) digits() bool {
-	from := s.i
-	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
-		s.i++
+func numberEnd(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
 	}
-	return s.i > from
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = digitsEnd(b, i); i < 0 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = digitsEnd(b, i+1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return digitsEnd(b, i)
+	}
+	return i
 }
 
-// skipString skips a string that starts at the current byte.
-func (s *scanner) skipString() (escaped, ok bool) {
-	b, i := s.b, s.i+1
-	for {
-		i = plainEnd(b, i)
-		if i >= len(b) {
-			return escaped, false
+// digitsEnd is the position after one or more digits.
+func digitsEnd(b []byte, i int) int {
+	from := i
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
+	}
+	if i == from {
+		return -1
+	}
+	return i
+}
+
+// stringEnd is the position after the quote that ends a string; i is that after
+// the one that begins it. It looks at eight bytes at a time; in each of the two
+// differences the lowest byte with its high bit set, where the text's own is
+// not, is the first that does not stand for itself. The first one finds quotes
+// among the control characters: exchanging 0x20 and 0x22, and others above, puts
+// them below 0x21.
+func stringEnd(b []byte, i int) (end int, escaped bool) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := w^ones*2, w^ones*'\\'
+		hit := ((quote - ones*0x21) | (slash - ones)) &^ w & highs
+		if hit == 0 {
+			i += 8
+			continue
 		}
-		switch b[i] {
-		case '"':
-			s.i = i + 1
-			return escaped, true
-		case '\\':
-			escaped = true
-			if i+1 < len(b) && isEscape[b[i+1]] {
-				i += 2
-			} else if i+6 <= len(b) && b[i+1] == 'u' && isHex[b[i+2]] && isHex[b[i+3]] && isHex[b[i+4]] && isHex[b[i+5]] {
-				i += 6
-			} else {
-				return escaped, false
+		at := bits.TrailingZeros64(hit) &^ 7
+		i += at >> 3
+		if byte(w>>at) == '"' {
+			return i + 1, escaped
+		}
+		if i = escapeEnd(b, i); i < 0 {
+			return -1, true
+		}
+		escaped = true
+	}
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, escaped
+		case c == '\\' || c < ' ':
+			if i = escapeEnd(b, i); i < 0 {
+				return -1, true
 			}
-		default: // a control character
-			return escaped, false
+			escaped = true
+		default:
+			i++
 		}
 	}
+	return -1, escaped
+}
+
+// escapeEnd is the position after an escape sequence.
+func escapeEnd(b []byte, i int) int {
+	switch {
+	case b[i] != '\\': // a control character
+		return -1
+	case i+1 < len(b) && isEscape[b[i+1]]:
+		return i + 2
+	case i+6 <= len(b) && b[i+1] == 'u' && isHex[b[i+2]] && isHex[b[i+3]] && isHex[b[i+4]] && isHex[b[i+5]]:
+		return i + 6
+	}
+	return -1
 }
 
 // isEscape marks the bytes that may follow a backslash, except u; isHex those
@@ -407,23 +541,3 @@ var (
 		'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true,
 	}
 )
-
-// plainEnd returns the position of the first byte from i on that does not
-// stand for itself inside a JSON string: a quote, a backslash or a control
-// character. It looks at eight bytes at a time; in each of the three terms the
-// lowest byte with its high bit set is the first hit.
-func plainEnd(b []byte, i int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
-		if hit != 0 {
-			return i + bits.TrailingZeros64(hit)>>3
-		}
-	}
-	for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
-		i++
-	}
-	return i
-}

@@ -72,6 +72,34 @@ func TestScanLine_damagedSamples(t *testing.T) {
 	}
 }
 
+// The forms that the scanner has by heart, with every byte taken away, doubled
+// or changed into one of those that mean something, and cut everywhere.
+func TestScanLine_usualForms(t *testing.T) {
+	const usage = `"usage":{"input":1,"output":20,"cacheRead":0,"cacheWrite":0,"totalTokens":21,"cost":{"input":0.1,"output":2e-5,"cacheRead":0,"cacheWrite":0,"total":-0.1}}`
+	for _, line := range []string{
+		`{"type":"message","id":"00000001","parentId":"00000002","timestamp":"2026","message":{"role":"assistant",` + usage + `,"model":"m"}}`,
+		`{"type":"usage","id":"00000001","parentId":null,"timestamp":"2026",` + usage + `}`,
+		`{"message":{"content":[{"type":"text","text":"t"}],"role":"user"}}`,
+		`{"message":{"content":[{"type":"text","text":"t","x":[1]},{"y":{}}],"role":"user"}}`,
+	} {
+		check := func(b string) {
+			head, ok := store.ScanLine([]byte(b))
+			require.Equal(t, oracle([]byte(b)), ok, "%s", b)
+			if ok {
+				require.Equal(t, looseHead(t, []byte(b)), head, "%s", b)
+			}
+		}
+		check(line)
+		for i := range line {
+			for _, c := range []string{"", line[i:i+1] + line[i:i+1], " ", `"`, `\`, ",", "}", "0", "x", "\x00", `\u0061`} {
+				check(line[:i] + c + line[i+1:])
+			}
+			_, ok := store.ScanLine([]byte(line[:i]))
+			require.False(t, ok, "%s", line[:i])
+		}
+	}
+}
+
 func sampleLines(t testing.TB) []string {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.jsonl")
