@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test generate generate-check e2e fuzz bench cover chaos chaos-long mutants clean
+.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -12,7 +12,7 @@ help: ## print the targets
 build: ## build bin/troupe
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/troupe ./cmd/troupe
 
-check: fmt vet lint sumtype generate-check test ## everything that must hold before a commit
+check: fmt vet lint sumtype generate-check test allocs ## everything that must hold before a commit
 
 fmt: ## no file is unformatted
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt needed: $$files"; exit 1; fi
@@ -38,6 +38,9 @@ generate-check: ## the generated files are fresh
 e2e: ## the built binary
 	go test -count=1 ./e2e/... # the binary is not among what the test cache knows
 
+allocs: ## allocations of the hot paths against e2e/bench/allocs.txt; a slower path is no failure, a greedier one is
+	go run ./e2e/bench -allocs
+
 fuzz: ## every fuzz target for FUZZTIME (default 30s each)
 	@for p in $$(go list ./...); do \
 	  for f in $$(go test $$p -list '^Fuzz' 2>/dev/null | grep ^Fuzz); do \
@@ -59,7 +62,7 @@ mutants: ## bugs made on purpose, one at a time: the tests must notice each
 
 bench: ## Go benchmarks, allocations against e2e/bench/allocs.txt, the binary beside limit and pi; BENCH="-quick"
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /e2e)
-	go run ./e2e/bench -allocs
+	$(MAKE) allocs
 	go run ./e2e/bench -json bench.json $(BENCH)
 
 cover: ## coverage of every room, in cover/

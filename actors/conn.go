@@ -69,8 +69,8 @@ func (k *conn) start(c actor.Context) {
 	k.reader = k.spawn(c, "reader", &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, credits: credits, faults: k.cfg.Faults}, nil)
 }
 
-func (k *conn) spawn(c actor.Context, name string, a actor.Actor, mend func(actor.ReceiverContext, any) bool) *actor.PID {
-	pid, err := c.SpawnNamed(k.cfg.survivors(func() actor.Actor { return a }, c.Self().Id+"/"+name, mend), name)
+func (k *conn) spawn(c actor.Context, name string, a actor.Actor, mend func(actor.Context, any) bool) *actor.PID {
+	pid, err := c.SpawnNamed(k.cfg.survivors(a, c.Self().Id+"/"+name, mend), name)
 	if err != nil {
 		panic(err)
 	}

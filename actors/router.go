@@ -18,7 +18,6 @@ type router struct {
 	cfg      *Config
 	log      zerolog.Logger
 	name     string // in fault plans
-	self     *actor.PID
 	sessions *actor.PID
 	writer   *actor.PID
 	credits  credits
@@ -62,7 +61,6 @@ type asked struct {
 func (r *router) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.self = c.Self()
 		r.routes, r.opening, r.asked = map[string]*route{}, map[string]*route{}, map[uint64]asked{}
 	case line, lineTooLong, inputClosed:
 		r.input(c, m)
@@ -149,11 +147,11 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 
 // mend answers the command that broke the router. What it was in the middle of
 // otherwise is a change to its tables, which can be made again.
-func (r *router) mend(c actor.ReceiverContext, msg any) bool {
+func (r *router) mend(c actor.Context, msg any) bool {
 	_, isLine := msg.(line)
 	if r.owed {
 		r.credits.giveBack()
-		r.respond(c.ActorSystem().Root, r.inHand.id, r.inHand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
+		r.respond(c, r.inHand.id, r.inHand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
 	}
 	return isLine
 }
@@ -287,16 +285,11 @@ func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Res
 	r.respond(c, req.ID, req.Name, data, err)
 }
 
-func (r *router) respond(c sender, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
+func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
 	r.owed = false
-	c.Send(r.writer, records{from: r.self, tag: routerTag, items: []item{{
+	c.Send(r.writer, records{from: c.Self(), tag: routerTag, items: []item{{
 		response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
 	}}})
-}
-
-// sender is a context that can send.
-type sender interface {
-	Send(to *actor.PID, message any)
 }
 
 // routerTag is the writer's name for records that belong to no session. They

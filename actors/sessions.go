@@ -50,7 +50,7 @@ func (s *sessions) Receive(c actor.Context) {
 
 // mend answers the request that broke the parent of sessions in the middle of
 // it. A router hears a repeated answer once.
-func (s *sessions) mend(c actor.ReceiverContext, msg any) bool {
+func (s *sessions) mend(c actor.Context, msg any) bool {
 	m, ok := msg.(spawnSession)
 	if !ok {
 		return false // everything else can be told twice
@@ -61,7 +61,7 @@ func (s *sessions) mend(c actor.ReceiverContext, msg any) bool {
 			answer = sessionSpawned{key: m.key, handle: handle, pid: e.pid}
 		}
 	}
-	c.ActorSystem().Root.Send(m.client.router, answer)
+	c.Send(m.client.router, answer)
 	return true
 }
 

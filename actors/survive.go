@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+
+	"troupe/actors/failpoint"
 )
 
 // survivor keeps an actor alive that nobody could replace: the parts of a
@@ -19,16 +21,19 @@ import (
 //
 // A message that breaks its handler again ends the actor, and so the connection.
 type survivor struct {
-	log   zerolog.Logger
-	stage stage // of the message in hand
+	actor.Actor
+	name   string
+	log    zerolog.Logger
+	faults *failpoint.Plan
+	stage  stage // of the message in hand
 	// mend makes good for a handler that broke midway. false means that nothing
 	// was done for the message, or nothing that harms when it is done twice: it
 	// is handled again. nil is for actors that cannot go on.
-	mend func(c actor.ReceiverContext, msg any) bool
+	mend func(c actor.Context, msg any) bool
 }
 
 // again is the mend of an actor that can be told everything twice.
-func again(actor.ReceiverContext, any) bool { return false }
+func again(actor.Context, any) bool { return false }
 
 type stage int
 
@@ -38,59 +43,54 @@ const (
 	handled
 )
 
-// survivors describes an actor that is kept alive.
-func (c *Config) survivors(produce actor.Producer, name string, mend func(actor.ReceiverContext, any) bool) *actor.Props {
-	s := &survivor{log: c.Log.With().Str("actor", name).Logger(), mend: mend}
-	options := append(c.mailboxes(), actor.WithSupervisor(stopWorkers), actor.WithReceiverMiddleware(s.outer))
-	if c.Faults != nil {
-		options = append(options, actor.WithReceiverMiddleware(c.Faults.Middleware(name)))
-	}
-	return actor.PropsFromProducer(produce, append(options, actor.WithReceiverMiddleware(s.inner))...)
+// survivors describes an actor that is kept alive. Injected faults strike
+// around it, not as a middleware: that would wrap every message.
+func (c *Config) survivors(a actor.Actor, name string, mend func(actor.Context, any) bool) *actor.Props {
+	s := &survivor{Actor: a, name: name, log: c.Log.With().Str("actor", name).Logger(), faults: c.Faults, mend: mend}
+	return actor.PropsFromProducer(func() actor.Actor { return s }, append(c.mailboxes(), actor.WithSupervisor(stopWorkers))...)
 }
 
-// outer is around everything, injected faults among it.
-func (s *survivor) outer(next actor.ReceiverFunc) actor.ReceiverFunc {
-	return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-		if lifecycle(env.Message) {
-			next(c, env)
-			return
-		}
-		reason := s.try(next, c, env)
-		if reason == nil || s.stage == handled {
-			return
-		}
-		if s.stage == inHand {
-			if s.mend == nil {
-				panic(reason)
-			}
-			if s.mend(c, env.Message) {
-				return
-			}
-		}
-		if reason := s.try(next, c, env); reason != nil && s.stage != handled {
+func (s *survivor) Receive(c actor.Context) {
+	if lifecycle(c.Message()) {
+		s.Actor.Receive(c)
+		return
+	}
+	reason := s.try(c)
+	if reason == nil || s.stage == handled {
+		return
+	}
+	if s.stage == inHand {
+		if s.mend == nil {
 			panic(reason)
 		}
+		if s.mend(c, c.Message()) {
+			return
+		}
 	}
-}
-
-// inner is next to the actor and knows how far it has come.
-func (s *survivor) inner(next actor.ReceiverFunc) actor.ReceiverFunc {
-	return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-		s.stage = inHand
-		next(c, env)
-		s.stage = handled
+	if reason := s.try(c); reason != nil && s.stage != handled {
+		panic(reason)
 	}
 }
 
 // try returns what it panicked with.
-func (s *survivor) try(next actor.ReceiverFunc, c actor.ReceiverContext, env *actor.MessageEnvelope) (reason any) {
+func (s *survivor) try(c actor.Context) (reason any) {
 	s.stage = notBegun
 	defer func() {
 		if reason = recover(); reason != nil {
-			s.log.Error().Str("message", fmt.Sprintf("%T", env.Message)).Str("panic", fmt.Sprint(reason)).
+			s.log.Error().Str("message", fmt.Sprintf("%T", c.Message())).Str("panic", fmt.Sprint(reason)).
 				Bytes("stack", debug.Stack()).Msg("actor crashed and goes on")
 		}
 	}()
-	next(c, env)
+	if s.faults == nil {
+		s.handle(c)
+		return nil
+	}
+	s.faults.Handle(s.name, c.Message(), func() { s.handle(c) })
 	return nil
+}
+
+func (s *survivor) handle(c actor.Context) {
+	s.stage = inHand
+	s.Actor.Receive(c)
+	s.stage = handled
 }

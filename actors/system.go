@@ -178,11 +178,11 @@ func Run(cfg *Config, stop <-chan Stop) error {
 	}
 	root := sys.Root
 	all := &sessions{cfg: cfg}
-	parent := root.Spawn(cfg.survivors(func() actor.Actor { return all }, "sessions", all.mend).
+	parent := root.Spawn(cfg.survivors(all, "sessions", all.mend).
 		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()), actor.WithGuardian(stopWorkers)))
 	done := make(chan error, 1)
 	k := &conn{cfg: cfg, log: cfg.Log, sessions: parent, seq: new(uint64), done: done}
-	conn := root.SpawnPrefix(cfg.survivors(func() actor.Actor { return k }, "conn", again).
+	conn := root.SpawnPrefix(cfg.survivors(k, "conn", again).
 		Configure(actor.WithGuardian(stopWorkers)), "conn")
 	err := wait(root, conn, done, stop)
 	for _, pid := range []*actor.PID{conn, parent} {

@@ -149,19 +149,25 @@ func (p *Plan) Release() {
 func (p *Plan) Middleware(name string) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-			if household(env.Message) {
-				next(c, env)
-				return
-			}
-			msg := typeName(env.Message)
-			after, dropped := p.before(name, msg)
-			if dropped {
-				return
-			}
-			next(c, env)
-			p.strike(after, name, msg)
+			p.Handle(name, env.Message, func() { next(c, env) })
 		}
 	}
+}
+
+// Handle lets an actor handle a message, with the faults before and after it. It
+// is for actors that have no middleware.
+func (p *Plan) Handle(name string, m any, handle func()) {
+	if household(m) {
+		handle()
+		return
+	}
+	msg := typeName(m)
+	after, dropped := p.before(name, msg)
+	if dropped {
+		return
+	}
+	handle()
+	p.strike(after, name, msg)
 }
 
 // Around is for what an actor does in the course of a message: it acts before
