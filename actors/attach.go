@@ -7,9 +7,20 @@ import (
 	"troupe/protocol"
 )
 
+// listen notes who hears of the session, when the command arrives: its router
+// has noted it already, and a crash over the command must not part the two.
+func (l *life) listen(r request) {
+	switch r.Cmd.(type) {
+	case protocol.AttachSession:
+		l.mute(r.client, false)
+	case protocol.DetachSession:
+		l.mute(r.client, true)
+	default: // changes nothing
+	}
+}
+
 // attach lets a client hear of the session again, and tells it the state.
 func (s *Session) attach(c actor.Context, r request) {
-	s.mute(r.client, false)
 	s.do(c, session.Reply{Seq: r.Seq, Data: protocol.JSON(protocol.OpenedSession{SessionID: s.handle, State: s.m.State()})})
 	s.flush(c.ActorSystem().Root, c.Self())
 	c.Send(c.Parent(), status{s.handle, s.info()})
@@ -19,7 +30,6 @@ func (s *Session) attach(c actor.Context, r request) {
 // that was not to be retained ends when its run does, if nobody listens any
 // more.
 func (s *Session) detach(c actor.Context, r request) {
-	s.mute(r.client, true)
 	s.do(c, session.Reply{Seq: r.Seq})
 	s.flush(c.ActorSystem().Root, c.Self())
 	c.Send(c.Parent(), status{s.handle, s.info()})

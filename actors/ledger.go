@@ -36,6 +36,7 @@ type ledger struct {
 	send      func(root *actor.RootContext, to client, items ...item)
 	onCrash   func(c actor.ReceiverContext) // before anything is answered
 	onFail    func(c actor.ReceiverContext)
+	onRequest func(r request)                                 // before the session hears of it
 	onClosing func(m closing)                                 // before the session hears of it: a crash must not lose it
 	onClose   func(c actor.ReceiverContext, last ...lastWord) // a session that was given up is let go
 }
@@ -59,6 +60,7 @@ func (l *ledger) receive(next actor.ReceiverFunc) actor.ReceiverFunc {
 		if isRequest {
 			req.credit.giveBack()
 			l.note(req)
+			l.onRequest(req)
 		}
 		if m, ok := env.Message.(closing); ok {
 			l.onClosing(m)

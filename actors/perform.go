@@ -10,6 +10,64 @@ import (
 	"troupe/protocol"
 )
 
+// performSome does the first of some effects, and as many more as one write can
+// make durable: entries are written together, then what shows them is done, in
+// order. It returns how many are done; the error is about the one behind them.
+func (s *Session) performSome(c actor.Context, effects []session.Effect) (done int, err error) {
+	n := writtenTogether(effects)
+	if n < 2 {
+		if err := s.perform(c, effects[0]); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
+	s.file.Begin()
+	for i, e := range effects[:n] {
+		if _, ok := e.(session.Append); !ok {
+			continue
+		}
+		if err = s.perform(c, e); err != nil {
+			n = i
+			break
+		}
+	}
+	if err := s.file.Commit(); err != nil {
+		s.dropContext()
+		return 0, err
+	}
+	for _, e := range effects[:n] {
+		if _, ok := e.(session.Append); !ok {
+			_ = s.perform(c, e) // only appends can fail
+		}
+	}
+	return n, err
+}
+
+// writtenTogether counts the effects, from an append to another, between which
+// nothing is done that depends on the log.
+func writtenTogether(effects []session.Effect) (n int) {
+	for i, e := range effects {
+		switch e := e.(type) {
+		case session.Append:
+			if announced(e.Entry) { // its event names its place among the others
+				return n
+			}
+			n = i + 1
+		case session.Reply:
+		case session.Emit:
+			if _, changed := e.Event.(protocol.SessionChanged); changed { // names the leaf
+				return n
+			}
+		default:
+			return n
+		}
+		if n == 0 {
+			return 0
+		}
+	}
+	return n
+}
+
 // perform does one effect. Only an append can fail.
 func (s *Session) perform(c actor.Context, e session.Effect) error {
 	if s.cfg.Faults != nil {

@@ -52,8 +52,14 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	l.ledger.send = func(root *actor.RootContext, to client, items ...item) {
 		root.Send(to.writer, records{tag: to.tag, items: items})
 	}
-	l.ledger.onCrash = func(c actor.ReceiverContext) { l.flush(c.ActorSystem().Root, c.Self()) }
+	l.ledger.onCrash = func(c actor.ReceiverContext) {
+		if l.file != nil {
+			l.file.Discard()
+		}
+		l.flush(c.ActorSystem().Root, c.Self())
+	}
 	l.ledger.onFail = l.failed
+	l.ledger.onRequest = l.listen
 	l.ledger.onClosing = func(m closing) {
 		if l.closing == nil || m.abort {
 			l.closing = &m
@@ -257,8 +263,9 @@ func (s *Session) step(c actor.Context, in session.Input) {
 		effects := s.m.Step(time.Now().UnixMilli(), in)
 		vitals := s.m.Vitals() // before anything shows a number: a crash on the way must not use it again
 		s.life.vitals = &vitals
-		for i, e := range effects {
-			if err := s.perform(c, e); err != nil {
+		for i := 0; i < len(effects); {
+			n, err := s.performSome(c, effects[i:])
+			if i += n; err != nil {
 				s.log.Error().Err(err).Msg("session file could not be written")
 				s.next = slices.Insert(s.next, 0, session.Input(session.AppendFailed{Index: i, Err: err, Open: s.brackets}))
 				break

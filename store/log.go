@@ -59,7 +59,8 @@ type Log struct {
 	unsynced []string // directories whose new names are not durable
 	doubt    error    // of a failed Sync; durability cannot be promised any more
 
-	line []byte // scratch
+	group group
+	line  []byte // scratch
 }
 
 // NewLog starts a session that is not on disk yet. The file is made by the
@@ -234,11 +235,16 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 	if !scanLine(line, &h) || h.kind == nil || string(h.id) != id || bytes.IndexByte(line, '\n') >= 0 {
 		return errors.New("entry does not make a line of valid JSON")
 	}
-	off, err := l.write(append(line, '\n'), durable)
+	line = append(line, '\n')
+	if l.group.open {
+		l.stage(line, id, durable)
+		return nil
+	}
+	off, err := l.write(line, durable)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotDurable, err)
 	}
-	l.idx.addLine(&h, off, len(line))
+	l.idx.addLine(&h, off, len(line)-1)
 	l.leaf = int32(len(l.idx.slots)) - 1
 	return nil
 }
@@ -323,11 +329,16 @@ func (l *Log) Damage() Damage { return l.damage }
 func (l *Log) Len() int { return len(l.idx.slots) }
 
 // Has says whether the session has an entry with the id.
-func (l *Log) Has(id string) bool { return l.idx.find(id) != none }
+func (l *Log) Has(id string) bool { return l.idx.find(id) != none || slices.Contains(l.group.ids, id) }
 
 // Leaf is the id of the entry that the next one will follow, "" before the
 // first.
-func (l *Log) Leaf() string { return l.idAt(l.leaf) }
+func (l *Log) Leaf() string {
+	if n := len(l.group.ids); n > 0 {
+		return l.group.ids[n-1]
+	}
+	return l.idAt(l.leaf)
+}
 
 // SetLeaf moves the leaf, "" to before the first entry. Nothing is written:
 // the move is forgotten unless an append follows.

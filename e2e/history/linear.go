@@ -281,7 +281,7 @@ func (r *queueReader) response(i int64, v gjson.Result) {
 		r.over[v.Get("data.sessionId").Str] = true // an old file's queue
 	}
 	op, ok := r.asked[id]
-	if !ok || r.over[r.of[id]] || op.Return != 0 {
+	if !ok || r.over[r.of[id]] || op.Return != 0 && op.Output != "refused" { // refused once, it may be sent again
 		return
 	}
 	success, code := v.Get("success").Bool(), v.Get("code").Str

@@ -158,15 +158,17 @@ type wireState struct {
 
 // response follows what changes who hears of the session.
 func (s *wireState) response(v gjson.Result) {
-	if !v.Get("success").Bool() {
-		return
-	}
+	done, open := v.Get("success").Bool(), v.Get("code").Str == "internal" // a crash leaves it open
 	switch v.Get("command").Str {
 	case "detach":
-		*s = wireState{away: true, failed: s.failed, runs: s.runs, tools: map[string]bool{}}
+		if done || open {
+			*s = wireState{away: done, joined: open, failed: s.failed, runs: s.runs, tools: map[string]bool{}}
+		}
 	case "attach":
-		s.joined = s.joined || s.away
-		s.away = false
+		if done || open {
+			s.joined = s.joined || s.away
+			s.away = false
+		}
 	}
 }
 
