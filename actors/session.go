@@ -83,7 +83,7 @@ func (l *life) failed(c actor.ReceiverContext) {
 	for _, cl := range l.clients {
 		var items []item
 		for _, e := range effects {
-			if e, ok := e.(session.Emit); ok {
+			if e, ok := e.(session.Emit); ok && !cl.muted {
 				items = append(items, item{event: e.Event})
 			}
 		}

@@ -178,7 +178,7 @@ func (s *wireState) event(v gjson.Result) string {
 	switch {
 	case s.failed && run != "":
 		return "S2: a run after session_failed"
-	case s.away:
+	case s.away && kind != "session_failed": // the end is for everybody
 		return "S2: an event of a session that the client has detached from"
 	case kind == "agent_start":
 		s.joined = false
