@@ -95,6 +95,7 @@ type exchange struct {
 	out   *Parts
 	dec   Decoder
 	seen  bool // an event came
+	echo  echo
 }
 
 func (x *exchange) run() *protocol.StreamError {
@@ -240,6 +241,11 @@ func (x *exchange) event(ev Event) error {
 	if string(data) == "[DONE]" {
 		return x.end(true)
 	}
+	if text, ok := x.echo.repeats(ev.Name, data); ok {
+		x.out.Delta(x.echo.index, string(text))
+		return nil
+	}
+	x.echo.set = false
 	if !validJSON(data) {
 		if ev.Torn {
 			return nil
@@ -251,7 +257,12 @@ func (x *exchange) event(ev Event) error {
 		return nil
 	}
 	x.seen = true
-	return x.dec.Event(ev.Name, gjson.ParseBytes(data))
+	before, waiting := len(x.out.out), x.out.waiting()
+	err := x.dec.Event(ev.Name, gjson.ParseBytes(data))
+	if err == nil && !waiting && !x.out.closing && !x.out.done {
+		x.echo.learn(ev.Name, data, x.out, before)
+	}
+	return err
 }
 
 // ended handles the end of the body, in order or not.

@@ -27,6 +27,7 @@ type Parts struct {
 }
 
 type block struct {
+	kind   protocol.BlockKind
 	closed bool
 	held   string // the first bytes of a character whose rest is still to come
 }
@@ -45,7 +46,7 @@ func (p *Parts) Start(responseID string) {
 // Open begins a block and returns its index. id and name are a tool call's.
 func (p *Parts) Open(kind protocol.BlockKind, id, name string) int {
 	p.Start("")
-	p.blocks = append(p.blocks, block{})
+	p.blocks = append(p.blocks, block{kind: kind})
 	index := len(p.blocks) - 1
 	p.put(protocol.PartBlockStart{Index: index, Kind: kind, ID: id, Name: name})
 	p.content = true
@@ -66,6 +67,16 @@ func (p *Parts) Delta(index int, text string) {
 		p.said.WriteString(text)
 		p.put(protocol.PartDelta{Index: index, Delta: wellFormed(text)})
 	}
+}
+
+// waiting says whether a block holds the first bytes of a character.
+func (p *Parts) waiting() bool {
+	for i := len(p.blocks) - 1; i >= 0 && !p.blocks[i].closed; i-- {
+		if p.blocks[i].held != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends block index with what end says about it. Closing twice changes

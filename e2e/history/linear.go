@@ -161,7 +161,8 @@ func (q queues) deliver(text string) (next []any) {
 }
 
 // queueOps reads the operations of each session, up to where the client loses
-// sight of it or another takes its place under the same handle.
+// sight of it, another takes its place under the same handle, or it crashes:
+// what was delivered just then is in the file, but was not shown.
 func queueOps(l life) map[string][]porcupine.Operation {
 	r := &queueReader{
 		ops: map[string][]*porcupine.Operation{}, asked: map[string]*porcupine.Operation{}, of: map[string]string{},
@@ -285,6 +286,9 @@ func (r *queueReader) response(i int64, v gjson.Result) {
 		return
 	}
 	success, code := v.Get("success").Bool(), v.Get("code").Str
+	if code == "internal" || code == "session_failed" {
+		r.over[r.of[id]] = true
+	}
 	switch op.Input.(type) {
 	case say:
 		switch {
@@ -302,8 +306,6 @@ func (r *queueReader) response(i int64, v gjson.Result) {
 	case clearAll:
 		if success {
 			op.Output, op.Return = queues{steering: texts(v.Get("data.steering")), followUp: texts(v.Get("data.followUp"))}, i
-		} else if code == "internal" || code == "session_failed" {
-			r.over[r.of[id]] = true // it may have emptied them
 		} else {
 			r.forget(op, r.of[id])
 		}
@@ -324,6 +326,9 @@ func (r *queueReader) forget(op *porcupine.Operation, session string) {
 // matter.
 func (r *queueReader) event(i int64, v gjson.Result) {
 	session := v.Get("sessionId").Str
+	if v.Get("outcome").Str == "interrupted" {
+		r.over[session] = true
+	}
 	if v.Get("type").Str != "message_start" || v.Get("message.role").Str != "user" || r.over[session] {
 		return
 	}

@@ -167,3 +167,10 @@ func TestMemo(t *testing.T) {
 		t.Run(id, func(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{id}.Model("http://127.0.0.1:1")) })
 	}
 }
+
+// TestEchoes: events that differ in their text only are read like any other.
+func TestEchoes(t *testing.T) {
+	providertest.Echoes(t, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
+		return providers.Replay(context.Background(), req, wire{}, body)
+	})
+}

@@ -174,3 +174,10 @@ func TestMemo(t *testing.T) {
 		})
 	}
 }
+
+// TestEchoes: events that differ in their text only are read like any other.
+func TestEchoes(t *testing.T) {
+	providertest.Echoes(t, fixture{provider: "acme"}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
+		return providers.Replay(context.Background(), req, completions{}, body)
+	})
+}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/protocol"
-	"troupe/providers"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the .parts files anew, to review the difference")
@@ -121,7 +118,7 @@ func PlayOpen(t *testing.T, fixture Fixture, stream []byte) (got Folded, failed 
 
 // Fuzz throws bytes at a decoder: whatever they are, the parts must be in order
 // and the answer must end. It begins with the recorded streams.
-func Fuzz(f *testing.F, fixture Fixture, read func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error]) {
+func Fuzz(f *testing.F, fixture Fixture, read Read) {
 	streams, err := filepath.Glob("testdata/*.sse")
 	require.NoError(f, err)
 	for _, path := range streams {

@@ -206,3 +206,10 @@ func BenchmarkEncode10000(b *testing.B) {
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
 
 func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }
+
+// TestEchoes: events that differ in their text only are read like any other.
+func TestEchoes(t *testing.T) {
+	providertest.Echoes(t, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
+		return providers.Replay(context.Background(), req, wire{}, body)
+	})
+}
