@@ -234,3 +234,66 @@ func TestOneWriter(t *testing.T) {
 		b.judge(actortest.Options{Files: b.disk.Files(), Mixed: true})
 	})
 }
+
+// TestGroupCommit: where an answer stands for an fsync, messages that arrive
+// together share one; each is on disk before its answer.
+func TestGroupCommit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, durable)
+		s := b.open()
+		b.Say(s, "prompt", "~a~ stall")
+		actortest.Settle()
+		before := b.disk.Syncs()
+		b.Say(s, "steer", "~a~ 0")
+		actortest.Settle()
+		assert.Equal(t, before+1, b.disk.Syncs(), "one alone has its own")
+		const many = 100
+		for i := 1; i <= many; i++ {
+			b.Say(s, []string{"steer", "follow_up"}[i%2], fmt.Sprintf("~a~ %d", i))
+		}
+		actortest.Settle()
+		assert.Empty(t, b.Unanswered())
+		assert.Less(t, b.disk.Syncs()-before, 20)
+		assert.Equal(t, int64(many+1), b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.pendingMessageCount").Int())
+		assert.Equal(t, many+1, strings.Count(string(b.onlyFile()), `"op":"add"`))
+		b.Send(`{"type":"abort"` + at(s) + `}`)
+		b.Send(`{"type":"clear_queue"` + at(s) + `}`)
+		b.check()
+	})
+}
+
+// TestGroupCommit_fails: an fsync that fails refuses every message of the
+// group, and the session goes on.
+func TestGroupCommit_fails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, durable)
+		s := b.open()
+		b.Say(s, "prompt", "~a~ stall")
+		actortest.Settle()
+		b.disk.Fail("sync *.jsonl #1 EIO")
+		var ids []string
+		for i := range 5 {
+			ids = append(ids, b.Say(s, "steer", fmt.Sprintf("~a~ %d", i)))
+		}
+		actortest.Settle()
+		refused := 0
+		for _, id := range ids {
+			if code(b.Answer(t, id)) == "not_durable" {
+				refused++
+			}
+		}
+		assert.Positive(t, refused)
+		assert.Equal(t, int64(len(ids)-refused), b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.pendingMessageCount").Int())
+		b.Send(`{"type":"abort"` + at(s) + `}`)
+		b.Send(`{"type":"clear_queue"` + at(s) + `}`)
+		b.heal(s, "~a~ last")
+		b.check()
+	})
+}
+
+func (b *bench) onlyFile() []byte {
+	for _, content := range b.disk.Files() {
+		return content
+	}
+	return nil
+}

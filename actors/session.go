@@ -114,6 +114,7 @@ type Session struct {
 	answers  []uint64 // close_session commands to answer at the end
 
 	next     []session.Input // inputs that effects caused: handled before anything else
+	group    []session.Input // messages whose entries are to share an fsync
 	shown    session.Phase
 	shownLen int
 	held     []tokens // tokens not given back while a client does not read
@@ -187,8 +188,12 @@ func (s *Session) late(c actor.Context, m any) {
 	}
 }
 
-// handle is everything a live session is told.
+// tell is everything a live session is told.
 func (s *Session) tell(c actor.Context, m any) {
+	if s.grouped(c, m) {
+		return
+	}
+	s.endGroup(c)
 	switch m := m.(type) {
 	case request:
 		s.command(c, m)
@@ -254,13 +259,42 @@ func needsCatalog(cmd protocol.Command) bool {
 	}
 }
 
+// groupDue comes behind all messages that were in the mailbox with the first of
+// a group.
+type groupDue struct{}
+
+// grouped keeps a message that only waits in line for those that came with it:
+// where every answer stands for an fsync, they share one (group commit).
+// Anything else ends the group, so that nothing overtakes.
+func (s *Session) grouped(c actor.Context, m any) bool {
+	r, ok := m.(request)
+	if !ok || !s.work.options.Sync {
+		return false
+	}
+	switch r.Cmd.(type) {
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.QueueMessage:
+	default:
+		return false
+	}
+	r.Cmd = s.expand(r.Cmd)
+	r.Catalog = s.catalog()
+	if s.group = append(s.group, r.Command); len(s.group) == 1 {
+		c.Send(c.Self(), groupDue{})
+	}
+	return true
+}
+
+func (s *Session) endGroup(c actor.Context) {
+	if group := s.group; len(group) > 0 {
+		s.group = nil
+		s.step(c, group...)
+	}
+}
+
 // step feeds the machine and performs what it wants, and then what that caused.
-func (s *Session) step(c actor.Context, in session.Input) {
-	s.next = append(s.next, in)
-	for len(s.next) > 0 {
-		in := s.next[0]
-		s.next = s.next[1:]
-		effects := s.m.Step(time.Now().UnixMilli(), in)
+func (s *Session) step(c actor.Context, ins ...session.Input) {
+	for len(ins) > 0 {
+		effects := s.m.Step(time.Now().UnixMilli(), ins...)
 		vitals := s.m.Vitals() // before anything shows a number: a crash on the way must not use it again
 		s.life.vitals = &vitals
 		for i := 0; i < len(effects); {
@@ -270,6 +304,11 @@ func (s *Session) step(c actor.Context, in session.Input) {
 				s.next = slices.Insert(s.next, 0, session.Input(session.AppendFailed{Index: i, Err: err, Open: s.brackets}))
 				break
 			}
+		}
+		ins = nil
+		if len(s.next) > 0 {
+			ins = []session.Input{s.next[0]}
+			s.next = s.next[1:]
 		}
 	}
 	s.flush(c.ActorSystem().Root, c.Self())

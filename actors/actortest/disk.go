@@ -16,6 +16,7 @@ type Disk struct {
 
 	mu     sync.Mutex
 	writes int
+	syncs  int
 	at     int // the half write at which moment is called; -1 never
 	moment func()
 }
@@ -76,6 +77,20 @@ func (f tappedFile) Write(p []byte) (int, error) {
 	f.d.tap()
 	defer f.d.tap()
 	return f.File.Write(p)
+}
+
+func (f tappedFile) Sync() error {
+	f.d.mu.Lock()
+	f.d.syncs++
+	f.d.mu.Unlock()
+	return f.File.Sync()
+}
+
+// Syncs counts the fsyncs of files so far.
+func (d *Disk) Syncs() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.syncs
 }
 
 // Fail sets the plan of faults, in the words of storetest.Plan; "" heals.

@@ -118,18 +118,28 @@ const (
 // New makes a machine that waits for its [Restored].
 func New() *Machine { return &Machine{phase: PhaseIdle, fired: map[string]int{}} }
 
-// Step handles one input and returns what is to be done, in order. now is
-// epoch milliseconds. The returned slice is valid until the next Step.
-func (m *Machine) Step(now int64, in Input) []Effect {
+// Step handles inputs and returns what is to be done, in order. now is epoch
+// milliseconds. Several inputs are handled as one by one, but what they want is
+// performed together: if an append fails, so does everything behind it. An
+// [AppendFailed] comes alone. The returned slice is valid until the next Step.
+func (m *Machine) Step(now int64, ins ...Input) []Effect {
 	m.now = now
 	var failedAt []Effect
-	if f, ok := in.(AppendFailed); ok {
+	if f, ok := ins[0].(AppendFailed); ok {
 		failedAt = append(failedAt, m.out[f.Index:]...)
 		f.done = append(f.done, m.out[:f.Index]...)
-		in = f
+		ins = []Input{f}
 		m.rollBack(f.Index)
 	}
 	m.out, m.undo = m.out[:0], m.undo[:0]
+	for _, in := range ins {
+		m.handle(in, failedAt)
+		m.maybeClosed()
+	}
+	return m.out
+}
+
+func (m *Machine) handle(in Input, failedAt []Effect) {
 	switch in := in.(type) {
 	case Command:
 		m.command(in)
@@ -174,8 +184,6 @@ func (m *Machine) Step(now int64, in Input) []Effect {
 	case Closing:
 		m.close(in)
 	}
-	m.maybeClosed()
-	return m.out
 }
 
 // command takes one command. A replacement in progress holds everything
