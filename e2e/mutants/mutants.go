@@ -56,5 +56,7 @@ var mutants = []mutant{
 	{"a panic of the router swallows its command", "actors/router.go", "if r.owed {", "if false {", shells},
 	{"follow-ups overtake steering", "actors/session/turn.go",
 		"next := take(&m.steering, m.steeringMode)", "next := take(&m.followUp, m.followUpMode)", laws},
+	{"a group that could not be written is acknowledged", "actors/perform.go",
+		"if err := s.file.Commit(); err != nil {\n\t\ts.dropContext()\n\t\treturn 0, err\n\t}", "_ = s.file.Commit()", shells},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 }
