@@ -172,6 +172,8 @@ var Commands = []Spec{
 	// Dialogs
 	spec[ExtensionUIResponse]("extension_ui_response", row{silent: true, since: "S1 S2 S4 P O"},
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),
+	spec[ExtensionUIResponse]("hook_ui_response", row{silent: true, since: "T"},
+		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
 
 	// Connection
 	spec[GetProtocolInfo]("get_protocol_info", row{owner: OwnerRouter, result: ProtocolInfo{}, since: "T"},
