@@ -141,3 +141,19 @@ func TestEveryPointIsReached(t *testing.T) {
 		}
 	})
 }
+
+// TestPromisedRun: who was told that a run has started sees it begin and end,
+// even if the session crashed between the two.
+func TestPromisedRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, faults(`(PanicAfter (And (Actor "s1") (Msg "Reply") (OnIndex 1)))`))
+		s := b.open()
+		id := b.Say(s, "prompt", "~a~")
+		b.pass(time.Second)
+		assert.Equal(t, "started", b.Answer(t, id).Get("data.disposition").Str)
+		assert.Equal(t, []string{"agent_start", "turn_start", "message_start", "message_end", "turn_end", "agent_end", "agent_settled"}, b.Kinds(s))
+		assert.Equal(t, "interrupted", b.Events(s, "agent_settled")[0].Get("outcome").Str)
+		b.heal(s, "~a~ again")
+		b.check()
+	})
+}

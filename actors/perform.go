@@ -187,6 +187,9 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")
 		return
 	}
+	if err == nil {
+		s.brackets.NoteReply(data)
+	}
 	s.unsent = append(s.unsent, outgoing{to: to.writer, tag: to.tag, item: item{response: response}})
 }
 

@@ -79,7 +79,9 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 // one too many.
 func (l *life) failed(c actor.ReceiverContext) {
 	m := session.New()
-	effects := m.Step(time.Now().UnixMilli(), session.Restored{Settings: session.Settings{Ephemeral: true}, Open: l.brackets})
+	effects := m.Step(time.Now().UnixMilli(), session.Restored{
+		Settings: session.Settings{Ephemeral: true}, Vitals: l.vitals, Open: l.brackets,
+	})
 	for _, cl := range l.clients {
 		var items []item
 		for _, e := range effects {

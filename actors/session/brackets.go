@@ -20,7 +20,15 @@ type Brackets struct {
 	// Compacting is the reason of that.
 	Compacting string
 	Settle     bool // a run began since the last agent_settled
+	Promised   bool // a command was answered with started, and its agent_start did not go out
 	LastRun    protocol.RunID
+}
+
+// NoteReply follows a successful answer that went out.
+func (b *Brackets) NoteReply(data protocol.Result) {
+	if d, ok := data.(protocol.Disposition); ok && d == protocol.Started && b.Run == "" {
+		b.Promised = true
+	}
 }
 
 // Note follows an event that went out.
@@ -86,4 +94,6 @@ func without(tools []protocol.ToolExecutionStart, id string) []protocol.ToolExec
 }
 
 // Idle says that nothing is open.
-func (b *Brackets) Idle() bool { return b.Run == "" && b.Retry == 0 && !b.Compact && !b.Settle }
+func (b *Brackets) Idle() bool {
+	return b.Run == "" && b.Retry == 0 && !b.Compact && !b.Settle && !b.Promised
+}

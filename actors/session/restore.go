@@ -134,6 +134,9 @@ func (m *Machine) closeWire(open Brackets, e ending) {
 		open.Note(ev)
 		m.emit(ev)
 	}
+	if open.Promised && open.Run == "" { // the client waits for it to end
+		say(protocol.AgentStart{RunID: m.nextRun()})
+	}
 	run, noted := open.Run, false
 	if open.Compact {
 		say(protocol.AutoCompactionEnd{Reason: open.Compacting, ErrorMessage: e.why})

@@ -19,8 +19,7 @@ func (m *Machine) startRun(first *protocol.UserMessage) {
 }
 
 func (m *Machine) openRun() {
-	m.runs++
-	id := protocol.RunID(strconv.Itoa(m.runs))
+	id := m.nextRun()
 	m.run = &run{id: id, turns: 1}
 	m.settle = settle{owed: true, last: id, outcome: completed}
 	m.emit(protocol.AgentStart{RunID: id})
@@ -555,4 +554,9 @@ func (m *Machine) recordParallel() {
 		m.appendMessage(protocol.MessageEntry{Message: c.result}, nil)
 		m.showResult(c)
 	}
+}
+
+func (m *Machine) nextRun() protocol.RunID {
+	m.runs++
+	return protocol.RunID(strconv.Itoa(m.runs))
 }
