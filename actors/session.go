@@ -307,6 +307,7 @@ func (s *Session) step(c actor.Context, ins ...session.Input) {
 				break
 			}
 		}
+		s.brackets.Promised = false // kept, or the answer repeated an older one
 		ins = nil
 		if len(s.next) > 0 {
 			ins = []session.Input{s.next[0]}

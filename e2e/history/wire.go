@@ -116,6 +116,12 @@ func closings(l life) (found []string) {
 func nesting(l life) (found []string) {
 	states := map[string]*wireState{}
 	for _, r := range l.records {
+		if r.Kind == Command {
+			if c := parseCommand(r.Line); c.kind == "attach" && states[c.session] != nil {
+				states[c.session].attach() // what happens until it is answered may be heard
+			}
+			continue
+		}
 		if r.Kind != Output {
 			continue
 		}
@@ -166,10 +172,14 @@ func (s *wireState) response(v gjson.Result) {
 		}
 	case "attach":
 		if done || open {
-			s.joined = s.joined || s.away
-			s.away = false
+			s.attach()
 		}
 	}
+}
+
+func (s *wireState) attach() {
+	s.joined = s.joined || s.away
+	s.away = false
 }
 
 // event follows one event and says what is wrong with it, "" for nothing.
