@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 )
 
 // blank says whether s has nothing to read in it; services refuse such blocks.
@@ -89,19 +87,10 @@ func HashID(id string, n, try int) string {
 // UTF-8, without half a surrogate pair. What is no object becomes {}.
 func cleanObject(raw json.RawMessage) json.RawMessage {
 	trimmed := bytes.TrimSpace(raw)
-	if len(trimmed) == 0 || trimmed[0] != '{' || !validSmall(trimmed) {
+	if len(trimmed) == 0 || trimmed[0] != '{' || !validJSON(trimmed) {
 		return json.RawMessage("{}")
 	}
 	return cleanJSON(trimmed)
-}
-
-// validSmall is validJSON, faster for the few bytes that most arguments have.
-// What is long may be nested too deeply for a check that recurses.
-func validSmall(raw []byte) bool {
-	if len(raw) > 1<<10 {
-		return validJSON(raw)
-	}
-	return gjson.ValidBytes(raw)
 }
 
 // isCleanObject says whether cleanObject leaves raw alone.
