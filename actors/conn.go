@@ -58,6 +58,7 @@ func (k *conn) Receive(c actor.Context) {
 }
 
 func (k *conn) start(c actor.Context) {
+	c.Watch(k.sessions)
 	gates, _ := k.cfg.Dialect.Gates(k.cfg.Features...)
 	credits := newCredits()
 	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, limit: k.cfg.MaxOutput, gates: gates}, nil)
@@ -115,7 +116,7 @@ func (k *conn) childGone(c actor.Context, m *actor.Terminated) {
 		return
 	}
 	k.log.Error().Str("actor", m.Who.Id).Msg("connection lost a part of it")
-	if m.Who.Equal(k.router) {
+	if m.Who.Equal(k.router) || m.Who.Equal(k.sessions) { // nobody is left who could answer
 		k.finish(errConnectionBroken)
 		return
 	}

@@ -93,6 +93,7 @@ func TestHopeless(t *testing.T) {
 	for _, plan := range []string{
 		`(Panic (And (Actor "*/router") (Msg "line")))`,
 		`(Panic (And (Actor "*/writer") (Msg "records")))`,
+		`(Panic (And (Actor "sessions") (Msg "spawnSession")))`,
 		`(Panic (And (Actor "conn") (Msg "ending")))`,
 		`(Panic (And (Actor "conn") (Msg "flushed")))`,
 		`(Panic (Actor "*/reader"))`,
