@@ -30,7 +30,18 @@ func TestMain(m *testing.M) {
 	}
 	emptyDir = dir
 	defer os.RemoveAll(dir)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, throttles()...)
+}
+
+// throttles excuses the goroutine with which protoactor forgets, after a second
+// of real time, how many dead letters it has logged. A benchmark, which lives in
+// no bubble, may end before it. Its name depends on what the compiler inlines.
+func throttles() []goleak.Option {
+	const pkg = "github.com/asynkron/protoactor-go/actor."
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction(pkg + "NewDeadLetter.NewThrottle.func4.1"),
+		goleak.IgnoreAnyFunction(pkg + "NewThrottle.func1.1"),
+	}
 }
 
 // bench is a daemon under test and everything around it. It lives in a bubble.
