@@ -233,6 +233,7 @@ func serve(cfg *actors.Config, log zerolog.Logger) int {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
 	})
+	cfg.In = polled(os.Stdin)
 	err := actors.Run(cfg, stop)
 	if err != nil {
 		log.Error().Err(err).Msg("output was cut short")
