@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/failpoint"
 	"troupe/protocol"
 )
 
@@ -23,9 +24,7 @@ const (
 
 // ledger keeps the answers a session owes. It lives in the session's props, so
 // it survives the actor: whatever happens inside, every command gets one
-// answer and no more. Its Receive is the outermost middleware, so that a fault
-// injected inside it is answered too. Everything here runs on the actor's
-// goroutine.
+// answer and no more. Everything here runs on the actor's goroutine.
 type ledger struct {
 	log       zerolog.Logger
 	owed      map[uint64]debt
@@ -34,11 +33,11 @@ type ledger struct {
 	crashes   []time.Time
 	failed    bool // given up: nothing reaches the actor any more
 	send      func(root *actor.RootContext, to client, items ...item)
-	onCrash   func(c actor.ReceiverContext) // before anything is answered
-	onFail    func(c actor.ReceiverContext)
-	onRequest func(r request)                                 // before the session hears of it
-	onClosing func(m closing)                                 // before the session hears of it: a crash must not lose it
-	onClose   func(c actor.ReceiverContext, last ...lastWord) // a session that was given up is let go
+	onCrash   func(c actor.Context) // before anything is answered
+	onFail    func(c actor.Context)
+	onRequest func(r request)                         // before the session hears of it
+	onClosing func(m closing)                         // before the session hears of it: a crash must not lose it
+	onClose   func(c actor.Context, last ...lastWord) // a session that was given up is let go
 }
 
 // debt is one answer that is owed.
@@ -53,30 +52,41 @@ func newLedger(log zerolog.Logger) *ledger {
 	return &ledger{log: log, owed: map[uint64]debt{}}
 }
 
-// receive is the middleware.
-func (l *ledger) receive(next actor.ReceiverFunc) actor.ReceiverFunc {
-	return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-		req, isRequest := env.Message.(request)
-		if isRequest {
-			req.credit.giveBack()
-			l.note(req)
-			l.onRequest(req)
-		}
-		if m, ok := env.Message.(closing); ok {
-			l.onClosing(m)
-		}
-		if l.failed && !lifecycle(env.Message) {
-			l.refuse(c, env.Message)
-			return
-		}
-		defer func() {
-			if r := recover(); r != nil {
-				l.crash(c, env.Message, r)
-				panic(r) // supervision restarts the actor
-			}
-		}()
-		next(c, env)
+// accountable is a session's actor with its ledger around it, and around the
+// faults that are injected, so that these are answered too. It is no middleware,
+// which would wrap every message.
+type accountable struct {
+	actor.Actor
+	*ledger
+	name   string
+	faults *failpoint.Plan
+}
+
+func (a *accountable) Receive(c actor.Context) {
+	msg := c.Message()
+	switch m := msg.(type) {
+	case request:
+		m.credit.giveBack()
+		a.note(m)
+		a.onRequest(m)
+	case closing:
+		a.onClosing(m)
 	}
+	if a.failed && !lifecycle(msg) {
+		a.refuse(c, msg)
+		return
+	}
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.crash(c, msg, reason)
+			panic(reason) // supervision restarts the actor
+		}
+	}()
+	if a.faults == nil {
+		a.Actor.Receive(c)
+		return
+	}
+	a.faults.Handle(a.name, msg, func() { a.Actor.Receive(c) })
 }
 
 func lifecycle(m any) bool {
@@ -125,7 +135,7 @@ func (l *ledger) answer(seq uint64, data protocol.Result, err *protocol.Error) (
 
 // crash answers what is owed: the actor that would have answered is gone, and
 // its successor does not know. Only an open_session is left to the successor.
-func (l *ledger) crash(c actor.ReceiverContext, msg, reason any) {
+func (l *ledger) crash(c actor.Context, msg, reason any) {
 	l.log.Error().Str("actor", c.Self().Id).Str("message", fmt.Sprintf("%T", msg)).
 		Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("session crashed")
 	l.onCrash(c)
@@ -155,7 +165,7 @@ func sessionFailed() *protocol.Error {
 }
 
 // answerAll answers everything, the open_session only if this is the end.
-func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error, final bool) {
+func (l *ledger) answerAll(c actor.Context, err *protocol.Error, final bool) {
 	for _, seq := range l.order {
 		if !final && l.opening != nil && l.opening.Seq == seq {
 			continue
@@ -171,7 +181,7 @@ func (l *ledger) answerAll(c actor.ReceiverContext, err *protocol.Error, final b
 }
 
 // refuse answers for a session that was given up.
-func (l *ledger) refuse(c actor.ReceiverContext, msg any) {
+func (l *ledger) refuse(c actor.Context, msg any) {
 	switch m := msg.(type) {
 	case request:
 		if _, isClose := m.Cmd.(protocol.CloseSession); isClose {

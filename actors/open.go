@@ -289,7 +289,7 @@ func (s *Session) onOpened(c actor.Context, m ready) {
 	s.life.work, s.file = o.work, o.log
 	s.life.path, s.life.id, s.life.opened = o.log.Path(), o.log.Header().ID, true
 	s.m, s.ready = session.New(), true
-	s.step(c, session.Restored{Session: o.to, Settings: o.work.settings, Vitals: s.vitals, Open: s.brackets})
+	s.step(c, session.Restored{Session: o.to, Settings: o.work.settings, Vitals: s.lastVitals(), Open: s.brackets})
 	if s.resume != nil {
 		s.step(c, session.Closing{Abort: s.closing.abort})
 	}

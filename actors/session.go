@@ -27,7 +27,8 @@ type life struct {
 
 	file      *store.Log       // the open log; a memory log is the session itself and outlives crashes
 	brackets  session.Brackets // what clients have been shown and not seen the end of
-	vitals    *session.Vitals  // nil before the first machine
+	vitals    session.Vitals   // of the last machine
+	lived     bool             // there was one
 	opening   chan opened      // receives the file that is being opened; nil once it is taken
 	opened    bool             // the session was open once: a crash reopens file, not spec
 	gone      bool             // closed: told its clients and parent
@@ -52,7 +53,7 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	l.ledger.send = func(root *actor.RootContext, to client, items ...item) {
 		root.Send(to.writer, records{tag: to.tag, items: items})
 	}
-	l.ledger.onCrash = func(c actor.ReceiverContext) {
+	l.ledger.onCrash = func(c actor.Context) {
 		if l.file != nil {
 			l.file.Discard()
 		}
@@ -65,22 +66,29 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 			l.closing = &m
 		}
 	}
-	l.ledger.onClose = func(c actor.ReceiverContext, last ...lastWord) {
+	l.ledger.onClose = func(c actor.Context, last ...lastWord) {
 		l.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
 	}
-	options := append(cfg.mailboxes(), actor.WithSupervisor(stopWorkers), actor.WithReceiverMiddleware(l.ledger.receive))
-	if cfg.Faults != nil {
-		options = append(options, actor.WithReceiverMiddleware(cfg.Faults.Middleware(handle)))
+	return actor.PropsFromProducer(func() actor.Actor {
+		return &accountable{&Session{life: l}, l.ledger, handle, cfg.Faults}
+	}, append(cfg.mailboxes(), actor.WithSupervisor(stopWorkers))...)
+}
+
+// lastVitals is nil before the first machine.
+func (l *life) lastVitals() *session.Vitals {
+	if !l.lived {
+		return nil
 	}
-	return actor.PropsFromProducer(func() actor.Actor { return &Session{life: l} }, options...)
+	one := l.vitals
+	return &one
 }
 
 // failed tells the clients of a session that is given up, on the crash that was
 // one too many.
-func (l *life) failed(c actor.ReceiverContext) {
+func (l *life) failed(c actor.Context) {
 	m := session.New()
 	effects := m.Step(time.Now().UnixMilli(), session.Restored{
-		Settings: session.Settings{Ephemeral: true}, Vitals: l.vitals, Open: l.brackets,
+		Settings: session.Settings{Ephemeral: true}, Vitals: l.lastVitals(), Open: l.brackets,
 	})
 	for _, cl := range l.clients {
 		var items []item
@@ -297,8 +305,7 @@ func (s *Session) endGroup(c actor.Context) {
 func (s *Session) step(c actor.Context, ins ...session.Input) {
 	for len(ins) > 0 {
 		effects := s.m.Step(time.Now().UnixMilli(), ins...)
-		vitals := s.m.Vitals() // before anything shows a number: a crash on the way must not use it again
-		s.life.vitals = &vitals
+		s.life.vitals, s.life.lived = s.m.Vitals(), true // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
 			if i += n; err != nil {

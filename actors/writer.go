@@ -48,7 +48,10 @@ type pending struct {
 	at     int    // of a long response: where its next piece is, 0 before the first
 }
 
-const writeChunk = 256 << 10
+const (
+	writeChunk  = 256 << 10
+	keptRecords = 32 // room for so many records is kept while none waits
+)
 
 func (w *writer) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
@@ -73,8 +76,13 @@ func (w *writer) Receive(c actor.Context) {
 
 // write is the goroutine that blocks.
 func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
+	var fine any = wrote{} // one for all
 	for chunk := range chunks {
-		root.Send(self, wrote{writeChunkTo(out, chunk)})
+		if err := writeChunkTo(out, chunk); err != nil {
+			root.Send(self, wrote{err})
+			continue
+		}
+		root.Send(self, fine)
 	}
 }
 
@@ -161,20 +169,28 @@ func (w *writer) pump() {
 		w.bytes -= p.size
 		n++
 	}
-	clear(w.waiting[:n])
-	w.waiting = w.waiting[n:]
-	if len(w.waiting) == 0 {
-		w.waiting = nil
-		if w.bytes != 0 {
-			w.bytes = 0
-		}
-	}
+	w.written(n)
 	if len(w.buf) == 0 { // nothing of it exists in this client's dialect
 		w.pump()
 		return
 	}
 	w.busy = true
 	w.chunks <- w.buf
+}
+
+// written lets go of the first n records.
+func (w *writer) written(n int) {
+	clear(w.waiting[:n])
+	switch {
+	case n < len(w.waiting):
+		w.waiting = w.waiting[n:]
+		return
+	case cap(w.waiting) <= keptRecords:
+		w.waiting = w.waiting[:0]
+	default:
+		w.waiting = nil
+	}
+	w.bytes = 0
 }
 
 func (w *writer) encode(dst []byte, p *pending) []byte {

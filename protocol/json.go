@@ -137,6 +137,9 @@ func AppendEscaped(dst []byte, s string) []byte {
 // AppendFloat appends f as JavaScript prints it. NaN and infinities, which
 // JSON cannot carry, become 0: they can only come from a broken price list.
 func AppendFloat(dst []byte, f float64) []byte {
+	if n := int64(f); float64(n) == f && -1e15 < f && f < 1e15 {
+		return strconv.AppendInt(dst, n, 10)
+	}
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, '0')
 	}

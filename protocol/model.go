@@ -74,7 +74,8 @@ func (m *Model) AppendJSON(dst []byte) []byte {
 		o.b = AppendString(o.b, kind)
 	}
 	o.b = append(o.b, ']')
-	o.app("cost", m.Cost)
+	o.key("cost")
+	o.b = m.Cost.AppendJSON(o.b)
 	o.int("contextWindow", m.ContextWindow)
 	o.int("maxTokens", m.MaxTokens)
 	return o.close()
