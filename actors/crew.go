@@ -1,14 +1,17 @@
 package actors
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // crew runs the mailboxes of a daemon's actors on goroutines that wait for the
 // next one. A mailbox that is given a new goroutine each time pays for growing
 // its stack each time, which is more than half of what a short command costs.
 type crew struct {
-	work chan func()
-	over chan struct{} // closed at the end: nobody waits any more
+	work chan func() // nil sends one home
 	idle atomic.Int32
+	over atomic.Bool // nobody waits any more
 }
 
 const (
@@ -16,7 +19,7 @@ const (
 	crewThroughput = 300 // messages of one mailbox in a row
 )
 
-func newCrew() *crew { return &crew{work: make(chan func()), over: make(chan struct{})} }
+func newCrew() *crew { return &crew{work: make(chan func())} }
 
 // Schedule runs a mailbox now, on a waiting goroutine or a new one.
 func (c *crew) Schedule(mailbox func()) {
@@ -30,20 +33,26 @@ func (c *crew) Schedule(mailbox func()) {
 func (c *crew) Throughput() int { return crewThroughput }
 
 func (c *crew) run(mailbox func()) {
-	for {
+	for mailbox != nil {
 		mailbox()
-		if c.idle.Add(1) > crewWaiting {
+		if c.idle.Add(1) > crewWaiting || c.over.Load() {
 			c.idle.Add(-1)
 			return
 		}
-		select {
-		case mailbox = <-c.work:
-			c.idle.Add(-1)
-		case <-c.over:
-			return
-		}
+		mailbox = <-c.work
+		c.idle.Add(-1)
 	}
 }
 
-// dismiss ends those who wait.
-func (c *crew) dismiss() { close(c.over) }
+// dismiss ends those who wait. Who counts as idle and does not wait yet will in
+// a moment, or has seen that it is over.
+func (c *crew) dismiss() {
+	c.over.Store(true)
+	for c.idle.Load() > 0 {
+		select {
+		case c.work <- nil:
+		default:
+			runtime.Gosched()
+		}
+	}
+}
