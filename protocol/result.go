@@ -25,11 +25,21 @@ type SessionState struct {
 	Phase                 string        `json:"phase" since:"T" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
 	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
 	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
+
+	model []byte // Model's text, nil if it is still to be made
 }
+
+// SetModel sets the model together with its JSON text, for those who answer
+// with the same one again and again.
+func (s *SessionState) SetModel(m *Model, text []byte) { s.Model, s.model = m, text }
 
 func (s *SessionState) AppendJSON(dst []byte) []byte {
 	o := openObject(dst)
-	o.app("model", s.Model)
+	if s.model != nil {
+		o.raw("model", s.model)
+	} else {
+		o.app("model", s.Model)
+	}
 	o.str("thinkingLevel", string(s.ThinkingLevel))
 	o.bool("isStreaming", s.IsStreaming)
 	o.bool("isCompacting", s.IsCompacting)

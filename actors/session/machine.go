@@ -34,6 +34,8 @@ type Machine struct {
 	// configuration and what clients made of it
 	set            Settings
 	model          *protocol.Model
+	text           []byte // JSON of textOf
+	textOf         *protocol.Model
 	level          protocol.ThinkingLevel
 	tools          []string
 	host           []protocol.HostTool
@@ -383,8 +385,7 @@ func (m *Machine) active() bool { return m.run != nil || m.retry != nil || m.com
 // State is the answer to get_state.
 func (m *Machine) State() *protocol.SessionState {
 	pending := len(m.steering) + len(m.followUp)
-	return &protocol.SessionState{
-		Model:                 m.model,
+	state := &protocol.SessionState{
 		ThinkingLevel:         m.level,
 		IsStreaming:           m.run != nil || m.retry != nil,
 		IsCompacting:          m.compaction != nil,
@@ -405,6 +406,16 @@ func (m *Machine) State() *protocol.SessionState {
 		PhaseSince:            m.since,
 		WaitingFor:            m.waitingFor(),
 	}
+	state.SetModel(m.model, m.modelText())
+	return state
+}
+
+// modelText is the model as JSON, made once for each: models do not change.
+func (m *Machine) modelText() []byte {
+	if m.model != m.textOf {
+		m.textOf, m.text = m.model, m.model.AppendJSON(nil)
+	}
+	return m.text
 }
 
 func (m *Machine) waitingFor() []string {
