@@ -26,7 +26,7 @@ func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 	view := s.file.View()
 	switch cmd := e.Cmd.(type) {
 	case protocol.GetMessages:
-		return result(s.messages())
+		return s.messages()
 	case protocol.GetSessionStats:
 		return result(view.Stats())
 	case protocol.GetLastAssistantText:
@@ -67,10 +67,10 @@ func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, *protoc
 	if errors.Is(err, store.ErrNoEntry) {
 		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmd.Since)
 	}
-	if list == nil {
-		list = []json.RawMessage{}
+	if err != nil {
+		return failedToRead(err)
 	}
-	return result(protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}, err)
+	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), nil
 }
 
 func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
@@ -123,49 +123,25 @@ func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
 // result wraps what a look-up found, or the failure to read the session.
 func result[T any](v T, err error) (protocol.Result, *protocol.Error) {
 	if err != nil {
-		return nil, protocol.CodeIO.Errorf("Session cannot be read: %s", err)
+		return failedToRead(err)
 	}
 	return protocol.JSON(v), nil
 }
 
-// messages is the context, as clients see it.
-func (s *Session) messages() (messageList, error) {
+func failedToRead(err error) (protocol.Result, *protocol.Error) {
+	return nil, protocol.CodeIO.Errorf("Session cannot be read: %s", err)
+}
+
+// messages is the context, as clients see it: a long conversation is never one
+// piece of text in memory.
+func (s *Session) messages() (protocol.Result, *protocol.Error) {
 	if err := s.buildContext(); err != nil {
-		return messageList{}, err
+		return failedToRead(err)
 	}
-	return messageList{s.context.Messages()}, nil
-}
-
-// messageList is MessageList with messages that write themselves.
-type messageList struct{ messages []protocol.Message }
-
-func (l messageList) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
-
-func (l messageList) AppendJSON(dst []byte) []byte {
-	for at := 0; ; {
-		if dst, at = l.AppendPart(dst, at); at == 0 {
-			return dst
-		}
-	}
-}
-
-// AppendPart makes it a protocol.Long: a long conversation is never one piece
-// of text in memory.
-func (l messageList) AppendPart(dst []byte, at int) (out []byte, next int) {
-	const piece = 64 << 10
-	begin := len(dst)
-	if at == 0 {
-		dst = append(dst, `{"messages":[`...)
-	}
-	for i := at; i < len(l.messages); i++ {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst = l.messages[i].AppendJSON(dst); len(dst)-begin > piece {
-			return dst, i + 1
-		}
-	}
-	return append(dst, "]}"...), 0
+	list := s.context.Messages()
+	return protocol.List{Head: `{"messages":[`, Tail: `]}`, N: len(list), Item: func(dst []byte, i int) []byte {
+		return list[i].AppendJSON(dst)
+	}}, nil
 }
 
 // buildContext reads the branch as a model sees it, unless it is at hand.

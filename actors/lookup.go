@@ -31,10 +31,10 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protoco
 		cfg, q := s.cfg, s.listQuery(cmd)
 		return func() (protocol.Result, *protocol.Error) {
 			list, err := cfg.lister().List(q)
-			if list == nil {
-				list = []protocol.SessionSummary{}
+			if err != nil {
+				return failedToRead(err)
 			}
-			return result(protocol.SessionList{Sessions: list}, err)
+			return protocol.SessionList{Sessions: list}.Long(), nil
 		}
 	case protocol.ExportHTML:
 		x := exporter{

@@ -238,10 +238,8 @@ func TestReaderFraming(t *testing.T) {
 // others before and behind it, and the writer never holds it whole.
 func TestLongResponse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		list := messageList{}
-		for range 3000 {
-			list.messages = append(list.messages, protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("word ", 100))}))
-		}
+		message := protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("word ", 100))})
+		list := protocol.List{Head: `{"messages":[`, Tail: `]}`, N: 3000, Item: func(dst []byte, _ int) []byte { return message.AppendJSON(dst) }}
 		for _, features := range [][]string{nil, {"seq"}} {
 			gates, _ := protocol.DialectUnion.Gates(features...)
 			want := protocol.NewEncoder(gates, "s1").AppendResponse(nil, protocol.Response{ID: []byte(`"x"`), Command: "get_messages", Data: whole{list}})
@@ -271,6 +269,26 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 // whole hides that a list can be written in pieces.
-type whole struct{ list messageList }
+type whole struct{ list protocol.List }
 
 func (w whole) AppendJSON(dst []byte) []byte { return w.list.AppendJSON(dst) }
+
+// TestLongAnswers: what grows with a session is written in pieces by the daemon,
+// too.
+func TestLongAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		out := &sink{}
+		b := start(t, func(c *Config) { c.Out = io.MultiWriter(c.Out, out) })
+		for i := range 12 {
+			b.run("", fmt.Sprint("~a~ ", i, strings.Repeat(" word", 20_000)))
+		}
+		for _, command := range []string{"get_messages", "get_entries"} {
+			out.most = 0
+			v := b.Call(t, `{"type":"`+command+`"}`)
+			assert.True(t, v.Get("success").Bool(), v.Raw)
+			assert.Greater(t, len(v.Raw), 4*writeChunk)
+			assert.Less(t, out.most, 2*writeChunk, command)
+		}
+		b.check()
+	})
+}

@@ -323,6 +323,8 @@ func TestEncodings(t *testing.T) {
 		&BashExecutionMessage{Command: "c", ExitCode: &code, FullOutputPath: "/p", ExcludeFromContext: true},
 		&CustomMessage{CustomType: "t", Content: TextContent("x"), Display: true, Details: json.RawMessage(`1`)},
 		&BranchSummaryMessage{"s", "f", 1}, &CompactionSummaryMessage{"s", 2, 3},
+		&SessionSummary{Path: "/p", ID: "i", Cwd: "/", Name: "n", ParentSessionPath: "/q", Created: "c", Modified: "m", MessageCount: 2, FirstMessage: "f", AllMessagesText: "a"},
+		&SessionSummary{},
 	} {
 		plain := withoutMethods(t, reflect.ValueOf(v))
 		var got, want map[string]any
@@ -343,6 +345,43 @@ func TestEncodings(t *testing.T) {
 			want["waitingFor"] = []any{}
 		}
 		require.Equal(t, want, got, "%T", v)
+	}
+}
+
+// TestLists: a list in pieces is the text that encoding/json makes of it.
+func TestLists(t *testing.T) {
+	leaf := "l"
+	for _, n := range []int{0, 1, 3, 5000} {
+		var sessions SessionList
+		entries := EntryList{LeafID: &leaf, HasMore: true}
+		for i := range n {
+			sessions.Sessions = append(sessions.Sessions, SessionSummary{Path: "/p", MessageCount: i, FirstMessage: "the <first>\n"})
+			entries.Entries = append(entries.Entries, json.RawMessage(`{"type":"message"}`))
+		}
+		if n == 0 {
+			sessions.Sessions, entries.Entries, entries.LeafID = []SessionSummary{}, []json.RawMessage{}, nil
+		}
+		for _, x := range []struct {
+			plain any
+			long  List
+		}{{sessions, sessions.Long()}, {entries, entries.Long()}} {
+			want, err := json.Marshal(x.plain)
+			require.NoError(t, err)
+			var got []byte
+			pieces := 0
+			for at := 0; ; {
+				var more []byte
+				more, at = x.long.AppendPart(nil, at)
+				require.Less(t, len(more), listPiece+200)
+				got = append(got, more...)
+				if pieces++; at == 0 {
+					break
+				}
+			}
+			require.JSONEq(t, string(want), string(got))
+			require.Equal(t, got, x.long.AppendJSON(nil))
+			require.Equal(t, len(got)/listPiece+1, pieces)
+		}
 	}
 }
 

@@ -73,6 +73,43 @@ type Long interface {
 	AppendPart(dst []byte, at int) (out []byte, next int)
 }
 
+// List is a Long: N items, with commas between them, between Head and Tail.
+type List struct {
+	Head, Tail string
+	N          int
+	Item       func(dst []byte, i int) []byte // appends an item
+}
+
+// listPiece is about how much of a list is written in one piece.
+const listPiece = 64 << 10
+
+func (l List) AppendJSON(dst []byte) []byte {
+	for at := 0; ; {
+		if dst, at = l.AppendPart(dst, at); at == 0 {
+			return dst
+		}
+	}
+}
+
+func (l List) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+
+// AppendPart appends items until they make a piece.
+func (l List) AppendPart(dst []byte, at int) (out []byte, next int) {
+	begin := len(dst)
+	if at == 0 {
+		dst = append(dst, l.Head...)
+	}
+	for i := at; i < l.N; i++ {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst = l.Item(dst, i); len(dst)-begin > listPiece {
+			return dst, i + 1
+		}
+	}
+	return append(dst, l.Tail...), 0
+}
+
 // Null is a result that is null on purpose, as cycle_model's without a choice.
 type Null struct{}
 

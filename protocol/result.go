@@ -233,12 +233,40 @@ type SessionSummary struct {
 	AllMessagesText   string `json:"allMessagesText"`
 }
 
+func (s *SessionSummary) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("path", s.Path)
+	o.str("id", s.ID)
+	o.str("cwd", s.Cwd)
+	o.optStr("name", s.Name)
+	o.optStr("parentSessionPath", s.ParentSessionPath)
+	o.str("created", s.Created)
+	o.str("modified", s.Modified)
+	o.int("messageCount", int64(s.MessageCount))
+	o.str("firstMessage", s.FirstMessage)
+	o.str("allMessagesText", s.AllMessagesText)
+	return o.close()
+}
+
+// Long is the list as a result that is written in pieces.
+func (l SessionList) Long() List {
+	return List{`{"sessions":[`, `]}`, len(l.Sessions), func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) }}
+}
+
 // EntryList answers get_entries: entries as they stand in the file, in its
 // order. Elements are session entries.
 type EntryList struct {
 	Entries []json.RawMessage `json:"entries"`
 	LeafID  *string           `json:"leafId"`
 	HasMore bool              `json:"hasMore" since:"T" doc:"The limit cut the list."`
+}
+
+// Long is the list as a result that is written in pieces.
+func (l EntryList) Long() List {
+	tail := object{b: []byte(`]`)}
+	tail.nullStr("leafId", l.LeafID)
+	tail.bool("hasMore", l.HasMore)
+	return List{`{"entries":[`, string(tail.close()), len(l.Entries), func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) }}
 }
 
 // WholeTree answers get_tree.
