@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -36,7 +35,11 @@ func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 		list, err := view.ForkMessages(s.gates.ForkFromWhole)
 		return result(protocol.ForkMessages{Messages: list}, err)
 	case protocol.GetSessionTree:
-		return result(view.Tree())
+		tree, err := view.Tree()
+		if err != nil {
+			return failedToRead(err)
+		}
+		return tree.Long(), nil
 	case protocol.GetTree:
 		return wholeTree(view)
 	case protocol.GetEntries:
@@ -74,15 +77,11 @@ func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, *protoc
 }
 
 func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
-	nodes, err := view.RawTree()
+	tree, err := view.WholeTree()
 	if err != nil {
-		return result(nodes, err)
+		return failedToRead(err)
 	}
-	if nodes == nil {
-		nodes = []store.RawNode{}
-	}
-	raw, err := json.Marshal(nodes)
-	return result(protocol.WholeTree{Tree: raw, LeafID: leafOf(view)}, err)
+	return tree, nil
 }
 
 // contextUsage says how full the window is; nothing without a model that has
@@ -139,9 +138,9 @@ func (s *Session) messages() (protocol.Result, *protocol.Error) {
 		return failedToRead(err)
 	}
 	list := s.context.Messages()
-	return protocol.List{Head: `{"messages":[`, Tail: `]}`, N: len(list), Item: func(dst []byte, i int) []byte {
+	return protocol.NewList(`{"messages":[`, `]}`, len(list), func(dst []byte, i int) []byte {
 		return list[i].AppendJSON(dst)
-	}}, nil
+	}), nil
 }
 
 // buildContext reads the branch as a model sees it, unless it is at hand.

@@ -61,7 +61,7 @@ func (k *conn) start(c actor.Context) {
 	c.Watch(k.sessions)
 	gates, _ := k.cfg.Dialect.Gates(k.cfg.Features...)
 	credits := newCredits()
-	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, limit: k.cfg.MaxOutput, gates: gates}, nil)
+	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, log: k.log, limit: k.cfg.MaxOutput, gates: gates}, nil)
 	r := &router{
 		cfg: k.cfg, log: k.log, name: c.Self().Id + "/router", sessions: k.sessions, writer: k.writer, credits: credits,
 		gates: gates, dialect: k.cfg.Dialect, seq: k.seq,

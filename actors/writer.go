@@ -3,8 +3,10 @@ package actors
 import (
 	"fmt"
 	"io"
+	"runtime/debug"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 
 	"troupe/protocol"
 )
@@ -21,6 +23,7 @@ import (
 // caught up.
 type writer struct {
 	out   io.Writer
+	log   zerolog.Logger
 	limit int // bytes waiting before sessions are told to hold back
 
 	gates    protocol.Gates
@@ -193,7 +196,26 @@ func (w *writer) written(n int) {
 	w.bytes = 0
 }
 
-func (w *writer) encode(dst []byte, p *pending) []byte {
+// encode appends a record. One that cannot be encoded costs its own line: a
+// command is told so, an event is left out. Only an answer that is half written
+// cannot be taken back.
+func (w *writer) encode(dst []byte, p *pending) (out []byte) {
+	defer func() {
+		reason := recover()
+		if reason == nil {
+			return
+		}
+		if p.at != 0 {
+			panic(reason)
+		}
+		w.log.Error().Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("record could not be encoded")
+		out = dst
+		if resp := p.item.response; resp != nil {
+			broken := *resp
+			broken.Data, broken.Err = nil, protocol.CodeInternal.Errorf("Internal error: the answer could not be encoded")
+			out = w.encoders[p.tag].AppendResponse(dst, broken)
+		}
+	}()
 	enc := w.encoders[p.tag]
 	if enc == nil {
 		enc = protocol.NewEncoder(w.gates, p.tag)

@@ -239,7 +239,7 @@ func TestReaderFraming(t *testing.T) {
 func TestLongResponse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		message := protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("word ", 100))})
-		list := protocol.List{Head: `{"messages":[`, Tail: `]}`, N: 3000, Item: func(dst []byte, _ int) []byte { return message.AppendJSON(dst) }}
+		list := protocol.NewList(`{"messages":[`, `]}`, 3000, func(dst []byte, _ int) []byte { return message.AppendJSON(dst) })
 		for _, features := range [][]string{nil, {"seq"}} {
 			gates, _ := protocol.DialectUnion.Gates(features...)
 			want := protocol.NewEncoder(gates, "s1").AppendResponse(nil, protocol.Response{ID: []byte(`"x"`), Command: "get_messages", Data: whole{list}})
@@ -257,6 +257,33 @@ func TestLongResponse(t *testing.T) {
 	})
 }
 
+// TestUnwritable: what cannot be encoded costs its own line, not the connection.
+func TestUnwritable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		broken := protocol.Seal(&protocol.UnknownMessage{Raw: []byte("{\n")})
+		for _, features := range [][]string{nil, {"seq"}} {
+			gates, _ := protocol.DialectUnion.Gates(features...)
+			out := &sink{}
+			b := newBinOn(out, 1<<20, gates)
+			b.tell(response("a"),
+				item{response: &protocol.Response{ID: []byte(`"b"`), Command: "get_tree", Data: protocol.Raw("[\n")}},
+				item{event: protocol.MessageEnd{Message: broken}},
+				item{event: protocol.AgentStart{RunID: "1"}},
+				response("c"))
+			actortest.Settle()
+			b.end(t)
+			lines := strings.Split(strings.TrimSpace(out.text.String()), "\n")
+			require.Len(t, lines, 4)
+			for i, want := range []string{"a", "b", "agent_start", "c"} {
+				v := gjson.Parse(lines[i])
+				require.True(t, gjson.Valid(lines[i]), lines[i])
+				assert.Contains(t, []string{v.Get("id").Str, v.Get("type").Str}, want)
+			}
+			assert.Equal(t, "internal", gjson.Get(lines[1], "code").Str)
+		}
+	})
+}
+
 // sink keeps what is written and how long the longest write was.
 type sink struct {
 	text strings.Builder
@@ -269,7 +296,7 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 // whole hides that a list can be written in pieces.
-type whole struct{ list protocol.List }
+type whole struct{ list protocol.Pieces }
 
 func (w whole) AppendJSON(dst []byte) []byte { return w.list.AppendJSON(dst) }
 

@@ -73,41 +73,102 @@ type Long interface {
 	AppendPart(dst []byte, at int) (out []byte, next int)
 }
 
-// List is a Long: N items, with commas between them, between Head and Tail.
-type List struct {
-	Head, Tail string
-	N          int
-	Item       func(dst []byte, i int) []byte // appends an item
+// Pieces is a Long that is made of N texts, one behind the other.
+type Pieces struct {
+	N      int // at least 1
+	Append func(dst []byte, i int) []byte
 }
 
-// listPiece is about how much of a list is written in one piece.
-const listPiece = 64 << 10
+// pieceSize is about how much is written at once of what is written in pieces.
+const pieceSize = 64 << 10
 
-func (l List) AppendJSON(dst []byte) []byte {
-	for at := 0; ; {
-		if dst, at = l.AppendPart(dst, at); at == 0 {
-			return dst
-		}
+func (p Pieces) AppendJSON(dst []byte) []byte {
+	for i := range p.N {
+		dst = p.Append(dst, i)
 	}
+	return dst
 }
 
-func (l List) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+func (p Pieces) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
 
-// AppendPart appends items until they make a piece.
-func (l List) AppendPart(dst []byte, at int) (out []byte, next int) {
+// AppendPart appends texts until they are long enough.
+func (p Pieces) AppendPart(dst []byte, at int) (out []byte, next int) {
 	begin := len(dst)
-	if at == 0 {
-		dst = append(dst, l.Head...)
-	}
-	for i := at; i < l.N; i++ {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst = l.Item(dst, i); len(dst)-begin > listPiece {
+	for i := at; i < p.N; i++ {
+		if dst = p.Append(dst, i); len(dst)-begin > pieceSize && i+1 < p.N {
 			return dst, i + 1
 		}
 	}
-	return append(dst, l.Tail...), 0
+	return dst, 0
+}
+
+// NewList makes pieces of n items, with commas between them, between head and
+// tail.
+func NewList(head, tail string, n int, item func(dst []byte, i int) []byte) Pieces {
+	return Pieces{n + 1, func(dst []byte, i int) []byte {
+		switch {
+		case i == 0:
+			dst = append(dst, head...)
+		case i < n:
+			dst = append(dst, ',')
+		}
+		if i == n {
+			return append(dst, tail...)
+		}
+		return item(dst, i)
+	}}
+}
+
+// NewTree makes pieces of a list of nodes that contain their children, between
+// head and tail: begin appends what comes before a node's children, end what
+// comes behind them. It does not recurse: a session of 100,000 entries is a tree
+// as deep as that.
+func NewTree[N any](head, tail string, roots []N, children func(*N) []N, begin, end func(dst []byte, node *N) []byte) Pieces {
+	var steps []treeStep[N]
+	for open := []siblings[N]{{list: roots}}; len(open) > 0; {
+		at := &open[len(open)-1]
+		if at.next == len(at.list) {
+			if at.parent != nil {
+				steps = append(steps, treeStep[N]{node: at.parent, ends: true})
+			}
+			open = open[:len(open)-1]
+			continue
+		}
+		node := &at.list[at.next]
+		steps = append(steps, treeStep[N]{node: node, comma: at.next > 0})
+		at.next++
+		open = append(open, siblings[N]{list: children(node), parent: node})
+	}
+	return Pieces{len(steps) + 2, func(dst []byte, i int) []byte {
+		switch i {
+		case 0:
+			return append(dst, head...)
+		case len(steps) + 1:
+			return append(dst, tail...)
+		}
+		step := steps[i-1]
+		switch {
+		case step.ends:
+			return end(dst, step.node)
+		case step.comma:
+			dst = append(dst, ',')
+		}
+		return begin(dst, step.node)
+	}}
+}
+
+// treeStep is the begin or the end of a node.
+type treeStep[N any] struct {
+	node  *N
+	ends  bool
+	comma bool // it has an elder sibling
+}
+
+// siblings are the children of a node, and how many have been seen.
+type siblings[N any] struct {
+	list   []N
+	next   int
+	parent *N
 }
 
 // Null is a result that is null on purpose, as cycle_model's without a choice.

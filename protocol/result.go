@@ -249,8 +249,8 @@ func (s *SessionSummary) AppendJSON(dst []byte) []byte {
 }
 
 // Long is the list as a result that is written in pieces.
-func (l SessionList) Long() List {
-	return List{`{"sessions":[`, `]}`, len(l.Sessions), func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) }}
+func (l SessionList) Long() Pieces {
+	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) })
 }
 
 // EntryList answers get_entries: entries as they stand in the file, in its
@@ -262,11 +262,11 @@ type EntryList struct {
 }
 
 // Long is the list as a result that is written in pieces.
-func (l EntryList) Long() List {
+func (l EntryList) Long() Pieces {
 	tail := object{b: []byte(`]`)}
 	tail.nullStr("leafId", l.LeafID)
 	tail.bool("hasMore", l.HasMore)
-	return List{`{"entries":[`, string(tail.close()), len(l.Entries), func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) }}
+	return NewList(`{"entries":[`, string(tail.close()), len(l.Entries), func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) })
 }
 
 // WholeTree answers get_tree.
@@ -295,6 +295,29 @@ type TreeEntry struct {
 	Timestamp string  `json:"timestamp"`
 	Label     string  `json:"label,omitempty"`
 	Preview   string  `json:"preview,omitempty"`
+}
+
+func (e *TreeEntry) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.str("id", e.ID)
+	o.nullStr("parentId", e.ParentID)
+	o.str("type", e.Type)
+	o.str("timestamp", e.Timestamp)
+	o.optStr("label", e.Label)
+	o.optStr("preview", e.Preview)
+	return o.close()
+}
+
+// Long is the tree as a result that is written in pieces.
+func (t SessionTree) Long() Pieces {
+	head := openObject(nil)
+	head.nullStr("leafId", t.LeafID)
+	head.key("nodes")
+	return NewTree(string(append(head.b, '[')), `]}`, t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
+		func(dst []byte, n *TreeNode) []byte {
+			return append(n.Entry.AppendJSON(append(dst, `{"entry":`...)), `,"children":[`...)
+		},
+		func(dst []byte, n *TreeNode) []byte { return append(dst, "]}"...) })
 }
 
 // NavigateResult answers navigate_tree.

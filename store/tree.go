@@ -107,6 +107,39 @@ type RawNode struct {
 	LabelTimestamp string          `json:"labelTimestamp,omitempty"`
 }
 
+func (n *RawNode) begin(dst []byte) []byte {
+	dst = append(dst, `{"entry":`...)
+	dst = protocol.Raw(n.Entry).AppendJSON(dst)
+	return append(dst, `,"children":[`...)
+}
+
+func (n *RawNode) end(dst []byte) []byte {
+	dst = append(dst, ']')
+	if n.Label != "" {
+		dst = protocol.AppendString(append(dst, `,"label":`...), n.Label)
+	}
+	if n.LabelTimestamp != "" {
+		dst = protocol.AppendString(append(dst, `,"labelTimestamp":`...), n.LabelTimestamp)
+	}
+	return append(dst, '}')
+}
+
+// WholeTree is the answer to get_tree, with the nodes of RawTree.
+func (v View) WholeTree() (protocol.Pieces, error) {
+	nodes, err := v.RawTree()
+	if err != nil {
+		return protocol.Pieces{}, err
+	}
+	leaf := []byte("null")
+	if v.leaf != none {
+		leaf = protocol.AppendString(nil, v.Leaf())
+	}
+	return protocol.NewTree(`{"tree":[`, `],"leafId":`+string(leaf)+`}`, nodes,
+		func(n *RawNode) []RawNode { return n.Children },
+		func(dst []byte, n *RawNode) []byte { return n.begin(dst) },
+		func(dst []byte, n *RawNode) []byte { return n.end(dst) }), nil
+}
+
 // RawTree shows every branch of the session with whole entries.
 func (v View) RawTree() ([]RawNode, error) {
 	raw := make([]json.RawMessage, len(v.slots))

@@ -158,6 +158,18 @@ func TestRawTree(t *testing.T) {
 	}
 	assert.Equal(t, l.Len(), seen)
 	assert.Equal(t, []string{"c51ca74b from-b 2026-11-21T01:04:28.480Z"}, labels)
+
+	whole, err := l.View().WholeTree()
+	require.NoError(t, err)
+	text, err := json.Marshal(nodes)
+	require.NoError(t, err)
+	leaf := l.Leaf()
+	want, err := json.Marshal(protocol.WholeTree{Tree: text, LeafID: &leaf})
+	require.NoError(t, err)
+	assert.JSONEq(t, string(want), string(whole.AppendJSON(nil)))
+	whole, err = openText(t, headLine).View().WholeTree()
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"tree":[],"leafId":null}`, string(whole.AppendJSON(nil)))
 }
 
 func rawID(t *testing.T, raw json.RawMessage) string {
