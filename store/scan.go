@@ -32,9 +32,10 @@ func (h *lineHead) usage() []byte {
 	return h.topUsage
 }
 
-// maxDepth is how deep values may be nested, the same as in jsontext, which
-// checks what arrives over the wire.
-const maxDepth = 10000
+// maxDepth is how deep values may be nested: somewhat deeper than in jsontext,
+// which checks what arrives over the wire and from models, since an entry holds
+// that a few levels down.
+const maxDepth = 10000 + 100
 
 // scanner validates JSON and finds members of objects. It is the reason why a
 // hundred thousand entries load in a fraction of the time any general parser
@@ -42,8 +43,8 @@ const maxDepth = 10000
 // bytes of a session are read by value and the functions below it that take the
 // bytes and a position and return the position after, -1 where there is no
 // JSON: what they work with stays in registers.
-// It accepts exactly what jsontext accepts with duplicate names and invalid
-// UTF-8 allowed, which is also what JSON.parse accepts of decoded bytes.
+// But for maxDepth it accepts exactly what jsontext accepts with duplicate names
+// and invalid UTF-8 allowed, which is also what JSON.parse accepts of decoded bytes.
 type scanner struct {
 	b     []byte
 	i     int
