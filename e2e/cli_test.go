@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"os/exec"
+	"os/user"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,4 +123,20 @@ func TestNetworkSettings(t *testing.T) {
 	p.write(p.agent()+"/settings.json", `{"bash":{"inheritEnv":true}}`)
 	d = p.start()
 	assert.Contains(t, d.ok(`{"type":"bash","command":"env"}`).Get("output").Str, "sk-secret-in-env")
+}
+
+// TestNoHome: without HOME files go where the system says, not into the working
+// directory.
+func TestNoHome(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := exec.Command(binary, "--mode", "rpc")
+	cmd.Dir, cmd.Env = p.work, []string{"PATH=/usr/bin:/bin", "GOCOVERDIR=" + coverDir}
+	cmd.Stdin = strings.NewReader(`{"id":"1","type":"get_state"}` + "\n")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	who, err := user.Current()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), `"sessionFile":"`+filepath.Join(who.HomeDir, ".pi"))
+	assert.NoDirExists(t, filepath.Join(p.work, ".pi"))
 }

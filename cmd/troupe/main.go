@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -117,10 +118,23 @@ func logger(o *options) zerolog.Logger {
 	return zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
 }
 
+// homeDir is where HOME says, and without it where the system's users file says,
+// as in Node: a daemon started with an empty environment must not leave its files
+// in the working directory.
+func homeDir() string {
+	if home, err := os.UserHomeDir(); err == nil {
+		return home
+	}
+	if u, err := user.Current(); err == nil {
+		return u.HomeDir
+	}
+	return ""
+}
+
 // configure makes the Config: it fails for what the person asked for and cannot
 // have, before anything is written to stdout.
 func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
-	home, _ := os.UserHomeDir()
+	home := homeDir()
 	cwd, err := workingDir(o.cwd, home)
 	if err != nil {
 		return nil, err
