@@ -138,7 +138,11 @@ func (s *Session) messages() (protocol.Result, *protocol.Error) {
 		return failedToRead(err)
 	}
 	list := s.context.Messages()
-	return protocol.NewList(`{"messages":[`, `]}`, len(list), func(dst []byte, i int) []byte {
+	bytes := 0
+	for _, m := range list {
+		bytes += 64 + protocol.EncodedSize(m)
+	}
+	return protocol.NewList(`{"messages":[`, `]}`, len(list), bytes, func(dst []byte, i int) []byte {
 		return list[i].AppendJSON(dst)
 	}), nil
 }

@@ -86,6 +86,7 @@ type chaosPlan struct {
 	dyingAt  int    // at which half write
 	lossy    bool
 	park     time.Duration // of idleness until a session is parked, 0 for never
+	output   int           // bytes that may wait for the client, 0 for the usual
 }
 
 func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
@@ -115,6 +116,9 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 	p.dyingAt = rng.IntN(60)
 	if rng.IntN(3) == 0 {
 		p.park = time.Duration(1+rng.IntN(60)) * time.Second
+	}
+	if rng.IntN(3) == 0 {
+		p.output = 200 + rng.IntN(5000)
 	}
 	if rng.IntN(3) == 0 {
 		p.features = append(p.features, "parallelTools")
@@ -171,7 +175,7 @@ func playSeed(t *testing.T, seed uint64) {
 	}
 	models := actortest.NewModels()
 	c.bench = startWith(t, c.schedule, h, actortest.NewDisk(), models, faults(plan.faults), func(cfg *Config) {
-		cfg.Features, cfg.ParkAfter = plan.features, plan.park
+		cfg.Features, cfg.ParkAfter, cfg.MaxOutput = plan.features, plan.park, plan.output
 		if plan.confirm {
 			cfg.Confirm = []string{"danger"}
 		}
@@ -277,7 +281,8 @@ func (c *chaos) act() {
 	case 17:
 		send(`set_interrupt_mode","mode":"` + pick("immediate", "wait") + `"`)
 	case 18:
-		send(pick(`get_state"`, `get_messages"`, `get_session_stats"`, `get_last_assistant_text"`, `get_commands"`))
+		send(pick(`get_state"`, `get_messages"`, `get_session_stats"`, `get_last_assistant_text"`, `get_commands"`,
+			`get_entries"`, `get_tree"`, `get_session_tree"`, `get_fork_messages"`))
 	case 19:
 		send(pick(`set_model","provider":"acme","modelId":"thinker"`, `cycle_model"`, `cycle_thinking_level"`, `set_session_name","name":"n"`, `abort_retry"`))
 	case 20:

@@ -7,22 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
-	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/store"
 	"troupe/store/export"
 )
-
-// lookUp answers a command that takes long, off the actor's goroutine.
-func (s *Session) lookUp(c actor.Context, e session.LookUp) {
-	find := s.search(e.Cmd)
-	background(c, func() any {
-		data, err := find()
-		return session.LookedUp{Seq: e.Seq, Data: data, Err: err}
-	})
-}
 
 // search captures what a look-up needs at this moment.
 func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protocol.Error) {

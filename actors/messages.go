@@ -61,6 +61,8 @@ type (
 		writer *actor.PID
 		on     bool
 	}
+	// unloaded tells a session that an answer of so many bytes is written.
+	unloaded struct{ bytes int }
 )
 
 // Household: router, sessions, session and connection among themselves.

@@ -190,6 +190,7 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 	if err == nil {
 		s.brackets.NoteReply(data)
 	}
+	s.load.bytes += weight(response)
 	s.unsent = append(s.unsent, outgoing{to: to.writer, tag: to.tag, item: item{response: response}})
 }
 

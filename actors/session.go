@@ -129,6 +129,7 @@ type Session struct {
 	shownLen int
 	held     []tokens // tokens not given back while a client does not read
 	slow     bool
+	load     burden
 
 	active    time.Time // when the session was last told something
 	parkTimer *time.Timer
@@ -200,6 +201,12 @@ func (s *Session) late(c actor.Context, m any) {
 
 // tell is everything a live session is told.
 func (s *Session) tell(c actor.Context, m any) {
+	if !s.holds(m) {
+		s.take(c, m)
+	}
+}
+
+func (s *Session) take(c actor.Context, m any) {
 	if s.grouped(c, m) {
 		return
 	}
@@ -216,8 +223,12 @@ func (s *Session) tell(c actor.Context, m any) {
 	case bashProgress:
 		s.step(c, m.BashProgress)
 		s.giveBack(m.tokens)
+	case session.LookedUp:
+		s.lookedUp(c, m)
 	case session.Input:
 		s.step(c, m)
+	case unloaded:
+		s.unload(c, m)
 	case preparedSession:
 		s.onPrepared(c, m)
 	case reassembled:
@@ -351,7 +362,7 @@ func (l *life) flush(root *actor.RootContext, self *actor.PID) {
 	}
 	for _, o := range l.unsent { // a client that has left is still owed its answers
 		if o.to != nil && !l.attached(o.to, o.tag) {
-			root.Send(o.to, records{tag: o.tag, items: []item{o.item}})
+			root.Send(o.to, records{tag: o.tag, from: self, items: []item{o.item}})
 		}
 	}
 	l.unsent = l.unsent[:0]

@@ -45,6 +45,7 @@ type writer struct {
 // pending is a record that waits to be written.
 type pending struct {
 	tag    string
+	from   *actor.PID
 	item   item
 	size   int
 	merged []byte // deltas merged into item's update, nil if none
@@ -107,22 +108,22 @@ func (w *writer) records(c actor.Context, m records) {
 		w.sources[m.tag] = m.from
 	}
 	for _, it := range m.items {
-		w.enqueue(m.tag, it)
+		w.enqueue(m, it)
 	}
-	w.pump()
+	w.pump(c)
 	w.pressure(c)
 }
 
-func (w *writer) enqueue(tag string, it item) {
+func (w *writer) enqueue(m records, it item) {
 	size := sizeOf(it)
-	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == tag {
+	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == m.tag {
 		if last := &w.waiting[n-1]; last.merge(it) {
 			w.bytes += size
 			last.size += size
 			return
 		}
 	}
-	w.waiting = append(w.waiting, pending{tag: tag, item: it, size: size})
+	w.waiting = append(w.waiting, pending{tag: m.tag, from: m.from, item: it, size: size})
 	w.bytes += size
 }
 
@@ -158,7 +159,7 @@ func (p *pending) merge(it item) bool {
 }
 
 // pump encodes what waits and hands it to the goroutine, unless that is busy.
-func (w *writer) pump() {
+func (w *writer) pump(c actor.Context) {
 	if w.busy || len(w.waiting) == 0 || w.failed != nil {
 		return
 	}
@@ -170,11 +171,14 @@ func (w *writer) pump() {
 			continue // there is more of it
 		}
 		w.bytes -= p.size
+		if n := weight(p.item.response); n > 0 && p.from != nil {
+			c.Send(p.from, unloaded{n})
+		}
 		n++
 	}
 	w.written(n)
 	if len(w.buf) == 0 { // nothing of it exists in this client's dialect
-		w.pump()
+		w.pump(c)
 		return
 	}
 	w.busy = true
@@ -245,7 +249,7 @@ func (w *writer) wrote(c actor.Context, m wrote) {
 		w.waiting, w.bytes = nil, 0
 		c.Send(c.Parent(), outputFailed(m))
 	}
-	w.pump()
+	w.pump(c)
 	w.pressure(c)
 	w.answerFlushes(c)
 }
@@ -301,7 +305,7 @@ func sizeOf(it item) int {
 	default: // small ones
 	}
 	if it.response != nil && it.response.Data != nil {
-		return 2 * overhead
+		return 2*overhead + weight(it.response)
 	}
 	return overhead
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,70 @@ func TestSlowClient(t *testing.T) {
 	})
 }
 
+// TestUnreadAnswers: large answers that nobody reads keep later commands of the
+// session waiting, in order, and none is forgotten.
+func TestUnreadAnswers(t *testing.T) {
+	queries := []string{"get_entries", "get_tree", "get_messages", "get_session_tree", "get_fork_messages", "get_last_assistant_text"}
+	session := func(t *testing.T, changes ...func(*Config)) (*bench, []string) {
+		b := start(t, append(changes, func(c *Config) { c.MaxOutput = 64 << 10 })...)
+		for i := range 6 {
+			b.run("", fmt.Sprint("~a~ ", i, strings.Repeat(" word", 5000)))
+		}
+		b.Stop()
+		var ids []string
+		for i := range 60 {
+			ids = append(ids, b.Send(fmt.Sprintf(`{"type":%q}`, queries[i%len(queries)])),
+				b.Send(fmt.Sprintf(`{"type":"set_session_name","name":"name %d"}`, i)))
+		}
+		b.Send(`{"type":"list_sessions"}`)
+		b.pass(time.Minute)
+		for _, file := range b.disk.Files() {
+			assert.NotContains(t, string(file), "name 50", "what stands behind large answers waits")
+		}
+		return b, ids
+	}
+	answers := func(b *bench) (ids []string) {
+		for _, l := range b.Lines() {
+			v := gjson.Parse(l)
+			if c := v.Get("command").Str; v.Get("success").Bool() && (c == "set_session_name" || slices.Contains(queries, c)) {
+				ids = append(ids, v.Get("id").Str)
+			}
+		}
+		return ids
+	}
+	t.Run("read late", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b, ids := session(t)
+			b.Go()
+			b.pass(time.Minute)
+			assert.Equal(t, ids, answers(b))
+			assert.Equal(t, "name 59", b.Call(t, `{"type":"get_state"}`).Get("data.sessionName").Str)
+			b.check()
+		})
+	})
+	t.Run("read after the end of the input", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b, ids := session(t)
+			b.Close()
+			b.Go()
+			b.wait()
+			assert.Equal(t, ids, answers(b))
+			b.check()
+		})
+	})
+	t.Run("the session crashes", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b, ids := session(t, faults(`(Panic (And (Actor "s1") (And (Msg "unloaded") (OnIndex 0))))`))
+			b.Go()
+			b.pass(time.Minute)
+			assert.Empty(t, b.Unanswered())
+			assert.Less(t, len(answers(b)), len(ids), "what waited died with the session")
+			assert.True(t, b.Call(t, `{"type":"get_entries"}`).Get("success").Bool())
+			b.check()
+		})
+	})
+}
+
 // TestCrawlingClientGetsAll: the end of the input does not cut off a client
 // that is still reading.
 func TestCrawlingClientGetsAll(t *testing.T) {
@@ -239,7 +304,7 @@ func TestReaderFraming(t *testing.T) {
 func TestLongResponse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		message := protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("word ", 100))})
-		list := protocol.NewList(`{"messages":[`, `]}`, 3000, func(dst []byte, _ int) []byte { return message.AppendJSON(dst) })
+		list := protocol.NewList(`{"messages":[`, `]}`, 3000, 0, func(dst []byte, _ int) []byte { return message.AppendJSON(dst) })
 		for _, features := range [][]string{nil, {"seq"}} {
 			gates, _ := protocol.DialectUnion.Gates(features...)
 			want := protocol.NewEncoder(gates, "s1").AppendResponse(nil, protocol.Response{ID: []byte(`"x"`), Command: "get_messages", Data: whole{list}})

@@ -63,6 +63,10 @@ type Response struct {
 // Result is the data of a successful response.
 type Result interface{ Appender }
 
+// Weighed is a result that can be large, and knows roughly how many bytes it
+// keeps in memory until it is written.
+type Weighed interface{ Weight() int }
+
 // Long is a result that is too large to be held as text at once: it is written
 // piece by piece, while the client reads.
 type Long interface {
@@ -76,11 +80,15 @@ type Long interface {
 // Pieces is a Long that is made of N texts, one behind the other.
 type Pieces struct {
 	N      int // at least 1
+	Bytes  int // of memory, roughly
 	Append func(dst []byte, i int) []byte
 }
 
 // pieceSize is about how much is written at once of what is written in pieces.
 const pieceSize = 64 << 10
+
+// Weight makes Pieces a Weighed.
+func (p Pieces) Weight() int { return p.Bytes }
 
 func (p Pieces) AppendJSON(dst []byte) []byte {
 	for i := range p.N {
@@ -103,9 +111,9 @@ func (p Pieces) AppendPart(dst []byte, at int) (out []byte, next int) {
 }
 
 // NewList makes pieces of n items, with commas between them, between head and
-// tail.
-func NewList(head, tail string, n int, item func(dst []byte, i int) []byte) Pieces {
-	return Pieces{n + 1, func(dst []byte, i int) []byte {
+// tail; bytes is their weight.
+func NewList(head, tail string, n, bytes int, item func(dst []byte, i int) []byte) Pieces {
+	return Pieces{n + 1, bytes, func(dst []byte, i int) []byte {
 		switch {
 		case i == 0:
 			dst = append(dst, head...)
@@ -123,7 +131,7 @@ func NewList(head, tail string, n int, item func(dst []byte, i int) []byte) Piec
 // head and tail: begin appends what comes before a node's children, end what
 // comes behind them. It does not recurse: a session of 100,000 entries is a tree
 // as deep as that.
-func NewTree[N any](head, tail string, roots []N, children func(*N) []N, begin, end func(dst []byte, node *N) []byte) Pieces {
+func NewTree[N any](head, tail string, bytes int, roots []N, children func(*N) []N, begin, end func(dst []byte, node *N) []byte) Pieces {
 	var steps []treeStep[N]
 	for open := []siblings[N]{{list: roots}}; len(open) > 0; {
 		at := &open[len(open)-1]
@@ -139,7 +147,7 @@ func NewTree[N any](head, tail string, roots []N, children func(*N) []N, begin, 
 		at.next++
 		open = append(open, siblings[N]{list: children(node), parent: node})
 	}
-	return Pieces{len(steps) + 2, func(dst []byte, i int) []byte {
+	return Pieces{len(steps) + 2, bytes + 32*len(steps), func(dst []byte, i int) []byte {
 		switch i {
 		case 0:
 			return append(dst, head...)
@@ -205,6 +213,14 @@ func (r Response) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
 func JSON(v any) Result { return jsonResult{v} }
 
 type jsonResult struct{ v any }
+
+// Weight is that of the value, if it has one.
+func (r jsonResult) Weight() int {
+	if w, ok := r.v.(Weighed); ok {
+		return w.Weight()
+	}
+	return 0
+}
 
 func (r jsonResult) AppendJSON(dst []byte) []byte { return AppendValue(dst, r.v) }
 

@@ -183,9 +183,25 @@ type TextResult struct {
 	Text *string `json:"text"` // null if there is none
 }
 
+// Weight makes it a Weighed.
+func (r TextResult) Weight() int {
+	if r.Text == nil {
+		return 0
+	}
+	return len(*r.Text)
+}
+
 // ForkMessages answers get_fork_messages and get_branch_messages.
 type ForkMessages struct {
 	Messages []ForkMessage `json:"messages"`
+}
+
+// Weight makes it a Weighed.
+func (f ForkMessages) Weight() (bytes int) {
+	for i := range f.Messages {
+		bytes += 50 + len(f.Messages[i].Text)
+	}
+	return bytes
 }
 
 // ForkMessage is a user message that can be forked before.
@@ -250,7 +266,11 @@ func (s *SessionSummary) AppendJSON(dst []byte) []byte {
 
 // Long is the list as a result that is written in pieces.
 func (l SessionList) Long() Pieces {
-	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) })
+	bytes := 0
+	for i := range l.Sessions {
+		bytes += 200 + len(l.Sessions[i].Path) + len(l.Sessions[i].FirstMessage) + len(l.Sessions[i].AllMessagesText)
+	}
+	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), bytes, func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) })
 }
 
 // EntryList answers get_entries: entries as they stand in the file, in its
@@ -266,7 +286,11 @@ func (l EntryList) Long() Pieces {
 	tail := object{b: []byte(`]`)}
 	tail.nullStr("leafId", l.LeafID)
 	tail.bool("hasMore", l.HasMore)
-	return NewList(`{"entries":[`, string(tail.close()), len(l.Entries), func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) })
+	bytes := 0
+	for _, e := range l.Entries {
+		bytes += len(e)
+	}
+	return NewList(`{"entries":[`, string(tail.close()), len(l.Entries), bytes, func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) })
 }
 
 // WholeTree answers get_tree.
@@ -308,12 +332,27 @@ func (e *TreeEntry) AppendJSON(dst []byte) []byte {
 	return o.close()
 }
 
+// weight is about that of the texts and the nodes.
+func (t SessionTree) weight() (bytes int) {
+	for todo := [][]TreeNode{t.Nodes}; len(todo) > 0; {
+		nodes := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for i := range nodes {
+			bytes += 200 + len(nodes[i].Entry.Preview)
+			if len(nodes[i].Children) > 0 {
+				todo = append(todo, nodes[i].Children)
+			}
+		}
+	}
+	return bytes
+}
+
 // Long is the tree as a result that is written in pieces.
 func (t SessionTree) Long() Pieces {
 	head := openObject(nil)
 	head.nullStr("leafId", t.LeafID)
 	head.key("nodes")
-	return NewTree(string(append(head.b, '[')), `]}`, t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
+	return NewTree(string(append(head.b, '[')), `]}`, t.weight(), t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
 		func(dst []byte, n *TreeNode) []byte {
 			return append(n.Entry.AppendJSON(append(dst, `{"entry":`...)), `,"children":[`...)
 		},

@@ -134,7 +134,11 @@ func (v View) WholeTree() (protocol.Pieces, error) {
 	if v.leaf != none {
 		leaf = protocol.AppendString(nil, v.Leaf())
 	}
-	return protocol.NewTree(`{"tree":[`, `],"leafId":`+string(leaf)+`}`, nodes,
+	bytes := 0
+	for i := range v.slots {
+		bytes += int(v.slots[i].size) + 100
+	}
+	return protocol.NewTree(`{"tree":[`, `],"leafId":`+string(leaf)+`}`, bytes, nodes,
 		func(n *RawNode) []RawNode { return n.Children },
 		func(dst []byte, n *RawNode) []byte { return n.begin(dst) },
 		func(dst []byte, n *RawNode) []byte { return n.end(dst) }), nil

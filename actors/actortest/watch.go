@@ -63,7 +63,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 		return true
 	case "cancelJob", "cancelRetry", "cancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
 		return true
-	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession":
+	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "unloaded", "LookedUp":
 		return true // to a session that closed while its worker spoke
 	}
 	return false

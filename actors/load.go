@@ -1,0 +1,93 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/session"
+	"troupe/protocol"
+)
+
+// A client that asks and does not read must not fill the memory with answers.
+// Small ones are bounded by the lines under way; a session that has given the
+// writer more than MaxOutput in large ones handles no further command until
+// enough of that is written: its commands wait in order, as they would in the
+// pipe. Whatever else the session is told goes on.
+
+// maxLookUps is how many look-ups of a session go on at once.
+const maxLookUps = 2
+
+// burden is what a session has to do with large answers.
+type burden struct {
+	bytes   int   // of answers that are not written yet
+	held    []any // commands, and an orderly end, that wait for it
+	looking int   // look-ups under way
+	lookUps []session.LookUp
+}
+
+// weight is about how many bytes an answer keeps until it is written.
+func weight(r *protocol.Response) int {
+	if r == nil {
+		return 0
+	}
+	if w, ok := r.Data.(protocol.Weighed); ok {
+		return w.Weight()
+	}
+	return 0
+}
+
+// holds keeps a message for later, if it has to wait.
+func (s *Session) holds(m any) bool {
+	if s.load.bytes <= s.cfg.MaxOutput && len(s.load.held) == 0 {
+		return false
+	}
+	switch m := m.(type) {
+	case request:
+	case closing:
+		if m.abort {
+			return false
+		}
+	default:
+		return false
+	}
+	s.load.held = append(s.load.held, m)
+	return true
+}
+
+// unload goes on with what has waited.
+func (s *Session) unload(c actor.Context, m unloaded) {
+	s.load.bytes = max(0, s.load.bytes-m.bytes) // an earlier life may have sent it
+	s.nextLookUp(c)
+	for len(s.load.held) > 0 && s.load.bytes <= s.cfg.MaxOutput && !s.gone {
+		m := s.load.held[0]
+		if s.load.held = s.load.held[1:]; len(s.load.held) == 0 {
+			s.load.held = nil
+		}
+		s.take(c, m)
+	}
+}
+
+// lookUp answers a command that takes long, off the actor's goroutine.
+func (s *Session) lookUp(c actor.Context, e session.LookUp) {
+	s.load.lookUps = append(s.load.lookUps, e)
+	s.nextLookUp(c)
+}
+
+func (s *Session) nextLookUp(c actor.Context) {
+	for len(s.load.lookUps) > 0 && s.load.looking < maxLookUps && s.load.bytes <= s.cfg.MaxOutput {
+		e := s.load.lookUps[0]
+		s.load.lookUps = s.load.lookUps[1:]
+		s.load.looking++
+		find := s.search(e.Cmd)
+		background(c, func() any {
+			data, err := find()
+			return session.LookedUp{Seq: e.Seq, Data: data, Err: err}
+		})
+	}
+}
+
+// lookedUp answers a look-up and begins the next.
+func (s *Session) lookedUp(c actor.Context, m session.LookedUp) {
+	s.load.looking = max(0, s.load.looking-1) // an earlier life may have begun it
+	s.step(c, m)
+	s.nextLookUp(c)
+}
