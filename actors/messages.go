@@ -31,8 +31,8 @@ type client struct {
 type request struct {
 	session.Command
 	client client
-	tag    string  // the sessionId the client wrote, repeated in the answer
-	credit credits // to give back when the command reaches its handler
+	tag    string // the sessionId the client wrote, repeated in the answer
+	credit credit // to give back when the command reaches its handler
 }
 
 // Output: anyone → writer.

@@ -25,18 +25,47 @@ type reader struct {
 
 // credits bounds how many lines are under way between the reader and the
 // sessions, so that a client cannot fill the memory with commands. A credit is
-// taken for a line and given back when the command reaches its handler, not
-// when it is answered: a long command never stops the reading.
+// taken for a line, and another for every 64 KiB of it, and given back when the
+// command reaches its handler, not when it is answered: a long command never
+// stops the reading.
 type credits chan struct{}
 
-const lineCredits = 4096
+const (
+	lineCredits = 4096
+	creditBytes = 64 << 10
+)
 
 func newCredits() credits { return make(credits, lineCredits) }
 
-func (c credits) giveBack() {
-	select {
-	case <-c:
-	default: // given back by a handler that crashed after all
+// credit is what was taken for one line.
+type credit struct {
+	of credits
+	n  int
+}
+
+// creditFor is what a line of so many bytes takes: never more than there is.
+func (c credits) creditFor(size int) credit {
+	return credit{c, min(1+size/creditBytes, cap(c))}
+}
+
+// take takes it, false if that was stopped.
+func (c credit) take(stop <-chan struct{}) bool {
+	for range c.n {
+		select {
+		case c.of <- struct{}{}:
+		case <-stop:
+			return false
+		}
+	}
+	return true
+}
+
+func (c credit) giveBack() {
+	for range c.n {
+		select {
+		case <-c.of:
+		default: // given back by a handler that crashed after all
+		}
 	}
 }
 
@@ -63,12 +92,8 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, stop chan struct
 		bytes, err := lines.Next()
 		var tooLong *protocol.LineTooLongError
 		isLine := err == nil || errors.As(err, &tooLong)
-		if isLine {
-			select {
-			case r.credits <- struct{}{}:
-			case <-stop:
-				return
-			}
+		if isLine && !r.credits.creditFor(len(bytes)).take(stop) {
+			return
 		}
 		select {
 		case <-stop:

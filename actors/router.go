@@ -34,6 +34,7 @@ type router struct {
 
 	inHand  asked // the command in hand
 	owed    bool  // it is neither answered nor on its way
+	credit  credit
 	closing *closing
 	held    []actorLine // lines not handled while the client does not read
 	full    bool
@@ -86,13 +87,13 @@ func (r *router) input(c actor.Context, m any) {
 	}
 	switch m := m.(type) {
 	case line:
-		r.inHand, r.owed = asked{}, true
+		r.inHand, r.owed, r.credit = asked{}, true, r.credits.creditFor(len(m.bytes))
 		req, err := protocol.Decode(m.bytes)
 		r.inHand = asked{req.ID, req.Name}
 		r.cfg.Faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
 	case lineTooLong:
-		r.credits.giveBack()
+		r.credits.creditFor(0).giveBack()
 		req, err := protocol.TooLong(m.err)
 		r.respond(c, req.ID, req.Name, nil, err)
 	case inputClosed:
@@ -120,7 +121,7 @@ func (r *router) unhold(c actor.Context) {
 // request routes one decoded line.
 func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
 	if err != nil {
-		r.credits.giveBack()
+		r.credit.giveBack()
 		if err.Code == protocol.CodeUnknownCommand && r.gates.OmitIDOnUnknown {
 			req.ID = nil
 		}
@@ -128,7 +129,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 		return
 	}
 	if r.closing != nil {
-		r.credits.giveBack()
+		r.credit.giveBack()
 		r.respond(c, req.ID, req.Name, nil, protocol.CodeSessionClosing.Errorf("The daemon is shutting down"))
 		return
 	}
@@ -138,7 +139,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	}
 	to, err := r.routeOf(c, req)
 	if err != nil {
-		r.credits.giveBack()
+		r.credit.giveBack()
 		r.respond(c, req.ID, req.Name, nil, err)
 		return
 	}
@@ -150,7 +151,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 func (r *router) mend(c actor.Context, msg any) bool {
 	_, isLine := msg.(line)
 	if r.owed {
-		r.credits.giveBack()
+		r.credit.giveBack()
 		r.respond(c, r.inHand.id, r.inHand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
 	}
 	return isLine
@@ -165,7 +166,7 @@ func (r *router) nextSeq() uint64 {
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := request{
 		Command: session.Command{Seq: r.nextSeq(), ID: req.ID, Name: req.Name, Cmd: req.Cmd},
-		client:  r.client(c, to), tag: req.SessionID, credit: r.credits,
+		client:  r.client(c, to), tag: req.SessionID, credit: r.credit,
 	}
 	r.send(c, to, m)
 }
@@ -246,7 +247,7 @@ func (r *router) refuseBacklog(c actor.Context, to *route, err *protocol.Error) 
 	}
 	for _, b := range to.backlog {
 		if req, ok := b.(request); ok {
-			r.credits.giveBack()
+			req.credit.giveBack()
 			r.respond(c, req.ID, req.Name, nil, err)
 		}
 	}
@@ -273,7 +274,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		seq := r.nextSeq()
 		r.asked[seq] = asked{req.ID, req.Name}
 		r.owed = false
-		r.credits.giveBack()
+		r.credit.giveBack()
 		c.Send(r.sessions, listOpen{seq, c.Self()})
 	default:
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
@@ -281,7 +282,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 }
 
 func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Result, err *protocol.Error) {
-	r.credits.giveBack()
+	r.credit.giveBack()
 	r.respond(c, req.ID, req.Name, data, err)
 }
 

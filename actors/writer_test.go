@@ -384,3 +384,33 @@ func TestLongAnswers(t *testing.T) {
 		b.check()
 	})
 }
+
+// TestCredits: large lines count for more, so that what is under way is bounded
+// in bytes, too.
+func TestCredits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCredits()
+		large := c.creditFor(64 << 20)
+		assert.Equal(t, 1, c.creditFor(100).n)
+		assert.Equal(t, 1025, large.n)
+		assert.Equal(t, lineCredits, c.creditFor(1<<40).n, "a line of any size gets through")
+		stop, taken := make(chan struct{}), make(chan bool, 10)
+		go func() {
+			for range 5 {
+				taken <- large.take(stop)
+			}
+		}()
+		actortest.Settle()
+		assert.Len(t, taken, 3)
+		large.giveBack()
+		actortest.Settle()
+		assert.Len(t, taken, 4)
+		close(stop)
+		actortest.Settle()
+		require.Len(t, taken, 5)
+		for range 4 {
+			assert.True(t, <-taken)
+		}
+		assert.False(t, <-taken)
+	})
+}
