@@ -46,6 +46,7 @@ type debt struct {
 	name   string
 	tag    string // the sessionId the client wrote, if it wrote one
 	client client
+	credit credit // still to be given back: a large answer is under way until it is made
 }
 
 func newLedger(log zerolog.Logger) *ledger {
@@ -66,7 +67,6 @@ func (a *accountable) Receive(c actor.Context) {
 	msg := c.Message()
 	switch m := msg.(type) {
 	case request:
-		m.credit.giveBack()
 		a.note(m)
 		a.onRequest(m)
 	case closing:
@@ -98,7 +98,13 @@ func lifecycle(m any) bool {
 }
 
 func (l *ledger) note(r request) {
-	l.owed[r.Seq] = debt{r.ID, r.Name, r.tag, r.client}
+	d := debt{id: r.ID, name: r.Name, tag: r.tag, client: r.client}
+	if heavy(r.Cmd) {
+		d.credit = r.credit
+	} else {
+		r.credit.giveBack()
+	}
+	l.owed[r.Seq] = d
 	l.order = append(l.order, r.Seq)
 	if _, ok := r.Cmd.(protocol.OpenSession); ok {
 		one := r // only this one goes to the heap
@@ -127,6 +133,7 @@ func (l *ledger) answer(seq uint64, data protocol.Result, err *protocol.Error) (
 		return client{}, nil, false
 	}
 	delete(l.owed, seq)
+	d.credit.giveBack()
 	if l.opening != nil && l.opening.Seq == seq {
 		l.opening = nil
 	}

@@ -8,10 +8,11 @@ import (
 )
 
 // A client that asks and does not read must not fill the memory with answers.
-// Small ones are bounded by the lines under way; a session that has given the
-// writer more than MaxOutput in large ones handles no further command until
-// enough of that is written: its commands wait in order, as they would in the
-// pipe. Whatever else the session is told goes on.
+// Small ones are bounded by the writer; a session that has given the writer more
+// than MaxOutput in large ones answers no further question of that kind until
+// enough of it is written. The questions wait in order, and their credits with
+// them, so that in the end the client waits, too. Other commands go on: an abort
+// does not stand behind what is slow to read.
 
 // maxLookUps is how many look-ups of a session go on at once.
 const maxLookUps = 2
@@ -19,7 +20,8 @@ const maxLookUps = 2
 // burden is what a session has to do with large answers.
 type burden struct {
 	bytes   int   // of answers that are not written yet
-	held    []any // commands, and an orderly end, that wait for it
+	held    []any // what waits for that: questions, and an end in order
+	ending  bool  // an end is among them: every command waits behind it
 	looking int   // look-ups under way
 	lookUps []session.LookUp
 }
@@ -35,21 +37,37 @@ func weight(r *protocol.Response) int {
 	return 0
 }
 
+// heavy says whether an answer can grow with a session, or with the number of
+// sessions.
+func heavy(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.GetMessages, protocol.GetEntries, protocol.GetTree, protocol.GetSessionTree,
+		protocol.GetForkMessages, protocol.GetLastAssistantText, protocol.ListSessions, protocol.ExportHTML:
+		return true
+	default:
+		return false
+	}
+}
+
 // holds keeps a message for later, if it has to wait.
 func (s *Session) holds(m any) bool {
 	if s.load.bytes <= s.cfg.MaxOutput && len(s.load.held) == 0 {
 		return false
 	}
+	ends := false
 	switch m := m.(type) {
 	case request:
+		if _, ends = m.Cmd.(protocol.CloseSession); !ends && !heavy(m.Cmd) && !s.load.ending {
+			return false
+		}
 	case closing:
-		if m.abort {
+		if ends = true; m.abort {
 			return false
 		}
 	default:
 		return false
 	}
-	s.load.held = append(s.load.held, m)
+	s.load.held, s.load.ending = append(s.load.held, m), s.load.ending || ends
 	return true
 }
 
@@ -60,7 +78,7 @@ func (s *Session) unload(c actor.Context, m unloaded) {
 	for len(s.load.held) > 0 && s.load.bytes <= s.cfg.MaxOutput && !s.gone {
 		m := s.load.held[0]
 		if s.load.held = s.load.held[1:]; len(s.load.held) == 0 {
-			s.load.held = nil
+			s.load.held, s.load.ending = nil, false
 		}
 		s.take(c, m)
 	}

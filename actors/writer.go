@@ -55,6 +55,7 @@ type pending struct {
 const (
 	writeChunk  = 256 << 10
 	keptRecords = 32 // room for so many records is kept while none waits
+	heavyShare  = 16 // large answers, which sessions bound themselves, count for so little
 )
 
 func (w *writer) Receive(c actor.Context) {
@@ -305,7 +306,7 @@ func sizeOf(it item) int {
 	default: // small ones
 	}
 	if it.response != nil && it.response.Data != nil {
-		return 2*overhead + weight(it.response)
+		return 2*overhead + weight(it.response)/heavyShare
 	}
 	return overhead
 }

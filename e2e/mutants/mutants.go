@@ -30,7 +30,7 @@ var mutants = []mutant{
 	{"queued input is not on disk", "actors/session/prompt.go",
 		"undo func()) {\n\tif m.set.Ephemeral {", "undo func()) {\n\tif true {", shells},
 	{"a delivery does not leave the queue on disk", "actors/session/prompt.go", "QueueID: q.ID}", "}", shells},
-	{"a command is answered twice after a crash", "actors/ledger.go", "delete(l.owed, seq)\n\tif", "if", shells},
+	{"a command is answered twice after a crash", "actors/ledger.go", "delete(l.owed, seq)\n", "", shells},
 	{"a run is not closed after a crash", "actors/session/restore.go",
 		"if run != \"\" {\n\t\tsay(protocol.AgentEnd{", "if run == \"none\" {\n\t\tsay(protocol.AgentEnd{", shells},
 	{"calls of a dead process get no results", "actors/session/restore.go", "dangling := m.dangling\n", "dangling := m.dangling[:0]\n", shells},
