@@ -100,12 +100,23 @@ func (h *history) play(faults bool) {
 }
 
 func (h *history) fault() {
-	if h.pick(2, "kind") == 0 {
+	switch h.pick(3, "kind") {
+	case 0:
 		h.crash()
-	} else {
+	case 1:
 		h.failAt = h.pick(3, "append")
 		h.action()
 		h.failAt = -1
+	case 2: // in the middle of a step, perhaps of one that fails, and the disk is still full afterwards
+		h.failAt = h.pick(4, "append") - 1
+		h.dieAt = h.pick(12, "effect")
+		h.action()
+		h.failAt, h.dieAt = -1, -1
+		if h.dead {
+			h.failAt = h.pick(4, "append") - 1
+			h.crash()
+			h.failAt = -1
+		}
 	}
 	h.check()
 }

@@ -52,6 +52,7 @@ type Machine struct {
 	followUp     []Queued
 	held         []Held       // bash results waiting for the end of the run
 	dangling     []Unanswered // calls in the log without a result: answered before the next message
+	restoring    bool         // the last step closed what an earlier life had left
 	keys         keyring
 	todos        []protocol.TodoPhase
 	reminders    int            // of open items, since the last message of the user
@@ -132,6 +133,8 @@ func (m *Machine) Step(now int64, ins ...Input) []Effect {
 		f.done = append(f.done, m.out[:f.Index]...)
 		ins = []Input{f}
 		m.rollBack(f.Index)
+	} else {
+		m.restoring = false
 	}
 	m.out, m.undo = m.out[:0], m.undo[:0]
 	for _, in := range ins {

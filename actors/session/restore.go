@@ -12,6 +12,7 @@ const interruptedMessage = "The run was interrupted: the process ended before it
 // restored begins the machine's life from the log, and closes what an earlier
 // life, in this process or another, left open.
 func (m *Machine) restored(in Restored) {
+	m.restoring = true
 	m.set = in.Settings
 	m.steeringMode, m.followUpMode = in.Settings.SteeringMode, in.Settings.FollowUpMode
 	m.interruptMode = in.Settings.InterruptMode
@@ -23,7 +24,13 @@ func (m *Machine) restored(in Restored) {
 	if v := in.Vitals; v != nil {
 		m.steeringMode, m.followUpMode, m.interruptMode = v.SteeringMode, v.FollowUpMode, v.InterruptMode
 		m.autoRetry, m.autoCompaction = v.AutoRetry, v.AutoCompaction
-		m.model, m.level, m.tools, m.host = v.Model, v.Level, v.Tools, v.Host
+		m.tools, m.host = v.Tools, v.Host
+		if in.Session.Model == nil { // the log knows better: the change may have failed with the crash
+			m.model = v.Model
+		}
+		if !in.Session.HasLevel {
+			m.level = v.Level
+		}
 		m.epoch, m.runs, m.jobs, m.dialogs = v.Epoch+1, v.Runs, v.Jobs, v.Dialogs
 		m.queueIDs = max(m.queueIDs, v.QueueIDs)
 	}
@@ -200,7 +207,7 @@ func (m *Machine) endOf(started protocol.Message, e ending) protocol.Message {
 
 func (m *Machine) closeCall(open *Brackets, r *protocol.ToolResultMessage, say func(protocol.Event)) {
 	run := open.Run
-	if run == "" {
+	if run == "" || !open.Turn { // the client has seen the turn end without it
 		return
 	}
 	begun := slices.ContainsFunc(open.Tools, func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == r.ToolCallID })
@@ -315,6 +322,9 @@ func withContent(open Brackets, undone []Effect) Brackets {
 // rememberDangling notes the calls of the last message in the log that will
 // stay without a result.
 func (m *Machine) rememberDangling(open Brackets, done []Effect) {
+	if m.restoring { // the log has said it: an earlier life may have written results that it did not show
+		return
+	}
 	last, ok := open.Last.(*protocol.AssistantMessage)
 	if !ok || !open.Turn {
 		return

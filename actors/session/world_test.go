@@ -63,10 +63,12 @@ type world struct {
 	closed         int
 	last           []Effect // of the latest step
 	failAt         int      // index of an Append that fails, -1 none
+	dieAt          int      // index of an effect with which the actor crashes, -1 none
+	dead           bool     // it has
 }
 
 func newWorld(set Settings) *world {
-	w := &world{set: set, answers: map[uint64]int{}, calls: map[string]StartTool{}, cancelled: map[int]bool{}, failAt: -1}
+	w := &world{set: set, answers: map[uint64]int{}, calls: map[string]StartTool{}, cancelled: map[int]bool{}, failAt: -1, dieAt: -1}
 	w.m = New()
 	w.step(Restored{Session: w.load(), Settings: set})
 	return w
@@ -85,6 +87,9 @@ func (w *world) load() Loaded {
 
 // step feeds one input and performs its effects.
 func (w *world) step(in Input) []Effect {
+	if w.dead {
+		return nil
+	}
 	w.now += 1000
 	effects := slices.Clone(w.m.Step(w.now, in))
 	w.last = effects
@@ -100,8 +105,27 @@ func (w *world) step(in Input) []Effect {
 			failAt--
 		}
 		w.perform(e)
+		if i == w.dieAt {
+			w.die(effects[i+1:])
+			return effects
+		}
 	}
 	return effects
+}
+
+// die is a crash of the actor between two effects. Entries that are written
+// together with one that was may be in the log.
+func (w *world) die(rest []Effect) {
+	w.dieAt, w.dead = -1, true
+	for _, e := range rest {
+		switch e := e.(type) {
+		case Append:
+			w.log = append(w.log, e.Entry)
+		case Emit, Reply:
+		default:
+			return
+		}
+	}
 }
 
 // materialised says whether the session has a file by now: the first durable
@@ -196,12 +220,14 @@ func (w *world) swapDone(to []protocol.Entry) {
 	seq := w.swaps[0]
 	w.swaps = w.swaps[1:]
 	w.log = to
+	w.dieAt = -1 // what was shown of another log cannot be judged any more
 	w.step(Swapped{Seq: seq})
 }
 
 // crash loses the machine and everything it had started, and begins anew from
 // the log, as the shell does.
 func (w *world) crash() []Effect {
+	w.dead = false
 	vitals := w.m.Vitals()
 	w.m = New()
 	w.streams, w.tools, w.bash, w.dialogs, w.prepares, w.swaps, w.lookups, w.summaries = nil, nil, nil, nil, nil, nil, nil, nil
