@@ -247,7 +247,9 @@ func serve(cfg *actors.Config, log zerolog.Logger) int {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
 	})
-	cfg.In = polled(os.Stdin)
+	if cfg.In == os.Stdin { // not the pipe of a single run
+		cfg.In = polled(os.Stdin)
+	}
 	err := actors.Run(cfg, stop)
 	if err != nil {
 		log.Error().Err(err).Msg("output was cut short")
