@@ -14,6 +14,9 @@ import (
 // them, so that in the end the client waits, too. Other commands go on: an abort
 // does not stand behind what is slow to read.
 
+// none says that nothing is unwritten, waiting or under way.
+func (b *burden) none() bool { return b.bytes+len(b.held)+len(b.lookUps)+b.looking == 0 }
+
 // maxLookUps is how many look-ups of a session go on at once.
 const maxLookUps = 2
 

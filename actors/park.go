@@ -47,7 +47,7 @@ func (s *Session) onParkDue(c actor.Context) {
 
 // parkable says whether all there is of the session is in its file.
 func (s *Session) parkable() bool {
-	if s.spec.Memory || s.file == nil || !s.file.Materialised() || s.closing != nil || len(s.prepared) > 0 || len(s.group) > 0 || len(s.load.held)+len(s.load.lookUps)+s.load.looking > 0 || !s.m.AtRest() {
+	if s.spec.Memory || s.file == nil || !s.file.Materialised() || s.closing != nil || len(s.prepared) > 0 || len(s.group) > 0 || !s.load.none() || !s.m.AtRest() {
 		return false
 	}
 	for _, j := range s.jobs {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -255,6 +256,33 @@ func TestUnreadAnswers(t *testing.T) {
 	})
 }
 
+// TestUnreadAnswersKeepAwake: a session is not parked over answers that are not
+// written: it would never hear that they are.
+func TestUnreadAnswersKeepAwake(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, func(c *Config) { c.MaxOutput, c.ParkAfter = 1000, time.Minute })
+		b.run("", "~a~ "+strings.Repeat("word ", 5000))
+		b.Stop()
+		for range 3 { // one is being written, one waits, one is not made
+			b.Send(`{"type":"get_entries"}`)
+		}
+		b.pass(time.Hour)
+		b.Go()
+		b.pass(time.Second)
+		assert.Empty(t, b.Unanswered())
+		assert.True(t, b.Call(t, `{"type":"get_entries"}`).Get("success").Bool())
+		b.Stop()
+		for range 2 {
+			b.Send(`{"type":"get_entries"}`)
+		}
+		b.pass(time.Hour)
+		b.Go()
+		b.pass(time.Second)
+		assert.True(t, b.Call(t, `{"type":"get_entries"}`).Get("success").Bool())
+		b.check()
+	})
+}
+
 // TestCrawlingClientGetsAll: the end of the input does not cut off a client
 // that is still reading.
 func TestCrawlingClientGetsAll(t *testing.T) {
@@ -358,7 +386,7 @@ func TestUnwritable(t *testing.T) {
 			require.Len(t, lines, 4)
 			for i, want := range []string{"a", "b", "agent_start", "c"} {
 				v := gjson.Parse(lines[i])
-				require.True(t, gjson.Valid(lines[i]), lines[i])
+				require.True(t, json.Valid([]byte(lines[i])), lines[i])
 				assert.Contains(t, []string{v.Get("id").Str, v.Get("type").Str}, want)
 			}
 			assert.Equal(t, "internal", gjson.Get(lines[1], "code").Str)
