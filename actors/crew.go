@@ -9,6 +9,7 @@ import (
 // next one. A mailbox that is given a new goroutine each time pays for growing
 // its stack each time, which is more than half of what a short command costs.
 type crew struct {
+	lead
 	work chan func() // nil sends one home
 	idle atomic.Int32
 	over atomic.Bool // nobody waits any more
@@ -19,10 +20,21 @@ const (
 	crewThroughput = 300 // messages of one mailbox in a row
 )
 
-func newCrew() *crew { return &crew{work: make(chan func())} }
+func newCrew() *crew {
+	c := &crew{work: make(chan func())}
+	c.lead.run = c.hand
+	return c
+}
 
-// Schedule runs a mailbox now, on a waiting goroutine or a new one.
+// Schedule runs a mailbox now: by who has just read a line, on a waiting
+// goroutine, or on a new one.
 func (c *crew) Schedule(mailbox func()) {
+	if !c.offer(mailbox) {
+		c.hand(mailbox)
+	}
+}
+
+func (c *crew) hand(mailbox func()) {
 	select {
 	case c.work <- mailbox:
 	default:

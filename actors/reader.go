@@ -3,7 +3,6 @@ package actors
 import (
 	"errors"
 	"io"
-	"runtime"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -19,6 +18,7 @@ type reader struct {
 	max     int
 	router  *actor.PID
 	credits credits
+	lead    *lead // nil leaves what a line sets off to others
 	faults  *failpoint.Plan
 	stop    chan struct{}
 }
@@ -73,7 +73,7 @@ func (r *reader) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		r.stop = make(chan struct{})
-		go r.read(c.ActorSystem().Root, c.Self(), r.stop)
+		go r.read(c.ActorSystem().Root, c.Self(), protocol.NewLineReader(r.in, r.max), r.stop)
 	case crashed:
 		panic(m.reason)
 	case *actor.Stopping:
@@ -81,13 +81,15 @@ func (r *reader) Receive(c actor.Context) {
 	}
 }
 
-func (r *reader) read(root *actor.RootContext, self *actor.PID, stop chan struct{}) {
+func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.LineReader, stop chan struct{}) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			root.Send(self, crashed{reason})
 		}
 	}()
-	lines := protocol.NewLineReader(r.in, r.max)
+	var text []byte
+	tell := func() { root.Send(r.router, line{text}) } // made once
+	relief := func() { go r.read(root, self, lines, stop) }
 	for {
 		bytes, err := lines.Next()
 		var tooLong *protocol.LineTooLongError
@@ -103,9 +105,11 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, stop chan struct
 		switch {
 		case err == nil:
 			r.faults.Hit(self.Id, "Line")
-			root.Send(r.router, line{bytes})
-			if !lines.Buffered() {
-				runtime.Gosched() // the router goes on here and now, while another thread blocks in the read
+			text = bytes
+			if r.lead == nil || lines.Buffered() {
+				tell()
+			} else if !r.lead.follow(tell, relief) {
+				return
 			}
 		case tooLong != nil:
 			root.Send(r.router, lineTooLong{tooLong})

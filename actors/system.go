@@ -153,6 +153,14 @@ func (c *Config) mailboxes() []actor.PropsOption {
 	return []actor.PropsOption{actor.WithDispatcher(c.crew)}
 }
 
+// lead is nil where somebody else decides who handles its next message.
+func (c *Config) lead() *lead {
+	if c.Mailbox != nil {
+		return nil
+	}
+	return &c.crew.lead
+}
+
 // props describes an actor that is not a session: supervised so that its
 // children's crashes stop them, and open to injected faults.
 func (c *Config) props(produce actor.Producer, name string) *actor.Props {

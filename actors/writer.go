@@ -23,6 +23,8 @@ import (
 // caught up.
 type writer struct {
 	out   io.Writer
+	try   TryWriter // out, if it is one
+	lead  *lead     // nil in tests
 	log   zerolog.Logger
 	limit int // bytes waiting before sessions are told to hold back
 
@@ -40,6 +42,12 @@ type writer struct {
 	failed  error
 	flushes []*actor.PID
 	chunks  chan []byte
+}
+
+// TryWriter is an output that can be written to without waiting for its reader.
+type TryWriter interface {
+	// TryWrite writes what can be written at once, which may be nothing.
+	TryWrite(p []byte) (n int, err error)
 }
 
 // pending is a record that waits to be written.
@@ -63,6 +71,7 @@ func (w *writer) Receive(c actor.Context) {
 	case *actor.Started:
 		w.encoders, w.sources = map[string]*protocol.Encoder{}, map[string]*actor.PID{}
 		w.chunks = make(chan []byte, 1)
+		w.try, _ = w.out.(TryWriter)
 		go write(c.ActorSystem().Root, c.Self(), w.out, w.chunks)
 	case *actor.Stopping:
 		close(w.chunks)
@@ -182,8 +191,30 @@ func (w *writer) pump(c actor.Context) {
 		w.pump(c)
 		return
 	}
-	w.busy = true
-	w.chunks <- w.buf
+	rest, err := w.tryWrite()
+	switch {
+	case err != nil:
+		w.fail(c, err)
+	case len(rest) > 0:
+		w.busy = true
+		w.chunks <- rest
+	}
+}
+
+// tryWrite writes the answer to a single command here and now, if the client
+// takes it: all else is better gathered. rest is what is left.
+func (w *writer) tryWrite() (rest []byte, err error) {
+	if w.try == nil || w.lead == nil || !w.lead.leading.Load() || len(w.waiting) > 0 {
+		return w.buf, nil
+	}
+	n, err := w.try.TryWrite(w.buf)
+	return w.buf[n:], err
+}
+
+func (w *writer) fail(c actor.Context, err error) {
+	w.failed = err
+	w.waiting, w.bytes = nil, 0
+	c.Send(c.Parent(), outputFailed{err})
 }
 
 // written lets go of the first n records.
@@ -246,9 +277,7 @@ func (w *writer) wrote(c actor.Context, m wrote) {
 		w.spare = nil
 	}
 	if m.err != nil && w.failed == nil {
-		w.failed = m.err
-		w.waiting, w.bytes = nil, 0
-		c.Send(c.Parent(), outputFailed(m))
+		w.fail(c, m.err)
 	}
 	w.pump(c)
 	w.pressure(c)

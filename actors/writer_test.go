@@ -29,6 +29,7 @@ type bin struct {
 	sys    *actor.ActorSystem
 	probe  *actortest.Probe
 	writer *actor.PID
+	lead   lead // of whoever tells it
 }
 
 func newBin(limit int) *bin {
@@ -42,7 +43,7 @@ func newBin(limit int) *bin {
 func newBinOn(out io.Writer, limit int, gates protocol.Gates) *bin {
 	sys := actor.NewActorSystem(quiet())
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
-	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: out, limit: limit, gates: gates} }))
+	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: out, limit: limit, gates: gates, lead: &b.lead} }))
 	return b
 }
 

@@ -63,6 +63,8 @@ func expected(ev *actor.DeadLetterEvent) bool {
 		return true
 	case "cancelJob", "cancelRetry", "cancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
 		return true
+	case "ready": // to a session that was given up while its file was being opened; it lets go of the file by itself
+		return true
 	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "unloaded", "LookedUp":
 		return true // to a session that closed while its worker spoke
 	}

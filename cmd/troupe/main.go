@@ -247,8 +247,8 @@ func serve(cfg *actors.Config, log zerolog.Logger) int {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
 	})
-	if cfg.In == os.Stdin { // not the pipe of a single run
-		cfg.In = polled(os.Stdin)
+	if cfg.Out == os.Stdout { // not the pipe of a single run
+		cfg.Out = prompt(os.Stdout)
 	}
 	err := actors.Run(cfg, stop)
 	if err != nil {

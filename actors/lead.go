@@ -1,0 +1,145 @@
+package actors
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lead lets the goroutine that has read a line run, one after the other, the
+// mailboxes that the line sets off: router, session, writer. Handing each to
+// another goroutine wakes another processor, which is most of what a command
+// costs while nothing else goes on. What is told to whom, and in which order,
+// is the mailboxes' affair and does not change.
+//
+// The leader cannot read while it leads. If that lasts, because a mailbox fills
+// as fast as it is emptied, a disk is slow or an actor hangs, it is relieved:
+// somebody else reads on, it goes on as any other goroutine that runs a
+// mailbox, and for a while nobody leads.
+type lead struct {
+	run     func(mailbox func()) // runs a mailbox on another goroutine
+	leading atomic.Bool          // changed under mu
+
+	mu     sync.Mutex
+	turns  uint64 // how often somebody has led
+	next   func() // the mailbox to run next; further ones go to other goroutines
+	relief func() // reads on
+	guard  *time.Timer
+	seen   uint64 // turns when the guard looked last
+	awake  bool   // the guard will look again
+	paused bool   // nobody leads until it does
+}
+
+const (
+	// leadLimit is how long a leader may keep the input waiting. The guard
+	// looks that often, so it may be twice as long.
+	leadLimit = 20 * time.Millisecond
+	// leadPause is how long nobody leads after that.
+	leadPause = time.Second
+)
+
+// follow runs tell and then every mailbox that is offered, until there is none.
+// It returns false if that took too long: then relief has been called on
+// another goroutine, and the caller no longer is who reads.
+func (l *lead) follow(tell, relief func()) (reads bool) {
+	turn := l.begin(relief)
+	if turn == 0 {
+		tell()
+		return true
+	}
+	ended := false
+	defer func() {
+		if !ended { // by a panic: what waits must not wait for ever
+			for next, _ := l.end(turn); next != nil; next, _ = l.end(turn) {
+				l.run(next)
+			}
+		}
+	}()
+	for do := tell; do != nil; {
+		do()
+		do, reads = l.end(turn)
+	}
+	ended = true
+	return reads
+}
+
+// begin is 0 while nobody is to lead.
+func (l *lead) begin(relief func()) (turn uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused {
+		return 0
+	}
+	l.turns++
+	l.relief = relief
+	l.leading.Store(true)
+	if l.awake {
+		return l.turns
+	}
+	// A timer for each line would cost more than the line: the guard looks now
+	// and then while lines come, and sleeps when none do.
+	l.awake, l.seen = true, l.turns
+	if l.guard == nil {
+		l.guard = time.AfterFunc(leadLimit, l.look)
+	} else {
+		l.guard.Reset(leadLimit)
+	}
+	return l.turns
+}
+
+// end is the mailbox to go on with. If there is none, the turn is over; reads
+// says whether it was until now.
+func (l *lead) end(turn uint64) (next func(), reads bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leading.Load() || l.turns != turn {
+		return nil, false
+	}
+	if next, l.next = l.next, nil; next == nil {
+		l.leading.Store(false)
+	}
+	return next, true
+}
+
+// offer gives a mailbox to the leader: false if nobody leads, or who does has
+// one waiting already.
+func (l *lead) offer(mailbox func()) bool {
+	if !l.leading.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leading.Load() || l.next != nil {
+		return false
+	}
+	l.next = mailbox
+	return true
+}
+
+// look relieves a leader who led when the guard looked last, and still does.
+func (l *lead) look() {
+	l.mu.Lock()
+	var orphan, relief func()
+	switch {
+	case l.paused:
+		l.paused, l.awake = false, false
+	case l.leading.Load() && l.turns == l.seen:
+		orphan, relief = l.next, l.relief
+		l.next = nil
+		l.leading.Store(false)
+		l.paused = true
+		l.guard.Reset(leadPause)
+	case l.turns == l.seen:
+		l.awake = false
+	default:
+		l.seen = l.turns
+		l.guard.Reset(leadLimit)
+	}
+	l.mu.Unlock()
+	if orphan != nil {
+		l.run(orphan)
+	}
+	if relief != nil {
+		relief()
+	}
+}
