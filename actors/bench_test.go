@@ -29,8 +29,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	emptyDir = dir
-	defer os.RemoveAll(dir)
-	goleak.VerifyTestMain(m, throttles()...)
+	goleak.VerifyTestMain(m, append(throttles(), goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))...)
 }
 
 // throttles excuses the goroutine with which protoactor forgets, after a second

@@ -53,6 +53,11 @@ func (c credit) take(stop <-chan struct{}) bool {
 	for range c.n {
 		select {
 		case c.of <- struct{}{}:
+			continue
+		default: // to wait for two things costs more than to try one
+		}
+		select {
+		case c.of <- struct{}{}:
 		case <-stop:
 			return false
 		}

@@ -309,7 +309,31 @@ func decodeEntry(kind string, line []byte) Entry {
 // FormatTime prints a time as session files do: ISO 8601 with milliseconds and
 // a Z. ms is epoch milliseconds.
 func FormatTime(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+	const layout = "2006-01-02T15:04:05.000Z"
+	t := time.UnixMilli(ms).UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.Format(layout)
+	}
+	// Every entry has one, and to read the layout takes three times as long.
+	hour, minute, second := t.Clock()
+	b := [len(layout)]byte([]byte(layout))
+	digits(b[0:4], year)
+	digits(b[5:7], int(month))
+	digits(b[8:10], day)
+	digits(b[11:13], hour)
+	digits(b[14:16], minute)
+	digits(b[17:19], second)
+	digits(b[20:23], t.Nanosecond()/1e6)
+	return string(b[:])
+}
+
+// digits fills dst with a number.
+func digits(dst []byte, n int) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = '0' + byte(n%10)
+		n /= 10
+	}
 }
 
 // ParseTime reads a time of a session file as epoch milliseconds, 0 if it is

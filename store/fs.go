@@ -39,6 +39,9 @@ type File interface {
 	io.ReaderAt
 	io.Closer
 	Stat() (fs.FileInfo, error)
+	// Size is how long the file is now. It fails with fs.ErrNotExist if no name
+	// is left for it.
+	Size() (int64, error)
 	Truncate(size int64) error
 	// Sync makes the content survive a power cut.
 	Sync() error

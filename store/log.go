@@ -57,6 +57,8 @@ type Log struct {
 	junkOurs bool     // they are left of a failed write, else the file came with them
 	prefix   []byte   // what the next write must put before its line to be on a line of its own
 	unsynced []string // directories whose new names are not durable
+	at       int64    // time of the entry that is being appended, epoch ms
+	looked   int64    // at when the path last led to the file, 0 if it has to be looked at
 	doubt    error    // of a failed Sync; durability cannot be promised any more
 
 	group group
@@ -195,6 +197,7 @@ func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.Ent
 	if l.closed {
 		return protocol.EntryMeta{}, fs.ErrClosed
 	}
+	l.at = at
 	if label, ok := entry.(protocol.Label); ok && !l.Has(label.TargetID) {
 		return protocol.EntryMeta{}, noEntry(label.TargetID)
 	}
@@ -252,23 +255,31 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 // newID makes an id of 8 hex digits that the session does not have yet. If
 // none is found in a hundred tries it is a whole UUID.
 func (l *Log) newID() (string, error) {
-	random := l.opt.Rand
-	if random == nil {
-		random = rand.Reader
-	}
-	var b [16]byte
 	for range 100 {
-		if _, err := io.ReadFull(random, b[:4]); err != nil {
-			return "", fmt.Errorf("make entry id: %w", err)
+		b, err := l.random(4)
+		if err != nil {
+			return "", err
 		}
 		if id := hex.EncodeToString(b[:4]); !l.Has(id) {
 			return id, nil
 		}
 	}
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("make entry id: %w", err)
+	b, err := l.random(16)
+	return formatUUID(b, 4), err
+}
+
+// random is n random bytes, then zeros.
+func (l *Log) random(n int) (b [16]byte, err error) {
+	if l.opt.Rand == nil {
+		_, _ = rand.Read(b[:n]) // never fails
+		return b, nil
 	}
-	return formatUUID(b, 4), nil
+	given := make([]byte, n) // b, if passed to an interface, would always be on the heap
+	if _, err := io.ReadFull(l.opt.Rand, given); err != nil {
+		return b, fmt.Errorf("make entry id: %w", err)
+	}
+	copy(b[:], given)
+	return b, nil
 }
 
 // Sync makes everything appended so far survive a power cut. It does nothing

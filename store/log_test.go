@@ -397,9 +397,20 @@ func TestForeignLines(t *testing.T) {
 }
 
 func TestFileTakenAway(t *testing.T) {
+	move := func(m *storetest.Mem) error { return m.Rename(file, file+".bak") }
 	for name, meddle := range map[string]func(m *storetest.Mem) error{
 		"removed":  func(m *storetest.Mem) error { return m.Remove(file) },
+		"moved":    move,
 		"replaced": func(m *storetest.Mem) error { m.WriteFile(file, []byte("something else")); return nil },
+		"replaced by a longer one": func(m *storetest.Mem) error {
+			m.WriteFile(file, bytes.Repeat([]byte("something else\n"), 1000))
+			return nil
+		},
+		"replaced by an editor, which keeps the old one": func(m *storetest.Mem) error {
+			err := move(m)
+			m.WriteFile(file, bytes.Repeat([]byte("something else\n"), 1000))
+			return err
+		},
 		"cut": func(m *storetest.Mem) error {
 			f, err := m.OpenAppend(file)
 			return errors.Join(err, f.Truncate(50), f.Close())
@@ -408,16 +419,31 @@ func TestFileTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, m := newLog(t)
 			add(t, l, user("a"))
+			add(t, l, user("b"))
 			require.NoError(t, meddle(m))
 			left := m.ReadFile(file)
 			for range 2 {
-				_, err := l.Append(user("b"), t0, true)
+				_, err := l.Append(user("c"), t0+100, true)
 				assert.ErrorIs(t, err, store.ErrNotDurable)
 			}
-			assert.Equal(t, 1, l.Len())
+			assert.Equal(t, 2, l.Len())
 			assert.Equal(t, left, m.ReadFile(file))
 		})
 	}
+}
+
+// TestFileMoved: for a moment an entry may still go to a file that was moved,
+// not to one that is gone.
+func TestFileMoved(t *testing.T) {
+	l, m := newLog(t)
+	add(t, l, user("a"), user("b"))
+	require.NoError(t, m.Rename(file, "/elsewhere.jsonl"))
+	add(t, l, user("c"))
+	assert.Contains(t, string(m.ReadFile("/elsewhere.jsonl")), `"c"`)
+	require.NoError(t, m.Remove("/elsewhere.jsonl"))
+	_, err := l.Append(user("d"), t0, true)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+	assert.Equal(t, 3, l.Len())
 }
 
 // A view is read while its log is written to; the race detector looks on.

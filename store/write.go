@@ -280,11 +280,40 @@ func (l *Log) prepare() error {
 			return err
 		}
 	}
+	fresh := l.looked != 0 && 0 <= l.at-l.looked && l.at-l.looked < lookAgain
+	size, err := l.size(fresh)
+	if err == nil {
+		err = l.mend(size)
+	}
+	switch {
+	case err != nil:
+		l.looked = 0
+	case !fresh:
+		l.looked = l.at
+	}
+	return err
+}
+
+// lookAgain is for how long the session's path is taken to lead to the open
+// file, in ms: to walk it costs more than to write an entry. A file that has
+// no name any more, or has grown, is noticed at once.
+const lookAgain = 100
+
+// size is that of the open file, or of the one that the path leads to.
+func (l *Log) size(open bool) (int64, error) {
+	if open {
+		return l.file.Size()
+	}
 	st, err := l.fsys.Stat(l.path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	size := st.Size()
+	return st.Size(), nil
+}
+
+// mend takes in what others have written to a file of so many bytes, and cuts
+// off junk.
+func (l *Log) mend(size int64) error {
 	if l.junk == unknownJunk {
 		l.junk = max(0, size-l.end)
 	}

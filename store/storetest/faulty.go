@@ -371,6 +371,13 @@ func (f *faultyFile) Stat() (fs.FileInfo, error) {
 	return f.File.Stat()
 }
 
+func (f *faultyFile) Size() (int64, error) {
+	if _, err := f.fs.strike("fstat", f.name); err != nil {
+		return 0, err
+	}
+	return f.File.Size()
+}
+
 func (f *faultyFile) Truncate(size int64) error {
 	if _, err := f.fs.strike("truncate", f.name); err != nil {
 		return err

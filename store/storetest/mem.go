@@ -422,6 +422,20 @@ func (f *memFile) Stat() (fs.FileInfo, error) {
 	return f.node.info(f.name), nil
 }
 
+func (f *memFile) Size() (int64, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if err := f.check("stat", false); err != nil {
+		return 0, err
+	}
+	for _, node := range f.fs.names {
+		if node == f.node {
+			return int64(len(node.data)), nil
+		}
+	}
+	return 0, fail("stat", f.name, fs.ErrNotExist)
+}
+
 func (f *memFile) Lock() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

@@ -111,6 +111,9 @@ func testAppend(t *testing.T, fsys store.FS, dir string) {
 		require.NoError(t, err)
 		assert.Equal(t, len(w.text), n)
 	}
+	size, err := a.Size()
+	require.NoError(t, err)
+	assert.Equal(t, int64(len("start a1 b1 a2 ")), size)
 	assert.Equal(t, "start a1 b1 a2 ", get(t, fsys, name), "each write goes to the end, whoever wrote before")
 	require.NoError(t, a.Sync())
 }
@@ -191,8 +194,12 @@ func testRemove(t *testing.T, fsys store.FS, dir string) {
 	_, err = f.ReadAt(p, 0)
 	require.NoError(t, err)
 	assert.Equal(t, "abc", string(p))
+	_, err = f.Size()
+	assert.ErrorIs(t, err, fs.ErrNotExist, "no name is left")
 	put(t, fsys, name, "again")
 	assert.Equal(t, "again", get(t, fsys, name))
+	_, err = f.Size()
+	assert.ErrorIs(t, err, fs.ErrNotExist, "the name is another file's")
 }
 
 func testDirs(t *testing.T, fsys store.FS, dir string) {
