@@ -22,7 +22,8 @@ type lead struct {
 
 	mu     sync.Mutex
 	turns  uint64 // how often somebody has led
-	next   func() // the mailbox to run next; further ones go to other goroutines
+	queue  [leadQueue]func() // mailboxes to run, oldest first; further ones go to other goroutines
+	queued int
 	relief func() // reads on
 	guard  *time.Timer
 	seen   uint64 // turns when the guard looked last
@@ -31,6 +32,8 @@ type lead struct {
 }
 
 const (
+	// leadQueue is how many mailboxes may wait for a leader.
+	leadQueue = 8
 	// leadLimit is how long a leader may keep the input waiting. The guard
 	// looks that often, so it may be twice as long.
 	leadLimit = 20 * time.Millisecond
@@ -50,14 +53,14 @@ func (l *lead) follow(tell, relief func()) (reads bool) {
 	ended := false
 	defer func() {
 		if !ended { // by a panic: what waits must not wait for ever
-			for next, _ := l.end(turn); next != nil; next, _ = l.end(turn) {
+			for next, _ := l.next(turn); next != nil; next, _ = l.next(turn) {
 				l.run(next)
 			}
 		}
 	}()
 	for do := tell; do != nil; {
 		do()
-		do, reads = l.end(turn)
+		do, reads = l.next(turn)
 	}
 	ended = true
 	return reads
@@ -87,45 +90,53 @@ func (l *lead) begin(relief func()) (turn uint64) {
 	return l.turns
 }
 
-// end is the mailbox to go on with. If there is none, the turn is over; reads
-// says whether it was until now.
-func (l *lead) end(turn uint64) (next func(), reads bool) {
+// next is the mailbox to go on with. If there is none, the turn ends; reads
+// says whether it was on until now.
+func (l *lead) next(turn uint64) (mailbox func(), reads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.leading.Load() || l.turns != turn {
 		return nil, false
 	}
-	if next, l.next = l.next, nil; next == nil {
+	if l.queued == 0 {
 		l.leading.Store(false)
+		return nil, true
 	}
-	return next, true
+	mailbox = l.queue[0]
+	copy(l.queue[:], l.queue[1:l.queued])
+	l.queued--
+	l.queue[l.queued] = nil
+	return mailbox, true
 }
 
-// offer gives a mailbox to the leader: false if nobody leads, or who does has
-// one waiting already.
+// offer gives a mailbox to the leader: false if nobody leads, or too many wait
+// already.
 func (l *lead) offer(mailbox func()) bool {
 	if !l.leading.Load() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leading.Load() || l.next != nil {
+	if !l.leading.Load() || l.queued == len(l.queue) {
 		return false
 	}
-	l.next = mailbox
+	l.queue[l.queued] = mailbox
+	l.queued++
 	return true
 }
 
 // look relieves a leader who led when the guard looked last, and still does.
 func (l *lead) look() {
 	l.mu.Lock()
-	var orphan, relief func()
+	var orphans [leadQueue]func()
+	var relief func()
 	switch {
 	case l.paused:
 		l.paused, l.awake = false, false
 	case l.leading.Load() && l.turns == l.seen:
-		orphan, relief = l.next, l.relief
-		l.next = nil
+		orphans, relief = l.queue, l.relief
+		clear(l.queue[:])
+		l.queued = 0
 		l.leading.Store(false)
 		l.paused = true
 		l.guard.Reset(leadPause)
@@ -136,8 +147,10 @@ func (l *lead) look() {
 		l.guard.Reset(leadLimit)
 	}
 	l.mu.Unlock()
-	if orphan != nil {
-		l.run(orphan)
+	for _, mailbox := range orphans {
+		if mailbox != nil {
+			l.run(mailbox)
+		}
 	}
 	if relief != nil {
 		relief()

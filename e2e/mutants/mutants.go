@@ -46,7 +46,7 @@ var mutants = []mutant{
 	{"commands on their way to a closed session are forgotten", "actors/session.go", "s.reply(m.Seq, nil, err)\n", "_, _ = m, err\n", shells},
 	{"a file has two writers", "actors/assemble.go", "Exclusive: true", "Exclusive: false", shells},
 	{"an actor that hangs takes the input with it", "actors/lead.go", "if relief != nil {", "if false {", shells},
-	{"what waits for who hangs is forgotten", "actors/lead.go", "if orphan != nil {", "if false {", shells},
+	{"what waits for who hangs is forgotten", "actors/lead.go", "if mailbox != nil {", "if false {", shells},
 	{"what a client did not take at once is forgotten", "actors/writer.go", "return w.buf[n:], err", "return w.buf[len(w.buf)*min(n, 1):], err", shells},
 	{"progress of two calls is mixed up", "actors/writer.go", "earlier.ToolCallID != later.ToolCallID || ", "", shells},
 	{"responses are dropped for a slow client", "actors/writer.go",
