@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 type lead struct {
 	run     func(mailbox func()) // runs a mailbox on another goroutine
 	leading atomic.Bool          // changed under mu
+	work    atomic.Bool          // goroutines were started that have much to do
 
 	mu     sync.Mutex
 	turns  uint64 // how often somebody has led
@@ -63,7 +65,17 @@ func (l *lead) follow(tell, relief func()) (reads bool) {
 		do, reads = l.next(turn)
 	}
 	ended = true
+	if l.work.Swap(false) {
+		runtime.Gosched() // here and now, while another thread blocks in the read
+	}
 	return reads
+}
+
+// started tells the leader, if there is one, not to keep a worker waiting.
+func (l *lead) started() {
+	if l != nil && l.leading.Load() {
+		l.work.Store(true)
+	}
 }
 
 // begin is 0 while nobody is to lead.

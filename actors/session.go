@@ -518,5 +518,6 @@ func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *a
 	if err != nil { // the name is taken by a worker that has not quite ended
 		pid = c.SpawnPrefix(s.cfg.props(produce, full), name+"~"+strconv.FormatInt(time.Now().UnixNano(), 36))
 	}
+	s.cfg.lead().started()
 	return pid
 }
