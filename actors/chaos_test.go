@@ -95,7 +95,9 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 	}
 	var faults []string
 	for range rng.IntN(4) {
-		faults = append(faults, drawFault(rng, seed))
+		if f := drawFault(rng, seed); !slices.Contains(faults, f) { // twice at the same message is again and again
+			faults = append(faults, f)
+		}
 	}
 	p.faults = strings.Join(faults, " ")
 	if rng.IntN(3) == 0 {
