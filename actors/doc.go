@@ -21,6 +21,13 @@
 // carry the run number they were started with. No message overtakes another:
 // there is no side door, not even for abort.
 //
+// # Threads
+//
+// Mailboxes run on the goroutines of a crew, but for those that a line of input
+// sets off: the goroutine that has read it runs these, and is relieved from
+// reading if that takes long. A command while nothing else goes on is the work
+// of one thread.
+//
 // # Messages
 //
 //	family     direction           examples
