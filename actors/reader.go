@@ -93,7 +93,11 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.
 		}
 	}()
 	var text []byte
-	tell := func() { root.Send(r.router, line{text}) } // made once
+	tell := func() { // made once
+		m := line{text}
+		text = nil // who waits for the next line does not keep this one
+		root.Send(r.router, m)
+	}
 	relief := func() { go r.read(root, self, lines, stop) }
 	for {
 		bytes, err := lines.Next()
