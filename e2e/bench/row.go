@@ -273,8 +273,8 @@ func runTurns(x *sampler) values {
 	answers = append(answers, textAnswer(1, "done"))
 	next := 0
 	x.model.answers(func(a *ask) {
-		a.play(answers[next])
-		next++
+		next++ // before the answer: what comes at its end is the end of the run
+		a.play(answers[next-1])
 	})
 	took, _ := q.prompt("go")
 	if next != n+1 {
@@ -290,8 +290,8 @@ func runToolOutput(x *sampler) values {
 	answers := [][]byte{bashAnswer(1, hundredMB), textAnswer(1, "done")}
 	next := 0
 	x.model.answers(func(a *ask) {
-		a.play(answers[next])
-		next++
+		next++ // before the answer: what comes at its end is the end of the run
+		a.play(answers[next-1])
 	})
 	took, _ := q.prompt("go")
 	return values{"wall": took.Seconds(), "peak": q.peak()}
