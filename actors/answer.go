@@ -25,7 +25,7 @@ func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 	view := s.file.View()
 	switch cmd := e.Cmd.(type) {
 	case protocol.GetMessages:
-		return s.messages()
+		return messages(view)
 	case protocol.GetSessionStats:
 		return result(view.Stats())
 	case protocol.GetLastAssistantText:
@@ -133,17 +133,17 @@ func failedToRead(err error) (protocol.Result, *protocol.Error) {
 
 // messages is the context, as clients see it: a long conversation is never one
 // piece of text in memory.
-func (s *Session) messages() (protocol.Result, *protocol.Error) {
-	if err := s.buildContext(); err != nil {
+func messages(view store.View) (protocol.Result, *protocol.Error) {
+	list, err := view.Messages()
+	if err != nil {
 		return failedToRead(err)
 	}
-	list := s.context.Messages()
 	bytes := 0
 	for _, m := range list {
-		bytes += 64 + protocol.EncodedSize(m)
+		bytes += 64 + len(m)
 	}
 	return protocol.NewList(`{"messages":[`, `]}`, len(list), bytes, func(dst []byte, i int) []byte {
-		return list[i].AppendJSON(dst)
+		return append(dst, list[i]...)
 	}), nil
 }
 

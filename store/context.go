@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
+	"unicode/utf8"
 
 	"troupe/protocol"
 )
@@ -295,6 +297,96 @@ func (v View) Context() (*Context, error) {
 		return nil, err
 	}
 	return NewContext(records), nil
+}
+
+// Messages is the context of the view's branch, each message as JSON, for
+// clients: what the file says of it, with members that this version does not
+// know. A message that would not be read as one, or that an edit changes, is
+// what Context makes of it.
+func (v View) Messages() ([][]byte, error) {
+	part, _, err := v.contextPart(v.branch())
+	if err != nil {
+		return nil, err
+	}
+	edited, err := v.edited(part)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]protocol.Record, 0, len(part))
+	for line, err := range v.lines(part) {
+		if err != nil {
+			return nil, err
+		}
+		if m := line.message(); m != nil && !edited[string(line.head.id)] {
+			records = append(records, protocol.Record{
+				EntryMeta: protocol.EntryMeta{ID: string(line.head.id)}, Entry: protocol.MessageEntry{Message: m},
+			})
+			continue
+		}
+		r, err := protocol.DecodeRecord(line.wire())
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	messages := NewContext(records).Messages()
+	list := make([][]byte, len(messages))
+	for i, m := range messages {
+		if stored, ok := m.(storedMessage); ok {
+			list[i] = stored.Raw
+		} else {
+			list[i] = m.AppendJSON(nil)
+		}
+	}
+	return list, nil
+}
+
+// storedMessage is a message as it stands in the file.
+type storedMessage struct{ *protocol.UnknownMessage }
+
+// message is an entry's message as it stands in the file, nil if it has none or
+// one that has to be read to know what it is: one that lacks what clients rely
+// on, or with escaped characters, which may be halves that many parsers refuse.
+func (l *line) message() protocol.Message {
+	m := &l.head.message
+	complete := len(m.content) > 0 && m.content[0] == '[' && isNumber(m.stamp)
+	switch string(m.role) {
+	case protocol.RoleUser:
+	case protocol.RoleAssistant:
+		complete = complete && m.api != nil && m.provider != nil && m.model != nil && m.stopReason != nil &&
+			textEnd(m.usage, 0, usualUsage[0]) > 0 && bytes.Contains(m.usage, []byte(usualUsage[5]))
+	case protocol.RoleToolResult:
+		complete = complete && m.callID != nil && m.toolName != nil && (string(m.isError) == "true" || string(m.isError) == "false")
+	default:
+		complete = false
+	}
+	if !complete || string(l.head.kind) != "message" || !utf8.Valid(m.whole) || bytes.Contains(m.whole, []byte(`\u`)) {
+		return nil
+	}
+	return storedMessage{&protocol.UnknownMessage{RoleName: string(m.role), Raw: slices.Clone(m.whole)}}
+}
+
+func isNumber(b []byte) bool { return len(b) > 0 && b[0] >= '0' && b[0] <= '9' }
+
+// edited are the ids of entries that context edits are about.
+func (v View) edited(part []int32) (map[string]bool, error) {
+	var edits []int32
+	for _, i := range part {
+		if v.slots[i].kind == kindContextEdit {
+			edits = append(edits, i)
+		}
+	}
+	records, err := v.records(edits)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, r := range records {
+		if edit, ok := r.Entry.(protocol.ContextEdit); ok {
+			ids[edit.TargetID] = true
+		}
+	}
+	return ids, nil
 }
 
 // contextPart is the end of a branch that its context depends on: from the

@@ -170,6 +170,7 @@ func TestContextOfSamples(t *testing.T) {
 	l, _ := openSample(t, "session-compaction.jsonl")
 	c, err := l.View().Context()
 	require.NoError(t, err)
+	sameMessages(t, l.View())
 	var got []string
 	for _, item := range c.Items() {
 		got = append(got, item.EntryID+" "+item.Message.Role())
@@ -181,6 +182,7 @@ func TestContextOfSamples(t *testing.T) {
 	l, _ = openSample(t, "session-retry-and-overflow.jsonl")
 	c, err = l.View().Context()
 	require.NoError(t, err)
+	sameMessages(t, l.View())
 	for _, m := range c.Messages() {
 		if a, ok := m.(*protocol.AssistantMessage); ok {
 			assert.NotEqual(t, protocol.StopError, a.StopReason, "failed attempts were edited out")
@@ -196,12 +198,14 @@ func TestContextOfSamples(t *testing.T) {
 		require.NoError(t, err)
 		c, err := v.Context()
 		require.NoError(t, err)
+		sameMessages(t, v)
 		assert.Equal(t, want, texts(c.Messages()))
 	}
 	v, err := l.View().At("8e620605")
 	require.NoError(t, err)
 	c, err = v.Context()
 	require.NoError(t, err)
+	sameMessages(t, v)
 	got = texts(c.Messages())
 	require.Len(t, got, 5)
 	assert.Equal(t, "user: What is 1+1?", got[0])
@@ -230,5 +234,39 @@ func TestContextReadsOnlyItsPart(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrChanged, "the damage is done")
 	c, err := v.Context()
 	require.NoError(t, err)
+	sameMessages(t, v)
 	assert.Equal(t, []string{"summary: s", "user: old 49", "user: new"}, texts(c.Messages()))
+}
+
+// TestMessages: clients get messages as they stand in the file, with what this
+// version does not know of, unless they could not rely on them.
+func TestMessages(t *testing.T) {
+	const usage = `"usage":{"input":1,"output":2,"cacheRead":0,"cacheWrite":0,"totalTokens":3,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
+	const from = `"api":"a","provider":"p","model":"m",` + usage + `,"stopReason":"stop"`
+	for name, c := range map[string]struct{ stored, shown string }{
+		"as it stands":      {`{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":1}`, ""},
+		"an unknown member": {`{"role":"user","content":[{"type":"text","text":"hi"}],"mood":{"a":[1]},"timestamp":1}`, ""},
+		"spaces":            {`{"role":"user" , "content": [{"type":"text","text":"hi"}], "timestamp":1}`, `{"role":"user" , "content": [{"type":"text","text":"hi"}], "timestamp":1}`},
+		"an answer":         {`{"role":"assistant","content":[],` + from + `,"timestamp":1,"x":null}`, ""},
+		"a result":          {`{"role":"toolResult","toolCallId":"c","toolName":"t","content":[],"isError":false,"timestamp":1,"y":1e2}`, ""},
+		"content as text":   {`{"role":"user","content":"hi","timestamp":1,"x":1}`, `{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":1}`},
+		"no time":           {`{"role":"user","content":[],"x":1}`, `{"role":"user","content":[],"timestamp":0}`},
+		"half a character":  {`{"role":"user","content":[{"type":"text","text":"\ud800"}],"timestamp":1}`, `{"role":"user","content":[{"type":"text","text":"�"}],"timestamp":1}`},
+		"no UTF-8":          {"{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}],\"timestamp\":1}", `{"role":"user","content":[{"type":"text","text":"�"}],"timestamp":1}`},
+		"another role":      {`{"role":"weather","x":1}`, ""},
+		"no cost": {`{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","usage":{"input":1},"stopReason":"stop","timestamp":1,"x":1}`,
+			`{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","usage":{"input":1,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop","timestamp":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := openText(t, headLine, entryLine("message", "00000001", "", `"message":`+c.stored))
+			shown, err := l.View().Messages()
+			require.NoError(t, err)
+			require.Len(t, shown, 1)
+			if c.shown == "" {
+				c.shown = c.stored
+			}
+			assert.Equal(t, c.shown, string(shown[0]))
+			sameMessages(t, l.View())
+		})
+	}
 }

@@ -117,11 +117,13 @@ func TestForkKeepsCompactionBoundary(t *testing.T) {
 		add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, user("b"), compaction("s", b), user("c"))
 		want, err := l.View().Context()
 		require.NoError(t, err)
+		sameMessages(t, l.View())
 		require.Equal(t, []string{"summary: s", "user: b", "user: c"}, texts(want.Messages()))
 		fork, err := store.Fork(nil, l.View(), "", forkHeader(), options())
 		require.NoError(t, err)
 		got, err := fork.View().Context()
 		require.NoError(t, err)
+		sameMessages(t, fork.View())
 		assert.Equal(t, texts(want.Messages()), texts(got.Messages()))
 	}
 }
@@ -260,11 +262,13 @@ func TestForkKeepsContext(t *testing.T) {
 		require.NoError(t, err)
 		want, err := v.Context()
 		require.NoError(t, err)
+		sameMessages(t, v)
 		fork, err := store.Fork(m.fsys, v, forkFile, forkHeader(), m.options())
 		require.NoError(t, err)
 		defer func() { _ = fork.Close() }()
 		got, err := fork.View().Context()
 		require.NoError(t, err)
+		sameMessages(t, fork.View())
 		require.Equal(t, texts(want.Messages()), texts(got.Messages()))
 		require.Equal(t, ids(fork.Refs()), ids(fork.View().Branch()), "a single branch, nothing orphaned")
 		for _, ref := range fork.Refs() {

@@ -155,6 +155,27 @@ func texts(messages []protocol.Message) []string {
 	return list
 }
 
+// sameMessages: clients are shown what a model is, and no less than the file says.
+func sameMessages(t require.TestingT, v store.View) {
+	c, err := v.Context()
+	require.NoError(t, err)
+	shown, err := v.Messages()
+	require.NoError(t, err)
+	require.Len(t, shown, c.Len())
+	for i, m := range c.Messages() {
+		require.True(t, json.Valid(shown[i]), string(shown[i]))
+		again, err := protocol.DecodeMessage(shown[i])
+		require.NoError(t, err)
+		require.Equal(t, string(m.AppendJSON(nil)), string(again.AppendJSON(nil)))
+		var full, read map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(shown[i], &full))
+		require.NoError(t, json.Unmarshal(m.AppendJSON(nil), &read))
+		for name := range read {
+			require.Contains(t, full, name, string(shown[i]))
+		}
+	}
+}
+
 func render(m protocol.Message) string {
 	switch m := m.(type) {
 	case *protocol.UserMessage:

@@ -225,6 +225,7 @@ func TestLongLines(t *testing.T) {
 		require.Equal(t, 3, l.Len())
 		c, err := l.View().Context()
 		require.NoError(t, err)
+		sameMessages(t, l.View())
 		require.Equal(t, []string{"user: " + long, "user: short", "user: " + long}, texts(c.Messages()))
 	}
 }
@@ -244,6 +245,7 @@ func TestOldRoleInNewFile(t *testing.T) {
 	assert.Equal(t, "custom", l.Refs()[0].Role)
 	c, err := l.View().Context()
 	require.NoError(t, err)
+	sameMessages(t, l.View())
 	assert.Equal(t, []string{"custom h: x"}, texts(c.Messages()))
 }
 
@@ -369,6 +371,7 @@ func exercise(t require.TestingT, v store.View) {
 	require.NoError(t, err)
 	c, err := v.Context()
 	require.NoError(t, err)
+	sameMessages(t, v)
 	for _, item := range c.Items() {
 		require.True(t, json.Valid(item.Message.AppendJSON(nil)))
 	}

@@ -117,6 +117,7 @@ func TestMemoryOnly(t *testing.T) {
 	add(t, l, user("d"))
 	c, err := l.View().Context()
 	require.NoError(t, err)
+	sameMessages(t, l.View())
 	assert.Equal(t, []string{"user: a", "user: d"}, texts(c.Messages()))
 	require.NoError(t, l.Sync())
 	require.NoError(t, l.Close())

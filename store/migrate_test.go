@@ -44,6 +44,7 @@ func TestMigrateAsPi(t *testing.T) {
 	assert.Equal(t, string(src), string(unchanged), "opening does not rewrite")
 	c, err := l.View().Context()
 	require.NoError(t, err)
+	sameMessages(t, l.View())
 	assert.Equal(t, []string{"summary: v1 summary", "assistant: hello", "custom h: hook text"}, texts(c.Messages()))
 
 	add(t, l, user("new"))

@@ -334,6 +334,7 @@ func (m *machine) check(t *rapid.T) {
 	require.NoError(t, err)
 	ctx, err := v.Context()
 	require.NoError(t, err)
+	sameMessages(t, v)
 	require.Equal(t, m.twin.context(), texts(ctx.Messages()))
 	require.Equal(t, ctx.Tokens(), s.Tokens)
 	_, at, fresh := ctx.LastUsage()

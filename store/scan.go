@@ -20,8 +20,9 @@ type lineHead struct {
 
 // messageHead is the part of a lineHead that comes from the member "message".
 type messageHead struct {
-	role, provider, model, stopReason, toolName []byte // strings, unescaped
-	content, usage, stamp                       []byte // JSON
+	role, api, provider, model, stopReason, toolName, callID []byte // strings, unescaped
+	content, usage, stamp, isError                           []byte // JSON
+	whole                                                    []byte // JSON, of the message itself
 }
 
 // usage is what the entry cost, nil if it does not say.
@@ -195,7 +196,12 @@ func (s *scanner) topMember(name []byte, h *lineHead) bool {
 	case "usage":
 		return s.usage(&h.topUsage)
 	case "message":
-		return s.messageMembers(&h.message)
+		from := skipSpace(s.b, s.i)
+		ok := s.messageMembers(&h.message)
+		if ok {
+			h.message.whole = s.b[from:s.i]
+		}
+		return ok
 	}
 	return s.value()
 }
@@ -221,6 +227,8 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 	switch string(name) {
 	case "role":
 		return s.str(&m.role)
+	case "api":
+		return s.str(&m.api)
 	case "provider":
 		return s.str(&m.provider)
 	case "model":
@@ -229,6 +237,10 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 		return s.str(&m.stopReason)
 	case "toolName":
 		return s.str(&m.toolName)
+	case "toolCallId":
+		return s.str(&m.callID)
+	case "isError":
+		return s.raw(&m.isError)
 	case "content":
 		return s.content(&m.content)
 	case "usage":

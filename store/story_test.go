@@ -192,6 +192,7 @@ func (s *story) show(what string) string {
 	case "context":
 		c, err := view.Context()
 		require.NoError(s.t, err)
+		sameMessages(s.t, view)
 		var b strings.Builder
 		for _, item := range c.Items() {
 			fmt.Fprintf(&b, "%s %s\n", item.EntryID, render(item.Message))
@@ -257,6 +258,7 @@ func drawTree(b *strings.Builder, nodes []protocol.TreeNode, depth int) {
 func (s *story) cut(keep int64) string {
 	c, err := s.log.View().Context()
 	require.NoError(s.t, err)
+	sameMessages(s.t, s.log.View())
 	cut, err := store.NewCut(c.Items(), keep)
 	if err != nil {
 		return s.outcome(err)
