@@ -156,6 +156,6 @@ func TestDaemonAllocations(t *testing.T) {
 // The prices of a command and of a delta, from the line that comes in and from
 // the provider's part to the line that goes out.
 const (
-	maxCommandAllocs = 19.0
+	maxCommandAllocs = 17.0
 	maxDeltaAllocs   = 3.6
 )
