@@ -23,7 +23,7 @@ type lead struct {
 	work    atomic.Bool          // goroutines were started that have much to do
 
 	mu     sync.Mutex
-	turns  uint64 // how often somebody has led
+	turns  uint64            // how often somebody has led
 	queue  [leadQueue]func() // mailboxes to run, oldest first; further ones go to other goroutines
 	queued int
 	relief func() // reads on

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -16,6 +17,7 @@ type sessions struct {
 	cfg   *Config
 	made  int
 	table map[string]*member
+	give  *time.Timer // calls GiveBack
 }
 
 // member is a live session.
@@ -36,6 +38,9 @@ func (s *sessions) Receive(c actor.Context) {
 		if e := s.table[m.handle]; e != nil {
 			e.info = m.info
 		}
+		if m.info.Status == "parked" {
+			s.giveBack()
+		}
 	case closed:
 		delete(s.table, m.handle)
 		for _, router := range m.tell {
@@ -45,6 +50,20 @@ func (s *sessions) Receive(c actor.Context) {
 		c.Send(m.from, openList{m.seq, s.list()})
 	case *actor.Terminated:
 		s.gone(m.Who)
+	}
+}
+
+// giveBackAfter is how long no session has been parked when memory is given
+// back: they tend to fall asleep together.
+const giveBackAfter = time.Second
+
+func (s *sessions) giveBack() {
+	switch {
+	case s.cfg.GiveBack == nil:
+	case s.give == nil:
+		s.give = time.AfterFunc(giveBackAfter, s.cfg.GiveBack)
+	default:
+		s.give.Reset(giveBackAfter)
 	}
 }
 

@@ -41,6 +41,11 @@ type Config struct {
 	DrainLimit time.Duration // for how long, 0 for DefaultDrainLimit
 	AbortLimit time.Duration // to stop what is aborted, 0 for DefaultAbortLimit
 
+	// GiveBack returns memory to the system that is not needed any more, since
+	// the runtime is in no hurry to. It is called, on a goroutine of its own,
+	// a moment after sessions were parked. Nil is for tests.
+	GiveBack func()
+
 	AgentDir      string // pi's agent directory: sessions, settings, resources
 	SessionDir    string // --session-dir
 	Home          string // for ~

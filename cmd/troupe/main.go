@@ -154,7 +154,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		Log: log, Version: version, Epoch: epoch(), In: os.Stdin, Out: os.Stdout,
 		Dialect: protocol.Dialect(dialect), Features: o.features, MultiSession: o.multiSession,
 		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
-		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter,
+		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
 		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, IgnoreProject: o.noApprove, NoContext: o.noContext,
 		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
