@@ -20,6 +20,8 @@ type Guard struct {
 	pipe *os.File // to the script; nil before the first command and after the last
 	over bool     // no script, and none wanted
 	exit chan struct{}
+	gone []byte      // lines about groups that are gone, to be sent with the next one
+	late *time.Timer // sends them if there is none
 }
 
 //go:embed guard.sh
@@ -61,24 +63,54 @@ func (g *Guard) prepare() {
 }
 
 // watch tells the script of a process group.
-func (g *Guard) watch(group int) { g.tell("+ %d\n", group) }
-
-// forget tells it that the group is gone and its number free for others.
-func (g *Guard) forget(group int) { g.tell("- %d\n", group) }
-
-// tell is best effort: a machine on which the script does not run, or where
-// somebody killed it, runs commands all the same.
-func (g *Guard) tell(format string, group int) {
+func (g *Guard) watch(group int) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.tell(fmt.Appendf(g.gone, "+ %d\n", group))
+}
+
+// forget tells it that the group is gone and its number free for others. That
+// is not urgent: to wake the script would keep a processor from the next
+// command, which will wake it anyway.
+func (g *Guard) forget(group int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gone = fmt.Appendf(g.gone, "- %d\n", group)
+	switch {
+	case len(g.gone) > maxGone:
+		g.tell(g.gone)
+	case g.late == nil:
+		g.late = time.AfterFunc(forgetAfter, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.late = nil
+			if len(g.gone) > 0 {
+				g.tell(g.gone)
+			}
+		})
+	}
+}
+
+const (
+	forgetAfter = 100 * time.Millisecond
+	maxGone     = 2 << 10 // bytes: less than a pipe takes in one piece
+)
+
+// tell is best effort: a machine on which the script does not run, or where
+// somebody killed it, runs commands all the same.
+func (g *Guard) tell(lines []byte) {
+	g.gone = lines[:0]
 	if g.over || (g.pipe == nil && !g.start()) {
 		return
 	}
 	g.pipe.SetWriteDeadline(time.Now().Add(time.Second)) // a stopped script must not stop us
-	if _, err := fmt.Fprintf(g.pipe, format, group); err != nil {
+	if _, err := g.pipe.Write(lines); err != nil {
 		g.pipe.Close()
 		g.pipe, g.over = nil, true
 	}

@@ -267,6 +267,40 @@ func TestGuardLeavesOthersAlone(t *testing.T) {
 	assert.True(t, p.alive())
 }
 
+// That a group is gone is told with what comes next, or a moment later.
+func TestGuardIsToldTogether(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	guard := NewGuard()
+	guard.pipe, guard.exit = w, make(chan struct{})
+	close(guard.exit) // there is no script
+	defer guard.Close()
+	heard := func() string {
+		b := make([]byte, 1<<10)
+		n, err := r.Read(b)
+		require.NoError(t, err)
+		return string(b[:n])
+	}
+	guard.watch(5)
+	assert.Equal(t, "+ 5\n", heard())
+	guard.forget(5)
+	guard.watch(6)
+	assert.Equal(t, "- 5\n+ 6\n", heard())
+	guard.forget(6)
+	assert.Equal(t, "- 6\n", heard(), "by itself")
+	for i := range 1000 {
+		guard.forget(i)
+	}
+	guard.watch(7)
+	var all string
+	for !strings.HasSuffix(all, "+ 7\n") {
+		all += heard()
+	}
+	assert.Equal(t, 1001, strings.Count(all, "\n"))
+}
+
 // A guard that somebody killed does not keep commands from running.
 func TestGuardIsBestEffort(t *testing.T) {
 	t.Parallel()
