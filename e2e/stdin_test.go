@@ -16,45 +16,19 @@ import (
 // and left as it was for whoever has it, too.
 func TestStdinKinds(t *testing.T) {
 	const input = `{"id":"1","type":"get_state"}` + "\n" + `{"id":"2","type":"get_state"}` + "\n"
-	for name, ends := range map[string]func(t *testing.T) (ours, theirs *os.File){
-		"pipe": func(t *testing.T) (*os.File, *os.File) {
-			r, w, err := os.Pipe()
-			require.NoError(t, err)
-			return w, r
-		},
-		"socket": func(t *testing.T) (*os.File, *os.File) {
-			fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-			require.NoError(t, err)
-			return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-		},
-		"named pipe": func(t *testing.T) (*os.File, *os.File) {
-			path := filepath.Join(t.TempDir(), "fifo")
-			require.NoError(t, syscall.Mkfifo(path, 0o600))
-			both, err := os.OpenFile(path, os.O_RDWR, 0) // so that neither end waits for the other
-			require.NoError(t, err)
-			defer both.Close()
-			r, err := os.Open(path)
-			require.NoError(t, err)
-			w, err := os.OpenFile(path, os.O_WRONLY, 0)
-			require.NoError(t, err)
-			return w, r
-		},
-		"file": func(t *testing.T) (*os.File, *os.File) {
-			path := filepath.Join(t.TempDir(), "input")
-			w, err := os.Create(path)
-			require.NoError(t, err)
-			r, err := os.Open(path)
-			require.NoError(t, err)
-			_, err = w.WriteString(input)
-			require.NoError(t, err)
-			return w, r
-		},
-	} {
+	for name, open := range conduits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			ours, theirs := ends(t)
+			theirs, ours := open(t)
 			defer theirs.Close()
+			write := func() {
+				_, err := ours.WriteString(input)
+				require.NoError(t, err)
+			}
+			if name == "file" { // whose end is reached at once
+				write()
+			}
 			cmd := exec.Command(binary, "--mode", "rpc")
 			cmd.Dir, cmd.Env = p.work, p.environ()
 			cmd.Stdin = theirs
@@ -64,8 +38,7 @@ func TestStdinKinds(t *testing.T) {
 			before := flags(t, theirs)
 			require.NoError(t, cmd.Start())
 			if name != "file" {
-				_, err := ours.WriteString(input)
-				require.NoError(t, err)
+				write()
 			}
 			require.NoError(t, ours.Close())
 			require.NoError(t, cmd.Wait())
@@ -73,6 +46,41 @@ func TestStdinKinds(t *testing.T) {
 			assert.Equal(t, before, flags(t, theirs), "somebody else's descriptor was changed")
 		})
 	}
+}
+
+// conduits are what processes are connected with: an end to read from and one
+// to write to.
+var conduits = map[string]func(t *testing.T) (r, w *os.File){
+	"pipe": func(t *testing.T) (*os.File, *os.File) {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		return r, w
+	},
+	"socket": func(t *testing.T) (*os.File, *os.File) {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		return os.NewFile(uintptr(fds[0]), "r"), os.NewFile(uintptr(fds[1]), "w")
+	},
+	"named pipe": func(t *testing.T) (*os.File, *os.File) {
+		path := filepath.Join(t.TempDir(), "fifo")
+		require.NoError(t, syscall.Mkfifo(path, 0o600))
+		both, err := os.OpenFile(path, os.O_RDWR, 0) // so that neither end waits for the other
+		require.NoError(t, err)
+		defer both.Close()
+		r, err := os.Open(path)
+		require.NoError(t, err)
+		w, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		return r, w
+	},
+	"file": func(t *testing.T) (*os.File, *os.File) {
+		path := filepath.Join(t.TempDir(), "file")
+		w, err := os.Create(path)
+		require.NoError(t, err)
+		r, err := os.Open(path)
+		require.NoError(t, err)
+		return r, w
+	},
 }
 
 // flags are those of the open file, which processes share.

@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,42 +22,11 @@ func TestStdoutKinds(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&input, `{"id":"%d","type":"get_state"}`+"\n", i)
 	}
-	for name, ends := range map[string]func(t *testing.T) (ours, theirs *os.File){
-		"pipe": func(t *testing.T) (*os.File, *os.File) {
-			r, w, err := os.Pipe()
-			require.NoError(t, err)
-			return r, w
-		},
-		"socket": func(t *testing.T) (*os.File, *os.File) {
-			fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-			require.NoError(t, err)
-			return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-		},
-		"named pipe": func(t *testing.T) (*os.File, *os.File) {
-			path := filepath.Join(t.TempDir(), "fifo")
-			require.NoError(t, syscall.Mkfifo(path, 0o600))
-			both, err := os.OpenFile(path, os.O_RDWR, 0) // so that neither end waits for the other
-			require.NoError(t, err)
-			defer both.Close()
-			r, err := os.Open(path)
-			require.NoError(t, err)
-			w, err := os.OpenFile(path, os.O_WRONLY, 0)
-			require.NoError(t, err)
-			return r, w
-		},
-		"file": func(t *testing.T) (*os.File, *os.File) {
-			path := filepath.Join(t.TempDir(), "output")
-			w, err := os.Create(path)
-			require.NoError(t, err)
-			r, err := os.Open(path)
-			require.NoError(t, err)
-			return r, w
-		},
-	} {
+	for name, open := range conduits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			ours, theirs := ends(t)
+			ours, theirs := open(t)
 			defer ours.Close()
 			cmd := exec.Command(binary, "--mode", "rpc")
 			cmd.Dir, cmd.Env = p.work, p.environ()
