@@ -24,7 +24,7 @@ import (
 type writer struct {
 	out   io.Writer
 	try   TryWriter // out, if it is one
-	lead  *lead     // nil in tests
+	lead  *lead     // nil where nobody leads
 	log   zerolog.Logger
 	limit int // bytes waiting before sessions are told to hold back
 

@@ -248,7 +248,7 @@ func serve(cfg *actors.Config, log zerolog.Logger) int {
 		stop <- actors.Stop{Abort: true}
 	})
 	if cfg.Out == os.Stdout { // not the pipe of a single run
-		cfg.Out = prompt(os.Stdout)
+		cfg.Out = eager(os.Stdout)
 	}
 	err := actors.Run(cfg, stop)
 	if err != nil {

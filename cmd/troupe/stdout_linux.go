@@ -8,22 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// promptPipe is a stdout that can also be written to without waiting, so that a
+// pipeOutput is a stdout that can also be written to without waiting, so that a
 // short answer needs no other thread. Only a pipe can be opened a second time,
 // and must be: O_NONBLOCK on the descriptor that was inherited would hold for
 // every process that has it, too.
-type promptPipe struct {
+type pipeOutput struct {
 	*os.File
 	fd int // the second one; lives as long as the process
 }
 
-// promptSocket is the same for a socket, which is told with each call.
-type promptSocket struct {
+// socketOutput is the same for a socket, which is told with each call.
+type socketOutput struct {
 	*os.File
 	fd int
 }
 
-func prompt(stdout *os.File) io.Writer {
+// eager makes of stdout an actors.TryWriter, if that is possible.
+func eager(stdout *os.File) io.Writer {
 	info, err := stdout.Stat()
 	if err != nil {
 		return stdout
@@ -32,17 +33,17 @@ func prompt(stdout *os.File) io.Writer {
 	case os.ModeNamedPipe:
 		// Not os.OpenFile: the runtime's poller would wake up whenever the client reads.
 		if fd, err := unix.Open("/proc/self/fd/1", unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
-			return promptPipe{stdout, fd}
+			return pipeOutput{stdout, fd}
 		} // no /proc, or the pipe is somebody else's
 	case os.ModeSocket:
-		return promptSocket{stdout, 1}
+		return socketOutput{stdout, 1}
 	}
 	return stdout
 }
 
-func (p promptPipe) TryWrite(b []byte) (int, error) { return tried(unix.Write(p.fd, b)) }
+func (p pipeOutput) TryWrite(b []byte) (int, error) { return tried(unix.Write(p.fd, b)) }
 
-func (p promptSocket) TryWrite(b []byte) (int, error) {
+func (p socketOutput) TryWrite(b []byte) (int, error) {
 	return tried(unix.SendmsgN(p.fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL))
 }
 

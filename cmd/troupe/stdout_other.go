@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// prompt leaves stdout as it is.
-func prompt(stdout *os.File) io.Writer { return stdout }
+// eager leaves stdout as it is.
+func eager(stdout *os.File) io.Writer { return stdout }
