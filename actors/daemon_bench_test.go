@@ -67,6 +67,7 @@ func startDaemon(tb testing.TB, words int, features ...string) *daemon {
 
 var (
 	getState  = []byte(`{"id":"x","type":"get_state"}` + "\n")
+	setName   = []byte(`{"id":"x","type":"set_session_name","name":"name"}` + "\n")
 	goPrompt  = []byte(`{"id":"x","type":"prompt","message":"go"}` + "\n")
 	isAnswer  = []byte(`"type":"response"`)
 	isSettled = []byte(`{"type":"agent_settled"`)
@@ -105,6 +106,16 @@ func BenchmarkDaemonCommand(b *testing.B) {
 	}
 }
 
+// BenchmarkDaemonAppend is a command that writes an entry before its answer.
+func BenchmarkDaemonAppend(b *testing.B) {
+	d := startDaemon(b, 1)
+	d.prompt() // from here on there is a file
+	b.ReportAllocs()
+	for b.Loop() {
+		d.ask(setName)
+	}
+}
+
 func BenchmarkDaemonPrompt(b *testing.B) {
 	d := startDaemon(b, 1)
 	b.ReportAllocs()
@@ -133,13 +144,17 @@ func BenchmarkDaemonDelta(b *testing.B) {
 }
 
 // TestDaemonAllocations counts what the whole daemon allocates, all its
-// goroutines together, for a command and for a delta. Not in parallel: the
+// goroutines together, for a command, one that appends and a delta. Not in parallel: the
 // count is the process's.
 func TestDaemonAllocations(t *testing.T) {
 	d := startDaemon(t, 1)
 	perCommand := testing.AllocsPerRun(500, func() { d.ask(getState) })
 	t.Logf("get_state: %v allocations", perCommand)
 	require.LessOrEqual(t, perCommand, maxCommandAllocs)
+	d.prompt()
+	perAppend := testing.AllocsPerRun(500, func() { d.ask(setName) })
+	t.Logf("set_session_name: %v allocations", perAppend)
+	require.LessOrEqual(t, perAppend, maxAppendAllocs)
 	for _, c := range []struct {
 		name     string
 		max      float64
@@ -153,9 +168,10 @@ func TestDaemonAllocations(t *testing.T) {
 	}
 }
 
-// The prices of a command and of a delta, from the line that comes in and from
-// the provider's part to the line that goes out.
+// The prices of a command, of one that appends and of a delta, from the line
+// that comes in and from the provider's part to the line that goes out.
 const (
-	maxCommandAllocs = 17.0
+	maxCommandAllocs = 16.0
+	maxAppendAllocs  = 27.0
 	maxDeltaAllocs   = 3.6
 )

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -144,7 +143,7 @@ func (s *Session) add(entry protocol.Entry, durable bool) error {
 		entry = e
 	default: // stands for itself
 	}
-	meta, err := s.file.Append(entry, time.Now().UnixMilli(), durable)
+	meta, err := s.file.Append(entry, s.now, durable)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,14 @@ func (r *reader) Receive(c actor.Context) {
 	}
 }
 
+// asTooLong is nil for any other error.
+func asTooLong(err error) (e *protocol.LineTooLongError) {
+	if err != nil {
+		e, _ = errors.AsType[*protocol.LineTooLongError](err)
+	}
+	return e
+}
+
 func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.LineReader, stop chan struct{}) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -101,9 +109,8 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.
 	relief := func() { go r.read(root, self, lines, stop) }
 	for {
 		bytes, err := lines.Next()
-		var tooLong *protocol.LineTooLongError
-		isLine := err == nil || errors.As(err, &tooLong)
-		if isLine && !r.credits.creditFor(len(bytes)).take(stop) {
+		tooLong := asTooLong(err)
+		if (err == nil || tooLong != nil) && !r.credits.creditFor(len(bytes)).take(stop) {
 			return
 		}
 		select {

@@ -131,6 +131,7 @@ type Session struct {
 	slow     bool
 	load     burden
 
+	now       int64     // when the machine's step began, ms
 	active    time.Time // when the session was last told something
 	parkTimer *time.Timer
 	parked    bool
@@ -315,7 +316,8 @@ func (s *Session) endGroup(c actor.Context) {
 // step feeds the machine and performs what it wants, and then what that caused.
 func (s *Session) step(c actor.Context, ins ...session.Input) {
 	for len(ins) > 0 {
-		effects := s.m.Step(time.Now().UnixMilli(), ins...)
+		s.now = time.Now().UnixMilli()
+		effects := s.m.Step(s.now, ins...)
 		s.life.vitals, s.life.lived = s.m.Vitals(), true // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
@@ -353,6 +355,9 @@ func (l *life) flush(root *actor.RootContext, self *actor.PID) {
 		var items []item
 		for _, o := range l.unsent {
 			if o.to == nil && !cl.muted || o.to != nil && o.to.Equal(cl.writer) && o.tag == cl.tag {
+				if items == nil {
+					items = make([]item, 0, len(l.unsent))
+				}
 				items = append(items, o.item)
 			}
 		}

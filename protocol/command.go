@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -327,11 +328,14 @@ func validate(cmd Command) (Command, *Error) {
 		c.Label = strings.TrimSpace(c.Label)
 		return c, nil
 	case SetSessionName:
-		c.Name = strings.Join(strings.Fields(strings.Map(lineBreakToSpace, c.Name)), " ")
-		if c.Name == "" {
+		name := oneLine(c.Name)
+		switch name {
+		case "":
 			return nil, CodeInvalidParams.Errorf("Session name cannot be empty")
+		case c.Name:
+			return cmd, nil
 		}
-		return c, nil
+		return SetSessionName{name}, nil
 	case ExtensionUIResponse:
 		if c.ID == "" {
 			c.ID = c.RequestID
@@ -343,6 +347,19 @@ func validate(cmd Command) (Command, *Error) {
 	default:
 		return cmd, nil
 	}
+}
+
+// oneLine is s with one space in the place of all white space.
+func oneLine(s string) string {
+	before, plain := byte(' '), true
+	for i := 0; i < len(s) && plain; i++ {
+		plain = s[i] > ' ' && s[i] < utf8.RuneSelf || s[i] == ' ' && before != ' '
+		before = s[i]
+	}
+	if plain && before != ' ' {
+		return s // as most are
+	}
+	return strings.Join(strings.Fields(strings.Map(lineBreakToSpace, s)), " ")
 }
 
 func lineBreakToSpace(r rune) rune {

@@ -37,7 +37,8 @@ func Decode(line []byte) (Request, *Error) {
 	if !top.IsObject() {
 		return Request{Name: "parse"}, CodeMissingType.Errorf("Missing command type")
 	}
-	m := readMembers(top)
+	var m members
+	m.read(top)
 	req := Request{ID: m.id}
 	if m.kind.Type != gjson.String {
 		req.Name = "parse"
@@ -128,6 +129,8 @@ func salvageID(line []byte) json.RawMessage {
 type members struct {
 	id   json.RawMessage
 	kind gjson.Result
+	few  [4]member // all but type; most commands have no more
+	n    int       // of few
 	rest []member
 }
 
@@ -136,31 +139,41 @@ type member struct {
 	value gjson.Result
 }
 
-func readMembers(top gjson.Result) members {
-	var m members
+func (m *members) read(top gjson.Result) {
 	top.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
 			m.id = json.RawMessage(strings.Clone(value.Raw))
-			m.rest = append(m.rest, member{"id", value})
+			m.add(member{"id", value})
 		case "type":
 			m.kind = value
 		default:
-			m.rest = append(m.rest, member{key.Str, value})
+			m.add(member{key.Str, value})
 		}
 		return true
 	})
-	return m
+}
+
+func (m *members) add(one member) {
+	if m.n == len(m.few) {
+		m.rest = append(m.rest, one)
+		return
+	}
+	m.few[m.n] = one
+	m.n++
 }
 
 // get returns a member; null counts as absent.
 func (m *members) get(name string) gjson.Result {
-	for i := len(m.rest) - 1; i >= 0; i-- {
-		if m.rest[i].name == name {
-			if m.rest[i].value.Type == gjson.Null {
+	for _, some := range [...][]member{m.rest, m.few[:m.n]} {
+		for i := len(some) - 1; i >= 0; i-- {
+			if some[i].name != name {
+				continue
+			}
+			if some[i].value.Type == gjson.Null {
 				return gjson.Result{}
 			}
-			return m.rest[i].value
+			return some[i].value
 		}
 	}
 	return gjson.Result{}
@@ -211,14 +224,14 @@ func (f *field) wrong(want string) *Error {
 // set stores a JSON value in a field, refusing anything but the field's own
 // type: no number is clamped and no string is taken for a number.
 func (f *field) set(dst reflect.Value, v gjson.Result) *Error {
-	switch dst.Interface().(type) {
-	case []Image:
+	switch dst.Type() { // not by Interface, which copies
+	case reflect.TypeFor[[]Image]():
 		images, err := decodeImages(v)
 		if err == nil {
 			dst.Set(reflect.ValueOf(images))
 		}
 		return err
-	case json.RawMessage:
+	case reflect.TypeFor[json.RawMessage]():
 		dst.SetBytes([]byte(v.Raw))
 		return nil
 	}

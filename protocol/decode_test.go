@@ -295,3 +295,12 @@ func requireContains(t *testing.T, want, got string) {
 		}
 	}
 }
+
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", " ": "", "a": "a", "a b": "a b", "a  b": "a b", " a": "a", "a ": "a", "a\tb": "a b", "a\x00b": "a\x00b",
+		"é  b": "é b", "é b": "é b", "a\u0085b": "a b", "a\u2028\u2029b": "a b", "a\u00a0b": "a b", "\r\n": "", "ab c d": "ab c d",
+	} {
+		require.Equal(t, want, oneLine(in), "%q", in)
+	}
+}

@@ -142,8 +142,6 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 		return e.plain(dst, ev)
 	case AutoRetryEnd:
 		return e.plain(dst, ev)
-	case SummarizationRetry:
-		return e.gated(dst, FeatureEntryEvents, ev)
 	case SessionChanged:
 		return e.record(dst, "session_changed", "", func(o *object) {
 			o.str("reason", ev.Reason)
@@ -171,9 +169,7 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 			o.strs("steering", ev.Steering)
 			o.strs("followUp", ev.FollowUp)
 		})
-	case SessionInfoChanged:
-		return e.gated(dst, FeatureEntryEvents, ev)
-	case ThinkingLevelChanged:
+	case SessionInfoChanged, ThinkingLevelChanged, SummarizationRetry:
 		return e.gated(dst, FeatureEntryEvents, ev)
 	case EntryAppended:
 		if !e.gates.Has(FeatureEntryEvents) {

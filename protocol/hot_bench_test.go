@@ -65,8 +65,8 @@ func TestCommandAllocations(t *testing.T) {
 		f    func()
 	}{
 		{"frame", 0, func() { _, _ = frames.Next() }},
-		{"decode get_state", 3, func() { _, _ = Decode(stateLine) }},
-		{"decode prompt", 9, func() { _, _ = Decode(promptLine) }},
+		{"decode get_state", 2, func() { _, _ = Decode(stateLine) }},
+		{"decode prompt", 7, func() { _, _ = Decode(promptLine) }},
 		{"answer get_state", 0, func() { buf = enc.AppendResponse(buf[:0], answer) }},
 	} {
 		n := testing.AllocsPerRun(1000, c.f)

@@ -99,6 +99,7 @@ type slot struct {
 type index struct {
 	slots   []slot
 	byID    idTable  // of the slots that have no name
+	ids     idFilter // of the same
 	names   []string // other ids
 	byName  map[string]int32
 	foreign []string // names of kinds from kindForeign on
@@ -133,6 +134,14 @@ func (x *index) findPacked(id uint32) int32 {
 		return int32(n)
 	}
 	return x.byID.find(x.slots, id)
+}
+
+// has says whether there is an entry with the id.
+func (x *index) has(id string) bool {
+	if n, ok := packID([]byte(id)); ok && !x.ids.mayHave(x.slots, n) {
+		return false
+	}
+	return x.find(id) != none
 }
 
 // entry is what a line adds to an index, as far as that can be said without
@@ -394,6 +403,38 @@ func (t *idTable) put(slots []slot, i int32) {
 			return
 		}
 	}
+}
+
+// idFilter knows for most ids that are not there that they are not, from so few
+// bits that they stay in the processor's cache: every new id is looked for in
+// vain, and the table is too large for that. Like the table, it is brought up
+// to date when it is asked.
+type idFilter struct {
+	bits  []uint64 // a power of two of them, at most one bit in 8 set
+	shift uint8    // the bits of a product that are left number the bits
+	seen  int      // slots that are in it
+}
+
+// mayHave is false if none of the slots has the id.
+func (f *idFilter) mayHave(slots []slot, id uint32) bool {
+	if 8*len(slots) >= 64*len(f.bits) {
+		words := max(1, 1<<bits.Len(uint(len(slots)/8)))
+		f.bits, f.shift, f.seen = make([]uint64, words), uint8(64-bits.TrailingZeros(uint(64*words))), 0
+	}
+	for ; f.seen < len(slots); f.seen++ {
+		if slots[f.seen].flags&flagWideID == 0 {
+			word, bit := f.place(slots[f.seen].id)
+			f.bits[word] |= bit
+		}
+	}
+	word, bit := f.place(id)
+	return f.bits[word]&bit != 0
+}
+
+// place is where the bit of an id is.
+func (f *idFilter) place(id uint32) (word int, bit uint64) {
+	n := uint64(id) * idFactor >> f.shift
+	return int(n / 64), 1 << (n % 64)
 }
 
 // packID reads an id of exactly 8 lower-case hex digits.

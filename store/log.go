@@ -340,7 +340,7 @@ func (l *Log) Damage() Damage { return l.damage }
 func (l *Log) Len() int { return len(l.idx.slots) }
 
 // Has says whether the session has an entry with the id.
-func (l *Log) Has(id string) bool { return l.idx.find(id) != none || slices.Contains(l.group.ids, id) }
+func (l *Log) Has(id string) bool { return l.idx.has(id) || slices.Contains(l.group.ids, id) }
 
 // Leaf is the id of the entry that the next one will follow, "" before the
 // first.
