@@ -28,7 +28,7 @@ func TestAppendAllocations(t *testing.T) {
 				}
 			})
 			t.Logf("%v allocations", n)
-			require.LessOrEqual(t, n, 6.0)
+			require.LessOrEqual(t, n, 7.0) // 6, and one more with the race detector
 		})
 	}
 }

@@ -34,8 +34,9 @@ const (
 	lockPause = 10 * time.Millisecond
 )
 
-// Size asks the kernel by itself: os.File.Stat makes something of every field.
-func (f osFile) Size() (int64, error) {
+// fstat is Size by the call that every system has. It asks the kernel by
+// itself: os.File.Stat makes something of every field.
+func (f osFile) fstat() (int64, error) {
 	var st syscall.Stat_t
 	err := syscall.Fstat(int(f.Fd()), &st)
 	if err == nil && st.Nlink == 0 {

@@ -136,13 +136,9 @@ func (x *index) findPacked(id uint32) int32 {
 	return x.byID.find(x.slots, id)
 }
 
-// has says whether there is an entry with the id.
-func (x *index) has(id string) bool {
-	if n, ok := packID([]byte(id)); ok && !x.ids.mayHave(x.slots, n) {
-		return false
-	}
-	return x.find(id) != none
-}
+// fresh says that no entry has the id. Now and then it is wrong about one that
+// none has.
+func (x *index) fresh(id uint32) bool { return !x.ids.mayHave(x.slots, id) }
 
 // entry is what a line adds to an index, as far as that can be said without
 // the lines before it.
@@ -405,10 +401,10 @@ func (t *idTable) put(slots []slot, i int32) {
 	}
 }
 
-// idFilter knows for most ids that are not there that they are not, from so few
-// bits that they stay in the processor's cache: every new id is looked for in
-// vain, and the table is too large for that. Like the table, it is brought up
-// to date when it is asked.
+// idFilter knows of most ids that no slot has them, from so few bits that they
+// stay in the processor's cache: each new id is looked for in vain, and for that
+// the table is too large. Like the table, it is brought up to date when it is
+// asked.
 type idFilter struct {
 	bits  []uint64 // a power of two of them, at most one bit in 8 set
 	shift uint8    // the bits of a product that are left number the bits
@@ -417,9 +413,9 @@ type idFilter struct {
 
 // mayHave is false if none of the slots has the id.
 func (f *idFilter) mayHave(slots []slot, id uint32) bool {
-	if 8*len(slots) >= 64*len(f.bits) {
-		words := max(1, 1<<bits.Len(uint(len(slots)/8)))
-		f.bits, f.shift, f.seen = make([]uint64, words), uint8(64-bits.TrailingZeros(uint(64*words))), 0
+	if len(slots) >= 8*len(f.bits) {
+		size := 1 << bits.Len(uint(len(slots)/8))
+		f.bits, f.shift, f.seen = make([]uint64, size), uint8(64-bits.TrailingZeros(uint(64*size))), 0
 	}
 	for ; f.seen < len(slots); f.seen++ {
 		if slots[f.seen].flags&flagWideID == 0 {
@@ -431,9 +427,11 @@ func (f *idFilter) mayHave(slots []slot, id uint32) bool {
 	return f.bits[word]&bit != 0
 }
 
-// place is where the bit of an id is.
+// place is where the bit of an id is: nobody can write a file that sets more
+// bits than it has ids, so it may be the same in every process.
 func (f *idFilter) place(id uint32) (word int, bit uint64) {
-	n := uint64(id) * idFactor >> f.shift
+	const golden = 0x9e3779b97f4a7c15
+	n := uint64(id) * golden >> f.shift
 	return int(n / 64), 1 << (n % 64)
 }
 

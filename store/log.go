@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -260,7 +261,8 @@ func (l *Log) newID() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if id := hex.EncodeToString(b[:4]); !l.Has(id) {
+		id := hex.EncodeToString(b[:4])
+		if l.idx.fresh(binary.BigEndian.Uint32(b[:4])) && !slices.Contains(l.group.ids, id) {
 			return id, nil
 		}
 	}
@@ -340,7 +342,7 @@ func (l *Log) Damage() Damage { return l.damage }
 func (l *Log) Len() int { return len(l.idx.slots) }
 
 // Has says whether the session has an entry with the id.
-func (l *Log) Has(id string) bool { return l.idx.has(id) || slices.Contains(l.group.ids, id) }
+func (l *Log) Has(id string) bool { return l.idx.find(id) != none || slices.Contains(l.group.ids, id) }
 
 // Leaf is the id of the entry that the next one will follow, "" before the
 // first.
