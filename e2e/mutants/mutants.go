@@ -13,6 +13,7 @@ type mutant struct {
 var (
 	laws   = []string{"./actors/session"}
 	shells = []string{"./actors"}
+	files  = []string{"./store"}
 	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
 )
 
@@ -63,5 +64,7 @@ var mutants = []mutant{
 		"next := take(&m.steering, m.steeringMode)", "next := take(&m.followUp, m.followUpMode)", laws},
 	{"a group that could not be written is acknowledged", "actors/perform.go",
 		"if err := s.file.Commit(); err != nil {\n\t\ts.dropContext()\n\t\treturn 0, err\n\t}", "_ = s.file.Commit()", shells},
+	{"an id is given to two entries", "store/index.go", "f.bits[word] |= bit\n", "_, _ = word, bit\n", files},
+	{"what another program has appended is overlooked", "store/write.go", "if size != l.end+l.junk {", "if false {", files},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 }
