@@ -40,7 +40,7 @@ type bashProgress struct {
 
 // bashWorker is a worker whose cancellation leaves it alive to deliver its
 // result.
-type bashWorker struct{ worker }
+type bashWorker struct{ *worker }
 
 // cancelJob asks a bash worker to end its command.
 type cancelJob struct{}

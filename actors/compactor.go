@@ -44,11 +44,11 @@ func (s *Session) startSummary(c actor.Context, e session.Summarise) {
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	pid := s.spawn(c, fmt.Sprintf("compactor/%d", e.Run), func() actor.Actor {
-		return &worker{log: s.log, job: func(ctx context.Context) {
+		return s.worker(func(ctx context.Context) {
 			if out := k.work(ctx); ctx.Err() == nil {
 				root.Send(self, out)
 			}
-		}}
+		})
 	})
 	s.track(pid, job{kind: session.WorkerSummary, run: e.Run})
 }

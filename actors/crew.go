@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// crew runs the mailboxes of a daemon's actors on goroutines that wait for the
-// next one. A mailbox that is given a new goroutine each time pays for growing
-// its stack each time, which is more than half of what a short command costs.
+// crew runs the mailboxes of a daemon's actors, and the jobs of its workers, on
+// goroutines that wait for the next one. A mailbox that is given a new goroutine
+// each time pays for growing its stack each time, which is more than half of
+// what a short command costs.
 type crew struct {
 	lead
 	work chan func() // nil sends one home

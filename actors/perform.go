@@ -201,7 +201,7 @@ func (s *Session) startTool(c actor.Context, e session.StartTool) {
 	root, self := c.ActorSystem().Root, c.Self()
 	env := s.toolEnv()
 	pid := s.spawn(c, fmt.Sprintf("tool/%d/%s", e.Run, pathName(e.Call.ID)), func() actor.Actor {
-		return &worker{log: s.log, job: toolJob(root, self, e.Run, e.Call, env, s.work.tools)}
+		return s.worker(toolJob(root, self, e.Run, e.Call, env, s.work.tools))
 	})
 	s.track(pid, job{kind: session.WorkerTool, run: e.Run, id: e.Call.ID})
 }
@@ -233,7 +233,7 @@ func (s *Session) startBash(c actor.Context, e session.StartBash) {
 	env := s.bashEnv()
 	updates := s.gates.Has(protocol.FeatureBashUpdates)
 	pid := s.spawn(c, fmt.Sprintf("bash/%d", e.Job), func() actor.Actor {
-		return &bashWorker{worker{log: s.log, job: bashJob(s.cfg.Exec, root, self, e.Job, e.Command, env, updates)}}
+		return &bashWorker{s.worker(bashJob(s.cfg.Exec, root, self, e.Job, e.Command, env, updates))}
 	})
 	s.track(pid, job{kind: session.WorkerBash, run: e.Job})
 }

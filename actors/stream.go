@@ -43,7 +43,7 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 		return req
 	}
 	pid := s.spawn(c, fmt.Sprintf("turn/%d", e.Run), func() actor.Actor {
-		return &worker{log: s.log, job: turnJob(root, self, e.Run, t, provide(models, complete))}
+		return s.worker(turnJob(root, self, e.Run, t, provide(models, complete)))
 	})
 	s.track(pid, job{kind: session.WorkerStream, run: e.Run})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// worker is an actor that does one job in a goroutine of its own: a stream of a
+// worker is an actor that does one job on a goroutine of the crew: a stream of a
 // model, a tool call, a bash command. The goroutine tells the session what
 // comes of it; the actor starts it, cancels it when it is stopped, and dies of
 // its panics, so that supervision sees them. A worker whose job is done ends
@@ -16,8 +16,13 @@ import (
 // session through Terminated.
 type worker struct {
 	log    zerolog.Logger
+	crew   *crew
 	job    func(ctx context.Context) // delivers its result itself, unless ctx ends
 	cancel context.CancelFunc
+}
+
+func (s *Session) worker(job func(ctx context.Context)) *worker {
+	return &worker{log: s.log, crew: s.cfg.crew, job: job}
 }
 
 func (w *worker) Receive(c actor.Context) {
@@ -25,7 +30,8 @@ func (w *worker) Receive(c actor.Context) {
 	case *actor.Started:
 		ctx, cancel := context.WithCancel(context.Background())
 		w.cancel = cancel
-		go w.run(ctx, c.ActorSystem().Root, c.Self())
+		root, self := c.ActorSystem().Root, c.Self()
+		w.crew.hand(func() { w.run(ctx, root, self) })
 	case *actor.Stopping:
 		w.cancel()
 	case finished:

@@ -85,6 +85,10 @@ func (c *Client) transport(cred *Credentials) *http.Transport {
 	return t
 }
 
+// writeBuffer holds most requests whole: what does not fit is copied through
+// another buffer, which is made for each request.
+const writeBuffer = 64 << 10
+
 func (c *Client) newTransport() *http.Transport {
 	dial := c.config.Dial
 	if dial == nil {
@@ -102,6 +106,7 @@ func (c *Client) newTransport() *http.Transport {
 		DisableCompression:  true, // compressors hold events back
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
+		WriteBufferSize:     writeBuffer,
 	}
 }
 
