@@ -133,8 +133,8 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 
 func drawFault(rng *rand.Rand, seed uint64) string {
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
-	if rng.IntN(5) == 0 { // the household: again and again would be hopeless
-		return fmt.Sprintf("(%s (And (Actor %q) (OnIndex %d)))", pick("Panic", "PanicAfter"), pick("sessions", "conn", "*/router", "*/writer"), rng.IntN(60))
+	if rng.IntN(5) == 0 { // the household: again and again would be hopeless, and the odd ones may be second attempts
+		return fmt.Sprintf("(%s (And (Actor %q) (OnIndex %d)))", pick("Panic", "PanicAfter"), pick("sessions", "conn", "*/router", "*/writer"), 2*rng.IntN(30))
 	}
 	where := pick("s1", "s2", "s?", "s?", "s?/turn/*", "s?/tool/*", "s?/bash/*", "s?/retry", "s?/ui", "*")
 	action := pick("Panic", "Panic", "PanicAfter", "PanicAfter", fmt.Sprintf("Delay %dms", 1+rng.IntN(3000)), "Stall")
