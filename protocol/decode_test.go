@@ -304,3 +304,12 @@ func TestOneLine(t *testing.T) {
 		require.Equal(t, want, oneLine(in), "%q", in)
 	}
 }
+
+// TestRecordTwice: of duplicate members the last counts, as in pi.
+func TestRecordTwice(t *testing.T) {
+	r, err := DecodeRecord([]byte(`{"type":"custom","type":"message","id":"1","id":"2","parentId":"1","parentId":null,"timestamp":"a","timestamp":"b",` +
+		`"message":{"role":"assistant"},"message":{"role":"user","content":"last","timestamp":1}}`))
+	require.NoError(t, err)
+	require.Equal(t, EntryMeta{ID: "2", Timestamp: "b"}, r.EntryMeta)
+	require.Equal(t, "last", r.Entry.(MessageEntry).Message.(*UserMessage).Content.Text(""))
+}

@@ -252,7 +252,7 @@ func DecodeRecord(line []byte) (Record, error) {
 			case "troupeKey":
 				member = &key
 			}
-			if member != nil && !member.Exists() {
+			if member != nil { // of duplicates the last counts, as in JavaScript
 				*member = value
 			}
 			return true
