@@ -21,6 +21,7 @@ type worker struct {
 	cancel context.CancelFunc
 }
 
+// worker makes the actor for a job of this session.
 func (s *Session) worker(job func(ctx context.Context)) *worker {
 	return &worker{log: s.log, crew: s.cfg.crew, job: job}
 }

@@ -138,10 +138,6 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 		return e.record(dst, "compaction_start", "", func(o *object) { o.str("reason", ev.Reason) })
 	case AutoCompactionEnd:
 		return e.compactionEnd(dst, ev)
-	case AutoRetryStart:
-		return e.plain(dst, ev)
-	case AutoRetryEnd:
-		return e.plain(dst, ev)
 	case SessionChanged:
 		return e.record(dst, "session_changed", "", func(o *object) {
 			o.str("reason", ev.Reason)
@@ -186,7 +182,7 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 		})
 	case ExtensionError:
 		return e.extensionError(dst, ev)
-	case SessionFailed, ExtensionUIRequest, HostToolCall, HostToolCancel, TTSRTriggered, TodoReminder:
+	case AutoRetryStart, AutoRetryEnd, SessionFailed, ExtensionUIRequest, HostToolCall, HostToolCancel, TTSRTriggered, TodoReminder:
 		return e.plain(dst, ev)
 	}
 	panic("protocol: unknown event")

@@ -2,9 +2,9 @@ package store
 
 import "golang.org/x/sys/unix"
 
-// Size asks for these two things only. When somebody has asked for a file's
-// times the next write has to make new ones (Linux 6.13 and later), which costs
-// as much as the write.
+// Size asks for the size and the number of names only. When somebody has asked
+// for a file's times, the next write has to make new ones (Linux 6.13 and
+// later), which costs as much as the write.
 func (f osFile) Size() (int64, error) {
 	const want = unix.STATX_SIZE | unix.STATX_NLINK
 	var st unix.Statx_t
