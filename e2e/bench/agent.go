@@ -10,13 +10,19 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // agent is something that is measured.
 type agent struct {
 	name    string
+	title   string // as the report names it: a peer has its version there
 	command func(p *place, o how) *exec.Cmd
 	many    bool // holds many conversations in one process
+	peer    bool // somebody else's: fewer samples, which take long
+	// bare has no set_session_name: the row of appends sets the thinking level.
+	bare bool
 }
 
 // how a row wants an agent to run.
@@ -25,10 +31,22 @@ type how struct {
 	args       []string // for those that take pi's flags
 }
 
+// peer is a pi from npm: where `npm ci` puts it, and the Node that runs it.
+type peer struct {
+	name, folder, pkg, node string
+	bare                    bool
+}
+
+// peers are the default target of the protocol, and the newest that installs.
+var peers = []peer{
+	{"pi", "e2e/rpcclient", "@mariozechner/pi-coding-agent", "node", true},
+	{"newer", "e2e/bench/peer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", false},
+}
+
 // agents finds what can be measured here.
-func agents(troupe, relay, pi string) []*agent {
+func agents(module, troupe, relay string, withPeers bool) []*agent {
 	list := []*agent{
-		{name: "limit", command: func(p *place, o how) *exec.Cmd {
+		{name: "limit", title: "limit", command: func(p *place, o how) *exec.Cmd {
 			cmd := exec.Command(relay)
 			if o.cumulative {
 				cmd.Args = append(cmd.Args, "-cumulative")
@@ -36,16 +54,33 @@ func agents(troupe, relay, pi string) []*agent {
 			cmd.Env = []string{"RELAY_MODEL=" + p.model.addr()}
 			return cmd
 		}},
-		{name: "troupe", many: true, command: func(_ *place, o how) *exec.Cmd {
+		{name: "troupe", title: "troupe", many: true, command: func(_ *place, o how) *exec.Cmd {
 			return exec.Command(troupe, append([]string{"--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, o.args...)...)
 		}},
 	}
-	if pi != "" {
-		list = append(list, &agent{name: "pi", command: func(_ *place, o how) *exec.Cmd {
-			cmd := exec.Command("node", append([]string{pi, "--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, o.args...)...)
-			cmd.Env = []string{"PI_OFFLINE=1"}
-			return cmd
-		}})
+	if !withPeers {
+		return list
+	}
+	for _, p := range peers {
+		folder := filepath.Join(module, p.folder)
+		installed := filepath.Join(folder, "node_modules", p.pkg)
+		raw, err := os.ReadFile(filepath.Join(installed, "package.json"))
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bench: no %s: run npm ci --prefix %s to have it as a peer\n", p.pkg, p.folder)
+			continue
+		}
+		node := p.node
+		if strings.Contains(node, "/") {
+			node = filepath.Join(folder, node)
+		}
+		list = append(list, &agent{
+			name: p.name, title: "pi " + gjson.GetBytes(raw, "version").Str, peer: true, bare: p.bare,
+			command: func(_ *place, o how) *exec.Cmd {
+				cmd := exec.Command(node, append([]string{filepath.Join(installed, "dist", "cli.js"), "--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, o.args...)...)
+				cmd.Env = []string{"PI_OFFLINE=1"}
+				return cmd
+			},
+		})
 	}
 	return list
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command bench measures the built daemon from outside, beside the limit (the
-// relay: the same bytes moved, no agent) and pi from npm, all on the same
-// machine in the same run:
+// relay: the same bytes moved, no agent) and two versions of pi from npm, all on
+// the same machine in the same run:
 //
 //	go run ./e2e/bench              every row
 //	go run ./e2e/bench -quick       every row, fewer and smaller samples
@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,7 +52,7 @@ func main() {
 	flag.StringVar(&o.curves, "curves", "", "measure the cost curves, and only them, and write SVG into this directory")
 	flag.IntVar(&o.max, "max", 100_000, "the right end of the curves")
 	flag.StringVar(&o.troupe, "troupe", "", "the daemon; built from this tree if empty")
-	flag.BoolVar(&o.noPeer, "no-peer", false, "without pi")
+	flag.BoolVar(&o.noPeer, "no-peer", false, "without the peers")
 	flag.BoolVar(&o.list, "list", false, "list the rows")
 	flag.BoolVar(&o.allocs, "allocs", false, "compare allocations of the Go benchmarks with e2e/bench/allocs.txt")
 	flag.BoolVar(&o.update, "update", false, "with -allocs: write the file")
@@ -99,20 +100,12 @@ func run(o options) error {
 			return fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
-	pi := ""
-	if !o.noPeer {
-		pi = filepath.Join(module, "e2e/rpcclient/node_modules/@mariozechner/pi-coding-agent/dist/cli.js")
-		if _, err := os.Stat(pi); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: no pi: run npm ci --prefix e2e/rpcclient to have it as a peer")
-			pi = ""
-		}
-	}
 	debug.SetGCPercent(400) // the driver's own collections are not to be measured
-	all := agents(troupe, relay, pi)
+	all := agents(module, troupe, relay, !o.noPeer)
 	if o.curves != "" {
 		return drawCurves(all, o)
 	}
-	rep := &report{machine: machine(module, all)}
+	rep := &report{machine: machine(module, all), agents: all}
 	for _, r := range rows {
 		if only.MatchString(r.name) {
 			rep.results = append(rep.results, measure(r, all, o))
@@ -140,7 +133,7 @@ func measure(r row, all []*agent, o options) *result {
 	failed := map[string]bool{}
 	for i := range reps {
 		for _, a := range all {
-			if !strings.Contains(r.who, a.name) || failed[a.name] || a.name == "pi" && i >= max(1, reps/2) {
+			if !slices.Contains(strings.Fields(r.who), a.name) || failed[a.name] || a.peer && i >= max(1, reps/2) {
 				continue
 			}
 			v, err := sample(r, a, o.quick)
@@ -162,7 +155,7 @@ func measure(r row, all []*agent, o options) *result {
 		fmt.Fprintf(os.Stderr, "%-18s %-46s", r.name, m.title)
 		for _, a := range all {
 			if s := res.samples[a.name][m.key]; len(s) > 0 {
-				fmt.Fprintf(os.Stderr, "  %s %s", a.name, number(median(s)))
+				fmt.Fprintf(os.Stderr, "  %s %s", a.title, number(median(s)))
 			}
 		}
 		fmt.Fprintf(os.Stderr, "  (want %s %s)\n", number(m.target), m.unit)

@@ -140,6 +140,9 @@ func (p *proc) call(command string) []byte {
 	id := "r" + strconv.Itoa(p.ids)
 	p.send(`{"id":"` + id + `",` + command[1:])
 	line := p.until(`"` + id + `"`)
+	for !bytes.Contains(line[:min(len(line), 300)], []byte(response)) { // updates of it may come first
+		line = p.until(`"` + id + `"`)
+	}
 	if bytes.Contains(line[:min(len(line), 300)], []byte(`"success":false`)) {
 		fail("%s: %s", command, line)
 	}

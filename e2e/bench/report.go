@@ -18,6 +18,7 @@ import (
 
 type report struct {
 	machine []string
+	agents  []*agent
 	results []*result
 }
 
@@ -70,16 +71,13 @@ func machine(module string, all []*agent) []string {
 	}
 	lines := []string{
 		fmt.Sprintf("%d × %s, %s of memory", runtime.NumCPU(), read("/proc/cpuinfo", "model name"), read("/proc/meminfo", "MemTotal")),
-		"Linux " + say("uname", "-r") + ", " + strings.TrimPrefix(say("go", "version"), "go version ") + ", Node " + say("node", "--version"),
+		"Linux " + say("uname", "-r") + ", " + strings.TrimPrefix(say("go", "version"), "go version "),
 		"Load when it began: " + strings.Join(strings.Fields(say("cat", "/proc/loadavg"))[:3], " ") + "; " + time.Now().UTC().Format("2006-01-02 15:04 UTC") +
 			"; tree " + say("git", "describe", "--always", "--dirty"),
 	}
 	for _, a := range all {
-		if a.name == "pi" {
-			raw, _ := os.ReadFile(module + "/e2e/rpcclient/node_modules/@mariozechner/pi-coding-agent/package.json")
-			var p struct{ Version string }
-			_ = json.Unmarshal(raw, &p)
-			lines = append(lines, "Peer: pi "+p.Version+" from npm")
+		if a.peer {
+			lines = append(lines, "Peer: "+a.title+" from npm, on Node "+say(a.command(nil, how{}).Path, "--version"))
 		}
 	}
 	return lines
@@ -92,7 +90,15 @@ func (r *report) table() string {
 		fmt.Fprintf(&b, "- %s\n", m)
 	}
 	b.WriteString("\nEach cell is the median, with minimum–maximum of the samples behind it.\n\n")
-	b.WriteString("| | unit | limit | pi | **troupe** | ÷ limit | ÷ pi | target | |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | unit | limit |")
+	var others []*agent
+	for _, a := range r.agents {
+		if a.peer {
+			others = append(others, a)
+			fmt.Fprintf(&b, " %s |", a.title)
+		}
+	}
+	b.WriteString(" **troupe** | ÷ limit | ÷ best peer | target | |\n|" + strings.Repeat("---|", 8+len(others)) + "\n")
 	for _, res := range r.results {
 		for _, m := range res.row.metrics {
 			cell := func(agent string) (string, float64) {
@@ -109,7 +115,13 @@ func (r *report) table() string {
 				return number(a / b)
 			}
 			limit, l := cell("limit")
-			pi, p := cell("pi")
+			best, peers := math.NaN(), ""
+			for _, a := range others {
+				text, p := cell(a.name)
+				if peers += " " + text + " |"; math.IsNaN(best) || m.more && p > best || !m.more && p < best {
+					best = p
+				}
+			}
 			troupe, t := cell("troupe")
 			target, verdict := "", ""
 			if m.target != 0 {
@@ -121,11 +133,11 @@ func (r *report) table() string {
 					verdict = "**missed**"
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | **%s** | %s | %s | %s | %s |\n", m.title, m.unit, limit, pi, troupe, ratio(t, l), ratio(t, p), target, verdict)
+			fmt.Fprintf(&b, "| %s | %s | %s |%s **%s** | %s | %s | %s | %s |\n", m.title, m.unit, limit, peers, troupe, ratio(t, l), ratio(t, best), target, verdict)
 		}
 		for _, e := range res.errors {
 			line, _, _ := strings.Cut(e, "\n")
-			fmt.Fprintf(&b, "| ↑ %s | | | | | | | | |\n", strings.ReplaceAll(line[:min(len(line), 120)], "|", "/"))
+			fmt.Fprintf(&b, "| ↑ %s |%s\n", strings.ReplaceAll(line[:min(len(line), 120)], "|", "/"), strings.Repeat(" |", 7+len(others)))
 		}
 	}
 	return b.String()

@@ -68,8 +68,9 @@ func quantile(d []time.Duration, q float64) time.Duration {
 func p50(d []time.Duration) time.Duration { return quantile(d, 0.5) }
 
 const (
-	everyone = "limit troupe pi"
-	noPi     = "limit troupe"
+	everyone = "limit troupe pi newer"
+	repeats  = "limit troupe pi"    // those whose updates repeat the message
+	pieces   = "limit troupe newer" // those whose updates can be the delta alone
 )
 
 var (
@@ -86,12 +87,12 @@ var rows = []row{
 	{"roundtrip", delta, everyone, 7, []metric{{"p50", "idle round trip p50", "µs", 15, false}}, runRoundtrip},
 	{"pipeline", delta, everyone, 7, []metric{{"rate", "pipelined commands", "1/s", 300_000, true}}, runPipeline},
 	{"request", delta, everyone, 7, []metric{{"p50", "prompt → request at the model p50", "ms", 0.5, false}}, runRequest},
-	{"delta", delta, noPi, 5, []metric{{"p50", "delta in → line out p50, delta-only", "ms", 0.1, false}}, runDelta},
-	{"delta-cumulative", cumulative, everyone, 5, []metric{{"p50", "delta in → line out p50, cumulative", "ms", 0.1, false}}, runDelta},
-	{"5000", delta, noPi, 7, burstMetrics("5,000 deltas, delta-only", 400_000), burst(5000)},
-	{"5000-cumulative", cumulative, everyone, 7, burstMetrics("5,000 deltas, cumulative", 10_000), burst(5000)},
-	{"20000", delta, noPi, 7, burstMetrics("20,000 deltas, delta-only", 400_000), burst(20_000)},
-	{"20000-cumulative", cumulative, noPi, 3, burstMetrics("20,000 deltas, cumulative", 4000), burst(20_000)},
+	{"delta", delta, pieces, 5, []metric{{"p50", "delta in → line out p50, delta-only", "ms", 0.1, false}}, runDelta},
+	{"delta-cumulative", cumulative, repeats, 5, []metric{{"p50", "delta in → line out p50, cumulative", "ms", 0.1, false}}, runDelta},
+	{"5000", delta, pieces, 7, burstMetrics("5,000 deltas, delta-only", 400_000), burst(5000)},
+	{"5000-cumulative", cumulative, repeats, 7, burstMetrics("5,000 deltas, cumulative", 10_000), burst(5000)},
+	{"20000", delta, pieces, 7, burstMetrics("20,000 deltas, delta-only", 400_000), burst(20_000)},
+	{"20000-cumulative", cumulative, "limit troupe", 3, burstMetrics("20,000 deltas, cumulative", 4000), burst(20_000)},
 	{"turns", delta, everyone, 5, []metric{{"rate", "200 turns with one bash call each", "1/s", 500, true}}, runTurns},
 	{"tool-100MB", delta, everyone, 5, []metric{
 		{"wall", "tool bash with 100 MB of output", "s", 0.12, false}, {"peak", "peak memory there", "MB", 25, false},
@@ -110,10 +111,10 @@ var rows = []row{
 	{"10k-turn", delta, everyone, 5, []metric{
 		{"p50", "10,000 entries in the context: a whole turn p50", "ms", 8, false},
 	}, runContext},
-	{"10k-messages", delta, "troupe pi", 5, []metric{
+	{"10k-messages", delta, "troupe pi newer", 5, []metric{
 		{"wall", "`get_messages` of 10,000 messages", "ms", 0, false}, {"grown", "peak memory on top of that before", "MB", 0, false},
 	}, runMessages},
-	{"continue", how{args: []string{"--continue"}}, "troupe pi", 7, []metric{
+	{"continue", how{args: []string{"--continue"}}, "troupe pi newer", 7, []metric{
 		{"wall", "start with `--continue` among 1,000 sessions", "ms", 15, false},
 	}, runContinue},
 	{"10x50", cumulative, everyone, 3, streamMetrics("10 sessions × 50 deltas/s", 40, 0.6, 0), streams(10)},
@@ -154,7 +155,7 @@ func runRoundtrip(x *sampler) values {
 func runPipeline(x *sampler) values {
 	q := x.ready(x.agent, x.how)
 	n := x.scale(200_000, 50_000)
-	if x.agent.name == "pi" {
+	if x.agent.peer {
 		n = 20_000
 	}
 	lines := bytes.Repeat([]byte(`{"id":"r","type":"get_state"}`+"\n"), 1000)
@@ -380,12 +381,12 @@ func runHuge(x *sampler) values {
 	} {
 		var d []time.Duration
 		n := x.scale(1000, 300)
-		if x.agent.name == "pi" {
+		if x.agent.peer {
 			n = 30
 		}
 		for i := range n {
 			line := one.line
-			if line == "" && x.agent.name == "pi" { // this pi has no set_session_name
+			if line == "" && x.agent.bare {
 				line = `{"id":"x","type":"set_thinking_level","level":"off"}`
 			} else if line == "" {
 				line = `{"id":"x","type":"set_session_name","name":"name ` + strconv.Itoa(i) + `"}`
