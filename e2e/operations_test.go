@@ -35,18 +35,17 @@ console.log(JSON.stringify(all));
 
 // TestPiOpensOperations: what every operation on sessions leaves behind opens in
 // pi with the same messages, name, labels and tree.
-func TestPiOpensOperations(t *testing.T) {
-	t.Parallel()
-	dir, err := filepath.Abs("rpcclient")
-	require.NoError(t, err)
-	node := npm(t, dir)
+func TestPiOpensOperations(t *testing.T) { eachPi(t, testPiOpensOperations) }
+
+func testPiOpensOperations(t *testing.T, v pi) {
+	node, dist := v.install(t)
 	p := quickPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5}}`)
 	d := p.start()
 	files, order := operations(d)
 
 	script := filepath.Join(p.root, "read.mjs")
-	index := filepath.Join(dir, "node_modules", "@mariozechner", "pi-coding-agent", "dist", "index.js")
+	index := filepath.Join(dist, "index.js")
 	p.write(script, strings.Replace(readWithPi, "INDEX", index, 1))
 	var paths []string
 	for _, name := range order {
@@ -57,7 +56,7 @@ func TestPiOpensOperations(t *testing.T) {
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	theirs := gjson.ParseBytes(out)
-	pi := p.startPi()
+	pi := p.startPi(v)
 	for _, name := range order {
 		path, _ := json.Marshal(files[name])
 		d.ok(`{"type":"switch_session","sessionPath":` + string(path) + `}`)

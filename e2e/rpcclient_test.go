@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -12,16 +11,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// pi is a published pi: where its lock file is, and what runs it.
+type pi struct {
+	version string
+	dir     string // of package.json
+	pkg     string
+	node    string // in dir; empty for that of the machine
+}
+
+// pis are the default target of the protocol, and the newest that installs.
+var pis = []pi{
+	{"0.45.7", "rpcclient", "@mariozechner/pi-coding-agent", ""},
+	{"0.87.1", "rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node"},
+}
+
 var npmLock sync.Mutex
 
-// npm installs a folder's locked packages and returns node's path. Without node
-// or a registry the test is skipped, except in CI.
-func npm(t *testing.T, dir string) (node string) {
+// install installs the locked packages, and returns node's path and that of
+// pi's files. Without node or a registry the test is skipped, except in CI.
+func (v pi) install(t *testing.T) (node, dist string) {
 	t.Helper()
 	npmLock.Lock() // two installations at once undo each other
 	defer npmLock.Unlock()
-	node, err := exec.LookPath("node")
-	if err == nil {
+	dir, err := filepath.Abs(v.dir)
+	require.NoError(t, err)
+	if node, err = exec.LookPath("node"); err == nil {
 		if _, err = os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json")); err != nil {
 			install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", dir)
 			var out []byte
@@ -32,31 +46,50 @@ func npm(t *testing.T, dir string) (node string) {
 	}
 	if err != nil {
 		if os.Getenv("TROUPE_CI") != "" {
-			t.Fatalf("pi's client cannot be installed: %v", err)
+			t.Fatalf("pi %s cannot be installed: %v", v.version, err)
 		}
-		t.Skipf("pi's client cannot be installed: %v", err)
+		t.Skipf("pi %s cannot be installed: %v", v.version, err)
 	}
-	return node
+	if v.node != "" {
+		node = filepath.Join(dir, v.node)
+	}
+	return node, filepath.Join(dir, "node_modules", v.pkg, "dist")
+}
+
+// eachPi runs a test with every pi.
+func eachPi(t *testing.T, test func(t *testing.T, v pi)) {
+	t.Parallel()
+	for _, v := range pis {
+		t.Run(v.version, func(t *testing.T) {
+			t.Parallel()
+			test(t, v)
+		})
+	}
 }
 
 // TestRpcClient lets pi's own published client class drive the binary.
 func TestRpcClient(t *testing.T) {
-	t.Parallel()
-	dir, err := filepath.Abs("rpcclient")
-	require.NoError(t, err)
-	node := npm(t, dir)
-	p := newPlace(t)
-	p.llm.plays(
-		tool("c1", "bash", `{"command":"echo hi"}`), text("It says ", "hi."), // prompt with a tool
-		text("a").and(gate("never")), // aborted
-	)
-	cmd := exec.Command(node, filepath.Join(dir, "driver.mjs"))
-	cmd.Dir, cmd.Env = p.work, append(p.environ(), "TROUPE_BINARY="+binary)
-	out, err := cmd.CombinedOutput()
-	assert.NoError(t, err)
-	assert.NotContains(t, string(out), "FAILED")
-	assert.Contains(t, string(out), "ok compaction switch")
-	if t.Failed() || !strings.Contains(string(out), "ok") {
-		t.Logf("%s", out)
-	}
+	eachPi(t, func(t *testing.T, v pi) {
+		node, dist := v.install(t)
+		p := newPlace(t)
+		p.llm.plays(
+			tool("c1", "bash", `{"command":"echo hi"}`), text("It says ", "hi."), // prompt with a tool
+			text("a").and(gate("never")), // aborted
+			text("b").and(gate("never")), // aborted, by newer clients
+		)
+		driver, err := filepath.Abs("rpcclient/driver.mjs")
+		require.NoError(t, err)
+		cmd := exec.Command(node, driver, filepath.Join(dist, "modes", "rpc", "rpc-client.js"))
+		cmd.Dir, cmd.Env = p.work, append(p.environ(), "TROUPE_BINARY="+binary)
+		out, err := cmd.CombinedOutput()
+		assert.NoError(t, err)
+		assert.NotContains(t, string(out), "FAILED")
+		assert.Contains(t, string(out), "ok compaction switch")
+		if v.version != pis[0].version {
+			assert.Contains(t, string(out), "ok clone")
+		}
+		if t.Failed() {
+			t.Logf("%s", out)
+		}
+	})
 }

@@ -40,7 +40,7 @@ type peer struct {
 // peers are the default target of the protocol, and the newest that installs.
 var peers = []peer{
 	{"pi", "e2e/rpcclient", "@mariozechner/pi-coding-agent", "node", true},
-	{"newer", "e2e/bench/peer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", false},
+	{"newer", "e2e/rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", false},
 }
 
 // agents finds what can be measured here.

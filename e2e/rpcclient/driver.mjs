@@ -1,8 +1,10 @@
-// Drives the binary under test with pi's own published client, unchanged. The
-// model server behind it answers as rpcclient_test.go has laid out.
+// Drives the binary under test with a published client of pi's, unchanged: the
+// one in the module that is the first argument. The model server behind it
+// answers as rpcclient_test.go has laid out.
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { RpcClient } from "./node_modules/@mariozechner/pi-coding-agent/dist/modes/rpc/rpc-client.js";
+
+const { RpcClient } = await import(process.argv[2]);
 
 const client = new RpcClient({
   cliPath: fileURLToPath(new URL("./shim.cjs", import.meta.url)),
@@ -11,9 +13,10 @@ const client = new RpcClient({
   model: "mock-1",
   env: process.env,
 });
+const hung = () => new Promise((_, reject) => setTimeout(reject, 60_000, new Error("no end in a minute")).unref());
 const step = async (name, run) => {
   try {
-    await run();
+    await Promise.race([run(), hung()]);
     console.log("ok", name);
   } catch (error) {
     console.log("FAILED", name, error?.stack ?? error, client.getStderr());
@@ -85,8 +88,9 @@ await step("steer, follow up and abort while streaming", async () => {
   await done;
   assert.equal((await client.getState()).isStreaming, false);
 });
+let talk;
 await step("new session and switch back", async () => {
-  const old = (await client.getState()).sessionFile;
+  const old = talk = (await client.getState()).sessionFile;
   assert.equal((await client.newSession()).cancelled, false);
   assert.equal((await client.getState()).messageCount, 0);
   assert.equal((await client.switchSession(old)).cancelled, false);
@@ -103,6 +107,41 @@ await step("fork", async () => {
   assert.equal(forked.text, "run it");
   assert.equal((await client.getState()).messageCount, 0);
 });
+if (client.clone) { // newer clients know more commands
+  await step("name, levels, commands", async () => {
+    await client.setSessionName("a name");
+    assert.equal((await client.getState()).sessionName, "a name");
+    assert.deepEqual(await client.getAvailableThinkingLevels(), ["off"]);
+    assert.deepEqual(await client.getCommands(), []);
+  });
+  await step("queue", async () => {
+    await client.switchSession(talk);
+    const streaming = new Promise((resolve) => client.onEvent((event) => event.type === "message_update" && resolve()));
+    const done = client.waitForIdle();
+    await client.prompt("another long one");
+    await streaming;
+    await client.steer("left");
+    await client.followUp("then right");
+    assert.deepEqual(await client.clearQueue(), { steering: ["left"], followUp: ["then right"] });
+    await client.abort();
+    await done;
+  });
+  await step("entries and tree", async () => {
+    const { entries, leafId } = await client.getEntries();
+    assert.equal(entries.at(-1).id, leafId);
+    assert.deepEqual((await client.getEntries(entries.at(-3).id)).entries, entries.slice(-2));
+    let depth = 0;
+    for (let { tree } = await client.getTree(); tree.length; tree = tree[0].children) depth++;
+    assert.equal(depth, entries.length);
+  });
+  await step("clone", async () => {
+    const before = await client.getState();
+    assert.equal((await client.clone()).cancelled, false);
+    const after = await client.getState();
+    assert.notEqual(after.sessionFile, before.sessionFile);
+    assert.equal(after.messageCount, before.messageCount);
+  });
+}
 await step("compaction switch", async () => {
   await client.setAutoCompaction(false);
   assert.equal((await client.getState()).autoCompactionEnabled, false);
