@@ -8,7 +8,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -59,6 +62,7 @@ type relay struct {
 	file    *os.File
 	session []byte
 	index   []int
+	leaf    []byte // id of the last entry
 }
 
 func (r *relay) flush() {
@@ -125,9 +129,7 @@ func (r *relay) command(line []byte) {
 	case "switch_session":
 		r.open(unescape(member(line, "sessionPath")))
 	case "set_session_name":
-		if _, err := r.file.WriteString(`{"type":"session_info","id":"00000000","parentId":"00000000","timestamp":"2026-11-21T00:00:00.000Z","name":"` + string(member(line, "name")) + "\"}\n"); err != nil {
-			os.Exit(1)
-		}
+		r.append(`"type":"session_info","name":"`, member(line, "name"))
 	}
 	r.respond(id, kind, data)
 }
@@ -140,6 +142,20 @@ func (r *relay) respond(id []byte, kind, data string) {
 		r.out = append(append(r.out, `,"data":`...), data...)
 	}
 	r.out = append(r.out, "}\n"...)
+}
+
+// append writes an entry as the sessions of pi have them: with an id of its own,
+// that of the entry before, and the time.
+func (r *relay) append(members string, value []byte) {
+	id := fmt.Appendf(nil, "%08x", rand.Uint32())
+	line := append([]byte(`{"id":"`), id...)
+	line = append(append(line, `","parentId":"`...), r.leaf...)
+	line = time.Now().UTC().AppendFormat(append(line, `","timestamp":"`...), "2006-01-02T15:04:05.000Z07:00")
+	line = append(append(append(line, `",`...), members...), value...)
+	if _, err := r.file.Write(append(line, "\"}\n"...)); err != nil {
+		os.Exit(1)
+	}
+	r.leaf = id
 }
 
 func escape(b []byte) string {
