@@ -222,12 +222,12 @@ type ContextUsageResult struct {
 
 // ContextUsage says how full the model's window is.
 type ContextUsage struct {
-	Tokens         *int64   `json:"tokens"` // null right after a compaction
-	ContextWindow  int64    `json:"contextWindow"`
-	Percent        *float64 `json:"percent"`
-	UsageTokens    int64    `json:"usageTokens"`
-	TrailingTokens int64    `json:"trailingTokens"`
-	LastUsageIndex *int     `json:"lastUsageIndex"`
+	Tokens         int64   `json:"tokens"`
+	ContextWindow  int64   `json:"contextWindow"`
+	Percent        float64 `json:"percent"`
+	UsageTokens    int64   `json:"usageTokens"`    // of the last answer
+	TrailingTokens int64   `json:"trailingTokens"` // of what came after it, estimated
+	LastUsageIndex *int    `json:"lastUsageIndex"` // of that answer; null if there is none
 }
 
 // SessionList answers list_sessions.

@@ -52,21 +52,18 @@ func (c *Context) tokens() (usage, trailing int64, index int) {
 	return usage, trailing, index
 }
 
-// Usage says how full a model's window is. Right after a compaction, until
-// there is a new answer, the size counts as unknown.
+// Usage says how full a model's window is: by the last answer and an estimate
+// of what came after it, or by an estimate of everything.
 func (c *Context) Usage(window int64) protocol.ContextUsage {
 	usage, trailing, index := c.tokens()
-	u := protocol.ContextUsage{ContextWindow: window, UsageTokens: usage, TrailingTokens: trailing}
+	u := protocol.ContextUsage{
+		Tokens: usage + trailing, ContextWindow: window, UsageTokens: usage, TrailingTokens: trailing,
+	}
 	if index >= 0 {
 		u.LastUsageIndex = &index
-	} else if c.compacted {
-		return u
 	}
-	tokens := usage + trailing
-	u.Tokens = &tokens
 	if window > 0 {
-		percent := float64(tokens) / float64(window) * 100
-		u.Percent = &percent
+		u.Percent = float64(u.Tokens) / float64(window) * 100
 	}
 	return u
 }

@@ -89,8 +89,8 @@ func TestContextUsage(t *testing.T) {
 			answered(usage(90, 10), protocol.StopToolUse), answered(usage(900, 0), protocol.StopError), answered(usage(800, 0), protocol.StopAborted),
 		}, 104, 100, 4, 0},
 		{"zero usage has no say", []protocol.Entry{answered(usage(90, 10), protocol.StopStop), answered(usage(0, 0), protocol.StopStop)}, 102, 100, 2, 0},
-		{"right after a compaction", []protocol.Entry{user("x"), answered(usage(90, 10), protocol.StopStop), compaction("1234", "e2")}, -1, 0, 3, -1},
-		{"compaction, question", []protocol.Entry{answered(usage(90, 10), protocol.StopStop), compaction("1234", "e1"), user("1234")}, -1, 0, 4, -1},
+		{"right after a compaction", []protocol.Entry{user("x"), answered(usage(90, 10), protocol.StopStop), compaction("1234", "e2")}, 3, 0, 3, -1},
+		{"compaction, question", []protocol.Entry{answered(usage(90, 10), protocol.StopStop), compaction("1234", "e1"), user("1234")}, 4, 0, 4, -1},
 		{"compaction, answer", []protocol.Entry{
 			answered(usage(90, 10), protocol.StopStop), compaction("1234", "e1"), answered(usage(40, 2), protocol.StopStop), user("1234"),
 		}, 43, 42, 1, 2},
@@ -103,15 +103,9 @@ func TestContextUsage(t *testing.T) {
 			assert.Equal(t, c.trailing, u.TrailingTokens)
 			assert.Equal(t, c.usage+c.trailing, ctx.Tokens())
 			assert.Equal(t, int64(1000), u.ContextWindow)
-			if c.tokens < 0 {
-				assert.Nil(t, u.Tokens)
-				assert.Nil(t, u.Percent)
-			} else {
-				require.NotNil(t, u.Tokens)
-				assert.Equal(t, c.tokens, *u.Tokens)
-				assert.InDelta(t, float64(c.tokens)/10, *u.Percent, 1e-9)
-				assert.Nil(t, ctx.Usage(0).Percent, "of an unknown window there is no share")
-			}
+			assert.Equal(t, c.tokens, u.Tokens)
+			assert.InDelta(t, float64(c.tokens)/10, u.Percent, 1e-9)
+			assert.Zero(t, ctx.Usage(0).Percent, "of an unknown window there is no share")
 			if c.index < 0 {
 				assert.Nil(t, u.LastUsageIndex)
 			} else {

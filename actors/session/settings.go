@@ -8,6 +8,11 @@ import (
 
 func (m *Machine) setModel(c Command, s protocol.SetModel) {
 	model := c.Catalog.Find(s.Provider, s.ModelID)
+	for _, own := range []*protocol.Model{m.model, m.set.Model} { // the command line takes models that nobody has listed
+		if model == nil && own != nil && own.Provider == s.Provider && own.ID == s.ModelID {
+			model = own
+		}
+	}
 	if model == nil {
 		m.fail(c, protocol.CodeModelNotFound.Errorf("Model not found: %s/%s", s.Provider, s.ModelID))
 		return
@@ -118,10 +123,7 @@ func (m *Machine) reloadResources(c Command) {
 func (m *Machine) reconfigured(in Reconfigured) {
 	m.set = in.Settings
 	if in.Seq != 0 {
-		m.emit(protocol.SessionChanged{
-			Reason: "reload", SessionID: m.who.SessionID, SessionFile: m.who.File, SessionName: m.who.Name,
-			MessageCount: m.messageCount, LeafID: m.who.LeafID,
-		})
+		m.emit(m.changed("reload"))
 		m.do(Reply{Seq: in.Seq, Data: in.Data})
 	}
 }
