@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"cmp"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/session"
@@ -83,6 +85,7 @@ type (
 	// closing asks a session to end; closed says that it has.
 	closing struct {
 		abort bool
+		deaf  bool   // the client can answer nothing any more
 		seq   uint64 // the close_session command to answer, 0 for none
 	}
 	closed struct {
@@ -149,4 +152,13 @@ type OpenSpec struct {
 	AppendSystemPrompt string
 	Settings           []byte // members of settings.json for this session only
 	Retain             bool
+}
+
+// and is how to end when asked once more, perhaps more strictly.
+func (m *closing) and(next closing) *closing {
+	if m != nil {
+		next.abort, next.deaf = next.abort || m.abort, next.deaf || m.deaf
+		next.seq = cmp.Or(next.seq, m.seq)
+	}
+	return &next
 }

@@ -291,7 +291,7 @@ func (s *Session) onOpened(c actor.Context, m ready) {
 	s.m, s.ready = session.New(), true
 	s.step(c, session.Restored{Session: o.to, Settings: o.work.settings, Vitals: s.lastVitals(), Open: s.brackets})
 	if s.resume != nil {
-		s.step(c, session.Closing{Abort: s.closing.abort})
+		s.step(c, session.Closing{Abort: s.closing.abort, Deaf: s.closing.deaf})
 	}
 	waiting := s.waiting
 	s.waiting = nil

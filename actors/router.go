@@ -99,7 +99,7 @@ func (r *router) input(c actor.Context, m any) {
 	case inputClosed:
 		r.full = false
 		r.unhold(c) // it was read, so it is answered
-		r.close(c, closing{abort: !r.cfg.Drain})
+		r.close(c, closing{abort: !r.cfg.Drain, deaf: true})
 	}
 }
 
@@ -387,10 +387,10 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 // close asks every session of the connection to end. A second, stricter call
 // tightens the first.
 func (r *router) close(c actor.Context, m closing) {
-	if r.closing != nil && (r.closing.abort || !m.abort) {
+	if r.closing != nil && (r.closing.abort || !m.abort) && (r.closing.deaf || !m.deaf) {
 		return
 	}
-	r.closing = &m
+	r.closing = r.closing.and(m)
 	c.Send(c.Parent(), ending{m.abort})
 	for _, to := range r.routes {
 		c.Send(to.pid, m)

@@ -62,9 +62,7 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	l.ledger.onFail = l.failed
 	l.ledger.onRequest = l.listen
 	l.ledger.onClosing = func(m closing) {
-		if l.closing == nil || m.abort {
-			l.closing = &m
-		}
+		l.closing = l.closing.and(m)
 	}
 	l.ledger.onClose = func(c actor.Context, last ...lastWord) {
 		l.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
@@ -449,10 +447,8 @@ func (s *Session) close(c actor.Context, m closing) {
 	if m.seq != 0 {
 		s.answers = append(s.answers, m.seq)
 	}
-	if s.closing == nil {
-		s.closing = &m
-	}
-	s.step(c, session.Closing{Abort: m.abort})
+	s.life.closing = s.closing.and(m)
+	s.step(c, session.Closing{Abort: m.abort, Deaf: m.deaf})
 }
 
 // procsGone says that no process of the session is left.

@@ -155,8 +155,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestBusySummary: what only reads is answered while navigate_tree waits for the
-// summary of the branch that is left.
+// TestBusySummary: what does not depend on the branch is answered while
+// navigate_tree waits for the summary of the one that is left, and messages
+// become a run in the new place.
 func TestBusySummary(t *testing.T) {
 	d := busyDaemon(t)
 	entry := d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
@@ -169,8 +170,24 @@ func TestBusySummary(t *testing.T) {
 			d.ok(c)
 		}
 	}
+	d.ok(`{"type":"set_steering_mode","mode":"all"}`)
+	assert.Equal(t, "queued", d.ok(`{"type":"prompt","message":"in the new place"}`).Get("disposition").Str)
+	assert.True(t, d.ok(`{"type":"get_state"}`).Get("isCompacting").Bool())
+	d.p.llm.plays(text("here"))
 	d.p.llm.open("summary")
 	assert.True(t, d.answer("go").Get("success").Bool())
+	d.event("agent_settled")
+	messages := d.ok(`{"type":"get_messages"}`).Get("messages.#.role").Raw
+	assert.Equal(t, `["branchSummary","user","assistant"]`, messages)
+
+	// What replaces the session gives a summary up.
+	d.p.llm.plays(gate("never").and(text("summary")))
+	n = d.p.llm.count()
+	d.send(`{"id":"again","type":"navigate_tree","targetId":"` + entry + `","summarize":true}`)
+	d.p.llm.request(n)
+	d.send(`{"id":"new","type":"new_session"}`)
+	assert.True(t, d.answer("again").Get("data.cancelled").Bool())
+	assert.True(t, d.answer("new").Get("success").Bool())
 }
 
 // end brings what a stop may have left going on to its end.

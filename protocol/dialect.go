@@ -47,7 +47,8 @@ type Gates struct {
 	RetryEndEarly   bool // auto_retry_end{success:true} right after the answer; else after agent_end
 	RejectPromptGap bool // a prompt during a retry wait or a compaction is refused; else accepted
 	OmitIDOnUnknown bool // an unknown command is answered without its id
-	RustBusyText    bool // the busy error in pi_agent_rust's words
+	RustTexts       bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
+	RefuseSlash     bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
 	CreateOnSwitch  bool // switch_session to a missing path starts a session there; else an error
 	ForkFromWhole   bool // get_fork_messages lists every branch; else the current one
 	PendingStop     bool // an assistant message starts with stopReason pending; else stop
@@ -74,7 +75,7 @@ var dialects = map[Dialect]struct {
 	}},
 	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{}},
 	DialectS3: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{}},
-	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{RustBusyText: true, TemplateSource: true}},
+	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{RustTexts: true, RefuseSlash: true, TemplateSource: true}},
 	DialectPi1: {append([]Feature{
 		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
 		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents,
@@ -158,7 +159,8 @@ func (g Gates) describe() []string {
 		{g.RetryEndEarly, "auto_retry_end right after the answer"},
 		{g.RejectPromptGap, "a prompt during a retry wait or a compaction is refused"},
 		{g.OmitIDOnUnknown, "unknown commands are answered without their id"},
-		{g.RustBusyText, "the busy error in pi_agent_rust's words"},
+		{g.RustTexts, "the busy error and the end of a cancelled retry in pi_agent_rust's words"},
+		{g.RefuseSlash, "steer and follow_up refuse what begins with / and is neither a prompt nor a skill"},
 		{g.CreateOnSwitch, "switch_session to a missing path starts a session there"},
 		{g.ForkFromWhole, "get_fork_messages lists every branch"},
 		{g.PendingStop, "assistant messages start with stopReason pending"},

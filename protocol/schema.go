@@ -337,6 +337,7 @@ Commands of these parts are answered with ` + "`unknown_command`" + `, and their
 | the task tool: subagents and their verification | S1 O | ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
 | budgets | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | O | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
+| images by URL: URLs are not fetched, the error says to send the data | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | WebSockets to model providers: the settings transport, websocketConnectTimeoutMs and cacheWarming are read and change nothing | P | |
 `
 

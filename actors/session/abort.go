@@ -30,7 +30,7 @@ func (m *Machine) stop(outcome string) {
 		m.cancelCompaction()
 		m.settled(outcome)
 	case m.retry != nil:
-		m.cancelRetry("Retry cancelled")
+		m.cancelRetry(m.retryCancelled())
 		m.settled(outcome)
 	}
 }

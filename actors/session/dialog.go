@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"troupe/protocol"
@@ -71,6 +72,26 @@ func (m *Machine) dialogsLost() {
 	}
 	for _, id := range lost {
 		m.uiAnswered(UIAnswered{ID: id, Cancelled: true})
+	}
+}
+
+// deaf says that the client can answer nothing any more.
+func (m *Machine) deaf() bool { return m.closing != nil && m.closing.Deaf }
+
+// nobodyAnswers ends what waits for the client: dialogs without consent, calls
+// of its tools without a result.
+func (m *Machine) nobodyAnswers() {
+	if m.run == nil {
+		return
+	}
+	for _, c := range slices.Clone(m.run.calls) {
+		switch {
+		case c.dialog != "":
+			m.do(CancelUI{c.dialog})
+			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
+		case c.host != "":
+			m.hostGone(c)
+		}
 	}
 }
 

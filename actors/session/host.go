@@ -60,6 +60,10 @@ func (m *Machine) hostReady(in HostReady) {
 	if c == nil {
 		return
 	}
+	if m.deaf() {
+		m.hostGone(c)
+		return
+	}
 	m.dialogs++
 	c.host = "host_" + strconv.Itoa(m.dialogs)
 	m.emit(protocol.HostToolCall{ID: c.host, ToolCallID: c.ID, ToolName: c.Name, Arguments: in.Args})
@@ -113,6 +117,16 @@ func hostContent(raw json.RawMessage) protocol.ToolResult {
 		return protocol.ToolResult{Content: protocol.TextContent(string(raw))}
 	}
 	return protocol.ToolResult{Content: r.Content, Details: r.Details}
+}
+
+// hostGone ends a call whose result cannot come any more.
+func (m *Machine) hostGone(c *call) {
+	text := "The client that runs this tool is gone; it was not called."
+	if c.host != "" {
+		text = "The client that runs this tool is gone. The call may have had effects; its result is lost."
+	}
+	m.cancelHost(c)
+	m.toolDone(ToolDone{Run: m.epoch, CallID: c.ID, IsError: true, Result: errorResult(text)})
 }
 
 // cancelHost tells the host that nobody waits for a call any more.

@@ -183,6 +183,7 @@ type AppendFailed struct {
 // Closing asks the machine to finish: the client is gone or the daemon stops.
 type Closing struct {
 	Abort bool // stop the run now; else let it finish
+	Deaf  bool // the client can answer nothing any more
 }
 
 func (Command) input()        {}

@@ -197,10 +197,10 @@ func (m *Machine) command(c Command) {
 	switch {
 	case m.closing != nil && !endsWork(c.Cmd):
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
-	case m.replace != nil && m.replace.summary != 0 && isAbort(c.Cmd):
+	case m.leaving() && supersedes(c.Cmd):
 		m.cancelNavigation()
-		m.do(Reply{Seq: c.Seq, Regardless: true})
-	case m.replace != nil && m.replace.summary != 0 && len(m.waiting) == 0 && reads(c.Cmd):
+		m.command(c)
+	case m.leaving() && len(m.waiting) == 0 && keepsBranch(c.Cmd):
 		m.dispatch(c) // nothing has moved yet
 	case m.replace != nil || len(m.waiting) > 0 || len(m.lookups) > 0 && replaces(c.Cmd):
 		m.waiting = append(m.waiting, c)
@@ -221,10 +221,15 @@ func endsWork(cmd protocol.Command) bool {
 	}
 }
 
-// reads says whether a command only asks.
-func reads(cmd protocol.Command) bool {
+// keepsBranch says whether it makes no difference to a command which branch is
+// the current one: it only asks, or changes a mode or a queue.
+func keepsBranch(cmd protocol.Command) bool {
 	switch cmd.(type) {
-	case protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels,
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.QueueMessage, protocol.ClearQueue,
+		protocol.SetSteeringMode, protocol.SetQueueMode, protocol.SetFollowUpMode, protocol.SetInterruptMode,
+		protocol.SetAutoRetry, protocol.SetAutoCompaction, protocol.AbortRetry, protocol.AbortBash,
+		protocol.ExtensionUIResponse, protocol.HostToolResult, protocol.HostToolUpdate,
+		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels,
 		protocol.GetSessionStats, protocol.GetLastAssistantText, protocol.GetForkMessages, protocol.GetSessionTree,
 		protocol.GetTree, protocol.GetEntries, protocol.GetContextUsage, protocol.GetCommands, protocol.GetTools, protocol.ListSessions:
 		return true
@@ -233,9 +238,15 @@ func reads(cmd protocol.Command) bool {
 	}
 }
 
-func isAbort(cmd protocol.Command) bool {
-	_, ok := cmd.(protocol.Abort)
-	return ok
+// supersedes says whether a command gives up a navigation that waits for its
+// summary.
+func supersedes(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.Abort, protocol.AbortAndPrompt:
+		return true
+	default:
+		return replaces(cmd)
+	}
 }
 
 // stopping says that the session is closing and does not wait for its work.
@@ -383,7 +394,11 @@ func (m *Machine) nextEpoch() int {
 func (m *Machine) busy() bool { return m.run != nil }
 
 // active says whether something is going on that ends with agent_settled.
-func (m *Machine) active() bool { return m.run != nil || m.retry != nil || m.compaction != nil }
+func (m *Machine) active() bool { return m.run != nil || m.retry != nil || m.summarising() }
+
+// summarising says whether a summary is being made: of the history or of a
+// branch.
+func (m *Machine) summarising() bool { return m.compaction != nil || m.leaving() }
 
 // State is the answer to get_state.
 func (m *Machine) State() *protocol.SessionState {
@@ -391,7 +406,7 @@ func (m *Machine) State() *protocol.SessionState {
 	state := &protocol.SessionState{
 		ThinkingLevel:         m.level,
 		IsStreaming:           m.run != nil || m.retry != nil,
-		IsCompacting:          m.compaction != nil,
+		IsCompacting:          m.summarising(),
 		SteeringMode:          m.steeringMode,
 		FollowUpMode:          m.followUpMode,
 		InterruptMode:         m.interruptMode,

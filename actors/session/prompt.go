@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 
 	"troupe/protocol"
 )
@@ -27,12 +28,12 @@ func (m *Machine) prompt(c Command, p protocol.Prompt) {
 		m.join(c, said)
 	case m.busy():
 		m.fail(c, m.busyError())
-	case m.compaction != nil && m.set.Gates.RejectPromptGap:
+	case m.summarising() && m.set.Gates.RejectPromptGap:
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."))
 	case m.active() && m.set.Gates.RejectPromptGap:
 		m.fail(c, m.busyError())
-	case m.compaction != nil:
-		said.Kind = protocol.QueueFollowUp // the run begins when the context is compacted
+	case m.summarising():
+		said.Kind = protocol.QueueFollowUp // the run begins when the summary is there
 		m.enqueue(c, said)
 	default:
 		m.begin(c, said)
@@ -40,7 +41,7 @@ func (m *Machine) prompt(c Command, p protocol.Prompt) {
 }
 
 func (m *Machine) busyError() *protocol.Error {
-	if m.set.Gates.RustBusyText {
+	if m.set.Gates.RustTexts {
 		return protocol.CodeSessionBusy.Errorf("Agent is currently streaming; specify streamingBehavior")
 	}
 	return protocol.CodeSessionBusy.Errorf(
@@ -59,13 +60,32 @@ func (m *Machine) followUpCmd(c Command, f protocol.FollowUp) {
 func (m *Machine) say(c Command, q Queued) {
 	switch {
 	case m.repeated(c, q):
+	case m.set.Gates.RefuseSlash && strings.HasPrefix(q.Text, "/"):
+		m.fail(c, protocol.CodeInvalidParams.Errorf("Extension commands are not allowed with %s", c.Name))
 	case m.active() || m.set.Gates.IdleQueueWaits:
 		m.enqueue(c, q)
+	case len(*m.queueOf(q.Kind)) > 0: // left by a run that was aborted: it was said before
+		m.resume(c, q)
 	default:
 		if m.begin(c, q) {
 			m.run.queued = true
 		}
 	}
+}
+
+// resume queues a message behind older ones and starts a run with what is due.
+func (m *Machine) resume(c Command, q Queued) {
+	if err := m.ready(c); err != nil {
+		m.fail(c, err)
+		return
+	}
+	m.enqueue(c, q)
+	if m.tooFull() {
+		m.beginCompaction(&compaction{reason: reasonThreshold})
+		return
+	}
+	m.startQueued()
+	m.run.queued = true
 }
 
 func (m *Machine) queueMessage(c Command, q protocol.QueueMessage) {
@@ -92,7 +112,7 @@ func (m *Machine) begin(c Command, q Queued) bool {
 		m.fail(c, err)
 		return false
 	}
-	m.cancelRetry("Retry cancelled")
+	m.cancelRetry(m.retryCancelled())
 	m.settled(failed)
 	if m.tooFull() { // the message waits in the log for its run
 		q.Kind = protocol.QueueFollowUp
@@ -133,6 +153,9 @@ func (m *Machine) join(c Command, q Queued) {
 
 // enqueue accepts a message for later.
 func (m *Machine) enqueue(c Command, q Queued) {
+	if m.leaving() && q.Kind != protocol.QueueInject {
+		m.replace.said = true
+	}
 	m.queueIDs++
 	q.ID = "q" + strconv.Itoa(m.queueIDs)
 	key := m.keys.note(q, protocol.Queued)

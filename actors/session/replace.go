@@ -9,13 +9,18 @@ import (
 // replacement is a command that puts another session in this one's place. The
 // other session is made ready first, while a run goes on: a path that cannot
 // be loaded costs an error and nothing else. Commands sent meanwhile wait, so
-// that they reach the session they were meant for.
+// that they reach the session they were meant for. While navigate_tree waits
+// for a model's summary, only those wait to which the branch matters.
 type replacement struct {
 	cmd     Command
 	ready   *Prepared
 	summary int // epoch of the summary of the branch that is left, 0 for none
 	branch  *protocol.BranchSummary
+	said    bool // messages were queued during the summary: a run is to follow
 }
+
+// leaving says whether navigate_tree waits for the summary of a branch.
+func (m *Machine) leaving() bool { return m.replace != nil && m.replace.summary != 0 }
 
 func (m *Machine) beginReplacement(c Command) {
 	m.replace = &replacement{cmd: c}
@@ -36,6 +41,7 @@ func (m *Machine) prepared(in Prepared) {
 	}
 	nav, isNav := m.replace.cmd.Cmd.(protocol.NavigateTree)
 	if isNav && in.Stay {
+		m.emit(m.changed("tree"))
 		m.reply(m.replace.cmd, protocol.JSON(protocol.NavigateResult{}))
 		m.endReplacement()
 		return
@@ -48,12 +54,21 @@ func (m *Machine) prepared(in Prepared) {
 	m.replace.ready = &in
 	m.stop(aborted)
 	if isNav && nav.Summarize {
+		if slices.ContainsFunc(m.waiting, func(c Command) bool { return supersedes(c.Cmd) }) {
+			m.cancelNavigation()
+			return
+		}
 		m.enter(PhaseCompacting)
 		m.replace.summary = m.nextEpoch()
 		m.do(Summarise{
 			Run: m.replace.summary, Model: m.model, Level: m.level, Branch: in.Seq,
 			Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
 		})
+		for len(m.waiting) > 0 && keepsBranch(m.waiting[0].Cmd) {
+			c := m.waiting[0]
+			m.waiting = m.waiting[1:]
+			m.dispatch(c)
+		}
 		return
 	}
 	if !isNav { // the queues are the session's, not the branch's
@@ -69,7 +84,7 @@ func (m *Machine) branchSummarised(in Summarised) {
 	r.summary = 0
 	switch {
 	case in.Err != nil:
-		m.abandonNavigation(Reply{Seq: r.cmd.Seq, Err: protocol.CodeProvider.Errorf("%s", in.Err.Message)})
+		m.abandonNavigation(Reply{Seq: r.cmd.Seq, Err: protocol.CodeProvider.Errorf("%s", in.Err.Message)}, r.said)
 	default: // a branch without content needs none
 		r.branch = in.Branch
 		m.do(Swap{r.cmd.Seq})
@@ -77,16 +92,20 @@ func (m *Machine) branchSummarised(in Summarised) {
 }
 
 // cancelNavigation gives up a summary that the client does not want to wait for.
+// What was queued meanwhile stays queued.
 func (m *Machine) cancelNavigation() {
-	m.do(CancelRun{m.replace.summary})
-	m.nextEpoch()
-	m.abandonNavigation(Reply{Seq: m.replace.cmd.Seq, Data: protocol.JSON(protocol.NavigateResult{Cancelled: true})})
+	if m.leaving() {
+		m.do(CancelRun{m.replace.summary})
+		m.nextEpoch()
+	}
+	m.abandonNavigation(Reply{Seq: m.replace.cmd.Seq, Data: protocol.JSON(protocol.NavigateResult{Cancelled: true})}, false)
 }
 
-func (m *Machine) abandonNavigation(answer Reply) {
+func (m *Machine) abandonNavigation(answer Reply, said bool) {
 	m.do(Discard{m.replace.cmd.Seq})
 	m.do(answer)
 	m.enter(PhaseIdle)
+	m.replace.said = said
 	m.endReplacement()
 }
 
@@ -108,10 +127,7 @@ func (m *Machine) swapped(in Swapped) {
 	if _, isNew := c.Cmd.(protocol.NewSession); isNew {
 		m.stampSettings()
 	}
-	m.emit(protocol.SessionChanged{
-		Reason: replaceReason(c.Cmd), SessionID: to.SessionID, SessionFile: to.File, SessionName: to.Name,
-		MessageCount: m.messageCount, LeafID: to.LeafID,
-	})
+	m.emit(m.changed(replaceReason(c.Cmd)))
 	answer := Reply{Seq: c.Seq, Data: protocol.Cancelled{}, Regardless: true}
 	switch c.Cmd.(type) {
 	case protocol.Fork:
@@ -122,6 +138,14 @@ func (m *Machine) swapped(in Swapped) {
 	}
 	m.do(answer)
 	m.endReplacement()
+}
+
+// changed tells clients which session this is now.
+func (m *Machine) changed(reason string) protocol.SessionChanged {
+	return protocol.SessionChanged{
+		Reason: reason, SessionID: m.who.SessionID, SessionFile: m.who.File, SessionName: m.who.Name,
+		MessageCount: m.messageCount, LeafID: m.who.LeafID,
+	}
 }
 
 // arrive records what navigate_tree leaves behind and how the place is called.
@@ -163,12 +187,16 @@ func (m *Machine) prepareFailed(in PrepareFailed) {
 	m.endReplacement()
 }
 
-// endReplacement lets the commands that waited go on, until one of them
-// replaces the session again.
+// endReplacement starts a run with what was said during a summary, and lets the
+// commands that waited go on, until one of them replaces the session again.
 func (m *Machine) endReplacement() {
+	said := m.replace.said
 	m.replace = nil
 	if m.phase == PhaseSwitching {
 		m.enter(PhaseIdle)
+	}
+	if said {
+		m.startQueued()
 	}
 	m.takeWaiting()
 }

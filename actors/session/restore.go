@@ -397,10 +397,14 @@ func (m *Machine) close(in Closing) {
 		m.closing = &in
 	}
 	m.closing.Abort = m.closing.Abort || in.Abort
+	m.closing.Deaf = m.closing.Deaf || in.Deaf
 	if !in.Abort {
+		if in.Deaf {
+			m.nobodyAnswers()
+		}
 		return
 	}
-	if m.replace != nil && m.replace.summary != 0 {
+	if m.leaving() {
 		m.cancelNavigation()
 	}
 	m.stop(aborted)

@@ -60,7 +60,7 @@ func (m *Machine) giveUpRetry(outcome, message string) {
 		return
 	}
 	if outcome == aborted {
-		message = "Retry cancelled"
+		message = m.retryCancelled()
 	}
 	m.emit(protocol.AutoRetryEnd{Success: false, Attempt: m.tries.n, FinalError: message})
 	m.tries = attempts{}
@@ -122,11 +122,19 @@ func (m *Machine) cancelRetry(why string) bool {
 	return true
 }
 
+// retryCancelled is the final error of a retry that the client did not want.
+func (m *Machine) retryCancelled() string {
+	if m.set.Gates.RustTexts {
+		return "Retry aborted"
+	}
+	return "Retry cancelled"
+}
+
 func (m *Machine) abortRetry(c Command) {
 	switch {
 	case m.compaction != nil && m.compaction.waiting:
 		m.stop(aborted)
-	case m.cancelRetry("Retry cancelled"):
+	case m.cancelRetry(m.retryCancelled()):
 		m.settled(failed) // the failure stands; nothing else was stopped
 	}
 	m.do(Reply{Seq: c.Seq, Regardless: true})

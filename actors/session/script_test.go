@@ -167,7 +167,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
 		return w.step(WorkerGone{kinds[arg("kind")], num("run"), arg("id")})
 	case "closing":
-		return w.step(Closing{Abort: d.HasArg("abort")})
+		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf")})
 	case "crash":
 		return w.crash()
 	}

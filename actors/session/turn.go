@@ -452,6 +452,8 @@ func (m *Machine) startCall(c *call) {
 	case c.cut:
 		m.finishCall(c, errorResult("The arguments of this call arrived incomplete, so it was not run. "+
 			"Send it again, with shorter arguments if the output limit cut them off."), true)
+	case slices.Contains(m.set.Confirm, c.Name) && m.deaf():
+		m.finishCall(c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
 	case slices.Contains(m.set.Confirm, c.Name):
 		m.askConsent(c)
 	case c.Name == TodoTool.Name && m.toolActive(c.Name):

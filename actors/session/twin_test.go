@@ -59,14 +59,23 @@ func (w *twin) prompt(text string, b protocol.StreamingBehavior) {
 }
 
 func (w *twin) say(text string, kind protocol.QueueKind) {
-	if w.state == "idle" && !w.set.Gates.IdleQueueWaits {
+	starts := w.state == "idle" && !w.set.Gates.IdleQueueWaits
+	queue := &w.followUp
+	if kind == protocol.QueueSteer {
+		queue = &w.steering
+	}
+	if starts && len(*queue) == 0 {
 		w.joinable = w.start(text)
 		return
 	}
-	if kind == protocol.QueueSteer {
-		w.steering = append(w.steering, text)
-	} else {
-		w.followUp = append(w.followUp, text)
+	*queue = append(*queue, text)
+	switch {
+	case !starts:
+	case w.full():
+		w.state, w.then = "compacting", ""
+	default:
+		w.startQueued()
+		w.joinable = true
 	}
 }
 
