@@ -21,6 +21,7 @@ type conn struct {
 	reader, router, writer *actor.PID
 	ending                 bool
 	aborting               bool
+	drained                bool // only output is still to be written
 	over                   bool
 	broken                 bool // a part has crashed: not all that was read may have been handled
 	timers                 []*time.Timer
@@ -38,6 +39,7 @@ func (k *conn) Receive(c actor.Context) {
 	case ending:
 		k.end(c, m.abort)
 	case drained:
+		k.drained = true
 		if !k.over {
 			c.Request(k.writer, flush{})
 		}
@@ -102,6 +104,10 @@ func (k *conn) deadline(c actor.Context, m deadline) {
 		k.log.Warn().Dur("limit", k.cfg.DrainLimit).Msg("run did not finish in time: aborting it")
 		k.end(c, true)
 		c.Send(k.router, shutdown{abort: true})
+		return
+	}
+	if k.drained {
+		k.finish(errFlushTimeout)
 		return
 	}
 	k.log.Error().Dur("limit", k.cfg.AbortLimit).Msg("sessions did not stop in time")

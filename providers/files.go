@@ -50,7 +50,7 @@ func (f *watchedFile[T]) refresh() bool {
 		}
 		return true
 	}
-	value, err := f.load()
+	value, err := f.load(info)
 	if err != nil {
 		f.err = fmt.Errorf("%s: %w", f.path, err)
 		if f.keep {
@@ -62,7 +62,10 @@ func (f *watchedFile[T]) refresh() bool {
 	return true
 }
 
-func (f *watchedFile[T]) load() (value T, err error) {
+func (f *watchedFile[T]) load(info fs.FileInfo) (value T, err error) {
+	if !info.Mode().IsRegular() { // to open a FIFO would wait for its writer
+		return value, errors.New("not a regular file")
+	}
 	file, err := os.Open(f.path)
 	if err != nil {
 		return value, err

@@ -42,6 +42,8 @@ type File interface {
 	// Size is how long the file is now. It fails with fs.ErrNotExist if no name
 	// is left for it.
 	Size() (int64, error)
+	// Is says whether what [FS.Stat] told of a name is about this file.
+	Is(info fs.FileInfo) bool
 	Truncate(size int64) error
 	// Sync makes the content survive a power cut.
 	Sync() error
@@ -71,6 +73,11 @@ func openOS(name string, flags int) (File, error) {
 		return nil, err
 	}
 	return osFile{f}, nil
+}
+
+func (f osFile) Is(info fs.FileInfo) bool {
+	own, err := f.Stat()
+	return err == nil && os.SameFile(own, info)
 }
 
 func (OS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }

@@ -412,6 +412,12 @@ func TestFileTakenAway(t *testing.T) {
 			m.WriteFile(file, bytes.Repeat([]byte("something else\n"), 1000))
 			return err
 		},
+		"replaced by one of the same size, while another name keeps the old one": func(m *storetest.Mem) error {
+			same := m.ReadFile(file)
+			err := move(m)
+			m.WriteFile(file, same)
+			return err
+		},
 		"cut": func(m *storetest.Mem) error {
 			f, err := m.OpenAppend(file)
 			return errors.Join(err, f.Truncate(50), f.Close())

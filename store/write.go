@@ -305,8 +305,11 @@ func (l *Log) size(open bool) (int64, error) {
 		return l.file.Size()
 	}
 	st, err := l.fsys.Stat(l.path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case !l.file.Is(st):
+		return 0, ErrChanged
 	}
 	return st.Size(), nil
 }

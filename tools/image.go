@@ -70,10 +70,16 @@ func readImage(ctx context.Context, env *Env, mime string, r io.Reader, size int
 		return result, fmt.Errorf("read image: %w", err)
 	}
 	shown, note, err := picture{mime, data}.forModel(ctx, env.AutoResize)
+	if err == nil && len(shown.data) == len(data) {
+		err = shown.check(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return result, errAborted
-	case errors.Is(err, errTooManyPixels):
+	case errors.Is(err, errBroken):
+		note = "It cannot be shown, its data is damaged: " + err.Error()
+		fallthrough
+	case err != nil:
 		return protocol.ToolResult{Content: protocol.TextContent(text + "\n[" + note + "]")}, nil
 	}
 	if note != "" {
@@ -115,14 +121,43 @@ func (p picture) block() protocol.Image {
 	return protocol.Image{Data: base64.StdEncoding.EncodeToString(p.data), MimeType: p.mime}
 }
 
-var errTooManyPixels = errors.New("too many pixels")
+var (
+	errTooManyPixels = errors.New("too many pixels")
+	errBroken        = errors.New("not an image")
+)
 
-// forModel returns the picture as a model should get it. The error is ctx's or
-// errTooManyPixels, which the note words then.
+// damage is errBroken with the cause, nil for an image that is only beyond our
+// decoders: models may know better. One that nobody can decode must not get
+// into a conversation, for providers refuse every request that has it.
+func damage(err error) error {
+	if err == nil || errors.As(err, new(png.UnsupportedError)) || errors.As(err, new(jpeg.UnsupportedError)) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errBroken, err)
+}
+
+// check decodes a picture that is small enough for that, to see that all of it
+// is there.
+func (p picture) check(ctx context.Context) error {
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(p.data))
+	if err != nil || p.mime == "image/webp" || int64(cfg.Width)*int64(cfg.Height) > maxImagePixels { // of webp, our decoder knows only some
+		return damage(err)
+	}
+	release, err := startResizing(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, _, err = image.Decode(bytes.NewReader(p.data))
+	return damage(err)
+}
+
+// forModel returns the picture as a model should get it. The error is ctx's,
+// errBroken, or errTooManyPixels, which the note words then.
 func (p picture) forModel(ctx context.Context, resize bool) (_ picture, note string, err error) {
 	cfg, _, err := image.DecodeConfig(bytes.NewReader(p.data))
 	if err != nil {
-		return p, "", nil
+		return p, "", damage(err)
 	}
 	convert := p.mime == "image/bmp" // no model takes it
 	small := cfg.Width <= maxImageSide && cfg.Height <= maxImageSide &&
@@ -134,23 +169,32 @@ func (p picture) forModel(ctx context.Context, resize bool) (_ picture, note str
 		return p, fmt.Sprintf("It has %dx%d pixels, too many to be shown: make a smaller copy", cfg.Width, cfg.Height),
 			errTooManyPixels
 	}
-	// One at a time: a large picture takes some hundred MB while it is worked on.
-	select {
-	case resizing <- struct{}{}:
-		defer func() { <-resizing }()
-	case <-ctx.Done():
-		return p, "", ctx.Err()
+	release, err := startResizing(ctx)
+	if err != nil {
+		return p, "", err
 	}
+	defer release()
 	return p.shrink(ctx)
 }
 
 var resizing = make(chan struct{}, 1)
 
+// startResizing waits for its turn. One at a time: a large picture takes some
+// hundred MB while it is worked on.
+func startResizing(ctx context.Context) (release func(), err error) {
+	select {
+	case resizing <- struct{}{}:
+		return func() { <-resizing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // shrink decodes the picture and encodes it so that it fits.
 func (p picture) shrink(ctx context.Context) (_ picture, note string, err error) {
 	img, _, err := image.Decode(bytes.NewReader(p.data))
 	if err != nil {
-		return p, "", nil
+		return p, "", damage(err)
 	}
 	turn := upright
 	if p.mime == "image/jpeg" {

@@ -159,7 +159,11 @@ func (p *page) truncation() Truncation {
 	t := truncateHead(text)
 	if partial && !t.Truncated {
 		t.FirstLineExceedsLimit = text == ""
-		t = t.cut(strings.TrimSuffix(text, "\n"), byBytes)
+		by := byBytes
+		if t.OutputLines == MaxLines { // what is kept ends just where both limits are
+			by = byLines
+		}
+		t = t.cut(strings.TrimSuffix(text, "\n"), by)
 	}
 	t.TotalBytes, t.TotalLines = p.whole.bytes, p.whole.lines()
 	return t

@@ -49,6 +49,7 @@ func TestReadText(t *testing.T) {
 		"too many lines":     {lineNumbers(1, 3000), 0, 0, lineNumbers(1, 2000) + "\n[Showing lines 1-2000 of 3000. Use offset=2001 to continue]", byLines},
 		"from the middle":    {lineNumbers(1, 5000), 2001, 0, lineNumbers(2001, 4000) + "\n[Showing lines 2001-4000 of 5000. Use offset=4001 to continue]", byLines},
 		"limit over the top": {lineNumbers(1, 5000), 11, 3000, lineNumbers(11, 2010) + "\n[Showing lines 11-2010 of 5000. Use offset=2011 to continue]", byLines},
+		"too many of both":   {lineNumbers(1, 2000) + long, 0, 0, lineNumbers(1, 2000) + "\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue]", byLines},
 		"too many bytes":     {strings.Repeat(long[:999]+"\n", 60), 0, 0, strings.Repeat(long[:999]+"\n", 51) + "\n[Showing lines 1-51 of 60 (50.0KB limit). Use offset=52 to continue]", byBytes},
 		"first too long":     {long + "\nb\n", 0, 0, "[Line 1 is 58.6KB, over the limit of 50.0KB. For its beginning use bash: sed -n '1p' f | head -c 51200]", byBytes},
 		"later too long":     {"a\n" + long, 2, 1, "[Line 2 is 58.6KB, over the limit of 50.0KB. For its beginning use bash: sed -n '2p' f | head -c 51200]", byBytes},

@@ -15,6 +15,7 @@ type bashJob struct {
 	id      json.RawMessage
 	command string
 	exclude bool
+	left    bool // its session has been left: that has a record of it
 }
 
 func (m *Machine) bash(c Command, b protocol.Bash) {
@@ -23,7 +24,7 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 		return
 	}
 	m.jobs++
-	m.bashes = append(m.bashes, bashJob{m.jobs, c.Seq, c.ID, b.Command, b.ExcludeFromContext})
+	m.bashes = append(m.bashes, bashJob{m.jobs, c.Seq, c.ID, b.Command, b.ExcludeFromContext, false})
 	m.do(StartBash{Job: m.jobs, ID: c.ID, Command: b.Command})
 }
 
@@ -59,6 +60,10 @@ func (m *Machine) bashDone(in BashDone) {
 		return
 	}
 	r := in.Result
+	if job.left {
+		m.do(Reply{Seq: job.seq, Data: protocol.JSON(r)})
+		return
+	}
 	msg := protocol.Seal(&protocol.BashExecutionMessage{
 		Command: job.command, Output: r.Output, ExitCode: r.ExitCode, Cancelled: r.Cancelled, Truncated: r.Truncated,
 		FullOutputPath: r.FullOutputPath, ExcludeFromContext: job.exclude, Timestamp: m.now,
@@ -70,6 +75,33 @@ func (m *Machine) bashDone(in BashDone) {
 		m.appendMessage(protocol.MessageEntry{Message: msg}, nil)
 	}
 	m.do(Reply{Seq: job.seq, Data: protocol.JSON(r)})
+}
+
+// leaveBashes records, in the session that is left, the commands that still run:
+// what comes of them is no business of the next one.
+func (m *Machine) leaveBashes() {
+	for i := range m.bashes {
+		b := &m.bashes[i]
+		if b.left {
+			continue
+		}
+		b.left = true
+		seq := b.seq
+		m.answerDangling()
+		m.appendMessage(protocol.MessageEntry{Message: protocol.Seal(&protocol.BashExecutionMessage{
+			Command: b.command, Output: "(still running when the session was left: its output is not recorded)",
+			ExcludeFromContext: b.exclude, Timestamp: m.now,
+		})}, func() { m.stayed(seq) })
+	}
+}
+
+// stayed takes the mark of leaveBashes back.
+func (m *Machine) stayed(seq uint64) {
+	for i := range m.bashes {
+		if m.bashes[i].seq == seq {
+			m.bashes[i].left = false
+		}
+	}
 }
 
 // hold keeps a bash record until the run is over; the log has it meanwhile as

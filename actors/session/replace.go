@@ -71,8 +71,9 @@ func (m *Machine) prepared(in Prepared) {
 		}
 		return
 	}
-	if !isNav { // the queues are the session's, not the branch's
+	if !isNav { // queues and commands are the session's, not the branch's
 		m.dropQueues()
+		m.leaveBashes()
 	}
 	m.do(Swap{in.Seq})
 }

@@ -48,9 +48,14 @@ type stream struct {
 	model   *protocol.Model            // for prices
 	blocks  []block
 	started bool            // message_start went out
+	size    int             // bytes of all blocks
 	usage   *protocol.Usage // counts not shown yet
 	tail    []byte          // the end of what stream rules watch
 }
+
+// maxAnswer bounds an answer, in bytes: many times what any model writes, and
+// an end to a server that does not stop.
+const maxAnswer = 16 << 20
 
 type block struct {
 	kind protocol.BlockKind
@@ -85,6 +90,11 @@ func (m *Machine) streamParts(in StreamParts) {
 		case protocol.PartBlockStart:
 			m.blockStart(s, p)
 		case protocol.PartDelta:
+			if s.size += len(p.Delta); s.size > maxAnswer {
+				m.do(CancelRun{m.epoch})
+				m.streamFailed(s, protocol.ErrorInvalid.Errorf("the answer was stopped: it is longer than %d MiB", maxAnswer>>20))
+				return
+			}
 			m.blockDelta(s, p)
 			if m.watch(s, s.blocks[p.Index].kind, p.Delta) {
 				return
@@ -135,7 +145,7 @@ func (m *Machine) update(s *stream, u *protocol.MessageUpdate) {
 
 func (m *Machine) blockStart(s *stream, p protocol.PartBlockStart) {
 	m.startMessage()
-	b := block{kind: p.Kind, call: protocol.ToolCall{ID: p.ID, Name: p.Name, Arguments: emptyObject}}
+	b := block{kind: p.Kind, call: protocol.ToolCall{ID: s.unique(p.ID, p.Index), Name: p.Name, Arguments: emptyObject}}
 	s.blocks = append(s.blocks, b)
 	u := &protocol.MessageUpdate{Step: protocol.UpdateStart, Kind: p.Kind, Index: p.Index}
 	if p.Kind == protocol.BlockToolCall {
@@ -162,13 +172,31 @@ func (m *Machine) blockDelta(s *stream, p protocol.PartDelta) {
 func (m *Machine) blockEnd(s *stream, p protocol.PartBlockEnd) {
 	b := &s.blocks[p.Index]
 	if p.ID != "" {
-		b.call.ID = p.ID
+		b.call.ID = s.unique(p.ID, p.Index)
 	}
 	if p.Name != "" {
 		b.call.Name = p.Name
 	}
 	b.finish(p.Signature, p.Redacted)
 	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateEnd, Kind: b.kind, Index: p.Index, Block: b.done})
+}
+
+// unique is the id of the block's call: by its id a call is told from the others
+// of its message, and some models give all of them the same.
+func (s *stream) unique(id string, index int) string {
+	taken := func(id string) bool {
+		for i := range s.blocks {
+			if i != index && s.blocks[i].call.ID == id {
+				return true
+			}
+		}
+		return false
+	}
+	own := id
+	for n := 2; id != "" && taken(own); n++ {
+		own = id + "_" + strconv.Itoa(n)
+	}
+	return own
 }
 
 func (b *block) finish(signature string, redacted bool) {

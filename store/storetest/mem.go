@@ -436,6 +436,11 @@ func (f *memFile) Size() (int64, error) {
 	return 0, fail("stat", f.name, fs.ErrNotExist)
 }
 
+func (f *memFile) Is(info fs.FileInfo) bool {
+	of, ok := info.(memInfo)
+	return ok && of.node == f.node
+}
+
 func (f *memFile) Lock() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -464,10 +469,11 @@ type memInfo struct {
 	size  int64
 	mode  fs.FileMode
 	mtime time.Time
+	node  *inode
 }
 
 func (n *inode) info(path string) memInfo {
-	return memInfo{filepath.Base(path), int64(len(n.data)), n.mode, n.mtime}
+	return memInfo{filepath.Base(path), int64(len(n.data)), n.mode, n.mtime, n}
 }
 
 func (i memInfo) Name() string       { return i.name }

@@ -1,0 +1,31 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// TestEndlessAnswer: a server that never stops is stopped, and what it said up
+// to then is kept.
+func TestEndlessAnswer(t *testing.T) {
+	w := newWorld(defaults())
+	w.send(protocol.Prompt{Message: "x"})
+	w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}, protocol.PartBlockStart{Kind: protocol.BlockText}}})
+	chunk := strings.Repeat("x", 1<<20)
+	for range maxAnswer >> 20 {
+		w.step(StreamParts{1, []protocol.Part{protocol.PartDelta{Delta: chunk}}})
+		require.NotNil(t, w.m.run, "it is as long as an answer may be")
+	}
+	effects := w.step(StreamParts{1, []protocol.Part{protocol.PartDelta{Delta: "x"}}})
+	require.Contains(t, effects, Effect(CancelRun{1}))
+	require.Nil(t, w.m.run)
+	require.True(t, w.brackets.Idle())
+	last := w.log[len(w.log)-1].(protocol.MessageEntry).Message.(*protocol.AssistantMessage)
+	require.Equal(t, protocol.StopError, last.StopReason)
+	require.Equal(t, "the answer was stopped: it is longer than 16 MiB", last.ErrorMessage)
+	require.Len(t, last.Content.Text(""), maxAnswer)
+}
