@@ -17,6 +17,7 @@ type ArgsBuilder struct {
 	high  bool // a high surrogate waits for its other half
 	code  rune
 	lit   int // where the number or literal in progress starts in out
+	null  int // with modeNull: how much of it there is
 }
 
 type argMode uint8
@@ -34,6 +35,7 @@ const (
 	modeHex
 	modeLiteral // number, true, false, null
 	modeDone
+	modeNull   // nothing but null, or its beginning
 	modeBroken // not JSON, or not an object: what came before still counts
 )
 
@@ -61,6 +63,9 @@ func (a *ArgsBuilder) step(c byte) {
 	switch a.mode {
 	case modeBroken:
 		return
+	case modeNull:
+		a.inNull(c)
+		return
 	case modeString:
 		a.inString(c)
 		return
@@ -86,11 +91,14 @@ func (a *ArgsBuilder) step(c byte) {
 	}
 	switch a.mode {
 	case modeStart:
-		if c != '{' {
+		switch c {
+		case '{':
+			a.open(c)
+		case 'n':
+			a.mode, a.null = modeNull, 1
+		default:
 			a.mode = modeBroken
-			return
 		}
-		a.open(c)
 	case modeKeyOrEnd, modeKey:
 		switch {
 		case c == '"':
@@ -125,7 +133,18 @@ func (a *ArgsBuilder) step(c byte) {
 		}
 	case modeDone:
 		a.mode = modeBroken
-	case modeString, modeEscape, modeHex, modeLiteral, modeBroken: // handled above
+	case modeString, modeEscape, modeHex, modeLiteral, modeNull, modeBroken: // handled above
+	}
+}
+
+func (a *ArgsBuilder) inNull(c byte) {
+	const null = "null"
+	switch {
+	case a.null < len(null) && c == null[a.null]:
+		a.null++
+	case a.null == len(null) && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+	default:
+		a.mode = modeBroken
 	}
 }
 
@@ -268,6 +287,8 @@ func (a *ArgsBuilder) AppendJSON(dst []byte) []byte {
 	return dst
 }
 
-// Complete says whether the text was one whole object. Empty text counts as
-// the empty object: some models send nothing for a tool without parameters.
-func (a *ArgsBuilder) Complete() bool { return a.mode == modeDone || a.mode == modeStart }
+// Complete says whether the text was one whole object. Empty text and null count
+// as the empty object: some models send those for a tool without parameters.
+func (a *ArgsBuilder) Complete() bool {
+	return a.mode == modeDone || a.mode == modeStart || a.mode == modeNull && a.null == len("null")
+}
