@@ -33,6 +33,9 @@ func NewGuard() *Guard { return &Guard{mark: nextMark(nonce())} }
 // Close ends the script, and what is left of the guarded commands with it.
 func (g *Guard) Close() {
 	g.mu.Lock()
+	if g.pipe != nil && len(g.gone) > 0 { // else it waits for zombies that nobody reaps
+		g.tell(g.gone)
+	}
 	pipe, exit := g.pipe, g.exit
 	g.pipe, g.over = nil, true
 	g.mu.Unlock()

@@ -298,6 +298,9 @@ func TestGuardIsToldTogether(t *testing.T) {
 	for !strings.HasSuffix(all, "+ 7\n") {
 		all += heard()
 	}
+	guard.forget(7)
+	guard.Close()
+	assert.Equal(t, "- 7\n", heard(), "the end waits for nobody who is gone")
 	assert.Equal(t, 1001, strings.Count(all, "\n"))
 }
 

@@ -58,8 +58,8 @@ var foreign = []struct {
 		"the actor library stays in the room of the actors; cmd sets its one global"},
 	{"net/http", []string{"troupe/providers", "troupe/providers/...", "troupe/e2e", "troupe/e2e/...", "troupe/cmd/troupe", "troupe/cmd/troupe-bench"},
 		"only providers talk to the network"},
-	{"os/exec", []string{"troupe/tools", "troupe/providers", "troupe/e2e", "troupe/e2e/...", "troupe/cmd/..."},
-		"processes are started by tools, and by the registry for !command keys"},
+	{"os/exec", []string{"troupe/tools", "troupe/e2e", "troupe/e2e/..."},
+		"processes are started by tools"},
 }
 
 func within(path string, list []string) bool {

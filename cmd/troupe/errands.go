@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
@@ -21,17 +23,38 @@ import (
 
 // errands are the things troupe does without running an agent.
 
+// show prints what was asked for.
+func show(text string) int {
+	if _, err := os.Stdout.WriteString(text); err != nil {
+		return unwritten(err)
+	}
+	return exitOK
+}
+
+// unwritten is the exit code when output was lost. A reader that had enough, as
+// head does, need not be told: the code is what a death by SIGPIPE would give.
+func unwritten(err error) int {
+	if readerGone(err) {
+		return 128 + int(syscall.SIGPIPE)
+	}
+	fmt.Fprintln(stderr, "troupe:", err)
+	return exitError
+}
+
+// readerGone says that the other end of our output was closed.
+func readerGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
 // schema prints what the protocol looks like, for tools that generate code.
 func schema(args []string) int {
 	switch {
 	case len(args) == 0:
-		fmt.Print(string(protocol.Schema()))
+		return show(string(protocol.Schema()))
 	case len(args) == 1 && args[0] == "--ts":
-		fmt.Print(protocol.TypeScript())
-	default:
-		return refuse(errors.New("usage: troupe schema [--ts]"))
+		return show(protocol.TypeScript())
 	}
-	return exitOK
+	return refuse(errors.New("usage: troupe schema [--ts]"))
 }
 
 // exportFile renders a session file as HTML, without touching it.
@@ -42,11 +65,10 @@ func exportFile(o *options) int {
 	}
 	path, err := writePage(o.export, out)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "troupe:", err)
+		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
 	}
-	fmt.Println(path)
-	return exitOK
+	return show(path + "\n")
 }
 
 func writePage(in, out string) (string, error) {
@@ -73,9 +95,10 @@ func writePage(in, out string) (string, error) {
 func listModels(cfg *actors.Config, pattern string) int {
 	catalog, problems := cfg.Models.Catalog()
 	if problems != nil {
-		fmt.Fprintln(os.Stderr, "troupe:", problems)
+		fmt.Fprintln(stderr, "troupe:", problems)
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "provider\tmodel\tcontext\tmax-out\tthinking\timages")
 	yes := map[bool]string{true: "yes", false: "no"}
 	for _, m := range catalog.Available() {
@@ -84,10 +107,8 @@ func listModels(cfg *actors.Config, pattern string) int {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.Provider, m.ID, m.ContextWindow, m.MaxTokens, yes[m.Reasoning], yes[m.Accepts("image")])
 	}
-	if err := w.Flush(); err != nil {
-		return exitError
-	}
-	return exitOK
+	_ = w.Flush() // a Builder takes all
+	return show(table.String())
 }
 
 // pickSession lets a person at a terminal choose a session of the directory.
@@ -106,15 +127,26 @@ func pickSession(lister *store.Lister, q store.Query) (string, error) {
 			title = s.FirstMessage
 		}
 		line, _, _ := strings.Cut(title, "\n")
-		fmt.Fprintf(os.Stderr, "%3d  %s  %3d messages  %.60s\n", i+1, s.Modified, s.MessageCount, line)
+		fmt.Fprintf(stderr, "%3d  %s  %3d messages  %.60s\n", i+1, s.Modified, s.MessageCount, harmless(line))
 	}
-	fmt.Fprint(os.Stderr, "Which? ")
+	fmt.Fprint(stderr, "Which? ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	n, bad := strconv.Atoi(strings.TrimSpace(answer))
 	if err != nil || bad != nil || n < 1 || n > len(list) {
 		return "", errors.New("no session was chosen")
 	}
 	return list[n-1].Path, nil
+}
+
+// harmless makes visible what a terminal would obey: anybody may have written
+// the text.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // forkSession copies the branch of another session into a new one, which may be

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"os/user"
 	"path/filepath"
@@ -45,9 +44,23 @@ const (
 	exitUsage = 2
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	code, done := asInit()
+	if !done {
+		code = run(os.Args[1:])
+	}
+	exit(code)
+}
+
+func exit(code int) {
+	stderr.flush(flushTime)
+	os.Exit(code)
+}
 
 func run(args []string) int {
+	// A closed stdout is an error of the write, not a death. It is caught and not
+	// ignored, since what we start would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if len(args) > 0 && args[0] == "schema" {
 		return schema(args[1:])
 	}
@@ -57,11 +70,9 @@ func run(args []string) int {
 	}
 	switch {
 	case o.version:
-		fmt.Println("troupe", version)
-		return exitOK
+		return show("troupe " + version + "\n")
 	case o.help:
-		fmt.Print(usage())
-		return exitOK
+		return show(usage())
 	case o.export != "":
 		return exportFile(o)
 	case o.print || o.mode == "" && (len(o.messages) > 0 || len(o.files) > 0 || piped(os.Stdin)):
@@ -78,13 +89,13 @@ func run(args []string) int {
 	}
 	cfg, err := configure(o, log)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "troupe:", err)
+		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
 	}
 	if o.pprof != "" {
 		done, err := profile(o.pprof)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "troupe:", err)
+			fmt.Fprintln(stderr, "troupe:", err)
 			return exitError
 		}
 		defer done()
@@ -93,14 +104,14 @@ func run(args []string) int {
 	case o.listModels:
 		return listModels(cfg, strings.Join(o.messages, " "))
 	case o.mode == "rpc":
-		return serve(cfg, log)
+		return serve(cfg, log, make(chan actors.Stop, maxStops))
 	}
 	return runOnce(o, cfg, log)
 }
 
 // refuse says in one line what is wrong with the command line.
 func refuse(err error) int {
-	fmt.Fprintf(os.Stderr, "troupe: %s (try troupe --help)\n", err)
+	fmt.Fprintf(stderr, "troupe: %s (try troupe --help)\n", err)
 	return exitUsage
 }
 
@@ -115,7 +126,7 @@ func logger(o *options) zerolog.Logger {
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	zerolog.MessageFieldName = "msg" // protoactor's dead letters carry a field named message
-	return zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	return zerolog.New(stderr).Level(level).With().Timestamp().Logger()
 }
 
 // homeDir is where HOME says, and without it where the system's users file says,
@@ -141,7 +152,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	files, _ := resource.LoadSettings(resource.Dirs{Agent: agentDir, Cwd: cwd, Home: home, IgnoreProject: o.noApprove}) // its problems are named by the session
-	models := registry(agentDir, files)
+	guard := tools.NewGuard()
+	models := registry(agentDir, files, keyCommand(cwd, guard))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -158,7 +170,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, IgnoreProject: o.noApprove, NoContext: o.noContext,
 		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
-		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: tools.NewGuard(), Models: models,
+		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
 	}
 	cfg.Default = actors.OpenSpec{
 		Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
@@ -174,7 +186,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 }
 
 // registry joins the catalogue, the user's configuration and the wires.
-func registry(agentDir string, files *resource.Settings) *providers.Registry {
+func registry(agentDir string, files *resource.Settings, command func(context.Context, string) (string, error)) *providers.Registry {
 	network := providers.ClientConfig{Proxy: files.HTTPProxy}
 	switch idle := files.HTTPIdleTimeoutMs; {
 	case idle == 0: // pi's way to say never
@@ -196,16 +208,8 @@ func registry(agentDir string, files *resource.Settings) *providers.Registry {
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
 		Offline: scripted.API,
-		Command: shellOutput,
+		Command: command,
 	})
-}
-
-// shellOutput runs a !command of models.json or auth.json.
-func shellOutput(ctx context.Context, command string) (string, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.WaitDelay = time.Second // something it left behind may hold its output open
-	out, err := cmd.Output()
-	return string(out), err
 }
 
 func workingDir(flag, home string) (string, error) {
@@ -226,23 +230,16 @@ func workingDir(flag, home string) (string, error) {
 
 func epoch() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 
-// serve runs the daemon until its input ends or a signal does.
-func serve(cfg *actors.Config, log zerolog.Logger) int {
+// maxStops is who may ask for the end: a signal, the parent's death, a single run.
+const maxStops = 3
+
+// serve runs the daemon until its input ends, or a signal or stop does.
+func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
 	debug.SetGCPercent(200)
-	signals := make(chan os.Signal, 4)
+	signals, code := make(chan os.Signal, 4), make(chan int, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	signal.Ignore(syscall.SIGPIPE) // a closed stdout is an error of the write, not a death
-	stop := make(chan actors.Stop, 4)
-	code := make(chan int, 1)
-	go func() {
-		first := <-signals
-		code <- 128 + int(first.(syscall.Signal))
-		log.Info().Stringer("signal", first).Msg("stopping")
-		stop <- actors.Stop{Abort: true}
-		second := <-signals
-		os.Exit(128 + int(second.(syscall.Signal)))
-	}()
+	go obey(signals, log, stop, code)
 	go watchParent(func() {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
@@ -259,5 +256,27 @@ func serve(cfg *actors.Config, log zerolog.Logger) int {
 		return c
 	default:
 	}
+	if err != nil && !readerGone(err) {
+		return exitError
+	}
 	return exitOK
+}
+
+// patience is how old a signal must be for another one to mean: at once. Those
+// that come together, as SIGTERM and SIGHUP from some supervisors, mean one end.
+const patience = time.Second
+
+// obey ends the daemon in order at the first signal, and gives the exit code for
+// it; a later one ends it at once.
+func obey(signals <-chan os.Signal, log zerolog.Logger, stop chan<- actors.Stop, code chan<- int) {
+	first := <-signals
+	since := time.Now()
+	code <- 128 + int(first.(syscall.Signal))
+	log.Info().Stringer("signal", first).Msg("stopping")
+	stop <- actors.Stop{Abort: true}
+	for next := range signals {
+		if time.Since(since) >= patience {
+			exit(128 + int(next.(syscall.Signal)))
+		}
+	}
 }

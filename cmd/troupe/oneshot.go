@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,11 +32,13 @@ type oneShot struct {
 	messages []message
 	stdout   io.Writer
 	stderr   io.Writer
+	stop     chan actors.Stop // ends the daemon
 
 	in     io.Writer
 	out    *bufio.Reader
 	last   gjson.Result // the latest assistant message
 	failed error
+	lost   error // what was to be printed and could not be
 }
 
 type message struct {
@@ -46,7 +50,7 @@ type message struct {
 func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	messages, err := prompts(o, cfg.Default.Cwd)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "troupe:", err)
+		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
 	}
 	if len(messages) == 0 {
@@ -56,8 +60,9 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	outR, outW := io.Pipe()
 	cfg.In, cfg.Out = inR, outW
 	c := &oneShot{
-		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: os.Stdout, stderr: os.Stderr,
-		in: inW, out: bufio.NewReaderSize(outR, 64<<10),
+		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: os.Stdout, stderr: stderr,
+		stop: make(chan actors.Stop, maxStops),
+		in:   inW, out: bufio.NewReaderSize(outR, 64<<10),
 	}
 	done := make(chan struct{})
 	go func() {
@@ -66,7 +71,7 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 		inW.Close()
 		_, _ = io.Copy(io.Discard, c.out)
 	}()
-	code := serve(cfg, log)
+	code := serve(cfg, log, c.stop)
 	outW.Close()
 	<-done
 	if code != exitOK {
@@ -87,8 +92,8 @@ func headerOf(cfg *actors.Config) protocol.Header {
 
 // talk prompts and follows what comes of it.
 func (c *oneShot) talk() {
-	if c.json {
-		_, _ = c.stdout.Write(append(c.header.AppendJSON(nil), '\n'))
+	if c.json && !c.write(append(c.header.AppendJSON(nil), '\n')) {
+		return
 	}
 	for i, m := range c.messages {
 		id := "p" + strconv.Itoa(i+1)
@@ -119,8 +124,8 @@ func (c *oneShot) follow(id string) bool {
 		}
 		e := gjson.ParseBytes(line)
 		kind := e.Get("type").Str
-		if c.json && kind != "response" {
-			_, _ = c.stdout.Write(line)
+		if c.json && kind != "response" && !c.write(line) {
+			return false
 		}
 		switch {
 		case kind == "response" && e.Get("id").Str == id && !e.Get("success").Bool():
@@ -137,8 +142,20 @@ func (c *oneShot) follow(id string) bool {
 	}
 }
 
+// write prints something. When that fails, the run is aborted: nobody would see
+// what comes of it.
+func (c *oneShot) write(line []byte) bool {
+	if _, c.lost = c.stdout.Write(line); c.lost != nil {
+		c.stop <- actors.Stop{Abort: true}
+	}
+	return c.lost == nil
+}
+
 // finish prints the last answer, or why there is none.
 func (c *oneShot) finish() int {
+	if c.lost != nil {
+		return unwritten(c.lost)
+	}
 	if c.failed != nil {
 		fmt.Fprintln(c.stderr, "troupe:", c.failed)
 		return exitError
@@ -146,16 +163,29 @@ func (c *oneShot) finish() int {
 	if c.json {
 		return exitOK
 	}
-	if stop := c.last.Get("stopReason").Str; stop == string(protocol.StopError) || stop == string(protocol.StopAborted) {
+	stop := protocol.StopReason(c.last.Get("stopReason").Str)
+	if stop == protocol.StopError || stop == protocol.StopAborted {
 		fmt.Fprintln(c.stderr, c.last.Get("errorMessage").Str)
 		return exitError
 	}
-	for _, b := range c.last.Get("content").Array() {
-		if b.Get("type").Str == "text" {
-			fmt.Fprintln(c.stdout, b.Get("text").Str)
-		}
+	if stop == protocol.StopLength {
+		fmt.Fprintln(c.stderr, "troupe: the answer is incomplete: it reached the model's output limit")
+	}
+	if !c.write(c.answer()) {
+		return unwritten(c.lost)
 	}
 	return exitOK
+}
+
+// answer is the text of the last answer.
+func (c *oneShot) answer() []byte {
+	var text bytes.Buffer
+	for _, b := range c.last.Get("content").Array() {
+		if b.Get("type").Str == "text" {
+			fmt.Fprintln(&text, b.Get("text").Str)
+		}
+	}
+	return text.Bytes()
 }
 
 // prompts are the messages of the command line: what is piped in and the files
@@ -195,7 +225,7 @@ func (m *message) attach(name, cwd string) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(cwd, path)
 	}
-	content, err := os.ReadFile(path)
+	content, err := readAttached(path)
 	if err != nil {
 		return err
 	}
@@ -206,6 +236,36 @@ func (m *message) attach(name, cwd string) error {
 	}
 	m.text += fmt.Sprintf("<file name=%q>\n%s\n</file>\n", path, strings.TrimSuffix(string(content), "\n"))
 	return nil
+}
+
+// maxAttached is what a file of the command line may have.
+const maxAttached = 64 << 20
+
+// readAttached reads a file that has an end.
+func readAttached(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeNamedPipe: // that of a shell's <(command)
+		return nil, fmt.Errorf("%s: only a file can be attached", path)
+	case info.Size() > maxAttached:
+		return nil, tooLarge(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxAttached+1)) // the size may be a lie, as in /proc, or change
+	if err == nil && len(content) > maxAttached {
+		err = tooLarge(path)
+	}
+	return content, err
+}
+
+func tooLarge(path string) error {
+	return fmt.Errorf("%s: a file of more than %d MiB cannot be attached", path, maxAttached>>20)
 }
 
 // piped says whether something was put into a stream that is not a terminal.

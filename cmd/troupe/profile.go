@@ -37,6 +37,6 @@ func profile(dir string) (done func(), err error) {
 
 func report(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "troupe: profile:", err)
+		fmt.Fprintln(stderr, "troupe: profile:", err)
 	}
 }
