@@ -15,6 +15,7 @@ var (
 	shells = []string{"./actors"}
 	files  = []string{"./store"}
 	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
+	pipes  = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
 )
 
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
@@ -55,7 +56,12 @@ var mutants = []mutant{
 		"if len(w.waiting) > 50 && it.response != nil {\n\t\treturn\n\t}\n\tw.waiting = append(w.waiting, pending{tag: m.tag, from: m.from, item: it, size: size})", shells},
 	{"output is cut off at the end", "actors/conn.go", "if !k.over {\n\t\t\tc.Request(k.writer, flush{})", "if !k.over {\n\t\t\tk.finish(nil)", shells},
 	{"a child is leaked by an abort", "actors/perform.go", "c.Stop(j.pid)", "", ends},
-	{"the end of the input cuts the run off", "actors/router.go", "closing{abort: !r.cfg.Drain}", "closing{abort: true}", ends},
+	{"the end of the input cuts the run off", "actors/router.go", "closing{abort: !r.cfg.Drain, deaf: true}", "closing{abort: true}", ends},
+	{"who cannot answer any more is waited for", "actors/router.go", "deaf: true", "deaf: false", ends},
+	{"an abort stops only the summary", "actors/session/machine.go", "m.cancelNavigation()\n\t\tm.command(c)", "m.cancelNavigation()\n\t\tm.reply(c, nil)", laws},
+	{"leftovers are overtaken", "actors/session/prompt.go", "case len(*m.queueOf(q.Kind)) > 0:", "case false:", laws},
+	{"two calls have one id", "actors/session/turn.go", "id != \"\" && taken(own)", "false", laws},
+	{"children ignore broken pipes", "cmd/troupe/main.go", "signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)", "signal.Ignore(syscall.SIGPIPE)", pipes},
 	{"a session is said to be closed while commands still find it", "actors/session.go",
 		"last = append(last, lastWord{to, resp})", "s.ledger.send(c.ActorSystem().Root, to, item{response: resp})", shells},
 	{"an open_session is forgotten by a crash", "actors/open.go", "if s.ledger.opening != nil {", "if false {", shells},
