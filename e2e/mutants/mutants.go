@@ -60,7 +60,7 @@ var mutants = []mutant{
 	{"who cannot answer any more is waited for", "actors/router.go", "deaf: true", "deaf: false", ends},
 	{"an abort stops only the summary", "actors/session/machine.go", "m.cancelNavigation()\n\t\tm.command(c)", "m.cancelNavigation()\n\t\tm.reply(c, nil)", laws},
 	{"leftovers are overtaken", "actors/session/prompt.go", "case len(*m.queueOf(q.Kind)) > 0:", "case false:", laws},
-	{"two calls have one id", "actors/session/turn.go", "id != \"\" && taken(own)", "false", laws},
+	{"two calls have one id", "actors/session/turn.go", "id != \"\" && taken(own)", "taken(own) && false", laws},
 	{"children ignore broken pipes", "cmd/troupe/main.go", "signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)", "signal.Ignore(syscall.SIGPIPE)", pipes},
 	{"a session is said to be closed while commands still find it", "actors/session.go",
 		"last = append(last, lastWord{to, resp})", "s.ledger.send(c.ActorSystem().Root, to, item{response: resp})", shells},
