@@ -7,6 +7,7 @@ import (
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/tools"
 )
 
 // performSome does the first of some effects, and as many more as one write can
@@ -200,10 +201,11 @@ func (s *Session) startTool(c actor.Context, e session.StartTool) {
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	env := s.toolEnv()
+	env.Interrupt = new(tools.Interrupt)
 	pid := s.spawn(c, fmt.Sprintf("tool/%d/%s", e.Run, pathName(e.Call.ID)), func() actor.Actor {
 		return s.worker(toolJob(root, self, e.Run, e.Call, env, s.work.tools))
 	})
-	s.track(pid, job{kind: session.WorkerTool, run: e.Run, id: e.Call.ID})
+	s.track(pid, job{kind: session.WorkerTool, run: e.Run, id: e.Call.ID, stop: env.Interrupt})
 }
 
 // pathName makes a name that can stand in an actor's path: models choose the
@@ -223,6 +225,7 @@ func (s *Session) cancelRun(c actor.Context, run int) {
 	for id, j := range s.jobs {
 		if j.run == run && (j.kind == session.WorkerStream || j.kind == session.WorkerTool || j.kind == session.WorkerSummary) {
 			delete(s.jobs, id)
+			j.stop.Now() // not by a goroutine that wakes up after all of the end is written
 			c.Stop(j.pid)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/store"
+	"troupe/tools"
 )
 
 // life is what a session keeps beyond a crash of its actor. It belongs to the
@@ -141,6 +142,7 @@ type job struct {
 	run  int // of a bash command: its job number
 	id   string
 	pid  *actor.PID
+	stop *tools.Interrupt // of a tool call; nil for others
 }
 
 // outgoing is a record on its way to one client, or to all.

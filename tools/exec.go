@@ -110,6 +110,8 @@ func Exec(ctx context.Context, spec ExecSpec) (ExecResult, error) {
 
 // follow sees a started command to its end.
 func (spec *ExecSpec) follow(ctx context.Context, g *group, r *os.File) (res ExecResult, err error) {
+	spec.Env.Interrupt.add(g)
+	defer spec.Env.Interrupt.remove(g)
 	p := newPump(spec, r)
 	go p.run()
 	switch g.await(ctx, spec.Timeout) {
@@ -211,7 +213,7 @@ func (g *group) await(ctx context.Context, timeout time.Duration) (first end) {
 	}
 	select {
 	case <-g.exited:
-		return exited
+		return g.ending()
 	case <-ctx.Done():
 		first = cancelled
 	case <-expired:
@@ -219,10 +221,18 @@ func (g *group) await(ctx context.Context, timeout time.Duration) (first end) {
 	}
 	select {
 	case <-g.exited: // before we could do anything about it
-		return exited
+		return g.ending()
 	default:
 		return first
 	}
+}
+
+// ending is how a command ended that is over: by itself, or by an [Interrupt].
+func (g *group) ending() end {
+	if g.terminated.Load() {
+		return cancelled
+	}
+	return exited
 }
 
 // status fills in how the shell ended. One that even SIGKILL did not end in

@@ -40,6 +40,8 @@ type group struct {
 	exited chan struct{} // closed when the shell was reaped
 	state  *os.ProcessState
 	err    error // why state is nil
+
+	terminated atomic.Bool // it was sent SIGTERM
 }
 
 // startGroup starts cmd as a group and enters it into procs.
@@ -69,11 +71,18 @@ func startGroup(cmd *exec.Cmd, procs *Procs) (*group, error) {
 // is still there after grace. It returns when they are gone.
 func (g *group) kill(grace time.Duration) { endGroups([]*group{g}, g.mark, grace) }
 
+// terminate sends SIGTERM once: programs take a second one for more than that.
+func (g *group) terminate() {
+	if g.terminated.CompareAndSwap(false, true) {
+		terminate(g.id)
+	}
+}
+
 // endGroups does so for several groups and for whatever bears mark.
 func endGroups(groups []*group, mark string, grace time.Duration) {
 	if grace > 0 {
 		for _, g := range groups {
-			terminate(g.id)
+			g.terminate()
 		}
 		if awaitEnd(groups, mark, syscall.SIGTERM, grace) {
 			return

@@ -49,4 +49,5 @@ type Env struct {
 	Files       *Files        // serialises writers of one path; shared by every session of the process
 	Procs       *Procs        // remembers what commands started; nil forgets it
 	Grace       time.Duration // from SIGTERM to SIGKILL; 0 is 2 s
+	Interrupt   *Interrupt    // of one call; nil leaves it to the context
 }
