@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 
 	"troupe/actors/session"
 	"troupe/protocol"
@@ -104,7 +105,7 @@ func open(l *life) (o opened) {
 	if o.log == nil {
 		o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
 	}
-	if o.to, err = load(o.log, o.work, l.cfg.Models); err != nil {
+	if o.to, err = load(o.log, o.work, l.cfg.Models, l.log); err != nil {
 		return opened{err: err}
 	}
 	if !l.opened && l.spec.Name != "" && o.to.LeafID == "" {
@@ -198,7 +199,7 @@ func holder(path string) string {
 }
 
 // load reads from a log what the machine needs to know.
-func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protocol.Error) {
+func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (session.Loaded, *protocol.Error) {
 	view := log.View()
 	st, err := view.State()
 	if err != nil {
@@ -213,6 +214,9 @@ func load(log *store.Log, w *workspace, models Models) (session.Loaded, *protoco
 		catalog, _ := models.Catalog() // its problems were named when the daemon started
 		if m := catalog.Find(st.Provider, st.Model); m != nil && catalog.HasKey(st.Provider) {
 			to.Model = m
+		} else if chosen := w.settings.Model; chosen == nil || chosen.Provider != st.Provider || chosen.ID != st.Model {
+			warn.Warn().Str("session", log.Header().ID).Str("model", st.Provider+"/"+st.Model).
+				Msg("the session's model is not known or has no key: another one is used")
 		}
 	}
 	for _, call := range st.OpenCalls {
@@ -367,7 +371,7 @@ func (l *life) prepare(e session.Prepare, current *store.Log) (p preparedSession
 	if log == nil {
 		log = current
 	}
-	if p.to, p.err = load(log, work, l.cfg.Models); p.err != nil && p.log != nil {
+	if p.to, p.err = load(log, work, l.cfg.Models, l.log); p.err != nil && p.log != nil {
 		l.close(p.log)
 	}
 	if p.copied {
@@ -522,7 +526,7 @@ func (s *Session) swap(c actor.Context, seq uint64) {
 func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
 	file, work, models := s.file, s.work, s.cfg.Models
 	background(c, func() any {
-		to, err := load(file, work, models)
+		to, err := load(file, work, models, zerolog.Nop()) // it was said when the session was opened
 		if err != nil {
 			return crashed{err}
 		}

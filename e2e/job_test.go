@@ -158,3 +158,20 @@ func TestPiSamples(t *testing.T) {
 		})
 	}
 }
+
+// TestModelGone: a session whose model is not configured any more opens with
+// another, and not in silence.
+func TestModelGone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("one"))
+	d := p.startRaw("--mode", "rpc", "--provider", "mock", "--model", "mock-1")
+	d.prompt("one")
+	path, _ := d.sessionFile()
+	require.Zero(t, d.end())
+	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "mock-1", "mock-2"))
+	d = p.startRaw("--mode", "rpc", "--session", path)
+	assert.NotEqual(t, "mock-1", d.ok(`{"type":"get_state"}`).Get("model.id").Str)
+	require.Zero(t, d.end())
+	assert.Contains(t, d.errors(), `"model":"mock/mock-1"`)
+}
