@@ -86,6 +86,7 @@ func TestOffline(t *testing.T) {
 	d := p.startRaw("--mode", "rpc")
 	events := d.prompt("hello")
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
+	require.Zero(t, d.end())
 	assert.Contains(t, d.errors(), "offline")
 }
 
