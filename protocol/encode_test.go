@@ -443,7 +443,7 @@ func TestSeal(t *testing.T) {
 
 func TestDecodeMessage(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{`{"role":"user","content":"hi","timestamp":1,"attachments":[]}`, `{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":1}`},
+		{`{"role":"user","content":"hi","timestamp":1,"attachments":[]}`, `{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":1,"attachments":[]}`},
 		{`{"role":"hookMessage","customType":"t","content":"x","display":true,"timestamp":1}`, `{"role":"custom","customType":"t","content":[{"type":"text","text":"x"}],"display":true,"timestamp":1}`},
 		{`{"role":"system","content":"","sections":{"a":null}}`, `{"role":"system","content":"","sections":{"a":null}}`},
 		{`{"role":"assistant","content":7}`, `{"role":"assistant","content":7}`},

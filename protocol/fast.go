@@ -84,7 +84,7 @@ func (r *fastReader) each(v gjson.Result, known []string, member func(name strin
 }
 
 var (
-	userMembers      = []string{"content", "timestamp"}
+	userMembers      = []string{"content", "timestamp", "attachments"}
 	assistantMembers = []string{
 		"content", "api", "provider", "model", "usage", "stopReason", "timestamp", "errorMessage", "responseId",
 	}
@@ -99,6 +99,8 @@ func (r *fastReader) user(v gjson.Result) *UserMessage {
 		switch name {
 		case "content":
 			m.Content = r.content(v)
+		case "attachments":
+			m.Attachments = json.RawMessage(v.Raw)
 		case "timestamp":
 			m.Timestamp = r.int(v)
 		}

@@ -48,9 +48,10 @@ const (
 // plain string, which old files and some clients use, is read as one text
 // block.
 type UserMessage struct {
-	Content   Content `json:"content"`
-	Timestamp int64   `json:"timestamp"` // epoch milliseconds
-	enc       []byte
+	Content     Content         `json:"content"`
+	Timestamp   int64           `json:"timestamp"`             // epoch milliseconds
+	Attachments json.RawMessage `json:"attachments,omitempty"` // of some clients' own; kept, and no model sees it
+	enc         []byte
 }
 
 // AssistantMessage is one answer of a model.
@@ -176,6 +177,7 @@ func (m *UserMessage) AppendJSON(dst []byte) []byte {
 	o.str("role", RoleUser)
 	o.app("content", m.Content)
 	o.int("timestamp", m.Timestamp)
+	o.optRaw("attachments", m.Attachments)
 	return o.close()
 }
 

@@ -217,7 +217,7 @@ func edited(m protocol.Message, replacement json.RawMessage) (protocol.Message, 
 	// the original.
 	switch m := m.(type) {
 	case *protocol.UserMessage:
-		edit = &protocol.UserMessage{Content: content, Timestamp: m.Timestamp}
+		edit = &protocol.UserMessage{Content: content, Timestamp: m.Timestamp, Attachments: m.Attachments}
 	case *protocol.AssistantMessage:
 		edit = &protocol.AssistantMessage{
 			Content: content, API: m.API, Provider: m.Provider, Model: m.Model, Usage: m.Usage, StopReason: m.StopReason,
