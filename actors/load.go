@@ -60,6 +60,11 @@ func (s *Session) holds(m any) bool {
 	ends := false
 	switch m := m.(type) {
 	case request:
+		switch m.Cmd.(type) {
+		case protocol.AttachSession, protocol.DetachSession:
+			return false // who hears of the session is noted already, see listen: the answer must not come later
+		default:
+		}
 		if _, ends = m.Cmd.(protocol.CloseSession); !ends && !heavy(m.Cmd) && !s.load.ending {
 			return false
 		}
