@@ -111,7 +111,6 @@ func Exec(ctx context.Context, spec ExecSpec) (ExecResult, error) {
 // follow sees a started command to its end.
 func (spec *ExecSpec) follow(ctx context.Context, g *group, r *os.File) (res ExecResult, err error) {
 	spec.Env.Interrupt.add(g)
-	defer spec.Env.Interrupt.remove(g)
 	p := newPump(spec, r)
 	go p.run()
 	switch g.await(ctx, spec.Timeout) {
@@ -120,6 +119,7 @@ func (spec *ExecSpec) follow(ctx context.Context, g *group, r *os.File) (res Exe
 	case cancelled:
 		res.Cancelled = true
 	}
+	spec.Env.Interrupt.remove(g) // its number may soon mean something else
 	killed := res.TimedOut || res.Cancelled || spec.KillGroup
 	if killed {
 		g.kill(graceOr(spec.Env.Grace))
