@@ -154,7 +154,7 @@ var Commands = []Spec{
 	spec[GetTools]("get_tools", row{result: ToolList{}, since: "S2"},
 		"The tools there are, and which of them a model may call."),
 	spec[SetActiveTools]("set_active_tools", row{result: ActiveTools{}, since: "S2"},
-		"Choose the tools a model may call, from its next request on."),
+		"Choose the tools a model may call, from its next request on. A call of a tool that the request did not offer does not run, whoever would run it: the model reads Tool NAME not found."),
 	spec[GetCommands]("get_commands", row{result: CommandList{}, since: "S1 S2 S4 P O"},
 		"The prompt templates and skills that a message may begin with."),
 	spec[ReloadResources]("reload_resources", row{result: CommandList{}, since: "S2 P"},

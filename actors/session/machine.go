@@ -94,7 +94,8 @@ type Machine struct {
 type run struct {
 	id       protocol.RunID
 	messages []protocol.Message
-	stream   *stream // the answer in progress, nil during tools
+	stream   *stream  // the answer in progress, nil during tools
+	offered  []string // the tools that the latest request named: only these run
 	answer   *protocol.AssistantMessage
 	calls    []*call
 	results  []*protocol.ToolResultMessage // of the current turn, in call order

@@ -36,7 +36,7 @@ func (m *Machine) show(msg protocol.Message) {
 // ask requests the next assistant message.
 func (m *Machine) ask() {
 	m.run.answer, m.run.calls, m.run.results = nil, nil, nil
-	m.run.stream = newStream(m.model, m.now)
+	m.run.stream, m.run.offered = newStream(m.model, m.now), m.tools
 	m.turns++
 	m.enter(PhaseStreaming)
 	m.do(StartStream{Run: m.nextEpoch(), Model: m.model, Level: m.level, Tools: m.tools})
@@ -472,11 +472,14 @@ func (m *Machine) announceCall(c *call) {
 	})
 }
 
-// startCall runs one call, or asks for consent first, or refuses arguments
-// that were cut off.
+// startCall runs one call, or asks for consent first. It refuses arguments that
+// were cut off, and a tool that the request did not offer, whoever would run it:
+// a model may know its name from elsewhere.
 func (m *Machine) startCall(c *call) {
 	m.announceCall(c)
 	switch {
+	case !slices.Contains(m.run.offered, c.Name):
+		m.finishCall(c, errorResult("Tool "+c.Name+" not found"), true)
 	case c.cut:
 		m.finishCall(c, errorResult("The arguments of this call arrived incomplete, so it was not run. "+
 			"Send it again, with shorter arguments if the output limit cut them off."), true)
@@ -484,7 +487,7 @@ func (m *Machine) startCall(c *call) {
 		m.finishCall(c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
 	case slices.Contains(m.set.Confirm, c.Name):
 		m.askConsent(c)
-	case c.Name == TodoTool.Name && m.toolActive(c.Name):
+	case c.Name == TodoTool.Name:
 		m.writeTodos(c)
 	default:
 		m.do(StartTool{m.epoch, c.ToolCall})

@@ -73,4 +73,6 @@ var mutants = []mutant{
 	{"an id is given to two entries", "store/index.go", "f.bits[word] |= bit\n", "_, _ = word, bit\n", files},
 	{"what another program has appended is overlooked", "store/write.go", "if size != l.end+l.junk {", "if false {", files},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
+	{"a tool that is switched off runs", "actors/session/turn.go",
+		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
 }

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// TestInactiveTools: a tool that is switched off does not run, however it was
+// switched off, whoever the client is.
+func TestInactiveTools(t *testing.T) {
+	call := func(p *place) {
+		p.llm.plays(tool("c1", "bash", `{"command":"touch made"}`), text("done"))
+	}
+	refused := func(t *testing.T, p *place, d *daemon) {
+		t.Helper()
+		end := d.event("tool_execution_end")
+		assert.True(t, end.Get("isError").Bool())
+		assert.Equal(t, "Tool bash not found", end.Get("result.content.0.text").Str)
+		d.event("agent_end")
+		assert.NoFileExists(t, filepath.Join(p.work, "made"))
+		assert.Contains(t, p.llm.request(1).body, "Tool bash not found", "the model is told")
+	}
+	for _, args := range []string{
+		"--no-tools", "--tools read", "--exclude-tools bash", "--tools read --confirm bash",
+	} {
+		for _, dialect := range protocol.Dialects() {
+			t.Run(args+" "+string(dialect), func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				call(p)
+				d := p.start(append(strings.Fields(args), "--dialect", string(dialect))...)
+				d.ok(`{"type":"prompt","message":"go"}`)
+				refused(t, p, d)
+				for _, l := range d.output() {
+					assert.NotContains(t, l, "extension_ui_request", "nobody is asked about what does not run")
+				}
+			})
+		}
+	}
+	t.Run("settings", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.write(p.agent()+"/settings.json", `{"defaultTools":["-bash"]}`)
+		call(p)
+		d := p.start()
+		d.ok(`{"type":"prompt","message":"go"}`)
+		refused(t, p, d)
+	})
+	t.Run("after a restart of the session", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		call(p)
+		d := p.start("--park-after", "1ms")
+		d.ok(`{"type":"set_active_tools","toolNames":[]}`)
+		d.ok(`{"type":"prompt","message":"go"}`)
+		refused(t, p, d)
+	})
+	t.Run("an opened session", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		call(p)
+		d := p.start("--multi-session", "--no-tools")
+		handle := d.ok(`{"type":"open_session"}`).Get("sessionId").Str
+		d.ok(`{"type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+		refused(t, p, d)
+	})
+	t.Run("print", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		call(p)
+		out, errs, code := p.once("", p.mock("--no-tools", "-p", "go")...)
+		require.Zero(t, code, errs)
+		assert.Equal(t, "done\n", out)
+		assert.NoFileExists(t, filepath.Join(p.work, "made"))
+	})
+}
