@@ -43,7 +43,7 @@ type Gates struct {
 	Features map[Feature]bool
 
 	IdleQueueWaits  bool // steer and follow_up while idle only queue; else they start a run
-	ConcurrentBash  bool // several bash commands at once; else the second is refused
+	OneBash         bool // a bash command is refused while another runs; else several run at once
 	RetryEndEarly   bool // auto_retry_end{success:true} right after the answer; else after agent_end
 	RejectPromptGap bool // a prompt during a retry wait or a compaction is refused; else accepted
 	OmitIDOnUnknown bool // an unknown command is answered without its id
@@ -68,19 +68,19 @@ var dialects = map[Dialect]struct {
 }{
 	DialectUnion: {unionFeatures, Gates{}},
 	DialectS0: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{
-		IdleQueueWaits: true, ConcurrentBash: true, CreateOnSwitch: true, ForkFromWhole: true,
+		IdleQueueWaits: true, CreateOnSwitch: true, ForkFromWhole: true,
 	}},
 	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{
 		IdleQueueWaits: true, OmitIDOnUnknown: true,
 	}},
 	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{}},
 	DialectS3: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{}},
-	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{RustTexts: true, RefuseSlash: true, TemplateSource: true}},
+	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{OneBash: true, RustTexts: true, RefuseSlash: true, TemplateSource: true}},
 	DialectPi1: {append([]Feature{
 		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
 		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents,
 	}, unionFeatures...), Gates{
-		IdleQueueWaits: true, ConcurrentBash: true, RetryEndEarly: true, RejectPromptGap: true,
+		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true,
 		ForkFromWhole: true, PendingStop: true, SourceInfo: true,
 	}},
 }
@@ -155,7 +155,7 @@ func (g Gates) describe() []string {
 		text string
 	}{
 		{g.IdleQueueWaits, "steer and follow_up while idle only queue"},
-		{g.ConcurrentBash, "several bash commands at once"},
+		{g.OneBash, "one bash command at a time"},
 		{g.RetryEndEarly, "auto_retry_end right after the answer"},
 		{g.RejectPromptGap, "a prompt during a retry wait or a compaction is refused"},
 		{g.OmitIDOnUnknown, "unknown commands are answered without their id"},

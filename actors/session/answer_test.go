@@ -29,3 +29,15 @@ func TestEndlessAnswer(t *testing.T) {
 	require.Equal(t, "the answer was stopped: it is longer than 16 MiB", last.ErrorMessage)
 	require.Len(t, last.Content.Text(""), maxAnswer)
 }
+
+// TestBashesAreBounded: a client cannot have any number of commands run at once.
+func TestBashesAreBounded(t *testing.T) {
+	w := newWorld(defaults())
+	for range maxBashes {
+		require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
+	}
+	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})),
+		"error session_busy: 256 bash commands are running: wait for one to end")
+	w.step(BashDone{Job: 1})
+	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
+}

@@ -15,24 +15,39 @@ type bashJob struct {
 	id      json.RawMessage
 	command string
 	exclude bool
-	left    bool // its session has been left: that has a record of it
+	left    bool      // its session has been left: that has a record of it
+	stopped bool      // by abort_bash
+	done    *BashDone // how it ended, while one that was stopped with it has not
 }
 
+// maxBashes is how many commands of a client run at once: each costs processes
+// and memory, and no client waits for so many.
+const maxBashes = 256
+
 func (m *Machine) bash(c Command, b protocol.Bash) {
-	if len(m.bashes) > 0 && !m.set.Gates.ConcurrentBash {
+	switch {
+	case len(m.bashes) > 0 && m.set.Gates.OneBash:
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Bash command already running"))
+		return
+	case len(m.bashes) >= maxBashes:
+		m.fail(c, protocol.CodeSessionBusy.Errorf("%d bash commands are running: wait for one to end", maxBashes))
 		return
 	}
 	m.jobs++
-	m.bashes = append(m.bashes, bashJob{m.jobs, c.Seq, c.ID, b.Command, b.ExcludeFromContext, false})
+	m.bashes = append(m.bashes, bashJob{job: m.jobs, seq: c.Seq, id: c.ID, command: b.Command, exclude: b.ExcludeFromContext})
 	m.do(StartBash{Job: m.jobs, ID: c.ID, Command: b.Command})
 }
 
 func (m *Machine) abortBash(c Command) {
-	for _, b := range m.bashes {
-		m.do(CancelBash{b.job})
-	}
+	m.stopBashes()
 	m.reply(c, nil)
+}
+
+func (m *Machine) stopBashes() {
+	for i := range m.bashes {
+		m.bashes[i].stopped = true
+		m.do(CancelBash{m.bashes[i].job})
+	}
 }
 
 func (m *Machine) bashIndex(job int) int {
@@ -45,16 +60,31 @@ func (m *Machine) bashProgress(in BashProgress) {
 	}
 }
 
-// bashDone records the command and answers it. During a run the record waits
-// for the run's end, so that it never stands between a tool call and its
-// result; the answer does not wait.
+// bashDone ends a command. Those that were stopped together end in the order in
+// which they began, as with pi, whichever process was the first to go.
 func (m *Machine) bashDone(in BashDone) {
 	i := m.bashIndex(in.Job)
-	if i < 0 {
+	if i < 0 || m.bashes[i].done != nil {
 		return
 	}
-	job := m.bashes[i]
-	m.bashes = slices.Delete(m.bashes, i, i+1)
+	m.bashes[i].done = &in
+	blocked := false
+	for i := 0; i < len(m.bashes); {
+		job := m.bashes[i]
+		if job.done == nil || blocked && job.stopped {
+			blocked = blocked || job.stopped
+			i++
+			continue
+		}
+		m.bashes = slices.Delete(m.bashes, i, i+1)
+		m.bashOver(job, *job.done)
+	}
+}
+
+// bashOver records the command and answers it. During a run the record waits
+// for the run's end, so that it never stands between a tool call and its
+// result; the answer does not wait.
+func (m *Machine) bashOver(job bashJob, in BashDone) {
 	if in.Err != nil {
 		m.do(Reply{Seq: job.seq, Err: in.Err})
 		return

@@ -408,9 +408,7 @@ func (m *Machine) close(in Closing) {
 		m.cancelNavigation()
 	}
 	m.stop(aborted)
-	for _, b := range m.bashes {
-		m.do(CancelBash{b.job})
-	}
+	m.stopBashes()
 }
 
 // maybeClosed reports, once, that a closing machine has nothing left to do.

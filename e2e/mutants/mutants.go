@@ -75,4 +75,6 @@ var mutants = []mutant{
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 	{"a tool that is switched off runs", "actors/session/turn.go",
 		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
+	{"abort_bash stops one command of several", "actors/session/bash.go",
+		"for i := range m.bashes {\n\t\tm.bashes[i].stopped = true", "for i := range m.bashes[:min(1, len(m.bashes))] {\n\t\tm.bashes[i].stopped = true", laws},
 }
