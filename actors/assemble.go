@@ -113,7 +113,7 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
 		ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: cfg.Tools.Names(),
-		Confirm: cfg.Confirm, Ephemeral: spec.Memory,
+		Check: cfg.checkCall, Confirm: cfg.Confirm, Ephemeral: spec.Memory,
 	}
 	for model := range f.Compaction.ModelOverrides {
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)

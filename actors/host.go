@@ -17,6 +17,17 @@ func (s *Session) hostTool(name string) (protocol.HostTool, bool) {
 	return protocol.HostTool{}, false
 }
 
+// checkCall says what is wrong with the arguments of a call.
+func (c *Config) checkCall(call protocol.ToolCall, host *protocol.HostTool) error {
+	if host == nil {
+		return c.Tools.Check(call.Name, call.Arguments)
+	}
+	if _, err := tools.ValidateArgs(host.Parameters, call.Arguments); err != nil {
+		return tools.InvalidArgsError(host.Name, call.Arguments, err)
+	}
+	return nil
+}
+
 // checkHostCall checks the arguments of a call before the host gets it.
 func checkHostCall(host protocol.HostTool, e session.StartTool) session.Input {
 	args, err := tools.ValidateArgs(host.Parameters, e.Call.Arguments)

@@ -167,7 +167,7 @@ func TestCompactFailures(t *testing.T) {
 	// What is said meanwhile waits; abort gives the compaction up.
 	assert.True(t, d.ok(`{"type":"get_state"}`).Get("isCompacting").Bool())
 	assert.Equal(t, "queued", d.ok(`{"type":"prompt","message":"meanwhile"}`).Get("disposition").Str)
-	assert.Contains(t, d.call(`{"type":"compact"}`).Get("error").Str, "already running")
+	assert.Contains(t, d.call(`{"type":"compact"}`).Get("error").Str, "Compaction already in progress")
 	d.ok(`{"type":"abort"}`)
 	v, _ := d.wait(0, "the answer to compact", func(v gjson.Result) bool { return v.Get("id").Str == "c" })
 	assert.Equal(t, "Compaction cancelled", v.Get("error").Str)

@@ -16,8 +16,9 @@ type ArgsBuilder struct {
 	hex   int  // digits of \u still to come
 	high  bool // a high surrogate waits for its other half
 	code  rune
-	lit   int // where the number or literal in progress starts in out
-	null  int // with modeNull: how much of it there is
+	lit   int  // where the number or literal in progress starts in out
+	null  int  // with modeNull: how much of it there is
+	deep  bool // it is broken because it is nested too deep
 }
 
 type argMode uint8
@@ -165,12 +166,13 @@ func (a *ArgsBuilder) value(c byte) {
 	}
 }
 
-// maxArgDepth bounds nesting, as encoding/json does.
-const maxArgDepth = 1000
+// MaxArgDepth bounds how deep arguments are nested: most JSON parsers have such
+// a bound, and clients read the arguments, too.
+const MaxArgDepth = 1000
 
 func (a *ArgsBuilder) open(c byte) {
-	if len(a.stack) >= maxArgDepth {
-		a.mode = modeBroken
+	if len(a.stack) >= MaxArgDepth {
+		a.mode, a.deep = modeBroken, true
 		return
 	}
 	a.stack = append(a.stack, c)
@@ -286,6 +288,9 @@ func (a *ArgsBuilder) AppendJSON(dst []byte) []byte {
 	}
 	return dst
 }
+
+// TooDeep says whether the text was given up at [MaxArgDepth].
+func (a *ArgsBuilder) TooDeep() bool { return a.deep }
 
 // Complete says whether the text was one whole object. Empty text and null count
 // as the empty object: some models send those for a tool without parameters.

@@ -50,7 +50,13 @@ func TestArgsBuilder_complete(t *testing.T) {
 func TestArgsBuilder_depth(t *testing.T) {
 	a := argsOf(`{"a":` + strings.Repeat("[", 5000))
 	require.False(t, a.Complete())
+	require.True(t, a.TooDeep())
 	require.True(t, json.Valid(a.AppendJSON(nil)))
+	deepest := MaxArgDepth - 1 // in the object
+	a = argsOf(`{"a":` + strings.Repeat("[", deepest) + strings.Repeat("]", deepest) + `}`)
+	require.True(t, a.Complete())
+	require.False(t, a.TooDeep())
+	require.False(t, argsOf(`{"a":[`).TooDeep(), "incomplete is something else")
 }
 
 // jsonObject draws JSON text of an object, with white space.

@@ -76,20 +76,35 @@ func (r *Registry) DefaultActive() []string { return append([]string(nil), defau
 // fit (see [ValidateArgs]), and runs the tool. Every error is written for the
 // model.
 func (r *Registry) Run(ctx context.Context, name string, call Call) (protocol.ToolResult, error) {
+	t, args, err := r.accept(name, call.Args)
+	if err != nil {
+		return protocol.ToolResult{}, err
+	}
+	call.Args = args
+	return t.Run(ctx, call)
+}
+
+// Check returns the error with which Run would refuse a call, and runs nothing.
+func (r *Registry) Check(name string, args json.RawMessage) error {
+	_, _, err := r.accept(name, args)
+	return err
+}
+
+// accept finds the tool and makes the arguments fit.
+func (r *Registry) accept(name string, raw json.RawMessage) (Tool, json.RawMessage, error) {
 	t, ok := r.byName[name]
 	if !ok {
-		return protocol.ToolResult{}, UnknownToolError(name)
+		return nil, nil, UnknownToolError(name)
 	}
-	args := call.Args
+	args := raw
 	if _, ok := t.(edit); ok {
 		args = mendEdit(args)
 	}
 	args, err := ValidateArgs(t.Info().Parameters, args)
 	if err != nil {
-		return protocol.ToolResult{}, InvalidArgsError(name, call.Args, err)
+		return nil, nil, InvalidArgsError(name, raw, err)
 	}
-	call.Args = args
-	return t.Run(ctx, call)
+	return t, args, nil
 }
 
 // UnknownToolError is what a model reads that calls a tool which does not

@@ -41,3 +41,18 @@ func TestBashesAreBounded(t *testing.T) {
 	w.step(BashDone{Job: 1})
 	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
 }
+
+// TestDeepCall: arguments that are nested too deep did arrive, and the model is
+// told what is wrong with them.
+func TestDeepCall(t *testing.T) {
+	w := newWorld(defaults())
+	w.send(protocol.Prompt{Message: "x"})
+	depth := protocol.MaxArgDepth
+	w.step(StreamParts{1, []protocol.Part{
+		protocol.PartStart{}, protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "a", Name: "read"},
+		protocol.PartDelta{Delta: `{"path":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`},
+		protocol.PartBlockEnd{},
+	}})
+	effects := w.step(StreamEnd{Run: 1, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	require.Contains(t, describe(effects), "The arguments of this call are nested deeper than 1000 levels, so it was not run.")
+}

@@ -86,7 +86,7 @@ func (s *Settings) reserve(model *protocol.Model) int64 {
 func (m *Machine) compact(c Command, cmd protocol.Compact) {
 	switch {
 	case m.compaction != nil:
-		m.fail(c, protocol.CodeSessionBusy.Errorf("Compaction is already running"))
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Compaction already in progress"))
 		return
 	case m.model == nil:
 		m.fail(c, protocol.CodeNoModel.Errorf("No model selected"))

@@ -276,10 +276,15 @@ type Settings struct {
 	Scope          []ScopedModel          // --models: what cycle_model cycles through
 	Tools          []string               // active at the start
 	KnownTools     []string
-	Confirm        []string // tools that run only after the client confirmed
-	MaxReminders   int      // of open todo items, for each message of the user
-	StreamRules    RuleSettings
-	Ephemeral      bool // the session is in memory: queued input is not logged
+	// Check says what is wrong with the arguments of a call that was offered;
+	// host is set for a tool of the host. It is a function of what it is given.
+	// Nil takes every call.
+	Check func(call protocol.ToolCall, host *protocol.HostTool) error
+
+	Confirm      []string // tools that run only after the client confirmed
+	MaxReminders int      // of open todo items, for each message of the user
+	StreamRules  RuleSettings
+	Ephemeral    bool // the session is in memory: queued input is not logged
 }
 
 // ScopedModel is an entry of --models.

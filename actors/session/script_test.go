@@ -55,6 +55,13 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 				StreamRule: protocol.StreamRule{Name: "no-" + arg.Vals[0], Path: "/rules/x.md", Content: "Never write it."},
 				Trigger:    regexp.MustCompile(arg.Vals[0]),
 			}}}
+		case "check":
+			set.Check = func(call protocol.ToolCall, host *protocol.HostTool) error {
+				if strings.Contains(string(call.Arguments), "bad") {
+					return fmt.Errorf("Validation failed for %s (host: %t)", call.Name, host != nil)
+				}
+				return nil
+			}
 		case "reminders":
 			set.MaxReminders = 2
 		case "scope":

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -384,7 +385,7 @@ type call struct {
 	protocol.ToolCall
 	state   callState
 	host    string // the id of the host_tool_call, while the host has it
-	cut     bool   // its arguments did not arrive whole
+	unfit   string // why its arguments cannot be used, "" if they came whole
 	dialog  string
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
@@ -402,10 +403,23 @@ func (s *stream) calls() []*call {
 	var calls []*call
 	for i := range s.blocks {
 		if b := &s.blocks[i]; b.kind == protocol.BlockToolCall {
-			calls = append(calls, &call{ToolCall: b.call, cut: !b.args.Complete()})
+			calls = append(calls, &call{ToolCall: b.call, unfit: unfit(&b.args)})
 		}
 	}
 	return calls
+}
+
+// unfit says why the arguments of a call cannot be used.
+func unfit(args *protocol.ArgsBuilder) string {
+	switch {
+	case args.TooDeep():
+		return fmt.Sprintf("The arguments of this call are nested deeper than %d levels, so it was not run. "+
+			"Send it again with a flatter structure.", protocol.MaxArgDepth)
+	case !args.Complete():
+		return "The arguments of this call arrived incomplete, so it was not run. " +
+			"Send it again, with shorter arguments if the output limit cut them off."
+	}
+	return ""
 }
 
 // startCalls begins the execution of a message's tool calls.
@@ -472,17 +486,15 @@ func (m *Machine) announceCall(c *call) {
 	})
 }
 
-// startCall runs one call, or asks for consent first. It refuses arguments that
-// were cut off, and a tool that the request did not offer, whoever would run it:
-// a model may know its name from elsewhere.
+// startCall runs one call, or asks for consent first. One that cannot run ends
+// here, before the next one starts.
 func (m *Machine) startCall(c *call) {
 	m.announceCall(c)
+	if why := m.refusal(c); why != "" {
+		m.finishCall(c, errorResult(why), true)
+		return
+	}
 	switch {
-	case !slices.Contains(m.run.offered, c.Name):
-		m.finishCall(c, errorResult("Tool "+c.Name+" not found"), true)
-	case c.cut:
-		m.finishCall(c, errorResult("The arguments of this call arrived incomplete, so it was not run. "+
-			"Send it again, with shorter arguments if the output limit cut them off."), true)
 	case slices.Contains(m.set.Confirm, c.Name) && m.deaf():
 		m.finishCall(c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
 	case slices.Contains(m.set.Confirm, c.Name):
@@ -492,6 +504,24 @@ func (m *Machine) startCall(c *call) {
 	default:
 		m.do(StartTool{m.epoch, c.ToolCall})
 	}
+}
+
+// refusal says why a call cannot run: the request did not offer the tool, whoever
+// would run it, for a model may know the name from elsewhere; or its arguments
+// did not come whole, or are wrong.
+func (m *Machine) refusal(c *call) string {
+	if !slices.Contains(m.run.offered, c.Name) {
+		return "Tool " + c.Name + " not found"
+	}
+	if c.unfit != "" {
+		return c.unfit
+	}
+	if m.set.Check != nil && c.Name != TodoTool.Name { // that one looks for itself
+		if err := m.set.Check(c.ToolCall, m.hostTool(c.Name)); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 func errorResult(text string) protocol.ToolResult {

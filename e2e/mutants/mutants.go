@@ -77,4 +77,5 @@ var mutants = []mutant{
 		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
 	{"abort_bash stops one command of several", "actors/session/bash.go",
 		"for i := range m.bashes {\n\t\tm.bashes[i].stopped = true", "for i := range m.bashes[:min(1, len(m.bashes))] {\n\t\tm.bashes[i].stopped = true", laws},
+	{"wrong arguments are found when the next call runs", "actors/session/turn.go", "if m.set.Check != nil && ", "if false && ", laws},
 }

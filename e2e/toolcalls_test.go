@@ -80,3 +80,26 @@ func TestInactiveTools(t *testing.T) {
 		assert.NoFileExists(t, filepath.Join(p.work, "made"))
 	})
 }
+
+// TestRefusedCalls: in pi 1.x a call that cannot run ends before the next one
+// starts; the others run side by side.
+func TestRefusedCalls(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(tool("c1", "nope", `{}`).and(tool("c2", "bash", `{"comand":"x"}`)).and(tool("c3", "bash", `{"command":"sleep 0.1"}`)).
+		and(tool("c4", "read", `{}`)).and(tool("c5", "bash", `{"command":"true"}`)), text("done"))
+	d := p.start("--dialect", "pi1")
+	var order []string
+	for _, e := range d.prompt("go") {
+		switch e.Get("type").Str {
+		case "tool_execution_start":
+			order = append(order, "+"+e.Get("toolCallId").Str)
+		case "tool_execution_end":
+			order = append(order, "-"+e.Get("toolCallId").Str)
+			assert.Equal(t, !strings.Contains("c3 c5", e.Get("toolCallId").Str), e.Get("isError").Bool())
+		}
+	}
+	assert.Equal(t, "+c1 -c1 +c2 -c2 +c3 +c4 -c4 +c5 -c5 -c3", strings.Join(order, " "))
+	assert.Contains(t, p.llm.request(1).body, "Tool nope not found")
+	assert.Contains(t, p.llm.request(1).body, "Validation failed for tool")
+}
