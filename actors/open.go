@@ -224,7 +224,6 @@ func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (ses
 	}
 	for _, q := range st.Queued {
 		to.LastQueueID = max(to.LastQueueID, queueNumber(q.ID))
-		key, _, _ := strings.Cut(q.Key, "#")
 		if q.Kind == protocol.QueueBash {
 			if msg, err := protocol.DecodeMessage(q.Message); err == nil {
 				if b, ok := msg.(*protocol.BashExecutionMessage); ok {
@@ -233,12 +232,11 @@ func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (ses
 			}
 			continue
 		}
-		to.Queue = append(to.Queue, session.Queued{ID: q.ID, Kind: q.Kind, Text: q.Text, Images: q.Images, Key: key})
+		to.Queue = append(to.Queue, session.Queued{ID: q.ID, Kind: q.Kind, Text: q.Text, Images: q.Images, Key: q.Key.Key})
 	}
 	to.LastQueueID = max(to.LastQueueID, st.LastQueueID)
 	for _, k := range st.Keys {
-		key, body, _ := strings.Cut(k.Key, "#")
-		to.Keys = append(to.Keys, session.SeenKey{Key: key, Body: body, Disposition: k.Disposition})
+		to.Keys = append(to.Keys, session.SeenKey{IdempotencyKey: k.IdempotencyKey, Disposition: k.Disposition})
 	}
 	to.Todos, to.Rules = st.Todos, st.Rules
 	if err := lastMessage(view, &to); err != nil {

@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Types of the custom entries in which troupe keeps what pi has no entry for.
 // pi carries them along and shows them to no model.
@@ -31,9 +34,41 @@ type QueueOp struct {
 	Kind    QueueKind       `json:"kind,omitempty"` // add
 	Text    string          `json:"text,omitempty"`
 	Images  []Image         `json:"images,omitempty"`
-	Key     string          `json:"key,omitempty"`     // the client's idempotency key, # and a fingerprint of the message
+	Key     IdempotencyKey  `json:"key,omitzero"`
 	Message json.RawMessage `json:"message,omitempty"` // kind bash: the message
 	IDs     []string        `json:"ids,omitempty"`     // remove
+}
+
+// IdempotencyKey is the name that a client gave to a message, so that a repeat
+// runs nothing, and a fingerprint of the message, by which a repeat is told from
+// another message with the same name. The zero value is no key.
+//
+// In a session file both are one string: the key, #, and the fingerprint. A key
+// may have any characters; a fingerprint has no #.
+type IdempotencyKey struct{ Key, Fingerprint string }
+
+// ParseIdempotencyKey reads the string of a session file.
+func ParseIdempotencyKey(s string) IdempotencyKey {
+	i := strings.LastIndexByte(s, '#')
+	if i < 0 {
+		return IdempotencyKey{Key: s}
+	}
+	return IdempotencyKey{s[:i], s[i+1:]}
+}
+
+// String is the key as session files have it, "" for none.
+func (k IdempotencyKey) String() string {
+	if k.Key == "" {
+		return ""
+	}
+	return k.Key + "#" + k.Fingerprint
+}
+
+func (k IdempotencyKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+func (k *IdempotencyKey) UnmarshalText(text []byte) error {
+	*k = ParseIdempotencyKey(string(text))
+	return nil
 }
 
 // ToolOp records which tool calls of the last answer were about to start. It is

@@ -55,13 +55,13 @@ type Entry interface {
 }
 
 // MessageEntry stores a message. QueueID names the queued input that was
-// delivered by it, so that one line both delivers and removes it; Key is the
-// client's idempotency key. Both are troupe's own members, which pi keeps and
+// delivered by it, so that one line both delivers and removes it. QueueID and
+// Key are troupe's own members, which pi keeps and
 // ignores.
 type MessageEntry struct {
 	Message Message
 	QueueID string
-	Key     string
+	Key     IdempotencyKey
 }
 
 // ModelChange records a switch of the model.
@@ -147,7 +147,7 @@ func (e UnknownEntry) EntryType() string      { return e.Type }
 func (e MessageEntry) appendFields(o *object) {
 	o.app("message", e.Message)
 	o.optStr("troupeQueueId", e.QueueID)
-	o.optStr("troupeKey", e.Key)
+	o.optStr("troupeKey", e.Key.String())
 }
 
 func (e ModelChange) appendFields(o *object) {
@@ -267,7 +267,7 @@ func DecodeRecord(line []byte) (Record, error) {
 	}}
 	if kind.Str == "message" {
 		if m, err := decodeMessage(message.Raw); err == nil {
-			r.Entry = MessageEntry{m, strings.Clone(queueID.String()), strings.Clone(key.String())}
+			r.Entry = MessageEntry{m, strings.Clone(queueID.String()), ParseIdempotencyKey(strings.Clone(key.String()))}
 			return r, nil
 		}
 	}

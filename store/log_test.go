@@ -272,12 +272,12 @@ func TestIDs(t *testing.T) {
 func TestQueueMembersSurvive(t *testing.T) {
 	l, m := newLog(t)
 	e := user("a")
-	e.QueueID, e.Key = "q1", "k1"
+	e.QueueID, e.Key = "q1", protocol.IdempotencyKey{Key: "k#1", Fingerprint: "f"}
 	id := add(t, l, e)[0]
 	r, err := open(t, m, file).Record(id)
 	require.NoError(t, err)
 	assert.Equal(t, "q1", r.Entry.(protocol.MessageEntry).QueueID)
-	assert.Equal(t, "k1", r.Entry.(protocol.MessageEntry).Key)
+	assert.Equal(t, e.Key, r.Entry.(protocol.MessageEntry).Key)
 }
 
 func TestTakesOverEmptyFile(t *testing.T) {

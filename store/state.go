@@ -49,10 +49,9 @@ type QueuedInput struct {
 	EntryID string
 }
 
-// SubmittedKey is an idempotency key, as the log has it, and the entry that
-// took it first.
+// SubmittedKey is an idempotency key and the entry that took it first.
 type SubmittedKey struct {
-	Key         string
+	protocol.IdempotencyKey
 	EntryID     string
 	Disposition string // what the client was answered: protocol.Queued or protocol.Started
 }
@@ -251,7 +250,7 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 
 func (b *stateBuilder) message(l *line) {
 	delete(b.waiting, string(l.head.queueID))
-	b.key(string(l.head.key), l.slot, protocol.Started)
+	b.key(protocol.ParseIdempotencyKey(string(l.head.key)), l.slot, protocol.Started)
 }
 
 func (b *stateBuilder) tool(l *line) {
@@ -265,9 +264,9 @@ func (b *stateBuilder) tool(l *line) {
 
 // key notes who took a key first: queued input carries it twice, when it is
 // accepted and when it is delivered.
-func (b *stateBuilder) key(key string, at int32, d protocol.Disposition) {
-	if key != "" && !b.keys[key] {
-		b.keys[key] = true
+func (b *stateBuilder) key(key protocol.IdempotencyKey, at int32, d protocol.Disposition) {
+	if key.Key != "" && !b.keys[key.Key] {
+		b.keys[key.Key] = true
 		b.state.Keys = append(b.state.Keys, SubmittedKey{key, b.view.id(at), d.Disposition})
 	}
 }

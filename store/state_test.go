@@ -200,7 +200,7 @@ func TestStateQueue(t *testing.T) {
 		return protocol.QueueOp{Op: "add", ID: id, Kind: kind, Text: "text of " + id}
 	}
 	withAll := put("q2", protocol.QueueFollowUp)
-	withAll.Images, withAll.Key = []protocol.Image{image}, "k2#f"
+	withAll.Images, withAll.Key = []protocol.Image{image}, protocol.IdempotencyKey{Key: "k2", Fingerprint: "f"}
 	bash := protocol.QueueOp{Op: "add", ID: "q12", Kind: protocol.QueueBash, Message: json.RawMessage(`{"role":"bashExecution","command":"ls"}`)}
 	delivery := user("text of q3")
 	delivery.QueueID = "q3"
@@ -215,7 +215,7 @@ func TestStateQueue(t *testing.T) {
 	assert.Equal(t, []store.QueuedInput{{QueueOp: withAll, EntryID: got[1]}, {QueueOp: bash, EntryID: got[3]}}, s.Queued,
 		"queues are the session's, whatever the branch")
 	assert.Equal(t, 12, s.LastQueueID)
-	assert.Equal(t, []store.SubmittedKey{{Key: "k2#f", EntryID: got[1], Disposition: "queued"}}, s.Keys)
+	assert.Equal(t, []store.SubmittedKey{{withAll.Key, got[1], "queued"}}, s.Keys)
 }
 
 func TestStateLastQueueID(t *testing.T) {
@@ -230,13 +230,24 @@ func TestStateLastQueueID(t *testing.T) {
 }
 
 func TestStateKeys(t *testing.T) {
-	keyed := func(key, queueID string) protocol.Entry {
+	key := func(key string) protocol.IdempotencyKey {
+		return protocol.IdempotencyKey{Key: key, Fingerprint: "f"}
+	}
+	keyed := func(k, queueID string) protocol.Entry {
 		e := user("x")
-		e.Key, e.QueueID = key, queueID
+		e.Key, e.QueueID = key(k), queueID
 		return e
 	}
-	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: "b"}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
-	assert.Equal(t, []store.SubmittedKey{{"a", "00000001", "started"}, {"b", "00000002", "queued"}, {"c", "00000005", "started"}}, s.Keys)
+	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: key("b")}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
+	assert.Equal(t, []store.SubmittedKey{{key("a"), "00000001", "started"}, {key("b"), "00000002", "queued"}, {key("c"), "00000005", "started"}}, s.Keys)
+
+	for _, odd := range []string{"#", "##", "a#b", "a#", "#a", " ", "\"\\", "\n\x00", "ä#😀", "\uFFFD", "k"} {
+		s := stateOf(t, keyed(odd, ""))
+		assert.Equal(t, []store.SubmittedKey{{key(odd), "00000001", "started"}}, s.Keys, "%q", odd)
+		s = stateOf(t, queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: key(odd)}))
+		assert.Equal(t, []store.SubmittedKey{{key(odd), "00000001", "queued"}}, s.Keys, "%q", odd)
+		assert.Equal(t, key(odd), s.Queued[0].Key)
+	}
 
 	var many []protocol.Entry
 	for i := range store.MaxKeys + 10 {

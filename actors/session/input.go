@@ -255,8 +255,7 @@ type Held struct {
 
 // SeenKey is an idempotency key that was used, and what it was answered.
 type SeenKey struct {
-	Key         string
-	Body        string // fingerprint of the command's text and images
+	protocol.IdempotencyKey
 	Disposition string
 }
 

@@ -274,18 +274,17 @@ type keyring struct{ seen []SeenKey }
 
 const maxKeys = 1000
 
-// note remembers a message's key and returns the form in which the log keeps
-// it: the key and a fingerprint of what it stood for.
-func (k *keyring) note(q Queued, d protocol.Disposition) string {
+// note remembers a message's key and returns it for the log.
+func (k *keyring) note(q Queued, d protocol.Disposition) protocol.IdempotencyKey {
 	if q.Key == "" {
-		return ""
+		return protocol.IdempotencyKey{}
 	}
-	body := fingerprint(q)
-	k.seen = append(k.seen, SeenKey{q.Key, body, d.Disposition})
+	key := protocol.IdempotencyKey{Key: q.Key, Fingerprint: fingerprint(q)}
+	k.seen = append(k.seen, SeenKey{key, d.Disposition})
 	if len(k.seen) > maxKeys {
 		k.seen = slices.Delete(k.seen, 0, len(k.seen)-maxKeys)
 	}
-	return q.Key + "#" + body
+	return key
 }
 
 // forget drops a key whose message could not be written.
@@ -313,7 +312,7 @@ func (m *Machine) repeated(c Command, q Queued) bool {
 	switch {
 	case seen == nil:
 		return false
-	case seen.Body != fingerprint(q):
+	case seen.Fingerprint != fingerprint(q):
 		m.fail(c, protocol.CodeConflict.Errorf("Idempotency key %q was used for another message", q.Key))
 	default:
 		m.reply(c, protocol.Disposition{Disposition: seen.Disposition})
@@ -321,6 +320,7 @@ func (m *Machine) repeated(c Command, q Queued) bool {
 	return true
 }
 
+// fingerprint is of a message's text and images, in hex digits.
 func fingerprint(q Queued) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d:%s", len(q.Text), q.Text)

@@ -120,12 +120,22 @@ func (w *world) die(rest []Effect) {
 	for _, e := range rest {
 		switch e := e.(type) {
 		case Append:
-			w.log = append(w.log, e.Entry)
+			w.log = append(w.log, reread(e.Entry))
 		case Emit, Reply:
 		default:
 			return
 		}
 	}
+}
+
+// reread is what a session file gives back of an entry: the next life knows no
+// more than that.
+func reread(e protocol.Entry) protocol.Entry {
+	r, err := protocol.DecodeRecord(protocol.Record{Entry: e}.AppendJSON(nil))
+	if err != nil {
+		panic(err)
+	}
+	return r.Entry
 }
 
 // materialised says whether the session has a file by now: the first durable
@@ -145,7 +155,7 @@ func (w *world) materialised() bool {
 func (w *world) perform(e Effect) {
 	switch e := e.(type) {
 	case Append:
-		w.log = append(w.log, e.Entry)
+		w.log = append(w.log, reread(e.Entry))
 	case Reply:
 		w.answers[e.Seq]++
 	case Answer:
@@ -283,8 +293,8 @@ func fold(log []protocol.Entry) Loaded {
 			l.MessageCount++
 			queue = slices.DeleteFunc(queue, func(q Queued) bool { return q.ID == e.QueueID })
 			held = slices.DeleteFunc(held, func(h Held) bool { return h.ID == e.QueueID })
-			if key, body, ok := strings.Cut(e.Key, "#"); ok {
-				l.Keys = append(l.Keys, SeenKey{key, body, "started"})
+			if e.Key.Key != "" {
+				l.Keys = append(l.Keys, SeenKey{e.Key, "started"})
 			}
 			l.Last = e.Message
 			switch msg := e.Message.(type) {
@@ -313,10 +323,9 @@ func fold(log []protocol.Entry) Loaded {
 					}
 					held = append(held, Held{op.ID, msg.(*protocol.BashExecutionMessage)})
 				default:
-					key, body, _ := strings.Cut(op.Key, "#")
-					queue = append(queue, Queued{ID: op.ID, Kind: op.Kind, Text: op.Text, Images: op.Images, Key: key})
-					if key != "" {
-						l.Keys = append(l.Keys, SeenKey{key, body, "queued"})
+					queue = append(queue, Queued{ID: op.ID, Kind: op.Kind, Text: op.Text, Images: op.Images, Key: op.Key.Key})
+					if op.Key.Key != "" {
+						l.Keys = append(l.Keys, SeenKey{op.Key, "queued"})
 					}
 				}
 				fmt.Sscanf(op.ID, "q%d", &l.LastQueueID)

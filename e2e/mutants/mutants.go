@@ -72,6 +72,7 @@ var mutants = []mutant{
 		"if err := s.file.Commit(); err != nil {\n\t\ts.dropContext()\n\t\treturn 0, err\n\t}", "_ = s.file.Commit()", shells},
 	{"an id is given to two entries", "store/index.go", "f.bits[word] |= bit\n", "_, _ = word, bit\n", files},
 	{"what another program has appended is overlooked", "store/write.go", "if size != l.end+l.junk {", "if false {", files},
+	{"an idempotency key ends at its first #", "protocol/custom.go", "strings.LastIndexByte(s, '#')", "strings.IndexByte(s, '#')", laws},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 	{"a tool that is switched off runs", "actors/session/turn.go",
 		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
