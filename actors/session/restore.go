@@ -20,20 +20,15 @@ func (m *Machine) restored(in Restored) {
 	m.model, m.level, m.tools = in.Settings.Model, in.Settings.Level, in.Settings.Tools
 	m.since = m.now
 	fresh := in.Vitals == nil && in.Session.LeafID == ""
-	results, note := m.adopt(in.Session)
 	if v := in.Vitals; v != nil {
 		m.steeringMode, m.followUpMode, m.interruptMode = v.SteeringMode, v.FollowUpMode, v.InterruptMode
 		m.autoRetry, m.autoCompaction = v.AutoRetry, v.AutoCompaction
 		m.tools, m.host = v.Tools, v.Host
-		if in.Session.Model == nil { // the log knows better: the change may have failed with the crash
-			m.model = v.Model
-		}
-		if !in.Session.HasLevel {
-			m.level = v.Level
-		}
+		m.model, m.level = v.Model, v.Level // where the log says nothing else: it knows whether the change failed with the crash
 		m.epoch, m.runs, m.jobs, m.dialogs = v.Epoch+1, v.Runs, v.Jobs, v.Dialogs
-		m.queueIDs = max(m.queueIDs, v.QueueIDs)
+		m.queueIDs = v.QueueIDs
 	}
+	results, note := m.adopt(in.Session)
 	if fresh {
 		if m.who.Name != "" {
 			m.note(protocol.SessionInfo{Name: m.who.Name}, nil)
