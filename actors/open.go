@@ -177,6 +177,8 @@ func openError(path string, err error) *protocol.Error {
 		return protocol.CodeNotFound.Errorf("Session file not found: %s", path)
 	case errors.Is(err, store.ErrNotSession):
 		return protocol.CodeInvalidFile.Errorf("Session file is not a valid pi session: %s", path)
+	case errors.Is(err, store.ErrTooLarge):
+		return protocol.CodeInvalidFile.Errorf("Session file cannot be read: %s", err)
 	case errors.Is(err, store.ErrInUse):
 		return protocol.CodeSessionInUse.Errorf("Session file is in use: %s%s", path, holder(path))
 	case errors.Is(err, store.ErrInvalidPath):

@@ -22,5 +22,12 @@
 // equals disk. Opening never changes a file; what needs mending (a torn last
 // line, an old version) is mended by the first append, and bytes that are
 // nobody's entry are moved aside, never overwritten. A file that is not a
-// session is refused and left as it is.
+// session is refused and left as it is, and so is one with a line longer than
+// [MaxLine].
+//
+// An append is also a look at what others have done: before it writes, a log
+// makes sure that the file is as it left it, and before it returns, that the
+// session's path leads to what was written. A file that was removed, renamed,
+// replaced or written over costs an error, never an entry in silence; what
+// another program has appended is taken in as a branch of its own.
 package store

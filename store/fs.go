@@ -21,6 +21,8 @@ type FS interface {
 	Create(name string) (File, error)
 	// Stat follows symbolic links.
 	Stat(name string) (fs.FileInfo, error)
+	// Stamp is that of the file that a name leads to.
+	Stamp(name string) (Stamp, error)
 	// ReadDir lists a directory in the order of names.
 	ReadDir(name string) ([]fs.DirEntry, error)
 	// Rename replaces to, if it exists, in one step.
@@ -39,11 +41,8 @@ type File interface {
 	io.ReaderAt
 	io.Closer
 	Stat() (fs.FileInfo, error)
-	// Size is how long the file is now. It fails with fs.ErrNotExist if no name
-	// is left for it.
-	Size() (int64, error)
-	// Is says whether what [FS.Stat] told of a name is about this file.
-	Is(info fs.FileInfo) bool
+	// Stamp fails with fs.ErrNotExist if no name is left for the file.
+	Stamp() (Stamp, error)
 	Truncate(size int64) error
 	// Sync makes the content survive a power cut.
 	Sync() error
@@ -51,6 +50,17 @@ type File interface {
 	// wait: if somebody else holds the file it fails with ErrInUse.
 	Lock() error
 }
+
+// Stamp tells files apart, and the states of one file: as long as it is the
+// same, nobody has written to the file, cut, renamed or replaced it.
+type Stamp struct {
+	Dev, Ino uint64
+	Size     int64
+	Changed  int64 // when content, names or rights changed last, in nanoseconds as fine as the system's clock for it
+}
+
+// sameFile says whether two stamps are of one file, perhaps at different times.
+func (s Stamp) sameFile(as Stamp) bool { return s.Dev == as.Dev && s.Ino == as.Ino }
 
 // OS is the operating system's file system.
 type OS struct{}
@@ -73,11 +83,6 @@ func openOS(name string, flags int) (File, error) {
 		return nil, err
 	}
 	return osFile{f}, nil
-}
-
-func (f osFile) Is(info fs.FileInfo) bool {
-	own, err := f.Stat()
-	return err == nil && os.SameFile(own, info)
 }
 
 func (OS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }

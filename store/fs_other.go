@@ -2,14 +2,24 @@
 
 package store
 
+import "os"
+
 // Lock does nothing where the system has no lock that ends with the process.
 func (osFile) Lock() error { return nil }
 
-// Size does not know of names here.
-func (f osFile) Size() (int64, error) {
+// Stamp knows size and time here.
+func (OS) Stamp(name string) (Stamp, error) {
+	st, err := os.Stat(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	return Stamp{Size: st.Size(), Changed: st.ModTime().UnixNano()}, nil
+}
+
+func (f osFile) Stamp() (Stamp, error) {
 	st, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return Stamp{}, err
 	}
-	return st.Size(), nil
+	return Stamp{Size: st.Size(), Changed: st.ModTime().UnixNano()}, nil
 }

@@ -3,11 +3,9 @@
 package store
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,11 +43,6 @@ func statAt(dir int, name string) (fileStat, bool) {
 	return fileStat{name, time.Unix(st.Mtim.Unix()), st.Size}, true
 }
 
-// fstatat asks again when a signal came in between, as package os does.
 func fstatat(dir int, name string, st *unix.Stat_t, flags int) error {
-	for {
-		if err := unix.Fstatat(dir, name, st, flags); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
+	return again(func() error { return unix.Fstatat(dir, name, st, flags) })
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Lock is an advisory lock of the kernel's: it ends with the process however
@@ -34,16 +36,51 @@ const (
 	lockPause = 10 * time.Millisecond
 )
 
-// fstat is Size by the call that every system has. It asks the kernel by
-// itself: os.File.Stat makes something of every field.
-func (f osFile) fstat() (int64, error) {
-	var st syscall.Stat_t
-	err := syscall.Fstat(int(f.Fd()), &st)
+// Stamp asks the kernel by itself: os.Stat makes something of every field.
+func (OS) Stamp(name string) (Stamp, error) {
+	s, err := stampAt(name)
+	if err != nil {
+		return Stamp{}, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return s, nil
+}
+
+func (f osFile) Stamp() (Stamp, error) {
+	s, err := stampOf(int(f.Fd()))
+	if err != nil {
+		return Stamp{}, &fs.PathError{Op: "fstat", Path: f.Name(), Err: err}
+	}
+	return s, nil
+}
+
+// fstat and stat make stamps by the calls that every system has.
+func fstat(fd int) (Stamp, error) {
+	var st unix.Stat_t
+	err := again(func() error { return unix.Fstat(fd, &st) })
+	return newStamp(&st, err)
+}
+
+func stat(name string) (Stamp, error) {
+	var st unix.Stat_t
+	err := again(func() error { return unix.Stat(name, &st) })
+	return newStamp(&st, err)
+}
+
+func newStamp(st *unix.Stat_t, err error) (Stamp, error) {
 	if err == nil && st.Nlink == 0 {
 		err = syscall.ENOENT
 	}
 	if err != nil {
-		return 0, &fs.PathError{Op: "fstat", Path: f.Name(), Err: err}
+		return Stamp{}, err
 	}
-	return st.Size, nil
+	return Stamp{Dev: uint64(st.Dev), Ino: uint64(st.Ino), Size: st.Size, Changed: st.Ctim.Nano()}, nil
+}
+
+// again repeats a call that a signal has interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
 }

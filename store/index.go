@@ -159,7 +159,7 @@ type entryRest struct {
 // entryOf reads the entry of a line. It reports false for lines that are no
 // entries: without a type or an id, or the header's double.
 func entryOf(h *lineHead, off int64, size int) (e entry, ok bool) {
-	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" || uint64(size) > 1<<32-1 {
+	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" {
 		return e, false
 	}
 	var rest entryRest

@@ -66,6 +66,9 @@ func (l *lineReader) next(buf []byte) (block []byte, off int64, err error) {
 	have := copy(buf, l.rest)
 	for l.from+int64(have) < l.to {
 		if have == len(buf) {
+			if have >= MaxLine {
+				return nil, 0, lineTooLong(l.from)
+			}
 			buf = append(buf, make([]byte, len(buf))...)
 		}
 		fresh := buf[have:min(int64(len(buf)), l.to-l.from)]

@@ -439,6 +439,11 @@ func readHeader(fsys FS, path string, size int64) (h protocol.Header, ok bool, e
 		return h, false, err
 	}
 	defer f.Close()
+	return headerOf(f, size)
+}
+
+// headerOf reads the header of an open session file.
+func headerOf(f File, size int64) (h protocol.Header, ok bool, err error) {
 	for _, n := range headerReads {
 		n = min(n, size)
 		l := &loader{}
@@ -473,7 +478,7 @@ func summarise(fsys FS, h Head) (*protocol.SessionSummary, error) {
 		b.take(line)
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrTooLarge) { // such a session is listed; opening it says what is wrong
 		return nil, err
 	}
 	return b.finish(h), nil

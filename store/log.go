@@ -46,20 +46,19 @@ type Log struct {
 	damage Damage
 	closed bool
 
-	buf      []byte      // the whole session unless it is on disk; only ever grows
-	file     File        // nil unless on disk or migrated
-	readOnly bool        // file could only be opened for reading
-	views    File        // the handle that was replaced by file and that views may still use, or nil
-	old      fs.FileInfo // migrated: the file as it was read
-	ours     bool        // unborn: a failed attempt left a file at path
+	buf      []byte // the whole session unless it is on disk; only ever grows
+	file     File   // nil unless on disk or migrated
+	readOnly bool   // file could only be opened for reading
+	views    File   // the handle that was replaced by file and that views may still use, or nil
+	migrated bool   // file is of an old version
+	stamp    Stamp  // of file when it was last known to be at path, and as the index has it; zero to look again
+	ours     bool   // unborn: a failed attempt left a file at path
 
 	end      int64    // on disk: where the next entry goes, the size of the file unless there is junk
 	junk     int64    // bytes after end that are nobody's entry, or unknownJunk
 	junkOurs bool     // they are left of a failed write, else the file came with them
 	prefix   []byte   // what the next write must put before its line to be on a line of its own
 	unsynced []string // directories whose new names are not durable
-	at       int64    // time of the entry that is being appended, epoch ms
-	looked   int64    // at when the path last led to the file, 0 if it has to be looked at
 	doubt    error    // of a failed Sync; durability cannot be promised any more
 
 	group group
@@ -78,7 +77,8 @@ func NewLog(fsys FS, path string, header protocol.Header, o Options) *Log {
 
 // OpenLog loads a session file. The file is not changed by that, whatever
 // state it is in. The leaf is the last entry of the file. Besides the errors
-// of the file system it returns ErrNotSession, ErrEmpty and ErrInUse.
+// of the file system it returns ErrNotSession, ErrEmpty, ErrTooLarge and
+// ErrInUse.
 func OpenLog(fsys FS, path string, o Options) (*Log, error) {
 	l, err := openLog(fsys, path, o)
 	if err != nil {
@@ -136,17 +136,21 @@ func (l *Log) claim(f File) (File, error) {
 	return f, nil
 }
 
-func (l *Log) load() error {
-	st, err := l.file.Stat()
-	if err != nil {
+func (l *Log) load() (err error) {
+	if l.stamp, err = l.file.Stamp(); err != nil {
 		return err
 	}
-	in, err := load(l.file, st.Size())
+	if l.stamp.Size > MaxMigrated {
+		if h, ok, err := headerOf(l.file, l.stamp.Size); ok && err == nil && h.Version < protocol.SessionVersion {
+			return fmt.Errorf("a session of version %d is %w: it may have %d bytes", h.Version, ErrTooLarge, MaxMigrated)
+		}
+	}
+	in, err := load(l.file, l.stamp.Size)
 	if err != nil {
 		return err
 	}
 	if in.header.Version < protocol.SessionVersion {
-		if in, err = l.migrate(in.header, st); err != nil {
+		if in, err = l.migrate(in.header); err != nil {
 			return err
 		}
 	}
@@ -159,12 +163,12 @@ func (l *Log) load() error {
 
 // migrate replaces the loaded file by its image in the current version, which
 // stays in memory until the first append.
-func (l *Log) migrate(header protocol.Header, st fs.FileInfo) (*loader, error) {
-	src := make([]byte, st.Size())
+func (l *Log) migrate(header protocol.Header) (*loader, error) {
+	src := make([]byte, l.stamp.Size)
 	if _, err := readSome(l.file, src, 0); err != nil {
 		return nil, err
 	}
-	l.buf, l.old = migrate(src, header), st
+	l.buf, l.migrated = migrate(src, header), true
 	return load(bytes.NewReader(l.buf), int64(len(l.buf)))
 }
 
@@ -198,7 +202,6 @@ func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.Ent
 	if l.closed {
 		return protocol.EntryMeta{}, fs.ErrClosed
 	}
-	l.at = at
 	if label, ok := entry.(protocol.Label); ok && !l.Has(label.TargetID) {
 		return protocol.EntryMeta{}, noEntry(label.TargetID)
 	}
@@ -213,6 +216,9 @@ func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.Ent
 	}
 	if l.line = line; cap(line) > maxScratch {
 		l.line = nil
+	}
+	if len(line) >= MaxLine {
+		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, len(line), MaxLine)
 	}
 	return meta, l.appendLine(line, id, durable)
 }
@@ -291,7 +297,7 @@ func (l *Log) Sync() error {
 	if l.closed {
 		return fmt.Errorf("sync session %s: %w", l.name(), fs.ErrClosed)
 	}
-	if l.file == nil || l.old != nil {
+	if l.file == nil || l.migrated {
 		return nil
 	}
 	if l.doubt == nil {

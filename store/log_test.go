@@ -439,18 +439,163 @@ func TestFileTakenAway(t *testing.T) {
 	}
 }
 
-// TestFileMoved: for a moment an entry may still go to a file that was moved,
-// not to one that is gone.
-func TestFileMoved(t *testing.T) {
-	l, m := newLog(t)
-	add(t, l, user("a"), user("b"))
-	require.NoError(t, m.Rename(file, "/elsewhere.jsonl"))
-	add(t, l, user("c"))
-	assert.Contains(t, string(m.ReadFile("/elsewhere.jsonl")), `"c"`)
-	require.NoError(t, m.Remove("/elsewhere.jsonl"))
-	_, err := l.Append(user("d"), t0, true)
-	assert.ErrorIs(t, err, fs.ErrNotExist)
-	assert.Equal(t, 3, l.Len())
+// meddler is a file system in which somebody else acts in the moment of a
+// write: before it, or after it and before anybody was told of it.
+type meddler struct {
+	store.FS
+	before, after func()
+}
+
+type meddledFile struct {
+	store.File
+	by *meddler
+}
+
+func (m *meddler) Create(name string) (store.File, error) {
+	f, err := m.FS.Create(name)
+	return meddledFile{f, m}, err
+}
+
+func (f meddledFile) Write(p []byte) (int, error) {
+	before, after := f.by.before, f.by.after
+	f.by.before, f.by.after = nil, nil
+	if before != nil {
+		before()
+	}
+	n, err := f.File.Write(p)
+	if after != nil {
+		after()
+	}
+	return n, err
+}
+
+// TestFileTakenAwayMeanwhile: what is done to a file in the very moment of an
+// append is noticed before the append is acknowledged. What was not is nowhere.
+func TestFileTakenAwayMeanwhile(t *testing.T) {
+	for name, meddle := range map[string]func(m *storetest.Mem){
+		"removed": func(m *storetest.Mem) { _ = m.Remove(file) },
+		"moved":   func(m *storetest.Mem) { _ = m.Rename(file, file+".bak") },
+		"moved, with a copy in its place": func(m *storetest.Mem) {
+			same := m.ReadFile(file)
+			_ = m.Rename(file, file+".bak")
+			m.WriteFile(file, same)
+		},
+		"written over": func(m *storetest.Mem) { overwrite(m, file, "something else\n") },
+	} {
+		for _, when := range []string{"before", "after"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				m := storetest.NewMem()
+				by := &meddler{FS: m}
+				l := store.NewLog(by, file, header(), options())
+				add(t, l, user("a"))
+				act := func() { meddle(m) }
+				if by.before = act; when == "after" {
+					by.before, by.after = nil, act
+				}
+				_, err := l.Append(user("lost"), t0, true)
+				assert.ErrorIs(t, err, store.ErrNotDurable)
+				assert.Equal(t, 1, l.Len())
+				assert.NotContains(t, string(m.ReadFile(file+".bak")), "lost")
+			})
+		}
+	}
+}
+
+// TestWrittenTogether: another program appends in the very moment of an append.
+func TestWrittenTogether(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		t.Run(when, func(t *testing.T) {
+			m := storetest.NewMem()
+			by := &meddler{FS: m}
+			l := store.NewLog(by, file, header(), options())
+			mine := add(t, l, user("a"))[0]
+			pi := func() { write(m, file, userLine("deadbeef", mine, "from pi")+"\n") }
+			if by.before = pi; when == "after" {
+				by.before, by.after = nil, pi
+			}
+			got := add(t, l, user("b"), user("c"))
+			assert.Equal(t, 4, l.Len())
+			r, err := l.Record(got[0])
+			require.NoError(t, err)
+			assert.Equal(t, mine, r.ParentID)
+			assert.Equal(t, ids(open(t, m, file).Refs()), ids(l.Refs()))
+		})
+	}
+}
+
+// overwrite replaces the content of a file in its place.
+func overwrite(m *storetest.Mem, name, content string) {
+	f, err := m.OpenAppend(name)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(0); err != nil {
+		panic(err)
+	}
+	write(m, name, content)
+}
+
+func write(m *storetest.Mem, name, content string) {
+	f, err := m.OpenAppend(name)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.Write([]byte(content)); err != nil {
+		panic(err)
+	}
+}
+
+// TestWrittenOver: a file that keeps its name and its place on the disk, but
+// not its content. An append neither adds to what is somebody else's nor
+// believes that its parent is still there.
+func TestWrittenOver(t *testing.T) {
+	another := headLine + "\n" + userLine("00000001", "", "x") + "\n"
+	for name, content := range map[string]func(was string) string{
+		"empty":                    func(string) string { return "" },
+		"shorter":                  func(was string) string { return was[:len(was)/2] },
+		"of the same size":         func(was string) string { return strings.Replace(was, `"id":"`, `"id":"f`, 1)[:len(was)-1] + "\n" },
+		"garbage inside":           func(was string) string { return was[:len(was)-40] + strings.Repeat("x", 39) + "\n" },
+		"longer":                   func(string) string { return another + strings.Repeat(userLine("00000002", "00000001", "y")+"\n", 100) },
+		"another session":          func(was string) string { return strings.Replace(was, header().ID, "another", 1) },
+		"a line more in the front": func(was string) string { return "\n" + was },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, m := newLog(t)
+			add(t, l, user("a"), user("b"))
+			overwrite(m, file, content(string(m.ReadFile(file))))
+			left := m.ReadFile(file)
+			for range 2 {
+				_, err := l.Append(user("c"), t0, true)
+				assert.ErrorIs(t, err, store.ErrNotDurable)
+				assert.ErrorIs(t, err, store.ErrChanged)
+			}
+			assert.Equal(t, 2, l.Len())
+			assert.Equal(t, string(left), string(m.ReadFile(file)))
+		})
+	}
+}
+
+// TestTouched: a file may be touched, copied over itself and moved away and
+// back; what counts is that all is there.
+func TestTouched(t *testing.T) {
+	for name, meddle := range map[string]func(m *storetest.Mem) error{
+		"rights": func(m *storetest.Mem) error { m.SetReadOnly(file, true); m.SetReadOnly(file, false); return nil },
+		"copied over itself": func(m *storetest.Mem) error {
+			overwrite(m, file, string(m.ReadFile(file)))
+			return nil
+		},
+		"moved and back": func(m *storetest.Mem) error { return errors.Join(m.Rename(file, "/x"), m.Rename("/x", file)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, m := newLog(t)
+			add(t, l, user("a"), user("b"))
+			require.NoError(t, meddle(m))
+			add(t, l, user("c"))
+			assert.Equal(t, ids(l.Refs()), ids(open(t, m, file).Refs()))
+		})
+	}
 }
 
 // A view is read while its log is written to; the race detector looks on.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 // the line is left where a reader would take it for an entry.
 func (l *Log) write(line []byte, durable bool) (int64, error) {
 	switch {
-	case l.old != nil:
+	case l.migrated:
 		if err := l.rewrite(); err != nil {
 			return 0, err
 		}
@@ -42,7 +43,15 @@ func (l *Log) materialise(line []byte) (int64, error) {
 		l.abandon(f, adopted)
 		return 0, err
 	}
-	l.toDisk(f, int64(len(whole)))
+	stamp, err := f.Stamp()
+	if err == nil {
+		stamp, err = l.arrived(stamp, int64(len(whole)))
+	}
+	if err != nil && !errors.Is(err, errTogether) {
+		l.abandon(f, true) // the name may be somebody else's by now
+		return 0, err
+	}
+	l.toDisk(f, int64(len(whole)), stamp)
 	return l.end - int64(len(line)), nil
 }
 
@@ -57,8 +66,8 @@ func (l *Log) fill(f File, content []byte) error {
 	return nil
 }
 
-func (l *Log) toDisk(f File, size int64) {
-	l.file, l.readOnly, l.buf = f, false, nil
+func (l *Log) toDisk(f File, size int64, stamp Stamp) {
+	l.file, l.readOnly, l.buf, l.stamp = f, false, nil, stamp
 	l.end, l.junk, l.prefix = size, 0, nil
 }
 
@@ -169,27 +178,19 @@ func (l *Log) abandon(f File, adopted bool) {
 // rewrite replaces a file of an old version by its image in the current one:
 // in one step, or not at all.
 func (l *Log) rewrite() error {
-	if err := l.unchangedOld(); err != nil {
+	switch now, err := l.fsys.Stamp(l.path); {
+	case err != nil:
 		return err
+	case now != l.stamp:
+		return ErrChanged
 	}
 	f, err := l.replace(l.buf)
 	if err != nil {
 		return fmt.Errorf("rewrite in version %d: %w", protocol.SessionVersion, err)
 	}
 	l.file.Close() // views read the image
-	l.old = nil
-	l.toDisk(f, int64(len(l.buf)))
-	return nil
-}
-
-func (l *Log) unchangedOld() error {
-	st, err := l.fsys.Stat(l.path)
-	if err != nil {
-		return err
-	}
-	if st.Size() != l.old.Size() || !st.ModTime().Equal(l.old.ModTime()) {
-		return ErrChanged
-	}
+	l.migrated = false
+	l.toDisk(f, int64(len(l.buf)), Stamp{})
 	return nil
 }
 
@@ -232,7 +233,8 @@ func (l *Log) moveIn(f File, temp string, content []byte) error {
 }
 
 // writeFile appends to the file, after making sure that its end is where it
-// should be.
+// should be. The line counts as written when the session's path leads to the
+// file that has it.
 func (l *Log) writeFile(line []byte) (int64, error) {
 	if err := l.prepare(); err != nil {
 		return 0, err
@@ -246,7 +248,16 @@ func (l *Log) writeFile(line []byte) (int64, error) {
 		err = l.syncFile()
 	}
 	if err != nil {
-		l.retract()
+		l.retract(len(data))
+		return 0, err
+	}
+	stamp, err := l.arrived(l.stamp, l.end+int64(len(data)))
+	if errors.Is(err, errTogether) {
+		err = l.together(data, stamp.Size)
+	}
+	if l.stamp = stamp; err != nil {
+		l.retract(len(data))
+		l.stamp = Stamp{}
 		return 0, err
 	}
 	l.end += int64(len(data))
@@ -254,18 +265,65 @@ func (l *Log) writeFile(line []byte) (int64, error) {
 	return l.end - int64(len(line)), nil
 }
 
+// arrived makes sure that what was written is where the session's path leads:
+// in this file, which has that end now. Whatever others have done to the file
+// or its name since the write began is noticed here, before anybody is told of
+// the entry.
+func (l *Log) arrived(file Stamp, end int64) (Stamp, error) {
+	at, err := l.fsys.Stamp(l.path)
+	switch {
+	case err != nil:
+		return Stamp{}, err
+	case !at.sameFile(file) || at.Size < end:
+		return Stamp{}, ErrChanged
+	case at.Size > end:
+		return at, errTogether
+	}
+	return at, nil
+}
+
+// errTogether: there is more in the file than was written.
+var errTogether = fmt.Errorf("%w in the same moment", ErrChanged)
+
+// together finds what was just written to a file that another program has
+// written to in the same moment, and takes in what that one has put before it.
+// What came after it the next append takes in.
+func (l *Log) together(data []byte, size int64) error {
+	if size-l.end > int64(len(data))+maxTogether {
+		return ErrChanged
+	}
+	both := make([]byte, size-l.end)
+	if _, err := readSome(l.file, both, l.end); err != nil {
+		return err
+	}
+	at := bytes.Index(both, data)
+	if at < 0 || at > 0 && both[at-1] != '\n' {
+		return ErrChanged
+	}
+	return l.absorb(l.end + int64(at))
+}
+
+// maxTogether bounds what another program may write in the moment of an append.
+const maxTogether = 1 << 20
+
 // unknownJunk says that a failed write may have left something.
 const unknownJunk = -1
 
-// retract cuts off what a failed write left. If that fails too, the rest is
-// remembered as junk for the next append to deal with.
-func (l *Log) retract() {
+// retract cuts off what a failed write of n bytes left. If that fails too, the
+// rest is remembered as junk for the next append to deal with.
+func (l *Log) retract(n int) {
+	now, err := l.file.Stamp()
+	if err == nil && now.Size > l.end+int64(n) { // somebody else has written there, too
+		l.stamp = Stamp{}
+		return
+	}
 	if l.cut(l.file, l.end) == nil {
+		l.stamp, _ = l.file.Stamp()
 		return
 	}
 	l.junkOurs, l.junk = true, unknownJunk
-	if st, err := l.file.Stat(); err == nil {
-		l.junk = st.Size() - l.end
+	if l.stamp = now; err == nil {
+		l.junk = now.Size - l.end
 	}
 }
 
@@ -280,38 +338,55 @@ func (l *Log) prepare() error {
 			return err
 		}
 	}
-	fresh := l.looked != 0 && 0 <= l.at-l.looked && l.at-l.looked < lookAgain
-	size, err := l.size(fresh)
-	if err == nil {
-		err = l.mend(size)
+	now, err := l.file.Stamp()
+	if err != nil || now == l.stamp && l.junk == 0 && now.Size == l.end {
+		return err
 	}
+	return l.look(now)
+}
+
+// look finds out what has become of a file whose stamp is another one now, or
+// that has junk: whether the path still leads to it, and what others have
+// written.
+func (l *Log) look(now Stamp) error {
+	at, err := l.fsys.Stamp(l.path)
 	switch {
 	case err != nil:
-		l.looked = 0
-	case !fresh:
-		l.looked = l.at
+		return err
+	case !at.sameFile(now):
+		return ErrChanged
+	case now != l.stamp:
+		err = l.unaltered(at.Size)
+	}
+	if err == nil {
+		err = l.mend(at.Size)
+	}
+	if err == nil {
+		l.stamp, err = l.file.Stamp()
 	}
 	return err
 }
 
-// lookAgain is for how long the session's path is taken to lead to the open
-// file, in ms: to walk it costs more than to write an entry. A file that has
-// no name any more, or has grown, is noticed at once.
-const lookAgain = 100
-
-// size is that of the open file, or of the one that the path leads to.
-func (l *Log) size(open bool) (int64, error) {
-	if open {
-		return l.file.Size()
+// unaltered makes sure that the file still has, at its beginning, what the
+// index says: others may add to it and touch it, not write over it.
+func (l *Log) unaltered(size int64) error {
+	if size < l.end {
+		return ErrChanged
 	}
-	st, err := l.fsys.Stat(l.path)
-	switch {
-	case err != nil:
-		return 0, err
-	case !l.file.Is(st):
-		return 0, ErrChanged
+	if h, ok, err := headerOf(l.file, size); err != nil || !ok || h.ID != l.header.ID {
+		return errors.Join(err, ErrChanged)
 	}
-	return st.Size(), nil
+	v := l.View()
+	all := make([]int32, len(v.slots))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	for _, err := range v.lines(all) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mend takes in what others have written to a file of so many bytes, and cuts
@@ -346,23 +421,19 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
-	l.views, l.file, l.readOnly = l.file, f, false
+	l.views, l.file, l.readOnly, l.stamp = l.file, f, false, Stamp{}
 	return nil
 }
 
 // absorb takes in what another program appended, so that offsets are right
 // and ids stay unique. Its entries become branches; the leaf stays.
 func (l *Log) absorb(size int64) error {
-	st, err := l.file.Stat()
-	if err != nil {
-		return err
-	}
-	if size < l.end || st.Size() != size {
+	if size < l.end {
 		return ErrChanged
 	}
 	from := int32(len(l.idx.slots))
 	in := &loader{idx: l.idx, found: true, end: l.end, open: len(l.prefix) > 0}
-	err = readLines(l.file, l.end, size, in.take)
+	err := readLines(l.file, l.end, size, in.take)
 	in.idx.resolve(from)
 	l.idx = in.idx
 	l.damage.Foreign += len(l.idx.slots) - int(from)
@@ -375,6 +446,9 @@ func (l *Log) absorb(size int64) error {
 // the side file first. Where it cannot be removed it is left as a line that no
 // reader takes for an entry.
 func (l *Log) dropJunk() error {
+	if l.junk > MaxLine {
+		return lineTooLong(l.end)
+	}
 	junk := make([]byte, l.junk)
 	if _, err := readSome(l.file, junk, l.end); err != nil {
 		return err

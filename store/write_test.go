@@ -158,8 +158,8 @@ func TestSyncFails(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotDurable)
 	require.Equal(t, starts["intact"], string(m.ReadFile(file)))
 
-	f.SetPlan(storetest.MustPlan("sync *.jsonl #1 EIO; truncate * #1 EIO; fstat * #1 EIO"))
-	_, err = l.Append(user("b"), t0+1000, true) // so late that the path is walked, not fstat asked
+	f.SetPlan(storetest.MustPlan("sync *.jsonl #1 EIO; truncate * #1 EIO; fstat * #2 EIO"))
+	_, err = l.Append(user("b"), t0, true)
 	require.ErrorIs(t, err, store.ErrNotDurable)
 	require.NotEqual(t, starts["intact"], string(m.ReadFile(file)), "it could not be cut")
 	id := add(t, l, user("c"))[0]

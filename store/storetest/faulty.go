@@ -304,6 +304,13 @@ func (f *Faulty) Stat(name string) (fs.FileInfo, error) {
 	return f.FS.Stat(name)
 }
 
+func (f *Faulty) Stamp(name string) (store.Stamp, error) {
+	if _, err := f.strike("stat", name); err != nil {
+		return store.Stamp{}, err
+	}
+	return f.FS.Stamp(name)
+}
+
 func (f *Faulty) ReadDir(name string) ([]fs.DirEntry, error) {
 	if _, err := f.strike("readdir", name); err != nil {
 		return nil, err
@@ -371,11 +378,11 @@ func (f *faultyFile) Stat() (fs.FileInfo, error) {
 	return f.File.Stat()
 }
 
-func (f *faultyFile) Size() (int64, error) {
+func (f *faultyFile) Stamp() (store.Stamp, error) {
 	if _, err := f.fs.strike("fstat", f.name); err != nil {
-		return 0, err
+		return store.Stamp{}, err
 	}
-	return f.File.Size()
+	return f.File.Stamp()
 }
 
 func (f *faultyFile) Truncate(size int64) error {

@@ -31,6 +31,7 @@ type Mem struct {
 	names map[string]*inode // by cleaned absolute path
 	ops   []nameOp          // changes of names that are not durable, in order
 	clock time.Time
+	nodes uint64 // made so far
 }
 
 // inode is a file or a directory. data is what programs see; durable and the
@@ -41,6 +42,8 @@ type inode struct {
 	durable []byte
 	ops     []dataOp
 	mtime   time.Time
+	id      uint64    // no other has it
+	changed time.Time // content, names or rights
 	holder  *memFile
 	mode    fs.FileMode
 }
@@ -65,13 +68,35 @@ func NewMem() *Mem {
 	return &Mem{names: map[string]*inode{"/": root}, clock: time.UnixMilli(1_800_000_000_000)}
 }
 
-func clean(name string) string { return filepath.Join("/", name) }
+func clean(name string) string {
+	if filepath.IsAbs(name) { // it mostly is, and clean
+		return filepath.Clean(name)
+	}
+	return filepath.Join("/", name)
+}
 
 func fail(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
 
 func (m *Mem) tick() time.Time {
 	m.clock = m.clock.Add(time.Millisecond)
 	return m.clock
+}
+
+// file makes a file.
+func (m *Mem) file(content []byte) *inode {
+	m.nodes++
+	now := m.tick()
+	return &inode{id: m.nodes, data: content, durable: slices.Clone(content), mtime: now, changed: now, mode: 0o600}
+}
+
+// written notes a change of a file's content.
+func (m *Mem) written(n *inode) {
+	n.mtime = m.tick()
+	n.changed = n.mtime
+}
+
+func (n *inode) stamp() store.Stamp {
+	return store.Stamp{Ino: n.id, Size: int64(len(n.data)), Changed: n.changed.UnixNano()}
 }
 
 func (m *Mem) OpenAppend(name string) (store.File, error) { return m.open(name, true) }
@@ -102,7 +127,7 @@ func (m *Mem) Create(name string) (store.File, error) {
 	if parent := m.names[filepath.Dir(path)]; parent == nil || !parent.dir {
 		return nil, fail("create", name, fs.ErrNotExist)
 	}
-	node := &inode{mtime: m.tick(), mode: 0o600}
+	node := m.file(nil)
 	m.rename(nameOp{set: path, node: node})
 	return &memFile{fs: m, node: node, name: path, writable: true}, nil
 }
@@ -143,6 +168,16 @@ func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	return node.info(clean(name)), nil
 }
 
+func (m *Mem) Stamp(name string) (store.Stamp, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	node := m.names[clean(name)]
+	if node == nil {
+		return store.Stamp{}, fail("stat", name, fs.ErrNotExist)
+	}
+	return node.stamp(), nil
+}
+
 func (m *Mem) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,6 +202,7 @@ func (m *Mem) Rename(from, to string) error {
 		return fail("rename", from, fs.ErrNotExist)
 	}
 	m.rename(nameOp{set: clean(to), remove: clean(from), node: node})
+	node.changed = m.tick()
 	return nil
 }
 
@@ -215,9 +251,7 @@ func (m *Mem) WriteFile(name string, content []byte) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.names[clean(name)] = &inode{
-		data: slices.Clone(content), durable: slices.Clone(content), mtime: m.tick(), mode: 0o600,
-	}
+	m.names[clean(name)] = m.file(slices.Clone(content))
 	m.ops = nil
 }
 
@@ -236,6 +270,7 @@ func (m *Mem) SetReadOnly(name string, readOnly bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	node := m.names[clean(name)]
+	node.changed = m.tick()
 	node.mode |= 0o200
 	if readOnly {
 		node.mode &^= 0o200
@@ -260,7 +295,7 @@ func (m *Mem) Files() []string {
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	after := &Mem{names: map[string]*inode{}, clock: m.clock}
+	after := &Mem{names: map[string]*inode{}, clock: m.clock, nodes: m.nodes}
 	copies := map[*inode]*inode{}
 	copyNode := func(n *inode) *inode {
 		if n == nil {
@@ -368,7 +403,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 	}
 	f.node.data = append(f.node.data, p...)
 	f.node.ops = append(f.node.ops, dataOp{slices.Clone(p), -1})
-	f.node.mtime = f.fs.tick()
+	f.fs.written(f.node)
 	return len(p), nil
 }
 
@@ -399,7 +434,7 @@ func (f *memFile) Truncate(size int64) error {
 	}
 	f.node.data = resize(f.node.data, size)
 	f.node.ops = append(f.node.ops, dataOp{cut: size})
-	f.node.mtime = f.fs.tick()
+	f.fs.written(f.node)
 	return nil
 }
 
@@ -422,23 +457,18 @@ func (f *memFile) Stat() (fs.FileInfo, error) {
 	return f.node.info(f.name), nil
 }
 
-func (f *memFile) Size() (int64, error) {
+func (f *memFile) Stamp() (store.Stamp, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err := f.check("stat", false); err != nil {
-		return 0, err
+		return store.Stamp{}, err
 	}
 	for _, node := range f.fs.names {
 		if node == f.node {
-			return int64(len(node.data)), nil
+			return node.stamp(), nil
 		}
 	}
-	return 0, fail("stat", f.name, fs.ErrNotExist)
-}
-
-func (f *memFile) Is(info fs.FileInfo) bool {
-	of, ok := info.(memInfo)
-	return ok && of.node == f.node
+	return store.Stamp{}, fail("stat", f.name, fs.ErrNotExist)
 }
 
 func (f *memFile) Lock() error {

@@ -200,7 +200,7 @@ func TestFaultyEveryOperation(t *testing.T) {
 			"read":     func() error { _, err := file.ReadAt(make([]byte, 1), 0); return err },
 			"truncate": func() error { return file.Truncate(0) },
 			"sync":     file.Sync,
-			"fstat":    func() error { _, err := file.Size(); return err },
+			"fstat":    func() error { _, err := file.Stamp(); return err },
 			"lock":     file.Lock,
 			"close":    file.Close,
 		}

@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,6 +30,7 @@ func TestFS(t *testing.T, fsys store.FS, root string) {
 		{"truncate", testTruncate},
 		{"rename replaces", testRename},
 		{"remove keeps open files", testRemove},
+		{"stamps", testStamps},
 		{"directories", testDirs},
 		{"lock", testLock},
 		{"closed", testClosed},
@@ -111,9 +114,9 @@ func testAppend(t *testing.T, fsys store.FS, dir string) {
 		require.NoError(t, err)
 		assert.Equal(t, len(w.text), n)
 	}
-	size, err := a.Size()
+	stamp, err := a.Stamp()
 	require.NoError(t, err)
-	assert.Equal(t, int64(len("start a1 b1 a2 ")), size)
+	assert.Equal(t, int64(len("start a1 b1 a2 ")), stamp.Size)
 	assert.Equal(t, "start a1 b1 a2 ", get(t, fsys, name), "each write goes to the end, whoever wrote before")
 	require.NoError(t, a.Sync())
 }
@@ -194,12 +197,56 @@ func testRemove(t *testing.T, fsys store.FS, dir string) {
 	_, err = f.ReadAt(p, 0)
 	require.NoError(t, err)
 	assert.Equal(t, "abc", string(p))
-	_, err = f.Size()
+	_, err = f.Stamp()
 	assert.ErrorIs(t, err, fs.ErrNotExist, "no name is left")
 	put(t, fsys, name, "again")
 	assert.Equal(t, "again", get(t, fsys, name))
-	_, err = f.Size()
+	_, err = f.Stamp()
 	assert.ErrorIs(t, err, fs.ErrNotExist, "the name is another file's")
+}
+
+// testStamps: whatever is done to a file shows in its stamp, and nothing else
+// does.
+func testStamps(t *testing.T, fsys store.FS, dir string) {
+	name, other := filepath.Join(dir, "f"), filepath.Join(dir, "g")
+	put(t, fsys, name, "0123456789")
+	f, err := fsys.OpenAppend(name)
+	require.NoError(t, err)
+	defer f.Close()
+	last, err := f.Stamp()
+	require.NoError(t, err)
+	at, err := fsys.Stamp(name)
+	require.NoError(t, err)
+	assert.Equal(t, last, at, "the file and its name say the same")
+	assert.Equal(t, "0123456789", get(t, fsys, name))
+	again, err := f.Stamp()
+	require.NoError(t, err)
+	assert.Equal(t, last, again, "who reads changes nothing")
+	step := func(what string, do func() error) {
+		time.Sleep(10 * time.Millisecond) // the clock of some systems ticks no faster
+		require.NoError(t, do())
+		now, err := f.Stamp()
+		require.NoError(t, err)
+		assert.NotEqual(t, last, now, what)
+		assert.Equal(t, last.Ino, now.Ino, what)
+		last = now
+	}
+	step("written", func() error { _, err := f.Write([]byte("x")); return err })
+	step("cut", func() error { return f.Truncate(5) })
+	step("written over, to the same size", func() error {
+		_, err := f.Write([]byte("56789"))
+		return errors.Join(err, f.Truncate(5))
+	})
+	step("renamed", func() error { return fsys.Rename(name, other) })
+	_, err = fsys.Stamp(name)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+	at, err = fsys.Stamp(other)
+	require.NoError(t, err)
+	assert.Equal(t, last, at)
+	put(t, fsys, name, "01234")
+	at, err = fsys.Stamp(name)
+	require.NoError(t, err)
+	assert.NotEqual(t, last.Ino, at.Ino, "another file")
 }
 
 func testDirs(t *testing.T, fsys store.FS, dir string) {
