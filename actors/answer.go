@@ -27,12 +27,12 @@ func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 	case protocol.GetMessages:
 		return messages(view)
 	case protocol.GetSessionStats:
-		return result(view.Stats())
+		return result(s.stats(view))
 	case protocol.GetLastAssistantText:
 		text, err := view.LastAssistantText()
-		return result(protocol.TextResult{Text: text}, err)
+		return result(protocol.TextResult{Text: text, Null: !s.gates.OmitText}, err)
 	case protocol.GetForkMessages:
-		list, err := view.ForkMessages(s.gates.ForkFromWhole)
+		list, err := view.ForkMessages(!s.gates.ForkFromBranch)
 		return result(protocol.ForkMessages{Messages: list}, err)
 	case protocol.GetSessionTree:
 		tree, err := view.Tree()
@@ -82,6 +82,24 @@ func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
 		return failedToRead(err)
 	}
 	return tree, nil
+}
+
+// stats are the counts of the session and how full the model's window is.
+func (s *Session) stats(view store.View) (protocol.SessionStats, error) {
+	stats, err := view.Stats(s.gates.CountRetried)
+	if err != nil {
+		return stats, err
+	}
+	stats.Nulls = s.gates.Nulls
+	usage, err := s.contextUsage()
+	if err != nil || usage.Usage == nil {
+		return stats, err
+	}
+	stats.ContextUsage = &protocol.WindowUsage{ContextWindow: usage.Usage.ContextWindow}
+	if s.context.Known() {
+		stats.ContextUsage.Tokens, stats.ContextUsage.Percent = &usage.Usage.Tokens, &usage.Usage.Percent
+	}
+	return stats, nil
 }
 
 // contextUsage says how full the window is; nothing without a model that has

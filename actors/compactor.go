@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -32,15 +33,24 @@ func (s *Session) startSummary(c actor.Context, e session.Summarise) {
 	base := s.work.request
 	base.Model, base.Thinking, base.Cache = e.Model, e.Level, providers.CacheNone
 	reserve, keep := s.work.files.Compaction.For(e.Model.Provider + "/" + e.Model.ID)
+	var err error
 	k := compactor{models: s.cfg.Models, base: base, reserve: reserve, keep: keep, ask: e, view: s.file.View()}
 	if e.Branch != 0 {
 		k.target = s.prepared[e.Branch].navigate
 		k.reserve = s.work.files.BranchSummary.ReserveTokens
-	} else if err := s.buildContext(); err != nil {
+	} else if err = s.buildContext(); err != nil {
 		s.next = append(s.next, session.Summarised{Run: e.Run, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	} else {
 		k.items, k.tokens = s.context.Items(), s.context.Tokens()
+		if e.Redo {
+			k.items = withoutAnswer(k.items)
+		}
+		if k.cut, err = k.cutPoint(); err != nil {
+			s.next = append(s.next, k.refused(err))
+			return
+		}
+		s.next = append(s.next, session.SummaryBegun{Run: e.Run})
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	pid := s.spawn(c, fmt.Sprintf("compactor/%d", e.Run), func() actor.Actor {
@@ -61,7 +71,8 @@ type compactor struct {
 	reserve, keep int64 // tokens
 	view          store.View
 	items         []store.Item // of the context, for a compaction
-	tokens        int64        // what it takes
+	cut           store.Cut    // where they are cut
+	tokens        int64        // what the context takes
 	target        string       // the new leaf, for a branch
 }
 
@@ -73,9 +84,17 @@ func (k *compactor) work(ctx context.Context) session.Summarised {
 	} else {
 		err = k.compact(ctx, &out)
 	}
+	if err == nil {
+		return out
+	}
+	return k.refused(err)
+}
+
+// refused says why there is no summary.
+func (k *compactor) refused(err error) session.Summarised {
+	out := session.Summarised{Run: k.ask.Run}
 	var streamErr *protocol.StreamError
 	switch {
-	case err == nil:
 	case errors.Is(err, store.ErrCompacted):
 		out.Refused = protocol.CodeNothingToDo.Errorf("Already compacted")
 	case errors.Is(err, store.ErrTooSmall):
@@ -88,14 +107,30 @@ func (k *compactor) work(ctx context.Context) session.Summarised {
 	return out
 }
 
+// cutPoint says where the history ends that is to be summarised, or that there
+// is none.
+func (k *compactor) cutPoint() (store.Cut, error) {
+	for last := range k.view.Back() {
+		if last.Type == "compaction" {
+			return store.Cut{}, store.ErrCompacted
+		}
+		break
+	}
+	return store.NewCut(k.items, k.keep)
+}
+
+// withoutAnswer leaves out the newest answer of a model.
+func withoutAnswer(items []store.Item) []store.Item {
+	for i := len(items) - 1; i >= 0; i-- {
+		if _, ok := items[i].Message.(*protocol.AssistantMessage); ok {
+			return slices.Concat(items[:i], items[i+1:])
+		}
+	}
+	return items
+}
+
 func (k *compactor) compact(ctx context.Context, out *session.Summarised) error {
-	if last := k.view.Branch(); len(last) > 0 && last[len(last)-1].Type == "compaction" {
-		return store.ErrCompacted
-	}
-	cut, err := store.NewCut(k.items, k.keep)
-	if err != nil {
-		return err
-	}
+	cut := k.cut
 	earlier, err := k.earlierDetails()
 	if err != nil {
 		return err
@@ -113,6 +148,9 @@ func (k *compactor) compact(ctx context.Context, out *session.Summarised) error 
 		Summary: summary + fileBlocks(files), FirstKeptEntryID: cut.FirstKept, TokensBefore: k.tokens, Details: details, Usage: usage,
 	}
 	out.MessageCount = 1 + len(cut.Kept)
+	if k.ask.Redo {
+		out.MessageCount++
+	}
 	out.Tokens = protocol.EstimateText(out.Compaction.Summary)
 	for _, m := range cut.Kept {
 		out.Tokens += protocol.EstimateTokens(m)

@@ -129,7 +129,8 @@ func (s *Session) perform(c actor.Context, e session.Effect) error {
 
 // add writes an entry to the log, before anything shows it.
 //
-// A label or an edit without a target is for the entry before it.
+// A label without a target is for the entry before it, an edit without one for
+// the newest answer.
 func (s *Session) add(entry protocol.Entry, durable bool) error {
 	switch e := entry.(type) {
 	case protocol.Label:
@@ -139,7 +140,7 @@ func (s *Session) add(entry protocol.Entry, durable bool) error {
 		entry = e
 	case protocol.ContextEdit:
 		if e.TargetID == "" {
-			e.TargetID = s.file.Leaf()
+			e.TargetID = s.file.View().LastAnswer()
 		}
 		entry = e
 	default: // stands for itself

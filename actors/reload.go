@@ -1,10 +1,14 @@
 package actors
 
 import (
+	"path/filepath"
+	"strings"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/store/resource"
 )
 
 // catalog is what can be selected at this moment.
@@ -54,9 +58,34 @@ func (s *Session) commands() protocol.Result {
 			c.Source = "template"
 		}
 		if s.gates.SourceInfo {
-			c.SourceInfo = &protocol.SourceInfo{Path: c.Path, Source: "local", Scope: c.Location, Origin: "top-level"}
+			c.SourceInfo = s.work.sourceOf(c)
+		}
+		if s.gates.NoLocation {
 			c.Path, c.Location = "", ""
 		}
 	}
 	return protocol.JSON(protocol.CommandList{Commands: list})
+}
+
+// sourceOf says in the words of pi 1.x where a command comes from: found in the
+// user's or the project's directory, or named by settings or a flag.
+func (w *workspace) sourceOf(c *protocol.SlashCommand) *protocol.SourceInfo {
+	info := &protocol.SourceInfo{Path: c.Path, Source: "auto", Scope: c.Location, Origin: "top-level"}
+	switch resource.Location(c.Location) {
+	case resource.User:
+		info.BaseDir = within(w.dirs.Agent, c.Path)
+	case resource.Project:
+		info.BaseDir = within(filepath.Join(w.dirs.Cwd, ".pi"), c.Path)
+	case resource.Path:
+		info.Source, info.Scope = "local", "temporary"
+	}
+	return info
+}
+
+// within is dir if path lies in it, else "".
+func within(dir, path string) string {
+	if strings.HasPrefix(path, dir+string(filepath.Separator)) {
+		return dir
+	}
+	return ""
 }

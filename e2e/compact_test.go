@@ -77,8 +77,111 @@ func TestCompactManual(t *testing.T) {
 	assert.Contains(t, p.llm.request(6).body, "previous-summary")
 	assert.Contains(t, p.llm.request(6).body, "three")
 	require.Zero(t, d.end())
-	// No event in the seeds for a manual compaction.
-	assert.NotContains(t, strings.Join(d.output(), "\n"), "compaction_start")
+	// Clients of pi 0.74 and later queue everything until they have heard of the
+	// end; those of pi 0.45 know only the old names and expect none.
+	var seen []string
+	for _, line := range d.output() {
+		switch v := gjson.Parse(line); {
+		case strings.Contains(v.Get("type").Str, "compaction_"):
+			seen = append(seen, v.Get("type").Str)
+			assert.Equal(t, "manual", v.Get("reason").Str)
+		case v.Get("command").Str == "compact":
+			seen = append(seen, "answer")
+		}
+	}
+	const one = "compaction_start compaction_end answer"
+	assert.Equal(t, strings.Join([]string{one, one, one, one}, " "), strings.Join(seen, " "))
+	assert.Contains(t, strings.Join(d.output(), "\n"),
+		`{"type":"compaction_end","reason":"manual","aborted":false,"willRetry":false,"errorMessage":"Compaction failed: Nothing to compact (session too small)"}`)
+}
+
+// TestCompactDialects: which names a client hears.
+func TestCompactDialects(t *testing.T) {
+	t.Parallel()
+	const manual, auto = "compaction_start compaction_end", "auto_compaction_start auto_compaction_end"
+	for dialect, want := range map[string]string{
+		"union": manual + " auto_compaction_start " + manual + " auto_compaction_end", "s0": auto, "s1": auto, "s2": auto,
+		"s3": auto, "s4": auto, "pi1": manual + " " + manual,
+	} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			p := small(t)
+			p.llm.plays(text("one "+filler), text("two"), text("summary"), text("three").used(199_500), text("summary"))
+			d := p.start("--dialect", dialect)
+			d.prompt("one")
+			d.prompt("two " + long)
+			d.ok(`{"type":"compact"}`)
+			d.prompt("three " + long)
+			var seen []string
+			for _, line := range d.output() {
+				if kind := gjson.Get(line, "type").Str; strings.Contains(kind, "compaction_") {
+					seen = append(seen, kind)
+				}
+			}
+			assert.Equal(t, want, strings.Join(seen, " "))
+		})
+	}
+}
+
+// TestCompactNothing: a compaction that begins by itself and finds nothing to
+// compact is not announced.
+func TestCompactNothing(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"union", "s0", "pi1"} {
+		p := small(t)
+		p.llm.plays(text("one").used(199_500), text("two").used(199_500))
+		d := p.start("--dialect", dialect)
+		d.prompt(long)
+		d.prompt("two")
+		assert.NotContains(t, strings.Join(d.output(), "\n"), "compaction_", dialect)
+		assert.Equal(t, 2, p.llm.count())
+	}
+}
+
+// TestCompactUsageOverflow: an answer that says that its request was larger than
+// the window is made again after a compaction, once; in pi 1.x it stands.
+func TestCompactUsageOverflow(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"union", "s0", "s3", "pi1"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			p := small(t)
+			p.llm.summary = "summary"
+			p.llm.plays(text("one "+filler), text("cut").used(300_000), text("whole"))
+			d := p.start("--dialect", dialect)
+			d.prompt("one")
+			events := d.prompt("two " + long)
+			settled := events[len(events)-1]
+			assert.Equal(t, "completed", settled.Get("outcome").Str)
+			for _, e := range events {
+				if strings.HasSuffix(e.Get("type").Str, "compaction_end") {
+					assert.Equal(t, dialect != "pi1", e.Get("willRetry").Bool(), e.Raw)
+				}
+			}
+			answer := "whole"
+			if dialect == "pi1" {
+				answer = "cut"
+			}
+			assert.Equal(t, answer, d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+			messages := d.ok(`{"type":"get_messages"}`).Get("messages")
+			assert.Equal(t, `["compactionSummary","user","assistant"]`, messages.Get("#.role").Raw)
+			assert.EqualValues(t, 3, d.ok(`{"type":"get_state"}`).Get("messageCount").Int())
+			assert.EqualValues(t, 2, d.ok(`{"type":"get_session_stats"}`).Get("assistantMessages").Int())
+			path, _ := d.sessionFile()
+			require.Zero(t, d.end())
+			d = p.start("--session", path)
+			assert.Equal(t, messages.Raw, d.ok(`{"type":"get_messages"}`).Get("messages").Raw)
+			// Too large again: no third time.
+			if dialect != "pi1" {
+				n := p.llm.count()
+				p.llm.plays(text("cut").used(300_000), text("cut again").used(300_000))
+				events = d.prompt("three " + long)
+				assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
+				assert.Equal(t, 2, strings.Count(strings.Join(kinds(events), " "), "agent_start"))
+				assert.LessOrEqual(t, p.llm.count()-n, 6)
+			}
+		})
+	}
 }
 
 // TestCompactThreshold: after the run that fills the window, and between turns.
@@ -90,7 +193,7 @@ func TestCompactThreshold(t *testing.T) {
 	d.prompt("one")
 	events := d.prompt("two " + long)
 	seen := strings.Join(kinds(events), " ")
-	assert.Contains(t, seen, "agent_end auto_compaction_start auto_compaction_end agent_settled")
+	assert.Contains(t, seen, "agent_end auto_compaction_start compaction_start compaction_end auto_compaction_end agent_settled")
 	d.prompt("three")
 	assert.Equal(t, 4, p.llm.count())
 
@@ -98,7 +201,7 @@ func TestCompactThreshold(t *testing.T) {
 	p.llm.plays(tool("c1", "bash", `{"command":"echo `+long+`"}`).used(199_500), text("done"))
 	events = d.prompt("four")
 	seen = strings.Join(kinds(events), " ")
-	assert.Contains(t, seen, "turn_end auto_compaction_start auto_compaction_end turn_start")
+	assert.Contains(t, seen, "turn_end auto_compaction_start compaction_start compaction_end auto_compaction_end turn_start")
 	assert.Equal(t, 1, strings.Count(seen, "agent_start"))
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
 	last := p.llm.request(p.llm.count() - 1).body
@@ -116,7 +219,7 @@ func TestCompactOverflow(t *testing.T) {
 	d.prompt("one")
 	events := d.prompt("two")
 	seen := strings.Join(kinds(events), " ")
-	assert.Contains(t, seen, "agent_end auto_compaction_start auto_compaction_end agent_start turn_start message_start")
+	assert.Contains(t, seen, "agent_end auto_compaction_start compaction_start compaction_end auto_compaction_end agent_start turn_start message_start")
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
 	for _, e := range events {
 		if e.Get("type").Str == "auto_compaction_end" {

@@ -65,7 +65,7 @@ func testPiOpensOperations(t *testing.T, v pi) {
 		seen := theirs.Get(gjson.Escape(files[name]))
 		ours := d.ok(`{"type":"get_tree"}`)
 		assert.Equal(t, ours.Get("leafId").String(), seen.Get("leaf").String(), name)
-		assert.Equal(t, d.ok(`{"type":"get_state"}`).Get("sessionName").Raw, seen.Get("name").Raw, name)
+		assert.Equal(t, d.ok(`{"type":"get_state"}`).Get("sessionName").String(), seen.Get("name").String(), name)
 		labels, branches := map[string]string{}, []string(nil)
 		for _, root := range ours.Get("tree").Array() {
 			branches = walkTree(root, "", labels, branches)

@@ -414,7 +414,8 @@ func (r *replay) isEvent(v gjson.Result) bool {
 		return true
 	}
 	switch v.Get("type").Str {
-	case "response", "queue_changed", "agent_settled", "session_changed", "tool_execution_update", "bash_execution_update":
+	case "response", "queue_changed", "agent_settled", "session_changed", "tool_execution_update", "bash_execution_update",
+		"compaction_start", "compaction_end", "session_info_changed", "thinking_level_changed":
 		return false
 	}
 	for _, x := range also {
@@ -578,6 +579,8 @@ var extra = []string{
 	"fullOutputPath", // pi 0.45 keeps the whole output only of what is cut by bytes
 	"steeringMode",   // missing in one trace that has set it to undefined
 	"session",        // of get_session_stats, where pi_agent_rust has the totals
+	"contextUsage",   // likewise; pi 0.74 has it
+	"sourceInfo",     // of get_commands, likewise
 }
 
 // volatile are the members whose values say nothing.

@@ -33,7 +33,8 @@ const (
 	FeatureExtensionErrorOnly Feature = "extensionErrorOnly" // no hook_error
 	FeatureUIAck              Feature = "uiAck"              // extension_ui_response is answered
 	FeatureSeq                Feature = "seq"                // every record of a session carries a rising seq
-	FeatureEntryEvents        Feature = "entryEvents"        // entry_appended, session_info_changed, thinking_level_changed, summarization_retry_*
+	FeatureEntryEvents        Feature = "entryEvents"        // entry_appended, summarization_retry_*
+	FeatureSettingEvents      Feature = "settingEvents"      // session_info_changed, thinking_level_changed
 	FeatureRunIDs             Feature = "runIds"             // runId on the events of a run
 )
 
@@ -42,46 +43,55 @@ const (
 type Gates struct {
 	Features map[Feature]bool
 
-	IdleQueueWaits  bool // steer and follow_up while idle only queue; else they start a run
-	OneBash         bool // a bash command is refused while another runs; else several run at once
-	RetryEndEarly   bool // auto_retry_end{success:true} right after the answer; else after agent_end
-	RejectPromptGap bool // a prompt during a retry wait or a compaction is refused; else accepted
-	OmitIDOnUnknown bool // an unknown command is answered without its id
-	RustTexts       bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
-	RefuseSlash     bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
-	CreateOnSwitch  bool // switch_session to a missing path starts a session there; else an error
-	ForkFromWhole   bool // get_fork_messages lists every branch; else the current one
-	PendingStop     bool // an assistant message starts with stopReason pending; else stop
-	SourceInfo      bool // get_commands in pi 1.x form
-	TemplateSource  bool // get_commands calls prompts "template"
+	IdleQueueWaits   bool // steer and follow_up while idle only queue; else they start a run
+	OneBash          bool // a bash command is refused while another runs; else several run at once
+	RetryEndEarly    bool // auto_retry_end{success:true} right after the answer; else after agent_end
+	RejectPromptGap  bool // a prompt during a retry wait or a compaction is refused; else accepted
+	OmitIDOnUnknown  bool // an unknown command is answered without its id
+	RustTexts        bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
+	RefuseSlash      bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
+	CreateOnSwitch   bool // switch_session to a missing path starts a session there; else an error
+	ForkFromBranch   bool // get_fork_messages lists the current branch; else every one
+	PendingStop      bool // an assistant message starts with stopReason pending; else stop
+	SourceInfo       bool // get_commands has sourceInfo
+	NoLocation       bool // get_commands has no location and path
+	TemplateSource   bool // get_commands calls prompts "template"
+	Nulls            bool // sessionFile, sessionName and the result of compaction_end are null where there is none; else left out
+	OmitText         bool // get_last_assistant_text leaves the text out where there is none; else it is null
+	CountRetried     bool // get_session_stats counts answers that were asked for again
+	NoAutoCompaction bool // no auto_compaction_start and _end for a compaction that begins by itself
+	OverflowStands   bool // an answer to a request larger than the window stands; else it is made again after a compaction
 }
 
 // Has says whether a feature is on.
 func (g Gates) Has(f Feature) bool { return g.Features[f] }
 
-var unionFeatures = []Feature{FeatureSettled, FeatureRunIDs}
+// everywhere are the features that are on in every dialect.
+var everywhere = []Feature{FeatureSettled, FeatureRunIDs}
 
 // dialects is the whole difference between them.
 var dialects = map[Dialect]struct {
 	features []Feature
 	gates    Gates
 }{
-	DialectUnion: {unionFeatures, Gates{}},
-	DialectS0: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{
-		IdleQueueWaits: true, CreateOnSwitch: true, ForkFromWhole: true,
+	DialectUnion: {append([]Feature{FeatureCompactionEvents, FeatureSettingEvents}, everywhere...), Gates{SourceInfo: true}},
+	DialectS0: {append([]Feature{FeatureHookErrorOnly}, everywhere...), Gates{
+		IdleQueueWaits: true, CreateOnSwitch: true,
 	}},
-	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{
-		IdleQueueWaits: true, OmitIDOnUnknown: true,
+	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{
+		IdleQueueWaits: true, OmitIDOnUnknown: true, OmitText: true,
 	}},
-	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, unionFeatures...), Gates{}},
-	DialectS3: {append([]Feature{FeatureHookErrorOnly}, unionFeatures...), Gates{}},
-	DialectS4: {append([]Feature{FeatureUIAck}, unionFeatures...), Gates{OneBash: true, RustTexts: true, RefuseSlash: true, TemplateSource: true}},
+	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{OmitText: true}},
+	DialectS3: {append([]Feature{FeatureHookErrorOnly}, everywhere...), Gates{}},
+	DialectS4: {append([]Feature{FeatureUIAck}, everywhere...), Gates{
+		OneBash: true, RustTexts: true, RefuseSlash: true, TemplateSource: true, ForkFromBranch: true, Nulls: true,
+	}},
 	DialectPi1: {append([]Feature{
 		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
-		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents,
-	}, unionFeatures...), Gates{
-		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true,
-		ForkFromWhole: true, PendingStop: true, SourceInfo: true,
+		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents, FeatureSettingEvents,
+	}, everywhere...), Gates{
+		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, PendingStop: true, SourceInfo: true,
+		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true,
 	}},
 }
 
@@ -116,7 +126,7 @@ func Features() []Feature {
 	return []Feature{
 		FeatureBashUpdates, FeatureCompactionEvents, FeatureDeltaUpdates, FeatureEntryEvents,
 		FeatureExtensionErrorOnly, FeatureHookErrorOnly, FeatureParallelTools, FeatureQueueUpdate,
-		FeatureRunIDs, FeatureSeq, FeatureSettled, FeatureUIAck,
+		FeatureRunIDs, FeatureSeq, FeatureSettingEvents, FeatureSettled, FeatureUIAck,
 	}
 }
 
@@ -136,14 +146,15 @@ var featureDocs = map[Feature]string{
 	FeatureDeltaUpdates:       "`message_update` carries the step only.",
 	FeatureQueueUpdate:        "`queue_update` instead of `queue_changed`.",
 	FeatureSettled:            "`agent_settled` when an accepted input and all it caused is done.",
-	FeatureCompactionEvents:   "`compaction_start` and `compaction_end`, also for manual compaction.",
+	FeatureCompactionEvents:   "`compaction_start` and `compaction_end` around every compaction, also that of `compact`; inside `auto_compaction_start` and `auto_compaction_end` where a dialect has both.",
 	FeatureBashUpdates:        "`bash_execution_update` while a `bash` command runs.",
 	FeatureParallelTools:      "Tool calls of one message run at the same time and are never skipped.",
 	FeatureHookErrorOnly:      "`hook_error` only, no `extension_error`.",
 	FeatureExtensionErrorOnly: "`extension_error` only, no `hook_error`.",
 	FeatureUIAck:              "`extension_ui_response` is answered.",
 	FeatureSeq:                "Every record of a session carries a rising `seq`.",
-	FeatureEntryEvents:        "`entry_appended`, `session_info_changed`, `thinking_level_changed`, `summarization_retry_*`.",
+	FeatureEntryEvents:        "`entry_appended`, `summarization_retry_*`.",
+	FeatureSettingEvents:      "`session_info_changed`, `thinking_level_changed`.",
 	FeatureRunIDs:             "`runId` on the events of a run.",
 }
 
@@ -162,10 +173,16 @@ func (g Gates) describe() []string {
 		{g.RustTexts, "the busy error and the end of a cancelled retry in pi_agent_rust's words"},
 		{g.RefuseSlash, "steer and follow_up refuse what begins with / and is neither a prompt nor a skill"},
 		{g.CreateOnSwitch, "switch_session to a missing path starts a session there"},
-		{g.ForkFromWhole, "get_fork_messages lists every branch"},
+		{g.ForkFromBranch, "get_fork_messages lists the current branch only"},
 		{g.PendingStop, "assistant messages start with stopReason pending"},
-		{g.SourceInfo, "get_commands in the form of pi 1.x"},
+		{g.SourceInfo, "get_commands has sourceInfo"},
+		{g.NoLocation, "get_commands has no location and path"},
 		{g.TemplateSource, "get_commands calls prompts template"},
+		{g.Nulls, "null for a missing sessionFile and sessionName, and for the result of a compaction_end without one"},
+		{g.OmitText, "get_last_assistant_text leaves text out where there is no answer"},
+		{g.CountRetried, "get_session_stats counts answers that failed and were asked for again"},
+		{g.NoAutoCompaction, "no auto_compaction_start and auto_compaction_end"},
+		{g.OverflowStands, "an answer whose request was larger than the window stands"},
 	} {
 		if gate.on {
 			list = append(list, gate.text)

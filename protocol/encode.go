@@ -72,7 +72,8 @@ func (e *Encoder) appendSeq(o *object) {
 }
 
 // AppendEvent appends an event as lines: one, or none for an event that the
-// client's dialect does not have, or two for extension_error and its twin.
+// client's dialect does not have, or two for one that the union knows under two
+// names.
 func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 	switch ev := ev.(type) {
 	case *MessageUpdate:
@@ -129,13 +130,7 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 			o.str("outcome", ev.Outcome)
 		})
 	case AutoCompactionStart:
-		if !e.gates.Has(FeatureCompactionEvents) {
-			if ev.Reason == "manual" {
-				return dst
-			}
-			return e.record(dst, "auto_compaction_start", "", func(o *object) { o.str("reason", ev.Reason) })
-		}
-		return e.record(dst, "compaction_start", "", func(o *object) { o.str("reason", ev.Reason) })
+		return e.compactionStart(dst, ev)
 	case AutoCompactionEnd:
 		return e.compactionEnd(dst, ev)
 	case SessionChanged:
@@ -165,7 +160,9 @@ func (e *Encoder) AppendEvent(dst []byte, ev Event) []byte {
 			o.strs("steering", ev.Steering)
 			o.strs("followUp", ev.FollowUp)
 		})
-	case SessionInfoChanged, ThinkingLevelChanged, SummarizationRetry:
+	case SessionInfoChanged, ThinkingLevelChanged:
+		return e.gated(dst, FeatureSettingEvents, ev)
+	case SummarizationRetry:
 		return e.gated(dst, FeatureEntryEvents, ev)
 	case EntryAppended:
 		if !e.gates.Has(FeatureEntryEvents) {
@@ -229,27 +226,57 @@ func (e *Encoder) gated(dst []byte, f Feature, ev Event) []byte {
 	return e.plain(dst, ev)
 }
 
-func (e *Encoder) compactionEnd(dst []byte, ev AutoCompactionEnd) []byte {
-	kind := "auto_compaction_end"
-	if e.gates.Has(FeatureCompactionEvents) {
-		kind = "compaction_end"
-	} else if ev.Reason == "manual" {
-		return dst
+// compactionNames says under which names a client hears of a compaction: the
+// old ones tell only of what begins by itself, the new ones of all.
+func (e *Encoder) compactionNames(reason string) (auto, plain bool) {
+	return !e.gates.NoAutoCompaction && reason != "manual", e.gates.Has(FeatureCompactionEvents)
+}
+
+// compactionStart writes the newer pair of names inside the older.
+func (e *Encoder) compactionStart(dst []byte, ev AutoCompactionStart) []byte {
+	reason := func(o *object) { o.str("reason", ev.Reason) }
+	auto, plain := e.compactionNames(ev.Reason)
+	if auto {
+		dst = e.record(dst, "auto_compaction_start", "", reason)
 	}
-	return e.record(dst, kind, "", func(o *object) {
-		if kind == "compaction_end" {
-			o.str("reason", ev.Reason)
-		}
-		o.key("result")
-		if ev.Result == nil {
-			o.b = append(o.b, "null"...)
-		} else {
-			o.b = AppendValue(o.b, ev.Result)
-		}
+	if plain {
+		dst = e.record(dst, "compaction_start", "", reason)
+	}
+	return dst
+}
+
+func (e *Encoder) compactionEnd(dst []byte, ev AutoCompactionEnd) []byte {
+	rest := func(o *object) {
 		o.bool("aborted", ev.Aborted)
 		o.bool("willRetry", ev.WillRetry)
 		o.optStr("errorMessage", ev.ErrorMessage)
-	})
+	}
+	auto, plain := e.compactionNames(ev.Reason)
+	if plain {
+		dst = e.record(dst, "compaction_end", "", func(o *object) {
+			o.str("reason", ev.Reason)
+			switch {
+			case ev.Result != nil:
+				o.key("result")
+				o.b = AppendValue(o.b, ev.Result)
+			case e.gates.Nulls:
+				o.raw("result", nil)
+			}
+			rest(o)
+		})
+	}
+	if auto {
+		dst = e.record(dst, "auto_compaction_end", "", func(o *object) {
+			if ev.Result == nil {
+				o.raw("result", nil)
+			} else {
+				o.key("result")
+				o.b = AppendValue(o.b, ev.Result)
+			}
+			rest(o)
+		})
+	}
+	return dst
 }
 
 func (e *Encoder) extensionError(dst []byte, ev ExtensionError) []byte {

@@ -199,6 +199,9 @@ func (e Label) appendFields(o *object) {
 
 func (e SessionInfo) appendFields(o *object) { o.str("name", e.Name) }
 
+// Omits says whether the edit takes its target out.
+func (e ContextEdit) Omits() bool { return len(e.Replacement) == 0 || string(e.Replacement) == "null" }
+
 func (e ContextEdit) appendFields(o *object) {
 	o.str("targetId", e.TargetID)
 	o.raw("replacement", e.Replacement)

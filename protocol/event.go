@@ -25,7 +25,7 @@ type (
 	AgentEnd struct {
 		Messages  []Message `json:"messages" doc:"What this run added, in order."`
 		Error     string    `json:"error,omitempty" since:"S4" doc:"Why the run failed or that it was aborted; absent on success."`
-		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry or an overflow recovery follows."`
+		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry follows. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
 		RunID     RunID     `json:"runId"`
 	}
 	TurnStart struct {
@@ -114,14 +114,14 @@ func (r ToolResult) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
 // Compaction and retry.
 type (
 	AutoCompactionStart struct {
-		Reason string `json:"reason" enum:"threshold,overflow,manual" doc:"manual only where compaction_start is used (pi1)."`
+		Reason string `json:"reason" enum:"threshold,overflow,manual" doc:"manual with compaction_start only."`
 	}
 	AutoCompactionEnd struct {
 		Reason       string            `json:"-"`
 		Result       *CompactionResult `json:"result" doc:"null when aborted or failed."`
 		Aborted      bool              `json:"aborted"`
-		WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again."`
-		ErrorMessage string            `json:"errorMessage,omitempty"`
+		WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again: after every successful compaction with the reason overflow, but in pi1 not for a prompt that was answered all the same."`
+		ErrorMessage string            `json:"errorMessage,omitempty" doc:"Why it failed or was refused."`
 	}
 	AutoRetryStart struct {
 		Attempt      int    `json:"attempt" doc:"The retry about to be made, from 1."`

@@ -29,10 +29,10 @@ var Events = []EventSpec{
 	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped."),
 	event[ToolExecutionUpdate]("tool_execution_update", "S0 S1 S2 S3 S4 P O", "", "A tool's output so far."),
 	event[ToolExecutionEnd]("tool_execution_end", "S0 S1 S2 S3 S4 P O", "", "A tool call is over."),
-	event[AutoCompactionStart]("auto_compaction_start", "S0 S1 S2 S3 S4", "", "Older history is being summarised, by itself. Not with compactionEvents."),
+	event[AutoCompactionStart]("auto_compaction_start", "S0 S1 S2 S3 S4", "", "Older history is being summarised, by itself. Not in pi1."),
 	event[AutoCompactionEnd]("auto_compaction_end", "S0 S1 S2 S3 S4", "", "The summary is in its place, or why not."),
-	event[AutoCompactionStart]("compaction_start", "P", FeatureCompactionEvents, "auto_compaction_start under its newer name, also for the command compact."),
-	event[compactionEnd]("compaction_end", "P", FeatureCompactionEvents, "auto_compaction_end likewise."),
+	event[AutoCompactionStart]("compaction_start", "P", FeatureCompactionEvents, "Older history is being summarised, by itself or for the command compact. A compaction that begins by itself and finds nothing to compact is not announced."),
+	event[compactionEnd]("compaction_end", "P", FeatureCompactionEvents, "The summary is in its place, or why not."),
 	event[SummarizationRetry]("summarization_retry_scheduled", "P", FeatureEntryEvents, "A summary failed and is asked for again after a wait."),
 	event[SummarizationRetry]("summarization_retry_attempt_start", "P", FeatureEntryEvents, "The wait is over."),
 	event[SummarizationRetry]("summarization_retry_finished", "P", FeatureEntryEvents, "The summary is there after all."),
@@ -42,8 +42,8 @@ var Events = []EventSpec{
 	event[QueueChanged]("queue_changed", "S2", "", "Messages were queued, delivered or dropped. Not with queueUpdate."),
 	event[queueUpdate]("queue_update", "P", FeatureQueueUpdate, "The whole content of both queues, whenever it changes."),
 	event[EntryAppended]("entry_appended", "P", FeatureEntryEvents, "An entry was added that no other event shows: a label, a context edit, a branch summary."),
-	event[SessionInfoChanged]("session_info_changed", "P", FeatureEntryEvents, "The session has a new name."),
-	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureEntryEvents, "The thinking level changed."),
+	event[SessionInfoChanged]("session_info_changed", "P", FeatureSettingEvents, "The session has a new name."),
+	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureSettingEvents, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),
 	event[SessionFailed]("session_failed", "T", "", "The session crashed too often and was given up."),
 	event[TodoReminder]("todo_reminder", "S1 O", "", "The run ended while items of the todo list are open; the model is reminded and goes on."),
@@ -57,10 +57,10 @@ var Events = []EventSpec{
 // compactionEvents.
 type compactionEnd struct {
 	Reason       string            `json:"reason"`
-	Result       *CompactionResult `json:"result" doc:"null when aborted or failed."`
+	Result       *CompactionResult `json:"result,omitempty" null:"s4" doc:"Absent when aborted or failed."`
 	Aborted      bool              `json:"aborted"`
-	WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again."`
-	ErrorMessage string            `json:"errorMessage,omitempty"`
+	WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again: see auto_compaction_end."`
+	ErrorMessage string            `json:"errorMessage,omitempty" doc:"Why it failed or was refused."`
 }
 
 // queueUpdate is the wire form of QueueChanged with the feature queueUpdate.

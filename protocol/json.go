@@ -187,6 +187,13 @@ func (o *object) optStr(k, v string) {
 	}
 }
 
+// maybeStr leaves nil out, or writes null for it.
+func (o *object) maybeStr(k string, v *string, null bool) {
+	if v != nil || null {
+		o.nullStr(k, v)
+	}
+}
+
 // nullStr writes null for nil.
 func (o *object) nullStr(k string, v *string) {
 	if v == nil {

@@ -13,9 +13,9 @@ type SessionState struct {
 	FollowUpMode          QueueMode     `json:"followUpMode" since:"S0 S1 S2 S4 P O"`
 	InterruptMode         InterruptMode `json:"interruptMode" since:"S1 O"`
 	QueueMode             QueueMode     `json:"queueMode" since:"S3" doc:"Twin of steeringMode."`
-	SessionFile           *string       `json:"sessionFile" doc:"Null for a session in memory."`
+	SessionFile           *string       `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
 	SessionID             string        `json:"sessionId"`
-	SessionName           *string       `json:"sessionName" since:"S1 S2 S4 P O" doc:"Null if unset."`
+	SessionName           *string       `json:"sessionName,omitempty" null:"s4" since:"S1 S2 S4 P O" doc:"Absent if unset."`
 	AutoCompactionEnabled bool          `json:"autoCompactionEnabled"`
 	AutoRetryEnabled      bool          `json:"autoRetryEnabled" since:"T"`
 	MessageCount          int           `json:"messageCount" doc:"Messages of the current branch that the model sees."`
@@ -26,6 +26,7 @@ type SessionState struct {
 	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
 	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
 
+	Nulls bool   `json:"-"` // see Gates
 	model []byte // Model's text, nil if it is still to be made
 }
 
@@ -47,9 +48,9 @@ func (s *SessionState) AppendJSON(dst []byte) []byte {
 	o.str("followUpMode", string(s.FollowUpMode))
 	o.str("interruptMode", string(s.InterruptMode))
 	o.str("queueMode", string(s.QueueMode))
-	o.nullStr("sessionFile", s.SessionFile)
+	o.maybeStr("sessionFile", s.SessionFile, s.Nulls)
 	o.str("sessionId", s.SessionID)
-	o.nullStr("sessionName", s.SessionName)
+	o.maybeStr("sessionName", s.SessionName, s.Nulls)
 	o.bool("autoCompactionEnabled", s.AutoCompactionEnabled)
 	o.bool("autoRetryEnabled", s.AutoRetryEnabled)
 	o.int("messageCount", int64(s.MessageCount))
@@ -134,7 +135,7 @@ type QueueContent struct {
 // BashResult answers bash.
 type BashResult struct {
 	Output         string `json:"output"`
-	ExitCode       *int   `json:"exitCode"` // null when the command was killed
+	ExitCode       *int   `json:"exitCode,omitempty" doc:"Absent when the command was killed."`
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
 	FullOutputPath string `json:"fullOutputPath,omitempty"` // whenever truncated
@@ -151,16 +152,51 @@ type CompactionResult struct {
 // SessionStats answers get_session_stats: the current branch, including what
 // was summarised away.
 type SessionStats struct {
-	SessionFile       *string       `json:"sessionFile"`
+	SessionFile       *string       `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
 	SessionID         string        `json:"sessionId"`
 	UserMessages      int           `json:"userMessages"`
-	AssistantMessages int           `json:"assistantMessages"`
+	AssistantMessages int           `json:"assistantMessages" doc:"An answer that failed and was asked for again counts in pi1 only. What it cost always does."`
 	ToolCalls         int           `json:"toolCalls"`
 	ToolResults       int           `json:"toolResults"`
 	TotalMessages     int           `json:"totalMessages"`
 	Tokens            TokenTotals   `json:"tokens"`
 	Cost              float64       `json:"cost"` // US dollars
+	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"P" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
 	Session           *TotalsByFile `json:"session,omitempty" since:"T" doc:"Over every branch of the file."`
+
+	Nulls bool `json:"-"` // see Gates
+}
+
+func (s SessionStats) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.maybeStr("sessionFile", s.SessionFile, s.Nulls)
+	o.str("sessionId", s.SessionID)
+	o.int("userMessages", int64(s.UserMessages))
+	o.int("assistantMessages", int64(s.AssistantMessages))
+	o.int("toolCalls", int64(s.ToolCalls))
+	o.int("toolResults", int64(s.ToolResults))
+	o.int("totalMessages", int64(s.TotalMessages))
+	o.key("tokens")
+	o.b = AppendValue(o.b, s.Tokens)
+	o.float("cost", s.Cost)
+	if s.ContextUsage != nil {
+		o.key("contextUsage")
+		o.b = AppendValue(o.b, s.ContextUsage)
+	}
+	if s.Session != nil {
+		o.key("session")
+		o.b = AppendValue(o.b, s.Session)
+	}
+	return o.close()
+}
+
+func (s SessionStats) MarshalJSON() ([]byte, error) { return marshalAppender(s) }
+
+// WindowUsage is how full the model's window is, in get_session_stats.
+type WindowUsage struct {
+	Tokens        *int64   `json:"tokens" doc:"Null after a compaction, until there is an answer: nobody knows it then."`
+	ContextWindow int64    `json:"contextWindow"`
+	Percent       *float64 `json:"percent" doc:"Of the window; null likewise."`
 }
 
 // TotalsByFile sums over every branch of the session file.
@@ -180,8 +216,18 @@ type TokenTotals struct {
 
 // TextResult answers get_last_assistant_text.
 type TextResult struct {
-	Text *string `json:"text"` // null if there is none
+	Text *string `json:"text,omitempty" null:"union s0 s3 s4" doc:"Null if there is none; absent where no document has the null."`
+
+	Null bool `json:"-"` // instead of no member, see Gates.OmitText
 }
+
+func (r TextResult) AppendJSON(dst []byte) []byte {
+	o := openObject(dst)
+	o.maybeStr("text", r.Text, r.Null)
+	return o.close()
+}
+
+func (r TextResult) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
 
 // Weight makes it a Weighed.
 func (r TextResult) Weight() int {
@@ -374,19 +420,20 @@ type CommandList struct {
 type SlashCommand struct {
 	Name        string `json:"name"` // without the slash
 	Description string `json:"description,omitempty"`
-	Source      string `json:"source"`             // extension, prompt, skill
-	Location    string `json:"location,omitempty"` // user, project, path
-	Path        string `json:"path,omitempty"`
+	Source      string `json:"source"` // extension, prompt, skill
+	Location    string `json:"location,omitempty" since:"S1 S2 S4 O" doc:"User, project or path: found there, or named by settings or a flag."`
+	Path        string `json:"path,omitempty" since:"S1 S2 S4 O"`
 	// SourceInfo stands for Location and Path in pi 1.x.
-	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"P"`
+	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"P" doc:"The same in the words of pi 1.x."`
 }
 
 // SourceInfo says where a command comes from.
 type SourceInfo struct {
-	Path   string `json:"path"`
-	Source string `json:"source"` // local
-	Scope  string `json:"scope"`  // user, project, path
-	Origin string `json:"origin"` // top-level
+	Path    string `json:"path"`
+	Source  string `json:"source" enum:"auto,local" doc:"Found in a directory of the agent or the project, or named by settings or a flag."`
+	Scope   string `json:"scope" enum:"user,project,temporary"`
+	Origin  string `json:"origin"` // top-level
+	BaseDir string `json:"baseDir,omitempty" doc:"The directory in which it was found."`
 }
 
 // ToolInfo describes a tool to clients and to models.

@@ -237,7 +237,7 @@ func (b *schemas) structure(t reflect.Type) obj {
 			s = obj{"enum": anyOf(strings.Split(enum, ","))}
 		}
 		optional := strings.Contains(opts, "omitempty") || f.Type == reflect.TypeFor[RunID]()
-		if f.Type.Kind() == reflect.Pointer && !optional || name == "leafId" {
+		if f.Type.Kind() == reflect.Pointer && !optional || name == "leafId" || f.Tag.Get("null") != "" {
 			s = obj{"anyOf": []any{s, obj{"type": "null"}}}
 		}
 		if doc := f.Tag.Get("doc"); doc != "" {
@@ -459,6 +459,9 @@ func writeMembers(w *bytes.Buffer, t reflect.Type) {
 		}
 		if strings.Contains(opts, "omitempty") {
 			kind += ", optional"
+			if null := f.Tag.Get("null"); null != "" {
+				kind += " (null in " + null + ")"
+			}
 		} else if f.Type.Kind() == reflect.Pointer {
 			kind += " or null"
 		}

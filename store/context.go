@@ -208,7 +208,7 @@ func (c *Context) apply(edit protocol.ContextEdit) {
 // without content of their own, and edits that make no sense, do not count.
 func edited(m protocol.Message, replacement json.RawMessage) (protocol.Message, bool) {
 	var content protocol.Content
-	omit := len(replacement) == 0 || string(replacement) == "null"
+	omit := protocol.ContextEdit{Replacement: replacement}.Omits()
 	if !omit && json.Unmarshal(replacement, &content) != nil {
 		return nil, false
 	}
@@ -370,6 +370,26 @@ func isNumber(b []byte) bool { return len(b) > 0 && b[0] >= '0' && b[0] <= '9' }
 
 // edited are the ids of entries that context edits are about.
 func (v View) edited(part []int32) (map[string]bool, error) {
+	edits, err := v.edits(part)
+	ids := map[string]bool{}
+	for _, edit := range edits {
+		ids[edit.TargetID] = true
+	}
+	return ids, err
+}
+
+// omitted are the ids of entries that context edits take out.
+func (v View) omitted(part []int32) (map[string]bool, error) {
+	edits, err := v.edits(part)
+	ids := map[string]bool{}
+	for _, edit := range edits { // of several, the last counts
+		ids[edit.TargetID] = edit.Omits()
+	}
+	return ids, err
+}
+
+// edits are the context edits among some entries.
+func (v View) edits(part []int32) (list []protocol.ContextEdit, err error) {
 	var edits []int32
 	for _, i := range part {
 		if v.slots[i].kind == kindContextEdit {
@@ -380,13 +400,12 @@ func (v View) edited(part []int32) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := map[string]bool{}
 	for _, r := range records {
 		if edit, ok := r.Entry.(protocol.ContextEdit); ok {
-			ids[edit.TargetID] = true
+			list = append(list, edit)
 		}
 	}
-	return ids, nil
+	return list, nil
 }
 
 // contextPart is the end of a branch that its context depends on: from the

@@ -32,6 +32,13 @@ func (c *Context) LastUsage() (u protocol.Usage, index int, fresh bool) {
 	return protocol.Usage{}, -1, false
 }
 
+// Known says whether the size of the context is more than a guess at what a
+// compaction has left: there was none, or an answer since.
+func (c *Context) Known() bool {
+	_, _, fresh := c.LastUsage()
+	return fresh || !c.compacted
+}
+
 // Tokens estimates the size of the context: the last fresh usage and a guess
 // for every message after it, or guesses alone.
 func (c *Context) Tokens() int64 {

@@ -363,7 +363,7 @@ func exercise(t require.TestingT, v store.View) {
 	entries, _, err := v.Entries("", 0)
 	require.NoError(t, err)
 	require.Len(t, entries, v.Len())
-	_, err = v.Stats()
+	_, err = v.Stats(true)
 	require.NoError(t, err)
 	_, err = v.ForkMessages(true)
 	require.NoError(t, err)

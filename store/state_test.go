@@ -72,7 +72,7 @@ func TestStateBranches(t *testing.T) {
 	assert.Equal(t, "n2", s.Name)
 	assert.Equal(t, map[string]string{got[1]: "l1b"}, s.Labels)
 	assert.Equal(t, 2, s.MessageCount)
-	stats, err := l.View().Stats()
+	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, int64(20), stats.Session.Tokens.Input)
 	assert.Equal(t, int64(10), stats.Tokens.Input)
@@ -83,7 +83,7 @@ func TestStateBranches(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "m1", s.Model)
 	assert.Equal(t, "n2", s.Name)
-	stats, err = v.Stats()
+	stats, err = v.Stats(true)
 	require.NoError(t, err)
 	assert.Zero(t, stats.Tokens)
 	assert.Equal(t, int64(20), stats.Session.Tokens.Input)
@@ -95,7 +95,7 @@ func TestStateUsage(t *testing.T) {
 	left := protocol.BranchSummary{Summary: "l", Usage: &protocol.Usage{Output: 7}}
 	l, _ := newLog(t)
 	add(t, l, user("a"), answer("b"), summary, left, failed(protocol.StopError))
-	stats, err := l.View().Stats()
+	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, protocol.TokenTotals{Input: 1020, Output: 11, CacheRead: 6, CacheWrite: 8, Total: 1045}, stats.Tokens,
 		"what was compacted and what failed was paid for too")
@@ -126,7 +126,7 @@ func TestStateForeignUsage(t *testing.T) {
 		entryLine("message", "00000004", "00000003", `"message":{"role":"assistant","content":[],"usage":null}`),
 		entryLine("message", "00000005", "00000004", `"message":{"role":"assistant","content":[],"usage":"lots"}`),
 	)
-	stats, err := l.View().Stats()
+	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, int64(11), stats.Tokens.Total)
 	assert.InDelta(t, 0.25, stats.Cost, 1e-9)
@@ -267,7 +267,7 @@ func TestStateOfSamples(t *testing.T) {
 	assert.Equal(t, "Tree sample", s.Name)
 	assert.Equal(t, map[string]string{"c51ca74b": "from-b"}, s.Labels)
 	assert.Equal(t, 2, s.MessageCount)
-	stats, err := l.View().Stats()
+	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, int64(120), stats.Tokens.Total)
 	assert.Equal(t, int64(600), stats.Session.Tokens.Total, "four answers and a summary")

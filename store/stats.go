@@ -8,15 +8,25 @@ import (
 
 // Stats counts the view's branch, with what was compacted, and sums up what
 // the branch and the whole file cost, summaries included. The sums never go
-// down while a session is appended to.
-func (v View) Stats() (protocol.SessionStats, error) {
+// down while a session is appended to. Answers that a context edit has taken
+// out, because they failed and were asked for again, are counted only with
+// retried; what they cost always is.
+func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	stats := protocol.SessionStats{SessionID: v.header.ID, Session: &protocol.TotalsByFile{}}
 	if v.path != "" {
 		stats.SessionFile = &v.path
 	}
 	on := make([]bool, len(v.slots))
-	for _, i := range v.branch() {
+	branch := v.branch()
+	for _, i := range branch {
 		on[i] = true
+	}
+	omitted := map[string]bool{}
+	if !retried {
+		var err error
+		if omitted, err = v.omitted(branch); err != nil {
+			return protocol.SessionStats{}, err
+		}
 	}
 	var list []int32
 	for i := range v.slots {
@@ -24,7 +34,7 @@ func (v View) Stats() (protocol.SessionStats, error) {
 			list = append(list, int32(i))
 		}
 	}
-	var branch, file protocol.Usage
+	var spent, file protocol.Usage
 	for l, err := range v.lines(list) {
 		if err != nil {
 			return protocol.SessionStats{}, err
@@ -32,11 +42,13 @@ func (v View) Stats() (protocol.SessionStats, error) {
 		u := parseUsage(l.head.usage())
 		file = file.Add(u)
 		if on[l.slot] {
-			branch = branch.Add(u)
-			count(&stats, &v.slots[l.slot], l)
+			spent = spent.Add(u)
+			if s := &v.slots[l.slot]; s.role != roleAssistant || !omitted[string(l.head.id)] {
+				count(&stats, s, l)
+			}
 		}
 	}
-	stats.Tokens, stats.Cost = totals(branch)
+	stats.Tokens, stats.Cost = totals(spent)
 	stats.Session.Tokens, stats.Session.Cost = totals(file)
 	return stats, nil
 }

@@ -219,7 +219,7 @@ func (s *story) show(what string) string {
 		require.NoError(s.t, err)
 		return string(raw)
 	case "stats":
-		st, err := view.Stats()
+		st, err := view.Stats(true)
 		require.NoError(s.t, err)
 		return fmt.Sprintf("%d user, %d assistant, %d calls, %d results", st.UserMessages, st.AssistantMessages, st.ToolCalls, st.ToolResults)
 	case "types":

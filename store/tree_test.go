@@ -266,7 +266,7 @@ func TestStats(t *testing.T) {
 	kept := add(t, l, user("a"), answer("x", "c1", "c2"), result("c1"), result("c2"), message(&protocol.BashExecutionMessage{Command: "ls"}),
 		protocol.CustomMessageEntry{CustomType: "n"}, protocol.BranchSummary{Summary: "s"}, protocol.BranchSummary{},
 		protocol.SessionInfo{Name: "n"}, message(&protocol.UnknownMessage{RoleName: "system", Raw: json.RawMessage(`{"role":"system"}`)}))
-	before, err := l.View().Stats()
+	before, err := l.View().Stats(true)
 	require.NoError(t, err)
 	path := file
 	want := protocol.SessionStats{
@@ -279,20 +279,20 @@ func TestStats(t *testing.T) {
 	paid := compaction("s", "")
 	paid.Usage = &protocol.Usage{Input: 100, Cost: protocol.Cost{Total: 1}}
 	add(t, l, paid)
-	after, err := l.View().Stats()
+	after, err := l.View().Stats(true)
 	require.NoError(t, err)
 	want.Tokens.Input, want.Tokens.Total, want.Cost = 110, 119, 1.5
 	want.Session = &protocol.TotalsByFile{Tokens: want.Tokens, Cost: 1.5}
 	assert.Equal(t, want, after, "counts do not go down by compaction")
 
 	require.NoError(t, l.SetLeaf(kept[0]))
-	left, err := l.View().Stats()
+	left, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, 1, left.TotalMessages)
 	assert.Zero(t, left.Tokens)
 	assert.Equal(t, want.Session, left.Session, "the file has everything")
 
-	inMemory, err := store.NewLog(nil, "", header(), options()).View().Stats()
+	inMemory, err := store.NewLog(nil, "", header(), options()).View().Stats(true)
 	require.NoError(t, err)
 	assert.Nil(t, inMemory.SessionFile)
 }

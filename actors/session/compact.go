@@ -24,6 +24,8 @@ type compaction struct {
 	attempt int       // retries made
 	waiting bool      // for a retry
 
+	announced bool // clients have been told that it began
+
 	count  int   // messages in the context when the summariser looked at it
 	tokens int64 // likewise
 }
@@ -32,10 +34,14 @@ type compaction struct {
 type afterwards uint8
 
 const (
-	thenSettle afterwards = iota // nothing, or what is queued
-	thenTurn                     // the next turn of the run
-	thenAgain                    // the request that did not fit
+	thenSettle  afterwards = iota // nothing, or what is queued
+	thenTurn                      // the next turn of the run
+	thenAgain                     // the request that did not fit
+	thenInstead                   // the same, although it has been answered: the answer is made again
 )
+
+// again says whether a request is repeated when the summary is there.
+func (a afterwards) again() bool { return a == thenAgain || a == thenInstead }
 
 // size is how full the model's window is, in tokens: what the last answer
 // reported and a guess for everything after it.
@@ -104,8 +110,27 @@ func (m *Machine) beginCompaction(c *compaction) {
 	m.compaction = c
 	c.count, c.tokens = m.messageCount, m.size.tokens
 	m.enter(PhaseCompacting)
-	m.emit(protocol.AutoCompactionStart{Reason: c.reason})
+	if c.reason == reasonManual { // who asked for it hears of it, whatever comes of it
+		m.announce(c)
+	}
 	m.summarise(c)
+}
+
+// announce tells the clients, once, that a compaction has begun. One that
+// begins by itself is announced when it is known that there is something to
+// compact: a client that has been told of it takes it for done.
+func (m *Machine) announce(c *compaction) {
+	if !c.announced {
+		c.announced = true
+		m.emit(protocol.AutoCompactionStart{Reason: c.reason})
+	}
+}
+
+// summaryBegun is the news that there is something to summarise.
+func (m *Machine) summaryBegun(in SummaryBegun) {
+	if c := m.compaction; c != nil && c.run == in.Run && !c.waiting {
+		m.announce(c)
+	}
 }
 
 func (m *Machine) summarise(c *compaction) {
@@ -134,7 +159,8 @@ func (m *Machine) summarised(in Summarised) {
 		m.do(ScheduleRetry{Run: c.run, Attempt: c.attempt, After: in.Err.RetryAfter})
 		c.ask.problem = in.Err.Message
 	case in.Err != nil:
-		m.compactionOver(c, protocol.AutoCompactionEnd{ErrorMessage: in.Err.Message}, protocol.CodeProvider.Errorf("%s", in.Err.Message))
+		m.announce(c)
+		m.compactionOver(c, protocol.AutoCompactionEnd{}, protocol.CodeProvider.Errorf("%s", in.Err.Message))
 	default:
 		m.compacted(c, in)
 	}
@@ -142,6 +168,7 @@ func (m *Machine) summarised(in Summarised) {
 
 // compacted puts the summary in the log and so in the context.
 func (m *Machine) compacted(c *compaction, in Summarised) {
+	m.announce(c)
 	if c.attempt > 0 {
 		m.emit(protocol.SummarizationRetry{Step: "finished"})
 	}
@@ -149,13 +176,23 @@ func (m *Machine) compacted(c *compaction, in Summarised) {
 	m.append(*in.Compaction, func() { m.messageCount, m.size = count, old })
 	m.messageCount = in.MessageCount + count - c.count
 	m.size = size{tokens: in.Tokens + max(0, old.tokens-c.tokens)}
+	if c.then == thenInstead {
+		m.omitAnswer()
+	}
 	m.compactionOver(c, protocol.AutoCompactionEnd{
 		Result: &protocol.CompactionResult{
 			Summary: in.Compaction.Summary, FirstKeptEntryID: in.Compaction.FirstKeptEntryID,
 			TokensBefore: in.Compaction.TokensBefore, Details: in.Compaction.Details,
 		},
-		WillRetry: c.then == thenAgain,
+		WillRetry: c.then.again(),
 	}, nil)
+}
+
+// compactionFailed begins the error message of a compaction's end.
+var compactionFailed = map[string]string{
+	reasonManual:    "Compaction failed: ",
+	reasonThreshold: "Auto-compaction failed: ",
+	reasonOverflow:  "Context overflow recovery failed: ",
 }
 
 // compactionOver announces the end and goes on with what the compaction was in
@@ -166,14 +203,15 @@ func (m *Machine) compactionOver(c *compaction, end protocol.AutoCompactionEnd, 
 	if end.Result == nil {
 		m.size.settled = false // not again before the next answer
 	}
-	switch {
-	case end.Result != nil || end.Aborted || c.reason == reasonManual:
-	case c.reason == reasonOverflow && why != nil:
-		end.ErrorMessage = "Context overflow recovery failed: " + why.Message
-	case end.ErrorMessage != "":
-		end.ErrorMessage = "Auto-compaction failed: " + end.ErrorMessage
+	if why != nil && !end.Aborted {
+		end.ErrorMessage = compactionFailed[c.reason] + why.Message
 	}
-	m.emit(end)
+	if c.then == thenAgain { // the client waits for what comes of the failed run
+		m.announce(c)
+	}
+	if c.announced {
+		m.emit(end)
+	}
 	if c.cmd != nil {
 		if why != nil {
 			m.fail(*c.cmd, why)
@@ -198,7 +236,7 @@ func (m *Machine) afterCompaction(c *compaction, done bool) {
 	}
 	m.enter(PhaseIdle)
 	switch {
-	case c.then == thenAgain && done:
+	case c.then.again() && done:
 		m.startRun(nil)
 	case c.then == thenAgain:
 		m.settled(failed)
@@ -245,23 +283,26 @@ func (m *Machine) cancelCompaction() {
 // Queued messages wait for the compaction.
 func (m *Machine) afterRun(outcome string) {
 	switch {
-	case outcome == completed && m.overflowed && m.autoCompaction && !m.stopping():
+	case outcome == completed && m.overflowed != nil && m.autoCompaction && !m.stopping() && m.set.Gates.OverflowStands:
 		m.beginCompaction(&compaction{reason: reasonOverflow})
+	case outcome == completed && m.mayRecover(m.overflowed) && !m.recovered:
+		m.recovered = true
+		m.beginCompaction(&compaction{reason: reasonOverflow, then: thenInstead, ask: Summarise{Redo: true}})
 	case outcome != aborted && m.tooFull():
 		m.beginCompaction(&compaction{reason: reasonThreshold})
 	default:
-		m.overflowed = false
+		m.overflowed = nil
 		m.rest(outcome)
 	}
-	m.overflowed = false
+	m.overflowed = nil
 }
 
-// mayRecover says whether a request that did not fit is made again after a
-// compaction: once for each message of the user, and only for an answer of the
-// model that is still selected.
-func (m *Machine) mayRecover(answer *protocol.AssistantMessage, err *protocol.StreamError) bool {
-	return err != nil && err.Kind == protocol.ErrorOverflow && m.autoCompaction && !m.stopping() &&
-		m.model != nil && answer != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID
+// mayRecover says whether the request of an answer that did not fit is made
+// again after a compaction: once for each message of the user, and only if the
+// model that answered is still selected.
+func (m *Machine) mayRecover(answer *protocol.AssistantMessage) bool {
+	return answer != nil && m.autoCompaction && !m.stopping() &&
+		m.model != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID
 }
 
 func (m *Machine) recover() {

@@ -28,7 +28,11 @@ func Describe(e Effect) string {
 	case StartTool:
 		return fmt.Sprintf("StartTool run=%d %s %s %s", e.Run, e.Call.ID, e.Call.Name, e.Call.Arguments)
 	case Summarise:
-		return fmt.Sprintf("Summarise run=%d branch=%d %q", e.Run, e.Branch, e.Instructions)
+		redo := ""
+		if e.Redo {
+			redo = " without the answer"
+		}
+		return fmt.Sprintf("Summarise run=%d branch=%d %q%s", e.Run, e.Branch, e.Instructions, redo)
 	case CancelRun:
 		return fmt.Sprintf("CancelRun run=%d", e.Run)
 	case StartBash:

@@ -76,6 +76,7 @@ type Summarise struct {
 	Instructions string
 	Replace      bool   // Instructions stand in the place of the built-in ones
 	Branch       uint64 // the command whose target the leaf goes to, 0 for a compaction
+	Redo         bool   // a compaction leaves out the newest answer: it will be made again
 
 	problem string // why it is asked again
 }

@@ -63,6 +63,11 @@ type HostReady struct {
 	Args   json.RawMessage
 }
 
+// SummaryBegun says that there is something to summarise, and that a model is
+// being asked. It comes before the [Summarised] of the same run, unless that
+// has refused.
+type SummaryBegun struct{ Run int }
+
 // Summarised is the answer to [Summarise]: a Compaction or Branch, or why there
 // is none.
 type Summarised struct {
@@ -70,7 +75,8 @@ type Summarised struct {
 	Compaction *protocol.Compaction
 	Branch     *protocol.BranchSummary
 	// MessageCount and Tokens describe the context that the compaction leaves,
-	// as the summariser saw it.
+	// as the summariser saw it. An answer that is to be made again counts as a
+	// message until it is taken out.
 	MessageCount int
 	Tokens       int64
 	Refused      *protocol.Error       // there is nothing to summarise
@@ -192,6 +198,7 @@ func (StreamEnd) input()      {}
 func (ToolProgress) input()   {}
 func (ToolDone) input()       {}
 func (HostReady) input()      {}
+func (SummaryBegun) input()   {}
 func (Summarised) input()     {}
 func (BashProgress) input()   {}
 func (BashDone) input()       {}

@@ -238,8 +238,11 @@ func (h *history) bashAction() {
 
 // usage is small, or more than any model's window takes before it is compacted.
 func (h *history) usage() protocol.Usage {
-	if h.pick(3, "full") == 0 {
+	switch h.pick(6, "full") {
+	case 0, 1:
 		return protocol.Usage{Output: 190_000}
+	case 2:
+		return protocol.Usage{Input: 190_000, Output: 10}
 	}
 	return protocol.Usage{Output: 10}
 }
@@ -305,7 +308,7 @@ func (h *history) replay() { h.twin = nil }
 func (h *history) retire() {
 	e := h.m.epoch
 	h.late = append(h.late, StreamParts{e, []protocol.Part{protocol.PartStart{}}}, StreamEnd{Run: e},
-		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{WorkerStream, e, ""}, Summarised{Run: e})
+		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{WorkerStream, e, ""}, SummaryBegun{e}, Summarised{Run: e})
 	if m := h.m; m.run != nil {
 		for _, c := range m.run.calls {
 			h.late = append(h.late, ToolDone{Run: e, CallID: c.ID}, ToolProgress{Run: e, CallID: c.ID})
@@ -368,7 +371,12 @@ func (h *history) summaryStep() {
 	case h.pick(4, "refuse") == 0:
 		in.Refused = protocol.CodeNothingToDo.Errorf("Nothing to compact")
 	default:
-		kept := fmt.Sprintf("e%d", h.pick(len(h.log)+1, "kept"))
+		newest := len(h.log)
+		if ask.Redo { // the answer that is made again is among what is kept
+			for newest--; !isAnswer(h.log[newest]); newest-- {
+			}
+		}
+		kept := fmt.Sprintf("e%d", h.pick(newest+1, "kept"))
 		in.Compaction = &protocol.Compaction{Summary: "s", FirstKeptEntryID: kept}
 		in.MessageCount, in.Tokens = 1+messagesFrom(h.log, kept), 100
 		if c := h.m.compaction; c != nil {
@@ -380,7 +388,16 @@ func (h *history) summaryStep() {
 		done := in.Compaction != nil
 		h.note(func(w *twin) { w.compacted(done) })
 	}
+	if in.Refused == nil && h.pick(8, "begun") > 0 {
+		h.step(SummaryBegun{ask.Run})
+	}
 	h.step(in)
+}
+
+func isAnswer(e protocol.Entry) bool {
+	m, _ := e.(protocol.MessageEntry)
+	_, ok := m.Message.(*protocol.AssistantMessage)
+	return ok
 }
 
 func (h *history) streamStep() {
@@ -392,7 +409,7 @@ func (h *history) streamStep() {
 		u := h.usage()
 		h.note(func(w *twin) {
 			w.firstByte()
-			w.usage = u.Output
+			w.usage, w.input = u.Input+u.Output, u.Input
 		})
 		h.step(StreamParts{epoch, []protocol.Part{protocol.PartStart{}, protocol.PartUsage{Usage: u}}})
 	case 1, 2:
@@ -437,7 +454,11 @@ func (h *history) streamStep() {
 			}
 		}
 		h.late = append(h.late, StreamEnd{Run: epoch})
-		h.note(func(w *twin) { w.answered(names) })
+		mine := sameModel(s.model, h.m.model)
+		h.note(func(w *twin) {
+			w.mine = mine
+			w.answered(names)
+		})
 		h.step(StreamEnd{Run: epoch, Done: protocol.PartDone{StopReason: protocol.StopStop}})
 	}
 }

@@ -68,8 +68,8 @@ type Machine struct {
 	settle settle
 
 	compaction *compaction
-	recovered  bool // an overflow of this message was met with a compaction
-	overflowed bool // the answer of this run says that its request was too large
+	recovered  bool                       // an overflow of this message was met with a compaction
+	overflowed *protocol.AssistantMessage // the answer of this run, if it says that its request was too large
 
 	bashes  []bashJob
 	replace *replacement
@@ -159,6 +159,8 @@ func (m *Machine) handle(in Input, failedAt []Effect) {
 		m.toolDone(in)
 	case HostReady:
 		m.hostReady(in)
+	case SummaryBegun:
+		m.summaryBegun(in)
 	case Summarised:
 		m.summarised(in)
 	case BashProgress:
@@ -424,6 +426,7 @@ func (m *Machine) State() *protocol.SessionState {
 		Phase:                 string(m.phase),
 		PhaseSince:            m.since,
 		WaitingFor:            m.waitingFor(),
+		Nulls:                 m.set.Gates.Nulls,
 	}
 	state.SetModel(m.model, m.modelText())
 	return state

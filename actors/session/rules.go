@@ -80,7 +80,7 @@ func (m *Machine) fire(s *stream, rules []protocol.StreamRule) {
 	m.nextEpoch()
 	m.emit(protocol.AgentEnd{Messages: emptyNotNil(r.messages), Error: s.msg.ErrorMessage, WillRetry: true, RunID: r.id})
 	if !m.set.StreamRules.Keep {
-		m.omitFailed()
+		m.omitAnswer()
 	}
 	m.retryOver()
 	m.noteFired(names)

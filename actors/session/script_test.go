@@ -154,6 +154,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		})
 	case "branch-summary":
 		return w.step(Summarised{Run: num("run"), Branch: &protocol.BranchSummary{FromID: "e0", Summary: text}})
+	case "begun": // there is something to summarise
+		return w.step(SummaryBegun{num("run")})
 	case "refused":
 		return w.step(Summarised{Run: num("run"), Refused: protocol.CodeNothingToDo.Errorf("%s", text)})
 	case "summary-failed":

@@ -246,15 +246,24 @@ func (m *Machine) streamEnd(in StreamEnd) {
 	s.msg.StopReason = in.Done.StopReason
 	m.finishMessage(s)
 	m.retryWon()
-	m.recovered = false
-	usage := m.run.answer.Usage
-	m.overflowed = s.model.ContextWindow > 0 && usage.Input+usage.CacheRead > s.model.ContextWindow
+	if m.overflowed = nil; overflows(s.model, m.run.answer) {
+		m.overflowed = m.run.answer
+	} else {
+		m.recovered = false
+	}
 	m.run.calls = s.calls()
 	if len(m.run.calls) == 0 {
 		m.endTurn()
 		return
 	}
 	m.startCalls()
+}
+
+// overflows says whether an answer was made of less than its request: some
+// providers cut what is larger than the window, and say so only in the counts.
+func overflows(model *protocol.Model, answer *protocol.AssistantMessage) bool {
+	return answer.StopReason == protocol.StopStop &&
+		model.ContextWindow > 0 && answer.Usage.Input+answer.Usage.CacheRead > model.ContextWindow
 }
 
 // finishMessage logs the assistant message and announces it whole.
@@ -346,9 +355,9 @@ func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
 		end.Error = r.answer.ErrorMessage
 	}
 	m.emit(end)
-	recovers := outcome == failed && m.mayRecover(r.answer, err)
+	recovers := outcome == failed && err != nil && err.Kind == protocol.ErrorOverflow && m.mayRecover(r.answer)
 	if again || recovers && !m.recovered {
-		m.omitFailed()
+		m.omitAnswer()
 	}
 	m.flushHeld()
 	m.retryOver()
@@ -364,9 +373,9 @@ func (m *Machine) endRun(outcome string, err *protocol.StreamError) {
 	m.afterRun(outcome)
 }
 
-// omitFailed takes the answer that failed, the entry before, out of the context:
-// the request is made again. The file keeps it.
-func (m *Machine) omitFailed() {
+// omitAnswer takes the newest answer out of the context: its request is made
+// again. The file keeps it.
+func (m *Machine) omitAnswer() {
 	m.messageCount--
 	m.append(protocol.ContextEdit{}, func() { m.messageCount++ })
 }

@@ -22,7 +22,10 @@ type twin struct {
 	usage     int64  // what the answer in progress reports
 	then      string // after a compaction: turn, again, or nothing
 	recovered bool
-	joinable  bool // started by an idle steer, first byte not seen
+	input     int64 // what the answer in progress says its request took
+	overflow  bool  // the answer was made of less than the request
+	mine      bool  // by the model that is still selected
+	joinable  bool  // started by an idle steer, first byte not seen
 	calls     []string
 	next      int // first call not finished; in parallel the number finished
 	hadCalls  bool
@@ -116,7 +119,7 @@ func (w *twin) compacted(done bool) {
 	switch then := w.then; {
 	case then == "turn":
 		w.turnOver()
-	case then == "again" && done:
+	case (then == "again" || then == "instead") && done:
 		w.begin()
 	case then == "again":
 		w.state = "idle"
@@ -141,7 +144,15 @@ func (w *twin) startQueued() {
 // over ends a run.
 func (w *twin) over() {
 	w.state = "idle"
-	if w.full() {
+	overflow := w.overflow
+	w.overflow = false
+	switch {
+	case overflow && w.set.Gates.OverflowStands:
+		w.state, w.then = "compacting", ""
+	case overflow && w.mine && !w.recovered:
+		w.recovered = true
+		w.state, w.then = "compacting", "instead"
+	case w.full():
 		w.state, w.then = "compacting", ""
 	}
 }
@@ -152,7 +163,7 @@ func (w *twin) begin() {
 }
 
 func (w *twin) ask() {
-	w.state, w.joinable, w.calls, w.next, w.dialogs, w.usage = "asking", false, nil, 0, 0, 0
+	w.state, w.joinable, w.calls, w.next, w.dialogs, w.usage, w.input = "asking", false, nil, 0, 0, 0, 0
 }
 
 func (w *twin) takeSteering() bool {
@@ -185,7 +196,7 @@ func (w *twin) abort() {
 }
 
 func (w *twin) failed(retryable, overflow bool) {
-	w.joinable = false
+	w.joinable, w.overflow = false, false
 	if w.retryWon {
 		w.tries, w.retryWon = 0, false
 	}
@@ -211,7 +222,9 @@ func (w *twin) retryDue() { w.begin() }
 // answered is a whole answer with these tool calls; "cut" is a call that cannot
 // be run.
 func (w *twin) answered(names []string) {
-	w.joinable, w.recovered, w.settled = false, false, true
+	w.joinable, w.settled = false, true
+	w.overflow = w.input > 100_000 && len(names) == 0
+	w.recovered = w.recovered && w.overflow
 	if w.usage > 0 {
 		w.big = w.usage > 1000
 	}
