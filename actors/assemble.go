@@ -23,8 +23,9 @@ import (
 type workspace struct {
 	cwd       string
 	home      string
-	dir       string // where new session files go
-	shared    bool   // sessions of other working directories are in dir as well
+	dir       string   // where new session files go
+	shared    bool     // sessions of other working directories are in dir as well
+	own       []string // directories whose session files are the user's own; see store.DirChoice.Own
 	memory    bool
 	fs        store.FS      // of session files
 	options   store.Options // of session files
@@ -48,10 +49,9 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
 		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
 	}
-	dirs := resource.Dirs{Agent: cfg.AgentDir, Cwd: cwd, Home: cfg.Home, IgnoreProject: cfg.IgnoreProject}
-	files, problems := resource.LoadSettings(dirs)
-	if len(spec.Settings) > 0 {
-		problems = append(problems, files.Apply("open_session settings", spec.Settings, dirs)...)
+	files, dirs, problems, err := cfg.loadSettings(cwd, gates, spec.Settings)
+	if err != nil {
+		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
 	cfg.complain(problems)
 	w := &workspace{
@@ -62,10 +62,9 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 		},
 		tools: cfg.Tools, procs: procs, dirs: dirs,
 	}
-	w.dir, w.shared = store.DirChoice{
-		Flag: cfg.SessionDir, Env: cfg.Env("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
-		AgentDir: cfg.AgentDir, Cwd: cwd, Home: cfg.Home,
-	}.Dir()
+	choice := cfg.sessionDir(cwd, files)
+	w.dir, w.shared = choice.Dir()
+	w.own = choice.Own(dirs.Access == resource.Everything)
 	if err := w.configure(cfg, spec, gates); err != nil {
 		return nil, err
 	}
@@ -76,6 +75,39 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 	w.readTexts = func() *texts { return readTexts(cfg, spec, dirs, files) }
 	w.forgetTexts()
 	return w, nil
+}
+
+// loadSettings reads what counts for a session of a working directory.
+func (c *Config) loadSettings(cwd string, gates protocol.Gates, own []byte) (*resource.Settings, resource.Dirs, []resource.Problem, error) {
+	return resource.LoadSettings(resource.Dirs{Agent: c.AgentDir, Cwd: cwd, Home: c.Home},
+		resource.Policy{Consent: c.Consent, Strict: gates.ContextOnly}, own)
+}
+
+func (c *Config) sessionDir(cwd string, files *resource.Settings) store.DirChoice {
+	return store.DirChoice{
+		Flag: c.SessionDir, Env: c.Env("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
+		AgentDir: c.AgentDir, Cwd: cwd, Home: c.Home,
+	}
+}
+
+// SessionDir is where the sessions of a working directory are, and whether
+// those of others are there as well.
+func SessionDir(c *Config, cwd string) (dir string, shared bool) {
+	gates, _ := c.Dialect.Gates(c.Features...)
+	files, _, _, _ := c.loadSettings(cwd, gates, nil) // problems are named when the session is opened
+	return c.sessionDir(cwd, files).Dir()
+}
+
+// network is how the session's requests travel.
+func network(f *resource.Settings) providers.Network {
+	n := providers.Network{Proxy: f.HTTPProxy}
+	switch idle := f.HTTPIdleTimeoutMs; {
+	case idle == 0: // pi's way to say never
+		n.Stall = protocol.StallLimits{ConnectMs: -1, FirstMs: -1, ContentMs: -1}
+	case idle != resource.DefaultHTTPIdleTimeoutMs:
+		n.Stall = protocol.StallLimits{FirstMs: idle, ContentMs: idle}
+	}
+	return n
 }
 
 // forgetTexts lets go of templates, skills and prompt parts until they are
@@ -113,7 +145,7 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
 		ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: cfg.Tools.Names(),
-		Check: cfg.checkCall, Confirm: cfg.Confirm, Ephemeral: spec.Memory,
+		Check: cfg.checkCall, Confirm: cfg.Confirm, Ephemeral: spec.Memory, Project: f.Project,
 	}
 	for model := range f.Compaction.ModelOverrides {
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
@@ -128,6 +160,7 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	}
 	w.request = providers.Request{
 		Budgets: budgets(f.ThinkingBudgets), BlockImages: f.Images.BlockImages, Cache: cfg.cacheRetention(),
+		Network: network(f),
 	}
 	return nil
 }

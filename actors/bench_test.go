@@ -16,6 +16,7 @@ import (
 
 	"troupe/actors/actortest"
 	"troupe/actors/failpoint"
+	"troupe/store/resource"
 	"troupe/tools"
 )
 
@@ -85,7 +86,7 @@ func startWith(t testing.TB, schedule *actortest.Schedule, h *actortest.History,
 	}
 	b.cfg = &Config{
 		Log: zerolog.New(note{h}), Version: "test", Epoch: "e", In: b.In(), Out: b.Out(), Drain: true,
-		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, IgnoreProject: true, NoContext: true, NoPrompts: true, NoSkills: true,
+		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: resource.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
 		Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin", "ACME_KEY=hunter2"},
 		Tools: actortest.Tools(h), Files: new(tools.Files), Guard: tools.NewGuard(), Models: models,
 		Exec: actortest.Exec, FS: disk.FS(), Observe: b.watch.Observe,

@@ -14,6 +14,7 @@ import (
 	"troupe/actors/actortest"
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/store/resource"
 	"troupe/store/storetest"
 	"troupe/tools"
 )
@@ -48,7 +49,7 @@ func startDaemon(tb testing.TB, words int, features ...string) *daemon {
 	outR, outW := io.Pipe()
 	cfg := &Config{
 		Log: zerolog.Nop(), Version: "test", Epoch: "e", In: inR, Out: outW, Drain: true, Features: features,
-		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, IgnoreProject: true, NoContext: true, NoPrompts: true, NoSkills: true,
+		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: resource.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
 		Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin"},
 		Tools: tools.New(), Files: new(tools.Files), Guard: tools.NewGuard(), Models: steady{actortest.NewModels(), words},
 		FS: storetest.NewMem(),

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -105,7 +107,7 @@ func open(l *life) (o opened) {
 	if o.log == nil {
 		o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
 	}
-	if o.to, err = load(o.log, o.work, l.cfg.Models, l.log); err != nil {
+	if o.to, err = load(o.log, o.work, l.cfg.Models, l.foreign, l.log); err != nil {
 		return opened{err: err}
 	}
 	if !l.opened && l.spec.Name != "" && o.to.LeafID == "" {
@@ -201,7 +203,7 @@ func holder(path string) string {
 }
 
 // load reads from a log what the machine needs to know.
-func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (session.Loaded, *protocol.Error) {
+func load(log *store.Log, w *workspace, models Models, strange *foreign, warn zerolog.Logger) (session.Loaded, *protocol.Error) {
 	view := log.View()
 	st, err := view.State()
 	if err != nil {
@@ -224,6 +226,9 @@ func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (ses
 	for _, call := range st.OpenCalls {
 		to.Unanswered = append(to.Unanswered, session.Unanswered{Call: call.Call, Started: call.Started})
 	}
+	if to.Foreign = strange.takeOut(&st, log.Path(), w); to.Foreign {
+		warn.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")
+	}
 	for _, q := range st.Queued {
 		to.LastQueueID = max(to.LastQueueID, queueNumber(q.ID))
 		if q.Kind == protocol.QueueBash {
@@ -245,6 +250,39 @@ func load(log *store.Log, w *workspace, models Models, warn zerolog.Logger) (ses
 		return session.Loaded{}, openError(log.Path(), err)
 	}
 	return to, nil
+}
+
+// foreign remembers how far the queued input goes that files which are not the
+// user's own came with. Somebody else may have written it, and delivered it
+// would be the user's word. What is queued in them later is the client's.
+type foreign struct {
+	mu   sync.Mutex
+	upTo map[string]int // number of the last queued input, by file
+}
+
+// takeOut takes foreign input out of what a file has queued, and says whether
+// there was any.
+func (f *foreign) takeOut(st *store.State, path string, w *workspace) bool {
+	if path == "" || store.Holds(w.own, path) {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	upTo, known := f.upTo[path]
+	if !known {
+		upTo = st.LastQueueID
+		for _, q := range st.Queued {
+			upTo = max(upTo, queueNumber(q.ID))
+		}
+		if f.upTo == nil {
+			f.upTo = map[string]int{}
+		}
+		f.upTo[path] = upTo
+	}
+	before := len(st.Queued)
+	st.LastQueueID = max(st.LastQueueID, upTo)
+	st.Queued = slices.DeleteFunc(st.Queued, func(q store.QueuedInput) bool { return queueNumber(q.ID) <= upTo })
+	return len(st.Queued) < before
 }
 
 func queueNumber(id string) int {
@@ -371,7 +409,7 @@ func (l *life) prepare(e session.Prepare, current *store.Log) (p preparedSession
 	if log == nil {
 		log = current
 	}
-	if p.to, p.err = load(log, work, l.cfg.Models, l.log); p.err != nil && p.log != nil {
+	if p.to, p.err = load(log, work, l.cfg.Models, l.foreign, l.log); p.err != nil && p.log != nil {
 		l.close(p.log)
 	}
 	if p.copied {
@@ -524,9 +562,9 @@ func (s *Session) swap(c actor.Context, seq uint64) {
 // reload finds out what the current session has become since it was prepared
 // to replace itself.
 func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
-	file, work, models := s.file, s.work, s.cfg.Models
+	file, work, models, strange := s.file, s.work, s.cfg.Models, s.life.foreign
 	background(c, func() any {
-		to, err := load(file, work, models, zerolog.Nop()) // it was said when the session was opened
+		to, err := load(file, work, models, strange, zerolog.Nop()) // it was said when the session was opened
 		if err != nil {
 			return crashed{err}
 		}

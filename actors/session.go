@@ -40,6 +40,7 @@ type life struct {
 	path      string           // of the session file, once it is open
 	id        string           // the session's durable id
 	shrunk    *shrinker        // images made fit for models
+	foreign   *foreign         // queued input that files of others came with
 	unsent    []outgoing       // what has happened and clients have not been told
 }
 
@@ -49,7 +50,7 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 	log := cfg.Log.With().Str("session", handle).Logger()
 	l := &life{
 		cfg: cfg, log: log, handle: handle, spec: m.spec, gates: m.gates, ledger: newLedger(log),
-		clients: []client{m.client}, shrunk: newShrinker(),
+		clients: []client{m.client}, shrunk: newShrinker(), foreign: &foreign{},
 	}
 	l.ledger.send = func(root *actor.RootContext, to client, items ...item) {
 		root.Send(to.writer, records{tag: to.tag, items: items})

@@ -16,6 +16,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/store"
+	"troupe/store/resource"
 	"troupe/tools"
 )
 
@@ -46,11 +47,11 @@ type Config struct {
 	// a moment after sessions were parked. Nil is for tests.
 	GiveBack func()
 
-	AgentDir      string // pi's agent directory: sessions, settings, resources
-	SessionDir    string // --session-dir
-	Home          string // for ~
-	IgnoreProject bool   // leave the project's .pi directory alone
-	NoContext     bool   // read no AGENTS.md
+	AgentDir      string           // pi's agent directory: sessions, settings, resources
+	SessionDir    string           // --session-dir
+	Home          string           // for ~
+	Consent       resource.Consent // --approve, --no-approve
+	NoContext     bool             // read no AGENTS.md
 	Prompts       []string
 	Skills        []string
 	NoPrompts     bool

@@ -60,6 +60,7 @@ type Gates struct {
 	OmitText         bool // get_last_assistant_text leaves the text out where there is none; else it is null
 	CountRetried     bool // get_session_stats counts answers that were asked for again
 	NoAutoCompaction bool // no auto_compaction_start and _end for a compaction that begins by itself
+	ContextOnly      bool // a project that is not trusted brings context files only; else all its texts
 	OverflowStands   bool // an answer to a request larger than the window stands; else it is made again after a compaction
 }
 
@@ -91,7 +92,7 @@ var dialects = map[Dialect]struct {
 		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents, FeatureSettingEvents,
 	}, everywhere...), Gates{
 		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, PendingStop: true, SourceInfo: true,
-		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true,
+		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true, ContextOnly: true,
 	}},
 }
 
@@ -182,6 +183,7 @@ func (g Gates) describe() []string {
 		{g.OmitText, "get_last_assistant_text leaves text out where there is no answer"},
 		{g.CountRetried, "get_session_stats counts answers that failed and were asked for again"},
 		{g.NoAutoCompaction, "no auto_compaction_start and auto_compaction_end"},
+		{g.ContextOnly, "of a project that is not trusted only AGENTS.md and CLAUDE.md load"},
 		{g.OverflowStands, "an answer whose request was larger than the window stands"},
 	} {
 		if gate.on {

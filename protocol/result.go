@@ -25,6 +25,7 @@ type SessionState struct {
 	Phase                 string        `json:"phase" since:"T" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
 	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
 	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
+	Project               *ProjectTrust `json:"project,omitempty" since:"T" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
 
 	Nulls bool   `json:"-"` // see Gates
 	model []byte // Model's text, nil if it is still to be made
@@ -60,10 +61,25 @@ func (s *SessionState) AppendJSON(dst []byte) []byte {
 	o.str("phase", s.Phase)
 	o.int("phaseSince", s.PhaseSince)
 	o.strs("waitingFor", s.WaitingFor)
+	if p := s.Project; p != nil {
+		o.key("project")
+		project := openObject(o.b)
+		project.bool("trusted", p.Trusted)
+		project.str("decidedBy", p.DecidedBy)
+		project.strs("leftOut", p.LeftOut)
+		o.b = project.close()
+	}
 	return o.close()
 }
 
 func (s *SessionState) MarshalJSON() ([]byte, error) { return marshalAppender(s) }
+
+// ProjectTrust says how much of what a project brings is obeyed.
+type ProjectTrust struct {
+	Trusted   bool     `json:"trusted" doc:"It may start programs, redirect, loosen and widen; else it brings texts, and settings that do none of it."`
+	DecidedBy string   `json:"decidedBy" doc:"A flag, the trust.json that has a decision, or defaultProjectTrust."`
+	LeftOut   []string `json:"leftOut" doc:"What was left out: keys of its settings.json, files and directories, queued input."`
+}
 
 // Disposition answers prompt, steer and follow_up.
 type Disposition struct {

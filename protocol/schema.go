@@ -321,6 +321,7 @@ func Reference() []byte {
 	writeTypes(&w)
 	writeDialects(&w)
 	writeCodes(&w)
+	writeLimits(&w)
 	w.WriteString(referenceFoot)
 	return w.Bytes()
 }

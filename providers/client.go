@@ -21,11 +21,16 @@ import (
 // ClientConfig says how a [Client] reaches its servers. The zero value is what
 // a daemon wants.
 type ClientConfig struct {
-	Stall     protocol.StallLimits // replaces [DefaultStall] field by field
-	UserAgent string               // "" is troupe, the system and the architecture
-	Proxy     string               // URL of a proxy for every request; "" obeys HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+	UserAgent string // "" is troupe, the system and the architecture
 	// Dial replaces the network, for tests; nil is TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Network is how a session wants its requests to travel. The zero value is the
+// environment's proxies and the default limits.
+type Network struct {
+	Proxy string               // URL of a proxy for every request; "" obeys HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+	Stall protocol.StallLimits // replaces [DefaultStall] field by field
 }
 
 // Client is the HTTP side that every wire shares. Connections are kept and
@@ -36,8 +41,14 @@ type Client struct {
 	config ClientConfig
 
 	mu    sync.Mutex
-	pool  map[account]*http.Transport
-	order []account // of pool, the least recently used first
+	pool  map[route]*http.Transport
+	order []route // of pool, the least recently used first
+}
+
+// route is what requests must have in common to share connections.
+type route struct {
+	account account
+	proxy   string
 }
 
 // account tells credentials apart without keeping them.
@@ -52,7 +63,7 @@ func NewClient(config ClientConfig) *Client {
 	if config.UserAgent == "" {
 		config.UserAgent = fmt.Sprintf("troupe (%s; %s)", runtime.GOOS, runtime.GOARCH)
 	}
-	return &Client{config: config, pool: map[account]*http.Transport{}}
+	return &Client{config: config, pool: map[route]*http.Transport{}}
 }
 
 // Close closes the connections that nobody uses. Answers still under way are
@@ -65,9 +76,9 @@ func (c *Client) Close() {
 	}
 }
 
-// transport returns the connections of an account.
-func (c *Client) transport(cred *Credentials) *http.Transport {
-	who := cred.account()
+// transport returns the connections of an account through a proxy.
+func (c *Client) transport(cred *Credentials, proxy string) *http.Transport {
+	who := route{cred.account(), proxy}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(c.order, who); i >= 0 {
@@ -79,7 +90,7 @@ func (c *Client) transport(cred *Credentials) *http.Transport {
 		delete(c.pool, c.order[0])
 		c.order = slices.Delete(c.order, 0, 1)
 	}
-	t := c.newTransport()
+	t := c.newTransport(proxy)
 	c.pool[who] = t
 	c.order = append(c.order, who)
 	return t
@@ -89,14 +100,14 @@ func (c *Client) transport(cred *Credentials) *http.Transport {
 // another buffer, which is made for each request.
 const writeBuffer = 64 << 10
 
-func (c *Client) newTransport() *http.Transport {
+func (c *Client) newTransport(proxyURL string) *http.Transport {
 	dial := c.config.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
 	proxy := http.ProxyFromEnvironment
-	if c.config.Proxy != "" {
-		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(c.config.Proxy) }
+	if proxyURL != "" {
+		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxyURL) }
 	}
 	return &http.Transport{
 		DialContext:         dial,

@@ -47,20 +47,20 @@ func TestCredentials_Apply(t *testing.T) {
 
 func TestClient_accounts(t *testing.T) {
 	c := NewClient(ClientConfig{})
-	one := c.transport(&Credentials{Key: "one"})
-	assert.Same(t, one, c.transport(&Credentials{Key: "one"}))
+	one := c.transport(&Credentials{Key: "one"}, "")
+	assert.Same(t, one, c.transport(&Credentials{Key: "one"}, ""))
 	for _, other := range []Credentials{
 		{Key: "two"}, {}, {Key: "one", Bearer: true}, {Key: "one", Headers: map[string]string{"x": "y"}}, {Headers: map[string]string{"one": ""}},
 	} {
-		assert.NotSame(t, one, c.transport(&other), "%+v", other)
+		assert.NotSame(t, one, c.transport(&other, ""), "%+v", other)
 	}
 	for i := range maxAccounts - 1 {
-		c.transport(&Credentials{Key: "one"}) // stays the latest
-		c.transport(&Credentials{Key: fmt.Sprint("many ", i)})
+		c.transport(&Credentials{Key: "one"}, "") // stays the latest
+		c.transport(&Credentials{Key: fmt.Sprint("many ", i)}, "")
 	}
 	assert.Len(t, c.pool, maxAccounts, "bounded")
 	assert.Len(t, c.order, maxAccounts)
-	assert.Same(t, one, c.transport(&Credentials{Key: "one"}), "what is used stays")
+	assert.Same(t, one, c.transport(&Credentials{Key: "one"}, ""), "what is used stays")
 	c.Close()
 	c.Close()
 }

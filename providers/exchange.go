@@ -72,7 +72,7 @@ func Replay(ctx context.Context, req Request, wire Wire, body io.Reader) iter.Se
 		var cancel context.CancelCauseFunc
 		x.ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		x.watch = newWatch(LimitsFor(req.Model, protocol.StallLimits{}), cancel)
+		x.watch = newWatch(LimitsFor(req.Model, req.Network.Stall), cancel)
 		defer x.watch.timer.Stop()
 		x.watch.headers()
 		if err := x.read(&watchedReader{w: x.watch, body: body}); err != nil && !x.left {
@@ -109,7 +109,7 @@ func (x *exchange) run() *protocol.StreamError {
 	ctx, cancel := context.WithCancelCause(x.parent)
 	defer cancel(nil)
 	x.ctx = ctx
-	x.watch = newWatch(LimitsFor(x.req.Model, x.client.config.Stall), cancel)
+	x.watch = newWatch(LimitsFor(x.req.Model, x.req.Network.Stall), cancel)
 	defer x.watch.timer.Stop()
 
 	resp, failed := x.send(call)
@@ -157,7 +157,7 @@ func (x *exchange) send(call *Call) (*http.Response, *protocol.StreamError) {
 	setDefault(r.Header, "User-Agent", x.client.config.UserAgent)
 
 	begun := x.watch.begin()
-	resp, err := x.client.transport(&x.req.Credentials).RoundTrip(r) // no redirects: a key goes only where it was meant to go
+	resp, err := x.client.transport(&x.req.Credentials, x.req.Network.Proxy).RoundTrip(r) // no redirects: a key goes only where it was meant to go
 	x.watch.end(begun)
 	if err != nil {
 		return nil, x.failure(err, false)

@@ -140,13 +140,15 @@ func TestExchange_request(t *testing.T) {
 	failed := ask("http://x.example", plainWire{}, Credentials{Key: "two\nlines"})
 	assert.Equal(t, protocol.ErrorAuth, failed.Kind)
 	assert.NotContains(t, failed.Message, "lines\n")
-	proxied := NewClient(ClientConfig{Proxy: "http://[::1"})
-	_, failed = collect(proxied.Stream(t.Context(), Request{Model: &protocol.Model{BaseURL: "http://x.example"}}, plainWire{}))
+	_, failed = collect(client.Stream(t.Context(), Request{
+		Model: &protocol.Model{BaseURL: "http://x.example"}, Network: Network{Proxy: "http://[::1"},
+	}, plainWire{}))
 	require.NotNil(t, failed)
 	assert.Equal(t, protocol.ErrorNetwork, failed.Kind)
 }
 
-// TestExchange_proxy: the proxy that is configured gets every request.
+// TestExchange_proxy: the proxy of a session gets every request of it, and none
+// of another's.
 func TestExchange_proxy(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	var asked string
@@ -154,11 +156,20 @@ func TestExchange_proxy(t *testing.T) {
 		asked = r.RequestURI
 		_, _ = io.WriteString(w, "data: {\"say\":\"by proxy\"}\n\ndata: {\"end\":1}\n\n")
 	}))
-	client := NewClient(ClientConfig{Proxy: proxy.URL})
-	text, failed := collect(client.Stream(t.Context(), Request{Model: &protocol.Model{BaseURL: "http://models.example/v1"}}, plainWire{}))
-	require.Nil(t, failed)
-	assert.Equal(t, "by proxy", text)
+	direct := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "data: {\"say\":\"directly\"}\n\ndata: {\"end\":1}\n\n")
+	}))
+	client := NewClient(ClientConfig{})
+	ask := func(url, through string) string {
+		text, failed := collect(client.Stream(t.Context(), Request{Model: &protocol.Model{BaseURL: url}, Network: Network{Proxy: through}}, plainWire{}))
+		require.Nil(t, failed)
+		return text
+	}
+	assert.Equal(t, "by proxy", ask("http://models.example/v1", proxy.URL))
 	assert.Equal(t, "http://models.example/v1", asked)
+	assert.Equal(t, "directly", ask(direct.URL, ""), "with the same credentials")
+	assert.Equal(t, "by proxy", ask(direct.URL, proxy.URL))
+	direct.Close()
 	client.Close()
 	proxy.Close()
 	goleak.VerifyNone(t, before)
@@ -201,7 +212,7 @@ func TestExchange_http2(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	client = NewClient(ClientConfig{})
-	client.transport(&req.Credentials).TLSClientConfig = &tls.Config{RootCAs: roots}
+	client.transport(&req.Credentials, "").TLSClientConfig = &tls.Config{RootCAs: roots}
 	for range 2 {
 		text, failed := collect(client.Stream(t.Context(), req, plainWire{}))
 		require.Nil(t, failed)

@@ -4,16 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/tidwall/gjson"
-)
 
-// maxConfigFile bounds what is read of a configuration file.
-const maxConfigFile = 16 << 20
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+)
 
 // watchedFile is a configuration file that is read when it is first needed and
 // again when it has changed. It is not safe for concurrent use.
@@ -50,7 +49,7 @@ func (f *watchedFile[T]) refresh() bool {
 		}
 		return true
 	}
-	value, err := f.load(info)
+	value, err := f.load()
 	if err != nil {
 		f.err = fmt.Errorf("%s: %w", f.path, err)
 		if f.keep {
@@ -62,21 +61,10 @@ func (f *watchedFile[T]) refresh() bool {
 	return true
 }
 
-func (f *watchedFile[T]) load(info fs.FileInfo) (value T, err error) {
-	if !info.Mode().IsRegular() { // to open a FIFO would wait for its writer
-		return value, errors.New("not a regular file")
-	}
-	file, err := os.Open(f.path)
+func (f *watchedFile[T]) load() (value T, err error) {
+	text, err := bounded.ReadFile(f.path, protocol.MaxModelsFile)
 	if err != nil {
 		return value, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxConfigFile+1))
-	if err != nil {
-		return value, err
-	}
-	if len(text) > maxConfigFile {
-		return value, errors.New("too large to be a configuration file")
 	}
 	return f.parse(text)
 }

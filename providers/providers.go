@@ -65,6 +65,7 @@ type Request struct {
 	Memo        *Memo  // what the session's requests have in common, to save writing it again; nil for none
 
 	Credentials Credentials
+	Network     Network
 
 	known known // of Messages, while the request is encoded
 }

@@ -34,13 +34,13 @@ var localStall = protocol.StallLimits{ConnectMs: 1_800_000, FirstMs: 1_800_000, 
 const closingLimit = 5 * time.Second
 
 // LimitsFor puts the limits of one exchange together: the model's, else the
-// client's, else the default.
-func LimitsFor(model *protocol.Model, client protocol.StallLimits) protocol.StallLimits {
+// session's, else the default.
+func LimitsFor(model *protocol.Model, session protocol.StallLimits) protocol.StallLimits {
 	limits := DefaultStall
 	if IsLocal(model.BaseURL) {
 		limits = localStall
 	}
-	limits = overlay(limits, client)
+	limits = overlay(limits, session)
 	if model.Settings != nil {
 		limits = overlay(limits, model.Settings.Stall)
 	}

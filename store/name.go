@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"troupe/protocol"
@@ -37,6 +38,44 @@ func (c DirChoice) Dir() (dir string, shared bool) {
 		return filepath.Clean(dir), true
 	}
 	return filepath.Join(Root(c.AgentDir), EncodeCwd(c.Cwd)), false
+}
+
+// Own lists the directories whose session files are the user's own: the one
+// below the agent directory, and those that the user named. A relative path of
+// the settings means something else in each project, so there it is the
+// project's, and counts only if that is trusted.
+func (c DirChoice) Own(trusted bool) []string {
+	own := []string{Root(c.AgentDir)}
+	for _, choice := range []struct {
+		path     string
+		relative bool // may be
+	}{{c.Flag, true}, {c.Env, true}, {c.Setting, trusted}} {
+		path := ExpandHome(choice.path, c.Home)
+		switch {
+		case path == "":
+		case filepath.IsAbs(path):
+			own = append(own, filepath.Clean(path))
+		case choice.relative:
+			own = append(own, filepath.Join(c.Cwd, path))
+		}
+	}
+	return own
+}
+
+// Holds says whether a file lies in one of some directories, whatever symbolic
+// links there are on the way.
+func Holds(dirs []string, file string) bool {
+	real := func(path string) string {
+		if r, err := filepath.EvalSymlinks(path); err == nil {
+			return r
+		}
+		return path
+	}
+	file = real(file)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		rel, err := filepath.Rel(real(dir), file)
+		return err == nil && filepath.IsLocal(rel)
+	})
 }
 
 // Root is the directory below which every working directory has its own.

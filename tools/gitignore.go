@@ -1,8 +1,9 @@
 package tools
 
 import (
-	"io"
 	"strings"
+
+	"troupe/protocol/bounded"
 )
 
 // ignoreRules are the patterns of one .gitignore or exclude file. They mean
@@ -28,12 +29,7 @@ const maxIgnoreFile = 1 << 20
 // loadIgnore reads an ignore file for the directory dir. There are no rules in
 // a file that is not there or cannot be read.
 func loadIgnore(file, dir string) *ignoreRules {
-	f, _, err := openRegular(file)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	content, _ := io.ReadAll(io.LimitReader(f, maxIgnoreFile)) // as much as there is
+	content, _ := bounded.ReadFile(file, maxIgnoreFile) // as much as there is room for
 	return parseIgnore(string(content), dir)
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"troupe/protocol/bounded"
 )
 
 // walker visits what is below a directory, in the order of names, except .git
@@ -80,10 +82,13 @@ func loadLevel(stack ignoreStack, dir, rel string) ignoreStack {
 	return stack
 }
 
+// maxGitFile bounds the files of git that hold a path.
+const maxGitFile = 16 << 10
+
 // gitDir is where a repository keeps what all its worktrees share.
 func gitDir(dir string) string {
 	git := filepath.Join(dir, ".git")
-	content, err := os.ReadFile(git)
+	content, err := bounded.ReadFile(git, maxGitFile)
 	if err != nil {
 		return git // a directory
 	}
@@ -92,7 +97,7 @@ func gitDir(dir string) string {
 		return git
 	}
 	git = absolute(dir, target)
-	if common, err := os.ReadFile(filepath.Join(git, "commondir")); err == nil {
+	if common, err := bounded.ReadFile(filepath.Join(git, "commondir"), maxGitFile); err == nil {
 		git = absolute(git, strings.TrimSpace(string(common)))
 	}
 	return git

@@ -233,6 +233,7 @@ type Loaded struct {
 	TokensFresh  bool   // there is an answer since the last compaction
 	Unanswered   []Unanswered
 	Interrupted  bool // the branch ends inside a run
+	Foreign      bool // the file has queued input and is not the user's own, so that it is not in Queue and Held
 	LastQueueID  int
 	Keys         []SeenKey       // idempotency keys, oldest first
 	Todos        json.RawMessage // what keepTodos wrote last, nil for nothing
@@ -291,6 +292,7 @@ type Settings struct {
 	MaxReminders int      // of open todo items, for each message of the user
 	StreamRules  RuleSettings
 	Ephemeral    bool // the session is in memory: queued input is not logged
+	Project      protocol.ProjectTrust
 }
 
 // ScopedModel is an entry of --models.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"troupe/protocol"
@@ -428,8 +429,20 @@ func (m *Machine) State() *protocol.SessionState {
 		WaitingFor:            m.waitingFor(),
 		Nulls:                 m.set.Gates.Nulls,
 	}
+	if len(m.set.Project.LeftOut) > 0 || m.who.Foreign {
+		state.Project = m.project()
+	}
 	state.SetModel(m.model, m.modelText())
 	return state
+}
+
+// project is what was left out of what came with the project and the file.
+func (m *Machine) project() *protocol.ProjectTrust {
+	p := m.set.Project
+	if m.who.Foreign {
+		p.LeftOut = append(slices.Clip(p.LeftOut), "queued input")
+	}
+	return &p
 }
 
 // modelText is the model as JSON, made once for each: models do not change.

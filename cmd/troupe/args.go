@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors"
 	"troupe/protocol"
+	"troupe/store/resource"
 )
 
 // options is the command line.
@@ -39,7 +40,7 @@ type options struct {
 	skills, prompts    []string
 	noSkills           bool
 	noPrompts          bool
-	noApprove          bool
+	consent            resource.Consent
 
 	dialect      string
 	features     []string
@@ -114,6 +115,11 @@ func number(p func(o *options) *int, min int) func(*options, string) error {
 	}
 }
 
+// consent is what the last of --approve and --no-approve says.
+func consent(c resource.Consent) func(*options, string) error {
+	return func(o *options, _ string) error { o.consent = c; return nil }
+}
+
 // nothing takes a flag of pi that has no meaning without a screen.
 func nothing(*options, string) error { return nil }
 
@@ -177,7 +183,8 @@ var sections = []section{
 		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
 		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},
 		{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", on(func(o *options) *bool { return &o.noPrompts })},
-		{"-na, --no-approve", "", "Ignore the project's .pi directory.", on(func(o *options) *bool { return &o.noApprove })},
+		{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", consent(resource.Approved)},
+		{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", consent(resource.Refused)},
 	}},
 	{"Protocol", []flag{
 		{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(func(o *options) *string { return &o.dialect }, dialectNames()...)},
@@ -205,7 +212,6 @@ var sections = []section{
 		{"-ne, --no-extensions", "", "", nothing},
 		{"--theme", "NAME", "", nothing},
 		{"--no-themes", "", "", nothing},
-		{"-a, --approve", "", "", nothing},
 		{"--offline", "", "", nothing},
 		{"--no-lsp", "", "", nothing},
 		{"--no-pty", "", "", nothing},

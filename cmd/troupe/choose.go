@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,9 +11,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors"
+	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/providers"
 	"troupe/store"
-	"troupe/store/resource"
 	"troupe/tools"
 )
 
@@ -72,11 +73,17 @@ func texts(o *options, cwd string, spec *actors.OpenSpec) error {
 		if len(value) > 4096 || strings.ContainsAny(value, "\n\x00") {
 			return value, nil
 		}
-		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		content, err := bounded.ReadFile(path, protocol.MaxTextFile)
+		if errors.As(err, new(bounded.TooLarge)) {
+			return "", fmt.Errorf("%s is %w", path, err)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return "", err
+		}
+		if err != nil { // no file of that name
 			return value, nil
 		}
-		content, err := os.ReadFile(path)
-		return string(content), err
+		return string(content), nil
 	}
 	var err error
 	if spec.SystemPrompt, err = read(o.systemPrompt); err != nil {
@@ -102,13 +109,7 @@ func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
 		return nil
 	}
 	spec := &cfg.Default
-	files, _ := resource.LoadSettings(resource.Dirs{
-		Agent: cfg.AgentDir, Cwd: spec.Cwd, Home: cfg.Home, IgnoreProject: cfg.IgnoreProject,
-	})
-	dir, shared := store.DirChoice{
-		Flag: cfg.SessionDir, Env: os.Getenv("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
-		AgentDir: cfg.AgentDir, Cwd: spec.Cwd, Home: cfg.Home,
-	}.Dir()
+	dir, shared := actors.SessionDir(cfg, spec.Cwd)
 	query := store.Query{Dir: dir}
 	if shared {
 		query.Cwd = spec.Cwd

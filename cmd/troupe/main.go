@@ -30,7 +30,6 @@ import (
 	"troupe/providers/responses"
 	"troupe/providers/scripted"
 	"troupe/store"
-	"troupe/store/resource"
 	"troupe/tools"
 )
 
@@ -84,10 +83,10 @@ func run(args []string) int {
 		return refuse(err)
 	}
 	log := logger(o)
+	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
 	}
-	cfg, err := configure(o, log)
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
@@ -151,9 +150,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		return nil, err
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
-	files, _ := resource.LoadSettings(resource.Dirs{Agent: agentDir, Cwd: cwd, Home: home, IgnoreProject: o.noApprove}) // its problems are named by the session
 	guard := tools.NewGuard()
-	models := registry(agentDir, files, keyCommand(cwd, guard))
+	models := registry(agentDir, keyCommand(cwd, guard))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -167,7 +165,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		Dialect: protocol.Dialect(dialect), Features: o.features, MultiSession: o.multiSession,
 		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
 		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
-		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, IgnoreProject: o.noApprove, NoContext: o.noContext,
+		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
 		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
 		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
@@ -186,15 +184,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 }
 
 // registry joins the catalogue, the user's configuration and the wires.
-func registry(agentDir string, files *resource.Settings, command func(context.Context, string) (string, error)) *providers.Registry {
-	network := providers.ClientConfig{Proxy: files.HTTPProxy}
-	switch idle := files.HTTPIdleTimeoutMs; {
-	case idle == 0: // pi's way to say never
-		network.Stall = protocol.StallLimits{ConnectMs: -1, FirstMs: -1, ContentMs: -1}
-	case idle != resource.DefaultHTTPIdleTimeoutMs:
-		network.Stall = protocol.StallLimits{FirstMs: idle, ContentMs: idle}
-	}
-	client := providers.NewClient(network)
+func registry(agentDir string, command func(context.Context, string) (string, error)) *providers.Registry {
+	client := providers.NewClient(providers.ClientConfig{})
 	return providers.NewRegistry(providers.RegistryConfig{
 		AgentDir: agentDir, Builtin: catalog.FS,
 		APIs: map[string]providers.Provider{

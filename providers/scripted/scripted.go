@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/providers"
 )
 
@@ -113,7 +113,7 @@ func (p *Provider) script(model *protocol.Model) (*Script, string, error) {
 	if path == "" {
 		return nil, "", nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxScript)
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,6 +123,9 @@ func (p *Provider) script(model *protocol.Model) (*Script, string, error) {
 	}
 	return script, path, nil
 }
+
+// maxScript bounds a script, in bytes.
+const maxScript = 256 << 20
 
 // take returns the first answer that fits and is not used up, nil if there is
 // none.
@@ -338,7 +341,7 @@ func (p *player) wait(d time.Duration) *protocol.StreamError {
 
 // stall is silent for as long as a real server could be.
 func (p *player) stall() *protocol.StreamError {
-	limits := providers.LimitsFor(p.req.Model, protocol.StallLimits{})
+	limits := providers.LimitsFor(p.req.Model, p.req.Network.Stall)
 	limit := limits.ContentMs
 	if !p.begun {
 		limit = limits.FirstMs

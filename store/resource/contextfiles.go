@@ -20,15 +20,15 @@ var contextNames = []string{"AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLA
 // directory, so that the nearest comes last.
 func LoadContextFiles(d Dirs) ([]ContextFile, []Problem) {
 	var files []ContextFile
-	var p problems
+	in := d.take("context files")
 	for _, dir := range contextDirs(d) {
-		f, ok := p.contextFile(dir)
+		f, ok := in.contextFile(dir, d)
 		known := slices.ContainsFunc(files, func(g ContextFile) bool { return g.Path == f.Path })
 		if ok && !known {
 			files = append(files, f)
 		}
 	}
-	return files, p
+	return files, in.problems
 }
 
 func contextDirs(d Dirs) []string {
@@ -45,10 +45,14 @@ func contextDirs(d Dirs) []string {
 
 // contextFile reads a directory's context file. One that cannot be read is a
 // problem, and the next name is tried.
-func (p *problems) contextFile(dir string) (ContextFile, bool) {
+func (in *intake) contextFile(dir string, d Dirs) (ContextFile, bool) {
+	location := Project
+	if dir == filepath.Clean(d.Agent) {
+		location = User
+	}
 	for _, name := range contextNames {
 		path := filepath.Join(dir, name)
-		if content, ok := p.readIfThere(path); ok {
+		if content, ok := in.readIfThere(path, location); ok {
 			return ContextFile{path, content}, true
 		}
 	}

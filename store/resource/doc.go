@@ -7,23 +7,24 @@
 // file never keeps a session from starting.
 //
 // Resources come from the agent directory, which is the user's, and from the
-// project: .pi/ and .agents/ in the working directory. The project is believed
-// by default, as pi 0.45 does; with [Dirs].IgnoreProject its settings,
-// templates, skills and system prompt are as good as not there. Context files
-// (AGENTS.md) are read in any case, as pi does: they are text for the model
-// and name no programs to run.
+// project: .pi/ and .agents/ in the working directory. Nobody has looked at a
+// project because its directory was opened, so [Parts] says of everything it
+// may bring what it could do, and [Decide] whether it is trusted with that:
+// without trust its texts load, and settings that start, redirect, loosen and
+// widen nothing. Context files (AGENTS.md) load in any case, as in pi: they are
+// text for the model and name no programs to run.
+//
+// All of it was written by somebody else, so all of it is read within limits:
+// see package bounded and [protocol.Limits].
 package resource
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 )
 
 // Dirs says where resources lie. Paths are absolute.
@@ -31,8 +32,9 @@ type Dirs struct {
 	Agent string // the agent directory, ~/.pi/agent
 	Cwd   string // the working directory
 	Home  string // for ~ and ~/.agents; "" for none
-	// IgnoreProject leaves out what lies in the project, except context files.
-	IgnoreProject bool
+	// Access is what the project may bring; without one it is as little as
+	// there is. See Decide.
+	Access Access
 }
 
 func (d Dirs) project() string { return filepath.Join(d.Cwd, ".pi") }
@@ -68,44 +70,6 @@ type problems []Problem
 
 func (p *problems) add(path string, err error) {
 	*p = append(*p, Problem{Path: path, Err: err})
-}
-
-// errNotFile: the path is a directory, a pipe or a device. Opening the latter
-// two might never return.
-var errNotFile = errors.New("not a regular file")
-
-// read reads a text file: without byte order mark, with U+FFFD for what is not
-// UTF-8. A file that is not there is fs.ErrNotExist.
-func read(path string) (string, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !st.Mode().IsRegular() {
-		return "", errNotFile
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if !utf8.Valid(b) {
-		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
-	}
-	return string(b), nil
-}
-
-// readIfThere reads a file that need not exist. A file that cannot be read is
-// a problem and counts as absent.
-func (p *problems) readIfThere(path string) (text string, ok bool) {
-	text, err := read(path)
-	if err == nil {
-		return text, true
-	}
-	if !isAbsent(err) {
-		p.add(path, err)
-	}
-	return "", false
 }
 
 // isAbsent says whether an error means that there is no such file, also

@@ -17,8 +17,9 @@ type Expander struct {
 }
 
 // Expand expands "/skill:name arguments" and "/template arguments". Everything
-// else, and names that nobody knows, come back unchanged; so does the text of a
-// skill whose file cannot be read, with the error.
+// else, and names that nobody knows, come back unchanged; so does, with the
+// error, what names a skill whose file cannot be read or a template that
+// becomes too large.
 func (e Expander) Expand(text string) (string, error) {
 	if !strings.HasPrefix(text, "/") {
 		return text, nil
@@ -32,7 +33,11 @@ func (e Expander) Expand(text string) (string, error) {
 	}
 	for _, t := range e.Templates {
 		if t.Name == name {
-			return t.Expand(SplitArguments(args)), nil
+			expanded, err := t.Expand(SplitArguments(args))
+			if err != nil {
+				return text, err
+			}
+			return expanded, nil
 		}
 	}
 	return text, nil
@@ -44,7 +49,7 @@ func (e Expander) skill(text, name, args string) (string, error) {
 		if s.Name != name || !e.SkillCommands {
 			continue
 		}
-		src, err := read(s.Path)
+		src, err := read(s.Path, protocol.MaxTextFile)
 		if err != nil {
 			return text, fmt.Errorf("skill %s: %w", name, err)
 		}

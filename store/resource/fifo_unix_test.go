@@ -20,7 +20,7 @@ func TestPipesAreNotRead(t *testing.T) {
 		w.write(name+".dir/x", "")
 		require.NoError(t, syscall.Mkfifo(w.path(name), 0o600))
 	}
-	_, problems := LoadSettings(w.dirs)
+	_, problems := w.settings()
 	assert.Equal(t, []string{"~/agent/settings.json: not a regular file"}, w.told(problems))
 	base, problems := LoadBase(w.dirs, "")
 	assert.Empty(t, base)

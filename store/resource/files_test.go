@@ -30,7 +30,7 @@ func TestContextFiles(t *testing.T) {
 	assert.Empty(t, problems)
 	assert.Equal(t, []string{"~/agent/AGENTS.md: agent", "~/AGENTS.md: home", "~/work/CLAUDE.md: work", "~/work/proj/AGENTS.md: proj"}, got)
 	w.write("work/proj/AGENTS.override.md", "override")
-	w.dirs.IgnoreProject = true
+	w.dirs.Access = ContextOnly
 	got, _ = w.contextFiles()
 	assert.Equal(t, "~/work/proj/AGENTS.override.md: override", got[3], "text for the model is read in any case")
 }
@@ -80,7 +80,7 @@ func TestTemplates(t *testing.T) {
 	assert.Equal(t, "<file>", templates[0].ArgumentHint)
 	assert.Equal(t, "U", templates[0].Body)
 
-	s.IgnoreProject = true
+	s.Access = ContextOnly
 	got, _ = w.templates(s)
 	assert.Len(t, got, 3)
 	s.NoDefaults = true
@@ -183,9 +183,16 @@ func TestTemplateExpand(t *testing.T) {
 		"${99999999999999999999}${@:99999999999999999999}${@:1:99999999999999999999}": "one  three $1 five 6 7 8 9 ten",
 		"€$1€": "€one€",
 	} {
-		assert.Equal(t, want, Template{Body: body}.Expand(args), body)
+		assert.Equal(t, want, expanded(t, body, args), body)
 	}
-	assert.Equal(t, "[] [] [x] [x]", Template{Body: "[$1] [$@] [${1:-x}] [${@:-x}]"}.Expand(nil))
+	assert.Equal(t, "[] [] [x] [x]", expanded(t, "[$1] [$@] [${1:-x}] [${@:-x}]", nil))
+}
+
+func expanded(t *testing.T, body string, args []string) string {
+	t.Helper()
+	text, err := Template{Body: body}.Expand(args)
+	require.NoError(t, err)
+	return text
 }
 
 func TestExpander(t *testing.T) {
@@ -286,7 +293,7 @@ func TestSkills(t *testing.T) {
 	}, got)
 	assert.Equal(t, []string{"~/work/proj/.pi/skills/one/SKILL.md: skill one is already defined by ~/agent/skills/one/SKILL.md"}, problems)
 
-	s.IgnoreProject = true
+	s.Access = ContextOnly
 	got, _ = w.skills(s)
 	assert.Len(t, got, 6)
 	s.NoDefaults = true

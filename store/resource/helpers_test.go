@@ -20,12 +20,21 @@ func newWorld(t *testing.T, files map[string]string) world {
 	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	w := world{t, home, Dirs{Agent: filepath.Join(home, "agent"), Cwd: filepath.Join(home, "work/proj"), Home: home}}
+	w := world{t, home, Dirs{Agent: filepath.Join(home, "agent"), Cwd: filepath.Join(home, "work/proj"), Home: home, Access: Everything}}
 	for name, content := range files {
 		w.write(name, content)
 	}
 	require.NoError(t, os.MkdirAll(w.dirs.Cwd, 0o700))
 	return w
+}
+
+// settings loads the settings of a world whose project is trusted.
+func (w world) settings() (*Settings, []Problem) {
+	w.t.Helper()
+	s, dirs, problems, err := LoadSettings(w.dirs, Policy{Consent: Approved}, nil)
+	require.NoError(w.t, err)
+	require.Equal(w.t, Everything, dirs.Access)
+	return s, problems
 }
 
 func (w world) path(name string) string { return filepath.Join(w.home, name) }

@@ -1,10 +1,14 @@
 package resource
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"troupe/protocol"
+	"troupe/protocol/bounded"
 )
 
 // ignoreNames are the files that say what not to look at.
@@ -22,15 +26,22 @@ type ignores struct {
 	above *ignores
 	dir   string
 	rules []ignoreRule
+	count int // of rules, those above with it
 }
 
 // with adds the rules of a directory.
 func (g *ignores) with(dir string) *ignores {
 	var rules []ignoreRule
+	count := 0
+	if g != nil {
+		count = g.count
+	}
 	for _, name := range ignoreNames {
-		if text, err := read(filepath.Join(dir, name)); err == nil {
-			for line := range strings.Lines(text) {
-				if r, ok := parseIgnore(strings.TrimRight(line, "\r\n")); ok {
+		b, err := bounded.ReadFile(filepath.Join(dir, name), protocol.MaxIgnoreFile)
+		if err == nil || errors.Is(err, bounded.TooLarge{Limit: protocol.MaxIgnoreFile}) { // as much as there is room for
+			for line := range strings.Lines(text(b)) {
+				if r, ok := parseIgnore(strings.TrimRight(line, "\r\n")); ok && count < protocol.MaxIgnoreRules {
+					count++
 					rules = append(rules, r)
 				}
 			}
@@ -39,7 +50,7 @@ func (g *ignores) with(dir string) *ignores {
 	if len(rules) == 0 {
 		return g
 	}
-	return &ignores{g, dir, rules}
+	return &ignores{g, dir, rules, count}
 }
 
 // parseIgnore reads a line as git does: a pattern without a slash inside

@@ -1,12 +1,15 @@
 package resource
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"troupe/protocol"
 )
 
 // Template is a prompt that a person keeps in a file, to be used as
@@ -27,51 +30,47 @@ const descriptionRunes = 60
 // prompts directories, and those the settings and the command line name. Of
 // several templates of a name the first counts, in this order.
 func LoadTemplates(s Sources) ([]Template, []Problem) {
-	var p problems
+	in := s.take("prompt templates")
 	places := []place{
 		{path: filepath.Join(s.Agent, "prompts"), location: User},
 		{path: filepath.Join(s.project(), "prompts"), location: Project},
 	}
-	if s.IgnoreProject {
+	if s.Access < Texts {
 		places = places[:1]
 	}
 	if s.NoDefaults {
 		places = nil
 	}
-	places = append(places, s.named(&p)...)
+	places = append(places, s.named(&in.problems)...)
 	var templates []Template
 	seen := map[string]bool{}
 	for _, where := range places {
-		for _, file := range p.markdownIn(where) {
-			t, ok := p.template(file, where.location)
+		for _, file := range in.markdownIn(where) {
+			t, ok := in.template(file, where.location)
 			if ok && !seen[t.Name] && s.wanted(file, where.location) {
 				seen[t.Name] = true
 				templates = append(templates, t)
 			}
 		}
 	}
-	return templates, p
+	return templates, in.problems
 }
 
 // markdownIn lists the Markdown files directly in a place, or the place itself
 // if it is a file.
-func (p *problems) markdownIn(where place) []string {
+func (in *intake) markdownIn(where place) []string {
 	st, err := os.Stat(where.path)
 	if err != nil {
 		if where.mustBe || !isAbsent(err) {
-			p.add(where.path, err)
+			in.add(where.path, err)
 		}
 		return nil
 	}
 	if !st.IsDir() {
 		return []string{where.path}
 	}
-	entries, err := os.ReadDir(where.path)
-	if err != nil {
-		p.add(where.path, err)
-	}
 	var files []string
-	for _, e := range entries {
+	for _, e := range in.list(where.path, where.location) {
 		file := filepath.Join(where.path, e.Name())
 		if st, err := os.Stat(file); filepath.Ext(file) == ".md" && err == nil && st.Mode().IsRegular() {
 			files = append(files, file)
@@ -80,10 +79,10 @@ func (p *problems) markdownIn(where place) []string {
 	return files
 }
 
-func (p *problems) template(file string, location Location) (Template, bool) {
-	src, err := read(file)
+func (in *intake) template(file string, location Location) (Template, bool) {
+	src, err := in.read(file, location)
 	if err != nil {
-		p.add(file, err)
+		in.failed(file, err)
 		return Template{}, false
 	}
 	head, body := splitFrontmatter(src)
@@ -165,38 +164,56 @@ func quotedArgument(text string) (arg, rest string, ok bool) {
 //	${1} ${@}       the same
 //	${@:2} ${@:2:3} from the second on; three of them
 //	${1:-x} ${@:-x} x if there is none or it is empty
-func (t Template) Expand(args []string) string {
+//
+// What becomes larger than protocol.MaxExpansion is an error: a small template
+// may ask for its arguments many times.
+func (t Template) Expand(args []string) (string, error) {
 	var b strings.Builder
+	a := arguments{args, strings.Join(args, " ")}
 	for rest := t.Body; ; {
 		i := strings.IndexByte(rest, '$')
 		if i < 0 {
-			b.WriteString(rest)
-			return b.String()
+			i = len(rest)
 		}
 		b.WriteString(rest[:i])
-		value, n := substitute(rest[i:], args)
+		if b.Len() > protocol.MaxExpansion {
+			return "", fmt.Errorf("template %s with its arguments is larger than %d MiB", t.Name, protocol.MaxExpansion>>20)
+		}
+		if rest = rest[i:]; rest == "" {
+			return b.String(), nil
+		}
+		value, n := a.substitute(rest)
 		if n == 0 {
 			value, n = "$", 1
 		}
 		b.WriteString(value)
-		rest = rest[i+n:]
+		rest = rest[n:]
 	}
 }
 
+// arguments are what a template is used with.
+type arguments struct {
+	list []string
+	all  string // with a space between two
+}
+
+// maxVariable bounds a variable in braces, with what stands in for it.
+const maxVariable = 4 << 10
+
 // substitute reads the variable that s begins with and says how long it is, 0
 // if it is none.
-func substitute(s string, args []string) (value string, n int) {
+func (a arguments) substitute(s string) (value string, n int) {
 	switch {
 	case strings.HasPrefix(s, "$ARGUMENTS"):
-		return strings.Join(args, " "), len("$ARGUMENTS")
+		return a.all, len("$ARGUMENTS")
 	case strings.HasPrefix(s, "$@"):
-		return strings.Join(args, " "), 2
+		return a.all, 2
 	case strings.HasPrefix(s, "${"):
-		end := strings.IndexByte(s, '}')
+		end := strings.IndexByte(s[:min(len(s), maxVariable)], '}')
 		if end < 0 {
 			return "", 0
 		}
-		value, ok := braced(s[2:end], args)
+		value, ok := a.braced(s[2:end])
 		if !ok {
 			return "", 0
 		}
@@ -206,11 +223,11 @@ func substitute(s string, args []string) (value string, n int) {
 	if digits == "" {
 		return "", 0
 	}
-	return argument(digits, args), 1 + len(digits)
+	return a.argument(digits), 1 + len(digits)
 }
 
 // braced reads what stands between ${ and }.
-func braced(s string, args []string) (string, bool) {
+func (a arguments) braced(s string) (string, bool) {
 	name, modifier := s, ""
 	if i := strings.IndexByte(s, ':'); i >= 0 {
 		name, modifier = s[:i], s[i:]
@@ -218,9 +235,9 @@ func braced(s string, args []string) (string, bool) {
 	if name != "@" && (name == "" || leadingDigits(name) != name) {
 		return "", false
 	}
-	value := strings.Join(args, " ")
+	value := a.all
 	if name != "@" {
-		value = argument(name, args)
+		value = a.argument(name)
 	}
 	switch {
 	case modifier == "":
@@ -231,7 +248,7 @@ func braced(s string, args []string) (string, bool) {
 		}
 		return value, true
 	case name == "@":
-		return slice(modifier[1:], args)
+		return slice(modifier[1:], a.list)
 	}
 	return "", false
 }
@@ -250,9 +267,9 @@ func slice(s string, args []string) (string, bool) {
 	return strings.Join(args[start:end], " "), true
 }
 
-func argument(digits string, args []string) string {
-	if n := number(digits); n >= 1 && n <= len(args) {
-		return args[n-1]
+func (a arguments) argument(digits string) string {
+	if n := number(digits); n >= 1 && n <= len(a.list) {
+		return a.list[n-1]
 	}
 	return ""
 }

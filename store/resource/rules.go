@@ -1,10 +1,14 @@
 package resource
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"troupe/protocol"
+	"troupe/protocol/bounded"
 )
 
 // StreamRule is a Markdown file with a trigger: an instruction that a model is
@@ -19,34 +23,46 @@ type StreamRule struct {
 }
 
 // LoadStreamRules finds the rules in the user's and the project's rules
-// directories. A project's rule hides a user's of the same name. Files without
+// directories. A trusted project's rule hides a user's of the same name; another
+// project's is hidden by it. Files without
 // a trigger are no stream rules; a trigger that is no regular expression is a
 // problem, and its file is left out.
 func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
-	var p problems
-	s := Sources{Dirs: dirs}
-	places := []place{{path: filepath.Join(s.project(), "rules"), location: Project}, {path: filepath.Join(s.Agent, "rules"), location: User}}
-	if dirs.IgnoreProject {
-		places = places[1:]
+	in := dirs.take("stream rules")
+	user, project := place{path: filepath.Join(dirs.Agent, "rules"), location: User}, place{path: filepath.Join(dirs.project(), "rules"), location: Project}
+	var places []place
+	switch dirs.Access {
+	case Everything:
+		places = []place{project, user}
+	case Texts:
+		places = []place{user, project}
+	case ContextOnly:
+		places = []place{user}
 	}
+	triggers := 0
 	var rules []StreamRule
 	seen := map[string]bool{}
 	for _, where := range places {
-		for _, file := range p.markdownIn(where) {
-			r, ok := p.streamRule(file)
-			if ok && !seen[r.Name] && !slices.Contains(disabled, r.Name) {
-				seen[r.Name] = true
-				rules = append(rules, r)
+		for _, file := range in.markdownIn(where) {
+			r, ok := in.streamRule(file, where.location)
+			if !ok || seen[r.Name] || slices.Contains(disabled, r.Name) {
+				continue
 			}
+			if triggers += len(r.TriggerText); triggers > protocol.MaxTriggers {
+				in.add(file, fmt.Errorf("the triggers of all stream rules have more than %d KiB: this rule is left out", protocol.MaxTriggers>>10))
+				continue
+			}
+			seen[r.Name] = true
+			rules = append(rules, r)
 		}
 	}
-	return rules, p
+	return rules, in.problems
 }
 
-func (p *problems) streamRule(file string) (StreamRule, bool) {
-	src, err := read(file)
+func (in *intake) streamRule(file string, location Location) (StreamRule, bool) {
+	src, err := in.read(file, location)
 	if err != nil {
-		p.add(file, err)
+		in.failed(file, err)
 		return StreamRule{}, false
 	}
 	head, body := splitFrontmatter(src)
@@ -65,9 +81,13 @@ func (p *problems) streamRule(file string) (StreamRule, bool) {
 	if len(triggers) > 1 {
 		text = "(?:" + strings.Join(triggers, ")|(?:") + ")"
 	}
+	if len(text) > protocol.MaxTriggers { // a short expression may compile to much, a long one to anything
+		in.add(file, bounded.TooLarge{Limit: protocol.MaxTriggers})
+		return StreamRule{}, false
+	}
 	trigger, err := regexp.Compile(text)
 	if err != nil {
-		p.add(file, err)
+		in.add(file, err)
 		return StreamRule{}, false
 	}
 	r := StreamRule{

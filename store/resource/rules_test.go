@@ -13,7 +13,7 @@ import (
 
 func TestLoadStreamRules(t *testing.T) {
 	root := t.TempDir()
-	dirs := resource.Dirs{Agent: filepath.Join(root, "agent"), Cwd: filepath.Join(root, "work"), Home: root}
+	dirs := resource.Dirs{Agent: filepath.Join(root, "agent"), Cwd: filepath.Join(root, "work"), Home: root, Access: resource.Everything}
 	put := func(path, content string) {
 		path = filepath.Join(root, path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -33,7 +33,7 @@ func TestLoadStreamRules(t *testing.T) {
 	assert.Equal(t, "console", rules[1].Name)
 	assert.Equal(t, "no logs", rules[1].Description)
 	assert.True(t, rules[1].Trigger.MatchString("x console.log(1)"))
-	dirs.IgnoreProject = true
+	dirs.Access = resource.ContextOnly
 	rules, _ = resource.LoadStreamRules(dirs, nil)
 	require.Len(t, rules, 3)
 	assert.True(t, rules[0].Trigger.MatchString("baz"))

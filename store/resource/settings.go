@@ -1,13 +1,18 @@
 package resource
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/jsonc"
 
 	"troupe/protocol"
 )
@@ -34,21 +39,19 @@ type Settings struct {
 	Images        Images
 	TTSR          TTSR
 	Todo          Todo
-	Task          Task
 
 	ShellPath          string // "": found automatically
 	ShellCommandPrefix string // a line put before every command
 	InheritEnv         bool   // false: children do not see the keys of model providers
 	SessionDir         string // "": below the agent directory
 
-	Transport                 string // auto, sse, websocket, websocket-cached
-	HTTPProxy                 string // "": from the environment
-	HTTPIdleTimeoutMs         int64  // 300000
-	WebsocketConnectTimeoutMs int64  // 15000
-	CacheWarming              string // off, streaming, idle (default)
+	HTTPProxy         string // "": from the environment
+	HTTPIdleTimeoutMs int64  // 300000
 
-	Extensions          []Named // files and directories; see Named
-	Skills              []Named
+	defaultTrust string                // ask, always, never; of projects that nothing is saved about
+	Project      protocol.ProjectTrust // what was decided, and what was left out for it
+
+	Skills              []Named // files and directories; see Named
 	Prompts             []Named
 	EnableSkillCommands bool // true
 }
@@ -131,63 +134,6 @@ type Todo struct {
 	RemindersMax int64 // 3
 }
 
-// Task is about sub-agents.
-type Task struct {
-	Batch             bool  // true
-	MaxConcurrency    int64 // 32; 0: no limit
-	MaxRecursionDepth int64 // 2; -1: no limit
-	MaxRuntimeMs      int64 // 0: no limit
-	Budget            Budget
-	Verification      Verification
-	Isolation         Isolation
-}
-
-// Budget limits what a session may use; nil means no limit.
-type Budget struct {
-	MaxWallTimeMs, MaxInputTokens, MaxOutputTokens, MaxTotalTokens, MaxToolCalls, MaxSubagents *int64
-	MaxCostUsd                                                                                 *float64
-	WarnAtRatio                                                                                float64 // 0.8
-}
-
-// Limited says whether there is any limit to watch.
-func (b Budget) Limited() bool {
-	return b.MaxCostUsd != nil || slices.ContainsFunc([]*int64{
-		b.MaxWallTimeMs, b.MaxInputTokens, b.MaxOutputTokens, b.MaxTotalTokens, b.MaxToolCalls, b.MaxSubagents,
-	}, func(limit *int64) bool { return limit != nil })
-}
-
-// Verification is about checking what an isolated sub-agent did.
-type Verification struct {
-	Enabled                 bool // false
-	DefaultProfile          string
-	RequireForIsolated      bool  // false
-	MaxRetries              int64 // 1
-	FailureContextLineLimit int64 // 200
-	Profiles                map[string]VerificationProfile
-}
-
-// VerificationProfile is a named list of commands.
-type VerificationProfile struct {
-	Mode      string                `json:"mode"` // none, command
-	Commands  []VerificationCommand `json:"commands"`
-	OnFailure string                `json:"onFailure"` // return_failure, discard_patch, retry_once
-}
-
-// VerificationCommand is one check.
-type VerificationCommand struct {
-	Name      string `json:"name"`
-	Command   string `json:"command"`
-	TimeoutMs int64  `json:"timeoutMs"` // 0: none
-	Optional  bool   `json:"optional"`  // its failure does not count
-}
-
-// Isolation is about the private copies sub-agents work in.
-type Isolation struct {
-	Merge   string // patch, branch
-	Apply   bool   // true
-	Commits string // generic, ai
-}
-
 // Named is a file, a directory or a pattern named in a list of resources. A
 // leading ! takes away what matches, + and - a single path.
 type Named struct {
@@ -209,76 +155,242 @@ func Defaults() *Settings {
 			Enabled: true, MaxRetries: 3, BaseDelayMs: 2000, MaxDelayMs: 60000, MaxAgentDelayMs: 60000,
 			Provider: ProviderRetry{MaxRetryDelayMs: 60000},
 		},
-		Images: Images{AutoResize: true},
-		TTSR:   TTSR{Enabled: true, ContextMode: "discard", RepeatMode: "once", RepeatGap: 10, InterruptMode: "always"},
-		Todo:   Todo{Reminders: true, RemindersMax: 3},
-		Task: Task{
-			Batch: true, MaxConcurrency: 32, MaxRecursionDepth: 2, Budget: Budget{WarnAtRatio: 0.8},
-			Verification: Verification{MaxRetries: 1, FailureContextLineLimit: 200},
-			Isolation:    Isolation{Merge: "patch", Apply: true, Commits: "generic"},
-		},
-		Transport: "auto", HTTPIdleTimeoutMs: DefaultHTTPIdleTimeoutMs, WebsocketConnectTimeoutMs: 15000, CacheWarming: "idle",
+		Images:              Images{AutoResize: true},
+		TTSR:                TTSR{Enabled: true, ContextMode: "discard", RepeatMode: "once", RepeatGap: 10, InterruptMode: "always"},
+		Todo:                Todo{Reminders: true, RemindersMax: 3},
+		HTTPIdleTimeoutMs:   DefaultHTTPIdleTimeoutMs,
 		EnableSkillCommands: true,
 	}
 }
 
-// LoadSettings reads the user's settings.json and, on top of it, the
-// project's. A key of the project replaces the user's; objects are merged key
-// by key, and lists of resources are joined. Keys may be nested or written
-// with dots. Unknown keys are ignored. A file that is no JSON (comments and
-// trailing commas are allowed) is a problem and does not count; neither does
-// a single value of the wrong kind. No file is ever written.
-func LoadSettings(d Dirs) (*Settings, []Problem) {
+// LoadSettings reads the user's settings.json, decides what the project may
+// bring, puts the project's settings on top, and then those of one session, which
+// its client has sent. It returns the directories with the access that was
+// decided, for everything else that is read.
+//
+// A key of the project replaces the user's; objects are merged key by key, and
+// lists of resources are joined. Keys may be nested or written with dots. A file
+// that is no JSON (comments and trailing commas are allowed) is a problem and
+// does not count; neither does a single value of the wrong kind. What does not
+// count for another reason is a problem, too: it is unknown, this version does not
+// obey it, or the project is not trusted with it. No file is ever written.
+//
+// What is wrong with the session's settings is the error: their author waits for
+// the answer.
+func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Problem, error) {
 	s := Defaults()
-	var p problems
-	s.load(filepath.Join(d.Agent, "settings.json"), d.Agent, User, &p)
-	if !d.IgnoreProject {
-		s.load(filepath.Join(d.project(), "settings.json"), d.project(), Project, &p)
+	own := layer{path: "settings", base: d.Cwd, location: Path}
+	if len(session) > 0 {
+		tree, problem := parse(own.path, session)
+		if problem != nil {
+			return nil, d, nil, errors.New(problem.Error())
+		}
+		own.tree, own.src = tree, session
 	}
-	return s, p
+	var found problems
+	user := layer{path: filepath.Join(d.Agent, "settings.json"), base: d.Agent, location: User}
+	user.read(&found)
+	found = append(found, s.apply(user)...)
+	setting := cmp.Or(own.tree.Get("defaultProjectTrust").Str, s.defaultTrust)
+
+	access, by, unsure := Decide(d, policy, setting)
+	found = append(found, unsure...)
+	d.Access = access
+	s.Project = protocol.ProjectTrust{Trusted: access == Everything, DecidedBy: by}
+	project := layer{path: filepath.Join(d.project(), "settings.json"), base: d.project(), location: Project}
+	if project.path == user.path { // somebody works in the directory above the agent's
+		project.path = ""
+	}
+	switch in := d.take(""); {
+	case project.path == "":
+	case in.leadsOut(project.path):
+		found.add(project.path, errLeadsOut)
+		s.leaveOut(".pi/settings.json")
+	default:
+		project.access = access
+		project.read(&found)
+		found = append(found, s.apply(project)...)
+	}
+	leftOut, notObeyed := partsPresent(d)
+	s.leaveOut(leftOut...)
+	if len(notObeyed) > 0 {
+		found.add(d.Cwd, fmt.Errorf("this version does not obey %s", some(notObeyed)))
+	}
+	if names := s.Project.LeftOut; len(names) > 0 {
+		found.add(d.Cwd, fmt.Errorf("the project is not trusted (%s), so these are left out: %s. "+
+			"To trust it use --approve, or put {%q: true} into %s",
+			by, some(names), real(d.Cwd), filepath.Join(d.Agent, "troupe", "trust.json")))
+	}
+	if wrong := s.apply(own); len(wrong) > 0 {
+		for _, p := range wrong {
+			if !errors.As(p.Err, new(notCounted)) {
+				return nil, d, nil, fmt.Errorf("settings: %w", p.Err)
+			}
+		}
+		found = append(found, wrong...)
+	}
+	return s, d, found, nil
 }
 
-func (s *Settings) load(path, base string, location Location, p *problems) {
-	if text, ok := p.readIfThere(path); ok {
-		*p = append(*p, s.apply(path, []byte(text), base, location)...)
+// leaveOut notes what the project is not trusted with.
+func (s *Settings) leaveOut(names ...string) {
+	for _, name := range names {
+		if len(s.Project.LeftOut) < maxNames {
+			s.Project.LeftOut = append(s.Project.LeftOut, name)
+		}
 	}
 }
 
-// apply puts a file's values over those that are there.
-func (s *Settings) apply(path string, src []byte, base string, location Location) (found problems) {
-	src = JSONC(src)
-	if len(strings.TrimSpace(string(src))) == 0 {
-		return nil // as good as absent
+// maxNames bounds lists of names in messages and in get_state.
+const maxNames = 50
+
+// some joins names, which anybody may have chosen.
+func some(names []string) string {
+	more := ""
+	if n := len(names) - maxNames; n > 0 {
+		names, more = names[:maxNames], fmt.Sprintf(" and %d more", n)
+	}
+	short := make([]string, len(names))
+	for i, name := range names {
+		if r := []rune(name); len(r) > 200 {
+			name = string(r[:200]) + "…"
+		}
+		short[i] = name
+	}
+	return strings.Join(short, ", ") + more
+}
+
+// layer is one source of settings.
+type layer struct {
+	path     string // in problems
+	base     string // where relative paths start
+	location Location
+	access   Access // of a project's
+	src      []byte
+	tree     gjson.Result
+}
+
+// read reads a layer's file.
+func (l *layer) read(p *problems) {
+	src, err := read(l.path, protocol.MaxSettingsFile)
+	switch {
+	case err == nil:
+	case isAbsent(err):
+		return
+	default:
+		p.add(l.path, err)
+		return
+	}
+	l.src = []byte(src)
+	tree, problem := parse(l.path, l.src)
+	if problem != nil {
+		*p = append(*p, *problem)
+		return
+	}
+	l.tree = tree
+}
+
+// parse reads an object in JSON with comments and trailing commas. A text
+// without any value is an empty object.
+func parse(path string, src []byte) (gjson.Result, *Problem) {
+	src = jsonc.ToJSON(src) // what remains stands where it stood
+	if len(bytes.TrimSpace(src)) == 0 {
+		return gjson.Result{}, nil
 	}
 	if p := checkJSON(path, src); p != nil {
-		return problems{*p}
+		return gjson.Result{}, p
 	}
 	tree := gjson.ParseBytes(src)
 	if !tree.IsObject() {
-		return problems{{Path: path, Line: 1, Column: 1, Err: fmt.Errorf("settings are not an object")}}
+		return gjson.Result{}, &Problem{Path: path, Line: 1, Column: 1, Err: errors.New("settings are not an object")}
 	}
+	return tree, nil
+}
+
+// notCounted says that keys which are right were passed over.
+type notCounted struct{ why, keys string }
+
+func (n notCounted) Error() string { return n.why + " " + n.keys }
+
+// apply puts a layer's values over those that are there.
+func (s *Settings) apply(l layer) (found problems) {
 	values := map[string]gjson.Result{}
-	flatten(values, "", tree)
-	for _, f := range s.fields(base, location) {
+	var unknown, missing, notHere []string
+	walk("", l.tree, func(key string, v gjson.Result) {
+		part, known := partOf(key)
+		switch {
+		case part.Missing != "" && saysNothing(v):
+			return
+		case !known && holdsParts(key):
+			line, column := position(l.src, v.Index)
+			found = append(found, Problem{l.path, line, column, fmt.Errorf("%s: want an object", key)})
+			return
+		case !known:
+			unknown = append(unknown, key)
+			return
+		case part.Screen:
+			return
+		case part.Effect == Reserved && l.location == Project:
+			notHere = append(notHere, key)
+			return
+		case l.location == Project && !part.admitted(l.access, v):
+			s.leaveOut(key)
+		default:
+			values[key] = v
+		}
+		if part.Missing != "" {
+			missing = append(missing, fmt.Sprintf("%s (%s)", key, part.Missing))
+		}
+	})
+	for _, f := range s.fields(l.base, l.location) {
 		v, ok := values[f.key]
 		if !ok {
 			continue
 		}
 		if err := f.set(v); err != nil {
-			line, column := position(src, v.Index)
-			found = append(found, Problem{path, line, column, fmt.Errorf("%s: %w", f.key, err)})
+			line, column := position(l.src, v.Index)
+			found = append(found, Problem{l.path, line, column, fmt.Errorf("%s: %w", f.key, err)})
+		}
+	}
+	for _, n := range []struct {
+		why  string
+		keys []string
+	}{
+		{"unknown settings:", unknown},
+		{"this version does not obey the settings", missing},
+		{"these settings count only in the user's file:", notHere},
+	} {
+		if len(n.keys) > 0 {
+			found.add(l.path, notCounted{n.why, some(n.keys)})
 		}
 	}
 	return found
 }
 
-// flatten lists every value by its path. A key that contains dots comes out
-// as if it were nested.
-func flatten(values map[string]gjson.Result, prefix string, object gjson.Result) {
+// saysNothing is true of values that switch nothing on.
+func saysNothing(v gjson.Result) bool {
+	switch v.Type {
+	case gjson.Null, gjson.False:
+		return true
+	case gjson.String:
+		return slices.Contains([]string{"", "auto", "sse", "off", "none"}, v.Str)
+	case gjson.JSON:
+		empty := true
+		v.ForEach(func(_, _ gjson.Result) bool { empty = false; return false })
+		return empty
+	}
+	return false
+}
+
+// walk visits the keys of an object as the table of parts knows them: what it
+// has no row for is visited whole.
+func walk(prefix string, object gjson.Result, visit func(key string, v gjson.Result)) {
 	object.ForEach(func(key, v gjson.Result) bool {
-		values[prefix+key.Str] = v
-		if v.IsObject() {
-			flatten(values, prefix+key.Str+".", v)
+		name := prefix + strings.Clone(key.Str)
+		if v.IsObject() && holdsParts(name) {
+			walk(name+".", v, visit)
+		} else {
+			visit(name, v)
 		}
 		return true
 	})
@@ -345,40 +457,14 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"todo.reminders", boolean(&s.Todo.Reminders)},
 		{"todo.remindersMax", count(&s.Todo.RemindersMax)},
 
-		{"task.batch", boolean(&s.Task.Batch)},
-		{"task.maxConcurrency", count(&s.Task.MaxConcurrency)},
-		{"task.maxRecursionDepth", integer(&s.Task.MaxRecursionDepth, -1)},
-		{"task.maxRuntimeMs", count(&s.Task.MaxRuntimeMs)},
-		{"task.budget.maxWallTimeMs", limit(&s.Task.Budget.MaxWallTimeMs)},
-		{"task.budget.maxInputTokens", limit(&s.Task.Budget.MaxInputTokens)},
-		{"task.budget.maxOutputTokens", limit(&s.Task.Budget.MaxOutputTokens)},
-		{"task.budget.maxTotalTokens", limit(&s.Task.Budget.MaxTotalTokens)},
-		{"task.budget.maxCostUsd", costLimit(&s.Task.Budget.MaxCostUsd)},
-		{"task.budget.maxToolCalls", limit(&s.Task.Budget.MaxToolCalls)},
-		{"task.budget.maxSubagents", limit(&s.Task.Budget.MaxSubagents)},
-		{"task.budget.warnAtRatio", ratio(&s.Task.Budget.WarnAtRatio)},
-		{"task.verification.enabled", boolean(&s.Task.Verification.Enabled)},
-		{"task.verification.defaultProfile", str(&s.Task.Verification.DefaultProfile)},
-		{"task.verification.requireForIsolated", boolean(&s.Task.Verification.RequireForIsolated)},
-		{"task.verification.maxRetries", count(&s.Task.Verification.MaxRetries)},
-		{"task.verification.failureContextLineLimit", count(&s.Task.Verification.FailureContextLineLimit)},
-		{"task.verification.profiles", merge(&s.Task.Verification.Profiles, validProfile)},
-		{"task.isolation.merge", oneOf(&s.Task.Isolation.Merge, "patch", "branch")},
-		{"task.isolation.apply", boolean(&s.Task.Isolation.Apply)},
-		{"task.isolation.commits", oneOf(&s.Task.Isolation.Commits, "generic", "ai")},
-
+		{"defaultProjectTrust", oneOf(&s.defaultTrust, trustAsk, trustAlways, trustNever)},
 		{"shellPath", str(&s.ShellPath)},
 		{"shellCommandPrefix", str(&s.ShellCommandPrefix)},
 		{"sessionDir", str(&s.SessionDir)},
 
-		{"websockets", oldWebsockets(&s.Transport)},
-		{"transport", oneOf(&s.Transport, "auto", "sse", "websocket", "websocket-cached")},
 		{"httpProxy", str(&s.HTTPProxy)},
 		{"httpIdleTimeoutMs", count(&s.HTTPIdleTimeoutMs)},
-		{"websocketConnectTimeoutMs", count(&s.WebsocketConnectTimeoutMs)},
-		{"cacheWarming", oneOf(&s.CacheWarming, "off", "streaming", "idle")},
 
-		{"extensions", named(&s.Extensions, base, location)},
 		{"prompts", named(&s.Prompts, base, location)},
 		{"skills", s.skills(base, location)},
 		{"enableSkillCommands", boolean(&s.EnableSkillCommands)},
@@ -436,53 +522,15 @@ func integer(dst *int64, least int64) func(gjson.Result) error {
 
 func count(dst *int64) func(gjson.Result) error { return integer(dst, 0) }
 
-// limit takes a count, or null for no limit.
-func limit(dst **int64) func(gjson.Result) error {
-	return func(v gjson.Result) error {
-		if v.Type == gjson.Null {
-			*dst = nil
-			return nil
-		}
-		var n int64
-		if err := count(&n)(v); err != nil {
-			return err
-		}
-		*dst = &n
-		return nil
-	}
-}
-
-func costLimit(dst **float64) func(gjson.Result) error {
-	return func(v gjson.Result) error {
-		switch {
-		case v.Type == gjson.Null:
-			*dst = nil
-		case v.Type == gjson.Number && v.Num >= 0:
-			n := v.Num
-			*dst = &n
-		default:
-			return fmt.Errorf("want an amount of dollars")
-		}
-		return nil
-	}
-}
-
-func ratio(dst *float64) func(gjson.Result) error {
-	return func(v gjson.Result) error {
-		if v.Type != gjson.Number || v.Num < 0 || v.Num > 1 {
-			return fmt.Errorf("want a number between 0 and 1")
-		}
-		*dst = v.Num
-		return nil
-	}
-}
-
 func stringList(v gjson.Result) ([]string, error) {
 	if !v.IsArray() {
 		return nil, fmt.Errorf("want a list of strings")
 	}
 	list := []string{}
 	for _, item := range v.Array() {
+		if len(list) == protocol.MaxResourceValues {
+			return nil, fmt.Errorf("more than %d entries", protocol.MaxResourceValues)
+		}
 		if item.Type != gjson.String {
 			return nil, fmt.Errorf("want a list of strings")
 		}
@@ -559,21 +607,6 @@ func validOverride(o CompactionOverride) error {
 	return nil
 }
 
-func validProfile(p VerificationProfile) error {
-	if !slices.Contains([]string{"", "none", "command"}, p.Mode) {
-		return fmt.Errorf("unknown mode %s", p.Mode)
-	}
-	if !slices.Contains([]string{"", "return_failure", "discard_patch", "retry_once"}, p.OnFailure) {
-		return fmt.Errorf("unknown onFailure %s", p.OnFailure)
-	}
-	for _, c := range p.Commands {
-		if c.Command == "" || c.TimeoutMs < 0 {
-			return fmt.Errorf("a command needs its text, and a timeout that is not negative")
-		}
-	}
-	return nil
-}
-
 // named adds to a list of resources.
 func named(dst *[]Named, base string, location Location) func(gjson.Result) error {
 	return func(v gjson.Result) error {
@@ -605,17 +638,25 @@ func (s *Settings) skills(base string, location Location) func(gjson.Result) err
 	}
 }
 
-// oldWebsockets takes the switch that transport replaced.
-func oldWebsockets(dst *string) func(gjson.Result) error {
-	return func(v gjson.Result) error {
-		var on bool
-		if err := boolean(&on)(v); err != nil {
-			return err
-		}
-		*dst = "sse"
-		if on {
-			*dst = "websocket"
-		}
+// checkJSON says what is wrong with a file of JSON, and where.
+func checkJSON(path string, src []byte) *Problem {
+	var any json.RawMessage
+	err := json.Unmarshal(src, &any)
+	if err == nil {
 		return nil
 	}
+	p := &Problem{Path: path, Err: err}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		p.Line, p.Column = position(src, int(syntax.Offset)-1)
+	}
+	return p
+}
+
+// position is the line and the column of a byte, counted from 1; columns count
+// characters.
+func position(src []byte, offset int) (line, column int) {
+	before := string(src[:max(0, min(offset, len(src)))])
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,34 +16,42 @@ import (
 
 func TestDefaultSettings(t *testing.T) {
 	w := newWorld(t, nil)
-	s, problems := LoadSettings(w.dirs)
+	s, problems := w.settings()
 	assert.Empty(t, problems)
+	assert.Equal(t, protocol.ProjectTrust{Trusted: true, DecidedBy: "--approve"}, s.Project)
+	s.Project = protocol.ProjectTrust{}
 	assert.Equal(t, Defaults(), s)
 	assert.Equal(t, protocol.ThinkingMedium, s.DefaultThinkingLevel)
 	assert.Equal(t, int64(16384), s.Compaction.ReserveTokens)
-	assert.False(t, s.Task.Budget.Limited())
-	assert.InDelta(t, 0.8, s.Task.Budget.WarnAtRatio, 0)
 }
 
 func TestSampleSettings(t *testing.T) {
 	src, err := os.ReadFile("testdata/settings.json")
 	require.NoError(t, err)
 	w := newWorld(t, map[string]string{"agent/settings.json": string(src)})
-	s, problems := LoadSettings(w.dirs)
+	s, problems := w.settings()
 	assert.Empty(t, problems)
 	assert.Equal(t, "fake", s.DefaultProvider)
 	assert.Equal(t, "m1", s.DefaultModel)
 	assert.Equal(t, []string{"fake/*", "fakeanth/claude-x:high"}, s.EnabledModels)
 	assert.Equal(t, ThinkingBudgets{Minimal: 1024, Low: 2048, Medium: 8192, High: 16384}, s.ThinkingBudgets)
-	assert.Equal(t, "sse", s.Transport)
 	assert.Equal(t, "shopt -s expand_aliases", s.ShellCommandPrefix)
+}
+
+// applyText applies a text as a layer.
+func (s *Settings) applyText(text string, location Location) problems {
+	tree, problem := parse("settings.json", []byte(text))
+	if problem != nil {
+		return problems{*problem}
+	}
+	return s.apply(layer{path: "settings.json", base: "/base", location: location, access: Everything, src: []byte(text), tree: tree})
 }
 
 // one loads settings from one text.
 func one(t *testing.T, text string) (*Settings, problems) {
 	t.Helper()
 	s := Defaults()
-	return s, s.apply("settings.json", []byte(text), "/base", User)
+	return s, s.applyText(text, User)
 }
 
 // everyValue is a value for each key, other than the default.
@@ -61,17 +68,9 @@ var everyValue = map[string]string{
 	"ttsr.enabled": `false`, "ttsr.contextMode": `"keep"`, "ttsr.repeatMode": `"after-gap"`, "ttsr.repeatGap": `1`,
 	"ttsr.interruptMode": `"never"`, "ttsr.disabledRules": `["r"]`,
 	"todoCompletion.enabled": `false`, "todoCompletion.maxReminders": `9`, "todo.reminders": `false`, "todo.remindersMax": `8`,
-	"task.batch": `false`, "task.maxConcurrency": `0`, "task.maxRecursionDepth": `-1`, "task.maxRuntimeMs": `7`,
-	"task.budget.maxWallTimeMs": `1`, "task.budget.maxInputTokens": `2`, "task.budget.maxOutputTokens": `3`,
-	"task.budget.maxTotalTokens": `4`, "task.budget.maxCostUsd": `1.5`, "task.budget.maxToolCalls": `0`, "task.budget.maxSubagents": `6`,
-	"task.budget.warnAtRatio": `0.5`, "task.verification.enabled": `true`, "task.verification.defaultProfile": `"ci"`,
-	"task.verification.requireForIsolated": `true`, "task.verification.maxRetries": `2`, "task.verification.failureContextLineLimit": `3`,
-	"task.verification.profiles": `{"ci":{"mode":"command","commands":[{"name":"t","command":"make"}],"onFailure":"retry_once"}}`,
-	"task.isolation.merge":       `"branch"`, "task.isolation.apply": `false`, "task.isolation.commits": `"ai"`,
 	"shellPath": `"/bin/zsh"`, "shellCommandPrefix": `"set -e"`, "sessionDir": `"~/s"`,
-	"websockets": `true`, "transport": `"websocket-cached"`, "httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
-	"websocketConnectTimeoutMs": `2`, "cacheWarming": `"off"`,
-	"extensions": `["e"]`, "prompts": `["p"]`, "skills": `["s"]`, "enableSkillCommands": `false`,
+	"httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
+	"defaultProjectTrust": `"never"`, "prompts": `["p"]`, "skills": `["s"]`, "enableSkillCommands": `false`,
 }
 
 // nested writes a dotted key as objects in objects.
@@ -123,8 +122,6 @@ func accepts(key, value string) bool {
 		return everyValue[key] == "true" || everyValue[key] == "false"
 	case value == `{"x":1}`:
 		return key == "skills"
-	case strings.HasPrefix(value, "1.5"):
-		return key == "task.budget.maxCostUsd"
 	}
 	return false
 }
@@ -138,10 +135,10 @@ func TestProjectSettings(t *testing.T) {
 		}`,
 		"work/proj/.pi/settings.json": `{
 			"defaultModel": "project", "compaction": {"reserveTokens": 2}, "retry": {"provider": {"timeoutMs": 3}}, "enabledModels": ["c"],
-			"skills": ["s2"], "compaction.modelOverrides": {"p/m": {"keepRecentTokens": 7}}, "task.budget.maxCostUsd": 5,
+			"skills": ["s2"], "compaction.modelOverrides": {"p/m": {"keepRecentTokens": 7}},
 		}`,
 	})
-	s, problems := LoadSettings(w.dirs)
+	s, problems := w.settings()
 	require.Empty(t, problems)
 	assert.Equal(t, "project", s.DefaultModel)
 	assert.Equal(t, "p", s.DefaultProvider)
@@ -150,33 +147,23 @@ func TestProjectSettings(t *testing.T) {
 	assert.Equal(t, ProviderRetry{MaxRetries: 1, MaxRetryDelayMs: 60000, TimeoutMs: 3}, s.Retry.Provider)
 	assert.Equal(t, []string{"c"}, s.EnabledModels)
 	assert.Equal(t, []Named{{"s1", w.dirs.Agent, User}, {"s2", w.path("work/proj/.pi"), Project}}, s.Skills)
-	assert.True(t, s.Task.Budget.Limited())
 	reserve, keep := s.Compaction.For("p/m")
 	assert.Equal(t, []int64{5, 7}, []int64{reserve, keep})
 	reserve, keep = s.Compaction.For("p/n")
 	assert.Equal(t, []int64{6, 20000}, []int64{reserve, keep})
 	reserve, keep = s.Compaction.For("other")
 	assert.Equal(t, []int64{2, 20000}, []int64{reserve, keep})
-
-	d := w.dirs
-	d.IgnoreProject = true
-	s, problems = LoadSettings(d)
-	require.Empty(t, problems)
-	assert.Equal(t, "user", s.DefaultModel)
-	assert.False(t, s.Task.Budget.Limited())
 }
 
 func TestOldKeys(t *testing.T) {
-	s, problems := one(t, `{"queueMode":"all","websockets":false,"skills":{"enableSkillCommands":false,"customDirectories":["d"]}}`)
+	s, problems := one(t, `{"queueMode":"all","skills":{"enableSkillCommands":false,"customDirectories":["d"]}}`)
 	require.Empty(t, problems)
 	assert.Equal(t, protocol.QueueAll, s.SteeringMode)
-	assert.Equal(t, "sse", s.Transport)
 	assert.False(t, s.EnableSkillCommands)
 	assert.Equal(t, []Named{{"d", "/base", User}}, s.Skills)
-	s, problems = one(t, `{"steeringMode":"one-at-a-time","queueMode":"all","transport":"sse","websockets":true}`)
+	s, problems = one(t, `{"steeringMode":"one-at-a-time","queueMode":"all"}`)
 	require.Empty(t, problems)
 	assert.Equal(t, protocol.QueueOneAtATime, s.SteeringMode, "the new name wins")
-	assert.Equal(t, "sse", s.Transport)
 }
 
 func TestBrokenSettings(t *testing.T) {
@@ -184,7 +171,7 @@ func TestBrokenSettings(t *testing.T) {
 		"agent/settings.json":         "{\n  // a comment\n  \"defaultModel\": \"user\",\n  \"defaultProvider\" \"p\"\n}",
 		"work/proj/.pi/settings.json": `{"defaultModel": "project"}`,
 	})
-	s, problems := LoadSettings(w.dirs)
+	s, problems := w.settings()
 	assert.Equal(t, "project", s.DefaultModel, "the other file counts")
 	assert.Equal(t, "", s.DefaultProvider)
 	require.Len(t, problems, 1)
@@ -224,7 +211,8 @@ func TestWrongValuesStandAlone(t *testing.T) {
 func TestUnreadableSettings(t *testing.T) {
 	w := newWorld(t, nil)
 	require.NoError(t, os.MkdirAll(w.path("agent/settings.json"), 0o700))
-	s, problems := LoadSettings(w.dirs)
+	s, problems := w.settings()
+	s.Project = protocol.ProjectTrust{}
 	assert.Equal(t, Defaults(), s)
 	require.Len(t, problems, 1)
 	assert.True(t, errors.Is(problems[0], errNotFile))
@@ -233,39 +221,9 @@ func TestUnreadableSettings(t *testing.T) {
 func TestSettingsAreNotShared(t *testing.T) {
 	user, _ := one(t, `{"compaction":{"modelOverrides":{"m":{"reserveTokens":1}}}}`)
 	before := *user.Compaction.ModelOverrides["m"].ReserveTokens
-	problems := user.apply("x", []byte(`{"compaction.modelOverrides":{"m":{"reserveTokens":9},"n":{"reserveTokens":-1}}}`), "", User)
+	problems := user.applyText(`{"compaction.modelOverrides":{"m":{"reserveTokens":9},"n":{"reserveTokens":-1}}}`, User)
 	require.Len(t, problems, 1)
 	assert.Equal(t, before, *user.Compaction.ModelOverrides["m"].ReserveTokens, "a failed merge leaves nothing behind")
-}
-
-func TestLimitsCanBeLifted(t *testing.T) {
-	s, _ := one(t, `{"task.budget":{"maxToolCalls":3,"maxCostUsd":1}}`)
-	require.Empty(t, s.apply("x", []byte(`{"task":{"budget":{"maxToolCalls":null,"maxCostUsd":null}}}`), "", Project))
-	assert.False(t, s.Task.Budget.Limited())
-}
-
-func TestJSONC(t *testing.T) {
-	for src, want := range map[string]string{
-		`{}`:                              `{}`,
-		`{"a":1,}`:                        `{"a":1 }`,
-		`[1,2 , ]`:                        `[1,2   ]`,
-		`[1,,]`:                           `[1, ]`,
-		"{//x\n\"a\":1}":                  "{   \n\"a\":1}",
-		"{/*x\n,*/\"a\":1,/*,*/}":         "{   \n   \"a\":1      }",
-		`{"a":"//x,}","b":"/*\",]*/"}`:    `{"a":"//x,}","b":"/*\",]*/"}`,
-		`{"a":"\\",}`:                     `{"a":"\\" }`,
-		"// only":                         "       ",
-		"/* open":                         "       ",
-		`"open`:                           `"open`,
-		`"open\`:                          `"open\`,
-		"{\"a\":1, // last\r\n}":          "{\"a\":1         \r\n}",
-		`{"a":[1,],"b":{"c":2,},}`:        `{"a":[1 ],"b":{"c":2 } }`,
-		`{"url":"http://x", "b":[ "," ]}`: `{"url":"http://x", "b":[ "," ]}`,
-	} {
-		got := string(JSONC([]byte(src)))
-		assert.Equal(t, want, got, src)
-		assert.Len(t, got, len(src), "everything stays where it stood")
-	}
 }
 
 func FuzzSettings(f *testing.F) {
@@ -278,13 +236,9 @@ func FuzzSettings(f *testing.F) {
 	f.Add("{\"a\":1, // x\n}")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Defaults()
-		problems := s.apply("s", []byte(text), "/b", User)
+		problems := s.applyText(text, User)
 		for _, p := range problems {
 			require.NotEmpty(t, p.Error())
-		}
-		if json.Valid([]byte(text)) {
-			require.True(t, json.Valid(JSONC([]byte(text))), "JSON stays JSON")
-			require.Equal(t, text, string(JSONC([]byte(text))), "there is nothing to take out")
 		}
 		require.Contains(t, []protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}, s.SteeringMode)
 		require.GreaterOrEqual(t, s.Compaction.ReserveTokens, int64(0))

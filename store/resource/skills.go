@@ -36,8 +36,8 @@ const (
 // begin with a dot, node_modules and what ignore files exclude are passed over.
 // Of several skills of a name the first counts.
 func LoadSkills(s Sources) ([]Skill, []Problem) {
-	scan := skillScan{sources: s, names: map[string]string{}, files: map[string]bool{}, dirs: map[string]bool{}}
-	places := append(s.skillPlaces(), s.named(&scan.problems)...)
+	scan := skillScan{intake: s.take("skills"), sources: s, names: map[string]string{}, files: map[string]bool{}, dirs: map[string]bool{}}
+	places := append(s.skillPlaces(), s.named(&scan.intake.problems)...)
 	for _, where := range places {
 		scan.place(where)
 	}
@@ -52,7 +52,7 @@ func (s Sources) skillPlaces() []place {
 	if s.Home != "" {
 		places = append(places, place{path: filepath.Join(s.Home, ".agents", "skills"), location: User, loose: true})
 	}
-	if s.IgnoreProject {
+	if s.Access < Texts {
 		return places
 	}
 	places = append(places, place{path: filepath.Join(s.project(), "skills"), location: Project, loose: true})
@@ -78,7 +78,7 @@ func upToRepository(cwd string) []string {
 }
 
 type skillScan struct {
-	problems
+	*intake
 	sources Sources
 	skills  []Skill
 	names   map[string]string // name → file
@@ -112,11 +112,7 @@ func (s *skillScan) dir(dir string, where place, rules *ignores) {
 		s.file(file, where.location)
 		return
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		s.add(dir, err)
-		return
-	}
+	entries := s.list(dir, where.location)
 	rules = rules.with(dir)
 	for _, e := range entries {
 		s.entry(filepath.Join(dir, e.Name()), where, rules, dir == where.path)
@@ -144,7 +140,7 @@ func (s *skillScan) file(path string, location Location) {
 		return
 	}
 	s.files[real] = true
-	skill, ok := s.read(path, location)
+	skill, ok := s.skill(path, location)
 	if !ok {
 		return
 	}
@@ -156,10 +152,10 @@ func (s *skillScan) file(path string, location Location) {
 	s.skills = append(s.skills, skill)
 }
 
-func (s *skillScan) read(path string, location Location) (Skill, bool) {
-	src, err := read(path)
+func (s *skillScan) skill(path string, location Location) (Skill, bool) {
+	src, err := s.read(path, location)
 	if err != nil {
-		s.add(path, err)
+		s.failed(path, err)
 		return Skill{}, false
 	}
 	head, _ := splitFrontmatter(src)

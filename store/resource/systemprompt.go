@@ -23,50 +23,47 @@ type PromptParts struct {
 // --system-prompt, which names a file or is the text itself, else the project's
 // SYSTEM.md, else the user's. It is "" if there is none.
 func LoadBase(d Dirs, flag string) (string, []Problem) {
-	var p problems
+	in := d.take("system prompts")
 	if flag != "" {
-		return p.textOrFile(d, flag), p
+		return in.textOrFile(d, flag), in.problems
 	}
-	return p.first(d, "SYSTEM.md"), p
+	return in.first(d, "SYSTEM.md"), in.problems
 }
 
 // LoadAppend lists the texts that are put after the prompt: those of the flags
 // --append-system-prompt, else the project's APPEND_SYSTEM.md, else the user's.
 func LoadAppend(d Dirs, flags []string) ([]string, []Problem) {
-	var p problems
+	in := d.take("additions to the system prompt")
 	var texts []string
 	for _, flag := range flags {
-		texts = append(texts, p.textOrFile(d, flag))
+		texts = append(texts, in.textOrFile(d, flag))
 	}
 	if len(flags) == 0 {
-		texts = []string{p.first(d, "APPEND_SYSTEM.md")}
+		texts = []string{in.first(d, "APPEND_SYSTEM.md")}
 	}
-	return slices.DeleteFunc(texts, func(t string) bool { return strings.TrimSpace(t) == "" }), p
+	return slices.DeleteFunc(texts, func(t string) bool { return strings.TrimSpace(t) == "" }), in.problems
 }
 
-func (p *problems) first(d Dirs, name string) string {
-	dirs := []string{d.project(), d.Agent}
-	if d.IgnoreProject {
-		dirs = dirs[1:]
-	}
-	for _, dir := range dirs {
-		if text, ok := p.readIfThere(filepath.Join(dir, name)); ok {
+func (in *intake) first(d Dirs, name string) string {
+	if d.Access >= Texts {
+		if text, ok := in.readIfThere(filepath.Join(d.project(), name), Project); ok {
 			return text
 		}
 	}
-	return ""
+	text, _ := in.readIfThere(filepath.Join(d.Agent, name), User)
+	return text
 }
 
 // textOrFile reads a file if the value names one. Texts are often too long, or
 // too strange, to be names at all; that is no problem.
-func (p *problems) textOrFile(d Dirs, value string) string {
+func (in *intake) textOrFile(d Dirs, value string) string {
 	path := d.expand(value, d.Cwd)
-	text, err := read(path)
+	text, err := in.read(path, Path)
 	if err == nil {
 		return text
 	}
 	if exists(path) && !errors.Is(err, errNotFile) {
-		p.add(path, err)
+		in.add(path, err)
 	}
 	return value
 }

@@ -92,7 +92,7 @@ func TestLoadBase(t *testing.T) {
 	assert.Equal(t, ".pi", base(".pi"), "a directory is no text either")
 	long := strings.Repeat("x", 10_000) + "\x00"
 	assert.Equal(t, long, base(long))
-	w.dirs.IgnoreProject = true
+	w.dirs.Access = ContextOnly
 	assert.Equal(t, "user's", base(""))
 }
 

@@ -1,0 +1,53 @@
+package protocol
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Limits of files that somebody else wrote, in bytes unless they say otherwise.
+// What is beyond them is left out and named on stderr.
+const (
+	MaxTextFile       = 1 << 20  // of a context file, a system prompt, a template, a skill or a rule
+	MaxTextTotal      = 8 << 20  // of all files of one kind: context files, templates, skills, rules
+	MaxTextFiles      = 1000     // files of one kind
+	MaxEntries        = 10_000   // entries of directories looked at for one kind
+	MaxSettingsFile   = 1 << 20  // of settings.json and trust.json
+	MaxModelsFile     = 16 << 20 // of models.json and auth.json
+	MaxIgnoreFile     = 64 << 10 // of .gitignore and its like, where skills are looked for
+	MaxIgnoreRules    = 300      // lines of such files that count for one entry
+	MaxTriggers       = 32 << 10 // of the triggers of all stream rules together
+	MaxExpansion      = 16 << 20 // of a template with its arguments filled in
+	MaxResourceValues = 1000     // entries of a list in settings
+)
+
+// Limit is a bound on what a client, a file or a program may make the daemon
+// take, and what happens beyond it.
+type Limit struct{ What, Value, Beyond string }
+
+// Limits is the table of bounds, for the reference.
+var Limits = []Limit{
+	{"a context file (AGENTS.md, CLAUDE.md), SYSTEM.md, APPEND_SYSTEM.md, a template, a skill, a rule", size(MaxTextFile), "the file is left out, named on stderr; `--system-prompt FILE` fails to start"},
+	{"all files of one of these kinds", fmt.Sprintf("%s, %d files, %d directory entries", size(MaxTextTotal), MaxTextFiles, MaxEntries), "the rest is left out, named on stderr"},
+	{"settings.json, trust.json", size(MaxSettingsFile), "the file counts for nothing, named on stderr; a trust.json that cannot be read trusts nobody"},
+	{"a list in settings", fmt.Sprintf("%d entries", MaxResourceValues), "the key counts for nothing, named on stderr"},
+	{"models.json, auth.json", size(MaxModelsFile), "what the file said before counts, named on stderr"},
+	{"an ignore file where skills are looked for", fmt.Sprintf("%s, %d rules", size(MaxIgnoreFile), MaxIgnoreRules), "what is behind it counts for nothing"},
+	{"the triggers of all stream rules", size(MaxTriggers), "the rules behind it are left out, named on stderr"},
+	{"a template with its arguments", size(MaxExpansion), "`invalid_params`"},
+}
+
+// size writes a number of bytes as people do.
+func size(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+func writeLimits(w *bytes.Buffer) {
+	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened.\n\n| what | at most | beyond it |\n|---|---|---|\n")
+	for _, l := range Limits {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", l.What, l.Value, l.Beyond)
+	}
+}
