@@ -147,6 +147,10 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: cfg.Tools.Names(),
 		Check: cfg.checkCall, Confirm: cfg.Confirm, Ephemeral: spec.Memory, Project: f.Project,
 	}
+	if level := gates.Clamp(choice.Model, w.settings.Level); level != w.settings.Level {
+		cfg.complainOnce(fmt.Errorf("thinking level %s: this dialect has none above %s; the feature %s or the dialect %s has",
+			w.settings.Level, level, protocol.FeatureMaxLevel, protocol.DialectPi1))
+	}
 	for model := range f.Compaction.ModelOverrides {
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
 	}

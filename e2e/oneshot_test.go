@@ -132,3 +132,27 @@ func TestSchemaCommand(t *testing.T) {
 	assert.Contains(t, out, "think2")
 	assert.NotContains(t, out, "chat-1")
 }
+
+// TestPrintMax: no dialect keeps the level max from a single run.
+func TestPrintMax(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	models := strings.Replace(p.llm.modelsJSON(), `"id":"think",`, `"id":"think","thinkingLevelMap":{"xhigh":"xhigh","max":"max"},`, 1)
+	p.write(filepath.Join(p.agent(), "models.json"), models)
+	for mode, want := range map[string]string{"text": "max", "json": "max", "rpc": "xhigh"} {
+		p.llm.plays(tool("c1", "bash", `{"command":"echo level=$PI_REASONING_LEVEL"}`), text("done"))
+		args := []string{"--mode", mode, "--provider", "mock", "--model", "think", "--thinking", "max"}
+		n := p.llm.count()
+		if mode == "rpc" {
+			d := p.startRaw(args...)
+			d.prompt("x")
+			require.Zero(t, d.end())
+			assert.Contains(t, d.errors(), "thinking level max: this dialect has none above xhigh")
+		} else {
+			_, errs, code := p.once("", append(args, "x")...)
+			require.Zero(t, code, errs)
+			assert.NotContains(t, errs, "thinking level")
+		}
+		assert.Contains(t, p.llm.request(n+1).body, "level="+want)
+	}
+}

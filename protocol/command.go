@@ -83,7 +83,7 @@ type (
 	CycleModel         struct{}
 	GetAvailableModels struct{}
 	SetThinkingLevel   struct {
-		Level ThinkingLevel `json:"level" req:"true" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The level; clamped to what the model supports."`
+		Level ThinkingLevel `json:"level" req:"true" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The level; clamped to what the model supports. max needs the feature maxLevel and is else taken for the next lower level."`
 	}
 	CycleThinkingLevel         struct{}
 	GetAvailableThinkingLevels struct{}
@@ -211,7 +211,7 @@ type (
 		Cwd                string          `json:"cwd" doc:"Working directory; the daemon's own by default."`
 		Provider           string          `json:"provider" doc:"The model's provider."`
 		ModelID            string          `json:"modelId" doc:"The model's id."`
-		ThinkingLevel      ThinkingLevel   `json:"thinkingLevel" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The thinking level."`
+		ThinkingLevel      ThinkingLevel   `json:"thinkingLevel" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The thinking level; see set_thinking_level."`
 		Tools              []string        `json:"tools" doc:"The active tools; the default set without it."`
 		SystemPrompt       string          `json:"systemPrompt" doc:"Replaces the built-in system prompt."`
 		AppendSystemPrompt string          `json:"appendSystemPrompt" doc:"Is added to the system prompt."`

@@ -34,6 +34,7 @@ const (
 	FeatureUIAck              Feature = "uiAck"              // extension_ui_response is answered
 	FeatureSeq                Feature = "seq"                // every record of a session carries a rising seq
 	FeatureEntryEvents        Feature = "entryEvents"        // entry_appended, summarization_retry_*
+	FeatureMaxLevel           Feature = "maxLevel"           // the thinking level max
 	FeatureSettingEvents      Feature = "settingEvents"      // session_info_changed, thinking_level_changed
 	FeatureRunIDs             Feature = "runIds"             // runId on the events of a run
 )
@@ -89,7 +90,7 @@ var dialects = map[Dialect]struct {
 	}},
 	DialectPi1: {append([]Feature{
 		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
-		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents, FeatureSettingEvents,
+		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents, FeatureSettingEvents, FeatureMaxLevel,
 	}, everywhere...), Gates{
 		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, PendingStop: true, SourceInfo: true,
 		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true, ContextOnly: true,
@@ -126,7 +127,7 @@ func (d Dialect) Gates(features ...string) (Gates, bool) {
 func Features() []Feature {
 	return []Feature{
 		FeatureBashUpdates, FeatureCompactionEvents, FeatureDeltaUpdates, FeatureEntryEvents,
-		FeatureExtensionErrorOnly, FeatureHookErrorOnly, FeatureParallelTools, FeatureQueueUpdate,
+		FeatureExtensionErrorOnly, FeatureHookErrorOnly, FeatureMaxLevel, FeatureParallelTools, FeatureQueueUpdate,
 		FeatureRunIDs, FeatureSeq, FeatureSettingEvents, FeatureSettled, FeatureUIAck,
 	}
 }
@@ -155,6 +156,7 @@ var featureDocs = map[Feature]string{
 	FeatureUIAck:              "`extension_ui_response` is answered.",
 	FeatureSeq:                "Every record of a session carries a rising `seq`.",
 	FeatureEntryEvents:        "`entry_appended`, `summarization_retry_*`.",
+	FeatureMaxLevel:           "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureSettingEvents:      "`session_info_changed`, `thinking_level_changed`.",
 	FeatureRunIDs:             "`runId` on the events of a run.",
 }

@@ -159,8 +159,22 @@ func (m *Model) Levels() []ThinkingLevel {
 
 // Clamp returns the supported level nearest to l: l itself, else the next
 // higher one, else the next lower one.
-func (m *Model) Clamp(l ThinkingLevel) ThinkingLevel {
+func (m *Model) Clamp(l ThinkingLevel) ThinkingLevel { return clamp(m.Levels(), l) }
+
+// Levels lists the thinking levels of a model that the dialect has: most end
+// with xhigh, as their documents do.
+func (g Gates) Levels(m *Model) []ThinkingLevel {
 	levels := m.Levels()
+	if n := len(levels) - 1; n > 0 && levels[n] == ThinkingMax && !g.Has(FeatureMaxLevel) {
+		return levels[:n]
+	}
+	return levels
+}
+
+// Clamp is Model.Clamp among the levels that the dialect has.
+func (g Gates) Clamp(m *Model, l ThinkingLevel) ThinkingLevel { return clamp(g.Levels(m), l) }
+
+func clamp(levels []ThinkingLevel, l ThinkingLevel) ThinkingLevel {
 	want := slices.Index(ThinkingLevels, l)
 	for _, have := range levels {
 		if slices.Index(ThinkingLevels, have) >= want {

@@ -135,7 +135,7 @@ func (m *Machine) summaryBegun(in SummaryBegun) {
 
 func (m *Machine) summarise(c *compaction) {
 	c.run = m.nextEpoch()
-	c.ask.Run, c.ask.Model, c.ask.Level = c.run, m.model, m.level
+	c.ask.Run, c.ask.Model, c.ask.Level = c.run, m.model, m.Level()
 	m.do(c.ask)
 }
 

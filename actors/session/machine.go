@@ -281,12 +281,12 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.GetAvailableModels:
 		m.reply(c, protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}))
 	case protocol.SetThinkingLevel:
-		m.setLevel(m.model.Clamp(cmd.Level))
+		m.setLevel(m.set.Gates.Clamp(m.model, cmd.Level))
 		m.reply(c, nil)
 	case protocol.CycleThinkingLevel:
 		m.cycleLevel(c)
 	case protocol.GetAvailableThinkingLevels:
-		m.reply(c, protocol.JSON(protocol.LevelList{Levels: m.model.Levels()}))
+		m.reply(c, protocol.JSON(protocol.LevelList{Levels: m.set.Gates.Levels(m.model)}))
 	case protocol.SetSteeringMode:
 		m.steeringMode = cmd.Mode
 		m.reply(c, nil)
@@ -408,7 +408,7 @@ func (m *Machine) summarising() bool { return m.compaction != nil || m.leaving()
 func (m *Machine) State() *protocol.SessionState {
 	pending := len(m.steering) + len(m.followUp)
 	state := &protocol.SessionState{
-		ThinkingLevel:         m.level,
+		ThinkingLevel:         m.Level(),
 		IsStreaming:           m.run != nil || m.retry != nil,
 		IsCompacting:          m.summarising(),
 		SteeringMode:          m.steeringMode,
@@ -520,8 +520,14 @@ func (m *Machine) Name() string { return m.who.Name }
 // Model is the selected model, nil if there is none.
 func (m *Machine) Model() *protocol.Model { return m.model }
 
-// Level is the thinking level.
-func (m *Machine) Level() protocol.ThinkingLevel { return m.level }
+// Level is the thinking level, as far as the client's dialect has it: a session
+// may have been begun in another one.
+func (m *Machine) Level() protocol.ThinkingLevel {
+	if m.level != protocol.ThinkingMax {
+		return m.level
+	}
+	return m.set.Gates.Clamp(m.model, m.level)
+}
 
 // ActiveTools are the tools that a model may call from its next request on.
 func (m *Machine) ActiveTools() []string { return m.tools }

@@ -61,7 +61,7 @@ func (m *Machine) prepared(in Prepared) {
 		m.enter(PhaseCompacting)
 		m.replace.summary = m.nextEpoch()
 		m.do(Summarise{
-			Run: m.replace.summary, Model: m.model, Level: m.level, Branch: in.Seq,
+			Run: m.replace.summary, Model: m.model, Level: m.Level(), Branch: in.Seq,
 			Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
 		})
 		for len(m.waiting) > 0 && keepsBranch(m.waiting[0].Cmd) {

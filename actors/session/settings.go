@@ -31,7 +31,7 @@ func (m *Machine) selectModel(model *protocol.Model) {
 	old := m.model
 	m.model = model
 	m.note(protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, func() { m.model = old })
-	m.setLevel(model.Clamp(m.level))
+	m.setLevel(m.set.Gates.Clamp(model, m.level))
 }
 
 func (m *Machine) setLevel(level protocol.ThinkingLevel) {
@@ -56,9 +56,9 @@ func (m *Machine) cycleModel(c Command) {
 	next := choices[(at+1)%len(choices)]
 	m.selectModel(next.Model)
 	if next.Level != "" {
-		m.setLevel(next.Model.Clamp(next.Level))
+		m.setLevel(m.set.Gates.Clamp(next.Model, next.Level))
 	}
-	m.reply(c, protocol.JSON(protocol.ModelChoice{Model: next.Model, ThinkingLevel: m.level, IsScoped: scoped}))
+	m.reply(c, protocol.JSON(protocol.ModelChoice{Model: next.Model, ThinkingLevel: m.Level(), IsScoped: scoped}))
 }
 
 func (m *Machine) modelChoices(catalog *protocol.Catalog) (choices []ScopedModel, scoped bool) {
@@ -81,12 +81,12 @@ func sameModel(a, b *protocol.Model) bool {
 }
 
 func (m *Machine) cycleLevel(c Command) {
-	levels := m.model.Levels()
+	levels := m.set.Gates.Levels(m.model)
 	if len(levels) <= 1 {
 		m.reply(c, protocol.Null{})
 		return
 	}
-	next := levels[(slices.Index(levels, m.level)+1)%len(levels)]
+	next := levels[(slices.Index(levels, m.Level())+1)%len(levels)]
 	m.setLevel(next)
 	m.reply(c, protocol.JSON(protocol.LevelChoice{Level: next}))
 }

@@ -40,7 +40,7 @@ func (m *Machine) ask() {
 	m.run.stream, m.run.offered = newStream(m.model, m.now), m.tools
 	m.turns++
 	m.enter(PhaseStreaming)
-	m.do(StartStream{Run: m.nextEpoch(), Model: m.model, Level: m.level, Tools: m.tools})
+	m.do(StartStream{Run: m.nextEpoch(), Model: m.model, Level: m.Level(), Tools: m.tools})
 }
 
 // stream is the assistant message in progress.

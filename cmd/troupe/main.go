@@ -159,10 +159,14 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	if _, ok := protocol.Dialect(dialect).Gates(); !ok {
 		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
 	}
+	features := o.features
+	if o.mode != "rpc" { // nobody there reads what an older protocol does not have
+		features = append(features, string(protocol.FeatureMaxLevel))
+	}
 	toolset := tools.New()
 	cfg := &actors.Config{
 		Log: log, Version: version, Epoch: epoch(), In: os.Stdin, Out: os.Stdout,
-		Dialect: protocol.Dialect(dialect), Features: o.features, MultiSession: o.multiSession,
+		Dialect: protocol.Dialect(dialect), Features: features, MultiSession: o.multiSession,
 		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
 		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
 		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
