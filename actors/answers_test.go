@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"troupe/actors/actortest"
 	"troupe/protocol"
+	"troupe/store"
 )
 
 // TestEveryCommandIsAnsweredOnce sends every row of the table, well-formed and
@@ -212,4 +214,39 @@ func TestClosedIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowDirs is a disk whose directories can be read when they may.
+type slowDirs struct {
+	store.FS
+	may chan struct{}
+}
+
+func (s slowDirs) ReadDir(name string) ([]fs.DirEntry, error) {
+	<-s.may
+	return s.FS.ReadDir(name)
+}
+
+// TestSlowLookUp: while files are looked for, everything else goes on: other
+// commands are answered, runs begin and end, and what stops a run stops it.
+func TestSlowLookUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		may := make(chan struct{})
+		b := start(t, func(c *Config) { c.FS = slowDirs{c.FS, may} })
+		s := b.open()
+		b.run(s, "~a~ one")
+		list := b.Send(`{"type":"list_sessions"` + at(s) + `}`)
+		b.pass(time.Minute)
+		assert.Equal(t, []string{list}, b.Unanswered())
+		assert.Equal(t, int64(2), b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.messageCount").Int())
+		b.run(s, "~a~ two")
+		b.Say(s, "prompt", "~a~ stall")
+		b.pass(time.Second)
+		assert.True(t, b.Call(t, `{"type":"abort"`+at(s)+`}`).Get("success").Bool())
+		assert.Equal(t, []string{list}, b.Unanswered())
+		close(may)
+		b.pass(time.Second)
+		assert.Len(t, b.Answer(t, list).Get("data.sessions").Array(), 1)
+		b.check()
+	})
 }

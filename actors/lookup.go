@@ -2,7 +2,8 @@ package actors
 
 import (
 	"bytes"
-	"os"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"troupe/protocol"
 	"troupe/store"
 	"troupe/store/export"
+	"troupe/tools"
 )
 
 // search captures what a look-up needs at this moment.
@@ -76,7 +78,7 @@ func (x *exporter) export() (protocol.Result, *protocol.Error) {
 		Name: x.name, SystemPrompt: x.work.texts().system(x.tools), Tools: x.tools, Generator: "troupe " + x.cfg.Version,
 	})
 	if err == nil {
-		err = os.WriteFile(x.work.resolve(name), page, 0o600)
+		err = WriteOutput(x.work.resolve(name), page)
 	}
 	if err != nil {
 		return nil, protocol.CodeIO.Errorf("%s", err)
@@ -91,6 +93,27 @@ func (x *exporter) hasMessage() bool {
 		}
 	}
 	return false
+}
+
+// WriteOutput writes a file that somebody has named, or leaves what is there as
+// it is: what is no regular file, and what is a session, which is the only copy
+// of a conversation.
+func WriteOutput(path string, content []byte) error {
+	is, err := store.IsSession(store.OS{}, path)
+	if err == nil && is {
+		err = errors.New("a session file is not overwritten")
+	}
+	if err == nil {
+		err = tools.ReplaceFile(path, content, 0o600)
+	}
+	var cause *fs.PathError
+	if errors.As(err, &cause) { // its path may be that of a file beside
+		err = cause.Err
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }
 
 // Page renders a session as one HTML document; doc gives what the session file

@@ -111,17 +111,6 @@ var states = []state{
 		func(d *daemon) { d.p.llm.open("compaction"); d.answer("compact") },
 		stops,
 	},
-	{
-		"export",
-		func(d *daemon) { d.send(`{"id":"export","type":"export_html","outputPath":"page"}`) },
-		func(d *daemon) {
-			page, err := os.ReadFile(filepath.Join(d.p.work, "page")) // the writer waits for a reader
-			require.NoError(d.t, err)
-			assert.Contains(d.t, string(page), "</html>")
-			d.answer("export")
-		},
-		stops,
-	},
 }
 
 // TestBusy: control commands are answered while something long is going on. It
@@ -193,9 +182,6 @@ func TestBusySummary(t *testing.T) {
 // end brings what a stop may have left going on to its end.
 func (s state) end(d *daemon) {
 	d.ok(`{"type":"abort_bash"}`)
-	if s.name == "export" {
-		s.leave(d)
-	}
 	d.ok(`{"type":"abort"}`)
 	d.p.llm.mu.Lock()
 	d.p.llm.answers = nil
@@ -206,13 +192,11 @@ func (s state) end(d *daemon) {
 }
 
 // busyDaemon has two turns behind it, so that there is something to compact,
-// and pipes to wait for.
+// and a pipe to wait for.
 func busyDaemon(t *testing.T) *daemon {
 	p := quickPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":50000}}`)
-	for _, name := range []string{"fifo", "page"} {
-		require.NoError(t, syscall.Mkfifo(filepath.Join(p.work, name), 0o600))
-	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(p.work, "fifo"), 0o600))
 	p.llm.plays(text("one"), text("two"))
 	d := p.start()
 	d.prompt("one")

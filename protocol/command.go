@@ -140,7 +140,7 @@ type (
 	GetLastAssistantText struct{}
 	GetContextUsage      struct{}
 	ExportHTML           struct {
-		OutputPath string `json:"outputPath" doc:"Where to write; a name in the working directory by default."`
+		OutputPath string `json:"outputPath" doc:"Where to write; a name in the working directory by default. What is a session, and what exists and is no regular file, is refused (io_error) and left as it is."`
 	}
 	ListSessions struct {
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`

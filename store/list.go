@@ -442,6 +442,20 @@ func readHeader(fsys FS, path string, size int64) (h protocol.Header, ok bool, e
 	return headerOf(f, size)
 }
 
+// IsSession says whether a file is a session: whether it has a session's
+// header. A name that leads nowhere is none.
+func IsSession(fsys FS, path string) (bool, error) {
+	st, err := fsys.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil || !st.Mode().IsRegular():
+		return false, err
+	}
+	_, ok, err := readHeader(fsys, path, st.Size())
+	return ok, err
+}
+
 // headerOf reads the header of an open session file.
 func headerOf(f File, size int64) (h protocol.Header, ok bool, err error) {
 	for _, n := range headerReads {

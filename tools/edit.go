@@ -84,7 +84,7 @@ func (t edit) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 	if ctx.Err() != nil {
 		return result, errAborted
 	}
-	if err := replaceFile(path, []byte(edited.bytes())); err != nil {
+	if err := ReplaceFile(path, []byte(edited.bytes()), 0o666); err != nil {
 		return result, fileError("write", path, err)
 	}
 	result.Content = protocol.TextContent(fmt.Sprintf("Replaced %d block(s) in %s.", len(args.Edits), args.Path))

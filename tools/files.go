@@ -93,17 +93,19 @@ func realPath(path string) string {
 
 var errNotRegular = errors.New("not a regular file")
 
-// replaceFile gives path new content, following symlinks and keeping the
-// file's mode. A crash leaves the old or the new content: the new one is
-// written next to the file and renamed. Where a rename would change more than
-// the content (hard links, another owner) or is not possible (a directory one
-// may not write to, a mounted file), the file is written in place.
-func replaceFile(path string, content []byte) error {
+// ReplaceFile gives path new content, following symlinks and keeping the
+// file's mode; a new file gets perm, less the umask. It never waits: what exists
+// and is no regular file is refused. A crash or a full disk leaves the old
+// content: the new one is written next to the file and renamed. Where a rename
+// would change more than the content (hard links, another owner) or is not
+// possible (a directory one may not write to, a mounted file), the file is
+// written in place.
+func ReplaceFile(path string, content []byte, perm fs.FileMode) error {
 	path = realPath(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return placeFile(path, content, nil)
+		return placeFile(path, content, nil, perm)
 	case err != nil:
 		return err
 	case info.IsDir():
@@ -114,17 +116,33 @@ func replaceFile(path string, content []byte) error {
 	if err := checkWritable(path); err != nil {
 		return err
 	}
-	if linkCount(info) > 1 || placeFile(path, content, info) != nil {
-		return os.WriteFile(path, content, 0o666)
+	if linkCount(info) <= 1 {
+		if err := placeFile(path, content, info, perm); err == nil || !onlyInPlace(err) {
+			return err
+		}
 	}
-	return nil
+	return os.WriteFile(path, content, perm)
 }
 
+// onlyInPlace says whether a file that could not be replaced can still be
+// written to. What else goes wrong, a full disk above all, would go wrong there
+// as well, when the old content is gone.
+func onlyInPlace(err error) bool {
+	for _, why := range []error{fs.ErrPermission, errOtherOwner, syscall.EROFS, syscall.EBUSY, syscall.EXDEV, syscall.ENAMETOOLONG} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
+}
+
+var errOtherOwner = errors.New("a new file has another owner")
+
 // placeFile writes a temporary file and renames it to path. The mode is that
-// of old, or left to the process's umask if old is nil.
-func placeFile(path string, content []byte, old fs.FileInfo) error {
+// of old, or perm if old is nil.
+func placeFile(path string, content []byte, old fs.FileInfo, perm fs.FileMode) error {
 	name := filepath.Join(filepath.Dir(path), "."+runePrefix(filepath.Base(path), 200)+"."+randomHex(4)+".tmp")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
@@ -153,14 +171,14 @@ func takeAfter(f *os.File, old fs.FileInfo) error {
 	is, ok := info.Sys().(*syscall.Stat_t)
 	was, ok2 := old.Sys().(*syscall.Stat_t)
 	if !ok || !ok2 || is.Uid != was.Uid || is.Gid != was.Gid {
-		return errors.New("a new file has another owner")
+		return errOtherOwner
 	}
 	return f.Chmod(old.Mode().Perm())
 }
 
 // checkWritable keeps a rename from replacing a file that may only be read.
 func checkWritable(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -148,20 +149,20 @@ func TestReplaceFileInPlace(t *testing.T) {
 	env := newEnv(t)
 	name := strings.Repeat("n", 255) // the temporary name is shorter, so this works as usual
 	path := put(t, env, name, "old")
-	require.NoError(t, replaceFile(path, []byte("new")))
+	require.NoError(t, ReplaceFile(path, []byte("new"), 0o666))
 	assert.Equal(t, "new", get(t, env, name))
 	if os.Geteuid() != 0 { // root may write anywhere
 		path = put(t, env, "ro/file", "old")
 		require.NoError(t, os.Chmod(filepath.Dir(path), 0o500))
 		defer os.Chmod(filepath.Dir(path), 0o700)
-		require.NoError(t, replaceFile(path, []byte("new")))
+		require.NoError(t, ReplaceFile(path, []byte("new"), 0o666))
 		assert.Equal(t, "new", get(t, env, "ro/file"))
 		require.NoError(t, os.Chmod(path, 0o400))
-		assert.ErrorIs(t, replaceFile(path, []byte("newer")), fs.ErrPermission)
+		assert.ErrorIs(t, ReplaceFile(path, []byte("newer"), 0o666), fs.ErrPermission)
 	} else { // but may own a file of somebody else
 		path = put(t, env, "other", "old")
 		require.NoError(t, os.Chown(path, 12345, 12345))
-		require.NoError(t, replaceFile(path, []byte("new")))
+		require.NoError(t, ReplaceFile(path, []byte("new"), 0o666))
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		assert.Equal(t, uint32(12345), info.Sys().(*syscall.Stat_t).Uid)
@@ -170,6 +171,18 @@ func TestReplaceFileInPlace(t *testing.T) {
 	entries, err := os.ReadDir(env.Cwd)
 	require.NoError(t, err)
 	assert.Len(t, entries, 2, "no temporary files")
+}
+
+// What fails for want of room leaves the old content; only what forbids a new
+// file leads to writing in place.
+func TestOnlyInPlace(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EMFILE} {
+		assert.False(t, onlyInPlace(&fs.PathError{Err: err}), err)
+	}
+	for _, err := range []error{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EBUSY, syscall.EXDEV, errOtherOwner} {
+		assert.True(t, onlyInPlace(errors.Join(&fs.PathError{Err: err}, nil)), err)
+	}
 }
 
 // A reader sees the old or the new content, never a part.
@@ -189,7 +202,7 @@ func TestReplaceFileIsAtomic(t *testing.T) {
 		}
 	})
 	for i := range 50 {
-		require.NoError(t, replaceFile(path, []byte([]string{a, b}[i%2])))
+		require.NoError(t, ReplaceFile(path, []byte([]string{a, b}[i%2]), 0o666))
 	}
 	cancel()
 	reader.Wait()

@@ -42,7 +42,7 @@ func (t write) Run(ctx context.Context, call Call) (result protocol.ToolResult, 
 	if ctx.Err() != nil {
 		return result, errAborted
 	}
-	if err := replaceFile(path, []byte(args.Content)); err != nil {
+	if err := ReplaceFile(path, []byte(args.Content), 0o666); err != nil {
 		return result, fileError("write", path, err)
 	}
 	result.Content = protocol.TextContent(fmt.Sprintf("Wrote %s to %s.", formatSize(int64(len(args.Content))), args.Path))

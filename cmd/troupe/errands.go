@@ -88,7 +88,7 @@ func writePage(in, out string) (string, error) {
 	if out == "" {
 		out = "pi-session-" + strings.TrimSuffix(filepath.Base(in), ".jsonl") + ".html"
 	}
-	return out, os.WriteFile(out, page, 0o600)
+	return out, actors.WriteOutput(out, page)
 }
 
 // listModels prints the models there are credentials for.

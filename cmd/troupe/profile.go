@@ -1,37 +1,32 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+
+	"troupe/actors"
 )
 
-// profile records what the process spends, into cpu.pprof and, when done is
-// called, allocs.pprof of a directory.
+// profile records what the process spends. When done is called, cpu.pprof and
+// allocs.pprof of a directory have it.
 func profile(dir string) (done func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	cpu, err := os.Create(filepath.Join(dir, "cpu.pprof"))
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(cpu); err != nil {
+	var cpu, allocs bytes.Buffer
+	if err := pprof.StartCPUProfile(&cpu); err != nil {
 		return nil, err
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		report(cpu.Close())
-		allocs, err := os.Create(filepath.Join(dir, "allocs.pprof"))
-		if err != nil {
-			report(err)
-			return
-		}
+		report(actors.WriteOutput(filepath.Join(dir, "cpu.pprof"), cpu.Bytes()))
 		runtime.GC()
-		report(pprof.Lookup("allocs").WriteTo(allocs, 0))
-		report(allocs.Close())
+		report(pprof.Lookup("allocs").WriteTo(&allocs, 0))
+		report(actors.WriteOutput(filepath.Join(dir, "allocs.pprof"), allocs.Bytes()))
 	}, nil
 }
 
