@@ -69,7 +69,7 @@ func assemble(cfg *Config, spec OpenSpec, gates protocol.Gates, procs *tools.Pro
 		return nil, err
 	}
 	w.env = &tools.Env{
-		Cwd: cwd, Home: cfg.Home, Environ: cfg.childEnviron(files.InheritEnv), Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
+		Cwd: cwd, Home: cfg.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: cfg.Files, Procs: w.procs,
 	}
 	w.readTexts = func() *texts { return readTexts(cfg, spec, dirs, files) }
@@ -137,6 +137,14 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 		wishes.Flag = &choice
 	}
 	choice := providers.ChooseModel(catalog, wishes)
+	cfg.useNamed(f)
+	cfg.use(choice.Model)
+	for _, m := range scope {
+		cfg.use(m.Model)
+	}
+	if named, err := providers.ResolveModel(catalog, f.DefaultProvider, f.DefaultModel); err == nil && f.DefaultModel != "" {
+		cfg.use(named.Model)
+	}
 	if choice.Warning != "" {
 		cfg.Log.Warn().Msg(choice.Warning)
 	}
@@ -271,25 +279,6 @@ func (c *Config) complainOnce(err error) {
 	if _, said := c.said.LoadOrStore(text, true); !said {
 		c.Log.Warn().Msg(text)
 	}
-}
-
-// childEnviron is the environment of child processes: the daemon's, with the
-// agent directory's programs first, and without the keys of model
-// providers unless the settings want them.
-func (c *Config) childEnviron(inherit bool) []string {
-	var env []string
-	path, secrets := "", c.Models.Secrets()
-	for _, kv := range c.Environ {
-		name, value, _ := strings.Cut(kv, "=")
-		if name == "PATH" {
-			path = value
-			continue
-		}
-		if inherit || !secrets[name] {
-			env = append(env, kv)
-		}
-	}
-	return append(env, fmt.Sprintf("PATH=%s:%s", filepath.Join(c.AgentDir, "bin"), path))
 }
 
 func (c *Config) cacheRetention() providers.CacheRetention {

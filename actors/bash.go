@@ -56,5 +56,6 @@ func (w *bashWorker) Receive(c actor.Context) {
 // bashEnv is where a client's command runs.
 func (s *Session) bashEnv() *tools.Env {
 	env := *s.work.env
+	env.Environ = s.cfg.childEnviron(s.work.files.InheritEnv)
 	return &env
 }

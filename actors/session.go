@@ -127,7 +127,8 @@ type Session struct {
 	group    []session.Input // messages whose entries are to share an fsync
 	shown    session.Phase
 	shownLen int
-	held     []tokens // tokens not given back while a client does not read
+	selected *protocol.Model // as noted for the environment of children
+	held     []tokens        // tokens not given back while a client does not read
 	slow     bool
 	load     burden
 
@@ -380,6 +381,10 @@ func (l *life) attached(writer *actor.PID, tag string) bool {
 
 // report tells the parent what the session does, when that has changed.
 func (s *Session) report(c actor.Context) {
+	if m := s.m.Model(); m != s.selected {
+		s.selected = m
+		s.cfg.use(m)
+	}
 	phase, pending := s.m.Phase(), s.m.Pending()
 	if phase == s.shown && pending == s.shownLen && s.closing == nil {
 		return

@@ -84,16 +84,16 @@ func fitWindow(messages []protocol.Message, window int64) []protocol.Message {
 
 // toolEnv is where a tool call of the model runs.
 func (s *Session) toolEnv() *tools.Env {
-	env := *s.work.env
+	env := s.bashEnv()
 	m := s.m.Model()
 	env.SeesImages = m != nil && m.Accepts("image")
-	env.Environ = append(env.Environ[:len(env.Environ):len(env.Environ)],
+	env.Environ = append(env.Environ,
 		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.life.id, "PI_SESSION_FILE="+s.life.path,
 		"PI_REASONING_LEVEL="+string(s.m.Level()))
 	if m != nil {
 		env.Environ = append(env.Environ, "PI_PROVIDER="+m.Provider, "PI_MODEL="+m.ID)
 	}
-	return &env
+	return env
 }
 
 // shrinker makes the images of a conversation fit for models, each once.

@@ -74,6 +74,7 @@ type Config struct {
 
 	crew   *crew    // runs the mailboxes
 	said   sync.Map // problems that have been named on stderr
+	used   sync.Map // providers in use, see environ.go
 	listed sync.Once
 	lists  *store.Lister
 }
@@ -99,8 +100,9 @@ type Models interface {
 	// configuration of models are reported beside a catalogue that leaves out
 	// what is broken.
 	Catalog() (*protocol.Catalog, error)
-	// Secrets are the environment variables that hold keys.
-	Secrets() map[string]bool
+	// Secrets are the environment variables that hold keys: of providers that
+	// are used, and what the files of the user name.
+	Secrets(used func(provider string) bool) map[string]bool
 	// Stream asks a model; see providers.Provider.
 	Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error]
 }

@@ -330,24 +330,26 @@ func isSecretHeader(name string) bool {
 	})
 }
 
-// Secrets are the environment variables that hold keys: those in which
-// providers look for theirs, and those that models.json and auth.json name, as
-// keys or in headers that look like one.
-func (r *Registry) Secrets() map[string]bool {
+// Secrets are the environment variables that hold keys of providers in use:
+// those in which these look for theirs, and those that models.json and auth.json
+// name, as keys or in headers that look like one. In use is who is used, says the
+// caller, or has an entry in one of the files, or was given a key.
+func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 	names := map[string]bool{}
 	note := func(list []string) {
 		for _, name := range list {
 			names[name] = true
 		}
 	}
-	for _, v := range vendors {
-		if v.id != apiScripted {
-			note(v.env)
-		}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refresh()
+	for _, v := range vendors {
+		_, entered := r.auth.value[v.id]
+		if v.id != apiScripted && (used(v.id) || entered || r.keys[v.id] != "" || r.custom(v.id) != nil) {
+			note(v.env)
+		}
+	}
 	headers := func(list map[string]string) {
 		for name, value := range list {
 			if isSecretHeader(name) {

@@ -3,7 +3,6 @@ package tools
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,23 +88,3 @@ func (e *pathError) Error() string {
 }
 
 func (e *pathError) Unwrap() error { return e.errno }
-
-// openRegular opens a file for reading. Directories are EISDIR; devices, pipes
-// and sockets, which may never end or never begin, are refused.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, fileError("open", path, err)
-	}
-	if info.IsDir() {
-		return nil, nil, fileError("read", path, syscall.EISDIR)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a regular file: '%s'", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fileError("open", path, err)
-	}
-	return f, info, nil
-}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -92,4 +93,33 @@ func numbers(dir string) (list []int) {
 		}
 	}
 	return list
+}
+
+// kernelFile tells files whose content the kernel makes up from others. What a
+// link leads to counts, not its name.
+func kernelFile(f *os.File) (kind fileKind) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return diskFile
+	}
+	_ = conn.Control(func(fd uintptr) { kind = kernelFD(int(fd)) }) // unlike Fd it leaves the deadlines alone
+	return kind
+}
+
+func kernelFD(fd int) fileKind {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil {
+		return diskFile
+	}
+	switch int64(fs.Type) {
+	case unix.PROC_SUPER_MAGIC:
+		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		if err != nil || strings.HasSuffix(path, "/environ") {
+			return environFile
+		}
+		return anyKernel
+	case unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+		return anyKernel
+	}
+	return diskFile
 }

@@ -35,3 +35,6 @@ func groupAlive(group int) bool { return hasGroup(group) }
 // markedPids finds nothing: other systems do not show the environment of a
 // process. What leaves its process group stays behind there.
 func markedPids(string) (pids []int, unsure bool) { return nil, false }
+
+// kernelFile knows no such files: they are Linux's.
+func kernelFile(*os.File) fileKind { return diskFile }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"troupe/protocol"
@@ -57,7 +56,7 @@ func (t read) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 
 // readLines shows lines of a text file. It reads the file to its end, to say
 // how much there is, and keeps no more of it than it shows.
-func readLines(ctx context.Context, f *os.File, path string, args readArgs) (result protocol.ToolResult, err error) {
+func readLines(ctx context.Context, f io.Reader, path string, args readArgs) (result protocol.ToolResult, err error) {
 	p := page{first: max(int64(args.Offset), 1), limit: int64(args.Limit)}
 	if err := p.readFrom(ctx, f); err != nil {
 		if ctx.Err() != nil {

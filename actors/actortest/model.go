@@ -46,8 +46,8 @@ var catalog = &protocol.Catalog{
 	Keys: map[string]bool{"acme": true},
 }
 
-func (m *Models) Catalog() (*protocol.Catalog, error) { return catalog, nil }
-func (m *Models) Secrets() map[string]bool            { return map[string]bool{"ACME_KEY": true} }
+func (m *Models) Catalog() (*protocol.Catalog, error)       { return catalog, nil }
+func (m *Models) Secrets(func(string) bool) map[string]bool { return map[string]bool{"ACME_KEY": true} }
 
 // Asked lists the last user message of every request so far.
 func (m *Models) Asked() []string {

@@ -44,6 +44,7 @@ const (
 )
 
 func main() {
+	hideSecrets()
 	code, done := asInit()
 	if !done {
 		code = run(os.Args[1:])

@@ -16,6 +16,7 @@ var (
 	files  = []string{"./store"}
 	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
 	pipes  = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
+	keys   = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
 )
 
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
@@ -84,4 +85,8 @@ var mutants = []mutant{
 	{"abort_bash stops one command of several", "actors/session/bash.go",
 		"for i := range m.bashes {\n\t\tm.bashes[i].stopped = true", "for i := range m.bashes[:min(1, len(m.bashes))] {\n\t\tm.bashes[i].stopped = true", laws},
 	{"wrong arguments are found when the next call runs", "actors/session/turn.go", "if m.set.Check != nil && ", "if false && ", laws},
+	{"children see the keys of models", "actors/environ.go", "if inherit || !secrets[name] {", "if inherit || !secrets[name] || true {", keys},
+	{"a model of another session does not count", "actors/session.go", "s.cfg.use(m)", "_ = m", keys},
+	{"the environment is in /proc", "cmd/troupe/hide_linux.go", "clear(value)", "_ = value", keys},
+	{"read shows environments", "tools/regular.go", "case kind == environFile:", "case false:", keys},
 }

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// keyVars are variables of a person who uses models and other tools.
+var keyVars = []string{"MOCK_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"}
+
+// keysPlace has those variables, and a model whose key is in the first.
+func keysPlace(t *testing.T) *place {
+	p := newPlace(t)
+	for _, name := range keyVars {
+		p.env = append(p.env, name+"=sk-of-"+name)
+	}
+	p.models(strings.Replace(p.llm.modelsJSON(), `"apiKey":"sk-mock"`, `"apiKey":"$MOCK_KEY"`, 1))
+	return p
+}
+
+func (p *place) models(content string) { p.write(p.agent()+"/models.json", content) }
+
+// TestChildEnvironment: children do not see the keys of the providers in use, and
+// see everything else.
+func TestChildEnvironment(t *testing.T) {
+	hidden := func(d *daemon, session string) string {
+		out := d.ok(`{"type":"bash","command":"env"` + session + `}`).Get("output").Str
+		var list []string
+		for _, name := range keyVars {
+			if !strings.Contains(out, "sk-of-"+name) {
+				list = append(list, name)
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	t.Run("the selected model's", func(t *testing.T) {
+		t.Parallel()
+		p := keysPlace(t)
+		d := p.start()
+		assert.Equal(t, "MOCK_KEY", hidden(d, ""))
+		d.ok(`{"type":"set_model","provider":"anthropic","modelId":"claude-opus-4-8"}`)
+		assert.Equal(t, "MOCK_KEY ANTHROPIC_API_KEY", hidden(d, ""))
+		d.ok(`{"type":"set_model","provider":"mock","modelId":"mock-1"}`)
+		assert.Equal(t, "MOCK_KEY ANTHROPIC_API_KEY", hidden(d, ""), "it may be selected again")
+		p.llm.plays(tool("c1", "bash", `{"command":"env"}`), text("done"))
+		d.ok(`{"type":"prompt","message":"go"}`)
+		shown := d.event("tool_execution_end").Get("result.content.0.text").Str
+		assert.NotContains(t, shown, "sk-of-MOCK_KEY")
+		assert.NotContains(t, shown, "sk-of-ANTHROPIC_API_KEY")
+		assert.Contains(t, shown, "sk-of-GITHUB_TOKEN")
+		d.event("agent_settled")
+		assert.Equal(t, "sk-of-MOCK_KEY", p.llm.request(1).header.Get("X-Api-Key"))
+	})
+	t.Run("of another session", func(t *testing.T) {
+		t.Parallel()
+		p := keysPlace(t)
+		d := p.start("--multi-session")
+		one := `,"sessionId":"` + d.ok(`{"type":"open_session"}`).Get("sessionId").Str + `"`
+		two := `,"sessionId":"` + d.ok(`{"type":"open_session"}`).Get("sessionId").Str + `"`
+		d.ok(`{"type":"set_model","provider":"openai","modelId":"gpt-5.5"` + two + `}`)
+		assert.Equal(t, "MOCK_KEY OPENAI_API_KEY", hidden(d, one))
+	})
+	for settings, want := range map[string]string{
+		`{"enabledModels":["openai/gpt-5.5"]}`:                     "MOCK_KEY OPENAI_API_KEY",
+		`{"defaultProvider":"anthropic"}`:                          "MOCK_KEY ANTHROPIC_API_KEY",
+		`{"defaultModel":"gpt-5.5","defaultProvider":"openai"}`:    "MOCK_KEY OPENAI_API_KEY",
+		`{"modelThinkingLevels":{"anthropic/x":"low"}}`:            "MOCK_KEY ANTHROPIC_API_KEY",
+		`{"bash":{"inheritEnv":true},"defaultProvider":"openai"}`:  "",
+		`{"bash":{"inheritEnv":false},"defaultProvider":"openai"}`: "MOCK_KEY OPENAI_API_KEY",
+	} {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			p := keysPlace(t)
+			p.write(p.agent()+"/settings.json", settings)
+			assert.Equal(t, want, hidden(p.start(), ""))
+		})
+	}
+	t.Run("named in models.json", func(t *testing.T) {
+		t.Parallel()
+		p := keysPlace(t)
+		p.models(strings.Replace(p.llm.modelsJSON(), `"apiKey":"sk-mock"`, `"apiKey":"$GITHUB_TOKEN","headers":{"X-Auth":"$AWS_SECRET_ACCESS_KEY"}`, 1))
+		assert.Equal(t, "GITHUB_TOKEN AWS_SECRET_ACCESS_KEY", hidden(p.start(), ""))
+	})
+	t.Run("on the command line", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "MOCK_KEY OPENAI_API_KEY", hidden(keysPlace(t).start("--models", "openai/gpt*"), ""))
+	})
+}
+
+// TestOwnEnvironment: what the daemon was started with is not to be had through
+// the system, by any tool.
+func TestOwnEnvironment(t *testing.T) {
+	t.Parallel()
+	p := keysPlace(t)
+	require.NoError(t, os.Symlink("/proc/self/environ", filepath.Join(p.work, "notes.txt")))
+	p.llm.plays(
+		tool("c1", "read", `{"path":"/proc/self/environ"}`).and(tool("c2", "read", `{"path":"notes.txt"}`)).
+			and(tool("c3", "grep", `{"pattern":"sk-","path":"/proc/self/environ"}`)).and(tool("c4", "grep", `{"pattern":"sk-","path":"."}`)).
+			and(tool("c5", "bash", `{"command":"cat /proc/$PPID/environ /proc/$PPID/cmdline /proc/$PPID/task/*/environ | tr '\\0' '\\n'"}`)).
+			and(tool("c6", "read", `{"path":"/proc/thread-self/environ"}`)).and(tool("c7", "edit", `{"path":"notes.txt","oldText":"a","newText":"b"}`)),
+		text("done"))
+	d := p.start("--tools", "read,grep,bash,edit,find", "--api-key", "sk-of-the-command-line")
+	d.prompt("go")
+	d.ok(`{"type":"bash","command":"cat /proc/$PPID/environ /proc/$PPID/cmdline"}`)
+	require.Zero(t, d.end())
+	assert.Equal(t, 5, strings.Count(p.llm.request(1).body, "environment of a process"), "the model is told why")
+	for _, l := range d.output() {
+		assert.NotContains(t, l, "sk-of-")
+	}
+	for i := range 2 {
+		assert.False(t, strings.Contains(p.llm.request(i).body, "sk-of-"))
+	}
+	assert.Equal(t, "sk-of-the-command-line", p.llm.request(0).header.Get("X-Api-Key"), "it is still known here")
+	files, _ := filepath.Glob(filepath.Join(p.agent(), "sessions", "*", "*.jsonl"))
+	require.Len(t, files, 1)
+	content, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	assert.NotContains(t, string(content), "sk-of-")
+}
