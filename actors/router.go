@@ -122,7 +122,7 @@ func (r *router) unhold(c actor.Context) {
 func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
 	if err != nil {
 		r.credit.giveBack()
-		if err.Code == protocol.CodeUnknownCommand && r.gates.OmitIDOnUnknown {
+		if !r.gates.AnswersWithID(err.Code) {
 			req.ID = nil
 		}
 		r.respond(c, req.ID, req.Name, nil, err)

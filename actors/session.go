@@ -266,7 +266,7 @@ func (s *Session) command(c actor.Context, r request) {
 		return
 	default: // the machine's
 	}
-	r.Cmd = s.expand(r.Cmd)
+	s.expand(&r.Command)
 	if needsCatalog(r.Cmd) {
 		r.Catalog = s.catalog()
 	}
@@ -300,7 +300,7 @@ func (s *Session) grouped(c actor.Context, m any) bool {
 	default:
 		return false
 	}
-	r.Cmd = s.expand(r.Cmd)
+	s.expand(&r.Command)
 	r.Catalog = s.catalog()
 	if s.group = append(s.group, r.Command); len(s.group) == 1 {
 		c.Send(c.Self(), groupDue{})

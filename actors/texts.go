@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/store/resource"
 )
@@ -51,33 +52,35 @@ func (t *texts) system(tools []protocol.ToolInfo) string {
 	return resource.SystemPrompt(parts)
 }
 
-// expand replaces a command's text by the template or skill it names.
-func (s *Session) expand(cmd protocol.Command) protocol.Command {
-	switch cmd := cmd.(type) {
+// expand replaces a command's text by the template or skill it names. That of
+// queue_message is taken as it is.
+func (s *Session) expand(c *session.Command) {
+	switch cmd := c.Cmd.(type) {
 	case protocol.Prompt:
-		cmd.Message = s.expandText(cmd.Message)
-		return cmd
+		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		c.Cmd = cmd
 	case protocol.Steer:
-		cmd.Message = s.expandText(cmd.Message)
-		return cmd
+		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		c.Cmd = cmd
 	case protocol.FollowUp:
-		cmd.Message = s.expandText(cmd.Message)
-		return cmd
+		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		c.Cmd = cmd
 	case protocol.AbortAndPrompt:
-		cmd.Message = s.expandText(cmd.Message)
-		return cmd
-	default:
-		return cmd
+		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		c.Cmd = cmd
+	default: // has no such text
 	}
 }
 
-func (s *Session) expandText(text string) string {
+// expandText looks up a text that begins with /. unknown says that it names
+// nothing.
+func (s *Session) expandText(text string) (expanded string, unknown bool) {
 	if text == "" || text[0] != '/' {
-		return text
+		return text, false
 	}
 	expanded, err := s.work.texts().expander.Expand(text)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("skill cannot be read")
 	}
-	return expanded
+	return expanded, expanded == text
 }

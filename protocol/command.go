@@ -45,28 +45,28 @@ const (
 // Prompting.
 type (
 	Prompt struct {
-		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
+		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
 		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}."`
 		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
 		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
 	Steer struct {
-		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
+		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded as in prompt. What begins with / and is neither is a message like any other, but refused in s4."`
 		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	FollowUp struct {
-		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded."`
+		Message        string  `json:"message" req:"true" doc:"As in steer."`
 		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	QueueMessage struct {
-		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn; never starts a run."`
+		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
 		Images  []Image `json:"images" since:"T" doc:"Pictures, as in prompt."`
 	}
 	Abort          struct{}
 	AbortAndPrompt struct {
-		Message string  `json:"message" req:"true" doc:"The text of the new prompt."`
+		Message string  `json:"message" req:"true" doc:"The text of the new prompt; templates and skills are expanded."`
 		Images  []Image `json:"images" doc:"Pictures, as in prompt."`
 	}
 	ClearQueue struct{}

@@ -24,14 +24,15 @@ type Request struct {
 }
 
 // Decode reads one input line. It takes ownership of the line's bytes. On
-// failure the Request still carries what could be read of the envelope: the id
-// to answer with, and "parse" or the command's name.
+// failure the Request still carries what could be read of the envelope: the id,
+// and "parse" or the command's name. Whether the failure is answered with the
+// id is the dialect's to say: see [Gates.AnswersWithID].
 func Decode(line []byte) (Request, *Error) {
 	if !utf8.Valid(line) {
-		return unparsed(line, fmt.Sprintf("invalid UTF-8 at byte %d", invalidAt(line)))
+		return unparsed(nil, fmt.Sprintf("invalid UTF-8 at byte %d", invalidAt(line)))
 	}
 	if err := checkJSON(line); err != nil {
-		return unparsed(line, err.Error())
+		return unparsed(nil, err.Error())
 	}
 	top := gjson.Parse(unsafe.String(unsafe.SliceData(line), len(line)))
 	if !top.IsObject() {
@@ -79,14 +80,16 @@ func checkJSON(line []byte) error {
 	return fmt.Errorf("nested too deeply")
 }
 
-func unparsed(line []byte, why string) (Request, *Error) {
-	return Request{Name: "parse", ID: salvageID(line)}, CodeParse.Errorf("Failed to parse command: %s", why)
+// unparsed is the failure of a line that is not read: without an id, as every
+// document says, for who knows whose the first one of a broken line is.
+func unparsed(id json.RawMessage, why string) (Request, *Error) {
+	return Request{Name: "parse", ID: id}, CodeParse.Errorf("Failed to parse command: %s", why)
 }
 
-// TooLong is the failure of a line above the limit; its id is read from the
-// line's first bytes if it stands there.
+// TooLong is the failure of a line above the limit, of which no document
+// speaks; its id is read from the line's first bytes if it stands there.
 func TooLong(e *LineTooLongError) (Request, *Error) {
-	return unparsed(e.Head, e.Error())
+	return unparsed(salvageID(e.Head), e.Error())
 }
 
 func invalidAt(line []byte) int {
@@ -101,8 +104,8 @@ func invalidAt(line []byte) int {
 }
 
 // salvageID looks for a whole "id" member among the leading members of a line
-// that is not valid JSON, so that the client can tell which of its commands
-// was broken. It reads only members that are themselves intact.
+// of which there is only the beginning, so that the client can tell which of
+// its commands was too long. It reads only members that are themselves intact.
 func salvageID(line []byte) json.RawMessage {
 	dec := jsontext.NewDecoder(strings.NewReader(string(line[:min(len(line), headBytes)])),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

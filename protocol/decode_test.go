@@ -19,12 +19,12 @@ func TestDecode_errors(t *testing.T) {
 		text           string // a prefix when it ends in …
 	}{
 		{`{bad json`, ``, "parse", CodeParse, "Failed to parse command: …"},
-		{`{"id":"x","type":"prompt","message":"a`, `"x"`, "parse", CodeParse, "Failed to parse command: …"},
-		{`{"type":"prompt","id":{"a":[1]},"message":}`, `{"a":[1]}`, "parse", CodeParse, "Failed to parse command: …"},
+		{`{"id":"x","type":"prompt","message":"a`, ``, "parse", CodeParse, "Failed to parse command: …"},
+		{`{"type":"prompt","id":{"a":[1]},"message":}`, ``, "parse", CodeParse, "Failed to parse command: …"},
 		{`{"a":{"id":"inner"},"b":`, ``, "parse", CodeParse, "Failed to parse command: …"},
 		{"\ufeff{\"type\":\"abort\"}", ``, "parse", CodeParse, "Failed to parse command: …"},
 		{"{\"type\":\"prompt\",\"message\":\"\xff\"}", ``, "parse", CodeParse, "Failed to parse command: invalid UTF-8 at byte 28"},
-		{"{\"id\":4,\"type\":\"prompt\",\"message\":\"\xc3\x28\"}", `4`, "parse", CodeParse, "Failed to parse command: invalid UTF-8 at byte 35"},
+		{"{\"id\":4,\"type\":\"prompt\",\"message\":\"\xc3\x28\"}", ``, "parse", CodeParse, "Failed to parse command: invalid UTF-8 at byte 35"},
 		{`{"type":"abort"} x`, ``, "parse", CodeParse, "Failed to parse command: …"},
 		{`{"type":"abort"}{"type":"abort"}`, ``, "parse", CodeParse, "Failed to parse command: …"},
 		{`{'type':'abort'}`, ``, "parse", CodeParse, "Failed to parse command: …"},

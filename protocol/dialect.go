@@ -49,6 +49,7 @@ type Gates struct {
 	RetryEndEarly    bool // auto_retry_end{success:true} right after the answer; else after agent_end
 	RejectPromptGap  bool // a prompt during a retry wait or a compaction is refused; else accepted
 	OmitIDOnUnknown  bool // an unknown command is answered without its id
+	IDOnMissingType  bool // a line without a type is answered with its id
 	RustTexts        bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
 	RefuseSlash      bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
 	CreateOnSwitch   bool // switch_session to a missing path starts a session there; else an error
@@ -63,6 +64,19 @@ type Gates struct {
 	NoAutoCompaction bool // no auto_compaction_start and _end for a compaction that begins by itself
 	ContextOnly      bool // a project that is not trusted brings context files only; else all its texts
 	OverflowStands   bool // an answer to a request larger than the window stands; else it is made again after a compaction
+}
+
+// AnswersWithID says whether a line that is no command, or none that there is,
+// is answered with its id.
+func (g Gates) AnswersWithID(code Code) bool {
+	switch code {
+	case CodeMissingType:
+		return g.IDOnMissingType
+	case CodeUnknownCommand:
+		return !g.OmitIDOnUnknown
+	default:
+		return true
+	}
 }
 
 // Has says whether a feature is on.
@@ -93,7 +107,7 @@ var dialects = map[Dialect]struct {
 		FeatureParallelTools, FeatureExtensionErrorOnly, FeatureEntryEvents, FeatureSettingEvents, FeatureMaxLevel,
 	}, everywhere...), Gates{
 		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, PendingStop: true, SourceInfo: true,
-		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true, ContextOnly: true,
+		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true, IDOnMissingType: true, ContextOnly: true,
 	}},
 }
 
@@ -172,6 +186,7 @@ func (g Gates) describe() []string {
 		{g.OneBash, "one bash command at a time"},
 		{g.RetryEndEarly, "auto_retry_end right after the answer"},
 		{g.RejectPromptGap, "a prompt during a retry wait or a compaction is refused"},
+		{g.IDOnMissingType, "a line without a type is answered with its id"},
 		{g.OmitIDOnUnknown, "unknown commands are answered without their id"},
 		{g.RustTexts, "the busy error and the end of a cancelled retry in pi_agent_rust's words"},
 		{g.RefuseSlash, "steer and follow_up refuse what begins with / and is neither a prompt nor a skill"},

@@ -21,7 +21,8 @@
 //
 // A line that is not JSON is answered with command "parse" and an error that
 // begins "Failed to parse command: "; a JSON value without a string "type" with
-// "Missing command type"; an unknown type with "Unknown command: NAME".
+// "Missing command type"; an unknown type with "Unknown command: NAME". The
+// answers to the first two carry no id, but in pi 1.x that to a missing type.
 //
 // # Ordering promises
 //

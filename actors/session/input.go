@@ -21,6 +21,9 @@ type Command struct {
 	// words of their errors.
 	Name string
 	Cmd  protocol.Command
+	// Slash says that the message begins with / and names no prompt template and
+	// no skill.
+	Slash bool
 	// Catalog is what can be selected at this moment; set for commands that
 	// need models.
 	Catalog *protocol.Catalog

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 
 	"troupe/protocol"
 )
@@ -60,7 +59,7 @@ func (m *Machine) followUpCmd(c Command, f protocol.FollowUp) {
 func (m *Machine) say(c Command, q Queued) {
 	switch {
 	case m.repeated(c, q):
-	case m.set.Gates.RefuseSlash && strings.HasPrefix(q.Text, "/"):
+	case m.set.Gates.RefuseSlash && c.Slash:
 		m.fail(c, protocol.CodeInvalidParams.Errorf("Extension commands are not allowed with %s", c.Name))
 	case m.active() || m.set.Gates.IdleQueueWaits:
 		m.enqueue(c, q)

@@ -105,7 +105,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			require.Nil(t, err, line)
 			w.seq++
 			w.owed = append(w.owed, w.seq)
-			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Catalog: catalog})...)
+			slash := strings.Contains(line, `"message":"/`)
+			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: slash, Catalog: catalog})...)
 		}
 		return all
 	case "parts":

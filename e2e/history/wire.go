@@ -13,7 +13,7 @@ import (
 // question.
 var silent = map[string]bool{"extension_ui_response": true, "host_tool_update": true, "host_tool_result": true}
 
-// answers is S1. Ids have to be unique in a life; lines without a readable id
+// answers is S1. Ids have to be unique in a life; lines without a type or an id
 // are compared by number.
 func answers(l life) (found []string) {
 	count, asked := map[string]int{}, map[string]int{}
@@ -27,7 +27,7 @@ func answers(l life) (found []string) {
 			case strings.TrimSpace(r.Line) == "":
 			case silent[c.kind]: // answered only if it fails, or where the client asked for it
 				dialogs[c.id] = true
-			case c.id == "":
+			case c.id == "" || c.kind == "": // a line without a type is answered without its id
 				anonymous++
 			default:
 				asked[c.id]++
