@@ -107,6 +107,9 @@ func network(f *resource.Settings) providers.Network {
 	case idle != resource.DefaultHTTPIdleTimeoutMs:
 		n.Stall = protocol.StallLimits{FirstMs: idle, ContentMs: idle}
 	}
+	if limit := f.Retry.Provider.TimeoutMs; limit > 0 {
+		n.Stall.ConnectMs = limit
+	}
 	return n
 }
 
@@ -176,6 +179,22 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	}
 	return nil
 }
+
+// newRequest begins a request to a model, of a run or for a summary. How it fails
+// is a matter of the dialect, which may have changed since the last.
+func (w *workspace) newRequest() providers.Request {
+	req, gates, provider := w.request, w.settings.Gates, w.files.Retry.Provider
+	req.FullErrors = gates.FullErrors
+	req.Repeats = providers.Repeats{Max: int(provider.MaxRetries), MaxWait: time.Duration(provider.MaxRetryDelayMs) * time.Millisecond}
+	if req.Repeats.Max < 0 && !gates.FailAtOnce {
+		req.Repeats.Max = silentRepeats
+	}
+	return req
+}
+
+// silentRepeats is how often pi up to 0.74 asks again before it says that a
+// request failed.
+const silentRepeats = 2
 
 // level is the thinking level a session begins with: the caller's, the one
 // written behind the model, the settings' for the model, the settings'.

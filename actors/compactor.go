@@ -30,7 +30,7 @@ const emptyBranch = "The branch had no content."
 
 // startSummary hands a summary to a worker.
 func (s *Session) startSummary(c actor.Context, e session.Summarise) {
-	base := s.work.request
+	base := s.work.newRequest()
 	base.Model, base.Thinking, base.Cache = e.Model, e.Level, providers.CacheNone
 	reserve, keep := s.work.files.Compaction.For(e.Model.Provider + "/" + e.Model.ID)
 	var err error

@@ -21,7 +21,7 @@ func (s *Session) startStream(c actor.Context, e session.StartStream) {
 		s.next = append(s.next, session.StreamEnd{Run: e.Run, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	}
-	req := s.work.request
+	req := s.work.newRequest()
 	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.life.id
 	req.Messages = s.context.Messages()
 	if len(req.Messages) >= memoLeast {

@@ -91,12 +91,23 @@ var states = []state{
 	{
 		"retry wait",
 		func(d *daemon) {
-			d.p.llm.plays(fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
+			d.p.llm.plays(header("X-Should-Retry", "false", fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)))
 			d.ok(`{"type":"prompt","message":"go"}`)
 			d.event("auto_retry_start")
 		},
 		func(d *daemon) { d.ok(`{"type":"abort"}`) },
 		append([]string{`{"type":"abort_retry"}`}, stops...),
+	},
+	{
+		"repeat wait",
+		func(d *daemon) {
+			d.p.llm.plays(header("Retry-After", "50", fail(429, `{"error":{"message":"slow down"}}`)))
+			n := d.p.llm.count()
+			d.ok(`{"type":"prompt","message":"go"}`)
+			d.p.llm.request(n)
+		},
+		func(d *daemon) { d.ok(`{"type":"abort"}`) },
+		stops,
 	},
 	{
 		"compaction",

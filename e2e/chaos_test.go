@@ -99,7 +99,7 @@ func killCycle(t *testing.T, program string, seed uint64) {
 	}
 	brain := newBrain(t)
 	c.p.write(filepath.Join(c.p.agent(), "models.json"), strings.ReplaceAll(c.p.llm.modelsJSON(), c.p.llm.srv.URL, brain.URL))
-	c.p.write(filepath.Join(c.p.agent(), "settings.json"), `{"retry":{"baseDelayMs":5}}`)
+	c.p.write(filepath.Join(c.p.agent(), "settings.json"), `{"retry":{"baseDelayMs":5,"provider":{"maxRetries":0}}}`)
 	var plans []string
 	defer func() {
 		if t.Failed() {

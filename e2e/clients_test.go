@@ -207,9 +207,12 @@ func (c *sampleClient) own() {
 	st := c.command(`{"type": "get_state"}`)
 	assert.Equal(c.w.t, "all all", st.Get("steeringMode").Str+" "+st.Get("followUpMode").Str)
 	assert.EqualValues(c.w.t, 0, st.Get("pendingMessageCount").Int())
-	// What overloads once is tried again by itself; this client takes the first
-	// agent_end for the end and goes on at once.
-	c.w.d.p.llm.plays(fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), text("at once"))
+	// What overloads for a moment fails no run: this client takes the first
+	// agent_end for the end.
+	c.w.d.p.llm.plays(fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), text("at last"))
+	assert.Equal(c.w.t, "at last", c.ask("Hello!", nil))
+	// What lasts is tried again by the session; it goes on at once.
+	c.w.d.p.llm.plays(header("X-Should-Retry", "false", fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)), text("at once"))
 	assert.Empty(c.w.t, c.ask("Hello!", nil))
 	assert.Equal(c.w.t, "at once", c.ask("Hello again!", nil))
 }

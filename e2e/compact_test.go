@@ -16,7 +16,7 @@ import (
 // small is a home whose settings compact early.
 func small(t *testing.T) *place {
 	p := newPlace(t)
-	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":1}}`)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 	return p
 }
 

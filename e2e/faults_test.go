@@ -70,7 +70,7 @@ func TestProviderFaults(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1}}`)
+			p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 			d := p.startRaw("--mode", "rpc", "--multi-session")
 			for _, wire := range wires {
 				provider, id, _ := strings.Cut(wire, "/")
@@ -146,7 +146,7 @@ func TestProviderFaults(t *testing.T) {
 	t.Run("silence", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
-		p.write(filepath.Join(p.agent(), "settings.json"), `{"httpIdleTimeoutMs":100,"retry":{"baseDelayMs":1}}`)
+		p.write(filepath.Join(p.agent(), "settings.json"), `{"httpIdleTimeoutMs":100,"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 		d := p.startRaw("--mode", "rpc", "--multi-session")
 		wait := func(s *stream) { <-s.r.Context().Done() }
 		for _, silent := range []answer{
@@ -184,7 +184,7 @@ func TestProviderFaults(t *testing.T) {
 		address := l.Addr().String()
 		l.Close()
 		p.write(filepath.Join(p.agent(), "models.json"), `{"providers":{"gone":{"baseUrl":"http://`+address+`","api":"anthropic-messages","apiKey":"k","models":[{"id":"g"}]}}}`)
-		p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1,"maxRetries":2}}`)
+		p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1,"maxRetries":2,"provider":{"maxRetries":0}}}`)
 		d := p.startRaw("--mode", "rpc", "--model", "gone/g")
 		events := d.prompt("go")
 		assert.Equal(t, "failed", events[len(events)-1].Get("outcome").Str)

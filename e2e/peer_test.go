@@ -35,7 +35,7 @@ func testPiReadsOurs(t *testing.T, v pi) {
 		tool("c1", "write", `{"path":"x.txt","content":"x"}`).and(tool("c2", "bash", `{"command":"cat x.txt"}`)), text("first"),
 		gate("steered").and(text("second")), text("third"),
 	)
-	p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1}}`)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 	d := p.start("--name", "ours")
 	d.prompt("one")
 	d.ok(`{"type":"bash","command":"echo from the user"}`)

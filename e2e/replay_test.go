@@ -219,7 +219,7 @@ func settingsOf(name string, trace []entry) string {
 	if strings.Contains(name, "retry-once") || strings.Contains(name, "exhausted") {
 		delay = 1
 	}
-	return fmt.Sprintf(`{"retry":{"baseDelayMs":%d},"compaction":{"keepRecentTokens":20,"reserveTokens":1000}}`, delay)
+	return fmt.Sprintf(`{"retry":{"baseDelayMs":%d,"provider":{"maxRetries":0}},"compaction":{"keepRecentTokens":20,"reserveTokens":1000}}`, delay)
 }
 
 func newReplay(t *testing.T, name string, args []string) *replay {

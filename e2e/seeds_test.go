@@ -136,7 +136,7 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 
 func (l *lab) open() {
 	l.p = quickPlace(l.t)
-	l.p.write(filepath.Join(l.p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5},"retry":{"baseDelayMs":1}}`)
+	l.p.write(filepath.Join(l.p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5},"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 	l.p.write(filepath.Join(l.p.agent(), "models.json"), strings.NewReplacer(
 		`"mock":`, `"anthropic":`, `"id":"think"`, `"id":"claude-sonnet-4-20250514"`).Replace(l.p.llm.modelsJSON()))
 	l.p.llm.summary = "Summary of conversation..."

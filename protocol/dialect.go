@@ -64,6 +64,8 @@ type Gates struct {
 	NoAutoCompaction bool // no auto_compaction_start and _end for a compaction that begins by itself
 	ContextOnly      bool // a project that is not trusted brings context files only; else all its texts
 	OverflowStands   bool // an answer to a request larger than the window stands; else it is made again after a compaction
+	FailAtOnce       bool // a request that fails before its answer begins is not repeated by itself; else twice, unless the settings say
+	FullErrors       bool // errors of providers read as in pi 1.x, with the whole error object; else as in pi up to 0.74
 }
 
 // AnswersWithID says whether a line that is no command, or none that there is,
@@ -95,12 +97,12 @@ var dialects = map[Dialect]struct {
 		IdleQueueWaits: true, CreateOnSwitch: true,
 	}},
 	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{
-		IdleQueueWaits: true, OmitIDOnUnknown: true, OmitText: true,
+		IdleQueueWaits: true, OmitIDOnUnknown: true, OmitText: true, FailAtOnce: true,
 	}},
 	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{OmitText: true}},
 	DialectS3: {append([]Feature{FeatureHookErrorOnly}, everywhere...), Gates{}},
 	DialectS4: {append([]Feature{FeatureUIAck}, everywhere...), Gates{
-		OneBash: true, RustTexts: true, RefuseSlash: true, TemplateSource: true, ForkFromBranch: true, Nulls: true,
+		OneBash: true, RustTexts: true, RefuseSlash: true, TemplateSource: true, ForkFromBranch: true, Nulls: true, FailAtOnce: true,
 	}},
 	DialectPi1: {append([]Feature{
 		FeatureDeltaUpdates, FeatureQueueUpdate, FeatureCompactionEvents, FeatureBashUpdates,
@@ -108,6 +110,7 @@ var dialects = map[Dialect]struct {
 	}, everywhere...), Gates{
 		IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, PendingStop: true, SourceInfo: true,
 		NoLocation: true, NoAutoCompaction: true, OverflowStands: true, CountRetried: true, OmitText: true, IDOnMissingType: true, ContextOnly: true,
+		FailAtOnce: true, FullErrors: true,
 	}},
 }
 
@@ -202,6 +205,8 @@ func (g Gates) describe() []string {
 		{g.NoAutoCompaction, "no auto_compaction_start and auto_compaction_end"},
 		{g.ContextOnly, "of a project that is not trusted only AGENTS.md and CLAUDE.md load"},
 		{g.OverflowStands, "an answer whose request was larger than the window stands"},
+		{g.FailAtOnce, "a failed request is not repeated before the run fails"},
+		{g.FullErrors, "errors of providers in the words of pi 1.x"},
 	} {
 		if gate.on {
 			list = append(list, gate.text)

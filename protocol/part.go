@@ -107,7 +107,8 @@ func (k ErrorKind) Retryable() bool {
 // StreamError is how a provider reports that an answer failed.
 type StreamError struct {
 	Kind       ErrorKind
-	Message    string        // what the client and the log see; free of secrets
+	Message    string        // what the client and the session file see; free of secrets
+	Body       string        // what the provider said, whole but for its length, for the log; free of secrets
 	Status     int           // HTTP status, 0 if there was none
 	RetryAfter time.Duration // how long the provider asked us to wait, 0 if it did not say
 }

@@ -22,6 +22,10 @@ import (
 // a daemon wants.
 type ClientConfig struct {
 	UserAgent string // "" is troupe, the system and the architecture
+	// Failed hears of every request that fails, but of those that are aborted, with
+	// what the server said; nil for nobody. again is how long it is until the
+	// request is made again, 0 if it is not.
+	Failed func(model *protocol.Model, err protocol.StreamError, again time.Duration)
 	// Dial replaces the network, for tests; nil is TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -64,6 +68,15 @@ func NewClient(config ClientConfig) *Client {
 		config.UserAgent = fmt.Sprintf("troupe (%s; %s)", runtime.GOOS, runtime.GOARCH)
 	}
 	return &Client{config: config, pool: map[route]*http.Transport{}}
+}
+
+// report masks the secrets of a request in its failure and tells who wants to
+// know.
+func (c *Client) report(req *Request, err *protocol.StreamError, again time.Duration) {
+	req.Credentials.mask(err)
+	if c.config.Failed != nil && err.Kind != protocol.ErrorAborted {
+		c.config.Failed(req.Model, *err, again)
+	}
 }
 
 // Close closes the connections that nobody uses. Answers still under way are

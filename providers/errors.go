@@ -29,12 +29,14 @@ import (
 // for what has no word or status everywhere (a full context, an empty account),
 // then the status, and phrases alone only where there is no status. The text is
 // "STATUS BODY", the body as compact JSON if it is JSON, else as one line of
-// text; anything that looks like a key is masked. header may be nil.
+// text; anything that looks like a key is masked. A wire may put other words in
+// its place, see [Wire]: the class never depends on them. header may be nil.
 func Classify(status int, header http.Header, body []byte) *protocol.StreamError {
 	r := readReport(status, body)
 	err := &protocol.StreamError{
 		Kind:    r.kind(),
 		Message: describe(status, body),
+		Body:    shown(plain(body)),
 		Status:  status,
 	}
 	if err.Kind.Retryable() || err.Kind == protocol.ErrorQuota {
@@ -235,24 +237,36 @@ const maxMessage = 4000
 
 // describe is the text of an error response.
 func describe(status int, body []byte) string {
-	text := ""
-	if body = bytes.TrimSpace(body); validJSON(body) {
-		value := jsontext.Value(bytes.Clone(body))
-		if value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil {
-			text = string(value)
-		}
-	} else {
-		text = strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " ")
-	}
+	text := plain(body)
 	if text == "" {
-		text = "(no body)"
+		text = "status code (no body)"
 	}
+	return withStatus(status, shown(text))
+}
+
+func withStatus(status int, text string) string {
+	if status == 0 {
+		return text
+	}
+	return strconv.Itoa(status) + " " + text
+}
+
+// plain is a body as compact JSON if it is JSON, else as one line of text.
+func plain(body []byte) string {
+	if body = bytes.TrimSpace(body); !validJSON(body) {
+		return strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " ")
+	}
+	value := jsontext.Value(bytes.Clone(body))
+	if value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(value), "\uFFFD")
+}
+
+// shown masks what looks like a key and cuts what is too long to be shown.
+func shown(text string) string {
 	more := max(len(text)-maxMessage-longestKey, 0)
-	text = shorten(maskPatterns(text[:len(text)-more]), more)
-	if status != 0 {
-		text = strconv.Itoa(status) + " " + text
-	}
-	return text
+	return shorten(maskPatterns(text[:len(text)-more]), more)
 }
 
 // longestKey is how much of a text is searched for keys beyond what is shown of

@@ -192,8 +192,8 @@ func TestClassify_text(t *testing.T) {
 		{"pretty JSON", 400, "{\n  \"error\": {\n    \"code\": 400\n  }\n}\n", `400 {"error":{"code":400}}`},
 		{"in the stream", 0, ` {"type":"error"} `, `{"type":"error"}`},
 		{"text", 502, "\n Bad\r\n   Gateway \n", "502 Bad Gateway"},
-		{"nothing", 500, "", "500 (no body)"},
-		{"white space", 500, " \n", "500 (no body)"},
+		{"nothing", 500, "", "500 status code (no body)"},
+		{"white space", 500, " \n", "500 status code (no body)"},
 		{"not UTF-8", 500, "a\xffb", "500 a\uFFFDb"},
 		{"a string", 500, `"down"`, `500 "down"`},
 	} {

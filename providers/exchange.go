@@ -26,9 +26,10 @@ type Wire interface {
 	Encode(req *Request) (*Call, error)
 	// Decoder begins to read one answer into out.
 	Decoder(req *Request, out *Parts) Decoder
-	// Explain may correct how a refused request was understood, where a service
-	// says things in a way of its own. It returns err or a changed copy.
-	Explain(req *Request, err *protocol.StreamError) *protocol.StreamError
+	// Explain words a refusal as its service's own clients do, and may correct how
+	// it was understood, where a service says things in a way of its own. body is
+	// that of the response. It returns err or a changed copy.
+	Explain(req *Request, err *protocol.StreamError, body []byte) *protocol.StreamError
 }
 
 // Call is an encoded request.
@@ -59,7 +60,8 @@ func (c *Client) Stream(ctx context.Context, req Request, wire Wire) iter.Seq2[p
 	return func(yield func(protocol.Part, error) bool) {
 		x := &exchange{client: c, req: &req, wire: wire, parent: ctx, yield: yield}
 		if err := x.run(); err != nil && !x.left {
-			yield(nil, req.Credentials.mask(err))
+			c.report(&req, err, 0)
+			yield(nil, err)
 		}
 	}
 }
@@ -96,36 +98,6 @@ type exchange struct {
 	dec   Decoder
 	seen  bool // an event came
 	echo  echo
-}
-
-func (x *exchange) run() *protocol.StreamError {
-	if x.parent.Err() != nil {
-		return aborted()
-	}
-	call, err := x.wire.Encode(x.req)
-	if err != nil {
-		return asInvalid(err)
-	}
-	ctx, cancel := context.WithCancelCause(x.parent)
-	defer cancel(nil)
-	x.ctx = ctx
-	x.watch = newWatch(LimitsFor(x.req.Model, x.req.Network.Stall), cancel)
-	defer x.watch.timer.Stop()
-
-	resp, failed := x.send(call)
-	if failed != nil {
-		return failed
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return x.refused(resp)
-	}
-	x.watch.headers()
-	if failed := x.read(&watchedReader{w: x.watch, body: resp.Body}); failed != nil || x.left {
-		return failed
-	}
-	x.drain(resp)
-	return nil
 }
 
 func asInvalid(err error) *protocol.StreamError {
@@ -201,7 +173,7 @@ func (x *exchange) refused(resp *http.Response) *protocol.StreamError {
 		err.Status = resp.StatusCode
 		return err
 	}
-	return x.wire.Explain(x.req, Classify(resp.StatusCode, resp.Header, body))
+	return x.wire.Explain(x.req, Classify(resp.StatusCode, resp.Header, body), body)
 }
 
 // read yields the parts of a stream until it is over.
@@ -271,7 +243,7 @@ func (x *exchange) ended(err error, head []byte) error {
 		return err
 	}
 	if head = bytes.TrimSpace(head); err == io.EOF && !x.seen && len(head) > 0 && (head[0] == '{' || head[0] == '[' || head[0] == '<') {
-		return notStream(head)
+		return x.notStream(head)
 	}
 	return x.end(false)
 }
@@ -285,11 +257,11 @@ func (x *exchange) end(done bool) error {
 
 // notStream explains a success that is no stream: an error as JSON, an answer
 // that was not streamed, the page of some web server.
-func notStream(head []byte) *protocol.StreamError {
+func (x *exchange) notStream(head []byte) *protocol.StreamError {
 	if validJSON(head) {
 		v := gjson.ParseBytes(head)
 		if v.Get("error").Exists() || v.Get("0.error").Exists() || v.Get("base_resp").Exists() {
-			return ClassifyEvent(head)
+			return x.wire.Explain(x.req, ClassifyEvent(head), head)
 		}
 	}
 	return protocol.ErrorInvalid.Errorf("The server did not answer with a stream: %s", describe(0, head[:min(len(head), 500)]))

@@ -30,7 +30,7 @@ func (w plainWire) Encode(req *Request) (*Call, error) {
 	return &Call{URL: req.Model.BaseURL, Header: h, Body: []byte(req.System)}, w.encode
 }
 
-func (plainWire) Explain(_ *Request, err *protocol.StreamError) *protocol.StreamError {
+func (plainWire) Explain(_ *Request, err *protocol.StreamError, _ []byte) *protocol.StreamError {
 	explained := *err
 	explained.Message += " (explained)"
 	return &explained
@@ -221,7 +221,7 @@ func TestExchange_http2(t *testing.T) {
 	req.System = "refuse"
 	_, failed = collect(client.Stream(t.Context(), req, plainWire{}))
 	require.NotNil(t, failed)
-	assert.Equal(t, "429 (no body) (explained)", failed.Message)
+	assert.Equal(t, "429 status code (no body) (explained)", failed.Message)
 
 	req.System = "break"
 	text, failed := collect(client.Stream(t.Context(), req, plainWire{}))

@@ -84,8 +84,9 @@ func jsonForm(value string) string {
 // mask takes the secrets of a request out of an error.
 func (c *Credentials) mask(err *protocol.StreamError) *protocol.StreamError {
 	for _, secret := range c.secrets() {
-		err.Message = strings.ReplaceAll(err.Message, secret, masked)
-		err.Message = maskCut(err.Message, secret)
+		for _, text := range []*string{&err.Message, &err.Body} {
+			*text = maskCut(strings.ReplaceAll(*text, secret, masked), secret)
+		}
 	}
 	return err
 }

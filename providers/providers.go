@@ -43,8 +43,9 @@ type Provider interface {
 	// closing event is an error, never a success.
 	//
 	// Cancelling ctx, or breaking out of the loop, closes the connection; after
-	// a cancel the error has kind ErrorAborted. Nothing is retried here, but that
-	// the registry renews credentials; and no goroutine outlives the sequence.
+	// a cancel the error has kind ErrorAborted. What is made again here, before a
+	// part has been yielded, is in Request.Repeats, but that the registry renews
+	// credentials; and no goroutine outlives the sequence.
 	Stream(ctx context.Context, req Request) iter.Seq2[protocol.Part, error]
 }
 
@@ -62,7 +63,9 @@ type Request struct {
 	Cache       CacheRetention
 	BlockImages bool   // replace every image by a line of text
 	UserID      string // an opaque name of the person, for wires that take one; "" for none
-	Memo        *Memo  // what the session's requests have in common, to save writing it again; nil for none
+	FullErrors  bool   // name failures in the words of pi 1.x, the whole error object; else in those of pi up to 0.74
+	Repeats     Repeats
+	Memo        *Memo // what the session's requests have in common, to save writing it again; nil for none
 
 	Credentials Credentials
 	Network     Network

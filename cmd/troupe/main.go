@@ -152,7 +152,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
-	models := registry(agentDir, keyCommand(cwd, guard))
+	models := registry(agentDir, keyCommand(cwd, guard), refusals(log))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -188,9 +188,29 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	return cfg, chooseSession(o, cfg, log)
 }
 
+// refusals logs every request that a provider did not answer, with what it said:
+// clients are shown a sentence of it, and nothing of what was repeated.
+func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, time.Duration) {
+	return func(model *protocol.Model, err protocol.StreamError, again time.Duration) {
+		line := log.Warn().Str("provider", model.Provider).Str("model", model.ID).Str("kind", string(err.Kind))
+		if err.Status != 0 {
+			line = line.Int("status", err.Status)
+		}
+		if err.Body != "" {
+			line = line.Str("body", err.Body)
+		} else {
+			line = line.Str("error", err.Message)
+		}
+		if again > 0 {
+			line = line.Int64("againInMs", again.Milliseconds())
+		}
+		line.Msg("model request failed")
+	}
+}
+
 // registry joins the catalogue, the user's configuration and the wires.
-func registry(agentDir string, command func(context.Context, string) (string, error)) *providers.Registry {
-	client := providers.NewClient(providers.ClientConfig{})
+func registry(agentDir string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *providers.Registry {
+	client := providers.NewClient(providers.ClientConfig{Failed: failed})
 	return providers.NewRegistry(providers.RegistryConfig{
 		AgentDir: agentDir, Builtin: catalog.FS,
 		APIs: map[string]providers.Provider{

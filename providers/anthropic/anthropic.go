@@ -31,6 +31,8 @@ func (wire) Decoder(_ *providers.Request, out *providers.Parts) providers.Decode
 	return &decoder{out: out, blocks: map[int64]*blockState{}}
 }
 
-func (wire) Explain(_ *providers.Request, err *protocol.StreamError) *protocol.StreamError {
+// Explain implements [providers.Wire].
+func (wire) Explain(_ *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+	err.Message = providers.TopText(err.Status, body)
 	return err
 }

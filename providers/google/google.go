@@ -36,6 +36,8 @@ func (wire) Decoder(_ *providers.Request, out *providers.Parts) providers.Decode
 	return &decoder{out: out}
 }
 
-func (wire) Explain(_ *providers.Request, err *protocol.StreamError) *protocol.StreamError {
+// Explain implements [providers.Wire].
+func (wire) Explain(_ *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+	err.Message = providers.ObjectText(err.Status, body)
 	return err
 }

@@ -33,14 +33,19 @@ func (p *Completions) Stream(ctx context.Context, req providers.Request) iter.Se
 type completions struct{}
 
 func (completions) Decoder(req *providers.Request, out *providers.Parts) providers.Decoder {
-	return &decoder{out: out, compat: compatOf(req)}
+	return &decoder{req: req, out: out, compat: compatOf(req)}
 }
 
 // Explain implements [providers.Wire]. Cerebras refuses a context that is too
 // large without a word.
-func (completions) Explain(req *providers.Request, err *protocol.StreamError) *protocol.StreamError {
-	if compatOf(req).emptyIsOverflow && err.Status == 400 && err.Message == "400 (no body)" {
+func (completions) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+	if compatOf(req).emptyIsOverflow && err.Status == 400 && err.Body == "" {
 		err.Kind = protocol.ErrorOverflow
 	}
+	if req.Model.API == MistralAPI && req.FullErrors && err.Status != 0 {
+		err.Message = providers.BodyText("Mistral", err.Status, body)
+		return err
+	}
+	err.Message = providers.UpstreamText(err.Status, body, req.FullErrors)
 	return err
 }

@@ -428,7 +428,7 @@ func TestEncode_noTools(t *testing.T) {
 func TestExplain(t *testing.T) {
 	empty := func(provider string, status int) protocol.ErrorKind {
 		model := fixture{provider: provider}.Model("https://x.example")
-		return completions{}.Explain(&providers.Request{Model: model}, providers.Classify(status, nil, nil)).Kind
+		return completions{}.Explain(&providers.Request{Model: model}, providers.Classify(status, nil, nil), nil).Kind
 	}
 	assert.Equal(t, protocol.ErrorOverflow, empty("cerebras", 400))
 	assert.Equal(t, protocol.ErrorOverflow, empty("cerebras", 413))

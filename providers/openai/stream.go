@@ -16,6 +16,7 @@ const none = -1
 // decoder reads one answer. Text and thinking come one after the other; tool
 // calls stay open until the end, because their pieces may alternate.
 type decoder struct {
+	req    *providers.Request
 	out    *providers.Parts
 	compat *compat
 
@@ -69,7 +70,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 		return true
 	})
 	if failed {
-		return providers.ClassifyEvent([]byte(data.Raw))
+		return completions{}.Explain(d.req, providers.ClassifyEvent([]byte(data.Raw)), []byte(data.Raw))
 	}
 	if !d.begun && choices.Exists() {
 		d.begun = true

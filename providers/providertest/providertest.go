@@ -107,6 +107,7 @@ func Run(t *testing.T, fixture Fixture) {
 		{"failure in the stream", s.failure},
 		{"secrets", s.secrets},
 		{"transport failures", s.transport},
+		{"repeats", s.repeats},
 		{"cancel", s.cancel},
 		{"break", s.breakOut},
 		{"accounts", s.accounts},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -139,7 +140,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // newFakeRig is newRig inside a bubble of fake time; the model's address is no
 // private one, so that the usual limits count. close must be called in the
 // bubble.
-func (s *suite) newFakeRig(handler http.HandlerFunc) (r *rig, closeRig func()) {
+func (s *suite) newFakeRig(handler http.HandlerFunc, failed ...func(*protocol.Model, protocol.StreamError, time.Duration)) (r *rig, closeRig func()) {
 	network := newPipes()
 	server := &http.Server{Handler: handler}
 	served := make(chan struct{})
@@ -147,7 +148,11 @@ func (s *suite) newFakeRig(handler http.HandlerFunc) (r *rig, closeRig func()) {
 		defer close(served)
 		_ = server.Serve(network)
 	}()
-	client := providers.NewClient(providers.ClientConfig{Dial: network.dial})
+	config := providers.ClientConfig{Dial: network.dial}
+	if len(failed) > 0 {
+		config.Failed = failed[0]
+	}
+	client := providers.NewClient(config)
 	r = &rig{client: client, provider: s.New(client), model: s.Model("http://models.example.com/v1")}
 	return r, func() {
 		client.Close()

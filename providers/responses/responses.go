@@ -38,6 +38,19 @@ func (wire) Decoder(_ *providers.Request, out *providers.Parts) providers.Decode
 	return &decoder{out: out, items: map[string]*item{}}
 }
 
-func (wire) Explain(_ *providers.Request, err *protocol.StreamError) *protocol.StreamError {
+// Explain implements [providers.Wire].
+func (wire) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+	if !req.FullErrors || err.Status == 0 {
+		err.Message = providers.SentenceText(err.Status, body, false)
+		return err
+	}
+	service := req.Model.Provider
+	switch {
+	case req.Model.API == AzureAPI:
+		service = "Azure OpenAI"
+	case service == "openai":
+		service = "OpenAI"
+	}
+	err.Message = providers.NamedText(service, err.Status, body)
 	return err
 }

@@ -278,7 +278,23 @@ func (d *decoder) failure(v gjson.Result) error {
 	if status == "cancelled" || v.Get("type").Str == "response.cancelled" {
 		return protocol.ErrorServer.Errorf("The provider broke off the answer: cancelled")
 	}
-	return providers.ClassifyEvent([]byte(v.Raw))
+	err := providers.ClassifyEvent([]byte(v.Raw))
+	if text := broken(v); text != "" {
+		err.Message = providers.Plain(text)
+	}
+	return err
+}
+
+// broken is what an event says about the end of an answer, "" if it is in another
+// form.
+func broken(v gjson.Result) string {
+	if e := v.Get("response.error"); e.Get("message").Str != "" && e.Get("code").Str != "" {
+		return e.Get("code").Str + ": " + e.Get("message").Str
+	}
+	if v.Get("type").Str == "error" && v.Get("message").Str != "" && v.Get("code").Str != "" {
+		return "Error Code " + v.Get("code").Str + ": " + v.Get("message").Str
+	}
+	return ""
 }
 
 // usageOf counts the tokens of an answer. Cached tokens are part of the input,

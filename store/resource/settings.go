@@ -107,9 +107,9 @@ type Retry struct {
 
 // ProviderRetry is about retries below the agent's own.
 type ProviderRetry struct {
-	MaxRetries      int64 // 0
+	MaxRetries      int64 // -1: what the client's dialect does
 	MaxRetryDelayMs int64 // 60000; 0: no limit
-	TimeoutMs       int64 // 0: HTTPIdleTimeoutMs
+	TimeoutMs       int64 // until a response begins; 0: HTTPIdleTimeoutMs
 }
 
 // Images is about pictures on their way to a model.
@@ -153,7 +153,7 @@ func Defaults() *Settings {
 		BranchSummary:        BranchSummary{ReserveTokens: 16384},
 		Retry: Retry{
 			Enabled: true, MaxRetries: 3, BaseDelayMs: 2000, MaxDelayMs: 60000, MaxAgentDelayMs: 60000,
-			Provider: ProviderRetry{MaxRetryDelayMs: 60000},
+			Provider: ProviderRetry{MaxRetries: -1, MaxRetryDelayMs: 60000},
 		},
 		Images:              Images{AutoResize: true},
 		TTSR:                TTSR{Enabled: true, ContextMode: "discard", RepeatMode: "once", RepeatGap: 10, InterruptMode: "always"},
