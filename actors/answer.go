@@ -58,7 +58,7 @@ func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
 }
 
 func leafOf(view store.View) *string {
-	leaf := view.Leaf()
+	leaf := view.ShownLeaf()
 	if leaf == "" {
 		return nil
 	}

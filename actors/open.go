@@ -489,7 +489,7 @@ func prepareNavigation(p *preparedSession, cmd protocol.NavigateTree, current *s
 		return
 	}
 	p.moves, p.navigate = true, cmd.TargetID
-	p.stays = view.Leaf() == cmd.TargetID
+	p.stays = view.ShownLeaf() == cmd.TargetID
 	switch e := r.Entry.(type) {
 	case protocol.MessageEntry:
 		switch m := e.Message.(type) {

@@ -174,7 +174,7 @@ func (s *Session) emit(ev protocol.Event) {
 	// Only the log knows the ids of what was added on the way. A session without
 	// messages has no leaf for a client, whatever settings wait in it.
 	if changed, ok := ev.(protocol.SessionChanged); ok && (changed.LeafID != "" || changed.MessageCount > 0) {
-		changed.LeafID = s.file.Leaf()
+		changed.LeafID = s.file.View().ShownLeaf()
 		ev = changed
 	}
 	s.brackets.Note(ev)

@@ -336,7 +336,7 @@ func (l SessionList) Long() Pieces {
 }
 
 // EntryList answers get_entries: entries as they stand in the file, in its
-// order. Elements are session entries.
+// order, but for troupe's own. Elements are session entries.
 type EntryList struct {
 	Entries []json.RawMessage `json:"entries"`
 	LeafID  *string           `json:"leafId"`

@@ -129,7 +129,7 @@ var Commands = []Spec{
 	spec[ListSessions]("list_sessions", row{result: SessionList{}, since: "S2"},
 		"Sessions on disk, those with the latest activity first."),
 	spec[GetSessionTree]("get_session_tree", row{result: SessionTree{}, since: "S2"},
-		"Every branch of the session, with labels and previews. Nested as deep as the session is long: many JSON parsers stop at 1,000 or 10,000; get_entries is flat."),
+		"Every branch of the session, with labels and previews. The entries in which troupe keeps its own notes are left out here, in get_tree and in get_entries: what follows one of them follows the entry before. Nested as deep as the session is long: many JSON parsers stop at 1,000 or 10,000; get_entries is flat."),
 	spec[GetTree]("get_tree", row{result: WholeTree{}, since: "P"},
 		"Every branch of the session, with whole entries. Nested as deep as the session is long, see get_session_tree."),
 	spec[GetEntries]("get_entries", row{result: EntryList{}, since: "P"},

@@ -43,6 +43,9 @@ var kindNames = [kindForeign]string{
 // isTroupe says whether entries of this kind are troupe's bookkeeping.
 func (k kind) isTroupe() bool { return k >= kindQueueOp && k <= kindTroupe }
 
+// isOwn says whether entries of this kind are troupe's: clients do not see them.
+func (k kind) isOwn() bool { return k >= kindTodos && k <= kindTroupe }
+
 // role is the role of a message entry in short.
 type role uint8
 

@@ -16,6 +16,8 @@ const previewUnits = 140
 
 // Tree shows every branch of the session, with labels and previews. Children
 // stand in the order of their times, entries without a known parent are roots.
+// Troupe's own entries are left out, and what follows them follows the entry
+// before.
 func (v View) Tree() (protocol.SessionTree, error) {
 	f, err := v.forest(func(f *forest, l *line) { f.entries[l.slot] = v.treeEntry(l) })
 	if err != nil {
@@ -29,10 +31,10 @@ func (v View) Tree() (protocol.SessionTree, error) {
 }
 
 func (v View) leafID() *string {
-	if v.leaf == none {
+	id := v.ShownLeaf()
+	if id == "" {
 		return nil
 	}
-	id := v.Leaf()
 	return &id
 }
 
@@ -41,9 +43,13 @@ func (v View) treeEntry(l *line) protocol.TreeEntry {
 	e := protocol.TreeEntry{
 		ID: v.id(l.slot), Type: text(l.head.kind), Timestamp: text(l.head.stamp), Preview: preview(s, l),
 	}
-	if len(l.head.parent) > 0 {
-		parent := text(l.head.parent)
-		e.ParentID = &parent
+	switch parent := v.shown(s.parent); {
+	case parent != none:
+		id := v.id(parent)
+		e.ParentID = &id
+	case s.parent == none && len(l.head.parent) > 0: // it names one that is not there
+		id := text(l.head.parent)
+		e.ParentID = &id
 	}
 	return e
 }
@@ -55,7 +61,7 @@ func preview(s *slot, l *line) string {
 		return messagePreview(s.role, &l.head.message)
 	case kindCompaction, kindBranchSummary, kindCustomMessage:
 		return "[" + kindNames[s.kind] + "]"
-	case kindCustom, kindTodos, kindRules, kindQueueOp, kindToolOp, kindTroupe:
+	case kindCustom:
 		return "[custom]"
 	case kindModelChange:
 		return "[model:" + rawString(l.b, "provider") + "/" + rawString(l.b, "modelId") + "]"
@@ -131,8 +137,8 @@ func (v View) WholeTree() (protocol.Pieces, error) {
 		return protocol.Pieces{}, err
 	}
 	leaf := []byte("null")
-	if v.leaf != none {
-		leaf = protocol.AppendString(nil, v.Leaf())
+	if id := v.ShownLeaf(); id != "" {
+		leaf = protocol.AppendString(nil, id)
 	}
 	bytes := 0
 	for i := range v.slots {
@@ -147,7 +153,7 @@ func (v View) WholeTree() (protocol.Pieces, error) {
 // RawTree shows every branch of the session with whole entries.
 func (v View) RawTree() ([]RawNode, error) {
 	raw := make([]json.RawMessage, len(v.slots))
-	f, err := v.forest(func(_ *forest, l *line) { raw[l.slot] = slices.Clone(l.wire()) })
+	f, err := v.forest(func(_ *forest, l *line) { raw[l.slot] = v.shownLine(l) })
 	if err != nil {
 		return nil, err
 	}
@@ -170,16 +176,14 @@ type forest struct {
 	labelled map[string]string // when
 }
 
-// forest reads all entries, passing each to fn, and sorts them into a tree.
+// forest reads all entries that clients see, passing each to fn, and sorts them
+// into a tree.
 func (v View) forest(fn func(*forest, *line)) (*forest, error) {
 	f := &forest{
 		children: make([][]int32, len(v.slots)), stamps: make([]int64, len(v.slots)),
 		entries: make([]protocol.TreeEntry, len(v.slots)), labels: labels{}, labelled: map[string]string{},
 	}
-	all := make([]int32, len(v.slots))
-	for i := range all {
-		all[i] = int32(i)
-	}
+	all := v.allShown()
 	for l, err := range v.lines(all) {
 		if err != nil {
 			return nil, err
@@ -191,11 +195,11 @@ func (v View) forest(fn func(*forest, *line)) (*forest, error) {
 		}
 		fn(f, l)
 	}
-	for i := range v.slots {
-		if p := v.slots[i].parent; p == none {
-			f.roots = append(f.roots, int32(i))
+	for _, i := range all {
+		if p := v.shown(v.slots[i].parent); p == none {
+			f.roots = append(f.roots, i)
 		} else {
-			f.children[p] = append(f.children[p], int32(i))
+			f.children[p] = append(f.children[p], i)
 		}
 	}
 	f.sort()
@@ -232,9 +236,20 @@ func collect[N any](list []int32, made []N) []N {
 	return nodes
 }
 
-// Entries lists the lines of the entries after since in the order of the file,
-// at most limit of them; "" begins with the first, 0 takes all. more says that
-// some were left out.
+// allShown lists the entries that clients see, in the order of the file.
+func (v View) allShown() []int32 {
+	all := make([]int32, 0, len(v.slots))
+	for i := range v.slots {
+		if !v.slots[i].kind.isOwn() {
+			all = append(all, int32(i))
+		}
+	}
+	return all
+}
+
+// Entries lists the lines of the entries after since that clients see, in the
+// order of the file, at most limit of them; "" begins with the first, 0 takes
+// all. more says that some were left out.
 func (v View) Entries(since string, limit int) (entries []json.RawMessage, more bool, err error) {
 	from, err := v.lookup(since)
 	if err != nil {
@@ -242,6 +257,9 @@ func (v View) Entries(since string, limit int) (entries []json.RawMessage, more 
 	}
 	list := []int32{}
 	for i := from + 1; i < int32(len(v.slots)); i++ {
+		if v.slots[i].kind.isOwn() {
+			continue
+		}
 		if limit > 0 && len(list) == limit {
 			more = true
 			break
@@ -253,7 +271,7 @@ func (v View) Entries(since string, limit int) (entries []json.RawMessage, more 
 		if err != nil {
 			return nil, false, err
 		}
-		entries = append(entries, slices.Clone(l.wire()))
+		entries = append(entries, v.shownLine(l))
 	}
 	return entries, more, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
 	"troupe/store"
@@ -67,7 +68,6 @@ func TestPreviews(t *testing.T) {
 		{entryLine("branch_summary", "00000001", "", `"summary":"s"`), "[branch_summary]"},
 		{entryLine("custom_message", "00000001", "", `"content":"s"`), "[custom_message]"},
 		{entryLine("custom", "00000001", "", `"customType":"s"`), "[custom]"},
-		{entryLine("custom", "00000001", "", `"customType":"troupe.queue"`), "[custom]"},
 		{entryLine("model_change", "00000001", "", `"provider":"p","modelId":"m"`), "[model:p/m]"},
 		{entryLine("thinking_level_change", "00000001", "", `"thinkingLevel":"low"`), "[thinking:low]"},
 		{entryLine("label", "00000001", "", `"targetId":"x","label":"l"`), "[label:l]"},
@@ -80,6 +80,55 @@ func TestPreviews(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, tree.Nodes[0].Entry.Preview, c.line)
 	}
+}
+
+// TestOwnEntries: what troupe notes for itself is not shown; what follows it
+// follows the entry before.
+func TestOwnEntries(t *testing.T) {
+	own := func(id, parent, kind string) string {
+		return entryLine("custom", id, parent, `"customType":"troupe.`+kind+`","data":{}`)
+	}
+	l := openText(t, headLine,
+		own("00000001", "", "todos"),
+		userLine("00000002", "00000001", "one"),
+		own("00000003", "00000002", "queue"),
+		own("00000004", "00000003", "tool"),
+		userLine("00000005", "00000004", "two"),
+		entryLine("custom", "00000006", "00000003", `"customType":"mine"`),
+		own("00000007", "00000005", "rules"),
+		own("00000008", "00000007", "later"),
+	)
+	v := l.View()
+	tree, err := v.Tree()
+	require.NoError(t, err)
+	assert.Equal(t, "00000002 message \"one\"\n  00000005 message \"two\"\n  00000006 custom \"[custom]\"\n", draw(tree.Nodes, 0))
+	assert.Equal(t, "00000005", *tree.LeafID)
+	assert.Equal(t, "00000005", v.ShownLeaf())
+	assert.Equal(t, "00000008", v.Leaf())
+	assert.Nil(t, tree.Nodes[0].Entry.ParentID)
+	assert.Equal(t, "00000002", *tree.Nodes[0].Children[0].Entry.ParentID)
+
+	whole, err := v.WholeTree()
+	require.NoError(t, err)
+	got := gjson.ParseBytes(whole.AppendJSON(nil))
+	assert.Equal(t, "00000005", got.Get("leafId").Str)
+	assert.Equal(t, "null", got.Get("tree.0.entry.parentId").Raw)
+	assert.Equal(t, `["00000002","00000002"]`, got.Get("tree.0.children.#.entry.parentId").Raw)
+
+	entries, more, err := v.Entries("", 2)
+	require.NoError(t, err)
+	assert.True(t, more)
+	require.Len(t, entries, 2)
+	assert.Equal(t, "00000002", gjson.GetBytes(entries[1], "parentId").Str)
+	entries, more, err = v.Entries("00000004", 0) // somebody who has read the file may name one of them
+	require.NoError(t, err)
+	assert.False(t, more)
+	require.Len(t, entries, 2)
+
+	// A view that begins with them alone is an empty session.
+	v, err = v.At("00000001")
+	require.NoError(t, err)
+	assert.Empty(t, v.ShownLeaf())
 }
 
 func TestTreeOrderAndRoots(t *testing.T) {

@@ -160,6 +160,27 @@ func (v View) find(id string) int32 {
 	return none
 }
 
+// shown is an entry, or the nearest one before it, that clients see.
+func (v View) shown(i int32) int32 {
+	for i != none && v.slots[i].kind.isOwn() {
+		i = v.slots[i].parent
+	}
+	return i
+}
+
+// ShownLeaf is the id of the leaf as clients see it, "" for none.
+func (v View) ShownLeaf() string { return v.id(v.shown(v.leaf)) }
+
+// shownLine is an entry as clients see it: its line in the file, behind an entry
+// that they see.
+func (v View) shownLine(l *line) []byte {
+	b := slices.Clone(l.wire())
+	if parent := v.slots[l.slot].parent; v.shown(parent) != parent {
+		b = setMember(b, "parentId", quoteID(v.id(v.shown(parent))))
+	}
+	return b
+}
+
 func (v View) branch() []int32 { return v.pathTo(v.leaf) }
 
 // pathTo lists the slots from the root to an entry.
