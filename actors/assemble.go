@@ -169,6 +169,10 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	if f.Todo.Reminders {
 		w.settings.MaxReminders = int(f.Todo.RemindersMax)
 	}
+	cfg.nameUnknownTools("settings defaultTools", f.DefaultTools)
+	if !slices.Equal(spec.Tools, cfg.Default.Tools) { // those of the command line were named when it was read
+		cfg.nameUnknownTools("open_session", spec.Tools)
+	}
 	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, cfg.Tools)
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, session.ScopedModel{Model: c.Model, Level: c.Level})
@@ -246,10 +250,25 @@ func activeTools(asked, configured []string, reg *tools.Registry) []string {
 	return known(set, reg)
 }
 
+// KnownTool says whether this version has a tool.
+func KnownTool(reg *tools.Registry, name string) bool {
+	_, ok := reg.Lookup(name)
+	return ok || name == session.TodoTool.Name
+}
+
+// nameUnknownTools names, once, the tools that a source wants and nobody has.
+func (c *Config) nameUnknownTools(source string, names []string) {
+	for _, n := range names {
+		if name := strings.TrimLeft(n, "+-"); !KnownTool(c.Tools, name) {
+			c.complainOnce(fmt.Errorf("%s: unknown tool %s", source, name))
+		}
+	}
+}
+
 func known(names []string, reg *tools.Registry) []string {
 	set := []string{}
 	for _, n := range names {
-		if _, ok := reg.Lookup(n); (ok || n == session.TodoTool.Name) && !slices.Contains(set, n) {
+		if KnownTool(reg, n) && !slices.Contains(set, n) {
 			set = append(set, n)
 		}
 	}
@@ -295,9 +314,22 @@ func (c *Config) complainOnce(err error) {
 		return
 	}
 	text := err.Error()
+	if c.saidCount.Load() > maxSaid { // of so many projects that the list is larger than what it saves
+		c.forgetSaid()
+	}
 	if _, said := c.said.LoadOrStore(text, true); !said {
+		c.saidCount.Add(1)
 		c.Log.Warn().Msg(text)
 	}
+}
+
+// maxSaid bounds the problems that are remembered as named.
+const maxSaid = 1000
+
+// forgetSaid makes problems that are still there be named again.
+func (c *Config) forgetSaid() {
+	c.said.Clear()
+	c.saidCount.Store(0)
 }
 
 func (c *Config) cacheRetention() providers.CacheRetention {

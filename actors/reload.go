@@ -30,7 +30,7 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 	cfg, spec, gates, procs := s.cfg, s.spec, s.gates, s.work.procs
 	spec.Cwd = s.work.cwd
 	background(c, func() any {
-		cfg.said.Clear() // what is still broken is named again
+		cfg.forgetSaid() // what is still broken is named again
 		w, err := assemble(cfg, spec, gates, procs)
 		if err == nil {
 			w.texts()

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -72,11 +73,12 @@ type Config struct {
 	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
 	Mailbox actor.MailboxProducer    // for tests: decides who handles its next message; nil leaves it to the runtime
 
-	crew   *crew    // runs the mailboxes
-	said   sync.Map // problems that have been named on stderr
-	used   sync.Map // providers in use, see environ.go
-	listed sync.Once
-	lists  *store.Lister
+	crew      *crew        // runs the mailboxes
+	said      sync.Map     // problems that have been named on stderr
+	saidCount atomic.Int32 // how many they are
+	used      sync.Map     // providers in use, see environ.go
+	listed    sync.Once
+	lists     *store.Lister
 }
 
 // lister finds sessions on disk; all sessions of the process share what it

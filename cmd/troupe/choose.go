@@ -54,9 +54,14 @@ func activeTools(o *options, reg *tools.Registry) []string {
 		}
 		set = slices.DeleteFunc(slices.Clone(set), func(n string) bool { return slices.Contains(o.excludeTools, n) })
 	}
-	for _, name := range o.tools {
-		if _, ok := reg.Lookup(name); !ok && name != "todo_write" {
-			o.warnings = append(o.warnings, "unknown tool "+name+": ignored")
+	for _, f := range []struct {
+		flag  string
+		names []string
+	}{{"--tools", o.tools}, {"--exclude-tools", o.excludeTools}, {"--confirm", o.confirm}} {
+		for _, name := range f.names {
+			if !actors.KnownTool(reg, name) {
+				o.warnings = append(o.warnings, f.flag+": unknown tool "+name)
+			}
 		}
 	}
 	return set

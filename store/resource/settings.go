@@ -232,10 +232,10 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 	return s, d, found, nil
 }
 
-// leaveOut notes what the project is not trusted with.
+// leaveOut notes what the project is not trusted with, by the rows of the table.
 func (s *Settings) leaveOut(names ...string) {
 	for _, name := range names {
-		if len(s.Project.LeftOut) < maxNames {
+		if len(s.Project.LeftOut) < maxNames && !slices.Contains(s.Project.LeftOut, name) {
 			s.Project.LeftOut = append(s.Project.LeftOut, name)
 		}
 	}
@@ -334,12 +334,14 @@ func (s *Settings) apply(l layer) (found problems) {
 			notHere = append(notHere, key)
 			return
 		case l.location == Project && !part.admitted(l.access, v):
-			s.leaveOut(key)
+			s.leaveOut(part.Key)
 		default:
 			values[key] = v
 		}
 		if part.Missing != "" {
-			missing = append(missing, fmt.Sprintf("%s (%s)", key, part.Missing))
+			if text := fmt.Sprintf("%s (%s)", part.Key, part.Missing); !slices.Contains(missing, text) {
+				missing = append(missing, text)
+			}
 		}
 	})
 	for _, f := range s.fields(l.base, l.location) {
