@@ -21,24 +21,25 @@ import (
 // tools, where its files are. It is made once and outlives crashes;
 // reload_resources makes another.
 type workspace struct {
-	cwd       string
-	home      string
-	dir       string   // where new session files go
-	shared    bool     // sessions of other working directories are in dir as well
-	own       []string // directories whose session files are the user's own; see store.DirChoice.Own
-	memory    bool
-	fs        store.FS      // of session files
-	options   store.Options // of session files
-	settings  session.Settings
-	dirs      resource.Dirs
-	files     *resource.Settings
-	retry     RetryPolicy
-	tools     *tools.Registry
-	env       *tools.Env
-	procs     *tools.Procs
-	texts     func() *texts // templates, skills and prompt parts, read when first needed
-	readTexts func() *texts
-	request   providers.Request // what every request of the session has in common
+	cwd        string
+	home       string
+	dir        string   // where new session files go
+	shared     bool     // sessions of other working directories are in dir as well
+	own        []string // directories whose session files are the user's own; see store.DirChoice.Own
+	memory     bool
+	modelAsked bool          // the model was asked for: by a flag, or by open_session
+	fs         store.FS      // of session files
+	options    store.Options // of session files
+	settings   session.Settings
+	dirs       resource.Dirs
+	files      *resource.Settings
+	retry      RetryPolicy
+	tools      *tools.Registry
+	env        *tools.Env
+	procs      *tools.Procs
+	texts      func() *texts // templates, skills and prompt parts, read when first needed
+	readTexts  func() *texts
+	request    providers.Request // what every request of the session has in common
 }
 
 // assemble reads what a session needs to know before it can begin. Broken
@@ -138,8 +139,10 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 			return protocol.CodeModelNotFound.Errorf("%s", err)
 		}
 		wishes.Flag = &choice
+		w.modelAsked = true
 	}
 	choice := providers.ChooseModel(catalog, wishes)
+	choice = w.waitForDefault(cfg, choice, catalog, scope, problem)
 	cfg.useNamed(f)
 	cfg.use(choice.Model)
 	for _, m := range scope {
@@ -199,6 +202,24 @@ func (w *workspace) newRequest() providers.Request {
 // silentRepeats is how often pi up to 0.74 asks again before it says that a
 // request failed.
 const silentRepeats = 2
+
+// waitForDefault keeps a new session from another model than the settings' while
+// models.json, where it may be described, cannot be read. If it can, the settings
+// name a model that does not exist.
+func (w *workspace) waitForDefault(cfg *Config, choice providers.Choice, catalog *protocol.Catalog, scope []providers.Choice, problem error) providers.Choice {
+	provider, id := w.files.DefaultProvider, w.files.DefaultModel
+	if w.modelAsked || len(scope) > 0 || id == "" || catalog.Find(provider, id) != nil {
+		return choice
+	}
+	if problem == nil {
+		cfg.complainOnce(fmt.Errorf("settings: the default model %s/%s is not known", provider, id))
+		return choice
+	}
+	return providers.Choice{
+		Model:   protocol.MissingModel(provider, id),
+		Warning: fmt.Sprintf("the model %s/%s is not known: prompts are refused until it is, or another one is chosen", provider, id),
+	}
+}
 
 // level is the thinking level a session begins with: the caller's, the one
 // written behind the model, the settings' for the model, the settings'.

@@ -17,6 +17,7 @@ import (
 
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/providers"
 	"troupe/store"
 	"troupe/tools"
 )
@@ -215,13 +216,7 @@ func load(log *store.Log, w *workspace, models Models, strange *foreign, warn ze
 		Tokens: st.Tokens, TokensFresh: st.LastUsageFresh,
 	}
 	if st.Model != "" {
-		catalog, _ := models.Catalog() // its problems were named when the daemon started
-		if m := catalog.Find(st.Provider, st.Model); m != nil && catalog.HasKey(st.Provider) {
-			to.Model = m
-		} else if chosen := w.settings.Model; chosen == nil || chosen.Provider != st.Provider || chosen.ID != st.Model {
-			warn.Warn().Str("session", log.Header().ID).Str("model", st.Provider+"/"+st.Model).
-				Msg("the session's model is not known or has no key: another one is used")
-		}
+		to.Model = w.modelOf(st.Provider, st.Model, models, warn.With().Str("session", log.Header().ID).Logger())
 	}
 	for _, call := range st.OpenCalls {
 		to.Unanswered = append(to.Unanswered, session.Unanswered{Call: call.Call, Started: call.Started})
@@ -250,6 +245,32 @@ func load(log *store.Log, w *workspace, models Models, strange *foreign, warn ze
 		return session.Loaded{}, openError(log.Path(), err)
 	}
 	return to, nil
+}
+
+// modelOf is the model that a session was led with. One that is not known or has
+// no key is the session's all the same: a conversation goes to nobody it was not
+// meant for because a file is broken for a moment. Whoever asks for another model
+// gets that, and so does who was led by the demo.
+func (w *workspace) modelOf(provider, id string, models Models, warn zerolog.Logger) *protocol.Model {
+	catalog, _ := models.Catalog() // its problems were named when the daemon started
+	m := catalog.Find(provider, id)
+	if m != nil && catalog.HasKey(provider) {
+		return m
+	}
+	if chosen := w.settings.Model; chosen != nil && chosen.Provider == provider && chosen.ID == id {
+		return nil
+	}
+	warn = warn.With().Str("model", provider+"/"+id).Logger()
+	switch {
+	case w.modelAsked || providers.IsDemo(provider):
+		warn.Warn().Msg("the session's model is not known or has no key: another one is used")
+		return nil
+	case m == nil:
+		warn.Warn().Msg("the session's model is not known: prompts are refused until it is, or another one is chosen")
+		return protocol.MissingModel(provider, id)
+	}
+	warn.Warn().Msg("the session's model has no key: prompts are refused until it has, or another one is chosen")
+	return m
 }
 
 // foreign remembers how far the queued input goes that files which are not the

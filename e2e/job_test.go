@@ -159,8 +159,8 @@ func TestPiSamples(t *testing.T) {
 	}
 }
 
-// TestModelGone: a session whose model is not configured any more opens with
-// another, and not in silence.
+// TestModelGone: a session whose model is not configured any more keeps it, says
+// so, and asks nobody else, until it is there again or another one is chosen.
 func TestModelGone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -171,7 +171,64 @@ func TestModelGone(t *testing.T) {
 	require.Zero(t, d.end())
 	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "mock-1", "mock-2"))
 	d = p.startRaw("--mode", "rpc", "--session", path)
-	assert.NotEqual(t, "mock-1", d.ok(`{"type":"get_state"}`).Get("model.id").Str)
+	assert.Equal(t, "mock-1", d.ok(`{"type":"get_state"}`).Get("model.id").Str)
+	for _, command := range []string{`{"type":"prompt","message":"x"}`, `{"type":"steer","message":"x"}`, `{"type":"compact"}`, `{"type":"set_model","provider":"mock","modelId":"mock-1"}`} {
+		r := d.call(command)
+		assert.Equal(t, "model_not_found", r.Get("code").Str, command)
+	}
+	asked := p.llm.count()
+	p.write(filepath.Join(p.agent(), "models.json"), p.llm.modelsJSON())
+	p.llm.plays(text("two"))
+	d.prompt("two")
+	assert.Equal(t, asked+1, p.llm.count())
+	assert.NotEmpty(t, d.ok(`{"type":"get_state"}`).Get("model.api").Str)
 	require.Zero(t, d.end())
 	assert.Contains(t, d.errors(), `"model":"mock/mock-1"`)
+
+	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "mock-1", "mock-2"))
+	d = p.startRaw("--mode", "rpc", "--session", path, "--model", "mock/mock-2")
+	assert.Equal(t, "mock-2", d.ok(`{"type":"get_state"}`).Get("model.id").Str, "whoever asks for another gets it")
+	require.Zero(t, d.end())
+	d = p.startRaw("--mode", "rpc", "--session", path)
+	assert.Equal(t, "mock/mock-2", d.ok(`{"type":"set_model","provider":"mock","modelId":"mock-2"}`).Get("provider").Str+"/"+d.ok(`{"type":"get_state"}`).Get("model.id").Str)
+}
+
+// TestModelsBroken: models.json is half written, empty or missing for a moment,
+// and no conversation moves to another provider because of it.
+func TestModelsBroken(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(string){
+		"half":  func(path string) { require.NoError(t, os.Truncate(path, 40)) },
+		"empty": func(path string) { require.NoError(t, os.Truncate(path, 0)) },
+		"gone":  func(path string) { require.NoError(t, os.Remove(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.env = append(p.env, "OPENAI_API_KEY=sk-somebody-else")
+			p.write(filepath.Join(p.agent(), "settings.json"), `{"defaultProvider":"mock","defaultModel":"mock-1"}`)
+			models := filepath.Join(p.agent(), "models.json")
+			p.llm.plays(text("one"), text("two"), text("three"))
+			d := p.startRaw("--mode", "rpc")
+			d.prompt("one")
+			path, _ := d.sessionFile()
+			damage(models)
+			d.prompt("two")
+			h := d.open("")
+			assert.Equal(t, "mock-1", d.ok(fmt.Sprintf(`{"type":"get_state","sessionId":%q}`, h)).Get("model.id").Str)
+			require.Zero(t, d.end())
+
+			d = p.startRaw("--mode", "rpc", "--session", path) // where nothing good was read before
+			assert.Equal(t, "mock", d.ok(`{"type":"get_state"}`).Get("model.provider").Str)
+			assert.Equal(t, "model_not_found", d.call(`{"type":"prompt","message":"x"}`).Get("code").Str)
+			if name != "gone" { // without any file nothing is known to be broken
+				h = d.open("")
+				assert.Equal(t, "mock", d.ok(fmt.Sprintf(`{"type":"get_state","sessionId":%q}`, h)).Get("model.provider").Str)
+			}
+			p.write(models, p.llm.modelsJSON())
+			d.prompt("three")
+			require.Zero(t, d.end())
+			assert.Equal(t, 3, p.llm.count())
+		})
+	}
 }

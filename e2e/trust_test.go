@@ -129,10 +129,19 @@ func TestRepositoryRunsNothing(t *testing.T) {
 func TestTrustedRepository(t *testing.T) {
 	t.Parallel()
 	for name, trust := range map[string]func(*place) []string{
-		"flag":    func(*place) []string { return []string{"--approve"} },
-		"store":   func(p *place) []string { p.write(p.agent()+"/troupe/trust.json", fmt.Sprintf(`{%q:true}`, p.work)); return nil },
-		"pi":      func(p *place) []string { p.write(p.agent()+"/trust.json", fmt.Sprintf(`{%q:true}`, p.root)); return nil },
-		"setting": func(p *place) []string { p.write(p.agent()+"/settings.json", `{"defaultProjectTrust":"always"}`); return nil },
+		"flag": func(*place) []string { return []string{"--approve"} },
+		"store": func(p *place) []string {
+			p.write(p.agent()+"/troupe/trust.json", fmt.Sprintf(`{%q:true}`, p.work))
+			return nil
+		},
+		"pi": func(p *place) []string {
+			p.write(p.agent()+"/trust.json", fmt.Sprintf(`{%q:true}`, p.root))
+			return nil
+		},
+		"setting": func(p *place) []string {
+			p.write(p.agent()+"/settings.json", `{"defaultProjectTrust":"always"}`)
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

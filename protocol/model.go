@@ -18,6 +18,18 @@ type Model struct {
 	ContextWindow int64       `json:"contextWindow"` // tokens
 	MaxTokens     int64       `json:"maxTokens"`     // tokens of one answer
 	Settings      *ModelExtra `json:"-"`             // what only a provider needs to know; nil for defaults
+	// Missing: nobody knows the model. It has a place because a session was led
+	// with it and waits for it, rather than go on with another.
+	Missing bool `json:"-"`
+}
+
+// MissingModel takes the place of a model that nobody knows. It has every
+// thinking level, so that the session's is there when the model is.
+func MissingModel(provider, id string) *Model {
+	return &Model{
+		ID: id, Name: id, Provider: provider, Reasoning: true, Input: []string{"text"}, Missing: true,
+		Settings: &ModelExtra{ThinkingLevels: ThinkingLevels[5:]},
+	}
 }
 
 // ModelExtra is the part of a model's description that stays inside the

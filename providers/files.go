@@ -15,20 +15,21 @@ import (
 )
 
 // watchedFile is a configuration file that is read when it is first needed and
-// again when it has changed. It is not safe for concurrent use.
+// again when it has changed. What it said last counts as long as it cannot be
+// read, is half written or is gone: somebody may be replacing it. It is not safe
+// for concurrent use.
 type watchedFile[T any] struct {
 	path  string
 	parse func([]byte) (T, error)
-	keep  bool // after a failure the last good value stays
-
 	value T
+	good  bool  // the file has been read once
 	err   error // why the file, as it is now, cannot be used
 	info  fs.FileInfo
 	read  bool
 }
 
 // refresh reads the file if that is due, and says whether it did. A file that
-// does not exist is an empty one.
+// never was there is an empty one.
 func (f *watchedFile[T]) refresh() bool {
 	if f.path == "" {
 		return false
@@ -41,10 +42,11 @@ func (f *watchedFile[T]) refresh() bool {
 		return false
 	}
 	f.read, f.info, f.err = true, info, nil
-	var zero T
 	if info == nil {
-		f.value = zero
-		if !errors.Is(err, fs.ErrNotExist) {
+		switch gone := errors.Is(err, fs.ErrNotExist); {
+		case gone && f.good:
+			f.err = fmt.Errorf("%s is gone: what it said counts until there is another, or a restart", f.path)
+		case !gone:
 			f.err = err
 		}
 		return true
@@ -52,12 +54,9 @@ func (f *watchedFile[T]) refresh() bool {
 	value, err := f.load()
 	if err != nil {
 		f.err = fmt.Errorf("%s: %w", f.path, err)
-		if f.keep {
-			return true
-		}
-		value = zero
+		return true
 	}
-	f.value = value
+	f.value, f.good = value, true
 	return true
 }
 

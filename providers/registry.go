@@ -66,7 +66,7 @@ func NewRegistry(config RegistryConfig) *Registry {
 		builtins: map[string]*builtin{},
 	}
 	r.models.parse = func(text []byte) ([]namedConfig, error) { return parseModels(text, r.isBuiltin) }
-	r.auth.parse, r.auth.keep = parseAuth, true // a half-written file takes nobody's key away
+	r.auth.parse = parseAuth
 	if config.AgentDir != "" {
 		r.models.path = filepath.Join(config.AgentDir, "models.json")
 		r.auth.path = filepath.Join(config.AgentDir, "auth.json")

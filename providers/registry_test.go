@@ -271,8 +271,18 @@ func TestRegistry_modelsFileProblems(t *testing.T) {
 
 			h.write("models.json", `{"providers": {`+good+`}}`)
 			assert.NotNil(t, h.catalog().Find("good", "g"))
+
+			h.write("models.json", c.text)
+			catalog, err = h.Catalog()
+			require.Error(t, err)
+			assert.NotNil(t, catalog.Find("good", "g"), "a file that is broken for a moment takes no model away")
+			assert.True(t, catalog.HasKey("good"))
 			require.NoError(t, os.Remove(filepath.Join(h.dir, "models.json")))
-			assert.Nil(t, h.catalog().Find("good", "g"))
+			catalog, err = h.Catalog()
+			require.ErrorContains(t, err, "models.json is gone")
+			assert.NotNil(t, catalog.Find("good", "g"))
+			h.write("models.json", `{}`)
+			assert.Nil(t, h.catalog().Find("good", "g"), "one that says so does")
 		})
 	}
 }
@@ -315,6 +325,10 @@ func TestRegistry_brokenAuthFile(t *testing.T) {
 	}
 	text, readErr := os.ReadFile(filepath.Join(h.dir, "auth.json"))
 	require.NoError(t, readErr)
+	require.NoError(t, os.Remove(filepath.Join(h.dir, "auth.json")))
+	c, err = h.Catalog()
+	require.ErrorContains(t, err, "auth.json is gone")
+	assert.True(t, c.HasKey("anthropic"))
 	assert.Equal(t, `{"anthropic": {"type": "api_key", "key": 5}}`, string(text), "never written")
 }
 

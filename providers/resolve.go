@@ -320,6 +320,10 @@ func globPart(rest string) (part string, used int) {
 	}
 }
 
+// IsDemo says whether a provider is the scripted one, which answers where
+// nobody is configured.
+func IsDemo(provider string) bool { return provider == apiScripted }
+
 // Wishes are what may decide the model of a session, the strongest first.
 type Wishes struct {
 	Flag       *Choice  // --model and --provider

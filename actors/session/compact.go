@@ -97,7 +97,12 @@ func (m *Machine) compact(c Command, cmd protocol.Compact) {
 	case m.model == nil:
 		m.fail(c, protocol.CodeNoModel.Errorf("No model selected"))
 		return
-	case c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider):
+	}
+	if err := m.find(c.Catalog); err != nil {
+		m.fail(c, err)
+		return
+	}
+	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
 		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s", m.model.Provider))
 		return
 	}

@@ -224,7 +224,7 @@ type Loaded struct {
 	File         string // "" for a session in memory
 	Durability   string // none, process or sync
 	Name         string
-	Model        *protocol.Model // of the branch, if it can still be selected
+	Model        *protocol.Model // of the branch; nil if it has none, or another one was asked for instead
 	Level        protocol.ThinkingLevel
 	HasLevel     bool // the branch says which level
 	LeafID       string

@@ -97,10 +97,27 @@ func (m *Machine) ready(c Command) *protocol.Error {
 		return protocol.CodeNoModel.Errorf("No model selected.\n\n" +
 			"Set an API key environment variable, add a provider to models.json, or choose a model with set_model.")
 	}
+	if err := m.find(c.Catalog); err != nil {
+		return err
+	}
 	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
 		return protocol.CodeNoKey.Errorf("No API key found for %s.\n\n"+
 			"Set an API key environment variable, or add a key to auth.json or models.json.", m.model.Provider)
 	}
+	return nil
+}
+
+// find looks for a model that was missing, which may be there again.
+func (m *Machine) find(catalog *protocol.Catalog) *protocol.Error {
+	if !m.model.Missing {
+		return nil
+	}
+	found := catalog.Find(m.model.Provider, m.model.ID)
+	if found == nil {
+		return protocol.CodeModelNotFound.Errorf("The session's model %s/%s is not known.\n\n"+
+			"Add it to models.json again, or choose another with set_model.", m.model.Provider, m.model.ID)
+	}
+	m.model, m.level = found, found.Clamp(m.level)
 	return nil
 }
 

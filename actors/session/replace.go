@@ -46,7 +46,7 @@ func (m *Machine) prepared(in Prepared) {
 		m.endReplacement()
 		return
 	}
-	if isNav && nav.Summarize && m.model == nil {
+	if isNav && nav.Summarize && (m.model == nil || m.model.Missing) {
 		m.fail(m.replace.cmd, protocol.CodeNoModel.Errorf("No model available for summarization"))
 		m.endReplacement()
 		return
@@ -261,7 +261,7 @@ func (m *Machine) adopt(to Loaded) ([]*protocol.ToolResultMessage, *protocol.Ass
 		queue := m.queueOf(q.Kind)
 		*queue = append(*queue, q)
 	}
-	if to.Model != nil {
+	if to.Model != nil && !(to.Model.Missing && sameModel(to.Model, m.model)) { // the command line takes models that nobody has listed
 		m.model = to.Model
 	}
 	if to.HasLevel {
