@@ -15,6 +15,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// namesAnthropic begins settings of a user whose key for that provider is hidden
+// from children.
+const namesAnthropic = `{"modelThinkingLevels":{"anthropic/claude":"low"}`
+
 // hostile fills a directory with what a repository could bring: texts, and
 // everything that runs, redirects, loosens or widens. Whatever of it runs leaves
 // the file ran in the home.
@@ -102,6 +106,7 @@ func TestRepositoryRunsNothing(t *testing.T) {
 			p := newPlace(t)
 			url, proxied := countingProxy(t)
 			p.env = append(p.env, "ANTHROPIC_API_KEY=sk-secret-in-env")
+			p.write(p.agent()+"/settings.json", namesAnthropic+"}")
 			p.hostile(p.work, url)
 			p.llm.plays(tool("c1", "bash", `{"command":"env"}`), text("done"))
 			r := run(p, p.work)
@@ -139,7 +144,7 @@ func TestTrustedRepository(t *testing.T) {
 			return nil
 		},
 		"setting": func(p *place) []string {
-			p.write(p.agent()+"/settings.json", `{"defaultProjectTrust":"always"}`)
+			p.write(p.agent()+"/settings.json", namesAnthropic+`,"defaultProjectTrust":"always"}`)
 			return nil
 		},
 	} {
@@ -151,6 +156,7 @@ func TestTrustedRepository(t *testing.T) {
 			p.root, p.work = root, filepath.Join(root, filepath.Base(p.work))
 			url, proxied := countingProxy(t)
 			p.env = append(p.env, "ANTHROPIC_API_KEY=sk-secret-in-env")
+			p.write(p.agent()+"/settings.json", namesAnthropic+"}")
 			p.hostile(p.work, url)
 			d := p.start(trust(p)...)
 			assert.False(t, d.ok(`{"type":"get_state"}`).Get("project").Exists())

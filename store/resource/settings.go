@@ -100,7 +100,6 @@ type Retry struct {
 	Enabled         bool  // true
 	MaxRetries      int64 // 3
 	BaseDelayMs     int64 // 2000, doubled each time
-	MaxDelayMs      int64 // 60000: the longest wait a server may ask for
 	MaxAgentDelayMs int64 // 60000: the longest wait of our own
 	Provider        ProviderRetry
 }
@@ -152,7 +151,7 @@ func Defaults() *Settings {
 		Compaction:           Compaction{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
 		BranchSummary:        BranchSummary{ReserveTokens: 16384},
 		Retry: Retry{
-			Enabled: true, MaxRetries: 3, BaseDelayMs: 2000, MaxDelayMs: 60000, MaxAgentDelayMs: 60000,
+			Enabled: true, MaxRetries: 3, BaseDelayMs: 2000, MaxAgentDelayMs: 60000,
 			Provider: ProviderRetry{MaxRetries: -1, MaxRetryDelayMs: 60000},
 		},
 		Images:              Images{AutoResize: true},
@@ -437,7 +436,6 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"retry.enabled", boolean(&s.Retry.Enabled)},
 		{"retry.maxRetries", count(&s.Retry.MaxRetries)},
 		{"retry.baseDelayMs", count(&s.Retry.BaseDelayMs)},
-		{"retry.maxDelayMs", count(&s.Retry.MaxDelayMs)},
 		{"retry.maxAgentDelayMs", count(&s.Retry.MaxAgentDelayMs)},
 		{"retry.provider.maxRetries", count(&s.Retry.Provider.MaxRetries)},
 		{"retry.provider.maxRetryDelayMs", count(&s.Retry.Provider.MaxRetryDelayMs)},

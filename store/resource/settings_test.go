@@ -62,7 +62,7 @@ var everyValue = map[string]string{
 	"queueMode": `"all"`, "steeringMode": `"all"`, "followUpMode": `"all"`, "interruptMode": `"wait"`,
 	"compaction.enabled": `false`, "compaction.reserveTokens": `1`, "compaction.keepRecentTokens": `2`,
 	"compaction.modelOverrides": `{"p/m":{"reserveTokens":0}}`, "branchSummary.reserveTokens": `9`, "bash.inheritEnv": `true`,
-	"retry.enabled": `false`, "retry.maxRetries": `0`, "retry.baseDelayMs": `1`, "retry.maxDelayMs": `2`, "retry.maxAgentDelayMs": `3`,
+	"retry.enabled": `false`, "retry.maxRetries": `0`, "retry.baseDelayMs": `1`, "retry.maxAgentDelayMs": `3`,
 	"retry.provider.maxRetries": `4`, "retry.provider.maxRetryDelayMs": `0`, "retry.provider.timeoutMs": `5`,
 	"images.autoResize": `false`, "images.blockImages": `true`,
 	"ttsr.enabled": `false`, "ttsr.contextMode": `"keep"`, "ttsr.repeatMode": `"after-gap"`, "ttsr.repeatGap": `1`,

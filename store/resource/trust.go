@@ -178,7 +178,7 @@ var Parts = []Part{
 	{Key: "retry.enabled", Effect: Tunes},
 	{Key: "retry.maxRetries", Effect: Tunes},
 	{Key: "retry.baseDelayMs", Effect: Tunes},
-	{Key: "retry.maxDelayMs", Effect: Tunes},
+	{Key: "retry.maxDelayMs", Effect: Tunes, Missing: "Cloud Code"},
 	{Key: "retry.maxAgentDelayMs", Effect: Tunes},
 	{Key: "retry.provider.maxRetries", Effect: Tunes},
 	{Key: "retry.provider.maxRetryDelayMs", Effect: Tunes},
