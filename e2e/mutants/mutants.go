@@ -80,7 +80,7 @@ var mutants = []mutant{
 	{"a file that was written over is believed", "store/write.go", "err = l.unaltered(at.Size)", "", files},
 	{"an entry is acknowledged in a file that was moved", "store/write.go", "case !at.sameFile(file) || at.Size < end:", "case false:", files},
 	{"a line of a session may be of any length", "store/lines.go", "if have >= MaxLine {", "if false {", files},
-	{"a session is exported over itself", "actors/lookup.go", "if err == nil && is {", "if false {", []string{"./e2e", "-run", "TestOutputPaths"}},
+	{"a session is exported over itself", "actors/lookup.go", "if err == nil && is {", "if err == nil && is && path == \"\" {", []string{"./e2e", "-run", "TestOutputPaths"}},
 	{"on a full disk a file is emptied", "tools/files.go", "if errors.Is(err, why) {", "if errors.Is(err, why) || true {", []string{"./tools", "-run", "TestOnlyInPlace"}},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 	{"a tool that is switched off runs", "actors/session/turn.go",
