@@ -124,10 +124,9 @@ func (s *Session) toolList() protocol.ToolList {
 	return list
 }
 
-// label names an entry. Where there is no session file yet it waits like a
-// setting for the first message.
+// label names an entry.
 func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
-	err := s.add(protocol.Label(cmd), false)
+	err := s.add(protocol.Label(cmd), true)
 	switch {
 	case errors.Is(err, store.ErrNoEntry):
 		return protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)

@@ -67,7 +67,7 @@ func (x *exporter) export() (protocol.Result, *protocol.Error) {
 	switch {
 	case x.view.Path() == "":
 		return nil, protocol.CodeInvalidParams.Errorf("Cannot export in-memory session to HTML")
-	case !x.hasMessage():
+	case !hasMessage(x.view):
 		return nil, protocol.CodeInvalidParams.Errorf("Nothing to export yet - start a conversation first")
 	}
 	name := x.output
@@ -86,8 +86,9 @@ func (x *exporter) export() (protocol.Result, *protocol.Error) {
 	return protocol.JSON(protocol.PathResult{Path: name}), nil
 }
 
-func (x *exporter) hasMessage() bool {
-	for _, ref := range x.view.Refs() {
+// hasMessage says whether anything was said in a session.
+func hasMessage(view store.View) bool {
+	for _, ref := range view.Refs() {
 		if ref.Type == "message" {
 			return true
 		}

@@ -485,7 +485,7 @@ func (l *life) prepareFork(p *preparedSession, name string, cmd protocol.Fork, c
 // prepareClone copies the whole branch.
 func (l *life) prepareClone(p *preparedSession, current *store.Log) {
 	view := current.View()
-	if current.Path() != "" && !current.Materialised() {
+	if current.Path() != "" && !hasMessage(view) {
 		p.err = protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it.")
 		return
 	}

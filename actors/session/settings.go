@@ -26,11 +26,15 @@ func (m *Machine) setModel(c Command, s protocol.SetModel) {
 }
 
 // selectModel takes effect with the next request. The thinking level follows
-// what the model supports.
+// what the model supports. To choose what is chosen already is worth no file.
 func (m *Machine) selectModel(model *protocol.Model) {
 	old := m.model
 	m.model = model
-	m.note(protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, func() { m.model = old })
+	write := m.append
+	if sameModel(old, model) {
+		write = m.note
+	}
+	write(protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, func() { m.model = old })
 	m.setLevel(m.set.Gates.Clamp(model, m.level))
 }
 
@@ -40,7 +44,7 @@ func (m *Machine) setLevel(level protocol.ThinkingLevel) {
 	}
 	old := m.level
 	m.level = level
-	m.note(protocol.ThinkingLevelChange{ThinkingLevel: level}, func() { m.level = old })
+	m.append(protocol.ThinkingLevelChange{ThinkingLevel: level}, func() { m.level = old })
 	m.emit(protocol.ThinkingLevelChanged{Level: level})
 }
 
@@ -49,7 +53,7 @@ func (m *Machine) setLevel(level protocol.ThinkingLevel) {
 func (m *Machine) cycleModel(c Command) {
 	choices, scoped := m.modelChoices(c.Catalog)
 	if len(choices) <= 1 {
-		m.reply(c, protocol.Null{})
+		m.done(c, protocol.Null{})
 		return
 	}
 	at := slices.IndexFunc(choices, func(s ScopedModel) bool { return sameModel(s.Model, m.model) })
@@ -83,7 +87,7 @@ func sameModel(a, b *protocol.Model) bool {
 func (m *Machine) cycleLevel(c Command) {
 	levels := m.set.Gates.Levels(m.model)
 	if len(levels) <= 1 {
-		m.reply(c, protocol.Null{})
+		m.done(c, protocol.Null{})
 		return
 	}
 	next := levels[(slices.Index(levels, m.Level())+1)%len(levels)]
@@ -94,7 +98,7 @@ func (m *Machine) cycleLevel(c Command) {
 func (m *Machine) setName(c Command, s protocol.SetSessionName) {
 	old := m.who.Name
 	m.who.Name = s.Name
-	m.note(protocol.SessionInfo(s), func() { m.who.Name = old })
+	m.append(protocol.SessionInfo(s), func() { m.who.Name = old })
 	m.emit(protocol.SessionInfoChanged(s))
 	m.reply(c, nil)
 }
@@ -108,7 +112,7 @@ func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
 		}
 	}
 	m.tools = active
-	m.reply(c, protocol.JSON(protocol.ActiveTools{ActiveToolNames: active}))
+	m.done(c, protocol.JSON(protocol.ActiveTools{ActiveToolNames: active}))
 }
 
 func (m *Machine) reloadResources(c Command) {

@@ -88,7 +88,7 @@ func (m *Machine) keepTodos(phases []protocol.TodoPhase) {
 	if err != nil {
 		panic("session: todo entry: " + err.Error())
 	}
-	m.note(protocol.Custom{CustomType: protocol.CustomTodos, Data: data}, func() { m.todos = old })
+	m.append(protocol.Custom{CustomType: protocol.CustomTodos, Data: data}, func() { m.todos = old })
 }
 
 // loadTodos reads what keepTodos wrote.

@@ -65,6 +65,7 @@ type world struct {
 	failAt         int      // index of an Append that fails, -1 none
 	dieAt          int      // index of an effect with which the actor crashes, -1 none
 	dead           bool     // it has
+	file           bool     // the session has one: until then nothing can fail
 }
 
 func newWorld(set Settings) *world {
@@ -96,7 +97,7 @@ func (w *world) step(in Input) []Effect {
 	failAt := w.failAt
 	w.failAt = -1
 	for i, e := range effects {
-		if a, isAppend := e.(Append); isAppend && failAt >= 0 && (a.Durable || w.materialised()) {
+		if a, isAppend := e.(Append); isAppend && failAt >= 0 && (a.Durable || w.file) {
 			if failAt == 0 {
 				after := w.step(AppendFailed{Index: i, Err: fmt.Errorf("disk full"), Open: w.brackets})
 				w.last = append(slices.Clone(effects[:i]), after...)
@@ -138,24 +139,10 @@ func reread(e protocol.Entry) protocol.Entry {
 	return r.Entry
 }
 
-// materialised says whether the session has a file by now: the first durable
-// entry makes it, and until then nothing can fail.
-func (w *world) materialised() bool {
-	for _, e := range w.log {
-		if _, ok := e.(protocol.MessageEntry); ok {
-			return true
-		}
-		if c, ok := e.(protocol.Custom); ok && c.CustomType == protocol.CustomQueue {
-			return true
-		}
-	}
-	return false
-}
-
 func (w *world) perform(e Effect) {
 	switch e := e.(type) {
 	case Append:
-		w.log = append(w.log, reread(e.Entry))
+		w.log, w.file = append(w.log, reread(e.Entry)), w.file || e.Durable
 	case Reply:
 		w.answers[e.Seq]++
 	case Answer:
@@ -229,7 +216,7 @@ func nameOf(cmd protocol.Command) string {
 func (w *world) swapDone(to []protocol.Entry) {
 	seq := w.swaps[0]
 	w.swaps = w.swaps[1:]
-	w.log = to
+	w.log, w.file = to, len(to) > 0
 	w.dieAt = -1 // what was shown of another log cannot be judged any more
 	w.step(Swapped{Seq: seq})
 }

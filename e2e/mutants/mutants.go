@@ -82,6 +82,8 @@ var mutants = []mutant{
 	{"a line of a session may be of any length", "store/lines.go", "if have >= MaxLine {", "if false {", files},
 	{"a session is exported over itself", "actors/lookup.go", "if err == nil && is {", "if err == nil && is && path == \"\" {", []string{"./e2e", "-run", "TestOutputPaths"}},
 	{"on a full disk a file is emptied", "tools/files.go", "if errors.Is(err, why) {", "if errors.Is(err, why) || true {", []string{"./tools", "-run", "TestOnlyInPlace"}},
+	{"a name is kept only once something was said", "actors/session/settings.go", "m.append(protocol.SessionInfo(s)", "m.note(protocol.SessionInfo(s)", shells},
+	{"on a full disk questions are not answered", "actors/session/restore.go", "case e.instead != nil:", "case false:", laws},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 	{"a tool that is switched off runs", "actors/session/turn.go",
 		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
