@@ -155,6 +155,7 @@ type BashResult struct {
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
 	FullOutputPath string `json:"fullOutputPath,omitempty"` // whenever truncated
+	NotRecorded    string `json:"notRecorded,omitempty" since:"T" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
 }
 
 // CompactionResult answers compact and is the result of auto_compaction_end.

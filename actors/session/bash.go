@@ -40,7 +40,7 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 
 func (m *Machine) abortBash(c Command) {
 	m.stopBashes()
-	m.reply(c, nil)
+	m.done(c, nil)
 }
 
 func (m *Machine) stopBashes() {
@@ -91,7 +91,7 @@ func (m *Machine) bashOver(job bashJob, in BashDone) {
 	}
 	r := in.Result
 	if job.left {
-		m.do(Reply{Seq: job.seq, Data: protocol.JSON(r)})
+		m.do(Reply{Seq: job.seq, Data: protocol.JSON(r), Regardless: true})
 		return
 	}
 	msg := protocol.Seal(&protocol.BashExecutionMessage{
@@ -104,7 +104,10 @@ func (m *Machine) bashOver(job bashJob, in BashDone) {
 		m.answerDangling()
 		m.appendMessage(protocol.MessageEntry{Message: msg}, nil)
 	}
-	m.do(Reply{Seq: job.seq, Data: protocol.JSON(r)})
+	m.do(Reply{Seq: job.seq, Data: protocol.JSON(r), instead: func(_ *Machine, why string) protocol.Result {
+		r.NotRecorded = why // but it has run
+		return protocol.JSON(r)
+	}})
 }
 
 // leaveBashes records, in the session that is left, the commands that still run:

@@ -29,6 +29,10 @@ type Reply struct {
 	// Regardless keeps the answer when an entry before it cannot be written: an
 	// abort has stopped the run even if the log does not say so.
 	Regardless bool
+
+	// instead makes the answer that is given when an entry before it cannot be
+	// written, and why. Without it, and unless Regardless, the command fails.
+	instead func(m *Machine, why string) protocol.Result
 }
 
 // Answer answers a command from what the shell has at hand: the session log,

@@ -34,7 +34,7 @@ func (m *Machine) setHostTools(c Command, s protocol.SetHostTools) {
 	active := slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool { return m.hostTool(n) != nil })
 	m.host = s.Tools
 	m.tools = append(active, names...)
-	m.reply(c, protocol.JSON(protocol.ToolNames{ToolNames: names}))
+	m.done(c, protocol.JSON(protocol.ToolNames{ToolNames: names}))
 }
 
 func (m *Machine) hostTool(name string) *protocol.HostTool {

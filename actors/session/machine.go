@@ -273,38 +273,40 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.ClearQueue:
 		m.clearQueue(c)
 	case protocol.GetState:
-		m.reply(c, m.State())
+		m.tell(c, func(m *Machine, _ string) protocol.Result { return m.State() })
 	case protocol.SetModel:
 		m.setModel(c, cmd)
 	case protocol.CycleModel:
 		m.cycleModel(c)
 	case protocol.GetAvailableModels:
-		m.reply(c, protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}))
+		m.done(c, protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}))
 	case protocol.SetThinkingLevel:
 		m.setLevel(m.set.Gates.Clamp(m.model, cmd.Level))
 		m.reply(c, nil)
 	case protocol.CycleThinkingLevel:
 		m.cycleLevel(c)
 	case protocol.GetAvailableThinkingLevels:
-		m.reply(c, protocol.JSON(protocol.LevelList{Levels: m.set.Gates.Levels(m.model)}))
+		m.tell(c, func(m *Machine, _ string) protocol.Result {
+			return protocol.JSON(protocol.LevelList{Levels: m.set.Gates.Levels(m.model)})
+		})
 	case protocol.SetSteeringMode:
 		m.steeringMode = cmd.Mode
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.SetQueueMode:
 		m.steeringMode = cmd.Mode
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.SetFollowUpMode:
 		m.followUpMode = cmd.Mode
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.SetInterruptMode:
 		m.interruptMode = cmd.Mode
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.SetAutoRetry:
 		m.autoRetry = cmd.Enabled
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.SetAutoCompaction:
 		m.autoCompaction = cmd.Enabled
-		m.reply(c, nil)
+		m.done(c, nil)
 	case protocol.AbortRetry:
 		m.abortRetry(c)
 	case protocol.Bash:
@@ -353,6 +355,18 @@ func (m *Machine) emit(ev protocol.Event) { m.do(Emit{ev}) }
 
 func (m *Machine) reply(c Command, data protocol.Result) { m.do(Reply{Seq: c.Seq, Data: data}) }
 
+// done answers a command that has left nothing in the log.
+func (m *Machine) done(c Command, data protocol.Result) {
+	m.do(Reply{Seq: c.Seq, Data: data, Regardless: true})
+}
+
+// tell answers a command that asks for what the machine knows. Where an entry
+// before the answer cannot be written it is asked again: the machine is not what
+// it was.
+func (m *Machine) tell(c Command, what func(m *Machine, why string) protocol.Result) {
+	m.do(Reply{Seq: c.Seq, Data: what(m, ""), instead: what})
+}
+
 func (m *Machine) fail(c Command, err *protocol.Error) { m.do(Reply{Seq: c.Seq, Err: err}) }
 
 // append writes an entry; undo takes back what the machine already made of it,
@@ -362,7 +376,8 @@ func (m *Machine) append(e protocol.Entry, undo func()) {
 	m.undo[len(m.undo)-1] = undo
 }
 
-// note writes an entry that may wait for the first durable one.
+// note writes an entry that may wait for the first durable one: nobody was told
+// of it.
 func (m *Machine) note(e protocol.Entry, undo func()) {
 	m.do(Append{Entry: e})
 	m.undo[len(m.undo)-1] = undo

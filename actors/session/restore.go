@@ -255,7 +255,10 @@ func (m *Machine) appendFailed(in AppendFailed, undone []Effect) {
 	for _, e := range undone {
 		switch e := e.(type) {
 		case Reply:
-			if e.Err == nil && !e.Regardless {
+			switch {
+			case e.instead != nil:
+				e = Reply{Seq: e.Seq, Data: e.instead(m, why)}
+			case e.Err == nil && !e.Regardless:
 				e = Reply{Seq: e.Seq, Err: protocol.CodeNotDurable.Errorf("%s", why)}
 			}
 			m.do(e)
