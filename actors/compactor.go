@@ -285,14 +285,21 @@ func (k *compactor) request(ctx context.Context, messages []protocol.Message, pr
 	var text strings.Builder
 	var usage protocol.Usage
 	thinking := map[int]bool{}
+	size, blocks := 0, 0
 	for part, err := range k.models.Stream(ctx, req) {
 		if err != nil {
 			return "", usage, err
 		}
 		switch p := part.(type) {
 		case protocol.PartBlockStart:
+			if blocks++; blocks > protocol.MaxBlocks {
+				return "", usage, protocol.ErrorInvalid.Errorf("the summary was stopped: it has more than %d blocks", protocol.MaxBlocks)
+			}
 			thinking[p.Index] = p.Kind != protocol.BlockText
 		case protocol.PartDelta:
+			if size += len(p.Delta); size > protocol.MaxAnswer {
+				return "", usage, protocol.ErrorInvalid.Errorf("the summary was stopped: it is longer than %d MiB", protocol.MaxAnswer>>20)
+			}
 			if !thinking[p.Index] {
 				text.WriteString(p.Delta)
 			}

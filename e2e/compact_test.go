@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,6 +254,7 @@ func TestCompactFailures(t *testing.T) {
 		says   string
 	}{
 		{text(" "), "empty summary"},
+		{text(slices.Repeat([]string{strings.Repeat("x", 1<<20)}, 17)...), "longer than 16 MiB"},
 		{cut, "cut off"},
 		{fail(401, `{"error":{"message":"invalid x-api-key"}}`), "invalid x-api-key"},
 	} {

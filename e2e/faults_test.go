@@ -123,6 +123,42 @@ func TestProviderFaults(t *testing.T) {
 			assert.Equal(t, "completed", settled.Get("outcome").Str, wire)
 		}
 	})
+	t.Run("many calls", func(t *testing.T) {
+		t.Parallel()
+		flood := answer{}
+		for i := range 2_000 {
+			flood.steps = append(flood.steps, step{kind: "tool", id: fmt.Sprintf("c%d", i), name: "bash", part: `{"command":"touch run"}`})
+		}
+		for _, dialect := range []string{"union", "pi1"} {
+			p := newPlace(t)
+			d := p.startRaw("--mode", "rpc", "--multi-session", "--dialect", dialect)
+			ask := wires
+			if dialect == "union" {
+				ask = wires[:1] // its updates are long
+			}
+			for _, wire := range ask {
+				provider, id, _ := strings.Cut(wire, "/")
+				h := d.open(fmt.Sprintf(`,"provider":%q,"modelId":%q`, provider, id))
+				p.llm.plays(flood)
+				d.ok(fmt.Sprintf(`{"type":"prompt","sessionId":%q,"message":"go"}`, h))
+				settled, to := d.tagged(0, h, "agent_settled")
+				assert.Equal(t, "failed", settled.Get("outcome").Str, wire)
+				end, _ := d.tagged(0, h, "agent_end")
+				assert.Contains(t, end.Get("messages.1.errorMessage").Str, "more than 256 tool calls", wire)
+				assert.NotContains(t, d.kindsOf(0, to, h), "tool_execution", wire)
+				p.llm.plays(text("fine"))
+				from := d.count()
+				d.ok(fmt.Sprintf(`{"type":"prompt","sessionId":%q,"message":"again"}`, h))
+				settled, _ = d.tagged(from, h, "agent_settled")
+				assert.Equal(t, "completed", settled.Get("outcome").Str, wire)
+			}
+			size := 0
+			for _, l := range d.output() {
+				size += len(l)
+			}
+			assert.Less(t, size, 40<<20, dialect)
+		}
+	})
 	t.Run("overflow", func(t *testing.T) {
 		t.Parallel()
 		for i, wire := range wires {

@@ -21,6 +21,13 @@ const (
 	MaxResourceValues = 1000     // entries of a list in settings
 )
 
+// Limits of one answer of a model. What is beyond them fails it.
+const (
+	MaxAnswer = 16 << 20 // bytes, with the ids, names and signatures of its blocks
+	MaxCalls  = 256      // tool calls
+	MaxBlocks = 1024     // texts, thoughts and calls
+)
+
 // Limit is a bound on what a client, a file or a program may make the daemon
 // take, and what happens beyond it.
 type Limit struct{ What, Value, Beyond string }
@@ -34,6 +41,7 @@ var Limits = []Limit{
 	{"models.json, auth.json", size(MaxModelsFile), "what the file said before counts, named on stderr"},
 	{"an ignore file where skills are looked for", fmt.Sprintf("%s, %d rules", size(MaxIgnoreFile), MaxIgnoreRules), "what is behind it counts for nothing"},
 	{"the triggers of all stream rules", size(MaxTriggers), "the rules behind it are left out, named on stderr"},
+	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
 	{"a template with its arguments", size(MaxExpansion), "`invalid_params`"},
 }
 

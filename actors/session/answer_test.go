@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestEndlessAnswer(t *testing.T) {
 	w.send(protocol.Prompt{Message: "x"})
 	w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}, protocol.PartBlockStart{Kind: protocol.BlockText}}})
 	chunk := strings.Repeat("x", 1<<20)
-	for range maxAnswer >> 20 {
+	for range protocol.MaxAnswer >> 20 {
 		w.step(StreamParts{1, []protocol.Part{protocol.PartDelta{Delta: chunk}}})
 		require.NotNil(t, w.m.run, "it is as long as an answer may be")
 	}
@@ -27,7 +28,7 @@ func TestEndlessAnswer(t *testing.T) {
 	last := w.log[len(w.log)-1].(protocol.MessageEntry).Message.(*protocol.AssistantMessage)
 	require.Equal(t, protocol.StopError, last.StopReason)
 	require.Equal(t, "the answer was stopped: it is longer than 16 MiB", last.ErrorMessage)
-	require.Len(t, last.Content.Text(""), maxAnswer)
+	require.Len(t, last.Content.Text(""), protocol.MaxAnswer)
 }
 
 // TestBashesAreBounded: a client cannot have any number of commands run at once.
@@ -55,4 +56,60 @@ func TestDeepCall(t *testing.T) {
 	}})
 	effects := w.step(StreamEnd{Run: 1, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
 	require.Contains(t, describe(effects), "The arguments of this call are nested deeper than 1000 levels, so it was not run.")
+}
+
+// TestAnswerOfManyParts: an answer is bounded in what no delta counts, too: calls,
+// blocks, and their names. Nothing of one that is too large is run.
+func TestAnswerOfManyParts(t *testing.T) {
+	call := func(i int) []protocol.Part {
+		return []protocol.Part{
+			protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: fmt.Sprintf("c%d", i), Name: "bash"},
+			protocol.PartDelta{Index: i, Delta: "{}"}, protocol.PartBlockEnd{Index: i},
+		}
+	}
+	text := func(i int) []protocol.Part {
+		return []protocol.Part{protocol.PartBlockStart{Index: i}, protocol.PartBlockEnd{Index: i}}
+	}
+	long := strings.Repeat("x", 1<<20)
+	for _, c := range []struct {
+		name  string
+		most  int
+		block func(i int) []protocol.Part
+		want  string
+	}{
+		{"calls", protocol.MaxCalls, call, "the answer was stopped: it has more than 256 tool calls; none of them was run"},
+		{"texts", protocol.MaxBlocks, text, "the answer was stopped: it has more than 1024 blocks"},
+		{"names", protocol.MaxAnswer >> 20, func(i int) []protocol.Part {
+			return []protocol.Part{protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: long[:1<<19], Name: long[:1<<19]}}
+		}, "the answer was stopped: it is longer than 16 MiB"},
+		{"names at the end", protocol.MaxAnswer >> 20, func(i int) []protocol.Part {
+			return []protocol.Part{protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall}, protocol.PartBlockEnd{Index: i, ID: long[:1<<19], Name: long[:1<<19]}}
+		}, "the answer was stopped: it is longer than 16 MiB"},
+		{"signatures", protocol.MaxAnswer >> 20, func(i int) []protocol.Part {
+			return []protocol.Part{protocol.PartBlockStart{Index: i, Kind: protocol.BlockThinking}, protocol.PartBlockEnd{Index: i, Signature: long}}
+		}, "the answer was stopped: it is longer than 16 MiB"},
+	} {
+		for _, dialect := range protocol.Dialects() {
+			set := defaults()
+			set.Gates, _ = dialect.Gates()
+			w := newWorld(set)
+			w.send(protocol.Prompt{Message: "x"})
+			w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}}})
+			for i := range c.most {
+				w.step(StreamParts{1, c.block(i)})
+				require.NotNil(t, w.m.run, "%s: it is as large as an answer may be", c.name)
+			}
+			effects := w.step(StreamParts{1, c.block(c.most)})
+			require.Contains(t, effects, Effect(CancelRun{1}), c.name)
+			require.Nil(t, w.m.run, c.name)
+			require.True(t, w.brackets.Idle(), c.name)
+			last := w.log[len(w.log)-1].(protocol.MessageEntry).Message.(*protocol.AssistantMessage)
+			require.Equal(t, protocol.StopError, last.StopReason, c.name)
+			require.Equal(t, c.want, last.ErrorMessage, c.name)
+			for _, e := range effects {
+				_, runs := e.(StartTool)
+				require.False(t, runs, c.name)
+			}
+		}
+	}
 }

@@ -50,13 +50,10 @@ type stream struct {
 	blocks  []block
 	started bool            // message_start went out
 	size    int             // bytes of all blocks
+	asked   int             // tool calls among them
 	usage   *protocol.Usage // counts not shown yet
 	tail    []byte          // the end of what stream rules watch
 }
-
-// maxAnswer bounds an answer, in bytes: many times what any model writes, and
-// an end to a server that does not stop.
-const maxAnswer = 16 << 20
 
 type block struct {
 	kind protocol.BlockKind
@@ -79,9 +76,13 @@ func (m *Machine) streamParts(in StreamParts) {
 	}
 	s := m.run.stream
 	for _, p := range in.Parts {
+		err := s.tooMuch(p)
 		if !s.fits(p) {
+			err = protocol.ErrorInternal.Errorf("the provider sent its answer out of order")
+		}
+		if err != nil { // nothing of the answer is run
 			m.do(CancelRun{m.epoch})
-			m.streamFailed(s, protocol.ErrorInternal.Errorf("the provider sent its answer out of order"))
+			m.streamFailed(s, err)
 			return
 		}
 		switch p := p.(type) {
@@ -91,11 +92,6 @@ func (m *Machine) streamParts(in StreamParts) {
 		case protocol.PartBlockStart:
 			m.blockStart(s, p)
 		case protocol.PartDelta:
-			if s.size += len(p.Delta); s.size > maxAnswer {
-				m.do(CancelRun{m.epoch})
-				m.streamFailed(s, protocol.ErrorInvalid.Errorf("the answer was stopped: it is longer than %d MiB", maxAnswer>>20))
-				return
-			}
 			m.blockDelta(s, p)
 			if m.watch(s, s.blocks[p.Index].kind, p.Delta) {
 				return
@@ -125,6 +121,35 @@ func (s *stream) fits(p protocol.Part) bool {
 	case protocol.PartStart, protocol.PartUsage, protocol.PartDone:
 	}
 	return true
+}
+
+// tooMuch counts a part and says whether the answer exceeds a limit with it: many
+// times what any model writes, and an end to a server that does not stop.
+func (s *stream) tooMuch(p protocol.Part) *protocol.StreamError {
+	switch p := p.(type) {
+	case protocol.PartBlockStart:
+		s.size += len(p.ID) + len(p.Name)
+		if p.Kind == protocol.BlockToolCall {
+			s.asked++
+		}
+		switch {
+		case s.asked > protocol.MaxCalls:
+			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d tool calls; none of them was run", protocol.MaxCalls)
+		case len(s.blocks) >= protocol.MaxBlocks:
+			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d blocks", protocol.MaxBlocks)
+		}
+	case protocol.PartDelta:
+		s.size += len(p.Delta)
+	case protocol.PartBlockEnd:
+		s.size += len(p.ID) + len(p.Name) + len(p.Signature)
+	case protocol.PartStart:
+		s.size += len(p.ResponseID)
+	case protocol.PartUsage, protocol.PartDone:
+	}
+	if s.size > protocol.MaxAnswer {
+		return protocol.ErrorInvalid.Errorf("the answer was stopped: it is longer than %d MiB", protocol.MaxAnswer>>20)
+	}
+	return nil
 }
 
 // startMessage announces the assistant message once, without content.

@@ -94,9 +94,10 @@ var mutants = []mutant{
 	{"a model of another session does not count", "actors/session.go", "s.cfg.use(m)", "_ = m", keys},
 	{"the environment is in /proc", "cmd/troupe/hide_linux.go", "clear(value)", "_ = value", keys},
 	{"read shows environments", "tools/regular.go", "case kind == environFile:", "case false:", keys},
+	{"an answer has as many calls as it likes", "actors/session/turn.go", "s.asked++", "_ = s.asked", laws},
 	{"an answer that has begun is asked for again", "providers/repeat.go", "return failed, false\n\t}\n\tx.drain", "return failed, true\n\t}\n\tx.drain", wires},
 	{"a service that wants no repeat is asked again", "providers/repeat.go", "case \"false\":", "case \"no\":", wires},
 	{"an abort waits for the repeat", "providers/repeat.go", "case <-ctx.Done():\n\t\treturn false", "case <-make(chan int):\n\t\treturn false", wires},
 	{"a passing failure fails the run", "actors/assemble.go", "req.Repeats.Max = silentRepeats", "req.Repeats.Max = 0", passes},
-	{"a key in a sentence is shown", "providers/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return text", words},
+	{"a key in a sentence is shown", "providers/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return strings.ToValidUTF8(text, \"\\uFFFD\")", words},
 }
