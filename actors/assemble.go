@@ -176,7 +176,11 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	if !slices.Equal(spec.Tools, cfg.Default.Tools) { // those of the command line were named when it was read
 		cfg.nameUnknownTools("open_session", spec.Tools)
 	}
-	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, cfg.Tools)
+	usual := cfg.Tools.DefaultActive()
+	if gates.TodoTool {
+		usual = append(slices.Clone(usual), session.TodoTool.Name)
+	}
+	w.settings.Tools = activeTools(spec.Tools, f.DefaultTools, usual, cfg.Tools)
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, session.ScopedModel{Model: c.Model, Level: c.Level})
 	}
@@ -248,17 +252,17 @@ func budgets(b resource.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
 
 // activeTools is the set a session begins with: the caller's, else the
 // settings', which may add to (+name) or take from (-name) the built-in choice.
-func activeTools(asked, configured []string, reg *tools.Registry) []string {
+func activeTools(asked, configured, usual []string, reg *tools.Registry) []string {
 	if asked != nil {
 		return known(asked, reg)
 	}
 	if len(configured) == 0 {
-		return reg.DefaultActive()
+		return usual
 	}
 	var set []string
 	changes := slices.ContainsFunc(configured, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })
 	if changes {
-		set = reg.DefaultActive()
+		set = slices.Clone(usual)
 	}
 	for _, name := range configured {
 		switch {

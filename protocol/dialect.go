@@ -52,6 +52,7 @@ type Gates struct {
 	IDOnMissingType  bool // a line without a type is answered with its id
 	RustTexts        bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
 	RefuseSlash      bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
+	TodoTool         bool // a session begins with the tool todo_write active; else set_todos or --tools switches it on
 	CreateOnSwitch   bool // switch_session to a missing path starts a session there; else an error
 	ForkFromBranch   bool // get_fork_messages lists the current branch; else every one
 	PendingStop      bool // an assistant message starts with stopReason pending; else stop
@@ -97,7 +98,7 @@ var dialects = map[Dialect]struct {
 		IdleQueueWaits: true, CreateOnSwitch: true,
 	}},
 	DialectS1: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{
-		IdleQueueWaits: true, OmitIDOnUnknown: true, OmitText: true, FailAtOnce: true,
+		IdleQueueWaits: true, OmitIDOnUnknown: true, OmitText: true, TodoTool: true, FailAtOnce: true,
 	}},
 	DialectS2: {append([]Feature{FeatureExtensionErrorOnly}, everywhere...), Gates{OmitText: true}},
 	DialectS3: {append([]Feature{FeatureHookErrorOnly}, everywhere...), Gates{}},
@@ -193,6 +194,7 @@ func (g Gates) describe() []string {
 		{g.OmitIDOnUnknown, "unknown commands are answered without their id"},
 		{g.RustTexts, "the busy error and the end of a cancelled retry in pi_agent_rust's words"},
 		{g.RefuseSlash, "steer and follow_up refuse what begins with / and is neither a prompt nor a skill"},
+		{g.TodoTool, "a session begins with the tool todo_write active"},
 		{g.CreateOnSwitch, "switch_session to a missing path starts a session there"},
 		{g.ForkFromBranch, "get_fork_messages lists the current branch only"},
 		{g.PendingStop, "assistant messages start with stopReason pending"},

@@ -25,7 +25,7 @@ type (
 	AgentEnd struct {
 		Messages  []Message `json:"messages" doc:"What this run added, in order."`
 		Error     string    `json:"error,omitempty" since:"S4" doc:"Why the run failed or that it was aborted; absent on success."`
-		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry follows. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
+		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
 		RunID     RunID     `json:"runId"`
 	}
 	TurnStart struct {

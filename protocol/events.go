@@ -46,11 +46,11 @@ var Events = []EventSpec{
 	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureSettingEvents, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),
 	event[SessionFailed]("session_failed", "T", "", "The session crashed too often and was given up."),
-	event[TodoReminder]("todo_reminder", "S1 O", "", "The run ended while items of the todo list are open; the model is reminded and goes on."),
+	event[TodoReminder]("todo_reminder", "S1 O", "", "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", "S1 O", "", "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[HostToolCall]("host_tool_call", "O", "", "The model calls a tool of the host: answer with host_tool_result."),
 	event[HostToolCancel]("host_tool_cancel", "O", "", "The result of a host_tool_call is no longer wanted."),
-	event[ExtensionUIRequest]("extension_ui_request", "S1 S2 P O", "", "A dialog, to be answered with extension_ui_response, or a notice."),
+	event[ExtensionUIRequest]("extension_ui_request", "S1 S2 P O", "", "A dialog, to be answered with extension_ui_response, or a notice. This version sends `confirm` only, without a timeout, for the tools that `--confirm` names; the other methods come with extensions."),
 }
 
 // compactionEnd is the wire form of AutoCompactionEnd with the feature

@@ -83,7 +83,7 @@ type ProjectTrust struct {
 
 // Disposition answers prompt, steer and follow_up.
 type Disposition struct {
-	Disposition string `json:"disposition" enum:"started,queued,handled"`
+	Disposition string `json:"disposition" since:"P" enum:"started,queued,handled" doc:"An addition in the other dialects."`
 }
 
 var (
@@ -100,7 +100,7 @@ func (d Disposition) AppendJSON(dst []byte) []byte {
 
 // Cancelled answers commands that an extension may veto.
 type Cancelled struct {
-	Cancelled bool `json:"cancelled"`
+	Cancelled bool `json:"cancelled" doc:"Always false in this version: there are no extensions."`
 }
 
 func (c Cancelled) AppendJSON(dst []byte) []byte {
@@ -112,7 +112,7 @@ func (c Cancelled) AppendJSON(dst []byte) []byte {
 // ForkResult answers fork and branch.
 type ForkResult struct {
 	Text      string `json:"text"` // the text of the message that was forked before
-	Cancelled bool   `json:"cancelled"`
+	Cancelled bool   `json:"cancelled" doc:"Always false in this version."`
 }
 
 // ModelChoice answers cycle_model.
@@ -438,8 +438,8 @@ type SlashCommand struct {
 	Name        string `json:"name"` // without the slash
 	Description string `json:"description,omitempty"`
 	Source      string `json:"source"` // extension, prompt, skill
-	Location    string `json:"location,omitempty" since:"S1 S2 S4 O" doc:"User, project or path: found there, or named by settings or a flag."`
-	Path        string `json:"path,omitempty" since:"S1 S2 S4 O"`
+	Location    string `json:"location,omitempty" since:"S2 S4" doc:"User, project or path: found there, or named by settings or a flag."`
+	Path        string `json:"path,omitempty" since:"S2 S4"`
 	// SourceInfo stands for Location and Path in pi 1.x.
 	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"P" doc:"The same in the words of pi 1.x."`
 }

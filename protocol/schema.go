@@ -330,15 +330,21 @@ func Reference() []byte {
 const referenceFoot = `
 ## Not in this version
 
-Commands of these parts are answered with ` + "`unknown_command`" + `, and their events never come:
+What a document describes and this version does not do. Commands of these parts are answered with ` + "`unknown_command`" + `, and
+their events never come:
 
 | part | dialects | names |
 |---|---|---|
-| extensions in TypeScript, and with them slash commands, dialogs and errors of extensions | S0 S1 S2 P O | ` + "`--extension`" + ` is taken with a warning; ` + "`extension_error`, `hook_error`" + ` |
-| the task tool: subagents and their verification | S1 O | ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
-| budgets | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
+| extensions and hooks, in ` + "`extensions`, `hooks`" + ` directories or named by ` + "`--extension`, `--hook`" + ` and settings | S0 S1 S2 S3 S4 P O | named on stderr once; ` + "`extension_error`, `hook_error`" + ` |
+| with them: their slash commands, which steer and follow_up will refuse | S0 S1 S2 S4 P O | ` + "`get_commands`" + ` lists prompts and skills only; ` + "`/name`" + ` of none of these goes to the model as it is |
+| with them: vetoes of new_session, switch_session, fork, branch, clone and navigate_tree | S0 S1 S2 S3 P O | ` + "`cancelled`" + ` is always false, but for a navigate_tree that was given up while it waited for its summary |
+| with them: dialogs other than those of ` + "`--confirm`" + `, their timeouts, notices, and a shutdown by an extension | S1 S2 P O | ` + "`extension_ui_request`" + ` with another method than ` + "`confirm`" + ` |
+| the task tool: subagents, isolation in worktrees and verification, with the settings ` + "`task.*`" + ` and the file ` + "`omp.jsonc`" + ` | S1 O | the model is told ` + "`Tool task not found`" + `; ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
+| budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | O | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
 | images by URL: URLs are not fetched, the error says to send the data | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
+| the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | S0 S1 S2 | ` + "`troupe schema --ts`" + ` prints the types |
+| the start, done and error steps of a message: message_start and message_end say as much | S0 S3 S4 | ` + "`assistantMessageEvent.type`" + ` |
 | WebSockets to model providers: the settings transport, websocketConnectTimeoutMs and cacheWarming are read and change nothing | P | |
 `
 
@@ -530,8 +536,24 @@ func writeTypes(w *bytes.Buffer) {
 	}
 }
 
+const dialectsHead = `
+## Dialects and features
+
+Without ` + "`--dialect` and `hello`" + ` a client has the union, with which the clients of every seed document and of pi 0.31 to 1.5
+work, but for what stands under [Not in this version](#not-in-this-version). Where documents contradict each other, the union
+takes the side on which no client breaks, and a dialect that is on the other side says so in the table: a client of
+S4, for one, that relies on steer and follow_up refusing what begins with / and names nothing has to choose ` + "`s4`" + `. A dialect
+changes what is listed here and nothing else.
+
+In every dialect there are additions that its document does not have, which readers ignore as they must ignore any member
+and any type they do not know: the data of an accepted message (` + "`disposition`" + `, which clients of pi 1.x need), ` + "`runId`" + `, the
+members marked T, ` + "`agent_end.willRetry` and `error`" + `, and the events ` + "`agent_settled`, `queue_changed` and `session_changed`" + `.
+` + "`tool_execution_end.result.details`" + ` is there where a tool has something to say, as in every pi; the samples of S0 and S3 always
+show it.
+`
+
 func writeDialects(w *bytes.Buffer) {
-	w.WriteString("\n## Dialects and features\n\nWithout `--dialect` and `hello` every seed's client works. A dialect changes what is listed here and nothing else.\n\n| dialect | features on | behaviour |\n|---|---|---|\n")
+	w.WriteString(dialectsHead + "\n| dialect | features on | behaviour |\n|---|---|---|\n")
 	for _, d := range Dialects() {
 		g, _ := d.Gates()
 		fmt.Fprintf(w, "| `%s` | %s | %s |\n", d, strings.Join(g.On(), ", "), strings.Join(g.describe(), "; "))

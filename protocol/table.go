@@ -155,9 +155,9 @@ var Commands = []Spec{
 		"The tools there are, and which of them a model may call."),
 	spec[SetActiveTools]("set_active_tools", row{result: ActiveTools{}, since: "S2"},
 		"Choose the tools a model may call, from its next request on. A call of a tool that the request did not offer does not run, whoever would run it: the model reads Tool NAME not found."),
-	spec[GetCommands]("get_commands", row{result: CommandList{}, since: "S1 S2 S4 P O"},
+	spec[GetCommands]("get_commands", row{result: CommandList{}, since: "S2 S4 P"},
 		"The prompt templates and skills that a message may begin with. This version has no commands of extensions."),
-	spec[ReloadResources]("reload_resources", row{result: CommandList{}, since: "S2 P"},
+	spec[ReloadResources]("reload_resources", row{result: CommandList{}, since: "S2"},
 		"Read settings, prompt templates, skills and context files again. Not during a run."),
 
 	spec[SetTodos]("set_todos", row{result: TodoResult{}, since: "O"},
