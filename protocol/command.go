@@ -46,7 +46,7 @@ const (
 type (
 	Prompt struct {
 		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
-		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}."`
+		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} with a data: URL."`
 		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
 		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
@@ -386,6 +386,9 @@ func decodeImages(v gjson.Result) ([]Image, *Error) {
 	return images, nil
 }
 
+// dataURL begins a URL that is the data itself.
+const dataURL = "data:"
+
 func decodeImage(v gjson.Result) (img Image, why string) {
 	if !v.IsObject() {
 		return img, "not an object"
@@ -393,12 +396,15 @@ func decodeImage(v gjson.Result) (img Image, why string) {
 	if kind := v.Get("type"); kind.String() != "image" {
 		return img, fmt.Sprintf("type %q is not image", kind.String())
 	}
+	bytes := "data" // the member that has them
 	if src := v.Get("source"); src.Exists() {
 		switch kind := src.Get("type").String(); kind {
 		case "base64":
 			v = src
 		case "url":
-			return img, "URLs are not fetched; send the data"
+			if v, bytes = src, "url"; !strings.HasPrefix(src.Get("url").String(), dataURL) {
+				return img, "URLs are not fetched; send the data"
+			}
 		default:
 			return img, fmt.Sprintf("unknown source type %q", kind)
 		}
@@ -408,18 +414,19 @@ func decodeImage(v gjson.Result) (img Image, why string) {
 			img.MimeType = strings.Clone(m.Str)
 		}
 	}
-	data := v.Get("data")
+	data := v.Get(bytes)
 	if data.Type != gjson.String || data.Str == "" {
 		return img, "missing data"
 	}
 	img.Data = data.Str
-	if rest, ok := strings.CutPrefix(img.Data, "data:"); ok {
+	if rest, ok := strings.CutPrefix(img.Data, dataURL); ok {
 		mime, payload, found := strings.Cut(rest, ";base64,")
 		if !found {
 			return img, "data URL without base64"
 		}
 		img.Data = payload
 		if img.MimeType == "" {
+			mime, _, _ = strings.Cut(mime, ";") // without its parameters
 			img.MimeType = strings.Clone(mime)
 		}
 	}

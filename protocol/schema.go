@@ -342,7 +342,7 @@ their events never come:
 | the task tool: subagents, isolation in worktrees and verification, with the settings ` + "`task.*`" + ` and the file ` + "`omp.jsonc`" + ` | S1 O | the model is told ` + "`Tool task not found`" + `; ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
 | budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | O | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
-| images by URL: URLs are not fetched, the error says to send the data | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
+| images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | S0 S1 S2 | ` + "`troupe schema --ts`" + ` prints the types |
 | the start, done and error steps of a message: message_start and message_end say as much | S0 S3 S4 | ` + "`assistantMessageEvent.type`" + ` |
 | WebSockets to model providers: the settings transport, websocketConnectTimeoutMs and cacheWarming are read and change nothing | P | |
