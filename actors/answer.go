@@ -15,6 +15,7 @@ import (
 func (s *Session) answer(c actor.Context, e session.Answer) {
 	data, err := s.find(e)
 	if err != nil {
+		s.suspect(err)
 		s.reply(e.Seq, nil, err)
 		return
 	}

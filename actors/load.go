@@ -114,6 +114,7 @@ func (s *Session) nextLookUp(c actor.Context) {
 // lookedUp answers a look-up and begins the next.
 func (s *Session) lookedUp(c actor.Context, m session.LookedUp) {
 	s.load.looking = max(0, s.load.looking-1) // an earlier life may have begun it
+	s.suspect(m.Err)
 	s.step(c, m)
 	s.nextLookUp(c)
 }

@@ -65,8 +65,14 @@ func (l *life) discardOpened(from chan opened) {
 	if from == nil {
 		return
 	}
-	if o := <-from; o.log != nil && o.log != l.file && o.log != l.spec.Log {
-		l.close(o.log)
+	o := <-from
+	l.discardLog(o.log)
+}
+
+// discardLog closes a file that was opened in vain.
+func (l *life) discardLog(log *store.Log) {
+	if log != nil && log != l.file && log != l.spec.Log {
+		l.close(log)
 	}
 }
 
@@ -103,12 +109,14 @@ func open(l *life) (o opened) {
 		return opened{err: err}
 	}
 	if o.work, err = l.workspace(o.log); err != nil {
+		l.discardLog(o.log)
 		return opened{err: err}
 	}
 	if o.log == nil {
 		o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
 	}
 	if o.to, err = load(o.log, o.work, l.cfg.Models, l.foreign, l.log); err != nil {
+		l.discardLog(o.log)
 		return opened{err: err}
 	}
 	if !l.opened && l.spec.Name != "" && o.to.LeafID == "" {
@@ -124,8 +132,7 @@ func (l *life) existing() (*store.Log, *protocol.Error) {
 	case l.file != nil: // in memory, and it survived
 		return l.file, nil
 	case l.opened:
-		header := store.NewHeader(l.id, l.work.cwd, l.spec.Parent, time.Now().UnixMilli())
-		return openPath(l.cfg.fs(), l.path, l.cfg.logOptions(), header, true) // it may have had nothing to write yet
+		return l.again()
 	case l.spec.Log != nil:
 		return l.spec.Log, nil
 	case l.spec.Path != "":
@@ -133,6 +140,25 @@ func (l *life) existing() (*store.Log, *protocol.Error) {
 		return openPath(l.cfg.fs(), l.spec.Path, l.cfg.logOptions(), header, false)
 	}
 	return nil, nil
+}
+
+// again opens the file that the session has had open before. It was written, so
+// it has to be there: a new one in its place would be another session under the
+// same name.
+func (l *life) again() (*store.Log, *protocol.Error) {
+	log, err := store.OpenLog(l.cfg.fs(), l.path, l.cfg.logOptions())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, protocol.CodeNotDurable.Errorf("Session file is gone: %s", l.path)
+	case errors.Is(err, store.ErrEmpty):
+		return nil, protocol.CodeNotDurable.Errorf("Session file was emptied by another program: %s", l.path)
+	case err != nil:
+		return nil, openError(l.path, err)
+	case log.Header().ID != l.id:
+		l.close(log)
+		return nil, protocol.CodeNotDurable.Errorf("Session file is another session's now: %s", l.path)
+	}
+	return log, nil
 }
 
 // workspace makes the session's workspace, unless a crashed predecessor left
@@ -346,7 +372,11 @@ func (s *Session) onOpened(c actor.Context, m ready) {
 	s.life.opening = nil
 	o := <-m.from
 	if o.err != nil {
-		s.cannotOpen(c, o.err)
+		if s.mayWait() {
+			s.staysParked(c, o.err)
+		} else {
+			s.cannotOpen(c, o.err)
+		}
 		return
 	}
 	s.life.work, s.file = o.work, o.log
@@ -369,14 +399,17 @@ func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
 	for _, m := range s.waiting {
 		switch m := m.(type) {
 		case request:
-			s.reply(m.Seq, nil, err)
+			if endsSession(m) {
+				s.answers = append(s.answers, m.Seq)
+			} else {
+				s.reply(m.Seq, nil, err)
+			}
 		case closing:
 			s.answers = append(s.answers, m.seq)
 		}
 	}
-	s.flush(c.ActorSystem().Root, c.Self())
 	s.refusal = err
-	s.sayClosed(c)
+	s.bury(c)
 }
 
 // preparedSession is another session made ready to take this one's place.

@@ -1,11 +1,15 @@
 package actors
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/store"
 )
 
 // DefaultParkAfter is how long a session is idle before it is parked.
@@ -17,7 +21,9 @@ type parkDue struct{}
 // A parked session keeps its handle, its clients and what they have chosen, and
 // nothing else: file, index, context and texts go. The next message opens it
 // again, as after a crash, and waits for that. While it is parked its file
-// belongs to nobody.
+// belongs to nobody. If it cannot be opened again, because it is gone, another
+// process has it, or there are too many open files, whoever asked hears of that
+// and the session stays parked: the next one who asks may have more luck.
 
 // watchIdle makes sure that somebody looks when the session has been idle long
 // enough. Activity only moves the time; the timer is not touched for it.
@@ -64,16 +70,73 @@ func (s *Session) park(c actor.Context) {
 		c.Stop(j.pid) // a helper without work
 	}
 	s.retry, s.ui = nil, nil
-	info := s.info()
+	s.life.shows = s.info()
 	s.letGo()
-	s.m, s.ready, s.parked = nil, false, true
+	s.m, s.ready, s.stale = nil, false, false
 	s.dropContext()
 	s.waiting, s.next = nil, nil
 	s.life.unsent, s.life.shrunk = nil, newShrinker()
 	s.work.forgetTexts()
-	info.Status = "parked"
-	c.Send(c.Parent(), status{s.handle, info})
-	s.shown = ""
+	s.isParked(c)
+}
+
+func (s *Session) isParked(c actor.Context) {
+	s.parked, s.shown = true, ""
+	s.life.shows.Status = "parked"
+	c.Send(c.Parent(), status{s.handle, s.life.shows})
+}
+
+// mayWait says whether a session whose file cannot be opened again may try
+// later: it has a handle that a client knows, and nobody wants it to end.
+func (s *Session) mayWait() bool {
+	return s.life.opened && s.closing == nil && s.ledger.opening == nil && !slices.ContainsFunc(s.waiting, endsSession)
+}
+
+func endsSession(m any) bool {
+	r, ok := m.(request)
+	if !ok {
+		return false
+	}
+	_, ends := r.Cmd.(protocol.CloseSession)
+	return ends
+}
+
+// staysParked answers what woke the session up, and closes what a crash has left
+// open.
+func (s *Session) staysParked(c actor.Context, err *protocol.Error) {
+	s.log.Warn().Str("error", err.Message).Msg("the session cannot be woken up")
+	for _, ev := range s.endings() {
+		s.life.unsent = append(s.life.unsent, outgoing{item: item{event: ev}})
+	}
+	s.life.shows.Phase, s.life.shows.WaitingFor = string(session.PhaseIdle), []string{}
+	s.isParked(c)
+	waiting := s.waiting
+	s.waiting = nil
+	for _, m := range waiting {
+		if r, ok := m.(request); ok {
+			s.reply(r.Seq, nil, err)
+		} else {
+			s.whileParked(c, m)
+		}
+	}
+	s.flush(c.ActorSystem().Root, c.Self())
+}
+
+// suspect looks, after something could not be read, whether the file has become
+// another one.
+func (s *Session) suspect(err *protocol.Error) {
+	if err != nil && err.Code == protocol.CodeIO && s.file != nil {
+		s.stale = s.stale || errors.Is(s.file.Intact(), store.ErrChanged)
+	}
+}
+
+// readAnew parks a session whose file was changed under its feet, as soon as
+// nothing goes on: who comes next finds what the file says, as after opening it.
+func (s *Session) readAnew(c actor.Context) {
+	if s.stale && s.ready && s.parkable() {
+		s.stopParkTimer()
+		s.park(c)
+	}
 }
 
 // whileParked takes what a parked session is told. What concerns only its

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -26,22 +27,23 @@ type life struct {
 	ledger  *ledger
 	clients []client
 
-	file      *store.Log       // the open log; a memory log is the session itself and outlives crashes
-	brackets  session.Brackets // what clients have been shown and not seen the end of
-	vitals    session.Vitals   // of the last machine
-	lived     bool             // there was one
-	opening   chan opened      // receives the file that is being opened; nil once it is taken
-	opened    bool             // the session was open once: a crash reopens file, not spec
-	gone      bool             // closed: told its clients and parent
-	closing   *closing         // the end has begun
-	farewells int              // how many of them have answered
-	refusal   *protocol.Error  // why it could not be opened
-	work      *workspace       // settings, resources, tools
-	path      string           // of the session file, once it is open
-	id        string           // the session's durable id
-	shrunk    *shrinker        // images made fit for models
-	foreign   *foreign         // queued input that files of others came with
-	unsent    []outgoing       // what has happened and clients have not been told
+	file      *store.Log               // the open log; a memory log is the session itself and outlives crashes
+	brackets  session.Brackets         // what clients have been shown and not seen the end of
+	vitals    session.Vitals           // of the last machine
+	lived     bool                     // there was one
+	opening   chan opened              // receives the file that is being opened; nil once it is taken
+	opened    bool                     // the session was open once: a crash reopens file, not spec
+	gone      bool                     // closed: told its clients and parent
+	closing   *closing                 // the end has begun
+	farewells int                      // how many of them have answered
+	refusal   *protocol.Error          // why it could not be opened
+	work      *workspace               // settings, resources, tools
+	path      string                   // of the session file, once it is open
+	id        string                   // the session's durable id
+	shrunk    *shrinker                // images made fit for models
+	foreign   *foreign                 // queued input that files of others came with
+	unsent    []outgoing               // what has happened and clients have not been told
+	shows     protocol.OpenSessionInfo // what list_open_sessions says
 }
 
 // sessionProps describes the actor of one session: the ledger outermost, then
@@ -86,24 +88,39 @@ func (l *life) lastVitals() *session.Vitals {
 // failed tells the clients of a session that is given up, on the crash that was
 // one too many.
 func (l *life) failed(c actor.Context) {
-	m := session.New()
-	effects := m.Step(time.Now().UnixMilli(), session.Restored{
-		Settings: session.Settings{Ephemeral: true}, Vitals: l.lastVitals(), Open: l.brackets,
-	})
+	endings := l.endings()
 	for _, cl := range l.clients {
 		var items []item
-		for _, e := range effects {
-			if e, ok := e.(session.Emit); ok && !cl.muted {
-				items = append(items, item{event: e.Event})
+		for _, ev := range endings {
+			if !cl.muted {
+				items = append(items, item{event: ev})
 			}
 		}
 		items = append(items, item{event: protocol.SessionFailed{Error: sessionFailed().Message}})
 		c.ActorSystem().Root.Send(cl.writer, records{tag: cl.tag, items: items})
 	}
-	l.brackets = session.Brackets{}
 	c.ActorSystem().Root.Send(c.Parent(), status{l.handle, protocol.OpenSessionInfo{
 		SessionID: l.handle, Status: "failed", Clients: len(l.clients), WaitingFor: []string{},
 	}})
+}
+
+// endings close what clients have seen begin, where no machine can: the session
+// has no file to go on with.
+func (l *life) endings() (events []protocol.Event) {
+	m := session.New()
+	effects := m.Step(time.Now().UnixMilli(), session.Restored{
+		Settings: session.Settings{Ephemeral: true}, Vitals: l.lastVitals(), Open: l.brackets,
+	})
+	for _, e := range effects {
+		if e, ok := e.(session.Emit); ok {
+			events = append(events, e.Event)
+		}
+	}
+	if l.lived { // the numbers that were used are used
+		l.vitals = m.Vitals()
+	}
+	l.brackets = session.Brackets{}
+	return events
 }
 
 // Session is the shell around one Machine: it turns messages into inputs and
@@ -136,6 +153,7 @@ type Session struct {
 	active    time.Time // when the session was last told something
 	parkTimer *time.Timer
 	parked    bool
+	stale     bool // the file is no longer what was read from it
 }
 
 // job is a running worker.
@@ -180,6 +198,7 @@ func (s *Session) Receive(c actor.Context) {
 		default:
 			s.tell(c, m)
 			s.watchIdle(c)
+			s.readAnew(c)
 		}
 	}
 }
@@ -325,6 +344,7 @@ func (s *Session) step(c actor.Context, ins ...session.Input) {
 			n, err := s.performSome(c, effects[i:])
 			if i += n; err != nil {
 				s.log.Error().Err(err).Msg("session file could not be written")
+				s.stale = s.stale || errors.Is(err, store.ErrChanged)
 				s.next = slices.Insert(s.next, 0, session.Input(session.AppendFailed{Index: i, Err: err, Open: s.brackets}))
 				break
 			}
@@ -390,7 +410,8 @@ func (s *Session) report(c actor.Context) {
 		return
 	}
 	s.shown, s.shownLen = phase, pending
-	c.Send(c.Parent(), status{s.handle, s.info()})
+	s.life.shows = s.info()
+	c.Send(c.Parent(), status{s.handle, s.life.shows})
 }
 
 func (s *Session) info() protocol.OpenSessionInfo {

@@ -367,6 +367,29 @@ func (l *Log) look(now Stamp) error {
 	return err
 }
 
+// Intact says whether the session's path still leads to its file, and whether
+// that still has what the index says: else the error is ErrChanged, or the file
+// system's. A session that is not on disk is intact.
+func (l *Log) Intact() error {
+	if l.file == nil || l.closed {
+		return nil
+	}
+	now, err := l.file.Stamp()
+	if err != nil {
+		return err
+	}
+	at, err := l.fsys.Stamp(l.path)
+	switch {
+	case err != nil:
+		return err
+	case !at.sameFile(now) || l.migrated && now != l.stamp:
+		return ErrChanged
+	case l.migrated:
+		return nil
+	}
+	return l.unaltered(at.Size)
+}
+
 // unaltered makes sure that the file still has, at its beginning, what the
 // index says: others may add to it and touch it, not write over it.
 func (l *Log) unaltered(size int64) error {

@@ -134,3 +134,6 @@ func Check(h *History, o Options) []string { return history.Check(h, o) }
 
 // Grown says whether a file only grew.
 func Grown(earlier, later []byte) bool { return history.Grown(earlier, later) }
+
+// Mem is the disk below its faults: what somebody else does to it is done there.
+func (d *Disk) Mem() *storetest.Mem { return d.mem }
