@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 )
 
@@ -544,5 +545,32 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestNulls: what there is none of is left out, as by every pi, but in the
+// dialects whose documents have a null.
+func TestNulls(t *testing.T) {
+	for _, c := range []struct {
+		value Appender
+		want  []string // members that are null
+	}{
+		{&SessionState{}, []string{"model"}},
+		{&SessionState{Nulls: true}, []string{"model", "sessionFile", "sessionName"}},
+		{SessionStats{}, nil},
+		{SessionStats{Nulls: true}, []string{"sessionFile"}},
+		{SessionStats{ContextUsage: &WindowUsage{}}, []string{"contextUsage.tokens", "contextUsage.percent"}},
+		{TextResult{}, nil},
+		{TextResult{Null: true}, []string{"text"}},
+		{JSON(BashResult{}), nil},
+	} {
+		var nulls []string
+		all := gjson.ParseBytes(c.value.AppendJSON(nil))
+		for _, path := range []string{"model", "sessionFile", "sessionName", "contextUsage", "contextUsage.tokens", "contextUsage.percent", "text", "exitCode", "fullOutputPath"} {
+			if v := all.Get(path); v.Exists() && v.Type == gjson.Null {
+				nulls = append(nulls, path)
+			}
+		}
+		require.Equal(t, c.want, nulls, "%T", c.value)
 	}
 }

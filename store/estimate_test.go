@@ -103,6 +103,8 @@ func TestContextUsage(t *testing.T) {
 			assert.Equal(t, c.trailing, u.TrailingTokens)
 			assert.Equal(t, c.usage+c.trailing, ctx.Tokens())
 			assert.Equal(t, int64(1000), u.ContextWindow)
+			guess := c.name == "right after a compaction" || c.name == "compaction, question"
+			assert.Equal(t, !guess, ctx.Known(), "what a compaction has left is a guess until there is an answer")
 			assert.Equal(t, c.tokens, u.Tokens)
 			assert.InDelta(t, float64(c.tokens)/10, u.Percent, 1e-9)
 			assert.Zero(t, ctx.Usage(0).Percent, "of an unknown window there is no share")

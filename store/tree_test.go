@@ -345,3 +345,22 @@ func TestStats(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, inMemory.SessionFile)
 }
+
+// TestStatsOfRetries: an answer that was taken out and made again counts only
+// where it is asked for. What it cost always does.
+func TestStatsOfRetries(t *testing.T) {
+	l, _ := newLog(t)
+	ids := add(t, l, user("a"), answer("failed"), answer("again"))
+	add(t, l, edit(ids[1], "null"))
+	for retried, want := range map[bool]int{true: 2, false: 1} {
+		stats, err := l.View().Stats(retried)
+		require.NoError(t, err)
+		assert.Equal(t, want, stats.AssistantMessages)
+		assert.Equal(t, want+1, stats.TotalMessages)
+		assert.EqualValues(t, 20, stats.Tokens.Input)
+	}
+	add(t, l, edit(ids[1], `[{"type":"text","text":"back"}]`)) // the last edit counts
+	stats, err := l.View().Stats(false)
+	require.NoError(t, err)
+	assert.Equal(t, 2, stats.AssistantMessages)
+}

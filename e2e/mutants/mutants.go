@@ -17,6 +17,8 @@ var (
 	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
 	pipes  = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
 	keys   = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
+	lines  = []string{"./protocol"}
+	slash  = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
 	wires  = []string{"./providers/openai", "-run", "TestConformance"}
 	words  = []string{"./providers", "-run", "TestErrorTexts"}
 	passes = []string{"./e2e", "-run", "TestPassingFailure"}
@@ -105,4 +107,18 @@ var mutants = []mutant{
 	{"an abort waits for the repeat", "providers/repeat.go", "case <-ctx.Done():\n\t\treturn false", "case <-make(chan int):\n\t\treturn false", wires},
 	{"a passing failure fails the run", "actors/assemble.go", "req.Repeats.Max = silentRepeats", "req.Repeats.Max = 0", passes},
 	{"a key in a sentence is shown", "providers/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return strings.ToValidUTF8(text, \"\\uFFFD\")", words},
+	{"a manual compaction is silent", "protocol/encode.go",
+		"reason != \"manual\", e.gates.Has(FeatureCompactionEvents)", "reason != \"manual\", e.gates.Has(FeatureCompactionEvents) && reason != \"manual\"", lines},
+	{"a compaction of nothing is announced", "actors/session/compact.go", "if c.reason == reasonManual { // who", "if true { // who", laws},
+	{"a refused compaction does not say why", "actors/session/compact.go", "if why != nil && !end.Aborted {", "if false {", laws},
+	{"an answer that does not fit is made again and again", "actors/session/compact.go",
+		"m.mayRecover(m.overflowed) && !m.recovered:", "m.mayRecover(m.overflowed):", laws},
+	{"null stands for what there is none of", "protocol/json.go", "if v != nil || null {", "if true {", lines},
+	{"what a compaction leaves is known at once", "store/estimate.go", "return fresh || !c.compacted", "return fresh || true", files},
+	{"an answer that was asked for again counts twice", "store/stats.go", "!omitted[string(l.head.id)]", "!omitted[\"\"]", files},
+	{"every dialect has the level max", "protocol/model.go", "&& !g.Has(FeatureMaxLevel)", "&& false", lines},
+	{"a broken line is answered with an id", "protocol/decode.go", "return unparsed(nil, err.Error())", "return unparsed(salvageID(line), err.Error())", lines},
+	{"what a template says is looked up again", "actors/session/prompt.go",
+		"m.set.Gates.RefuseSlash && c.Slash:", "m.set.Gates.RefuseSlash && q.Text != \"\" && q.Text[0] == '/':", slash},
+	{"a tree has nodes that nobody made", "store/index.go", "return k >= kindTodos && k <= kindTroupe", "return false && k >= kindTodos", files},
 }
