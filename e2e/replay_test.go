@@ -24,9 +24,10 @@ import (
 // puppet is a model server that does nothing on its own: the replay writes
 // each piece of each answer when the trace has come to it.
 type puppet struct {
-	t    *testing.T
-	srv  *httptest.Server
-	asks chan *ask
+	t         *testing.T
+	srv       *httptest.Server
+	asks      chan *ask
+	summaries chan string // of chat completions, one after the other
 }
 
 // ask is a request that waits for its answer.
@@ -37,11 +38,15 @@ type ask struct {
 }
 
 func newPuppet(t *testing.T) *puppet {
-	s := &puppet{t: t, asks: make(chan *ask, 100)}
+	s := &puppet{t: t, asks: make(chan *ask, 100), summaries: make(chan string, 10)}
 	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `conversation>\n`) { // a summariser
-			summarise(w)
+			if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+				summariseChat(w, <-s.summaries)
+			} else {
+				summarise(w)
+			}
 			return
 		}
 		a := &ask{string(body), r.Context().Done(), make(chan func(http.ResponseWriter) bool)}
@@ -149,6 +154,8 @@ type replay struct {
 	ended   bool // stdin is closed
 	updates bool // bash_execution_update is on
 	modern  bool // a recording of pi 1.x, in its dialect
+	chat    bool // the model speaks chat completions
+	ahead   bool // the first text of a block was written with its start
 }
 
 // modelsOf collects the models a trace names, so that the place has them.
@@ -195,11 +202,15 @@ func modelsJSON(url string, models []gjson.Result, first string) string {
 		list = append(list, one)
 		has = has || v.Get("id").Str == first
 	}
+	api := "anthropic-messages"
+	if len(models) > 0 && models[0].Get("api").Str == chatAPI {
+		api, url = chatAPI, url+"/v1"
+	}
 	if !has {
 		list = append(list, m{"id": first, "name": first, "reasoning": first == "mock-2", "input": []string{"text", "image"},
 			"contextWindow": 200000, "maxTokens": 4096, "cost": m{"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}})
 	}
-	raw, _ := json.Marshal(m{"providers": m{"mock": m{"baseUrl": url, "api": "anthropic-messages", "apiKey": "sk-mock", "models": list}}})
+	raw, _ := json.Marshal(m{"providers": m{"mock": m{"baseUrl": url, "api": api, "apiKey": "sk-mock", "models": list}}})
 	return string(raw)
 }
 
@@ -219,16 +230,27 @@ func settingsOf(name string, trace []entry) string {
 	if strings.Contains(name, "retry-once") || strings.Contains(name, "exhausted") {
 		delay = 1
 	}
-	return fmt.Sprintf(`{"retry":{"baseDelayMs":%d,"provider":{"maxRetries":0}},"compaction":{"keepRecentTokens":20,"reserveTokens":1000}}`, delay)
+	retry := true
+	for _, x := range unretried {
+		retry = retry && x.trace != name
+	}
+	return fmt.Sprintf(`{"retry":{"enabled":%t,"baseDelayMs":%d,"provider":{"maxRetries":0}},"compaction":{"keepRecentTokens":20,"reserveTokens":1000}}`, retry, delay)
 }
 
 func newReplay(t *testing.T, name string, args []string) *replay {
 	r := &replay{t: t, name: name, trace: readTrace(t, name), matched: map[int]bool{}, last: -1}
-	r.modern = strings.HasPrefix(name, "pi152-")
+	r.modern, r.chat = strings.HasPrefix(name, "pi152-"), strings.HasPrefix(name, "omp1337-")
 	r.model = newPuppet(t)
 	root := t.TempDir()
 	r.p = &place{t: t, root: root, home: root, work: filepath.Join(root, "work")}
 	models, first := modelsOf(r.trace)
+	if r.chat {
+		models, first = chatModel, "m"
+		for _, text := range []string{"the summary", "ok"} {
+			r.model.summaries <- text
+		}
+		r.p.write("f.txt", "one\ntwo\n")
+	}
 	if first != "claude-sonnet-4-5" { // else: the trace without a key
 		list := modelsJSON(r.model.srv.URL, models, first)
 		if strings.HasSuffix(name, "compaction-threshold") {
@@ -286,7 +308,7 @@ func (r *replay) in(e entry) {
 	if e.v.Get("type").Str == "abort_bash" && r.updates {
 		r.await("output", 0, func(_ int, v gjson.Result) bool { return v.Get("type").Str == "bash_execution_update" })
 	}
-	raw := strings.NewReplacer("/HOME/", r.p.root+"/", "/TMP/", r.p.root+"/").Replace(e.raw)
+	raw := strings.NewReplacer("/HOME/", r.p.root+"/", "/TMP/", r.p.root+"/", `"/w/`, `"`+r.p.work+"/").Replace(e.raw)
 	if !e.lit {
 		raw += "\n"
 	}
@@ -485,6 +507,10 @@ func (r *replay) begin() {
 		return
 	}
 	r.answer = r.model.next()
+	if r.chat {
+		r.beginChat(text)
+		return
+	}
 	if f := httpError.FindStringSubmatch(text); f != nil {
 		status, _ := strconv.Atoi(f[1])
 		r.answer.fail(r.t, status, f[2])
@@ -503,6 +529,10 @@ func (r *replay) begin() {
 
 // step writes what causes one message_update.
 func (r *replay) step(ev gjson.Result) {
+	if r.chat {
+		r.stepChat(ev)
+		return
+	}
 	index := ev.Get("contentIndex").Int()
 	block := ev.Get("partial.content").Array()
 	delta := func(d m) m { return m{"type": "content_block_delta", "index": index, "delta": d} }
@@ -545,6 +575,10 @@ func (r *replay) finish() {
 	if a == nil {
 		return
 	}
+	if r.chat {
+		r.finishChat(a)
+		return
+	}
 	switch stop := r.final.Get("stopReason").Str; stop {
 	case "aborted":
 	case "error":
@@ -584,7 +618,7 @@ var extra = []string{
 }
 
 // volatile are the members whose values say nothing.
-var volatile = []string{"timestamp", "sessionId", "phaseSince", "delayMs", "fullOutputPath", "baseUrl", "firstKeptEntryId"}
+var volatile = []string{"timestamp", "sessionId", "phaseSince", "delayMs", "fullOutputPath", "baseUrl", "firstKeptEntryId", "entryId"}
 
 // same compares a record with the trace's.
 func (r *replay) same(want, got gjson.Result, path string) {
@@ -677,7 +711,7 @@ func (r *replay) diffObjects(want, got gjson.Result, path string) (diff string) 
 		if v.Type == gjson.Null {
 			return true // pi leaves out what is not there
 		}
-		if !want.Get(gjson.Escape(k.Str)).Exists() && !slices.Contains(extra, k.Str) && path != "response" {
+		if !want.Get(gjson.Escape(k.Str)).Exists() && !slices.Contains(extra, k.Str) && path != "response" && !(r.chat && slices.Contains(extraChat, k.Str)) {
 			diff = fmt.Sprintf("%s.%s is not in the trace", path, k.Str)
 		}
 		return diff == ""

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,10 +34,15 @@ func readTrace(t *testing.T, name string) []entry {
 	scan := bufio.NewScanner(f)
 	scan.Buffer(nil, 64<<20)
 	for scan.Scan() {
-		v := gjson.ParseBytes(scan.Bytes())
+		var line bytes.Buffer
+		require.NoError(t, json.Compact(&line, scan.Bytes()))
+		v := gjson.ParseBytes(line.Bytes())
 		e := entry{dir: v.Get("dir").Str, raw: v.Get("msg").Raw, lit: v.Get("raw").Bool()}
 		if e.lit {
 			e.raw = v.Get("msg").Str
+		}
+		if literal := v.Get("raw"); literal.Type == gjson.String { // of oh-my-pi: a line that is no JSON
+			e.raw = literal.Str
 		}
 		e.v = gjson.Parse(e.raw)
 		list = append(list, e)
@@ -144,6 +151,15 @@ var differs = []struct {
 	{"bash-abort-pipelined", `"id":"b1"`, "the abort comes before the first output", `"cancelled":true`},
 	{"compact-manual", `"id":"c0"`, "there is nothing to compact in an empty session", `"error":"Nothing to compact (session too small)"`},
 	{"new-session", `"delta":"A2"`, "the new session stops the run before this comes", ""},
+	{"omp1337-abort-text", `"type":"text_end","contentIndex":0,"content":"a "`, "a text that was cut off has no end, but message_end", ""},
+	{"omp1337-errors", `"command":"nosuch"`, "an unknown command is answered with its id, as the seeds say", `"error":"Unknown command: nosuch"`},
+	{"omp1337-errors", `"id":"q"`, "an unknown mode is an error", `"error":"Invalid`},
+	{"omp1337-errors", `Invalid entry ID for branching`, "a failure names its command and id", `"command":"branch","success":false`},
+	{"omp1337-errors", `"id":"s"`, "a file that is not there is an error", `"error":"Session file not found: /nope.jsonl"`},
+	{"omp1337-errors", `"id":"c"`, "there is nothing to compact in an empty session", `"error":"Nothing to compact (session too small)"`},
+	{"omp1337-errors", `"id":"p","type":"response","command":"prompt","success":true`, "one response to a prompt, not two", ""},
+	{"omp1337-errors", `text.startsWith`, "parameters are validated", `"error":"Missing message"`},
+	{"omp1337-setters", `Nothing to export yet`, "a failure names its command and id", `"command":"export_html","success":false`},
 	{"images", `"source":{"type":"base64"`, "nested images are stored in the flat form that models are sent", `"mimeType":"image/png"`},
 }
 
@@ -168,6 +184,10 @@ var apart = []valueApart{
 	{"compact", "response.data.tokens.total", "*", "likewise"},
 	{"compact", "response.data.cost", "*", "likewise"},
 	{"bash-truncation", "output", "*", "pi 0.45 counts the end of the last line as a line"},
+	{"omp1337-bash", "output", "*", "oh-my-pi counts the end of the last line as a line"},
+	{"omp1337-abort-text", "errorMessage", `"Request was aborted"`, "with a full stop, in every dialect"},
+	{"omp1337-state", "response.data", "{}", "s3 says that text is null where there is no answer"},
+	{"omp1337-tools", "content.0.text", "*", "the texts of tools are troupe's own"},
 	{"missing-params", "content.0.text", `""`, "see sends"},
 	{"missing-params", "response.data.followUpMode", `"zzz"`, "an unknown mode was refused"},
 	{"missing-params", "response.data.messageCount", "5", "so were prompts without a text"},

@@ -307,7 +307,7 @@ func (m *Machine) finishMessage(s *stream) {
 	protocol.Seal(msg)
 	if !s.started {
 		frame := *msg
-		if !m.set.Gates.PendingStop { // pi 1.x shows a failure already in message_start
+		if !m.set.Gates.PendingStop && s.model.API == announcesEarly {
 			frame = *newStream(s.model, msg.Timestamp).msg
 		}
 		s.started = true
@@ -321,6 +321,11 @@ func (m *Machine) finishMessage(s *stream) {
 	m.run.stream = nil
 	m.emit(protocol.MessageEnd{Message: msg, RunID: m.run.id})
 }
+
+// announcesEarly is the wire on which pi up to 0.45 announces a message before it
+// asks. On the others, and in pi since, one that fails before it begins says so
+// already in message_start.
+const announcesEarly = "anthropic-messages"
 
 // streamFailed closes a message that the provider did not finish.
 func (m *Machine) streamFailed(s *stream, err *protocol.StreamError) {
