@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"io"
+	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
@@ -57,6 +59,163 @@ func TestHelpAndVersion(t *testing.T) {
 	out, _, code = p.once("", "--version")
 	assert.Zero(t, code)
 	assert.NotEmpty(t, strings.TrimSpace(out))
+	out, _, code = p.once(`{"id":1,"type":"get_state"}`, p.mock("-p", "--mode", "rpc")...)
+	assert.Zero(t, code)
+	assert.Contains(t, out, `"command":"get_state","success":true`, "-p is no mode when there is another")
+}
+
+// TestUnderTheNamePi: clients that start pi get the version that they ask for, and
+// pi's exit code for a wrong command line.
+func TestUnderTheNamePi(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pi := filepath.Join(p.root, "pi")
+	require.NoError(t, os.Symlink(binary, pi))
+	once := func(args ...string) (string, string, int) {
+		cmd := exec.Command(pi, args...)
+		cmd.Dir, cmd.Env = p.work, p.environ()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run()
+		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	}
+	for _, flag := range []string{"--version", "-v"} {
+		out, errs, code := once(flag)
+		assert.Zero(t, code)
+		assert.Empty(t, errs)
+		assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, out)
+	}
+	_, errs, code := once("--mode", "rpc", "--no-such-flag")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "--no-such-flag")
+	_, _, code = once("install", "npm:x")
+	assert.Equal(t, 1, code)
+}
+
+// TestCommandWords: what pi takes for a command is never sent to a model.
+func TestCommandWords(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, word := range []string{"install", "remove", "uninstall", "update", "list", "config", "auth"} {
+		out, errs, code := p.once("", word, "npm:x")
+		assert.Equal(t, 2, code, word)
+		assert.Empty(t, out, word)
+		assert.Contains(t, errs, word)
+		assert.Equal(t, 1, strings.Count(errs, "\n"), errs)
+	}
+	assert.Zero(t, p.llm.count())
+	p.llm.plays(text("fine"))
+	out, errs, code := p.once("", p.mock("-p", "list")...)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "fine\n", out, "as a message it is one")
+}
+
+// TestListModels is pi's table.
+func TestListModels(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(p.agent()+"/models.json", `{"providers":{"b":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[
+		{"id":"one","name":"Number two","contextWindow":128000,"maxTokens":4096,"input":["text"]},
+		{"id":"big-3","reasoning":true,"contextWindow":1048576,"maxTokens":65536,"input":["text","image"]}]},
+		"a":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[{"id":"z","contextWindow":1000000,"maxTokens":999}]}}}`)
+	row := func(pattern ...string) []string {
+		out, errs, code := p.once("", append([]string{"--list-models"}, pattern...)...)
+		assert.Zero(t, code, errs)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		for i := range lines {
+			lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+		}
+		return lines
+	}
+	head := "provider model context max-out thinking images"
+	assert.Equal(t, []string{head, "a z 1M 999 no no", "b big-3 1.0M 65.5K yes yes", "b one 128K 4.1K no no"}, row())
+	assert.Equal(t, []string{head, "b big-3 1.0M 65.5K yes yes"}, row("BG3"))
+	assert.Equal(t, []string{`No models matching "two"`}, row("two"), "names do not count")
+}
+
+// TestEndlessInput: what has no end is refused, at once and with one line.
+func TestEndlessInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for script, says := range map[string]string{
+		`yes | "$0" "$@" -p x`:          "standard input has more than 64 MiB",
+		`"$0" "$@" -p @<(yes) x`:        "more than 64 MiB cannot be attached",
+		`yes | "$0" "$@" --mode json x`: "standard input has more than 64 MiB",
+		`for i in 1 2 3; do head -c 50000000 /dev/zero > $i; done; "$0" "$@" -p @1 @2 @3 x`: "together has more than 128 MiB",
+	} {
+		cmd := exec.Command("bash", append([]string{"-c", script, binary}, p.mock()...)...)
+		cmd.Dir, cmd.Env = p.work, p.environ()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		require.Error(t, cmd.Run(), script)
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), script)
+		assert.Contains(t, errs.String(), says)
+		assert.Equal(t, 1, strings.Count(errs.String(), "troupe: "), errs.String())
+		assert.Empty(t, out.String())
+	}
+	assert.Zero(t, p.llm.count())
+
+	p.llm.plays(text("a lot"))
+	cmd := exec.Command("bash", append([]string{"-c", `yes "" | head -c 20000000 | "$0" "$@" -p x`, binary}, p.mock("--no-session")...)...)
+	cmd.Dir, cmd.Env = p.work, p.environ()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "a lot\n", string(out), "as a line of JSON it has twice the bytes")
+}
+
+// TestTerminal: a model does not command the terminal of who reads its answer.
+func TestTerminal(t *testing.T) {
+	const evil = "\x1b]52;c;aGk=\x07\x1b[2Ja\rb\tc\r\nd \u009b31m\u007f é 👩‍🚀"
+	const tame = "\uFFFD]52;c;aGk=\uFFFD\uFFFD[2Ja\uFFFDb\tc\nd \uFFFD31m\uFFFD é 👩‍🚀\n"
+	onTerminal := func(t *testing.T, p *place, args ...string) string {
+		ours, theirs := terminal(t)
+		cmd := exec.Command(binary, args...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.work, p.environ(), theirs, theirs
+		seen := make(chan string)
+		go func() {
+			all, _ := io.ReadAll(ours) // ends with an error when nobody has the other end any more
+			seen <- string(all)
+		}()
+		_ = cmd.Run()
+		theirs.Close()
+		return strings.ReplaceAll(<-seen, "\r\n", "\n")
+	}
+	t.Run("print", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.llm.plays(text(evil), text(evil))
+		shown := onTerminal(t, p, p.mock("-p", "x")...)
+		assert.Equal(t, tame, shown)
+		out, _, code := p.once("", p.mock("-p", "x")...)
+		assert.Zero(t, code)
+		assert.Equal(t, evil+"\n", out, "a pipe gets it as it is")
+	})
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.llm.plays(text(evil))
+		shown := onTerminal(t, p, p.mock("--mode", "json", "x")...)
+		assert.Contains(t, shown, `\u001b]52`)
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
+	t.Run("an error of the server", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.llm.plays(fail(400, "{\"error\":{\"message\":\"no \\u001b[2J\\u009b such\"}}"))
+		shown := onTerminal(t, p, p.mock("-p", "x")...)
+		assert.Contains(t, shown, "such")
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
+	t.Run("models and logs", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.write(p.agent()+"/models.json", `{"providers":{"a":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[{"id":"m\u001b[2J\u009b"}]}}}`)
+		shown := onTerminal(t, p, "--list-models")
+		assert.Contains(t, shown, "m\uFFFD[2J\uFFFD")
+		shown = onTerminal(t, p, "-p", "@no\x1b[2J\u009bfile", "x")
+		assert.Contains(t, shown, "no\uFFFD[2J\uFFFDfile")
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
 }
 
 // TestModelChoice: pattern, provider/id, thinking suffix, and what is not there.

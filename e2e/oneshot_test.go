@@ -46,11 +46,20 @@ func TestPrint(t *testing.T) {
 	assert.Contains(t, errs, "missing.txt")
 }
 
+// TestJSONMode: every event, also with -p, wherever that stands.
 func TestJSONMode(t *testing.T) {
-	t.Parallel()
+	for _, args := range []string{"--mode json hello", "--mode json -p hello", "-p --mode json hello", "-p hello --mode json"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			jsonMode(t, strings.Fields(args))
+		})
+	}
+}
+
+func jsonMode(t *testing.T, args []string) {
 	p := newPlace(t)
 	p.llm.plays(text("hi"))
-	out, errs, code := p.once("", p.mock("--mode", "json", "hello")...)
+	out, errs, code := p.once("", p.mock(args...)...)
 	require.Zero(t, code, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	assert.Equal(t, "session", gjson.Get(lines[0], "type").Str)

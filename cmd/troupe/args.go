@@ -142,7 +142,7 @@ func dialectNames() []string {
 var sections = []section{
 	{"Mode", []flag{
 		{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout. text, json: run the messages of the command line, print the last answer or every event.", oneOf(func(o *options) *string { return &o.mode }, "rpc", "text", "json")},
-		{"-p, --print", "", "The same as --mode text.", on(func(o *options) *bool { return &o.print })},
+		{"-p, --print", "", "Print the last answer and end: --mode text, unless a mode is given.", on(func(o *options) *bool { return &o.print })},
 		{"--export", "FILE", "Write a session file as HTML, to the name that follows or one in this directory.", text(func(o *options) *string { return &o.export })},
 		{"--list-models", "", "Print the models there are credentials for; an argument filters them.", on(func(o *options) *bool { return &o.listModels })},
 		{"-v, --version", "", "Print the version.", on(func(o *options) *bool { return &o.version })},

@@ -2,15 +2,19 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
@@ -25,7 +29,7 @@ import (
 
 // show prints what was asked for.
 func show(text string) int {
-	if _, err := os.Stdout.WriteString(text); err != nil {
+	if _, err := io.WriteString(onScreen(os.Stdout), text); err != nil {
 		return unwritten(err)
 	}
 	return exitOK
@@ -91,24 +95,78 @@ func writePage(in, out string) (string, error) {
 	return out, actors.WriteOutput(out, page)
 }
 
+// piVersion is the newest pi whose clients work with troupe. Under the name pi
+// troupe stands for it: clients ask for the version, and some refuse an older one.
+const piVersion = "0.87.1"
+
+// asPi says that we were called pi.
+func asPi() bool { return len(os.Args) > 0 && filepath.Base(os.Args[0]) == "pi" }
+
+func showVersion() int {
+	if asPi() {
+		return show(piVersion + "\n")
+	}
+	return show("troupe " + version + "\n")
+}
+
+// piCommands are words that pi takes for commands as its first argument.
+var piCommands = []string{"install", "remove", "uninstall", "update", "list", "config", "auth"}
+
 // listModels prints the models there are credentials for.
 func listModels(cfg *actors.Config, pattern string) int {
 	catalog, problems := cfg.Models.Catalog()
 	if problems != nil {
 		fmt.Fprintln(stderr, "troupe:", problems)
 	}
+	models := slices.DeleteFunc(catalog.Available(), func(m *protocol.Model) bool { return !resembles(m.Provider+"/"+m.ID, pattern) })
+	if len(models) == 0 && pattern != "" {
+		return show(fmt.Sprintf("No models matching %q\n", pattern))
+	}
+	slices.SortStableFunc(models, func(a, b *protocol.Model) int {
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.ID, b.ID))
+	})
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "provider\tmodel\tcontext\tmax-out\tthinking\timages")
 	yes := map[bool]string{true: "yes", false: "no"}
-	for _, m := range catalog.Available() {
-		if !strings.Contains(strings.ToLower(m.Provider+"/"+m.ID+" "+m.Name), strings.ToLower(pattern)) {
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.Provider, m.ID, m.ContextWindow, m.MaxTokens, yes[m.Reasoning], yes[m.Accepts("image")])
+	for _, m := range models {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Provider, m.ID, tokens(m.ContextWindow), tokens(m.MaxTokens), yes[m.Reasoning], yes[m.Accepts("image")])
 	}
 	_ = w.Flush() // a Builder takes all
 	return show(table.String())
+}
+
+// resembles says whether each word of a pattern is in a name, letter by letter,
+// as in pi: others may stand between them.
+func resembles(name, pattern string) bool {
+	for word := range strings.FieldsSeq(strings.ToLower(pattern)) {
+		rest := strings.ToLower(name)
+		for _, r := range word {
+			at := strings.IndexRune(rest, r)
+			if at < 0 {
+				return false
+			}
+			rest = rest[at+utf8.RuneLen(r):]
+		}
+	}
+	return true
+}
+
+// tokens is a number of tokens as pi's table has it: 128K, 65.5K, 1M.
+func tokens(n int64) string {
+	for _, unit := range []struct {
+		size int64
+		name string
+	}{{1e6, "M"}, {1e3, "K"}} {
+		switch {
+		case n < unit.size:
+		case n%unit.size == 0:
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		default:
+			return strconv.FormatFloat(float64(n)/float64(unit.size), 'f', 1, 64) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // pickSession lets a person at a terminal choose a session of the directory.

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,8 +62,13 @@ func run(args []string) int {
 	// A closed stdout is an error of the write, not a death. It is caught and not
 	// ignored, since what we start would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if len(args) > 0 && args[0] == "schema" {
-		return schema(args[1:])
+	if len(args) > 0 {
+		switch word := args[0]; {
+		case word == "schema":
+			return schema(args[1:])
+		case slices.Contains(piCommands, word):
+			return refuse(fmt.Errorf("%q is a command of pi that this version does not have; as a message write: -p %s", word, word))
+		}
 	}
 	o, err := parseArgs(args)
 	if err != nil {
@@ -70,12 +76,12 @@ func run(args []string) int {
 	}
 	switch {
 	case o.version:
-		return show("troupe " + version + "\n")
+		return showVersion()
 	case o.help:
 		return show(usage())
 	case o.export != "":
 		return exportFile(o)
-	case o.print || o.mode == "" && (len(o.messages) > 0 || len(o.files) > 0 || piped(os.Stdin)):
+	case o.mode == "" && (o.print || len(o.messages) > 0 || len(o.files) > 0 || piped(os.Stdin)):
 		o.mode = "text"
 	case o.mode == "" && !o.listModels:
 		return refuse(errors.New("there is no terminal interface: give a message, or --mode rpc"))
@@ -109,8 +115,13 @@ func run(args []string) int {
 	return runOnce(o, cfg, log)
 }
 
-// refuse says in one line what is wrong with the command line.
+// refuse says in one line what is wrong with the command line. pi ends with the
+// code of any other error.
 func refuse(err error) int {
+	if asPi() {
+		fmt.Fprintf(stderr, "pi: %s (try pi --help)\n", err)
+		return exitError
+	}
 	fmt.Fprintf(stderr, "troupe: %s (try troupe --help)\n", err)
 	return exitUsage
 }
@@ -261,7 +272,9 @@ func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 		stop <- actors.Stop{Abort: true}
 	})
 	if cfg.Out == os.Stdout { // not the pipe of a single run
-		cfg.Out = eager(os.Stdout)
+		if cfg.Out = onScreen(os.Stdout); cfg.Out == os.Stdout {
+			cfg.Out = eager(os.Stdout)
+		}
 	}
 	err := actors.Run(cfg, stop)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,9 +59,9 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	cfg.In, cfg.Out = inR, outW
+	cfg.In, cfg.Out, cfg.MaxLine = inR, outW, math.MaxInt32 // prompts has its own limit
 	c := &oneShot{
-		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: os.Stdout, stderr: stderr,
+		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: onScreen(os.Stdout), stderr: stderr,
 		stop: make(chan actors.Stop, maxStops),
 		in:   inW, out: bufio.NewReaderSize(outR, 64<<10),
 	}
@@ -128,7 +129,7 @@ func (c *oneShot) follow(id string) bool {
 			return false
 		}
 		switch {
-		case kind == "response" && e.Get("id").Str == id && !e.Get("success").Bool():
+		case kind == "response" && !e.Get("success").Bool() && (e.Get("id").Str == id || !e.Get("id").Exists()): // a line that was not understood has none
 			c.failed = errors.New(e.Get("error").Str)
 			return false
 		case kind == "message_end" && e.Get("message.role").Str == protocol.RoleAssistant:
@@ -193,15 +194,21 @@ func (c *oneShot) answer() []byte {
 func prompts(o *options, cwd string) ([]message, error) {
 	var first message
 	if piped(os.Stdin) {
-		text, err := io.ReadAll(os.Stdin)
-		if err != nil {
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAttached+1))
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("standard input: %w", err)
+		case len(text) > maxAttached:
+			return nil, fmt.Errorf("standard input has more than %d MiB: that is no message", maxAttached>>20)
 		}
 		first.text = string(text)
 	}
 	for _, name := range o.files {
 		if err := first.attach(name, cwd); err != nil {
 			return nil, err
+		}
+		if first.size() > maxMessage {
+			return nil, fmt.Errorf("%s: everything before the message together has more than %d MiB", name, maxMessage>>20)
 		}
 	}
 	texts := o.messages
@@ -238,8 +245,22 @@ func (m *message) attach(name, cwd string) error {
 	return nil
 }
 
-// maxAttached is what a file of the command line may have.
-const maxAttached = 64 << 20
+const (
+	maxAttached = 64 << 20  // bytes of a file of the command line, or of standard input
+	maxMessage  = 128 << 20 // of all of them together
+)
+
+func (m *message) size() int {
+	n := len(m.text)
+	for _, img := range m.images {
+		n += len(img.Data)
+	}
+	return n
+}
+
+// endless is how long a file may keep us waiting that says it is empty: the
+// kernel makes up such files as they are read, and some have no end.
+const endless = 2 * time.Second
 
 // readAttached reads a file that has an end.
 func readAttached(path string) ([]byte, error) {
@@ -257,6 +278,9 @@ func readAttached(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info.Mode().IsRegular() && info.Size() == 0 {
+		_ = f.SetReadDeadline(time.Now().Add(endless)) // fails for one that does not wait
+	}
 	content, err := io.ReadAll(io.LimitReader(f, maxAttached+1)) // the size may be a lie, as in /proc, or change
 	if err == nil && len(content) > maxAttached {
 		err = tooLarge(path)

@@ -12,7 +12,7 @@ import (
 
 // stderr is for everything we say there: logs, from any actor, and errors. Who
 // does not read it must not stop us.
-var stderr = &backlog{out: os.Stderr, limit: 1 << 20}
+var stderr = &backlog{out: onScreen(os.Stderr), limit: 1 << 20}
 
 // flushTime is how long the end waits for somebody to read stderr. Who reads at
 // all needs none of it, but a busy machine may take a while to write.

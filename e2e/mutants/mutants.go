@@ -121,4 +121,11 @@ var mutants = []mutant{
 	{"what a template says is looked up again", "actors/session/prompt.go",
 		"m.set.Gates.RefuseSlash && c.Slash:", "m.set.Gates.RefuseSlash && q.Text != \"\" && q.Text[0] == '/':", slash},
 	{"a tree has nodes that nobody made", "store/index.go", "return k >= kindTodos && k <= kindTroupe", "return false && k >= kindTodos", files},
+	{"a key in a sentence is shown", "providers/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return text", words},
+	{"a model commands the terminal", "cmd/troupe/screen.go", "if unicode.IsControl(r) && ", "if false && ", []string{"./e2e", "-run", "TestTerminal"}},
+	{"-p wins over --mode json", "cmd/troupe/main.go", "case o.mode == \"\" && (o.print || len(o.messages) > 0",
+		"case o.print || o.mode == \"\" && (len(o.messages) > 0", []string{"./e2e", "-run", "TestJSONMode"}},
+	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > maxAttached:", "case false:",
+		[]string{"./e2e", "-run", "TestEndlessInput"}},
+	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e", "-run", "TestCommandWords"}},
 }
