@@ -165,7 +165,7 @@ func (m *Machine) summarised(in Summarised) {
 		c.ask.problem = in.Err.Message
 	case in.Err != nil:
 		m.announce(c)
-		m.compactionOver(c, protocol.AutoCompactionEnd{}, protocol.CodeProvider.Errorf("%s", in.Err.Message))
+		m.compactionOver(c, protocol.AutoCompactionEnd{}, protocol.CodeProvider.Errorf("Summarization failed: %s", in.Err.Message))
 	default:
 		m.compacted(c, in)
 	}
