@@ -1,8 +1,11 @@
 package actors
 
 import (
+	"errors"
+
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/store/resource"
 )
 
@@ -57,30 +60,33 @@ func (t *texts) system(tools []protocol.ToolInfo) string {
 func (s *Session) expand(c *session.Command) {
 	switch cmd := c.Cmd.(type) {
 	case protocol.Prompt:
-		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		cmd.Message = s.expandText(c, cmd.Message)
 		c.Cmd = cmd
 	case protocol.Steer:
-		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		cmd.Message = s.expandText(c, cmd.Message)
 		c.Cmd = cmd
 	case protocol.FollowUp:
-		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		cmd.Message = s.expandText(c, cmd.Message)
 		c.Cmd = cmd
 	case protocol.AbortAndPrompt:
-		cmd.Message, c.Slash = s.expandText(cmd.Message)
+		cmd.Message = s.expandText(c, cmd.Message)
 		c.Cmd = cmd
 	default: // has no such text
 	}
 }
 
-// expandText looks up a text that begins with /. unknown says that it names
-// nothing.
-func (s *Session) expandText(text string) (expanded string, unknown bool) {
+// expandText looks up a text that begins with /, and notes what comes of it.
+func (s *Session) expandText(c *session.Command, text string) string {
 	if text == "" || text[0] != '/' {
-		return text, false
+		return text
 	}
 	expanded, err := s.work.texts().expander.Expand(text)
-	if err != nil {
+	switch {
+	case errors.As(err, new(bounded.TooLarge)):
+		c.Refused = protocol.CodeInvalidParams.Errorf("%s", err)
+	case err != nil:
 		s.log.Warn().Err(err).Msg("skill cannot be read")
 	}
-	return expanded, expanded == text
+	c.Slash = expanded == text
+	return expanded
 }

@@ -307,3 +307,17 @@ func TestUnknownTools(t *testing.T) {
 	assert.Contains(t, d.errors(), "--confirm: unknown tool neither")
 	assert.Contains(t, d.errors(), "open_session: unknown tool third")
 }
+
+// TestLargeTemplate: a small template that asks for its arguments many times.
+func TestLargeTemplate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(".pi/prompts/many.md", strings.Repeat("$@ ", 300_000))
+	d := p.start()
+	for _, command := range []string{"prompt", "steer", "follow_up", "abort_and_prompt"} {
+		r := d.call(fmt.Sprintf(`{"type":%q,"message":"/many %s"}`, command, strings.Repeat("x", 100)))
+		assert.Equal(t, "invalid_params", r.Get("code").Str, command)
+		assert.Equal(t, "template many with its arguments is larger than 16 MiB", r.Get("error").Str)
+	}
+	assert.Zero(t, d.ok(`{"type":"get_state"}`).Get("messageCount").Int())
+}

@@ -345,12 +345,14 @@ their events never come:
 | images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | S0 S1 S2 | ` + "`troupe schema --ts`" + ` prints the types |
 | the start, done and error steps of a message: message_start and message_end say as much | S0 S3 S4 | ` + "`assistantMessageEvent.type`" + ` |
-| WebSockets to model providers: the settings transport, websocketConnectTimeoutMs and cacheWarming are read and change nothing | P | |
+| WebSockets to model providers | P | |
+
+Settings and files that this version does not obey are listed under [Configuration that this version does not obey](#configuration-that-this-version-does-not-obey).
 `
 
 const referenceHead = `# The wire
 
-Generated from the tables of package protocol by ` + "`make generate`" + `; edit those.
+Generated from the tables of packages protocol and resource by ` + "`make generate`" + `; edit those.
 
 One JSON object per line, UTF-8, LF. stdin carries commands, stdout responses and events and nothing else.
 A command is ` + "`{\"id\":any,\"type\":\"name\",…parameters}`" + `; its one response repeats the id and the name:

@@ -24,6 +24,8 @@ type Command struct {
 	// Slash says that the message begins with / and names no prompt template and
 	// no skill.
 	Slash bool
+	// Refused is what is wrong with the message that was looked up.
+	Refused *protocol.Error
 	// Catalog is what can be selected at this moment; set for commands that
 	// need models.
 	Catalog *protocol.Catalog

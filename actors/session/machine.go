@@ -199,6 +199,8 @@ func (m *Machine) handle(in Input, failedAt []Effect) {
 // back, so that later commands see the session they were meant for.
 func (m *Machine) command(c Command) {
 	switch {
+	case c.Refused != nil:
+		m.fail(c, c.Refused)
 	case m.closing != nil && !endsWork(c.Cmd):
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
 	case m.leaving() && supersedes(c.Cmd):

@@ -1,5 +1,6 @@
 // Command troupe-doc writes protocol/REFERENCE.md and protocol/schema.json from
-// the tables of package protocol. Run it with make generate.
+// the tables of package protocol, and what a project may bring from that of
+// package resource. Run it with make generate.
 package main
 
 import (
@@ -7,13 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"troupe/protocol"
+	"troupe/store/resource"
 )
 
 // files are what is generated, by path below the protocol directory.
 func files() map[string][]byte {
-	return map[string][]byte{"REFERENCE.md": protocol.Reference(), "schema.json": protocol.Schema()}
+	return map[string][]byte{"REFERENCE.md": slices.Concat(protocol.Reference(), resource.Reference()), "schema.json": protocol.Schema()}
 }
 
 func dir() string {

@@ -42,7 +42,7 @@ var rules = []rule{
 		"the store knows files and nothing of who writes them"},
 	{"troupe/store/...", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/store"}, []string{"os/exec", "net/http", "github.com/asynkron/..."},
 		"the store knows files and nothing of who writes them"},
-	{"troupe/actors", []string{"troupe/protocol", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
+	{"troupe/actors", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"actors join the rooms, see providers only through the contract, and start processes only through tools"},
 	{"troupe/actors/failpoint", nil, nil, "fault plans know actors in general, not ours"},

@@ -11,17 +11,19 @@ type mutant struct {
 
 // The tests that notice: arguments of go test.
 var (
-	laws   = []string{"./actors/session"}
-	shells = []string{"./actors"}
-	files  = []string{"./store"}
-	ends   = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
-	pipes  = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
-	keys   = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
-	lines  = []string{"./protocol"}
-	slash  = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
-	wires  = []string{"./providers/openai", "-run", "TestConformance"}
-	words  = []string{"./providers", "-run", "TestErrorTexts"}
-	passes = []string{"./e2e", "-run", "TestPassingFailure"}
+	laws    = []string{"./actors/session"}
+	shells  = []string{"./actors"}
+	files   = []string{"./store"}
+	configs = []string{"./store/resource"}
+	models  = []string{"./providers"}
+	ends    = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
+	pipes   = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
+	keys    = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
+	lines   = []string{"./protocol"}
+	slash   = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
+	wires   = []string{"./providers/openai", "-run", "TestConformance"}
+	words   = []string{"./providers", "-run", "TestErrorTexts"}
+	passes  = []string{"./e2e", "-run", "TestPassingFailure"}
 )
 
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
@@ -128,4 +130,16 @@ var mutants = []mutant{
 	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > maxAttached:", "case false:",
 		[]string{"./e2e", "-run", "TestEndlessInput"}},
 	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e", "-run", "TestCommandWords"}},
+	{"a project that nobody trusts starts programs", "store/resource/trust.go", "case Text, Tunes:", "case Text, Tunes, Starts:", configs},
+	{"a project trusts itself", "store/resource/settings.go", "part.Effect == Reserved && l.location == Project", "false", configs},
+	{"a store that cannot be read trusts", "store/resource/trust.go", "return refused, file, []Problem", "return Everything, file, []Problem", configs},
+	{"a link leads out of the project", "store/resource/intake.go", "return in.project != \"\" && ", "return false && ", configs},
+	{"a kind of file has no limit", "store/resource/intake.go", "in.files > protocol.MaxTextFiles || in.bytes > protocol.MaxTextTotal", "false", configs},
+	{"a file of somebody else has no limit", "protocol/bounded/bounded.go", "return b[:limit], TooLarge{limit}", "return b, nil", []string{"./protocol/bounded"}},
+	{"what the kernel makes up is read", "protocol/bounded/bounded.go", "case size == 0:", "case size < 0:", []string{"./protocol/bounded"}},
+	{"queued input of anybody is the user's", "actors/open.go", "if path == \"\" || store.Holds(w.own, path) {", "if true {", []string{"./e2e", "-run", "TestForeignQueue"}},
+	{"a proxy is everybody's", "providers/client.go", "who := route{cred.account(), proxy}", "who := route{cred.account(), \"\"}", models},
+	{"a broken models.json takes models away", "providers/files.go", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)\n\t\treturn true", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)", models},
+	{"a session goes on with another model", "actors/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
+	{"settings of a client are not checked", "actors/assemble.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = cfg.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 )
 
 // Template is a prompt that a person keeps in a file, to be used as
@@ -177,7 +178,7 @@ func (t Template) Expand(args []string) (string, error) {
 		}
 		b.WriteString(rest[:i])
 		if b.Len() > protocol.MaxExpansion {
-			return "", fmt.Errorf("template %s with its arguments is larger than %d MiB", t.Name, protocol.MaxExpansion>>20)
+			return "", fmt.Errorf("template %s with its arguments is %w", t.Name, bounded.TooLarge{Limit: protocol.MaxExpansion})
 		}
 		if rest = rest[i:]; rest == "" {
 			return b.String(), nil
