@@ -175,3 +175,29 @@ func operations(d *daemon) (files map[string]string, order []string) {
 	done("compact")
 	return files, order
 }
+
+// TestOutputLogs: the files with whole outputs are there while the session lives,
+// have a limit, and go with it.
+func TestOutputLogs(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("--multi-session")
+	open := func() string {
+		return `,"sessionId":"` + d.ok(`{"type":"open_session"}`).Get("sessionId").Str + `"`
+	}
+	one, two := open(), open()
+	path := d.ok(`{"type":"bash","command":"yes | head -c 150000000"` + one + `}`).Get("fullOutputPath").Str
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.EqualValues(t, 128<<20, info.Size())
+	other := d.ok(`{"type":"bash","command":"seq 10000"` + two + `}`).Get("fullOutputPath").Str
+	d.ok(`{"type":"new_session"` + one + `}`)
+	assert.FileExists(t, path, "the session file may lead back to it")
+	d.ok(`{"type":"close_session"` + one + `}`)
+	assert.NoFileExists(t, path)
+	assert.FileExists(t, other)
+	require.Zero(t, d.end())
+	assert.NoFileExists(t, other)
+	left, _ := filepath.Glob(filepath.Join(p.root, "pi-bash-*"))
+	assert.Empty(t, left)
+}

@@ -124,7 +124,10 @@ func outputNotice(res ExecResult) []string {
 		shown += fmt.Sprintf(" (%s limit)", formatSize(MaxBytes))
 	}
 	rest := "Full output: " + res.FullOutputPath
-	if res.FullOutputPath == "" {
+	switch {
+	case res.FullOutputCut:
+		rest = fmt.Sprintf("Its beginning, as much as is kept: %s", res.FullOutputPath)
+	case res.FullOutputPath == "":
 		rest = fmt.Sprintf("The full output could not be saved: %v", res.FullOutputErr)
 	}
 	return []string{shown, rest}

@@ -51,6 +51,7 @@ type ExecResult struct {
 	Output         Truncation // the tail of the output
 	FullOutputPath string     // where all of it is, if truncated
 	FullOutputErr  error      // why it is not there
+	FullOutputCut  bool       // it is only the beginning: there was more than a log may have
 
 	ExitCode  int    // 128+n after death by signal n
 	Signal    string // its name, e.g. "killed"
@@ -130,7 +131,7 @@ func (spec *ExecSpec) follow(ctx context.Context, g *group, r *os.File) (res Exe
 	}
 	spec.Env.Procs.done(g, killed)
 	res.Output, res.FullOutputPath = p.out.finish()
-	res.FullOutputErr = p.out.err
+	res.FullOutputErr, res.FullOutputCut = p.out.err, p.out.full
 	err = g.status(&res)
 	return res, err
 }
@@ -267,7 +268,7 @@ type pump struct {
 }
 
 func newPump(spec *ExecSpec, r *os.File) *pump {
-	return &pump{spec: spec, r: r, done: make(chan struct{}), out: output{dir: spec.Env.TempDir}}
+	return &pump{spec: spec, r: r, done: make(chan struct{}), out: output{dir: spec.Env.TempDir, logs: spec.Env.Procs.outputs()}}
 }
 
 const readSize = 64 << 10 // what a pipe holds

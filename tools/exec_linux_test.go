@@ -543,7 +543,7 @@ func TestExecFullDisk(t *testing.T) {
 	fd, err := syscall.Dup(int(f.Fd()))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	o := output{file: os.NewFile(uintptr(fd), filepath.Join(t.TempDir(), "x"))}
+	o := output{file: &logFile{File: os.NewFile(uintptr(fd), filepath.Join(t.TempDir(), "x"))}}
 	text := strings.Repeat("line\n", 3000)
 	for chunk := range bytesChunks([]byte(text), 100) {
 		o.write(chunk)

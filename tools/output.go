@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,15 +13,18 @@ import (
 const keepBytes = MaxBytes + 64
 
 // output collects what a command writes: the end of it in memory, and all of
-// it in a file as soon as it is over the limits. Its memory is bounded.
+// it in a file as soon as it is over the limits, up to [MaxLog]. Its memory is
+// bounded.
 type output struct {
 	dir     string // for the file
+	logs    *logs  // that the file belongs to
 	tail    []byte // the last bytes; all of them as long as there is no file
 	dropped bool   // tail is not everything
 
 	all extent
 
-	file *os.File
+	file *logFile
+	full bool  // the file has only the beginning
 	err  error // why there is no file although there should be
 }
 
@@ -41,23 +42,21 @@ func (o *output) write(p []byte) {
 
 // spill moves what there is so far to a new file.
 func (o *output) spill() {
-	dir := o.dir
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	name := filepath.Join(dir, "pi-bash-"+randomHex(8)+".log")
-	o.file, o.err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	o.file, o.err = o.logs.create(o.dir)
 	o.toFile(o.tail)
 }
 
 // toFile writes p to the file, if there is one. A file that cannot be completed
 // is removed: the command itself goes on.
 func (o *output) toFile(p []byte) {
-	if o.file == nil {
+	if o.file == nil || o.full {
 		return
 	}
-	if _, err := o.file.Write(p); err != nil {
-		o.err = errors.Join(err, o.file.Close(), os.Remove(o.file.Name()))
+	switch err := o.file.write(p); {
+	case errors.Is(err, errLogFull):
+		o.full = true
+	case err != nil:
+		o.err = errors.Join(err, o.file.discard())
 		o.file = nil
 	}
 }
@@ -112,7 +111,7 @@ func (o *output) finish() (t Truncation, path string) {
 		o.spill() // by then everything is still in tail
 	}
 	if path = o.path(); path != "" {
-		o.err = o.file.Close()
+		o.err = o.file.finish()
 	}
 	return t, path
 }

@@ -170,7 +170,8 @@ func TestExecFloodIsBounded(t *testing.T) {
 	assert.Equal(t, int64(size/2), res.Output.TotalLines)
 	info, err := os.Stat(res.FullOutputPath)
 	require.NoError(t, err)
-	assert.Equal(t, int64(size), info.Size())
+	assert.Equal(t, int64(MaxLog), info.Size())
+	assert.True(t, res.FullOutputCut)
 	assert.Equal(t, strings.Repeat("y\n", 1999)+"y", res.Output.Content)
 }
 

@@ -152,6 +152,8 @@ type Procs struct {
 	live   map[int]*group
 	held   map[*os.File]bool // pipes that background processes still write to
 	drains sync.WaitGroup    // one for each of them
+
+	logs logs // what the commands have written
 }
 
 // NewProcs returns an empty registry. With a guard, its processes end even if
@@ -159,7 +161,7 @@ type Procs struct {
 func NewProcs(guard *Guard) *Procs {
 	return &Procs{
 		guard: guard, mark: nextMark(guard.prefix()),
-		live: make(map[int]*group), held: make(map[*os.File]bool),
+		live: make(map[int]*group), held: make(map[*os.File]bool), logs: logs{each: MaxLog, all: MaxLogs},
 	}
 }
 
@@ -167,7 +169,8 @@ var errClosing = errors.New("the session is closing: no more commands are starte
 
 // KillAll ends every process of the registry and its descendants, also those
 // that went into the background: SIGTERM, and SIGKILL after grace (0 is 2 s). It
-// returns when they are gone, about a second after the grace at the latest.
+// returns when they are gone, about a second after the grace at the latest, and
+// their whole outputs with them.
 // Nothing can be started afterwards.
 func (p *Procs) KillAll(grace time.Duration) {
 	if p == nil {
@@ -190,6 +193,15 @@ func (p *Procs) KillAll(grace time.Duration) {
 	}
 	p.mu.Unlock()
 	p.drains.Wait()
+	p.logs.removeAll()
+}
+
+// outputs are the files with whole outputs, which go with the registry.
+func (p *Procs) outputs() *logs {
+	if p == nil {
+		return nil
+	}
+	return &p.logs
 }
 
 // prepare starts the guard, so that it is there before the command: a kill -9
@@ -273,7 +285,7 @@ func (p *Procs) adopt(r *os.File) bool {
 	p.held[r] = true
 	r.SetReadDeadline(time.Time{}) // before KillAll can set its own
 	p.drains.Go(func() {
-		io.Copy(io.Discard, r) // ends with the last writer, or by KillAll
+		sip(r) // ends with the last writer, or by KillAll
 		r.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -281,6 +293,22 @@ func (p *Procs) adopt(r *os.File) bool {
 	})
 	return true
 }
+
+// sip reads to the end and forgets what it reads, no faster than a pipe fills
+// up every sipPause: what runs in the background and writes without end waits
+// for us, and costs next to nothing.
+func sip(r io.Reader) {
+	buf := readBuffers.Get().(*[readSize]byte)
+	defer readBuffers.Put(buf)
+	for {
+		if _, err := r.Read(buf[:]); err != nil {
+			return
+		}
+		time.Sleep(sipPause)
+	}
+}
+
+const sipPause = 20 * time.Millisecond
 
 // past is a deadline that makes a blocked read return.
 var past = time.Unix(1, 0)

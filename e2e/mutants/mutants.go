@@ -142,4 +142,7 @@ var mutants = []mutant{
 	{"a broken models.json takes models away", "providers/files.go", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)\n\t\treturn true", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)", models},
 	{"a session goes on with another model", "actors/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
 	{"settings of a client are not checked", "actors/assemble.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = cfg.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
+	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},
+	{"logs outlive their session", "tools/procs.go", "p.logs.removeAll()", "", []string{"./tools", "-run", "TestLogs"}},
+	{"what runs in the background is read in a hurry", "tools/procs.go", "time.Sleep(sipPause)", "", []string{"./tools", "-run", "TestBackgroundOutput"}},
 }
