@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -301,7 +302,9 @@ func known(names []string, reg *tools.Registry) []string {
 }
 
 func (c *Config) logOptions() store.Options {
-	return store.Options{Sync: c.Durability == "sync", Exclusive: true}
+	return store.Options{Sync: c.Durability == "sync", Exclusive: true, NoLocks: func(error) {
+		c.complainOnce(errNoLocks)
+	}}
 }
 
 // fresh begins a new session of the working directory.
@@ -310,8 +313,12 @@ func (w *workspace) fresh(id, parent string) *store.Log {
 	if w.memory {
 		return store.NewLog(w.fs, "", h, w.options)
 	}
-	return store.NewLog(w.fs, filepath.Join(w.dir, store.FileName(h)), h, w.options)
+	o := w.options
+	o.UniqueID = id != ""
+	return store.NewLog(w.fs, filepath.Join(w.dir, store.FileName(h)), h, o)
 }
+
+var errNoLocks = errors.New("session files cannot be locked on this file system: nothing keeps two processes from writing to one session")
 
 // durability is what an answer to prompt promises about a log.
 func (w *workspace) durability(log *store.Log) string {

@@ -169,7 +169,7 @@ func (l *life) workspace(log *store.Log) (*workspace, *protocol.Error) {
 		return l.work, nil
 	}
 	spec := l.spec
-	if log != nil && !spec.CwdSet && log.Header().Cwd != "" {
+	if log != nil && !spec.CwdSet && log.Header().Cwd != "" && log.Header().Cwd != store.ValidCwd(spec.Cwd) {
 		spec.Cwd = log.Header().Cwd
 	}
 	return assemble(l.cfg, spec, l.gates, tools.NewProcs(l.cfg.Guard))
@@ -481,7 +481,7 @@ func (l *life) prepareSwitch(p *preparedSession, path string, current *store.Log
 		return
 	}
 	cwd := p.log.Header().Cwd
-	if cwd == "" || cwd == l.work.cwd || l.spec.CwdSet {
+	if cwd == "" || cwd == store.ValidCwd(l.work.cwd) || l.spec.CwdSet {
 		return
 	}
 	spec := l.spec

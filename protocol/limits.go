@@ -28,6 +28,14 @@ const (
 	MaxBlocks = 1024     // texts, thoughts and calls
 )
 
+// Limits of session files, in bytes. A line is in memory as a whole, and so is a
+// file of version 1 or 2, which is read to be written anew; it is also as much
+// as pi reads.
+const (
+	MaxSessionLine = 256 << 20
+	MaxOldSession  = 512 << 20
+)
+
 // Limit is a bound on what a client, a file or a program may make the daemon
 // take, and what happens beyond it.
 type Limit struct{ What, Value, Beyond string }
@@ -42,6 +50,8 @@ var Limits = []Limit{
 	{"an ignore file where skills are looked for", fmt.Sprintf("%s, %d rules", size(MaxIgnoreFile), MaxIgnoreRules), "what is behind it counts for nothing"},
 	{"the triggers of all stream rules", size(MaxTriggers), "the rules behind it are left out, named on stderr"},
 	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
+	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
+	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},
 	{"a template with its arguments", size(MaxExpansion), "`invalid_params`"},
 }
 

@@ -23,7 +23,7 @@
 // line, an old version) is mended by the first append, and bytes that are
 // nobody's entry are moved aside, never overwritten. A file that is not a
 // session is refused and left as it is, and so is one with a line longer than
-// [MaxLine].
+// [protocol.MaxSessionLine].
 //
 // An append is also a look at what others have done: before it writes, a log
 // makes sure that the file is as it left it, and before it returns, that the

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"troupe/protocol"
 )
 
 // Kinds of failure, to be told apart with errors.Is. A missing file is
@@ -21,25 +23,21 @@ var (
 	ErrNoEntry = errors.New("no such entry")
 	// ErrInUse: another log, here or in another process, holds the file.
 	ErrInUse = errors.New("session file is in use")
+	// ErrIDTaken: another session of the working directory has the id that was
+	// chosen for a new one.
+	ErrIDTaken = errors.New("session id is taken")
 	// ErrChanged: the file is no longer the one the log wrote; it was replaced,
 	// cut, or altered in place by somebody else.
 	ErrChanged = errors.New("session file was changed by another program")
-	// ErrTooLarge: a line longer than MaxLine, or a file of an old version larger
-	// than MaxMigrated. The file was not touched.
+	// ErrTooLarge: a line longer than protocol.MaxSessionLine, or a file of an old
+	// version larger than protocol.MaxOldSession. The file was not touched.
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalidPath: a path that no session file can have.
 	ErrInvalidPath = errors.New("invalid path")
 )
 
-// Bounds on session files. What is in a file may be anybody's doing, and a line
-// is in memory as a whole.
-const (
-	MaxLine     = 256 << 20 // bytes of a line
-	MaxMigrated = 512 << 20 // bytes of a file of version 1 or 2; that is also where pi ends
-)
-
 func lineTooLong(off int64) error {
-	return fmt.Errorf("line at byte %d is %w: a line may have %d bytes", off, ErrTooLarge, MaxLine)
+	return fmt.Errorf("line at byte %d is %w: a line may have %d bytes", off, ErrTooLarge, protocol.MaxSessionLine)
 }
 
 func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

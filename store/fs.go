@@ -1,9 +1,11 @@
 package store
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // FS is what a session needs of a file system. Implementations are safe for
@@ -32,6 +34,9 @@ type FS interface {
 	MkdirAll(name string) error
 	// SyncDir makes the names in a directory survive a power cut.
 	SyncDir(name string) error
+	// LockDir keeps others from doing so until unlock. It waits for a moment, then
+	// it fails with ErrInUse. It says nothing about files in the directory.
+	LockDir(name string) (unlock func(), err error)
 }
 
 // File is an open file. Every Write goes to the end of the file, whoever else
@@ -61,6 +66,17 @@ type Stamp struct {
 
 // sameFile says whether two stamps are of one file, perhaps at different times.
 func (s Stamp) sameFile(as Stamp) bool { return s.Dev == as.Dev && s.Ino == as.Ino }
+
+// noLocks says whether an error is a file system's that has no locks, as NFS
+// without its lock daemon.
+func noLocks(err error) bool {
+	for _, why := range []error{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOTSUP, syscall.ENOSYS} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
+}
 
 // OS is the operating system's file system.
 type OS struct{}

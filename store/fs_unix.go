@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
@@ -18,17 +19,33 @@ import (
 // A file counts as taken only if it stays so: the lock of a process that was
 // killed is seen for a moment longer where one of its children was between fork
 // and exec.
-func (f osFile) Lock() error {
+func (f osFile) Lock() error { return flock(f.File) }
+
+func flock(f *os.File) error {
 	for try := 0; ; try++ {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return err
-		}
-		if try == lockTries {
+		err := again(func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) })
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+		case try == lockTries:
 			return fmt.Errorf("lock %s: %w", f.Name(), ErrInUse)
 		}
 		time.Sleep(lockPause)
 	}
+}
+
+func (OS) LockDir(name string) (unlock func(), err error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(d); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return func() { d.Close() }, nil
 }
 
 const (

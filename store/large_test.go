@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/protocol"
 	"troupe/store"
 )
 
@@ -48,7 +49,7 @@ func TestLineTooLong(t *testing.T) {
 				assert.Equal(t, "x", list[0].FirstMessage)
 			}
 			runtime.ReadMemStats(&now)
-			assert.Less(t, now.TotalAlloc-before.TotalAlloc, uint64(8*store.MaxLine))
+			assert.Less(t, now.TotalAlloc-before.TotalAlloc, uint64(8*protocol.MaxSessionLine))
 		})
 	}
 }
@@ -57,7 +58,7 @@ func TestLineTooLong(t *testing.T) {
 func TestOldSessionTooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"type":"session","id":"x"}`+"\n"), 0o600))
-	require.NoError(t, os.Truncate(path, store.MaxMigrated+1))
+	require.NoError(t, os.Truncate(path, protocol.MaxOldSession+1))
 	_, err := store.OpenLog(store.OS{}, path, store.Options{})
 	require.ErrorIs(t, err, store.ErrTooLarge)
 	assert.Contains(t, err.Error(), "version 1")
@@ -81,7 +82,7 @@ func TestEntryTooLong(t *testing.T) {
 	l, m := newLog(t)
 	add(t, l, user("a"))
 	before := len(m.ReadFile(file))
-	_, err := l.Append(user(strings.Repeat("x", store.MaxLine)), t0, true)
+	_, err := l.Append(user(strings.Repeat("x", protocol.MaxSessionLine)), t0, true)
 	assert.ErrorIs(t, err, store.ErrTooLarge)
 	assert.Len(t, m.ReadFile(file), before)
 	add(t, l, user("b"))

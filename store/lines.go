@@ -7,6 +7,8 @@ import (
 	"io"
 	"runtime"
 	"sync"
+
+	"troupe/protocol"
 )
 
 // readBuffer is how much is read at a time.
@@ -66,7 +68,7 @@ func (l *lineReader) next(buf []byte) (block []byte, off int64, err error) {
 	have := copy(buf, l.rest)
 	for l.from+int64(have) < l.to {
 		if have == len(buf) {
-			if have >= MaxLine {
+			if have >= protocol.MaxSessionLine {
 				return nil, 0, lineTooLong(l.from)
 			}
 			buf = append(buf, make([]byte, len(buf))...)

@@ -174,7 +174,7 @@ func (l *Lister) firstMatching(files []*known, q Query) []*known {
 }
 
 func (h *Head) matches(q Query) bool {
-	return h != nil && (q.Cwd == "" || h.Header.Cwd == q.Cwd)
+	return h != nil && (q.Cwd == "" || h.Header.Cwd == ValidCwd(q.Cwd))
 }
 
 // MostRecent is the session that was written last. ok is false if there is

@@ -23,8 +23,15 @@ type Options struct {
 	Sync bool
 	// Exclusive claims the file while the log is open: NewLog's first write and
 	// OpenLog fail with ErrInUse if another troupe, or another log of this one,
-	// holds it. pi does not look at the claim.
+	// holds it. pi does not look at the claim. Where the file system has no locks
+	// there is no claim either.
 	Exclusive bool
+	// NoLocks is told that files could not be claimed, and why.
+	NoLocks func(err error)
+	// UniqueID: the id of the session that NewLog begins was chosen by somebody.
+	// Its first write fails with ErrIDTaken if another session in the directory,
+	// of the same working directory, has it.
+	UniqueID bool
 	// Rand is where entry ids come from; crypto/rand if nil.
 	Rand io.Reader
 }
@@ -91,12 +98,8 @@ func openLog(fsys FS, path string, o Options) (*Log, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
-	st, err := fsys.Stat(path)
-	if err != nil {
+	if _, err := statRegular(fsys, path); err != nil {
 		return nil, err
-	}
-	if !st.Mode().IsRegular() { // opening a pipe would wait for its writer
-		return nil, ErrNotSession
 	}
 	l := &Log{fsys: fsys, path: path, opt: o, leaf: none}
 	if err := l.openFile(); err != nil {
@@ -107,6 +110,23 @@ func openLog(fsys FS, path string, o Options) (*Log, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// statRegular refuses what cannot be a session before it is opened: opening a
+// pipe would wait for its writer, and reading what the kernel makes up may wait
+// for ever.
+func statRegular(fsys FS, path string) (fs.FileInfo, error) {
+	st, err := fsys.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, ErrNotSession
+	}
+	if k, ok := fsys.(interface{ isKernels(name string) bool }); ok && st.Size() == 0 && k.isKernels(path) {
+		return nil, ErrNotSession
+	}
+	return st, nil
 }
 
 // openFile opens for reading and appending, or only for reading where the rest
@@ -129,7 +149,14 @@ func (l *Log) claim(f File) (File, error) {
 	if !l.opt.Exclusive {
 		return f, nil
 	}
-	if err := f.Lock(); err != nil {
+	err := f.Lock()
+	if noLocks(err) {
+		if l.opt.NoLocks != nil {
+			l.opt.NoLocks(err)
+		}
+		return f, nil
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -140,9 +167,9 @@ func (l *Log) load() (err error) {
 	if l.stamp, err = l.file.Stamp(); err != nil {
 		return err
 	}
-	if l.stamp.Size > MaxMigrated {
+	if l.stamp.Size > protocol.MaxOldSession {
 		if h, ok, err := headerOf(l.file, l.stamp.Size); ok && err == nil && h.Version < protocol.SessionVersion {
-			return fmt.Errorf("a session of version %d is %w: it may have %d bytes", h.Version, ErrTooLarge, MaxMigrated)
+			return fmt.Errorf("a session of version %d is %w: it may have %d bytes", h.Version, ErrTooLarge, protocol.MaxOldSession)
 		}
 	}
 	in, err := load(l.file, l.stamp.Size)
@@ -217,8 +244,8 @@ func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.Ent
 	if l.line = line; cap(line) > maxScratch {
 		l.line = nil
 	}
-	if len(line) >= MaxLine {
-		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, len(line), MaxLine)
+	if len(line) >= protocol.MaxSessionLine {
+		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, len(line), protocol.MaxSessionLine)
 	}
 	return meta, l.appendLine(line, id, durable)
 }

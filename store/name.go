@@ -4,9 +4,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"troupe/protocol"
 )
@@ -82,14 +84,22 @@ func Holds(dirs []string, file string) bool {
 func Root(agentDir string) string { return filepath.Join(agentDir, "sessions") }
 
 // AgentDir is the first of the flag --agent-dir, TROUPE_AGENT_DIR and
-// PI_CODING_AGENT_DIR that is not empty, else ~/.pi/agent.
+// PI_CODING_AGENT_DIR that is not empty, else ~/.pi/agent. It is absolute:
+// clients are told of paths in it, and may have another working directory.
 func AgentDir(flag string, getenv func(string) string, home string) string {
 	for _, choice := range []string{flag, getenv("TROUPE_AGENT_DIR"), getenv("PI_CODING_AGENT_DIR")} {
 		if choice != "" {
-			return filepath.Clean(ExpandHome(choice, home))
+			return absolute(ExpandHome(choice, home))
 		}
 	}
-	return filepath.Join(home, ".pi", "agent")
+	return absolute(filepath.Join(home, ".pi", "agent"))
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return filepath.Clean(path) // the working directory is gone
 }
 
 // ExpandHome replaces a leading ~ that stands for the home directory.
@@ -104,12 +114,34 @@ func ExpandHome(path, home string) string {
 }
 
 // EncodeCwd is the name of the directory for a working directory's sessions.
-// Different directories may share one: the header's cwd decides.
+// Different directories may share one: the header's cwd decides. It is the name
+// that pi gives, but where pi cannot make a directory because the name is too
+// long.
 func EncodeCwd(cwd string) string {
+	cwd = ValidCwd(cwd)
 	if strings.HasPrefix(cwd, "/") || strings.HasPrefix(cwd, `\`) {
 		cwd = cwd[1:]
 	}
-	return "--" + strings.NewReplacer("/", "-", `\`, "-", ":", "-").Replace(cwd) + "--"
+	name := "--" + strings.NewReplacer("/", "-", `\`, "-", ":", "-").Replace(cwd) + "--"
+	if len(name) <= maxName {
+		return name
+	}
+	h := fnv.New64a()
+	h.Write([]byte(cwd))
+	end := fmt.Sprintf("-%016x--", h.Sum64())
+	return cutBytes(name, maxName-len(end)) + end
+}
+
+// maxName is how many bytes a name may have in the file systems there are.
+const maxName = 255
+
+// ValidCwd is a directory's path as session files have it: in UTF-8, with U+FFFD
+// for each byte that is not.
+func ValidCwd(cwd string) string {
+	if utf8.ValidString(cwd) {
+		return cwd
+	}
+	return string([]rune(cwd))
 }
 
 // FileName is the name of a session's file.
@@ -124,7 +156,7 @@ func NewHeader(id, cwd, parentSession string, now int64) protocol.Header {
 		id = NewSessionID(now)
 	}
 	return protocol.Header{
-		Version: protocol.SessionVersion, ID: id, Timestamp: protocol.FormatTime(now), Cwd: cwd, ParentSession: parentSession,
+		Version: protocol.SessionVersion, ID: id, Timestamp: protocol.FormatTime(now), Cwd: ValidCwd(cwd), ParentSession: parentSession,
 	}
 }
 
@@ -177,7 +209,7 @@ func CheckPath(path string) error {
 		return fmt.Errorf("%w: %d bytes long", ErrInvalidPath, len(path))
 	}
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
-		if len(part) > 255 {
+		if len(part) > maxName {
 			return fmt.Errorf("%w: a name of %d bytes", ErrInvalidPath, len(part))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"troupe/protocol"
@@ -34,6 +35,13 @@ func (l *Log) write(line []byte, durable bool) (int64, error) {
 // materialise creates the file with everything that waited for it, in one
 // write.
 func (l *Log) materialise(line []byte) (int64, error) {
+	if l.opt.UniqueID {
+		unlock, err := l.claimID()
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
+	}
 	f, adopted, err := l.create()
 	if err != nil {
 		return 0, err
@@ -53,6 +61,40 @@ func (l *Log) materialise(line []byte) (int64, error) {
 	}
 	l.toDisk(f, int64(len(whole)), stamp)
 	return l.end - int64(len(line)), nil
+}
+
+// claimID makes sure that nobody else has a session with the id, or makes one
+// until unlock is called.
+func (l *Log) claimID() (unlock func(), err error) {
+	dir := filepath.Dir(l.path)
+	if err := l.makeDirs(dir); err != nil {
+		return nil, err
+	}
+	unlock, err = l.fsys.LockDir(dir)
+	switch {
+	case noLocks(err):
+		unlock = func() {}
+	case err != nil:
+		return nil, err
+	}
+	entries, err := l.fsys.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if path == l.path || !strings.HasSuffix(e.Name(), "_"+l.header.ID+sessionSuffix) {
+			continue
+		}
+		if st, bad := statRegular(l.fsys, path); bad == nil {
+			h, ok, _ := readHeader(l.fsys, path, st.Size())
+			if ok && h.ID == l.header.ID && h.Cwd == l.header.Cwd {
+				err = fmt.Errorf("%w: %s", ErrIDTaken, path)
+			}
+		}
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // fill writes a new file's content and, if so wished, makes it durable.
@@ -124,11 +166,11 @@ func (l *Log) mustSync(dir string) {
 // adopt opens a file that is in the way and empties it, if there is nothing in
 // it that anybody could miss. The torn beginning of a header is moved aside.
 func (l *Log) adopt() (File, error) {
-	st, err := l.fsys.Stat(l.path)
+	st, err := statRegular(l.fsys, l.path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() || st.Size() > tornHeaderMax && !l.ours {
+	if st.Size() > tornHeaderMax && !l.ours {
 		return nil, ErrNotSession
 	}
 	f, err := l.fsys.OpenAppend(l.path)
@@ -469,7 +511,7 @@ func (l *Log) absorb(size int64) error {
 // the side file first. Where it cannot be removed it is left as a line that no
 // reader takes for an entry.
 func (l *Log) dropJunk() error {
-	if l.junk > MaxLine {
+	if l.junk > protocol.MaxSessionLine {
 		return lineTooLong(l.end)
 	}
 	junk := make([]byte, l.junk)

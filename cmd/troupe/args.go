@@ -162,7 +162,7 @@ var sections = []section{
 		{"-c, --continue", "", "Open the newest session of the working directory.", on(func(o *options) *bool { return &o.cont })},
 		{"-r, --resume", "", "Choose a session of the working directory, at a terminal.", on(func(o *options) *bool { return &o.resume })},
 		{"--fork", "PATH|ID", "Begin a session with a copy of another one's branch.", text(func(o *options) *string { return &o.fork })},
-		{"--session-id", "ID", "The id of the new session; opens it if it exists.", text(func(o *options) *string { return &o.sessionID })},
+		{"--session-id", "ID", "The id of the new session; opens it if it exists. Of two processes that begin it, the second is refused.", text(func(o *options) *string { return &o.sessionID })},
 		{"--session-dir", "DIR", "Where session files are.", text(func(o *options) *string { return &o.sessionDir })},
 		{"--no-session", "", "Keep the session in memory.", on(func(o *options) *bool { return &o.noSession })},
 		{"-n, --name", "NAME", "The session's display name.", text(func(o *options) *string { return &o.name })},

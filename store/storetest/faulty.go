@@ -53,6 +53,7 @@ var Ops = []string{
 // Errnos are the errors a plan can name.
 var Errnos = map[string]syscall.Errno{
 	"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO, "EMFILE": syscall.EMFILE, "EROFS": syscall.EROFS, "EACCES": syscall.EACCES,
+	"ENOLCK": syscall.ENOLCK, "EOPNOTSUPP": syscall.EOPNOTSUPP, "ENOSYS": syscall.ENOSYS,
 }
 
 // String prints the plan so that ParsePlan reads it.
@@ -344,6 +345,13 @@ func (f *Faulty) SyncDir(name string) error {
 		return err
 	}
 	return f.FS.SyncDir(name)
+}
+
+func (f *Faulty) LockDir(name string) (unlock func(), err error) {
+	if _, err := f.strike("lock", name); err != nil {
+		return nil, err
+	}
+	return f.FS.LockDir(name)
 }
 
 type faultyFile struct {

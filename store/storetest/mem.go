@@ -45,6 +45,7 @@ type inode struct {
 	id      uint64    // no other has it
 	changed time.Time // content, names or rights
 	holder  *memFile
+	locked  bool // a directory
 	mode    fs.FileMode
 }
 
@@ -244,6 +245,25 @@ func (m *Mem) SyncDir(name string) error {
 	return nil
 }
 
+// LockDir does not wait.
+func (m *Mem) LockDir(name string) (unlock func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	node := m.names[clean(name)]
+	switch {
+	case node == nil || !node.dir:
+		return nil, fail("lock", name, fs.ErrNotExist)
+	case node.locked:
+		return nil, fail("lock", name, store.ErrInUse)
+	}
+	node.locked = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		node.locked = false
+	}, nil
+}
+
 // WriteFile puts a file there, durable, with its directories.
 func (m *Mem) WriteFile(name string, content []byte) {
 	if err := m.MkdirAll(filepath.Dir(name)); err != nil {
@@ -303,7 +323,7 @@ func (m *Mem) Kill() *Mem {
 		}
 		if copies[n] == nil {
 			c := *n
-			c.holder = nil
+			c.holder, c.locked = nil, false
 			c.data, c.durable, c.ops = slices.Clone(n.data), slices.Clone(n.durable), slices.Clone(n.ops)
 			copies[n] = &c
 		}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSessionIDTwice: two processes begin a session with the same id. The
+// second is refused, says who has the id, and opens that session when it is
+// started again.
+func TestSessionIDTwice(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("one"), text("two"))
+	first, second := p.start("--session-id", "job-7"), p.start("--session-id", "job-7")
+	first.prompt("hello")
+	path, _ := first.sessionFile()
+	for _, command := range []string{`"prompt","message":"lost"`, `"set_session_name","name":"lost"`, `"bash","command":"true"`} {
+		v := second.call(`{"type":` + command + `}`)
+		if strings.Contains(command, "bash") {
+			assert.Contains(t, v.Get("data.notRecorded").Str, path)
+			continue
+		}
+		assert.Equal(t, "not_durable", v.Get("code").Str)
+		assert.Contains(t, v.Get("error").Str, "session id is taken: "+path)
+	}
+	require.Zero(t, second.end())
+	require.Zero(t, first.end())
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{path}, files)
+	again := p.start("--session-id", "job-7")
+	assert.Equal(t, int64(2), again.ok(`{"type":"get_state"}`).Get("messageCount").Int())
+	require.Zero(t, again.end())
+}
+
+// TestOddDirectories: in whatever directory somebody works, the session is kept
+// in a file of the name that the client is told, and found again.
+func TestOddDirectories(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("names that are not UTF-8")
+	}
+	t.Parallel()
+	for name, below := range map[string]string{
+		"long": strings.Repeat(strings.Repeat("long ", 40)+"/", 3), "not UTF-8": "\xff\xfe/b\xe9", "plain": "plain",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.work = filepath.Join(p.work, below)
+			require.NoError(t, os.MkdirAll(p.work, 0o700))
+			p.llm.plays(text("one"), text("two"))
+			d := p.start()
+			d.prompt("first")
+			path := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+			assert.FileExists(t, path)
+			assert.Len(t, d.ok(`{"type":"list_sessions"}`).Get("sessions").Array(), 1)
+			require.Zero(t, d.end())
+			for _, args := range [][]string{{"--continue"}, {"--session", path}} {
+				d := p.start(args...)
+				d.ok(`{"type":"prompt","message":"again"}`)
+				d.event("agent_settled")
+				assert.Equal(t, path, d.ok(`{"type":"get_state"}`).Get("sessionFile").Str)
+				assert.Empty(t, d.errors())
+				require.Zero(t, d.end())
+				p.llm.plays(text("three"))
+			}
+		})
+	}
+}
+
+// TestRelativeAgentDir: the client, which may be somewhere else, is told where
+// the file is.
+func TestRelativeAgentDir(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("agent/models.json", p.llm.modelsJSON())
+	p.llm.plays(text("one"))
+	d := p.start("--agent-dir", "agent")
+	d.prompt("first")
+	path := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+	assert.True(t, filepath.IsAbs(path), path)
+	assert.FileExists(t, path)
+	require.Zero(t, d.end())
+}
+
+// TestOpenNoSession: what is no regular file, and what only looks like one, is
+// refused without waiting for it.
+func TestOpenNoSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start()
+	paths := []string{"/dev/null", "/dev/zero", p.work}
+	if runtime.GOOS == "linux" {
+		paths = append(paths, "/proc/self/mem", "/proc/self/environ", "/proc/kmsg")
+	}
+	for _, path := range paths {
+		for _, command := range []string{`{"type":"open_session","sessionPath":%q}`, `{"type":"switch_session","sessionPath":%q}`} {
+			v := d.call(fmt.Sprintf(command, path))
+			assert.Contains(t, []string{"invalid_file", "not_found"}, v.Get("code").Str, v.Raw)
+		}
+		_, errs, code := p.once("", "--mode", "rpc", "--session", path)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, errs, path)
+		_, _, code = p.once("", "--export", path, "page.html")
+		assert.Equal(t, 1, code)
+	}
+	require.Zero(t, d.end())
+}
