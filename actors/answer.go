@@ -11,19 +11,29 @@ import (
 	"troupe/store"
 )
 
-// answer answers a command from the log, the resources or the tools.
+// answer answers a command from the log, the resources or the tools. What it
+// shows is true now, also if the answer has to wait.
 func (s *Session) answer(c actor.Context, e session.Answer) {
-	data, err := s.find(e)
-	if err != nil {
+	view := s.file.View()
+	if !large(e.Cmd) {
+		data, err := s.find(view, e)
 		s.suspect(err)
-		s.reply(e.Seq, nil, err)
+		s.replyInTurn(c, e.Seq, data, err)
 		return
 	}
-	s.reply(e.Seq, data, nil)
+	answer := func(actor.Context) {
+		data, err := s.find(view, e)
+		s.suspect(err)
+		s.reply(e.Seq, data, err)
+	}
+	if s.waits() {
+		s.later(c, answer)
+		return
+	}
+	answer(c)
 }
 
-func (s *Session) find(e session.Answer) (protocol.Result, *protocol.Error) {
-	view := s.file.View()
+func (s *Session) find(view store.View, e session.Answer) (protocol.Result, *protocol.Error) {
 	switch cmd := e.Cmd.(type) {
 	case protocol.GetMessages:
 		return messages(view)

@@ -22,7 +22,7 @@ func (l *life) listen(r request) {
 // attach lets a client hear of the session again, and tells it the state.
 func (s *Session) attach(c actor.Context, r request) {
 	s.do(c, session.Reply{Seq: r.Seq, Data: protocol.JSON(protocol.OpenedSession{SessionID: s.handle, State: s.m.State()})})
-	s.flush(c.ActorSystem().Root, c.Self())
+	s.flush(c.ActorSystem().Root)
 	c.Send(c.Parent(), status{s.handle, s.info()})
 }
 
@@ -31,7 +31,8 @@ func (s *Session) attach(c actor.Context, r request) {
 // more.
 func (s *Session) detach(c actor.Context, r request) {
 	s.do(c, session.Reply{Seq: r.Seq})
-	s.flush(c.ActorSystem().Root, c.Self())
+	c.Send(c.Self(), windowOpen{}) // nothing waits for who does not listen
+	s.flush(c.ActorSystem().Root)
 	c.Send(c.Parent(), status{s.handle, s.info()})
 	if s.audience() == 0 && !s.spec.Retain {
 		s.close(c, closing{})
@@ -40,7 +41,7 @@ func (s *Session) detach(c actor.Context, r request) {
 
 func (l *life) mute(who client, muted bool) {
 	for i := range l.clients {
-		if cl := &l.clients[i]; cl.writer.Equal(who.writer) && cl.tag == who.tag {
+		if cl := &l.clients[i]; cl.is(who) {
 			cl.muted = muted
 		}
 	}

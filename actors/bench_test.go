@@ -55,6 +55,7 @@ type bench struct {
 	watch  *actortest.Watch
 	models *actortest.Models
 	disk   *actortest.Disk
+	window *window
 	stop   chan Stop
 	done   chan error
 	result error
@@ -92,6 +93,7 @@ func startWith(t testing.TB, schedule *actortest.Schedule, h *actortest.History,
 		Exec: actortest.Exec, FS: disk.FS(), Observe: b.watch.Observe,
 	}
 	b.cfg.Default = OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Tools: actortest.ToolNames, Settings: []byte(fastRetries)}
+	b.cfg.onWindow = func(w *window) { b.window = w }
 	for _, c := range changes {
 		c(b.cfg)
 	}

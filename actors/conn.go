@@ -62,14 +62,17 @@ func (k *conn) Receive(c actor.Context) {
 func (k *conn) start(c actor.Context) {
 	c.Watch(k.sessions)
 	gates, _ := k.cfg.Dialect.Gates(k.cfg.Features...)
-	credits := newCredits()
-	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, log: k.log, limit: k.cfg.MaxOutput, gates: gates, lead: k.cfg.lead()}, nil)
+	w := newWindow(k.cfg.MaxOutput, c.ActorSystem().Root)
+	if k.cfg.onWindow != nil {
+		k.cfg.onWindow(w)
+	}
+	k.writer = k.spawn(c, "writer", &writer{out: k.cfg.Out, log: k.log, window: w, gates: gates, lead: k.cfg.lead()}, nil)
 	r := &router{
-		cfg: k.cfg, log: k.log, name: c.Self().Id + "/router", sessions: k.sessions, writer: k.writer, credits: credits,
+		cfg: k.cfg, log: k.log, name: c.Self().Id + "/router", sessions: k.sessions, writer: k.writer, window: w,
 		gates: gates, dialect: k.cfg.Dialect, seq: k.seq,
 	}
 	k.router = k.spawn(c, "router", r, r.mend)
-	k.reader = k.spawn(c, "reader", &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, credits: credits, lead: k.cfg.lead(), faults: k.cfg.Faults}, nil)
+	k.reader = k.spawn(c, "reader", &reader{in: k.cfg.In, max: k.cfg.MaxLine, router: k.router, window: w, lead: k.cfg.lead(), faults: k.cfg.Faults}, nil)
 }
 
 func (k *conn) spawn(c actor.Context, name string, a actor.Actor, mend func(actor.Context, any) bool) *actor.PID {

@@ -31,10 +31,10 @@ type ledger struct {
 	order     []uint64 // seqs of owed, oldest first; may name answered ones
 	opening   *request // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
 	crashes   []time.Time
-	failed    bool // given up: nothing reaches the actor any more
-	send      func(root *actor.RootContext, to client, items ...item)
+	failed    bool                  // given up: nothing reaches the actor any more
 	onCrash   func(c actor.Context) // before anything is answered
 	onFail    func(c actor.Context)
+	onEnd     func(root *actor.RootContext)           // nobody will say anything any more
 	onRequest func(r request)                         // before the session hears of it
 	onClosing func(m closing)                         // before the session hears of it: a crash must not lose it
 	onClose   func(c actor.Context, last ...lastWord) // a session that was given up is let go
@@ -46,7 +46,7 @@ type debt struct {
 	name   string
 	tag    string // the sessionId the client wrote, if it wrote one
 	client client
-	credit credit // still to be given back: a large answer is under way until it is made
+	credit credit // still to be given back: when the command reaches its handler, for a large answer when that is made
 }
 
 func newLedger(log zerolog.Logger) *ledger {
@@ -98,13 +98,7 @@ func lifecycle(m any) bool {
 }
 
 func (l *ledger) note(r request) {
-	d := debt{id: r.ID, name: r.Name, tag: r.tag, client: r.client}
-	if heavy(r.Cmd) {
-		d.credit = r.credit
-	} else {
-		r.credit.giveBack()
-	}
-	l.owed[r.Seq] = d
+	l.owed[r.Seq] = debt{id: r.ID, name: r.Name, tag: r.tag, client: r.client, credit: r.credit}
 	l.order = append(l.order, r.Seq)
 	if _, ok := r.Cmd.(protocol.OpenSession); ok {
 		one := r // only this one goes to the heap
@@ -123,6 +117,16 @@ func (l *ledger) compact() {
 		}
 	}
 	l.order = kept
+}
+
+// handled says that a command has reached its handler: however long it takes,
+// it is no longer on its way.
+func (l *ledger) handled(r request) {
+	if d, ok := l.owed[r.Seq]; ok && !large(r.Cmd) {
+		d.credit.giveBack()
+		d.credit = credit{}
+		l.owed[r.Seq] = d
+	}
 }
 
 // answer makes the response for a command and strikes it out. false means that
@@ -178,7 +182,7 @@ func (l *ledger) answerAll(c actor.Context, err *protocol.Error, final bool) {
 			continue
 		}
 		if to, resp, ok := l.answer(seq, nil, err); ok {
-			l.send(c.ActorSystem().Root, to, item{response: resp})
+			to.send(c.ActorSystem().Root, item{response: resp})
 		}
 	}
 	l.order = l.order[:0]
@@ -198,11 +202,12 @@ func (l *ledger) refuse(c actor.Context, msg any) {
 			return
 		}
 		if to, resp, ok := l.answer(m.Seq, nil, sessionFailed()); ok {
-			l.send(c.ActorSystem().Root, to, item{response: resp})
+			to.send(c.ActorSystem().Root, item{response: resp})
 		}
 	case closing:
 		l.onClose(c)
 	case farewell:
+		l.onEnd(c.ActorSystem().Root)
 		c.ActorSystem().Root.Poison(c.Self())
 	}
 }

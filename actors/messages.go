@@ -13,9 +13,15 @@ import (
 // Lines: reader → router.
 type (
 	// line is one input line; its bytes belong to the receiver.
-	line struct{ bytes []byte }
+	line struct {
+		bytes  []byte
+		credit credit // to give back when the command reaches its handler
+	}
 	// lineTooLong is an input line above the limit; it has been read over.
-	lineTooLong struct{ err *protocol.LineTooLongError }
+	lineTooLong struct {
+		err    *protocol.LineTooLongError
+		credit credit
+	}
 	// inputClosed is the end of input, for whatever reason.
 	inputClosed struct{ err error }
 )
@@ -25,8 +31,28 @@ type (
 type client struct {
 	writer *actor.PID
 	router *actor.PID // is told when the session is gone
+	window *window    // of the connection
 	tag    string     // routing handle, "" for the connection's default session
 	muted  bool       // detached: hears nothing but the end
+}
+
+// is says whether it is the same way to the same client.
+func (cl client) is(other client) bool { return cl.writer.Equal(other.writer) && cl.tag == other.tag }
+
+// known is false for the zero value.
+func (cl client) known() bool { return cl.writer != nil }
+
+// send debits records and tells the writer.
+func (cl client) send(root *actor.RootContext, items ...item) {
+	bytes := 0
+	for i := range items {
+		if items[i].size == 0 {
+			items[i].size = recordSize + weight(items[i].response)
+		}
+		bytes += items[i].size
+	}
+	cl.window.take(bytes)
+	root.Send(cl.writer, records{tag: cl.tag, items: items})
 }
 
 // request is a command on its way to a session, with where to answer.
@@ -42,14 +68,17 @@ type (
 	// records are responses and events in the order they are to be written.
 	records struct {
 		tag   string
-		from  *actor.PID // told when the client does not keep up; nil for nobody
 		items []item
 	}
-	// item is one of: an event, or a response.
+	// item is one of: an event, or a response. Its size is what was debited for it.
 	item struct {
 		event    protocol.Event
 		response *protocol.Response
+		size     int
+		merged   []byte // the deltas of event and of those merged into it, nil if it is alone
 	}
+	// forget says that a session is gone: nothing more will come with its tag.
+	forget struct{ tag string }
 	// setGates tells the writer how the client wants to be written to.
 	setGates struct{ gates protocol.Gates }
 	// flush asks for flushed once everything before it is written.
@@ -58,13 +87,6 @@ type (
 	flushed struct{ err error }
 	// wrote is the writer's goroutine reporting back.
 	wrote struct{ err error }
-	// backpressure tells a session or router whether its output piles up.
-	backpressure struct {
-		writer *actor.PID
-		on     bool
-	}
-	// unloaded tells a session that an answer of so many bytes is written.
-	unloaded struct{ bytes int }
 )
 
 // Household: router, sessions, session and connection among themselves.

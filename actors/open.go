@@ -603,7 +603,8 @@ func (s *Session) swap(c actor.Context, seq uint64) {
 		s.reload(c, seq, p.moves)
 		return
 	}
-	s.life.close(s.file)
+	left := s.file
+	s.closeLater(func() { s.life.close(left) })
 	s.file = p.log
 	s.life.path, s.life.id = p.log.Path(), p.log.Header().ID
 	if p.work != nil {

@@ -53,7 +53,7 @@ func (s *Session) onParkDue(c actor.Context) {
 
 // parkable says whether all there is of the session is in its file.
 func (s *Session) parkable() bool {
-	if s.spec.Memory || s.file == nil || !s.file.Materialised() || s.closing != nil || len(s.prepared) > 0 || len(s.group) > 0 || !s.load.none() || !s.m.AtRest() {
+	if s.spec.Memory || s.file == nil || !s.file.Materialised() || s.closing != nil || len(s.prepared) > 0 || len(s.group) > 0 || !s.output.none() || !s.m.AtRest() {
 		return false
 	}
 	for _, j := range s.jobs {
@@ -119,7 +119,7 @@ func (s *Session) staysParked(c actor.Context, err *protocol.Error) {
 			s.whileParked(c, m)
 		}
 	}
-	s.flush(c.ActorSystem().Root, c.Self())
+	s.flush(c.ActorSystem().Root)
 }
 
 // suspect looks, after something could not be read, whether the file has become
@@ -143,8 +143,6 @@ func (s *Session) readAnew(c actor.Context) {
 // clients does not wake it.
 func (s *Session) whileParked(c actor.Context, m any) {
 	switch m := m.(type) {
-	case backpressure:
-		s.pressure(m)
 	case setGates:
 		s.life.gates, s.work.settings.Gates = m.gates, m.gates
 	case request, closing:

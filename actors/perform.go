@@ -77,7 +77,11 @@ func (s *Session) perform(c actor.Context, e session.Effect) error {
 	case session.Append:
 		return s.add(e.Entry, e.Durable)
 	case session.Reply:
-		s.reply(e.Seq, e.Data, e.Err)
+		if e.Reads {
+			s.replyInTurn(c, e.Seq, e.Data, e.Err)
+		} else {
+			s.reply(e.Seq, e.Data, e.Err)
+		}
 	case session.Answer:
 		s.answer(c, e)
 	case session.LookUp:
@@ -178,7 +182,21 @@ func (s *Session) emit(ev protocol.Event) {
 		ev = changed
 	}
 	s.brackets.Note(ev)
-	s.unsent = append(s.unsent, outgoing{item: item{event: ev}})
+	it := item{event: ev}
+	it.size = s.output.sizeOf(it, s.gates.Has(protocol.FeatureDeltaUpdates))
+	if n := len(s.unsent); n > 0 && !s.unsent[n-1].to.known() && s.unsent[n-1].item.merge(it) {
+		return
+	}
+	s.unsent = append(s.unsent, outgoing{item: it})
+}
+
+// replyInTurn answers a command, a large answer when it is its turn.
+func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result, err *protocol.Error) {
+	if err == nil && dataWeight(data) > answerRoom && s.waits() {
+		s.later(c, func(actor.Context) { s.reply(seq, data, nil) })
+		return
+	}
+	s.reply(seq, data, err)
 }
 
 // reply answers a command, unless it has been answered.
@@ -191,8 +209,7 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 	if err == nil {
 		s.brackets.NoteReply(data)
 	}
-	s.load.bytes += weight(response)
-	s.unsent = append(s.unsent, outgoing{to: to.writer, tag: to.tag, item: item{response: response}})
+	s.unsent = append(s.unsent, outgoing{to: to, item: item{response: response}})
 }
 
 func (s *Session) startTool(c actor.Context, e session.StartTool) {

@@ -14,64 +14,13 @@ import (
 // read is a goroutine of its own. It cannot always be woken from a read of
 // stdin, so at shutdown it is abandoned: it holds nothing but the stream.
 type reader struct {
-	in      io.Reader
-	max     int
-	router  *actor.PID
-	credits credits
-	lead    *lead // nil leaves what a line sets off to others
-	faults  *failpoint.Plan
-	stop    chan struct{}
-}
-
-// credits bounds how many lines are under way between the reader and the
-// sessions, so that a client cannot fill the memory with commands. A credit is
-// taken for a line, and another for every 64 KiB of it, and given back when the
-// command reaches its handler, not when it is answered: a long command never
-// stops the reading.
-type credits chan struct{}
-
-const (
-	lineCredits = 4096
-	creditBytes = 64 << 10
-)
-
-func newCredits() credits { return make(credits, lineCredits) }
-
-// credit is what was taken for one line.
-type credit struct {
-	of credits
-	n  int
-}
-
-// creditFor is what a line of so many bytes takes: never more than there is.
-func (c credits) creditFor(size int) credit {
-	return credit{c, min(1+size/creditBytes, cap(c))}
-}
-
-// take takes it, false if that was stopped.
-func (c credit) take(stop <-chan struct{}) bool {
-	for range c.n {
-		select {
-		case c.of <- struct{}{}:
-			continue
-		default: // to wait for two things costs more than to try one
-		}
-		select {
-		case c.of <- struct{}{}:
-		case <-stop:
-			return false
-		}
-	}
-	return true
-}
-
-func (c credit) giveBack() {
-	for range c.n {
-		select {
-		case <-c.of:
-		default: // given back by a handler that crashed after all
-		}
-	}
+	in     io.Reader
+	max    int
+	router *actor.PID
+	window *window
+	lead   *lead // nil leaves what a line sets off to others
+	faults *failpoint.Plan
+	stop   chan struct{}
 }
 
 func (r *reader) Receive(c actor.Context) {
@@ -100,18 +49,22 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.
 			root.Send(self, crashed{reason})
 		}
 	}()
-	var text []byte
+	var next line
 	tell := func() { // made once
-		m := line{text}
-		text = nil // who waits for the next line does not keep this one
+		m := next
+		next = line{} // who waits for the next line does not keep this one
 		root.Send(r.router, m)
 	}
 	relief := func() { go r.read(root, self, lines, stop) }
 	for {
 		bytes, err := lines.Next()
 		tooLong := asTooLong(err)
-		if (err == nil || tooLong != nil) && !r.credits.creditFor(len(bytes)).take(stop) {
-			return
+		var cost credit
+		if err == nil || tooLong != nil {
+			var ok bool
+			if cost, ok = r.window.admit(len(bytes), stop); !ok {
+				return
+			}
 		}
 		select {
 		case <-stop:
@@ -121,14 +74,14 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *protocol.
 		switch {
 		case err == nil:
 			r.faults.Hit(self.Id, "Line")
-			text = bytes
+			next = line{bytes, cost}
 			if r.lead == nil || lines.Buffered() {
 				tell()
 			} else if !r.lead.follow(tell, relief) {
 				return
 			}
 		case tooLong != nil:
-			root.Send(r.router, lineTooLong{tooLong})
+			root.Send(r.router, lineTooLong{tooLong, cost})
 		default:
 			root.Send(r.router, inputClosed{err})
 			return

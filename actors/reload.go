@@ -42,7 +42,7 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 func (s *Session) onReassembled(c actor.Context, m reassembled) {
 	if m.err != nil {
 		s.do(c, session.Reply{Seq: m.seq, Err: m.err})
-		s.flush(c.ActorSystem().Root, c.Self())
+		s.flush(c.ActorSystem().Root)
 		return
 	}
 	s.life.work = m.work

@@ -20,7 +20,7 @@ type router struct {
 	name     string // in fault plans
 	sessions *actor.PID
 	writer   *actor.PID
-	credits  credits
+	window   *window
 
 	gates   protocol.Gates
 	dialect protocol.Dialect
@@ -30,18 +30,14 @@ type router struct {
 	opening map[string]*route // by key, until the handle is known
 	main    *route            // the default session, nil until the first command for it
 	keys    int
-	asked   map[uint64]asked // router commands that somebody else answers
+	lists   []listing // list_open_sessions commands, oldest first
+	listing uint64    // the number of the one that is being answered, 0 for none
 
 	inHand  asked // the command in hand
 	owed    bool  // it is neither answered nor on its way
 	credit  credit
 	closing *closing
-	held    []actorLine // lines not handled while the client does not read
-	full    bool
 }
-
-// actorLine is a line that waits.
-type actorLine any
 
 // route is the way to one session.
 type route struct {
@@ -53,24 +49,30 @@ type route struct {
 	tag      string     // on its records: its handle, "" for the default session
 }
 
-// asked is a command of the router that waits for another actor.
+// asked is a command of the router.
 type asked struct {
 	id   json.RawMessage
 	name string
 }
 
+// listing is a list_open_sessions that waits.
+type listing struct {
+	asked
+	credit credit
+}
+
 func (r *router) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.routes, r.opening, r.asked = map[string]*route{}, map[string]*route{}, map[uint64]asked{}
+		r.routes, r.opening = map[string]*route{}, map[string]*route{}
 	case line, lineTooLong, inputClosed:
 		r.input(c, m)
-	case backpressure:
-		r.pressure(c, m)
 	case sessionSpawned:
 		r.spawned(c, m)
 	case openList:
 		r.openList(c, m)
+	case windowOpen:
+		r.nextList(c)
 	case closed:
 		r.closed(c, m)
 	case shutdown:
@@ -78,44 +80,22 @@ func (r *router) Receive(c actor.Context) {
 	}
 }
 
-// input handles what came from the reader, or keeps it while the client reads
-// so slowly that answers pile up: then commands wait in the pipe.
+// input handles what came from the reader.
 func (r *router) input(c actor.Context, m any) {
-	if _, end := m.(inputClosed); !end && r.full {
-		r.held = append(r.held, m)
-		return
-	}
 	switch m := m.(type) {
 	case line:
-		r.inHand, r.owed, r.credit = asked{}, true, r.credits.creditFor(len(m.bytes))
+		r.inHand, r.owed, r.credit = asked{}, true, m.credit
 		req, err := protocol.Decode(m.bytes)
 		r.inHand = asked{req.ID, req.Name}
 		r.cfg.Faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
 	case lineTooLong:
-		r.credits.creditFor(0).giveBack()
+		m.credit.giveBack()
 		req, err := protocol.TooLong(m.err)
 		r.respond(c, req.ID, req.Name, nil, err)
 	case inputClosed:
-		r.full = false
-		r.unhold(c) // it was read, so it is answered
 		r.close(c, closing{abort: !r.cfg.Drain, deaf: true})
 	}
-}
-
-func (r *router) pressure(c actor.Context, m backpressure) {
-	if r.full = m.on; !m.on {
-		r.unhold(c)
-	}
-}
-
-func (r *router) unhold(c actor.Context) {
-	for len(r.held) > 0 {
-		m := r.held[0]
-		r.held = r.held[1:]
-		r.input(c, m)
-	}
-	r.held = nil
 }
 
 // request routes one decoded line.
@@ -181,7 +161,7 @@ func (r *router) send(c actor.Context, to *route, m any) {
 }
 
 func (r *router) client(c actor.Context, to *route) client {
-	return client{writer: r.writer, router: c.Self(), tag: to.tag}
+	return client{writer: r.writer, router: c.Self(), window: r.window, tag: to.tag}
 }
 
 // routeOf finds the session a command is meant for. The default session is made
@@ -271,11 +251,9 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.DetachSession:
 		r.detachSession(c, req, cmd.SessionID)
 	case protocol.ListOpenSessions:
-		seq := r.nextSeq()
-		r.asked[seq] = asked{req.ID, req.Name}
+		r.lists = append(r.lists, listing{asked{req.ID, req.Name}, r.credit})
 		r.owed = false
-		r.credit.giveBack()
-		c.Send(r.sessions, listOpen{seq, c.Self()})
+		r.nextList(c)
 	default:
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
 	}
@@ -288,14 +266,10 @@ func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Res
 
 func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
 	r.owed = false
-	c.Send(r.writer, records{from: c.Self(), tag: routerTag, items: []item{{
+	client{writer: r.writer, window: r.window}.send(c.ActorSystem().Root, item{
 		response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
-	}}})
+	})
 }
-
-// routerTag is the writer's name for records that belong to no session. They
-// are written untagged, like those of the default session.
-const routerTag = ""
 
 // openSpec is what open_session asks for, on top of the daemon's defaults.
 func openSpec(base OpenSpec, o protocol.OpenSession) OpenSpec {
@@ -334,18 +308,33 @@ func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protoco
 	r.forward(c, to, req)
 }
 
+// nextList asks for a list of the open sessions, one at a time: it grows with
+// their number.
+func (r *router) nextList(c actor.Context) {
+	switch {
+	case len(r.lists) == 0 || r.listing != 0:
+	case r.window.full():
+		r.window.tell(c.Self())
+	default:
+		r.listing = r.nextSeq()
+		c.Send(r.sessions, listOpen{r.listing, c.Self()})
+	}
+}
+
 func (r *router) openList(c actor.Context, m openList) {
-	a, ok := r.asked[m.seq]
-	if !ok {
+	if m.seq != r.listing {
 		return
 	}
-	delete(r.asked, m.seq)
+	a := r.lists[0]
+	r.lists, r.listing = r.lists[1:], 0
 	list := []protocol.OpenSessionInfo{}
 	for _, s := range m.sessions {
 		s.IsDefault = r.main != nil && r.main.handle == s.SessionID
 		list = append(list, s)
 	}
+	a.credit.giveBack()
 	r.respond(c, a.id, a.name, protocol.JSON(protocol.OpenSessions{Sessions: list}), nil)
+	r.nextList(c)
 	r.maybeDrained(c)
 }
 
@@ -402,24 +391,27 @@ func (r *router) close(c actor.Context, m closing) {
 }
 
 func (r *router) closed(c actor.Context, m closed) {
-	if to := r.routes[m.handle]; to != nil {
+	to := r.routes[m.handle]
+	if to != nil {
 		delete(r.routes, m.handle)
 		if to == r.main {
 			r.main = nil
 		}
-		c.Send(to.pid, farewell{})
 	}
 	for _, last := range m.last {
 		if last.to.writer.Equal(r.writer) {
-			c.Send(r.writer, records{tag: last.to.tag, items: []item{{response: last.response}}})
+			last.to.send(c.ActorSystem().Root, item{response: last.response})
 		}
+	}
+	if to != nil {
+		c.Send(to.pid, farewell{}) // behind the last word: the session's own last message lets the writer forget it
 	}
 	r.maybeDrained(c)
 }
 
 // maybeDrained reports when nothing of this connection is left to wait for.
 func (r *router) maybeDrained(c actor.Context) {
-	if r.closing != nil && len(r.routes)+len(r.opening)+len(r.asked) == 0 {
+	if r.closing != nil && len(r.routes)+len(r.opening)+len(r.lists) == 0 {
 		c.Send(c.Parent(), drained{})
 	}
 }

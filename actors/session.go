@@ -54,16 +54,17 @@ func sessionProps(cfg *Config, handle string, m spawnSession) *actor.Props {
 		cfg: cfg, log: log, handle: handle, spec: m.spec, gates: m.gates, ledger: newLedger(log),
 		clients: []client{m.client}, shrunk: newShrinker(), foreign: &foreign{},
 	}
-	l.ledger.send = func(root *actor.RootContext, to client, items ...item) {
-		root.Send(to.writer, records{tag: to.tag, items: items})
+	if cfg.onLife != nil {
+		cfg.onLife(l)
 	}
 	l.ledger.onCrash = func(c actor.Context) {
 		if l.file != nil {
 			l.file.Discard()
 		}
-		l.flush(c.ActorSystem().Root, c.Self())
+		l.flush(c.ActorSystem().Root)
 	}
 	l.ledger.onFail = l.failed
+	l.ledger.onEnd = l.forgotten
 	l.ledger.onRequest = l.listen
 	l.ledger.onClosing = func(m closing) {
 		l.closing = l.closing.and(m)
@@ -97,7 +98,7 @@ func (l *life) failed(c actor.Context) {
 			}
 		}
 		items = append(items, item{event: protocol.SessionFailed{Error: sessionFailed().Message}})
-		c.ActorSystem().Root.Send(cl.writer, records{tag: cl.tag, items: items})
+		cl.send(c.ActorSystem().Root, items...)
 	}
 	c.ActorSystem().Root.Send(c.Parent(), status{l.handle, protocol.OpenSessionInfo{
 		SessionID: l.handle, Status: "failed", Clients: len(l.clients), WaitingFor: []string{},
@@ -145,9 +146,7 @@ type Session struct {
 	shown    session.Phase
 	shownLen int
 	selected *protocol.Model // as noted for the environment of children
-	held     []tokens        // tokens not given back while a client does not read
-	slow     bool
-	load     burden
+	output   output
 
 	now       int64     // when the machine's step began, ms
 	active    time.Time // when the session was last told something
@@ -167,8 +166,7 @@ type job struct {
 
 // outgoing is a record on its way to one client, or to all.
 type outgoing struct {
-	to   *actor.PID // nil for all
-	tag  string
+	to   client // the zero value for all
 	item item
 }
 
@@ -213,9 +211,10 @@ func (s *Session) late(c actor.Context, m any) {
 			err = protocol.CodeSessionClosing.Errorf("Session is closing")
 		}
 		s.reply(m.Seq, nil, err)
-		s.flush(c.ActorSystem().Root, c.Self())
+		s.flush(c.ActorSystem().Root)
 	case farewell:
 		if s.life.farewells++; s.life.farewells >= len(s.clients) {
+			s.forgotten(c.ActorSystem().Root)
 			c.Poison(c.Self())
 		}
 	}
@@ -223,7 +222,7 @@ func (s *Session) late(c actor.Context, m any) {
 
 // tell is everything a live session is told.
 func (s *Session) tell(c actor.Context, m any) {
-	if !s.holds(m) {
+	if !s.endsLater(c, m) {
 		s.take(c, m)
 	}
 }
@@ -236,29 +235,22 @@ func (s *Session) take(c actor.Context, m any) {
 	switch m := m.(type) {
 	case request:
 		s.command(c, m)
-	case streamParts:
-		s.step(c, m.StreamParts)
-		s.giveBack(m.tokens)
-	case toolProgress:
-		s.step(c, m.ToolProgress)
-		s.giveBack(m.tokens)
-	case bashProgress:
-		s.step(c, m.BashProgress)
-		s.giveBack(m.tokens)
+		s.ledger.handled(m)
+	case streamParts, toolProgress, bashProgress,
+		session.StreamEnd, session.ToolDone, session.BashDone, session.Summarised, session.WorkerGone:
+		s.fromWorker(c, m)
 	case session.LookedUp:
 		s.lookedUp(c, m)
 	case session.Input:
 		s.step(c, m)
-	case unloaded:
-		s.unload(c, m)
+	case windowOpen:
+		s.onWindowOpen(c)
 	case preparedSession:
 		s.onPrepared(c, m)
 	case reassembled:
 		s.onReassembled(c, m)
 	case procsGone:
 		s.bury(c)
-	case backpressure:
-		s.pressure(m)
 	case setGates:
 		s.setGates(c, m)
 	case closing:
@@ -272,7 +264,7 @@ func (s *Session) command(c actor.Context, r request) {
 	switch cmd := r.Cmd.(type) {
 	case protocol.OpenSession:
 		s.do(c, session.Reply{Seq: r.Seq, Data: protocol.JSON(protocol.OpenedSession{SessionID: s.handle, State: s.m.State()})})
-		s.flush(c.ActorSystem().Root, c.Self())
+		s.flush(c.ActorSystem().Root)
 		return
 	case protocol.CloseSession:
 		s.close(c, closing{abort: cmd.Mode != "drain", seq: r.Seq})
@@ -324,6 +316,7 @@ func (s *Session) grouped(c actor.Context, m any) bool {
 	if s.group = append(s.group, r.Command); len(s.group) == 1 {
 		c.Send(c.Self(), groupDue{})
 	}
+	s.ledger.handled(r)
 	return true
 }
 
@@ -356,7 +349,7 @@ func (s *Session) step(c actor.Context, ins ...session.Input) {
 			s.next = s.next[1:]
 		}
 	}
-	s.flush(c.ActorSystem().Root, c.Self())
+	s.flush(c.ActorSystem().Root)
 	s.report(c)
 }
 
@@ -369,14 +362,17 @@ func (s *Session) do(c actor.Context, e session.Effect) {
 // flush sends what has gathered to the clients, each its part, in order. It is
 // called after each message, and when the session crashes: what has happened by
 // then is in the log and must be told.
-func (l *life) flush(root *actor.RootContext, self *actor.PID) {
+func (l *life) flush(root *actor.RootContext) {
 	if len(l.unsent) == 0 {
 		return
+	}
+	for i := range l.unsent {
+		l.unsent[i].item.settle()
 	}
 	for _, cl := range l.clients {
 		var items []item
 		for _, o := range l.unsent {
-			if o.to == nil && !cl.muted || o.to != nil && o.to.Equal(cl.writer) && o.tag == cl.tag {
+			if !o.to.known() && !cl.muted || o.to.known() && o.to.is(cl) {
 				if items == nil {
 					items = make([]item, 0, len(l.unsent))
 				}
@@ -384,19 +380,15 @@ func (l *life) flush(root *actor.RootContext, self *actor.PID) {
 			}
 		}
 		if len(items) > 0 {
-			root.Send(cl.writer, records{tag: cl.tag, from: self, items: items})
+			cl.send(root, items...)
 		}
 	}
 	for _, o := range l.unsent { // a client that has left is still owed its answers
-		if o.to != nil && !l.attached(o.to, o.tag) {
-			root.Send(o.to, records{tag: o.tag, from: self, items: []item{o.item}})
+		if o.to.known() && !slices.ContainsFunc(l.clients, o.to.is) {
+			o.to.send(root, o.item)
 		}
 	}
 	l.unsent = l.unsent[:0]
-}
-
-func (l *life) attached(writer *actor.PID, tag string) bool {
-	return slices.ContainsFunc(l.clients, func(cl client) bool { return cl.writer.Equal(writer) && cl.tag == tag })
 }
 
 // report tells the parent what the session does, when that has changed.
@@ -431,27 +423,6 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		info.Status = "running"
 	}
 	return info
-}
-
-// giveBack returns a worker's token, or keeps it while a client does not read:
-// then the worker waits, too.
-func (s *Session) giveBack(t tokens) {
-	if s.slow {
-		s.held = append(s.held, t)
-		return
-	}
-	t.give()
-}
-
-func (s *Session) pressure(m backpressure) {
-	s.slow = m.on
-	if m.on {
-		return
-	}
-	for _, t := range s.held {
-		t.give()
-	}
-	s.held = nil
 }
 
 func (s *Session) setGates(c actor.Context, m setGates) {
@@ -500,7 +471,7 @@ func (s *Session) bury(c actor.Context) {
 	}
 	s.gone = true
 	s.letGo()
-	s.flush(c.ActorSystem().Root, c.Self())
+	s.flush(c.ActorSystem().Root)
 	var last []lastWord
 	for _, seq := range s.answers {
 		if to, resp, ok := s.ledger.answer(seq, nil, nil); ok {
@@ -513,6 +484,15 @@ func (s *Session) bury(c actor.Context) {
 
 func (s *Session) sayClosed(c actor.Context, last ...lastWord) {
 	s.life.sayClosed(c.ActorSystem().Root, c.Parent(), last...)
+}
+
+// forgotten is the session's last word to the writers of its clients.
+func (l *life) forgotten(root *actor.RootContext) {
+	for _, cl := range l.clients {
+		if cl.tag != "" { // untagged records are those of the connection, too
+			root.Send(cl.writer, forget{cl.tag})
+		}
+	}
 }
 
 func (l *life) sayClosed(root *actor.RootContext, parent *actor.PID, last ...lastWord) {

@@ -19,7 +19,7 @@ func TestHouseholdSurvives(t *testing.T) {
 	type place struct{ actor, point string }
 	places := []place{
 		{"*/router", "line"}, {"*/router", "Decoded"}, {"*/router", "sessionSpawned"}, {"*/router", "closed"}, {"*/router", "openList"},
-		{"*/router", "inputClosed"}, {"*/router", "lineTooLong"}, {"*/router", "backpressure"},
+		{"*/router", "inputClosed"}, {"*/router", "lineTooLong"},
 		{"sessions", "spawnSession"}, {"sessions", "Spawn"}, {"sessions", "Spawned"}, {"sessions", "status"}, {"sessions", "closed"}, {"sessions", "listOpen"},
 		{"*/writer", "records"}, {"*/writer", "wrote"}, {"*/writer", "flush"}, {"*/writer", "setGates"},
 		{"conn", "ending"}, {"conn", "drained"}, {"conn", "flushed"},

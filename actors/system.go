@@ -73,6 +73,9 @@ type Config struct {
 	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
 	Mailbox actor.MailboxProducer    // for tests: decides who handles its next message; nil leaves it to the runtime
 
+	onWindow func(*window) // for tests: sees a connection's window before anything runs
+	onLife   func(*life)   // for tests: sees what a session is made of
+
 	crew      *crew        // runs the mailboxes
 	said      sync.Map     // problems that have been named on stderr
 	saidCount atomic.Int32 // how many they are

@@ -15,28 +15,23 @@ import (
 // arrives while a write is under way is gathered and written at once when it
 // returns: many lines a write under load, no delay when idle.
 //
-// A client that reads slowly is not allowed to cost memory without bound. Steps
-// of the same growing message that wait next to each other are merged, and
-// progress of a tool, which is cumulative, gives way to newer progress; nothing
-// else is ever touched. Above the limit the sessions that write here are told,
-// and hold back the credits of their models and tools until the client has
-// caught up.
+// What a client has not read yet is bounded by the [window], which the writer
+// credits for what it has written. Steps of the same growing message that wait
+// next to each other are merged, and progress of a tool, which is cumulative,
+// gives way to newer progress; nothing else is ever touched.
 type writer struct {
-	out   io.Writer
-	try   TryWriter // out, if it is one
-	lead  *lead     // nil where nobody leads
-	log   zerolog.Logger
-	limit int // bytes waiting before sessions are told to hold back
+	out    io.Writer
+	try    TryWriter // out, if it is one
+	lead   *lead     // nil where nobody leads
+	log    zerolog.Logger
+	window *window
 
 	gates    protocol.Gates
-	encoders map[string]*protocol.Encoder
-	sources  map[string]*actor.PID // sessions and router that write here, by tag
-	router   *actor.PID
+	encoders map[string]*protocol.Encoder // by tag
 
 	waiting []pending
-	bytes   int // rough size of waiting
-	full    bool
 	buf     []byte // being filled or written
+	debit   int    // of the records in buf
 	spare   []byte
 	busy    bool // a write is under way
 	failed  error
@@ -52,24 +47,21 @@ type TryWriter interface {
 
 // pending is a record that waits to be written.
 type pending struct {
-	tag    string
-	from   *actor.PID
-	item   item
-	size   int
-	merged []byte // deltas merged into item's update, nil if none
-	at     int    // of a long response: where its next piece is, 0 before the first
+	tag  string
+	item item
+	last bool // no record: the session is gone, and its encoder with it
+	at   int  // of a long response: where its next piece is, 0 before the first
 }
 
 const (
 	writeChunk  = 256 << 10
 	keptRecords = 32 // room for so many records is kept while none waits
-	heavyShare  = 16 // large answers, which sessions bound themselves, count for so little
 )
 
 func (w *writer) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		w.encoders, w.sources = map[string]*protocol.Encoder{}, map[string]*actor.PID{}
+		w.encoders = map[string]*protocol.Encoder{}
 		w.chunks = make(chan []byte, 1)
 		w.try, _ = w.out.(TryWriter)
 		go write(c.ActorSystem().Root, c.Self(), w.out, w.chunks)
@@ -80,6 +72,9 @@ func (w *writer) Receive(c actor.Context) {
 		clear(w.encoders)
 	case records:
 		w.records(c, m)
+	case forget:
+		w.waiting = append(w.waiting, pending{tag: m.tag, last: true})
+		w.pump(c)
 	case flush:
 		w.flushes = append(w.flushes, c.Sender())
 		w.answerFlushes(c)
@@ -114,58 +109,22 @@ func (w *writer) records(c actor.Context, m records) {
 	if w.failed != nil {
 		return
 	}
-	if m.from != nil {
-		w.sources[m.tag] = m.from
-	}
 	for _, it := range m.items {
-		w.enqueue(m, it)
+		w.enqueue(m.tag, it)
 	}
 	w.pump(c)
-	w.pressure(c)
 }
 
-func (w *writer) enqueue(m records, it item) {
-	size := sizeOf(it)
-	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == m.tag {
-		if last := &w.waiting[n-1]; last.merge(it) {
-			w.bytes += size
-			last.size += size
+func (w *writer) enqueue(tag string, it item) {
+	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == tag && !w.waiting[n-1].last {
+		last := &w.waiting[n-1]
+		debit := last.item.size + it.size
+		if last.item.merge(it) {
+			w.window.give(debit - last.item.size)
 			return
 		}
 	}
-	w.waiting = append(w.waiting, pending{tag: m.tag, from: m.from, item: it, size: size})
-	w.bytes += size
-}
-
-// merge takes a later record into this one, if nothing is lost by it.
-func (p *pending) merge(it item) bool {
-	switch later := it.event.(type) {
-	case *protocol.MessageUpdate:
-		earlier, ok := p.item.event.(*protocol.MessageUpdate)
-		if !ok || earlier.Step != protocol.UpdateDelta || later.Step != protocol.UpdateDelta ||
-			earlier.Index != later.Index || earlier.RunID != later.RunID {
-			return false
-		}
-		if p.merged == nil {
-			p.merged = append([]byte(nil), earlier.Delta...)
-			one := *earlier
-			p.item.event = &one
-		}
-		p.merged = append(p.merged, later.Delta...)
-		if later.Usage != nil {
-			p.item.event.(*protocol.MessageUpdate).Usage = later.Usage
-		}
-		return true
-	case protocol.ToolExecutionUpdate:
-		earlier, ok := p.item.event.(protocol.ToolExecutionUpdate)
-		if !ok || earlier.ToolCallID != later.ToolCallID || earlier.RunID != later.RunID {
-			return false
-		}
-		p.item.event = later
-		return true
-	default:
-		return false
-	}
+	w.waiting = append(w.waiting, pending{tag: tag, item: it})
 }
 
 // pump encodes what waits and hands it to the goroutine, unless that is busy.
@@ -177,17 +136,20 @@ func (w *writer) pump(c actor.Context) {
 	n := 0
 	for n < len(w.waiting) && len(w.buf) < writeChunk {
 		p := &w.waiting[n]
+		if p.last {
+			delete(w.encoders, p.tag)
+			n++
+			continue
+		}
 		if w.buf = w.encode(w.buf, p); p.at != 0 {
 			continue // there is more of it
 		}
-		w.bytes -= p.size
-		if n := weight(p.item.response); n > 0 && p.from != nil {
-			c.Send(p.from, unloaded{n})
-		}
+		w.debit += p.item.size
 		n++
 	}
 	w.written(n)
 	if len(w.buf) == 0 { // nothing of it exists in this client's dialect
+		w.credit()
 		w.pump(c)
 		return
 	}
@@ -198,6 +160,16 @@ func (w *writer) pump(c actor.Context) {
 	case len(rest) > 0:
 		w.busy = true
 		w.chunks <- rest
+	default:
+		w.credit()
+	}
+}
+
+// credit gives back what the records that have left the buffer were debited.
+func (w *writer) credit() {
+	if w.debit > 0 {
+		w.window.give(w.debit)
+		w.debit = 0
 	}
 }
 
@@ -213,7 +185,8 @@ func (w *writer) tryWrite() (rest []byte, err error) {
 
 func (w *writer) fail(c actor.Context, err error) {
 	w.failed = err
-	w.waiting, w.bytes = nil, 0
+	w.waiting = nil
+	w.window.close()
 	c.Send(c.Parent(), outputFailed{err})
 }
 
@@ -229,7 +202,6 @@ func (w *writer) written(n int) {
 	default:
 		w.waiting = nil
 	}
-	w.bytes = 0
 }
 
 // encode appends a record. One that cannot be encoded costs its own line: a
@@ -264,9 +236,7 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 		}
 		return enc.AppendResponse(dst, *resp)
 	}
-	if p.merged != nil {
-		p.item.event.(*protocol.MessageUpdate).Delta = string(p.merged)
-	}
+	p.item.settle()
 	return enc.AppendEvent(dst, p.item.event)
 }
 
@@ -279,8 +249,8 @@ func (w *writer) wrote(c actor.Context, m wrote) {
 	if m.err != nil && w.failed == nil {
 		w.fail(c, m.err)
 	}
+	w.credit()
 	w.pump(c)
-	w.pressure(c)
 	w.answerFlushes(c)
 }
 
@@ -292,50 +262,4 @@ func (w *writer) answerFlushes(c actor.Context) {
 		c.Send(pid, flushed{w.failed})
 	}
 	w.flushes = nil
-}
-
-// pressure tells the sources when the client falls behind and when it has
-// caught up.
-func (w *writer) pressure(c actor.Context) {
-	full := w.bytes > w.limit || w.full && w.bytes > w.limit/2
-	if full == w.full {
-		return
-	}
-	w.full = full
-	for _, pid := range w.sources {
-		c.Send(pid, backpressure{c.Self(), full})
-	}
-	if w.router != nil {
-		c.Send(w.router, backpressure{c.Self(), full})
-	}
-}
-
-// sizeOf is roughly what a record occupies while it waits.
-func sizeOf(it item) int {
-	const overhead = 200
-	switch ev := it.event.(type) {
-	case *protocol.MessageUpdate:
-		return overhead + len(ev.Delta)
-	case protocol.MessageStart:
-		return overhead + protocol.EncodedSize(ev.Message)
-	case protocol.MessageEnd:
-		return overhead + protocol.EncodedSize(ev.Message)
-	case protocol.TurnEnd:
-		return overhead + protocol.EncodedSize(ev.Message)
-	case protocol.AgentEnd:
-		n := overhead
-		for _, m := range ev.Messages {
-			n += protocol.EncodedSize(m)
-		}
-		return n
-	case protocol.ToolExecutionUpdate:
-		return overhead + len(ev.PartialResult.Content.Text(""))
-	case protocol.BashExecutionUpdate:
-		return overhead + len(ev.Delta)
-	default: // small ones
-	}
-	if it.response != nil && it.response.Data != nil {
-		return 2*overhead + weight(it.response)/heavyShare
-	}
-	return overhead
 }

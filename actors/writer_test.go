@@ -29,6 +29,7 @@ type bin struct {
 	sys    *actor.ActorSystem
 	probe  *actortest.Probe
 	writer *actor.PID
+	window *window
 	lead   lead // of whoever tells it
 }
 
@@ -43,12 +44,15 @@ func newBin(limit int) *bin {
 func newBinOn(out io.Writer, limit int, gates protocol.Gates) *bin {
 	sys := actor.NewActorSystem(quiet())
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
-	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor { return &writer{out: out, limit: limit, gates: gates, lead: &b.lead} }))
+	b.window = newWindow(limit, sys.Root)
+	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor {
+		return &writer{out: out, window: b.window, gates: gates, lead: &b.lead}
+	}))
 	return b
 }
 
 func (b *bin) tell(items ...item) {
-	b.sys.Root.Send(b.writer, records{tag: "s1", from: b.probe.PID, items: items})
+	client{writer: b.writer, window: b.window, tag: "s1"}.send(b.sys.Root, items...)
 }
 
 func (b *bin) end(t *testing.T) {
@@ -110,25 +114,30 @@ func TestMerging(t *testing.T) {
 	})
 }
 
-// TestBackpressure: the sources hear when the client falls behind, once, and
-// when it has caught up, once.
-func TestBackpressure(t *testing.T) {
+// TestWriterCredits: the window is full while the client does not read, who
+// waits for it is told once when it has read, and in the end nothing is owed.
+func TestWriterCredits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBin(10_000)
 		b.Stop()
 		for i := range 200 {
-			b.tell(response(fmt.Sprint("a", i)))
+			b.tell(response(fmt.Sprint("a", i)), progress("c1", fmt.Sprint("p", i)), progress("c1", fmt.Sprint("q", i)))
 		}
 		actortest.Settle()
-		on := actortest.Expect[backpressure](t, b.probe)
-		assert.True(t, on.on)
+		require.True(t, b.window.full())
+		b.window.tell(b.probe.PID)
+		b.window.tell(b.probe.PID)
+		actortest.Settle()
+		assert.Empty(t, b.probe.Take())
 		b.Crawl(time.Millisecond)
 		b.Resume()
 		time.Sleep(time.Minute)
 		actortest.Settle()
-		off := actortest.Expect[backpressure](t, b.probe)
-		assert.False(t, off.on)
-		assert.Len(t, b.Lines(), 200, "responses are never dropped")
+		assert.Equal(t, []any{windowOpen{}}, b.probe.Take())
+		in, out := b.window.balance()
+		assert.Zero(t, in)
+		assert.Zero(t, out)
+		assert.Len(t, b.Lines(), 400, "responses are never dropped")
 		b.end(t)
 	})
 }
@@ -180,9 +189,9 @@ func TestSlowClient(t *testing.T) {
 // those it has; in the end it gets all of them, in order. Other commands go on.
 func TestUnreadAnswers(t *testing.T) {
 	queries := []string{"get_entries", "get_tree", "get_messages", "get_session_tree", "get_fork_messages", "get_last_assistant_text"}
-	const count = "(Delay 0ms (Msg \"Answer\"))" // counts the answers that are made
+	const limit = 2 << 20
 	session := func(t *testing.T, plan string) (*bench, []string) {
-		b := start(t, faults(plan+count), func(c *Config) { c.MaxOutput = 64 << 10 })
+		b := start(t, faults(plan), func(c *Config) { c.MaxOutput = limit })
 		for i := range 6 {
 			b.run("", fmt.Sprint("~a~ ", i, strings.Repeat(" word", 5000)))
 		}
@@ -194,15 +203,9 @@ func TestUnreadAnswers(t *testing.T) {
 		b.Send(`{"type":"list_sessions"}`)
 		b.Send(`{"type":"set_session_name","name":"not behind them"}`)
 		b.pass(time.Minute)
-		made := 0
-		for _, hit := range b.cfg.Faults.Hits() {
-			if hit.Msg == "Answer" {
-				made++
-			}
-		}
-		assert.Less(t, made, 10, "answers for who does not read")
+		assert.Less(t, b.window.most, limit, "answers for who does not read")
 		for _, file := range b.disk.Files() {
-			assert.Contains(t, string(file), "not behind them")
+			assert.True(t, strings.Contains(string(file), "not behind them"), "the name is set")
 		}
 		return b, ids
 	}
@@ -246,9 +249,11 @@ func TestUnreadAnswers(t *testing.T) {
 	})
 	t.Run("the session crashes", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			b, ids := session(t, `(Panic (And (Actor "s1") (And (Msg "unloaded") (OnIndex 0)))) `)
+			b, ids := session(t, `(Panic (And (Actor "s1") (And (Msg "windowOpen") (OnIndex 0)))) `)
+			b.Crawl(time.Millisecond)
+			b.Resume()
+			b.pass(time.Hour)
 			b.Go()
-			b.pass(time.Minute)
 			assert.Empty(t, b.Unanswered())
 			assert.Less(t, len(answers(b)), len(ids), "what waited died with the session")
 			assert.True(t, b.Call(t, `{"type":"get_entries"}`).Get("success").Bool())
@@ -428,35 +433,5 @@ func TestLongAnswers(t *testing.T) {
 			assert.Less(t, out.most, 2*writeChunk, command)
 		}
 		b.check()
-	})
-}
-
-// TestCredits: large lines count for more, so that what is under way is bounded
-// in bytes, too.
-func TestCredits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c := newCredits()
-		large := c.creditFor(64 << 20)
-		assert.Equal(t, 1, c.creditFor(100).n)
-		assert.Equal(t, 1025, large.n)
-		assert.Equal(t, lineCredits, c.creditFor(1<<40).n, "a line of any size gets through")
-		stop, taken := make(chan struct{}), make(chan bool, 10)
-		go func() {
-			for range 5 {
-				taken <- large.take(stop)
-			}
-		}()
-		actortest.Settle()
-		assert.Len(t, taken, 3)
-		large.giveBack()
-		actortest.Settle()
-		assert.Len(t, taken, 4)
-		close(stop)
-		actortest.Settle()
-		require.Len(t, taken, 5)
-		for range 4 {
-			assert.True(t, <-taken)
-		}
-		assert.False(t, <-taken)
 	})
 }

@@ -64,7 +64,7 @@ type Response struct {
 type Result interface{ Appender }
 
 // Weighed is a result that can be large, and knows roughly how many bytes it
-// keeps in memory until it is written.
+// takes on the wire.
 type Weighed interface{ Weight() int }
 
 // Long is a result that is too large to be held as text at once: it is written
@@ -214,12 +214,15 @@ func JSON(v any) Result { return jsonResult{v} }
 
 type jsonResult struct{ v any }
 
+// usualWeight is that of a value that cannot be large.
+const usualWeight = 1 << 10
+
 // Weight is that of the value, if it has one.
 func (r jsonResult) Weight() int {
 	if w, ok := r.v.(Weighed); ok {
 		return w.Weight()
 	}
-	return 0
+	return usualWeight
 }
 
 func (r jsonResult) AppendJSON(dst []byte) []byte { return AppendValue(dst, r.v) }

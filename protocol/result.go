@@ -35,6 +35,18 @@ type SessionState struct {
 // with the same one again and again.
 func (s *SessionState) SetModel(m *Model, text []byte) { s.Model, s.model = m, text }
 
+// Weight makes it a Weighed.
+func (s *SessionState) Weight() int {
+	bytes := usualWeight
+	if s.SessionName != nil {
+		bytes += len(*s.SessionName)
+	}
+	for _, what := range s.WaitingFor {
+		bytes += 3 + len(what)
+	}
+	return bytes
+}
+
 func (s *SessionState) AppendJSON(dst []byte) []byte {
 	o := openObject(dst)
 	if s.model != nil {
@@ -132,6 +144,9 @@ type ModelList struct {
 	Models []*Model `json:"models"`
 }
 
+// Weight makes it a Weighed.
+func (l ModelList) Weight() int { return usualWeight * len(l.Models) }
+
 // LevelList answers get_available_thinking_levels.
 type LevelList struct {
 	Levels []ThinkingLevel `json:"levels"`
@@ -146,6 +161,16 @@ type MessageList struct {
 type QueueContent struct {
 	Steering []string `json:"steering"`
 	FollowUp []string `json:"followUp"`
+}
+
+// Weight makes it a Weighed.
+func (q QueueContent) Weight() (bytes int) {
+	for _, list := range [][]string{q.Steering, q.FollowUp} {
+		for _, text := range list {
+			bytes += 3 + len(text)
+		}
+	}
+	return bytes
 }
 
 // BashResult answers bash.
@@ -433,6 +458,15 @@ type CommandList struct {
 	Commands []SlashCommand `json:"commands"`
 }
 
+// Weight makes it a Weighed.
+func (l CommandList) Weight() (bytes int) {
+	for i := range l.Commands {
+		c := &l.Commands[i]
+		bytes += 200 + len(c.Name) + len(c.Description) + 2*len(c.Path)
+	}
+	return bytes
+}
+
 // SlashCommand is a prompt template, a skill or an extension's command.
 type SlashCommand struct {
 	Name        string `json:"name"` // without the slash
@@ -468,6 +502,15 @@ type ToolInfo struct {
 type ToolList struct {
 	ActiveToolNames []string   `json:"activeToolNames"`
 	AllTools        []ToolInfo `json:"allTools"`
+}
+
+// Weight makes it a Weighed.
+func (l ToolList) Weight() (bytes int) {
+	for i := range l.AllTools {
+		t := &l.AllTools[i]
+		bytes += 100 + len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return bytes
 }
 
 // ActiveTools answers set_active_tools.
@@ -519,6 +562,18 @@ type OpenedSession struct {
 // OpenSessions answers list_open_sessions.
 type OpenSessions struct {
 	Sessions []OpenSessionInfo `json:"sessions"`
+}
+
+// Weight makes it a Weighed.
+func (l OpenSessions) Weight() (bytes int) {
+	for i := range l.Sessions {
+		s := &l.Sessions[i]
+		bytes += 500 + len(s.Cwd)
+		if s.SessionName != nil {
+			bytes += len(*s.SessionName)
+		}
+	}
+	return bytes
 }
 
 // OpenSessionInfo describes a live session.

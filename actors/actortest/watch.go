@@ -57,7 +57,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 	switch kind {
 	case "finished", "crashed": // a worker's goroutine, after its actor was stopped
 		return true
-	case "wrote", "backpressure", "closed", "status", "drained", "flushed", "deadline", "closing", "line", "lineTooLong", "inputClosed": // at the end of a connection
+	case "wrote", "forget", "closed", "status", "drained", "flushed", "deadline", "closing", "line", "lineTooLong", "inputClosed": // at the end of a connection
 		return true
 	case "Stop", "Watch", "Unwatch", "Terminated": // of the library
 		return true
@@ -65,7 +65,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 		return true
 	case "ready": // to a session that was given up while its file was being opened; it lets go of the file by itself
 		return true
-	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "unloaded", "LookedUp":
+	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "windowOpen", "LookedUp":
 		return true // to a session that closed while its worker spoke
 	}
 	return false

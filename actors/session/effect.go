@@ -29,6 +29,9 @@ type Reply struct {
 	// Regardless keeps the answer when an entry before it cannot be written: an
 	// abort has stopped the run even if the log does not say so.
 	Regardless bool
+	// Reads says that the command changes nothing: a large answer may wait until
+	// the client has read what it was sent before.
+	Reads bool
 
 	// instead makes the answer that is given when an entry before it cannot be
 	// written, and why. Without it, and unless Regardless, the command fails.

@@ -281,7 +281,7 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.CycleModel:
 		m.cycleModel(c)
 	case protocol.GetAvailableModels:
-		m.done(c, protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}))
+		m.do(Reply{Seq: c.Seq, Data: protocol.JSON(protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}), Regardless: true, Reads: true})
 	case protocol.SetThinkingLevel:
 		m.setLevel(m.set.Gates.Clamp(m.model, cmd.Level))
 		m.reply(c, nil)
@@ -366,7 +366,7 @@ func (m *Machine) done(c Command, data protocol.Result) {
 // before the answer cannot be written it is asked again: the machine is not what
 // it was.
 func (m *Machine) tell(c Command, what func(m *Machine, why string) protocol.Result) {
-	m.do(Reply{Seq: c.Seq, Data: what(m, ""), instead: what})
+	m.do(Reply{Seq: c.Seq, Data: what(m, ""), Reads: true, instead: what})
 }
 
 func (m *Machine) fail(c Command, err *protocol.Error) { m.do(Reply{Seq: c.Seq, Err: err}) }

@@ -325,7 +325,7 @@ func (r *queueReader) forget(op *porcupine.Operation, session string) {
 // event sees deliveries. A message that nobody sent is another checker's
 // matter.
 func (r *queueReader) event(i int64, v gjson.Result) {
-	session := v.Get("sessionId").Str
+	session := handleOf(v)
 	if v.Get("outcome").Str == "interrupted" {
 		r.over[session] = true
 	}
@@ -407,7 +407,7 @@ func dialogOps(l life) map[string][]porcupine.Operation {
 			all[dialog] = append(all[dialog], porcupine.Operation{Input: op, Call: at, Return: int64(len(l.records))})
 		case Output:
 			v := gjson.Parse(r.Line)
-			session := v.Get("sessionId").Str
+			session := handleOf(v)
 			switch call := v.Get("toolCallId").Str; v.Get("type").Str {
 			case "extension_ui_request":
 				if v.Get("method").Str == "confirm" && call != "" {

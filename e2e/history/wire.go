@@ -126,7 +126,7 @@ func nesting(l life) (found []string) {
 			continue
 		}
 		v := gjson.Parse(r.Line)
-		session := v.Get("sessionId").Str
+		session := handleOf(v)
 		if states[session] == nil {
 			states[session] = &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
 		}
@@ -314,7 +314,7 @@ func aborts(l life) (found []string) {
 			}
 			continue
 		}
-		session, run := v.Get("sessionId").Str, v.Get("runId").Str
+		session, run := handleOf(v), v.Get("runId").Str
 		if run == "" {
 			continue
 		}
@@ -357,6 +357,15 @@ func consent(l life) (found []string) {
 	return found
 }
 
+// handleOf is the handle that a record is tagged with, "" for the default
+// session: there session_changed has the durable id under that name.
+func handleOf(v gjson.Result) string {
+	if v.Get("type").Str == "session_changed" && !v.Get("durableId").Exists() {
+		return ""
+	}
+	return v.Get("sessionId").Str
+}
+
 // sequence is S3.
 func sequence(l life) (found []string) {
 	last := map[string]int64{}
@@ -369,7 +378,7 @@ func sequence(l life) (found []string) {
 		if !seq.Exists() {
 			continue
 		}
-		session := v.Get("sessionId").Str
+		session := handleOf(v)
 		if seq.Int() != last[session]+1 {
 			found = append(found, fmt.Sprintf("S3: %d after %d: %s", seq.Int(), last[session], clip(r.Line)))
 		}
@@ -397,7 +406,7 @@ func isolation(records []Record, o Options) (found []string) {
 			if mark == "" {
 				continue
 			}
-			session := gjson.Get(r.Line, "sessionId").Str
+			session := handleOf(gjson.Parse(r.Line))
 			if isResponse(gjson.Parse(r.Line)) && session == "" {
 				continue // a router's answer, or one to open_session
 			}
