@@ -46,7 +46,7 @@ const (
 type (
 	Prompt struct {
 		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
-		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} with a data: URL."`
+		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} and {type:image,url} with a data: URL."`
 		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
 		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
@@ -402,12 +402,15 @@ func decodeImage(v gjson.Result) (img Image, why string) {
 		case "base64":
 			v = src
 		case "url":
-			if v, bytes = src, "url"; !strings.HasPrefix(src.Get("url").String(), dataURL) {
-				return img, "URLs are not fetched; send the data"
-			}
+			v, bytes = src, "url"
 		default:
 			return img, fmt.Sprintf("unknown source type %q", kind)
 		}
+	} else if !v.Get("data").Exists() && v.Get("url").Exists() {
+		bytes = "url"
+	}
+	if bytes == "url" && !strings.HasPrefix(v.Get("url").String(), dataURL) {
+		return img, "URLs are not fetched; send the data"
 	}
 	for _, name := range []string{"mimeType", "mediaType", "media_type"} {
 		if m := v.Get(name); m.Type == gjson.String && img.MimeType == "" {

@@ -36,6 +36,17 @@ const (
 	MaxOldSession  = 512 << 20
 )
 
+// Limits of what tools, commands and a single run take.
+const (
+	MaxBashes      = 256       // commands of clients that run at once in a session
+	MaxLog         = 128 << 20 // bytes of the output of a command that are kept in a file
+	MaxLogs        = 1 << 30   // bytes of such files of one session
+	MaxKernelFile  = 64 << 20  // bytes that tools read of a file the kernel makes up
+	MaxKernelWait  = 2         // seconds that such a file may keep a tool waiting
+	MaxAttached    = 64 << 20  // bytes of a file of the command line, or of standard input
+	MaxAttachments = 128 << 20 // bytes of all of them together
+)
+
 // Limit is a bound on what a client, a file or a program may make the daemon
 // take, and what happens beyond it.
 type Limit struct{ What, Value, Beyond string }
@@ -52,6 +63,12 @@ var Limits = []Limit{
 	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
 	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
 	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},
+	{"the arguments of a tool call", fmt.Sprintf("%d levels", MaxArgDepth), "the call is not run, and the model reads why"},
+	{"`bash` commands of one session at once", fmt.Sprint(MaxBashes), "`session_busy`"},
+	{"the output of a command that is kept in a file (`fullOutputPath`)", size(MaxLog), "the rest is not kept"},
+	{"all such files of a session; they are removed with it", size(MaxLogs), "the oldest go"},
+	{"a file under /proc and the like that a tool reads", fmt.Sprintf("%s, %d s", size(MaxKernelFile), MaxKernelWait), "the call fails; the environment of a process is never shown"},
+	{"standard input or a file of a single run (`-p`, `--mode json`)", fmt.Sprintf("%s, %s together", size(MaxAttached), size(MaxAttachments)), "one line on stderr, exit code 1"},
 	{"a template with its arguments", size(MaxExpansion), "`invalid_params`"},
 }
 

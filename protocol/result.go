@@ -179,7 +179,7 @@ type BashResult struct {
 	ExitCode       *int   `json:"exitCode,omitempty" doc:"Absent when the command was killed."`
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
-	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"Where all of it is, if it was truncated: the first 128 MiB. The files of a session, 1 GiB together, are kept until it ends; then, and for newer ones, the oldest go."`
+	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"Where all of it is, if it was truncated, until the session ends; see Limits."`
 	NotRecorded    string `json:"notRecorded,omitempty" since:"T" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
 }
 

@@ -107,7 +107,7 @@ var Commands = []Spec{
 	spec[AbortRetry]("abort_retry", row{since: "S0 S1 S2 S3 S4 P O"},
 		"Stop waiting for a retry. Succeeds also when none is waiting."),
 	spec[Bash]("bash", row{result: BashResult{}, since: "S0 S1 S2 S3 S4 P O"},
-		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Up to 256 run at once, and end in any order; dialect s4 has one at a time. One more is refused with session_busy."),
+		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Several run at once, and end in any order; dialect s4 has one at a time."),
 	spec[AbortBash]("abort_bash", row{since: "S0 S1 S2 S3 S4 P O"},
 		"Kill the running bash commands, all of them. Answered before their own responses."),
 

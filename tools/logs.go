@@ -6,18 +6,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-)
 
-const (
-	// MaxLog is how much of the output of a command is kept in a file.
-	MaxLog = 128 << 20
-	// MaxLogs is how much the files of one session may have together. For a new
-	// one the oldest go.
-	MaxLogs = 1 << 30
+	"troupe/protocol"
 )
 
 // logs are the files with whole outputs that the commands of a session have
-// left. They are removed with the session: until then a model or a client may
+// left, each within [protocol.MaxLog]. They are removed with the session: until then a model or a client may
 // read them. A nil logs keeps no count.
 type logs struct {
 	each, all int64 // how much one may have, and all of them
@@ -78,7 +72,7 @@ func (f *logFile) write(p []byte) error {
 // removing older ones helps.
 func (l *logs) reserve(f *logFile, n int64) int64 {
 	if l == nil {
-		n = min(n, MaxLog-f.size)
+		n = min(n, protocol.MaxLog-f.size)
 		f.size += n
 		return n
 	}

@@ -13,7 +13,7 @@ import (
 const keepBytes = MaxBytes + 64
 
 // output collects what a command writes: the end of it in memory, and all of
-// it in a file as soon as it is over the limits, up to [MaxLog]. Its memory is
+// it in a file as soon as it is over the limits, up to [protocol.MaxLog]. Its memory is
 // bounded.
 type output struct {
 	dir     string // for the file

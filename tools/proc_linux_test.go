@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"troupe/protocol"
 )
 
 // process is a process whose end a test can wait for.
@@ -170,7 +172,7 @@ func TestExecFloodIsBounded(t *testing.T) {
 	assert.Equal(t, int64(size/2), res.Output.TotalLines)
 	info, err := os.Stat(res.FullOutputPath)
 	require.NoError(t, err)
-	assert.Equal(t, int64(MaxLog), info.Size())
+	assert.Equal(t, int64(protocol.MaxLog), info.Size())
 	assert.True(t, res.FullOutputCut)
 	assert.Equal(t, strings.Repeat("y\n", 1999)+"y", res.Output.Content)
 }

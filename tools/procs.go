@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"troupe/protocol"
 )
 
 // markKey is the variable in the environment of every command by which its
@@ -161,7 +163,7 @@ type Procs struct {
 func NewProcs(guard *Guard) *Procs {
 	return &Procs{
 		guard: guard, mark: nextMark(guard.prefix()),
-		live: make(map[int]*group), held: make(map[*os.File]bool), logs: logs{each: MaxLog, all: MaxLogs},
+		live: make(map[int]*group), held: make(map[*os.File]bool), logs: logs{each: protocol.MaxLog, all: protocol.MaxLogs},
 	}
 }
 

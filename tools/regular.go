@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"troupe/protocol"
 )
 
 // regular is a file that is being read. One that the kernel makes up as it is
@@ -15,11 +17,6 @@ type regular struct {
 	f    *os.File
 	left int64 // bytes that may still be read of a file of the kernel; negative is any number
 }
-
-const (
-	kernelTime  = 2 * time.Second // that a file of the kernel may keep its reader waiting
-	kernelBytes = 64 << 20        // that are read of one
-)
 
 var (
 	errEndless = errors.New("the system makes up this file as it is read, and it has no end: " +
@@ -71,8 +68,8 @@ func newRegular(f *os.File) (*regular, error) {
 	case kind == environFile:
 		return nil, errEnviron
 	case kind != diskFile:
-		r.left = kernelBytes
-		_ = f.SetReadDeadline(time.Now().Add(kernelTime)) // fails for one that never waits
+		r.left = protocol.MaxKernelFile
+		_ = f.SetReadDeadline(time.Now().Add(protocol.MaxKernelWait * time.Second)) // fails for one that never waits
 	}
 	return r, nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
 )
 
 // The environment of a process is shown by no tool, under whatever name.
@@ -44,9 +46,9 @@ func TestKernelFilesWithoutEnd(t *testing.T) {
 	}
 	f, err := os.Open("/dev/zero") // stands for /proc/kcore, which few systems show
 	require.NoError(t, err)
-	r := &regular{f, kernelBytes}
+	r := &regular{f, protocol.MaxKernelFile}
 	defer r.Close()
 	n, err := io.Copy(io.Discard, r)
 	assert.ErrorIs(t, err, errEndless)
-	assert.EqualValues(t, kernelBytes, n)
+	assert.EqualValues(t, protocol.MaxKernelFile, n)
 }

@@ -34,7 +34,7 @@ func TestEndlessAnswer(t *testing.T) {
 // TestBashesAreBounded: a client cannot have any number of commands run at once.
 func TestBashesAreBounded(t *testing.T) {
 	w := newWorld(defaults())
-	for range maxBashes {
+	for range protocol.MaxBashes {
 		require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
 	}
 	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})),

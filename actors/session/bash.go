@@ -20,17 +20,13 @@ type bashJob struct {
 	done    *BashDone // how it ended, while one that was stopped with it has not
 }
 
-// maxBashes is how many commands of a client run at once: each costs processes
-// and memory, and no client waits for so many.
-const maxBashes = 256
-
 func (m *Machine) bash(c Command, b protocol.Bash) {
 	switch {
 	case len(m.bashes) > 0 && m.set.Gates.OneBash:
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Bash command already running"))
 		return
-	case len(m.bashes) >= maxBashes:
-		m.fail(c, protocol.CodeSessionBusy.Errorf("%d bash commands are running: wait for one to end", maxBashes))
+	case len(m.bashes) >= protocol.MaxBashes:
+		m.fail(c, protocol.CodeSessionBusy.Errorf("%d bash commands are running: wait for one to end", protocol.MaxBashes))
 		return
 	}
 	m.jobs++

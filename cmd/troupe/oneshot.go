@@ -194,12 +194,12 @@ func (c *oneShot) answer() []byte {
 func prompts(o *options, cwd string) ([]message, error) {
 	var first message
 	if piped(os.Stdin) {
-		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAttached+1))
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, protocol.MaxAttached+1))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("standard input: %w", err)
-		case len(text) > maxAttached:
-			return nil, fmt.Errorf("standard input has more than %d MiB: that is no message", maxAttached>>20)
+		case len(text) > protocol.MaxAttached:
+			return nil, fmt.Errorf("standard input has more than %d MiB: that is no message", protocol.MaxAttached>>20)
 		}
 		first.text = string(text)
 	}
@@ -207,8 +207,8 @@ func prompts(o *options, cwd string) ([]message, error) {
 		if err := first.attach(name, cwd); err != nil {
 			return nil, err
 		}
-		if first.size() > maxMessage {
-			return nil, fmt.Errorf("%s: everything before the message together has more than %d MiB", name, maxMessage>>20)
+		if first.size() > protocol.MaxAttachments {
+			return nil, fmt.Errorf("%s: everything before the message together has more than %d MiB", name, protocol.MaxAttachments>>20)
 		}
 	}
 	texts := o.messages
@@ -245,11 +245,6 @@ func (m *message) attach(name, cwd string) error {
 	return nil
 }
 
-const (
-	maxAttached = 64 << 20  // bytes of a file of the command line, or of standard input
-	maxMessage  = 128 << 20 // of all of them together
-)
-
 func (m *message) size() int {
 	n := len(m.text)
 	for _, img := range m.images {
@@ -257,10 +252,6 @@ func (m *message) size() int {
 	}
 	return n
 }
-
-// endless is how long a file may keep us waiting that says it is empty: the
-// kernel makes up such files as they are read, and some have no end.
-const endless = 2 * time.Second
 
 // readAttached reads a file that has an end.
 func readAttached(path string) ([]byte, error) {
@@ -270,7 +261,7 @@ func readAttached(path string) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeNamedPipe: // that of a shell's <(command)
 		return nil, fmt.Errorf("%s: only a file can be attached", path)
-	case info.Size() > maxAttached:
+	case info.Size() > protocol.MaxAttached:
 		return nil, tooLarge(path)
 	}
 	f, err := os.Open(path)
@@ -278,18 +269,18 @@ func readAttached(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Mode().IsRegular() && info.Size() == 0 {
-		_ = f.SetReadDeadline(time.Now().Add(endless)) // fails for one that does not wait
+	if info.Mode().IsRegular() && info.Size() == 0 { // perhaps the kernel makes it up, and it has no end
+		_ = f.SetReadDeadline(time.Now().Add(protocol.MaxKernelWait * time.Second)) // fails for one that does not wait
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxAttached+1)) // the size may be a lie, as in /proc, or change
-	if err == nil && len(content) > maxAttached {
+	content, err := io.ReadAll(io.LimitReader(f, protocol.MaxAttached+1)) // the size may be a lie, as in /proc, or change
+	if err == nil && len(content) > protocol.MaxAttached {
 		err = tooLarge(path)
 	}
 	return content, err
 }
 
 func tooLarge(path string) error {
-	return fmt.Errorf("%s: a file of more than %d MiB cannot be attached", path, maxAttached>>20)
+	return fmt.Errorf("%s: a file of more than %d MiB cannot be attached", path, protocol.MaxAttached>>20)
 }
 
 // piped says whether something was put into a stream that is not a terminal.

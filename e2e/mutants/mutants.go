@@ -130,7 +130,7 @@ var mutants = []mutant{
 	{"a model commands the terminal", "cmd/troupe/screen.go", "if unicode.IsControl(r) && ", "if false && ", []string{"./e2e", "-run", "TestTerminal"}},
 	{"-p wins over --mode json", "cmd/troupe/main.go", "case o.mode == \"\" && (o.print || len(o.messages) > 0",
 		"case o.print || o.mode == \"\" && (len(o.messages) > 0", []string{"./e2e", "-run", "TestJSONMode"}},
-	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > maxAttached:", "case false:",
+	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > protocol.MaxAttached:", "case false:",
 		[]string{"./e2e", "-run", "TestEndlessInput"}},
 	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e", "-run", "TestCommandWords"}},
 	{"a project that nobody trusts starts programs", "store/resource/trust.go", "case Text, Tunes:", "case Text, Tunes, Starts:", configs},
