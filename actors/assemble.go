@@ -131,7 +131,7 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 	}
 	scope, warnings := providers.ResolveScope(catalog, patterns)
 	for _, text := range warnings {
-		cfg.Log.Warn().Msg(text)
+		cfg.complainOnce(errors.New(text))
 	}
 	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
 	if spec.Model != "" || spec.Provider != "" {
@@ -153,7 +153,7 @@ func (w *workspace) configure(cfg *Config, spec OpenSpec, gates protocol.Gates) 
 		cfg.use(named.Model)
 	}
 	if choice.Warning != "" {
-		cfg.Log.Warn().Msg(choice.Warning)
+		cfg.complainOnce(errors.New(choice.Warning))
 	}
 	w.settings = session.Settings{
 		Gates: gates, SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,

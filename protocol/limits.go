@@ -16,7 +16,8 @@ const (
 	MaxModelsFile     = 16 << 20 // of models.json and auth.json
 	MaxIgnoreFile     = 64 << 10 // of .gitignore and its like, where skills are looked for
 	MaxIgnoreRules    = 300      // lines of such files that count for one entry
-	MaxTriggers       = 32 << 10 // of the triggers of all stream rules together
+	MaxTriggers       = 20_000   // steps of the triggers of all stream rules together
+	MaxDepth          = 32       // levels of directories in which skills are looked for
 	MaxExpansion      = 16 << 20 // of a template with its arguments filled in
 	MaxResourceValues = 1000     // entries of a list in settings
 )
@@ -59,7 +60,8 @@ var Limits = []Limit{
 	{"a list in settings", fmt.Sprintf("%d entries", MaxResourceValues), "the key counts for nothing, named on stderr"},
 	{"models.json, auth.json", size(MaxModelsFile), "what the file said before counts, named on stderr"},
 	{"an ignore file where skills are looked for", fmt.Sprintf("%s, %d rules", size(MaxIgnoreFile), MaxIgnoreRules), "what is behind it counts for nothing"},
-	{"the triggers of all stream rules", size(MaxTriggers), "the rules behind it are left out, named on stderr"},
+	{"the triggers of all stream rules", fmt.Sprintf("%d steps, about one a character, times what repeats it", MaxTriggers), "the rules behind them are left out, named on stderr"},
+	{"directories in which skills are looked for", fmt.Sprintf("%d levels", MaxDepth), "deeper ones are left out, named on stderr"},
 	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
 	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
 	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},

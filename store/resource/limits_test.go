@@ -126,16 +126,40 @@ func TestIgnoreFilesHaveALimit(t *testing.T) {
 }
 
 func TestTriggersHaveALimit(t *testing.T) {
-	rule := func(trigger string) string { return "---\nttsr_trigger: " + trigger + "\n---\nx" }
+	rule := func(trigger string) string { return "---\nttsr_trigger: '" + trigger + "'\n---\nx" }
 	w := newWorld(t, map[string]string{
-		"agent/rules/a.md": rule("first"), "agent/rules/b.md": rule(strings.Repeat("b", protocol.MaxTriggers+1)),
-		"agent/rules/c.md": rule(strings.Repeat("c", protocol.MaxTriggers-10)), "agent/rules/d.md": rule("one too many"),
+		"agent/rules/a.md": rule("first"), "agent/rules/b.md": rule(strings.Repeat("b", protocol.MaxTriggers-10)),
+		"agent/rules/c.md": rule("one too many"), "agent/rules/d.md": rule("d"),
 	})
 	rules, problems := LoadStreamRules(w.dirs, nil)
 	assert.Len(t, rules, 2)
 	assert.Equal(t, []string{
-		"~/agent/rules/b.md: larger than 32 KiB", "~/agent/rules/d.md: the triggers of all stream rules have more than 32 KiB: this rule is left out",
+		"~/agent/rules/c.md: the triggers of all stream rules are larger than 20000 steps: this rule and those behind it are left out",
 	}, w.told(problems))
+
+	files := map[string]string{}
+	for i := range 1000 {
+		files[fmt.Sprintf("agent/rules/%d.md", i)] = rule(strings.Repeat("(a{1000}|", 100) + "b" + strings.Repeat(")", 100))
+	}
+	w = newWorld(t, files)
+	begun := time.Now()
+	rules, problems = LoadStreamRules(w.dirs, nil)
+	assert.Empty(t, rules)
+	assert.Len(t, problems, 1)
+	assert.Less(t, time.Since(begun), 5*time.Second)
+	for trigger, want := range map[string]int{"abc": 4, "(a|b)*": 4, "a{1000}": 3000, "(?:a{100}){10}": 3020, "[a-z]{3}": 12} {
+		got, err := weigh(trigger)
+		require.NoError(t, err)
+		assert.InDelta(t, want, got, float64(want)/2, trigger)
+	}
+}
+
+func TestSkillsHaveADepth(t *testing.T) {
+	w := newWorld(t, map[string]string{"agent/skills/" + strings.Repeat("d/", 30) + "s/SKILL.md": skillText("s", "x"), "agent/skills/" + strings.Repeat("e/", 40) + "t/SKILL.md": skillText("t", "x")})
+	skills, problems := LoadSkills(Sources{Dirs: w.dirs})
+	assert.Len(t, skills, 1)
+	require.Len(t, problems, 1)
+	assert.Contains(t, problems[0].Error(), "skills are not looked for deeper than 32 directories")
 }
 
 func TestListsHaveALimit(t *testing.T) {

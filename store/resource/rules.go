@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"troupe/protocol"
-	"troupe/protocol/bounded"
 )
 
 // StreamRule is a Markdown file with a trigger: an instruction that a model is
@@ -39,7 +39,7 @@ func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
 	case ContextOnly:
 		places = []place{user}
 	}
-	triggers := 0
+	room := protocol.MaxTriggers
 	var rules []StreamRule
 	seen := map[string]bool{}
 	for _, where := range places {
@@ -48,8 +48,17 @@ func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
 			if !ok || seen[r.Name] || slices.Contains(disabled, r.Name) {
 				continue
 			}
-			if triggers += len(r.TriggerText); triggers > protocol.MaxTriggers {
-				in.add(file, fmt.Errorf("the triggers of all stream rules have more than %d KiB: this rule is left out", protocol.MaxTriggers>>10))
+			weight, err := weigh(r.TriggerText)
+			if room -= weight; err == nil && room < 0 {
+				in.full = true
+				in.add(file, fmt.Errorf("the triggers of all stream rules are larger than %d steps: this rule and those behind it are left out", protocol.MaxTriggers))
+				return rules, in.problems
+			}
+			if err == nil {
+				r.Trigger, err = regexp.Compile(r.TriggerText)
+			}
+			if err != nil {
+				in.add(file, err)
 				continue
 			}
 			seen[r.Name] = true
@@ -59,6 +68,28 @@ func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
 	return rules, in.problems
 }
 
+// weigh says about how many steps an expression compiles to: a short text that
+// repeats and repeats may come to millions.
+func weigh(expression string) (int, error) {
+	re, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	return steps(re), nil
+}
+
+func steps(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, protocol.MaxTriggers+1)
+}
+
+// streamRule reads a rule; its trigger is still to be compiled.
 func (in *intake) streamRule(file string, location Location) (StreamRule, bool) {
 	src, err := in.read(file, location)
 	if err != nil {
@@ -81,18 +112,7 @@ func (in *intake) streamRule(file string, location Location) (StreamRule, bool) 
 	if len(triggers) > 1 {
 		text = "(?:" + strings.Join(triggers, ")|(?:") + ")"
 	}
-	if len(text) > protocol.MaxTriggers { // a short expression may compile to much, a long one to anything
-		in.add(file, bounded.TooLarge{Limit: protocol.MaxTriggers})
-		return StreamRule{}, false
-	}
-	trigger, err := regexp.Compile(text)
-	if err != nil {
-		in.add(file, err)
-		return StreamRule{}, false
-	}
-	r := StreamRule{
-		Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, Trigger: trigger, TriggerText: text,
-	}
+	r := StreamRule{Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, TriggerText: text}
 	if r.Name == "" {
 		r.Name = strings.TrimSuffix(filepath.Base(file), ".md")
 	}

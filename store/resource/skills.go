@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"troupe/protocol"
 )
 
 // Skill is a set of instructions that a model reads when a task calls for it.
@@ -108,6 +110,10 @@ func (s *skillScan) dir(dir string, where place, rules *ignores) {
 		return
 	}
 	s.dirs[real] = true
+	if rel, err := filepath.Rel(where.path, dir); err == nil && strings.Count(rel, string(filepath.Separator)) >= protocol.MaxDepth {
+		s.add(dir, fmt.Errorf("skills are not looked for deeper than %d directories", protocol.MaxDepth))
+		return
+	}
 	if file := filepath.Join(dir, "SKILL.md"); exists(file) {
 		s.file(file, where.location)
 		return

@@ -371,7 +371,7 @@ func partsPresent(d Dirs) (leftOut, notObeyed []string) {
 			continue
 		}
 		path := filepath.Join(d.Cwd, p.Path)
-		if !below(d.Agent, path) && holdsSomething(path) {
+		if !d.isUsers(path) && holdsSomething(path) {
 			if p.Effect.Needs() > d.Access || in.leadsOut(path) {
 				leftOut = append(leftOut, p.Name())
 			}
@@ -384,6 +384,12 @@ func partsPresent(d Dirs) (leftOut, notObeyed []string) {
 		}
 	}
 	return leftOut, notObeyed
+}
+
+// isUsers says whether a path of the project is the user's own, as it is for who
+// works at home.
+func (d Dirs) isUsers(path string) bool {
+	return below(d.Agent, path) || d.Home != "" && below(filepath.Join(d.Home, ".agents"), path)
 }
 
 // holdsSomething says whether there is a file, or a directory with something in

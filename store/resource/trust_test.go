@@ -321,10 +321,12 @@ func TestLinksOutOfProjects(t *testing.T) {
 // TestThePlaceOfTheAgentDirectory: who works in the directory above the agent's
 // has one settings.json, and it is the user's.
 func TestThePlaceOfTheAgentDirectory(t *testing.T) {
-	w := newWorld(t, map[string]string{".pi/settings.json": `{"shellPath": "/mine"}`, ".pi/hooks/x": ""})
+	w := newWorld(t, map[string]string{".pi/settings.json": `{"shellPath": "/mine"}`, ".pi/hooks/x": "", ".agents/skills/x/SKILL.md": skillText("x", "y")})
 	w.dirs.Cwd, w.dirs.Agent = w.home, w.path(".pi")
 	s, _, told := w.load(Policy{})
 	assert.Equal(t, "/mine", s.ShellPath)
 	assert.Empty(t, s.Project.LeftOut)
 	assert.Equal(t, []string{"~: this version does not obey ~/.pi/hooks (hooks)"}, told)
+	s, _, _ = w.load(Policy{Strict: true})
+	assert.Empty(t, s.Project.LeftOut)
 }
