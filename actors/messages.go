@@ -75,7 +75,8 @@ type (
 		event    protocol.Event
 		response *protocol.Response
 		size     int
-		merged   []byte // the deltas of event and of those merged into it, nil if it is alone
+		merged   []byte   // the deltas of event and of those merged into it, nil if it is alone
+		receipt  *receipt // told when it is written; nil for nobody
 	}
 	// forget says that a session is gone: nothing more will come with its tag.
 	forget struct{ tag string }

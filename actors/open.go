@@ -34,7 +34,7 @@ type opened struct {
 // start begins a life: the first, or the one after a crash. Files are read off
 // the actor's goroutine; what clients send meanwhile waits.
 func (s *Session) start(c actor.Context) {
-	s.jobs, s.prepared = map[string]job{}, map[uint64]*preparedSession{}
+	s.jobs, s.prepared, s.receipts = map[string]job{}, map[uint64]*preparedSession{}, map[string]*receipt{}
 	switch {
 	case s.ledger.failed:
 		s.life.dropOpening()

@@ -182,7 +182,7 @@ func (s *Session) emit(ev protocol.Event) {
 		ev = changed
 	}
 	s.brackets.Note(ev)
-	it := item{event: ev}
+	it := item{event: ev, receipt: s.receipt(ev)}
 	it.size = s.output.sizeOf(it, s.gates.Has(protocol.FeatureDeltaUpdates))
 	if n := len(s.unsent); n > 0 && !s.unsent[n-1].to.known() && s.unsent[n-1].item.merge(it) {
 		return
@@ -220,10 +220,28 @@ func (s *Session) startTool(c actor.Context, e session.StartTool) {
 	root, self := c.ActorSystem().Root, c.Self()
 	env := s.toolEnv()
 	env.Interrupt = new(tools.Interrupt)
+	shown := s.receipts[e.Call.ID]
 	pid := s.spawn(c, fmt.Sprintf("tool/%d/%s", e.Run, pathName(e.Call.ID)), func() actor.Actor {
-		return s.worker(toolJob(root, self, e.Run, e.Call, env, s.work.tools))
+		return s.worker(toolJob(root, self, e.Run, e.Call, env, s.work.tools, shown))
 	})
 	s.track(pid, job{kind: session.WorkerTool, run: e.Run, id: e.Call.ID, stop: env.Interrupt})
+}
+
+// receipt is for the record that announces a call, if clients are to have a look
+// before it runs. It is kept until the call ends: a dialog may be in between.
+func (s *Session) receipt(ev protocol.Event) *receipt {
+	switch ev := ev.(type) {
+	case protocol.ToolExecutionStart:
+		if lookedAt(ev.ToolName) && !s.cfg.Unwatched && s.audience() > 0 {
+			r := newReceipt()
+			s.receipts[ev.ToolCallID] = r
+			return r
+		}
+	case protocol.ToolExecutionEnd:
+		delete(s.receipts, ev.ToolCallID)
+	default: // announces no call
+	}
+	return nil
 }
 
 // pathName makes a name that can stand in an actor's path: models choose the

@@ -135,7 +135,8 @@ type Session struct {
 	memo    *providers.Memo // of the context, as models were shown it
 	resume  *closing        // the end had begun when an earlier life crashed
 
-	jobs     map[string]job // running workers, by PID
+	jobs     map[string]job      // running workers, by PID
+	receipts map[string]*receipt // of calls that clients look at first, by call
 	retry    *actor.PID
 	ui       *actor.PID
 	prepared map[uint64]*preparedSession

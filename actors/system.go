@@ -38,6 +38,7 @@ type Config struct {
 	MaxOutput    int      // bytes that may wait for a slow client, 0 for DefaultMaxOutput
 	MaxSessions  int      // open at once, 0 for DefaultMaxSessions
 
+	Unwatched  bool          // nobody follows the events while they come
 	Drain      bool          // at the end of input, let runs finish; else abort them
 	ParkAfter  time.Duration // of idleness, 0 for never
 	DrainLimit time.Duration // for how long, 0 for DefaultDrainLimit

@@ -10,10 +10,13 @@ import (
 	"troupe/tools"
 )
 
-// toolJob runs one tool call. Progress is cumulative, so while the session has
+// toolJob runs one tool call, once clients were shown that it will. Progress is cumulative, so while the session has
 // not handled one report the next is left out: the result has it all.
-func toolJob(root *actor.RootContext, to *actor.PID, run int, call protocol.ToolCall, env *tools.Env, reg *tools.Registry) func(context.Context) {
+func toolJob(root *actor.RootContext, to *actor.PID, run int, call protocol.ToolCall, env *tools.Env, reg *tools.Registry, shown *receipt) func(context.Context) {
 	return func(ctx context.Context) {
+		if !shown.wait(ctx) {
+			return
+		}
 		t := make(tokens, 1)
 		result, err := reg.Run(ctx, call.Name, tools.Call{
 			ID: call.ID, Args: call.Arguments, Env: env,

@@ -30,8 +30,9 @@ type writer struct {
 	encoders map[string]*protocol.Encoder // by tag
 
 	waiting []pending
-	buf     []byte // being filled or written
-	debit   int    // of the records in buf
+	buf     []byte     // being filled or written
+	debit   int        // of the records in buf
+	shown   []*receipt // of them
 	spare   []byte
 	busy    bool // a write is under way
 	failed  error
@@ -66,6 +67,7 @@ func (w *writer) Receive(c actor.Context) {
 		w.try, _ = w.out.(TryWriter)
 		go write(c.ActorSystem().Root, c.Self(), w.out, w.chunks)
 	case *actor.Stopping:
+		w.abandon(w.waiting)
 		close(w.chunks)
 	case setGates:
 		w.gates = m.gates
@@ -106,10 +108,11 @@ func writeChunkTo(out io.Writer, chunk []byte) (err error) {
 }
 
 func (w *writer) records(c actor.Context, m records) {
-	if w.failed != nil {
-		return
-	}
 	for _, it := range m.items {
+		if w.failed != nil {
+			it.receipt.written()
+			continue
+		}
 		w.enqueue(m.tag, it)
 	}
 	w.pump(c)
@@ -145,6 +148,9 @@ func (w *writer) pump(c actor.Context) {
 			continue // there is more of it
 		}
 		w.debit += p.item.size
+		if p.item.receipt != nil {
+			w.shown = append(w.shown, p.item.receipt)
+		}
 		n++
 	}
 	w.written(n)
@@ -165,8 +171,13 @@ func (w *writer) pump(c actor.Context) {
 	}
 }
 
-// credit gives back what the records that have left the buffer were debited.
+// credit gives back what the records that have left the buffer were debited, and
+// tells who waits for one of them.
 func (w *writer) credit() {
+	for _, r := range w.shown {
+		r.written()
+	}
+	w.shown = w.shown[:0]
 	if w.debit > 0 {
 		w.window.give(w.debit)
 		w.debit = 0
@@ -185,9 +196,21 @@ func (w *writer) tryWrite() (rest []byte, err error) {
 
 func (w *writer) fail(c actor.Context, err error) {
 	w.failed = err
+	w.abandon(w.waiting)
 	w.waiting = nil
 	w.window.close()
 	c.Send(c.Parent(), outputFailed{err})
+}
+
+// abandon ends the waiting for records that will not be written.
+func (w *writer) abandon(list []pending) {
+	for _, p := range list {
+		p.item.receipt.written()
+	}
+	for _, r := range w.shown {
+		r.written()
+	}
+	w.shown = nil
 }
 
 // written lets go of the first n records.

@@ -26,7 +26,7 @@ var Events = []EventSpec{
 	{Name: "message_update", Since: "S0 S1 S2 S3 S4 P O", Doc: "The assistant message has grown by one step. message and partial are the message so far; with deltaUpdates there is the step only, and usage."},
 	event[MessageEnd]("message_end", "S0 S1 S2 S3 S4 P O", "", "A message is whole."),
 	event[AgentSettled]("agent_settled", "P", FeatureSettled, "Nothing more follows by itself: retries, compaction and queued messages are done. The last record of the work that an accepted message caused."),
-	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped."),
+	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),
 	event[ToolExecutionUpdate]("tool_execution_update", "S0 S1 S2 S3 S4 P O", "", "A tool's output so far."),
 	event[ToolExecutionEnd]("tool_execution_end", "S0 S1 S2 S3 S4 P O", "", "A tool call is over."),
 	event[AutoCompactionStart]("auto_compaction_start", "S0 S1 S2 S3 S4", "", "Older history is being summarised, by itself. Not in pi1."),

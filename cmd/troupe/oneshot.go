@@ -60,6 +60,7 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	cfg.In, cfg.Out, cfg.MaxLine = inR, outW, math.MaxInt32 // prompts has its own limit
+	cfg.Unwatched = o.mode != "json"
 	c := &oneShot{
 		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: onScreen(os.Stdout), stderr: stderr,
 		stop: make(chan actors.Stop, maxStops),

@@ -148,4 +148,7 @@ var mutants = []mutant{
 	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},
 	{"logs outlive their session", "tools/procs.go", "p.logs.removeAll()", "", []string{"./tools", "-run", "TestLogs"}},
 	{"what runs in the background is read in a hurry", "tools/procs.go", "time.Sleep(sipPause)", "", []string{"./tools", "-run", "TestBackgroundOutput"}},
+	{"edit begins before anybody could look", "actors/toolrun.go", "if !shown.wait(ctx) {", "if ctx.Err() != nil {", shells},
+	{"queued is taken for written", "actors/writer.go", "w.waiting = append(w.waiting, pending{tag: tag, item: it})",
+		"it.receipt.written()\n\tw.waiting = append(w.waiting, pending{tag: tag, item: it})", shells},
 }
