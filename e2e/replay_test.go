@@ -610,11 +610,12 @@ func (r *replay) leftovers() {
 var extra = []string{
 	"runId", "willRetry", "error", "code", "disposition", "responseId", "interruptMode", "queueMode", "autoRetryEnabled",
 	"errorKind", "excludeFromContext", "queuedMessageCount", "durability", "phase", "phaseSince", "waitingFor", "sessionName",
-	"fullOutputPath", // pi 0.45 keeps the whole output only of what is cut by bytes
-	"steeringMode",   // missing in one trace that has set it to undefined
-	"session",        // of get_session_stats, where pi_agent_rust has the totals
-	"contextUsage",   // likewise; pi 0.74 has it
-	"sourceInfo",     // of get_commands, likewise
+	"fullOutputPath",                // pi 0.45 keeps the whole output only of what is cut by bytes
+	"steeringMode",                  // missing in one trace that has set it to undefined
+	"estimatedTokensAfter", "usage", // of a compaction; pi 0.87 has them
+	"session",      // of get_session_stats, where pi_agent_rust has the totals
+	"contextUsage", // likewise; pi 0.74 has it
+	"sourceInfo",   // of get_commands, likewise
 }
 
 // volatile are the members whose values say nothing.

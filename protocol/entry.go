@@ -81,7 +81,7 @@ type Compaction struct {
 	FirstKeptEntryID string          `json:"firstKeptEntryId"`
 	TokensBefore     int64           `json:"tokensBefore"`
 	Details          json.RawMessage `json:"details,omitempty"`
-	FromHook         bool            `json:"fromHook,omitempty"`
+	FromHook         bool            `json:"fromHook"`
 	Usage            *Usage          `json:"usage,omitempty"` // what the summary itself cost
 }
 
@@ -164,7 +164,7 @@ func (e Compaction) appendFields(o *object) {
 	o.str("firstKeptEntryId", e.FirstKeptEntryID)
 	o.int("tokensBefore", e.TokensBefore)
 	o.optRaw("details", e.Details)
-	o.optBool("fromHook", e.FromHook)
+	o.bool("fromHook", e.FromHook)
 	if e.Usage != nil {
 		o.app("usage", e.Usage)
 	}

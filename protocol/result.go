@@ -189,6 +189,9 @@ type CompactionResult struct {
 	FirstKeptEntryID string          `json:"firstKeptEntryId"`
 	TokensBefore     int64           `json:"tokensBefore"`
 	Details          json.RawMessage `json:"details"` // {readFiles, modifiedFiles}
+
+	EstimatedTokensAfter int64  `json:"estimatedTokensAfter" since:"P" doc:"What the context takes now."`
+	Usage                *Usage `json:"usage,omitempty" since:"P" doc:"What the summary itself took."`
 }
 
 // SessionStats answers get_session_stats: the current branch, including what

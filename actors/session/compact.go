@@ -188,6 +188,7 @@ func (m *Machine) compacted(c *compaction, in Summarised) {
 		Result: &protocol.CompactionResult{
 			Summary: in.Compaction.Summary, FirstKeptEntryID: in.Compaction.FirstKeptEntryID,
 			TokensBefore: in.Compaction.TokensBefore, Details: in.Compaction.Details,
+			EstimatedTokensAfter: m.size.tokens, Usage: in.Compaction.Usage,
 		},
 		WillRetry: c.then.again(),
 	}, nil)

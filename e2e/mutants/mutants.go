@@ -23,6 +23,7 @@ var (
 	slash   = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
 	wires   = []string{"./providers/openai", "-run", "TestConformance"}
 	words   = []string{"./providers", "-run", "TestErrorTexts"}
+	forms   = []string{"./e2e", "-run", "TestShapes"}
 	passes  = []string{"./e2e", "-run", "TestPassingFailure"}
 )
 
@@ -106,6 +107,8 @@ var mutants = []mutant{
 	{"a model of another session does not count", "actors/session.go", "s.cfg.use(m)", "_ = m", keys},
 	{"the environment is in /proc", "cmd/troupe/hide_linux.go", "clear(value)", "_ = value", keys},
 	{"read shows environments", "tools/regular.go", "case kind == environFile:", "case false:", keys},
+	{"a key of pi is missing in an entry", "protocol/entry.go", "o.bool(\"fromHook\", e.FromHook)", "o.optBool(\"fromHook\", e.FromHook)", forms},
+	{"a key is null where pi leaves it out", "protocol/message.go", "o.optStr(\"errorMessage\", m.ErrorMessage)", "o.raw(\"errorMessage\", []byte(\"null\"))", forms},
 	{"an answer has as many calls as it likes", "actors/session/turn.go", "s.asked++", "_ = s.asked", laws},
 	{"an answer that has begun is asked for again", "providers/repeat.go", "return failed, false\n\t}\n\tx.drain", "return failed, true\n\t}\n\tx.drain", wires},
 	{"a service that wants no repeat is asked again", "providers/repeat.go", "case \"false\":", "case \"no\":", wires},
@@ -126,7 +129,6 @@ var mutants = []mutant{
 	{"what a template says is looked up again", "actors/session/prompt.go",
 		"m.set.Gates.RefuseSlash && c.Slash:", "m.set.Gates.RefuseSlash && q.Text != \"\" && q.Text[0] == '/':", slash},
 	{"a tree has nodes that nobody made", "store/index.go", "return k >= kindTodos && k <= kindTroupe", "return false && k >= kindTodos", files},
-	{"a key in a sentence is shown", "providers/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return text", words},
 	{"a model commands the terminal", "cmd/troupe/screen.go", "if unicode.IsControl(r) && ", "if false && ", []string{"./e2e", "-run", "TestTerminal"}},
 	{"-p wins over --mode json", "cmd/troupe/main.go", "case o.mode == \"\" && (o.print || len(o.messages) > 0",
 		"case o.print || o.mode == \"\" && (len(o.messages) > 0", []string{"./e2e", "-run", "TestJSONMode"}},
