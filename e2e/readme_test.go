@@ -7,12 +7,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 var block = regexp.MustCompile("(?ms)^```(sh|python|bash)\n(.*?)^```$")
+
+// year is in what date prints.
+func year() string { return time.Now().Format("2006") }
 
 // TestREADME runs the README's examples word for word, in the repository, with
 // an empty home.
@@ -46,17 +50,21 @@ func TestREADME(t *testing.T) {
 				out := run(t, "sh", "-c", code)
 				assert.Contains(t, out, `"id":"1","type":"response","command":"prompt","success":true`)
 				assert.Contains(t, out, `"type":"agent_settled"`)
+				assert.Contains(t, out, `"toolName":"bash","args":{"command":"date"}`, "the first minute shows what an agent is")
+				assert.Regexp(t, `"type":"tool_execution_end".*`+year()+`.*"isError":false`, out)
 			})
 		case lang == "python":
 			t.Run("python", func(t *testing.T) {
 				if _, err := exec.LookPath("python3"); err != nil {
 					t.Skip("python3 is not installed")
 				}
-				assert.NotEmpty(t, strings.TrimSpace(run(t, "python3", "-c", code)))
+				assert.Regexp(t, `(?s)> bash \{"command": "date"\}\n.*`+year()+`.*\S`, run(t, "python3", "-c", code))
 			})
 		case lang == "bash":
 			t.Run("shell", func(t *testing.T) {
-				assert.Contains(t, run(t, "bash", "-c", code), `"role":"assistant"`)
+				out := run(t, "bash", "-c", code)
+				assert.Contains(t, out, `"role":"assistant"`)
+				assert.Regexp(t, `"type":"tool_execution_end".*`+year(), out)
 			})
 		}
 	}
