@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,17 +77,20 @@ func (s *suite) repeats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
 				var asked []time.Duration
 				var begun time.Time
 				var bodies []string
 				r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
 					body, _ := io.ReadAll(req.Body)
+					mu.Lock()
 					bodies = append(bodies, string(body))
 					n := min(len(asked), len(c.answers)-1)
 					if asked = append(asked, 0); n == 0 && len(asked) == 1 {
 						begun = time.Now()
 					}
 					asked[len(asked)-1] = time.Since(begun)
+					mu.Unlock()
 					c.answers[n](w, req)
 				})
 				defer closeRig()
@@ -94,6 +98,8 @@ func (s *suite) repeats(t *testing.T) {
 				req.Repeats, req.Network.Stall = c.repeats, c.stall
 				got, failed, problem := Fold(r.provider.Stream(t.Context(), req))
 				require.NoError(t, problem)
+				mu.Lock()
+				defer mu.Unlock()
 				require.Equal(t, append([]time.Duration{0}, c.asked...), asked)
 				for _, body := range bodies {
 					require.Equal(t, bodies[0], body)
@@ -126,7 +132,7 @@ func (s *suite) repeats(t *testing.T) {
 	})
 	t.Run("report", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var said []string
+			var said []string // by the client, in this goroutine
 			r, closeRig := s.newFakeRig(refuse(500, "Retry-After", "3"), func(m *protocol.Model, err protocol.StreamError, again time.Duration) {
 				said = append(said, again.String())
 				assert.NotEmpty(t, m.ID)
