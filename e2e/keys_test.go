@@ -108,7 +108,8 @@ func TestOwnEnvironment(t *testing.T) {
 	d.prompt("go")
 	d.ok(`{"type":"bash","command":"cat /proc/$PPID/environ /proc/$PPID/cmdline"}`)
 	require.Zero(t, d.end())
-	assert.Equal(t, 5, strings.Count(p.llm.request(1).body, "environment of a process"), "the model is told why")
+	told := p.llm.request(1).body // of another user than root the kernel keeps it already
+	assert.Equal(t, 5, strings.Count(told, "environment of a process")+strings.Count(told, "permission denied, open"), "the model is told why")
 	for _, l := range d.output() {
 		assert.NotContains(t, l, "sk-of-")
 	}
