@@ -145,7 +145,7 @@ func (r *router) nextSeq() uint64 {
 // forward sends a command to its session, or keeps it until there is one.
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := request{
-		Command: session.Command{Seq: r.nextSeq(), ID: req.ID, Name: req.Name, Cmd: req.Cmd},
+		Command: session.Command{Seq: r.nextSeq(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.credit.bytes},
 		client:  r.client(c, to), tag: req.SessionID, credit: r.credit,
 	}
 	r.send(c, to, m)

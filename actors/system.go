@@ -35,8 +35,8 @@ type Config struct {
 	MultiSession bool     // no default session
 	Default      OpenSpec // the default session, and what open_session starts from
 	MaxLine      int      // bytes of one input line, 0 for protocol.DefaultMaxLine
-	MaxOutput    int      // bytes that may wait for a slow client, 0 for DefaultMaxOutput
-	MaxSessions  int      // open at once, 0 for DefaultMaxSessions
+	MaxOutput    int      // bytes that may wait for a slow client, 0 for protocol.DefaultMaxOutput
+	MaxSessions  int      // open at once, 0 for protocol.DefaultMaxSessions
 
 	Unwatched  bool          // nobody follows the events while they come
 	Drain      bool          // at the end of input, let runs finish; else abort them
@@ -94,8 +94,6 @@ func (c *Config) lister() *store.Lister {
 
 // Defaults of Config.
 const (
-	DefaultMaxOutput   = 4 << 20
-	DefaultMaxSessions = 1000
 	DefaultDrainLimit  = 10 * time.Minute
 	DefaultAbortLimit  = 5 * time.Second
 )
@@ -136,8 +134,8 @@ func (c *Config) withDefaults() {
 		}
 	}
 	orInt(&c.MaxLine, protocol.DefaultMaxLine)
-	orInt(&c.MaxOutput, DefaultMaxOutput)
-	orInt(&c.MaxSessions, DefaultMaxSessions)
+	orInt(&c.MaxOutput, protocol.DefaultMaxOutput)
+	orInt(&c.MaxSessions, protocol.DefaultMaxSessions)
 	orTime(&c.DrainLimit, DefaultDrainLimit)
 	orTime(&c.AbortLimit, DefaultAbortLimit)
 	if c.Dialect == "" {

@@ -435,3 +435,28 @@ func TestLongAnswers(t *testing.T) {
 		b.check()
 	})
 }
+
+// TestWriterForgets: what the writer knows of a session that is gone is let go
+// behind its last record, though the client has not read that yet.
+func TestWriterForgets(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gates, _ := protocol.DialectUnion.Gates("seq")
+		client := actortest.NewClient(&actortest.History{})
+		b := newBinOn(client.Out(), 1<<20, gates)
+		b.Client = client
+		b.Stop()
+		b.tell(response("a"))
+		actortest.Settle() // is being written
+		b.tell(response("b"))
+		b.sys.Root.Send(b.writer, forget{"s1"})
+		b.tell(response("c"))
+		b.Go()
+		actortest.Settle()
+		var seqs []int64
+		for _, l := range b.Lines() {
+			seqs = append(seqs, gjson.Get(l, "seq").Int())
+		}
+		assert.Equal(t, []int64{1, 2, 1}, seqs)
+		b.end(t)
+	})
+}

@@ -29,6 +29,18 @@ const (
 	MaxBlocks = 1024     // texts, thoughts and calls
 )
 
+// Limits of a connection and of the daemon; flags change them.
+const (
+	DefaultMaxOutput   = 16 << 20 // bytes under way between a client and its sessions
+	DefaultMaxSessions = 1000     // open at once
+)
+
+// Limits of what waits in a session, in bytes.
+const (
+	MaxQueued  = DefaultMaxLine // of messages in the queues, and of records of bash commands that wait for the end of a run
+	MaxWaiting = DefaultMaxLine // of commands that wait for the end of a replacement
+)
+
 // Limits of session files, in bytes. A line is in memory as a whole, and so is a
 // file of version 1 or 2, which is read to be written anew; it is also as much
 // as pi reads.
@@ -54,6 +66,11 @@ type Limit struct{ What, Value, Beyond string }
 
 // Limits is the table of bounds, for the reference.
 var Limits = []Limit{
+	{"a line of input (`--max-line`)", size(DefaultMaxLine), "it is read over and answered `parse_error`, with its id if that is among the first bytes"},
+	{"what a client has not read, and lines that have not reached their session", size(DefaultMaxOutput) + " a connection, and one record a session", "large answers and the work of models and tools wait, then further lines are not read; no answer is dropped"},
+	{"messages in the queues of a session", size(MaxQueued) + ", 512 bytes each beside their own", "`overloaded`; a single message always fits"},
+	{"commands that wait for a new, switched or forked session", size(MaxWaiting), "`overloaded`"},
+	{"open sessions (`--max-sessions`)", fmt.Sprint(DefaultMaxSessions), "`overloaded`"},
 	{"a context file (AGENTS.md, CLAUDE.md), SYSTEM.md, APPEND_SYSTEM.md, a template, a skill, a rule", size(MaxTextFile), "the file is left out, named on stderr; `--system-prompt FILE` fails to start"},
 	{"all files of one of these kinds", fmt.Sprintf("%s, %d files, %d directory entries", size(MaxTextTotal), MaxTextFiles, MaxEntries), "the rest is left out, named on stderr"},
 	{"settings.json, trust.json", size(MaxSettingsFile), "the file counts for nothing, named on stderr; a trust.json that cannot be read trusts nobody"},
@@ -66,7 +83,7 @@ var Limits = []Limit{
 	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
 	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},
 	{"the arguments of a tool call", fmt.Sprintf("%d levels", MaxArgDepth), "the call is not run, and the model reads why"},
-	{"`bash` commands of one session at once", fmt.Sprint(MaxBashes), "`session_busy`"},
+	{"`bash` commands of one session at once", fmt.Sprint(MaxBashes), "`overloaded`"},
 	{"the output of a command that is kept in a file (`fullOutputPath`)", size(MaxLog), "the rest is not kept"},
 	{"all such files of a session; they are removed with it", size(MaxLogs), "the oldest go"},
 	{"a file under /proc and the like that a tool reads", fmt.Sprintf("%s, %d s", size(MaxKernelFile), MaxKernelWait), "the call fails; the environment of a process is never shown"},

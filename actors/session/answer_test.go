@@ -38,7 +38,7 @@ func TestBashesAreBounded(t *testing.T) {
 		require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
 	}
 	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})),
-		"error session_busy: 256 bash commands are running: wait for one to end")
+		"error overloaded: 256 bash commands are running: wait for one to end")
 	w.step(BashDone{Job: 1})
 	require.Contains(t, describe(w.send(protocol.Bash{Command: "sleep 9"})), "StartBash")
 }
@@ -112,4 +112,61 @@ func TestAnswerOfManyParts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestQueuesAreBounded: what waits for its turn has a bound in bytes, whatever
+// queue it is in and whoever puts it there; a single message always fits, and
+// what was taken out makes room.
+func TestQueuesAreBounded(t *testing.T) {
+	const full = "error overloaded: Too much is queued: the limit is 64 MiB"
+	large := strings.Repeat("x", protocol.MaxQueued/4)
+	for name, add := range map[string]protocol.Command{
+		"steer":         protocol.Steer{Message: large},
+		"follow_up":     protocol.FollowUp{Message: large},
+		"queue_message": protocol.QueueMessage{Message: large},
+		"prompt":        protocol.Prompt{Message: large, StreamingBehavior: protocol.BehaviorFollowUp},
+		"image":         protocol.Steer{Message: "see", Images: []protocol.Image{{Data: large, MimeType: "image/png"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(defaults())
+			w.send(protocol.Prompt{Message: "run"})
+			for range 3 {
+				require.NotContains(t, describe(w.send(add)), "error")
+			}
+			require.Contains(t, describe(w.send(add)), full)
+			require.Contains(t, describe(w.send(protocol.Steer{Message: large})), full, "the queues share the bound")
+			require.NotContains(t, describe(w.send(protocol.Steer{Message: "short"})), "error")
+			w.send(protocol.ClearQueue{})
+			require.NotContains(t, describe(w.send(add)), "error")
+		})
+	}
+	t.Run("a single one", func(t *testing.T) {
+		w := newWorld(defaults())
+		w.send(protocol.Prompt{Message: "run"})
+		require.NotContains(t, describe(w.send(protocol.Steer{Message: strings.Repeat("x", protocol.MaxQueued)})), "error")
+	})
+	t.Run("bash", func(t *testing.T) {
+		w := newWorld(defaults())
+		w.send(protocol.Prompt{Message: "run"})
+		for job := range 4 {
+			require.NotContains(t, describe(w.send(protocol.Bash{Command: "x"})), "error")
+			w.step(BashDone{Job: job + 1, Result: protocol.BashResult{Output: large}})
+		}
+		require.Contains(t, describe(w.send(protocol.Bash{Command: "x"})), full)
+	})
+}
+
+// TestWaitingIsBounded: commands that wait for another session to be ready have
+// a bound, and an abort is not among those who wait.
+func TestWaitingIsBounded(t *testing.T) {
+	w := newWorld(defaults())
+	w.send(protocol.NewSession{})
+	command := func() Command {
+		w.seq++
+		return Command{Seq: w.seq, Name: "set_session_name", Cmd: protocol.SetSessionName{Name: "n"}, Size: protocol.MaxWaiting / 4}
+	}
+	for range 4 {
+		require.Empty(t, w.step(command()))
+	}
+	require.Contains(t, describe(w.step(command())), "error overloaded: Too many commands wait: the limit is 64 MiB")
 }

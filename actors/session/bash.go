@@ -26,7 +26,10 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Bash command already running"))
 		return
 	case len(m.bashes) >= protocol.MaxBashes:
-		m.fail(c, protocol.CodeSessionBusy.Errorf("%d bash commands are running: wait for one to end", protocol.MaxBashes))
+		m.fail(c, protocol.CodeOverloaded.Errorf("%d bash commands are running: wait for one to end", protocol.MaxBashes))
+		return
+	}
+	if m.run != nil && m.queueFull(c, len(b.Command)) { // its record waits for the end of the run
 		return
 	}
 	m.jobs++

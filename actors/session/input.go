@@ -29,6 +29,8 @@ type Command struct {
 	// Catalog is what can be selected at this moment; set for commands that
 	// need models.
 	Catalog *protocol.Catalog
+	// Size is about how many bytes the command keeps while it waits.
+	Size int
 }
 
 // StreamParts are steps of the model's answer, oldest first.

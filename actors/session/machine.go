@@ -209,10 +209,23 @@ func (m *Machine) command(c Command) {
 	case m.leaving() && len(m.waiting) == 0 && keepsBranch(c.Cmd):
 		m.dispatch(c) // nothing has moved yet
 	case m.replace != nil || len(m.waiting) > 0 || len(m.lookups) > 0 && replaces(c.Cmd):
-		m.waiting = append(m.waiting, c)
+		m.wait(c)
 	default:
 		m.dispatch(c)
 	}
+}
+
+// wait keeps a command for later, unless too much waits already.
+func (m *Machine) wait(c Command) {
+	bytes := c.Size
+	for i := range m.waiting {
+		bytes += m.waiting[i].Size
+	}
+	if len(m.waiting) > 0 && bytes > protocol.MaxWaiting {
+		m.fail(c, protocol.CodeOverloaded.Errorf("Too many commands wait: the limit is %d MiB", protocol.MaxWaiting>>20))
+		return
+	}
+	m.waiting = append(m.waiting, c)
 }
 
 // endsWork says whether a command may still come while a closing session lets

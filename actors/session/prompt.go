@@ -78,7 +78,9 @@ func (m *Machine) resume(c Command, q Queued) {
 		m.fail(c, err)
 		return
 	}
-	m.enqueue(c, q)
+	if !m.enqueue(c, q) {
+		return
+	}
 	if m.tooFull() {
 		m.beginCompaction(&compaction{reason: reasonThreshold})
 		return
@@ -132,8 +134,9 @@ func (m *Machine) begin(c Command, q Queued) bool {
 	m.settled(failed)
 	if m.tooFull() { // the message waits in the log for its run
 		q.Kind = protocol.QueueFollowUp
-		m.enqueue(c, q)
-		m.beginCompaction(&compaction{reason: reasonThreshold})
+		if m.enqueue(c, q) {
+			m.beginCompaction(&compaction{reason: reasonThreshold})
+		}
 		return false
 	}
 	m.answerDangling()
@@ -167,8 +170,47 @@ func (m *Machine) join(c Command, q Queued) {
 	m.ask()
 }
 
-// enqueue accepts a message for later.
-func (m *Machine) enqueue(c Command, q Queued) {
+// queued is about how many bytes wait for their turn: messages, and records of
+// bash commands.
+func (m *Machine) queued() (bytes int) {
+	for _, queue := range [][]Queued{m.steering, m.followUp} {
+		for i := range queue {
+			bytes += queue[i].size()
+		}
+	}
+	for i := range m.held {
+		bytes += queuedSize + protocol.EncodedSize(m.held[i].Message)
+	}
+	return bytes
+}
+
+// queuedSize is what a queued message takes beside its text.
+const queuedSize = 512
+
+func (q *Queued) size() int {
+	bytes := queuedSize + len(q.Text)
+	for i := range q.Images {
+		bytes += len(q.Images[i].Data)
+	}
+	return bytes
+}
+
+// queueFull refuses a command that would add too much to what waits. The first
+// message is never too much.
+func (m *Machine) queueFull(c Command, more int) bool {
+	have := m.queued()
+	if have == 0 || have+more <= protocol.MaxQueued {
+		return false
+	}
+	m.fail(c, protocol.CodeOverloaded.Errorf("Too much is queued: the limit is %d MiB. Wait, or clear the queue.", protocol.MaxQueued>>20))
+	return true
+}
+
+// enqueue accepts a message for later, unless too much waits already.
+func (m *Machine) enqueue(c Command, q Queued) bool {
+	if m.queueFull(c, q.size()) {
+		return false
+	}
 	if m.leaving() && q.Kind != protocol.QueueInject {
 		m.replace.said = true
 	}
@@ -184,6 +226,7 @@ func (m *Machine) enqueue(c Command, q Queued) {
 	m.logQueue(protocol.QueueOp{Op: "add", ID: q.ID, Kind: q.Kind, Text: q.Text, Images: q.Images, Key: key}, undo)
 	m.queueChanged()
 	m.reply(c, dispositionOf(c, protocol.Queued))
+	return true
 }
 
 // dispositionOf is the data of an accepted message; queue_message has none.
