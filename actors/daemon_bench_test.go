@@ -173,6 +173,6 @@ func TestDaemonAllocations(t *testing.T) {
 // that comes in and from the provider's part to the line that goes out.
 const (
 	maxCommandAllocs = 16.0
-	maxAppendAllocs  = 27.0
+	maxAppendAllocs  = 29.0 // two of them the paths of the stamps around a write, built with the race detector
 	maxDeltaAllocs   = 3.6
 )

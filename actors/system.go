@@ -94,8 +94,8 @@ func (c *Config) lister() *store.Lister {
 
 // Defaults of Config.
 const (
-	DefaultDrainLimit  = 10 * time.Minute
-	DefaultAbortLimit  = 5 * time.Second
+	DefaultDrainLimit = 10 * time.Minute
+	DefaultAbortLimit = 5 * time.Second
 )
 
 // Models is what sessions need of the providers.
