@@ -107,7 +107,7 @@ var mutants = []mutant{
 	{"what the kernel makes up is a session", "store/log.go", "st.Size() == 0 && k.isKernels(path)", "st.Size() < 0 && k.isKernels(path)", files},
 	{"one session speaks in the name of another", "actors/router.go", "tag: to.tag}", "tag: \"\"}", shells},
 	{"a tool that is switched off runs", "actors/session/turn.go",
-		"case !slices.Contains(m.run.offered, c.Name):", "case false:", laws},
+		"if !slices.Contains(m.run.offered, c.Name) {", "if false {", laws},
 	{"abort_bash stops one command of several", "actors/session/bash.go",
 		"for i := range m.bashes {\n\t\tm.bashes[i].stopped = true", "for i := range m.bashes[:min(1, len(m.bashes))] {\n\t\tm.bashes[i].stopped = true", laws},
 	{"wrong arguments are found when the next call runs", "actors/session/turn.go", "if m.set.Check != nil && ", "if false && ", laws},
