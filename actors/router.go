@@ -86,6 +86,9 @@ func (r *router) input(c actor.Context, m any) {
 	case line:
 		r.inHand, r.owed, r.credit = asked{}, true, m.credit
 		req, err := protocol.Decode(m.bytes)
+		if err != nil && !r.gates.AnswersWithID(err.Code) {
+			req.ID = nil
+		}
 		r.inHand = asked{req.ID, req.Name}
 		r.cfg.Faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
@@ -101,15 +104,12 @@ func (r *router) input(c actor.Context, m any) {
 // request routes one decoded line.
 func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
 	if err != nil {
-		r.credit.giveBack()
-		if !r.gates.AnswersWithID(err.Code) {
-			req.ID = nil
-		}
+		r.release()
 		r.respond(c, req.ID, req.Name, nil, err)
 		return
 	}
 	if r.closing != nil {
-		r.credit.giveBack()
+		r.release()
 		r.respond(c, req.ID, req.Name, nil, protocol.CodeSessionClosing.Errorf("The daemon is shutting down"))
 		return
 	}
@@ -119,7 +119,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	}
 	to, err := r.routeOf(c, req)
 	if err != nil {
-		r.credit.giveBack()
+		r.release()
 		r.respond(c, req.ID, req.Name, nil, err)
 		return
 	}
@@ -131,10 +131,16 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 func (r *router) mend(c actor.Context, msg any) bool {
 	_, isLine := msg.(line)
 	if r.owed {
-		r.credit.giveBack()
+		r.release()
 		r.respond(c, r.inHand.id, r.inHand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
 	}
 	return isLine
+}
+
+// release gives back what the line in hand took, once.
+func (r *router) release() {
+	r.credit.giveBack()
+	r.credit = credit{}
 }
 
 func (r *router) nextSeq() uint64 {
@@ -260,7 +266,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 }
 
 func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Result, err *protocol.Error) {
-	r.credit.giveBack()
+	r.release()
 	r.respond(c, req.ID, req.Name, data, err)
 }
 
