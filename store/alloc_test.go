@@ -28,7 +28,7 @@ func TestAppendAllocations(t *testing.T) {
 				}
 			})
 			t.Logf("%v allocations", n)
-			require.LessOrEqual(t, n, 7.0) // 6, and one more with the race detector
+			require.LessOrEqual(t, n, 8.0) // 7, one of them the path of the stamp, and one more with the race detector
 		})
 	}
 }
