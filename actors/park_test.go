@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -233,5 +234,44 @@ func TestFileChanged(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestFileReplaced: another file has taken the place of the session's, as sed -i
+// and editors do it. The first message is refused, and from then on the session
+// is what the new file says; so it is if a run was under way.
+func TestFileReplaced(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		t.Run(fmt.Sprint("running ", running), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t)
+				s := b.open()
+				b.run(s, "~a~ one")
+				var path string
+				for path = range b.disk.Files() {
+				}
+				now := []byte(strings.ReplaceAll(string(b.onlyFile()), "part 0", "other part"))
+				if running {
+					b.Say(s, "prompt", "~a~ parts=3 pace=1000")
+					b.pass(time.Second)
+				}
+				f, err := b.disk.Mem().Create(path + ".new")
+				require.NoError(t, err)
+				_, err = f.Write(now)
+				require.NoError(t, err)
+				require.NoError(t, f.Close())
+				require.NoError(t, b.disk.Mem().Rename(path+".new", path))
+				b.pass(time.Minute)
+				v := b.Call(t, `{"type":"prompt","message":"~a~ refused"`+at(s)+`}`)
+				if !running { // else the run was
+					assert.Equal(t, "not_durable", code(v), v.Raw)
+				}
+				b.pass(time.Minute)
+				assert.Contains(t, b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("data.messages.1.content.0.text").Str, "other part")
+				b.heal(s, "~a~ three")
+				assert.True(t, strings.HasPrefix(string(b.onlyFile()), string(now)))
+				b.end()
+			})
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 // once runs the binary to its end.
@@ -108,6 +109,29 @@ func TestCommandWords(t *testing.T) {
 	out, errs, code := p.once("", p.mock("-p", "list")...)
 	assert.Zero(t, code, errs)
 	assert.Equal(t, "fine\n", out, "as a message it is one")
+}
+
+// TestToolsOfTheCommandLine: an empty list is no tool, and a tool that is to be
+// left out is there under the name it has, or nothing starts.
+func TestToolsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	active := func(args ...string) string {
+		out, errs, code := p.once(`{"type":"get_tools"}`+"\n", append([]string{"--mode", "rpc", "--no-session"}, args...)...)
+		require.Zero(t, code, errs)
+		return gjson.Get(out, "data.activeToolNames").Raw
+	}
+	for _, none := range [][]string{{"--tools", ""}, {"--tools="}, {"--tools", ","}, {"-t", " "}, {"--no-tools"}, {"--tools", "nosuch"}} {
+		assert.Equal(t, `[]`, active(none...), none)
+	}
+	assert.Equal(t, `["read"]`, active("--no-tools", "--tools", "read"))
+	assert.NotContains(t, active("-xt", "bash"), "bash")
+	for _, wrong := range []string{"Bash", "*", "bash,Write"} {
+		out, errs, code := p.once("", "--mode", "rpc", "-xt", wrong)
+		assert.NotZero(t, code, wrong)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, "--exclude-tools: unknown tool")
+	}
 }
 
 // TestListModels is pi's table.

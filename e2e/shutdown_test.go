@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -227,4 +228,30 @@ func TestParentDeath(t *testing.T) {
 	_ = parent.Wait()
 	eventually(t, "troupe's end", func() bool { return !alive(pid) })
 	eventually(t, "the child's end", func() bool { return !alive(child) })
+}
+
+// TestSignalWhileNobodyReads: a single run whose output nobody reads to the end
+// still ends with the first signal.
+func TestSignalWhileNobodyReads(t *testing.T) {
+	t.Parallel()
+	for _, mode := range [][]string{{"-p"}, {"--mode", "json"}} {
+		for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+			t.Run(fmt.Sprint(mode, sig), func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				p.llm.plays(text(strings.Repeat("many words ", 100_000)))
+				cmd := exec.Command(binary, append(p.mock("go on"), mode...)...)
+				cmd.Dir, cmd.Env = p.work, p.environ()
+				out, err := cmd.StdoutPipe()
+				require.NoError(t, err)
+				require.NoError(t, cmd.Start())
+				_, err = out.Read(make([]byte, 1)) // it prints
+				require.NoError(t, err)
+				require.NoError(t, cmd.Process.Signal(sig))
+				state, err := cmd.Process.Wait()
+				require.NoError(t, err)
+				assert.Equal(t, code, state.ExitCode())
+			})
+		}
+	}
 }

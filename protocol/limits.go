@@ -31,8 +31,8 @@ const (
 
 // Limits of a connection and of the daemon; flags change them.
 const (
-	DefaultMaxOutput   = 16 << 20 // bytes under way between a client and its sessions
-	DefaultMaxSessions = 1000     // open at once
+	DefaultMaxOutput   = 8 << 20 // bytes under way between a client and its sessions
+	DefaultMaxSessions = 1000    // open at once
 )
 
 // Limits of what waits in a session, in bytes.
@@ -100,7 +100,7 @@ func size(n int) string {
 }
 
 func writeLimits(w *bytes.Buffer) {
-	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened.\n\n| what | at most | beyond it |\n|---|---|---|\n")
+	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line.\n\n| what | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range Limits {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", l.What, l.Value, l.Beyond)
 	}

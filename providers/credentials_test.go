@@ -107,7 +107,7 @@ func TestRegistry_Secrets(t *testing.T) {
 	plain := names()
 	assert.Equal(t, []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, plain, "the catalogue does not count")
 	h.write("models.json", `{"providers": {"a": {"baseUrl": "https://x.example", "api": "wire", "apiKey": "$A_KEY",
-		"headers": {"Authorization": "Bearer ${GATEWAY_TOKEN}", "X-Home": "$HOME", "X-Team": "TEAM"},
+		"headers": {"Authorization": "Bearer ${GATEWAY_TOKEN}", "X-Home": "$HOME", "X-Team": "TEAM", "X-JWT": "Bearer $XJ"},
 		"models": [{"id": "m", "headers": {"X-Auth": "$MODEL_AUTH"}}]},
 		"anthropic": {"apiKey": "LEGACY_KEY", "modelOverrides": {"claude-haiku-4-5": {"headers": {"Api-Key": "$OVER_KEY"}}}},
 		"openai": {"apiKey": "!print $INSIDE_A_COMMAND"}}}`)
@@ -116,7 +116,7 @@ func TestRegistry_Secrets(t *testing.T) {
 	got := h.Secrets(func(string) bool { return false })
 	assert.Equal(t, []string{
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "AUTH_KEY", "A_KEY", "GATEWAY_TOKEN", "GROQ_API_KEY",
-		"LEGACY_KEY", "MODEL_AUTH", "OPENAI_API_KEY", "OVER_KEY",
+		"INSIDE_A_COMMAND", "LEGACY_KEY", "MODEL_AUTH", "OPENAI_API_KEY", "OVER_KEY", "TEAM", "XJ",
 	}, slices.Sorted(maps.Keys(got)))
 }
 
@@ -124,7 +124,7 @@ func TestVariablesOf(t *testing.T) {
 	for in, want := range map[string][]string{
 		"": nil, "sk-literal": nil, "MY_KEY": {"MY_KEY"}, " MY_KEY ": {"MY_KEY"}, "K": nil, "9KEY": nil, "My_Key": nil,
 		"$MY_KEY": {"MY_KEY"}, "${my_key}": {"my_key"}, "Bearer $A and ${B}": {"A", "B"}, "$$": nil, "$$A": nil, "a$$$B": {"B"},
-		"$5": nil, "${": nil, "!print $A": nil, "!": nil,
+		"$5": nil, "${": nil, "!print $A": {"A"}, "!": nil, "!printenv my_key | head": {"my_key"}, "!gcloud auth print-access-token": nil, "!sh -c 'echo ${K1}-K_2'": {"K1", "K_2"},
 	} {
 		assert.Equal(t, want, variablesOf(in), "%q", in)
 	}

@@ -322,23 +322,17 @@ func isKeyHeader(name string) bool {
 	return false
 }
 
-// isSecretHeader says whether a header may hold a secret, by its name.
-func isSecretHeader(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "password"}, func(s string) bool {
-		return strings.Contains(name, s)
-	})
-}
-
 // Secrets are the environment variables that hold keys of providers in use:
 // those in which these look for theirs, and those that models.json and auth.json
-// name, as keys or in headers that look like one. In use is who is used, says the
+// name, in keys and in headers, whatever these are called. In use is who is used, says the
 // caller, or has an entry in one of the files, or was given a key.
 func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 	names := map[string]bool{}
 	note := func(list []string) {
 		for _, name := range list {
-			names[name] = true
+			if !isOrdinary(name) {
+				names[name] = true
+			}
 		}
 	}
 	r.mu.Lock()
@@ -351,10 +345,8 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 		}
 	}
 	headers := func(list map[string]string) {
-		for name, value := range list {
-			if isSecretHeader(name) {
-				note(variablesOf(value))
-			}
+		for _, value := range list {
+			note(variablesOf(value))
 		}
 	}
 	for _, c := range r.models.value {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // commandTime is how long a command that prints a key may take.
@@ -102,8 +103,8 @@ func expand(s string, env func(string) string) (value string, ok bool) {
 // variablesOf lists the variables that a value names.
 func variablesOf(s string) []string {
 	s = strings.TrimSpace(s)
-	if strings.HasPrefix(s, "!") {
-		return nil
+	if command, found := strings.CutPrefix(s, "!"); found {
+		return variablesOfCommand(command)
 	}
 	if isCapitals(s) {
 		return []string{s}
@@ -115,6 +116,30 @@ func variablesOf(s string) []string {
 		}
 	}
 	return names
+}
+
+// variablesOfCommand are the variables that a command which prints a key may
+// print: every word of it that could be the name of one, as in "printenv NAME".
+func variablesOfCommand(command string) (names []string) {
+	words := strings.FieldsFunc(command, func(r rune) bool {
+		return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	for _, word := range words {
+		if isCapitals(word) || strings.Contains(command, "$"+word) || strings.Contains(command, "${"+word) || strings.Contains(command, "printenv "+word) {
+			names = append(names, word)
+		}
+	}
+	return names
+}
+
+// isOrdinary says whether a variable is one that programs need to run at all,
+// and so no secret wherever it is named.
+func isOrdinary(name string) bool {
+	switch name {
+	case "HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "TMPDIR", "LANG", "TERM", "HOSTNAME", "DISPLAY":
+		return true
+	}
+	return strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "LC_")
 }
 
 // isCapitals says whether s could be meant as the name of a variable.

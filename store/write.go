@@ -380,11 +380,24 @@ func (l *Log) prepare() error {
 			return err
 		}
 	}
-	now, err := l.file.Stamp()
+	now, err := l.stampNow()
 	if err != nil || now == l.stamp && l.junk == 0 && now.Size == l.end {
 		return err
 	}
 	return l.look(now)
+}
+
+// stampNow is the stamp of the open file. Where no name leads to that any more,
+// and another file has taken its name, the error is ErrChanged: there is a
+// session to go on with, if somebody opens it.
+func (l *Log) stampNow() (Stamp, error) {
+	now, err := l.file.Stamp()
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := l.fsys.Stamp(l.path); gone == nil {
+			return Stamp{}, ErrChanged
+		}
+	}
+	return now, err
 }
 
 // look finds out what has become of a file whose stamp is another one now, or
@@ -416,7 +429,7 @@ func (l *Log) Intact() error {
 	if l.file == nil || l.closed {
 		return nil
 	}
-	now, err := l.file.Stamp()
+	now, err := l.stampNow()
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,14 @@ func list(p func(o *options) *[]string) func(*options, string) error {
 	}
 }
 
+// activeList is the value of --tools: a list that is empty is no tool at all.
+func activeList(o *options, v string) error {
+	if o.tools == nil {
+		o.tools = []string{}
+	}
+	return list(func(o *options) *[]string { return &o.tools })(o, v)
+}
+
 func more(p func(o *options) *[]string) func(*options, string) error {
 	return func(o *options, v string) error { *p(o) = append(*p(o), v); return nil }
 }
@@ -175,9 +183,9 @@ var sections = []section{
 		{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(func(o *options) *[]string { return &o.appendSystemPrompt })},
 		{"-nbt, --no-builtin-tools", "", "The same as --no-tools.", on(func(o *options) *bool { return &o.noTools })},
 		{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", on(func(o *options) *bool { return &o.noContext })},
-		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls.", list(func(o *options) *[]string { return &o.tools })},
+		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls.", activeList},
 		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
-		{"-xt, --exclude-tools", "LIST", "Not these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
+		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
 		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
 		{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(func(o *options) *[]string { return &o.skills })},
 		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},

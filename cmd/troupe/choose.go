@@ -42,8 +42,14 @@ func chooseModel(o *options, models *providers.Registry) error {
 }
 
 // activeTools turns --tools, --no-tools and --exclude-tools into a set; nil is
-// the default one.
-func activeTools(o *options, reg *tools.Registry) []string {
+// the default one. A tool that is to be left out and does not exist is an error:
+// who wrote Bash or * wants a tool gone that would stay.
+func activeTools(o *options, reg *tools.Registry) ([]string, error) {
+	for _, name := range o.excludeTools {
+		if !actors.KnownTool(reg, name) {
+			return nil, fmt.Errorf("--exclude-tools: unknown tool %s", name)
+		}
+	}
 	set := o.tools
 	if set == nil && o.noTools {
 		set = []string{}
@@ -57,14 +63,14 @@ func activeTools(o *options, reg *tools.Registry) []string {
 	for _, f := range []struct {
 		flag  string
 		names []string
-	}{{"--tools", o.tools}, {"--exclude-tools", o.excludeTools}, {"--confirm", o.confirm}} {
+	}{{"--tools", o.tools}, {"--confirm", o.confirm}} {
 		for _, name := range f.names {
 			if !actors.KnownTool(reg, name) {
 				o.warnings = append(o.warnings, f.flag+": unknown tool "+name)
 			}
 		}
 	}
-	return set
+	return set, nil
 }
 
 // texts reads --system-prompt and --append-system-prompt: the content of a file

@@ -186,9 +186,13 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
 		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
 	}
+	active, err := activeTools(o, toolset)
+	if err != nil {
+		return nil, err
+	}
 	cfg.Default = actors.OpenSpec{
 		Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
-		Level: protocol.ThinkingLevel(o.thinking), Tools: activeTools(o, toolset),
+		Level: protocol.ThinkingLevel(o.thinking), Tools: active,
 	}
 	if err := texts(o, cwd, &cfg.Default); err != nil {
 		return nil, err
@@ -266,7 +270,8 @@ func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 	debug.SetGCPercent(200)
 	signals, code := make(chan os.Signal, 4), make(chan int, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	go obey(signals, log, stop, code)
+	over := make(chan struct{})
+	go obey(signals, log, stop, code, over)
 	go watchParent(func() {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
@@ -277,6 +282,7 @@ func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 		}
 	}
 	err := actors.Run(cfg, stop)
+	close(over)
 	if err != nil {
 		log.Error().Err(err).Msg("output was cut short")
 	}
@@ -296,10 +302,16 @@ func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 const patience = time.Second
 
 // obey ends the daemon in order at the first signal, and gives the exit code for
-// it; a later one ends it at once.
-func obey(signals <-chan os.Signal, log zerolog.Logger, stop chan<- actors.Stop, code chan<- int) {
+// it; a later one ends it at once, and so does one that comes when the daemon is
+// over and only its answer is still being printed.
+func obey(signals <-chan os.Signal, log zerolog.Logger, stop chan<- actors.Stop, code chan<- int, over <-chan struct{}) {
 	first := <-signals
 	since := time.Now()
+	select {
+	case <-over:
+		exit(128 + int(first.(syscall.Signal)))
+	default:
+	}
 	code <- 128 + int(first.(syscall.Signal))
 	log.Info().Stringer("signal", first).Msg("stopping")
 	stop <- actors.Stop{Abort: true}

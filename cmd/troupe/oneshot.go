@@ -75,6 +75,13 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	}()
 	code := serve(cfg, log, c.stop)
 	outW.Close()
+	if code > 128 { // a signal: whoever does not read our output does not hold it up
+		select {
+		case <-done:
+		case <-time.After(actors.DefaultAbortLimit):
+		}
+		return code
+	}
 	<-done
 	if code != exitOK {
 		return code

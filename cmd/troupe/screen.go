@@ -31,11 +31,12 @@ func (s screen) Write(p []byte) (int, error) {
 }
 
 // plain makes control characters visible: all but tab and line feed, with or
-// without the carriage return before it. What is no UTF-8 counts as one.
+// without the carriage return before it, and those that turn the direction of
+// text or hide it. What is no UTF-8 counts as one.
 func plain(p []byte) []byte {
 	p = bytes.ReplaceAll(p, []byte("\r\n"), []byte("\n"))
 	return bytes.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r >= 0xE0000 && r < 0xE0080 {
 			return unicode.ReplacementChar
 		}
 		return r

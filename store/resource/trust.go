@@ -175,12 +175,13 @@ var Parts = []Part{
 	{Key: "compaction.keepRecentTokens", Effect: Tunes},
 	{Key: "compaction.modelOverrides", Effect: Tunes},
 	{Key: "branchSummary.reserveTokens", Effect: Tunes},
+	// Requests cost money: a project may only have fewer of them, and later.
 	{Key: "retry.enabled", Effect: Tunes},
-	{Key: "retry.maxRetries", Effect: Tunes},
-	{Key: "retry.baseDelayMs", Effect: Tunes},
+	{Key: "retry.maxRetries", Effect: Loosens, Harmless: atMost(3)},
+	{Key: "retry.baseDelayMs", Effect: Loosens, Harmless: atLeast(2000)},
 	{Key: "retry.maxDelayMs", Effect: Tunes, Missing: "Cloud Code"},
-	{Key: "retry.maxAgentDelayMs", Effect: Tunes},
-	{Key: "retry.provider.maxRetries", Effect: Tunes},
+	{Key: "retry.maxAgentDelayMs", Effect: Loosens, Harmless: atLeast(60_000)},
+	{Key: "retry.provider.maxRetries", Effect: Loosens, Harmless: atMost(2)},
 	{Key: "retry.provider.maxRetryDelayMs", Effect: Tunes},
 	{Key: "retry.provider.timeoutMs", Effect: Tunes},
 	{Key: "images.autoResize", Effect: Tunes},
@@ -229,10 +230,18 @@ func is(want bool) func(gjson.Result) bool {
 	return func(v gjson.Result) bool { return v.IsBool() && v.Bool() == want }
 }
 
+func atMost(n float64) func(gjson.Result) bool {
+	return func(v gjson.Result) bool { return v.Type == gjson.Number && v.Num <= n }
+}
+
+func atLeast(n float64) func(gjson.Result) bool {
+	return func(v gjson.Result) bool { return v.Type == gjson.Number && v.Num >= n }
+}
+
 // onlyTakesAway says whether a list of tools only takes from the user's.
 func onlyTakesAway(v gjson.Result) bool {
 	names, err := stringList(v)
-	return err == nil && len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !strings.HasPrefix(n, "-") })
+	return err == nil && !slices.ContainsFunc(names, func(n string) bool { return !strings.HasPrefix(n, "-") })
 }
 
 // admitted says whether a project with this access may bring a value of a key.

@@ -31,6 +31,7 @@ func without(s *Settings) *Settings {
 // harmful are values of keys that say the contrary of the effect.
 var harmless = map[string]string{
 	"bash.inheritEnv": `false`, "defaultTools": `["-bash"]`, "images.blockImages": `true`, "ttsr.enabled": `true`,
+	"retry.maxRetries": `1`, "retry.baseDelayMs": `5000`, "retry.maxAgentDelayMs": `90000`, "retry.provider.maxRetries": `0`,
 }
 
 // needs is the access that each effect needs: said here again, for it is the rule
@@ -68,6 +69,8 @@ func TestSettingsOfProjects(t *testing.T) {
 			value = `false`
 		case "ttsr.enabled":
 			value = `false`
+		case "retry.maxRetries":
+			value = `9`
 		}
 		w := newWorld(t, map[string]string{"work/proj/.pi/settings.json": nested(p.Key, value)})
 		for access, consent := range map[Access]Policy{ContextOnly: {Strict: true}, Texts: {}, Everything: {Consent: Approved}} {
