@@ -85,7 +85,7 @@ func TestPassingFailure_summary(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5}}`)
-	d := p.start()
+	d := p.start("--verbose")
 	p.llm.plays(text("one"), text("two"))
 	d.prompt("the first thing that is said")
 	root := d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
@@ -98,7 +98,20 @@ func TestPassingFailure_summary(t *testing.T) {
 	assert.Equal(t, 6, p.llm.count())
 	assert.NotContains(t, strings.Join(d.output(), " "), "auto_retry", "nobody is told")
 	require.Zero(t, d.end())
-	assert.Equal(t, 2, strings.Count(d.errors(), `"againInMs":500`), "but the log")
+	assert.Equal(t, 2, strings.Count(d.errors(), `"againInMs":500`), "but the log, for who asked for it")
+}
+
+// TestRefusalsAreQuiet: clients show their users what comes on stderr, and pi
+// writes nothing there when a request fails.
+func TestRefusalsAreQuiet(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start()
+	p.llm.plays(fail(500, `{}`), text("fine"), fail(400, `{"error":{"message":"no"}}`))
+	d.prompt("one")
+	d.prompt("two")
+	require.Zero(t, d.end())
+	assert.Empty(t, d.errors())
 }
 
 // TestPassingFailure_once: so it is without RPC.

@@ -245,7 +245,7 @@ func TestSignalWhileNobodyReads(t *testing.T) {
 				out, err := cmd.StdoutPipe()
 				require.NoError(t, err)
 				require.NoError(t, cmd.Start())
-				_, err = out.Read(make([]byte, 1)) // it prints
+				_, err = io.ReadFull(out, make([]byte, 8<<10)) // it prints what the model says
 				require.NoError(t, err)
 				require.NoError(t, cmd.Process.Signal(sig))
 				state, err := cmd.Process.Wait()

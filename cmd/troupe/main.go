@@ -204,10 +204,12 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 }
 
 // refusals logs every request that a provider did not answer, with what it said:
-// clients are shown a sentence of it, and nothing of what was repeated.
+// clients are shown a sentence of it, and nothing of what was repeated. pi writes
+// nothing of it to stderr, and clients show their users what comes there, so it
+// is for those who ask: --verbose, or TROUPE_LOG=info.
 func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, time.Duration) {
 	return func(model *protocol.Model, err protocol.StreamError, again time.Duration) {
-		line := log.Warn().Str("provider", model.Provider).Str("model", model.ID).Str("kind", string(err.Kind))
+		line := log.Info().Str("provider", model.Provider).Str("model", model.ID).Str("kind", string(err.Kind))
 		if err.Status != 0 {
 			line = line.Int("status", err.Status)
 		}
