@@ -20,6 +20,7 @@ func TestSessionIDTwice(t *testing.T) {
 	p := newPlace(t)
 	p.llm.plays(text("one"), text("two"))
 	first, second := p.start("--session-id", "job-7"), p.start("--session-id", "job-7")
+	second.ok(`{"type":"get_state"}`) // it has looked for the session, and there was none
 	first.prompt("hello")
 	path, _ := first.sessionFile()
 	for _, command := range []string{`"prompt","message":"lost"`, `"set_session_name","name":"lost"`, `"bash","command":"true"`} {
