@@ -177,6 +177,7 @@ func (s *Session) Receive(c actor.Context) {
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
 		s.stopParkTimer()
+		s.closeLeft() // what waited for an answer is answered otherwise
 		s.letGo()
 	case *actor.Terminated:
 		s.workerEnded(c, m.Who)

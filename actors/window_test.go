@@ -264,6 +264,35 @@ func TestUnreadAnswersAreOfTheirTime(t *testing.T) {
 	}
 }
 
+// TestUnreadAnswersAndACrash: a log that was left while answers were still to be
+// read from it is closed when the session crashes: another may open its file.
+func TestUnreadAnswersAndACrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "StartBash")))`), func(c *Config) { c.MaxOutput = 64 << 10 })
+		s := b.open()
+		for i := range 3 {
+			b.run(s, fmt.Sprint("~a~ ", i, strings.Repeat(" word", 4000)))
+		}
+		var path string
+		for path = range b.disk.Files() {
+		}
+		b.Stop()
+		for range 10 {
+			b.Send(`{"type":"get_messages"` + at(s) + `}`)
+		}
+		b.Send(`{"type":"new_session"` + at(s) + `}`)
+		b.pass(time.Minute)
+		b.Send(`{"type":"bash","command":"x"` + at(s) + `}`)
+		b.pass(time.Minute)
+		b.Go()
+		b.pass(time.Minute)
+		require.NotZero(t, b.crashes(s))
+		v := b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))
+		assert.True(t, v.Get("success").Bool(), v.Raw)
+		b.end()
+	})
+}
+
 // TestUnreadAtRandom: many clients' habits at once.
 func TestUnreadAtRandom(t *testing.T) {
 	for seed := range uint64(40) {
