@@ -29,11 +29,11 @@ sumtype: ## switches over sealed interfaces name every case
 test: ## tests of every room with the race detector, and the import rules
 	go test -race $$(go list ./... | grep -v /e2e)
 
-generate: ## write the reference and the schema from the command table
-	go generate ./protocol
+generate: ## write the reference and the schema from the tables of commands and events
+	go test ./cmd/troupe -run TestGenerated -update
 
 generate-check: ## the generated files are fresh
-	go test ./cmd/troupe-doc -run TestGenerated
+	go test ./cmd/troupe -run TestGenerated
 
 e2e: ## the built binary
 	go test -count=1 ./e2e/... # the binary is not among what the test cache knows

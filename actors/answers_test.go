@@ -84,7 +84,7 @@ func TestOrder(t *testing.T) {
 // TestGarbage: a line that is no command costs one error and nothing else.
 func TestGarbage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, func(c *Config) { c.MaxLine = 1000 })
+		b := start(t, func(c *Config) { c.Conn.MaxLine = 1000 })
 		for _, line := range []string{`{`, `null`, `[1]`, `"x"`, `{"type":7}`, `{}`, "\xff\xfe", `{"type":"no_such"}`, strings.Repeat("x", 2000)} {
 			b.Line(line)
 		}
@@ -104,7 +104,7 @@ func TestCloseRace(t *testing.T) {
 		t.Run(fmt.Sprint(behind), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				// The router sleeps with a line in its hands while the session ends.
-				b := start(t, faults(fmt.Sprintf(`(Delay 1s (And (Actor "*/router") (Msg "line") (OnIndex %d)))`, 1+behind)))
+				b := start(t, faults(fmt.Sprintf(`Delay 1s */router line %d`, 1+behind)))
 				s := b.open()
 				b.Send(`{"type":"close_session","sessionId":"` + s + `"}`)
 				for range 4 {
@@ -161,7 +161,7 @@ func TestOpenRefused(t *testing.T) {
 // TestTooManySessions: the limit refuses, and a closed session makes room.
 func TestTooManySessions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, func(c *Config) { c.MaxSessions = 3 })
+		b := start(t, func(c *Config) { c.Sessions.MaxSessions = 3 })
 		first := b.open()
 		b.open()
 		b.open()
@@ -202,7 +202,7 @@ func TestClosedIsGone(t *testing.T) {
 	for _, slow := range []string{"sessions", "*/router"} {
 		t.Run(strings.ReplaceAll(slow, "/", "-"), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				b := start(t, faults(fmt.Sprintf(`(Delay 1s (And (Actor %q) (Msg "closed")))`, slow)))
+				b := start(t, faults(fmt.Sprintf(`Delay 1s %s Closed`, slow)))
 				s := b.open()
 				id := b.Send(`{"type":"close_session","sessionId":"` + s + `"}`)
 				for len(b.Unanswered()) > 0 {
@@ -232,7 +232,7 @@ func (s slowDirs) ReadDir(name string) ([]fs.DirEntry, error) {
 func TestSlowLookUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		may := make(chan struct{})
-		b := start(t, func(c *Config) { c.FS = slowDirs{c.FS, may} })
+		b := start(t, func(c *Config) { c.Sessions.FS = slowDirs{c.Sessions.FS, may} })
 		s := b.open()
 		b.run(s, "~a~ one")
 		list := b.Send(`{"type":"list_sessions"` + at(s) + `}`)

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -15,8 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/actors/actortest"
+	"troupe/actors/conn"
 	"troupe/actors/failpoint"
-	"troupe/store/resource"
+	"troupe/actors/link"
+	"troupe/actors/session"
+	"troupe/store/config"
 	"troupe/tools"
 )
 
@@ -55,13 +59,60 @@ type bench struct {
 	watch  *actortest.Watch
 	models *actortest.Models
 	disk   *actortest.Disk
-	window *window
+	window *link.Window
+	stdio  conn.Stdio
+	daemon *Daemon
+	conn   *Connection // of a client that has joined; nil of the first
+	peers  int         // how many have
 	stop   chan Stop
 	done   chan error
 	result error
 	over   bool
 
 	answered map[string]int // dialogs, by session
+}
+
+// connect makes another client of the daemon. It uses the first one's world.
+func (b *bench) connect(changes ...func(*conn.Config)) *bench {
+	b.peers++
+	p := &bench{
+		Client: actortest.NewClient(b.History), t: b.t, cfg: b.cfg, watch: b.watch, models: b.models, disk: b.disk,
+		daemon: b.daemon, answered: map[string]int{},
+	}
+	p.Conn, p.Schedule = b.peers, b.Schedule
+	of := b.cfg.Conn
+	for _, change := range changes {
+		change(&of)
+	}
+	of.OnWindow = func(w *link.Window) { p.window = w }
+	p.conn = b.daemon.Connect(of, conn.Stdio{In: p.In(), Out: p.Out()})
+	b.t.Cleanup(func() { // before the daemon is abandoned
+		p.Break()
+		p.Close()
+	})
+	b.Settle()
+	return p
+}
+
+// leave closes the input of a client that has joined, and returns when its
+// connection has ended.
+func (b *bench) leave() error {
+	b.t.Helper()
+	b.Close()
+	return b.gone()
+}
+
+// gone waits for the end of a connection and says in the history how it was.
+func (b *bench) gone() error {
+	b.t.Helper()
+	err := b.conn.Wait()
+	b.Settle()
+	kind := actortest.Left
+	if err != nil {
+		kind = actortest.Broken
+	}
+	b.History.AddTo(b.Conn, kind, fmt.Sprint(err))
+	return err
 }
 
 // bubble runs a test in fake time.
@@ -73,35 +124,60 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 
 // start runs a daemon.
 func start(t testing.TB, changes ...func(*Config)) *bench {
+	return startOver(t, func(s conn.Stdio) conn.Stdio { return s }, changes...)
+}
+
+// startOver runs a daemon whose client speaks in another way.
+func startOver(t testing.TB, change func(conn.Stdio) conn.Stdio, changes ...func(*Config)) *bench {
 	h := &actortest.History{}
-	return startWith(t, nil, h, actortest.NewDisk(), actortest.NewModels(), changes...)
+	b := newBench(t, nil, h, actortest.NewDisk(), actortest.NewModels(), changes...)
+	b.stdio = change(b.stdio)
+	b.begin()
+	return b
 }
 
 // startWith runs a daemon in a world that was there before it.
 func startWith(t testing.TB, schedule *actortest.Schedule, h *actortest.History, disk *actortest.Disk, models *actortest.Models, changes ...func(*Config)) *bench {
+	b := newBench(t, schedule, h, disk, models, changes...)
+	b.begin()
+	return b
+}
+
+func (b *bench) begin() {
+	b.daemon = Start(b.cfg)
+	of := b.cfg.Conn
+	of.Final = true
+	of.OnWindow = func(w *link.Window) { b.window = w }
+	first := b.daemon.Connect(of, b.stdio)
+	go func() { b.done <- b.daemon.runWith(first, b.stop) }()
+	b.t.Cleanup(b.abandon)
+}
+
+func newBench(t testing.TB, schedule *actortest.Schedule, h *actortest.History, disk *actortest.Disk, models *actortest.Models, changes ...func(*Config)) *bench {
 	h.Add(actortest.Life, "")
 	b := &bench{
 		Client: actortest.NewClient(h), t: t, watch: actortest.NewWatch(h), models: models, disk: disk,
 		stop: make(chan Stop, 4), done: make(chan error, 1),
 		answered: map[string]int{},
 	}
+	b.stdio = conn.Stdio{In: b.In(), Out: b.Out()}
 	b.cfg = &Config{
-		Log: zerolog.New(note{h}), Version: "test", Epoch: "e", In: b.In(), Out: b.Out(), Drain: true,
-		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: resource.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
+		Log: zerolog.New(note{h}), Observe: b.watch.Observe, Epoch: "e", Conn: conn.Config{Drain: true},
+	}
+	b.cfg.Sessions = session.NewShared(session.Config{
+		Version: "test", AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: config.Refused,
+		NoContext: true, NoPrompts: true, NoSkills: true,
 		Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin", "ACME_KEY=hunter2"},
 		Tools: actortest.Tools(h), Files: new(tools.Files), Guard: tools.NewGuard(), Models: models,
-		Exec: actortest.Exec, FS: disk.FS(), Observe: b.watch.Observe,
-	}
-	b.cfg.Default = OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Tools: actortest.ToolNames, Settings: []byte(fastRetries)}
-	b.cfg.onWindow = func(w *window) { b.window = w }
+		Exec: actortest.Exec, FS: disk.FS(),
+	}, b.cfg.Log)
+	b.cfg.Sessions.Default = link.OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Tools: actortest.ToolNames, Settings: []byte(fastRetries)}
 	for _, c := range changes {
 		c(b.cfg)
 	}
 	if b.Schedule = schedule; schedule != nil {
-		b.cfg.Mailbox = schedule.Mailbox
+		b.cfg.Dispatcher = schedule
 	}
-	go func() { b.done <- Run(b.cfg, b.stop) }()
-	t.Cleanup(b.abandon)
 	return b
 }
 
@@ -139,9 +215,9 @@ func faults(plan string) func(*Config) {
 	}
 }
 
-func confirm(c *Config) { c.Confirm = []string{"danger"} }
+func confirm(c *Config) { c.Sessions.Confirm = []string{"danger"} }
 
-func durable(c *Config) { c.Durability = "sync" }
+func durable(c *Config) { c.Sessions.Durability = "sync" }
 
 // run sends a prompt to a session and lets an hour pass, or until nothing moves.
 func (b *bench) run(session, text string) gjson.Result {
@@ -198,6 +274,9 @@ func (b *bench) check() {
 func (b *bench) judge(o actortest.Options) {
 	b.t.Helper()
 	o.Canary, o.Secrets = canary, []string{"hunter2"}
+	for path, content := range o.Files {
+		requireTwin(b.t, path, content)
+	}
 	found := actortest.Check(b.History, o)
 	slices.Sort(found)
 	found = append(found, b.watch.Letters()...)

@@ -20,6 +20,7 @@ func (b *bench) work(session, mark string) {
 	b.Say(session, "follow_up", mark+"three rounds=1 tool=danger")
 	b.Say(session, "follow_up", mark+"four fail=overloaded times=1")
 	b.Send(`{"type":"get_state"` + at(session) + `}`)
+	b.Send(`{"type":"get_session_stats"` + at(session) + `}`)
 	b.live(session, time.Minute)
 	b.Say(session, "prompt", mark+"five")
 	b.live(session, time.Hour)
@@ -64,22 +65,23 @@ func (b *bench) consent(session string, yes bool) {
 	b.Settle()
 }
 
+// crashPlaces are where actors are made to crash; see [TestEveryPointIsReached].
+var crashPlaces = []struct{ actor, point string }{
+	{"s1", "Request"}, {"s1", "StreamParts"}, {"s1", "StreamEnd"}, {"s1", "ToolDone"}, {"s1", "ToolProgress"},
+	{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "ready"}, {"s1", "WorkerGone"},
+	{"s1", "Append"}, {"s1", "Reply"}, {"s1", "Emit"}, {"s1", "Query"}, {"s1", "StartStream"}, {"s1", "StartTool"},
+	{"s1", "ScheduleRetry"}, {"s1", "AskUI"}, {"s1", "ResolveUI"}, {"s1", "Cancel"},
+	{"s1/turn/*", "finished"}, {"s1/tool/*", "finished"}, {"s1/retry", "ScheduleRetry"}, {"s1/ui", "AskUI"}, {"s1/ui", "AnswerUI"},
+}
+
 // TestCrashes: wherever an actor crashes, commands are answered once, what was
 // begun is closed, what was accepted is not lost, the neighbour does not
 // notice, and afterwards everything works.
 func TestCrashes(t *testing.T) {
-	type place struct{ actor, point string }
-	places := []place{
-		{"s1", "request"}, {"s1", "streamParts"}, {"s1", "StreamEnd"}, {"s1", "ToolDone"}, {"s1", "toolProgress"},
-		{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "ready"}, {"s1", "WorkerGone"},
-		{"s1", "Append"}, {"s1", "Reply"}, {"s1", "Emit"}, {"s1", "Answer"}, {"s1", "StartStream"}, {"s1", "StartTool"},
-		{"s1", "ScheduleRetry"}, {"s1", "AskUI"}, {"s1", "ResolveUI"}, {"s1", "CancelRun"},
-		{"s1/turn/*", "finished"}, {"s1/tool/*", "finished"}, {"s1/retry", "startRetry"}, {"s1/ui", "askUI"}, {"s1/ui", "answerUI"},
-	}
-	for _, p := range places {
+	for _, p := range crashPlaces {
 		for _, action := range []string{"Panic", "PanicAfter"} {
 			for _, n := range []int{0, 1, 3} {
-				plan := fmt.Sprintf(`(%s (And (Actor %q) (Msg %q) (OnIndex %d)))`, action, p.actor, p.point, n)
+				plan := fmt.Sprintf(`%s %s %s %d`, action, p.actor, p.point, n)
 				t.Run(strings.ReplaceAll(plan, "/", "-"), func(t *testing.T) {
 					bubble(t, func(t *testing.T) { crashOnce(t, plan) })
 				})
@@ -89,7 +91,7 @@ func TestCrashes(t *testing.T) {
 }
 
 func crashOnce(t *testing.T, plan string) {
-	b := start(t, faults(plan), confirm, func(c *Config) { c.MultiSession = true })
+	b := start(t, faults(plan), confirm, func(c *Config) { c.Conn.MultiSession = true })
 	hurt := "s1"
 	b.Call(t, `{"type":"open_session"}`) // it may crash already
 	well := b.open()
@@ -116,28 +118,30 @@ func crashOnce(t *testing.T, plan string) {
 // crashes counts the crashes of a session.
 func (b *bench) crashes(session string) int { return b.watch.Crashes(b.pidOf(session)) }
 
-func (b *bench) pidOf(session string) string { return "$1/" + session }
+func (b *bench) pidOf(session string) string { return "daemon/sessions/" + session }
 
 // TestEveryPointIsReached: a failpoint that nothing passes promises nothing.
 func TestEveryPointIsReached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Delay 0s (Actor "*"))`), confirm, func(c *Config) { c.MultiSession = true })
+		b := start(t, faults(`Delay 0s * *`), confirm, func(c *Config) { c.Conn.MultiSession = true })
 		hurt := b.open()
 		b.work(hurt, "~h~")
 		b.Send(`{"type":"list_open_sessions"}`)
+		b.Send(`{"type":"prompt","message":"parts=1000 pause=1s"` + at(hurt) + `}`)
+		b.Send(`{"type":"new_session"` + at(hurt) + `}`)
+		b.Settle()
 		b.end()
 		seen := map[string]bool{}
 		for _, hit := range b.cfg.Faults.Hits() {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(hit.Actor, "s1/"), "/")
 			seen[kind+" "+hit.Msg] = true
 		}
-		for _, want := range []string{
-			"s1 request", "s1 streamParts", "s1 StreamEnd", "s1 ToolDone", "s1 toolProgress", "s1 RetryScheduled", "s1 RetryDue",
-			"s1 UIAnswered", "s1 ready", "s1 Append", "s1 Reply", "s1 Emit", "s1 StartStream", "s1 StartTool",
-			"s1 ScheduleRetry", "s1 AskUI", "s1 ResolveUI", "s1 closing", "s1 procsGone",
-			"turn finished", "tool finished", "retry startRetry", "ui askUI", "ui answerUI",
-		} {
-			assert.True(t, seen[want], "%s is not reached; there are %v", want, seen)
+		for _, p := range crashPlaces {
+			where := strings.TrimSuffix(strings.TrimPrefix(p.actor, "s1/"), "/*")
+			assert.True(t, seen[where+" "+p.point], "%v is not reached; there are %v", p, seen)
+		}
+		for _, point := range chaosPoints {
+			assert.True(t, seen["s1 "+point], "%s is not reached; there are %v", point, seen)
 		}
 	})
 }
@@ -146,7 +150,7 @@ func TestEveryPointIsReached(t *testing.T) {
 // even if the session crashed between the two.
 func TestPromisedRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(PanicAfter (And (Actor "s1") (Msg "Reply") (OnIndex 1)))`))
+		b := start(t, faults(`PanicAfter s1 Reply 1`))
 		s := b.open()
 		id := b.Say(s, "prompt", "~a~")
 		b.pass(time.Second)

@@ -12,9 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/conn"
+	"troupe/actors/link"
+	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/providers"
-	"troupe/store/resource"
+	"troupe/store/config"
 	"troupe/store/storetest"
 	"troupe/tools"
 )
@@ -48,15 +51,19 @@ func startDaemon(tb testing.TB, words int, features ...string) *daemon {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	cfg := &Config{
-		Log: zerolog.Nop(), Version: "test", Epoch: "e", In: inR, Out: outW, Drain: true, Features: features,
-		AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: resource.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
-		Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin"},
-		Tools: tools.New(), Files: new(tools.Files), Guard: tools.NewGuard(), Models: steady{actortest.NewModels(), words},
-		FS: storetest.NewMem(),
+		Log:  zerolog.Nop(),
+		Conn: conn.Config{Drain: true, Features: features},
+		Sessions: session.NewShared(session.Config{
+			Version: "test", AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: config.Refused,
+			NoContext: true, NoPrompts: true, NoSkills: true,
+			Env: func(string) string { return "" }, Environ: []string{"PATH=/bin:/usr/bin"},
+			Tools: tools.New(), Files: new(tools.Files), Guard: tools.NewGuard(), Models: steady{actortest.NewModels(), words},
+			FS: storetest.NewMem(),
+		}, zerolog.Nop()),
 	}
-	cfg.Default = OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Settings: []byte(`{"compaction":{"enabled":false}}`)}
+	cfg.Sessions.Default = link.OpenSpec{Cwd: emptyDir, Provider: "acme", Model: "plain", Settings: []byte(`{"compaction":{"enabled":false}}`)}
 	d := &daemon{tb: tb, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), done: make(chan error, 1)}
-	go func() { d.done <- Run(cfg, nil); outW.Close() }()
+	go func() { d.done <- Run(cfg, conn.Stdio{In: inR, Out: outW}, nil); outW.Close() }()
 	tb.Cleanup(func() {
 		inW.Close()
 		_, _ = io.Copy(io.Discard, outR)

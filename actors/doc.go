@@ -1,49 +1,40 @@
-// Package actors is the shells: it turns lines into commands, commands into
-// inputs of a session.Machine, and the machine's effects into entries of a log,
-// requests to a model, child processes and lines. It decides nothing that the
-// machine could decide, and is the only importer of protoactor.
+// Package actors is the daemon: connections and sessions, wired together.
+// The rooms below it import downward only:
+//
+//	conn, session → toolbox → worker → link → kernel, core
+//
+//	core     the pure machine: what a conversation does
+//	kernel   goroutines, timers, dispatchers, supervision
+//	link     what connections and sessions tell each other
+//	worker   jobs with an end: stream, tool call, command, summary, delay, dialog
+//	toolbox  the tools there are, whoever runs them
+//	session  the shell of one session, and the parent of all
+//	conn     reader, router, writer
 //
 // # Tree
 //
-//	system
+//	daemon                 decides about the end of the process
 //	├─ sessions            supervises sessions: always restarts, never stops them
-//	│   └─ <handle>        one session: ledger outermost, Machine inside
-//	│       ├─ turn/<run>  tool/<run>/<call>  bash/<job>     one per job
-//	│       └─ retry  ui                                     spawned when first needed
-//	└─ conn/<n>            a failure ends the connection, not the process
+//	│   └─ <handle>        one session: ledger outermost, core.Machine inside
+//	│       ├─ turn/<attempt>  tool/<attempt>/<call>  bash/<job>  one per job
+//	│       └─ retry  ui                                          spawned when first needed
+//	└─ conn<n>             one per client; its end, a failure too, is nobody else's
 //	    └─ reader  router  writer
 //
 // # Paths
 //
 // Everything a client says takes one path, reader → router → session, and
 // everything it hears takes one, session → writer, so the order of messages is
-// the order of mailboxes. Workers answer their session with session.Inputs that
-// carry the run number they were started with. No message overtakes another:
+// the order of mailboxes. Workers answer their session with core.Inputs that
+// carry the attempt that they belong to. No message overtakes another:
 // there is no side door, not even for abort.
-//
-// # Threads
-//
-// Mailboxes run on the goroutines of a crew, but for those that a line of input
-// sets off: the goroutine that has read it runs these, and is relieved from
-// reading if that takes long. A command while nothing else goes on is the work
-// of one thread.
 //
 // # Messages
 //
 //	family     direction           examples
 //	lines      reader → router     line, lineTooLong, inputClosed
-//	commands   router → session    request (a session.Command and where to answer)
-//	results    worker → session    session.StreamParts, session.ToolDone, …
-//	output     any → writer        records
-//	household                      spawnSession, sessionSpawned, closing, closed, status
-//
-// # Supervision
-//
-// A session that panics is restarted at once from its log. What it owed its
-// clients is answered by the ledger, which lives outside the actor; what it had
-// begun on the wire is closed by its successor. After more than [MaxRestarts]
-// panics within [RestartWindow] the session is given up: its clients are told
-// session_failed, its commands are answered with that code, and everything else
-// in the process goes on. A worker that panics is not restarted: its job gets an
-// error result.
+//	commands   router → session    link.Request (a core.Command and where to answer)
+//	results    worker → session    worker.StreamParts, core.ToolDone, …
+//	output     any → writer        link.Records
+//	household                      link.SpawnSession, link.SessionSpawned, link.Closing, link.Closed
 package actors

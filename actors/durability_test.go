@@ -76,7 +76,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	for _, mode := range []string{"close", "eof", "signal"} {
 		t.Run(mode, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				b := start(t, func(c *Config) { c.Drain = false })
+				b := start(t, func(c *Config) { c.Conn.Drain = false })
 				s := b.open()
 				b.Say(s, "prompt", "~a~ stall")
 				b.pass(time.Second)

@@ -24,7 +24,7 @@ func TestKeysOutliveTheSession(t *testing.T) {
 
 func keyOutlives(t *testing.T, key, how string) {
 	named := `"idempotencyKey":"` + key + `"`
-	b := start(t, faults(`(Panic (And (Actor "s1") (Msg "request") (OnIndex 3)))`), func(c *Config) { c.ParkAfter = 2 * time.Hour })
+	b := start(t, faults(`Panic s1 Request 3`), func(c *Config) { c.Sessions.ParkAfter = 2 * time.Hour })
 	if how != "crash" {
 		b.cfg.Faults.Release()
 	}

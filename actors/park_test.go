@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
 	"troupe/store/storetest"
@@ -20,14 +21,14 @@ func TestParkingGivesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var given atomic.Int32
 		b := start(t, func(c *Config) {
-			c.ParkAfter = time.Minute
-			c.GiveBack = func() { given.Add(1) }
+			c.Sessions.ParkAfter = time.Minute
+			c.Sessions.GiveBack = func() { given.Add(1) }
 		})
 		sessions := []string{b.open(), b.open(), b.open()}
 		sleep := func(round string) {
 			for _, s := range sessions {
 				b.Say(s, "prompt", "~"+s+round+"~")
-				b.pass(giveBackAfter / 3)
+				b.pass(time.Second / 3)
 			}
 			before := given.Load()
 			b.pass(50 * time.Second)
@@ -62,7 +63,7 @@ func (b *bench) parked(session string) {
 	require.Equal(b.t, "parked", v.Str)
 }
 
-func parkSoon(c *Config) { c.ParkAfter = 2 * time.Hour }
+func parkSoon(c *Config) { c.Sessions.ParkAfter = 2 * time.Hour }
 
 // overwrite replaces a file's content in its place.
 func overwrite(t *testing.T, disk *storetest.Mem, path string, content []byte) {
@@ -73,6 +74,39 @@ func overwrite(t *testing.T, disk *storetest.Mem, path string, content []byte) {
 	_, err = f.Write(content)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
+}
+
+// replaceFile puts a file with the same content in the place of one, as an editor
+// does.
+func replaceFile(t *testing.T, disk *storetest.Mem, path string) {
+	t.Helper()
+	content := disk.ReadFile(path)
+	require.NoError(t, disk.Remove(path))
+	disk.WriteFile(path, content)
+}
+
+// TestParkedKeepsItsFile: nobody else can have the file of a parked session, it is
+// not opened again for a command, and what another program, that asks for no lock,
+// has written to it meanwhile is there afterwards.
+func TestParkedKeepsItsFile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, parkSoon)
+		s, path := b.asleep()
+		assert.Equal(t, "session_in_use", code(b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))))
+		b.disk.Fail("append * always EMFILE")
+		assert.EqualValues(t, 2, b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.messageCount").Int())
+		b.disk.Fail("")
+		b.pass(3 * time.Hour)
+		b.parked(s)
+		lines := strings.Split(strings.TrimSuffix(string(b.onlyFile()), "\n"), "\n")
+		last := gjson.Get(lines[len(lines)-1], "id").Str
+		more := fmt.Sprintf(`{"type":"message","id":"aaaaaaaa","parentId":%q,"timestamp":"2026-01-01T00:00:00.000Z",`+
+			`"message":{"role":"user","content":[{"type":"text","text":"~a~ of another"}],"timestamp":1}}`, last)
+		overwrite(t, b.disk.Mem(), path, []byte(strings.Join(append(lines, more), "\n")+"\n"))
+		there := b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("data.messages.2.content.0.text").Str
+		assert.Equal(t, "~a~ of another", there)
+		b.end()
+	})
 }
 
 // TestParkedFileGone: a session that is parked does not wake up as another one.
@@ -127,12 +161,13 @@ func TestParkedFileGone(t *testing.T) {
 // costs the commands of that while, not the session.
 func TestParkedCannotWake(t *testing.T) {
 	for plan, want := range map[string]string{
-		"lock": "session_in_use", "append * always EMFILE": "io_error", "read * always EIO": "io_error", "stat * #1 EIO": "io_error",
+		"lock": "session_in_use", "append * always EMFILE": "io_error", "read * always EIO": "io_error", "stat * #2 EIO": "io_error",
 	} {
 		t.Run(plan, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				b := start(t, parkSoon)
 				s, path := b.asleep()
+				replaceFile(t, b.disk.Mem(), path) // else nobody looks
 				free := func() { b.disk.Fail("") }
 				if plan == "lock" {
 					other, err := b.disk.FS().OpenAppend(path)
@@ -145,7 +180,7 @@ func TestParkedCannotWake(t *testing.T) {
 				state, prompt := b.Send(`{"type":"get_state"`+at(s)+`}`), b.Say(s, "prompt", "~a~ refused")
 				b.pass(time.Second)
 				assert.Equal(t, want, code(b.Answer(t, state)))
-				if plan != "stat * #1 EIO" {
+				if plan != "stat * #2 EIO" {
 					assert.Equal(t, want, code(b.Answer(t, prompt)))
 					b.parked(s)
 				}
@@ -181,7 +216,7 @@ func TestParkedCloses(t *testing.T) {
 // file again ends the run for its clients, and goes on when it can.
 func TestCrashWithoutFile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "streamParts") (OnIndex 2)))`))
+		b := start(t, faults(`Panic s1 StreamParts 2`))
 		s := b.open()
 		b.Say(s, "prompt", "~a~ one pace=100")
 		b.pass(50 * time.Millisecond)

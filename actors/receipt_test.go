@@ -10,19 +10,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"troupe/actors/actortest"
+	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/tools"
 )
 
 // editor stands for a tool that changes a file, and counts.
 type editor struct {
-	name string
-	ran  *atomic.Int32
+	name  string
+	files protocol.FileUse
+	ran   *atomic.Int32
 }
 
 func (e editor) Info() protocol.ToolInfo {
-	return protocol.ToolInfo{Name: e.name, Description: "For tests.", Parameters: json.RawMessage(`{"type":"object"}`)}
+	return protocol.ToolInfo{Name: e.name, Description: "For tests.", Parameters: json.RawMessage(`{"type":"object"}`), Files: e.files}
 }
 
 func (e editor) Run(context.Context, tools.Call) (protocol.ToolResult, error) {
@@ -31,10 +32,10 @@ func (e editor) Run(context.Context, tools.Call) (protocol.ToolResult, error) {
 }
 
 // withEditor gives the daemon such a tool.
-func withEditor(name string, ran *atomic.Int32) func(*Config) {
+func withEditor(name string, files protocol.FileUse, ran *atomic.Int32) func(*Config) {
 	return func(c *Config) {
-		c.Tools = tools.New(editor{name, ran})
-		c.Default.Tools = []string{name}
+		c.Sessions.Tools = tools.New(editor{name, files, ran})
+		c.Sessions.Default.Tools = []string{name}
 	}
 }
 
@@ -45,7 +46,7 @@ func TestLookFirst(t *testing.T) {
 		"a quick client": func(t *testing.T, b *bench, ran *atomic.Int32) {
 			b.Say("", "prompt", "~a~ rounds=2 tool=edit calls=2")
 			for i := range 4 {
-				b.pass(lookTime - time.Millisecond)
+				b.pass(link.LookTime - time.Millisecond)
 				require.Len(t, b.Events("", "tool_execution_start"), i+1)
 				require.EqualValues(t, i, ran.Load(), "the event is there, the file is as it was")
 				b.pass(time.Millisecond)
@@ -59,7 +60,7 @@ func TestLookFirst(t *testing.T) {
 			b.pass(2 * time.Second)
 			require.Zero(t, ran.Load(), "nobody was told yet")
 			b.Go()
-			b.pass(lookTime - time.Millisecond)
+			b.pass(link.LookTime - time.Millisecond)
 			require.Zero(t, ran.Load())
 			b.pass(time.Millisecond)
 			require.EqualValues(t, 1, ran.Load())
@@ -74,7 +75,7 @@ func TestLookFirst(t *testing.T) {
 		},
 		"abort": func(t *testing.T, b *bench, ran *atomic.Int32) {
 			b.Say("", "prompt", "~a~ rounds=1 tool=edit")
-			b.pass(lookTime / 2)
+			b.pass(link.LookTime / 2)
 			began := time.Now()
 			id := b.Send(`{"type":"abort"}`)
 			b.Settle()
@@ -87,7 +88,7 @@ func TestLookFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var ran atomic.Int32
-				b := start(t, withEditor("edit", &ran))
+				b := start(t, withEditor("edit", protocol.WritesFile, &ran))
 				play(t, b, &ran)
 				b.pass(time.Hour)
 				b.check()
@@ -103,7 +104,7 @@ func TestLookFirst(t *testing.T) {
 	t.Run("a tool that changes no file", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var ran atomic.Int32
-			b := start(t, withEditor("note", &ran))
+			b := start(t, withEditor("note", protocol.ReadsFile, &ran))
 			b.Say("", "prompt", "~a~ rounds=1 tool=note")
 			immediately(t, b, &ran)
 		})
@@ -111,7 +112,7 @@ func TestLookFirst(t *testing.T) {
 	t.Run("a single run", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var ran atomic.Int32
-			b := start(t, withEditor("write", &ran), func(c *Config) { c.Unwatched = true })
+			b := start(t, withEditor("write", protocol.WritesFile, &ran), func(c *Config) { c.Sessions.Unwatched = true })
 			b.Say("", "prompt", "~a~ rounds=1 tool=write")
 			immediately(t, b, &ran)
 		})
@@ -119,7 +120,7 @@ func TestLookFirst(t *testing.T) {
 	t.Run("nobody attached", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var ran atomic.Int32
-			b := start(t, withEditor("write", &ran), func(c *Config) { c.MultiSession = true })
+			b := start(t, withEditor("write", protocol.WritesFile, &ran), func(c *Config) { c.Conn.MultiSession = true })
 			took := func(detach bool) time.Duration {
 				s := b.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
 				before := ran.Load()
@@ -133,7 +134,7 @@ func TestLookFirst(t *testing.T) {
 				}
 				return time.Since(began)
 			}
-			assert.Equal(t, lookTime, took(false)-took(true))
+			assert.Equal(t, link.LookTime, took(false)-took(true))
 			b.pass(time.Hour)
 			b.check()
 		})
@@ -141,7 +142,7 @@ func TestLookFirst(t *testing.T) {
 	t.Run("after a dialog", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var ran atomic.Int32
-			b := start(t, withEditor("write", &ran), func(c *Config) { c.Confirm = []string{"write"} })
+			b := start(t, withEditor("write", protocol.WritesFile, &ran), func(c *Config) { c.Sessions.Confirm = []string{"write"} })
 			b.Say("", "prompt", "~a~ rounds=1 tool=write")
 			b.pass(time.Second)
 			id := b.Events("", "extension_ui_request")[0].Get("id").Str
@@ -151,27 +152,5 @@ func TestLookFirst(t *testing.T) {
 			b.pass(time.Hour)
 			b.end()
 		})
-	})
-}
-
-// TestReceiptOfAClientThatIsGone: what cannot be written is not waited for.
-func TestReceiptOfAClientThatIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBin(1 << 20)
-		waiting, late := newReceipt(), newReceipt()
-		b.Stop()
-		b.tell(delta("x"))
-		b.tell(item{event: protocol.AgentStart{RunID: "1"}, receipt: waiting})
-		actortest.Settle()
-		select {
-		case <-waiting.done:
-			t.Fatal("it is not written yet")
-		default:
-		}
-		b.Break()
-		<-waiting.done
-		b.tell(item{event: protocol.AgentStart{RunID: "2"}, receipt: late})
-		<-late.done
-		b.end(t)
 	})
 }

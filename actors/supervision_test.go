@@ -9,17 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/session"
 )
 
 // TestBudget: five crashes in a minute are forgiven, the sixth is not. The
 // others in the process do not notice.
 func TestBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "request") (From 1)))`))
+		b := start(t, faults(`Panic s1 Request 1+`))
 		bad := b.open()
 		good := b.open()
 		b.Say(good, "prompt", "~g~ rounds=5 pace=1000")
-		for i := range MaxRestarts {
+		for i := range session.MaxRestarts {
 			v := b.Call(t, `{"type":"get_state"`+at(bad)+`}`)
 			require.Equal(t, "internal", code(v), "crash %d", i)
 			b.pass(time.Second)
@@ -31,7 +32,7 @@ func TestBudget(t *testing.T) {
 		for range 3 { // whatever comes is answered, and nothing crashes any more
 			require.Equal(t, "session_failed", code(b.Call(t, `{"type":"prompt","message":"x"`+at(bad)+`}`)))
 		}
-		require.Equal(t, MaxRestarts+1, b.crashes(bad))
+		require.Equal(t, session.MaxRestarts+1, b.crashes(bad))
 		assert.Contains(t, b.Call(t, `{"type":"list_open_sessions"}`).Raw, `"failed"`)
 
 		b.pass(time.Minute)
@@ -56,11 +57,11 @@ func (b *bench) endsWithin(limit time.Duration) {
 // TestBudget_slow: crashes that are far apart are forgiven for ever.
 func TestBudget_slow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "request") (From 1)))`))
+		b := start(t, faults(`Panic s1 Request 1+`))
 		s := b.open()
 		for range 20 {
 			require.Equal(t, "internal", code(b.Call(t, `{"type":"get_state"`+at(s)+`}`)))
-			b.pass(RestartWindow / (MaxRestarts - 1))
+			b.pass(session.RestartWindow / (session.MaxRestarts - 1))
 		}
 		b.cfg.Faults.Release()
 		b.heal(s, "~a~ well again")
@@ -71,7 +72,7 @@ func TestBudget_slow(t *testing.T) {
 // TestFailedSessionDoesNotDelayTheEnd: nobody has to let go of it first.
 func TestFailedSessionDoesNotDelayTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (Actor "s1"))`))
+		b := start(t, faults(`Panic s1 *`))
 		b.Call(t, `{"type":"open_session"}`)
 		b.pass(time.Minute)
 		b.Send(`{"type":"get_state","sessionId":"s1"}`)
@@ -85,7 +86,7 @@ func TestFailedSessionDoesNotDelayTheEnd(t *testing.T) {
 // TestRestartIsQuick: fake time does not pass while a session restarts.
 func TestRestartIsQuick(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "request") (OnIndex 1)))`))
+		b := start(t, faults(`Panic s1 Request 1`))
 		s := b.open()
 		began := time.Now()
 		b.Call(t, `{"type":"get_state"`+at(s)+`}`)
@@ -102,7 +103,7 @@ func TestSettingsSurviveACrash(t *testing.T) {
 	for _, prompted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("prompted %t", prompted), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				b := start(t, faults(`(Panic (And (Actor "s1") (Msg "request") (OnIndex 7)))`))
+				b := start(t, faults(`Panic s1 Request 7`))
 				s := b.open()
 				b.Send(`{"type":"set_model","provider":"acme","modelId":"thinker"` + at(s) + `}`)
 				b.Send(`{"type":"set_thinking_level","level":"high"` + at(s) + `}`)
@@ -129,7 +130,7 @@ func TestSettingsSurviveACrash(t *testing.T) {
 // TestMemorySessionSurvivesACrash: there is no file, and still nothing is lost.
 func TestMemorySessionSurvivesACrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`(Panic (And (Actor "s1") (Msg "StreamEnd") (OnIndex 1)))`))
+		b := start(t, faults(`Panic s1 StreamEnd 1`))
 		v := b.Call(t, `{"type":"open_session","noSession":true}`)
 		s := v.Get("data.sessionId").Str
 		b.run(s, "~a~ one")
@@ -149,11 +150,11 @@ func TestMemorySessionSurvivesACrash(t *testing.T) {
 // connection: the sessions are aborted and recorded, and Run returns.
 func TestConnectionParts(t *testing.T) {
 	for _, c := range []struct{ part, msg string }{
-		{"reader", ""}, {"router", "line"}, {"writer", "records"}, {"writer", "wrote"}, {"router", "closed"}, {"router", "sessionSpawned"},
+		{"reader", ""}, {"router", "line"}, {"writer", "Records"}, {"writer", "wrote"}, {"router", "Closed"}, {"router", "SessionSpawned"},
 	} {
 		t.Run(c.part+" "+c.msg, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				b := start(t, faults(fmt.Sprintf(`(Panic (And (Actor "*/%s") (Msg %q) (OnIndex 3)))`, c.part, c.msg)))
+				b := start(t, faults(fmt.Sprintf(`Panic */%s %s 3`, c.part, c.msg)))
 				b.Say("", "prompt", "~a~ rounds=3 pace=1000 work=1000")
 				for range 6 {
 					b.Send(`{"type":"get_state"}`)

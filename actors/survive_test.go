@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/conn"
 )
 
 // TestHouseholdSurvives: a panic in the parts of the connection, or in the
@@ -18,19 +19,19 @@ import (
 func TestHouseholdSurvives(t *testing.T) {
 	type place struct{ actor, point string }
 	places := []place{
-		{"*/router", "line"}, {"*/router", "Decoded"}, {"*/router", "sessionSpawned"}, {"*/router", "closed"}, {"*/router", "openList"},
+		{"*/router", "line"}, {"*/router", "Decoded"}, {"*/router", "SessionSpawned"}, {"*/router", "Closed"}, {"*/router", "OpenList"},
 		{"*/router", "inputClosed"}, {"*/router", "lineTooLong"},
-		{"sessions", "spawnSession"}, {"sessions", "Spawn"}, {"sessions", "Spawned"}, {"sessions", "status"}, {"sessions", "closed"}, {"sessions", "listOpen"},
-		{"*/writer", "records"}, {"*/writer", "wrote"}, {"*/writer", "flush"}, {"*/writer", "setGates"},
+		{"sessions", "SpawnSession"}, {"sessions", "Spawn"}, {"sessions", "Spawned"}, {"sessions", "status"}, {"sessions", "Closed"}, {"sessions", "ListOpen"},
+		{"*/writer", "Records"}, {"*/writer", "wrote"}, {"*/writer", "flush"}, {"*/writer", "setWire"},
 		{"conn", "ending"}, {"conn", "drained"}, {"conn", "flushed"},
 	}
 	for _, p := range places {
 		for _, action := range []string{"Panic", "PanicAfter"} {
 			for n := range 2 {
-				if n > 0 && (p.point == "inputClosed" || p.actor == "conn" || p.point == "flush" || p.point == "setGates") {
+				if n > 0 && (p.point == "inputClosed" || p.actor == "conn" || p.point == "flush" || p.point == "setWire") {
 					continue // they happen once
 				}
-				plan := fmt.Sprintf(`(%s (And (Actor %q) (Msg %q) (OnIndex %d)))`, action, p.actor, p.point, n)
+				plan := fmt.Sprintf(`%s %s %s %d`, action, p.actor, p.point, n)
 				t.Run(strings.ReplaceAll(plan, "/", "-")+fmt.Sprint(n), func(t *testing.T) {
 					bubble(t, func(t *testing.T) { householdCrash(t, plan) })
 				})
@@ -40,7 +41,7 @@ func TestHouseholdSurvives(t *testing.T) {
 }
 
 func householdCrash(t *testing.T, plan string) {
-	b := start(t, faults(plan), confirm, func(c *Config) { c.MultiSession, c.MaxLine, c.MaxOutput = true, 10_000, 4_000 })
+	b := start(t, faults(plan), confirm, func(c *Config) { c.Conn.MultiSession, c.Conn.MaxLine, c.Conn.MaxOutput = true, 10_000, 4_000 })
 	b.Call(t, `{"type":"hello","dialect":"union"}`)
 	for range 3 { // one of them may be refused
 		b.Call(t, `{"type":"open_session"}`)
@@ -91,12 +92,12 @@ func householdCrash(t *testing.T, plan string) {
 // the connection, and nobody waits for it.
 func TestHopeless(t *testing.T) {
 	for _, plan := range []string{
-		`(Panic (And (Actor "*/router") (Msg "line")))`,
-		`(Panic (And (Actor "*/writer") (Msg "records")))`,
-		`(Panic (And (Actor "sessions") (Msg "spawnSession")))`,
-		`(Panic (And (Actor "conn") (Msg "ending")))`,
-		`(Panic (And (Actor "conn") (Msg "flushed")))`,
-		`(Panic (Actor "*/reader"))`,
+		`Panic */router line`,
+		`Panic */writer Records`,
+		`Panic sessions SpawnSession`,
+		`Panic conn ending`,
+		`Panic conn flushed`,
+		`Panic */reader *`,
 	} {
 		t.Run(strings.ReplaceAll(plan, "/", "-"), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestHopeless(t *testing.T) {
 				b.Say("", "prompt", "~a~ rounds=1")
 				b.pass(time.Minute)
 				b.end()
-				assert.ErrorIs(t, b.result, errConnectionBroken)
+				assert.ErrorIs(t, b.result, conn.ErrConnectionBroken)
 				require.Empty(t, actortest.Check(b.History, actortest.Options{Lossy: true}))
 			})
 		})
@@ -115,8 +116,8 @@ func TestHopeless(t *testing.T) {
 // crashes meanwhile; or the session is not there.
 func TestOpenCrashes(t *testing.T) {
 	for _, plan := range []string{
-		`(Panic (And (Msg "request") (OnIndex 0)))`, `(PanicAfter (And (Msg "request") (OnIndex 0)))`, `(Panic (And (Msg "ready") (OnIndex 0)))`,
-		`(Panic (And (Msg "Reply") (OnIndex 0)))`, `(Panic (And (Msg "ready") (Or (OnIndex 0) (OnIndex 1))))`,
+		`Panic * Request 0`, `PanicAfter * Request 0`, `Panic * ready 0`,
+		`Panic * Reply 0`, `Panic * ready 0; Panic * ready 0`,
 	} {
 		t.Run(plan, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestOpenCrashes(t *testing.T) {
 	}
 	t.Run("for good", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			b := start(t, faults(`(Panic (And (Actor "s1") (Msg "ready")))`))
+			b := start(t, faults(`Panic s1 ready`))
 			assert.Equal(t, "session_failed", code(b.Call(t, `{"type":"open_session"}`)))
 			assert.Equal(t, "unknown_session", code(b.Call(t, `{"type":"get_state","sessionId":"s1"}`)))
 			assert.Equal(t, "[]", b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Raw)

@@ -28,9 +28,9 @@ func TestSetBeforeTheFirstMessage(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					change := durable
 					if how == "crash" {
-						change = faults(`(PanicAfter (And (Actor "s1") (Msg "request") (OnIndex 2)))`)
+						change = faults(`PanicAfter s1 Request 2`)
 					}
-					thinker := func(c *Config) { c.Default.Model = "thinker" }
+					thinker := func(c *Config) { c.Sessions.Default.Model = "thinker" }
 					b := start(t, change, thinker)
 					s := b.open()
 					b.Call(t, `{"type":"get_state"`+at(s)+`}`)

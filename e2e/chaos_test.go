@@ -130,12 +130,12 @@ func (c *cycle) drawPlan(seed uint64) string {
 	}
 	pick := func(list ...string) string { return list[c.rng.IntN(len(list))] }
 	where := pick("s?", "s?", "s?", "s?/turn/*", "s?/tool/*", "*/router", "*/writer")
-	when := fmt.Sprintf("(OnIndex %d)", c.rng.IntN(60))
+	when := fmt.Sprintf("* %d", c.rng.IntN(60))
 	if where == "s?" {
-		point := pick("Append", "Append", "Append", "Reply", "Reply", "Emit", "StartTool", "StartStream", "ToolDone", "StreamEnd", "request", "ready")
-		when = fmt.Sprintf("(And (Msg %q) (OnIndex %d))", point, c.rng.IntN(12))
+		point := pick("Append", "Append", "Append", "Reply", "Reply", "Emit", "StartTool", "StartStream", "ToolDone", "StreamEnd", "Request", "ready")
+		when = fmt.Sprintf("%s %d", point, c.rng.IntN(12))
 	}
-	return fmt.Sprintf("(%s (And (Actor %q) %s))", pick("Kill", "KillAfter"), where, when)
+	return fmt.Sprintf("%s %s %s", pick("Kill", "KillAfter"), where, when)
 }
 
 var markPattern = regexp.MustCompile(`~\w+~`)

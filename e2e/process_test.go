@@ -56,7 +56,7 @@ func (p *place) onto(stdout *os.File, stdin string, args ...string) (stderr stri
 // TestProcessLostOutput: what could not be written was not done.
 func TestProcessLostOutput(t *testing.T) {
 	for _, args := range []string{
-		"schema", "schema --ts", "--help", "--version", "--list-models", "--export old.jsonl page.html",
+		"schema", "schema --ts", "schema --md", "--help", "--version", "--list-models", "--export old.jsonl page.html",
 		"--provider mock --model mock-1 -p x", "--provider mock --model mock-1 --mode json x", "--mode rpc",
 	} {
 		t.Run(args, func(t *testing.T) {

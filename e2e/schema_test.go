@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/tidwall/gjson"
 
-	"troupe/protocol"
+	"troupe/protocol/schema"
 )
 
 // wire is the published schema, with one schema for each kind of line, so that
 // a failure names what is wrong instead of everything it is not.
 var wire = sync.OnceValue(func() map[string]*jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(protocol.Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSON()))
 	if err != nil {
 		panic(err)
 	}

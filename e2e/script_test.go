@@ -88,13 +88,12 @@ func TestScriptsWhole(t *testing.T) {
 		if !assert.NoError(t, err, "no script for %s", c.Name) {
 			continue
 		}
-		for i := range c.Params.NumField() {
-			f := c.Params.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if f.Tag.Get("req") == "true" {
+		for _, p := range c.Parameters() {
+			name := p.Name
+			if p.Required {
 				assert.Regexp(t, `(refused |"error":)"Missing `+name, string(raw), "%s without %s", c.Name, name)
 			}
-			if f.Type == reflect.TypeFor[json.RawMessage]() {
+			if c.Params.Field(p.Index).Type == reflect.TypeFor[json.RawMessage]() {
 				continue // anything goes
 			}
 			wrong := `(refused |"error":)"(` + name + ` must be|Invalid ` + name + `)`

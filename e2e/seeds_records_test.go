@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"troupe/protocol"
+	"troupe/protocol/schema"
 )
 
 // apartFromSeeds are the members and events of the seeds that troupe does not
@@ -25,19 +25,17 @@ var apartFromSeeds = map[string]string{
 	"subagent_verification_end":           "the task tool is a later issue",
 	"budget_warning":                      "budgets are a later issue",
 	"budget_exceeded":                     "budgets are a later issue",
-	"hook_error":                          "extensions are a later issue",
-	"extension_error":                     "extensions are a later issue",
 }
 
 // TestSeedRecords: every response and event that a seed shows has the shape of
 // one that troupe writes: no member that troupe does not know, and no value of
 // another type.
 func TestSeedRecords(t *testing.T) {
-	var schema struct {
+	var published struct {
 		Defs map[string]map[string]any `json:"$defs"`
 	}
-	require.NoError(t, json.Unmarshal(protocol.Schema(), &schema))
-	s := shapes{schema.Defs}
+	require.NoError(t, json.Unmarshal(schema.JSON(), &published))
+	s := shapes{published.Defs}
 	used := map[string]bool{}
 	for _, seed := range seeds {
 		doc := seedText(t, seed.name)
@@ -53,18 +51,18 @@ func TestSeedRecords(t *testing.T) {
 			if name == "Response_" || x.str("type") == "..." {
 				continue // the grammar of a response, not one
 			}
-			if reason := apartFromSeeds[x.str("type")]; reason != "" && schema.Defs[name] == nil {
+			if reason := apartFromSeeds[x.str("type")]; reason != "" && published.Defs[name] == nil {
 				used[x.str("type")] = true
 				continue
 			}
-			def := schema.Defs[name]
+			def := published.Defs[name]
 			if assert.NotNil(t, def, "%s has %s, troupe does not", seed.name, name) {
 				assert.Empty(t, s.lacks(def, x.literal, types), "%s: %s", seed.name, x.raw)
 			}
 		}
 		for _, x := range examples(doc) {
 			if name := typeOf(x); name != "" {
-				assert.Empty(t, s.lacks(schema.Defs[name], x.literal, types), "%s: %s", seed.name, x.raw)
+				assert.Empty(t, s.lacks(published.Defs[name], x.literal, types), "%s: %s", seed.name, x.raw)
 			}
 		}
 	}

@@ -1,21 +1,42 @@
 package protocol
 
 import (
-	"encoding/base64"
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 )
 
 // Command is the decoded form of one command: its parameters. The envelope
 // (type and id) is in [Request]. Tags: json names the member, req makes it
 // required, doc explains it in the reference.
-//
-//sumtype:decl
 type Command interface{ command() }
+
+// isCommand makes a struct a [Command].
+type isCommand struct{}
+
+func (isCommand) command() {}
+
+// Checker is a command of which the types of its parameters do not say all. Check
+// brings parameters into their usual form and refuses what cannot be. It is
+// called on the way in, before anybody sees the command.
+type Checker interface{ Check() *Error }
+
+// Expandable is a command whose text may begin with the name of a template or a
+// skill, which is replaced by what it stands for.
+type Expandable interface {
+	Text() string
+	WithText(text string) Command
+}
+
+// Request is a command with its envelope.
+type Request struct {
+	ID        json.RawMessage // verbatim, nil if absent
+	Name      string          // the command's name as written
+	SessionID string          // the routing handle, "" for the connection's default session
+	Spec      *Spec
+	Cmd       Command
+}
 
 // QueueMode says how many queued messages one delivery takes.
 type QueueMode string
@@ -45,58 +66,69 @@ const (
 // Prompting.
 type (
 	Prompt struct {
+		isCommand
 		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
 		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} and {type:image,url} with a data: URL."`
 		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
 		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
 	Steer struct {
+		isCommand
 		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded as in prompt. What begins with / and is neither is a message like any other, but refused in s4."`
 		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	FollowUp struct {
+		isCommand
 		Message        string  `json:"message" req:"true" doc:"As in steer."`
 		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
 	}
 	QueueMessage struct {
+		isCommand
 		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
 		Images  []Image `json:"images" since:"T" doc:"Pictures, as in prompt."`
 	}
-	Abort          struct{}
+	Abort          struct{ isCommand }
 	AbortAndPrompt struct {
+		isCommand
 		Message string  `json:"message" req:"true" doc:"The text of the new prompt; templates and skills are expanded."`
 		Images  []Image `json:"images" doc:"Pictures, as in prompt."`
 	}
-	ClearQueue struct{}
+	ClearQueue struct{ isCommand }
 )
 
 // State, model and modes.
 type (
-	GetState    struct{}
-	GetMessages struct{}
+	GetState    struct{ isCommand }
+	GetMessages struct{ isCommand }
 	SetModel    struct {
+		isCommand
 		Provider string `json:"provider" req:"true" doc:"The model's provider."`
 		ModelID  string `json:"modelId" req:"true" doc:"The model's id."`
 	}
-	CycleModel         struct{}
-	GetAvailableModels struct{}
+	CycleModel         struct{ isCommand }
+	GetAvailableModels struct{ isCommand }
 	SetThinkingLevel   struct {
+		isCommand
 		Level ThinkingLevel `json:"level" req:"true" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The level; clamped to what the model supports. max needs the feature maxLevel and is else taken for the next lower level."`
 	}
-	CycleThinkingLevel         struct{}
-	GetAvailableThinkingLevels struct{}
+	CycleThinkingLevel         struct{ isCommand }
+	GetAvailableThinkingLevels struct{ isCommand }
 	SetSteeringMode            struct {
+		isCommand
 		Mode QueueMode `json:"mode" req:"true" enum:"all,one-at-a-time" doc:"How many steering messages one delivery takes."`
 	}
 	SetFollowUpMode struct {
+		isCommand
 		Mode QueueMode `json:"mode" req:"true" enum:"all,one-at-a-time" doc:"How many follow-up messages one delivery takes."`
 	}
 	SetQueueMode struct {
+		isCommand
 		Mode QueueMode `json:"mode" req:"true" enum:"all,one-at-a-time" doc:"The steering mode under its name in oh-my-pi 1.337."`
 	}
 	SetInterruptMode struct {
+		isCommand
 		Mode InterruptMode `json:"mode" req:"true" enum:"immediate,wait" doc:"immediate looks for steering between tool calls, wait only after the turn."`
 	}
 )
@@ -104,55 +136,67 @@ type (
 // Compaction, retry and bash.
 type (
 	Compact struct {
+		isCommand
 		CustomInstructions string `json:"customInstructions" doc:"What the summary should attend to."`
 	}
 	SetAutoCompaction struct {
+		isCommand
 		Enabled bool `json:"enabled" req:"true" doc:"Whether a nearly full context is compacted by itself."`
 	}
 	SetAutoRetry struct {
+		isCommand
 		Enabled bool `json:"enabled" req:"true" doc:"Whether transient provider errors are retried by themselves."`
 	}
-	AbortRetry struct{}
+	AbortRetry struct{ isCommand }
 	Bash       struct {
+		isCommand
 		Command            string `json:"command" req:"true" doc:"What the shell is to run."`
 		ExcludeFromContext bool   `json:"excludeFromContext" since:"P" doc:"Record it, but never show it to a model."`
 	}
-	AbortBash struct{}
+	AbortBash struct{ isCommand }
 )
 
 // Sessions and trees.
 type (
 	NewSession struct {
+		isCommand
 		ParentSession string `json:"parentSession" doc:"Path of the session file this one comes from."`
 	}
 	SwitchSession struct {
+		isCommand
 		SessionPath string `json:"sessionPath" req:"true" doc:"The session file to load."`
 	}
 	Fork struct {
+		isCommand
 		EntryID string `json:"entryId" req:"true" doc:"The user message to fork before."`
 	}
-	Clone           struct{}
-	GetForkMessages struct{}
+	Clone           struct{ isCommand }
+	GetForkMessages struct{ isCommand }
 	SetSessionName  struct {
+		isCommand
 		Name string `json:"name" req:"true" doc:"The session's display name."`
 	}
-	GetSessionStats      struct{}
-	GetLastAssistantText struct{}
-	GetContextUsage      struct{}
+	GetSessionStats      struct{ isCommand }
+	GetLastAssistantText struct{ isCommand }
+	GetContextUsage      struct{ isCommand }
 	ExportHTML           struct {
+		isCommand
 		OutputPath string `json:"outputPath" doc:"Where to write; a name in the working directory by default. What is a session, and what exists and is no regular file, is refused (io_error) and left as it is."`
 	}
 	ListSessions struct {
+		isCommand
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`
 		SessionDir string `json:"sessionDir" doc:"The directory to list, with scope cwd."`
 	}
-	GetSessionTree struct{}
-	GetTree        struct{}
+	GetSessionTree struct{ isCommand }
+	GetTree        struct{ isCommand }
 	GetEntries     struct {
+		isCommand
 		Since string `json:"since" doc:"Only entries after this one."`
 		Limit int    `json:"limit" since:"T" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
 	}
 	NavigateTree struct {
+		isCommand
 		TargetID            string `json:"targetId" req:"true" doc:"The entry to go to."`
 		Summarize           bool   `json:"summarize" doc:"Summarise the branch that is left."`
 		CustomInstructions  string `json:"customInstructions" doc:"What the summary should attend to."`
@@ -160,6 +204,7 @@ type (
 		Label               string `json:"label" doc:"A label for the summary, or for the target without one."`
 	}
 	SetEntryLabel struct {
+		isCommand
 		TargetID string `json:"targetId" req:"true" doc:"The entry to name."`
 		Label    string `json:"label" doc:"Its label; empty or absent clears it."`
 	}
@@ -167,23 +212,28 @@ type (
 
 // Tools and resources.
 type (
-	GetCommands     struct{}
-	ReloadResources struct{}
-	GetTools        struct{}
+	GetCommands     struct{ isCommand }
+	ReloadResources struct{ isCommand }
+	GetTools        struct{ isCommand }
 	SetActiveTools  struct {
+		isCommand
 		ToolNames []string `json:"toolNames" req:"true" doc:"The tools a model may call; unknown names are dropped."`
 	}
 	SetTodos struct {
+		isCommand
 		Phases []TodoPhase `json:"phases" req:"true" doc:"The whole list, replacing the old one."`
 	}
 	SetHostTools struct {
+		isCommand
 		Tools []HostTool `json:"tools" req:"true" doc:"The tools the host runs itself, replacing the earlier list."`
 	}
 	HostToolUpdate struct {
+		isCommand
 		ID            string          `json:"id" req:"true" doc:"The id of the host_tool_call."`
 		PartialResult json.RawMessage `json:"partialResult" doc:"The output so far, replacing earlier updates."`
 	}
 	HostToolResult struct {
+		isCommand
 		ID      string          `json:"id" req:"true" doc:"The id of the host_tool_call."`
 		Result  json.RawMessage `json:"result" doc:"{content, details?}, or a string."`
 		IsError bool            `json:"isError" doc:"The tool failed."`
@@ -192,6 +242,7 @@ type (
 
 // Dialogs.
 type ExtensionUIResponse struct {
+	isCommand
 	ID        string  `json:"id" doc:"The id of the extension_ui_request (also requestId)."`
 	RequestID string  `json:"requestId" since:"S4" doc:"The id under its name in pi_agent_rust."`
 	Value     *string `json:"value" doc:"The answer to select, input and editor."`
@@ -202,11 +253,13 @@ type ExtensionUIResponse struct {
 // Connection: these concern no session and are answered by the router.
 type (
 	Hello struct {
+		isCommand
 		Dialect  string   `json:"dialect" doc:"union, s0, s1, s2, s3, s4 or pi1."`
 		Features []string `json:"features" doc:"Features to switch on; unknown ones are dropped."`
 	}
-	GetProtocolInfo struct{}
+	GetProtocolInfo struct{ isCommand }
 	OpenSession     struct {
+		isCommand
 		SessionPath        string          `json:"sessionPath" doc:"An existing session file to open; a new session without it."`
 		Cwd                string          `json:"cwd" doc:"Working directory; the daemon's own by default."`
 		Provider           string          `json:"provider" doc:"The model's provider."`
@@ -221,75 +274,20 @@ type (
 		Settings           json.RawMessage `json:"settings" doc:"Members of settings.json that count for this session only."`
 	}
 	CloseSession struct {
+		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"The handle that open_session returned."`
 		Mode      string `json:"mode" enum:"abort,drain" doc:"abort (default) stops an active run, drain lets it finish."`
 	}
 	AttachSession struct {
+		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"The handle of an open session."`
 	}
 	DetachSession struct {
+		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"The handle of an attached session."`
 	}
-	ListOpenSessions struct{}
+	ListOpenSessions struct{ isCommand }
 )
-
-func (Prompt) command()                     {}
-func (Steer) command()                      {}
-func (FollowUp) command()                   {}
-func (QueueMessage) command()               {}
-func (Abort) command()                      {}
-func (AbortAndPrompt) command()             {}
-func (ClearQueue) command()                 {}
-func (GetState) command()                   {}
-func (GetMessages) command()                {}
-func (SetModel) command()                   {}
-func (CycleModel) command()                 {}
-func (GetAvailableModels) command()         {}
-func (SetThinkingLevel) command()           {}
-func (CycleThinkingLevel) command()         {}
-func (GetAvailableThinkingLevels) command() {}
-func (SetSteeringMode) command()            {}
-func (SetFollowUpMode) command()            {}
-func (SetQueueMode) command()               {}
-func (SetInterruptMode) command()           {}
-func (Compact) command()                    {}
-func (SetAutoCompaction) command()          {}
-func (SetAutoRetry) command()               {}
-func (AbortRetry) command()                 {}
-func (Bash) command()                       {}
-func (AbortBash) command()                  {}
-func (NewSession) command()                 {}
-func (SwitchSession) command()              {}
-func (Fork) command()                       {}
-func (Clone) command()                      {}
-func (GetForkMessages) command()            {}
-func (SetSessionName) command()             {}
-func (GetSessionStats) command()            {}
-func (GetLastAssistantText) command()       {}
-func (GetContextUsage) command()            {}
-func (ExportHTML) command()                 {}
-func (ListSessions) command()               {}
-func (GetSessionTree) command()             {}
-func (GetTree) command()                    {}
-func (GetEntries) command()                 {}
-func (NavigateTree) command()               {}
-func (SetEntryLabel) command()              {}
-func (GetCommands) command()                {}
-func (ReloadResources) command()            {}
-func (GetTools) command()                   {}
-func (SetActiveTools) command()             {}
-func (SetTodos) command()                   {}
-func (SetHostTools) command()               {}
-func (HostToolUpdate) command()             {}
-func (HostToolResult) command()             {}
-func (ExtensionUIResponse) command()        {}
-func (Hello) command()                      {}
-func (GetProtocolInfo) command()            {}
-func (OpenSession) command()                {}
-func (CloseSession) command()               {}
-func (AttachSession) command()              {}
-func (DetachSession) command()              {}
-func (ListOpenSessions) command()           {}
 
 // HostTool is a tool that the host process runs for the model.
 type HostTool struct {
@@ -315,38 +313,44 @@ type TodoItem struct {
 	Status     string `json:"status"` // pending, in_progress, completed
 }
 
-// validators check what a type alone cannot say. They run after decoding and
-// may normalise the command.
-func validate(cmd Command) (Command, *Error) {
-	switch c := cmd.(type) {
-	case Prompt:
-		if c.StreamingBehavior == "follow-up" {
-			c.StreamingBehavior = BehaviorFollowUp
-		}
-		return c, nil
-	case SetEntryLabel:
-		c.Label = strings.TrimSpace(c.Label)
-		return c, nil
-	case SetSessionName:
-		name := oneLine(c.Name)
-		switch name {
-		case "":
-			return nil, CodeInvalidParams.Errorf("Session name cannot be empty")
-		case c.Name:
-			return cmd, nil
-		}
-		return SetSessionName{name}, nil
-	case ExtensionUIResponse:
-		if c.ID == "" {
-			c.ID = c.RequestID
-		}
-		if c.ID == "" {
-			return nil, CodeInvalidParams.Errorf("Missing id")
-		}
-		return c, nil
-	default:
-		return cmd, nil
+func (c Prompt) Text() string         { return c.Message }
+func (c Steer) Text() string          { return c.Message }
+func (c FollowUp) Text() string       { return c.Message }
+func (c AbortAndPrompt) Text() string { return c.Message }
+
+func (c Prompt) WithText(text string) Command         { c.Message = text; return c }
+func (c Steer) WithText(text string) Command          { c.Message = text; return c }
+func (c FollowUp) WithText(text string) Command       { c.Message = text; return c }
+func (c AbortAndPrompt) WithText(text string) Command { c.Message = text; return c }
+
+// Check takes the other spelling of followUp.
+func (c *Prompt) Check() *Error {
+	if c.StreamingBehavior == "follow-up" {
+		c.StreamingBehavior = BehaviorFollowUp
 	}
+	return nil
+}
+
+// Check drops white space around the label.
+func (c *SetEntryLabel) Check() *Error {
+	c.Label = strings.TrimSpace(c.Label)
+	return nil
+}
+
+// Check makes the name one line.
+func (c *SetSessionName) Check() *Error {
+	if c.Name = oneLine(c.Name); c.Name == "" {
+		return CodeInvalidParams.Errorf("Session name cannot be empty")
+	}
+	return nil
+}
+
+// Check takes the id under its other name.
+func (c *ExtensionUIResponse) Check() *Error {
+	if c.ID = cmp.Or(c.ID, c.RequestID); c.ID == "" {
+		return CodeInvalidParams.Errorf("Missing id")
+	}
+	return nil
 }
 
 // oneLine is s with one space in the place of all white space.
@@ -368,80 +372,4 @@ func lineBreakToSpace(r rune) rune {
 		return ' '
 	}
 	return r
-}
-
-// decodeImages reads both wire forms of a picture into the flat one.
-func decodeImages(v gjson.Result) ([]Image, *Error) {
-	if !v.IsArray() {
-		return nil, CodeInvalidParams.Errorf("images must be an array")
-	}
-	var images []Image
-	for i, item := range v.Array() {
-		img, why := decodeImage(item)
-		if why != "" {
-			return nil, CodeInvalidParams.Errorf("Invalid image at index %d: %s", i, why)
-		}
-		images = append(images, img)
-	}
-	return images, nil
-}
-
-// dataURL begins a URL that is the data itself.
-const dataURL = "data:"
-
-func decodeImage(v gjson.Result) (img Image, why string) {
-	if !v.IsObject() {
-		return img, "not an object"
-	}
-	if kind := v.Get("type"); kind.String() != "image" {
-		return img, fmt.Sprintf("type %q is not image", kind.String())
-	}
-	bytes := "data" // the member that has them
-	if src := v.Get("source"); src.Exists() {
-		switch kind := src.Get("type").String(); kind {
-		case "base64":
-			v = src
-		case "url":
-			v, bytes = src, "url"
-		default:
-			return img, fmt.Sprintf("unknown source type %q", kind)
-		}
-	} else if !v.Get("data").Exists() && v.Get("url").Exists() {
-		bytes = "url"
-	}
-	if bytes == "url" && !strings.HasPrefix(v.Get("url").String(), dataURL) {
-		return img, "URLs are not fetched; send the data"
-	}
-	for _, name := range []string{"mimeType", "mediaType", "media_type"} {
-		if m := v.Get(name); m.Type == gjson.String && img.MimeType == "" {
-			img.MimeType = strings.Clone(m.Str)
-		}
-	}
-	data := v.Get(bytes)
-	if data.Type != gjson.String || data.Str == "" {
-		return img, "missing data"
-	}
-	img.Data = data.Str
-	if rest, ok := strings.CutPrefix(img.Data, dataURL); ok {
-		mime, payload, found := strings.Cut(rest, ";base64,")
-		if !found {
-			return img, "data URL without base64"
-		}
-		img.Data = payload
-		if img.MimeType == "" {
-			mime, _, _ = strings.Cut(mime, ";") // without its parameters
-			img.MimeType = strings.Clone(mime)
-		}
-	}
-	if img.MimeType == "" {
-		return img, "missing mimeType"
-	}
-	if !strings.HasPrefix(img.MimeType, "image/") {
-		return img, fmt.Sprintf("mimeType %q is not an image", img.MimeType)
-	}
-	img.Data = strings.Clone(img.Data)
-	if _, err := base64.StdEncoding.DecodeString(img.Data); err != nil {
-		return img, "data is not base64"
-	}
-	return img, ""
 }

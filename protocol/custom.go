@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -25,18 +26,35 @@ const (
 	QueueBash     QueueKind = "bash"  // not input: a bash result that waits for the end of the run
 )
 
-// QueueOp records a change of the queues of input that has been accepted and
-// not yet delivered. Input leaves the queue by a remove, or by the message
-// entry that delivers it and names it ([MessageEntry.QueueID]).
-type QueueOp struct {
-	Op      string          `json:"op"`             // add or remove
-	ID      string          `json:"id,omitempty"`   // add: unique in the session
-	Kind    QueueKind       `json:"kind,omitempty"` // add
+// QueuedInput is a message that was accepted and not delivered yet, or the record
+// of a bash command that waits for the end of the run.
+type QueuedInput struct {
+	ID      string          `json:"id,omitempty"` // unique in the session
+	Kind    QueueKind       `json:"kind,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Images  []Image         `json:"images,omitempty"`
 	Key     IdempotencyKey  `json:"key,omitzero"`
 	Message json.RawMessage `json:"message,omitempty"` // kind bash: the message
-	IDs     []string        `json:"ids,omitempty"`     // remove
+}
+
+// Number is the n of an id q<n>, as a session numbers what it queues; 0 for ids
+// that somebody else made.
+func (q QueuedInput) Number() int {
+	digits, ok := strings.CutPrefix(q.ID, "q")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil {
+		return 0
+	}
+	return n
+}
+
+// QueueOp records a change of the queues of a session. Input leaves its queue by
+// a remove, or by the message entry that delivers it and names it
+// ([MessageEntry.QueueID]).
+type QueueOp struct {
+	Op          string   `json:"op"` // add or remove
+	QueuedInput          // add
+	IDs         []string `json:"ids,omitempty"` // remove
 }
 
 // IdempotencyKey is the name that a client gave to a message, so that a repeat

@@ -1,28 +1,11 @@
-// Package protocol is the vocabulary of troupe: the lines a client writes and
-// reads, the messages of a conversation, and the entries of a session file.
-// It decides nothing and imports nothing of ours; every other room imports it.
+// Package protocol is the vocabulary of troupe: commands and their answers,
+// events, the messages of a conversation, the entries of a session file, models,
+// errors and limits. It decides nothing and imports nothing of ours; every other
+// room imports it.
 //
-// # Framing
-//
-// Both directions carry UTF-8 JSON, one object per line, ended by LF. A CR
-// before the LF is dropped on input. U+2028 and U+2029 are ordinary characters
-// and never end a line. Blank lines are ignored. An input line above the limit
-// ([DefaultMaxLine] unless the daemon is told otherwise) costs one error and
-// nothing else: reading goes on after its LF. Bytes after the last LF at the
-// end of input are a line.
-//
-// # Envelope
-//
-// A command is an object with a string "type" (the command's name) and an
-// optional "id", which may be any JSON value and is echoed verbatim in the one
-// response the command gets. Everything else in the object is a parameter;
-// unknown members are ignored, and of duplicates the last one counts, as in
-// JavaScript.
-//
-// A line that is not JSON is answered with command "parse" and an error that
-// begins "Failed to parse command: "; a JSON value without a string "type" with
-// "Missing command type"; an unknown type with "Unknown command: NAME". The
-// answers to the first two carry no id, but in pi 1.x that to a missing type.
+// The tables [Commands] and [Events] have one row for each word a client writes
+// or reads; decoding, dispatch, the schema and the reference are derived from
+// them. How a connection writes the words is another room: package pi.
 //
 // # Ordering promises
 //

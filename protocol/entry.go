@@ -22,14 +22,14 @@ type Header struct {
 }
 
 func (h Header) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("type", "session")
-	o.int("version", int64(h.Version))
-	o.str("id", h.ID)
-	o.str("timestamp", h.Timestamp)
-	o.str("cwd", h.Cwd)
-	o.optStr("parentSession", h.ParentSession)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("type", "session")
+	o.Int("version", int64(h.Version))
+	o.Str("id", h.ID)
+	o.Str("timestamp", h.Timestamp)
+	o.Str("cwd", h.Cwd)
+	o.OptStr("parentSession", h.ParentSession)
+	return o.Close()
 }
 
 // EntryMeta is what every entry of a session file has beside its body.
@@ -51,7 +51,7 @@ type Record struct {
 type Entry interface {
 	// EntryType is the wire's discriminator: "message", "model_change", …
 	EntryType() string
-	appendFields(o *object)
+	appendFields(o *Object)
 }
 
 // MessageEntry stores a message. QueueID names the queued input that was
@@ -144,90 +144,88 @@ func (SessionInfo) EntryType() string         { return "session_info" }
 func (ContextEdit) EntryType() string         { return "context_edit" }
 func (e UnknownEntry) EntryType() string      { return e.Type }
 
-func (e MessageEntry) appendFields(o *object) {
-	o.app("message", e.Message)
-	o.optStr("troupeQueueId", e.QueueID)
-	o.optStr("troupeKey", e.Key.String())
+func (e MessageEntry) appendFields(o *Object) {
+	o.App("message", e.Message)
+	o.OptStr("troupeQueueId", e.QueueID)
+	o.OptStr("troupeKey", e.Key.String())
 }
 
-func (e ModelChange) appendFields(o *object) {
-	o.str("provider", e.Provider)
-	o.str("modelId", e.ModelID)
+func (e ModelChange) appendFields(o *Object) {
+	o.Str("provider", e.Provider)
+	o.Str("modelId", e.ModelID)
 }
 
-func (e ThinkingLevelChange) appendFields(o *object) {
-	o.str("thinkingLevel", string(e.ThinkingLevel))
+func (e ThinkingLevelChange) appendFields(o *Object) {
+	o.Str("thinkingLevel", string(e.ThinkingLevel))
 }
 
-func (e Compaction) appendFields(o *object) {
-	o.str("summary", e.Summary)
-	o.str("firstKeptEntryId", e.FirstKeptEntryID)
-	o.int("tokensBefore", e.TokensBefore)
-	o.optRaw("details", e.Details)
-	o.bool("fromHook", e.FromHook)
+func (e Compaction) appendFields(o *Object) {
+	o.Str("summary", e.Summary)
+	o.Str("firstKeptEntryId", e.FirstKeptEntryID)
+	o.Int("tokensBefore", e.TokensBefore)
+	o.OptRaw("details", e.Details)
+	o.Bool("fromHook", e.FromHook)
 	if e.Usage != nil {
-		o.app("usage", e.Usage)
+		o.App("usage", e.Usage)
 	}
 }
 
-func (e BranchSummary) appendFields(o *object) {
-	o.str("fromId", e.FromID)
-	o.str("summary", e.Summary)
-	o.optRaw("details", e.Details)
-	o.optBool("fromHook", e.FromHook)
+func (e BranchSummary) appendFields(o *Object) {
+	o.Str("fromId", e.FromID)
+	o.Str("summary", e.Summary)
+	o.OptRaw("details", e.Details)
+	o.OptBool("fromHook", e.FromHook)
 	if e.Usage != nil {
-		o.app("usage", e.Usage)
+		o.App("usage", e.Usage)
 	}
 }
 
-func (e Custom) appendFields(o *object) {
-	o.str("customType", e.CustomType)
-	o.optRaw("data", e.Data)
+func (e Custom) appendFields(o *Object) {
+	o.Str("customType", e.CustomType)
+	o.OptRaw("data", e.Data)
 }
 
-func (e CustomMessageEntry) appendFields(o *object) {
-	o.str("customType", e.CustomType)
-	o.app("content", e.Content)
-	o.bool("display", e.Display)
-	o.optRaw("details", e.Details)
+func (e CustomMessageEntry) appendFields(o *Object) {
+	o.Str("customType", e.CustomType)
+	o.App("content", e.Content)
+	o.Bool("display", e.Display)
+	o.OptRaw("details", e.Details)
 }
 
-func (e Label) appendFields(o *object) {
-	o.str("targetId", e.TargetID)
-	o.optStr("label", e.Label)
+func (e Label) appendFields(o *Object) {
+	o.Str("targetId", e.TargetID)
+	o.OptStr("label", e.Label)
 }
 
-func (e SessionInfo) appendFields(o *object) { o.str("name", e.Name) }
+func (e SessionInfo) appendFields(o *Object) { o.Str("name", e.Name) }
 
 // Omits says whether the edit takes its target out.
 func (e ContextEdit) Omits() bool { return len(e.Replacement) == 0 || string(e.Replacement) == "null" }
 
-func (e ContextEdit) appendFields(o *object) {
-	o.str("targetId", e.TargetID)
-	o.raw("replacement", e.Replacement)
+func (e ContextEdit) appendFields(o *Object) {
+	o.Str("targetId", e.TargetID)
+	o.Raw("replacement", e.Replacement)
 }
 
-func (UnknownEntry) appendFields(*object) {}
+func (UnknownEntry) appendFields(*Object) {}
 
 // AppendJSON appends the entry's line, without a line ending.
 func (r Record) AppendJSON(dst []byte) []byte {
 	if u, ok := r.Entry.(UnknownEntry); ok {
-		return appendRaw(dst, u.Raw)
+		return AppendRaw(dst, u.Raw)
 	}
-	o := openObject(dst)
-	o.str("type", r.Entry.EntryType())
-	o.str("id", r.ID)
+	o := OpenObject(dst)
+	o.Str("type", r.Entry.EntryType())
+	o.Str("id", r.ID)
 	if r.ParentID == "" {
-		o.raw("parentId", nil)
+		o.Raw("parentId", nil)
 	} else {
-		o.str("parentId", r.ParentID)
+		o.Str("parentId", r.ParentID)
 	}
-	o.str("timestamp", r.Timestamp)
+	o.Str("timestamp", r.Timestamp)
 	r.Entry.appendFields(&o)
-	return o.close()
+	return o.Close()
 }
-
-func (r Record) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
 
 // DecodeRecord reads one line of a session file that is not its header. A type
 // that troupe does not know, or a body that does not fit its type, comes back

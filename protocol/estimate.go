@@ -1,78 +1,101 @@
 package protocol
 
-import "unicode/utf8"
+import "encoding/json"
 
 // imageTokens is what an image counts for.
 const imageTokens = 1200
 
-// charsPerToken is the rule of thumb for text.
-const charsPerToken = 4
+// bytesPerToken is the rule of thumb for text.
+const bytesPerToken = 4
 
-// EstimateTokens guesses how many tokens a message takes: a quarter of its
-// characters, counted in UTF-16 as JavaScript does, rounded up.
+// EstimateTokens is about how many tokens a message takes: [EstimateText] of all
+// its texts and calls, 1200 for an image.
 func EstimateTokens(m Message) int64 {
-	return (messageChars(m) + charsPerToken - 1) / charsPerToken
+	return (messageSize(m) + bytesPerToken - 1) / bytesPerToken
 }
 
-// EstimateText guesses how many tokens a text takes.
+// EstimateText is about how many tokens a text takes, wherever no provider has
+// counted them: a quarter of its characters, rounded up, which is what pi shows,
+// but a quarter of the bytes of characters that have more than two, as Chinese
+// and Japanese do. Prose and code are within a fifth of what tokenizers count;
+// JSON, logs and numbers take up to twice as many tokens.
 func EstimateText(s string) int64 {
-	return (utf16Len(s) + charsPerToken - 1) / charsPerToken
+	return (textSize(s) + bytesPerToken - 1) / bytesPerToken
 }
 
-func messageChars(m Message) int64 {
+// ContextSize is how large the part of a conversation is that a model is shown.
+type ContextSize struct {
+	Messages int
+	// Tokens is what the newest answer reports, with an estimate of what came after
+	// it; estimates alone where no answer since the last compaction reports any.
+	Tokens int64
+	// Answered says that a model has answered since the last compaction.
+	Answered bool
+}
+
+// Add counts a message at the end.
+func (z *ContextSize) Add(m Message) {
+	a, ok := m.(*AssistantMessage)
+	ok = ok && a.StopReason != StopError && a.StopReason != StopAborted
+	z.Keep(m)
+	if ok && a.Usage.Sum() > 0 {
+		z.Tokens = a.Usage.Sum()
+	}
+	z.Answered = z.Answered || ok
+}
+
+// Keep counts a message that a compaction has kept, or its summary: what an
+// answer reported counts no more.
+func (z *ContextSize) Keep(m Message) {
+	z.Messages++
+	z.Tokens += EstimateTokens(m)
+}
+
+func messageSize(m Message) int64 {
 	switch m := m.(type) {
 	case *UserMessage:
-		return contentChars(m.Content)
+		return contentSize(m.Content)
 	case *AssistantMessage:
-		return contentChars(m.Content)
+		return contentSize(m.Content)
 	case *ToolResultMessage:
-		return contentChars(m.Content)
+		return contentSize(m.Content)
 	case *CustomMessage:
-		return contentChars(m.Content)
+		return contentSize(m.Content)
 	case *BashExecutionMessage:
-		return utf16Len(m.Command) + utf16Len(m.Output)
+		return textSize(m.Command) + textSize(m.Output)
 	case *BranchSummaryMessage:
-		return utf16Len(m.Summary)
+		return textSize(m.Summary)
 	case *CompactionSummaryMessage:
-		return utf16Len(m.Summary)
+		return textSize(m.Summary)
 	case *UnknownMessage: // shown to no model
 	}
 	return 0
 }
 
-func contentChars(content Content) int64 {
-	var n int64
+func contentSize(content Content) (n int64) {
 	for _, b := range content {
 		switch b := b.(type) {
 		case Text:
-			n += utf16Len(b.Text)
+			n += textSize(b.Text)
 		case Thinking:
-			n += utf16Len(b.Thinking)
+			n += textSize(b.Thinking)
 		case ToolCall:
-			n += utf16Len(b.Name) + utf16Len(string(b.Arguments))
+			n += textSize(b.Name) + textSize(b.Arguments)
 		case Image:
-			n += imageTokens * charsPerToken
+			n += imageTokens * bytesPerToken
 		case UnknownBlock:
 		}
 	}
 	return n
 }
 
-// utf16Len is the length of a string in JavaScript.
-func utf16Len(s string) int64 {
-	var n int64
-	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
-			i++
-			n++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		i += size
-		n++
-		if r > 0xffff {
-			n++
+// textSize counts the bytes of a text, one for a character of two.
+func textSize[T string | json.RawMessage](s T) int64 {
+	n := len(s)
+	for i := range len(s) {
+		if s[i]&0xe0 == 0xc0 { // the first of two
+			n--
 		}
 	}
-	return n
+	return int64(n)
 }

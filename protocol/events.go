@@ -1,56 +1,122 @@
 package protocol
 
-import "reflect"
+import (
+	"reflect"
+	"sync"
+)
 
-// EventSpec is one row of the event table, from which the reference and the
-// schema are derived.
+// Span is something that one event begins and another ends. Every span that was
+// begun is ended, also after an abort, an error or a crash.
+type Span string
+
+const (
+	SpanWork       Span = "work" // begins with its first run
+	SpanRun        Span = "run"
+	SpanTurn       Span = "turn"
+	SpanMessage    Span = "message"
+	SpanTool       Span = "tool call"
+	SpanCompaction Span = "compaction"
+	SpanRetry      Span = "retry" // between runs
+)
+
+// EventSpec is one row of the event table: an event under one of its names.
+// Encoding, the reference and the schema are derived from it.
 type EventSpec struct {
 	Name    string
-	Event   reflect.Type // the struct whose members it has; nil for message_update, which has a form of its own
+	Event   reflect.Type // the [Event]
+	Members reflect.Type // the struct that says what members the record has
 	Since   string       // which dialects have it, as in Spec
-	Feature Feature      // the feature it needs, "" for always
+	Needs   Feature      // it is told with this feature only; "" for always
+	Unless  Feature      // it is not told with this feature; "" for none
+	Opens   Span         // what it begins; "" for nothing
+	Closes  Span         // what it ends
+	Merges  bool         // of neighbours that wait to be written some are one record
 	Doc     string
+
+	form func(Event) (any, bool)
 }
 
-func event[E any](name, since string, f Feature, doc string) EventSpec {
-	return EventSpec{name, reflect.TypeFor[E](), since, f, doc}
+// Form is what is written of an event: a struct. false says that it has another
+// name.
+func (s *EventSpec) Form(ev Event) (members any, ok bool) {
+	if s.form == nil {
+		return ev, true
+	}
+	return s.form(ev)
 }
 
-// Events is every event a client may see, under its wire name.
+// told is the part of a row that says when the event is told, and what it means
+// to those before and behind it.
+type told struct {
+	since         string
+	needs, unless Feature
+	opens, closes Span
+	merges        bool
+}
+
+func event[E Event](name string, t told, doc string) EventSpec {
+	of := reflect.TypeFor[E]()
+	return EventSpec{
+		Name: name, Event: of, Members: of, Since: t.since, Needs: t.needs, Unless: t.unless,
+		Opens: t.opens, Closes: t.closes, Merges: t.merges, Doc: doc,
+	}
+}
+
+// variant is an event in the form that it has under another name, or under which
+// it is not always told.
+func variant[E Event, F any](name string, t told, form func(E) (F, bool), doc string) EventSpec {
+	s := event[E](name, t, doc)
+	s.Members = reflect.TypeFor[F]()
+	s.form = func(ev Event) (any, bool) { return form(ev.(E)) }
+	return s
+}
+
+// Events is every event a client may see, under its wire name. Where dialects
+// know an event by two names it is told under both, in the order of the table.
 var Events = []EventSpec{
-	event[AgentStart]("agent_start", "S0 S1 S2 S3 S4 P O", "", "A run begins."),
-	event[AgentEnd]("agent_end", "S0 S1 S2 S3 S4 P O", "", "A run is over. More may follow by itself: see willRetry and agent_settled."),
-	event[TurnStart]("turn_start", "S0 S1 S2 S3 S4 P O", "", "A turn begins: user messages, one assistant message, its tool calls."),
-	event[TurnEnd]("turn_end", "S0 S1 S2 S3 S4 P O", "", "The turn is over."),
-	event[MessageStart]("message_start", "S0 S1 S2 S3 S4 P O", "", "A message begins."),
-	{Name: "message_update", Since: "S0 S1 S2 S3 S4 P O", Doc: "The assistant message has grown by one step. message and partial are the message so far; with deltaUpdates there is the step only, and usage."},
-	event[MessageEnd]("message_end", "S0 S1 S2 S3 S4 P O", "", "A message is whole."),
-	event[AgentSettled]("agent_settled", "P", FeatureSettled, "Nothing more follows by itself: retries, compaction and queued messages are done. The last record of the work that an accepted message caused."),
-	event[ToolExecutionStart]("tool_execution_start", "S0 S1 S2 S3 S4 P O", "", "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),
-	event[ToolExecutionUpdate]("tool_execution_update", "S0 S1 S2 S3 S4 P O", "", "A tool's output so far."),
-	event[ToolExecutionEnd]("tool_execution_end", "S0 S1 S2 S3 S4 P O", "", "A tool call is over."),
-	event[AutoCompactionStart]("auto_compaction_start", "S0 S1 S2 S3 S4", "", "Older history is being summarised, by itself. Not in pi1."),
-	event[AutoCompactionEnd]("auto_compaction_end", "S0 S1 S2 S3 S4", "", "The summary is in its place, or why not."),
-	event[AutoCompactionStart]("compaction_start", "P", FeatureCompactionEvents, "Older history is being summarised, by itself or for the command compact. A compaction that begins by itself and finds nothing to compact is not announced."),
-	event[compactionEnd]("compaction_end", "P", FeatureCompactionEvents, "The summary is in its place, or why not."),
-	event[SummarizationRetry]("summarization_retry_scheduled", "P", FeatureEntryEvents, "A summary failed and is asked for again after a wait."),
-	event[SummarizationRetry]("summarization_retry_attempt_start", "P", FeatureEntryEvents, "The wait is over."),
-	event[SummarizationRetry]("summarization_retry_finished", "P", FeatureEntryEvents, "The summary is there after all."),
-	event[AutoRetryStart]("auto_retry_start", "S0 S1 S2 S3 S4 P O", "", "A transient failure: the same request is made again after a wait."),
-	event[AutoRetryEnd]("auto_retry_end", "S0 S1 S2 S3 S4 P O", "", "The retries are over: answered, used up or cancelled."),
-	event[SessionChanged]("session_changed", "S2", "", "Another session has taken this one's place, or the same one another branch. Written before the answer to the command that did it."),
-	event[QueueChanged]("queue_changed", "S2", "", "Messages were queued, delivered or dropped. Not with queueUpdate."),
-	event[queueUpdate]("queue_update", "P", FeatureQueueUpdate, "The whole content of both queues, whenever it changes."),
-	event[EntryAppended]("entry_appended", "P", FeatureEntryEvents, "An entry was added that no other event shows: a label, a context edit, a branch summary."),
-	event[SessionInfoChanged]("session_info_changed", "P", FeatureSettingEvents, "The session has a new name."),
-	event[ThinkingLevelChanged]("thinking_level_changed", "P O", FeatureSettingEvents, "The thinking level changed."),
-	event[BashExecutionUpdate]("bash_execution_update", "P", FeatureBashUpdates, "New output of a bash command."),
-	event[SessionFailed]("session_failed", "T", "", "The session crashed too often and was given up."),
-	event[TodoReminder]("todo_reminder", "S1 O", "", "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
-	event[TTSRTriggered]("ttsr_triggered", "S1 O", "", "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
-	event[HostToolCall]("host_tool_call", "O", "", "The model calls a tool of the host: answer with host_tool_result."),
-	event[HostToolCancel]("host_tool_cancel", "O", "", "The result of a host_tool_call is no longer wanted."),
-	event[ExtensionUIRequest]("extension_ui_request", "S1 S2 P O", "", "A dialog, to be answered with extension_ui_response, or a notice. This version sends `confirm` only, without a timeout, for the tools that `--confirm` names; the other methods come with extensions."),
+	event[AgentStart]("agent_start", told{since: "S0 S1 S2 S3 S4 P O", opens: SpanRun}, "A run begins."),
+	event[AgentEnd]("agent_end", told{since: "S0 S1 S2 S3 S4 P O", closes: SpanRun}, "A run is over. More may follow by itself: see willRetry and agent_settled."),
+	event[TurnStart]("turn_start", told{since: "S0 S1 S2 S3 S4 P O", opens: SpanTurn}, "A turn begins: user messages, one assistant message, its tool calls."),
+	event[TurnEnd]("turn_end", told{since: "S0 S1 S2 S3 S4 P O", closes: SpanTurn}, "The turn is over."),
+	event[MessageStart]("message_start", told{since: "S0 S1 S2 S3 S4 P O", opens: SpanMessage}, "A message begins."),
+	event[*MessageUpdate]("message_update", told{since: "S0 S1 S2 S3 S4 P O", merges: true}, "The assistant message has grown by one step. message and partial are the message so far; with deltaUpdates there is the step only, and usage."),
+	event[MessageEnd]("message_end", told{since: "S0 S1 S2 S3 S4 P O", closes: SpanMessage}, "A message is whole."),
+	event[AgentSettled]("agent_settled", told{since: "P", needs: FeatureSettled, closes: SpanWork}, "Nothing more follows by itself: retries, compaction and queued messages are done. The last record of the work that an accepted message caused."),
+	event[ToolExecutionStart]("tool_execution_start", told{since: "S0 S1 S2 S3 S4 P O", opens: SpanTool}, "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),
+	event[ToolExecutionUpdate]("tool_execution_update", told{since: "S0 S1 S2 S3 S4 P O", merges: true}, "A tool's output so far."),
+	event[ToolExecutionEnd]("tool_execution_end", told{since: "S0 S1 S2 S3 S4 P O", closes: SpanTool}, "A tool call is over."),
+	variant("auto_compaction_start", told{since: "S0 S1 S2 S3 S4", unless: FeatureCompactionEventsOnly, opens: SpanCompaction}, func(ev AutoCompactionStart) (AutoCompactionStart, bool) { return ev, ev.Reason != "manual" },
+		"Older history is being summarised, by itself. Not in pi1."),
+	event[AutoCompactionStart]("compaction_start", told{since: "P", needs: FeatureCompactionEvents, opens: SpanCompaction}, "Older history is being summarised, by itself or for the command compact. A compaction that begins by itself and finds nothing to compact is not announced."),
+	variant("compaction_end", told{since: "P", needs: FeatureCompactionEvents, closes: SpanCompaction}, func(ev AutoCompactionEnd) (compactionEnd, bool) {
+		return compactionEnd{ev.Reason, ev.Result, ev.Aborted, ev.WillRetry, ev.ErrorMessage}, true
+	}, "The summary is in its place, or why not."),
+	variant("auto_compaction_end", told{since: "S0 S1 S2 S3 S4", unless: FeatureCompactionEventsOnly, closes: SpanCompaction}, func(ev AutoCompactionEnd) (AutoCompactionEnd, bool) { return ev, ev.Reason != "manual" },
+		"The summary is in its place, or why not."),
+	event[SummarizationRetryScheduled]("summarization_retry_scheduled", told{since: "P", needs: FeatureEntryEvents}, "A summary failed and is asked for again after a wait."),
+	event[SummarizationRetryAttempt]("summarization_retry_attempt_start", told{since: "P", needs: FeatureEntryEvents}, "The wait is over."),
+	event[SummarizationRetryFinished]("summarization_retry_finished", told{since: "P", needs: FeatureEntryEvents}, "The summary is there after all."),
+	event[AutoRetryStart]("auto_retry_start", told{since: "S0 S1 S2 S3 S4 P O", opens: SpanRetry}, "A transient failure: the same request is made again after a wait."),
+	event[AutoRetryEnd]("auto_retry_end", told{since: "S0 S1 S2 S3 S4 P O", closes: SpanRetry}, "The retries are over: answered, used up or cancelled."),
+	event[SessionChanged]("session_changed", told{since: "S2"}, "Another session has taken this one's place, or the same one another branch. Written before the answer to the command that did it."),
+	event[QueueChanged]("queue_changed", told{since: "S2", unless: FeatureQueueUpdate}, "Messages were queued, delivered or dropped. Not with queueUpdate."),
+	variant("queue_update", told{since: "P", needs: FeatureQueueUpdate}, func(ev QueueChanged) (queueUpdate, bool) { return queueUpdate{ev.Steering, ev.FollowUp}, true },
+		"The whole content of both queues, whenever it changes."),
+	event[EntryAppended]("entry_appended", told{since: "P", needs: FeatureEntryEvents}, "An entry was added that no other event shows: a label, a context edit, a branch summary."),
+	event[SessionInfoChanged]("session_info_changed", told{since: "P", needs: FeatureSettingEvents}, "The session has a new name."),
+	event[ThinkingLevelChanged]("thinking_level_changed", told{since: "P O", needs: FeatureSettingEvents}, "The thinking level changed."),
+	event[BashExecutionUpdate]("bash_execution_update", told{since: "P", needs: FeatureBashUpdates}, "New output of a bash command."),
+	event[SessionFailed]("session_failed", told{since: "T"}, "The session crashed too often and was given up."),
+	event[TodoReminder]("todo_reminder", told{since: "S1 O"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
+	event[TTSRTriggered]("ttsr_triggered", told{since: "S1 O"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
+	event[HostToolCall]("host_tool_call", told{since: "O"}, "The model calls a tool of the host: answer with host_tool_result."),
+	event[HostToolCancel]("host_tool_cancel", told{since: "O"}, "The result of a host_tool_call is no longer wanted."),
+	event[ExtensionUIRequest]("extension_ui_request", told{since: "S1 S2 P O"}, "A dialog, to be answered with extension_ui_response, or a notice. This version sends `confirm` only, without a timeout, for the tools that `--confirm` names; the other methods come with extensions."),
+	event[ExtensionError]("extension_error", told{since: "S1 S2 S4 P O", unless: FeatureHookErrorOnly}, "An extension failed. This version has none and never sends it."),
+	variant("hook_error", told{since: "S0 S3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
+		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true
+	},
+		"extension_error, under its older name."),
 }
 
 // compactionEnd is the wire form of AutoCompactionEnd with the feature
@@ -68,6 +134,24 @@ type queueUpdate struct {
 	Steering []string `json:"steering"`
 	FollowUp []string `json:"followUp"`
 }
+
+// hookError is the wire form of ExtensionError in pi of January 2026.
+type hookError struct {
+	HookPath string `json:"hookPath"`
+	Event    string `json:"event"`
+	Error    string `json:"error"`
+}
+
+var byEvent = sync.OnceValue(func() map[reflect.Type][]*EventSpec {
+	m := make(map[reflect.Type][]*EventSpec, len(Events))
+	for i := range Events {
+		m[Events[i].Event] = append(m[Events[i].Event], &Events[i])
+	}
+	return m
+})
+
+// RowsOf lists the rows of an event, one for each of its names.
+func RowsOf(ev Event) []*EventSpec { return byEvent()[reflect.TypeOf(ev)] }
 
 // EventTypes lists the events by their wire names.
 func EventTypes() []string {

@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Appender is implemented by values that write their own JSON. It is how
@@ -17,32 +19,9 @@ type Appender interface {
 	AppendJSON(dst []byte) []byte
 }
 
-// AppendValue appends the JSON of v: by its own AppendJSON if it has one, else
-// by encoding/json without HTML escaping. A value that cannot be encoded is a
-// programming error and panics.
-func AppendValue(dst []byte, v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return append(dst, "null"...)
-	case Appender:
-		return v.AppendJSON(dst)
-	case json.RawMessage:
-		return appendRaw(dst, v)
-	case string:
-		return AppendString(dst, v)
-	}
-	buf := bytes.NewBuffer(dst)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("protocol: encode " + err.Error())
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-}
-
-// appendRaw appends JSON that somebody else wrote. Line breaks between tokens
+// AppendRaw appends JSON that somebody else wrote. Line breaks between tokens
 // would break the framing, so such a value is compacted first.
-func appendRaw(dst []byte, raw json.RawMessage) []byte {
+func AppendRaw(dst []byte, raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return append(dst, "null"...)
 	}
@@ -56,8 +35,12 @@ func appendRaw(dst []byte, raw json.RawMessage) []byte {
 	return buf.Bytes()
 }
 
-// marshalAppender adapts an Appender to encoding/json.
-func marshalAppender(a Appender) ([]byte, error) { return a.AppendJSON(nil), nil }
+// ValidJSON says whether raw is one JSON value that is not nested too deeply, and
+// so may be given to gjson, which answers on anything. Duplicate names and lone
+// surrogates are allowed, as JavaScript allows them.
+func ValidJSON(raw []byte) bool {
+	return jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
 
 const hexDigits = "0123456789abcdef"
 
@@ -157,104 +140,112 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-// object writes the members of a JSON object in the order they are given.
-// The zero value of a member that its kind omits when empty is not written.
-type object struct {
-	b     []byte
-	first bool
+// Object writes the members of a JSON object in the order they are given. Of
+// each pair of methods the one with Opt leaves out a zero value. The zero Object
+// goes on with an object that has members already.
+type Object struct {
+	B     []byte // what is written so far
+	first bool   // there is no member yet
 }
 
-func openObject(dst []byte) object { return object{append(dst, '{'), true} }
+// OpenObject begins an object behind dst.
+func OpenObject(dst []byte) Object { return Object{append(dst, '{'), true} }
 
-func (o *object) key(k string) {
+// Key begins a member; its value is to be appended to B.
+func (o *Object) Key(k string) {
 	if !o.first {
-		o.b = append(o.b, ',')
+		o.B = append(o.B, ',')
 	}
 	o.first = false
-	o.b = append(o.b, '"')
-	o.b = append(o.b, k...)
-	o.b = append(o.b, '"', ':')
+	o.B = append(o.B, '"')
+	o.B = append(o.B, k...)
+	o.B = append(o.B, '"', ':')
 }
 
-func (o *object) str(k, v string) {
-	o.key(k)
-	o.b = AppendString(o.b, v)
+// Str writes a string.
+func (o *Object) Str(k, v string) {
+	o.Key(k)
+	o.B = AppendString(o.B, v)
 }
 
-func (o *object) optStr(k, v string) {
+// OptStr is Str, but for the empty string.
+func (o *Object) OptStr(k, v string) {
 	if v != "" {
-		o.str(k, v)
+		o.Str(k, v)
 	}
 }
 
-// maybeStr leaves nil out, or writes null for it.
-func (o *object) maybeStr(k string, v *string, null bool) {
-	if v != nil || null {
-		o.nullStr(k, v)
-	}
-}
-
-// nullStr writes null for nil.
-func (o *object) nullStr(k string, v *string) {
+// NullStr writes null for nil.
+func (o *Object) NullStr(k string, v *string) {
 	if v == nil {
-		o.raw(k, nil)
+		o.Raw(k, nil)
 		return
 	}
-	o.str(k, *v)
+	o.Str(k, *v)
 }
 
-func (o *object) strs(k string, list []string) {
-	o.key(k)
-	o.b = append(o.b, '[')
+// Strs writes a list of strings.
+func (o *Object) Strs(k string, list []string) {
+	o.Key(k)
+	o.B = append(o.B, '[')
 	for i, s := range list {
 		if i > 0 {
-			o.b = append(o.b, ',')
+			o.B = append(o.B, ',')
 		}
-		o.b = AppendString(o.b, s)
+		o.B = AppendString(o.B, s)
 	}
-	o.b = append(o.b, ']')
+	o.B = append(o.B, ']')
 }
 
-func (o *object) int(k string, v int64) {
-	o.key(k)
-	o.b = strconv.AppendInt(o.b, v, 10)
+// Int writes a whole number.
+func (o *Object) Int(k string, v int64) {
+	o.Key(k)
+	o.B = strconv.AppendInt(o.B, v, 10)
 }
 
-func (o *object) float(k string, v float64) {
-	o.key(k)
-	o.b = AppendFloat(o.b, v)
+// Float writes a number; see [AppendFloat].
+func (o *Object) Float(k string, v float64) {
+	o.Key(k)
+	o.B = AppendFloat(o.B, v)
 }
 
-func (o *object) bool(k string, v bool) {
-	o.key(k)
-	o.b = strconv.AppendBool(o.b, v)
+// Bool writes true or false.
+func (o *Object) Bool(k string, v bool) {
+	o.Key(k)
+	o.B = strconv.AppendBool(o.B, v)
 }
 
-func (o *object) optBool(k string, v bool) {
+// OptBool writes true, or nothing.
+func (o *Object) OptBool(k string, v bool) {
 	if v {
-		o.bool(k, v)
+		o.Bool(k, v)
 	}
 }
 
-func (o *object) raw(k string, v json.RawMessage) {
-	o.key(k)
-	o.b = appendRaw(o.b, v)
+// Raw writes JSON that somebody else wrote; none is null.
+func (o *Object) Raw(k string, v json.RawMessage) {
+	o.Key(k)
+	o.B = AppendRaw(o.B, v)
 }
 
-func (o *object) optRaw(k string, v json.RawMessage) {
+// OptRaw is Raw, but for none.
+func (o *Object) OptRaw(k string, v json.RawMessage) {
 	if len(v) > 0 {
-		o.raw(k, v)
+		o.Raw(k, v)
 	}
 }
 
-func (o *object) app(k string, v Appender) {
-	o.key(k)
-	o.b = v.AppendJSON(o.b)
+// App writes a value that writes itself.
+func (o *Object) App(k string, v Appender) {
+	o.Key(k)
+	o.B = v.AppendJSON(o.B)
 }
 
-func (o *object) close() []byte { return append(o.b, '}') }
+// Close ends the object and returns what was written.
+func (o *Object) Close() []byte { return append(o.B, '}') }
 
-func appendList[T Appender](dst []byte, list []T) []byte {
+// AppendList appends an array of values.
+func AppendList[T Appender](dst []byte, list []T) []byte {
 	dst = append(dst, '[')
 	for i, v := range list {
 		if i > 0 {

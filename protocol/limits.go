@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"fmt"
 )
 
@@ -28,6 +27,10 @@ const (
 	MaxCalls  = 256      // tool calls
 	MaxBlocks = 1024     // texts, thoughts and calls
 )
+
+// DefaultMaxLine is the longest input line accepted unless the daemon is told
+// otherwise: 64 MiB, which leaves room for a handful of images.
+const DefaultMaxLine = 64 << 20
 
 // Limits of a connection and of the daemon; flags change them.
 const (
@@ -97,11 +100,4 @@ func size(n int) string {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}
 	return fmt.Sprintf("%d KiB", n>>10)
-}
-
-func writeLimits(w *bytes.Buffer) {
-	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line.\n\n| what | at most | beyond it |\n|---|---|---|\n")
-	for _, l := range Limits {
-		fmt.Fprintf(w, "| %s | %s | %s |\n", l.What, l.Value, l.Beyond)
-	}
 }

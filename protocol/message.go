@@ -169,118 +169,124 @@ func Seal[M Message](m M) M {
 	return m
 }
 
+// Unsealed is a copy of the message that may be changed.
+func (m *AssistantMessage) Unsealed() *AssistantMessage {
+	c := *m
+	c.enc = nil
+	return &c
+}
+
+// The weight of a sealed message is its length.
+
+func (m *UserMessage) Weight() int          { return len(m.enc) }
+func (m *AssistantMessage) Weight() int     { return len(m.enc) }
+func (m *ToolResultMessage) Weight() int    { return len(m.enc) }
+func (m *BashExecutionMessage) Weight() int { return len(m.enc) }
+func (m *CustomMessage) Weight() int        { return len(m.enc) }
+
 func (m *UserMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
 		return append(dst, m.enc...)
 	}
-	o := openObject(dst)
-	o.str("role", RoleUser)
-	o.app("content", m.Content)
-	o.int("timestamp", m.Timestamp)
-	o.optRaw("attachments", m.Attachments)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleUser)
+	o.App("content", m.Content)
+	o.Int("timestamp", m.Timestamp)
+	o.OptRaw("attachments", m.Attachments)
+	return o.Close()
 }
 
 func (m *AssistantMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
 		return append(dst, m.enc...)
 	}
-	o := openObject(dst)
-	o.str("role", RoleAssistant)
-	o.app("content", m.Content)
-	m.appendTail(&o)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleAssistant)
+	o.App("content", m.Content)
+	m.AppendTail(&o)
+	return o.Close()
 }
 
-// appendTail writes every member after content; the streaming encoder writes
-// the content itself.
-func (m *AssistantMessage) appendTail(o *object) {
-	o.str("api", m.API)
-	o.str("provider", m.Provider)
-	o.str("model", m.Model)
-	o.app("usage", m.Usage)
-	o.str("stopReason", string(m.StopReason))
-	o.int("timestamp", m.Timestamp)
-	o.optStr("errorMessage", m.ErrorMessage)
-	o.optStr("responseId", m.ResponseID)
+// AppendTail writes every member after content, for who writes the content
+// itself.
+func (m *AssistantMessage) AppendTail(o *Object) {
+	o.Str("api", m.API)
+	o.Str("provider", m.Provider)
+	o.Str("model", m.Model)
+	o.App("usage", m.Usage)
+	o.Str("stopReason", string(m.StopReason))
+	o.Int("timestamp", m.Timestamp)
+	o.OptStr("errorMessage", m.ErrorMessage)
+	o.OptStr("responseId", m.ResponseID)
 }
 
 func (m *ToolResultMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
 		return append(dst, m.enc...)
 	}
-	o := openObject(dst)
-	o.str("role", RoleToolResult)
-	o.str("toolCallId", m.ToolCallID)
-	o.str("toolName", m.ToolName)
-	o.app("content", m.Content)
-	o.optRaw("details", m.Details)
-	o.bool("isError", m.IsError)
-	o.int("timestamp", m.Timestamp)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleToolResult)
+	o.Str("toolCallId", m.ToolCallID)
+	o.Str("toolName", m.ToolName)
+	o.App("content", m.Content)
+	o.OptRaw("details", m.Details)
+	o.Bool("isError", m.IsError)
+	o.Int("timestamp", m.Timestamp)
+	return o.Close()
 }
 
 func (m *BashExecutionMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
 		return append(dst, m.enc...)
 	}
-	o := openObject(dst)
-	o.str("role", RoleBashExecution)
-	o.str("command", m.Command)
-	o.str("output", m.Output)
+	o := OpenObject(dst)
+	o.Str("role", RoleBashExecution)
+	o.Str("command", m.Command)
+	o.Str("output", m.Output)
 	if m.ExitCode != nil {
-		o.int("exitCode", int64(*m.ExitCode))
+		o.Int("exitCode", int64(*m.ExitCode))
 	}
-	o.bool("cancelled", m.Cancelled)
-	o.bool("truncated", m.Truncated)
-	o.optStr("fullOutputPath", m.FullOutputPath)
-	o.optBool("excludeFromContext", m.ExcludeFromContext)
-	o.int("timestamp", m.Timestamp)
-	return o.close()
+	o.Bool("cancelled", m.Cancelled)
+	o.Bool("truncated", m.Truncated)
+	o.OptStr("fullOutputPath", m.FullOutputPath)
+	o.OptBool("excludeFromContext", m.ExcludeFromContext)
+	o.Int("timestamp", m.Timestamp)
+	return o.Close()
 }
 
 func (m *CustomMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
 		return append(dst, m.enc...)
 	}
-	o := openObject(dst)
-	o.str("role", RoleCustom)
-	o.str("customType", m.CustomType)
-	o.app("content", m.Content)
-	o.bool("display", m.Display)
-	o.optRaw("details", m.Details)
-	o.int("timestamp", m.Timestamp)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleCustom)
+	o.Str("customType", m.CustomType)
+	o.App("content", m.Content)
+	o.Bool("display", m.Display)
+	o.OptRaw("details", m.Details)
+	o.Int("timestamp", m.Timestamp)
+	return o.Close()
 }
 
 func (m *BranchSummaryMessage) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("role", RoleBranchSummary)
-	o.str("summary", m.Summary)
-	o.str("fromId", m.FromID)
-	o.int("timestamp", m.Timestamp)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleBranchSummary)
+	o.Str("summary", m.Summary)
+	o.Str("fromId", m.FromID)
+	o.Int("timestamp", m.Timestamp)
+	return o.Close()
 }
 
 func (m *CompactionSummaryMessage) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("role", RoleCompactionSummary)
-	o.str("summary", m.Summary)
-	o.int("tokensBefore", m.TokensBefore)
-	o.int("timestamp", m.Timestamp)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("role", RoleCompactionSummary)
+	o.Str("summary", m.Summary)
+	o.Int("tokensBefore", m.TokensBefore)
+	o.Int("timestamp", m.Timestamp)
+	return o.Close()
 }
 
-func (m *UnknownMessage) AppendJSON(dst []byte) []byte { return appendRaw(dst, m.Raw) }
-
-func (m *UserMessage) MarshalJSON() ([]byte, error)              { return marshalAppender(m) }
-func (m *AssistantMessage) MarshalJSON() ([]byte, error)         { return marshalAppender(m) }
-func (m *ToolResultMessage) MarshalJSON() ([]byte, error)        { return marshalAppender(m) }
-func (m *BashExecutionMessage) MarshalJSON() ([]byte, error)     { return marshalAppender(m) }
-func (m *CustomMessage) MarshalJSON() ([]byte, error)            { return marshalAppender(m) }
-func (m *BranchSummaryMessage) MarshalJSON() ([]byte, error)     { return marshalAppender(m) }
-func (m *CompactionSummaryMessage) MarshalJSON() ([]byte, error) { return marshalAppender(m) }
-func (m *UnknownMessage) MarshalJSON() ([]byte, error)           { return marshalAppender(m) }
+func (m *UnknownMessage) AppendJSON(dst []byte) []byte { return AppendRaw(dst, m.Raw) }
 
 // DecodeMessage reads a stored message. A role that troupe does not know, or a
 // message whose shape does not fit its role, comes back as [UnknownMessage];
@@ -377,45 +383,45 @@ func (Image) block()        {}
 func (UnknownBlock) block() {}
 
 func (b Text) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("type", "text")
-	o.str("text", b.Text)
-	o.optStr("textSignature", b.Signature)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("type", "text")
+	o.Str("text", b.Text)
+	o.OptStr("textSignature", b.Signature)
+	return o.Close()
 }
 
 func (b Thinking) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("type", "thinking")
-	o.str("thinking", b.Thinking)
-	o.optStr("thinkingSignature", b.Signature)
-	o.optBool("redacted", b.Redacted)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("type", "thinking")
+	o.Str("thinking", b.Thinking)
+	o.OptStr("thinkingSignature", b.Signature)
+	o.OptBool("redacted", b.Redacted)
+	return o.Close()
 }
 
 func (b ToolCall) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("type", "toolCall")
-	o.str("id", b.ID)
-	o.str("name", b.Name)
-	o.raw("arguments", b.Arguments)
-	o.optStr("thoughtSignature", b.ThoughtSignature)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("type", "toolCall")
+	o.Str("id", b.ID)
+	o.Str("name", b.Name)
+	o.Raw("arguments", b.Arguments)
+	o.OptStr("thoughtSignature", b.ThoughtSignature)
+	return o.Close()
 }
 
 func (b Image) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("type", "image")
-	o.str("data", b.Data)
-	o.str("mimeType", b.MimeType)
-	return o.close()
+	o := OpenObject(dst)
+	o.Str("type", "image")
+	o.Str("data", b.Data)
+	o.Str("mimeType", b.MimeType)
+	return o.Close()
 }
 
-func (b UnknownBlock) AppendJSON(dst []byte) []byte { return appendRaw(dst, b.Raw) }
+func (b UnknownBlock) AppendJSON(dst []byte) []byte { return AppendRaw(dst, b.Raw) }
 
-func (c Content) AppendJSON(dst []byte) []byte { return appendList(dst, c) }
+func (c Content) AppendJSON(dst []byte) []byte { return AppendList(dst, c) }
 
-func (c Content) MarshalJSON() ([]byte, error) { return marshalAppender(c) }
+func (c Content) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil), nil }
 
 func (c *Content) UnmarshalJSON(raw []byte) error {
 	v := gjson.ParseBytes(raw)
@@ -492,6 +498,38 @@ func (c Content) ToolCalls() []ToolCall {
 	return calls
 }
 
+// ModelText is how a model reads about the command.
+func (m *BashExecutionMessage) ModelText() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Ran `%s`\n", m.Command)
+	if m.Output == "" {
+		b.WriteString("(no output)")
+	} else {
+		fmt.Fprintf(&b, "```\n%s\n```", m.Output)
+	}
+	switch {
+	case m.Cancelled:
+		b.WriteString("\n\n(command cancelled)")
+	case m.ExitCode != nil && *m.ExitCode != 0:
+		fmt.Fprintf(&b, "\n\nCommand exited with code %d", *m.ExitCode)
+	}
+	if m.Truncated && m.FullOutputPath != "" {
+		fmt.Fprintf(&b, "\n\n[Output truncated. Full output: %s]", m.FullOutputPath)
+	}
+	return b.String()
+}
+
+// Images lists the images in order.
+func (c Content) Images() []Image {
+	var images []Image
+	for _, b := range c {
+		if image, ok := b.(Image); ok {
+			images = append(images, image)
+		}
+	}
+	return images
+}
+
 // TextContent is content of one text block.
 func TextContent(text string) Content { return Content{Text{Text: text}} }
 
@@ -537,40 +575,22 @@ func (u Usage) Add(v Usage) Usage {
 }
 
 func (u Usage) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.int("input", u.Input)
-	o.int("output", u.Output)
-	o.int("cacheRead", u.CacheRead)
-	o.int("cacheWrite", u.CacheWrite)
-	o.int("totalTokens", u.TotalTokens)
-	o.app("cost", u.Cost)
-	return o.close()
+	o := OpenObject(dst)
+	o.Int("input", u.Input)
+	o.Int("output", u.Output)
+	o.Int("cacheRead", u.CacheRead)
+	o.Int("cacheWrite", u.CacheWrite)
+	o.Int("totalTokens", u.TotalTokens)
+	o.App("cost", u.Cost)
+	return o.Close()
 }
 
 func (c Cost) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.float("input", c.Input)
-	o.float("output", c.Output)
-	o.float("cacheRead", c.CacheRead)
-	o.float("cacheWrite", c.CacheWrite)
-	o.float("total", c.Total)
-	return o.close()
-}
-
-// EncodedSize is the length of a sealed message's JSON, 0 for others.
-func EncodedSize(m Message) int {
-	switch m := m.(type) {
-	case *UserMessage:
-		return len(m.enc)
-	case *AssistantMessage:
-		return len(m.enc)
-	case *ToolResultMessage:
-		return len(m.enc)
-	case *BashExecutionMessage:
-		return len(m.enc)
-	case *CustomMessage:
-		return len(m.enc)
-	case *BranchSummaryMessage, *CompactionSummaryMessage, *UnknownMessage:
-	}
-	return 0
+	o := OpenObject(dst)
+	o.Float("input", c.Input)
+	o.Float("output", c.Output)
+	o.Float("cacheRead", c.CacheRead)
+	o.Float("cacheWrite", c.CacheWrite)
+	o.Float("total", c.Total)
+	return o.Close()
 }

@@ -1,23 +1,24 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 )
 
 // Model describes a model that can be selected. It never carries credentials.
 type Model struct {
-	ID            string      `json:"id"`
-	Name          string      `json:"name"`
-	API           string      `json:"api"`      // the wire it speaks: anthropic-messages, openai-completions, …
-	Provider      string      `json:"provider"` // who serves it
-	BaseURL       string      `json:"baseUrl"`
-	Reasoning     bool        `json:"reasoning"`     // can think
-	Input         []string    `json:"input"`         // "text", "image"
-	Cost          ModelCost   `json:"cost"`          // US dollars per million tokens
-	ContextWindow int64       `json:"contextWindow"` // tokens
-	MaxTokens     int64       `json:"maxTokens"`     // tokens of one answer
-	Settings      *ModelExtra `json:"-"`             // what only a provider needs to know; nil for defaults
+	ID             string          `json:"id"`
+	Name           string          `json:"name"`
+	API            string          `json:"api"`      // the wire it speaks: anthropic-messages, openai-completions, …
+	Provider       string          `json:"provider"` // who serves it
+	BaseURL        string          `json:"baseUrl"`
+	Reasoning      bool            `json:"reasoning"`     // can think
+	Input          []string        `json:"input"`         // "text", "image"
+	Cost           ModelCost       `json:"cost"`          // US dollars per million tokens
+	ContextWindow  int64           `json:"contextWindow"` // tokens
+	MaxTokens      int64           `json:"maxTokens"`     // tokens of one answer
+	ProviderConfig *ProviderConfig `json:"-"`             // what only a provider needs to know; nil for defaults
 	// Missing: nobody knows the model. It has a place because a session was led
 	// with it and waits for it, rather than go on with another.
 	Missing bool `json:"-"`
@@ -28,13 +29,13 @@ type Model struct {
 func MissingModel(provider, id string) *Model {
 	return &Model{
 		ID: id, Name: id, Provider: provider, Reasoning: true, Input: []string{"text"}, Missing: true,
-		Settings: &ModelExtra{ThinkingLevels: ThinkingLevels[5:]},
+		ProviderConfig: &ProviderConfig{ThinkingLevels: ThinkingLevels[5:]},
 	}
 }
 
-// ModelExtra is the part of a model's description that stays inside the
+// ProviderConfig is the part of a model's description that stays inside the
 // daemon: it may hold secrets (headers) and is read by providers only.
-type ModelExtra struct {
+type ProviderConfig struct {
 	Headers        map[string]string  // already resolved, or $NAME / !command still to be resolved by the provider registry
 	Compat         json.RawMessage    // models.json "compat": how the endpoint departs from its wire's reference
 	ThinkingLevels []ThinkingLevel    // levels beyond the usual ones, or nil
@@ -58,50 +59,21 @@ type StallLimits struct {
 	ContentMs int64 `json:"contentMs,omitempty"`
 }
 
+// With returns the limits with the fields that over sets.
+func (l StallLimits) With(over StallLimits) StallLimits {
+	return StallLimits{
+		ConnectMs: cmp.Or(over.ConnectMs, l.ConnectMs),
+		FirstMs:   cmp.Or(over.FirstMs, l.FirstMs),
+		ContentMs: cmp.Or(over.ContentMs, l.ContentMs),
+	}
+}
+
 // ModelCost is a price list in US dollars per million tokens.
 type ModelCost struct {
 	Input      float64 `json:"input"`
 	Output     float64 `json:"output"`
 	CacheRead  float64 `json:"cacheRead"`
 	CacheWrite float64 `json:"cacheWrite"`
-}
-
-func (m *Model) AppendJSON(dst []byte) []byte {
-	if m == nil {
-		return append(dst, "null"...)
-	}
-	o := openObject(dst)
-	o.str("id", m.ID)
-	o.str("name", m.Name)
-	o.str("api", m.API)
-	o.str("provider", m.Provider)
-	o.str("baseUrl", m.BaseURL)
-	o.bool("reasoning", m.Reasoning)
-	o.key("input")
-	o.b = append(o.b, '[')
-	for i, kind := range m.Input {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		o.b = AppendString(o.b, kind)
-	}
-	o.b = append(o.b, ']')
-	o.key("cost")
-	o.b = m.Cost.AppendJSON(o.b)
-	o.int("contextWindow", m.ContextWindow)
-	o.int("maxTokens", m.MaxTokens)
-	return o.close()
-}
-
-func (m *Model) MarshalJSON() ([]byte, error) { return marshalAppender(m) }
-
-func (c ModelCost) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.float("input", c.Input)
-	o.float("output", c.Output)
-	o.float("cacheRead", c.CacheRead)
-	o.float("cacheWrite", c.CacheWrite)
-	return o.close()
 }
 
 // Accepts says whether the model takes input of a kind ("text", "image").
@@ -114,8 +86,8 @@ func (m *Model) Price(u Usage) Usage {
 		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
 	}
 	price := m.Cost
-	if m.Settings != nil {
-		for _, tier := range m.Settings.Tiers {
+	if m.ProviderConfig != nil {
+		for _, tier := range m.ProviderConfig.Tiers {
 			if u.Input+u.CacheRead+u.CacheWrite > tier.InputAbove {
 				price = tier.ModelCost
 			}
@@ -159,12 +131,12 @@ func (m *Model) Levels() []ThinkingLevel {
 		return ThinkingLevels[:1]
 	}
 	levels := slices.Clone(ThinkingLevels[:5])
-	if m.Settings == nil {
+	if m.ProviderConfig == nil {
 		return levels
 	}
-	levels = append(levels, m.Settings.ThinkingLevels...)
+	levels = append(levels, m.ProviderConfig.ThinkingLevels...)
 	return slices.DeleteFunc(levels, func(l ThinkingLevel) bool {
-		word, mapped := m.Settings.ThinkingValues[string(l)]
+		word, mapped := m.ProviderConfig.ThinkingValues[string(l)]
 		return mapped && word == nil
 	})
 }
@@ -173,18 +145,18 @@ func (m *Model) Levels() []ThinkingLevel {
 // higher one, else the next lower one.
 func (m *Model) Clamp(l ThinkingLevel) ThinkingLevel { return clamp(m.Levels(), l) }
 
-// Levels lists the thinking levels of a model that the dialect has: most end
+// Levels lists the thinking levels of a model that the rules have: most end
 // with xhigh, as their documents do.
-func (g Gates) Levels(m *Model) []ThinkingLevel {
+func (r Rules) Levels(m *Model) []ThinkingLevel {
 	levels := m.Levels()
-	if n := len(levels) - 1; n > 0 && levels[n] == ThinkingMax && !g.Has(FeatureMaxLevel) {
+	if n := len(levels) - 1; n > 0 && levels[n] == ThinkingMax && !r.MaxLevel {
 		return levels[:n]
 	}
 	return levels
 }
 
-// Clamp is Model.Clamp among the levels that the dialect has.
-func (g Gates) Clamp(m *Model, l ThinkingLevel) ThinkingLevel { return clamp(g.Levels(m), l) }
+// Clamp is Model.Clamp among the levels that the rules have.
+func (r Rules) Clamp(m *Model, l ThinkingLevel) ThinkingLevel { return clamp(r.Levels(m), l) }
 
 func clamp(levels []ThinkingLevel, l ThinkingLevel) ThinkingLevel {
 	want := slices.Index(ThinkingLevels, l)
@@ -199,13 +171,15 @@ func clamp(levels []ThinkingLevel, l ThinkingLevel) ThinkingLevel {
 // Catalog is a snapshot of the models that are known and of the providers
 // there are credentials for. It is immutable; a change is a new snapshot.
 type Catalog struct {
-	Models []*Model        // in the order they are offered
-	Keys   map[string]bool // by provider
-	More   []Shelf         // providers without credentials whose models nobody has asked for yet
+	Models   []*Model        // in the order they are offered
+	Keys     map[string]bool // by provider
+	Unlisted []LazyProvider  // providers without credentials whose models nobody has asked for yet
 }
 
-// Shelf is a provider's models, described when somebody looks.
-type Shelf struct {
+// LazyProvider is a provider whose models are described when somebody asks for
+// them: describing all that are built in takes longer than everything else at
+// the start.
+type LazyProvider struct {
 	Provider string
 	Load     func() []*Model // the same list every time; safe for concurrent use
 }
@@ -225,7 +199,7 @@ func (c *Catalog) Of(provider string) []*Model {
 	if c == nil {
 		return nil
 	}
-	for _, s := range c.More {
+	for _, s := range c.Unlisted {
 		if s.Provider == provider {
 			return s.Load()
 		}
@@ -245,7 +219,7 @@ func (c *Catalog) All() []*Model {
 		return nil
 	}
 	list := append([]*Model(nil), c.Models...)
-	for _, s := range c.More {
+	for _, s := range c.Unlisted {
 		list = append(list, s.Load()...)
 	}
 	return list

@@ -115,6 +115,9 @@ type StreamError struct {
 
 func (e *StreamError) Error() string { return e.Message }
 
+// Aborted is the failure of a request that was cancelled.
+func Aborted() *StreamError { return ErrorAborted.Errorf("Request was aborted.") }
+
 // Errorf makes a StreamError.
 func (k ErrorKind) Errorf(format string, args ...any) *StreamError {
 	return &StreamError{Kind: k, Message: fmt.Sprintf(format, args...)}

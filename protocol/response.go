@@ -17,7 +17,7 @@ const (
 	CodeInvalidParams    Code = "invalid_params"     // a parameter is missing or wrong
 	CodeUnknownSession   Code = "unknown_session"    // no open session has this sessionId
 	CodeMissingSessionID Code = "missing_session_id" // --multi-session, and the command names no session
-	CodeSessionClosing   Code = "session_closing"    // the session or the daemon is shutting down
+	CodeSessionClosing   Code = "session_closing"    // the session, the connection or the daemon is shutting down
 	CodeSessionInUse     Code = "session_in_use"     // another live process or session has the file
 	CodeSessionBusy      Code = "session_busy"       // a run is active and the command cannot wait
 	CodeSessionFailed    Code = "session_failed"     // the session crashed too often and was given up
@@ -60,17 +60,18 @@ type Response struct {
 	SessionID string          // the routing handle, for commands that named one
 }
 
-// Result is the data of a successful response.
-type Result interface{ Appender }
+// Result is the data of a successful response: a struct of this package, which is
+// written by its tags, or an [Appender].
+type Result any
 
-// Weighed is a result that can be large, and knows roughly how many bytes it
-// takes on the wire.
+// Weighed is a value that knows roughly how many bytes it takes on the wire; 0
+// leaves it to [SizeOf].
 type Weighed interface{ Weight() int }
 
 // Long is a result that is too large to be held as text at once: it is written
 // piece by piece, while the client reads.
 type Long interface {
-	Result
+	Appender
 	// AppendPart appends the piece at a position and returns the position of the
 	// next one, 0 after the last. The first piece is at 0. All pieces one behind
 	// the other are what AppendJSON appends.
@@ -184,55 +185,14 @@ type Null struct{}
 
 func (Null) AppendJSON(dst []byte) []byte { return append(dst, "null"...) }
 
-// AppendJSON appends the response's line, without a line ending.
-func (r Response) AppendJSON(dst []byte) []byte {
-	o := r.open(dst)
-	switch {
-	case r.Err != nil:
-		o.str("error", r.Err.Message)
-		o.str("code", string(r.Err.Code))
-	case r.Data != nil:
-		o.app("data", r.Data)
-	}
-	o.optStr("sessionId", r.SessionID)
-	return o.close()
-}
-
-func (r Response) open(dst []byte) object {
-	o := openObject(dst)
-	o.optRaw("id", r.ID)
-	o.str("type", "response")
-	o.str("command", r.Command)
-	o.bool("success", r.Err == nil)
-	return o
-}
-
-func (r Response) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
-
-// JSON wraps a value that encoding/json encodes as a Result.
-func JSON(v any) Result { return jsonResult{v} }
-
-type jsonResult struct{ v any }
-
-// usualWeight is that of a value that cannot be large.
-const usualWeight = 1 << 10
-
-// Weight is that of the value, if it has one.
-func (r jsonResult) Weight() int {
-	if w, ok := r.v.(Weighed); ok {
-		return w.Weight()
-	}
-	return usualWeight
-}
-
-func (r jsonResult) AppendJSON(dst []byte) []byte { return AppendValue(dst, r.v) }
-
 // Raw is a result that is already JSON.
 type Raw json.RawMessage
 
-func (r Raw) AppendJSON(dst []byte) []byte { return appendRaw(dst, json.RawMessage(r)) }
+func (r Raw) AppendJSON(dst []byte) []byte { return AppendRaw(dst, json.RawMessage(r)) }
 
-// codeDocs says what each code means, for the reference.
+// Doc says what the code means, for the reference.
+func (c Code) Doc() string { return codeDocs[c] }
+
 var codeDocs = map[Code]string{
 	CodeParse:            "The line is not JSON, not UTF-8 or too long.",
 	CodeMissingType:      "A JSON value without a string \"type\".",
@@ -240,7 +200,7 @@ var codeDocs = map[Code]string{
 	CodeInvalidParams:    "A parameter is missing or wrong.",
 	CodeUnknownSession:   "No open session has this sessionId.",
 	CodeMissingSessionID: "--multi-session, and the command names no session.",
-	CodeSessionClosing:   "The session or the daemon is shutting down.",
+	CodeSessionClosing:   "The session, the connection or the daemon is shutting down.",
 	CodeSessionInUse:     "Another live process or session has the file.",
 	CodeSessionBusy:      "A run is active and the command cannot wait.",
 	CodeSessionFailed:    "The session crashed too often and was given up.",

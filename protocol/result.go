@@ -26,65 +26,28 @@ type SessionState struct {
 	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
 	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
 	Project               *ProjectTrust `json:"project,omitempty" since:"T" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
-
-	Nulls bool   `json:"-"` // see Gates
-	model []byte // Model's text, nil if it is still to be made
 }
 
-// SetModel sets the model together with its JSON text, for those who answer
-// with the same one again and again.
-func (s *SessionState) SetModel(m *Model, text []byte) { s.Model, s.model = m, text }
-
-// Weight makes it a Weighed.
+// Weight is about how many bytes the JSON takes, without a look at every member:
+// this is the answer that is asked for most often.
 func (s *SessionState) Weight() int {
-	bytes := usualWeight
-	if s.SessionName != nil {
-		bytes += len(*s.SessionName)
+	n := 450 // names, and members of fixed length
+	if s.Model != nil {
+		n += 200 + len(s.Model.ID) + len(s.Model.Name) + len(s.Model.BaseURL)
+	}
+	for _, text := range []*string{s.SessionFile, s.SessionName} {
+		if text != nil {
+			n += len(*text)
+		}
 	}
 	for _, what := range s.WaitingFor {
-		bytes += 3 + len(what)
+		n += len(what)
 	}
-	return bytes
+	if s.Project != nil {
+		n += SizeOf(s.Project)
+	}
+	return n
 }
-
-func (s *SessionState) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	if s.model != nil {
-		o.raw("model", s.model)
-	} else {
-		o.app("model", s.Model)
-	}
-	o.str("thinkingLevel", string(s.ThinkingLevel))
-	o.bool("isStreaming", s.IsStreaming)
-	o.bool("isCompacting", s.IsCompacting)
-	o.str("steeringMode", string(s.SteeringMode))
-	o.str("followUpMode", string(s.FollowUpMode))
-	o.str("interruptMode", string(s.InterruptMode))
-	o.str("queueMode", string(s.QueueMode))
-	o.maybeStr("sessionFile", s.SessionFile, s.Nulls)
-	o.str("sessionId", s.SessionID)
-	o.maybeStr("sessionName", s.SessionName, s.Nulls)
-	o.bool("autoCompactionEnabled", s.AutoCompactionEnabled)
-	o.bool("autoRetryEnabled", s.AutoRetryEnabled)
-	o.int("messageCount", int64(s.MessageCount))
-	o.int("pendingMessageCount", int64(s.PendingMessageCount))
-	o.int("queuedMessageCount", int64(s.QueuedMessageCount))
-	o.str("durability", s.Durability)
-	o.str("phase", s.Phase)
-	o.int("phaseSince", s.PhaseSince)
-	o.strs("waitingFor", s.WaitingFor)
-	if p := s.Project; p != nil {
-		o.key("project")
-		project := openObject(o.b)
-		project.bool("trusted", p.Trusted)
-		project.str("decidedBy", p.DecidedBy)
-		project.strs("leftOut", p.LeftOut)
-		o.b = project.close()
-	}
-	return o.close()
-}
-
-func (s *SessionState) MarshalJSON() ([]byte, error) { return marshalAppender(s) }
 
 // ProjectTrust says how much of what a project brings is obeyed.
 type ProjectTrust struct {
@@ -101,24 +64,11 @@ type Disposition struct {
 var (
 	Started = Disposition{"started"} // a run begins with it
 	Queued  = Disposition{"queued"}  // it waits in a queue
-	Handled = Disposition{"handled"} // something other than the model took it; no run follows
 )
-
-func (d Disposition) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("disposition", d.Disposition)
-	return o.close()
-}
 
 // Cancelled answers commands that an extension may veto.
 type Cancelled struct {
 	Cancelled bool `json:"cancelled" doc:"Always false in this version: there are no extensions."`
-}
-
-func (c Cancelled) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.bool("cancelled", c.Cancelled)
-	return o.close()
 }
 
 // ForkResult answers fork and branch.
@@ -144,9 +94,6 @@ type ModelList struct {
 	Models []*Model `json:"models"`
 }
 
-// Weight makes it a Weighed.
-func (l ModelList) Weight() int { return usualWeight * len(l.Models) }
-
 // LevelList answers get_available_thinking_levels.
 type LevelList struct {
 	Levels []ThinkingLevel `json:"levels"`
@@ -161,16 +108,6 @@ type MessageList struct {
 type QueueContent struct {
 	Steering []string `json:"steering"`
 	FollowUp []string `json:"followUp"`
-}
-
-// Weight makes it a Weighed.
-func (q QueueContent) Weight() (bytes int) {
-	for _, list := range [][]string{q.Steering, q.FollowUp} {
-		for _, text := range list {
-			bytes += 3 + len(text)
-		}
-	}
-	return bytes
 }
 
 // BashResult answers bash.
@@ -208,34 +145,7 @@ type SessionStats struct {
 	Cost              float64       `json:"cost"` // US dollars
 	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"P" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
 	Session           *TotalsByFile `json:"session,omitempty" since:"T" doc:"Over every branch of the file."`
-
-	Nulls bool `json:"-"` // see Gates
 }
-
-func (s SessionStats) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.maybeStr("sessionFile", s.SessionFile, s.Nulls)
-	o.str("sessionId", s.SessionID)
-	o.int("userMessages", int64(s.UserMessages))
-	o.int("assistantMessages", int64(s.AssistantMessages))
-	o.int("toolCalls", int64(s.ToolCalls))
-	o.int("toolResults", int64(s.ToolResults))
-	o.int("totalMessages", int64(s.TotalMessages))
-	o.key("tokens")
-	o.b = AppendValue(o.b, s.Tokens)
-	o.float("cost", s.Cost)
-	if s.ContextUsage != nil {
-		o.key("contextUsage")
-		o.b = AppendValue(o.b, s.ContextUsage)
-	}
-	if s.Session != nil {
-		o.key("session")
-		o.b = AppendValue(o.b, s.Session)
-	}
-	return o.close()
-}
-
-func (s SessionStats) MarshalJSON() ([]byte, error) { return marshalAppender(s) }
 
 // WindowUsage is how full the model's window is, in get_session_stats.
 type WindowUsage struct {
@@ -262,37 +172,11 @@ type TokenTotals struct {
 // TextResult answers get_last_assistant_text.
 type TextResult struct {
 	Text *string `json:"text,omitempty" null:"union s0 s3 s4" doc:"Null if there is none; absent where no document has the null."`
-
-	Null bool `json:"-"` // instead of no member, see Gates.OmitText
-}
-
-func (r TextResult) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.maybeStr("text", r.Text, r.Null)
-	return o.close()
-}
-
-func (r TextResult) MarshalJSON() ([]byte, error) { return marshalAppender(r) }
-
-// Weight makes it a Weighed.
-func (r TextResult) Weight() int {
-	if r.Text == nil {
-		return 0
-	}
-	return len(*r.Text)
 }
 
 // ForkMessages answers get_fork_messages and get_branch_messages.
 type ForkMessages struct {
 	Messages []ForkMessage `json:"messages"`
-}
-
-// Weight makes it a Weighed.
-func (f ForkMessages) Weight() (bytes int) {
-	for i := range f.Messages {
-		bytes += 50 + len(f.Messages[i].Text)
-	}
-	return bytes
 }
 
 // ForkMessage is a user message that can be forked before.
@@ -340,28 +224,13 @@ type SessionSummary struct {
 	AllMessagesText   string `json:"allMessagesText"`
 }
 
-func (s *SessionSummary) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("path", s.Path)
-	o.str("id", s.ID)
-	o.str("cwd", s.Cwd)
-	o.optStr("name", s.Name)
-	o.optStr("parentSessionPath", s.ParentSessionPath)
-	o.str("created", s.Created)
-	o.str("modified", s.Modified)
-	o.int("messageCount", int64(s.MessageCount))
-	o.str("firstMessage", s.FirstMessage)
-	o.str("allMessagesText", s.AllMessagesText)
-	return o.close()
-}
-
 // Long is the list as a result that is written in pieces.
 func (l SessionList) Long() Pieces {
 	bytes := 0
 	for i := range l.Sessions {
 		bytes += 200 + len(l.Sessions[i].Path) + len(l.Sessions[i].FirstMessage) + len(l.Sessions[i].AllMessagesText)
 	}
-	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), bytes, func(dst []byte, i int) []byte { return l.Sessions[i].AppendJSON(dst) })
+	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), bytes, func(dst []byte, i int) []byte { return AppendValue(dst, &l.Sessions[i]) })
 }
 
 // EntryList answers get_entries: entries as they stand in the file, in its
@@ -374,14 +243,14 @@ type EntryList struct {
 
 // Long is the list as a result that is written in pieces.
 func (l EntryList) Long() Pieces {
-	tail := object{b: []byte(`]`)}
-	tail.nullStr("leafId", l.LeafID)
-	tail.bool("hasMore", l.HasMore)
+	tail := Object{B: []byte(`]`)}
+	tail.NullStr("leafId", l.LeafID)
+	tail.Bool("hasMore", l.HasMore)
 	bytes := 0
 	for _, e := range l.Entries {
 		bytes += len(e)
 	}
-	return NewList(`{"entries":[`, string(tail.close()), len(l.Entries), bytes, func(dst []byte, i int) []byte { return appendRaw(dst, l.Entries[i]) })
+	return NewList(`{"entries":[`, string(tail.Close()), len(l.Entries), bytes, func(dst []byte, i int) []byte { return AppendRaw(dst, l.Entries[i]) })
 }
 
 // WholeTree answers get_tree.
@@ -412,17 +281,6 @@ type TreeEntry struct {
 	Preview   string  `json:"preview,omitempty"`
 }
 
-func (e *TreeEntry) AppendJSON(dst []byte) []byte {
-	o := openObject(dst)
-	o.str("id", e.ID)
-	o.nullStr("parentId", e.ParentID)
-	o.str("type", e.Type)
-	o.str("timestamp", e.Timestamp)
-	o.optStr("label", e.Label)
-	o.optStr("preview", e.Preview)
-	return o.close()
-}
-
 // weight is about that of the texts and the nodes.
 func (t SessionTree) weight() (bytes int) {
 	for todo := [][]TreeNode{t.Nodes}; len(todo) > 0; {
@@ -440,12 +298,12 @@ func (t SessionTree) weight() (bytes int) {
 
 // Long is the tree as a result that is written in pieces.
 func (t SessionTree) Long() Pieces {
-	head := openObject(nil)
-	head.nullStr("leafId", t.LeafID)
-	head.key("nodes")
-	return NewTree(string(append(head.b, '[')), `]}`, t.weight(), t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
+	head := OpenObject(nil)
+	head.NullStr("leafId", t.LeafID)
+	head.Key("nodes")
+	return NewTree(string(append(head.B, '[')), `]}`, t.weight(), t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
 		func(dst []byte, n *TreeNode) []byte {
-			return append(n.Entry.AppendJSON(append(dst, `{"entry":`...)), `,"children":[`...)
+			return append(AppendValue(append(dst, `{"entry":`...), &n.Entry), `,"children":[`...)
 		},
 		func(dst []byte, n *TreeNode) []byte { return append(dst, "]}"...) })
 }
@@ -459,15 +317,6 @@ type NavigateResult struct {
 // CommandList answers get_commands and reload_resources.
 type CommandList struct {
 	Commands []SlashCommand `json:"commands"`
-}
-
-// Weight makes it a Weighed.
-func (l CommandList) Weight() (bytes int) {
-	for i := range l.Commands {
-		c := &l.Commands[i]
-		bytes += 200 + len(c.Name) + len(c.Description) + 2*len(c.Path)
-	}
-	return bytes
 }
 
 // SlashCommand is a prompt template, a skill or an extension's command.
@@ -499,21 +348,24 @@ type ToolInfo struct {
 	// lines there.
 	Snippet    string   `json:"-"`
 	Guidelines []string `json:"-"`
+	Files      FileUse  `json:"-"`
+	// Aborted is what the result of an aborted call says, "" for the usual words.
+	Aborted string `json:"-"`
 }
+
+// FileUse says what a tool does with the file that its argument path names.
+type FileUse uint8
+
+const (
+	NoFile FileUse = iota
+	ReadsFile
+	WritesFile // and is announced to clients before it does
+)
 
 // ToolList answers get_tools.
 type ToolList struct {
 	ActiveToolNames []string   `json:"activeToolNames"`
 	AllTools        []ToolInfo `json:"allTools"`
-}
-
-// Weight makes it a Weighed.
-func (l ToolList) Weight() (bytes int) {
-	for i := range l.AllTools {
-		t := &l.AllTools[i]
-		bytes += 100 + len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	return bytes
 }
 
 // ActiveTools answers set_active_tools.
@@ -565,18 +417,6 @@ type OpenedSession struct {
 // OpenSessions answers list_open_sessions.
 type OpenSessions struct {
 	Sessions []OpenSessionInfo `json:"sessions"`
-}
-
-// Weight makes it a Weighed.
-func (l OpenSessions) Weight() (bytes int) {
-	for i := range l.Sessions {
-		s := &l.Sessions[i]
-		bytes += 500 + len(s.Cwd)
-		if s.SessionName != nil {
-			bytes += len(*s.SessionName)
-		}
-	}
-	return bytes
 }
 
 // OpenSessionInfo describes a live session.

@@ -6,189 +6,225 @@ import (
 	"sync"
 )
 
-// Owner says which actor answers a command.
-type Owner uint8
+// Scope says how far a command reaches: what it depends on and may change.
+type Scope uint8
 
 const (
-	// OwnerSession commands take effect in the session they are addressed to, in
-	// order with everything else sent to it.
-	OwnerSession Owner = iota
-	// OwnerRouter commands concern the connection and are answered without a
-	// session.
-	OwnerRouter
+	// ScopeConnection commands concern the connection: its router answers them, or
+	// sees to it that the session they name does.
+	ScopeConnection Scope = iota + 1
+	// ScopeQuery commands only ask. They are answered at any time, also while the
+	// session waits for something.
+	ScopeQuery
+	// ScopeSession commands change queues, modes and jobs, which are the session's
+	// whatever branch is current.
+	ScopeSession
+	// ScopeBranch commands depend on the current branch, or change it.
+	ScopeBranch
+	// ScopeReplace commands put another session, or another branch, in the place of
+	// this one. Commands behind them wait until that is done.
+	ScopeReplace
 )
+
+// Traits are what has to be known of a command without looking into it.
+type Traits struct {
+	Scope Scope
+	// EndsWork: a session that closes when its run ends still takes the command,
+	// for the run may wait for it.
+	EndsWork bool
+	// EndsNavigation: a navigate_tree that waits for its summary gives up.
+	EndsNavigation bool
+	// Large: the answer can grow with a session, or with their number. It waits
+	// while the client does not read.
+	Large bool
+	// NeedsModels: the machine is shown the models that can be selected.
+	NeedsModels bool
+	// Groups: neighbours share an fsync, where each answer stands for one.
+	Groups bool
+}
+
+// KeepsBranch says that it makes no difference to the command which branch is
+// the current one.
+func (t Traits) KeepsBranch() bool { return t.Scope == ScopeQuery || t.Scope == ScopeSession }
+
+// Replaces says that the command puts another session in the place of this one.
+func (t Traits) Replaces() bool { return t.Scope == ScopeReplace }
 
 // Spec is one row of the command table. Decoding, dispatch, the reference and
 // the schema are all derived from it.
 type Spec struct {
 	Name     string
-	Owner    Owner
 	Params   reflect.Type // the Command
 	Result   reflect.Type // data of a success; nil for none
 	Nullable bool         // data may be null
 	Silent   bool         // not answered (unless the dialect's features say so)
 	Since    string       // which dialects have it: seeds by number, P for pi 1.x, O for oh-my-pi 18, T for troupe's own
 	Doc      string
+	Traits
 
-	fields func() []field
+	params func() []Param
 }
 
 type row struct {
-	owner    Owner
 	result   any
 	nullable bool
 	silent   bool
 	since    string
+
+	endsWork, endsNavigation, large, needsModels, groups bool
 }
 
-func spec[C Command](name string, r row, doc string) Spec {
+func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 	s := Spec{
-		Name: name, Owner: r.owner, Params: reflect.TypeFor[C](), Nullable: r.nullable,
-		Silent: r.silent, Since: r.since, Doc: doc,
+		Name: name, Params: reflect.TypeFor[C](), Nullable: r.nullable, Silent: r.silent, Since: r.since, Doc: doc,
+		Traits: Traits{
+			Scope: scope, EndsWork: r.endsWork, EndsNavigation: r.endsNavigation || scope == ScopeReplace,
+			Large: r.large, NeedsModels: r.needsModels, Groups: r.groups,
+		},
 	}
 	if r.result != nil {
 		s.Result = reflect.TypeOf(r.result)
 	}
-	s.fields = sync.OnceValue(func() []field { return fieldsOf(s.Params) })
+	s.params = sync.OnceValue(func() []Param { return paramsOf(s.Params) })
 	return s
 }
 
 // Commands is the table: every command a client may send.
 var Commands = []Spec{
 	// Prompting
-	spec[Prompt]("prompt", row{result: Disposition{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[Prompt]("prompt", ScopeSession, row{result: Disposition{}, since: "S0 S1 S2 S3 S4 P O", needsModels: true, groups: true},
 		"Start a run with a user message, or queue it while one is active. Accepted means queued or started, not done: agent_end and agent_settled say when."),
-	spec[Steer]("steer", row{result: Disposition{}, since: "S0 S1 S2 S4 P O"},
+	spec[Steer]("steer", ScopeSession, row{result: Disposition{}, since: "S0 S1 S2 S4 P O", needsModels: true, groups: true},
 		"Interrupt: deliver a message after the current tool call, skipping the rest. While idle it starts a run."),
-	spec[FollowUp]("follow_up", row{result: Disposition{}, since: "S0 S1 S2 S4 P O"},
+	spec[FollowUp]("follow_up", ScopeSession, row{result: Disposition{}, since: "S0 S1 S2 S4 P O", needsModels: true, groups: true},
 		"Deliver a message when the agent would otherwise stop. While idle it starts a run."),
-	spec[QueueMessage]("queue_message", row{since: "S3"},
+	spec[QueueMessage]("queue_message", ScopeSession, row{since: "S3", groups: true},
 		"Inject a message at the next turn. Never starts a run."),
-	spec[Abort]("abort", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[Abort]("abort", ScopeBranch, row{since: "S0 S1 S2 S3 S4 P O", endsWork: true, endsNavigation: true},
 		"Stop the run, a retry wait or a compaction. Answered after the run's closing events; queued messages stay queued."),
-	spec[AbortAndPrompt]("abort_and_prompt", row{result: Disposition{}, since: "S1 O"},
+	spec[AbortAndPrompt]("abort_and_prompt", ScopeBranch, row{result: Disposition{}, since: "S1 O", endsNavigation: true, needsModels: true},
 		"Stop the run, then start another with this message."),
-	spec[ClearQueue]("clear_queue", row{result: QueueContent{}, since: "P"},
+	spec[ClearQueue]("clear_queue", ScopeSession, row{result: QueueContent{}, since: "P"},
 		"Empty both queues and return what was in them."),
 
 	// State, model, modes
-	spec[GetState]("get_state", row{result: &SessionState{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[GetState]("get_state", ScopeQuery, row{result: &SessionState{}, since: "S0 S1 S2 S3 S4 P O"},
 		"The session's state. Answered at once, also during a run."),
-	spec[GetMessages]("get_messages", row{result: MessageList{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[GetMessages]("get_messages", ScopeQuery, row{result: MessageList{}, since: "S0 S1 S2 S3 S4 P O", large: true},
 		"The messages of the current context, oldest first; not those still streaming."),
-	spec[SetModel]("set_model", row{result: &Model{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[SetModel]("set_model", ScopeBranch, row{result: &Model{}, since: "S0 S1 S2 S3 S4 P O", needsModels: true},
 		"Select a model for the next request to a provider."),
-	spec[CycleModel]("cycle_model", row{result: ModelChoice{}, nullable: true, since: "S0 S1 S2 S3 S4 P O"},
+	spec[CycleModel]("cycle_model", ScopeBranch, row{result: ModelChoice{}, nullable: true, since: "S0 S1 S2 S3 S4 P O", needsModels: true},
 		"Select the next model of the scope (--models), or of all available ones. null with no choice."),
-	spec[GetAvailableModels]("get_available_models", row{result: ModelList{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[GetAvailableModels]("get_available_models", ScopeQuery, row{result: ModelList{}, since: "S0 S1 S2 S3 S4 P O", needsModels: true},
 		"The models there are credentials for."),
-	spec[SetThinkingLevel]("set_thinking_level", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[SetThinkingLevel]("set_thinking_level", ScopeBranch, row{since: "S0 S1 S2 S3 S4 P O"},
 		"Set the thinking level, clamped to what the model supports."),
-	spec[CycleThinkingLevel]("cycle_thinking_level", row{result: LevelChoice{}, nullable: true, since: "S0 S1 S2 S3 S4 P O"},
+	spec[CycleThinkingLevel]("cycle_thinking_level", ScopeBranch, row{result: LevelChoice{}, nullable: true, since: "S0 S1 S2 S3 S4 P O"},
 		"Set the next thinking level of the model. null if it cannot think."),
-	spec[GetAvailableThinkingLevels]("get_available_thinking_levels", row{result: LevelList{}, since: "P"},
+	spec[GetAvailableThinkingLevels]("get_available_thinking_levels", ScopeQuery, row{result: LevelList{}, since: "P"},
 		"The thinking levels of the model."),
-	spec[SetSteeringMode]("set_steering_mode", row{since: "S0 S1 S2 S4 P O"},
+	spec[SetSteeringMode]("set_steering_mode", ScopeSession, row{since: "S0 S1 S2 S4 P O"},
 		"How many steering messages one delivery takes."),
-	spec[SetFollowUpMode]("set_follow_up_mode", row{since: "S0 S1 S2 S4 P O"},
+	spec[SetFollowUpMode]("set_follow_up_mode", ScopeSession, row{since: "S0 S1 S2 S4 P O"},
 		"How many follow-up messages one delivery takes."),
-	spec[SetQueueMode]("set_queue_mode", row{since: "S3"},
+	spec[SetQueueMode]("set_queue_mode", ScopeSession, row{since: "S3"},
 		"The steering mode, under its name in oh-my-pi 1.337."),
-	spec[SetInterruptMode]("set_interrupt_mode", row{since: "S1 O"},
+	spec[SetInterruptMode]("set_interrupt_mode", ScopeSession, row{since: "S1 O"},
 		"Whether steering is looked for between tool calls."),
 
 	// Compaction, retry, bash
-	spec[Compact]("compact", row{result: CompactionResult{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[Compact]("compact", ScopeBranch, row{result: CompactionResult{}, since: "S0 S1 S2 S3 S4 P O", needsModels: true},
 		"Stop the run and put a summary in the place of older history. Answered when it is there."),
-	spec[SetAutoCompaction]("set_auto_compaction", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[SetAutoCompaction]("set_auto_compaction", ScopeSession, row{since: "S0 S1 S2 S3 S4 P O"},
 		"Whether a nearly full context is compacted by itself."),
-	spec[SetAutoRetry]("set_auto_retry", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[SetAutoRetry]("set_auto_retry", ScopeSession, row{since: "S0 S1 S2 S3 S4 P O"},
 		"Whether transient provider errors are retried by themselves."),
-	spec[AbortRetry]("abort_retry", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[AbortRetry]("abort_retry", ScopeSession, row{since: "S0 S1 S2 S3 S4 P O", endsWork: true},
 		"Stop waiting for a retry. Succeeds also when none is waiting."),
-	spec[Bash]("bash", row{result: BashResult{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, since: "S0 S1 S2 S3 S4 P O"},
 		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Several run at once, and end in any order; dialect s4 has one at a time."),
-	spec[AbortBash]("abort_bash", row{since: "S0 S1 S2 S3 S4 P O"},
+	spec[AbortBash]("abort_bash", ScopeSession, row{since: "S0 S1 S2 S3 S4 P O", endsWork: true},
 		"Kill the running bash commands, all of them. Answered before their own responses."),
 
 	// Sessions
-	spec[NewSession]("new_session", row{result: Cancelled{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[NewSession]("new_session", ScopeReplace, row{result: Cancelled{}, since: "S0 S1 S2 S3 S4 P O"},
 		"Stop the run, clear the queues and begin an empty session."),
-	spec[SwitchSession]("switch_session", row{result: Cancelled{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[SwitchSession]("switch_session", ScopeReplace, row{result: Cancelled{}, since: "S0 S1 S2 S3 S4 P O"},
 		"Stop the run, clear the queues and load another session file."),
-	spec[Fork]("fork", row{result: ForkResult{}, since: "S0 S2 S4 P"},
+	spec[Fork]("fork", ScopeReplace, row{result: ForkResult{}, since: "S0 S2 S4 P"},
 		"Begin a session with what came before a user message, and return that message's text. The old session stays as it is."),
-	spec[Fork]("branch", row{result: ForkResult{}, since: "S1 S3 O"},
+	spec[Fork]("branch", ScopeReplace, row{result: ForkResult{}, since: "S1 S3 O"},
 		"fork, under its name in pisces and oh-my-pi."),
-	spec[Clone]("clone", row{result: Cancelled{}, since: "P"},
+	spec[Clone]("clone", ScopeReplace, row{result: Cancelled{}, since: "P"},
 		"Begin a session with a copy of the current branch."),
-	spec[GetForkMessages]("get_fork_messages", row{result: ForkMessages{}, since: "S0 S2 S4 P"},
+	spec[GetForkMessages]("get_fork_messages", ScopeQuery, row{result: ForkMessages{}, since: "S0 S2 S4 P", large: true},
 		"The user messages of every branch of the session, oldest first: each can be forked before."),
-	spec[GetForkMessages]("get_branch_messages", row{result: ForkMessages{}, since: "S1 S3 O"},
+	spec[GetForkMessages]("get_branch_messages", ScopeQuery, row{result: ForkMessages{}, since: "S1 S3 O", large: true},
 		"get_fork_messages, under its name in pisces and oh-my-pi."),
-	spec[ListSessions]("list_sessions", row{result: SessionList{}, since: "S2"},
+	spec[ListSessions]("list_sessions", ScopeQuery, row{result: SessionList{}, since: "S2", large: true},
 		"Sessions on disk, those with the latest activity first."),
-	spec[GetSessionTree]("get_session_tree", row{result: SessionTree{}, since: "S2"},
+	spec[GetSessionTree]("get_session_tree", ScopeQuery, row{result: SessionTree{}, since: "S2", large: true},
 		"Every branch of the session, with labels and previews. The entries in which troupe keeps its own notes are left out here, in get_tree and in get_entries: what follows one of them follows the entry before. Nested as deep as the session is long: many JSON parsers stop at 1,000 or 10,000; get_entries is flat."),
-	spec[GetTree]("get_tree", row{result: WholeTree{}, since: "P"},
+	spec[GetTree]("get_tree", ScopeQuery, row{result: WholeTree{}, since: "P", large: true},
 		"Every branch of the session, with whole entries. Nested as deep as the session is long, see get_session_tree."),
-	spec[GetEntries]("get_entries", row{result: EntryList{}, since: "P"},
+	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "P", large: true},
 		"The entries of the session file, in its order."),
-	spec[NavigateTree]("navigate_tree", row{result: NavigateResult{}, since: "S2"},
+	spec[NavigateTree]("navigate_tree", ScopeReplace, row{result: NavigateResult{}, since: "S2"},
 		"Stop the run and go on from another entry of the same session, if wanted with a summary of the branch that is left."),
-	spec[SetEntryLabel]("set_entry_label", row{since: "S2"},
+	spec[SetEntryLabel]("set_entry_label", ScopeBranch, row{since: "S2"},
 		"Give an entry a label, or take it away."),
-	spec[ExportHTML]("export_html", row{result: PathResult{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[ExportHTML]("export_html", ScopeBranch, row{result: PathResult{}, since: "S0 S1 S2 S3 S4 P O", large: true},
 		"Write the session as one HTML file."),
-	spec[SetSessionName]("set_session_name", row{since: "S1 S2 S4 P O"},
+	spec[SetSessionName]("set_session_name", ScopeBranch, row{since: "S1 S2 S4 P O"},
 		"Name the session."),
-	spec[GetSessionStats]("get_session_stats", row{result: SessionStats{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[GetSessionStats]("get_session_stats", ScopeQuery, row{result: SessionStats{}, since: "S0 S1 S2 S3 S4 P O"},
 		"Counts, tokens and cost of the current branch, compacted history included, and how full the model's window is."),
-	spec[GetLastAssistantText]("get_last_assistant_text", row{result: TextResult{}, since: "S0 S1 S2 S3 S4 P O"},
+	spec[GetLastAssistantText]("get_last_assistant_text", ScopeQuery, row{result: TextResult{}, since: "S0 S1 S2 S3 S4 P O", large: true},
 		"The text of the newest assistant message."),
 
-	spec[GetContextUsage]("get_context_usage", row{result: ContextUsageResult{}, since: "S2"},
+	spec[GetContextUsage]("get_context_usage", ScopeQuery, row{result: ContextUsageResult{}, since: "S2"},
 		"How full the model's window is."),
 
 	// Tools and resources
-	spec[GetTools]("get_tools", row{result: ToolList{}, since: "S2"},
+	spec[GetTools]("get_tools", ScopeQuery, row{result: ToolList{}, since: "S2"},
 		"The tools there are, and which of them a model may call."),
-	spec[SetActiveTools]("set_active_tools", row{result: ActiveTools{}, since: "S2"},
+	spec[SetActiveTools]("set_active_tools", ScopeBranch, row{result: ActiveTools{}, since: "S2"},
 		"Choose the tools a model may call, from its next request on. A call of a tool that the request did not offer does not run, whoever would run it: the model reads Tool NAME not found."),
-	spec[GetCommands]("get_commands", row{result: CommandList{}, since: "S2 S4 P"},
+	spec[GetCommands]("get_commands", ScopeQuery, row{result: CommandList{}, since: "S2 S4 P"},
 		"The prompt templates and skills that a message may begin with. This version has no commands of extensions."),
-	spec[ReloadResources]("reload_resources", row{result: CommandList{}, since: "S2"},
+	spec[ReloadResources]("reload_resources", ScopeBranch, row{result: CommandList{}, since: "S2"},
 		"Read settings, prompt templates, skills and context files again. Not during a run."),
 
-	spec[SetTodos]("set_todos", row{result: TodoResult{}, since: "O"},
+	spec[SetTodos]("set_todos", ScopeBranch, row{result: TodoResult{}, since: "O"},
 		"Replace the todo list, and let the model use the tool todo_write to keep it. Open items remind it."),
-	spec[SetHostTools]("set_host_tools", row{result: ToolNames{}, since: "O"},
-		"Declare the tools that the client runs itself, replacing those of an earlier call. They are active at once."),
-	spec[HostToolUpdate]("host_tool_update", row{silent: true, since: "O"},
+	spec[SetHostTools]("set_host_tools", ScopeBranch, row{result: ToolNames{}, since: "O"},
+		"Declare the tools that the client runs itself, replacing those of an earlier call, also of another client. They are active at once, are called at this client only, and go when it detaches or its connection ends."),
+	spec[HostToolUpdate]("host_tool_update", ScopeSession, row{silent: true, since: "O", endsWork: true},
 		"The output so far of a host_tool_call. Not answered."),
-	spec[HostToolResult]("host_tool_result", row{silent: true, since: "O"},
+	spec[HostToolResult]("host_tool_result", ScopeSession, row{silent: true, since: "O", endsWork: true},
 		"The result of a host_tool_call. Not answered."),
 
 	// Dialogs
-	spec[ExtensionUIResponse]("extension_ui_response", row{silent: true, since: "S1 S2 S4 P O"},
+	spec[ExtensionUIResponse]("extension_ui_response", ScopeSession, row{silent: true, since: "S1 S2 S4 P O", endsWork: true},
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),
-	spec[ExtensionUIResponse]("hook_ui_response", row{silent: true, since: "T"},
+	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "T", endsWork: true},
 		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
 
 	// Connection
-	spec[GetProtocolInfo]("get_protocol_info", row{owner: OwnerRouter, result: ProtocolInfo{}, since: "T"},
+	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "T"},
 		"Version, dialect, features, limits. No side effect, at any time."),
-	spec[Hello]("hello", row{owner: OwnerRouter, result: ProtocolInfo{}, since: "T"},
-		"Choose a dialect and switch features on. Best sent first; it applies to everything after it."),
-	spec[OpenSession]("open_session", row{owner: OwnerRouter, result: OpenedSession{}, since: "T"},
+	spec[Hello]("hello", ScopeConnection, row{result: ProtocolInfo{}, since: "T"},
+		"Choose a dialect and switch features on, for this connection: how it is written to, and how the sessions behave that it opens from now on or has to itself. A session that another connection has, too, keeps its rules. Best sent first; it applies to everything after it."),
+	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "T"},
 		"Open a further session in this process. Its commands carry the returned sessionId, and so does everything it writes."),
-	spec[CloseSession]("close_session", row{owner: OwnerRouter, since: "T"},
-		"Close an open session: stop or finish its run, write everything down, let go of its file."),
-	spec[AttachSession]("attach", row{owner: OwnerRouter, result: OpenedSession{}, since: "T"},
-		"Hear of an open session again after detach."),
-	spec[DetachSession]("detach", row{owner: OwnerRouter, since: "T"},
-		"Hear no more of a session. It goes on; without retain it ends when its run does."),
-	spec[ListOpenSessions]("list_open_sessions", row{owner: OwnerRouter, result: OpenSessions{}, since: "T"},
+	spec[CloseSession]("close_session", ScopeConnection, row{since: "T"},
+		"Close an open session, for all its clients: stop or finish its run, write everything down, let go of its file."),
+	spec[AttachSession]("attach", ScopeConnection, row{result: OpenedSession{}, since: "T"},
+		"Hear of an open session of this process, whichever connection has opened it, or again after detach. The answer is its state; every event after that comes, none from before."),
+	spec[DetachSession]("detach", ScopeConnection, row{since: "T"},
+		"Hear no more of a session. It goes on for its other clients; without retain it ends when its last one is gone and its run has ended."),
+	spec[ListOpenSessions]("list_open_sessions", ScopeConnection, row{result: OpenSessions{}, since: "T"},
 		"The live sessions of this process, what each does and what it waits for."),
 }
 
@@ -203,29 +239,51 @@ var byName = sync.OnceValue(func() map[string]*Spec {
 // Lookup finds the row of a command; nil if there is none.
 func Lookup(name string) *Spec { return byName()[name] }
 
-// field is one parameter of a command, read off its struct.
-type field struct {
-	name     string
-	index    int
-	required bool
-	enum     []string
-	min, max int
-	doc      string
+var byType = sync.OnceValue(func() map[reflect.Type]*Spec {
+	m := make(map[reflect.Type]*Spec, len(Commands))
+	for i := range Commands {
+		m[Commands[i].Params] = &Commands[i]
+	}
+	return m
+})
+
+// SpecOf finds a row of a command by its type, nil if there is none. Where a
+// command has several names it is any of them.
+func SpecOf(cmd Command) *Spec { return byType()[reflect.TypeOf(cmd)] }
+
+// TraitsOf returns the traits of a command. It has the same ones under each of
+// its names.
+func TraitsOf(cmd Command) Traits { return byType()[reflect.TypeOf(cmd)].Traits }
+
+// Param is one parameter of a command, read off its struct.
+type Param struct {
+	Name     string
+	Index    int // of the field in the struct
+	Required bool
+	Enum     []string // the values there are; nil for any
+	Min, Max int      // of a number; Max 0 for any
+	Doc      string
 }
 
-func fieldsOf(t reflect.Type) []field {
-	var fields []field
+// Parameters lists the parameters of the command, in the order of the reference.
+func (s *Spec) Parameters() []Param { return s.params() }
+
+func paramsOf(t reflect.Type) []Param {
+	var params []Param
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fd := field{name: name, index: i, required: f.Tag.Get("req") == "true", doc: f.Tag.Get("doc")}
-		if enum := f.Tag.Get("enum"); enum != "" {
-			fd.enum = strings.Split(enum, ",")
+		if !f.IsExported() {
+			continue // what makes it a command
 		}
-		fd.min, fd.max = tagInt(f.Tag.Get("min")), tagInt(f.Tag.Get("max"))
-		fields = append(fields, fd)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := Param{Name: name, Index: i, Required: f.Tag.Get("req") == "true", Doc: f.Tag.Get("doc")}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			p.Enum = strings.Split(enum, ",")
+		}
+		p.Min, p.Max = tagInt(f.Tag.Get("min")), tagInt(f.Tag.Get("max"))
+		params = append(params, p)
 	}
-	return fields
+	return params
 }
 
 func tagInt(s string) int {

@@ -13,6 +13,7 @@ import (
 	"troupe/providers"
 	"troupe/providers/catalog"
 	"troupe/providers/providertest"
+	"troupe/providers/registry"
 )
 
 // TestCatalogWires asks every built-in model the same thing, at its lowest and
@@ -25,7 +26,7 @@ func TestCatalogWires(t *testing.T) {
 	for _, s := range four {
 		wires[s.model.API] = s
 	}
-	r := providers.NewRegistry(providers.RegistryConfig{Builtin: catalog.FS, Env: func(string) string { return "" }})
+	r := registry.New(registry.Config{Builtin: catalog.FS, Env: func(string) string { return "" }})
 	c, err := r.Catalog()
 	require.NoError(t, err)
 	asked := 0

@@ -17,6 +17,7 @@ import (
 	"troupe/providers/openai"
 	"troupe/providers/providertest"
 	"troupe/providers/responses"
+	"troupe/providers/wire"
 )
 
 // TestErrorTexts: what people read when a service refuses is what pi shows them.
@@ -38,29 +39,29 @@ func TestErrorTexts(t *testing.T) {
 		line  = "<html><body><h1>Bad Gateway</h1></body></html>"
 		meta  = `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"the raw upstream text"}}}`
 	)
-	type wire struct {
+	type service struct {
 		name, api, provider string
 		full                bool
 	}
 	var (
-		claude  = wire{"anthropic", anthropic.API, "acme", false}
-		claude1 = wire{"anthropic, full", anthropic.API, "acme", true}
-		chat    = wire{"completions", openai.CompletionsAPI, "acme", false}
-		chat1   = wire{"completions, full", openai.CompletionsAPI, "acme", true}
-		mistral = wire{"mistral", openai.MistralAPI, "acme", true}
-		resp    = wire{"responses", responses.API, "acme", false}
-		resp1   = wire{"responses, full", responses.API, "acme", true}
-		own1    = wire{"responses of OpenAI, full", responses.API, "openai", true}
-		azure1  = wire{"azure, full", responses.AzureAPI, "acme", true}
-		gem     = wire{"google", google.API, "acme", false}
-		gem1    = wire{"google, full", google.API, "acme", true}
+		claude  = service{"anthropic", anthropic.API, "acme", false}
+		claude1 = service{"anthropic, full", anthropic.API, "acme", true}
+		chat    = service{"completions", openai.CompletionsAPI, "acme", false}
+		chat1   = service{"completions, full", openai.CompletionsAPI, "acme", true}
+		mistral = service{"mistral", openai.MistralAPI, "acme", true}
+		resp    = service{"responses", responses.API, "acme", false}
+		resp1   = service{"responses, full", responses.API, "acme", true}
+		own1    = service{"responses of OpenAI, full", responses.API, "openai", true}
+		azure1  = service{"azure, full", responses.AzureAPI, "acme", true}
+		gem     = service{"google", google.API, "acme", false}
+		gem1    = service{"google, full", google.API, "acme", true}
 	)
 	for _, c := range []struct {
 		status int
 		body   string
-		want   map[wire]string
+		want   map[service]string
 	}{
-		{400, plain, map[wire]string{
+		{400, plain, map[service]string{
 			claude:  `400 {"error":{"message":"mock error","type":"mock","code":"400"}}`,
 			claude1: `400 {"error":{"message":"mock error","type":"mock","code":"400"}}`,
 			chat:    `400 mock error`, chat1: `400: {"message":"mock error","type":"mock","code":"400"}`,
@@ -71,44 +72,44 @@ func TestErrorTexts(t *testing.T) {
 			gem:    `{"error":{"message":"mock error","type":"mock","code":"400"}}`,
 			gem1:   `{"error":{"message":"mock error","type":"mock","code":"400"}}`,
 		}},
-		{400, rest, map[wire]string{
+		{400, rest, map[service]string{
 			claude: `400 ` + rest, chat: `400 {"type":"t","code":"c"}`, chat1: `400 {"type":"t","code":"c"}`,
 			resp: `400 {"type":"t","code":"c"}`, resp1: `acme API error (400): 400 {"type":"t","code":"c"}`, gem: rest,
 		}},
-		{502, page, map[wire]string{
+		{502, page, map[service]string{
 			claude: "502 " + line, claude1: "502 " + line, chat: "502 " + line, chat1: "502 " + line, resp: "502 " + line,
 			resp1: "acme API error (502): 502 " + line, mistral: "Mistral API error (502): " + line,
 			gem: `{"error":{"message":"` + line + `","code":502,"status":"Bad Gateway"}}`,
 		}},
-		{400, "", map[wire]string{
+		{400, "", map[service]string{
 			claude: "400 status code (no body)", chat: "400 status code (no body)", chat1: "400 status code (no body)",
 			resp: "400 status code (no body)", resp1: "acme API error (400): 400 status code (no body)",
 			mistral: "Mistral API error (400): Bad Request", gem: "400 status code (no body)",
 		}},
-		{400, meta, map[wire]string{
+		{400, meta, map[service]string{
 			claude: "400 " + meta, chat: "400 Provider returned error\nthe raw upstream text",
 			chat1: `400: {"message":"Provider returned error","code":400,"metadata":{"raw":"the raw upstream text"}}`,
 			resp:  "400 Provider returned error", gem: meta,
 		}},
-		{400, `{"error":"just a string"}`, map[wire]string{
+		{400, `{"error":"just a string"}`, map[service]string{
 			claude: `400 {"error":"just a string"}`, chat: `400 "just a string"`, chat1: `400 "just a string"`, resp: `400 "just a string"`,
 			resp1: `acme API error (400): 400 "just a string"`,
 		}},
-		{400, `{"error":{"message":{"a":1},"type":"t"}}`, map[wire]string{
+		{400, `{"error":{"message":{"a":1},"type":"t"}}`, map[service]string{
 			chat: `400 {"a":1}`, chat1: `400: {"message":{"a":1},"type":"t"}`, resp: `400 {"a":1}`,
 		}},
-		{400, `{"error":{"message":"","type":"t"}}`, map[wire]string{
+		{400, `{"error":{"message":"","type":"t"}}`, map[service]string{
 			chat: `400 {"message":"","type":"t"}`, chat1: `400 {"message":"","type":"t"}`, resp: `400 {"message":"","type":"t"}`,
 		}},
-		{400, `{"error":{"message":"line one\nline two   spaces","type":"t"}}`, map[wire]string{
+		{400, `{"error":{"message":"line one\nline two   spaces","type":"t"}}`, map[service]string{
 			chat: "400 line one\nline two   spaces", resp: "400 line one\nline two   spaces",
 		}},
-		{400, `{"message":"top message","code":"x"}`, map[wire]string{
+		{400, `{"message":"top message","code":"x"}`, map[service]string{
 			claude: "400 top message", claude1: "400 top message", chat: `400 {"message":"top message","code":"x"}`,
 			gem: `{"message":"top message","code":"x"}`,
 		}},
-		{400, `{"error":null}`, map[wire]string{chat: `400 {"error":null}`, gem: `{"error":null}`}},
-		{200, plain, map[wire]string{chat: `mock error`, resp: `mock error`}},
+		{400, `{"error":null}`, map[service]string{chat: `400 {"error":null}`, gem: `{"error":null}`}},
+		{200, plain, map[service]string{chat: `mock error`, resp: `mock error`}},
 	} {
 		for w, want := range c.want {
 			failed := refusal(t, w.api, w.provider, w.full, c.status, c.body)
@@ -155,10 +156,10 @@ func refusal(t *testing.T, api, provider string, full bool, status int, body str
 		_, _ = io.WriteString(w, body)
 	}))
 	defer server.Close()
-	client := providers.NewClient(providers.ClientConfig{})
+	client := wire.NewClient(wire.ClientConfig{})
 	defer client.Close()
 	wires := map[string]providers.Provider{
-		anthropic.API: anthropic.New(client), openai.CompletionsAPI: openai.NewCompletions(client), openai.MistralAPI: openai.NewCompletions(client),
+		anthropic.API: anthropic.New(client), openai.CompletionsAPI: openai.New(client), openai.MistralAPI: openai.New(client),
 		responses.API: responses.New(client), responses.AzureAPI: responses.New(client), google.API: google.New(client),
 	}
 	_, failed, problem := providertest.Fold(wires[api].Stream(t.Context(), providers.Request{

@@ -23,6 +23,7 @@ import (
 	"troupe/providers/openai"
 	"troupe/providers/providertest"
 	"troupe/providers/responses"
+	"troupe/providers/wire"
 )
 
 // side is one end of a hand-over: a model, its wire, and the rules that its
@@ -36,7 +37,7 @@ type side struct {
 
 // mailbox is a server that keeps the last request and refuses it.
 type mailbox struct {
-	client *providers.Client
+	client *wire.Client
 	last   atomic.Pointer[letter]
 }
 
@@ -53,7 +54,7 @@ func newMailbox(t *testing.T) *mailbox {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	// Whatever the address, it leads here: the dialects go by it.
-	m.client = providers.NewClient(providers.ClientConfig{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	m.client = wire.NewClient(wire.ClientConfig{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}})
 	t.Cleanup(func() {
@@ -75,11 +76,11 @@ func (m *mailbox) sent(t *rapid.T, s *side, req providers.Request) *letter {
 }
 
 // sides are the four wires, and the dialects of two of them.
-func sides(client *providers.Client) (four, dialects []*side) {
+func sides(client *wire.Client) (four, dialects []*side) {
 	model := func(api, provider, id, base string) *protocol.Model {
 		return &protocol.Model{
 			ID: id, Provider: provider, API: api, BaseURL: base, Reasoning: true, Input: []string{"text", "image"},
-			ContextWindow: 200_000, MaxTokens: 32_000, Settings: &protocol.ModelExtra{},
+			ContextWindow: 200_000, MaxTokens: 32_000, ProviderConfig: &protocol.ProviderConfig{},
 		}
 	}
 	completions := func(rules providertest.CompletionsRules) func(http.Header, []byte, providers.Request) error {
@@ -92,7 +93,7 @@ func sides(client *providers.Client) (four, dialects []*side) {
 			return providertest.CheckGoogle(h, b, r, rules)
 		}
 	}
-	chat := openai.NewCompletions(client)
+	chat := openai.New(client)
 	four = []*side{
 		{"anthropic", model(anthropic.API, "anthropic", "claude-opus-4-8", "http://api.anthropic.com"), anthropic.New(client), providertest.CheckAnthropic},
 		{"completions", model(openai.CompletionsAPI, "acme", "glm-5", "http://llm.example.com/v1"), chat, completions(providertest.CompletionsRules{Developer: true})},
@@ -204,4 +205,11 @@ func elements(body []byte, names []string) (list []string) {
 		}
 	}
 	return list
+}
+
+func encode(messages []protocol.Message) (lines []string) {
+	for _, m := range messages {
+		lines = append(lines, string(m.AppendJSON(nil)))
+	}
+	return lines
 }

@@ -1,23 +1,23 @@
 // Package providers is the contract with models: what a session asks of a
-// provider and what it gets back. Each wire has a package of its own below
-// this one; the registry knows which model is served by which.
+// provider and what it gets back, which model a name means, and what is known
+// about the services there are. The rooms below it do the work:
 //
-// A request goes through these hands, in order:
+//	registry     which models there are, and their keys: auth.json, environment, models.json
+//	wire         what all wires over HTTP share: conversion, connections, events, errors
+//	anthropic, openai, responses, google   one wire each
+//	scripted     a model that plays a script, without a network
+//	catalog      the models that are built in, as data
+//	providertest what every wire must pass
 //
-//	Registry   finds the key and the headers (auth.json, environment, models.json)
-//	Provider   of the model's API: anthropic, openai, responses, google, scripted
-//	Convert    makes of the session's messages what any model can be shown
-//	Wire       writes the request in the form of its API
-//	Client     sends it, over connections that no two accounts share
-//	watch      gives up on a server that stays silent; see DefaultStall
-//	EventReader, the wire's Decoder, Parts   turn the bytes into parts
-//	Classify   says what a failure means
+// A request goes through these hands, in order: the registry fills in address
+// and credentials and passes it to the provider of the model's API; that is a
+// format of package wire, which converts, encodes, sends, and reads the answer.
 //
 // # Adding a wire
 //
-// A wire over HTTP and server-sent events is a [Wire]: Encode, which begins with
-// [Converse] and a [Shape], and a [Decoder] that puts what it reads into [Parts].
-// Everything between the two is in [Client.Stream]. Its test is a
+// A wire over HTTP and server-sent events is a wire.Format: Encode, which begins
+// with wire.Convert and a wire.Shape, and a wire.Decoder that puts what it reads
+// into wire.Parts. Everything between the two is in wire.Client. Its test is a
 // providertest.Fixture, which writes the server's side of the wire, a checker of
 // the service's rules beside the others in providertest, and the recorded
 // streams in its testdata. The tests of hand-overs between models take it up as
@@ -28,8 +28,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"slices"
-	"strings"
+	"time"
 
 	"troupe/protocol"
 )
@@ -54,7 +53,7 @@ type Request struct {
 	Model       *protocol.Model
 	Deployment  string             // what the model is called on the wire; "" is Model.ID
 	System      string             // the system prompt
-	Messages    []protocol.Message // the context as the session has it; see Convert
+	Messages    []protocol.Message // the context as the session has it; see wire.Convert
 	Tools       []protocol.ToolInfo
 	Thinking    protocol.ThinkingLevel           // already clamped to the model
 	Budgets     map[protocol.ThinkingLevel]int64 // thinking tokens per level, nil for defaults
@@ -65,19 +64,9 @@ type Request struct {
 	UserID      string // an opaque name of the person, for wires that take one; "" for none
 	FullErrors  bool   // name failures in the words of pi 1.x, the whole error object; else in those of pi up to 0.74
 	Repeats     Repeats
-	Memo        *Memo // what the session's requests have in common, to save writing it again; nil for none
 
 	Credentials Credentials
 	Network     Network
-
-	known known // of Messages, while the request is encoded
-}
-
-// known is a beginning of the history that is not looked at again.
-type known struct {
-	messages int
-	bytes    int // on the wire
-	size     int // as estimate counts
 }
 
 // CacheRetention says how long a provider should keep the prompt.
@@ -116,20 +105,32 @@ var defaultBudgets = map[protocol.ThinkingLevel]int64{
 	protocol.ThinkingMax:     32768,
 }
 
-// Effort is the provider's word for the request's thinking level: the model's
-// own word if it has one, else the level itself. It is "" for off, unless the
-// model has a word for that, too.
-func (r *Request) Effort() string {
-	if s := r.Model.Settings; s != nil {
-		if word := s.ThinkingValues[string(r.level())]; word != nil {
-			return *word
-		}
+// Effort is the provider's word for the request's thinking level: that of the
+// endpoint, by level, else the model's own, else the level itself. It is "" for
+// off, unless one of them has a word for that, too.
+func (r *Request) Effort(words map[string]string) string {
+	if word, ok := words[string(r.level())]; ok {
+		return word
 	}
-	if r.level() == protocol.ThinkingOff {
-		return ""
+	if word, ok := r.OwnWord(); ok || r.level() == protocol.ThinkingOff {
+		return word
 	}
 	return string(r.level())
 }
+
+// OwnWord is the model's own word for the request's thinking level; ok is false
+// if it has none.
+func (r *Request) OwnWord() (word string, ok bool) {
+	if s := r.Model.ProviderConfig; s != nil {
+		if word := s.ThinkingValues[string(r.level())]; word != nil {
+			return *word, true
+		}
+	}
+	return "", false
+}
+
+// CanBeOff says whether the model takes being told not to think.
+func (r *Request) CanBeOff() bool { return r.Model.Clamp(protocol.ThinkingOff) == protocol.ThinkingOff }
 
 // Thinks says whether the model is asked to think.
 func (r *Request) Thinks() bool { return r.Model.Reasoning && r.level() != protocol.ThinkingOff }
@@ -145,155 +146,23 @@ func (r *Request) level() protocol.ThinkingLevel {
 // the description does not mention stays as it is in dst; a description that
 // does not fit leaves dst alone, the registry has reported it.
 func (r *Request) Compat(dst any) {
-	if s := r.Model.Settings; s != nil && len(s.Compat) > 0 {
+	if s := r.Model.ProviderConfig; s != nil && len(s.Compat) > 0 {
 		_ = json.Unmarshal(s.Compat, dst)
 	}
 }
 
-// Called lists the names of the tools that messages call, in order.
-func Called(messages []protocol.Message) []string {
-	var names []string
-	for _, m := range messages {
-		if m, ok := m.(*protocol.AssistantMessage); ok {
-			for _, call := range m.Content.ToolCalls() {
-				if !slices.Contains(names, call.Name) {
-					names = append(names, call.Name)
-				}
-			}
-		}
-	}
-	return names
+// Network is how a session wants its requests to travel. The zero value is the
+// environment's proxies and the default limits.
+type Network struct {
+	Proxy string               // URL of a proxy for every request; "" obeys HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+	Stall protocol.StallLimits // replaces [DefaultStall] field by field
 }
 
-// Schema is the JSON Schema of a tool's parameters, of no parameters if it has
-// none.
-func Schema(tool protocol.ToolInfo) json.RawMessage {
-	if len(tool.Parameters) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	return cleanObject(tool.Parameters)
-}
-
-// AnswerLimit is how many tokens the answer may have: what was asked for, at
-// most what the model can write, at most what its window has room for besides
-// the context. Services refuse a request whose two parts do not fit together,
-// long before the context itself is too large.
-func (r *Request) AnswerLimit() int64 {
-	limit := r.Model.MaxTokens
-	if limit <= 0 {
-		limit = fallbackMaxTokens
-	}
-	if r.MaxTokens > 0 {
-		limit = min(limit, r.MaxTokens)
-	}
-	if window := r.Model.ContextWindow; limit > window/4 && window > 0 {
-		// The estimate is rough and rather high; the floor keeps a wrong one
-		// from cutting answers short.
-		limit = min(limit, max(window-r.estimate(), window/8))
-	}
-	return max(limit, 1)
-}
-
-// OutputLimit is AnswerLimit for wires that count thinking as part of the
-// answer. What was asked for is the answer alone, so thinking tokens of it come
-// on top, as far as the model can go.
-func (r *Request) OutputLimit(thinking int64) int64 {
-	limit := r.AnswerLimit()
-	if r.MaxTokens <= 0 || !r.Thinks() || thinking <= 0 {
-		return limit
-	}
-	longest := *r
-	longest.MaxTokens = 0
-	return min(limit+thinking, longest.AnswerLimit())
-}
-
-// fallbackMaxTokens is for models that do not say how much they can write.
-const fallbackMaxTokens = 16384
-
-// estimate is about how many tokens the request's context has: one for three
-// bytes, 1600 for an image.
-func (r *Request) estimate() int64 {
-	return int64((r.size(r.Messages[r.known.messages:], imageSize) + r.known.size) / 3)
-}
-
-func imageSize(protocol.Image) int { return 1600 * 3 }
-
-// SizeHint is about how many bytes the request takes on a wire, to save the
-// growing of a large one.
-func (r *Request) SizeHint() int {
-	messages := r.Messages[r.known.messages:]
-	size := r.size(messages, func(b protocol.Image) int { return len(b.Data) })
-	return r.known.bytes + size + size/16 + 160*len(messages) + 4<<10
-}
-
-// size counts the bytes of the context with these messages, an image as image
-// says.
-func (r *Request) size(messages []protocol.Message, image func(protocol.Image) int) int {
-	size := len(r.System) + 1024
-	for _, tool := range r.Tools {
-		size += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
-	}
-	return size + historySize(messages, image)
-}
-
-func historySize(messages []protocol.Message, image func(protocol.Image) int) (size int) {
-	for _, m := range messages {
-		switch m := m.(type) {
-		case *protocol.UserMessage:
-			size += contentSize(m.Content, image)
-		case *protocol.AssistantMessage:
-			size += contentSize(m.Content, image)
-		case *protocol.ToolResultMessage:
-			size += contentSize(m.Content, image)
-		case *protocol.CustomMessage:
-			size += contentSize(m.Content, image)
-		case *protocol.BashExecutionMessage:
-			size += len(m.Command) + len(m.Output)
-		case *protocol.BranchSummaryMessage:
-			size += len(m.Summary)
-		case *protocol.CompactionSummaryMessage:
-			size += len(m.Summary)
-		case *protocol.UnknownMessage: // not sent
-		}
-	}
-	return size
-}
-
-func contentSize(content protocol.Content, image func(protocol.Image) int) (size int) {
-	for _, b := range content {
-		switch b := b.(type) {
-		case protocol.Text:
-			size += len(b.Text)
-		case protocol.Thinking:
-			size += len(b.Thinking) + len(b.Signature)
-		case protocol.ToolCall:
-			size += len(b.Name) + len(b.Arguments)
-		case protocol.Image:
-			size += image(b)
-		case protocol.UnknownBlock: // not sent
-		}
-	}
-	return size
-}
-
-// Endpoint is the URL of one operation of a service: its base URL, which may
-// have a query, with path appended unless it ends so already.
-func Endpoint(baseURL, path string) string {
-	base, query, found := strings.Cut(baseURL, "?")
-	base = strings.TrimRight(base, "/")
-	if !strings.HasSuffix(base, path) {
-		base += path
-	}
-	if found {
-		base += "?" + query
-	}
-	return base
-}
-
-// Credentials are what a request authenticates with. They appear in no log,
-// event or error.
-type Credentials struct {
-	Key     string
-	Headers map[string]string // sent as they are, replacing others of the same name
-	Bearer  bool              // send Key as Authorization: Bearer whatever the wire's habit
+// Repeats says how a request that failed before its answer began is made again,
+// without anybody noticing but the log: what the official clients of these
+// services do. The zero value makes none. It is below the retries of a session,
+// which its clients see and which begin when the repeats are used up.
+type Repeats struct {
+	Max     int           // how often at most
+	MaxWait time.Duration // a server that asks for more is not asked again; 0 is no limit
 }

@@ -57,7 +57,7 @@ func (r resolver) provider(name string) string {
 			return m.Provider
 		}
 	}
-	for _, s := range r.c.More {
+	for _, s := range r.c.Unlisted {
 		if strings.EqualFold(s.Provider, name) {
 			return s.Provider
 		}
@@ -67,7 +67,7 @@ func (r resolver) provider(name string) string {
 
 // usual is the model of a provider to begin with.
 func (r resolver) usual(provider string) *protocol.Model {
-	if m := r.c.Find(provider, vendorOf(provider).model); m != nil {
+	if m := r.c.Find(provider, VendorOf(provider).Model); m != nil {
 		return m
 	}
 	if models := r.c.Of(provider); len(models) > 0 {
@@ -322,7 +322,7 @@ func globPart(rest string) (part string, used int) {
 
 // IsDemo says whether a provider is the scripted one, which answers where
 // nobody is configured.
-func IsDemo(provider string) bool { return provider == apiScripted }
+func IsDemo(provider string) bool { return provider == ScriptedAPI }
 
 // Wishes are what may decide the model of a session, the strongest first.
 type Wishes struct {
@@ -369,7 +369,7 @@ func ChooseModel(c *protocol.Catalog, w Wishes) Choice {
 	case m == nil:
 	case warning != "":
 		warning += fmt.Sprintf("; using %s/%s", m.Provider, m.ID)
-	case m.Provider == apiScripted && w.DefaultProvider != apiScripted:
+	case m.Provider == ScriptedAPI && w.DefaultProvider != ScriptedAPI:
 		warning = fmt.Sprintf("no provider has an API key; %s/%s answers, offline", m.Provider, m.ID)
 	}
 	return Choice{Model: m, Warning: warning}
@@ -380,11 +380,11 @@ func fallback(c *protocol.Catalog, w Wishes) *protocol.Model {
 	if wanted != nil && c.HasKey(wanted.Provider) {
 		return wanted
 	}
-	if wanted != nil && len(c.Keys) == 1 && c.HasKey(apiScripted) {
+	if wanted != nil && len(c.Keys) == 1 && c.HasKey(ScriptedAPI) {
 		return wanted // a demo must not answer in the name of a model
 	}
-	for _, v := range vendors {
-		if m := c.Find(v.id, v.model); m != nil && c.HasKey(v.id) {
+	for _, v := range Vendors {
+		if m := c.Find(v.ID, v.Model); m != nil && c.HasKey(v.ID) {
 			return m
 		}
 	}

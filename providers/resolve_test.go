@@ -11,8 +11,8 @@ import (
 	"troupe/protocol"
 )
 
-// shelf is a catalogue of PROVIDER/ID; keyed providers have a key.
-func shelf(keyed string, ids ...string) *protocol.Catalog {
+// catalogOf is a catalogue of PROVIDER/ID; keyed providers have a key.
+func catalogOf(keyed string, ids ...string) *protocol.Catalog {
 	c := &protocol.Catalog{Keys: map[string]bool{}}
 	for _, k := range strings.Fields(keyed) {
 		c.Keys[k] = true
@@ -24,7 +24,7 @@ func shelf(keyed string, ids ...string) *protocol.Catalog {
 	return c
 }
 
-var stock = shelf("anthropic openrouter",
+var stock = catalogOf("anthropic openrouter",
 	"anthropic/claude-opus-4-8", "anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-10",
 	"openai/gpt-5.5", "openai/gpt-5.5-pro", "openai/o3",
 	"openrouter/openai/gpt-5.5", "openrouter/openai/gpt-oss-120b", "openrouter/qwen/qwen3:free", "openrouter/x/odd:high",
@@ -88,7 +88,7 @@ func TestResolveModel(t *testing.T) {
 		_, err := ResolveModel(stock, c[0], c[1])
 		assert.Error(t, err, "%q", c)
 	}
-	keyed := shelf("copilot", "openai/gpt-5.5", "copilot/gpt-5.5")
+	keyed := catalogOf("copilot", "openai/gpt-5.5", "copilot/gpt-5.5")
 	got, err := ResolveModel(keyed, "", "gpt-5.5")
 	require.NoError(t, err)
 	assert.Equal(t, "copilot/gpt-5.5", name(got.Model), "of providers that share an id, one with a key")
@@ -166,9 +166,28 @@ func TestChooseModel(t *testing.T) {
 		assert.Contains(t, got.Warning, c.warning, c.name)
 		assert.Equal(t, c.warning == "", got.Warning == "", c.name)
 	}
-	odd := shelf("zz", "aa/x", "zz/y", "zz/z")
+	odd := catalogOf("zz", "aa/x", "zz/y", "zz/z")
 	assert.Equal(t, "zz/y", name(ChooseModel(odd, Wishes{}).Model), "the first there is a key for")
-	poor := shelf("", "openai/o3")
+	poor := catalogOf("", "openai/o3")
 	assert.Nil(t, ChooseModel(poor, Wishes{}).Model)
 	assert.Equal(t, "openai/o3", name(ChooseModel(poor, Wishes{DefaultProvider: "openai", DefaultModel: "o3"}).Model), "so that the first request says whose key is missing")
+}
+
+func TestChooseModel_offline(t *testing.T) {
+	only := catalogOf("scripted", "openai/o3", "scripted/demo")
+	for _, c := range []struct {
+		name          string
+		wishes        Wishes
+		want, warning string
+	}{
+		{"nothing asked for", Wishes{}, "scripted/demo", "no provider has an API key; scripted/demo answers, offline"},
+		{"a default without a key", Wishes{DefaultProvider: "openai", DefaultModel: "o3"}, "openai/o3", ""},
+		{"the demo is the default", Wishes{DefaultProvider: "scripted", DefaultModel: "demo"}, "scripted/demo", ""},
+		{"a default that is gone", Wishes{DefaultProvider: "openai", DefaultModel: "o9"}, "scripted/demo", "no provider has an API key; scripted/demo answers, offline"},
+		{"the session's model has no key", Wishes{SessionProvider: "openai", SessionModel: "o3"}, "scripted/demo", "the session's model openai/o3 has no API key; using scripted/demo"},
+	} {
+		got := ChooseModel(only, c.wishes)
+		assert.Equal(t, c.want, name(got.Model), c.name)
+		assert.Equal(t, c.warning, got.Warning, c.name)
+	}
 }

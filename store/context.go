@@ -354,7 +354,7 @@ func (l *line) message() protocol.Message {
 	case protocol.RoleUser:
 	case protocol.RoleAssistant:
 		complete = complete && m.api != nil && m.provider != nil && m.model != nil && m.stopReason != nil &&
-			textEnd(m.usage, 0, usualUsage[0]) > 0 && bytes.Contains(m.usage, []byte(usualUsage[5]))
+			bytes.HasPrefix(m.usage, []byte(`{"input":`)) && bytes.Contains(m.usage, []byte(`,"cost":{"input":`))
 	case protocol.RoleToolResult:
 		complete = complete && m.callID != nil && m.toolName != nil && (string(m.isError) == "true" || string(m.isError) == "false")
 	default:

@@ -123,10 +123,10 @@ type FileLists struct {
 	ModifiedFiles []string `json:"modifiedFiles"`
 }
 
-// FilesOf collects the files of messages' tool calls, and those of earlier
-// summaries: details that FileLists made. What was written is not listed as
-// read.
-func FilesOf(messages []protocol.Message, earlier ...json.RawMessage) FileLists {
+// FilesOf collects the files of messages' tool calls, by what each tool does with
+// files, and those of earlier summaries: details that FileLists made. What was
+// written is not listed as read.
+func FilesOf(messages []protocol.Message, use func(tool string) protocol.FileUse, earlier ...json.RawMessage) FileLists {
 	read, modified := map[string]bool{}, map[string]bool{}
 	for _, details := range earlier {
 		var old FileLists
@@ -148,11 +148,12 @@ func FilesOf(messages []protocol.Message, earlier ...json.RawMessage) FileLists 
 			if json.Unmarshal(call.Arguments, &args) != nil || args.Path == "" {
 				continue
 			}
-			switch call.Name {
-			case "read":
+			switch use(call.Name) {
+			case protocol.ReadsFile:
 				add(read, args.Path)
-			case "write", "edit":
+			case protocol.WritesFile:
 				add(modified, args.Path)
+			case protocol.NoFile:
 			}
 		}
 	}

@@ -99,13 +99,16 @@ func TestFilesOf(t *testing.T) {
 	call := func(name, args string) protocol.Message {
 		return &protocol.AssistantMessage{Content: protocol.Content{protocol.ToolCall{Name: name, Arguments: json.RawMessage(args)}}}
 	}
+	use := func(tool string) protocol.FileUse {
+		return map[string]protocol.FileUse{"read": protocol.ReadsFile, "edit": protocol.WritesFile, "write": protocol.WritesFile}[tool]
+	}
 	lists := store.FilesOf([]protocol.Message{
 		call("read", `{"path":"b"}`), call("read", `{"path":"a"}`), call("edit", `{"path":"b"}`), call("write", `{"path":"c"}`),
 		call("bash", `{"command":"rm x","path":"x"}`), call("read", `{"path":7}`), call("read", `broken`),
-	}, json.RawMessage(`{"readFiles":["old","c"],"modifiedFiles":["gone"]}`), json.RawMessage(`[]`))
+	}, use, json.RawMessage(`{"readFiles":["old","c"],"modifiedFiles":["gone"]}`), json.RawMessage(`[]`))
 	assert.Equal(t, []string{"a", "old"}, lists.ReadFiles)
 	assert.Equal(t, []string{"b", "c", "gone"}, lists.ModifiedFiles)
-	raw, err := json.Marshal(store.FilesOf(nil))
+	raw, err := json.Marshal(store.FilesOf(nil, use))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"readFiles":[],"modifiedFiles":[]}`, string(raw))
 }

@@ -12,7 +12,7 @@
 //   - [View] is a snapshot of a log that any goroutine may read: records,
 //     branches, the context for a model, the state to resume from, trees and
 //     statistics. It stays valid while the log grows and until it is closed.
-//   - [Lister] finds sessions. [Fork] and [Copy] make new ones from old ones.
+//   - [Lister] finds sessions. [Fork] makes a new one from an old one.
 //
 // # What is promised
 //

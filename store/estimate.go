@@ -39,36 +39,31 @@ func (c *Context) Known() bool {
 	return fresh || !c.compacted
 }
 
-// Tokens estimates the size of the context: the last fresh usage and a guess
-// for every message after it, or guesses alone.
-func (c *Context) Tokens() int64 {
-	usage, trailing, _ := c.tokens()
-	return usage + trailing
-}
-
-func (c *Context) tokens() (usage, trailing int64, index int) {
-	u, index, fresh := c.LastUsage()
-	if fresh {
-		usage = u.Sum()
-	} else {
-		index = -1
+// Size is how large the context is.
+func (c *Context) Size() (z protocol.ContextSize) {
+	_, from, fresh := c.LastUsage()
+	if !fresh {
+		from = 0
 	}
-	for _, s := range c.visible()[index+1:] {
-		trailing += protocol.EstimateTokens(s.message)
+	for _, s := range c.visible()[from:] {
+		if s.item < c.after {
+			z.Keep(s.message)
+		} else {
+			z.Add(s.message)
+		}
 	}
-	return usage, trailing, index
+	z.Messages = c.Len()
+	return z
 }
 
 // Usage says how full a model's window is: by the last answer and an estimate
 // of what came after it, or by an estimate of everything.
 func (c *Context) Usage(window int64) protocol.ContextUsage {
-	usage, trailing, index := c.tokens()
-	u := protocol.ContextUsage{
-		Tokens: usage + trailing, ContextWindow: window, UsageTokens: usage, TrailingTokens: trailing,
+	u := protocol.ContextUsage{Tokens: c.Size().Tokens, ContextWindow: window}
+	if usage, index, fresh := c.LastUsage(); fresh {
+		u.UsageTokens, u.LastUsageIndex = usage.Sum(), &index
 	}
-	if index >= 0 {
-		u.LastUsageIndex = &index
-	}
+	u.TrailingTokens = u.Tokens - u.UsageTokens
 	if window > 0 {
 		u.Percent = float64(u.Tokens) / float64(window) * 100
 	}

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -15,44 +14,10 @@ import (
 	"troupe/store"
 )
 
-func TestEstimateTokens(t *testing.T) {
-	image := protocol.Image{Data: "AAAA", MimeType: "image/png"}
-	for _, c := range []struct {
-		name string
-		m    protocol.Message
-		want int64
-	}{
-		{"empty", &protocol.UserMessage{}, 0},
-		{"rounded up", &protocol.UserMessage{Content: protocol.TextContent("abcde")}, 2},
-		{"exact", &protocol.UserMessage{Content: protocol.TextContent("abcdefgh")}, 2},
-		{"blocks add up before rounding", &protocol.UserMessage{Content: protocol.Content{protocol.Text{Text: "ab"}, protocol.Text{Text: "cd"}}}, 1},
-		{"one unit per BMP character", &protocol.UserMessage{Content: protocol.TextContent("äöüß")}, 1},
-		{"two units beyond", &protocol.UserMessage{Content: protocol.TextContent("😀😀😀")}, 2},
-		{"image", &protocol.UserMessage{Content: protocol.Content{image}}, 1200},
-		{"image and text", &protocol.ToolResultMessage{Content: protocol.Content{image, protocol.Text{Text: "abcd"}, image}}, 2401},
-		{"signatures do not count", &protocol.AssistantMessage{Content: protocol.Content{
-			protocol.Thinking{Thinking: "abcd", Signature: strings.Repeat("x", 400)}, protocol.Text{Text: "abcd", Signature: strings.Repeat("x", 400)},
-		}}, 2},
-		{"call", &protocol.AssistantMessage{Content: protocol.Content{
-			protocol.ToolCall{ID: "ignored", Name: "read", Arguments: json.RawMessage(`{"path":"a"}`)},
-		}}, 4},
-		{"custom", &protocol.CustomMessage{Content: protocol.TextContent("abcd")}, 1},
-		{"bash", &protocol.BashExecutionMessage{Command: "ls", Output: "a\nb\nc\n"}, 2},
-		{"branch summary", &protocol.BranchSummaryMessage{Summary: "abcd"}, 1},
-		{"compaction summary", &protocol.CompactionSummaryMessage{Summary: "abcde"}, 2},
-		{"unknown", &protocol.UnknownMessage{RoleName: "x", Raw: json.RawMessage(`{"content":"long enough"}`)}, 0},
-	} {
-		assert.Equal(t, c.want, protocol.EstimateTokens(c.m), c.name)
-	}
-	assert.Equal(t, int64(3), protocol.EstimateText("123456789"))
-	assert.Zero(t, protocol.EstimateText(""))
-}
-
 func TestUTF16(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		units := utf16.Encode([]rune(s))
-		require.Equal(t, int64(len(units)+3)/4, protocol.EstimateText(s))
 		n := rapid.IntRange(0, len(units)+2).Draw(t, "n")
 		cut := store.CutUTF16(s, n)
 		require.True(t, strings.HasPrefix(s, cut))
@@ -101,7 +66,7 @@ func TestContextUsage(t *testing.T) {
 			u := ctx.Usage(1000)
 			assert.Equal(t, c.usage, u.UsageTokens)
 			assert.Equal(t, c.trailing, u.TrailingTokens)
-			assert.Equal(t, c.usage+c.trailing, ctx.Tokens())
+			assert.Equal(t, c.usage+c.trailing, ctx.Size().Tokens)
 			assert.Equal(t, int64(1000), u.ContextWindow)
 			guess := c.name == "right after a compaction" || c.name == "compaction, question"
 			assert.Equal(t, !guess, ctx.Known(), "what a compaction has left is a guess until there is an answer")

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"io"
 
 	"troupe/protocol"
@@ -42,32 +41,10 @@ const ReadBuffer = readBuffer
 
 const MaxListText = maxListText
 
-// Loaded is all that loading learns of a session.
-type Loaded struct {
-	Header         protocol.Header
-	Found, Open    bool
-	Skipped        int
-	End, Junk      int64
-	Slots          []string
-	Names, Foreign []string
-	Newest         map[string]int32 // by id
-}
-
-// LoadWith loads with so many scanners and so large a buffer.
-func LoadWith(r io.ReaderAt, size int64, scanners, buffer int) (Loaded, error) {
-	l, err := loadWith(r, size, scanners, buffer)
-	if err != nil {
-		return Loaded{}, err
-	}
-	x := Loaded{
-		Header: l.header, Found: l.found, Open: l.open, Skipped: l.skipped, End: l.end, Junk: l.junk,
-		Names: l.idx.names, Foreign: l.idx.foreign, Newest: map[string]int32{},
-	}
-	for i := range l.idx.slots {
-		s := &l.idx.slots[i]
-		x.Slots = append(x.Slots, fmt.Sprintf("%+v", *s))
-		id := s.name(l.idx.names)
-		x.Newest[id] = l.idx.find(id)
-	}
-	return x, nil
+// ReadLines is readLines with the lines as text.
+func ReadLines(r io.ReaderAt, from, to int64, fn func(line string, off int64, whole bool)) error {
+	return readLines(r, from, to, func(line []byte, off int64, whole bool) error {
+		fn(string(line), off, whole)
+		return nil
+	})
 }

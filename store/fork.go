@@ -25,83 +25,55 @@ func Fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log
 }
 
 func fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log, error) {
-	branch := v.branch()
-	c := newCopier(v, branch, func(k kind) bool { return k == kindLabel || k.isTroupe() })
-	l := c.start(fsys, path, header, o)
-	if err := c.copyTo(l, branch); err != nil {
-		return nil, err
+	if header.ParentSession == "" {
+		header.ParentSession = v.path
 	}
+	l := NewLog(fsys, path, header, o)
+	c := newCopier(v, v.branch())
+	for entry, err := range v.lines(c.list) {
+		if err != nil {
+			return nil, err
+		}
+		if err := l.appendLine(c.adapt(entry), v.id(entry.slot), false); err != nil {
+			return nil, err
+		}
+	}
+	l.idx.resolve(0)
 	if err := c.relabel(l); err != nil {
 		return nil, err
 	}
-	hasMessage := slices.ContainsFunc(branch, func(i int32) bool { return v.slots[i].kind == kindMessage })
-	return l, l.bear(hasMessage)
-}
-
-// Copy makes a new session of a whole one, every branch of it, for another
-// working directory: the header's. Lines keep their bytes and their order.
-// Left out are broken lines and troupe's bookkeeping. The new file is written
-// at once; if that fails it does not exist.
-func Copy(fsys FS, v View, path string, header protocol.Header, o Options) (*Log, error) {
-	all := make([]int32, len(v.slots))
-	for i := range all {
-		all[i] = int32(i)
+	if path == "" || !slices.ContainsFunc(c.list, func(i int32) bool { return v.slots[i].kind == kindMessage }) {
+		return l, nil
 	}
-	c := newCopier(v, all, kind.isTroupe)
-	l := c.start(fsys, path, header, o)
-	err := c.copyTo(l, all)
-	if err == nil {
-		err = l.bear(true)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("copy session %s: %w", v.path, err)
+	if _, err := l.materialise(nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotDurable, err)
 	}
 	return l, nil
 }
 
-// copier takes entries over into a new session.
+// copier takes a branch over into a new session.
 type copier struct {
 	view View
-	drop func(kind) bool
-	next map[string]string // id of a dropped entry → id of the next that is kept, for compactions
-	kept map[string]bool
+	list []int32           // the entries that are copied
+	next map[string]string // id of an entry that is not → id of the next that is, for compactions
 }
 
-// newCopier looks ahead over the entries that will be copied.
-func newCopier(v View, list []int32, drop func(kind) bool) *copier {
-	c := &copier{view: v, drop: drop, next: map[string]string{}, kept: make(map[string]bool, len(list))}
+// isForked says whether a fork copies entries of a kind.
+func (k kind) isForked() bool { return k != kindLabel && !k.isTroupe() }
+
+func newCopier(v View, branch []int32) *copier {
+	c := &copier{view: v, next: map[string]string{}}
 	next := ""
-	for _, i := range slices.Backward(list) {
-		id := v.id(i)
-		if drop(v.slots[i].kind) {
-			c.next[id] = next
+	for _, i := range slices.Backward(branch) {
+		if !v.slots[i].kind.isForked() {
+			c.next[v.id(i)] = next
 			continue
 		}
-		next = id
-		c.kept[id] = true
+		next = v.id(i)
+		c.list = append(c.list, i)
 	}
+	slices.Reverse(c.list)
 	return c
-}
-
-func (c *copier) start(fsys FS, path string, header protocol.Header, o Options) *Log {
-	if header.ParentSession == "" {
-		header.ParentSession = c.view.path
-	}
-	return NewLog(fsys, path, header, o)
-}
-
-func (c *copier) copyTo(l *Log, list []int32) error {
-	keep := slices.DeleteFunc(slices.Clone(list), func(i int32) bool { return c.drop(c.view.slots[i].kind) })
-	for entry, err := range c.view.lines(keep) {
-		if err != nil {
-			return err
-		}
-		if err := l.appendLine(c.adapt(entry), c.view.id(entry.slot), false); err != nil {
-			return err
-		}
-	}
-	l.idx.resolve(0)
-	return nil
 }
 
 // adapt gives an entry the parent it has in the new session, and a compaction
@@ -111,7 +83,7 @@ func (c *copier) adapt(l *line) []byte {
 	slot := &c.view.slots[l.slot]
 	if slot.parent != none {
 		parent := slot.parent
-		for parent != none && c.drop(c.view.slots[parent].kind) {
+		for parent != none && !c.view.slots[parent].kind.isForked() {
 			parent = c.view.slots[parent].parent
 		}
 		if parent != slot.parent {
@@ -137,37 +109,19 @@ func quoteID(id string) []byte {
 // which the entries stand.
 func (c *copier) relabel(l *Log) error {
 	found, when := labels{}, map[string]int64{}
-	for i := range c.view.slots {
-		if c.view.slots[i].kind != kindLabel {
-			continue
-		}
-		for entry, err := range c.view.lines([]int32{int32(i)}) {
-			if err != nil {
-				return err
-			}
-			found.take(entry)
-			when[rawString(entry.b, "targetId")] = protocol.ParseTime(string(entry.head.stamp))
-		}
-	}
-	for _, ref := range l.Refs() {
-		label, ok := found[ref.ID]
-		if !ok || !c.kept[ref.ID] {
-			continue
-		}
-		if _, err := l.Append(protocol.Label{TargetID: ref.ID, Label: label}, when[ref.ID], false); err != nil {
+	for entry, err := range c.view.lines(c.view.all(func(s *slot) bool { return s.kind == kindLabel })) {
+		if err != nil {
 			return err
 		}
+		found.take(entry)
+		when[rawString(entry.b, "targetId")] = protocol.ParseTime(string(entry.head.stamp))
 	}
-	return nil
-}
-
-// bear writes an unborn session to its file, if it has one and now is true.
-func (l *Log) bear(now bool) error {
-	if !now || l.path == "" {
-		return nil
-	}
-	if _, err := l.materialise(nil); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotDurable, err)
+	for _, ref := range l.View().Refs() {
+		if label, ok := found[ref.ID]; ok {
+			if _, err := l.Append(protocol.Label{TargetID: ref.ID, Label: label}, when[ref.ID], false); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,7 +76,7 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 	l, m := newLog(t)
 	u := add(t, l, user("a"))[0]
 	label := add(t, l, protocol.Label{TargetID: u, Label: "first"})[0]
-	add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, queueOp(protocol.QueueOp{Op: "add", ID: "q"}), protocol.Custom{CustomType: "troupe.other"})
+	add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q"}}), protocol.Custom{CustomType: "troupe.other"})
 	a := add(t, l, answer("b"))[0]
 	x := add(t, l, protocol.Custom{CustomType: "extension"})[0]
 	add(t, l, protocol.Label{TargetID: a, Label: "gone"}, protocol.Label{TargetID: label, Label: "label of a label"}, protocol.Label{TargetID: a})
@@ -91,12 +90,12 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 	fork, err := store.Fork(m, v, forkFile, forkHeader(), store.Options{Rand: &counting{n: 0xf0}})
 	require.NoError(t, err)
 	defer fork.Close()
-	assert.Equal(t, []string{u, a, x, "000000f1", "000000f2"}, ids(fork.Refs()))
-	assert.Equal(t, ids(fork.Refs()), ids(fork.View().Branch()), "one chain")
+	assert.Equal(t, []string{u, a, x, "000000f1", "000000f2"}, ids(fork.View().Refs()))
+	assert.Equal(t, ids(fork.View().Refs()), ids(fork.View().Branch()), "one chain")
 	s, err := fork.View().State()
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{u: "renamed elsewhere", x: "ext"}, s.Labels)
-	assert.Empty(t, s.Queued)
+	assert.Empty(t, s.Queue)
 	got := lines(m.ReadFile(forkFile))
 	old := lines(before)
 	assert.Equal(t, old[1], got[1], "what needs no new parent keeps its bytes")
@@ -104,7 +103,7 @@ func TestForkLeavesOutAndRelabels(t *testing.T) {
 	assert.Equal(t, old[7], got[3])
 	assert.Contains(t, got[5], `"timestamp":"2026-11-21T01:04:26.026Z"`, "labels keep their time")
 	assert.Equal(t, before, m.ReadFile(file))
-	assert.Equal(t, ids(fork.Refs()), ids(open(t, m, forkFile).Refs()))
+	assert.Equal(t, ids(fork.View().Refs()), ids(open(t, m, forkFile).View().Refs()))
 }
 
 // The boundary of a compaction is kept also if it was on an entry that is not
@@ -141,7 +140,7 @@ func TestForkIsBornWithAMessage(t *testing.T) {
 		assert.Equal(t, born, m.ReadFile(forkFile) != nil)
 		assert.Equal(t, leaf, fork.Leaf())
 		add(t, fork, user("b"))
-		assert.Equal(t, ids(fork.Refs()), ids(open(t, m, forkFile).Refs()))
+		assert.Equal(t, ids(fork.View().Refs()), ids(open(t, m, forkFile).View().Refs()))
 		require.NoError(t, fork.Close())
 		require.NoError(t, m.Remove(forkFile))
 	}
@@ -152,7 +151,7 @@ func TestForkInMemory(t *testing.T) {
 	got := add(t, l, user("a"), answer("b"))
 	fork, err := store.Fork(nil, l.View(), "", forkHeader(), store.Options{})
 	require.NoError(t, err)
-	assert.Equal(t, got, ids(fork.Refs()))
+	assert.Equal(t, got, ids(fork.View().Refs()))
 	assert.Equal(t, "", fork.Header().ParentSession, "there is no file to name")
 	add(t, fork, user("c"))
 	assert.Equal(t, 2, l.Len())
@@ -187,12 +186,10 @@ func TestForkFails(t *testing.T) {
 		f := storetest.NewFaulty(m, storetest.MustPlan(plan))
 		_, err := store.Fork(f, l.View(), forkFile, forkHeader(), options())
 		assert.ErrorIs(t, err, store.ErrNotDurable, plan)
-		_, err = store.Copy(f, l.View(), forkFile, forkHeader(), options())
-		assert.ErrorIs(t, err, store.ErrNotDurable, plan)
 		assert.Equal(t, []string{file}, m.Files(), "%s: nothing is left", plan)
 	}
 	m.WriteFile(forkFile, []byte("somebody's"))
-	_, err := store.Copy(m, l.View(), forkFile, forkHeader(), options())
+	_, err := store.Fork(m, l.View(), forkFile, forkHeader(), options())
 	assert.Error(t, err)
 	assert.Equal(t, "somebody's", string(m.ReadFile(forkFile)))
 	require.NoError(t, l.Close())
@@ -202,45 +199,15 @@ func TestForkFails(t *testing.T) {
 	assert.Equal(t, before, m.ReadFile(file))
 }
 
-func TestCopyTakesEveryBranch(t *testing.T) {
-	l, path := openSample(t, "session-tree.jsonl")
-	src, err := os.ReadFile(path)
-	require.NoError(t, err)
-	target := filepath.Join(t.TempDir(), "copy.jsonl")
-	c, err := store.Copy(store.OS{}, l.View(), target, store.NewHeader("copy", "/other/project", "", t0), options())
-	require.NoError(t, err)
-	defer c.Close()
-	got, err := os.ReadFile(target)
-	require.NoError(t, err)
-	assert.Equal(t, lines(src)[1:], lines(got)[1:], "byte for byte")
-	assert.Equal(t, "/other/project", c.Header().Cwd)
-	assert.Equal(t, path, c.Header().ParentSession)
-	assert.Equal(t, l.Leaf(), c.Leaf())
-}
-
-func TestCopyLeavesOutBookkeeping(t *testing.T) {
-	l, m := newLog(t)
-	u := add(t, l, protocol.Custom{CustomType: protocol.CustomTool}, user("a"))[1]
-	add(t, l, queueOp(protocol.QueueOp{Op: "add", ID: "q"}), answer("b"))
-	require.NoError(t, l.SetLeaf(u))
-	add(t, l, started("c"), user("c"))
-	c, err := store.Copy(m, l.View(), forkFile, forkHeader(), options())
-	require.NoError(t, err)
-	defer c.Close()
-	tree, err := open(t, m, forkFile).View().Tree()
-	require.NoError(t, err)
-	assert.Equal(t, fmt.Sprintf("%s message \"a\"\n  00000004 message \"b\"\n  00000006 message \"c\"\n", u), draw(tree.Nodes, 0))
-}
-
-func TestCopyOfDamagedAndOldFiles(t *testing.T) {
+func TestForkOfDamagedAndOldFiles(t *testing.T) {
 	m := storetest.NewMem()
 	put(m, file, headV1, `{"type":"message","message":{"role":"user","content":"old"}}`, "{broken", `{"type":"x"}`)
 	l := open(t, m, file)
-	c, err := store.Copy(m, l.View(), forkFile, forkHeader(), options())
+	fork, err := store.Fork(m, l.View(), forkFile, forkHeader(), options())
 	require.NoError(t, err)
-	defer c.Close()
+	defer fork.Close()
 	again := open(t, m, forkFile)
-	assert.Equal(t, ids(l.Refs()), ids(again.Refs()))
+	assert.Equal(t, ids(l.View().Refs()), ids(again.View().Refs()))
 	assert.Equal(t, store.Damage{}, again.Damage())
 	assert.Equal(t, 3, again.Header().Version)
 }
@@ -270,9 +237,9 @@ func TestForkKeepsContext(t *testing.T) {
 		require.NoError(t, err)
 		sameMessages(t, fork.View())
 		require.Equal(t, texts(want.Messages()), texts(got.Messages()))
-		require.Equal(t, ids(fork.Refs()), ids(fork.View().Branch()), "a single branch, nothing orphaned")
-		for _, ref := range fork.Refs() {
-			raw, err := fork.Raw(ref.ID)
+		require.Equal(t, ids(fork.View().Refs()), ids(fork.View().Branch()), "a single branch, nothing orphaned")
+		for _, ref := range fork.View().Refs() {
+			raw, err := fork.View().Raw(ref.ID)
 			require.NoError(t, err)
 			require.True(t, json.Valid(raw))
 		}

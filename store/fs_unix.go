@@ -55,7 +55,7 @@ const (
 
 // Stamp asks the kernel by itself: os.Stat makes something of every field.
 func (OS) Stamp(name string) (Stamp, error) {
-	s, err := stampAt(name)
+	s, err := stat(name)
 	if err != nil {
 		return Stamp{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
@@ -63,14 +63,13 @@ func (OS) Stamp(name string) (Stamp, error) {
 }
 
 func (f osFile) Stamp() (Stamp, error) {
-	s, err := stampOf(int(f.Fd()))
+	s, err := fstat(int(f.Fd()))
 	if err != nil {
 		return Stamp{}, &fs.PathError{Op: "fstat", Path: f.Name(), Err: err}
 	}
 	return s, nil
 }
 
-// fstat and stat make stamps by the calls that every system has.
 func fstat(fd int) (Stamp, error) {
 	var st unix.Stat_t
 	err := again(func() error { return unix.Fstat(fd, &st) })

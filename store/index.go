@@ -1,8 +1,6 @@
 package store
 
 import (
-	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -98,11 +96,11 @@ type slot struct {
 }
 
 // index finds entries by id. Ids of 8 hex digits, which all ids are that pi or
-// troupe made, cost nothing beside their slot and a cell or two of a table.
+// troupe made, cost nothing beside their slot and a place in a map.
 type index struct {
 	slots   []slot
-	byID    idTable  // of the slots that have no name
-	ids     idFilter // of the same
+	byID    map[uint32]int32 // the newest slot of each packed id, of those before mapped
+	mapped  int
 	names   []string // other ids
 	byName  map[string]int32
 	foreign []string // names of kinds from kindForeign on
@@ -131,116 +129,57 @@ func (x *index) findBytes(id []byte) int32 {
 }
 
 // findPacked looks first at the last entry, which is what the next one follows
-// in all but a few places of a session.
+// in all but a few places of a session. So loading an ordinary session never asks
+// the map, which is brought up to date when somebody does.
 func (x *index) findPacked(id uint32) int32 {
 	if n := len(x.slots) - 1; n >= 0 && x.slots[n].id == id && x.slots[n].flags&flagWideID == 0 {
 		return int32(n)
 	}
-	return x.byID.find(x.slots, id)
-}
-
-// fresh says that no entry has the id. Now and then it is wrong about one that
-// none has.
-func (x *index) fresh(id uint32) bool { return !x.ids.mayHave(x.slots, id) }
-
-// entry is what a line adds to an index, as far as that can be said without
-// the lines before it.
-type entry struct {
-	slot         // parent, a foreign kind and a wide id are not known yet
-	named uint32 // the parent, if hasNamed
-	rest  *entryRest
-
-	hasNamed bool
-}
-
-// entryRest is what few entries have. It is nil for those that have none of it.
-type entryRest struct {
-	id, parent []byte // ids that are not packed
-	kind       []byte // a type that troupe does not know
-}
-
-// entryOf reads the entry of a line. It reports false for lines that are no
-// entries: without a type or an id, or the header's double.
-func entryOf(h *lineHead, off int64, size int) (e entry, ok bool) {
-	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" {
-		return e, false
+	if x.byID == nil {
+		x.byID = make(map[uint32]int32, len(x.slots))
 	}
-	var rest entryRest
-	e.slot = slot{off: off, size: uint32(size), parent: none, kind: kindOf(h)}
-	if e.kind == kindMessage {
-		e.role = roleOf(h.message.role)
+	for ; x.mapped < len(x.slots); x.mapped++ {
+		if s := &x.slots[x.mapped]; s.flags&flagWideID == 0 {
+			x.byID[s.id] = int32(x.mapped)
+		}
 	}
-	if e.kind == kindForeign {
-		rest.kind = h.kind
+	if i, ok := x.byID[id]; ok {
+		return i
 	}
-	if len(h.queueID) > 0 {
-		e.flags |= flagQueueID
-	}
-	if len(h.key) > 0 {
-		e.flags |= flagKey
-	}
-	if len(h.usage()) > 0 {
-		e.flags |= flagUsage
-	}
-	if e.id, ok = packID(h.id); !ok {
-		e.flags |= flagWideID
-		rest.id = h.id
-	}
-	if e.named, e.hasNamed = packID(h.parent); !e.hasNamed && len(h.parent) > 0 {
-		rest.parent = h.parent
-	}
-	if rest.id != nil || rest.parent != nil || rest.kind != nil {
-		e.rest = &entryRest{rest.id, rest.parent, rest.kind}
-	}
-	return e, true
+	return none
 }
 
 // addLine adds the entry of a line. It reports false for lines that are no
-// entries.
+// entries: without a type or an id, or the header's double. The parent of a
+// duplicated id is its nearest predecessor.
 func (x *index) addLine(h *lineHead, off int64, size int) bool {
-	e, ok := entryOf(h, off, size)
-	if ok {
-		x.add(&e)
+	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" {
+		return false
 	}
-	return ok
-}
-
-// add appends an entry. The parent of a duplicated id is its nearest
-// predecessor.
-func (x *index) add(e *entry) {
-	s, me := e.slot, int32(len(x.slots))
-	if e.hasNamed {
-		s.parent = x.findPacked(e.named)
+	s, me := slot{off: off, size: uint32(size), kind: x.kindOf(h)}, int32(len(x.slots))
+	if s.kind == kindMessage {
+		s.role = roleOf(h.message.role)
 	}
-	if r := e.rest; r != nil {
-		if r.kind != nil {
-			s.kind = x.foreignKind(r.kind)
-		}
-		if r.parent != nil {
-			s.parent = x.findBytes(r.parent)
-		}
+	if len(h.queueID) > 0 {
+		s.flags |= flagQueueID
 	}
-	if s.parent == none {
-		if id := e.parentID(); id != "" {
-			s.flags |= flagOrphan
-			x.forward = append(x.forward, forwardRef{me, id})
-		}
+	if len(h.key) > 0 {
+		s.flags |= flagKey
 	}
-	if s.flags&flagWideID != 0 {
-		s.id = x.name(e.rest.id, me)
+	if len(h.usage()) > 0 {
+		s.flags |= flagUsage
+	}
+	if s.parent = x.findBytes(h.parent); s.parent == none && len(h.parent) > 0 {
+		s.flags |= flagOrphan
+		x.forward = append(x.forward, forwardRef{me, string(h.parent)})
+	}
+	id, packed := packID(h.id)
+	if s.id = id; !packed {
+		s.flags |= flagWideID
+		s.id = x.name(h.id, me)
 	}
 	x.slots = append(x.slots, s)
-}
-
-// parentID is the id of the parent that the entry names, "" for none.
-func (e *entry) parentID() string {
-	switch {
-	case e.hasNamed:
-		return string(appendID(nil, e.named))
-	case e.rest != nil:
-		return string(e.rest.parent)
-	}
-	return ""
+	return true
 }
 
 // name makes an entry findable by an id that is not packed and returns the
@@ -255,9 +194,8 @@ func (x *index) name(id []byte, me int32) uint32 {
 	return uint32(len(x.names) - 1)
 }
 
-// kindOf is the kind of a line's entry, kindForeign for all types that troupe
-// does not know.
-func kindOf(h *lineHead) kind {
+// kindOf is the kind of a line's entry.
+func (x *index) kindOf(h *lineHead) kind {
 	if string(h.kind) == "custom" {
 		return customKind(h.custom)
 	}
@@ -266,9 +204,10 @@ func kindOf(h *lineHead) kind {
 			return k
 		}
 	}
-	return kindForeign
+	return x.foreignKind(h.kind)
 }
 
+// foreignKind is the kind of a type that troupe does not know.
 func (x *index) foreignKind(typ []byte) kind {
 	for i, name := range x.foreign {
 		if name == string(typ) {
@@ -343,99 +282,11 @@ func (x *index) openRing(at int32) {
 	x.slots[at].flags |= flagOrphan
 }
 
-// reserve makes room for n entries.
-func (x *index) reserve(n int) { x.slots = slices.Grow(x.slots, max(0, n-len(x.slots))) }
-
 // trim gives back what growing left over, after a load.
 func (x *index) trim() {
 	if cap(x.slots)-len(x.slots) > len(x.slots)/8 {
 		x.slots = slices.Clone(x.slots)
 	}
-}
-
-// idTable finds slots by their packed id: the newest of those that have it. It
-// is an open hash table of slot numbers, half the size of a map, which would
-// have the ids a second time. It is brought up to date when it is asked: all
-// at once that takes a fraction of the time, and loading an ordinary session
-// does not ask.
-type idTable struct {
-	cells []int32 // slot numbers from 1, 0 for empty; a power of two of them, at most half full
-	shift uint8   // the bits of a product that are left number the cells
-	seen  int     // slots that are in it
-}
-
-// idFactor spreads ids over a table. It is different in every process, so that
-// nobody can write a file whose ids meet in few cells.
-var idFactor = rand.Uint64() | 1
-
-// cell is where the search for an id begins.
-func (t *idTable) cell(id uint32) int { return int(uint64(id) * idFactor >> t.shift) }
-
-// find returns the newest of the slots with the id.
-func (t *idTable) find(slots []slot, id uint32) int32 {
-	t.update(slots)
-	for c := t.cell(id); ; c = (c + 1) & (len(t.cells) - 1) {
-		i := t.cells[c] - 1
-		if i == none || slots[i].id == id {
-			return i
-		}
-	}
-}
-
-func (t *idTable) update(slots []slot) {
-	if 2*len(slots) >= len(t.cells) {
-		size := max(16, 1<<bits.Len(uint(2*len(slots))))
-		t.cells, t.shift, t.seen = make([]int32, size), uint8(64-bits.TrailingZeros(uint(size))), 0
-	}
-	for ; t.seen < len(slots); t.seen++ {
-		if slots[t.seen].flags&flagWideID == 0 {
-			t.put(slots, int32(t.seen))
-		}
-	}
-}
-
-// put makes a slot findable, in the place of one with the same id.
-func (t *idTable) put(slots []slot, i int32) {
-	for c := t.cell(slots[i].id); ; c = (c + 1) & (len(t.cells) - 1) {
-		if old := t.cells[c] - 1; old == none || slots[old].id == slots[i].id {
-			t.cells[c] = i + 1
-			return
-		}
-	}
-}
-
-// idFilter knows of most ids that no slot has them, from so few bits that they
-// stay in the processor's cache: each new id is looked for in vain, and for that
-// the table is too large. Like the table, it is brought up to date when it is
-// asked.
-type idFilter struct {
-	bits  []uint64 // a power of two of them, at most one bit in 8 set
-	shift uint8    // the bits of a product that are left number the bits
-	seen  int      // slots that are in it
-}
-
-// mayHave is false if none of the slots has the id.
-func (f *idFilter) mayHave(slots []slot, id uint32) bool {
-	if len(slots) >= 8*len(f.bits) {
-		size := 1 << bits.Len(uint(len(slots)/8))
-		f.bits, f.shift, f.seen = make([]uint64, size), uint8(64-bits.TrailingZeros(uint(64*size))), 0
-	}
-	for ; f.seen < len(slots); f.seen++ {
-		if slots[f.seen].flags&flagWideID == 0 {
-			word, bit := f.place(slots[f.seen].id)
-			f.bits[word] |= bit
-		}
-	}
-	word, bit := f.place(id)
-	return f.bits[word]&bit != 0
-}
-
-// place is where the bit of an id is: nobody can write a file that sets more
-// bits than it has ids, so it may be the same in every process.
-func (f *idFilter) place(id uint32) (word int, bit uint64) {
-	const golden = 0x9e3779b97f4a7c15
-	n := uint64(id) * golden >> f.shift
-	return int(n / 64), 1 << (n % 64)
 }
 
 // packID reads an id of exactly 8 lower-case hex digits.

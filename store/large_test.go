@@ -73,7 +73,7 @@ func TestLargeFileGrows(t *testing.T) {
 	assert.ErrorIs(t, err, store.ErrNotDurable)
 	assert.ErrorIs(t, err, store.ErrTooLarge)
 	assert.Equal(t, 1, l.Len())
-	_, err = l.Record("00000001")
+	_, err = l.View().Record("00000001")
 	assert.NoError(t, err, "what was there can still be read")
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,39 +45,29 @@ func anyFile(rt *rapid.T, samples []string) []byte {
 	return []byte(strings.Join(lines, "\n") + rapid.SampledFrom([]string{"", "\n", "\r\n"}).Draw(rt, "end"))
 }
 
-// Several goroutines find in a file what one does, whatever is in it and
-// wherever it is cut into blocks.
-func TestParallelLoad(t *testing.T) {
+// Lines are what stands between line feeds, wherever a reading begins and ends.
+func TestReadLines(t *testing.T) {
 	samples := sampleLines(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		src := anyFile(rt, samples)
-		want, wantErr := store.LoadWith(bytes.NewReader(src), int64(len(src)), 1, store.ReadBuffer)
-		got, err := store.LoadWith(bytes.NewReader(src), int64(len(src)),
-			rapid.IntRange(2, 5).Draw(rt, "scanners"), rapid.IntRange(1, 500).Draw(rt, "buffer"))
-		require.Equal(rt, wantErr, err)
-		require.Equal(rt, want, got)
+		from := rapid.IntRange(0, len(src)).Draw(rt, "from")
+		to := rapid.IntRange(from, len(src)).Draw(rt, "to")
+		at := from
+		require.NoError(rt, store.ReadLines(bytes.NewReader(src), int64(from), int64(to), func(line string, off int64, whole bool) {
+			require.Equal(rt, int64(at), off)
+			want, _, found := strings.Cut(string(src[at:to]), "\n")
+			require.Equal(rt, want, line)
+			require.Equal(rt, found, whole)
+			if at += len(line); whole {
+				at++
+			}
+		}))
+		require.Equal(rt, to, at)
 	})
 }
 
-// The same of the samples, with nothing made up.
-func TestParallelLoad_samples(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.jsonl")
-	require.NoError(t, err)
-	for _, p := range paths {
-		src, err := os.ReadFile(p)
-		require.NoError(t, err)
-		for cut := range 40 {
-			src := src[:len(src)-cut]
-			want, wantErr := store.LoadWith(bytes.NewReader(src), int64(len(src)), 1, store.ReadBuffer)
-			got, err := store.LoadWith(bytes.NewReader(src), int64(len(src)), 3, 256+cut)
-			require.Equal(t, wantErr, err)
-			require.Equal(t, want, got, "%s without %d bytes", p, cut)
-		}
-	}
-}
-
-// A session that is large enough for it is loaded like that by OpenLog.
-func TestParallelLoad_large(t *testing.T) {
+// A session of many blocks, with lines that are longer than one.
+func TestLoad_large(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(headLine + "\n")
 	const n = 4000
@@ -97,8 +85,8 @@ func TestParallelLoad_large(t *testing.T) {
 	require.Equal(t, store.Damage{Skipped: 4, TornBytes: 13}, l.Damage())
 	require.Len(t, l.View().Branch(), n, "without those that stand for themselves")
 	require.True(t, l.Has("wide-2007"))
-	for i, r := range l.Refs() {
-		require.Equal(t, b.String()[r.Offset:r.Offset+int64(r.Size)], string(must(l.Raw(r.ID))), i)
+	for i, r := range l.View().Refs() {
+		require.Equal(t, b.String()[r.Offset:r.Offset+int64(r.Size)], string(must(l.View().Raw(r.ID))), i)
 	}
 }
 
@@ -124,12 +112,13 @@ func (f failingAt) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReaderAt.ReadAt(p, off)
 }
 
-func TestParallelLoad_readFails(t *testing.T) {
-	src := []byte(headLine + "\n" + strings.Repeat(userLine("00000001", "", "x")+"\n", 100))
-	for at := 0; at < len(src); at += 97 {
-		_, err := store.LoadWith(failingAt{bytes.NewReader(src), int64(at)}, int64(len(src)), 3, 300)
-		require.ErrorIs(t, err, errBadSector)
+func TestReadLines_fails(t *testing.T) {
+	src := []byte(headLine + "\n" + strings.Repeat(userLine("00000001", "", "x")+"\n", 10_000))
+	read := func(r io.ReaderAt, to int) error {
+		return store.ReadLines(r, 0, int64(to), func(string, int64, bool) {})
 	}
-	_, err := store.LoadWith(bytes.NewReader(src), int64(len(src))+1, 3, 300)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "shorter than it was")
+	for at := 0; at < len(src); at += 97_000 {
+		require.ErrorIs(t, read(failingAt{bytes.NewReader(src), int64(at)}, len(src)), errBadSector)
+	}
+	require.ErrorIs(t, read(bytes.NewReader(src), len(src)+1), io.ErrUnexpectedEOF, "shorter than it was")
 }

@@ -118,17 +118,18 @@ func isBlank(line []byte) bool {
 	return true
 }
 
+// usualEntry is the size in bytes below which few entries are: the index makes
+// room for so many, once, and gives back what was not needed.
+const usualEntry = 256
+
 // load reads a whole session. size is where it ends.
 func load(r io.ReaderAt, size int64) (*loader, error) {
 	if err := checkBeginning(r, size); err != nil {
 		return nil, err
 	}
-	return loadWith(r, size, scanners(size), readBuffer)
-}
-
-func loadWith(r io.ReaderAt, size int64, scanners, buffer int) (*loader, error) {
 	l := &loader{}
-	if err := l.readAll(r, size, scanners, buffer); err != nil {
+	l.idx.slots = make([]slot, 0, size/usualEntry)
+	if err := readLines(r, 0, size, l.take); err != nil {
 		return nil, err
 	}
 	if !l.found {
@@ -149,7 +150,7 @@ func checkBeginning(r io.ReaderAt, size int64) error {
 		return nil
 	}
 	b := make([]byte, tornHeaderMax)
-	if _, err := readSome(r, b, 0); err != nil {
+	if err := readFull(r, b, 0); err != nil {
 		return err
 	}
 	if bytes.IndexByte(b, '\n') < 0 {

@@ -44,8 +44,8 @@ func TestOpenSamples(t *testing.T) {
 		src, err := os.ReadFile(path)
 		require.NoError(t, err)
 		lines := strings.Split(strings.TrimSpace(string(src)), "\n")[1:]
-		for i, ref := range l.Refs() {
-			raw, err := l.Raw(ref.ID)
+		for i, ref := range l.View().Refs() {
+			raw, err := l.View().Raw(ref.ID)
 			require.NoError(t, err)
 			require.Equal(t, lines[i], string(raw), "%s: lines come back byte for byte", name)
 			assert.Equal(t, lines[i], string(src[ref.Offset:ref.Offset+int64(ref.Size)]))
@@ -56,7 +56,7 @@ func TestOpenSamples(t *testing.T) {
 func TestRefs(t *testing.T) {
 	l, _ := openSample(t, "session-tree.jsonl")
 	var got []string
-	for _, r := range l.Refs() {
+	for _, r := range l.View().Refs() {
 		got = append(got, fmt.Sprintf("%s %s %s", r.ID, r.Type, r.Role))
 	}
 	assert.Equal(t, []string{"6d022ba7 model_change ", "156b02ae thinking_level_change ", "24c83926 message system"}, got[:3])
@@ -232,17 +232,17 @@ func TestLongLines(t *testing.T) {
 
 func TestRawIsUTF8(t *testing.T) {
 	l := openText(t, headLine, entryLine("hologram", "00000001", "", "\"x\":\"a\xffb\""), "  "+userLine("00000002", "", "x")+" \r")
-	raw, err := l.Raw("00000001")
+	raw, err := l.View().Raw("00000001")
 	require.NoError(t, err)
 	assert.Contains(t, string(raw), "a\uFFFDb")
-	raw, err = l.Raw("00000002")
+	raw, err = l.View().Raw("00000002")
 	require.NoError(t, err)
 	assert.Equal(t, userLine("00000002", "", "x"), string(raw), "no space around it")
 }
 
 func TestOldRoleInNewFile(t *testing.T) {
 	l := openText(t, headLine, entryLine("message", "00000001", "", `"message":{"role":"hookMessage","customType":"h","content":"x","display":true,"timestamp":1}`))
-	assert.Equal(t, "custom", l.Refs()[0].Role)
+	assert.Equal(t, "custom", l.View().Refs()[0].Role)
 	c, err := l.View().Context()
 	require.NoError(t, err)
 	sameMessages(t, l.View())
@@ -255,11 +255,11 @@ func TestManyTypes(t *testing.T) {
 		lines = append(lines, entryLine(fmt.Sprintf("type%d", i), fmt.Sprintf("%08x", i+1), "", ""))
 	}
 	l := openText(t, lines...)
-	refs := l.Refs()
+	refs := l.View().Refs()
 	assert.Equal(t, "type7", refs[7].Type)
 	assert.Equal(t, "type999", refs[999].Type)
 	assert.Equal(t, "unknown", refs[1100].Type)
-	r, err := l.Record(refs[1100].ID)
+	r, err := l.View().Record(refs[1100].ID)
 	require.NoError(t, err)
 	assert.Equal(t, "type1100", r.Entry.EntryType(), "the record knows")
 }
@@ -304,11 +304,11 @@ func TestReadingChecksTheFile(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Truncate(int64(len(headLine)+10)))
-	_, err = l.Record("00000001")
+	_, err = l.View().Record("00000001")
 	assert.Error(t, err, "cut")
 	_, err = f.Write(bytes.Repeat([]byte("x"), 500))
 	require.NoError(t, err)
-	_, err = l.Record("00000001")
+	_, err = l.View().Record("00000001")
 	assert.ErrorIs(t, err, store.ErrChanged, "overwritten")
 	_, err = l.View().Tree()
 	assert.ErrorIs(t, err, store.ErrChanged)
@@ -343,7 +343,7 @@ func FuzzLoad(f *testing.F) {
 		defer again.Close()
 		require.Equal(t, before+1, again.Len(), "nothing is lost by mending")
 		require.Equal(t, meta.ID, again.Leaf())
-		require.Equal(t, ids(l.Refs()), ids(again.Refs()))
+		require.Equal(t, ids(l.View().Refs()), ids(again.View().Refs()))
 		require.Equal(t, ids(l.View().Branch()), ids(again.View().Branch()))
 	})
 }

@@ -192,7 +192,7 @@ func (l *Log) load() (err error) {
 // stays in memory until the first append.
 func (l *Log) migrate(header protocol.Header) (*loader, error) {
 	src := make([]byte, l.stamp.Size)
-	if _, err := readSome(l.file, src, 0); err != nil {
+	if err := readFull(l.file, src, 0); err != nil {
 		return nil, err
 	}
 	l.buf, l.migrated = migrate(src, header), true
@@ -295,7 +295,7 @@ func (l *Log) newID() (string, error) {
 			return "", err
 		}
 		id := hex.EncodeToString(b[:4])
-		if l.idx.fresh(binary.BigEndian.Uint32(b[:4])) && !slices.Contains(l.group.ids, id) {
+		if l.idx.findPacked(binary.BigEndian.Uint32(b[:4])) == none && !slices.Contains(l.group.ids, id) {
 			return id, nil
 		}
 	}
@@ -383,7 +383,10 @@ func (l *Log) Leaf() string {
 	if n := len(l.group.ids); n > 0 {
 		return l.group.ids[n-1]
 	}
-	return l.idAt(l.leaf)
+	if l.leaf == none {
+		return ""
+	}
+	return l.idx.slots[l.leaf].name(l.idx.names)
 }
 
 // SetLeaf moves the leaf, "" to before the first entry. Nothing is written:
@@ -410,45 +413,4 @@ func (l *Log) View() View {
 		v.file = l.file
 	}
 	return v
-}
-
-// Record reads an entry.
-func (l *Log) Record(id string) (protocol.Record, error) {
-	i := l.idx.find(id)
-	if i == none {
-		return protocol.Record{}, noEntry(id)
-	}
-	return l.View().record(i)
-}
-
-// Raw reads an entry's line.
-func (l *Log) Raw(id string) ([]byte, error) {
-	i := l.idx.find(id)
-	if i == none {
-		return nil, noEntry(id)
-	}
-	return l.View().raw(i)
-}
-
-// Branch lists the entries from the root to leaf; "" has none.
-func (l *Log) Branch(leaf string) ([]Ref, error) {
-	if leaf == "" {
-		return nil, nil
-	}
-	i := l.idx.find(leaf)
-	if i == none {
-		return nil, noEntry(leaf)
-	}
-	v := l.View()
-	return v.refs(v.pathTo(i)), nil
-}
-
-// Refs lists all entries in the order of the file.
-func (l *Log) Refs() []Ref { return l.View().Refs() }
-
-func (l *Log) idAt(i int32) string {
-	if i == none {
-		return ""
-	}
-	return l.idx.slots[i].name(l.idx.names)
 }

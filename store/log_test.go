@@ -35,7 +35,7 @@ func TestUnbornUntilDurable(t *testing.T) {
 	assert.Empty(t, m.Files(), "settings alone make no file")
 	assert.Equal(t, 2, l.Len())
 	assert.Equal(t, "00000002", l.Leaf())
-	r, err := l.Record("00000001")
+	r, err := l.View().Record("00000001")
 	require.NoError(t, err)
 	assert.Equal(t, protocol.ModelChange{Provider: "acme", ModelID: "big"}, r.Entry)
 	require.NoError(t, l.Sync(), "there is nothing to sync")
@@ -54,7 +54,7 @@ func TestUnbornUntilDurable(t *testing.T) {
 	_, err = l.Append(protocol.ThinkingLevelChange{ThinkingLevel: "high"}, t0, false)
 	require.NoError(t, err)
 	assert.Greater(t, len(m.ReadFile(file)), before, "from then on everything is written")
-	assert.Equal(t, ids(l.Refs()), ids(open(t, m, file).Refs()))
+	assert.Equal(t, ids(l.View().Refs()), ids(open(t, m, file).View().Refs()))
 }
 
 func TestFileIsPrivate(t *testing.T) {
@@ -136,16 +136,16 @@ func TestMemoryEqualsDisk(t *testing.T) {
 		require.NoError(t, l.SetLeaf(got[1]))
 		add(t, l, protocol.Label{TargetID: got[0], Label: "start"}, user("branch"))
 	}
-	assert.Equal(t, onDisk.Refs(), inMemory.Refs())
-	for _, ref := range onDisk.Refs() {
-		a, err := onDisk.Raw(ref.ID)
+	assert.Equal(t, onDisk.View().Refs(), inMemory.View().Refs())
+	for _, ref := range onDisk.View().Refs() {
+		a, err := onDisk.View().Raw(ref.ID)
 		require.NoError(t, err)
-		b, err := inMemory.Raw(ref.ID)
+		b, err := inMemory.View().Raw(ref.ID)
 		require.NoError(t, err)
 		assert.Equal(t, string(a), string(b))
 	}
 	reopened := open(t, m, file)
-	assert.Equal(t, onDisk.Refs(), reopened.Refs())
+	assert.Equal(t, onDisk.View().Refs(), reopened.View().Refs())
 	assert.Equal(t, onDisk.Leaf(), reopened.Leaf())
 }
 
@@ -162,16 +162,16 @@ func TestLeaf(t *testing.T) {
 	assert.Equal(t, before, m.ReadFile(file), "moving writes nothing")
 	assert.Equal(t, got[2], open(t, m, file).Leaf(), "and is forgotten")
 	root := add(t, l, user("another root"))[0]
-	r, err := open(t, m, file).Record(root)
+	r, err := open(t, m, file).View().Record(root)
 	require.NoError(t, err)
 	assert.Equal(t, "", r.ParentID)
-	branch, err := l.Branch(got[2])
+	v, err := l.View().At(got[2])
 	require.NoError(t, err)
-	assert.Equal(t, got, ids(branch))
-	branch, err = l.Branch("")
+	assert.Equal(t, got, ids(v.Branch()))
+	v, err = v.At("")
 	require.NoError(t, err)
-	assert.Empty(t, branch)
-	_, err = l.Branch("nope")
+	assert.Empty(t, v.Branch())
+	_, err = v.At("nope")
 	assert.ErrorIs(t, err, store.ErrNoEntry)
 }
 
@@ -181,11 +181,7 @@ func TestLookups(t *testing.T) {
 	assert.True(t, l.Has(id))
 	for _, unknown := range []string{"", "nope", "00000009", "0000000Z", "000000010"} {
 		assert.False(t, l.Has(unknown))
-		_, err := l.Record(unknown)
-		assert.ErrorIs(t, err, store.ErrNoEntry)
-		_, err = l.Raw(unknown)
-		assert.ErrorIs(t, err, store.ErrNoEntry)
-		_, err = l.View().Record(unknown)
+		_, err := l.View().Record(unknown)
 		assert.ErrorIs(t, err, store.ErrNoEntry)
 		_, err = l.View().Raw(unknown)
 		assert.ErrorIs(t, err, store.ErrNoEntry)
@@ -233,7 +229,7 @@ func TestMultilineDataBecomesOneLine(t *testing.T) {
 	l, m := newLog(t)
 	id := add(t, l, protocol.Custom{CustomType: "x", Data: json.RawMessage("{\n \"a\": \"\\n\"\n}")})[0]
 	assert.Equal(t, 2, bytes.Count(m.ReadFile(file), []byte("\n")))
-	r, err := open(t, m, file).Record(id)
+	r, err := open(t, m, file).View().Record(id)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"a":"\n"}`, string(r.Entry.(protocol.Custom).Data))
 }
@@ -274,7 +270,7 @@ func TestQueueMembersSurvive(t *testing.T) {
 	e := user("a")
 	e.QueueID, e.Key = "q1", protocol.IdempotencyKey{Key: "k#1", Fingerprint: "f"}
 	id := add(t, l, e)[0]
-	r, err := open(t, m, file).Record(id)
+	r, err := open(t, m, file).View().Record(id)
 	require.NoError(t, err)
 	assert.Equal(t, "q1", r.Entry.(protocol.MessageEntry).QueueID)
 	assert.Equal(t, e.Key, r.Entry.(protocol.MessageEntry).Key)
@@ -382,18 +378,18 @@ func TestForeignLines(t *testing.T) {
 	foreign(userLine("deadbeef", mine, "from pi") + "\n" + "garbage\n" + userLine("deadbee2", "deadbeef", "no newline"))
 	next := add(t, l, user("b"))[0]
 	assert.Equal(t, store.Damage{Foreign: 2, Skipped: 1}, l.Damage())
-	r, err := l.Record(next)
+	r, err := l.View().Record(next)
 	require.NoError(t, err)
 	assert.Equal(t, mine, r.ParentID, "our branch goes on")
-	r, err = l.Record("deadbee2")
+	r, err = l.View().Record("deadbee2")
 	require.NoError(t, err)
 	assert.Equal(t, "deadbeef", r.ParentID)
 	foreign(userLine("deadbee3", "deadbee2", "torn")[:30])
 	last := add(t, l, user("c"))[0]
 	again := open(t, m, file)
-	assert.Equal(t, []string{mine, "deadbeef", "deadbee2", next, last}, ids(again.Refs()))
+	assert.Equal(t, []string{mine, "deadbeef", "deadbee2", next, last}, ids(again.View().Refs()))
 	assert.Equal(t, []string{mine, next, last}, ids(again.View().Branch()))
-	assert.Equal(t, ids(l.Refs()), ids(again.Refs()))
+	assert.Equal(t, ids(l.View().Refs()), ids(again.View().Refs()))
 	assert.Equal(t, userLine("deadbee3", "deadbee2", "torn")[:30]+"\n", string(m.ReadFile(file+store.TornSuffix)))
 }
 
@@ -515,10 +511,10 @@ func TestWrittenTogether(t *testing.T) {
 			}
 			got := add(t, l, user("b"), user("c"))
 			assert.Equal(t, 4, l.Len())
-			r, err := l.Record(got[0])
+			r, err := l.View().Record(got[0])
 			require.NoError(t, err)
 			assert.Equal(t, mine, r.ParentID)
-			assert.Equal(t, ids(open(t, m, file).Refs()), ids(l.Refs()))
+			assert.Equal(t, ids(open(t, m, file).View().Refs()), ids(l.View().Refs()))
 		})
 	}
 }
@@ -593,7 +589,7 @@ func TestTouched(t *testing.T) {
 			add(t, l, user("a"), user("b"))
 			require.NoError(t, meddle(m))
 			add(t, l, user("c"))
-			assert.Equal(t, ids(l.Refs()), ids(open(t, m, file).Refs()))
+			assert.Equal(t, ids(l.View().Refs()), ids(open(t, m, file).View().Refs()))
 		})
 	}
 }
@@ -613,7 +609,7 @@ func TestViewsWhileAppending(t *testing.T) {
 				}
 				add(t, l, e, protocol.Custom{CustomType: fmt.Sprint("t", i%40)})
 				if i%10 == 0 && i > 0 {
-					require.NoError(t, l.SetLeaf(l.Refs()[rng.IntN(l.Len())].ID))
+					require.NoError(t, l.SetLeaf(l.View().Refs()[rng.IntN(l.Len())].ID))
 				}
 				v, n := l.View(), l.Len()
 				wg.Go(func() {

@@ -161,23 +161,12 @@ type place struct{ name, value, end int }
 // eachMember calls fn for the members of a valid JSON object.
 func eachMember(object []byte, fn func(name []byte, at place)) {
 	s := scanner{b: object}
-	s.open()
-	for first := true; ; first = false {
-		s.space()
-		from := s.i
-		name, more, ok := s.member(first)
-		if !more || !ok {
-			return
-		}
-		if !first {
-			from += 1 + bytes.IndexByte(object[from+1:], '"') // past the comma
-		}
-		s.space()
-		at := place{name: from, value: s.i}
-		s.value()
-		at.end = s.i
-		fn(name, at)
-	}
+	s.object(func(name []byte, at int) bool {
+		value := skipSpace(s.b, s.i)
+		ok := s.value()
+		fn(name, place{at, value, s.i})
+		return ok
+	})
 }
 
 // lastMember finds the member that counts among those with a name.

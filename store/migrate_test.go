@@ -52,7 +52,7 @@ func TestMigrateAsPi(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, anonymous(t, string(pis)), anonymous(t, strings.Join(strings.SplitAfter(string(rewritten), "\n")[:5], "")))
 	again := open(t, store.OS{}, path)
-	assert.Equal(t, ids(l.Refs()), ids(again.Refs()))
+	assert.Equal(t, ids(l.View().Refs()), ids(again.View().Refs()))
 	assert.Equal(t, 5, again.Len())
 	left, err := filepath.Glob(filepath.Dir(path) + "/*")
 	require.NoError(t, err)
@@ -112,17 +112,17 @@ func TestMigrateIDs(t *testing.T) {
 	src := headV1 + strings.Repeat("\n"+`{"type":"a"}`, 300)
 	first := openText(t, src)
 	second := openText(t, src)
-	assert.Equal(t, ids(first.Refs()), ids(second.Refs()))
+	assert.Equal(t, ids(first.View().Refs()), ids(second.View().Refs()))
 	unique := map[string]bool{}
-	for _, id := range ids(first.Refs()) {
+	for _, id := range ids(first.View().Refs()) {
 		assert.Regexp(t, `^[0-9a-f]{8}$`, id)
 		unique[id] = true
 	}
 	assert.Len(t, unique, 300)
 	// A file that already uses one of them.
-	taken := first.Refs()[0].ID
+	taken := first.View().Refs()[0].ID
 	third := openText(t, headV1+"\n"+`{"type":"a"}`+"\n"+`{"type":"b","id":"`+taken+`"}`)
-	assert.NotEqual(t, taken, third.Refs()[0].ID)
+	assert.NotEqual(t, taken, third.View().Refs()[0].ID)
 }
 
 func TestMigrateOnFirstAppendOnly(t *testing.T) {

@@ -199,7 +199,7 @@ func (m *machine) drawEntry(t *rapid.T) protocol.Entry {
 		return protocol.ContextEdit{TargetID: target, Replacement: []byte(rapid.SampledFrom([]string{"null", `"edited"`, `"again"`}).Draw(t, "edit"))}
 	case 8, 9:
 		m.queue++
-		return queueOp(protocol.QueueOp{Op: "add", ID: fmt.Sprint("q", m.queue), Kind: protocol.QueueSteer, Text: text})
+		return queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: fmt.Sprint("q", m.queue), Kind: protocol.QueueSteer, Text: text}})
 	case 10:
 		return queueOp(protocol.QueueOp{Op: "remove", IDs: []string{fmt.Sprint("q", rapid.IntRange(1, m.queue+1).Draw(t, "remove"))}})
 	case 11:
@@ -284,7 +284,7 @@ func (m *machine) restart(t *rapid.T) {
 }
 
 func isPrefix(l *store.Log, entries []protocol.Record) bool {
-	for i, ref := range l.Refs() {
+	for i, ref := range l.View().Refs() {
 		if i >= len(entries) || entries[i].ID != ref.ID {
 			return false
 		}
@@ -297,7 +297,7 @@ func isPrefix(l *store.Log, entries []protocol.Record) bool {
 // died before it could try again.
 func (m *machine) leftover(t *rapid.T, attempts [][]protocol.Record) []protocol.Record {
 	n := m.log.Len() - 1
-	last, err := m.log.Record(m.log.Leaf())
+	last, err := m.log.View().Record(m.log.Leaf())
 	require.NoError(t, err)
 	for _, a := range attempts {
 		if len(a) == n+1 && a[n].Entry.EntryType() == last.Entry.EntryType() {
@@ -338,19 +338,16 @@ func (m *machine) check(t *rapid.T) {
 	require.NoError(t, err)
 	sameMessages(t, v)
 	require.Equal(t, m.twin.context(), texts(ctx.Messages()))
-	require.Equal(t, ctx.Tokens(), s.Tokens)
-	_, at, fresh := ctx.LastUsage()
-	require.Equal(t, at >= 0, s.LastUsage != nil)
-	require.Equal(t, fresh, s.LastUsageFresh)
+	require.Equal(t, ctx.Size(), s.Context)
 	if m.ctx == nil {
 		m.ctx = ctx
 	}
 	require.Equal(t, m.twin.context(), texts(m.ctx.Messages()), "extended step by step")
-	require.Equal(t, len(m.twin.context()), s.MessageCount)
+	require.Equal(t, len(m.twin.context()), s.Context.Messages)
 	require.Equal(t, m.twin.labels(), s.Labels)
 	require.Equal(t, m.twin.name(), s.Name)
 	queued := []string{}
-	for _, q := range s.Queued {
+	for _, q := range s.Queue {
 		queued = append(queued, q.ID)
 	}
 	require.Equal(t, m.twin.queue(), queued)
@@ -392,14 +389,14 @@ func TestCutAnywhere(t *testing.T) {
 			l = store.NewLog(m, file, header(), options())
 		}
 		n := l.Len()
-		require.Equal(t, want[:n], ids(l.Refs()))
+		require.Equal(t, want[:n], ids(l.View().Refs()))
 		if n < len(want) {
 			require.Less(t, cut, strings.Index(string(whole), want[n])+600)
 		}
 		id, err := l.Append(user("after"), t0, true)
 		require.NoError(t, err)
 		again := open(t, m, file)
-		require.Equal(t, append(slices.Clone(want[:n]), id.ID), ids(again.Refs()), "cut at %d", cut)
+		require.Equal(t, append(slices.Clone(want[:n]), id.ID), ids(again.View().Refs()), "cut at %d", cut)
 		kept := string(m.ReadFile(file)) + string(m.ReadFile(file+store.TornSuffix))
 		require.Contains(t, kept, string(whole[strings.LastIndexByte(string(whole[:cut]), '\n')+1:cut]), "no byte is thrown away")
 		require.NoError(t, l.Close())

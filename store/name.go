@@ -215,20 +215,3 @@ func CheckPath(path string) error {
 	}
 	return nil
 }
-
-// Within resolves a path that a client named, against a directory it must not
-// leave: the result lies in root, or the error is ErrInvalidPath. Symbolic
-// links below root are the owner's business and not looked at.
-func Within(root, path string) (string, error) {
-	if err := CheckPath(path); err != nil {
-		return "", err
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(root, path)
-	}
-	rel, err := filepath.Rel(root, path)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%w: %s is not below %s", ErrInvalidPath, path, root)
-	}
-	return filepath.Clean(path), nil
-}

@@ -38,18 +38,18 @@ func (h *lineHead) usage() []byte {
 // that a few levels down.
 const maxDepth = 10000 + 100
 
-// scanner validates JSON and finds members of objects. It is the reason why a
-// hundred thousand entries load in a fraction of the time any general parser
-// needs: strings are skipped eight bytes at a time and nothing is built. Most
-// bytes of a session are read by value and the functions below it that take the
-// bytes and a position and return the position after, -1 where there is no
-// JSON: what they work with stays in registers.
+// scanner validates JSON and finds members of objects. A session of a hundred
+// thousand entries opens in a fraction of the time that any general parser needs,
+// because strings are skipped eight bytes at a time and nothing is built. The
+// functions that take the bytes and a position return the position after what
+// they read, -1 where there is no JSON, and so work in registers.
+//
 // But for maxDepth it accepts exactly what jsontext accepts with duplicate names
 // and invalid UTF-8 allowed, which is also what JSON.parse accepts of decoded bytes.
 type scanner struct {
 	b     []byte
 	i     int
-	depth int      // containers opened by member functions, not on the stack
+	depth int      // objects that are being read member by member
 	room  [64]byte // for the stack of closing brackets; deeper ones are rare
 }
 
@@ -58,7 +58,7 @@ type scanner struct {
 func scanLine(line []byte, h *lineHead) bool {
 	*h = lineHead{}
 	s := scanner{b: line}
-	return s.top(h) && s.atEnd()
+	return s.object(func(name []byte, _ int) bool { return s.entryMember(name, h) }) && s.atEnd()
 }
 
 // validJSON reports whether b is one JSON value.
@@ -67,117 +67,7 @@ func validJSON(b []byte) bool {
 	return s.value() && s.atEnd()
 }
 
-func (s *scanner) top(h *lineHead) bool {
-	usual := s.beginning(h)
-	if !usual {
-		*h, s.i = lineHead{}, 0
-		if !s.open() {
-			return false
-		}
-	}
-	for first := !usual; ; first = false {
-		name, more, ok := s.member(first)
-		if !ok || !more {
-			return ok
-		}
-		if !s.topMember(name, h) {
-			return false
-		}
-	}
-}
-
-// beginning reads the members that all entries begin with, where they stand as
-// pi and troupe write them. If they do not, whatever it has read means nothing.
-func (s *scanner) beginning(h *lineHead) bool {
-	if !s.text(`{"type":`) || !s.plain(&h.kind) || !s.text(`,"id":`) || !s.plain(&h.id) || !s.text(`,"parentId":`) {
-		return false
-	}
-	if !s.text(`null`) && !s.plain(&h.parent) || !s.text(`,"timestamp":`) || !s.plain(&h.stamp) {
-		return false
-	}
-	s.depth++
-	return true
-}
-
-// usage reads what an answer cost: a fifth of what there is to read in it, and
-// nearly always of the same form.
-func (s *scanner) usage(dst *[]byte) bool {
-	end := s.i
-	for _, t := range &usualUsage {
-		if end = textEnd(s.b, end, t); end >= 0 {
-			end = numberEnd(s.b, end)
-		}
-		if end < 0 {
-			return s.raw(dst)
-		}
-	}
-	if end = textEnd(s.b, end, "}}"); end < 0 {
-		return s.raw(dst)
-	}
-	*dst, s.i = s.b[s.i:end], end
-	return true
-}
-
-// usualUsage is what stands before the numbers of a usage as pi and troupe
-// write it.
-var usualUsage = [...]string{
-	`{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"totalTokens":`,
-	`,"cost":{"input":`, `,"output":`, `,"cacheRead":`, `,"cacheWrite":`, `,"total":`,
-}
-
-// content reads the content of a message, which mostly begins with text.
-func (s *scanner) content(dst *[]byte) bool {
-	from := s.i
-	i := textEnd(s.b, from, `[{"type":"text","text":"`)
-	if i < 0 {
-		return s.raw(dst)
-	}
-	if i, _ = stringEnd(s.b, i); i < 0 {
-		return false
-	}
-	i, open := nextValue(s.b, i, append(s.room[:0], ']', '}'))
-	if i < 0 {
-		return false
-	}
-	if s.i = i; len(open) > 0 && !s.values(open) {
-		return false
-	}
-	*dst = s.b[from:s.i]
-	return true
-}
-
-// textEnd is the position after a text that stands at i.
-func textEnd(b []byte, i int, t string) int {
-	if len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
-		return -1
-	}
-	return i + len(t)
-}
-
-// text passes over a text that stands here.
-func (s *scanner) text(t string) bool {
-	end := textEnd(s.b, s.i, t)
-	if end >= 0 {
-		s.i = end
-	}
-	return end >= 0
-}
-
-// plain reads a string that stands here, without escape sequences.
-func (s *scanner) plain(dst *[]byte) bool {
-	if s.i >= len(s.b) || s.b[s.i] != '"' {
-		return false
-	}
-	from := s.i + 1
-	end, escaped := stringEnd(s.b, from)
-	if end < 0 || escaped {
-		return false
-	}
-	*dst, s.i = s.b[from:end-1], end
-	return true
-}
-
-func (s *scanner) topMember(name []byte, h *lineHead) bool {
+func (s *scanner) entryMember(name []byte, h *lineHead) bool {
 	switch string(name) {
 	case "type":
 		return s.str(&h.kind)
@@ -194,33 +84,27 @@ func (s *scanner) topMember(name []byte, h *lineHead) bool {
 	case "troupeKey":
 		return s.str(&h.key)
 	case "usage":
-		return s.usage(&h.topUsage)
+		return s.raw(&h.topUsage)
 	case "message":
-		from := skipSpace(s.b, s.i)
-		ok := s.messageMembers(&h.message)
-		if ok {
-			h.message.whole = s.b[from:s.i]
-		}
-		return ok
+		return s.messageObject(&h.message)
 	}
 	return s.value()
 }
 
-func (s *scanner) messageMembers(m *messageHead) bool {
+// messageObject reads a message, or whatever else stands in its place.
+func (s *scanner) messageObject(m *messageHead) bool {
 	*m = messageHead{}
-	if s.space(); s.i >= len(s.b) || s.b[s.i] != '{' {
-		return s.value()
+	s.space()
+	from, ok := s.i, false
+	if from < len(s.b) && s.b[from] == '{' {
+		ok = s.object(func(name []byte, _ int) bool { return s.messageMember(name, m) })
+	} else {
+		ok = s.value()
 	}
-	s.open()
-	for first := true; ; first = false {
-		name, more, ok := s.member(first)
-		if !ok || !more {
-			return ok
-		}
-		if !s.messageMember(name, m) {
-			return false
-		}
+	if ok {
+		m.whole = s.b[from:s.i]
 	}
+	return ok
 }
 
 func (s *scanner) messageMember(name []byte, m *messageHead) bool {
@@ -242,57 +126,50 @@ func (s *scanner) messageMember(name []byte, m *messageHead) bool {
 	case "isError":
 		return s.raw(&m.isError)
 	case "content":
-		return s.content(&m.content)
+		return s.raw(&m.content)
 	case "usage":
-		return s.usage(&m.usage)
+		return s.raw(&m.usage)
 	case "timestamp":
 		return s.raw(&m.stamp)
 	}
 	return s.value()
 }
 
-// open enters an object.
-func (s *scanner) open() bool {
-	s.space()
-	if s.i >= len(s.b) || s.b[s.i] != '{' {
+// object reads an object. Each member's value is read, or skipped, by fn; at is
+// where its name stands.
+func (s *scanner) object(fn func(name []byte, at int) bool) bool {
+	b, i := s.b, skipSpace(s.b, s.i)
+	if i >= len(b) || b[i] != '{' {
 		return false
 	}
-	s.i++
-	s.depth++
-	return true
-}
-
-// member moves to the value of the next member of the object that was opened
-// last. more is false at the object's end.
-func (s *scanner) member(first bool) (name []byte, more, ok bool) {
-	b, i := s.b, skipSpace(s.b, s.i)
-	if i >= len(b) {
-		return nil, false, false
-	}
-	if b[i] == '}' {
+	s.depth++ // where it fails nobody reads on
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
 		s.i = i + 1
 		s.depth--
-		return nil, false, true
+		return true
 	}
-	if !first {
-		if b[i] != ',' {
-			return nil, false, false
+	for {
+		at, end, escaped := i, -1, false
+		if i < len(b) && b[i] == '"' {
+			end, escaped = stringEnd(b, i+1)
+		}
+		if end < 0 {
+			return false
+		}
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+			return false
+		}
+		s.i = i + 1
+		if !fn(unquote(b[at:end], escaped), at) {
+			return false
+		}
+		if i = skipSpace(b, s.i); i >= len(b) || b[i] != ',' {
+			s.i = i + 1
+			s.depth--
+			return i < len(b) && b[i] == '}'
 		}
 		i = skipSpace(b, i+1)
 	}
-	if i >= len(b) || b[i] != '"' {
-		return nil, false, false
-	}
-	end, escaped := stringEnd(b, i+1)
-	if end < 0 {
-		return nil, false, false
-	}
-	name = unquote(b[i:end], escaped)
-	if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
-		return nil, false, false
-	}
-	s.i = i + 1
-	return name, true, true
 }
 
 // str reads a value and, if it is a string, stores its text.
@@ -453,6 +330,14 @@ func plainValueEnd(b []byte, i int) int {
 	return numberEnd(b, i)
 }
 
+// textEnd is the position after a text that stands at i.
+func textEnd(b []byte, i int, t string) int {
+	if len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
+		return -1
+	}
+	return i + len(t)
+}
+
 func numberEnd(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -538,19 +423,13 @@ func escapeEnd(b []byte, i int) int {
 		return -1
 	case i+1 < len(b) && isEscape[b[i+1]]:
 		return i + 2
-	case i+6 <= len(b) && b[i+1] == 'u' && isHex[b[i+2]] && isHex[b[i+3]] && isHex[b[i+4]] && isHex[b[i+5]]:
+	case i+6 <= len(b) && b[i+1] == 'u' && isHex(b[i+2]) && isHex(b[i+3]) && isHex(b[i+4]) && isHex(b[i+5]):
 		return i + 6
 	}
 	return -1
 }
 
-// isEscape marks the bytes that may follow a backslash, except u; isHex those
-// that may follow that.
-var (
-	isEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
-	isHex    = [256]bool{
-		'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true,
-		'a': true, 'b': true, 'c': true, 'd': true, 'e': true, 'f': true,
-		'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true,
-	}
-)
+// isEscape marks the bytes that may follow a backslash, except u.
+var isEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }

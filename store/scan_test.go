@@ -77,9 +77,9 @@ func TestScanLine_damagedSamples(t *testing.T) {
 	}
 }
 
-// The forms that the scanner has by heart, with every byte taken away, doubled
-// or changed into one of those that mean something, and cut everywhere.
-func TestScanLine_usualForms(t *testing.T) {
+// Entries with every byte taken away, doubled or changed into one of those that
+// mean something, and cut everywhere.
+func TestScanLine_everyByte(t *testing.T) {
 	const usage = `"usage":{"input":1,"output":20,"cacheRead":0,"cacheWrite":0,"totalTokens":21,"cost":{"input":0.1,"output":2e-5,"cacheRead":0,"cacheWrite":0,"total":-0.1}}`
 	for _, line := range []string{
 		`{"type":"message","id":"00000001","parentId":"00000002","timestamp":"2026","message":{"role":"assistant",` + usage + `,"model":"m"}}`,

@@ -2,8 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -11,49 +11,10 @@ import (
 	"troupe/protocol"
 )
 
-// MaxKeys is how many idempotency keys are remembered, the newest ones.
-const MaxKeys = 1024
-
-// State is what it takes to resume a session.
+// State is what it takes to resume a session, and how its entries are called.
 type State struct {
-	Provider, Model string                 // "" if the branch names none
-	ThinkingLevel   protocol.ThinkingLevel // "" if the branch names none
-	Name            string                 // "" if it has none
-	Labels          map[string]string      // by entry id
-	MessageCount    int                    // messages of the context
-	Tokens          int64                  // size of the context, see Context.Tokens
-
-	LastUsage *protocol.Usage // newest in the context, nil if there is none
-	// LastUsageFresh says that LastUsage is newer than the last compaction.
-	LastUsageFresh bool
-
-	OpenCalls   []OpenCall      // in the order of the message; empty unless a run was cut
-	Queued      []QueuedInput   // accepted and not delivered, in the order of acceptance
-	LastQueueID int             // the highest n of all ids of the form q<n> that were ever queued
-	Todos       json.RawMessage // the todo list, as the newest troupe.todos of the branch has it
-	Rules       []string        // stream rules that have fired on the branch
-	Keys        []SubmittedKey  // at most MaxKeys, oldest first
-}
-
-// OpenCall is a tool call of the last answer that has no result.
-type OpenCall struct {
-	Call protocol.ToolCall
-	// Started says that its effects may have happened: an entry says that it was
-	// about to start, or it was next in order and not waiting for consent.
-	Started bool
-}
-
-// QueuedInput is input that waits. EntryID is where it was accepted.
-type QueuedInput struct {
-	protocol.QueueOp
-	EntryID string
-}
-
-// SubmittedKey is an idempotency key and the entry that took it first.
-type SubmittedKey struct {
-	protocol.IdempotencyKey
-	EntryID     string
-	Disposition string // what the client was answered: protocol.Queued or protocol.Started
+	protocol.Resume
+	Labels map[string]string // by entry id
 }
 
 // State reads what is needed to resume the session at the view's leaf. It
@@ -68,14 +29,41 @@ func (v View) State() (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s := State{MessageCount: count, Tokens: end.Tokens()}
-	if u, index, fresh := end.LastUsage(); index >= 0 {
-		s.LastUsage, s.LastUsageFresh = &u, fresh
-	}
+	s := State{Resume: protocol.Resume{Context: end.Size()}}
+	s.Context.Messages = count
 	if err := v.settings(branch, &s); err != nil {
 		return State{}, err
 	}
-	return s, v.survey(branch, end, &s)
+	if err := v.survey(branch, end, &s); err != nil {
+		return State{}, err
+	}
+	return s, v.last(&s.Resume)
+}
+
+// last finds the newest message of the branch, and whether a run ends with it.
+func (v View) last(r *protocol.Resume) error {
+	for ref := range v.Back() {
+		if ref.Type != "message" || ref.Role == protocol.RoleBashExecution {
+			continue
+		}
+		record, err := v.Record(ref.ID)
+		if err != nil {
+			return fmt.Errorf("read the last message: %w", err)
+		}
+		e, ok := record.Entry.(protocol.MessageEntry)
+		if !ok {
+			return nil
+		}
+		r.Last = e.Message
+		switch e.Message.(type) {
+		case *protocol.UserMessage, *protocol.ToolResultMessage:
+			r.Interrupted = true
+		default:
+			r.Interrupted = len(r.OpenCalls) > 0
+		}
+		return nil
+	}
+	return nil
 }
 
 // contextEnd builds the end of a context, back to an answer that says how large
@@ -140,10 +128,10 @@ func (v View) countMessages(part []int32) (n int, plain bool, err error) {
 
 // settings finds the model and the thinking level that the branch ends with.
 func (v View) settings(branch []int32, s *State) error {
-	for n := len(branch) - 1; n >= 0 && (s.Model == "" || s.ThinkingLevel == ""); n-- {
+	for n := len(branch) - 1; n >= 0 && (s.ModelID == "" || s.Level == ""); n-- {
 		slot := v.slots[branch[n]]
-		wanted := slot.kind == kindThinkingLevel && s.ThinkingLevel == "" ||
-			s.Model == "" && (slot.kind == kindModelChange || slot.role == roleAssistant)
+		wanted := slot.kind == kindThinkingLevel && s.Level == "" ||
+			s.ModelID == "" && (slot.kind == kindModelChange || slot.role == roleAssistant)
 		if !wanted {
 			continue
 		}
@@ -160,13 +148,13 @@ func (s *State) setting(e protocol.Entry) {
 	switch e := e.(type) {
 	case protocol.ThinkingLevelChange:
 		if e.ThinkingLevel.Valid() {
-			s.ThinkingLevel = e.ThinkingLevel
+			s.Level = e.ThinkingLevel
 		}
 	case protocol.ModelChange:
-		s.Provider, s.Model = e.Provider, e.ModelID
+		s.Provider, s.ModelID = e.Provider, e.ModelID
 	case protocol.MessageEntry:
 		if m, ok := e.Message.(*protocol.AssistantMessage); ok && m.Model != "" {
-			s.Provider, s.Model = m.Provider, m.Model
+			s.Provider, s.ModelID = m.Provider, m.Model
 		}
 	case protocol.Compaction, protocol.BranchSummary, protocol.Custom, protocol.CustomMessageEntry, protocol.Label,
 		protocol.SessionInfo, protocol.ContextEdit, protocol.UnknownEntry:
@@ -216,7 +204,7 @@ type stateBuilder struct {
 	state   *State
 	labels  labels
 	begun   map[string]string // tool calls since the last answer of the branch: the last op that names them
-	waiting map[string]int    // queued input by id, as its place in Queued
+	waiting map[string]int    // queued input by id, as its place in Queue
 	keys    map[string]bool
 }
 
@@ -250,7 +238,7 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 
 func (b *stateBuilder) message(l *line) {
 	delete(b.waiting, string(l.head.queueID))
-	b.key(protocol.ParseIdempotencyKey(string(l.head.key)), l.slot, protocol.Started)
+	b.key(protocol.ParseIdempotencyKey(string(l.head.key)), protocol.Started)
 }
 
 func (b *stateBuilder) tool(l *line) {
@@ -264,10 +252,10 @@ func (b *stateBuilder) tool(l *line) {
 
 // key notes who took a key first: queued input carries it twice, when it is
 // accepted and when it is delivered.
-func (b *stateBuilder) key(key protocol.IdempotencyKey, at int32, d protocol.Disposition) {
+func (b *stateBuilder) key(key protocol.IdempotencyKey, d protocol.Disposition) {
 	if key.Key != "" && !b.keys[key.Key] {
 		b.keys[key.Key] = true
-		b.state.Keys = append(b.state.Keys, SubmittedKey{key, b.view.id(at), d.Disposition})
+		b.state.Keys = append(b.state.Keys, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
 	}
 }
 
@@ -278,25 +266,15 @@ func (b *stateBuilder) queue(l *line) {
 	}
 	switch op.Op {
 	case "add":
-		b.state.LastQueueID = max(b.state.LastQueueID, queueNumber(op.ID))
-		b.waiting[op.ID] = len(b.state.Queued)
-		b.state.Queued = append(b.state.Queued, QueuedInput{op, b.view.id(l.slot)})
-		b.key(op.Key, l.slot, protocol.Queued)
+		b.state.LastQueueID = max(b.state.LastQueueID, op.Number())
+		b.waiting[op.ID] = len(b.state.Queue)
+		b.state.Queue = append(b.state.Queue, op.QueuedInput)
+		b.key(op.Key, protocol.Queued)
 	case "remove":
 		for _, id := range op.IDs {
 			delete(b.waiting, id)
 		}
 	}
-}
-
-// queueNumber is the n of q<n>, 0 for ids that somebody else made.
-func queueNumber(id string) int {
-	digits, ok := strings.CutPrefix(id, "q")
-	n, err := strconv.Atoi(digits)
-	if !ok || err != nil {
-		return 0
-	}
-	return n
 }
 
 func (b *stateBuilder) todos(l *line) {
@@ -315,14 +293,14 @@ func (b *stateBuilder) rules(l *line) {
 
 func (b *stateBuilder) finish(end *Context) {
 	s := b.state
-	var queued []QueuedInput
-	for i, q := range s.Queued {
+	var queued []protocol.QueuedInput
+	for i, q := range s.Queue {
 		if at, ok := b.waiting[q.ID]; ok && at == i {
 			queued = append(queued, q)
 		}
 	}
-	s.Queued = queued
-	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-MaxKeys):])
+	s.Queue = queued
+	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-protocol.MaxKeys):])
 	s.Labels = b.labels
 	s.OpenCalls = openCalls(end.Messages(), b.begun)
 }
@@ -332,7 +310,7 @@ func (b *stateBuilder) finish(end *Context) {
 // Once the conversation has gone on it is too late for a result. Calls run in
 // their order, so that the first open one may have begun without an entry that
 // says so; where that would be wrong there is one.
-func openCalls(messages []protocol.Message, begun map[string]string) []OpenCall {
+func openCalls(messages []protocol.Message, begun map[string]string) []protocol.OpenCall {
 	answered := map[string]bool{}
 	for i := len(messages) - 1; i >= 0; i-- {
 		switch m := messages[i].(type) {
@@ -344,13 +322,13 @@ func openCalls(messages []protocol.Message, begun map[string]string) []OpenCall 
 			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
 				return nil
 			}
-			var open []OpenCall
+			var open []protocol.OpenCall
 			for _, call := range m.Content.ToolCalls() {
 				if answered[call.ID] {
 					continue
 				}
 				op := begun[call.ID]
-				open = append(open, OpenCall{call, op == "start" || op != "ask" && len(open) == 0})
+				open = append(open, protocol.OpenCall{Call: call, Started: op == "start" || op != "ask" && len(open) == 0})
 			}
 			return open
 		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,

@@ -23,12 +23,12 @@ func stateOf(t *testing.T, entries ...protocol.Entry) store.State {
 
 func TestStateOfNothing(t *testing.T) {
 	s := stateOf(t)
-	assert.Equal(t, "", s.Provider+s.Model+s.Name+string(s.ThinkingLevel))
+	assert.Equal(t, "", s.Provider+s.ModelID+s.Name+string(s.Level))
 	assert.Empty(t, s.Labels)
-	assert.Zero(t, s.MessageCount)
-	assert.Nil(t, s.LastUsage)
+	assert.Zero(t, s.Context.Messages)
+	assert.False(t, s.Context.Answered)
 	assert.Empty(t, s.OpenCalls)
-	assert.Empty(t, s.Queued)
+	assert.Empty(t, s.Queue)
 	assert.Empty(t, s.Keys)
 }
 
@@ -53,7 +53,7 @@ func TestStateSettings(t *testing.T) {
 		{"a level that is none", []protocol.Entry{level("low"), level("enormous")}, "/ low"},
 	} {
 		s := stateOf(t, c.entries...)
-		assert.Equal(t, c.want, fmt.Sprintf("%s/%s %s", s.Provider, s.Model, s.ThinkingLevel), c.name)
+		assert.Equal(t, c.want, fmt.Sprintf("%s/%s %s", s.Provider, s.ModelID, s.Level), c.name)
 	}
 }
 
@@ -68,10 +68,10 @@ func TestStateBranches(t *testing.T) {
 		protocol.Label{TargetID: got[0]}, protocol.Label{TargetID: got[1], Label: "l1b"})
 	s, err := open(t, m, file).View().State()
 	require.NoError(t, err)
-	assert.Equal(t, "big", s.Model)
+	assert.Equal(t, "big", s.ModelID)
 	assert.Equal(t, "n2", s.Name)
 	assert.Equal(t, map[string]string{got[1]: "l1b"}, s.Labels)
-	assert.Equal(t, 2, s.MessageCount)
+	assert.Equal(t, 2, s.Context.Messages)
 	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, int64(20), stats.Session.Tokens.Input)
@@ -81,7 +81,7 @@ func TestStateBranches(t *testing.T) {
 	require.NoError(t, err)
 	s, err = v.State()
 	require.NoError(t, err)
-	assert.Equal(t, "m1", s.Model)
+	assert.Equal(t, "m1", s.ModelID)
 	assert.Equal(t, "n2", s.Name)
 	stats, err = v.Stats(true)
 	require.NoError(t, err)
@@ -103,19 +103,16 @@ func TestStateUsage(t *testing.T) {
 	assert.InDelta(t, 3.0, stats.Cost, 1e-9)
 	s, err := l.View().State()
 	require.NoError(t, err)
-	assert.Nil(t, s.LastUsage)
+	assert.False(t, s.Context.Answered)
 
 	s = stateOf(t, answer("b"))
-	require.NotNil(t, s.LastUsage)
-	assert.True(t, s.LastUsageFresh)
+	assert.True(t, s.Context.Answered)
 	l = store.NewLog(nil, "", header(), options())
 	kept := add(t, l, answer("b"))[0]
 	add(t, l, compaction("s", kept), user("c"))
 	s, err = l.View().State()
 	require.NoError(t, err)
-	require.NotNil(t, s.LastUsage)
-	assert.Equal(t, int64(19), s.LastUsage.TotalTokens)
-	assert.False(t, s.LastUsageFresh)
+	assert.False(t, s.Context.Answered)
 }
 
 // Entries of types that only other versions write cost as well.
@@ -197,31 +194,31 @@ func TestStateTodosAndRules(t *testing.T) {
 func TestStateQueue(t *testing.T) {
 	image := protocol.Image{Data: "AAAA", MimeType: "image/png"}
 	put := func(id string, kind protocol.QueueKind) protocol.QueueOp {
-		return protocol.QueueOp{Op: "add", ID: id, Kind: kind, Text: "text of " + id}
+		return protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: id, Kind: kind, Text: "text of " + id}}
 	}
 	withAll := put("q2", protocol.QueueFollowUp)
 	withAll.Images, withAll.Key = []protocol.Image{image}, protocol.IdempotencyKey{Key: "k2", Fingerprint: "f"}
-	bash := protocol.QueueOp{Op: "add", ID: "q12", Kind: protocol.QueueBash, Message: json.RawMessage(`{"role":"bashExecution","command":"ls"}`)}
+	bash := protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q12", Kind: protocol.QueueBash, Message: json.RawMessage(`{"role":"bashExecution","command":"ls"}`)}}
 	delivery := user("text of q3")
 	delivery.QueueID = "q3"
 	l, m := newLog(t)
-	got := add(t, l, queueOp(put("q1", protocol.QueueSteer)), queueOp(withAll), queueOp(put("q3", protocol.QueueInject)), queueOp(bash))
+	add(t, l, queueOp(put("q1", protocol.QueueSteer)), queueOp(withAll), queueOp(put("q3", protocol.QueueInject)), queueOp(bash))
 	require.NoError(t, l.SetLeaf(""))
 	add(t, l, delivery, queueOp(protocol.QueueOp{Op: "remove", IDs: []string{"q1", "unknown", "q99"}}),
 		protocol.Custom{CustomType: protocol.CustomQueue, Data: json.RawMessage(`[]`)},
-		queueOp(protocol.QueueOp{Op: "shuffle", ID: "q12"}), queueOp(protocol.QueueOp{Op: "remove"}))
+		queueOp(protocol.QueueOp{Op: "shuffle", QueuedInput: protocol.QueuedInput{ID: "q12"}}), queueOp(protocol.QueueOp{Op: "remove"}))
 	s, err := open(t, m, file).View().State()
 	require.NoError(t, err)
-	assert.Equal(t, []store.QueuedInput{{QueueOp: withAll, EntryID: got[1]}, {QueueOp: bash, EntryID: got[3]}}, s.Queued,
+	assert.Equal(t, []protocol.QueuedInput{withAll.QueuedInput, bash.QueuedInput}, s.Queue,
 		"queues are the session's, whatever the branch")
 	assert.Equal(t, 12, s.LastQueueID)
-	assert.Equal(t, []store.SubmittedKey{{withAll.Key, got[1], "queued"}}, s.Keys)
+	assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: withAll.Key, Disposition: "queued"}}, s.Keys)
 }
 
 func TestStateLastQueueID(t *testing.T) {
 	var entries []protocol.Entry
 	for _, id := range []string{"q3", "x9", "q", "qq8", "q-4", "q7", "q5", "8", "q99999999999999999999"} {
-		entries = append(entries, queueOp(protocol.QueueOp{Op: "add", ID: id}))
+		entries = append(entries, queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: id}}))
 	}
 	assert.Equal(t, 7, stateOf(t, entries...).LastQueueID)
 	entries = append(entries, queueOp(protocol.QueueOp{Op: "remove", IDs: []string{"q7"}}))
@@ -238,35 +235,35 @@ func TestStateKeys(t *testing.T) {
 		e.Key, e.QueueID = key(k), queueID
 		return e
 	}
-	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: key("b")}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
-	assert.Equal(t, []store.SubmittedKey{{key("a"), "00000001", "started"}, {key("b"), "00000002", "queued"}, {key("c"), "00000005", "started"}}, s.Keys)
+	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q", Key: key("b")}}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
+	assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key("a"), Disposition: "started"}, {IdempotencyKey: key("b"), Disposition: "queued"}, {IdempotencyKey: key("c"), Disposition: "started"}}, s.Keys)
 
 	for _, odd := range []string{"#", "##", "a#b", "a#", "#a", " ", "\"\\", "\n\x00", "ä#😀", "\uFFFD", "k"} {
 		s := stateOf(t, keyed(odd, ""))
-		assert.Equal(t, []store.SubmittedKey{{key(odd), "00000001", "started"}}, s.Keys, "%q", odd)
-		s = stateOf(t, queueOp(protocol.QueueOp{Op: "add", ID: "q", Key: key(odd)}))
-		assert.Equal(t, []store.SubmittedKey{{key(odd), "00000001", "queued"}}, s.Keys, "%q", odd)
-		assert.Equal(t, key(odd), s.Queued[0].Key)
+		assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key(odd), Disposition: "started"}}, s.Keys, "%q", odd)
+		s = stateOf(t, queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q", Key: key(odd)}}))
+		assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key(odd), Disposition: "queued"}}, s.Keys, "%q", odd)
+		assert.Equal(t, key(odd), s.Queue[0].Key)
 	}
 
 	var many []protocol.Entry
-	for i := range store.MaxKeys + 10 {
+	for i := range protocol.MaxKeys + 10 {
 		many = append(many, keyed(fmt.Sprint("k", i), ""))
 	}
 	s = stateOf(t, many...)
-	require.Len(t, s.Keys, store.MaxKeys)
+	require.Len(t, s.Keys, protocol.MaxKeys)
 	assert.Equal(t, "k10", s.Keys[0].Key, "the oldest are forgotten")
-	assert.Equal(t, fmt.Sprint("k", store.MaxKeys+9), s.Keys[store.MaxKeys-1].Key)
+	assert.Equal(t, fmt.Sprint("k", protocol.MaxKeys+9), s.Keys[protocol.MaxKeys-1].Key)
 }
 
 func TestStateOfSamples(t *testing.T) {
 	l, _ := openSample(t, "session-tree.jsonl")
 	s, err := l.View().State()
 	require.NoError(t, err)
-	assert.Equal(t, "fake/m1 off", fmt.Sprintf("%s/%s %s", s.Provider, s.Model, s.ThinkingLevel))
+	assert.Equal(t, "fake/m1 off", fmt.Sprintf("%s/%s %s", s.Provider, s.ModelID, s.Level))
 	assert.Equal(t, "Tree sample", s.Name)
 	assert.Equal(t, map[string]string{"c51ca74b": "from-b"}, s.Labels)
-	assert.Equal(t, 2, s.MessageCount)
+	assert.Equal(t, 2, s.Context.Messages)
 	stats, err := l.View().Stats(true)
 	require.NoError(t, err)
 	assert.Equal(t, int64(120), stats.Tokens.Total)
@@ -275,8 +272,8 @@ func TestStateOfSamples(t *testing.T) {
 	l, _ = openSample(t, "session-compaction.jsonl")
 	s, err = l.View().State()
 	require.NoError(t, err)
-	assert.True(t, s.LastUsageFresh)
-	assert.Equal(t, 6, s.MessageCount)
+	assert.True(t, s.Context.Answered)
+	assert.Equal(t, 6, s.Context.Messages)
 	assert.Empty(t, s.OpenCalls)
 }
 

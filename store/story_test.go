@@ -170,7 +170,7 @@ func (s *story) append(line string) string {
 		e = protocol.Custom{CustomType: protocol.CustomRules, Data: json.RawMessage(rest)}
 	case "queue":
 		kind, text, _ := strings.Cut(rest, " ")
-		e = queueOp(protocol.QueueOp{Op: "add", ID: "q" + strconv.Itoa(s.log.Len()), Kind: protocol.QueueKind(kind), Text: text})
+		e = queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q" + strconv.Itoa(s.log.Len()), Kind: protocol.QueueKind(kind), Text: text}})
 	default:
 		s.t.Fatalf("no such entry: %s", line)
 	}
@@ -197,7 +197,7 @@ func (s *story) show(what string) string {
 		for _, item := range c.Items() {
 			fmt.Fprintf(&b, "%s %s\n", item.EntryID, render(item.Message))
 		}
-		fmt.Fprintf(&b, "about %d tokens", c.Tokens())
+		fmt.Fprintf(&b, "about %d tokens", c.Size().Tokens)
 		return b.String()
 	case "branch":
 		return strings.Join(ids(view.Branch()), " ")
@@ -210,8 +210,8 @@ func (s *story) show(what string) string {
 	case "state":
 		st, err := view.State()
 		require.NoError(s.t, err)
-		out := map[string]any{"model": st.Provider + "/" + st.Model, "level": st.ThinkingLevel, "name": st.Name, "messages": st.MessageCount,
-			"labels": st.Labels, "queued": len(st.Queued), "openCalls": len(st.OpenCalls), "rules": st.Rules}
+		out := map[string]any{"model": st.Provider + "/" + st.ModelID, "level": st.Level, "name": st.Name, "messages": st.Context.Messages,
+			"labels": st.Labels, "queued": len(st.Queue), "openCalls": len(st.OpenCalls), "rules": st.Rules}
 		if st.Todos != nil {
 			out["todos"] = string(st.Todos)
 		}

@@ -183,7 +183,7 @@ func (v View) forest(fn func(*forest, *line)) (*forest, error) {
 		children: make([][]int32, len(v.slots)), stamps: make([]int64, len(v.slots)),
 		entries: make([]protocol.TreeEntry, len(v.slots)), labels: labels{}, labelled: map[string]string{},
 	}
-	all := v.allShown()
+	all := v.all(func(s *slot) bool { return !s.kind.isOwn() })
 	for l, err := range v.lines(all) {
 		if err != nil {
 			return nil, err
@@ -236,17 +236,6 @@ func collect[N any](list []int32, made []N) []N {
 	return nodes
 }
 
-// allShown lists the entries that clients see, in the order of the file.
-func (v View) allShown() []int32 {
-	all := make([]int32, 0, len(v.slots))
-	for i := range v.slots {
-		if !v.slots[i].kind.isOwn() {
-			all = append(all, int32(i))
-		}
-	}
-	return all
-}
-
 // Entries lists the lines of the entries after since that clients see, in the
 // order of the file, at most limit of them; "" begins with the first, 0 takes
 // all. more says that some were left out.
@@ -281,10 +270,7 @@ func (v View) Entries(since string, limit int) (entries []json.RawMessage, more 
 func (v View) ForkMessages(all bool) ([]protocol.ForkMessage, error) {
 	list := v.branch()
 	if all {
-		list = make([]int32, len(v.slots))
-		for i := range list {
-			list[i] = int32(i)
-		}
+		list = v.all(nil)
 	}
 	list = slices.DeleteFunc(list, func(i int32) bool { return v.slots[i].role != roleUser })
 	messages := []protocol.ForkMessage{}

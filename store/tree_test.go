@@ -197,7 +197,7 @@ func TestRawTree(t *testing.T) {
 		n := todo[0]
 		todo = append(todo[:len(todo):len(todo)], n.Children...)
 		id := rawID(t, n.Entry)
-		raw, err := l.Raw(id)
+		raw, err := l.View().Raw(id)
 		require.NoError(t, err)
 		assert.Equal(t, string(raw), string(n.Entry))
 		if n.Label != "" {

@@ -90,12 +90,18 @@ func (v View) Back() iter.Seq[Ref] {
 }
 
 // Refs lists all entries in the order of the file.
-func (v View) Refs() []Ref {
-	all := make([]int32, len(v.slots))
-	for i := range all {
-		all[i] = int32(i)
+func (v View) Refs() []Ref { return v.refs(v.all(nil)) }
+
+// all lists the slots in the order of the file: those that are wanted, nil for
+// every one.
+func (v View) all(wanted func(*slot) bool) []int32 {
+	all := make([]int32, 0, len(v.slots))
+	for i := range v.slots {
+		if wanted == nil || wanted(&v.slots[i]) {
+			all = append(all, int32(i))
+		}
 	}
-	return v.refs(all)
+	return all
 }
 
 // Records reads the entries from the root to the leaf.
@@ -295,7 +301,7 @@ func (v View) bytes(buf *[]byte, from, to int64) ([]byte, error) {
 		return v.buf[from:to], nil
 	}
 	*buf = slices.Grow((*buf)[:0], int(to-from))[:to-from]
-	if _, err := readSome(v.file, *buf, from); err != nil {
+	if err := readFull(v.file, *buf, from); err != nil {
 		return nil, fmt.Errorf("read session %s: %w", v.path, err)
 	}
 	return *buf, nil

@@ -190,7 +190,7 @@ func (l *Log) adopt() (File, error) {
 func (l *Log) empty(f File, size int64) error {
 	if size > 0 && !l.ours {
 		b := make([]byte, size)
-		if _, err := readSome(f, b, 0); err != nil {
+		if err := readFull(f, b, 0); err != nil {
 			return err
 		}
 		if !isUnborn(b) {
@@ -335,7 +335,7 @@ func (l *Log) together(data []byte, size int64) error {
 		return ErrChanged
 	}
 	both := make([]byte, size-l.end)
-	if _, err := readSome(l.file, both, l.end); err != nil {
+	if err := readFull(l.file, both, l.end); err != nil {
 		return err
 	}
 	at := bytes.Index(both, data)
@@ -445,6 +445,17 @@ func (l *Log) Intact() error {
 	return l.unaltered(at.Size)
 }
 
+// Untouched says whether the session's path leads to the file as this log has
+// last read or written it, as far as its stamp tells. A session that is not on
+// disk is untouched.
+func (l *Log) Untouched() bool {
+	if l.file == nil || l.closed {
+		return true
+	}
+	now, err := l.fsys.Stamp(l.path)
+	return err == nil && now == l.stamp
+}
+
 // unaltered makes sure that the file still has, at its beginning, what the
 // index says: others may add to it and touch it, not write over it.
 func (l *Log) unaltered(size int64) error {
@@ -455,11 +466,7 @@ func (l *Log) unaltered(size int64) error {
 		return errors.Join(err, ErrChanged)
 	}
 	v := l.View()
-	all := make([]int32, len(v.slots))
-	for i := range all {
-		all[i] = int32(i)
-	}
-	for _, err := range v.lines(all) {
+	for _, err := range v.lines(v.all(nil)) {
 		if err != nil {
 			return err
 		}
@@ -528,7 +535,7 @@ func (l *Log) dropJunk() error {
 		return lineTooLong(l.end)
 	}
 	junk := make([]byte, l.junk)
-	if _, err := readSome(l.file, junk, l.end); err != nil {
+	if err := readFull(l.file, junk, l.end); err != nil {
 		return err
 	}
 	var err error

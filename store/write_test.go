@@ -49,7 +49,7 @@ func stored(t require.TestingT, m *storetest.Mem) []string {
 		return []string{}
 	}
 	defer l.Close()
-	return ids(l.Refs())
+	return ids(l.View().Refs())
 }
 
 // Every operation fails once, in every state of the file, the first, second or
@@ -75,7 +75,7 @@ func TestEveryFault(t *testing.T) {
 					o := options()
 					o.Sync = sync
 					l := begin(t, f, start, o)
-					want := ids(l.Refs())
+					want := ids(l.View().Refs())
 					f.SetPlan(storetest.MustPlan(plan))
 					for i := range 5 {
 						meta, err := l.Append(user(fmt.Sprint("message ", i)), t0, true)
@@ -85,7 +85,7 @@ func TestEveryFault(t *testing.T) {
 						} else {
 							want = append(want, meta.ID)
 						}
-						require.Equal(t, want, ids(l.Refs()), name)
+						require.Equal(t, want, ids(l.View().Refs()), name)
 						require.Equal(t, want, stored(t, m), name)
 					}
 					require.GreaterOrEqual(t, len(want), 4, "%s: one fault costs one entry", name)
@@ -124,11 +124,11 @@ func TestShortWriteThatCannotBeCut(t *testing.T) {
 		m := prepared("intact")
 		f := storetest.NewFaulty(m, storetest.Plan{})
 		l := begin(t, f, "intact", options())
-		want := ids(l.Refs())
+		want := ids(l.View().Refs())
 		f.SetPlan(storetest.MustPlan(fmt.Sprintf("write *.jsonl #1 short=%d; truncate * always EIO", short)))
 		_, err := l.Append(user("lost"), t0, true)
 		require.ErrorIs(t, err, store.ErrNotDurable)
-		require.Equal(t, want, ids(l.Refs()))
+		require.Equal(t, want, ids(l.View().Refs()))
 		meta, err := l.Append(user("next"), t0, true)
 		if short >= line {
 			require.ErrorIs(t, err, store.ErrNotDurable, "a whole line that nobody asked for stands there")
@@ -141,7 +141,7 @@ func TestShortWriteThatCannotBeCut(t *testing.T) {
 		meta, err = l.Append(user("healed"), t0, true)
 		require.NoError(t, err, short)
 		want = append(want, meta.ID)
-		require.Equal(t, want, ids(l.Refs()), short)
+		require.Equal(t, want, ids(l.View().Refs()), short)
 		require.Equal(t, want, stored(t, m), short)
 		require.NoError(t, l.Close())
 	}
@@ -218,7 +218,7 @@ func TestSyncModeSurvivesPowerCut(t *testing.T) {
 	for start := range starts {
 		m := prepared(start)
 		l := begin(t, m, start, store.Options{Sync: true, Rand: &counting{}})
-		want := ids(l.Refs())
+		want := ids(l.View().Refs())
 		for i := range 4 {
 			want = append(want, add(t, l, user(fmt.Sprint(i)))...)
 			for seed := range uint64(25) {
@@ -242,7 +242,7 @@ func TestMigrationSurvivesPowerCut(t *testing.T) {
 			again, err := store.OpenLog(after, file, store.Options{})
 			require.NoError(t, err, "%s %d", op, seed)
 			require.NotZero(t, again.Len())
-			require.Equal(t, l.Refs()[0].ID, again.Refs()[0].ID, "ids of old entries are the same")
+			require.Equal(t, l.View().Refs()[0].ID, again.View().Refs()[0].ID, "ids of old entries are the same")
 			require.NoError(t, again.Close())
 		}
 		require.NoError(t, l.Close())
@@ -261,7 +261,7 @@ func TestMigrationFailureLeavesOldFile(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrNotDurable, plan)
 		assert.Equal(t, starts["version 1"], string(m.ReadFile(file)), plan)
 		assert.Equal(t, []string{file}, m.Files(), "%s: nothing is left lying about", plan)
-		r, err := l.Record(l.Leaf())
+		r, err := l.View().Record(l.Leaf())
 		require.NoError(t, err)
 		assert.Equal(t, "message", r.Entry.EntryType(), "it can still be read")
 		f.SetPlan(storetest.Plan{})
@@ -299,7 +299,7 @@ func TestBirthThatCannotBeUndone(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrNotDurable, plan)
 		assert.Equal(t, 1, l.Len())
 		add(t, l, user("b"))
-		assert.Equal(t, ids(l.Refs()), stored(t, m), plan)
+		assert.Equal(t, ids(l.View().Refs()), stored(t, m), plan)
 		require.NoError(t, l.Close())
 	}
 }
@@ -310,7 +310,7 @@ func TestFullDisk(t *testing.T) {
 		m := prepared(start)
 		f := storetest.NewFaulty(m, storetest.Plan{})
 		l := begin(t, f, start, options())
-		want := ids(l.Refs())
+		want := ids(l.View().Refs())
 		f.SetPlan(storetest.MustPlan("write * always short=60; create * always ENOSPC"))
 		for range 5 {
 			_, err := l.Append(user("x"), t0, true)

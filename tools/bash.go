@@ -22,11 +22,13 @@ type bashArgs struct {
 }
 
 // bash runs commands in a shell.
-type bash struct{ info protocol.ToolInfo }
+type bash struct{ described }
 
-func newBash() Tool { return bash{describe[bashArgs]("bash", bashText)} }
-
-func (t bash) Info() protocol.ToolInfo { return t.info }
+func newBash() Tool {
+	d := describe[bashArgs]("bash", bashText, protocol.NoFile)
+	d.info.Aborted = "Command aborted"
+	return bash{d}
+}
 
 func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
 	args, err := decodeArgs[bashArgs](call.Args)

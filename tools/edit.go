@@ -30,15 +30,13 @@ type replacement struct {
 }
 
 // edit replaces passages of a text file.
-type edit struct{ info protocol.ToolInfo }
+type edit struct{ described }
 
-func newEdit() Tool { return edit{describe[editArgs]("edit", editText)} }
+func newEdit() Tool { return edit{describe[editArgs]("edit", editText, protocol.WritesFile)} }
 
-func (t edit) Info() protocol.ToolInfo { return t.info }
-
-// mendEdit turns the older form with oldText and newText beside the path into
+// mend turns the older form with oldText and newText beside the path into
 // a list of one edit. Models that learned it still use it.
-func mendEdit(args json.RawMessage) json.RawMessage {
+func (edit) mend(args json.RawMessage) json.RawMessage {
 	if !json.Valid(args) || gjson.GetBytes(args, "edits").Exists() || !gjson.GetBytes(args, "oldText").Exists() {
 		return args
 	}

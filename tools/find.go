@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"troupe/protocol"
+	"troupe/tools/search"
 )
 
 //go:embed find.md
@@ -21,11 +22,9 @@ type findArgs struct {
 }
 
 // find lists files by name.
-type find struct{ info protocol.ToolInfo }
+type find struct{ described }
 
-func newFind() Tool { return find{describe[findArgs]("find", findText)} }
-
-func (t find) Info() protocol.ToolInfo { return t.info }
+func newFind() Tool { return find{describe[findArgs]("find", findText, protocol.NoFile)} }
 
 func (t find) Run(ctx context.Context, call Call) (result protocol.ToolResult, err error) {
 	args, err := decodeArgs[findArgs](call.Args)
@@ -36,14 +35,14 @@ func (t find) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 	if err != nil {
 		return result, err
 	}
-	pattern, err := parseGlob(args.Pattern, root)
+	pattern, err := search.ParseGlob(args.Pattern, root)
 	if err != nil {
 		return result, err
 	}
 	var list listing
 	limit, more := orLimit(args.Limit, 1000), false
-	err = walk(ctx, root, call.Env.Cwd, func(path string, entry fs.DirEntry) error {
-		if !pattern.match(path, entry.IsDir()) {
+	err = search.Walk(ctx, root, call.Env.Cwd, func(path string, entry fs.DirEntry) error {
+		if !pattern.Match(path, entry.IsDir()) {
 			return nil
 		}
 		if more = list.lines == limit; more {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/protocol"
+	"troupe/tools/search"
 )
 
 //go:embed grep.md
@@ -31,18 +32,16 @@ type grepArgs struct {
 }
 
 // grep searches the contents of files.
-type grep struct{ info protocol.ToolInfo }
+type grep struct{ described }
 
-func newGrep() Tool { return grep{describe[grepArgs]("grep", grepText)} }
-
-func (t grep) Info() protocol.ToolInfo { return t.info }
+func newGrep() Tool { return grep{describe[grepArgs]("grep", grepText, protocol.NoFile)} }
 
 func (t grep) Run(ctx context.Context, call Call) (result protocol.ToolResult, err error) {
 	args, err := decodeArgs[grepArgs](call.Args)
 	if err != nil {
 		return result, err
 	}
-	s, err := newSearch(args)
+	s, err := newGrepRun(args)
 	if err != nil {
 		return result, err
 	}
@@ -68,8 +67,8 @@ func (t grep) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 	return s.result(), nil
 }
 
-// search is one run of grep: what to look for, and what was found.
-type search struct {
+// grepRun is one run of grep: what to look for, and what was found.
+type grepRun struct {
 	pattern *linePattern
 	context int
 	limit   int
@@ -85,25 +84,25 @@ type search struct {
 // maxContext keeps a slip of the model from showing whole files.
 const maxContext = 1000
 
-func newSearch(args grepArgs) (*search, error) {
+func newGrepRun(args grepArgs) (*grepRun, error) {
 	p, err := newLinePattern(args.Pattern, args.Literal, args.IgnoreCase)
 	if err != nil {
 		return nil, err
 	}
-	return &search{pattern: p, context: min(max(args.Context, 0), maxContext), limit: orLimit(args.Limit, 100)}, nil
+	return &grepRun{pattern: p, context: min(max(args.Context, 0), maxContext), limit: orLimit(args.Limit, 100)}, nil
 }
 
-func (s *search) searchTree(ctx context.Context, root, cwd, filter string) error {
-	var files *glob
+func (s *grepRun) searchTree(ctx context.Context, root, cwd, filter string) error {
+	var files *search.Glob
 	if filter != "" {
-		g, err := parseGlob(filter, root)
+		g, err := search.ParseGlob(filter, root)
 		if err != nil {
 			return err
 		}
 		files = &g
 	}
-	return walk(ctx, root, cwd, func(path string, entry fs.DirEntry) error {
-		if !entry.Type().IsRegular() || (files != nil && !files.admits(path)) {
+	return search.Walk(ctx, root, cwd, func(path string, entry fs.DirEntry) error {
+		if !entry.Type().IsRegular() || (files != nil && !files.Admits(path)) {
 			return nil
 		}
 		// A file that cannot be read is one without matches.
@@ -115,7 +114,7 @@ func (s *search) searchTree(ctx context.Context, root, cwd, filter string) error
 	})
 }
 
-func (s *search) searchOne(ctx context.Context, path string) error {
+func (s *grepRun) searchOne(ctx context.Context, path string) error {
 	err := s.searchFile(ctx, path, filepath.Base(path))
 	if errors.Is(err, errEnough) {
 		return nil
@@ -127,7 +126,7 @@ func (s *search) searchOne(ctx context.Context, path string) error {
 }
 
 // show adds a line, or says errEnough if it is the last one there is room for.
-func (s *search) show(path string, mark byte, line int64, text string) error {
+func (s *grepRun) show(path string, mark byte, line int64, text string) error {
 	text, cut := cutLine(text)
 	s.cutLines = s.cutLines || cut
 	if !s.list.add(fmt.Sprintf("%s%c%d%c %s", path, mark, line, mark, text)) {
@@ -155,7 +154,7 @@ func cutLine(line string) (_ string, cut bool) {
 	return line, false
 }
 
-func (s *search) result() protocol.ToolResult {
+func (s *grepRun) result() protocol.ToolResult {
 	var extra struct {
 		Truncation        *Truncation `json:"truncation,omitempty"`
 		MatchLimitReached int         `json:"matchLimitReached,omitempty"`

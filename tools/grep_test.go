@@ -141,7 +141,7 @@ func TestGrepFindsWhatARegexpFinds(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(env.Cwd, "f"), []byte(text), 0o666))
 		want := grepTwin(regexp.MustCompile(pattern), text)
 		for _, context := range []int{0, 2} {
-			s, err := newSearch(grepArgs{Pattern: pattern, Context: context, Limit: 1500})
+			s, err := newGrepRun(grepArgs{Pattern: pattern, Context: context, Limit: 1500})
 			require.NoError(t, err)
 			if err := s.searchOne(t.Context(), filepath.Join(env.Cwd, "f")); err != nil {
 				require.ErrorIs(t, err, errEnough)

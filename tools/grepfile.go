@@ -22,7 +22,7 @@ var grepBuffers = sync.Pool{New: func() any { return new([grepBlock]byte) }}
 
 // fileSearch is the search of one file, block by block.
 type fileSearch struct {
-	*search
+	*grepRun
 	path string // as shown
 
 	line    int64    // the number of the next line
@@ -35,7 +35,7 @@ type fileSearch struct {
 
 // searchFile searches one file. Its lines may be of any length: one that does
 // not fit a block is searched in pieces.
-func (s *search) searchFile(ctx context.Context, file, path string) error {
+func (s *grepRun) searchFile(ctx context.Context, file, path string) error {
 	f, _, err := openRegular(file)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *search) searchFile(ctx context.Context, file, path string) error {
 	defer f.Close()
 	buf := grepBuffers.Get().(*[grepBlock]byte)
 	defer grepBuffers.Put(buf)
-	fs := fileSearch{search: s, path: path, line: 1}
+	fs := fileSearch{grepRun: s, path: path, line: 1}
 	for have, first := 0, true; ; first = false {
 		n, err := io.ReadFull(f, buf[have:])
 		block := buf[:have+n]

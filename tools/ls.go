@@ -22,11 +22,9 @@ type lsArgs struct {
 }
 
 // ls lists a directory.
-type ls struct{ info protocol.ToolInfo }
+type ls struct{ described }
 
-func newLs() Tool { return ls{describe[lsArgs]("ls", lsText)} }
-
-func (t ls) Info() protocol.ToolInfo { return t.info }
+func newLs() Tool { return ls{describe[lsArgs]("ls", lsText, protocol.NoFile)} }
 
 func (t ls) Run(ctx context.Context, call Call) (result protocol.ToolResult, err error) {
 	args, err := decodeArgs[lsArgs](call.Args)

@@ -13,8 +13,9 @@ import (
 	"troupe/protocol"
 )
 
-// Three variables make the tests longer: TOOLS_ABORTS=n (aborted commands),
-// TOOLS_TREES=n (trees compared with git) and TOOLS_HUGE=1 (files of 8 GiB).
+// Variables make the tests longer: TOOLS_ABORTS=n (aborted commands),
+// TOOLS_HUGE=1 (files of 8 GiB), and in package search TOOLS_TREES=n (trees
+// compared with git).
 
 // helperKey makes the test binary play a part in a test instead of running
 // tests.

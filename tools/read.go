@@ -22,11 +22,9 @@ type readArgs struct {
 }
 
 // read shows a text file or an image.
-type read struct{ info protocol.ToolInfo }
+type read struct{ described }
 
-func newRead() Tool { return read{describe[readArgs]("read", readText)} }
-
-func (t read) Info() protocol.ToolInfo { return t.info }
+func newRead() Tool { return read{describe[readArgs]("read", readText, protocol.ReadsFile)} }
 
 func (t read) Run(ctx context.Context, call Call) (result protocol.ToolResult, err error) {
 	args, err := decodeArgs[readArgs](call.Args)

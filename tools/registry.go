@@ -76,7 +76,7 @@ func (r *Registry) DefaultActive() []string { return append([]string(nil), defau
 // fit (see [ValidateArgs]), and runs the tool. Every error is written for the
 // model.
 func (r *Registry) Run(ctx context.Context, name string, call Call) (protocol.ToolResult, error) {
-	t, args, err := r.accept(name, call.Args)
+	t, args, err := r.Accept(name, call.Args)
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
@@ -84,21 +84,22 @@ func (r *Registry) Run(ctx context.Context, name string, call Call) (protocol.To
 	return t.Run(ctx, call)
 }
 
-// Check returns the error with which Run would refuse a call, and runs nothing.
-func (r *Registry) Check(name string, args json.RawMessage) error {
-	_, _, err := r.accept(name, args)
-	return err
+// mender is a tool that knows what models get wrong in its arguments beyond what
+// a schema can say.
+type mender interface {
+	mend(args json.RawMessage) json.RawMessage
 }
 
-// accept finds the tool and makes the arguments fit.
-func (r *Registry) accept(name string, raw json.RawMessage) (Tool, json.RawMessage, error) {
+// Accept finds the tool of a call and makes the arguments fit. The error is the one
+// with which Run would refuse the call.
+func (r *Registry) Accept(name string, raw json.RawMessage) (Tool, json.RawMessage, error) {
 	t, ok := r.byName[name]
 	if !ok {
 		return nil, nil, UnknownToolError(name)
 	}
 	args := raw
-	if _, ok := t.(edit); ok {
-		args = mendEdit(args)
+	if t, ok := t.(mender); ok {
+		args = t.mend(args)
 	}
 	args, err := ValidateArgs(t.Info().Parameters, args)
 	if err != nil {

@@ -139,7 +139,7 @@ func TestSchemaOfUnknownType(t *testing.T) {
 	assert.Panics(t, func() {
 		describe[struct {
 			C chan int `json:"c"`
-		}]("x", "text")
+		}]("x", "text", protocol.NoFile)
 	})
-	assert.Panics(t, func() { describe[struct{}]("x", "text\n## Nonsense\n") })
+	assert.Panics(t, func() { describe[struct{}]("x", "text\n## Nonsense\n", protocol.NoFile) })
 }

@@ -9,11 +9,17 @@ import (
 	"troupe/protocol"
 )
 
-// describe makes a tool's description from its text and the struct T of its
-// arguments. The text is what the model reads, then optionally a section
+// described is what a tool says of itself.
+type described struct{ info protocol.ToolInfo }
+
+// Info is part of [Tool].
+func (d described) Info() protocol.ToolInfo { return d.info }
+
+// describe makes a tool's description from its text, the struct T of its
+// arguments and what it does with the file they name. The text is what the model reads, then optionally a section
 // "Snippet", the tool's line in the system prompt, and a list "Guidelines".
-func describe[T any](name, text string) protocol.ToolInfo {
-	info := protocol.ToolInfo{Name: name, Parameters: schemaOf(reflect.TypeFor[T]())}
+func describe[T any](name, text string, files protocol.FileUse) described {
+	info := protocol.ToolInfo{Name: name, Parameters: schemaOf(reflect.TypeFor[T]()), Files: files}
 	for i, section := range strings.Split(text, "\n## ") {
 		title, body := "", section
 		if i > 0 {
@@ -33,7 +39,7 @@ func describe[T any](name, text string) protocol.ToolInfo {
 			panic(fmt.Sprintf("tools: %s.md has an unknown section %q", name, title))
 		}
 	}
-	return info
+	return described{info}
 }
 
 // schemaOf derives the JSON Schema of a struct from the json and description

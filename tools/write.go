@@ -19,11 +19,9 @@ type writeArgs struct {
 }
 
 // write creates or overwrites a file.
-type write struct{ info protocol.ToolInfo }
+type write struct{ described }
 
-func newWrite() Tool { return write{describe[writeArgs]("write", writeText)} }
-
-func (t write) Info() protocol.ToolInfo { return t.info }
+func newWrite() Tool { return write{describe[writeArgs]("write", writeText, protocol.WritesFile)} }
 
 func (t write) Run(ctx context.Context, call Call) (result protocol.ToolResult, err error) {
 	args, err := decodeArgs[writeArgs](call.Args)

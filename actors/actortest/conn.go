@@ -19,6 +19,7 @@ import (
 // Writing never blocks the client; what it writes waits for the daemon.
 type Client struct {
 	History  *history.History
+	Conn     int       // its number among several connections of a daemon
 	Schedule *Schedule // of the daemon's actors; nil leaves them to the runtime
 
 	mu      sync.Mutex
@@ -123,7 +124,7 @@ func (c *Client) take(p []byte) (n int, pause time.Duration, err error) {
 		line := string(c.partial)
 		c.partial = c.partial[:0]
 		c.lines = append(c.lines, line)
-		c.History.Add(history.Output, line)
+		c.History.AddTo(c.Conn, history.Output, line)
 	}
 	c.moved.Broadcast()
 	return len(p), c.perRead, err
@@ -159,7 +160,7 @@ func (c *Client) change(f func()) {
 
 // Line writes a line as it is.
 func (c *Client) Line(line string) {
-	c.History.Add(history.Command, line)
+	c.History.AddTo(c.Conn, history.Command, line)
 	c.change(func() { c.input = append(append(c.input, line...), '\n') })
 }
 
@@ -168,7 +169,7 @@ func (c *Client) Line(line string) {
 func (c *Client) Send(command string) (id string) {
 	c.mu.Lock()
 	c.ids++
-	id = fmt.Sprintf("c%d", c.ids)
+	id = fmt.Sprintf("%c%d", 'c'+c.Conn, c.ids)
 	c.sent[id] = command
 	c.mu.Unlock()
 	c.Line(`{"id":"` + id + `",` + strings.TrimPrefix(command, "{"))

@@ -127,6 +127,8 @@ const (
 	Life   = history.Life
 	End    = history.End
 	Killed = history.Killed
+	Left   = history.Left
+	Broken = history.Broken
 )
 
 // Check runs the checkers.

@@ -60,13 +60,14 @@ func (m *Models) Asked() []string {
 func (m *Models) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
 	return func(yield func(protocol.Part, error) bool) {
 		if ctx.Err() != nil {
-			yield(nil, protocol.ErrorAborted.Errorf("Request was aborted."))
+			yield(nil, protocol.Aborted())
 			return
 		}
 		text, rounds := lastUser(req.Messages)
 		w := words(text)
 		m.note(text)
-		if err := m.play(ctx, w, text, rounds, func(p protocol.Part) bool { return yield(p, nil) }); err != nil {
+		left := false // whoever asked listens no more, and must not be told anything else
+		if err := m.play(ctx, w, text, rounds, func(p protocol.Part) bool { left = !yield(p, nil); return !left }); err != nil && !left {
 			yield(nil, err)
 		}
 	}
@@ -138,7 +139,7 @@ func (m *Models) play(ctx context.Context, w messageWords, text string, rounds i
 		}
 		return yield(p)
 	}
-	gone := protocol.ErrorAborted.Errorf("Request was aborted.")
+	gone := protocol.Aborted()
 	switch {
 	case w.has("panic"):
 		panic("the provider of " + text + " panics")
@@ -169,7 +170,7 @@ func (m *Models) play(ctx context.Context, w messageWords, text string, rounds i
 func putAll(parts []protocol.Part, put func(protocol.Part) bool) error {
 	for _, p := range parts {
 		if !put(p) {
-			return protocol.ErrorAborted.Errorf("Request was aborted.")
+			return protocol.Aborted()
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -14,6 +15,11 @@ type Probe struct {
 
 	mu       sync.Mutex
 	messages []any
+}
+
+// Quiet keeps the actor system of a test from logging.
+func Quiet() actor.ConfigOption {
+	return actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
 }
 
 // NewProbe spawns a probe.

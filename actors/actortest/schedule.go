@@ -10,11 +10,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Schedule decides which actor handles its next message. It stands in for the
-// mailboxes of a whole actor system: nothing is handled until the schedule
-// picks it, one message at a time, and everything that a message sets going
-// (goroutines of workers, the client, the disk) comes to a halt before the next
-// is picked. So a seed explores one interleaving of the actors, and the same
+// Schedule is a dispatcher that decides which actor handles its next message:
+// nothing is handled until it picks an actor, one message at a time, and
+// everything that a message sets going (goroutines of workers, the client, the
+// disk) comes to a halt before the next is picked. The mailboxes are those of
+// production. So a seed explores one interleaving of the actors, and the same
 // seed explores it again; what several goroutines that wake at the same instant
 // tell one actor is the only order it does not decide.
 //
@@ -127,14 +127,36 @@ func (p *ranked) pick(ready []*mailbox, step int, rng *rand.Rand) *mailbox {
 	return best
 }
 
-// Mailbox makes the mailbox of an actor: it is a Config.Mailbox.
-func (s *Schedule) Mailbox() actor.Mailbox {
+// Mailbox has an actor's mailbox run by the schedule.
+func (s *Schedule) Mailbox() []actor.PropsOption {
+	return []actor.PropsOption{actor.WithMailbox(func() actor.Mailbox {
+		b := &mailbox{s: s, resume: make(chan struct{})}
+		b.Mailbox = actor.Unbounded(b)()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.boxes = append(s.boxes, b)
+		return b
+	})}
+}
+
+// Go runs a job at once.
+func (s *Schedule) Go(job func()) { go job() }
+
+// Inline runs nothing inline: what tell makes ready waits for its turn.
+func (s *Schedule) Inline(tell, _ func()) (reads bool) {
+	tell()
+	return true
+}
+
+// Inlining is drawn: who asks may do either.
+func (s *Schedule) Inlining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := &mailbox{s: s}
-	s.boxes = append(s.boxes, b)
-	return b
+	return s.rng.IntN(2) == 0
 }
+
+// Close does nothing: the schedule may outlive the daemon. See Stop.
+func (s *Schedule) Close() {}
 
 // Settle returns when nothing can be handled before time passes.
 func (s *Schedule) Settle() { s.Steps(1 << 62) }
@@ -150,7 +172,8 @@ func (s *Schedule) Steps(n int) {
 	<-w.done
 }
 
-// Stop ends the schedule, when all its actors have ended.
+// Stop ends the schedule and the goroutines of its mailboxes, when all its actors
+// have ended.
 func (s *Schedule) Stop() { close(s.stop) }
 
 // Trace says how many messages have been handled, and which were the last.
@@ -160,7 +183,7 @@ func (s *Schedule) Trace() string {
 	lines := []string{fmt.Sprintf("%d messages by %T, the last:", s.steps, s.policy)}
 	for i := max(1, s.steps-traced+1); i <= s.steps; i++ {
 		h := s.trace[i%traced]
-		lines = append(lines, fmt.Sprintf("%6d %s %s", h.step, h.actor, strings.TrimPrefix(fmt.Sprintf("%T", h.message), "actors.")))
+		lines = append(lines, fmt.Sprintf("%6d %s %s", h.step, h.actor, kindOf(h.message)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -178,7 +201,7 @@ func (s *Schedule) run() {
 		synctest.Wait()
 		b := s.next()
 		if b != nil {
-			go b.handle()
+			b.goOn()
 			continue
 		}
 		select {
@@ -219,95 +242,94 @@ func (s *Schedule) next() *mailbox {
 	}
 	s.steps++
 	b := s.policy.pick(ready, s.steps, s.rng)
-	b.busy = true
+	b.handling, b.step = true, s.steps
+	s.trace[s.steps%traced] = handled{step: s.steps, actor: b.name}
 	return b
 }
 
-// mailbox is one actor's, with the semantics of the library's: messages of the
-// system first, and no others while it is suspended.
+// mailbox is one actor's: the library's, which is stopped behind each message
+// until the schedule picks it again.
 type mailbox struct {
-	s       *Schedule
-	invoker actor.MessageInvoker
+	actor.Mailbox
+	s      *Schedule
+	name   string
+	resume chan struct{} // goes on with the next message
 
-	system, user []any
-	suspended    bool
-	busy         bool // a message is being handled
+	// Guarded by s.mu.
+	start    func() // runs the mailbox, which has become ready; nil if it runs or is empty
+	stopped  bool   // it runs, and has stopped behind a message
+	handling bool   // it runs, and has not
+	queued   int    // messages; more than there are once a handler has panicked, which costs an empty step
+	step     int    // when it was picked last
 }
 
 func (b *mailbox) can() bool {
-	return !b.busy && (len(b.system) > 0 || len(b.user) > 0 && !b.suspended)
+	return !b.handling && (b.start != nil || b.stopped && b.queued > 0)
 }
 
-func (b *mailbox) PostUserMessage(m any)   { b.post(&b.user, m) }
-func (b *mailbox) PostSystemMessage(m any) { b.post(&b.system, m) }
-
-func (b *mailbox) post(queue *[]any, m any) {
+// goOn runs the mailbox up to the end of its next message.
+func (b *mailbox) goOn() {
 	b.s.mu.Lock()
-	*queue = append(*queue, m)
+	start := b.start
+	b.start = nil
+	b.s.mu.Unlock()
+	if start == nil {
+		b.resume <- struct{}{}
+		return
+	}
+	go func() {
+		start()
+		b.halt(false)
+	}()
+}
+
+// halt notes that no message is in hand.
+func (b *mailbox) halt(stopped bool) {
+	b.s.mu.Lock()
+	b.handling, b.stopped = false, stopped
 	b.s.mu.Unlock()
 	b.s.poke()
 }
 
+// RegisterHandlers makes the mailbox its own dispatcher.
 func (b *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
-	b.invoker = invoker
-}
-
-func (b *mailbox) Start() {}
-
-func (b *mailbox) UserMessageCount() int {
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	return len(b.user)
-}
-
-// handle is one step.
-func (b *mailbox) handle() {
-	m, system := b.take()
-	defer func() {
-		if reason := recover(); reason != nil {
-			b.invoker.EscalateFailure(reason, m)
-		}
-		b.s.mu.Lock()
-		b.busy = false
-		b.s.mu.Unlock()
-		b.s.poke()
-	}()
-	if !system {
-		b.invoker.InvokeUserMessage(m)
-		return
-	}
-	switch m.(type) {
-	case *actor.SuspendMailbox:
-		b.suspend(true)
-	case *actor.ResumeMailbox:
-		b.suspend(false)
-	default:
-		b.invoker.InvokeSystemMessage(m)
+	b.Mailbox.RegisterHandlers(invoker, b)
+	if c, ok := invoker.(interface{ Self() *actor.PID }); ok && c.Self() != nil {
+		b.name = c.Self().Id
 	}
 }
 
-func (b *mailbox) suspend(on bool) {
+// Schedule is called when the mailbox becomes ready.
+func (b *mailbox) Schedule(run func()) {
 	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	b.suspended = on
+	b.start = run
+	b.s.mu.Unlock()
+	b.s.poke()
 }
 
-func (b *mailbox) take() (m any, system bool) {
+func (b *mailbox) Throughput() int { return 1 << 30 }
+func (b *mailbox) MailboxStarted() {}
+func (b *mailbox) MailboxEmpty()   {}
+
+func (b *mailbox) MessagePosted(any) {
 	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	queue := &b.user
-	if len(b.system) > 0 {
-		queue, system = &b.system, true
-	}
-	m = (*queue)[0]
-	*queue = (*queue)[1:]
-	h := handled{step: b.s.steps, message: m}
+	b.queued++
+	b.s.mu.Unlock()
+	b.s.poke()
+}
+
+// MessageReceived is called behind a message.
+func (b *mailbox) MessageReceived(m any) {
 	if env, ok := m.(*actor.MessageEnvelope); ok {
-		h.message = env.Message
+		m = env.Message
 	}
-	if c, ok := b.invoker.(interface{ Self() *actor.PID }); ok && c.Self() != nil {
-		h.actor = c.Self().Id
+	b.s.mu.Lock()
+	b.queued--
+	b.s.trace[b.step%traced].message = m
+	b.s.mu.Unlock()
+	b.halt(true)
+	select {
+	case <-b.resume:
+	case <-b.s.stop:
 	}
-	b.s.trace[b.s.steps%traced] = h
-	return m, system
 }

@@ -36,7 +36,7 @@ func (w *Watch) Observe(sys *actor.ActorSystem) {
 }
 
 func (w *Watch) letter(ev *actor.DeadLetterEvent) {
-	text := fmt.Sprintf("%s to %s", strings.TrimPrefix(fmt.Sprintf("%T", ev.Message), "actors."), ev.PID.Id)
+	text := fmt.Sprintf("%s to %s", kindOf(ev.Message), ev.PID.Id)
 	w.history.Notef("dead letter: %s", text)
 	if expected(ev) {
 		return
@@ -46,26 +46,30 @@ func (w *Watch) letter(ev *actor.DeadLetterEvent) {
 	w.letters = append(w.letters, text)
 }
 
+// kindOf is the name of a message's type without its package.
+func kindOf(m any) string {
+	kind := fmt.Sprintf("%T", m)
+	return kind[strings.LastIndexByte(kind, '.')+1:]
+}
+
 // expected says whether a message may find nobody: it tells somebody who has
 // been stopped what he asked to hear, or it is a household matter of actors
 // that end at the same time.
 func expected(ev *actor.DeadLetterEvent) bool {
-	kind := fmt.Sprintf("%T", ev.Message)
-	if i := strings.LastIndexByte(kind, '.'); i >= 0 {
-		kind = kind[i+1:]
-	}
-	switch kind {
+	switch kindOf(ev.Message) {
 	case "finished", "crashed": // a worker's goroutine, after its actor was stopped
 		return true
-	case "wrote", "forget", "closed", "status", "drained", "flushed", "deadline", "closing", "line", "lineTooLong", "inputClosed": // at the end of a connection
+	case "wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed": // at the end of a connection
+		return true
+	case "Leave": // a stricter one, to a session that has let the client go already
 		return true
 	case "Stop", "Watch", "Unwatch", "Terminated": // of the library
 		return true
-	case "cancelJob", "cancelRetry", "cancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
+	case "Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
 		return true
 	case "ready": // to a session that was given up while its file was being opened; it lets go of the file by itself
 		return true
-	case "streamParts", "toolProgress", "bashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "windowOpen", "LookedUp":
+	case "StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "WindowOpen", "LookedUp":
 		return true // to a session that closed while its worker spoke
 	}
 	return false

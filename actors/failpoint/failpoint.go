@@ -1,30 +1,26 @@
-// Package failpoint injects faults into actors, as receiver middleware. A plan
-// is one line of text, prints as the line it was parsed from, and does the same
-// thing for the same actor names and message order whenever it runs:
+// Package failpoint injects faults into actors. A plan is one line of text and does
+// the same thing for the same actor names and message order whenever it runs:
 //
-//	(Panic (And (Actor "s*/tool/*") (Msg "ToolDone") (OnIndex 2)))
-//	(Delay 50ms (Randomly 0.1 42))
-//	(PanicAfter (Msg "StreamEnd")) (Stall (Actor "writer"))
+//	Panic s*/tool/* ToolDone 2; Delay 50ms * * 0.1/42; PanicAfter * StreamEnd; Stall writer *
 //
-// Actions: Panic before the message is handled, PanicAfter it was handled,
-// Delay for a time, Stall until the plan is released, Drop the message, Kill
-// the process before and KillAfter the message is handled. Only faults that the
-// design promises to survive make sense; a dropped message is for testing the
-// tests.
+// A fault is an action, the name of an actor, the type of a message, and if wanted
+// which of those messages. Actions: Panic before the message is handled, PanicAfter
+// it was handled, Delay for a time, Stall until the plan is released, Drop the
+// message, Kill the process before and KillAfter the message is handled. Only faults
+// that the design promises to survive make sense; a dropped message is for testing
+// the tests.
+//
+// Names are globs, "*" for any; a trailing * of an actor's also spans slashes. Which:
+// "3" the fourth for an actor, "3+" that and all later ones, "0.1/42" one in ten by
+// the seed 42, drawn per actor so that one actor's faults do not depend on how others
+// interleave.
 //
 // A point is a message in the mailbox of an actor, or an effect that a session
-// performs: (Panic (Msg "Append")) strikes before an entry is written,
-// (PanicAfter (Msg "Append")) between the write and what shows it, and Reply and
-// Emit likewise.
-//
-// Predicates: (Actor "glob"), (Msg "TypeName"), (OnIndex n) the n-th match from
-// 0 per actor, (From n) the n-th and later, (Randomly p seed) drawn per actor
-// so that one actor's faults do not depend on how others interleave, (And …),
-// (Or …), (Not …).
+// performs: "Panic * Append" strikes before an entry is written, "PanicAfter * Append"
+// between the write and what shows it, and Reply and Emit likewise.
 package failpoint
 
 import (
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
@@ -41,7 +37,7 @@ import (
 // Plan is a set of faults. A nil Plan injects nothing and costs nothing.
 type Plan struct {
 	text     string
-	faults   []fault
+	faults   []*fault
 	released chan struct{}
 	once     sync.Once
 
@@ -57,11 +53,24 @@ type Hit struct {
 }
 
 type fault struct {
-	text   string
-	action action
-	delay  time.Duration
-	when   predicate
-	counts *counts
+	text       string
+	action     action
+	delay      time.Duration
+	actor, msg string
+	which      which
+
+	mu   sync.Mutex            // guards seen and rngs
+	seen map[string]int        // how many matched before, by actor
+	rngs map[string]*rand.Rand // by actor
+}
+
+// which of the messages that match.
+type which struct {
+	random bool
+	share  float64 // of random ones
+	seed   uint64
+	n      int // from 0
+	later  bool
 }
 
 type action string
@@ -80,45 +89,6 @@ const (
 type Injected struct{ Fault string }
 
 func (i Injected) Error() string { return "injected by " + i.Fault }
-
-// event is a message about to be handled.
-type event struct {
-	actor, msg string
-	counts     *counts
-}
-
-type predicate interface {
-	match(e event) bool
-	String() string
-}
-
-// counts keeps what predicates remember, per actor.
-type counts struct {
-	mu   sync.Mutex // guards seen and rngs
-	seen map[string]int
-	rngs map[string]*rand.Rand
-}
-
-func (c *counts) next(key string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.seen[key]
-	c.seen[key] = n + 1
-	return n
-}
-
-func (c *counts) float(key string, seed uint64) float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.rngs[key]
-	if r == nil {
-		h := fnv.New64a()
-		h.Write([]byte(key))
-		r = rand.New(rand.NewPCG(seed, h.Sum64()))
-		c.rngs[key] = r
-	}
-	return r.Float64()
-}
 
 func (p *Plan) String() string {
 	if p == nil {
@@ -225,9 +195,8 @@ func (p *Plan) before(name, msg string) (after *fault, dropped bool) {
 		return nil, false
 	default:
 	}
-	for i := range p.faults {
-		f := &p.faults[i]
-		if !f.when.match(event{name, msg, f.counts}) {
+	for _, f := range p.faults {
+		if !f.strikes(name, msg) {
 			continue
 		}
 		if f.action != actPanicAfter && f.action != actKillAfter {
@@ -267,83 +236,32 @@ func typeName(m any) string {
 	return t.Name()
 }
 
-type actorIs struct{ glob string }
-
-func (a actorIs) match(e event) bool {
-	ok, _ := path.Match(a.glob, e.actor)
-	// A trailing * also spans slashes: "s1/*" is everything below s1.
-	if rest, star := strings.CutSuffix(a.glob, "*"); !ok && star && !strings.ContainsAny(rest, "*?[") {
-		ok = strings.HasPrefix(e.actor, rest)
+// strikes says whether a message is one that the fault is for, and counts it.
+func (f *fault) strikes(name, msg string) bool {
+	if !isActor(f.actor, name) || f.msg != "*" && f.msg != msg {
+		return false
 	}
-	return ok
-}
-func (a actorIs) String() string { return fmt.Sprintf("(Actor %q)", a.glob) }
-
-type msgIs struct{ name string }
-
-func (m msgIs) match(e event) bool { return m.name == e.msg }
-func (m msgIs) String() string     { return fmt.Sprintf("(Msg %q)", m.name) }
-
-type onIndex struct {
-	n    int
-	from bool
-}
-
-func (o onIndex) match(e event) bool {
-	n := e.counts.next(o.String() + e.actor)
-	return n == o.n || o.from && n > o.n
-}
-
-func (o onIndex) String() string {
-	if o.from {
-		return fmt.Sprintf("(From %d)", o.n)
-	}
-	return fmt.Sprintf("(OnIndex %d)", o.n)
-}
-
-type randomly struct {
-	p    float64
-	seed uint64
-}
-
-func (r randomly) match(e event) bool {
-	return e.counts.float(r.String()+e.actor, r.seed) < r.p
-}
-func (r randomly) String() string { return fmt.Sprintf("(Randomly %g %d)", r.p, r.seed) }
-
-type and []predicate
-
-func (a and) match(e event) bool {
-	for _, p := range a {
-		if !p.match(e) { // in order, so that a count after a filter counts what the filter lets pass
-			return false
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.which.random {
+		r := f.rngs[name]
+		if r == nil {
+			h := fnv.New64a()
+			h.Write([]byte(name))
+			r = rand.New(rand.NewPCG(f.which.seed, h.Sum64()))
+			f.rngs[name] = r
 		}
+		return r.Float64() < f.which.share
 	}
-	return true
+	n := f.seen[name]
+	f.seen[name] = n + 1
+	return n == f.which.n || f.which.later && n > f.which.n
 }
-func (a and) String() string { return list("And", a) }
 
-type or []predicate
-
-func (o or) match(e event) bool {
-	for _, p := range o {
-		if p.match(e) {
-			return true
-		}
+func isActor(glob, name string) bool {
+	if ok, _ := path.Match(glob, name); ok {
+		return true
 	}
-	return false
-}
-func (o or) String() string { return list("Or", o) }
-
-type not struct{ p predicate }
-
-func (n not) match(e event) bool { return !n.p.match(e) }
-func (n not) String() string     { return fmt.Sprintf("(Not %s)", n.p) }
-
-func list(name string, ps []predicate) string {
-	parts := make([]string, 0, len(ps))
-	for _, p := range ps {
-		parts = append(parts, p.String())
-	}
-	return "(" + name + " " + strings.Join(parts, " ") + ")"
+	rest, star := strings.CutSuffix(glob, "*")
+	return star && !strings.ContainsAny(rest, "*?[") && strings.HasPrefix(name, rest)
 }

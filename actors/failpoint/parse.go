@@ -3,182 +3,70 @@ package failpoint
 import (
 	"fmt"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Parse reads a plan. Empty text is the nil plan.
+// Parse reads a plan: faults, separated by semicolons. Empty text is the nil plan.
 func Parse(text string) (*Plan, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	ps := &parser{in: text}
-	p := &Plan{released: make(chan struct{})}
-	for ps.skip(); ps.in != ""; ps.skip() {
-		f, err := ps.fault()
+	p := &Plan{text: text, released: make(chan struct{})}
+	for one := range strings.SplitSeq(text, ";") {
+		f, err := parseFault(strings.TrimSpace(one))
 		if err != nil {
-			return nil, fmt.Errorf("fault plan: %w near %q", err, clip(ps.in))
+			return nil, fmt.Errorf("fault plan: %w in %q", err, one)
 		}
 		p.faults = append(p.faults, f)
 	}
-	texts := make([]string, 0, len(p.faults))
-	for _, f := range p.faults {
-		texts = append(texts, f.text)
-	}
-	p.text = strings.Join(texts, " ")
 	return p, nil
 }
 
-func clip(s string) string { return s[:min(len(s), 30)] }
+var actions = []action{actPanic, actPanicAfter, actDelay, actStall, actDrop, actKill, actKillAfter}
 
-type parser struct{ in string }
-
-func (p *parser) skip() { p.in = strings.TrimLeft(p.in, " \t\r\n") }
-
-// token reads a parenthesis, a quoted string or a word.
-func (p *parser) token() (string, error) {
-	p.skip()
-	switch {
-	case p.in == "":
-		return "", fmt.Errorf("unexpected end")
-	case p.in[0] == '(' || p.in[0] == ')':
-		t := p.in[:1]
-		p.in = p.in[1:]
-		return t, nil
-	case p.in[0] == '"':
-		quoted, err := strconv.QuotedPrefix(p.in)
-		if err != nil {
-			return "", fmt.Errorf("unterminated string")
-		}
-		p.in = p.in[len(quoted):]
-		return strconv.Unquote(quoted)
+func parseFault(text string) (*fault, error) {
+	f := &fault{text: text, seen: map[string]int{}, rngs: map[string]*rand.Rand{}, which: which{later: true}}
+	words := strings.Fields(text)
+	if len(words) == 0 || !slices.Contains(actions, action(words[0])) {
+		return nil, fmt.Errorf("unknown action")
 	}
-	n := strings.IndexAny(p.in, " \t\r\n()\"")
-	if n < 0 {
-		n = len(p.in)
-	}
-	t := p.in[:n]
-	p.in = p.in[n:]
-	return t, nil
-}
-
-func (p *parser) expect(want string) error {
-	got, err := p.token()
-	if err == nil && got != want {
-		err = fmt.Errorf("want %q, got %q", want, got)
-	}
-	return err
-}
-
-func (p *parser) open() (string, error) {
-	if err := p.expect("("); err != nil {
-		return "", err
-	}
-	return p.token()
-}
-
-func (p *parser) fault() (fault, error) {
-	name, err := p.open()
-	if err != nil {
-		return fault{}, err
-	}
-	f := fault{action: action(name), counts: &counts{seen: map[string]int{}, rngs: map[string]*rand.Rand{}}}
-	switch f.action {
-	case actPanic, actPanicAfter, actStall, actDrop, actKill, actKillAfter:
-	case actDelay:
-		word, err := p.token()
-		if err != nil {
-			return f, err
-		}
-		if f.delay, err = time.ParseDuration(word); err != nil {
-			return f, err
-		}
-	default:
-		return f, fmt.Errorf("unknown action %q", name)
-	}
-	if f.when, err = p.predicate(); err != nil {
-		return f, err
-	}
-	f.text = "(" + name
-	if f.action == actDelay {
-		f.text += " " + f.delay.String()
-	}
-	f.text += " " + f.when.String() + ")"
-	return f, p.expect(")")
-}
-
-func (p *parser) predicate() (predicate, error) {
-	name, err := p.open()
-	if err != nil {
-		return nil, err
-	}
-	pred, err := p.body(name)
-	if err != nil {
-		return nil, err
-	}
-	return pred, p.expect(")")
-}
-
-func (p *parser) body(name string) (predicate, error) {
-	switch name {
-	case "Actor":
-		s, err := p.token()
-		return actorIs{s}, err
-	case "Msg":
-		s, err := p.token()
-		return msgIs{s}, err
-	case "OnIndex", "From":
-		n, err := p.number()
-		return onIndex{n, name == "From"}, err
-	case "Randomly":
-		return p.randomly()
-	case "And":
-		list, err := p.list()
-		return and(list), err
-	case "Or":
-		list, err := p.list()
-		return or(list), err
-	case "Not":
-		inner, err := p.predicate()
-		return not{inner}, err
-	}
-	return nil, fmt.Errorf("unknown predicate %q", name)
-}
-
-func (p *parser) number() (int, error) {
-	word, err := p.token()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(word)
-}
-
-func (p *parser) randomly() (predicate, error) {
-	word, err := p.token()
-	if err != nil {
-		return nil, err
-	}
-	prob, err := strconv.ParseFloat(word, 64)
-	if err != nil {
-		return nil, err
-	}
-	word, err = p.token()
-	if err != nil {
-		return nil, err
-	}
-	seed, err := strconv.ParseUint(word, 10, 64)
-	return randomly{prob, seed}, err
-}
-
-func (p *parser) list() ([]predicate, error) {
-	var list []predicate
-	for p.skip(); p.in != "" && p.in[0] == '('; p.skip() {
-		pred, err := p.predicate()
+	f.action, words = action(words[0]), words[1:]
+	if f.action == actDelay && len(words) > 0 {
+		d, err := time.ParseDuration(words[0])
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, pred)
+		f.delay, words = d, words[1:]
 	}
-	return list, nil
+	if len(words) != 2 && len(words) != 3 {
+		return nil, fmt.Errorf("want an actor, a message and perhaps which")
+	}
+	f.actor, f.msg = words[0], words[1]
+	if _, err := path.Match(f.actor, ""); err != nil {
+		return nil, err
+	}
+	if len(words) == 2 {
+		return f, nil
+	}
+	var err error
+	f.which, err = parseWhich(words[2])
+	return f, err
+}
+
+func parseWhich(word string) (w which, err error) {
+	if share, seed, random := strings.Cut(word, "/"); random {
+		w.random = true
+		if w.share, err = strconv.ParseFloat(share, 64); err != nil {
+			return w, err
+		}
+		w.seed, err = strconv.ParseUint(seed, 10, 64)
+		return w, err
+	}
+	word, w.later = strings.CutSuffix(word, "+")
+	w.n, err = strconv.Atoi(word)
+	return w, err
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"troupe/actors"
+	"troupe/actors/session"
 	"troupe/protocol"
-	"troupe/store/resource"
+	"troupe/store/config"
 )
 
 // options is the command line.
@@ -40,7 +40,7 @@ type options struct {
 	skills, prompts    []string
 	noSkills           bool
 	noPrompts          bool
-	consent            resource.Consent
+	consent            config.Consent
 
 	dialect      string
 	features     []string
@@ -124,7 +124,7 @@ func number(p func(o *options) *int, min int) func(*options, string) error {
 }
 
 // consent is what the last of --approve and --no-approve says.
-func consent(c resource.Consent) func(*options, string) error {
+func consent(c config.Consent) func(*options, string) error {
 	return func(o *options, _ string) error { o.consent = c; return nil }
 }
 
@@ -191,8 +191,8 @@ var sections = []section{
 		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
 		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},
 		{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", on(func(o *options) *bool { return &o.noPrompts })},
-		{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", consent(resource.Approved)},
-		{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", consent(resource.Refused)},
+		{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", consent(config.Approved)},
+		{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", consent(config.Refused)},
 	}},
 	{"Protocol", []flag{
 		{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(func(o *options) *string { return &o.dialect }, dialectNames()...)},
@@ -229,7 +229,7 @@ var sections = []section{
 
 // parseArgs reads the command line. Its error is one line for stderr.
 func parseArgs(args []string) (*options, error) {
-	o := &options{eof: "drain", durability: "process", parkAfter: actors.DefaultParkAfter}
+	o := &options{eof: "drain", durability: "process", parkAfter: session.DefaultParkAfter}
 	byName := map[string]*flag{}
 	for i := range sections {
 		for j := range sections[i].flags {
@@ -300,7 +300,7 @@ func (o *options) check() error {
 func usage() string {
 	var b strings.Builder
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
-		"  troupe --mode rpc [options]\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts]\n")
+		"  troupe --mode rpc [options]\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.title)
 		if s.title == "Taken for pi's sake, without effect" {

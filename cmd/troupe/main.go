@@ -22,14 +22,19 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors"
+	"troupe/actors/conn"
+	"troupe/actors/link"
+	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/anthropic"
 	"troupe/providers/catalog"
 	"troupe/providers/google"
 	"troupe/providers/openai"
+	"troupe/providers/registry"
 	"troupe/providers/responses"
 	"troupe/providers/scripted"
+	"troupe/providers/wire"
 	"troupe/store"
 	"troupe/tools"
 )
@@ -65,7 +70,7 @@ func run(args []string) int {
 	if len(args) > 0 {
 		switch word := args[0]; {
 		case word == "schema":
-			return schema(args[1:])
+			return describe(args[1:])
 		case slices.Contains(piCommands, word):
 			return refuse(fmt.Errorf("%q is a command of pi that this version does not have; as a message write: -p %s", word, word))
 		}
@@ -110,7 +115,7 @@ func run(args []string) int {
 	case o.listModels:
 		return listModels(cfg, strings.Join(o.messages, " "))
 	case o.mode == "rpc":
-		return serve(cfg, log, make(chan actors.Stop, maxStops))
+		return serve(cfg, stdio(), log, make(chan actors.Stop, maxStops))
 	}
 	return runOnce(o, cfg, log)
 }
@@ -163,12 +168,12 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
-	models := registry(agentDir, keyCommand(cwd, guard), refusals(log))
+	models := newRegistry(agentDir, keyCommand(cwd, guard), refusals(log))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
 	}
-	if _, ok := protocol.Dialect(dialect).Gates(); !ok {
+	if _, _, ok := protocol.Dialect(dialect).Open(); !ok {
 		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
 	}
 	features := o.features
@@ -176,25 +181,30 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		features = append(features, string(protocol.FeatureMaxLevel))
 	}
 	toolset := tools.New()
-	cfg := &actors.Config{
-		Log: log, Version: version, Epoch: epoch(), In: os.Stdin, Out: os.Stdout,
-		Dialect: protocol.Dialect(dialect), Features: features, MultiSession: o.multiSession,
-		MaxLine: o.maxLine, MaxSessions: o.maxSessions,
-		Drain: o.eof == "drain", DrainLimit: o.drainLimit, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
-		AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
-		Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
-		ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
-		Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
-	}
 	active, err := activeTools(o, toolset)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Default = actors.OpenSpec{
-		Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
-		Level: protocol.ThinkingLevel(o.thinking), Tools: active,
+	cfg := &actors.Config{
+		Log: log, Epoch: epoch(),
+		Conn: conn.Config{
+			Dialect: protocol.Dialect(dialect), Features: features, MultiSession: o.multiSession,
+			MaxLine: o.maxLine, Drain: o.eof == "drain",
+		},
+		DrainLimit: o.drainLimit,
+		Sessions: session.NewShared(session.Config{
+			Version: version, MaxSessions: o.maxSessions, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
+			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
+			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
+			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
+			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
+			Default: link.OpenSpec{
+				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
+				Level: protocol.ThinkingLevel(o.thinking), Tools: active,
+			},
+		}, log),
 	}
-	if err := texts(o, cwd, &cfg.Default); err != nil {
+	if err := texts(o, cwd, &cfg.Sessions.Default); err != nil {
 		return nil, err
 	}
 	if err := chooseModel(o, models); err != nil {
@@ -225,15 +235,15 @@ func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, ti
 	}
 }
 
-// registry joins the catalogue, the user's configuration and the wires.
-func registry(agentDir string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *providers.Registry {
-	client := providers.NewClient(providers.ClientConfig{Failed: failed})
-	return providers.NewRegistry(providers.RegistryConfig{
+// newRegistry joins the catalogue, the user's configuration and the wires.
+func newRegistry(agentDir string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *registry.Registry {
+	client := wire.NewClient(wire.ClientConfig{Failed: failed})
+	return registry.New(registry.Config{
 		AgentDir: agentDir, Builtin: catalog.FS,
 		APIs: map[string]providers.Provider{
 			anthropic.API:         anthropic.New(client),
-			openai.CompletionsAPI: openai.NewCompletions(client),
-			openai.MistralAPI:     openai.NewCompletions(client),
+			openai.CompletionsAPI: openai.New(client),
+			openai.MistralAPI:     openai.New(client),
 			responses.API:         responses.New(client),
 			responses.AzureAPI:    responses.New(client),
 			google.API:            google.New(client),
@@ -266,8 +276,18 @@ func epoch() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 // maxStops is who may ask for the end: a signal, the parent's death, a single run.
 const maxStops = 3
 
-// serve runs the daemon until its input ends, or a signal or stop does.
-func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
+// stdio is what whoever has started this process speaks through.
+func stdio() conn.Transport {
+	out := onScreen(os.Stdout)
+	if out == os.Stdout {
+		out = eager(os.Stdout)
+	}
+	return conn.Stdio{In: os.Stdin, Out: out}
+}
+
+// serve runs the daemon until its client says no more, or a signal or stop ends
+// it.
+func serve(cfg *actors.Config, client conn.Transport, log zerolog.Logger, stop chan actors.Stop) int {
 	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
 	debug.SetGCPercent(200)
 	signals, code := make(chan os.Signal, 4), make(chan int, 1)
@@ -278,12 +298,7 @@ func serve(cfg *actors.Config, log zerolog.Logger, stop chan actors.Stop) int {
 		log.Info().Msg("parent is gone: stopping")
 		stop <- actors.Stop{Abort: true}
 	})
-	if cfg.Out == os.Stdout { // not the pipe of a single run
-		if cfg.Out = onScreen(os.Stdout); cfg.Out == os.Stdout {
-			cfg.Out = eager(os.Stdout)
-		}
-	}
-	err := actors.Run(cfg, stop)
+	err := actors.Run(cfg, client, stop)
 	close(over)
 	if err != nil {
 		log.Error().Err(err).Msg("output was cut short")

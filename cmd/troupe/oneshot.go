@@ -1,43 +1,39 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/tidwall/gjson"
 
 	"troupe/actors"
+	"troupe/actors/conn"
 	"troupe/protocol"
+	"troupe/protocol/pi"
 	"troupe/store"
 )
 
-// oneShot is the client of the print and JSON modes: it talks to the daemon in
-// this process as any client would, over a pair of pipes.
+// oneShot uses the daemon in this process for the print and JSON modes.
 type oneShot struct {
-	json     bool
+	lines    *pi.Encoder // of the events that are printed; nil to print none
 	header   protocol.Header
 	messages []message
 	stdout   io.Writer
 	stderr   io.Writer
 	stop     chan actors.Stop // ends the daemon
 
-	in     io.Writer
-	out    *bufio.Reader
-	last   gjson.Result // the latest assistant message
+	client *conn.Client
+	last   *protocol.AssistantMessage // the latest one; nil before it
 	failed error
 	lost   error // what was to be printed and could not be
 }
@@ -49,7 +45,7 @@ type message struct {
 
 // runOnce sends the prompts of the command line, one after the other, and ends.
 func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
-	messages, err := prompts(o, cfg.Default.Cwd)
+	messages, err := prompts(o, cfg.Sessions.Default.Cwd)
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
@@ -57,24 +53,27 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	if len(messages) == 0 {
 		return refuse(errors.New("nothing to do: give a message, or --mode rpc"))
 	}
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	cfg.In, cfg.Out, cfg.MaxLine = inR, outW, math.MaxInt32 // prompts has its own limit
-	cfg.Unwatched = o.mode != "json"
+	cfg.Sessions.Unwatched = o.mode != "json"
 	c := &oneShot{
-		json: o.mode == "json", header: headerOf(cfg), messages: messages, stdout: onScreen(os.Stdout), stderr: stderr,
-		stop: make(chan actors.Stop, maxStops),
-		in:   inW, out: bufio.NewReaderSize(outR, 64<<10),
+		header: headerOf(cfg), messages: messages, stdout: onScreen(os.Stdout), stderr: stderr,
+		stop: make(chan actors.Stop, maxStops), client: conn.NewClient(),
+	}
+	if o.mode == "json" {
+		wire, _, _ := cfg.Conn.Dialect.Open(cfg.Conn.Features...)
+		c.lines = pi.NewEncoder(wire, "")
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.talk()
-		inW.Close()
-		_, _ = io.Copy(io.Discard, c.out)
+		c.client.Close()
+		for {
+			if _, _, err := c.client.Next(context.Background()); err != nil {
+				return
+			}
+		}
 	}()
-	code := serve(cfg, log, c.stop)
-	outW.Close()
+	code := serve(cfg, c.client.Transport(), log, c.stop)
 	if code > 128 { // a signal: whoever does not read our output does not hold it up
 		select {
 		case <-done:
@@ -91,30 +90,25 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 
 // headerOf is the header of the session that will be used.
 func headerOf(cfg *actors.Config) protocol.Header {
-	if cfg.Default.Log != nil {
-		return cfg.Default.Log.Header()
+	if cfg.Sessions.Default.Log != nil {
+		return cfg.Sessions.Default.Log.Header()
 	}
-	h := store.NewHeader(cfg.Default.ID, cfg.Default.Cwd, cfg.Default.Parent, time.Now().UnixMilli())
-	cfg.Default.ID = h.ID
+	h := store.NewHeader(cfg.Sessions.Default.ID, cfg.Sessions.Default.Cwd, cfg.Sessions.Default.Parent, time.Now().UnixMilli())
+	cfg.Sessions.Default.ID = h.ID
 	return h
 }
 
 // talk prompts and follows what comes of it.
 func (c *oneShot) talk() {
-	if c.json && !c.write(append(c.header.AppendJSON(nil), '\n')) {
+	if c.lines != nil && !c.write(append(c.header.AppendJSON(nil), '\n')) {
 		return
 	}
-	for i, m := range c.messages {
-		id := "p" + strconv.Itoa(i+1)
-		prompt := map[string]any{"id": id, "type": "prompt", "message": m.text}
-		if len(m.images) > 0 {
-			prompt["images"] = m.images
-		}
-		if err := json.NewEncoder(c.in).Encode(prompt); err != nil {
+	for _, m := range c.messages {
+		if _, err := c.client.Do(context.Background(), protocol.Prompt{Message: m.text, Images: m.images}); err != nil {
 			c.failed = err
 			return
 		}
-		if !c.follow(id) {
+		if !c.follow() {
 			return
 		}
 	}
@@ -122,30 +116,29 @@ func (c *oneShot) talk() {
 
 // follow reads until the work on a prompt is done; false means that no further
 // one should be sent.
-func (c *oneShot) follow(id string) bool {
+func (c *oneShot) follow() bool {
 	for {
-		line, err := c.out.ReadBytes('\n')
+		_, event, err := c.client.Next(context.Background())
 		if err != nil {
-			if c.failed == nil && c.last.Get("stopReason").Str == "" {
+			if c.last == nil || c.last.StopReason == "" {
 				c.failed = errors.New("the run was cut short")
 			}
 			return false
 		}
-		e := gjson.ParseBytes(line)
-		kind := e.Get("type").Str
-		if c.json && kind != "response" && !c.write(line) {
-			return false
+		if c.lines != nil {
+			if line := c.lines.AppendEvent(nil, event); len(line) > 0 && !c.write(line) {
+				return false
+			}
 		}
-		switch {
-		case kind == "response" && !e.Get("success").Bool() && (e.Get("id").Str == id || !e.Get("id").Exists()): // a line that was not understood has none
-			c.failed = errors.New(e.Get("error").Str)
-			return false
-		case kind == "message_end" && e.Get("message.role").Str == protocol.RoleAssistant:
-			c.last = e.Get("message")
-		case kind == "extension_ui_request":
+		switch event := event.(type) {
+		case protocol.MessageEnd:
+			if m, ok := event.Message.(*protocol.AssistantMessage); ok {
+				c.last = m
+			}
+		case protocol.ExtensionUIRequest:
 			// Nobody is there to answer.
-			_, _ = fmt.Fprintf(c.in, `{"type":"extension_ui_response","id":%q,"cancelled":true}`+"\n", e.Get("id").Str)
-		case kind == "agent_settled", kind == "session_failed":
+			_, _ = c.client.Do(context.Background(), protocol.ExtensionUIResponse{ID: event.ID, Cancelled: true})
+		case protocol.AgentSettled, protocol.SessionFailed:
 			return true
 		}
 	}
@@ -169,15 +162,14 @@ func (c *oneShot) finish() int {
 		fmt.Fprintln(c.stderr, "troupe:", c.failed)
 		return exitError
 	}
-	if c.json {
+	if c.lines != nil || c.last == nil {
 		return exitOK
 	}
-	stop := protocol.StopReason(c.last.Get("stopReason").Str)
-	if stop == protocol.StopError || stop == protocol.StopAborted {
-		fmt.Fprintln(c.stderr, c.last.Get("errorMessage").Str)
+	switch c.last.StopReason {
+	case protocol.StopError, protocol.StopAborted:
+		fmt.Fprintln(c.stderr, c.last.ErrorMessage)
 		return exitError
-	}
-	if stop == protocol.StopLength {
+	case protocol.StopLength:
 		fmt.Fprintln(c.stderr, "troupe: the answer is incomplete: it reached the model's output limit")
 	}
 	if !c.write(c.answer()) {
@@ -189,9 +181,9 @@ func (c *oneShot) finish() int {
 // answer is the text of the last answer.
 func (c *oneShot) answer() []byte {
 	var text bytes.Buffer
-	for _, b := range c.last.Get("content").Array() {
-		if b.Get("type").Str == "text" {
-			fmt.Fprintln(&text, b.Get("text").Str)
+	for _, b := range c.last.Content {
+		if b, ok := b.(protocol.Text); ok {
+			fmt.Fprintln(&text, b.Text)
 		}
 	}
 	return text.Bytes()

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 
-	"troupe/actors"
+	"troupe/actors/session"
 )
 
 // profile records what the process spends. When done is called, cpu.pprof and
@@ -23,10 +23,10 @@ func profile(dir string) (done func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		report(actors.WriteOutput(filepath.Join(dir, "cpu.pprof"), cpu.Bytes()))
+		report(session.WriteOutput(filepath.Join(dir, "cpu.pprof"), cpu.Bytes()))
 		runtime.GC()
 		report(pprof.Lookup("allocs").WriteTo(&allocs, 0))
-		report(actors.WriteOutput(filepath.Join(dir, "allocs.pprof"), allocs.Bytes()))
+		report(session.WriteOutput(filepath.Join(dir, "allocs.pprof"), allocs.Bytes()))
 	}, nil
 }
 

@@ -23,7 +23,7 @@ type socketOutput struct {
 	fd int
 }
 
-// eager makes of stdout an actors.TryWriter, if that is possible.
+// eager makes of stdout an conn.TryWriter, if that is possible.
 func eager(stdout *os.File) io.Writer {
 	info, err := stdout.Stat()
 	if err != nil {

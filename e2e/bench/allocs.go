@@ -19,11 +19,12 @@ import (
 // hot is what is compared: benchmarks of the hot paths, whose allocations do
 // not depend on the machine.
 var hot = []struct{ pkg, bench, times string }{
-	{"./protocol", "^Benchmark(Encode|Decode|Frame|Response|ArgsFeed)", "0.2s"},
-	{"./actors/session", "^BenchmarkStep", "0.2s"},
+	{"./protocol", "^Benchmark(DecodeRecord|ArgsFeed)", "0.2s"},
+	{"./protocol/pi", "^Benchmark(Encode|Decode|Frame|Response)", "0.2s"},
+	{"./actors/core", "^BenchmarkStep", "0.2s"},
 	{"./actors", "^BenchmarkDaemon", "0.2s"},
 	{"./store", "^Benchmark(Append|Context2k)", "0.2s"},
-	{"./providers", "^BenchmarkEventReader", "0.2s"},
+	{"./providers/wire", "^BenchmarkEventReader", "0.2s"},
 	{"./providers/anthropic", "^BenchmarkDelta", "100000x"}, // whole answers of 5,000
 	{"./providers/openai", "^BenchmarkDelta", "100000x"},
 	{"./providers/responses", "^BenchmarkDelta", "100000x"},

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	Life    Kind = "life"    // a process, or a daemon in a test, begins
 	End     Kind = "end"     // it ended in an orderly way: everything is answered
 	Killed  Kind = "killed"  // it was ended in a disorderly way
+	Left    Kind = "left"    // one of several connections ended in an orderly way
+	Broken  Kind = "broken"  // one of several connections ended in a disorderly way
 	Ran     Kind = "ran"     // a tool that needs consent ran; the line is its call id
 	Note    Kind = "note"    // anything else that helps to understand a failure
 )
@@ -26,6 +29,7 @@ const (
 // Record is one thing that happened.
 type Record struct {
 	At   time.Time
+	Conn int // which of several connections it is about, from 0
 	Kind Kind
 	Line string
 }
@@ -37,11 +41,14 @@ type History struct {
 	records []Record
 }
 
-// Add appends a record.
-func (h *History) Add(kind Kind, line string) {
+// Add appends a record about the first connection, or about none.
+func (h *History) Add(kind Kind, line string) { h.AddTo(0, kind, line) }
+
+// AddTo appends a record about a connection.
+func (h *History) AddTo(conn int, kind Kind, line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.records = append(h.records, Record{time.Now(), kind, line})
+	h.records = append(h.records, Record{time.Now(), conn, kind, line})
 }
 
 // Notef adds a note.
@@ -78,7 +85,11 @@ func (h *History) Tail(n int) string {
 		if len(line) > 160 {
 			line = line[:110] + "…" + line[len(line)-40:]
 		}
-		raw, _ := json.Marshal([]string{r.At.Format("15:04:05.000"), string(r.Kind), line})
+		kind := string(r.Kind)
+		if r.Conn > 0 {
+			kind = fmt.Sprint(kind, " ", r.Conn)
+		}
+		raw, _ := json.Marshal([]string{r.At.Format("15:04:05.000"), kind, line})
 		b.Write(append(raw, '\n'))
 	}
 	return b.String()
@@ -106,6 +117,9 @@ type Options struct {
 	Scarred bool
 	// Free says that no tool needed consent.
 	Free bool
+	// Defaults are the handles of default sessions, by connection, under which
+	// other connections know them.
+	Defaults map[int]string
 }
 
 // Check runs every checker and returns what is wrong, in the form "S1: …".
@@ -113,18 +127,22 @@ func Check(h *History, o Options) []string {
 	var found []string
 	records := h.Records()
 	for i, life := range lives(records) {
-		found = append(found, answers(life)...)
-		found = append(found, nesting(life)...)
-		found = append(found, closings(life)...)
-		found = append(found, linear(life, i == 0)...)
-		found = append(found, hygiene(life, o)...)
-		found = append(found, aborts(life)...)
-		if !o.Free {
-			found = append(found, consent(life)...)
+		for _, view := range views(life) {
+			found = append(found, answers(view)...)
+			found = append(found, nesting(view)...)
+			found = append(found, closings(view)...)
+			found = append(found, hygiene(view, o)...)
+			found = append(found, aborts(view)...)
+			found = append(found, sequence(view)...)
+			if i == 0 || !o.Mixed {
+				found = append(found, isolation(view, o)...)
+			}
 		}
-		found = append(found, sequence(life)...)
+		found = append(found, linear(life, i == 0, o)...)
+		if !o.Free {
+			found = append(found, consent(life, o)...)
+		}
 	}
-	found = append(found, isolation(records, o)...)
 	for path, content := range o.Files {
 		found = append(found, file(path, content, o)...)
 	}
@@ -137,7 +155,44 @@ func Check(h *History, o Options) []string {
 // life is one process's part of a history.
 type life struct {
 	records []Record
-	orderly bool
+	orderly bool // it ended in an orderly way
+	left    bool // and goes on without the client whose view this is
+	of      int  // the connection whose view this is
+}
+
+// views are what each connection of a life said and heard.
+func views(l life) (all []life) {
+	conns := 0
+	for _, r := range l.records {
+		conns = max(conns, r.Conn)
+	}
+	for conn := range conns + 1 {
+		v := life{orderly: l.orderly, of: conn}
+		for _, r := range l.records {
+			if r.Conn != conn && (r.Kind == Command || r.Kind == Output || r.Kind == Left || r.Kind == Broken) {
+				continue
+			}
+			v.records = append(v.records, r)
+			switch r.Kind {
+			case Left:
+				v.orderly, v.left = true, true
+			case Broken:
+				v.orderly, v.left = false, true
+			default:
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// sessionOf is a name for a session that all connections use: the handle, and
+// for what a client does not tag its default session.
+func (o Options) sessionOf(conn int, handle string) string {
+	if handle == "" {
+		handle = o.Defaults[conn]
+	}
+	return cmp.Or(handle, fmt.Sprintf("default of %d", conn))
 }
 
 func lives(records []Record) []life {

@@ -12,6 +12,7 @@ import (
 type input struct {
 	text, mark string
 	class      string // steer, followUp, or started
+	conn       int    // of the connection that said it first
 	at         int    // of the try that was accepted, in the order of commands
 	unordered  bool   // it may have been an earlier one
 	accepted   bool
@@ -60,7 +61,7 @@ func order(said map[string]*input, places map[string]*whereabouts) (found []stri
 	lines := map[string][]*input{}
 	for _, in := range said {
 		if at := places[in.text]; in.accepted && !in.unordered && at != nil && at.delivered == 1 {
-			key := at.file + " " + in.mark + " " + in.class
+			key := fmt.Sprint(at.file, " ", in.mark, " ", in.class, " of ", in.conn)
 			lines[key] = append(lines[key], in)
 		}
 	}
@@ -103,7 +104,7 @@ func tries(records []Record, o Options) map[string]*input {
 			text := c.raw.Get("message").Str
 			in := said[text]
 			if in == nil {
-				in = &input{text: text, class: class}
+				in = &input{text: text, class: class, conn: r.Conn}
 				if o.Canary != nil {
 					in.mark = o.Canary(text)
 				}

@@ -18,18 +18,49 @@ import (
 // linear checks the queues and the dialogs of each session of a life. Where a
 // life goes on with the files of another, its queues do not begin empty: only
 // those of the first are followed.
-func linear(l life, first bool) (found []string) {
-	for session, ops := range queueOps(l) {
+//
+// The queues of a session that several clients speak to are not followed.
+func linear(l life, first bool, o Options) (found []string) {
+	alone := onlySpeakers(l, o)
+	for _, view := range views(l) {
 		if !first {
 			break
 		}
-		if !porcupine.CheckOperations(queueModel, ops) {
-			found = append(found, fmt.Sprintf("linearizability: the queues of session %q: %s", session, describe(ops)))
-		}
+		found = append(found, linearQueues(view, alone, o)...)
 	}
-	for dialog, ops := range dialogOps(l) {
+	for dialog, ops := range dialogOps(l, o) {
 		if !porcupine.CheckOperations(dialogModel, ops) {
 			found = append(found, fmt.Sprintf("linearizability: dialog %s: %s", dialog, describe(ops)))
+		}
+	}
+	return found
+}
+
+// onlySpeakers are the sessions that no more than one client has spoken to, and
+// which it is.
+func onlySpeakers(l life, o Options) map[string]int {
+	speaker := map[string]int{}
+	for _, r := range l.records {
+		if r.Kind != Command {
+			continue
+		}
+		session := o.sessionOf(r.Conn, parseCommand(r.Line).session)
+		if who, known := speaker[session]; known && who != r.Conn {
+			speaker[session] = -1
+		} else {
+			speaker[session] = r.Conn
+		}
+	}
+	return speaker
+}
+
+func linearQueues(l life, alone map[string]int, o Options) (found []string) {
+	for session, ops := range queueOps(l) {
+		if alone[o.sessionOf(l.of, session)] != l.of {
+			continue
+		}
+		if !porcupine.CheckOperations(queueModel, ops) {
+			found = append(found, fmt.Sprintf("linearizability: the queues of session %q: %s", session, describe(ops)))
 		}
 	}
 	return found
@@ -388,15 +419,16 @@ var dialogModel = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-func dialogOps(l life) map[string][]porcupine.Operation {
+func dialogOps(l life, o Options) map[string][]porcupine.Operation {
 	all := map[string][]porcupine.Operation{}
 	calls := map[string]string{} // dialog by tool call
+	seenBy := map[string]int{}   // the connection that saw the dialog first
 	for i, r := range l.records {
 		at := int64(i)
 		switch r.Kind {
 		case Command:
 			c := parseCommand(r.Line)
-			dialog := c.session + "/" + c.raw.Get("id").Str
+			dialog := o.sessionOf(r.Conn, c.session) + "/" + c.raw.Get("id").Str
 			if c.kind != "extension_ui_response" || all[dialog] == nil {
 				continue
 			}
@@ -407,11 +439,15 @@ func dialogOps(l life) map[string][]porcupine.Operation {
 			all[dialog] = append(all[dialog], porcupine.Operation{Input: op, Call: at, Return: int64(len(l.records))})
 		case Output:
 			v := gjson.Parse(r.Line)
-			session := handleOf(v)
+			session := o.sessionOf(r.Conn, handleOf(v))
 			switch call := v.Get("toolCallId").Str; v.Get("type").Str {
 			case "extension_ui_request":
 				if v.Get("method").Str == "confirm" && call != "" {
 					dialog := session + "/" + v.Get("id").Str
+					if first, seen := seenBy[dialog]; seen && first != r.Conn {
+						break // the same, shown to another client
+					}
+					seenBy[dialog] = r.Conn
 					calls[call] = dialog
 					all[dialog] = append(all[dialog], porcupine.Operation{Input: asked, Call: at, Return: at})
 				}

@@ -30,7 +30,7 @@ const queueRun = `
 
 // TestQueueModel: the good history passes, each damaged one does not.
 func TestQueueModel(t *testing.T) {
-	judge := func(wire string) []string { return linear(lives(tell(wire).Records())[0], true) }
+	judge := func(wire string) []string { return linear(lives(tell(wire).Records())[0], true, Options{}) }
 	assert.Empty(t, judge(queueRun))
 	for name, c := range map[string][2]string{
 		"a later steer first":        {`"user","content":"~a~ three"`, `"user","content":"~a~ four"`},
@@ -71,7 +71,7 @@ func TestDialogModel(t *testing.T) {
 		ask + yes + ran + ran: false,
 		ask + end + yes + ran: true, // the end belongs to the call, which is not followed further
 	} {
-		assert.Equal(t, good, len(linear(lives(tell(wire).Records())[0], true)) == 0, wire)
+		assert.Equal(t, good, len(linear(lives(tell(wire).Records())[0], true, Options{})) == 0, wire)
 	}
 }
 

@@ -117,7 +117,11 @@ func nesting(l life) (found []string) {
 	states := map[string]*wireState{}
 	for _, r := range l.records {
 		if r.Kind == Command {
-			if c := parseCommand(r.Line); c.kind == "attach" && states[c.session] != nil {
+			if c := parseCommand(r.Line); c.kind == "attach" {
+				if states[c.session] == nil { // another client has opened it
+					states[c.session] = newWireState()
+					states[c.session].away = true
+				}
 				states[c.session].attach() // what happens until it is answered may be heard
 			}
 			continue
@@ -128,7 +132,7 @@ func nesting(l life) (found []string) {
 		v := gjson.Parse(r.Line)
 		session := handleOf(v)
 		if states[session] == nil {
-			states[session] = &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
+			states[session] = newWireState()
 		}
 		if isResponse(v) {
 			states[session].response(v)
@@ -138,7 +142,7 @@ func nesting(l life) (found []string) {
 			found = append(found, fmt.Sprintf("%s: %s", wrong, clip(r.Line)))
 		}
 	}
-	if !l.orderly {
+	if !l.orderly || l.left { // a session that goes on without the client may end its run later
 		return found
 	}
 	for session, s := range states {
@@ -160,6 +164,10 @@ type wireState struct {
 	joined               bool // it came back, perhaps in the middle of a run that it has not seen begin
 	tools                map[string]bool
 	done                 []string // tool calls ended in this turn
+}
+
+func newWireState() *wireState {
+	return &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
 }
 
 // response follows what changes who hears of the session.
@@ -330,7 +338,7 @@ func aborts(l life) (found []string) {
 }
 
 // consent is S10: a call runs only after its dialog was confirmed, and once.
-func consent(l life) (found []string) {
+func consent(l life, o Options) (found []string) {
 	calls := map[string]string{} // by dialog id and session
 	allowed := map[string]bool{}
 	for _, r := range l.records {
@@ -338,12 +346,12 @@ func consent(l life) (found []string) {
 		case Output:
 			v := gjson.Parse(r.Line)
 			if v.Get("type").Str == "extension_ui_request" && v.Get("method").Str == "confirm" {
-				calls[v.Get("sessionId").Str+"/"+v.Get("id").Str] = v.Get("toolCallId").Str
+				calls[o.sessionOf(r.Conn, v.Get("sessionId").Str)+"/"+v.Get("id").Str] = v.Get("toolCallId").Str
 			}
 		case Command:
 			c := parseCommand(r.Line)
 			if c.kind == "extension_ui_response" && c.raw.Get("confirmed").Bool() && !c.raw.Get("cancelled").Bool() {
-				if call := calls[c.session+"/"+c.raw.Get("id").Str]; call != "" {
+				if call := calls[o.sessionOf(r.Conn, c.session)+"/"+c.raw.Get("id").Str]; call != "" {
 					allowed[call] = true
 				}
 			}
@@ -389,35 +397,30 @@ func sequence(l life) (found []string) {
 
 // isolation is S8: a line that carries a session's mark carries no other's, and
 // belongs to the session that the mark was first seen with.
-func isolation(records []Record, o Options) (found []string) {
+func isolation(l life, o Options) (found []string) {
 	if o.Canary == nil {
 		return nil
 	}
-	for i, l := range lives(records) {
-		if i > 0 && o.Mixed {
-			break
+	owner := map[string]string{}
+	for _, r := range l.records {
+		if r.Kind != Command && r.Kind != Output {
+			continue
 		}
-		owner := map[string]string{}
-		for _, r := range l.records {
-			if r.Kind != Command && r.Kind != Output {
-				continue
-			}
-			mark := o.Canary(r.Line)
-			if mark == "" {
-				continue
-			}
-			session := handleOf(gjson.Parse(r.Line))
-			if isResponse(gjson.Parse(r.Line)) && session == "" {
-				continue // a router's answer, or one to open_session
-			}
-			if was, known := owner[mark]; known && was != session {
-				found = append(found, fmt.Sprintf("S8: %s of session %q in %q: %s", mark, was, session, clip(r.Line)))
-			}
-			owner[mark] = session
-			for other := range owner {
-				if other != mark && strings.Contains(r.Line, other) {
-					found = append(found, fmt.Sprintf("S8: %s beside %s: %s", other, mark, clip(r.Line)))
-				}
+		mark := o.Canary(r.Line)
+		if mark == "" {
+			continue
+		}
+		session := handleOf(gjson.Parse(r.Line))
+		if isResponse(gjson.Parse(r.Line)) && session == "" {
+			continue // a router's answer, or one to open_session
+		}
+		if was, known := owner[mark]; known && was != session {
+			found = append(found, fmt.Sprintf("S8: %s of session %q in %q: %s", mark, was, session, clip(r.Line)))
+		}
+		owner[mark] = session
+		for other := range owner {
+			if other != mark && strings.Contains(r.Line, other) {
+				found = append(found, fmt.Sprintf("S8: %s beside %s: %s", other, mark, clip(r.Line)))
 			}
 		}
 	}

@@ -1,11 +1,8 @@
 package anthropic
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
@@ -20,13 +18,13 @@ func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
 // fixture is the server's side of the wire.
 type fixture struct{}
 
-func (fixture) New(client *providers.Client) providers.Provider { return New(client) }
+func (fixture) New(client *wire.Client) providers.Provider { return New(client) }
 
 func (fixture) Model(baseURL string) *protocol.Model {
 	return &protocol.Model{
 		ID: "claude-x", Provider: "acme", API: API, BaseURL: baseURL, Reasoning: true, Input: []string{"text", "image"},
 		Cost:          protocol.ModelCost{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
-		ContextWindow: 200_000, MaxTokens: 64_000, Settings: &protocol.ModelExtra{},
+		ContextWindow: 200_000, MaxTokens: 64_000, ProviderConfig: &protocol.ProviderConfig{},
 	}
 }
 
@@ -143,17 +141,4 @@ func TestCheckKnowsRules(t *testing.T) { // a checker that accepts everything wo
 
 func TestRecorded(t *testing.T) { providertest.Recorded(t, fixture{}) }
 
-func FuzzStream(f *testing.F) {
-	providertest.Fuzz(f, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}
-
-func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }
-
-// TestEchoes: events that differ in their text only are read like any other.
-func TestEchoes(t *testing.T) {
-	providertest.Echoes(t, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}
+func FuzzStream(f *testing.F) { providertest.Fuzz(f, fixture{}) }

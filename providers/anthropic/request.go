@@ -9,6 +9,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 const (
@@ -29,28 +30,28 @@ type compat struct {
 	SendSessionAffinityHeaders      bool  `json:"sendSessionAffinityHeaders"`
 }
 
-// Encode implements [providers.Wire].
-func (wire) Encode(req *providers.Request) (*providers.Call, error) {
+// Encode implements [providers.Format].
+func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compat{SupportsCacheControlOnTools: true}}
 	req.Compat(&e.compat)
-	e.talk = providers.Converse(req, providers.Shape{
+	e.messages = wire.Convert(req, wire.Shape{
 		ToolID:     toolID,
 		MergeUsers: true,
 		UserFirst:  true,
 		UserLast:   true,
 		Spoken:     true,
-	}, func(any) {})
-	defer e.talk.Close()
-	if len(e.talk.Messages) == 0 {
+	})
+	if len(e.messages) == 0 {
 		return nil, errors.New("there is no message to send")
 	}
+	e.input = req.EstimateInput(e.messages)
 	e.thinking()
 	e.cache = e.cacheControl()
-	return &providers.Call{URL: endpoint(req.Model.BaseURL), Header: e.header(), Body: e.body()}, nil
+	return &wire.Call{URL: endpoint(req.Model.BaseURL), Header: e.header(), Body: e.body()}, nil
 }
 
 // toolID is the rule of the API for ids: ^[a-zA-Z0-9_-]+$.
-func toolID(id string, _ bool, try int) string { return providers.SafeID(id, maxID, try) }
+func toolID(id string, _ bool, try int) string { return wire.SafeID(id, maxID, try) }
 
 // endpoint adds the path, of which some base URLs have the first half.
 func endpoint(baseURL string) string {
@@ -59,14 +60,15 @@ func endpoint(baseURL string) string {
 	if query != "" {
 		base += "?" + query
 	}
-	return providers.Endpoint(base, "/v1/messages")
+	return wire.Endpoint(base, "/v1/messages")
 }
 
 type encoder struct {
-	req    *providers.Request
-	compat compat
-	talk   *providers.Conversation
-	cache  string // the marker after a block to be cached, with its comma
+	req      *providers.Request
+	compat   compat
+	messages []protocol.Message
+	input    int64  // about how many tokens the request has
+	cache    string // the marker after a block to be cached, with its comma
 
 	maxTokens int64
 	budget    int64 // thinking tokens; 0 for adaptive or no thinking
@@ -75,22 +77,18 @@ type encoder struct {
 
 // thinking decides how much of the answer is thinking.
 func (e *encoder) thinking() {
-	e.maxTokens = e.req.AnswerLimit()
+	e.maxTokens = e.req.AnswerLimit(e.input, 0)
 	if !e.req.Thinks() {
 		return
 	}
 	if e.compat.ForceAdaptiveThinking {
-		if e.effort = e.req.Effort(); e.effort == string(protocol.ThinkingMinimal) {
+		if e.effort = e.req.Effort(nil); e.effort == string(protocol.ThinkingMinimal) {
 			e.effort = string(protocol.ThinkingLow)
 		}
 		return
 	}
 	e.budget = e.req.Budget()
-	if e.req.MaxTokens > 0 { // what was asked for is the answer without the thinking
-		longest := *e.req
-		longest.MaxTokens = 0
-		e.maxTokens = min(e.maxTokens+e.budget, longest.AnswerLimit())
-	}
+	e.maxTokens = e.req.AnswerLimit(e.input, e.budget)
 	if e.maxTokens <= e.budget {
 		e.budget = e.maxTokens - answerReserve
 	}
@@ -124,7 +122,7 @@ func (e *encoder) header() http.Header {
 	if e.compat.SendSessionAffinityHeaders && e.req.SessionID != "" {
 		h.Set("X-Session-Affinity", e.req.SessionID)
 	}
-	e.req.Credentials.Apply(h, "X-Api-Key")
+	wire.Authorize(h, &e.req.Credentials, "X-Api-Key")
 	if e.budget > 0 {
 		betas := h.Get("Anthropic-Beta")
 		if betas != "" && !strings.Contains(betas, interleavedBeta) {
@@ -139,7 +137,7 @@ func (e *encoder) header() http.Header {
 }
 
 func (e *encoder) body() []byte {
-	b := make([]byte, 0, e.req.SizeHint())
+	b := wire.Buffer(e.messages, e.input)
 	b = append(b, `{"model":`...)
 	b = protocol.AppendString(b, e.req.WireModel())
 	b = append(b, `,"max_tokens":`...)
@@ -173,15 +171,10 @@ func (e *encoder) appendThinking(b []byte) []byte {
 		b = append(b, `,"thinking":{"type":"enabled","budget_tokens":`...)
 		b = strconv.AppendInt(b, e.budget, 10)
 		b = append(b, `,"display":"summarized"}`...)
-	case e.canBeOff():
+	case e.req.CanBeOff():
 		b = append(b, `,"thinking":{"type":"disabled"}`...)
 	}
 	return b
-}
-
-// canBeOff says whether the model takes being told not to think.
-func (e *encoder) canBeOff() bool {
-	return e.req.Model.Clamp(protocol.ThinkingOff) == protocol.ThinkingOff
 }
 
 // appendTools writes the tools. A history with calls needs tools even when none
@@ -191,7 +184,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 	tools := e.req.Tools
 	choice := ""
 	if len(tools) == 0 {
-		for _, name := range providers.Called(e.talk.Messages) {
+		for _, name := range wire.Called(e.messages) {
 			tools = append(tools, protocol.ToolInfo{Name: name, Description: "No longer available."})
 		}
 		choice = `,"tool_choice":{"type":"none"}`
@@ -212,7 +205,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 			b = append(b, `,"eager_input_streaming":true`...)
 		}
 		b = append(b, `,"input_schema":`...)
-		b = append(b, providers.Schema(tool)...)
+		b = append(b, wire.Schema(tool)...)
 		if i == len(tools)-1 && e.compat.SupportsCacheControlOnTools {
 			b = append(b, e.cache...)
 		}
@@ -226,23 +219,15 @@ func (e *encoder) appendTools(b []byte) []byte {
 // after them are one message; its last block ends the part that is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
 	b = append(b, `,"messages":[`...)
-	start := len(b)
-	b = append(b, e.talk.Known...)
 	role := ""
-	for i, m := range e.talk.Messages {
+	for i, m := range e.messages {
 		next := "user"
 		if m.Role() == protocol.RoleAssistant {
 			next = "assistant"
 		}
 		if next != role {
 			if role != "" {
-				b = append(b, `]}`...)
-			}
-			if i == e.talk.Cut {
-				e.talk.Keep(b[start:], nil)
-			}
-			if len(b) > start {
-				b = append(b, ',')
+				b = append(b, `]},`...)
 			}
 			b = append(b, `{"role":"`...)
 			b = append(b, next...)
@@ -252,7 +237,7 @@ func (e *encoder) appendMessages(b []byte) []byte {
 			b = append(b, ',')
 		}
 		cache := ""
-		if i == len(e.talk.Messages)-1 {
+		if i == len(e.messages)-1 {
 			cache = e.cache
 		}
 		b = e.appendMessage(b, m, cache)
@@ -350,8 +335,8 @@ func appendResult(b []byte, m *protocol.ToolResultMessage, cache string) []byte 
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
 	b = protocol.AppendString(b, m.ToolCallID)
 	b = append(b, `,"content":`...)
-	text := providers.TextOf(m.Content, "\n")
-	if hasImage(m.Content) {
+	text := wire.TextOf(m.Content, "\n")
+	if len(m.Content.Images()) > 0 {
 		b = append(b, '[')
 		if text == "" {
 			b = append(b, `{"type":"text","text":"(see the image)"},`...)
@@ -370,13 +355,4 @@ func appendResult(b []byte, m *protocol.ToolResultMessage, cache string) []byte 
 	b = strconv.AppendBool(b, m.IsError)
 	b = append(b, cache...)
 	return append(b, '}')
-}
-
-func hasImage(content protocol.Content) bool {
-	for _, b := range content {
-		if _, ok := b.(protocol.Image); ok {
-			return true
-		}
-	}
-	return false
 }

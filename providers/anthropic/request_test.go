@@ -13,6 +13,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 // conversation is the one of testdata/request.json, which pi sent for it.
@@ -51,16 +52,16 @@ func conversation(model *protocol.Model) providers.Request {
 	}
 }
 
-func encode(t testing.TB, req providers.Request) (*providers.Call, gjson.Result) {
+func encode(t testing.TB, req providers.Request) (*wire.Call, gjson.Result) {
 	t.Helper()
-	call, err := wire{}.Encode(&req)
+	call, err := format{}.Encode(&req)
 	require.NoError(t, err)
 	require.True(t, json.Valid(call.Body), "%s", call.Body)
 	return call, gjson.ParseBytes(call.Body)
 }
 
 func withCompat(model *protocol.Model, compat string) *protocol.Model {
-	model.Settings = &protocol.ModelExtra{Compat: json.RawMessage(compat)}
+	model.ProviderConfig = &protocol.ProviderConfig{Compat: json.RawMessage(compat)}
 	return model
 }
 
@@ -102,7 +103,7 @@ func TestEncode_thinking(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			model := withCompat(fixture{}.Model("http://127.0.0.1:1"), c.compat)
-			model.Settings.ThinkingValues = c.values
+			model.ProviderConfig.ThinkingValues = c.values
 			req := conversation(model)
 			req.Thinking, req.MaxTokens = c.level, c.asked
 			call, body := encode(t, req)
@@ -245,7 +246,7 @@ func TestEndpoint(t *testing.T) {
 }
 
 func BenchmarkEncode10000(b *testing.B) {
-	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+	providertest.BenchmarkEncode(b, format{}, fixture{}.Model("http://127.0.0.1:1"))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }

@@ -7,13 +7,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // decoder reads one answer. Blocks carry the server's index, which may have
 // gaps where a block is of a kind we do not know.
 type decoder struct {
-	out    *providers.Parts
+	out    *wire.Parts
 	blocks map[int64]*blockState
 	order  []*blockState
 	usage  protocol.Usage
@@ -61,13 +61,13 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	case "message_stop":
 		return d.finish()
 	case "error":
-		return providers.ClassifyEvent([]byte(data.Raw))
+		return wire.ClassifyEvent([]byte(data.Raw))
 	} // ping, and whatever comes next
 	return nil
 }
 
 // End implements [providers.Decoder]: only message_stop ends an answer.
-func (d *decoder) End(bool) error { return providers.CutStream("message_stop") }
+func (d *decoder) End(bool) error { return wire.CutStream("message_stop") }
 
 func (d *decoder) open(index int64, start gjson.Result) {
 	b := &blockState{}
@@ -93,8 +93,8 @@ func (d *decoder) open(index int64, start gjson.Result) {
 		return
 	}
 	d.add(index, b, id, name)
-	d.out.Delta(b.part, providers.String(start.Get("text")))
-	d.out.Delta(b.part, providers.String(start.Get("thinking")))
+	d.out.Delta(b.part, wire.String(start.Get("text")))
+	d.out.Delta(b.part, wire.String(start.Get("thinking")))
 }
 
 func (d *decoder) add(index int64, b *blockState, id, name string) {
@@ -113,11 +113,11 @@ func (d *decoder) delta(index int64, delta gjson.Result) {
 	}
 	switch kind {
 	case "text_delta":
-		d.out.Delta(b.part, providers.String(delta.Get("text")))
+		d.out.Delta(b.part, wire.String(delta.Get("text")))
 	case "thinking_delta":
-		d.out.Delta(b.part, providers.String(delta.Get("thinking")))
+		d.out.Delta(b.part, wire.String(delta.Get("thinking")))
 	case "input_json_delta":
-		text := providers.String(delta.Get("partial_json"))
+		text := wire.String(delta.Get("partial_json"))
 		b.grew = b.grew || text != ""
 		d.out.Delta(b.part, text)
 	case "signature_delta":

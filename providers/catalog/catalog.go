@@ -1,6 +1,6 @@
 // Package catalog is the list of models that are known without any
 // configuration, as data: one file per provider, named after it, in the form
-// that a provider has in models.json (see [troupe/providers.Registry]). The
+// that a provider has in models.json (see [troupe/providers/registry.Registry]). The
 // files are the source. To add a model, add a line; prices are US dollars per
 // million tokens.
 //

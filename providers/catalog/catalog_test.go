@@ -13,11 +13,12 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/catalog"
+	"troupe/providers/registry"
 )
 
 func load(t testing.TB, env func(string) string) *protocol.Catalog {
 	t.Helper()
-	c, err := providers.NewRegistry(providers.RegistryConfig{Builtin: catalog.FS, Env: env}).Catalog()
+	c, err := registry.New(registry.Config{Builtin: catalog.FS, Env: env}).Catalog()
 	require.NoError(t, err)
 	return c
 }
@@ -50,7 +51,7 @@ func TestModels(t *testing.T) {
 			assert.Equal(t, "https", u.Scheme, name)
 		}
 		for _, header := range []string{"User-Agent", "Editor-Version", "Copilot-Integration-Id"} {
-			assert.NotContains(t, m.Settings.Headers, header, "%s: troupe does not pretend to be somebody else", name)
+			assert.NotContains(t, m.ProviderConfig.Headers, header, "%s: troupe does not pretend to be somebody else", name)
 		}
 		assert.NotEmpty(t, m.Levels(), name)
 	}
@@ -65,7 +66,7 @@ func TestProviders(t *testing.T) {
 	assert.Empty(t, none.Keys, "without keys nothing is on offer")
 	for _, file := range files {
 		provider := strings.TrimSuffix(file, ".json")
-		r := providers.NewRegistry(providers.RegistryConfig{Builtin: catalog.FS, Env: func(name string) string {
+		r := registry.New(registry.Config{Builtin: catalog.FS, Env: func(name string) string {
 			if name == "AZURE_OPENAI_BASE_URL" || name == "CLOUDFLARE_ACCOUNT_ID" {
 				return "https://x.example"
 			}
@@ -113,15 +114,15 @@ func BenchmarkCatalog(b *testing.B) {
 // TestKeysAreNeeded: no built-in provider can be asked without a key, which is
 // why those without one need not be read at the start.
 func TestKeysAreNeeded(t *testing.T) {
-	c, err := providers.NewRegistry(providers.RegistryConfig{AgentDir: t.TempDir(), Builtin: catalog.FS, Env: func(string) string { return "" }}).Catalog()
+	c, err := registry.New(registry.Config{AgentDir: t.TempDir(), Builtin: catalog.FS, Env: func(string) string { return "" }}).Catalog()
 	require.NoError(t, err)
 	for _, m := range c.All() {
 		if m.Provider != "scripted" {
 			require.False(t, providers.IsLocal(m.BaseURL), m.ID)
-			if m.Settings == nil {
+			if m.ProviderConfig == nil {
 				continue
 			}
-			for name := range m.Settings.Headers {
+			for name := range m.ProviderConfig.Headers {
 				require.NotContains(t, []string{"authorization", "x-api-key", "api-key", "x-goog-api-key"}, strings.ToLower(name), m.ID)
 			}
 		}

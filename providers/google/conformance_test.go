@@ -1,11 +1,8 @@
 package google
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
@@ -29,7 +27,7 @@ func TestFamilies(t *testing.T) {
 // fixture is the server's side of the wire.
 type fixture struct{ id string }
 
-func (fixture) New(client *providers.Client) providers.Provider { return New(client) }
+func (fixture) New(client *wire.Client) providers.Provider { return New(client) }
 
 func (f fixture) Model(baseURL string) *protocol.Model {
 	id := f.id
@@ -39,7 +37,7 @@ func (f fixture) Model(baseURL string) *protocol.Model {
 	return &protocol.Model{
 		ID: id, Provider: "acme", API: API, BaseURL: baseURL, Reasoning: true, Input: []string{"text", "image"},
 		Cost:          protocol.ModelCost{Input: 0.3, Output: 2.5, CacheRead: 0.03},
-		ContextWindow: 1_048_576, MaxTokens: 65_536, Settings: &protocol.ModelExtra{},
+		ContextWindow: 1_048_576, MaxTokens: 65_536, ProviderConfig: &protocol.ProviderConfig{},
 	}
 }
 
@@ -150,27 +148,10 @@ func TestCheckKnowsRules(t *testing.T) { // a checker that accepts everything wo
 
 func TestRecorded(t *testing.T) { providertest.Recorded(t, fixture{}) }
 
-func FuzzStream(f *testing.F) {
-	providertest.Fuzz(f, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}
+func FuzzStream(f *testing.F) { providertest.Fuzz(f, fixture{}) }
 
 func BenchmarkEncode10000(b *testing.B) {
-	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+	providertest.BenchmarkEncode(b, format{}, fixture{}.Model("http://127.0.0.1:1"))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
-
-func TestMemo(t *testing.T) {
-	for _, id := range familyModels {
-		t.Run(id, func(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{id}.Model("http://127.0.0.1:1")) })
-	}
-}
-
-// TestEchoes: events that differ in their text only are read like any other.
-func TestEchoes(t *testing.T) {
-	providertest.Echoes(t, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}

@@ -2,7 +2,7 @@ package google
 
 import (
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // What is said in front of images that a tool result cannot hold, and the value
@@ -20,10 +20,6 @@ type writer struct {
 	b     []byte
 	start int    // where the contents begin in b
 	open  string // the content that is open, "" for none
-
-	closed string            // by the first part, where the contents before it are known; "" for nothing
-	clash  bool              // the first part would not have closed it
-	keep   func(kind string) // called when the open content of a kind is closed by the next part; nil most of the time
 }
 
 // Kinds of contents. Tool results and what the user says are both of the role
@@ -36,18 +32,11 @@ const (
 
 // part begins one more part of a content of a kind.
 func (w *writer) part(kind string) {
-	w.clash, w.closed = w.clash || w.closed == kind, ""
-	keep := w.keep
-	w.keep = nil
 	if w.open == kind {
 		w.b = append(w.b, ',')
 		return
 	}
-	was := w.open
 	w.end()
-	if keep != nil {
-		keep(was)
-	}
 	if len(w.b) > w.start {
 		w.b = append(w.b, ',')
 	}
@@ -85,27 +74,21 @@ func appendImage(b []byte, image protocol.Image) []byte {
 	return append(b, `}}`...)
 }
 
-// contents appends the conversation, nothing if there is none. It is false if
-// what is known of it does not fit what follows: the content that ended there
-// does not end any more.
-func (e *encoder) contents(b []byte, talk *providers.Conversation) ([]byte, bool) {
-	w := &writer{b: append(b, talk.Known...), start: len(b), closed: e.closed}
-	var images protocol.Content // of the results of one answer
+// contents appends the conversation, nothing if there is none.
+func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
+	w := &writer{b: b, start: len(b)}
+	var images []protocol.Image // of the results of one answer
 	flush := func() {
 		if len(images) > 0 {
 			w.text(ofUser, imagesText)
 			for _, image := range images {
-				w.image(ofUser, image.(protocol.Image))
+				w.image(ofUser, image)
 			}
 			w.end()
 			images = nil
 		}
 	}
-	for i, m := range talk.Messages {
-		if i == talk.Cut {
-			flush()
-			w.keep = func(kind string) { talk.Keep(w.b[w.start:], kind) }
-		}
+	for _, m := range messages {
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			flush()
@@ -127,10 +110,9 @@ func (e *encoder) contents(b []byte, talk *providers.Conversation) ([]byte, bool
 			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
 		}
 	}
-	w.keep = nil
 	flush()
 	w.end()
-	return w.b, !w.clash
+	return w.b
 }
 
 // appendAnswer writes what the model said. A signature stands at the part it
@@ -205,17 +187,12 @@ func (e *encoder) appendFunction(b []byte, id, name string) []byte {
 
 // appendResult writes a tool result and returns the images that have no place
 // in it.
-func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outside protocol.Content) {
-	text, field := providers.TextOf(m.Content, "\n"), "output"
+func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outside []protocol.Image) {
+	text, field := wire.TextOf(m.Content, "\n"), "output"
 	if m.IsError {
 		field = "error"
 	}
-	var images protocol.Content
-	for _, block := range m.Content {
-		if image, ok := block.(protocol.Image); ok {
-			images = append(images, image)
-		}
-	}
+	images := m.Content.Images()
 	if text == "" && len(images) > 0 {
 		text = seeImagesText
 	}
@@ -230,7 +207,7 @@ func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outsid
 			if i == 0 {
 				sep = `,"parts":[`
 			}
-			w.b = appendImage(append(w.b, sep...), image.(protocol.Image))
+			w.b = appendImage(append(w.b, sep...), image)
 		}
 		if len(images) > 0 {
 			w.b = append(w.b, ']')
@@ -241,4 +218,4 @@ func (e *encoder) appendResult(w *writer, m *protocol.ToolResultMessage) (outsid
 	return images
 }
 
-var _ providers.Wire = wire{}
+var _ wire.Format = format{}

@@ -42,7 +42,8 @@ func familyOf(req *providers.Request) family {
 	case strings.Contains(id, "2.5-flash"):
 		f.budgets, f.most = budgets(128, 24576), 24576
 	default:
-		f.levels = ownWord(req) != ""
+		word, _ := req.OwnWord()
+		f.levels = word != ""
 	}
 	return f
 }
@@ -54,19 +55,9 @@ func budgets(least, most int64) map[protocol.ThinkingLevel]int64 {
 	}
 }
 
-// ownWord is the word that the model's description has for the level.
-func ownWord(req *providers.Request) string {
-	if s := req.Model.Settings; s != nil {
-		if word := s.ThinkingValues[string(req.Thinking)]; word != nil {
-			return *word
-		}
-	}
-	return ""
-}
-
 // level is the service's word for the request's thinking level.
 func (f family) level(req *providers.Request) string {
-	if word := ownWord(req); word != "" {
+	if word, _ := req.OwnWord(); word != "" {
 		return strings.ToUpper(word)
 	}
 	level := req.Thinking

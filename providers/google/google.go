@@ -3,11 +3,9 @@
 package google
 
 import (
-	"context"
-	"iter"
-
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // The wire's names in model descriptions. Vertex AI speaks it as well: its base
@@ -18,26 +16,18 @@ const (
 	VertexAPI = "google-vertex"
 )
 
-// Provider asks models over the google-generative-ai wire.
-type Provider struct{ client *providers.Client }
-
 // New makes a provider on the connections of client.
-func New(client *providers.Client) *Provider { return &Provider{client} }
+func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// Stream implements [providers.Provider].
-func (p *Provider) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
-	return p.client.Stream(ctx, req, wire{})
-}
+// format implements [providers.Format].
+type format struct{}
 
-// wire implements [providers.Wire].
-type wire struct{}
-
-func (wire) Decoder(_ *providers.Request, out *providers.Parts) providers.Decoder {
+func (format) Decoder(_ *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{out: out}
 }
 
-// Explain implements [providers.Wire].
-func (wire) Explain(_ *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
-	err.Message = providers.ObjectText(err.Status, body)
+// Explain implements [providers.Format].
+func (format) Explain(_ *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+	err.Message = wire.ObjectText(err.Status, body)
 	return err
 }

@@ -10,29 +10,25 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 const maxID = 64 // characters of an id, and of a function's name
 
-// Encode implements [providers.Wire].
-func (wire) Encode(req *providers.Request) (*providers.Call, error) {
+// Encode implements [providers.Format].
+func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, family: familyOf(req)}
-	shape := providers.Shape{MergeUsers: true, UserFirst: true, UserLast: true, SignedText: true, Spoken: true}
+	shape := wire.Shape{MergeUsers: true, UserFirst: true, UserLast: true, SignedText: true, Spoken: true}
 	if e.family.ids {
-		shape.ToolID = func(id string, _ bool, try int) string { return providers.SafeID(id, maxID, try) }
+		shape.ToolID = func(id string, _ bool, try int) string { return wire.SafeID(id, maxID, try) }
 	}
-	talk := providers.Converse(req, shape, e.resume)
-	defer talk.Close()
-	head := e.head()
-	body, ok := e.contents(head, talk)
-	if !ok {
-		talk.Whole(shape, e.resume)
-		body, _ = e.contents(head, talk)
-	}
+	messages := wire.Convert(req, shape)
+	head := e.head(messages)
+	body := e.contents(head, messages)
 	if len(body) == len(head) {
 		return nil, errors.New("there is no message to send")
 	}
-	return &providers.Call{URL: endpoint(req.Model.BaseURL, req.WireModel()), Header: e.header(), Body: append(body, `]}`...)}, nil
+	return &wire.Call{URL: endpoint(req.Model.BaseURL, req.WireModel()), Header: e.header(), Body: append(body, `]}`...)}, nil
 }
 
 // endpoint is the address of a model. A base URL that is only the host of the
@@ -53,20 +49,18 @@ func endpoint(baseURL, model string) string {
 type encoder struct {
 	req    *providers.Request
 	family family
-	closed string // what ended where the known part of the conversation ends
 }
-
-func (e *encoder) resume(state any) { e.closed, _ = state.(string) }
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}
-	e.req.Credentials.Apply(h, "X-Goog-Api-Key")
+	wire.Authorize(h, &e.req.Credentials, "X-Goog-Api-Key")
 	return h
 }
 
 // head is what stands before the conversation, with room for that.
-func (e *encoder) head() []byte {
-	b := make([]byte, 0, e.req.SizeHint())
+func (e *encoder) head(messages []protocol.Message) []byte {
+	input := e.req.EstimateInput(messages)
+	b := wire.Buffer(messages, input)
 	b = append(b, '{')
 	if strings.TrimSpace(e.req.System) != "" {
 		b = append(b, `"systemInstruction":{"parts":[{"text":`...)
@@ -74,7 +68,7 @@ func (e *encoder) head() []byte {
 		b = append(b, `}]},`...)
 	}
 	b = e.appendTools(b)
-	b = e.appendConfig(b)
+	b = e.appendConfig(b, input)
 	return append(b, `,"contents":[`...)
 }
 
@@ -89,7 +83,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, `,"description":`...)
 		b = protocol.AppendString(b, tool.Description)
 		b = append(b, `,"parametersJsonSchema":`...)
-		b = append(b, providers.Schema(tool)...)
+		b = append(b, wire.Schema(tool)...)
 		b = append(b, '}')
 		sep = ","
 	}
@@ -98,9 +92,9 @@ func (e *encoder) appendTools(b []byte) []byte {
 
 // appendConfig writes the limit of the answer, in which the service counts the
 // thinking, and how much of that there may be.
-func (e *encoder) appendConfig(b []byte) []byte {
+func (e *encoder) appendConfig(b []byte, input int64) []byte {
 	b = append(b, `"generationConfig":{"maxOutputTokens":`...)
-	b = strconv.AppendInt(b, e.req.OutputLimit(max(e.family.budget(e.req), e.req.Budget())), 10)
+	b = strconv.AppendInt(b, e.req.AnswerLimit(input, max(e.family.budget(e.req), e.req.Budget())), 10)
 	b = append(b, e.thinking()...)
 	return append(b, '}')
 }
@@ -109,20 +103,14 @@ func (e *encoder) thinking() string {
 	switch {
 	case !e.req.Model.Reasoning:
 		return ""
-	case !e.req.Thinks() && (e.family.levels || !e.canBeOff()):
-		return "" // there is no word for off
+	case !e.req.Thinks() && (e.family.levels || e.family.pro || !e.req.CanBeOff()):
+		return "" // there is no word for off; Gemini 2.5 Pro always thinks
 	case !e.req.Thinks():
 		return `,"thinkingConfig":{"thinkingBudget":0}`
 	case e.family.levels:
 		return `,"thinkingConfig":{"includeThoughts":true,"thinkingLevel":` + string(protocol.AppendString(nil, e.family.level(e.req))) + `}`
 	}
 	return `,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":` + strconv.FormatInt(e.family.budget(e.req), 10) + `}`
-}
-
-// canBeOff says whether the model takes being told not to think. Gemini 2.5 Pro
-// always thinks.
-func (e *encoder) canBeOff() bool {
-	return !e.family.pro && e.req.Model.Clamp(protocol.ThinkingOff) == protocol.ThinkingOff
 }
 
 // functionName makes a name that begins as the service wants it.

@@ -12,6 +12,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 func model(id string) *protocol.Model {
@@ -54,9 +55,9 @@ func conversation(m *protocol.Model) providers.Request {
 	}
 }
 
-func encode(t *testing.T, req providers.Request) (*providers.Call, gjson.Result) {
+func encode(t *testing.T, req providers.Request) (*wire.Call, gjson.Result) {
 	t.Helper()
-	call, err := wire{}.Encode(&req)
+	call, err := format{}.Encode(&req)
 	require.NoError(t, err)
 	require.True(t, json.Valid(call.Body), "%s", call.Body)
 	return call, gjson.ParseBytes(call.Body)
@@ -114,7 +115,7 @@ func TestEncode_thinking(t *testing.T) {
 		{"deep-research", "low", map[string]*string{"low": &low}, `{"includeThoughts":true,"thinkingLevel":"LOW"}`},
 	} {
 		m := model(c.id)
-		m.Settings.ThinkingValues = c.words
+		m.ProviderConfig.ThinkingValues = c.words
 		req := conversation(m)
 		req.Thinking = c.level
 		_, body := encode(t, req)
@@ -185,7 +186,7 @@ func TestEncode_contents(t *testing.T) {
 	hosted := model("claude-sonnet-4-5")
 	_, body := encode(t, providers.Request{Model: hosted, Messages: []protocol.Message{user("q"), own(hosted, call("a:b", "")), result("a:b", text("ok"))}})
 	assert.Equal(t, "a_b a_b", body.Get("contents.1.parts.0.functionCall.id").Str+" "+body.Get("contents.2.parts.0.functionResponse.id").Str)
-	_, err := wire{}.Encode(&providers.Request{Model: hosted, System: "s"})
+	_, err := format{}.Encode(&providers.Request{Model: hosted, System: "s"})
 	require.Error(t, err)
 }
 
@@ -202,25 +203,4 @@ func TestIDs(t *testing.T) {
 	a, b := &decoder{}, &decoder{}
 	assert.NotEqual(t, a.newID("read"), b.newID("read"))
 	assert.True(t, strings.HasPrefix(a.newID("read"), "read_"))
-}
-
-// TestMemo_silentAnswer: an answer of which nothing can be sent does not end
-// what the user said, as the one did that stood there before.
-func TestMemo_silentAnswer(t *testing.T) {
-	m := fixture{}.Model("https://x.example")
-	req := conversation(m)
-	req.Memo = new(providers.Memo)
-	first := user("first")
-	req.Messages = []protocol.Message{first, own(m, text("an answer"))}
-	_, err := wire{}.Encode(&req)
-	require.NoError(t, err)
-
-	req.Messages = []protocol.Message{first, own(m, protocol.Text{Signature: "broken"}), user("second")}
-	got, err := wire{}.Encode(&req)
-	require.NoError(t, err)
-	req.Memo = nil
-	want, err := wire{}.Encode(&req)
-	require.NoError(t, err)
-	assert.Equal(t, string(want.Body), string(got.Body))
-	assert.Contains(t, string(got.Body), `[{"text":"first"},{"text":"second"}]`)
 }

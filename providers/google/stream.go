@@ -7,13 +7,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // decoder reads one answer. Text and thinking come in pieces, one block after
 // the other; a call comes whole.
 type decoder struct {
-	out *providers.Parts
+	out *wire.Parts
 
 	id     string // of the response
 	calls  int
@@ -30,7 +30,7 @@ type decoder struct {
 // Event implements [providers.Decoder].
 func (d *decoder) Event(_ string, data gjson.Result) error {
 	if data.Get("error").IsObject() {
-		return providers.ClassifyEvent([]byte(data.Raw))
+		return wire.ClassifyEvent([]byte(data.Raw))
 	}
 	if reason := data.Get("promptFeedback.blockReason").Str; reason != "" {
 		return refused(reason, data.Get("promptFeedback.blockReasonMessage").Str)
@@ -86,7 +86,7 @@ func (d *decoder) add(part gjson.Result) {
 		d.signature = signature
 		d.out.Alive()
 	}
-	d.out.Delta(d.part, providers.String(text))
+	d.out.Delta(d.part, wire.String(text))
 }
 
 // close ends the open text or thinking.
@@ -99,8 +99,8 @@ func (d *decoder) close() {
 
 func (d *decoder) call(v gjson.Result, signature string) {
 	d.close()
-	name := providers.String(v.Get("name"))
-	id := providers.String(v.Get("id"))
+	name := wire.String(v.Get("name"))
+	id := wire.String(v.Get("id"))
 	if id == "" {
 		id = d.newID(name)
 	}
@@ -120,7 +120,7 @@ func (d *decoder) newID(name string) string {
 	if d.id == "" {
 		d.id = rand.Text()
 	}
-	return providers.SafeID(name, 24, 0) + "_" + providers.SafeID(d.id, 32, 0) + "_" + strconv.Itoa(d.calls)
+	return wire.SafeID(name, 24, 0) + "_" + wire.SafeID(d.id, 32, 0) + "_" + strconv.Itoa(d.calls)
 }
 
 // usageOf counts the tokens of an answer. Cached tokens are part of the prompt,
@@ -141,7 +141,7 @@ func (d *decoder) End(bool) error {
 	d.close()
 	switch d.finish {
 	case "":
-		return providers.CutStream("finishReason")
+		return wire.CutStream("finishReason")
 	case "STOP":
 		reason := protocol.StopStop
 		if d.calls > 0 {

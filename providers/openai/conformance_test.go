@@ -1,11 +1,8 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{provider: "acme"}) }
@@ -35,7 +33,7 @@ func TestDialects(t *testing.T) {
 // provider.
 type fixture struct{ provider, id, compat string }
 
-func (fixture) New(client *providers.Client) providers.Provider { return NewCompletions(client) }
+func (fixture) New(client *wire.Client) providers.Provider { return New(client) }
 
 func (f fixture) Model(baseURL string) *protocol.Model {
 	id := f.id
@@ -45,7 +43,7 @@ func (f fixture) Model(baseURL string) *protocol.Model {
 	return &protocol.Model{
 		ID: id, Provider: f.provider, API: CompletionsAPI, BaseURL: baseURL, Reasoning: true, Input: []string{"text", "image"},
 		Cost:          protocol.ModelCost{Input: 1, Output: 2, CacheRead: 0.1, CacheWrite: 1.25},
-		ContextWindow: 128_000, MaxTokens: 16_000, Settings: &protocol.ModelExtra{Compat: json.RawMessage(f.compat)},
+		ContextWindow: 128_000, MaxTokens: 16_000, ProviderConfig: &protocol.ProviderConfig{Compat: json.RawMessage(f.compat)},
 	}
 }
 
@@ -160,24 +158,4 @@ func TestCheckKnowsRules(t *testing.T) {
 
 func TestRecorded(t *testing.T) { providertest.Recorded(t, fixture{provider: "acme"}) }
 
-func FuzzStream(f *testing.F) {
-	providertest.Fuzz(f, fixture{provider: "acme"}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, completions{}, body)
-	})
-}
-
-func TestMemo(t *testing.T) {
-	for _, f := range append(dialectFixtures, fixture{provider: "acme"}) {
-		t.Run(f.provider+f.compat, func(t *testing.T) {
-			providertest.CheckMemo(t, completions{}, f.Model("http://127.0.0.1:1"))
-			providertest.CheckMemo(t, completions{}, f.Model("https://llm.example.com/v1"))
-		})
-	}
-}
-
-// TestEchoes: events that differ in their text only are read like any other.
-func TestEchoes(t *testing.T) {
-	providertest.Echoes(t, fixture{provider: "acme"}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, completions{}, body)
-	})
-}
+func FuzzStream(f *testing.F) { providertest.Fuzz(f, fixture{provider: "acme"}) }

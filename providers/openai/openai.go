@@ -4,11 +4,9 @@
 package openai
 
 import (
-	"context"
-	"iter"
-
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // The wire's names in model descriptions. Mistral's own wire has the same shape;
@@ -18,34 +16,26 @@ const (
 	MistralAPI     = "mistral-conversations"
 )
 
-// Completions asks models over the openai-completions wire.
-type Completions struct{ client *providers.Client }
+// New makes a provider on the connections of client.
+func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// NewCompletions makes a provider on the connections of client.
-func NewCompletions(client *providers.Client) *Completions { return &Completions{client} }
+// format implements [providers.Format].
+type format struct{}
 
-// Stream implements [providers.Provider].
-func (p *Completions) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
-	return p.client.Stream(ctx, req, completions{})
-}
-
-// completions implements [providers.Wire].
-type completions struct{}
-
-func (completions) Decoder(req *providers.Request, out *providers.Parts) providers.Decoder {
+func (format) Decoder(req *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{req: req, out: out, compat: compatOf(req)}
 }
 
-// Explain implements [providers.Wire]. Cerebras refuses a context that is too
+// Explain implements [providers.Format]. Cerebras refuses a context that is too
 // large without a word.
-func (completions) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+func (format) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	if compatOf(req).emptyIsOverflow && err.Status == 400 && err.Body == "" {
 		err.Kind = protocol.ErrorOverflow
 	}
 	if req.Model.API == MistralAPI && req.FullErrors && err.Status != 0 {
-		err.Message = providers.BodyText("Mistral", err.Status, body)
+		err.Message = wire.BodyText("Mistral", err.Status, body)
 		return err
 	}
-	err.Message = providers.UpstreamText(err.Status, body, req.FullErrors)
+	err.Message = wire.UpstreamText(err.Status, body, req.FullErrors)
 	return err
 }

@@ -13,28 +13,24 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
-// Encode implements [providers.Wire].
-func (completions) Encode(req *providers.Request) (*providers.Call, error) {
+// Encode implements [providers.Format].
+func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compatOf(req)}
 	e.cache = e.cacheControl()
-	shape := providers.Shape{
+	e.messages = e.arrange(wire.Convert(req, wire.Shape{
 		ToolID:   e.toolID,
 		UserLast: e.compat.mergeUsers,
 		Spoken:   true,
-	}
-	e.talk = providers.Converse(req, shape, func(any) {})
-	defer e.talk.Close()
-	e.setMessages()
-	if e.cache != "" && e.cached < 0 && len(e.talk.Known) > 0 { // the marker is in what is known
-		e.talk.Whole(shape, func(any) {})
-		e.setMessages()
-	}
+	}))
+	e.input = req.EstimateInput(e.messages)
+	e.cached = e.cachedMessage()
 	if len(e.messages) == 0 {
 		return nil, errors.New("there is no message to send")
 	}
-	return &providers.Call{
+	return &wire.Call{
 		URL:    endpoint(req.Model),
 		Header: e.header(),
 		Body:   e.body(),
@@ -47,35 +43,16 @@ func endpoint(model *protocol.Model) string {
 	if u, err := url.Parse(base); err == nil && model.API == MistralAPI && strings.Trim(u.Path, "/") == "" {
 		base = strings.TrimRight(base, "/") + "/v1"
 	}
-	return providers.Endpoint(base, "/chat/completions")
+	return wire.Endpoint(base, "/chat/completions")
 }
 
 type encoder struct {
 	req      *providers.Request
 	compat   *compat
-	talk     *providers.Conversation
-	messages []protocol.Message // of talk, arranged
-	cut      int                // where talk is cut in messages, -1 for nowhere
-	cache    string             // the marker after what is to be cached, with its comma
-	cached   int                // the last message that can carry the marker, -1 for none
-}
-
-// setMessages arranges the messages of the conversation. What is before the cut
-// has nothing to do with what is behind it. What carries the marker is not kept:
-// the next request has it elsewhere.
-func (e *encoder) setMessages() {
-	messages := e.talk.Messages
-	e.cut = -1
-	if at := e.talk.Cut; at < 0 {
-		e.messages = e.arrange(messages)
-	} else {
-		e.messages = e.arrange(messages[:at:at])
-		e.cut = len(e.messages)
-		e.messages = append(e.messages, e.arrange(messages[at:])...)
-	}
-	if e.cached = e.cachedMessage(); e.cached >= 0 && e.cached < e.cut {
-		e.cut = -1
-	}
+	messages []protocol.Message
+	input    int64  // about how many tokens the request has
+	cache    string // the marker after what is to be cached, with its comma
+	cached   int    // the last message that can carry the marker, -1 for none
 }
 
 const maxID = 40 // of OpenAI; others take longer ones
@@ -83,16 +60,16 @@ const maxID = 40 // of OpenAI; others take longer ones
 // toolID shapes the id of a call. The Responses wire leaves CALL|ITEM.
 func (e *encoder) toolID(id string, own bool, try int) string {
 	if e.compat.mistralIDs {
-		return providers.HashID(id, 9, try)
+		return wire.HashID(id, 9, try)
 	}
 	if own && try == 0 {
 		return id
 	}
 	if call, _, found := strings.Cut(id, "|"); found || try > 0 {
-		return providers.SafeID(call, maxID, try)
+		return wire.SafeID(call, maxID, try)
 	}
 	if e.req.Model.Provider == "openai" && len(id) > maxID {
-		return providers.SafeID(id, maxID, try)
+		return wire.SafeID(id, maxID, try)
 	}
 	return id
 }
@@ -112,11 +89,15 @@ func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
 		return messages
 	}
 	out := make([]protocol.Message, 0, len(messages)+4)
-	var images protocol.Content
+	var images []protocol.Image
 	user := func(m *protocol.UserMessage) { out = e.appendUser(out, m) }
 	flush := func() {
 		if len(images) > 0 {
-			user(&protocol.UserMessage{Content: append(protocol.TextContent(imagesText), images...)})
+			content := protocol.TextContent(imagesText)
+			for _, image := range images {
+				content = append(content, image)
+			}
+			user(&protocol.UserMessage{Content: content})
 			images = nil
 		}
 	}
@@ -124,7 +105,7 @@ func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
 		switch m := m.(type) {
 		case *protocol.ToolResultMessage:
 			out = append(out, m)
-			images = append(images, imagesOf(m.Content)...)
+			images = append(images, m.Content.Images()...)
 		case *protocol.UserMessage:
 			flush()
 			user(m)
@@ -141,7 +122,7 @@ func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
 
 func isResultWithImage(m protocol.Message) bool {
 	r, ok := m.(*protocol.ToolResultMessage)
-	return ok && len(imagesOf(r.Content)) > 0
+	return ok && len(r.Content.Images()) > 0
 }
 
 // appendUser adds a user message in the way in which the endpoint wants users
@@ -161,15 +142,6 @@ func (e *encoder) appendUser(out []protocol.Message, m *protocol.UserMessage) []
 	return append(out, m)
 }
 
-func imagesOf(content protocol.Content) (images protocol.Content) {
-	for _, b := range content {
-		if _, ok := b.(protocol.Image); ok {
-			images = append(images, b)
-		}
-	}
-	return images
-}
-
 func (e *encoder) cacheControl() string {
 	switch {
 	case e.compat.CacheControlFormat != "anthropic" || e.req.Cache == providers.CacheNone:
@@ -185,11 +157,11 @@ func (e *encoder) cachedMessage() int {
 	for i := len(e.messages) - 1; i >= 0 && e.cache != ""; i-- {
 		switch m := e.messages[i].(type) {
 		case *protocol.UserMessage:
-			if providers.TextOf(m.Content, "") != "" {
+			if wire.TextOf(m.Content, "") != "" {
 				return i
 			}
 		case *protocol.AssistantMessage:
-			if providers.TextOf(m.Content, "") != "" {
+			if wire.TextOf(m.Content, "") != "" {
 				return i
 			}
 		case *protocol.ToolResultMessage: // has no place for a marker
@@ -203,18 +175,18 @@ func (e *encoder) cachedMessage() int {
 func (e *encoder) header() http.Header {
 	h := http.Header{}
 	if e.compat.SendSessionAffinityHeaders && e.req.SessionID != "" {
-		providers.AffinityHeaders(h, e.compat.SessionAffinityFormat, e.req.SessionID)
+		wire.AffinityHeaders(h, e.compat.SessionAffinityFormat, e.req.SessionID)
 		if e.compat.SessionAffinityFormat != "openrouter" {
 			h.Set("X-Session-Affinity", e.req.SessionID)
 		}
 	}
-	e.req.Credentials.Apply(h, "")
+	wire.Authorize(h, &e.req.Credentials, "")
 	return h
 }
 
 func (e *encoder) body() []byte {
 	c, req := e.compat, e.req
-	b := make([]byte, 0, req.SizeHint())
+	b := wire.Buffer(e.messages, e.input)
 	b = append(b, `{"model":`...)
 	b = protocol.AppendString(b, req.WireModel())
 	b = append(b, `,"stream":true`...)
@@ -228,7 +200,7 @@ func (e *encoder) body() []byte {
 	b = append(b, ',')
 	b = protocol.AppendString(b, c.MaxTokensField)
 	b = append(b, ':')
-	b = strconv.AppendInt(b, req.OutputLimit(req.Budget()), 10)
+	b = strconv.AppendInt(b, req.AnswerLimit(e.input, req.Budget()), 10)
 	b = e.appendThinking(b)
 	if c.routes {
 		b = appendMember(b, "provider", c.OpenRouterRouting)
@@ -244,16 +216,8 @@ func (e *encoder) body() []byte {
 	b = e.appendTools(b)
 	b = append(b, `,"messages":[`...)
 	b = e.appendSystem(b)
-	if b[len(b)-1] != '[' {
-		b = append(b, ',')
-	}
-	start := len(b)
-	b = append(b, e.talk.Known...)
 	for i, m := range e.messages {
-		if i == e.cut {
-			e.talk.Keep(b[start:], nil)
-		}
-		if len(b) > start {
+		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
 		b = e.appendMessage(b, m, i == e.cached)
@@ -274,7 +238,7 @@ func (e *encoder) appendPromptCache(b []byte) []byte {
 		return b
 	}
 	long := e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention
-	if providers.SendsCacheKey(e.compat.PromptCacheKeyMode, e.compat.promptCacheKey || long) {
+	if wire.SendsCacheKey(e.compat.PromptCacheKeyMode, e.compat.promptCacheKey || long) {
 		b = append(b, `,"prompt_cache_key":`...)
 		b = protocol.AppendString(b, e.req.SessionID)
 	}
@@ -287,7 +251,7 @@ func (e *encoder) appendPromptCache(b []byte) []byte {
 func (e *encoder) appendTools(b []byte) []byte {
 	tools := e.req.Tools
 	if len(tools) == 0 {
-		if e.compat.RequiresToolsWithToolHistory && len(providers.Called(e.messages)) > 0 {
+		if e.compat.RequiresToolsWithToolHistory && len(wire.Called(e.messages)) > 0 {
 			b = append(b, `,"tools":[]`...)
 		}
 		return b
@@ -302,7 +266,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, `,"description":`...)
 		b = protocol.AppendString(b, tool.Description)
 		b = append(b, `,"parameters":`...)
-		b = append(b, providers.Schema(tool)...)
+		b = append(b, wire.Schema(tool)...)
 		if e.compat.SupportsStrictMode {
 			b = append(b, `,"strict":false`...)
 		}
@@ -360,7 +324,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 			b = protocol.AppendString(b, m.ToolName)
 		}
 		b = append(b, `,"content":`...)
-		text := providers.TextOf(m.Content, "\n")
+		text := wire.TextOf(m.Content, "\n")
 		if text == "" {
 			text = seeImagesText
 		}
@@ -374,8 +338,8 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 // appendInput writes what a user says: a plain string, which every server
 // takes, or parts if there are images.
 func (e *encoder) appendInput(b []byte, content protocol.Content, mark bool) []byte {
-	if len(imagesOf(content)) == 0 {
-		return e.appendText(b, providers.TextOf(content, "\n\n"), mark)
+	if len(content.Images()) == 0 {
+		return e.appendText(b, wire.TextOf(content, "\n\n"), mark)
 	}
 	last := -1
 	for i, block := range content {

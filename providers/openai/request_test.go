@@ -14,6 +14,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 // conversation is the one of testdata/request.json, which pi sent for it.
@@ -60,9 +61,9 @@ func far(compat string) *protocol.Model {
 	return model
 }
 
-func encode(t testing.TB, req providers.Request) (*providers.Call, gjson.Result) {
+func encode(t testing.TB, req providers.Request) (*wire.Call, gjson.Result) {
 	t.Helper()
-	call, err := completions{}.Encode(&req)
+	call, err := format{}.Encode(&req)
 	require.NoError(t, err)
 	require.True(t, json.Valid(call.Body), "%s", call.Body)
 	return call, gjson.ParseBytes(call.Body)
@@ -156,7 +157,7 @@ func TestEncode_thinkingFormats(t *testing.T) {
 		{"mistral", "", "off", ``},
 	} {
 		model := far(`{"thinkingFormat":"` + c.format + `"` + c.more + `}`)
-		model.Settings.ThinkingValues = map[string]*string{"low": &own}
+		model.ProviderConfig.ThinkingValues = map[string]*string{"low": &own}
 		req := conversation(model)
 		req.Thinking = c.level
 		_, body := encode(t, req)
@@ -177,7 +178,7 @@ func TestEncode_thinkingFormats(t *testing.T) {
 		}
 	}
 	model := far("")
-	model.Settings.ThinkingValues = map[string]*string{"off": &off}
+	model.ProviderConfig.ThinkingValues = map[string]*string{"off": &off}
 	req := conversation(model)
 	req.Thinking = protocol.ThinkingOff
 	_, body := encode(t, req)
@@ -401,7 +402,7 @@ func TestToolIDs(t *testing.T) {
 	}{
 		{"acme", "call_1", false, "call_1"}, {"acme", "call_0|fc_0", false, "call_0"}, {"acme", "a:b|fc", false, "a_b"}, {"acme", long, false, long},
 		{"acme", long + "|fc", false, long[:40]}, {"openai", long, false, long[:40]}, {"openai", long, true, long}, {"acme", "own|id", true, "own|id"},
-		{"mistral", "call_1", false, providers.HashID("call_1", 9, 0)}, {"mistral", "Abc123xyZ", true, "Abc123xyZ"},
+		{"mistral", "call_1", false, wire.HashID("call_1", 9, 0)}, {"mistral", "Abc123xyZ", true, "Abc123xyZ"},
 	} {
 		e := &encoder{req: &providers.Request{Model: &protocol.Model{Provider: c.provider}}}
 		e.compat = compatOf(e.req)
@@ -428,7 +429,7 @@ func TestEncode_noTools(t *testing.T) {
 func TestExplain(t *testing.T) {
 	empty := func(provider string, status int) protocol.ErrorKind {
 		model := fixture{provider: provider}.Model("https://x.example")
-		return completions{}.Explain(&providers.Request{Model: model}, providers.Classify(status, nil, nil), nil).Kind
+		return format{}.Explain(&providers.Request{Model: model}, wire.Classify(status, nil, nil), nil).Kind
 	}
 	assert.Equal(t, protocol.ErrorOverflow, empty("cerebras", 400))
 	assert.Equal(t, protocol.ErrorOverflow, empty("cerebras", 413))
@@ -477,30 +478,7 @@ func TestOpenEnd(t *testing.T) {
 }
 
 func BenchmarkEncode10000(b *testing.B) {
-	providertest.BenchmarkEncode(b, completions{}, far(""))
+	providertest.BenchmarkEncode(b, format{}, far(""))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{provider: "acme"}) }
-
-// TestMemo_marker: where nothing new has text to mark, the marker is in what
-// was written before.
-func TestMemo_marker(t *testing.T) {
-	model := fixture{provider: "openrouter", id: "anthropic/claude-x"}.Model("https://llm.example.com/v1")
-	picture := &protocol.UserMessage{Content: protocol.Content{protocol.Image{Data: "iVBORw==", MimeType: "image/png"}}}
-	req := conversation(model)
-	req.Memo = new(providers.Memo)
-	req.Messages = []protocol.Message{
-		&protocol.UserMessage{Content: protocol.TextContent("first")},
-		&protocol.AssistantMessage{Content: protocol.TextContent("answer")},
-		&protocol.UserMessage{Content: protocol.TextContent("second")},
-	}
-	_, err := completions{}.Encode(&req)
-	require.NoError(t, err)
-	req.Messages = append(req.Messages[:2:2], picture)
-	got, err := completions{}.Encode(&req)
-	require.NoError(t, err)
-	req.Memo = nil
-	want, err := completions{}.Encode(&req)
-	require.NoError(t, err)
-	assert.Equal(t, string(want.Body), string(got.Body))
-}

@@ -8,6 +8,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // none is the index of a block that is not open.
@@ -17,7 +18,7 @@ const none = -1
 // calls stay open until the end, because their pieces may alternate.
 type decoder struct {
 	req    *providers.Request
-	out    *providers.Parts
+	out    *wire.Parts
 	compat *compat
 
 	begun  bool
@@ -70,7 +71,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 		return true
 	})
 	if failed {
-		return completions{}.Explain(d.req, providers.ClassifyEvent([]byte(data.Raw)), []byte(data.Raw))
+		return format{}.Explain(d.req, wire.ClassifyEvent([]byte(data.Raw)), []byte(data.Raw))
 	}
 	if !d.begun && choices.Exists() {
 		d.begun = true
@@ -151,13 +152,13 @@ func (d *decoder) delta(delta gjson.Result) {
 		return true
 	})
 	for i, field := range reasoningFields {
-		if text := providers.String(thoughts[i]); text != "" {
+		if text := wire.String(thoughts[i]); text != "" {
 			d.grow(protocol.BlockThinking, field, text)
 			break
 		}
 	}
 	d.content(content)
-	d.grow(protocol.BlockText, "", providers.String(refusal))
+	d.grow(protocol.BlockText, "", wire.String(refusal))
 	calls.ForEach(func(_, call gjson.Result) bool {
 		d.toolCall(call)
 		return true
@@ -173,14 +174,14 @@ func (d *decoder) delta(delta gjson.Result) {
 
 // content reads text, or the parts in which Mistral sends thinking.
 func (d *decoder) content(v gjson.Result) {
-	d.grow(protocol.BlockText, "", providers.String(v))
+	d.grow(protocol.BlockText, "", wire.String(v))
 	if !v.IsArray() {
 		return
 	}
 	v.ForEach(func(_, part gjson.Result) bool {
-		d.grow(protocol.BlockText, "", providers.String(part.Get("text")))
+		d.grow(protocol.BlockText, "", wire.String(part.Get("text")))
 		part.Get("thinking").ForEach(func(_, piece gjson.Result) bool {
-			d.grow(protocol.BlockThinking, partThinking, providers.String(piece.Get("text")))
+			d.grow(protocol.BlockThinking, partThinking, wire.String(piece.Get("text")))
 			return true
 		})
 		return true
@@ -212,7 +213,7 @@ func (d *decoder) toolCall(v gjson.Result) {
 		return
 	}
 	d.close()
-	id, name := providers.String(v.Get("id")), providers.String(v.Get("function.name"))
+	id, name := wire.String(v.Get("id")), wire.String(v.Get("function.name"))
 	c := d.find(v.Get("index"), id, name)
 	if c == nil {
 		index := int64(none)
@@ -232,7 +233,7 @@ func (d *decoder) toolCall(v gjson.Result) {
 		d.out.Delta(c.part, args.Raw)
 		return
 	}
-	d.out.Delta(c.part, providers.String(args))
+	d.out.Delta(c.part, wire.String(args))
 }
 
 // find is the call that a piece belongs to, nil for a new one. The index
@@ -313,7 +314,7 @@ func usageOf(v gjson.Result) protocol.Usage {
 // with or without [DONE]; where a server never gives one, [DONE] does.
 func (d *decoder) End(done bool) error {
 	if d.finish == "" && (d.compat.SupportsFinishReason || !done) {
-		return providers.CutStream("finish_reason")
+		return wire.CutStream("finish_reason")
 	}
 	if err := d.refused(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -11,102 +12,79 @@ import (
 	"troupe/protocol"
 )
 
+// thinkingForm is how an endpoint is asked to think: the member that is written
+// when the model is to think, the one when it is not, and whether a member
+// reasoning_effort follows the first.
+type thinkingForm struct {
+	on, off string
+	effort  bool
+}
+
+// thinkingForms are the values of compat.ThinkingFormat that need no more than
+// that; appendThinking has the others.
+var thinkingForms = map[string]thinkingForm{
+	"together": {`,"reasoning":{"enabled":true}`, `,"reasoning":{"enabled":false}`, true},
+	"zai":      {`,"thinking":{"type":"enabled","clear_thinking":false}`, `,"thinking":{"type":"disabled"}`, true},
+	"deepseek": {`,"thinking":{"type":"enabled"}`, `,"thinking":{"type":"disabled"}`, true},
+	"qwen":     {`,"enable_thinking":true`, `,"enable_thinking":false`, true},
+	"qwen-chat-template": {`,"chat_template_kwargs":{"enable_thinking":true,"preserve_thinking":true}`,
+		`,"chat_template_kwargs":{"enable_thinking":false,"preserve_thinking":true}`, false},
+	"mistral": {`,"prompt_mode":"reasoning"`, ``, false},
+}
+
 // appendThinking asks for the request's thinking level in the endpoint's own
-// way. The forms are those of compat.ThinkingFormat:
+// way. Besides those of [thinkingForms] the forms are:
 //
-//	openai              reasoning_effort
-//	openrouter          reasoning:{effort}, "none" for off
-//	together            reasoning:{enabled} and reasoning_effort
-//	ant-ling            reasoning:{effort} for levels the model has a word for
-//	zai                 thinking:{type, clear_thinking} and reasoning_effort
-//	deepseek            thinking:{type} and reasoning_effort
-//	qwen                enable_thinking and reasoning_effort
-//	qwen-chat-template  chat_template_kwargs:{enable_thinking, preserve_thinking}
-//	chat-template       chat_template_kwargs as chatTemplateKwargs says
-//	baseten             chat_template_args as chatTemplateArgs says, and reasoning_effort
-//	string-thinking     thinking:LEVEL
-//	mistral             prompt_mode:reasoning
+//	openai           reasoning_effort
+//	openrouter       reasoning:{effort}, "none" for off
+//	ant-ling         reasoning:{effort} for levels the model has a word for
+//	string-thinking  thinking:LEVEL
+//	chat-template    chat_template_kwargs as chatTemplateKwargs says
+//	baseten          chat_template_args as chatTemplateArgs says, and reasoning_effort
 func (e *encoder) appendThinking(b []byte) []byte {
 	if !e.req.Model.Reasoning {
 		return b
 	}
-	on, effort := e.req.Thinks(), e.effort()
-	state := "disabled"
-	if on {
-		state = "enabled"
-	}
-	switch e.compat.ThinkingFormat {
-	case "openrouter":
-		if effort == "" {
-			effort = "none"
+	effort := e.req.Effort(e.compat.ReasoningEffortMap)
+	format := e.compat.ThinkingFormat
+	form, simple := thinkingForms[format]
+	switch {
+	case simple && e.req.Thinks():
+		b = append(b, form.on...)
+		if form.effort {
+			b = e.appendEffort(b, effort)
 		}
-		b = append(b, `,"reasoning":{"effort":`...)
-		b = append(protocol.AppendString(b, effort), '}')
-	case "ant-ling":
-		if word := e.ownWord(); word != "" {
-			b = append(b, `,"reasoning":{"effort":`...)
-			b = append(protocol.AppendString(b, word), '}')
-		}
-	case "together":
-		b = append(b, `,"reasoning":{"enabled":`...)
-		b = append(strconv.AppendBool(b, on), '}')
-		b = e.appendEffort(b, effort, on)
-	case "zai":
-		b = append(b, `,"thinking":{"type":"`+state+`"`...)
-		if on {
-			b = append(b, `,"clear_thinking":false`...)
-		}
-		b = append(b, '}')
-		b = e.appendEffort(b, effort, on)
-	case "deepseek":
-		b = append(b, `,"thinking":{"type":"`+state+`"}`...)
-		b = e.appendEffort(b, effort, on)
-	case "qwen":
-		b = append(b, `,"enable_thinking":`...)
-		b = strconv.AppendBool(b, on)
-		b = e.appendEffort(b, effort, on)
-	case "qwen-chat-template":
-		b = append(b, `,"chat_template_kwargs":{"enable_thinking":`...)
-		b = strconv.AppendBool(b, on)
-		b = append(b, `,"preserve_thinking":true}`...)
-	case "chat-template":
-		b = e.appendTemplate(b, "chat_template_kwargs", e.compat.ChatTemplateKwargs)
-	case "string-thinking":
+	case simple:
+		b = append(b, form.off...)
+	case format == "openrouter":
+		b = appendReasoning(b, cmp.Or(effort, "none"))
+	case format == "ant-ling":
+		word, _ := e.req.OwnWord()
+		b = appendReasoning(b, word)
+	case format == "string-thinking":
 		if effort != "" {
 			b = append(b, `,"thinking":`...)
 			b = protocol.AppendString(b, effort)
 		}
-	case "mistral":
-		if on {
-			b = append(b, `,"prompt_mode":"reasoning"`...)
-		}
+	case format == "chat-template":
+		b = e.appendTemplate(b, "chat_template_kwargs", e.compat.ChatTemplateKwargs)
 	default: // openai, baseten
-		b = e.appendEffort(b, effort, effort != "")
+		b = e.appendEffort(b, effort)
 	}
 	b = e.appendTemplate(b, "chat_template_args", e.compat.ChatTemplateArgs)
 	return e.appendBudget(b)
 }
 
-// effort is the endpoint's word for the level, "" for none.
-func (e *encoder) effort() string {
-	if word, ok := e.compat.ReasoningEffortMap[string(e.req.Thinking)]; ok {
-		return word
+func appendReasoning(b []byte, effort string) []byte {
+	if effort == "" {
+		return b
 	}
-	return e.req.Effort()
+	b = append(b, `,"reasoning":{"effort":`...)
+	return append(protocol.AppendString(b, effort), '}')
 }
 
-// ownWord is the word that the model's description has for the level.
-func (e *encoder) ownWord() string {
-	if s := e.req.Model.Settings; s != nil {
-		if word := s.ThinkingValues[string(e.req.Thinking)]; word != nil {
-			return *word
-		}
-	}
-	return ""
-}
-
-func (e *encoder) appendEffort(b []byte, effort string, wanted bool) []byte {
-	if !wanted || effort == "" || !e.compat.SupportsReasoningEffort {
+func (e *encoder) appendEffort(b []byte, effort string) []byte {
+	if effort == "" || !e.compat.SupportsReasoningEffort {
 		return b
 	}
 	b = append(b, `,"reasoning_effort":`...)
@@ -117,7 +95,7 @@ func (e *encoder) appendBudget(b []byte) []byte {
 	if e.compat.ThinkingTokenBudgetField == "" || !e.req.Thinks() {
 		return b
 	}
-	budget := min(e.req.Budget(), e.req.OutputLimit(e.req.Budget())-1024)
+	budget := min(e.req.Budget(), e.req.AnswerLimit(e.input, e.req.Budget())-1024)
 	if budget <= 0 {
 		return b
 	}
@@ -160,7 +138,7 @@ func (e *encoder) variable(name string) []byte {
 	case "thinking.enabled":
 		return strconv.AppendBool(nil, e.req.Thinks())
 	case "thinking.effort", "thinking.level":
-		if effort := e.effort(); effort != "" {
+		if effort := e.req.Effort(e.compat.ReasoningEffortMap); effort != "" {
 			return protocol.AppendString(nil, effort)
 		}
 	case "thinking.budget":

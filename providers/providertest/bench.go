@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // BenchmarkDeltas measures what one delta costs from the socket to the part.
@@ -23,7 +23,7 @@ func BenchmarkDeltas(b *testing.B, fixture Fixture) {
 	stream := join(fixture.Answer(a))
 	server := httptest.NewServer(http.HandlerFunc(play(stream, 0)))
 	defer server.Close()
-	client := providers.NewClient(providers.ClientConfig{})
+	client := wire.NewClient(wire.ClientConfig{})
 	defer client.Close()
 	provider, req := fixture.New(client), question(fixture.Model(server.URL))
 	b.ReportAllocs()
@@ -39,26 +39,20 @@ func BenchmarkDeltas(b *testing.B, fixture Fixture) {
 	}
 }
 
-// BenchmarkEncode measures what a request costs with 10,000 messages behind it:
-// written whole, and with those remembered that the request before had.
-func BenchmarkEncode(b *testing.B, wire providers.Wire, model *protocol.Model) {
+// BenchmarkEncode measures what a request with 10,000 messages costs.
+func BenchmarkEncode(b *testing.B, wire wire.Format, model *protocol.Model) {
 	req := question(model)
 	req.Messages = append(LongHistory(model, 10_000), &protocol.UserMessage{Content: protocol.TextContent("And now?")})
-	for name, memo := range map[string]*providers.Memo{"whole": nil, "memo": new(providers.Memo)} {
-		b.Run(name, func(b *testing.B) {
-			req.Memo = memo
-			size := 0
-			b.ReportAllocs()
-			for b.Loop() {
-				call, err := wire.Encode(&req)
-				if err != nil {
-					b.Fatal(err)
-				}
-				size = len(call.Body)
-			}
-			b.SetBytes(int64(size))
-		})
+	size := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		call, err := wire.Encode(&req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		size = len(call.Body)
 	}
+	b.SetBytes(int64(size))
 }
 
 // LongHistory is a session of n messages with model: questions, each with an

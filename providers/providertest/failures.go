@@ -18,6 +18,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // refusals: every status has its class, and the text names the status and what
@@ -129,7 +130,7 @@ func (s *suite) transport(t *testing.T) {
 
 func (s *suite) fails(t *testing.T, model *protocol.Model, kind protocol.ErrorKind) {
 	t.Helper()
-	client := providers.NewClient(providers.ClientConfig{})
+	client := wire.NewClient(wire.ClientConfig{})
 	defer client.Close()
 	_, failed, problem := Fold(s.New(client).Stream(t.Context(), question(model)))
 	require.NoError(t, problem)
@@ -333,9 +334,9 @@ func (s *suite) silence(t *testing.T) {
 				<-req.Context().Done()
 			})
 			defer closeRig()
-			extra := *r.model.Settings
+			extra := *r.model.ProviderConfig
 			extra.Stall = protocol.StallLimits{FirstMs: 1500}
-			r.model.Settings = &extra
+			r.model.ProviderConfig = &extra
 			begun := time.Now()
 			_, failed := r.ask(t)
 			require.NotNil(t, failed)

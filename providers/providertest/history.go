@@ -12,6 +12,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // CheckRequests is the part of [Run] that asks whether requests keep the rules,
@@ -41,7 +42,7 @@ func (s *suite) requests(t *testing.T) {
 		if got == nil { // nothing was sent: only right if there was nothing to send
 			require.NotNil(rt, failed)
 			require.Equal(rt, protocol.ErrorInvalid, failed.Kind, failed.Message)
-			require.Empty(rt, providers.Convert(&req, providers.Shape{Spoken: true}), failed.Message)
+			require.Empty(rt, wire.Convert(&req, wire.Shape{Spoken: true}), failed.Message)
 			return
 		}
 		require.Nil(rt, failed)

@@ -14,12 +14,13 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // Fixture is one wire as its server speaks it.
 type Fixture interface {
 	// New makes the provider under test.
-	New(client *providers.Client) providers.Provider
+	New(client *wire.Client) providers.Provider
 
 	// Model describes a model at baseURL that thinks, takes images and has
 	// prices.

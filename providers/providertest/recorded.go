@@ -1,11 +1,11 @@
 package providertest
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/protocol"
+	"troupe/providers/wire"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the .parts files anew, to review the difference")
@@ -118,7 +119,7 @@ func PlayOpen(t *testing.T, fixture Fixture, stream []byte) (got Folded, failed 
 
 // Fuzz throws bytes at a decoder: whatever they are, the parts must be in order
 // and the answer must end. It begins with the recorded streams.
-func Fuzz(f *testing.F, fixture Fixture, read Read) {
+func Fuzz(f *testing.F, fixture Fixture) {
 	streams, err := filepath.Glob("testdata/*.sse")
 	require.NoError(f, err)
 	for _, path := range streams {
@@ -127,9 +128,17 @@ func Fuzz(f *testing.F, fixture Fixture, read Read) {
 		f.Add(stream)
 	}
 	f.Add(join(fixture.Answer(full)))
-	req := question(fixture.Model("http://127.0.0.1:1"))
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		_, _, problem := Fold(read(req, bytes.NewReader(stream)))
+	var stream []byte // of the answer to the question that is asked
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { play(stream, 0)(w, r) }))
+	client := wire.NewClient(wire.ClientConfig{})
+	f.Cleanup(func() {
+		client.Close()
+		server.Close()
+	})
+	provider, req := fixture.New(client), question(fixture.Model(server.URL))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		stream = answer
+		_, _, problem := Fold(provider.Stream(t.Context(), req))
 		require.NoError(t, problem)
 	})
 }

@@ -16,11 +16,12 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // rig is a provider and the server it talks to.
 type rig struct {
-	client   *providers.Client
+	client   *wire.Client
 	provider providers.Provider
 	model    *protocol.Model
 }
@@ -31,7 +32,7 @@ func (s *suite) newRig(t *testing.T, handler http.HandlerFunc) *rig {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	server := httptest.NewServer(handler)
-	client := providers.NewClient(providers.ClientConfig{})
+	client := wire.NewClient(wire.ClientConfig{})
 	t.Cleanup(func() {
 		client.Close()
 		server.Close()
@@ -148,11 +149,11 @@ func (s *suite) newFakeRig(handler http.HandlerFunc, failed ...func(*protocol.Mo
 		defer close(served)
 		_ = server.Serve(network)
 	}()
-	config := providers.ClientConfig{Dial: network.dial}
+	config := wire.ClientConfig{Dial: network.dial}
 	if len(failed) > 0 {
 		config.Failed = failed[0]
 	}
-	client := providers.NewClient(config)
+	client := wire.NewClient(config)
 	r = &rig{client: client, provider: s.New(client), model: s.Model("http://models.example.com/v1")}
 	return r, func() {
 		client.Close()

@@ -1,11 +1,8 @@
 package responses
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/providertest"
+	"troupe/providers/wire"
 )
 
 func TestConformance(t *testing.T) { providertest.Run(t, fixture{}) }
@@ -30,7 +28,7 @@ func TestVariants(t *testing.T) {
 // fixture is the server's side of the wire.
 type fixture struct{ provider, id, compat string }
 
-func (fixture) New(client *providers.Client) providers.Provider { return New(client) }
+func (fixture) New(client *wire.Client) providers.Provider { return New(client) }
 
 func (f fixture) Model(baseURL string) *protocol.Model {
 	provider, id := f.provider, f.id
@@ -40,7 +38,7 @@ func (f fixture) Model(baseURL string) *protocol.Model {
 	return &protocol.Model{
 		ID: id, Provider: provider, API: API, BaseURL: baseURL, Reasoning: true, Input: []string{"text", "image"},
 		Cost:          protocol.ModelCost{Input: 1.25, Output: 10, CacheRead: 0.125},
-		ContextWindow: 400_000, MaxTokens: 128_000, Settings: &protocol.ModelExtra{Compat: json.RawMessage(f.compat)},
+		ContextWindow: 400_000, MaxTokens: 128_000, ProviderConfig: &protocol.ProviderConfig{Compat: json.RawMessage(f.compat)},
 	}
 }
 
@@ -193,23 +191,10 @@ func TestCheckKnowsRules(t *testing.T) { // a checker that accepts everything wo
 
 func TestRecorded(t *testing.T) { providertest.Recorded(t, fixture{}) }
 
-func FuzzStream(f *testing.F) {
-	providertest.Fuzz(f, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}
+func FuzzStream(f *testing.F) { providertest.Fuzz(f, fixture{}) }
 
 func BenchmarkEncode10000(b *testing.B) {
-	providertest.BenchmarkEncode(b, wire{}, fixture{}.Model("http://127.0.0.1:1"))
+	providertest.BenchmarkEncode(b, format{}, fixture{}.Model("http://127.0.0.1:1"))
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{}) }
-
-func TestMemo(t *testing.T) { providertest.CheckMemo(t, wire{}, fixture{}.Model("http://127.0.0.1:1")) }
-
-// TestEchoes: events that differ in their text only are read like any other.
-func TestEchoes(t *testing.T) {
-	providertest.Echoes(t, fixture{}, func(req providers.Request, body io.Reader) iter.Seq2[protocol.Part, error] {
-		return providers.Replay(context.Background(), req, wire{}, body)
-	})
-}

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // appendInput appends the conversation as items, the system prompt first.
@@ -21,15 +21,7 @@ func (e *encoder) appendInput(b []byte) []byte {
 		b = append(b, `{"role":"`+role+`","content":`...)
 		b = append(protocol.AppendString(b, e.req.System), '}')
 	}
-	if b[len(b)-1] != '[' {
-		b = append(b, ',')
-	}
-	e.start = len(b)
-	b = append(b, e.talk.Known...)
-	for i, m := range e.talk.Messages {
-		if i == e.talk.Cut {
-			e.talk.Keep(b[e.start:], e.kept())
-		}
+	for _, m := range e.messages {
 		switch m := m.(type) {
 		case *protocol.UserMessage:
 			b = append(e.next(b), `{"role":"user","content":`...)
@@ -48,7 +40,7 @@ func (e *encoder) appendInput(b []byte) []byte {
 // next begins one more item.
 func (e *encoder) next(b []byte) []byte {
 	e.count++
-	if len(b) > e.start {
+	if b[len(b)-1] != '[' {
 		b = append(b, ',')
 	}
 	return b
@@ -80,21 +72,12 @@ func (e *encoder) appendResult(b []byte, m *protocol.ToolResultMessage) []byte {
 	b = append(e.next(b), `{"type":"function_call_output","call_id":`...)
 	b = protocol.AppendString(b, call)
 	b = append(b, `,"output":`...)
-	if hasImage(m.Content) {
+	if len(m.Content.Images()) > 0 {
 		b = appendContent(b, m.Content)
 	} else {
-		b = protocol.AppendString(b, providers.TextOf(m.Content, "\n"))
+		b = protocol.AppendString(b, wire.TextOf(m.Content, "\n"))
 	}
 	return append(b, '}')
-}
-
-func hasImage(content protocol.Content) bool {
-	for _, b := range content {
-		if _, ok := b.(protocol.Image); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // appendAnswer writes the items of an answer. The service wants every reasoning
@@ -145,7 +128,7 @@ func (e *encoder) reasoning(signature string) (json.RawMessage, bool) {
 	if !e.claim(v.Get("id").Str) {
 		return nil, false
 	}
-	return providers.CleanObject(json.RawMessage(signature)), true
+	return wire.CleanObject(json.RawMessage(signature)), true
 }
 
 func (e *encoder) appendText(b []byte, text protocol.Text, paired bool) []byte {
@@ -168,7 +151,7 @@ func (e *encoder) appendText(b []byte, text protocol.Text, paired bool) []byte {
 // one that is only too long, else a number. Strict servers insist on an id.
 func (e *encoder) newMessageID(id string, paired bool) string {
 	if paired && len(id) > maxID {
-		if hashed := "msg_" + providers.HashID(id, 12, 0); e.claim(hashed) {
+		if hashed := "msg_" + wire.HashID(id, 12, 0); e.claim(hashed) {
 			return hashed
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 const (
@@ -15,81 +16,58 @@ const (
 	minOutput = 16 // tokens below which the API refuses max_output_tokens
 )
 
-// Encode implements [providers.Wire].
-func (wire) Encode(req *providers.Request) (*providers.Call, error) {
-	e := &encoder{req: req, compat: compatOf(req)}
-	e.talk = providers.Converse(req, providers.Shape{
+// Encode implements [providers.Format].
+func (format) Encode(req *providers.Request) (*wire.Call, error) {
+	e := &encoder{req: req, compat: compatOf(req), calls: ids{}, items: ids{}}
+	e.messages = wire.Convert(req, wire.Shape{
 		ToolID:     e.toolID,
 		SignedText: true,
 		Spoken:     true,
-	}, e.resume)
-	defer e.talk.Close()
+	})
 	body := e.body()
 	if e.count == 0 {
 		return nil, errors.New("there is no message to send")
 	}
-	return &providers.Call{
-		URL:    providers.Endpoint(req.Model.BaseURL, "/responses"),
+	return &wire.Call{
+		URL:    wire.Endpoint(req.Model.BaseURL, "/responses"),
 		Header: e.header(),
 		Body:   body,
 	}, nil
 }
 
 type encoder struct {
-	req    *providers.Request
-	compat *compat
-	talk   *providers.Conversation
-	start  int // of the conversation in the body
-	given
-	begun [][2]int // the lengths of calls and callItems before talk, and after each call of it
+	req      *providers.Request
+	compat   *compat
+	messages []protocol.Message
+	count    int // items of the conversation so far
+	calls    ids // given to calls and their results
+	items    ids // given to items: no two may share one
 }
 
-// given is what was given out so far. No two items may share an id; those of
-// calls are given out before the others, as none of the others looks like them.
-type given struct {
-	count     int // items of the conversation
-	calls     *providers.IDs
-	callItems *providers.IDs
-	items     *providers.IDs
-}
+// ids are names, each given out once.
+type ids map[string]struct{}
 
-// kept is what was given out before a cut, of sets that have grown since.
-type kept struct {
-	given
-	callsLen, callItemsLen, itemsLen int
-}
-
-// resume goes on after a cut, or begins.
-func (e *encoder) resume(state any) {
-	k, ok := state.(kept)
-	if !ok {
-		k.given = given{0, &providers.IDs{}, &providers.IDs{}, &providers.IDs{}}
+// add takes a name; it is false if the name is taken.
+func (s ids) add(id string) bool {
+	if _, taken := s[id]; taken {
+		return false
 	}
-	e.given = k.given
-	e.calls.Cut(k.callsLen)
-	e.callItems.Cut(k.callItemsLen)
-	e.items.Cut(k.itemsLen)
-	e.begun = [][2]int{{k.callsLen, k.callItemsLen}}
-}
-
-// kept is the state at the cut of the conversation.
-func (e *encoder) kept() kept {
-	k := kept{given: e.given, itemsLen: e.items.Len()}
-	k.callsLen, k.callItemsLen = e.begun[e.talk.CutIDs][0], e.begun[e.talk.CutIDs][1]
-	return k
+	s[id] = struct{}{}
+	return true
 }
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}
 	if e.compat.SendSessionAffinityHeaders && e.req.Cache != providers.CacheNone {
-		providers.AffinityHeaders(h, e.compat.SessionAffinityFormat, e.req.SessionID)
+		wire.AffinityHeaders(h, e.compat.SessionAffinityFormat, e.req.SessionID)
 	}
-	e.req.Credentials.Apply(h, "")
+	wire.Authorize(h, &e.req.Credentials, "")
 	return h
 }
 
 func (e *encoder) body() []byte {
-	b := make([]byte, 0, e.req.SizeHint())
+	input := e.req.EstimateInput(e.messages)
+	b := wire.Buffer(e.messages, input)
 	b = append(b, `{"model":`...)
 	b = protocol.AppendString(b, e.req.WireModel())
 	b = append(b, `,"stream":true`...)
@@ -97,7 +75,7 @@ func (e *encoder) body() []byte {
 		b = append(b, `,"store":false`...)
 	}
 	b = append(b, `,"max_output_tokens":`...)
-	b = strconv.AppendInt(b, max(e.req.OutputLimit(e.req.Budget()), minOutput), 10)
+	b = strconv.AppendInt(b, max(e.req.AnswerLimit(input, e.req.Budget()), minOutput), 10)
 	b = e.appendPromptCache(b)
 	b = e.appendReasoning(b)
 	b = e.appendTools(b)
@@ -107,7 +85,7 @@ func (e *encoder) body() []byte {
 }
 
 func (e *encoder) appendPromptCache(b []byte) []byte {
-	if e.req.Cache == providers.CacheNone || e.req.SessionID == "" || !providers.SendsCacheKey(e.compat.PromptCacheKeyMode, true) {
+	if e.req.Cache == providers.CacheNone || e.req.SessionID == "" || !wire.SendsCacheKey(e.compat.PromptCacheKeyMode, true) {
 		return b
 	}
 	b = append(b, `,"prompt_cache_key":`...)
@@ -125,7 +103,7 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 	if !e.req.Model.Reasoning {
 		return b
 	}
-	effort := e.effort()
+	effort := e.req.Effort(e.compat.ReasoningEffortMap)
 	switch {
 	case e.req.Thinks():
 		b = append(b, `,"reasoning":{`...)
@@ -134,7 +112,7 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 			b = append(protocol.AppendString(b, effort), ',')
 		}
 		b = append(b, `"summary":"auto"}`...)
-	case !e.compat.SupportsReasoningEffort || !e.canBeOff():
+	case !e.compat.SupportsReasoningEffort || !e.req.CanBeOff():
 	default:
 		if effort == "" {
 			effort = "none"
@@ -143,19 +121,6 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 		b = append(protocol.AppendString(b, effort), '}')
 	}
 	return append(b, `,"include":["reasoning.encrypted_content"]`...)
-}
-
-// effort is the endpoint's word for the level, "" for none.
-func (e *encoder) effort() string {
-	if word, ok := e.compat.ReasoningEffortMap[string(e.req.Thinking)]; ok {
-		return word
-	}
-	return e.req.Effort()
-}
-
-// canBeOff says whether the model takes being told not to think.
-func (e *encoder) canBeOff() bool {
-	return e.req.Model.Clamp(protocol.ThinkingOff) == protocol.ThinkingOff
 }
 
 func (e *encoder) appendTools(b []byte) []byte {
@@ -169,7 +134,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, `,"description":`...)
 		b = protocol.AppendString(b, tool.Description)
 		b = append(b, `,"parameters":`...)
-		b = append(b, providers.Schema(tool)...)
+		b = append(b, wire.Schema(tool)...)
 		if e.compat.SupportsStrictMode {
 			b = append(b, `,"strict":false`...) // what is left out counts as true at OpenAI
 		}
@@ -185,16 +150,14 @@ func (e *encoder) appendTools(b []byte) []byte {
 // made it.
 func (e *encoder) toolID(id string, own bool, try int) string {
 	call, itemID, _ := strings.Cut(id, "|")
-	call = strings.TrimRight(providers.SafeID(call, maxID, try), "_")
-	if call == "" || !e.calls.Add(call) {
+	call = strings.TrimRight(wire.SafeID(call, maxID, try), "_")
+	if call == "" || !e.calls.add(call) {
 		return ""
 	}
-	made := call
-	if own && try == 0 && strings.HasPrefix(itemID, callItem) && isItemID(itemID) && e.callItems.Add(itemID) {
-		made = call + "|" + itemID
+	if own && try == 0 && strings.HasPrefix(itemID, callItem) && isItemID(itemID) && e.items.add(itemID) {
+		return call + "|" + itemID
 	}
-	e.begun = append(e.begun, [2]int{e.calls.Len(), e.callItems.Len()})
-	return made
+	return call
 }
 
 // callItem is what the ids of items begin with that are calls, and no others.
@@ -203,9 +166,9 @@ const callItem = "fc"
 // claim takes the id of an item that is no call. It is false for an id that is
 // taken or that the service would refuse.
 func (e *encoder) claim(id string) bool {
-	return isItemID(id) && !strings.HasPrefix(id, callItem) && e.items.Add(id)
+	return isItemID(id) && !strings.HasPrefix(id, callItem) && e.items.add(id)
 }
 
 func isItemID(id string) bool {
-	return id != "" && len(id) <= maxID && providers.SafeID(id, maxID, 0) == id
+	return id != "" && len(id) <= maxID && wire.SafeID(id, maxID, 0) == id
 }

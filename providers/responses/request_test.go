@@ -12,6 +12,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 const (
@@ -58,9 +59,9 @@ func conversation(m *protocol.Model) providers.Request {
 	}
 }
 
-func encode(t *testing.T, req providers.Request) (*providers.Call, gjson.Result) {
+func encode(t *testing.T, req providers.Request) (*wire.Call, gjson.Result) {
 	t.Helper()
-	call, err := wire{}.Encode(&req)
+	call, err := format{}.Encode(&req)
 	require.NoError(t, err)
 	require.True(t, json.Valid(call.Body), "%s", call.Body)
 	return call, gjson.ParseBytes(call.Body)
@@ -171,7 +172,7 @@ func TestEncode_thinking(t *testing.T) {
 		{"no effort, off", nil, "off", `{"supportsReasoningEffort":false}`, ``},
 	} {
 		m := far(c.compat)
-		m.Settings.ThinkingValues = c.words
+		m.ProviderConfig.ThinkingValues = c.words
 		req := conversation(m)
 		req.Thinking = c.level
 		_, body := encode(t, req)
@@ -225,7 +226,7 @@ func TestEncode_items(t *testing.T) {
 		{"text of an older file", []protocol.Message{own(m, text("a", "msg_7"))}, []string{message("msg_7", "a")}},
 		{"text without an id", []protocol.Message{own(m, text("a", ""), text("b", ""))}, []string{message("msg_2", "a"), message("msg_3", "b")}},
 		{"an id that is taken", []protocol.Message{own(m, text("a", "msg_3"), text("b", ""), text("c", "msg_3"))}, []string{message("msg_3", "a"), message("msg_4", "b"), message("msg_5", "c")}},
-		{"an id that is too long", []protocol.Message{own(m, text("a", long))}, []string{message("msg_"+providers.HashID(long, 12, 0), "a")}},
+		{"an id that is too long", []protocol.Message{own(m, text("a", long))}, []string{message("msg_"+wire.HashID(long, 12, 0), "a")}},
 		{"another model's", []protocol.Message{foreign(thought(reasoningA), text("a", "msg_7"), call("call_1|fc_1")), result("call_1|fc_1", "ok")},
 			[]string{message("msg_2", `hm\n\n`), message("msg_3", "a"), function("call_1", ""), output("call_1")}},
 		{"reasoning that nothing followed", []protocol.Message{own(m, text("a", "msg_7"), thought(reasoningA))}, []string{message("msg_7", "a")}},
@@ -245,6 +246,6 @@ func TestEncode_items(t *testing.T) {
 		want := `[{"role":"user","content":[{"type":"input_text","text":"q"}]},` + strings.Join(c.want, ",") + `]`
 		assert.JSONEq(t, want, body.Get("input").Raw, c.name)
 	}
-	_, err := wire{}.Encode(&providers.Request{Model: m, System: "s", Messages: []protocol.Message{own(m, thought(reasoningA))}})
+	_, err := format{}.Encode(&providers.Request{Model: m, System: "s", Messages: []protocol.Message{own(m, thought(reasoningA))}})
 	require.Error(t, err, "nothing to say")
 }

@@ -6,11 +6,9 @@
 package responses
 
 import (
-	"context"
-	"iter"
-
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // The wire's names in model descriptions. Azure differs in the address, the
@@ -20,28 +18,20 @@ const (
 	AzureAPI = "azure-openai-responses"
 )
 
-// Provider asks models over the openai-responses wire.
-type Provider struct{ client *providers.Client }
-
 // New makes a provider on the connections of client.
-func New(client *providers.Client) *Provider { return &Provider{client} }
+func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// Stream implements [providers.Provider].
-func (p *Provider) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
-	return p.client.Stream(ctx, req, wire{})
-}
+// format implements [providers.Format].
+type format struct{}
 
-// wire implements [providers.Wire].
-type wire struct{}
-
-func (wire) Decoder(_ *providers.Request, out *providers.Parts) providers.Decoder {
+func (format) Decoder(_ *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{out: out, items: map[string]*item{}}
 }
 
-// Explain implements [providers.Wire].
-func (wire) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
+// Explain implements [providers.Format].
+func (format) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	if !req.FullErrors || err.Status == 0 {
-		err.Message = providers.SentenceText(err.Status, body, false)
+		err.Message = wire.SentenceText(err.Status, body, false)
 		return err
 	}
 	service := req.Model.Provider
@@ -51,6 +41,6 @@ func (wire) Explain(req *providers.Request, err *protocol.StreamError, body []by
 	case service == "openai":
 		service = "OpenAI"
 	}
-	err.Message = providers.NamedText(service, err.Status, body)
+	err.Message = wire.NamedText(service, err.Status, body)
 	return err
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
-	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // decoder reads one answer: items, which open, grow and close each by itself,
 // and an event that ends the whole.
 type decoder struct {
-	out   *providers.Parts
+	out   *wire.Parts
 	items map[string]*item // by key
 	order []*item
 	calls bool // the answer has a tool call
@@ -46,7 +46,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 		d.grow(data, protocol.BlockToolCall)
 	case "response.function_call_arguments.done":
 		if it := d.items[key(data)]; it != nil && !it.grew {
-			d.add(it, providers.String(data.Get("arguments")))
+			d.add(it, wire.String(data.Get("arguments")))
 		}
 	case "response.reasoning_summary_part.added":
 		if it := d.items[key(data)]; it != nil {
@@ -70,7 +70,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 }
 
 // End implements [providers.Decoder]: only the closing event ends an answer.
-func (d *decoder) End(bool) error { return providers.CutStream("response.completed") }
+func (d *decoder) End(bool) error { return wire.CutStream("response.completed") }
 
 // key tells the items of an answer apart. The index does; ids are for servers
 // without one: some gateways give an item another id in every event.
@@ -133,7 +133,7 @@ func (d *decoder) grow(event gjson.Result, kind protocol.BlockKind) {
 		it = d.begin(k, &item{kind: kind, id: event.Get("item_id").Str}, "", "")
 	}
 	if it.kind == kind {
-		d.add(it, providers.String(event.Get("delta")))
+		d.add(it, wire.String(event.Get("delta")))
 	}
 }
 
@@ -194,7 +194,7 @@ func textOf(v gjson.Result) string {
 	collect := func(parts gjson.Result, fields ...string) {
 		parts.ForEach(func(_, part gjson.Result) bool {
 			for _, field := range fields {
-				if text := providers.String(part.Get(field)); text != "" {
+				if text := wire.String(part.Get(field)); text != "" {
 					list = append(list, text)
 				}
 			}
@@ -214,7 +214,7 @@ func textOf(v gjson.Result) string {
 	if args := v.Get("arguments"); args.IsObject() { // an object instead of its text
 		return args.Raw
 	}
-	return providers.String(v.Get("arguments"))
+	return wire.String(v.Get("arguments"))
 }
 
 // finish ends the answer as the status of the response says.
@@ -278,9 +278,9 @@ func (d *decoder) failure(v gjson.Result) error {
 	if status == "cancelled" || v.Get("type").Str == "response.cancelled" {
 		return protocol.ErrorServer.Errorf("The provider broke off the answer: cancelled")
 	}
-	err := providers.ClassifyEvent([]byte(v.Raw))
+	err := wire.ClassifyEvent([]byte(v.Raw))
 	if text := broken(v); text != "" {
-		err.Message = providers.Plain(text)
+		err.Message = wire.Plain(text)
 	}
 	return err
 }

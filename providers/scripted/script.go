@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,10 +13,11 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // API is the wire's name in model descriptions.
-const API = "scripted"
+const API = providers.ScriptedAPI
 
 // Script is what to answer.
 type Script struct {
@@ -134,7 +134,7 @@ func (f *Failure) err() *protocol.StreamError {
 		body = fmt.Sprintf(`{"error":{"type":%q,"message":"scripted failure"}}`, f.kind())
 	}
 	if body != "" {
-		classified := providers.Classify(f.Status, http.Header{}, []byte(body))
+		classified := wire.Classify(f.Status, nil, []byte(body))
 		err.Message, err.RetryAfter = classified.Message, classified.RetryAfter
 	}
 	err.Kind = f.kind()
@@ -149,7 +149,7 @@ func (f *Failure) kind() protocol.ErrorKind {
 	if f.Kind != "" {
 		return f.Kind
 	}
-	return providers.Classify(f.Status, nil, []byte(f.Body)).Kind
+	return wire.Classify(f.Status, nil, []byte(f.Body)).Kind
 }
 
 // parseText reads the text form.

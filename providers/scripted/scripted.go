@@ -15,6 +15,7 @@ import (
 	"troupe/protocol"
 	"troupe/protocol/bounded"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // Options say what a [Provider] plays for models that do not name a file
@@ -214,11 +215,11 @@ func (p *player) play(a *Answer) *protocol.StreamError {
 		}
 	}
 	if p.ctx.Err() != nil {
-		return aborted()
+		return protocol.Aborted()
 	}
 	usage := a.Usage
 	if usage == nil {
-		usage = &protocol.Usage{Input: int64(contextSize(p.req)/4 + 1), Output: int64(p.size/4 + 1)}
+		usage = &protocol.Usage{Input: p.req.EstimateInput(p.req.Messages), Output: int64(p.size/4 + 1)}
 	}
 	stop := a.Stop
 	if stop == "" {
@@ -233,14 +234,12 @@ func (p *player) play(a *Answer) *protocol.StreamError {
 	return nil
 }
 
-func aborted() *protocol.StreamError { return protocol.ErrorAborted.Errorf("Request was aborted.") }
-
 func (p *player) step(s *Step) *protocol.StreamError {
 	switch {
 	case s.Error != nil:
 		return s.Error.err()
 	case s.Cut:
-		return providers.CutStream("its closing event")
+		return wire.CutStream("its closing event")
 	case s.Stall:
 		return p.stall()
 	case s.WaitMs > 0:
@@ -324,7 +323,7 @@ func (p *player) put(part protocol.Part) {
 // wait lets time pass, or returns at once when the request is cancelled.
 func (p *player) wait(d time.Duration) *protocol.StreamError {
 	if p.ctx.Err() != nil {
-		return aborted()
+		return protocol.Aborted()
 	}
 	if d <= 0 || p.left {
 		return nil
@@ -335,7 +334,7 @@ func (p *player) wait(d time.Duration) *protocol.StreamError {
 	case <-timer.C:
 		return nil
 	case <-p.ctx.Done():
-		return aborted()
+		return protocol.Aborted()
 	}
 }
 
@@ -348,20 +347,12 @@ func (p *player) stall() *protocol.StreamError {
 	}
 	if limit <= 0 {
 		<-p.ctx.Done()
-		return aborted()
+		return protocol.Aborted()
 	}
 	if err := p.wait(time.Duration(limit) * time.Millisecond); err != nil {
 		return err
 	}
 	return protocol.ErrorStalled.Errorf("The answer stalled: nothing came for %d ms", limit)
-}
-
-func contextSize(req *providers.Request) int {
-	size := len(req.System)
-	for _, m := range req.Messages {
-		size += len(m.AppendJSON(nil))
-	}
-	return size
 }
 
 // cut shortens text to n characters.

@@ -252,13 +252,13 @@ func TestTime(t *testing.T) {
 
 		stalling := New(Options{Play: &Script{Loop: true, Answers: []Answer{{Steps: []Step{{Stall: true}}}, {Steps: []Step{{Text: "x"}, {Stall: true}}}}}})
 		m := model("")
-		m.Settings = &protocol.ModelExtra{Stall: protocol.StallLimits{FirstMs: 1000, ContentMs: 2000}}
+		m.ProviderConfig = &protocol.ProviderConfig{Stall: protocol.StallLimits{FirstMs: 1000, ContentMs: 2000}}
 		for _, limit := range []time.Duration{time.Second, 2 * time.Second} {
 			begun = time.Now()
 			assert.Contains(t, says(t, stalling, providers.Request{Model: m}), "stream_stalled: ")
 			assert.Equal(t, limit, time.Since(begun))
 		}
-		m.Settings.Stall.FirstMs = -1
+		m.ProviderConfig.Stall.FirstMs = -1
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		begun = time.Now()

@@ -1,0 +1,55 @@
+package conn
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// Config is what a connection is told at the start. It does not change.
+type Config struct {
+	Dialect      protocol.Dialect // the union if empty
+	Features     []string
+	MultiSession bool          // no default session
+	Default      link.OpenSpec // the default session, and what open_session starts from
+	MaxLine      int           // bytes of one input line, 0 for protocol.DefaultMaxLine
+	MaxOutput    int           // bytes that may wait for a slow client, 0 for protocol.DefaultMaxOutput
+
+	Drain bool // at the end of input, let runs finish; else abort them
+	Final bool // the process ends with this connection
+
+	OnWindow func(*link.Window) // for tests: sees the connection's window before anything runs
+}
+
+// Server is what the connections of a process have in common.
+type Server struct {
+	Version, Epoch string // of the program, and of this process's life, as clients are told
+	MaxSessions    int    // likewise
+	Sessions       *actor.PID
+	Seq            link.Seq
+}
+
+// FlushLimit is how long a client may take to read what is left, when nothing
+// more comes.
+const FlushLimit = 10 * time.Minute
+
+var (
+	errFlushTimeout     = errors.New("the client did not read to the end")
+	ErrConnectionBroken = errors.New("internal error: the connection broke")
+)
+
+// Props describes the actor of a connection. It tells its parent when it begins
+// to end, as [Ending], and when it has ended, as [Ended].
+func Props(k *kernel.Kernel, server *Server, cfg Config, t Transport) *actor.Props {
+	cfg.Dialect = cmp.Or(cfg.Dialect, protocol.DialectUnion)
+	cfg.MaxLine = cmp.Or(cfg.MaxLine, protocol.DefaultMaxLine)
+	cfg.MaxOutput = cmp.Or(cfg.MaxOutput, protocol.DefaultMaxOutput)
+	c := &conn{kernel: k, server: server, cfg: cfg, transport: t}
+	return k.KeepAlive(c, "conn", kernel.RetryMessage)
+}

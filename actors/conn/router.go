@@ -1,0 +1,504 @@
+package conn
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/failpoint"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/protocol/pi"
+)
+
+// router decodes a connection's lines, answers what concerns no session and
+// forwards the rest to the session it is meant for.
+type router struct {
+	cfg    *Config
+	server *Server
+	faults *failpoint.Plan
+	name   string      // in fault plans
+	out    link.Client // for what concerns no session
+
+	rules protocol.Rules // of the sessions that it opens
+
+	routes  routes
+	lists   lists
+	hand    hand
+	leaving *link.Leave // nil until the connection ends
+}
+
+// routes are the ways to the sessions of a connection.
+type routes struct {
+	byHandle map[string]*route
+	opening  map[string]*route // by key: asked for, and not spawned yet
+	main     *route            // the default session, nil until the first command for it; in one of the maps, too
+	keys     int
+}
+
+// to is the route to a session that is open or looked for, nil if there is none.
+func (r *routes) to(handle string) *route {
+	if to := r.byHandle[handle]; to != nil {
+		return to
+	}
+	for _, to := range r.opening {
+		if to.handle == handle {
+			return to
+		}
+	}
+	return nil
+}
+
+// route is the way to one session.
+type route struct {
+	key      string
+	handle   string     // "" until it is spawned
+	pid      *actor.PID // nil until it is spawned or found
+	backlog  []any      // what is to be sent to it then
+	detached bool       // the client wants to hear nothing of it
+	tag      string     // on its records: its handle, "" for the default session
+}
+
+// lists are the list_open_sessions commands that wait, oldest first. They are
+// answered one at a time, since an answer grows with the number of sessions.
+type lists struct {
+	waiting []listing
+	asked   uint64 // the number under which the parent of sessions was asked for the first, 0 if it was not
+}
+
+type listing struct {
+	id     json.RawMessage
+	name   string
+	credit link.Credit
+}
+
+// hand is the command that the router is handling.
+type hand struct {
+	id     json.RawMessage
+	name   string
+	owed   bool // it is neither answered nor on its way
+	credit link.Credit
+}
+
+// release gives back what the line took, once.
+func (h *hand) release() {
+	h.credit.GiveBack()
+	h.credit = link.Credit{}
+}
+
+func (r *router) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		r.routes = routes{byHandle: map[string]*route{}, opening: map[string]*route{}}
+	case line, call, lineTooLong, inputClosed:
+		r.input(c, m)
+	case link.SessionSpawned:
+		r.spawned(c, m)
+	case link.OpenList:
+		r.openList(c, m)
+	case link.WindowOpen:
+		r.nextList(c)
+	case link.Closed:
+		r.closed(c, m)
+	case link.Left:
+		r.remove(r.routes.byHandle[m.Handle])
+		r.maybeDrained(c)
+	case Shutdown:
+		r.leave(c, link.Leave{Abort: m.Abort, Final: true})
+	case clientLost:
+		r.leave(c, link.Leave{Abort: r.cfg.Final || !r.cfg.Drain, Gone: m.deaf, Final: r.cfg.Final})
+	}
+}
+
+// input handles what came from the reader.
+func (r *router) input(c actor.Context, m any) {
+	switch m := m.(type) {
+	case line:
+		r.hand = hand{owed: true, credit: m.credit}
+		req, err := pi.Decode(m.bytes)
+		if err != nil && !r.out.Wire.AnswersWithID(err.Code) {
+			req.ID = nil
+		}
+		r.hand.id, r.hand.name = req.ID, req.Name
+		r.faults.Hit(r.name, "Decoded")
+		r.request(c, req, err)
+	case call:
+		r.hand = hand{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
+		r.request(c, m.request, pi.Check(m.request.Spec, m.request.Cmd))
+	case lineTooLong:
+		m.credit.GiveBack()
+		req, err := pi.TooLong(m.err)
+		r.respond(c, req.ID, req.Name, nil, err)
+	case inputClosed:
+		r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})
+	}
+}
+
+// request routes one decoded line.
+func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
+	var to *route
+	switch {
+	case err != nil:
+	case r.leaving != nil:
+		err = r.leavingError()
+	case req.Spec.Scope == protocol.ScopeConnection:
+		r.own(c, req)
+		return
+	default:
+		to, err = r.routeOf(c, req)
+	}
+	if err != nil {
+		r.answer(c, req, nil, err)
+		return
+	}
+	r.forward(c, to, req)
+}
+
+// leavingError refuses a command that comes behind the end of its connection, or
+// of the process.
+func (r *router) leavingError() *protocol.Error {
+	if r.leaving.Final {
+		return protocol.CodeSessionClosing.Errorf("The daemon is shutting down")
+	}
+	return protocol.CodeSessionClosing.Errorf("The connection is closing")
+}
+
+// onPanic answers the command that broke the router. Every other message changes
+// its tables, which can be done again.
+func (r *router) onPanic(c actor.Context, msg any) (done bool) {
+	_, isLine := msg.(line)
+	_, isCall := msg.(call)
+	if r.hand.owed {
+		r.hand.release()
+		r.respond(c, r.hand.id, r.hand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
+	}
+	return isLine || isCall
+}
+
+// forward sends a command to its session, or keeps it until there is one.
+func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
+	m := link.Request{
+		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.hand.credit.Bytes},
+		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.hand.credit,
+	}
+	r.send(c, to, m)
+}
+
+// send sends to a session, or keeps the message until the session is spawned.
+func (r *router) send(c actor.Context, to *route, m any) {
+	r.hand.owed = false
+	if to.pid == nil {
+		to.backlog = append(to.backlog, m)
+		return
+	}
+	c.Send(to.pid, m)
+}
+
+// sendAll sends to every session of the connection.
+func (r *router) sendAll(c actor.Context, m any) {
+	for _, to := range r.routes.byHandle {
+		c.Send(to.pid, m)
+	}
+	for _, to := range r.routes.opening {
+		to.backlog = append(to.backlog, m)
+	}
+}
+
+// client is where a session answers.
+func (r *router) client(c actor.Context, to *route) link.Client {
+	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Tag: to.tag}
+}
+
+// routeOf finds the session a command is meant for. The default session is made
+// when the first command needs it.
+func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protocol.Error) {
+	if req.SessionID != "" {
+		if to := r.routes.to(req.SessionID); to != nil && !to.detached {
+			return to, nil
+		}
+		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
+	}
+	if r.routes.main != nil {
+		return r.routes.main, nil
+	}
+	if r.cfg.MultiSession {
+		return nil, protocol.CodeMissingSessionID.Errorf("Missing sessionId")
+	}
+	r.routes.main = r.open(c, r.cfg.Default, true)
+	return r.routes.main, nil
+}
+
+// newRoute is a route to a session that is not known yet.
+func (r *router) newRoute() *route {
+	r.routes.keys++
+	to := &route{key: strconv.Itoa(r.routes.keys)}
+	r.routes.opening[to.key] = to
+	return to
+}
+
+func (r *router) open(c actor.Context, spec link.OpenSpec, isMain bool) *route {
+	to := r.newRoute()
+	if !isMain {
+		to.tag = "pending" // replaced by the handle before anything is sent
+	}
+	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+	return to
+}
+
+func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
+	to := r.routes.opening[m.Key]
+	if to == nil {
+		return
+	}
+	delete(r.routes.opening, m.Key)
+	if m.Err != nil {
+		r.refuseBacklog(c, to, m.Err)
+		return
+	}
+	to.handle, to.pid = m.Handle, m.PID
+	if to != r.routes.main {
+		to.tag = m.Handle
+	}
+	r.routes.byHandle[m.Handle] = to
+	backlog := to.backlog
+	to.backlog = nil
+	for _, b := range backlog {
+		switch m := b.(type) { // who has waited for the tag
+		case link.Request:
+			m.Client = r.client(c, to)
+			b = m
+		case link.SetDialect:
+			m.Client = r.client(c, to)
+			b = m
+		}
+		c.Send(to.pid, b)
+	}
+}
+
+// refuseBacklog answers what was meant for a session that could not be made.
+func (r *router) refuseBacklog(c actor.Context, to *route, err *protocol.Error) {
+	if to == r.routes.main {
+		r.routes.main = nil
+	}
+	for _, b := range to.backlog {
+		if req, ok := b.(link.Request); ok {
+			req.Credit.GiveBack()
+			r.respond(c, req.ID, req.Name, nil, err)
+		}
+	}
+	r.maybeDrained(c)
+}
+
+// own handles the commands that concern the connection.
+func (r *router) own(c actor.Context, req protocol.Request) {
+	switch cmd := req.Cmd.(type) {
+	case protocol.GetProtocolInfo:
+		r.answer(c, req, r.info(), nil)
+	case protocol.Hello:
+		r.hello(c, req, cmd)
+	case protocol.OpenSession:
+		to := r.open(c, openSpec(r.cfg.Default, cmd), false)
+		r.forward(c, to, req)
+	case protocol.CloseSession:
+		r.closeSession(c, req, cmd)
+	case protocol.AttachSession:
+		r.attachSession(c, req, cmd.SessionID)
+	case protocol.DetachSession:
+		r.detachSession(c, req, cmd.SessionID)
+	case protocol.ListOpenSessions:
+		r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.hand.credit})
+		r.hand.owed = false
+		r.nextList(c)
+	default:
+		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
+	}
+}
+
+// answer answers the command in hand.
+func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Result, err *protocol.Error) {
+	r.hand.release()
+	r.respond(c, req.ID, req.Name, data, err)
+}
+
+func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
+	r.hand.owed = false
+	r.out.Send(c.ActorSystem().Root, link.Item{
+		Response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
+	})
+}
+
+// openSpec is what open_session asks for, on top of the daemon's defaults.
+func openSpec(base link.OpenSpec, o protocol.OpenSession) link.OpenSpec {
+	spec := link.OpenSpec{
+		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
+		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
+		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings, Retain: o.Retain,
+	}
+	if spec.Cwd == "" {
+		spec.Cwd = base.Cwd
+	}
+	if spec.Provider == "" && spec.Model == "" {
+		spec.Provider, spec.Model = base.Provider, base.Model
+	}
+	if spec.Level == "" {
+		spec.Level = base.Level
+	}
+	if spec.Tools == nil {
+		spec.Tools = base.Tools
+	}
+	if spec.SystemPrompt == "" {
+		spec.SystemPrompt = base.SystemPrompt
+	}
+	if spec.AppendSystemPrompt == "" {
+		spec.AppendSystemPrompt = base.AppendSystemPrompt
+	}
+	return spec
+}
+
+func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protocol.CloseSession) {
+	to := r.routes.to(cmd.SessionID)
+	if to == nil {
+		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", cmd.SessionID))
+		return
+	}
+	r.forward(c, to, req)
+}
+
+// nextList asks for the open sessions, if a command waits for them.
+func (r *router) nextList(c actor.Context) {
+	switch {
+	case len(r.lists.waiting) == 0 || r.lists.asked != 0:
+	case r.out.Window.Full():
+		r.out.Window.Tell(c.Self())
+	default:
+		r.lists.asked = r.server.Seq.Next()
+		c.Send(r.server.Sessions, link.ListOpen{Seq: r.lists.asked, From: c.Self()})
+	}
+}
+
+func (r *router) openList(c actor.Context, m link.OpenList) {
+	if m.Seq != r.lists.asked {
+		return
+	}
+	first := r.lists.waiting[0]
+	r.lists = lists{waiting: r.lists.waiting[1:]}
+	list := []protocol.OpenSessionInfo{}
+	for _, s := range m.Sessions {
+		s.IsDefault = r.routes.main != nil && r.routes.main.handle == s.SessionID
+		list = append(list, s)
+	}
+	first.credit.GiveBack()
+	r.respond(c, first.id, first.name, protocol.OpenSessions{Sessions: list}, nil)
+	r.nextList(c)
+	r.maybeDrained(c)
+}
+
+func (r *router) info() protocol.ProtocolInfo {
+	info := protocol.ProtocolInfo{
+		Protocol: "pi-rpc", Dialect: string(r.out.Wire.Dialect), Features: r.out.Wire.On(), Epoch: r.server.Epoch,
+		Events: protocol.EventTypes(),
+		Limits: protocol.ProtocolLimits{MaxLineBytes: r.cfg.MaxLine, MaxSessions: r.server.MaxSessions, MaxOutputBytes: r.cfg.MaxOutput},
+		Server: protocol.ServerInfo{Name: "troupe", Version: r.server.Version},
+	}
+	for _, s := range protocol.Commands {
+		info.Commands = append(info.Commands, s.Name)
+	}
+	slices.Sort(info.Commands)
+	return info
+}
+
+// hello chooses how the client is written to from now on, and by which rules the
+// sessions behave that it opens. Of those that are open already it changes the
+// ones that nobody else hears.
+func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) {
+	wire, rules, ok := cmp.Or(protocol.Dialect(h.Dialect), r.out.Wire.Dialect).Open(h.Features...)
+	if !ok {
+		r.answer(c, req, nil, protocol.CodeInvalidParams.Errorf("Unknown dialect: %s", h.Dialect))
+		return
+	}
+	r.out.Wire, r.rules = &wire, rules
+	c.Send(r.out.Writer, setWire{wire})
+	for _, to := range r.routes.byHandle {
+		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})
+	}
+	for _, to := range r.routes.opening {
+		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules})
+	}
+	r.answer(c, req, r.info(), nil)
+}
+
+// leave leaves every session of the connection. A second, stricter call tightens
+// the first.
+func (r *router) leave(c actor.Context, m link.Leave) {
+	m.Router = c.Self()
+	all := r.leaving.And(m)
+	if r.leaving != nil && *all == *r.leaving {
+		return
+	}
+	r.leaving = all
+	c.Send(c.Parent(), ending{m.Abort})
+	r.sendAll(c, m)
+	r.maybeDrained(c)
+}
+
+// remove forgets a route, nil for none.
+func (r *router) remove(to *route) {
+	if to != nil {
+		delete(r.routes.byHandle, to.handle)
+		if to == r.routes.main {
+			r.routes.main = nil
+		}
+	}
+}
+
+func (r *router) closed(c actor.Context, m link.Closed) {
+	to := r.routes.byHandle[m.Handle]
+	r.remove(to)
+	for _, last := range m.Replies {
+		if last.To.Writer.Equal(r.out.Writer) {
+			last.To.Send(c.ActorSystem().Root, link.Item{Response: last.Response})
+		}
+	}
+	if to != nil {
+		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the last word: the session's own last message lets the writer forget it
+	}
+	r.maybeDrained(c)
+}
+
+// maybeDrained reports when nothing of this connection is left to wait for.
+func (r *router) maybeDrained(c actor.Context) {
+	if r.leaving != nil && len(r.routes.byHandle)+len(r.routes.opening)+len(r.lists.waiting) == 0 {
+		c.Send(c.Parent(), drained{})
+	}
+}
+
+// attachSession and detachSession route the commands. A session that the client
+// has detached from takes no other command of it. One that another connection has
+// opened is looked for.
+func (r *router) attachSession(c actor.Context, req protocol.Request, handle string) {
+	to := r.routes.to(handle)
+	if to == nil {
+		to = r.newRoute()
+		to.handle, to.tag = handle, handle
+		c.Send(r.server.Sessions, link.FindSession{Client: r.client(c, to), Key: to.key})
+	}
+	to.detached = false
+	r.forward(c, to, req)
+}
+
+func (r *router) detachSession(c actor.Context, req protocol.Request, handle string) {
+	to := r.routes.to(handle)
+	switch {
+	case to == nil || to.detached:
+		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", handle))
+	case to == r.routes.main:
+		r.answer(c, req, nil, protocol.CodeInvalidParams.Errorf("The default session cannot be detached"))
+	default:
+		to.detached = true
+		r.forward(c, to, req)
+	}
+}

@@ -1,0 +1,52 @@
+package conn
+
+import "io"
+
+// Transport is a connection's way to its client and back: a [Stream], or that of
+// a [Client] in this process.
+type Transport interface {
+	// Close is called once, when the connection is over. It does not wait, and
+	// wakes who reads and writes if it can.
+	io.Closer
+	// String says who the client is, for logs.
+	String() string
+}
+
+// Stream is a transport of bytes. Read is called by one goroutine and Write by
+// another, at the same time; both may wait. One that can also be written to
+// without waiting is a [TryWriter].
+type Stream interface {
+	Transport
+	// Read returns io.EOF when the client says no more. The client may still
+	// read.
+	io.Reader
+	// Write fails when the client reads no more. The connection then ends.
+	io.Writer
+}
+
+// TryWriter is an output that can be written to without waiting for its reader.
+type TryWriter interface {
+	// TryWrite writes what can be written at once, which may be nothing.
+	TryWrite(p []byte) (n int, err error)
+}
+
+// Stdio is the transport of the process that has started this one. Nothing can
+// wake who reads from a standard input: that goroutine lasts as long as the
+// process.
+type Stdio struct {
+	In  io.Reader
+	Out io.Writer
+}
+
+func (s Stdio) Read(p []byte) (int, error)  { return s.In.Read(p) }
+func (s Stdio) Write(p []byte) (int, error) { return s.Out.Write(p) }
+func (s Stdio) Close() error                { return nil }
+func (s Stdio) String() string              { return "stdio" }
+
+// TryWrite writes nothing if the output has no such way.
+func (s Stdio) TryWrite(p []byte) (int, error) {
+	if try, ok := s.Out.(TryWriter); ok {
+		return try.TryWrite(p)
+	}
+	return 0, nil
+}

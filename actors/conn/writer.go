@@ -1,0 +1,310 @@
+package conn
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/protocol/pi"
+)
+
+// writer turns responses and events into lines, in the order they arrive. What
+// arrives while a write is under way is gathered and written at once when it
+// returns: many lines a write under load, no delay when idle.
+//
+// What a client has not read yet is bounded by the [link.Window], which the writer
+// credits for what it has written. Steps of the same growing message that wait
+// next to each other are merged, and progress of a tool, which is cumulative,
+// gives way to newer progress; nothing else is ever touched.
+type writer struct {
+	log    zerolog.Logger
+	sink   sink
+	window *link.Window
+
+	wire     protocol.Wire
+	encoders map[string]*pi.Encoder // by tag
+
+	waiting []pending
+	batch   batch
+	busy    bool  // a write is under way
+	failed  error // nothing is written any more
+	flushes []*actor.PID
+}
+
+// sink is where lines go.
+type sink struct {
+	out    io.Writer
+	try    TryWriter // out, if it is one
+	runs   kernel.Dispatcher
+	chunks chan []byte // to the goroutine that blocks
+}
+
+// batch is the records that are being encoded or written.
+type batch struct {
+	buf   []byte
+	spare []byte          // the buffer for the next batch
+	debit int             // what the window was debited for them
+	shown []*link.Receipt // of those among them that somebody waits for
+}
+
+func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, wire protocol.Wire, log zerolog.Logger) *writer {
+	try, _ := out.(TryWriter)
+	return &writer{
+		log: log, sink: sink{out: out, try: try, runs: runs, chunks: make(chan []byte, 1)}, window: window,
+		wire: wire, encoders: map[string]*pi.Encoder{},
+	}
+}
+
+// pending is a record that waits to be written.
+type pending struct {
+	tag  string
+	item link.Item
+	last bool // no record: the session is gone, and its encoder with it
+	at   int  // of a long response: where its next piece is, 0 before the first
+}
+
+const (
+	writeChunk  = 256 << 10
+	keptRecords = 32 // room for so many records is kept while none waits
+)
+
+func (w *writer) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		root, self := c.ActorSystem().Root, c.Self()
+		kernel.Go(root, self, func() { write(root, self, w.sink.out, w.sink.chunks) })
+	case *actor.Stopping:
+		w.abandon()
+		close(w.sink.chunks)
+	case setWire:
+		w.wire = m.wire
+		clear(w.encoders)
+	case link.Records:
+		w.records(c, m)
+	case link.Forget:
+		w.waiting = append(w.waiting, pending{tag: m.Tag, last: true})
+		w.pump(c)
+	case flush:
+		w.flushes = append(w.flushes, c.Sender())
+		w.answerFlushes(c)
+	case wrote:
+		w.wrote(c, m)
+	case kernel.Crashed:
+		panic(m.Reason)
+	}
+}
+
+// write is the goroutine that blocks.
+func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
+	var fine any = wrote{} // one for all
+	for chunk := range chunks {
+		if err := writeChunkTo(out, chunk); err != nil {
+			root.Send(self, wrote{err})
+			continue
+		}
+		root.Send(self, fine)
+	}
+}
+
+func writeChunkTo(out io.Writer, chunk []byte) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("writing broke: %v", reason)
+		}
+	}()
+	_, err = out.Write(chunk)
+	return err
+}
+
+func (w *writer) records(c actor.Context, m link.Records) {
+	for _, it := range m.Items {
+		if w.failed != nil {
+			it.Receipt.Written()
+			w.window.Give(it.Size)
+			continue
+		}
+		w.enqueue(m.Tag, it)
+	}
+	w.pump(c)
+}
+
+func (w *writer) enqueue(tag string, it link.Item) {
+	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == tag && !w.waiting[n-1].last {
+		last := &w.waiting[n-1]
+		debit := last.item.Size + it.Size
+		if last.item.Merge(it) {
+			w.window.Give(debit - last.item.Size)
+			return
+		}
+	}
+	w.waiting = append(w.waiting, pending{tag: tag, item: it})
+}
+
+// pump encodes what waits and hands it to the goroutine, unless that is busy.
+func (w *writer) pump(c actor.Context) {
+	if w.busy || len(w.waiting) == 0 || w.failed != nil {
+		return
+	}
+	w.encodeWaiting()
+	if len(w.batch.buf) == 0 { // nothing of it exists in this client's dialect
+		w.credit()
+		w.pump(c)
+		return
+	}
+	rest, err := w.tryWrite()
+	switch {
+	case err != nil:
+		w.fail(c, err)
+	case len(rest) > 0:
+		w.busy = true
+		w.sink.chunks <- rest
+	default:
+		w.credit()
+	}
+}
+
+// encodeWaiting fills the batch.
+func (w *writer) encodeWaiting() {
+	b := &w.batch
+	b.buf = b.buf[:0]
+	n := 0
+	for n < len(w.waiting) && len(b.buf) < writeChunk {
+		p := &w.waiting[n]
+		if p.last {
+			delete(w.encoders, p.tag)
+			n++
+			continue
+		}
+		if b.buf = w.encode(b.buf, p); p.at != 0 {
+			continue // there is more of it
+		}
+		b.debit += p.item.Size
+		if p.item.Receipt != nil {
+			b.shown = append(b.shown, p.item.Receipt)
+		}
+		n++
+	}
+	w.forget(n)
+}
+
+// credit tells the window and those who wait that the batch has left.
+func (w *writer) credit() {
+	for _, r := range w.batch.shown {
+		r.Written()
+	}
+	w.batch.shown = w.batch.shown[:0]
+	if w.batch.debit > 0 {
+		w.window.Give(w.batch.debit)
+		w.batch.debit = 0
+	}
+}
+
+// tryWrite writes the answer to a single command without handing it to the
+// goroutine, if the client takes it at once. Whatever more there is to write is
+// better gathered. rest is what the client has not taken.
+func (w *writer) tryWrite() (rest []byte, err error) {
+	buf := w.batch.buf
+	if w.sink.try == nil || !w.sink.runs.Inlining() || len(w.waiting) > 0 {
+		return buf, nil
+	}
+	n, err := w.sink.try.TryWrite(buf)
+	return buf[n:], err
+}
+
+func (w *writer) fail(c actor.Context, err error) {
+	w.failed = err
+	w.abandon()
+	c.Send(c.Parent(), outputFailed{err})
+}
+
+// abandon ends the waiting for records that will not be written, and for room.
+func (w *writer) abandon() {
+	for _, p := range w.waiting {
+		p.item.Receipt.Written()
+		w.window.Give(p.item.Size)
+	}
+	w.waiting = nil
+	w.credit()
+	w.window.Close()
+}
+
+// forget drops the first n records that wait.
+func (w *writer) forget(n int) {
+	clear(w.waiting[:n])
+	switch {
+	case n < len(w.waiting):
+		w.waiting = w.waiting[n:]
+		return
+	case cap(w.waiting) <= keptRecords:
+		w.waiting = w.waiting[:0]
+	default:
+		w.waiting = nil
+	}
+}
+
+// encode appends a record. One that cannot be encoded costs its own line: a
+// command is told so, an event is left out. Only an answer that is half written
+// cannot be taken back.
+func (w *writer) encode(dst []byte, p *pending) (out []byte) {
+	defer func() {
+		reason := recover()
+		if reason == nil {
+			return
+		}
+		if p.at != 0 {
+			panic(reason)
+		}
+		w.log.Error().Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("record could not be encoded")
+		out = dst
+		if resp := p.item.Response; resp != nil {
+			broken := *resp
+			broken.Data, broken.Err = nil, protocol.CodeInternal.Errorf("Internal error: the answer could not be encoded")
+			out = w.encoders[p.tag].AppendResponse(dst, broken)
+		}
+	}()
+	enc := w.encoders[p.tag]
+	if enc == nil {
+		enc = pi.NewEncoder(w.wire, p.tag)
+		w.encoders[p.tag] = enc
+	}
+	if resp := p.item.Response; resp != nil {
+		if long, ok := resp.Data.(protocol.Long); ok {
+			dst, p.at = enc.AppendLong(dst, *resp, long, p.at)
+			return dst
+		}
+		return enc.AppendResponse(dst, *resp)
+	}
+	p.item.Settle()
+	return enc.AppendEvent(dst, p.item.Event)
+}
+
+func (w *writer) wrote(c actor.Context, m wrote) {
+	w.busy = false
+	b := &w.batch
+	b.buf, b.spare = b.spare, b.buf
+	if cap(b.spare) > 4*writeChunk { // one huge line must not keep its buffer for life
+		b.spare = nil
+	}
+	if m.err != nil && w.failed == nil {
+		w.fail(c, m.err)
+	}
+	w.credit()
+	w.pump(c)
+	w.answerFlushes(c)
+}
+
+func (w *writer) answerFlushes(c actor.Context) {
+	if w.failed == nil && (w.busy || len(w.waiting) > 0) {
+		return
+	}
+	for _, pid := range w.flushes {
+		c.Send(pid, flushed{w.failed})
+	}
+	w.flushes = nil
+}

@@ -1,0 +1,101 @@
+package core
+
+import "troupe/protocol"
+
+const abortedMessage = "Request was aborted."
+
+// abort stops the run. The client hears the end of everything that was begun
+// before it hears that the abort is done. Queued messages stay queued.
+func (m *Machine) abort(c Command) {
+	m.stop(aborted)
+	m.do(Reply{Seq: c.Seq, Regardless: true})
+}
+
+// abortAndPrompt stops the run and starts another.
+func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
+	if err := m.ready(c); err != nil {
+		m.fail(c, err)
+		return
+	}
+	m.stop(aborted)
+	m.submit(c, input("", p.Message, p.Images, ""), false)
+}
+
+// stop ends the activity in this step, with an outcome, and settles. What was
+// begun for it ends behind; what still comes of that carries a stale attempt.
+func (m *Machine) stop(outcome string) {
+	m.release()
+	switch a := m.activity.(type) {
+	case idle, *activating:
+	case *streaming:
+		a.abort()
+		m.breakOff(a.run, a.stream, ending{outcome: outcome})
+	case *runningTools:
+		m.abortCalls(a.run)
+		m.turnEnd(a.run)
+		m.abortTurn(a.run, outcome)
+	case *compacting:
+		m.cancelCompaction(a, outcome)
+	case *retrying:
+		if a.summary != nil {
+			m.cancelCompaction(a.summary, outcome)
+			return
+		}
+		m.enter(idle{})
+		m.failRetries(m.work.retries.announced, m.retryCancelled())
+		m.announceSettled(outcome)
+	case *leavingBranch:
+		m.cancelNavigation(a.sessionSwitch)
+	}
+}
+
+func (s *stream) abort() { s.msg.StopReason, s.msg.ErrorMessage = protocol.StopAborted, abortedMessage }
+
+// abortTurn ends a run that is between two answers with one that says so:
+// clients look for its stopReason.
+func (m *Machine) abortTurn(r *run, outcome string) {
+	r.turns++
+	m.emit(protocol.TurnStart{RunID: r.id})
+	r.calls, r.results = nil, nil
+	s := newStream(m.model, m.now)
+	s.abort()
+	m.breakOff(r, s, ending{outcome: outcome})
+}
+
+// abortCalls gives every call without a result one that says so.
+func (m *Machine) abortCalls(r *run) {
+	for _, c := range r.calls {
+		if c.state == callDone {
+			continue
+		}
+		m.letGo(c)
+		if c.state == callWaiting {
+			m.announceCall(r, c)
+		}
+		m.finishCall(r, c, m.abortedResult(c), true)
+	}
+	if m.set.Rules.ParallelTools {
+		m.recordParallel(r)
+	}
+}
+
+// letGo tells who is asked about a call that nobody waits for an answer.
+func (m *Machine) letGo(c *call) {
+	if c.dialog != "" {
+		m.do(CancelUI{c.dialog})
+		c.dialog = ""
+	}
+	m.cancelHost(c)
+}
+
+// abortedResult keeps what the call had shown so far.
+func (m *Machine) abortedResult(c *call) protocol.ToolResult {
+	note := "Tool execution aborted"
+	if t := m.builtIn(c.Name); t != nil && t.Aborted != "" {
+		note = t.Aborted
+	}
+	if text := c.partial.Content.Text("\n"); text != "" {
+		note = text + "\n\n" + note
+	}
+	return errorResult(note)
+}

@@ -1,0 +1,174 @@
+package core
+
+import (
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// activity is what a session does: one thing at a time. What was begun outside
+// the machine for an activity carries its attempt, so that whatever still comes
+// of an earlier one moves nothing. Commands of the client's shell run beside it,
+// and so does loading a session to switch to.
+//
+//sumtype:decl
+type activity interface {
+	phase() Phase
+	inRun() *run          // the run that it is a step of, nil between runs
+	waitingFor() []string // as get_state names it
+}
+
+// idle: nothing goes on by itself.
+type idle struct{}
+
+// streaming: a model was asked, and its answer comes in.
+type streaming struct {
+	*stream
+	run     *run
+	attempt Attempt
+}
+
+// runningTools: the calls of an answer are carried out.
+type runningTools struct {
+	run     *run
+	attempt Attempt // of the answer
+}
+
+// retrying: a request failed in a way that may pass, and is made again after a
+// wait.
+type retrying struct {
+	attempt   Attempt // of the wait
+	number    int     // of the retry, from 1
+	failure   *protocol.StreamError
+	summary   *compacting // what asked for a summary; nil if it was an answer that failed
+	announced bool        // clients have been told how long it takes
+}
+
+// compacting: a model summarises older history, to put the summary in its
+// place. Nothing of the context changes until the summary is there.
+type compacting struct {
+	run       *run // whose next turn waits for it; nil between runs
+	attempt   Attempt
+	reason    string
+	cmd       *Command // manual: what is owed an answer
+	then      afterwards
+	ask       Summarise // to be repeated
+	retries   retries
+	announced bool                 // clients have been told that it began
+	before    protocol.ContextSize // of the context when the summariser looked at it
+}
+
+// leavingBranch: navigate_tree waits for a summary of the branch that it
+// leaves.
+type leavingBranch struct {
+	*sessionSwitch
+	attempt Attempt
+}
+
+// activating: the session that was loaded is about to take this one's place.
+type activating struct{ *sessionSwitch }
+
+func (idle) phase() Phase           { return PhaseIdle }
+func (*streaming) phase() Phase     { return PhaseStreaming }
+func (*compacting) phase() Phase    { return PhaseCompacting }
+func (*leavingBranch) phase() Phase { return PhaseCompacting }
+func (*activating) phase() Phase    { return PhaseSwitching }
+func (a *runningTools) phase() Phase {
+	if a.run.dialogOpen() {
+		return PhaseDialog
+	}
+	return PhaseTools
+}
+func (a *retrying) phase() Phase {
+	if a.summary != nil {
+		return PhaseCompacting
+	}
+	return PhaseRetrying
+}
+
+func (idle) inRun() *run            { return nil }
+func (a *streaming) inRun() *run    { return a.run }
+func (a *runningTools) inRun() *run { return a.run }
+func (a *compacting) inRun() *run   { return a.run }
+func (*leavingBranch) inRun() *run  { return nil }
+func (*activating) inRun() *run     { return nil }
+func (a *retrying) inRun() *run {
+	if a.summary != nil {
+		return a.summary.run
+	}
+	return nil
+}
+
+func (idle) waitingFor() []string { return nil }
+func (a *streaming) waitingFor() []string {
+	return []string{"model " + a.model.Provider + "/" + a.model.ID}
+}
+func (a *compacting) waitingFor() []string    { return []string{"compaction " + a.reason} }
+func (a *leavingBranch) waitingFor() []string { return []string{a.cmd.Name} }
+func (a *activating) waitingFor() []string    { return []string{a.cmd.Name} }
+func (a *runningTools) waitingFor() (list []string) {
+	for _, c := range a.run.calls {
+		switch {
+		case c.dialog != "":
+			list = append(list, "dialog "+c.dialog)
+		case c.host != "":
+			list = append(list, "host "+c.Name+" "+c.ID)
+		case c.state == callRunning:
+			list = append(list, "tool "+c.Name+" "+c.ID)
+		}
+	}
+	return list
+}
+func (a *retrying) waitingFor() []string {
+	if a.summary != nil {
+		return a.summary.waitingFor()
+	}
+	return []string{"retry " + strconv.Itoa(a.number)}
+}
+
+// enter makes an activity the current one.
+func (m *Machine) enter(a activity) {
+	m.activity = a
+	m.notePhase()
+}
+
+// notePhase remembers when the phase began.
+func (m *Machine) notePhase() {
+	if p := m.Phase(); p != m.shown {
+		m.shown, m.since = p, m.now
+	}
+}
+
+// Phase is what the session is doing.
+func (m *Machine) Phase() Phase {
+	if m.loading != nil && m.isIdle() {
+		return PhaseSwitching
+	}
+	return m.activity.phase()
+}
+
+func (m *Machine) isIdle() bool { return m.activity == idle{} }
+
+// newAttempt numbers what is begun outside the machine.
+func (m *Machine) newAttempt() Attempt {
+	m.attempts++
+	return m.attempts
+}
+
+// release stops what the activity has begun outside the machine. Nothing that
+// still comes of it counts.
+func (m *Machine) release() {
+	switch a := m.activity.(type) {
+	case idle, *activating:
+	case *streaming:
+		m.do(Cancel{a.attempt})
+	case *runningTools:
+		m.do(Cancel{a.attempt})
+	case *retrying:
+		m.do(Cancel{a.attempt})
+	case *compacting:
+		m.do(Cancel{a.attempt})
+	case *leavingBranch:
+		m.do(Cancel{a.attempt})
+	}
+}

@@ -1,0 +1,277 @@
+package core
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+// Reasons of a compaction, as on the wire.
+const (
+	reasonManual    = "manual"
+	reasonThreshold = "threshold"
+	reasonOverflow  = "overflow"
+)
+
+// afterwards says what follows a compaction between two runs.
+type afterwards uint8
+
+const (
+	thenSettle  afterwards = iota // nothing, or what is queued
+	thenAgain                     // the request that did not fit
+	thenInstead                   // the same, although it has been answered: the answer is made again
+)
+
+// again says whether a request is repeated when the summary is there.
+func (a afterwards) again() bool { return a == thenAgain || a == thenInstead }
+
+// tooFull says whether the context has come so near to the window that it
+// should be compacted. Right after a compaction, until there is an answer, it
+// never is: what could not be made smaller once will not be the second time.
+func (m *Machine) tooFull() bool {
+	if !m.autoCompaction || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
+		return false
+	}
+	limit := m.model.ContextWindow - m.set.reserve(m.model)
+	if limit <= 0 { // a window smaller than the reserve
+		limit = m.model.ContextWindow / 2
+	}
+	return m.size.Tokens > limit
+}
+
+// reserve is the room to keep free in a model's window.
+func (s *Settings) reserve(model *protocol.Model) int64 {
+	if n, ok := s.ReserveFor[model.Provider+"/"+model.ID]; ok {
+		return n
+	}
+	return s.ReserveTokens
+}
+
+// compact compacts on a client's command. A run is stopped first.
+func (m *Machine) compact(c Command, cmd protocol.Compact) {
+	switch {
+	case m.compaction() != nil:
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Compaction already in progress"))
+		return
+	case m.model == nil:
+		m.fail(c, protocol.CodeNoModel.Errorf("No model selected"))
+		return
+	}
+	if err := m.find(c.Catalog); err != nil {
+		m.fail(c, err)
+		return
+	}
+	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
+		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s", m.model.Provider))
+		return
+	}
+	m.stop(aborted)
+	m.answerOpenCalls()
+	m.beginCompaction(&compacting{reason: reasonManual, cmd: &c, ask: Summarise{Instructions: cmd.CustomInstructions}})
+}
+
+// compaction is the one that goes on, or waits for a retry; nil for none.
+func (m *Machine) compaction() *compacting {
+	switch a := m.activity.(type) {
+	case *compacting:
+		return a
+	case *retrying:
+		return a.summary
+	case idle, *streaming, *runningTools, *leavingBranch, *activating:
+	}
+	return nil
+}
+
+func (m *Machine) beginCompaction(c *compacting) {
+	m.enter(c)
+	if c.reason == reasonManual { // who asked for it hears of it, whatever comes of it
+		m.announce(c)
+	}
+	m.summarise(c)
+}
+
+// announce tells the clients, once, that a compaction has begun. One that
+// begins by itself is announced when it is known that there is something to
+// compact: a client that has been told of it takes it for done.
+func (m *Machine) announce(c *compacting) {
+	if !c.announced {
+		c.announced = true
+		m.emit(protocol.AutoCompactionStart{Reason: c.reason})
+	}
+}
+
+// summaryBegun is the news that there is something to summarise.
+func (m *Machine) summaryBegun(in SummaryBegun) {
+	if c, ok := m.activity.(*compacting); ok && c.attempt == in.Attempt {
+		m.announce(c)
+	}
+}
+
+func (m *Machine) summarise(c *compacting) {
+	c.attempt, c.before = m.newAttempt(), m.size
+	m.enter(c)
+	c.ask.Attempt, c.ask.Model, c.ask.Level = c.attempt, m.model, m.Level()
+	m.do(c.ask)
+}
+
+// summarised is the summary, or why there is none.
+func (m *Machine) summarised(in Summarised) {
+	switch a := m.activity.(type) {
+	case *leavingBranch:
+		if a.attempt == in.Attempt {
+			m.branchSummarised(a, in)
+		}
+	case *compacting:
+		if a.attempt == in.Attempt {
+			m.historySummarised(a, in)
+		}
+	case idle, *streaming, *runningTools, *retrying, *activating:
+	}
+}
+
+func (m *Machine) historySummarised(c *compacting, in Summarised) {
+	switch {
+	case in.Refused != nil:
+		m.compactionOver(c, protocol.AutoCompactionEnd{}, in.Refused)
+	case m.mayRetry(&c.retries, in.Err):
+		m.scheduleRetry(&c.retries, &retrying{failure: in.Err, summary: c})
+	case in.Err != nil:
+		m.summaryFailed(c, in.Err.Message)
+	default:
+		m.compacted(c, in)
+	}
+}
+
+func (m *Machine) summaryFailed(c *compacting, why string) {
+	m.announce(c)
+	m.compactionOver(c, protocol.AutoCompactionEnd{}, protocol.CodeProvider.Errorf("Summarization failed: %s", why))
+}
+
+// compacted puts the summary in the log and so in the context.
+func (m *Machine) compacted(c *compacting, in Summarised) {
+	m.announce(c)
+	if c.retries.made > 0 {
+		m.emit(protocol.SummarizationRetryFinished{})
+	}
+	m.append(*in.Compaction)
+	old := m.size
+	m.size = in.Size
+	m.size.Messages += old.Messages - c.before.Messages
+	m.size.Tokens += max(0, old.Tokens-c.before.Tokens)
+	if c.then == thenInstead {
+		m.omitAnswer(0) // the summariser has left it out
+	}
+	m.compactionOver(c, protocol.AutoCompactionEnd{
+		Result: &protocol.CompactionResult{
+			Summary: in.Compaction.Summary, FirstKeptEntryID: in.Compaction.FirstKeptEntryID,
+			TokensBefore: in.Compaction.TokensBefore, Details: in.Compaction.Details,
+			EstimatedTokensAfter: m.size.Tokens, Usage: in.Compaction.Usage,
+		},
+		WillRetry: c.then.again(),
+	}, nil)
+}
+
+// compactionFailed begins the error message of a compaction's end.
+var compactionFailed = map[string]string{
+	reasonManual:    "Compaction failed: ",
+	reasonThreshold: "Auto-compaction failed: ",
+	reasonOverflow:  "Context overflow recovery failed: ",
+}
+
+// compactionOver announces the end and goes on with what the compaction was in
+// the way of.
+func (m *Machine) compactionOver(c *compacting, end protocol.AutoCompactionEnd, why *protocol.Error) {
+	m.enter(idle{})
+	end.Reason = c.reason
+	m.work.futile = end.Result == nil
+	if why != nil && !end.Aborted {
+		end.ErrorMessage = compactionFailed[c.reason] + why.Message
+	}
+	if c.then == thenAgain { // the client waits for what comes of the failed run
+		m.announce(c)
+	}
+	if c.announced {
+		m.emit(end)
+	}
+	if c.cmd != nil {
+		if why != nil {
+			m.fail(*c.cmd, why)
+		} else {
+			m.reply(*c.cmd, end.Result)
+		}
+	}
+	if end.Aborted {
+		return // who aborted decides what follows
+	}
+	switch done := end.Result != nil; {
+	case c.run != nil && m.goesOn(c.run):
+		m.nextTurn(c.run)
+	case c.run != nil: // the queue was cleared meanwhile
+		m.endRun(c.run, ending{outcome: completed})
+	case c.then.again() && done:
+		m.startRun(cause{})
+	case c.then == thenAgain:
+		m.announceSettled(failed)
+	default:
+		m.startQueued()
+	}
+}
+
+// startQueued starts a run with what has been queued meanwhile, or settles.
+func (m *Machine) startQueued() {
+	wanted := len(m.followUp) > 0 ||
+		slices.ContainsFunc(m.steering, func(q protocol.QueuedInput) bool { return q.Kind != protocol.QueueInject })
+	if !wanted || m.stopping() || m.model == nil {
+		m.settleOrRemind(m.work.outcome)
+		return
+	}
+	m.startRun(cause{queued: true})
+}
+
+// cancelCompaction ends a compaction without a result, and the run that waits
+// for it.
+func (m *Machine) cancelCompaction(c *compacting, outcome string) {
+	m.compactionOver(c, protocol.AutoCompactionEnd{Aborted: true}, protocol.CodeCancelled.Errorf("Compaction cancelled"))
+	if c.run != nil {
+		m.abortTurn(c.run, outcome)
+		return
+	}
+	m.announceSettled(outcome)
+}
+
+// afterRun compacts if the run has left the context too full, else settles.
+// Queued messages wait for the compaction.
+func (m *Machine) afterRun(r *run, outcome string) {
+	overflowed := outcome == completed && r.overflowed
+	switch {
+	case overflowed && m.autoCompaction && !m.stopping() && m.set.Rules.OverflowStands:
+		m.beginCompaction(&compacting{reason: reasonOverflow})
+	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
+		m.work.recovered = true
+		m.beginCompaction(&compacting{reason: reasonOverflow, then: thenInstead, ask: Summarise{Redo: true}})
+	case outcome != aborted && m.tooFull():
+		m.beginCompaction(&compacting{reason: reasonThreshold})
+	default:
+		m.settleOrRemind(outcome)
+	}
+}
+
+// mayRecover says whether the request of an answer that did not fit is made
+// again after a compaction: once for each message of the user, and only if the
+// model that answered is still selected.
+func (m *Machine) mayRecover(answer *protocol.AssistantMessage) bool {
+	return answer != nil && m.autoCompaction && !m.stopping() &&
+		m.model != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID
+}
+
+func (m *Machine) recover() {
+	if m.work.recovered {
+		m.emit(protocol.AutoCompactionStart{Reason: reasonOverflow})
+		m.emit(protocol.AutoCompactionEnd{Reason: reasonOverflow, ErrorMessage: "Context overflow recovery failed after one " +
+			"compact-and-retry attempt. Try reducing context or switching to a larger-context model."})
+		m.announceSettled(failed)
+		return
+	}
+	m.work.recovered = true
+	m.beginCompaction(&compacting{reason: reasonOverflow, then: thenAgain})
+}

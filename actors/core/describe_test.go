@@ -1,0 +1,218 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// Describe prints an effect on one line: what the stories compare.
+func Describe(e Effect) string {
+	switch e := e.(type) {
+	case Append:
+		return "Append " + DescribeEntry(e.Entry)
+	case Reply:
+		return describeReply(e)
+	case Query:
+		return fmt.Sprintf("Query %d %T", e.Seq, e.Cmd)
+	case SlowQuery:
+		return fmt.Sprintf("SlowQuery %d %T", e.Seq, e.Cmd)
+	case NoReply:
+		return fmt.Sprintf("NoReply %d", e.Seq)
+	case Emit:
+		return "Emit " + DescribeEvent(e.Event)
+	case StartStream:
+		return fmt.Sprintf("StartStream attempt=%d model=%s/%s level=%s", e.Attempt, e.Model.Provider, e.Model.ID, e.Level)
+	case StartTool:
+		return fmt.Sprintf("StartTool attempt=%d %s %s %s", e.Attempt, e.Call.ID, e.Call.Name, e.Call.Arguments)
+	case Summarise:
+		redo := ""
+		if e.Redo {
+			redo = " without the answer"
+		}
+		return fmt.Sprintf("Summarise attempt=%d branch=%d %q%s", e.Attempt, e.Branch, e.Instructions, redo)
+	case Cancel:
+		return fmt.Sprintf("Cancel attempt=%d", e.Attempt)
+	case StartBash:
+		return fmt.Sprintf("StartBash job=%d %q", e.Job, e.Command)
+	case CancelBash:
+		return fmt.Sprintf("CancelBash job=%d", e.Job)
+	case ScheduleRetry:
+		return fmt.Sprintf("ScheduleRetry attempt=%d number=%d after=%s", e.Attempt, e.Number, e.After)
+	case AskUI:
+		return fmt.Sprintf("AskUI %s %s %q", e.ID, e.Request.Method, e.Request.Title)
+	case ResolveUI:
+		return fmt.Sprintf("ResolveUI %d %s", e.Seq, e.Answer.ID)
+	case CancelUI:
+		return "CancelUI " + e.ID
+	case LoadSession:
+		return fmt.Sprintf("LoadSession %d %s", e.Seq, e.Name)
+	case ActivateSession:
+		return fmt.Sprintf("ActivateSession %d", e.Seq)
+	case DropLoaded:
+		return fmt.Sprintf("DropLoaded %d", e.Seq)
+	case Reconfigure:
+		return fmt.Sprintf("Reconfigure %d", e.Seq)
+	case Closed:
+		return "Closed"
+	}
+	panic("core: unknown effect")
+}
+
+func describeReply(r Reply) string {
+	if r.Err != nil {
+		return fmt.Sprintf("Reply %d error %s: %s", r.Seq, r.Err.Code, strings.ReplaceAll(r.Err.Message, "\n", "⏎"))
+	}
+	if r.Data == nil {
+		return fmt.Sprintf("Reply %d ok", r.Seq)
+	}
+	return fmt.Sprintf("Reply %d ok %s", r.Seq, protocol.AppendValue(nil, r.Data))
+}
+
+// DescribeEntry prints an entry's type and what matters of its body.
+func DescribeEntry(e protocol.Entry) string {
+	switch e := e.(type) {
+	case protocol.MessageEntry:
+		text := DescribeMessage(e.Message)
+		if e.QueueID != "" {
+			text += " from=" + e.QueueID
+		}
+		return text
+	case protocol.ModelChange:
+		return "model_change " + e.Provider + "/" + e.ModelID
+	case protocol.ThinkingLevelChange:
+		return "thinking_level_change " + string(e.ThinkingLevel)
+	case protocol.Custom:
+		return "custom " + e.CustomType + " " + string(e.Data)
+	case protocol.SessionInfo:
+		return fmt.Sprintf("session_info %q", e.Name)
+	case protocol.Label:
+		return fmt.Sprintf("label %s %q", e.TargetID, e.Label)
+	case protocol.Compaction:
+		return fmt.Sprintf("compaction kept=%s %q", e.FirstKeptEntryID, e.Summary)
+	case protocol.BranchSummary:
+		return fmt.Sprintf("branch_summary from=%s %q", e.FromID, e.Summary)
+	case protocol.CustomMessageEntry:
+		return fmt.Sprintf("custom_message %s %q", e.CustomType, e.Content.Text(" "))
+	case protocol.ContextEdit:
+		return "context_edit " + e.TargetID
+	case protocol.UnknownEntry:
+		return e.Type
+	}
+	panic("core: unknown entry")
+}
+
+// DescribeMessage prints a message's role and content.
+func DescribeMessage(m protocol.Message) string {
+	switch m := m.(type) {
+	case *protocol.UserMessage:
+		return "user " + describeContent(m.Content)
+	case *protocol.AssistantMessage:
+		text := "assistant " + describeContent(m.Content) + " " + string(m.StopReason)
+		if m.ErrorMessage != "" {
+			text += fmt.Sprintf(" %q", m.ErrorMessage)
+		}
+		return text
+	case *protocol.ToolResultMessage:
+		text := "toolResult " + m.ToolCallID + " " + describeContent(m.Content)
+		if m.IsError {
+			text += " error"
+		}
+		return text
+	case *protocol.BashExecutionMessage:
+		return fmt.Sprintf("bashExecution %q %q", m.Command, m.Output)
+	case *protocol.CustomMessage:
+		return "custom " + m.CustomType + " " + describeContent(m.Content)
+	case *protocol.BranchSummaryMessage:
+		return fmt.Sprintf("branchSummary %q", m.Summary)
+	case *protocol.CompactionSummaryMessage:
+		return fmt.Sprintf("compactionSummary %q", m.Summary)
+	case *protocol.UnknownMessage:
+		return m.RoleName
+	}
+	panic("core: unknown message")
+}
+
+func describeContent(c protocol.Content) string {
+	parts := make([]string, 0, len(c))
+	for _, b := range c {
+		switch b := b.(type) {
+		case protocol.Text:
+			parts = append(parts, fmt.Sprintf("%q", b.Text))
+		case protocol.Thinking:
+			parts = append(parts, fmt.Sprintf("thinking(%q sig=%q)", b.Thinking, b.Signature))
+		case protocol.ToolCall:
+			parts = append(parts, fmt.Sprintf("%s(%s %s)", b.Name, b.ID, b.Arguments))
+		case protocol.Image:
+			parts = append(parts, "image("+b.MimeType+")")
+		case protocol.UnknownBlock:
+			parts = append(parts, b.Type)
+		}
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}
+
+// DescribeEvent prints an event's type and what matters of its body.
+func DescribeEvent(ev protocol.Event) string {
+	kind := eventName(ev)
+	switch ev := ev.(type) {
+	case protocol.AgentStart:
+		return fmt.Sprintf("%s %s", kind, ev.RunID)
+	case protocol.AgentEnd:
+		roles := make([]string, 0, len(ev.Messages))
+		for _, m := range ev.Messages {
+			roles = append(roles, m.Role())
+		}
+		return fmt.Sprintf("%s %s [%s] willRetry=%t error=%q", kind, ev.RunID, strings.Join(roles, " "), ev.WillRetry, ev.Error)
+	case protocol.TurnEnd:
+		ids := make([]string, 0, len(ev.ToolResults))
+		for _, r := range ev.ToolResults {
+			ids = append(ids, r.ToolCallID)
+		}
+		return fmt.Sprintf("%s [%s]", kind, strings.Join(ids, " "))
+	case protocol.MessageStart:
+		return kind + " " + DescribeMessage(ev.Message)
+	case protocol.MessageEnd:
+		return kind + " " + DescribeMessage(ev.Message)
+	case *protocol.MessageUpdate:
+		return describeUpdate(ev)
+	case protocol.AgentSettled:
+		return kind + " " + ev.Outcome
+	case protocol.ToolExecutionStart:
+		return kind + " " + ev.ToolCallID + " " + ev.ToolName
+	case protocol.ToolExecutionUpdate:
+		return kind + " " + ev.ToolCallID + " " + describeContent(ev.PartialResult.Content)
+	case protocol.ToolExecutionEnd:
+		return fmt.Sprintf("%s %s %s error=%t", kind, ev.ToolCallID, describeContent(ev.Result.Content), ev.IsError)
+	case protocol.QueueChanged:
+		return fmt.Sprintf("%s steering=%q followUp=%q", kind, ev.Steering, ev.FollowUp)
+	case protocol.TurnStart:
+		return kind
+	default:
+		return kind + " " + string(protocol.AppendValue(nil, ev))
+	}
+}
+
+// eventName is the name that an event has without features, if there is one.
+func eventName(ev protocol.Event) string {
+	rows := protocol.RowsOf(ev)
+	for _, row := range rows {
+		if row.Needs == "" {
+			return row.Name
+		}
+	}
+	return rows[0].Name
+}
+
+func describeUpdate(u *protocol.MessageUpdate) string {
+	step := [...]string{"start", "delta", "end"}[u.Step]
+	text := fmt.Sprintf("%s %d %s_%s", eventName(u), u.Index, u.Kind, step)
+	switch {
+	case u.Step == protocol.UpdateDelta:
+		text += fmt.Sprintf(" %q", u.Delta)
+	case u.Block != nil:
+		text += " " + describeContent(protocol.Content{u.Block})
+	}
+	return text
+}

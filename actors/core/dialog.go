@@ -1,0 +1,101 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// askConsent opens a confirm dialog before a tool call. Nothing of the call
+// happens until the client says yes; anything else, silence included, is no.
+func (m *Machine) askConsent(c *call) {
+	m.dialogs++
+	c.dialog = "confirm_" + strconv.Itoa(m.dialogs)
+	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
+	m.notePhase()
+	m.do(AskUI{c.dialog, protocol.ExtensionUIRequest{
+		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
+		Title:   "Run " + c.Name + "?",
+		Message: preview(c.Arguments),
+	}})
+}
+
+const previewLimit = 2000
+
+func preview(args json.RawMessage) string {
+	text := string(args)
+	var cmd struct{ Command string }
+	if json.Unmarshal(args, &cmd) == nil && cmd.Command != "" {
+		text = cmd.Command
+	}
+	if runes := []rune(text); len(runes) > previewLimit {
+		text = string(runes[:previewLimit]) + " …"
+	}
+	return text
+}
+
+func (m *Machine) uiAnswered(in UIAnswered) {
+	a, ok := m.activity.(*runningTools)
+	if !ok || in.ID == "" {
+		return
+	}
+	for _, c := range a.run.calls {
+		if c.dialog != in.ID {
+			continue
+		}
+		c.dialog = ""
+		m.notePhase()
+		if in.Confirmed {
+			m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+			m.runCall(c)
+			return
+		}
+		m.returned(a.run, c, errorResult("The user did not allow this tool call."), true)
+		return
+	}
+}
+
+// dialogsLost ends every open dialog without consent: who kept them is gone.
+func (m *Machine) dialogsLost() {
+	for _, c := range m.callsOut() {
+		if c.dialog != "" {
+			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
+		}
+	}
+}
+
+// deaf says that the client can answer nothing any more.
+func (m *Machine) deaf() bool { return m.closing != nil && m.closing.Deaf }
+
+// nobodyAnswers ends what waits for the client: dialogs without consent, calls
+// of its tools without a result.
+func (m *Machine) nobodyAnswers() {
+	for _, c := range m.callsOut() {
+		switch {
+		case c.dialog != "":
+			m.do(CancelUI{c.dialog})
+			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
+		case c.host != "":
+			m.hostGone(m.activity.inRun(), c)
+		}
+	}
+}
+
+// callsOut are the calls that somebody is asked about at this moment. Ending one
+// may begin another.
+func (m *Machine) callsOut() (list []*call) {
+	if a, ok := m.activity.(*runningTools); ok {
+		for _, c := range a.run.calls {
+			if c.dialog != "" || c.host != "" {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+func (r *run) dialogOpen() bool {
+	return slices.ContainsFunc(r.calls, func(c *call) bool { return c.dialog != "" })
+}

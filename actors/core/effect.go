@@ -1,0 +1,177 @@
+package core
+
+import (
+	"encoding/json"
+	"time"
+
+	"troupe/protocol"
+)
+
+// Effect is something the shell must do. What clients can see happens in the
+// order of the slice, and an [Append] precedes what follows it; entries with
+// nothing but answers and events between them may be written together. When an
+// Append fails, nothing after it is done: the shell reads the log again and tells
+// the machine with [Reloaded].
+//
+//sumtype:decl
+type Effect interface{ effect() }
+
+// Attempt numbers what the machine has begun outside: a request to a model with
+// the calls of its answer, a summary, a wait. Results carry the attempt that they
+// belong to. One that is not the current activity's changes nothing.
+type Attempt int
+
+// Append adds an entry to the session log. An entry that is not Durable may
+// wait in memory until the first durable one creates the file.
+type Append struct {
+	Entry   protocol.Entry
+	Durable bool
+
+	was *modelChoice // before the entry, which records another; nil for any other entry
+}
+
+// Reply answers a command.
+type Reply struct {
+	Seq  uint64
+	Data protocol.Result
+	Err  *protocol.Error
+	// Regardless keeps the answer when an entry before it cannot be written: an
+	// abort has stopped the run even if the log does not say so.
+	Regardless bool
+	// Reads says that the command changes nothing: a large answer may wait until
+	// the client has read what it was sent before.
+	Reads bool
+
+	// instead makes the answer that is given when an entry before it cannot be
+	// written, and why. Without it, and unless Regardless, the command fails.
+	instead func(m *Machine, why string) protocol.Result
+}
+
+// Query answers a command from what the shell has at hand: the session log,
+// the resources, the tools.
+type Query struct {
+	Seq  uint64
+	Name string // as the client wrote it
+	Cmd  protocol.Command
+}
+
+// SlowQuery answers a command like [Query], but takes long. It reports
+// [QueryDone], and other commands go on meanwhile.
+type SlowQuery struct {
+	Seq uint64
+	Cmd protocol.Command
+}
+
+// NoReply says that a command needs no answer.
+type NoReply struct{ Seq uint64 }
+
+// Emit tells the session's clients.
+type Emit struct{ Event protocol.Event }
+
+// StartStream asks the model for the next message of the branch.
+type StartStream struct {
+	Attempt Attempt
+	Model   *protocol.Model
+	Level   protocol.ThinkingLevel
+	Tools   []string
+}
+
+// StartTool runs a tool call.
+type StartTool struct {
+	Attempt Attempt
+	Call    protocol.ToolCall
+}
+
+// Summarise asks a model for a summary: of older history, for a compaction, or,
+// with Branch, of the branch that navigate_tree leaves. It reports
+// [Summarised].
+type Summarise struct {
+	Attempt      Attempt
+	Model        *protocol.Model
+	Level        protocol.ThinkingLevel
+	Instructions string
+	Replace      bool   // Instructions stand in the place of the built-in ones
+	Branch       uint64 // the command whose target the leaf goes to, 0 for a compaction
+	Redo         bool   // a compaction leaves out the newest answer: it will be made again
+}
+
+// Cancel stops whatever was begun as an attempt. Results that still come are
+// stale; nobody waits for it to be gone.
+type Cancel struct{ Attempt Attempt }
+
+// StartBash runs a command of the client.
+type StartBash struct {
+	Job     int
+	ID      json.RawMessage // of the command, for its updates
+	Command string
+}
+
+// CancelBash kills a command of the client. Its result still counts.
+type CancelBash struct{ Job int }
+
+// ScheduleRetry asks the retry supervisor to wait before a request is made
+// again. It reports [RetryScheduled] and [RetryDue].
+type ScheduleRetry struct {
+	Attempt Attempt       // of the wait
+	Number  int           // of the retry, from 1
+	After   time.Duration // what the provider asked for, 0 if nothing
+}
+
+// AskUI opens a dialog.
+type AskUI struct {
+	ID      string
+	Request protocol.ExtensionUIRequest
+}
+
+// ResolveUI passes a client's answer to the dialog's owner.
+type ResolveUI struct {
+	Seq    uint64
+	Answer protocol.ExtensionUIResponse
+}
+
+// CancelUI closes a dialog that is no longer wanted.
+type CancelUI struct{ ID string }
+
+// LoadSession loads or makes the session that a command wants in this one's
+// place, without touching the current one. It reports [SessionLoaded] or
+// [SessionNotLoaded].
+type LoadSession struct {
+	Seq  uint64
+	Name string
+	Cmd  protocol.Command
+}
+
+// ActivateSession makes the session that was loaded the current one. It reports
+// [SessionActivated].
+type ActivateSession struct{ Seq uint64 }
+
+// DropLoaded lets go of a session that was loaded in vain.
+type DropLoaded struct{ Seq uint64 }
+
+// Reconfigure reads settings and resources again and reports Reconfigured.
+type Reconfigure struct{ Seq uint64 }
+
+// Closed says that the machine is done: nothing runs, nothing is owed.
+type Closed struct{}
+
+func (Append) effect()          {}
+func (Reply) effect()           {}
+func (Query) effect()           {}
+func (SlowQuery) effect()       {}
+func (NoReply) effect()         {}
+func (Emit) effect()            {}
+func (StartStream) effect()     {}
+func (StartTool) effect()       {}
+func (Summarise) effect()       {}
+func (Cancel) effect()          {}
+func (StartBash) effect()       {}
+func (CancelBash) effect()      {}
+func (ScheduleRetry) effect()   {}
+func (AskUI) effect()           {}
+func (ResolveUI) effect()       {}
+func (CancelUI) effect()        {}
+func (LoadSession) effect()     {}
+func (ActivateSession) effect() {}
+func (DropLoaded) effect()      {}
+func (Reconfigure) effect()     {}
+func (Closed) effect()          {}

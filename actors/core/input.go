@@ -1,0 +1,285 @@
+package core
+
+import (
+	"encoding/json"
+
+	"troupe/protocol"
+)
+
+// Input is something that happened: a command of a client, or the result of an
+// effect. Results carry the [Attempt] or the number that the effect had.
+//
+//sumtype:decl
+type Input interface{ input() }
+
+// Command is one request of a client.
+type Command struct {
+	Seq uint64 // the router's number for the answer that is owed
+	ID  json.RawMessage
+	// Name is the command as the client wrote it: fork and branch differ in the
+	// words of their errors.
+	Name string
+	Cmd  protocol.Command
+	// Slash says that the message begins with / and names no prompt template and
+	// no skill.
+	Slash bool
+	// Refused is what is wrong with the message that was looked up.
+	Refused *protocol.Error
+	// Catalog is what can be selected at this moment; set for commands that
+	// need models.
+	Catalog *protocol.Catalog
+	// Size is about how many bytes the command keeps while it waits.
+	Size int
+}
+
+// StreamParts are steps of the model's answer, oldest first.
+type StreamParts struct {
+	Attempt Attempt
+	Parts   []protocol.Part
+}
+
+// StreamEnd says that the model's answer is over: Err is nil after a
+// protocol.PartDone.
+type StreamEnd struct {
+	Attempt Attempt
+	Done    protocol.PartDone
+	Err     *protocol.StreamError
+}
+
+// ToolProgress is the output of a running tool so far.
+type ToolProgress struct {
+	Attempt Attempt
+	CallID  string
+	Partial protocol.ToolResult
+}
+
+// ToolDone is the result of a tool call.
+type ToolDone struct {
+	Attempt Attempt
+	CallID  string
+	Result  protocol.ToolResult
+	IsError bool
+	Todos   []protocol.TodoPhase // the list that the session keeps from now on; nil for the one it has
+}
+
+// HostReady says that the client is to run a call, with these arguments.
+type HostReady struct {
+	Attempt Attempt
+	CallID  string
+	Args    json.RawMessage
+}
+
+// SummaryBegun says that there is something to summarise, and that a model is
+// being asked. It comes before the [Summarised] of the same attempt, unless that
+// says Refused.
+type SummaryBegun struct{ Attempt Attempt }
+
+// Summarised is the answer to [Summarise]: a Compaction or Branch, or why there
+// is none.
+type Summarised struct {
+	Attempt    Attempt
+	Compaction *protocol.Compaction
+	Branch     *protocol.BranchSummary
+	// Size is of the context that the compaction leaves, as the summariser saw it.
+	// An answer that is to be made again counts as a message until it is taken out.
+	Size    protocol.ContextSize
+	Refused *protocol.Error       // there is nothing to summarise
+	Err     *protocol.StreamError // the model did not give one
+}
+
+// BashProgress is new output of a bash command.
+type BashProgress struct {
+	Job   int
+	Delta string
+}
+
+// BashDone ends a bash command. Err is set if it could not be run at all.
+type BashDone struct {
+	Job    int
+	Result protocol.BashResult
+	Err    *protocol.Error
+}
+
+// RetryScheduled says how long the retry supervisor will wait.
+type RetryScheduled struct {
+	Attempt Attempt
+	DelayMs int64
+}
+
+// RetryDue says that the wait for a retry is over.
+type RetryDue struct{ Attempt Attempt }
+
+// UIAnswered is the end of a dialog: an answer, a cancel or a timeout.
+type UIAnswered struct {
+	ID        string
+	Value     *string
+	Confirmed bool
+	Cancelled bool // also on timeout
+}
+
+// SessionLoaded says that the session a command asked for is loaded and can take
+// this one's place. Text is what the command returns to the client's editor.
+type SessionLoaded struct {
+	Seq  uint64
+	To   Loaded
+	Text string
+	Stay bool // navigate_tree: the leaf is there already
+}
+
+// SessionNotLoaded says that it could not be loaded; nothing has changed.
+type SessionNotLoaded struct {
+	Seq uint64
+	Err *protocol.Error
+}
+
+// SessionActivated says that the session that was loaded is the current one. To
+// is set if it has changed since: a session may be switched to itself.
+type SessionActivated struct {
+	Seq uint64
+	To  *Loaded
+}
+
+// QueryDone is what a [SlowQuery] found.
+type QueryDone struct {
+	Seq  uint64
+	Data protocol.Result
+	Err  *protocol.Error
+}
+
+// WorkerGone says that the actor doing a job ended without a result.
+type WorkerGone struct {
+	Kind    WorkerKind
+	Attempt Attempt // of any but bash and UI
+	Job     int     // bash
+	ID      string  // tool: the call
+}
+
+// WorkerKind tells jobs apart.
+type WorkerKind uint8
+
+const (
+	WorkerStream WorkerKind = iota
+	WorkerTool
+	WorkerBash
+	WorkerRetry
+	WorkerUI      // every open dialog is lost
+	WorkerSummary // of a compaction or a branch
+)
+
+// Restored begins a machine's life: what the session log says. It is the first
+// input, after a start and after a crash.
+type Restored struct {
+	Session   Loaded
+	Settings  Settings
+	Carryover *Carryover // what a crashed predecessor had been told by its client; nil at a start
+	Open      OpenSpans  // what a crashed predecessor had begun on the wire and not ended
+}
+
+// Reconfigured brings new settings and resources, after reload_resources.
+type Reconfigured struct {
+	Seq      uint64 // the command to answer, 0 for none
+	Settings Settings
+	Data     protocol.Result // the command's answer
+}
+
+// Reloaded says that the log was read again while the session goes on: because an
+// entry could not be written, or because another program has changed the file.
+type Reloaded struct {
+	Session Loaded
+	Open    OpenSpans // what clients have been shown and not seen the end of
+	Err     error     // why an entry could not be written; nil if none was to be
+	Undone  int       // the index of its Append in the last Step: neither it nor what follows was done
+	Changed bool      // the file is not the one that was read before: what goes on ends
+}
+
+// HostGone says that the client that runs the host tools has left or detached: it
+// hears of no call, and the session goes on without it.
+type HostGone struct{}
+
+// Closing asks the machine to finish: the client is gone or the daemon stops.
+type Closing struct {
+	Abort bool // stop the run now; else let it finish
+	Deaf  bool // the client can answer nothing any more
+}
+
+func (Command) input()          {}
+func (StreamParts) input()      {}
+func (StreamEnd) input()        {}
+func (ToolProgress) input()     {}
+func (ToolDone) input()         {}
+func (HostReady) input()        {}
+func (SummaryBegun) input()     {}
+func (Summarised) input()       {}
+func (BashProgress) input()     {}
+func (BashDone) input()         {}
+func (RetryScheduled) input()   {}
+func (RetryDue) input()         {}
+func (UIAnswered) input()       {}
+func (SessionLoaded) input()    {}
+func (QueryDone) input()        {}
+func (SessionNotLoaded) input() {}
+func (SessionActivated) input() {}
+func (WorkerGone) input()       {}
+func (Restored) input()         {}
+func (Reconfigured) input()     {}
+func (HostGone) input()         {}
+func (Reloaded) input()         {}
+func (Closing) input()          {}
+
+// Loaded is a session as its log has it.
+type Loaded struct {
+	Identity
+	protocol.Resume
+	Model *protocol.Model // of the branch; nil if it has none, or another one was asked for instead
+}
+
+// Identity says which session it is, and where.
+type Identity struct {
+	SessionID  string
+	File       string // "" for a session in memory
+	Durability string // none, process or sync
+	LeafID     string
+	Foreign    bool // the file has queued input and is not the user's own, so that it is left out
+}
+
+// Settings is the part of the configuration that the rules depend on.
+type Settings struct {
+	Rules          protocol.Rules
+	SteeringMode   protocol.QueueMode
+	FollowUpMode   protocol.QueueMode
+	InterruptMode  protocol.InterruptMode
+	AutoRetry      bool
+	MaxRetries     int
+	AutoCompaction bool
+	ReserveTokens  int64                  // compact when less than this is free in the window
+	ReserveFor     map[string]int64       // by provider/model, where it differs
+	Model          *protocol.Model        // for a session that names none
+	Level          protocol.ThinkingLevel // for a session that names none
+	Scope          []ScopedModel          // --models: what cycle_model cycles through
+	Tools          []string               // active at the start
+	KnownTools     []protocol.ToolInfo    // that may be active, beside the client's own
+	// Check says what is wrong with the arguments of a call that was offered;
+	// own are the tools of the client. It is a function of what it is given. Nil
+	// takes every call.
+	Check func(call protocol.ToolCall, own []protocol.HostTool) error
+
+	Confirm      []string // tools that run only after the client confirmed
+	MaxReminders int      // of open todo items, for each message of the user
+	StreamRules  RuleSettings
+	Ephemeral    bool // the session is in memory: queued input is not logged
+	Project      protocol.ProjectTrust
+}
+
+// ScopedModel is an entry of --models.
+type ScopedModel struct {
+	Model *protocol.Model
+	Level protocol.ThinkingLevel // "" keeps the current one
+}
+
+// Carryover is what clients told the machine and the log does not hold, plus the
+// counters that must never repeat. The shell keeps a copy outside the actor,
+// so that a crash does not lose it.
+type Carryover struct {
+	choices
+	counters
+}

@@ -1,0 +1,200 @@
+// Package logtwin reads a session log in the plainest way. It is the twin of what
+// the store does on load: the tests of the machine live on it, and the tests of
+// the daemon compare the two on every file that was written.
+package logtwin
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// Resume is what a file says about its session at a leaf.
+func Resume(file []protocol.Record, leaf string) protocol.Resume {
+	var r protocol.Resume
+	for _, e := range file { // what belongs to the session, whatever the branch
+		switch e := e.Entry.(type) {
+		case protocol.SessionInfo:
+			if name := strings.TrimSpace(e.Name); name != "" {
+				r.Name = name
+			}
+		case protocol.MessageEntry:
+			r.Queue = slices.DeleteFunc(r.Queue, func(q protocol.QueuedInput) bool { return q.ID == e.QueueID })
+			seen(&r, e.Key, protocol.Started)
+		case protocol.Custom:
+			queue(&r, e)
+		default: // says nothing of these
+		}
+	}
+	if len(r.Queue) == 0 {
+		r.Queue = nil
+	}
+	branch := Branch(file, leaf)
+	begun := map[string]string{}
+	for _, e := range branch {
+		switch e := e.Entry.(type) {
+		case protocol.ModelChange:
+			r.Provider, r.ModelID = e.Provider, e.ModelID
+		case protocol.ThinkingLevelChange:
+			if e.ThinkingLevel.Valid() {
+				r.Level = e.ThinkingLevel
+			}
+		case protocol.Custom:
+			custom(&r, begun, e)
+		case protocol.MessageEntry:
+			if a, ok := e.Message.(*protocol.AssistantMessage); ok {
+				clear(begun)
+				if a.Model != "" {
+					r.Provider, r.ModelID = a.Provider, a.Model
+				}
+			}
+			if _, isBash := e.Message.(*protocol.BashExecutionMessage); !isBash {
+				r.Last = e.Message
+			}
+		default: // likewise
+		}
+	}
+	context := Context(branch)
+	for _, m := range context {
+		if m.Stale {
+			r.Context.Keep(m.Message)
+		} else {
+			r.Context.Add(m.Message)
+		}
+	}
+	r.OpenCalls = openCalls(context, begun)
+	switch r.Last.(type) {
+	case *protocol.UserMessage, *protocol.ToolResultMessage:
+		r.Interrupted = true
+	default:
+		r.Interrupted = len(r.OpenCalls) > 0
+	}
+	return r
+}
+
+// Branch is the entries from the root to a leaf.
+func Branch(file []protocol.Record, leaf string) (branch []protocol.Record) {
+	for _, e := range slices.Backward(file) {
+		if e.ID == leaf {
+			branch, leaf = append(branch, e), e.ParentID
+		}
+	}
+	slices.Reverse(branch)
+	return branch
+}
+
+// Message is a message that a model is shown.
+type Message struct {
+	ID      string // of its entry
+	Message protocol.Message
+	Stale   bool // from before the last compaction: what it reports of the context counts no more
+}
+
+// Context is what a model is shown of a branch.
+func Context(branch []protocol.Record) (list []Message) {
+	for i, e := range branch {
+		switch e := e.Entry.(type) {
+		case protocol.MessageEntry:
+			if e.Message.Role() != "system" { // newer versions of pi keep the system prompt there
+				list = append(list, Message{ID: branch[i].ID, Message: e.Message})
+			}
+		case protocol.CustomMessageEntry:
+			list = append(list, Message{ID: branch[i].ID, Message: &protocol.CustomMessage{CustomType: e.CustomType, Content: e.Content}})
+		case protocol.BranchSummary:
+			if e.Summary != "" {
+				list = append(list, Message{ID: branch[i].ID, Message: &protocol.BranchSummaryMessage{Summary: e.Summary}})
+			}
+		case protocol.ContextEdit: // troupe only leaves answers out
+			list = slices.DeleteFunc(list, func(m Message) bool { return m.ID == e.TargetID })
+		case protocol.Compaction:
+			list = append([]Message{{branch[i].ID, &protocol.CompactionSummaryMessage{Summary: e.Summary}, true}}, kept(branch[:i], e.FirstKeptEntryID)...)
+		default: // no model is shown it
+		}
+	}
+	return list
+}
+
+func kept(branch []protocol.Record, from string) (list []Message) {
+	i := slices.IndexFunc(branch, func(r protocol.Record) bool { return r.ID == from })
+	if i < 0 {
+		return nil
+	}
+	branch = slices.DeleteFunc(slices.Clone(branch[i:]), func(r protocol.Record) bool {
+		_, earlier := r.Entry.(protocol.Compaction)
+		return earlier
+	})
+	list = Context(branch)
+	for i := range list {
+		list[i].Stale = true
+	}
+	return list
+}
+
+func openCalls(context []Message, begun map[string]string) (open []protocol.OpenCall) {
+	answered := map[string]bool{}
+	for _, m := range slices.Backward(context) {
+		switch m := m.Message.(type) {
+		case *protocol.UserMessage:
+			return nil
+		case *protocol.ToolResultMessage:
+			answered[m.ToolCallID] = true
+		case *protocol.AssistantMessage:
+			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
+				return nil
+			}
+			for _, c := range m.Content.ToolCalls() {
+				if !answered[c.ID] {
+					op := begun[c.ID]
+					open = append(open, protocol.OpenCall{Call: c, Started: op == "start" || op != "ask" && len(open) == 0})
+				}
+			}
+			return open
+		default: // neither asks nor answers
+		}
+	}
+	return nil
+}
+
+func queue(r *protocol.Resume, e protocol.Custom) {
+	var op protocol.QueueOp
+	if e.CustomType != protocol.CustomQueue || json.Unmarshal(e.Data, &op) != nil {
+		return
+	}
+	switch op.Op {
+	case "add":
+		r.Queue = append(r.Queue, op.QueuedInput)
+		r.LastQueueID = max(r.LastQueueID, op.Number())
+		seen(r, op.Key, protocol.Queued)
+	case "remove":
+		r.Queue = slices.DeleteFunc(r.Queue, func(q protocol.QueuedInput) bool { return slices.Contains(op.IDs, q.ID) })
+	}
+}
+
+// seen notes who took a key first.
+func seen(r *protocol.Resume, key protocol.IdempotencyKey, d protocol.Disposition) {
+	if key.Key != "" && !slices.ContainsFunc(r.Keys, func(k protocol.SeenKey) bool { return k.Key == key.Key }) {
+		r.Keys = append(r.Keys, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
+		r.Keys = r.Keys[max(0, len(r.Keys)-protocol.MaxKeys):]
+	}
+}
+
+func custom(r *protocol.Resume, begun map[string]string, e protocol.Custom) {
+	switch e.CustomType {
+	case protocol.CustomTodos:
+		r.Todos = e.Data
+	case protocol.CustomRules:
+		var op protocol.RulesOp
+		if json.Unmarshal(e.Data, &op) == nil {
+			r.Rules = append(r.Rules, op.Rules...)
+		}
+	case protocol.CustomTool:
+		var op protocol.ToolOp
+		if json.Unmarshal(e.Data, &op) == nil {
+			for _, id := range op.IDs {
+				begun[id] = op.Op
+			}
+		}
+	}
+}

@@ -1,0 +1,453 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"troupe/protocol"
+)
+
+// Phase is what a session is doing, as get_state names it.
+type Phase string
+
+const (
+	PhaseIdle       Phase = "idle"
+	PhaseStreaming  Phase = "streaming"
+	PhaseTools      Phase = "tools"
+	PhaseDialog     Phase = "dialog" // a tool call waits for the client's consent
+	PhaseRetrying   Phase = "retrying"
+	PhaseCompacting Phase = "compacting"
+	PhaseSwitching  Phase = "switching"
+)
+
+// Machine is the state of one session. It is not safe for concurrent use: its
+// owner feeds it one input after another.
+type Machine struct {
+	set Settings
+	conversation
+	choices
+	counters
+
+	activity activity
+	shown    Phase // of activity
+	since    int64 // when the phase began, epoch milliseconds
+	work     work
+
+	loading     *sessionSwitch // to a session that is being loaded, while the activity goes on; nil for none
+	waiting     []Command      // that came behind a command which replaces the session
+	slowQueries []uint64       // commands whose answers are being looked up
+	bashes      []bashJob
+	closing     *Closing
+	closed      bool
+
+	now int64 // epoch milliseconds of the input being handled
+	out []Effect
+}
+
+// conversation is what the session log says.
+type conversation struct {
+	identity  Identity // changes when a session is replaced
+	name      string
+	size      protocol.ContextSize // of what a model is shown
+	steering  []protocol.QueuedInput
+	followUp  []protocol.QueuedInput
+	held      []heldBash          // wait for the end of the run
+	openCalls []protocol.OpenCall // answered before the next message
+	keys      keyring
+	todos     []protocol.TodoPhase
+	fired     map[string]int // stream rules, and the turn in which each fired
+}
+
+// choices are what clients made of the settings, as far as the log does not say
+// it.
+type choices struct {
+	modelChoice
+	steeringMode   protocol.QueueMode
+	followUpMode   protocol.QueueMode
+	interruptMode  protocol.InterruptMode
+	autoRetry      bool
+	autoCompaction bool
+	tools          []string
+	host           []protocol.HostTool
+}
+
+// modelChoice is what the next request goes to.
+type modelChoice struct {
+	model *protocol.Model
+	level protocol.ThinkingLevel
+}
+
+// counters number what must not be numbered twice in the life of a process.
+type counters struct {
+	attempts Attempt
+	runs     int
+	jobs     int
+	dialogs  int
+	queueIDs int
+	turns    int // requests for an answer
+}
+
+// work is what one accepted input causes, over retries and continuations, until
+// agent_settled.
+type work struct {
+	unsettled bool // an agent_start went out since the last agent_settled
+	lastRun   protocol.RunID
+	outcome   string
+	retries   retries // of answers
+	recovered bool    // a request that was too large was met with a compaction
+	futile    bool    // the last compaction has failed: there is none before the next answer
+	reminders int     // of open todo items
+}
+
+// Outcomes of a run, in agent_settled.
+const (
+	completed   = "completed"
+	aborted     = "aborted"
+	failed      = "failed"
+	interrupted = "interrupted"
+)
+
+// New makes a machine that waits for its [Restored].
+func New() *Machine {
+	return &Machine{activity: idle{}, shown: PhaseIdle, conversation: conversation{fired: map[string]int{}}}
+}
+
+// Step handles inputs and returns what is to be done, in order. now is epoch
+// milliseconds. Several inputs are handled as one by one, but what they want is
+// performed together: if an append fails, so does everything behind it. The
+// [Reloaded] that follows it comes alone. The returned slice is valid until the
+// next Step.
+func (m *Machine) Step(now int64, ins ...Input) []Effect {
+	m.now = now
+	if in, ok := ins[0].(Reloaded); ok {
+		var undone []Effect
+		if in.Err != nil {
+			undone = slices.Clone(m.out[in.Undone:])
+		}
+		m.out = m.out[:0]
+		m.reloaded(in, undone)
+		m.maybeClosed()
+		return m.out
+	}
+	m.out = m.out[:0]
+	for _, in := range ins {
+		m.handle(in)
+		m.maybeClosed()
+	}
+	return m.out
+}
+
+func (m *Machine) handle(in Input) {
+	switch in := in.(type) {
+	case Command:
+		m.command(in)
+	case StreamParts:
+		m.streamParts(in)
+	case StreamEnd:
+		m.streamEnd(in)
+	case ToolProgress:
+		m.toolProgress(in)
+	case ToolDone:
+		m.toolDone(in)
+	case HostReady:
+		m.hostReady(in)
+	case SummaryBegun:
+		m.summaryBegun(in)
+	case Summarised:
+		m.summarised(in)
+	case BashProgress:
+		m.bashProgress(in)
+	case BashDone:
+		m.bashDone(in)
+	case RetryScheduled:
+		m.retryScheduled(in)
+	case RetryDue:
+		m.retryDue(in)
+	case UIAnswered:
+		m.uiAnswered(in)
+	case QueryDone:
+		m.queryDone(in)
+	case SessionLoaded:
+		m.sessionLoaded(in)
+	case SessionNotLoaded:
+		m.sessionNotLoaded(in)
+	case SessionActivated:
+		m.sessionActivated(in)
+	case WorkerGone:
+		m.workerGone(in)
+	case Restored:
+		m.restored(in)
+	case Reconfigured:
+		m.reconfigured(in)
+	case HostGone:
+		m.hostLeft()
+	case Reloaded:
+		panic("core: Reloaded comes alone")
+	case Closing:
+		m.close(in)
+	}
+}
+
+// command takes one command. A switch in progress holds everything back, so
+// that later commands see the session they were meant for.
+func (m *Machine) command(c Command) {
+	traits := protocol.TraitsOf(c.Cmd)
+	_, isLeaving := m.activity.(*leavingBranch)
+	switch {
+	case c.Refused != nil:
+		m.fail(c, c.Refused)
+	case m.closing != nil && !traits.EndsWork:
+		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
+	case isLeaving && traits.EndsNavigation:
+		m.stop(aborted)
+		m.command(c)
+	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
+		m.dispatch(c) // nothing has moved yet
+	case m.switching() || len(m.waiting) > 0 || len(m.slowQueries) > 0 && traits.Replaces():
+		m.wait(c)
+	default:
+		m.dispatch(c)
+	}
+}
+
+// wait keeps a command for later, unless too much waits already.
+func (m *Machine) wait(c Command) {
+	bytes := c.Size
+	for i := range m.waiting {
+		bytes += m.waiting[i].Size
+	}
+	if len(m.waiting) > 0 && bytes > protocol.MaxWaiting {
+		m.fail(c, protocol.CodeOverloaded.Errorf("Too many commands wait: the limit is %d MiB", protocol.MaxWaiting>>20))
+		return
+	}
+	m.waiting = append(m.waiting, c)
+}
+
+// stopping says that the session is closing and does not wait for its work.
+func (m *Machine) stopping() bool { return m.closing != nil && m.closing.Abort }
+
+func (m *Machine) dispatch(c Command) {
+	switch cmd := c.Cmd.(type) {
+	case protocol.Prompt:
+		m.prompt(c, cmd)
+	case protocol.Steer:
+		m.steer(c, cmd)
+	case protocol.FollowUp:
+		m.followUpCmd(c, cmd)
+	case protocol.QueueMessage:
+		m.queueMessage(c, cmd)
+	case protocol.Abort:
+		m.abort(c)
+	case protocol.AbortAndPrompt:
+		m.abortAndPrompt(c, cmd)
+	case protocol.ClearQueue:
+		m.clearQueue(c)
+	case protocol.GetState:
+		m.tell(c, func(m *Machine, _ string) protocol.Result { return m.State() })
+	case protocol.SetModel:
+		m.setModel(c, cmd)
+	case protocol.CycleModel:
+		m.cycleModel(c)
+	case protocol.GetAvailableModels:
+		m.do(Reply{Seq: c.Seq, Data: protocol.ModelList{Models: emptyNotNil(c.Catalog.Available())}, Regardless: true, Reads: true})
+	case protocol.SetThinkingLevel:
+		m.setLevel(m.set.Rules.Clamp(m.model, cmd.Level))
+		m.reply(c, nil)
+	case protocol.CycleThinkingLevel:
+		m.cycleLevel(c)
+	case protocol.GetAvailableThinkingLevels:
+		m.tell(c, func(m *Machine, _ string) protocol.Result {
+			return protocol.LevelList{Levels: m.set.Rules.Levels(m.model)}
+		})
+	case protocol.SetSteeringMode:
+		m.steeringMode = cmd.Mode
+		m.done(c, nil)
+	case protocol.SetQueueMode:
+		m.steeringMode = cmd.Mode
+		m.done(c, nil)
+	case protocol.SetFollowUpMode:
+		m.followUpMode = cmd.Mode
+		m.done(c, nil)
+	case protocol.SetInterruptMode:
+		m.interruptMode = cmd.Mode
+		m.done(c, nil)
+	case protocol.SetAutoRetry:
+		m.autoRetry = cmd.Enabled
+		m.done(c, nil)
+	case protocol.SetAutoCompaction:
+		m.autoCompaction = cmd.Enabled
+		m.done(c, nil)
+	case protocol.AbortRetry:
+		m.abortRetry(c)
+	case protocol.Bash:
+		m.bash(c, cmd)
+	case protocol.AbortBash:
+		m.abortBash(c)
+	case protocol.SetSessionName:
+		m.setName(c, cmd)
+	case protocol.SetActiveTools:
+		m.setActiveTools(c, cmd)
+	case protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
+		m.beginSwitch(c)
+	case protocol.ReloadResources:
+		m.reloadResources(c)
+	case protocol.ExtensionUIResponse:
+		m.do(ResolveUI{c.Seq, cmd})
+	case protocol.SetEntryLabel:
+		m.do(Query{c.Seq, c.Name, c.Cmd})
+	case protocol.ExportHTML, protocol.ListSessions:
+		m.slowQueries = append(m.slowQueries, c.Seq)
+		m.do(SlowQuery{c.Seq, c.Cmd})
+	case protocol.Compact:
+		m.compact(c, cmd)
+	case protocol.SetTodos:
+		m.setTodos(c, cmd)
+	case protocol.SetHostTools:
+		m.setHostTools(c, cmd)
+	case protocol.HostToolUpdate:
+		m.hostUpdate(c, cmd)
+	case protocol.HostToolResult:
+		m.hostResult(c, cmd)
+	default: // the shell has what the log, the resources and the tools say
+		if protocol.TraitsOf(cmd).Scope != protocol.ScopeQuery {
+			panic("core: no rule for " + c.Name)
+		}
+		m.do(Query{c.Seq, c.Name, c.Cmd})
+	}
+}
+
+func (m *Machine) do(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) emit(ev protocol.Event) { m.do(Emit{ev}) }
+
+func (m *Machine) reply(c Command, data protocol.Result) { m.do(Reply{Seq: c.Seq, Data: data}) }
+
+// done answers a command that has left nothing in the log.
+func (m *Machine) done(c Command, data protocol.Result) {
+	m.do(Reply{Seq: c.Seq, Data: data, Regardless: true})
+}
+
+// tell answers a command that asks for what the machine knows. Where an entry
+// before the answer cannot be written it is asked again: the machine is not what
+// it was.
+func (m *Machine) tell(c Command, what func(m *Machine, why string) protocol.Result) {
+	m.do(Reply{Seq: c.Seq, Data: what(m, ""), Reads: true, instead: what})
+}
+
+func (m *Machine) fail(c Command, err *protocol.Error) { m.do(Reply{Seq: c.Seq, Err: err}) }
+
+// append writes an entry.
+func (m *Machine) append(e protocol.Entry) { m.do(Append{Entry: e, Durable: true}) }
+
+// note writes an entry that may wait for the first durable one: nobody was told
+// of it.
+func (m *Machine) note(e protocol.Entry) { m.do(Append{Entry: e}) }
+
+// appendMessage adds a message to the branch.
+func (m *Machine) appendMessage(e protocol.MessageEntry) {
+	m.size.Add(e.Message)
+	m.append(e)
+}
+
+// AtRest says that nothing goes on and nobody waits for anything.
+func (m *Machine) AtRest() bool {
+	return m.isIdle() && m.loading == nil && len(m.bashes) == 0 && len(m.slowQueries) == 0 && len(m.waiting) == 0
+}
+
+// State is the answer to get_state.
+func (m *Machine) State() *protocol.SessionState {
+	pending := m.Pending()
+	m.notePhase()
+	state := &protocol.SessionState{
+		Model:                 m.model,
+		ThinkingLevel:         m.Level(),
+		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying,
+		IsCompacting:          m.shown == PhaseCompacting,
+		SteeringMode:          m.steeringMode,
+		FollowUpMode:          m.followUpMode,
+		InterruptMode:         m.interruptMode,
+		QueueMode:             m.steeringMode,
+		SessionFile:           optional(m.identity.File),
+		SessionID:             m.identity.SessionID,
+		SessionName:           optional(m.name),
+		AutoCompactionEnabled: m.autoCompaction,
+		AutoRetryEnabled:      m.autoRetry,
+		MessageCount:          m.size.Messages,
+		PendingMessageCount:   pending,
+		QueuedMessageCount:    pending,
+		Durability:            m.identity.Durability,
+		Phase:                 string(m.shown),
+		PhaseSince:            m.since,
+		WaitingFor:            m.waitingFor(),
+	}
+	if len(m.set.Project.LeftOut) > 0 || m.identity.Foreign {
+		state.Project = m.project()
+	}
+	return state
+}
+
+// project is what was left out of what came with the project and the file.
+func (m *Machine) project() *protocol.ProjectTrust {
+	p := m.set.Project
+	if m.identity.Foreign {
+		p.LeftOut = append(slices.Clip(p.LeftOut), "queued input")
+	}
+	return &p
+}
+
+func (m *Machine) waitingFor() []string {
+	list := m.activity.waitingFor()
+	if m.loading != nil && m.isIdle() {
+		list = []string{m.loading.cmd.Name}
+	}
+	for _, b := range m.bashes {
+		list = append(list, fmt.Sprintf("bash %d", b.job))
+	}
+	return list
+}
+
+// Carryover is what must survive a crash and is not in the log.
+func (m *Machine) Carryover() Carryover { return Carryover{m.choices, m.counters} }
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func emptyNotNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// Pending is how many messages wait in the queues.
+func (m *Machine) Pending() int { return len(m.steering) + len(m.followUp) }
+
+// ContextTokens is about how many tokens the context takes.
+func (m *Machine) ContextTokens() int64 { return m.size.Tokens }
+
+// Name is the session's display name, "" if it has none.
+func (m *Machine) Name() string { return m.name }
+
+// Model is the selected model, nil if there is none.
+func (m *Machine) Model() *protocol.Model { return m.model }
+
+// Level is the thinking level, as far as the client's dialect has it: a session
+// may have been begun in another one.
+func (m *Machine) Level() protocol.ThinkingLevel {
+	if m.level != protocol.ThinkingMax {
+		return m.level
+	}
+	return m.set.Rules.Clamp(m.model, m.level)
+}
+
+// ActiveTools are the tools that a model may call from its next request on.
+func (m *Machine) ActiveTools() []string { return m.tools }
+
+// Nameplate is what is known of a session whose log cannot be read: which it is.
+func (m *Machine) Nameplate() Loaded {
+	return Loaded{Identity: m.identity, Resume: protocol.Resume{Name: m.name}}
+}

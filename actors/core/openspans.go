@@ -1,0 +1,212 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// OpenSpans is what has been begun on the wire and not ended. It follows the
+// events that really went out, so that a session that crashed, or whose log
+// could not be written, can close exactly what its clients have seen open.
+// The zero value is an idle session.
+type OpenSpans struct {
+	Run      protocol.RunID // "" outside a run
+	Turn     bool
+	Message  protocol.Message // begun and not ended
+	Tools    []protocol.ToolExecutionStart
+	Ended    []string           // calls of the turn whose end went out
+	Messages []protocol.Message // ended, of this run
+	Last     protocol.Message   // the turn's assistant message
+	Results  []*protocol.ToolResultMessage
+	Retry    int  // attempt announced by auto_retry_start and not ended
+	Compact  bool // auto_compaction_start without its end
+	// Compacting is the reason of that.
+	Compacting string
+	Settle     bool // a run began since the last agent_settled
+	Promised   bool // a command was answered with started, and its agent_start did not go out
+	LastRun    protocol.RunID
+}
+
+// ObserveReply follows a successful answer that went out.
+func (b *OpenSpans) ObserveReply(data protocol.Result) {
+	if d, ok := data.(protocol.Disposition); ok && d == protocol.Started && b.Run == "" {
+		b.Promised = true
+	}
+}
+
+// Observe follows an event that went out.
+func (b *OpenSpans) Observe(ev protocol.Event) {
+	switch ev := ev.(type) {
+	case protocol.AgentStart:
+		*b = OpenSpans{Run: ev.RunID, LastRun: ev.RunID, Settle: true, Retry: b.Retry}
+	case protocol.AgentEnd:
+		*b = OpenSpans{Settle: b.Settle, Retry: b.Retry, LastRun: b.LastRun}
+	case protocol.TurnStart:
+		b.Turn, b.Last, b.Results, b.Ended = true, nil, nil, nil
+	case protocol.TurnEnd:
+		b.Turn = false
+	case protocol.MessageStart:
+		b.Message = ev.Message
+	case protocol.MessageEnd:
+		b.noteMessage(ev.Message)
+	case protocol.ToolExecutionStart:
+		b.Tools = append(b.Tools, ev)
+	case protocol.ToolExecutionEnd:
+		b.Tools = without(b.Tools, ev.ToolCallID)
+		b.Ended = append(b.Ended, ev.ToolCallID)
+	case protocol.AutoRetryStart:
+		b.Retry = ev.Attempt
+	case protocol.AutoRetryEnd:
+		b.Retry = 0
+	case protocol.AutoCompactionStart:
+		b.Compact, b.Compacting = true, ev.Reason
+	case protocol.AutoCompactionEnd:
+		b.Compact, b.Compacting = false, ""
+	case protocol.AgentSettled:
+		b.Settle = false
+	default: // begins and ends nothing, as its row says
+	}
+}
+
+func (b *OpenSpans) noteMessage(m protocol.Message) {
+	b.Message = nil
+	b.Messages = append(b.Messages, m)
+	switch m := m.(type) {
+	case *protocol.AssistantMessage:
+		b.Last = m
+	case *protocol.ToolResultMessage:
+		b.Results = append(b.Results, m)
+	case *protocol.UserMessage, *protocol.BashExecutionMessage, *protocol.CustomMessage,
+		*protocol.BranchSummaryMessage, *protocol.CompactionSummaryMessage, *protocol.UnknownMessage:
+	}
+}
+
+func without(tools []protocol.ToolExecutionStart, id string) []protocol.ToolExecutionStart {
+	kept := tools[:0:0]
+	for _, t := range tools {
+		if t.ToolCallID != id {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// Idle says that nothing is open.
+func (b *OpenSpans) Idle() bool {
+	return b.Run == "" && b.Retry == 0 && !b.Compact && !b.Settle && !b.Promised
+}
+
+// lastWords is how a run that cannot go on is closed on the wire.
+type lastWords struct {
+	outcome string
+	why     string
+	logged  protocol.Message              // the last message of the branch
+	results []*protocol.ToolResultMessage // results that were logged for calls left open
+	note    *protocol.AssistantMessage    // stands for the message that did not come
+	own     bool                          // note is in the log: it gets a turn if it has none
+}
+
+// closeSpans ends what the clients have seen begin.
+func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
+	say := func(ev protocol.Event) {
+		open.Observe(ev)
+		m.emit(ev)
+	}
+	if open.Promised && open.Run == "" { // the client waits for it to end
+		m.runs++
+		say(protocol.AgentStart{RunID: protocol.RunID(strconv.Itoa(m.runs))})
+	}
+	run, noted := open.Run, false
+	if open.Compact {
+		say(protocol.AutoCompactionEnd{Reason: open.Compacting, ErrorMessage: e.why})
+	}
+	if open.Message != nil {
+		end := m.endOf(open.Message, e)
+		noted = end == protocol.Message(e.note)
+		say(protocol.MessageEnd{Message: end, RunID: run})
+	}
+	for _, r := range e.results {
+		m.closeCall(&open, r, say)
+	}
+	for _, t := range slices.Clone(open.Tools) {
+		say(protocol.ToolExecutionEnd{
+			ToolCallID: t.ToolCallID, ToolName: t.ToolName, Result: errorResult(e.why), IsError: true, RunID: run,
+		})
+	}
+	showNote := func() {
+		noted = true
+		say(protocol.MessageStart{Message: e.note, RunID: run})
+		say(protocol.MessageEnd{Message: e.note, RunID: run})
+	}
+	if open.Turn {
+		if open.Last == nil {
+			showNote()
+		}
+		say(protocol.TurnEnd{Message: open.Last, ToolResults: emptyNotNil(open.Results), RunID: run})
+	}
+	if run != "" && e.own && !noted {
+		say(protocol.TurnStart{RunID: run})
+		showNote()
+		say(protocol.TurnEnd{Message: e.note, ToolResults: []*protocol.ToolResultMessage{}, RunID: run})
+	}
+	if run != "" {
+		say(protocol.AgentEnd{Messages: emptyNotNil(open.Messages), Error: e.why, RunID: run})
+	}
+	if open.Retry > 0 {
+		say(protocol.AutoRetryEnd{Attempt: open.Retry, FinalError: e.why})
+	}
+	m.work.unsettled, m.work.lastRun = open.Settle, open.LastRun
+	m.announceSettled(e.outcome)
+}
+
+// endOf is the message_end for a message whose start went out: what the log
+// has of it, or the note in its place.
+func (m *Machine) endOf(started protocol.Message, e lastWords) protocol.Message {
+	a, ok := started.(*protocol.AssistantMessage)
+	if !ok {
+		return started
+	}
+	if l, ok := e.logged.(*protocol.AssistantMessage); ok && l.Timestamp == a.Timestamp {
+		return l
+	}
+	if len(a.Content) > 0 { // written nowhere, but the client has seen it grow
+		broken := *a
+		broken.StopReason, broken.ErrorMessage = protocol.StopError, e.why
+		return protocol.Seal(&broken)
+	}
+	return e.note
+}
+
+func (m *Machine) closeCall(open *OpenSpans, r *protocol.ToolResultMessage, say func(protocol.Event)) {
+	run := open.Run
+	if run == "" || !open.Turn { // the client has seen the turn end without it
+		return
+	}
+	begun := slices.ContainsFunc(open.Tools, func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == r.ToolCallID })
+	ended := slices.Contains(open.Ended, r.ToolCallID) // run in parallel: it was over, and its result not recorded yet
+	if !begun && !ended {
+		say(protocol.ToolExecutionStart{ToolCallID: r.ToolCallID, ToolName: r.ToolName, Args: argsOf(open.Last, r.ToolCallID), RunID: run})
+	}
+	if !ended {
+		say(protocol.ToolExecutionEnd{
+			ToolCallID: r.ToolCallID, ToolName: r.ToolName, IsError: true, RunID: run,
+			Result: protocol.ToolResult{Content: r.Content, Details: r.Details},
+		})
+	}
+	say(protocol.MessageStart{Message: r, RunID: run})
+	say(protocol.MessageEnd{Message: r, RunID: run})
+}
+
+func argsOf(msg protocol.Message, id string) json.RawMessage {
+	if a, ok := msg.(*protocol.AssistantMessage); ok {
+		for _, c := range a.Content.ToolCalls() {
+			if c.ID == id {
+				return c.Arguments
+			}
+		}
+	}
+	return emptyObject
+}

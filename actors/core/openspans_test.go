@@ -1,0 +1,34 @@
+package core
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// TestOpenSpans: what an event opens or closes, as its row says, is noted; what
+// does neither leaves no trace.
+func TestOpenSpans(t *testing.T) {
+	for _, row := range protocol.Events {
+		if row.Event.Kind() == reflect.Pointer {
+			require.Empty(t, row.Opens+row.Closes, row.Name)
+			continue
+		}
+		ev := reflect.New(row.Event).Elem()
+		for name, value := range map[string]any{"RunID": protocol.RunID("2"), "Attempt": 2, "Message": protocol.Message(&protocol.UserMessage{})} {
+			if f := ev.FieldByName(name); f.IsValid() && reflect.TypeOf(value).AssignableTo(f.Type()) {
+				f.Set(reflect.ValueOf(value))
+			}
+		}
+		var before OpenSpans
+		if row.Opens == "" { // all there is to close
+			before = OpenSpans{Run: "1", Turn: true, Message: &protocol.UserMessage{}, Tools: []protocol.ToolExecutionStart{{}}, Retry: 1, Compact: true, Settle: true}
+		}
+		after := before
+		after.Observe(ev.Interface().(protocol.Event))
+		require.Equal(t, row.Opens == "" && row.Closes == "", reflect.DeepEqual(before, after), row.Name)
+	}
+}

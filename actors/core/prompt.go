@@ -1,0 +1,381 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// prompt starts a run, or queues while one is active, or says why not.
+func (m *Machine) prompt(c Command, p protocol.Prompt) {
+	said := input("", p.Message, p.Images, p.IdempotencyKey)
+	if m.repeated(c, said) {
+		return
+	}
+	idle, inRun := m.isIdle(), m.activity.inRun() != nil
+	summarising := m.Phase() == PhaseCompacting && !inRun
+	switch {
+	case !idle && p.StreamingBehavior == protocol.BehaviorSteer:
+		said.Kind = protocol.QueueSteer
+		m.enqueue(c, said)
+	case !idle && p.StreamingBehavior == protocol.BehaviorFollowUp:
+		said.Kind = protocol.QueueFollowUp
+		m.enqueue(c, said)
+	case m.mayJoin():
+		m.join(c, said)
+	case inRun:
+		m.fail(c, m.busyError())
+	case summarising && m.set.Rules.RejectPromptGap:
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."))
+	case !idle && m.set.Rules.RejectPromptGap:
+		m.fail(c, m.busyError())
+	case summarising:
+		said.Kind = protocol.QueueFollowUp // the run begins when the summary is there
+		m.enqueue(c, said)
+	default:
+		m.submit(c, said, false)
+	}
+}
+
+func (m *Machine) busyError() *protocol.Error {
+	if m.set.Rules.RustTexts {
+		return protocol.CodeSessionBusy.Errorf("Agent is currently streaming; specify streamingBehavior")
+	}
+	return protocol.CodeSessionBusy.Errorf(
+		"Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.")
+}
+
+// input is a message of a client; an empty key is none.
+func input(kind protocol.QueueKind, text string, images []protocol.Image, key string) protocol.QueuedInput {
+	q := protocol.QueuedInput{Kind: kind, Text: text, Images: images}
+	if key != "" {
+		q.Key = protocol.IdempotencyKey{Key: key, Fingerprint: fingerprint(q)}
+	}
+	return q
+}
+
+func (m *Machine) steer(c Command, s protocol.Steer) {
+	m.say(c, input(protocol.QueueSteer, s.Message, s.Images, s.IdempotencyKey))
+}
+
+func (m *Machine) followUpCmd(c Command, f protocol.FollowUp) {
+	m.say(c, input(protocol.QueueFollowUp, f.Message, f.Images, f.IdempotencyKey))
+}
+
+// say queues a steer or follow-up, or starts a run with it when nothing runs.
+func (m *Machine) say(c Command, q protocol.QueuedInput) {
+	switch {
+	case m.repeated(c, q):
+	case m.set.Rules.RefuseSlash && c.Slash:
+		m.fail(c, protocol.CodeInvalidParams.Errorf("Extension commands are not allowed with %s", c.Name))
+	case !m.isIdle() || m.set.Rules.IdleQueueWaits:
+		m.enqueue(c, q)
+	case len(*m.queueOf(q.Kind)) > 0: // left by a run that was aborted: it was said before
+		m.resume(c, q)
+	default:
+		m.submit(c, q, true)
+	}
+}
+
+// resume queues a message behind older ones and starts a run with what is due.
+func (m *Machine) resume(c Command, q protocol.QueuedInput) {
+	if err := m.ready(c); err != nil {
+		m.fail(c, err)
+		return
+	}
+	if !m.enqueue(c, q) {
+		return
+	}
+	if m.tooFull() {
+		m.beginCompaction(&compacting{reason: reasonThreshold})
+		return
+	}
+	m.startRun(cause{queued: true, joinable: true})
+}
+
+func (m *Machine) queueMessage(c Command, q protocol.QueueMessage) {
+	m.enqueue(c, input(protocol.QueueInject, q.Message, q.Images, ""))
+}
+
+// ready says why no run can start, nil if one can.
+func (m *Machine) ready(c Command) *protocol.Error {
+	if m.model == nil {
+		return protocol.CodeNoModel.Errorf("No model selected.\n\n" +
+			"Set an API key environment variable, add a provider to models.json, or choose a model with set_model.")
+	}
+	if err := m.find(c.Catalog); err != nil {
+		return err
+	}
+	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
+		return protocol.CodeNoKey.Errorf("No API key found for %s.\n\n"+
+			"Set an API key environment variable, or add a key to auth.json or models.json.", m.model.Provider)
+	}
+	return nil
+}
+
+// find looks for a model that was missing, which may be there again.
+func (m *Machine) find(catalog *protocol.Catalog) *protocol.Error {
+	if !m.model.Missing {
+		return nil
+	}
+	found := catalog.Find(m.model.Provider, m.model.ID)
+	if found == nil {
+		return protocol.CodeModelNotFound.Errorf("The session's model %s/%s is not known.\n\n"+
+			"Add it to models.json again, or choose another with set_model.", m.model.Provider, m.model.ID)
+	}
+	m.model, m.level = found, found.Clamp(m.level)
+	return nil
+}
+
+// submit starts a run with a message, when the context has room for it. It
+// gives up the retry of an earlier one.
+func (m *Machine) submit(c Command, q protocol.QueuedInput, joinable bool) {
+	if err := m.ready(c); err != nil {
+		m.fail(c, err)
+		return
+	}
+	m.stop(failed)
+	if m.tooFull() { // the message waits in the log for its run
+		q.Kind = protocol.QueueFollowUp
+		if m.enqueue(c, q) {
+			m.beginCompaction(&compacting{reason: reasonThreshold})
+		}
+		return
+	}
+	m.startRun(cause{said: &q, by: c, joinable: joinable})
+}
+
+// accept adds a message to the branch on behalf of a client.
+func (m *Machine) accept(q protocol.QueuedInput) *protocol.UserMessage {
+	msg := m.userMessage(q)
+	m.appendMessage(protocol.MessageEntry{Message: msg, Key: m.keys.note(q.Key, protocol.Started)})
+	return msg
+}
+
+// mayJoin says whether a plain prompt may still become part of the run that an
+// idle steer or follow_up started: until the model's first byte. Clients that
+// queue first and prompt then would otherwise be refused.
+func (m *Machine) mayJoin() bool {
+	s, ok := m.activity.(*streaming)
+	return ok && s.run.joinable && s.run.turns == 1 && !s.started
+}
+
+func (m *Machine) join(c Command, q protocol.QueuedInput) {
+	r := m.activity.inRun()
+	m.release()
+	msg := m.accept(q)
+	m.reply(c, protocol.Started)
+	m.show(r, msg)
+	m.ask(r)
+}
+
+// queued is about how many bytes wait for their turn: messages, and records of
+// bash commands.
+func (m *Machine) queued() (bytes int) {
+	for _, queue := range [][]protocol.QueuedInput{m.steering, m.followUp} {
+		for i := range queue {
+			bytes += sizeOf(&queue[i])
+		}
+	}
+	for i := range m.held {
+		bytes += queuedSize + protocol.SizeOf(m.held[i].message)
+	}
+	return bytes
+}
+
+// queuedSize is what a queued message takes beside its text.
+const queuedSize = 512
+
+func sizeOf(q *protocol.QueuedInput) int {
+	bytes := queuedSize + len(q.Text)
+	for i := range q.Images {
+		bytes += len(q.Images[i].Data)
+	}
+	return bytes
+}
+
+// queueFull refuses a command that would add too much to what waits. The first
+// message is never too much.
+func (m *Machine) queueFull(c Command, more int) bool {
+	have := m.queued()
+	if have == 0 || have+more <= protocol.MaxQueued {
+		return false
+	}
+	m.fail(c, protocol.CodeOverloaded.Errorf("Too much is queued: the limit is %d MiB. Wait, or clear the queue.", protocol.MaxQueued>>20))
+	return true
+}
+
+// enqueue accepts a message for later, unless too much waits already.
+func (m *Machine) enqueue(c Command, q protocol.QueuedInput) bool {
+	if m.queueFull(c, sizeOf(&q)) {
+		return false
+	}
+	if a, ok := m.activity.(*leavingBranch); ok && q.Kind != protocol.QueueInject {
+		a.queuedMeanwhile = true
+	}
+	m.queueIDs++
+	q.ID = "q" + strconv.Itoa(m.queueIDs)
+	m.keys.note(q.Key, protocol.Queued)
+	queue := m.queueOf(q.Kind)
+	*queue = append(*queue, q)
+	m.logQueue(protocol.QueueOp{Op: "add", QueuedInput: q})
+	m.queueChanged()
+	m.reply(c, dispositionOf(c, protocol.Queued))
+	return true
+}
+
+// dispositionOf is the data of an accepted message; queue_message has none.
+func dispositionOf(c Command, d protocol.Disposition) protocol.Result {
+	if _, ok := c.Cmd.(protocol.QueueMessage); ok {
+		return nil
+	}
+	return d
+}
+
+func (m *Machine) queueOf(kind protocol.QueueKind) *[]protocol.QueuedInput {
+	if kind == protocol.QueueFollowUp {
+		return &m.followUp
+	}
+	return &m.steering
+}
+
+// logQueue keeps queued input in the log, so that it outlives the process. A
+// session in memory has nothing to outlive.
+func (m *Machine) logQueue(op protocol.QueueOp) {
+	if m.set.Ephemeral {
+		return
+	}
+	data, err := json.Marshal(op)
+	if err != nil {
+		panic("core: queue entry: " + err.Error())
+	}
+	m.append(protocol.Custom{CustomType: protocol.CustomQueue, Data: data})
+}
+
+func (m *Machine) queueChanged() {
+	m.emit(protocol.QueueChanged{
+		PendingMessageCount: len(m.steering) + len(m.followUp),
+		Steering:            texts(m.steering),
+		FollowUp:            texts(m.followUp),
+	})
+}
+
+func texts(queue []protocol.QueuedInput) []string {
+	list := make([]string, 0, len(queue))
+	for _, q := range queue {
+		list = append(list, q.Text)
+	}
+	return list
+}
+
+// due takes from the queues what the next request carries: steering, or, if
+// there is none and it is their turn, follow-ups.
+func (m *Machine) due(followUps bool) []protocol.QueuedInput {
+	next := take(&m.steering, m.steeringMode)
+	if followUps && len(next) == 0 {
+		next = take(&m.followUp, m.followUpMode)
+	}
+	return next
+}
+
+// take removes from a queue what one delivery takes by the queue's mode.
+func take(queue *[]protocol.QueuedInput, mode protocol.QueueMode) []protocol.QueuedInput {
+	n := len(*queue)
+	if mode != protocol.QueueAll {
+		n = min(n, 1)
+	}
+	taken := slices.Clone((*queue)[:n])
+	*queue = slices.Delete(*queue, 0, n)
+	return taken
+}
+
+// deliver makes queued messages part of the conversation.
+func (m *Machine) deliver(r *run, list []protocol.QueuedInput) {
+	for i, q := range list {
+		msg := m.userMessage(q)
+		m.appendMessage(protocol.MessageEntry{Message: msg, QueueID: q.ID})
+		if i == 0 {
+			m.queueChanged()
+		}
+		m.show(r, msg)
+	}
+}
+
+func (m *Machine) clearQueue(c Command) {
+	content := protocol.QueueContent{Steering: texts(m.steering), FollowUp: texts(m.followUp)}
+	m.dropQueues()
+	m.reply(c, content)
+}
+
+// dropQueues empties both queues, in the log too.
+func (m *Machine) dropQueues() {
+	var ids []string
+	for _, q := range slices.Concat(m.steering, m.followUp) {
+		ids = append(ids, q.ID)
+	}
+	if len(ids) == 0 {
+		return
+	}
+	m.steering, m.followUp = nil, nil
+	m.logQueue(protocol.QueueOp{Op: "remove", IDs: ids})
+	m.queueChanged()
+}
+
+func (m *Machine) userMessage(q protocol.QueuedInput) *protocol.UserMessage {
+	content := protocol.TextContent(q.Text)
+	for _, img := range q.Images {
+		content = append(content, img)
+	}
+	return protocol.Seal(&protocol.UserMessage{Content: content, Timestamp: m.now})
+}
+
+// keyring remembers idempotency keys, newest last.
+type keyring struct{ seen []protocol.SeenKey }
+
+// note remembers a message's key, if it has one, and returns it for the log.
+func (k *keyring) note(key protocol.IdempotencyKey, d protocol.Disposition) protocol.IdempotencyKey {
+	if key.Key != "" {
+		k.seen = append(k.seen, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
+	}
+	if over := len(k.seen) - protocol.MaxKeys; over > 0 {
+		k.seen = slices.Delete(k.seen, 0, over)
+	}
+	return key
+}
+
+func (k *keyring) find(key string) *protocol.SeenKey {
+	for i := len(k.seen) - 1; i >= 0; i-- {
+		if k.seen[i].Key == key {
+			return &k.seen[i]
+		}
+	}
+	return nil
+}
+
+// repeated answers a command whose key was used before and says whether it was.
+func (m *Machine) repeated(c Command, q protocol.QueuedInput) bool {
+	seen := m.keys.find(q.Key.Key)
+	switch {
+	case q.Key.Key == "" || seen == nil:
+		return false
+	case seen.Fingerprint != q.Key.Fingerprint:
+		m.fail(c, protocol.CodeConflict.Errorf("Idempotency key %q was used for another message", q.Key.Key))
+	default:
+		m.reply(c, protocol.Disposition{Disposition: seen.Disposition})
+	}
+	return true
+}
+
+// fingerprint is of a message's text and images, in hex digits.
+func fingerprint(q protocol.QueuedInput) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d:%s", len(q.Text), q.Text)
+	for _, img := range q.Images {
+		fmt.Fprintf(h, "%s:%d:%s", img.MimeType, len(img.Data), img.Data)
+	}
+	return strconv.FormatUint(h.Sum64(), 16)
+}

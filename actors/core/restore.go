@@ -1,0 +1,267 @@
+package core
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"troupe/protocol"
+)
+
+// There is one way back from a log: load. A start, a crash, another session, an
+// entry that could not be written and a file that somebody else has changed all
+// take it; they differ in what goes on meanwhile and in what is written then.
+
+const interruptedMessage = "The run was interrupted: the process ended before it was finished."
+
+// restored begins the machine's life from the log, and closes what an earlier
+// life, in this process or another, left open.
+func (m *Machine) restored(in Restored) {
+	m.set = in.Settings
+	m.steeringMode, m.followUpMode = in.Settings.SteeringMode, in.Settings.FollowUpMode
+	m.interruptMode = in.Settings.InterruptMode
+	m.autoRetry, m.autoCompaction = in.Settings.AutoRetry, in.Settings.AutoCompaction
+	m.model, m.level, m.tools = in.Settings.Model, in.Settings.Level, in.Settings.Tools
+	m.since = m.now
+	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
+		m.choices, m.counters = v.choices, v.counters
+	}
+	m.load(in.Session)
+	m.loadModel(in.Session)
+	results, note := m.finishBranch(in.Session)
+	if in.Carryover == nil && in.Session.LeafID == "" {
+		if m.name != "" {
+			m.note(protocol.SessionInfo{Name: m.name})
+		}
+		m.stampSettings()
+	}
+	if in.Open.Idle() {
+		return
+	}
+	e := lastWords{
+		outcome: interrupted, why: interruptedMessage,
+		logged: in.Session.Last, results: results, note: note, own: note != nil,
+	}
+	if note == nil {
+		e.note = m.brokenMessage(protocol.StopError, interruptedMessage)
+	}
+	m.closeSpans(in.Open, e)
+}
+
+// reloaded takes on what the log says now. Where an entry could not be written,
+// commands that needed it fail, those that only ask are answered with what is
+// true, and a run ends of which a step was not made. Nothing is written: the disk
+// may still be full. The session stays usable, for it may recover.
+func (m *Machine) reloaded(in Reloaded, undone []Effect) {
+	why := "Session file was changed by another program"
+	if in.Err != nil {
+		why = "Session file could not be written: " + in.Err.Error()
+	}
+	over := in.Changed || slices.ContainsFunc(undone, ofRun)
+	if over {
+		m.drop()
+	}
+	if m.activity.inRun() != nil { // it goes on
+		in.Session.OpenCalls = nil
+	}
+	m.load(in.Session)
+	if in.Changed {
+		m.loadModel(in.Session)
+	} else {
+		m.takeBackModel(undone)
+	}
+	if over {
+		m.closeSpans(whole(in.Open, undone), lastWords{
+			outcome: failed, why: why, logged: in.Session.Last, note: m.brokenMessage(protocol.StopError, why),
+		})
+	}
+	if in.Changed {
+		m.switchLost(why)
+	}
+	for _, e := range undone {
+		m.instead(e, why)
+	}
+}
+
+// instead answers for an effect that was not done.
+func (m *Machine) instead(e Effect, why string) {
+	notDurable := protocol.CodeNotDurable.Errorf("%s", why)
+	switch e := e.(type) {
+	case Reply:
+		switch {
+		case e.instead != nil:
+			e = Reply{Seq: e.Seq, Data: e.instead(m, why)}
+		case e.Err == nil && !e.Regardless:
+			e = Reply{Seq: e.Seq, Err: notDurable}
+		}
+		m.do(e)
+	case StartBash:
+		m.bashDone(BashDone{Job: e.Job, Err: notDurable})
+	case LoadSession, ActivateSession:
+		m.switchLost(why)
+	case Summarise:
+		if e.Branch != 0 {
+			m.switchLost(why)
+		}
+	case Emit:
+		if changed, is := e.Event.(protocol.SessionChanged); is { // it has: only what follows failed
+			m.emit(m.changed(changed.Reason))
+		}
+	case Closed:
+		m.closed = false // it comes again when this step is over
+	case Append, StartStream, StartTool, ScheduleRetry, AskUI:
+		// not done, and nobody was told
+	case Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
+		m.do(e) // nothing of these depends on the entry
+	}
+}
+
+// ofRun says whether an effect is a step of a run.
+func ofRun(e Effect) bool {
+	switch e := e.(type) {
+	case StartStream, StartTool, ScheduleRetry, AskUI, Summarise:
+		return true
+	case Emit:
+		row := protocol.RowsOf(e.Event)[0]
+		span := cmp.Or(row.Opens, row.Closes)
+		return span != "" && span != protocol.SpanRetry // which is between runs
+	default:
+		return false
+	}
+}
+
+// whole gives an open message the content that its message_end would have shown.
+func whole(open OpenSpans, undone []Effect) OpenSpans {
+	for _, e := range undone {
+		if e, ok := e.(Emit); ok && open.Message != nil {
+			if end, ok := e.Event.(protocol.MessageEnd); ok && end.Message.Role() == open.Message.Role() {
+				open.Message = end.Message
+				return open
+			}
+		}
+	}
+	return open
+}
+
+// load makes what the log says the conversation. What is queued in a session in
+// memory is in no log and stays, as long as the session is the same.
+func (m *Machine) load(to Loaded) {
+	was := m.conversation
+	m.conversation = conversation{
+		identity: to.Identity, name: to.Name, size: to.Context, openCalls: to.OpenCalls,
+		keys: keyring{to.Keys}, todos: loadTodos(to.Todos), fired: map[string]int{},
+	}
+	m.queueIDs = max(m.queueIDs, to.LastQueueID)
+	for _, name := range to.Rules {
+		m.fired[name] = m.turns
+	}
+	for _, q := range to.Queue {
+		m.requeue(q)
+	}
+	if m.set.Ephemeral && was.identity.SessionID == to.SessionID {
+		m.steering, m.followUp, m.held, m.keys = was.steering, was.followUp, was.held, was.keys
+	}
+}
+
+// requeue takes over what an earlier life has queued.
+func (m *Machine) requeue(q protocol.QueuedInput) {
+	if q.Kind != protocol.QueueBash {
+		queue := m.queueOf(q.Kind)
+		*queue = append(*queue, q)
+		return
+	}
+	msg, err := protocol.DecodeMessage(q.Message)
+	if b, ok := msg.(*protocol.BashExecutionMessage); ok && err == nil {
+		m.held = append(m.held, heldBash{q.ID, b})
+	}
+}
+
+// loadModel selects the model and the level of a branch, where it says them.
+func (m *Machine) loadModel(to Loaded) {
+	if to.Model != nil && !(to.Model.Missing && sameModel(to.Model, m.model)) { // the command line takes models that nobody has listed
+		m.model = to.Model
+	}
+	if to.Level != "" {
+		m.level = to.Level
+	}
+	m.level = m.model.Clamp(m.level)
+}
+
+// takeBackModel selects what was selected before a choice that could not be
+// written.
+func (m *Machine) takeBackModel(undone []Effect) {
+	for _, e := range undone {
+		if a, ok := e.(Append); ok && a.was != nil {
+			m.modelChoice = *a.was
+			return
+		}
+	}
+}
+
+// finishBranch writes what a branch that ends inside a run is missing, and
+// returns it; and bash records that waited for the end of a run.
+func (m *Machine) finishBranch(to Loaded) ([]*protocol.ToolResultMessage, *protocol.AssistantMessage) {
+	if !to.Interrupted {
+		m.flushHeld()
+		return nil, nil
+	}
+	results := m.answerOpenCalls()
+	m.flushHeld()
+	note := m.brokenMessage(protocol.StopAborted, interruptedMessage)
+	m.appendMessage(protocol.MessageEntry{Message: note})
+	m.append(protocol.Custom{CustomType: protocol.CustomInterrupted, Data: json.RawMessage(`{"reason":"process ended"}`)})
+	return results, note
+}
+
+// brokenMessage is an assistant message that says why there is no other.
+func (m *Machine) brokenMessage(stop protocol.StopReason, why string) *protocol.AssistantMessage {
+	msg := &protocol.AssistantMessage{Content: protocol.Content{}, StopReason: stop, ErrorMessage: why, Timestamp: m.now}
+	if m.model != nil {
+		msg.API, msg.Provider, msg.Model = m.model.API, m.model.Provider, m.model.ID
+	}
+	return protocol.Seal(msg)
+}
+
+// answerOpenCalls gives results to tool calls that the log holds without any,
+// so that the next request to a model is valid.
+func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
+	var results []*protocol.ToolResultMessage
+	open := m.openCalls
+	m.openCalls = nil
+	for _, u := range open {
+		text := "This call was never started: the run was interrupted before it."
+		if u.Started {
+			text = "This call was running when the run was interrupted. It may have had effects; its output is lost."
+		}
+		r := errorResult(text)
+		msg := protocol.Seal(&protocol.ToolResultMessage{
+			ToolCallID: u.Call.ID, ToolName: u.Call.Name, Content: r.Content, Details: r.Details,
+			IsError: true, Timestamp: m.now,
+		})
+		results = append(results, msg)
+		m.appendMessage(protocol.MessageEntry{Message: msg})
+	}
+	return results
+}
+
+// drop ends the activity without a word and leaves the machine idle. A switch
+// goes on: nothing of it is the run's.
+func (m *Machine) drop() {
+	if m.switching() && m.loading == nil {
+		return
+	}
+	m.release()
+	switch a := m.activity.(type) {
+	case *runningTools:
+		for _, c := range a.run.calls {
+			m.letGo(c)
+		}
+	case idle, *streaming, *retrying, *compacting, *leavingBranch, *activating:
+	}
+	c := m.compaction()
+	m.enter(idle{})
+	m.work.retries = retries{}
+	if c != nil && c.cmd != nil {
+		m.fail(*c.cmd, protocol.CodeCancelled.Errorf("Compaction cancelled"))
+	}
+}

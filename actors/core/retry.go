@@ -1,0 +1,146 @@
+package core
+
+import "troupe/protocol"
+
+// retries counts how often one piece of work was tried again: for an answer
+// over the runs that failed, for a summary within its compaction.
+type retries struct {
+	made      int
+	announced int   // number of the latest auto_retry_start, 0 before the first
+	won       bool  // the retried request has been answered
+	since     int64 // when the first request failed
+}
+
+// maxRetryTime is how long the same work is tried again at most, whatever the
+// settings allow: after that the client should hear of it.
+const maxRetryTime = 30 * 60 * 1000 // milliseconds
+
+// mayRetry says whether a failure is followed by another attempt.
+func (m *Machine) mayRetry(t *retries, err *protocol.StreamError) bool {
+	made := t.made
+	if t.won {
+		made = 0
+	}
+	tooLong := made > 0 && m.now-t.since > maxRetryTime
+	return err != nil && err.Kind.Retryable() && m.autoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
+}
+
+// scheduleRetry waits before the next attempt.
+func (m *Machine) scheduleRetry(t *retries, a *retrying) {
+	if t.made == 0 {
+		t.since = m.now
+	}
+	t.made++
+	a.number, a.attempt = t.made, m.newAttempt()
+	m.enter(a)
+	m.do(ScheduleRetry{Attempt: a.attempt, Number: a.number, After: a.failure.RetryAfter})
+}
+
+// waiting is the wait for a retry, if it is of this attempt.
+func (m *Machine) waitingRetry(attempt Attempt) *retrying {
+	if a, ok := m.activity.(*retrying); ok && a.attempt == attempt {
+		return a
+	}
+	return nil
+}
+
+// retryScheduled announces the wait with its real length.
+func (m *Machine) retryScheduled(in RetryScheduled) {
+	a := m.waitingRetry(in.Attempt)
+	switch {
+	case a == nil || a.announced:
+		return
+	case a.summary != nil:
+		m.emit(protocol.SummarizationRetryScheduled{
+			Attempt: a.number, MaxAttempts: m.set.MaxRetries, DelayMs: in.DelayMs,
+			ErrorMessage: a.failure.Message, Source: "compaction", Reason: a.summary.reason,
+		})
+	default:
+		m.work.retries.announced = a.number
+		m.emit(protocol.AutoRetryStart{
+			Attempt: a.number, MaxAttempts: m.set.MaxRetries, DelayMs: in.DelayMs,
+			ErrorMessage: a.failure.Message, ErrorKind: string(a.failure.Kind),
+		})
+	}
+	a.announced = true
+}
+
+// retryDue makes the next attempt: for an answer, a run without a new message.
+func (m *Machine) retryDue(in RetryDue) {
+	switch a := m.waitingRetry(in.Attempt); {
+	case a == nil:
+	case a.summary != nil:
+		m.emit(protocol.SummarizationRetryAttempt{Attempt: a.number, MaxAttempts: m.set.MaxRetries})
+		m.summarise(a.summary)
+	default:
+		m.startRun(cause{})
+	}
+}
+
+// retryGone ends the wait of a timer that is lost: the failure stands.
+func (m *Machine) retryGone(a *retrying, why string) {
+	if a.summary != nil {
+		m.summaryFailed(a.summary, why)
+		return
+	}
+	m.release()
+	m.enter(idle{})
+	m.failRetries(m.work.retries.announced, why)
+	m.announceSettled(failed)
+}
+
+// retryWon notes that a retried request has been answered.
+func (m *Machine) retryWon() {
+	t := &m.work.retries
+	if t.made == 0 || t.won {
+		return
+	}
+	t.won = true
+	if m.set.Rules.RetryEndEarly {
+		m.retryOver()
+	}
+}
+
+// retryOver closes a sequence of retries that succeeded.
+func (m *Machine) retryOver() {
+	if t := &m.work.retries; t.won {
+		m.emit(protocol.AutoRetryEnd{Success: true, Attempt: t.made})
+		*t = retries{}
+	}
+}
+
+// giveUpRetry closes a sequence of retries that did not.
+func (m *Machine) giveUpRetry(outcome, message string) {
+	if outcome == aborted {
+		message = m.retryCancelled()
+	}
+	m.failRetries(m.work.retries.made, message)
+}
+
+// failRetries closes a sequence of retries of which the client has seen so
+// many.
+func (m *Machine) failRetries(shown int, why string) {
+	if shown > 0 {
+		m.emit(protocol.AutoRetryEnd{Success: false, Attempt: shown, FinalError: why})
+	}
+	m.work.retries = retries{}
+}
+
+// retryCancelled is the final error of a retry that the client did not want.
+func (m *Machine) retryCancelled() string {
+	if m.set.Rules.RustTexts {
+		return "Retry aborted"
+	}
+	return "Retry cancelled"
+}
+
+func (m *Machine) abortRetry(c Command) {
+	if a, ok := m.activity.(*retrying); ok {
+		outcome := failed // the failure stands; nothing else was stopped
+		if a.summary != nil {
+			outcome = aborted
+		}
+		m.stop(outcome)
+	}
+	m.do(Reply{Seq: c.Seq, Regardless: true})
+}

@@ -1,0 +1,238 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/protocol/pi"
+)
+
+// TestScripts plays the stories of testdata: each names inputs and shows the
+// effects they must have. -rewrite takes what happened for what should.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var w *world
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				w = newWorld(scriptSettings(t, d))
+				return describe(w.last)
+			}
+			require.NotNil(t, w, "the script must begin with new")
+			if d.HasArg("fail-append") {
+				d.ScanArgs(t, "fail-append", &w.failAt)
+			}
+			return describe(scriptStep(t, w, d))
+		})
+	})
+}
+
+func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
+	set := defaults()
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "dialect":
+			_, rules, ok := protocol.Dialect(arg.Vals[0]).Open()
+			require.True(t, ok)
+			set.Rules = rules
+		case "confirm":
+			set.Confirm = arg.Vals
+		case "ephemeral":
+			set.Ephemeral = true
+		case "no-model":
+			set.Model = nil
+		case "model":
+			set.Model = catalog.Models[slices.IndexFunc(catalog.Models, func(m *protocol.Model) bool { return m.ID == arg.Vals[0] })]
+		case "rule":
+			set.StreamRules = RuleSettings{Prose: true, Calls: true, Rules: []Rule{{
+				StreamRule: protocol.StreamRule{Name: "no-" + arg.Vals[0], Path: "/rules/x.md", Content: "Never write it."},
+				Trigger:    regexp.MustCompile(arg.Vals[0]),
+			}}}
+		case "check":
+			set.Check = func(call protocol.ToolCall, own []protocol.HostTool) error {
+				isHost := slices.ContainsFunc(own, func(t protocol.HostTool) bool { return t.Name == call.Name })
+				if strings.Contains(string(call.Arguments), "bad") {
+					return fmt.Errorf("Validation failed for %s (host: %t)", call.Name, isHost)
+				}
+				return nil
+			}
+		case "reminders":
+			set.MaxReminders = 2
+		case "scope":
+			set.Scope = []ScopedModel{{modelA, ""}, {modelB, protocol.ThinkingHigh}}
+		default:
+			t.Fatalf("unknown argument %s", arg.Key)
+		}
+	}
+	return set
+}
+
+func describe(effects []Effect) string {
+	var b strings.Builder
+	for _, e := range effects {
+		b.WriteString(Describe(e))
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return "(nothing)\n"
+	}
+	return b.String()
+}
+
+func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
+	arg := func(name string) string {
+		var s string
+		d.MaybeScanArgs(t, name, &s)
+		return s
+	}
+	num := func(name string) int {
+		var n int
+		d.MaybeScanArgs(t, name, &n)
+		return n
+	}
+	attempt := func() Attempt { return Attempt(num("attempt")) }
+	text := strings.TrimSuffix(d.Input, "\n")
+	switch d.Cmd {
+	case "send": // one command a line, as a client writes it
+		var all []Effect
+		for line := range strings.Lines(text) {
+			req, err := pi.Decode([]byte(strings.TrimSpace(line)))
+			require.Nil(t, err, line)
+			w.seq++
+			w.owed = append(w.owed, w.seq)
+			slash := strings.Contains(line, `"message":"/`)
+			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: slash, Catalog: catalog})...)
+		}
+		return all
+	case "parts":
+		return w.step(StreamParts{attempt(), scriptParts(t, text)})
+	case "done":
+		return w.step(StreamEnd{Attempt: attempt(), Done: protocol.PartDone{StopReason: protocol.StopReason(arg("reason"))}})
+	case "error":
+		after, _ := time.ParseDuration(arg("after"))
+		return w.step(StreamEnd{Attempt: attempt(), Err: &protocol.StreamError{
+			Kind: protocol.ErrorKind(arg("kind")), Message: text, RetryAfter: after,
+		}})
+	case "answer": // a whole text answer
+		return slices.Concat(
+			w.step(StreamParts{attempt(), scriptParts(t, "start\ntext 0\ndelta 0 "+text+"\nend 0")}),
+			w.step(StreamEnd{Attempt: attempt(), Done: protocol.PartDone{StopReason: protocol.StopStop}}))
+	case "calls": // a whole answer of tool calls, one a line: id name arguments
+		var lines []string
+		for i, line := range strings.Split(text, "\n") {
+			id, rest, _ := strings.Cut(line, " ")
+			name, args, _ := strings.Cut(rest, " ")
+			lines = append(lines, fmt.Sprintf("call %d %s %s", i, id, name), fmt.Sprintf("delta %d %s", i, args), fmt.Sprintf("end %d", i))
+		}
+		w.step(StreamParts{attempt(), scriptParts(t, "start\n"+strings.Join(lines, "\n"))})
+		return w.step(StreamEnd{Attempt: attempt(), Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	case "tool-progress":
+		return w.step(ToolProgress{attempt(), arg("id"), protocol.ToolResult{Content: protocol.TextContent(text)}})
+	case "tool-done":
+		done := ToolDone{Attempt: attempt(), CallID: arg("id"), IsError: d.HasArg("error")}
+		if d.HasArg("todos") { // the first line is the new list
+			list, rest, _ := strings.Cut(text, "\n")
+			require.NoError(t, json.Unmarshal([]byte(list), &done.Todos))
+			text = rest
+		}
+		done.Result.Content = protocol.TextContent(text)
+		return w.step(done)
+	case "bash-output":
+		return w.step(BashProgress{num("job"), text})
+	case "bash-done":
+		code := num("code")
+		return w.step(BashDone{Job: num("job"), Result: protocol.BashResult{Output: text, ExitCode: &code}})
+	case "bash-killed":
+		return w.step(BashDone{Job: num("job"), Result: protocol.BashResult{Output: text, Cancelled: true}})
+	case "retry-scheduled":
+		return w.step(RetryScheduled{attempt(), int64(num("ms"))})
+	case "retry-due":
+		return w.step(RetryDue{attempt()})
+	case "host-ready":
+		return w.step(HostReady{attempt(), arg("id"), json.RawMessage(`{"n":1}`)})
+	case "summary":
+		return w.step(Summarised{
+			Attempt: attempt(), Compaction: &protocol.Compaction{Summary: text, FirstKeptEntryID: arg("kept"), TokensBefore: 7, Details: json.RawMessage(`{}`)},
+			Size: protocol.ContextSize{Messages: num("messages"), Tokens: 100},
+		})
+	case "branch-summary":
+		return w.step(Summarised{Attempt: attempt(), Branch: &protocol.BranchSummary{FromID: "e0", Summary: text}})
+	case "begun": // there is something to summarise
+		return w.step(SummaryBegun{attempt()})
+	case "refused":
+		return w.step(Summarised{Attempt: attempt(), Refused: protocol.CodeNothingToDo.Errorf("%s", text)})
+	case "summary-failed":
+		return w.step(Summarised{Attempt: attempt(), Err: protocol.ErrorKind(arg("kind")).Errorf("%s", text)})
+	case "ui":
+		return w.step(UIAnswered{ID: arg("id"), Confirmed: d.HasArg("confirmed"), Cancelled: d.HasArg("cancelled")})
+	case "loaded":
+		to := Loaded{Identity: Identity{
+			SessionID: fmt.Sprintf("session-%d", w.session+1), File: fmt.Sprintf("/sessions/%d.jsonl", w.session+1), Durability: "process",
+		}}
+		to.Context.Messages = num("messages")
+		return w.step(SessionLoaded{Seq: uint64(num("seq")), Text: text, To: to})
+	case "activated":
+		in := SessionActivated{Seq: uint64(num("seq"))}
+		if a, ok := w.m.activity.(*activating); ok {
+			if _, isNav := a.navigation(); isNav { // queues are the session's, not the branch's
+				in.To = &Loaded{Identity: w.load().Identity, Resume: protocol.Resume{Queue: w.load().Queue}}
+				in.To.LeafID = ""
+			}
+		}
+		w.moveTo(w.log)
+		return w.step(in)
+	case "not-loaded":
+		return w.step(SessionNotLoaded{uint64(num("seq")), protocol.CodeNotFound.Errorf("%s", text)})
+	case "gone":
+		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
+		return w.step(WorkerGone{kinds[arg("kind")], attempt(), num("job"), arg("id")})
+	case "host-gone":
+		return w.step(HostGone{})
+	case "closing":
+		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf")})
+	case "crash":
+		return w.crash()
+	}
+	t.Fatalf("unknown verb %s", d.Cmd)
+	return nil
+}
+
+func scriptParts(t *testing.T, text string) []protocol.Part {
+	var parts []protocol.Part
+	for _, line := range strings.Split(text, "\n") {
+		verb, rest, _ := strings.Cut(line, " ")
+		at, rest, _ := strings.Cut(rest, " ")
+		var i int
+		fmt.Sscan(at, &i)
+		switch verb {
+		case "start":
+			parts = append(parts, protocol.PartStart{ResponseID: "resp"})
+		case "text":
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockText})
+		case "thinking":
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockThinking})
+		case "call":
+			id, name, _ := strings.Cut(rest, " ")
+			parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: id, Name: name})
+		case "delta":
+			parts = append(parts, protocol.PartDelta{Index: i, Delta: rest})
+		case "end":
+			parts = append(parts, protocol.PartBlockEnd{Index: i, Signature: rest})
+		case "usage":
+			var u protocol.Usage
+			fmt.Sscan(at+" "+rest, &u.Input, &u.Output)
+			parts = append(parts, protocol.PartUsage{Usage: u})
+		default:
+			t.Fatalf("unknown part %q", line)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,130 @@
+package core
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+func (m *Machine) setModel(c Command, s protocol.SetModel) {
+	model := c.Catalog.Find(s.Provider, s.ModelID)
+	for _, own := range []*protocol.Model{m.model, m.set.Model} { // the command line takes models that nobody has listed
+		if model == nil && own != nil && !own.Missing && own.Provider == s.Provider && own.ID == s.ModelID {
+			model = own
+		}
+	}
+	if model == nil {
+		m.fail(c, protocol.CodeModelNotFound.Errorf("Model not found: %s/%s", s.Provider, s.ModelID))
+		return
+	}
+	if !c.Catalog.HasKey(s.Provider) {
+		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s/%s", s.Provider, s.ModelID))
+		return
+	}
+	m.selectModel(model)
+	m.reply(c, model)
+}
+
+// selectModel takes effect with the next request. The thinking level follows
+// what the model supports. To choose what is chosen already is worth no file.
+func (m *Machine) selectModel(model *protocol.Model) {
+	was := m.modelChoice
+	m.model = model
+	m.do(Append{
+		Entry: protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, Durable: !sameModel(was.model, model), was: &was,
+	})
+	m.setLevel(m.set.Rules.Clamp(model, m.level))
+}
+
+func (m *Machine) setLevel(level protocol.ThinkingLevel) {
+	if level == m.level {
+		return
+	}
+	was := m.modelChoice
+	m.level = level
+	m.do(Append{Entry: protocol.ThinkingLevelChange{ThinkingLevel: level}, Durable: true, was: &was})
+	m.emit(protocol.ThinkingLevelChanged{Level: level})
+}
+
+// cycleModel selects the next model of the scope, or of everything there are
+// credentials for. A current model outside the list leads to its first.
+func (m *Machine) cycleModel(c Command) {
+	choices, scoped := m.modelChoices(c.Catalog)
+	if len(choices) <= 1 {
+		m.done(c, protocol.Null{})
+		return
+	}
+	at := slices.IndexFunc(choices, func(s ScopedModel) bool { return sameModel(s.Model, m.model) })
+	next := choices[(at+1)%len(choices)]
+	m.selectModel(next.Model)
+	if next.Level != "" {
+		m.setLevel(m.set.Rules.Clamp(next.Model, next.Level))
+	}
+	m.reply(c, protocol.ModelChoice{Model: next.Model, ThinkingLevel: m.Level(), IsScoped: scoped})
+}
+
+func (m *Machine) modelChoices(catalog *protocol.Catalog) (choices []ScopedModel, scoped bool) {
+	for _, s := range m.set.Scope {
+		if catalog.HasKey(s.Model.Provider) {
+			choices = append(choices, s)
+		}
+	}
+	if len(m.set.Scope) > 0 {
+		return choices, true
+	}
+	for _, model := range catalog.Available() {
+		choices = append(choices, ScopedModel{Model: model})
+	}
+	return choices, false
+}
+
+func sameModel(a, b *protocol.Model) bool {
+	return a != nil && b != nil && a.Provider == b.Provider && a.ID == b.ID
+}
+
+func (m *Machine) cycleLevel(c Command) {
+	levels := m.set.Rules.Levels(m.model)
+	if len(levels) <= 1 {
+		m.done(c, protocol.Null{})
+		return
+	}
+	next := levels[(slices.Index(levels, m.Level())+1)%len(levels)]
+	m.setLevel(next)
+	m.reply(c, protocol.LevelChoice{Level: next})
+}
+
+func (m *Machine) setName(c Command, s protocol.SetSessionName) {
+	m.name = s.Name
+	m.append(protocol.SessionInfo{Name: s.Name})
+	m.emit(protocol.SessionInfoChanged{Name: s.Name})
+	m.reply(c, nil)
+}
+
+// setActiveTools chooses what the model may call, from its next request on.
+func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
+	active := []string{}
+	for _, name := range s.ToolNames {
+		if m.knownTool(name) && !slices.Contains(active, name) {
+			active = append(active, name)
+		}
+	}
+	m.tools = active
+	m.done(c, protocol.ActiveTools{ActiveToolNames: active})
+}
+
+func (m *Machine) reloadResources(c Command) {
+	if !m.isIdle() {
+		m.fail(c, protocol.CodeSessionBusy.Errorf("Wait for the current response to finish before reloading."))
+		return
+	}
+	m.do(Reconfigure{c.Seq})
+}
+
+// reconfigured takes on new settings. What clients have chosen stays chosen.
+func (m *Machine) reconfigured(in Reconfigured) {
+	m.set = in.Settings
+	if in.Seq != 0 {
+		m.emit(m.changed("reload"))
+		m.do(Reply{Seq: in.Seq, Data: in.Data})
+	}
+}

@@ -1,0 +1,283 @@
+package core
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+// sessionSwitch is a command that puts another session in this one's place. The
+// other session is loaded first, while a run goes on: a path that cannot be
+// loaded costs an error and nothing else. Commands sent meanwhile wait, so that
+// they reach the session they were meant for. While navigate_tree waits for a
+// model's summary, only those wait to which the branch matters.
+type sessionSwitch struct {
+	cmd             Command
+	to              SessionLoaded           // once it is loaded
+	summary         *protocol.BranchSummary // of the branch that is left, if there is to be one
+	queuedMeanwhile bool                    // messages came during the summary: a run is to follow
+}
+
+func (w *sessionSwitch) navigation() (nav protocol.NavigateTree, is bool) {
+	nav, is = w.cmd.Cmd.(protocol.NavigateTree)
+	return nav, is
+}
+
+// switching says whether a command that replaces the session is under way.
+func (m *Machine) switching() bool {
+	switch m.activity.(type) {
+	case *leavingBranch, *activating:
+		return true
+	case idle, *streaming, *runningTools, *retrying, *compacting:
+	}
+	return m.loading != nil
+}
+
+func (m *Machine) beginSwitch(c Command) {
+	m.loading = &sessionSwitch{cmd: c}
+	if _, whole := c.Cmd.(protocol.Clone); whole {
+		m.stop(aborted) // the copy has what the run came to
+	}
+	m.notePhase()
+	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd})
+}
+
+// takeLoading takes the switch that was waiting for this session; nil if none was.
+func (m *Machine) takeLoading(seq uint64) *sessionSwitch {
+	w := m.loading
+	if w == nil || w.cmd.Seq != seq {
+		return nil
+	}
+	m.loading = nil
+	return w
+}
+
+// sessionLoaded ends the outgoing session's run, drops its queues and goes over to
+// the one that was loaded.
+func (m *Machine) sessionLoaded(in SessionLoaded) {
+	w := m.takeLoading(in.Seq)
+	if w == nil {
+		m.do(DropLoaded{in.Seq})
+		return
+	}
+	w.to = in
+	nav, isNav := w.navigation()
+	switch {
+	case isNav && in.Stay:
+		m.emit(m.changed("tree"))
+		m.endSwitch(w, Reply{Seq: w.cmd.Seq, Data: protocol.NavigateResult{}})
+		return
+	case isNav && nav.Summarize && (m.model == nil || m.model.Missing):
+		m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: protocol.CodeNoModel.Errorf("No model available for summarization")})
+		return
+	}
+	m.stop(aborted)
+	switch {
+	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).EndsNavigation }):
+		m.cancelNavigation(w)
+		return
+	case isNav && nav.Summarize:
+		m.leaveBranch(w, nav)
+		return
+	case !isNav: // queues and commands are the session's, not the branch's
+		m.dropQueues()
+		m.recordBashes()
+	}
+	m.activate(w)
+}
+
+// leaveBranch asks for a summary of the branch. What the branch does not matter
+// to needs no longer wait.
+func (m *Machine) leaveBranch(w *sessionSwitch, nav protocol.NavigateTree) {
+	a := &leavingBranch{sessionSwitch: w, attempt: m.newAttempt()}
+	m.enter(a)
+	m.do(Summarise{
+		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: w.cmd.Seq,
+		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
+	})
+	for len(m.waiting) > 0 && protocol.TraitsOf(m.waiting[0].Cmd).KeepsBranch() {
+		c := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		m.dispatch(c)
+	}
+}
+
+func (m *Machine) activate(w *sessionSwitch) {
+	m.enter(&activating{w})
+	m.do(ActivateSession{w.cmd.Seq})
+}
+
+// branchSummarised goes where navigate_tree wants to go, with a summary of what
+// is left. Without one nothing moves.
+func (m *Machine) branchSummarised(a *leavingBranch, in Summarised) {
+	if in.Err != nil {
+		m.abandonSwitch(a.sessionSwitch, protocol.CodeProvider.Errorf("%s", in.Err.Message))
+		return
+	}
+	a.summary = in.Branch // nil for a branch without content
+	m.activate(a.sessionSwitch)
+}
+
+// cancelNavigation gives up a summary that the client does not want to wait for.
+// What was queued meanwhile stays queued.
+func (m *Machine) cancelNavigation(w *sessionSwitch) {
+	w.queuedMeanwhile = false
+	m.do(DropLoaded{w.cmd.Seq})
+	m.endSwitch(w, Reply{Seq: w.cmd.Seq, Data: protocol.NavigateResult{Cancelled: true}})
+}
+
+// abandonSwitch lets go of a session that was loaded in vain.
+func (m *Machine) abandonSwitch(w *sessionSwitch, why *protocol.Error) {
+	m.do(DropLoaded{w.cmd.Seq})
+	m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: why})
+}
+
+// switchLost ends a switch in which an entry could not be written, or whose
+// session is not what it was.
+func (m *Machine) switchLost(why string) {
+	err := protocol.CodeNotDurable.Errorf("%s", why)
+	switch a := m.activity.(type) {
+	case *leavingBranch:
+		m.abandonSwitch(a.sessionSwitch, err)
+	case *activating:
+		m.abandonSwitch(a.sessionSwitch, err)
+	case idle, *streaming, *runningTools, *retrying, *compacting:
+		if w := m.loading; w != nil {
+			m.loading = nil
+			m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: err})
+		}
+	}
+}
+
+// sessionActivated takes on the other session's identity and answers.
+func (m *Machine) sessionActivated(in SessionActivated) {
+	a, ok := m.activity.(*activating)
+	if !ok || a.cmd.Seq != in.Seq {
+		return
+	}
+	to := a.to.To
+	if in.To != nil {
+		to = *in.To
+	}
+	if _, isNav := a.navigation(); !isNav {
+		m.leaveBashes()
+	}
+	m.load(to)
+	m.loadModel(to)
+	m.work.recovered, m.work.futile = false, false
+	m.finishBranch(to)
+	m.recordArrival(a.sessionSwitch)
+	if _, isNew := a.cmd.Cmd.(protocol.NewSession); isNew {
+		m.stampSettings()
+	}
+	m.emit(m.changed(switchReason(a.cmd.Cmd)))
+	answer := Reply{Seq: a.cmd.Seq, Data: protocol.Cancelled{}, Regardless: true}
+	switch a.cmd.Cmd.(type) {
+	case protocol.Fork:
+		answer.Data = protocol.ForkResult{Text: a.to.Text}
+	case protocol.NavigateTree:
+		answer.Data = protocol.NavigateResult{EditorText: a.to.Text}
+	default: // the others say only that nobody objected
+	}
+	m.endSwitch(a.sessionSwitch, answer)
+}
+
+// changed tells clients which session this is now.
+func (m *Machine) changed(reason string) protocol.SessionChanged {
+	return protocol.SessionChanged{
+		Reason: reason, SessionID: m.identity.SessionID, SessionFile: m.identity.File, SessionName: m.name,
+		MessageCount: m.size.Messages, LeafID: m.identity.LeafID,
+	}
+}
+
+// recordArrival writes what navigate_tree leaves behind and how the place is
+// called.
+func (m *Machine) recordArrival(w *sessionSwitch) {
+	nav, isNav := w.navigation()
+	if !isNav {
+		return
+	}
+	target := nav.TargetID
+	if b := w.summary; b != nil {
+		m.size.Add(&protocol.BranchSummaryMessage{Summary: b.Summary})
+		m.append(*b)
+		target = "" // the entry before
+	}
+	if nav.Label != "" {
+		m.note(protocol.Label{TargetID: target, Label: nav.Label})
+	}
+}
+
+func switchReason(cmd protocol.Command) string {
+	switch cmd.(type) {
+	case protocol.NewSession:
+		return "new"
+	case protocol.SwitchSession:
+		return "switch"
+	case protocol.NavigateTree:
+		return "tree"
+	default:
+		return "fork"
+	}
+}
+
+func (m *Machine) sessionNotLoaded(in SessionNotLoaded) {
+	if w := m.takeLoading(in.Seq); w != nil {
+		m.endSwitch(w, Reply{Seq: in.Seq, Err: in.Err})
+	}
+}
+
+// endSwitch answers the command, starts a run with what was queued during a
+// summary, and lets the commands that waited go on, until one of them replaces
+// the session again.
+func (m *Machine) endSwitch(w *sessionSwitch, answer Reply) {
+	m.do(answer)
+	switch m.activity.(type) {
+	case *leavingBranch, *activating:
+		m.enter(idle{})
+	case idle, *streaming, *runningTools, *retrying, *compacting: // goes on: it was never in the way
+		m.notePhase()
+	}
+	if w.queuedMeanwhile {
+		m.startQueued()
+	}
+	m.takeWaiting()
+}
+
+// queryDone answers a slow query. A replacement has waited for it, for it closes
+// the file that was being read.
+func (m *Machine) queryDone(in QueryDone) {
+	i := slices.Index(m.slowQueries, in.Seq)
+	if i < 0 { // asked for by an earlier life, which has been answered for
+		return
+	}
+	m.slowQueries = slices.Delete(m.slowQueries, i, i+1)
+	m.do(Reply{Seq: in.Seq, Data: in.Data, Err: in.Err})
+	m.takeWaiting()
+}
+
+// takeWaiting handles the commands that waited, in order, as far as they may go
+// on.
+func (m *Machine) takeWaiting() {
+	for len(m.waiting) > 0 && !m.switching() {
+		c := m.waiting[0]
+		if len(m.slowQueries) > 0 && protocol.TraitsOf(c.Cmd).Replaces() {
+			return
+		}
+		m.waiting = m.waiting[1:]
+		if m.stopping() {
+			m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
+			continue
+		}
+		m.dispatch(c)
+	}
+}
+
+// stampSettings records model and level at the head of a new session, so that
+// opening it again restores them.
+func (m *Machine) stampSettings() {
+	if m.model != nil {
+		m.note(protocol.ModelChange{Provider: m.model.Provider, ModelID: m.model.ID})
+	}
+	m.note(protocol.ThinkingLevelChange{ThinkingLevel: m.level})
+}

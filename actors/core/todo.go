@@ -1,0 +1,144 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// TodoTool names the tool with which a model keeps the session's todo list. It is
+// active once a client has set a list, or asked for the tool by name.
+const TodoTool = "todo_write"
+
+// Statuses of a todo item.
+const (
+	TodoPending   = "pending"
+	TodoActive    = "in_progress"
+	TodoCompleted = "completed"
+)
+
+// setTodos replaces the list on a client's command.
+func (m *Machine) setTodos(c Command, s protocol.SetTodos) {
+	phases := s.Phases
+	n := 0
+	for i := range phases {
+		if phases[i].Tasks == nil {
+			phases[i].Tasks = []protocol.TodoItem{}
+		}
+		for j := range phases[i].Tasks {
+			n++
+			if why := CompleteTodo(&phases[i].Tasks[j], n); why != "" {
+				m.fail(c, protocol.CodeInvalidParams.Errorf("%s", why))
+				return
+			}
+		}
+	}
+	m.keepTodos(phases)
+	if !m.toolActive(TodoTool) {
+		m.tools = append(m.tools[:len(m.tools):len(m.tools)], TodoTool)
+	}
+	m.reply(c, protocol.TodoResult{TodoPhases: emptyNotNil(m.todos)})
+}
+
+func (m *Machine) toolActive(name string) bool {
+	for _, t := range m.tools {
+		if t == name {
+			return true
+		}
+	}
+	return false
+}
+
+// CompleteTodo fills in what the n-th item of a list may lack, from 1, and says
+// what is wrong with it, "" for nothing.
+func CompleteTodo(t *protocol.TodoItem, n int) string {
+	if strings.TrimSpace(t.Content) == "" {
+		return fmt.Sprintf("Todo item %d has no content", n)
+	}
+	switch t.Status {
+	case "":
+		t.Status = TodoPending
+	case TodoPending, TodoActive, TodoCompleted:
+	default:
+		return fmt.Sprintf("Todo item %d has an unknown status: %s", n, t.Status)
+	}
+	if t.ID == "" {
+		t.ID = strconv.Itoa(n)
+	}
+	return ""
+}
+
+// keepTodos makes a list the session's, in the log too.
+func (m *Machine) keepTodos(phases []protocol.TodoPhase) {
+	m.todos = phases
+	data, err := json.Marshal(protocol.TodoResult{TodoPhases: emptyNotNil(phases)})
+	if err != nil {
+		panic("core: todo entry: " + err.Error())
+	}
+	m.append(protocol.Custom{CustomType: protocol.CustomTodos, Data: data})
+}
+
+// loadTodos reads what keepTodos wrote.
+func loadTodos(data json.RawMessage) []protocol.TodoPhase {
+	var r protocol.TodoResult
+	if len(data) == 0 || json.Unmarshal(data, &r) != nil {
+		return nil
+	}
+	return r.TodoPhases
+}
+
+func (m *Machine) openTodos() []protocol.TodoItem {
+	var open []protocol.TodoItem
+	for _, p := range m.todos {
+		for _, t := range p.Tasks {
+			if t.Status != TodoCompleted {
+				open = append(open, t)
+			}
+		}
+	}
+	return open
+}
+
+// settleOrRemind settles, unless the model is to be reminded of what it has left
+// open.
+func (m *Machine) settleOrRemind(outcome string) {
+	if outcome == completed && m.work.unsettled && m.remind() {
+		return
+	}
+	m.announceSettled(outcome)
+}
+
+// remind starts another run because of open items: a few times for each message
+// of the user, and only where the model can do something about the list.
+func (m *Machine) remind() bool {
+	open := m.openTodos()
+	if len(open) == 0 || m.work.reminders >= m.set.MaxReminders || m.stopping() || m.model == nil || !m.toolActive(TodoTool) {
+		return false
+	}
+	m.work.reminders++
+	m.emit(protocol.TodoReminder{Todos: open, Attempt: m.work.reminders, MaxAttempts: m.set.MaxReminders})
+	var text strings.Builder
+	fmt.Fprintf(&text, "<todo-reminder attempt=\"%d/%d\">\nThese items of the todo list are not completed:\n", m.work.reminders, m.set.MaxReminders)
+	for _, t := range open {
+		fmt.Fprintf(&text, "- [%s] %s\n", t.Status, t.Content)
+	}
+	text.WriteString("Go on with them, or bring the list up to date with todo_write if they are done or no longer wanted.\n</todo-reminder>")
+	m.startRun(cause{note: &noteToModel{"todo-reminder", text.String()}})
+	return true
+}
+
+// noteToModel is a message of troupe's own.
+type noteToModel struct{ kind, text string }
+
+// inject adds a message of troupe's own to the conversation.
+func (m *Machine) inject(r *run, n *noteToModel) {
+	msg := protocol.Seal(&protocol.CustomMessage{
+		CustomType: n.kind, Content: protocol.TextContent(n.text), Display: true, Timestamp: m.now,
+	})
+	m.size.Add(msg)
+	m.append(protocol.CustomMessageEntry{CustomType: n.kind, Content: msg.Content, Display: true})
+	m.show(r, msg)
+}

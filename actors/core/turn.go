@@ -1,0 +1,720 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"troupe/protocol"
+)
+
+// run is one agent_start … agent_end.
+type run struct {
+	id       protocol.RunID
+	messages []protocol.Message
+	turns    int      // begun
+	joinable bool     // started by an idle steer or follow_up: a plain prompt may still join
+	offered  []string // the tools that the latest request named: only these run
+
+	// of the current turn
+	answer     *protocol.AssistantMessage
+	overflowed bool // the answer says that its request was too large
+	calls      []*call
+	results    []*protocol.ToolResultMessage // in call order
+}
+
+// cause is why a run starts. The zero value asks again for an answer that
+// failed.
+type cause struct {
+	said     *protocol.QueuedInput // a message of the user, which has to be accepted
+	by       Command               // that brought it
+	queued   bool                  // what waits in the queues: steering, else follow-ups
+	note     *noteToModel          // a message of troupe's own
+	joinable bool
+}
+
+// startRun opens a run: with what has caused it, then what steering waits.
+func (m *Machine) startRun(c cause) {
+	m.answerOpenCalls()
+	if c.said != nil || c.queued {
+		m.work.recovered, m.work.reminders = false, 0
+	}
+	var said *protocol.UserMessage
+	if c.said != nil { // it is in the log before it is acknowledged
+		said = m.accept(*c.said)
+		m.reply(c.by, protocol.Started)
+	}
+	m.runs++
+	r := &run{id: protocol.RunID(strconv.Itoa(m.runs)), turns: 1, joinable: c.joinable}
+	m.work.unsettled, m.work.lastRun, m.work.outcome = true, r.id, completed
+	m.emit(protocol.AgentStart{RunID: r.id})
+	m.emit(protocol.TurnStart{RunID: r.id})
+	if said != nil {
+		m.show(r, said)
+	}
+	if c.note != nil {
+		m.inject(r, c.note)
+	}
+	m.deliver(r, m.due(c.queued))
+	m.ask(r)
+}
+
+// show announces a message that is in the log as part of the run.
+func (m *Machine) show(r *run, msg protocol.Message) {
+	r.messages = append(r.messages, msg)
+	m.emit(protocol.MessageStart{Message: msg, RunID: r.id})
+	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
+}
+
+// ask requests the next assistant message.
+func (m *Machine) ask(r *run) {
+	r.answer, r.calls, r.results = nil, nil, nil
+	r.offered = m.tools
+	m.turns++
+	s := &streaming{run: r, attempt: m.newAttempt(), stream: newStream(m.model, m.now)}
+	m.enter(s)
+	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools})
+}
+
+// stream is the assistant message in progress.
+type stream struct {
+	msg     *protocol.AssistantMessage // everything but the content
+	model   *protocol.Model            // for prices
+	blocks  []block
+	started bool            // message_start went out
+	size    int             // bytes of all blocks
+	asked   int             // tool calls among them
+	usage   *protocol.Usage // counts not shown yet
+	tail    []byte          // the end of what stream rules watch
+}
+
+type block struct {
+	kind protocol.BlockKind
+	text []byte
+	args protocol.ArgsBuilder
+	call protocol.ToolCall
+	done protocol.Block // nil while the block grows
+}
+
+func newStream(model *protocol.Model, now int64) *stream {
+	return &stream{model: model, msg: &protocol.AssistantMessage{
+		Content: protocol.Content{}, API: model.API, Provider: model.Provider, Model: model.ID,
+		StopReason: protocol.StopStop, Timestamp: now,
+	}}
+}
+
+// stream is the answer in progress, if it is of this attempt.
+func (m *Machine) stream(attempt Attempt) *streaming {
+	if s, ok := m.activity.(*streaming); ok && s.attempt == attempt {
+		return s
+	}
+	return nil
+}
+
+func (m *Machine) streamParts(in StreamParts) {
+	s := m.stream(in.Attempt)
+	if s == nil {
+		return
+	}
+	for _, p := range in.Parts {
+		err := s.tooMuch(p)
+		if !s.fits(p) {
+			err = protocol.ErrorInternal.Errorf("the provider sent its answer out of order")
+		}
+		if err != nil { // nothing of the answer is run
+			m.release()
+			m.streamFailed(s, err)
+			return
+		}
+		switch p := p.(type) {
+		case protocol.PartStart:
+			s.msg.ResponseID = p.ResponseID
+			m.startMessage(s)
+		case protocol.PartBlockStart:
+			m.blockStart(s, p)
+		case protocol.PartDelta:
+			m.blockDelta(s, p)
+			if m.watch(s, s.blocks[p.Index].kind, p.Delta) {
+				return
+			}
+		case protocol.PartBlockEnd:
+			m.blockEnd(s, p)
+		case protocol.PartUsage:
+			s.msg.Usage = s.model.Price(p.Usage)
+			usage := s.msg.Usage
+			s.usage = &usage
+		case protocol.PartDone:
+			// comes as StreamEnd
+		}
+	}
+}
+
+// fits says whether a part may come now: blocks open in index order and only
+// open ones grow.
+func (s *stream) fits(p protocol.Part) bool {
+	switch p := p.(type) {
+	case protocol.PartBlockStart:
+		return p.Index == len(s.blocks)
+	case protocol.PartDelta:
+		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
+	case protocol.PartBlockEnd:
+		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
+	case protocol.PartStart, protocol.PartUsage, protocol.PartDone:
+	}
+	return true
+}
+
+// tooMuch counts a part and says whether the answer exceeds a limit with it: many
+// times what any model writes, and an end to a server that does not stop.
+func (s *stream) tooMuch(p protocol.Part) *protocol.StreamError {
+	switch p := p.(type) {
+	case protocol.PartBlockStart:
+		s.size += len(p.ID) + len(p.Name)
+		if p.Kind == protocol.BlockToolCall {
+			s.asked++
+		}
+		switch {
+		case s.asked > protocol.MaxCalls:
+			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d tool calls; none of them was run", protocol.MaxCalls)
+		case len(s.blocks) >= protocol.MaxBlocks:
+			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d blocks", protocol.MaxBlocks)
+		}
+	case protocol.PartDelta:
+		s.size += len(p.Delta)
+	case protocol.PartBlockEnd:
+		s.size += len(p.ID) + len(p.Name) + len(p.Signature)
+	case protocol.PartStart:
+		s.size += len(p.ResponseID)
+	case protocol.PartUsage, protocol.PartDone:
+	}
+	if s.size > protocol.MaxAnswer {
+		return protocol.ErrorInvalid.Errorf("the answer was stopped: it is longer than %d MiB", protocol.MaxAnswer>>20)
+	}
+	return nil
+}
+
+// startMessage announces the assistant message once, without content.
+func (m *Machine) startMessage(s *streaming) {
+	if s.started {
+		return
+	}
+	s.started = true
+	frame := *s.msg
+	m.emit(protocol.MessageStart{Message: &frame, RunID: s.run.id})
+}
+
+func (m *Machine) update(s *streaming, u *protocol.MessageUpdate) {
+	u.RunID, u.Usage = s.run.id, s.usage
+	s.usage = nil
+	m.emit(u)
+}
+
+func (m *Machine) blockStart(s *streaming, p protocol.PartBlockStart) {
+	m.startMessage(s)
+	b := block{kind: p.Kind, call: protocol.ToolCall{ID: s.unique(p.ID, p.Index), Name: p.Name, Arguments: emptyObject}}
+	s.blocks = append(s.blocks, b)
+	u := &protocol.MessageUpdate{Step: protocol.UpdateStart, Kind: p.Kind, Index: p.Index}
+	if p.Kind == protocol.BlockToolCall {
+		u.Block = b.call
+	}
+	m.update(s, u)
+}
+
+var emptyObject = json.RawMessage("{}")
+
+func (m *Machine) blockDelta(s *streaming, p protocol.PartDelta) {
+	b := &s.blocks[p.Index]
+	if p.Delta == "" {
+		return
+	}
+	if b.kind == protocol.BlockToolCall {
+		b.args.Feed(p.Delta)
+	} else {
+		b.text = append(b.text, p.Delta...)
+	}
+	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateDelta, Kind: b.kind, Index: p.Index, Delta: p.Delta})
+}
+
+func (m *Machine) blockEnd(s *streaming, p protocol.PartBlockEnd) {
+	b := &s.blocks[p.Index]
+	if p.ID != "" {
+		b.call.ID = s.unique(p.ID, p.Index)
+	}
+	if p.Name != "" {
+		b.call.Name = p.Name
+	}
+	b.finish(p.Signature, p.Redacted)
+	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateEnd, Kind: b.kind, Index: p.Index, Block: b.done})
+}
+
+// unique is the id of the block's call: by its id a call is told from the others
+// of its message, and some models give all of them the same.
+func (s *stream) unique(id string, index int) string {
+	taken := func(id string) bool {
+		for i := range s.blocks {
+			if i != index && s.blocks[i].call.ID == id {
+				return true
+			}
+		}
+		return false
+	}
+	own := id
+	for n := 2; id != "" && taken(own); n++ {
+		own = id + "_" + strconv.Itoa(n)
+	}
+	return own
+}
+
+func (b *block) finish(signature string, redacted bool) {
+	switch b.kind {
+	case protocol.BlockText:
+		b.done = protocol.Text{Text: string(b.text), Signature: signature}
+	case protocol.BlockThinking:
+		b.done = protocol.Thinking{Thinking: string(b.text), Signature: signature, Redacted: redacted}
+	case protocol.BlockToolCall:
+		b.call.Arguments = b.args.AppendJSON(nil)
+		b.call.ThoughtSignature = signature
+		b.done = b.call
+	}
+	b.text = nil
+}
+
+// content is what the blocks amount to; blocks cut short count as far as they
+// got.
+func (s *stream) content() protocol.Content {
+	content := protocol.Content{}
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		if b.done == nil {
+			b.finish("", false)
+		}
+		content = append(content, b.done)
+	}
+	return content
+}
+
+// streamEnd finishes the assistant message and decides what follows.
+func (m *Machine) streamEnd(in StreamEnd) {
+	s := m.stream(in.Attempt)
+	if s == nil {
+		return
+	}
+	if in.Err != nil {
+		m.streamFailed(s, in.Err)
+		return
+	}
+	for i := range s.blocks {
+		if s.blocks[i].done == nil { // the provider's duty, but the client must see an end
+			m.blockEnd(s, protocol.PartBlockEnd{Index: i})
+		}
+	}
+	r := s.run
+	s.msg.StopReason = in.Done.StopReason
+	m.finishMessage(r, s.stream)
+	m.retryWon()
+	r.overflowed = overflows(s.model, r.answer)
+	m.work.recovered, m.work.futile = m.work.recovered && r.overflowed, false
+	r.calls = s.calls()
+	if len(r.calls) == 0 {
+		m.endTurn(r)
+		return
+	}
+	m.startCalls(r, s.attempt)
+}
+
+// overflows says whether an answer was made of less than its request: some
+// providers cut what is larger than the window, and say so only in the counts.
+func overflows(model *protocol.Model, answer *protocol.AssistantMessage) bool {
+	return answer.StopReason == protocol.StopStop &&
+		model.ContextWindow > 0 && answer.Usage.Input+answer.Usage.CacheRead > model.ContextWindow
+}
+
+// finishMessage logs the assistant message and announces it whole.
+func (m *Machine) finishMessage(r *run, s *stream) {
+	msg := s.msg
+	msg.Content = s.content()
+	switch hasCalls := len(msg.Content.ToolCalls()) > 0; {
+	case msg.StopReason == protocol.StopToolUse && !hasCalls:
+		msg.StopReason = protocol.StopStop
+	case msg.StopReason == protocol.StopStop && hasCalls:
+		msg.StopReason = protocol.StopToolUse
+	}
+	if msg.Usage.TotalTokens == 0 {
+		msg.Usage = s.model.Price(msg.Usage)
+	}
+	protocol.Seal(msg)
+	if !s.started {
+		frame := *msg
+		if !m.set.Rules.FullStart && s.model.API == announcesEarly {
+			frame = *newStream(s.model, msg.Timestamp).msg
+		}
+		s.started = true
+		m.appendMessage(protocol.MessageEntry{Message: msg})
+		m.emit(protocol.MessageStart{Message: &frame, RunID: r.id})
+	} else {
+		m.appendMessage(protocol.MessageEntry{Message: msg})
+	}
+	r.messages = append(r.messages, msg)
+	r.answer = msg
+	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
+}
+
+// announcesEarly is the wire on which pi up to 0.45 announces a message before it
+// asks. On the others, and in pi since, one that fails before it begins says so
+// already in message_start.
+const announcesEarly = "anthropic-messages"
+
+// streamFailed closes a message that the provider did not finish.
+func (m *Machine) streamFailed(s *streaming, err *protocol.StreamError) {
+	s.msg.StopReason, s.msg.ErrorMessage = protocol.StopError, err.Message
+	m.breakOff(s.run, s.stream, ending{outcome: failed, err: err})
+}
+
+// breakOff ends a run with an answer that was not finished.
+func (m *Machine) breakOff(r *run, s *stream, e ending) {
+	m.finishMessage(r, s)
+	m.turnEnd(r)
+	m.endRun(r, e)
+}
+
+func (m *Machine) turnEnd(r *run) {
+	m.emit(protocol.TurnEnd{Message: r.answer, ToolResults: emptyNotNil(r.results), RunID: r.id})
+}
+
+// endTurn closes the turn and goes on with what is queued: steering first,
+// then, if the model wants nothing more, follow-ups, else the end.
+func (m *Machine) endTurn(r *run) {
+	m.turnEnd(r)
+	switch {
+	case !m.goesOn(r):
+		m.endRun(r, ending{outcome: completed})
+	case m.tooFull():
+		m.beginCompaction(&compacting{run: r, reason: reasonThreshold})
+	default:
+		m.nextTurn(r)
+	}
+}
+
+// goesOn says whether the run has another turn: the model wants to see the
+// results of its calls, or something is queued.
+func (m *Machine) goesOn(r *run) bool {
+	return len(r.calls) > 0 || len(m.steering) > 0 || len(m.followUp) > 0
+}
+
+func (m *Machine) nextTurn(r *run) {
+	next := m.due(len(r.calls) == 0)
+	r.turns++
+	m.emit(protocol.TurnStart{RunID: r.id})
+	m.deliver(r, next)
+	m.ask(r)
+}
+
+// ending is how a run ends.
+type ending struct {
+	outcome string
+	err     *protocol.StreamError // why the request for its last answer failed
+	rules   []protocol.StreamRule // that have stopped its last answer: it is made again
+}
+
+// endRun closes the run. What was held back for it goes to the log; then it is
+// decided what follows by itself: another attempt, a compaction, or rest.
+func (m *Machine) endRun(r *run, e ending) {
+	m.enter(idle{})
+	m.work.outcome = e.outcome
+	ruled := len(e.rules) > 0
+	if ruled {
+		m.retryWon()
+		m.noteFired(e.rules)
+	}
+	retries := e.outcome == failed && m.mayRetry(&m.work.retries, e.err)
+	recovers := e.outcome == failed && e.err != nil && e.err.Kind == protocol.ErrorOverflow && m.mayRecover(r.answer)
+	end := protocol.AgentEnd{Messages: emptyNotNil(r.messages), WillRetry: retries || ruled, RunID: r.id}
+	if e.outcome != completed && r.answer != nil {
+		end.Error = r.answer.ErrorMessage
+	}
+	m.emit(end)
+	if retries || recovers && !m.work.recovered || ruled && !m.set.StreamRules.Keep {
+		m.omitAnswer(protocol.EstimateTokens(r.answer))
+	}
+	m.flushHeld()
+	m.retryOver()
+	switch {
+	case retries:
+		m.scheduleRetry(&m.work.retries, &retrying{failure: e.err})
+		return
+	case ruled:
+		m.startRun(cause{note: &noteToModel{"ttsr-injection", ruleText(e.rules)}})
+		return
+	}
+	m.giveUpRetry(e.outcome, end.Error)
+	if recovers {
+		m.recover()
+		return
+	}
+	m.afterRun(r, e.outcome)
+}
+
+// omitAnswer takes the newest answer, which counts for so many tokens, out of the
+// context: its request is made again. The file keeps it.
+func (m *Machine) omitAnswer(tokens int64) {
+	m.size.Messages--
+	m.size.Tokens -= tokens
+	m.append(protocol.ContextEdit{})
+}
+
+// announceSettled says that nothing more follows by itself.
+func (m *Machine) announceSettled(outcome string) {
+	if !m.work.unsettled {
+		return
+	}
+	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun})
+	m.work.unsettled = false
+}
+
+// call is one tool call of the current turn.
+type call struct {
+	protocol.ToolCall
+	state   callState
+	host    string // the id of the host_tool_call, while the host has it
+	unfit   string // why its arguments cannot be used, "" if they came whole
+	dialog  string
+	partial protocol.ToolResult // the latest progress
+	result  *protocol.ToolResultMessage
+}
+
+type callState uint8
+
+const (
+	callWaiting callState = iota
+	callRunning           // tool_execution_start went out
+	callDone              // tool_execution_end went out
+)
+
+func (s *stream) calls() []*call {
+	var calls []*call
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.kind == protocol.BlockToolCall {
+			calls = append(calls, &call{ToolCall: b.call, unfit: unfit(&b.args)})
+		}
+	}
+	return calls
+}
+
+// unfit says why the arguments of a call cannot be used.
+func unfit(args *protocol.ArgsBuilder) string {
+	switch {
+	case args.TooDeep():
+		return fmt.Sprintf("The arguments of this call are nested deeper than %d levels, so it was not run. "+
+			"Send it again with a flatter structure.", protocol.MaxArgDepth)
+	case !args.Complete():
+		return "The arguments of this call arrived incomplete, so it was not run. " +
+			"Send it again, with shorter arguments if the output limit cut them off."
+	}
+	return ""
+}
+
+// startCalls begins the execution of a message's tool calls.
+func (m *Machine) startCalls(r *run, attempt Attempt) {
+	m.enter(&runningTools{run: r, attempt: attempt})
+	if !m.set.Rules.ParallelTools {
+		m.nextCall(r)
+		return
+	}
+	var ids []string
+	for _, c := range r.calls {
+		ids = append(ids, c.ID)
+	}
+	m.logTools(protocol.ToolOp{Op: "start", IDs: ids})
+	for _, c := range r.calls {
+		m.startCall(r, c)
+	}
+	m.callsSettled(r)
+}
+
+// logTools records which calls were about to start, for the reader of a log
+// that ends there.
+func (m *Machine) logTools(op protocol.ToolOp) {
+	if m.set.Ephemeral {
+		return
+	}
+	data, err := json.Marshal(op)
+	if err != nil {
+		panic("core: tool entry: " + err.Error())
+	}
+	m.append(protocol.Custom{CustomType: protocol.CustomTool, Data: data})
+}
+
+// nextCall starts the next waiting call, one at a time. Steering that arrived
+// after the first call started skips the rest.
+func (m *Machine) nextCall(r *run) {
+	for i, c := range r.calls {
+		if c.state != callWaiting {
+			continue
+		}
+		if i > 0 && m.interruptMode != protocol.InterruptWait && len(m.steering) > 0 {
+			m.skipFrom(r, i)
+			break
+		}
+		m.startCall(r, c)
+		if c.state == callRunning {
+			return
+		}
+	}
+	m.callsSettled(r)
+}
+
+func (m *Machine) skipFrom(r *run, i int) {
+	for _, c := range r.calls[i:] {
+		m.announceCall(r, c)
+		m.finishCall(r, c, errorResult("Skipped due to queued user message."), true)
+	}
+}
+
+func (m *Machine) announceCall(r *run, c *call) {
+	c.state = callRunning
+	m.emit(protocol.ToolExecutionStart{
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: r.id,
+	})
+}
+
+// startCall runs one call, or asks for consent first. One that cannot run ends
+// here, before the next one starts.
+func (m *Machine) startCall(r *run, c *call) {
+	m.announceCall(r, c)
+	if why := m.refusal(r, c); why != "" {
+		m.finishCall(r, c, errorResult(why), true)
+		return
+	}
+	switch {
+	case slices.Contains(m.set.Confirm, c.Name) && m.deaf():
+		m.finishCall(r, c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
+	case slices.Contains(m.set.Confirm, c.Name):
+		m.askConsent(c)
+	default:
+		m.runCall(c)
+	}
+}
+
+// refusal says why a call cannot run: the request did not offer the tool, whoever
+// would run it, for a model may know the name from elsewhere; or its arguments
+// did not come whole, or are wrong.
+func (m *Machine) refusal(r *run, c *call) string {
+	if !slices.Contains(r.offered, c.Name) {
+		return "Tool " + c.Name + " not found"
+	}
+	if c.unfit != "" {
+		return c.unfit
+	}
+	if m.set.Check != nil {
+		if err := m.set.Check(c.ToolCall, m.host); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+func errorResult(text string) protocol.ToolResult {
+	return protocol.ToolResult{Content: protocol.TextContent(text), Details: emptyObject}
+}
+
+// runCall hands a call to who carries it out.
+func (m *Machine) runCall(c *call) {
+	m.do(StartTool{m.activity.(*runningTools).attempt, c.ToolCall})
+}
+
+// findCall is the running call with an id, and its run; nil if the attempt is
+// over.
+func (m *Machine) findCall(attempt Attempt, id string) (*run, *call) {
+	if a, ok := m.activity.(*runningTools); ok && a.attempt == attempt {
+		for _, c := range a.run.calls {
+			if c.ID == id && c.state == callRunning {
+				return a.run, c
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (m *Machine) toolProgress(in ToolProgress) {
+	if r, c := m.findCall(in.Attempt, in.CallID); c != nil {
+		m.progressed(r, c, in.Partial)
+	}
+}
+
+func (m *Machine) progressed(r *run, c *call, partial protocol.ToolResult) {
+	c.partial = partial
+	m.emit(protocol.ToolExecutionUpdate{
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, PartialResult: partial, RunID: r.id,
+	})
+}
+
+func (m *Machine) toolDone(in ToolDone) {
+	if r, c := m.findCall(in.Attempt, in.CallID); c != nil {
+		if in.Todos != nil {
+			m.keepTodos(in.Todos)
+		}
+		m.returned(r, c, in.Result, in.IsError)
+	}
+}
+
+// returned takes the result of a call, and goes on with the next.
+func (m *Machine) returned(r *run, c *call, result protocol.ToolResult, isError bool) {
+	if isError && result.Details == nil {
+		result.Details = emptyObject
+	}
+	m.finishCall(r, c, result, isError)
+	if m.set.Rules.ParallelTools {
+		m.callsSettled(r)
+		return
+	}
+	m.nextCall(r)
+}
+
+// finishCall records a call's result. One call at a time, the result goes to
+// the log before the client sees it end; in parallel, results go to the log in
+// call order once all are there, and the end of a call is only progress.
+func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isError bool) {
+	c.state, c.partial = callDone, protocol.ToolResult{}
+	if result.Content == nil {
+		result.Content = protocol.Content{}
+	}
+	c.result = protocol.Seal(&protocol.ToolResultMessage{
+		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
+	})
+	end := protocol.ToolExecutionEnd{
+		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, RunID: r.id,
+	}
+	if m.set.Rules.ParallelTools {
+		m.emit(end)
+		return
+	}
+	m.appendMessage(protocol.MessageEntry{Message: c.result})
+	m.emit(end)
+	m.showResult(r, c)
+}
+
+func (m *Machine) showResult(r *run, c *call) {
+	r.results = append(r.results, c.result)
+	m.show(r, c.result)
+}
+
+// callsSettled ends the turn when every call has its result.
+func (m *Machine) callsSettled(r *run) {
+	for _, c := range r.calls {
+		if c.state != callDone {
+			return
+		}
+	}
+	if m.set.Rules.ParallelTools {
+		m.recordParallel(r)
+	}
+	m.endTurn(r)
+}
+
+func (m *Machine) recordParallel(r *run) {
+	for _, c := range r.calls {
+		m.appendMessage(protocol.MessageEntry{Message: c.result})
+		m.showResult(r, c)
+	}
+}

@@ -1,0 +1,84 @@
+package core
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// TestNotWritten: commands are handled together and the first one's entry
+// cannot be written. What needs an entry fails; what asks is answered with what
+// is true now, and what changes a mode has changed it.
+func TestNotWritten(t *testing.T) {
+	m := New()
+	before := Loaded{Identity: Identity{SessionID: "s", File: "/s.jsonl"}}
+	m.Step(0, Restored{Session: before, Settings: defaults()})
+	commands := []protocol.Command{
+		protocol.Prompt{Message: "lost", IdempotencyKey: "k"},
+		protocol.GetState{}, protocol.GetAvailableThinkingLevels{}, protocol.GetAvailableModels{},
+		protocol.SetModel{Provider: modelB.Provider, ModelID: modelB.ID}, protocol.GetAvailableThinkingLevels{}, protocol.GetState{},
+		protocol.SetFollowUpMode{Mode: protocol.QueueAll}, protocol.SetActiveTools{ToolNames: []string{"read"}},
+		protocol.Prompt{Message: "lost", IdempotencyKey: "k"}, protocol.SetSessionName{Name: "lost"}, protocol.AbortBash{},
+	}
+	var ins []Input
+	for i, cmd := range commands {
+		ins = append(ins, Command{Seq: uint64(i + 1), Name: nameOf(cmd), Cmd: cmd, Catalog: catalog})
+	}
+	effects := m.Step(1, ins...)
+	require.IsType(t, Append{}, effects[0])
+	answers := map[uint64]Reply{}
+	for _, e := range m.Step(2, Reloaded{Session: before, Err: errors.New("disk full")}) {
+		if r, ok := e.(Reply); ok {
+			require.NotContains(t, answers, r.Seq)
+			answers[r.Seq] = r
+		}
+	}
+	for i, cmd := range commands {
+		r := answers[uint64(i+1)]
+		switch cmd.(type) {
+		case protocol.Prompt, protocol.SetModel, protocol.SetSessionName:
+			require.NotNil(t, r.Err, "%T", cmd)
+			assert.Equal(t, protocol.CodeNotDurable, r.Err.Code, "%T", cmd)
+		case protocol.GetState:
+			require.Nil(t, r.Err)
+			state := r.Data.(*protocol.SessionState)
+			assert.Zero(t, state.MessageCount)
+			assert.Nil(t, state.SessionName)
+			assert.False(t, state.IsStreaming)
+			assert.Equal(t, modelA.ID, state.Model.ID)
+		case protocol.GetAvailableThinkingLevels:
+			require.Nil(t, r.Err)
+			assert.Equal(t, answers[3].Data, r.Data, "of the model that is still the current one")
+		default:
+			assert.Nil(t, r.Err, "%T", cmd)
+		}
+	}
+	assert.Equal(t, protocol.QueueAll, m.State().FollowUpMode)
+	assert.Equal(t, []string{"read"}, m.ActiveTools())
+}
+
+// TestBashNotRecorded: a command that has run is answered with what came of it,
+// also if its record cannot be written, during a run or not.
+func TestBashNotRecorded(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		w := newWorld(defaults())
+		w.send(protocol.Prompt{Message: "before"})
+		if !busy {
+			w.send(protocol.Abort{})
+		}
+		w.send(protocol.Bash{Command: "echo out; exit 3"})
+		w.failAt = 0
+		code := 3
+		r := replyTo(w.step(BashDone{Job: w.bash[0], Result: protocol.BashResult{Output: "out", ExitCode: &code}}))
+		require.Nil(t, r.Err)
+		raw := string(protocol.AppendValue(nil, r.Data))
+		assert.JSONEq(t, `{"output":"out","exitCode":3,"cancelled":false,"truncated":false,
+			"notRecorded":"Session file could not be written: disk full"}`, raw)
+		assert.Empty(t, w.m.held)
+		assert.Equal(t, w.load().Context.Messages, w.m.size.Messages)
+	}
+}

@@ -1,0 +1,255 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"troupe/actors/core/logtwin"
+	"troupe/protocol"
+)
+
+var (
+	modelA = &protocol.Model{
+		ID: "m1", Name: "m1", API: "fake", Provider: "acme", Input: []string{"text", "image"},
+		ContextWindow: 100_000, MaxTokens: 4096, Cost: protocol.ModelCost{Input: 3, Output: 15},
+	}
+	modelB = &protocol.Model{
+		ID: "think", Name: "think", API: "fake", Provider: "acme", Reasoning: true, Input: []string{"text"},
+		ContextWindow: 200_000, MaxTokens: 8192,
+	}
+	modelC  = &protocol.Model{ID: "nokey", Name: "nokey", API: "fake", Provider: "locked", Input: []string{"text"}}
+	catalog = &protocol.Catalog{
+		Models: []*protocol.Model{modelA, modelB, modelC},
+		Keys:   map[string]bool{"acme": true},
+	}
+)
+
+func defaults() Settings {
+	_, rules, _ := protocol.DialectUnion.Open()
+	return Settings{
+		Rules: rules, SteeringMode: protocol.QueueOneAtATime, FollowUpMode: protocol.QueueOneAtATime,
+		InterruptMode: protocol.InterruptImmediate, AutoRetry: true, MaxRetries: 3, AutoCompaction: true, ReserveTokens: 16384,
+		Model: modelA, Level: protocol.ThinkingOff, Tools: []string{"read", "bash"},
+		KnownTools: []protocol.ToolInfo{
+			{Name: "read"}, {Name: "bash", Aborted: "Command aborted"}, {Name: "edit"}, {Name: "write"}, {Name: "grep"}, {Name: "find"}, {Name: "ls"}, {Name: TodoTool},
+		},
+	}
+}
+
+// world performs a machine's effects in the plainest way: the log is a slice,
+// the wire is a slice, answers are counted.
+type world struct {
+	m       *Machine
+	set     Settings
+	now     int64
+	log     []protocol.Entry
+	wire    []protocol.Event
+	spans   OpenSpans
+	answers map[uint64]int
+	owed    []uint64 // commands sent, in order
+	seq     uint64
+	session int // sessions seen, for ids
+
+	// what the outside still works on
+	bash        []int
+	dialogs     []string
+	loads       []LoadSession
+	activations []uint64
+	slowQueries []uint64
+	asked       int // entries in the log when the latest summary was asked for
+	summaries   []Summarise
+	closed      int
+	last        []Effect // of the latest step
+	failAt      int      // index of an Append that fails, -1 none
+	dieAt       int      // index of an effect with which the actor crashes, -1 none
+	dead        bool     // it has
+	file        bool     // the session has one: until then nothing can fail
+}
+
+func newWorld(set Settings) *world {
+	w := &world{set: set, answers: map[uint64]int{}, failAt: -1, dieAt: -1}
+	w.m = New()
+	w.step(Restored{Session: w.load(), Settings: set})
+	return w
+}
+
+// load reads the log, as the shell does.
+func (w *world) load() Loaded {
+	l := Loaded{Identity: Identity{SessionID: fmt.Sprintf("session-%d", w.session), Durability: "none"}}
+	if !w.set.Ephemeral {
+		l.File, l.Durability = fmt.Sprintf("/sessions/%d.jsonl", w.session), "process"
+	}
+	if n := len(w.log); n > 0 {
+		l.LeafID = entryID(n - 1)
+	}
+	l.Resume = logtwin.Resume(w.records(), l.LeafID)
+	for _, e := range w.log {
+		if e, ok := e.(protocol.ModelChange); ok {
+			l.Model = catalog.Find(e.Provider, e.ModelID)
+		}
+	}
+	return l
+}
+
+func entryID(i int) string { return fmt.Sprintf("e%d", i) }
+
+// records is the log as a file has it.
+func (w *world) records() (list []protocol.Record) {
+	parent := ""
+	for i, e := range w.log {
+		id := entryID(i)
+		list = append(list, protocol.Record{EntryMeta: protocol.EntryMeta{ID: id, ParentID: parent}, Entry: e})
+		parent = id
+	}
+	return list
+}
+
+// write adds an entry to the log, which gives back of it what a session file
+// does: the next life knows no more than that.
+func (w *world) write(e protocol.Entry) {
+	if edit, ok := e.(protocol.ContextEdit); ok && edit.TargetID == "" {
+		at := len(w.log) - 1
+		for ; !isAnswer(w.log[at]); at-- {
+		}
+		edit.TargetID = entryID(at)
+		e = edit
+	}
+	r, err := protocol.DecodeRecord(protocol.Record{Entry: e}.AppendJSON(nil))
+	if err != nil {
+		panic(err)
+	}
+	w.log = append(w.log, r.Entry)
+}
+
+// step feeds one input and performs its effects.
+func (w *world) step(in Input) []Effect {
+	if w.dead {
+		return nil
+	}
+	w.now += 1000
+	effects := slices.Clone(w.m.Step(w.now, in))
+	w.last = effects
+	failAt := w.failAt
+	w.failAt = -1
+	for i, e := range effects {
+		if a, isAppend := e.(Append); isAppend && failAt >= 0 && (a.Durable || w.file) {
+			if failAt == 0 {
+				after := w.step(Reloaded{Session: w.load(), Open: w.spans, Err: fmt.Errorf("disk full"), Undone: i})
+				w.last = append(slices.Clone(effects[:i]), after...)
+				return w.last
+			}
+			failAt--
+		}
+		w.perform(e)
+		if i == w.dieAt {
+			w.die(effects[i+1:])
+			return effects
+		}
+	}
+	return effects
+}
+
+// die is a crash of the actor between two effects. Entries that are written
+// together with one that was may be in the log.
+func (w *world) die(rest []Effect) {
+	w.dieAt, w.dead = -1, true
+	for _, e := range rest {
+		switch e := e.(type) {
+		case Append:
+			w.write(e.Entry)
+		case Emit, Reply:
+		default:
+			return
+		}
+	}
+}
+
+func (w *world) perform(e Effect) {
+	switch e := e.(type) {
+	case Append:
+		w.write(e.Entry)
+		w.file = w.file || e.Durable
+	case Reply:
+		w.answers[e.Seq]++
+	case Query:
+		w.answers[e.Seq]++
+	case Summarise:
+		w.summaries, w.asked = append(w.summaries, e), len(w.log)
+	case SlowQuery:
+		w.slowQueries = append(w.slowQueries, e.Seq)
+	case ResolveUI:
+		w.answers[e.Seq]++
+	case NoReply:
+		w.answers[e.Seq]++
+	case Emit:
+		w.spans.Observe(e.Event)
+		w.wire = append(w.wire, e.Event)
+	case Cancel:
+		w.summaries = slices.DeleteFunc(w.summaries, func(s Summarise) bool { return s.Attempt == e.Attempt })
+	case StartBash:
+		w.bash = append(w.bash, e.Job)
+	case AskUI:
+		w.dialogs = append(w.dialogs, e.ID)
+	case CancelUI:
+		w.dialogs = slices.DeleteFunc(w.dialogs, func(id string) bool { return id == e.ID })
+	case LoadSession:
+		w.loads = append(w.loads, e)
+	case ActivateSession:
+		w.activations = append(w.activations, e.Seq)
+	case Closed:
+		w.closed++
+	case StartStream, StartTool, ScheduleRetry, CancelBash, DropLoaded, Reconfigure:
+	}
+}
+
+// send gives a command its number and feeds it.
+func (w *world) send(cmd protocol.Command) []Effect {
+	w.seq++
+	w.owed = append(w.owed, w.seq)
+	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog})
+}
+
+func nameOf(cmd protocol.Command) string {
+	for _, s := range protocol.Commands {
+		if fmt.Sprintf("%T", cmd) == s.Params.String() {
+			return s.Name
+		}
+	}
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "protocol."))
+}
+
+// activated performs a pending activation: the other session's log, or that of
+// the other branch, takes this one's place.
+func (w *world) activated(to []protocol.Entry) {
+	seq := w.activations[0]
+	w.activations = w.activations[1:]
+	w.moveTo(to)
+	w.dieAt = -1 // what was shown of another log cannot be judged any more
+	l := w.load()
+	w.step(SessionActivated{Seq: seq, To: &l})
+}
+
+func (w *world) moveTo(log []protocol.Entry) {
+	w.log, w.file = log, len(log) > 0
+	if a, ok := w.m.activity.(*activating); ok {
+		if _, isNav := a.navigation(); !isNav {
+			w.session++
+		}
+	}
+}
+
+// crash loses the machine and everything it had started, and begins anew from
+// the log, as the shell does.
+func (w *world) crash() []Effect {
+	w.dead = false
+	carryover := w.m.Carryover()
+	w.m = New()
+	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries = nil, nil, nil, nil, nil, nil
+	for _, seq := range w.owed { // the ledger answers for the dead
+		if w.answers[seq] == 0 {
+			w.answers[seq]++
+		}
+	}
+	return w.step(Restored{Session: w.load(), Settings: w.set, Carryover: &carryover, Open: w.spans})
+}

@@ -1,0 +1,149 @@
+package link
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// Request is a command on its way from a router to a session, with the client to
+// answer.
+type Request struct {
+	core.Command
+	Client Client
+	Tag    string // the sessionId that the client wrote, repeated in the answer
+	Credit Credit // to give back when the command reaches its handler
+}
+
+// What a router and the parent of sessions say to each other.
+type (
+	// SpawnSession asks for a session. The answer is a SessionSpawned.
+	SpawnSession struct {
+		Spec   OpenSpec
+		Client Client
+		Key    string         // chosen by the router, to tell its requests apart
+		Rules  protocol.Rules // of a new session
+	}
+	// SessionSpawned names the session that was asked for, or says why there is
+	// none.
+	SessionSpawned struct {
+		Key    string
+		Handle string
+		PID    *actor.PID
+		Err    *protocol.Error
+	}
+	// ListOpen asks which sessions are open. The answer is an OpenList.
+	ListOpen struct {
+		Seq  uint64 // chosen by the router, to tell its questions apart
+		From *actor.PID
+	}
+	// OpenList is the open sessions, in the order of their making.
+	OpenList struct {
+		Seq      uint64
+		Sessions []protocol.OpenSessionInfo
+	}
+	// EndAll asks for the end of all sessions, each with its last client. The
+	// answer is a NoneOpen when there is none.
+	EndAll   struct{ Abort bool }
+	NoneOpen struct{}
+)
+
+// How a router finds a session that another one has opened: it asks the parent of
+// sessions with FindSession, is answered with SessionSpawned, and the session
+// expects it from then on.
+type (
+	// FindSession asks for an open session. The tag of the client is its handle.
+	FindSession struct {
+		Client Client
+		Key    string // as of SpawnSession
+	}
+	// Join tells a session that a router may send it commands of a client, which
+	// hears of nothing before it attaches. It may come twice, or behind the first
+	// command.
+	Join struct{ Client Client }
+)
+
+// How a client leaves a session: the last that its router sends is Leave, and the
+// last that it hears is Left, or Closed if the session ends before that or with
+// it.
+type (
+	// Leave says that a client sends nothing more. A session that was not to be
+	// retained ends with its last client.
+	Leave struct {
+		Router *actor.PID // of the client; nil to tell a session that nobody will come who is not there
+		Abort  bool       // if it ends the session, do not let the run end first
+		Gone   bool       // the client cannot be told anything: it wants no answers
+		Final  bool       // the process ends: also what was to be retained
+	}
+	// Left says that a session has let a client go.
+	Left struct{ Handle string }
+	// RouterLost tells the parent of sessions that a router has crashed for good.
+	// To its sessions that is a Leave.
+	RouterLost struct{ Router *actor.PID }
+)
+
+// And is how a client leaves who leaves once more: as strictly as either wants. A
+// nil receiver has not left yet.
+func (m *Leave) And(next Leave) *Leave {
+	if m != nil {
+		next.Abort, next.Gone, next.Final = next.Abort || m.Abort, next.Gone || m.Gone, next.Final || m.Final
+	}
+	return &next
+}
+
+// How a session ends: it sends Closed to its parent, which passes it on to the
+// routers; each of them, and the parent, answers the session with RouteClosed.
+type (
+	// Closed says that a session has ended.
+	Closed struct {
+		Handle  string
+		Routers []*actor.PID // to be told
+		Replies []CloseReply
+	}
+	// CloseReply is the answer to a close_session, or to the open_session of a
+	// session that could not be opened. The router of the
+	// client sends it, when it routes nothing to the session any more: what a
+	// client writes after it has read the answer finds no session.
+	CloseReply struct {
+		To       Client
+		Response *protocol.Response
+	}
+	// RouteClosed says that a router sends a session nothing more; a nil router
+	// stands for the parent of sessions: no router will be sent to it.
+	RouteClosed struct{ Router *actor.PID }
+)
+
+// SetDialect says that a client has chosen another dialect or other features. A
+// session takes the rules on if it has no other client.
+type SetDialect struct {
+	Client Client
+	Rules  protocol.Rules
+}
+
+// OpenSpec says what session to open.
+type OpenSpec struct {
+	Path   string     // an existing session file, "" for a new session
+	Log    *store.Log // Path, opened already
+	Cwd    string
+	CwdSet bool // Cwd was asked for: it counts more than the one in the session file
+	Memory bool // keep nothing on disk
+	Name   string
+	ID     string // of a new session, "" for a fresh one
+	Parent string // path of the session file a new one comes from
+
+	Provider, Model    string // "" leaves the choice to the configuration
+	Level              protocol.ThinkingLevel
+	Tools              []string // nil is the default set
+	SystemPrompt       string
+	AppendSystemPrompt string
+	Settings           []byte // members of settings.json for this session only
+	Retain             bool   // do not end when nobody hears of it any more
+}
+
+// Fresh is the same without what is said of one session: its file, id and name.
+func (s OpenSpec) Fresh() OpenSpec {
+	s.Path, s.Log, s.Name, s.ID, s.Parent = "", nil, "", "", ""
+	return s
+}

@@ -1,0 +1,105 @@
+package link
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/protocol"
+)
+
+// Client is the way from a session to one of its clients: the writer of a
+// connection, and the tag that the session's records carry there.
+type Client struct {
+	Writer *actor.PID
+	Router *actor.PID     // is told when the session has ended
+	Window *Window        // of the connection
+	Wire   *protocol.Wire // how it is written to
+	Tag    string         // routing handle, "" for the connection's default session
+}
+
+// Is says whether it is the same way to the same client.
+func (cl Client) Is(other Client) bool { return cl.Writer.Equal(other.Writer) && cl.Tag == other.Tag }
+
+// Known is false for the zero value.
+func (cl Client) Known() bool { return cl.Writer != nil }
+
+// Send debits records, as large as they are for this client, and sends them to
+// the writer.
+func (cl Client) Send(root *actor.RootContext, items ...Item) {
+	bytes := 0
+	for i := range items {
+		if items[i].Size == 0 {
+			items[i].Size = RecordSize + Weight(items[i].Response)
+		}
+		if items[i].Whole > 0 && !cl.Wire.Has(protocol.FeatureDeltaUpdates) {
+			items[i].Size += items[i].Whole
+		}
+		items[i].Whole = 0
+		bytes += items[i].Size
+	}
+	cl.Window.take(bytes)
+	root.Send(cl.Writer, Records{Tag: cl.Tag, Items: items})
+}
+
+// What a writer is told.
+type (
+	// Records are responses and events in the order they are to be written.
+	Records struct {
+		Tag   string
+		Items []Item
+	}
+	// Item is an event or a response.
+	Item struct {
+		Event    protocol.Event
+		Response *protocol.Response
+		Size     int      // bytes that it takes; at the writer, that were debited for it
+		Whole    int      // beside Size, for a client that is shown whole messages; 0 at the writer
+		Receipt  *Receipt // told when it is written; nil for nobody
+		merged   []byte   // the deltas of Event and of those merged into it, nil if it is alone
+	}
+	// Forget says that no record with this tag follows: its session is gone.
+	Forget struct{ Tag string }
+)
+
+// Merge takes a later record into this one, if nothing is lost by it: deltas of
+// one block are one delta, progress of a tool, which is cumulative, gives way to
+// newer progress. What it then shows is what the later one would have shown.
+func (it *Item) Merge(later Item) bool {
+	switch next := later.Event.(type) {
+	case *protocol.MessageUpdate:
+		first, ok := it.Event.(*protocol.MessageUpdate)
+		if !ok || first.Step != protocol.UpdateDelta || next.Step != protocol.UpdateDelta ||
+			first.Index != next.Index || first.RunID != next.RunID {
+			return false
+		}
+		if it.merged == nil {
+			it.merged = append([]byte(nil), first.Delta...)
+			one := *first
+			it.Event, first = &one, &one
+		}
+		it.merged = append(it.merged, next.Delta...)
+		it.Size = max(it.Size, later.Size) + len(next.Delta)
+		it.Whole = max(it.Whole, later.Whole)
+		if next.Usage != nil {
+			first.Usage = next.Usage
+		}
+		return true
+	case protocol.ToolExecutionUpdate:
+		first, ok := it.Event.(protocol.ToolExecutionUpdate)
+		if !ok || first.ToolCallID != next.ToolCallID || first.RunID != next.RunID {
+			return false
+		}
+		*it = later
+		return true
+	default:
+		return false
+	}
+}
+
+// Settle completes an event that others were merged into; it must be called
+// before the event is read.
+func (it *Item) Settle() {
+	if it.merged != nil {
+		it.Event.(*protocol.MessageUpdate).Delta = string(it.merged)
+		it.merged = nil
+	}
+}

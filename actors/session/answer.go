@@ -1,0 +1,190 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// answer answers a command from the log, the resources or the tools. What it
+// shows is true now, also if the answer has to wait.
+func (s *Session) answer(c actor.Context, e core.Query) {
+	view := s.file.View()
+	if !protocol.TraitsOf(e.Cmd).Large {
+		data, err := s.find(view, e)
+		s.suspect(err)
+		s.replyInTurn(c, e.Seq, data, err)
+		return
+	}
+	large := answer{by: s.ledger.asker(e.Seq), do: func(actor.Context) {
+		data, err := s.find(view, e)
+		s.suspect(err)
+		s.reply(e.Seq, data, err)
+	}}
+	if s.waits(large.by) {
+		s.later(c, large)
+		return
+	}
+	large.do(c)
+}
+
+func (s *Session) find(view store.View, e core.Query) (protocol.Result, *protocol.Error) {
+	switch cmd := e.Cmd.(type) {
+	case protocol.GetMessages:
+		return messages(view)
+	case protocol.GetSessionStats:
+		return result(s.stats(view))
+	case protocol.GetLastAssistantText:
+		text, err := view.LastAssistantText()
+		return result(protocol.TextResult{Text: text}, err)
+	case protocol.GetForkMessages:
+		list, err := view.ForkMessages(!s.rules.ForkFromBranch)
+		return result(protocol.ForkMessages{Messages: list}, err)
+	case protocol.GetSessionTree:
+		tree, err := view.Tree()
+		if err != nil {
+			return failedToRead(err)
+		}
+		return tree.Long(), nil
+	case protocol.GetTree:
+		return wholeTree(view)
+	case protocol.GetEntries:
+		return entries(view, cmd)
+	case protocol.GetContextUsage:
+		return result(s.contextUsage())
+	case protocol.GetCommands:
+		return s.commands(), nil
+	case protocol.GetTools:
+		return s.toolList(), nil
+	case protocol.SetEntryLabel:
+		return nil, s.label(cmd)
+	default:
+		return nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
+	}
+}
+
+func leafOf(view store.View) *string {
+	leaf := view.ShownLeaf()
+	if leaf == "" {
+		return nil
+	}
+	return &leaf
+}
+
+func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, *protocol.Error) {
+	list, more, err := view.Entries(cmd.Since, cmd.Limit)
+	if errors.Is(err, store.ErrNoEntry) {
+		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmd.Since)
+	}
+	if err != nil {
+		return failedToRead(err)
+	}
+	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), nil
+}
+
+func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
+	tree, err := view.WholeTree()
+	if err != nil {
+		return failedToRead(err)
+	}
+	return tree, nil
+}
+
+// stats are the counts of the session and how full the model's window is.
+func (s *Session) stats(view store.View) (protocol.SessionStats, error) {
+	stats, err := view.Stats(s.rules.CountRetried)
+	if err != nil {
+		return stats, err
+	}
+	usage, err := s.contextUsage()
+	if err != nil || usage.Usage == nil {
+		return stats, err
+	}
+	stats.ContextUsage = &protocol.WindowUsage{ContextWindow: usage.Usage.ContextWindow}
+	if s.context.Known() {
+		stats.ContextUsage.Tokens, stats.ContextUsage.Percent = &usage.Usage.Tokens, &usage.Usage.Percent
+	}
+	return stats, nil
+}
+
+// contextUsage says how full the window is; nothing without a model that has
+// one.
+func (s *Session) contextUsage() (protocol.ContextUsageResult, error) {
+	m := s.m.Model()
+	if m == nil || m.ContextWindow <= 0 {
+		return protocol.ContextUsageResult{}, nil
+	}
+	if err := s.buildContext(); err != nil {
+		return protocol.ContextUsageResult{}, err
+	}
+	usage := s.context.Usage(m.ContextWindow)
+	return protocol.ContextUsageResult{Usage: &usage}, nil
+}
+
+func (s *Session) toolList() protocol.ToolList {
+	list := protocol.ToolList{ActiveToolNames: s.m.ActiveTools(), AllTools: s.box().Infos()}
+	if list.ActiveToolNames == nil {
+		list.ActiveToolNames = []string{}
+	}
+	return list
+}
+
+// label names an entry.
+func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
+	err := s.add(protocol.Label{TargetID: cmd.TargetID, Label: cmd.Label}, true)
+	switch {
+	case errors.Is(err, store.ErrNoEntry):
+		return protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
+	case err != nil:
+		return protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)
+	}
+	return nil
+}
+
+// result wraps what a query found, or the failure to read the session.
+func result[T any](v T, err error) (protocol.Result, *protocol.Error) {
+	if err != nil {
+		return failedToRead(err)
+	}
+	return v, nil
+}
+
+func failedToRead(err error) (protocol.Result, *protocol.Error) {
+	return nil, protocol.CodeIO.Errorf("Session cannot be read: %s", err)
+}
+
+// messages is the context, as clients see it: a long conversation is never one
+// piece of text in memory.
+func messages(view store.View) (protocol.Result, *protocol.Error) {
+	list, err := view.Messages()
+	if err != nil {
+		return failedToRead(err)
+	}
+	bytes := 0
+	for _, m := range list {
+		bytes += 64 + len(m)
+	}
+	return protocol.NewList(`{"messages":[`, `]}`, len(list), bytes, func(dst []byte, i int) []byte {
+		return append(dst, list[i]...)
+	}), nil
+}
+
+// buildContext reads the branch as a model sees it, unless it is at hand.
+func (s *Session) buildContext() error {
+	if s.context != nil {
+		return nil
+	}
+	ctx, err := s.file.View().Context()
+	if err != nil {
+		return err
+	}
+	s.context = ctx
+	return nil
+}
+
+// dropContext lets go of the context; it is built again when a model is asked.
+func (s *Session) dropContext() { s.context = nil }

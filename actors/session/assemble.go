@@ -1,0 +1,331 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/actors/toolbox"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/store"
+	"troupe/store/config"
+	"troupe/tools"
+)
+
+// workspace is what a session works with beside its log: settings, resources,
+// tools, where its files are. It is made once and outlives crashes;
+// reload_resources makes another.
+type workspace struct {
+	cwd        string
+	home       string
+	dir        string   // where new session files go
+	shared     bool     // sessions of other working directories are in dir as well
+	own        []string // directories whose session files are the user's own; see store.DirChoice.Own
+	memory     bool
+	modelAsked bool          // the model was asked for: by a flag, or by open_session
+	fs         store.FS      // of session files
+	options    store.Options // of session files
+	settings   core.Settings
+	dirs       config.Dirs
+	files      *config.Settings
+	retry      worker.RetryPolicy
+	tools      toolbox.Box // the daemon's own
+	env        *tools.Env
+	procs      *tools.Procs
+	texts      func() *texts // templates, skills and prompt parts, read when first needed
+	readTexts  func() *texts
+	request    providers.Request // what every request of the session has in common
+}
+
+// assemble reads what a session needs to know before it can begin. Broken
+// files are named in the log and left out; only what the caller asked for and
+// cannot have is an error.
+func assemble(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *tools.Procs) (*workspace, *protocol.Error) {
+	cwd := spec.Cwd
+	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
+		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
+	}
+	files, dirs, problems, err := shared.loadSettings(cwd, rules, spec.Settings)
+	if err != nil {
+		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
+	}
+	shared.complaints.all(problems)
+	w := &workspace{
+		cwd: cwd, home: shared.Home, memory: spec.Memory, fs: shared.fs(), options: shared.logOptions(), files: files,
+		retry: worker.RetryPolicy{
+			Base: time.Duration(files.Retry.BaseDelayMs) * time.Millisecond,
+			Max:  time.Duration(files.Retry.MaxAgentDelayMs) * time.Millisecond,
+		},
+		tools: toolbox.Own(shared.Tools), procs: procs, dirs: dirs,
+	}
+	choice := shared.sessionDir(cwd, files)
+	w.dir, w.shared = choice.Dir()
+	w.own = choice.Own(dirs.Access == config.Everything)
+	if err := w.configure(shared, spec, rules); err != nil {
+		return nil, err
+	}
+	w.env = &tools.Env{
+		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
+		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: w.procs,
+	}
+	w.readTexts = func() *texts { return readTexts(shared, spec, dirs, files) }
+	w.forgetTexts()
+	return w, nil
+}
+
+// loadSettings reads what counts for a session of a working directory.
+func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte) (*config.Settings, config.Dirs, []config.Problem, error) {
+	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home},
+		config.Policy{Consent: h.Consent, Strict: rules.ContextOnly}, own)
+}
+
+func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice {
+	return store.DirChoice{
+		Flag: h.SessionDir, Env: h.Env("PI_CODING_AGENT_SESSION_DIR"), Setting: files.SessionDir,
+		AgentDir: h.AgentDir, Cwd: cwd, Home: h.Home,
+	}
+}
+
+// SessionDir is where the sessions of a working directory are, and whether
+// those of others are there as well.
+func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared bool) {
+	files, _, _, _ := h.loadSettings(cwd, rules, nil) // problems are named when the session is opened
+	return h.sessionDir(cwd, files).Dir()
+}
+
+// network is how the session's requests travel.
+func network(f *config.Settings) providers.Network {
+	n := providers.Network{Proxy: f.HTTPProxy}
+	switch idle := f.HTTPIdleTimeoutMs; {
+	case idle == 0: // pi's way to say never
+		n.Stall = protocol.StallLimits{ConnectMs: -1, FirstMs: -1, ContentMs: -1}
+	case idle != config.DefaultHTTPIdleTimeoutMs:
+		n.Stall = protocol.StallLimits{FirstMs: idle, ContentMs: idle}
+	}
+	if limit := f.Retry.Provider.TimeoutMs; limit > 0 {
+		n.Stall.ConnectMs = limit
+	}
+	return n
+}
+
+// forgetTexts lets go of templates, skills and prompt parts until they are
+// needed.
+func (w *workspace) forgetTexts() { w.texts = sync.OnceValue(w.readTexts) }
+
+// configure turns settings files, flags and the caller's wishes into the part
+// of the configuration that the machine's rules depend on.
+func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol.Rules) *protocol.Error {
+	f := w.files
+	catalog, problem := shared.Models.Catalog()
+	shared.complaints.about(problem)
+	patterns := shared.ModelPatterns
+	if len(patterns) == 0 {
+		patterns = f.EnabledModels
+	}
+	scope, warnings := providers.ResolveScope(catalog, patterns)
+	for _, text := range warnings {
+		shared.complaints.about(errors.New(text))
+	}
+	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
+	if spec.Model != "" || spec.Provider != "" {
+		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
+		if err != nil {
+			return protocol.CodeModelNotFound.Errorf("%s", err)
+		}
+		wishes.Flag = &choice
+		w.modelAsked = true
+	}
+	choice := providers.ChooseModel(catalog, wishes)
+	choice = w.waitForDefault(shared, choice, catalog, scope, problem)
+	shared.used.named(f, shared.ModelPatterns)
+	shared.used.use(choice.Model)
+	for _, m := range scope {
+		shared.used.use(m.Model)
+	}
+	if named, err := providers.ResolveModel(catalog, f.DefaultProvider, f.DefaultModel); err == nil && f.DefaultModel != "" {
+		shared.used.use(named.Model)
+	}
+	if choice.Warning != "" {
+		shared.complaints.about(errors.New(choice.Warning))
+	}
+	w.settings = core.Settings{
+		Rules: rules, SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,
+		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
+		ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
+		Model: choice.Model, Level: w.level(spec, choice), KnownTools: w.tools.Infos(),
+		Check: func(call protocol.ToolCall, own []protocol.HostTool) error {
+			return w.tools.With(toolbox.Host(own)).Check(call)
+		},
+		Confirm: shared.Confirm, Ephemeral: spec.Memory, Project: f.Project,
+	}
+	if level := rules.Clamp(choice.Model, w.settings.Level); level != w.settings.Level {
+		shared.complaints.about(fmt.Errorf("thinking level %s: this dialect has none above %s; the feature %s or the dialect %s has",
+			w.settings.Level, level, protocol.FeatureMaxLevel, protocol.DialectPi1))
+	}
+	for model := range f.Compaction.ModelOverrides {
+		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
+	}
+	w.settings.StreamRules = shared.streamRules(w.dirs, f.TTSR)
+	if f.Todo.Reminders {
+		w.settings.MaxReminders = int(f.Todo.RemindersMax)
+	}
+	shared.nameUnknownTools("settings defaultTools", f.DefaultTools)
+	if !slices.Equal(spec.Tools, shared.Default.Tools) { // those of the command line were named when it was read
+		shared.nameUnknownTools("open_session", spec.Tools)
+	}
+	usual := shared.Tools.DefaultActive()
+	if rules.TodoTool {
+		usual = append(slices.Clone(usual), core.TodoTool)
+	}
+	w.settings.Tools = w.tools.Active(spec.Tools, f.DefaultTools, usual)
+	for _, c := range scope {
+		w.settings.Scope = append(w.settings.Scope, core.ScopedModel{Model: c.Model, Level: c.Level})
+	}
+	w.request = providers.Request{
+		Budgets: budgets(f.ThinkingBudgets), BlockImages: f.Images.BlockImages, Cache: shared.cacheRetention(),
+		Network: network(f),
+	}
+	return nil
+}
+
+// newRequest begins a request to a model, of a run or for a summary. How it fails
+// is a matter of the dialect, which may have changed since the last.
+func (w *workspace) newRequest() providers.Request {
+	req, rules, provider := w.request, w.settings.Rules, w.files.Retry.Provider
+	req.FullErrors = rules.FullErrors
+	req.Repeats = providers.Repeats{Max: int(provider.MaxRetries), MaxWait: time.Duration(provider.MaxRetryDelayMs) * time.Millisecond}
+	if req.Repeats.Max < 0 && !rules.FailAtOnce {
+		req.Repeats.Max = silentRepeats
+	}
+	return req
+}
+
+// silentRepeats is how often pi up to 0.74 asks again before it says that a
+// request failed.
+const silentRepeats = 2
+
+// waitForDefault keeps a new session from another model than the settings' while
+// models.json, where it may be described, cannot be read. If it can, the settings
+// name a model that does not exist.
+func (w *workspace) waitForDefault(shared *Shared, choice providers.Choice, catalog *protocol.Catalog, scope []providers.Choice, problem error) providers.Choice {
+	provider, id := w.files.DefaultProvider, w.files.DefaultModel
+	if w.modelAsked || len(scope) > 0 || id == "" || catalog.Find(provider, id) != nil {
+		return choice
+	}
+	if problem == nil {
+		shared.complaints.about(fmt.Errorf("settings: the default model %s/%s is not known", provider, id))
+		return choice
+	}
+	return providers.Choice{
+		Model:   protocol.MissingModel(provider, id),
+		Warning: fmt.Sprintf("the model %s/%s is not known: prompts are refused until it is, or another one is chosen", provider, id),
+	}
+}
+
+// level is the thinking level a session begins with: the caller's, the one
+// written behind the model, the settings' for the model, the settings'.
+func (w *workspace) level(spec link.OpenSpec, choice providers.Choice) protocol.ThinkingLevel {
+	level := w.files.DefaultThinkingLevel
+	if m := choice.Model; m != nil {
+		if l, ok := w.files.ModelThinkingLevels[m.Provider+"/"+m.ID]; ok {
+			level = l
+		}
+	}
+	if choice.Level != "" {
+		level = choice.Level
+	}
+	if spec.Level != "" {
+		level = spec.Level
+	}
+	return choice.Model.Clamp(level)
+}
+
+func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
+	return map[protocol.ThinkingLevel]int64{
+		protocol.ThinkingMinimal: b.Minimal, protocol.ThinkingLow: b.Low, protocol.ThinkingMedium: b.Medium,
+		protocol.ThinkingHigh: b.High, protocol.ThinkingXHigh: b.XHigh, protocol.ThinkingMax: b.Max,
+	}
+}
+
+// nameUnknownTools names, once, the tools that a source wants and nobody has.
+func (h *Shared) nameUnknownTools(source string, names []string) {
+	own := toolbox.Own(h.Tools)
+	for _, n := range names {
+		name := strings.TrimLeft(n, "+-")
+		if _, ok := own.Lookup(name); !ok {
+			h.complaints.about(fmt.Errorf("%s: unknown tool %s", source, name))
+		}
+	}
+}
+
+func (h *Shared) logOptions() store.Options {
+	return store.Options{Sync: h.Durability == "sync", Exclusive: true, NoLocks: func(error) {
+		h.complaints.about(errNoLocks)
+	}}
+}
+
+// fresh begins a new session of the working directory.
+func (w *workspace) fresh(id, parent string) *store.Log {
+	h := store.NewHeader(id, w.cwd, parent, time.Now().UnixMilli())
+	if w.memory {
+		return store.NewLog(w.fs, "", h, w.options)
+	}
+	o := w.options
+	o.UniqueID = id != ""
+	return store.NewLog(w.fs, filepath.Join(w.dir, store.FileName(h)), h, o)
+}
+
+var errNoLocks = errors.New("session files cannot be locked on this file system: nothing keeps two processes from writing to one session")
+
+// durability is what an answer to prompt promises about a log.
+func (w *workspace) durability(log *store.Log) string {
+	switch {
+	case log.Path() == "":
+		return "none"
+	case w.options.Sync:
+		return "sync"
+	}
+	return "process"
+}
+
+// resolve makes a client's path absolute.
+func (w *workspace) resolve(path string) string { return absolute(path, w.cwd, w.home) }
+
+func (h *Shared) cacheRetention() providers.CacheRetention {
+	if h.Env("PI_CACHE_RETENTION") == "long" {
+		return providers.CacheLong
+	}
+	return providers.CacheShort
+}
+
+// streamRules are the rules that interrupt a stream.
+func (h *Shared) streamRules(dirs config.Dirs, f config.TTSR) core.RuleSettings {
+	set := core.RuleSettings{
+		Keep:  f.ContextMode == "keep",
+		Prose: f.InterruptMode == "always" || f.InterruptMode == "prose-only",
+		Calls: f.InterruptMode == "always" || f.InterruptMode == "tool-only",
+	}
+	if !f.Enabled || !set.Prose && !set.Calls {
+		return set
+	}
+	if f.RepeatMode == "after-gap" {
+		set.Gap = int(f.RepeatGap)
+	}
+	rules, problems := config.LoadStreamRules(dirs, f.DisabledRules)
+	h.complaints.all(problems)
+	for _, r := range rules {
+		set.Rules = append(set.Rules, core.Rule{Trigger: r.Trigger, StreamRule: protocol.StreamRule{
+			Name: r.Name, Path: r.Path, Content: r.Content, Description: r.Description, TTSRTrigger: r.TriggerText,
+		}})
+	}
+	return set
+}

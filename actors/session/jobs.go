@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/toolbox"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/tools"
+)
+
+// startStream asks the model for the next message of the branch.
+func (s *Session) startStream(c actor.Context, e core.StartStream) {
+	if err := s.buildContext(); err != nil {
+		s.next = append(s.next, core.StreamEnd{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
+		return
+	}
+	req := s.work.newRequest()
+	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.life.id
+	req.Messages = s.context.Messages()
+	work, shrunk := s.work, s.shrunk
+	req.Tools = s.box().Select(e.Tools)
+	resize := work.files.Images.AutoResize
+	window := e.Model.ContextWindow
+	tight := window > 0 && s.m.ContextTokens() > window/10*9
+	complete := func() providers.Request { // off the actor's goroutine: it may read files
+		req.System = work.texts().system(req.Tools)
+		if resize {
+			req.Messages = shrunk.Fit(req.Messages)
+		}
+		if tight {
+			req.Messages = worker.FitWindow(req.Messages, window)
+		}
+		return req
+	}
+	s.startWorker(c, fmt.Sprintf("turn/%d", e.Attempt), worker.TurnJob(e.Attempt, s.shared.Models, complete), job{kind: core.WorkerStream, attempt: e.Attempt})
+}
+
+// startWorker has a job done by a worker.
+func (s *Session) startWorker(c actor.Context, name string, do worker.Job, j job) {
+	pid := s.spawn(c, name, func() actor.Actor { return worker.New(s.log, s.kernel.Dispatcher, do) })
+	s.jobs.track(pid, j)
+}
+
+// box is the tools that can be active.
+func (s *Session) box() toolbox.Box { return s.work.tools.With(toolbox.Host(s.m.HostTools())) }
+
+// startTool starts a call: one that takes time is a worker's.
+func (s *Session) startTool(c actor.Context, e core.StartTool) {
+	work, err := s.box().Start(e.Call)
+	switch work := work.(type) {
+	case toolbox.Job:
+		s.startJob(c, e, work)
+	case toolbox.ByClient:
+		s.next = append(s.next, core.HostReady{Attempt: e.Attempt, CallID: e.Call.ID, Args: work.Args})
+	case toolbox.Result:
+		done := worker.ToolEnd(e.Attempt, e.Call.ID, work.ToolResult, nil)
+		done.Todos = work.Todos
+		s.next = append(s.next, done)
+	default:
+		s.next = append(s.next, worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err))
+	}
+}
+
+func (s *Session) startJob(c actor.Context, e core.StartTool, run toolbox.Job) {
+	env := s.toolEnv()
+	env.Interrupt = new(tools.Interrupt)
+	call := func(ctx context.Context, progress func(protocol.ToolResult)) (protocol.ToolResult, error) {
+		return run(ctx, env, progress)
+	}
+	s.startWorker(c, fmt.Sprintf("tool/%d/%s", e.Attempt, pathName(e.Call.ID)), worker.ToolJob(e.Attempt, e.Call.ID, s.jobs.receipts[e.Call.ID], call),
+		job{kind: core.WorkerTool, attempt: e.Attempt, id: e.Call.ID, stop: env.Interrupt})
+}
+
+// toolEnv is where a tool call of the model runs.
+func (s *Session) toolEnv() *tools.Env {
+	env := s.bashEnv()
+	m := s.m.Model()
+	env.SeesImages = m != nil && m.Accepts("image")
+	env.Environ = append(env.Environ,
+		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.life.id, "PI_SESSION_FILE="+s.life.path,
+		"PI_REASONING_LEVEL="+string(s.m.Level()))
+	if m != nil {
+		env.Environ = append(env.Environ, "PI_PROVIDER="+m.Provider, "PI_MODEL="+m.ID)
+	}
+	return env
+}
+
+// bashEnv is where a client's command runs.
+func (s *Session) bashEnv() *tools.Env {
+	env := *s.work.env
+	env.Environ = s.shared.childEnviron(s.work.files.InheritEnv)
+	return &env
+}
+
+// startSummary hands a summary to a worker.
+func (s *Session) startSummary(c actor.Context, e core.Summarise) {
+	base := s.work.newRequest()
+	base.Model, base.Thinking, base.Cache = e.Model, e.Level, providers.CacheNone
+	reserve, keep := s.work.files.Compaction.For(e.Model.Provider + "/" + e.Model.ID)
+	var err error
+	k := worker.Compactor{Models: s.shared.Models, Base: base, Reserve: reserve, Keep: keep, Ask: e, View: s.file.View(), Files: s.work.tools.Files}
+	if e.Branch != 0 {
+		k.Target = s.loaded[e.Branch].navigate
+		k.Reserve = s.work.files.BranchSummary.ReserveTokens
+	} else if err = s.buildContext(); err != nil {
+		s.next = append(s.next, core.Summarised{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
+		return
+	} else {
+		k.Items, k.Tokens = s.context.Items(), s.context.Size().Tokens
+		if e.Redo {
+			k.Items = worker.WithoutAnswer(k.Items)
+		}
+		if k.Cut, err = k.CutPoint(); err != nil {
+			s.next = append(s.next, k.Refused(err))
+			return
+		}
+		s.next = append(s.next, core.SummaryBegun{Attempt: e.Attempt})
+	}
+	s.startWorker(c, fmt.Sprintf("compactor/%d", e.Attempt), k.Job, job{kind: core.WorkerSummary, attempt: e.Attempt})
+}
+
+func (s *Session) startBash(c actor.Context, e core.StartBash) {
+	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.audience.told(protocol.FeatureBashUpdates))
+	s.startWorker(c, fmt.Sprintf("bash/%d", e.Job), run, job{kind: core.WorkerBash, number: e.Job})
+}
+
+// pathName makes a name that can stand in an actor's path: models choose the
+// ids of their calls.
+func pathName(id string) string {
+	clean := []byte(id[:min(len(id), 64)])
+	for i, b := range clean {
+		if b <= ' ' || b == '/' || b == '*' || b >= 0x7f {
+			clean[i] = '_'
+		}
+	}
+	return string(clean)
+}

@@ -1,0 +1,237 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+)
+
+// performSome does the first of some effects, and as many more as one write can
+// make durable: entries are written together, then what shows them is done, in
+// order. It returns how many are done; the error is about the one behind them.
+func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int, err error) {
+	n := writtenTogether(effects)
+	if n < 2 {
+		if err := s.perform(c, effects[0]); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
+	s.file.Begin()
+	for i, e := range effects[:n] {
+		if _, ok := e.(core.Append); !ok {
+			continue
+		}
+		if err = s.perform(c, e); err != nil {
+			n = i
+			break
+		}
+	}
+	if err := s.file.Commit(); err != nil {
+		s.dropContext()
+		return 0, err
+	}
+	for _, e := range effects[:n] {
+		if _, ok := e.(core.Append); !ok {
+			_ = s.perform(c, e) // only appends can fail
+		}
+	}
+	return n, err
+}
+
+// writtenTogether counts the effects, from an append to another, between which
+// nothing is done that depends on the log.
+func writtenTogether(effects []core.Effect) (n int) {
+	for i, e := range effects {
+		switch e := e.(type) {
+		case core.Append:
+			if announced(e.Entry) { // its event names its place among the others
+				return n
+			}
+			n = i + 1
+		case core.Reply:
+		case core.Emit:
+			if _, changed := e.Event.(protocol.SessionChanged); changed { // names the leaf
+				return n
+			}
+		default:
+			return n
+		}
+		if n == 0 {
+			return 0
+		}
+	}
+	return n
+}
+
+// perform does one effect. Only an append can fail.
+func (s *Session) perform(c actor.Context, e core.Effect) error {
+	if s.kernel.Faults != nil {
+		defer s.kernel.Faults.Around(s.handle, e)()
+	}
+	switch e := e.(type) {
+	case core.Append:
+		return s.add(e.Entry, e.Durable)
+	case core.Reply:
+		if e.Reads {
+			s.replyInTurn(c, e.Seq, e.Data, e.Err)
+		} else {
+			s.reply(e.Seq, e.Data, e.Err)
+		}
+	case core.Query:
+		s.answer(c, e)
+	case core.SlowQuery:
+		s.slowQuery(c, e)
+	case core.NoReply:
+		s.ledger.answer(e.Seq, nil, nil)
+	case core.Emit:
+		s.emit(e.Event)
+	case core.StartStream:
+		s.startStream(c, e)
+	case core.StartTool:
+		s.startTool(c, e)
+	case core.Summarise:
+		s.startSummary(c, e)
+	case core.Cancel:
+		s.jobs.cancel(c, e)
+	case core.StartBash:
+		s.startBash(c, e)
+	case core.CancelBash:
+		s.jobs.cancelBash(c, e.Job)
+	case core.ScheduleRetry:
+		s.scheduleRetry(c, e)
+	case core.AskUI:
+		s.emit(e.Request)
+		c.Send(s.broker(c), worker.AskUI{Request: e.Request})
+	case core.ResolveUI:
+		s.resolveUI(c, e)
+	case core.CancelUI:
+		c.Send(s.broker(c), worker.CancelUI{ID: e.ID})
+	case core.LoadSession:
+		s.loadSession(c, e)
+	case core.ActivateSession:
+		s.activate(c, e.Seq)
+	case core.DropLoaded:
+		s.dropLoaded(e.Seq)
+	case core.Reconfigure:
+		s.reconfigure(c, e.Seq)
+	case core.Closed:
+		s.onClosed(c)
+	default:
+		panic(fmt.Sprintf("actors: unknown effect %T", e))
+	}
+	return nil
+}
+
+// add writes an entry to the log, before anything shows it.
+//
+// A label without a target is for the entry before it, an edit without one for
+// the newest answer.
+func (s *Session) add(entry protocol.Entry, durable bool) error {
+	switch e := entry.(type) {
+	case protocol.Label:
+		if e.TargetID == "" {
+			e.TargetID = s.file.Leaf()
+		}
+		entry = e
+	case protocol.ContextEdit:
+		if e.TargetID == "" {
+			e.TargetID = s.file.View().LastAnswer()
+		}
+		entry = e
+	default: // stands for itself
+	}
+	meta, err := s.file.Append(entry, s.now, durable)
+	if err != nil {
+		return err
+	}
+	record := protocol.Record{EntryMeta: meta, Entry: entry}
+	if announced(entry) {
+		s.emit(protocol.EntryAppended{Entry: record})
+	}
+	if s.context != nil && !s.context.Extend(record) {
+		s.dropContext()
+	}
+	return nil
+}
+
+// announced says whether clients that follow entries are told of an entry:
+// those that no other event shows.
+func announced(e protocol.Entry) bool {
+	switch e.(type) {
+	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) emit(ev protocol.Event) {
+	// Only the log knows the ids of what was added on the way. A session without
+	// messages has no leaf for a client, whatever settings wait in it.
+	if changed, ok := ev.(protocol.SessionChanged); ok && (changed.LeafID != "" || changed.MessageCount > 0) {
+		changed.LeafID = s.file.View().ShownLeaf()
+		ev = changed
+	}
+	s.spans.Observe(ev)
+	it := link.Item{Event: ev, Receipt: s.receipt(ev)}
+	s.output.sizes.Size(&it)
+	if n := len(s.unsent); n > 0 && !s.unsent[n-1].to.Known() && s.unsent[n-1].item.Merge(it) {
+		return
+	}
+	s.unsent = append(s.unsent, outgoing{to: s.audience.hostOf(ev, s.host), item: it})
+}
+
+// replyInTurn answers a command, a large answer when it is its turn.
+func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result, err *protocol.Error) {
+	if by := s.ledger.asker(seq); err == nil && protocol.SizeOf(data) > link.AnswerRoom && s.waits(by) {
+		s.later(c, answer{by: by, do: func(actor.Context) { s.reply(seq, data, nil) }})
+		return
+	}
+	s.reply(seq, data, err)
+}
+
+// reply answers a command, unless it has been answered.
+func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
+	to, response, ok := s.ledger.answer(seq, data, err)
+	if _, declared := data.(protocol.ToolNames); declared {
+		s.hostIs(to.Router)
+	}
+	if !ok {
+		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")
+		return
+	}
+	if err == nil {
+		s.spans.ObserveReply(data)
+	}
+	s.unsent = append(s.unsent, outgoing{to: to, item: link.Item{Response: response}, seq: seq})
+}
+
+// receipt is for the record that announces a call, if clients are to have a look
+// before it runs. It is kept until the call ends: a dialog may be in between.
+func (s *Session) receipt(ev protocol.Event) *link.Receipt {
+	switch ev := ev.(type) {
+	case protocol.ToolExecutionStart:
+		if s.box().Files(ev.ToolName) == protocol.WritesFile && !s.shared.Unwatched && s.audience.attached() > 0 {
+			r := link.NewReceipt()
+			s.jobs.receipts[ev.ToolCallID] = r
+			return r
+		}
+	case protocol.ToolExecutionEnd:
+		delete(s.jobs.receipts, ev.ToolCallID)
+	default: // announces no call
+	}
+	return nil
+}
+
+// resolveUI passes a dialog's answer on. Whether the client hears that it was
+// taken is its dialect's to say.
+func (s *Session) resolveUI(c actor.Context, e core.ResolveUI) {
+	c.Send(s.broker(c), worker.AnswerUI{Answer: e.Answer})
+	s.reply(e.Seq, nil, nil)
+}

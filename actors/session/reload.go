@@ -1,0 +1,83 @@
+package session
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/protocol"
+	"troupe/store/config"
+)
+
+// catalog is what can be selected at this moment.
+func (s *Session) catalog() *protocol.Catalog {
+	catalog, problem := s.shared.Models.Catalog()
+	s.shared.complaints.about(problem)
+	return catalog
+}
+
+// reassembled is a workspace that was read again.
+type reassembled struct {
+	seq  uint64
+	work *workspace
+	err  *protocol.Error
+}
+
+// reconfigure reads settings and resources again, off the actor's goroutine.
+func (s *Session) reconfigure(c actor.Context, seq uint64) {
+	shared, spec, rules, procs := s.shared, s.spec, s.rules, s.work.procs
+	spec.Cwd = s.work.cwd
+	kernel.Background(c, func() any {
+		shared.complaints.forget() // what is still broken is named again
+		w, err := assemble(shared, spec, rules, procs)
+		if err == nil {
+			w.texts()
+		}
+		return reassembled{seq, w, err}
+	})
+}
+
+func (s *Session) onReassembled(c actor.Context, m reassembled) {
+	if m.err != nil {
+		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
+		s.flush(c.ActorSystem().Root)
+		return
+	}
+	s.life.work = m.work
+	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
+}
+
+// commands is the answer to get_commands.
+func (s *Session) commands() protocol.Result {
+	list := s.work.texts().expander.Commands()
+	for i := range list {
+		list[i].SourceInfo = s.work.sourceOf(&list[i])
+	}
+	return protocol.CommandList{Commands: list}
+}
+
+// sourceOf says in the words of pi 1.x where a command comes from: found in the
+// user's or the project's directory, or named by settings or a flag.
+func (w *workspace) sourceOf(c *protocol.SlashCommand) *protocol.SourceInfo {
+	info := &protocol.SourceInfo{Path: c.Path, Source: "auto", Scope: c.Location, Origin: "top-level"}
+	switch config.Location(c.Location) {
+	case config.User:
+		info.BaseDir = within(w.dirs.Agent, c.Path)
+	case config.Project:
+		info.BaseDir = within(filepath.Join(w.dirs.Cwd, ".pi"), c.Path)
+	case config.Path:
+		info.Source, info.Scope = "local", "temporary"
+	}
+	return info
+}
+
+// within is dir if path lies in it, else "".
+func within(dir, path string) string {
+	if strings.HasPrefix(path, dir+string(filepath.Separator)) {
+		return dir
+	}
+	return ""
+}

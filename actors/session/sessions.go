@@ -1,0 +1,201 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// sessions is the parent of all sessions: it makes them, knows which are live,
+// and restarts those that crash, always.
+type sessions struct {
+	kernel *kernel.Kernel
+	shared *Shared
+	made   int
+	table  map[string]*member
+	ending *actor.PID  // is told when no session is left; nil until the end has begun
+	give   *time.Timer // sends giveBackDue
+}
+
+// ParentProps describes the parent of all sessions of a process.
+func ParentProps(k *kernel.Kernel, shared *Shared) *actor.Props {
+	all := &sessions{kernel: k, shared: shared}
+	return k.KeepAlive(all, "sessions", all.mend).
+		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()))
+}
+
+// member is a live session.
+type member struct {
+	pid    *actor.PID
+	info   protocol.OpenSessionInfo
+	router *actor.PID // who asked for it
+	key    string     // and how he calls it
+}
+
+func (s *sessions) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		s.table = map[string]*member{}
+	case link.SpawnSession:
+		s.spawn(c, m)
+	case status:
+		if e := s.table[m.handle]; e != nil {
+			e.info = m.info
+		}
+		if m.info.Status == "parked" {
+			s.giveBackSoon(c)
+		}
+	case link.FindSession:
+		s.find(c, m)
+	case link.RouterLost:
+		s.tellAll(c, link.Leave{Router: m.Router, Abort: true, Gone: true})
+	case link.Closed:
+		if e := s.table[m.Handle]; e != nil {
+			c.Send(e.pid, link.RouteClosed{})
+		}
+		s.remove(c, m.Handle)
+		for _, router := range m.Routers {
+			c.Send(router, m)
+		}
+	case link.ListOpen:
+		c.Send(m.From, link.OpenList{Seq: m.Seq, Sessions: s.list()})
+	case giveBackDue:
+		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
+	case link.EndAll:
+		s.ending = c.Sender()
+		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true})
+		s.maybeNone(c)
+	case *actor.Terminated:
+		s.gone(c, m.Who)
+	case *actor.Stopping:
+		if s.give != nil {
+			s.give.Stop()
+		}
+	}
+}
+
+// find leads a router to a session. The router is told first: what the session
+// tells it, also that it has ended meanwhile, must not come before that.
+func (s *sessions) find(c actor.Context, m link.FindSession) {
+	e := s.table[m.Client.Tag]
+	if e == nil {
+		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeUnknownSession.Errorf("Unknown session: %s", m.Client.Tag)})
+		return
+	}
+	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: m.Client.Tag, PID: e.pid})
+	c.Send(e.pid, link.Join{Client: m.Client})
+}
+
+func (s *sessions) tellAll(c actor.Context, m any) {
+	for _, e := range s.table {
+		c.Send(e.pid, m)
+	}
+}
+
+func (s *sessions) remove(c actor.Context, handle string) {
+	delete(s.table, handle)
+	s.maybeNone(c)
+}
+
+func (s *sessions) maybeNone(c actor.Context) {
+	if s.ending != nil && len(s.table) == 0 {
+		c.Send(s.ending, link.NoneOpen{})
+	}
+}
+
+// giveBackAfter is how long no session has been parked when memory is given
+// back: they tend to fall asleep together.
+const giveBackAfter = time.Second
+
+// giveBackDue says that no session has been parked for that long.
+type giveBackDue struct{}
+
+func (s *sessions) giveBackSoon(c actor.Context) {
+	switch {
+	case s.shared.GiveBack == nil:
+	case s.give == nil:
+		s.give = kernel.After(c, giveBackAfter, c.Self(), giveBackDue{})
+	default:
+		s.give.Reset(giveBackAfter)
+	}
+}
+
+// mend answers the request that broke the parent of sessions in the middle of
+// it. A router hears a repeated answer once.
+func (s *sessions) mend(c actor.Context, msg any) bool {
+	m, ok := msg.(link.SpawnSession)
+	if !ok {
+		return false // everything else can be told twice
+	}
+	answer := link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("Internal error")}
+	for handle, e := range s.table {
+		if e.key == m.Key && e.router.Equal(m.Client.Router) {
+			answer = link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid}
+		}
+	}
+	c.Send(m.Client.Router, answer)
+	return true
+}
+
+func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
+	s.kernel.Faults.Hit("sessions", "Spawn")
+	if s.ending != nil {
+		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
+		return
+	}
+	if len(s.table) >= s.shared.MaxSessions {
+		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeOverloaded.Errorf(
+			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
+		return
+	}
+	s.made++
+	handle := "s" + strconv.Itoa(s.made)
+	if m.Client.Tag != "" {
+		m.Client.Tag = handle
+	}
+	pid, err := c.SpawnNamed(sessionProps(s.kernel, s.shared, handle, m), handle)
+	if err != nil {
+		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
+		return
+	}
+	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: protocol.OpenSessionInfo{
+		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: 1, Retain: m.Spec.Retain, WaitingFor: []string{},
+	}}
+	s.kernel.Faults.Hit("sessions", "Spawned")
+	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
+}
+
+func (s *sessions) list() []protocol.OpenSessionInfo {
+	list := make([]protocol.OpenSessionInfo, 0, len(s.table))
+	for _, e := range s.table {
+		list = append(list, e.info)
+	}
+	slices.SortFunc(list, func(a, b protocol.OpenSessionInfo) int {
+		return cmp.Or(cmp.Compare(len(a.SessionID), len(b.SessionID)), cmp.Compare(a.SessionID, b.SessionID))
+	})
+	return list
+}
+
+func (s *sessions) gone(c actor.Context, pid *actor.PID) {
+	for handle, e := range s.table {
+		if e.pid.Equal(pid) {
+			s.remove(c, handle)
+		}
+	}
+}
+
+type (
+	// status is what a session tells its parent about itself, for
+	// list_open_sessions.
+	status struct {
+		handle string
+		info   protocol.OpenSessionInfo
+	}
+)

@@ -1,0 +1,140 @@
+package session
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	"troupe/store"
+	"troupe/store/config"
+	"troupe/tools"
+)
+
+// Config is what sessions are told at the start. It does not change.
+type Config struct {
+	Version     string        // named in exported pages
+	Default     link.OpenSpec // the default session, and what open_session starts from
+	MaxSessions int           // open at once, 0 for protocol.DefaultMaxSessions
+
+	Unwatched bool          // nobody follows the events while they come
+	ParkAfter time.Duration // of idleness, 0 for never
+
+	// GiveBack returns memory to the system that is not needed any more, since
+	// the runtime is in no hurry to. It is called, on a goroutine of its own,
+	// a moment after sessions were parked. Nil is for tests.
+	GiveBack func()
+
+	AgentDir      string         // pi's agent directory: sessions, settings, resources
+	SessionDir    string         // --session-dir
+	Home          string         // for ~
+	Consent       config.Consent // --approve, --no-approve
+	NoContext     bool           // read no AGENTS.md
+	Prompts       []string
+	Skills        []string
+	NoPrompts     bool
+	NoSkills      bool
+	ModelPatterns []string // --models
+	Confirm       []string // tools that run only after the client confirmed
+	Durability    string   // process or sync
+
+	Env     func(name string) string
+	Environ []string // of child processes, before secrets are taken out
+	Tools   *tools.Registry
+	Files   *tools.Files
+	Guard   *tools.Guard
+	Models  Models
+	Exec    worker.Exec // runs the client's bash commands; tools.Exec if nil
+	FS      store.FS    // where session files are; store.OS if nil
+
+	Forgotten func() // for tests: called when nothing of a session is left in memory
+}
+
+// Models is what sessions need of the providers.
+type Models interface {
+	worker.Streamer
+	// Catalog is what can be selected at this moment. Problems with the
+	// configuration of models are reported beside a catalogue that leaves out
+	// what is broken.
+	Catalog() (*protocol.Catalog, error)
+	// Secrets are the environment variables that hold keys: of providers that
+	// are used, and what the files of the user name.
+	Secrets(used func(provider string) bool) map[string]bool
+}
+
+// Shared is what the sessions of a process have in common: what they were told,
+// and what they have found out for each other.
+type Shared struct {
+	Config
+	complaints complaints
+	used       usedProviders
+	listed     sync.Once
+	lists      *store.Lister
+}
+
+// NewShared completes a configuration with the defaults.
+func NewShared(cfg Config, log zerolog.Logger) *Shared {
+	if cfg.MaxSessions == 0 {
+		cfg.MaxSessions = protocol.DefaultMaxSessions
+	}
+	if cfg.Exec == nil {
+		cfg.Exec = tools.Exec
+	}
+	return &Shared{Config: cfg, complaints: complaints{log: log}}
+}
+
+// lister finds sessions on disk; all sessions of the process share what it
+// remembers of their files.
+func (h *Shared) lister() *store.Lister {
+	h.listed.Do(func() { h.lists = store.NewLister(h.fs()) })
+	return h.lists
+}
+
+// fs is where session files are.
+func (h *Shared) fs() store.FS {
+	if h.FS == nil {
+		return store.OS{}
+	}
+	return h.FS
+}
+
+// complaints names problems with files on stderr, each once.
+type complaints struct {
+	log   zerolog.Logger
+	said  sync.Map // by text
+	count atomic.Int32
+}
+
+// maxSaid bounds the problems that are remembered as named.
+const maxSaid = 1000
+
+// about names a problem, the first time.
+func (c *complaints) about(err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if c.count.Load() > maxSaid { // of so many projects that the list is larger than what it saves
+		c.forget()
+	}
+	if _, said := c.said.LoadOrStore(text, true); !said {
+		c.count.Add(1)
+		c.log.Warn().Msg(text)
+	}
+}
+
+func (c *complaints) all(problems []config.Problem) {
+	for _, p := range problems {
+		c.about(p)
+	}
+}
+
+// forget makes problems that are still there be named again.
+func (c *complaints) forget() {
+	c.said.Clear()
+	c.count.Store(0)
+}

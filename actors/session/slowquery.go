@@ -1,0 +1,133 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"troupe/protocol"
+	"troupe/store"
+	"troupe/store/export"
+	"troupe/tools"
+)
+
+// search captures what a slow query needs at this moment.
+func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protocol.Error) {
+	switch cmd := cmd.(type) {
+	case protocol.ListSessions:
+		shared, q := s.shared, s.listQuery(cmd)
+		return func() (protocol.Result, *protocol.Error) {
+			list, err := shared.lister().List(q)
+			if err != nil {
+				return failedToRead(err)
+			}
+			return protocol.SessionList{Sessions: list}.Long(), nil
+		}
+	case protocol.ExportHTML:
+		x := exporter{
+			shared: s.shared, work: s.work, view: s.file.View(), name: s.m.Name(), tools: s.box().Select(s.m.ActiveTools()), output: cmd.OutputPath,
+		}
+		return x.export
+	default:
+		return func() (protocol.Result, *protocol.Error) {
+			return nil, protocol.CodeUnsupported.Errorf("no slow query for %T", cmd)
+		}
+	}
+}
+
+// listQuery: sessions of the working directory, in its directory or in the one
+// that the client names, or those of every project.
+func (s *Session) listQuery(cmd protocol.ListSessions) store.Query {
+	if cmd.Scope == "all" {
+		if s.work.shared {
+			return store.Query{Dir: s.work.dir}
+		}
+		return store.Query{Dir: store.Root(s.shared.AgentDir), All: true}
+	}
+	if cmd.SessionDir != "" {
+		return store.Query{Dir: s.work.resolve(cmd.SessionDir), Cwd: s.work.cwd}
+	}
+	return store.Query{Dir: s.work.dir, Cwd: s.work.cwd}
+}
+
+// exporter writes a session as one HTML file.
+type exporter struct {
+	shared *Shared
+	work   *workspace
+	view   store.View
+	name   string
+	tools  []protocol.ToolInfo
+	output string // as the client wrote it; "" for a name in the working directory
+}
+
+func (x *exporter) export() (protocol.Result, *protocol.Error) {
+	switch {
+	case x.view.Path() == "":
+		return nil, protocol.CodeInvalidParams.Errorf("Cannot export in-memory session to HTML")
+	case !hasMessage(x.view):
+		return nil, protocol.CodeInvalidParams.Errorf("Nothing to export yet - start a conversation first")
+	}
+	name := x.output
+	if name == "" {
+		name = "pi-session-" + strings.TrimSuffix(filepath.Base(x.view.Path()), ".jsonl") + ".html"
+	}
+	page, err := Page(x.view, export.Document{
+		Name: x.name, SystemPrompt: x.work.texts().system(x.tools), Tools: x.tools, Generator: "troupe " + x.shared.Version,
+	})
+	if err == nil {
+		err = WriteOutput(x.work.resolve(name), page)
+	}
+	if err != nil {
+		return nil, protocol.CodeIO.Errorf("%s", err)
+	}
+	return protocol.PathResult{Path: name}, nil
+}
+
+// hasMessage says whether anything was said in a session.
+func hasMessage(view store.View) bool {
+	for _, ref := range view.Refs() {
+		if ref.Type == "message" {
+			return true
+		}
+	}
+	return false
+}
+
+// WriteOutput writes a file that somebody has named, or leaves what is there as
+// it is: what is no regular file, and what is a session, which is the only copy
+// of a conversation.
+func WriteOutput(path string, content []byte) error {
+	is, err := store.IsSession(store.OS{}, path)
+	if err == nil && is {
+		err = errors.New("a session file is not overwritten")
+	}
+	if err == nil {
+		err = tools.ReplaceFile(path, content, 0o600)
+	}
+	var cause *fs.PathError
+	if errors.As(err, &cause) { // its path may be that of a file beside
+		err = cause.Err
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Page renders a session as one HTML document; doc gives what the session file
+// does not say.
+func Page(view store.View, doc export.Document) ([]byte, error) {
+	entries, _, err := view.Entries("", 0)
+	if err != nil {
+		return nil, err
+	}
+	doc.Header, doc.Entries, doc.Leaf, doc.Exported = view.Header(), entries, view.Leaf(), time.Now()
+	var page bytes.Buffer
+	if err := export.Write(&page, doc); err != nil {
+		return nil, err
+	}
+	return page.Bytes(), nil
+}

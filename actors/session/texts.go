@@ -1,0 +1,78 @@
+package session
+
+import (
+	"errors"
+	"strings"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+	"troupe/store/config"
+)
+
+// texts are what a person lays out for an agent to read: templates, skills,
+// context files, the parts of the system prompt.
+type texts struct {
+	expander config.Expander
+	parts    config.PromptParts
+}
+
+// readTexts reads them. What cannot be read is named in the log and left out.
+func readTexts(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings) *texts {
+	t := &texts{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
+	var problems []config.Problem
+	note := func(p []config.Problem) { problems = append(problems, p...) }
+	var found []config.Problem
+	t.expander.SkillCommands = files.EnableSkillCommands
+	t.expander.Templates, found = config.LoadTemplates(config.Sources{
+		Dirs: dirs, Named: files.Prompts, Flags: shared.Prompts, NoDefaults: shared.NoPrompts,
+	})
+	note(found)
+	t.expander.Skills, found = config.LoadSkills(config.Sources{
+		Dirs: dirs, Named: files.Skills, Flags: shared.Skills, NoDefaults: shared.NoSkills,
+	})
+	note(found)
+	t.parts.Skills = t.expander.Skills
+	if !shared.NoContext {
+		t.parts.ContextFiles, found = config.LoadContextFiles(dirs)
+		note(found)
+	}
+	if t.parts.Base == "" {
+		t.parts.Base, found = config.LoadBase(dirs, "")
+		note(found)
+	}
+	if t.parts.Append = []string{spec.AppendSystemPrompt}; spec.AppendSystemPrompt == "" {
+		t.parts.Append, found = config.LoadAppend(dirs, nil)
+		note(found)
+	}
+	shared.complaints.all(problems)
+	return t
+}
+
+// system composes the system prompt for a set of tools.
+func (t *texts) system(tools []protocol.ToolInfo) string {
+	parts := t.parts
+	parts.Tools = tools
+	return config.SystemPrompt(parts)
+}
+
+// expand replaces a command's text by the template or skill it names.
+func (s *Session) expand(c *core.Command) {
+	if cmd, ok := c.Cmd.(protocol.Expandable); ok && strings.HasPrefix(cmd.Text(), "/") {
+		c.Cmd = cmd.WithText(s.expandText(c, cmd.Text()))
+	}
+}
+
+// expandText looks up a text that begins with /, and notes what comes of it.
+func (s *Session) expandText(c *core.Command, text string) string {
+	expanded, err := s.work.texts().expander.Expand(text)
+	switch {
+	case errors.As(err, new(bounded.TooLarge)):
+		c.Refused = protocol.CodeInvalidParams.Errorf("%s", err)
+	case err != nil:
+		s.log.Warn().Err(err).Msg("skill cannot be read")
+	}
+	c.Slash = expanded == text
+	return expanded
+}

@@ -1,0 +1,128 @@
+package session
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/tools"
+)
+
+// job is a running worker.
+type job struct {
+	kind    core.WorkerKind
+	attempt core.Attempt // 0 of what belongs to none
+	number  int          // of a bash command
+	id      string
+	pid     *actor.PID
+	stop    *tools.Interrupt // of a tool call; nil for others
+}
+
+// jobs are the workers of a session.
+type jobs struct {
+	running  map[string]job           // by PID
+	receipts map[string]*link.Receipt // of calls that clients look at first, by call
+	retry    *actor.PID               // keeps the delay before a request is made again; nil until there is one
+	ui       *actor.PID               // keeps the dialogs; nil until there is one
+}
+
+func newJobs() jobs {
+	return jobs{running: map[string]job{}, receipts: map[string]*link.Receipt{}}
+}
+
+// track remembers a worker under its PID.
+func (w *jobs) track(pid *actor.PID, j job) {
+	j.pid = pid
+	w.running[pid.Id] = j
+}
+
+// alive says whether an actor is known and has not ended.
+func (w *jobs) alive(pid *actor.PID) bool {
+	if pid == nil {
+		return false
+	}
+	_, ok := w.running[pid.Id]
+	return ok
+}
+
+// busy says whether a job is under way. Who keeps delays and dialogs is there for
+// the next time, too.
+func (w *jobs) busy() bool {
+	for _, j := range w.running {
+		if j.kind != core.WorkerRetry && j.kind != core.WorkerUI {
+			return true
+		}
+	}
+	return false
+}
+
+// stop stops every worker.
+func (w *jobs) stop(c actor.Context) {
+	for _, j := range w.running {
+		c.Stop(j.pid)
+	}
+	*w = newJobs()
+}
+
+// cancel stops what was begun as an attempt. What still comes of it is stale.
+func (w *jobs) cancel(c actor.Context, e core.Cancel) {
+	for id, j := range w.running {
+		switch {
+		case j.attempt != e.Attempt:
+		case j.kind == core.WorkerRetry:
+			c.Send(j.pid, e)
+		default:
+			delete(w.running, id)
+			j.stop.Now() // not by a goroutine that wakes up after all of the end is written
+			c.Stop(j.pid)
+		}
+	}
+}
+
+// cancelBash ends a command of the client, whose result still counts.
+func (w *jobs) cancelBash(c actor.Context, number int) {
+	for _, j := range w.running {
+		if j.kind == core.WorkerBash && j.number == number {
+			c.Send(j.pid, worker.CancelJob{})
+		}
+	}
+}
+
+// ended queues the end of a worker behind whatever it has sent before: Terminated
+// is a system message and would overtake a result.
+func (w *jobs) ended(c actor.Context, pid *actor.PID) {
+	if j, ok := w.running[pid.Id]; ok {
+		delete(w.running, pid.Id)
+		c.Send(c.Self(), core.WorkerGone{Kind: j.kind, Attempt: j.attempt, Job: j.number, ID: j.id})
+	}
+}
+
+func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *actor.PID {
+	full := s.handle + "/" + name
+	pid, err := c.SpawnNamed(s.kernel.Props(produce, full), name)
+	if err != nil { // the name is taken by a worker that has not quite ended
+		pid = c.SpawnPrefix(s.kernel.Props(produce, full), name+"~"+strconv.FormatInt(time.Now().UnixNano(), 36))
+	}
+	return pid
+}
+
+func (s *Session) scheduleRetry(c actor.Context, e core.ScheduleRetry) {
+	if !s.jobs.alive(s.jobs.retry) {
+		policy := s.work.retry
+		s.jobs.retry = s.spawn(c, "retry", func() actor.Actor { return &worker.RetrySupervisor{Policy: policy} })
+	}
+	s.jobs.track(s.jobs.retry, job{kind: core.WorkerRetry, attempt: e.Attempt})
+	c.Send(s.jobs.retry, e)
+}
+
+func (s *Session) broker(c actor.Context) *actor.PID {
+	if !s.jobs.alive(s.jobs.ui) {
+		s.jobs.ui = s.spawn(c, "ui", func() actor.Actor { return &worker.UIBroker{} })
+		s.jobs.track(s.jobs.ui, job{kind: core.WorkerUI})
+	}
+	return s.jobs.ui
+}

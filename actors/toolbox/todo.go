@@ -1,0 +1,70 @@
+package toolbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+)
+
+// Todo is the tool with which a model keeps the session's todo list. The list is
+// part of the machine's state, so a call returns the new one.
+type Todo struct{}
+
+var todoInfo = protocol.ToolInfo{
+	Name: core.TodoTool,
+	Description: "Replace the todo list of this session. Keep it up to date while you work: exactly one item in_progress " +
+		"while there is something to do, and mark items completed as soon as they are.",
+	Parameters: json.RawMessage(`{"type":"object","properties":{"todos":{"type":"array","description":"The whole list, in order.",` +
+		`"items":{"type":"object","properties":{"id":{"type":"string"},"content":{"type":"string","description":"What is to be done."},` +
+		`"activeForm":{"type":"string","description":"The same as something that is going on: Fixing the test."},` +
+		`"status":{"enum":["pending","in_progress","completed"]}},"required":["content","status"]}}},"required":["todos"]}`),
+	Snippet: "todo_write: keep the todo list of this session",
+}
+
+// Infos describes the tool.
+func (Todo) Infos() []protocol.ToolInfo { return []protocol.ToolInfo{todoInfo} }
+
+// Start makes the new list.
+func (Todo) Start(call protocol.ToolCall) (Work, error) {
+	raw, err := fit(todoInfo, call)
+	if err != nil {
+		return nil, err
+	}
+	var args struct {
+		Todos []protocol.TodoItem `json:"todos"`
+	}
+	if err := json.Unmarshal(raw, &args); err != nil {
+		//lint:ignore ST1005 it is a sentence for the model
+		return nil, fmt.Errorf("Validation failed for tool %q: %w", core.TodoTool, err)
+	}
+	active, open := 0, 0
+	for i := range args.Todos {
+		if why := core.CompleteTodo(&args.Todos[i], i+1); why != "" {
+			return nil, errors.New(why)
+		}
+		if args.Todos[i].Status == core.TodoActive {
+			active++
+		}
+		if args.Todos[i].Status != core.TodoCompleted {
+			open++
+		}
+	}
+	if active > 1 {
+		//lint:ignore ST1005 it is a sentence for the model
+		return nil, errors.New("Only one item can be in_progress.")
+	}
+	phases := []protocol.TodoPhase{}
+	if len(args.Todos) > 0 {
+		phases = append(phases, protocol.TodoPhase{Name: "Todos", Tasks: args.Todos})
+	}
+	details, err := json.Marshal(protocol.TodoResult{TodoPhases: phases})
+	if err != nil {
+		return nil, fmt.Errorf("todo list: %w", err)
+	}
+	return Result{Todos: phases, ToolResult: protocol.ToolResult{
+		Content: protocol.TextContent(fmt.Sprintf("The list has %d items, %d of them open.", len(args.Todos), open)), Details: details,
+	}}, nil
+}

@@ -1,0 +1,157 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"troupe/protocol"
+	"troupe/tools"
+)
+
+// Runner offers tools and carries out calls of them.
+type Runner interface {
+	// Infos describes the tools, in the order in which they are listed.
+	Infos() []protocol.ToolInfo
+	// Start checks the arguments of a call of one of these tools and says how the
+	// call is carried out. It has no effects and does not block. The error is
+	// written for the model.
+	Start(call protocol.ToolCall) (Work, error)
+}
+
+// Work is how a call is carried out: a [Job], [ByClient] or a [Result].
+type Work interface{ work() }
+
+// Job is a call that takes time: a worker runs it. It may report progress, which
+// is cumulative, and returns soon after ctx ends. An error becomes the text of an
+// error result that the model reads.
+type Job func(ctx context.Context, env *tools.Env, progress func(protocol.ToolResult)) (protocol.ToolResult, error)
+
+// ByClient is a call that the client runs, with these arguments. The result comes
+// as its command.
+type ByClient struct{ Args json.RawMessage }
+
+// Result is a call that needs no time.
+type Result struct {
+	protocol.ToolResult
+	Todos []protocol.TodoPhase // the todo list that the session keeps from now on; nil for the one it has
+}
+
+func (Job) work()      {}
+func (ByClient) work() {}
+func (Result) work()   {}
+
+// Box is runners, whose tools have different names. It does not change.
+type Box []Runner
+
+// Own is the daemon's own tools: those of a registry, and the todo list.
+func Own(reg *tools.Registry) Box { return Box{Builtin(reg), Todo{}} }
+
+// With is the box with one more runner.
+func (b Box) With(r Runner) Box { return append(slices.Clip(b), r) }
+
+// Infos describes all tools.
+func (b Box) Infos() (infos []protocol.ToolInfo) {
+	for _, r := range b {
+		infos = append(infos, r.Infos()...)
+	}
+	return infos
+}
+
+// Lookup describes one tool.
+func (b Box) Lookup(name string) (protocol.ToolInfo, bool) {
+	info, r := b.find(name)
+	return info, r != nil
+}
+
+// Select describes the tools with these names that exist, in the order of the
+// names.
+func (b Box) Select(names []string) (infos []protocol.ToolInfo) {
+	for _, n := range names {
+		if info, ok := b.Lookup(n); ok {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+// Files says what a tool does with the file that its arguments name; a tool that
+// does not exist does nothing with one.
+func (b Box) Files(name string) protocol.FileUse {
+	info, _ := b.find(name)
+	return info.Files
+}
+
+// find returns a nil runner for a tool that does not exist.
+func (b Box) find(name string) (protocol.ToolInfo, Runner) {
+	for _, r := range b {
+		for _, info := range r.Infos() {
+			if info.Name == name {
+				return info, r
+			}
+		}
+	}
+	return protocol.ToolInfo{}, nil
+}
+
+// Start starts a call; see [Runner].
+func (b Box) Start(call protocol.ToolCall) (Work, error) {
+	_, r := b.find(call.Name)
+	if r == nil {
+		return nil, tools.UnknownToolError(call.Name)
+	}
+	return r.Start(call)
+}
+
+// Check returns the error with which Start would refuse a call.
+func (b Box) Check(call protocol.ToolCall) error {
+	_, err := b.Start(call)
+	return err
+}
+
+// Active is the set of tools a session begins with: the caller's, else the
+// settings', which may add to (+name) or take from (-name) the usual set. nil
+// leaves the choice to the next. Names of tools that do not exist are left out.
+func (b Box) Active(asked, configured, usual []string) []string {
+	if asked != nil {
+		return b.known(asked)
+	}
+	if len(configured) == 0 {
+		return usual
+	}
+	var set []string
+	changes := slices.ContainsFunc(configured, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })
+	if changes {
+		set = slices.Clone(usual)
+	}
+	for _, name := range configured {
+		switch {
+		case strings.HasPrefix(name, "-"):
+			set = slices.DeleteFunc(set, func(n string) bool { return n == name[1:] })
+		default:
+			set = append(set, strings.TrimPrefix(name, "+"))
+		}
+	}
+	return b.known(set)
+}
+
+func (b Box) known(names []string) []string {
+	set := []string{}
+	for _, n := range names {
+		if _, ok := b.Lookup(n); ok && !slices.Contains(set, n) {
+			set = append(set, n)
+		}
+	}
+	return set
+}
+
+// fit checks the arguments of a call against the schema of its tool, and returns
+// them as the tool wants them.
+func fit(info protocol.ToolInfo, call protocol.ToolCall) (json.RawMessage, error) {
+	args, err := tools.ValidateArgs(info.Parameters, call.Arguments)
+	if err != nil {
+		return nil, tools.InvalidArgsError(info.Name, call.Arguments, err)
+	}
+	return args, nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/tools"
+)
+
+// root is the repository, seen from this package.
+const root = "../.."
+
+// documents are what people read, by their paths in the repository.
+func documents(t *testing.T) []string {
+	docs, err := filepath.Glob(root + "/docs/*.md")
+	require.NoError(t, err)
+	records, err := filepath.Glob(root + "/docs/decisions/*.md")
+	require.NoError(t, err)
+	return append(append(docs, records...), root+"/README.md")
+}
+
+func read(t *testing.T, path string) string {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// tracked is every file of the repository.
+func tracked(t *testing.T) []string {
+	out, err := exec.Command("git", "-C", root, "ls-files").Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+var (
+	quotedPath = regexp.MustCompile("`([a-z0-9-]+/[\\w./<>*-]*)`")
+	target     = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	testName   = regexp.MustCompile(`\b(Test[A-Z]\w*)`)
+	rooms      = []string{"cmd", "actors", "protocol", "providers", "tools", "store", "e2e", "docs"}
+)
+
+// TestDocsNameFiles holds documents to files, packages and tests that exist.
+func TestDocsNameFiles(t *testing.T) {
+	files := tracked(t)
+	exists := func(pattern string) bool {
+		pattern = strings.TrimSuffix(regexp.MustCompile(`<\w+>`).ReplaceAllString(pattern, "*"), "/...")
+		return slices.ContainsFunc(files, func(f string) bool {
+			for ; f != "."; f = filepath.Dir(f) {
+				if ok, _ := filepath.Match(strings.TrimSuffix(pattern, "/"), f); ok {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	var tests strings.Builder
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			tests.WriteString(read(t, filepath.Join(root, f)))
+		}
+	}
+	for _, doc := range documents(t) {
+		text := read(t, doc)
+		for _, m := range quotedPath.FindAllStringSubmatch(text, -1) {
+			if first, _, _ := strings.Cut(m[1], "/"); slices.Contains(rooms, first) {
+				require.True(t, exists(m[1]), "%s names %s, which does not exist", doc, m[1])
+			}
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1]))
+			require.NoError(t, err, "%s links to %s", doc, m[1])
+		}
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			require.Contains(t, tests.String(), "func "+m[1], "%s names %s, which does not exist", doc, m[1])
+		}
+	}
+}
+
+// words are numbers as documents write them.
+var words = []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+
+// TestDocsCount holds the numbers that documents say to what they count.
+func TestDocsCount(t *testing.T) {
+	makefile := read(t, root+"/Makefile")
+	variable := func(name string) string {
+		return regexp.MustCompile(`(?m)^` + name + ` \?= (\d+)$`).FindStringSubmatch(makefile)[1]
+	}
+	flag := func(file, name string) string {
+		return regexp.MustCompile(`"` + regexp.QuoteMeta(name) + `", \w+\("\w+", (\d+)\)`).FindStringSubmatch(read(t, root+"/"+file))[1]
+	}
+	says := func(doc, format string, args ...any) {
+		t.Helper()
+		require.Contains(t, read(t, root+"/"+doc), fmt.Sprintf(format, args...))
+	}
+	says("docs/reliability.md", "make chaos                          # %s seeds, %s kill cycles", variable("CHAOS_SEEDS"), variable("KILL_CYCLES"))
+	says("docs/reliability.md", "the short measure: %s seeds, %s kill cycles", flag("actors/chaos_test.go", "chaos.seeds"), flag("e2e/chaos_test.go", "kill.cycles"))
+	says("README.md", "the %s tools", words[len(tools.New().Names())])
+	names := []string{}
+	for _, d := range protocol.Dialects() {
+		names = append(names, "`"+string(d)+"`")
+	}
+	says("docs/architecture.md", "One binary speaks %s.", strings.Join(names, ", "))
+	damages := regexp.MustCompile(`(?m)^\t\t\{"[^"]+", "[SL]\d`).FindAllString(read(t, root+"/e2e/history/history_test.go"), -1)
+	says("docs/reliability.md", "damages a\n   good history in %d ways", len(damages))
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors"
+	"troupe/actors/link"
+	"troupe/actors/session"
+	"troupe/actors/toolbox"
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+	"troupe/providers"
+	"troupe/providers/registry"
+	"troupe/store"
+	"troupe/tools"
+)
+
+// chooseModel checks --provider, --model and --api-key at once: a typo is a
+// failure to start, not an answer to the first command.
+func chooseModel(o *options, models *registry.Registry) error {
+	if o.provider == "" && o.model == "" {
+		if o.apiKey != "" {
+			return errors.New("--api-key needs --provider or --model")
+		}
+		return nil
+	}
+	catalog, problems := models.Catalog()
+	choice, err := providers.ResolveModel(catalog, o.provider, o.model)
+	if err != nil {
+		if problems != nil {
+			err = fmt.Errorf("%w\n%w", err, problems)
+		}
+		return err
+	}
+	if o.apiKey != "" {
+		models.SetKey(choice.Model.Provider, o.apiKey)
+	}
+	return nil
+}
+
+// activeTools turns --tools, --no-tools and --exclude-tools into a set; nil is
+// the default one. A tool that is to be left out and does not exist is an error:
+// who wrote Bash or * wants a tool gone that would stay.
+func activeTools(o *options, reg *tools.Registry) ([]string, error) {
+	own := toolbox.Own(reg)
+	for _, name := range o.excludeTools {
+		if _, ok := own.Lookup(name); !ok {
+			return nil, fmt.Errorf("--exclude-tools: unknown tool %s", name)
+		}
+	}
+	set := o.tools
+	if set == nil && o.noTools {
+		set = []string{}
+	}
+	if len(o.excludeTools) > 0 {
+		if set == nil {
+			set = reg.DefaultActive()
+		}
+		set = slices.DeleteFunc(slices.Clone(set), func(n string) bool { return slices.Contains(o.excludeTools, n) })
+	}
+	for _, f := range []struct {
+		flag  string
+		names []string
+	}{{"--tools", o.tools}, {"--confirm", o.confirm}} {
+		for _, name := range f.names {
+			if _, ok := own.Lookup(name); !ok {
+				o.warnings = append(o.warnings, f.flag+": unknown tool "+name)
+			}
+		}
+	}
+	return set, nil
+}
+
+// texts reads --system-prompt and --append-system-prompt: the content of a file
+// if there is one of that name, else the text itself.
+func texts(o *options, cwd string, spec *link.OpenSpec) error {
+	read := func(value string) (string, error) {
+		path := value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		if len(value) > 4096 || strings.ContainsAny(value, "\n\x00") {
+			return value, nil
+		}
+		content, err := bounded.ReadFile(path, protocol.MaxTextFile)
+		if errors.As(err, new(bounded.TooLarge)) {
+			return "", fmt.Errorf("%s is %w", path, err)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return "", err
+		}
+		if err != nil { // no file of that name
+			return value, nil
+		}
+		return string(content), nil
+	}
+	var err error
+	if spec.SystemPrompt, err = read(o.systemPrompt); err != nil {
+		return fmt.Errorf("--system-prompt: %w", err)
+	}
+	var parts []string
+	for _, value := range o.appendSystemPrompt {
+		part, err := read(value)
+		if err != nil {
+			return fmt.Errorf("--append-system-prompt: %w", err)
+		}
+		parts = append(parts, part)
+	}
+	spec.AppendSystemPrompt = strings.Join(parts, "\n\n")
+	return nil
+}
+
+// chooseSession turns --session, --continue, --resume, --fork and --session-id
+// into a path. What
+// cannot be opened fails here, with the file untouched.
+func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
+	if o.session == "" && !o.cont && o.sessionID == "" && o.fork == "" && !o.resume {
+		return nil
+	}
+	spec := &cfg.Sessions.Default
+	_, rules, _ := cfg.Conn.Dialect.Open(cfg.Conn.Features...)
+	dir, shared := session.SessionDir(cfg.Sessions, rules, spec.Cwd)
+	query := store.Query{Dir: dir}
+	if shared {
+		query.Cwd = spec.Cwd
+	}
+	lister := store.NewLister(store.OS{})
+	var err error
+	switch {
+	case o.cont:
+		err = continueNewest(lister, query, spec)
+	case o.resume:
+		spec.Path, err = pickSession(lister, query)
+	case o.fork != "":
+		if err = namedSession(lister, query, cfg, o.fork, true); err == nil {
+			err = forkSession(cfg, spec.Path, dir, log)
+		}
+	case o.sessionID != "":
+		err = createOrLoad(lister, query, o.sessionID, spec)
+	default:
+		err = namedSession(lister, query, cfg, o.session, false)
+	}
+	if err != nil || spec.Path == "" {
+		return err
+	}
+	return openNow(cfg)
+}
+
+func continueNewest(lister *store.Lister, q store.Query, spec *link.OpenSpec) error {
+	head, ok, err := lister.MostRecent(q)
+	if err != nil {
+		return fmt.Errorf("--continue: %w", err)
+	}
+	if ok { // without one, a new session begins
+		spec.Path = head.Path
+	}
+	return nil
+}
+
+// createOrLoad opens the session of an id, or begins it.
+func createOrLoad(lister *store.Lister, q store.Query, id string, spec *link.OpenSpec) error {
+	if err := store.CheckSessionID(id); err != nil {
+		return err
+	}
+	heads, err := lister.Heads(q)
+	if err != nil {
+		return fmt.Errorf("--session-id: %w", err)
+	}
+	for _, h := range heads {
+		if h.Header.ID == id {
+			spec.Path = h.Path
+			return nil
+		}
+	}
+	spec.ID = id
+	return nil
+}
+
+// namedSession finds the session that --session means: a path, or the beginning
+// of an id, first among those of the working directory; with anywhere, then
+// among those of all projects.
+func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name string, anywhere bool) error {
+	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl") {
+		path := store.ExpandHome(name, cfg.Sessions.Home)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cfg.Sessions.Default.Cwd, path)
+		}
+		cfg.Sessions.Default.Path = filepath.Clean(path)
+		return nil
+	}
+	head, elsewhere, ok, err := lister.Resolve(q, store.Root(cfg.Sessions.AgentDir), name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--session %s: %w", name, err)
+	case !ok:
+		return fmt.Errorf("no session found matching %q", name)
+	case elsewhere && !anywhere:
+		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
+	}
+	cfg.Sessions.Default.Path = head.Path
+	return nil
+}
+
+// openNow opens the chosen session before the daemon starts.
+func openNow(cfg *actors.Config) error {
+	log, err := session.OpenSession(cfg.Sessions, cfg.Sessions.Default.Path)
+	if err != nil {
+		return err
+	}
+	cfg.Sessions.Default.Log = log
+	return nil
+}

@@ -1,0 +1,56 @@
+package protocol
+
+import (
+	"encoding/json"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestAppendString(t *testing.T) {
+	for in, want := range map[string]string{
+		"": `""`, "a<b>&c": `"a<b>&c"`, "\"\\\n\r\t\b\f\x00\x1f": `"\"\\\n\r\t\b\f\u0000\u001f"`,
+		"é\u2028\u2029\x7f😀": "\"é\u2028\u2029\x7f😀\"", "a\xffb\xc3": "\"a\ufffdb\ufffd\"", "\ufffd": "\"\ufffd\"",
+	} {
+		require.Equal(t, want, string(AppendString(nil, in)), "%q", in)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		var back string
+		require.NoError(t, json.Unmarshal(AppendString(nil, a), &back))
+		require.Equal(t, a, back)
+		joined := AppendEscaped(AppendEscaped(nil, a), b)
+		require.Equal(t, string(AppendEscaped(nil, a+b)), string(joined), "escaping is context-free")
+	})
+}
+
+func TestAppendFloat(t *testing.T) {
+	for _, f := range []float64{0, 1, -1, 0.1, 1e-6, 1e-7, 1.5e-9, 1e20, 1e21, 1e300, 0.00030000000000000003, 123456.789, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		want, err := json.Marshal(f)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(AppendFloat(nil, f)))
+	}
+	require.Equal(t, "0", string(AppendFloat(nil, math.NaN())))
+	require.Equal(t, "0", string(AppendFloat(nil, math.Inf(1))))
+}
+
+// TestAppendString_likeNode compares with JSON.stringify where node is there.
+func TestAppendString_likeNode(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node to compare with")
+	}
+	var text strings.Builder
+	for r := rune(0); r < 0x3000; r++ {
+		text.WriteRune(r)
+	}
+	text.WriteString("😀\U0010FFFF")
+	in := "const s=[];for(let i=0;i<0x3000;i++)s.push(String.fromCodePoint(i));s.push('😀',String.fromCodePoint(0x10ffff));process.stdout.write(JSON.stringify(s.join('')))"
+	out, err := exec.Command(node, "-e", in).Output()
+	require.NoError(t, err)
+	require.Equal(t, string(out), string(AppendString(nil, text.String())))
+}

@@ -1,0 +1,334 @@
+package pi
+
+import (
+	"cmp"
+	"slices"
+
+	"troupe/protocol"
+)
+
+// Encoder writes the records of one session for one client: it knows the
+// client's dialect, tags records, and keeps the text of the assistant message
+// that is being streamed, already escaped, so that a cumulative
+// message_update costs a copy and never a new encoding. It must see every
+// event of the session, in order.
+type Encoder struct {
+	wire      protocol.Wire
+	deltas    bool   // FeatureDeltaUpdates
+	withSeq   bool   // FeatureSeq
+	sessionID string // "" leaves records untagged
+	seq       uint64
+	growing   growing
+}
+
+// NewEncoder makes the encoder for one session and one client. sessionID is
+// the routing handle put on every record; "" for a client's default session.
+func NewEncoder(wire protocol.Wire, sessionID string) *Encoder {
+	return &Encoder{
+		wire: wire, sessionID: sessionID,
+		deltas: wire.Has(protocol.FeatureDeltaUpdates), withSeq: wire.Has(protocol.FeatureSeq),
+	}
+}
+
+// AppendResponse appends a response as a line.
+//
+// Of a command that is not answered only a failure is written, unless the client
+// wants to know.
+func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
+	if row := protocol.Lookup(r.Command); row != nil && row.Silent && r.Err == nil && !e.wire.Has(protocol.FeatureUIAck) {
+		return dst
+	}
+	o := e.response(dst, r)
+	switch {
+	case r.Err != nil:
+		o.Str("error", r.Err.Message)
+		o.Str("code", string(r.Err.Code))
+	case r.Data != nil:
+		o.Key("data")
+		o.B = protocol.AppendAs(o.B, e.data(r.Data), e.wire.Dialect)
+	}
+	return append(o.Close(), '\n')
+}
+
+// data is what this client is shown in the place of the data of an answer.
+func (e *Encoder) data(data protocol.Result) protocol.Result {
+	list, ok := data.(protocol.CommandList)
+	if !ok {
+		return data
+	}
+	list.Commands = slices.Clone(list.Commands)
+	for i := range list.Commands {
+		c := &list.Commands[i]
+		if e.wire.TemplateSource && c.Source == "prompt" {
+			c.Source = "template"
+		}
+		if !e.wire.SourceInfo {
+			c.SourceInfo = nil
+		}
+		if e.wire.NoLocation {
+			c.Path, c.Location = "", ""
+		}
+	}
+	return list
+}
+
+// AppendLong appends a piece of the line of a response whose data is long: the
+// one at a position, which is 0 at first, and returns the position of the next
+// piece, 0 when the line is complete. No other record may be appended meanwhile.
+func (e *Encoder) AppendLong(dst []byte, r protocol.Response, data protocol.Long, at int) (out []byte, next int) {
+	if at == 0 {
+		o := e.response(dst, r)
+		o.Key("data")
+		dst = o.B
+	}
+	if dst, next = data.AppendPart(dst, at); next != 0 {
+		return dst, next
+	}
+	return append(dst, '}', '\n'), 0
+}
+
+// response begins the line of a response: all of it but error and data.
+func (e *Encoder) response(dst []byte, r protocol.Response) protocol.Object {
+	o := protocol.OpenObject(dst)
+	o.OptRaw("id", r.ID) // in front, as pi has it
+	e.head(&o, "response", cmp.Or(e.sessionID, r.SessionID))
+	o.Str("command", r.Command)
+	o.Bool("success", r.Err == nil)
+	return o
+}
+
+// begin begins the line of an event.
+func (e *Encoder) begin(dst []byte, kind string) protocol.Object {
+	o := protocol.OpenObject(dst)
+	e.head(&o, kind, e.sessionID)
+	return o
+}
+
+// head writes what routes a record, in this order: its type, the session it
+// belongs to, and its place among the records of the session, so that a hub
+// passes a line on without reading all of it.
+func (e *Encoder) head(o *protocol.Object, kind, sessionID string) {
+	o.Str("type", kind)
+	o.OptStr("sessionId", sessionID)
+	if e.withSeq {
+		e.seq++
+		o.Int("seq", int64(e.seq))
+	}
+}
+
+// AppendEvent appends an event as lines: one, or none for an event that the
+// client's dialect does not have, or two for one that the union knows under two
+// names.
+func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event) []byte {
+	switch ev := ev.(type) {
+	case *protocol.MessageUpdate:
+		return e.appendUpdate(dst, ev)
+	case protocol.MessageStart:
+		e.growing.begin(ev.Message)
+	case protocol.MessageEnd:
+		e.growing.end()
+	default: // has nothing to do with the message that grows
+	}
+	for _, row := range protocol.RowsOf(ev) {
+		if !e.wire.Tells(row) {
+			continue
+		}
+		if members, ok := row.Form(ev); ok {
+			o := e.begin(dst, row.Name)
+			o.Members(e.shown(members), e.wire.Dialect)
+			dst = append(o.Close(), '\n')
+		}
+	}
+	return dst
+}
+
+// shown is what this client is shown in the place of the members of a record.
+func (e *Encoder) shown(members any) any {
+	switch m := members.(type) {
+	case protocol.MessageStart:
+		m.Message = e.started(m.Message)
+		return m
+	case protocol.SessionChanged:
+		if e.sessionID != "" { // the sessionId of a tagged record is the routing handle
+			m.SessionID, m.DurableID = "", m.SessionID
+		}
+		return m
+	}
+	return members
+}
+
+// started is a message as message_start shows it.
+func (e *Encoder) started(m protocol.Message) protocol.Message {
+	if a, ok := m.(*protocol.AssistantMessage); ok && e.wire.PendingStop && a.StopReason == protocol.StopStop {
+		pending := a.Unsealed()
+		pending.StopReason = "pending"
+		return pending
+	}
+	return m
+}
+
+// appendUpdate is the hot path: no closure, no boxing, no allocation.
+func (e *Encoder) appendUpdate(dst []byte, ev *protocol.MessageUpdate) []byte {
+	g := &e.growing
+	g.fold(ev, e.deltas)
+	o := e.begin(dst, "message_update")
+	if e.deltas {
+		o.Key("usage")
+		o.B = append(o.B, g.usage()...)
+		o.Key("assistantMessageEvent")
+		step := protocol.OpenObject(o.B)
+		appendStep(&step, ev, true)
+		o.B = step.Close()
+	} else {
+		e.appendCumulative(&o, ev)
+	}
+	o.OptStr("runId", string(ev.RunID))
+	return append(o.Close(), '\n')
+}
+
+func (e *Encoder) appendCumulative(o *protocol.Object, ev *protocol.MessageUpdate) {
+	o.Key("message")
+	from := len(o.B)
+	o.B = e.growing.appendMessage(o.B)
+	to := len(o.B)
+	o.Key("assistantMessageEvent")
+	step := protocol.OpenObject(o.B)
+	appendStep(&step, ev, false)
+	step.Key("partial")
+	step.B = append(step.B, step.B[from:to]...)
+	o.B = step.Close()
+}
+
+func appendStep(o *protocol.Object, ev *protocol.MessageUpdate, withCall bool) {
+	o.Str("type", ev.Kind.String()+[...]string{"_start", "_delta", "_end"}[ev.Step])
+	o.Int("contentIndex", int64(ev.Index))
+	switch ev.Step {
+	case protocol.UpdateStart:
+		if call, ok := ev.Block.(protocol.ToolCall); ok && withCall {
+			o.Str("id", call.ID)
+			o.Str("toolName", call.Name)
+		}
+	case protocol.UpdateDelta:
+		o.Str("delta", ev.Delta)
+	case protocol.UpdateEnd:
+		switch b := ev.Block.(type) {
+		case protocol.Text:
+			o.Str("content", b.Text)
+		case protocol.Thinking:
+			o.Str("content", b.Thinking)
+		case protocol.ToolCall:
+			o.App("toolCall", b)
+		case protocol.Image, protocol.UnknownBlock: // models do not stream these
+		}
+	}
+}
+
+// growing is the assistant message in progress: its frame, and its blocks as
+// JSON that only ever grows at the end.
+type growing struct {
+	frame  *protocol.AssistantMessage // everything but the content; nil when no message is open
+	blocks []growingBlock
+	tail   []byte // the encoded frame, valid while frame does not change
+	counts []byte // the encoded usage, likewise
+}
+
+type growingBlock struct {
+	kind protocol.BlockKind
+	text []byte // text and thinking: escaped so far
+	args *protocol.ArgsBuilder
+	call protocol.ToolCall
+	done []byte // the finished block's JSON
+}
+
+func (g *growing) begin(m protocol.Message) {
+	*g = growing{}
+	if a, ok := m.(*protocol.AssistantMessage); ok {
+		g.frame = a.Unsealed()
+		g.frame.StopReason = protocol.StopStop // the wire's placeholder until the message ends
+	}
+}
+
+func (g *growing) end() { *g = growing{} }
+
+// fold applies one step. With frameOnly the content is not kept.
+func (g *growing) fold(ev *protocol.MessageUpdate, frameOnly bool) {
+	if g.frame == nil {
+		g.frame = &protocol.AssistantMessage{StopReason: protocol.StopStop}
+	}
+	if ev.Usage != nil {
+		g.frame.Usage = *ev.Usage
+		g.tail, g.counts = g.tail[:0], g.counts[:0]
+	}
+	if frameOnly {
+		return
+	}
+	for len(g.blocks) <= ev.Index {
+		g.blocks = append(g.blocks, growingBlock{kind: ev.Kind})
+	}
+	b := &g.blocks[ev.Index]
+	switch ev.Step {
+	case protocol.UpdateStart:
+		if b.kind == protocol.BlockToolCall {
+			b.call, _ = ev.Block.(protocol.ToolCall)
+			b.args = new(protocol.ArgsBuilder)
+		}
+	case protocol.UpdateDelta:
+		if b.args != nil {
+			b.args.Feed(ev.Delta)
+		} else {
+			b.text = protocol.AppendEscaped(b.text, ev.Delta)
+		}
+	case protocol.UpdateEnd:
+		*b = growingBlock{kind: b.kind, done: ev.Block.AppendJSON(nil)}
+	}
+}
+
+func (g *growing) usage() []byte {
+	if len(g.counts) == 0 {
+		g.counts = g.frame.Usage.AppendJSON(g.counts)
+	}
+	return g.counts
+}
+
+func (g *growing) appendMessage(dst []byte) []byte {
+	dst = append(dst, `{"role":"assistant","content":[`...)
+	for i := range g.blocks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = g.blocks[i].appendJSON(dst)
+	}
+	dst = append(dst, ']')
+	if len(g.tail) == 0 {
+		o := protocol.Object{B: g.tail}
+		g.frame.AppendTail(&o)
+		g.tail = o.Close()
+	}
+	return append(dst, g.tail...)
+}
+
+func (b *growingBlock) appendJSON(dst []byte) []byte {
+	switch {
+	case b.done != nil:
+		return append(dst, b.done...)
+	case b.kind == protocol.BlockText:
+		dst = append(dst, `{"type":"text","text":"`...)
+		dst = append(dst, b.text...)
+		return append(dst, `"}`...)
+	case b.kind == protocol.BlockThinking:
+		dst = append(dst, `{"type":"thinking","thinking":"`...)
+		dst = append(dst, b.text...)
+		return append(dst, `"}`...)
+	}
+	o := protocol.OpenObject(dst)
+	o.Str("type", "toolCall")
+	o.Str("id", b.call.ID)
+	o.Str("name", b.call.Name)
+	o.Key("arguments")
+	if b.args == nil {
+		o.B = append(o.B, "{}"...)
+	} else {
+		o.B = b.args.AppendJSON(o.B)
+	}
+	return o.Close()
+}

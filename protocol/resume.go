@@ -1,0 +1,44 @@
+package protocol
+
+import "encoding/json"
+
+// Resume is what a session file says to whoever goes on with the session: the
+// store reads it, the machine lives on it.
+type Resume struct {
+	Name              string        // "" if it has none
+	Provider, ModelID string        // of the branch's model, "" if it names none
+	Level             ThinkingLevel // "" if the branch names none
+	Context           ContextSize
+
+	// Last is the newest message of the branch, not counting bash records: nil if
+	// there is none, or one that cannot be read.
+	Last Message
+	// Interrupted says that the branch ends inside a run: after a message of the
+	// user or the result of a tool, or with calls that have none.
+	Interrupted bool
+	OpenCalls   []OpenCall // in the order of the message; empty unless a run was cut
+
+	Queue       []QueuedInput   // accepted and not delivered, in the order of acceptance
+	LastQueueID int             // the highest n of all ids of the form q<n> that were ever queued
+	Keys        []SeenKey       // at most MaxKeys, oldest first
+	Todos       json.RawMessage // the todo list, as the newest troupe.todos of the branch has it
+	Rules       []string        // stream rules that have fired on the branch
+}
+
+// OpenCall is a tool call of the last answer that has no result.
+type OpenCall struct {
+	Call ToolCall
+	// Started says that its effects may have happened: an entry says that it was
+	// about to start, or it was next in order and not waiting for consent.
+	Started bool
+}
+
+// MaxKeys is how many idempotency keys a session remembers, the newest ones.
+const MaxKeys = 1024
+
+// SeenKey is an idempotency key that was used, and what its message was answered:
+// the word of [Started] or [Queued].
+type SeenKey struct {
+	IdempotencyKey
+	Disposition string
+}

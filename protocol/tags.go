@@ -1,0 +1,262 @@
+package protocol
+
+import (
+	"bytes"
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// AppendValue appends the JSON of v: by its own AppendJSON if it has one, else by
+// the tags of its type, which mean what they mean to encoding/json. A value that
+// cannot be encoded is a programming error and panics.
+func AppendValue(dst []byte, v any) []byte { return AppendAs(dst, v, "") }
+
+// AppendAs is AppendValue in a dialect. A member may have the tag null, which
+// lists the dialects that write null where the others leave out what is empty,
+// or says always.
+func AppendAs(dst []byte, v any, dialect Dialect) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case Appender:
+		return v.AppendJSON(dst)
+	case string:
+		return AppendString(dst, v)
+	}
+	of := reflect.ValueOf(v)
+	return formOf(of.Type()).append(dst, of, dialect)
+}
+
+// SizeOf is about how many bytes the JSON of v takes: what it says itself if it
+// is [Weighed], else its texts, with something for what is around them.
+func SizeOf(v any) int {
+	if v == nil {
+		return 0
+	}
+	of := reflect.ValueOf(v)
+	return formOf(of.Type()).size(of)
+}
+
+// Members writes the members of a struct, or of what a pointer points to, in a
+// dialect.
+func (o *Object) Members(v any, dialect Dialect) {
+	of := reflect.Indirect(reflect.ValueOf(v))
+	o.members(of, membersOf(of.Type()), dialect)
+}
+
+func (o *Object) members(v reflect.Value, list []member, dialect Dialect) {
+	for i := range list {
+		m := &list[i]
+		f := v.Field(m.index)
+		if (m.omitEmpty || len(m.null) > 0) && isEmpty(f) {
+			if slices.Contains(m.null, string(dialect)) || slices.Contains(m.null, "always") {
+				o.Raw(m.name, nil)
+			}
+			continue
+		}
+		o.Key(m.name)
+		o.B = m.form.append(o.B, f, dialect)
+	}
+}
+
+// form is how the values of one type are written.
+type form struct {
+	append func(dst []byte, v reflect.Value, dialect Dialect) []byte
+	size   func(v reflect.Value) int
+}
+
+var forms sync.Map // reflect.Type → *form
+
+func formOf(t reflect.Type) *form {
+	if f, ok := forms.Load(t); ok {
+		return f.(*form)
+	}
+	f, _ := forms.LoadOrStore(t, newForm(t))
+	return f.(*form)
+}
+
+func newForm(t reflect.Type) *form {
+	f := formByKind(t)
+	has := func(method reflect.Type) bool { return t.Kind() != reflect.Interface && t.Implements(method) }
+	switch {
+	case t == reflect.TypeFor[json.RawMessage]():
+		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendRaw(dst, v.Bytes()) }
+		f.size = reflect.Value.Len
+	case has(reflect.TypeFor[Appender]()):
+		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return v.Interface().(Appender).AppendJSON(dst) }
+	case t == reflect.TypeFor[json.Number](), has(reflect.TypeFor[json.Marshaler]()), has(reflect.TypeFor[encoding.TextMarshaler]()):
+		f.append = appendForeign
+	}
+	if has(reflect.TypeFor[Weighed]()) {
+		byKind := f.size
+		f.size = func(v reflect.Value) int {
+			if n := v.Interface().(Weighed).Weight(); n != 0 {
+				return n
+			}
+			return byKind(v)
+		}
+	}
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
+		whole := *f
+		f.append = func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+			if v.IsNil() {
+				return append(dst, "null"...)
+			}
+			return whole.append(dst, v, dialect)
+		}
+		f.size = func(v reflect.Value) int {
+			if v.IsNil() {
+				return scalarSize
+			}
+			return whole.size(v)
+		}
+	}
+	return f
+}
+
+// scalarSize is about what a number, a truth or null takes.
+const scalarSize = 5
+
+func scalar(reflect.Value) int { return scalarSize }
+
+// formByKind is the form of a type that says nothing about itself. What is in a
+// value of the type is looked up when one is written: types contain themselves.
+func formByKind(t reflect.Type) *form {
+	switch t.Kind() {
+	case reflect.String:
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendString(dst, v.String()) }, reflect.Value.Len}
+	case reflect.Bool:
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendBool(dst, v.Bool()) }, scalar}
+	case reflect.Int, reflect.Int64:
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendInt(dst, v.Int(), 10) }, scalar}
+	case reflect.Float64:
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendFloat(dst, v.Float()) }, scalar}
+	case reflect.Pointer:
+		of := sync.OnceValue(func() *form { return formOf(t.Elem()) })
+		return &form{
+			func(dst []byte, v reflect.Value, dialect Dialect) []byte { return of().append(dst, v.Elem(), dialect) },
+			func(v reflect.Value) int { return of().size(v.Elem()) },
+		}
+	case reflect.Interface:
+		return &form{
+			func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+				return formOf(v.Elem().Type()).append(dst, v.Elem(), dialect)
+			},
+			func(v reflect.Value) int { return formOf(v.Elem().Type()).size(v.Elem()) },
+		}
+	case reflect.Slice:
+		of := sync.OnceValue(func() *form { return formOf(t.Elem()) })
+		return &form{
+			func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+				each := of()
+				dst = append(dst, '[')
+				for i := range v.Len() {
+					if i > 0 {
+						dst = append(dst, ',')
+					}
+					dst = each.append(dst, v.Index(i), dialect)
+				}
+				return append(dst, ']')
+			},
+			func(v reflect.Value) (n int) {
+				each := of()
+				for i := range v.Len() {
+					n += 1 + each.size(v.Index(i))
+				}
+				return n
+			},
+		}
+	case reflect.Struct:
+		list := sync.OnceValue(func() []member { return membersOf(t) })
+		f := &form{
+			func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+				o := OpenObject(dst)
+				o.members(v, list(), dialect)
+				return o.Close()
+			},
+			func(v reflect.Value) (n int) {
+				list := list()
+				for i := range list {
+					m := &list[i]
+					n += len(m.name) + 4 + m.form.size(v.Field(m.index))
+				}
+				return n
+			},
+		}
+		if !isFlat(t) {
+			f.append = appendForeign
+		}
+		return f
+	}
+	return &form{appendForeign, scalar}
+}
+
+// appendForeign leaves a value to encoding/json.
+func appendForeign(dst []byte, v reflect.Value, _ Dialect) []byte {
+	buf := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v.Interface()); err != nil {
+		panic("protocol: encode " + err.Error())
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+// member is a field of a struct as its tags describe it.
+type member struct {
+	name      string
+	index     int
+	omitEmpty bool
+	null      []string // dialects, or always
+	form      *form
+}
+
+var structs sync.Map // reflect.Type → []member
+
+func membersOf(t reflect.Type) []member {
+	if list, ok := structs.Load(t); ok {
+		return list.([]member)
+	}
+	var list []member
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		list = append(list, member{cmp.Or(name, f.Name), i, options == "omitempty", strings.Fields(f.Tag.Get("null")), formOf(f.Type)})
+	}
+	structs.Store(t, list)
+	return list
+}
+
+// isFlat says that a struct has no fields of another one, and that omitempty is
+// the only option of its members.
+func isFlat(t reflect.Type) bool {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && f.Type.Size() > 0 || options != "" && options != "omitempty" {
+			return false
+		}
+	}
+	return true
+}
+
+// isEmpty is what omitempty means by it.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	default:
+		return v.IsZero()
+	}
+}

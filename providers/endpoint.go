@@ -1,0 +1,40 @@
+package providers
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// IsLocal says whether a base URL is on this machine or in a private network,
+// where servers usually ask for no key.
+func IsLocal(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
+	}
+	return host != "" && (!strings.Contains(host, ".") ||
+		strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
+		strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".lan"))
+}
+
+// IsAzure says whether a base URL is an Azure resource, which wants its key in a
+// header of its own.
+func IsAzure(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	for _, domain := range []string{".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"} {
+		if strings.HasSuffix(host, domain) {
+			return true
+		}
+	}
+	return false
+}

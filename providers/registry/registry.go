@@ -1,0 +1,399 @@
+// Package registry knows the models there are and how to reach them: it joins
+// the built-in catalogue, models.json, auth.json and the environment, and passes
+// each request, with its credentials, to whoever speaks the model's wire.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// Config is what a [Registry] works from.
+type Config struct {
+	AgentDir string                        // where models.json and auth.json are; "" for nowhere
+	Builtin  fs.FS                         // PROVIDER.json files, see package catalog; nil for none
+	APIs     map[string]providers.Provider // who speaks which wire, by Model.API
+	Offline  string                        // provider to offer when no other has a key, "" for none
+
+	Env func(name string) string // nil is os.Getenv
+	// Command runs a shell command of the configuration and returns what it
+	// prints; it ends it when ctx is done. nil refuses commands.
+	Command func(ctx context.Context, command string) (stdout string, err error)
+}
+
+// Registry knows the models there are and how to reach them. It implements
+// [providers.Provider] for all of them.
+//
+// Models come from the built-in catalogue, models.json changes them and adds
+// others. A key comes from SetKey, else auth.json, else the environment, else
+// models.json. Nothing is read before it is needed; files are read again when
+// they change. A Registry is safe for concurrent use.
+type Registry struct {
+	config  Config
+	secrets secretRefs
+
+	mu       sync.Mutex
+	keys     map[string]string // from SetKey
+	builtins map[string]*builtin
+	models   watchedFile[[]namedEntry]
+	auth     watchedFile[map[string]authEntry]
+	catalog  *protocol.Catalog // nil when it has to be made anew
+	problems error             // that the catalogue came with
+}
+
+// builtin is one provider of the built-in catalogue.
+type builtin struct {
+	config providerEntry
+	models []*protocol.Model
+	err    error
+}
+
+// New makes a registry. It reads nothing yet.
+func New(config Config) *Registry {
+	if config.Env == nil {
+		config.Env = os.Getenv
+	}
+	r := &Registry{
+		config:   config,
+		secrets:  secretRefs{env: config.Env, run: config.Command},
+		keys:     map[string]string{},
+		builtins: map[string]*builtin{},
+	}
+	r.models.parse = func(text []byte) ([]namedEntry, error) { return parseModels(text, r.isBuiltin) }
+	r.auth.parse = parseAuth
+	if config.AgentDir != "" {
+		r.models.path = filepath.Join(config.AgentDir, "models.json")
+		r.auth.path = filepath.Join(config.AgentDir, "auth.json")
+	}
+	return r
+}
+
+// SetKey sets a provider's key for the life of the registry, before every other
+// source. "" takes it back.
+func (r *Registry) SetKey(provider, key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if key == "" {
+		delete(r.keys, provider)
+	} else {
+		r.keys[provider] = key
+	}
+	r.catalog = nil
+}
+
+// Catalog returns the models there are now; the same snapshot until something
+// changes. The error names everything that is wrong with the configuration
+// files; the catalogue is usable all the same, without what they would have
+// added.
+func (r *Registry) Catalog() (*protocol.Catalog, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh()
+	if r.catalog == nil {
+		r.catalog, r.problems = r.build()
+	}
+	return r.catalog, r.problems
+}
+
+// refresh reads files that have changed.
+func (r *Registry) refresh() {
+	changedModels, changedAuth := r.models.refresh(), r.auth.refresh()
+	if changedModels || changedAuth {
+		r.catalog = nil
+	}
+}
+
+func (r *Registry) build() (*protocol.Catalog, error) {
+	catalog := &protocol.Catalog{Keys: map[string]bool{}}
+	problems := []error{r.models.err, r.auth.err}
+	for _, provider := range r.providers() {
+		if r.lazy(provider) {
+			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Load: sync.OnceValue(func() []*protocol.Model {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				models, _ := r.modelsOf(provider) // what is built in has no problems
+				return models
+			})})
+			continue
+		}
+		models, err := r.modelsOf(provider)
+		problems = append(problems, err)
+		catalog.Models = append(catalog.Models, models...)
+		if r.hasKey(provider, models) {
+			catalog.Keys[provider] = true
+		}
+	}
+	if len(catalog.Keys) == 0 && r.config.Offline != "" {
+		catalog.Keys[r.config.Offline] = true
+	}
+	return catalog, errors.Join(problems...)
+}
+
+// lazy says whether a provider's models can wait until somebody asks for them:
+// it is built in, nobody has configured it, and there is no key for it.
+func (r *Registry) lazy(provider string) bool {
+	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline {
+		return false
+	}
+	return !slices.ContainsFunc(r.sources(provider), func(s keySource) bool { return s.value != "" })
+}
+
+// providers lists the built-in ones in their fixed order, then the others of
+// models.json in the order of the file.
+func (r *Registry) providers() []string {
+	var list []string
+	for _, v := range providers.Vendors {
+		if r.isBuiltin(v.ID) {
+			list = append(list, v.ID)
+		}
+	}
+	if r.config.Builtin != nil {
+		entries, _ := fs.ReadDir(r.config.Builtin, ".")
+		for _, entry := range entries {
+			if id, found := strings.CutSuffix(entry.Name(), ".json"); found && !slices.Contains(list, id) {
+				list = append(list, id)
+			}
+		}
+	}
+	for _, c := range r.models.value {
+		if !slices.Contains(list, c.id) {
+			list = append(list, c.id)
+		}
+	}
+	return list
+}
+
+func (r *Registry) isBuiltin(provider string) bool {
+	if r.config.Builtin == nil || !fs.ValidPath(provider+".json") {
+		return false
+	}
+	_, err := fs.Stat(r.config.Builtin, provider+".json")
+	return err == nil
+}
+
+// builtin decodes a built-in provider when it is first needed.
+func (r *Registry) builtin(provider string) *builtin {
+	if b := r.builtins[provider]; b != nil {
+		return b
+	}
+	b := &builtin{}
+	r.builtins[provider] = b
+	if !r.isBuiltin(provider) {
+		return b
+	}
+	text, err := fs.ReadFile(r.config.Builtin, provider+".json")
+	if err != nil {
+		b.err = fmt.Errorf("catalogue of %s: %w", provider, err)
+		return b
+	}
+	config, problems := parseProvider(text)
+	if len(problems) > 0 {
+		b.err = fmt.Errorf("catalogue of %s: %w", provider, errors.Join(problems...))
+		return b
+	}
+	b.config = config
+	for i := range config.models {
+		b.models = append(b.models, config.build(provider, &config.models[i]))
+	}
+	return b
+}
+
+// custom is what models.json says about a provider, nil for nothing.
+func (r *Registry) custom(provider string) *providerEntry {
+	for i := range r.models.value {
+		if r.models.value[i].id == provider {
+			return &r.models.value[i].providerEntry
+		}
+	}
+	return nil
+}
+
+// modelsOf puts a provider's models together: the built-in ones as models.json
+// changes them, and its own, which replace those of the same id.
+func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
+	b, custom := r.builtin(provider), r.custom(provider)
+	if custom == nil {
+		return b.models, b.err
+	}
+	var list []*protocol.Model
+	everywhere := modelEntry{BaseURL: custom.BaseURL, Headers: custom.Headers, Compat: custom.Compat, Stall: &custom.Stall}
+	for _, model := range b.models {
+		model = everywhere.change(model)
+		if over, ok := custom.overrides[model.ID]; ok {
+			model = over.change(model)
+		}
+		list = append(list, model)
+	}
+	base := *custom
+	set(&base.API, b.config.API)
+	set(&base.BaseURL, b.config.BaseURL)
+	set(&base.API, custom.API)
+	set(&base.BaseURL, custom.BaseURL)
+	base.Headers = mergeHeaders(b.config.Headers, custom.Headers)
+	base.Compat = mergeCompat(b.config.Compat, custom.Compat)
+	for i := range custom.models {
+		model := base.build(provider, &custom.models[i])
+		if at := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == model.ID }); at >= 0 {
+			list[at] = model
+		} else {
+			list = append(list, model)
+		}
+	}
+	return list, b.err
+}
+
+// hasKey says whether a provider can be asked, as far as that shows without
+// running commands.
+func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
+	env := r.secrets.lookup(r.auth.value[provider].Env)
+	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
+		_, missing := fillURL(m.BaseURL, env)
+		return missing == ""
+	})
+	if !reachable {
+		return false
+	}
+	for _, s := range r.sources(provider) {
+		if s.value != "" && (s.literal || r.secrets.has(s.value, s.own)) {
+			return true
+		}
+	}
+	if provider == providers.ScriptedAPI && r.custom(provider) == nil {
+		return false // the demo is offered only to those who ask for it
+	}
+	return slices.ContainsFunc(models, r.keyless)
+}
+
+// keySource is one place where a key may be.
+type keySource struct {
+	value   string
+	own     map[string]string // variables that go with it
+	literal bool              // value is the key itself
+	bearer  bool
+}
+
+// sources lists where a provider's key may be, the first that has one counts.
+func (r *Registry) sources(provider string) []keySource {
+	entry := r.auth.value[provider]
+	list := []keySource{
+		{value: r.keys[provider], literal: true},
+		{value: entry.Key, own: entry.Env},
+	}
+	lookup := r.secrets.lookup(entry.Env)
+	for _, name := range providers.VendorOf(provider).Env {
+		list = append(list, keySource{value: lookup(name), literal: true, bearer: slices.Contains(bearerVariables, name)})
+	}
+	if custom := r.custom(provider); custom != nil {
+		list = append(list, keySource{value: custom.APIKey, own: entry.Env})
+	}
+	return list
+}
+
+// keyless says whether a model can be asked without a key: scripts, servers
+// nearby, and endpoints that are given a header instead.
+func (r *Registry) keyless(m *protocol.Model) bool {
+	if m.API == providers.ScriptedAPI || providers.IsLocal(m.BaseURL) {
+		return true
+	}
+	if m.ProviderConfig == nil {
+		return false
+	}
+	for name, value := range m.ProviderConfig.Headers {
+		if isKeyHeader(name) {
+			return r.secrets.has(value, r.auth.value[m.Provider].Env)
+		}
+	}
+	return false
+}
+
+// isKeyHeader says whether a header is one of those that wires put keys into.
+func isKeyHeader(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "x-api-key", "api-key", "x-goog-api-key":
+		return true
+	}
+	return false
+}
+
+// Secrets are the environment variables that hold keys of providers in use:
+// those in which these look for theirs, and those that models.json and auth.json
+// name, in keys and in headers, whatever these are called. In use is who is used, says the
+// caller, or has an entry in one of the files, or was given a key.
+func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
+	names := map[string]bool{}
+	note := func(list []string) {
+		for _, name := range list {
+			if !isOrdinary(name) {
+				names[name] = true
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh()
+	for _, v := range providers.Vendors {
+		_, entered := r.auth.value[v.ID]
+		if v.ID != providers.ScriptedAPI && (used(v.ID) || entered || r.keys[v.ID] != "" || r.custom(v.ID) != nil) {
+			note(v.Env)
+		}
+	}
+	headers := func(list map[string]string) {
+		for _, value := range list {
+			note(variablesOf(value))
+		}
+	}
+	for _, c := range r.models.value {
+		note(variablesOf(c.APIKey))
+		headers(c.Headers)
+		for _, m := range c.models {
+			headers(m.Headers)
+		}
+		for _, m := range c.overrides {
+			headers(m.Headers)
+		}
+	}
+	for _, entry := range r.auth.value {
+		note(variablesOf(entry.Key))
+	}
+	return names
+}
+
+// Refresh makes the next request of a provider run the commands again that
+// print its key and headers. Stream does it by itself after a failure of kind
+// auth.
+func (r *Registry) Refresh(provider string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sources(provider) {
+		r.secrets.forget(s.value)
+	}
+	custom := r.custom(provider)
+	if custom == nil {
+		return
+	}
+	forget := func(headers map[string]string) {
+		for _, value := range headers {
+			r.secrets.forget(value)
+		}
+	}
+	forget(custom.Headers)
+	for i := range custom.models {
+		forget(custom.models[i].Headers)
+	}
+	for _, m := range custom.overrides {
+		forget(m.Headers)
+	}
+}
+
+// bearerVariables hold tokens of providers whose keys go elsewhere.
+var bearerVariables = []string{"ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"}

@@ -1,0 +1,181 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// Stream implements [providers.Provider]: it finds the credentials of the request's
+// model, unless the request brings some, and passes it on to whoever speaks the
+// model's wire. If the server refuses the credentials and looking for them again
+// brings others, as commands do whose output expires, it asks once more.
+func (r *Registry) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
+	return func(yield func(protocol.Part, error) bool) {
+		provider := r.config.APIs[req.Model.API]
+		if provider == nil {
+			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: nobody here speaks the API %q", req.Model.Provider, req.Model.ID, req.Model.API))
+			return
+		}
+		asked := req
+		if err := r.prepare(ctx, &req); err != nil {
+			yield(nil, err)
+			return
+		}
+		untouched := true
+		for part, err := range provider.Stream(ctx, req) {
+			if isAuth(err) && untouched && r.renew(ctx, asked, &req) {
+				r.again(ctx, provider, req, yield)
+				return
+			}
+			untouched = false
+			if !yield(part, err) {
+				return
+			}
+		}
+	}
+}
+
+func isAuth(err error) bool {
+	var failed *protocol.StreamError
+	return errors.As(err, &failed) && failed.Kind == protocol.ErrorAuth
+}
+
+// renew looks for credentials again after those of req were refused. It is true
+// if req has others now. Those that are the same are not kept: somebody may be
+// logging in at this moment.
+func (r *Registry) renew(ctx context.Context, asked providers.Request, req *providers.Request) bool {
+	r.Refresh(asked.Model.Provider)
+	if asked.Credentials.IsSet() || r.prepare(ctx, &asked) != nil {
+		return false
+	}
+	if asked.Credentials.Equal(&req.Credentials) {
+		r.Refresh(asked.Model.Provider)
+		return false
+	}
+	*req = asked
+	return true
+}
+
+// again is the second attempt, after which there is none.
+func (r *Registry) again(ctx context.Context, provider providers.Provider, req providers.Request, yield func(protocol.Part, error) bool) {
+	for part, err := range provider.Stream(ctx, req) {
+		if isAuth(err) {
+			r.Refresh(req.Model.Provider)
+		}
+		if !yield(part, err) {
+			return
+		}
+	}
+}
+
+// prepare fills in what a request needs besides what the session says.
+func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protocol.StreamError {
+	model := req.Model
+	r.mu.Lock()
+	r.refresh()
+	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
+	own := r.auth.value[model.Provider].Env
+	r.mu.Unlock()
+
+	env := r.secrets.lookup(own)
+	base, missing := fillURL(model.BaseURL, env)
+	if isAzureProvider(model.Provider) {
+		base = azureURL(base, env("AZURE_OPENAI_API_VERSION"))
+	}
+	if missing != "" {
+		return protocol.ErrorInvalid.Errorf("The address of %s is not known: set %s", model.Provider, missing)
+	}
+	if base != model.BaseURL {
+		filled := *model
+		filled.BaseURL, req.Model = base, &filled
+	}
+	req.Deployment = deployment(model.Provider, model.ID, env)
+	if req.Cache == providers.CacheShort && r.config.Env("PI_CACHE_RETENTION") == "long" {
+		req.Cache = providers.CacheLong
+	}
+	if req.Credentials.IsSet() {
+		return nil
+	}
+	cred, err := r.resolve(ctx, model, sources, own)
+	if err != nil {
+		return err
+	}
+	if cred.Key == "" && !keyless {
+		return r.noKey(model.Provider)
+	}
+	header := keyHeader(req.Model)
+	switch bearer := custom != nil && custom.AuthHeader; {
+	case cred.Key == "":
+	case bearer:
+		cred.Headers = mergeHeaders(map[string]string{"Authorization": "Bearer " + cred.Key}, cred.Headers)
+		if header != "" {
+			cred.Key = ""
+		}
+	case header != "":
+		cred.Headers = mergeHeaders(map[string]string{header: cred.Key}, cred.Headers)
+		cred.Key = ""
+	}
+	req.Credentials = cred
+	return nil
+}
+
+// resolve gets the key and the headers of a model.
+func (r *Registry) resolve(ctx context.Context, model *protocol.Model, sources []keySource, own map[string]string) (providers.Credentials, *protocol.StreamError) {
+	var cred providers.Credentials
+	for _, s := range sources {
+		key, err := strings.TrimSpace(s.value), error(nil)
+		if !s.literal {
+			key, err = r.secrets.resolve(ctx, s.value, s.own)
+		}
+		if err != nil {
+			return cred, commandFailed(ctx, "the API key", model.Provider, err)
+		}
+		if key != "" {
+			cred.Key, cred.Bearer = key, s.bearer || providers.VendorOf(model.Provider).Bearer
+			break
+		}
+	}
+	if model.ProviderConfig == nil {
+		return cred, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(model.ProviderConfig.Headers)) {
+		value, err := r.secrets.resolve(ctx, model.ProviderConfig.Headers[name], own)
+		if err != nil {
+			return cred, commandFailed(ctx, "the header "+name, model.Provider, err)
+		}
+		if value != "" {
+			cred.Headers = mergeHeaders(cred.Headers, map[string]string{name: value})
+		}
+	}
+	return cred, nil
+}
+
+// commandFailed does not repeat the command, which may have secrets in it.
+func commandFailed(ctx context.Context, what, provider string, err error) *protocol.StreamError {
+	if ctx.Err() != nil {
+		return protocol.Aborted()
+	}
+	return protocol.ErrorAuth.Errorf("The command for %s of %s failed: %s", what, provider, providers.MaskKeys(err.Error()))
+}
+
+// noKey says how to get on.
+func (r *Registry) noKey(provider string) *protocol.StreamError {
+	file := filepath.Join(r.config.AgentDir, "auth.json")
+	how := fmt.Sprintf(`put {"%s": {"type": "api_key", "key": "..."}} into %s`, provider, file)
+	for _, name := range providers.VendorOf(provider).Env {
+		if strings.Contains(name, "KEY") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "COPILOT_") {
+			how = "set " + name + ", or " + how
+			break
+		}
+	}
+	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\nTo set one, %s.", provider, how)
+}

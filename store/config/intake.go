@@ -1,0 +1,153 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"unicode/utf8"
+
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+)
+
+// errNotFile: the path is a directory, a pipe or a device.
+var errNotFile = bounded.ErrNotFile
+
+// read reads a text file: without byte order mark, with U+FFFD for what is not
+// UTF-8. A file that is not there is fs.ErrNotExist.
+func read(path string, limit int64) (string, error) {
+	b, err := bounded.ReadFile(path, limit)
+	if err != nil {
+		return "", err
+	}
+	return text(b), nil
+}
+
+func text(b []byte) string {
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	if !utf8.Valid(b) {
+		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
+	}
+	return string(b)
+}
+
+// intake reads the files of one kind, within the limits of a kind. Beyond them
+// nothing more is read, and one problem says so.
+type intake struct {
+	problems
+	kind    string // what problems call it
+	project string // the real path of a project that is not trusted: nothing is read through links out of it; "" for none
+	top     string // the project's path as it is written in paths
+	files   int
+	bytes   int
+	entries int
+	full    bool
+}
+
+// take begins to read files of one kind.
+func (d Dirs) take(kind string) *intake {
+	in := &intake{kind: kind}
+	if d.Access < Everything {
+		in.top = d.root()
+		in.project = real(in.top)
+	}
+	return in
+}
+
+// real is a path without symbolic links, or the path itself where it cannot be
+// told.
+func real(path string) string {
+	if r, err := filepath.EvalSymlinks(path); err == nil {
+		return r
+	}
+	return path
+}
+
+var (
+	errFull     = errors.New("the limits of its kind are reached")
+	errLeadsOut = errors.New("a link that leads out of the project, which is not trusted")
+)
+
+// leadsOut says whether a path of a project that is not trusted leads, through
+// symbolic links, to something that is not the project's.
+func (in *intake) leadsOut(path string) bool {
+	return in.project != "" && below(in.top, path) && !below(in.project, real(path))
+}
+
+// below says whether a path is a directory or lies in it.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// read reads a file of the project, of the user or of whoever named it.
+func (in *intake) read(path string, location Location) (string, error) {
+	if in.full {
+		return "", errFull
+	}
+	if location == Project && in.leadsOut(path) {
+		return "", errLeadsOut
+	}
+	src, err := read(path, protocol.MaxTextFile)
+	if err != nil {
+		return "", err
+	}
+	in.files++
+	in.bytes += len(src)
+	if in.files > protocol.MaxTextFiles || in.bytes > protocol.MaxTextTotal {
+		in.stop(path)
+		return "", errFull
+	}
+	return src, nil
+}
+
+// stop says, once, that the rest is left out.
+func (in *intake) stop(path string) {
+	if !in.full {
+		in.full = true
+		in.add(path, fmt.Errorf("%s: more than %d files, %d MiB or %d directory entries: the rest is left out",
+			in.kind, protocol.MaxTextFiles, protocol.MaxTextTotal>>20, protocol.MaxEntries))
+	}
+}
+
+// list lists a directory.
+func (in *intake) list(dir string, location Location) []fs.DirEntry {
+	if in.full {
+		return nil
+	}
+	if location == Project && in.leadsOut(dir) {
+		in.add(dir, errLeadsOut)
+		return nil
+	}
+	entries, more, err := bounded.ReadDir(dir, protocol.MaxEntries-in.entries)
+	in.entries += len(entries)
+	if err != nil {
+		in.add(dir, err)
+	}
+	if more {
+		in.stop(dir)
+	}
+	return entries
+}
+
+// failed notes why a file was not read, unless that was said before.
+func (in *intake) failed(path string, err error) {
+	if err != errFull {
+		in.add(path, err)
+	}
+}
+
+// readIfThere reads a file that need not exist. A file that cannot be read is
+// a problem and counts as absent.
+func (in *intake) readIfThere(path string, location Location) (src string, ok bool) {
+	src, err := in.read(path, location)
+	if err == nil {
+		return src, true
+	}
+	if !isAbsent(err) {
+		in.failed(path, err)
+	}
+	return "", false
+}

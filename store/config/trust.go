@@ -1,0 +1,415 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+)
+
+// Access is how much a project may bring. More includes less.
+type Access uint8
+
+const (
+	ContextOnly Access = iota // context files; what pi 1.x loads of a project that is not trusted
+	Texts                     // all texts, and settings that start, redirect, loosen and widen nothing
+	Everything                // the project is trusted
+)
+
+// Effect is what a part of a project can do to the person who opens it.
+type Effect uint8
+
+const (
+	Context   Effect = iota // it is text for the model that every version of pi loads
+	Text                    // it is text for the model or the person
+	Tunes                   // it changes how the project's sessions work, and does none of what follows
+	Starts                  // it runs programs
+	Redirects               // it sends the conversation, or what is kept of it, elsewhere
+	Loosens                 // it takes away a limit, a rule or a question of the user's
+	Widens                  // it gives the model or a program more: tools, files, variables
+	Reserved                // it is for the user to say: no project says it, trusted or not
+)
+
+var effectWords = map[Effect]string{
+	Starts: "starts programs", Redirects: "redirects", Loosens: "loosens", Widens: "widens",
+	Context: "context", Text: "text", Tunes: "tunes", Reserved: "is for the user's settings",
+}
+
+func (e Effect) String() string { return effectWords[e] }
+
+// Needs is the access that lets a part with this effect in.
+func (e Effect) Needs() Access {
+	switch e {
+	case Context:
+		return ContextOnly
+	case Text, Tunes:
+		return Texts
+	}
+	return Everything
+}
+
+// Part is one thing that a project, or the user in the agent directory, may
+// bring: a key of settings.json with all that is below it, or a file or
+// directory.
+type Part struct {
+	Key    string // of settings.json, dotted
+	Path   string // of a file or directory below the working directory
+	Agent  string // of the same below the agent directory, "" for nowhere
+	Effect Effect
+	// Missing says what this version would need to obey it; "" for nothing. It is
+	// named on stderr where somebody has it.
+	Missing string
+	// Screen marks what only matters on a screen, which there is none of.
+	Screen bool
+	// Harmless says whether a value of a key does the contrary of the effect: it
+	// tightens or narrows, so that no trust is needed. Nil is never.
+	Harmless func(v gjson.Result) bool
+}
+
+// Name is how a part is called in messages and in get_state.
+func (p Part) Name() string { return p.Key + p.Path }
+
+// What this version does not have yet.
+const (
+	extensions = "extensions"
+	hooks      = "hooks"
+	packages   = "packages"
+	tasks      = "the task tool"
+	budgets    = "budgets"
+	mcp        = "MCP servers"
+	rulesOf    = "permission rules"
+	sockets    = "WebSockets to providers"
+)
+
+// Parts is the one table that says what a project may contribute, whatever the
+// transport: each part with what it can do. A part that is not in it does not
+// load, so whoever adds a kind of configuration adds its row.
+var Parts = []Part{
+	// texts
+	{Path: "AGENTS.override.md", Effect: Context},
+	{Path: "AGENTS.md", Effect: Context},
+	{Path: "AGENTS.MD", Effect: Context},
+	{Path: "CLAUDE.md", Effect: Context},
+	{Path: "CLAUDE.MD", Effect: Context},
+	{Path: ".pi/SYSTEM.md", Effect: Text},
+	{Path: ".pi/APPEND_SYSTEM.md", Effect: Text},
+	{Path: ".pi/prompts", Effect: Text},
+	{Path: ".pi/skills", Effect: Text},
+	{Path: ".agents/skills", Effect: Text},
+	{Path: ".pi/rules", Effect: Text},
+	{Path: ".pi/agents", Agent: "agents", Effect: Text, Missing: tasks},
+	{Path: ".pi/commands", Agent: "commands", Effect: Text, Missing: "prompts under their old name"},
+	{Path: ".pi/themes", Effect: Text, Screen: true},
+
+	// programs, and who is asked before they run
+	{Path: ".pi/extensions", Agent: "extensions", Effect: Starts, Missing: extensions},
+	{Path: ".pi/hooks", Agent: "hooks", Effect: Starts, Missing: hooks},
+	{Path: ".pi/tools", Agent: "tools", Effect: Starts, Missing: extensions},
+	{Path: ".pi/npm", Effect: Starts, Missing: packages},
+	{Path: ".pi/git", Effect: Starts, Missing: packages},
+	{Path: ".pi/mcp.json", Agent: "mcp.json", Effect: Starts, Missing: mcp},
+	{Path: ".mcp.json", Effect: Starts, Missing: mcp},
+	{Path: ".pi/permissions.json", Agent: "permissions.json", Effect: Loosens, Missing: rulesOf},
+	{Path: ".pi/models.json", Effect: Redirects, Missing: "models of a project"},
+	{Path: ".pi/auth.json", Effect: Redirects, Missing: "keys of a project"},
+	{Path: "omp.jsonc", Agent: "omp.jsonc", Effect: Starts, Missing: tasks},
+	{Path: ".pi/omp.jsonc", Effect: Starts, Missing: tasks},
+	{Key: "extensions", Effect: Starts, Missing: extensions},
+	{Key: "hooks", Effect: Starts, Missing: hooks},
+	{Key: "customTools", Effect: Starts, Missing: extensions},
+	{Key: "packages", Effect: Starts, Missing: packages},
+	{Key: "npmCommand", Effect: Starts, Missing: packages},
+	{Key: "mcpServers", Effect: Starts, Missing: mcp},
+	{Key: "mcp", Effect: Starts, Missing: mcp},
+	{Key: "permissions.deny", Effect: Tunes, Missing: rulesOf},
+	{Key: "permissions.ask", Effect: Tunes, Missing: rulesOf},
+	{Key: "permissions", Effect: Loosens, Missing: rulesOf},
+	{Key: "task.verification", Effect: Starts, Missing: tasks},
+	{Key: "task.isolation", Effect: Loosens, Missing: tasks},
+	{Key: "task.budget", Effect: Loosens, Missing: budgets},
+	{Key: "task.batch", Effect: Tunes, Missing: tasks},
+	{Key: "task", Effect: Loosens, Missing: tasks},
+	{Key: "shellPath", Effect: Starts},
+	{Key: "shellCommandPrefix", Effect: Starts},
+
+	// where things go
+	{Key: "httpProxy", Effect: Redirects},
+	{Key: "sessionDir", Effect: Redirects},
+	{Key: "defaultProvider", Effect: Redirects},
+	{Key: "defaultModel", Effect: Redirects},
+	{Key: "enabledModels", Effect: Redirects},
+
+	// what is reached and what is asked
+	{Key: "bash.inheritEnv", Effect: Widens, Harmless: is(false)},
+	{Key: "defaultTools", Effect: Widens, Harmless: onlyTakesAway},
+	{Key: "prompts", Effect: Widens}, // paths and patterns, from everywhere
+	{Key: "skills", Effect: Widens},
+	{Key: "images.blockImages", Effect: Loosens, Harmless: is(true)},
+	{Key: "ttsr.enabled", Effect: Loosens, Harmless: is(true)},
+	{Key: "ttsr.disabledRules", Effect: Loosens},
+	{Key: "ttsr.interruptMode", Effect: Loosens},
+	{Key: "defaultProjectTrust", Effect: Reserved},
+
+	// how sessions work
+	{Key: "defaultThinkingLevel", Effect: Tunes},
+	{Key: "modelThinkingLevels", Effect: Tunes},
+	{Key: "thinkingBudgets.minimal", Effect: Tunes},
+	{Key: "thinkingBudgets.low", Effect: Tunes},
+	{Key: "thinkingBudgets.medium", Effect: Tunes},
+	{Key: "thinkingBudgets.high", Effect: Tunes},
+	{Key: "thinkingBudgets.xhigh", Effect: Tunes},
+	{Key: "thinkingBudgets.max", Effect: Tunes},
+	{Key: "queueMode", Effect: Tunes},
+	{Key: "steeringMode", Effect: Tunes},
+	{Key: "followUpMode", Effect: Tunes},
+	{Key: "interruptMode", Effect: Tunes},
+	{Key: "compaction.enabled", Effect: Tunes},
+	{Key: "compaction.reserveTokens", Effect: Tunes},
+	{Key: "compaction.keepRecentTokens", Effect: Tunes},
+	{Key: "compaction.modelOverrides", Effect: Tunes},
+	{Key: "branchSummary.reserveTokens", Effect: Tunes},
+	// Requests cost money: a project may only have fewer of them, and later.
+	{Key: "retry.enabled", Effect: Tunes},
+	{Key: "retry.maxRetries", Effect: Loosens, Harmless: atMost(3)},
+	{Key: "retry.baseDelayMs", Effect: Loosens, Harmless: atLeast(2000)},
+	{Key: "retry.maxDelayMs", Effect: Tunes, Missing: "Cloud Code"},
+	{Key: "retry.maxAgentDelayMs", Effect: Loosens, Harmless: atLeast(60_000)},
+	{Key: "retry.provider.maxRetries", Effect: Loosens, Harmless: atMost(2)},
+	{Key: "retry.provider.maxRetryDelayMs", Effect: Tunes},
+	{Key: "retry.provider.timeoutMs", Effect: Tunes},
+	{Key: "images.autoResize", Effect: Tunes},
+	{Key: "ttsr.contextMode", Effect: Tunes},
+	{Key: "ttsr.repeatMode", Effect: Tunes},
+	{Key: "ttsr.repeatGap", Effect: Tunes},
+	{Key: "todoCompletion.enabled", Effect: Tunes},
+	{Key: "todoCompletion.maxReminders", Effect: Tunes},
+	{Key: "todo.reminders", Effect: Tunes},
+	{Key: "todo.remindersMax", Effect: Tunes},
+	{Key: "enableSkillCommands", Effect: Tunes},
+	{Key: "httpIdleTimeoutMs", Effect: Tunes},
+	{Key: "websockets", Effect: Tunes, Missing: sockets},
+	{Key: "transport", Effect: Tunes, Missing: sockets},
+	{Key: "websocketConnectTimeoutMs", Effect: Tunes, Missing: sockets},
+	{Key: "cacheWarming", Effect: Tunes, Missing: sockets},
+
+	// a screen
+	{Key: "theme", Screen: true},
+	{Key: "themes", Screen: true},
+	{Key: "quietStartup", Screen: true},
+	{Key: "hideThinkingBlock", Screen: true},
+	{Key: "showCacheMissNotices", Screen: true},
+	{Key: "externalEditor", Screen: true},
+	{Key: "doubleEscapeAction", Screen: true},
+	{Key: "treeFilterMode", Screen: true},
+	{Key: "tuiMode", Screen: true},
+	{Key: "fullscreenExitOutput", Screen: true},
+	{Key: "fullscreenScrollbar", Screen: true},
+	{Key: "fullscreenCopyOnSelect", Screen: true},
+	{Key: "editorPaddingX", Screen: true},
+	{Key: "outputPad", Screen: true},
+	{Key: "autocompleteMaxVisible", Screen: true},
+	{Key: "showHardwareCursor", Screen: true},
+	{Key: "terminal", Screen: true},
+	{Key: "markdown", Screen: true},
+	{Key: "warnings", Screen: true},
+	{Key: "collapseChangelog", Screen: true},
+	{Key: "lastChangelogVersion", Screen: true},
+	{Key: "enableInstallTelemetry", Screen: true},
+	{Key: "enableAnalytics", Screen: true},
+	{Key: "branchSummary.skipPrompt", Screen: true},
+}
+
+func is(want bool) func(gjson.Result) bool {
+	return func(v gjson.Result) bool { return v.IsBool() && v.Bool() == want }
+}
+
+func atMost(n float64) func(gjson.Result) bool {
+	return func(v gjson.Result) bool { return v.Type == gjson.Number && v.Num <= n }
+}
+
+func atLeast(n float64) func(gjson.Result) bool {
+	return func(v gjson.Result) bool { return v.Type == gjson.Number && v.Num >= n }
+}
+
+// onlyTakesAway says whether a list of tools only takes from the user's.
+func onlyTakesAway(v gjson.Result) bool {
+	names, err := stringList(v)
+	return err == nil && !slices.ContainsFunc(names, func(n string) bool { return !strings.HasPrefix(n, "-") })
+}
+
+// admitted says whether a project with this access may bring a value of a key.
+func (p Part) admitted(access Access, v gjson.Result) bool {
+	return p.Effect.Needs() <= access || access >= Texts && p.Harmless != nil && p.Harmless(v)
+}
+
+// partOf finds the row of a key: its own, or that of what it is in.
+func partOf(key string) (Part, bool) {
+	for {
+		if i := slices.IndexFunc(Parts, func(p Part) bool { return p.Key == key && key != "" }); i >= 0 {
+			return Parts[i], true
+		}
+		dot := strings.LastIndexByte(key, '.')
+		if dot < 0 {
+			return Part{}, false
+		}
+		key = key[:dot]
+	}
+}
+
+// holdsParts says whether a key has rows of its own below it.
+func holdsParts(key string) bool {
+	return slices.ContainsFunc(Parts, func(p Part) bool { return strings.HasPrefix(p.Key, key+".") })
+}
+
+// Consent is what the command line says of projects.
+type Consent uint8
+
+const (
+	Unsaid   Consent = iota
+	Approved         // --approve
+	Refused          // --no-approve
+)
+
+// Policy is what decides about a project beside what is saved in the agent
+// directory.
+type Policy struct {
+	Consent Consent
+	// Strict: of a project that is not trusted nothing but context files load, as
+	// in pi 1.x.
+	Strict bool
+}
+
+// Words of the setting defaultProjectTrust.
+const (
+	trustAsk    = "ask" // nobody is there to be asked: not trusted
+	trustAlways = "always"
+	trustNever  = "never"
+)
+
+// Decide says how much a project may bring, and who decided it: the command
+// line, else a decision saved for the working directory or the nearest directory
+// above it, in our own store and then in pi's, else the user's setting
+// defaultProjectTrust. A store that cannot be read trusts nobody: it may have
+// said no.
+func Decide(d Dirs, p Policy, setting string) (access Access, by string, found []Problem) {
+	refused := Texts
+	if p.Strict {
+		refused = ContextOnly
+	}
+	switch p.Consent {
+	case Approved:
+		return Everything, "--approve", nil
+	case Refused: // whoever says so means what pi means by it
+		return ContextOnly, "--no-approve", nil
+	case Unsaid:
+	}
+	cwd := real(d.Cwd)
+	for _, file := range []string{filepath.Join(d.Agent, "troupe", "trust.json"), filepath.Join(d.Agent, "trust.json")} {
+		yes, decided, err := saved(file, cwd)
+		switch {
+		case err != nil:
+			return refused, file, []Problem{{Path: file, Err: fmt.Errorf("%w: no project is trusted", err)}}
+		case decided && yes:
+			return Everything, file, nil
+		case decided:
+			return refused, file, nil
+		}
+	}
+	if setting == trustAlways {
+		return Everything, "defaultProjectTrust", nil
+	}
+	return refused, "defaultProjectTrust", nil
+}
+
+// saved looks a directory up in a store: an object of absolute directories
+// without symbolic links, each true, false or null for undecided.
+func saved(file, dir string) (yes, decided bool, err error) {
+	src, err := read(file, protocol.MaxSettingsFile)
+	if isAbsent(err) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	tree, problem := parse(file, []byte(src))
+	if problem != nil {
+		return false, false, problem.Err
+	}
+	said := map[string]gjson.Result{}
+	tree.ForEach(func(key, v gjson.Result) bool {
+		if !v.IsBool() && v.Type != gjson.Null {
+			err = fmt.Errorf("%s is neither true nor false", key.Str)
+		}
+		said[key.Str] = v
+		return err == nil
+	})
+	if err != nil {
+		return false, false, err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if v := said[dir]; v.IsBool() {
+			return v.Bool(), true, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return false, false, nil
+		}
+	}
+}
+
+// root is the directory that is the project: that of the repository the working
+// directory is in, or the working directory.
+func (d Dirs) root() string {
+	up := upToRepository(d.Cwd)
+	return up[len(up)-1]
+}
+
+// partsPresent looks which files and directories of the table there are: those
+// of the project that d.Access does not let in, those that this version does not
+// obey, of the project and of the user.
+func partsPresent(d Dirs) (leftOut, notObeyed []string) {
+	in := d.take("")
+	for _, p := range Parts {
+		if p.Path == "" || p.Screen {
+			continue
+		}
+		path := filepath.Join(d.Cwd, p.Path)
+		if !d.isUsers(path) && holdsSomething(path) {
+			if p.Effect.Needs() > d.Access || in.leadsOut(path) {
+				leftOut = append(leftOut, p.Name())
+			}
+			if p.Missing != "" {
+				notObeyed = append(notObeyed, fmt.Sprintf("%s (%s)", path, p.Missing))
+			}
+		}
+		if user := filepath.Join(d.Agent, p.Agent); p.Agent != "" && holdsSomething(user) {
+			notObeyed = append(notObeyed, fmt.Sprintf("%s (%s)", user, p.Missing))
+		}
+	}
+	return leftOut, notObeyed
+}
+
+// isUsers says whether a path of the project is the user's own, as it is for who
+// works at home.
+func (d Dirs) isUsers(path string) bool {
+	return below(d.Agent, path) || d.Home != "" && below(filepath.Join(d.Home, ".agents"), path)
+}
+
+// holdsSomething says whether there is a file, or a directory with something in
+// it. Old pis kept the programs fd and rg where custom tools lie.
+func holdsSomething(path string) bool {
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return err == nil
+	}
+	entries, more, _ := bounded.ReadDir(path, 100)
+	return more || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name()[0] != '.' && e.Name() != "fd" && e.Name() != "rg"
+	})
+}
