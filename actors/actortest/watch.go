@@ -2,6 +2,7 @@ package actortest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -56,23 +57,29 @@ func kindOf(m any) string {
 // been stopped what he asked to hear, or it is a household matter of actors
 // that end at the same time.
 func expected(ev *actor.DeadLetterEvent) bool {
-	switch kindOf(ev.Message) {
-	case "finished", "crashed": // a worker's goroutine, after its actor was stopped
-		return true
-	case "wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed": // at the end of a connection
-		return true
-	case "Leave": // a stricter one, to a session that has let the client go already
-		return true
-	case "Stop", "Watch", "Unwatch", "Terminated": // of the library
-		return true
-	case "Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout": // to who is done already
-		return true
-	case "ready": // to a session that was given up while its file was being opened; it lets go of the file by itself
-		return true
-	case "StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue", "reassembled", "preparedSession", "WindowOpen", "LookedUp":
-		return true // to a session that closed while its worker spoke
+	kind := kindOf(ev.Message)
+	for _, kinds := range ourLetters {
+		if slices.Contains(kinds, kind) {
+			return true
+		}
 	}
-	return false
+	return slices.Contains(libraryLetters, kind)
+}
+
+var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
+
+var ourLetters = map[string][]string{
+	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed"},
+	"at the end of a connection": {
+		"wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
+	},
+	"to a session that has let the client go already, and more strictly": {"Leave"},
+	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout"},
+	"to a session that was given up while its file was being opened": {"ready"},
+	"to a session that closed while its worker spoke": {
+		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
+		"reassembled", "loadedSession", "WindowOpen", "QueryDone",
+	},
 }
 
 func (w *Watch) crash(ev *actor.SupervisorEvent) {
