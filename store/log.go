@@ -218,21 +218,31 @@ func (l *Log) settle(in *loader) {
 // next append removes it; should the process die before that, the entry may
 // turn out to be there.) A label for an unknown entry is ErrNoEntry.
 func (l *Log) Append(entry protocol.Entry, at int64, durable bool) (protocol.EntryMeta, error) {
-	meta, err := l.append(entry, at, durable)
+	return l.AppendAs("", entry, at, durable)
+}
+
+// AppendAs is Append under an id of [Log.NewID]. An id that is taken meanwhile is
+// an error.
+func (l *Log) AppendAs(id string, entry protocol.Entry, at int64, durable bool) (protocol.EntryMeta, error) {
+	meta, err := l.append(id, entry, at, durable)
 	if err != nil {
 		return protocol.EntryMeta{}, fmt.Errorf("append to session %s: %w", l.name(), err)
 	}
 	return meta, nil
 }
 
-func (l *Log) append(entry protocol.Entry, at int64, durable bool) (protocol.EntryMeta, error) {
+func (l *Log) append(id string, entry protocol.Entry, at int64, durable bool) (_ protocol.EntryMeta, err error) {
 	if l.closed {
 		return protocol.EntryMeta{}, fs.ErrClosed
 	}
 	if label, ok := entry.(protocol.Label); ok && !l.Has(label.TargetID) {
 		return protocol.EntryMeta{}, noEntry(label.TargetID)
 	}
-	id, err := l.newID()
+	if id == "" {
+		id, err = l.newID()
+	} else if l.Has(id) {
+		err = fmt.Errorf("the id %s is taken", id)
+	}
 	if err != nil {
 		return protocol.EntryMeta{}, err
 	}
@@ -284,6 +294,12 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 	l.idx.addLine(&h, off, len(line)-1)
 	l.leaf = int32(len(l.idx.slots)) - 1
 	return nil
+}
+
+// NewID is an id that no entry has, for [Log.AppendAs]; "" if none can be made.
+func (l *Log) NewID() string {
+	id, _ := l.newID()
+	return id
 }
 
 // newID makes an id of 8 hex digits that the session does not have yet. If

@@ -251,6 +251,16 @@ func TestIDs(t *testing.T) {
 	_, err := l.Append(user("c"), t0, true)
 	require.NoError(t, err, "a third id need not be good, but it must not hang")
 
+	l = store.NewLog(nil, "", header(), store.Options{})
+	id := l.NewID()
+	assert.False(t, l.Has(id))
+	meta, err := l.AppendAs(id, user("a"), t0, true)
+	require.NoError(t, err)
+	assert.Equal(t, id, meta.ID)
+	_, err = l.AppendAs(id, user("b"), t0, true)
+	require.ErrorContains(t, err, "is taken")
+	assert.Equal(t, 1, l.Len())
+
 	l = store.NewLog(nil, "", header(), store.Options{Rand: errReader{}})
 	_, err = l.Append(user("a"), t0, true)
 	assert.Error(t, err)

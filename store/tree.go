@@ -309,17 +309,6 @@ func (v View) LastAssistantText() (*string, error) {
 	return nil, nil
 }
 
-// LastAnswer is the id of the branch's newest assistant message, "" if there is
-// none.
-func (v View) LastAnswer() string {
-	for i := v.leaf; i != none; i = v.slots[i].parent {
-		if v.slots[i].role == roleAssistant {
-			return v.id(i)
-		}
-	}
-	return ""
-}
-
 func messageOfRecord(r protocol.Record) protocol.Message {
 	e, _ := r.Entry.(protocol.MessageEntry)
 	return e.Message

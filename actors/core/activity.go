@@ -52,6 +52,7 @@ type compacting struct {
 	reason    string
 	cmd       *Command // manual: what is owed an answer
 	then      afterwards
+	answerID  string    // thenInstead: of the answer that is made again
 	ask       Summarise // to be repeated
 	retries   retries
 	announced bool                 // clients have been told that it began

@@ -17,10 +17,10 @@ func TestEveryCommand(t *testing.T) {
 			continue
 		}
 		m := New()
-		m.Step(0, Restored{})
+		m.Step(0, &ids{}, Restored{})
 		cmd := reflect.Zero(row.Params).Interface().(protocol.Command)
 		require.NotPanics(t, func() {
-			require.NotEmpty(t, m.Step(0, Command{Seq: 1, Name: row.Name, Cmd: cmd}), row.Name)
+			require.NotEmpty(t, m.Step(0, &ids{}, Command{Seq: 1, Name: row.Name, Cmd: cmd}), row.Name)
 		}, row.Name)
 	}
 }

@@ -153,13 +153,13 @@ func (m *Machine) compacted(c *compacting, in Summarised) {
 	if c.retries.made > 0 {
 		m.emit(protocol.SummarizationRetryFinished{})
 	}
-	m.append(*in.Compaction)
 	old := m.size
 	m.size = in.Size
 	m.size.Messages += old.Messages - c.before.Messages
 	m.size.Tokens += max(0, old.Tokens-c.before.Tokens)
+	m.append(*in.Compaction)
 	if c.then == thenInstead {
-		m.omitAnswer(0) // the summariser has left it out
+		m.omit(c.answerID, 0) // the summariser has left it out
 	}
 	m.compactionOver(c, protocol.AutoCompactionEnd{
 		Result: &protocol.CompactionResult{
@@ -248,7 +248,7 @@ func (m *Machine) afterRun(r *run, outcome string) {
 		m.beginCompaction(&compacting{reason: reasonOverflow})
 	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
 		m.work.recovered = true
-		m.beginCompaction(&compacting{reason: reasonOverflow, then: thenInstead, ask: Summarise{Redo: true}})
+		m.beginCompaction(&compacting{reason: reasonOverflow, then: thenInstead, answerID: r.answerID, ask: Summarise{Redo: true}})
 	case outcome != aborted && m.tooFull():
 		m.beginCompaction(&compacting{reason: reasonThreshold})
 	default:

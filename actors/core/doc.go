@@ -1,7 +1,8 @@
 // Package core is the core of troupe: the rules of one conversation as a pure
 // state machine. [Machine.Step] takes inputs and returns effects; it knows no
-// actors, files, clocks, goroutines or models. Time and numbers come with inputs,
-// so the same inputs always give the same effects.
+// actors, files, clocks, goroutines or models. Time comes with the inputs, and so
+// does a [Log], which gives new entries their ids; the same inputs always give the
+// same effects.
 //
 // # Activities
 //

@@ -24,6 +24,7 @@ type Attempt int
 // Append adds an entry to the session log. An entry that is not Durable may
 // wait in memory until the first durable one creates the file.
 type Append struct {
+	ID      string // that the entry gets
 	Entry   protocol.Entry
 	Durable bool
 

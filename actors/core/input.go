@@ -238,8 +238,9 @@ type Identity struct {
 	SessionID  string
 	File       string // "" for a session in memory
 	Durability string // none, process or sync
-	LeafID     string
-	Foreign    bool // the file has queued input and is not the user's own, so that it is left out
+	LeafID     string // the entry that the next one follows, "" before the first
+	ShownLeaf  string // the same as clients see it, who are not shown entries of troupe's own
+	Foreign    bool   // the file has queued input and is not the user's own, so that it is left out
 }
 
 // Settings is the part of the configuration that the rules depend on.

@@ -191,7 +191,7 @@ func (h *history) prompt() {
 
 func (h *history) setting() {
 	mode := rapid.SampledFrom([]protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}).Draw(h.t, "mode")
-	switch h.pick(9, "setting") {
+	switch h.pick(10, "setting") {
 	case 0:
 		h.note(func(w *twin) { w.steerAll = mode == protocol.QueueAll })
 		h.send(protocol.SetSteeringMode{Mode: mode})
@@ -220,6 +220,8 @@ func (h *history) setting() {
 		h.send(protocol.Compact{})
 	case 8:
 		h.send(protocol.ListSessions{})
+	case 9:
+		h.send(protocol.SetEntryLabel{TargetID: entryID(h.pick(10, "target")), Label: "l"})
 	}
 }
 
@@ -549,6 +551,12 @@ func (h *history) check() {
 	again.load(l)
 	require.Equal(h.t, again.size, m.size, "law 7: context")
 	require.Equal(h.t, again.name, m.name, "law 7: name")
+	if !m.switching() {
+		require.Equal(h.t, again.identity.LeafID, m.identity.LeafID, "law 7: leaf")
+	}
+	if !m.switching() && m.size.Messages > 0 {
+		require.Equal(h.t, again.identity.ShownLeaf, m.identity.ShownLeaf, "law 7: leaf as clients see it")
+	}
 	require.Equal(h.t, again.todos, m.todos, "law 7: todos")
 	require.Equal(h.t, slices.Sorted(maps.Keys(again.fired)), slices.Sorted(maps.Keys(m.fired)), "law 7: rules")
 	if !m.set.Ephemeral {

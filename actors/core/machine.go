@@ -41,7 +41,15 @@ type Machine struct {
 	closed      bool
 
 	now int64 // epoch milliseconds of the input being handled
+	log Log
 	out []Effect
+}
+
+// Log is what the machine knows of the session log beyond what it was loaded with.
+// It stands still during a step.
+type Log interface {
+	NewID() string // an id that no entry has
+	Has(id string) bool
 }
 
 // conversation is what the session log says.
@@ -113,12 +121,12 @@ func New() *Machine {
 }
 
 // Step handles inputs and returns what is to be done, in order. now is epoch
-// milliseconds. Several inputs are handled as one by one, but what they want is
+// milliseconds; entries get their ids from log. Several inputs are handled as one by one, but what they want is
 // performed together: if an append fails, so does everything behind it. The
 // [Reloaded] that follows it comes alone. The returned slice is valid until the
 // next Step.
-func (m *Machine) Step(now int64, ins ...Input) []Effect {
-	m.now = now
+func (m *Machine) Step(now int64, log Log, ins ...Input) []Effect {
+	m.now, m.log = now, log
 	if in, ok := ins[0].(Reloaded); ok {
 		var undone []Effect
 		if in.Err != nil {
@@ -294,7 +302,7 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.ExtensionUIResponse:
 		m.do(ResolveUI{c.Seq, cmd})
 	case protocol.SetEntryLabel:
-		m.do(Query{c.Seq, c.Name, c.Cmd})
+		m.setLabel(c, cmd)
 	case protocol.ExportHTML, protocol.ListSessions:
 		m.slowQueries = append(m.slowQueries, c.Seq)
 		m.do(SlowQuery{c.Seq, c.Cmd})
@@ -336,17 +344,35 @@ func (m *Machine) tell(c Command, what func(m *Machine, why string) protocol.Res
 
 func (m *Machine) fail(c Command, err *protocol.Error) { m.do(Reply{Seq: c.Seq, Err: err}) }
 
-// append writes an entry.
-func (m *Machine) append(e protocol.Entry) { m.do(Append{Entry: e, Durable: true}) }
+// append writes an entry and returns its id.
+func (m *Machine) append(e protocol.Entry) string { return m.add(Append{Entry: e, Durable: true}) }
 
 // note writes an entry that may wait for the first durable one: nobody was told
 // of it.
-func (m *Machine) note(e protocol.Entry) { m.do(Append{Entry: e}) }
+func (m *Machine) note(e protocol.Entry) string { return m.add(Append{Entry: e}) }
+
+// add gives an entry its id and its place behind the leaf. One that no other event
+// shows is shown to clients that follow entries.
+func (m *Machine) add(a Append) string {
+	a.ID = m.log.NewID()
+	m.do(a)
+	switch a.Entry.(type) {
+	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary:
+		meta := protocol.EntryMeta{ID: a.ID, ParentID: m.identity.LeafID, Timestamp: protocol.FormatTime(m.now)}
+		m.emit(protocol.EntryAppended{Entry: protocol.Record{EntryMeta: meta, Entry: a.Entry}})
+	default: // its event shows it, or nothing does
+	}
+	m.identity.LeafID = a.ID
+	if _, own := a.Entry.(protocol.Custom); !own && (m.identity.ShownLeaf != "" || m.size.Messages > 0) {
+		m.identity.ShownLeaf = a.ID // in a session without messages clients see no leaf, whatever settings wait in it
+	}
+	return a.ID
+}
 
 // appendMessage adds a message to the branch.
-func (m *Machine) appendMessage(e protocol.MessageEntry) {
+func (m *Machine) appendMessage(e protocol.MessageEntry) string {
 	m.size.Add(e.Message)
-	m.append(e)
+	return m.append(e)
 }
 
 // AtRest says that nothing goes on and nobody waits for anything.

@@ -184,7 +184,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		if a, ok := w.m.activity.(*activating); ok {
 			if _, isNav := a.navigation(); isNav { // queues are the session's, not the branch's
 				in.To = &Loaded{Identity: w.load().Identity, Resume: protocol.Resume{Queue: w.load().Queue}}
-				in.To.LeafID = ""
+				in.To.LeafID, in.To.ShownLeaf = "", ""
 			}
 		}
 		w.moveTo(w.log)

@@ -30,7 +30,7 @@ func (m *Machine) setModel(c Command, s protocol.SetModel) {
 func (m *Machine) selectModel(model *protocol.Model) {
 	was := m.modelChoice
 	m.model = model
-	m.do(Append{
+	m.add(Append{
 		Entry: protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, Durable: !sameModel(was.model, model), was: &was,
 	})
 	m.setLevel(m.set.Rules.Clamp(model, m.level))
@@ -42,7 +42,7 @@ func (m *Machine) setLevel(level protocol.ThinkingLevel) {
 	}
 	was := m.modelChoice
 	m.level = level
-	m.do(Append{Entry: protocol.ThinkingLevelChange{ThinkingLevel: level}, Durable: true, was: &was})
+	m.add(Append{Entry: protocol.ThinkingLevelChange{ThinkingLevel: level}, Durable: true, was: &was})
 	m.emit(protocol.ThinkingLevelChanged{Level: level})
 }
 
@@ -97,6 +97,15 @@ func (m *Machine) setName(c Command, s protocol.SetSessionName) {
 	m.name = s.Name
 	m.append(protocol.SessionInfo{Name: s.Name})
 	m.emit(protocol.SessionInfoChanged{Name: s.Name})
+	m.reply(c, nil)
+}
+
+func (m *Machine) setLabel(c Command, l protocol.SetEntryLabel) {
+	if !m.log.Has(l.TargetID) {
+		m.fail(c, protocol.CodeNotFound.Errorf("Entry %s not found", l.TargetID))
+		return
+	}
+	m.append(protocol.Label{TargetID: l.TargetID, Label: l.Label})
 	m.reply(c, nil)
 }
 

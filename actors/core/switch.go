@@ -186,7 +186,7 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 func (m *Machine) changed(reason string) protocol.SessionChanged {
 	return protocol.SessionChanged{
 		Reason: reason, SessionID: m.identity.SessionID, SessionFile: m.identity.File, SessionName: m.name,
-		MessageCount: m.size.Messages, LeafID: m.identity.LeafID,
+		MessageCount: m.size.Messages, LeafID: m.identity.ShownLeaf,
 	}
 }
 
@@ -200,8 +200,7 @@ func (m *Machine) recordArrival(w *sessionSwitch) {
 	target := nav.TargetID
 	if b := w.summary; b != nil {
 		m.size.Add(&protocol.BranchSummaryMessage{Summary: b.Summary})
-		m.append(*b)
-		target = "" // the entry before
+		target = m.append(*b)
 	}
 	if nav.Label != "" {
 		m.note(protocol.Label{TargetID: target, Label: nav.Label})

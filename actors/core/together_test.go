@@ -14,7 +14,7 @@ func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, many := New(), New()
 		for _, m := range []*Machine{one, many} {
-			m.Step(1, Restored{Session: Loaded{Identity: Identity{SessionID: "s", Durability: "sync"}}, Settings: defaults()})
+			m.Step(1, &ids{}, Restored{Session: Loaded{Identity: Identity{SessionID: "s", Durability: "sync"}}, Settings: defaults()})
 		}
 		var inputs []Input
 		for i := range rapid.IntRange(1, 12).Draw(t, "inputs") {
@@ -22,12 +22,12 @@ func TestTogether(t *testing.T) {
 		}
 		var singly string
 		for _, in := range inputs {
-			singly += describe(one.Step(2, in))
+			singly += describe(one.Step(2, &ids{}, in))
 		}
 		var together string
 		for rest := inputs; len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "chunk")
-			together += describe(many.Step(2, rest[:n]...))
+			together += describe(many.Step(2, &ids{}, rest[:n]...))
 			rest = rest[n:]
 		}
 		if singly != together {

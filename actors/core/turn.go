@@ -19,7 +19,8 @@ type run struct {
 
 	// of the current turn
 	answer     *protocol.AssistantMessage
-	overflowed bool // the answer says that its request was too large
+	answerID   string // of its entry
+	overflowed bool   // the answer says that its request was too large
 	calls      []*call
 	results    []*protocol.ToolResultMessage // in call order
 }
@@ -350,10 +351,10 @@ func (m *Machine) finishMessage(r *run, s *stream) {
 			frame = *newStream(s.model, msg.Timestamp).msg
 		}
 		s.started = true
-		m.appendMessage(protocol.MessageEntry{Message: msg})
+		r.answerID = m.appendMessage(protocol.MessageEntry{Message: msg})
 		m.emit(protocol.MessageStart{Message: &frame, RunID: r.id})
 	} else {
-		m.appendMessage(protocol.MessageEntry{Message: msg})
+		r.answerID = m.appendMessage(protocol.MessageEntry{Message: msg})
 	}
 	r.messages = append(r.messages, msg)
 	r.answer = msg
@@ -435,7 +436,7 @@ func (m *Machine) endRun(r *run, e ending) {
 	}
 	m.emit(end)
 	if retries || recovers && !m.work.recovered || ruled && !m.set.StreamRules.Keep {
-		m.omitAnswer(protocol.EstimateTokens(r.answer))
+		m.omit(r.answerID, protocol.EstimateTokens(r.answer))
 	}
 	m.flushHeld()
 	m.retryOver()
@@ -455,12 +456,12 @@ func (m *Machine) endRun(r *run, e ending) {
 	m.afterRun(r, e.outcome)
 }
 
-// omitAnswer takes the newest answer, which counts for so many tokens, out of the
-// context: its request is made again. The file keeps it.
-func (m *Machine) omitAnswer(tokens int64) {
+// omit takes an answer, which counts for so many tokens, out of the context: its
+// request is made again. The file keeps it.
+func (m *Machine) omit(id string, tokens int64) {
 	m.size.Messages--
 	m.size.Tokens -= tokens
-	m.append(protocol.ContextEdit{})
+	m.append(protocol.ContextEdit{TargetID: id})
 }
 
 // announceSettled says that nothing more follows by itself.

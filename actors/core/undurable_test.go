@@ -16,7 +16,7 @@ import (
 func TestNotWritten(t *testing.T) {
 	m := New()
 	before := Loaded{Identity: Identity{SessionID: "s", File: "/s.jsonl"}}
-	m.Step(0, Restored{Session: before, Settings: defaults()})
+	m.Step(0, &ids{}, Restored{Session: before, Settings: defaults()})
 	commands := []protocol.Command{
 		protocol.Prompt{Message: "lost", IdempotencyKey: "k"},
 		protocol.GetState{}, protocol.GetAvailableThinkingLevels{}, protocol.GetAvailableModels{},
@@ -28,10 +28,10 @@ func TestNotWritten(t *testing.T) {
 	for i, cmd := range commands {
 		ins = append(ins, Command{Seq: uint64(i + 1), Name: nameOf(cmd), Cmd: cmd, Catalog: catalog})
 	}
-	effects := m.Step(1, ins...)
+	effects := m.Step(1, &ids{}, ins...)
 	require.IsType(t, Append{}, effects[0])
 	answers := map[uint64]Reply{}
-	for _, e := range m.Step(2, Reloaded{Session: before, Err: errors.New("disk full")}) {
+	for _, e := range m.Step(2, &ids{}, Reloaded{Session: before, Err: errors.New("disk full")}) {
 		if r, ok := e.(Reply); ok {
 			require.NotContains(t, answers, r.Seq)
 			answers[r.Seq] = r

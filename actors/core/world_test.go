@@ -65,7 +65,29 @@ type world struct {
 	dieAt       int      // index of an effect with which the actor crashes, -1 none
 	dead        bool     // it has
 	file        bool     // the session has one: until then nothing can fail
+	issued      int      // ids, in this step
 }
+
+// NewID is the id that the next entry gets: the world's log numbers them.
+func (w *world) NewID() string {
+	w.issued++
+	return entryID(len(w.log) + w.issued - 1)
+}
+
+// Has finds an entry by its number.
+func (w *world) Has(id string) bool {
+	return slices.ContainsFunc(w.records(), func(r protocol.Record) bool { return r.ID == id })
+}
+
+// ids numbers entries of a log that nobody reads.
+type ids struct{ n int }
+
+func (i *ids) NewID() string {
+	i.n++
+	return entryID(i.n)
+}
+
+func (*ids) Has(string) bool { return false }
 
 func newWorld(set Settings) *world {
 	w := &world{set: set, answers: map[uint64]int{}, failAt: -1, dieAt: -1}
@@ -82,6 +104,11 @@ func (w *world) load() Loaded {
 	}
 	if n := len(w.log); n > 0 {
 		l.LeafID = entryID(n - 1)
+	}
+	for i, e := range w.log {
+		if _, own := e.(protocol.Custom); !own {
+			l.ShownLeaf = entryID(i)
+		}
 	}
 	l.Resume = logtwin.Resume(w.records(), l.LeafID)
 	for _, e := range w.log {
@@ -108,13 +135,6 @@ func (w *world) records() (list []protocol.Record) {
 // write adds an entry to the log, which gives back of it what a session file
 // does: the next life knows no more than that.
 func (w *world) write(e protocol.Entry) {
-	if edit, ok := e.(protocol.ContextEdit); ok && edit.TargetID == "" {
-		at := len(w.log) - 1
-		for ; !isAnswer(w.log[at]); at-- {
-		}
-		edit.TargetID = entryID(at)
-		e = edit
-	}
 	r, err := protocol.DecodeRecord(protocol.Record{Entry: e}.AppendJSON(nil))
 	if err != nil {
 		panic(err)
@@ -128,7 +148,8 @@ func (w *world) step(in Input) []Effect {
 		return nil
 	}
 	w.now += 1000
-	effects := slices.Clone(w.m.Step(w.now, in))
+	w.issued = 0
+	effects := slices.Clone(w.m.Step(w.now, w, in))
 	w.last = effects
 	failAt := w.failAt
 	w.failAt = -1
@@ -168,6 +189,9 @@ func (w *world) die(rest []Effect) {
 func (w *world) perform(e Effect) {
 	switch e := e.(type) {
 	case Append:
+		if e.ID != entryID(len(w.log)) {
+			panic("the entry has the id of another: " + e.ID)
+		}
 		w.write(e.Entry)
 		w.file = w.file || e.Durable
 	case Reply:

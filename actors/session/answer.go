@@ -60,8 +60,6 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, *protoco
 		return s.commands(), nil
 	case protocol.GetTools:
 		return s.toolList(), nil
-	case protocol.SetEntryLabel:
-		return nil, s.label(cmd)
 	default:
 		return nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
 	}
@@ -131,18 +129,6 @@ func (s *Session) toolList() protocol.ToolList {
 		list.ActiveToolNames = []string{}
 	}
 	return list
-}
-
-// label names an entry.
-func (s *Session) label(cmd protocol.SetEntryLabel) *protocol.Error {
-	err := s.add(protocol.Label{TargetID: cmd.TargetID, Label: cmd.Label}, true)
-	switch {
-	case errors.Is(err, store.ErrNoEntry):
-		return protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
-	case err != nil:
-		return protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)
-	}
-	return nil
 }
 
 // result wraps what a query found, or the failure to read the session.

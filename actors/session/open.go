@@ -224,7 +224,7 @@ func load(log *store.Log, w *workspace, models Models, strange *foreign, warn ze
 	}
 	to := core.Loaded{
 		Identity: core.Identity{
-			SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), LeafID: log.Leaf(),
+			SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), LeafID: view.Leaf(), ShownLeaf: view.ShownLeaf(),
 			Foreign: strange.takeOut(&st.Resume, log.Path(), w),
 		},
 		Resume: st.Resume,

@@ -48,17 +48,10 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 // nothing is done that depends on the log.
 func writtenTogether(effects []core.Effect) (n int) {
 	for i, e := range effects {
-		switch e := e.(type) {
+		switch e.(type) {
 		case core.Append:
-			if announced(e.Entry) { // its event names its place among the others
-				return n
-			}
 			n = i + 1
-		case core.Reply:
-		case core.Emit:
-			if _, changed := e.Event.(protocol.SessionChanged); changed { // names the leaf
-				return n
-			}
+		case core.Reply, core.Emit:
 		default:
 			return n
 		}
@@ -76,7 +69,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	}
 	switch e := e.(type) {
 	case core.Append:
-		return s.add(e.Entry, e.Durable)
+		return s.add(e)
 	case core.Reply:
 		if e.Reads {
 			s.replyInTurn(c, e.Seq, e.Data, e.Err)
@@ -129,55 +122,18 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 }
 
 // add writes an entry to the log, before anything shows it.
-//
-// A label without a target is for the entry before it, an edit without one for
-// the newest answer.
-func (s *Session) add(entry protocol.Entry, durable bool) error {
-	switch e := entry.(type) {
-	case protocol.Label:
-		if e.TargetID == "" {
-			e.TargetID = s.file.Leaf()
-		}
-		entry = e
-	case protocol.ContextEdit:
-		if e.TargetID == "" {
-			e.TargetID = s.file.View().LastAnswer()
-		}
-		entry = e
-	default: // stands for itself
-	}
-	meta, err := s.file.Append(entry, s.now, durable)
+func (s *Session) add(e core.Append) error {
+	meta, err := s.file.AppendAs(e.ID, e.Entry, s.now, e.Durable)
 	if err != nil {
 		return err
 	}
-	record := protocol.Record{EntryMeta: meta, Entry: entry}
-	if announced(entry) {
-		s.emit(protocol.EntryAppended{Entry: record})
-	}
-	if s.context != nil && !s.context.Extend(record) {
+	if s.context != nil && !s.context.Extend(protocol.Record{EntryMeta: meta, Entry: e.Entry}) {
 		s.dropContext()
 	}
 	return nil
 }
 
-// announced says whether clients that follow entries are told of an entry:
-// those that no other event shows.
-func announced(e protocol.Entry) bool {
-	switch e.(type) {
-	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary:
-		return true
-	default:
-		return false
-	}
-}
-
 func (s *Session) emit(ev protocol.Event) {
-	// Only the log knows the ids of what was added on the way. A session without
-	// messages has no leaf for a client, whatever settings wait in it.
-	if changed, ok := ev.(protocol.SessionChanged); ok && (changed.LeafID != "" || changed.MessageCount > 0) {
-		changed.LeafID = s.file.View().ShownLeaf()
-		ev = changed
-	}
 	s.spans.Observe(ev)
 	it := link.Item{Event: ev, Receipt: s.receipt(ev)}
 	s.output.sizes.Size(&it)

@@ -78,7 +78,8 @@ func (l *life) lastCarryover() *core.Carryover {
 // has no file to go on with.
 func (l *life) endings() (events []protocol.Event) {
 	m := core.New()
-	effects := m.Step(time.Now().UnixMilli(), core.Restored{
+	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
+	effects := m.Step(time.Now().UnixMilli(), nowhere, core.Restored{
 		Settings: core.Settings{Ephemeral: true}, Carryover: l.lastCarryover(), Open: l.spans,
 	})
 	for _, e := range effects {
@@ -281,7 +282,7 @@ func (s *Session) endGroup(c actor.Context) {
 func (s *Session) step(c actor.Context, ins ...core.Input) {
 	for len(ins) > 0 {
 		s.now = time.Now().UnixMilli()
-		effects := s.m.Step(s.now, ins...)
+		effects := s.m.Step(s.now, s.file, ins...)
 		s.life.carryover, s.life.lived = s.m.Carryover(), true // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
