@@ -33,6 +33,8 @@ var rules = []rule{
 		"a codec knows words and bytes: no file, no connection, no actor"},
 	{"troupe/protocol/schema", []string{"troupe/protocol"}, []string{"os", "os/exec", "net/...", "github.com/asynkron/..."},
 		"what describes the words knows nothing of who speaks them"},
+	{"troupe/protocol/extension", nil, []string{"os", "os/exec", "net/...", "github.com/..."},
+		"sessions and the engine of extensions meet in these words, and neither knows the other"},
 	{"troupe/protocol/bounded", nil, []string{"os/exec", "net/...", "github.com/..."},
 		"every room reads files of others through it"},
 	{"troupe/actors/core", []string{"troupe/protocol"},
