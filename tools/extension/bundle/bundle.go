@@ -1,0 +1,389 @@
+// Package bundle makes one script of an extension and of what it imports. It is the
+// only place that imports esbuild.
+//
+// Files and packages are taken from where the extension lies, its real path that is,
+// and become part of the script. What the host provides (node:*, pi's packages) is
+// asked for by __troupe.require when the import is evaluated: a name that it lacks is
+// undefined where it is used, and not a failure of the whole. A package that is nowhere
+// throws where it is imported, so that optional imports in a try work.
+package bundle
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// Provided says what the host has for a name that is imported.
+type Provided int
+
+const (
+	Foreign  Provided = iota // a file or package
+	Shim                     // the host has it
+	NodeOnly                 // only Node has it
+)
+
+// Options of a bundle.
+type Options struct {
+	// Provides says what the host has for a name, and the name that it goes by.
+	Provides func(name string) (id string, p Provided)
+}
+
+// Bundle is an extension in one piece.
+type Bundle struct {
+	Path     string   `json:"path"`   // of the extension
+	Inputs   []Input  `json:"inputs"` // the files it was made of
+	Shims    []string `json:"shims,omitempty"`
+	NodeOnly []Import `json:"nodeOnly,omitempty"`
+	Missing  []Import `json:"missing,omitempty"`
+	Gates    []string `json:"gates,omitempty"` // events it names whose handlers may refuse something
+
+	Code string `json:"-"`
+	Map  []byte `json:"-"` // source map, without sources
+}
+
+// Import is an import that the host cannot serve.
+type Import struct {
+	Name string `json:"name"`
+	By   string `json:"by"` // the file that imports
+}
+
+// Error is why an extension could not be bundled.
+type Error struct {
+	File         string
+	Line, Column int // from 1; 0 is unknown
+	Text         string
+	More         int // errors beside this one
+}
+
+func (e *Error) Error() string {
+	text := e.Text
+	if e.More > 0 {
+		text = fmt.Sprintf("%s (and %d more)", text, e.More)
+	}
+	if e.File == "" {
+		return text
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, text)
+}
+
+// Extension bundles the extension in a file. When the script runs, it calls
+// __troupe.loaded(path, namespace) with what the file exports.
+func Extension(path string, o Options) (*Bundle, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, &Error{Text: "Extension path does not exist: " + path}
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return nil, err
+	}
+	b := &builder{Options: o, bundle: Bundle{Path: real}}
+	entry := fmt.Sprintf("import * as extension from %s;\n__troupe.loaded(%s, extension);\n", quote(real), quote(path))
+	return b.build(api.BuildOptions{
+		Stdin:  &api.StdinOptions{Contents: entry, ResolveDir: filepath.Dir(real), Sourcefile: entryName},
+		Format: api.FormatESModule,
+		Banner: map[string]string{"js": "const require = __troupe.requireFrom(" + quote(real) + ");"},
+	})
+}
+
+// Module bundles what an import or require, whose name was not known before it ran,
+// finds from a file. The script is a CommonJS module or, for imports, one of ECMAScript.
+func Module(name, from string, imported bool, o Options) (*Bundle, error) {
+	name = strings.TrimPrefix(name, "file://")
+	b := &builder{Options: o, bundle: Bundle{Path: from}}
+	opts := api.BuildOptions{
+		Stdin: &api.StdinOptions{
+			Contents:   "module.exports = require(" + quote(name) + ");\n",
+			ResolveDir: filepath.Dir(from), Sourcefile: entryName,
+		},
+		Format: api.FormatCommonJS,
+	}
+	if imported {
+		opts.Format = api.FormatESModule
+		opts.Stdin.Contents = fmt.Sprintf("import * as m from %s;\nexport * from %[1]s;\nexport default m.default ?? m;\n", quote(name))
+		opts.Banner = map[string]string{"js": "const require = __troupe.requireFrom(" + quote(from) + ");"}
+	}
+	bundle, err := b.build(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(bundle.Missing) > 0 && bundle.Missing[0].By == filepath.Join(filepath.Dir(from), entryName) {
+		return nil, missing(name)
+	}
+	return bundle, nil
+}
+
+// entryName is how the few lines that join an extension to the host are called in maps.
+const entryName = "<troupe>"
+
+func quote(s string) string {
+	b, _ := json.Marshal(s) // a string always has a form
+	return string(b)
+}
+
+// Namespaces of modules that are not files.
+const (
+	shimSpace    = "troupe"
+	missingSpace = "troupe-missing"
+	addonSpace   = "troupe-addon"
+)
+
+type builder struct {
+	Options
+
+	mu      sync.Mutex // esbuild calls from many goroutines
+	bundle  Bundle
+	shifted map[string]int // files whose first line has this many bytes before it
+}
+
+func (b *builder) build(opts api.BuildOptions) (*Bundle, error) {
+	b.shifted = map[string]int{}
+	opts.Bundle, opts.Metafile = true, true
+	opts.Platform, opts.Target = api.PlatformNode, api.ES2022
+	opts.AbsWorkingDir, opts.Outfile = string(filepath.Separator), "/bundle.js"
+	opts.MainFields, opts.Conditions = []string{"module", "main"}, []string{"node"}
+	opts.TsconfigRaw = "{}"
+	opts.Sourcemap, opts.SourcesContent = api.SourceMapExternal, api.SourcesContentExclude
+	opts.Charset = api.CharsetUTF8
+	opts.LegalComments = api.LegalCommentsNone
+	opts.LogLevel = api.LogLevelSilent
+	opts.LogOverride = map[string]api.LogLevel{"empty-import-meta": api.LogLevelSilent}
+	opts.Define = map[string]string{
+		"import.meta": "__troupe_meta", "__dirname": "__troupe_dirname", "__filename": "__troupe_filename",
+	}
+	opts.Loader = map[string]api.Loader{
+		".md": api.LoaderText, ".txt": api.LoaderText, ".html": api.LoaderText, ".css": api.LoaderText,
+		".wasm": api.LoaderBinary, ".node": api.LoaderEmpty,
+	}
+	opts.Plugins = []api.Plugin{{Name: "troupe", Setup: b.plug}}
+	r := api.Build(opts)
+	if len(r.Errors) > 0 {
+		return nil, b.failure(r.Errors)
+	}
+	for _, f := range r.OutputFiles {
+		if strings.HasSuffix(f.Path, ".map") {
+			b.bundle.Map = f.Contents
+		} else {
+			b.bundle.Code = string(f.Contents)
+		}
+	}
+	for _, name := range gateEvents {
+		if strings.Contains(b.bundle.Code, name) {
+			b.bundle.Gates = append(b.bundle.Gates, name)
+		}
+	}
+	slices.Sort(b.bundle.Shims)
+	b.bundle.Shims = slices.Compact(b.bundle.Shims)
+	return &b.bundle, b.inputs(r.Metafile)
+}
+
+// failure makes one error of many.
+func (b *builder) failure(all []api.Message) error {
+	first := slices.MinFunc(all, func(x, y api.Message) int {
+		if x.Location == nil || y.Location == nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(x.Location.File, y.Location.File), cmp.Compare(x.Location.Line, y.Location.Line))
+	})
+	e := &Error{Text: first.Text, More: len(all) - 1}
+	if l := first.Location; l != nil {
+		e.File, e.Line, e.Column = l.File, l.Line, l.Column+1
+		if !filepath.IsAbs(e.File) {
+			e.File = string(filepath.Separator) + e.File
+		}
+		if l.Line == 1 {
+			e.Column -= b.shifted[e.File]
+		}
+	}
+	return e
+}
+
+// inputs notes what the bundle was made of.
+func (b *builder) inputs(metafile string) error {
+	var meta struct {
+		Inputs map[string]struct{} `json:"inputs"`
+	}
+	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
+		return fmt.Errorf("esbuild's list of inputs: %w", err)
+	}
+	for name := range meta.Inputs {
+		if name == entryName || strings.HasPrefix(name, shimSpace) {
+			continue
+		}
+		if !filepath.IsAbs(name) {
+			name = string(filepath.Separator) + name
+		}
+		if filepath.Base(name) == entryName {
+			continue
+		}
+		in, err := inputOf(name)
+		if err != nil {
+			return err
+		}
+		b.bundle.Inputs = append(b.bundle.Inputs, in)
+	}
+	slices.SortFunc(b.bundle.Inputs, func(x, y Input) int { return cmp.Compare(x.Path, y.Path) })
+	return nil
+}
+
+// ours marks a resolution that the plugin itself asked for.
+type ours struct{}
+
+func (b *builder) plug(build api.PluginBuild) {
+	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		if _, again := a.PluginData.(ours); again || a.Kind == api.ResolveEntryPoint {
+			return api.OnResolveResult{}, nil
+		}
+		return b.resolve(build, a)
+	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: shimSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		return script("module.exports = __troupe.require(" + quote(a.Path) + ");")
+	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: missingSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		return script("throw __troupe.missing(" + quote(a.Path) + ");")
+	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: addonSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		return script("throw new Error(" + quote("Native addon "+a.Path+" needs Node.js") + ");")
+	})
+	build.OnLoad(api.OnLoadOptions{Filter: `\.[cm]?[jt]sx?$`, Namespace: "file"}, b.load)
+}
+
+func script(code string) (api.OnLoadResult, error) {
+	return api.OnLoadResult{Contents: &code, Loader: api.LoaderJS}, nil
+}
+
+// resolve says what an import means.
+func (b *builder) resolve(build api.PluginBuild, a api.OnResolveArgs) (api.OnResolveResult, error) {
+	importer := a.Importer
+	if !filepath.IsAbs(importer) {
+		importer = filepath.Join(a.ResolveDir, importer)
+	}
+	if strings.HasSuffix(a.Path, ".node") {
+		b.note(&b.bundle.NodeOnly, Import{a.Path, importer})
+		return api.OnResolveResult{Path: a.Path, Namespace: addonSpace}, nil
+	}
+	if strings.HasPrefix(a.Path, ".") || filepath.IsAbs(a.Path) || strings.HasPrefix(a.Path, "#") {
+		return api.OnResolveResult{}, nil
+	}
+	if path, ok := strings.CutPrefix(a.Path, "file://"); ok {
+		return api.OnResolveResult{Path: path}, nil
+	}
+	id, provided := a.Path, Foreign
+	if pkg := strings.HasSuffix(a.Path, "/"); !pkg && b.Provides != nil {
+		id, provided = b.Provides(a.Path)
+	}
+	if provided == Foreign && isBuiltin(a.Path) {
+		provided = NodeOnly
+	}
+	switch provided {
+	case Shim:
+		b.mu.Lock()
+		b.bundle.Shims = append(b.bundle.Shims, id)
+		b.mu.Unlock()
+		return api.OnResolveResult{Path: id, Namespace: shimSpace}, nil
+	case NodeOnly:
+		b.note(&b.bundle.NodeOnly, Import{a.Path, importer})
+		return api.OnResolveResult{Path: a.Path, Namespace: missingSpace}, nil
+	}
+	if found, ok := b.installed(build, a); ok {
+		return found, nil
+	}
+	b.note(&b.bundle.Missing, Import{a.Path, importer})
+	return api.OnResolveResult{Path: a.Path, Namespace: missingSpace}, nil
+}
+
+// installed looks for a package where Node would.
+func (b *builder) installed(build api.PluginBuild, a api.OnResolveArgs) (api.OnResolveResult, bool) {
+	r := build.Resolve(a.Path, api.ResolveOptions{
+		Importer: a.Importer, Namespace: a.Namespace, ResolveDir: a.ResolveDir, Kind: a.Kind, PluginData: ours{}, With: a.With,
+	})
+	if len(r.Errors) > 0 || r.External || !filepath.IsAbs(r.Path) {
+		return api.OnResolveResult{}, false
+	}
+	out := api.OnResolveResult{Path: r.Path, Namespace: r.Namespace, Suffix: r.Suffix}
+	if !r.SideEffects {
+		out.SideEffects = api.SideEffectsFalse
+	}
+	return out, true
+}
+
+func (b *builder) note(list *[]Import, i Import) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(*list, i) {
+		*list = append(*list, i)
+	}
+}
+
+// load reads a source. One that asks where it lies is told so on its first line, since
+// in the bundle it lies elsewhere; defines send the question there.
+func (b *builder) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
+	data, err := os.ReadFile(a.Path)
+	if err != nil {
+		return api.OnLoadResult{}, err
+	}
+	text := string(data)
+	loader := loaders[filepath.Ext(a.Path)]
+	if before := place(a.Path, text); before != "" {
+		if rest, ok := strings.CutPrefix(text, "#!"); ok { // the line is no script
+			text = "//" + rest
+			line, rest, _ := strings.Cut(text, "\n")
+			text = line + "\n" + before + rest
+		} else {
+			text = before + text
+			b.mu.Lock()
+			b.shifted[a.Path] = len(before)
+			b.mu.Unlock()
+		}
+	}
+	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(a.Path)}, nil
+}
+
+var loaders = map[string]api.Loader{
+	".ts": api.LoaderTS, ".mts": api.LoaderTS, ".cts": api.LoaderTS, ".tsx": api.LoaderTSX,
+	".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS, ".jsx": api.LoaderJSX,
+}
+
+// place declares what a source uses of import.meta, __dirname and __filename.
+func place(path, text string) string {
+	var decl []string
+	dir, name := quote(filepath.Dir(path)), quote(path)
+	if strings.Contains(text, "import.meta") {
+		decl = append(decl, "__troupe_meta=__troupe.meta("+name+")")
+	}
+	if strings.Contains(text, "__dirname") {
+		decl = append(decl, "__troupe_dirname="+dir)
+	}
+	if strings.Contains(text, "__filename") {
+		decl = append(decl, "__troupe_filename="+name)
+	}
+	if decl == nil {
+		return ""
+	}
+	return "var " + strings.Join(decl, ",") + ";"
+}
+
+// isBuiltin says that Node has a module of this name.
+func isBuiltin(name string) bool {
+	if strings.HasPrefix(name, "node:") {
+		return true
+	}
+	first, rest, deep := strings.Cut(name, "/")
+	return slices.Contains(builtins, first) && !(deep && rest == "") // "buffer/" is the package
+}
+
+// builtins are Node's modules that need no prefix.
+var builtins = strings.Fields(`assert async_hooks buffer child_process cluster console constants crypto dgram
+	diagnostics_channel dns domain events fs http http2 https inspector module net os path perf_hooks process
+	punycode querystring readline repl stream string_decoder sys timers tls trace_events tty url util v8 vm
+	wasi worker_threads zlib`)
+
+// missing is the error of Node for a name that nothing has.
+func missing(name string) error { return &Error{Text: "Cannot find module '" + name + "'"} }

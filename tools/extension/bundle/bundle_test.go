@@ -1,0 +1,222 @@
+package bundle
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tree writes files and gives their folder.
+func tree(t *testing.T, files map[string]string) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return dir
+}
+
+// shims provides node:fs and a package.
+var shims = Options{Provides: func(name string) (string, Provided) {
+	switch name {
+	case "fs", "node:fs":
+		return "node:fs", Shim
+	case "@pi/agent":
+		return "@pi/agent", Shim
+	}
+	return name, Foreign
+}}
+
+func TestExtension(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"ext.ts": `import { readFileSync, nothing } from "fs";
+import * as path from "./lib/path";
+import type { Gone } from "./gone";
+import { used } from "pkg";
+import text from "./note.md";
+export default function (pi: { on(e: string): void }, onUpdate?: () => void) { pi.on("tool_call"); readFileSync(path.here, used, text) }`,
+		"lib/path.ts":                   "export const here = import.meta.url + __dirname;\nexport enum E { A }",
+		"note.md":                       "# note",
+		"node_modules/pkg/package.json": `{"name":"pkg","main":"index.cjs"}`,
+		"node_modules/pkg/index.cjs":    `exports.used = __filename; try { require("absent") } catch {}`,
+	})
+	b, err := Extension(filepath.Join(dir, "ext.ts"), shims)
+	require.NoError(t, err)
+	require.Equal(t, []string{"node:fs"}, b.Shims)
+	require.Equal(t, []Import{{"absent", filepath.Join(dir, "node_modules/pkg/index.cjs")}}, b.Missing)
+	require.Empty(t, b.NodeOnly)
+	require.Equal(t, []string{"tool_call"}, b.Gates)
+	require.Len(t, b.Inputs, 4)
+	require.Contains(t, b.Code, `__troupe.require("node:fs")`)
+	require.Contains(t, b.Code, `__troupe.missing("absent")`)
+	require.Contains(t, b.Code, `__troupe.meta("`+dir+`/lib/path.ts")`)
+	require.Contains(t, b.Code, `__troupe_dirname = "`+dir+`/lib"`)
+	require.Contains(t, b.Code, `__troupe_filename = "`+dir+`/node_modules/pkg/index.cjs"`)
+	require.Contains(t, b.Code, "onUpdate", "names of parameters say which order a tool's execute has")
+	require.Contains(t, b.Code, "# note")
+
+	places, err := ReadMap(b.Map)
+	require.NoError(t, err)
+	line := 1 + strings.Count(b.Code[:strings.Index(b.Code, "pi.on(")], "\n")
+	source, at, _, ok := places.Find(line, 5)
+	require.True(t, ok)
+	require.Equal(t, filepath.Join(dir, "ext.ts"), source)
+	require.Equal(t, 6, at)
+	require.Contains(t, places.Stack("/x/b.ts", "    at f (/x/b.ts:"+strconv.Itoa(line)+":5)\n    at g (/other.js:1:1)"), "at f ("+dir+"/ext.ts:6:")
+}
+
+func TestWhatOnlyNodeHas(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"ext.ts":                             `import http from "node:http"; import "./a.js"; import addon from "./x.node"; export default () => http(addon)`,
+		"a.js":                               `require("net"); require("punycode/")`,
+		"x.node":                             "\x7fELF",
+		"node_modules/punycode/package.json": `{"main":"p.js"}`,
+		"node_modules/punycode/p.js":         `exports.x = 1`,
+	})
+	b, err := Extension(filepath.Join(dir, "ext.ts"), shims)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []Import{
+		{"node:http", filepath.Join(dir, "ext.ts")}, {"./x.node", filepath.Join(dir, "ext.ts")}, {"net", filepath.Join(dir, "a.js")},
+	}, b.NodeOnly)
+}
+
+func TestErrorsHaveAPlace(t *testing.T) {
+	for name, c := range map[string]struct{ source, want string }{
+		"syntax":         {"let a = 1;\nlet b = ;", `ext.ts:2:9: Unexpected ";"`},
+		"on line 1":      {`let x = import.meta.url + ;`, `ext.ts:1:27: Unexpected ";"`},
+		"missing file":   {"\nimport './nothere'; export default 1", `ext.ts:2:8: Could not resolve "./nothere"`},
+		"missing export": {"import { no } from './lib.js'; export default no", `ext.ts:1:10: No matching export in "lib.js" for import "no"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tree(t, map[string]string{"ext.ts": c.source, "lib.js": "export const yes = 1"})
+			_, err := Extension(filepath.Join(dir, "ext.ts"), shims)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Contains(t, strings.ReplaceAll(err.Error(), dir[1:]+"/", ""), c.want)
+			require.True(t, strings.HasPrefix(err.Error(), dir), err)
+		})
+	}
+	_, err := Extension("/no/such/ext.ts", shims)
+	require.EqualError(t, err, "Extension path does not exist: /no/such/ext.ts")
+}
+
+// An extension behind a link imports what lies beside the file, not beside the link.
+func TestImportsAreOfTheRealPath(t *testing.T) {
+	dir := tree(t, map[string]string{"real/ext.ts": `import { a } from "./b"; export default () => a`, "real/b.ts": "export const a = 7"})
+	link := filepath.Join(dir, "link.ts")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "real/ext.ts"), link))
+	b, err := Extension(link, shims)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "real/ext.ts"), b.Path)
+	require.Contains(t, b.Code, `__troupe.loaded("`+link+`"`, "it is known by the name it was asked for")
+}
+
+func TestModuleOnDemand(t *testing.T) {
+	dir := tree(t, map[string]string{"a/ext.ts": "", "a/lib.cjs": "exports.x = 3", "node_modules/p/index.js": "export const y = 4"})
+	from := filepath.Join(dir, "a/ext.ts")
+	b, err := Module("./lib.cjs", from, false, shims)
+	require.NoError(t, err)
+	require.Contains(t, b.Code, "module.exports")
+	b, err = Module("p", from, true, shims)
+	require.NoError(t, err)
+	require.Contains(t, b.Code, "export {")
+	_, err = Module("nope", from, false, shims)
+	require.EqualError(t, err, "Cannot find module 'nope'")
+}
+
+func TestCache(t *testing.T) {
+	dir := tree(t, map[string]string{"ext.ts": `import "./b"; export default 1`, "b.ts": "// on tool_call"})
+	path := filepath.Join(dir, "ext.ts")
+	b, err := Extension(path, shims)
+	require.NoError(t, err)
+	store := filepath.Join(dir, "cache")
+	c := OpenCache(store, "v1")
+	require.NotNil(t, c)
+	_, ok := c.Get(path)
+	require.False(t, ok)
+	want := &Entry{Bundle: *b, Code: []byte("bytecode\n\x00")}
+	require.NoError(t, c.Put(want))
+	file := c.file(path)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	got, ok := c.Get(path)
+	require.True(t, ok)
+	require.Equal(t, want.Code, got.Code)
+	require.Equal(t, want.Map, got.Map)
+	require.Equal(t, want.Inputs, got.Inputs)
+	_, ok = OpenCache(store, "v2").Get(path)
+	require.False(t, ok, "another engine or prelude")
+
+	t.Run("touched", func(t *testing.T) { // as a checkout does
+		later := time.Now().Add(time.Hour)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "b.ts"), later, later))
+		_, ok := c.Get(path)
+		require.True(t, ok)
+	})
+	t.Run("damaged", func(t *testing.T) {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, bad := range [][]byte{data[:len(data)-1], append([]byte("x"), data...), {}, []byte("{}\n")} {
+			require.NoError(t, os.WriteFile(file, bad, 0o600))
+			_, ok := c.Get(path)
+			require.False(t, ok)
+		}
+		flipped := append([]byte(nil), data...)
+		flipped[len(flipped)-2] ^= 1
+		require.NoError(t, os.WriteFile(file, flipped, 0o600))
+		_, ok := c.Get(path)
+		require.False(t, ok)
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+	})
+	t.Run("changed", func(t *testing.T) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "b.ts"), []byte("// on tool_cal_"), 0o644))
+		_, ok := c.Get(path)
+		require.False(t, ok)
+	})
+	t.Run("trimmed", func(t *testing.T) {
+		old, left := filepath.Join(store, "old.qbc"), filepath.Join(store, "new-1")
+		long := time.Now().Add(-48 * time.Hour)
+		for _, f := range []string{old, left} {
+			require.NoError(t, os.WriteFile(f, nil, 0o600))
+			require.NoError(t, os.Truncate(f, cacheLimit))
+			require.NoError(t, os.Chtimes(f, long, long))
+		}
+		require.NoError(t, c.Put(want))
+		require.NoFileExists(t, old)
+		require.NoFileExists(t, left)
+		require.FileExists(t, file)
+	})
+	t.Run("open to others", func(t *testing.T) {
+		require.NoError(t, os.Chmod(store, 0o777))
+		require.Nil(t, OpenCache(store, "v1"))
+	})
+	var none *Cache
+	_, ok = none.Get(path)
+	require.False(t, ok)
+	require.NoError(t, none.Put(want))
+}
+
+// What a guard that no longer loads guarded is known from its source, and from when it
+// last could be loaded.
+func TestGatesOfWhatCannotBeLoaded(t *testing.T) {
+	dir := tree(t, map[string]string{"a.ts": `import { gate } from "./gate"; export default gate`, "gate.ts": `export const gate = (pi) => pi.on("tool_call")`})
+	path := filepath.Join(dir, "a.ts")
+	c := OpenCache(filepath.Join(dir, "cache"), "v1")
+	b, err := Extension(path, shims)
+	require.NoError(t, err)
+	require.Empty(t, c.Gates(path), "its own file names none")
+	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("x")}))
+	require.NoError(t, os.Remove(filepath.Join(dir, "gate.ts")))
+	require.Equal(t, []string{"tool_call"}, c.Gates(path))
+	require.NoError(t, os.WriteFile(path, []byte(`pi.on("user_bash") pi.on(`), 0o644))
+	require.Equal(t, []string{"tool_call", "user_bash"}, c.Gates(path))
+}

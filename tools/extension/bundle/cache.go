@@ -1,0 +1,195 @@
+package bundle
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Cache keeps what was made of extensions, for the next process. A nil Cache keeps
+// nothing. What it gives is run as it is: its folder is the user's alone, and one that
+// belongs to somebody else is not used.
+type Cache struct {
+	dir     string
+	version string
+}
+
+// cacheLimit is how many bytes a cache may have; the files that were used longest ago go.
+const cacheLimit = 64 << 20
+
+// touchEvery is how old the mark of a file's last use may be.
+const touchEvery = time.Hour
+
+// Entry is a bundle and what the engine made of it.
+type Entry struct {
+	Bundle
+	Code []byte // bytecode
+}
+
+// OpenCache gives the cache in dir, nil if it cannot be used. Entries of another
+// version are not found.
+func OpenCache(dir, version string) *Cache {
+	if os.MkdirAll(dir, 0o700) != nil {
+		return nil
+	}
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 || !mine(info) {
+		return nil
+	}
+	return &Cache{dir: dir, version: version}
+}
+
+// header is the first line of a file: what must be true of the rest.
+type header struct {
+	Version string `json:"version"`
+	Sum     string `json:"sum"` // of all that follows
+	Meta    int    `json:"meta"`
+	Code    int    `json:"code"`
+}
+
+func (c *Cache) file(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(c.dir, hex.EncodeToString(sum[:])+".qbc")
+}
+
+// Get finds the entry of an extension whose files are as they were.
+func (c *Cache) Get(path string) (*Entry, bool) {
+	e, ok := c.last(path)
+	if !ok {
+		return nil, false
+	}
+	for _, in := range e.Inputs {
+		if !in.same() {
+			return nil, false
+		}
+	}
+	return e, true
+}
+
+// last finds the entry of an extension, whatever has become of its files.
+func (c *Cache) last(path string) (*Entry, bool) {
+	if c == nil {
+		return nil, false
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, false
+	}
+	name := c.file(real)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, false
+	}
+	line, rest, ok := bytes.Cut(data, []byte("\n"))
+	var h header
+	if !ok || json.Unmarshal(line, &h) != nil || h.Version != c.version || sumOf(rest) != h.Sum ||
+		h.Meta < 0 || h.Code < 0 || h.Meta+h.Code > len(rest) {
+		return nil, false
+	}
+	var e Entry
+	if json.Unmarshal(rest[:h.Meta], &e.Bundle) != nil || e.Path != real {
+		return nil, false
+	}
+	e.Code, e.Map = rest[h.Meta:h.Meta+h.Code], rest[h.Meta+h.Code:]
+	if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > touchEvery {
+		now := time.Now()
+		_ = os.Chtimes(name, now, now) // only the order of forgetting suffers
+	}
+	return &e, true
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Put keeps an entry. A reader sees the old file or the whole new one.
+func (c *Cache) Put(e *Entry) error {
+	if c == nil {
+		return nil
+	}
+	meta, err := json.Marshal(e.Bundle)
+	if err != nil {
+		return err
+	}
+	rest := slices.Concat(meta, e.Code, e.Map)
+	line, err := json.Marshal(header{Version: c.version, Sum: sumOf(rest), Meta: len(meta), Code: len(e.Code)})
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(c.dir, "new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(slices.Concat(line, []byte("\n"), rest))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), c.file(e.Path))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return c.trim()
+}
+
+// trim removes what was used longest ago until the rest is small enough, and what a
+// process left behind that died while it wrote.
+func (c *Cache) trim() error {
+	list, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	var files []fs.FileInfo
+	var size int64
+	for _, d := range list {
+		info, err := d.Info()
+		if err != nil {
+			continue // another process removed it
+		}
+		if strings.HasPrefix(d.Name(), "new-") && time.Since(info.ModTime()) > touchEvery {
+			_ = os.Remove(filepath.Join(c.dir, d.Name())) // or the next time
+			continue
+		}
+		files = append(files, info)
+		size += info.Size()
+	}
+	slices.SortFunc(files, func(x, y fs.FileInfo) int { return cmp.Compare(x.ModTime().UnixNano(), y.ModTime().UnixNano()) })
+	for _, f := range files {
+		if size <= cacheLimit {
+			break
+		}
+		if os.Remove(filepath.Join(c.dir, f.Name())) == nil {
+			size -= f.Size()
+		}
+	}
+	return nil
+}
+
+// gateEvents are the events whose handlers may refuse what would else happen.
+var gateEvents = []string{"tool_call", "user_bash"}
+
+// Gates says which gates an extension names in its source, or had when it could last
+// be loaded. Where an extension that guards something cannot be loaded, what it guards
+// must not stand open.
+func (c *Cache) Gates(path string) []string {
+	text, _ := os.ReadFile(path) // what cannot be read names nothing
+	all := []string{string(text)}
+	if e, ok := c.last(path); ok {
+		all = append(all, e.Gates...)
+	}
+	var found []string
+	for _, name := range gateEvents {
+		if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, name) }) {
+			found = append(found, name)
+		}
+	}
+	return found
+}

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package bundle
+
+import "io/fs"
+
+func mine(fs.FileInfo) bool { return true }
