@@ -333,9 +333,9 @@ type SlashCommand struct {
 // SourceInfo says where a command comes from.
 type SourceInfo struct {
 	Path    string `json:"path"`
-	Source  string `json:"source" enum:"auto,local" doc:"Found in a directory of the agent or the project, or named by settings or a flag."`
+	Source  string `json:"source" doc:"\"auto\": found in a directory of the agent or the project; \"local\": named by settings or a flag; else the package it is part of, as it is named."`
 	Scope   string `json:"scope" enum:"user,project,temporary"`
-	Origin  string `json:"origin"` // top-level
+	Origin  string `json:"origin" enum:"top-level,package"`
 	BaseDir string `json:"baseDir,omitempty" doc:"The directory in which it was found."`
 }
 

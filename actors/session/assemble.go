@@ -77,9 +77,21 @@ func assemble(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *t
 		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: w.procs,
 	}
-	w.readTexts = func() *texts { return readTexts(shared, spec, dirs, files) }
+	packages := shared.extensions(dirs, files)
+	w.readTexts = func() *texts { return readTexts(shared, spec, dirs, files, packages) }
 	w.forgetTexts()
 	return w, nil
+}
+
+// extensions finds packages and extensions, and names those that nothing runs: who
+// has a permission gate must know that it does not gate.
+func (h *Shared) extensions(dirs config.Dirs, files *config.Settings) []config.Package {
+	packages, found, problems := config.FindExtensions(dirs, files, h.Extensions)
+	h.complaints.all(problems)
+	if h.Extensions.Host != config.HostOff {
+		h.complaints.about(config.NotRun(found))
+	}
+	return packages
 }
 
 // loadSettings reads what counts for a session of a working directory.

@@ -54,7 +54,9 @@ func (s *Session) onReassembled(c actor.Context, m reassembled) {
 func (s *Session) commands() protocol.Result {
 	list := s.work.texts().expander.Commands()
 	for i := range list {
-		list[i].SourceInfo = s.work.sourceOf(&list[i])
+		if list[i].SourceInfo == nil {
+			list[i].SourceInfo = s.work.sourceOf(&list[i])
+		}
 	}
 	return protocol.CommandList{Commands: list}
 }

@@ -38,6 +38,7 @@ type Config struct {
 	Skills        []string
 	NoPrompts     bool
 	NoSkills      bool
+	Extensions    config.ExtensionFlags
 	ModelPatterns []string // --models
 	Confirm       []string // tools that run only after the client confirmed
 	Durability    string   // process or sync

@@ -19,18 +19,18 @@ type texts struct {
 }
 
 // readTexts reads them. What cannot be read is named in the log and left out.
-func readTexts(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings) *texts {
+func readTexts(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package) *texts {
 	t := &texts{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
 	var problems []config.Problem
 	note := func(p []config.Problem) { problems = append(problems, p...) }
-	var found []config.Problem
 	t.expander.SkillCommands = files.EnableSkillCommands
+	var found []config.Problem
 	t.expander.Templates, found = config.LoadTemplates(config.Sources{
-		Dirs: dirs, Named: files.Prompts, Flags: shared.Prompts, NoDefaults: shared.NoPrompts,
+		Dirs: dirs, Named: files.Prompts, Packages: packages, Flags: shared.Prompts, NoDefaults: shared.NoPrompts,
 	})
 	note(found)
 	t.expander.Skills, found = config.LoadSkills(config.Sources{
-		Dirs: dirs, Named: files.Skills, Flags: shared.Skills, NoDefaults: shared.NoSkills,
+		Dirs: dirs, Named: files.Skills, Packages: packages, Flags: shared.Skills, NoDefaults: shared.NoSkills,
 	})
 	note(found)
 	t.parts.Skills = t.expander.Skills

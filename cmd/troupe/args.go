@@ -41,6 +41,9 @@ type options struct {
 	noSkills           bool
 	noPrompts          bool
 	consent            config.Consent
+	extensions         config.ExtensionFlags
+	extensionErrors    string          // report, fatal, ignore
+	unknown            []unknownOption // long options that an extension may have
 
 	dialect      string
 	features     []string
@@ -131,14 +134,6 @@ func consent(c config.Consent) func(*options, string) error {
 // nothing takes a flag of pi that has no meaning without a screen.
 func nothing(*options, string) error { return nil }
 
-// unsupported takes a flag whose feature this version does not have, and says so.
-func unsupported(what string) func(*options, string) error {
-	return func(o *options, v string) error {
-		o.warnings = append(o.warnings, what+" is not supported by this version: ignored "+v)
-		return nil
-	}
-}
-
 func dialectNames() []string {
 	var names []string
 	for _, d := range protocol.Dialects() {
@@ -194,6 +189,14 @@ var sections = []section{
 		{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", consent(config.Approved)},
 		{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", consent(config.Refused)},
 	}},
+	{"Extensions", []flag{
+		{"-e, --extension", "SOURCE", "An extension: a file, a directory, npm:NAME or git:HOST/PATH. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Sources })},
+		{"-ne, --no-extensions", "", "No extensions but those of the command line.", on(func(o *options) *bool { return &o.extensions.None })},
+		{"--hook", "PATH", "A hook of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Hooks })},
+		{"--tool", "PATH", "A custom tool of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Tools })},
+		{"--extension-host", "NAME", "What runs them: auto (default), quick, inline, node, or off for nothing. This version runs none, and names what it finds.", oneOf(func(o *options) *string { return &o.extensions.Host }, "auto", "quick", "inline", "node", config.HostOff)},
+		{"--extension-errors", "MODE", "One that does not load is reported (default), is fatal, or is ignored.", oneOf(func(o *options) *string { return &o.extensionErrors }, errorsReport, errorsFatal, errorsIgnore)},
+	}},
 	{"Protocol", []flag{
 		{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(func(o *options) *string { return &o.dialect }, dialectNames()...)},
 		{"--features", "LIST", "Features to switch on; see get_protocol_info.", list(func(o *options) *[]string { return &o.features })},
@@ -215,9 +218,6 @@ var sections = []section{
 		}},
 	}},
 	{"Taken for pi's sake, without effect", []flag{
-		{"-e, --extension", "PATH", "", unsupported("an extension")},
-		{"--hook", "PATH", "", unsupported("a hook")},
-		{"-ne, --no-extensions", "", "", nothing},
 		{"--theme", "NAME", "", nothing},
 		{"--no-themes", "", "", nothing},
 		{"--offline", "", "", nothing},
@@ -229,7 +229,7 @@ var sections = []section{
 
 // parseArgs reads the command line. Its error is one line for stderr.
 func parseArgs(args []string) (*options, error) {
-	o := &options{eof: "drain", durability: "process", parkAfter: session.DefaultParkAfter}
+	o := &options{eof: "drain", durability: "process", extensionErrors: errorsReport, parkAfter: session.DefaultParkAfter}
 	byName := map[string]*flag{}
 	for i := range sections {
 		for j := range sections[i].flags {
@@ -255,8 +255,16 @@ func parseArgs(args []string) (*options, error) {
 		name, value, inline := strings.Cut(arg, "=")
 		f := byName[name]
 		switch {
-		case f == nil:
+		case f == nil && !isLong(name):
 			return nil, fmt.Errorf("unknown option %s", name)
+		case f == nil: // one of an extension's, which says whether it has a value
+			u := unknownOption{name: name, value: value, inline: inline}
+			if i+1 < len(args) && !inline && isValue(args[i+1]) {
+				i++
+				u.value = args[i]
+			}
+			o.unknown = append(o.unknown, u)
+			continue
 		case f.arg == "" && inline:
 			return nil, fmt.Errorf("%s takes no value", name)
 		case f.arg != "" && !inline:

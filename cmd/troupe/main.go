@@ -79,6 +79,10 @@ func run(args []string) int {
 	if err != nil {
 		return refuse(err)
 	}
+	log := logger(o)
+	if code, ok := o.checkExtensions(log); !ok {
+		return code
+	}
 	switch {
 	case o.version:
 		return showVersion()
@@ -86,7 +90,7 @@ func run(args []string) int {
 		return show(usage())
 	case o.export != "":
 		return exportFile(o)
-	case o.mode == "" && (o.print || len(o.messages) > 0 || len(o.files) > 0 || piped(os.Stdin)):
+	case o.mode == "" && (o.print || o.words() > 0 || len(o.files) > 0 || piped(os.Stdin)):
 		o.mode = "text"
 	case o.mode == "" && !o.listModels:
 		return refuse(errors.New("there is no terminal interface: give a message, or --mode rpc"))
@@ -94,7 +98,6 @@ func run(args []string) int {
 	if err := o.check(); err != nil {
 		return refuse(err)
 	}
-	log := logger(o)
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
@@ -197,7 +200,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
-			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
+			Extensions: o.extensionFlags(),
+			Env:        os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
 			Default: link.OpenSpec{
 				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
 				Level: protocol.ThinkingLevel(o.thinking), Tools: active,

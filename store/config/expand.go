@@ -64,18 +64,21 @@ func (e Expander) skill(text, name, args string) (string, error) {
 	return text, nil
 }
 
-// Commands lists what can be expanded: templates, then skills.
+// Commands lists what can be expanded: templates, then skills. Where those come from
+// that are of no package, their location says.
 func (e Expander) Commands() []protocol.SlashCommand {
 	list := []protocol.SlashCommand{}
 	for _, t := range e.Templates {
 		list = append(list, protocol.SlashCommand{
 			Name: t.Name, Description: t.Description, Source: "prompt", Location: string(t.Location), Path: t.Path,
+			SourceInfo: t.Package.sourceOf(t.Path),
 		})
 	}
 	for _, s := range e.Skills {
 		if e.SkillCommands {
 			list = append(list, protocol.SlashCommand{
 				Name: "skill:" + s.Name, Description: s.Description, Source: "skill", Location: string(s.Location), Path: s.Path,
+				SourceInfo: s.Package.sourceOf(s.Path),
 			})
 		}
 	}

@@ -22,13 +22,14 @@ type Template struct {
 	Location     Location
 	Path         string
 	Body         string
+	Package      *Package // it is part of; nil for none
 }
 
 // descriptionRunes is how much of a body serves as a description.
 const descriptionRunes = 60
 
 // LoadTemplates finds the Markdown files in the user's and the project's
-// prompts directories, and those the settings and the command line name. Of
+// prompts directories, those the settings and the command line name, and those of packages. Of
 // several templates of a name the first counts, in this order.
 func LoadTemplates(s Sources) ([]Template, []Problem) {
 	in := s.take("prompt templates")
@@ -43,13 +44,15 @@ func LoadTemplates(s Sources) ([]Template, []Problem) {
 		places = nil
 	}
 	places = append(places, s.named(&in.problems)...)
+	places = append(places, s.packed(kindPrompts)...)
 	var templates []Template
 	seen := map[string]bool{}
 	for _, where := range places {
 		for _, file := range in.markdownIn(where) {
 			t, ok := in.template(file, where.location)
-			if ok && !seen[t.Name] && s.wanted(file, where.location) {
+			if ok && !seen[t.Name] && s.takes(file, where) {
 				seen[t.Name] = true
+				t.Package = where.of
 				templates = append(templates, t)
 			}
 		}

@@ -54,6 +54,11 @@ type Settings struct {
 	Skills              []Named // files and directories; see Named
 	Prompts             []Named
 	EnableSkillCommands bool // true
+
+	Extensions  []Named
+	Hooks       []Named // what extensions were called up to pi 0.34
+	CustomTools []Named // likewise
+	Packages    []PackageRef
 }
 
 // ThinkingBudgets are tokens for thinking by level; 0 leaves the choice to the
@@ -468,6 +473,10 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"prompts", named(&s.Prompts, base, location)},
 		{"skills", s.skills(base, location)},
 		{"enableSkillCommands", boolean(&s.EnableSkillCommands)},
+		{"extensions", named(&s.Extensions, base, location)},
+		{"hooks", named(&s.Hooks, base, location)},
+		{"customTools", named(&s.CustomTools, base, location)},
+		{"packages", packages(&s.Packages, base, location)},
 	}
 }
 

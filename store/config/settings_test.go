@@ -71,6 +71,7 @@ var everyValue = map[string]string{
 	"shellPath": `"/bin/zsh"`, "shellCommandPrefix": `"set -e"`, "sessionDir": `"~/s"`,
 	"httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
 	"defaultProjectTrust": `"never"`, "prompts": `["p"]`, "skills": `["s"]`, "enableSkillCommands": `false`,
+	"extensions": `["e.ts"]`, "hooks": `["h.ts"]`, "customTools": `["t"]`, "packages": `["npm:x", {"source": "./y", "skills": []}]`,
 }
 
 // nested writes a dotted key as objects in objects.

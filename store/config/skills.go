@@ -18,8 +18,9 @@ type Skill struct {
 	Name        string
 	Description string
 	Location    Location
-	Path        string // the file with the instructions
-	Hidden      bool   // not shown to models; the command works
+	Path        string   // the file with the instructions
+	Hidden      bool     // not shown to models; the command works
+	Package     *Package // it is part of; nil for none
 }
 
 // Dir is where the skill's relative references start.
@@ -35,13 +36,14 @@ const (
 // LoadSkills finds skills: in the agent directory, in ~/.agents, in the
 // project's .pi and in .agents of the working directory and those above it up
 // to the root of the repository, then those the settings and the command line
-// name. Below each place a directory with a SKILL.md is a skill and not looked
+// name, then those of packages. Below each place a directory with a SKILL.md is a skill and not looked
 // into further; Markdown files directly in a place are skills, too. Names that
 // begin with a dot, node_modules and what ignore files exclude are passed over.
 // Of several skills of a name the first counts.
 func LoadSkills(s Sources) ([]Skill, []Problem) {
 	scan := skillScan{intake: s.take("skills"), sources: s, names: map[string]string{}, files: map[string]bool{}, dirs: map[string]bool{}}
 	places := append(s.skillPlaces(), s.named(&scan.intake.problems)...)
+	places = append(places, s.packed(kindSkills)...)
 	for _, where := range places {
 		scan.place(where)
 	}
@@ -100,7 +102,7 @@ func (s *skillScan) place(where place) {
 	case st.IsDir():
 		s.dir(where.path, where, nil)
 	default:
-		s.file(where.path, where.location)
+		s.file(where.path, where)
 	}
 }
 
@@ -117,7 +119,7 @@ func (s *skillScan) dir(dir string, where place, rules *gitignore.Rules) {
 		return
 	}
 	if file := filepath.Join(dir, "SKILL.md"); exists(file) {
-		s.file(file, where.location)
+		s.file(file, where)
 		return
 	}
 	entries := s.list(dir, where.location)
@@ -137,21 +139,22 @@ func (s *skillScan) entry(path string, where place, rules *gitignore.Rules, top 
 	case st.IsDir():
 		s.dir(path, where, rules)
 	case top && where.loose && filepath.Ext(name) == ".md" && st.Mode().IsRegular():
-		s.file(path, where.location)
+		s.file(path, where)
 	}
 }
 
 // file takes up a skill, unless it is there already.
-func (s *skillScan) file(path string, location Location) {
+func (s *skillScan) file(path string, where place) {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil || s.files[real] || !s.sources.wanted(path, location) {
+	if err != nil || s.files[real] || !s.sources.takes(path, where) {
 		return
 	}
 	s.files[real] = true
-	skill, ok := s.skill(path, location)
+	skill, ok := s.skill(path, where.location)
 	if !ok {
 		return
 	}
+	skill.Package = where.of
 	if first, taken := s.names[skill.Name]; taken {
 		s.add(path, fmt.Errorf("skill %s is already defined by %s", skill.Name, first))
 		return

@@ -12,7 +12,8 @@ import (
 // where they always lie.
 type Sources struct {
 	Dirs
-	Named      []Named  // of the settings
+	Named      []Named // of the settings
+	Packages   []Package
 	Flags      []string // files and directories of the command line
 	NoDefaults bool     // only those of the command line
 }
@@ -21,8 +22,10 @@ type Sources struct {
 type place struct {
 	path     string
 	location Location
-	loose    bool // Markdown files directly in it are resources (skills)
-	mustBe   bool // somebody named it, so that its absence is a problem
+	loose    bool     // Markdown files directly in it are resources (skills)
+	mustBe   bool     // somebody named it, so that its absence is a problem
+	of       *Package // what it is part of; nil for what is no package
+	only     *choice  // of a package: which files; the settings' filters are not about it
 }
 
 // named lists the places that settings and command line name, patterns
@@ -35,9 +38,27 @@ func (s Sources) named(p *problems) []place {
 		}
 	}
 	for _, flag := range s.Flags {
-		places = append(places, place{s.expand(flag, s.Cwd), Path, true, true})
+		places = append(places, place{path: s.expand(flag, s.Cwd), location: Path, loose: true, mustBe: true})
 	}
 	return places
+}
+
+// packed lists the places of a kind that packages have.
+func (s Sources) packed(kind string) (places []place) {
+	for _, p := range s.Packages {
+		if !s.NoDefaults || p.flag {
+			places = append(places, p.places[kind]...)
+		}
+	}
+	return places
+}
+
+// takes says whether a file found at a place is wanted.
+func (s Sources) takes(file string, where place) bool {
+	if where.only != nil {
+		return where.only.takes(file)
+	}
+	return s.wanted(file, where.location)
 }
 
 func (s Sources) resolve(n Named, p *problems) []place {
@@ -46,7 +67,7 @@ func (s Sources) resolve(n Named, p *problems) []place {
 	}
 	path := s.expand(n.Text, n.Base)
 	if !strings.ContainsAny(n.Text, "*?[{") || exists(path) {
-		return []place{{path, Path, true, true}}
+		return []place{{path: path, location: Path, loose: true, mustBe: true}}
 	}
 	found, err := doublestar.FilepathGlob(path)
 	if err != nil {
@@ -54,7 +75,7 @@ func (s Sources) resolve(n Named, p *problems) []place {
 	}
 	var places []place
 	for _, f := range found {
-		places = append(places, place{f, Path, true, false})
+		places = append(places, place{path: f, location: Path, loose: true})
 	}
 	return places
 }

@@ -78,9 +78,7 @@ func (p Part) Name() string { return p.Key + p.Path }
 
 // What this version does not have yet.
 const (
-	extensions = "extensions"
-	hooks      = "hooks"
-	packages   = "packages"
+	installing = "installing packages"
 	tasks      = "the task tool"
 	budgets    = "budgets"
 	mcp        = "MCP servers"
@@ -109,11 +107,14 @@ var Parts = []Part{
 	{Path: ".pi/themes", Effect: Text, Screen: true},
 
 	// programs, and who is asked before they run
-	{Path: ".pi/extensions", Agent: "extensions", Effect: Starts, Missing: extensions},
-	{Path: ".pi/hooks", Agent: "hooks", Effect: Starts, Missing: hooks},
-	{Path: ".pi/tools", Agent: "tools", Effect: Starts, Missing: extensions},
-	{Path: ".pi/npm", Effect: Starts, Missing: packages},
-	{Path: ".pi/git", Effect: Starts, Missing: packages},
+	{Path: ".pi/extensions", Effect: Starts},
+	{Path: ".pi/hooks", Effect: Starts},
+	{Path: ".pi/tools", Effect: Starts},
+	{Path: ".omp/extensions", Effect: Starts},
+	{Path: ".omp/hooks", Effect: Starts},
+	{Path: ".omp/tools", Effect: Starts},
+	{Path: ".pi/npm", Effect: Starts},
+	{Path: ".pi/git", Effect: Starts},
 	{Path: ".pi/mcp.json", Agent: "mcp.json", Effect: Starts, Missing: mcp},
 	{Path: ".mcp.json", Effect: Starts, Missing: mcp},
 	{Path: ".pi/permissions.json", Agent: "permissions.json", Effect: Loosens, Missing: rulesOf},
@@ -121,11 +122,11 @@ var Parts = []Part{
 	{Path: ".pi/auth.json", Effect: Redirects, Missing: "keys of a project"},
 	{Path: "omp.jsonc", Agent: "omp.jsonc", Effect: Starts, Missing: tasks},
 	{Path: ".pi/omp.jsonc", Effect: Starts, Missing: tasks},
-	{Key: "extensions", Effect: Starts, Missing: extensions},
-	{Key: "hooks", Effect: Starts, Missing: hooks},
-	{Key: "customTools", Effect: Starts, Missing: extensions},
-	{Key: "packages", Effect: Starts, Missing: packages},
-	{Key: "npmCommand", Effect: Starts, Missing: packages},
+	{Key: "extensions", Effect: Starts},
+	{Key: "hooks", Effect: Starts},
+	{Key: "customTools", Effect: Starts},
+	{Key: "packages", Effect: Starts},
+	{Key: "npmCommand", Effect: Starts, Missing: installing},
 	{Key: "mcpServers", Effect: Starts, Missing: mcp},
 	{Key: "mcp", Effect: Starts, Missing: mcp},
 	{Key: "permissions.deny", Effect: Tunes, Missing: rulesOf},

@@ -141,7 +141,7 @@ func TestFilesOfProjects(t *testing.T) {
 			assert.Contains(t, told[0], fmt.Sprintf("does not obey ~/agent/%s (%s)", p.Agent, p.Missing))
 		}
 	}
-	_, _, told := newWorld(t, map[string]string{"agent/tools/fd": "", "agent/extensions/.gitkeep": "", "work/proj/.pi/hooks/.gitkeep": ""}).load(Policy{})
+	_, _, told := newWorld(t, map[string]string{"agent/tools/fd": "", "agent/commands/.gitkeep": "", "work/proj/.pi/hooks/.gitkeep": ""}).load(Policy{})
 	assert.Empty(t, told, "nothing that anybody has configured")
 }
 
@@ -324,12 +324,15 @@ func TestLinksOutOfProjects(t *testing.T) {
 // TestThePlaceOfTheAgentDirectory: who works in the directory above the agent's
 // has one settings.json, and it is the user's.
 func TestThePlaceOfTheAgentDirectory(t *testing.T) {
-	w := newWorld(t, map[string]string{".pi/settings.json": `{"shellPath": "/mine"}`, ".pi/hooks/x": "", ".agents/skills/x/SKILL.md": skillText("x", "y")})
+	w := newWorld(t, map[string]string{".pi/settings.json": `{"shellPath": "/mine"}`, ".pi/hooks/x.ts": "", ".agents/skills/x/SKILL.md": skillText("x", "y")})
 	w.dirs.Cwd, w.dirs.Agent = w.home, w.path(".pi")
 	s, _, told := w.load(Policy{})
 	assert.Equal(t, "/mine", s.ShellPath)
 	assert.Empty(t, s.Project.LeftOut)
-	assert.Equal(t, []string{"~: this version does not obey ~/.pi/hooks (hooks)"}, told)
+	assert.Empty(t, told)
+	found, _ := LoadExtensions(ExtensionSources{Dirs: w.dirs})
+	require.Len(t, found, 1, "what is the user's needs no trust of a project")
+	assert.Equal(t, "user", found[0].Scope)
 	s, _, _ = w.load(Policy{Strict: true})
 	assert.Empty(t, s.Project.LeftOut)
 }

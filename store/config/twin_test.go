@@ -25,7 +25,7 @@ func deepMerge(a, b map[string]any) map[string]any {
 		switch {
 		case isObject && wasObject:
 			out[key] = deepMerge(under, below)
-		case isList && slices.Contains([]string{"skills", "prompts", "extensions"}, key):
+		case isList && slices.Contains([]string{"skills", "prompts", "extensions", "hooks", "customTools", "packages"}, key):
 			out[key] = slices.Concat(joined, v.([]any))
 		default:
 			out[key] = v

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"troupe/store"
+	"troupe/store/config"
+)
+
+// Words of --extension-errors.
+const (
+	errorsReport = "report"
+	errorsFatal  = "fatal"
+	errorsIgnore = "ignore"
+)
+
+// unknownOption is a long option that is none of ours. Extensions bring options of
+// their own, and which they are is known when they have run.
+type unknownOption struct {
+	name   string
+	value  string // what follows, "" for nothing
+	inline bool   // the value came behind =, so that it is not an argument of its own
+}
+
+func (u unknownOption) String() string {
+	switch {
+	case u.inline:
+		return u.name + "=" + u.value
+	case u.value != "":
+		return u.name + " " + u.value
+	}
+	return u.name
+}
+
+var longOption = regexp.MustCompile(`^--[A-Za-z][A-Za-z0-9_.:-]*$`)
+
+// isLong says whether a word has the form of an option that an extension may have.
+func isLong(name string) bool { return longOption.MatchString(name) }
+
+// isValue says whether a word may be the value of the option before it.
+func isValue(arg string) bool {
+	return !strings.HasPrefix(arg, "@") && (!strings.HasPrefix(arg, "-") || arg == "-")
+}
+
+// words are all the arguments, those among them that may be values of options.
+func (o *options) words() int {
+	n := len(o.messages)
+	for _, u := range o.unknown {
+		if u.value != "" && !u.inline {
+			n++
+		}
+	}
+	return n
+}
+
+// checkExtensions looks for what the command line may mean when it has an option that
+// we do not know, or wants a failure of an extension to end the start. An unknown
+// option is an error unless there is an extension that does not run and might have it.
+func (o *options) checkExtensions(log zerolog.Logger) (code int, ok bool) {
+	if len(o.unknown) == 0 && o.extensionErrors != errorsFatal {
+		return 0, true
+	}
+	found, problems := o.findExtensions()
+	if len(o.unknown) > 0 && len(found) == 0 {
+		return refuse(fmt.Errorf("unknown option %s", o.unknown[0].name)), false
+	}
+	if o.extensionErrors == errorsFatal && o.extensions.Host != config.HostOff {
+		if err := config.NotRun(found); err != nil {
+			problems = append(problems, err)
+		}
+		for _, p := range problems {
+			fmt.Fprintln(stderr, "troupe:", p)
+		}
+		if len(problems) > 0 {
+			return exitError, false
+		}
+	}
+	for _, u := range o.unknown {
+		log.Warn().Msgf("unknown option %s: ignored, since no extension runs that might have it", u)
+	}
+	return 0, true
+}
+
+// findExtensions finds the extensions of the default session's directory. What is
+// wrong with settings is named when the session is opened.
+func (o *options) findExtensions() (found []config.Extension, problems []error) {
+	home := homeDir()
+	cwd, err := workingDir(o.cwd, home)
+	if err != nil {
+		return nil, nil
+	}
+	settings, dirs, _, err := config.LoadSettings(
+		config.Dirs{Agent: store.AgentDir(o.agentDir, os.Getenv, home), Cwd: cwd, Home: home}, config.Policy{Consent: o.consent}, nil)
+	if err != nil {
+		return nil, nil
+	}
+	_, found, wrong := config.FindExtensions(dirs, settings, o.extensionFlags())
+	for _, p := range wrong {
+		problems = append(problems, p)
+	}
+	return found, problems
+}
+
+// extensionFlags is what the command line says of extensions.
+func (o *options) extensionFlags() config.ExtensionFlags {
+	f := o.extensions
+	f.Global = globalModules
+	return f
+}
+
+// globalModules are the directories where npm installs what is for everybody, by its
+// setting and by where it lies itself. It is not asked: that takes half a second.
+func globalModules() (dirs []string) {
+	if prefix := os.Getenv("npm_config_prefix"); prefix != "" {
+		dirs = append(dirs, filepath.Join(prefix, "lib", "node_modules"))
+	}
+	for _, bin := range filepath.SplitList(os.Getenv("PATH")) {
+		for _, name := range []string{"npm", "node"} {
+			dir := filepath.Join(bin, "..", "lib", "node_modules")
+			if _, err := os.Stat(filepath.Join(bin, name)); err == nil && filepath.IsAbs(bin) && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
