@@ -45,7 +45,7 @@ func (m *Machine) stop(outcome string) {
 		m.failRetries(m.work.retries.announced, m.retryCancelled())
 		m.announceSettled(outcome)
 	case *leavingBranch:
-		m.cancelNavigation(a.sessionSwitch)
+		m.cancelNavigation()
 	}
 }
 

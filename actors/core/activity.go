@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strconv"
 
 	"troupe/protocol"
@@ -14,41 +15,47 @@ import (
 //sumtype:decl
 type activity interface {
 	phase() Phase
-	inRun() *run          // the run that it is a step of, nil between runs
 	waitingFor() []string // as get_state names it
+	inRun() *run          // the run that it is a step of, nil between runs
+	begun() Attempt       // what it has begun outside the machine, 0 for nothing
 }
 
-// idle: nothing goes on by itself.
-type idle struct{}
-
-// streaming: a model was asked, and its answer comes in.
-type streaming struct {
-	*stream
+// step is what every activity has.
+type step struct {
 	run     *run
 	attempt Attempt
 }
 
-// runningTools: the calls of an answer are carried out.
-type runningTools struct {
-	run     *run
-	attempt Attempt // of the answer
+func (s step) inRun() *run    { return s.run }
+func (s step) begun() Attempt { return s.attempt }
+
+// idle: nothing goes on by itself.
+type idle struct{ step }
+
+// streaming: a model was asked, and its answer comes in.
+type streaming struct {
+	step
+	*stream
 }
+
+// runningTools: the calls of the answer with this attempt are carried out.
+type runningTools struct{ step }
 
 // retrying: a request failed in a way that may pass, and is made again after a
 // wait.
 type retrying struct {
-	attempt   Attempt // of the wait
-	number    int     // of the retry, from 1
+	step
+	number    int // of the retry, from 1
 	failure   *protocol.StreamError
 	summary   *compacting // what asked for a summary; nil if it was an answer that failed
 	announced bool        // clients have been told how long it takes
 }
 
 // compacting: a model summarises older history, to put the summary in its
-// place. Nothing of the context changes until the summary is there.
+// place. Nothing of the context changes until the summary is there. The run is
+// the one whose next turn waits for it.
 type compacting struct {
-	run       *run // whose next turn waits for it; nil between runs
-	attempt   Attempt
+	step
 	reason    string
 	cmd       *Command // manual: what is owed an answer
 	then      afterwards
@@ -61,13 +68,10 @@ type compacting struct {
 
 // leavingBranch: navigate_tree waits for a summary of the branch that it
 // leaves.
-type leavingBranch struct {
-	*sessionSwitch
-	attempt Attempt
-}
+type leavingBranch struct{ step }
 
 // activating: the session that was loaded is about to take this one's place.
-type activating struct{ *sessionSwitch }
+type activating struct{ step }
 
 func (idle) phase() Phase           { return PhaseIdle }
 func (*streaming) phase() Phase     { return PhaseStreaming }
@@ -75,7 +79,7 @@ func (*compacting) phase() Phase    { return PhaseCompacting }
 func (*leavingBranch) phase() Phase { return PhaseCompacting }
 func (*activating) phase() Phase    { return PhaseSwitching }
 func (a *runningTools) phase() Phase {
-	if a.run.dialogOpen() {
+	if slices.ContainsFunc(a.run.calls, func(c *call) bool { return c.dialog != "" }) {
 		return PhaseDialog
 	}
 	return PhaseTools
@@ -87,26 +91,13 @@ func (a *retrying) phase() Phase {
 	return PhaseRetrying
 }
 
-func (idle) inRun() *run            { return nil }
-func (a *streaming) inRun() *run    { return a.run }
-func (a *runningTools) inRun() *run { return a.run }
-func (a *compacting) inRun() *run   { return a.run }
-func (*leavingBranch) inRun() *run  { return nil }
-func (*activating) inRun() *run     { return nil }
-func (a *retrying) inRun() *run {
-	if a.summary != nil {
-		return a.summary.run
-	}
-	return nil
-}
-
-func (idle) waitingFor() []string { return nil }
+func (idle) waitingFor() []string           { return nil }
+func (*leavingBranch) waitingFor() []string { return nil } // the switch names itself
+func (*activating) waitingFor() []string    { return nil }
 func (a *streaming) waitingFor() []string {
 	return []string{"model " + a.model.Provider + "/" + a.model.ID}
 }
-func (a *compacting) waitingFor() []string    { return []string{"compaction " + a.reason} }
-func (a *leavingBranch) waitingFor() []string { return []string{a.cmd.Name} }
-func (a *activating) waitingFor() []string    { return []string{a.cmd.Name} }
+func (a *compacting) waitingFor() []string { return []string{"compaction " + a.reason} }
 func (a *runningTools) waitingFor() (list []string) {
 	for _, c := range a.run.calls {
 		switch {
@@ -142,7 +133,7 @@ func (m *Machine) notePhase() {
 
 // Phase is what the session is doing.
 func (m *Machine) Phase() Phase {
-	if m.loading != nil && m.isIdle() {
+	if m.swap != nil && m.isIdle() {
 		return PhaseSwitching
 	}
 	return m.activity.phase()
@@ -159,17 +150,7 @@ func (m *Machine) newAttempt() Attempt {
 // release stops what the activity has begun outside the machine. Nothing that
 // still comes of it counts.
 func (m *Machine) release() {
-	switch a := m.activity.(type) {
-	case idle, *activating:
-	case *streaming:
-		m.do(Cancel{a.attempt})
-	case *runningTools:
-		m.do(Cancel{a.attempt})
-	case *retrying:
-		m.do(Cancel{a.attempt})
-	case *compacting:
-		m.do(Cancel{a.attempt})
-	case *leavingBranch:
-		m.do(Cancel{a.attempt})
+	if a := m.activity.begun(); a != 0 {
+		m.do(Cancel{a})
 	}
 }

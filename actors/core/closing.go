@@ -19,7 +19,7 @@ func (m *Machine) close(in Closing) {
 
 // maybeClosed reports, once, that a closing machine has nothing left to do.
 func (m *Machine) maybeClosed() {
-	if m.closing == nil || m.closed || !m.isIdle() || m.loading != nil || len(m.bashes) > 0 || len(m.slowQueries) > 0 {
+	if m.closing == nil || m.closed || !m.AtRest() {
 		return
 	}
 	m.closed = true

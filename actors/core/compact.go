@@ -119,7 +119,7 @@ func (m *Machine) summarised(in Summarised) {
 	switch a := m.activity.(type) {
 	case *leavingBranch:
 		if a.attempt == in.Attempt {
-			m.branchSummarised(a, in)
+			m.branchSummarised(in)
 		}
 	case *compacting:
 		if a.attempt == in.Attempt {
@@ -134,7 +134,7 @@ func (m *Machine) historySummarised(c *compacting, in Summarised) {
 	case in.Refused != nil:
 		m.compactionOver(c, protocol.AutoCompactionEnd{}, in.Refused)
 	case m.mayRetry(&c.retries, in.Err):
-		m.scheduleRetry(&c.retries, &retrying{failure: in.Err, summary: c})
+		m.scheduleRetry(&c.retries, &retrying{step: step{run: c.run}, failure: in.Err, summary: c})
 	case in.Err != nil:
 		m.summaryFailed(c, in.Err.Message)
 	default:

@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 
 	"troupe/protocol"
@@ -94,8 +93,4 @@ func (m *Machine) callsOut() (list []*call) {
 		}
 	}
 	return list
-}
-
-func (r *run) dialogOpen() bool {
-	return slices.ContainsFunc(r.calls, func(c *call) bool { return c.dialog != "" })
 }

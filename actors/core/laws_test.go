@@ -177,7 +177,7 @@ func (h *history) hostAction() {
 }
 
 func (h *history) note(f func(*twin)) {
-	if h.twin != nil && !h.m.switching() && len(h.m.waiting) == 0 {
+	if h.twin != nil && h.m.swap == nil && len(h.m.waiting) == 0 {
 		f(h.twin)
 	}
 }
@@ -278,7 +278,7 @@ func (h *history) switchAction() {
 		h.step(SessionLoaded{Seq: p.Seq, To: Loaded{Identity: Identity{SessionID: "other"}}})
 	case len(h.activations) > 0:
 		var log []protocol.Entry
-		if _, isNav := h.m.activity.(*activating).navigation(); isNav {
+		if _, isNav := h.m.swap.navigation(); isNav {
 			log = queued(h.load().Queue)
 		}
 		h.activated(log)
@@ -529,8 +529,8 @@ func (h *history) finish() {
 			h.step(BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
 		case len(h.slowQueries) > 0:
 			h.progress()
-		case !h.m.isIdle() || h.m.switching():
-			if !h.m.switching() {
+		case !h.m.isIdle() || h.m.swap != nil:
+			if h.m.swap == nil {
 				h.retire()
 				h.note((*twin).abort)
 				h.send(protocol.Abort{})
@@ -551,10 +551,10 @@ func (h *history) check() {
 	again.load(l)
 	require.Equal(h.t, again.size, m.size, "law 7: context")
 	require.Equal(h.t, again.name, m.name, "law 7: name")
-	if !m.switching() {
+	if m.swap == nil {
 		require.Equal(h.t, again.identity.LeafID, m.identity.LeafID, "law 7: leaf")
 	}
-	if !m.switching() && m.size.Messages > 0 {
+	if m.swap == nil && m.size.Messages > 0 {
 		require.Equal(h.t, again.identity.ShownLeaf, m.identity.ShownLeaf, "law 7: leaf as clients see it")
 	}
 	require.Equal(h.t, again.todos, m.todos, "law 7: todos")
@@ -569,7 +569,7 @@ func (h *history) check() {
 		require.Equal(h.t, again.openCalls, m.openCalls, "law 7: calls without a result")
 	}
 	require.LessOrEqual(h.t, l.LastQueueID, m.queueIDs)
-	if !m.switching() && len(h.activations) == 0 {
+	if m.swap == nil && len(h.activations) == 0 {
 		require.True(h.t, l.Model == nil || sameModel(l.Model, m.model), "law 7: model")
 		require.True(h.t, l.Level == "" || l.Level == m.level, "law 7: level")
 	}

@@ -33,12 +33,10 @@ type Machine struct {
 	since    int64 // when the phase began, epoch milliseconds
 	work     work
 
-	loading     *sessionSwitch // to a session that is being loaded, while the activity goes on; nil for none
-	waiting     []Command      // that came behind a command which replaces the session
-	slowQueries []uint64       // commands whose answers are being looked up
-	bashes      []bashJob
-	closing     *Closing
-	closed      bool
+	beside
+
+	closing *Closing
+	closed  bool
 
 	now int64 // epoch milliseconds of the input being handled
 	log Log
@@ -77,6 +75,18 @@ type choices struct {
 	autoCompaction bool
 	tools          []string
 	host           []protocol.HostTool
+}
+
+// beside is what goes on beside the activity, and what waits for that.
+type beside struct {
+	bashes      []bashJob
+	slowQueries []uint64       // commands whose answers are being looked up
+	swap        *sessionSwitch // is under way; nil for none
+	waiting     []Command      // behind a command that replaces the session
+}
+
+func (b *beside) empty() bool {
+	return len(b.bashes) == 0 && len(b.slowQueries) == 0 && b.swap == nil && len(b.waiting) == 0
 }
 
 // modelChoice is what the next request goes to.
@@ -211,7 +221,7 @@ func (m *Machine) command(c Command) {
 		m.command(c)
 	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
-	case m.switching() || len(m.waiting) > 0 || len(m.slowQueries) > 0 && traits.Replaces():
+	case m.swap != nil || len(m.waiting) > 0 || len(m.slowQueries) > 0 && traits.Replaces():
 		m.wait(c)
 	default:
 		m.dispatch(c)
@@ -377,7 +387,7 @@ func (m *Machine) appendMessage(e protocol.MessageEntry) string {
 
 // AtRest says that nothing goes on and nobody waits for anything.
 func (m *Machine) AtRest() bool {
-	return m.isIdle() && m.loading == nil && len(m.bashes) == 0 && len(m.slowQueries) == 0 && len(m.waiting) == 0
+	return m.isIdle() && m.beside.empty()
 }
 
 // State is the answer to get_state.
@@ -423,8 +433,8 @@ func (m *Machine) project() *protocol.ProjectTrust {
 
 func (m *Machine) waitingFor() []string {
 	list := m.activity.waitingFor()
-	if m.loading != nil && m.isIdle() {
-		list = []string{m.loading.cmd.Name}
+	if m.swap != nil && list == nil {
+		list = []string{m.swap.cmd.Name}
 	}
 	for _, b := range m.bashes {
 		list = append(list, fmt.Sprintf("bash %d", b.job))

@@ -214,8 +214,8 @@ func (m *Machine) enqueue(c Command, q protocol.QueuedInput) bool {
 	if m.queueFull(c, sizeOf(&q)) {
 		return false
 	}
-	if a, ok := m.activity.(*leavingBranch); ok && q.Kind != protocol.QueueInject {
-		a.queuedMeanwhile = true
+	if _, isLeaving := m.activity.(*leavingBranch); isLeaving && q.Kind != protocol.QueueInject {
+		m.swap.queuedMeanwhile = true
 	}
 	m.queueIDs++
 	q.ID = "q" + strconv.Itoa(m.queueIDs)

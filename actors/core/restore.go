@@ -247,17 +247,16 @@ func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
 // drop ends the activity without a word and leaves the machine idle. A switch
 // goes on: nothing of it is the run's.
 func (m *Machine) drop() {
-	if m.switching() && m.loading == nil {
-		return
-	}
-	m.release()
 	switch a := m.activity.(type) {
+	case *leavingBranch, *activating:
+		return
 	case *runningTools:
 		for _, c := range a.run.calls {
 			m.letGo(c)
 		}
-	case idle, *streaming, *retrying, *compacting, *leavingBranch, *activating:
+	case idle, *streaming, *retrying, *compacting:
 	}
+	m.release()
 	c := m.compaction()
 	m.enter(idle{})
 	m.work.retries = retries{}

@@ -181,8 +181,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(SessionLoaded{Seq: uint64(num("seq")), Text: text, To: to})
 	case "activated":
 		in := SessionActivated{Seq: uint64(num("seq"))}
-		if a, ok := w.m.activity.(*activating); ok {
-			if _, isNav := a.navigation(); isNav { // queues are the session's, not the branch's
+		if _, ok := w.m.activity.(*activating); ok {
+			if _, isNav := w.m.swap.navigation(); isNav { // queues are the session's, not the branch's
 				in.To = &Loaded{Identity: w.load().Identity, Resume: protocol.Resume{Queue: w.load().Queue}}
 				in.To.LeafID, in.To.ShownLeaf = "", ""
 			}

@@ -23,18 +23,8 @@ func (w *sessionSwitch) navigation() (nav protocol.NavigateTree, is bool) {
 	return nav, is
 }
 
-// switching says whether a command that replaces the session is under way.
-func (m *Machine) switching() bool {
-	switch m.activity.(type) {
-	case *leavingBranch, *activating:
-		return true
-	case idle, *streaming, *runningTools, *retrying, *compacting:
-	}
-	return m.loading != nil
-}
-
 func (m *Machine) beginSwitch(c Command) {
-	m.loading = &sessionSwitch{cmd: c}
+	m.swap = &sessionSwitch{cmd: c}
 	if _, whole := c.Cmd.(protocol.Clone); whole {
 		m.stop(aborted) // the copy has what the run came to
 	}
@@ -42,20 +32,18 @@ func (m *Machine) beginSwitch(c Command) {
 	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd})
 }
 
-// takeLoading takes the switch that was waiting for this session; nil if none was.
-func (m *Machine) takeLoading(seq uint64) *sessionSwitch {
-	w := m.loading
-	if w == nil || w.cmd.Seq != seq {
-		return nil
+// swapOf is the switch that a command has begun, nil if it is over.
+func (m *Machine) swapOf(seq uint64) *sessionSwitch {
+	if m.swap != nil && m.swap.cmd.Seq == seq {
+		return m.swap
 	}
-	m.loading = nil
-	return w
+	return nil
 }
 
 // sessionLoaded ends the outgoing session's run, drops its queues and goes over to
 // the one that was loaded.
 func (m *Machine) sessionLoaded(in SessionLoaded) {
-	w := m.takeLoading(in.Seq)
+	w := m.swapOf(in.Seq)
 	if w == nil {
 		m.do(DropLoaded{in.Seq})
 		return
@@ -65,34 +53,34 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	switch {
 	case isNav && in.Stay:
 		m.emit(m.changed("tree"))
-		m.endSwitch(w, Reply{Seq: w.cmd.Seq, Data: protocol.NavigateResult{}})
+		m.endSwitch(Reply{Seq: w.cmd.Seq, Data: protocol.NavigateResult{}})
 		return
 	case isNav && nav.Summarize && (m.model == nil || m.model.Missing):
-		m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: protocol.CodeNoModel.Errorf("No model available for summarization")})
+		m.endSwitch(Reply{Seq: w.cmd.Seq, Err: protocol.CodeNoModel.Errorf("No model available for summarization")})
 		return
 	}
 	m.stop(aborted)
 	switch {
 	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).EndsNavigation }):
-		m.cancelNavigation(w)
+		m.cancelNavigation()
 		return
 	case isNav && nav.Summarize:
-		m.leaveBranch(w, nav)
+		m.leaveBranch(nav)
 		return
 	case !isNav: // queues and commands are the session's, not the branch's
 		m.dropQueues()
 		m.recordBashes()
 	}
-	m.activate(w)
+	m.activate()
 }
 
 // leaveBranch asks for a summary of the branch. What the branch does not matter
 // to needs no longer wait.
-func (m *Machine) leaveBranch(w *sessionSwitch, nav protocol.NavigateTree) {
-	a := &leavingBranch{sessionSwitch: w, attempt: m.newAttempt()}
+func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
+	a := &leavingBranch{step{attempt: m.newAttempt()}}
 	m.enter(a)
 	m.do(Summarise{
-		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: w.cmd.Seq,
+		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: m.swap.cmd.Seq,
 		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
 	})
 	for len(m.waiting) > 0 && protocol.TraitsOf(m.waiting[0].Cmd).KeepsBranch() {
@@ -102,84 +90,75 @@ func (m *Machine) leaveBranch(w *sessionSwitch, nav protocol.NavigateTree) {
 	}
 }
 
-func (m *Machine) activate(w *sessionSwitch) {
-	m.enter(&activating{w})
-	m.do(ActivateSession{w.cmd.Seq})
+func (m *Machine) activate() {
+	m.enter(&activating{})
+	m.do(ActivateSession{m.swap.cmd.Seq})
 }
 
 // branchSummarised goes where navigate_tree wants to go, with a summary of what
 // is left. Without one nothing moves.
-func (m *Machine) branchSummarised(a *leavingBranch, in Summarised) {
+func (m *Machine) branchSummarised(in Summarised) {
 	if in.Err != nil {
-		m.abandonSwitch(a.sessionSwitch, protocol.CodeProvider.Errorf("%s", in.Err.Message))
+		m.abandonSwitch(protocol.CodeProvider.Errorf("%s", in.Err.Message))
 		return
 	}
-	a.summary = in.Branch // nil for a branch without content
-	m.activate(a.sessionSwitch)
+	m.swap.summary = in.Branch
+	m.activate()
 }
 
 // cancelNavigation gives up a summary that the client does not want to wait for.
 // What was queued meanwhile stays queued.
-func (m *Machine) cancelNavigation(w *sessionSwitch) {
-	w.queuedMeanwhile = false
-	m.do(DropLoaded{w.cmd.Seq})
-	m.endSwitch(w, Reply{Seq: w.cmd.Seq, Data: protocol.NavigateResult{Cancelled: true}})
+func (m *Machine) cancelNavigation() {
+	m.swap.queuedMeanwhile = false
+	m.do(DropLoaded{m.swap.cmd.Seq})
+	m.endSwitch(Reply{Seq: m.swap.cmd.Seq, Data: protocol.NavigateResult{Cancelled: true}})
 }
 
 // abandonSwitch lets go of a session that was loaded in vain.
-func (m *Machine) abandonSwitch(w *sessionSwitch, why *protocol.Error) {
-	m.do(DropLoaded{w.cmd.Seq})
-	m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: why})
+func (m *Machine) abandonSwitch(why *protocol.Error) {
+	m.do(DropLoaded{m.swap.cmd.Seq})
+	m.endSwitch(Reply{Seq: m.swap.cmd.Seq, Err: why})
 }
 
 // switchLost ends a switch in which an entry could not be written, or whose
 // session is not what it was.
 func (m *Machine) switchLost(why string) {
-	err := protocol.CodeNotDurable.Errorf("%s", why)
-	switch a := m.activity.(type) {
-	case *leavingBranch:
-		m.abandonSwitch(a.sessionSwitch, err)
-	case *activating:
-		m.abandonSwitch(a.sessionSwitch, err)
-	case idle, *streaming, *runningTools, *retrying, *compacting:
-		if w := m.loading; w != nil {
-			m.loading = nil
-			m.endSwitch(w, Reply{Seq: w.cmd.Seq, Err: err})
-		}
+	if m.swap != nil {
+		m.abandonSwitch(protocol.CodeNotDurable.Errorf("%s", why))
 	}
 }
 
 // sessionActivated takes on the other session's identity and answers.
 func (m *Machine) sessionActivated(in SessionActivated) {
-	a, ok := m.activity.(*activating)
-	if !ok || a.cmd.Seq != in.Seq {
+	w := m.swapOf(in.Seq)
+	if _, ok := m.activity.(*activating); !ok || w == nil {
 		return
 	}
-	to := a.to.To
+	to := w.to.To
 	if in.To != nil {
 		to = *in.To
 	}
-	if _, isNav := a.navigation(); !isNav {
+	if _, isNav := w.navigation(); !isNav {
 		m.leaveBashes()
 	}
 	m.load(to)
 	m.loadModel(to)
 	m.work.recovered, m.work.futile = false, false
 	m.finishBranch(to)
-	m.recordArrival(a.sessionSwitch)
-	if _, isNew := a.cmd.Cmd.(protocol.NewSession); isNew {
+	m.recordArrival(w)
+	if _, isNew := w.cmd.Cmd.(protocol.NewSession); isNew {
 		m.stampSettings()
 	}
-	m.emit(m.changed(switchReason(a.cmd.Cmd)))
-	answer := Reply{Seq: a.cmd.Seq, Data: protocol.Cancelled{}, Regardless: true}
-	switch a.cmd.Cmd.(type) {
+	m.emit(m.changed(switchReason(w.cmd.Cmd)))
+	answer := Reply{Seq: in.Seq, Data: protocol.Cancelled{}, Regardless: true}
+	switch w.cmd.Cmd.(type) {
 	case protocol.Fork:
-		answer.Data = protocol.ForkResult{Text: a.to.Text}
+		answer.Data = protocol.ForkResult{Text: w.to.Text}
 	case protocol.NavigateTree:
-		answer.Data = protocol.NavigateResult{EditorText: a.to.Text}
+		answer.Data = protocol.NavigateResult{EditorText: w.to.Text}
 	default: // the others say only that nobody objected
 	}
-	m.endSwitch(a.sessionSwitch, answer)
+	m.endSwitch(answer)
 }
 
 // changed tells clients which session this is now.
@@ -221,16 +200,18 @@ func switchReason(cmd protocol.Command) string {
 }
 
 func (m *Machine) sessionNotLoaded(in SessionNotLoaded) {
-	if w := m.takeLoading(in.Seq); w != nil {
-		m.endSwitch(w, Reply{Seq: in.Seq, Err: in.Err})
+	if m.swapOf(in.Seq) != nil {
+		m.endSwitch(Reply{Seq: in.Seq, Err: in.Err})
 	}
 }
 
 // endSwitch answers the command, starts a run with what was queued during a
 // summary, and lets the commands that waited go on, until one of them replaces
 // the session again.
-func (m *Machine) endSwitch(w *sessionSwitch, answer Reply) {
+func (m *Machine) endSwitch(answer Reply) {
 	m.do(answer)
+	w := m.swap
+	m.swap = nil
 	switch m.activity.(type) {
 	case *leavingBranch, *activating:
 		m.enter(idle{})
@@ -258,7 +239,7 @@ func (m *Machine) queryDone(in QueryDone) {
 // takeWaiting handles the commands that waited, in order, as far as they may go
 // on.
 func (m *Machine) takeWaiting() {
-	for len(m.waiting) > 0 && !m.switching() {
+	for len(m.waiting) > 0 && m.swap == nil {
 		c := m.waiting[0]
 		if len(m.slowQueries) > 0 && protocol.TraitsOf(c.Cmd).Replaces() {
 			return

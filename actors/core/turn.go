@@ -73,7 +73,7 @@ func (m *Machine) ask(r *run) {
 	r.answer, r.calls, r.results = nil, nil, nil
 	r.offered = m.tools
 	m.turns++
-	s := &streaming{run: r, attempt: m.newAttempt(), stream: newStream(m.model, m.now)}
+	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
 	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools})
 }
@@ -391,7 +391,7 @@ func (m *Machine) endTurn(r *run) {
 	case !m.goesOn(r):
 		m.endRun(r, ending{outcome: completed})
 	case m.tooFull():
-		m.beginCompaction(&compacting{run: r, reason: reasonThreshold})
+		m.beginCompaction(&compacting{step: step{run: r}, reason: reasonThreshold})
 	default:
 		m.nextTurn(r)
 	}
@@ -517,7 +517,7 @@ func unfit(args *protocol.ArgsBuilder) string {
 
 // startCalls begins the execution of a message's tool calls.
 func (m *Machine) startCalls(r *run, attempt Attempt) {
-	m.enter(&runningTools{run: r, attempt: attempt})
+	m.enter(&runningTools{step{r, attempt}})
 	if !m.set.Rules.ParallelTools {
 		m.nextCall(r)
 		return

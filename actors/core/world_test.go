@@ -256,8 +256,8 @@ func (w *world) activated(to []protocol.Entry) {
 
 func (w *world) moveTo(log []protocol.Entry) {
 	w.log, w.file = log, len(log) > 0
-	if a, ok := w.m.activity.(*activating); ok {
-		if _, isNav := a.navigation(); !isNav {
+	if _, ok := w.m.activity.(*activating); ok {
+		if _, isNav := w.m.swap.navigation(); !isNav {
 			w.session++
 		}
 	}
