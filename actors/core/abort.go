@@ -8,7 +8,7 @@ const abortedMessage = "Request was aborted."
 // before it hears that the abort is done. Queued messages stay queued.
 func (m *Machine) abort(c Command) {
 	m.stop(aborted)
-	m.do(Reply{Seq: c.Seq, Regardless: true})
+	m.done(c, nil)
 }
 
 // abortAndPrompt stops the run and starts another.

@@ -29,7 +29,7 @@ func (a afterwards) again() bool { return a == thenAgain || a == thenInstead }
 // should be compacted. Right after a compaction, until there is an answer, it
 // never is: what could not be made smaller once will not be the second time.
 func (m *Machine) tooFull() bool {
-	if !m.autoCompaction || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
+	if !m.AutoCompaction || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
 		return false
 	}
 	limit := m.model.ContextWindow - m.set.reserve(m.model)
@@ -244,7 +244,7 @@ func (m *Machine) cancelCompaction(c *compacting, outcome string) {
 func (m *Machine) afterRun(r *run, outcome string) {
 	overflowed := outcome == completed && r.overflowed
 	switch {
-	case overflowed && m.autoCompaction && !m.stopping() && m.set.Rules.OverflowStands:
+	case overflowed && m.AutoCompaction && !m.stopping() && m.set.Rules.OverflowStands:
 		m.beginCompaction(&compacting{reason: reasonOverflow})
 	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
 		m.work.recovered = true
@@ -260,7 +260,7 @@ func (m *Machine) afterRun(r *run, outcome string) {
 // again after a compaction: once for each message of the user, and only if the
 // model that answered is still selected.
 func (m *Machine) mayRecover(answer *protocol.AssistantMessage) bool {
-	return answer != nil && m.autoCompaction && !m.stopping() &&
+	return answer != nil && m.AutoCompaction && !m.stopping() &&
 		m.model != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID
 }
 

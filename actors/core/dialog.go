@@ -13,7 +13,6 @@ func (m *Machine) askConsent(c *call) {
 	m.dialogs++
 	c.dialog = "confirm_" + strconv.Itoa(m.dialogs)
 	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
-	m.notePhase()
 	m.do(AskUI{c.dialog, protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
 		Title:   "Run " + c.Name + "?",
@@ -36,24 +35,17 @@ func preview(args json.RawMessage) string {
 }
 
 func (m *Machine) uiAnswered(in UIAnswered) {
-	a, ok := m.activity.(*runningTools)
-	if !ok || in.ID == "" {
+	r, c := m.findCall(func(c *call) bool { return in.ID != "" && c.dialog == in.ID })
+	if c == nil {
 		return
 	}
-	for _, c := range a.run.calls {
-		if c.dialog != in.ID {
-			continue
-		}
-		c.dialog = ""
-		m.notePhase()
-		if in.Confirmed {
-			m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
-			m.runCall(c)
-			return
-		}
-		m.returned(a.run, c, errorResult("The user did not allow this tool call."), true)
+	c.dialog = ""
+	if in.Confirmed {
+		m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+		m.runCall(c)
 		return
 	}
+	m.returned(r, c, errorResult("The user did not allow this tool call."), true)
 }
 
 // dialogsLost ends every open dialog without consent: who kept them is gone.

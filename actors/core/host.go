@@ -15,26 +15,32 @@ import (
 func (m *Machine) setHostTools(c Command, s protocol.SetHostTools) {
 	names := []string{}
 	for _, t := range s.Tools {
+		var why string
 		switch {
 		case t.Name == "":
-			m.fail(c, protocol.CodeInvalidParams.Errorf("A host tool needs a name"))
-			return
+			why = "A host tool needs a name"
 		case slices.Contains(names, t.Name):
-			m.fail(c, protocol.CodeInvalidParams.Errorf("Duplicate host tool: %s", t.Name))
-			return
+			why = "Duplicate host tool: " + t.Name
 		case m.builtIn(t.Name) != nil:
-			m.fail(c, protocol.CodeInvalidParams.Errorf("Host tool %s has the name of a built-in tool", t.Name))
-			return
+			why = "Host tool " + t.Name + " has the name of a built-in tool"
 		case len(t.Parameters) > 0 && !gjson.ParseBytes(t.Parameters).IsObject():
-			m.fail(c, protocol.CodeInvalidParams.Errorf("The parameters of host tool %s must be a JSON Schema object", t.Name))
+			why = "The parameters of host tool " + t.Name + " must be a JSON Schema object"
+		}
+		if why != "" {
+			m.fail(c, protocol.CodeInvalidParams.Errorf("%s", why))
 			return
 		}
 		names = append(names, t.Name)
 	}
-	active := slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool { return m.hostTool(n) != nil })
+	m.dropHostTools()
 	m.host = s.Tools
-	m.tools = append(active, names...)
+	m.tools = append(m.tools, names...)
 	m.done(c, protocol.ToolNames{ToolNames: names})
+}
+
+func (m *Machine) dropHostTools() {
+	m.tools = slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool { return m.hostTool(n) != nil })
+	m.host = nil
 }
 
 func (m *Machine) hostTool(name string) *protocol.HostTool {
@@ -67,7 +73,7 @@ func (m *Machine) builtIn(name string) *protocol.ToolInfo {
 
 // hostReady hands a checked call to the host.
 func (m *Machine) hostReady(in HostReady) {
-	r, c := m.findCall(in.Attempt, in.CallID)
+	r, c := m.callOf(in.Attempt, in.CallID)
 	if c == nil {
 		return
 	}
@@ -82,16 +88,7 @@ func (m *Machine) hostReady(in HostReady) {
 
 // hostCall is the call that the host has under an id, and its run; nil for none.
 func (m *Machine) hostCall(id string) (*run, *call) {
-	a, ok := m.activity.(*runningTools)
-	if !ok || id == "" {
-		return nil, nil
-	}
-	for _, c := range a.run.calls {
-		if c.host == id && c.state == callRunning {
-			return a.run, c
-		}
-	}
-	return nil, nil
+	return m.findCall(func(c *call) bool { return id != "" && c.host == id && c.state == callRunning })
 }
 
 // hostUpdate and hostResult come from the host. Those for a call that is over
@@ -134,8 +131,7 @@ func hostContent(raw json.RawMessage) protocol.ToolResult {
 
 // hostLeft ends the calls of a host that is gone, and takes its tools away.
 func (m *Machine) hostLeft() {
-	m.tools = slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool { return m.hostTool(n) != nil })
-	m.host = nil
+	m.dropHostTools()
 	for _, c := range m.callsOut() {
 		if c.host != "" {
 			m.hostGone(m.activity.inRun(), c)

@@ -245,20 +245,16 @@ type Identity struct {
 
 // Settings is the part of the configuration that the rules depend on.
 type Settings struct {
-	Rules          protocol.Rules
-	SteeringMode   protocol.QueueMode
-	FollowUpMode   protocol.QueueMode
-	InterruptMode  protocol.InterruptMode
-	AutoRetry      bool
-	MaxRetries     int
-	AutoCompaction bool
-	ReserveTokens  int64                  // compact when less than this is free in the window
-	ReserveFor     map[string]int64       // by provider/model, where it differs
-	Model          *protocol.Model        // for a session that names none
-	Level          protocol.ThinkingLevel // for a session that names none
-	Scope          []ScopedModel          // --models: what cycle_model cycles through
-	Tools          []string               // active at the start
-	KnownTools     []protocol.ToolInfo    // that may be active, beside the client's own
+	Rules         protocol.Rules
+	Modes         // at the start
+	MaxRetries    int
+	ReserveTokens int64                  // compact when less than this is free in the window
+	ReserveFor    map[string]int64       // by provider/model, where it differs
+	Model         *protocol.Model        // for a session that names none
+	Level         protocol.ThinkingLevel // for a session that names none
+	Scope         []ScopedModel          // --models: what cycle_model cycles through
+	Tools         []string               // active at the start
+	KnownTools    []protocol.ToolInfo    // that may be active, beside the client's own
 	// Check says what is wrong with the arguments of a call that was offered;
 	// own are the tools of the client. It is a function of what it is given. Nil
 	// takes every call.
@@ -269,6 +265,15 @@ type Settings struct {
 	StreamRules  RuleSettings
 	Ephemeral    bool // the session is in memory: queued input is not logged
 	Project      protocol.ProjectTrust
+}
+
+// Modes are what clients can change of how the machine works.
+type Modes struct {
+	SteeringMode   protocol.QueueMode
+	FollowUpMode   protocol.QueueMode
+	InterruptMode  protocol.InterruptMode
+	AutoRetry      bool
+	AutoCompaction bool
 }
 
 // ScopedModel is an entry of --models.

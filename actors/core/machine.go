@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -68,13 +69,9 @@ type conversation struct {
 // it.
 type choices struct {
 	modelChoice
-	steeringMode   protocol.QueueMode
-	followUpMode   protocol.QueueMode
-	interruptMode  protocol.InterruptMode
-	autoRetry      bool
-	autoCompaction bool
-	tools          []string
-	host           []protocol.HostTool
+	Modes
+	tools []string
+	host  []protocol.HostTool
 }
 
 // beside is what goes on beside the activity, and what waits for that.
@@ -144,15 +141,21 @@ func (m *Machine) Step(now int64, log Log, ins ...Input) []Effect {
 		}
 		m.out = m.out[:0]
 		m.reloaded(in, undone)
-		m.maybeClosed()
+		m.handled()
 		return m.out
 	}
 	m.out = m.out[:0]
 	for _, in := range ins {
 		m.handle(in)
-		m.maybeClosed()
+		m.handled()
 	}
 	return m.out
+}
+
+// handled looks at what an input has made of the machine.
+func (m *Machine) handled() {
+	m.notePhase()
+	m.maybeClosed()
 }
 
 func (m *Machine) handle(in Input) {
@@ -278,22 +281,22 @@ func (m *Machine) dispatch(c Command) {
 			return protocol.LevelList{Levels: m.set.Rules.Levels(m.model)}
 		})
 	case protocol.SetSteeringMode:
-		m.steeringMode = cmd.Mode
+		m.SteeringMode = cmd.Mode
 		m.done(c, nil)
 	case protocol.SetQueueMode:
-		m.steeringMode = cmd.Mode
+		m.SteeringMode = cmd.Mode
 		m.done(c, nil)
 	case protocol.SetFollowUpMode:
-		m.followUpMode = cmd.Mode
+		m.FollowUpMode = cmd.Mode
 		m.done(c, nil)
 	case protocol.SetInterruptMode:
-		m.interruptMode = cmd.Mode
+		m.InterruptMode = cmd.Mode
 		m.done(c, nil)
 	case protocol.SetAutoRetry:
-		m.autoRetry = cmd.Enabled
+		m.AutoRetry = cmd.Enabled
 		m.done(c, nil)
 	case protocol.SetAutoCompaction:
-		m.autoCompaction = cmd.Enabled
+		m.AutoCompaction = cmd.Enabled
 		m.done(c, nil)
 	case protocol.AbortRetry:
 		m.abortRetry(c)
@@ -379,6 +382,16 @@ func (m *Machine) add(a Append) string {
 	return a.ID
 }
 
+// appendOwn writes an entry of troupe's own, which clients and other programs pass
+// over.
+func (m *Machine) appendOwn(customType string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic("core: " + customType + ": " + err.Error())
+	}
+	m.append(protocol.Custom{CustomType: customType, Data: raw})
+}
+
 // appendMessage adds a message to the branch.
 func (m *Machine) appendMessage(e protocol.MessageEntry) string {
 	m.size.Add(e.Message)
@@ -399,15 +412,15 @@ func (m *Machine) State() *protocol.SessionState {
 		ThinkingLevel:         m.Level(),
 		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying,
 		IsCompacting:          m.shown == PhaseCompacting,
-		SteeringMode:          m.steeringMode,
-		FollowUpMode:          m.followUpMode,
-		InterruptMode:         m.interruptMode,
-		QueueMode:             m.steeringMode,
+		SteeringMode:          m.SteeringMode,
+		FollowUpMode:          m.FollowUpMode,
+		InterruptMode:         m.InterruptMode,
+		QueueMode:             m.SteeringMode,
 		SessionFile:           optional(m.identity.File),
 		SessionID:             m.identity.SessionID,
 		SessionName:           optional(m.name),
-		AutoCompactionEnabled: m.autoCompaction,
-		AutoRetryEnabled:      m.autoRetry,
+		AutoCompactionEnabled: m.AutoCompaction,
+		AutoRetryEnabled:      m.AutoRetry,
 		MessageCount:          m.size.Messages,
 		PendingMessageCount:   pending,
 		QueuedMessageCount:    pending,

@@ -21,13 +21,11 @@ type OpenSpans struct {
 	Messages []protocol.Message // ended, of this run
 	Last     protocol.Message   // the turn's assistant message
 	Results  []*protocol.ToolResultMessage
-	Retry    int  // attempt announced by auto_retry_start and not ended
-	Compact  bool // auto_compaction_start without its end
-	// Compacting is the reason of that.
-	Compacting string
-	Settle     bool // a run began since the last agent_settled
-	Promised   bool // a command was answered with started, and its agent_start did not go out
-	LastRun    protocol.RunID
+	Retry    int    // attempt announced by auto_retry_start and not ended
+	Compact  string // reason of an auto_compaction_start without its end, "" for none
+	Settle   bool   // a run began since the last agent_settled
+	Promised bool   // a command was answered with started, and its agent_start did not go out
+	LastRun  protocol.RunID
 }
 
 // ObserveReply follows a successful answer that went out.
@@ -62,9 +60,9 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.AutoRetryEnd:
 		b.Retry = 0
 	case protocol.AutoCompactionStart:
-		b.Compact, b.Compacting = true, ev.Reason
+		b.Compact = ev.Reason
 	case protocol.AutoCompactionEnd:
-		b.Compact, b.Compacting = false, ""
+		b.Compact = ""
 	case protocol.AgentSettled:
 		b.Settle = false
 	default: // begins and ends nothing, as its row says
@@ -96,7 +94,7 @@ func without(tools []protocol.ToolExecutionStart, id string) []protocol.ToolExec
 
 // Idle says that nothing is open.
 func (b *OpenSpans) Idle() bool {
-	return b.Run == "" && b.Retry == 0 && !b.Compact && !b.Settle && !b.Promised
+	return b.Run == "" && b.Retry == 0 && b.Compact == "" && !b.Settle && !b.Promised
 }
 
 // lastWords is how a run that cannot go on is closed on the wire.
@@ -120,8 +118,8 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		say(protocol.AgentStart{RunID: protocol.RunID(strconv.Itoa(m.runs))})
 	}
 	run, noted := open.Run, false
-	if open.Compact {
-		say(protocol.AutoCompactionEnd{Reason: open.Compacting, ErrorMessage: e.why})
+	if open.Compact != "" {
+		say(protocol.AutoCompactionEnd{Reason: open.Compact, ErrorMessage: e.why})
 	}
 	if open.Message != nil {
 		end := m.endOf(open.Message, e)

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -246,14 +245,9 @@ func (m *Machine) queueOf(kind protocol.QueueKind) *[]protocol.QueuedInput {
 // logQueue keeps queued input in the log, so that it outlives the process. A
 // session in memory has nothing to outlive.
 func (m *Machine) logQueue(op protocol.QueueOp) {
-	if m.set.Ephemeral {
-		return
+	if !m.set.Ephemeral {
+		m.appendOwn(protocol.CustomQueue, op)
 	}
-	data, err := json.Marshal(op)
-	if err != nil {
-		panic("core: queue entry: " + err.Error())
-	}
-	m.append(protocol.Custom{CustomType: protocol.CustomQueue, Data: data})
 }
 
 func (m *Machine) queueChanged() {
@@ -275,9 +269,9 @@ func texts(queue []protocol.QueuedInput) []string {
 // due takes from the queues what the next request carries: steering, or, if
 // there is none and it is their turn, follow-ups.
 func (m *Machine) due(followUps bool) []protocol.QueuedInput {
-	next := take(&m.steering, m.steeringMode)
+	next := take(&m.steering, m.SteeringMode)
 	if followUps && len(next) == 0 {
-		next = take(&m.followUp, m.followUpMode)
+		next = take(&m.followUp, m.FollowUpMode)
 	}
 	return next
 }

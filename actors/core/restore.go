@@ -18,10 +18,7 @@ const interruptedMessage = "The run was interrupted: the process ended before it
 // life, in this process or another, left open.
 func (m *Machine) restored(in Restored) {
 	m.set = in.Settings
-	m.steeringMode, m.followUpMode = in.Settings.SteeringMode, in.Settings.FollowUpMode
-	m.interruptMode = in.Settings.InterruptMode
-	m.autoRetry, m.autoCompaction = in.Settings.AutoRetry, in.Settings.AutoCompaction
-	m.model, m.level, m.tools = in.Settings.Model, in.Settings.Level, in.Settings.Tools
+	m.choices = choices{modelChoice{m.set.Model, m.set.Level}, m.set.Modes, m.set.Tools, nil}
 	m.since = m.now
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters

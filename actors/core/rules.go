@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -84,11 +83,7 @@ func (m *Machine) noteFired(rules []protocol.StreamRule) {
 	for _, n := range names {
 		m.fired[n] = m.turns
 	}
-	data, err := json.Marshal(protocol.RulesOp{Rules: names})
-	if err != nil {
-		panic("core: rules entry: " + err.Error())
-	}
-	m.append(protocol.Custom{CustomType: protocol.CustomRules, Data: data})
+	m.appendOwn(protocol.CustomRules, protocol.RulesOp{Rules: names})
 }
 
 func ruleText(rules []protocol.StreamRule) string {

@@ -28,7 +28,6 @@ func (m *Machine) beginSwitch(c Command) {
 	if _, whole := c.Cmd.(protocol.Clone); whole {
 		m.stop(aborted) // the copy has what the run came to
 	}
-	m.notePhase()
 	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd})
 }
 
@@ -216,7 +215,6 @@ func (m *Machine) endSwitch(answer Reply) {
 	case *leavingBranch, *activating:
 		m.enter(idle{})
 	case idle, *streaming, *runningTools, *retrying, *compacting: // goes on: it was never in the way
-		m.notePhase()
 	}
 	if w.queuedMeanwhile {
 		m.startQueued()

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,19 +38,10 @@ func (m *Machine) setTodos(c Command, s protocol.SetTodos) {
 		}
 	}
 	m.keepTodos(phases)
-	if !m.toolActive(TodoTool) {
+	if !slices.Contains(m.tools, TodoTool) {
 		m.tools = append(m.tools[:len(m.tools):len(m.tools)], TodoTool)
 	}
 	m.reply(c, protocol.TodoResult{TodoPhases: emptyNotNil(m.todos)})
-}
-
-func (m *Machine) toolActive(name string) bool {
-	for _, t := range m.tools {
-		if t == name {
-			return true
-		}
-	}
-	return false
 }
 
 // CompleteTodo fills in what the n-th item of a list may lack, from 1, and says
@@ -74,11 +66,7 @@ func CompleteTodo(t *protocol.TodoItem, n int) string {
 // keepTodos makes a list the session's, in the log too.
 func (m *Machine) keepTodos(phases []protocol.TodoPhase) {
 	m.todos = phases
-	data, err := json.Marshal(protocol.TodoResult{TodoPhases: emptyNotNil(phases)})
-	if err != nil {
-		panic("core: todo entry: " + err.Error())
-	}
-	m.append(protocol.Custom{CustomType: protocol.CustomTodos, Data: data})
+	m.appendOwn(protocol.CustomTodos, protocol.TodoResult{TodoPhases: emptyNotNil(phases)})
 }
 
 // loadTodos reads what keepTodos wrote.
@@ -115,7 +103,7 @@ func (m *Machine) settleOrRemind(outcome string) {
 // of the user, and only where the model can do something about the list.
 func (m *Machine) remind() bool {
 	open := m.openTodos()
-	if len(open) == 0 || m.work.reminders >= m.set.MaxReminders || m.stopping() || m.model == nil || !m.toolActive(TodoTool) {
+	if len(open) == 0 || m.work.reminders >= m.set.MaxReminders || m.stopping() || m.model == nil || !slices.Contains(m.tools, TodoTool) {
 		return false
 	}
 	m.work.reminders++

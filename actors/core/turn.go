@@ -119,11 +119,7 @@ func (m *Machine) streamParts(in StreamParts) {
 		return
 	}
 	for _, p := range in.Parts {
-		err := s.tooMuch(p)
-		if !s.fits(p) {
-			err = protocol.ErrorInternal.Errorf("the provider sent its answer out of order")
-		}
-		if err != nil { // nothing of the answer is run
+		if err := s.refusal(p); err != nil { // nothing of the answer is run
 			m.release()
 			m.streamFailed(s, err)
 			return
@@ -151,48 +147,44 @@ func (m *Machine) streamParts(in StreamParts) {
 	}
 }
 
-// fits says whether a part may come now: blocks open in index order and only
-// open ones grow.
-func (s *stream) fits(p protocol.Part) bool {
+// refusal counts a part and says why the answer ends with it: it comes out of
+// order, for blocks open in index order and only open ones grow; or the answer is
+// many times what any model writes, of a server that does not stop.
+func (s *stream) refusal(p protocol.Part) *protocol.StreamError {
+	fits, blocks := true, len(s.blocks)
 	switch p := p.(type) {
+	case protocol.PartStart:
+		s.size += len(p.ResponseID)
 	case protocol.PartBlockStart:
-		return p.Index == len(s.blocks)
-	case protocol.PartDelta:
-		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
-	case protocol.PartBlockEnd:
-		return p.Index >= 0 && p.Index < len(s.blocks) && s.blocks[p.Index].done == nil
-	case protocol.PartStart, protocol.PartUsage, protocol.PartDone:
-	}
-	return true
-}
-
-// tooMuch counts a part and says whether the answer exceeds a limit with it: many
-// times what any model writes, and an end to a server that does not stop.
-func (s *stream) tooMuch(p protocol.Part) *protocol.StreamError {
-	switch p := p.(type) {
-	case protocol.PartBlockStart:
+		fits = p.Index == blocks
+		blocks++
 		s.size += len(p.ID) + len(p.Name)
 		if p.Kind == protocol.BlockToolCall {
 			s.asked++
 		}
-		switch {
-		case s.asked > protocol.MaxCalls:
-			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d tool calls; none of them was run", protocol.MaxCalls)
-		case len(s.blocks) >= protocol.MaxBlocks:
-			return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d blocks", protocol.MaxBlocks)
-		}
 	case protocol.PartDelta:
+		fits = s.grows(p.Index)
 		s.size += len(p.Delta)
 	case protocol.PartBlockEnd:
+		fits = s.grows(p.Index)
 		s.size += len(p.ID) + len(p.Name) + len(p.Signature)
-	case protocol.PartStart:
-		s.size += len(p.ResponseID)
 	case protocol.PartUsage, protocol.PartDone:
 	}
-	if s.size > protocol.MaxAnswer {
+	switch {
+	case !fits:
+		return protocol.ErrorInternal.Errorf("the provider sent its answer out of order")
+	case s.asked > protocol.MaxCalls:
+		return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d tool calls; none of them was run", protocol.MaxCalls)
+	case blocks > protocol.MaxBlocks:
+		return protocol.ErrorInvalid.Errorf("the answer was stopped: it has more than %d blocks", protocol.MaxBlocks)
+	case s.size > protocol.MaxAnswer:
 		return protocol.ErrorInvalid.Errorf("the answer was stopped: it is longer than %d MiB", protocol.MaxAnswer>>20)
 	}
 	return nil
+}
+
+func (s *stream) grows(index int) bool {
+	return index >= 0 && index < len(s.blocks) && s.blocks[index].done == nil
 }
 
 // startMessage announces the assistant message once, without content.
@@ -345,19 +337,16 @@ func (m *Machine) finishMessage(r *run, s *stream) {
 		msg.Usage = s.model.Price(msg.Usage)
 	}
 	protocol.Seal(msg)
+	r.answer, r.answerID = msg, m.appendMessage(protocol.MessageEntry{Message: msg})
 	if !s.started {
+		s.started = true
 		frame := *msg
 		if !m.set.Rules.FullStart && s.model.API == announcesEarly {
 			frame = *newStream(s.model, msg.Timestamp).msg
 		}
-		s.started = true
-		r.answerID = m.appendMessage(protocol.MessageEntry{Message: msg})
 		m.emit(protocol.MessageStart{Message: &frame, RunID: r.id})
-	} else {
-		r.answerID = m.appendMessage(protocol.MessageEntry{Message: msg})
 	}
 	r.messages = append(r.messages, msg)
-	r.answer = msg
 	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
 }
 
@@ -536,14 +525,9 @@ func (m *Machine) startCalls(r *run, attempt Attempt) {
 // logTools records which calls were about to start, for the reader of a log
 // that ends there.
 func (m *Machine) logTools(op protocol.ToolOp) {
-	if m.set.Ephemeral {
-		return
+	if !m.set.Ephemeral {
+		m.appendOwn(protocol.CustomTool, op)
 	}
-	data, err := json.Marshal(op)
-	if err != nil {
-		panic("core: tool entry: " + err.Error())
-	}
-	m.append(protocol.Custom{CustomType: protocol.CustomTool, Data: data})
 }
 
 // nextCall starts the next waiting call, one at a time. Steering that arrived
@@ -553,7 +537,7 @@ func (m *Machine) nextCall(r *run) {
 		if c.state != callWaiting {
 			continue
 		}
-		if i > 0 && m.interruptMode != protocol.InterruptWait && len(m.steering) > 0 {
+		if i > 0 && m.InterruptMode != protocol.InterruptWait && len(m.steering) > 0 {
 			m.skipFrom(r, i)
 			break
 		}
@@ -583,14 +567,13 @@ func (m *Machine) announceCall(r *run, c *call) {
 // here, before the next one starts.
 func (m *Machine) startCall(r *run, c *call) {
 	m.announceCall(r, c)
-	if why := m.refusal(r, c); why != "" {
+	confirm := slices.Contains(m.set.Confirm, c.Name)
+	switch why := m.refusal(r, c); {
+	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
-		return
-	}
-	switch {
-	case slices.Contains(m.set.Confirm, c.Name) && m.deaf():
+	case confirm && m.deaf():
 		m.finishCall(r, c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
-	case slices.Contains(m.set.Confirm, c.Name):
+	case confirm:
 		m.askConsent(c)
 	default:
 		m.runCall(c)
@@ -621,24 +604,29 @@ func errorResult(text string) protocol.ToolResult {
 
 // runCall hands a call to who carries it out.
 func (m *Machine) runCall(c *call) {
-	m.do(StartTool{m.activity.(*runningTools).attempt, c.ToolCall})
+	m.do(StartTool{m.activity.begun(), c.ToolCall})
 }
 
-// findCall is the running call with an id, and its run; nil if the attempt is
-// over.
-func (m *Machine) findCall(attempt Attempt, id string) (*run, *call) {
-	if a, ok := m.activity.(*runningTools); ok && a.attempt == attempt {
-		for _, c := range a.run.calls {
-			if c.ID == id && c.state == callRunning {
-				return a.run, c
-			}
+// findCall is the first of the turn's calls that is wanted, and its run; nil for
+// none.
+func (m *Machine) findCall(wanted func(*call) bool) (*run, *call) {
+	if a, ok := m.activity.(*runningTools); ok {
+		if i := slices.IndexFunc(a.run.calls, wanted); i >= 0 {
+			return a.run, a.run.calls[i]
 		}
 	}
 	return nil, nil
 }
 
+// callOf is the running call with an id; nil if the attempt is over.
+func (m *Machine) callOf(attempt Attempt, id string) (*run, *call) {
+	return m.findCall(func(c *call) bool {
+		return c.ID == id && c.state == callRunning && m.activity.begun() == attempt
+	})
+}
+
 func (m *Machine) toolProgress(in ToolProgress) {
-	if r, c := m.findCall(in.Attempt, in.CallID); c != nil {
+	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		m.progressed(r, c, in.Partial)
 	}
 }
@@ -651,7 +639,7 @@ func (m *Machine) progressed(r *run, c *call, partial protocol.ToolResult) {
 }
 
 func (m *Machine) toolDone(in ToolDone) {
-	if r, c := m.findCall(in.Attempt, in.CallID); c != nil {
+	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		if in.Todos != nil {
 			m.keepTodos(in.Todos)
 		}
@@ -702,10 +690,8 @@ func (m *Machine) showResult(r *run, c *call) {
 
 // callsSettled ends the turn when every call has its result.
 func (m *Machine) callsSettled(r *run) {
-	for _, c := range r.calls {
-		if c.state != callDone {
-			return
-		}
+	if slices.ContainsFunc(r.calls, func(c *call) bool { return c.state != callDone }) {
+		return
 	}
 	if m.set.Rules.ParallelTools {
 		m.recordParallel(r)

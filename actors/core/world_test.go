@@ -28,8 +28,11 @@ var (
 func defaults() Settings {
 	_, rules, _ := protocol.DialectUnion.Open()
 	return Settings{
-		Rules: rules, SteeringMode: protocol.QueueOneAtATime, FollowUpMode: protocol.QueueOneAtATime,
-		InterruptMode: protocol.InterruptImmediate, AutoRetry: true, MaxRetries: 3, AutoCompaction: true, ReserveTokens: 16384,
+		Rules: rules, MaxRetries: 3, ReserveTokens: 16384,
+		Modes: Modes{
+			SteeringMode: protocol.QueueOneAtATime, FollowUpMode: protocol.QueueOneAtATime,
+			InterruptMode: protocol.InterruptImmediate, AutoRetry: true, AutoCompaction: true,
+		},
 		Model: modelA, Level: protocol.ThinkingOff, Tools: []string{"read", "bash"},
 		KnownTools: []protocol.ToolInfo{
 			{Name: "read"}, {Name: "bash", Aborted: "Command aborted"}, {Name: "edit"}, {Name: "write"}, {Name: "grep"}, {Name: "find"}, {Name: "ls"}, {Name: TodoTool},

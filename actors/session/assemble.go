@@ -170,9 +170,12 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 		shared.complaints.about(errors.New(choice.Warning))
 	}
 	w.settings = core.Settings{
-		Rules: rules, SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,
-		AutoRetry: f.Retry.Enabled, MaxRetries: int(f.Retry.MaxRetries), AutoCompaction: f.Compaction.Enabled,
-		ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
+		Rules: rules,
+		Modes: core.Modes{
+			SteeringMode: f.SteeringMode, FollowUpMode: f.FollowUpMode, InterruptMode: f.InterruptMode,
+			AutoRetry: f.Retry.Enabled, AutoCompaction: f.Compaction.Enabled,
+		},
+		MaxRetries: int(f.Retry.MaxRetries), ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: w.tools.Infos(),
 		Check: func(call protocol.ToolCall, own []protocol.HostTool) error {
 			return w.tools.With(toolbox.Host(own)).Check(call)
