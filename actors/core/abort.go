@@ -4,13 +4,6 @@ import "troupe/protocol"
 
 const abortedMessage = "Request was aborted."
 
-// abort stops the run. The client hears the end of everything that was begun
-// before it hears that the abort is done. Queued messages stay queued.
-func (m *Machine) abort(c Command) {
-	m.stop(aborted)
-	m.done(c, nil)
-}
-
 // abortAndPrompt stops the run and starts another.
 func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 	if err := m.ready(c); err != nil {
@@ -41,9 +34,7 @@ func (m *Machine) stop(outcome string) {
 			m.cancelCompaction(a.summary, outcome)
 			return
 		}
-		m.enter(idle{})
-		m.failRetries(m.work.retries.announced, m.retryCancelled())
-		m.announceSettled(outcome)
+		m.endRetries(outcome, m.retryCancelled())
 	case *leavingBranch:
 		m.cancelNavigation()
 	}

@@ -37,11 +37,6 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 	m.do(StartBash{Job: m.jobs, ID: c.ID, Command: b.Command})
 }
 
-func (m *Machine) abortBash(c Command) {
-	m.stopBashes()
-	m.done(c, nil)
-}
-
 func (m *Machine) stopBashes() {
 	for i := range m.bashes {
 		m.bashes[i].stopped = true
@@ -121,13 +116,6 @@ func (m *Machine) recordBashes() {
 			Command: b.command, Output: "(still running when the session was left: its output is not recorded)",
 			ExcludeFromContext: b.exclude, Timestamp: m.now,
 		})})
-	}
-}
-
-// leaveBashes forgets whose commands still run.
-func (m *Machine) leaveBashes() {
-	for i := range m.bashes {
-		m.bashes[i].left = true
 	}
 }
 

@@ -39,26 +39,16 @@ func (m *Machine) setHostTools(c Command, s protocol.SetHostTools) {
 }
 
 func (m *Machine) dropHostTools() {
-	m.tools = slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool { return m.hostTool(n) != nil })
+	m.tools = slices.DeleteFunc(slices.Clone(m.tools), m.isHosts)
 	m.host = nil
 }
 
-func (m *Machine) hostTool(name string) *protocol.HostTool {
-	for i := range m.host {
-		if m.host[i].Name == name {
-			return &m.host[i]
-		}
-	}
-	return nil
+func (m *Machine) isHosts(name string) bool {
+	return slices.ContainsFunc(m.host, func(t protocol.HostTool) bool { return t.Name == name })
 }
 
 // HostTools are the tools that the client runs itself.
 func (m *Machine) HostTools() []protocol.HostTool { return m.host }
-
-// knownTool says whether a client may switch a tool on.
-func (m *Machine) knownTool(name string) bool {
-	return m.builtIn(name) != nil || m.hostTool(name) != nil
-}
 
 // builtIn describes a tool that is not the client's; nil for one that does not
 // exist.
@@ -77,7 +67,7 @@ func (m *Machine) hostReady(in HostReady) {
 	if c == nil {
 		return
 	}
-	if m.deaf() || m.hostTool(c.Name) == nil {
+	if m.deaf() || !m.isHosts(c.Name) {
 		m.hostGone(r, c)
 		return
 	}

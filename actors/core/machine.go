@@ -252,13 +252,14 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.Prompt:
 		m.prompt(c, cmd)
 	case protocol.Steer:
-		m.steer(c, cmd)
+		m.say(c, input(protocol.QueueSteer, cmd.Message, cmd.Images, cmd.IdempotencyKey))
 	case protocol.FollowUp:
-		m.followUpCmd(c, cmd)
+		m.say(c, input(protocol.QueueFollowUp, cmd.Message, cmd.Images, cmd.IdempotencyKey))
 	case protocol.QueueMessage:
-		m.queueMessage(c, cmd)
-	case protocol.Abort:
-		m.abort(c)
+		m.enqueue(c, input(protocol.QueueInject, cmd.Message, cmd.Images, ""))
+	case protocol.Abort: // what was begun ends before the answer; queued messages stay queued
+		m.stop(aborted)
+		m.done(c, nil)
 	case protocol.AbortAndPrompt:
 		m.abortAndPrompt(c, cmd)
 	case protocol.ClearQueue:
@@ -303,7 +304,8 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.Bash:
 		m.bash(c, cmd)
 	case protocol.AbortBash:
-		m.abortBash(c)
+		m.stopBashes()
+		m.done(c, nil)
 	case protocol.SetSessionName:
 		m.setName(c, cmd)
 	case protocol.SetActiveTools:

@@ -49,11 +49,17 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.MessageStart:
 		b.Message = ev.Message
 	case protocol.MessageEnd:
-		b.noteMessage(ev.Message)
+		b.Message, b.Messages = nil, append(b.Messages, ev.Message)
+		if a, ok := ev.Message.(*protocol.AssistantMessage); ok {
+			b.Last = a
+		}
+		if r, ok := ev.Message.(*protocol.ToolResultMessage); ok {
+			b.Results = append(b.Results, r)
+		}
 	case protocol.ToolExecutionStart:
 		b.Tools = append(b.Tools, ev)
 	case protocol.ToolExecutionEnd:
-		b.Tools = without(b.Tools, ev.ToolCallID)
+		b.Tools = slices.DeleteFunc(slices.Clone(b.Tools), func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == ev.ToolCallID })
 		b.Ended = append(b.Ended, ev.ToolCallID)
 	case protocol.AutoRetryStart:
 		b.Retry = ev.Attempt
@@ -67,29 +73,6 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 		b.Settle = false
 	default: // begins and ends nothing, as its row says
 	}
-}
-
-func (b *OpenSpans) noteMessage(m protocol.Message) {
-	b.Message = nil
-	b.Messages = append(b.Messages, m)
-	switch m := m.(type) {
-	case *protocol.AssistantMessage:
-		b.Last = m
-	case *protocol.ToolResultMessage:
-		b.Results = append(b.Results, m)
-	case *protocol.UserMessage, *protocol.BashExecutionMessage, *protocol.CustomMessage,
-		*protocol.BranchSummaryMessage, *protocol.CompactionSummaryMessage, *protocol.UnknownMessage:
-	}
-}
-
-func without(tools []protocol.ToolExecutionStart, id string) []protocol.ToolExecutionStart {
-	kept := tools[:0:0]
-	for _, t := range tools {
-		if t.ToolCallID != id {
-			kept = append(kept, t)
-		}
-	}
-	return kept
 }
 
 // Idle says that nothing is open.

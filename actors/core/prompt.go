@@ -57,14 +57,6 @@ func input(kind protocol.QueueKind, text string, images []protocol.Image, key st
 	return q
 }
 
-func (m *Machine) steer(c Command, s protocol.Steer) {
-	m.say(c, input(protocol.QueueSteer, s.Message, s.Images, s.IdempotencyKey))
-}
-
-func (m *Machine) followUpCmd(c Command, f protocol.FollowUp) {
-	m.say(c, input(protocol.QueueFollowUp, f.Message, f.Images, f.IdempotencyKey))
-}
-
 // say queues a steer or follow-up, or starts a run with it when nothing runs.
 func (m *Machine) say(c Command, q protocol.QueuedInput) {
 	switch {
@@ -94,10 +86,6 @@ func (m *Machine) resume(c Command, q protocol.QueuedInput) {
 		return
 	}
 	m.startRun(cause{queued: true, joinable: true})
-}
-
-func (m *Machine) queueMessage(c Command, q protocol.QueueMessage) {
-	m.enqueue(c, input(protocol.QueueInject, q.Message, q.Images, ""))
 }
 
 // ready says why no run can start, nil if one can.

@@ -84,9 +84,14 @@ func (m *Machine) retryGone(a *retrying, why string) {
 		return
 	}
 	m.release()
+	m.endRetries(failed, why)
+}
+
+// endRetries leaves the wait before another answer: the failure stands.
+func (m *Machine) endRetries(outcome, why string) {
 	m.enter(idle{})
 	m.failRetries(m.work.retries.announced, why)
-	m.announceSettled(failed)
+	m.announceSettled(outcome)
 }
 
 // retryWon notes that a retried request has been answered.
@@ -109,16 +114,8 @@ func (m *Machine) retryOver() {
 	}
 }
 
-// giveUpRetry closes a sequence of retries that did not.
-func (m *Machine) giveUpRetry(outcome, message string) {
-	if outcome == aborted {
-		message = m.retryCancelled()
-	}
-	m.failRetries(m.work.retries.made, message)
-}
-
-// failRetries closes a sequence of retries of which the client has seen so
-// many.
+// failRetries closes a sequence of retries that did not, of which the client has
+// seen so many.
 func (m *Machine) failRetries(shown int, why string) {
 	if shown > 0 {
 		m.emit(protocol.AutoRetryEnd{Success: false, Attempt: shown, FinalError: why})

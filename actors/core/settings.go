@@ -113,7 +113,7 @@ func (m *Machine) setLabel(c Command, l protocol.SetEntryLabel) {
 func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
 	active := []string{}
 	for _, name := range s.ToolNames {
-		if m.knownTool(name) && !slices.Contains(active, name) {
+		if (m.builtIn(name) != nil || m.isHosts(name)) && !slices.Contains(active, name) {
 			active = append(active, name)
 		}
 	}

@@ -137,27 +137,30 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	if in.To != nil {
 		to = *in.To
 	}
-	if _, isNav := w.navigation(); !isNav {
-		m.leaveBashes()
+	_, isNav := w.navigation()
+	for i := range m.bashes {
+		m.bashes[i].left = m.bashes[i].left || !isNav
 	}
 	m.load(to)
 	m.loadModel(to)
 	m.work.recovered, m.work.futile = false, false
 	m.finishBranch(to)
 	m.recordArrival(w)
-	if _, isNew := w.cmd.Cmd.(protocol.NewSession); isNew {
-		m.stampSettings()
-	}
-	m.emit(m.changed(switchReason(w.cmd.Cmd)))
-	answer := Reply{Seq: in.Seq, Data: protocol.Cancelled{}, Regardless: true}
+	reason, data := "fork", protocol.Result(protocol.Cancelled{}) // nobody objected
 	switch w.cmd.Cmd.(type) {
+	case protocol.NewSession:
+		reason = "new"
+		m.stampSettings()
+	case protocol.SwitchSession:
+		reason = "switch"
 	case protocol.Fork:
-		answer.Data = protocol.ForkResult{Text: w.to.Text}
+		data = protocol.ForkResult{Text: w.to.Text}
 	case protocol.NavigateTree:
-		answer.Data = protocol.NavigateResult{EditorText: w.to.Text}
-	default: // the others say only that nobody objected
+		reason, data = "tree", protocol.NavigateResult{EditorText: w.to.Text}
+	default: // a clone is a fork at the leaf
 	}
-	m.endSwitch(answer)
+	m.emit(m.changed(reason))
+	m.endSwitch(Reply{Seq: in.Seq, Data: data, Regardless: true})
 }
 
 // changed tells clients which session this is now.
@@ -182,19 +185,6 @@ func (m *Machine) recordArrival(w *sessionSwitch) {
 	}
 	if nav.Label != "" {
 		m.note(protocol.Label{TargetID: target, Label: nav.Label})
-	}
-}
-
-func switchReason(cmd protocol.Command) string {
-	switch cmd.(type) {
-	case protocol.NewSession:
-		return "new"
-	case protocol.SwitchSession:
-		return "switch"
-	case protocol.NavigateTree:
-		return "tree"
-	default:
-		return "fork"
 	}
 }
 

@@ -437,7 +437,11 @@ func (m *Machine) endRun(r *run, e ending) {
 		m.startRun(cause{note: &noteToModel{"ttsr-injection", ruleText(e.rules)}})
 		return
 	}
-	m.giveUpRetry(e.outcome, end.Error)
+	why := end.Error
+	if e.outcome == aborted {
+		why = m.retryCancelled()
+	}
+	m.failRetries(m.work.retries.made, why)
 	if recovers {
 		m.recover()
 		return
