@@ -11,7 +11,7 @@ func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 		return
 	}
 	m.stop(aborted)
-	m.submit(c, input("", p.Message, p.Images, ""), false)
+	m.submit(c, input("", p.Message, p.Images, ""), cause{})
 }
 
 // stop ends the activity in this step, with an outcome, and settles. What was

@@ -49,20 +49,17 @@ func (s *Settings) reserve(model *protocol.Model) int64 {
 
 // compact compacts on a client's command. A run is stopped first.
 func (m *Machine) compact(c Command, cmd protocol.Compact) {
+	var err *protocol.Error
 	switch {
 	case m.compaction() != nil:
-		m.fail(c, protocol.CodeSessionBusy.Errorf("Compaction already in progress"))
-		return
+		err = protocol.CodeSessionBusy.Errorf("Compaction already in progress")
 	case m.model == nil:
-		m.fail(c, protocol.CodeNoModel.Errorf("No model selected"))
-		return
+		err = protocol.CodeNoModel.Errorf("No model selected")
+	default:
+		err = m.reachable(c, "No API key for %s")
 	}
-	if err := m.find(c.Catalog); err != nil {
+	if err != nil {
 		m.fail(c, err)
-		return
-	}
-	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
-		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s", m.model.Provider))
 		return
 	}
 	m.stop(aborted)

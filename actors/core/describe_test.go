@@ -41,7 +41,7 @@ func Describe(e Effect) string {
 	case ScheduleRetry:
 		return fmt.Sprintf("ScheduleRetry attempt=%d number=%d after=%s", e.Attempt, e.Number, e.After)
 	case AskUI:
-		return fmt.Sprintf("AskUI %s %s %q", e.ID, e.Request.Method, e.Request.Title)
+		return fmt.Sprintf("AskUI %s %s %q", e.Request.ID, e.Request.Method, e.Request.Title)
 	case ResolveUI:
 		return fmt.Sprintf("ResolveUI %d %s", e.Seq, e.Answer.ID)
 	case CancelUI:

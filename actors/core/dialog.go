@@ -13,7 +13,7 @@ func (m *Machine) askConsent(c *call) {
 	m.dialogs++
 	c.dialog = "confirm_" + strconv.Itoa(m.dialogs)
 	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
-	m.do(AskUI{c.dialog, protocol.ExtensionUIRequest{
+	m.do(AskUI{protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
 		Title:   "Run " + c.Name + "?",
 		Message: preview(c.Arguments),

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/json"
 	"time"
 
 	"troupe/protocol"
@@ -103,7 +102,6 @@ type Cancel struct{ Attempt Attempt }
 // StartBash runs a command of the client.
 type StartBash struct {
 	Job     int
-	ID      json.RawMessage // of the command, for its updates
 	Command string
 }
 
@@ -119,10 +117,7 @@ type ScheduleRetry struct {
 }
 
 // AskUI opens a dialog.
-type AskUI struct {
-	ID      string
-	Request protocol.ExtensionUIRequest
-}
+type AskUI struct{ Request protocol.ExtensionUIRequest }
 
 // ResolveUI passes a client's answer to the dialog's owner.
 type ResolveUI struct {
@@ -134,8 +129,7 @@ type ResolveUI struct {
 type CancelUI struct{ ID string }
 
 // LoadSession loads or makes the session that a command wants in this one's
-// place, without touching the current one. It reports [SessionLoaded] or
-// [SessionNotLoaded].
+// place, without touching the current one. It reports [SessionLoaded].
 type LoadSession struct {
 	Seq  uint64
 	Name string

@@ -28,6 +28,9 @@ type Command struct {
 	// Catalog is what can be selected at this moment; set for commands that
 	// need models.
 	Catalog *protocol.Catalog
+	// Found is what the catalog has under the name of the model that the command
+	// sets, or of the session's model while that is missing; nil for nothing.
+	Found *protocol.Model
 	// Size is about how many bytes the command keeps while it waits.
 	Size int
 }
@@ -118,18 +121,14 @@ type UIAnswered struct {
 }
 
 // SessionLoaded says that the session a command asked for is loaded and can take
-// this one's place. Text is what the command returns to the client's editor.
+// this one's place, or why not. Text is what the command returns to the client's
+// editor.
 type SessionLoaded struct {
 	Seq  uint64
+	Err  *protocol.Error // it could not be loaded, and nothing has changed
 	To   Loaded
 	Text string
 	Stay bool // navigate_tree: the leaf is there already
-}
-
-// SessionNotLoaded says that it could not be loaded; nothing has changed.
-type SessionNotLoaded struct {
-	Seq uint64
-	Err *protocol.Error
 }
 
 // SessionActivated says that the session that was loaded is the current one. To
@@ -217,7 +216,6 @@ func (RetryDue) input()         {}
 func (UIAnswered) input()       {}
 func (SessionLoaded) input()    {}
 func (QueryDone) input()        {}
-func (SessionNotLoaded) input() {}
 func (SessionActivated) input() {}
 func (WorkerGone) input()       {}
 func (Restored) input()         {}

@@ -269,7 +269,7 @@ func (h *history) switchAction() {
 		p := h.loads[0]
 		h.loads = h.loads[1:]
 		if h.pick(3, "load fails") == 0 {
-			h.step(SessionNotLoaded{p.Seq, protocol.CodeNotFound.Errorf("no")})
+			h.step(SessionLoaded{Seq: p.Seq, Err: protocol.CodeNotFound.Errorf("no")})
 			h.replay()
 			return
 		}

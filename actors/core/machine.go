@@ -190,8 +190,6 @@ func (m *Machine) handle(in Input) {
 		m.queryDone(in)
 	case SessionLoaded:
 		m.sessionLoaded(in)
-	case SessionNotLoaded:
-		m.sessionNotLoaded(in)
 	case SessionActivated:
 		m.sessionActivated(in)
 	case WorkerGone:

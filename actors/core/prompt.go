@@ -11,18 +11,14 @@ import (
 
 // prompt starts a run, or queues while one is active, or says why not.
 func (m *Machine) prompt(c Command, p protocol.Prompt) {
-	said := input("", p.Message, p.Images, p.IdempotencyKey)
+	said := input(protocol.QueueKind(p.StreamingBehavior), p.Message, p.Images, p.IdempotencyKey)
 	if m.repeated(c, said) {
 		return
 	}
 	idle, inRun := m.isIdle(), m.activity.inRun() != nil
 	summarising := m.Phase() == PhaseCompacting && !inRun
 	switch {
-	case !idle && p.StreamingBehavior == protocol.BehaviorSteer:
-		said.Kind = protocol.QueueSteer
-		m.enqueue(c, said)
-	case !idle && p.StreamingBehavior == protocol.BehaviorFollowUp:
-		said.Kind = protocol.QueueFollowUp
+	case !idle && said.Kind != "":
 		m.enqueue(c, said)
 	case m.mayJoin():
 		m.join(c, said)
@@ -36,7 +32,7 @@ func (m *Machine) prompt(c Command, p protocol.Prompt) {
 		said.Kind = protocol.QueueFollowUp // the run begins when the summary is there
 		m.enqueue(c, said)
 	default:
-		m.submit(c, said, false)
+		m.submit(c, said, cause{})
 	}
 }
 
@@ -65,27 +61,9 @@ func (m *Machine) say(c Command, q protocol.QueuedInput) {
 		m.fail(c, protocol.CodeInvalidParams.Errorf("Extension commands are not allowed with %s", c.Name))
 	case !m.isIdle() || m.set.Rules.IdleQueueWaits:
 		m.enqueue(c, q)
-	case len(*m.queueOf(q.Kind)) > 0: // left by a run that was aborted: it was said before
-		m.resume(c, q)
-	default:
-		m.submit(c, q, true)
+	default: // behind what a run that was aborted has left
+		m.submit(c, q, cause{queued: len(*m.queueOf(q.Kind)) > 0, joinable: true})
 	}
-}
-
-// resume queues a message behind older ones and starts a run with what is due.
-func (m *Machine) resume(c Command, q protocol.QueuedInput) {
-	if err := m.ready(c); err != nil {
-		m.fail(c, err)
-		return
-	}
-	if !m.enqueue(c, q) {
-		return
-	}
-	if m.tooFull() {
-		m.beginCompaction(&compacting{reason: reasonThreshold})
-		return
-	}
-	m.startRun(cause{queued: true, joinable: true})
 }
 
 // ready says why no run can start, nil if one can.
@@ -94,46 +72,51 @@ func (m *Machine) ready(c Command) *protocol.Error {
 		return protocol.CodeNoModel.Errorf("No model selected.\n\n" +
 			"Set an API key environment variable, add a provider to models.json, or choose a model with set_model.")
 	}
-	if err := m.find(c.Catalog); err != nil {
-		return err
+	return m.reachable(c, "No API key found for %s.\n\n"+
+		"Set an API key environment variable, or add a key to auth.json or models.json.")
+}
+
+// reachable says why the model cannot be asked; noKey is for a provider without a
+// key. A model that was missing may be there again.
+func (m *Machine) reachable(c Command, noKey string) *protocol.Error {
+	if m.model.Missing {
+		if !sameModel(c.Found, m.model) {
+			return protocol.CodeModelNotFound.Errorf("The session's model %s/%s is not known.\n\n"+
+				"Add it to models.json again, or choose another with set_model.", m.model.Provider, m.model.ID)
+		}
+		m.model, m.level = c.Found, c.Found.Clamp(m.level)
 	}
 	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
-		return protocol.CodeNoKey.Errorf("No API key found for %s.\n\n"+
-			"Set an API key environment variable, or add a key to auth.json or models.json.", m.model.Provider)
+		return protocol.CodeNoKey.Errorf(noKey, m.model.Provider)
 	}
 	return nil
 }
 
-// find looks for a model that was missing, which may be there again.
-func (m *Machine) find(catalog *protocol.Catalog) *protocol.Error {
-	if !m.model.Missing {
-		return nil
-	}
-	found := catalog.Find(m.model.Provider, m.model.ID)
-	if found == nil {
-		return protocol.CodeModelNotFound.Errorf("The session's model %s/%s is not known.\n\n"+
-			"Add it to models.json again, or choose another with set_model.", m.model.Provider, m.model.ID)
-	}
-	m.model, m.level = found, found.Clamp(m.level)
-	return nil
-}
-
-// submit starts a run with a message, when the context has room for it. It
-// gives up the retry of an earlier one.
-func (m *Machine) submit(c Command, q protocol.QueuedInput, joinable bool) {
+// submit starts a run with a message, or, where older ones are queued, with what
+// is due of those; a context without room for it is compacted first. It gives up
+// the retry of an earlier run.
+func (m *Machine) submit(c Command, q protocol.QueuedInput, why cause) {
 	if err := m.ready(c); err != nil {
 		m.fail(c, err)
 		return
 	}
 	m.stop(failed)
-	if m.tooFull() { // the message waits in the log for its run
-		q.Kind = protocol.QueueFollowUp
-		if m.enqueue(c, q) {
-			m.beginCompaction(&compacting{reason: reasonThreshold})
-		}
+	full := m.tooFull()
+	if !full && !why.queued {
+		why.said, why.by = &q, c
+		m.startRun(why)
 		return
 	}
-	m.startRun(cause{said: &q, by: c, joinable: joinable})
+	if !why.queued {
+		q.Kind = protocol.QueueFollowUp // it waits in the log for its run
+	}
+	switch {
+	case !m.enqueue(c, q):
+	case full:
+		m.beginCompaction(&compacting{reason: reasonThreshold})
+	default:
+		m.startRun(why)
+	}
 }
 
 // accept adds a message to the branch on behalf of a client.

@@ -109,7 +109,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			w.seq++
 			w.owed = append(w.owed, w.seq)
 			slash := strings.Contains(line, `"message":"/`)
-			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: slash, Catalog: catalog})...)
+			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: slash, Catalog: catalog, Found: found(w.m, req.Cmd)})...)
 		}
 		return all
 	case "parts":
@@ -190,7 +190,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		w.moveTo(w.log)
 		return w.step(in)
 	case "not-loaded":
-		return w.step(SessionNotLoaded{uint64(num("seq")), protocol.CodeNotFound.Errorf("%s", text)})
+		return w.step(SessionLoaded{Seq: uint64(num("seq")), Err: protocol.CodeNotFound.Errorf("%s", text)})
 	case "gone":
 		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
 		return w.step(WorkerGone{kinds[arg("kind")], attempt(), num("job"), arg("id")})

@@ -7,7 +7,7 @@ import (
 )
 
 func (m *Machine) setModel(c Command, s protocol.SetModel) {
-	model := c.Catalog.Find(s.Provider, s.ModelID)
+	model := c.Found
 	for _, own := range []*protocol.Model{m.model, m.set.Model} { // the command line takes models that nobody has listed
 		if model == nil && own != nil && !own.Missing && own.Provider == s.Provider && own.ID == s.ModelID {
 			model = own

@@ -43,8 +43,12 @@ func (m *Machine) swapOf(seq uint64) *sessionSwitch {
 // the one that was loaded.
 func (m *Machine) sessionLoaded(in SessionLoaded) {
 	w := m.swapOf(in.Seq)
-	if w == nil {
+	switch {
+	case w == nil:
 		m.do(DropLoaded{in.Seq})
+		return
+	case in.Err != nil:
+		m.endSwitch(Reply{Seq: in.Seq, Err: in.Err})
 		return
 	}
 	w.to = in
@@ -185,12 +189,6 @@ func (m *Machine) recordArrival(w *sessionSwitch) {
 	}
 	if nav.Label != "" {
 		m.note(protocol.Label{TargetID: target, Label: nav.Label})
-	}
-}
-
-func (m *Machine) sessionNotLoaded(in SessionNotLoaded) {
-	if m.swapOf(in.Seq) != nil {
-		m.endSwitch(Reply{Seq: in.Seq, Err: in.Err})
 	}
 }
 

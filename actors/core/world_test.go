@@ -217,7 +217,7 @@ func (w *world) perform(e Effect) {
 	case StartBash:
 		w.bash = append(w.bash, e.Job)
 	case AskUI:
-		w.dialogs = append(w.dialogs, e.ID)
+		w.dialogs = append(w.dialogs, e.Request.ID)
 	case CancelUI:
 		w.dialogs = slices.DeleteFunc(w.dialogs, func(id string) bool { return id == e.ID })
 	case LoadSession:
@@ -234,7 +234,18 @@ func (w *world) perform(e Effect) {
 func (w *world) send(cmd protocol.Command) []Effect {
 	w.seq++
 	w.owed = append(w.owed, w.seq)
-	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog})
+	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog, Found: found(w.m, cmd)})
+}
+
+// found looks up the model that a command is about, as the shell does.
+func found(m *Machine, cmd protocol.Command) *protocol.Model {
+	if set, ok := cmd.(protocol.SetModel); ok {
+		return catalog.Find(set.Provider, set.ModelID)
+	}
+	if m.model != nil {
+		return catalog.Find(m.model.Provider, m.model.ID)
+	}
+	return nil
 }
 
 func nameOf(cmd protocol.Command) string {

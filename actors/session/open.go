@@ -513,7 +513,7 @@ func (l *life) close(log *store.Log) {
 
 func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 	if p.err != nil {
-		s.step(c, core.SessionNotLoaded{Seq: p.seq, Err: p.err})
+		s.step(c, core.SessionLoaded{Seq: p.seq, Err: p.err})
 		return
 	}
 	s.loaded[p.seq] = &p

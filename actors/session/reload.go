@@ -19,6 +19,18 @@ func (s *Session) catalog() *protocol.Catalog {
 	return catalog
 }
 
+// lookUp finds the model that a command sets, or the session's if that was missing:
+// it may be there again.
+func (s *Session) lookUp(cmd protocol.Command, catalog *protocol.Catalog) *protocol.Model {
+	if set, ok := cmd.(protocol.SetModel); ok {
+		return catalog.Find(set.Provider, set.ModelID)
+	}
+	if m := s.m.Model(); m != nil && m.Missing {
+		return catalog.Find(m.Provider, m.ID)
+	}
+	return nil
+}
+
 // reassembled is a workspace that was read again.
 type reassembled struct {
 	seq  uint64

@@ -248,6 +248,7 @@ func (s *Session) complete(c core.Command) core.Command {
 	s.expand(&c)
 	if protocol.TraitsOf(c.Cmd).NeedsModels {
 		c.Catalog = s.catalog()
+		c.Found = s.lookUp(c.Cmd, c.Catalog)
 	}
 	return c
 }
