@@ -39,7 +39,7 @@ var mutants = []mutant{
 	{"queued input is delivered last first", "actors/core/prompt.go",
 		"*queue = append(*queue, q)\n\tm.logQueue", "*queue = append([]protocol.QueuedInput{q}, *queue...)\n\tm.logQueue", laws},
 	{"queued input is not on disk", "actors/core/prompt.go",
-		"op protocol.QueueOp) {\n\tif m.set.Ephemeral {", "op protocol.QueueOp) {\n\tif true {", shells},
+		"op protocol.QueueOp) {\n\tif !m.set.Ephemeral {", "op protocol.QueueOp) {\n\tif false {", shells},
 	{"a delivery does not leave the queue on disk", "actors/core/prompt.go", "QueueID: q.ID}", "}", shells},
 	{"a command is answered twice after a crash", "actors/session/ledger.go", "delete(l.owed, seq)\n", "", shells},
 	{"a run is not closed after a crash", "actors/core/openspans.go",
