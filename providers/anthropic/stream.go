@@ -35,17 +35,30 @@ type blockState struct {
 
 // Event implements [providers.Decoder].
 func (d *decoder) Event(name string, data gjson.Result) error {
-	kind := data.Get("type").Str
+	var kind string
+	var index int64
+	var body gjson.Result
+	data.ForEach(func(key, value gjson.Result) bool { // one pass: most events are deltas
+		switch key.Str {
+		case "type":
+			kind = value.Str
+		case "index":
+			index = value.Int()
+		case "delta", "content_block":
+			body = value
+		}
+		return true
+	})
 	if kind == "" {
 		kind = name
 	}
 	switch kind {
 	case "content_block_delta":
-		d.delta(data.Get("index").Int(), data.Get("delta"))
+		d.delta(index, body)
 	case "content_block_start":
-		d.open(data.Get("index").Int(), data.Get("content_block"))
+		d.open(index, body)
 	case "content_block_stop":
-		if b := d.blocks[data.Get("index").Int()]; b != nil {
+		if b := d.blocks[index]; b != nil {
 			d.close(b)
 		}
 	case "message_start":
@@ -104,7 +117,19 @@ func (d *decoder) add(index int64, b *blockState, id, name string) {
 }
 
 func (d *decoder) delta(index int64, delta gjson.Result) {
-	kind := delta.Get("type").Str
+	var kind, signature string
+	var text gjson.Result
+	delta.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			kind = value.Str
+		case "text", "thinking", "partial_json":
+			text = value
+		case "signature":
+			signature = value.Str
+		}
+		return true
+	})
 	b := d.blocks[index]
 	if b == nil {
 		if b = d.unannounced(index, kind); b == nil {
@@ -112,16 +137,13 @@ func (d *decoder) delta(index int64, delta gjson.Result) {
 		}
 	}
 	switch kind {
-	case "text_delta":
-		d.out.Delta(b.part, wire.String(delta.Get("text")))
-	case "thinking_delta":
-		d.out.Delta(b.part, wire.String(delta.Get("thinking")))
+	case "text_delta", "thinking_delta":
+		d.out.Delta(b.part, wire.String(text))
 	case "input_json_delta":
-		text := wire.String(delta.Get("partial_json"))
-		b.grew = b.grew || text != ""
-		d.out.Delta(b.part, text)
+		b.grew = b.grew || text.Str != ""
+		d.out.Delta(b.part, wire.String(text))
 	case "signature_delta":
-		b.signature.WriteString(delta.Get("signature").Str)
+		b.signature.WriteString(signature)
 		d.out.Alive()
 	} // citations_delta says nothing that a message can hold
 }
