@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 )
 
 // Appender is implemented by values that write their own JSON. It is how
@@ -35,10 +36,16 @@ func AppendRaw(dst []byte, raw json.RawMessage) []byte {
 	return buf.Bytes()
 }
 
+// maxDepth is how deep jsontext lets values be nested.
+const maxDepth = 10_000
+
 // ValidJSON says whether raw is one JSON value that is not nested too deeply, and
 // so may be given to gjson, which answers on anything. Duplicate names and lone
 // surrogates are allowed, as JavaScript allows them.
 func ValidJSON(raw []byte) bool {
+	if len(raw) <= maxDepth { // too short to be too deep
+		return gjson.ValidBytes(raw)
+	}
 	return jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -57,11 +64,19 @@ func plainEnd(s string, i int) int {
 			return i + bits.TrailingZeros64(hit)>>3
 		}
 	}
-	for i < len(s) && s[i] >= 0x20 && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+	for i < len(s) && plain[s[i]] {
 		i++
 	}
 	return i
 }
+
+// plain are the bytes that plainEnd goes over.
+var plain = func() (list [256]bool) {
+	for c := range list {
+		list[c] = c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\'
+	}
+	return list
+}()
 
 // AppendString appends s as a JSON string, escaping what JSON.stringify
 // escapes and nothing more. Bytes that are not UTF-8 become U+FFFD.
@@ -125,6 +140,15 @@ func AppendFloat(dst []byte, f float64) []byte {
 	}
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, '0')
+	}
+	// Prices: a decimal of no more than 15 digits that is read as f is the
+	// shortest one that is.
+	if n := int64(f*1e6 + 0.5); 0 < f && f < 1e9 && float64(n)/1e6 == f {
+		dst = append(strconv.AppendInt(dst, n/1e6, 10), '.')
+		for rest, unit := n%1e6, int64(1e5); rest > 0; rest, unit = rest%unit, unit/10 {
+			dst = append(dst, '0'+byte(rest/unit))
+		}
+		return dst
 	}
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -34,6 +35,15 @@ func TestAppendFloat(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(AppendFloat(nil, f)))
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		digits := rapid.Int64Range(-1e15, 1e15).Draw(t, "digits")
+		f := float64(digits) / math.Pow10(rapid.IntRange(0, 12).Draw(t, "places"))
+		for _, f := range []float64{f, math.Nextafter(f, 0), math.Nextafter(f, 1e9)} {
+			want, err := json.Marshal(f)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(AppendFloat(nil, f)))
+		}
+	})
 	require.Equal(t, "0", string(AppendFloat(nil, math.NaN())))
 	require.Equal(t, "0", string(AppendFloat(nil, math.Inf(1))))
 }
@@ -53,4 +63,26 @@ func TestAppendString_likeNode(t *testing.T) {
 	out, err := exec.Command(node, "-e", in).Output()
 	require.NoError(t, err)
 	require.Equal(t, string(out), string(AppendString(nil, text.String())))
+}
+
+// FuzzValidJSON compares the two that check, whatever is the length.
+func FuzzValidJSON(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", "{}", " [1, 2.5e+3,-0, 01, -]", `{"a":[true,false,null],"a":{}}`, `"\ud800 \u12g4 \x"`, "\"\x80\xff\"", "\"\t\"", "{} {}", "[1,]", `{"a":1,}`,
+		`{"type":"x","delta":{"text":"a\"b"}}`, "1e", "1.", "-", "tru", "nulll", "[[[[]]]]", "\ufeff{}", "{\"a\":1}\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		want := jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		require.Equal(t, want, ValidJSON(raw), "%q", raw)
+	})
+}
+
+func TestValidJSON_depth(t *testing.T) {
+	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	for _, n := range []int{1, maxDepth / 2, maxDepth/2 + 1, maxDepth} {
+		require.True(t, ValidJSON(nested(n)), n)
+	}
+	require.False(t, ValidJSON(nested(maxDepth+1)))
 }

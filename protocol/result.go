@@ -5,7 +5,7 @@ import "encoding/json"
 // SessionState answers get_state. Twins carry the same value under the names
 // of different dialects.
 type SessionState struct {
-	Model                 *Model        `json:"model" doc:"Null without one."`
+	Model                 *Model        `json:"model" keep:"" doc:"Null without one."`
 	ThinkingLevel         ThinkingLevel `json:"thinkingLevel"`
 	IsStreaming           bool          `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
 	IsCompacting          bool          `json:"isCompacting" doc:"By command or by itself."`

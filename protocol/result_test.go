@@ -177,3 +177,14 @@ func TestSizeOf(t *testing.T) {
 		require.InDelta(t, len(AppendValue(nil, v)), SizeOf(v), 250, "%T", v)
 	}
 }
+
+func TestModelOfState(t *testing.T) {
+	one, other := &Model{ID: "one", Input: []string{}}, &Model{ID: "other", Input: []string{}}
+	for _, m := range []*Model{one, one, other, nil, one} {
+		want := `"model":null`
+		if m != nil {
+			want = `"model":` + string(AppendValue(nil, m))
+		}
+		require.Contains(t, string(AppendValue(nil, &SessionState{Model: m})), want, "the text that was kept is the one of another model")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // AppendValue appends the JSON of v: by its own AppendJSON if it has one, else by
@@ -44,25 +45,36 @@ func SizeOf(v any) int {
 }
 
 // Members writes the members of a struct, or of what a pointer points to, in a
-// dialect.
+// dialect, behind members that are there already.
 func (o *Object) Members(v any, dialect Dialect) {
 	of := reflect.Indirect(reflect.ValueOf(v))
-	o.members(of, membersOf(of.Type()), dialect)
+	o.B = appendMembers(o.B, of, membersOf(of.Type()), dialect)
 }
 
-func (o *Object) members(v reflect.Value, list []member, dialect Dialect) {
+// appendMembers appends members, each with a comma before it.
+func appendMembers(dst []byte, v reflect.Value, list []member, dialect Dialect) []byte {
 	for i := range list {
 		m := &list[i]
 		f := v.Field(m.index)
-		if (m.omitEmpty || len(m.null) > 0) && isEmpty(f) {
+		if m.optional && isEmpty(f) {
 			if slices.Contains(m.null, string(dialect)) || slices.Contains(m.null, "always") {
-				o.Raw(m.name, nil)
+				dst = append(append(dst, m.key...), "null"...)
 			}
 			continue
 		}
-		o.Key(m.name)
-		o.B = m.form.append(o.B, f, dialect)
+		dst = append(dst, m.key...)
+		switch m.plain { // most members: without the call of a form
+		case reflect.String:
+			dst = AppendString(dst, f.String())
+		case reflect.Bool:
+			dst = strconv.AppendBool(dst, f.Bool())
+		case reflect.Int, reflect.Int64:
+			dst = strconv.AppendInt(dst, f.Int(), 10)
+		default:
+			dst = m.form.append(dst, f, dialect)
+		}
 	}
+	return dst
 }
 
 // form is how the values of one type are written.
@@ -176,9 +188,12 @@ func formByKind(t reflect.Type) *form {
 		list := sync.OnceValue(func() []member { return membersOf(t) })
 		f := &form{
 			func(dst []byte, v reflect.Value, dialect Dialect) []byte {
-				o := OpenObject(dst)
-				o.members(v, list(), dialect)
-				return o.Close()
+				begin := len(dst)
+				if dst = appendMembers(dst, v, list(), dialect); len(dst) == begin {
+					return append(dst, "{}"...)
+				}
+				dst[begin] = '{' // in the place of the first comma
+				return append(dst, '}')
 			},
 			func(v reflect.Value) (n int) {
 				list := list()
@@ -210,11 +225,13 @@ func appendForeign(dst []byte, v reflect.Value, _ Dialect) []byte {
 
 // member is a field of a struct as its tags describe it.
 type member struct {
-	name      string
-	index     int
-	omitEmpty bool
-	null      []string // dialects, or always
-	form      *form
+	name     string
+	key      string // ,"name":
+	index    int
+	optional bool         // it is left out if it is empty, or null
+	null     []string     // the dialects in which it is null then, or always
+	plain    reflect.Kind // of a type that says nothing about itself, if values are written without the form
+	form     *form
 }
 
 var structs sync.Map // reflect.Type → []member
@@ -230,10 +247,41 @@ func membersOf(t reflect.Type) []member {
 		if name == "-" || !f.IsExported() {
 			continue
 		}
-		list = append(list, member{cmp.Or(name, f.Name), i, options == "omitempty", strings.Fields(f.Tag.Get("null")), formOf(f.Type)})
+		null := strings.Fields(f.Tag.Get("null"))
+		m := member{index: i, optional: options == "omitempty" || len(null) > 0, null: null, form: formOf(f.Type)}
+		m.name = cmp.Or(name, f.Name)
+		m.key = `,"` + m.name + `":`
+		if _, keep := f.Tag.Lookup("keep"); keep {
+			m.form = m.form.keeping()
+		}
+		if f.Type.NumMethod() == 0 {
+			m.plain = f.Type.Kind()
+		}
+		list = append(list, m)
 	}
 	structs.Store(t, list)
 	return list
+}
+
+// keeping is the form of a member with the tag keep. It points to a value that
+// does not change and is written alike in every dialect, mostly the same one as
+// the time before: so the text is kept.
+func (f *form) keeping() *form {
+	type text struct {
+		of   any
+		json []byte
+	}
+	var last atomic.Pointer[text]
+	return &form{func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+		of := v.Interface()
+		if t := last.Load(); t != nil && t.of == of {
+			return append(dst, t.json...)
+		}
+		begin := len(dst)
+		dst = f.append(dst, v, dialect)
+		last.Store(&text{of, slices.Clone(dst[begin:])})
+		return dst
+	}, f.size}
 }
 
 // isFlat says that a struct has no fields of another one, and that omitempty is
