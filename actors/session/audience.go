@@ -228,7 +228,8 @@ func (s *Session) hostLeft(c actor.Context) {
 // dismiss lets those go who have left and are owed nothing more. Those with whom
 // the session ends, or the process, stay to its end, if they can still hear of it.
 func (l *life) dismiss(c actor.Context) {
-	for _, who := range slices.Clone(l.audience.list) {
+	for i := len(l.audience.list) - 1; i >= 0; i-- { // from behind: one that goes moves none that is still to come
+		who := l.audience.list[i]
 		if who.leaving == nil || l.gone {
 			continue
 		}
