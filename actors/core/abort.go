@@ -21,8 +21,7 @@ func (m *Machine) stop(outcome string) {
 	switch a := m.activity.(type) {
 	case idle, *activating:
 	case *streaming:
-		a.abort()
-		m.breakOff(a.run, a.stream, ending{outcome: outcome})
+		m.breakOff(a.run, a.stream, protocol.StopAborted, abortedMessage, ending{outcome: outcome})
 	case *runningTools:
 		m.abortCalls(a.run)
 		m.turnEnd(a.run)
@@ -40,17 +39,11 @@ func (m *Machine) stop(outcome string) {
 	}
 }
 
-func (s *stream) abort() { s.msg.StopReason, s.msg.ErrorMessage = protocol.StopAborted, abortedMessage }
-
 // abortTurn ends a run that is between two answers with one that says so:
 // clients look for its stopReason.
 func (m *Machine) abortTurn(r *run, outcome string) {
-	r.turns++
-	m.emit(protocol.TurnStart{RunID: r.id})
-	r.calls, r.results = nil, nil
-	s := newStream(m.model, m.now)
-	s.abort()
-	m.breakOff(r, s, ending{outcome: outcome})
+	m.turnStart(r)
+	m.breakOff(r, newStream(m.model, m.now), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
 }
 
 // abortCalls gives every call without a result one that says so.

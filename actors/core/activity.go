@@ -57,9 +57,9 @@ type retrying struct {
 type compacting struct {
 	step
 	reason    string
-	cmd       *Command // manual: what is owed an answer
-	then      afterwards
-	answerID  string    // thenInstead: of the answer that is made again
+	cmd       *Command  // manual: what is owed an answer
+	again     bool      // the request that did not fit is made again when the summary is there
+	answerID  string    // of the answer that it has had all the same, "" for none
 	ask       Summarise // to be repeated
 	retries   retries
 	announced bool                 // clients have been told that it began

@@ -13,18 +13,6 @@ const (
 	reasonOverflow  = "overflow"
 )
 
-// afterwards says what follows a compaction between two runs.
-type afterwards uint8
-
-const (
-	thenSettle  afterwards = iota // nothing, or what is queued
-	thenAgain                     // the request that did not fit
-	thenInstead                   // the same, although it has been answered: the answer is made again
-)
-
-// again says whether a request is repeated when the summary is there.
-func (a afterwards) again() bool { return a == thenAgain || a == thenInstead }
-
 // tooFull says whether the context has come so near to the window that it
 // should be compacted. Right after a compaction, until there is an answer, it
 // never is: what could not be made smaller once will not be the second time.
@@ -155,7 +143,7 @@ func (m *Machine) compacted(c *compacting, in Summarised) {
 	m.size.Messages += old.Messages - c.before.Messages
 	m.size.Tokens += max(0, old.Tokens-c.before.Tokens)
 	m.append(*in.Compaction)
-	if c.then == thenInstead {
+	if c.answerID != "" {
 		m.omit(c.answerID, 0) // the summariser has left it out
 	}
 	m.compactionOver(c, protocol.AutoCompactionEnd{
@@ -164,7 +152,7 @@ func (m *Machine) compacted(c *compacting, in Summarised) {
 			TokensBefore: in.Compaction.TokensBefore, Details: in.Compaction.Details,
 			EstimatedTokensAfter: m.size.Tokens, Usage: in.Compaction.Usage,
 		},
-		WillRetry: c.then.again(),
+		WillRetry: c.again,
 	}, nil)
 }
 
@@ -184,7 +172,7 @@ func (m *Machine) compactionOver(c *compacting, end protocol.AutoCompactionEnd, 
 	if why != nil && !end.Aborted {
 		end.ErrorMessage = compactionFailed[c.reason] + why.Message
 	}
-	if c.then == thenAgain { // the client waits for what comes of the failed run
+	if c.failed() { // the client waits for what comes of the failed run
 		m.announce(c)
 	}
 	if c.announced {
@@ -205,14 +193,17 @@ func (m *Machine) compactionOver(c *compacting, end protocol.AutoCompactionEnd, 
 		m.nextTurn(c.run)
 	case c.run != nil: // the queue was cleared meanwhile
 		m.endRun(c.run, ending{outcome: completed})
-	case c.then.again() && done:
+	case c.again && done:
 		m.startRun(cause{})
-	case c.then == thenAgain:
+	case c.failed():
 		m.announceSettled(failed)
 	default:
 		m.startQueued()
 	}
 }
+
+// failed says that the run before it ended because its request did not fit.
+func (c *compacting) failed() bool { return c.again && c.answerID == "" }
 
 // startQueued starts a run with what has been queued meanwhile, or settles.
 func (m *Machine) startQueued() {
@@ -245,7 +236,7 @@ func (m *Machine) afterRun(r *run, outcome string) {
 		m.beginCompaction(&compacting{reason: reasonOverflow})
 	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
 		m.work.recovered = true
-		m.beginCompaction(&compacting{reason: reasonOverflow, then: thenInstead, answerID: r.answerID, ask: Summarise{Redo: true}})
+		m.beginCompaction(&compacting{reason: reasonOverflow, again: true, answerID: r.answerID, ask: Summarise{Redo: true}})
 	case outcome != aborted && m.tooFull():
 		m.beginCompaction(&compacting{reason: reasonThreshold})
 	default:
@@ -270,5 +261,5 @@ func (m *Machine) recover() {
 		return
 	}
 	m.work.recovered = true
-	m.beginCompaction(&compacting{reason: reasonOverflow, then: thenAgain})
+	m.beginCompaction(&compacting{reason: reasonOverflow, again: true})
 }

@@ -312,25 +312,16 @@ func (k *keyring) note(key protocol.IdempotencyKey, d protocol.Disposition) prot
 	return key
 }
 
-func (k *keyring) find(key string) *protocol.SeenKey {
-	for i := len(k.seen) - 1; i >= 0; i-- {
-		if k.seen[i].Key == key {
-			return &k.seen[i]
-		}
-	}
-	return nil
-}
-
 // repeated answers a command whose key was used before and says whether it was.
 func (m *Machine) repeated(c Command, q protocol.QueuedInput) bool {
-	seen := m.keys.find(q.Key.Key)
+	i := slices.IndexFunc(m.keys.seen, func(k protocol.SeenKey) bool { return k.Key == q.Key.Key })
 	switch {
-	case q.Key.Key == "" || seen == nil:
+	case q.Key.Key == "" || i < 0:
 		return false
-	case seen.Fingerprint != q.Key.Fingerprint:
+	case m.keys.seen[i].Fingerprint != q.Key.Fingerprint:
 		m.fail(c, protocol.CodeConflict.Errorf("Idempotency key %q was used for another message", q.Key.Key))
 	default:
-		m.reply(c, protocol.Disposition{Disposition: seen.Disposition})
+		m.reply(c, protocol.Disposition{Disposition: m.keys.seen[i].Disposition})
 	}
 	return true
 }

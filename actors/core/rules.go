@@ -65,9 +65,8 @@ func (m *Machine) mayFire(name string) bool {
 func (m *Machine) fire(s *streaming, rules []protocol.StreamRule) {
 	m.release()
 	m.emit(protocol.TTSRTriggered{Rules: rules})
-	s.msg.StopReason = protocol.StopAborted
-	s.msg.ErrorMessage = "Interrupted by stream rule " + strings.Join(namesOf(rules), ", ")
-	m.breakOff(s.run, s.stream, ending{outcome: aborted, rules: rules})
+	why := "Interrupted by stream rule " + strings.Join(namesOf(rules), ", ")
+	m.breakOff(s.run, s.stream, protocol.StopAborted, why, ending{outcome: aborted, rules: rules})
 }
 
 func namesOf(rules []protocol.StreamRule) (names []string) {

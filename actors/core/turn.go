@@ -47,10 +47,10 @@ func (m *Machine) startRun(c cause) {
 		m.reply(c.by, protocol.Started)
 	}
 	m.runs++
-	r := &run{id: protocol.RunID(strconv.Itoa(m.runs)), turns: 1, joinable: c.joinable}
+	r := &run{id: protocol.RunID(strconv.Itoa(m.runs)), joinable: c.joinable}
 	m.work.unsettled, m.work.lastRun, m.work.outcome = true, r.id, completed
 	m.emit(protocol.AgentStart{RunID: r.id})
-	m.emit(protocol.TurnStart{RunID: r.id})
+	m.turnStart(r)
 	if said != nil {
 		m.show(r, said)
 	}
@@ -70,7 +70,6 @@ func (m *Machine) show(r *run, msg protocol.Message) {
 
 // ask requests the next assistant message.
 func (m *Machine) ask(r *run) {
-	r.answer, r.calls, r.results = nil, nil, nil
 	r.offered = m.tools
 	m.turns++
 	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
@@ -357,15 +356,21 @@ const announcesEarly = "anthropic-messages"
 
 // streamFailed closes a message that the provider did not finish.
 func (m *Machine) streamFailed(s *streaming, err *protocol.StreamError) {
-	s.msg.StopReason, s.msg.ErrorMessage = protocol.StopError, err.Message
-	m.breakOff(s.run, s.stream, ending{outcome: failed, err: err})
+	m.breakOff(s.run, s.stream, protocol.StopError, err.Message, ending{outcome: failed, err: err})
 }
 
 // breakOff ends a run with an answer that was not finished.
-func (m *Machine) breakOff(r *run, s *stream, e ending) {
+func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why string, e ending) {
+	s.msg.StopReason, s.msg.ErrorMessage = stop, why
 	m.finishMessage(r, s)
 	m.turnEnd(r)
 	m.endRun(r, e)
+}
+
+func (m *Machine) turnStart(r *run) {
+	r.turns++
+	r.answer, r.calls, r.results = nil, nil, nil
+	m.emit(protocol.TurnStart{RunID: r.id})
 }
 
 func (m *Machine) turnEnd(r *run) {
@@ -394,8 +399,7 @@ func (m *Machine) goesOn(r *run) bool {
 
 func (m *Machine) nextTurn(r *run) {
 	next := m.due(len(r.calls) == 0)
-	r.turns++
-	m.emit(protocol.TurnStart{RunID: r.id})
+	m.turnStart(r)
 	m.deliver(r, next)
 	m.ask(r)
 }
