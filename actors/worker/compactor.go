@@ -42,12 +42,6 @@ type Compactor struct {
 
 // Job asks for the summary.
 func (k *Compactor) Job(ctx context.Context, tell func(any)) {
-	if out := k.work(ctx); ctx.Err() == nil {
-		tell(out)
-	}
-}
-
-func (k *Compactor) work(ctx context.Context) core.Summarised {
 	out := core.Summarised{Attempt: k.Ask.Attempt}
 	var err error
 	if k.Ask.Branch != 0 {
@@ -55,10 +49,12 @@ func (k *Compactor) work(ctx context.Context) core.Summarised {
 	} else {
 		err = k.compact(ctx, &out)
 	}
-	if err == nil {
-		return out
+	if err != nil {
+		out = k.Refused(err)
 	}
-	return k.Refused(err)
+	if ctx.Err() == nil {
+		tell(out)
+	}
 }
 
 // Refused says why there is no summary.
@@ -101,25 +97,20 @@ func WithoutAnswer(items []store.Item) []store.Item {
 }
 
 func (k *Compactor) compact(ctx context.Context, out *core.Summarised) error {
-	cut := k.Cut
 	earlier, err := k.earlierDetails()
 	if err != nil {
 		return err
 	}
-	summary, usage, err := k.summaryOf(ctx, cut)
-	if err != nil {
+	c := &protocol.Compaction{FirstKeptEntryID: k.Cut.FirstKept, TokensBefore: k.Tokens}
+	if c.Summary, c.Usage, err = k.summaryOf(ctx, k.Cut); err != nil {
 		return err
 	}
-	files := store.FilesOf(append(cut.History, cut.Prefix...), k.Files, earlier...)
-	details, err := json.Marshal(files)
-	if err != nil {
-		return fmt.Errorf("file lists: %w", err)
+	if c.Details, err = k.addFiles(&c.Summary, slices.Concat(k.Cut.History, k.Cut.Prefix), earlier); err != nil {
+		return err
 	}
-	out.Compaction = &protocol.Compaction{
-		Summary: summary + fileBlocks(files), FirstKeptEntryID: cut.FirstKept, TokensBefore: k.Tokens, Details: details, Usage: usage,
-	}
-	out.Size.Keep(&protocol.CompactionSummaryMessage{Summary: out.Compaction.Summary})
-	for _, m := range cut.Kept {
+	out.Compaction = c
+	out.Size.Keep(&protocol.CompactionSummaryMessage{Summary: c.Summary})
+	for _, m := range k.Cut.Kept {
 		out.Size.Keep(m)
 	}
 	if k.Ask.Redo {
@@ -221,12 +212,9 @@ func (k *Compactor) branch(ctx context.Context) (*protocol.BranchSummary, error)
 	if err != nil {
 		return nil, err
 	}
-	files := store.FilesOf(messages, k.Files, nested...)
-	if b.Details, err = json.Marshal(files); err != nil {
-		return nil, fmt.Errorf("file lists: %w", err)
-	}
-	b.Summary, b.Usage = branchPreamble+text+fileBlocks(files), &usage
-	return b, nil
+	b.Summary, b.Usage = branchPreamble+text, &usage
+	b.Details, err = k.addFiles(&b.Summary, messages, nested)
+	return b, err
 }
 
 // branchSummaryTokens is how long the summary of a branch may be.
@@ -241,7 +229,7 @@ func (k *Compactor) request(ctx context.Context, messages []protocol.Message, pr
 	if most := k.Base.Model.MaxTokens; most > 0 {
 		req.MaxTokens = min(limit, most)
 	}
-	room := int64(0)
+	room := int64(0) // for the transcript, in tokens; 0 for no limit
 	if window := k.Base.Model.ContextWindow; window > 0 {
 		room = max(window-req.MaxTokens-protocol.EstimateText(previous+instruction)-1000, window/4)
 	}
@@ -289,15 +277,21 @@ func (k *Compactor) request(ctx context.Context, messages []protocol.Message, pr
 	return summary, usage, nil
 }
 
-// fileBlocks appends the file lists to a summary, so that the model sees them.
-func fileBlocks(f store.FileLists) string {
-	var b strings.Builder
-	block := func(tag string, paths []string) {
-		if len(paths) > 0 {
-			fmt.Fprintf(&b, "\n\n<%s>\n%s\n</%s>", tag, strings.Join(paths, "\n"), tag)
+// addFiles appends to a summary which files its messages have touched, so that the
+// model sees them, and returns the lists as the entry keeps them.
+func (k *Compactor) addFiles(summary *string, messages []protocol.Message, earlier []json.RawMessage) (json.RawMessage, error) {
+	lists := store.FilesOf(messages, k.Files, earlier...)
+	for _, list := range []struct {
+		tag   string
+		paths []string
+	}{{"read-files", lists.ReadFiles}, {"modified-files", lists.ModifiedFiles}} {
+		if len(list.paths) > 0 {
+			*summary += fmt.Sprintf("\n\n<%s>\n%s\n</%s>", list.tag, strings.Join(list.paths, "\n"), list.tag)
 		}
 	}
-	block("read-files", f.ReadFiles)
-	block("modified-files", f.ModifiedFiles)
-	return b.String()
+	details, err := json.Marshal(lists)
+	if err != nil {
+		return nil, fmt.Errorf("file lists: %w", err)
+	}
+	return details, nil
 }

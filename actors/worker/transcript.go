@@ -43,6 +43,8 @@ func spoken(m protocol.Message) string {
 	switch m := m.(type) {
 	case *protocol.UserMessage:
 		return label("User", m.Content.Text(""))
+	case *protocol.CustomMessage:
+		return label("User", m.Content.Text(""))
 	case *protocol.AssistantMessage:
 		return spokenAnswer(m)
 	case *protocol.ToolResultMessage:
@@ -52,8 +54,6 @@ func spoken(m protocol.Message) string {
 			return ""
 		}
 		return label("User", shorten(m.ModelText()))
-	case *protocol.CustomMessage:
-		return label("User", m.Content.Text(""))
 	case *protocol.BranchSummaryMessage:
 		return label("User", "Summary of another branch: "+m.Summary)
 	case *protocol.CompactionSummaryMessage:
@@ -76,16 +76,11 @@ func spokenAnswer(m *protocol.AssistantMessage) string {
 		case protocol.Image, protocol.UnknownBlock:
 		}
 	}
-	var parts []string
-	for _, part := range []string{
+	parts := []string{
 		label("Assistant thinking", strings.Join(thinking, "\n")), label("Assistant", strings.Join(text, "\n")),
 		label("Assistant tool calls", strings.Join(calls, "; ")),
-	} {
-		if part != "" {
-			parts = append(parts, part)
-		}
 	}
-	return strings.Join(parts, "\n\n")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "\n\n")
 }
 
 func spokenCall(c protocol.ToolCall) string {
@@ -143,20 +138,19 @@ What the user demands or prefers, or "(none)".
 1. What is to be done next, in order.
 `
 
-const summaryInstruction = "The messages above will be replaced by your summary: another model has to go on with the work " +
-	"from it alone. Write it in this form, in Markdown:\n" + summarySections + `
+// handoverForm is for a summary from which another model goes on.
+const handoverForm = summarySections + `
 ## Critical Context
 - Data, references and findings without which the work cannot go on.
 
 Be concise. Keep file paths, names of functions and error messages exactly as they are.`
+
+const summaryInstruction = "The messages above will be replaced by your summary: another model has to go on with the work " +
+	"from it alone. Write it in this form, in Markdown:\n" + handoverForm
 
 const updateInstruction = "The messages above are new. Bring the summary in <previous-summary> up to date with them: " +
 	"keep everything that still matters, add what is new, move what is finished to Done, and renew the next steps. " +
-	"Write the whole summary in this form, in Markdown:\n" + summarySections + `
-## Critical Context
-- Data, references and findings without which the work cannot go on.
-
-Be concise. Keep file paths, names of functions and error messages exactly as they are.`
+	"Write the whole summary in this form, in Markdown:\n" + handoverForm
 
 const prefixInstruction = `The messages above are the beginning of a turn that was too long to keep; its end stays in the conversation. Write what is needed to understand the end, in Markdown:
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
 
 	"troupe/actors/core"
 	"troupe/protocol"
@@ -22,34 +21,27 @@ func TurnJob(attempt core.Attempt, models Streamer, complete func() providers.Re
 	return func(ctx context.Context, tell func(any)) {
 		t := make(Tokens, streamTokens)
 		parts := make(chan protocol.Part, partsBuffered)
-		var end core.StreamEnd
-		var reading sync.WaitGroup
+		var end core.StreamEnd // both are there when parts is closed
 		var panicked any
-		reading.Add(1)
 		go func() {
-			defer reading.Done()
 			defer close(parts)
 			defer func() { panicked = recover() }()
 			end = readStream(ctx, attempt, parts, models.Stream(ctx, complete()))
-		}()
-		defer func() {
-			reading.Wait()
-			if panicked != nil {
-				panic(panicked) // in the worker's goroutine, where it is reported
-			}
 		}()
 		for part := range parts {
 			batch := gather(append(make([]protocol.Part, 0, 1+len(parts)), part), parts)
 			if !t.take(ctx) {
 				for range parts { // the provider is ending, too
 				}
-				return
+				break
 			}
 			batch = gather(batch, parts)
 			tell(StreamParts{core.StreamParts{Attempt: attempt, Parts: batch}, t})
 		}
-		reading.Wait()
-		if panicked == nil && ctx.Err() == nil {
+		switch {
+		case panicked != nil:
+			panic(panicked) // in the worker's goroutine, where it is reported
+		case ctx.Err() == nil:
 			tell(end)
 		}
 	}
