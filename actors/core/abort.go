@@ -14,8 +14,8 @@ func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 	m.submit(c, input("", p.Message, p.Images, ""), cause{})
 }
 
-// stop ends the activity in this step, with an outcome, and settles. What was
-// begun for it ends behind; what still comes of that carries a stale attempt.
+// stop ends the activity at once, with an outcome, and settles. What it has begun
+// outside is cancelled; results that still come carry a stale attempt.
 func (m *Machine) stop(outcome string) {
 	m.release()
 	switch a := m.activity.(type) {
@@ -63,7 +63,7 @@ func (m *Machine) abortCalls(r *run) {
 	}
 }
 
-// letGo tells who is asked about a call that nobody waits for an answer.
+// letGo closes the dialog of a call, and cancels it where the host has it.
 func (m *Machine) letGo(c *call) {
 	if c.dialog != "" {
 		m.do(CancelUI{c.dialog})

@@ -9,8 +9,7 @@ import (
 
 // activity is what a session does: one thing at a time. What was begun outside
 // the machine for an activity carries its attempt, so that whatever still comes
-// of an earlier one moves nothing. Commands of the client's shell run beside it,
-// and so does loading a session to switch to.
+// of an earlier one moves nothing.
 //
 //sumtype:decl
 type activity interface {

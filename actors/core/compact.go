@@ -75,9 +75,8 @@ func (m *Machine) beginCompaction(c *compacting) {
 	m.summarise(c)
 }
 
-// announce tells the clients, once, that a compaction has begun. One that
-// begins by itself is announced when it is known that there is something to
-// compact: a client that has been told of it takes it for done.
+// announce tells the clients, once, that a compaction has begun. One that begins by
+// itself is announced when it is known that there is something to compact.
 func (m *Machine) announce(c *compacting) {
 	if !c.announced {
 		c.announced = true
@@ -85,7 +84,6 @@ func (m *Machine) announce(c *compacting) {
 	}
 }
 
-// summaryBegun is the news that there is something to summarise.
 func (m *Machine) summaryBegun(in SummaryBegun) {
 	if c, ok := m.activity.(*compacting); ok && c.attempt == in.Attempt {
 		m.announce(c)
@@ -99,7 +97,6 @@ func (m *Machine) summarise(c *compacting) {
 	m.do(c.ask)
 }
 
-// summarised is the summary, or why there is none.
 func (m *Machine) summarised(in Summarised) {
 	switch a := m.activity.(type) {
 	case *leavingBranch:
@@ -163,8 +160,7 @@ var compactionFailed = map[string]string{
 	reasonOverflow:  "Context overflow recovery failed: ",
 }
 
-// compactionOver announces the end and goes on with what the compaction was in
-// the way of.
+// compactionOver announces the end and goes on with what waited for it.
 func (m *Machine) compactionOver(c *compacting, end protocol.AutoCompactionEnd, why *protocol.Error) {
 	m.enter(idle{})
 	end.Reason = c.reason
@@ -186,7 +182,7 @@ func (m *Machine) compactionOver(c *compacting, end protocol.AutoCompactionEnd, 
 		}
 	}
 	if end.Aborted {
-		return // who aborted decides what follows
+		return // the caller decides what follows
 	}
 	switch done := end.Result != nil; {
 	case c.run != nil && m.goesOn(c.run):

@@ -48,7 +48,7 @@ func (m *Machine) uiAnswered(in UIAnswered) {
 	m.returned(r, c, errorResult("The user did not allow this tool call."), true)
 }
 
-// dialogsLost ends every open dialog without consent: who kept them is gone.
+// dialogsLost ends every open dialog without consent: the broker that kept them is gone.
 func (m *Machine) dialogsLost() {
 	for _, c := range m.callsOut() {
 		if c.dialog != "" {
@@ -74,8 +74,8 @@ func (m *Machine) nobodyAnswers() {
 	}
 }
 
-// callsOut are the calls that somebody is asked about at this moment. Ending one
-// may begin another.
+// callsOut are the calls that wait for the client: for its consent, or for the
+// result of its tool. Ending one may begin another.
 func (m *Machine) callsOut() (list []*call) {
 	if a, ok := m.activity.(*runningTools); ok {
 		for _, c := range a.run.calls {

@@ -30,7 +30,7 @@ type Machine struct {
 	counters
 
 	activity activity
-	shown    Phase // of activity
+	shown    Phase // as it was noted last
 	since    int64 // when the phase began, epoch milliseconds
 	work     work
 
@@ -128,10 +128,10 @@ func New() *Machine {
 }
 
 // Step handles inputs and returns what is to be done, in order. now is epoch
-// milliseconds; entries get their ids from log. Several inputs are handled as one by one, but what they want is
-// performed together: if an append fails, so does everything behind it. The
-// [Reloaded] that follows it comes alone. The returned slice is valid until the
-// next Step.
+// milliseconds; entries get their ids from log. Several inputs are handled as one
+// by one, but what they want is performed together: if an append fails, so does
+// everything behind it. The [Reloaded] that follows it comes alone. The returned
+// slice is valid until the next Step.
 func (m *Machine) Step(now int64, log Log, ins ...Input) []Effect {
 	m.now, m.log = now, log
 	if in, ok := ins[0].(Reloaded); ok {
@@ -261,7 +261,9 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.AbortAndPrompt:
 		m.abortAndPrompt(c, cmd)
 	case protocol.ClearQueue:
-		m.clearQueue(c)
+		content := protocol.QueueContent{Steering: texts(m.steering), FollowUp: texts(m.followUp)}
+		m.dropQueues()
+		m.reply(c, content)
 	case protocol.GetState:
 		m.tell(c, func(m *Machine, _ string) protocol.Result { return m.State() })
 	case protocol.SetModel:
@@ -525,4 +527,26 @@ func (m *Machine) maybeClosed() {
 	}
 	m.closed = true
 	m.do(Closed{})
+}
+
+// workerGone turns the silent end of a worker into a result. A result that the
+// worker sent before it ended has been handled already, and the job is closed.
+func (m *Machine) workerGone(in WorkerGone) {
+	const why = "internal error: the worker ended without a result"
+	switch in.Kind {
+	case WorkerStream:
+		m.streamEnd(StreamEnd{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
+	case WorkerTool:
+		m.toolDone(ToolDone{Attempt: in.Attempt, CallID: in.ID, Result: errorResult(why), IsError: true})
+	case WorkerBash:
+		m.bashDone(BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why)})
+	case WorkerRetry:
+		if a := m.waitingRetry(in.Attempt); a != nil {
+			m.retryGone(a, why)
+		}
+	case WorkerSummary:
+		m.summarised(Summarised{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
+	case WorkerUI:
+		m.dialogsLost()
+	}
 }

@@ -270,12 +270,6 @@ func (m *Machine) deliver(r *run, list []protocol.QueuedInput) {
 	}
 }
 
-func (m *Machine) clearQueue(c Command) {
-	content := protocol.QueueContent{Steering: texts(m.steering), FollowUp: texts(m.followUp)}
-	m.dropQueues()
-	m.reply(c, content)
-}
-
 // dropQueues empties both queues, in the log too.
 func (m *Machine) dropQueues() {
 	var ids []string

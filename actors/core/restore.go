@@ -241,7 +241,7 @@ func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
 	return results
 }
 
-// drop ends the activity without a word and leaves the machine idle. A switch
+// drop ends the activity without telling clients and leaves the machine idle. A switch
 // goes on: nothing of it is the run's.
 func (m *Machine) drop() {
 	switch a := m.activity.(type) {

@@ -36,7 +36,7 @@ func (m *Machine) scheduleRetry(t *retries, a *retrying) {
 	m.do(ScheduleRetry{Attempt: a.attempt, Number: a.number, After: a.failure.RetryAfter})
 }
 
-// waiting is the wait for a retry, if it is of this attempt.
+// waitingRetry is the wait for a retry, if it is of this attempt.
 func (m *Machine) waitingRetry(attempt Attempt) *retrying {
 	if a, ok := m.activity.(*retrying); ok && a.attempt == attempt {
 		return a

@@ -49,7 +49,13 @@ func (m *Machine) setLevel(level protocol.ThinkingLevel) {
 // cycleModel selects the next model of the scope, or of everything there are
 // credentials for. A current model outside the list leads to its first.
 func (m *Machine) cycleModel(c Command) {
-	choices, scoped := m.modelChoices(c.Catalog)
+	scoped := len(m.set.Scope) > 0
+	choices := slices.DeleteFunc(slices.Clone(m.set.Scope), func(s ScopedModel) bool { return !c.Catalog.HasKey(s.Model.Provider) })
+	if !scoped {
+		for _, model := range c.Catalog.Available() {
+			choices = append(choices, ScopedModel{Model: model})
+		}
+	}
 	if len(choices) <= 1 {
 		m.done(c, protocol.Null{})
 		return
@@ -61,21 +67,6 @@ func (m *Machine) cycleModel(c Command) {
 		m.setLevel(m.set.Rules.Clamp(next.Model, next.Level))
 	}
 	m.reply(c, protocol.ModelChoice{Model: next.Model, ThinkingLevel: m.Level(), IsScoped: scoped})
-}
-
-func (m *Machine) modelChoices(catalog *protocol.Catalog) (choices []ScopedModel, scoped bool) {
-	for _, s := range m.set.Scope {
-		if catalog.HasKey(s.Model.Provider) {
-			choices = append(choices, s)
-		}
-	}
-	if len(m.set.Scope) > 0 {
-		return choices, true
-	}
-	for _, model := range catalog.Available() {
-		choices = append(choices, ScopedModel{Model: model})
-	}
-	return choices, false
 }
 
 func sameModel(a, b *protocol.Model) bool {

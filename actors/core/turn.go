@@ -610,7 +610,7 @@ func errorResult(text string) protocol.ToolResult {
 	return protocol.ToolResult{Content: protocol.TextContent(text), Details: emptyObject}
 }
 
-// runCall hands a call to who carries it out.
+// runCall has a call carried out.
 func (m *Machine) runCall(c *call) {
 	m.do(StartTool{m.activity.begun(), c.ToolCall})
 }

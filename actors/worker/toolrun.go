@@ -8,8 +8,8 @@ import (
 	"troupe/protocol"
 )
 
-// ToolJob runs one tool call, once clients were shown that it will; a nil receipt
-// waits for nobody. Progress is cumulative, so while the session has not handled
+// ToolJob runs one tool call after clients were shown it; a nil receipt waits for
+// nobody. Progress is cumulative, so while the session has not handled
 // one report the next is left out: the result has it all.
 func ToolJob(attempt core.Attempt, id string, shown *link.Receipt, call func(ctx context.Context, progress func(protocol.ToolResult)) (protocol.ToolResult, error)) Job {
 	return func(ctx context.Context, tell func(any)) {

@@ -16,8 +16,8 @@ type Job func(ctx context.Context, tell func(msg any))
 
 // Worker is an actor that does one job. It starts the job, cancels it when it is
 // stopped, and takes over its panics, so that supervision sees them. A worker
-// whose job is done ends itself; that one has ended without a result its session
-// learns by Terminated.
+// whose job is done ends itself; from Terminated its session learns of one that
+// has ended without a result.
 type Worker struct {
 	log    zerolog.Logger
 	runs   kernel.Dispatcher
