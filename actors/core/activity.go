@@ -146,6 +146,12 @@ func (m *Machine) newAttempt() Attempt {
 	return m.attempts
 }
 
+// current is the activity that has begun an attempt; not ok if another one goes on.
+func current[A activity](m *Machine, attempt Attempt) (a A, ok bool) {
+	a, ok = m.activity.(A)
+	return a, ok && a.begun() == attempt
+}
+
 // release stops what the activity has begun outside the machine. Nothing that
 // still comes of it counts.
 func (m *Machine) release() {

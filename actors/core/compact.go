@@ -57,14 +57,11 @@ func (m *Machine) compact(c Command, cmd protocol.Compact) {
 
 // compaction is the one that goes on, or waits for a retry; nil for none.
 func (m *Machine) compaction() *compacting {
-	switch a := m.activity.(type) {
-	case *compacting:
-		return a
-	case *retrying:
+	if a, ok := m.activity.(*retrying); ok {
 		return a.summary
-	case idle, *streaming, *runningTools, *leavingBranch, *activating:
 	}
-	return nil
+	a, _ := m.activity.(*compacting)
+	return a
 }
 
 func (m *Machine) beginCompaction(c *compacting) {
@@ -85,7 +82,7 @@ func (m *Machine) announce(c *compacting) {
 }
 
 func (m *Machine) summaryBegun(in SummaryBegun) {
-	if c, ok := m.activity.(*compacting); ok && c.attempt == in.Attempt {
+	if c, ok := current[*compacting](m, in.Attempt); ok {
 		m.announce(c)
 	}
 }
@@ -98,16 +95,11 @@ func (m *Machine) summarise(c *compacting) {
 }
 
 func (m *Machine) summarised(in Summarised) {
-	switch a := m.activity.(type) {
-	case *leavingBranch:
-		if a.attempt == in.Attempt {
-			m.branchSummarised(in)
-		}
-	case *compacting:
-		if a.attempt == in.Attempt {
-			m.historySummarised(a, in)
-		}
-	case idle, *streaming, *runningTools, *retrying, *activating:
+	if _, ok := current[*leavingBranch](m, in.Attempt); ok {
+		m.branchSummarised(in)
+	}
+	if c, ok := current[*compacting](m, in.Attempt); ok {
+		m.historySummarised(c, in)
 	}
 }
 

@@ -541,7 +541,7 @@ func (m *Machine) workerGone(in WorkerGone) {
 	case WorkerBash:
 		m.bashDone(BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why)})
 	case WorkerRetry:
-		if a := m.waitingRetry(in.Attempt); a != nil {
+		if a, ok := current[*retrying](m, in.Attempt); ok {
 			m.retryGone(a, why)
 		}
 	case WorkerSummary:

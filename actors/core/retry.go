@@ -36,19 +36,11 @@ func (m *Machine) scheduleRetry(t *retries, a *retrying) {
 	m.do(ScheduleRetry{Attempt: a.attempt, Number: a.number, After: a.failure.RetryAfter})
 }
 
-// waitingRetry is the wait for a retry, if it is of this attempt.
-func (m *Machine) waitingRetry(attempt Attempt) *retrying {
-	if a, ok := m.activity.(*retrying); ok && a.attempt == attempt {
-		return a
-	}
-	return nil
-}
-
 // retryScheduled announces the wait with its real length.
 func (m *Machine) retryScheduled(in RetryScheduled) {
-	a := m.waitingRetry(in.Attempt)
+	a, ok := current[*retrying](m, in.Attempt)
 	switch {
-	case a == nil || a.announced:
+	case !ok || a.announced:
 		return
 	case a.summary != nil:
 		m.emit(protocol.SummarizationRetryScheduled{
@@ -67,8 +59,8 @@ func (m *Machine) retryScheduled(in RetryScheduled) {
 
 // retryDue makes the next attempt: for an answer, a run without a new message.
 func (m *Machine) retryDue(in RetryDue) {
-	switch a := m.waitingRetry(in.Attempt); {
-	case a == nil:
+	switch a, ok := current[*retrying](m, in.Attempt); {
+	case !ok:
 	case a.summary != nil:
 		m.emit(protocol.SummarizationRetryAttempt{Attempt: a.number, MaxAttempts: m.set.MaxRetries})
 		m.summarise(a.summary)

@@ -29,8 +29,9 @@ type RuleSettings struct {
 // short, and the cost of a delta must not grow with the answer.
 const watchWindow = 2048
 
-// watch looks for triggers in what the answer has grown by, and stops it if
-// there is one.
+// watch looks for triggers in what the answer has grown by. If there is one, it
+// stops the answer, shows the rules to the model and lets it begin again: to the
+// client a run that ends and another that begins, with nothing settled in between.
 func (m *Machine) watch(s *streaming, kind protocol.BlockKind, delta string) bool {
 	w := &m.set.StreamRules
 	if len(w.Rules) == 0 || kind == protocol.BlockThinking ||
@@ -50,23 +51,16 @@ func (m *Machine) watch(s *streaming, kind protocol.BlockKind, delta string) boo
 	if len(tripped) == 0 {
 		return false
 	}
-	m.fire(s, tripped)
+	m.release()
+	m.emit(protocol.TTSRTriggered{Rules: tripped})
+	why := "Interrupted by stream rule " + strings.Join(namesOf(tripped), ", ")
+	m.breakOff(s.run, s.stream, protocol.StopAborted, why, ending{outcome: aborted, rules: tripped})
 	return true
 }
 
 func (m *Machine) mayFire(name string) bool {
 	at, fired := m.fired[name]
 	return !fired || m.set.StreamRules.Gap > 0 && m.turns-at >= m.set.StreamRules.Gap
-}
-
-// fire stops the answer, shows the rules to the model and lets it begin again.
-// To the client it is a run that ends and another that begins, with nothing
-// settled in between.
-func (m *Machine) fire(s *streaming, rules []protocol.StreamRule) {
-	m.release()
-	m.emit(protocol.TTSRTriggered{Rules: rules})
-	why := "Interrupted by stream rule " + strings.Join(namesOf(rules), ", ")
-	m.breakOff(s.run, s.stream, protocol.StopAborted, why, ending{outcome: aborted, rules: rules})
 }
 
 func namesOf(rules []protocol.StreamRule) (names []string) {

@@ -104,17 +104,9 @@ func newStream(model *protocol.Model, now int64) *stream {
 	}}
 }
 
-// stream is the answer in progress, if it is of this attempt.
-func (m *Machine) stream(attempt Attempt) *streaming {
-	if s, ok := m.activity.(*streaming); ok && s.attempt == attempt {
-		return s
-	}
-	return nil
-}
-
 func (m *Machine) streamParts(in StreamParts) {
-	s := m.stream(in.Attempt)
-	if s == nil {
+	s, ok := current[*streaming](m, in.Attempt)
+	if !ok {
 		return
 	}
 	for _, p := range in.Parts {
@@ -288,8 +280,8 @@ func (s *stream) content() protocol.Content {
 
 // streamEnd finishes the assistant message and decides what follows.
 func (m *Machine) streamEnd(in StreamEnd) {
-	s := m.stream(in.Attempt)
-	if s == nil {
+	s, ok := current[*streaming](m, in.Attempt)
+	if !ok {
 		return
 	}
 	if in.Err != nil {
@@ -546,7 +538,10 @@ func (m *Machine) nextCall(r *run) {
 			continue
 		}
 		if i > 0 && m.InterruptMode != protocol.InterruptWait && len(m.steering) > 0 {
-			m.skipFrom(r, i)
+			for _, c := range r.calls[i:] {
+				m.announceCall(r, c)
+				m.finishCall(r, c, errorResult("Skipped due to queued user message."), true)
+			}
 			break
 		}
 		m.startCall(r, c)
@@ -555,13 +550,6 @@ func (m *Machine) nextCall(r *run) {
 		}
 	}
 	m.callsSettled(r)
-}
-
-func (m *Machine) skipFrom(r *run, i int) {
-	for _, c := range r.calls[i:] {
-		m.announceCall(r, c)
-		m.finishCall(r, c, errorResult("Skipped due to queued user message."), true)
-	}
 }
 
 func (m *Machine) announceCall(r *run, c *call) {
@@ -628,9 +616,10 @@ func (m *Machine) findCall(wanted func(*call) bool) (*run, *call) {
 
 // callOf is the running call with an id; nil if the attempt is over.
 func (m *Machine) callOf(attempt Attempt, id string) (*run, *call) {
-	return m.findCall(func(c *call) bool {
-		return c.ID == id && c.state == callRunning && m.activity.begun() == attempt
-	})
+	if _, ok := current[*runningTools](m, attempt); !ok {
+		return nil, nil
+	}
+	return m.findCall(func(c *call) bool { return c.ID == id && c.state == callRunning })
 }
 
 func (m *Machine) toolProgress(in ToolProgress) {
