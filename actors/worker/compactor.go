@@ -17,14 +17,11 @@ import (
 // The compactor asks a model for a summary: of older history, which a
 // compaction puts in its place, or of the branch that navigate_tree leaves.
 
-// noHistory stands where a summary of earlier turns would.
-const noHistory = "No prior history."
-
-// branchPreamble begins the summary of a branch.
-const branchPreamble = "The user explored another branch of the conversation and came back from it. Its summary:\n\n"
-
-// emptyBranch is the summary of a branch without content.
-const emptyBranch = "The branch had no content."
+const (
+	noHistory      = "No prior history." // stands where a summary of earlier turns would
+	branchPreamble = "The user explored another branch of the conversation and came back from it. Its summary:\n\n"
+	emptyBranch    = "The branch had no content."
+)
 
 // Compactor makes one summary.
 type Compactor struct {
@@ -60,16 +57,13 @@ func (k *Compactor) Job(ctx context.Context, tell func(any)) {
 // Refused says why there is no summary.
 func (k *Compactor) Refused(err error) core.Summarised {
 	out := core.Summarised{Attempt: k.Ask.Attempt}
-	var streamErr *protocol.StreamError
 	switch {
 	case errors.Is(err, store.ErrCompacted):
 		out.Refused = protocol.CodeNothingToDo.Errorf("Already compacted")
 	case errors.Is(err, store.ErrTooSmall):
 		out.Refused = protocol.CodeNothingToDo.Errorf("Nothing to compact (session too small)")
-	case errors.As(err, &streamErr):
-		out.Err = streamErr
 	default:
-		out.Err = protocol.ErrorInternal.Errorf("%s", err)
+		out.Err = streamError(err)
 	}
 	return out
 }
@@ -119,13 +113,10 @@ func (k *Compactor) compact(ctx context.Context, out *core.Summarised) error {
 	return nil
 }
 
-// earlierDetails are the file lists of the compaction that the context begins
-// with.
+// earlierDetails are the file lists of the compaction with which the context
+// begins, if it does.
 func (k *Compactor) earlierDetails() ([]json.RawMessage, error) {
 	if len(k.Items) == 0 {
-		return nil, nil
-	}
-	if _, ok := k.Items[0].Message.(*protocol.CompactionSummaryMessage); !ok {
 		return nil, nil
 	}
 	r, err := k.View.Record(k.Items[0].EntryID)
@@ -142,21 +133,16 @@ func (k *Compactor) earlierDetails() ([]json.RawMessage, error) {
 // for one of the turn's beginning.
 func (k *Compactor) summaryOf(ctx context.Context, cut store.Cut) (string, *protocol.Usage, error) {
 	var total protocol.Usage
-	history := noHistory
+	history, instruction := noHistory, summaryInstruction
 	if cut.Previous != "" {
-		history = cut.Previous
+		history, instruction = cut.Previous, updateInstruction
 	}
 	if len(cut.History) > 0 {
-		instruction := summaryInstruction
-		if cut.Previous != "" {
-			instruction = updateInstruction
-		}
 		text, usage, err := k.request(ctx, cut.History, cut.Previous, k.focus(instruction), k.Reserve*8/10)
 		if err != nil {
 			return "", nil, err
 		}
-		history = text
-		total = total.Add(usage)
+		history, total = text, usage
 	}
 	if len(cut.Prefix) == 0 {
 		return history, &total, nil

@@ -51,32 +51,25 @@ func NewShrinker() *Shrinker { return &Shrinker{done: map[string]protocol.Image{
 // Fit returns the messages with large images of users replaced by smaller ones.
 // The session keeps the originals.
 func (k *Shrinker) Fit(messages []protocol.Message) []protocol.Message {
-	var out []protocol.Message
+	out := messages
 	for i, m := range messages {
 		u, ok := m.(*protocol.UserMessage)
 		if !ok || len(u.Content.Images()) == 0 {
 			continue
 		}
-		if out == nil {
-			out = append(out, messages...)
+		if &out[0] == &messages[0] {
+			out = slices.Clone(messages)
 		}
-		out[i] = k.message(u)
-	}
-	if out == nil {
-		return messages
+		small := &protocol.UserMessage{Timestamp: u.Timestamp}
+		for _, b := range u.Content {
+			if img, ok := b.(protocol.Image); ok {
+				b = k.image(img)
+			}
+			small.Content = append(small.Content, b)
+		}
+		out[i] = small
 	}
 	return out
-}
-
-func (k *Shrinker) message(u *protocol.UserMessage) *protocol.UserMessage {
-	small := &protocol.UserMessage{Timestamp: u.Timestamp}
-	for _, b := range u.Content {
-		if img, ok := b.(protocol.Image); ok {
-			b = k.image(img)
-		}
-		small.Content = append(small.Content, b)
-	}
-	return small
 }
 
 func (k *Shrinker) image(img protocol.Image) protocol.Image {

@@ -49,6 +49,5 @@ func (r *RetrySupervisor) Receive(c actor.Context) {
 func (r *RetrySupervisor) stop() {
 	if r.timer != nil {
 		r.timer.Stop()
-		r.timer = nil
 	}
 }

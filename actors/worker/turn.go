@@ -74,13 +74,8 @@ func readStream(ctx context.Context, attempt core.Attempt, parts chan<- protocol
 	end := core.StreamEnd{Attempt: attempt}
 	ended := false
 	for part, err := range stream {
-		var streamErr *protocol.StreamError
-		switch {
-		case errors.As(err, &streamErr):
-			end.Err = streamErr
-			return end
-		case err != nil:
-			end.Err = protocol.ErrorInternal.Errorf("%s", err)
+		if err != nil {
+			end.Err = streamError(err)
 			return end
 		}
 		if done, ok := part.(protocol.PartDone); ok {
@@ -90,7 +85,7 @@ func readStream(ctx context.Context, attempt core.Attempt, parts chan<- protocol
 		select {
 		case parts <- part:
 		case <-ctx.Done():
-			end.Err = protocol.ErrorInternal.Errorf("%s", context.Canceled)
+			end.Err = streamError(ctx.Err())
 			return end
 		}
 	}
@@ -98,6 +93,15 @@ func readStream(ctx context.Context, attempt core.Attempt, parts chan<- protocol
 		end.Err = protocol.ErrorCutStream.Errorf("the provider's stream ended without a result")
 	}
 	return end
+}
+
+// streamError is why a provider gave no answer.
+func streamError(err error) *protocol.StreamError {
+	var streamErr *protocol.StreamError
+	if errors.As(err, &streamErr) {
+		return streamErr
+	}
+	return protocol.ErrorInternal.Errorf("%s", err)
 }
 
 // Streamer asks a model; see providers.Provider.

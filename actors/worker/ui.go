@@ -76,15 +76,13 @@ func (u *UIBroker) answer(c actor.Context, a protocol.ExtensionUIResponse) {
 	if d == nil {
 		return
 	}
-	end, ok := d.read(a)
-	if !ok {
-		return // not an answer to this kind of dialog; a better one may come
+	if end, ok := d.read(a); ok { // otherwise a better answer may come
+		u.take(a.ID)
+		c.Send(c.Parent(), end)
 	}
-	u.take(a.ID)
-	c.Send(c.Parent(), end)
 }
 
-// read is what an answer means for this dialog.
+// read is what an answer means for this dialog; false for an answer to another kind.
 func (d *dialog) read(a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
 	end := core.UIAnswered{ID: a.ID, Value: a.Value, Cancelled: a.Cancelled}
 	if a.Cancelled {
@@ -92,11 +90,8 @@ func (d *dialog) read(a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
 	}
 	switch d.request.Method {
 	case "confirm":
-		if a.Confirmed == nil {
-			return end, false
-		}
-		end.Confirmed = *a.Confirmed
-		return end, true
+		end.Confirmed = a.Confirmed != nil && *a.Confirmed
+		return end, a.Confirmed != nil
 	case "select":
 		return end, a.Value != nil && slices.Contains(d.request.Options, *a.Value)
 	}
