@@ -25,8 +25,9 @@ type step struct {
 	attempt Attempt
 }
 
-func (s step) inRun() *run    { return s.run }
-func (s step) begun() Attempt { return s.attempt }
+func (s step) inRun() *run        { return s.run }
+func (s step) begun() Attempt     { return s.attempt }
+func (step) waitingFor() []string { return nil }
 
 // idle: nothing goes on by itself.
 type idle struct{ step }
@@ -90,9 +91,6 @@ func (a *retrying) phase() Phase {
 	return PhaseRetrying
 }
 
-func (idle) waitingFor() []string           { return nil }
-func (*leavingBranch) waitingFor() []string { return nil } // the switch names itself
-func (*activating) waitingFor() []string    { return nil }
 func (a *streaming) waitingFor() []string {
 	return []string{"model " + a.model.Provider + "/" + a.model.ID}
 }

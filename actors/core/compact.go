@@ -20,19 +20,15 @@ func (m *Machine) tooFull() bool {
 	if !m.AutoCompaction || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
 		return false
 	}
-	limit := m.model.ContextWindow - m.set.reserve(m.model)
+	reserve, own := m.set.ReserveFor[m.model.Provider+"/"+m.model.ID]
+	if !own {
+		reserve = m.set.ReserveTokens
+	}
+	limit := m.model.ContextWindow - reserve
 	if limit <= 0 { // a window smaller than the reserve
 		limit = m.model.ContextWindow / 2
 	}
 	return m.size.Tokens > limit
-}
-
-// reserve is the room to keep free in a model's window.
-func (s *Settings) reserve(model *protocol.Model) int64 {
-	if n, ok := s.ReserveFor[model.Provider+"/"+model.ID]; ok {
-		return n
-	}
-	return s.ReserveTokens
 }
 
 // compact compacts on a client's command. A run is stopped first.

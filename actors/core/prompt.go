@@ -194,16 +194,12 @@ func (m *Machine) enqueue(c Command, q protocol.QueuedInput) bool {
 	*queue = append(*queue, q)
 	m.logQueue(protocol.QueueOp{Op: "add", QueuedInput: q})
 	m.queueChanged()
-	m.reply(c, dispositionOf(c, protocol.Queued))
-	return true
-}
-
-// dispositionOf is the data of an accepted message; queue_message has none.
-func dispositionOf(c Command, d protocol.Disposition) protocol.Result {
-	if _, ok := c.Cmd.(protocol.QueueMessage); ok {
-		return nil
+	if q.Kind == protocol.QueueInject {
+		m.reply(c, nil) // queue_message has no data
+	} else {
+		m.reply(c, protocol.Queued)
 	}
-	return d
+	return true
 }
 
 func (m *Machine) queueOf(kind protocol.QueueKind) *[]protocol.QueuedInput {
