@@ -15,9 +15,9 @@ const (
 	maxDiff = 256 << 10
 )
 
-// diffDetails are the details of a change from old to new: a diff with line
+// Diff is the details of a change from old to new: a diff with line
 // numbers for people, a patch for programs, and where to look first.
-func diffDetails(path, old, new string) json.RawMessage {
+func Diff(path, old, new string) json.RawMessage {
 	u, err := udiff.ToUnifiedDiff(path, path, old, udiff.Lines(old, new), diffContext)
 	if err != nil || len(u.Hunks) == 0 {
 		return nil

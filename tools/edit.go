@@ -86,7 +86,7 @@ func (t edit) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 		return result, fileError("write", path, err)
 	}
 	result.Content = protocol.TextContent(fmt.Sprintf("Replaced %d block(s) in %s.", len(args.Edits), args.Path))
-	result.Details = diffDetails(args.Path, file.text, edited.text)
+	result.Details = Diff(args.Path, file.text, edited.text)
 	return result, nil
 }
 

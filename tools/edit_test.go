@@ -230,13 +230,13 @@ func TestDiffs(t *testing.T) {
 		"gaps":             {long + "a\n" + long + "b\n" + long, long + "A\nA\n" + long + "B\n" + long, "    ...\n 27 x\n 28 x\n 29 x\n 30 x\n-31 a\n+31 A\n+32 A\n 32 x\n 33 x\n 34 x\n 35 x\n    ...\n 58 x\n 59 x\n 60 x\n 61 x\n-62 b\n+63 B\n 63 x\n 64 x\n 65 x\n 66 x\n    ..."},
 		"near ones in one": {"1\n2\n3\n4\n5\n6\n7\n", "1\nx\n3\n4\n5\ny\n7\n", " 1 1\n-2 2\n+2 x\n 3 3\n 4 4\n 5 5\n-6 6\n+6 y\n 7 7"},
 	} {
-		d := unmarshal[map[string]any](t, diffDetails("f", c.old, c.new))
+		d := unmarshal[map[string]any](t, Diff("f", c.old, c.new))
 		assert.Equal(t, c.want, d["diff"], name)
 		assert.Equal(t, c.new, applyPatch(t, c.old, d["patch"].(string)), name)
 		assert.True(t, strings.HasPrefix(d["patch"].(string), "--- f\n+++ f\n@@ "), name)
 	}
-	assert.Nil(t, diffDetails("f", "a", "a"))
-	huge := unmarshal[map[string]any](t, diffDetails("f", strings.Repeat("a\n", 60_000), strings.Repeat("b\n", 60_000)))
+	assert.Nil(t, Diff("f", "a", "a"))
+	huge := unmarshal[map[string]any](t, Diff("f", strings.Repeat("a\n", 60_000), strings.Repeat("b\n", 60_000)))
 	assert.Less(t, len(huge["diff"].(string)), maxDiff+100)
 	assert.NotContains(t, huge, "patch")
 	assert.Equal(t, 1.0, huge["firstChangedLine"])
@@ -356,7 +356,7 @@ func diffDetailsOrSame(old, new string) json.RawMessage {
 	if old == new {
 		return json.RawMessage("{}")
 	}
-	return diffDetails("f", old, new)
+	return Diff("f", old, new)
 }
 
 func BenchmarkEdit(b *testing.B) {
@@ -377,7 +377,7 @@ func BenchmarkEdit(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				diffDetails("f", f.text, got.text)
+				Diff("f", f.text, got.text)
 			}
 		})
 	}

@@ -37,11 +37,13 @@ const (
 )
 
 // whole is the truncation that cuts nothing.
-func whole(text string) Truncation {
+func whole(text string) Truncation { return wholeOf(text, MaxLines, MaxBytes) }
+
+func wholeOf(text string, maxLines, maxBytes int) Truncation {
 	lines, size := countLines(text), int64(len(text))
 	return Truncation{
 		Content: text, TotalLines: lines, TotalBytes: size, OutputLines: lines, OutputBytes: size,
-		MaxLines: MaxLines, MaxBytes: MaxBytes,
+		MaxLines: maxLines, MaxBytes: maxBytes,
 	}
 }
 
@@ -53,9 +55,12 @@ func (t Truncation) cut(content, by string) Truncation {
 }
 
 // truncateHead keeps whole lines from the start.
-func truncateHead(text string) Truncation {
-	t := whole(text)
-	end, by := headEnd(text)
+func truncateHead(text string) Truncation { return TruncateHead(text, MaxLines, MaxBytes) }
+
+// TruncateHead keeps whole lines from the start, within limits of the caller's.
+func TruncateHead(text string, maxLines, maxBytes int) Truncation {
+	t := wholeOf(text, maxLines, maxBytes)
+	end, by := headEnd(text, maxLines, maxBytes)
 	switch {
 	case by == "":
 		return t
@@ -66,18 +71,18 @@ func truncateHead(text string) Truncation {
 	return t.cut(text[:end-1], by)
 }
 
-// headEnd returns the offset after the last line break that truncateHead
+// headEnd returns the offset after the last line break that TruncateHead
 // keeps, and the limit that is in the way of the rest, "" if none is.
-func headEnd(text string) (end int, by string) {
+func headEnd(text string, maxLines, maxBytes int) (end int, by string) {
 	for lines := 0; end < len(text); lines++ {
 		next := len(text)
 		if i := strings.IndexByte(text[end:], '\n'); i >= 0 {
 			next = end + i + 1
 		}
 		switch {
-		case lines == MaxLines:
+		case lines == maxLines:
 			return end, byLines
-		case len(strings.TrimSuffix(text[:next], "\n")) > MaxBytes:
+		case len(strings.TrimSuffix(text[:next], "\n")) > maxBytes:
 			return end, byBytes
 		}
 		end = next
@@ -87,16 +92,19 @@ func headEnd(text string) (end int, by string) {
 
 // truncateTail keeps whole lines from the end, or the end of the last line if
 // that alone is too long.
-func truncateTail(text string) Truncation {
-	t := whole(text)
+func truncateTail(text string) Truncation { return TruncateTail(text, MaxLines, MaxBytes) }
+
+// TruncateTail does so within limits of the caller's.
+func TruncateTail(text string, maxLines, maxBytes int) Truncation {
+	t := wholeOf(text, maxLines, maxBytes)
 	body := strings.TrimSuffix(text, "\n")
-	start, by := tailStart(body)
+	start, by := tailStart(body, maxLines, maxBytes)
 	switch {
 	case by == "":
 		return t
 	case start == len(body):
 		t.LastLinePartial = true
-		return t.cut(runeSuffix(body, MaxBytes), by)
+		return t.cut(runeSuffix(body, maxBytes), by)
 	}
 	return t.cut(body[start:], by)
 }
@@ -104,14 +112,14 @@ func truncateTail(text string) Truncation {
 // tailStart returns where the last lines that fit begin, and the limit that is
 // in the way of the rest, "" if none is. len(body) means that not even the
 // last line fits.
-func tailStart(body string) (start int, by string) {
+func tailStart(body string, maxLines, maxBytes int) (start int, by string) {
 	start = len(body)
 	for lines, end := 0, len(body); end >= 0; lines++ {
 		begin := strings.LastIndexByte(body[:end], '\n') + 1
 		switch {
-		case lines == MaxLines:
+		case lines == maxLines:
 			return start, byLines
-		case len(body)-begin > MaxBytes:
+		case len(body)-begin > maxBytes:
 			return start, byBytes
 		}
 		start, end = begin, begin-1

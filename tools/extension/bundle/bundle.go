@@ -45,8 +45,9 @@ type Bundle struct {
 	Missing  []Import `json:"missing,omitempty"`
 	Gates    []string `json:"gates,omitempty"` // events it names whose handlers may refuse something
 
-	Code string `json:"-"`
-	Map  []byte `json:"-"` // source map, without sources
+	First string `json:"-"` // the file that the entry imports
+	Code  string `json:"-"`
+	Map   []byte `json:"-"` // source map, without sources
 }
 
 // Import is an import that the host cannot serve.
@@ -75,7 +76,7 @@ func (e *Error) Error() string {
 }
 
 // Extension bundles the extension in a file. When the script runs, it calls
-// __troupe.loaded(path, namespace) with what the file exports.
+// __troupe.loaded(path, namespace) with its real path and what the file exports.
 func Extension(path string, o Options) (*Bundle, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -85,7 +86,7 @@ func Extension(path string, o Options) (*Bundle, error) {
 		return nil, err
 	}
 	b := &builder{Options: o, bundle: Bundle{Path: real}}
-	entry := fmt.Sprintf("import * as extension from %s;\n__troupe.loaded(%s, extension);\n", quote(real), quote(path))
+	entry := fmt.Sprintf("import * as extension from %s;\n__troupe.loaded(%[1]s, extension);\n", quote(real))
 	return b.build(api.BuildOptions{
 		Stdin:  &api.StdinOptions{Contents: entry, ResolveDir: filepath.Dir(real), Sourcefile: entryName},
 		Format: api.FormatESModule,
@@ -208,19 +209,29 @@ func (b *builder) failure(all []api.Message) error {
 // inputs notes what the bundle was made of.
 func (b *builder) inputs(metafile string) error {
 	var meta struct {
-		Inputs map[string]struct{} `json:"inputs"`
+		Inputs map[string]struct {
+			Imports []struct {
+				Path string `json:"path"`
+			} `json:"imports"`
+		} `json:"inputs"`
 	}
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
 		return fmt.Errorf("esbuild's list of inputs: %w", err)
 	}
-	for name := range meta.Inputs {
-		if name == entryName || strings.HasPrefix(name, shimSpace) {
+	absolute := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return string(filepath.Separator) + name
+	}
+	for name, of := range meta.Inputs {
+		if strings.HasPrefix(name, shimSpace) {
 			continue
 		}
-		if !filepath.IsAbs(name) {
-			name = string(filepath.Separator) + name
-		}
-		if filepath.Base(name) == entryName {
+		if name = absolute(name); filepath.Base(name) == entryName {
+			if len(of.Imports) > 0 {
+				b.bundle.First = absolute(of.Imports[0].Path)
+			}
 			continue
 		}
 		in, err := inputOf(name)
@@ -387,3 +398,15 @@ var builtins = strings.Fields(`assert async_hooks buffer child_process cluster c
 
 // missing is the error of Node for a name that nothing has.
 func missing(name string) error { return &Error{Text: "Cannot find module '" + name + "'"} }
+
+// Resolve gives the file that an import in the file from means.
+func Resolve(name, from string, o Options) (string, error) {
+	b, err := Module(name, from, false, o)
+	if err != nil {
+		return "", err
+	}
+	if len(b.Inputs) == 0 {
+		return "", missing(name)
+	}
+	return b.First, nil
+}

@@ -115,7 +115,7 @@ func TestImportsAreOfTheRealPath(t *testing.T) {
 	b, err := Extension(link, shims)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(dir, "real/ext.ts"), b.Path)
-	require.Contains(t, b.Code, `__troupe.loaded("`+link+`"`, "it is known by the name it was asked for")
+	require.Contains(t, b.Code, `__troupe.loaded("`+dir+`/real/ext.ts"`, "a bundle in the cache may have been asked for by another name")
 }
 
 func TestModuleOnDemand(t *testing.T) {
@@ -127,6 +127,9 @@ func TestModuleOnDemand(t *testing.T) {
 	b, err = Module("p", from, true, shims)
 	require.NoError(t, err)
 	require.Contains(t, b.Code, "export {")
+	file, err := Resolve("p", from, shims)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "node_modules/p/index.js"), file)
 	_, err = Module("nope", from, false, shims)
 	require.EqualError(t, err, "Cannot find module 'nope'")
 }

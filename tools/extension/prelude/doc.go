@@ -71,8 +71,7 @@
 //	crypto.hash(algorithm, bytes) crypto.hmac(algorithm, key, bytes) → bytes; md5 sha1 sha224 sha256 sha384 sha512
 //	crypto.randomBytes(n) → bytes               crypto.randomUUID() → string
 //	crypto.pbkdf2(password, salt, iterations, length, digest) crypto.hkdf(digest, key, salt, info, length)
-//	crypto.scrypt(password, salt, length, {N, r, p}) → bytes
-//	crypto.cipher(algorithm, encrypt, key, iv, bytes, {aad, tag}) → {data: bytes, tag: bytes}; aes-128/192/256-gcm, -cbc, -ctr
+//	crypto.cipher(algorithm, encrypt, key, iv, bytes, aad, tag) → {data: bytes, tag: bytes}; aes-128/192/256-gcm, -cbc, -ctr
 //	crypto.equal(a, b) → boolean
 //	zlib.run(method, bytes, {level}) → bytes    gzip gunzip deflate inflate deflateRaw inflateRaw unzip
 //	dns.lookup(host, {family, all}) → [{address, family}]     dns.resolve(host, type) → [string]

@@ -172,3 +172,15 @@ func load(tls *libc.TLS, ctx, name, rt uintptr) (module uintptr) {
 	defer obj.Free() // the context keeps modules
 	return *(*uintptr)(unsafe.Pointer(&obj.v))
 }
+
+// Parse makes a value of JSON.
+func (vm *VM) Parse(text string) (Value, error) {
+	p, file := copied(vm, text), copied(vm, "json")
+	defer vm.free(p)
+	defer vm.free(file)
+	v := lib.XJS_ParseJSON(vm.tls, vm.ctx, p, lib.Tsize_t(len(text)), file)
+	if v.Ftag == lib.EJS_TAG_EXCEPTION {
+		return Value{}, vm.exception()
+	}
+	return Value{vm, v}, nil
+}

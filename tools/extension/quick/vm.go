@@ -34,12 +34,14 @@ type VM struct {
 	stopped  atomic.Bool  // Interrupt was called
 	hit      bool         // a turn was interrupted since Interrupted was asked
 
+	depth    int // calls within calls: a host function may run a script
 	rejected []rejection
 	owed     error // what a host function panicked with
 }
 
 // Host is a function of Go that JavaScript calls. An error is thrown as a string:
-// whoever calls makes an Error of it, so that its stack begins there.
+// whoever calls makes an Error of it, so that its stack begins there. A Value that it
+// gives is no longer its own.
 type Host func(args []any) (any, error)
 
 // epoch is what deadlines count from: the monotonic clock cannot be set.
@@ -123,8 +125,13 @@ func (vm *VM) Memory() int64 {
 // Collect frees what is reachable only in circles.
 func (vm *VM) Collect() { lib.XJS_RunGC(vm.tls, vm.rt) }
 
-// begin starts a turn: what a call runs until it returns.
+// begin starts a turn: what a call runs until it returns. What a host function runs
+// is part of the turn that called it.
 func (vm *VM) begin() {
+	vm.depth++
+	if vm.depth > 1 {
+		return
+	}
 	if vm.turn > 0 {
 		vm.deadline.Store(int64(time.Since(epoch) + vm.turn))
 	}
@@ -133,8 +140,11 @@ func (vm *VM) begin() {
 // end is the other end: a panic of a host function goes on here, where no frame of
 // the engine is above it.
 func (vm *VM) end() {
-	vm.deadline.Store(0)
-	vm.stopped.Store(false)
+	vm.depth--
+	if vm.depth == 0 {
+		vm.deadline.Store(0)
+		vm.stopped.Store(false)
+	}
 	if err := vm.owed; err != nil {
 		vm.owed = nil
 		panic(err)
@@ -162,9 +172,9 @@ func interrupted(_ *libc.TLS, rt, _ uintptr) int32 {
 	return 0
 }
 
-// Jobs runs what promises wait for until nothing is left to run. What a job throws
-// is the rejection of a promise, so there is no error but the end of the turn.
-func (vm *VM) Jobs() error {
+// Jobs runs what promises wait for until nothing is left to run, or the turn is over:
+// then Interrupted says so. What a job throws is the rejection of a promise.
+func (vm *VM) Jobs() {
 	vm.begin()
 	defer vm.end()
 	ctx := vm.alloc(unsafe.Sizeof(uintptr(0)))
@@ -172,24 +182,16 @@ func (vm *VM) Jobs() error {
 	for {
 		n := lib.XJS_ExecutePendingJob(vm.tls, vm.rt, ctx)
 		switch {
-		case vm.owed != nil:
-			return nil // end goes on with it
+		case n == 0, vm.owed != nil: // end goes on with it
+			return
 		case n < 0:
-			err := vm.exception()
-			if vm.hit {
-				return err
-			}
-		case n == 0:
-			return nil
+			_ = vm.exception() // nothing but an interrupt throws here
 		}
-		if interrupted(nil, vm.rt, 0) != 0 {
-			return &Error{Name: "InternalError", Message: "interrupted"}
+		if vm.hit || interrupted(nil, vm.rt, 0) != 0 {
+			return
 		}
 	}
 }
-
-// Pending says whether jobs are left, as they are after an interrupt.
-func (vm *VM) Pending() bool { return lib.XJS_IsJobPending(vm.tls, vm.rt) != 0 }
 
 // rejection is a promise that was rejected while nobody handled it.
 type rejection struct{ promise, reason Value }
@@ -260,6 +262,9 @@ func host(tls *libc.TLS, ctx uintptr, _ lib.TJSValue, argc int32, argv uintptr, 
 	out, err := vm.funcs[magic](args)
 	if err != nil {
 		return lib.XJS_Throw(tls, ctx, vm.text(err.Error()))
+	}
+	if v, ok := out.(Value); ok {
+		return v.v
 	}
 	return vm.toJS(out)
 }

@@ -1,0 +1,581 @@
+package extension
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"troupe/tools"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a VM and what it said.
+type world struct {
+	t    *testing.T
+	host Host
+	vm   VM
+	dir  string
+
+	mu   sync.Mutex
+	said []Said
+	more chan struct{}
+	at   int // what was waited for so far
+	last uint64
+
+	ready Ready
+}
+
+func testOptions() Options {
+	o := Options{Limits: DefaultLimits(), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
+	o.Limits.Turn, o.Limits.Hook, o.Limits.Load = 300*time.Millisecond, 200*time.Millisecond, 2*time.Second
+	o.Limits.Memory = 64 << 20
+	return o
+}
+
+// load opens a VM with extensions of testdata and waits until it is ready.
+func load(t *testing.T, names ...string) *world { return loadSpec(t, Spec{}, testOptions(), names...) }
+
+func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
+	h := NewInline(o)
+	w := &world{t: t, host: h, dir: t.TempDir(), more: make(chan struct{}, 1)}
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	for _, n := range names {
+		path, err := filepath.Abs(filepath.Join("testdata", n))
+		require.NoError(t, err)
+		if filepath.IsAbs(n) {
+			path = n
+		}
+		spec.Entries = append(spec.Entries, Entry{Path: path})
+	}
+	if spec.Cwd == "" {
+		spec.Cwd = w.dir
+	}
+	if spec.Reason == "" {
+		spec.Reason = "startup"
+	}
+	w.vm = h.Open(spec, w.sink)
+	w.ready = wait[Ready](w)
+	return w
+}
+
+func (w *world) sink(s Said) {
+	w.mu.Lock()
+	w.said = append(w.said, s)
+	w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+const patience = 20 * time.Second
+
+// wait gives the next thing of a kind that the VM says; what it says before is passed over.
+func wait[T Said](w *world) T {
+	w.t.Helper()
+	over := time.After(patience)
+	for {
+		w.mu.Lock()
+		for w.at < len(w.said) {
+			s := w.said[w.at]
+			w.at++
+			if x, ok := s.(T); ok {
+				w.mu.Unlock()
+				return x
+			}
+		}
+		w.mu.Unlock()
+		select {
+		case <-w.more:
+		case <-over:
+			var none T
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			require.FailNow(w.t, "waited in vain", "for %T; said: %s", none, show(w.said))
+		}
+	}
+}
+
+func show(list []Said) string {
+	var b strings.Builder
+	for _, s := range list {
+		text, _ := json.Marshal(s)
+		fmt.Fprintf(&b, "\n%T %s", s, text)
+	}
+	return b.String()
+}
+
+// acts are the acts of this name so far.
+func (w *world) acts(name string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, s := range w.said {
+		if a, ok := s.(Act); ok && a.Name == name {
+			out = append(out, string(a.Args))
+		}
+	}
+	return out
+}
+
+func (w *world) failures() []Failure {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []Failure
+	for _, s := range w.said {
+		if f, ok := s.(Failure); ok {
+			f.Path = filepath.Base(f.Path)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (w *world) id() uint64 {
+	w.last++
+	return w.last
+}
+
+// call asks the handlers of an event and waits for what they say.
+func (w *world) call(event string) Done {
+	w.t.Helper()
+	w.vm.Call(w.id(), json.RawMessage(event))
+	return wait[Done](w)
+}
+
+// tell shows an event and waits until its handlers are through.
+func (w *world) tell(event string) {
+	w.t.Helper()
+	w.vm.Tell(w.id(), json.RawMessage(event))
+	wait[Told](w)
+}
+
+func (w *world) tool(name, args string) ToolDone {
+	w.t.Helper()
+	w.vm.Tool(w.id(), ToolCall{ID: "c1", Name: name, Args: json.RawMessage(args)})
+	return wait[ToolDone](w)
+}
+
+// notice waits for the next notify.
+func (w *world) notice() string {
+	w.t.Helper()
+	for {
+		a := wait[Act](w)
+		var r struct{ Method, Message string }
+		require.NoError(w.t, json.Unmarshal(a.Args, &r))
+		if a.Name == "ui" && r.Method == "notify" {
+			return r.Message
+		}
+	}
+}
+
+func TestGate(t *testing.T) {
+	w := load(t, "gate.ts")
+	require.Empty(t, w.ready.Errors)
+	require.Equal(t, []string{"tool_call"}, w.ready.Registrations.Listens)
+	bash := func(command string) string {
+		return `{"type":"tool_call","toolName":"bash","toolCallId":"c","input":{"command":"` + command + `"}}`
+	}
+	require.JSONEq(t, `{"block":true,"reason":"no rm here"}`, string(w.call(bash("rm x")).Result))
+	require.JSONEq(t, `{"block":true,"reason":"the gate broke"}`, string(w.call(bash("throw")).Result))
+	require.Nil(t, w.call(bash("date")).Result)
+	require.JSONEq(t, `{"input":{"command":"ls -l"}}`, string(w.call(bash("ls")).Result))
+	require.Empty(t, w.failures(), "a gate that throws has said no; that is no error of the client's")
+
+	for answer, want := range map[string]string{`{"confirmed":true}`: "", `{"cancelled":true}`: `{"block":true}`} {
+		w.vm.Call(w.id(), json.RawMessage(bash("sudo x")))
+		op := wait[Op](w)
+		require.Equal(t, "ui", op.Name)
+		require.JSONEq(t, `{"method":"confirm","title":"Dangerous","message":"sudo x"}`, string(op.Args))
+		w.vm.Answer(op.ID, json.RawMessage(answer), "")
+		require.Equal(t, want, string(wait[Done](w).Result))
+	}
+}
+
+// How the words of several handlers become one.
+func TestCombination(t *testing.T) {
+	w := load(t, "input.ts")
+	for _, c := range []struct{ event, want string }{
+		{`{"type":"input","text":"ping","source":"rpc"}`, `{"action":"handled"}`},
+		{`{"type":"input","text":"?why","source":"rpc"}`, `{"action":"transform","text":"Briefly: why!"}`},
+		{`{"type":"input","text":"plain","source":"rpc"}`, ``},
+		{`{"type":"before_agent_start","prompt":"p","systemPrompt":"You are."}`,
+			`{"messages":[{"customType":"note","content":"first","display":true}],"systemPrompt":"You are. Be kind. Be brief."}`},
+		{`{"type":"context","messages":[{"role":"user"},{"role":"custom"}]}`, `{"messages":[{"role":"user"}]}`},
+		{`{"type":"tool_result","toolName":"x","content":[],"details":{"n":1},"isError":false}`, `{"details":{"n":2},"content":[{"type":"text","text":"n=2"}]}`},
+		{`{"type":"message_end","message":{"role":"assistant","content":"a"}}`, `{"message":{"role":"assistant","content":"a."}}`},
+		{`{"type":"before_provider_headers","headers":{"a":"b"}}`, `{"headers":{"a":"b","x-mine":"1","x-gone":null}}`},
+		{`{"type":"session_before_switch","reason":"new"}`, `{"cancel":false}`},
+	} {
+		got := w.call(c.event)
+		require.Empty(t, got.Err, c.event)
+		if c.want == "" {
+			require.Nil(t, got.Result, c.event)
+			continue
+		}
+		require.JSONEq(t, c.want, string(got.Result), c.event)
+	}
+	require.Len(t, w.failures(), 1)
+	require.Equal(t, "message_end handlers must return a message with the same role", w.failures()[0].Message)
+	require.Contains(t, string(w.call(`{"type":"resources_discover","reason":"startup"}`).Result), `"skillPaths":[{"path":"/skills"`)
+	require.Len(t, w.acts("ui"), 1)
+}
+
+func TestCommandsAndDialogs(t *testing.T) {
+	w := load(t, "command.ts", "command.ts")
+	var names []string
+	for _, c := range w.ready.Registrations.Commands {
+		names = append(names, c.Name)
+	}
+	require.Equal(t, []string{"ask:1", "fail:1", "new:1", "signal:1", "ask:2", "fail:2", "new:2", "signal:2"}, names)
+	require.Equal(t, "Asks everything", w.ready.Registrations.Commands[0].Description)
+
+	w.vm.Command(w.id(), "ask:2", "some words")
+	for _, x := range [][2]string{
+		{`{"method":"select","title":"Which?","options":["a","b"]}`, `{"value":"b"}`},
+		{`{"method":"input","title":"Name","placeholder":"your name","timeout":1000}`, `{"cancelled":true}`},
+		{`{"method":"editor","title":"Edit","prefill":""}`, `{"value":""}`},
+	} {
+		op := wait[Op](w)
+		require.JSONEq(t, x[0], string(op.Args))
+		w.vm.Answer(op.ID, json.RawMessage(x[1]), "")
+	}
+	require.Empty(t, wait[CommandDone](w).Err)
+	require.Equal(t, []string{
+		`{"method":"setStatus","statusKey":"mine","statusText":""}`, `{"method":"setStatus","statusKey":"mine"}`,
+		`{"method":"setWidget","widgetKey":"w","widgetLines":["one","two"],"widgetPlacement":"belowEditor"}`,
+		`{"method":"setTitle","title":"title"}`, `{"method":"set_editor_text","text":"text"}`,
+		`{"method":"notify","message":"{\"args\":\"some words\",\"picked\":\"b\",\"text\":\"\",\"theme\":\"plain\"}"}`,
+	}, w.acts("ui"))
+
+	w.vm.Command(w.id(), "fail:1", "")
+	f := wait[Failure](w)
+	require.Equal(t, "command:fail:1", f.Path)
+	require.Equal(t, "command", f.Event)
+	require.Equal(t, "command broke", f.Message)
+	require.Contains(t, f.Stack, "testdata/command.ts:19:")
+	require.Equal(t, "command broke", wait[CommandDone](w).Err)
+
+	w.vm.Command(w.id(), "new:1", "")
+	op := wait[Op](w)
+	require.Equal(t, "newSession", op.Name)
+	require.JSONEq(t, `{"setup":[{"method":"appendMessage","args":[{"role":"user","content":"hi"}]}]}`, string(op.Args))
+	w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
+	require.Equal(t, "cancelled true", w.notice())
+
+	require.Empty(t, wait[CommandDone](w).Err)
+
+	w.vm.Command(w.id(), "signal:1", "")
+	op = wait[Op](w)
+	require.Equal(t, op.ID, wait[OpCancel](w).ID)
+	require.Equal(t, "got false", w.notice())
+	w.vm.Answer(op.ID, json.RawMessage(`{"confirmed":true}`), "") // too late
+	require.Empty(t, wait[CommandDone](w).Err)
+
+	w.vm.Command(w.id(), "nothere", "")
+	require.Equal(t, "Unknown command: /nothere", wait[CommandDone](w).Err)
+}
+
+func TestTools(t *testing.T) {
+	w := load(t, "tools.ts")
+	text := func(d ToolDone) string {
+		var r struct{ Content []struct{ Text string } }
+		require.NoError(t, json.Unmarshal(d.Result, &r))
+		require.Len(t, r.Content, 1)
+		return r.Content[0].Text
+	}
+	require.Equal(t, "hi false", text(w.tool("middle", `{"text":"hi"}`)), "the order of arguments of 0.31 to 0.50")
+	require.Equal(t, "7 false", text(w.tool("middle", `{"text":7}`)), "arguments are mended as for every tool")
+	require.Equal(t, "", text(w.tool("nothing", `{}`)))
+	for name, want := range map[string]string{"throws": "tool broke", "says_error": "bad", "no_such": "Tool no_such not found"} {
+		d := w.tool(name, `{}`)
+		require.True(t, d.IsError)
+		require.Equal(t, want, text(d))
+	}
+	d := w.tool("middle", `{"text":{}}`)
+	require.True(t, d.IsError)
+	require.Contains(t, text(d), "middle")
+	require.Equal(t, "done", text(w.tool("late", `{}`)), "updates after the end are nobody's")
+	require.Equal(t, "old name", text(w.tool("prepared", `{"txt":"old name"}`)))
+
+	w.vm.Prepare(90, ToolCall{ID: "c", Name: "prepared", Args: json.RawMessage(`{"txt":"x"}`)})
+	p := wait[Prepared](w)
+	require.JSONEq(t, `{"text":"x"}`, string(p.Args))
+	w.vm.Tool(91, ToolCall{ID: "c", Name: "prepared", Args: p.Args, Prepared: true})
+	require.Equal(t, "x", text(wait[ToolDone](w)))
+
+	w.vm.Tool(92, ToolCall{ID: "c", Name: "waits", Args: json.RawMessage(`{}`)})
+	require.Nil(t, w.call(`{"type":"agent_end"}`).Result, "a tool that runs holds nobody else")
+	w.vm.CancelTool(92)
+	d = wait[ToolDone](w)
+	require.True(t, d.IsError)
+	require.Equal(t, "stopped", text(d))
+
+	w.vm.Command(w.id(), "more", "")
+	c := wait[Changed](w)
+	last := c.Registrations.Tools[len(c.Registrations.Tools)-1]
+	require.Equal(t, "more", last.Name)
+	require.False(t, *last.DefaultActive)
+}
+
+func TestBus(t *testing.T) {
+	w := load(t, "bus.ts")
+	w.tell(`{"type":"agent_start"}`)
+	require.Equal(t, []string{`{"method":"notify","message":"{\"n\":1,\"seen\":true}"}`}, w.acts("ui"))
+	require.Empty(t, w.failures())
+}
+
+func TestTimers(t *testing.T) {
+	w := load(t, "timers.ts")
+	require.True(t, wait[Quiet](w).Quiet)
+	w.tell(`{"type":"agent_start"}`)
+	require.Equal(t, "timer broke", wait[Failure](w).Message)
+	require.Equal(t, "three", w.notice())
+	require.True(t, wait[Quiet](w).Quiet)
+	require.Equal(t, []string{`{"method":"notify","message":"micro"}`, `{"method":"notify","message":"three"}`}, w.acts("ui"))
+}
+
+// What was written is there for the next read, and what the file has, too.
+func TestMirror(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "s.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"type":"session","id":"s1","version":3}
+{"type":"message","id":"m1","parentId":null,"message":{"role":"user","content":"hi"}}
+{"type":"custom","id":"c1","parentId":"m1","customType":"count","data":{"n":1}}
+{"type":"comp`), 0o600))
+	w := loadSpec(t, Spec{SessionFile: file, Snapshot: json.RawMessage(`{"sessionId":"s1"}`)}, testOptions(), "state.ts")
+	w.tell(`{"type":"agent_start"}`)
+	require.Equal(t, []string{`{"method":"setStatus","statusKey":"count","statusText":"1"}`, `{"method":"notify","message":"[1,2,3]"}`}, w.acts("ui"))
+	require.Len(t, w.acts("appendEntry"), 2)
+	w.vm.Entry(json.RawMessage(`{"type":"custom","id":"c2","parentId":"c1","customType":"count","data":{"n":2}}`))
+	w.vm.Entry(json.RawMessage(`{"type":"custom","id":"c3","parentId":"c2","customType":"count","data":{"n":3}}`))
+	w.tell(`{"type":"agent_end","messages":[]}`)
+	require.Equal(t, `{"method":"notify","message":"{\"ids\":[\"m1\",\"c1\",\"c2\",\"c3\"],\"roles\":[\"user\"],\"id\":\"s1\",\"tree\":1}"}`, w.acts("ui")[2])
+}
+
+func TestActions(t *testing.T) {
+	spec := Spec{Flags: map[string]string{"plan": "", "preset": "fast", "other": "x"}, Snapshot: json.RawMessage(`{"thinkingLevel":"off","activeTools":["read","bash"]}`)}
+	w := loadSpec(t, spec, testOptions(), "act.ts")
+	require.Len(t, w.ready.Registrations.Flags, 2)
+	require.Contains(t, string(w.ready.Registrations.Providers[0]), `"functions":["streamSimple"]`)
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_start"}`))
+	op := wait[Op](w)
+	require.JSONEq(t, `{"provider":"p","modelId":"m"}`, string(op.Args))
+	w.vm.Answer(op.ID, json.RawMessage(`true`), "")
+	wait[Told](w)
+	var names []string
+	for _, s := range w.said {
+		if a, ok := s.(Act); ok {
+			names = append(names, a.Name)
+		}
+	}
+	require.Equal(t, []string{"sendMessage", "sendMessage", "sendUserMessage", "setSessionName", "setActiveTools", "setThinkingLevel", "setLabel", "abort", "ui", "ui"}, names)
+	require.Equal(t, []string{`{"message":{"customType":"note","content":"hello","display":false},"options":{"triggerTurn":true}}`,
+		`{"message":{"customType":"old","content":"h","display":true},"options":{"triggerTurn":true}}`}, w.acts("sendMessage"))
+	var r struct{ Message string }
+	require.NoError(t, json.Unmarshal([]byte(w.acts("ui")[0]), &r))
+	require.JSONEq(t, `{"loading":"Extension runtime not initialized. Action methods cannot be called during extension loading.",
+		"early":"none","plan":true,"preset":"fast","name":"named","tools":["read"],"level":"high","ok":true,"label":"here"}`, r.Message)
+	require.Contains(t, w.acts("ui")[1], "only there in command handlers")
+
+	w.vm.Invoke(w.id(), "provider:mine", "streamSimple", []json.RawMessage{json.RawMessage(`"m"`), json.RawMessage(`4`)})
+	require.JSONEq(t, `{"model":"m","n":5}`, string(wait[Done](w).Result))
+}
+
+func TestExec(t *testing.T) {
+	w := load(t, "exec.ts")
+	for args, want := range map[string]string{
+		"ok":      `{"stdout":"out","stderr":"err","code":3,"killed":false}`,
+		"missing": `{"stdout":"","stderr":"spawn no-such-program ENOENT","code":1,"killed":false}`,
+		"timeout": `{"stdout":"","stderr":"","code":0,"killed":true}`,
+		"abort":   `{"stdout":"","stderr":"","code":0,"killed":true}`,
+		"cut":     `{"stdout":"1234","stderr":"","code":0,"killed":false,"truncated":true}`,
+	} {
+		w.vm.Command(w.id(), "exec", args)
+		require.JSONEq(t, want, w.notice(), args)
+		require.Empty(t, wait[CommandDone](w).Err)
+	}
+}
+
+// What an extension does wrong ends nothing but itself.
+func TestLoops(t *testing.T) {
+	w := load(t, "bad_loop.ts")
+	w.tell(`{"type":"agent_start"}`)
+	require.Equal(t, []Failure{{Path: "bad_loop.ts", Event: "agent_start", Message: "interrupted: it ran for 300ms without a break"}}, w.failures())
+	d := w.call(`{"type":"tool_call","toolName":"bash","input":{}}`)
+	require.Equal(t, "interrupted: it ran for 300ms without a break", d.Err, "a gate that did not end has not said yes")
+	w.tell(`{"type":"agent_end"}`)
+	require.Equal(t, []string{`{"method":"notify","message":"alive"}`}, w.acts("ui"))
+
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
+	wait[Ready](w) // jobs without end: the VM begins anew
+	w.tell(`{"type":"agent_end"}`)
+	require.Len(t, w.acts("ui"), 2)
+}
+
+func TestFailingHandlers(t *testing.T) {
+	w := load(t, "bad_rejects.ts")
+	w.tell(`{"type":"agent_start"}`)
+	w.tell(`{"type":"agent_end"}`)
+	require.Equal(t, []string{`{"method":"notify","message":"next"}`}, w.acts("ui"))
+	w.tell(`{"type":"turn_start"}`)
+	require.True(t, w.call(`{"type":"tool_call","toolName":"bash","input":{}}`).TimedOut)
+	w.call(`{"type":"turn_end"}`)
+	var events []string
+	for _, f := range w.failures() {
+		events = append(events, f.Event+": "+f.Message)
+	}
+	require.Equal(t, []string{
+		"unhandledRejection: nobody cares", "agent_end: handler broke", "turn_start: timed out after 200ms", "tool_call: timed out after 200ms",
+	}, events[:4])
+	require.Len(t, events, 5)
+	require.Contains(t, events[4], "turn_end: ")
+}
+
+func TestHeapThatStaysFull(t *testing.T) {
+	o := testOptions()
+	o.Limits.Turn, o.Limits.Memory = time.Minute, 8<<20
+	w := loadSpec(t, Spec{}, o, "bad_memory.ts")
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_end"}`))
+	wait[Told](w)
+	wait[Ready](w) // it begins anew
+	w.tell(`{"type":"agent_end"}`)
+	require.Len(t, w.acts("ui"), 1)
+	require.Contains(t, w.failures()[0].Message, "out of memory")
+	require.Equal(t, "the extensions use too much memory", w.failures()[1].Message)
+}
+
+func TestRealmOfAnExtensionThatChangesBuiltins(t *testing.T) {
+	w := load(t, "bad_realm.ts")
+	w.tell(`{"type":"agent_start"}`)
+	w.tell(`{"type":"agent_end"}`)
+	require.JSONEq(t, `{"block":true,"reason":"bash"}`, string(w.call(`{"type":"tool_call","toolName":"bash","input":{}}`).Result))
+	require.Equal(t, []string{`{"method":"notify","message":"still here"}`}, w.acts("ui"))
+	require.Empty(t, w.failures())
+}
+
+func TestRecycledTooOften(t *testing.T) {
+	w := load(t, "bad_loop.ts")
+	for range 2 {
+		w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
+		wait[Ready](w)
+	}
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
+	require.Equal(t, "disabled: jobs of JavaScript did not end", wait[Gone](w).Why)
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	o := testOptions()
+	o.Limits.Load = 100 * time.Millisecond
+	w := loadSpec(t, Spec{}, o,
+		write("syntax.ts", "let a = 1;\nlet b = ;"),
+		write("throws.ts", "\n\nthrow new Error('at load')"),
+		write("factory.ts", "export default (pi) => { pi.on('tool_call', () => {}); pi.registerTool({name: 'x', parameters: {type: 'object'}, execute() {}}); throw new Error('in factory') }"),
+		write("none.ts", "export const x = 1"),
+		write("never.ts", "export default () => new Promise(() => {})"),
+		write("loop.ts", "for (;;);"),
+		write("node.ts", "import http from 'node:http'; export default () => http"),
+		write("package.ts", "import x from 'no-such-package'; export default () => x"),
+		write("schema.ts", "export default (pi) => pi.registerTool({name: 'y', parameters: {type: 'string'}, execute() {}})"),
+		write("awaits.ts", "const x = await Promise.resolve(1); export default async (pi) => { await x; pi.registerCommand('fine', {handler() {}}) }"),
+		write("common.cjs", "module.exports = (pi) => pi.registerCommand(require('troupe:globals') ? 'cjs' : '', {handler() {}})"),
+		filepath.Join(dir, "gone.ts"))
+	got := map[string]string{}
+	for _, e := range w.ready.Errors {
+		got[filepath.Base(e.Path)] = strings.ReplaceAll(e.Message, dir+"/", "")
+	}
+	require.Equal(t, map[string]string{
+		"syntax.ts":  `syntax.ts:2:9: Unexpected ";"`,
+		"throws.ts":  "at load",
+		"factory.ts": "in factory",
+		"none.ts":    "Extension does not export a valid factory function: none.ts",
+		"never.ts":   "not loaded within 100ms",
+		"loop.ts":    "interrupted: it ran for 300ms without a break",
+		"node.ts":    "Extension needs Node.js (imports node:http in node.ts); install Node or remove it",
+		"package.ts": "Cannot find module 'no-such-package'",
+		"schema.ts":  `registerTool: parameters of tool "y" must be an object schema (type: "object")`,
+		"gone.ts":    "Extension path does not exist: gone.ts",
+	}, got)
+	require.Contains(t, w.ready.Errors[1].Stack, "throws.ts:3:")
+	require.Equal(t, []string{"tool_call"}, w.ready.Errors[2].Gates)
+	require.Empty(t, w.ready.Registrations.Listens)
+	require.Empty(t, w.ready.Registrations.Tools)
+	require.Len(t, w.ready.Registrations.Commands, 2)
+}
+
+func TestOldHooksAndTools(t *testing.T) {
+	w := load(t, "old_tool.ts", "old_hook.ts")
+	require.Equal(t, "session start", w.notice())
+	require.Equal(t, "session start", w.notice())
+	require.JSONEq(t, `{"cancel":true}`, string(w.call(`{"type":"session_before_switch","reason":"new"}`).Result))
+	require.Nil(t, w.call(`{"type":"session_before_switch","reason":"resume"}`).Result)
+	require.Contains(t, string(w.tool("old", `{}`).Result), w.dir+" true")
+}
+
+func TestClose(t *testing.T) {
+	w := load(t, "old_tool.ts", "bad_rejects.ts")
+	wait[Act](w)
+	w.vm.Call(7, json.RawMessage(`{"type":"tool_call","toolName":"x","input":{}}`))
+	w.vm.Close("quit")
+	require.Equal(t, "session shutdown", w.notice())
+	require.Equal(t, Done{ID: 7, Err: "the session is closed"}, wait[Done](w))
+	require.Equal(t, Gone{}, wait[Gone](w))
+	w.vm.Call(8, json.RawMessage(`{"type":"tool_call"}`)) // nobody is there, and nothing breaks
+}
+
+// The same modules, another session: factories run again, and what the old one gave is stale.
+func TestRebind(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "e.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`
+		let runs = 0;
+		export default (pi) => {
+			const run = ++runs;
+			pi.on("session_start", (e, ctx) => ctx.ui.notify(run + " " + e.reason + " " + ctx.cwd));
+			pi.registerCommand("next", { handler: async (_, ctx) => {
+				await ctx.newSession({ withSession: async (fresh) => {
+					let stale = "";
+					try { ctx.cwd } catch (e) { stale = e.message }
+					fresh.ui.notify(run + " " + fresh.cwd + " " + stale.slice(0, 10));
+				} });
+			} });
+		}`), 0o600))
+	w := loadSpec(t, Spec{}, testOptions(), path)
+	require.Equal(t, "1 startup "+w.dir, w.notice())
+	w.vm.Command(w.id(), "next", "")
+	op := wait[Op](w)
+	w.vm.Rebind(Spec{Cwd: "/", Reason: "new"})
+	wait[Ready](w)
+	require.Equal(t, "2 new /", w.notice())
+	w.vm.Answer(op.ID, json.RawMessage(`{}`), "")
+	require.Equal(t, "1 / This exten", w.notice())
+}
+
+func TestCacheOfBytecode(t *testing.T) {
+	o := testOptions()
+	o.CacheDir = t.TempDir()
+	for range 2 {
+		w := loadSpec(t, Spec{}, o, "gate.ts", "bus.ts")
+		require.Empty(t, w.ready.Errors)
+		require.JSONEq(t, `{"block":true,"reason":"no rm here"}`, string(w.call(`{"type":"tool_call","toolName":"bash","input":{"command":"rm"}}`).Result))
+		require.NoError(t, w.host.Close())
+	}
+	list, err := os.ReadDir(o.CacheDir)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(list), 3)
+}

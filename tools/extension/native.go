@@ -1,0 +1,480 @@
+package extension
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"troupe/tools"
+	"troupe/tools/extension/bundle"
+	"troupe/tools/extension/prelude"
+	"troupe/tools/extension/quick"
+)
+
+// args are what JavaScript gives: nil, bool, float64, string, []byte or quick.JSON.
+type args []any
+
+func (a args) text(i int) string {
+	if i < len(a) {
+		if s, ok := a[i].(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+func (a args) number(i int) (float64, bool) {
+	if i < len(a) {
+		n, ok := a[i].(float64)
+		return n, ok
+	}
+	return 0, false
+}
+
+func (a args) int(i int) int {
+	n, _ := a.number(i)
+	return int(n)
+}
+
+func (a args) bool(i int) bool {
+	b, _ := a[min(i, len(a)-1)].(bool)
+	return i < len(a) && b
+}
+
+// bytes are those of a Uint8Array or a text.
+func (a args) bytes(i int) []byte {
+	if i < len(a) {
+		switch b := a[i].(type) {
+		case []byte:
+			return b
+		case string:
+			return []byte(b)
+		}
+	}
+	return nil
+}
+
+// into reads an object; what is not there stays as it is.
+func (a args) into(i int, dst any) error {
+	if i < len(a) {
+		if text, ok := a[i].(quick.JSON); ok {
+			return json.Unmarshal([]byte(text), dst)
+		}
+	}
+	return nil
+}
+
+// json is an argument as JSON.
+func (a args) json(i int) json.RawMessage {
+	if i >= len(a) || a[i] == nil {
+		return nil
+	}
+	if text, ok := a[i].(quick.JSON); ok {
+		return json.RawMessage(text)
+	}
+	text, err := json.Marshal(a[i])
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// failure is an error as Node has it. It crosses as JSON.
+type failure struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+	Errno   int    `json:"errno,omitempty"`
+	Syscall string `json:"syscall,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Dest    string `json:"dest,omitempty"`
+	Name    string `json:"name,omitempty"`
+}
+
+func (f *failure) Error() string {
+	text, _ := json.Marshal(f) // it is texts and a number
+	return string(text)
+}
+
+// thrown is the text of an error for JavaScript.
+func thrown(err error) string {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.Error()
+	}
+	return (&failure{Message: err.Error()}).Error()
+}
+
+// opCall is a call of an operation. It may be on a goroutine of its own: what it
+// sees of the VM does not change.
+type opCall struct {
+	ctx   context.Context
+	args  args
+	host  *Inline
+	procs *tools.Procs
+	files *fileTable
+	cwd   string
+}
+
+// operation is what host.op and host.start call.
+type operation func(c *opCall) (any, error)
+
+// stream is what host.open begins.
+type stream interface {
+	send(event string, values args)
+}
+
+// emit says an event of a stream, and waits until JavaScript has it, so that what is
+// fast does not fill the mailbox. false means that nobody listens any more.
+type emit func(event string, values ...any) bool
+
+// streaming begins a stream: an error is thrown, run ends when the stream has or ctx does.
+type streaming func(c *opCall, say emit) (s stream, run func(), err error)
+
+// native is the one function that the prelude has of us.
+func (v *vm) native(list []any) (any, error) {
+	if len(list) == 0 {
+		return nil, errors.New("no operation")
+	}
+	word, _ := list[0].(string)
+	a := args(list[1:])
+	r := v.realm
+	switch word {
+	case "op":
+		return v.operate(a)
+	case "start":
+		return nil, v.start(a)
+	case "open":
+		return nil, v.openStream(a)
+	case "send":
+		if o := r.ops[a.int(0)]; o != nil && o.stream != nil {
+			o.stream.send(a.text(1), a[2:])
+		}
+	case "close":
+		v.closeOp(a.int(0))
+	case "ask":
+		return nil, v.ask(a)
+	case "unask":
+		if o := r.ops[a.int(0)]; o != nil && o.asked {
+			delete(r.ops, a.int(0))
+			v.sink(OpCancel{ID: uint64(a.int(0))})
+		}
+	case "act":
+		v.sink(Act{Name: a.text(0), Args: json.RawMessage(a.text(1))})
+	case "log":
+		v.sink(Log{Level: a.text(0), Text: a.text(1)})
+	case "error":
+		v.sink(Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
+	case "timer":
+		v.setTimer(a.int(0), a.int(1), a.bool(2))
+	case "untimer":
+		if t := r.timers[a.int(0)]; t != nil {
+			t.timer.Stop()
+			delete(r.timers, a.int(0))
+		}
+	case "unref":
+		if t := r.timers[a.int(0)]; t != nil {
+			t.idle = true
+		}
+	case "shim":
+		if m, ok := prelude.Find(a.text(0)); ok && !m.NodeOnly {
+			return m.ID, nil
+		}
+	case "module":
+		return v.module(a.text(0))
+	case "bundle":
+		return v.bundleOf(a.text(0), a.text(1))
+	case "resolve":
+		return bundle.Resolve(a.text(0), a.text(1), bundled)
+	case "session":
+		return v.sessionText()
+	case "validate":
+		return v.validate(a)
+	default:
+		v.answered(word, a)
+	}
+	return nil, nil
+}
+
+// answered takes what JavaScript says of what is under way.
+func (v *vm) answered(word string, a args) {
+	id := uint64(a.int(0))
+	result := func(i int) json.RawMessage {
+		if s := a.text(i); s != "" {
+			return json.RawMessage(s)
+		}
+		return nil
+	}
+	switch word {
+	case "loaded":
+		v.loaded(int(id), a.text(1), a.text(2))
+	case "ready":
+		v.ready = true
+		v.sink(Ready{Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
+		v.realm.errors = nil
+	case "regs":
+		v.sink(Changed{Registrations: registrationsOf(a.text(0))})
+	case "began":
+		v.began(callKey{a.text(0), uint64(a.int(1))})
+	case "told":
+		if v.conclude(callKey{"tell", id}) && id > 0 {
+			v.sink(Told{N: id})
+		}
+	case "done":
+		if !v.conclude(callKey{"call", id}) {
+			return
+		}
+		if id == closing {
+			v.box.put(func() { v.end("") })
+			return
+		}
+		v.sink(Done{ID: id, Result: result(1), Err: a.text(2)})
+	case "prepared":
+		if v.conclude(callKey{"prepare", id}) {
+			v.sink(Prepared{ID: id, Args: result(1), Err: a.text(2)})
+		}
+	case "toolUpdate":
+		if _, ok := v.calls[callKey{"tool", id}]; ok {
+			v.sink(ToolUpdate{ID: id, Partial: result(1)})
+		}
+	case "toolDone":
+		if v.conclude(callKey{"tool", id}) {
+			v.sink(ToolDone{ID: id, Result: result(1), IsError: a.bool(2)})
+		}
+	case "commandDone":
+		if v.conclude(callKey{"command", id}) {
+			v.sink(CommandDone{ID: id, Err: a.text(1)})
+		}
+	}
+}
+
+func registrationsOf(text string) Registrations {
+	var r Registrations
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Registrations{}
+	}
+	return r
+}
+
+func (v *vm) newCall(ctx context.Context, a args) *opCall {
+	return &opCall{ctx: ctx, args: a, host: v.host, procs: v.procs, files: &v.realm.files, cwd: v.spec.Cwd}
+}
+
+// operate does an operation now. What it takes is not the script's time.
+func (v *vm) operate(a args) (any, error) {
+	f, ok := operations()[a.text(0)]
+	if !ok {
+		return nil, fmt.Errorf("no operation %q", a.text(0))
+	}
+	from := time.Now()
+	result, err := f(v.newCall(v.realm.ctx, a[1:]))
+	v.realm.js.Extend(time.Since(from))
+	return result, err
+}
+
+func (v *vm) room() error {
+	if len(v.realm.ops) >= v.host.o.Limits.Ops {
+		return fmt.Errorf("more than %d operations are open", v.host.o.Limits.Ops)
+	}
+	return nil
+}
+
+func (v *vm) addOp(id int, o *op) {
+	v.realm.born++
+	o.born = v.realm.born
+	v.realm.ops[id] = o
+}
+
+// start does an operation on a goroutine of its own, and settles a promise with it.
+func (v *vm) start(a args) error {
+	id, r := a.int(0), v.realm
+	f, ok := operations()[a.text(1)]
+	if !ok {
+		return fmt.Errorf("no operation %q", a.text(1))
+	}
+	if err := v.room(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	v.addOp(id, &op{waits: true, cancel: cancel})
+	c := v.newCall(ctx, a[2:])
+	go func() {
+		defer cancel()
+		result, err := protected(f, c)
+		v.post(r, func() {
+			delete(r.ops, id)
+			if err != nil {
+				v.dispatch("settle", float64(id), nil, thrown(err))
+				return
+			}
+			v.dispatch("settle", float64(id), result)
+		})
+	}()
+	return nil
+}
+
+// protected makes an error of a panic: a bad argument of an extension ends nothing.
+func protected(f operation, c *opCall) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("operation failed: %v", p)
+		}
+	}()
+	return f(c)
+}
+
+// unbound are streams that a handler's time does not wait for: they have no end.
+var unbound = map[string]bool{"fs.watch": true}
+
+func (v *vm) openStream(a args) error {
+	id, r := a.int(0), v.realm
+	begin, ok := streamings()[a.text(1)]
+	if !ok {
+		return fmt.Errorf("no stream %q", a.text(1))
+	}
+	if err := v.room(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	say := func(event string, values ...any) bool {
+		taken := make(chan struct{})
+		v.post(r, func() {
+			defer close(taken)
+			v.dispatch("stream", append([]any{float64(id), event}, values...)...)
+		})
+		select {
+		case <-taken:
+			return ctx.Err() == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	s, run, err := begin(v.newCall(ctx, a[2:]), say)
+	if err != nil {
+		cancel()
+		return err
+	}
+	v.addOp(id, &op{waits: !unbound[a.text(1)], cancel: cancel, stream: s})
+	go func() {
+		run()
+		v.post(r, func() { v.closeOp(id) })
+	}()
+	return nil
+}
+
+func (v *vm) closeOp(id int) {
+	if o := v.realm.ops[id]; o != nil && !o.asked {
+		o.cancel()
+		delete(v.realm.ops, id)
+	}
+}
+
+// ask asks the daemon.
+func (v *vm) ask(a args) error {
+	if err := v.room(); err != nil {
+		return err
+	}
+	id := a.int(0)
+	v.addOp(id, &op{waits: true, asked: true})
+	v.sink(Op{ID: uint64(id), Name: a.text(1), Args: json.RawMessage(a.text(2))})
+	return nil
+}
+
+func (v *vm) setTimer(id, ms int, repeat bool) {
+	r := v.realm
+	every := time.Duration(ms) * time.Millisecond
+	if t := r.timers[id]; t != nil {
+		t.timer.Stop()
+	}
+	t := &alarm{}
+	r.timers[id] = t
+	t.timer = time.AfterFunc(every, func() {
+		v.post(r, func() {
+			if r.timers[id] != t {
+				return
+			}
+			if !repeat {
+				delete(r.timers, id)
+			}
+			v.dispatch("timer", float64(id))
+			if repeat && r.timers[id] == t && !r.ended {
+				t.timer.Reset(every)
+			}
+		})
+	})
+}
+
+// module gives the function of a module of the prelude.
+func (v *vm) module(id string) (any, error) {
+	m, ok := prelude.Find(id)
+	if !ok {
+		return nil, &failure{Message: "Cannot find module '" + id + "'", Code: "MODULE_NOT_FOUND"}
+	}
+	code, err := v.host.codes.of(v.realm.js, m.File, "(function (exports, require, module, host) {"+m.Source+"\n})")
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", id, err)
+	}
+	return v.realm.js.Run(code)
+}
+
+// bundleOf gives the code of a module that is required by a name that was not known
+// before: it and what stacks call it.
+func (v *vm) bundleOf(name, from string) (any, error) {
+	b, err := bundle.Module(name, from, false, bundled)
+	if err != nil {
+		return nil, err
+	}
+	return [2]string{b.Code, name}, nil
+}
+
+// sessionText is the session's file, if it has one.
+func (v *vm) sessionText() (any, error) {
+	if v.spec.SessionFile == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(v.spec.SessionFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // it is made with the first entry
+	}
+	if err != nil {
+		return nil, fsFailure("open", err)
+	}
+	return string(data), nil
+}
+
+// validate checks and mends the arguments of a tool: name, schema, arguments.
+func (v *vm) validate(a args) (any, error) {
+	given := json.RawMessage(a.text(2))
+	mended, err := tools.ValidateArgs(json.RawMessage(a.text(1)), given)
+	if err != nil {
+		return nil, tools.InvalidArgsError(a.text(0), given, err)
+	}
+	return quick.JSON(mended), nil
+}
+
+// bootRecord is what an extension may know of where it runs and what does not change.
+func (v *vm) bootRecord() map[string]any {
+	o := v.host.o
+	exe := o.ExecPath
+	if exe == "" {
+		exe, _ = os.Executable() // "" is what Node would not say either
+	}
+	home, _ := os.UserHomeDir()
+	hostname, _ := os.Hostname()
+	agentDir := v.spec.AgentDir
+	if agentDir == "" {
+		agentDir = filepath.Join(home, ".pi", "agent")
+	}
+	argv := append([]string{exe}, v.spec.Argv...)
+	record := map[string]any{
+		"homedir": home, "tmpdir": filepath.Clean(os.TempDir()), "hostname": hostname, "pid": os.Getpid(), "ppid": os.Getppid(),
+		"execPath": exe, "argv": argv, "env": environ(), "cwd": v.spec.Cwd, "agentDir": agentDir, "version": o.Version, "piVersion": o.PiVersion, "eol": "\n",
+	}
+	for k, x := range systemRecord() {
+		record[k] = x
+	}
+	return record
+}

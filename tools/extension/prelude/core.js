@@ -1,0 +1,1421 @@
+// The dispatcher: pi, ctx and what calls the handlers of extensions. It evaluates to a
+// function of the host's own function and of what does not change, which gives the way in.
+//
+// What runs after an extension was loaded uses what was saved here before: an extension
+// may have replaced Array.prototype.push or JSON.stringify. No method of an array, map
+// or promise is called by its name below, and no array is iterated over.
+(function (native, boot) {
+"use strict";
+
+const { apply, construct, ownKeys } = Reflect;
+const { parse, stringify } = JSON;
+const { create, defineProperty, defineProperties, getOwnPropertyNames, freeze, keys, assign } = Object;
+const { isArray } = Array;
+const { indexOf, slice, trim, startsWith } = String.prototype;
+const { then } = Promise.prototype;
+const { get, set, delete: remove, has } = Map.prototype;
+const sourceOf = Function.prototype.toString;
+const { exec: match } = RegExp.prototype;
+const { InternalError } = globalThis;
+const NewPromise = Promise, NewError = Error, NewMap = Map, NewProxy = Proxy, String_ = String, Number_ = Number, now = Date.now;
+const random = Math.random, floor = Math.floor;
+const Bytes = Uint8Array;
+const world = globalThis;
+
+// ---- the host ----
+
+// HostError is a failure of the host as an Error that begins where it was asked.
+function hostError(text) {
+  let of;
+  try { of = parse(text); } catch { of = { message: String_(text) }; }
+  const e = new NewError(of.message);
+  for (const k of ["code", "errno", "syscall", "path", "dest", "name"]) if (of[k] !== undefined) e[k] = of[k];
+  return e;
+}
+
+// made puts together what the host gives as an array: JSON, and names and bytes.
+function made(v) {
+  if (!isArray(v)) return v;
+  const o = parse(v[0]);
+  for (let i = 1; i < v.length; i += 2) o[v[i]] = v[i + 1];
+  return o;
+}
+
+// call asks the host. It throws texts: an Error of ours has a stack of the caller's.
+function call(...args) {
+  let r;
+  try { r = apply(native, undefined, args); } catch (e) { throw typeof e === "string" ? hostError(e) : e; }
+  return made(r);
+}
+
+function deferred() {
+  const d = create(null);
+  d.promise = new NewPromise((resolve, reject) => { d.resolve = resolve; d.reject = reject; });
+  return d;
+}
+
+const ignore = () => {};
+// chain is promise.then with the then of before.
+const chain = (p, done, failed) => apply(then, p, [done, failed]);
+
+let lastId = 0;
+const waiting = new NewMap(); // what the host will answer: operations and questions to the daemon
+const streams = new NewMap();
+
+function begin(kind, name, ...args) {
+  const d = deferred(), id = ++lastId;
+  call(kind, id, name, ...args);
+  apply(set, waiting, [id, d]);
+  d.promise.id = id;
+  return d.promise;
+}
+
+const host = freeze({
+  op: (name, ...args) => call("op", name, ...args),
+  start: (name, ...args) => begin("start", name, ...args),
+  open(name, args, on) {
+    const id = ++lastId;
+    apply(set, streams, [id, on]);
+    try { call("open", id, name, ...args); } catch (e) { apply(remove, streams, [id]); throw e; }
+    return id;
+  },
+  send: (id, event, ...values) => { if (apply(has, streams, [id])) call("send", id, event, ...values); },
+  close: (id) => { if (apply(remove, streams, [id])) call("close", id); },
+  ask: (name, payload) => begin("ask", name, stringify(payload ?? null)),
+  act: (name, payload) => call("act", name, stringify(payload ?? null)),
+  log: (level, text) => call("log", level, String_(text)),
+  require: (name, from) => requireFrom(from)(name),
+  context: () => context(),
+  boot,
+});
+
+// ---- modules ----
+
+const loaded = create(null);
+
+// requireShim gives a module of the prelude, made when it is first asked for.
+function requireShim(name) {
+  const id = call("shim", name);
+  if (id === undefined) throw missing(name);
+  let m = loaded[id];
+  if (m) return m.exports;
+  m = loaded[id] = { id, exports: {} };
+  try {
+    apply(call("module", id), undefined, [m.exports, requireShim, m, host]);
+  } catch (e) {
+    delete loaded[id];
+    throw e;
+  }
+  return m.exports;
+}
+
+function missing(name) {
+  const e = new NewError("Cannot find module '" + name + "'");
+  e.code = "MODULE_NOT_FOUND";
+  return e;
+}
+
+// requireFrom is require of a file: for names that nobody knew before the file ran.
+function requireFrom(from) {
+  const cache = create(null);
+  function require(name) {
+    if (typeof name !== "string") throw new TypeError('The "id" argument must be of type string');
+    if (call("shim", name) !== undefined) return requireShim(name);
+    if (name in cache) return cache[name].exports;
+    const [code, file] = call("bundle", name, from);
+    const m = cache[name] = { exports: {} };
+    try {
+      apply((0, eval)("(function (exports, require, module, __filename) {" + code + "\n})\n//# sourceURL=" + file), m.exports, [m.exports, require, m, file]);
+    } catch (e) {
+      delete cache[name];
+      throw e;
+    }
+    return m.exports;
+  }
+  require.resolve = (name) => call("shim", name) !== undefined ? name : call("resolve", name, from);
+  require.cache = cache;
+  return require;
+}
+
+const troupe = {
+  require: requireShim,
+  requireFrom,
+  missing,
+  meta(file) {
+    const i = file.lastIndexOf("/");
+    const resolve = (name) => name.startsWith("node:") ? name : "file://" + requireFrom(file).resolve(name);
+    return { url: "file://" + encodeURI(file).replace(/[?#]/g, encodeURIComponent), dirname: file.slice(0, i) || "/", filename: file, resolve, main: false };
+  },
+  loaded(path, namespace) { pendingModules[path] = namespace; },
+};
+const pendingModules = create(null);
+defineProperty(world, "__troupe", { value: troupe });
+
+// ---- globals ----
+
+function lazy(name, from, pick) {
+  defineProperty(world, name, {
+    configurable: true, enumerable: false,
+    get() {
+      const v = pick ? pick(requireShim(from)) : requireShim(from)[name];
+      defineProperty(world, name, { value: v, writable: true, configurable: true, enumerable: false });
+      return v;
+    },
+    set(v) { defineProperty(world, name, { value: v, writable: true, configurable: true, enumerable: false }); },
+  });
+}
+lazy("Buffer", "node:buffer");
+lazy("process", "node:process", (m) => m.default ?? m);
+for (const n of ["URL", "URLSearchParams"]) lazy(n, "node:url");
+for (const n of ["Event", "EventTarget", "CustomEvent", "AbortController", "AbortSignal", "DOMException", "TextEncoder", "TextDecoder",
+  "structuredClone", "atob", "btoa", "performance"]) lazy(n, "troupe:globals");
+for (const n of ["fetch", "Headers", "Request", "Response", "FormData", "Blob", "File", "ReadableStream", "WritableStream", "TransformStream",
+  "TextDecoderStream", "TextEncoderStream", "CompressionStream", "DecompressionStream", "crypto", "WebSocket", "Intl"]) lazy(n, "troupe:web");
+world.global = world;
+
+let lastTimer = 0;
+const timers = new NewMap();
+
+function timer(f, ms, repeat, args) {
+  if (typeof f !== "function") throw new TypeError('The "callback" argument must be of type function');
+  const id = ++lastTimer;
+  ms = +ms;
+  ms = ms >= 1 && ms <= 2147483647 ? floor(ms) : 1;
+  apply(set, timers, [id, { f, args, repeat }]);
+  call("timer", id, ms, repeat);
+  return new Timeout(id);
+}
+
+function untimer(t) {
+  const id = t instanceof Timeout ? t.id : Number_(t);
+  if (apply(remove, timers, [id])) call("untimer", id);
+}
+
+class Timeout {
+  constructor(id) { defineProperty(this, "id", { value: id }); }
+  ref() { return this; }
+  unref() { call("unref", this.id, true); return this; }
+  hasRef() { return true; }
+  refresh() { const t = apply(get, timers, [this.id]); if (t) call("timer", this.id, t.ms ?? 1, t.repeat); return this; }
+  close() { untimer(this); return this; }
+  [Symbol.toPrimitive]() { return this.id; }
+  [Symbol.dispose]() { untimer(this); }
+}
+
+function fire(id) {
+  const t = apply(get, timers, [id]);
+  if (!t) return;
+  if (!t.repeat) apply(remove, timers, [id]);
+  try {
+    const r = apply(t.f, undefined, t.args);
+    if (r && typeof r.then === "function") report(r, "timer");
+  } catch (e) { failed(ownerOf(), "timer", e); }
+}
+
+// report reports the failure of what nobody awaits.
+function report(promise, event, ext) {
+  chain(NewPromise.resolve(promise), ignore, (e) => failed(ext, event, e));
+}
+
+defineProperties(world, {
+  setTimeout: { value: (f, ms, ...args) => timer(f, ms, false, args), writable: true, configurable: true },
+  setInterval: { value: (f, ms, ...args) => timer(f, ms, true, args), writable: true, configurable: true },
+  setImmediate: { value: (f, ...args) => timer(f, 0, false, args), writable: true, configurable: true },
+  clearTimeout: { value: untimer, writable: true, configurable: true },
+  clearInterval: { value: untimer, writable: true, configurable: true },
+  clearImmediate: { value: untimer, writable: true, configurable: true },
+  queueMicrotask: { value: (f) => { chain(NewPromise.resolve(), () => { try { f(); } catch (e) { failed(undefined, "microtask", e); } }, ignore); }, writable: true, configurable: true },
+});
+
+function shown(args) {
+  try {
+    return apply(requireShim("node:util").format, undefined, args);
+  } catch {
+    let s = "";
+    for (let i = 0; i < args.length; i++) {
+      let a = args[i];
+      if (typeof a === "object" && a !== null && !(a instanceof NewError)) try { a = stringify(a); } catch {}
+      s += (i ? " " : "") + String_(a);
+    }
+    return s;
+  }
+}
+{
+  const counts = create(null), times = create(null);
+  const level = (name) => (...args) => call("log", name, shown(args));
+  world.console = {
+    log: level("info"), info: level("info"), debug: level("debug"), warn: level("warn"), error: level("error"),
+    trace: (...a) => call("log", "info", "Trace: " + shown(a) + "\n" + new NewError().stack),
+    dir: (x) => call("log", "info", shown([x])), table: (x) => call("log", "info", shown([x])),
+    assert: (ok, ...a) => { if (!ok) call("log", "error", "Assertion failed" + (a.length ? ": " + shown(a) : "")); },
+    count: (n = "default") => call("log", "info", n + ": " + (counts[n] = (counts[n] ?? 0) + 1)), countReset: (n = "default") => { delete counts[n]; },
+    time: (n = "default") => { times[n] = now(); }, timeLog: (n = "default") => call("log", "info", n + ": " + (now() - times[n]) + "ms"),
+    timeEnd: (n = "default") => { call("log", "info", n + ": " + (now() - times[n]) + "ms"); delete times[n]; },
+    group: level("info"), groupCollapsed: level("info"), groupEnd: ignore,
+  };
+}
+
+// ---- what extensions registered ----
+
+let exts = [];        // in load order
+let generation = 0;   // of the session: what an older one captured is stale
+let bound = false;    // loading is over
+let dirty = false;    // registrations changed since they were told
+let current;          // the extension whose factory runs
+const RUNTIME = "<runtime>";
+
+function ownerOf() { return undefined; }
+
+function messageOf(e) {
+  try {
+    if (e !== null && typeof e === "object" && typeof e.message === "string") return e.message || String_(e.name || "Error");
+    return String_(e);
+  } catch { return "an error that has no text"; }
+}
+
+function stackOf(e) {
+  try { return typeof e.stack === "string" ? e.stack : ""; } catch { return ""; }
+}
+
+// failed reports. That a turn was cut short the host says itself.
+function failed(ext, event, e) {
+  if (e instanceof InternalError && e.message === "interrupted") return;
+  call("error", typeof ext === "string" ? ext : ext ? ext.path : RUNTIME, event, messageOf(e), stackOf(e));
+}
+
+function changed() {
+  if (bound) dirty = true;
+}
+
+// registrations is what the session has to know.
+function registrations() {
+  const listens = [], names = create(null), tools = [], commands = [], flags = [], providers = [], kinds = [];
+  const uses = create(null), nth = create(null);
+  for (let i = 0; i < exts.length; i++) for (const c of keys(exts[i].commands)) uses[c] = (uses[c] ?? 0) + 1;
+  for (let i = 0; i < exts.length; i++) {
+    const x = exts[i];
+    for (const e of keys(x.handlers)) if (x.handlers[e].length && !names[e]) { names[e] = true; listens[listens.length] = e; }
+    for (const n of keys(x.tools)) {
+      const t = x.tools[n];
+      if (toolOwner(n) !== x) continue;
+      tools[tools.length] = {
+        name: n, label: t.label ?? n, description: t.description ?? "", parameters: schemaOf(t.parameters), path: x.path,
+        promptSnippet: t.promptSnippet, promptGuidelines: t.promptGuidelines, executionMode: t.executionMode,
+        defaultActive: t.defaultActive, exposure: t.exposure, annotations: t.annotations, namespace: t.namespace, outputSchema: schemaOf(t.outputSchema),
+      };
+    }
+    for (const n of keys(x.commands)) {
+      const name = uses[n] > 1 ? n + ":" + (nth[n] = (nth[n] ?? 0) + 1) : n;
+      commands[commands.length] = { name, description: x.commands[n].description, path: x.path };
+      commandNames[name] = [x, n];
+    }
+    for (const n of keys(x.flags)) if (flagOwner(n) === x) flags[flags.length] = { name: n, ...x.flags[n], path: x.path };
+    for (const n of keys(x.providers)) providers[providers.length] = { name: n, config: x.providers[n], path: x.path };
+    for (const n of keys(x.kinds)) kinds[kinds.length] = n;
+  }
+  return { listens, tools, commands, flags, providers, messageKinds: kinds };
+}
+let commandNames = create(null);
+
+const schemaOf = (s) => s === undefined ? undefined : parse(stringify(s));
+
+function toolOwner(name) {
+  for (let i = 0; i < exts.length; i++) if (exts[i].tools[name]) return exts[i];
+}
+
+function flagOwner(name) {
+  for (let i = 0; i < exts.length; i++) if (exts[i].flags[name]) return exts[i];
+}
+
+function flush() {
+  if (!dirty || !bound) return;
+  dirty = false;
+  commandNames = create(null);
+  call("regs", stringify(registrations()));
+}
+
+// ---- the mirror: what handlers read without waiting ----
+
+let snap = create(null);
+let mirror;           // entries of the session, read when first asked for
+let early = [];       // entries that came before that
+let growing;          // the message that message_update shows
+
+function readMirror() {
+  if (mirror) return mirror;
+  mirror = { header: null, entries: [], byId: new NewMap(), leaf: null, labels: new NewMap(), guesses: [] };
+  const text = call("session");
+  if (typeof text === "string") {
+    let at = 0;
+    while (at < text.length) {
+      let end = apply(indexOf, text, ["\n", at]);
+      if (end < 0) end = text.length;
+      const line = apply(slice, text, [at, end]);
+      at = end + 1;
+      if (!apply(trim, line, [])) continue;
+      let e;
+      try { e = parse(line); } catch { continue; } // a line that is being written
+      if (e.type === "session") mirror.header = e; else addEntry(e);
+    }
+  }
+  for (let i = 0; i < early.length; i++) addEntry(early[i]);
+  early = [];
+  if (snap.leafId !== undefined) mirror.leaf = snap.leafId;
+  return mirror;
+}
+
+function addEntry(e) {
+  if (!e || typeof e.id !== "string" || apply(has, mirror.byId, [e.id])) return;
+  for (let i = 0; i < mirror.guesses.length; i++) { // what was put in by hand came back from the log
+    const g = mirror.guesses[i];
+    if (g.type === e.type && g.customType === e.customType && g.targetId === e.targetId) {
+      dropEntry(g);
+      for (let j = i; j + 1 < mirror.guesses.length; j++) mirror.guesses[j] = mirror.guesses[j + 1];
+      mirror.guesses.length--;
+      break;
+    }
+  }
+  mirror.entries[mirror.entries.length] = e;
+  apply(set, mirror.byId, [e.id, e]);
+  if (e.type === "label") {
+    if (e.label === undefined) apply(remove, mirror.labels, [e.targetId]); else apply(set, mirror.labels, [e.targetId, e.label]);
+  }
+  mirror.leaf = e.id;
+}
+
+function dropEntry(g) {
+  apply(remove, mirror.byId, [g.id]);
+  const rest = [];
+  for (let i = 0; i < mirror.entries.length; i++) if (mirror.entries[i] !== g) rest[rest.length] = mirror.entries[i];
+  mirror.entries = rest;
+  if (mirror.leaf === g.id) mirror.leaf = g.parentId;
+}
+
+// guess puts an entry into the mirror that an action asked for, until it comes from
+// the log: what a handler wrote, it reads.
+function guess(e) {
+  const m = readMirror();
+  let id = "";
+  do { id = ""; for (let i = 0; i < 8; i++) id += "0123456789abcdef"[floor(random() * 16)]; } while (apply(has, m.byId, [id]));
+  const entry = { type: e.type, id, parentId: m.leaf, timestamp: new Date().toISOString(), ...e };
+  m.entries[m.entries.length] = entry;
+  apply(set, m.byId, [id, entry]);
+  m.leaf = id;
+  m.guesses[m.guesses.length] = entry;
+  if (e.type === "label") { if (e.label === undefined) apply(remove, m.labels, [e.targetId]); else apply(set, m.labels, [e.targetId, e.label]); }
+  return entry;
+}
+
+function branchOf(id) {
+  const m = readMirror(), path = [];
+  let at = id === undefined ? m.leaf : id;
+  while (at) {
+    const e = apply(get, m.byId, [at]);
+    if (!e) break;
+    path[path.length] = e;
+    at = e.parentId;
+  }
+  const out = [];
+  for (let i = path.length - 1; i >= 0; i--) out[out.length] = path[i];
+  return out;
+}
+
+function treeOf() {
+  const m = readMirror(), nodes = new NewMap(), roots = [];
+  for (let i = 0; i < m.entries.length; i++) {
+    const e = m.entries[i];
+    apply(set, nodes, [e.id, { entry: e, children: [], label: apply(get, m.labels, [e.id]) }]);
+  }
+  for (let i = 0; i < m.entries.length; i++) {
+    const e = m.entries[i], n = apply(get, nodes, [e.id]);
+    const up = e.parentId && e.parentId !== e.id ? apply(get, nodes, [e.parentId]) : undefined;
+    const list = up ? up.children : roots;
+    list[list.length] = n;
+  }
+  return roots;
+}
+
+// contextEntries is the part of a branch that a model is shown: from the last
+// compaction on, its summary first.
+function contextEntries() {
+  const path = branchOf();
+  let at = -1;
+  for (let i = 0; i < path.length; i++) if (path[i].type === "compaction") at = i;
+  if (at < 0) return path;
+  const out = [path[at]], first = path[at].firstKeptEntryId;
+  let keep = false;
+  for (let i = 0; i < at; i++) {
+    if (path[i].id === first) keep = true;
+    if (keep) out[out.length] = path[i];
+  }
+  for (let i = at + 1; i < path.length; i++) out[out.length] = path[i];
+  return out;
+}
+
+function contextMessage(e) {
+  switch (e.type) {
+    case "message": return e.message;
+    case "custom_message": return { role: "custom", customType: e.customType, content: e.content, display: e.display, details: e.details, timestamp: Date.parse(e.timestamp) };
+    case "compaction": return { role: "compactionSummary", summary: e.summary, tokensBefore: e.tokensBefore, timestamp: Date.parse(e.timestamp) };
+    case "branch_summary": return e.summary ? { role: "branchSummary", summary: e.summary, fromId: e.fromId, timestamp: Date.parse(e.timestamp) } : undefined;
+  }
+}
+
+function sessionContext() {
+  const list = contextEntries(), messages = [];
+  let thinkingLevel = "off", model = null;
+  const path = branchOf();
+  for (let i = 0; i < path.length; i++) {
+    const e = path[i];
+    if (e.type === "thinking_level_change") thinkingLevel = e.thinkingLevel;
+    else if (e.type === "model_change") model = { provider: e.provider, modelId: e.modelId };
+    else if (e.type === "message" && e.message.role === "assistant") model = { provider: e.message.provider, modelId: e.message.model };
+  }
+  for (let i = 0; i < list.length; i++) {
+    const m = contextMessage(list[i]);
+    if (m) messages[messages.length] = m;
+  }
+  return { messages, thinkingLevel, model };
+}
+
+const sessionManager = {
+  getCwd: () => snap.cwd,
+  getSessionDir: () => snap.sessionDir ?? (snap.sessionFile ? snap.sessionFile.slice(0, snap.sessionFile.lastIndexOf("/")) : ""),
+  getSessionId: () => snap.sessionId ?? readMirror().header?.id ?? "",
+  getSessionFile: () => snap.sessionFile,
+  getSessionName: () => snap.sessionName,
+  getLeafId: () => readMirror().leaf ?? null,
+  getLeafEntry: () => apply(get, readMirror().byId, [readMirror().leaf]),
+  getLeafUuid: () => readMirror().leaf ?? null,
+  getEntry: (id) => apply(get, readMirror().byId, [id]),
+  getLabel: (id) => apply(get, readMirror().labels, [id]),
+  getBranch: (id) => branchOf(id),
+  getPath: (id) => branchOf(id),
+  getChildren: (id) => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) if (m.entries[i].parentId === id) out[out.length] = m.entries[i]; return out; },
+  getHeader: () => readMirror().header,
+  getEntries: () => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) out[i] = m.entries[i]; return out; },
+  getTree: treeOf,
+  buildContextEntries: contextEntries,
+  buildSessionContext: sessionContext,
+  buildSessionProjection: () => ({ entries: contextEntries(), ...sessionContext() }),
+  getSessionContext: sessionContext,
+  loadEntries: () => sessionManager.getEntries(),
+  isPersisted: () => snap.sessionFile !== undefined,
+};
+
+// ---- models ----
+
+const modelOf = (provider, id) => {
+  const list = snap.models ?? [];
+  for (let i = 0; i < list.length; i++) if (list[i].provider === provider && list[i].id === id) return list[i];
+};
+
+const modelRegistry = {
+  find: modelOf,
+  getAll: () => copyOf(snap.models ?? []),
+  getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
+  getError: () => undefined,
+  getApiKey: (model) => host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }).then((r) => r?.apiKey),
+  getApiKeyForProvider: (provider) => host.ask("apiKey", { provider }).then((r) => r?.apiKey),
+  getApiKeyAndHeaders: (model) => host.ask("apiKey", { provider: model?.provider, modelId: model?.id }).then(
+    (r) => r?.apiKey || r?.headers ? { ok: true, apiKey: r.apiKey, headers: r.headers } : { ok: false, error: "No API key found for " + model?.provider }),
+  getProviderAuth: (provider) => host.ask("apiKey", { provider }),
+  hasConfiguredAuth: (model) => { const l = snap.authProviders; return !l || l.includes(typeof model === "string" ? model : model?.provider); },
+  isUsingOAuth: (model) => (snap.oauthProviders ?? []).includes(model?.provider),
+  getProviderDisplayName: (p) => p,
+  refresh: async () => {},
+  registerProvider: (name, config) => apiOf(RUNTIME_EXT).registerProvider(name, config),
+  complete: (model, context, options) => requireShim("@mariozechner/pi-ai").complete(model, context, options),
+  completeSimple: (model, context, options) => requireShim("@mariozechner/pi-ai").completeSimple(model, context, options),
+  stream: (model, context, options) => requireShim("@mariozechner/pi-ai").stream(model, context, options),
+  streamSimple: (model, context, options) => requireShim("@mariozechner/pi-ai").streamSimple(model, context, options),
+  authStorage: { getApiKey: (p) => modelRegistry.getApiKeyForProvider(p), get: () => undefined, has: (p) => modelRegistry.hasConfiguredAuth(p), list: () => copyOf(snap.authProviders ?? []) },
+};
+
+function copyOf(list) {
+  const out = [];
+  for (let i = 0; i < list.length; i++) out[i] = list[i];
+  return out;
+}
+
+// ---- ctx.ui ----
+
+let dialogs = 0;
+const MOST_DIALOGS = 64;
+
+// dialog asks a person. Who does not answer in time, or is not there, has not said yes.
+async function dialog(record, none, pick, opts) {
+  const signal = opts?.signal;
+  if (signal?.aborted) return none;
+  if (typeof opts?.timeout === "number") record.timeout = opts.timeout;
+  if (dialogs >= MOST_DIALOGS) {
+    failed(undefined, "ui", new NewError("more than " + MOST_DIALOGS + " dialogs are open"));
+    return none;
+  }
+  dialogs++;
+  const asked = begin("ask", "ui", stringify(record));
+  const cancel = () => {
+    const d = apply(get, waiting, [asked.id]);
+    if (!d) return;
+    apply(remove, waiting, [asked.id]);
+    call("unask", asked.id);
+    d.resolve({ cancelled: true });
+  };
+  signal?.addEventListener?.("abort", cancel, { once: true });
+  try {
+    const r = await asked;
+    return !r || r.cancelled ? none : pick(r);
+  } catch { // the session is going
+    return none;
+  } finally {
+    dialogs--;
+    signal?.removeEventListener?.("abort", cancel);
+  }
+}
+
+const value = (r) => typeof r.value === "string" ? r.value : undefined;
+const lines = (v) => { const out = []; for (let i = 0; i < v.length; i++) out[i] = String_(v[i]); return out; };
+const textOf = (v) => v === undefined || v === null ? undefined : String_(v);
+const plain = new NewProxy({}, { // a theme that leaves text as it is
+  get(_, name) {
+    if (name === "name") return "plain";
+    if (typeof name === "symbol" || name === "then" || name === "toJSON") return undefined;
+    if (name === "getColorMode") return () => "none";
+    if (name === "getFgAnsi" || name === "getBgAnsi") return () => "";
+    if (name === "getThinkingBorderColor" || name === "getBashModeBorderColor") return () => (s) => s;
+    return (...args) => args.length ? String_(args[args.length - 1]) : "";
+  },
+});
+
+const ui = {
+  select: (title, options, opts) => dialog({ method: "select", title: String_(title), options: lines(options) }, undefined, value, opts),
+  confirm: (title, message, opts) => dialog({ method: "confirm", title: String_(title), message: textOf(message) ?? "" }, false, (r) => r.confirmed === true, opts),
+  input: (title, placeholder, opts) => dialog({ method: "input", title: String_(title), placeholder: textOf(placeholder) }, undefined, value, opts),
+  editor: (title, prefill) => dialog({ method: "editor", title: String_(title), prefill: textOf(prefill) }, undefined, value),
+  notify: (message, type) => host.act("ui", { method: "notify", message: String_(message), notifyType: type }),
+  setStatus: (key, text) => host.act("ui", { method: "setStatus", statusKey: String_(key), statusText: textOf(text) }),
+  setWidget(key, content, options) {
+    if (content !== undefined && content !== null && !isArray(content)) return; // a component
+    host.act("ui", { method: "setWidget", widgetKey: String_(key), widgetLines: content ? lines(content) : undefined, widgetPlacement: options?.placement });
+  },
+  setTitle: (title) => host.act("ui", { method: "setTitle", title: String_(title) }),
+  setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: String_(text) }),
+  pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: String_(text) }),
+  getEditorText: () => "",
+  custom: async () => undefined,
+  setWorkingMessage: ignore, setWorkingVisible: ignore, setWorkingIndicator: ignore, setHiddenThinkingLabel: ignore,
+  setFooter: ignore, setHeader: ignore, setEditorComponent: ignore, getEditorComponent: () => undefined,
+  addAutocompleteProvider: () => ignore, onTerminalInput: () => ignore,
+  theme: plain,
+  getAllThemes: () => [], getTheme: () => undefined,
+  setTheme: () => ({ success: false, error: "Theme switching not supported in RPC mode" }),
+  getToolsExpanded: () => false, setToolsExpanded: ignore,
+};
+
+// ---- ctx ----
+
+let run;              // the controller of the run in progress
+
+function signalOfRun() {
+  if (!snap.running) return undefined;
+  run ??= new world.AbortController();
+  return run.signal;
+}
+
+function stale() {
+  return new NewError("This extension instance is stale: the session was replaced. Use the ctx that withSession gives.");
+}
+
+// guarded makes the members of o throw when the session that it was made for is gone.
+function guarded(o) {
+  const of = generation;
+  return new NewProxy(o, {
+    get(o, name) {
+      if (of !== generation && typeof name !== "symbol" && name !== "then") throw stale();
+      return o[name];
+    },
+  });
+}
+
+const commandOnly = ["waitForIdle", "newSession", "fork", "branch", "navigateTree", "switchSession", "reload", "getSystemPromptOptions"];
+
+// context is ctx of a handler; commands and tools have more.
+function context(kind) {
+  const o = {
+    ui, sessionManager, modelRegistry,
+    hasUI: true, mode: "rpc",
+    get cwd() { return snap.cwd; },
+    get model() { return snap.model ?? undefined; },
+    get scopedModels() { return copyOf(snap.scopedModels ?? []); },
+    get thinkingLevel() { return snap.thinkingLevel; },
+    get signal() { return signalOfRun(); },
+    get sessionFile() { return snap.sessionFile ?? null; },
+    isIdle: () => snap.idle !== false,
+    isProjectTrusted: () => snap.trusted === true,
+    abort: () => host.act("abort"),
+    hasPendingMessages: () => (snap.pending ?? 0) > 0,
+    hasQueuedMessages: () => (snap.pending ?? 0) > 0,
+    shutdown: () => host.act("shutdown"),
+    getContextUsage: () => snap.contextUsage ?? undefined,
+    compact(options) {
+      chain(host.ask("compact", { customInstructions: options?.customInstructions }), (r) => options?.onComplete?.(r), (e) => {
+        if (options?.onError) options.onError(e); else failed(undefined, "compact", e);
+      });
+    },
+    getSystemPrompt: () => snap.systemPrompt ?? "",
+    exec: (command, args, options) => exec(command, args, options),
+  };
+  if (kind === "command") assign(o, commandMembers());
+  else for (const name of commandOnly) o[name] = () => { throw new NewError("ctx." + name + "() is only there in command handlers"); };
+  if (kind === "tool") o.executeTool = executeTool;
+  return guarded(o);
+}
+
+async function executeTool(name, args, options) {
+  const asked = begin("ask", "executeTool", stringify({ name, args }));
+  const cancel = () => call("unask", asked.id);
+  options?.signal?.addEventListener?.("abort", cancel, { once: true });
+  try { return await asked; } finally { options?.signal?.removeEventListener?.("abort", cancel); }
+}
+
+function commandMembers() {
+  const replace = async (name, payload, options) => {
+    const writes = [];
+    if (options?.setup) await options.setup(recorder(writes));
+    if (writes.length) payload.setup = writes;
+    const r = await host.ask(name, payload);
+    if (r?.cancelled) return { cancelled: true };
+    if (options?.withSession) await options.withSession(sessionContextOf());
+    return { cancelled: false };
+  };
+  return {
+    waitForIdle: () => host.ask("waitForIdle"),
+    newSession: (options) => replace("newSession", { parentSession: options?.parentSession }, options),
+    fork: (entryId, options) => replace("fork", { entryId, position: options?.position }, options),
+    branch: (entryId, options) => replace("fork", { entryId, position: options?.position }, options),
+    switchSession: (sessionPath, options) => replace("switchSession", { sessionPath }, options),
+    navigateTree: async (targetId, options) => {
+      const { summarize, customInstructions, replaceInstructions, label } = options ?? {};
+      const r = await host.ask("navigateTree", { targetId, summarize, customInstructions, replaceInstructions, label });
+      return { cancelled: r?.cancelled === true };
+    },
+    reload: () => host.ask("reload").then(ignore),
+    getSystemPromptOptions: () => snap.systemPromptOptions ?? {},
+  };
+}
+
+// sessionContextOf is ctx of the session that came after: with messages that are promises.
+function sessionContextOf() {
+  const c = context("command");
+  const extra = {
+    sendMessage: async (message, options) => { sendMessage(message, options); },
+    sendUserMessage: async (content, options) => { sendUserMessage(content, options); },
+  };
+  return new NewProxy(c, { get: (o, name) => extra[name] ?? o[name] });
+}
+
+// recorder notes what newSession({setup}) writes, for the new log to take in one go.
+function recorder(writes) {
+  const note = (method) => (...args) => { writes[writes.length] = { method, args }; return "setup-" + writes.length; };
+  const o = { ...sessionManager, getEntries: () => [], getBranch: () => [], getLeafId: () => null };
+  for (const m of ["appendMessage", "appendCustomEntry", "appendCustomMessageEntry", "appendThinkingLevelChange", "appendModelChange", "appendSessionInfo",
+    "appendLabelChange", "appendCompaction", "branch", "branchWithSummary"]) o[m] = note(m);
+  return o;
+}
+
+// ---- pi ----
+
+const checkBound = () => {
+  if (!bound) throw new NewError("Extension runtime not initialized. Action methods cannot be called during extension loading.");
+};
+
+function sendMessage(message, options) {
+  checkBound();
+  if (options === true || options === false) options = { triggerTurn: options };
+  const { customType, content, display, details } = message;
+  host.act("sendMessage", { message: { customType, content: content ?? [], display: display !== false, details }, options: options ?? {} });
+}
+
+function sendUserMessage(content, options) {
+  checkBound();
+  host.act("sendUserMessage", { content: content ?? [], options: options ?? {} });
+}
+
+function exec(command, args, options) {
+  const d = deferred();
+  const { cwd, timeout, maxBuffer, signal } = options ?? {};
+  const list = [];
+  for (let i = 0; i < (args?.length ?? 0); i++) list[i] = String_(args[i]);
+  const id = host.open("exec", [String_(command), list, { cwd: cwd ?? snap.cwd, timeout, maxBuffer }], (event, result) => {
+    host.close(id);
+    signal?.removeEventListener?.("abort", kill);
+    d.resolve(result);
+  });
+  const kill = () => host.send(id, "kill");
+  if (signal?.aborted) kill();
+  signal?.addEventListener?.("abort", kill, { once: true });
+  return d.promise;
+}
+
+// the bus of one session
+const channels = create(null);
+const bus = {
+  on(channel, f) {
+    const list = channels[channel] ??= [];
+    const entry = { f, ext: current };
+    list[list.length] = entry;
+    return () => drop(channels, channel, entry);
+  },
+  emit(channel, data) {
+    const list = channels[channel];
+    if (!list) return;
+    const copy = copyOf(list);
+    for (let i = 0; i < copy.length; i++) {
+      const fail = (e) => call("log", "error", "Event handler error (" + String_(channel) + "): " + messageOf(e));
+      try {
+        const r = copy[i].f(data);
+        if (r && typeof r.then === "function") chain(NewPromise.resolve(r), ignore, fail);
+      } catch (e) { fail(e); }
+    }
+  },
+};
+
+// drop takes one entry out of a list; who iterates has a copy.
+function drop(o, key, entry) {
+  const list = o[key], rest = [];
+  for (let i = 0; i < (list?.length ?? 0); i++) if (list[i] !== entry) rest[rest.length] = list[i];
+  o[key] = rest;
+}
+
+const RUNTIME_EXT = extension(RUNTIME);
+
+function extension(path) {
+  return { path, handlers: create(null), tools: create(null), commands: create(null), flags: create(null), providers: create(null), kinds: create(null), live: create(null) };
+}
+
+const RENAMED = { session_before_branch: "session_before_fork", session_branch: "session_fork" };
+
+function flagValue(x, name) {
+  const f = x.flags[name];
+  if (!f) return undefined;
+  const given = bound ? snap.flags?.[name] : undefined;
+  if (given === undefined) return f.default;
+  if (f.type === "boolean") return given !== "false";
+  return given;
+}
+
+function checkTool(t) {
+  if (!t || typeof t.name !== "string" || !t.name) throw new NewError("registerTool: a tool needs a name");
+  if (typeof t.execute !== "function") throw new NewError('registerTool: tool "' + t.name + '" has no execute');
+  if (t.parameters === undefined || t.parameters === null) t = { ...t, parameters: { type: "object", properties: {} } };
+  if (t.parameters.type !== "object") throw new NewError('registerTool: parameters of tool "' + t.name + '" must be an object schema (type: "object")');
+  return t;
+}
+
+// apiOf is pi of one extension.
+function apiOf(x) {
+  const pi = {
+    on(event, handler) {
+      event = RENAMED[event] ?? event;
+      if (typeof handler !== "function") throw new TypeError("pi.on: handler of " + event + " is not a function");
+      const entry = { f: handler };
+      const list = x.handlers[event] ??= [];
+      list[list.length] = entry;
+      changed();
+      return () => { drop(x.handlers, event, entry); changed(); };
+    },
+    registerTool(tool) {
+      const t = checkTool(tool);
+      const owner = toolOwner(t.name);
+      if (owner && owner !== x) {
+        failed(x, "register_tool", new NewError('Tool "' + t.name + '" conflicts with ' + owner.path));
+        return;
+      }
+      x.tools[t.name] = t;
+      changed();
+    },
+    registerCommand(name, command) {
+      x.commands[String_(name)] = { description: command.description, handler: command.handler };
+      changed();
+    },
+    registerShortcut: ignore,
+    registerFlag(name, options) {
+      const owner = flagOwner(name);
+      if (owner && owner !== x) { failed(x, "register_flag", new NewError('Flag "--' + name + '" conflicts with ' + owner.path)); return; }
+      x.flags[name] = { description: options?.description, type: options?.type ?? "boolean", default: options?.default };
+      changed();
+    },
+    getFlag: (name) => flagValue(x, name),
+    registerMessageRenderer(customType) { x.kinds[customType] = true; },
+    registerEntryRenderer(customType) { x.kinds[customType] = true; },
+    registerMarkdownTransformer: ignore,
+    registerToolRenderer: ignore,
+    sendMessage, sendUserMessage,
+    send: (text, attachments) => sendUserMessage(attachments?.length ? [{ type: "text", text }, ...attachments] : text), // until 0.30
+    appendEntry(customType, data) {
+      checkBound();
+      const e = guess({ type: "custom", customType, data: data === undefined ? undefined : parse(stringify(data)) });
+      host.act("appendEntry", { entryId: e.id, customType, data });
+    },
+    setSessionName(name) { checkBound(); snap.sessionName = name; host.act("setSessionName", { name }); },
+    getSessionName: () => { checkBound(); return snap.sessionName; },
+    setLabel(entryId, label) { checkBound(); guess({ type: "label", targetId: entryId, label }); host.act("setLabel", { entryId, label }); },
+    exec,
+    getActiveTools() { checkBound(); return copyOf(snap.activeTools ?? []); },
+    setActiveTools(names) { checkBound(); names = lines(names); snap.activeTools = names; host.act("setActiveTools", { names }); },
+    getAllTools() { checkBound(); return parse(stringify(snap.tools ?? [])); },
+    getCommands() { checkBound(); return parse(stringify(snap.commands ?? [])); },
+    getSettings() { return parse(stringify(snap.settings ?? {})); },
+    async setModel(model) {
+      checkBound();
+      const r = await host.ask("setModel", { provider: model?.provider, modelId: model?.id });
+      if (r === true || r?.ok) { snap.model = model; return true; }
+      return false;
+    },
+    getThinkingLevel() { checkBound(); return snap.thinkingLevel ?? "off"; },
+    setThinkingLevel(level) { checkBound(); snap.thinkingLevel = level; host.act("setThinkingLevel", { level }); },
+    registerProvider(name, config) {
+      if (typeof name === "object") { config = providerObject(name); name = config.id; }
+      x.live["provider:" + name] = config;
+      x.providers[name] = described(config);
+      changed();
+    },
+    unregisterProvider(name) {
+      for (let i = 0; i < exts.length; i++) { delete exts[i].providers[name]; delete exts[i].live["provider:" + name]; }
+      changed();
+    },
+    registerMcpServer(name, config) {
+      if (!mcpSaid) failed(undefined, "register_mcp_server", new NewError("MCP servers of extensions are not connected by this host"));
+      mcpSaid = true;
+      mcpServers[name] = { name, config, extensionPath: x.path };
+    },
+    unregisterMcpServer(name) { delete mcpServers[name]; },
+    getMcpServers() { const out = []; for (const n of keys(mcpServers)) out[out.length] = mcpServers[n]; return out; },
+    registerVirtualModel(model) { x.live["virtual:" + model.provider + "/" + model.id] = model; x.providers["virtual:" + model.provider + "/" + model.id] = { virtual: described(model) }; changed(); },
+    unregisterVirtualModel(model) { const k = "virtual:" + (typeof model === "string" ? model : model.provider + "/" + model.id); delete x.live[k]; delete x.providers[k]; changed(); },
+    events: bus,
+    // of custom tools (until 0.34) and of oh-my-pi
+    get cwd() { return snap.cwd; },
+    hasUI: true, ui,
+    logger: { debug: (...a) => call("log", "debug", shown(a)), info: (...a) => call("log", "info", shown(a)), warn: (...a) => call("log", "warn", shown(a)), error: (...a) => call("log", "error", shown(a)) },
+    get typebox() { return requireShim("typebox"); },
+    get pi() { return requireShim("@mariozechner/pi-coding-agent"); },
+    get zod() { return requireFrom(x.path)("zod"); },
+    get arktype() { return requireFrom(x.path)("arktype"); },
+  };
+  return guarded(pi);
+}
+let mcpSaid = false;
+const mcpServers = create(null);
+
+// described is a configuration without its functions, whose names it lists.
+function described(config) {
+  const o = parse(stringify(config)), functions = [];
+  const walk = (v, at, deep) => {
+    if (typeof v === "function") functions[functions.length] = at;
+    else if (v && typeof v === "object" && !isArray(v) && deep < 3) for (const k of keys(v)) walk(v[k], at ? at + "." + k : k, deep + 1);
+  };
+  walk(config, "", 0);
+  if (functions.length) o.functions = functions;
+  return o;
+}
+
+// providerObject makes a configuration of a provider object (0.81).
+function providerObject(p) {
+  return {
+    id: p.id, name: p.name, baseUrl: p.baseUrl, api: p.api, headers: p.headers, auth: p.auth, apiKey: p.apiKey,
+    models: typeof p.getModels === "function" ? p.getModels() : p.models,
+    streamSimple: typeof p.stream === "function" ? (model, ctx, options) => p.stream(model, ctx, options) : undefined,
+  };
+}
+
+// ---- loading ----
+
+// load awaits a module, calls its factory and says how that went. If anything throws,
+// nothing of the extension stays.
+async function load(index, path, key, evaluated) {
+  const x = extension(path);
+  try {
+    await evaluated;
+    x.module = pendingModules[key];
+    await start(x);
+  } catch (e) {
+    forget(x);
+    call("loaded", index, messageOf(e), stackOf(e));
+    return;
+  } finally { current = undefined; }
+  call("loaded", index);
+}
+
+async function start(x) {
+  let factory = x.module?.default;
+  if (factory && typeof factory === "object" && typeof factory.default === "function") factory = factory.default; // CommonJS made of ECMAScript
+  if (typeof factory !== "function") throw new NewError("Extension does not export a valid factory function: " + x.path);
+  exts[exts.length] = x;
+  current = x;
+  const made = await factory(apiOf(x));
+  // A factory of custom tools (until 0.34) gives what it made.
+  if (isArray(made)) for (let i = 0; i < made.length; i++) oldTool(x, made[i]);
+  else if (made && typeof made === "object" && typeof made.execute === "function") oldTool(x, made);
+}
+
+function forget(x) {
+  const rest = [];
+  for (let i = 0; i < exts.length; i++) if (exts[i] !== x) rest[rest.length] = exts[i];
+  exts = rest;
+  for (const c of keys(channels)) {
+    const left = [];
+    for (let i = 0; i < channels[c].length; i++) if (channels[c][i].ext !== x) left[left.length] = channels[c][i];
+    channels[c] = left;
+  }
+}
+
+// oldTool takes in a tool of the time when tools were no extensions: with onSession,
+// told of the life of the session, and dispose.
+function oldTool(x, t) {
+  const pi = apiOf(x);
+  pi.registerTool(t);
+  const on = (event, reason) => pi.on(event, (e, ctx) => t.onSession?.({ reason, entries: sessionManager.getEntries(), previousSessionFile: e.previousSessionFile, ...ofOld(e) }, ctx));
+  if (typeof t.onSession === "function") {
+    on("session_start", "start");
+    on("session_switch", "switch");
+    on("session_fork", "branch");
+    on("session_tree", "tree");
+  }
+  pi.on("session_shutdown", async (e, ctx) => {
+    await t.onSession?.({ reason: "shutdown", entries: sessionManager.getEntries() }, ctx);
+    await t.dispose?.();
+  });
+}
+
+const ofOld = () => ({ sessionFile: snap.sessionFile ?? null });
+
+// ---- dispatch ----
+
+function handlersOf(event) {
+  const list = [];
+  for (let i = 0; i < exts.length; i++) {
+    const of = exts[i].handlers[event];
+    for (let j = 0; j < (of?.length ?? 0); j++) list[list.length] = { ext: exts[i], f: of[j].f };
+  }
+  return list;
+}
+
+const truthy = (r) => r !== undefined && r !== null && r !== false;
+
+const doing = [RUNTIME, ""]; // the handler that was entered last
+
+// each runs the handlers of an event, one after another. step gets what each returns and
+// says whether the chain ends; what a handler throws goes to fail, else it is reported.
+async function each(name, event, step, fail) {
+  const list = handlersOf(name);
+  if (!list.length) return;
+  const ctx = context();
+  for (let i = 0; i < list.length; i++) {
+    doing[0] = list[i].ext.path;
+    doing[1] = name;
+    try {
+      let r = list[i].f(event, ctx);
+      if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") r = await r;
+      if (step && truthy(r) && step(r, list[i].ext) === true) return;
+    } catch (e) {
+      if (fail) { if (fail(e, list[i].ext) === true) return; } else failed(list[i].ext, name, e);
+    }
+  }
+}
+
+// combined is what all handlers of an event say together. undefined changes nothing.
+async function combined(event) {
+  const name = event.type;
+  let out;
+  switch (name) {
+    case "session_before_switch": case "session_before_fork": case "session_before_compact": case "session_before_tree":
+      await each(name, event, (r) => { out = r; return r.cancel === true; });
+      if (!out?.cancel) out = (await oldVeto(event)) ?? out;
+      return out;
+    case "project_trust":
+      await each(name, event, (r) => { if (r.trusted === "yes" || r.trusted === "no") { out = r; return true; } });
+      return out;
+    case "resources_discover": {
+      out = { skillPaths: [], promptPaths: [], themePaths: [] };
+      await each(name, event, (r, x) => {
+        for (const k of ["skillPaths", "promptPaths", "themePaths"]) for (let i = 0; i < (r[k]?.length ?? 0); i++) out[k][out[k].length] = { path: String_(r[k][i]), extensionPath: x.path };
+      });
+      return out;
+    }
+    case "input":
+      await each(name, event, (r) => {
+        if (r.action === "handled") { out = { action: "handled" }; return true; }
+        if (r.action === "transform") {
+          event.text = r.text;
+          if (r.images !== undefined) event.images = r.images;
+          out = { action: "transform", text: event.text, images: event.images };
+        }
+      });
+      return out;
+    case "before_agent_start": {
+      const messages = [], before = event.systemPrompt;
+      const options = event.systemPromptOptions && stringify(event.systemPromptOptions);
+      await each(name, event, (r) => {
+        if (r.message) messages[messages.length] = r.message;
+        if (typeof r.systemPrompt === "string") { event.systemPrompt = r.systemPrompt; snap.systemPrompt = r.systemPrompt; }
+      });
+      const changedOptions = options && stringify(event.systemPromptOptions) !== options ? event.systemPromptOptions : undefined;
+      if (messages.length || event.systemPrompt !== before || changedOptions) {
+        out = { messages, systemPrompt: event.systemPrompt !== before ? event.systemPrompt : undefined, systemPromptOptions: changedOptions };
+      }
+      return out;
+    }
+    case "agent_before_settle": case "turn_end":
+      await each(name, event, (r) => {
+        if (r.entries !== undefined) event.entries = r.entries;
+        if (r.continue !== undefined) event.continue = r.continue;
+        if (r.entries !== undefined || r.continue !== undefined) out = { entries: event.entries, continue: event.continue };
+      });
+      return out;
+    case "message_end":
+      await each(name, event, (r, x) => {
+        if (!r.message) return;
+        if (r.message.role !== event.message.role) { failed(x, name, new NewError("message_end handlers must return a message with the same role")); return; }
+        event.message = r.message;
+        out = { message: r.message };
+      });
+      return out;
+    case "tool_call": {
+      const sent = stringify(event.input);
+      await each(name, event, (r) => {
+        if (r.input !== undefined && r.input !== null && typeof r.input === "object") event.input = r.input; // oh-my-pi
+        if (r.terminate) out = { ...out, terminate: true };
+        if (r.block) { out = { ...out, block: true, reason: r.reason === undefined ? undefined : String_(r.reason) }; return true; }
+      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
+      if (!out?.block) {
+        const text = stringify(event.input);
+        if (text !== sent && text !== undefined) out = { ...out, input: event.input };
+      }
+      return out;
+    }
+    case "tool_result":
+      await each(name, event, (r) => {
+        const patch = out ?? {};
+        if (r.content !== undefined) {
+          patch.content = contentOf(r.content);
+          if (r.structuredContent === undefined && event.structuredContent !== undefined) { event.structuredContent = undefined; patch.structuredContent = null; }
+        }
+        for (const k of ["details", "isError", "structuredContent", "usage"]) if (r[k] !== undefined) patch[k] = r[k];
+        if (r.additionalContext !== undefined) { // oh-my-pi
+          const c = copyOf(patch.content ?? event.content ?? []);
+          c[c.length] = { type: "text", text: String_(r.additionalContext) };
+          patch.content = c;
+        }
+        assign(event, patch);
+        out = patch;
+      });
+      return out;
+    case "context": case "context_with_system": {
+      const first = event.messages, sent = stringify(first);
+      await each(name, event, (r) => { if (isArray(r.messages)) event.messages = r.messages; });
+      if (event.messages !== first || stringify(first) !== sent) out = { messages: event.messages };
+      return out;
+    }
+    case "before_provider_request":
+      await each(name, event, (r) => { event.payload = r; out = { payload: r }; });
+      return out;
+    case "before_provider_headers": {
+      const sent = stringify(event.headers);
+      await each(name, event, (r) => { if (r.headers) event.headers = r.headers; });
+      if (stringify(event.headers) !== sent) out = { headers: event.headers };
+      return out;
+    }
+    case "user_bash":
+      await each(name, event, (r) => {
+        if (r.result || r.operations?.exec) { out = r; return true; }
+        throw new NewError("user_bash handlers must return operations or a result");
+      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
+      if (out?.operations) out = { result: await runBash(out.operations, event) };
+      return out;
+    case "agent_end": case "agent_settled": case "agent_start": case "session_start": case "session_shutdown":
+      await each(name, event);
+      return undefined;
+    default:
+      await each(name, event, (r) => { out = r; });
+      return out;
+  }
+}
+
+// runBash runs a command of the client by what an extension gave for it.
+async function runBash(operations, event) {
+  let output = "";
+  const decoder = new world.TextDecoder();
+  try {
+    const r = await operations.exec(event.command, event.cwd ?? snap.cwd, {
+      onData: (d) => { output += typeof d === "string" ? d : decoder.decode(d, { stream: true }); },
+      signal: signalOfRun(), env: boot.env,
+    });
+    return { output, exitCode: r?.exitCode ?? undefined, cancelled: false, truncated: false };
+  } catch (e) {
+    if (messageOf(e) === "aborted") return { output, cancelled: true, truncated: false };
+    throw e;
+  }
+}
+
+const contentOf = (c) => typeof c === "string" ? [{ type: "text", text: c }] : c;
+
+// OLD says which reason of the one event session (until 0.30) stands for an event.
+const OLD = {
+  session_start: "start", session_before_switch: "before_switch", session_switch: "switch", session_before_fork: "before_branch", session_fork: "branch",
+  session_before_compact: "before_compact", session_compact: "compact", session_shutdown: "shutdown",
+};
+
+function oldEvent(event) {
+  let reason = OLD[event.type];
+  if (event.reason === "new" && event.type === "session_before_switch") reason = "before_new";
+  if (event.reason === "new" && event.type === "session_switch") reason = "new";
+  return { ...event, type: "session", reason, entries: sessionManager.getEntries(), sessionFile: snap.sessionFile ?? null, previousSessionFile: event.previousSessionFile ?? null };
+}
+
+// oldVeto asks the handlers of session.
+async function oldVeto(event) {
+  if (!OLD[event.type]) return undefined;
+  let out;
+  await each("session", oldEvent(event), (r) => {
+    out = r.compactionEntry ? { compaction: { summary: r.compactionEntry.summary, firstKeptEntryId: r.compactionEntry.firstKeptEntryId ?? event.preparation?.firstKeptEntryId, tokensBefore: r.compactionEntry.tokensBefore } } : r;
+    return r.cancel === true;
+  });
+  return out;
+}
+
+// grown gives message_update its message, which crosses the border only in pieces.
+function grown(event) {
+  if (event.type === "message_start") { growing = event.message; return event; }
+  if (event.type !== "message_update" || event.message) return event;
+  const m = growing, d = event.assistantMessageEvent;
+  if (!m || !d) return event;
+  m.content ??= [];
+  const at = d.contentIndex ?? 0;
+  switch (d.type) {
+    case "text_start": m.content[at] ??= { type: "text", text: "" }; break;
+    case "text_delta": (m.content[at] ??= { type: "text", text: "" }).text += d.delta; break;
+    case "text_end": if (typeof d.content === "string") m.content[at] = { ...m.content[at], type: "text", text: d.content }; break;
+    case "thinking_start": m.content[at] ??= { type: "thinking", thinking: "" }; break;
+    case "thinking_delta": (m.content[at] ??= { type: "thinking", thinking: "" }).thinking += d.delta; break;
+    case "thinking_end": if (typeof d.content === "string") m.content[at] = { ...m.content[at], type: "thinking", thinking: d.content }; break;
+    case "toolcall_start": m.content[at] ??= d.toolCall ?? { type: "toolCall", id: d.id, name: d.toolName, arguments: {} }; break;
+    case "toolcall_end": if (d.toolCall) m.content[at] = d.toolCall; break;
+  }
+  event.message = m;
+  d.partial ??= m;
+  return event;
+}
+
+const cancels = new NewMap(); // what ends the wait for a call, by its id
+let tail = NewPromise.resolve();
+
+function tell(n, event) {
+  const before = tail;
+  tail = (async () => {
+    await before;
+    call("began", "tell", n);
+    const d = deferred();
+    apply(set, cancels, ["tell" + n, d]);
+    const work = (async () => {
+      if (OLD[event.type]) await oldVeto(event);
+      await combined(grown(event));
+    })();
+    chain(work, d.resolve, (e) => { failed(undefined, event.type, e); d.resolve(); });
+    await d.promise;
+    apply(remove, cancels, ["tell" + n]);
+    call("told", n);
+  })();
+}
+
+async function hook(id, event) {
+  const before = tail;
+  const d = deferred();
+  apply(set, cancels, ["call" + id, d]);
+  chain((async () => { await before; if (!apply(has, cancels, ["call" + id])) return; call("began", "call", id); return await combined(grown(event)); })(), d.resolve, d.reject);
+  try {
+    const r = await d.promise;
+    if (apply(remove, cancels, ["call" + id])) call("done", id, r === undefined ? undefined : stringify(r));
+  } catch (e) {
+    if (apply(remove, cancels, ["call" + id])) call("done", id, undefined, messageOf(e));
+  }
+}
+
+// ---- tools ----
+
+const running = new NewMap(); // controllers of tools that run
+
+// updateThird says that a tool takes onUpdate before signal, as from 0.31 to 0.50.
+function updateThird(f) {
+  const m = apply(match, /^[^(]*\(\s*[^,)]*,[^,)]*(?:\{[^}]*\}[^,)]*)?,\s*([\w$]+)/, [apply(sourceOf, f, [])]);
+  return !!m && !!apply(match, /update/i, [m[1]]);
+}
+
+function findTool(name) {
+  const x = toolOwner(name);
+  if (!x) throw new NewError("Tool " + name + " not found");
+  return x.tools[name];
+}
+
+function prepared(t, args) {
+  if (typeof t.prepareArguments === "function") args = t.prepareArguments(args);
+  const r = call("validate", t.name, stringify(schemaOf(t.parameters)), stringify(args));
+  return r;
+}
+
+async function prepareTool(id, c) {
+  try {
+    call("prepared", id, stringify(prepared(findTool(c.name), c.args)));
+  } catch (e) { call("prepared", id, undefined, messageOf(e)); }
+}
+
+async function runTool(id, c) {
+  let open = true;
+  const end = (result, isError) => {
+    if (!open) return;
+    open = false;
+    apply(remove, running, [id]);
+    call("toolDone", id, stringify(result), isError);
+  };
+  try {
+    const t = findTool(c.name);
+    doing[0] = toolOwner(c.name).path;
+    doing[1] = c.name;
+    const args = c.prepared ? c.args : prepared(t, c.args);
+    const controller = new world.AbortController();
+    apply(set, running, [id, controller]);
+    const update = (partial) => { if (open) call("toolUpdate", id, stringify(resultOf(partial))); };
+    const ctx = context("tool");
+    const r = updateThird(t.execute)
+      ? await t.execute(c.id, args, update, ctx, controller.signal)
+      : await t.execute(c.id, args, controller.signal, update, ctx);
+    const out = resultOf(r);
+    end(out, r?.isError === true);
+  } catch (e) {
+    const text = messageOf(e);
+    end({ content: [{ type: "text", text }], details: e && typeof e === "object" && "details" in e ? e.details : undefined }, true);
+  }
+}
+
+// resultOf accepts what pi would break on: a text, or nothing.
+function resultOf(r) {
+  if (typeof r === "string") return { content: [{ type: "text", text: r }] };
+  if (r === null || r === undefined || typeof r !== "object") return { content: [{ type: "text", text: r === undefined || r === null ? "" : String_(r) }] };
+  let content = contentOf(r.content ?? []);
+  if (!isArray(content)) content = [{ type: "text", text: stringify(content) ?? "" }];
+  return { content, details: r.details, structuredContent: r.structuredContent, terminate: r.terminate === true ? true : undefined, usage: r.usage };
+}
+
+async function runCommand(id, name, args) {
+  const found = commandNames[name];
+  if (!found) { call("commandDone", id, "Unknown command: /" + name); return; }
+  const [x, own] = found;
+  doing[0] = x.path;
+  doing[1] = name;
+  try {
+    await x.commands[own].handler(args, context("command"));
+    call("commandDone", id);
+  } catch (e) {
+    failed("command:" + name, "command", e);
+    call("commandDone", id, messageOf(e));
+  }
+}
+
+// invoke calls a function of a configuration that an extension registered.
+async function invoke(id, key, member, args) {
+  try {
+    let target, of;
+    for (let i = 0; i < exts.length; i++) if (exts[i].live[key]) { target = exts[i].live[key]; break; }
+    for (const part of member.split(".")) { of = target; target = target?.[part]; }
+    if (typeof target !== "function") throw new NewError("no function " + member + " of " + key);
+    const r = await apply(target, of, args);
+    call("done", id, r === undefined ? undefined : stringify(r));
+  } catch (e) { call("done", id, undefined, messageOf(e)); }
+}
+
+// ---- the way in ----
+
+const dispatch = {
+  load(index, path, key, evaluated) { load(index, path, key, evaluated); },
+  drop(path) { for (let i = 0; i < exts.length; i++) if (exts[i].path === path) { forget(exts[i]); return; } },
+  bound(text) {
+    assign(snap, parse(text));
+    bound = true;
+    commandNames = create(null);
+    call("ready", stringify(registrations()));
+  },
+  // rebind begins another session in the same realm: factories run again.
+  async rebind(text) {
+    generation++;
+    snap = create(null);
+    mirror = undefined; early = []; growing = undefined; run = undefined;
+    bound = false;
+    const old = exts;
+    exts = [];
+    for (const c of keys(channels)) delete channels[c];
+    for (let i = 0; i < old.length; i++) {
+      const x = extension(old[i].path);
+      x.module = old[i].module;
+      try { await start(x); } catch (e) { forget(x); failed(x, "load", e); } finally { current = undefined; }
+    }
+    dispatch.bound(text);
+  },
+  snap(text) {
+    const o = parse(text);
+    for (const k of keys(o)) {
+      if (o[k] === null) delete snap[k]; else snap[k] = o[k];
+      if (k === "leafId" && mirror) mirror.leaf = o[k];
+      if (k === "running" && !o[k]) run = undefined;
+    }
+  },
+  abortRun() { const r = run; run = undefined; r?.abort(); },
+  entry(text) {
+    const e = parse(text);
+    if (mirror) addEntry(e); else if (!snap.sessionFile) early[early.length] = e;
+  },
+  tell(n, text) { tell(n, parse(text)); },
+  hook(id, text) { hook(id, parse(text)); },
+  cancel(kind, id) {
+    const d = apply(get, cancels, [kind + id]);
+    if (kind === "call") apply(remove, cancels, [kind + id]);
+    d?.resolve();
+  },
+  prepare(id, text) { prepareTool(id, parse(text)); },
+  tool(id, text) { runTool(id, parse(text)); },
+  cancelTool(id) { apply(get, running, [id])?.abort(); },
+  command(id, name, args) { runCommand(id, name, args); },
+  invoke(id, key, member, text) { invoke(id, key, member, parse(text)); },
+  timer: fire,
+  settle(id, v, error) {
+    const d = apply(get, waiting, [id]);
+    if (!d) return;
+    apply(remove, waiting, [id]);
+    if (error !== undefined) d.reject(hostError(error)); else d.resolve(made(v));
+  },
+  answer(id, text, error) {
+    const d = apply(get, waiting, [id]);
+    if (!d) return;
+    apply(remove, waiting, [id]);
+    if (error) d.reject(new NewError(error)); else d.resolve(text === undefined ? undefined : parse(text));
+  },
+  stream(id, event, ...values) {
+    const on = apply(get, streams, [id]);
+    if (!on) return;
+    for (let i = 0; i < values.length; i++) values[i] = made(values[i]);
+    try {
+      const r = on(event, ...values);
+      if (r && typeof r.then === "function") report(r, "stream");
+    } catch (e) { failed(undefined, "stream", e); }
+  },
+  doing: () => doing,
+  exportsOf(id) {
+    const out = [];
+    for (const k of getOwnPropertyNames(requireShim(id))) if (k !== "default" && apply(match, /^[A-Za-z_$][\w$]*$/, [k])) out[out.length] = k;
+    return out;
+  },
+  rejection(reason) { failed(undefined, "unhandledRejection", reason); },
+  flush,
+};
+
+return (kind, ...args) => apply(dispatch[kind], dispatch, args);
+})

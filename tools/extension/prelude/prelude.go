@@ -1,0 +1,93 @@
+package prelude
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed *.js
+var files embed.FS
+
+// Module is a module of the prelude.
+type Module struct {
+	ID       string   // the first of its names
+	Names    []string // one that ends in /* stands for all below it
+	File     string
+	Source   string
+	NodeOnly bool
+}
+
+// Modules are all of them, by name.
+var modules = sync.OnceValue(func() map[string]*Module {
+	all := map[string]*Module{}
+	for _, name := range names() {
+		source := read(name)
+		first, rest, _ := strings.Cut(source, "\n")
+		list, ok := strings.CutPrefix(first, "// provides: ")
+		if !ok {
+			continue
+		}
+		m := &Module{File: name, Source: source, NodeOnly: strings.HasPrefix(rest, "// node-only")}
+		for n := range strings.SplitSeq(list, ",") {
+			m.Names = append(m.Names, strings.TrimSpace(n))
+		}
+		m.ID = m.Names[0]
+		for _, n := range m.Names {
+			all[n] = m
+		}
+	}
+	return all
+})
+
+// names are the files of the prelude, in order.
+func names() []string {
+	list, err := fs.Glob(files, "*.js")
+	if err != nil {
+		panic(err) // the pattern is ours
+	}
+	slices.Sort(list)
+	return list
+}
+
+func read(name string) string {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is built in
+	}
+	return string(data)
+}
+
+// Find gives the module that a name stands for.
+func Find(name string) (*Module, bool) {
+	all := modules()
+	if m, ok := all[name]; ok {
+		return m, true
+	}
+	for dir := name; ; {
+		i := strings.LastIndexByte(dir, '/')
+		if i < 0 {
+			return nil, false
+		}
+		dir = dir[:i]
+		if m, ok := all[dir+"/*"]; ok {
+			return m, true
+		}
+	}
+}
+
+// Core is the dispatcher: a script that evaluates to a function.
+func Core() string { return read("core.js") }
+
+// Version changes with every change of the prelude.
+var Version = sync.OnceValue(func() string {
+	sum := sha256.New()
+	for _, name := range names() {
+		sum.Write([]byte(name + "\x00" + read(name) + "\x00"))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+})

@@ -1,0 +1,794 @@
+package extension
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/tools"
+	"troupe/tools/extension/bundle"
+	"troupe/tools/extension/prelude"
+	"troupe/tools/extension/quick"
+)
+
+// vm is the extensions of a session, and the goroutine that owns them. Everything but
+// the box is for that goroutine alone.
+type vm struct {
+	host *Inline
+	spec Spec
+	sink func(Said)
+	box  *box
+	gone chan struct{}
+
+	realm  *realm
+	calls  map[callKey]*call
+	procs  *tools.Procs
+	ready  bool
+	quiet  bool
+	over   bool
+	trials []time.Time // when it was recycled
+}
+
+// realm is one life of the engine. A VM that is recycled gets another.
+type realm struct {
+	js     *quick.VM
+	in     quick.Value // the way into the prelude
+	ctx    context.Context
+	cancel context.CancelFunc
+	born   int // how many operations were begun
+	ops    map[int]*op
+	timers map[int]*alarm
+	files  fileTable
+	places map[string]*bundle.Places // of bundles, by the name in stacks
+
+	loading int // the entry that is being loaded
+	loads   *time.Timer
+	errors  []LoadError
+	ended   bool
+	broken  bool // the engine is not to be touched again
+}
+
+// callKey names what is under way.
+type callKey struct {
+	kind string // tell, call, tool, command, prepare
+	id   uint64
+}
+
+type call struct {
+	event string
+	born  int
+	limit *time.Timer
+	grace bool // it was busy when its time was over
+}
+
+// op is something of JavaScript that goes on outside of it.
+type op struct {
+	born   int
+	waits  bool // a handler that waits for it has time
+	asked  bool // of the daemon
+	cancel context.CancelFunc
+	stream stream
+}
+
+type alarm struct {
+	timer *time.Timer
+	idle  bool // it keeps nobody awake
+}
+
+func newVM(h *Inline, spec Spec, sink func(Said)) *vm {
+	return &vm{
+		host: h, spec: spec, sink: sink, box: newBox(), gone: make(chan struct{}),
+		calls: map[callKey]*call{}, procs: tools.NewProcs(h.o.Guard),
+	}
+}
+
+// cacheVersion is what bytecode depends on beside its source.
+var cacheVersion = sync.OnceValue(func() string {
+	version := prelude.Version() + " " + runtime.GOARCH
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if d.Path == "modernc.org/libquickjs" || d.Path == "github.com/evanw/esbuild" {
+				version += " " + d.Version
+			}
+		}
+	}
+	return version
+})
+
+// run is the goroutine.
+func (v *vm) run() {
+	debug.SetPanicOnFault(true) // a wild pointer of the engine is a panic that we survive
+	defer close(v.gone)
+	defer v.host.forget(v)
+	v.guard(v.begin)
+	for !v.over {
+		for _, f := range v.box.next() {
+			if !v.over {
+				v.guard(f)
+			}
+		}
+	}
+}
+
+// guard does some work. A panic is the engine's, which cannot be trusted afterwards.
+func (v *vm) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			v.realm.broken = true
+			v.recycle(fmt.Sprintf("the JavaScript engine failed: %v", p))
+		}
+	}()
+	f()
+	if !v.over {
+		v.settle()
+	}
+}
+
+// stop ends the VM without a word to its extensions.
+func (v *vm) stop(why string) { v.box.put(func() { v.end(why) }) }
+
+func (v *vm) end(why string) {
+	v.leave(why)
+	v.over = true
+	go v.procs.KillAll(0)
+	v.sink(Gone{Why: why})
+}
+
+// leave ends the realm and answers what is under way.
+func (v *vm) leave(why string) {
+	v.realm.close()
+	if why == "" {
+		why = "the session is closed"
+	}
+	for k, c := range v.calls {
+		if c.limit != nil {
+			c.limit.Stop()
+		}
+		delete(v.calls, k)
+		v.finish(k, why)
+	}
+}
+
+// finish answers a call that will have no result.
+func (v *vm) finish(k callKey, why string) {
+	switch k.kind {
+	case "tell":
+		if k.id > 0 {
+			v.sink(Told{N: k.id})
+		}
+	case "call":
+		v.sink(Done{ID: k.id, Err: why})
+	case "prepare":
+		v.sink(Prepared{ID: k.id, Err: why})
+	case "tool":
+		text, _ := json.Marshal(why) // a text always has a form
+		v.sink(ToolDone{ID: k.id, Result: json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), IsError: true})
+	case "command":
+		v.sink(CommandDone{ID: k.id, Err: why})
+	}
+}
+
+func (r *realm) close() {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	r.cancel()
+	for _, t := range r.timers {
+		t.timer.Stop()
+	}
+	if r.loads != nil {
+		r.loads.Stop()
+	}
+	r.files.closeAll()
+	if r.broken {
+		r.js.Abandon()
+		return
+	}
+	r.in.Free()
+	r.js.Close()
+}
+
+// begin makes a realm and begins to load.
+func (v *vm) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, places: map[string]*bundle.Places{}, ended: true}
+	v.realm, v.ready = r, false
+	js, err := quick.New(quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn})
+	if err == nil {
+		r.js, r.ended = js, false
+		err = v.boot()
+	}
+	if err != nil {
+		v.end("the JavaScript engine does not start: " + err.Error())
+		return
+	}
+	v.loadNext()
+}
+
+// boot evaluates the prelude.
+func (v *vm) boot() error {
+	js := v.realm.js
+	js.Imports(v.imports)
+	code, err := v.host.codes.of(js, "core.js", prelude.Core())
+	if err != nil {
+		return err
+	}
+	core, err := js.Run(code)
+	if err != nil {
+		return err
+	}
+	defer core.Free()
+	native := js.Func(v.native)
+	defer native.Free()
+	text, err := json.Marshal(v.bootRecord())
+	if err != nil {
+		return err
+	}
+	boot, err := js.Parse(string(text))
+	if err != nil {
+		return err
+	}
+	defer boot.Free()
+	v.realm.in, err = core.CallValue(native, boot)
+	return err
+}
+
+// dispatch goes into JavaScript.
+func (v *vm) dispatch(kind string, args ...any) {
+	if v.realm.ended {
+		return
+	}
+	if _, err := v.realm.in.Call(append([]any{kind}, args...)...); err != nil && err.Error() != interruptedError {
+		v.fail("<runtime>", kind, v.inSources(err))
+	}
+}
+
+// interruptedError is what the engine says at the end of a turn; settle reports it.
+const interruptedError = "InternalError: interrupted"
+
+// inSources is an error whose stack names sources.
+func (v *vm) inSources(err error) *quick.Error {
+	e, ok := err.(*quick.Error)
+	if !ok {
+		return &quick.Error{Message: err.Error()}
+	}
+	e.Stack = v.stack(e.Stack)
+	return e
+}
+
+func (v *vm) overlong() string {
+	return fmt.Sprintf("interrupted: it ran for %v without a break", v.host.o.Limits.Turn)
+}
+
+func (v *vm) stack(text string) string {
+	for name, p := range v.realm.places {
+		text = p.Stack(name, text)
+	}
+	return text
+}
+
+func (v *vm) fail(path, event string, e *quick.Error) {
+	v.sink(Failure{Path: path, Event: event, Message: e.Message, Stack: e.Stack})
+}
+
+// settle runs what promises wait for, says what came of it, and looks after the VM.
+func (v *vm) settle() {
+	cut := 0
+	for range 8 { // what reports a rejection may reject again
+		if v.realm.ended {
+			return
+		}
+		v.realm.js.Jobs()
+		if v.realm.js.Interrupted() {
+			if cut++; cut > 1 {
+				v.recycle("jobs of JavaScript did not end")
+				return
+			}
+			v.interrupted()
+			continue // what is left in the queue may be innocent
+		}
+		reasons := v.realm.js.Rejections()
+		if len(reasons) == 0 {
+			break
+		}
+		for _, reason := range reasons {
+			v.dispatch("rejection", reason)
+			reason.Free()
+		}
+	}
+	if v.ready {
+		v.dispatch("flush")
+	}
+	v.checkMemory()
+	v.sayQuiet()
+}
+
+// interrupted says which handler was cut short, and ends what waits for it: nothing
+// else would.
+func (v *vm) interrupted() {
+	path, event := "<runtime>", ""
+	if got, e := v.realm.in.Call("doing"); e == nil {
+		if text, ok := got.(quick.JSON); ok {
+			var d [2]string
+			if json.Unmarshal([]byte(text), &d) == nil {
+				path, event = d[0], d[1]
+			}
+		}
+	}
+	why := v.overlong()
+	v.sink(Failure{Path: path, Event: event, Message: why})
+	if !v.ready {
+		if v.realm.loading >= len(v.spec.Entries) {
+			return
+		}
+		v.loaded(v.realm.loading, why, "")
+		return
+	}
+	for k, c := range v.calls {
+		if c.event == event || event == "" {
+			v.cancelWait(k)
+			v.conclude(k)
+			v.finish(k, why)
+		}
+	}
+}
+
+// checkMemory recycles a VM whose heap is nearly full.
+func (v *vm) checkMemory() {
+	limit := v.host.o.Limits.Memory
+	if v.realm.ended || limit == 0 || v.realm.js.Memory() < limit/10*8 {
+		return
+	}
+	v.realm.js.Collect()
+	if v.realm.js.Memory() >= limit/10*8 {
+		v.recycle("the extensions use too much memory")
+	}
+}
+
+func (v *vm) sayQuiet() {
+	quiet := len(v.realm.ops) == 0 && len(v.calls) == 0 && v.ready
+	for _, t := range v.realm.timers {
+		quiet = quiet && t.idle
+	}
+	if quiet != v.quiet {
+		v.quiet = quiet
+		v.sink(Quiet{Quiet: quiet})
+	}
+}
+
+// recycle begins anew: another realm, the same extensions. State comes from entries.
+func (v *vm) recycle(why string) {
+	v.leave(why)
+	v.sink(Failure{Path: "<runtime>", Event: "recycle", Message: why})
+	now := time.Now()
+	recent := v.trials[:0]
+	for _, t := range v.trials {
+		if now.Sub(t) < recycleIn {
+			recent = append(recent, t)
+		}
+	}
+	v.trials = append(recent, now)
+	if len(v.trials) >= v.host.o.Limits.Recycles {
+		v.end("disabled: " + why)
+		return
+	}
+	v.spec.Reason = "reload"
+	v.begin()
+}
+
+// post has work done by the VM's goroutine, unless its realm is gone by then.
+func (v *vm) post(r *realm, f func()) {
+	v.box.put(func() {
+		if v.realm == r && !r.ended {
+			f()
+		}
+	})
+}
+
+// open notes what is under way.
+func (v *vm) open(k callKey, event string) {
+	v.calls[k] = &call{event: event, born: v.realm.born}
+}
+
+// conclude forgets it; false says that it was over before.
+func (v *vm) conclude(k callKey) bool {
+	c, ok := v.calls[k]
+	if !ok {
+		return false
+	}
+	if c.limit != nil {
+		c.limit.Stop()
+	}
+	delete(v.calls, k)
+	return true
+}
+
+func (v *vm) cancelWait(k callKey) { v.dispatch("cancel", k.kind, float64(k.id)) }
+
+// began starts the time of a handler.
+func (v *vm) began(k callKey) {
+	c, ok := v.calls[k]
+	if !ok {
+		return
+	}
+	c.born = v.realm.born
+	limit := v.host.o.Limits.Hook
+	if c.event == "session_shutdown" {
+		limit = v.host.o.Limits.Shutdown
+	}
+	v.arm(k, c, limit, limit)
+}
+
+// graceStep is how often a handler whose time is over, but which has an open dialog or
+// operation, is looked at.
+const graceStep = time.Second
+
+func (v *vm) arm(k callKey, c *call, in, limit time.Duration) {
+	r := v.realm
+	c.limit = time.AfterFunc(in, func() {
+		v.post(r, func() {
+			if v.calls[k] != c {
+				return
+			}
+			switch {
+			case c.event != "session_shutdown" && v.busySince(c.born):
+				c.grace = true
+				v.arm(k, c, min(graceStep, limit), limit)
+			case c.grace:
+				c.grace = false
+				v.arm(k, c, limit, limit)
+			default:
+				v.late(k, c, limit)
+			}
+		})
+	})
+}
+
+// busySince says whether something is open that was begun after a handler was.
+func (v *vm) busySince(born int) bool {
+	for _, o := range v.realm.ops {
+		if o.waits && o.born > born {
+			return true
+		}
+	}
+	return false
+}
+
+// late ends the wait for a handler that does not end.
+func (v *vm) late(k callKey, c *call, limit time.Duration) {
+	v.conclude(k)
+	v.sink(Failure{Path: "<runtime>", Event: c.event, Message: fmt.Sprintf("timed out after %v", limit)})
+	v.cancelWait(k)
+	switch {
+	case k.kind == "call" && k.id == closing:
+		v.end("")
+	case k.kind == "call":
+		v.sink(Done{ID: k.id, TimedOut: true})
+	case k.kind == "tell" && k.id > 0:
+		v.sink(Told{N: k.id})
+	}
+}
+
+// closing is the id of the call that tells session_shutdown before the end.
+const closing = 1 << 52
+
+func typeOf(event json.RawMessage) string {
+	var e struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(event, &e) // what has no type has no handlers
+	return e.Type
+}
+
+// do has work done once loading is over.
+func (v *vm) do(f func()) {
+	v.box.put(func() {
+		if v.realm.ended {
+			return
+		}
+		f()
+	})
+}
+
+func (v *vm) Tell(n uint64, event json.RawMessage) {
+	v.do(func() { v.tell(n, event) })
+}
+
+func (v *vm) tell(n uint64, event json.RawMessage) {
+	v.open(callKey{"tell", n}, typeOf(event))
+	v.dispatch("tell", float64(n), string(event))
+}
+
+func (v *vm) Call(id uint64, event json.RawMessage) {
+	v.do(func() {
+		v.open(callKey{"call", id}, typeOf(event))
+		v.dispatch("hook", float64(id), string(event))
+	})
+}
+
+func (v *vm) CancelCall(id uint64) {
+	v.do(func() {
+		if k := (callKey{"call", id}); v.conclude(k) {
+			v.cancelWait(k)
+		}
+	})
+}
+
+func (v *vm) Prepare(id uint64, c ToolCall) {
+	v.do(func() { v.callTool("prepare", id, c) })
+}
+
+func (v *vm) Tool(id uint64, c ToolCall) {
+	v.do(func() { v.callTool("tool", id, c) })
+}
+
+func (v *vm) callTool(kind string, id uint64, c ToolCall) {
+	text, err := json.Marshal(c)
+	k := callKey{kind, id}
+	v.open(k, c.Name)
+	if err != nil {
+		v.conclude(k)
+		v.finish(k, err.Error())
+		return
+	}
+	v.dispatch(kind, float64(id), string(text))
+}
+
+func (v *vm) CancelTool(id uint64) { v.do(func() { v.dispatch("cancelTool", float64(id)) }) }
+
+func (v *vm) Command(id uint64, name, args string) {
+	v.do(func() {
+		v.open(callKey{"command", id}, name)
+		v.dispatch("command", float64(id), name, args)
+	})
+}
+
+func (v *vm) Invoke(id uint64, key, member string, args []json.RawMessage) {
+	v.do(func() {
+		if args == nil {
+			args = []json.RawMessage{}
+		}
+		text, err := json.Marshal(args)
+		if err != nil {
+			v.sink(Done{ID: id, Err: err.Error()})
+			return
+		}
+		v.open(callKey{"call", id}, "")
+		v.dispatch("invoke", float64(id), key, member, string(text))
+	})
+}
+
+func (v *vm) Answer(id uint64, result json.RawMessage, err string) {
+	v.do(func() {
+		o := v.realm.ops[int(id)]
+		if o == nil || !o.asked {
+			return
+		}
+		delete(v.realm.ops, int(id))
+		switch {
+		case err != "":
+			v.dispatch("answer", float64(id), nil, err)
+		case result == nil:
+			v.dispatch("answer", float64(id))
+		default:
+			v.dispatch("answer", float64(id), string(result))
+		}
+	})
+}
+
+func (v *vm) Update(snapshot json.RawMessage) {
+	v.do(func() {
+		v.spec.Snapshot = merged(v.spec.Snapshot, snapshot)
+		v.dispatch("snap", string(snapshot))
+	})
+}
+
+// merged is a snapshot with changed members; null takes one out.
+func merged(old, changes json.RawMessage) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	_ = json.Unmarshal(old, &all) // what is no object has no members
+	var more map[string]json.RawMessage
+	_ = json.Unmarshal(changes, &more)
+	for k, m := range more {
+		if string(m) == "null" {
+			delete(all, k)
+		} else {
+			all[k] = m
+		}
+	}
+	text, _ := json.Marshal(all) // it was JSON before
+	return text
+}
+
+func (v *vm) Entry(entry json.RawMessage) { v.do(func() { v.dispatch("entry", string(entry)) }) }
+
+func (v *vm) AbortRun() { v.do(func() { v.dispatch("abortRun") }) }
+
+func (v *vm) Rebind(spec Spec) {
+	v.do(func() {
+		spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
+		v.spec = spec
+		v.ready = false
+		v.dispatch("rebind", v.snapshot())
+		v.sessionStart()
+	})
+}
+
+func (v *vm) Close(reason string) {
+	v.do(func() {
+		if !v.ready {
+			v.end("")
+			return
+		}
+		event, err := json.Marshal(map[string]string{"type": "session_shutdown", "reason": reason})
+		if err != nil {
+			event = json.RawMessage(`{"type":"session_shutdown"}`)
+		}
+		v.open(callKey{"call", closing}, "session_shutdown")
+		v.dispatch("hook", float64(closing), string(event))
+	})
+}
+
+// snapshot is what handlers read, with what the VM knows itself.
+func (v *vm) snapshot() string {
+	own, err := json.Marshal(struct {
+		Cwd         string            `json:"cwd"`
+		Flags       map[string]string `json:"flags,omitempty"`
+		SessionFile string            `json:"sessionFile,omitempty"`
+	}{v.spec.Cwd, v.spec.Flags, v.spec.SessionFile})
+	if err != nil {
+		return "{}"
+	}
+	return string(merged(own, v.spec.Snapshot))
+}
+
+// loadNext loads one extension after another.
+func (v *vm) loadNext() {
+	r := v.realm
+	if r.loading >= len(v.spec.Entries) {
+		v.bound()
+		return
+	}
+	e := v.spec.Entries[r.loading]
+	code, err := v.codeOf(e)
+	if err != nil {
+		v.loaded(r.loading, err.Error(), "")
+		return
+	}
+	index := r.loading
+	r.loads = time.AfterFunc(v.host.o.Limits.Load, func() {
+		v.post(r, func() {
+			if r.loading == index && !v.ready {
+				v.dispatch("drop", e.Path)
+				v.loaded(index, fmt.Sprintf("not loaded within %v", v.host.o.Limits.Load), "")
+			}
+		})
+	})
+	end, err := r.js.Run(code.Code)
+	if r.js.Interrupted() {
+		if err == nil {
+			end.Free()
+		}
+		v.loaded(index, v.overlong(), "")
+		return
+	}
+	if err != nil {
+		v.loaded(index, v.inSources(err).Error(), v.inSources(err).Stack)
+		return
+	}
+	defer end.Free()
+	v.dispatch("load", float64(index), e.Path, code.Path, end)
+}
+
+// codeOf is the bytecode of an extension, from the cache or new.
+func (v *vm) codeOf(e Entry) (*bundle.Entry, error) {
+	entry, ok := v.host.cache.Get(e.Path)
+	if !ok {
+		b, err := bundle.Extension(e.Path, bundled)
+		if err != nil {
+			return nil, err
+		}
+		entry = &bundle.Entry{Bundle: *b}
+		if entry.Code, err = v.realm.js.Compile(entry.Path, b.Code, true, quick.KeepSource); err != nil {
+			return nil, err
+		}
+		_ = v.host.cache.Put(entry) // what cannot be kept is made again
+	}
+	if len(entry.NodeOnly) > 0 {
+		return nil, needsNode(entry.NodeOnly[0])
+	}
+	if places, err := bundle.ReadMap(entry.Map); err == nil {
+		v.realm.places[entry.Path] = places
+	}
+	return entry, nil
+}
+
+// needsNode is why an extension cannot run here.
+type needsNode bundle.Import
+
+func (n needsNode) Error() string {
+	return fmt.Sprintf("Extension needs Node.js (imports %s in %s); install Node or remove it", n.Name, n.By)
+}
+
+// loaded is the end of one extension's loading.
+func (v *vm) loaded(index int, message, stack string) {
+	r := v.realm
+	if index != r.loading || v.ready {
+		return
+	}
+	if r.loads != nil {
+		r.loads.Stop()
+	}
+	if message != "" {
+		path := v.spec.Entries[index].Path
+		r.errors = append(r.errors, LoadError{Path: path, Message: message, Stack: v.stack(stack), Gates: v.host.cache.Gates(path)})
+	}
+	r.loading++
+	v.post(r, v.loadNext)
+}
+
+// bound is the end of loading.
+func (v *vm) bound() {
+	v.dispatch("bound", v.snapshot())
+	v.sessionStart()
+}
+
+func (v *vm) sessionStart() {
+	event, err := json.Marshal(struct {
+		Type     string `json:"type"`
+		Reason   string `json:"reason"`
+		Previous string `json:"previousSessionFile,omitempty"`
+	}{"session_start", v.spec.Reason, v.spec.Previous})
+	if err == nil {
+		v.tell(0, event)
+	}
+}
+
+// imports finds what a running script imports by a name that was not known before.
+func (v *vm) imports(base, name string) (quick.Module, error) {
+	if id, p := provides(name); p == bundle.Shim {
+		names, err := v.realm.in.Call("exportsOf", id)
+		if err != nil {
+			return quick.Module{}, err
+		}
+		var list []string
+		if text, ok := names.(quick.JSON); ok {
+			if err := json.Unmarshal([]byte(text), &list); err != nil {
+				return quick.Module{}, err
+			}
+		}
+		source := "const m = __troupe.require(" + quoted(id) + ");\nexport default m;\n"
+		if len(list) > 0 {
+			source += "export const {" + strings.Join(list, ", ") + "} = m;\n"
+		}
+		return quick.Module{Source: source}, nil
+	}
+	b, err := bundle.Module(name, base, true, bundled)
+	if err != nil {
+		return quick.Module{}, err
+	}
+	return quick.Module{Source: b.Code}, nil
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // a text always has a form
+	return string(b)
+}
+
+// environ is the environment of extensions and what they start.
+func environ() map[string]string {
+	env := map[string]string{}
+	for _, pair := range os.Environ() {
+		if k, val, ok := strings.Cut(pair, "="); ok {
+			env[k] = val
+		}
+	}
+	return env
+}
