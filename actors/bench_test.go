@@ -20,6 +20,7 @@ import (
 	"troupe/actors/failpoint"
 	"troupe/actors/link"
 	"troupe/actors/session"
+	"troupe/protocol/pi"
 	"troupe/store/config"
 	"troupe/tools"
 )
@@ -162,7 +163,7 @@ func newBench(t testing.TB, schedule *actortest.Schedule, h *actortest.History, 
 	}
 	b.stdio = conn.Stdio{In: b.In(), Out: b.Out()}
 	b.cfg = &Config{
-		Log: zerolog.New(note{h}), Observe: b.watch.Observe, Epoch: "e", Conn: conn.Config{Drain: true},
+		Log: zerolog.New(note{h}), Observe: b.watch.Observe, Epoch: "e", Conn: conn.Config{Codec: pi.Codec{}, Drain: true},
 	}
 	b.cfg.Sessions = session.NewShared(session.Config{
 		Version: "test", AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: config.Refused,

@@ -16,6 +16,7 @@ import (
 	"troupe/actors/link"
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/protocol/pi"
 	"troupe/providers"
 	"troupe/store/config"
 	"troupe/store/storetest"
@@ -52,7 +53,7 @@ func startDaemon(tb testing.TB, words int, features ...string) *daemon {
 	outR, outW := io.Pipe()
 	cfg := &Config{
 		Log:  zerolog.Nop(),
-		Conn: conn.Config{Drain: true, Features: features},
+		Conn: conn.Config{Codec: pi.Codec{}, Drain: true, Features: features},
 		Sessions: session.NewShared(session.Config{
 			Version: "test", AgentDir: emptyDir, SessionDir: "/sessions", Home: emptyDir, Consent: config.Refused,
 			NoContext: true, NoPrompts: true, NoSkills: true,

@@ -77,19 +77,6 @@ type Rules struct {
 	FullErrors      bool // errors of providers read as in pi 1.x, with the whole error object; else as in pi up to 0.74
 }
 
-// AnswersWithID says whether a line that is no command, or none that there is,
-// is answered with its id.
-func (w Wire) AnswersWithID(code Code) bool {
-	switch code {
-	case CodeMissingType:
-		return w.IDOnMissingType
-	case CodeUnknownCommand:
-		return !w.OmitIDOnUnknown
-	default:
-		return true
-	}
-}
-
 // Tells says whether the client is told of events under the name of a row.
 func (w Wire) Tells(row *EventSpec) bool {
 	return (row.Needs == "" || w.Has(row.Needs)) && (row.Unless == "" || !w.Has(row.Unless))

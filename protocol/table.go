@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -267,6 +268,29 @@ type Param struct {
 
 // Parameters lists the parameters of the command, in the order of the reference.
 func (s *Spec) Parameters() []Param { return s.params() }
+
+// Check says what is wrong with a command that was not decoded.
+func (s *Spec) Check(cmd Command) *Error {
+	params := reflect.ValueOf(cmd)
+	for _, f := range s.Parameters() {
+		if v := params.Field(f.Index); len(f.Enum) > 0 && !v.IsZero() && !slices.Contains(f.Enum, v.String()) {
+			return f.Invalid(s.Name, v.String())
+		}
+	}
+	return nil
+}
+
+// Invalid words a value outside a closed set as the seeds do.
+func (p Param) Invalid(command, value string) *Error {
+	switch {
+	case p.Name == "mode" && strings.HasPrefix(command, "set_"):
+		kind := strings.TrimSuffix(strings.TrimPrefix(command, "set_"), "_mode")
+		return CodeInvalidParams.Errorf("Invalid %s mode", strings.ReplaceAll(kind, "_", "-"))
+	case p.Name == "level":
+		return CodeInvalidParams.Errorf("Invalid thinking level: %s", value)
+	}
+	return CodeInvalidParams.Errorf("Invalid %s: %s", p.Name, value)
+}
 
 func paramsOf(t reflect.Type) []Param {
 	var params []Param

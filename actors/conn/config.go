@@ -14,6 +14,7 @@ import (
 
 // Config is what a connection is told at the start. It does not change.
 type Config struct {
+	Codec        protocol.Codec   // what a client speaks that is connected by bytes
 	Dialect      protocol.Dialect // the union if empty
 	Features     []string
 	MultiSession bool          // no default session

@@ -71,7 +71,7 @@ func (k *conn) start(c actor.Context) {
 	local, isLocal := k.transport.(values)
 	switch {
 	case isStream:
-		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, wire, k.kernel.Log), nil)
+		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, k.cfg.Codec, wire, k.kernel.Log), nil)
 	case isLocal:
 		k.writer = k.spawn(c, "writer", &delivery{local.Client, w}, kernel.RetryMessage)
 	default:
@@ -86,7 +86,7 @@ func (k *conn) start(c actor.Context) {
 		local.connected(c.ActorSystem().Root, k.router, w)
 		return
 	}
-	k.reader = k.spawn(c, "reader", &reader{in: stream, name: name + "/reader", max: k.cfg.MaxLine, router: k.router, window: w, runs: runs, faults: faults}, nil)
+	k.reader = k.spawn(c, "reader", &reader{lines: k.cfg.Codec.Frames(stream, k.cfg.MaxLine), name: name + "/reader", router: k.router, window: w, runs: runs, faults: faults}, nil)
 }
 
 // name is the connection's name in fault plans.

@@ -5,7 +5,6 @@ import (
 
 	"troupe/actors/link"
 	"troupe/protocol"
-	"troupe/protocol/pi"
 )
 
 // Lines: reader → router.
@@ -20,9 +19,9 @@ type (
 		request protocol.Request
 		credit  link.Credit
 	}
-	// lineTooLong is an input line above the limit; it has been read over.
+	// lineTooLong is a frame above the limit; it has been read over.
 	lineTooLong struct {
-		err    *pi.LineTooLongError
+		err    protocol.FrameError
 		credit link.Credit
 	}
 	// inputClosed is the end of input, for whatever reason.

@@ -1,24 +1,20 @@
 package conn
 
 import (
-	"errors"
-	"io"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/failpoint"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
-	"troupe/protocol/pi"
+	"troupe/protocol"
 )
 
 // reader cuts a connection's input into lines for the router. The blocking
 // read is a goroutine of its own. It cannot always be woken from a read of
 // stdin, so at shutdown it is abandoned: it holds nothing but the stream.
 type reader struct {
-	in     io.Reader
+	lines  protocol.Frames
 	name   string // in fault plans
-	max    int
 	router *actor.PID
 	window *link.Window
 	runs   kernel.Dispatcher
@@ -30,8 +26,8 @@ func (r *reader) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		r.stop = make(chan struct{})
-		root, self, lines, stop := c.ActorSystem().Root, c.Self(), pi.NewLineReader(r.in, r.max), r.stop
-		kernel.Go(root, self, func() { r.read(root, self, lines, stop) })
+		root, self, stop := c.ActorSystem().Root, c.Self(), r.stop
+		kernel.Go(root, self, func() { r.read(root, self, stop) })
 	case kernel.Crashed:
 		panic(m.Reason)
 	case *actor.Stopping:
@@ -39,27 +35,19 @@ func (r *reader) Receive(c actor.Context) {
 	}
 }
 
-// asTooLong is nil for any other error.
-func asTooLong(err error) (e *pi.LineTooLongError) {
-	if err != nil {
-		e, _ = errors.AsType[*pi.LineTooLongError](err)
-	}
-	return e
-}
-
-func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *pi.LineReader, stop chan struct{}) {
+func (r *reader) read(root *actor.RootContext, self *actor.PID, stop chan struct{}) {
 	var next line
 	tell := func() { // made once
 		m := next
 		next = line{} // who waits for the next line does not keep this one
 		root.Send(r.router, m)
 	}
-	takeOver := func() { kernel.Go(root, self, func() { r.read(root, self, lines, stop) }) }
+	takeOver := func() { kernel.Go(root, self, func() { r.read(root, self, stop) }) }
 	for {
-		bytes, err := lines.Next()
-		tooLong := asTooLong(err)
+		bytes, err := r.lines.Next()
+		bad, _ := err.(protocol.FrameError)
 		var cost link.Credit
-		if err == nil || tooLong != nil {
+		if err == nil || bad != nil {
 			var ok bool
 			if cost, ok = r.window.Admit(len(bytes), stop); !ok {
 				return
@@ -74,13 +62,13 @@ func (r *reader) read(root *actor.RootContext, self *actor.PID, lines *pi.LineRe
 		case err == nil:
 			r.faults.Hit(r.name, "Line")
 			next = line{bytes, cost}
-			if lines.Buffered() {
+			if r.lines.Buffered() {
 				tell()
 			} else if !r.runs.Inline(tell, takeOver) {
 				return
 			}
-		case tooLong != nil:
-			root.Send(r.router, lineTooLong{tooLong, cost})
+		case bad != nil:
+			root.Send(r.router, lineTooLong{bad, cost})
 		default:
 			root.Send(r.router, inputClosed{err})
 			return

@@ -12,7 +12,6 @@ import (
 	"troupe/actors/failpoint"
 	"troupe/actors/link"
 	"troupe/protocol"
-	"troupe/protocol/pi"
 )
 
 // router decodes a connection's lines, answers what concerns no session and
@@ -119,19 +118,16 @@ func (r *router) input(c actor.Context, m any) {
 	switch m := m.(type) {
 	case line:
 		r.hand = hand{owed: true, credit: m.credit}
-		req, err := pi.Decode(m.bytes)
-		if err != nil && !r.out.Wire.AnswersWithID(err.Code) {
-			req.ID = nil
-		}
+		req, err := r.cfg.Codec.Decode(m.bytes, r.out.Wire)
 		r.hand.id, r.hand.name = req.ID, req.Name
 		r.faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
 	case call:
 		r.hand = hand{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
-		r.request(c, m.request, pi.Check(m.request.Spec, m.request.Cmd))
+		r.request(c, m.request, m.request.Spec.Check(m.request.Cmd))
 	case lineTooLong:
 		m.credit.GiveBack()
-		req, err := pi.TooLong(m.err)
+		req, err := m.err.Refusal()
 		r.respond(c, req.ID, req.Name, nil, err)
 	case inputClosed:
 		r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})

@@ -11,7 +11,6 @@ import (
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/protocol"
-	"troupe/protocol/pi"
 )
 
 // writer turns responses and events into lines, in the order they arrive. What
@@ -27,8 +26,9 @@ type writer struct {
 	sink   sink
 	window *link.Window
 
+	codec    protocol.Codec
 	wire     protocol.Wire
-	encoders map[string]*pi.Encoder // by tag
+	encoders map[string]protocol.Encoder // by tag
 
 	waiting []pending
 	batch   batch
@@ -53,11 +53,11 @@ type batch struct {
 	shown []*link.Receipt // of those among them that somebody waits for
 }
 
-func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, wire protocol.Wire, log zerolog.Logger) *writer {
+func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger) *writer {
 	try, _ := out.(TryWriter)
 	return &writer{
 		log: log, sink: sink{out: out, try: try, runs: runs, chunks: make(chan []byte, 1)}, window: window,
-		wire: wire, encoders: map[string]*pi.Encoder{},
+		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{},
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 	}()
 	enc := w.encoders[p.tag]
 	if enc == nil {
-		enc = pi.NewEncoder(w.wire, p.tag)
+		enc = w.codec.Encoder(w.wire, p.tag)
 		w.encoders[p.tag] = enc
 	}
 	if resp := p.item.Response; resp != nil {

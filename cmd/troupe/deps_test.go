@@ -87,9 +87,9 @@ var rules = []rule{
 		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"a session sees no connection, only the way to its clients"},
-	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/protocol/pi", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link"},
+	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link"},
 		[]string{"os", "os/exec", "net/http"},
-		"a connection sees no session, only where to send a command"},
+		"a connection sees no session, only where to send a command, and is given the codec of its client"},
 	{"troupe/actors", []string{"troupe/protocol", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"actors join the rooms, see providers only through the contract, and start processes only through tools"},
@@ -121,6 +121,8 @@ var foreign = []struct {
 // inTests says what the tests of a package may import besides.
 var inTests = map[string][]string{
 	"troupe/actors/core":         {"troupe/protocol/pi"}, // its stories have commands as clients write them
+	"troupe/actors":              {"troupe/protocol/pi"},
+	"troupe/actors/conn":         {"troupe/protocol/pi"},
 	"troupe/providers/wire":      {"troupe/providers/providertest"},
 	"troupe/providers/anthropic": {"troupe/providers/providertest"},
 	"troupe/providers/openai":    {"troupe/providers/providertest"},

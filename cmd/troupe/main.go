@@ -26,6 +26,7 @@ import (
 	"troupe/actors/link"
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/protocol/pi"
 	"troupe/providers"
 	"troupe/providers/anthropic"
 	"troupe/providers/catalog"
@@ -191,6 +192,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	cfg := &actors.Config{
 		Log: log, Epoch: epoch(),
 		Conn: conn.Config{
+			Codec:   pi.Codec{},
 			Dialect: protocol.Dialect(dialect), Features: features, MultiSession: o.multiSession,
 			MaxLine: o.maxLine, Drain: o.eof == "drain",
 		},

@@ -25,7 +25,7 @@ import (
 
 // oneShot uses the daemon in this process for the print and JSON modes.
 type oneShot struct {
-	lines    *pi.Encoder // of the events that are printed; nil to print none
+	lines    protocol.Encoder // of the events that are printed; nil to print none
 	header   protocol.Header
 	messages []message
 	stdout   io.Writer
@@ -60,7 +60,7 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	}
 	if o.mode == "json" {
 		wire, _, _ := cfg.Conn.Dialect.Open(cfg.Conn.Features...)
-		c.lines = pi.NewEncoder(wire, "")
+		c.lines = pi.Codec{}.Encoder(wire, "")
 	}
 	done := make(chan struct{})
 	go func() {

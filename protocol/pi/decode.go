@@ -19,7 +19,7 @@ import (
 // Decode reads one input line. It takes ownership of the line's bytes. On
 // failure the Request still carries what could be read of the envelope: the id,
 // and "parse" or the command's name. Whether the failure is answered with the
-// id is the dialect's to say: see [protocol.Wire.AnswersWithID].
+// id is the dialect's to say: see [Codec].
 func Decode(line []byte) (protocol.Request, *protocol.Error) {
 	if !utf8.Valid(line) {
 		return unparsed(nil, fmt.Sprintf("invalid UTF-8 at byte %d", invalidAt(line)))
@@ -74,9 +74,9 @@ func unparsed(id json.RawMessage, why string) (protocol.Request, *protocol.Error
 	return protocol.Request{Name: "parse", ID: id}, protocol.CodeParse.Errorf("Failed to parse command: %s", why)
 }
 
-// TooLong is the failure of a line above the limit, of which no document
-// speaks; its id is read from the line's first bytes if it stands there.
-func TooLong(e *LineTooLongError) (protocol.Request, *protocol.Error) {
+// Refusal implements [protocol.FrameError]. No document speaks of such a line;
+// its id is read from the first bytes if it stands there.
+func (e *LineTooLongError) Refusal() (protocol.Request, *protocol.Error) {
 	return unparsed(salvageID(e.Head), e.Error())
 }
 
@@ -188,7 +188,7 @@ func decode(s *protocol.Spec, m *members) (protocol.Command, *protocol.Error) {
 			return nil, err
 		}
 		if len(f.Enum) > 0 && !slices.Contains(f.Enum, p.Field(f.Index).String()) {
-			return nil, invalidEnum(s.Name, f, p.Field(f.Index).String())
+			return nil, f.Invalid(s.Name, p.Field(f.Index).String())
 		}
 	}
 	if c, ok := p.Addr().Interface().(protocol.Checker); ok {
@@ -197,31 +197,6 @@ func decode(s *protocol.Spec, m *members) (protocol.Command, *protocol.Error) {
 		}
 	}
 	return p.Interface().(protocol.Command), nil
-}
-
-// Check says what is wrong with a command that was not decoded.
-func Check(s *protocol.Spec, cmd protocol.Command) *protocol.Error {
-	params := reflect.ValueOf(cmd)
-	for _, f := range s.Parameters() {
-		if v := params.Field(f.Index); len(f.Enum) > 0 && !v.IsZero() && !slices.Contains(f.Enum, v.String()) {
-			return invalidEnum(s.Name, f, v.String())
-		}
-	}
-	return nil
-}
-
-// invalidEnum words a value outside a closed set as the seeds do.
-func invalidEnum(command string, f protocol.Param, value string) *protocol.Error {
-	if f.Name == "mode" {
-		kind := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(command, "set_"), "_mode"), "_", "-")
-		if strings.HasPrefix(command, "set_") {
-			return protocol.CodeInvalidParams.Errorf("Invalid %s mode", kind)
-		}
-	}
-	if f.Name == "level" {
-		return protocol.CodeInvalidParams.Errorf("Invalid thinking level: %s", value)
-	}
-	return protocol.CodeInvalidParams.Errorf("Invalid %s: %s", f.Name, value)
 }
 
 func wrong(f protocol.Param, want string) *protocol.Error {

@@ -160,7 +160,7 @@ func TestDecode_ownership(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	in := `{"id":"big","type":"prompt","message":"` + strings.Repeat("x", 10_000) + `"}` + "\n"
 	_, err := NewLineReader(strings.NewReader(in), 1000).Next()
-	req, e := TooLong(err.(*LineTooLongError))
+	req, e := err.(*LineTooLongError).Refusal()
 	require.Equal(t, `"big"`, string(req.ID))
 	require.Equal(t, "Failed to parse command: line of 10041 bytes exceeds the limit of 1000 bytes", e.Message)
 }

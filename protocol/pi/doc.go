@@ -1,6 +1,7 @@
 // Package pi is how a connection speaks: the RPC protocol of pi, in which a
 // client writes commands and reads responses and events. It turns lines into
-// requests and records into lines, and decides nothing else.
+// requests and records into lines, and decides nothing else. Connections are
+// given it as [Codec].
 //
 // # Framing
 //
