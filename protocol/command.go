@@ -69,25 +69,25 @@ type (
 		isCommand
 		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
 		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} and {type:image,url} with a data: URL."`
-		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"S0 S1 S2 S4 P O" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
-		IdempotencyKey    string            `json:"idempotencyKey" since:"T" doc:"A repeat with the same key gets the first answer and runs nothing."`
+		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"s0 s1 s2 s4 pi1 omp18" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
+		IdempotencyKey    string            `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key gets the first answer and runs nothing."`
 	}
 	Steer struct {
 		isCommand
 		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded as in prompt. What begins with / and is neither is a message like any other, but refused in s4."`
-		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
-		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
+		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	FollowUp struct {
 		isCommand
 		Message        string  `json:"message" req:"true" doc:"As in steer."`
-		Images         []Image `json:"images" since:"S1 P O" doc:"Pictures, as in prompt."`
-		IdempotencyKey string  `json:"idempotencyKey" since:"T" doc:"As in prompt."`
+		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	QueueMessage struct {
 		isCommand
 		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
-		Images  []Image `json:"images" since:"T" doc:"Pictures, as in prompt."`
+		Images  []Image `json:"images" since:"troupe" doc:"Pictures, as in prompt."`
 	}
 	Abort          struct{ isCommand }
 	AbortAndPrompt struct {
@@ -151,7 +151,7 @@ type (
 	Bash       struct {
 		isCommand
 		Command            string `json:"command" req:"true" doc:"What the shell is to run."`
-		ExcludeFromContext bool   `json:"excludeFromContext" since:"P" doc:"Record it, but never show it to a model."`
+		ExcludeFromContext bool   `json:"excludeFromContext" since:"pi1" doc:"Record it, but never show it to a model."`
 	}
 	AbortBash struct{ isCommand }
 )
@@ -193,7 +193,7 @@ type (
 	GetEntries     struct {
 		isCommand
 		Since string `json:"since" doc:"Only entries after this one."`
-		Limit int    `json:"limit" since:"T" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
+		Limit int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
 	}
 	NavigateTree struct {
 		isCommand
@@ -244,7 +244,7 @@ type (
 type ExtensionUIResponse struct {
 	isCommand
 	ID        string  `json:"id" doc:"The id of the extension_ui_request (also requestId)."`
-	RequestID string  `json:"requestId" since:"S4" doc:"The id under its name in pi_agent_rust."`
+	RequestID string  `json:"requestId" since:"s4" doc:"The id under its name in pi_agent_rust."`
 	Value     *string `json:"value" doc:"The answer to select, input and editor."`
 	Confirmed *bool   `json:"confirmed" doc:"The answer to confirm."`
 	Cancelled bool    `json:"cancelled" doc:"The person closed the dialog."`

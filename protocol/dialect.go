@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -25,7 +26,6 @@ type Feature string
 const (
 	FeatureDeltaUpdates         Feature = "deltaUpdates"         // message_update carries the step only
 	FeatureQueueUpdate          Feature = "queueUpdate"          // queue_update instead of queue_changed
-	FeatureSettled              Feature = "settled"              // agent_settled
 	FeatureCompactionEvents     Feature = "compactionEvents"     // compaction_start/_end, also for manual compaction
 	FeatureCompactionEventsOnly Feature = "compactionEventsOnly" // no auto_compaction_start/_end
 	FeatureBashUpdates          Feature = "bashUpdates"          // bash_execution_update
@@ -37,7 +37,6 @@ const (
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
-	FeatureRunIDs               Feature = "runIds"               // runId on the events of a run
 )
 
 // Wire is how a connection is written to: the part of a dialect that a client
@@ -46,12 +45,12 @@ type Wire struct {
 	Dialect  Dialect
 	Features map[Feature]bool
 
-	OmitIDOnUnknown bool // an unknown command is answered without its id
-	IDOnMissingType bool // a line without a type is answered with its id
-	PendingStop     bool // an assistant message starts with stopReason pending; else stop
-	SourceInfo      bool // get_commands has sourceInfo
-	NoLocation      bool // get_commands has no location and path
-	TemplateSource  bool // get_commands calls prompts "template"
+	OmitIDOnUnknown bool `doc:"unknown commands are answered without their id"`
+	IDOnMissingType bool `doc:"a line without a type is answered with its id"`
+	PendingStop     bool `doc:"assistant messages start with stopReason pending"` // else stop
+	SourceInfo      bool `doc:"get_commands has sourceInfo"`
+	NoLocation      bool `doc:"get_commands has no location and path"`
+	TemplateSource  bool `doc:"get_commands calls prompts template"`
 }
 
 // Rules are how a session behaves: the part of a dialect that all its clients
@@ -60,21 +59,21 @@ type Wire struct {
 type Rules struct {
 	ParallelTools   bool // tool calls of one message run at the same time and are never skipped (feature parallelTools)
 	MaxLevel        bool // there is the thinking level max (feature maxLevel)
-	IdleQueueWaits  bool // steer and follow_up while idle only queue; else they start a run
-	OneBash         bool // a bash command is refused while another runs; else several run at once
-	RetryEndEarly   bool // auto_retry_end{success:true} right after the answer; else after agent_end
-	RejectPromptGap bool // a prompt during a retry wait or a compaction is refused; else accepted
-	RustTexts       bool // the busy error and the end of a cancelled retry in pi_agent_rust's words
-	RefuseSlash     bool // steer and follow_up refuse what begins with / and is neither a prompt nor a skill
-	TodoTool        bool // a session begins with the tool todo_write active; else set_todos or --tools switches it on
-	CreateOnSwitch  bool // switch_session to a missing path starts a session there; else an error
-	ForkFromBranch  bool // get_fork_messages lists the current branch; else every one
-	FullStart       bool // what fails before it begins is announced as it ends; else as an empty answer, by providers that announce early
-	CountRetried    bool // get_session_stats counts answers that were asked for again
-	ContextOnly     bool // a project that is not trusted brings context files only; else all its texts
-	OverflowStands  bool // an answer to a request larger than the window stands; else it is made again after a compaction
-	FailAtOnce      bool // a request that fails before its answer begins is not repeated by itself; else twice, unless the settings say
-	FullErrors      bool // errors of providers read as in pi 1.x, with the whole error object; else as in pi up to 0.74
+	IdleQueueWaits  bool `doc:"steer and follow_up while idle only queue"`               // else they start a run
+	OneBash         bool `doc:"one bash command at a time"`                              // else several run at once
+	RetryEndEarly   bool `doc:"auto_retry_end right after the answer"`                   // else after agent_end
+	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
+	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
+	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
+	TodoTool        bool `doc:"a session begins with the tool todo_write active"`              // else set_todos or --tools switches it on
+	CreateOnSwitch  bool `doc:"switch_session to a missing path starts a session there"`       // else an error
+	ForkFromBranch  bool `doc:"get_fork_messages lists the current branch only"`               // else every one
+	FullStart       bool `doc:"an answer that fails before it begins is announced as it ends"` // else as an empty answer, by providers that announce early
+	CountRetried    bool `doc:"get_session_stats counts answers that failed and were asked for again"`
+	ContextOnly     bool `doc:"of a project that is not trusted only AGENTS.md and CLAUDE.md load"` // else all its texts
+	OverflowStands  bool `doc:"an answer whose request was larger than the window stands"`          // else it is made again after a compaction
+	FailAtOnce      bool `doc:"a failed request is not repeated before the run fails"`              // else twice, unless the settings say
+	FullErrors      bool `doc:"errors of providers in the words of pi 1.x"`                         // else as in pi up to 0.74
 }
 
 // Tells says whether the client is told of events under the name of a row.
@@ -84,9 +83,6 @@ func (w Wire) Tells(row *EventSpec) bool {
 
 // Has says whether a feature is on.
 func (w Wire) Has(f Feature) bool { return w.Features[f] }
-
-// everywhere are the features that are on in every dialect.
-var everywhere = []Feature{FeatureSettled, FeatureRunIDs}
 
 // dialects is the whole difference between them: a dialect is a row.
 var dialects = map[Dialect]struct {
@@ -137,11 +133,11 @@ func (d Dialect) Open(features ...string) (Wire, Rules, bool) {
 	}
 	wire, rules := row.wire, row.rules
 	wire.Dialect, wire.Features = d, map[Feature]bool{}
-	for _, f := range slices.Concat(row.features, everywhere) {
+	for _, f := range row.features {
 		wire.Features[f] = true
 	}
 	for _, name := range features {
-		if f := Feature(name); slices.Contains(Features(), f) {
+		if f := Feature(name); f.Doc() != "" {
 			wire.Features[f] = true
 		}
 	}
@@ -150,13 +146,7 @@ func (d Dialect) Open(features ...string) (Wire, Rules, bool) {
 }
 
 // Features lists every feature by name.
-func Features() []Feature {
-	return []Feature{
-		FeatureBashUpdates, FeatureCompactionEvents, FeatureCompactionEventsOnly, FeatureDeltaUpdates, FeatureEntryEvents,
-		FeatureExtensionErrorOnly, FeatureHookErrorOnly, FeatureMaxLevel, FeatureParallelTools, FeatureQueueUpdate,
-		FeatureRunIDs, FeatureSeq, FeatureSettingEvents, FeatureSettled, FeatureUIAck,
-	}
-}
+func Features() []Feature { return slices.Sorted(maps.Keys(featureDocs)) }
 
 // On lists the features that are on, by name.
 func (w Wire) On() []string {
@@ -175,7 +165,6 @@ func (f Feature) Doc() string { return featureDocs[f] }
 var featureDocs = map[Feature]string{
 	FeatureDeltaUpdates:         "`message_update` carries the step only.",
 	FeatureQueueUpdate:          "`queue_update` instead of `queue_changed`.",
-	FeatureSettled:              "`agent_settled` when an accepted input and all it caused is done.",
 	FeatureCompactionEvents:     "`compaction_start` and `compaction_end` around every compaction, also that of `compact`; inside `auto_compaction_start` and `auto_compaction_end` where a dialect has both.",
 	FeatureCompactionEventsOnly: "`compaction_start` and `compaction_end` only, no `auto_compaction_start` and `auto_compaction_end`.",
 	FeatureBashUpdates:          "`bash_execution_update` while a `bash` command runs.",
@@ -187,40 +176,16 @@ var featureDocs = map[Feature]string{
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
-	FeatureRunIDs:               "`runId` on the events of a run.",
 }
 
 // Describe says in words what the dialect changes beside its features.
-func (d Dialect) Describe() []string {
-	wire, rules := dialects[d].wire, dialects[d].rules
-	var list []string
-	for _, one := range []struct {
-		on   bool
-		text string
-	}{
-		{rules.IdleQueueWaits, "steer and follow_up while idle only queue"},
-		{rules.OneBash, "one bash command at a time"},
-		{rules.RetryEndEarly, "auto_retry_end right after the answer"},
-		{rules.RejectPromptGap, "a prompt during a retry wait or a compaction is refused"},
-		{wire.IDOnMissingType, "a line without a type is answered with its id"},
-		{wire.OmitIDOnUnknown, "unknown commands are answered without their id"},
-		{rules.RustTexts, "the busy error and the end of a cancelled retry in pi_agent_rust's words"},
-		{rules.RefuseSlash, "steer and follow_up refuse what begins with / and is neither a prompt nor a skill"},
-		{rules.TodoTool, "a session begins with the tool todo_write active"},
-		{rules.CreateOnSwitch, "switch_session to a missing path starts a session there"},
-		{rules.ForkFromBranch, "get_fork_messages lists the current branch only"},
-		{wire.PendingStop, "assistant messages start with stopReason pending"},
-		{wire.SourceInfo, "get_commands has sourceInfo"},
-		{wire.NoLocation, "get_commands has no location and path"},
-		{wire.TemplateSource, "get_commands calls prompts template"},
-		{rules.CountRetried, "get_session_stats counts answers that failed and were asked for again"},
-		{rules.ContextOnly, "of a project that is not trusted only AGENTS.md and CLAUDE.md load"},
-		{rules.OverflowStands, "an answer whose request was larger than the window stands"},
-		{rules.FailAtOnce, "a failed request is not repeated before the run fails"},
-		{rules.FullErrors, "errors of providers in the words of pi 1.x"},
-	} {
-		if one.on {
-			list = append(list, one.text)
+func (d Dialect) Describe() (list []string) {
+	for _, part := range []any{dialects[d].rules, dialects[d].wire} {
+		v := reflect.ValueOf(part)
+		for i := range v.NumField() {
+			if text := v.Type().Field(i).Tag.Get("doc"); text != "" && v.Field(i).Bool() {
+				list = append(list, text)
+			}
 		}
 	}
 	return list

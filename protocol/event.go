@@ -24,29 +24,29 @@ type RunID string
 type (
 	AgentStart struct {
 		isEvent
-		RunID RunID `json:"runId,omitempty" since:"T" doc:"Names the run in every event until its agent_end."`
+		RunID RunID `json:"runId,omitempty" since:"troupe" doc:"Names the run in every event until its agent_end."`
 	}
 	AgentEnd struct {
 		isEvent
 		Messages  []Message `json:"messages" doc:"What this run added, in order."`
-		Error     string    `json:"error,omitempty" since:"S4" doc:"Why the run failed or that it was aborted; absent on success."`
-		WillRetry bool      `json:"willRetry" since:"P" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
-		RunID     RunID     `json:"runId,omitempty" since:"T"`
+		Error     string    `json:"error,omitempty" since:"s4" doc:"Why the run failed or that it was aborted; absent on success."`
+		WillRetry bool      `json:"willRetry" since:"pi1" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
+		RunID     RunID     `json:"runId,omitempty" since:"troupe"`
 	}
 	TurnStart struct {
 		isEvent
-		RunID RunID `json:"runId,omitempty" since:"T"`
+		RunID RunID `json:"runId,omitempty" since:"troupe"`
 	}
 	TurnEnd struct {
 		isEvent
 		Message     Message              `json:"message" doc:"The assistant message of the turn."`
 		ToolResults []*ToolResultMessage `json:"toolResults" doc:"One for each of its tool calls, in call order."`
-		RunID       RunID                `json:"runId,omitempty" since:"T"`
+		RunID       RunID                `json:"runId,omitempty" since:"troupe"`
 	}
 	MessageStart struct {
 		isEvent
 		Message Message `json:"message" doc:"Of an assistant message only the frame: content follows in updates."`
-		RunID   RunID   `json:"runId,omitempty" since:"T"`
+		RunID   RunID   `json:"runId,omitempty" since:"troupe"`
 	}
 	// MessageUpdate is one step of a growing assistant message. On the wire it
 	// carries the whole message so far twice (message and
@@ -63,13 +63,13 @@ type (
 	MessageEnd struct {
 		isEvent
 		Message Message `json:"message" doc:"The message as it stands in the session; earlier updates were previews."`
-		RunID   RunID   `json:"runId,omitempty" since:"T"`
+		RunID   RunID   `json:"runId,omitempty" since:"troupe"`
 	}
 	AgentSettled struct {
 		isEvent
 		Aborted bool   `json:"aborted" doc:"The last run was aborted."`
 		Outcome string `json:"outcome" enum:"completed,aborted,failed,interrupted" doc:"How the last run ended."`
-		RunID   RunID  `json:"runId,omitempty" since:"T" doc:"The last run."`
+		RunID   RunID  `json:"runId,omitempty" since:"troupe" doc:"The last run."`
 	}
 )
 
@@ -89,7 +89,7 @@ type (
 		ToolCallID string          `json:"toolCallId"`
 		ToolName   string          `json:"toolName"`
 		Args       json.RawMessage `json:"args"`
-		RunID      RunID           `json:"runId,omitempty" since:"T"`
+		RunID      RunID           `json:"runId,omitempty" since:"troupe"`
 	}
 	ToolExecutionUpdate struct {
 		isEvent
@@ -97,7 +97,7 @@ type (
 		ToolName      string          `json:"toolName"`
 		Args          json.RawMessage `json:"args"`
 		PartialResult ToolResult      `json:"partialResult" doc:"The output so far, replacing earlier updates."`
-		RunID         RunID           `json:"runId,omitempty" since:"T"`
+		RunID         RunID           `json:"runId,omitempty" since:"troupe"`
 	}
 	ToolExecutionEnd struct {
 		isEvent
@@ -105,7 +105,7 @@ type (
 		ToolName   string     `json:"toolName"`
 		Result     ToolResult `json:"result"`
 		IsError    bool       `json:"isError"`
-		RunID      RunID      `json:"runId,omitempty" since:"T"`
+		RunID      RunID      `json:"runId,omitempty" since:"troupe"`
 	}
 )
 
@@ -135,7 +135,7 @@ type (
 		MaxAttempts  int    `json:"maxAttempts"`
 		DelayMs      int64  `json:"delayMs" doc:"How long the wait really is."`
 		ErrorMessage string `json:"errorMessage"`
-		ErrorKind    string `json:"errorKind,omitempty" since:"T" doc:"overloaded, rate_limit, server_error, network, cut_stream or stream_stalled."`
+		ErrorKind    string `json:"errorKind,omitempty" since:"troupe" doc:"overloaded, rate_limit, server_error, network, cut_stream or stream_stalled."`
 	}
 	AutoRetryEnd struct {
 		isEvent
@@ -166,7 +166,7 @@ type (
 		isEvent
 		Reason       string `json:"reason" enum:"new,switch,fork,tree,reload"`
 		SessionID    string `json:"sessionId,omitempty" doc:"The durable id, in the connection's default session: elsewhere sessionId is the routing handle."`
-		DurableID    string `json:"durableId,omitempty" since:"T" doc:"The durable id, in the other sessions."`
+		DurableID    string `json:"durableId,omitempty" since:"troupe" doc:"The durable id, in the other sessions."`
 		SessionFile  string `json:"sessionFile,omitempty"`
 		SessionName  string `json:"sessionName,omitempty"`
 		MessageCount int    `json:"messageCount" doc:"Messages of the new context."`
@@ -227,7 +227,7 @@ type (
 		WidgetLines     []string `json:"widgetLines,omitempty"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            string   `json:"text,omitempty"`
-		ToolCallID      string   `json:"toolCallId,omitempty" since:"T" doc:"The tool call that waits for the answer."`
+		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
 	}
 	HostToolCall struct {
 		isEvent

@@ -9,23 +9,23 @@ type SessionState struct {
 	ThinkingLevel         ThinkingLevel `json:"thinkingLevel"`
 	IsStreaming           bool          `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
 	IsCompacting          bool          `json:"isCompacting" doc:"By command or by itself."`
-	SteeringMode          QueueMode     `json:"steeringMode" since:"S0 S1 S2 S4 P O"`
-	FollowUpMode          QueueMode     `json:"followUpMode" since:"S0 S1 S2 S4 P O"`
-	InterruptMode         InterruptMode `json:"interruptMode" since:"S1 O"`
-	QueueMode             QueueMode     `json:"queueMode" since:"S3" doc:"Twin of steeringMode."`
+	SteeringMode          QueueMode     `json:"steeringMode" since:"s0 s1 s2 s4 pi1 omp18"`
+	FollowUpMode          QueueMode     `json:"followUpMode" since:"s0 s1 s2 s4 pi1 omp18"`
+	InterruptMode         InterruptMode `json:"interruptMode" since:"s1 omp18"`
+	QueueMode             QueueMode     `json:"queueMode" since:"s3" doc:"Twin of steeringMode."`
 	SessionFile           *string       `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
 	SessionID             string        `json:"sessionId"`
-	SessionName           *string       `json:"sessionName,omitempty" null:"s4" since:"S1 S2 S4 P O" doc:"Absent if unset."`
+	SessionName           *string       `json:"sessionName,omitempty" null:"s4" since:"s1 s2 s4 pi1 omp18" doc:"Absent if unset."`
 	AutoCompactionEnabled bool          `json:"autoCompactionEnabled"`
-	AutoRetryEnabled      bool          `json:"autoRetryEnabled" since:"T"`
+	AutoRetryEnabled      bool          `json:"autoRetryEnabled" since:"troupe"`
 	MessageCount          int           `json:"messageCount" doc:"Messages of the current branch that the model sees."`
-	PendingMessageCount   int           `json:"pendingMessageCount" since:"S0 S2 S4 P"`
-	QueuedMessageCount    int           `json:"queuedMessageCount" since:"S1 S3 O" doc:"Twin of pendingMessageCount."`
-	Durability            string        `json:"durability" since:"T" doc:"None, process or sync: what an answer to prompt promises."`
-	Phase                 string        `json:"phase" since:"T" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
-	PhaseSince            int64         `json:"phaseSince" since:"T" doc:"Epoch milliseconds."`
-	WaitingFor            []string      `json:"waitingFor" since:"T" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
-	Project               *ProjectTrust `json:"project,omitempty" since:"T" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
+	PendingMessageCount   int           `json:"pendingMessageCount" since:"s0 s2 s4 pi1"`
+	QueuedMessageCount    int           `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"Twin of pendingMessageCount."`
+	Durability            string        `json:"durability" since:"troupe" doc:"None, process or sync: what an answer to prompt promises."`
+	Phase                 string        `json:"phase" since:"troupe" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
+	PhaseSince            int64         `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
+	WaitingFor            []string      `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
+	Project               *ProjectTrust `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
 }
 
 // Weight is about how many bytes the JSON takes, without a look at every member:
@@ -58,7 +58,7 @@ type ProjectTrust struct {
 
 // Disposition answers prompt, steer and follow_up.
 type Disposition struct {
-	Disposition string `json:"disposition" since:"P" enum:"started,queued,handled" doc:"An addition in the other dialects."`
+	Disposition string `json:"disposition" since:"pi1" enum:"started,queued,handled" doc:"An addition in the other dialects."`
 }
 
 var (
@@ -117,7 +117,7 @@ type BashResult struct {
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
 	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"Where all of it is, if it was truncated, until the session ends; see Limits."`
-	NotRecorded    string `json:"notRecorded,omitempty" since:"T" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
+	NotRecorded    string `json:"notRecorded,omitempty" since:"troupe" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
 }
 
 // CompactionResult answers compact and is the result of auto_compaction_end.
@@ -127,8 +127,8 @@ type CompactionResult struct {
 	TokensBefore     int64           `json:"tokensBefore"`
 	Details          json.RawMessage `json:"details"` // {readFiles, modifiedFiles}
 
-	EstimatedTokensAfter int64  `json:"estimatedTokensAfter" since:"P" doc:"What the context takes now."`
-	Usage                *Usage `json:"usage,omitempty" since:"P" doc:"What the summary itself took."`
+	EstimatedTokensAfter int64  `json:"estimatedTokensAfter" since:"pi1" doc:"What the context takes now."`
+	Usage                *Usage `json:"usage,omitempty" since:"pi1" doc:"What the summary itself took."`
 }
 
 // SessionStats answers get_session_stats: the current branch, including what
@@ -143,8 +143,8 @@ type SessionStats struct {
 	TotalMessages     int           `json:"totalMessages"`
 	Tokens            TokenTotals   `json:"tokens"`
 	Cost              float64       `json:"cost"` // US dollars
-	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"P" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
-	Session           *TotalsByFile `json:"session,omitempty" since:"T" doc:"Over every branch of the file."`
+	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"pi1" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
+	Session           *TotalsByFile `json:"session,omitempty" since:"troupe" doc:"Over every branch of the file."`
 }
 
 // WindowUsage is how full the model's window is, in get_session_stats.
@@ -238,7 +238,7 @@ func (l SessionList) Long() Pieces {
 type EntryList struct {
 	Entries []json.RawMessage `json:"entries"`
 	LeafID  *string           `json:"leafId"`
-	HasMore bool              `json:"hasMore" since:"T" doc:"The limit cut the list."`
+	HasMore bool              `json:"hasMore" since:"troupe" doc:"The limit cut the list."`
 }
 
 // Long is the list as a result that is written in pieces.
@@ -324,10 +324,10 @@ type SlashCommand struct {
 	Name        string `json:"name"` // without the slash
 	Description string `json:"description,omitempty"`
 	Source      string `json:"source"` // extension, prompt, skill
-	Location    string `json:"location,omitempty" since:"S2 S4" doc:"User, project or path: found there, or named by settings or a flag."`
-	Path        string `json:"path,omitempty" since:"S2 S4"`
+	Location    string `json:"location,omitempty" since:"s2 s4" doc:"User, project or path: found there, or named by settings or a flag."`
+	Path        string `json:"path,omitempty" since:"s2 s4"`
 	// SourceInfo stands for Location and Path in pi 1.x.
-	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"P" doc:"The same in the words of pi 1.x."`
+	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"pi1" doc:"The same in the words of pi 1.x."`
 }
 
 // SourceInfo says where a command comes from.

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ func TestTable(t *testing.T) {
 		require.False(t, seen[s.Name], "%s twice", s.Name)
 		seen[s.Name] = true
 		require.NotEmpty(t, s.Doc, s.Name)
-		require.NotEmpty(t, s.Since, s.Name)
+		requireDialects(t, s.Since, s.Name)
 		require.Same(t, Lookup(s.Name), Lookup(s.Name))
 		require.NotZero(t, s.Scope, s.Name)
 		require.Equal(t, s.Traits, TraitsOf(reflect.Zero(s.Params).Interface().(Command)), "%s has other traits under another name", s.Name)
@@ -25,6 +26,7 @@ func TestTable(t *testing.T) {
 		for _, f := range s.Parameters() {
 			require.NotEmpty(t, f.Name, "%s", s.Params)
 			require.NotEmpty(t, f.Doc, "%s.%s needs a doc tag", s.Params, f.Name)
+			requireDialects(t, s.Params.Field(f.Index).Tag.Get("since"), f.Name)
 		}
 		if s.Result != nil {
 			zero := reflect.New(s.Result)
@@ -37,6 +39,22 @@ func TestTable(t *testing.T) {
 	}
 	for _, e := range Events {
 		require.NotEmpty(t, e.Doc, e.Name)
-		require.NotEmpty(t, e.Since, e.Name)
+		requireDialects(t, e.Since, e.Name)
+		members := e.Members
+		if members.Kind() == reflect.Pointer {
+			members = members.Elem()
+		}
+		for i := range members.NumField() {
+			requireDialects(t, members.Field(i).Tag.Get("since"), e.Name)
+		}
+	}
+}
+
+// requireDialects: every name is one that a user can choose, or stands for who
+// has none.
+func requireDialects(t *testing.T, since, where string) {
+	for _, name := range strings.Fields(since) {
+		_, ok := dialects[Dialect(name)]
+		require.True(t, ok && name != "union" || name == "omp18" || name == "troupe", "%s: no dialect %s", where, name)
 	}
 }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,14 +19,14 @@ func Reference() []byte {
 	w.WriteString(referenceHead)
 	w.WriteString("\n## Commands\n\n| command | dialects | data of a success |\n|---|---|---|\n")
 	for _, s := range protocol.Commands {
-		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", s.Name, s.Name, s.Since, resultText(s))
+		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", s.Name, s.Name, dialectsOf(s.Since), resultText(s))
 	}
 	for _, s := range protocol.Commands {
 		writeCommand(&w, s)
 	}
 	w.WriteString("\n## Events\n\n| event | dialects | needs |\n|---|---|---|\n")
 	for _, e := range protocol.Events {
-		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", e.Name, e.Name, e.Since, e.Needs)
+		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", e.Name, e.Name, dialectsOf(e.Since), e.Needs)
 	}
 	for _, e := range protocol.Events {
 		writeEvent(&w, e)
@@ -47,17 +48,17 @@ their events never come:
 
 | part | dialects | names |
 |---|---|---|
-| extensions and hooks, in ` + "`extensions`, `hooks`" + ` directories or named by ` + "`--extension`, `--hook`" + ` and settings | S0 S1 S2 S3 S4 P O | named on stderr once; ` + "`extension_error`, `hook_error`" + ` |
-| with them: their slash commands, which steer and follow_up will refuse | S0 S1 S2 S4 P O | ` + "`get_commands`" + ` lists prompts and skills only; ` + "`/name`" + ` of none of these goes to the model as it is |
-| with them: vetoes of new_session, switch_session, fork, branch, clone and navigate_tree | S0 S1 S2 S3 P O | ` + "`cancelled`" + ` is always false, but for a navigate_tree that was given up while it waited for its summary |
-| with them: dialogs other than those of ` + "`--confirm`" + `, their timeouts, notices, and a shutdown by an extension | S1 S2 P O | ` + "`extension_ui_request`" + ` with another method than ` + "`confirm`" + ` |
-| the task tool: subagents, isolation in worktrees and verification, with the settings ` + "`task.*`" + ` and the file ` + "`omp.jsonc`" + ` | S1 O | the model is told ` + "`Tool task not found`" + `; ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
-| budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | S1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
-| what only oh-my-pi 18 has beside host tools and todos | O | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
-| images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | S0 S3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
-| the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | S0 S1 S2 | ` + "`troupe schema --ts`" + ` prints the types |
-| the start, done and error steps of a message: message_start and message_end say as much | S0 S3 S4 | ` + "`assistantMessageEvent.type`" + ` |
-| WebSockets to model providers | P | |
+| extensions and hooks, in ` + "`extensions`, `hooks`" + ` directories or named by ` + "`--extension`, `--hook`" + ` and settings | all | named on stderr once; ` + "`extension_error`, `hook_error`" + ` |
+| with them: their slash commands, which steer and follow_up will refuse | s0 s1 s2 s4 pi1 omp18 | ` + "`get_commands`" + ` lists prompts and skills only; ` + "`/name`" + ` of none of these goes to the model as it is |
+| with them: vetoes of new_session, switch_session, fork, branch, clone and navigate_tree | s0 s1 s2 s3 pi1 omp18 | ` + "`cancelled`" + ` is always false, but for a navigate_tree that was given up while it waited for its summary |
+| with them: dialogs other than those of ` + "`--confirm`" + `, their timeouts, notices, and a shutdown by an extension | s1 s2 pi1 omp18 | ` + "`extension_ui_request`" + ` with another method than ` + "`confirm`" + ` |
+| the task tool: subagents, isolation in worktrees and verification, with the settings ` + "`task.*`" + ` and the file ` + "`omp.jsonc`" + ` | s1 omp18 | the model is told ` + "`Tool task not found`" + `; ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
+| budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | s1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
+| what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
+| images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | s0 s3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
+| the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |
+| the start, done and error steps of a message: message_start and message_end say as much | s0 s3 s4 | ` + "`assistantMessageEvent.type`" + ` |
+| WebSockets to model providers | pi1 | |
 
 Settings and files that this version does not obey are listed under [Configuration that this version does not obey](#configuration-that-this-version-does-not-obey).
 `
@@ -74,10 +75,14 @@ opened names it right behind the type, and then its number, if it has one: ` + "
 not named here may appear; ignore what you do not know. The framing, the ordering promises and the error classes are in ` + "`doc.go`" + `; the machine-readable
 form is ` + "`schema.json`" + `.
 
-Dialects: S0 pi of January 2026, S1 pisces, S2 web parity, S3 oh-my-pi 1.337, S4 pi_agent_rust, P pi 1.x,
-O oh-my-pi 18, T troupe itself. Everything in the tables works without negotiating, unless it names a feature.
-A parameter or member without an entry under "only in" is in every dialect that has its command, event or type.
+Dialects: s0 pi of January 2026, s1 pisces, s2 web parity, s3 oh-my-pi 1.337, s4 pi_agent_rust, pi1 pi 1.x. Beside
+them omp18 is oh-my-pi 18, whose clients the union serves, and troupe what troupe adds. Everything in the tables works
+without negotiating, unless it names a feature. A parameter or member without an entry under "only in" is in every
+dialect that has its command, event or type.
 `
+
+// dialectsOf says in which dialects a row of a table is.
+func dialectsOf(since string) string { return cmp.Or(since, "all") }
 
 func resultText(s protocol.Spec) string {
 	switch {
@@ -123,7 +128,7 @@ func typeText(t reflect.Type) string {
 }
 
 func writeCommand(w *bytes.Buffer, s protocol.Spec) {
-	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s. Answer: %s.\n", s.Name, s.Doc, s.Since, resultText(s))
+	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s. Answer: %s.\n", s.Name, s.Doc, dialectsOf(s.Since), resultText(s))
 	if len(s.Parameters()) == 0 {
 		return
 	}
@@ -142,7 +147,7 @@ func writeCommand(w *bytes.Buffer, s protocol.Spec) {
 }
 
 func writeEvent(w *bytes.Buffer, e protocol.EventSpec) {
-	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s.", e.Name, e.Doc, e.Since)
+	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s.", e.Name, e.Doc, dialectsOf(e.Since))
 	if e.Needs != "" {
 		fmt.Fprintf(w, " Needs the feature `%s`.", e.Needs)
 	}
@@ -259,13 +264,13 @@ const dialectsHead = `
 Without ` + "`--dialect` and `hello`" + ` a client has the union, with which the clients of every seed document and of pi 0.31 to 1.5
 work, but for what stands under [Not in this version](#not-in-this-version). Where documents contradict each other, the union
 takes the side on which no client breaks, and a dialect that is on the other side says so in the table: a client of
-S4, for one, that relies on steer and follow_up refusing what begins with / and names nothing has to choose ` + "`s4`" + `. A dialect
+s4, for one, that relies on steer and follow_up refusing what begins with / and names nothing has to choose ` + "`s4`" + `. A dialect
 changes what is listed here, and which empty members are null (see the types), and nothing else.
 
 In every dialect there are additions that its document does not have, which readers ignore as they must ignore any member
 and any type they do not know: the data of an accepted message (` + "`disposition`" + `, which clients of pi 1.x need), ` + "`runId`" + `, the
-members marked T, ` + "`agent_end.willRetry` and `error`" + `, and the events ` + "`agent_settled`, `queue_changed` and `session_changed`" + `.
-` + "`tool_execution_end.result.details`" + ` is there where a tool has something to say, as in every pi; the samples of S0 and S3 always
+members marked troupe, ` + "`agent_end.willRetry` and `error`" + `, and the events ` + "`agent_settled`, `queue_changed` and `session_changed`" + `.
+` + "`tool_execution_end.result.details`" + ` is there where a tool has something to say, as in every pi; the samples of s0 and s3 always
 show it.
 `
 
