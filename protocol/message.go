@@ -184,17 +184,19 @@ func (m *ToolResultMessage) Weight() int    { return len(m.enc) }
 func (m *BashExecutionMessage) Weight() int { return len(m.enc) }
 func (m *CustomMessage) Weight() int        { return len(m.enc) }
 
-func (m *UserMessage) AppendJSON(dst []byte) []byte {
-	if m.enc != nil {
-		return append(dst, m.enc...)
+// appendMessage appends a message by its tags, behind its role, or as it was
+// encoded before.
+func appendMessage(dst []byte, m Message, enc []byte) []byte {
+	if enc != nil {
+		return append(dst, enc...)
 	}
 	o := OpenObject(dst)
-	o.Str("role", RoleUser)
-	o.App("content", m.Content)
-	o.Int("timestamp", m.Timestamp)
-	o.OptRaw("attachments", m.Attachments)
+	o.Str("role", m.Role())
+	o.Members(m, "")
 	return o.Close()
 }
+
+func (m *UserMessage) AppendJSON(dst []byte) []byte { return appendMessage(dst, m, m.enc) }
 
 func (m *AssistantMessage) AppendJSON(dst []byte) []byte {
 	if m.enc != nil {
@@ -220,71 +222,11 @@ func (m *AssistantMessage) AppendTail(o *Object) {
 	o.OptStr("responseId", m.ResponseID)
 }
 
-func (m *ToolResultMessage) AppendJSON(dst []byte) []byte {
-	if m.enc != nil {
-		return append(dst, m.enc...)
-	}
-	o := OpenObject(dst)
-	o.Str("role", RoleToolResult)
-	o.Str("toolCallId", m.ToolCallID)
-	o.Str("toolName", m.ToolName)
-	o.App("content", m.Content)
-	o.OptRaw("details", m.Details)
-	o.Bool("isError", m.IsError)
-	o.Int("timestamp", m.Timestamp)
-	return o.Close()
-}
-
-func (m *BashExecutionMessage) AppendJSON(dst []byte) []byte {
-	if m.enc != nil {
-		return append(dst, m.enc...)
-	}
-	o := OpenObject(dst)
-	o.Str("role", RoleBashExecution)
-	o.Str("command", m.Command)
-	o.Str("output", m.Output)
-	if m.ExitCode != nil {
-		o.Int("exitCode", int64(*m.ExitCode))
-	}
-	o.Bool("cancelled", m.Cancelled)
-	o.Bool("truncated", m.Truncated)
-	o.OptStr("fullOutputPath", m.FullOutputPath)
-	o.OptBool("excludeFromContext", m.ExcludeFromContext)
-	o.Int("timestamp", m.Timestamp)
-	return o.Close()
-}
-
-func (m *CustomMessage) AppendJSON(dst []byte) []byte {
-	if m.enc != nil {
-		return append(dst, m.enc...)
-	}
-	o := OpenObject(dst)
-	o.Str("role", RoleCustom)
-	o.Str("customType", m.CustomType)
-	o.App("content", m.Content)
-	o.Bool("display", m.Display)
-	o.OptRaw("details", m.Details)
-	o.Int("timestamp", m.Timestamp)
-	return o.Close()
-}
-
-func (m *BranchSummaryMessage) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Str("role", RoleBranchSummary)
-	o.Str("summary", m.Summary)
-	o.Str("fromId", m.FromID)
-	o.Int("timestamp", m.Timestamp)
-	return o.Close()
-}
-
-func (m *CompactionSummaryMessage) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Str("role", RoleCompactionSummary)
-	o.Str("summary", m.Summary)
-	o.Int("tokensBefore", m.TokensBefore)
-	o.Int("timestamp", m.Timestamp)
-	return o.Close()
-}
+func (m *ToolResultMessage) AppendJSON(dst []byte) []byte        { return appendMessage(dst, m, m.enc) }
+func (m *BashExecutionMessage) AppendJSON(dst []byte) []byte     { return appendMessage(dst, m, m.enc) }
+func (m *CustomMessage) AppendJSON(dst []byte) []byte            { return appendMessage(dst, m, m.enc) }
+func (m *BranchSummaryMessage) AppendJSON(dst []byte) []byte     { return appendMessage(dst, m, nil) }
+func (m *CompactionSummaryMessage) AppendJSON(dst []byte) []byte { return appendMessage(dst, m, nil) }
 
 func (m *UnknownMessage) AppendJSON(dst []byte) []byte { return AppendRaw(dst, m.Raw) }
 
@@ -382,41 +324,18 @@ func (ToolCall) block()     {}
 func (Image) block()        {}
 func (UnknownBlock) block() {}
 
-func (b Text) AppendJSON(dst []byte) []byte {
+// appendBlock appends a block by its tags, behind its type.
+func appendBlock(dst []byte, kind string, b any) []byte {
 	o := OpenObject(dst)
-	o.Str("type", "text")
-	o.Str("text", b.Text)
-	o.OptStr("textSignature", b.Signature)
+	o.Str("type", kind)
+	o.Members(b, "")
 	return o.Close()
 }
 
-func (b Thinking) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Str("type", "thinking")
-	o.Str("thinking", b.Thinking)
-	o.OptStr("thinkingSignature", b.Signature)
-	o.OptBool("redacted", b.Redacted)
-	return o.Close()
-}
-
-func (b ToolCall) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Str("type", "toolCall")
-	o.Str("id", b.ID)
-	o.Str("name", b.Name)
-	o.Raw("arguments", b.Arguments)
-	o.OptStr("thoughtSignature", b.ThoughtSignature)
-	return o.Close()
-}
-
-func (b Image) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Str("type", "image")
-	o.Str("data", b.Data)
-	o.Str("mimeType", b.MimeType)
-	return o.Close()
-}
-
+func (b Text) AppendJSON(dst []byte) []byte         { return appendBlock(dst, "text", b) }
+func (b Thinking) AppendJSON(dst []byte) []byte     { return appendBlock(dst, "thinking", b) }
+func (b ToolCall) AppendJSON(dst []byte) []byte     { return appendBlock(dst, "toolCall", b) }
+func (b Image) AppendJSON(dst []byte) []byte        { return appendBlock(dst, "image", b) }
 func (b UnknownBlock) AppendJSON(dst []byte) []byte { return AppendRaw(dst, b.Raw) }
 
 func (c Content) AppendJSON(dst []byte) []byte { return AppendList(dst, c) }
