@@ -91,6 +91,7 @@ var mutants = []mutant{
 	{"what nobody will read stays debited", "actors/conn/writer.go", "\t\tw.window.Give(p.item.Size)\n", "", shells},
 	{"a session ends with its first client", "actors/session/audience.go", "case l.audience.attached() == 0 && !l.spec.Retain:", "case !l.spec.Retain:", shells},
 	{"a retained session ends with its last client", "actors/session/audience.go", "case l.audience.attached() == 0 && !l.spec.Retain:", "case l.audience.attached() == 0:", shells},
+	{"the end of the process overtakes commands", "actors/session/audience.go", "return false // they say so themselves", "_ = 0 // they say so themselves", shells},
 	{"a client that leaves is not answered", "actors/session/audience.go", "case l.ledger.owes(who.Client):", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
 	{"the host is who declared before", "actors/session/perform.go", "s.hostIs(to.Router)", "if s.host == nil {\n\t\t\ts.hostIs(to.Router)\n\t\t}", shells},

@@ -1,0 +1,150 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/actortest"
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/store/config"
+	"troupe/tools"
+)
+
+// rig is one session actor by itself: probes are its parent and the writers and
+// routers of its clients. What the mailbox holds, and in which order, is the
+// test's to say.
+type rig struct {
+	t       *testing.T
+	sys     *actor.ActorSystem
+	kernel  *kernel.Kernel
+	parent  *actortest.Probe
+	session *actor.PID
+	seq     uint64
+}
+
+// person is a client of the session: one probe hears what its writer and its
+// router are told.
+type person struct {
+	*actortest.Probe
+	link.Client
+}
+
+// newRig begins a session in memory for a first client.
+func newRig(t *testing.T, spec link.OpenSpec) (*rig, person) {
+	t.Helper()
+	sys := actor.NewActorSystem(actortest.Quiet())
+	r := &rig{
+		t: t, sys: sys, parent: actortest.NewProbe(sys),
+		kernel: &kernel.Kernel{Log: zerolog.Nop(), Dispatcher: kernel.New()},
+	}
+	dir := t.TempDir()
+	shared := NewShared(Config{
+		AgentDir: dir, Home: dir, Consent: config.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
+		Env: func(string) string { return "" }, Tools: actortest.Tools(new(actortest.History)), Files: new(tools.Files), Guard: tools.NewGuard(),
+		Models: actortest.NewModels(), Exec: actortest.Exec, FS: actortest.NewDisk().FS(),
+	}, zerolog.Nop())
+	spec.Cwd, spec.Memory, spec.Provider, spec.Model, spec.Tools = dir, true, "acme", "plain", actortest.ToolNames
+	first := r.person()
+	_, rules, _ := protocol.DialectUnion.Open()
+	r.session = r.parent.Spawn(sys, sessionProps(r.kernel, shared, "s1", link.SpawnSession{Spec: spec, Client: first.Client, Rules: rules}))
+	synctest.Wait()
+	return r, first
+}
+
+func (r *rig) person() person {
+	probe := actortest.NewProbe(r.sys)
+	wire, _, _ := protocol.DialectUnion.Open()
+	return person{probe, link.Client{
+		Writer: probe.PID, Router: probe.PID, Window: link.NewWindow(1<<20, r.sys.Root), Wire: &wire, Tag: "s1",
+	}}
+}
+
+// tell puts messages into the session's mailbox, and lets everything settle.
+func (r *rig) tell(messages ...any) {
+	for _, m := range messages {
+		r.sys.Root.Send(r.session, m)
+	}
+	synctest.Wait()
+}
+
+func (r *rig) request(p person, name string, cmd protocol.Command) link.Request {
+	r.seq++
+	return link.Request{Command: core.Command{Seq: r.seq, Name: name, Cmd: cmd}, Client: p.Client}
+}
+
+// hear returns the errors of the answers that a client was given, by command,
+// "" for a success, and the types of the events.
+func (p person) hear() (answers map[string]string, events []string) {
+	answers = map[string]string{}
+	for _, m := range p.Take() {
+		records, ok := m.(link.Records)
+		if !ok {
+			continue
+		}
+		for _, it := range records.Items {
+			switch {
+			case it.Response == nil:
+				events = append(events, protocol.RowsOf(it.Event)[0].Name)
+			case it.Response.Err != nil:
+				answers[it.Response.Command] = it.Response.Err.Error()
+			default:
+				answers[it.Response.Command] = ""
+			}
+		}
+	}
+	return answers, events
+}
+
+// closed answers the Closed of a session as the parent and the routers do.
+func (r *rig) closed() {
+	r.t.Helper()
+	gone := actortest.Expect[link.Closed](r.t, r.parent)
+	r.tell(link.RouteClosed{})
+	for _, router := range gone.Routers {
+		r.tell(link.RouteClosed{Router: router})
+	}
+}
+
+func (r *rig) end() {
+	require.NoError(r.t, r.sys.Root.PoisonFuture(r.parent.PID).Wait())
+	r.kernel.Dispatcher.Close()
+	time.Sleep(2 * time.Second) // the library's throttle of dead letters sleeps for one
+}
+
+// TestEndBehindCommands: the end of the process is announced to a session by its
+// parent, who may be faster than the routers. What a client has sent before the
+// end of its input is carried out all the same, also if it does not hear of the
+// session yet; the session ends behind it.
+func TestEndBehindCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, first := newRig(t, link.OpenSpec{Retain: true})
+		r.tell(link.Leave{Router: first.Router})
+		actortest.Expect[link.Left](t, first.Probe)
+		second := r.person()
+		r.tell(
+			link.Join{Client: second.Client},
+			link.Leave{Final: true}, // of all: see link.EndAll
+			r.request(second, "attach", protocol.AttachSession{SessionID: "s1"}),
+			r.request(second, "prompt", protocol.Prompt{Message: "~a~ rounds=1 pace=1000"}),
+			link.Leave{Router: second.Router, Final: true},
+		)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		answers, events := second.hear()
+		require.Equal(t, map[string]string{"attach": "", "prompt": ""}, answers)
+		assert.Contains(t, strings.Join(events, " "), "tool_execution_end")
+		assert.Equal(t, "agent_settled", events[len(events)-1])
+		r.closed()
+		r.end()
+	})
+}
