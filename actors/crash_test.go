@@ -68,7 +68,7 @@ func (b *bench) consent(session string, yes bool) {
 // crashPlaces are where actors are made to crash; see [TestEveryPointIsReached].
 var crashPlaces = []struct{ actor, point string }{
 	{"s1", "Request"}, {"s1", "StreamParts"}, {"s1", "StreamEnd"}, {"s1", "ToolDone"}, {"s1", "ToolProgress"},
-	{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "ready"}, {"s1", "WorkerGone"},
+	{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "opened"}, {"s1", "WorkerGone"},
 	{"s1", "Append"}, {"s1", "Reply"}, {"s1", "Emit"}, {"s1", "Query"}, {"s1", "StartStream"}, {"s1", "StartTool"},
 	{"s1", "ScheduleRetry"}, {"s1", "AskUI"}, {"s1", "ResolveUI"}, {"s1", "Cancel"},
 	{"s1/turn/*", "finished"}, {"s1/tool/*", "finished"}, {"s1/retry", "ScheduleRetry"}, {"s1/ui", "AskUI"}, {"s1/ui", "AnswerUI"},

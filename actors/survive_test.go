@@ -116,8 +116,8 @@ func TestHopeless(t *testing.T) {
 // crashes meanwhile; or the session is not there.
 func TestOpenCrashes(t *testing.T) {
 	for _, plan := range []string{
-		`Panic * Request 0`, `PanicAfter * Request 0`, `Panic * ready 0`,
-		`Panic * Reply 0`, `Panic * ready 0; Panic * ready 0`,
+		`Panic * Request 0`, `PanicAfter * Request 0`, `Panic * opened 0`,
+		`Panic * Reply 0`, `Panic * opened 0; Panic * opened 0`,
 	} {
 		t.Run(plan, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOpenCrashes(t *testing.T) {
 	}
 	t.Run("for good", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			b := start(t, faults(`Panic s1 ready`))
+			b := start(t, faults(`Panic s1 opened`))
 			assert.Equal(t, "session_failed", code(b.Call(t, `{"type":"open_session"}`)))
 			assert.Equal(t, "unknown_session", code(b.Call(t, `{"type":"get_state","sessionId":"s1"}`)))
 			assert.Equal(t, "[]", b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Raw)

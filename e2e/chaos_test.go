@@ -132,7 +132,7 @@ func (c *cycle) drawPlan(seed uint64) string {
 	where := pick("s?", "s?", "s?", "s?/turn/*", "s?/tool/*", "*/router", "*/writer")
 	when := fmt.Sprintf("* %d", c.rng.IntN(60))
 	if where == "s?" {
-		point := pick("Append", "Append", "Append", "Reply", "Reply", "Emit", "StartTool", "StartStream", "ToolDone", "StreamEnd", "Request", "ready")
+		point := pick("Append", "Append", "Append", "Reply", "Reply", "Emit", "StartTool", "StartStream", "ToolDone", "StreamEnd", "Request", "opened")
 		when = fmt.Sprintf("%s %d", point, c.rng.IntN(12))
 	}
 	return fmt.Sprintf("%s %s %s", pick("Kill", "KillAfter"), where, when)

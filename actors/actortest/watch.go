@@ -75,7 +75,6 @@ var ourLetters = map[string][]string{
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},
 	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout"},
-	"to a session that was given up while its file was being opened": {"ready"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reassembled", "loadedSession", "WindowOpen", "QueryDone",

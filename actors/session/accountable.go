@@ -1,15 +1,18 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/core"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/protocol"
+	"troupe/store"
 )
 
 // Limits of supervision.
@@ -44,8 +47,10 @@ func (a *accountable) Receive(c actor.Context) {
 	case link.RouteClosed:
 		a.routeClosed(c, m)
 		return
+	case opened:
+		a.took(c, m)
 	}
-	if a.failed && !kernel.Lifecycle(msg) {
+	if a.state.over() && !kernel.Lifecycle(msg) {
 		a.refuse(c, msg)
 		return
 	}
@@ -78,17 +83,17 @@ func (a *accountable) crash(c actor.Context, msg, reason any) {
 	for len(a.crashes) > 0 && now.Sub(a.crashes[0]) > RestartWindow {
 		a.crashes = a.crashes[1:]
 	}
-	if len(a.crashes) <= MaxRestarts {
-		a.ledger.answerAll(root, protocol.CodeInternal.Errorf("Internal error: the session was restarted"), false)
+	if a.state == closed || len(a.crashes) <= MaxRestarts {
+		a.ledger.answerAll(root, protocol.CodeInternal.Errorf("Internal error: the session was restarted"), a.state == closed)
 		a.audience.answered()
 		return
 	}
-	a.failed = true
+	a.state, a.refusal = failed, sessionFailed()
 	unknown := a.ledger.opening != nil
-	a.ledger.answerAll(root, sessionFailed(), true)
+	a.ledger.answerAll(root, a.refusal, true)
 	a.audience.answered()
 	a.giveUp(c)
-	if unknown || a.closing != nil { // nobody would close it
+	if unknown || a.end != nil { // nobody would close it
 		a.sayClosed(c)
 	}
 	a.dismiss(c)
@@ -100,31 +105,35 @@ func sessionFailed() *protocol.Error {
 }
 
 // giveUp tells the clients of a session that is given up, on the crash that was
-// one too many.
+// one too many. What they have seen begin ends.
 func (a *accountable) giveUp(c actor.Context) {
-	endings := a.endings()
+	var endings []link.Item
+	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
+	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, a.restored(a.plate, core.Settings{})) {
+		if e, ok := e.(core.Emit); ok {
+			endings = append(endings, link.Item{Event: e.Event})
+		}
+	}
 	root := c.ActorSystem().Root
 	for _, l := range a.audience.list {
 		var items []link.Item
-		for _, ev := range endings {
-			if !l.muted {
-				items = append(items, link.Item{Event: ev})
-			}
+		if !l.muted {
+			items = append(items, endings...)
 		}
-		items = append(items, link.Item{Event: protocol.SessionFailed{Error: sessionFailed().Message}})
-		l.Send(root, items...)
+		l.Send(root, append(items, link.Item{Event: protocol.SessionFailed{Error: a.refusal.Message}})...)
 	}
 	root.Send(c.Parent(), status{a.handle, protocol.OpenSessionInfo{
 		SessionID: a.handle, Status: "failed", Clients: a.audience.attached(), WaitingFor: []string{},
 	}})
 }
 
-// refuse answers for a session that was given up.
+// refuse answers for a session that was given up, or has ended while the command
+// was on its way.
 func (a *accountable) refuse(c actor.Context, msg any) {
 	switch m := msg.(type) {
 	case link.Request:
-		_, closes := m.Cmd.(protocol.CloseSession)
-		err := sessionFailed()
+		err := cmp.Or(a.refusal, protocol.CodeSessionClosing.Errorf("Session is closing"))
+		closes := a.state == failed && endsSession(m)
 		if closes {
 			err = nil
 		}
@@ -138,7 +147,7 @@ func (a *accountable) refuse(c actor.Context, msg any) {
 			a.audience.answered()
 		}
 	case link.Leave:
-		if a.closing != nil {
+		if a.state == failed && a.end != nil {
 			a.sayClosed(c)
 		}
 		a.dismiss(c)
@@ -148,7 +157,7 @@ func (a *accountable) refuse(c actor.Context, msg any) {
 // sayClosed tells the parent and the routers of the clients that the session has
 // ended, and gives its last answers.
 func (l *life) sayClosed(c actor.Context, last ...link.CloseReply) {
-	l.gone = true
+	l.state = closed
 	gone := link.Closed{Handle: l.handle, Replies: last}
 	for _, who := range l.audience.list {
 		gone.Routers = append(gone.Routers, who.Router)
@@ -156,14 +165,19 @@ func (l *life) sayClosed(c actor.Context, last ...link.CloseReply) {
 	c.ActorSystem().Root.Send(c.Parent(), gone)
 }
 
-// routeClosed ends the actor when nobody can send it anything any more.
+// routeClosed notes that a router, or the parent, sends nothing more.
 func (l *life) routeClosed(c actor.Context, m link.RouteClosed) {
 	if m.Router == nil {
 		l.audience.sealed = true
 	} else if who := l.audience.by(m.Router); who != nil {
 		l.audience.remove(c.ActorSystem().Root, who)
 	}
-	if l.gone && l.audience.sealed && len(l.audience.list) == 0 {
+	l.maybeStop(c)
+}
+
+// maybeStop ends the actor when nothing can be sent to it any more.
+func (l *life) maybeStop(c actor.Context) {
+	if l.state == closed && l.audience.sealed && len(l.audience.list) == 0 && !l.opens {
 		c.Poison(c.Self())
 	}
 }

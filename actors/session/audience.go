@@ -133,7 +133,7 @@ func (l *life) noteRequest(c actor.Context, r link.Request) {
 // join adds a client. One that comes after the end is told so by its router.
 func (l *life) join(c actor.Context, cl link.Client) *listener {
 	who, isNew := l.audience.join(cl)
-	if isNew && l.gone {
+	if isNew && l.state == closed {
 		c.Send(cl.Router, link.Closed{Handle: l.handle})
 	}
 	return who
@@ -154,8 +154,8 @@ func (l *life) noteLeave(m link.Leave) (counts bool) {
 	switch {
 	case who == nil && m.Router != nil: // it has left before
 	case l.audience.attached() == 0 && !l.spec.Retain:
-		l.closing = l.closing.and(closing{abort: m.Abort, deaf: true})
-	case who != nil && l.closing == nil && !m.Final: // the session goes on without it
+		l.end = l.end.and(ending{abort: m.Abort, deaf: true})
+	case who != nil && l.end == nil && !m.Final: // the session goes on without it
 		who.muted, who.attaching = true, 0
 	}
 	return true
@@ -176,7 +176,7 @@ func (s *Session) detach(c actor.Context, r link.Request) {
 	s.hostLeft(c)
 	s.audienceChanged(c)
 	if s.audience.attached() == 0 && !s.spec.Retain {
-		s.close(c, closing{})
+		s.close(c, ending{})
 	}
 }
 
@@ -192,8 +192,8 @@ func (s *Session) audienceChanged(c actor.Context) {
 
 // leave lets a client go, or ends with it: see noteLeave.
 func (s *Session) leave(c actor.Context) {
-	if s.closing != nil {
-		s.close(c, *s.closing)
+	if s.end != nil {
+		s.close(c, *s.end)
 	} else {
 		s.hostLeft(c)
 	}
@@ -230,14 +230,14 @@ func (s *Session) hostLeft(c actor.Context) {
 func (l *life) dismiss(c actor.Context) {
 	for i := len(l.audience.list) - 1; i >= 0; i-- { // from behind: one that goes moves none that is still to come
 		who := l.audience.list[i]
-		if who.leaving == nil || l.gone {
+		if who.leaving == nil || l.state == closed {
 			continue
 		}
 		root := c.ActorSystem().Root
 		switch {
 		case who.leaving.Gone:
 			l.ledger.settle(root, who.Client, nil)
-		case l.closing != nil || who.leaving.Final:
+		case l.end != nil || who.leaving.Final:
 			continue
 		case who.leaving.Abort:
 			l.ledger.settle(root, who.Client, protocol.CodeSessionClosing.Errorf("The connection is closing"))

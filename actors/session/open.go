@@ -25,95 +25,178 @@ import (
 // opened is the end of opening a session: what it works with, its log and what
 // the log says, or why there is none.
 type opened struct {
-	work *workspace
-	log  *store.Log
-	to   core.Loaded
-	err  *protocol.Error
+	work  *workspace
+	log   *store.Log
+	to    core.Loaded
+	err   *protocol.Error
+	crash any // what the job panicked with; nil if it did not
 }
 
-// start begins a life: the first, or the one after a crash. Files are read off
-// the actor's goroutine; what clients send meanwhile waits.
+// start begins with the log, the first time and after a crash.
 func (s *Session) start(c actor.Context) {
-	s.jobs, s.loaded = newJobs(), map[uint64]*loadedSession{}
-	switch {
-	case s.failed:
-		s.life.dropOpening()
+	switch s.state {
+	case failed:
 		return
-	case s.gone: // and nobody may have been told
+	case closed: // and nobody may have been told
 		s.sayClosed(c)
 		return
+	default:
 	}
-	s.resume = s.closing
-	if s.ledger.opening != nil {
-		s.waiting = []any{*s.ledger.opening} // an earlier life has crashed over it
+	s.jobs, s.loaded = newJobs(), map[uint64]*loadedSession{}
+	if s.ledger.opening != nil { // the session has crashed over it
+		s.waiting = append(s.waiting, *s.ledger.opening)
 	}
-	before, mine := s.life.opening, make(chan opened, 1)
-	s.life.opening = mine
-	l := *s.life // what the goroutine may read
-	kernel.Background(c, func() any {
-		l.discardOpened(before)
-		var o opened
-		defer func() { mine <- o }()
-		o = open(&l)
-		return ready{mine}
+	if s.end != nil { // it had begun
+		s.waiting = append(s.waiting, link.Leave{})
+	}
+	s.openLog(c)
+}
+
+// openLog has the log opened, off the actor's goroutine; what clients send
+// meanwhile waits. A job that the session had begun before it crashed goes on: a
+// file cannot be opened twice.
+func (s *Session) openLog(c actor.Context) {
+	s.life.state = opening
+	if s.opens {
+		return
+	}
+	s.opens = true
+	from := s.loader()
+	kernel.Background(c, func() (m any) {
+		defer func() {
+			if reason := recover(); reason != nil {
+				m = opened{crash: reason}
+			}
+		}()
+		return from.open()
 	})
 }
 
-// discardOpened closes the file that a life was opening when it crashed: the
-// next one cannot open it twice.
-func (l *life) discardOpened(from chan opened) {
-	if from == nil {
+// took notes the log that was opened before the session hears of it: a crash over
+// the message must not lose it. Nobody wants that of a session that was given up.
+func (l *life) took(c actor.Context, m opened) {
+	l.opens = false
+	switch {
+	case m.log == nil:
+	case l.state.over():
+		l.loader().discard(m.log)
+	default:
+		l.work, l.file, l.opened = m.work, m.log, true
+		l.path, l.id = m.log.Path(), m.log.Header().ID
+	}
+	l.maybeStop(c)
+}
+
+// onOpened starts the machine, or gives up. A session that has run before stays
+// without its file: see [Session.park].
+func (s *Session) onOpened(c actor.Context, m opened) {
+	switch {
+	case m.crash != nil:
+		panic(m.crash)
+	case m.err == nil:
+		s.life.state = live
+		s.begin(c, m.to)
+	case s.carryover == nil || s.ledger.opening != nil:
+		s.cannotOpen(c, m.err)
 		return
+	default:
+		s.log.Warn().Str("error", m.err.Message).Msg("the session cannot be opened again")
+		if s.m == nil {
+			s.begin(c, s.plate)
+		}
+		s.becomeParked(c)
 	}
-	o := <-from
-	l.discardLog(o.log)
+	s.hostLeft(c)
+	waiting := s.waiting
+	s.waiting = nil
+	for _, w := range waiting {
+		if r, ok := w.(link.Request); ok && m.err != nil && wakes(r) {
+			s.reply(r.Seq, nil, m.err)
+		} else {
+			s.tell(c, w)
+		}
+	}
+	s.flush(c.ActorSystem().Root)
+	s.rest(c)
 }
 
-// discardLog closes a file that was opened in vain.
-func (l *life) discardLog(log *store.Log) {
-	if log != nil && log != l.file && log != l.spec.Log {
-		l.close(log)
+// begin starts a machine with what the log says.
+func (s *Session) begin(c actor.Context, to core.Loaded) {
+	s.m = core.New()
+	s.step(c, s.restored(to, s.work.settings))
+}
+
+// cannotOpen answers everything that waits and lets the session go.
+func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
+	var refused []link.CloseReply // behind the end, like the answer to close_session: who has read it finds no session
+	for _, m := range s.waiting {
+		r, ok := m.(link.Request)
+		if !ok {
+			continue
+		}
+		if endsSession(r) {
+			s.answers = append(s.answers, r.Seq)
+		} else if to, resp, ok := s.ledger.answer(r.Seq, nil, err); ok {
+			refused = append(refused, link.CloseReply{To: to, Response: resp})
+		}
+	}
+	s.refusal = err
+	s.finish(c, refused...)
+}
+
+// loader opens and reads logs, off the actor's goroutine: it knows what the session
+// knew when that began.
+type loader struct {
+	shared   *Shared
+	log      zerolog.Logger
+	spec     link.OpenSpec
+	rules    protocol.Rules
+	work     *workspace // nil before the first log is open
+	file     *store.Log // that is open; nil for none
+	opened   bool       // there was one before
+	path, id string     // then
+	lived    bool       // a machine has run
+	foreign  *foreign
+}
+
+func (l *life) loader() *loader {
+	return &loader{
+		shared: l.shared, log: l.log, spec: l.spec, rules: l.rules, work: l.work, file: l.file,
+		opened: l.opened, path: l.path, id: l.id, lived: l.carryover != nil, foreign: l.foreign,
 	}
 }
-
-// dropOpening lets go of the file of a session that was given up, which others
-// may want to open.
-func (l *life) dropOpening() {
-	from, was := l.opening, *l
-	l.opening = nil
-	go was.discardOpened(from)
-}
-
-// ready says that the session's file is open. It is not in the message: a crash
-// on the way must not lose it.
-type ready struct{ from chan opened }
 
 // open makes a session's workspace and opens or begins its log.
-func open(l *life) (o opened) {
-	var err *protocol.Error
-	if o.log, err = l.existing(); err != nil {
-		return opened{err: err}
+func (l *loader) open() (o opened) {
+	if o.log, o.err = l.existing(); o.err != nil {
+		return o
 	}
-	if o.work, err = l.workspace(o.log); err != nil {
-		l.discardLog(o.log)
-		return opened{err: err}
+	if o.work, o.err = l.workspace(o.log); o.err == nil {
+		if o.log == nil {
+			o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
+		}
+		o.to, o.err = l.load(o.log, o.work)
 	}
-	if o.log == nil {
-		o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
+	if o.err != nil {
+		l.discard(o.log)
+		return opened{err: o.err}
 	}
-	if o.to, err = load(o.log, o.work, l.shared.Models, l.foreign, l.log); err != nil {
-		l.discardLog(o.log)
-		return opened{err: err}
-	}
-	if !l.opened && l.spec.Name != "" && o.to.LeafID == "" {
+	if !l.lived && l.spec.Name != "" && o.to.LeafID == "" {
 		o.to.Name = l.spec.Name
 	}
 	return o
 }
 
+// discard closes a log that was opened in vain.
+func (l *loader) discard(log *store.Log) {
+	if log != nil && log != l.file && log != l.spec.Log {
+		l.close(log)
+	}
+}
+
 // existing opens the log that the session was asked for or had before a crash;
 // nil if it is to begin one.
-func (l *life) existing() (*store.Log, *protocol.Error) {
+func (l *loader) existing() (*store.Log, *protocol.Error) {
 	switch {
 	case l.file != nil: // in memory, and it survived
 		return l.file, nil
@@ -131,7 +214,7 @@ func (l *life) existing() (*store.Log, *protocol.Error) {
 // again opens the file that the session has had open before. It was written, so
 // it has to be there: a new one in its place would be another session under the
 // same name.
-func (l *life) again() (*store.Log, *protocol.Error) {
+func (l *loader) again() (*store.Log, *protocol.Error) {
 	log, err := store.OpenLog(l.shared.fs(), l.path, l.shared.logOptions())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -150,7 +233,7 @@ func (l *life) again() (*store.Log, *protocol.Error) {
 // workspace makes the session's workspace, unless a crashed predecessor left
 // one. A session's file says where it works; who asked for another directory
 // gets that.
-func (l *life) workspace(log *store.Log) (*workspace, *protocol.Error) {
+func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 	if l.work != nil {
 		return l.work, nil
 	}
@@ -216,7 +299,7 @@ func holder(path string) string {
 }
 
 // load reads from a log what the machine needs to know.
-func load(log *store.Log, w *workspace, models Models, strange *foreign, warn zerolog.Logger) (core.Loaded, *protocol.Error) {
+func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Error) {
 	view := log.View()
 	st, err := view.State()
 	if err != nil {
@@ -225,15 +308,15 @@ func load(log *store.Log, w *workspace, models Models, strange *foreign, warn ze
 	to := core.Loaded{
 		Identity: core.Identity{
 			SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), LeafID: view.Leaf(), ShownLeaf: view.ShownLeaf(),
-			Foreign: strange.takeOut(&st.Resume, log.Path(), w),
+			Foreign: l.foreign.takeOut(&st.Resume, log.Path(), w),
 		},
 		Resume: st.Resume,
 	}
 	if st.ModelID != "" {
-		to.Model = w.modelOf(st.Provider, st.ModelID, models, warn.With().Str("session", log.Header().ID).Logger())
+		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())
 	}
 	if to.Foreign {
-		warn.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")
+		l.log.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")
 	}
 	return to, nil
 }
@@ -294,55 +377,6 @@ func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
 	return len(r.Queue) < before
 }
 
-// onOpened starts the machine, or gives up.
-func (s *Session) onOpened(c actor.Context, m ready) {
-	if m.from != s.life.opening {
-		return // of an earlier life; its successor takes care of it
-	}
-	s.life.opening = nil
-	o := <-m.from
-	if o.err != nil {
-		if s.mayWait() {
-			s.staysUnloaded(c, o.err)
-		} else {
-			s.cannotOpen(c, o.err)
-		}
-		return
-	}
-	s.life.work, s.file = o.work, o.log
-	s.life.path, s.life.id, s.life.opened = o.log.Path(), o.log.Header().ID, true
-	s.m, s.ready = core.New(), true
-	s.step(c, core.Restored{Session: o.to, Settings: o.work.settings, Carryover: s.lastCarryover(), Open: s.spans})
-	if s.resume != nil {
-		s.step(c, core.Closing{Abort: s.closing.abort, Deaf: s.closing.deaf})
-	}
-	s.hostLeft(c)
-	waiting := s.waiting
-	s.waiting = nil
-	for _, m := range waiting {
-		s.tell(c, m)
-	}
-	s.watchIdle(c)
-}
-
-// cannotOpen answers everything that waits and lets the session go.
-func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
-	var refused []link.CloseReply // behind the end, like the answer to close_session: who has read it finds no session
-	for _, m := range s.waiting {
-		r, ok := m.(link.Request)
-		if !ok {
-			continue
-		}
-		if endsSession(r) {
-			s.answers = append(s.answers, r.Seq)
-		} else if to, resp, ok := s.ledger.answer(r.Seq, nil, err); ok {
-			refused = append(refused, link.CloseReply{To: to, Response: resp})
-		}
-	}
-	s.refusal = err
-	s.bury(c, refused...)
-}
-
 // loadedSession is another session made ready to take this one's place.
 type loadedSession struct {
 	seq  uint64
@@ -360,26 +394,26 @@ type loadedSession struct {
 
 // loadSession makes the session that a command asks for, off the actor's goroutine.
 func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
-	l, current := *s.life, s.file
+	from := s.loader()
 	kernel.Background(c, func() any {
-		p := l.loadSession(e, current)
+		p := from.loadSession(e)
 		p.seq = e.Seq
 		return p
 	})
 }
 
-func (l *life) loadSession(e core.LoadSession, current *store.Log) (p loadedSession) {
+func (l *loader) loadSession(e core.LoadSession) (p loadedSession) {
 	switch cmd := e.Cmd.(type) {
 	case protocol.NewSession:
 		p.log = l.work.fresh("", cmd.ParentSession)
 	case protocol.SwitchSession:
-		l.loadSwitch(&p, l.work.resolve(cmd.SessionPath), current)
+		l.loadSwitch(&p, l.work.resolve(cmd.SessionPath))
 	case protocol.Fork:
-		l.loadFork(&p, e.Name, cmd, current)
+		l.loadFork(&p, e.Name, cmd)
 	case protocol.Clone:
-		l.loadClone(&p, current)
+		l.loadClone(&p)
 	case protocol.NavigateTree:
-		loadNavigation(&p, cmd, current)
+		l.loadNavigation(&p, cmd)
 		return p
 	default:
 		p.err = protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
@@ -392,9 +426,9 @@ func (l *life) loadSession(e core.LoadSession, current *store.Log) (p loadedSess
 		work = l.work
 	}
 	if log == nil {
-		log = current
+		log = l.file
 	}
-	if p.to, p.err = load(log, work, l.shared.Models, l.foreign, l.log); p.err != nil && p.log != nil {
+	if p.to, p.err = l.load(log, work); p.err != nil && p.log != nil {
 		l.close(p.log)
 	}
 	if p.copied {
@@ -403,8 +437,8 @@ func (l *life) loadSession(e core.LoadSession, current *store.Log) (p loadedSess
 	return p
 }
 
-func (l *life) loadSwitch(p *loadedSession, path string, current *store.Log) {
-	if path == current.Path() {
+func (l *loader) loadSwitch(p *loadedSession, path string) {
+	if path == l.file.Path() {
 		return
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
@@ -423,8 +457,8 @@ func (l *life) loadSwitch(p *loadedSession, path string, current *store.Log) {
 }
 
 // loadFork copies what came before a user message.
-func (l *life) loadFork(p *loadedSession, name string, cmd protocol.Fork, current *store.Log) {
-	view := current.View()
+func (l *loader) loadFork(p *loadedSession, name string, cmd protocol.Fork) {
+	view := l.file.View()
 	leaf, text, err := view.ForkPoint(cmd.EntryID)
 	switch {
 	case errors.Is(err, store.ErrNoEntry), errors.Is(err, store.ErrNotUserMessage):
@@ -435,11 +469,11 @@ func (l *life) loadFork(p *loadedSession, name string, cmd protocol.Fork, curren
 		p.err = protocol.CodeInvalidParams.Errorf("Invalid entry ID for %s", verb)
 		return
 	case err != nil:
-		p.err = openError(current.Path(), err)
+		p.err = openError(l.file.Path(), err)
 		return
 	}
 	if view, err = view.At(leaf); err != nil {
-		p.err = openError(current.Path(), err)
+		p.err = openError(l.file.Path(), err)
 		return
 	}
 	p.text = text
@@ -447,9 +481,9 @@ func (l *life) loadFork(p *loadedSession, name string, cmd protocol.Fork, curren
 }
 
 // loadClone copies the whole branch.
-func (l *life) loadClone(p *loadedSession, current *store.Log) {
-	view := current.View()
-	if current.Path() != "" && !hasMessage(view) {
+func (l *loader) loadClone(p *loadedSession) {
+	view := l.file.View()
+	if l.file.Path() != "" && !hasMessage(view) {
 		p.err = protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it.")
 		return
 	}
@@ -462,15 +496,15 @@ func (l *life) loadClone(p *loadedSession, current *store.Log) {
 
 // loadNavigation finds where the leaf goes: to the target, or before it if
 // it is something that was said, which goes back to the client's editor.
-func loadNavigation(p *loadedSession, cmd protocol.NavigateTree, current *store.Log) {
-	view := current.View()
+func (l *loader) loadNavigation(p *loadedSession, cmd protocol.NavigateTree) {
+	view := l.file.View()
 	r, err := view.Record(cmd.TargetID)
 	switch {
 	case errors.Is(err, store.ErrNoEntry):
 		p.err = protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
 		return
 	case err != nil:
-		p.err = openError(current.Path(), err)
+		p.err = openError(l.file.Path(), err)
 		return
 	}
 	p.moves, p.navigate = true, cmd.TargetID
@@ -491,7 +525,7 @@ func loadNavigation(p *loadedSession, cmd protocol.NavigateTree, current *store.
 }
 
 // copyBranch makes a session of a view's branch, beside the file it comes from.
-func (l *life) copyBranch(p *loadedSession, view store.View) {
+func (l *loader) copyBranch(p *loadedSession, view store.View) {
 	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
 	path := ""
 	if view.Path() != "" {
@@ -505,7 +539,7 @@ func (l *life) copyBranch(p *loadedSession, view store.View) {
 	p.log, p.copied = log, true
 }
 
-func (l *life) close(log *store.Log) {
+func (l *loader) close(log *store.Log) {
 	if err := log.Close(); err != nil {
 		l.log.Warn().Err(err).Msg("closing a session file")
 	}
@@ -535,7 +569,7 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 		return
 	}
 	left := s.file
-	s.closeLater(func() { s.life.close(left) })
+	s.closeLater(func() { s.loader().close(left) })
 	s.file = p.log
 	s.life.path, s.life.id = p.log.Path(), p.log.Header().ID
 	if p.work != nil {
@@ -548,9 +582,9 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 // reload finds out what the current session has become since it was prepared
 // to replace itself.
 func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
-	file, work, models, strange := s.file, s.work, s.shared.Models, s.life.foreign
+	from := s.loader()
 	kernel.Background(c, func() any {
-		to, err := load(file, work, models, strange, zerolog.Nop()) // it was said when the session was opened
+		to, err := from.quietly()
 		if err != nil {
 			return kernel.Crashed{Reason: err}
 		}
@@ -561,11 +595,18 @@ func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
 	})
 }
 
+// quietly loads the open log once more. What there is to say of it was said when it
+// was opened.
+func (l *loader) quietly() (core.Loaded, *protocol.Error) {
+	l.log = zerolog.Nop()
+	return l.load(l.file, l.work)
+}
+
 func (s *Session) dropLoaded(seq uint64) {
 	if p := s.loaded[seq]; p != nil {
 		delete(s.loaded, seq)
 		if p.log != nil {
-			s.life.close(p.log)
+			s.loader().close(p.log)
 		}
 	}
 }
@@ -578,11 +619,11 @@ func (s *Session) reloaded(undone int, err error) core.Reloaded {
 	in := core.Reloaded{Open: s.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged)}
 	if !in.Changed {
 		var unread *protocol.Error
-		in.Session, unread = load(s.file, s.work, s.shared.Models, s.life.foreign, zerolog.Nop())
+		in.Session, unread = s.loader().quietly()
 		in.Changed = unread != nil
 	}
 	if in.Changed {
-		s.stale = true
+		s.life.state = stale
 		in.Session = s.m.Nameplate()
 	}
 	return in

@@ -102,14 +102,14 @@ func (s *Session) worked(c actor.Context, m any) {
 func (s *Session) onWindowOpen(c actor.Context) {
 	s.nextLookUp(c)
 	s.nextAnswers(c)
-	for len(s.output.work) > 0 && !s.audience.full() && !s.gone {
+	for len(s.output.work) > 0 && !s.audience.full() && s.state != closed {
 		m := s.output.work[0]
 		if s.output.work = s.output.work[1:]; len(s.output.work) == 0 {
 			s.output.work = nil
 		}
 		s.worked(c, m)
 	}
-	if len(s.output.work) > 0 && !s.gone {
+	if len(s.output.work) > 0 && s.state != closed {
 		s.awaitWindow(c)
 	}
 }
@@ -118,7 +118,7 @@ func (s *Session) onWindowOpen(c actor.Context) {
 // client in order, whatever another one does.
 func (s *Session) nextAnswers(c actor.Context) {
 	var held []link.Client
-	for i := 0; i < len(s.output.answers) && !s.gone; {
+	for i := 0; i < len(s.output.answers) && s.state != closed; {
 		next := s.output.answers[i]
 		turn := func(cl link.Client) bool { return !cl.Known() || cl.Is(next.by) }
 		switch {
@@ -179,7 +179,7 @@ func (s *Session) endsLater(c actor.Context, m any) bool {
 		}
 		by = m.Client
 	case link.Leave:
-		if s.closing == nil || s.closing.abort {
+		if s.end == nil || s.end.abort {
 			return false
 		}
 	default:

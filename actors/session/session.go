@@ -27,26 +27,24 @@ type life struct {
 	rules    protocol.Rules
 	ledger   *ledger
 	audience audience
-	host     *actor.PID  // the router of the client whose set_host_tools was carried out; nil for none
-	crashes  []time.Time // those that count
-	failed   bool        // given up: nothing reaches the actor any more
+	host     *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
+	state    state
+	end      *ending         // how the session is to end; nil while nobody wants it to
+	crashes  []time.Time     // those that count
+	refusal  *protocol.Error // why it was given up or could not be opened; nil for none
 
-	file      *store.Log               // the open log; a memory log is the session itself and outlives crashes
-	spans     core.OpenSpans           // what clients have been shown and not seen the end of
-	carryover core.Carryover           // of the last machine
-	lived     bool                     // there was one
-	opening   chan opened              // receives the file that is being opened; nil once it is taken
-	opened    bool                     // the session was open once: a crash reopens file, not spec
-	gone      bool                     // closed: told its clients and parent
-	closing   *closing                 // the end has begun
-	refusal   *protocol.Error          // why it could not be opened
-	work      *workspace               // settings, resources, tools
-	path      string                   // of the session file, once it is open
-	id        string                   // the session's durable id
-	shrunk    *worker.Shrinker         // images made fit for models
-	foreign   *foreign                 // queued input that files of others came with
-	unsent    []outgoing               // what has happened and clients have not been told
-	shows     protocol.OpenSessionInfo // what list_open_sessions says
+	file      *store.Log       // the open log; a memory log is the session itself and outlives crashes
+	opens     bool             // a job opens the file
+	opened    bool             // it was open once: a crash reopens file, not spec
+	spans     core.OpenSpans   // what clients have been shown and not seen the end of
+	carryover *core.Carryover  // of the last machine; nil before the first
+	plate     core.Loaded      // of the machine before the last crash: which session it was
+	work      *workspace       // settings, resources, tools
+	path      string           // of the session file, once it is open
+	id        string           // the session's durable id
+	shrunk    *worker.Shrinker // images made fit for models
+	foreign   *foreign         // queued input that files of others came with
+	unsent    []outgoing       // what has happened and clients have not been told
 }
 
 // sessionProps describes the actor of one session: the ledger outermost, then
@@ -65,44 +63,19 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 	return k.Props(func() actor.Actor { return &accountable{&Session{life: l}, l} }, "")
 }
 
-// lastCarryover is nil before the first machine.
-func (l *life) lastCarryover() *core.Carryover {
-	if !l.lived {
-		return nil
-	}
-	one := l.carryover
-	return &one
-}
-
-// endings close what clients have seen begin, where no machine can: the session
-// has no file to go on with.
-func (l *life) endings() (events []protocol.Event) {
-	m := core.New()
-	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
-	effects := m.Step(time.Now().UnixMilli(), nowhere, core.Restored{
-		Settings: core.Settings{Ephemeral: true}, Carryover: l.lastCarryover(), Open: l.spans,
-	})
-	for _, e := range effects {
-		if e, ok := e.(core.Emit); ok {
-			events = append(events, e.Event)
-		}
-	}
-	if l.lived { // the numbers that were used are used
-		l.carryover = m.Carryover()
-	}
-	l.spans = core.OpenSpans{}
-	return events
+// restored is how a machine begins with what its predecessor leaves behind beside
+// the log.
+func (l *life) restored(to core.Loaded, settings core.Settings) core.Restored {
+	return core.Restored{Session: to, Settings: settings, Carryover: l.carryover, Open: l.spans}
 }
 
 // Session is the shell around one Machine: it turns messages into inputs and
 // performs effects, in order.
 type Session struct {
 	*life
-	m       *core.Machine
-	ready   bool           // the machine runs
-	waiting []any          // messages that came before
+	m       *core.Machine  // nil before the log is open
+	waiting []any          // messages that came while the log is opened
 	context *store.Context // of the branch; nil until a model is asked
-	resume  *closing       // the end had begun when an earlier life crashed
 
 	jobs    jobs
 	loaded  map[uint64]*loadedSession
@@ -116,9 +89,6 @@ type Session struct {
 	now       int64     // when the machine's step began, ms
 	active    time.Time // when the session was last told something
 	parkTimer *time.Timer
-	parked    bool // what can be made again was given back
-	unloaded  bool // there is no machine: the file is to be opened again
-	stale     bool // the file is no longer what was read from it
 }
 
 // reported is what was told of the machine's state outside the session.
@@ -142,10 +112,13 @@ func (s *Session) Receive(c actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		s.stopParkTimer()
 		s.closeLeft() // what waited for an answer is answered otherwise
-		s.letGo()
+		if s.m != nil {
+			s.plate = s.m.Nameplate()
+		}
+		s.closeLog()
 	case *actor.Terminated:
 		s.jobs.ended(c, m.Who)
-	case ready:
+	case opened:
 		s.onOpened(c, m)
 	case kernel.Crashed:
 		panic(m.Reason)
@@ -153,29 +126,13 @@ func (s *Session) Receive(c actor.Context) {
 		s.onParkDue(c)
 	default:
 		switch {
-		case s.unloaded:
-			s.whileUnloaded(c, m)
-		case s.gone:
-			s.late(c, m)
-		case !s.ready:
+		case s.state == opening:
 			s.waiting = append(s.waiting, m)
-		case s.unparked(c, m):
+		case s.state == parked && wakes(m) && !s.wake(c, m):
+		default:
 			s.tell(c, m)
-			s.watchIdle(c)
-			s.readAnew(c)
+			s.rest(c)
 		}
-	}
-}
-
-// late answers commands that were on their way when the session ended.
-func (s *Session) late(c actor.Context, m any) {
-	if m, ok := m.(link.Request); ok {
-		err := s.refusal
-		if err == nil {
-			err = protocol.CodeSessionClosing.Errorf("Session is closing")
-		}
-		s.reply(m.Seq, nil, err)
-		s.flush(c.ActorSystem().Root)
 	}
 }
 
@@ -209,7 +166,7 @@ func (s *Session) take(c actor.Context, m any) {
 	case reassembled:
 		s.onReassembled(c, m)
 	case procsGone:
-		s.bury(c)
+		s.finish(c)
 	case link.SetDialect:
 		if s.setDialect(m) {
 			s.step(c, core.Reconfigured{Settings: s.work.settings})
@@ -229,7 +186,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		return
 	case protocol.CloseSession:
 		s.answers = append(s.answers, r.Seq)
-		s.close(c, closing{abort: cmd.Mode != "drain"})
+		s.close(c, ending{abort: cmd.Mode != "drain"})
 		return
 	case protocol.AttachSession:
 		s.attach(c, r)
@@ -284,7 +241,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	for len(ins) > 0 {
 		s.now = time.Now().UnixMilli()
 		effects := s.m.Step(s.now, s.file, ins...)
-		s.life.carryover, s.life.lived = s.m.Carryover(), true // before anything shows a number: a crash on the way must not use it again
+		s.carryOver() // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
 			if i += n; err != nil {
@@ -302,6 +259,14 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	}
 	s.flush(c.ActorSystem().Root)
 	s.report(c)
+}
+
+// carryOver keeps what the next machine needs to know.
+func (s *Session) carryOver() {
+	if s.carryover == nil {
+		s.life.carryover = new(core.Carryover)
+	}
+	*s.carryover = s.m.Carryover()
 }
 
 func (s *Session) do(c actor.Context, e core.Effect) {
@@ -352,12 +317,11 @@ func (s *Session) report(c actor.Context) {
 		s.shared.used.use(m)
 	}
 	phase, pending := s.m.Phase(), s.m.Pending()
-	if phase == s.reported.phase && pending == s.reported.pending && s.closing == nil {
+	if phase == s.reported.phase && pending == s.reported.pending && s.end == nil {
 		return
 	}
 	s.reported.phase, s.reported.pending = phase, pending
-	s.life.shows = s.info()
-	c.Send(c.Parent(), status{s.handle, s.life.shows})
+	c.Send(c.Parent(), status{s.handle, s.info()})
 }
 
 func (s *Session) info() protocol.OpenSessionInfo {
@@ -371,9 +335,9 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		info.WaitingFor = []string{}
 	}
 	switch {
-	case s.closing != nil:
+	case s.end != nil:
 		info.Status = "closing"
-	case s.parked:
+	case s.state == parked:
 		info.Status = "parked"
 	case st.IsStreaming:
 		info.Status = "running"
@@ -381,24 +345,9 @@ func (s *Session) info() protocol.OpenSessionInfo {
 	return info
 }
 
-// closing is how a session ends.
-type closing struct {
-	abort bool // the run does not end first
-	deaf  bool // no client can answer a dialog any more
-}
-
-// and is how a session ends that is asked to once more: as strictly as either
-// wants. A nil receiver has not been asked yet.
-func (m *closing) and(next closing) *closing {
-	if m != nil {
-		next.abort, next.deaf = next.abort || m.abort, next.deaf || m.deaf
-	}
-	return &next
-}
-
 // close begins the end: for good, or when the run is done.
-func (s *Session) close(c actor.Context, m closing) {
-	s.life.closing = s.closing.and(m)
+func (s *Session) close(c actor.Context, m ending) {
+	s.life.end = s.end.and(m)
 	s.step(c, core.Closing{Abort: m.abort, Deaf: m.deaf})
 }
 
@@ -414,15 +363,12 @@ func (s *Session) onClosed(c actor.Context) {
 	})
 }
 
-// bury lets go of the file and tells everybody that the session is gone. last
-// are answers that may not come before that; who asked for the end gets theirs
-// behind them.
-func (s *Session) bury(c actor.Context, last ...link.CloseReply) {
-	if s.gone {
-		return
-	}
-	s.gone = true
-	s.letGo()
+// finish closes the log and tells everybody that the session is gone. last are
+// answers that may not come before that; who asked for the end gets theirs behind
+// them.
+func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
+	s.life.state = closed
+	s.closeLog()
 	s.flush(c.ActorSystem().Root)
 	for _, seq := range s.answers {
 		if to, resp, ok := s.ledger.answer(seq, nil, nil); ok {
@@ -433,14 +379,12 @@ func (s *Session) bury(c actor.Context, last ...link.CloseReply) {
 	s.sayClosed(c, last...)
 }
 
-// letGo closes the log. The memory of a session without a file, or without one
+// closeLog closes the log. The memory of a session without a file, or without one
 // yet, is kept: it is all there is of it.
-func (s *Session) letGo() {
-	if s.file == nil || !s.gone && (s.spec.Memory || !s.file.Materialised()) {
+func (s *Session) closeLog() {
+	if s.file == nil || s.state != closed && (s.spec.Memory || !s.file.Materialised()) {
 		return
 	}
-	if err := s.file.Close(); err != nil {
-		s.log.Warn().Err(err).Msg("closing the session file")
-	}
+	s.loader().close(s.file)
 	s.file = nil
 }

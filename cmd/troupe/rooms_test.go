@@ -29,9 +29,8 @@ var wide = map[string]string{
 
 // goroutines are the rooms of actors that start goroutines, and why.
 var goroutines = map[string]string{
-	"kernel":  "it is the room for that",
-	"worker":  "a stream is read while its session is told of it; the job waits for the end of both",
-	"session": "a file that was opened in vain is closed when it is open, and nobody is left to be told",
+	"kernel": "it is the room for that",
+	"worker": "a stream is read while its session is told of it; the job waits for the end of both",
 }
 
 // actorFiles are the sources of the rooms of actors that hold actors, by room.
