@@ -15,7 +15,7 @@
 //
 //	daemon                 decides about the end of the process
 //	├─ sessions            supervises sessions: always restarts, never stops them
-//	│   └─ <handle>        one session: ledger outermost, core.Machine inside
+//	│   └─ <handle>        one session: its guard outermost, core.Machine inside
 //	│       ├─ turn/<attempt>  tool/<attempt>/<call>  bash/<job>  one per job
 //	│       └─ retry  ui                                          spawned when first needed
 //	└─ conn<n>             one per client; its end, a failure too, is nobody else's

@@ -3,7 +3,7 @@ package link
 import "sync/atomic"
 
 // Seq numbers the commands of a process, whichever connection they come from:
-// ledgers tell them apart by it. The zero value begins with 1.
+// sessions tell them apart by it. The zero value begins with 1.
 type Seq struct{ last atomic.Uint64 }
 
 // Next is a number that was not used before.

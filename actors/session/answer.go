@@ -20,7 +20,7 @@ func (s *Session) answer(c actor.Context, e core.Query) {
 		s.replyInTurn(c, e.Seq, data, err)
 		return
 	}
-	large := answer{by: s.ledger.asker(e.Seq), do: func(actor.Context) {
+	large := answer{by: s.clients.replies.asker(e.Seq), do: func(actor.Context) {
 		data, err := s.find(view, e)
 		s.suspect(err)
 		s.reply(e.Seq, data, err)

@@ -20,19 +20,19 @@ func TestSetDialect(t *testing.T) {
 	chosen := one
 	chosen.Wire = &pi1
 
-	alone := &Session{life: &life{audience: audience{list: []*listener{{Client: one}}}, work: &workspace{}}}
-	require.False(t, alone.audience.list[0].Wire.Has(protocol.FeatureDeltaUpdates))
+	alone := newSession(&durable{clients: clients{list: []*client{{Client: one}}}, work: &workspace{}})
+	require.False(t, alone.clients.list[0].Wire.Has(protocol.FeatureDeltaUpdates))
 	require.True(t, alone.setDialect(link.SetDialect{Client: chosen, Rules: rules}))
 	require.Equal(t, rules, alone.rules)
 	require.Equal(t, rules, alone.work.settings.Rules)
-	require.True(t, alone.audience.list[0].Wire.Has(protocol.FeatureDeltaUpdates))
+	require.True(t, alone.clients.list[0].Wire.Has(protocol.FeatureDeltaUpdates))
 
-	shared := &Session{life: &life{audience: audience{list: []*listener{{Client: one}, {Client: other}}}, work: &workspace{}}}
+	shared := newSession(&durable{clients: clients{list: []*client{{Client: one}, {Client: other}}}, work: &workspace{}})
 	require.False(t, shared.setDialect(link.SetDialect{Client: chosen, Rules: rules}))
 	require.Zero(t, shared.rules)
 	require.Zero(t, shared.work.settings.Rules)
-	require.Equal(t, protocol.DialectPi1, shared.audience.list[0].Wire.Dialect)
-	require.Equal(t, protocol.DialectUnion, shared.audience.list[1].Wire.Dialect)
-	require.False(t, shared.audience.list[1].Wire.Has(protocol.FeatureDeltaUpdates), "the other one is shown whole messages")
-	require.True(t, shared.audience.told(protocol.FeatureBashUpdates))
+	require.Equal(t, protocol.DialectPi1, shared.clients.list[0].Wire.Dialect)
+	require.Equal(t, protocol.DialectUnion, shared.clients.list[1].Wire.Dialect)
+	require.False(t, shared.clients.list[1].Wire.Has(protocol.FeatureDeltaUpdates), "the other one is shown whole messages")
+	require.True(t, shared.clients.told(protocol.FeatureBashUpdates))
 }

@@ -6,7 +6,7 @@
 // # Supervision
 //
 // A session that panics is restarted at once from its log. What it owed its
-// clients is answered by the ledger, which lives outside the actor; what it had
+// clients is answered by its guard, which lives outside the actor; what it had
 // begun on the wire is closed by its successor. After more than [MaxRestarts]
 // panics within [RestartWindow] the session is given up: its clients are told
 // session_failed, its commands are answered with that code, and everything else

@@ -17,11 +17,11 @@ import (
 // startStream asks the model for the next message of the branch.
 func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	if err := s.buildContext(); err != nil {
-		s.next = append(s.next, core.StreamEnd{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
+		s.inputs.cause(core.StreamEnd{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	}
 	req := s.work.newRequest()
-	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.life.id
+	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.file.id
 	req.Messages = s.context.Messages()
 	work, shrunk := s.work, s.shrunk
 	req.Tools = s.box().Select(e.Tools)
@@ -29,7 +29,7 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	window := e.Model.ContextWindow
 	tight := window > 0 && s.m.ContextTokens() > window/10*9
 	complete := func() providers.Request { // off the actor's goroutine: it may read files
-		req.System = work.texts().system(req.Tools)
+		req.System = work.prompts.get().system(req.Tools)
 		if resize {
 			req.Messages = shrunk.Fit(req.Messages)
 		}
@@ -57,13 +57,13 @@ func (s *Session) startTool(c actor.Context, e core.StartTool) {
 	case toolbox.Job:
 		s.startJob(c, e, work)
 	case toolbox.ByClient:
-		s.next = append(s.next, core.HostReady{Attempt: e.Attempt, CallID: e.Call.ID, Args: work.Args})
+		s.inputs.cause(core.HostReady{Attempt: e.Attempt, CallID: e.Call.ID, Args: work.Args})
 	case toolbox.Result:
 		done := worker.ToolEnd(e.Attempt, e.Call.ID, work.ToolResult, nil)
 		done.Todos = work.Todos
-		s.next = append(s.next, done)
+		s.inputs.cause(done)
 	default:
-		s.next = append(s.next, worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err))
+		s.inputs.cause(worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err))
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *Session) toolEnv() *tools.Env {
 	m := s.m.Model()
 	env.SeesImages = m != nil && m.Accepts("image")
 	env.Environ = append(env.Environ,
-		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.life.id, "PI_SESSION_FILE="+s.life.path,
+		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.file.id, "PI_SESSION_FILE="+s.file.path,
 		"PI_REASONING_LEVEL="+string(s.m.Level()))
 	if m != nil {
 		env.Environ = append(env.Environ, "PI_PROVIDER="+m.Provider, "PI_MODEL="+m.ID)
@@ -109,7 +109,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 		k.Target = s.loaded[e.Branch].navigate
 		k.Reserve = s.work.files.BranchSummary.ReserveTokens
 	} else if err = s.buildContext(); err != nil {
-		s.next = append(s.next, core.Summarised{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
+		s.inputs.cause(core.Summarised{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	} else {
 		k.Items, k.Tokens = s.context.Items(), s.context.Size().Tokens
@@ -117,16 +117,16 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 			k.Items = worker.WithoutAnswer(k.Items)
 		}
 		if k.Cut, err = k.CutPoint(); err != nil {
-			s.next = append(s.next, k.Refused(err))
+			s.inputs.cause(k.Refused(err))
 			return
 		}
-		s.next = append(s.next, core.SummaryBegun{Attempt: e.Attempt})
+		s.inputs.cause(core.SummaryBegun{Attempt: e.Attempt})
 	}
 	s.startWorker(c, fmt.Sprintf("compactor/%d", e.Attempt), k.Job, job{kind: core.WorkerSummary, attempt: e.Attempt})
 }
 
 func (s *Session) startBash(c actor.Context, e core.StartBash) {
-	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.audience.told(protocol.FeatureBashUpdates))
+	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.clients.told(protocol.FeatureBashUpdates))
 	s.startWorker(c, fmt.Sprintf("bash/%d", e.Job), run, job{kind: core.WorkerBash, number: e.Job})
 }
 

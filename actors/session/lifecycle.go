@@ -1,11 +1,40 @@
 package session
 
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+)
+
+// durable is what a session keeps when its actor crashes and is restarted. It
+// belongs to the actor's props and is touched on the actor's goroutine only.
+type durable struct {
+	kernel  *kernel.Kernel
+	shared  *Shared
+	log     zerolog.Logger
+	handle  string
+	spec    link.OpenSpec
+	rules   protocol.Rules
+	life    lifecycle
+	clients clients
+	file    logFile
+	last    lastMachine
+	work    *workspace       // settings, resources, tools; nil before the log is open
+	shrunk  *worker.Shrinker // images made fit for models
+}
+
 // state is where a session is in its life:
 //
-//	opening ──→ live ⇄ stale          a crash leads back to opening,
-//	   ↑  │       ↓      │            one too many to failed
-//	   │  └──→ parked ←──┘
-//	   └─────────┘                    failed, or the end of each: closed
+//	opening ──→ live ──→ stale          a crash leads back to opening,
+//	   ↑  │     ↑  ↓       │            one too many to failed
+//	   │  └──→ parked ←────┘
+//	   └─────────┘                      failed, or the end of each: closed
 type state uint8
 
 const (
@@ -20,17 +49,52 @@ const (
 // over says that nothing reaches the actor any more.
 func (s state) over() bool { return s >= failed }
 
-// ending is how a session is to end.
-type ending struct {
-	abort bool // the run does not end first
-	deaf  bool // no client can answer a dialog any more
+// lifecycle is where a session is in its life, and how that goes on.
+type lifecycle struct {
+	state   state
+	end     *ending         // how the session is to end; nil while nobody wants it to
+	crashes []time.Time     // those that count
+	refusal *protocol.Error // why it was given up or could not be opened; nil for neither
 }
 
-// and is how a session ends that is to end once more: as strictly as either wants.
-// A nil receiver has not been told to yet.
-func (e *ending) and(next ending) *ending {
-	if e != nil {
-		next.abort, next.deaf = next.abort || e.abort, next.deaf || e.deaf
+// ending is how a session is to end.
+type ending struct {
+	abort bool     // the run does not end first
+	deaf  bool     // no client can answer a dialog any more
+	asked []uint64 // the close_session commands to answer then
+}
+
+// endAs notes how the session is to end; if it is to end already, as strictly as
+// either wants.
+func (l *lifecycle) endAs(e ending) {
+	if was := l.end; was != nil {
+		e = ending{abort: e.abort || was.abort, deaf: e.deaf || was.deaf, asked: append(was.asked, e.asked...)}
 	}
-	return &next
+	l.end = &e
+}
+
+// crashed notes a crash, and says whether the session is restarted once more.
+func (l *lifecycle) crashed(now time.Time) bool {
+	l.crashes = append(l.crashes, now)
+	for now.Sub(l.crashes[0]) > RestartWindow {
+		l.crashes = l.crashes[1:]
+	}
+	return len(l.crashes) <= MaxRestarts
+}
+
+// lastMachine is what the next machine takes over from the last one, beside the
+// log.
+type lastMachine struct {
+	carryover *core.Carryover // nil before the first machine
+	nameplate core.Loaded     // of the machine that crashed
+}
+
+// ran says that the session has had a machine.
+func (l *lastMachine) ran() bool { return l.carryover != nil }
+
+func (l *lastMachine) keep(m *core.Machine) {
+	if l.carryover == nil {
+		l.carryover = new(core.Carryover)
+	}
+	*l.carryover = m.Carryover()
 }

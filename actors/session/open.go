@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +21,15 @@ import (
 	"troupe/tools"
 )
 
+// logFile is the log of a session, and the way back to it.
+type logFile struct {
+	*store.Log        // that is open, nil for none; a memory log is the session itself and outlives crashes
+	opening    bool   // a job opens it; an opened follows, whatever happens
+	opened     bool   // there was one: a crash opens it again, and not what the session was asked for
+	path, id   string // then, of the last one
+	foreign    *foreign
+}
+
 // opened is the end of opening a session: what it works with, its log and what
 // the log says, or why there is none.
 type opened struct {
@@ -32,9 +40,30 @@ type opened struct {
 	crash any // what the job panicked with; nil if it did not
 }
 
+// is makes a log the session's.
+func (f *logFile) is(log *store.Log) {
+	f.Log, f.opened, f.path, f.id = log, true, log.Path(), log.Header().ID
+}
+
+// closeLog closes the log. The memory of a session without a file, or without one
+// yet, is kept until its end: it is all there is of it.
+func (d *durable) closeLog() {
+	if d.file.Log == nil || d.life.state != closed && (d.spec.Memory || !d.file.Materialised()) {
+		return
+	}
+	closeFile(d.file.Log, d.log)
+	d.file.Log = nil
+}
+
+func closeFile(log *store.Log, warn zerolog.Logger) {
+	if err := log.Close(); err != nil {
+		warn.Warn().Err(err).Msg("closing a session file")
+	}
+}
+
 // start begins with the log, the first time and after a crash.
 func (s *Session) start(c actor.Context) {
-	switch s.state {
+	switch s.life.state {
 	case failed:
 		return
 	case closed: // and nobody may have been told
@@ -42,11 +71,10 @@ func (s *Session) start(c actor.Context) {
 		return
 	default:
 	}
-	s.jobs, s.loaded = newJobs(), map[uint64]*loadedSession{}
-	if s.ledger.opening != nil { // the session has crashed over it
-		s.waiting = append(s.waiting, *s.ledger.opening)
+	if s.clients.replies.opening != nil { // the session has crashed over it
+		s.waiting = append(s.waiting, *s.clients.replies.opening)
 	}
-	if s.end != nil { // it had begun
+	if s.life.end != nil { // it had begun
 		s.waiting = append(s.waiting, link.Leave{})
 	}
 	s.openLog(c)
@@ -57,10 +85,10 @@ func (s *Session) start(c actor.Context) {
 // file cannot be opened twice.
 func (s *Session) openLog(c actor.Context) {
 	s.life.state = opening
-	if s.opens {
+	if s.file.opening {
 		return
 	}
-	s.opens = true
+	s.file.opening = true
 	from := s.loader()
 	kernel.Background(c, func() (m any) {
 		defer func() {
@@ -73,22 +101,23 @@ func (s *Session) openLog(c actor.Context) {
 }
 
 // took notes the log that was opened before the session hears of it: a crash over
-// the message must not lose it. Nobody wants that of a session that was given up.
-func (l *life) took(c actor.Context, m opened) {
-	l.opens = false
+// the message must not lose it. A session that is over does not want it.
+func (d *durable) took(c actor.Context, m opened) {
+	d.file.opening = false
 	switch {
 	case m.log == nil:
-	case l.state.over():
-		l.loader().discard(m.log)
+	case d.life.state.over():
+		d.loader().discard(m.log)
 	default:
-		l.work, l.file, l.opened = m.work, m.log, true
-		l.path, l.id = m.log.Path(), m.log.Header().ID
+		d.work = m.work
+		d.file.is(m.log)
 	}
-	l.maybeStop(c)
+	d.maybeStop(c)
 }
 
-// onOpened starts the machine, or gives up. A session that has run before stays
-// without its file: see [Session.park].
+// onOpened starts the machine, or gives up. A session that has run before, and
+// that a client knows, is parked without its file: who asks next may have more
+// luck.
 func (s *Session) onOpened(c actor.Context, m opened) {
 	switch {
 	case m.crash != nil:
@@ -96,13 +125,13 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	case m.err == nil:
 		s.life.state = live
 		s.begin(c, m.to)
-	case s.carryover == nil || s.ledger.opening != nil:
+	case !s.last.ran() || s.clients.replies.opening != nil:
 		s.cannotOpen(c, m.err)
 		return
 	default:
 		s.log.Warn().Str("error", m.err.Message).Msg("the session cannot be opened again")
 		if s.m == nil {
-			s.begin(c, s.plate)
+			s.begin(c, s.last.nameplate)
 		}
 		s.becomeParked(c)
 	}
@@ -116,7 +145,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 			s.tell(c, w)
 		}
 	}
-	s.flush(c.ActorSystem().Root)
+	s.clients.flush(c.ActorSystem().Root)
 	s.rest(c)
 }
 
@@ -126,44 +155,37 @@ func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.step(c, s.restored(to, s.work.settings))
 }
 
-// cannotOpen answers everything that waits and lets the session go.
+// cannotOpen answers everything that waits, behind the end, so that who has read
+// the answer finds no session, and lets the session go.
 func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
-	var refused []link.CloseReply // behind the end, like the answer to close_session: who has read it finds no session
+	var refused []link.CloseReply
 	for _, m := range s.waiting {
-		r, ok := m.(link.Request)
-		if !ok {
-			continue
-		}
-		if endsSession(r) {
-			s.answers = append(s.answers, r.Seq)
-		} else if to, resp, ok := s.ledger.answer(r.Seq, nil, err); ok {
-			refused = append(refused, link.CloseReply{To: to, Response: resp})
+		if endsSession(m) {
+			s.life.endAs(ending{asked: []uint64{m.(link.Request).Seq}})
+		} else if r, ok := m.(link.Request); ok {
+			if to, resp, ok := s.clients.replies.answer(r.Seq, nil, err); ok {
+				refused = append(refused, link.CloseReply{To: to, Response: resp})
+			}
 		}
 	}
-	s.refusal = err
+	s.life.refusal = err
 	s.finish(c, refused...)
 }
 
 // loader opens and reads logs, off the actor's goroutine: it knows what the session
 // knew when that began.
 type loader struct {
-	shared   *Shared
-	log      zerolog.Logger
-	spec     link.OpenSpec
-	rules    protocol.Rules
-	work     *workspace // nil before the first log is open
-	file     *store.Log // that is open; nil for none
-	opened   bool       // there was one before
-	path, id string     // then
-	lived    bool       // a machine has run
-	foreign  *foreign
+	shared *Shared
+	log    zerolog.Logger
+	spec   link.OpenSpec
+	rules  protocol.Rules
+	work   *workspace // nil before the first log is open
+	file   logFile
+	ran    bool // the session has had a machine
 }
 
-func (l *life) loader() *loader {
-	return &loader{
-		shared: l.shared, log: l.log, spec: l.spec, rules: l.rules, work: l.work, file: l.file,
-		opened: l.opened, path: l.path, id: l.id, lived: l.carryover != nil, foreign: l.foreign,
-	}
+func (d *durable) loader() *loader {
+	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran()}
 }
 
 // open makes a session's workspace and opens or begins its log.
@@ -173,7 +195,7 @@ func (l *loader) open() (o opened) {
 	}
 	if o.work, o.err = l.workspace(o.log); o.err == nil {
 		if o.log == nil {
-			o.log = o.work.fresh(l.spec.ID, l.spec.Parent)
+			o.log = o.work.logs.fresh(l.spec.ID, o.work.cwd, l.spec.Parent)
 		}
 		o.to, o.err = l.load(o.log, o.work)
 	}
@@ -181,7 +203,7 @@ func (l *loader) open() (o opened) {
 		l.discard(o.log)
 		return opened{err: o.err}
 	}
-	if !l.lived && l.spec.Name != "" && o.to.LeafID == "" {
+	if !l.ran && l.spec.Name != "" && o.to.LeafID == "" {
 		o.to.Name = l.spec.Name
 	}
 	return o
@@ -189,8 +211,8 @@ func (l *loader) open() (o opened) {
 
 // discard closes a log that was opened in vain.
 func (l *loader) discard(log *store.Log) {
-	if log != nil && log != l.file && log != l.spec.Log {
-		l.close(log)
+	if log != nil && log != l.file.Log && log != l.spec.Log {
+		closeFile(log, l.log)
 	}
 }
 
@@ -198,9 +220,9 @@ func (l *loader) discard(log *store.Log) {
 // nil if it is to begin one.
 func (l *loader) existing() (*store.Log, *protocol.Error) {
 	switch {
-	case l.file != nil: // in memory, and it survived
-		return l.file, nil
-	case l.opened:
+	case l.file.Log != nil: // in memory, and it survived
+		return l.file.Log, nil
+	case l.file.opened:
 		return l.again()
 	case l.spec.Log != nil:
 		return l.spec.Log, nil
@@ -215,17 +237,17 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 // it has to be there: a new one in its place would be another session under the
 // same name.
 func (l *loader) again() (*store.Log, *protocol.Error) {
-	log, err := store.OpenLog(l.shared.fs(), l.path, l.shared.logOptions())
+	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, protocol.CodeNotDurable.Errorf("Session file is gone: %s", l.path)
+		return nil, protocol.CodeNotDurable.Errorf("Session file is gone: %s", l.file.path)
 	case errors.Is(err, store.ErrEmpty):
-		return nil, protocol.CodeNotDurable.Errorf("Session file was emptied by another program: %s", l.path)
+		return nil, protocol.CodeNotDurable.Errorf("Session file was emptied by another program: %s", l.file.path)
 	case err != nil:
-		return nil, openError(l.path, err)
-	case log.Header().ID != l.id:
-		l.close(log)
-		return nil, protocol.CodeNotDurable.Errorf("Session file is another session's now: %s", l.path)
+		return nil, openError(l.file.path, err)
+	case log.Header().ID != l.file.id:
+		closeFile(log, l.log)
+		return nil, protocol.CodeNotDurable.Errorf("Session file is another session's now: %s", l.file.path)
 	}
 	return log, nil
 }
@@ -241,7 +263,7 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 	if log != nil && !spec.CwdSet && log.Header().Cwd != "" && log.Header().Cwd != store.ValidCwd(spec.Cwd) {
 		spec.Cwd = log.Header().Cwd
 	}
-	return assemble(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
+	return newWorkspace(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
 }
 
 // OpenSession opens a session file that was named on the command line, so that
@@ -307,8 +329,8 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 	}
 	to := core.Loaded{
 		Identity: core.Identity{
-			SessionID: log.Header().ID, File: log.Path(), Durability: w.durability(log), LeafID: view.Leaf(), ShownLeaf: view.ShownLeaf(),
-			Foreign: l.foreign.takeOut(&st.Resume, log.Path(), w),
+			SessionID: log.Header().ID, File: log.Path(), Durability: w.logs.durability(log), LeafID: view.Leaf(), ShownLeaf: view.ShownLeaf(),
+			Foreign: l.file.foreign.takeOut(&st.Resume, log.Path(), w),
 		},
 		Resume: st.Resume,
 	}
@@ -358,7 +380,7 @@ type foreign struct {
 // takeOut takes foreign input out of what a file has queued, and says whether
 // there was any.
 func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
-	if path == "" || store.Holds(w.own, path) {
+	if path == "" || store.Holds(w.logs.own, path) {
 		return false
 	}
 	f.mu.Lock()
@@ -377,246 +399,12 @@ func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
 	return len(r.Queue) < before
 }
 
-// loadedSession is another session made ready to take this one's place.
-type loadedSession struct {
-	seq  uint64
-	log  *store.Log // nil to load the current one again
-	work *workspace // nil if the current one serves it, too
-	to   core.Loaded
-	text string
-	// copied: the branch may end anywhere, but nothing was interrupted there.
-	copied   bool
-	stays    bool   // navigate_tree: the leaf is there already
-	moves    bool   // navigate_tree: the leaf goes to navigate
-	navigate string // "" for before the first entry
-	err      *protocol.Error
-}
-
-// loadSession makes the session that a command asks for, off the actor's goroutine.
-func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
-	from := s.loader()
-	kernel.Background(c, func() any {
-		p := from.loadSession(e)
-		p.seq = e.Seq
-		return p
-	})
-}
-
-func (l *loader) loadSession(e core.LoadSession) (p loadedSession) {
-	switch cmd := e.Cmd.(type) {
-	case protocol.NewSession:
-		p.log = l.work.fresh("", cmd.ParentSession)
-	case protocol.SwitchSession:
-		l.loadSwitch(&p, l.work.resolve(cmd.SessionPath))
-	case protocol.Fork:
-		l.loadFork(&p, e.Name, cmd)
-	case protocol.Clone:
-		l.loadClone(&p)
-	case protocol.NavigateTree:
-		l.loadNavigation(&p, cmd)
-		return p
-	default:
-		p.err = protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
-	}
-	if p.err != nil {
-		return p
-	}
-	work, log := p.work, p.log
-	if work == nil {
-		work = l.work
-	}
-	if log == nil {
-		log = l.file
-	}
-	if p.to, p.err = l.load(log, work); p.err != nil && p.log != nil {
-		l.close(p.log)
-	}
-	if p.copied {
-		p.to.Interrupted = false
-	}
-	return p
-}
-
-func (l *loader) loadSwitch(p *loadedSession, path string) {
-	if path == l.file.Path() {
-		return
-	}
-	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
-	if p.log, p.err = openPath(l.shared.fs(), path, l.shared.logOptions(), header, l.rules.CreateOnSwitch); p.err != nil {
-		return
-	}
-	cwd := p.log.Header().Cwd
-	if cwd == "" || cwd == store.ValidCwd(l.work.cwd) || l.spec.CwdSet {
-		return
-	}
-	spec := l.spec
-	spec.Cwd = cwd
-	if p.work, p.err = assemble(l.shared, spec, l.rules, l.work.procs); p.err != nil {
-		l.close(p.log)
-	}
-}
-
-// loadFork copies what came before a user message.
-func (l *loader) loadFork(p *loadedSession, name string, cmd protocol.Fork) {
-	view := l.file.View()
-	leaf, text, err := view.ForkPoint(cmd.EntryID)
-	switch {
-	case errors.Is(err, store.ErrNoEntry), errors.Is(err, store.ErrNotUserMessage):
-		verb := "forking"
-		if name == "branch" {
-			verb = "branching"
-		}
-		p.err = protocol.CodeInvalidParams.Errorf("Invalid entry ID for %s", verb)
-		return
-	case err != nil:
-		p.err = openError(l.file.Path(), err)
-		return
-	}
-	if view, err = view.At(leaf); err != nil {
-		p.err = openError(l.file.Path(), err)
-		return
-	}
-	p.text = text
-	l.copyBranch(p, view)
-}
-
-// loadClone copies the whole branch.
-func (l *loader) loadClone(p *loadedSession) {
-	view := l.file.View()
-	if l.file.Path() != "" && !hasMessage(view) {
-		p.err = protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it.")
-		return
-	}
-	if view.Leaf() == "" {
-		p.err = protocol.CodeInvalidParams.Errorf("Cannot clone session: no current entry selected")
-		return
-	}
-	l.copyBranch(p, view)
-}
-
-// loadNavigation finds where the leaf goes: to the target, or before it if
-// it is something that was said, which goes back to the client's editor.
-func (l *loader) loadNavigation(p *loadedSession, cmd protocol.NavigateTree) {
-	view := l.file.View()
-	r, err := view.Record(cmd.TargetID)
-	switch {
-	case errors.Is(err, store.ErrNoEntry):
-		p.err = protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
-		return
-	case err != nil:
-		p.err = openError(l.file.Path(), err)
-		return
-	}
-	p.moves, p.navigate = true, cmd.TargetID
-	p.stays = view.ShownLeaf() == cmd.TargetID
-	switch e := r.Entry.(type) {
-	case protocol.MessageEntry:
-		switch m := e.Message.(type) {
-		case *protocol.UserMessage:
-			p.navigate, p.text = r.ParentID, m.Content.Text("")
-		case *protocol.CustomMessage:
-			p.navigate, p.text = r.ParentID, m.Content.Text("")
-		default: // something that happened
-		}
-	case protocol.CustomMessageEntry:
-		p.navigate, p.text = r.ParentID, e.Content.Text("")
-	default: // likewise
-	}
-}
-
-// copyBranch makes a session of a view's branch, beside the file it comes from.
-func (l *loader) copyBranch(p *loadedSession, view store.View) {
-	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
-	path := ""
-	if view.Path() != "" {
-		path = filepath.Join(filepath.Dir(view.Path()), store.FileName(h))
-	}
-	log, err := store.Fork(l.shared.fs(), view, path, h, l.work.options)
-	if err != nil {
-		p.err = protocol.CodeIO.Errorf("Session could not be copied: %s", err)
-		return
-	}
-	p.log, p.copied = log, true
-}
-
-func (l *loader) close(log *store.Log) {
-	if err := log.Close(); err != nil {
-		l.log.Warn().Err(err).Msg("closing a session file")
-	}
-}
-
-func (s *Session) onLoaded(c actor.Context, p loadedSession) {
-	if p.err != nil {
-		s.step(c, core.SessionLoaded{Seq: p.seq, Err: p.err})
-		return
-	}
-	s.loaded[p.seq] = &p
-	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stays})
-}
-
-// activate makes a loaded session the current one.
-func (s *Session) activate(c actor.Context, seq uint64) {
-	p := s.loaded[seq]
-	delete(s.loaded, seq)
-	s.dropContext()
-	if p.moves {
-		if err := s.file.SetLeaf(p.navigate); err != nil {
-			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))
-		}
-	}
-	if p.log == nil {
-		s.reload(c, seq, p.moves)
-		return
-	}
-	left := s.file
-	s.closeLater(func() { s.loader().close(left) })
-	s.file = p.log
-	s.life.path, s.life.id = p.log.Path(), p.log.Header().ID
-	if p.work != nil {
-		s.life.work = p.work
-		s.next = append(s.next, core.Reconfigured{Settings: p.work.settings})
-	}
-	s.next = append(s.next, core.SessionActivated{Seq: seq})
-}
-
-// reload finds out what the current session has become since it was prepared
-// to replace itself.
-func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
-	from := s.loader()
-	kernel.Background(c, func() any {
-		to, err := from.quietly()
-		if err != nil {
-			return kernel.Crashed{Reason: err}
-		}
-		if moved { // the branch may end anywhere, but nothing was interrupted there
-			to.Interrupted = false
-		}
-		return core.SessionActivated{Seq: seq, To: &to}
-	})
-}
-
-// quietly loads the open log once more. What there is to say of it was said when it
-// was opened.
-func (l *loader) quietly() (core.Loaded, *protocol.Error) {
-	l.log = zerolog.Nop()
-	return l.load(l.file, l.work)
-}
-
-func (s *Session) dropLoaded(seq uint64) {
-	if p := s.loaded[seq]; p != nil {
-		delete(s.loaded, seq)
-		if p.log != nil {
-			s.loader().close(p.log)
-		}
-	}
-}
-
 // reloaded reads the log again, since the effect at an index of the last step
 // could not be written. Where the file is no longer what was read from it, or
 // cannot be read, the machine is left with nothing but the session's name, until
 // the file is opened again.
 func (s *Session) reloaded(undone int, err error) core.Reloaded {
-	in := core.Reloaded{Open: s.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged)}
+	in := core.Reloaded{Open: s.clients.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged)}
 	if !in.Changed {
 		var unread *protocol.Error
 		in.Session, unread = s.loader().quietly()
@@ -627,13 +415,4 @@ func (s *Session) reloaded(undone int, err error) core.Reloaded {
 		in.Session = s.m.Nameplate()
 	}
 	return in
-}
-
-// absolute makes a client's path absolute against the working directory.
-func absolute(path, cwd, home string) string {
-	path = store.ExpandHome(path, home)
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(cwd, path)
-	}
-	return filepath.Clean(path)
 }

@@ -21,7 +21,6 @@ type output struct {
 	querying    int         // slow queries under way
 	slowQueries []slowQuery // slow queries that wait, oldest first
 	left        []func()    // closes logs that waiting answers are still to be read from
-	sizes       link.Sizer
 }
 
 // answer is what waits until a client has read more: a large answer to it, or
@@ -50,11 +49,9 @@ func (o *output) none() bool {
 
 // awaitWindow makes sure that the session hears when workers can go on.
 func (s *Session) awaitWindow(c actor.Context) {
-	for _, who := range s.audience.list {
-		if !who.muted && who.Window.Full() {
-			who.Window.Tell(c.Self())
-			return
-		}
+	if cl := s.clients.full(); cl != nil {
+		cl.Window.Tell(c.Self())
+		return
 	}
 	c.Send(c.Self(), link.WindowOpen{}) // it has opened meanwhile, or its client has left
 }
@@ -62,7 +59,7 @@ func (s *Session) awaitWindow(c actor.Context) {
 // fromWorker takes a message of a worker, or keeps it until the window is open. What
 // one worker says stays in order.
 func (s *Session) fromWorker(c actor.Context, m any) {
-	if len(s.output.work) > 0 || s.audience.full() {
+	if len(s.output.work) > 0 || s.clients.full() != nil {
 		if s.output.work = append(s.output.work, m); len(s.output.work) == 1 {
 			s.awaitWindow(c)
 		}
@@ -78,7 +75,7 @@ func (s *Session) fromWorker(c actor.Context, m any) {
 func (s *Session) worked(c actor.Context, m any) {
 	switch m := m.(type) {
 	case worker.StreamParts:
-		n := s.audience.fit(&s.output.sizes, m.Parts)
+		n := s.clients.fit(m.Parts)
 		rest := m
 		m.Parts, rest.Parts = m.Parts[:n], m.Parts[n:]
 		s.step(c, m.StreamParts)
@@ -100,16 +97,16 @@ func (s *Session) worked(c actor.Context, m any) {
 
 // onWindowOpen goes on with what has waited.
 func (s *Session) onWindowOpen(c actor.Context) {
-	s.nextLookUp(c)
+	s.nextSlowQuery(c)
 	s.nextAnswers(c)
-	for len(s.output.work) > 0 && !s.audience.full() && s.state != closed {
+	for len(s.output.work) > 0 && s.clients.full() == nil && s.life.state != closed {
 		m := s.output.work[0]
 		if s.output.work = s.output.work[1:]; len(s.output.work) == 0 {
 			s.output.work = nil
 		}
 		s.worked(c, m)
 	}
-	if len(s.output.work) > 0 && s.state != closed {
+	if len(s.output.work) > 0 && s.life.state != closed {
 		s.awaitWindow(c)
 	}
 }
@@ -118,7 +115,7 @@ func (s *Session) onWindowOpen(c actor.Context) {
 // client in order, whatever another one does.
 func (s *Session) nextAnswers(c actor.Context) {
 	var held []link.Client
-	for i := 0; i < len(s.output.answers) && s.state != closed; {
+	for i := 0; i < len(s.output.answers) && s.life.state != closed; {
 		next := s.output.answers[i]
 		turn := func(cl link.Client) bool { return !cl.Known() || cl.Is(next.by) }
 		switch {
@@ -132,12 +129,12 @@ func (s *Session) nextAnswers(c actor.Context) {
 		default:
 			s.output.answers = slices.Delete(s.output.answers, i, i+1)
 			next.do(c)
-			s.flush(c.ActorSystem().Root)
+			s.clients.flush(c.ActorSystem().Root)
 		}
 	}
 	if len(s.output.answers) == 0 {
 		s.output.answers = nil
-		s.closeLeft()
+		s.output.closeLeft()
 	}
 }
 
@@ -179,7 +176,7 @@ func (s *Session) endsLater(c actor.Context, m any) bool {
 		}
 		by = m.Client
 	case link.Leave:
-		if s.end == nil || s.end.abort {
+		if s.life.end == nil || s.life.end.abort {
 			return false
 		}
 	default:
@@ -193,29 +190,28 @@ func (s *Session) endsLater(c actor.Context, m any) bool {
 }
 
 // closeLater closes a log, at once or when no answer waits to be read from it.
-func (s *Session) closeLater(close func()) {
-	if len(s.output.answers) == 0 {
-		close()
-		return
+func (o *output) closeLater(close func()) {
+	o.left = append(o.left, close)
+	if len(o.answers) == 0 {
+		o.closeLeft()
 	}
-	s.output.left = append(s.output.left, close)
 }
 
-func (s *Session) closeLeft() {
-	for _, close := range s.output.left {
+func (o *output) closeLeft() {
+	for _, close := range o.left {
 		close()
 	}
-	s.output.left = nil
+	o.left = nil
 }
 
 // slowQuery answers a command that takes long, off the actor's goroutine.
 func (s *Session) slowQuery(c actor.Context, e core.SlowQuery) {
-	s.output.slowQueries = append(s.output.slowQueries, slowQuery{e.Seq, s.ledger.asker(e.Seq), s.search(e.Cmd)})
-	s.nextLookUp(c)
+	s.output.slowQueries = append(s.output.slowQueries, slowQuery{e.Seq, s.clients.replies.asker(e.Seq), s.search(e.Cmd)})
+	s.nextSlowQuery(c)
 }
 
-// nextLookUp begins the queries whose clients have read enough.
-func (s *Session) nextLookUp(c actor.Context) {
+// nextSlowQuery begins the queries whose clients have read enough.
+func (s *Session) nextSlowQuery(c actor.Context) {
 	for i := 0; i < len(s.output.slowQueries) && s.output.querying < maxSlowQueries; {
 		next := s.output.slowQueries[i]
 		if next.by.Known() && next.by.Window.Full() {
@@ -237,5 +233,5 @@ func (s *Session) queryDone(c actor.Context, m core.QueryDone) {
 	s.output.querying = max(0, s.output.querying-1) // an earlier life may have begun it
 	s.suspect(m.Err)
 	s.step(c, m)
-	s.nextLookUp(c)
+	s.nextSlowQuery(c)
 }

@@ -19,6 +19,26 @@ const DefaultParkAfter = 10 * time.Minute
 // parkDue says that a session may have been idle for long enough.
 type parkDue struct{}
 
+// idleTimer knows how long a session has been idle. Activity only moves the time;
+// the timer is not touched for it.
+type idleTimer struct {
+	since time.Time   // when the session was last told something
+	timer *time.Timer // sends parkDue; nil while there is none
+}
+
+func (t *idleTimer) start(c actor.Context, after time.Duration) {
+	if t.timer == nil {
+		t.timer = kernel.After(c, after, c.Self(), parkDue{})
+	}
+}
+
+func (t *idleTimer) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+}
+
 // A parked session keeps its machine and its file, and gives back what can be made
 // again from those: the context of the branch, texts of the project, images made
 // fit for models. The next command finds everything as it was. Where another
@@ -29,49 +49,44 @@ type parkDue struct{}
 
 // rest comes behind each message: a session whose file has changed is parked as
 // soon as nothing goes on, any other one when it has been idle long enough.
-// Activity only moves that time; the timer is not touched for it.
 func (s *Session) rest(c actor.Context) {
-	s.active = time.Now()
-	if s.state == stale && s.parkable() && len(s.group) == 0 && s.output.none() {
+	s.idle.since = time.Now()
+	if s.life.state == stale && s.parkable() && len(s.inputs.group) == 0 && s.output.none() {
 		s.park(c)
 		s.closeLog()
 	}
-	if s.state == live && s.parkTimer == nil && s.shared.ParkAfter > 0 && s.parkable() {
-		s.armPark(c, s.shared.ParkAfter)
+	if s.life.state == live && s.shared.ParkAfter > 0 && s.parkable() {
+		s.idle.start(c, s.shared.ParkAfter)
 	}
-}
-
-func (s *Session) armPark(c actor.Context, after time.Duration) {
-	s.parkTimer = kernel.After(c, after, c.Self(), parkDue{})
 }
 
 func (s *Session) onParkDue(c actor.Context) {
-	s.parkTimer = nil
-	if s.state != live || !s.parkable() {
+	s.idle.timer = nil
+	if s.life.state != live || !s.parkable() {
 		return // what goes on now ends with a look at the time
 	}
-	if left := s.shared.ParkAfter - time.Since(s.active); left > 0 {
-		s.armPark(c, left)
-		return
+	if left := s.shared.ParkAfter - time.Since(s.idle.since); left > 0 {
+		s.idle.start(c, left)
+	} else {
+		s.park(c)
 	}
-	s.park(c)
 }
 
 // parkable says whether nothing goes on.
-func (s *Session) parkable() bool { return s.end == nil && s.m.AtRest() && !s.jobs.busy() }
+func (s *Session) parkable() bool { return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() }
 
 func (s *Session) park(c actor.Context) {
-	s.stopParkTimer()
+	s.idle.stop()
 	s.jobs.stop(c)
 	s.dropContext()
-	s.life.unsent, s.life.shrunk = nil, worker.NewShrinker()
-	s.work.forgetTexts()
+	s.clients.unsent, s.shrunk = nil, worker.NewShrinker()
+	s.work.prompts.forget()
 	s.becomeParked(c)
 }
 
 func (s *Session) becomeParked(c actor.Context) {
 	s.life.state, s.reported.phase = parked, ""
-	c.Send(c.Parent(), status{s.handle, s.info()})
+	s.tellParent(c)
 }
 
 // wakes says whether a message has a parked session look at its file: a command
@@ -90,7 +105,7 @@ func endsSession(m any) bool {
 // wake says whether a parked session can go on with a command at once. Else the
 // command waits until the file is open again.
 func (s *Session) wake(c actor.Context, m any) bool {
-	if s.file != nil && s.file.Untouched() {
+	if s.file.Log != nil && s.file.Untouched() {
 		s.life.state = live
 		return true
 	}
@@ -103,14 +118,7 @@ func (s *Session) wake(c actor.Context, m any) bool {
 // suspect looks, after something could not be read, whether the file has become
 // another one.
 func (s *Session) suspect(err *protocol.Error) {
-	if err != nil && err.Code == protocol.CodeIO && s.state == live && errors.Is(s.file.Intact(), store.ErrChanged) {
+	if err != nil && err.Code == protocol.CodeIO && s.life.state == live && errors.Is(s.file.Intact(), store.ErrChanged) {
 		s.life.state = stale
-	}
-}
-
-func (s *Session) stopParkTimer() {
-	if s.parkTimer != nil {
-		s.parkTimer.Stop()
-		s.parkTimer = nil
 	}
 }

@@ -81,7 +81,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.SlowQuery:
 		s.slowQuery(c, e)
 	case core.NoReply:
-		s.ledger.answer(e.Seq, nil, nil)
+		s.clients.replies.answer(e.Seq, nil, nil)
 	case core.Emit:
 		s.emit(e.Event)
 	case core.StartStream:
@@ -123,7 +123,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 
 // add writes an entry to the log, before anything shows it.
 func (s *Session) add(e core.Append) error {
-	meta, err := s.file.AppendAs(e.ID, e.Entry, s.now, e.Durable)
+	meta, err := s.file.AppendAs(e.ID, e.Entry, s.inputs.now, e.Durable)
 	if err != nil {
 		return err
 	}
@@ -134,18 +134,12 @@ func (s *Session) add(e core.Append) error {
 }
 
 func (s *Session) emit(ev protocol.Event) {
-	s.spans.Observe(ev)
-	it := link.Item{Event: ev, Receipt: s.receipt(ev)}
-	s.output.sizes.Size(&it)
-	if n := len(s.unsent); n > 0 && !s.unsent[n-1].to.Known() && s.unsent[n-1].item.Merge(it) {
-		return
-	}
-	s.unsent = append(s.unsent, outgoing{to: s.audience.hostOf(ev, s.host), item: it})
+	s.clients.emit(ev, s.receipt(ev))
 }
 
 // replyInTurn answers a command, a large answer when it is its turn.
 func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result, err *protocol.Error) {
-	if by := s.ledger.asker(seq); err == nil && protocol.SizeOf(data) > link.AnswerRoom && s.waits(by) {
+	if by := s.clients.replies.asker(seq); err == nil && protocol.SizeOf(data) > link.AnswerRoom && s.waits(by) {
 		s.later(c, answer{by: by, do: func(actor.Context) { s.reply(seq, data, nil) }})
 		return
 	}
@@ -154,18 +148,13 @@ func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result,
 
 // reply answers a command, unless it has been answered.
 func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
-	to, response, ok := s.ledger.answer(seq, data, err)
+	to, ok := s.clients.reply(seq, data, err)
+	if !ok {
+		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")
+	}
 	if _, declared := data.(protocol.ToolNames); declared {
 		s.hostIs(to.Router)
 	}
-	if !ok {
-		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")
-		return
-	}
-	if err == nil {
-		s.spans.ObserveReply(data)
-	}
-	s.unsent = append(s.unsent, outgoing{to: to, item: link.Item{Response: response}, seq: seq})
 }
 
 // receipt is for the record that announces a call, if clients are to have a look
@@ -173,7 +162,7 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 func (s *Session) receipt(ev protocol.Event) *link.Receipt {
 	switch ev := ev.(type) {
 	case protocol.ToolExecutionStart:
-		if s.box().Files(ev.ToolName) == protocol.WritesFile && !s.shared.Unwatched && s.audience.attached() > 0 {
+		if s.box().Files(ev.ToolName) == protocol.WritesFile && !s.shared.Unwatched && s.clients.attached() > 0 {
 			r := link.NewReceipt()
 			s.jobs.receipts[ev.ToolCallID] = r
 			return r

@@ -31,8 +31,8 @@ func (s *Session) lookUp(cmd protocol.Command, catalog *protocol.Catalog) *proto
 	return nil
 }
 
-// reassembled is a workspace that was read again.
-type reassembled struct {
+// reconfigured is a workspace that was read again.
+type reconfigured struct {
 	seq  uint64
 	work *workspace
 	err  *protocol.Error
@@ -40,31 +40,31 @@ type reassembled struct {
 
 // reconfigure reads settings and resources again, off the actor's goroutine.
 func (s *Session) reconfigure(c actor.Context, seq uint64) {
-	shared, spec, rules, procs := s.shared, s.spec, s.rules, s.work.procs
+	shared, spec, rules, procs := s.shared, s.spec, s.rules, s.work.env.Procs
 	spec.Cwd = s.work.cwd
 	kernel.Background(c, func() any {
 		shared.complaints.forget() // what is still broken is named again
-		w, err := assemble(shared, spec, rules, procs)
+		w, err := newWorkspace(shared, spec, rules, procs)
 		if err == nil {
-			w.texts()
+			w.prompts.get()
 		}
-		return reassembled{seq, w, err}
+		return reconfigured{seq, w, err}
 	})
 }
 
-func (s *Session) onReassembled(c actor.Context, m reassembled) {
+func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	if m.err != nil {
 		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
-		s.flush(c.ActorSystem().Root)
+		s.clients.flush(c.ActorSystem().Root)
 		return
 	}
-	s.life.work = m.work
+	s.work = m.work
 	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
 }
 
 // commands is the answer to get_commands.
 func (s *Session) commands() protocol.Result {
-	list := s.work.texts().expander.Commands()
+	list := s.work.prompts.get().expander.Commands()
 	for i := range list {
 		if list[i].SourceInfo == nil {
 			list[i].SourceInfo = s.work.sourceOf(&list[i])

@@ -1,12 +1,10 @@
 package session
 
 import (
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 
 	"troupe/actors/core"
 	"troupe/actors/kernel"
@@ -16,79 +14,43 @@ import (
 	"troupe/store"
 )
 
-// life is what a session keeps beyond a crash of its actor. It belongs to the
-// actor's props and is touched on the actor's goroutine only.
-type life struct {
-	kernel   *kernel.Kernel
-	shared   *Shared
-	log      zerolog.Logger
-	handle   string
-	spec     link.OpenSpec
-	rules    protocol.Rules
-	ledger   *ledger
-	audience audience
-	host     *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
-	state    state
-	end      *ending         // how the session is to end; nil while nobody wants it to
-	crashes  []time.Time     // those that count
-	refusal  *protocol.Error // why it was given up or could not be opened; nil for none
-
-	file      *store.Log       // the open log; a memory log is the session itself and outlives crashes
-	opens     bool             // a job opens the file
-	opened    bool             // it was open once: a crash reopens file, not spec
-	spans     core.OpenSpans   // what clients have been shown and not seen the end of
-	carryover *core.Carryover  // of the last machine; nil before the first
-	plate     core.Loaded      // of the machine before the last crash: which session it was
-	work      *workspace       // settings, resources, tools
-	path      string           // of the session file, once it is open
-	id        string           // the session's durable id
-	shrunk    *worker.Shrinker // images made fit for models
-	foreign   *foreign         // queued input that files of others came with
-	unsent    []outgoing       // what has happened and clients have not been told
-}
-
-// sessionProps describes the actor of one session: the ledger outermost, then
-// injected faults, then the session itself.
-func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnSession) *actor.Props {
-	log := k.Log.With().Str("session", handle).Logger()
-	l := &life{
-		kernel: k, shared: shared, log: log, handle: handle, spec: m.Spec, rules: m.Rules, ledger: newLedger(),
-		shrunk: worker.NewShrinker(), foreign: &foreign{},
-	}
-	if shared.Forgotten != nil {
-		runtime.AddCleanup(l, func(tell func()) { tell() }, shared.Forgotten)
-	}
-	who, _ := l.audience.join(m.Client)
-	who.muted = false
-	return k.Props(func() actor.Actor { return &accountable{&Session{life: l}, l} }, "")
-}
-
-// restored is how a machine begins with what its predecessor leaves behind beside
-// the log.
-func (l *life) restored(to core.Loaded, settings core.Settings) core.Restored {
-	return core.Restored{Session: to, Settings: settings, Carryover: l.carryover, Open: l.spans}
-}
-
 // Session is the shell around one Machine: it turns messages into inputs and
-// performs effects, in order.
+// performs effects, in order. A crash ends it; another one takes its place.
 type Session struct {
-	*life
-	m       *core.Machine  // nil before the log is open
-	waiting []any          // messages that came while the log is opened
-	context *store.Context // of the branch; nil until a model is asked
-
-	jobs    jobs
-	loaded  map[uint64]*loadedSession
-	answers []uint64 // close_session commands to answer at the end
-
-	next     []core.Input // inputs that effects caused: handled before anything else
-	group    []core.Input // messages whose entries are to share an fsync
+	*durable
+	m        *core.Machine  // nil before the log is open
+	waiting  []any          // messages that came while the log is opened
+	context  *store.Context // of the branch; nil until a model is asked
+	jobs     jobs
+	loaded   map[uint64]*loadedSession
+	inputs   inputs
 	reported reported
 	output   output
+	idle     idleTimer
+}
 
-	now       int64     // when the machine's step began, ms
-	active    time.Time // when the session was last told something
-	parkTimer *time.Timer
+func newSession(d *durable) *Session {
+	return &Session{durable: d, jobs: newJobs(), loaded: map[uint64]*loadedSession{}}
+}
+
+// inputs are on their way to the machine.
+type inputs struct {
+	next  []core.Input // that effects have caused: handled before anything else
+	group []core.Input // messages whose entries are to share an fsync
+	now   int64        // when the last step began, epoch milliseconds
+}
+
+// cause queues an input behind those that effects have caused.
+func (q *inputs) cause(in core.Input) { q.next = append(q.next, in) }
+
+// first takes the next input that an effect has caused, nil if there is none.
+func (q *inputs) first() []core.Input {
+	if len(q.next) == 0 {
+		return nil
+	}
+	in := q.next[0]
+	q.next = q.next[1:]
+	return []core.Input{in}
 }
 
 // reported is what was told of the machine's state outside the session.
@@ -98,22 +60,15 @@ type reported struct {
 	model   *protocol.Model // as noted for the environment of children
 }
 
-// outgoing is a record on its way to one client, or to all.
-type outgoing struct {
-	to   link.Client // the zero value for all
-	item link.Item
-	seq  uint64 // of an answer: the command
-}
-
 func (s *Session) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
-		s.stopParkTimer()
-		s.closeLeft() // what waited for an answer is answered otherwise
+		s.idle.stop()
+		s.output.closeLeft() // what waited for an answer is answered otherwise
 		if s.m != nil {
-			s.plate = s.m.Nameplate()
+			s.last.nameplate = s.m.Nameplate()
 		}
 		s.closeLog()
 	case *actor.Terminated:
@@ -126,9 +81,9 @@ func (s *Session) Receive(c actor.Context) {
 		s.onParkDue(c)
 	default:
 		switch {
-		case s.state == opening:
+		case s.life.state == opening:
 			s.waiting = append(s.waiting, m)
-		case s.state == parked && wakes(m) && !s.wake(c, m):
+		case s.life.state == parked && wakes(m) && !s.wake(c, m):
 		default:
 			s.tell(c, m)
 			s.rest(c)
@@ -151,7 +106,7 @@ func (s *Session) take(c actor.Context, m any) {
 	switch m := m.(type) {
 	case link.Request:
 		s.command(c, m)
-		s.ledger.handled(m)
+		s.clients.replies.handled(m)
 	case worker.StreamParts, worker.ToolProgress, worker.BashProgress,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
 		s.fromWorker(c, m)
@@ -163,8 +118,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onWindowOpen(c)
 	case loadedSession:
 		s.onLoaded(c, m)
-	case reassembled:
-		s.onReassembled(c, m)
+	case reconfigured:
+		s.onReconfigured(c, m)
 	case procsGone:
 		s.finish(c)
 	case link.SetDialect:
@@ -182,11 +137,10 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	switch cmd := r.Cmd.(type) {
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
-		s.flush(c.ActorSystem().Root)
+		s.clients.flush(c.ActorSystem().Root)
 		return
 	case protocol.CloseSession:
-		s.answers = append(s.answers, r.Seq)
-		s.close(c, ending{abort: cmd.Mode != "drain"})
+		s.close(c, ending{abort: cmd.Mode != "drain", asked: []uint64{r.Seq}})
 		return
 	case protocol.AttachSession:
 		s.attach(c, r)
@@ -219,95 +173,47 @@ type groupDue struct{}
 // Anything else ends the group, so that nothing overtakes.
 func (s *Session) grouped(c actor.Context, m any) bool {
 	r, ok := m.(link.Request)
-	if !ok || !s.work.options.Sync || !protocol.TraitsOf(r.Cmd).Groups {
+	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Groups {
 		return false
 	}
-	if s.group = append(s.group, s.complete(r.Command)); len(s.group) == 1 {
+	if s.inputs.group = append(s.inputs.group, s.complete(r.Command)); len(s.inputs.group) == 1 {
 		c.Send(c.Self(), groupDue{})
 	}
-	s.ledger.handled(r)
+	s.clients.replies.handled(r)
 	return true
 }
 
 func (s *Session) endGroup(c actor.Context) {
-	if group := s.group; len(group) > 0 {
-		s.group = nil
+	if group := s.inputs.group; len(group) > 0 {
+		s.inputs.group = nil
 		s.step(c, group...)
 	}
 }
 
 // step feeds the machine and performs what it wants, and then what that caused.
 func (s *Session) step(c actor.Context, ins ...core.Input) {
-	for len(ins) > 0 {
-		s.now = time.Now().UnixMilli()
-		effects := s.m.Step(s.now, s.file, ins...)
-		s.carryOver() // before anything shows a number: a crash on the way must not use it again
+	for ; len(ins) > 0; ins = s.inputs.first() {
+		s.inputs.now = time.Now().UnixMilli()
+		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)
+		s.last.keep(s.m) // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
 			if i += n; err != nil {
 				s.log.Error().Err(err).Msg("session file could not be written")
-				s.next = slices.Insert(s.next, 0, core.Input(s.reloaded(i, err)))
+				s.inputs.next = slices.Insert(s.inputs.next, 0, core.Input(s.reloaded(i, err)))
 				break
 			}
 		}
-		s.spans.Promised = false // kept, or the answer repeated an older one
-		ins = nil
-		if len(s.next) > 0 {
-			ins = []core.Input{s.next[0]}
-			s.next = s.next[1:]
-		}
+		s.clients.spans.Promised = false // kept, or the answer repeated an older one
 	}
-	s.flush(c.ActorSystem().Root)
+	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)
-}
-
-// carryOver keeps what the next machine needs to know.
-func (s *Session) carryOver() {
-	if s.carryover == nil {
-		s.life.carryover = new(core.Carryover)
-	}
-	*s.carryover = s.m.Carryover()
 }
 
 func (s *Session) do(c actor.Context, e core.Effect) {
 	if err := s.perform(c, e); err != nil {
 		s.log.Error().Err(err).Msg("session file could not be written")
 	}
-}
-
-// flush sends what has gathered to the clients, each its part, in order. It is
-// called after each message, and when the session crashes: what has happened by
-// then is in the log and must be told.
-func (l *life) flush(root *actor.RootContext) {
-	if len(l.unsent) == 0 {
-		return
-	}
-	for i := range l.unsent {
-		l.unsent[i].item.Settle()
-	}
-	for _, who := range l.audience.list {
-		var items []link.Item
-		for _, o := range l.unsent {
-			switch {
-			case !o.to.Known():
-				if who.muted {
-					continue
-				}
-			case !o.to.Is(who.Client), o.item.Event != nil && who.muted:
-				continue
-			case o.seq == who.attaching:
-				who.answered()
-			}
-			if items == nil {
-				items = make([]link.Item, 0, len(l.unsent))
-			}
-			items = append(items, o.item)
-		}
-		if len(items) > 0 {
-			who.Send(root, items...)
-		}
-	}
-	l.unsent = l.unsent[:0]
 }
 
 // report tells the parent what the session does, when that has changed.
@@ -317,27 +223,30 @@ func (s *Session) report(c actor.Context) {
 		s.shared.used.use(m)
 	}
 	phase, pending := s.m.Phase(), s.m.Pending()
-	if phase == s.reported.phase && pending == s.reported.pending && s.end == nil {
+	if phase == s.reported.phase && pending == s.reported.pending && s.life.end == nil {
 		return
 	}
 	s.reported.phase, s.reported.pending = phase, pending
-	c.Send(c.Parent(), status{s.handle, s.info()})
+	s.tellParent(c)
 }
+
+// tellParent tells the parent what list_open_sessions is to say.
+func (s *Session) tellParent(c actor.Context) { c.Send(c.Parent(), status{s.handle, s.info()}) }
 
 func (s *Session) info() protocol.OpenSessionInfo {
 	st := s.m.State()
 	info := protocol.OpenSessionInfo{
 		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
-		PendingInputs: st.PendingMessageCount, Clients: s.audience.attached(), Retain: s.spec.Retain,
+		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain,
 	}
 	if info.WaitingFor == nil {
 		info.WaitingFor = []string{}
 	}
 	switch {
-	case s.end != nil:
+	case s.life.end != nil:
 		info.Status = "closing"
-	case s.state == parked:
+	case s.life.state == parked:
 		info.Status = "parked"
 	case st.IsStreaming:
 		info.Status = "running"
@@ -345,10 +254,14 @@ func (s *Session) info() protocol.OpenSessionInfo {
 	return info
 }
 
-// close begins the end: for good, or when the run is done.
-func (s *Session) close(c actor.Context, m ending) {
-	s.life.end = s.end.and(m)
-	s.step(c, core.Closing{Abort: m.abort, Deaf: m.deaf})
+// close begins the end: at once, or when the run is done.
+func (s *Session) close(c actor.Context, e ending) {
+	s.life.endAs(e)
+	s.closeMachine(c)
+}
+
+func (s *Session) closeMachine(c actor.Context) {
+	s.step(c, core.Closing{Abort: s.life.end.abort, Deaf: s.life.end.deaf})
 }
 
 // procsGone says that no process of the session is left.
@@ -356,7 +269,7 @@ type procsGone struct{}
 
 // onClosed ends what the session has left running, off the actor's goroutine.
 func (s *Session) onClosed(c actor.Context) {
-	procs := s.work.procs
+	procs := s.work.env.Procs
 	kernel.Background(c, func() any {
 		procs.KillAll(0)
 		return procsGone{}
@@ -369,22 +282,14 @@ func (s *Session) onClosed(c actor.Context) {
 func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 	s.life.state = closed
 	s.closeLog()
-	s.flush(c.ActorSystem().Root)
-	for _, seq := range s.answers {
-		if to, resp, ok := s.ledger.answer(seq, nil, nil); ok {
-			last = append(last, link.CloseReply{To: to, Response: resp})
+	s.clients.flush(c.ActorSystem().Root)
+	if s.life.end != nil {
+		for _, seq := range s.life.end.asked {
+			if to, resp, ok := s.clients.replies.answer(seq, nil, nil); ok {
+				last = append(last, link.CloseReply{To: to, Response: resp})
+			}
 		}
 	}
-	s.ledger.answerAll(c.ActorSystem().Root, protocol.CodeSessionClosing.Errorf("Session is closing"), true) // what waited for something beside the run
+	s.clients.replies.failAll(c.ActorSystem().Root, errClosing(), true) // what waited for something beside the run
 	s.sayClosed(c, last...)
-}
-
-// closeLog closes the log. The memory of a session without a file, or without one
-// yet, is kept: it is all there is of it.
-func (s *Session) closeLog() {
-	if s.file == nil || s.state != closed && (s.spec.Memory || !s.file.Materialised()) {
-		return
-	}
-	s.loader().close(s.file)
-	s.file = nil
 }

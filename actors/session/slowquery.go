@@ -42,15 +42,15 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protoco
 // that the client names, or those of every project.
 func (s *Session) listQuery(cmd protocol.ListSessions) store.Query {
 	if cmd.Scope == "all" {
-		if s.work.shared {
-			return store.Query{Dir: s.work.dir}
+		if s.work.logs.shared {
+			return store.Query{Dir: s.work.logs.path}
 		}
 		return store.Query{Dir: store.Root(s.shared.AgentDir), All: true}
 	}
 	if cmd.SessionDir != "" {
 		return store.Query{Dir: s.work.resolve(cmd.SessionDir), Cwd: s.work.cwd}
 	}
-	return store.Query{Dir: s.work.dir, Cwd: s.work.cwd}
+	return store.Query{Dir: s.work.logs.path, Cwd: s.work.cwd}
 }
 
 // exporter writes a session as one HTML file.
@@ -75,7 +75,7 @@ func (x *exporter) export() (protocol.Result, *protocol.Error) {
 		name = "pi-session-" + strings.TrimSuffix(filepath.Base(x.view.Path()), ".jsonl") + ".html"
 	}
 	page, err := Page(x.view, export.Document{
-		Name: x.name, SystemPrompt: x.work.texts().system(x.tools), Tools: x.tools, Generator: "troupe " + x.shared.Version,
+		Name: x.name, SystemPrompt: x.work.prompts.get().system(x.tools), Tools: x.tools, Generator: "troupe " + x.shared.Version,
 	})
 	if err == nil {
 		err = WriteOutput(x.work.resolve(name), page)

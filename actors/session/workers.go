@@ -112,7 +112,7 @@ func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *a
 
 func (s *Session) scheduleRetry(c actor.Context, e core.ScheduleRetry) {
 	if !s.jobs.alive(s.jobs.retry) {
-		policy := s.work.retry
+		policy := s.work.retryPolicy()
 		s.jobs.retry = s.spawn(c, "retry", func() actor.Actor { return &worker.RetrySupervisor{Policy: policy} })
 	}
 	s.jobs.track(s.jobs.retry, job{kind: core.WorkerRetry, attempt: e.Attempt})

@@ -20,11 +20,8 @@ const mostFields = 12
 
 // wide are the structs that may have more, and why.
 var wide = map[string]string{
-	"link.OpenSpec":     "a list of options",
-	"session.Config":    "a list of options",
-	"session.Session":   "its fields have no owners yet",
-	"session.life":      "its fields have no owners yet",
-	"session.workspace": "its fields have no owners yet",
+	"link.OpenSpec":  "a list of options",
+	"session.Config": "a list of options",
 }
 
 // goroutines are the rooms of actors that start goroutines, and why.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"troupe/actors/core"
@@ -26,30 +25,21 @@ import (
 // reload_resources makes another.
 type workspace struct {
 	cwd        string
-	home       string
-	dir        string   // where new session files go
-	shared     bool     // sessions of other working directories are in dir as well
-	own        []string // directories whose session files are the user's own; see store.DirChoice.Own
-	memory     bool
-	modelAsked bool          // the model was asked for: by a flag, or by open_session
-	fs         store.FS      // of session files
-	options    store.Options // of session files
+	logs       logDir
+	modelAsked bool // the model was asked for: by a flag, or by open_session
 	settings   core.Settings
 	dirs       config.Dirs
 	files      *config.Settings
-	retry      worker.RetryPolicy
 	tools      toolbox.Box // the daemon's own
 	env        *tools.Env
-	procs      *tools.Procs
-	texts      func() *texts // templates, skills and prompt parts, read when first needed
-	readTexts  func() *texts
+	prompts    prompts
 	request    providers.Request // what every request of the session has in common
 }
 
-// assemble reads what a session needs to know before it can begin. Broken
+// newWorkspace reads what a session needs to know before it can begin. Broken
 // files are named in the log and left out; only what the caller asked for and
 // cannot have is an error.
-func assemble(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *tools.Procs) (*workspace, *protocol.Error) {
+func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *tools.Procs) (*workspace, *protocol.Error) {
 	cwd := spec.Cwd
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
 		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
@@ -59,27 +49,17 @@ func assemble(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *t
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
 	shared.complaints.all(problems)
-	w := &workspace{
-		cwd: cwd, home: shared.Home, memory: spec.Memory, fs: shared.fs(), options: shared.logOptions(), files: files,
-		retry: worker.RetryPolicy{
-			Base: time.Duration(files.Retry.BaseDelayMs) * time.Millisecond,
-			Max:  time.Duration(files.Retry.MaxAgentDelayMs) * time.Millisecond,
-		},
-		tools: toolbox.Own(shared.Tools), procs: procs, dirs: dirs,
-	}
-	choice := shared.sessionDir(cwd, files)
-	w.dir, w.shared = choice.Dir()
-	w.own = choice.Own(dirs.Access == config.Everything)
+	w := &workspace{cwd: cwd, files: files, dirs: dirs, tools: toolbox.Own(shared.Tools)}
+	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
 	if err := w.configure(shared, spec, rules); err != nil {
 		return nil, err
 	}
 	w.env = &tools.Env{
 		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
-		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: w.procs,
+		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: procs,
 	}
 	packages := shared.extensions(dirs, files)
-	w.readTexts = func() *texts { return readTexts(shared, spec, dirs, files, packages) }
-	w.forgetTexts()
+	w.prompts.read = func() *promptResources { return readPromptResources(shared, spec, dirs, files, packages) }
 	return w, nil
 }
 
@@ -128,10 +108,6 @@ func network(f *config.Settings) providers.Network {
 	}
 	return n
 }
-
-// forgetTexts lets go of templates, skills and prompt parts until they are
-// needed.
-func (w *workspace) forgetTexts() { w.texts = sync.OnceValue(w.readTexts) }
 
 // configure turns settings files, flags and the caller's wishes into the part
 // of the configuration that the machine's rules depend on.
@@ -224,6 +200,14 @@ func (w *workspace) newRequest() providers.Request {
 	return req
 }
 
+// retryPolicy is how long a failed request waits.
+func (w *workspace) retryPolicy() worker.RetryPolicy {
+	return worker.RetryPolicy{
+		Base: time.Duration(w.files.Retry.BaseDelayMs) * time.Millisecond,
+		Max:  time.Duration(w.files.Retry.MaxAgentDelayMs) * time.Millisecond,
+	}
+}
+
 // silentRepeats is how often pi up to 0.74 asks again before it says that a
 // request failed.
 const silentRepeats = 2
@@ -288,32 +272,54 @@ func (h *Shared) logOptions() store.Options {
 	}}
 }
 
-// fresh begins a new session of the working directory.
-func (w *workspace) fresh(id, parent string) *store.Log {
-	h := store.NewHeader(id, w.cwd, parent, time.Now().UnixMilli())
-	if w.memory {
-		return store.NewLog(w.fs, "", h, w.options)
-	}
-	o := w.options
-	o.UniqueID = id != ""
-	return store.NewLog(w.fs, filepath.Join(w.dir, store.FileName(h)), h, o)
-}
-
 var errNoLocks = errors.New("session files cannot be locked on this file system: nothing keeps two processes from writing to one session")
 
+// logDir is where a session's file is, and how it is written.
+type logDir struct {
+	path    string
+	shared  bool     // sessions of other working directories are there as well
+	own     []string // directories whose session files are the user's own; see store.DirChoice.Own
+	memory  bool     // new sessions are in no file
+	fs      store.FS
+	options store.Options
+}
+
+func newLogDir(shared *Shared, choice store.DirChoice, trusted, memory bool) logDir {
+	d := logDir{own: choice.Own(trusted), memory: memory, fs: shared.fs(), options: shared.logOptions()}
+	d.path, d.shared = choice.Dir()
+	return d
+}
+
+// fresh begins a new session of a working directory.
+func (d *logDir) fresh(id, cwd, parent string) *store.Log {
+	h := store.NewHeader(id, cwd, parent, time.Now().UnixMilli())
+	if d.memory {
+		return store.NewLog(d.fs, "", h, d.options)
+	}
+	o := d.options
+	o.UniqueID = id != ""
+	return store.NewLog(d.fs, filepath.Join(d.path, store.FileName(h)), h, o)
+}
+
 // durability is what an answer to prompt promises about a log.
-func (w *workspace) durability(log *store.Log) string {
+func (d *logDir) durability(log *store.Log) string {
 	switch {
 	case log.Path() == "":
 		return "none"
-	case w.options.Sync:
+	case d.options.Sync:
 		return "sync"
 	}
 	return "process"
 }
 
 // resolve makes a client's path absolute.
-func (w *workspace) resolve(path string) string { return absolute(path, w.cwd, w.home) }
+func (w *workspace) resolve(path string) string {
+	path = store.ExpandHome(path, w.env.Home)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.cwd, path)
+	}
+	return filepath.Clean(path)
+}
 
 func (h *Shared) cacheRetention() providers.CacheRetention {
 	if h.Env("PI_CACHE_RETENTION") == "long" {

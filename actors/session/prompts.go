@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"strings"
+	"sync"
 
 	"troupe/actors/core"
 	"troupe/actors/link"
@@ -11,20 +12,44 @@ import (
 	"troupe/store/config"
 )
 
-// texts are what a person lays out for an agent to read: templates, skills,
-// context files, the parts of the system prompt.
-type texts struct {
+// promptResources are what a person lays out for an agent to read: templates,
+// skills, context files, the parts of the system prompt.
+type promptResources struct {
 	expander config.Expander
 	parts    config.PromptParts
 }
 
-// readTexts reads them. What cannot be read is named in the log and left out.
-func readTexts(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package) *texts {
-	t := &texts{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
+// prompts reads them when they are first needed, and keeps them until a session
+// is parked. Jobs ask for them as well: mu guards the rest.
+type prompts struct {
+	mu   sync.Mutex
+	read func() *promptResources
+	kept *promptResources // nil until they are read
+}
+
+func (p *prompts) get() *promptResources {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept == nil {
+		p.kept = p.read()
+	}
+	return p.kept
+}
+
+func (p *prompts) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = nil
+}
+
+// readPromptResources reads them. What cannot be read is named in the log and left
+// out.
+func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package) *promptResources {
+	t := &promptResources{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
 	var problems []config.Problem
 	note := func(p []config.Problem) { problems = append(problems, p...) }
-	t.expander.SkillCommands = files.EnableSkillCommands
 	var found []config.Problem
+	t.expander.SkillCommands = files.EnableSkillCommands
 	t.expander.Templates, found = config.LoadTemplates(config.Sources{
 		Dirs: dirs, Named: files.Prompts, Packages: packages, Flags: shared.Prompts, NoDefaults: shared.NoPrompts,
 	})
@@ -51,7 +76,7 @@ func readTexts(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *conf
 }
 
 // system composes the system prompt for a set of tools.
-func (t *texts) system(tools []protocol.ToolInfo) string {
+func (t *promptResources) system(tools []protocol.ToolInfo) string {
 	parts := t.parts
 	parts.Tools = tools
 	return config.SystemPrompt(parts)
@@ -66,7 +91,7 @@ func (s *Session) expand(c *core.Command) {
 
 // expandText looks up a text that begins with /, and notes what comes of it.
 func (s *Session) expandText(c *core.Command, text string) string {
-	expanded, err := s.work.texts().expander.Expand(text)
+	expanded, err := s.work.prompts.get().expander.Expand(text)
 	switch {
 	case errors.As(err, new(bounded.TooLarge)):
 		c.Refused = protocol.CodeInvalidParams.Errorf("%s", err)

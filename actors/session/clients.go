@@ -1,0 +1,271 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// clients are those of a session, in the order in which they came, each of another
+// connection; and what they are told.
+type clients struct {
+	list   []*client
+	sealed bool       // nobody can join any more
+	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
+
+	replies replies
+	unsent  []outgoing     // what has happened and they have not been told
+	spans   core.OpenSpans // what they have been shown and not seen the end of
+	sizes   link.Sizer
+}
+
+// client is one of them.
+type client struct {
+	link.Client
+	muted     bool        // it has detached or left: it hears nothing but answers and the end
+	attaching uint64      // the attach that is not answered yet: with the answer it hears; 0 for none
+	leaving   *link.Leave // it sends nothing more; nil before that
+}
+
+// outgoing is a record on its way to one client, or to all.
+type outgoing struct {
+	to   link.Client // the zero value for all
+	item link.Item
+	seq  uint64 // of an answer: the command
+}
+
+// attached says whether the session goes on for this client.
+func (cl *client) attached() bool { return (!cl.muted || cl.attaching != 0) && cl.leaving == nil }
+
+// answered notes that an attach was answered.
+func (cl *client) answered() {
+	if cl.attaching != 0 {
+		cl.attaching, cl.muted = 0, false
+	}
+}
+
+// hears says whether a record is for this client.
+func (cl *client) hears(o outgoing) bool {
+	if o.item.Event != nil && cl.muted {
+		return false
+	}
+	return !o.to.Known() || o.to.Is(cl.Client)
+}
+
+// join adds a client that does not hear of the session yet, unless it is there.
+func (a *clients) join(of link.Client) (cl *client, isNew bool) {
+	if cl := a.by(of.Router); cl != nil {
+		return cl, false
+	}
+	cl = &client{Client: of, muted: true}
+	a.list = append(a.list, cl)
+	return cl, true
+}
+
+// by is the client of a router, nil if it is not there.
+func (a *clients) by(router *actor.PID) *client {
+	for _, cl := range a.list {
+		if cl.Router.Equal(router) {
+			return cl
+		}
+	}
+	return nil
+}
+
+// remove lets go of a client. Nothing more is sent to it.
+func (a *clients) remove(root *actor.RootContext, cl *client) {
+	a.list = slices.DeleteFunc(a.list, func(other *client) bool { return other == cl })
+	if cl.Tag != "" { // untagged records are those of the connection, too
+		root.Send(cl.Writer, link.Forget{Tag: cl.Tag})
+	}
+}
+
+// attached is for how many clients the session goes on.
+func (a *clients) attached() (n int) {
+	for _, cl := range a.list {
+		if cl.attached() {
+			n++
+		}
+	}
+	return n
+}
+
+// answered notes that every attach was answered.
+func (a *clients) answered() {
+	for _, cl := range a.list {
+		cl.answered()
+	}
+}
+
+// hasHost says whether the client that runs the host tools hears of the session.
+func (a *clients) hasHost() bool {
+	cl := a.by(a.host)
+	return cl != nil && cl.attached()
+}
+
+// full is the first client that has to read before more is made; nil for none.
+func (a *clients) full() *client {
+	for _, cl := range a.list {
+		if !cl.muted && cl.Window.Full() {
+			return cl
+		}
+	}
+	return nil
+}
+
+// fit is how many parts of a model's answer every client has room for.
+func (a *clients) fit(parts []protocol.Part) int {
+	n := len(parts)
+	for _, cl := range a.list {
+		if !cl.muted {
+			n = a.sizes.Fit(parts[:n], cl.Window.Room(), cl.Wire.Has(protocol.FeatureDeltaUpdates))
+		}
+	}
+	return n
+}
+
+// told says whether a client has a feature.
+func (a *clients) told(f protocol.Feature) bool {
+	return slices.ContainsFunc(a.list, func(cl *client) bool { return !cl.muted && cl.Wire.Has(f) })
+}
+
+// emit tells everybody of an event; what a host tool is asked is told the client
+// that runs it.
+func (a *clients) emit(ev protocol.Event, receipt *link.Receipt) {
+	a.spans.Observe(ev)
+	it := link.Item{Event: ev, Receipt: receipt}
+	a.sizes.Size(&it)
+	if n := len(a.unsent); n > 0 && !a.unsent[n-1].to.Known() && a.unsent[n-1].item.Merge(it) {
+		return
+	}
+	o := outgoing{item: it}
+	switch ev.(type) {
+	case protocol.HostToolCall, protocol.HostToolCancel:
+		if host := a.by(a.host); host != nil {
+			o.to = host.Client
+		}
+	default: // is for all
+	}
+	a.unsent = append(a.unsent, o)
+}
+
+// reply answers a command, and returns whom; false if it has been answered.
+func (a *clients) reply(seq uint64, data protocol.Result, err *protocol.Error) (link.Client, bool) {
+	to, response, ok := a.replies.answer(seq, data, err)
+	if ok {
+		if err == nil {
+			a.spans.ObserveReply(data)
+		}
+		a.unsent = append(a.unsent, outgoing{to: to, item: link.Item{Response: response}, seq: seq})
+	}
+	return to, ok
+}
+
+// flush sends what has gathered to the clients, each its part, in order. It is
+// called after each message, and when the session crashes: what has happened by
+// then is in the log and must be told.
+func (a *clients) flush(root *actor.RootContext) {
+	if len(a.unsent) == 0 {
+		return
+	}
+	for i := range a.unsent {
+		a.unsent[i].item.Settle()
+	}
+	for _, cl := range a.list {
+		var items []link.Item
+		for _, o := range a.unsent {
+			if !cl.hears(o) {
+				continue
+			}
+			if o.seq != 0 && o.seq == cl.attaching {
+				cl.answered()
+			}
+			if items == nil {
+				items = make([]link.Item, 0, len(a.unsent))
+			}
+			items = append(items, o.item)
+		}
+		if len(items) > 0 {
+			cl.Send(root, items...)
+		}
+	}
+	a.unsent = a.unsent[:0]
+}
+
+// attach tells a client the state. It hears every event from then on, and none
+// before.
+func (s *Session) attach(c actor.Context, r link.Request) {
+	s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
+	s.clientsChanged(c)
+}
+
+// detach stops telling a client about the session. The session goes on; one
+// that was not to be retained ends when its run does, if nobody listens any
+// more.
+func (s *Session) detach(c actor.Context, r link.Request) {
+	s.do(c, core.Reply{Seq: r.Seq})
+	s.hostLeft(c)
+	s.clientsChanged(c)
+	if s.clients.attached() == 0 && !s.spec.Retain {
+		s.close(c, ending{})
+	}
+}
+
+// leave lets a client go, or ends with it: see noteLeave.
+func (s *Session) leave(c actor.Context) {
+	if s.life.end != nil {
+		s.closeMachine(c)
+	} else {
+		s.hostLeft(c)
+	}
+	s.clientsChanged(c)
+}
+
+// clientsChanged tells what has gathered, and everybody whom it concerns that
+// others listen now. Nothing waits any more for who does not.
+func (s *Session) clientsChanged(c actor.Context) {
+	s.clients.flush(c.ActorSystem().Root)
+	if !s.output.none() {
+		c.Send(c.Self(), link.WindowOpen{})
+	}
+	s.tellParent(c)
+}
+
+// hostIs notes who has declared the host tools; nobody if the client has left
+// before they were.
+func (s *Session) hostIs(router *actor.PID) {
+	s.clients.host = router
+	if !s.clients.hasHost() {
+		s.clients.host = nil
+		s.inputs.cause(core.HostGone{})
+	}
+}
+
+// hostLeft ends the calls that wait for a host that has left or detached: it hears
+// nothing of them and cannot answer.
+func (s *Session) hostLeft(c actor.Context) {
+	if s.clients.host != nil && !s.clients.hasHost() {
+		s.clients.host = nil
+		s.step(c, core.HostGone{})
+	}
+}
+
+// setDialect notes how a client is written to, and takes on the rules that it has
+// chosen if the session has no other: what one client says changes nothing for
+// another.
+func (s *Session) setDialect(m link.SetDialect) (changed bool) {
+	for _, cl := range s.clients.list {
+		if cl.Is(m.Client) {
+			cl.Wire = m.Client.Wire
+		}
+	}
+	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
+		return false
+	}
+	s.rules, s.work.settings.Rules = m.Rules, m.Rules
+	return true
+}

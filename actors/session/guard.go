@@ -1,0 +1,273 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// Limits of supervision.
+const (
+	// MaxRestarts is how often a session may crash within RestartWindow before
+	// it is given up.
+	MaxRestarts = 5
+	// RestartWindow is the time over which crashes are counted.
+	RestartWindow = time.Minute
+)
+
+// crashGuard is around a session's actor, and around the faults that are injected:
+// it notes what a crash must not lose before the session hears of it, answers for
+// a session that crashes, and for one that is over. It is no middleware, which
+// would wrap every message.
+type crashGuard struct {
+	session actor.Actor
+	*durable
+}
+
+// sessionProps describes the actor of one session.
+func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnSession) *actor.Props {
+	d := &durable{
+		kernel: k, shared: shared, log: k.Log.With().Str("session", handle).Logger(), handle: handle, spec: m.Spec, rules: m.Rules,
+		file: logFile{foreign: &foreign{}}, shrunk: worker.NewShrinker(),
+	}
+	if shared.Forgotten != nil {
+		runtime.AddCleanup(d, func(tell func()) { tell() }, shared.Forgotten)
+	}
+	first, _ := d.clients.join(m.Client)
+	first.muted = false
+	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")
+}
+
+func (g *crashGuard) Receive(c actor.Context) {
+	msg := c.Message()
+	switch m := msg.(type) {
+	case link.Request:
+		g.clients.replies.expect(m)
+		g.noteRequest(c, m)
+	case link.Leave:
+		if !g.noteLeave(m) {
+			return
+		}
+	case link.Join:
+		g.join(c, m.Client)
+	case link.RouteClosed:
+		g.routeClosed(c, m)
+		return
+	case opened:
+		g.took(c, m)
+	}
+	if g.life.state.over() && !kernel.Lifecycle(msg) {
+		g.refuse(c, msg)
+		return
+	}
+	defer func() {
+		if reason := recover(); reason != nil {
+			g.crash(c, msg, reason)
+			panic(reason) // supervision restarts the actor
+		}
+	}()
+	if g.kernel.Faults == nil {
+		g.session.Receive(c)
+	} else {
+		g.kernel.Faults.Handle(g.handle, msg, func() { g.session.Receive(c) })
+	}
+	g.removeLeft(c)
+}
+
+// crash answers what is owed: the actor that would have answered is gone, and
+// its successor does not know. Only an open_session is left to the successor.
+func (g *crashGuard) crash(c actor.Context, msg, reason any) {
+	g.log.Error().Str("actor", c.Self().Id).Str("message", fmt.Sprintf("%T", msg)).
+		Str("panic", fmt.Sprint(reason)).Bytes("stack", debug.Stack()).Msg("session crashed")
+	root := c.ActorSystem().Root
+	if g.file.Log != nil {
+		g.file.Discard()
+	}
+	g.clients.flush(root)
+	unborn := g.clients.replies.opening != nil
+	ended := g.life.state == closed
+	err := protocol.CodeInternal.Errorf("Internal error: the session was restarted")
+	restarts := g.life.crashed(time.Now()) || ended
+	if !restarts {
+		err = sessionFailed()
+		g.life.state, g.life.refusal = failed, err
+	}
+	g.clients.replies.failAll(root, err, ended || !restarts)
+	g.clients.answered()
+	if restarts {
+		return
+	}
+	g.giveUp(c)
+	if unborn || g.life.end != nil { // nobody would close it
+		g.sayClosed(c)
+	}
+	g.removeLeft(c)
+}
+
+func sessionFailed() *protocol.Error {
+	return protocol.CodeSessionFailed.Errorf(
+		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
+}
+
+// giveUp tells the clients of a session that is given up, on the crash that was
+// one too many. What they have seen begin ends.
+func (g *crashGuard) giveUp(c actor.Context) {
+	var ends []link.Item
+	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
+	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, g.restored(core.Loaded{}, core.Settings{})) {
+		if e, ok := e.(core.Emit); ok {
+			ends = append(ends, link.Item{Event: e.Event})
+		}
+	}
+	root := c.ActorSystem().Root
+	for _, to := range g.clients.list {
+		var items []link.Item
+		if !to.muted {
+			items = append(items, ends...)
+		}
+		to.Send(root, append(items, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}})...)
+	}
+	root.Send(c.Parent(), status{g.handle, protocol.OpenSessionInfo{
+		SessionID: g.handle, Status: "failed", Clients: g.clients.attached(), WaitingFor: []string{},
+	}})
+}
+
+// restored is how a machine begins.
+func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
+	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans}
+}
+
+// refuse answers for a session that was given up, or has ended while the command
+// was on its way.
+func (g *crashGuard) refuse(c actor.Context, msg any) {
+	switch m := msg.(type) {
+	case link.Request:
+		if g.life.state == failed && endsSession(m) {
+			if to, resp, ok := g.clients.replies.answer(m.Seq, nil, nil); ok {
+				g.sayClosed(c, link.CloseReply{To: to, Response: resp})
+			}
+			return
+		}
+		g.clients.replies.send(c.ActorSystem().Root, m.Seq, cmp.Or(g.life.refusal, errClosing()))
+		g.clients.answered()
+	case link.Leave:
+		if g.life.state == failed && g.life.end != nil {
+			g.sayClosed(c)
+		}
+		g.removeLeft(c)
+	}
+}
+
+func errClosing() *protocol.Error { return protocol.CodeSessionClosing.Errorf("Session is closing") }
+
+// sayClosed tells the parent and the routers of the clients that the session has
+// ended, and gives its last answers.
+func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) {
+	d.life.state = closed
+	gone := link.Closed{Handle: d.handle, Replies: last}
+	for _, who := range d.clients.list {
+		gone.Routers = append(gone.Routers, who.Router)
+	}
+	c.ActorSystem().Root.Send(c.Parent(), gone)
+}
+
+// routeClosed notes that a router, or the parent, sends nothing more.
+func (d *durable) routeClosed(c actor.Context, m link.RouteClosed) {
+	if m.Router == nil {
+		d.clients.sealed = true
+	} else if who := d.clients.by(m.Router); who != nil {
+		d.clients.remove(c.ActorSystem().Root, who)
+	}
+	d.maybeStop(c)
+}
+
+// maybeStop ends the actor when nothing can be sent to it any more.
+func (d *durable) maybeStop(c actor.Context) {
+	if d.life.state == closed && d.clients.sealed && len(d.clients.list) == 0 && !d.file.opening {
+		c.Poison(c.Self())
+	}
+}
+
+// noteRequest notes who hears of the session: routers count on it, and a crash
+// over the message must not part the two.
+func (d *durable) noteRequest(c actor.Context, r link.Request) {
+	switch r.Cmd.(type) {
+	case protocol.AttachSession:
+		who := d.join(c, r.Client)
+		who.attaching, who.Wire = r.Seq, r.Client.Wire
+	case protocol.DetachSession:
+		who := d.join(c, r.Client)
+		who.muted, who.attaching = true, 0
+	default: // changes nothing
+	}
+}
+
+// join adds a client. One that comes after the end is told so by its router.
+func (d *durable) join(c actor.Context, cl link.Client) *client {
+	who, isNew := d.clients.join(cl)
+	if isNew && d.life.state == closed {
+		c.Send(cl.Router, link.Closed{Handle: d.handle})
+	}
+	return who
+}
+
+// noteLeave notes that a client says nothing more, or nobody does that may still
+// come. The session ends when no client is left for which it goes on, unless it
+// is to be retained.
+func (d *durable) noteLeave(m link.Leave) (counts bool) {
+	d.spec.Retain = d.spec.Retain && !m.Final
+	if m.Router == nil && slices.ContainsFunc(d.clients.list, func(who *client) bool { return who.leaving == nil }) {
+		return false // they say so themselves, behind the commands that they have sent
+	}
+	who := d.clients.by(m.Router)
+	if who != nil {
+		who.leaving = who.leaving.And(m)
+	}
+	switch {
+	case who == nil && m.Router != nil: // it has left before
+	case d.clients.attached() == 0 && !d.spec.Retain:
+		d.life.endAs(ending{abort: m.Abort, deaf: true})
+	case who != nil && d.life.end == nil && !m.Final: // the session goes on without it
+		who.muted, who.attaching = true, 0
+	}
+	return true
+}
+
+// removeLeft lets those go who have left and are owed nothing more. Those with
+// whom the session ends, or the process, stay to its end, if they can still hear
+// of it.
+func (d *durable) removeLeft(c actor.Context) {
+	if d.life.state == closed {
+		return
+	}
+	root := c.ActorSystem().Root
+	for i := len(d.clients.list) - 1; i >= 0; i-- { // from behind: one that goes moves none that is still to come
+		who := d.clients.list[i]
+		switch {
+		case who.leaving == nil:
+			continue
+		case who.leaving.Gone:
+			d.clients.replies.failClient(root, who.Client, nil)
+		case d.life.end != nil || who.leaving.Final:
+			continue
+		case who.leaving.Abort:
+			d.clients.replies.failClient(root, who.Client, protocol.CodeSessionClosing.Errorf("The connection is closing"))
+		case d.clients.replies.owes(who.Client):
+			continue
+		}
+		d.clients.remove(root, who)
+		c.Send(who.Router, link.Left{Handle: d.handle})
+	}
+}

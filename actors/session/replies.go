@@ -1,0 +1,122 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// replies keeps the answers that a session owes. It survives the actor: whatever
+// happens inside, every command gets one answer and no more.
+type replies struct {
+	pending map[uint64]pendingReply
+	order   []uint64      // seqs of pending, oldest first; may name answered ones
+	opening *link.Request // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
+}
+
+// pendingReply is one answer that is owed.
+type pendingReply struct {
+	id     json.RawMessage
+	name   string
+	tag    string // the sessionId the client wrote, if it wrote one
+	client link.Client
+	credit link.Credit // still to be given back: when the command reaches its handler, for a large answer when that is made
+}
+
+// expect notes that a command is to be answered.
+func (r *replies) expect(m link.Request) {
+	if r.pending == nil {
+		r.pending = map[uint64]pendingReply{}
+	}
+	r.pending[m.Seq] = pendingReply{id: m.ID, name: m.Name, tag: m.Tag, client: m.Client, credit: m.Credit}
+	r.order = append(r.order, m.Seq)
+	if _, ok := m.Cmd.(protocol.OpenSession); ok {
+		one := m // only this one goes to the heap
+		r.opening = &one
+	}
+	if len(r.order) > 64 && len(r.order) > 2*len(r.pending) {
+		r.order = slices.DeleteFunc(r.order, func(seq uint64) bool { return !r.expects(seq) })
+	}
+}
+
+func (r *replies) expects(seq uint64) bool {
+	_, ok := r.pending[seq]
+	return ok
+}
+
+// handled says that a command has reached its handler: however long it takes,
+// it is no longer on its way.
+func (r *replies) handled(m link.Request) {
+	if p, ok := r.pending[m.Seq]; ok && !protocol.TraitsOf(m.Cmd).Large {
+		p.credit.GiveBack()
+		p.credit = link.Credit{}
+		r.pending[m.Seq] = p
+	}
+}
+
+// asker is the client that a command is still to be answered to; the zero value
+// if it was answered.
+func (r *replies) asker(seq uint64) link.Client { return r.pending[seq].client }
+
+// answer makes the response for a command and strikes it out. false means that
+// it was answered before.
+func (r *replies) answer(seq uint64, data protocol.Result, err *protocol.Error) (link.Client, *protocol.Response, bool) {
+	p, ok := r.pending[seq]
+	if !ok {
+		return link.Client{}, nil, false
+	}
+	delete(r.pending, seq)
+	p.credit.GiveBack()
+	if r.opening != nil && r.opening.Seq == seq {
+		r.opening = nil
+	}
+	return p.client, &protocol.Response{ID: p.id, Command: p.name, Data: data, Err: err, SessionID: p.tag}, true
+}
+
+// failAll answers everything with an error, the open_session only if this is the
+// end.
+func (r *replies) failAll(root *actor.RootContext, err *protocol.Error, final bool) {
+	for _, seq := range r.order {
+		if final || r.opening == nil || r.opening.Seq != seq {
+			r.send(root, seq, err)
+		}
+	}
+	r.order = r.order[:0]
+	if r.opening != nil {
+		r.order = append(r.order, r.opening.Seq)
+	}
+}
+
+func (r *replies) send(root *actor.RootContext, seq uint64, err *protocol.Error) {
+	if to, resp, ok := r.answer(seq, nil, err); ok {
+		to.Send(root, link.Item{Response: resp})
+	}
+}
+
+// owes says whether a client has still to be answered.
+func (r *replies) owes(to link.Client) bool {
+	for _, p := range r.pending {
+		if p.client.Is(to) {
+			return true
+		}
+	}
+	return false
+}
+
+// failClient answers with an error whatever a client is still owed; with a nil
+// error, which is for a client that cannot be told, it is owed nothing any more.
+func (r *replies) failClient(root *actor.RootContext, who link.Client, err *protocol.Error) {
+	for _, seq := range r.order {
+		switch {
+		case !r.expects(seq) || !r.asker(seq).Is(who):
+		case err == nil:
+			r.answer(seq, nil, nil)
+		default:
+			r.send(root, seq, err)
+		}
+	}
+}
