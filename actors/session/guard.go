@@ -239,7 +239,7 @@ func (d *durable) noteLeave(m link.Leave) (counts bool) {
 	case who == nil && m.Router != nil: // it has left before
 	case d.clients.attached() == 0 && !d.spec.Retain:
 		d.life.endAs(ending{abort: m.Abort, deaf: true})
-	case who != nil && d.life.end == nil && !m.Final: // the session goes on without it
+	case who != nil && (d.life.end == nil || m.Abort) && !m.Final: // the session goes on without it
 		who.muted, who.attaching = true, 0
 	}
 	return true
@@ -247,7 +247,7 @@ func (d *durable) noteLeave(m link.Leave) (counts bool) {
 
 // removeLeft lets those go who have left and are owed nothing more. Those with
 // whom the session ends, or the process, stay to its end, if they can still hear
-// of it.
+// of it, and do not leave in a hurry a run that others wait for.
 func (d *durable) removeLeft(c actor.Context) {
 	if d.life.state == closed {
 		return
@@ -260,7 +260,7 @@ func (d *durable) removeLeft(c actor.Context) {
 			continue
 		case who.leaving.Gone:
 			d.clients.replies.failClient(root, who.Client, nil)
-		case d.life.end != nil || who.leaving.Final:
+		case who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && d.clients.attached() > 0):
 			continue
 		case who.leaving.Abort:
 			d.clients.replies.failClient(root, who.Client, protocol.CodeSessionClosing.Errorf("The connection is closing"))

@@ -148,3 +148,25 @@ func TestEndBehindCommands(t *testing.T) {
 		r.end()
 	})
 }
+
+// TestLeaveWhileOthersDrain: a client that does not wait for runs does not wait for
+// the end of a session, either, that another one has asked for.
+func TestLeaveWhileOthersDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, first := newRig(t, link.OpenSpec{})
+		second := r.person()
+		r.tell(
+			link.Join{Client: second.Client},
+			r.request(second, "attach", protocol.AttachSession{SessionID: "s1"}),
+			r.request(first, "prompt", protocol.Prompt{Message: "~a~ stall"}),
+			r.request(first, "close_session", protocol.CloseSession{SessionID: "s1", Mode: "drain"}),
+		)
+		second.Take()
+		r.tell(link.Leave{Router: second.Router, Abort: true})
+		actortest.Expect[link.Left](t, second.Probe)
+		r.parent.Take()
+		r.tell(link.Leave{Router: first.Router, Abort: true})
+		r.closed()
+		r.end()
+	})
+}

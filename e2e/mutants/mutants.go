@@ -91,6 +91,7 @@ var mutants = []mutant{
 	{"what nobody will read stays debited", "actors/conn/writer.go", "\t\tw.window.Give(p.item.Size)\n", "", shells},
 	{"a session ends with its first client", "actors/session/guard.go", "case d.clients.attached() == 0 && !d.spec.Retain:", "case !d.spec.Retain:", shells},
 	{"a retained session ends with its last client", "actors/session/guard.go", "case d.clients.attached() == 0 && !d.spec.Retain:", "case d.clients.attached() == 0:", shells},
+	{"a client in a hurry waits for a run of another", "actors/session/guard.go", "who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && d.clients.attached() > 0):", "who.leaving.Final, d.life.end != nil:", shells},
 	{"the end of the process overtakes commands", "actors/session/guard.go", "return false // they say so themselves", "_ = 0 // they say so themselves", shells},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case d.clients.replies.owes(who.Client):", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
