@@ -106,7 +106,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 	var err error
 	k := worker.Compactor{Models: s.shared.Models, Base: base, Reserve: reserve, Keep: keep, Ask: e, View: s.file.View(), Files: s.work.tools.Files}
 	if e.Branch != 0 {
-		k.Target = s.loaded[e.Branch].navigate
+		k.Target = *s.loaded[e.Branch].leaf
 		k.Reserve = s.work.files.BranchSummary.ReserveTokens
 	} else if err = s.buildContext(); err != nil {
 		s.inputs.cause(core.Summarised{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})

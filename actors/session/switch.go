@@ -18,16 +18,13 @@ import (
 // loadedSession is another session made ready to take this one's place.
 type loadedSession struct {
 	seq  uint64
-	log  *store.Log // nil to load the current one again
+	log  *store.Log // nil for the one that is open
 	work *workspace // nil if the current one serves it, too
 	to   core.Loaded
-	text string
-	// copied: the branch may end anywhere, but nothing was interrupted there.
-	copied   bool
-	stays    bool   // navigate_tree: the leaf is there already
-	moves    bool   // navigate_tree: the leaf goes to navigate
-	navigate string // "" for before the first entry
-	err      *protocol.Error
+	text string  // what goes back to the client's editor
+	leaf *string // navigate_tree: where the leaf goes to, "" for before the first entry; nil otherwise
+	stay bool    // it is there already
+	err  *protocol.Error
 }
 
 // loadSession makes the session that a command asks for, off the actor's goroutine.
@@ -43,59 +40,58 @@ func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 func (l *loader) loadSession(e core.LoadSession) (p loadedSession) {
 	switch cmd := e.Cmd.(type) {
 	case protocol.NewSession:
-		p.log = l.work.logs.fresh("", l.work.cwd, cmd.ParentSession)
+		return l.loaded(loadedSession{log: l.work.logs.fresh("", l.work.cwd, cmd.ParentSession)})
 	case protocol.SwitchSession:
-		l.loadSwitch(&p, l.work.resolve(cmd.SessionPath))
+		return l.switchTo(l.work.resolve(cmd.SessionPath))
 	case protocol.Fork:
-		l.loadFork(&p, e.Name, cmd)
+		return l.fork(e.Name, cmd)
 	case protocol.Clone:
-		l.loadClone(&p)
+		return l.clone()
 	case protocol.NavigateTree:
-		l.loadNavigation(&p, cmd)
-		return p
+		return l.navigate(cmd)
 	default:
-		p.err = protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
+		return notLoaded(protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name))
 	}
-	if p.err != nil {
-		return p
-	}
-	work, log := p.work, p.log
-	if work == nil {
-		work = l.work
-	}
+}
+
+func notLoaded(err *protocol.Error) loadedSession { return loadedSession{err: err} }
+
+// loaded reads what the machine needs to know of a session that can be had.
+func (l *loader) loaded(p loadedSession) loadedSession {
+	log, work := p.log, p.work
 	if log == nil {
 		log = l.file.Log
 	}
-	if p.to, p.err = l.load(log, work); p.err != nil && p.log != nil {
-		closeFile(p.log, l.log)
+	if work == nil {
+		work = l.work
 	}
-	if p.copied {
-		p.to.Interrupted = false
+	if p.to, p.err = l.load(log, work); p.err != nil {
+		l.discard(p.log)
 	}
 	return p
 }
 
-func (l *loader) loadSwitch(p *loadedSession, path string) {
+func (l *loader) switchTo(path string) (p loadedSession) {
 	if path == l.file.Path() {
-		return
+		return l.loaded(p)
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
 	if p.log, p.err = openPath(l.shared.fs(), path, l.shared.logOptions(), header, l.rules.CreateOnSwitch); p.err != nil {
-		return
+		return p
 	}
-	cwd := p.log.Header().Cwd
-	if cwd == "" || cwd == store.ValidCwd(l.work.cwd) || l.spec.CwdSet {
-		return
+	if cwd := p.log.Header().Cwd; cwd != "" && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
+		spec := l.spec
+		spec.Cwd = cwd
+		if p.work, p.err = newWorkspace(l.shared, spec, l.rules, l.work.env.Procs); p.err != nil {
+			l.discard(p.log)
+			return p
+		}
 	}
-	spec := l.spec
-	spec.Cwd = cwd
-	if p.work, p.err = newWorkspace(l.shared, spec, l.rules, l.work.env.Procs); p.err != nil {
-		closeFile(p.log, l.log)
-	}
+	return l.loaded(p)
 }
 
-// loadFork copies what came before a user message.
-func (l *loader) loadFork(p *loadedSession, name string, cmd protocol.Fork) {
+// fork copies what came before a user message.
+func (l *loader) fork(name string, cmd protocol.Fork) loadedSession {
 	view := l.file.View()
 	leaf, text, err := view.ForkPoint(cmd.EntryID)
 	switch {
@@ -104,66 +100,33 @@ func (l *loader) loadFork(p *loadedSession, name string, cmd protocol.Fork) {
 		if name == "branch" {
 			verb = "branching"
 		}
-		p.err = protocol.CodeInvalidParams.Errorf("Invalid entry ID for %s", verb)
-		return
-	case err != nil:
-		p.err = openError(l.file.Path(), err)
-		return
+		return notLoaded(protocol.CodeInvalidParams.Errorf("Invalid entry ID for %s", verb))
+	case err == nil:
+		view, err = view.At(leaf)
 	}
-	if view, err = view.At(leaf); err != nil {
-		p.err = openError(l.file.Path(), err)
-		return
+	if err != nil {
+		return notLoaded(openError(l.file.Path(), err))
 	}
+	p := l.copyBranch(view)
 	p.text = text
-	l.copyBranch(p, view)
+	return p
 }
 
-// loadClone copies the whole branch.
-func (l *loader) loadClone(p *loadedSession) {
+// clone copies the whole branch.
+func (l *loader) clone() loadedSession {
 	view := l.file.View()
-	if l.file.Path() != "" && !hasMessage(view) {
-		p.err = protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it.")
-		return
-	}
-	if view.Leaf() == "" {
-		p.err = protocol.CodeInvalidParams.Errorf("Cannot clone session: no current entry selected")
-		return
-	}
-	l.copyBranch(p, view)
-}
-
-// loadNavigation finds where the leaf goes: to the target, or before it if
-// it is something that was said, which goes back to the client's editor.
-func (l *loader) loadNavigation(p *loadedSession, cmd protocol.NavigateTree) {
-	view := l.file.View()
-	r, err := view.Record(cmd.TargetID)
 	switch {
-	case errors.Is(err, store.ErrNoEntry):
-		p.err = protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID)
-		return
-	case err != nil:
-		p.err = openError(l.file.Path(), err)
-		return
+	case l.file.Path() != "" && !hasMessage(view):
+		return notLoaded(protocol.CodeNothingToDo.Errorf("This session has not been saved yet. Send a message before cloning or forking it."))
+	case view.Leaf() == "":
+		return notLoaded(protocol.CodeInvalidParams.Errorf("Cannot clone session: no current entry selected"))
 	}
-	p.moves, p.navigate = true, cmd.TargetID
-	p.stays = view.ShownLeaf() == cmd.TargetID
-	switch e := r.Entry.(type) {
-	case protocol.MessageEntry:
-		switch m := e.Message.(type) {
-		case *protocol.UserMessage:
-			p.navigate, p.text = r.ParentID, m.Content.Text("")
-		case *protocol.CustomMessage:
-			p.navigate, p.text = r.ParentID, m.Content.Text("")
-		default: // something that happened
-		}
-	case protocol.CustomMessageEntry:
-		p.navigate, p.text = r.ParentID, e.Content.Text("")
-	default: // likewise
-	}
+	return l.copyBranch(view)
 }
 
 // copyBranch makes a session of a view's branch, beside the file it comes from.
-func (l *loader) copyBranch(p *loadedSession, view store.View) {
+// The branch may end anywhere, but nothing was interrupted there.
+func (l *loader) copyBranch(view store.View) loadedSession {
 	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
 	path := ""
 	if view.Path() != "" {
@@ -171,15 +134,48 @@ func (l *loader) copyBranch(p *loadedSession, view store.View) {
 	}
 	log, err := store.Fork(l.shared.fs(), view, path, h, l.work.logs.options)
 	if err != nil {
-		p.err = protocol.CodeIO.Errorf("Session could not be copied: %s", err)
-		return
+		return notLoaded(protocol.CodeIO.Errorf("Session could not be copied: %s", err))
 	}
-	p.log, p.copied = log, true
+	p := l.loaded(loadedSession{log: log})
+	p.to.Interrupted = false
+	return p
 }
 
-func (l *loader) close(log *store.Log) {
-	if err := log.Close(); err != nil {
-		l.log.Warn().Err(err).Msg("closing a session file")
+// navigate finds where the leaf goes: to the target, or before it if it is
+// something that was said, which goes back to the client's editor.
+func (l *loader) navigate(cmd protocol.NavigateTree) loadedSession {
+	view := l.file.View()
+	r, err := view.Record(cmd.TargetID)
+	switch {
+	case errors.Is(err, store.ErrNoEntry):
+		return notLoaded(protocol.CodeNotFound.Errorf("Entry %s not found", cmd.TargetID))
+	case err != nil:
+		return notLoaded(openError(l.file.Path(), err))
+	}
+	p := loadedSession{leaf: &cmd.TargetID, stay: view.ShownLeaf() == cmd.TargetID}
+	if said, ok := saidIn(r.Entry); ok {
+		p.leaf, p.text = &r.ParentID, said.Text("")
+	}
+	return p
+}
+
+// saidIn is what somebody has said in an entry, false if it is something that
+// happened.
+func saidIn(e protocol.Entry) (protocol.Content, bool) {
+	switch e := e.(type) {
+	case protocol.MessageEntry:
+		switch m := e.Message.(type) {
+		case *protocol.UserMessage:
+			return m.Content, true
+		case *protocol.CustomMessage:
+			return m.Content, true
+		default:
+			return nil, false
+		}
+	case protocol.CustomMessageEntry:
+		return e.Content, true
+	default:
+		return nil, false
 	}
 }
 
@@ -189,7 +185,7 @@ func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 		return
 	}
 	s.loaded[p.seq] = &p
-	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stays})
+	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stay})
 }
 
 // activate makes a loaded session the current one.
@@ -197,13 +193,13 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	p := s.loaded[seq]
 	delete(s.loaded, seq)
 	s.dropContext()
-	if p.moves {
-		if err := s.file.SetLeaf(p.navigate); err != nil {
+	if p.leaf != nil {
+		if err := s.file.SetLeaf(*p.leaf); err != nil {
 			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))
 		}
 	}
 	if p.log == nil {
-		s.reload(c, seq, p.moves)
+		s.reload(c, seq, p.leaf != nil)
 		return
 	}
 	left, log := s.file.Log, s.log
