@@ -14,48 +14,61 @@ import (
 // shows is true now, also if the answer has to wait.
 func (s *Session) answer(c actor.Context, e core.Query) {
 	view := s.file.View()
-	if !protocol.TraitsOf(e.Cmd).Large {
-		data, err := s.find(view, e)
+	find := func() (protocol.Result, *protocol.Error) {
+		data, err := found(s.find(view, e))
 		s.suspect(err)
+		return data, err
+	}
+	if !protocol.TraitsOf(e.Cmd).Large {
+		data, err := find()
 		s.replyInTurn(c, e.Seq, data, err)
 		return
 	}
 	large := answer{by: s.clients.replies.asker(e.Seq), do: func(actor.Context) {
-		data, err := s.find(view, e)
-		s.suspect(err)
+		data, err := find()
 		s.reply(e.Seq, data, err)
 	}}
 	if s.waits(large.by) {
 		s.later(c, large)
-		return
+	} else {
+		large.do(c)
 	}
-	large.do(c)
 }
 
-func (s *Session) find(view store.View, e core.Query) (protocol.Result, *protocol.Error) {
+// found is what a query found, or why it did not: an error that says nothing else
+// is a failure to read the session.
+func found(data protocol.Result, err error) (protocol.Result, *protocol.Error) {
+	var known *protocol.Error
+	switch {
+	case err == nil:
+		return data, nil
+	case errors.As(err, &known):
+		return nil, known
+	}
+	return nil, protocol.CodeIO.Errorf("Session cannot be read: %s", err)
+}
+
+func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	switch cmd := e.Cmd.(type) {
 	case protocol.GetMessages:
 		return messages(view)
 	case protocol.GetSessionStats:
-		return result(s.stats(view))
+		return s.stats(view)
 	case protocol.GetLastAssistantText:
 		text, err := view.LastAssistantText()
-		return result(protocol.TextResult{Text: text}, err)
+		return protocol.TextResult{Text: text}, err
 	case protocol.GetForkMessages:
 		list, err := view.ForkMessages(!s.rules.ForkFromBranch)
-		return result(protocol.ForkMessages{Messages: list}, err)
+		return protocol.ForkMessages{Messages: list}, err
 	case protocol.GetSessionTree:
 		tree, err := view.Tree()
-		if err != nil {
-			return failedToRead(err)
-		}
-		return tree.Long(), nil
+		return tree.Long(), err
 	case protocol.GetTree:
-		return wholeTree(view)
+		return view.WholeTree()
 	case protocol.GetEntries:
 		return entries(view, cmd)
 	case protocol.GetContextUsage:
-		return result(s.contextUsage())
+		return s.contextUsage()
 	case protocol.GetCommands:
 		return s.commands(), nil
 	case protocol.GetTools:
@@ -73,23 +86,12 @@ func leafOf(view store.View) *string {
 	return &leaf
 }
 
-func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, *protocol.Error) {
+func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, error) {
 	list, more, err := view.Entries(cmd.Since, cmd.Limit)
 	if errors.Is(err, store.ErrNoEntry) {
 		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmd.Since)
 	}
-	if err != nil {
-		return failedToRead(err)
-	}
-	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), nil
-}
-
-func wholeTree(view store.View) (protocol.Result, *protocol.Error) {
-	tree, err := view.WholeTree()
-	if err != nil {
-		return failedToRead(err)
-	}
-	return tree, nil
+	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), err
 }
 
 // stats are the counts of the session and how full the model's window is.
@@ -131,24 +133,12 @@ func (s *Session) toolList() protocol.ToolList {
 	return list
 }
 
-// result wraps what a query found, or the failure to read the session.
-func result[T any](v T, err error) (protocol.Result, *protocol.Error) {
-	if err != nil {
-		return failedToRead(err)
-	}
-	return v, nil
-}
-
-func failedToRead(err error) (protocol.Result, *protocol.Error) {
-	return nil, protocol.CodeIO.Errorf("Session cannot be read: %s", err)
-}
-
 // messages is the context, as clients see it: a long conversation is never one
 // piece of text in memory.
-func messages(view store.View) (protocol.Result, *protocol.Error) {
+func messages(view store.View) (protocol.Result, error) {
 	list, err := view.Messages()
 	if err != nil {
-		return failedToRead(err)
+		return nil, err
 	}
 	bytes := 0
 	for _, m := range list {
@@ -160,17 +150,9 @@ func messages(view store.View) (protocol.Result, *protocol.Error) {
 }
 
 // buildContext reads the branch as a model sees it, unless it is at hand.
-func (s *Session) buildContext() error {
-	if s.context != nil {
-		return nil
+func (s *Session) buildContext() (err error) {
+	if s.context == nil {
+		s.context, err = s.file.View().Context()
 	}
-	ctx, err := s.file.View().Context()
-	if err != nil {
-		return err
-	}
-	s.context = ctx
-	return nil
+	return err
 }
-
-// dropContext lets go of the context; it is built again when a model is asked.
-func (s *Session) dropContext() { s.context = nil }

@@ -36,7 +36,7 @@ type answer struct {
 type slowQuery struct {
 	seq  uint64
 	by   link.Client
-	find func() (protocol.Result, *protocol.Error)
+	find func() (protocol.Result, error)
 }
 
 // maxSlowQueries is how many slow queries of a session go on at once.
@@ -222,7 +222,7 @@ func (s *Session) nextSlowQuery(c actor.Context) {
 		s.output.slowQueries = slices.Delete(s.output.slowQueries, i, i+1)
 		s.output.querying++
 		kernel.Background(c, func() any {
-			data, err := next.find()
+			data, err := found(next.find())
 			return core.QueryDone{Seq: next.seq, Data: data, Err: err}
 		})
 	}

@@ -78,7 +78,7 @@ func (s *Session) parkable() bool { return s.life.end == nil && s.m.AtRest() && 
 func (s *Session) park(c actor.Context) {
 	s.idle.stop()
 	s.jobs.stop(c)
-	s.dropContext()
+	s.context = nil
 	s.clients.unsent, s.shrunk = nil, worker.NewShrinker()
 	s.work.prompts.forget()
 	s.becomeParked(c)

@@ -33,7 +33,7 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 		}
 	}
 	if err := s.file.Commit(); err != nil {
-		s.dropContext()
+		s.context = nil
 		return 0, err
 	}
 	for _, e := range effects[:n] {
@@ -62,7 +62,7 @@ func writtenTogether(effects []core.Effect) (n int) {
 	return n
 }
 
-// perform does one effect. Only an append can fail.
+// perform performs one effect. Only an append can fail.
 func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if s.kernel.Faults != nil {
 		defer s.kernel.Faults.Around(s.handle, e)()
@@ -100,11 +100,12 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.scheduleRetry(c, e)
 	case core.AskUI:
 		s.emit(e.Request)
-		c.Send(s.broker(c), worker.AskUI{Request: e.Request})
+		s.tellUI(c, worker.AskUI{Request: e.Request})
 	case core.ResolveUI:
-		s.resolveUI(c, e)
+		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
+		s.reply(e.Seq, nil, nil)
 	case core.CancelUI:
-		c.Send(s.broker(c), worker.CancelUI{ID: e.ID})
+		s.tellUI(c, worker.CancelUI{ID: e.ID})
 	case core.LoadSession:
 		s.loadSession(c, e)
 	case core.ActivateSession:
@@ -128,7 +129,7 @@ func (s *Session) add(e core.Append) error {
 		return err
 	}
 	if s.context != nil && !s.context.Extend(protocol.Record{EntryMeta: meta, Entry: e.Entry}) {
-		s.dropContext()
+		s.context = nil
 	}
 	return nil
 }
@@ -172,11 +173,4 @@ func (s *Session) receipt(ev protocol.Event) *link.Receipt {
 	default: // announces no call
 	}
 	return nil
-}
-
-// resolveUI passes a dialog's answer on. Whether the client hears that it was
-// taken is its dialect's to say.
-func (s *Session) resolveUI(c actor.Context, e core.ResolveUI) {
-	c.Send(s.broker(c), worker.AnswerUI{Answer: e.Answer})
-	s.reply(e.Seq, nil, nil)
 }

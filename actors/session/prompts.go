@@ -46,8 +46,7 @@ func (p *prompts) forget() {
 // out.
 func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package) *promptResources {
 	t := &promptResources{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
-	var problems []config.Problem
-	note := func(p []config.Problem) { problems = append(problems, p...) }
+	note := shared.complaints.all
 	var found []config.Problem
 	t.expander.SkillCommands = files.EnableSkillCommands
 	t.expander.Templates, found = config.LoadTemplates(config.Sources{
@@ -71,7 +70,6 @@ func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, f
 		t.parts.Append, found = config.LoadAppend(dirs, nil)
 		note(found)
 	}
-	shared.complaints.all(problems)
 	return t
 }
 
@@ -82,22 +80,20 @@ func (t *promptResources) system(tools []protocol.ToolInfo) string {
 	return config.SystemPrompt(parts)
 }
 
-// expand replaces a command's text by the template or skill it names.
+// expand replaces a command's text, if it begins with /, by the template or skill
+// that it names, and notes what comes of it.
 func (s *Session) expand(c *core.Command) {
-	if cmd, ok := c.Cmd.(protocol.Expandable); ok && strings.HasPrefix(cmd.Text(), "/") {
-		c.Cmd = cmd.WithText(s.expandText(c, cmd.Text()))
+	cmd, ok := c.Cmd.(protocol.Expandable)
+	if !ok || !strings.HasPrefix(cmd.Text(), "/") {
+		return
 	}
-}
-
-// expandText looks up a text that begins with /, and notes what comes of it.
-func (s *Session) expandText(c *core.Command, text string) string {
-	expanded, err := s.work.prompts.get().expander.Expand(text)
+	expanded, err := s.work.prompts.get().expander.Expand(cmd.Text())
 	switch {
 	case errors.As(err, new(bounded.TooLarge)):
 		c.Refused = protocol.CodeInvalidParams.Errorf("%s", err)
 	case err != nil:
 		s.log.Warn().Err(err).Msg("skill cannot be read")
 	}
-	c.Slash = expanded == text
-	return expanded
+	c.Slash = expanded == cmd.Text()
+	c.Cmd = cmd.WithText(expanded)
 }

@@ -210,11 +210,9 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.report(c)
 }
 
-func (s *Session) do(c actor.Context, e core.Effect) {
-	if err := s.perform(c, e); err != nil {
-		s.log.Error().Err(err).Msg("session file could not be written")
-	}
-}
+// do performs an effect that the machine has not asked for, and that appends
+// nothing.
+func (s *Session) do(c actor.Context, e core.Effect) { _ = s.perform(c, e) }
 
 // report tells the parent what the session does, when that has changed.
 func (s *Session) report(c actor.Context) {

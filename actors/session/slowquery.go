@@ -15,16 +15,13 @@ import (
 )
 
 // search captures what a slow query needs at this moment.
-func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protocol.Error) {
+func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	switch cmd := cmd.(type) {
 	case protocol.ListSessions:
 		shared, q := s.shared, s.listQuery(cmd)
-		return func() (protocol.Result, *protocol.Error) {
+		return func() (protocol.Result, error) {
 			list, err := shared.lister().List(q)
-			if err != nil {
-				return failedToRead(err)
-			}
-			return protocol.SessionList{Sessions: list}.Long(), nil
+			return protocol.SessionList{Sessions: list}.Long(), err
 		}
 	case protocol.ExportHTML:
 		x := exporter{
@@ -32,7 +29,7 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, *protoco
 		}
 		return x.export
 	default:
-		return func() (protocol.Result, *protocol.Error) {
+		return func() (protocol.Result, error) {
 			return nil, protocol.CodeUnsupported.Errorf("no slow query for %T", cmd)
 		}
 	}
@@ -63,7 +60,7 @@ type exporter struct {
 	output string // as the client wrote it; "" for a name in the working directory
 }
 
-func (x *exporter) export() (protocol.Result, *protocol.Error) {
+func (x *exporter) export() (protocol.Result, error) {
 	switch {
 	case x.view.Path() == "":
 		return nil, protocol.CodeInvalidParams.Errorf("Cannot export in-memory session to HTML")

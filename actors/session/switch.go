@@ -192,7 +192,7 @@ func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 func (s *Session) activate(c actor.Context, seq uint64) {
 	p := s.loaded[seq]
 	delete(s.loaded, seq)
-	s.dropContext()
+	s.context = nil
 	if p.leaf != nil {
 		if err := s.file.SetLeaf(*p.leaf); err != nil {
 			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))

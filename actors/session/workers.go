@@ -26,8 +26,6 @@ type job struct {
 type jobs struct {
 	running  map[string]job           // by PID
 	receipts map[string]*link.Receipt // of calls that clients look at first, by call
-	retry    *actor.PID               // keeps the delay before a request is made again; nil until there is one
-	ui       *actor.PID               // keeps the dialogs; nil until there is one
 }
 
 func newJobs() jobs {
@@ -40,17 +38,8 @@ func (w *jobs) track(pid *actor.PID, j job) {
 	w.running[pid.Id] = j
 }
 
-// alive says whether an actor is known and has not ended.
-func (w *jobs) alive(pid *actor.PID) bool {
-	if pid == nil {
-		return false
-	}
-	_, ok := w.running[pid.Id]
-	return ok
-}
-
-// busy says whether a job is under way. Who keeps delays and dialogs is there for
-// the next time, too.
+// busy says whether a job is under way. The workers that keep delays and dialogs
+// stay for the next ones.
 func (w *jobs) busy() bool {
 	for _, j := range w.running {
 		if j.kind != core.WorkerRetry && j.kind != core.WorkerUI {
@@ -111,18 +100,26 @@ func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *a
 }
 
 func (s *Session) scheduleRetry(c actor.Context, e core.ScheduleRetry) {
-	if !s.jobs.alive(s.jobs.retry) {
-		policy := s.work.retryPolicy()
-		s.jobs.retry = s.spawn(c, "retry", func() actor.Actor { return &worker.RetrySupervisor{Policy: policy} })
-	}
-	s.jobs.track(s.jobs.retry, job{kind: core.WorkerRetry, attempt: e.Attempt})
-	c.Send(s.jobs.retry, e)
+	policy := s.work.retryPolicy()
+	pid := s.keeper(c, core.WorkerRetry, "retry", func() actor.Actor { return &worker.RetrySupervisor{Policy: policy} })
+	s.jobs.track(pid, job{kind: core.WorkerRetry, attempt: e.Attempt})
+	c.Send(pid, e)
 }
 
-func (s *Session) broker(c actor.Context) *actor.PID {
-	if !s.jobs.alive(s.jobs.ui) {
-		s.jobs.ui = s.spawn(c, "ui", func() actor.Actor { return &worker.UIBroker{} })
-		s.jobs.track(s.jobs.ui, job{kind: core.WorkerUI})
+// tellUI tells the worker that keeps the dialogs.
+func (s *Session) tellUI(c actor.Context, m any) {
+	c.Send(s.keeper(c, core.WorkerUI, "ui", func() actor.Actor { return &worker.UIBroker{} }), m)
+}
+
+// keeper is the worker of a kind of which there is one, spawned when it is first
+// needed.
+func (s *Session) keeper(c actor.Context, kind core.WorkerKind, name string, produce actor.Producer) *actor.PID {
+	for _, j := range s.jobs.running {
+		if j.kind == kind {
+			return j.pid
+		}
 	}
-	return s.jobs.ui
+	pid := s.spawn(c, name, produce)
+	s.jobs.track(pid, job{kind: kind})
+	return pid
 }
