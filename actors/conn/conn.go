@@ -146,9 +146,6 @@ func (k *conn) finish(c actor.Context, err error) {
 		return
 	}
 	k.over = true
-	if !k.drained {
-		c.Send(k.server.Sessions, link.RouterLost{Router: k.router})
-	}
 	if k.limit != nil {
 		k.limit.Stop()
 	}

@@ -67,7 +67,7 @@ type (
 
 // How a client leaves a session: the last that its router sends is Leave, and the
 // last that it hears is Left, or Closed if the session ends before that or with
-// it.
+// it. For a router that ends without a word, the parent of sessions sends Leave.
 type (
 	// Leave says that a client sends nothing more. A session that was not to be
 	// retained ends with its last client.
@@ -79,9 +79,6 @@ type (
 	}
 	// Left says that a session has let a client go.
 	Left struct{ Handle string }
-	// RouterLost tells the parent of sessions that a router has crashed for good.
-	// To its sessions that is a Leave.
-	RouterLost struct{ Router *actor.PID }
 )
 
 // And is how a client leaves who leaves once more: as strictly as either wants. A

@@ -236,7 +236,8 @@ func (d *durable) noteLeave(m link.Leave) (counts bool) {
 		who.leaving = who.leaving.And(m)
 	}
 	switch {
-	case who == nil && m.Router != nil: // it has left before
+	case who == nil && m.Router != nil:
+		return false // it has left before
 	case d.clients.attached() == 0 && !d.spec.Retain:
 		d.life.endAs(ending{abort: m.Abort, deaf: true})
 	case who != nil && (d.life.end == nil || m.Abort) && !m.Final: // the session goes on without it

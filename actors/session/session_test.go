@@ -27,6 +27,9 @@ type rig struct {
 	t       *testing.T
 	sys     *actor.ActorSystem
 	kernel  *kernel.Kernel
+	shared  *Shared
+	rules   protocol.Rules
+	dir     string
 	parent  *actortest.Probe
 	session *actor.PID
 	seq     uint64
@@ -39,24 +42,34 @@ type person struct {
 	link.Client
 }
 
-// newRig begins a session in memory for a first client.
+// newWorld has no session yet.
+func newWorld(t *testing.T) *rig {
+	sys := actor.NewActorSystem(actortest.Quiet())
+	dir := t.TempDir()
+	_, rules, _ := protocol.DialectUnion.Open()
+	return &rig{
+		t: t, sys: sys, parent: actortest.NewProbe(sys), rules: rules, dir: dir,
+		kernel: &kernel.Kernel{Log: zerolog.Nop(), Dispatcher: kernel.New()},
+		shared: NewShared(Config{
+			AgentDir: dir, Home: dir, Consent: config.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
+			Env: func(string) string { return "" }, Tools: actortest.Tools(new(actortest.History)), Files: new(tools.Files), Guard: tools.NewGuard(),
+			Models: actortest.NewModels(), Exec: actortest.Exec, FS: actortest.NewDisk().FS(),
+		}, zerolog.Nop()),
+	}
+}
+
+// spec is of a session in memory, with a model that answers.
+func (r *rig) spec(of link.OpenSpec) link.OpenSpec {
+	of.Cwd, of.Memory, of.Provider, of.Model, of.Tools = r.dir, true, "acme", "plain", actortest.ToolNames
+	return of
+}
+
+// newRig begins a session for a first client.
 func newRig(t *testing.T, spec link.OpenSpec) (*rig, person) {
 	t.Helper()
-	sys := actor.NewActorSystem(actortest.Quiet())
-	r := &rig{
-		t: t, sys: sys, parent: actortest.NewProbe(sys),
-		kernel: &kernel.Kernel{Log: zerolog.Nop(), Dispatcher: kernel.New()},
-	}
-	dir := t.TempDir()
-	shared := NewShared(Config{
-		AgentDir: dir, Home: dir, Consent: config.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
-		Env: func(string) string { return "" }, Tools: actortest.Tools(new(actortest.History)), Files: new(tools.Files), Guard: tools.NewGuard(),
-		Models: actortest.NewModels(), Exec: actortest.Exec, FS: actortest.NewDisk().FS(),
-	}, zerolog.Nop())
-	spec.Cwd, spec.Memory, spec.Provider, spec.Model, spec.Tools = dir, true, "acme", "plain", actortest.ToolNames
+	r := newWorld(t)
 	first := r.person()
-	_, rules, _ := protocol.DialectUnion.Open()
-	r.session = r.parent.Spawn(sys, sessionProps(r.kernel, shared, "s1", link.SpawnSession{Spec: spec, Client: first.Client, Rules: rules}))
+	r.session = r.parent.Spawn(r.sys, sessionProps(r.kernel, r.shared, "s1", link.SpawnSession{Spec: r.spec(spec), Client: first.Client, Rules: r.rules}))
 	synctest.Wait()
 	return r, first
 }
@@ -169,4 +182,31 @@ func TestLeaveWhileOthersDrain(t *testing.T) {
 		r.closed()
 		r.end()
 	})
+}
+
+// TestRouterIsGone: a session whose router has ended before it was asked for, or
+// ends without a word, ends as with its last client.
+func TestRouterIsGone(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newWorld(t)
+			sessions := r.sys.Root.Spawn(ParentProps(r.kernel, r.shared))
+			router, other := r.person(), actortest.NewProbe(r.sys)
+			end := func() { require.NoError(t, r.sys.Root.PoisonFuture(router.PID).Wait()) }
+			if before {
+				end()
+			}
+			r.sys.Root.Send(sessions, link.SpawnSession{Spec: r.spec(link.OpenSpec{}), Client: router.Client, Key: "1", Rules: r.rules})
+			synctest.Wait()
+			if !before {
+				end()
+			}
+			synctest.Wait()
+			r.sys.Root.Send(sessions, link.ListOpen{Seq: 1, From: other.PID})
+			synctest.Wait()
+			assert.Empty(t, actortest.Expect[link.OpenList](t, other).Sessions)
+			require.NoError(t, r.sys.Root.PoisonFuture(sessions).Wait())
+			r.end()
+		})
+	}
 }

@@ -27,7 +27,7 @@ type sessions struct {
 // ParentProps describes the parent of all sessions of a process.
 func ParentProps(k *kernel.Kernel, shared *Shared) *actor.Props {
 	all := &sessions{kernel: k, shared: shared}
-	return k.KeepAlive(all, "sessions", all.mend).
+	return k.KeepAlive(all, "sessions", kernel.RetryMessage).
 		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()))
 }
 
@@ -36,7 +36,7 @@ type member struct {
 	pid    *actor.PID
 	info   protocol.OpenSessionInfo
 	router *actor.PID // who asked for it
-	key    string     // and how he calls it
+	key    string     // and under which key
 }
 
 func (s *sessions) Receive(c actor.Context) {
@@ -54,8 +54,6 @@ func (s *sessions) Receive(c actor.Context) {
 		}
 	case link.FindSession:
 		s.find(c, m)
-	case link.RouterLost:
-		s.tellAll(c, link.Leave{Router: m.Router, Abort: true, Gone: true})
 	case link.Closed:
 		if e := s.table[m.Handle]; e != nil {
 			c.Send(e.pid, link.RouteClosed{})
@@ -73,7 +71,7 @@ func (s *sessions) Receive(c actor.Context) {
 		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true})
 		s.maybeNone(c)
 	case *actor.Terminated:
-		s.gone(c, m.Who)
+		s.terminated(c, m.Who)
 	case *actor.Stopping:
 		if s.give != nil {
 			s.give.Stop()
@@ -89,6 +87,7 @@ func (s *sessions) find(c actor.Context, m link.FindSession) {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeUnknownSession.Errorf("Unknown session: %s", m.Client.Tag)})
 		return
 	}
+	c.Watch(m.Client.Router)
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: m.Client.Tag, PID: e.pid})
 	c.Send(e.pid, link.Join{Client: m.Client})
 }
@@ -127,24 +126,15 @@ func (s *sessions) giveBackSoon(c actor.Context) {
 	}
 }
 
-// mend answers the request that broke the parent of sessions in the middle of
-// it. A router hears a repeated answer once.
-func (s *sessions) mend(c actor.Context, msg any) bool {
-	m, ok := msg.(link.SpawnSession)
-	if !ok {
-		return false // everything else can be told twice
-	}
-	answer := link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("Internal error")}
+// spawn makes a session. A request that broke it midway comes again, and may have
+// its session already; a router hears a repeated answer once.
+func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	for handle, e := range s.table {
 		if e.key == m.Key && e.router.Equal(m.Client.Router) {
-			answer = link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid}
+			c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid})
+			return
 		}
 	}
-	c.Send(m.Client.Router, answer)
-	return true
-}
-
-func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	s.kernel.Faults.Hit("sessions", "Spawn")
 	if s.ending != nil {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
@@ -155,6 +145,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
 	}
+	c.Watch(m.Client.Router)
 	s.made++
 	handle := "s" + strconv.Itoa(s.made)
 	if m.Client.Tag != "" {
@@ -183,19 +174,19 @@ func (s *sessions) list() []protocol.OpenSessionInfo {
 	return list
 }
 
-func (s *sessions) gone(c actor.Context, pid *actor.PID) {
+// terminated forgets a session, or has a router that is no more leave its sessions.
+func (s *sessions) terminated(c actor.Context, who *actor.PID) {
 	for handle, e := range s.table {
-		if e.pid.Equal(pid) {
+		if e.pid.Equal(who) {
 			s.remove(c, handle)
+			return
 		}
 	}
+	s.tellAll(c, link.Leave{Router: who, Abort: true, Gone: true})
 }
 
-type (
-	// status is what a session tells its parent about itself, for
-	// list_open_sessions.
-	status struct {
-		handle string
-		info   protocol.OpenSessionInfo
-	}
-)
+// status is what a session tells its parent about itself, for list_open_sessions.
+type status struct {
+	handle string
+	info   protocol.OpenSessionInfo
+}
