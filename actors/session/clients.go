@@ -101,6 +101,13 @@ func (a *clients) answered() {
 	}
 }
 
+// failAll answers with an error whatever is owed, the open_session only if this is
+// the end.
+func (a *clients) failAll(root *actor.RootContext, err *protocol.Error, final bool) {
+	a.replies.failAll(root, err, final)
+	a.answered()
+}
+
 // hasHost says whether the client that runs the host tools hears of the session.
 func (a *clients) hasHost() bool {
 	cl := a.by(a.host)

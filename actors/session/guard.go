@@ -96,50 +96,49 @@ func (g *crashGuard) crash(c actor.Context, msg, reason any) {
 		g.file.Discard()
 	}
 	g.clients.flush(root)
-	unborn := g.clients.replies.opening != nil
-	ended := g.life.state == closed
 	err := protocol.CodeInternal.Errorf("Internal error: the session was restarted")
-	restarts := g.life.crashed(time.Now()) || ended
-	if !restarts {
-		err = sessionFailed()
-		g.life.state, g.life.refusal = failed, err
+	switch {
+	case g.life.state == closed: // there is no successor
+		g.clients.failAll(root, err, true)
+	case g.life.crashed(time.Now()):
+		g.clients.failAll(root, err, false)
+	default:
+		g.giveUp(c)
 	}
-	g.clients.replies.failAll(root, err, ended || !restarts)
-	g.clients.answered()
-	if restarts {
-		return
+}
+
+// giveUp ends a session on the crash that was one too many. What its clients have
+// seen begin ends.
+func (g *crashGuard) giveUp(c actor.Context) {
+	root := c.ActorSystem().Root
+	g.life.state = failed
+	g.life.refusal = protocol.CodeSessionFailed.Errorf(
+		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
+	var last []link.CloseReply // the client does not know the session yet
+	if opening := g.clients.replies.opening; opening != nil {
+		last = g.clients.replies.closing(g.life.refusal, opening.Seq)
 	}
-	g.giveUp(c)
-	if unborn || g.life.end != nil { // nobody would close it
-		g.sayClosed(c)
+	g.clients.failAll(root, g.life.refusal, true)
+	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
+	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, g.restored(core.Loaded{}, core.Settings{})) {
+		if e, ok := e.(core.Emit); ok {
+			g.clients.emit(e.Event, nil)
+		}
+	}
+	g.clients.flush(root)
+	for _, to := range g.clients.list {
+		to.Send(root, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}})
+	}
+	g.tellFailed(c)
+	if last != nil || g.life.end != nil { // nobody would close it
+		g.sayClosed(c, last...)
 	}
 	g.removeLeft(c)
 }
 
-func sessionFailed() *protocol.Error {
-	return protocol.CodeSessionFailed.Errorf(
-		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
-}
-
-// giveUp tells the clients of a session that is given up, on the crash that was
-// one too many. What they have seen begin ends.
-func (g *crashGuard) giveUp(c actor.Context) {
-	var ends []link.Item
-	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
-	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, g.restored(core.Loaded{}, core.Settings{})) {
-		if e, ok := e.(core.Emit); ok {
-			ends = append(ends, link.Item{Event: e.Event})
-		}
-	}
-	root := c.ActorSystem().Root
-	for _, to := range g.clients.list {
-		var items []link.Item
-		if !to.muted {
-			items = append(items, ends...)
-		}
-		to.Send(root, append(items, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}})...)
-	}
-	root.Send(c.Parent(), status{g.handle, protocol.OpenSessionInfo{
+// tellFailed tells the parent what list_open_sessions is to say.
+func (g *crashGuard) tellFailed(c actor.Context) {
+	c.Send(c.Parent(), status{g.handle, protocol.OpenSessionInfo{
 		SessionID: g.handle, Status: "failed", Clients: g.clients.attached(), WaitingFor: []string{},
 	}})
 }
@@ -150,23 +149,30 @@ func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored
 }
 
 // refuse answers for a session that was given up, or has ended while the command
-// was on its way.
+// was on its way. One that was given up ends when somebody wants it to, or has
+// only now been told that it was opened.
 func (g *crashGuard) refuse(c actor.Context, msg any) {
+	gaveUp := g.life.state == failed
 	switch m := msg.(type) {
 	case link.Request:
-		if g.life.state == failed && endsSession(m) {
-			if to, resp, ok := g.clients.replies.answer(m.Seq, nil, nil); ok {
-				g.sayClosed(c, link.CloseReply{To: to, Response: resp})
-			}
-			return
+		_, opens := m.Cmd.(protocol.OpenSession)
+		switch {
+		case gaveUp && endsSession(m):
+			g.sayClosed(c, g.clients.replies.closing(nil, m.Seq)...)
+		case gaveUp && opens:
+			g.sayClosed(c, g.clients.replies.closing(g.life.refusal, m.Seq)...)
+		default:
+			g.clients.replies.send(c.ActorSystem().Root, m.Seq, cmp.Or(g.life.refusal, errClosing()))
+			g.clients.answered()
 		}
-		g.clients.replies.send(c.ActorSystem().Root, m.Seq, cmp.Or(g.life.refusal, errClosing()))
-		g.clients.answered()
 	case link.Leave:
-		if g.life.state == failed && g.life.end != nil {
+		if gaveUp && g.life.end != nil {
 			g.sayClosed(c)
 		}
 		g.removeLeft(c)
+	}
+	if g.life.state == failed {
+		g.tellFailed(c)
 	}
 }
 

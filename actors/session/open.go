@@ -155,21 +155,18 @@ func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.step(c, s.restored(to, s.work.settings))
 }
 
-// cannotOpen answers everything that waits, behind the end, so that who has read
-// the answer finds no session, and lets the session go.
+// cannotOpen lets the session go, and answers everything that waits behind that.
 func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
-	var refused []link.CloseReply
+	s.life.refusal = err
+	var refused []uint64
 	for _, m := range s.waiting {
-		if endsSession(m) {
-			s.life.endAs(ending{asked: []uint64{m.(link.Request).Seq}})
-		} else if r, ok := m.(link.Request); ok {
-			if to, resp, ok := s.clients.replies.answer(r.Seq, nil, err); ok {
-				refused = append(refused, link.CloseReply{To: to, Response: resp})
-			}
+		if r, ok := m.(link.Request); ok && endsSession(m) {
+			s.life.endAs(ending{asked: []uint64{r.Seq}})
+		} else if ok {
+			refused = append(refused, r.Seq)
 		}
 	}
-	s.life.refusal = err
-	s.finish(c, refused...)
+	s.finish(c, s.clients.replies.closing(err, refused...)...)
 }
 
 // loader opens and reads logs, off the actor's goroutine: it knows what the session

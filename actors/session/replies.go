@@ -97,6 +97,17 @@ func (r *replies) send(root *actor.RootContext, seq uint64, err *protocol.Error)
 	}
 }
 
+// closing makes answers that are to come behind the end of the session: who has
+// read them finds it no more.
+func (r *replies) closing(err *protocol.Error, seqs ...uint64) (last []link.CloseReply) {
+	for _, seq := range seqs {
+		if to, resp, ok := r.answer(seq, nil, err); ok {
+			last = append(last, link.CloseReply{To: to, Response: resp})
+		}
+	}
+	return last
+}
+
 // owes says whether a client has still to be answered.
 func (r *replies) owes(to link.Client) bool {
 	for _, p := range r.pending {

@@ -282,11 +282,7 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 	s.closeLog()
 	s.clients.flush(c.ActorSystem().Root)
 	if s.life.end != nil {
-		for _, seq := range s.life.end.asked {
-			if to, resp, ok := s.clients.replies.answer(seq, nil, nil); ok {
-				last = append(last, link.CloseReply{To: to, Response: resp})
-			}
-		}
+		last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)
 	}
 	s.clients.replies.failAll(c.ActorSystem().Root, errClosing(), true) // what waited for something beside the run
 	s.sayClosed(c, last...)

@@ -13,6 +13,7 @@ import (
 
 	"troupe/actors/actortest"
 	"troupe/actors/core"
+	"troupe/actors/failpoint"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/protocol"
@@ -43,13 +44,15 @@ type person struct {
 }
 
 // newWorld has no session yet.
-func newWorld(t *testing.T) *rig {
+func newWorld(t *testing.T, plan string) *rig {
+	faults, err := failpoint.Parse(plan)
+	require.NoError(t, err)
 	sys := actor.NewActorSystem(actortest.Quiet())
 	dir := t.TempDir()
 	_, rules, _ := protocol.DialectUnion.Open()
 	return &rig{
 		t: t, sys: sys, parent: actortest.NewProbe(sys), rules: rules, dir: dir,
-		kernel: &kernel.Kernel{Log: zerolog.Nop(), Dispatcher: kernel.New()},
+		kernel: &kernel.Kernel{Log: zerolog.Nop(), Dispatcher: kernel.New(), Faults: faults},
 		shared: NewShared(Config{
 			AgentDir: dir, Home: dir, Consent: config.Refused, NoContext: true, NoPrompts: true, NoSkills: true,
 			Env: func(string) string { return "" }, Tools: actortest.Tools(new(actortest.History)), Files: new(tools.Files), Guard: tools.NewGuard(),
@@ -65,9 +68,9 @@ func (r *rig) spec(of link.OpenSpec) link.OpenSpec {
 }
 
 // newRig begins a session for a first client.
-func newRig(t *testing.T, spec link.OpenSpec) (*rig, person) {
+func newRig(t *testing.T, plan string, spec link.OpenSpec) (*rig, person) {
 	t.Helper()
-	r := newWorld(t)
+	r := newWorld(t, plan)
 	first := r.person()
 	r.session = r.parent.Spawn(r.sys, sessionProps(r.kernel, r.shared, "s1", link.SpawnSession{Spec: r.spec(spec), Client: first.Client, Rules: r.rules}))
 	synctest.Wait()
@@ -140,7 +143,7 @@ func (r *rig) end() {
 // session yet; the session ends behind it.
 func TestEndBehindCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, first := newRig(t, link.OpenSpec{Retain: true})
+		r, first := newRig(t, "", link.OpenSpec{Retain: true})
 		r.tell(link.Leave{Router: first.Router})
 		actortest.Expect[link.Left](t, first.Probe)
 		second := r.person()
@@ -166,7 +169,7 @@ func TestEndBehindCommands(t *testing.T) {
 // the end of a session, either, that another one has asked for.
 func TestLeaveWhileOthersDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, first := newRig(t, link.OpenSpec{})
+		r, first := newRig(t, "", link.OpenSpec{})
 		second := r.person()
 		r.tell(
 			link.Join{Client: second.Client},
@@ -189,7 +192,7 @@ func TestLeaveWhileOthersDrain(t *testing.T) {
 func TestRouterIsGone(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newWorld(t)
+			r := newWorld(t, "")
 			sessions := r.sys.Root.Spawn(ParentProps(r.kernel, r.shared))
 			router, other := r.person(), actortest.NewProbe(r.sys)
 			end := func() { require.NoError(t, r.sys.Root.PoisonFuture(router.PID).Wait()) }
@@ -209,4 +212,26 @@ func TestRouterIsGone(t *testing.T) {
 			r.end()
 		})
 	}
+}
+
+// TestGivenUpBeforeItIsOpened: the client of a session that crashes too often before
+// the open_session reaches it is told so, and finds it no more.
+func TestGivenUpBeforeItIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWorld(t, "Panic s1 opened 0+")
+		sessions := r.sys.Root.Spawn(ParentProps(r.kernel, r.shared))
+		client, other := r.person(), actortest.NewProbe(r.sys)
+		r.sys.Root.Send(sessions, link.SpawnSession{Spec: r.spec(link.OpenSpec{}), Client: client.Client, Key: "1", Rules: r.rules})
+		synctest.Wait()
+		r.session = actortest.Expect[link.SessionSpawned](t, client.Probe).PID
+		r.tell(r.request(client, "open_session", protocol.OpenSession{}))
+		gone := actortest.Expect[link.Closed](t, client.Probe)
+		require.Len(t, gone.Replies, 1)
+		assert.Equal(t, protocol.CodeSessionFailed, gone.Replies[0].Response.Err.Code)
+		r.sys.Root.Send(sessions, link.ListOpen{Seq: 1, From: other.PID})
+		synctest.Wait()
+		assert.Empty(t, actortest.Expect[link.OpenList](t, other).Sessions)
+		require.NoError(t, r.sys.Root.PoisonFuture(sessions).Wait())
+		r.end()
+	})
 }
