@@ -24,15 +24,10 @@ func (s *Session) answer(c actor.Context, e core.Query) {
 		s.replyInTurn(c, e.Seq, data, err)
 		return
 	}
-	large := answer{by: s.clients.replies.asker(e.Seq), do: func(actor.Context) {
+	s.inTurn(c, s.clients.replies.asker(e.Seq), func(actor.Context) {
 		data, err := find()
 		s.reply(e.Seq, data, err)
-	}}
-	if s.waits(large.by) {
-		s.later(c, large)
-	} else {
-		large.do(c)
-	}
+	})
 }
 
 // found is what a query found, or why it did not: an error that says nothing else

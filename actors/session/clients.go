@@ -26,7 +26,7 @@ type clients struct {
 // client is one of them.
 type client struct {
 	link.Client
-	muted     bool        // it has detached or left: it hears nothing but answers and the end
+	muted     bool        // it has not attached yet, has detached or left: it hears nothing but answers and the end
 	attaching uint64      // the attach that is not answered yet: with the answer it hears; 0 for none
 	leaving   *link.Leave // it sends nothing more; nil before that
 }

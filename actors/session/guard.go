@@ -66,7 +66,7 @@ func (g *crashGuard) Receive(c actor.Context) {
 		g.routeClosed(c, m)
 		return
 	case opened:
-		g.took(c, m)
+		g.noteOpened(c, m)
 	}
 	if g.life.state.over() && !kernel.Lifecycle(msg) {
 		g.refuse(c, msg)
@@ -143,7 +143,8 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 	}})
 }
 
-// restored is how a machine begins.
+// restored is the first input of a machine: what the log says, and what its
+// predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
 	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans}
 }

@@ -29,12 +29,13 @@ type durable struct {
 	shrunk  *worker.Shrinker // images made fit for models
 }
 
-// state is where a session is in its life:
+// state is where a session is in its life. A crash leads back to opening, one too
+// many to failed, and the end from anywhere to closed.
 //
-//	opening ──→ live ──→ stale          a crash leads back to opening,
-//	   ↑  │     ↑  ↓       │            one too many to failed
-//	   │  └──→ parked ←────┘
-//	   └─────────┘                      failed, or the end of each: closed
+//	opening ──→ live ──→ stale
+//	 ↑   │      ↑  ↓       │
+//	 │   └──→  parked ←────┘
+//	 └───────────┘
 type state uint8
 
 const (

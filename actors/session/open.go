@@ -100,9 +100,9 @@ func (s *Session) openLog(c actor.Context) {
 	})
 }
 
-// took notes the log that was opened before the session hears of it: a crash over
+// noteOpened notes the log that was opened before the session hears of it: a crash over
 // the message must not lose it. A session that is over does not want it.
-func (d *durable) took(c actor.Context, m opened) {
+func (d *durable) noteOpened(c actor.Context, m opened) {
 	d.file.opening = false
 	switch {
 	case m.log == nil:

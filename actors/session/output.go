@@ -12,7 +12,7 @@ import (
 	"troupe/protocol"
 )
 
-// output is what a session does about clients that do not read; see [window].
+// output is what a session does about clients that do not read; see [link.Window].
 // Commands go on while the window is full, so that an abort stops a run; what
 // waits is work that would only make more output.
 type output struct {
@@ -138,9 +138,13 @@ func (s *Session) nextAnswers(c actor.Context) {
 	}
 }
 
-// waits says whether a large answer to a client has to wait.
-func (s *Session) waits(by link.Client) bool {
-	return by.Known() && (by.Window.Full() || s.output.waitsBehind(by, true))
+// inTurn makes a large answer to a client, now or when the client has read enough.
+func (s *Session) inTurn(c actor.Context, by link.Client, do func(actor.Context)) {
+	if by.Known() && (by.Window.Full() || s.output.waitsBehind(by, true)) {
+		s.later(c, answer{by: by, do: do})
+	} else {
+		do(c)
+	}
 }
 
 // waitsBehind says whether something of a client waits, or nothing but an end if

@@ -27,9 +27,7 @@ type idleTimer struct {
 }
 
 func (t *idleTimer) start(c actor.Context, after time.Duration) {
-	if t.timer == nil {
-		t.timer = kernel.After(c, after, c.Self(), parkDue{})
-	}
+	t.timer = kernel.After(c, after, c.Self(), parkDue{})
 }
 
 func (t *idleTimer) stop() {
@@ -55,7 +53,7 @@ func (s *Session) rest(c actor.Context) {
 		s.park(c)
 		s.closeLog()
 	}
-	if s.life.state == live && s.shared.ParkAfter > 0 && s.parkable() {
+	if s.life.state == live && s.idle.timer == nil && s.shared.ParkAfter > 0 && s.parkable() {
 		s.idle.start(c, s.shared.ParkAfter)
 	}
 }

@@ -140,11 +140,11 @@ func (s *Session) emit(ev protocol.Event) {
 
 // replyInTurn answers a command, a large answer when it is its turn.
 func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result, err *protocol.Error) {
-	if by := s.clients.replies.asker(seq); err == nil && protocol.SizeOf(data) > link.AnswerRoom && s.waits(by) {
-		s.later(c, answer{by: by, do: func(actor.Context) { s.reply(seq, data, nil) }})
+	if err != nil || protocol.SizeOf(data) <= link.AnswerRoom {
+		s.reply(seq, data, err)
 		return
 	}
-	s.reply(seq, data, err)
+	s.inTurn(c, s.clients.replies.asker(seq), func(actor.Context) { s.reply(seq, data, nil) })
 }
 
 // reply answers a command, unless it has been answered.

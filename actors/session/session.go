@@ -20,7 +20,7 @@ type Session struct {
 	*durable
 	m        *core.Machine  // nil before the log is open
 	waiting  []any          // messages that came while the log is opened
-	context  *store.Context // of the branch; nil until a model is asked
+	context  *store.Context // of the branch; nil until it is needed
 	jobs     jobs
 	loaded   map[uint64]*loadedSession
 	inputs   inputs
@@ -214,7 +214,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 // nothing.
 func (s *Session) do(c actor.Context, e core.Effect) { _ = s.perform(c, e) }
 
-// report tells the parent what the session does, when that has changed.
+// report tells what the session does, and with which model, when that has changed.
 func (s *Session) report(c actor.Context) {
 	if m := s.m.Model(); m != s.reported.model {
 		s.reported.model = m

@@ -13,7 +13,7 @@ import (
 	"troupe/protocol"
 )
 
-// sessions is the parent of all sessions: it makes them, knows which are live,
+// sessions is the parent of all sessions: it makes them, knows which are open,
 // and restarts those that crash, always.
 type sessions struct {
 	kernel *kernel.Kernel
@@ -31,7 +31,7 @@ func ParentProps(k *kernel.Kernel, shared *Shared) *actor.Props {
 		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()))
 }
 
-// member is a live session.
+// member is an open session.
 type member struct {
 	pid    *actor.PID
 	info   protocol.OpenSessionInfo
