@@ -99,6 +99,9 @@ func (s *Session) tell(c actor.Context, m any) {
 }
 
 func (s *Session) take(c actor.Context, m any) {
+	if r, ok := m.(link.Request); ok && !s.clients.replies.expects(r.Seq) {
+		return // it has waited, and was refused when its client left
+	}
 	if s.grouped(c, m) {
 		return
 	}

@@ -235,3 +235,28 @@ func TestGivenUpBeforeItIsOpened(t *testing.T) {
 		r.end()
 	})
 }
+
+// TestLeaveWhileOpening: a command that waits while the session is opened again, and
+// is refused because its client leaves in a hurry, is not carried out afterwards.
+func TestLeaveWhileOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, first := newRig(t, "Delay 1s s1 Request 1; Panic s1 Request 1", link.OpenSpec{})
+		second := r.person()
+		r.tell(
+			r.request(second, "attach", protocol.AttachSession{SessionID: "s1"}),
+			r.request(first, "get_state", protocol.GetState{}), // breaks it
+			r.request(second, "prompt", protocol.Prompt{Message: "~a~ never"}),
+			link.Leave{Router: second.Router, Abort: true},
+		)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		answers, _ := second.hear()
+		require.Equal(t, map[string]string{"attach": "", "prompt": "The connection is closing"}, answers)
+		_, events := first.hear()
+		assert.Empty(t, events)
+		r.parent.Take()
+		r.tell(link.Leave{Router: first.Router, Abort: true})
+		r.closed()
+		r.end()
+	})
+}

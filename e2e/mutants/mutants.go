@@ -93,6 +93,7 @@ var mutants = []mutant{
 	{"a retained session ends with its last client", "actors/session/guard.go", "case d.clients.attached() == 0 && !d.spec.Retain:", "case d.clients.attached() == 0:", shells},
 	{"a client in a hurry waits for a run of another", "actors/session/guard.go", "who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && d.clients.attached() > 0):", "who.leaving.Final, d.life.end != nil:", shells},
 	{"a session that was given up before it was opened stays", "actors/session/guard.go", "case gaveUp && opens:", "case false && opens:", shells},
+	{"a command that was refused while it waited is carried out", "actors/session/session.go", "ok && !s.clients.replies.expects(r.Seq) {", "ok && r.Seq == 0 {", shells},
 	{"the end of the process overtakes commands", "actors/session/guard.go", "return false // they say so themselves", "_ = 0 // they say so themselves", shells},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case d.clients.replies.owes(who.Client):", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
