@@ -3,10 +3,12 @@ package extension
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +18,85 @@ import (
 	"troupe/tools"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is the process of extensions when it is started as that.
+func TestMain(m *testing.M) {
+	if os.Getenv("TROUPE_TEST_EXT_HOST") != "" {
+		conn := os.NewFile(3, "daemon")
+		if err := Serve(conn, testOptions()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newHost is the host of the tests that follow.
+var newHost = inlineHost
+
+func inlineHost(_ *testing.T, o Options) Host { return NewInline(o) }
+
+// pipedHost is behind frames, in this process.
+func pipedHost(t *testing.T, o Options) Host {
+	ours, theirs := net.Pipe()
+	over := make(chan error, 1)
+	go func() { over <- Serve(theirs, o) }()
+	t.Cleanup(func() { require.NoError(t, <-over) })
+	return NewClient(ours)
+}
+
+// childHost is in a process of its own.
+func childHost(t *testing.T, _ Options) Host {
+	procs := tools.NewProcs(nil)
+	t.Cleanup(func() { procs.KillAll(time.Second) })
+	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST=1"), Log: func(line string) { t.Log(line) }})
+}
+
+// TestHosts: what holds for a host in this process holds for one behind frames.
+func TestHosts(t *testing.T) {
+	defer func() { newHost = inlineHost }()
+	for name, h := range map[string]func(*testing.T, Options) Host{"pipe": pipedHost, "child": childHost} {
+		newHost = h
+		for test, f := range map[string]func(*testing.T){
+			"Gate": TestGate, "Commands": TestCommandsAndDialogs, "Tools": TestTools, "Actions": TestActions, "Exec": TestExec,
+			"Loops": TestLoops, "Close": TestClose, "Rebind": TestRebind, "RecycledTooOften": TestRecycledTooOften,
+		} {
+			t.Run(name+"/"+test, f)
+		}
+	}
+}
+
+// TestChildDies: every VM says so, and the next one gets another process.
+func TestChildDies(t *testing.T) {
+	newHost = childHost
+	defer func() { newHost = inlineHost }()
+	w := load(t, "gate.ts", "exec.ts")
+	child := w.host.(*Child)
+	w.vm.Call(1, json.RawMessage(`{"type":"tool_call","toolName":"bash","toolCallId":"c","input":{"command":"sudo"}}`))
+	wait[Op](w)
+	child.mu.Lock()
+	client, proc := child.client, child.proc
+	child.mu.Unlock()
+	require.NoError(t, proc.Signal(syscall.SIGKILL))
+	require.Equal(t, "the extension host died", wait[Gone](w).Why)
+	w.vm.Call(2, json.RawMessage(`{"type":"tool_call"}`)) // nobody hears it
+	<-client.Over()
+	require.Eventually(t, func() bool {
+		child.mu.Lock()
+		defer child.mu.Unlock()
+		return child.client == nil
+	}, patience, time.Millisecond)
+
+	gone := make(chan Said, 1)
+	child.Open(Spec{}, func(s Said) { gone <- s })
+	require.Contains(t, (<-gone).(Gone).Why, "a moment ago")
+	child.mu.Lock()
+	child.since = time.Now().Add(-time.Hour)
+	child.mu.Unlock()
+	again := make(chan Said, 8)
+	child.Open(Spec{Cwd: w.dir}, func(s Said) { again <- s })
+	require.IsType(t, Ready{}, <-again)
+}
 
 // world is a VM and what it said.
 type world struct {
@@ -45,7 +125,7 @@ func testOptions() Options {
 func load(t *testing.T, names ...string) *world { return loadSpec(t, Spec{}, testOptions(), names...) }
 
 func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
-	h := NewInline(o)
+	h := newHost(t, o)
 	w := &world{t: t, host: h, dir: t.TempDir(), more: make(chan struct{}, 1)}
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	for _, n := range names {

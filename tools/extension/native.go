@@ -359,7 +359,9 @@ func (v *vm) openStream(a args) error {
 	}
 	v.addOp(id, &op{waits: !unbound[a.text(1)], cancel: cancel, stream: s})
 	go func() {
-		run()
+		if _, err := protected(func(*opCall) (any, error) { run(); return nil, nil }, nil); err != nil {
+			say("error", &failure{Message: err.Error()})
+		}
 		v.post(r, func() { v.closeOp(id) })
 	}()
 	return nil

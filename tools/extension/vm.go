@@ -381,6 +381,7 @@ func (v *vm) recycle(why string) {
 	}
 	v.spec.Reason = "reload"
 	v.begin()
+	v.post(v.realm, func() {}) // what was begun wants to settle
 }
 
 // post has work done by the VM's goroutine, unless its realm is gone by then.

@@ -1,0 +1,251 @@
+package extension
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"troupe/tools"
+)
+
+// ChildOptions say how the process of extensions is started.
+type ChildOptions struct {
+	Command string   // the program; "" is this one
+	Args    []string // that make it call Serve on descriptor 3
+	Env     []string
+	Procs   *tools.Procs      // ends it with us
+	Memory  int64             // bytes that it may have; 0 is 2 GB
+	Log     func(line string) // lines of its stderr
+}
+
+// mostResident is what the process of extensions may have by default.
+const mostResident = 2 << 30
+
+// Child is a host in a process of its own, which is started when it is first needed and
+// again when it died: what breaks there does not break us.
+type Child struct {
+	o ChildOptions
+
+	mu     sync.Mutex
+	client *Client
+	proc   *tools.Spawned
+	deaths int // since one lived for a while
+	since  time.Time
+	closed bool
+	ends   sync.WaitGroup
+}
+
+// NewChild starts nothing yet.
+func NewChild(o ChildOptions) *Child {
+	if o.Memory == 0 {
+		o.Memory = mostResident
+	}
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	return &Child{o: o}
+}
+
+// pauses are how long a process that died again and again stays down.
+var pauses = []time.Duration{0, 100 * time.Millisecond, time.Second, 10 * time.Second}
+
+// longLife is after how long a process is no longer held responsible for its ancestors.
+const longLife = time.Minute
+
+// Open begins a VM. One that is opened while the process must not be started again yet
+// says Gone.
+func (c *Child) Open(spec Spec, sink func(Said)) VM {
+	client, err := c.running()
+	if err != nil {
+		go sink(Gone{Why: "the extension host does not start: " + err.Error()})
+		return nobody{}
+	}
+	return client.Open(spec, sink)
+}
+
+// Close ends the process.
+func (c *Child) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	client := c.client
+	c.mu.Unlock()
+	if client != nil {
+		_ = client.Close() // it has none
+	}
+	c.ends.Wait()
+	return nil
+}
+
+func (c *Child) running() (*Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, os.ErrClosed
+	}
+	if c.client != nil {
+		return c.client, nil
+	}
+	if pause := pauses[min(c.deaths, len(pauses)-1)]; time.Since(c.since) < pause {
+		return nil, errTooSoon
+	}
+	proc, conn, err := c.start()
+	if err != nil {
+		c.deaths, c.since = c.deaths+1, time.Now()
+		return nil, err
+	}
+	c.client, c.proc, c.since = NewClient(conn), proc, time.Now()
+	c.ends.Add(2)
+	go c.watch(c.client, proc)
+	go c.listen(proc)
+	return c.client, nil
+}
+
+type tooSoon struct{}
+
+func (tooSoon) Error() string { return "it died a moment ago" }
+
+var errTooSoon error = tooSoon{}
+
+func (c *Child) start() (*tools.Spawned, net.Conn, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	command := c.o.Command
+	if command == "" {
+		if command, err = os.Executable(); err != nil {
+			ours.Close()
+			return nil, nil, err
+		}
+	}
+	env := c.o.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs}})
+	if err != nil {
+		ours.Close()
+		return nil, nil, err
+	}
+	proc.Stdin.Close()
+	conn, err := net.FileConn(ours)
+	ours.Close()
+	if err != nil {
+		proc.Kill(0)
+		proc.Stdout.Close()
+		proc.Stderr.Close()
+		return nil, nil, err
+	}
+	return proc, conn, nil
+}
+
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+	}
+	return os.NewFile(uintptr(fds[0]), "extensions"), os.NewFile(uintptr(fds[1]), "extensions"), nil
+}
+
+// exitTime is how long the process may take to end when nobody speaks to it any more.
+const exitTime = 2 * time.Second
+
+// watch sees a process to its end, and ends one that has too much memory.
+func (c *Child) watch(client *Client, proc *tools.Spawned) {
+	defer c.ends.Done()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-proc.Exited():
+			over = true
+		case <-client.Over():
+			over = true
+			select {
+			case <-proc.Exited():
+			case <-time.After(exitTime):
+			}
+		case <-tick.C:
+			if resident(proc.Pid()) > c.o.Memory {
+				client.end("the extension host used more than " + strconv.FormatInt(c.o.Memory>>20, 10) + " MiB")
+				_ = proc.Signal(syscall.SIGKILL) // it may just have ended
+			}
+		}
+	}
+	client.end("the extension host died")
+	<-client.Over()
+	proc.Kill(time.Millisecond) // and what it started
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.since) > longLife {
+		c.deaths = 0
+	}
+	c.client, c.proc, c.deaths, c.since = nil, nil, c.deaths+1, time.Now()
+}
+
+// resident is what memory a process has, 0 if nobody says.
+func resident(pid int) int64 {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// mostLine is what a line of the process may have.
+const mostLine = 64 << 10
+
+// listen gives the lines that the process writes to whoever logs.
+func (c *Child) listen(proc *tools.Spawned) {
+	defer c.ends.Done()
+	defer proc.Stdout.Close()
+	defer proc.Stderr.Close()
+	go io.Copy(io.Discard, proc.Stdout) // it has nothing to say there
+	r := bufio.NewReaderSize(proc.Stderr, mostLine)
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(line) > 0 {
+			c.o.Log(strings.TrimRight(string(line), "\r\n"))
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+// nobody is a VM that is not there.
+type nobody struct{}
+
+func (nobody) Tell(uint64, json.RawMessage)                     {}
+func (nobody) Call(uint64, json.RawMessage)                     {}
+func (nobody) CancelCall(uint64)                                {}
+func (nobody) Prepare(uint64, ToolCall)                         {}
+func (nobody) Tool(uint64, ToolCall)                            {}
+func (nobody) CancelTool(uint64)                                {}
+func (nobody) Command(uint64, string, string)                   {}
+func (nobody) Invoke(uint64, string, string, []json.RawMessage) {}
+func (nobody) Answer(uint64, json.RawMessage, string)           {}
+func (nobody) Update(json.RawMessage)                           {}
+func (nobody) Entry(json.RawMessage)                            {}
+func (nobody) AbortRun()                                        {}
+func (nobody) Rebind(Spec)                                      {}
+func (nobody) Close(string)                                     {}
