@@ -72,6 +72,8 @@ func run(args []string) int {
 		switch word := args[0]; {
 		case word == "schema":
 			return describe(args[1:])
+		case word == extHostErrand && len(args) == 1:
+			return extHost()
 		case slices.Contains(piCommands, word):
 			return refuse(fmt.Errorf("%q is a command of pi that this version does not have; as a message write: -p %s", word, word))
 		}

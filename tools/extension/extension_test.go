@@ -560,6 +560,9 @@ func TestLoadErrors(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules/big"), 0o700))
+	write("node_modules/big/index.js", `import net, { Server } from "node:net"; import * as all from "http2"; class Mine extends Server {}
+		export let used = "no"; try { net.createServer() } catch (e) { used = e.message + " " + typeof all.constants.x + " " + typeof Mine }`)
 	o := testOptions()
 	o.Limits.Load = 100 * time.Millisecond
 	w := loadSpec(t, Spec{}, o,
@@ -570,6 +573,7 @@ func TestLoadErrors(t *testing.T) {
 		write("never.ts", "export default () => new Promise(() => {})"),
 		write("loop.ts", "for (;;);"),
 		write("node.ts", "import http from 'node:http'; export default () => http"),
+		write("stub.ts", "import { used } from 'big'; export default (pi) => pi.registerCommand(used, {handler() {}})"),
 		write("package.ts", "import x from 'no-such-package'; export default () => x"),
 		write("schema.ts", "export default (pi) => pi.registerTool({name: 'y', parameters: {type: 'string'}, execute() {}})"),
 		write("awaits.ts", "const x = await Promise.resolve(1); export default async (pi) => { await x; pi.registerCommand('fine', {handler() {}}) }"),
@@ -595,7 +599,8 @@ func TestLoadErrors(t *testing.T) {
 	require.Equal(t, []string{"tool_call"}, w.ready.Errors[2].Gates)
 	require.Empty(t, w.ready.Registrations.Listens)
 	require.Empty(t, w.ready.Registrations.Tools)
-	require.Len(t, w.ready.Registrations.Commands, 2)
+	require.Len(t, w.ready.Registrations.Commands, 3)
+	require.Equal(t, "node:net.createServer needs Node.js function function", w.ready.Registrations.Commands[0].Name)
 }
 
 func TestOldHooksAndTools(t *testing.T) {

@@ -702,8 +702,8 @@ func (v *vm) codeOf(e Entry) (*bundle.Entry, error) {
 		}
 		_ = v.host.cache.Put(entry) // what cannot be kept is made again
 	}
-	if len(entry.NodeOnly) > 0 {
-		return nil, needsNode(entry.NodeOnly[0])
+	if i, ok := entry.NeedsNode(); ok {
+		return nil, needsNode(i)
 	}
 	if places, err := bundle.ReadMap(entry.Map); err == nil {
 		v.realm.places[entry.Path] = places

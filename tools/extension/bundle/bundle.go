@@ -5,7 +5,8 @@
 // and become part of the script. What the host provides (node:*, pi's packages) is
 // asked for by __troupe.require when the import is evaluated: a name that it lacks is
 // undefined where it is used, and not a failure of the whole. A package that is nowhere
-// throws where it is imported, so that optional imports in a try work.
+// throws where it is imported, so that optional imports in a try work. What only Node has
+// can be imported, and throws when it is used: large packages import more than they need.
 package bundle
 
 import (
@@ -54,6 +55,17 @@ type Bundle struct {
 type Import struct {
 	Name string `json:"name"`
 	By   string `json:"by"` // the file that imports
+}
+
+// NeedsNode gives an import of the extension's own files that only Node can serve. What
+// packages import beside what is used of them does not count.
+func (b *Bundle) NeedsNode() (Import, bool) {
+	for _, i := range b.NodeOnly {
+		if !strings.Contains(i.By, "/node_modules/") {
+			return i, true
+		}
+	}
+	return Import{}, false
 }
 
 // Error is why an extension could not be bundled.
@@ -133,6 +145,7 @@ func quote(s string) string {
 const (
 	shimSpace    = "troupe"
 	missingSpace = "troupe-missing"
+	nodeSpace    = "troupe-node"
 	addonSpace   = "troupe-addon"
 )
 
@@ -260,6 +273,9 @@ func (b *builder) plug(build api.PluginBuild) {
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: missingSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		return script("throw __troupe.missing(" + quote(a.Path) + ");")
 	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: nodeSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		return script("module.exports = __troupe.nodeOnly(" + quote(a.Path) + ");")
+	})
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: addonSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		return script("throw new Error(" + quote("Native addon "+a.Path+" needs Node.js") + ");")
 	})
@@ -301,7 +317,7 @@ func (b *builder) resolve(build api.PluginBuild, a api.OnResolveArgs) (api.OnRes
 		return api.OnResolveResult{Path: id, Namespace: shimSpace}, nil
 	case NodeOnly:
 		b.note(&b.bundle.NodeOnly, Import{a.Path, importer})
-		return api.OnResolveResult{Path: a.Path, Namespace: missingSpace}, nil
+		return api.OnResolveResult{Path: a.Path, Namespace: nodeSpace}, nil
 	}
 	if found, ok := b.installed(build, a); ok {
 		return found, nil

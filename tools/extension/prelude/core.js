@@ -137,7 +137,29 @@ function requireFrom(from) {
   return require;
 }
 
+// nodeOnly is a module that only Node has: it can be imported, taken apart, extended and
+// made instances of, and throws when something of it is called.
+function nodeOnly(name) {
+  const fail = () => {
+    const e = new NewError(name + " needs Node.js");
+    e.code = "ERR_UNKNOWN_BUILTIN_MODULE";
+    throw e;
+  };
+  const proxy = new NewProxy(function () {}, {
+    get(_, member) {
+      if (typeof member === "symbol" || member === "then" || member === "__esModule" || member === "toJSON") return undefined;
+      if (member === "prototype") return {};
+      return member === "default" ? proxy : nodeOnly(name + "." + member);
+    },
+    set: () => true,
+    apply: fail, construct: () => nodeOnly(name),
+    getPrototypeOf: () => proxy, // a copy of the module finds what it lacks here
+  });
+  return proxy;
+}
+
 const troupe = {
+  nodeOnly,
   require: requireShim,
   requireFrom,
   missing,

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"troupe/tools"
+	"troupe/tools/extension"
+)
+
+// extHostErrand is the word with which troupe starts itself to run extensions, so that
+// what breaks there does not break the daemon.
+const extHostErrand = "ext-host"
+
+// extHostFD is where the daemon is.
+const extHostFD = 3
+
+// extHost runs extensions for the daemon until it is gone.
+func extHost() int {
+	file := os.NewFile(extHostFD, "daemon")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return refuse(errors.New(extHostErrand + " is a part of troupe that it starts itself"))
+	}
+	file.Close()
+	defer conn.Close()
+	guard := tools.NewGuard()
+	defer guard.Close()
+	err = extension.Serve(conn, extension.Options{
+		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
+	})
+	if err != nil {
+		fmt.Fprintln(stderr, "troupe:", err)
+		return exitError
+	}
+	return exitOK
+}
