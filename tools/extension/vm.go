@@ -45,7 +45,8 @@ type realm struct {
 	ops    map[int]*op
 	timers map[int]*alarm
 	files  fileTable
-	places map[string]*bundle.Places // of bundles, by the name in stacks
+	maps   map[string][]byte // source maps of bundles, by the name in stacks
+	places map[string]*bundle.Places
 
 	loading int // the entry that is being loaded
 	loads   *time.Timer
@@ -198,7 +199,7 @@ func (r *realm) close() {
 // begin makes a realm and begins to load.
 func (v *vm) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, places: map[string]*bundle.Places{}, ended: true}
+	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, maps: map[string][]byte{}, places: map[string]*bundle.Places{}, ended: true}
 	v.realm, v.ready = r, false
 	js, err := quick.New(quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn})
 	if err == nil {
@@ -268,7 +269,18 @@ func (v *vm) overlong() string {
 }
 
 func (v *vm) stack(text string) string {
-	for name, p := range v.realm.places {
+	for name, data := range v.realm.maps { // read when the first error names the bundle
+		if !strings.Contains(text, name) {
+			continue
+		}
+		p := v.realm.places[name]
+		if p == nil {
+			var err error
+			if p, err = bundle.ReadMap(data); err != nil {
+				continue
+			}
+			v.realm.places[name] = p
+		}
 		text = p.Stack(name, text)
 	}
 	return text
@@ -705,9 +717,7 @@ func (v *vm) codeOf(e Entry) (*bundle.Entry, error) {
 	if i, ok := entry.NeedsNode(); ok {
 		return nil, needsNode(i)
 	}
-	if places, err := bundle.ReadMap(entry.Map); err == nil {
-		v.realm.places[entry.Path] = places
-	}
+	v.realm.maps[entry.Path] = entry.Map
 	return entry, nil
 }
 

@@ -661,8 +661,14 @@ function guarded(o) {
 
 const commandOnly = ["waitForIdle", "newSession", "fork", "branch", "navigateTree", "switchSession", "reload", "getSystemPromptOptions"];
 
-// context is ctx of a handler; commands and tools have more.
+// context is ctx of a handler; commands and tools have more. One serves a session.
 function context(kind) {
+  if (contexts.of !== generation) contexts = { of: generation };
+  return contexts[kind ?? "handler"] ??= newContext(kind);
+}
+let contexts = { of: -1 };
+
+function newContext(kind) {
   const o = {
     ui, sessionManager, modelRegistry,
     hasUI: true, mode: "rpc",
