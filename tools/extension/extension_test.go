@@ -20,9 +20,14 @@ import (
 
 // TestMain is the process of extensions when it is started as that.
 func TestMain(m *testing.M) {
-	if os.Getenv("TROUPE_TEST_EXT_HOST") != "" {
+	if text := os.Getenv("TROUPE_TEST_EXT_HOST"); text != "" {
 		conn := os.NewFile(3, "daemon")
-		if err := Serve(conn, testOptions()); err != nil {
+		o := testOptions()
+		err := json.Unmarshal([]byte(text), &o.Limits)
+		if err == nil {
+			err = Serve(conn, o)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -46,10 +51,12 @@ func pipedHost(t *testing.T, o Options) Host {
 }
 
 // childHost is in a process of its own.
-func childHost(t *testing.T, _ Options) Host {
+func childHost(t *testing.T, o Options) Host {
+	limits, err := json.Marshal(o.Limits)
+	require.NoError(t, err)
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Second) })
-	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST=1"), Log: func(line string) { t.Log(line) }})
+	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }})
 }
 
 // TestHosts: what holds for a host in this process holds for one behind frames.
@@ -59,7 +66,7 @@ func TestHosts(t *testing.T) {
 		newHost = h
 		for test, f := range map[string]func(*testing.T){
 			"Gate": TestGate, "Commands": TestCommandsAndDialogs, "Tools": TestTools, "Actions": TestActions, "Exec": TestExec,
-			"Loops": TestLoops, "Close": TestClose, "Rebind": TestRebind, "RecycledTooOften": TestRecycledTooOften,
+			"Loops": TestLoops, "Close": TestClose, "Rebind": TestRebind,
 		} {
 			t.Run(name+"/"+test, f)
 		}
@@ -115,9 +122,13 @@ type world struct {
 }
 
 func testOptions() Options {
-	o := Options{Limits: DefaultLimits(), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
-	o.Limits.Turn, o.Limits.Hook, o.Limits.Load = 300*time.Millisecond, 200*time.Millisecond, 2*time.Second
-	o.Limits.Memory = 64 << 20
+	return Options{Limits: DefaultLimits(), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
+}
+
+// impatient are options whose limits are soon reached.
+func impatient() Options {
+	o := testOptions()
+	o.Limits.Turn, o.Limits.Hook, o.Limits.Load = 500*time.Millisecond, time.Second, 2*time.Second
 	return o
 }
 
@@ -488,11 +499,11 @@ func TestExec(t *testing.T) {
 
 // What an extension does wrong ends nothing but itself.
 func TestLoops(t *testing.T) {
-	w := load(t, "bad_loop.ts")
+	w := loadSpec(t, Spec{}, impatient(), "bad_loop.ts")
 	w.tell(`{"type":"agent_start"}`)
-	require.Equal(t, []Failure{{Path: "bad_loop.ts", Event: "agent_start", Message: "interrupted: it ran for 300ms without a break"}}, w.failures())
+	require.Equal(t, []Failure{{Path: "bad_loop.ts", Event: "agent_start", Message: "interrupted: it ran for 500ms without a break"}}, w.failures())
 	d := w.call(`{"type":"tool_call","toolName":"bash","input":{}}`)
-	require.Equal(t, "interrupted: it ran for 300ms without a break", d.Err, "a gate that did not end has not said yes")
+	require.Equal(t, "interrupted: it ran for 500ms without a break", d.Err, "a gate that did not end has not said yes")
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{`{"method":"notify","message":"alive"}`}, w.acts("ui"))
 
@@ -503,7 +514,7 @@ func TestLoops(t *testing.T) {
 }
 
 func TestFailingHandlers(t *testing.T) {
-	w := load(t, "bad_rejects.ts")
+	w := loadSpec(t, Spec{}, impatient(), "bad_rejects.ts")
 	w.tell(`{"type":"agent_start"}`)
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{`{"method":"notify","message":"next"}`}, w.acts("ui"))
@@ -515,7 +526,7 @@ func TestFailingHandlers(t *testing.T) {
 		events = append(events, f.Event+": "+f.Message)
 	}
 	require.Equal(t, []string{
-		"unhandledRejection: nobody cares", "agent_end: handler broke", "turn_start: timed out after 200ms", "tool_call: timed out after 200ms",
+		"unhandledRejection: nobody cares", "agent_end: handler broke", "turn_start: timed out after 1s", "tool_call: timed out after 1s",
 	}, events[:4])
 	require.Len(t, events, 5)
 	require.Contains(t, events[4], "turn_end: ")
@@ -544,7 +555,7 @@ func TestRealmOfAnExtensionThatChangesBuiltins(t *testing.T) {
 }
 
 func TestRecycledTooOften(t *testing.T) {
-	w := load(t, "bad_loop.ts")
+	w := loadSpec(t, Spec{}, impatient(), "bad_loop.ts")
 	for range 2 {
 		w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
 		wait[Ready](w)
@@ -563,8 +574,7 @@ func TestLoadErrors(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules/big"), 0o700))
 	write("node_modules/big/index.js", `import net, { Server } from "node:net"; import * as all from "http2"; class Mine extends Server {}
 		export let used = "no"; try { net.createServer() } catch (e) { used = e.message + " " + typeof all.constants.x + " " + typeof Mine }`)
-	o := testOptions()
-	o.Limits.Load = 100 * time.Millisecond
+	o := impatient()
 	w := loadSpec(t, Spec{}, o,
 		write("syntax.ts", "let a = 1;\nlet b = ;"),
 		write("throws.ts", "\n\nthrow new Error('at load')"),
@@ -588,8 +598,8 @@ func TestLoadErrors(t *testing.T) {
 		"throws.ts":  "at load",
 		"factory.ts": "in factory",
 		"none.ts":    "Extension does not export a valid factory function: none.ts",
-		"never.ts":   "not loaded within 100ms",
-		"loop.ts":    "interrupted: it ran for 300ms without a break",
+		"never.ts":   "not loaded within 2s",
+		"loop.ts":    "interrupted: it ran for 500ms without a break",
 		"node.ts":    "Extension needs Node.js (imports node:http in node.ts); install Node or remove it",
 		"package.ts": "Cannot find module 'no-such-package'",
 		"schema.ts":  `registerTool: parameters of tool "y" must be an object schema (type: "object")`,
