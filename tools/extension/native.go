@@ -180,7 +180,7 @@ func (v *vm) native(list []any) (any, error) {
 			t.idle = true
 		}
 	case "shim":
-		if m, ok := prelude.Find(a.text(0)); ok && !m.NodeOnly {
+		if m, ok := prelude.Find(a.text(0)); ok && (!m.NodeOnly || m.StandsIn && a.bool(1)) {
 			return m.ID, nil
 		}
 	case "module":

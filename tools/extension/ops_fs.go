@@ -34,7 +34,11 @@ func fsFailure(call string, err error, paths ...string) error {
 	}
 	if no != 0 {
 		f.Code, f.Errno = unix.ErrnoName(no), -int(no)
-		f.Message = fmt.Sprintf("%s: %s, %s", f.Code, strings.ToLower(no.Error()), call)
+		text, ok := nodeWords[no]
+		if !ok {
+			text = strings.ToLower(no.Error())
+		}
+		f.Message = fmt.Sprintf("%s: %s, %s", f.Code, text, call)
 	}
 	if len(paths) > 0 {
 		f.Path = paths[0]
@@ -45,6 +49,14 @@ func fsFailure(call string, err error, paths ...string) error {
 		f.Message += " -> '" + paths[1] + "'"
 	}
 	return f
+}
+
+// nodeWords are errors that Node words in another way than the system does.
+var nodeWords = map[syscall.Errno]string{
+	syscall.EEXIST: "file already exists", syscall.EISDIR: "illegal operation on a directory", syscall.EBUSY: "resource busy or locked",
+	syscall.EXDEV: "cross-device link not permitted", syscall.ELOOP: "too many symbolic links encountered", syscall.ENAMETOOLONG: "name too long",
+	syscall.EMFILE: "too many open files", syscall.ENFILE: "file table overflow", syscall.ETXTBSY: "text file is busy", syscall.EIO: "i/o error",
+	syscall.ENOSYS: "function not implemented", syscall.ESPIPE: "invalid seek", syscall.ENOTSUP: "operation not supported on socket",
 }
 
 // fileTable has the open files of a realm, by the numbers that JavaScript knows.

@@ -9,7 +9,7 @@
 
 const { apply, construct, ownKeys } = Reflect;
 const { parse, stringify } = JSON;
-const { create, defineProperty, defineProperties, getOwnPropertyNames, freeze, keys, assign } = Object;
+const { create, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyNames, freeze, keys, assign } = Object;
 const { isArray } = Array;
 const { indexOf, slice, trim, startsWith } = String.prototype;
 const { then } = Promise.prototype;
@@ -93,9 +93,10 @@ const host = freeze({
 
 const loaded = create(null);
 
-// requireShim gives a module of the prelude, made when it is first asked for.
+// requireShim gives a module of the prelude, made when it is first asked for: those, too,
+// that stand in for what only Node has.
 function requireShim(name) {
-  const id = call("shim", name);
+  const id = call("shim", name, true);
   if (id === undefined) throw missing(name);
   let m = loaded[id];
   if (m) return m.exports;
@@ -159,7 +160,10 @@ function nodeOnly(name) {
 }
 
 const troupe = {
-  nodeOnly,
+  nodeOnly(name) {
+    if (call("shim", name, true) === undefined) return nodeOnly(name);
+    return setPrototypeOf(requireShim(name), nodeOnly(name)); // what it lacks
+  },
   require: requireShim,
   requireFrom,
   missing,
@@ -192,7 +196,7 @@ for (const n of ["URL", "URLSearchParams"]) lazy(n, "node:url");
 for (const n of ["Event", "EventTarget", "CustomEvent", "AbortController", "AbortSignal", "DOMException", "TextEncoder", "TextDecoder",
   "structuredClone", "atob", "btoa", "performance"]) lazy(n, "troupe:globals");
 for (const n of ["fetch", "Headers", "Request", "Response", "FormData", "Blob", "File", "ReadableStream", "WritableStream", "TransformStream",
-  "TextDecoderStream", "TextEncoderStream", "CompressionStream", "DecompressionStream", "crypto", "WebSocket", "Intl"]) lazy(n, "troupe:web");
+  "TextDecoderStream", "TextEncoderStream", "CompressionStream", "DecompressionStream", "crypto", "WebSocket", "Intl", "MessagePort", "MessageChannel"]) lazy(n, "troupe:web");
 world.global = world;
 
 let lastTimer = 0;

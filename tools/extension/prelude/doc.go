@@ -21,7 +21,9 @@
 //	// provides: node:http, http
 //	// node-only
 //
-// names modules that only Node has: an extension that imports one is not run here.
+// names modules that only Node has: an extension that imports one is not run here. What
+// stands below is for packages that merely import them; without it they get a module that
+// throws when something of it is called.
 //
 // Extensions share the realm: a module saves the built-in functions that it calls
 // later, if a user's change of them could break it in a way that is not the user's own.
@@ -80,7 +82,6 @@
 //	tool.run(name, args, {cwd, callId}) → tool result, or throws; read bash edit write grep find ls
 //	text.truncateHead(text, {maxLines, maxBytes}) text.truncateTail(…) → pi's TruncationResult
 //	text.diff(old, new) → {diff, firstChangedLine}            text.patch(path, old, new) → string
-//	intl.format(kind, locales, options, number|ms) → string
 //
 // # Streams (open)
 //

@@ -20,6 +20,7 @@ type Module struct {
 	File     string
 	Source   string
 	NodeOnly bool
+	StandsIn bool // of what only Node has it is as much as packages need that merely import it
 }
 
 // Modules are all of them, by name.
@@ -32,7 +33,10 @@ var modules = sync.OnceValue(func() map[string]*Module {
 		if !ok {
 			continue
 		}
-		m := &Module{File: name, Source: source, NodeOnly: strings.HasPrefix(rest, "// node-only")}
+		m := &Module{File: name, Source: source}
+		if code, only := strings.CutPrefix(rest, "// node-only"); only {
+			m.NodeOnly, m.StandsIn = true, strings.TrimSpace(code) != ""
+		}
 		for n := range strings.SplitSeq(list, ",") {
 			m.Names = append(m.Names, strings.TrimSpace(n))
 		}

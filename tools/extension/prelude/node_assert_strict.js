@@ -1,0 +1,2 @@
+// provides: node:assert/strict, assert/strict
+module.exports = require("assert").strict;

@@ -1,0 +1,2 @@
+// provides: node:dns/promises, dns/promises
+module.exports = require("dns").promises;

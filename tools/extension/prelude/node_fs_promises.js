@@ -1,0 +1,2 @@
+// provides: node:fs/promises, fs/promises
+module.exports = require("fs").promises;

@@ -1,0 +1,3 @@
+// provides: node:https, https
+// node-only
+module.exports = require("http").make("https:");

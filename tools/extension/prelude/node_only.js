@@ -1,0 +1,2 @@
+// provides: node:sqlite, node:test, node:sea, node:http2, http2
+// node-only

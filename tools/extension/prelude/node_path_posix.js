@@ -1,0 +1,2 @@
+// provides: node:path/posix, path/posix
+module.exports = require("path").posix;

@@ -1,0 +1,2 @@
+// provides: node:readline/promises, readline/promises
+module.exports = require("readline").promises;

@@ -1,0 +1,2 @@
+// provides: node:stream/promises, stream/promises
+module.exports = require("stream").promises;

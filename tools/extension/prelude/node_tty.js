@@ -1,0 +1,2 @@
+// provides: node:tty, tty
+module.exports = { isatty: () => false, ReadStream: class ReadStream {}, WriteStream: class WriteStream {} };

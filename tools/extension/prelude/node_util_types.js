@@ -1,0 +1,2 @@
+// provides: node:util/types, util/types
+module.exports = require("util").types;
