@@ -244,6 +244,7 @@ func (nobody) CancelTool(uint64)                                {}
 func (nobody) Command(uint64, string, string)                   {}
 func (nobody) Invoke(uint64, string, string, []json.RawMessage) {}
 func (nobody) Answer(uint64, json.RawMessage, string)           {}
+func (nobody) Part(uint64, json.RawMessage)                     {}
 func (nobody) Update(json.RawMessage)                           {}
 func (nobody) Entry(json.RawMessage)                            {}
 func (nobody) AbortRun()                                        {}

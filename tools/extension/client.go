@@ -153,6 +153,7 @@ func (r remote) say(k kind, id uint64, payload []byte) {
 	r.c.wake()
 }
 
+func (r remote) Part(op uint64, event json.RawMessage) { r.say(sayPart, op, event) }
 func (r remote) Tell(n uint64, event json.RawMessage)  { r.say(sayTell, n, event) }
 func (r remote) Call(id uint64, event json.RawMessage) { r.say(sayCall, id, event) }
 func (r remote) CancelCall(id uint64)                  { r.say(sayCancelCall, id, nil) }

@@ -7,6 +7,42 @@
 //
 // What JavaScript does on its own (files, processes, fetch, timers) it does here. What concerns
 // the session is an Act, which tells the daemon, or an Op, which asks it.
+//
+// # The snapshot
+//
+// Handlers read these without waiting; who changes one says Update before the next Tell or
+// Call. null takes a member out.
+//
+//	idle, running, pending       ctx.isIdle; whether ctx.signal is there; how many messages wait
+//	model, models, availableModels, scopedModels, thinkingLevel, authProviders, oauthProviders
+//	tools, activeTools           [{name, description, …}], [name]; what pi.getAllTools and getActiveTools give
+//	commands, settings           what pi.getCommands and getSettings give
+//	sessionId, sessionFile, sessionDir, sessionName, leafId
+//	systemPrompt, systemPromptOptions, contextUsage, trusted
+//
+// # Acts and their arguments
+//
+//	sendMessage       {message: {customType, content, display, details}, options: {triggerTurn, deliverAs}}
+//	sendUserMessage   {content, options: {deliverAs, expandPromptTemplates}}
+//	appendEntry       {entryId, customType, data}: the mirror shows entryId until an Entry of that customType comes
+//	setLabel          {entryId, label}          setSessionName {name}
+//	setActiveTools    {names}                   setThinkingLevel {level}
+//	abort, shutdown   null
+//	ui                a record of extension_ui_request without type and id: notify, setStatus,
+//	                  setWidget, setTitle, set_editor_text
+//
+// # Ops, their arguments and answers
+//
+//	ui                the record → {value} | {confirmed} | {cancelled: true}: select, confirm, input, editor
+//	setModel          {provider, modelId} → true or false
+//	compact           {customInstructions} → the result of the compaction
+//	newSession        {parentSession, setup: [{method, args}]} → {cancelled}; Rebind comes before the answer
+//	switchSession     {sessionPath}, fork {entryId, position}: likewise
+//	navigateTree      {targetId, summarize, customInstructions, replaceInstructions, label} → {cancelled}
+//	waitForIdle, reload   null → null
+//	executeTool       {name, args} → the result of the tool
+//	apiKey            {provider, modelId} → {apiKey, headers}
+//	complete          {model, context, options} → the assistant message; Parts come before it
 package extension
 
 import "encoding/json"
@@ -70,6 +106,8 @@ type VM interface {
 	// says Done{id}.
 	Invoke(id uint64, key, member string, args []json.RawMessage)
 	Answer(op uint64, result json.RawMessage, err string)
+	// Part is an event of the stream that the Op complete asks for, before its Answer.
+	Part(op uint64, event json.RawMessage)
 	Update(snapshot json.RawMessage) // changed members; before the next Tell or Call
 	Entry(entry json.RawMessage)     // was appended to the session
 	AbortRun()                       // ctx.signal of the run in progress

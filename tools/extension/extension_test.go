@@ -3,7 +3,10 @@ package extension
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,6 +283,8 @@ func TestGate(t *testing.T) {
 	require.JSONEq(t, `{"block":true,"reason":"the gate broke"}`, string(w.call(bash("throw")).Result))
 	require.Nil(t, w.call(bash("date")).Result)
 	require.JSONEq(t, `{"input":{"command":"ls -l"}}`, string(w.call(bash("ls")).Result))
+	require.Len(t, w.call(bash("long")).Result, 64<<10+len(`{"block":true,"reason":""}`))
+	require.Contains(t, string(w.call(bash("huge")).Result), "bytes for the user is more than 1048576")
 	require.Empty(t, w.failures(), "a gate that throws has said no; that is no error of the client's")
 
 	for answer, want := range map[string]string{`{"confirmed":true}`: "", `{"cancelled":true}`: `{"block":true}`} {
@@ -416,6 +421,39 @@ func TestTools(t *testing.T) {
 	last := c.Registrations.Tools[len(c.Registrations.Tools)-1]
 	require.Equal(t, "more", last.Name)
 	require.False(t, *last.DefaultActive)
+}
+
+func TestModules(t *testing.T) {
+	w := loadSpec(t, Spec{Snapshot: json.RawMessage(`{"model":{"provider":"p","id":"m","api":"x"}}`)}, testOptions(), "modules.ts", "tool.ts")
+	require.Empty(t, w.ready.Errors)
+	require.JSONEq(t, `{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"who"},"times":{"type":"number"},
+		"tone":{"type":"string","enum":["warm","cold"]}}}`, string(w.ready.Registrations.Tools[0].Parameters))
+	d := w.tool("hello", `{"name":"Ann","times":"2"}`)
+	require.False(t, d.IsError)
+	require.Contains(t, string(d.Result), "Hello, Ann!! from "+w.dir)
+
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("X-Seen", r.Header.Get("Content-Type"))
+		_, _ = io.Copy(rw, r.Body) // the test sees what came
+	}))
+	defer server.Close()
+	defer httpClient().CloseIdleConnections()
+	for name, want := range map[string]string{
+		"files": `["text","text","b","string",1,"Text"]`, "spawn": `["typed",3]`, "fetch": `[200,"application/json",{"a":1},"TypeError"]`,
+		"clone": `{"when":"1970-01-01T00:00:00.000Z","bytes":1,"url":"1","text":"ü"}`,
+	} {
+		w.vm.Command(w.id(), name, server.URL)
+		require.JSONEq(t, want, w.notice(), name)
+		require.Empty(t, wait[CommandDone](w).Err)
+	}
+	w.vm.Command(w.id(), "complete", "")
+	op := wait[Op](w)
+	require.Equal(t, "complete", op.Name)
+	require.Contains(t, string(op.Args), `"messages":[{"role":"user","content":"hi","timestamp":0}]`)
+	message := `{"role":"assistant","content":[{"type":"text","text":"hello"}],"stopReason":"stop","timestamp":1}`
+	w.vm.Part(op.ID, json.RawMessage(`{"type":"text_delta","contentIndex":0,"delta":"hel"}`))
+	w.vm.Answer(op.ID, json.RawMessage(message), "")
+	require.JSONEq(t, `[{"type":"text","text":"hello"}]`, w.notice())
 }
 
 func TestBus(t *testing.T) {

@@ -25,6 +25,7 @@ const (
 	sayInvoke
 	sayAnswer
 	sayAnswerError
+	sayPart
 	sayUpdate
 	sayEntry
 	sayAbortRun

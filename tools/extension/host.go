@@ -51,6 +51,7 @@ type Inline struct {
 	mu     sync.Mutex
 	vms    map[*vm]bool
 	closed bool
+	kills  sync.WaitGroup // of processes whose VM is gone
 }
 
 // NewInline begins no VM yet.
@@ -104,6 +105,7 @@ func (h *Inline) Close() error {
 	for _, v := range list {
 		<-v.gone
 	}
+	h.kills.Wait()
 	return nil
 }
 

@@ -148,6 +148,9 @@ func (v *vm) native(list []any) (any, error) {
 	case "start":
 		return nil, v.start(a)
 	case "open":
+		if a.text(1) == "llm" {
+			return nil, v.complete(a)
+		}
 		return nil, v.openStream(a)
 	case "send":
 		if o := r.ops[a.int(0)]; o != nil && o.stream != nil {
@@ -158,11 +161,11 @@ func (v *vm) native(list []any) (any, error) {
 	case "ask":
 		return nil, v.ask(a)
 	case "unask":
-		if o := r.ops[a.int(0)]; o != nil && o.asked {
-			delete(r.ops, a.int(0))
-			v.sink(OpCancel{ID: uint64(a.int(0))})
-		}
+		v.unask(a.int(0))
 	case "act":
+		if err := fits(a.text(0), a.text(1)); err != nil {
+			return nil, err
+		}
 		v.sink(Act{Name: a.text(0), Args: json.RawMessage(a.text(1))})
 	case "log":
 		v.sink(Log{Level: a.text(0), Text: a.text(1)})
@@ -368,15 +371,48 @@ func (v *vm) openStream(a args) error {
 }
 
 func (v *vm) closeOp(id int) {
-	if o := v.realm.ops[id]; o != nil && !o.asked {
+	switch o := v.realm.ops[id]; {
+	case o == nil:
+	case o.asked:
+		v.unask(id)
+	default:
 		o.cancel()
 		delete(v.realm.ops, id)
 	}
 }
 
+// unask takes a question back.
+func (v *vm) unask(id int) {
+	if o := v.realm.ops[id]; o != nil && o.asked {
+		delete(v.realm.ops, id)
+		v.sink(OpCancel{ID: uint64(id)})
+	}
+}
+
+// complete asks the daemon for the answer of a model, whose parts come as events.
+func (v *vm) complete(a args) error {
+	if err := v.room(); err != nil {
+		return err
+	}
+	id := a.int(0)
+	v.addOp(id, &op{waits: true, asked: true, parts: true})
+	v.sink(Op{ID: uint64(id), Name: "complete", Args: a.json(2)})
+	return nil
+}
+
+// mostRecord is what one record for a person may have: clients show it as it is.
+const mostRecord = 1 << 20
+
+func fits(name, payload string) error {
+	if name == "ui" && len(payload) > mostRecord {
+		return fmt.Errorf("a record of %d bytes for the user is more than %d", len(payload), mostRecord)
+	}
+	return nil
+}
+
 // ask asks the daemon.
 func (v *vm) ask(a args) error {
-	if err := v.room(); err != nil {
+	if err := errors.Join(v.room(), fits(a.text(1), a.text(2))); err != nil {
 		return err
 	}
 	id := a.int(0)

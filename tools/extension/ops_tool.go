@@ -14,7 +14,7 @@ import (
 type toolCall struct {
 	Cwd    string `json:"cwd"`
 	CallID string `json:"callId"`
-	Prefix string `json:"commandPrefix"`
+	Prefix string `json:"prefix"`
 	Shell  string `json:"shellPath"`
 }
 

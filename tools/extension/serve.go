@@ -113,6 +113,8 @@ func (s *server) hear(f frame) error {
 		vm.Answer(f.id, f.payload, "")
 	case sayAnswerError:
 		vm.Answer(f.id, nil, string(f.payload))
+	case sayPart:
+		vm.Part(f.id, f.payload)
 	case sayUpdate:
 		vm.Update(f.payload)
 	case sayEntry:

@@ -73,6 +73,7 @@ type op struct {
 	born   int
 	waits  bool // a handler that waits for it has time
 	asked  bool // of the daemon
+	parts  bool // its answer comes in parts
 	cancel context.CancelFunc
 	stream stream
 }
@@ -137,7 +138,7 @@ func (v *vm) stop(why string) { v.box.put(func() { v.end(why) }) }
 func (v *vm) end(why string) {
 	v.leave(why)
 	v.over = true
-	go v.procs.KillAll(0)
+	v.host.kills.Go(func() { v.procs.KillAll(0) })
 	v.sink(Gone{Why: why})
 }
 
@@ -586,12 +587,24 @@ func (v *vm) Answer(id uint64, result json.RawMessage, err string) {
 		}
 		delete(v.realm.ops, int(id))
 		switch {
+		case o.parts && err != "":
+			v.dispatch("stream", float64(id), "error", &failure{Message: err})
+		case o.parts:
+			v.dispatch("stream", float64(id), "end", quick.JSON(result))
 		case err != "":
 			v.dispatch("answer", float64(id), nil, err)
 		case result == nil:
 			v.dispatch("answer", float64(id))
 		default:
 			v.dispatch("answer", float64(id), string(result))
+		}
+	})
+}
+
+func (v *vm) Part(id uint64, event json.RawMessage) {
+	v.do(func() {
+		if o := v.realm.ops[int(id)]; o != nil && o.parts {
+			v.dispatch("stream", float64(id), "part", quick.JSON(event))
 		}
 	})
 }

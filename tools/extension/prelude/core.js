@@ -579,7 +579,8 @@ async function dialog(record, none, pick, opts) {
     return none;
   }
   dialogs++;
-  const asked = begin("ask", "ui", stringify(record));
+  let asked;
+  try { asked = begin("ask", "ui", stringify(record)); } catch (e) { dialogs--; throw e; }
   const cancel = () => {
     const d = apply(get, waiting, [asked.id]);
     if (!d) return;
@@ -1118,7 +1119,7 @@ async function combined(event) {
       await each(name, event, (r) => {
         if (r.input !== undefined && r.input !== null && typeof r.input === "object") event.input = r.input; // oh-my-pi
         if (r.terminate) out = { ...out, terminate: true };
-        if (r.block) { out = { ...out, block: true, reason: r.reason === undefined ? undefined : String_(r.reason) }; return true; }
+        if (r.block) { out = { ...out, block: true, reason: r.reason === undefined ? undefined : apply(slice, String_(r.reason), [0, MOST_REASON]) }; return true; }
       }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
       if (!out?.block) {
         const text = stringify(event.input);
@@ -1189,6 +1190,8 @@ async function runBash(operations, event) {
     throw e;
   }
 }
+
+const MOST_REASON = 64 << 10; // of a gate, for the model
 
 const contentOf = (c) => typeof c === "string" ? [{ type: "text", text: c }] : c;
 

@@ -79,7 +79,7 @@
 //	dns.lookup(host, {family, all}) → [{address, family}]     dns.resolve(host, type) → [string]
 //	schema.check(schema, value) → {ok, value, errors: [{path, message}]}; value is coerced as for tools
 //	tool.info(name) → {name, description, parameters}
-//	tool.run(name, args, {cwd, callId}) → tool result, or throws; read bash edit write grep find ls
+//	tool.run(name, args, {cwd, callId, prefix, shellPath}) → tool result, or throws; read bash edit write grep find ls
 //	text.truncateHead(text, {maxLines, maxBytes}) text.truncateTail(…) → pi's TruncationResult
 //	text.diff(old, new) → {diff, firstChangedLine}            text.patch(path, old, new) → string
 //
