@@ -456,6 +456,52 @@ func TestModules(t *testing.T) {
 	require.JSONEq(t, `[{"type":"text","text":"hello"}]`, w.notice())
 }
 
+func TestUserBash(t *testing.T) {
+	w := load(t, "bash.ts")
+	run := func(command string) string {
+		d := w.call(`{"type":"user_bash","command":"` + command + `","cwd":"/c","excludeFromContext":false}`)
+		require.Empty(t, d.Err)
+		return string(d.Result)
+	}
+	require.JSONEq(t, `{"result":{"output":"(interactive)","exitCode":1,"cancelled":false,"truncated":false}}`, run("vim"))
+	require.JSONEq(t, `{"result":{"output":"far in /c","exitCode":3,"cancelled":false,"truncated":false}}`, run("far"))
+	require.JSONEq(t, `{"block":true,"reason":"user_bash handlers must return operations or a result"}`, run("bad"), "a gate that makes no sense has not said yes")
+	require.Empty(t, run("ls"))
+}
+
+func TestMessagesGrow(t *testing.T) {
+	w := load(t, "bash.ts")
+	w.tell(`{"type":"message_start","message":{"role":"assistant","content":[]}}`)
+	for _, step := range []string{
+		`{"type":"thinking_delta","contentIndex":0,"delta":"hm"}`, `{"type":"text_start","contentIndex":1}`, `{"type":"text_delta","contentIndex":1,"delta":"he"}`,
+		`{"type":"text_delta","contentIndex":1,"delta":"llo"}`, `{"type":"toolcall_end","contentIndex":2,"toolCall":{"type":"toolCall","id":"c","name":"n","arguments":{}}}`,
+	} {
+		w.tell(`{"type":"message_update","assistantMessageEvent":` + step + `}`)
+	}
+	var last struct{ Message string }
+	list := w.acts("ui")
+	require.Len(t, list, 5)
+	require.NoError(t, json.Unmarshal([]byte(list[4]), &last))
+	require.JSONEq(t, `[[{"type":"thinking","thinking":"hm"},{"type":"text","text":"hello"},{"type":"toolCall","id":"c","name":"n","arguments":{}}],true]`, last.Message)
+}
+
+// An extension cannot open dialogs without end.
+func TestManyDialogs(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "e.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default (pi) => pi.registerCommand("many", { handler: async (_, ctx) => {
+		const all = await Promise.all(Array.from({ length: 66 }, () => ctx.ui.confirm("t", "m")));
+		ctx.ui.notify(all.filter((x) => x).length + " of " + all.length);
+	} })`), 0o600))
+	w := loadSpec(t, Spec{}, testOptions(), path)
+	w.vm.Command(w.id(), "many", "")
+	for range 64 {
+		w.vm.Answer(wait[Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
+	}
+	require.Equal(t, "64 of 66", w.notice())
+	require.Len(t, w.failures(), 2)
+}
+
 func TestBus(t *testing.T) {
 	w := load(t, "bus.ts")
 	w.tell(`{"type":"agent_start"}`)

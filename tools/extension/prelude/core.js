@@ -7,11 +7,11 @@
 (function (native, boot) {
 "use strict";
 
-const { apply, construct, ownKeys } = Reflect;
+const { apply } = Reflect;
 const { parse, stringify } = JSON;
 const { create, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyNames, freeze, keys, assign } = Object;
 const { isArray } = Array;
-const { indexOf, slice, trim, startsWith } = String.prototype;
+const { indexOf, slice, trim } = String.prototype;
 const { then } = Promise.prototype;
 const { get, set, delete: remove, has } = Map.prototype;
 const sourceOf = Function.prototype.toString;
