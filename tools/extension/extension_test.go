@@ -605,6 +605,7 @@ func TestFailingHandlers(t *testing.T) {
 	w.tell(`{"type":"turn_start"}`)
 	require.True(t, w.call(`{"type":"tool_call","toolName":"bash","input":{}}`).TimedOut)
 	w.call(`{"type":"turn_end"}`)
+	require.Contains(t, w.call(`{"type":"session_before_tree","preparation":{}}`).Err, "circular")
 	var events []string
 	for _, f := range w.failures() {
 		events = append(events, f.Event+": "+f.Message)

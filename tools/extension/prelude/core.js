@@ -1242,11 +1242,13 @@ function grown(event) {
   return event;
 }
 
-const cancels = new NewMap(); // what ends the wait for a call, by its id
+const cancels = new NewMap(); // what ends the wait for a tell; what says that a call is still wanted
 let tail = NewPromise.resolve();
+let telling = 0;      // tells that are not through
 
 function tell(n, event) {
   const before = tail;
+  telling++;
   tail = (async () => {
     await before;
     call("began", "tell", n);
@@ -1259,21 +1261,26 @@ function tell(n, event) {
     chain(work, d.resolve, (e) => { failed(undefined, event.type, e); d.resolve(); });
     await d.promise;
     apply(remove, cancels, ["tell" + n]);
+    telling--;
     call("told", n);
   })();
 }
 
-async function hook(id, event) {
-  const before = tail;
-  const d = deferred();
-  apply(set, cancels, ["call" + id, d]);
-  chain((async () => { await before; if (!apply(has, cancels, ["call" + id])) return; call("began", "call", id); return await combined(grown(event)); })(), d.resolve, d.reject);
-  try {
-    const r = await d.promise;
-    if (apply(remove, cancels, ["call" + id])) call("done", id, r === undefined ? undefined : stringify(r));
-  } catch (e) {
-    if (apply(remove, cancels, ["call" + id])) call("done", id, undefined, messageOf(e));
-  }
+// hook asks the handlers of an event, after what was told before it.
+function hook(id, event) {
+  const key = "call" + id;
+  apply(set, cancels, [key, true]);
+  const run = () => {
+    if (!apply(has, cancels, [key])) return;
+    call("began", "call", id);
+    const broke = (e) => { if (apply(remove, cancels, [key])) call("done", id, undefined, messageOf(e)); };
+    chain(combined(grown(event)), (r) => {
+      let text;
+      try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke(e); return; }
+      if (apply(remove, cancels, [key])) call("done", id, text);
+    }, broke);
+  };
+  if (telling === 0) run(); else chain(tail, run, run);
 }
 
 // ---- tools ----
@@ -1412,8 +1419,7 @@ const dispatch = {
   hook(id, text) { hook(id, parse(text)); },
   cancel(kind, id) {
     const d = apply(get, cancels, [kind + id]);
-    if (kind === "call") apply(remove, cancels, [kind + id]);
-    d?.resolve();
+    if (kind === "call") apply(remove, cancels, [kind + id]); else d?.resolve();
   },
   prepare(id, text) { prepareTool(id, parse(text)); },
   tool(id, text) { runTool(id, parse(text)); },
