@@ -199,6 +199,19 @@ for (const n of ["fetch", "Headers", "Request", "Response", "FormData", "Blob", 
   "TextDecoderStream", "TextEncoderStream", "CompressionStream", "DecompressionStream", "crypto", "WebSocket", "Intl", "MessagePort", "MessageChannel"]) lazy(n, "troupe:web");
 world.global = world;
 
+// Texts for people are made by Intl, which the engine does not have.
+function local(proto, name, f) { defineProperty(proto, name, { value: f, writable: true, configurable: true }); }
+const intl = () => requireShim("troupe:intl");
+local(Number_.prototype, "toLocaleString", function (l, o) { return intl().NumberFormat(l, o).format(this); });
+local(BigInt.prototype, "toLocaleString", function (l, o) { return intl().NumberFormat(l, o).format(this); });
+for (const [name, which] of [["toLocaleString", "both"], ["toLocaleDateString", "date"], ["toLocaleTimeString", "time"]]) {
+  local(Date.prototype, name, function (l, o) { return isNaN(this) ? "Invalid Date" : intl().DateTimeFormat(l, intl().shown(o, which)).format(this); });
+}
+const compare = String_.prototype.localeCompare;
+local(String_.prototype, "localeCompare", function (other, l, o) {
+  return o || l ? intl().Collator(l, o).compare(this, other) : apply(compare, this, [other]);
+});
+
 let lastTimer = 0;
 const timers = new NewMap();
 

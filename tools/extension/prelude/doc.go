@@ -80,6 +80,7 @@
 //	schema.check(schema, value) → {ok, value, errors: [{path, message}]}; value is coerced as for tools
 //	tool.info(name) → {name, description, parameters}
 //	tool.run(name, args, {cwd, callId, prefix, shellPath}) → tool result, or throws; read bash edit write grep find ls
+//	intl.offset(zone, ms) → minutes before UTC
 //	text.truncateHead(text, {maxLines, maxBytes}) text.truncateTail(…) → pi's TruncationResult
 //	text.diff(old, new) → {diff, firstChangedLine}            text.patch(path, old, new) → string
 //

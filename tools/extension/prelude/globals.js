@@ -133,7 +133,7 @@ class TextEncoder {
 }
 
 const LABELS = {
-  "utf-8": "utf-8", utf8: "utf-8", "unicode-1-1-utf-8": "utf-8", "utf-16le": "utf-16le", "utf-16": "utf-16le", ucs2: "utf-16le", "ucs-2": "utf-16le",
+  "utf-8": "utf-8", utf8: "utf-8", "unicode-1-1-utf-8": "utf-8", "utf-16le": "utf-16le", "utf-16": "utf-16le", "utf-16be": "utf-16be", ucs2: "utf-16le", "ucs-2": "utf-16le",
   latin1: "windows-1252", ascii: "windows-1252", "us-ascii": "windows-1252", "iso-8859-1": "windows-1252", "windows-1252": "windows-1252",
 };
 
@@ -156,11 +156,12 @@ class TextDecoder {
       this.#left = new Uint8Array(0);
     }
     if (stream) { // what begins at the end goes on in the next piece
-      const n = this.encoding === "utf-8" ? beginning(b) : this.encoding === "utf-16le" ? b.length % 2 : 0;
+      const n = this.encoding === "utf-8" ? beginning(b) : this.encoding.startsWith("utf-16") ? b.length % 2 : 0;
       this.#left = b.slice(b.length - n);
       b = b.subarray(0, b.length - n);
     }
-    let text = host.op("text.decode", b, this.encoding, this.fatal);
+    if (this.encoding === "utf-16be") b = b.map((_, i) => b[i ^ 1]); // an odd one at the end is half of nothing
+    let text = host.op("text.decode", b, this.encoding.replace("16be", "16le"), this.fatal);
     if (!this.#begun && text.length) {
       if (!this.ignoreBOM && text.charCodeAt(0) === 0xfeff) text = text.slice(1);
       this.#begun = true;

@@ -9,7 +9,7 @@ function needsNode(what) {
 }
 module.exports = {
   isMainThread: true, parentPort: null, workerData: null, threadId: 0, resourceLimits: {}, SHARE_ENV: Symbol("SHARE_ENV"), isPrimary: true, isMaster: true, isWorker: false, workers: {}, url: () => undefined, isContext: () => false, constants: {},
-  createContext: (o) => o ?? {}, runInThisContext: (code) => (0, eval)(code), getEnvironmentData: () => undefined, setEnvironmentData() {}, markAsUntransferable() {},
+  createContext: (o) => o ?? {}, runInThisContext: (code) => (0, eval)(code), getEnvironmentData: () => undefined, setEnvironmentData() {}, markAsUntransferable() {}, markAsUncloneable() {}, isMarkedAsUntransferable: () => false, moveMessagePortToContext: (p) => p,
 };
 Object.assign(module.exports, { MessageChannel, MessagePort });
 for (const name of ["Worker", "BroadcastChannel", "Script", "SourceTextModule", "SyntheticModule", "runInContext", "runInNewContext", "compileFunction", "receiveMessageOnPort", "fork", "setupPrimary", "createSocket", "Session", "open", "start", "create", "createTracing", "WASI"]) module.exports[name] = needsNode(name);

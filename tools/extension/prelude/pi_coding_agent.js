@@ -488,7 +488,7 @@ function createLocalBashOperations(options = {}) {
 }
 
 async function runBash(args, options, cwd, signal, onUpdate) {
-  const operations = options.operations ?? createLocalBashOperations();
+  const operations = options.operations ?? createLocalBashOperations(options);
   let call = { command: options.commandPrefix ? `${options.commandPrefix}\n${args.command}` : args.command, cwd, env: { ...process.env } };
   if (options.spawnHook) call = options.spawnHook(call);
   const parts = [];
@@ -533,7 +533,7 @@ async function runBash(args, options, cwd, signal, onUpdate) {
 // under the daemon's rules.
 function makeTool(name, cwd = process.cwd(), options = {}) {
   const info = host.op("tool.info", name);
-  const travels = { cwd, ...(options.commandPrefix ? { prefix: options.commandPrefix } : {}), ...(options.shellPath ? { shell: options.shellPath } : {}) };
+  const travels = { cwd, ...(options.commandPrefix ? { prefix: options.commandPrefix } : {}), ...(options.shellPath ? { shellPath: options.shellPath } : {}) };
   return {
     name: info.name, label: name, description: info.description, parameters: info.parameters, promptSnippet: info.promptSnippet, promptGuidelines: info.promptGuidelines,
     async execute(callId, params, signal, onUpdate) {

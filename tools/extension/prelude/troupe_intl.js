@@ -97,7 +97,7 @@ class DateTimeFormat extends Base {
       add("year", num(f.y, o.year));
     }
     if (o.hour || o.minute || o.second) {
-      if (parts.length) lit(o.dateStyle && /full|long/.test(o.dateStyle) ? " at " : ", ");
+      if (parts.length) lit(o.month === "long" ? " at " : ", ");
       const h12 = o.hour12 ?? (o.hourCycle ? /12|11/.test(o.hourCycle) : !/^(de|fr|es|it|nl|pl|ru|sv|en-GB)/.test(this.l));
       const pieces = [];
       if (o.hour) pieces.push(["hour", h12 ? (o.hour === "2-digit" ? two(f.h % 12 || 12) : f.h % 12 || 12) : o.minute || o.hour === "2-digit" ? two(f.h) : f.h]);
@@ -214,9 +214,18 @@ class Locale extends Base {
   toString() { return this.l; }
 }
 
+// shown are the options of toLocaleString and its like: what is not said is shown in
+// numbers.
+function shown(o = {}, which) {
+  const asks = (names) => names.some((k) => o[k] !== undefined);
+  const date = ["weekday", "year", "month", "day", "dateStyle"], time = ["hour", "minute", "second", "dayPeriod", "fractionalSecondDigits", "timeStyle"];
+  if (asks(which === "date" ? date : which === "time" ? time : [...date, ...time])) return o;
+  return { ...o, ...(which !== "time" ? { year: "numeric", month: "numeric", day: "numeric" } : {}), ...(which !== "date" ? { hour: "numeric", minute: "2-digit", second: "2-digit" } : {}) };
+}
+
 // As in other engines, these are called without new as well.
 const callable = (C) => new Proxy(C, { apply: (_, __, args) => new C(...args) });
 module.exports = {
   NumberFormat: callable(NumberFormat), DateTimeFormat: callable(DateTimeFormat), Collator: callable(Collator), PluralRules, Segmenter, RelativeTimeFormat, ListFormat, DisplayNames, Locale,
-  getCanonicalLocales: (l) => [].concat(l ?? []), supportedValuesOf: () => [],
+  shown, getCanonicalLocales: (l) => [].concat(l ?? []), supportedValuesOf: () => [],
 };

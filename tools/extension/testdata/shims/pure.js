@@ -29,6 +29,15 @@ same('equals',C=>[C.from('a').equals(C.from('a')),C.compare(C.from('a'),C.from('
 same('fromjson',C=>C.from(JSON.parse(JSON.stringify(C.from('xy')))).toString());same('isenc',C=>['utf8','x','HEX',5].map(C.isEncoding));same('share',C=>{const u=new Uint8Array([1,2,3]);const b=C.from(u.buffer,1,1);b[0]=9;return [...u]});
 same('tostring args',C=>[C.from('hello').toString('utf8',1,3),C.from('hello').toString(undefined,-5,100)]);same('map',C=>C.from([1,2]).map(x=>x*2).constructor.name);
 {const SD=r('string_decoder').StringDecoder;const src=B.from('aé€😀\xff'+'x'.repeat(3));const bad8=B.concat([src,B.from([0xe2,0x82]),B.from([0xff,0xf0,0x9f,0x41])]);for(const enc of ['utf8','base64','utf16le','hex','latin1'])for(let step=1;step<6;step++){const run=(D,C)=>{const d=new D(enc);let text='';for(let i=0;i<bad8.length;i+=step)text+=d.write(C.from(bad8.subarray(i,i+step)));return text+d.end()};out(`sd ${enc} ${step}`, run(SD, B));}}
+for (const [l, o] of [["en-US"], ["en-US", { timeZone: "UTC" }], ["en-US", { timeZone: "America/New_York", dateStyle: "medium", timeStyle: "short" }], ["en-US", { timeZone: "UTC", month: "short", day: "numeric" }], ["en-US", { timeZone: "UTC", hour: "2-digit", minute: "2-digit", hour12: false }], ["en-US", { timeZone: "UTC", weekday: "long", year: "numeric", month: "long", day: "numeric" }]]) {
+  const d = new Date(Date.UTC(2026, 0, 5, 15, 4, 9)), plain = (t) => t.replace(/\u202f/g, " ");
+  for (const f of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) {
+    if (!(o?.dateStyle && f !== "toLocaleString")) out(f + JSON.stringify(o), plain(d[f](l, o)));
+  }
+}
+for (const [n, o] of [[1234567.891], [-0.5], [0.256, { style: "percent" }], [1234.5, { minimumFractionDigits: 2 }], [12345, { notation: "compact" }], [1.005, { maximumFractionDigits: 1 }], [9.99, { style: "currency", currency: "EUR" }], [5, { minimumIntegerDigits: 2 }]]) out("number " + n + JSON.stringify(o), n.toLocaleString("en-US", o));
+out("localeCompare", JSON.stringify(["b", "a10", "A2", "ä"].sort((a, b) => a.localeCompare(b, "en", { numeric: true, sensitivity: "base" }))));
+out('utf-16be', new TextDecoder('utf-16be').decode(new Uint8Array([0, 97, 0x20, 0xac, 0xd8, 0x3d, 0xde, 0])));
 const U = r('util');
 class Foo{constructor(){this.a=1}} class Bar extends Foo{} class Nul extends null{static x=1}
 const circ={a:1};circ.self=circ;const circ2={x:{y:[]}};circ2.x.y.push(circ2.x);

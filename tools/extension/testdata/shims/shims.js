@@ -94,6 +94,10 @@ module.exports = async (r, dir, out) => {
     assert.equal(new Intl.NumberFormat("en", { notation: "compact" }).format(12345), "12K");
     assert.equal(new Intl.NumberFormat("en", { style: "currency", currency: "USD" }).format(5), "$5.00");
     assert.equal(Intl.DateTimeFormat("en-US", { timeZone: "UTC", dateStyle: "medium" }).format(new Date(0)), "Jan 1, 1970");
+    const zone = { timeZone: "America/New_York", hour: "2-digit", minute: "2-digit", hour12: false };
+    assert.equal(new Intl.DateTimeFormat("en-US", zone).format(Date.UTC(2026, 0, 15, 12)), "07:00");
+    assert.equal(new Intl.DateTimeFormat("en-US", zone).format(Date.UTC(2026, 6, 15, 12)), "08:00");
+    assert.throws(() => new Intl.DateTimeFormat("en-US", { timeZone: "No/Where" }).format(0), RangeError);
     assert.deepEqual(["b", "a10", "a2"].sort(new Intl.Collator("en", { numeric: true }).compare), ["a2", "a10", "b"]);
     assert.equal([...new Intl.Segmenter().segment("e\u0301👍🏽x")].length, 3);
     assert.equal(new Intl.PluralRules("en", { type: "ordinal" }).select(22), "two");
@@ -219,6 +223,12 @@ module.exports = async (r, dir, out) => {
     await assert.rejects(slow, /aborted/);
     const hooked = pi.createBashTool(dir, { commandPrefix: "A=prefix", spawnHook: (c) => ({ ...c, env: { ...c.env, B: "hook" } }) });
     assert.equal((await hooked.execute("7", { command: "echo $A $B" })).content[0].text, "prefix hook\n");
+    const shell = path.join(dir, "shell");
+    fs.writeFileSync(shell, "#!/bin/sh\necho own shell\n", { mode: 0o700 });
+    for (const more of [{}, { spawnHook: (c) => c }]) {
+      const own = pi.createBashTool(dir, { shellPath: shell, ...more });
+      assert.match((await own.execute("9", { command: "true" })).content[0].text, /own shell/);
+    }
     await assert.rejects(hooked.execute("8", { command: "echo x; exit 3" }), /^Error: x\n\n\nCommand exited with code 3$|exited with code 3/);
   });
 
