@@ -4,66 +4,318 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
-// TestExtensionsAreNamed: what somebody configured and nothing runs is named once on
-// stderr, whatever way it was asked for; what is not there, too.
+// gallery is one of the extensions that the documentation shows.
+func gallery(t *testing.T, name string) string {
+	path, err := filepath.Abs(filepath.Join("..", "docs", "examples", "extensions", name+".ts"))
+	require.NoError(t, err)
+	return path
+}
+
+// ui waits for the next record of a method, and skips what lies before it.
+func (d *daemon) ui(method string) gjson.Result {
+	d.t.Helper()
+	v, at := d.wait(d.seen, "extension_ui_request "+method, func(v gjson.Result) bool {
+		return v.Get("type").Str == "extension_ui_request" && v.Get("method").Str == method
+	})
+	d.seen = at
+	return v
+}
+
+func (d *daemon) dialog(dialog gjson.Result, members string) {
+	d.t.Helper()
+	d.send(`{"type":"extension_ui_response","id":"` + dialog.Get("id").Str + `",` + members + `}`)
+}
+
+// TestPermissionGate: a call that the gate has to see does not run without its yes,
+// whoever does not say it: the person, an abort, the end.
+func TestPermissionGate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", gallery(t, "permission-gate"))
+	remove := tool("c1", "bash", `{"command":"rm -f victim"}`)
+	ask := func() gjson.Result {
+		p.write("victim", "x")
+		d.ok(`{"type":"prompt","message":"clean up"}`)
+		dialog := d.ui("confirm")
+		assert.Equal(t, "rm -f victim", dialog.Get("message").Str)
+		assert.False(t, dialog.Get("options").Exists(), "what the method does not have is absent")
+		return dialog
+	}
+	result := func() (string, bool) {
+		end := d.event("tool_execution_end")
+		d.event("agent_settled")
+		return end.Get("result.content.0.text").Str, end.Get("isError").Bool()
+	}
+
+	p.llm.plays(remove, text("no"), remove, text("yes"), remove, tool("c2", "bash", `{"command":"echo fine"}`), text("fine"), remove)
+	d.dialog(ask(), `"confirmed":false`)
+	said, failed := result()
+	assert.Equal(t, "Blocked by user", said)
+	assert.True(t, failed)
+	assert.FileExists(t, filepath.Join(p.work, "victim"))
+
+	d.dialog(ask(), `"confirmed":true`)
+	_, failed = result()
+	assert.False(t, failed)
+	assert.NoFileExists(t, filepath.Join(p.work, "victim"))
+
+	ask()
+	d.ok(`{"type":"abort"}`)
+	d.event("agent_settled")
+	assert.FileExists(t, filepath.Join(p.work, "victim"))
+
+	d.ok(`{"type":"prompt","message":"echo"}`)
+	said, failed = result()
+	assert.Equal(t, "fine", strings.TrimSpace(said), "what the gate does not care about runs")
+	assert.False(t, failed)
+
+	ask()
+	require.Zero(t, d.end())
+	assert.FileExists(t, filepath.Join(p.work, "victim"), "silence is no yes")
+}
+
+// TestGateThatIsBroken: an extension that cannot be loaded and names tool_call in its
+// source refuses every call, until it is mended and reloaded; other extensions work.
+func TestGateThatIsBroken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	gate := filepath.Join(p.home, "gate.ts")
+	p.write(gate, `export default function (pi) { pi.on("tool_call", () => {}); oops`)
+	p.write("kept", "x")
+	d := p.start("-e", gate, "-e", gallery(t, "bookmarks"))
+	p.llm.plays(tool("c1", "read", `{"path":"kept"}`), text("no"), tool("c2", "read", `{"path":"kept"}`), text("yes"))
+	events := d.prompt("read it")
+	assert.Contains(t, texts(events, "tool_execution_end"), "Tool calls are refused: the extension "+gate)
+	assert.Contains(t, strings.Join(d.output(), "\n"), `"type":"extension_error","extensionPath":"`+gate+`","event":"load"`)
+	assert.Equal(t, "handled", d.ok(`{"type":"prompt","message":"/bookmark here"}`).Get("disposition").Str)
+	assert.Equal(t, "Bookmarked: here", d.ui("notify").Get("message").Str)
+
+	p.write(gate, `export default function (pi) { pi.on("tool_call", () => {}) }`)
+	d.ok(`{"type":"reload_resources"}`)
+	d.ok(`{"type":"get_commands"}`) // waits until they are loaded
+	events = d.prompt("read it again")
+	assert.NotContains(t, texts(events, "tool_execution_end"), "refused")
+	require.Zero(t, d.end())
+
+	p.write(gate, `export default function (pi) { pi.on("user_bash", () => {}); oops`)
+	d = p.start("-e", gate)
+	d.ok(`{"type":"get_commands"}`)
+	assert.Contains(t, d.call(`{"type":"bash","command":"echo hi"}`).Get("error").Str, "Commands of the user are refused")
+	d = p.start("-e", gate, "--extension-errors", "ignore")
+	d.ok(`{"type":"get_commands"}`)
+	assert.Equal(t, "hi\n", d.ok(`{"type":"bash","command":"echo hi"}`).Get("output").Str)
+}
+
+// texts are the texts of the tool results of events, one a line.
+func texts(events []gjson.Result, kind string) string {
+	var list []string
+	for _, ev := range events {
+		if ev.Get("type").Str == kind {
+			list = append(list, ev.Get("result.content.0.text").Str)
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// TestExtensionTool: a tool of an extension is listed, offered to the model, checked,
+// shown while it runs, and recorded with its details.
+func TestExtensionTool(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", gallery(t, "hello-tool"))
+	tools := d.ok(`{"type":"get_tools"}`)
+	assert.Contains(t, tools.Get("activeToolNames").Raw, `"hello"`)
+	p.llm.plays(tool("c1", "hello", `{"name":7}`), tool("c2", "hello", `{}`), tool("c3", "hello", `{"name":"Ann"}`), text("done"))
+	events := d.prompt("greet")
+	said := strings.Split(texts(events, "tool_execution_end"), "\n")
+	assert.Contains(t, texts(events, "tool_execution_end"), `Validation failed for tool "hello"`)
+	assert.Equal(t, "Hello, Ann!", said[len(said)-1])
+	assert.Contains(t, strings.Join(d.output(), "\n"), `"type":"tool_execution_update"`)
+	assert.Contains(t, d.ok(`{"type":"get_messages"}`).Raw, `"details":{"greeted":"Ann"}`)
+	assert.Contains(t, string(p.llm.request(p.llm.count()-1).body), `"hello"`, "the model is offered it")
+}
+
+// TestExtensionInput: a message goes past extensions before anything is done with it,
+// and their flags are options of the command line.
+func TestExtensionInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", gallery(t, "shorthand"), "--brief")
+	assert.Equal(t, "handled", d.ok(`{"type":"prompt","message":"ping"}`).Get("disposition").Str)
+	assert.Equal(t, "pong", d.ui("notify").Get("message").Str)
+	p.llm.plays(text("42"))
+	events := d.prompt("? the answer")
+	assert.Contains(t, events[2].Raw, "In one sentence: the answer")
+	assert.Contains(t, string(p.llm.request(p.llm.count()-1).body), "Answer in one sentence.")
+	require.Zero(t, d.end())
+	assert.NotContains(t, d.errors(), "brief")
+}
+
+// TestExtensionState: what an extension keeps in a session is there when that is
+// opened again, and in no other one.
+func TestExtensionState(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", gallery(t, "bookmarks"))
+	names := func() string {
+		d.ok(`{"type":"prompt","message":"/bookmarks"}`)
+		return d.ui("notify").Get("message").Str
+	}
+	commands := d.ok(`{"type":"get_commands"}`).Get("commands").Raw
+	assert.Contains(t, commands, `"name":"bookmark","description":"Remember where we are","source":"extension"`)
+	d.ok(`{"type":"prompt","message":"/bookmark start"}`)
+	assert.Equal(t, "Bookmarked: start", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "start", names())
+	steer := d.call(`{"type":"steer","message":"/bookmark x"}`)
+	assert.Contains(t, steer.Get("error").Str, `Extension command "/bookmark" cannot be queued.`)
+	p.llm.plays(text("kept"))
+	d.prompt("keep it")
+	file := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+	d.ok(`{"type":"new_session"}`)
+	assert.Equal(t, "none", names())
+	d.ok(`{"type":"switch_session","sessionPath":"` + file + `"}`)
+	assert.Equal(t, "start", names())
+	require.Zero(t, d.end())
+	d = p.start("-e", gallery(t, "bookmarks"), "--session", file)
+	assert.Equal(t, "start", names())
+}
+
+// TestExtensionRedacts: what a handler makes of a result is what everybody sees: the
+// client, the session file and the model.
+func TestExtensionRedacts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("secret", "key sk-abcdefgh12345678 here")
+	d := p.start("-e", gallery(t, "redact"))
+	p.llm.plays(tool("c1", "read", `{"path":"secret"}`), text("done"))
+	d.prompt("read it")
+	assert.NotContains(t, strings.Join(d.output(), "\n"), "abcdefgh12345678")
+	assert.Contains(t, strings.Join(d.output(), "\n"), "sk-…")
+	assert.NotContains(t, string(p.llm.request(p.llm.count()-1).body), "abcdefgh12345678")
+}
+
+// TestExtensionsVeto: extensions may keep a session where it is, and hear of its end.
+func TestExtensionsVeto(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("veto.js", `module.exports = (pi) => {
+		pi.on("session_before_switch", async (ev, ctx) => ({ cancel: !(await ctx.ui.confirm("Leave?", ev.reason)) }));
+		pi.on("session_shutdown", (ev, ctx) => { require("fs").writeFileSync("ended", ev.reason); });
+	}`)
+	d := p.start("-e", "./veto.js")
+	d.ok(`{"type":"get_commands"}`)
+	id := d.ok(`{"type":"get_state"}`).Get("sessionId").Str
+	for _, yes := range []string{"false", "true"} {
+		d.send(`{"id":"new-` + yes + `","type":"new_session"}`)
+		d.dialog(d.ui("confirm"), `"confirmed":`+yes)
+		v, _ := d.wait(0, "new_session", func(v gjson.Result) bool { return v.Get("id").Str == "new-"+yes })
+		assert.Equal(t, yes == "false", v.Get("data.cancelled").Bool(), v.Raw)
+		assert.Equal(t, yes == "false", d.ok(`{"type":"get_state"}`).Get("sessionId").Str == id)
+	}
+	require.Zero(t, d.end())
+	assert.FileExists(t, filepath.Join(p.work, "ended"))
+}
+
+// TestExtensionsThatBreak: no error of an extension ends the daemon or holds it up.
+func TestExtensionsThatBreak(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{
+		"syntax":    `export default function (`,
+		"throws":    `throw new Error("at the start")`,
+		"factory":   `export default () => { throw new Error("in the factory") }`,
+		"not one":   `export const x = 1`,
+		"rejection": `export default () => { Promise.reject(new Error("nobody waits")) }`,
+		"handler":   `export default (pi) => pi.on("agent_start", () => { throw new Error("in a handler") })`,
+		"exits":     `export default (pi) => pi.on("agent_start", () => process.exit(3))`,
+		"endless":   `export default (pi) => pi.on("agent_start", () => { for (;;); })`,
+		"missing":   `import x from "not-installed"; export default () => x()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write("bad.ts", source)
+			d := p.start("-e", "./bad.ts", "-e", gallery(t, "hello-tool"))
+			assert.Contains(t, d.ok(`{"type":"get_tools"}`).Raw, `"hello"`)
+			p.llm.plays(text("still here"))
+			d.prompt("there?")
+			d.wait(0, "extension_error", func(v gjson.Result) bool { return v.Get("type").Str == "extension_error" })
+			require.Zero(t, d.end())
+		})
+	}
+}
+
+// TestHostIsKilled: where the process of the extensions ends, sessions go on, what
+// waited for it is answered, and it is there again.
+func TestHostIsKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("suicide.ts", `export default (pi) => {
+		pi.registerTool({ name: "die", label: "d", description: "d", parameters: { type: "object", properties: {} },
+			execute: async () => { process.kill(process.pid, "SIGKILL"); await new Promise(() => {}); } });
+		pi.on("tool_call", () => {});
+	}`)
+	d := p.start("-e", "./suicide.ts")
+	d.ok(`{"type":"get_commands"}`)
+	p.llm.plays(tool("c1", "die", `{}`), text("oh"), tool("c2", "bash", `{"command":"echo back"}`), text("good"))
+	events := d.prompt("die")
+	assert.NotEmpty(t, texts(events, "tool_execution_end"))
+	require.Eventually(t, func() bool { return strings.Contains(d.ok(`{"type":"get_tools"}`).Raw, `"die"`) }, patience, 50*time.Millisecond)
+	require.Zero(t, d.end())
+}
+
+// TestExtensionsAreNamed: what was configured and is not there is named once on
+// stderr.
 func TestExtensionsAreNamed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(filepath.Join(p.agent(), "extensions/gate.ts"), "x")
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"packages":["npm:none","./pack"],"extensions":["gone.ts"]}`)
 	p.write(filepath.Join(p.agent(), "pack/prompts/ask.md"), "Ask")
-	p.write(filepath.Join(p.home, "cli.ts"), "x")
-	p.write(filepath.Join(p.home, "hook.ts"), "x")
-	d := p.start("-e", "~/cli.ts", "--hook", "~/hook.ts", "--tools", "read,nope")
+	d := p.start("--tools", "read,nope")
 	commands := d.ok(`{"type":"get_commands"}`).Get("commands")
 	assert.Equal(t, "ask", commands.Get("0.name").Str)
 	assert.JSONEq(t, `{"path":"`+p.agent()+`/pack/prompts/ask.md","source":"./pack","scope":"user","origin":"package","baseDir":"`+p.agent()+`/pack"}`, commands.Get("0.sourceInfo").Raw)
 	require.Zero(t, d.end())
 	for _, line := range []string{
-		"extensions found, not run by this version: " + p.home + "/cli.ts, " + p.home + "/hook.ts, " + p.agent() + "/extensions/gate.ts",
 		"Package not installed: npm:none (pi install npm:none)",
 		"Extension path does not exist: " + p.agent() + "/gone.ts",
 		"--tools: unknown tool nope",
 	} {
 		assert.Equal(t, 1, strings.Count(d.errors(), line), "%s\n%s", line, d.errors())
 	}
-	for _, args := range [][]string{{"-ne"}, {"--extension-host", "off"}} {
-		d := p.start(args...)
-		d.ok(`{"type":"get_state"}`)
-		require.Zero(t, d.end())
-		assert.NotContains(t, d.errors(), "extensions found")
-	}
 }
 
 // TestUnknownOptions: a long option that nobody knows is an error, unless there is an
-// extension that does not run and might have it.
+// extension that might have it; one that none has claimed is named.
 func TestUnknownOptions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	state := `{"id":"1","type":"get_state"}` + "\n"
+	state := `{"id":"1","type":"get_commands"}` + "\n"
 	_, errs, code := p.once(state, "--mode", "rpc", "--preset", "fast")
 	assert.Equal(t, 2, code)
 	assert.Equal(t, "troupe: unknown option --preset (try troupe --help)\n", errs)
 	_, _, code = p.once(state, "--mode", "rpc", "-x")
 	assert.Equal(t, 2, code)
 
-	p.write(filepath.Join(p.home, "preset.ts"), "x")
-	for _, args := range [][]string{{"--preset", "fast"}, {"--preset=fast"}, {"--plan"}} {
-		out, errs, code := p.once(state, append([]string{"--mode", "rpc", "--no-session", "-e", "~/preset.ts"}, args...)...)
+	p.write(filepath.Join(p.home, "preset.ts"), `export default (pi) => pi.registerFlag("plan", { type: "boolean" })`)
+	for args, named := range map[string]bool{"--preset fast": true, "--preset=fast": true, "--plan": false} {
+		out, errs, code := p.once(state, append([]string{"--mode", "rpc", "--no-session", "-e", "~/preset.ts"}, strings.Fields(args)...)...)
 		assert.Zero(t, code, errs)
 		assert.Contains(t, out, `"success":true`)
-		assert.Equal(t, 1, strings.Count(errs, "unknown option "+strings.Join(args, " ")+": ignored"), errs)
+		assert.Equal(t, named, strings.Contains(errs, "unknown option --preset: no extension has it"), errs)
 	}
 	_, errs, code = p.once(state, "--mode", "rpc", "-e", "~/preset.ts", "-x")
 	assert.Equal(t, 2, code, errs)
-	_, errs, code = p.once(state, "--mode", "rpc", "-e", "~/preset.ts", "--extension-errors", "fatal")
+	p.write(filepath.Join(p.home, "bad.ts"), `x`)
+	_, errs, code = p.once(state, "--mode", "rpc", "-e", "~/bad.ts", "--extension-errors", "fatal")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, "extensions found, not run by this version: "+p.home+"/preset.ts")
+	assert.Contains(t, errs, p.home+"/bad.ts")
 	_, errs, code = p.once(state, "--mode", "rpc", "-e", "npm:none", "--extension-errors", "fatal")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, "Package not installed: npm:none (pi install npm:none)")

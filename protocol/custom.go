@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// OwnPrefix begins the custom types of troupe's own entries.
+const OwnPrefix = "troupe."
+
 // Types of the custom entries in which troupe keeps what pi has no entry for.
 // pi carries them along and shows them to no model.
 const (
@@ -35,6 +38,8 @@ type QueuedInput struct {
 	Images  []Image         `json:"images,omitempty"`
 	Key     IdempotencyKey  `json:"key,omitzero"`
 	Message json.RawMessage `json:"message,omitempty"` // kind bash: the message
+
+	Custom *CustomMessageEntry `json:"custom,omitempty"` // the message of an extension; Text is its text
 }
 
 // Number is the n of an id q<n>, as a session numbers what it queues; 0 for ids

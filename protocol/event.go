@@ -210,23 +210,25 @@ type (
 		Event         string `json:"event"`
 		Error         string `json:"error"`
 	}
+	// ExtensionUIRequest has the members that its method has: one that is nil is
+	// absent, an empty text or list is there.
 	ExtensionUIRequest struct {
 		isEvent
 		ID              string   `json:"id" doc:"Repeat it in extension_ui_response."`
 		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text"`
-		Title           string   `json:"title,omitempty"`
-		Message         string   `json:"message,omitempty"`
-		Options         []string `json:"options,omitempty"`
-		Placeholder     string   `json:"placeholder,omitempty"`
-		Prefill         string   `json:"prefill,omitempty"`
+		Title           *string  `json:"title,omitempty"`
+		Message         *string  `json:"message,omitempty"`
+		Options         []string `json:"options,omitzero"`
+		Placeholder     *string  `json:"placeholder,omitempty"`
+		Prefill         *string  `json:"prefill,omitempty"`
 		Timeout         int64    `json:"timeout,omitempty" doc:"Milliseconds until the default counts as the answer."`
 		NotifyType      string   `json:"notifyType,omitempty"`
 		StatusKey       string   `json:"statusKey,omitempty"`
-		StatusText      string   `json:"statusText,omitempty"`
+		StatusText      *string  `json:"statusText,omitempty"`
 		WidgetKey       string   `json:"widgetKey,omitempty"`
-		WidgetLines     []string `json:"widgetLines,omitempty"`
+		WidgetLines     []string `json:"widgetLines,omitzero"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
-		Text            string   `json:"text,omitempty"`
+		Text            *string  `json:"text,omitempty"`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
 	}
 	HostToolCall struct {

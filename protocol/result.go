@@ -64,17 +64,18 @@ type Disposition struct {
 var (
 	Started = Disposition{"started"} // a run begins with it
 	Queued  = Disposition{"queued"}  // it waits in a queue
+	Handled = Disposition{"handled"} // an extension has dealt with it
 )
 
 // Cancelled answers commands that an extension may veto.
 type Cancelled struct {
-	Cancelled bool `json:"cancelled" doc:"Always false in this version: there are no extensions."`
+	Cancelled bool `json:"cancelled" doc:"An extension did not let it happen."`
 }
 
 // ForkResult answers fork and branch.
 type ForkResult struct {
 	Text      string `json:"text"` // the text of the message that was forked before
-	Cancelled bool   `json:"cancelled" doc:"Always false in this version."`
+	Cancelled bool   `json:"cancelled" doc:"An extension did not let it happen."`
 }
 
 // ModelChoice answers cycle_model.

@@ -56,7 +56,7 @@ func appendMembers(dst []byte, v reflect.Value, list []member, dialect Dialect) 
 	for i := range list {
 		m := &list[i]
 		f := v.Field(m.index)
-		if m.optional && isEmpty(f) {
+		if m.optional && m.empty(f) {
 			if slices.Contains(m.null, string(dialect)) || slices.Contains(m.null, "always") {
 				dst = append(append(dst, m.key...), "null"...)
 			}
@@ -228,7 +228,8 @@ type member struct {
 	name     string
 	key      string // ,"name":
 	index    int
-	optional bool         // it is left out if it is empty, or null
+	optional bool // it is left out if it is empty, or null
+	empty    func(reflect.Value) bool
 	null     []string     // the dialects in which it is null then, or always
 	plain    reflect.Kind // of a type that says nothing about itself, if values are written without the form
 	form     *form
@@ -248,7 +249,10 @@ func membersOf(t reflect.Type) []member {
 			continue
 		}
 		null := strings.Fields(f.Tag.Get("null"))
-		m := member{index: i, optional: options == "omitempty" || len(null) > 0, null: null, form: formOf(f.Type)}
+		m := member{index: i, optional: options != "" || len(null) > 0, empty: isEmpty, null: null, form: formOf(f.Type)}
+		if options == "omitzero" { // an empty list is there
+			m.empty = reflect.Value.IsZero
+		}
 		m.name = cmp.Or(name, f.Name)
 		m.key = `,"` + m.name + `":`
 		if _, keep := f.Tag.Lookup("keep"); keep {
@@ -284,13 +288,13 @@ func (f *form) keeping() *form {
 	}, f.size}
 }
 
-// isFlat says that a struct has no fields of another one, and that omitempty is
-// the only option of its members.
+// isFlat says that a struct has no fields of another one, and that its members may
+// be left out, and no more.
 func isFlat(t reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && f.Type.Size() > 0 || options != "" && options != "omitempty" {
+		if f.Anonymous && f.Type.Size() > 0 || options != "" && options != "omitempty" && options != "omitzero" {
 			return false
 		}
 	}

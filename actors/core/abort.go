@@ -10,8 +10,10 @@ func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 		m.fail(c, err)
 		return
 	}
+	m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 	m.stop(aborted)
-	m.submit(c, input("", p.Message, p.Images, ""), cause{})
+	c.Cmd = protocol.Prompt{Message: p.Message, Images: p.Images}
+	m.message(c)
 }
 
 // stop ends the activity at once, with an outcome, and settles. What it has begun
@@ -70,6 +72,10 @@ func (m *Machine) letGo(c *call) {
 		c.dialog = ""
 	}
 	m.cancelHost(c)
+	if c.hook != 0 {
+		m.do(CancelHook{c.hook})
+		c.hook, c.gating = 0, false
+	}
 }
 
 // abortedResult keeps what the call had shown so far.

@@ -23,7 +23,11 @@ func Describe(e Effect) string {
 	case Emit:
 		return "Emit " + DescribeEvent(e.Event)
 	case StartStream:
-		return fmt.Sprintf("StartStream attempt=%d model=%s/%s level=%s", e.Attempt, e.Model.Provider, e.Model.ID, e.Level)
+		text := fmt.Sprintf("StartStream attempt=%d model=%s/%s level=%s", e.Attempt, e.Model.Provider, e.Model.ID, e.Level)
+		if e.SystemPrompt != nil {
+			text += fmt.Sprintf(" system=%q", *e.SystemPrompt)
+		}
+		return text
 	case StartTool:
 		return fmt.Sprintf("StartTool attempt=%d %s %s %s", e.Attempt, e.Call.ID, e.Call.Name, e.Call.Arguments)
 	case Summarise:
@@ -41,7 +45,7 @@ func Describe(e Effect) string {
 	case ScheduleRetry:
 		return fmt.Sprintf("ScheduleRetry attempt=%d number=%d after=%s", e.Attempt, e.Number, e.After)
 	case AskUI:
-		return fmt.Sprintf("AskUI %s %s %q", e.Request.ID, e.Request.Method, e.Request.Title)
+		return fmt.Sprintf("AskUI %s %s %q", e.Request.ID, e.Request.Method, *e.Request.Title)
 	case ResolveUI:
 		return fmt.Sprintf("ResolveUI %d %s", e.Seq, e.Answer.ID)
 	case CancelUI:
@@ -54,10 +58,30 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("DropLoaded %d", e.Seq)
 	case Reconfigure:
 		return fmt.Sprintf("Reconfigure %d", e.Seq)
+	case CallHook:
+		return fmt.Sprintf("CallHook %d %s", e.ID, describeHook(e.Hook))
+	case CancelHook:
+		return fmt.Sprintf("CancelHook %d", e.ID)
+	case RunCommand:
+		return fmt.Sprintf("RunCommand %s %q", e.Name, e.Args)
 	case Closed:
 		return "Closed"
 	}
 	panic("core: unknown effect")
+}
+
+func describeHook(h Hook) string {
+	switch h := h.(type) {
+	case InputHook:
+		return fmt.Sprintf("input %q", said(h.Command).Text)
+	case BeforeAgentStartHook:
+		return fmt.Sprintf("before_agent_start %q", said(h.Command).Text)
+	case ToolCallHook:
+		return fmt.Sprintf("tool_call %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)
+	case ToolResultHook:
+		return fmt.Sprintf("tool_result %s %s error=%t", h.Call.ID, describeContent(h.Result.Content), h.IsError)
+	}
+	panic("core: unknown hook")
 }
 
 func describeReply(r Reply) string {

@@ -15,8 +15,8 @@ func (m *Machine) askConsent(c *call) {
 	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
 	m.do(AskUI{protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
-		Title:   "Run " + c.Name + "?",
-		Message: preview(c.Arguments),
+		Title:   new("Run " + c.Name + "?"),
+		Message: new(preview(c.Arguments)),
 	}})
 }
 
@@ -45,7 +45,7 @@ func (m *Machine) uiAnswered(in UIAnswered) {
 		m.runCall(c)
 		return
 	}
-	m.returned(r, c, errorResult("The user did not allow this tool call."), true)
+	m.settleCall(r, c, errorResult("The user did not allow this tool call."), true)
 }
 
 // dialogsLost ends every open dialog without consent: the broker that kept them is gone.

@@ -74,6 +74,9 @@ type StartStream struct {
 	Model   *protocol.Model
 	Level   protocol.ThinkingLevel
 	Tools   []string
+	// SystemPrompt stands in the place of the usual one for this run, where an
+	// extension has made another.
+	SystemPrompt *string
 }
 
 // StartTool runs a tool call.
@@ -146,6 +149,18 @@ type DropLoaded struct{ Seq uint64 }
 // Reconfigure reads settings and resources again and reports Reconfigured.
 type Reconfigure struct{ Seq uint64 }
 
+// CallHook asks the extensions. It reports [HookDone], once.
+type CallHook struct {
+	ID   int
+	Hook Hook
+}
+
+// CancelHook says that nobody waits for an answer any more.
+type CancelHook struct{ ID int }
+
+// RunCommand starts a command that an extension has registered.
+type RunCommand struct{ Name, Args string }
+
 // Closed says that the machine is done: nothing runs, nothing is owed.
 type Closed struct{}
 
@@ -169,4 +184,7 @@ func (LoadSession) effect()     {}
 func (ActivateSession) effect() {}
 func (DropLoaded) effect()      {}
 func (Reconfigure) effect()     {}
+func (CallHook) effect()        {}
+func (CancelHook) effect()      {}
+func (RunCommand) effect()      {}
 func (Closed) effect()          {}

@@ -33,7 +33,17 @@ type Command struct {
 	Found *protocol.Model
 	// Size is about how many bytes the command keeps while it waits.
 	Size int
+	// Extension is the command of an extension that the message names; nil for none.
+	Extension *ExtensionCommand
+	// FromExtension says that no client wrote it, but an extension of the session.
+	FromExtension bool
+
+	key      protocol.IdempotencyKey // of the message as the client wrote it
+	prepared *Prepared               // what extensions have said to its run
 }
+
+// ExtensionCommand is a message /name args.
+type ExtensionCommand struct{ Name, Args string }
 
 // StreamParts are steps of the model's answer, oldest first.
 type StreamParts struct {
@@ -126,6 +136,7 @@ type UIAnswered struct {
 type SessionLoaded struct {
 	Seq  uint64
 	Err  *protocol.Error // it could not be loaded, and nothing has changed
+	Veto bool            // an extension does not want it to be
 	To   Loaded
 	Text string
 	Stay bool // navigate_tree: the leaf is there already
@@ -195,6 +206,37 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// HookDone is what extensions say to a [CallHook]; a nil Answer is nothing.
+type HookDone struct {
+	ID     int
+	Answer HookAnswer
+}
+
+// CustomSent is a message of an extension to the model (pi.sendMessage).
+type CustomSent struct {
+	Message protocol.CustomMessageEntry
+	Trigger bool // starts a run when none is on
+	Deliver Deliver
+}
+
+// Deliver is when a message of an extension comes to the model.
+type Deliver uint8
+
+const (
+	DeliverSteer     Deliver = iota // before the next request
+	DeliverFollowUp                 // when the model wants nothing more
+	DeliverAfterTurn                // when the turn is over, without another
+	DeliverNextTurn                 // behind the next message of the user
+)
+
+// EntryMade is an entry of an extension (pi.appendEntry), which no model sees.
+// Its author has named it ID and may look for it by that; "" leaves the id to the
+// machine.
+type EntryMade struct {
+	ID    string
+	Entry protocol.Custom
+}
+
 // Closing asks the machine to finish: the client is gone or the daemon stops.
 type Closing struct {
 	Abort bool // stop the run now; else let it finish
@@ -222,6 +264,9 @@ func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
 func (Reloaded) input()         {}
+func (HookDone) input()         {}
+func (CustomSent) input()       {}
+func (EntryMade) input()        {}
 func (Closing) input()          {}
 
 // Loaded is a session as its log has it.
@@ -258,6 +303,7 @@ type Settings struct {
 	// takes every call.
 	Check func(call protocol.ToolCall, own []protocol.HostTool) error
 
+	Extensions   Extensions
 	Confirm      []string // tools that run only after the client confirmed
 	MaxReminders int      // of open todo items, for each message of the user
 	StreamRules  RuleSettings

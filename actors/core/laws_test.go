@@ -22,12 +22,13 @@ import (
 
 type history struct {
 	*world
-	t      *rapid.T
-	twin   *twin // nil when the history has faults
-	text   int
-	late   []Input // inputs of runs that are over
-	calls  int
-	hosted bool // there are host tools, todos and rules
+	t        *rapid.T
+	twin     *twin // nil when the history has faults
+	text     int
+	late     []Input // inputs of runs that are over
+	calls    int
+	hosted   bool // there are host tools, todos and rules
+	extended bool // there are extensions
 }
 
 func (h *history) say() string {
@@ -68,6 +69,19 @@ func TestLawsOfHosts(t *testing.T) {
 		}}
 		h := &history{world: newWorld(set), t: t, hosted: true}
 		h.send(protocol.SetHostTools{Tools: []protocol.HostTool{{Name: "open_file"}}})
+		h.play(true)
+	})
+}
+
+// TestLawsOfExtensions adds extensions that listen, send messages and register
+// tools, which the twin does not know either, to faults.
+func TestLawsOfExtensions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := drawSettings(t)
+		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
+		set.Extensions.Listens = HookSet(rapid.IntRange(0, 15).Draw(t, "listens"))
+		h := &history{world: newWorld(set), t: t, extended: true}
+		h.allowed = map[string]bool{}
 		h.play(true)
 	})
 }
@@ -129,6 +143,10 @@ func (h *history) action() {
 		h.hostAction()
 		return
 	}
+	if h.extended && h.pick(6, "extension") == 0 {
+		h.extensionAction()
+		return
+	}
 	switch h.pick(20, "action") {
 	case 0, 1:
 		h.prompt()
@@ -174,6 +192,73 @@ func (h *history) hostAction() {
 	case 3:
 		h.send(protocol.HostToolUpdate{ID: fmt.Sprintf("host_%d", h.pick(20, "late host")), PartialResult: json.RawMessage(`{"content":[]}`)})
 	}
+}
+
+// extensionAction is what an extension does, asked or not.
+func (h *history) extensionAction() {
+	switch h.pick(5, "extension action") {
+	case 0:
+		text := h.say()
+		h.step(CustomSent{
+			Message: protocol.CustomMessageEntry{CustomType: "note", Content: protocol.TextContent(text), Display: true},
+			Trigger: h.pick(2, "trigger") == 0, Deliver: Deliver(h.pick(4, "deliver")),
+		})
+	case 1:
+		h.step(EntryMade{Entry: protocol.Custom{CustomType: "note", Data: json.RawMessage(`{"n":1}`)}})
+	case 2: // an answer that nobody asked for, or that was given
+		id := h.pick(30, "late hook")
+		if !slices.ContainsFunc(h.hooks, func(c CallHook) bool { return c.ID == id }) {
+			require.Empty(h.t, h.step(HookDone{ID: id, Answer: Gated{}}), "X2: late answer")
+		}
+	case 3:
+		if len(h.dialogs) > 0 { // about a call that was past them
+			return
+		}
+		h.set.Extensions.Listens = HookSet(h.pick(16, "listens"))
+		h.step(Reconfigured{Settings: h.set})
+	default:
+		h.answerHook()
+	}
+}
+
+// answerHook lets extensions answer one of the open hooks.
+func (h *history) answerHook() {
+	if len(h.hooks) == 0 {
+		return
+	}
+	i := h.pick(len(h.hooks), "hook")
+	c := h.hooks[i]
+	h.hooks = slices.Delete(h.hooks, i, i+1)
+	h.step(HookDone{c.ID, h.draw(c.Hook)})
+}
+
+// draw draws what extensions say to a hook.
+func (h *history) draw(hook Hook) HookAnswer {
+	if h.pick(4, "silent") == 0 {
+		return nil
+	}
+	switch hook := hook.(type) {
+	case InputHook:
+		c := hook.Command
+		switch h.pick(4, "input") {
+		case 0:
+			return Taken{Handled: true}
+		case 1:
+			c.Refused = protocol.CodeInvalidParams.Errorf("no")
+		}
+		return Taken{Command: c}
+	case BeforeAgentStartHook:
+		return Prepared{Messages: []protocol.CustomMessageEntry{{CustomType: "plan", Content: protocol.TextContent(h.say())}}}
+	case ToolCallHook:
+		if h.pick(3, "block") == 0 {
+			return Gated{Blocked: true, Reason: "no"}
+		}
+		h.allowed[hook.Call.ID] = true
+		return Gated{}
+	case ToolResultHook:
+		return Patched{Result: protocol.ToolResult{Content: protocol.TextContent("patched")}}
+	}
+	panic("core: unknown hook")
 }
 
 func (h *history) note(f func(*twin)) {
@@ -331,6 +416,8 @@ func (h *history) progress() {
 		h.switchAction()
 	case len(h.summaries) > 0:
 		h.summaryStep()
+	case len(h.hooks) > 0:
+		h.answerHook()
 	case len(h.dialogs) > 0:
 		id := h.dialogs[0]
 		h.dialogs = h.dialogs[1:]
@@ -483,7 +570,7 @@ func (h *history) streamStep(s *streaming) {
 
 func (h *history) toolStep(a *runningTools) {
 	for _, c := range a.run.calls {
-		if c.state != callRunning || c.dialog != "" {
+		if c.state != callRunning || c.dialog != "" || c.hook != 0 {
 			continue
 		}
 		if c.Name == "open_file" {
@@ -527,9 +614,9 @@ func (h *history) finish() {
 			job := h.bash[0]
 			h.bash = h.bash[1:]
 			h.step(BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
-		case len(h.slowQueries) > 0:
+		case len(h.slowQueries) > 0, h.m.intake.hook != 0 && h.pick(2, "silent") == 0:
 			h.progress()
-		case !h.m.isIdle() || h.m.swap != nil:
+		case !h.m.isIdle() || len(h.m.intake.list) > 0 || h.m.swap != nil:
 			if h.m.swap == nil {
 				h.retire()
 				h.note((*twin).abort)
@@ -674,7 +761,7 @@ func checkNesting(t require.TestingT, wire []protocol.Event) {
 				}
 			}
 		case protocol.MessageStart:
-			at(turn && open == nil, "message start")
+			at(open == nil && (turn || ev.Message.Role() == "custom"), "message start") // extensions speak outside of turns, too
 			open = ev.Message
 		case *protocol.MessageUpdate:
 			at(open != nil && open.Role() == "assistant", "update outside a message")

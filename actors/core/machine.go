@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"troupe/protocol"
 )
@@ -35,6 +36,7 @@ type Machine struct {
 	work     work
 
 	beside
+	asides
 
 	closing *Closing
 	closed  bool
@@ -76,6 +78,7 @@ type choices struct {
 
 // beside is what goes on beside the activity, and what waits for that.
 type beside struct {
+	intake      intake
 	bashes      []bashJob
 	slowQueries []uint64       // commands whose answers are being looked up
 	swap        *sessionSwitch // is under way; nil for none
@@ -83,7 +86,7 @@ type beside struct {
 }
 
 func (b *beside) empty() bool {
-	return len(b.bashes) == 0 && len(b.slowQueries) == 0 && b.swap == nil && len(b.waiting) == 0
+	return len(b.bashes) == 0 && len(b.slowQueries) == 0 && b.swap == nil && len(b.waiting) == 0 && len(b.intake.list) == 0
 }
 
 // modelChoice is what the next request goes to.
@@ -100,6 +103,7 @@ type counters struct {
 	dialogs  int
 	queueIDs int
 	turns    int // requests for an answer
+	hooks    int
 }
 
 // work is what one accepted input causes, over retries and continuations, until
@@ -200,6 +204,12 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case HookDone:
+		m.hookDone(in)
+	case CustomSent:
+		m.customSent(in)
+	case EntryMade:
+		m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true})
 	case Reloaded:
 		panic("core: Reloaded comes alone")
 	case Closing:
@@ -222,11 +232,26 @@ func (m *Machine) command(c Command) {
 		m.command(c)
 	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
-	case m.swap != nil || len(m.waiting) > 0 || len(m.slowQueries) > 0 && traits.Replaces():
+	case c.isAnswer(): // to what may be waited for
+		m.dispatch(c)
+	case m.swap != nil || len(m.waiting) > 0 || m.mustWait(c):
 		m.wait(c)
 	default:
 		m.dispatch(c)
 	}
+}
+
+// isAnswer says whether a command answers a dialog, which may be about a command that
+// others wait for.
+func (c Command) isAnswer() bool {
+	_, ok := c.Cmd.(protocol.ExtensionUIResponse)
+	return ok
+}
+
+// mustWait says whether a command would take away what others are about: the file
+// that is being read, the session for which extensions are asked about a message.
+func (m *Machine) mustWait(c Command) bool {
+	return (len(m.slowQueries) > 0 || len(m.intake.list) > 0) && protocol.TraitsOf(c.Cmd).Replaces()
 }
 
 // wait keeps a command for later, unless too much waits already.
@@ -247,15 +272,12 @@ func (m *Machine) stopping() bool { return m.closing != nil && m.closing.Abort }
 
 func (m *Machine) dispatch(c Command) {
 	switch cmd := c.Cmd.(type) {
-	case protocol.Prompt:
-		m.prompt(c, cmd)
-	case protocol.Steer:
-		m.say(c, input(protocol.QueueSteer, cmd.Message, cmd.Images, cmd.IdempotencyKey))
-	case protocol.FollowUp:
-		m.say(c, input(protocol.QueueFollowUp, cmd.Message, cmd.Images, cmd.IdempotencyKey))
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp:
+		m.message(c)
 	case protocol.QueueMessage:
 		m.enqueue(c, input(protocol.QueueInject, cmd.Message, cmd.Images, ""))
 	case protocol.Abort: // what was begun ends before the answer; queued messages stay queued
+		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 		m.stop(aborted)
 		m.done(c, nil)
 	case protocol.AbortAndPrompt:
@@ -369,16 +391,23 @@ func (m *Machine) note(e protocol.Entry) string { return m.add(Append{Entry: e})
 // add gives an entry its id and its place behind the leaf. One that no other event
 // shows is shown to clients that follow entries.
 func (m *Machine) add(a Append) string {
-	a.ID = m.log.NewID()
+	if a.ID == "" || m.log.Has(a.ID) {
+		a.ID = m.log.NewID()
+	}
 	m.do(a)
+	e, isCustom := a.Entry.(protocol.Custom)
+	own := isCustom && strings.HasPrefix(e.CustomType, protocol.OwnPrefix)
 	switch a.Entry.(type) {
-	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary:
+	case protocol.Label, protocol.ContextEdit, protocol.BranchSummary, protocol.Custom:
+		if own {
+			break
+		}
 		meta := protocol.EntryMeta{ID: a.ID, ParentID: m.identity.LeafID, Timestamp: protocol.FormatTime(m.now)}
 		m.emit(protocol.EntryAppended{Entry: protocol.Record{EntryMeta: meta, Entry: a.Entry}})
 	default: // its event shows it, or nothing does
 	}
 	m.identity.LeafID = a.ID
-	if _, own := a.Entry.(protocol.Custom); !own && (m.identity.ShownLeaf != "" || m.size.Messages > 0) {
+	if !isCustom && (m.identity.ShownLeaf != "" || m.size.Messages > 0) {
 		m.identity.ShownLeaf = a.ID // in a session without messages clients see no leaf, whatever settings wait in it
 	}
 	return a.ID
@@ -404,6 +433,9 @@ func (m *Machine) appendMessage(e protocol.MessageEntry) string {
 func (m *Machine) AtRest() bool {
 	return m.isIdle() && m.beside.empty()
 }
+
+// Done says that the machine has closed.
+func (m *Machine) Done() bool { return m.closed }
 
 // State is the answer to get_state.
 func (m *Machine) State() *protocol.SessionState {
@@ -450,6 +482,9 @@ func (m *Machine) waitingFor() []string {
 	list := m.activity.waitingFor()
 	if m.swap != nil && list == nil {
 		list = []string{m.swap.cmd.Name}
+	}
+	if m.intake.hook != 0 {
+		list = append(list, "extension input")
 	}
 	for _, b := range m.bashes {
 		list = append(list, fmt.Sprintf("bash %d", b.job))
@@ -516,6 +551,7 @@ func (m *Machine) close(in Closing) {
 		}
 		return
 	}
+	m.dropIntake(protocol.CodeSessionClosing.Errorf("Session is closing"))
 	m.stop(aborted)
 	m.stopBashes()
 }

@@ -49,7 +49,11 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.MessageStart:
 		b.Message = ev.Message
 	case protocol.MessageEnd:
-		b.Message, b.Messages = nil, append(b.Messages, ev.Message)
+		b.Message = nil
+		if b.Run == "" { // of an extension, between runs
+			return
+		}
+		b.Messages = append(b.Messages, ev.Message)
 		if a, ok := ev.Message.(*protocol.AssistantMessage); ok {
 			b.Last = a
 		}
@@ -77,7 +81,7 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 
 // Idle says that nothing is open.
 func (b *OpenSpans) Idle() bool {
-	return b.Run == "" && b.Retry == 0 && b.Compact == "" && !b.Settle && !b.Promised
+	return b.Run == "" && b.Message == nil && b.Retry == 0 && b.Compact == "" && !b.Settle && !b.Promised
 }
 
 // lastWords is how a run that cannot go on is closed on the wire.

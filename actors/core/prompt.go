@@ -9,9 +9,35 @@ import (
 	"troupe/protocol"
 )
 
+// said is the message of a prompt, steer or follow_up.
+func said(c Command) (q protocol.QueuedInput) {
+	switch cmd := c.Cmd.(type) {
+	case protocol.Prompt:
+		q = input(protocol.QueueKind(cmd.StreamingBehavior), cmd.Message, cmd.Images, cmd.IdempotencyKey)
+	case protocol.Steer:
+		q = input(protocol.QueueSteer, cmd.Message, cmd.Images, cmd.IdempotencyKey)
+	case protocol.FollowUp:
+		q = input(protocol.QueueFollowUp, cmd.Message, cmd.Images, cmd.IdempotencyKey)
+	default:
+		panic("core: no message in " + c.Name)
+	}
+	if c.key.Key != "" {
+		q.Key = c.key
+	}
+	return q
+}
+
+// take does what a message asks for.
+func (m *Machine) take(c Command) {
+	if _, ok := c.Cmd.(protocol.Prompt); ok {
+		m.prompt(c, said(c))
+		return
+	}
+	m.say(c, said(c))
+}
+
 // prompt starts a run, or queues while one is active, or says why not.
-func (m *Machine) prompt(c Command, p protocol.Prompt) {
-	said := input(protocol.QueueKind(p.StreamingBehavior), p.Message, p.Images, p.IdempotencyKey)
+func (m *Machine) prompt(c Command, said protocol.QueuedInput) {
 	if m.repeated(c, said) {
 		return
 	}
@@ -187,19 +213,23 @@ func (m *Machine) enqueue(c Command, q protocol.QueuedInput) bool {
 	if _, isLeaving := m.activity.(*leavingBranch); isLeaving && q.Kind != protocol.QueueInject {
 		m.swap.queuedMeanwhile = true
 	}
-	m.queueIDs++
-	q.ID = "q" + strconv.Itoa(m.queueIDs)
 	m.keys.note(q.Key, protocol.Queued)
-	queue := m.queueOf(q.Kind)
-	*queue = append(*queue, q)
-	m.logQueue(protocol.QueueOp{Op: "add", QueuedInput: q})
-	m.queueChanged()
+	m.addToQueue(q)
 	if q.Kind == protocol.QueueInject {
 		m.reply(c, nil) // queue_message has no data
 	} else {
 		m.reply(c, protocol.Queued)
 	}
 	return true
+}
+
+func (m *Machine) addToQueue(q protocol.QueuedInput) {
+	m.queueIDs++
+	q.ID = "q" + strconv.Itoa(m.queueIDs)
+	queue := m.queueOf(q.Kind)
+	*queue = append(*queue, q)
+	m.logQueue(protocol.QueueOp{Op: "add", QueuedInput: q})
+	m.queueChanged()
 }
 
 func (m *Machine) queueOf(kind protocol.QueueKind) *[]protocol.QueuedInput {
@@ -257,8 +287,14 @@ func take(queue *[]protocol.QueuedInput, mode protocol.QueueMode) []protocol.Que
 // deliver makes queued messages part of the conversation.
 func (m *Machine) deliver(r *run, list []protocol.QueuedInput) {
 	for i, q := range list {
-		msg := m.userMessage(q)
-		m.appendMessage(protocol.MessageEntry{Message: msg, QueueID: q.ID})
+		var msg protocol.Message
+		if q.Custom != nil {
+			msg = m.deliverCustom(q)
+		} else {
+			said := m.userMessage(q)
+			m.appendMessage(protocol.MessageEntry{Message: said, QueueID: q.ID})
+			msg = said
+		}
 		if i == 0 {
 			m.queueChanged()
 		}

@@ -108,7 +108,11 @@ func (m *Machine) instead(e Effect, why string) {
 		m.closed = false // it comes again when this step is over
 	case Append, StartStream, StartTool, ScheduleRetry, AskUI:
 		// not done, and nobody was told
-	case Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
+	case CallHook:
+		if e.ID == m.intake.hook { // that about a call is the run's
+			m.do(e)
+		}
+	case RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
 		m.do(e) // nothing of these depends on the entry
 	}
 }
@@ -118,6 +122,8 @@ func ofRun(e Effect) bool {
 	switch e := e.(type) {
 	case StartStream, StartTool, ScheduleRetry, AskUI, Summarise:
 		return true
+	case CallHook:
+		return e.Hook.kind()&(HookToolCall|HookToolResult) != 0
 	case Emit:
 		row := protocol.RowsOf(e.Event)[0]
 		span := cmp.Or(row.Opens, row.Closes)

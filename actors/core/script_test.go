@@ -64,6 +64,14 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 				}
 				return nil
 			}
+		case "listens":
+			for _, hook := range arg.Vals {
+				set.Extensions.Listens |= hookNames[hook]
+			}
+		case "refuse":
+			set.Extensions.Refuse = "The gate is not there."
+		case "parallel":
+			set.Rules.ParallelTools = true
 		case "reminders":
 			set.MaxReminders = 2
 		case "scope":
@@ -108,8 +116,13 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			require.Nil(t, err, line)
 			w.seq++
 			w.owed = append(w.owed, w.seq)
-			slash := strings.Contains(line, `"message":"/`)
-			all = append(all, w.step(Command{Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: slash, Catalog: catalog, Found: found(w.m, req.Cmd)})...)
+			c := Command{
+				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd),
+			}
+			if strings.Contains(line, `"message":"/ext `) {
+				c.Extension = &ExtensionCommand{Name: "ext", Args: "args"}
+			}
+			all = append(all, w.step(c)...)
 		}
 		return all
 	case "parts":
@@ -194,6 +207,21 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 	case "gone":
 		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
 		return w.step(WorkerGone{kinds[arg("kind")], attempt(), num("job"), arg("id")})
+	case "hook": // what extensions say to one
+		return w.step(HookDone{num("id"), scriptAnswer(t, d, w)})
+	case "custom": // pi.sendMessage
+		in := CustomSent{Message: protocol.CustomMessageEntry{CustomType: "note", Content: protocol.TextContent(text), Display: true}, Trigger: d.HasArg("trigger")}
+		in.Deliver = map[string]Deliver{"": DeliverSteer, "followUp": DeliverFollowUp, "afterTurn": DeliverAfterTurn, "nextTurn": DeliverNextTurn}[arg("deliver")]
+		return w.step(in)
+	case "entry": // pi.appendEntry
+		return w.step(EntryMade{Entry: protocol.Custom{CustomType: "note", Data: json.RawMessage(text)}})
+	case "tools": // extensions have registered others
+		set := w.set
+		set.Extensions.Tools = strings.Fields(text)
+		for _, name := range set.Extensions.Tools {
+			set.KnownTools = append(set.KnownTools[:len(set.KnownTools):len(set.KnownTools)], protocol.ToolInfo{Name: name})
+		}
+		return w.step(Reconfigured{Settings: set})
 	case "host-gone":
 		return w.step(HostGone{})
 	case "closing":
@@ -202,6 +230,43 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.crash()
 	}
 	t.Fatalf("unknown verb %s", d.Cmd)
+	return nil
+}
+
+var hookNames = map[string]HookSet{
+	"input": HookInput, "before_agent_start": HookBeforeAgentStart, "tool_call": HookToolCall, "tool_result": HookToolResult,
+}
+
+// scriptAnswer reads what extensions say: the first argument names it.
+func scriptAnswer(t *testing.T, d *datadriven.TestData, w *world) HookAnswer {
+	text := strings.TrimSuffix(d.Input, "\n")
+	var c Command
+	if len(w.m.intake.list) > 0 {
+		c = w.m.intake.list[0]
+	}
+	switch {
+	case d.HasArg("nothing"):
+		return nil
+	case d.HasArg("handled"):
+		return Taken{Handled: true}
+	case d.HasArg("refused"):
+		c.Refused = protocol.CodeInvalidParams.Errorf("%s", text)
+		return Taken{Command: c}
+	case d.HasArg("text"):
+		c.Cmd = protocol.Prompt{Message: text}
+		return Taken{Command: c}
+	case d.HasArg("system"):
+		return Prepared{SystemPrompt: &text, Messages: []protocol.CustomMessageEntry{{CustomType: "plan", Content: protocol.TextContent("think first")}}}
+	case d.HasArg("allow"):
+		return Gated{}
+	case d.HasArg("args"):
+		return Gated{Args: json.RawMessage(text)}
+	case d.HasArg("block"):
+		return Gated{Blocked: true, Reason: text}
+	case d.HasArg("patch"):
+		return Patched{Result: protocol.ToolResult{Content: protocol.TextContent(text)}, IsError: d.HasArg("error")}
+	}
+	t.Fatalf("%s: what do the extensions say?", d.Pos)
 	return nil
 }
 

@@ -122,7 +122,9 @@ func (m *Machine) reloadResources(c Command) {
 
 // reconfigured takes on new settings. What clients have chosen stays chosen.
 func (m *Machine) reconfigured(in Reconfigured) {
+	was := m.set.Extensions.Tools
 	m.set = in.Settings
+	m.extensionsChanged(was)
 	if in.Seq != 0 {
 		m.emit(m.changed("reload"))
 		m.do(Reply{Seq: in.Seq, Data: in.Data})

@@ -50,6 +50,9 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	case in.Err != nil:
 		m.endSwitch(Reply{Seq: in.Seq, Err: in.Err})
 		return
+	case in.Veto:
+		m.endSwitch(Reply{Seq: in.Seq, Data: vetoed(w.cmd.Cmd)})
+		return
 	}
 	w.to = in
 	nav, isNav := w.navigation()
@@ -75,6 +78,18 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 		m.recordBashes()
 	}
 	m.activate()
+}
+
+// vetoed answers a command that an extension has not let happen.
+func vetoed(cmd protocol.Command) protocol.Result {
+	switch cmd.(type) {
+	case protocol.Fork:
+		return protocol.ForkResult{Cancelled: true}
+	case protocol.NavigateTree:
+		return protocol.NavigateResult{Cancelled: true}
+	default:
+		return protocol.Cancelled{Cancelled: true}
+	}
 }
 
 // leaveBranch asks for a summary of the branch. What the branch does not matter
@@ -207,7 +222,7 @@ func (m *Machine) endSwitch(answer Reply) {
 	if w.queuedMeanwhile {
 		m.startQueued()
 	}
-	m.takeWaiting()
+	m.takeNext()
 }
 
 // queryDone answers a slow query. A replacement has waited for it, for it closes
@@ -227,7 +242,7 @@ func (m *Machine) queryDone(in QueryDone) {
 func (m *Machine) takeWaiting() {
 	for len(m.waiting) > 0 && m.swap == nil {
 		c := m.waiting[0]
-		if len(m.slowQueries) > 0 && protocol.TraitsOf(c.Cmd).Replaces() {
+		if m.mustWait(c) {
 			return
 		}
 		m.waiting = m.waiting[1:]

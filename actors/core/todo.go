@@ -114,19 +114,32 @@ func (m *Machine) remind() bool {
 		fmt.Fprintf(&text, "- [%s] %s\n", t.Status, t.Content)
 	}
 	text.WriteString("Go on with them, or bring the list up to date with todo_write if they are done or no longer wanted.\n</todo-reminder>")
-	m.startRun(cause{note: &noteToModel{"todo-reminder", text.String()}})
+	m.startRun(cause{note: noteToModel("todo-reminder", text.String())})
 	return true
 }
 
 // noteToModel is a message of troupe's own.
-type noteToModel struct{ kind, text string }
+func noteToModel(kind, text string) *protocol.CustomMessageEntry {
+	return &protocol.CustomMessageEntry{CustomType: kind, Content: protocol.TextContent(text), Display: true}
+}
 
-// inject adds a message of troupe's own to the conversation.
-func (m *Machine) inject(r *run, n *noteToModel) {
+// inject adds a message that no user wrote to the conversation.
+func (m *Machine) inject(r *run, e protocol.CustomMessageEntry) { m.show(r, m.appendCustom(e)) }
+
+// appendCustom adds a message that no user wrote to the branch.
+func (m *Machine) appendCustom(e protocol.CustomMessageEntry) *protocol.CustomMessage {
 	msg := protocol.Seal(&protocol.CustomMessage{
-		CustomType: n.kind, Content: protocol.TextContent(n.text), Display: true, Timestamp: m.now,
+		CustomType: e.CustomType, Content: e.Content, Display: e.Display, Details: e.Details, Timestamp: m.now,
 	})
 	m.size.Add(msg)
-	m.append(protocol.CustomMessageEntry{CustomType: n.kind, Content: msg.Content, Display: true})
-	m.show(r, msg)
+	m.append(e)
+	return msg
+}
+
+// injectAll adds messages that have waited.
+func (m *Machine) injectAll(r *run, list *[]protocol.CustomMessageEntry) {
+	for _, e := range *list {
+		m.inject(r, e)
+	}
+	*list = nil
 }

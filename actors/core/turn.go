@@ -16,6 +16,7 @@ type run struct {
 	turns    int      // begun
 	joinable bool     // started by an idle steer or follow_up: a plain prompt may still join
 	offered  []string // the tools that the latest request named: only these run
+	system   *string  // the system prompt, where an extension has made another
 
 	// of the current turn
 	answer     *protocol.AssistantMessage
@@ -28,10 +29,10 @@ type run struct {
 // cause is why a run starts. The zero value asks again for an answer that
 // failed.
 type cause struct {
-	said     *protocol.QueuedInput // a message of the user, which has to be accepted
-	by       Command               // that brought it
-	queued   bool                  // what waits in the queues: steering, else follow-ups
-	note     *noteToModel          // a message of troupe's own
+	said     *protocol.QueuedInput        // a message of the user, which has to be accepted
+	by       Command                      // that brought it
+	queued   bool                         // what waits in the queues: steering, else follow-ups
+	note     *protocol.CustomMessageEntry // a message of troupe's own, or of an extension
 	joinable bool
 }
 
@@ -53,19 +54,30 @@ func (m *Machine) startRun(c cause) {
 	m.turnStart(r)
 	if said != nil {
 		m.show(r, said)
+		m.injectAll(r, &m.forNextTurn)
 	}
 	if c.note != nil {
-		m.inject(r, c.note)
+		m.inject(r, *c.note)
+	}
+	if p := c.by.prepared; p != nil {
+		r.system = p.SystemPrompt
+		for _, e := range p.Messages {
+			m.inject(r, e)
+		}
 	}
 	m.deliver(r, m.due(c.queued))
 	m.ask(r)
 }
 
-// show announces a message that is in the log as part of the run.
+// show announces a message that is in the log, as part of a run if there is one.
 func (m *Machine) show(r *run, msg protocol.Message) {
-	r.messages = append(r.messages, msg)
-	m.emit(protocol.MessageStart{Message: msg, RunID: r.id})
-	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
+	var id protocol.RunID
+	if r != nil {
+		r.messages = append(r.messages, msg)
+		id = r.id
+	}
+	m.emit(protocol.MessageStart{Message: msg, RunID: id})
+	m.emit(protocol.MessageEnd{Message: msg, RunID: id})
 }
 
 // ask requests the next assistant message.
@@ -74,7 +86,7 @@ func (m *Machine) ask(r *run) {
 	m.turns++
 	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
-	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools})
+	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
 }
 
 // stream is the assistant message in progress.
@@ -367,6 +379,7 @@ func (m *Machine) turnStart(r *run) {
 
 func (m *Machine) turnEnd(r *run) {
 	m.emit(protocol.TurnEnd{Message: r.answer, ToolResults: emptyNotNil(r.results), RunID: r.id})
+	m.injectAll(r, &m.forTurnEnd)
 }
 
 // endTurn closes the turn and goes on with what is queued: steering first,
@@ -430,7 +443,7 @@ func (m *Machine) endRun(r *run, e ending) {
 		m.scheduleRetry(&m.work.retries, &retrying{failure: e.err})
 		return
 	case ruled:
-		m.startRun(cause{note: &noteToModel{"ttsr-injection", ruleText(e.rules)}})
+		m.startRun(cause{note: noteToModel("ttsr-injection", ruleText(e.rules))})
 		return
 	}
 	why := end.Error
@@ -469,6 +482,9 @@ type call struct {
 	host    string // the id of the host_tool_call, while the host has it
 	unfit   string // why its arguments cannot be used, "" if they came whole
 	dialog  string
+	hook    int                 // the open hook about it, 0 for none
+	gating  bool                // extensions have not said yet whether it may run
+	end     *Patched            // how it ended, while extensions look at that
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
 }
@@ -516,8 +532,19 @@ func (m *Machine) startCalls(r *run, attempt Attempt) {
 		ids = append(ids, c.ID)
 	}
 	m.logTools(protocol.ToolOp{Op: "start", IDs: ids})
+	m.startWaiting(r)
+}
+
+// startWaiting starts the calls of an answer, which run beside each other. Each
+// is shown to the extensions before the next one starts.
+func (m *Machine) startWaiting(r *run) {
 	for _, c := range r.calls {
-		m.startCall(r, c)
+		if c.state == callWaiting {
+			m.startCall(r, c)
+		}
+		if c.gating {
+			return
+		}
 	}
 	m.callsSettled(r)
 }
@@ -559,22 +586,31 @@ func (m *Machine) announceCall(r *run, c *call) {
 	})
 }
 
-// startCall runs one call, or asks for consent first. One that cannot run ends
-// here, before the next one starts.
+// startCall runs one call, or asks extensions and the client for consent first.
+// One that cannot run ends here, before the next one starts.
 func (m *Machine) startCall(r *run, c *call) {
 	m.announceCall(r, c)
-	confirm := slices.Contains(m.set.Confirm, c.Name)
 	switch why := m.refusal(r, c); {
 	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
-	case confirm && m.deaf():
-		m.finishCall(r, c, errorResult("The user did not allow this tool call: there is nobody left to ask."), true)
-	case confirm:
+	case m.listens(HookToolCall):
+		m.gate(c)
+	case m.nobodyConsents(c):
+		m.finishCall(r, c, errorResult(nobodyLeft), true)
+	case slices.Contains(m.set.Confirm, c.Name):
 		m.askConsent(c)
 	default:
 		m.runCall(c)
 	}
 }
+
+// nobodyConsents says whether a call needs the consent of clients of which none is
+// left.
+func (m *Machine) nobodyConsents(c *call) bool {
+	return m.deaf() && slices.Contains(m.set.Confirm, c.Name)
+}
+
+const nobodyLeft = "The user did not allow this tool call: there is nobody left to ask."
 
 // refusal says why a call cannot run: the request did not offer the tool, whoever
 // would run it, for a model may know the name from elsewhere; or its arguments
@@ -585,6 +621,9 @@ func (m *Machine) refusal(r *run, c *call) string {
 	}
 	if c.unfit != "" {
 		return c.unfit
+	}
+	if why := m.set.Extensions.Refuse; why != "" {
+		return why
 	}
 	if m.set.Check != nil {
 		if err := m.set.Check(c.ToolCall, m.host); err != nil {
@@ -619,7 +658,7 @@ func (m *Machine) callOf(attempt Attempt, id string) (*run, *call) {
 	if _, ok := current[*runningTools](m, attempt); !ok {
 		return nil, nil
 	}
-	return m.findCall(func(c *call) bool { return c.ID == id && c.state == callRunning })
+	return m.findCall(func(c *call) bool { return c.ID == id && c.state == callRunning && c.hook == 0 })
 }
 
 func (m *Machine) toolProgress(in ToolProgress) {
@@ -644,14 +683,25 @@ func (m *Machine) toolDone(in ToolDone) {
 	}
 }
 
-// returned takes the result of a call, and goes on with the next.
+// returned takes the result of a call that ran: extensions may put another in its
+// place.
 func (m *Machine) returned(r *run, c *call, result protocol.ToolResult, isError bool) {
 	if isError && result.Details == nil {
 		result.Details = emptyObject
 	}
+	if m.listens(HookToolResult) {
+		c.end = &Patched{result, isError}
+		c.hook = m.callHook(ToolResultHook{c.ToolCall, result, isError})
+		return
+	}
+	m.settleCall(r, c, result, isError)
+}
+
+// settleCall ends a call, and goes on with the next.
+func (m *Machine) settleCall(r *run, c *call, result protocol.ToolResult, isError bool) {
 	m.finishCall(r, c, result, isError)
 	if m.set.Rules.ParallelTools {
-		m.callsSettled(r)
+		m.startWaiting(r)
 		return
 	}
 	m.nextCall(r)

@@ -62,6 +62,8 @@ type world struct {
 	slowQueries []uint64
 	asked       int // entries in the log when the latest summary was asked for
 	summaries   []Summarise
+	hooks       []CallHook      // that extensions have not answered
+	allowed     map[string]bool // calls that they let through; nil if nobody counts
 	closed      int
 	last        []Effect // of the latest step
 	failAt      int      // index of an Append that fails, -1 none
@@ -226,7 +228,15 @@ func (w *world) perform(e Effect) {
 		w.activations = append(w.activations, e.Seq)
 	case Closed:
 		w.closed++
-	case StartStream, StartTool, ScheduleRetry, CancelBash, DropLoaded, Reconfigure:
+	case CallHook:
+		w.hooks = append(w.hooks, e)
+	case CancelHook:
+		w.hooks = slices.DeleteFunc(w.hooks, func(h CallHook) bool { return h.ID == e.ID })
+	case StartTool:
+		if w.allowed != nil && w.set.Extensions.Listens.Has(HookToolCall) && !w.allowed[e.Call.ID] {
+			panic("X8: a call ran that the gate has not seen: " + e.Call.ID)
+		}
+	case StartStream, ScheduleRetry, CancelBash, DropLoaded, Reconfigure, RunCommand:
 	}
 }
 
@@ -284,6 +294,7 @@ func (w *world) crash() []Effect {
 	carryover := w.m.Carryover()
 	w.m = New()
 	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries = nil, nil, nil, nil, nil, nil
+	w.hooks = nil
 	for _, seq := range w.owed { // the ledger answers for the dead
 		if w.answers[seq] == 0 {
 			w.answers[seq]++

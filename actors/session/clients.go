@@ -15,6 +15,7 @@ import (
 type clients struct {
 	list   []*client
 	sealed bool       // nobody can join any more
+	spoken bool       // an answer went out, or waits for the extensions: before that nobody is told anything
 	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
 
 	replies replies
@@ -176,7 +177,7 @@ func (a *clients) reply(seq uint64, data protocol.Result, err *protocol.Error) (
 // called after each message, and when the session crashes: what has happened by
 // then is in the log and must be told.
 func (a *clients) flush(root *actor.RootContext) {
-	if len(a.unsent) == 0 {
+	if len(a.unsent) == 0 || !a.mayTell() {
 		return
 	}
 	for i := range a.unsent {
@@ -201,6 +202,29 @@ func (a *clients) flush(root *actor.RootContext) {
 		}
 	}
 	a.unsent = a.unsent[:0]
+}
+
+// mayTell says whether clients can be told. No line precedes the answer to the first
+// command, whatever extensions have to say at the start.
+func (a *clients) mayTell() bool {
+	if a.spoken {
+		return true
+	}
+	isEvent := func(o outgoing) bool { return o.seq == 0 }
+	if !slices.ContainsFunc(a.unsent, func(o outgoing) bool { return !isEvent(o) }) {
+		return false
+	}
+	slices.SortStableFunc(a.unsent, func(x, y outgoing) int {
+		switch {
+		case isEvent(x) == isEvent(y):
+			return 0
+		case isEvent(y):
+			return -1
+		}
+		return 1
+	})
+	a.spoken = true
+	return true
 }
 
 // attach tells a client the state. It hears every event from then on, and none
@@ -236,6 +260,9 @@ func (s *Session) leave(c actor.Context) {
 // others listen now. Nothing waits any more for who does not.
 func (s *Session) clientsChanged(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
+	if s.clients.attached() == 0 && !s.spec.Retain {
+		s.dismissDialogs(c)
+	}
 	if !s.output.none() {
 		c.Send(c.Self(), link.WindowOpen{})
 	}

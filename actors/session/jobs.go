@@ -28,8 +28,12 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	resize := work.files.Images.AutoResize
 	window := e.Model.ContextWindow
 	tight := window > 0 && s.m.ContextTokens() > window/10*9
-	complete := func() providers.Request { // off the actor's goroutine: it may read files
-		req.System = work.prompts.get().system(req.Tools)
+	seen := s.contextHook()
+	complete := func(ctx context.Context) providers.Request { // off the actor's goroutine: it may read files
+		if req.System = work.prompts.get().system(req.Tools); e.SystemPrompt != nil {
+			req.System = *e.SystemPrompt
+		}
+		req.Messages = seen(ctx, req.Messages)
 		if resize {
 			req.Messages = shrunk.Fit(req.Messages)
 		}
@@ -48,7 +52,15 @@ func (s *Session) startWorker(c actor.Context, name string, do worker.Job, j job
 }
 
 // box is the tools that can be active.
-func (s *Session) box() toolbox.Box { return s.work.tools.With(toolbox.Host(s.m.HostTools())) }
+func (s *Session) box() toolbox.Box { return s.ownTools().With(toolbox.Host(s.m.HostTools())) }
+
+// ownTools is the same without the client's.
+func (s *Session) ownTools() toolbox.Box {
+	if s.ext.tools == nil {
+		return s.work.tools
+	}
+	return s.work.tools.Under(s.ext.tools)
+}
 
 // startTool starts a call: one that takes time is a worker's.
 func (s *Session) startTool(c actor.Context, e core.StartTool) {
@@ -126,7 +138,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 }
 
 func (s *Session) startBash(c actor.Context, e core.StartBash) {
-	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.clients.told(protocol.FeatureBashUpdates))
+	run := s.bashJob(e)
 	s.startWorker(c, fmt.Sprintf("bash/%d", e.Job), run, job{kind: core.WorkerBash, number: e.Job})
 }
 

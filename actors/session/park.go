@@ -71,7 +71,10 @@ func (s *Session) onParkDue(c actor.Context) {
 }
 
 // parkable says whether nothing goes on.
-func (s *Session) parkable() bool { return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() }
+// Extensions may have something to do at any time.
+func (s *Session) parkable() bool {
+	return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() && s.ext.pid == nil
+}
 
 func (s *Session) park(c actor.Context) {
 	s.idle.stop()

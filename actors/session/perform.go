@@ -67,6 +67,9 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if s.kernel.Faults != nil {
 		defer s.kernel.Faults.Around(s.handle, e)()
 	}
+	if s.fenced(e) {
+		return nil
+	}
 	switch e := e.(type) {
 	case core.Append:
 		return s.add(e)
@@ -91,10 +94,12 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Summarise:
 		s.startSummary(c, e)
 	case core.Cancel:
+		s.unfence(e.Attempt)
 		s.jobs.cancel(c, e)
 	case core.StartBash:
 		s.startBash(c, e)
 	case core.CancelBash:
+		s.unfenceBash(e.Job)
 		s.jobs.cancelBash(c, e.Job)
 	case core.ScheduleRetry:
 		s.scheduleRetry(c, e)
@@ -114,6 +119,12 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.dropLoaded(e.Seq)
 	case core.Reconfigure:
 		s.reconfigure(c, e.Seq)
+	case core.CallHook:
+		s.callHook(e)
+	case core.CancelHook:
+		s.cancelHook(e)
+	case core.RunCommand:
+		s.ext.send(e)
 	case core.Closed:
 		s.onClosed(c)
 	default:
@@ -128,7 +139,9 @@ func (s *Session) add(e core.Append) error {
 	if err != nil {
 		return err
 	}
-	if s.context != nil && !s.context.Extend(protocol.Record{EntryMeta: meta, Entry: e.Entry}) {
+	record := protocol.Record{EntryMeta: meta, Entry: e.Entry}
+	s.showEntry(record)
+	if s.context != nil && !s.context.Extend(record) {
 		s.context = nil
 	}
 	return nil
@@ -136,6 +149,7 @@ func (s *Session) add(e core.Append) error {
 
 func (s *Session) emit(ev protocol.Event) {
 	s.clients.emit(ev, s.receipt(ev))
+	s.tellExtensions(ev)
 }
 
 // replyInTurn answers a command, a large answer when it is its turn.
@@ -149,6 +163,9 @@ func (s *Session) replyInTurn(c actor.Context, seq uint64, data protocol.Result,
 
 // reply answers a command, unless it has been answered.
 func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
+	if s.replied(seq, data, err) {
+		return
+	}
 	to, ok := s.clients.reply(seq, data, err)
 	if !ok {
 		s.log.Warn().Uint64("seq", seq).Msg("second answer to a command dropped")

@@ -59,16 +59,22 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		return
 	}
 	s.work = m.work
+	s.restartExtensions(c, "reload")
 	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
 }
 
 // commands is the answer to get_commands.
-func (s *Session) commands() protocol.Result {
-	list := s.work.prompts.get().expander.Commands()
-	for i := range list {
-		if list[i].SourceInfo == nil {
-			list[i].SourceInfo = s.work.sourceOf(&list[i])
+func (s *Session) commands() protocol.Result { return s.commandList() }
+
+// commandList is what a message may begin with: commands of extensions, templates,
+// skills.
+func (s *Session) commandList() protocol.CommandList {
+	list := s.extensionCommands()
+	for _, c := range s.work.prompts.get().expander.Commands() {
+		if c.SourceInfo == nil {
+			c.SourceInfo = s.work.sourceOf(&c)
 		}
+		list = append(list, c)
 	}
 	return protocol.CommandList{Commands: list}
 }

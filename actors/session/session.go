@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/worker"
@@ -27,6 +28,7 @@ type Session struct {
 	reported reported
 	output   output
 	idle     idleTimer
+	ext      extensions
 }
 
 func newSession(d *durable) *Session {
@@ -72,6 +74,9 @@ func (s *Session) Receive(c actor.Context) {
 		}
 		s.closeLog()
 	case *actor.Terminated:
+		if s.ext.is(m.Who) {
+			s.extensionsEnded(c)
+		}
 		s.jobs.ended(c, m.Who)
 	case opened:
 		s.onOpened(c, m)
@@ -115,6 +120,14 @@ func (s *Session) take(c actor.Context, m any) {
 		s.fromWorker(c, m)
 	case core.QueryDone:
 		s.queryDone(c, m)
+	case core.HookDone:
+		s.hookDone(c, m)
+	case core.UIAnswered:
+		if !s.dialogAnswered(m) {
+			s.step(c, m)
+		}
+	case extension.Message:
+		s.fromExtensions(c, m)
 	case core.Input:
 		s.step(c, m)
 	case link.WindowOpen:
@@ -130,7 +143,9 @@ func (s *Session) take(c actor.Context, m any) {
 			s.step(c, core.Reconfigured{Settings: s.work.settings})
 		}
 	case link.Leave:
-		s.leave(c)
+		if !s.holds(m) {
+			s.leave(c)
+		}
 	}
 }
 
@@ -153,13 +168,17 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		return
 	default: // the machine's
 	}
-	s.step(c, s.complete(r.Command))
+	if !s.holds(r) {
+		s.step(c, s.complete(r.Command))
+	}
 }
 
 // complete returns a command with what only the shell can give it: its text expanded,
 // and the models there are.
 func (s *Session) complete(c core.Command) core.Command {
-	s.expand(&c)
+	if c.Extension = s.extensionCommand(c.Cmd); c.Extension == nil && !s.extensionsSee(c.Cmd) {
+		s.expand(&c)
+	}
 	if protocol.TraitsOf(c.Cmd).NeedsModels {
 		c.Catalog = s.catalog()
 		c.Found = s.lookUp(c.Cmd, c.Catalog)
@@ -209,6 +228,8 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 		}
 		s.clients.spans.Promised = false // kept, or the answer repeated an older one
 	}
+	s.rebound()
+	s.answerIdle()
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)
 }
@@ -268,8 +289,12 @@ func (s *Session) closeMachine(c actor.Context) {
 // procsGone says that no process of the session is left.
 type procsGone struct{}
 
-// onClosed ends what the session has left running, off the actor's goroutine.
+// onClosed ends what the session has left running, off the actor's goroutine: its
+// extensions first, which may have something to say about the end.
 func (s *Session) onClosed(c actor.Context) {
+	if s.closeExtensions(c) {
+		return
+	}
 	procs := s.work.env.Procs
 	kernel.Background(c, func() any {
 		procs.KillAll(0)

@@ -10,6 +10,7 @@ import (
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
+	"troupe/protocol/extension"
 	"troupe/store"
 	"troupe/store/config"
 	"troupe/tools"
@@ -29,19 +30,24 @@ type Config struct {
 	// a moment after sessions were parked. Nil is for tests.
 	GiveBack func()
 
-	AgentDir      string         // pi's agent directory: sessions, settings, resources
-	SessionDir    string         // --session-dir
-	Home          string         // for ~
-	Consent       config.Consent // --approve, --no-approve
-	NoContext     bool           // read no AGENTS.md
-	Prompts       []string
-	Skills        []string
-	NoPrompts     bool
-	NoSkills      bool
-	Extensions    config.ExtensionFlags
-	ModelPatterns []string // --models
-	Confirm       []string // tools that run only after the client confirmed
-	Durability    string   // process or sync
+	AgentDir   string         // pi's agent directory: sessions, settings, resources
+	SessionDir string         // --session-dir
+	Home       string         // for ~
+	Consent    config.Consent // --approve, --no-approve
+	NoContext  bool           // read no AGENTS.md
+	Prompts    []string
+	Skills     []string
+	NoPrompts  bool
+	NoSkills   bool
+	Extensions config.ExtensionFlags
+
+	ExtensionHost         extension.Host    // runs extensions; nil for nothing
+	ExtensionOptions      map[string]string // of the command line, which extensions may claim
+	IgnoreExtensionErrors bool              // a gate that cannot be loaded refuses nothing
+	Argv                  []string          // as extensions see the command line
+	ModelPatterns         []string          // --models
+	Confirm               []string          // tools that run only after the client confirmed
+	Durability            string            // process or sync
 
 	Env     func(name string) string
 	Environ []string // of child processes, before secrets are taken out

@@ -24,17 +24,35 @@ type loadedSession struct {
 	text string  // what goes back to the client's editor
 	leaf *string // navigate_tree: where the leaf goes to, "" for before the first entry; nil otherwise
 	stay bool    // it is there already
-	err  *protocol.Error
+	veto bool    // an extension does not want it
+	// reason is why it takes the place of another: new, resume or fork.
+	reason string
+	err    *protocol.Error
 }
 
 // loadSession makes the session that a command asks for, off the actor's goroutine.
 func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
-	from := s.loader()
+	from, vetoes := s.loader(), s.vetoes(e.Cmd)
 	kernel.Background(c, func() any {
+		if vetoes() {
+			return loadedSession{seq: e.Seq, veto: true}
+		}
 		p := from.loadSession(e)
-		p.seq = e.Seq
+		p.seq, p.reason = e.Seq, switchReason(e.Cmd)
 		return p
 	})
+}
+
+// switchReason is why a session takes the place of another, as extensions are told.
+func switchReason(cmd protocol.Command) string {
+	switch cmd.(type) {
+	case protocol.NewSession:
+		return "new"
+	case protocol.Fork, protocol.Clone:
+		return "fork"
+	default:
+		return "resume"
+	}
 }
 
 func (l *loader) loadSession(e core.LoadSession) (p loadedSession) {
@@ -180,8 +198,8 @@ func saidIn(e protocol.Entry) (protocol.Content, bool) {
 }
 
 func (s *Session) onLoaded(c actor.Context, p loadedSession) {
-	if p.err != nil {
-		s.step(c, core.SessionLoaded{Seq: p.seq, Err: p.err})
+	if p.err != nil || p.veto {
+		s.step(c, core.SessionLoaded{Seq: p.seq, Err: p.err, Veto: p.veto})
 		return
 	}
 	s.loaded[p.seq] = &p
@@ -205,8 +223,12 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	left, log := s.file.Log, s.log
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
+	before := s.work.settings
 	if p.work != nil {
 		s.work = p.work
+	}
+	s.rebindExtensions(p.reason, before)
+	if p.work != nil {
 		s.inputs.cause(core.Reconfigured{Settings: p.work.settings})
 	}
 	s.inputs.cause(core.SessionActivated{Seq: seq})

@@ -34,6 +34,7 @@ type workspace struct {
 	env        *tools.Env
 	prompts    prompts
 	request    providers.Request // what every request of the session has in common
+	extensions []config.Extension
 }
 
 // newWorkspace reads what a session needs to know before it can begin. Broken
@@ -58,21 +59,28 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: procs,
 	}
-	packages := shared.extensions(dirs, files)
+	packages, found := shared.findExtensions(dirs, files)
+	w.extensions = found
 	w.prompts.read = func() *promptResources { return readPromptResources(shared, spec, dirs, files, packages) }
 	return w, nil
 }
 
-// extensions finds packages and extensions, and names those that nothing runs: who
-// has a permission gate must know that it does not gate.
-func (h *Shared) extensions(dirs config.Dirs, files *config.Settings) []config.Package {
+// findExtensions finds packages and extensions, and names those that nothing runs:
+// who has a permission gate must know that it does not gate.
+func (h *Shared) findExtensions(dirs config.Dirs, files *config.Settings) ([]config.Package, []config.Extension) {
 	packages, found, problems := config.FindExtensions(dirs, files, h.Extensions)
 	h.complaints.all(problems)
-	if h.Extensions.Host != config.HostOff {
+	if h.Extensions.Host == config.HostOff {
+		return packages, nil
+	}
+	if h.ExtensionHost == nil {
 		h.complaints.about(config.NotRun(found))
 	}
-	return packages
+	return packages, found
 }
+
+// trusted says whether what lies in the project counts.
+func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 
 // loadSettings reads what counts for a session of a working directory.
 func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte) (*config.Settings, config.Dirs, []config.Problem, error) {
@@ -153,9 +161,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 		},
 		MaxRetries: int(f.Retry.MaxRetries), ReserveTokens: f.Compaction.ReserveTokens, ReserveFor: map[string]int64{},
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: w.tools.Infos(),
-		Check: func(call protocol.ToolCall, own []protocol.HostTool) error {
-			return w.tools.With(toolbox.Host(own)).Check(call)
-		},
+		Check:   w.tools.CheckWith,
 		Confirm: shared.Confirm, Ephemeral: spec.Memory, Project: f.Project,
 	}
 	if level := rules.Clamp(choice.Model, w.settings.Level); level != w.settings.Level {

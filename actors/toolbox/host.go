@@ -26,7 +26,7 @@ func (h Host) Infos() []protocol.ToolInfo {
 // Start hands the call to the client.
 func (h Host) Start(call protocol.ToolCall) (Work, error) {
 	info, _ := Box{h}.find(call.Name)
-	args, err := fit(info, call)
+	args, err := Fit(info, call)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (Todo) Infos() []protocol.ToolInfo { return []protocol.ToolInfo{todoInfo} }
 
 // Start makes the new list.
 func (Todo) Start(call protocol.ToolCall) (Work, error) {
-	raw, err := fit(todoInfo, call)
+	raw, err := Fit(todoInfo, call)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,25 @@ func Own(reg *tools.Registry) Box { return Box{Builtin(reg), Todo{}} }
 // With is the box with one more runner.
 func (b Box) With(r Runner) Box { return append(slices.Clip(b), r) }
 
+// Under is the box with one more runner, whose tools take the place of those with
+// the same names.
+func (b Box) Under(r Runner) Box { return Box{r, covered{b, r}} }
+
+// covered is a box without the tools that another runner has.
+type covered struct {
+	box  Box
+	over Runner
+}
+
+func (c covered) Infos() []protocol.ToolInfo {
+	over := c.over.Infos()
+	return slices.DeleteFunc(c.box.Infos(), func(info protocol.ToolInfo) bool {
+		return slices.ContainsFunc(over, func(o protocol.ToolInfo) bool { return o.Name == info.Name })
+	})
+}
+
+func (c covered) Start(call protocol.ToolCall) (Work, error) { return c.box.Start(call) }
+
 // Infos describes all tools.
 func (b Box) Infos() (infos []protocol.ToolInfo) {
 	for _, r := range b {
@@ -110,6 +129,11 @@ func (b Box) Check(call protocol.ToolCall) error {
 	return err
 }
 
+// CheckWith is Check where a client has tools, too.
+func (b Box) CheckWith(call protocol.ToolCall, host []protocol.HostTool) error {
+	return b.With(Host(host)).Check(call)
+}
+
 // Active is the set of tools a session begins with: the caller's, else the
 // settings', which may add to (+name) or take from (-name) the usual set. nil
 // leaves the choice to the next. Names of tools that do not exist are left out.
@@ -146,9 +170,9 @@ func (b Box) known(names []string) []string {
 	return set
 }
 
-// fit checks the arguments of a call against the schema of its tool, and returns
+// Fit checks the arguments of a call against the schema of its tool, and returns
 // them as the tool wants them.
-func fit(info protocol.ToolInfo, call protocol.ToolCall) (json.RawMessage, error) {
+func Fit(info protocol.ToolInfo, call protocol.ToolCall) (json.RawMessage, error) {
 	args, err := tools.ValidateArgs(info.Parameters, call.Arguments)
 	if err != nil {
 		return nil, tools.InvalidArgsError(info.Name, call.Arguments, err)

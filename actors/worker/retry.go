@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
 
 	"troupe/actors/core"
 	"troupe/actors/kernel"
@@ -19,9 +20,16 @@ type RetryPolicy struct {
 // delay is how long to wait before retry number attempt, from 1. A provider
 // that asks for longer gets it, up to the maximum.
 func (p RetryPolicy) delay(attempt int, asked time.Duration) time.Duration {
-	d := p.Base
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(p.Base),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0),
+		backoff.WithMaxInterval(p.Max),
+		backoff.WithMaxElapsedTime(0), // attempts are counted, not time
+	)
+	d := b.NextBackOff()
 	for range attempt - 1 {
-		d = min(2*d, p.Max)
+		d = b.NextBackOff()
 	}
 	return min(max(d, asked), p.Max)
 }

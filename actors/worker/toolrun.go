@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 
 	"troupe/actors/core"
 	"troupe/actors/link"
@@ -33,12 +34,21 @@ func ToolJob(attempt core.Attempt, id string, shown *link.Receipt, call func(ctx
 // ToolEnd is the end of a call, with a result or with an error for the model.
 func ToolEnd(attempt core.Attempt, id string, result protocol.ToolResult, err error) core.ToolDone {
 	done := core.ToolDone{Attempt: attempt, CallID: id, Result: result}
-	if err != nil {
+	var whole ErrorResult
+	switch {
+	case errors.As(err, &whole):
+		done.IsError, done.Result = true, whole.ToolResult
+	case err != nil:
 		done.IsError = true
 		done.Result = protocol.ToolResult{Content: protocol.TextContent(err.Error())}
 	}
 	return done
 }
+
+// ErrorResult is the error of a call that has more to it than a text.
+type ErrorResult struct{ protocol.ToolResult }
+
+func (e ErrorResult) Error() string { return e.Content.Text("\n") }
 
 // ToolProgress is a report with the token to give back for it.
 type ToolProgress struct {

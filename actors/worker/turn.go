@@ -17,7 +17,7 @@ const partsBuffered = 256
 // TurnJob asks a model and passes its answer on. Parts that arrive while the
 // session is busy go out together; an idle session gets each at once. complete
 // finishes the request: it may read files.
-func TurnJob(attempt core.Attempt, models Streamer, complete func() providers.Request) Job {
+func TurnJob(attempt core.Attempt, models Streamer, complete func(context.Context) providers.Request) Job {
 	return func(ctx context.Context, tell func(any)) {
 		t := make(Tokens, streamTokens)
 		parts := make(chan protocol.Part, partsBuffered)
@@ -26,7 +26,7 @@ func TurnJob(attempt core.Attempt, models Streamer, complete func() providers.Re
 		go func() {
 			defer close(parts)
 			defer func() { panicked = recover() }()
-			end = readStream(ctx, attempt, parts, models.Stream(ctx, complete()))
+			end = readStream(ctx, attempt, parts, models.Stream(ctx, complete(ctx)))
 		}()
 		for part := range parts {
 			batch := gather(append(make([]protocol.Part, 0, 1+len(parts)), part), parts)

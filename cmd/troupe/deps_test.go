@@ -59,7 +59,7 @@ var rules = []rule{
 		"looking through directories knows nothing of calls, processes or models"},
 	{"troupe/tools", []string{"troupe/protocol", "troupe/protocol/bounded"}, []string{"net/http", "github.com/asynkron/..."},
 		"tools know the machine they run on and nothing of sessions or models"},
-	{"troupe/tools/extension", []string{"troupe/protocol", "troupe/tools"}, []string{"os/exec", "github.com/asynkron/..."},
+	{"troupe/tools/extension", []string{"troupe/protocol", "troupe/protocol/extension", "troupe/tools"}, []string{"os/exec", "github.com/asynkron/..."},
 		"extensions are run without knowing sessions; what they start, tools start"},
 	{"troupe/tools/extension/bundle", nil, []string{"os/exec", "net/...", "github.com/asynkron/..."},
 		"making one script of many files knows nothing of who runs it"},
@@ -83,7 +83,11 @@ var rules = []rule{
 	{"troupe/actors/toolbox", []string{"troupe/protocol", "troupe/actors/core", "troupe/tools"},
 		[]string{"os/exec", "net/http"},
 		"tools are offered and run without a session"},
-	{"troupe/actors/session", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link",
+	{"troupe/actors/extension", []string{"troupe/protocol", "troupe/protocol/extension", "troupe/actors/core", "troupe/actors/kernel", "troupe/actors/toolbox",
+		"troupe/actors/worker", "troupe/tools"},
+		[]string{"os", "os/exec", "net/http"},
+		"a session's extensions are spoken to here, whatever engine runs them"},
+	{"troupe/actors/session", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/protocol/extension", "troupe/actors/core", "troupe/actors/extension", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link",
 		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"a session sees no connection, only the way to its clients"},
@@ -104,7 +108,7 @@ var foreign = []struct {
 	in   []string
 	why  string
 }{
-	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/conn",
+	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn",
 		"troupe/actors/failpoint", "troupe/actors/actortest", "troupe/cmd/troupe"},
 		"the actor library stays in the rooms of the actors, and out of core and toolbox; cmd sets its one global"},
 	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google",
@@ -120,15 +124,16 @@ var foreign = []struct {
 
 // inTests says what the tests of a package may import besides.
 var inTests = map[string][]string{
-	"troupe/actors/core":         {"troupe/protocol/pi"}, // its stories have commands as clients write them
-	"troupe/actors":              {"troupe/protocol/pi"},
-	"troupe/actors/conn":         {"troupe/protocol/pi"},
-	"troupe/providers/wire":      {"troupe/providers/providertest"},
-	"troupe/providers/anthropic": {"troupe/providers/providertest"},
-	"troupe/providers/openai":    {"troupe/providers/providertest"},
-	"troupe/providers/responses": {"troupe/providers/providertest"},
-	"troupe/providers/google":    {"troupe/providers/providertest"},
-	"troupe/providers/catalog":   {"troupe/protocol", "troupe/providers", "troupe/providers/registry"}, // what the registry makes of it
+	"troupe/actors/core":             {"troupe/protocol/pi"}, // its stories have commands as clients write them
+	"troupe/actors":                  {"troupe/protocol/pi"},
+	"troupe/actors/conn":             {"troupe/protocol/pi"},
+	"troupe/tools/extension/prelude": {"troupe/tools", "troupe/tools/extension"}, // its modules are tried in the engine
+	"troupe/providers/wire":          {"troupe/providers/providertest"},
+	"troupe/providers/anthropic":     {"troupe/providers/providertest"},
+	"troupe/providers/openai":        {"troupe/providers/providertest"},
+	"troupe/providers/responses":     {"troupe/providers/providertest"},
+	"troupe/providers/google":        {"troupe/providers/providertest"},
+	"troupe/providers/catalog":       {"troupe/protocol", "troupe/providers", "troupe/providers/registry"}, // what the registry makes of it
 }
 
 func within(path string, list []string) bool {

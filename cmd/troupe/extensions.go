@@ -10,8 +10,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/actors/session"
+	"troupe/protocol/extension"
 	"troupe/store"
 	"troupe/store/config"
+	"troupe/tools"
+	engine "troupe/tools/extension"
 )
 
 // Words of --extension-errors.
@@ -62,8 +66,8 @@ func (o *options) words() int {
 
 // checkExtensions looks for what the command line may mean when it has an option that
 // we do not know, or wants a failure of an extension to end the start. An unknown
-// option is an error unless there is an extension that does not run and might have it.
-func (o *options) checkExtensions(log zerolog.Logger) (code int, ok bool) {
+// option is an error unless there is an extension that might have it.
+func (o *options) checkExtensions() (code int, ok bool) {
 	if len(o.unknown) == 0 && o.extensionErrors != errorsFatal {
 		return 0, true
 	}
@@ -71,21 +75,46 @@ func (o *options) checkExtensions(log zerolog.Logger) (code int, ok bool) {
 	if len(o.unknown) > 0 && len(found) == 0 {
 		return refuse(fmt.Errorf("unknown option %s", o.unknown[0].name)), false
 	}
-	if o.extensionErrors == errorsFatal && o.extensions.Host != config.HostOff {
-		if err := config.NotRun(found); err != nil {
-			problems = append(problems, err)
-		}
-		for _, p := range problems {
-			fmt.Fprintln(stderr, "troupe:", p)
-		}
-		if len(problems) > 0 {
-			return exitError, false
-		}
+	if o.extensionErrors != errorsFatal || o.extensions.Host == config.HostOff {
+		return 0, true
 	}
-	for _, u := range o.unknown {
-		log.Warn().Msgf("unknown option %s: ignored, since no extension runs that might have it", u)
+	for _, e := range o.tryExtensions(found) {
+		problems = append(problems, fmt.Errorf("failed to load extension %s: %s", e.Path, e.Message))
 	}
-	return 0, true
+	for _, p := range problems {
+		fmt.Fprintln(stderr, "troupe:", p)
+	}
+	return exitError, len(problems) == 0
+}
+
+// tryExtensions loads extensions for nothing but to see whether they can be.
+func (o *options) tryExtensions(found []config.Extension) []extension.LoadError {
+	if len(found) == 0 {
+		return nil
+	}
+	guard := tools.NewGuard()
+	defer guard.Close()
+	host := o.newExtensionHost(guard, zerolog.Nop())
+	defer host.Close()
+	cwd, _ := os.Getwd()
+	spec := extension.Spec{Cwd: cwd, Flags: o.extensionOptions()}
+	for _, x := range found {
+		spec.Entries = append(spec.Entries, session.ExtensionEntry(x))
+	}
+	said := make(chan []extension.LoadError, 1)
+	host.Open(spec, func(m extension.Said) {
+		switch m := m.(type) {
+		case extension.Ready:
+			said <- m.Errors
+		case extension.Gone:
+			select {
+			case said <- []extension.LoadError{{Path: "<runtime>", Message: m.Why}}:
+			default:
+			}
+		default: // nobody listens yet
+		}
+	})
+	return <-said
 }
 
 // findExtensions finds the extensions of the default session's directory. What is
@@ -130,4 +159,31 @@ func globalModules() (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// newExtensionHost is what runs extensions; nil for nothing. It starts nothing before
+// one is found.
+func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) extension.Host {
+	switch o.extensions.Host {
+	case config.HostOff:
+		return nil
+	case "inline":
+		return engine.NewInline(engine.Options{
+			Limits: engine.DefaultLimits(), CacheDir: engine.CacheDir(), Guard: guard, Files: new(tools.Files), Version: version, PiVersion: piVersion,
+		})
+	default:
+		return engine.NewChild(engine.ChildOptions{
+			Args: []string{extHostErrand}, Env: os.Environ(), Procs: tools.NewProcs(guard),
+			Log: func(line string) { log.Warn().Str("from", "extensions").Msg(line) },
+		})
+	}
+}
+
+// extensionOptions are the options that none of ours are: extensions may claim them.
+func (o *options) extensionOptions() map[string]string {
+	list := map[string]string{}
+	for _, u := range o.unknown {
+		list[strings.TrimPrefix(u.name, "--")] = u.value
+	}
+	return list
 }

@@ -83,7 +83,7 @@ func run(args []string) int {
 		return refuse(err)
 	}
 	log := logger(o)
-	if code, ok := o.checkExtensions(log); !ok {
+	if code, ok := o.checkExtensions(); !ok {
 		return code
 	}
 	switch {
@@ -204,8 +204,9 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability,
-			Extensions: o.extensionFlags(),
-			Env:        os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
+			Extensions: o.extensionFlags(), ExtensionHost: o.newExtensionHost(guard, log), ExtensionOptions: o.extensionOptions(),
+			IgnoreExtensionErrors: o.extensionErrors == errorsIgnore, Argv: os.Args,
+			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
 			Default: link.OpenSpec{
 				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
 				Level: protocol.ThinkingLevel(o.thinking), Tools: active,

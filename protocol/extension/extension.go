@@ -1,194 +1,241 @@
-// Package extension is the words between a session and the virtual machine that
-// runs its extensions (pi's TypeScript extensions). Payloads are JSON as extensions
-// see it; what they mean is docs/extensions.md.
+// Package extension is the words between a session and what runs its extensions
+// (pi's TypeScript extensions): neither imports the other. Payloads are JSON as
+// extensions see it.
+//
+// A session has one VM, a realm of JavaScript with all its extensions in it. The
+// daemon says things to it and never waits; what the VM has to say comes to a sink, in
+// order. What JavaScript does on its own (files, processes, timers) it does there. What
+// concerns the session is an [Act], which tells the daemon, or an [Op], which asks it.
 package extension
 
 import "encoding/json"
 
 // Host runs the extensions of any number of sessions.
 type Host interface {
-	// Open begins a VM and does not block. What the VM says comes to sink, in
-	// order, from one goroutine at a time; sink must not block.
+	// Open begins a VM. It does not block; everything that the VM says comes to
+	// sink, in order and one after another. Sink must not block for long.
 	Open(spec Spec, sink func(Said)) VM
-	// Close ends the host. Every VM says [Gone].
+	// Close ends the host; every VM says Gone.
 	Close() error
 }
 
-// VM runs the extensions of one session. No method blocks, and what is said to it
-// is heard in order. After [Gone] it hears nothing.
+// Kind says how an extension is written.
+type Kind string
+
+// Hooks and custom tools are what extensions were until pi 0.34.
+const (
+	Extension Kind = ""
+	Hook      Kind = "hook"
+	Tool      Kind = "tool"
+)
+
+// Entry is an extension to be loaded.
+type Entry struct {
+	Path string `json:"path"` // as it is reported
+	Kind Kind   `json:"kind,omitempty"`
+}
+
+// Spec is what a VM begins with.
+type Spec struct {
+	Entries     []Entry           `json:"entries"` // in load order
+	Cwd         string            `json:"cwd"`
+	Flags       map[string]string `json:"flags,omitempty"` // of extensions, as given; "" is presence
+	Snapshot    json.RawMessage   `json:"snapshot,omitempty"`
+	SessionFile string            `json:"sessionFile,omitempty"`
+	Reason      string            `json:"reason,omitempty"` // of session_start: startup, resume, new, fork, reload
+	Previous    string            `json:"previous,omitempty"`
+	Argv        []string          `json:"argv,omitempty"`
+	AgentDir    string            `json:"agentDir,omitempty"`
+}
+
+// VM is the extensions of one session. No method blocks, and the order of calls is kept.
+// After Gone nothing more is said, and calls have no effect.
 type VM interface {
-	// Update changes members of the snapshot, before what is said next.
-	Update(snapshot json.RawMessage)
-	// Entry shows an entry that was appended to the session.
-	Entry(entry json.RawMessage)
-	// Tell tells an event that nobody may change. n grows by one with each.
+	// Tell shows an event that nobody may change. The VM says Told{n} when its
+	// handlers are through.
 	Tell(n uint64, event json.RawMessage)
-	// Call asks about an event whose handlers may change what follows. The answer
-	// is a [Done] with the same id, which is chosen by the caller.
+	// Call asks the handlers of an event. The VM says Done{id} with what they say
+	// together.
 	Call(id uint64, event json.RawMessage)
-	// Cancel ends a Call, Tool or Command of which nobody wants to hear any more:
-	// what is said of it later counts for nothing. The signal of a tool is aborted.
-	Cancel(id uint64)
-	// Tool runs a tool that was registered: [ToolUpdate]s, then [ToolDone].
+	CancelCall(id uint64)
+	// Prepare says Prepared{id}: the arguments of a call as its tool wants them.
+	Prepare(id uint64, call ToolCall)
+	// Tool runs a call. The VM says ToolUpdate{id} and ToolDone{id}.
 	Tool(id uint64, call ToolCall)
-	// Command runs a command that was registered, then [CommandDone].
+	CancelTool(id uint64) // aborts its signal
+	// Command runs a command that an extension registered. The VM says CommandDone{id}.
 	Command(id uint64, name, args string)
-	// Answer answers an [Op]. An error rejects its promise.
+	// Invoke calls a function of a provider that an extension registered. The VM
+	// says Done{id}.
+	Invoke(id uint64, key, member string, args []json.RawMessage)
 	Answer(op uint64, result json.RawMessage, err string)
-	// Close tells session_shutdown, waits for its handlers a bounded time, and ends
-	// with [Gone].
+	// Part is an event of the stream that the Op complete asks for, before its Answer.
+	Part(op uint64, event json.RawMessage)
+	Update(snapshot json.RawMessage) // changed members; before the next Tell or Call
+	Entry(entry json.RawMessage)     // was appended to the session
+	AbortRun()                       // ctx.signal of the run in progress
+	// Rebind begins another session with the same modules: factories run again,
+	// what the old session captured is stale. The VM says Ready.
+	Rebind(spec Spec)
+	// Close tells session_shutdown, gives it five seconds, and says Gone.
 	Close(reason string)
 }
 
-// Spec is what a VM is opened with.
-type Spec struct {
-	Session     string            // the routing handle, for logs
-	Entries     []Entry           // in load order
-	Cwd         string            // working directory
-	Flags       map[string]string // of the command line, for extensions to claim; "" for a flag without a value
-	Snapshot    json.RawMessage   // what handlers may ask for at any time: see docs/extensions.md
-	SessionFile string            // whose entries are the session's; "" for one in memory
-	Reason      string            // of session_start: startup, new, resume, fork or reload
-}
-
-// Entry is an extension as it was found.
-type Entry struct {
-	Path    string // as errors name it
-	Real    string // real path
-	BaseDir string // of the package or folder it came with, "" for none
-	Source  string // cli, local, auto, npm:… or git:…
-	Scope   string // user, project or temporary
-	Origin  string // top-level or package
-}
-
-// ToolCall is a call of a registered tool.
+// ToolCall is a call of a tool that an extension registered.
 type ToolCall struct {
-	ID        string
-	Name      string
-	Arguments json.RawMessage
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Args     json.RawMessage `json:"args"`
+	Prepared bool            `json:"prepared,omitempty"` // Args come from Prepared
 }
 
-// Said is what a VM says.
+// Said is something that a VM says.
 //
 //sumtype:decl
 type Said interface{ said() }
 
+// What a VM says.
 type (
-	// Ready says that every extension was loaded, or could not be.
+	// Ready is the end of loading.
 	Ready struct {
-		Registrations Registrations
-		Failed        []Failure // event is load
+		Registrations Registrations `json:"registrations"`
+		Errors        []LoadError   `json:"errors,omitempty"`
 	}
-	// Changed says that something was registered since.
-	Changed struct{ Registrations Registrations }
-	// Told says that the handlers of a Tell are through.
-	Told struct{ N uint64 }
-	// Done answers a Call: what all handlers together came to, by the rules of the
-	// event. Err is why there is no answer: a gate is closed then.
+	// Changed are registrations that came or went after loading.
+	Changed struct {
+		Registrations Registrations `json:"registrations"`
+	}
+	Told struct {
+		N uint64 `json:"n"`
+	}
+	// Done is what the handlers of a Call say together; no result changes nothing. A
+	// gate whose result has an Err or TimedOut has not said yes.
 	Done struct {
-		ID     uint64
-		Result json.RawMessage
-		Err    string
+		ID       uint64          `json:"id"`
+		Result   json.RawMessage `json:"result,omitempty"`
+		Err      string          `json:"err,omitempty"`
+		TimedOut bool            `json:"timedOut,omitempty"`
 	}
-	// ToolUpdate is the progress of a tool: {content, details?}.
+	Prepared struct {
+		ID   uint64          `json:"id"`
+		Args json.RawMessage `json:"args,omitempty"`
+		Err  string          `json:"err,omitempty"`
+	}
 	ToolUpdate struct {
-		ID      uint64
-		Partial json.RawMessage
+		ID      uint64          `json:"id"`
+		Partial json.RawMessage `json:"partial"`
 	}
-	// ToolDone is the result of a tool: {content, details?, isError?, terminate?}.
+	// ToolDone is {content, details?, structuredContent?, terminate?, usage?}.
 	ToolDone struct {
-		ID     uint64
-		Result json.RawMessage
-		Err    string // what it threw
+		ID      uint64          `json:"id"`
+		Result  json.RawMessage `json:"result"`
+		IsError bool            `json:"isError,omitempty"`
 	}
-	// CommandDone says that the handler of a command is through.
 	CommandDone struct {
-		ID  uint64
-		Err string
+		ID  uint64 `json:"id"`
+		Err string `json:"err,omitempty"`
 	}
-	// Act is something that an extension does and does not wait for: sendMessage,
-	// sendUserMessage, appendEntry, setSessionName, setLabel, setActiveTools,
-	// setThinkingLevel, abort, shutdown, compact, ui (a record of extension_ui_request
-	// that nobody answers).
+	// Act tells the daemon to do something. An act precedes the end of the call
+	// that caused it.
 	Act struct {
-		Path string // of the extension
-		Name string
-		Args json.RawMessage
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
 	}
-	// Op is something whose result an extension waits for: ui (select, confirm,
-	// input, editor), setModel, newSession, switchSession, fork, navigateTree, reload,
-	// waitForIdle, complete, executeTool. It is owed an Answer.
+	// Op asks the daemon; Answer ends it.
 	Op struct {
-		ID   uint64
-		Path string
-		Name string
-		Args json.RawMessage
+		ID   uint64          `json:"id"`
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
 	}
-	// OpCancel says that nobody waits for an Op any more.
-	OpCancel struct{ ID uint64 }
-	// Failed says that a handler threw, or was ended.
-	Failed struct{ Failure }
-	// Gone is the last word: the VM was closed, or has died.
-	Gone struct{ Why string }
+	// OpCancel takes an Op back. No answer is wanted.
+	OpCancel struct {
+		ID uint64 `json:"id"`
+	}
+	// Failure is an extension_error.
+	Failure struct {
+		Path    string `json:"path"`
+		Event   string `json:"event"`
+		Message string `json:"message"`
+		Stack   string `json:"stack,omitempty"` // of sources
+	}
+	// Log is a line for people, of console and the like.
+	Log struct {
+		Level string `json:"level"`
+		Text  string `json:"text"`
+	}
+	// Quiet says whether anything would go on by itself: timers, processes, calls.
+	Quiet struct {
+		Quiet bool `json:"quiet"`
+	}
+	// Gone is the end. Why is "" after Close.
+	Gone struct {
+		Why string `json:"why,omitempty"`
+	}
 )
 
 func (Ready) said()       {}
 func (Changed) said()     {}
 func (Told) said()        {}
 func (Done) said()        {}
+func (Prepared) said()    {}
 func (ToolUpdate) said()  {}
 func (ToolDone) said()    {}
 func (CommandDone) said() {}
 func (Act) said()         {}
 func (Op) said()          {}
 func (OpCancel) said()    {}
-func (Failed) said()      {}
+func (Failure) said()     {}
+func (Log) said()         {}
+func (Quiet) said()       {}
 func (Gone) said()        {}
 
-// Failure is an error of an extension.
-type Failure struct {
-	Path  string `json:"extensionPath"`
-	Event string `json:"event"` // load, an event, command, tool:NAME, timer, unhandledRejection …
-	Error string `json:"error"`
-	// Gates says that it may be what has to see tool calls or commands of the
-	// user, and is not there.
-	Gates []string `json:"gates,omitempty"` // of tool_call and user_bash
-}
-
-// Registrations is everything that the extensions of a session have registered.
+// Registrations is what extensions have registered.
 type Registrations struct {
-	Listens   []string          `json:"listens"` // events with a handler
-	Tools     []Tool            `json:"tools"`
-	Commands  []Command         `json:"commands"`
-	Flags     []Flag            `json:"flags"`
-	Providers []json.RawMessage `json:"providers"`
+	Listens      []string          `json:"listens"` // events that have handlers
+	Tools        []ToolDef         `json:"tools"`
+	Commands     []CommandDef      `json:"commands"`
+	Flags        []FlagDef         `json:"flags"`
+	Providers    []json.RawMessage `json:"providers"` // {name, config, path}; functions of config by name, for Invoke
+	MessageKinds []string          `json:"messageKinds"`
 }
 
-// Tool is a tool as it was registered.
-type Tool struct {
-	Name        string          `json:"name"`
-	Label       string          `json:"label,omitempty"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"` // JSON Schema of an object
-	Snippet     string          `json:"promptSnippet,omitempty"`
-	Guidelines  []string        `json:"promptGuidelines,omitempty"`
-	Sequential  bool            `json:"sequential,omitempty"` // nothing of its batch runs beside it
-	Inactive    bool            `json:"inactive,omitempty"`   // registered, and not active
-	Path        string          `json:"path"`                 // of the extension
+// ToolDef is a tool of an extension.
+type ToolDef struct {
+	Name          string          `json:"name"`
+	Label         string          `json:"label"`
+	Description   string          `json:"description"`
+	Parameters    json.RawMessage `json:"parameters"`
+	Path          string          `json:"path"`
+	Snippet       string          `json:"promptSnippet,omitempty"`
+	Guidelines    []string        `json:"promptGuidelines,omitempty"`
+	ExecutionMode string          `json:"executionMode,omitempty"`
+	DefaultActive *bool           `json:"defaultActive,omitempty"`
+	Exposure      string          `json:"exposure,omitempty"`
+	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-// Command is a command as it was registered, without the slash.
-type Command struct {
+// CommandDef is a command of an extension, by the name that it can be called by.
+type CommandDef struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Path        string `json:"path"`
 }
 
-// Flag is a flag of the command line.
-type Flag struct {
+// FlagDef is a flag of the command line.
+type FlagDef struct {
 	Name        string          `json:"name"`
-	Type        string          `json:"type"` // boolean or string
 	Description string          `json:"description,omitempty"`
+	Type        string          `json:"type"`
 	Default     json.RawMessage `json:"default,omitempty"`
 	Path        string          `json:"path"`
+}
+
+// LoadError is an extension that is not there.
+type LoadError struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	Stack   string `json:"stack,omitempty"`
+	// Gates are events that it guarded, or that its source names: what it would
+	// have had to see must not happen unseen.
+	Gates []string `json:"gates,omitempty"`
 }

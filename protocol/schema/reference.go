@@ -190,7 +190,7 @@ func writeMembers(w *bytes.Buffer, t reflect.Type) {
 		if enum := f.Tag.Get("enum"); enum != "" {
 			kind = strings.ReplaceAll(enum, ",", ", ")
 		}
-		if strings.Contains(opts, "omitempty") {
+		if strings.Contains(opts, "omit") {
 			kind += ", optional"
 			if null := f.Tag.Get("null"); null != "" {
 				kind += " (null in " + null + ")"

@@ -234,7 +234,7 @@ func (b *schemas) structure(t reflect.Type) obj {
 		if enum := f.Tag.Get("enum"); enum != "" {
 			s = obj{"enum": anyOf(strings.Split(enum, ","))}
 		}
-		optional := strings.Contains(opts, "omitempty")
+		optional := strings.Contains(opts, "omit")
 		if f.Type.Kind() == reflect.Pointer && !optional || f.Tag.Get("null") != "" {
 			s = obj{"anyOf": []any{s, obj{"type": "null"}}}
 		}

@@ -45,234 +45,42 @@
 //	complete          {model, context, options} → the assistant message; Parts come before it
 package extension
 
-import "encoding/json"
+import words "troupe/protocol/extension"
 
-// Host runs the extensions of any number of sessions.
-type Host interface {
-	// Open begins a VM. It does not block; everything that the VM says comes to
-	// sink, in order and one after another. Sink must not block for long.
-	Open(spec Spec, sink func(Said)) VM
-	// Close ends the host; every VM says Gone.
-	Close() error
-}
-
-// Kind says how an extension is written.
-type Kind string
-
-// Hooks and custom tools are what extensions were until pi 0.34.
-const (
-	Extension Kind = ""
-	Hook      Kind = "hook"
-	Tool      Kind = "tool"
-)
-
-// Entry is an extension to be loaded.
-type Entry struct {
-	Path string `json:"path"` // as it is reported
-	Kind Kind   `json:"kind,omitempty"`
-}
-
-// Spec is what a VM begins with.
-type Spec struct {
-	Entries     []Entry           `json:"entries"` // in load order
-	Cwd         string            `json:"cwd"`
-	Flags       map[string]string `json:"flags,omitempty"` // of extensions, as given; "" is presence
-	Snapshot    json.RawMessage   `json:"snapshot,omitempty"`
-	SessionFile string            `json:"sessionFile,omitempty"`
-	Reason      string            `json:"reason,omitempty"` // of session_start: startup, resume, new, fork, reload
-	Previous    string            `json:"previous,omitempty"`
-	Argv        []string          `json:"argv,omitempty"`
-	AgentDir    string            `json:"agentDir,omitempty"`
-}
-
-// VM is the extensions of one session. No method blocks, and the order of calls is kept.
-// After Gone nothing more is said, and calls have no effect.
-type VM interface {
-	// Tell shows an event that nobody may change. The VM says Told{n} when its
-	// handlers are through.
-	Tell(n uint64, event json.RawMessage)
-	// Call asks the handlers of an event. The VM says Done{id} with what they say
-	// together.
-	Call(id uint64, event json.RawMessage)
-	CancelCall(id uint64)
-	// Prepare says Prepared{id}: the arguments of a call as its tool wants them.
-	Prepare(id uint64, call ToolCall)
-	// Tool runs a call. The VM says ToolUpdate{id} and ToolDone{id}.
-	Tool(id uint64, call ToolCall)
-	CancelTool(id uint64) // aborts its signal
-	// Command runs a command that an extension registered. The VM says CommandDone{id}.
-	Command(id uint64, name, args string)
-	// Invoke calls a function of a provider that an extension registered. The VM
-	// says Done{id}.
-	Invoke(id uint64, key, member string, args []json.RawMessage)
-	Answer(op uint64, result json.RawMessage, err string)
-	// Part is an event of the stream that the Op complete asks for, before its Answer.
-	Part(op uint64, event json.RawMessage)
-	Update(snapshot json.RawMessage) // changed members; before the next Tell or Call
-	Entry(entry json.RawMessage)     // was appended to the session
-	AbortRun()                       // ctx.signal of the run in progress
-	// Rebind begins another session with the same modules: factories run again,
-	// what the old session captured is stale. The VM says Ready.
-	Rebind(spec Spec)
-	// Close tells session_shutdown, gives it five seconds, and says Gone.
-	Close(reason string)
-}
-
-// ToolCall is a call of a tool that an extension registered.
-type ToolCall struct {
-	ID       string          `json:"id"`
-	Name     string          `json:"name"`
-	Args     json.RawMessage `json:"args"`
-	Prepared bool            `json:"prepared,omitempty"` // Args come from Prepared
-}
-
-// Said is something that a VM says.
-//
-//sumtype:decl
-type Said interface{ said() }
-
-// What a VM says.
+// The words that a session and its extensions share.
 type (
-	// Ready is the end of loading.
-	Ready struct {
-		Registrations Registrations `json:"registrations"`
-		Errors        []LoadError   `json:"errors,omitempty"`
-	}
-	// Changed are registrations that came or went after loading.
-	Changed struct {
-		Registrations Registrations `json:"registrations"`
-	}
-	Told struct {
-		N uint64 `json:"n"`
-	}
-	// Done is what the handlers of a Call say together; no result changes nothing. A
-	// gate whose result has an Err or TimedOut has not said yes.
-	Done struct {
-		ID       uint64          `json:"id"`
-		Result   json.RawMessage `json:"result,omitempty"`
-		Err      string          `json:"err,omitempty"`
-		TimedOut bool            `json:"timedOut,omitempty"`
-	}
-	Prepared struct {
-		ID   uint64          `json:"id"`
-		Args json.RawMessage `json:"args,omitempty"`
-		Err  string          `json:"err,omitempty"`
-	}
-	ToolUpdate struct {
-		ID      uint64          `json:"id"`
-		Partial json.RawMessage `json:"partial"`
-	}
-	// ToolDone is {content, details?, structuredContent?, terminate?, usage?}.
-	ToolDone struct {
-		ID      uint64          `json:"id"`
-		Result  json.RawMessage `json:"result"`
-		IsError bool            `json:"isError,omitempty"`
-	}
-	CommandDone struct {
-		ID  uint64 `json:"id"`
-		Err string `json:"err,omitempty"`
-	}
-	// Act tells the daemon to do something. An act precedes the end of the call
-	// that caused it.
-	Act struct {
-		Name string          `json:"name"`
-		Args json.RawMessage `json:"args"`
-	}
-	// Op asks the daemon; Answer ends it.
-	Op struct {
-		ID   uint64          `json:"id"`
-		Name string          `json:"name"`
-		Args json.RawMessage `json:"args"`
-	}
-	// OpCancel takes an Op back. No answer is wanted.
-	OpCancel struct {
-		ID uint64 `json:"id"`
-	}
-	// Failure is an extension_error.
-	Failure struct {
-		Path    string `json:"path"`
-		Event   string `json:"event"`
-		Message string `json:"message"`
-		Stack   string `json:"stack,omitempty"` // of sources
-	}
-	// Log is a line for people, of console and the like.
-	Log struct {
-		Level string `json:"level"`
-		Text  string `json:"text"`
-	}
-	// Quiet says whether anything would go on by itself: timers, processes, calls.
-	Quiet struct {
-		Quiet bool `json:"quiet"`
-	}
-	// Gone is the end. Why is "" after Close.
-	Gone struct {
-		Why string `json:"why,omitempty"`
-	}
+	Host          = words.Host
+	Kind          = words.Kind
+	Entry         = words.Entry
+	Spec          = words.Spec
+	VM            = words.VM
+	ToolCall      = words.ToolCall
+	Said          = words.Said
+	Registrations = words.Registrations
+	ToolDef       = words.ToolDef
+	CommandDef    = words.CommandDef
+	FlagDef       = words.FlagDef
+	LoadError     = words.LoadError
+	Ready         = words.Ready
+	Changed       = words.Changed
+	Told          = words.Told
+	Done          = words.Done
+	Prepared      = words.Prepared
+	ToolUpdate    = words.ToolUpdate
+	ToolDone      = words.ToolDone
+	CommandDone   = words.CommandDone
+	Act           = words.Act
+	Op            = words.Op
+	OpCancel      = words.OpCancel
+	Failure       = words.Failure
+	Log           = words.Log
+	Quiet         = words.Quiet
+	Gone          = words.Gone
 )
 
-func (Ready) said()       {}
-func (Changed) said()     {}
-func (Told) said()        {}
-func (Done) said()        {}
-func (Prepared) said()    {}
-func (ToolUpdate) said()  {}
-func (ToolDone) said()    {}
-func (CommandDone) said() {}
-func (Act) said()         {}
-func (Op) said()          {}
-func (OpCancel) said()    {}
-func (Failure) said()     {}
-func (Log) said()         {}
-func (Quiet) said()       {}
-func (Gone) said()        {}
-
-// Registrations is what extensions have registered.
-type Registrations struct {
-	Listens      []string          `json:"listens"` // events that have handlers
-	Tools        []ToolDef         `json:"tools"`
-	Commands     []CommandDef      `json:"commands"`
-	Flags        []FlagDef         `json:"flags"`
-	Providers    []json.RawMessage `json:"providers"` // {name, config, path}; functions of config by name, for Invoke
-	MessageKinds []string          `json:"messageKinds"`
-}
-
-// ToolDef is a tool of an extension.
-type ToolDef struct {
-	Name          string          `json:"name"`
-	Label         string          `json:"label"`
-	Description   string          `json:"description"`
-	Parameters    json.RawMessage `json:"parameters"`
-	Path          string          `json:"path"`
-	Snippet       string          `json:"promptSnippet,omitempty"`
-	Guidelines    []string        `json:"promptGuidelines,omitempty"`
-	ExecutionMode string          `json:"executionMode,omitempty"`
-	DefaultActive *bool           `json:"defaultActive,omitempty"`
-	Exposure      string          `json:"exposure,omitempty"`
-	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
-}
-
-// CommandDef is a command of an extension, by the name that it can be called by.
-type CommandDef struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Path        string `json:"path"`
-}
-
-// FlagDef is a flag of the command line.
-type FlagDef struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Type        string          `json:"type"`
-	Default     json.RawMessage `json:"default,omitempty"`
-	Path        string          `json:"path"`
-}
-
-// LoadError is an extension that is not there.
-type LoadError struct {
-	Path    string `json:"path"`
-	Message string `json:"message"`
-	Stack   string `json:"stack,omitempty"`
-	// Gates are events that it guarded, or that its source names: what it would
-	// have had to see must not happen unseen.
-	Gates []string `json:"gates,omitempty"`
-}
+// Kinds of extensions.
+const (
+	Extension = words.Extension
+	Hook      = words.Hook
+	Tool      = words.Tool
+)

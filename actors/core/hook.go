@@ -1,0 +1,349 @@
+package core
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"troupe/protocol"
+)
+
+// HookSet is the hooks that extensions listen to, one bit each.
+type HookSet uint8
+
+const (
+	HookInput HookSet = 1 << iota
+	HookBeforeAgentStart
+	HookToolCall
+	HookToolResult
+)
+
+// Has says whether somebody listens.
+func (s HookSet) Has(h HookSet) bool { return s&h != 0 }
+
+// Extensions is what the extensions of a session have registered, as far as the
+// rules depend on it. The zero value is a session without any.
+type Extensions struct {
+	Listens HookSet
+	// Refuse is why no tool may be called: an extension that must see every call
+	// is not there. "" refuses none.
+	Refuse string
+	Tools  []string // of extensions; a new one is active at once
+}
+
+// Hook is a point at which extensions may change what the machine does next. The
+// machine waits for their answer. What they may only watch they are told like
+// clients, by the shell.
+//
+//sumtype:decl
+type Hook interface{ kind() HookSet }
+
+// InputHook shows a message before anything is done with it. Its text is as the
+// client wrote it.
+type InputHook struct{ Command Command }
+
+// BeforeAgentStartHook shows a message that is about to start a run.
+type BeforeAgentStartHook struct{ Command Command }
+
+// ToolCallHook shows a call that is about to run.
+type ToolCallHook struct{ Call protocol.ToolCall }
+
+// ToolResultHook shows the result of a call, before anybody else sees it.
+type ToolResultHook struct {
+	Call    protocol.ToolCall
+	Result  protocol.ToolResult
+	IsError bool
+}
+
+func (InputHook) kind() HookSet            { return HookInput }
+func (BeforeAgentStartHook) kind() HookSet { return HookBeforeAgentStart }
+func (ToolCallHook) kind() HookSet         { return HookToolCall }
+func (ToolResultHook) kind() HookSet       { return HookToolResult }
+
+// HookAnswer is what extensions say to a hook: the one that belongs to it, or nil
+// for nothing. To say nothing changes nothing, but for a tool call: that is
+// blocked, since whoever had to see it has not.
+//
+//sumtype:decl
+type HookAnswer interface{ answers() HookSet }
+
+// Taken answers an [InputHook]: the command as it goes on, its text expanded.
+type Taken struct {
+	Command Command
+	Handled bool // by an extension: nothing else is done with it
+}
+
+// Prepared answers a [BeforeAgentStartHook].
+type Prepared struct {
+	Messages     []protocol.CustomMessageEntry // that follow the user's
+	SystemPrompt *string                       // for this run; nil for the usual one
+}
+
+// Gated answers a [ToolCallHook].
+type Gated struct {
+	Blocked bool
+	Reason  string          // why it is blocked, for the model; "" for the usual words
+	Args    json.RawMessage // in the place of the call's; nil for those
+}
+
+// Patched answers a [ToolResultHook] with what stands in the place of the result.
+type Patched struct {
+	Result  protocol.ToolResult
+	IsError bool
+}
+
+func (Taken) answers() HookSet    { return HookInput }
+func (Prepared) answers() HookSet { return HookBeforeAgentStart }
+func (Gated) answers() HookSet    { return HookToolCall }
+func (Patched) answers() HookSet  { return HookToolResult }
+
+// intake is messages on their way past the extensions, oldest first. They leave
+// it in the order in which they came.
+type intake struct {
+	list []Command
+	seen bool      // the first one's text is final
+	prep *Prepared // what was said to its run
+	hook int       // the open hook, 0 for none: it is about the first one
+}
+
+// next lets the first message go.
+func (i *intake) next() { *i = intake{list: i.list[1:]} }
+
+// callHook asks extensions. The number of the hook comes back with the answer.
+func (m *Machine) callHook(h Hook) int {
+	m.hooks++
+	m.do(CallHook{m.hooks, h})
+	return m.hooks
+}
+
+// listens says whether extensions want to be asked.
+func (m *Machine) listens(h HookSet) bool { return m.set.Extensions.Listens.Has(h) }
+
+// message is a prompt, steer or follow_up: it goes past the extensions that want
+// to see it, behind those that came before it.
+func (m *Machine) message(c Command) {
+	if c.Extension != nil {
+		m.runExtensionCommand(c)
+		return
+	}
+	if len(m.intake.list) == 0 && !m.listens(HookInput) && !(m.listens(HookBeforeAgentStart) && m.startsRun(c)) {
+		m.take(c)
+		return
+	}
+	if key := keyOf(c.Cmd); key != "" { // of the words of the client: a message that it sends again is the same, whatever becomes of it
+		c.key = said(c).Key
+		if m.repeated(c, protocol.QueuedInput{Key: c.key}) {
+			return
+		}
+	}
+	m.intake.list = append(m.intake.list, c)
+	if len(m.intake.list) == 1 {
+		m.takeNext()
+	}
+}
+
+// runExtensionCommand starts a command that an extension has registered. It is
+// no part of a run, and nobody waits for its end.
+func (m *Machine) runExtensionCommand(c Command) {
+	if _, ok := c.Cmd.(protocol.Prompt); !ok {
+		m.fail(c, protocol.CodeInvalidParams.Errorf(
+			"Extension command %q cannot be queued. Use prompt() or execute the command when not streaming.", "/"+c.Extension.Name))
+		return
+	}
+	m.done(c, protocol.Handled)
+	m.do(RunCommand{c.Extension.Name, c.Extension.Args})
+}
+
+// takeNext goes on with the messages of the intake as far as nobody has to be
+// asked.
+func (m *Machine) takeNext() {
+	for len(m.intake.list) > 0 && m.swap == nil {
+		c := m.intake.list[0]
+		switch {
+		case !m.intake.seen && m.listens(HookInput):
+			m.intake.hook = m.callHook(InputHook{c})
+			return
+		case m.intake.prep == nil && m.listens(HookBeforeAgentStart) && m.startsRun(c):
+			m.intake.seen = true
+			m.intake.hook = m.callHook(BeforeAgentStartHook{c})
+			return
+		}
+		c.prepared = m.intake.prep
+		m.intake.next()
+		m.take(c)
+	}
+	m.takeWaiting()
+}
+
+// startsRun says whether a message begins a run now, rather than wait or fail.
+func (m *Machine) startsRun(c Command) bool {
+	_, isPrompt := c.Cmd.(protocol.Prompt)
+	return m.isIdle() && m.model != nil && m.ready(c) == nil && !m.tooFull() && (isPrompt || !m.set.Rules.IdleQueueWaits)
+}
+
+// hookDone takes the answer of extensions. An answer to a hook that nobody waits
+// for any more changes nothing.
+func (m *Machine) hookDone(in HookDone) {
+	if in.ID == 0 {
+		return
+	}
+	if in.ID == m.intake.hook {
+		m.takenIn(in.Answer)
+		return
+	}
+	if r, c := m.findCall(func(c *call) bool { return c.hook == in.ID }); c != nil {
+		c.hook = 0
+		m.callHooked(r, c, in.Answer)
+	}
+}
+
+func (m *Machine) takenIn(answer HookAnswer) {
+	m.intake.hook = 0
+	first := &m.intake.list[0]
+	taken, isTaken := answer.(Taken)
+	switch {
+	case m.intake.seen: // its run was asked about
+		prep, _ := answer.(Prepared)
+		m.intake.prep = &prep
+	case isTaken && taken.Handled:
+		c := *first
+		m.intake.next()
+		m.done(c, protocol.Handled)
+	case isTaken && taken.Command.Refused != nil:
+		m.intake.next()
+		m.fail(taken.Command, taken.Command.Refused)
+	case isTaken:
+		taken.Command.key = first.key
+		*first = taken.Command
+		m.intake.seen = true
+	default:
+		m.intake.seen = true
+	}
+	m.takeNext()
+}
+
+// dropIntake answers the messages of the intake: nothing was done with them.
+func (m *Machine) dropIntake(err *protocol.Error) {
+	if m.intake.hook != 0 {
+		m.do(CancelHook{m.intake.hook})
+	}
+	list := m.intake.list
+	m.intake = intake{}
+	for _, c := range list {
+		m.do(Reply{Seq: c.Seq, Err: err})
+	}
+}
+
+// gate shows a call to extensions before it runs.
+func (m *Machine) gate(c *call) {
+	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
+	c.gating = true
+	c.hook = m.callHook(ToolCallHook{c.ToolCall})
+}
+
+// callHooked goes on with a call about which extensions were asked.
+func (m *Machine) callHooked(r *run, c *call, answer HookAnswer) {
+	if !c.gating {
+		end := *c.end
+		if patched, ok := answer.(Patched); ok {
+			end = patched
+		}
+		m.settleCall(r, c, end.Result, end.IsError)
+		return
+	}
+	c.gating = false
+	gated, answered := answer.(Gated)
+	switch {
+	case !answered:
+		m.settleCall(r, c, errorResult("Tool execution was blocked: the extension that has to allow it did not answer."), true)
+		return
+	case gated.Blocked:
+		m.settleCall(r, c, errorResult(cmp.Or(gated.Reason, "Tool execution was blocked")), true)
+		return
+	}
+	if gated.Args != nil {
+		c.Arguments = gated.Args
+	}
+	switch {
+	case m.nobodyConsents(c):
+		m.settleCall(r, c, errorResult(nobodyLeft), true)
+		return
+	case slices.Contains(m.set.Confirm, c.Name):
+		m.askConsent(c)
+	default:
+		m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+		m.runCall(c)
+	}
+	if m.set.Rules.ParallelTools {
+		m.startWaiting(r)
+	}
+}
+
+// extensionsChanged makes tools active that extensions have registered since, and
+// takes away those that are gone.
+func (m *Machine) extensionsChanged(was []string) {
+	now := m.set.Extensions.Tools
+	active := slices.DeleteFunc(slices.Clone(m.tools), func(n string) bool {
+		return slices.Contains(was, n) && !slices.Contains(now, n) && m.builtIn(n) == nil
+	})
+	for _, n := range now {
+		if !slices.Contains(was, n) && !slices.Contains(active, n) {
+			active = append(active, n)
+		}
+	}
+	m.tools = active
+}
+
+// asides are messages of extensions that wait for a moment of the conversation.
+type asides struct {
+	forTurnEnd  []protocol.CustomMessageEntry // for the end of the turn
+	forNextTurn []protocol.CustomMessageEntry // for the next message of the user
+}
+
+// customSent takes a message of an extension to where it belongs.
+func (m *Machine) customSent(in CustomSent) {
+	inRun := m.activity.inRun() != nil
+	switch {
+	case in.Deliver == DeliverNextTurn:
+		m.forNextTurn = append(m.forNextTurn, in.Message)
+	case inRun && in.Deliver == DeliverAfterTurn:
+		m.forTurnEnd = append(m.forTurnEnd, in.Message)
+	case inRun, !m.isIdle() && in.Trigger:
+		m.enqueueCustom(in)
+	case in.Trigger && m.model != nil && m.closing == nil:
+		m.startRun(cause{note: &in.Message})
+	default:
+		m.inject(nil, in.Message)
+	}
+}
+
+// enqueueCustom keeps a message of an extension for the run that is on.
+func (m *Machine) enqueueCustom(in CustomSent) {
+	q := protocol.QueuedInput{Kind: protocol.QueueSteer, Text: in.Message.Content.Text("\n"), Custom: &in.Message}
+	if in.Deliver == DeliverFollowUp {
+		q.Kind = protocol.QueueFollowUp
+	}
+	m.addToQueue(q)
+}
+
+// deliverCustom adds a message of an extension that was queued. It leaves the
+// queue behind its entry: a crash between the two says it twice rather than never.
+func (m *Machine) deliverCustom(q protocol.QueuedInput) protocol.Message {
+	msg := m.appendCustom(*q.Custom)
+	m.logQueue(protocol.QueueOp{Op: "remove", IDs: []string{q.ID}})
+	return msg
+}
+
+// keyOf is the idempotency key of a message, "" for none.
+func keyOf(cmd protocol.Command) string {
+	switch cmd := cmd.(type) {
+	case protocol.Prompt:
+		return cmd.IdempotencyKey
+	case protocol.Steer:
+		return cmd.IdempotencyKey
+	case protocol.FollowUp:
+		return cmd.IdempotencyKey
+	default:
+		return ""
+	}
+}

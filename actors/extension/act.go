@@ -1,0 +1,209 @@
+package extension
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+	"troupe/protocol/extension"
+)
+
+func hookName(h core.Hook) string {
+	switch h.(type) {
+	case core.InputHook:
+		return hookNames[core.HookInput]
+	case core.BeforeAgentStartHook:
+		return hookNames[core.HookBeforeAgentStart]
+	case core.ToolCallHook:
+		return hookNames[core.HookToolCall]
+	case core.ToolResultHook:
+		return hookNames[core.HookToolResult]
+	}
+	panic("extension: unknown hook")
+}
+
+// read is the arguments of an act or op.
+func read[T any](raw json.RawMessage) (args T, err error) {
+	if len(raw) == 0 {
+		return args, nil
+	}
+	err = json.Unmarshal(raw, &args)
+	return args, err
+}
+
+// act does what an extension wants, without an answer. The error is for its author.
+func (v *VM) act(c actor.Context, m extension.Act) error {
+	tell := func(msg any) { c.Send(c.Parent(), msg) }
+	switch m.Name {
+	case "sendMessage":
+		in, err := readSend(m.Args)
+		if err != nil {
+			return err
+		}
+		tell(in)
+	case "appendEntry":
+		e, err := read[struct {
+			EntryID    string          `json:"entryId"`
+			CustomType string          `json:"customType"`
+			Data       json.RawMessage `json:"data"`
+		}](m.Args)
+		if err != nil {
+			return err
+		}
+		tell(core.EntryMade{ID: e.EntryID, Entry: protocol.Custom{CustomType: e.CustomType, Data: e.Data}})
+	case "ui":
+		req, err := readUI(m.Args)
+		if err != nil {
+			return err
+		}
+		tell(UI{Request: req})
+	case "shutdown":
+		tell(Shutdown{})
+	default:
+		cmd, err := command(m.Name, m.Args)
+		if err != nil {
+			return err
+		}
+		tell(Run{Act: m.Name, Cmd: cmd})
+	}
+	return nil
+}
+
+// op does what an extension waits for. The error rejects its promise.
+func (v *VM) op(c actor.Context, m extension.Op) error {
+	switch m.Name {
+	case "ui":
+		req, err := readUI(m.Args)
+		if err != nil {
+			return err
+		}
+		c.Send(c.Parent(), UI{Op: m.ID, Request: req})
+	case "waitForIdle":
+		c.Send(c.Parent(), WaitIdle{m.ID})
+	default:
+		cmd, err := command(m.Name, m.Args)
+		if err != nil {
+			return err
+		}
+		c.Send(c.Parent(), Run{Op: m.ID, Act: m.Name, Cmd: cmd})
+	}
+	return nil
+}
+
+// readSend reads pi.sendMessage(message, options).
+func readSend(raw json.RawMessage) (in core.CustomSent, err error) {
+	args, err := read[struct {
+		Message json.RawMessage `json:"message"`
+		Options struct {
+			TriggerTurn *bool  `json:"triggerTurn"`
+			DeliverAs   string `json:"deliverAs"`
+		} `json:"options"`
+	}](raw)
+	if err != nil {
+		return in, err
+	}
+	if in.Message, err = CustomMessage(args.Message); err != nil {
+		return in, err
+	}
+	trigger := args.Options.TriggerTurn
+	in.Trigger = trigger != nil && *trigger
+	switch args.Options.DeliverAs {
+	case "", "steer":
+		if trigger != nil && !*trigger && args.Options.DeliverAs == "" {
+			in.Deliver = core.DeliverAfterTurn
+		}
+	case "followUp":
+		in.Deliver = core.DeliverFollowUp
+	case "nextTurn":
+		in.Deliver = core.DeliverNextTurn
+	default:
+		return in, fmt.Errorf("unknown deliverAs: %q", args.Options.DeliverAs)
+	}
+	return in, nil
+}
+
+// readUI reads a record of extension_ui_request. Its id is the session's to give.
+func readUI(raw json.RawMessage) (protocol.ExtensionUIRequest, error) {
+	if len(raw) > maxRecord {
+		return protocol.ExtensionUIRequest{}, fmt.Errorf("the record has %d bytes, more than %d", len(raw), maxRecord)
+	}
+	return read[protocol.ExtensionUIRequest](raw)
+}
+
+// maxRecord bounds a record of extension_ui_request, in bytes.
+const maxRecord = 1 << 20
+
+// command is an act or op that is a command of the wire, too.
+func command(name string, raw json.RawMessage) (protocol.Command, error) {
+	switch name {
+	case "sendUserMessage":
+		return sendUserMessage(raw)
+	case "setSessionName":
+		a, err := read[struct{ Name string }](raw)
+		return protocol.SetSessionName{Name: a.Name}, err
+	case "setLabel":
+		a, err := read[struct{ EntryID, Label string }](raw)
+		return protocol.SetEntryLabel{TargetID: a.EntryID, Label: a.Label}, err
+	case "setActiveTools":
+		a, err := read[struct{ Names []string }](raw)
+		return protocol.SetActiveTools{ToolNames: a.Names}, err
+	case "setThinkingLevel":
+		a, err := read[struct{ Level protocol.ThinkingLevel }](raw)
+		return protocol.SetThinkingLevel{Level: a.Level}, err
+	case "abort":
+		return protocol.Abort{}, nil
+	case "compact":
+		a, err := read[struct{ CustomInstructions string }](raw)
+		return protocol.Compact{CustomInstructions: a.CustomInstructions}, err
+	case "setModel":
+		a, err := read[struct{ Provider, ModelID string }](raw)
+		return protocol.SetModel{Provider: a.Provider, ModelID: a.ModelID}, err
+	case "newSession":
+		a, err := read[struct{ ParentSession string }](raw)
+		return protocol.NewSession{ParentSession: a.ParentSession}, err
+	case "switchSession":
+		a, err := read[struct{ SessionPath string }](raw)
+		return protocol.SwitchSession{SessionPath: a.SessionPath}, err
+	case "fork":
+		a, err := read[struct{ EntryID string }](raw)
+		return protocol.Fork{EntryID: a.EntryID}, err
+	case "navigateTree":
+		a, err := read[struct {
+			TargetID            string
+			Summarize           bool
+			CustomInstructions  string
+			ReplaceInstructions bool
+			Label               string
+		}](raw)
+		return protocol.NavigateTree{
+			TargetID: a.TargetID, Summarize: a.Summarize, CustomInstructions: a.CustomInstructions,
+			ReplaceInstructions: a.ReplaceInstructions, Label: a.Label,
+		}, err
+	case "reload":
+		return protocol.ReloadResources{}, nil
+	default:
+		return nil, fmt.Errorf("%s is not available in this host", name)
+	}
+}
+
+// sendUserMessage is a prompt of an extension. Text parts are joined by newlines.
+func sendUserMessage(raw json.RawMessage) (protocol.Command, error) {
+	a, err := read[struct {
+		Content protocol.Content
+		Options struct {
+			DeliverAs protocol.StreamingBehavior
+		}
+	}](raw)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Options.DeliverAs {
+	case "", protocol.BehaviorSteer, protocol.BehaviorFollowUp:
+	default:
+		return nil, fmt.Errorf("unknown deliverAs: %q", a.Options.DeliverAs)
+	}
+	return protocol.Prompt{Message: a.Content.Text("\n"), Images: a.Content.Images(), StreamingBehavior: a.Options.DeliverAs}, nil
+}

@@ -1,0 +1,117 @@
+package extension
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"troupe/protocol"
+)
+
+// Events makes of the events of a session's wire those that its extensions are
+// told. The zero value begins with the first run.
+type Events struct {
+	turn int // of the run, from 0
+}
+
+// Of is an event as extensions are told of it, if somebody listens: most have the
+// names of the wire. "" is one that they are not told of.
+func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.RawMessage) {
+	switch ev := ev.(type) {
+	case protocol.AgentStart:
+		e.turn = -1
+		return told("agent_start", listens, func() any { return struct{}{} })
+	case protocol.TurnStart:
+		e.turn++
+		return told("turn_start", listens, func() any {
+			return map[string]any{"turnIndex": e.turn, "timestamp": time.Now().UnixMilli()}
+		})
+	case protocol.TurnEnd:
+		return told("turn_end", listens, func() any {
+			return map[string]any{
+				"turnIndex": e.turn, "message": json.RawMessage(protocol.AppendValue(nil, ev.Message)),
+				"toolResults": json.RawMessage(protocol.AppendValue(nil, ev.ToolResults)),
+			}
+		})
+	case *protocol.MessageUpdate:
+		return told("message_update", listens, func() any { return updateEvent(ev) })
+	case protocol.ThinkingLevelChanged:
+		return told("thinking_level_select", listens, func() any { return map[string]any{"level": ev.Level} })
+	case protocol.AgentSettled:
+		return told("agent_settled", listens, func() any { return map[string]any{"aborted": ev.Aborted} })
+	case protocol.SessionInfoChanged:
+		return told("session_info_changed", listens, func() any { return map[string]any{"name": ev.Name} })
+	case protocol.SessionChanged:
+		if ev.Reason == "tree" {
+			return told("session_tree", listens, func() any { return map[string]any{"newLeafId": ev.LeafID} })
+		}
+		return "", nil
+	case protocol.ExtensionUIRequest, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
+		return "", nil
+	default:
+		for _, row := range protocol.RowsOf(ev) {
+			if row.Needs == "" && listens(row.Name) {
+				return row.Name, typed(row.Name, protocol.AppendValue(nil, ev))
+			}
+		}
+		return "", nil
+	}
+}
+
+func told(name string, listens func(string) bool, payload func() any) (string, json.RawMessage) {
+	if !listens(name) {
+		return "", nil
+	}
+	raw, err := json.Marshal(payload())
+	if err != nil {
+		panic("extension: " + name + ": " + err.Error())
+	}
+	return name, typed(name, raw)
+}
+
+// typed puts a type in front of the members of an object.
+func typed(name string, object []byte) json.RawMessage {
+	out := slices.Concat([]byte(`{"type":`), protocol.AppendString(nil, name))
+	if string(object) != "{}" {
+		out = append(out, ',')
+	}
+	return append(out, object[1:]...)
+}
+
+// updateEvent is a step of a growing message. The message itself grows in the
+// virtual machine.
+func updateEvent(u *protocol.MessageUpdate) any {
+	step := [...]string{"start", "delta", "end"}[u.Step]
+	kind := map[protocol.BlockKind]string{
+		protocol.BlockText: "text", protocol.BlockThinking: "thinking", protocol.BlockToolCall: "toolcall",
+	}[u.Kind]
+	ev := map[string]any{"type": kind + "_" + step, "contentIndex": u.Index}
+	if u.Step == protocol.UpdateDelta {
+		ev["delta"] = u.Delta
+	}
+	if u.Block != nil {
+		ev["block"] = json.RawMessage(protocol.AppendValue(nil, u.Block))
+	}
+	return map[string]any{"assistantMessageEvent": ev}
+}
+
+// OfEntry is an event about an entry that was added, if somebody listens. was is
+// the model before it.
+func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens func(string) bool) (string, json.RawMessage) {
+	switch r.Entry.(type) {
+	case protocol.ModelChange:
+		return told("model_select", listens, func() any {
+			ev := map[string]any{"source": "set", "model": json.RawMessage(protocol.AppendValue(nil, now))}
+			if was != nil {
+				ev["previousModel"] = json.RawMessage(protocol.AppendValue(nil, was))
+			}
+			return ev
+		})
+	case protocol.Compaction:
+		return told("session_compact", listens, func() any {
+			return map[string]any{"compactionEntry": json.RawMessage(r.AppendJSON(nil)), "fromExtension": false}
+		})
+	default:
+		return "", nil
+	}
+}

@@ -1,0 +1,276 @@
+package extension
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+)
+
+// Hook names, as extensions listen to them.
+var hookNames = map[core.HookSet]string{
+	core.HookInput: "input", core.HookBeforeAgentStart: "before_agent_start",
+	core.HookToolCall: "tool_call", core.HookToolResult: "tool_result",
+}
+
+// Listens is which hooks of the machine somebody listens to.
+func Listens(events []string) (set core.HookSet) {
+	for hook, name := range hookNames {
+		for _, e := range events {
+			if e == name {
+				set |= hook
+			}
+		}
+	}
+	return set
+}
+
+// inputEvent is the payload of input.
+type inputEvent struct {
+	Type     string                     `json:"type"`
+	Text     string                     `json:"text"`
+	Images   []image                    `json:"images,omitempty"`
+	Source   string                     `json:"source"`
+	Behavior protocol.StreamingBehavior `json:"streamingBehavior,omitempty"`
+}
+
+// beforeEvent is the payload of before_agent_start.
+type beforeEvent struct {
+	Type         string  `json:"type"`
+	Prompt       string  `json:"prompt"`
+	Images       []image `json:"images,omitempty"`
+	SystemPrompt string  `json:"systemPrompt"`
+}
+
+// callEvent is the payload of tool_call and tool_result.
+type callEvent struct {
+	Type       string          `json:"type"`
+	ToolName   string          `json:"toolName"`
+	ToolCallID string          `json:"toolCallId"`
+	Input      json.RawMessage `json:"input"`
+	*resultEvent
+}
+
+type resultEvent struct {
+	Content json.RawMessage `json:"content"`
+	Details json.RawMessage `json:"details,omitempty"`
+	IsError bool            `json:"isError"`
+}
+
+// image is an image as it lies in a message.
+type image struct {
+	Type     string `json:"type"`
+	Data     string `json:"data"`
+	MimeType string `json:"mimeType"`
+}
+
+func images(list []protocol.Image) (out []image) {
+	for _, img := range list {
+		out = append(out, image{"image", img.Data, img.MimeType})
+	}
+	return out
+}
+
+// payload is a hook as extensions see it. system is the system prompt in force,
+// which only before_agent_start shows.
+func payload(h core.Hook, system string) json.RawMessage {
+	var ev any
+	switch h := h.(type) {
+	case core.InputHook:
+		text, imgs, behavior := message(h.Command.Cmd)
+		ev = inputEvent{"input", text, images(imgs), source(h.Command), behavior}
+	case core.BeforeAgentStartHook:
+		text, imgs, _ := message(h.Command.Cmd)
+		ev = beforeEvent{"before_agent_start", text, images(imgs), system}
+	case core.ToolCallHook:
+		ev = callEvent{"tool_call", h.Call.Name, h.Call.ID, h.Call.Arguments, nil}
+	case core.ToolResultHook:
+		ev = callEvent{"tool_result", h.Call.Name, h.Call.ID, h.Call.Arguments, &resultEvent{
+			protocol.AppendValue(nil, h.Result.Content), h.Result.Details, h.IsError,
+		}}
+	}
+	raw, err := json.Marshal(ev)
+	if err != nil {
+		panic("extension: payload: " + err.Error())
+	}
+	return raw
+}
+
+// source is who wrote a message.
+func source(c core.Command) string {
+	if c.FromExtension {
+		return "extension"
+	}
+	return "rpc"
+}
+
+func message(cmd protocol.Command) (string, []protocol.Image, protocol.StreamingBehavior) {
+	switch cmd := cmd.(type) {
+	case protocol.Prompt:
+		return cmd.Message, cmd.Images, cmd.StreamingBehavior
+	case protocol.Steer:
+		return cmd.Message, cmd.Images, protocol.BehaviorSteer
+	case protocol.FollowUp:
+		return cmd.Message, cmd.Images, protocol.BehaviorFollowUp
+	default:
+		panic(fmt.Sprintf("extension: no message in %T", cmd))
+	}
+}
+
+// withMessage is a command with another text and images.
+func withMessage(cmd protocol.Command, text string, imgs []protocol.Image) protocol.Command {
+	switch cmd := cmd.(type) {
+	case protocol.Prompt:
+		cmd.Message, cmd.Images = text, imgs
+		return cmd
+	case protocol.Steer:
+		cmd.Message, cmd.Images = text, imgs
+		return cmd
+	case protocol.FollowUp:
+		cmd.Message, cmd.Images = text, imgs
+		return cmd
+	default:
+		panic(fmt.Sprintf("extension: no message in %T", cmd))
+	}
+}
+
+// answer reads what extensions say to a hook. What cannot be read is an error of
+// theirs; the hook has its default then.
+func answer(h core.Hook, raw json.RawMessage) (core.HookAnswer, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage("{}")
+	}
+	switch h := h.(type) {
+	case core.InputHook:
+		return readInput(h, raw)
+	case core.BeforeAgentStartHook:
+		return readBefore(raw)
+	case core.ToolCallHook:
+		return readGate(raw)
+	case core.ToolResultHook:
+		return readPatch(h, raw)
+	}
+	panic("extension: unknown hook")
+}
+
+func readInput(h core.InputHook, raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Action string   `json:"action"`
+		Text   *string  `json:"text"`
+		Images *[]image `json:"images"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	taken := core.Taken{Command: h.Command, Handled: r.Action == "handled"}
+	if r.Action == "transform" && r.Text != nil {
+		_, imgs, _ := message(h.Command.Cmd)
+		if r.Images != nil {
+			imgs = nil
+			for _, img := range *r.Images {
+				imgs = append(imgs, protocol.Image{Data: img.Data, MimeType: img.MimeType})
+			}
+		}
+		taken.Command.Cmd = withMessage(h.Command.Cmd, *r.Text, imgs)
+	}
+	return taken, nil
+}
+
+func readBefore(raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Messages     []json.RawMessage `json:"messages"`
+		SystemPrompt *string           `json:"systemPrompt"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("before_agent_start: %w", err)
+	}
+	p := core.Prepared{SystemPrompt: r.SystemPrompt}
+	for _, raw := range r.Messages {
+		m, err := CustomMessage(raw)
+		if err != nil {
+			return nil, fmt.Errorf("before_agent_start: %w", err)
+		}
+		p.Messages = append(p.Messages, m)
+	}
+	return p, nil
+}
+
+func readGate(raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Block  bool            `json:"block"`
+		Reason string          `json:"reason"`
+		Input  json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("tool_call: %w", err)
+	}
+	return core.Gated{Blocked: r.Block, Reason: bounded(r.Reason), Args: r.Input}, nil
+}
+
+func readPatch(h core.ToolResultHook, raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Content json.RawMessage `json:"content"`
+		Details json.RawMessage `json:"details"`
+		IsError *bool           `json:"isError"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("tool_result: %w", err)
+	}
+	p := core.Patched{Result: h.Result, IsError: h.IsError}
+	if len(r.Content) > 0 {
+		content, err := contentOf(r.Content)
+		if err != nil {
+			return nil, fmt.Errorf("tool_result: %w", err)
+		}
+		p.Result.Content = content
+	}
+	if len(r.Details) > 0 {
+		p.Result.Details = r.Details
+	}
+	if r.IsError != nil {
+		p.IsError = *r.IsError
+	}
+	return p, nil
+}
+
+// CustomMessage reads {customType, content, display, details?}, whose content is
+// a text, blocks, or nothing.
+func CustomMessage(raw json.RawMessage) (protocol.CustomMessageEntry, error) {
+	var m struct {
+		CustomType string          `json:"customType"`
+		Content    json.RawMessage `json:"content"`
+		Display    bool            `json:"display"`
+		Details    json.RawMessage `json:"details"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return protocol.CustomMessageEntry{}, fmt.Errorf("message: %w", err)
+	}
+	content, err := contentOf(m.Content)
+	if err != nil {
+		return protocol.CustomMessageEntry{}, fmt.Errorf("message: %w", err)
+	}
+	return protocol.CustomMessageEntry{CustomType: m.CustomType, Content: content, Display: m.Display, Details: m.Details}, nil
+}
+
+func contentOf(raw json.RawMessage) (protocol.Content, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return protocol.Content{}, nil
+	}
+	content := protocol.Content{}
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return nil, fmt.Errorf("content: %w", err)
+	}
+	return content, nil
+}
+
+// maxReason bounds what an extension says about a blocked call, in bytes.
+const maxReason = 64 << 10
+
+func bounded(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + " …"
+}

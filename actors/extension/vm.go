@@ -1,0 +1,373 @@
+package extension
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/protocol"
+	"troupe/protocol/extension"
+)
+
+// VM is the actor that stands between a session, its parent, and the virtual
+// machine of the session's extensions. It answers every hook once: what the
+// machine of the session waits for comes, whatever becomes of the extensions.
+type VM struct {
+	log   zerolog.Logger
+	host  extension.Host
+	spec  extension.Spec
+	tools *Tools
+	vm    extension.VM // nil while it is gone
+
+	hooks              map[uint64]core.CallHook // that are not answered
+	commands           map[uint64]string        // that run, by id
+	regs               extension.Registrations
+	refuse, refuseBash string      // why nothing of the kind may be done, as long as nothing is loaded again
+	told               uint64      // events told so far
+	life               int         // of the virtual machine, from 1: what an earlier one says counts for nothing
+	deaths             []time.Time // lately
+}
+
+// New returns the actor of a session's extensions. tools are those that they
+// register.
+func New(log zerolog.Logger, host extension.Host, spec extension.Spec, tools *Tools) *VM {
+	return &VM{log: log, host: host, spec: spec, tools: tools, hooks: map[uint64]core.CallHook{}, commands: map[uint64]string{}}
+}
+
+// What a session tells its extensions, beside [core.CancelHook] and
+// [core.RunCommand].
+type (
+	// Call asks the extensions. SystemPrompt is the one in force, for the hook that
+	// shows it.
+	Call struct {
+		core.CallHook
+		SystemPrompt string
+	}
+	// Tell tells them an event of the wire. N numbers them.
+	Tell struct {
+		N     uint64
+		Event json.RawMessage
+	}
+	// Update changes what they may read at any time.
+	Update struct{ Snapshot json.RawMessage }
+	// Entry shows them an entry of the session.
+	Entry struct{ Raw json.RawMessage }
+	// Answer answers what one of them waits for.
+	Answer struct {
+		Op     uint64
+		Result json.RawMessage
+		Err    string
+	}
+	// Rebind is another session, in the place of the one before: what the extensions
+	// have kept of that is stale, and they begin anew.
+	Rebind struct{ Spec extension.Spec }
+	// Close ends them. The actor stops when they are gone.
+	Close struct{ Reason string }
+)
+
+// What they tell the session, beside [core.HookDone], [core.CustomSent] and
+// [core.EntryMade].
+type (
+	// Registered says what they have registered, and why no tool may be called, or no
+	// command of the user run, for now; "" for nothing.
+	Registered struct {
+		extension.Registrations
+		Refuse, RefuseBash string
+	}
+	// Failed is an error of an extension, for the clients.
+	Failed struct{ extension.Failure }
+	// Told says that they are through with an event, and those before it.
+	Told struct{ N uint64 }
+	// UI is a record for the client. With an Op it is a dialog.
+	UI struct {
+		Op      uint64
+		Request protocol.ExtensionUIRequest
+	}
+	// UIGone says that nobody waits for the dialog any more.
+	UIGone struct{ Op uint64 }
+	// Run is a command that an extension gives to the session. With an Op it waits for
+	// the answer; an error of another is reported as that of Act.
+	Run struct {
+		Op  uint64
+		Act string
+		Cmd protocol.Command
+	}
+	// WaitIdle is an extension that waits until the session is idle.
+	WaitIdle struct{ Op uint64 }
+	// Shutdown is an extension that wants the session to end when its run has.
+	Shutdown struct{}
+)
+
+// Message is what extensions tell a session beside inputs of its machine.
+//
+//sumtype:decl
+type Message interface{ message() }
+
+func (Registered) message() {}
+func (Failed) message()     {}
+func (Told) message()       {}
+func (UI) message()         {}
+func (UIGone) message()     {}
+func (Run) message()        {}
+func (WaitIdle) message()   {}
+func (Shutdown) message()   {}
+
+// said is what the virtual machine of a life says.
+type said struct {
+	life int
+	what extension.Said
+}
+
+// reopen makes another virtual machine.
+type reopen struct{}
+
+func (v *VM) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		v.open(c)
+	case *actor.Stopping:
+		v.close("quit")
+	case said:
+		if m.life == v.life {
+			v.hear(c, m.what)
+		}
+	case reopen:
+		v.spec.Reason = "reload"
+		v.open(c)
+	case Call:
+		v.call(c, m)
+	case core.CancelHook:
+		delete(v.hooks, hookID(m.ID))
+		if v.vm != nil {
+			v.vm.CancelCall(hookID(m.ID))
+		}
+	case core.RunCommand:
+		v.run(c, m)
+	case Tell:
+		v.told = m.N
+		if v.vm == nil {
+			c.Send(c.Parent(), Told{m.N})
+			return
+		}
+		v.vm.Tell(m.N, m.Event)
+	case Update:
+		v.spec.Snapshot = m.Snapshot
+		if v.vm != nil {
+			v.vm.Update(m.Snapshot)
+		}
+	case Entry:
+		if v.vm != nil {
+			v.vm.Entry(m.Raw)
+		}
+	case Answer:
+		if v.vm != nil {
+			v.vm.Answer(m.Op, m.Result, m.Err)
+		}
+	case Rebind:
+		v.spec = m.Spec
+		if v.vm != nil {
+			v.vm.Rebind(m.Spec)
+		}
+	case Close:
+		v.close(m.Reason)
+	}
+}
+
+// open begins a virtual machine.
+func (v *VM) open(c actor.Context) {
+	v.life++
+	root, self, life := c.ActorSystem().Root, c.Self(), v.life
+	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{life, what}) })
+	v.tools.use(v.vm)
+}
+
+func (v *VM) close(reason string) {
+	if v.vm != nil {
+		v.vm.Close(reason)
+	}
+}
+
+// level is that of a line for people.
+func level(name string) zerolog.Level {
+	l, err := zerolog.ParseLevel(name)
+	if err != nil || l == zerolog.NoLevel {
+		return zerolog.InfoLevel
+	}
+	return l
+}
+
+// hookID is the number of a hook at the virtual machine: an even one. Calls of
+// tools and commands have odd ones.
+func hookID(id int) uint64 { return uint64(id) << 1 }
+
+func (v *VM) call(c actor.Context, m Call) {
+	if v.vm == nil {
+		c.Send(c.Parent(), core.HookDone{ID: m.ID})
+		return
+	}
+	id := hookID(m.ID)
+	v.hooks[id] = m.CallHook
+	v.vm.Call(id, payload(m.Hook, m.SystemPrompt))
+}
+
+func (v *VM) run(c actor.Context, m core.RunCommand) {
+	if v.vm == nil {
+		v.fail(c, extension.Failure{Path: "command:" + m.Name, Event: "command", Message: "the extensions are not running"})
+		return
+	}
+	id := v.tools.number()
+	v.commands[id] = m.Name
+	v.vm.Command(id, m.Name, m.Args)
+}
+
+func (v *VM) fail(c actor.Context, f extension.Failure) { c.Send(c.Parent(), Failed{f}) }
+
+// hear takes what the virtual machine says.
+func (v *VM) hear(c actor.Context, what extension.Said) {
+	switch m := what.(type) {
+	case extension.Ready:
+		for _, e := range m.Errors {
+			v.fail(c, extension.Failure{Path: e.Path, Event: "load", Message: e.Message, Stack: e.Stack})
+		}
+		v.refuse, v.refuseBash = missingGate(m.Errors, "tool_call", "Tool calls are"), missingGate(m.Errors, "user_bash", "Commands of the user are")
+		v.registered(c, m.Registrations)
+	case extension.Changed:
+		v.registered(c, m.Registrations)
+	case extension.Told:
+		c.Send(c.Parent(), Told{m.N})
+	case extension.Done:
+		v.done(c, m)
+	case extension.ToolUpdate:
+		v.tools.update(m)
+	case extension.ToolDone:
+		v.tools.done(m)
+	case extension.CommandDone:
+		name := v.commands[m.ID]
+		delete(v.commands, m.ID)
+		if m.Err != "" {
+			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Err})
+		}
+	case extension.Act:
+		if err := v.act(c, m); err != nil {
+			v.fail(c, extension.Failure{Path: "<runtime>", Event: m.Name, Message: err.Error()})
+		}
+	case extension.Op:
+		if err := v.op(c, m); err != nil {
+			v.vm.Answer(m.ID, nil, err.Error())
+		}
+	case extension.OpCancel:
+		c.Send(c.Parent(), UIGone{m.ID})
+	case extension.Failure:
+		v.fail(c, m)
+	case extension.Log:
+		v.log.WithLevel(level(m.Level)).Msg(m.Text)
+	case extension.Prepared, extension.Quiet:
+	case extension.Gone:
+		v.gone(c, m)
+	}
+}
+
+// registered tells the session what there is.
+func (v *VM) registered(c actor.Context, r extension.Registrations) {
+	v.regs = r
+	v.tools.set(r.Tools)
+	c.Send(c.Parent(), Registered{r, v.refuse, v.refuseBash})
+}
+
+// missingGate says why something may not happen: what could not be loaded may be
+// what has to see it.
+func missingGate(failed []extension.LoadError, event, what string) string {
+	for _, f := range failed {
+		if slices.Contains(f.Gates, event) {
+			return fmt.Sprintf("%s refused: the extension %s has to see them and could not be loaded (%s). "+
+				"Mend it and reload, or start with --extension-errors ignore.", what, f.Path, f.Message)
+		}
+	}
+	return ""
+}
+
+// done gives the session's machine the answer to a hook.
+func (v *VM) done(c actor.Context, m extension.Done) {
+	if v.tools.answer(m) {
+		return
+	}
+	h, open := v.hooks[m.ID]
+	if !open {
+		return
+	}
+	delete(v.hooks, m.ID)
+	in := core.HookDone{ID: h.ID}
+	if err := failed(m); err != nil {
+		m.Err = err.Error()
+	}
+	if m.Err == "" {
+		ans, err := answer(h.Hook, m.Result)
+		if err == nil {
+			in.Answer = ans
+		} else {
+			v.fail(c, extension.Failure{Path: "<runtime>", Event: hookName(h.Hook), Message: err.Error()})
+		}
+	} else if _, gate := h.Hook.(core.ToolCallHook); gate {
+		in.Answer = core.Gated{Blocked: true, Reason: bounded(m.Err)}
+	}
+	c.Send(c.Parent(), in)
+}
+
+// Lives of a virtual machine: it is begun again after these delays, and not any
+// more after as many deaths within a minute.
+var restarts = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second}
+
+const restartWindow = time.Minute
+
+// gone answers what was asked of a virtual machine that is no more, and begins
+// another. Until then a gate that was there refuses what it cannot see.
+func (v *VM) gone(c actor.Context, m extension.Gone) {
+	v.vm = nil
+	v.tools.lose(m.Why)
+	ids := make([]uint64, 0, len(v.hooks))
+	for id := range v.hooks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		h := v.hooks[id]
+		delete(v.hooks, id)
+		c.Send(c.Parent(), core.HookDone{ID: h.ID})
+	}
+	for id, name := range v.commands {
+		delete(v.commands, id)
+		v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Why})
+	}
+	c.Send(c.Parent(), Told{v.told})
+	if m.Why == "" { // it was closed
+		c.Stop(c.Self())
+		return
+	}
+	now := time.Now()
+	v.deaths = slices.DeleteFunc(v.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
+	v.deaths = append(v.deaths, now)
+	v.log.Error().Str("why", m.Why).Int("deaths", len(v.deaths)).Msg("extensions of a session ended")
+	again := "until they are back"
+	if len(v.deaths) > len(restarts) {
+		again = "until they are reloaded"
+		v.fail(c, extension.Failure{Path: "<runtime>", Event: "disabled", Message: m.Why})
+	} else {
+		v.fail(c, extension.Failure{Path: "<runtime>", Event: "host", Message: m.Why})
+		kernel.After(c, restarts[len(v.deaths)-1], c.Self(), reopen{})
+	}
+	r, refuse, refuseBash := v.regs, v.refuse, v.refuseBash
+	if refuse == "" && slices.Contains(r.Listens, "tool_call") {
+		refuse = "Tool calls are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
+	}
+	if refuseBash == "" && slices.Contains(r.Listens, "user_bash") {
+		refuseBash = "Commands of the user are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
+	}
+	r.Listens = nil
+	c.Send(c.Parent(), Registered{r, refuse, refuseBash})
+}

@@ -1,0 +1,732 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/extension"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	words "troupe/protocol/extension"
+	"troupe/store/config"
+)
+
+// extensions is what a session knows of its extensions. The zero value is a
+// session without any: nothing is told, and nothing waits.
+type extensions struct {
+	root       *actor.RootContext
+	pid        *actor.PID       // of their actor, nil for none
+	tools      *extension.Tools // that they run
+	load       loading
+	listens    map[string]bool // events with a handler
+	refuseBash string          // why no command of a client may run; "" refuses none
+	commands   []words.CommandDef
+	shown      []byte           // the snapshot that they have
+	events     extension.Events // that they are told
+	fence      fence
+	asks       asks
+}
+
+// fence is work that waits until the extensions are through with what they were
+// told before it: what a handler does is done before the work, as in pi.
+type fence struct {
+	told  uint64 // events
+	heard uint64 // of these, they are through with so many
+	work  []core.Effect
+}
+
+// send tells the actor of the extensions.
+func (x *extensions) send(msg any) { x.root.Send(x.pid, msg) }
+
+// loading is how far they are.
+type loading struct {
+	done   bool   // they have said what they are
+	held   []any  // commands that came before and need to know, and a gentle end behind them
+	rebind string // why the session is about to be another one, "" if it is not
+}
+
+// asks is what extensions wait for.
+type asks struct {
+	commands map[uint64]ask    // by the number of the command they gave
+	dialogs  map[string]uint64 // by id
+	idle     []uint64          // for the end of what goes on
+	records  int               // of dialogs and notices, numbered
+	seq      uint64            // of their last command
+	hooks    map[int]bool      // that they were asked and have not answered
+}
+
+// ask is a command of an extension. One without an op is not waited for.
+type ask struct {
+	op  uint64
+	act string
+}
+
+// startExtensions has the extensions of a session loaded, if there are any.
+func (s *Session) startExtensions(c actor.Context, reason string) {
+	s.ext = extensions{}
+	found := s.work.extensions
+	if len(found) == 0 || s.shared.ExtensionHost == nil {
+		return
+	}
+	spec := s.extensionSpec(reason)
+	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
+	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]bool{}, seq: firstSeq}
+	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
+	s.ext.pid = s.spawn(c, "extensions", func() actor.Actor { return extension.New(log, host, spec, box) })
+}
+
+// extensionSpec is what the extensions of the session begin with.
+func (s *Session) extensionSpec(reason string) words.Spec {
+	spec := words.Spec{
+		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
+		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir,
+	}
+	for _, x := range s.work.extensions {
+		spec.Entries = append(spec.Entries, ExtensionEntry(x))
+	}
+	return spec
+}
+
+// firstSeq is above the numbers of all commands of clients.
+const firstSeq = 1 << 63
+
+// is says whether an actor is theirs.
+func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equal(pid) }
+
+// restartExtensions ends the extensions of a session that was configured anew, and
+// has them loaded again.
+func (s *Session) restartExtensions(c actor.Context, reason string) {
+	if s.ext.pid != nil {
+		s.ext.send(extension.Close{Reason: reason})
+	}
+	held := s.ext.load.held
+	s.startExtensions(c, reason)
+	s.ext.load.held = held
+}
+
+// rebindExtensions takes them along into a session that takes the place of another.
+// They hear of it when the machine has gone over.
+func (s *Session) rebindExtensions(reason string, before core.Settings) {
+	if s.ext.pid == nil {
+		return
+	}
+	s.work.settings.Extensions = before.Extensions
+	s.offerTools()
+	s.ext.load.done, s.ext.load.rebind = false, reason
+}
+
+// rebound tells them that the session is another one now.
+func (s *Session) rebound() {
+	if reason := s.ext.load.rebind; reason != "" {
+		s.ext.load.rebind, s.ext.shown = "", nil
+		s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason)})
+	}
+}
+
+// offerTools makes the tools of extensions known to the machine.
+func (s *Session) offerTools() {
+	box := s.ownTools()
+	s.work.settings.KnownTools = box.Infos()
+	s.work.settings.Check = box.CheckWith
+}
+
+// closeExtensions lets the extensions say what they have to say about the end,
+// which is gone on with when they have. It is false if there are none.
+func (s *Session) closeExtensions(c actor.Context) bool {
+	if s.ext.pid == nil {
+		return false
+	}
+	s.dismissDialogs(c)
+	s.ext.send(extension.Close{Reason: "quit"})
+	return true
+}
+
+// extensionsEnded goes on without their actor. If that was not the end of the
+// session, what was asked of them is answered, and a gate that is not there any
+// more lets nothing pass.
+func (s *Session) extensionsEnded(c actor.Context) {
+	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
+	gated, held := s.ext.listens["tool_call"], s.ext.load.held
+	s.ext = extensions{}
+	if s.m.Done() {
+		s.onClosed(c)
+		return
+	}
+	set := &s.work.settings
+	set.Extensions = core.Extensions{}
+	if gated {
+		set.Extensions.Refuse = "Tool calls are refused until the extensions are reloaded: those that have to see them have ended."
+	}
+	s.offerTools()
+	s.step(c, core.Reconfigured{Settings: *set})
+	for _, id := range hooks {
+		s.step(c, core.HookDone{ID: id})
+	}
+	s.retell(c, held)
+	s.extensionFailed(words.Failure{Path: "<runtime>", Event: "disabled", Message: "the actor of the extensions has ended"})
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// needsExtensions says whether a command has to wait until they are loaded.
+func needsExtensions(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt, protocol.Bash, protocol.Compact,
+		protocol.GetCommands, protocol.GetTools, protocol.SetActiveTools,
+		protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
+		return true
+	default:
+		return false
+	}
+}
+
+// holds keeps a command until the extensions are loaded, and those behind it that
+// need them, too.
+func (s *Session) holds(m any) bool {
+	if s.ext.pid == nil || s.ext.load.done {
+		return false
+	}
+	switch m := m.(type) {
+	case link.Request:
+		if !needsExtensions(m.Cmd) {
+			return false
+		}
+	case link.Leave:
+		if len(s.ext.load.held) == 0 || s.life.end != nil && s.life.end.abort {
+			return false
+		}
+	default:
+		return false
+	}
+	s.ext.load.held = append(s.ext.load.held, m)
+	s.clients.spoken = true // what they say now may be what the command waits for
+	s.clients.flush(s.ext.root)
+	return true
+}
+
+// fromExtensions is everything that they say.
+func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
+	switch m := m.(type) {
+	case extension.Registered:
+		s.registered(c, m)
+	case extension.Failed:
+		s.extensionFailed(m.Failure)
+	case extension.Told:
+		s.throughWith(c, m.N)
+	case extension.UI:
+		s.extensionUI(c, m)
+	case extension.UIGone:
+		s.dialogGone(c, m.Op)
+	case extension.Run:
+		s.runFor(c, m)
+	case extension.WaitIdle:
+		s.ext.asks.idle = append(s.ext.asks.idle, m.Op)
+		s.answerIdle()
+	case extension.Shutdown:
+		s.close(c, ending{})
+	}
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// registered takes over what is registered now.
+func (s *Session) registered(c actor.Context, m extension.Registered) {
+	s.ext.listens = map[string]bool{}
+	for _, name := range m.Listens {
+		s.ext.listens[name] = true
+	}
+	s.ext.commands = m.Commands
+	set := &s.work.settings
+	set.Extensions = core.Extensions{Listens: extension.Listens(m.Listens), Refuse: m.Refuse}
+	s.ext.refuseBash = m.RefuseBash
+	if s.shared.IgnoreExtensionErrors {
+		set.Extensions.Refuse, s.ext.refuseBash = "", ""
+	}
+	for _, t := range m.Tools {
+		if t.DefaultActive == nil || *t.DefaultActive {
+			set.Extensions.Tools = append(set.Extensions.Tools, t.Name)
+		}
+	}
+	s.offerTools()
+	s.step(c, core.Reconfigured{Settings: *set})
+	if s.ext.load.done {
+		return
+	}
+	s.ext.load.done = true
+	for name := range s.shared.ExtensionOptions {
+		if !slices.ContainsFunc(m.Flags, func(f words.FlagDef) bool { return f.Name == name }) {
+			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
+		}
+	}
+	s.retell(c, s.ext.load.held)
+}
+
+// retell goes on with what waited.
+func (s *Session) retell(c actor.Context, held []any) {
+	s.ext.load.held = nil
+	for _, m := range held {
+		switch m := m.(type) {
+		case link.Request:
+			s.command(c, m)
+		case link.Leave:
+			s.leave(c)
+		}
+	}
+}
+
+// extensionFailed names an error of an extension to the clients and on stderr.
+func (s *Session) extensionFailed(f words.Failure) {
+	s.log.Warn().Str("extension", f.Path).Str("event", f.Event).Msg(f.Message)
+	s.emit(protocol.ExtensionError{ExtensionPath: f.Path, Event: f.Event, Error: f.Message})
+}
+
+// tellExtensions tells them an event of the session, if one of them listens.
+func (s *Session) tellExtensions(ev protocol.Event) {
+	if len(s.ext.listens) == 0 {
+		return
+	}
+	name, payload := s.ext.events.Of(ev, func(name string) bool { return s.ext.listens[name] })
+	if name == "" {
+		return
+	}
+	if name != "message_update" && name != "tool_execution_update" { // nothing has changed but what they show
+		s.update()
+	}
+	s.tellEvent(payload)
+}
+
+func (s *Session) tellEvent(payload json.RawMessage) {
+	s.ext.fence.told++
+	s.ext.send(extension.Tell{N: s.ext.fence.told, Event: payload})
+}
+
+// update shows the extensions what they may read at any time, if it has changed.
+func (s *Session) update() {
+	if now := s.snapshot(false); !bytes.Equal(now, s.ext.shown) {
+		s.ext.shown = now
+		s.ext.send(extension.Update{Snapshot: now})
+	}
+}
+
+// fenced keeps work back until the extensions are through.
+func (s *Session) fenced(e core.Effect) bool {
+	switch e.(type) {
+	case core.StartStream, core.StartTool, core.StartBash, core.Summarise:
+		if s.ext.fence.heard == s.ext.fence.told {
+			return false
+		}
+		s.ext.fence.work = append(s.ext.fence.work, e)
+		return true
+	default:
+		return false
+	}
+}
+
+// unfence drops work that was not begun and is not wanted any more.
+func (s *Session) unfence(attempt core.Attempt) {
+	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(e core.Effect) bool {
+		switch e := e.(type) {
+		case core.StartStream:
+			return e.Attempt == attempt
+		case core.StartTool:
+			return e.Attempt == attempt
+		case core.Summarise:
+			return e.Attempt == attempt
+		default:
+			return false
+		}
+	})
+}
+
+// unfenceBash takes back a command that was not begun, and tells its end.
+func (s *Session) unfenceBash(job int) {
+	i := slices.IndexFunc(s.ext.fence.work, func(e core.Effect) bool {
+		start, ok := e.(core.StartBash)
+		return ok && start.Job == job
+	})
+	if i >= 0 {
+		s.ext.fence.work = slices.Delete(s.ext.fence.work, i, i+1)
+		s.inputs.cause(core.BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
+	}
+}
+
+// throughWith begins the work that waited.
+func (s *Session) throughWith(c actor.Context, n uint64) {
+	s.ext.fence.heard = max(s.ext.fence.heard, min(n, s.ext.fence.told))
+	if s.ext.fence.heard != s.ext.fence.told {
+		return
+	}
+	work := s.ext.fence.work
+	s.ext.fence.work = nil
+	for _, e := range work {
+		s.do(c, e)
+	}
+	if in := s.inputs.first(); in != nil {
+		s.step(c, in...)
+	}
+}
+
+// callHook asks the extensions.
+func (s *Session) callHook(e core.CallHook) {
+	if s.ext.pid == nil {
+		s.inputs.cause(core.HookDone{ID: e.ID})
+		return
+	}
+	call := extension.Call{CallHook: e}
+	if _, ok := e.Hook.(core.BeforeAgentStartHook); ok {
+		call.SystemPrompt = s.systemPrompt()
+	}
+	s.update()
+	s.ext.asks.hooks[e.ID] = true
+	s.ext.send(call)
+}
+
+func (s *Session) cancelHook(e core.CancelHook) {
+	delete(s.ext.asks.hooks, e.ID)
+	if s.ext.pid != nil {
+		s.ext.send(e)
+	}
+}
+
+// hookDone completes what extensions made of a message as if a client had sent it.
+func (s *Session) hookDone(c actor.Context, in core.HookDone) {
+	delete(s.ext.asks.hooks, in.ID)
+	if taken, ok := in.Answer.(core.Taken); ok && !taken.Handled {
+		s.expand(&taken.Command)
+		in.Answer = taken
+	}
+	s.step(c, in)
+}
+
+// extensionCommand finds the command of an extension that a message names.
+func (s *Session) extensionCommand(cmd protocol.Command) *core.ExtensionCommand {
+	text, ok := cmd.(protocol.Expandable)
+	if !ok || len(s.ext.commands) == 0 {
+		return nil
+	}
+	name, args, ok := slashCommand(text.Text())
+	if !ok || !slices.ContainsFunc(s.ext.commands, func(x words.CommandDef) bool { return x.Name == name }) {
+		return nil
+	}
+	return &core.ExtensionCommand{Name: name, Args: args}
+}
+
+// extensionsSee says whether a message goes past extensions as its author wrote it.
+func (s *Session) extensionsSee(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt:
+		return s.ext.listens["input"]
+	default:
+		return false
+	}
+}
+
+// slashCommand takes /name args apart.
+func slashCommand(text string) (name, args string, ok bool) {
+	rest, ok := strings.CutPrefix(text, "/")
+	name, args, _ = strings.Cut(rest, " ")
+	return name, args, ok && name != ""
+}
+
+// showEntry shows the extensions an entry that was added to the log.
+func (s *Session) showEntry(r protocol.Record) {
+	if s.ext.pid == nil {
+		return
+	}
+	s.ext.send(extension.Entry{Raw: r.AppendJSON(nil)})
+	name, payload := s.ext.events.OfEntry(r, s.reported.model, s.m.Model(), func(name string) bool { return s.ext.listens[name] })
+	if name != "" {
+		s.tellEvent(payload)
+	}
+}
+
+// extensionUI shows a record of an extension to the clients, and opens a dialog if
+// it wants an answer. Nobody there means no.
+func (s *Session) extensionUI(c actor.Context, m extension.UI) {
+	s.ext.asks.records++
+	m.Request.ID = "ext_" + strconv.Itoa(s.ext.asks.records)
+	if m.Op == 0 {
+		s.emit(m.Request)
+		return
+	}
+	switch {
+	case s.clients.attached() == 0 && !s.spec.Retain:
+		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
+		return
+	case len(s.ext.asks.dialogs) >= maxDialogs:
+		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
+		s.extensionFailed(words.Failure{Path: "<runtime>", Event: "ui", Message: fmt.Sprintf("more than %d dialogs are open", maxDialogs)})
+		return
+	}
+	s.ext.asks.dialogs[m.Request.ID] = m.Op
+	s.emit(m.Request)
+	s.tellUI(c, worker.AskUI{Request: m.Request})
+}
+
+// maxDialogs is how many dialogs of extensions may be open at once.
+const maxDialogs = 64
+
+// dialogAnswered gives an extension the answer to its dialog; false if it is not
+// its own.
+func (s *Session) dialogAnswered(m core.UIAnswered) bool {
+	op, ok := s.ext.asks.dialogs[m.ID]
+	if !ok {
+		return false
+	}
+	delete(s.ext.asks.dialogs, m.ID)
+	var a any = map[string]bool{"cancelled": true}
+	switch {
+	case m.Cancelled:
+	case m.Value != nil:
+		a = map[string]string{"value": *m.Value}
+	default:
+		a = map[string]bool{"confirmed": m.Confirmed}
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic("session: dialog: " + err.Error())
+	}
+	s.answerOp(op, raw, "")
+	return true
+}
+
+// dialogGone closes a dialog that its extension does not want any more.
+func (s *Session) dialogGone(c actor.Context, op uint64) {
+	for id, of := range s.ext.asks.dialogs {
+		if of == op {
+			delete(s.ext.asks.dialogs, id)
+			s.tellUI(c, worker.CancelUI{ID: id})
+		}
+	}
+}
+
+// dismissDialogs ends every dialog of extensions as if it had been cancelled:
+// nobody can answer.
+func (s *Session) dismissDialogs(c actor.Context) {
+	for _, id := range slices.Sorted(maps.Keys(s.ext.asks.dialogs)) {
+		s.tellUI(c, worker.CancelUI{ID: id})
+		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true})
+	}
+}
+
+func (s *Session) answerOp(op uint64, result json.RawMessage, err string) {
+	s.ext.send(extension.Answer{Op: op, Result: result, Err: err})
+}
+
+// runFor carries out a command of an extension.
+func (s *Session) runFor(c actor.Context, m extension.Run) {
+	s.ext.asks.seq++
+	cmd := core.Command{Seq: s.ext.asks.seq, Name: m.Act, Cmd: m.Cmd, FromExtension: true}
+	s.ext.asks.commands[cmd.Seq] = ask{m.Op, m.Act}
+	if protocol.TraitsOf(cmd.Cmd).NeedsModels {
+		cmd.Catalog = s.catalog()
+	}
+	s.step(c, cmd)
+}
+
+// replied gives an extension the answer to its command; false if it is not its own.
+func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error) bool {
+	a, ok := s.ext.asks.commands[seq]
+	if !ok {
+		return false
+	}
+	delete(s.ext.asks.commands, seq)
+	switch {
+	case a.op != 0 && err != nil:
+		s.answerOp(a.op, nil, err.Message)
+	case a.op != 0:
+		raw := json.RawMessage("null")
+		if data != nil {
+			raw = protocol.AppendValue(nil, data)
+		}
+		s.answerOp(a.op, raw, "")
+	case err != nil:
+		s.extensionFailed(words.Failure{Path: "<runtime>", Event: a.act, Message: err.Message})
+	}
+	return true
+}
+
+// answerIdle tells extensions that have waited that nothing goes on any more.
+func (s *Session) answerIdle() {
+	if len(s.ext.asks.idle) == 0 || s.m.Phase() != core.PhaseIdle {
+		return
+	}
+	for _, op := range s.ext.asks.idle {
+		s.answerOp(op, json.RawMessage("null"), "")
+	}
+	s.ext.asks.idle = nil
+}
+
+// snapshot is what extensions may read of the session at any time.
+type snapshot struct {
+	Cwd          string                 `json:"cwd"`
+	SessionID    string                 `json:"sessionId"`
+	SessionFile  string                 `json:"sessionFile,omitempty"`
+	SessionName  *string                `json:"sessionName"`
+	Model        json.RawMessage        `json:"model"`
+	Level        protocol.ThinkingLevel `json:"thinkingLevel"`
+	Idle         bool                   `json:"idle"`
+	Running      bool                   `json:"running"`
+	Pending      int                    `json:"pending"`
+	ActiveTools  []string               `json:"activeTools"`
+	Tools        []protocol.ToolInfo    `json:"tools"`
+	Commands     json.RawMessage        `json:"commands"`
+	LeafID       *string                `json:"leafId"`
+	SystemPrompt string                 `json:"systemPrompt"`
+	Trusted      bool                   `json:"trusted"`
+	Usage        *contextUsage          `json:"contextUsage"`
+	Models       json.RawMessage        `json:"models,omitempty"`          // at the beginning
+	Available    json.RawMessage        `json:"availableModels,omitempty"` // likewise
+}
+
+type contextUsage struct {
+	Tokens  int64   `json:"tokens"`
+	Window  int64   `json:"contextWindow"`
+	Percent float64 `json:"percent"`
+}
+
+// snapshot takes one; whole has what hardly changes, too.
+func (s *Session) snapshot(whole bool) json.RawMessage {
+	st := s.m.State()
+	snap := snapshot{
+		Cwd: s.work.cwd, SessionID: st.SessionID, SessionFile: s.file.path, SessionName: st.SessionName,
+		Model: modelJSON(st.Model), Level: st.ThinkingLevel, Idle: s.m.AtRest(), Running: st.IsStreaming, Pending: s.m.Pending(),
+		ActiveTools: s.m.ActiveTools(), Tools: s.box().Infos(), Commands: protocol.AppendValue(nil, s.commandList().Commands),
+		SystemPrompt: s.systemPrompt(), Trusted: s.work.trusted(),
+	}
+	if leaf := s.file.Leaf(); leaf != "" {
+		snap.LeafID = &leaf
+	}
+	if m := st.Model; m != nil && m.ContextWindow > 0 {
+		n := s.m.ContextTokens()
+		snap.Usage = &contextUsage{n, m.ContextWindow, 100 * float64(n) / float64(m.ContextWindow)}
+	}
+	if whole {
+		catalog := s.catalog()
+		snap.Models, snap.Available = protocol.AppendValue(nil, catalog.Models), protocol.AppendValue(nil, catalog.Available())
+	}
+	raw, err := json.Marshal(snap)
+	if err != nil {
+		panic("session: snapshot: " + err.Error())
+	}
+	return raw
+}
+
+func modelJSON(m *protocol.Model) json.RawMessage {
+	if m == nil {
+		return nil
+	}
+	return protocol.AppendValue(nil, m)
+}
+
+// systemPrompt is the one in force.
+func (s *Session) systemPrompt() string {
+	return s.work.prompts.get().system(s.box().Select(s.m.ActiveTools()))
+}
+
+// beginning is why a session begins to be open.
+func (s *Session) beginning(to core.Loaded) string {
+	switch {
+	case len(s.life.crashes) > 0:
+		return "reload"
+	case to.LeafID != "":
+		return "resume"
+	default:
+		return "startup"
+	}
+}
+
+// ExtensionEntry names an extension to what runs it.
+func ExtensionEntry(x config.Extension) words.Entry {
+	kinds := map[config.Form]words.Kind{config.AHook: words.Hook, config.ACustomTool: words.Tool}
+	return words.Entry{Path: x.Path, Kind: kinds[x.Form]}
+}
+
+// vetoes asks the extensions whether a command that replaces the session may go on.
+// It is to be called off the actor's goroutine.
+func (s *Session) vetoes(cmd protocol.Command) func() bool {
+	name, event := extension.BeforeSwitch(cmd)
+	if name == "" || !s.ext.listens[name] {
+		return func() bool { return false }
+	}
+	box, log := s.ext.tools, s.log
+	return func() bool {
+		veto, err := box.Vetoes(context.Background(), event)
+		if err != nil {
+			log.Warn().Err(err).Msg(name)
+		}
+		return veto
+	}
+}
+
+// contextHook is what extensions make of the messages that a model is to be shown,
+// off the actor's goroutine.
+func (s *Session) contextHook() func(context.Context, []protocol.Message) []protocol.Message {
+	if !s.ext.listens["context"] {
+		return func(_ context.Context, messages []protocol.Message) []protocol.Message { return messages }
+	}
+	box, log := s.ext.tools, s.log
+	return func(ctx context.Context, messages []protocol.Message) []protocol.Message {
+		out, err := box.Context(ctx, messages)
+		if err != nil {
+			log.Warn().Err(err).Msg("context")
+		}
+		return out
+	}
+}
+
+// bashJob runs a command of a client, which extensions that listen see first: one
+// that does not answer lets it not pass.
+func (s *Session) bashJob(e core.StartBash) worker.Job {
+	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.clients.told(protocol.FeatureBashUpdates))
+	refuse := s.ext.refuseBash
+	if refuse == "" && !s.ext.listens["user_bash"] {
+		return run
+	}
+	box, cwd := s.ext.tools, s.work.cwd
+	return func(ctx context.Context, tell func(any)) {
+		if refuse != "" {
+			tell(core.BashDone{Job: e.Job, Err: protocol.CodeUnsupported.Errorf("%s", refuse)})
+			return
+		}
+		result, err := box.UserBash(ctx, e.Command, cwd)
+		switch {
+		case ctx.Err() != nil:
+			tell(core.BashDone{Job: e.Job, Result: protocol.BashResult{Cancelled: true}})
+		case err != nil:
+			tell(core.BashDone{Job: e.Job, Err: protocol.CodeUnsupported.Errorf("%s", err)})
+		case result != nil:
+			tell(core.BashDone{Job: e.Job, Result: *result})
+		default:
+			run(ctx, tell)
+		}
+	}
+}
+
+// extensionCommands are the commands that extensions have registered, with where
+// they come from.
+func (s *Session) extensionCommands() []protocol.SlashCommand {
+	list := []protocol.SlashCommand{}
+	for _, c := range s.ext.commands {
+		cmd := protocol.SlashCommand{Name: c.Name, Description: c.Description, Source: "extension", Path: c.Path}
+		for _, x := range s.work.extensions {
+			if x.Path == c.Path {
+				origin := "top-level"
+				if x.Package {
+					origin = "package"
+				}
+				cmd.SourceInfo = &protocol.SourceInfo{Path: x.Path, Source: x.Source, Scope: x.Scope, Origin: origin, BaseDir: x.Base}
+			}
+		}
+		list = append(list, cmd)
+	}
+	return list
+}
