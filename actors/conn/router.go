@@ -27,7 +27,7 @@ type router struct {
 
 	routes  routes
 	lists   lists
-	hand    hand
+	current command
 	leaving *link.Leave // nil until the connection ends
 }
 
@@ -75,18 +75,18 @@ type listing struct {
 	credit link.Credit
 }
 
-// hand is the command that the router is handling.
-type hand struct {
+// command is the one that the router is handling.
+type command struct {
 	id     json.RawMessage
 	name   string
 	owed   bool // it is neither answered nor on its way
 	credit link.Credit
 }
 
-// release gives back what the line took, once.
-func (h *hand) release() {
-	h.credit.GiveBack()
-	h.credit = link.Credit{}
+// release credits the line to the window, once.
+func (cur *command) release() {
+	cur.credit.GiveBack()
+	cur.credit = link.Credit{}
 }
 
 func (r *router) Receive(c actor.Context) {
@@ -113,17 +113,17 @@ func (r *router) Receive(c actor.Context) {
 	}
 }
 
-// input handles what came from the reader.
+// input handles what the reader has read, or a client in this process has called.
 func (r *router) input(c actor.Context, m any) {
 	switch m := m.(type) {
 	case line:
-		r.hand = hand{owed: true, credit: m.credit}
+		r.current = command{owed: true, credit: m.credit}
 		req, err := r.cfg.Codec.Decode(m.bytes, r.out.Wire)
-		r.hand.id, r.hand.name = req.ID, req.Name
+		r.current.id, r.current.name = req.ID, req.Name
 		r.faults.Hit(r.name, "Decoded")
 		r.request(c, req, err)
 	case call:
-		r.hand = hand{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
+		r.current = command{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
 		r.request(c, m.request, m.request.Spec.Check(m.request.Cmd))
 	case lineTooLong:
 		m.credit.GiveBack()
@@ -168,25 +168,26 @@ func (r *router) leavingError() *protocol.Error {
 func (r *router) onPanic(c actor.Context, msg any) (done bool) {
 	_, isLine := msg.(line)
 	_, isCall := msg.(call)
-	if r.hand.owed {
-		r.hand.release()
-		r.respond(c, r.hand.id, r.hand.name, nil, protocol.CodeInternal.Errorf("Internal error"))
+	if r.current.owed {
+		r.current.release()
+		r.respond(c, r.current.id, r.current.name, nil, protocol.CodeInternal.Errorf("Internal error"))
 	}
 	return isLine || isCall
 }
 
-// forward sends a command to its session, or keeps it until there is one.
+// forward sends the current command to its session, or keeps it until the session
+// is spawned.
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := link.Request{
-		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.hand.credit.Bytes},
-		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.hand.credit,
+		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.current.credit.Bytes},
+		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit,
 	}
 	r.send(c, to, m)
 }
 
 // send sends to a session, or keeps the message until the session is spawned.
 func (r *router) send(c actor.Context, to *route, m any) {
-	r.hand.owed = false
+	r.current.owed = false
 	if to.pid == nil {
 		to.backlog = append(to.backlog, m)
 		return
@@ -236,6 +237,7 @@ func (r *router) newRoute() *route {
 	return to
 }
 
+// open asks for a session and returns the route to it.
 func (r *router) open(c actor.Context, spec link.OpenSpec, isMain bool) *route {
 	to := r.newRoute()
 	if !isMain {
@@ -263,7 +265,7 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 	backlog := to.backlog
 	to.backlog = nil
 	for _, b := range backlog {
-		switch m := b.(type) { // who has waited for the tag
+		switch m := b.(type) { // what carries the client was made before its tag was known
 		case link.Request:
 			m.Client = r.client(c, to)
 			b = m
@@ -275,7 +277,7 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 	}
 }
 
-// refuseBacklog answers what was meant for a session that could not be made.
+// refuseBacklog answers the commands for a session that could not be opened.
 func (r *router) refuseBacklog(c actor.Context, to *route, err *protocol.Error) {
 	if to == r.routes.main {
 		r.routes.main = nil
@@ -306,22 +308,22 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.DetachSession:
 		r.detachSession(c, req, cmd.SessionID)
 	case protocol.ListOpenSessions:
-		r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.hand.credit})
-		r.hand.owed = false
+		r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit})
+		r.current.owed = false
 		r.nextList(c)
 	default:
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
 	}
 }
 
-// answer answers the command in hand.
+// answer answers the current command.
 func (r *router) answer(c actor.Context, req protocol.Request, data protocol.Result, err *protocol.Error) {
-	r.hand.release()
+	r.current.release()
 	r.respond(c, req.ID, req.Name, data, err)
 }
 
 func (r *router) respond(c actor.Context, id json.RawMessage, name string, data protocol.Result, err *protocol.Error) {
-	r.hand.owed = false
+	r.current.owed = false
 	r.out.Send(c.ActorSystem().Root, link.Item{
 		Response: &protocol.Response{ID: id, Command: name, Data: data, Err: err},
 	})
@@ -376,6 +378,7 @@ func (r *router) nextList(c actor.Context) {
 	}
 }
 
+// openList answers the oldest list_open_sessions that waits, and asks for the next.
 func (r *router) openList(c actor.Context, m link.OpenList) {
 	if m.Seq != r.lists.asked {
 		return
@@ -451,6 +454,8 @@ func (r *router) remove(to *route) {
 	}
 }
 
+// closed forgets a session that has ended, and answers the commands that asked for
+// the end: only now does what the client sends next find no session.
 func (r *router) closed(c actor.Context, m link.Closed) {
 	to := r.routes.byHandle[m.Handle]
 	r.remove(to)
@@ -460,7 +465,7 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 		}
 	}
 	if to != nil {
-		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the last word: the session's own last message lets the writer forget it
+		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the replies: on it the session tells the writer to forget its tag
 	}
 	r.maybeDrained(c)
 }

@@ -65,8 +65,8 @@ func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec
 type pending struct {
 	tag  string
 	item link.Item
-	last bool // no record: the session is gone, and its encoder with it
-	at   int  // of a long response: where its next piece is, 0 before the first
+	last bool // not a record but the end of the tag: its encoder is dropped
+	at   int  // of a long response: the position of its next piece, 0 before the first
 }
 
 const (
@@ -100,9 +100,10 @@ func (w *writer) Receive(c actor.Context) {
 	}
 }
 
-// write is the goroutine that blocks.
+// write is the body of the goroutine that writes, since a write may block and an
+// actor must not.
 func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
-	var fine any = wrote{} // one for all
+	var fine any = wrote{} // boxed once
 	for chunk := range chunks {
 		if err := writeChunkTo(out, chunk); err != nil {
 			root.Send(self, wrote{err})
@@ -146,7 +147,7 @@ func (w *writer) enqueue(tag string, it link.Item) {
 	w.waiting = append(w.waiting, pending{tag: tag, item: it})
 }
 
-// pump encodes what waits and hands it to the goroutine, unless that is busy.
+// pump encodes what waits and has it written, unless a write is under way.
 func (w *writer) pump(c actor.Context) {
 	if w.busy || len(w.waiting) == 0 || w.failed != nil {
 		return
@@ -169,7 +170,8 @@ func (w *writer) pump(c actor.Context) {
 	}
 }
 
-// encodeWaiting fills the batch.
+// encodeWaiting encodes records that wait into the batch, until that is large
+// enough for one write.
 func (w *writer) encodeWaiting() {
 	b := &w.batch
 	b.buf = b.buf[:0]
@@ -190,10 +192,11 @@ func (w *writer) encodeWaiting() {
 		}
 		n++
 	}
-	w.forget(n)
+	w.dropEncoded(n)
 }
 
-// credit tells the window and those who wait that the batch has left.
+// credit credits the batch to the window, and says in its receipts that it was
+// written.
 func (w *writer) credit() {
 	for _, r := range w.batch.shown {
 		r.Written()
@@ -205,9 +208,10 @@ func (w *writer) credit() {
 	}
 }
 
-// tryWrite writes the answer to a single command without handing it to the
-// goroutine, if the client takes it at once. Whatever more there is to write is
-// better gathered. rest is what the client has not taken.
+// tryWrite writes the batch without the goroutine, as far as that does not block,
+// while a line is handled inline: then it is the answer to one command. While
+// more records wait it leaves all to the goroutine, which writes them together.
+// rest is what was not written.
 func (w *writer) tryWrite() (rest []byte, err error) {
 	buf := w.batch.buf
 	if w.sink.try == nil || !w.sink.runs.Inlining() || len(w.waiting) > 0 {
@@ -223,7 +227,8 @@ func (w *writer) fail(c actor.Context, err error) {
 	c.Send(c.Parent(), outputFailed{err})
 }
 
-// abandon ends the waiting for records that will not be written, and for room.
+// abandon drops all records: it credits them to the window, completes their
+// receipts and closes the window, so that nobody waits for a client that is gone.
 func (w *writer) abandon() {
 	for _, p := range w.waiting {
 		p.item.Receipt.Written()
@@ -234,8 +239,8 @@ func (w *writer) abandon() {
 	w.window.Close()
 }
 
-// forget drops the first n records that wait.
-func (w *writer) forget(n int) {
+// dropEncoded removes the first n records from those that wait.
+func (w *writer) dropEncoded(n int) {
 	clear(w.waiting[:n])
 	switch {
 	case n < len(w.waiting):

@@ -36,10 +36,11 @@ type Window struct {
 	closed  bool          // nothing can be written any more: nobody waits
 	reader  bool          // the reader waits
 	wake    chan struct{} // wakes it; has room for one
-	waiting []*actor.PID  // who is to be told windowOpen
+	waiting []*actor.PID  // is sent WindowOpen
 }
 
-// WindowOpen tells who has waited for a window that it is open again.
+// WindowOpen tells an actor that has asked for it by [Window.Tell] that the window
+// is open again.
 type WindowOpen struct{}
 
 // AnswerRoom is how many bytes a line takes beside its own: room for a small
@@ -150,7 +151,7 @@ func (w *Window) Room() int {
 	return max(0, w.limit/2-w.out)
 }
 
-// Tell sends windowOpen to an actor once the window is open.
+// Tell sends WindowOpen to an actor once the window is open.
 func (w *Window) Tell(pid *actor.PID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -109,7 +109,7 @@ var mutants = []mutant{
 		"last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)",
 		"for _, seq := range s.life.end.asked {\n\t\t\ts.clients.replies.send(c.ActorSystem().Root, seq, nil)\n\t\t}", shells},
 	{"an open_session is forgotten by a crash", "actors/session/open.go", "if s.clients.replies.opening != nil {", "if false {", shells},
-	{"a panic of the router swallows its command", "actors/conn/router.go", "if r.hand.owed {", "if false {", shells},
+	{"a panic of the router swallows its command", "actors/conn/router.go", "if r.current.owed {", "if false {", shells},
 	{"follow-ups overtake steering", "actors/core/prompt.go",
 		"next := take(&m.steering, m.SteeringMode)", "next := take(&m.followUp, m.FollowUpMode)", laws},
 	{"a group that could not be written is acknowledged", "actors/session/perform.go",
