@@ -71,6 +71,7 @@ var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
 var ourLetters = map[string][]string{
 	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed"},
 	"at the end of a connection": {
+		"Left",
 		"wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},

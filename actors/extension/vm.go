@@ -27,11 +27,17 @@ type VM struct {
 
 	hooks              map[uint64]core.CallHook // that are not answered
 	commands           map[uint64]string        // that run, by id
-	regs               extension.Registrations
-	refuse, refuseBash string      // why nothing of the kind may be done, as long as nothing is loaded again
-	told               uint64      // events told so far
-	life               int         // of the virtual machine, from 1: what an earlier one says counts for nothing
-	deaths             []time.Time // lately
+	regs               *extension.Registrations // of the last life that was loaded; nil before one was
+	refuse, refuseBash string                   // why nothing of the kind may be done, as long as nothing is loaded again
+	told               uint64                   // events told so far
+	lives              lives
+}
+
+// lives are those of the virtual machine.
+type lives struct {
+	n      int         // of the one that is on, from 1: what an earlier one says counts for nothing
+	deaths []time.Time // lately
+	off    *Registered // there is no other: what the session was told then; nil before
 }
 
 // New returns the actor of a session's extensions. tools are those that they
@@ -134,10 +140,13 @@ func (v *VM) Receive(c actor.Context) {
 	case *actor.Stopping:
 		v.close("quit")
 	case said:
-		if m.life == v.life {
+		if m.life == v.lives.n {
 			v.hear(c, m.what)
 		}
 	case reopen:
+		if v.vm != nil || v.lives.off != nil {
+			return
+		}
 		v.spec.Reason = "reload"
 		v.open(c)
 	case Call:
@@ -171,18 +180,35 @@ func (v *VM) Receive(c actor.Context) {
 		}
 	case Rebind:
 		v.spec = m.Spec
-		if v.vm != nil {
+		switch {
+		case v.vm != nil:
 			v.vm.Rebind(m.Spec)
+		case v.lives.off != nil:
+			c.Send(c.Parent(), *v.lives.off)
 		}
 	case Close:
 		v.close(m.Reason)
+		if v.vm == nil {
+			c.Stop(c.Self())
+		} else {
+			kernel.After(c, closeLimit, c.Self(), closeDue{})
+		}
+	case closeDue:
+		c.Stop(c.Self())
 	}
 }
 
+// closeLimit is how long a virtual machine may take to end, which has a limit of its
+// own below that.
+const closeLimit = 8 * time.Second
+
+// closeDue says that it is not waited for any longer.
+type closeDue struct{}
+
 // open begins a virtual machine.
 func (v *VM) open(c actor.Context) {
-	v.life++
-	root, self, life := c.ActorSystem().Root, c.Self(), v.life
+	v.lives.n++
+	root, self, life := c.ActorSystem().Root, c.Self(), v.lives.n
 	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{life, what}) })
 	v.tools.use(v.vm)
 }
@@ -275,7 +301,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 
 // registered tells the session what there is.
 func (v *VM) registered(c actor.Context, r extension.Registrations) {
-	v.regs = r
+	v.regs = &r
 	v.tools.set(r.Tools)
 	c.Send(c.Parent(), Registered{r, v.refuse, v.refuseBash})
 }
@@ -350,18 +376,28 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 		return
 	}
 	now := time.Now()
-	v.deaths = slices.DeleteFunc(v.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
-	v.deaths = append(v.deaths, now)
-	v.log.Error().Str("why", m.Why).Int("deaths", len(v.deaths)).Msg("extensions of a session ended")
-	again := "until they are back"
-	if len(v.deaths) > len(restarts) {
+	v.lives.deaths = slices.DeleteFunc(v.lives.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
+	v.lives.deaths = append(v.lives.deaths, now)
+	v.log.Error().Str("why", m.Why).Int("deaths", len(v.lives.deaths)).Msg("extensions of a session ended")
+	const untilBack = "until they are back"
+	again := untilBack
+	if len(v.lives.deaths) > len(restarts) {
 		again = "until they are reloaded"
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "disabled", Message: m.Why})
 	} else {
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "host", Message: m.Why})
-		kernel.After(c, restarts[len(v.deaths)-1], c.Self(), reopen{})
+		kernel.After(c, restarts[len(v.lives.deaths)-1], c.Self(), reopen{})
 	}
-	r, refuse, refuseBash := v.regs, v.refuse, v.refuseBash
+	var r extension.Registrations
+	refuse, refuseBash := v.refuse, v.refuseBash
+	switch {
+	case v.regs == nil && again == untilBack: // what they are is not known yet: the session waits on
+		return
+	case v.regs == nil:
+		r.Listens = []string{"tool_call", "user_bash"} // for all that anybody knows
+	default:
+		r = *v.regs
+	}
 	if refuse == "" && slices.Contains(r.Listens, "tool_call") {
 		refuse = "Tool calls are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
 	}
@@ -369,5 +405,9 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 		refuseBash = "Commands of the user are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
 	}
 	r.Listens = nil
-	c.Send(c.Parent(), Registered{r, refuse, refuseBash})
+	without := Registered{r, refuse, refuseBash}
+	if again != untilBack {
+		v.lives.off = &without
+	}
+	c.Send(c.Parent(), without)
 }

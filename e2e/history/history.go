@@ -117,6 +117,9 @@ type Options struct {
 	Scarred bool
 	// Free says that no tool needed consent.
 	Free bool
+	// Extended says that there were extensions, whose messages wait in the queues,
+	// too: what is counted there is not followed.
+	Extended bool
 	// Defaults are the handles of default sessions, by connection, under which
 	// other connections know them.
 	Defaults map[int]string

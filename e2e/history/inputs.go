@@ -139,6 +139,10 @@ func tries(records []Record, o Options) map[string]*input {
 // answered notes an answer. Some refusals are the ledger's: it does not know
 // how far the command got.
 func (in *input) answered(v gjson.Result, n int) {
+	if v.Get("data.disposition").Str == "handled" { // by an extension: no session has it
+		in.unknown--
+		return
+	}
 	if v.Get("success").Bool() {
 		in.unknown--
 		if in.accepted {

@@ -23,7 +23,7 @@ import (
 func linear(l life, first bool, o Options) (found []string) {
 	alone := onlySpeakers(l, o)
 	for _, view := range views(l) {
-		if !first {
+		if !first || o.Extended {
 			break
 		}
 		found = append(found, linearQueues(view, alone, o)...)

@@ -1,0 +1,231 @@
+package actortest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol/extension"
+)
+
+// Extensions is a host whose VMs run nothing: what they say is drawn. They listen
+// to messages, calls and results, have a tool and a command, ask people, answer late,
+// and die.
+type Extensions struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	vms     map[*fakeVM]bool
+	Allowed map[string]bool // calls that they have let pass
+	Deaths  int
+}
+
+// NewExtensions returns a host that draws from a seed.
+func NewExtensions(seed uint64) *Extensions {
+	return &Extensions{rng: rand.New(rand.NewPCG(seed, 7)), vms: map[*fakeVM]bool{}, Allowed: map[string]bool{}}
+}
+
+// Kill ends every VM, as the death of their process does.
+func (x *Extensions) Kill() {
+	x.mu.Lock()
+	vms := x.vms
+	x.vms = map[*fakeVM]bool{}
+	x.Deaths += len(vms)
+	x.mu.Unlock()
+	for v := range vms {
+		v.end("killed")
+	}
+}
+
+func (x *Extensions) Close() error {
+	x.Kill()
+	return nil
+}
+
+// draw is a number below n.
+func (x *Extensions) draw(n int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rng.IntN(n)
+}
+
+// MayRun says whether a call was let pass.
+func (x *Extensions) MayRun(call string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.Allowed[call]
+}
+
+var fakeRegistrations = extension.Registrations{
+	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "turn_end", "session_before_switch"},
+	Tools:    []extension.ToolDef{{Name: "xt", Description: "of an extension", Parameters: json.RawMessage(`{"type":"object"}`), Path: "x.ts"}},
+	Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
+}
+
+func (x *Extensions) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
+	v := &fakeVM{host: x, jobs: make(chan func(), 1000), quit: make(chan struct{}), sink: sink}
+	x.mu.Lock()
+	x.vms[v] = true
+	x.mu.Unlock()
+	go v.run()
+	v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
+	return v
+}
+
+// fakeVM does one thing after another, each after a while.
+type fakeVM struct {
+	host *Extensions
+	jobs chan func()
+	quit chan struct{}
+	once sync.Once
+
+	mu    sync.Mutex
+	sink  func(extension.Said)
+	gone  bool
+	ops   uint64
+	asked map[uint64]func(json.RawMessage)
+}
+
+func (v *fakeVM) run() {
+	for {
+		select {
+		case job := <-v.jobs:
+			job()
+		case <-v.quit:
+			return
+		}
+	}
+}
+
+// later does something after a time that is drawn, behind what was to be done.
+func (v *fakeVM) later(job func()) {
+	wait := time.Duration(v.host.draw(3000)) * time.Millisecond
+	select {
+	case v.jobs <- func() {
+		select {
+		case <-time.After(wait):
+			job()
+		case <-v.quit:
+		}
+	}:
+	case <-v.quit:
+	}
+}
+
+func (v *fakeVM) say(m extension.Said) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.gone {
+		v.sink(m)
+	}
+}
+
+func (v *fakeVM) end(why string) {
+	v.once.Do(func() {
+		v.say(extension.Gone{Why: why})
+		v.mu.Lock()
+		v.gone = true
+		v.mu.Unlock()
+		close(v.quit)
+		v.host.mu.Lock()
+		delete(v.host.vms, v)
+		v.host.mu.Unlock()
+	})
+}
+
+func (v *fakeVM) Tell(n uint64, _ json.RawMessage) { v.later(func() { v.say(extension.Told{N: n}) }) }
+
+// Call answers what somebody may want to hear.
+func (v *fakeVM) Call(id uint64, event json.RawMessage) {
+	v.later(func() {
+		ev := gjson.ParseBytes(event)
+		done := extension.Done{ID: id}
+		switch kind, n := ev.Get("type").Str, v.host.draw(10); {
+		case n == 0:
+			done.Err = "a handler threw"
+		case n == 1:
+			done.TimedOut = true
+		case n == 2 && kind == "tool_call":
+			done.Result = json.RawMessage(`{"block":true,"reason":"no"}`)
+		case n == 2 && kind == "input":
+			done.Result = json.RawMessage(`{"action":"handled"}`)
+		case n == 2 && kind == "session_before_switch":
+			done.Result = json.RawMessage(`{"cancel":true}`)
+		case n == 3 && kind == "before_agent_start":
+			done.Result = json.RawMessage(`{"systemPrompt":"x","messages":[{"customType":"n","content":"of an extension","display":true}]}`)
+		case n < 6 && kind == "tool_call": // a person decides
+			v.ask(func(answer json.RawMessage) {
+				if !gjson.GetBytes(answer, "confirmed").Bool() {
+					done.Result = json.RawMessage(`{"block":true,"reason":"not allowed"}`)
+				} else {
+					v.allow(ev.Get("toolCallId").Str)
+				}
+				v.say(done)
+			})
+			return
+		case kind == "tool_call":
+			v.allow(ev.Get("toolCallId").Str)
+		case n == 7:
+			v.say(extension.Act{Name: "appendEntry", Args: json.RawMessage(`{"customType":"n","data":1}`)})
+		case n == 8:
+			v.say(extension.Act{Name: "sendMessage", Args: json.RawMessage(`{"message":{"customType":"n","content":"of an extension","display":true}}`)})
+		case n == 9:
+			v.say(extension.Act{Name: "ui", Args: json.RawMessage(`{"method":"notify","message":"hm"}`)})
+		}
+		v.say(done)
+	})
+}
+
+func (v *fakeVM) allow(call string) {
+	v.host.mu.Lock()
+	v.host.Allowed[call] = true
+	v.host.mu.Unlock()
+}
+
+func (v *fakeVM) ask(then func(json.RawMessage)) {
+	v.mu.Lock()
+	v.ops++
+	op := v.ops
+	if v.asked == nil {
+		v.asked = map[uint64]func(json.RawMessage){}
+	}
+	v.asked[op] = then
+	v.mu.Unlock()
+	v.say(extension.Op{ID: op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"t","message":"m","timeout":20000}`)})
+}
+
+func (v *fakeVM) Answer(op uint64, result json.RawMessage, _ string) {
+	v.mu.Lock()
+	then := v.asked[op]
+	delete(v.asked, op)
+	v.mu.Unlock()
+	if then != nil {
+		v.later(func() { then(result) })
+	}
+}
+
+func (v *fakeVM) Tool(id uint64, call extension.ToolCall) {
+	v.later(func() {
+		v.say(extension.ToolUpdate{ID: id, Partial: json.RawMessage(`{"content":"so far"}`)})
+		v.say(extension.ToolDone{ID: id, Result: json.RawMessage(fmt.Sprintf(`{"content":"did %s","details":{"n":1}}`, call.Name)), IsError: v.host.draw(4) == 0})
+	})
+}
+
+func (v *fakeVM) Command(id uint64, _, _ string) {
+	v.later(func() { v.say(extension.CommandDone{ID: id}) })
+}
+func (v *fakeVM) Close(string) { v.later(func() { v.end("") }) }
+func (v *fakeVM) Rebind(extension.Spec) {
+	v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
+}
+func (v *fakeVM) CancelCall(uint64)                                { /* it answers all the same, too late */ }
+func (v *fakeVM) CancelTool(uint64)                                { /* likewise */ }
+func (v *fakeVM) Update(json.RawMessage)                           {}
+func (v *fakeVM) Entry(json.RawMessage)                            {}
+func (v *fakeVM) AbortRun()                                        {}
+func (v *fakeVM) Part(uint64, json.RawMessage)                     {}
+func (v *fakeVM) Prepare(uint64, extension.ToolCall)               {}
+func (v *fakeVM) Invoke(uint64, string, string, []json.RawMessage) {}

@@ -1,0 +1,86 @@
+package actors
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+)
+
+var extensionSeeds = flag.Int("extensions.seeds", 60, "histories of extensions that die")
+
+// TestChaosOfExtensions plays histories with extensions that listen to everything,
+// answer late and die at any moment: every command is answered once, every run ends,
+// and no call runs that the gate has not let pass.
+func TestChaosOfExtensions(t *testing.T) {
+	for seed := range *extensionSeeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { playExtensions(t, uint64(seed)) })
+		})
+	}
+}
+
+func playExtensions(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	host := actortest.NewExtensions(seed)
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	b := start(t, func(c *Config) {
+		c.Sessions.ExtensionHost = host
+		c.Sessions.Extensions.Sources = []string{found}
+		c.Sessions.Default.Tools = append(actortest.ToolNames[:len(actortest.ToolNames):len(actortest.ToolNames)], "xt")
+	})
+	var sessions []string
+	for range 1 + rng.IntN(2) {
+		sessions = append(sessions, b.open())
+	}
+	dialogs := 0
+	for step := range 5 + rng.IntN(30) {
+		s := sessions[rng.IntN(len(sessions))]
+		tool := []string{"note", "danger", "xt", "boom"}[rng.IntN(4)]
+		switch rng.IntN(12) {
+		case 0, 1, 2:
+			b.Say(s, "prompt", fmt.Sprintf("~%s~%d rounds=%d tool=%s", s, step, rng.IntN(3), tool))
+		case 3:
+			b.Say(s, []string{"steer", "follow_up"}[rng.IntN(2)], fmt.Sprintf("~%s~%d", s, step))
+		case 4:
+			b.Send(`{"type":"abort"` + at(s) + `}`)
+		case 5:
+			host.Kill()
+		case 6:
+			b.Say(s, "prompt", fmt.Sprintf("/xc ~%s~%d", s, step))
+		case 7:
+			b.Send(`{"type":"new_session"` + at(s) + `}`)
+		case 8: // whatever dialogs there are
+			for range 1 + rng.IntN(3) {
+				dialogs++
+				b.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":"ext_%d","confirmed":%t%s}`, dialogs, rng.IntN(3) > 0, at(s)))
+			}
+		default:
+			b.pass(time.Duration(rng.IntN(8000)) * time.Millisecond)
+		}
+	}
+	b.pass(time.Hour)
+	for _, s := range sessions {
+		for _, ev := range b.Events(s, "tool_execution_end") {
+			if !ev.Get("isError").Bool() {
+				require.True(t, host.MayRun(ev.Get("toolCallId").Str), "a call ran that the gate has not let pass: %s\n%s", ev.Raw, b.History.Tail(100))
+			}
+		}
+		state := b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
+		require.Equal(t, "idle", state.Get("phase").Str, state.Raw)
+		require.Empty(t, waitingFor(state), "nothing is waited for")
+	}
+	b.end()
+	b.judge(actortest.Options{Files: b.disk.Files(), Free: true, Extended: true})
+}
+
+func waitingFor(state gjson.Result) []gjson.Result { return state.Get("waitingFor").Array() }
