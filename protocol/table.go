@@ -193,9 +193,9 @@ var Commands = []Spec{
 	spec[SetActiveTools]("set_active_tools", ScopeBranch, row{result: ActiveTools{}, since: "s2"},
 		"Choose the tools a model may call, from its next request on. A call of a tool that the request did not offer does not run, whoever would run it: the model reads Tool NAME not found."),
 	spec[GetCommands]("get_commands", ScopeQuery, row{result: CommandList{}, since: "s2 s4 pi1"},
-		"The prompt templates and skills that a message may begin with. This version has no commands of extensions."),
+		"What a message may begin with: commands of extensions, prompt templates and skills."),
 	spec[ReloadResources]("reload_resources", ScopeBranch, row{result: CommandList{}, since: "s2"},
-		"Read settings, prompt templates, skills and context files again. Not during a run."),
+		"Read settings, prompt templates, skills and context files again, and load extensions anew. Not during a run."),
 
 	spec[SetTodos]("set_todos", ScopeBranch, row{result: TodoResult{}, since: "omp18"},
 		"Replace the todo list, and let the model use the tool todo_write to keep it. Open items remind it."),

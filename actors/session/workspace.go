@@ -65,16 +65,12 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	return w, nil
 }
 
-// findExtensions finds packages and extensions, and names those that nothing runs:
-// who has a permission gate must know that it does not gate.
+// findExtensions finds packages and extensions: of these none, if somebody said so.
 func (h *Shared) findExtensions(dirs config.Dirs, files *config.Settings) ([]config.Package, []config.Extension) {
 	packages, found, problems := config.FindExtensions(dirs, files, h.Extensions)
 	h.complaints.all(problems)
 	if h.Extensions.Host == config.HostOff {
 		return packages, nil
-	}
-	if h.ExtensionHost == nil {
-		h.complaints.about(config.NotRun(found))
 	}
 	return packages, found
 }

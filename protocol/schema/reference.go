@@ -48,10 +48,11 @@ their events never come:
 
 | part | dialects | names |
 |---|---|---|
-| extensions and hooks, in ` + "`extensions`, `hooks`" + ` directories or named by ` + "`--extension`, `--hook`" + ` and settings | all | named on stderr once; ` + "`extension_error`, `hook_error`" + ` |
-| with them: their slash commands, which steer and follow_up will refuse | s0 s1 s2 s4 pi1 omp18 | ` + "`get_commands`" + ` lists prompts and skills only; ` + "`/name`" + ` of none of these goes to the model as it is |
-| with them: vetoes of new_session, switch_session, fork, branch, clone and navigate_tree | s0 s1 s2 s3 pi1 omp18 | ` + "`cancelled`" + ` is always false, but for a navigate_tree that was given up while it waited for its summary |
-| with them: dialogs other than those of ` + "`--confirm`" + `, their timeouts, notices, and a shutdown by an extension | s1 s2 pi1 omp18 | ` + "`extension_ui_request`" + ` with another method than ` + "`confirm`" + ` |
+| extensions: what they return from ` + "`message_end`" + `, ` + "`turn_end`" + ` and ` + "`agent_end`" + ` counts for nothing; compaction, requests to providers, their headers and answers, further resources and trust are not shown to them | all | ` + "`agent_before_settle, session_before_compact, before_provider_request, before_provider_headers, after_provider_response, provider_stream_event, context_with_system, resources_discover, project_trust, session_switch, session_fork`" + ` |
+| extensions: providers, virtual models and MCP servers of their own; requests to models, keys, and calls of other tools | all | ` + "`registerProvider, registerVirtualModel, registerMcpServer, complete, stream, getApiKey, executeTool`" + ` |
+| extensions: what a new session begins with, and its ctx for the command that made it; the abort of a run as a signal of ctx | pi1 | ` + "`newSession({setup}), withSession, ctx.signal`" + ` |
+| extensions: replay of open dialogs and of the last status, widget and title to a client that attaches later | s1 s2 pi1 omp18 | ` + "`extension_ui_request`" + ` |
+| extensions: a host of Node | all | ` + "`--extension-host node`" + ` is ` + "`auto`" + `; an extension that imports what only Node has is not loaded and says so |
 | the task tool: subagents, isolation in worktrees and verification, with the settings ` + "`task.*`" + ` and the file ` + "`omp.jsonc`" + ` | s1 omp18 | the model is told ` + "`Tool task not found`" + `; ` + "`subagent_*`, `get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + ` |
 | budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | s1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |

@@ -66,19 +66,6 @@ func FindExtensions(d Dirs, s *Settings, f ExtensionFlags) ([]Package, []Extensi
 	return packages, found, append(problems, more...)
 }
 
-// NotRun says that this version runs no extension, for those that somebody has; nil
-// for none.
-func NotRun(found []Extension) error {
-	if len(found) == 0 {
-		return nil
-	}
-	names := make([]string, len(found))
-	for i, x := range found {
-		names[i] = x.Path
-	}
-	return fmt.Errorf("extensions found, not run by this version: %s", some(names))
-}
-
 // ExtensionSources says where extensions are looked for, beside the places where
 // they always lie.
 type ExtensionSources struct {
