@@ -14,6 +14,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/tools"
+	engine "troupe/tools/extension"
 )
 
 // root is the repository, seen from this package.
@@ -111,4 +112,11 @@ func TestDocsCount(t *testing.T) {
 	says("docs/architecture.md", "One binary speaks %s.", strings.Join(names, ", "))
 	damages := regexp.MustCompile(`(?m)^\t\t\{"[^"]+", "[SL]\d`).FindAllString(read(t, root+"/e2e/history/history_test.go"), -1)
 	says("docs/reliability.md", "damages a\n   good history in %d ways", len(damages))
+	limits := engine.DefaultLimits()
+	says("docs/extensions.md", "| JavaScript without a break | %v |", limits.Turn)
+	says("docs/extensions.md", "process, request or file | %v |", limits.Hook)
+	says("docs/extensions.md", "| loading a module and its factory | %v |", limits.Load)
+	says("docs/extensions.md", "| handlers of `session_shutdown` | %v |", limits.Shutdown)
+	says("docs/extensions.md", "| memory of a session's extensions | %d MiB |", limits.Memory>>20)
+	says("docs/extensions.md", "| open operations of a session | %d |", limits.Ops)
 }

@@ -295,7 +295,7 @@ func writeCodes(w *bytes.Buffer) {
 }
 
 func writeLimits(w *bytes.Buffer) {
-	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line.\n\n| what | at most | beyond it |\n|---|---|---|\n")
+	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line. What extensions may use stands in docs/extensions.md.\n\n| what | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range protocol.Limits {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", l.What, l.Value, l.Beyond)
 	}
