@@ -1,8 +1,10 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"troupe/protocol"
@@ -56,9 +58,14 @@ func (t *Tools) UserBash(ctx context.Context, command, cwd string) (*protocol.Ba
 	var r struct {
 		Result     *protocol.BashResult `json:"result"`
 		Operations json.RawMessage      `json:"operations"`
+		Block      bool                 `json:"block"` // a handler threw, so nobody has said yes
+		Reason     string               `json:"reason"`
 	}
 	if err := unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("user_bash: %w", err)
+	}
+	if r.Block {
+		return nil, errors.New(bounded(cmp.Or(r.Reason, "user_bash: the command was blocked")))
 	}
 	if r.Result == nil && len(r.Operations) > 0 && string(r.Operations) != "null" {
 		return nil, fmt.Errorf("user_bash: operations of an extension are not available in this host; it can return a result")

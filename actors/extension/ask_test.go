@@ -1,0 +1,55 @@
+package extension
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/protocol/extension"
+)
+
+// answering is a virtual machine that answers every question alike.
+type answering struct {
+	extension.VM
+	tools *Tools
+	says  extension.Done
+}
+
+func (a answering) Call(id uint64, _ json.RawMessage) {
+	a.says.ID = id
+	a.tools.answer(a.says)
+}
+
+// TestUserBash: a command of the client runs if its extensions have nothing to say to
+// it, and only then.
+func TestUserBash(t *testing.T) {
+	own := &protocol.BashResult{Output: "mine"}
+	for _, c := range []struct {
+		name   string
+		says   extension.Done
+		result *protocol.BashResult
+		err    string
+	}{
+		{"nothing", extension.Done{}, nil, ""},
+		{"a result", extension.Done{Result: []byte(`{"result":{"output":"mine"}}`)}, own, ""},
+		{"a handler threw", extension.Done{Result: []byte(`{"block":true,"reason":"boom"}`)}, nil, "boom"},
+		{"it threw nothing", extension.Done{Result: []byte(`{"block":true}`)}, nil, "user_bash: the command was blocked"},
+		{"too late", extension.Done{TimedOut: true}, nil, "the extensions did not answer in time"},
+		{"gone", extension.Done{Err: "why"}, nil, "why"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tools := NewTools()
+			tools.use(answering{tools: tools, says: c.says})
+			got, err := tools.UserBash(t.Context(), "ls", "/")
+			if c.err != "" {
+				require.EqualError(t, err, c.err)
+			} else {
+				require.NoError(t, err)
+			}
+			assert.Equal(t, c.result, got)
+		})
+	}
+}
