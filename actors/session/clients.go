@@ -15,7 +15,8 @@ import (
 type clients struct {
 	list   []*client
 	sealed bool       // nobody can join any more
-	spoken bool       // an answer went out, or waits for the extensions: before that nobody is told anything
+	asked  bool       // a command came
+	early  []outgoing // what extensions had to say before that: it is told behind the first answer
 	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
 
 	replies replies
@@ -177,7 +178,10 @@ func (a *clients) reply(seq uint64, data protocol.Result, err *protocol.Error) (
 // called after each message, and when the session crashes: what has happened by
 // then is in the log and must be told.
 func (a *clients) flush(root *actor.RootContext) {
-	if len(a.unsent) == 0 || !a.mayTell() {
+	if len(a.early) > 0 && slices.ContainsFunc(a.unsent, func(o outgoing) bool { return o.seq != 0 }) {
+		a.unsent, a.early = append(a.unsent, a.early...), nil
+	}
+	if len(a.unsent) == 0 || !a.asked {
 		return
 	}
 	for i := range a.unsent {
@@ -204,27 +208,12 @@ func (a *clients) flush(root *actor.RootContext) {
 	a.unsent = a.unsent[:0]
 }
 
-// mayTell says whether clients can be told. No line precedes the answer to the first
-// command, whatever extensions have to say at the start.
-func (a *clients) mayTell() bool {
-	if a.spoken {
-		return true
+// firstAsked notes that a command came. No line precedes the answer to the first one,
+// whatever extensions have to say at the start.
+func (a *clients) firstAsked() {
+	if !a.asked {
+		a.asked, a.early, a.unsent = true, a.unsent, nil
 	}
-	isEvent := func(o outgoing) bool { return o.seq == 0 }
-	if !slices.ContainsFunc(a.unsent, func(o outgoing) bool { return !isEvent(o) }) {
-		return false
-	}
-	slices.SortStableFunc(a.unsent, func(x, y outgoing) int {
-		switch {
-		case isEvent(x) == isEvent(y):
-			return 0
-		case isEvent(y):
-			return -1
-		}
-		return 1
-	})
-	a.spoken = true
-	return true
 }
 
 // attach tells a client the state. It hears every event from then on, and none

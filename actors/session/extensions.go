@@ -208,7 +208,7 @@ func (s *Session) holds(m any) bool {
 		return false
 	}
 	s.ext.load.held = append(s.ext.load.held, m)
-	s.clients.spoken = true // what they say now may be what the command waits for
+	s.clients.unsent, s.clients.early = append(s.clients.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(s.ext.root)
 	return true
 }

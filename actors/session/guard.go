@@ -54,6 +54,7 @@ func (g *crashGuard) Receive(c actor.Context) {
 	msg := c.Message()
 	switch m := msg.(type) {
 	case link.Request:
+		g.clients.firstAsked()
 		g.clients.replies.expect(m)
 		g.noteRequest(c, m)
 	case link.Leave:

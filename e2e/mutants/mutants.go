@@ -97,6 +97,8 @@ var mutants = []mutant{
 	{"the end of the process overtakes commands", "actors/session/guard.go", "return false // they say so themselves", "_ = 0 // they say so themselves", shells},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case d.clients.replies.owes(who.Client):", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
+	{"a gate that does not answer lets a call pass", "actors/core/hook.go", "case !answered:", "case !answered && false:", laws},
+	{"messages overtake each other on their way past extensions", "actors/core/hook.go", "if len(m.intake.list) == 1 {", "if true {", laws},
 	{"the host is who declared before", "actors/session/perform.go", "s.hostIs(to.Router)", "if s.clients.host == nil {\n\t\t\ts.hostIs(to.Router)\n\t\t}", shells},
 	{"who waits for a host that has detached waits for ever", "actors/session/clients.go", "return cl != nil && cl.attached()", "return cl != nil && cl.leaving == nil", shells},
 	{"hello of one client changes the session of another", "actors/session/clients.go", "return !cl.Is(m.Client) && cl.leaving == nil", "return false", shells},
