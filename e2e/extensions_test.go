@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -321,4 +325,98 @@ func TestUnknownOptions(t *testing.T) {
 	assert.Contains(t, errs, "Package not installed: npm:none (pi install npm:none)")
 	_, _, code = p.once(state, "--mode", "rpc", "--no-session", "--extension-errors", "fatal")
 	assert.Zero(t, code, "nothing is wrong where there is no extension")
+}
+
+// stop ends the process in which the extensions of a daemon run, as a lack of memory
+// would.
+func (d *daemon) stopHost() {
+	d.t.Helper()
+	host := 0
+	require.Eventually(d.t, func() bool {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.cmd.Process.Pid))
+		for _, list := range lists {
+			children, _ := os.ReadFile(list)
+			for _, pid := range strings.Fields(string(children)) {
+				if line, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.Contains(string(line), "ext-host") {
+					host, _ = strconv.Atoi(pid)
+				}
+			}
+		}
+		return host != 0
+	}, patience, 5*time.Millisecond)
+	require.NoError(d.t, syscall.Kill(host, syscall.SIGKILL))
+}
+
+// TestGateInReload: a message that comes while the extensions are read again waits
+// for them, as does one behind a new session.
+func TestGateInReload(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"reload_resources", "new_session"} {
+		p := newPlace(t)
+		p.write("victim", "x")
+		d := p.start("-e", gallery(t, "permission-gate"))
+		d.ok(`{"type":"get_commands"}`)
+		p.llm.plays(tool("c1", "bash", `{"command":"rm -f victim"}`), text("no"))
+		d.send(`{"type":"` + before + `"}`)
+		d.send(`{"type":"prompt","message":"clean up"}`)
+		d.dialog(d.ui("confirm"), `"confirmed":false`)
+		d.event("agent_settled")
+		assert.FileExists(t, filepath.Join(p.work, "victim"), before)
+		require.Zero(t, d.end())
+	}
+}
+
+// TestGateIsKilled: an answer to what a gate asked before its process ended is none to
+// what the next one asks, and a gate that ends while it is loaded refuses.
+func TestGateIsKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("victim", "x")
+	p.write("mark.js", `module.exports = (pi) => pi.on("session_start", (ev) => require("fs").writeFileSync("started-" + ev.reason, ""))`)
+	d := p.start("-e", gallery(t, "permission-gate"), "-e", "./mark.js")
+	d.ok(`{"type":"get_commands"}`)
+	remove := tool("c1", "bash", `{"command":"rm -f victim"}`)
+	p.llm.plays(remove, text("no"), remove, text("no"))
+	d.ok(`{"type":"prompt","message":"clean up"}`)
+	old := d.ui("confirm")
+	d.stopHost()
+	d.event("agent_settled")
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(p.work, "started-reload")); return err == nil }, patience, 5*time.Millisecond)
+	d.ok(`{"type":"prompt","message":"clean up"}`)
+	next := d.ui("confirm")
+	d.dialog(old, `"confirmed":true`)
+	d.ok(`{"type":"get_state"}`)
+	d.dialog(next, `"confirmed":false`)
+	d.event("agent_settled")
+	assert.FileExists(t, filepath.Join(p.work, "victim"), "an answer of an earlier life")
+	require.Zero(t, d.end())
+
+	p.write("gate.js", `module.exports = async (pi) => { pi.on("tool_call", () => ({ block: true })); await new Promise(() => {}); }`)
+	d = p.start("-e", "./gate.js")
+	d.send(`{"type":"prompt","message":"clean up"}`)
+	d.stopHost()
+	d.event("agent_settled")
+	assert.FileExists(t, filepath.Join(p.work, "victim"))
+	require.Zero(t, d.end(), "the end does not wait for who is gone")
+}
+
+// TestGateOfAnotherSession: what could not be loaded, and what does not load again,
+// refuses in the session that follows, too.
+func TestGateOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{
+		"at first": `module.exports = (pi) => { pi.on("tool_call", () => {}); throw new Error("broken") }`,
+		"then":     `let n = 0; module.exports = (pi) => { if (n++) throw new Error("broken"); pi.on("tool_call", () => {}) }`,
+	} {
+		p := newPlace(t)
+		p.write("gate.js", source)
+		p.write("victim", "x")
+		d := p.start("-e", "./gate.js")
+		d.ok(`{"type":"get_commands"}`)
+		d.ok(`{"type":"new_session"}`)
+		p.llm.plays(tool("c1", "bash", `{"command":"rm -f victim"}`), text("no"))
+		d.prompt("clean up")
+		assert.FileExists(t, filepath.Join(p.work, "victim"), name)
+		require.Zero(t, d.end())
+	}
 }

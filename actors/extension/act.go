@@ -74,21 +74,25 @@ func (v *VM) act(c actor.Context, m extension.Act) error {
 
 // op does what an extension waits for. The error rejects its promise.
 func (v *VM) op(c actor.Context, m extension.Op) error {
+	if v.life.closing {
+		return fmt.Errorf("%s: the session has ended", m.Name)
+	}
+	op := v.opOf(m.ID)
 	switch m.Name {
 	case "ui":
 		req, err := readUI(m.Args)
 		if err != nil {
 			return err
 		}
-		c.Send(c.Parent(), UI{Op: m.ID, Request: req})
+		c.Send(c.Parent(), UI{Op: op, Request: req})
 	case "waitForIdle":
-		c.Send(c.Parent(), WaitIdle{m.ID})
+		c.Send(c.Parent(), WaitIdle{op})
 	default:
 		cmd, err := command(m.Name, m.Args)
 		if err != nil {
 			return err
 		}
-		c.Send(c.Parent(), Run{Op: m.ID, Act: m.Name, Cmd: cmd})
+		c.Send(c.Parent(), Run{Op: op, Act: m.Name, Cmd: cmd})
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package extension
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -27,17 +29,20 @@ type VM struct {
 
 	hooks              map[uint64]core.CallHook // that are not answered
 	commands           map[uint64]string        // that run, by id
-	regs               *extension.Registrations // of the last life that was loaded; nil before one was
-	refuse, refuseBash string                   // why nothing of the kind may be done, as long as nothing is loaded again
-	told               uint64                   // events told so far
-	lives              lives
+	regs               extension.Registrations
+	refuse, refuseBash string // why nothing of the kind may be done, as long as nothing is loaded again
+	told               uint64 // events told so far
+	life               life
+	deaths             []time.Time // lately
 }
 
-// lives are those of the virtual machine.
-type lives struct {
-	n      int         // of the one that is on, from 1: what an earlier one says counts for nothing
-	deaths []time.Time // lately
-	off    *Registered // there is no other: what the session was told then; nil before
+// life is what is known of one virtual machine.
+type life struct {
+	n       int    // from 1: what an earlier one says counts for nothing
+	ready   bool   // it has said what is registered
+	rebound bool   // it was taken along into another session
+	closing bool   // its session does not listen to it any more
+	held    []Call // that wait until it is ready: nobody would see them before
 }
 
 // New returns the actor of a session's extensions. tools are those that they
@@ -95,6 +100,8 @@ type (
 		Op      uint64
 		Request protocol.ExtensionUIRequest
 	}
+	// Lost says that nobody waits any more for what the extensions have asked so far.
+	Lost struct{}
 	// UIGone says that nobody waits for the dialog any more.
 	UIGone struct{ Op uint64 }
 	// Run is a command that an extension gives to the session. With an Op it waits for
@@ -120,6 +127,7 @@ func (Failed) message()     {}
 func (Told) message()       {}
 func (UI) message()         {}
 func (UIGone) message()     {}
+func (Lost) message()       {}
 func (Run) message()        {}
 func (WaitIdle) message()   {}
 func (Shutdown) message()   {}
@@ -140,19 +148,17 @@ func (v *VM) Receive(c actor.Context) {
 	case *actor.Stopping:
 		v.close("quit")
 	case said:
-		if m.life == v.lives.n {
+		if m.life == v.life.n {
 			v.hear(c, m.what)
 		}
 	case reopen:
-		if v.vm != nil || v.lives.off != nil {
-			return
-		}
 		v.spec.Reason = "reload"
 		v.open(c)
 	case Call:
 		v.call(c, m)
 	case core.CancelHook:
 		delete(v.hooks, hookID(m.ID))
+		v.life.held = slices.DeleteFunc(v.life.held, func(h Call) bool { return h.ID == m.ID })
 		if v.vm != nil {
 			v.vm.CancelCall(hookID(m.ID))
 		}
@@ -175,24 +181,19 @@ func (v *VM) Receive(c actor.Context) {
 			v.vm.Entry(m.Raw)
 		}
 	case Answer:
-		if v.vm != nil {
-			v.vm.Answer(m.Op, m.Result, m.Err)
+		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
+			v.vm.Answer(m.Op&math.MaxUint32, m.Result, m.Err)
 		}
 	case Rebind:
-		v.spec = m.Spec
-		switch {
-		case v.vm != nil:
-			v.vm.Rebind(m.Spec)
-		case v.lives.off != nil:
-			c.Send(c.Parent(), *v.lives.off)
-		}
+		v.rebind(c, m.Spec)
 	case Close:
-		v.close(m.Reason)
-		if v.vm == nil {
+		if v.vm == nil { // nobody is there who could say that it is gone
 			c.Stop(c.Self())
-		} else {
-			kernel.After(c, closeLimit, c.Self(), closeDue{})
+			return
 		}
+		v.life.closing = true
+		v.close(m.Reason)
+		kernel.After(c, closeLimit, c.Self(), closeDue{})
 	case closeDue:
 		c.Stop(c.Self())
 	}
@@ -207,11 +208,28 @@ type closeDue struct{}
 
 // open begins a virtual machine.
 func (v *VM) open(c actor.Context) {
-	v.lives.n++
-	root, self, life := c.ActorSystem().Root, c.Self(), v.lives.n
-	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{life, what}) })
+	v.life = life{n: v.life.n + 1}
+	root, self, n := c.ActorSystem().Root, c.Self(), v.life.n
+	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{n, what}) })
 	v.tools.use(v.vm)
 }
+
+// rebind takes the virtual machine along into another session. If it is gone, what
+// held in the old session holds in the new one.
+func (v *VM) rebind(c actor.Context, spec extension.Spec) {
+	v.spec = spec
+	if v.vm == nil {
+		refuse, refuseBash := v.absent("until they are reloaded", "they have ended")
+		v.registered(c, extension.Registrations{Tools: v.regs.Tools, Flags: v.regs.Flags}, refuse, refuseBash)
+		return
+	}
+	v.life.ready, v.life.rebound = false, true
+	v.vm.Rebind(spec)
+}
+
+// opOf is the number of an op for the session. That of another life is another one:
+// an answer to what an earlier one asked is none to what this one asks.
+func (v *VM) opOf(id uint64) uint64 { return uint64(v.life.n)<<32 | id }
 
 func (v *VM) close(reason string) {
 	if v.vm != nil {
@@ -239,6 +257,10 @@ func (v *VM) call(c actor.Context, m Call) {
 	}
 	id := hookID(m.ID)
 	v.hooks[id] = m.CallHook
+	if !v.life.ready {
+		v.life.held = append(v.life.held, m)
+		return
+	}
 	v.vm.Call(id, payload(m.Hook, m.SystemPrompt))
 }
 
@@ -261,12 +283,14 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		for _, e := range m.Errors {
 			v.fail(c, extension.Failure{Path: e.Path, Event: "load", Message: e.Message, Stack: e.Stack})
 		}
-		v.refuse, v.refuseBash = missingGate(m.Errors, "tool_call", "Tool calls are"), missingGate(m.Errors, "user_bash", "Commands of the user are")
-		v.registered(c, m.Registrations)
+		v.ready(c, m)
 	case extension.Changed:
-		v.registered(c, m.Registrations)
+		v.regs = m.Registrations
+		v.registered(c, v.regs, v.refuse, v.refuseBash)
 	case extension.Told:
-		c.Send(c.Parent(), Told{m.N})
+		if !v.life.closing {
+			c.Send(c.Parent(), Told{m.N})
+		}
 	case extension.Done:
 		v.done(c, m)
 	case extension.ToolUpdate:
@@ -288,7 +312,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 			v.vm.Answer(m.ID, nil, err.Error())
 		}
 	case extension.OpCancel:
-		c.Send(c.Parent(), UIGone{m.ID})
+		c.Send(c.Parent(), UIGone{v.opOf(m.ID)})
 	case extension.Failure:
 		v.fail(c, m)
 	case extension.Log:
@@ -299,11 +323,46 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 	}
 }
 
+// ready goes on when everything is loaded. What could not be loaded at first is not
+// loaded again for another session, and refuses there, too.
+func (v *VM) ready(c actor.Context, m extension.Ready) {
+	refuse, refuseBash := missingGate(m.Errors, "tool_call", "Tool calls are"), missingGate(m.Errors, "user_bash", "Commands of the user are")
+	if v.life.rebound {
+		refuse, refuseBash = cmp.Or(v.refuse, refuse), cmp.Or(v.refuseBash, refuseBash)
+	}
+	v.refuse, v.refuseBash, v.regs = refuse, refuseBash, m.Registrations
+	if v.regs.Listens == nil {
+		v.regs.Listens = []string{} // they have said that it is nothing
+	}
+	v.life.ready = true
+	v.registered(c, v.regs, refuse, refuseBash)
+	held := v.life.held
+	v.life.held = nil
+	for _, call := range held {
+		v.call(c, call)
+	}
+}
+
 // registered tells the session what there is.
-func (v *VM) registered(c actor.Context, r extension.Registrations) {
-	v.regs = &r
+func (v *VM) registered(c actor.Context, r extension.Registrations, refuse, refuseBash string) {
 	v.tools.set(r.Tools)
-	c.Send(c.Parent(), Registered{r, v.refuse, v.refuseBash})
+	if !v.life.closing {
+		c.Send(c.Parent(), Registered{r, refuse, refuseBash})
+	}
+}
+
+// absent says why something may not happen while the extensions are gone: of those
+// that have never said what they want to see, everything may be.
+func (v *VM) absent(until, why string) (refuse, refuseBash string) {
+	refuse, refuseBash = v.refuse, v.refuseBash
+	unknown := v.regs.Listens == nil
+	if refuse == "" && (unknown || slices.Contains(v.regs.Listens, "tool_call")) {
+		refuse = "Tool calls are refused " + until + ": the extensions that have to see them have ended (" + why + ")."
+	}
+	if refuseBash == "" && (unknown || slices.Contains(v.regs.Listens, "user_bash")) {
+		refuseBash = "Commands of the user are refused " + until + ": the extensions that have to see them have ended (" + why + ")."
+	}
+	return refuse, refuseBash
 }
 
 // missingGate says why something may not happen: what could not be loaded may be
@@ -370,44 +429,27 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 		delete(v.commands, id)
 		v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Why})
 	}
-	c.Send(c.Parent(), Told{v.told})
-	if m.Why == "" { // it was closed
+	v.life.ready, v.life.held = false, nil
+	if m.Why == "" || v.life.closing { // it was closed
 		c.Stop(c.Self())
 		return
 	}
+	c.Send(c.Parent(), Told{v.told})
+	c.Send(c.Parent(), Lost{})
 	now := time.Now()
-	v.lives.deaths = slices.DeleteFunc(v.lives.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
-	v.lives.deaths = append(v.lives.deaths, now)
-	v.log.Error().Str("why", m.Why).Int("deaths", len(v.lives.deaths)).Msg("extensions of a session ended")
-	const untilBack = "until they are back"
-	again := untilBack
-	if len(v.lives.deaths) > len(restarts) {
+	v.deaths = slices.DeleteFunc(v.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
+	v.deaths = append(v.deaths, now)
+	v.log.Error().Str("why", m.Why).Int("deaths", len(v.deaths)).Msg("extensions of a session ended")
+	again := "until they are back"
+	if len(v.deaths) > len(restarts) {
 		again = "until they are reloaded"
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "disabled", Message: m.Why})
 	} else {
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "host", Message: m.Why})
-		kernel.After(c, restarts[len(v.lives.deaths)-1], c.Self(), reopen{})
+		kernel.After(c, restarts[len(v.deaths)-1], c.Self(), reopen{})
 	}
-	var r extension.Registrations
-	refuse, refuseBash := v.refuse, v.refuseBash
-	switch {
-	case v.regs == nil && again == untilBack: // what they are is not known yet: the session waits on
-		return
-	case v.regs == nil:
-		r.Listens = []string{"tool_call", "user_bash"} // for all that anybody knows
-	default:
-		r = *v.regs
-	}
-	if refuse == "" && slices.Contains(r.Listens, "tool_call") {
-		refuse = "Tool calls are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
-	}
-	if refuseBash == "" && slices.Contains(r.Listens, "user_bash") {
-		refuseBash = "Commands of the user are refused " + again + ": the extensions that have to see them have ended (" + m.Why + ")."
-	}
+	refuse, refuseBash := v.absent(again, m.Why)
+	r := v.regs
 	r.Listens = nil
-	without := Registered{r, refuse, refuseBash}
-	if again != untilBack {
-		v.lives.off = &without
-	}
-	c.Send(c.Parent(), without)
+	c.Send(c.Parent(), Registered{r, refuse, refuseBash})
 }

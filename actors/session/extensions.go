@@ -51,9 +51,13 @@ func (x *extensions) send(msg any) { x.root.Send(x.pid, msg) }
 // loading is how far they are.
 type loading struct {
 	done   bool   // they have said what they are
+	again  bool   // others are about to take their place
 	held   []any  // commands that came before and need to know, and a gentle end behind them
 	rebind string // why the session is about to be another one, "" if it is not
 }
+
+// over says whether nothing has to wait for it.
+func (l *loading) over() bool { return l.done && !l.again }
 
 // asks is what extensions wait for.
 type asks struct {
@@ -104,14 +108,17 @@ const firstSeq = 1 << 63
 func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equal(pid) }
 
 // restartExtensions ends the extensions of a session that was configured anew, and
-// has them loaded again.
-func (s *Session) restartExtensions(c actor.Context, reason string) {
+// has them loaded again. held is what waits for it.
+func (s *Session) restartExtensions(c actor.Context, reason string) (held []any) {
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
-	held := s.ext.load.held
+	held = s.ext.load.held
+	work := s.ext.fence.work
+	s.dismissDialogs(c)
 	s.startExtensions(c, reason)
-	s.ext.load.held = held
+	s.ext.load.held, s.ext.fence.work = held, work
+	return held
 }
 
 // rebindExtensions takes them along into a session that takes the place of another.
@@ -192,7 +199,7 @@ func needsExtensions(cmd protocol.Command) bool {
 // holds keeps a command until the extensions are loaded, and those behind it that
 // need them, too.
 func (s *Session) holds(m any) bool {
-	if s.ext.pid == nil || s.ext.load.done {
+	if s.ext.pid == nil || s.ext.load.over() {
 		return false
 	}
 	switch m := m.(type) {
@@ -226,6 +233,8 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 		s.extensionUI(c, m)
 	case extension.UIGone:
 		s.dialogGone(c, m.Op)
+	case extension.Lost:
+		s.dismissDialogs(c)
 	case extension.Run:
 		s.runFor(c, m)
 	case extension.WaitIdle:
@@ -261,12 +270,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		return
 	}
 	s.ext.load.done = true
+	s.beginWork(c)
 	for name := range s.shared.ExtensionOptions {
 		if !slices.ContainsFunc(m.Flags, func(f words.FlagDef) bool { return f.Name == name }) {
 			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
 		}
 	}
-	s.retell(c, s.ext.load.held)
+	if s.ext.load.over() {
+		s.retell(c, s.ext.load.held)
+	}
 }
 
 // retell goes on with what waited.
@@ -320,7 +332,7 @@ func (s *Session) update() {
 func (s *Session) fenced(e core.Effect) bool {
 	switch e.(type) {
 	case core.StartStream, core.StartTool, core.StartBash, core.Summarise:
-		if s.ext.fence.heard == s.ext.fence.told {
+		if s.ext.pid == nil || s.ext.load.over() && s.ext.fence.heard == s.ext.fence.told {
 			return false
 		}
 		s.ext.fence.work = append(s.ext.fence.work, e)
@@ -361,7 +373,12 @@ func (s *Session) unfenceBash(job int) {
 // throughWith begins the work that waited.
 func (s *Session) throughWith(c actor.Context, n uint64) {
 	s.ext.fence.heard = max(s.ext.fence.heard, min(n, s.ext.fence.told))
-	if s.ext.fence.heard != s.ext.fence.told {
+	s.beginWork(c)
+}
+
+// beginWork begins what waited, when nothing is left to wait for.
+func (s *Session) beginWork(c actor.Context) {
+	if s.ext.pid != nil && (!s.ext.load.over() || s.ext.fence.heard != s.ext.fence.told) {
 		return
 	}
 	work := s.ext.fence.work
@@ -380,6 +397,7 @@ func (s *Session) callHook(e core.CallHook) {
 		s.inputs.cause(core.HookDone{ID: e.ID})
 		return
 	}
+	s.rebound() // the machine asks for the session that it is in
 	call := extension.Call{CallHook: e}
 	if _, ok := e.Hook.(core.BeforeAgentStartHook); ok {
 		call.SystemPrompt = s.systemPrompt()

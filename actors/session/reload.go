@@ -42,6 +42,7 @@ type reconfigured struct {
 func (s *Session) reconfigure(c actor.Context, seq uint64) {
 	shared, spec, rules, procs := s.shared, s.spec, s.rules, s.work.env.Procs
 	spec.Cwd = s.work.cwd
+	s.ext.load.again = true // what comes now waits for those that are loaded next: the present ones must not see half of it
 	kernel.Background(c, func() any {
 		shared.complaints.forget() // what is still broken is named again
 		w, err := newWorkspace(shared, spec, rules, procs)
@@ -55,12 +56,21 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	if m.err != nil {
 		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
+		s.ext.load.again = false
+		if s.ext.pid == nil || s.ext.load.done {
+			s.beginWork(c)
+			s.retell(c, s.ext.load.held)
+		}
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	}
 	s.work = m.work
-	s.restartExtensions(c, "reload")
+	held := s.restartExtensions(c, "reload")
 	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
+	if s.ext.pid == nil { // nobody is left whom they wait for
+		s.beginWork(c)
+		s.retell(c, held)
+	}
 }
 
 // commands is the answer to get_commands.

@@ -53,8 +53,9 @@ func NewChild(o ChildOptions) *Child {
 	return &Child{o: o}
 }
 
-// pauses are how long a process that died again and again stays down.
-var pauses = []time.Duration{0, 100 * time.Millisecond, time.Second, 10 * time.Second}
+// pauses are how long a process that died again and again stays down: less than who
+// opens a VM again waits for it.
+var pauses = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
 
 // longLife is after how long a process is no longer held responsible for its ancestors.
 const longLife = time.Minute

@@ -170,6 +170,10 @@ func (v *vm) native(list []any) (any, error) {
 	case "log":
 		v.sink(Log{Level: a.text(0), Text: a.text(1)})
 	case "error":
+		if path := a.text(0); a.text(1) == "load" && !v.ready { // again, for another session
+			v.realm.errors = append(v.realm.errors, LoadError{Path: path, Message: a.text(2), Stack: v.stack(a.text(3)), Gates: v.host.cache.Gates(path)})
+			break
+		}
 		v.sink(Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
 	case "timer":
 		v.setTimer(a.int(0), a.int(1), a.bool(2))
