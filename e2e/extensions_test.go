@@ -420,3 +420,26 @@ func TestGateOfAnotherSession(t *testing.T) {
 		require.Zero(t, d.end())
 	}
 }
+
+// TestExtensionsOfAnotherDirectory: a session of another directory has that one's
+// extensions, gates too, and not those of the one that was left.
+func TestExtensionsOfAnotherDirectory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	other := filepath.Join(p.root, "other")
+	p.write(filepath.Join(other, ".pi/extensions/gate.js"), `module.exports = (pi) => pi.on("tool_call", () => ({ block: true, reason: "not in here" }))`)
+	p.write(filepath.Join(p.work, ".pi/extensions/here.js"), `module.exports = (pi) => pi.registerCommand("here", { handler: async () => {} })`)
+	p.write("kept", "x")
+	p.llm.plays(text("hello"), tool("c1", "read", `{"path":"kept"}`), text("no"))
+	there := p.start("--approve", "--cwd", other)
+	there.prompt("hello")
+	file := there.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+	require.Zero(t, there.end())
+
+	d := p.start("--approve")
+	assert.Contains(t, d.ok(`{"type":"get_commands"}`).Raw, `"name":"here"`)
+	d.ok(`{"type":"switch_session","sessionPath":"` + file + `"}`)
+	assert.NotContains(t, d.ok(`{"type":"get_commands"}`).Raw, `"name":"here"`)
+	assert.Equal(t, "not in here", texts(d.prompt("read it"), "tool_execution_end"))
+	require.Zero(t, d.end())
+}

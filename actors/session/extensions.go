@@ -54,6 +54,7 @@ type loading struct {
 	again  bool   // others are about to take their place
 	held   []any  // commands that came before and need to know, and a gentle end behind them
 	rebind string // why the session is about to be another one, "" if it is not
+	others bool   // that has other extensions
 }
 
 // over says whether nothing has to wait for it.
@@ -121,23 +122,37 @@ func (s *Session) restartExtensions(c actor.Context, reason string) (held []any)
 	return held
 }
 
-// rebindExtensions takes them along into a session that takes the place of another.
-// They hear of it when the machine has gone over.
-func (s *Session) rebindExtensions(reason string, before core.Settings) {
-	if s.ext.pid == nil {
+// moveExtensions takes them along into a session that takes the place of another, or
+// replaces them where that has others: it may be one of another directory. They hear
+// of it when the machine has gone over.
+func (s *Session) moveExtensions(reason string, before *workspace) {
+	others := !slices.Equal(s.work.extensions, before.extensions)
+	if s.ext.pid == nil && !others {
 		return
 	}
-	s.work.settings.Extensions = before.Extensions
-	s.offerTools()
-	s.ext.load.done, s.ext.load.rebind = false, reason
+	if !others {
+		s.work.settings.Extensions = before.settings.Extensions
+		s.offerTools()
+	}
+	s.ext.load.done, s.ext.load.rebind, s.ext.load.others = false, reason, others
 }
 
 // rebound tells them that the session is another one now.
-func (s *Session) rebound() {
-	if reason := s.ext.load.rebind; reason != "" {
-		s.ext.load.rebind, s.ext.shown = "", nil
-		s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason)})
+func (s *Session) rebound(c actor.Context) {
+	reason := s.ext.load.rebind
+	if reason == "" {
+		return
 	}
+	s.ext.load.rebind = ""
+	if s.ext.load.others {
+		held := s.restartExtensions(c, reason)
+		if s.ext.pid == nil {
+			s.retell(c, held)
+		}
+		return
+	}
+	s.ext.shown = nil
+	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason)})
 }
 
 // offerTools makes the tools of extensions known to the machine.
@@ -392,12 +407,12 @@ func (s *Session) beginWork(c actor.Context) {
 }
 
 // callHook asks the extensions.
-func (s *Session) callHook(e core.CallHook) {
+func (s *Session) callHook(c actor.Context, e core.CallHook) {
+	s.rebound(c) // the machine asks for the session that it is in
 	if s.ext.pid == nil {
 		s.inputs.cause(core.HookDone{ID: e.ID})
 		return
 	}
-	s.rebound() // the machine asks for the session that it is in
 	call := extension.Call{CallHook: e}
 	if _, ok := e.Hook.(core.BeforeAgentStartHook); ok {
 		call.SystemPrompt = s.systemPrompt()

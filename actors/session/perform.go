@@ -120,7 +120,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Reconfigure:
 		s.reconfigure(c, e.Seq)
 	case core.CallHook:
-		s.callHook(e)
+		s.callHook(c, e)
 	case core.CancelHook:
 		s.cancelHook(e)
 	case core.RunCommand:

@@ -228,7 +228,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 		}
 		s.clients.spans.Promised = false // kept, or the answer repeated an older one
 	}
-	s.rebound()
+	s.rebound(c)
 	s.answerIdle()
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)

@@ -223,11 +223,11 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	left, log := s.file.Log, s.log
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
-	before := s.work.settings
+	before := s.work
 	if p.work != nil {
 		s.work = p.work
 	}
-	s.rebindExtensions(p.reason, before)
+	s.moveExtensions(p.reason, before)
 	if p.work != nil {
 		s.inputs.cause(core.Reconfigured{Settings: p.work.settings})
 	}
