@@ -443,3 +443,24 @@ func TestExtensionsOfAnotherDirectory(t *testing.T) {
 	assert.Equal(t, "not in here", texts(d.prompt("read it"), "tool_execution_end"))
 	require.Zero(t, d.end())
 }
+
+// TestExtensionsAtTheEnd: an end of input while an extension is about to ask, or gives
+// commands, comes.
+func TestExtensionsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("late.js", `module.exports = (pi) => {
+		pi.on("agent_end", async (ev, ctx) => { await new Promise((done) => setTimeout(done, 100)); await ctx.ui.select("Next?", ["a"]); });
+		pi.on("session_shutdown", async (ev, ctx) => { if (ev.reason !== "quit") return; pi.setActiveTools([]); pi.sendUserMessage("more"); await ctx.ui.confirm("Really?", ""); });
+		pi.registerCommand("again", { handler: (args, ctx) => ctx.reload() });
+	}`)
+	d := p.start("-e", "./late.js")
+	d.ok(`{"type":"prompt","message":"/again"}`)
+	d.event("session_changed")
+	p.llm.plays(text("done"))
+	d.prompt("hi")
+	require.Zero(t, d.end())
+	assert.NotContains(t, d.errors(), "panic")
+	assert.NotContains(t, d.errors(), "second answer")
+	assert.NotContains(t, d.errors(), "command:again")
+}

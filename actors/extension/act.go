@@ -74,6 +74,10 @@ func (v *VM) act(c actor.Context, m extension.Act) error {
 
 // op does what an extension waits for. The error rejects its promise.
 func (v *VM) op(c actor.Context, m extension.Op) error {
+	if v.life.closing && m.Name == "ui" { // nobody is there to answer
+		v.vm.Answer(m.ID, json.RawMessage(`{"cancelled":true}`), "")
+		return nil
+	}
 	if v.life.closing {
 		return fmt.Errorf("%s: the session has ended", m.Name)
 	}

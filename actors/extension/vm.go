@@ -300,7 +300,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 	case extension.CommandDone:
 		name := v.commands[m.ID]
 		delete(v.commands, m.ID)
-		if m.Err != "" {
+		if m.Err != "" && !v.life.closing {
 			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Err})
 		}
 	case extension.Act:
@@ -427,7 +427,9 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 	}
 	for id, name := range v.commands {
 		delete(v.commands, id)
-		v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Why})
+		if m.Why != "" { // one that has ended its own session is through
+			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Why})
+		}
 	}
 	v.life.ready, v.life.held = false, nil
 	if m.Why == "" || v.life.closing { // it was closed

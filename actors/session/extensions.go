@@ -68,6 +68,7 @@ type asks struct {
 	records  int               // of dialogs and notices, numbered
 	seq      uint64            // of their last command
 	hooks    map[int]bool      // that they were asked and have not answered
+	over     bool              // their end has begun: nobody answers a dialog
 }
 
 // ask is a command of an extension. One without an op is not waited for.
@@ -169,6 +170,7 @@ func (s *Session) closeExtensions(c actor.Context) bool {
 		return false
 	}
 	s.dismissDialogs(c)
+	s.ext.asks.over = true
 	s.ext.send(extension.Close{Reason: "quit"})
 	return true
 }
@@ -237,6 +239,9 @@ func (s *Session) holds(m any) bool {
 
 // fromExtensions is everything that they say.
 func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
+	if s.ext.pid == nil {
+		return // they have ended, and with them whoever waits
+	}
 	switch m := m.(type) {
 	case extension.Registered:
 		s.registered(c, m)
@@ -491,7 +496,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	switch {
-	case s.clients.attached() == 0 && !s.spec.Retain:
+	case s.ext.asks.over, s.clients.attached() == 0 && !s.spec.Retain:
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:
@@ -569,7 +574,7 @@ func (s *Session) runFor(c actor.Context, m extension.Run) {
 func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error) bool {
 	a, ok := s.ext.asks.commands[seq]
 	if !ok {
-		return false
+		return seq >= firstSeq // of those that have been replaced: nobody waits any more
 	}
 	delete(s.ext.asks.commands, seq)
 	switch {

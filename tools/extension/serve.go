@@ -36,16 +36,19 @@ func Serve(rw io.ReadWriter, o Options) error {
 
 type server struct {
 	host *Inline
-	vms  map[uint32]VM // of the goroutine that reads
 
-	mu sync.Mutex // guards w: every VM writes
-	w  *bufio.Writer
+	mu  sync.Mutex // guards what follows: every VM writes, and says when it is gone
+	vms map[uint32]VM
+	w   *bufio.Writer
 }
 
 // say writes what a VM says. Who cannot be told any more is gone, as the reader finds.
 func (s *server) say(f frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if f.kind == saidGone {
+		delete(s.vms, f.session)
+	}
 	if f.write(s.w) == nil {
 		_ = s.w.Flush()
 	}
@@ -70,10 +73,14 @@ func (s *server) hear(f frame) error {
 		if err := json.Unmarshal(f.payload, &spec); err != nil {
 			return fmt.Errorf("open: %w", err)
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.vms[f.session] = s.host.Open(spec, func(x Said) { s.say(frameOf(f.session, x)) })
 		return nil
 	}
-	vm := s.vms[f.session]
+	s.mu.Lock()
+	vm := s.vms[f.session] // one that closes still gets answers
+	s.mu.Unlock()
 	if vm == nil {
 		return nil // it was closed
 	}
@@ -127,7 +134,6 @@ func (s *server) hear(f frame) error {
 		}
 	case sayClose:
 		vm.Close(string(f.payload))
-		delete(s.vms, f.session)
 	default:
 		return fmt.Errorf("nobody says %d", f.kind)
 	}
