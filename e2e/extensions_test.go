@@ -367,7 +367,7 @@ func TestGateInReload(t *testing.T) {
 }
 
 // TestGateIsKilled: an answer to what a gate asked before its process ended is none to
-// what the next one asks, and a gate that ends while it is loaded refuses.
+// what the next one asks, and a message waits for one that ends while it is loaded.
 func TestGateIsKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -391,9 +391,11 @@ func TestGateIsKilled(t *testing.T) {
 	assert.FileExists(t, filepath.Join(p.work, "victim"), "an answer of an earlier life")
 	require.Zero(t, d.end())
 
-	p.write("gate.js", `module.exports = async (pi) => { pi.on("tool_call", () => ({ block: true })); await new Promise(() => {}); }`)
+	p.write("gate.js", `module.exports = async (pi) => { pi.on("tool_call", () => ({ block: true })); if (!require("fs").existsSync("once")) { require("fs").writeFileSync("once", ""); await new Promise(() => {}); } }`)
+	p.llm.plays(remove, text("no"))
 	d = p.start("-e", "./gate.js")
 	d.send(`{"type":"prompt","message":"clean up"}`)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(p.work, "once")); return err == nil }, patience, 5*time.Millisecond)
 	d.stopHost()
 	d.event("agent_settled")
 	assert.FileExists(t, filepath.Join(p.work, "victim"))
