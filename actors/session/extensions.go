@@ -24,6 +24,7 @@ import (
 // extensions is what a session knows of its extensions. The zero value is a
 // session without any: nothing is told, and nothing waits.
 type extensions struct {
+	nth        int // of their actors: the end of one must not be taken for that of the next
 	root       *actor.RootContext
 	pid        *actor.PID       // of their actor, nil for none
 	tools      *extension.Tools // that they run
@@ -79,7 +80,7 @@ type ask struct {
 
 // startExtensions has the extensions of a session loaded, if there are any.
 func (s *Session) startExtensions(c actor.Context, reason string) {
-	s.ext = extensions{}
+	s.ext = extensions{nth: s.ext.nth + 1}
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
@@ -88,7 +89,7 @@ func (s *Session) startExtensions(c actor.Context, reason string) {
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
 	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]bool{}, seq: firstSeq}
 	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
-	s.ext.pid = s.spawn(c, "extensions", func() actor.Actor { return extension.New(log, host, spec, box) })
+	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", s.ext.nth), func() actor.Actor { return extension.New(log, host, spec, box) })
 }
 
 // extensionSpec is what the extensions of the session begin with.
@@ -181,7 +182,7 @@ func (s *Session) closeExtensions(c actor.Context) bool {
 func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
-	s.ext = extensions{}
+	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
 		s.onClosed(c)
 		return
