@@ -140,6 +140,11 @@ func (d *Daemon) Wait() {
 	if err := d.root.PoisonFuture(d.pid).Wait(); err != nil {
 		d.root.Logger().Warn("actor did not end", slog.String("actor", d.pid.Id), slog.Any("error", err))
 	}
+	if host := d.cfg.Sessions.ExtensionHost; host != nil { // first: to the guard it is a process that was left behind
+		if err := host.Close(); err != nil {
+			d.cfg.Log.Warn().Err(err).Msg("ending the extension host")
+		}
+	}
 	d.cfg.Sessions.Guard.Close()
 	d.kernel.Dispatcher.Close()
 }

@@ -80,6 +80,7 @@ func playExtensions(t *testing.T, seed uint64) {
 		require.Empty(t, waitingFor(state), "nothing is waited for")
 	}
 	b.end()
+	require.True(t, host.Closed, "the host ends with the daemon")
 	b.judge(actortest.Options{Files: b.disk.Files(), Free: true, Extended: true})
 }
 

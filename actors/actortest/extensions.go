@@ -20,7 +20,7 @@ type Extensions struct {
 	rng     *rand.Rand
 	vms     map[*fakeVM]bool
 	Allowed map[string]bool // calls that they have let pass
-	Deaths  int
+	Closed  bool
 }
 
 // NewExtensions returns a host that draws from a seed.
@@ -33,15 +33,16 @@ func (x *Extensions) Kill() {
 	x.mu.Lock()
 	vms := x.vms
 	x.vms = map[*fakeVM]bool{}
-	x.Deaths += len(vms)
 	x.mu.Unlock()
 	for v := range vms {
 		v.end("killed")
 	}
 }
 
+// Close is the end of the host.
 func (x *Extensions) Close() error {
 	x.Kill()
+	x.Closed = true
 	return nil
 }
 

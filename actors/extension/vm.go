@@ -27,14 +27,18 @@ type VM struct {
 	tools *Tools
 	vm    extension.VM // nil while it is gone
 
-	hooks              map[uint64]core.CallHook // that are not answered
-	commands           map[uint64]string        // that run, by id
-	regs               extension.Registrations
-	refuse, refuseBash string // why nothing of the kind may be done, as long as nothing is loaded again
-	told               uint64 // events told so far
-	life               life
-	deaths             []time.Time // lately
+	hooks    map[uint64]core.CallHook // that are not answered
+	commands map[uint64]string        // that run, by id
+	regs     extension.Registrations
+	refuse   refusals // as long as nothing is loaded again
+	told     uint64   // events told so far
+	life     life
+	deaths   []time.Time // lately
 }
+
+// refusals are why no tool may be called and no command of the user run; "" for
+// nothing.
+type refusals struct{ tools, bash string }
 
 // life is what is known of one virtual machine.
 type life struct {
@@ -286,7 +290,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		v.ready(c, m)
 	case extension.Changed:
 		v.regs = m.Registrations
-		v.registered(c, v.regs, v.refuse, v.refuseBash)
+		v.registered(c, v.regs, v.refuse.tools, v.refuse.bash)
 	case extension.Told:
 		if !v.life.closing {
 			c.Send(c.Parent(), Told{m.N})
@@ -328,9 +332,9 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 func (v *VM) ready(c actor.Context, m extension.Ready) {
 	refuse, refuseBash := missingGate(m.Errors, "tool_call", "Tool calls are"), missingGate(m.Errors, "user_bash", "Commands of the user are")
 	if v.life.rebound {
-		refuse, refuseBash = cmp.Or(v.refuse, refuse), cmp.Or(v.refuseBash, refuseBash)
+		refuse, refuseBash = cmp.Or(v.refuse.tools, refuse), cmp.Or(v.refuse.bash, refuseBash)
 	}
-	v.refuse, v.refuseBash, v.regs = refuse, refuseBash, m.Registrations
+	v.refuse.tools, v.refuse.bash, v.regs = refuse, refuseBash, m.Registrations
 	if v.regs.Listens == nil {
 		v.regs.Listens = []string{} // they have said that it is nothing
 	}
@@ -354,7 +358,7 @@ func (v *VM) registered(c actor.Context, r extension.Registrations, refuse, refu
 // absent says why something may not happen while the extensions are gone: of those
 // that have never said what they want to see, everything may be.
 func (v *VM) absent(until, why string) (refuse, refuseBash string) {
-	refuse, refuseBash = v.refuse, v.refuseBash
+	refuse, refuseBash = v.refuse.tools, v.refuse.bash
 	unknown := v.regs.Listens == nil
 	if refuse == "" && (unknown || slices.Contains(v.regs.Listens, "tool_call")) {
 		refuse = "Tool calls are refused " + until + ": the extensions that have to see them have ended (" + why + ")."

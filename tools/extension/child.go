@@ -3,6 +3,7 @@ package extension
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -71,7 +72,7 @@ func (c *Child) Open(spec Spec, sink func(Said)) VM {
 	return client.Open(spec, sink)
 }
 
-// Close ends the process.
+// Close ends the process. It waits a bounded time.
 func (c *Child) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -80,9 +81,20 @@ func (c *Child) Close() error {
 	if client != nil {
 		_ = client.Close() // it has none
 	}
-	c.ends.Wait()
-	return nil
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.ends.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(exitTime + time.Second): // something that it has started holds its stderr
+		return errStays
+	}
 }
+
+var errStays = errors.New("the extension host, or something that it has started, does not end")
 
 func (c *Child) running() (*Client, error) {
 	c.mu.Lock()
