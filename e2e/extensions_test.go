@@ -466,3 +466,18 @@ func TestExtensionsAtTheEnd(t *testing.T) {
 	assert.NotContains(t, d.errors(), "second answer")
 	assert.NotContains(t, d.errors(), "command:again")
 }
+
+// TestWorkWaitsForHandlers: what a handler does about an event is done before the work
+// behind the event begins, as in pi.
+func TestWorkWaitsForHandlers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("stash.js", `module.exports = (pi) => pi.on("turn_start", async (ev) => {
+		await new Promise((done) => setTimeout(done, 500));
+		require("fs").writeFileSync("stashed", "turn " + ev.turnIndex);
+	})`)
+	d := p.start("-e", "./stash.js")
+	p.llm.plays(tool("c1", "bash", `{"command":"cat stashed"}`), text("done"))
+	assert.Equal(t, "turn 0", texts(d.prompt("look"), "tool_execution_end"))
+	require.Zero(t, d.end())
+}
