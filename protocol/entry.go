@@ -51,17 +51,16 @@ type Record struct {
 type Entry interface {
 	// EntryType is the wire's discriminator: "message", "model_change", …
 	EntryType() string
-	appendFields(o *Object)
+	entry()
 }
 
 // MessageEntry stores a message. QueueID names the queued input that was
 // delivered by it, so that one line both delivers and removes it. QueueID and
-// Key are troupe's own members, which pi keeps and
-// ignores.
+// Key are troupe's own members, which pi keeps and ignores.
 type MessageEntry struct {
-	Message Message
-	QueueID string
-	Key     IdempotencyKey
+	Message Message        `json:"message"`
+	QueueID string         `json:"troupeQueueId,omitempty"`
+	Key     IdempotencyKey `json:"troupeKey,omitzero"`
 }
 
 // ModelChange records a switch of the model.
@@ -116,7 +115,7 @@ type Label struct {
 
 // SessionInfo names the session.
 type SessionInfo struct {
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 }
 
 // ContextEdit changes what the model sees of an earlier entry: null omits it.
@@ -144,70 +143,20 @@ func (SessionInfo) EntryType() string         { return "session_info" }
 func (ContextEdit) EntryType() string         { return "context_edit" }
 func (e UnknownEntry) EntryType() string      { return e.Type }
 
-func (e MessageEntry) appendFields(o *Object) {
-	o.App("message", e.Message)
-	o.OptStr("troupeQueueId", e.QueueID)
-	o.OptStr("troupeKey", e.Key.String())
-}
-
-func (e ModelChange) appendFields(o *Object) {
-	o.Str("provider", e.Provider)
-	o.Str("modelId", e.ModelID)
-}
-
-func (e ThinkingLevelChange) appendFields(o *Object) {
-	o.Str("thinkingLevel", string(e.ThinkingLevel))
-}
-
-func (e Compaction) appendFields(o *Object) {
-	o.Str("summary", e.Summary)
-	o.Str("firstKeptEntryId", e.FirstKeptEntryID)
-	o.Int("tokensBefore", e.TokensBefore)
-	o.OptRaw("details", e.Details)
-	o.Bool("fromHook", e.FromHook)
-	if e.Usage != nil {
-		o.App("usage", e.Usage)
-	}
-}
-
-func (e BranchSummary) appendFields(o *Object) {
-	o.Str("fromId", e.FromID)
-	o.Str("summary", e.Summary)
-	o.OptRaw("details", e.Details)
-	o.OptBool("fromHook", e.FromHook)
-	if e.Usage != nil {
-		o.App("usage", e.Usage)
-	}
-}
-
-func (e Custom) appendFields(o *Object) {
-	o.Str("customType", e.CustomType)
-	o.OptRaw("data", e.Data)
-}
-
-func (e CustomMessageEntry) appendFields(o *Object) {
-	o.Str("customType", e.CustomType)
-	o.App("content", e.Content)
-	o.Bool("display", e.Display)
-	o.OptRaw("details", e.Details)
-}
-
-func (e Label) appendFields(o *Object) {
-	o.Str("targetId", e.TargetID)
-	o.OptStr("label", e.Label)
-}
-
-func (e SessionInfo) appendFields(o *Object) { o.Str("name", e.Name) }
+func (MessageEntry) entry()        {}
+func (ModelChange) entry()         {}
+func (ThinkingLevelChange) entry() {}
+func (Compaction) entry()          {}
+func (BranchSummary) entry()       {}
+func (Custom) entry()              {}
+func (CustomMessageEntry) entry()  {}
+func (Label) entry()               {}
+func (SessionInfo) entry()         {}
+func (ContextEdit) entry()         {}
+func (UnknownEntry) entry()        {}
 
 // Omits says whether the edit takes its target out.
 func (e ContextEdit) Omits() bool { return len(e.Replacement) == 0 || string(e.Replacement) == "null" }
-
-func (e ContextEdit) appendFields(o *Object) {
-	o.Str("targetId", e.TargetID)
-	o.Raw("replacement", e.Replacement)
-}
-
-func (UnknownEntry) appendFields(*Object) {}
 
 // AppendJSON appends the entry's line, without a line ending.
 func (r Record) AppendJSON(dst []byte) []byte {
@@ -223,7 +172,7 @@ func (r Record) AppendJSON(dst []byte) []byte {
 		o.Str("parentId", r.ParentID)
 	}
 	o.Str("timestamp", r.Timestamp)
-	r.Entry.appendFields(&o)
+	o.Members(r.Entry, "")
 	return o.Close()
 }
 

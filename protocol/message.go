@@ -240,16 +240,8 @@ func decodeMessage(raw string) (Message, error) {
 	if role.Type != gjson.String {
 		return nil, errors.New("message without role")
 	}
-	if m, ok := fastMessage(role.Str, raw); ok {
-		return m, nil
-	}
-	return slowMessage(role.Str, []byte(raw)), nil
-}
-
-// slowMessage reads a message of any role; see [DecodeMessage].
-func slowMessage(role string, raw []byte) Message {
 	var m Message
-	switch role {
+	switch role.Str {
 	case RoleUser:
 		m = new(UserMessage)
 	case RoleAssistant:
@@ -265,10 +257,10 @@ func slowMessage(role string, raw []byte) Message {
 	case RoleCompactionSummary:
 		m = new(CompactionSummaryMessage)
 	}
-	if m != nil && json.Unmarshal(raw, m) == nil {
-		return m
+	if m != nil && Unmarshal([]byte(raw), m) == nil {
+		return m, nil
 	}
-	return &UnknownMessage{strings.Clone(role), append(json.RawMessage(nil), raw...)}
+	return &UnknownMessage{strings.Clone(role.Str), json.RawMessage(raw)}, nil
 }
 
 // Content is the list of blocks of a message. In JSON it is an array; a string
@@ -391,7 +383,7 @@ func decodeBlock(v gjson.Result) (Block, error) {
 }
 
 func decodeAs[T any](raw []byte) (v T, err error) {
-	err = json.Unmarshal(raw, &v)
+	err = Unmarshal(raw, &v)
 	return v, err
 }
 
