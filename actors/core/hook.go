@@ -224,13 +224,18 @@ func (m *Machine) takenIn(answer HookAnswer) {
 
 // dropIntake answers the messages of the intake: nothing was done with them.
 func (m *Machine) dropIntake(err *protocol.Error) {
-	if m.intake.hook != 0 {
-		m.do(CancelHook{m.intake.hook})
-	}
+	m.cancelIntakeHook()
 	list := m.intake.list
 	m.intake = intake{}
 	for _, c := range list {
 		m.do(Reply{Seq: c.Seq, Err: err})
+	}
+}
+
+// cancelIntakeHook takes back what extensions were asked about the first message.
+func (m *Machine) cancelIntakeHook() {
+	if m.intake.hook != 0 {
+		m.do(CancelHook{m.intake.hook})
 	}
 }
 

@@ -206,6 +206,10 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// Withdrawn says that nobody waits any more for commands: the client that gave them
+// leaves at once, and others go on. Those that have not begun never do.
+type Withdrawn struct{ Seqs []uint64 }
+
 // HookDone is what extensions say to a [CallHook]; a nil Answer is nothing.
 type HookDone struct {
 	ID     int
@@ -263,6 +267,7 @@ func (WorkerGone) input()       {}
 func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
+func (Withdrawn) input()        {}
 func (Reloaded) input()         {}
 func (HookDone) input()         {}
 func (CustomSent) input()       {}

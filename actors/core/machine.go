@@ -204,6 +204,8 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case Withdrawn:
+		m.withdrawn(in)
 	case HookDone:
 		m.hookDone(in)
 	case CustomSent:
@@ -265,6 +267,29 @@ func (m *Machine) wait(c Command) {
 		return
 	}
 	m.waiting = append(m.waiting, c)
+}
+
+// withdrawn refuses commands that wait: for another session, or for what extensions
+// say about a message.
+func (m *Machine) withdrawn(in Withdrawn) {
+	refused := func(c Command) bool {
+		is := slices.Contains(in.Seqs, c.Seq)
+		if is {
+			m.fail(c, protocol.CodeSessionClosing.Errorf("The connection is closing"))
+		}
+		return is
+	}
+	m.waiting = slices.DeleteFunc(m.waiting, refused)
+	if len(m.intake.list) == 0 {
+		return
+	}
+	first := m.intake.list[0]
+	m.intake.list = append([]Command{first}, slices.DeleteFunc(slices.Clone(m.intake.list[1:]), refused)...)
+	if refused(first) {
+		m.cancelIntakeHook()
+		m.intake.next()
+		m.takeNext()
+	}
 }
 
 // stopping says that the session is closing and does not wait for its work.

@@ -224,6 +224,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(Reconfigured{Settings: set})
 	case "host-gone":
 		return w.step(HostGone{})
+	case "withdrawn":
+		return w.step(Withdrawn{Seqs: []uint64{uint64(num("seq"))}})
 	case "closing":
 		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf")})
 	case "crash":

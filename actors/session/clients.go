@@ -237,12 +237,27 @@ func (s *Session) detach(c actor.Context, r link.Request) {
 
 // leave lets a client go, or ends with it: see noteLeave.
 func (s *Session) leave(c actor.Context) {
+	s.withdraw(c)
 	if s.life.end != nil {
 		s.closeMachine(c)
 	} else {
 		s.hostLeft(c)
 	}
 	s.clientsChanged(c)
+}
+
+// withdraw takes back what clients that leave at once have asked for and the machine
+// has not begun: they are told that it is refused.
+func (s *Session) withdraw(c actor.Context) {
+	var seqs []uint64
+	for _, who := range s.clients.list {
+		if who.leaving != nil && who.leaving.Abort {
+			seqs = append(seqs, s.clients.replies.owed(who.Client)...)
+		}
+	}
+	if len(seqs) > 0 {
+		s.step(c, core.Withdrawn{Seqs: seqs})
+	}
 }
 
 // clientsChanged tells what has gathered, and everybody whom it concerns that

@@ -308,7 +308,9 @@ func (s *Session) retell(c actor.Context, held []any) {
 	for _, m := range held {
 		switch m := m.(type) {
 		case link.Request:
-			s.command(c, m)
+			if s.clients.replies.expects(m.Seq) { // else its client has left
+				s.command(c, m)
+			}
 		case link.Leave:
 			s.leave(c)
 		}

@@ -273,7 +273,7 @@ func (d *durable) removeLeft(c actor.Context) {
 			continue
 		case who.leaving.Abort:
 			d.clients.replies.failClient(root, who.Client, protocol.CodeSessionClosing.Errorf("The connection is closing"))
-		case d.clients.replies.owes(who.Client):
+		case len(d.clients.replies.owed(who.Client)) > 0:
 			continue
 		}
 		d.clients.remove(root, who)

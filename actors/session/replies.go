@@ -108,25 +108,23 @@ func (r *replies) closing(err *protocol.Error, seqs ...uint64) (last []link.Clos
 	return last
 }
 
-// owes says whether a client has still to be answered.
-func (r *replies) owes(to link.Client) bool {
-	for _, p := range r.pending {
-		if p.client.Is(to) {
-			return true
+// owed are the commands of a client that are still to be answered, oldest first.
+func (r *replies) owed(to link.Client) (seqs []uint64) {
+	for _, seq := range r.order {
+		if r.expects(seq) && r.asker(seq).Is(to) {
+			seqs = append(seqs, seq)
 		}
 	}
-	return false
+	return seqs
 }
 
 // failClient answers with an error whatever a client is still owed; with a nil
 // error, which is for a client that cannot be told, it is owed nothing any more.
 func (r *replies) failClient(root *actor.RootContext, who link.Client, err *protocol.Error) {
-	for _, seq := range r.order {
-		switch {
-		case !r.expects(seq) || !r.asker(seq).Is(who):
-		case err == nil:
+	for _, seq := range r.owed(who) {
+		if err == nil {
 			r.answer(seq, nil, nil)
-		default:
+		} else {
 			r.send(root, seq, err)
 		}
 	}

@@ -236,6 +236,32 @@ func TestGivenUpBeforeItIsOpened(t *testing.T) {
 	})
 }
 
+// TestLeaveBehindASwitch: a command that waits in the machine for another session, and
+// is refused because its client leaves in a hurry, is not carried out afterwards.
+func TestLeaveBehindASwitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, first := newRig(t, "", link.OpenSpec{})
+		second := r.person()
+		r.tell(
+			r.request(second, "attach", protocol.AttachSession{SessionID: "s1"}),
+			r.request(first, "new", protocol.NewSession{}),
+			r.request(second, "prompt", protocol.Prompt{Message: "~a~ never"}),
+			link.Leave{Router: second.Router, Abort: true},
+		)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		answers, _ := second.hear()
+		require.Equal(t, map[string]string{"attach": "", "prompt": "The connection is closing"}, answers)
+		answers, events := first.hear()
+		require.Equal(t, map[string]string{"new": ""}, answers)
+		assert.Equal(t, []string{"session_changed"}, events)
+		r.parent.Take()
+		r.tell(link.Leave{Router: first.Router, Abort: true})
+		r.closed()
+		r.end()
+	})
+}
+
 // TestLeaveWhileOpening: a command that waits while the session is opened again, and
 // is refused because its client leaves in a hurry, is not carried out afterwards.
 func TestLeaveWhileOpening(t *testing.T) {
