@@ -113,6 +113,12 @@ type (
 type ToolResult struct {
 	Content Content         `json:"content"`
 	Details json.RawMessage `json:"details,omitempty"` // tool-specific, opaque to the protocol
+	// StructuredContent and Usage are what tools of extensions say beside it, as they
+	// wrote it. Terminate says that the model need not see the result: a run ends
+	// when all results of an answer say so.
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+	Usage             json.RawMessage `json:"usage,omitempty"`
+	Terminate         bool            `json:"terminate,omitempty"`
 }
 
 // Compaction and retry.

@@ -76,7 +76,10 @@ type ToolResultMessage struct {
 	Details    json.RawMessage `json:"details,omitempty"` // tool-specific, opaque to the protocol
 	IsError    bool            `json:"isError"`
 	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
-	enc        []byte
+	// StructuredContent and Usage are those of the [ToolResult].
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+	Usage             json.RawMessage `json:"usage,omitempty"`
+	enc               []byte
 }
 
 // BashExecutionMessage records a bash command of the client.

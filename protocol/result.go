@@ -350,6 +350,8 @@ type ToolInfo struct {
 	Snippet    string   `json:"-"`
 	Guidelines []string `json:"-"`
 	Files      FileUse  `json:"-"`
+	// Sequential keeps the other calls of an answer from running beside this tool's.
+	Sequential bool `json:"-"`
 	// Aborted is what the result of an aborted call says, "" for the usual words.
 	Aborted string `json:"-"`
 }

@@ -62,7 +62,7 @@ func (x *Extensions) MayRun(call string) bool {
 
 var fakeRegistrations = extension.Registrations{
 	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "turn_end", "session_before_switch"},
-	Tools:    []extension.ToolDef{{Name: "xt", Description: "of an extension", Parameters: json.RawMessage(`{"type":"object"}`), Path: "x.ts"}},
+	Tools:    []extension.ToolDef{{Name: "xt", Description: "of an extension", Parameters: json.RawMessage(`{"type":"object"}`), Path: "x.ts", Prepares: true}},
 	Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
 }
 
@@ -228,5 +228,13 @@ func (v *fakeVM) Update(json.RawMessage)                           {}
 func (v *fakeVM) Entry(json.RawMessage)                            {}
 func (v *fakeVM) AbortRun()                                        {}
 func (v *fakeVM) Part(uint64, json.RawMessage)                     {}
-func (v *fakeVM) Prepare(uint64, extension.ToolCall)               {}
+func (v *fakeVM) Prepare(id uint64, call extension.ToolCall) {
+	v.later(func() {
+		p := extension.Prepared{ID: id, Args: call.Args}
+		if v.host.draw(5) == 0 {
+			p = extension.Prepared{ID: id, Err: "no arguments"}
+		}
+		v.say(p)
+	})
+}
 func (v *fakeVM) Invoke(uint64, string, string, []json.RawMessage) {}

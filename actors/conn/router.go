@@ -346,7 +346,7 @@ func openSpec(base link.OpenSpec, o protocol.OpenSession) link.OpenSpec {
 		spec.Level = base.Level
 	}
 	if spec.Tools == nil {
-		spec.Tools = base.Tools
+		spec.Tools, spec.FreeTools, spec.WithoutTools = base.Tools, base.FreeTools, base.WithoutTools
 	}
 	if spec.SystemPrompt == "" {
 		spec.SystemPrompt = base.SystemPrompt

@@ -60,7 +60,7 @@ func (m *Machine) abortCalls(r *run) {
 		}
 		m.finishCall(r, c, m.abortedResult(c), true)
 	}
-	if m.set.Rules.ParallelTools {
+	if r.parallel {
 		m.recordParallel(r)
 	}
 }
@@ -74,7 +74,7 @@ func (m *Machine) letGo(c *call) {
 	m.cancelHost(c)
 	if c.hook != 0 {
 		m.do(CancelHook{c.hook})
-		c.hook, c.gating = 0, false
+		c.hook, c.asks = 0, 0
 	}
 }
 

@@ -78,6 +78,8 @@ func describeHook(h Hook) string {
 		return fmt.Sprintf("before_agent_start %q", said(h.Command).Text)
 	case ToolCallHook:
 		return fmt.Sprintf("tool_call %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)
+	case PrepareHook:
+		return fmt.Sprintf("prepare %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)
 	case ToolResultHook:
 		return fmt.Sprintf("tool_result %s %s error=%t", h.Call.ID, describeContent(h.Result.Content), h.IsError)
 	}

@@ -9,14 +9,18 @@ import (
 )
 
 // HookSet is the hooks that extensions listen to, one bit each.
-type HookSet uint8
+type HookSet uint16
 
 const (
 	HookInput HookSet = 1 << iota
 	HookBeforeAgentStart
 	HookToolCall
 	HookToolResult
+	HookPrepare // by the tool itself, whoever listens
 )
+
+// beforeCall is the hooks without whose answer a call does not run.
+const beforeCall = HookToolCall | HookPrepare
 
 // Has says whether somebody listens.
 func (s HookSet) Has(h HookSet) bool { return s&h != 0 }
@@ -29,6 +33,9 @@ type Extensions struct {
 	// is not there. "" refuses none.
 	Refuse string
 	Tools  []string // of extensions; a new one is active at once
+	// Prepares are those that make the arguments of their calls themselves, before
+	// these are checked.
+	Prepares []string
 }
 
 // Hook is a point at which extensions may change what the machine does next. The
@@ -48,6 +55,10 @@ type BeforeAgentStartHook struct{ Command Command }
 // ToolCallHook shows a call that is about to run.
 type ToolCallHook struct{ Call protocol.ToolCall }
 
+// PrepareHook lets a tool of an extension make the arguments of a call out of those
+// that the model wrote.
+type PrepareHook struct{ Call protocol.ToolCall }
+
 // ToolResultHook shows the result of a call, before anybody else sees it.
 type ToolResultHook struct {
 	Call    protocol.ToolCall
@@ -59,6 +70,7 @@ func (InputHook) kind() HookSet            { return HookInput }
 func (BeforeAgentStartHook) kind() HookSet { return HookBeforeAgentStart }
 func (ToolCallHook) kind() HookSet         { return HookToolCall }
 func (ToolResultHook) kind() HookSet       { return HookToolResult }
+func (PrepareHook) kind() HookSet          { return HookPrepare }
 
 // HookAnswer is what extensions say to a hook: the one that belongs to it, or nil
 // for nothing. To say nothing changes nothing, but for a tool call: that is
@@ -83,7 +95,14 @@ type Prepared struct {
 type Gated struct {
 	Blocked bool
 	Reason  string          // why it is blocked, for the model; "" for the usual words
+	Final   bool            // the run ends with it, if all calls of the answer say so
 	Args    json.RawMessage // in the place of the call's; nil for those
+}
+
+// Arranged answers a [PrepareHook].
+type Arranged struct {
+	Args json.RawMessage
+	Err  string // why there are none, for the model; "" if there are
 }
 
 // Patched answers a [ToolResultHook] with what stands in the place of the result.
@@ -96,6 +115,7 @@ func (Taken) answers() HookSet    { return HookInput }
 func (Prepared) answers() HookSet { return HookBeforeAgentStart }
 func (Gated) answers() HookSet    { return HookToolCall }
 func (Patched) answers() HookSet  { return HookToolResult }
+func (Arranged) answers() HookSet { return HookPrepare }
 
 // intake is messages on their way past the extensions, oldest first. They leave
 // it in the order in which they came.
@@ -239,48 +259,65 @@ func (m *Machine) cancelIntakeHook() {
 	}
 }
 
-// gate shows a call to extensions before it runs.
-func (m *Machine) gate(c *call) {
-	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
-	c.gating = true
-	c.hook = m.callHook(ToolCallHook{c.ToolCall})
+// prepares says whether the tool of a call makes its arguments itself.
+func (m *Machine) prepares(c *call) bool { return slices.Contains(m.set.Extensions.Prepares, c.Name) }
+
+// askBefore shows a call to extensions before it runs.
+func (m *Machine) askBefore(c *call, h Hook) {
+	if !c.asked {
+		c.asked = true
+		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
+	}
+	c.asks, c.hook = h.kind(), m.callHook(h)
 }
 
 // callHooked goes on with a call about which extensions were asked.
 func (m *Machine) callHooked(r *run, c *call, answer HookAnswer) {
-	if !c.gating {
+	asks := c.asks
+	c.asks = 0
+	switch asks {
+	case HookPrepare:
+		m.arranged(r, c, answer)
+	case HookToolCall:
+		m.gated(r, c, answer)
+	default: // it has run
 		end := *c.end
 		if patched, ok := answer.(Patched); ok {
 			end = patched
 		}
-		m.settleCall(r, c, end.Result, end.IsError)
-		return
+		m.finishCall(r, c, end.Result, end.IsError)
 	}
-	c.gating = false
+	m.goOnWithCalls(r)
+}
+
+// arranged goes on with a call whose tool has made its arguments.
+func (m *Machine) arranged(r *run, c *call, answer HookAnswer) {
+	made, ok := answer.(Arranged)
+	switch {
+	case !ok:
+		m.finishCall(r, c, errorResult("Tool "+c.Name+" did not take the call: its extension did not answer."), true)
+	case made.Err != "":
+		m.finishCall(r, c, errorResult(made.Err), true)
+	default:
+		c.Arguments = made.Args
+		m.admitCall(r, c)
+	}
+}
+
+// gated goes on with a call that extensions have to let pass.
+func (m *Machine) gated(r *run, c *call, answer HookAnswer) {
 	gated, answered := answer.(Gated)
+	c.final = gated.Final
 	switch {
 	case !answered:
-		m.settleCall(r, c, errorResult("Tool execution was blocked: the extension that has to allow it did not answer."), true)
-		return
+		m.finishCall(r, c, errorResult("Tool execution was blocked: the extension that has to allow it did not answer."), true)
 	case gated.Blocked:
-		m.settleCall(r, c, errorResult(cmp.Or(gated.Reason, "Tool execution was blocked")), true)
-		return
-	}
-	if gated.Args != nil {
-		c.Arguments = gated.Args
-	}
-	switch {
-	case m.nobodyConsents(c):
-		m.settleCall(r, c, errorResult(nobodyLeft), true)
-		return
-	case slices.Contains(m.set.Confirm, c.Name):
-		m.askConsent(c)
+		m.finishCall(r, c, errorResult(cmp.Or(gated.Reason, "Tool execution was blocked")), true)
 	default:
-		m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
-		m.runCall(c)
-	}
-	if m.set.Rules.ParallelTools {
-		m.startWaiting(r)
+		if gated.Args != nil {
+			c.Arguments = gated.Args
+		}
+		m.allowCall(r, c)
 	}
 }
 

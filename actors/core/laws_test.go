@@ -80,6 +80,10 @@ func TestLawsOfExtensions(t *testing.T) {
 		set := drawSettings(t)
 		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
 		set.Extensions.Listens = HookSet(rapid.IntRange(0, 15).Draw(t, "listens"))
+		if rapid.Bool().Draw(t, "prepares") {
+			set.Extensions.Prepares = []string{"read"}
+		}
+		set.KnownTools[1].Sequential = rapid.Bool().Draw(t, "sequential")
 		h := &history{world: newWorld(set), t: t, extended: true}
 		h.allowed = map[string]bool{}
 		h.play(true)
@@ -255,6 +259,8 @@ func (h *history) draw(hook Hook) HookAnswer {
 		}
 		h.allowed[hook.Call.ID] = true
 		return Gated{}
+	case PrepareHook:
+		return Arranged{Args: hook.Call.Arguments, Err: []string{"", "bad"}[h.pick(2, "unprepared")]}
 	case ToolResultHook:
 		return Patched{Result: protocol.ToolResult{Content: protocol.TextContent("patched")}}
 	}

@@ -68,6 +68,12 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			for _, hook := range arg.Vals {
 				set.Extensions.Listens |= hookNames[hook]
 			}
+		case "prepares":
+			set.Extensions.Prepares = arg.Vals
+		case "sequential":
+			for i, t := range set.KnownTools {
+				set.KnownTools[i].Sequential = slices.Contains(arg.Vals, t.Name)
+			}
 		case "refuse":
 			set.Extensions.Refuse = "The gate is not there."
 		case "parallel":
@@ -156,7 +162,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			require.NoError(t, json.Unmarshal([]byte(list), &done.Todos))
 			text = rest
 		}
-		done.Result.Content = protocol.TextContent(text)
+		done.Result.Content, done.Result.Terminate = protocol.TextContent(text), d.HasArg("final")
 		return w.step(done)
 	case "bash-output":
 		return w.step(BashProgress{num("job"), text})
@@ -259,12 +265,16 @@ func scriptAnswer(t *testing.T, d *datadriven.TestData, w *world) HookAnswer {
 		return Taken{Command: c}
 	case d.HasArg("system"):
 		return Prepared{SystemPrompt: &text, Messages: []protocol.CustomMessageEntry{{CustomType: "plan", Content: protocol.TextContent("think first")}}}
+	case d.HasArg("arranged"):
+		return Arranged{Args: json.RawMessage(text)}
+	case d.HasArg("unarranged"):
+		return Arranged{Err: text}
 	case d.HasArg("allow"):
 		return Gated{}
 	case d.HasArg("args"):
 		return Gated{Args: json.RawMessage(text)}
 	case d.HasArg("block"):
-		return Gated{Blocked: true, Reason: text}
+		return Gated{Blocked: true, Reason: text, Final: d.HasArg("final")}
 	case d.HasArg("patch"):
 		return Patched{Result: protocol.ToolResult{Content: protocol.TextContent(text)}, IsError: d.HasArg("error")}
 	}

@@ -23,6 +23,7 @@ type run struct {
 	answerID   string // of its entry
 	overflowed bool   // the answer says that its request was too large
 	calls      []*call
+	parallel   bool                          // the calls run beside each other
 	results    []*protocol.ToolResultMessage // in call order
 }
 
@@ -399,11 +400,17 @@ func (m *Machine) endTurn(r *run) {
 // goesOn says whether the run has another turn: the model wants to see the
 // results of its calls, or something is queued.
 func (m *Machine) goesOn(r *run) bool {
-	return len(r.calls) > 0 || len(m.steering) > 0 || len(m.followUp) > 0
+	return r.wantsMore() || len(m.steering) > 0 || len(m.followUp) > 0
+}
+
+// wantsMore says whether the model is to see the results of its calls: not if all of
+// them say that they are the end.
+func (r *run) wantsMore() bool {
+	return slices.ContainsFunc(r.calls, func(c *call) bool { return !c.final })
 }
 
 func (m *Machine) nextTurn(r *run) {
-	next := m.due(len(r.calls) == 0)
+	next := m.due(!r.wantsMore())
 	m.turnStart(r)
 	m.deliver(r, next)
 	m.ask(r)
@@ -483,7 +490,9 @@ type call struct {
 	unfit   string // why its arguments cannot be used, "" if they came whole
 	dialog  string
 	hook    int                 // the open hook about it, 0 for none
-	gating  bool                // extensions have not said yet whether it may run
+	asks    HookSet             // what that is: one of [beforeCall] as long as it may not run
+	asked   bool                // extensions were asked before it ran
+	final   bool                // extensions want the run to end with it
 	end     *Patched            // how it ended, while extensions look at that
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
@@ -523,7 +532,8 @@ func unfit(args *protocol.ArgsBuilder) string {
 // startCalls begins the execution of a message's tool calls.
 func (m *Machine) startCalls(r *run, attempt Attempt) {
 	m.enter(&runningTools{step{r, attempt}})
-	if !m.set.Rules.ParallelTools {
+	r.parallel = m.set.Rules.ParallelTools && !slices.ContainsFunc(r.calls, m.isSequential)
+	if !r.parallel {
 		m.nextCall(r)
 		return
 	}
@@ -542,11 +552,17 @@ func (m *Machine) startWaiting(r *run) {
 		if c.state == callWaiting {
 			m.startCall(r, c)
 		}
-		if c.gating {
+		if c.asks&beforeCall != 0 {
 			return
 		}
 	}
 	m.callsSettled(r)
+}
+
+// isSequential says whether nothing may run beside a call.
+func (m *Machine) isSequential(c *call) bool {
+	t := m.builtIn(c.Name)
+	return t != nil && t.Sequential
 }
 
 // logTools records which calls were about to start, for the reader of a log
@@ -564,7 +580,7 @@ func (m *Machine) nextCall(r *run) {
 		if c.state != callWaiting {
 			continue
 		}
-		if i > 0 && m.InterruptMode != protocol.InterruptWait && len(m.steering) > 0 {
+		if i > 0 && !m.set.Rules.ParallelTools && m.InterruptMode != protocol.InterruptWait && len(m.steering) > 0 {
 			for _, c := range r.calls[i:] {
 				m.announceCall(r, c)
 				m.finishCall(r, c, errorResult("Skipped due to queued user message."), true)
@@ -593,13 +609,36 @@ func (m *Machine) startCall(r *run, c *call) {
 	switch why := m.refusal(r, c); {
 	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
+	case m.prepares(c):
+		m.askBefore(c, PrepareHook{c.ToolCall})
+	default:
+		m.admitCall(r, c)
+	}
+}
+
+// admitCall goes on with a call whose arguments are there.
+func (m *Machine) admitCall(r *run, c *call) {
+	switch why := m.misfit(c); {
+	case why != "":
+		m.finishCall(r, c, errorResult(why), true)
 	case m.listens(HookToolCall):
-		m.gate(c)
+		m.askBefore(c, ToolCallHook{c.ToolCall})
+	default:
+		m.allowCall(r, c)
+	}
+}
+
+// allowCall goes on with a call that no extension has blocked.
+func (m *Machine) allowCall(r *run, c *call) {
+	switch {
 	case m.nobodyConsents(c):
 		m.finishCall(r, c, errorResult(nobodyLeft), true)
 	case slices.Contains(m.set.Confirm, c.Name):
 		m.askConsent(c)
 	default:
+		if c.asked {
+			m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+		}
 		m.runCall(c)
 	}
 }
@@ -614,7 +653,7 @@ const nobodyLeft = "The user did not allow this tool call: there is nobody left 
 
 // refusal says why a call cannot run: the request did not offer the tool, whoever
 // would run it, for a model may know the name from elsewhere; or its arguments
-// did not come whole, or are wrong.
+// did not come whole; or somebody who has to see it is not there.
 func (m *Machine) refusal(r *run, c *call) string {
 	if !slices.Contains(r.offered, c.Name) {
 		return "Tool " + c.Name + " not found"
@@ -622,9 +661,11 @@ func (m *Machine) refusal(r *run, c *call) string {
 	if c.unfit != "" {
 		return c.unfit
 	}
-	if why := m.set.Extensions.Refuse; why != "" {
-		return why
-	}
+	return m.set.Extensions.Refuse
+}
+
+// misfit says what is wrong with the arguments of a call.
+func (m *Machine) misfit(c *call) string {
 	if m.set.Check != nil {
 		if err := m.set.Check(c.ToolCall, m.host); err != nil {
 			return err.Error()
@@ -700,11 +741,17 @@ func (m *Machine) returned(r *run, c *call, result protocol.ToolResult, isError 
 // settleCall ends a call, and goes on with the next.
 func (m *Machine) settleCall(r *run, c *call, result protocol.ToolResult, isError bool) {
 	m.finishCall(r, c, result, isError)
-	if m.set.Rules.ParallelTools {
+	m.goOnWithCalls(r)
+}
+
+// goOnWithCalls starts what may start after a call has got on.
+func (m *Machine) goOnWithCalls(r *run) {
+	switch {
+	case r.parallel:
 		m.startWaiting(r)
-		return
+	case !slices.ContainsFunc(r.calls, func(c *call) bool { return c.state == callRunning }):
+		m.nextCall(r)
 	}
-	m.nextCall(r)
 }
 
 // finishCall records a call's result. One call at a time, the result goes to
@@ -717,11 +764,13 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 	}
 	c.result = protocol.Seal(&protocol.ToolResultMessage{
 		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
+		StructuredContent: result.StructuredContent, Usage: result.Usage,
 	})
+	c.final = c.final || result.Terminate
 	end := protocol.ToolExecutionEnd{
 		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, RunID: r.id,
 	}
-	if m.set.Rules.ParallelTools {
+	if r.parallel {
 		m.emit(end)
 		return
 	}
@@ -740,7 +789,7 @@ func (m *Machine) callsSettled(r *run) {
 	if slices.ContainsFunc(r.calls, func(c *call) bool { return c.state != callDone }) {
 		return
 	}
-	if m.set.Rules.ParallelTools {
+	if r.parallel {
 		m.recordParallel(r)
 	}
 	m.endTurn(r)

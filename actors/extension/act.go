@@ -21,6 +21,8 @@ func hookName(h core.Hook) string {
 		return hookNames[core.HookToolCall]
 	case core.ToolResultHook:
 		return hookNames[core.HookToolResult]
+	case core.PrepareHook:
+		return prepareArguments
 	}
 	panic("extension: unknown hook")
 }

@@ -15,6 +15,9 @@ var hookNames = map[core.HookSet]string{
 	core.HookToolCall: "tool_call", core.HookToolResult: "tool_result",
 }
 
+// prepareArguments is what a [core.PrepareHook] is reported as.
+const prepareArguments = "prepareArguments"
+
 // Listens is which hooks of the machine somebody listens to.
 func Listens(events []string) (set core.HookSet) {
 	for hook, name := range hookNames {
@@ -38,10 +41,11 @@ type inputEvent struct {
 
 // beforeEvent is the payload of before_agent_start.
 type beforeEvent struct {
-	Type         string  `json:"type"`
-	Prompt       string  `json:"prompt"`
-	Images       []image `json:"images,omitempty"`
-	SystemPrompt string  `json:"systemPrompt"`
+	Type         string          `json:"type"`
+	Prompt       string          `json:"prompt"`
+	Images       []image         `json:"images,omitempty"`
+	SystemPrompt string          `json:"systemPrompt"`
+	Options      json.RawMessage `json:"systemPromptOptions,omitempty"`
 }
 
 // callEvent is the payload of tool_call and tool_result.
@@ -54,9 +58,11 @@ type callEvent struct {
 }
 
 type resultEvent struct {
-	Content json.RawMessage `json:"content"`
-	Details json.RawMessage `json:"details,omitempty"`
-	IsError bool            `json:"isError"`
+	Content    json.RawMessage `json:"content"`
+	Details    json.RawMessage `json:"details,omitempty"`
+	IsError    bool            `json:"isError"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
 }
 
 // image is an image as it lies in a message.
@@ -73,9 +79,9 @@ func images(list []protocol.Image) (out []image) {
 	return out
 }
 
-// payload is a hook as extensions see it. system is the system prompt in force,
-// which only before_agent_start shows.
-func payload(h core.Hook, system string) json.RawMessage {
+// payload is a hook as extensions see it. system is the system prompt in force and
+// what it was made of, which only before_agent_start shows.
+func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 	var ev any
 	switch h := h.(type) {
 	case core.InputHook:
@@ -83,13 +89,14 @@ func payload(h core.Hook, system string) json.RawMessage {
 		ev = inputEvent{"input", text, images(imgs), source(h.Command), behavior}
 	case core.BeforeAgentStartHook:
 		text, imgs, _ := message(h.Command.Cmd)
-		ev = beforeEvent{"before_agent_start", text, images(imgs), system}
+		ev = beforeEvent{"before_agent_start", text, images(imgs), system.Text, system.Options}
 	case core.ToolCallHook:
 		ev = callEvent{"tool_call", h.Call.Name, h.Call.ID, h.Call.Arguments, nil}
 	case core.ToolResultHook:
 		ev = callEvent{"tool_result", h.Call.Name, h.Call.ID, h.Call.Arguments, &resultEvent{
-			protocol.AppendValue(nil, h.Result.Content), h.Result.Details, h.IsError,
+			protocol.AppendValue(nil, h.Result.Content), h.Result.Details, h.IsError, h.Result.StructuredContent, h.Result.Usage,
 		}}
+	case core.PrepareHook: // a question of its own
 	}
 	raw, err := json.Marshal(ev)
 	if err != nil {
@@ -138,19 +145,21 @@ func withMessage(cmd protocol.Command, text string, imgs []protocol.Image) proto
 
 // answer reads what extensions say to a hook. What cannot be read is an error of
 // theirs; the hook has its default then.
-func answer(h core.Hook, raw json.RawMessage) (core.HookAnswer, error) {
+func answer(c Call, raw json.RawMessage) (core.HookAnswer, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
-	switch h := h.(type) {
+	switch h := c.Hook.(type) {
 	case core.InputHook:
 		return readInput(h, raw)
 	case core.BeforeAgentStartHook:
-		return readBefore(raw)
+		return readBefore(raw, c.SystemPrompt)
 	case core.ToolCallHook:
 		return readGate(raw)
 	case core.ToolResultHook:
 		return readPatch(h, raw)
+	case core.PrepareHook:
+		return core.Arranged{Args: raw}, nil
 	}
 	panic("extension: unknown hook")
 }
@@ -178,15 +187,20 @@ func readInput(h core.InputHook, raw json.RawMessage) (core.HookAnswer, error) {
 	return taken, nil
 }
 
-func readBefore(raw json.RawMessage) (core.HookAnswer, error) {
+func readBefore(raw json.RawMessage, system SystemPrompt) (core.HookAnswer, error) {
 	var r struct {
 		Messages     []json.RawMessage `json:"messages"`
 		SystemPrompt *string           `json:"systemPrompt"`
+		Options      *PromptOptions    `json:"systemPromptOptions"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("before_agent_start: %w", err)
 	}
 	p := core.Prepared{SystemPrompt: r.SystemPrompt}
+	if r.Options != nil && r.SystemPrompt == nil && system.Make != nil {
+		text := system.Make(*r.Options)
+		p.SystemPrompt = &text
+	}
 	for _, raw := range r.Messages {
 		m, err := CustomMessage(raw)
 		if err != nil {
@@ -202,18 +216,21 @@ func readGate(raw json.RawMessage) (core.HookAnswer, error) {
 		Block  bool            `json:"block"`
 		Reason string          `json:"reason"`
 		Input  json.RawMessage `json:"input"`
+		Final  bool            `json:"terminate"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("tool_call: %w", err)
 	}
-	return core.Gated{Blocked: r.Block, Reason: bounded(r.Reason), Args: r.Input}, nil
+	return core.Gated{Blocked: r.Block, Reason: bounded(r.Reason), Args: r.Input, Final: r.Final}, nil
 }
 
 func readPatch(h core.ToolResultHook, raw json.RawMessage) (core.HookAnswer, error) {
 	var r struct {
-		Content json.RawMessage `json:"content"`
-		Details json.RawMessage `json:"details"`
-		IsError *bool           `json:"isError"`
+		Content    json.RawMessage `json:"content"`
+		Details    json.RawMessage `json:"details"`
+		IsError    *bool           `json:"isError"`
+		Structured json.RawMessage `json:"structuredContent"`
+		Usage      json.RawMessage `json:"usage"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("tool_result: %w", err)
@@ -229,10 +246,24 @@ func readPatch(h core.ToolResultHook, raw json.RawMessage) (core.HookAnswer, err
 	if len(r.Details) > 0 {
 		p.Result.Details = r.Details
 	}
+	if len(r.Structured) > 0 { // null takes it away
+		p.Result.StructuredContent = orNothing(r.Structured)
+	}
+	if len(r.Usage) > 0 {
+		p.Result.Usage = orNothing(r.Usage)
+	}
 	if r.IsError != nil {
 		p.IsError = *r.IsError
 	}
 	return p, nil
+}
+
+// orNothing is a value, nil for null.
+func orNothing(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
 }
 
 // CustomMessage reads {customType, content, display, details?}, whose content is

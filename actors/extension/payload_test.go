@@ -30,7 +30,7 @@ func TestPayload(t *testing.T) {
 		`{"type":"tool_call","toolName":"bash","toolCallId":"c1","input":{"command":"ls"}}`:                                                                              core.ToolCallHook{Call: call},
 		`{"type":"tool_result","toolName":"bash","toolCallId":"c1","input":{"command":"ls"},"content":[{"type":"text","text":"out"}],"details":{"n":1},"isError":false}`: hook,
 	} {
-		assert.JSONEq(t, want, string(payload(h, "You are")))
+		assert.JSONEq(t, want, string(payload(h, SystemPrompt{Text: "You are"})))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestAnswer(t *testing.T) {
 		{hook, `{"content":null,"details":[1]}`, core.Patched{Result: protocol.ToolResult{Content: empty, Details: json.RawMessage(`[1]`)}}},
 		{hook, `{"content":{}}`, nil},
 	} {
-		got, err := answer(c.hook, json.RawMessage(c.said))
+		got, err := answer(Call{CallHook: core.CallHook{Hook: c.hook}}, json.RawMessage(c.said))
 		if c.want == nil {
 			require.Error(t, err, c.said)
 			continue
@@ -77,7 +77,7 @@ func TestAnswer(t *testing.T) {
 		require.NoError(t, err, c.said)
 		assert.Equal(t, c.want, got, "%T %s", c.hook, c.said)
 	}
-	long, err := answer(core.ToolCallHook{Call: call}, json.RawMessage(`{"block":true,"reason":"`+strings.Repeat("é", 100<<10)+`"}`))
+	long, err := answer(Call{CallHook: core.CallHook{Hook: core.ToolCallHook{Call: call}}}, json.RawMessage(`{"block":true,"reason":"`+strings.Repeat("é", 100<<10)+`"}`))
 	require.NoError(t, err)
 	assert.Less(t, len(long.(core.Gated).Reason), maxReason+10, "a reason is bounded")
 }

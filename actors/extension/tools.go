@@ -96,7 +96,7 @@ func (t *Tools) Infos() []protocol.ToolInfo {
 	defer t.mu.Unlock()
 	infos := make([]protocol.ToolInfo, len(t.list))
 	for i, tool := range t.list {
-		infos[i] = protocol.ToolInfo{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters, Snippet: tool.Snippet, Guidelines: tool.Guidelines}
+		infos[i] = protocol.ToolInfo{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters, Snippet: tool.Snippet, Guidelines: tool.Guidelines, Sequential: tool.ExecutionMode == "sequential"}
 	}
 	return infos
 }
@@ -112,7 +112,7 @@ func (t *Tools) Start(call protocol.ToolCall) (toolbox.Work, error) {
 		return nil, err
 	}
 	return toolbox.Job(func(ctx context.Context, _ *tools.Env, progress func(protocol.ToolResult)) (protocol.ToolResult, error) {
-		return t.run(ctx, extension.ToolCall{ID: call.ID, Name: call.Name, Args: args}, progress)
+		return t.run(ctx, extension.ToolCall{ID: call.ID, Name: call.Name, Args: args, Prepared: true}, progress)
 	}), nil
 }
 

@@ -27,13 +27,19 @@ type VM struct {
 	tools *Tools
 	vm    extension.VM // nil while it is gone
 
-	hooks    map[uint64]core.CallHook // that are not answered
-	commands map[uint64]string        // that run, by id
-	regs     extension.Registrations
-	refuse   refusals // as long as nothing is loaded again
-	told     uint64   // events told so far
-	life     life
-	deaths   []time.Time // lately
+	owed
+	regs   extension.Registrations
+	shown  json.RawMessage // the newest of what they may read at any time
+	refuse refusals        // as long as nothing is loaded again
+	told   uint64          // events told so far
+	life   life
+	deaths []time.Time // lately
+}
+
+// owed is what they have been asked and have not answered.
+type owed struct {
+	hooks    map[uint64]Call
+	commands map[uint64]string // by their names
 }
 
 // refusals are why no tool may be called and no command of the user run; "" for
@@ -52,22 +58,25 @@ type life struct {
 // New returns the actor of a session's extensions. tools are those that they
 // register.
 func New(log zerolog.Logger, host extension.Host, spec extension.Spec, tools *Tools) *VM {
-	return &VM{log: log, host: host, spec: spec, tools: tools, hooks: map[uint64]core.CallHook{}, commands: map[uint64]string{}}
+	return &VM{log: log, host: host, spec: spec, tools: tools, owed: owed{map[uint64]Call{}, map[uint64]string{}}}
 }
 
-// What a session tells its extensions, beside [core.CancelHook] and
-// [core.RunCommand].
+// What a session tells its extensions, beside [core.CancelHook].
 type (
-	// Call asks the extensions. SystemPrompt is the one in force, for the hook that
-	// shows it.
+	// Call asks the extensions. SystemPrompt is for the hook that shows it.
 	Call struct {
 		core.CallHook
-		SystemPrompt string
+		SystemPrompt SystemPrompt
 	}
 	// Tell tells them an event of the wire. N numbers them.
 	Tell struct {
 		N     uint64
 		Event json.RawMessage
+	}
+	// RunCommand runs a command of one of them. Snapshot is what only commands may read.
+	RunCommand struct {
+		core.RunCommand
+		Snapshot json.RawMessage
 	}
 	// Update changes what they may read at any time.
 	Update struct{ Snapshot json.RawMessage }
@@ -84,6 +93,8 @@ type (
 	Rebind struct{ Spec extension.Spec }
 	// Close ends them. The actor stops when they are gone.
 	Close struct{ Reason string }
+	// AbortRun says that what goes on was stopped: the signal of handlers fires.
+	AbortRun struct{}
 )
 
 // What they tell the session, beside [core.HookDone], [core.CustomSent] and
@@ -166,7 +177,7 @@ func (v *VM) Receive(c actor.Context) {
 		if v.vm != nil {
 			v.vm.CancelCall(hookID(m.ID))
 		}
-	case core.RunCommand:
+	case RunCommand:
 		v.run(c, m)
 	case Tell:
 		v.told = m.N
@@ -176,7 +187,7 @@ func (v *VM) Receive(c actor.Context) {
 		}
 		v.vm.Tell(m.N, m.Event)
 	case Update:
-		v.spec.Snapshot = m.Snapshot
+		v.shown = m.Snapshot
 		if v.vm != nil {
 			v.vm.Update(m.Snapshot)
 		}
@@ -190,6 +201,10 @@ func (v *VM) Receive(c actor.Context) {
 		}
 	case Rebind:
 		v.rebind(c, m.Spec)
+	case AbortRun:
+		if v.vm != nil {
+			v.vm.AbortRun()
+		}
 	case Close:
 		if v.vm == nil { // nobody is there who could say that it is gone
 			c.Stop(c.Self())
@@ -215,13 +230,16 @@ func (v *VM) open(c actor.Context) {
 	v.life = life{n: v.life.n + 1}
 	root, self, n := c.ActorSystem().Root, c.Self(), v.life.n
 	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{n, what}) })
+	if v.shown != nil {
+		v.vm.Update(v.shown)
+	}
 	v.tools.use(v.vm)
 }
 
 // rebind takes the virtual machine along into another session. If it is gone, what
 // held in the old session holds in the new one.
 func (v *VM) rebind(c actor.Context, spec extension.Spec) {
-	v.spec = spec
+	v.spec, v.shown = spec, nil
 	if v.vm == nil {
 		refuse, refuseBash := v.absent("until they are reloaded", "they have ended")
 		v.registered(c, extension.Registrations{Tools: v.regs.Tools, Flags: v.regs.Flags}, refuse, refuseBash)
@@ -260,21 +278,26 @@ func (v *VM) call(c actor.Context, m Call) {
 		return
 	}
 	id := hookID(m.ID)
-	v.hooks[id] = m.CallHook
+	v.hooks[id] = m
 	if !v.life.ready {
 		v.life.held = append(v.life.held, m)
+		return
+	}
+	if h, ok := m.Hook.(core.PrepareHook); ok {
+		v.vm.Prepare(id, extension.ToolCall{ID: h.Call.ID, Name: h.Call.Name, Args: h.Call.Arguments})
 		return
 	}
 	v.vm.Call(id, payload(m.Hook, m.SystemPrompt))
 }
 
-func (v *VM) run(c actor.Context, m core.RunCommand) {
+func (v *VM) run(c actor.Context, m RunCommand) {
 	if v.vm == nil {
 		v.fail(c, extension.Failure{Path: "command:" + m.Name, Event: "command", Message: "the extensions are not running"})
 		return
 	}
 	id := v.tools.number()
 	v.commands[id] = m.Name
+	v.vm.Update(m.Snapshot)
 	v.vm.Command(id, m.Name, m.Args)
 }
 
@@ -321,7 +344,9 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		v.fail(c, m)
 	case extension.Log:
 		v.log.WithLevel(level(m.Level)).Msg(m.Text)
-	case extension.Prepared, extension.Quiet:
+	case extension.Prepared:
+		v.prepared(c, m)
+	case extension.Quiet:
 	case extension.Gone:
 		v.gone(c, m)
 	}
@@ -396,7 +421,7 @@ func (v *VM) done(c actor.Context, m extension.Done) {
 		m.Err = err.Error()
 	}
 	if m.Err == "" {
-		ans, err := answer(h.Hook, m.Result)
+		ans, err := answer(h, m.Result)
 		if err == nil {
 			in.Answer = ans
 		} else {
@@ -406,6 +431,16 @@ func (v *VM) done(c actor.Context, m extension.Done) {
 		in.Answer = core.Gated{Blocked: true, Reason: bounded(m.Err)}
 	}
 	c.Send(c.Parent(), in)
+}
+
+// prepared gives it the arguments of a call.
+func (v *VM) prepared(c actor.Context, m extension.Prepared) {
+	h, open := v.hooks[m.ID]
+	if !open {
+		return
+	}
+	delete(v.hooks, m.ID)
+	c.Send(c.Parent(), core.HookDone{ID: h.ID, Answer: core.Arranged{Args: m.Args, Err: bounded(m.Err)}})
 }
 
 // Lives of a virtual machine: it is begun again after these delays, and not any

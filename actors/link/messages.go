@@ -133,6 +133,8 @@ type OpenSpec struct {
 	Provider, Model    string // "" leaves the choice to the configuration
 	Level              protocol.ThinkingLevel
 	Tools              []string // nil is the default set
+	FreeTools          bool     // tools of extensions are active beside them; else, unless Tools is nil, only those named
+	WithoutTools       []string // of extensions, not active at the start
 	SystemPrompt       string
 	AppendSystemPrompt string
 	Settings           []byte // members of settings.json for this session only

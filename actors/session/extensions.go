@@ -55,6 +55,7 @@ type loading struct {
 	again  bool   // others are about to take their place
 	held   []any  // commands that came before and need to know, and a gentle end behind them
 	rebind string // why the session is about to be another one, "" if it is not
+	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
 }
 
@@ -79,13 +80,14 @@ type ask struct {
 }
 
 // startExtensions has the extensions of a session loaded, if there are any.
-func (s *Session) startExtensions(c actor.Context, reason string) {
+// left is the file of the session before it, "" for none.
+func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext = extensions{nth: s.ext.nth + 1}
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
 	}
-	spec := s.extensionSpec(reason)
+	spec := s.extensionSpec(reason, left)
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
 	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]bool{}, seq: firstSeq}
 	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
@@ -93,9 +95,9 @@ func (s *Session) startExtensions(c actor.Context, reason string) {
 }
 
 // extensionSpec is what the extensions of the session begin with.
-func (s *Session) extensionSpec(reason string) words.Spec {
+func (s *Session) extensionSpec(reason, left string) words.Spec {
 	spec := words.Spec{
-		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
+		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Previous: left, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
 		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir,
 	}
 	for _, x := range s.work.extensions {
@@ -112,14 +114,14 @@ func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equa
 
 // restartExtensions ends the extensions of a session that was configured anew, and
 // has them loaded again. held is what waits for it.
-func (s *Session) restartExtensions(c actor.Context, reason string) (held []any) {
+func (s *Session) restartExtensions(c actor.Context, reason, left string) (held []any) {
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
 	held = s.ext.load.held
 	work := s.ext.fence.work
 	s.dismissDialogs(c)
-	s.startExtensions(c, reason)
+	s.startExtensions(c, reason, left)
 	s.ext.load.held, s.ext.fence.work = held, work
 	return held
 }
@@ -127,7 +129,7 @@ func (s *Session) restartExtensions(c actor.Context, reason string) (held []any)
 // moveExtensions takes them along into a session that takes the place of another, or
 // replaces them where that has others: it may be one of another directory. They hear
 // of it when the machine has gone over.
-func (s *Session) moveExtensions(reason string, before *workspace) {
+func (s *Session) moveExtensions(reason, left string, before *workspace) {
 	others := !slices.Equal(s.work.extensions, before.extensions)
 	if s.ext.pid == nil && !others {
 		return
@@ -136,7 +138,7 @@ func (s *Session) moveExtensions(reason string, before *workspace) {
 		s.work.settings.Extensions = before.settings.Extensions
 		s.offerTools()
 	}
-	s.ext.load.done, s.ext.load.rebind, s.ext.load.others = false, reason, others
+	s.ext.load.done, s.ext.load.rebind, s.ext.load.others, s.ext.load.left = false, reason, others, left
 }
 
 // rebound tells them that the session is another one now.
@@ -146,15 +148,16 @@ func (s *Session) rebound(c actor.Context) {
 		return
 	}
 	s.ext.load.rebind = ""
+	left := s.ext.load.left
 	if s.ext.load.others {
-		held := s.restartExtensions(c, reason)
+		held := s.restartExtensions(c, reason, left)
 		if s.ext.pid == nil {
 			s.retell(c, held)
 		}
 		return
 	}
 	s.ext.shown = nil
-	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason)})
+	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason, left)})
 }
 
 // offerTools makes the tools of extensions known to the machine.
@@ -281,8 +284,11 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		set.Extensions.Refuse, s.ext.refuseBash = "", ""
 	}
 	for _, t := range m.Tools {
-		if t.DefaultActive == nil || *t.DefaultActive {
+		if s.wantsTool(t) {
 			set.Extensions.Tools = append(set.Extensions.Tools, t.Name)
+		}
+		if t.Prepares {
+			set.Extensions.Prepares = append(set.Extensions.Prepares, t.Name)
 		}
 	}
 	s.offerTools()
@@ -297,8 +303,37 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
 		}
 	}
+	s.nameUnknownTools()
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
+	}
+}
+
+// wantsTool says whether a tool of an extension is active as soon as it is there.
+func (s *Session) wantsTool(t words.ToolDef) bool {
+	switch {
+	case slices.Contains(s.spec.WithoutTools, t.Name):
+		return false
+	case s.spec.Tools != nil && !s.spec.FreeTools:
+		return slices.Contains(s.spec.Tools, t.Name)
+	default:
+		return t.DefaultActive == nil || *t.DefaultActive
+	}
+}
+
+// nameUnknownTools names, once, the tools that were asked for and neither we nor an
+// extension has.
+func (s *Session) nameUnknownTools() {
+	box := s.ownTools()
+	for _, asked := range []struct {
+		source string
+		names  []string
+	}{{"--tools", s.spec.Tools}, {"--exclude-tools", s.spec.WithoutTools}, {"--confirm", s.shared.Confirm}, {"settings defaultTools", s.work.files.DefaultTools}} {
+		for _, n := range asked.names {
+			if _, ok := box.Lookup(strings.TrimLeft(n, "+-")); !ok {
+				s.shared.complaints.about(fmt.Errorf("%s: unknown tool %s", asked.source, n))
+			}
+		}
 	}
 }
 
@@ -365,6 +400,13 @@ func (s *Session) fenced(e core.Effect) bool {
 	}
 }
 
+// abortSignal tells handlers that what goes on was stopped.
+func (s *Session) abortSignal() {
+	if s.ext.pid != nil {
+		s.ext.send(extension.AbortRun{})
+	}
+}
+
 // unfence drops work that was not begun and is not wanted any more.
 func (s *Session) unfence(attempt core.Attempt) {
 	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(e core.Effect) bool {
@@ -423,7 +465,7 @@ func (s *Session) callHook(c actor.Context, e core.CallHook) {
 	}
 	call := extension.Call{CallHook: e}
 	if _, ok := e.Hook.(core.BeforeAgentStartHook); ok {
-		call.SystemPrompt = s.systemPrompt()
+		call.SystemPrompt = extension.SystemPrompt{Text: s.systemPrompt(), Options: s.promptOptions(), Make: systemOf}
 	}
 	s.update()
 	s.ext.asks.hooks[e.ID] = true
@@ -458,6 +500,15 @@ func (s *Session) extensionCommand(cmd protocol.Command) *core.ExtensionCommand 
 		return nil
 	}
 	return &core.ExtensionCommand{Name: name, Args: args}
+}
+
+func (s *Session) runExtensionCommand(e core.RunCommand) {
+	s.update()
+	more, err := json.Marshal(map[string]json.RawMessage{"systemPromptOptions": s.promptOptions()})
+	if err != nil {
+		panic("session: command: " + err.Error())
+	}
+	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: more})
 }
 
 // extensionsSee says whether a message goes past extensions as its author wrote it.
@@ -569,6 +620,7 @@ func (s *Session) runFor(c actor.Context, m extension.Run) {
 	s.ext.asks.commands[cmd.Seq] = ask{m.Op, m.Act}
 	if protocol.TraitsOf(cmd.Cmd).NeedsModels {
 		cmd.Catalog = s.catalog()
+		cmd.Found = s.lookUp(cmd.Cmd, cmd.Catalog)
 	}
 	s.step(c, cmd)
 }
@@ -581,6 +633,8 @@ func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error)
 	}
 	delete(s.ext.asks.commands, seq)
 	switch {
+	case a.op != 0 && a.act == "setModel" && err != nil && err.Code == protocol.CodeNoKey:
+		s.answerOp(a.op, json.RawMessage(`{"noKey":true}`), "")
 	case a.op != 0 && err != nil:
 		s.answerOp(a.op, nil, err.Message)
 	case a.op != 0:
@@ -671,6 +725,15 @@ func modelJSON(m *protocol.Model) json.RawMessage {
 // systemPrompt is the one in force.
 func (s *Session) systemPrompt() string {
 	return s.work.prompts.get().system(s.box().Select(s.m.ActiveTools()))
+}
+
+// promptOptions are what it is made of.
+func (s *Session) promptOptions() json.RawMessage {
+	raw, err := json.Marshal(s.work.prompts.get().options(s.box().Select(s.m.ActiveTools())))
+	if err != nil {
+		panic("session: prompt options: " + err.Error())
+	}
+	return raw
 }
 
 // beginning is why a session begins to be open.

@@ -125,7 +125,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	case m.err == nil:
 		s.life.state = live
 		s.begin(c, m.to)
-		s.startExtensions(c, s.beginning(m.to))
+		s.startExtensions(c, s.beginning(m.to), "")
 	case !s.last.ran() || s.clients.replies.opening != nil:
 		s.cannotOpen(c, m.err)
 		return

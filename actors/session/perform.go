@@ -95,6 +95,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.startSummary(c, e)
 	case core.Cancel:
 		s.unfence(e.Attempt)
+		s.abortSignal()
 		s.jobs.cancel(c, e)
 	case core.StartBash:
 		s.startBash(c, e)
@@ -124,7 +125,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.CancelHook:
 		s.cancelHook(e)
 	case core.RunCommand:
-		s.ext.send(e)
+		s.runExtensionCommand(e)
 	case core.Closed:
 		s.onClosed(c)
 	default:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/protocol/bounded"
@@ -77,6 +78,37 @@ func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, f
 func (t *promptResources) system(tools []protocol.ToolInfo) string {
 	parts := t.parts
 	parts.Tools = tools
+	return config.SystemPrompt(parts)
+}
+
+// options are what the system prompt for a set of tools is made of, as extensions see
+// it.
+func (t *promptResources) options(tools []protocol.ToolInfo) extension.PromptOptions {
+	o := extension.PromptOptions{
+		CustomPrompt: t.parts.Base, Guidelines: []string{}, Append: strings.Join(t.parts.Append, "\n\n"), Sections: map[string]string{},
+		Cwd: t.parts.Cwd, ContextFiles: []extension.PromptFile{}, Skills: []extension.PromptSkill{},
+	}
+	o.SetTools(tools)
+	for _, f := range t.parts.ContextFiles {
+		o.ContextFiles = append(o.ContextFiles, extension.PromptFile(f))
+	}
+	for _, s := range t.parts.Skills {
+		o.Skills = append(o.Skills, extension.PromptSkill{Name: s.Name, Description: s.Description, Path: s.Path, BaseDir: s.Dir(), Hidden: s.Hidden})
+	}
+	return o
+}
+
+// systemOf composes the system prompt of what extensions have made of its parts.
+func systemOf(o extension.PromptOptions) string {
+	parts := config.PromptParts{
+		Base: o.CustomPrompt, Tools: o.ToolInfos(), Guidelines: o.Guidelines, Append: []string{o.Append}, Sections: o.Sections, Cwd: o.Cwd,
+	}
+	for _, f := range o.ContextFiles {
+		parts.ContextFiles = append(parts.ContextFiles, config.ContextFile(f))
+	}
+	for _, s := range o.Skills {
+		parts.Skills = append(parts.Skills, config.Skill{Name: s.Name, Description: s.Description, Path: s.Path, Hidden: s.Hidden})
+	}
 	return config.SystemPrompt(parts)
 }
 

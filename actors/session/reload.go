@@ -65,7 +65,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		return
 	}
 	s.work = m.work
-	held := s.restartExtensions(c, "reload")
+	held := s.restartExtensions(c, "reload", "")
 	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
 	if s.ext.pid == nil { // nobody is left whom they wait for
 		s.beginWork(c)

@@ -220,14 +220,14 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 		s.reload(c, seq, p.leaf != nil)
 		return
 	}
-	left, log := s.file.Log, s.log
+	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
 	before := s.work
 	if p.work != nil {
 		s.work = p.work
 	}
-	s.moveExtensions(p.reason, before)
+	s.moveExtensions(p.reason, leftPath, before)
 	if p.work != nil {
 		s.inputs.cause(core.Reconfigured{Settings: p.work.settings})
 	}

@@ -35,6 +35,7 @@ type options struct {
 	tools              []string // nil is the default set
 	excludeTools       []string
 	noTools            bool
+	noBuiltinTools     bool
 	confirm            []string
 	noContext          bool
 	skills, prompts    []string
@@ -176,9 +177,9 @@ var sections = []section{
 	{"Context and tools", []flag{
 		{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", text(func(o *options) *string { return &o.systemPrompt })},
 		{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(func(o *options) *[]string { return &o.appendSystemPrompt })},
-		{"-nbt, --no-builtin-tools", "", "The same as --no-tools.", on(func(o *options) *bool { return &o.noTools })},
+		{"-nbt, --no-builtin-tools", "", "No tools but those of extensions, and of --tools.", on(func(o *options) *bool { return &o.noBuiltinTools })},
 		{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", on(func(o *options) *bool { return &o.noContext })},
-		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls.", activeList},
+		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and what extensions have.", activeList},
 		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
 		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
 		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},

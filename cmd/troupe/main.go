@@ -209,7 +209,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
 			Default: link.OpenSpec{
 				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
-				Level: protocol.ThinkingLevel(o.thinking), Tools: active,
+				Level: protocol.ThinkingLevel(o.thinking), Tools: active, FreeTools: o.tools == nil && !o.noTools, WithoutTools: o.excludeTools,
 			},
 		}, log),
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -19,6 +20,7 @@ import (
 	"troupe/providers"
 	"troupe/providers/registry"
 	"troupe/store"
+	"troupe/store/config"
 	"troupe/tools"
 )
 
@@ -45,18 +47,27 @@ func chooseModel(o *options, models *registry.Registry) error {
 	return nil
 }
 
-// activeTools turns --tools, --no-tools and --exclude-tools into a set; nil is
-// the default one. A tool that is to be left out and does not exist is an error:
-// who wrote Bash or * wants a tool gone that would stay.
+// activeTools turns --tools, --no-tools, --no-builtin-tools and --exclude-tools into
+// a set; nil is the default one. A tool that is to be left out and does not exist is
+// an error: who wrote Bash or * wants a tool gone that would stay. Of a name that an
+// extension may have the session says whether it is unknown.
 func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 	own := toolbox.Own(reg)
+	extended := sync.OnceValue(func() bool {
+		found, _ := o.findExtensions()
+		return len(found) > 0 && o.extensions.Host != config.HostOff
+	})
+	known := func(name string) bool {
+		_, ok := own.Lookup(name)
+		return ok || extended()
+	}
 	for _, name := range o.excludeTools {
-		if _, ok := own.Lookup(name); !ok {
+		if !known(name) {
 			return nil, fmt.Errorf("--exclude-tools: unknown tool %s", name)
 		}
 	}
 	set := o.tools
-	if set == nil && o.noTools {
+	if set == nil && (o.noTools || o.noBuiltinTools) {
 		set = []string{}
 	}
 	if len(o.excludeTools) > 0 {
@@ -70,7 +81,7 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 		names []string
 	}{{"--tools", o.tools}, {"--confirm", o.confirm}} {
 		for _, name := range f.names {
-			if _, ok := own.Lookup(name); !ok {
+			if !known(name) {
 				o.warnings = append(o.warnings, f.flag+": unknown tool "+name)
 			}
 		}

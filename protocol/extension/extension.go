@@ -210,6 +210,7 @@ type ToolDef struct {
 	Guidelines    []string        `json:"promptGuidelines,omitempty"`
 	ExecutionMode string          `json:"executionMode,omitempty"`
 	DefaultActive *bool           `json:"defaultActive,omitempty"`
+	Prepares      bool            `json:"prepares,omitempty"` // it has prepareArguments
 	Exposure      string          `json:"exposure,omitempty"`
 	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
 }

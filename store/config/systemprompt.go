@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 type PromptParts struct {
 	Base         string              // replaces identity, tools and guidelines; "" for the default
 	Tools        []protocol.ToolInfo // those that are active, in order
+	Guidelines   []string            // beside those of the tools
 	Append       []string
+	Sections     map[string]string // further ones, by their titles
 	ContextFiles []ContextFile
 	Skills       []Skill
 	Cwd          string
@@ -83,10 +86,13 @@ func SystemPrompt(parts PromptParts) string {
 	} else {
 		add(identity)
 		add(toolSection(parts.Tools))
-		add(guidelineSection(parts.Tools))
+		add(guidelineSection(parts.Tools, parts.Guidelines))
 	}
 	for _, text := range parts.Append {
 		add(text)
+	}
+	for _, title := range slices.Sorted(maps.Keys(parts.Sections)) {
+		add("# " + title + "\n\n" + parts.Sections[title])
 	}
 	add(contextSection(parts.ContextFiles))
 	if hasTool(parts.Tools, "read") {
@@ -120,7 +126,7 @@ func toolSection(tools []protocol.ToolInfo) string {
 
 // guidelineSection depends on which tools there are, and on what the tools say
 // for themselves.
-func guidelineSection(tools []protocol.ToolInfo) string {
+func guidelineSection(tools []protocol.ToolInfo, more []string) string {
 	var lines []string
 	add := func(when bool, line string) {
 		if line = strings.TrimSpace(line); when && line != "" && !slices.Contains(lines, line) {
@@ -139,6 +145,9 @@ func guidelineSection(tools []protocol.ToolInfo) string {
 		for _, line := range t.Guidelines {
 			add(true, line)
 		}
+	}
+	for _, line := range more {
+		add(true, line)
 	}
 	add(true, "Be brief.")
 	add(true, "Name the files you work on by their paths.")

@@ -339,7 +339,7 @@ function registrations() {
       if (toolOwner(n) !== x) continue;
       tools[tools.length] = {
         name: n, label: t.label ?? n, description: t.description ?? "", parameters: schemaOf(t.parameters), path: x.path,
-        promptSnippet: t.promptSnippet, promptGuidelines: t.promptGuidelines, executionMode: t.executionMode,
+        promptSnippet: t.promptSnippet, promptGuidelines: t.promptGuidelines, executionMode: t.executionMode, prepares: typeof t.prepareArguments === "function" ? true : undefined,
         defaultActive: t.defaultActive, exposure: t.exposure, annotations: t.annotations, namespace: t.namespace, outputSchema: schemaOf(t.outputSchema),
       };
     }
@@ -915,8 +915,9 @@ function apiOf(x) {
     async setModel(model) {
       checkBound();
       const r = await host.ask("setModel", { provider: model?.provider, modelId: model?.id });
-      if (r === true || r?.ok) { snap.model = model; return true; }
-      return false;
+      if (r?.noKey) return false;
+      snap.model = r ?? model;
+      return true;
     },
     getThinkingLevel() { checkBound(); return snap.thinkingLevel ?? "off"; },
     setThinkingLevel(level) { checkBound(); snap.thinkingLevel = level; host.act("setThinkingLevel", { level }); },
