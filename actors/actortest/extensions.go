@@ -222,12 +222,12 @@ func (v *fakeVM) Close(string) { v.later(func() { v.end("") }) }
 func (v *fakeVM) Rebind(extension.Spec) {
 	v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
 }
-func (v *fakeVM) CancelCall(uint64)                                { /* it answers all the same, too late */ }
-func (v *fakeVM) CancelTool(uint64)                                { /* likewise */ }
-func (v *fakeVM) Update(json.RawMessage)                           {}
-func (v *fakeVM) Entry(json.RawMessage)                            {}
-func (v *fakeVM) AbortRun()                                        {}
-func (v *fakeVM) Part(uint64, json.RawMessage)                     {}
+func (v *fakeVM) CancelCall(uint64)            { /* it answers all the same, too late */ }
+func (v *fakeVM) CancelTool(uint64)            { /* likewise */ }
+func (v *fakeVM) Update(json.RawMessage)       {}
+func (v *fakeVM) Entry(json.RawMessage)        {}
+func (v *fakeVM) AbortRun()                    {}
+func (v *fakeVM) Part(uint64, json.RawMessage) {}
 func (v *fakeVM) Prepare(id uint64, call extension.ToolCall) {
 	v.later(func() {
 		p := extension.Prepared{ID: id, Args: call.Args}
