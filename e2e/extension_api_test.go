@@ -15,17 +15,6 @@ func (p *place) extended(source string, args ...string) *daemon {
 	return p.start(append([]string{"-e", "./x.js"}, args...)...)
 }
 
-// notices are the messages that extensions have shown so far, one a line.
-func (d *daemon) notices() string {
-	var list []string
-	for _, line := range d.output() {
-		if v := gjson.Parse(line); v.Get("method").Str == "notify" {
-			list = append(list, v.Get("message").Str)
-		}
-	}
-	return strings.Join(list, "\n")
-}
-
 // TestExtensionToolsOfTheAPI: a tool makes its arguments itself before they are
 // checked, says when it is enough, and what it says beside its text is kept.
 func TestExtensionToolsOfTheAPI(t *testing.T) {
