@@ -57,6 +57,8 @@ var rules = []rule{
 		"an ignore file's rules mean one thing in every room, wherever they were read"},
 	{"troupe/tools/search", []string{"troupe/protocol/bounded", "troupe/protocol/gitignore"}, []string{"os/exec", "net/..."},
 		"looking through directories knows nothing of calls, processes or models"},
+	{"troupe/tools/policy", nil, []string{"os", "os/exec", "net/...", "io"},
+		"permission rules are a pure function of a call and what is configured"},
 	{"troupe/tools", []string{"troupe/protocol", "troupe/protocol/bounded"}, []string{"net/http", "github.com/asynkron/..."},
 		"tools know the machine they run on and nothing of sessions or models"},
 	{"troupe/tools/extension", []string{"troupe/protocol", "troupe/protocol/extension", "troupe/tools"}, []string{"os/exec", "github.com/asynkron/..."},
@@ -118,6 +120,8 @@ var foreign = []struct {
 		"translated C has one door"},
 	{"github.com/evanw/esbuild/...", []string{"troupe/tools/extension/bundle"},
 		"the bundler has one door"},
+	{"mvdan.cc/sh/...", []string{"troupe/tools/policy"},
+		"the syntax of shells is read in one room"},
 	{"os/exec", []string{"troupe/tools", "troupe/e2e", "troupe/e2e/..."},
 		"processes are started by tools"},
 }

@@ -1,0 +1,232 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// escapes are options with which a program that reads starts another one, or writes a
+// file, or takes its orders from elsewhere. A star in a rule never stands for them.
+var escapes = map[string][]string{
+	"git": {"-c", "-C", "-o", "-O", "-u", "-x", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--output", "--output-directory", "--ext-diff",
+		"--textconv", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--template", "--paginate"},
+	"rg":   {"-z", "--pre", "--hostname-bin", "--search-zip"},
+	"fd":   {"-x", "-X", "--exec", "--exec-batch"},
+	"find": {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"},
+	"sort": {"-o", "-T", "--output", "--compress-program", "--temporary-directory"},
+	"tar":  {"-I", "-F", "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command"},
+	"go": {"-exec", "-toolexec", "-o", "-overlay", "-vettool", "-ldflags", "-gccgoflags", "-compiler", "-modfile", "-C", "-w",
+		"-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile", "-coverprofile", "-trace", "-outputdir"},
+	"man":     {"-P", "-H", "--pager", "--html"},
+	"less":    {"-o", "-O", "-k", "--log-file", "--lesskey-file"},
+	"date":    {"-s", "--set"},
+	"tree":    {"-o"},
+	"file":    {"-C", "-m"},
+	"awk":     {"-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec"},
+	"sed":     {"-i", "-f", "--in-place", "--file"},
+	"make":    {"-f", "-C", "-I", "--file", "--makefile", "--directory", "--eval", "--include-dir"},
+	"npm":     {"--prefix", "--script-shell", "--userconfig", "--globalconfig", "--node-options", "-C"},
+	"cargo":   {"--config", "--manifest-path", "-Z", "-C"},
+	"pytest":  {"-p", "-c", "--rootdir", "--confcutdir"},
+	"rsync":   {"-e", "--rsh", "--rsync-path"},
+	"sqlite3": {"-cmd", "-init"},
+}
+
+// readers are programs of which a star may stand for the arguments, with the words
+// that have to come first: nothing they do changes anything.
+var readers = []string{
+	"git status", "git diff", "git log", "git show", "git blame", "go list", "go vet", "go version", "ls", "rg", "grep", "wc",
+}
+
+// runners run code of the project.
+var runners = []string{
+	"go test", "go build", "go run", "go generate", "npm", "pnpm", "yarn", "make", "cargo", "pytest", "just", "mvn", "gradle", "npx", "tox", "rake",
+}
+
+// inert are commands of the shell itself that start nothing and change nothing.
+var inert = map[string]bool{"true": true, "false": true, ":": true, "exit": true, "break": true, "continue": true}
+
+// strange are commands of the shell by which a text comes to mean something else.
+var strange = map[string]bool{
+	"alias": true, "unalias": true, "enable": true, "hash": true, "shopt": true, "bind": true, "complete": true, "compgen": true, "compopt": true,
+	"mapfile": true, "readarray": true, "read": true, "getopts": true, "unset": true, "fc": true, "set": true, "declare": true, "typeset": true,
+	"local": true, "export": true, "readonly": true, "let": true, "pushd": true, "popd": true, "dirs": true, "umask": true, "ulimit": true,
+}
+
+// strictSet is how scripts begin.
+var strictSet = map[string]bool{"set -e": true, "set -u": true, "set -x": true, "set -eu": true, "set -ex": true, "set -eux": true,
+	"set -o pipefail": true, "set -euo pipefail": true, "set -eo pipefail": true, "set -euxo pipefail": true}
+
+// wrapper says how a program that starts another one is written: its options that take
+// a value, and how many words of its own follow.
+type wrapper struct {
+	valued  string // letters of short options with a value behind them
+	own     int
+	through bool // what it starts is all that it does: it counts for rules that allow
+}
+
+var wrappers = map[string]wrapper{
+	"nice": {"n", 0, true}, "nohup": {"", 0, true}, "timeout": {"ks", 1, true}, "time": {"fo", 0, false}, "stdbuf": {"ioe", 0, true}, "setsid": {"", 0, true},
+	"sudo": {"ughpCDRTU", 0, false}, "doas": {"uC", 0, false}, "env": {"uCS", 0, false}, "xargs": {"adEeIiLlnPs", 0, false},
+	"command": {"", 0, false}, "builtin": {"", 0, false}, "exec": {"a", 0, false}, "busybox": {"", 0, false}, "ionice": {"cnp", 0, false},
+	"chroot": {"", 1, false}, "unshare": {"", 0, false}, "strace": {"eopsu", 0, false}, "watch": {"n", 0, false},
+}
+
+var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "ash": true, "zsh": true, "ksh": true}
+
+// lookBehind finds what a command starts. It shows rules that limit more than the
+// command itself; rules that allow see no more than they did.
+func (r *reader) lookBehind(c simple) {
+	head := path.Base(c.words[0].value)
+	rest := c.words[1:]
+	switch w, wraps := wrappers[head]; {
+	case head == "eval":
+		r.s.veil("it runs a text")
+		r.nested(rest, true)
+	case head == "source" || head == ".":
+		r.s.hide("it runs a file")
+	case head == "trap":
+		r.s.veil("it sets a trap")
+		r.nested(rest, false)
+	case strange[head] && !strictSet[c.text]:
+		r.s.veil("it changes what the shell does")
+	case head == "cd":
+		r.s.moves = true
+	case shells[head]:
+		r.shell(rest)
+	case wraps:
+		if head == "exec" || head == "builtin" || head == "command" {
+			r.s.veil("it changes what the shell does")
+		}
+		r.unwrap(w, rest)
+	case head == "find":
+		r.findActions(rest)
+	case head == "printf" && len(rest) > 0 && (rest[0].dynamic || strings.HasPrefix(rest[0].value, "-v")):
+		r.s.veil("it sets a variable")
+	case head == "test" || head == "[":
+		if slices.ContainsFunc(rest, func(w word) bool { return w.value == "-v" || w.value == "-R" }) {
+			r.s.veil("it calculates")
+		}
+	}
+}
+
+// nested reads words as a text for the shell: all of them, or the first.
+func (r *reader) nested(words []word, all bool) {
+	if !all && len(words) > 1 {
+		words = words[:1]
+	}
+	var texts []string
+	for _, w := range words {
+		if w.dynamic {
+			r.s.hide("it runs a text that is not known")
+			return
+		}
+		texts = append(texts, w.value)
+	}
+	r.s.read(strings.Join(texts, " "), r.depth+1)
+}
+
+func (r *reader) shell(words []word) {
+	for i, w := range words {
+		switch {
+		case w.dynamic:
+			r.s.hide("it runs what is not known")
+			return
+		case strings.HasPrefix(w.value, "-") && !strings.HasPrefix(w.value, "--") && strings.Contains(w.value, "c"):
+			if i+1 < len(words) {
+				r.nested(words[i+1:], false)
+			}
+			return
+		case !strings.HasPrefix(w.value, "-") && !strings.HasPrefix(w.value, "+"):
+			return // a file
+		}
+	}
+	r.s.hide("a shell runs what it reads")
+}
+
+// unwrap finds the command that a wrapper starts.
+func (r *reader) unwrap(w wrapper, words []word) {
+	own := w.own
+	for len(words) > 0 {
+		first := words[0]
+		if first.dynamic {
+			r.s.hide("it starts what is not known")
+			return
+		}
+		switch v := first.value; {
+		case v == "--":
+			words = words[1:]
+			continue
+		case strings.HasPrefix(v, "-") && len(v) == 2 && strings.Contains(w.valued, v[1:]) && len(words) > 1:
+			words = words[2:]
+			continue
+		case strings.HasPrefix(v, "-"), assignment(v):
+			words = words[1:]
+			continue
+		}
+		if own == 0 {
+			break
+		}
+		own--
+		words = words[1:]
+	}
+	if len(words) > 0 {
+		r.add(simple{words: slices.Clone(words)}, true)
+	}
+}
+
+func assignment(v string) bool {
+	name, _, ok := strings.Cut(v, "=")
+	return ok && name != "" && !strings.ContainsAny(name, "/.-")
+}
+
+// findActions are the commands that find starts.
+func (r *reader) findActions(words []word) {
+	for i, w := range words {
+		switch w.value {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			if i+1 < len(words) {
+				end := len(words)
+				for j := i + 1; j < len(words); j++ {
+					if words[j].value == ";" || words[j].value == "+" {
+						end = j
+						break
+					}
+				}
+				if end > i+1 {
+					r.add(simple{words: slices.Clone(words[i+1 : end])}, true)
+				}
+			}
+		}
+	}
+}
+
+// escapesBy says whether a word may be one of the options in escapes: written out,
+// shortened, or among others behind one dash.
+func escapesBy(head string, w word) bool {
+	list := escapes[head]
+	if w.dynamic && (w.many || !plainPrefix(w.prefix)) {
+		return len(list) > 0
+	}
+	v := w.value
+	if !strings.HasPrefix(v, "-") || v == "-" || v == "--" {
+		return false
+	}
+	name, _, _ := strings.Cut(v, "=")
+	single := head == "find" || head == "go" // their options have one dash and many letters
+	return slices.ContainsFunc(list, func(option string) bool {
+		switch {
+		case single:
+			return strings.TrimLeft(name, "-") == strings.TrimLeft(option, "-")
+		case strings.HasPrefix(option, "--"):
+			return strings.HasPrefix(name, "--") && strings.HasPrefix(option, name)
+		case len(option) > 2:
+			return name == option
+		}
+		return !strings.HasPrefix(v, "--") && strings.Contains(v, option[1:])
+	})
+}
+
+// plainPrefix says that a word that begins so is no option.
+func plainPrefix(p string) bool { return p != "" && p[0] != '-' }

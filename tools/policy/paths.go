@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// patterns makes patterns of absolute paths from what a rule says, as in a .gitignore:
+// //x is from the root of the file system, ~/x from the home directory, /x from the
+// working directory, x/y as well, and x alone is a name at any depth below it. A rule
+// that limits takes /x for the root of the file system, too: whoever writes it may
+// mean either.
+func (p *Place) patterns(cwd, spec string, a action) []string {
+	spec = strings.ReplaceAll(spec, "{", `\{`) // no alternatives in a .gitignore
+	rest, absolute := strings.CutPrefix(spec, "//")
+	if absolute {
+		return []string{path.Clean("/" + rest)}
+	}
+	if spec == "~" || strings.HasPrefix(spec, "~/") {
+		return below(p.bases(p.Home), spec[1:])
+	}
+	if strings.HasPrefix(spec, "/") {
+		list := below(p.bases(p.Cwd), spec)
+		if a != allow {
+			list = append(list, path.Clean(spec))
+		}
+		return list
+	}
+	name := strings.TrimPrefix(spec, "./")
+	if name == spec && !strings.Contains(strings.TrimSuffix(spec, "/"), "/") && spec != ".." && spec != "." {
+		name = "**/" + spec
+	}
+	return below(p.bases(p.Cwd), name)
+}
+
+// bases is a directory as it is written, and where it really is.
+func (p *Place) bases(dir string) []string {
+	dir = path.Clean(dir)
+	if real := p.real(dir); real != dir {
+		return []string{dir, real}
+	}
+	return []string{dir}
+}
+
+func below(bases []string, pattern string) (list []string) {
+	for _, b := range bases {
+		list = append(list, path.Clean(literal(b)+"/"+pattern))
+	}
+	return list
+}
+
+// literal makes a pattern that matches nothing but a path.
+func literal(p string) string {
+	var b strings.Builder
+	for _, c := range []byte(p) {
+		if strings.IndexByte(`*?[]{}\`, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// covers says whether one of the patterns matches a path or a directory above it.
+func covers(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return doublestar.MatchUnvalidated(pattern, p) || doublestar.MatchUnvalidated(strings.TrimSuffix(pattern, "/")+"/**", p)
+	})
+}
+
+// exact says whether one of the patterns is the path itself, without a wildcard.
+func exact(patterns []string, p string) bool { return slices.Contains(patterns, literal(p)) }
+
+// target is a path that a call reads or writes.
+type target struct {
+	kind    Kind
+	tool    string
+	written string // as it was asked for
+	real    string // without symbolic links
+}
+
+func (s *Set) target(kind Kind, tool, p string) target {
+	return target{kind, tool, p, s.place.real(p)}
+}
+
+func (s *Set) decidePaths(mode Mode, c Call) Decision {
+	worst := Decision{Verdict: Allow}
+	for _, p := range c.Paths {
+		d := s.decidePath(mode, s.target(c.Kind, c.Tool, p))
+		always := worst.Always
+		if d.Verdict < worst.Verdict {
+			worst = d
+		}
+		if d.Verdict == Ask && worst.Verdict == Ask {
+			worst.Always = merge(always, d.Always)
+		}
+	}
+	return worst
+}
+
+func (s *Set) decidePath(mode Mode, t target) Decision {
+	limits := func(r *Rule) bool {
+		return r.names(t.tool) && (r.whole || covers(r.paths, t.real) || covers(r.paths, t.written))
+	}
+	if d, decided := s.limited(limits); decided {
+		return d
+	}
+	allows := s.find(allow, func(r *Rule) bool { return r.names(t.tool) && (r.whole || covers(r.paths, t.real)) })
+	if d, decided := s.builtIn(mode, t); decided {
+		return d
+	}
+	switch {
+	case mode == Auto, allows != nil && (mode != ReadOnly || t.kind == Read):
+		return Decision{Verdict: Allow}
+	case t.kind == Read && (mode == Edits || s.inside(t.real)), mode == Edits && s.inside(t.real):
+		return Decision{Verdict: Allow}
+	case mode == ReadOnly && t.kind == Read:
+		return Decision{Verdict: Deny, Why: "the mode is readonly, and " + t.written + " is outside of the working directory"}
+	case mode == ReadOnly:
+		return byMode(mode)
+	}
+	return Decision{Verdict: Ask, Why: "the mode is " + string(mode), Always: alwaysPath(t)}
+}
+
+// alwaysPath allows the directory of a path.
+func alwaysPath(t target) []string {
+	dir := path.Dir(t.real)
+	if dir == "/" || strings.ContainsAny(dir, `*?[]{}\()`+"\n") {
+		return nil
+	}
+	name := "Read"
+	if t.kind == Edit {
+		name = "Edit"
+	}
+	return []string{name + "(/" + dir + "/**)"}
+}
+
+// inside says whether a path without symbolic links is in the working directory.
+func (s *Set) inside(p string) bool { return within(p, s.cwd) }
+
+func within(p, dir string) bool {
+	return dir != "" && (p == dir || dir == "/" || strings.HasPrefix(p, dir+"/"))
+}
+
+// runsLater are files in a repository that run, or say what runs, when somebody works
+// in it.
+var runsLater = []string{"/**/.git/hooks", "/**/.git/config", "/**/.pi"}
+
+// keyFiles hold what other programs are let in with.
+var keyFiles = []string{
+	"~/.ssh/id_*", "~/.gnupg", "~/.aws/credentials", "~/.netrc", "~/.config/gh/hosts.yml", "~/.docker/config.json", "~/.kube/config",
+	"/**/id_rsa", "/**/id_ed25519", "/**/*.pem", "/**/*.key",
+}
+
+// builtIn keeps what belongs to the person rather than to the project. Only a rule
+// that names the file itself says otherwise.
+func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
+	named := func(r *Rule) bool { return r.names(t.tool) && exact(r.paths, t.real) }
+	switch {
+	case mode == Auto:
+		return Decision{}, false
+	case t.kind == Edit && (s.owns(t.real) || covers(runsLater, t.real) || within(t.real, filepath.Join(s.place.real(s.place.Home), ".ssh"))):
+		if mode != ReadOnly && s.find(allow, named) != nil {
+			return Decision{Verdict: Allow}, true
+		}
+		return Decision{Verdict: Deny, Why: t.written + " says what runs later, or who is let in: only a rule that names the file allows to edit it"}, true
+	case t.kind == Read && covers(s.keyPatterns(), t.real):
+		if s.find(allow, named) != nil {
+			return Decision{Verdict: Allow}, true
+		}
+		if mode == ReadOnly && !s.inside(t.real) {
+			return Decision{}, false
+		}
+		return Decision{Verdict: Ask, Why: t.written + " holds keys"}, true
+	}
+	return Decision{}, false
+}
+
+func (s *Set) owns(p string) bool {
+	return slices.ContainsFunc(s.place.Own, func(dir string) bool { return within(p, s.place.real(dir)) })
+}
+
+func (s *Set) keyPatterns() []string {
+	list := slices.Clone(keyFiles)
+	home := literal(s.place.real(s.place.Home))
+	for i, p := range list {
+		if rest, ok := strings.CutPrefix(p, "~"); ok {
+			list[i] = home + rest
+		}
+	}
+	return list
+}
+
+func merge(list, more []string) []string {
+	for _, x := range more {
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}

@@ -1,0 +1,358 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Bounds of what is read. Beyond them a command is taken for one that hides what it
+// does.
+const (
+	mostScript   = 16 << 10 // bytes
+	mostCommands = 50
+)
+
+// script is what a command in a shell starts, as far as its text says.
+type script struct {
+	commands []simple // that a rule has to allow
+	behind   []simple // what they start in turn; only rules that limit look at these
+	writes   []string // files that redirections write, as they are written
+	reads    []string
+	opaque   string // why no rule about single commands can allow it; "" for nothing
+	hidden   bool   // it may start what its text does not show
+	moves    bool   // it changes its directory
+}
+
+// simple is one command of a script.
+type simple struct {
+	words  []word
+	text   string // in one spelling
+	source string // as it was written
+}
+
+// word is a word of a command.
+type word struct {
+	value   string // without quotes; what is not known is left as it is written
+	dynamic bool   // something in it is not known: a variable, a pattern
+	prefix  string // what is known to stand first
+	many    bool   // it may become several words
+}
+
+// readScript takes a command apart. It never fails: what it does not understand is
+// opaque.
+func readScript(command, shell string) (s script) {
+	defer func() {
+		if r := recover(); r != nil { // the parser's
+			s.hide("it cannot be read")
+		}
+	}()
+	switch path.Base(shell) {
+	case ".", "bash", "sh", "dash", "ash":
+	default:
+		s.hide("rules do not know the shell " + path.Base(shell))
+		return s
+	}
+	s.read(command, 0)
+	return s
+}
+
+// deepest is how many scripts in scripts are read.
+const deepest = 4
+
+// read adds the commands of a text. Those at depth 0 are what has to be allowed.
+func (s *script) read(text string, depth int) {
+	if depth > deepest || len(text) > mostScript || strings.ContainsFunc(text, unprintable) {
+		s.hide("it is too long, or has control characters")
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		s.hide("its syntax cannot be read")
+		return
+	}
+	r := reader{s: s, text: text, depth: depth}
+	syntax.Walk(file, r.node)
+}
+
+func unprintable(c rune) bool {
+	return c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c == '\ufffd'
+}
+
+func (s *script) veil(why string) {
+	if s.opaque == "" {
+		s.opaque = why
+	}
+}
+
+func (s *script) hide(why string) {
+	s.veil(why)
+	s.hidden = true
+}
+
+type reader struct {
+	s     *script
+	text  string
+	depth int
+}
+
+// node looks at a node of the tree.
+func (r *reader) node(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		r.call(n)
+	case *syntax.Redirect:
+		r.redirect(n)
+	case *syntax.CmdSubst, *syntax.ProcSubst:
+		r.s.veil("it takes the output of a command for a part of another")
+	case *syntax.FuncDecl:
+		r.s.veil("it declares a function")
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		r.s.veil("it calculates")
+	case *syntax.CoprocClause, *syntax.TestDecl, *syntax.ExtGlob:
+		r.s.veil("it has more syntax than rules know")
+	case *syntax.DeclClause:
+		r.s.veil("it declares variables")
+	case *syntax.ForClause:
+		r.loop(n)
+	case *syntax.ParamExp:
+		r.param(n)
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			r.s.veil("it calculates")
+		}
+	case *syntax.BinaryTest:
+		r.test(n)
+	case *syntax.DblQuoted:
+		if n.Dollar {
+			r.s.veil("it is translated")
+		}
+	}
+	return true
+}
+
+// plainLoop is a variable that no program looks at.
+var plainLoop = regexp.MustCompile(`^([a-z]|file|dir|name|item|pkg)$`)
+
+func (r *reader) loop(n *syntax.ForClause) {
+	if it, ok := n.Loop.(*syntax.WordIter); !ok || n.Select || !plainLoop.MatchString(it.Name.Value) {
+		r.s.veil("it sets a variable")
+	}
+}
+
+// param is the value of a variable, in the forms that calculate nothing.
+func (r *reader) param(n *syntax.ParamExp) {
+	if n.Excl || n.Index != nil || n.Slice != nil || n.Repl != nil || n.Names != 0 || n.Param == nil || n.NestedParam != nil || n.Flags != nil {
+		r.s.hide("what a variable stands for is calculated")
+		return
+	}
+	if n.Exp == nil {
+		return
+	}
+	switch n.Exp.Op {
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
+		syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		r.s.veil("it sets a variable")
+	default:
+		r.s.hide("what a variable stands for is calculated")
+	}
+}
+
+var number = regexp.MustCompile(`^[0-9]{1,9}$`)
+
+// test is a comparison in [[ ]]. Numbers in them are calculated, which may run commands.
+func (r *reader) test(n *syntax.BinaryTest) {
+	switch n.Op {
+	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+		for _, x := range []syntax.TestExpr{n.X, n.Y} {
+			if w, ok := x.(*syntax.Word); !ok || !number.MatchString(w.Lit()) {
+				r.s.veil("it calculates")
+			}
+		}
+	}
+}
+
+// redirect is what a command reads from or writes to.
+func (r *reader) redirect(n *syntax.Redirect) {
+	if n.N != nil && !number.MatchString(n.N.Value) {
+		r.s.veil("it sets a variable")
+	}
+	switch n.Op {
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		return
+	}
+	w := r.word(n.Word)
+	duplicate := n.Op == syntax.DplOut || n.Op == syntax.DplIn
+	switch {
+	case duplicate && !w.dynamic && (number.MatchString(strings.TrimSuffix(w.value, "-")) || w.value == "-"):
+	case w.dynamic || strings.HasPrefix(w.value, "/dev/tcp/") || strings.HasPrefix(w.value, "/dev/udp/"):
+		r.s.veil("it is not known where it writes to or reads from")
+	case n.Op == syntax.RdrIn || n.Op == syntax.DplIn:
+		r.s.reads = append(r.s.reads, w.value)
+	default:
+		r.s.writes = append(r.s.writes, w.value)
+	}
+}
+
+// harmless are variables that may be set for a command.
+var harmless = map[string]bool{
+	"LC_ALL": true, "LANG": true, "TZ": true, "CI": true, "NODE_ENV": true, "NO_COLOR": true, "FORCE_COLOR": true, "TERM": true,
+	"RUST_BACKTRACE": true, "RUST_LOG": true, "GOOS": true, "GOARCH": true, "CGO_ENABLED": true, "DEBUG": true, "COLUMNS": true,
+}
+
+func (r *reader) call(n *syntax.CallExpr) {
+	for _, a := range n.Assigns {
+		if a.Append || a.Array != nil || a.Index != nil || !harmless[a.Name.Value] {
+			r.s.veil("it sets the variable " + a.Name.Value)
+		}
+	}
+	if len(n.Args) == 0 {
+		return
+	}
+	c := simple{source: strings.TrimSpace(r.text[n.Args[0].Pos().Offset():n.Args[len(n.Args)-1].End().Offset()])}
+	for _, a := range n.Args {
+		c.words = append(c.words, r.word(a))
+	}
+	r.add(c, r.depth > 0)
+}
+
+// add takes a command in, and what it starts in turn.
+func (r *reader) add(c simple, behind bool) {
+	c.text = spell(c.words)
+	if c.source == "" {
+		c.source = c.text
+	}
+	if len(r.s.commands)+len(r.s.behind) >= mostCommands {
+		r.s.hide(fmt.Sprintf("it has more than %d commands", mostCommands))
+		return
+	}
+	if behind {
+		r.s.behind = append(r.s.behind, c)
+	} else {
+		r.s.commands = append(r.s.commands, c)
+	}
+	if c.words[0].dynamic {
+		r.s.hide("the command itself is not known")
+		return
+	}
+	r.lookBehind(c)
+}
+
+// spell writes words in one way, whatever the quotes.
+func spell(words []word) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		quoted, err := syntax.Quote(w.value, syntax.LangBash)
+		if w.dynamic || err != nil || strings.HasPrefix(quoted, "'") && !needsQuotes(w.value) {
+			quoted = w.value
+		}
+		b.WriteString(quoted)
+	}
+	return b.String()
+}
+
+// needsQuotes says whether a value written plainly would be something else. Patterns
+// and tildes are left plain: it is the rule's text that they are compared with.
+func needsQuotes(v string) bool { return v == "" || strings.ContainsAny(v, " \t\n'\"\\$`;&|<>()#") }
+
+// word finds what a word stands for.
+func (r *reader) word(w *syntax.Word) (out word) {
+	if w == nil {
+		return word{dynamic: true}
+	}
+	var b strings.Builder
+	r.parts(w.Parts, false, &out, &b)
+	out.value = b.String()
+	if !out.dynamic {
+		out.prefix = out.value
+	}
+	return out
+}
+
+func (r *reader) parts(parts []syntax.WordPart, quoted bool, out *word, b *strings.Builder) {
+	unknown := func(many bool) {
+		if !out.dynamic {
+			out.dynamic, out.prefix = true, b.String()
+		}
+		out.many = out.many || many
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if !quoted {
+				switch at := special(p.Value); at {
+				case noPattern:
+				default:
+					before := b.String()
+					if !out.dynamic {
+						out.dynamic, out.prefix = true, before+unescape(p.Value[:at], quoted)
+					}
+					out.many = true
+				}
+			}
+			b.WriteString(unescape(p.Value, quoted))
+		case *syntax.SglQuoted:
+			b.WriteString(single(p))
+		case *syntax.DblQuoted:
+			r.parts(p.Parts, true, out, b)
+		default:
+			unknown(!quoted)
+			b.WriteString(r.text[p.Pos().Offset():p.End().Offset()])
+		}
+	}
+}
+
+const noPattern = -1
+
+// special finds what a shell expands in a plain text: file patterns, braces.
+func special(v string) int {
+	for i := 0; i < len(v); i++ {
+		switch v[i] {
+		case '\\':
+			i++
+		case '*', '?', '[', '{':
+			if v == "[" || v == "[[" || v == "{}" {
+				return noPattern
+			}
+			return i
+		}
+	}
+	return noPattern
+}
+
+// unescape takes the backslashes away.
+func unescape(v string, quoted bool) string {
+	if !strings.Contains(v, `\`) {
+		return v
+	}
+	var b strings.Builder
+	for i := 0; i < len(v); i++ {
+		if v[i] != '\\' || i+1 == len(v) || quoted && !strings.ContainsRune("$`\"\\\n", rune(v[i+1])) {
+			b.WriteByte(v[i])
+			continue
+		}
+		if i++; v[i] != '\n' {
+			b.WriteByte(v[i])
+		}
+	}
+	return b.String()
+}
+
+func single(p *syntax.SglQuoted) string {
+	if !p.Dollar {
+		return p.Value
+	}
+	v, err := expand.Literal(nil, &syntax.Word{Parts: []syntax.WordPart{p}})
+	if err != nil {
+		return p.Value
+	}
+	return v
+}
