@@ -7,18 +7,20 @@ import (
 // Limits of files that somebody else wrote, in bytes unless they say otherwise.
 // What is beyond them is left out and named on stderr.
 const (
-	MaxTextFile       = 1 << 20  // of a context file, a system prompt, a template, a skill or a rule
-	MaxTextTotal      = 8 << 20  // of all files of one kind: context files, templates, skills, rules
-	MaxTextFiles      = 1000     // files of one kind
-	MaxEntries        = 10_000   // entries of directories looked at for one kind
-	MaxSettingsFile   = 1 << 20  // of settings.json and trust.json
-	MaxModelsFile     = 16 << 20 // of models.json and auth.json
-	MaxIgnoreFile     = 64 << 10 // of .gitignore and its like, where skills are looked for
-	MaxIgnoreRules    = 300      // lines of such files that count for one entry
-	MaxTriggers       = 20_000   // steps of the triggers of all stream rules together
-	MaxDepth          = 32       // levels of directories in which skills are looked for
-	MaxExpansion      = 16 << 20 // of a template with its arguments filled in
-	MaxResourceValues = 1000     // entries of a list in settings
+	MaxTextFile       = 1 << 20   // of a context file, a system prompt, a template, a skill or a rule
+	MaxTextTotal      = 8 << 20   // of all files of one kind: context files, templates, skills, rules
+	MaxTextFiles      = 1000      // files of one kind
+	MaxEntries        = 10_000    // entries of directories looked at for one kind
+	MaxSettingsFile   = 1 << 20   // of settings.json and trust.json
+	MaxModelsFile     = 16 << 20  // of models.json and auth.json
+	MaxIgnoreFile     = 64 << 10  // of .gitignore and its like, where skills are looked for
+	MaxIgnoreRules    = 300       // lines of such files that count for one entry
+	MaxTriggers       = 20_000    // steps of the triggers of all stream rules together
+	MaxDepth          = 32        // levels of directories in which skills are looked for
+	MaxExpansion      = 16 << 20  // of a template with its arguments filled in
+	MaxResourceValues = 1000      // entries of a list in settings
+	MaxAgentFile      = 256 << 10 // of an agent of the task tool
+	MaxAgents         = 200       // of the task tool
 )
 
 // Limits of one answer of a model. What is beyond them fails it.

@@ -1,20 +1,22 @@
 package config
 
 import (
+	"encoding/json"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // frontmatter is the head of a Markdown file: the YAML between two lines of
-// three dashes at its beginning. What matters of it are texts and lists of texts
-// by key; values of other shapes, such as nested maps, are passed over.
+// three dashes at its beginning. What matters of it are texts, lists of texts and,
+// for a few keys, values of other shapes.
 type frontmatter map[string]yamlValue
 
-// yamlValue is a text or a list.
+// yamlValue is a text, a list of texts, or something nested.
 type yamlValue struct {
-	text string
-	list []string // nil for a text
+	text   string
+	list   []string   // nil for a text
+	nested *yaml.Node // a map, or a list of more than texts; nil for a text or a list of texts
 }
 
 // splitFrontmatter separates a file's head from its body, which is returned
@@ -81,11 +83,91 @@ func (f frontmatter) read(lines []string) bool {
 				v.list = append(v.list, scalar(item))
 			}
 		}
-		if ok {
+		if !ok && node.Kind != yaml.AliasNode {
+			v = yamlValue{nested: node}
+		}
+		if ok || v.nested != nil {
 			f[key] = v
 		}
 	}
 	return true
+}
+
+// json is a key's value as JSON; nil where it has none that JSON can say within
+// the limits of a head.
+func (f frontmatter) json(key string) json.RawMessage {
+	node := f[key].nested
+	if node == nil {
+		return nil
+	}
+	room := maxNested
+	b, ok := appendNode(nil, node, &room)
+	if !ok {
+		return nil
+	}
+	return b
+}
+
+// maxNested bounds the values in a nested one.
+const maxNested = 10_000
+
+// appendNode writes a node as JSON, its members in their order. room is how many
+// nodes there may be; an alias is none, for it may stand for any number of them.
+func appendNode(b []byte, node *yaml.Node, room *int) (_ []byte, ok bool) {
+	if *room--; *room < 0 {
+		return nil, false
+	}
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return appendScalar(b, node), true
+	case yaml.SequenceNode:
+		b = append(b, '[')
+		for i, item := range node.Content {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, ok = appendNode(b, item, room); !ok {
+				return nil, false
+			}
+		}
+		return append(b, ']'), true
+	case yaml.MappingNode:
+		b = append(b, '{')
+		for i := 0; i < len(node.Content); i += 2 {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendText(b, node.Content[i].Value), ':')
+			if b, ok = appendNode(b, node.Content[i+1], room); !ok {
+				return nil, false
+			}
+		}
+		return append(b, '}'), true
+	}
+	return nil, false
+}
+
+// appendScalar writes a number, a truth value or null as such if YAML means one,
+// anything else as a text.
+func appendScalar(b []byte, node *yaml.Node) []byte {
+	switch node.ShortTag() {
+	case "!!int", "!!float", "!!bool", "!!null":
+		var v any
+		if node.Decode(&v) == nil {
+			if raw, err := json.Marshal(v); err == nil {
+				return append(b, raw...)
+			}
+		}
+	}
+	return appendText(b, node.Value)
+}
+
+func appendText(b []byte, text string) []byte {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic("config: a text is always JSON: " + err.Error())
+	}
+	return append(b, raw...)
 }
 
 // scalar is a node's text, "" for null.
@@ -109,6 +191,24 @@ func (f frontmatter) plain(line string) {
 	if text = strings.TrimSpace(text); ok && text != "" && text[0] != '|' && text[0] != '>' {
 		f[strings.TrimSpace(key)] = yamlValue{text: text}
 	}
+}
+
+// texts is a key's list; a text is split at its commas. nil if it has neither.
+func (f frontmatter) texts(key string) []string {
+	v, has := f[key]
+	switch {
+	case !has || v.nested != nil:
+		return nil
+	case v.list != nil:
+		return v.list
+	}
+	list := []string{}
+	for _, item := range strings.Split(v.text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
 }
 
 // text is a key's text, "" if it has none. A list is joined by commas.
