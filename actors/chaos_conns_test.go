@@ -131,6 +131,9 @@ func (c *chaos) attachOther() {
 	if handle == c.main || slices.Contains(c.sessions, handle) {
 		return
 	}
+	if c.unheard { // it may be its default session, whose events have no handle
+		return
+	}
 	c.Send(`{"type":"attach"` + at(handle) + `}`)
 	c.know(handle)
 }
