@@ -35,8 +35,9 @@ type FrameError interface {
 // Encoder writes records, in the order in which they are to be read. It must see
 // every event of its session.
 type Encoder interface {
-	// AppendEvent appends an event; nothing if the client is not told of it.
-	AppendEvent(dst []byte, ev Event) []byte
+	// AppendEvent appends an event; nothing if the client is not told of it. seq is
+	// its number among the session's, 0 for what has none.
+	AppendEvent(dst []byte, ev Event, seq uint64) []byte
 	// AppendResponse appends an answer.
 	AppendResponse(dst []byte, r Response) []byte
 	// AppendLong appends the piece at a position of an answer with long data, and

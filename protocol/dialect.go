@@ -33,7 +33,7 @@ const (
 	FeatureHookErrorOnly        Feature = "hookErrorOnly"        // no extension_error
 	FeatureExtensionErrorOnly   Feature = "extensionErrorOnly"   // no hook_error
 	FeatureUIAck                Feature = "uiAck"                // extension_ui_response is answered
-	FeatureSeq                  Feature = "seq"                  // every record of a session carries a rising seq
+	FeatureSeq                  Feature = "seq"                  // events of a session are numbered
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
@@ -172,7 +172,7 @@ var featureDocs = map[Feature]string{
 	FeatureHookErrorOnly:        "`hook_error` only, no `extension_error`.",
 	FeatureExtensionErrorOnly:   "`extension_error` only, no `hook_error`.",
 	FeatureUIAck:                "`extension_ui_response` is answered.",
-	FeatureSeq:                  "Every record of a session carries a rising `seq`.",
+	FeatureSeq:                  "Every event of a session carries its number `seq`, and `seqFrom` as well if it stands for several; every response `at`, the number of the last event before it.",
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",

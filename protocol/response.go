@@ -58,6 +58,7 @@ type Response struct {
 	Data      Result          // nil for a success without data
 	Err       *Error          // nil for success
 	SessionID string          // the routing handle, for commands that named one
+	At        uint64          // the number of the session's last event before it; 0 if it is not known
 }
 
 // Result is the data of a successful response: a struct of this package, which is

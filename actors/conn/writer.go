@@ -286,7 +286,7 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 		return enc.AppendResponse(dst, *resp)
 	}
 	p.item.Settle()
-	return enc.AppendEvent(dst, p.item.Event)
+	return enc.AppendEvent(dst, p.item.Event, p.item.Seq)
 }
 
 func (w *writer) wrote(c actor.Context, m wrote) {

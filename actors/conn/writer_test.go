@@ -245,18 +245,18 @@ func TestWriterForgets(t *testing.T) {
 		b := newBinOn(client.Out(), 1<<20, wire)
 		b.Client = client
 		b.Stop()
-		b.tell(response("a"))
+		event := func(seq uint64) link.Item { return link.Item{Event: protocol.TurnStart{}, Seq: seq} }
+		b.tell(event(1))
 		actortest.Settle() // is being written
-		b.tell(response("b"))
+		b.tell(event(2))
 		b.sys.Root.Send(b.writer, link.Forget{Tag: "s1"})
-		b.tell(response("c"))
+		b.tell(event(3))
 		b.Go()
 		actortest.Settle()
-		var seqs []int64
-		for _, l := range b.Lines() {
-			seqs = append(seqs, gjson.Get(l, "seq").Int())
-		}
-		assert.Equal(t, []int64{1, 2, 1}, seqs)
+		assert.Equal(t, []string{
+			`{"type":"turn_start","sessionId":"s1","seq":1}`, `{"type":"turn_start","sessionId":"s1","seq":2}`,
+			`{"type":"turn_start","sessionId":"s1","seq":3,"seqFrom":1}`,
+		}, b.Lines())
 		b.end(t)
 	})
 }

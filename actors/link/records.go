@@ -51,6 +51,7 @@ type (
 	Item struct {
 		Event    protocol.Event
 		Response *protocol.Response
+		Seq      uint64   // of an event, among those of its session; 0 for what one client alone is told
 		Size     int      // bytes that it takes; at the writer, that were debited for it
 		Whole    int      // beside Size, for a client that is shown whole messages; 0 at the writer
 		Receipt  *Receipt // told when it is written; nil for nobody
@@ -79,6 +80,7 @@ func (it *Item) Merge(later Item) bool {
 		it.merged = append(it.merged, next.Delta...)
 		it.Size = max(it.Size, later.Size) + len(next.Delta)
 		it.Whole = max(it.Whole, later.Whole)
+		it.Seq = later.Seq
 		if next.Usage != nil {
 			first.Usage = next.Usage
 		}

@@ -20,6 +20,7 @@ type clients struct {
 	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
 
 	replies replies
+	seq     uint64         // of the last event that was told
 	unsent  []outgoing     // what has happened and they have not been told
 	spans   core.OpenSpans // what they have been shown and not seen the end of
 	sizes   link.Sizer
@@ -185,7 +186,7 @@ func (a *clients) flush(root *actor.RootContext) {
 		return
 	}
 	for i := range a.unsent {
-		a.unsent[i].item.Settle()
+		a.number(&a.unsent[i])
 	}
 	for _, cl := range a.list {
 		var items []link.Item
@@ -206,6 +207,19 @@ func (a *clients) flush(root *actor.RootContext) {
 		}
 	}
 	a.unsent = a.unsent[:0]
+}
+
+// number gives an event that all are told of its number, and an answer that of the
+// event before it.
+func (a *clients) number(o *outgoing) {
+	o.item.Settle()
+	switch {
+	case o.item.Response != nil:
+		o.item.Response.At = a.seq
+	case !o.to.Known():
+		a.seq++
+		o.item.Seq = a.seq
+	}
 }
 
 // firstAsked notes that a command came. No line precedes the answer to the first one,

@@ -127,8 +127,9 @@ func (g *crashGuard) giveUp(c actor.Context) {
 		}
 	}
 	g.clients.flush(root)
+	g.clients.seq++
 	for _, to := range g.clients.list {
-		to.Send(root, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}})
+		to.Send(root, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}, Seq: g.clients.seq})
 	}
 	g.tellFailed(c)
 	if last != nil || g.life.end != nil { // nobody would close it

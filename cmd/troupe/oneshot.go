@@ -126,7 +126,7 @@ func (c *oneShot) follow() bool {
 			return false
 		}
 		if c.lines != nil {
-			if line := c.lines.AppendEvent(nil, event); len(line) > 0 && !c.write(line) {
+			if line := c.lines.AppendEvent(nil, event, 0); len(line) > 0 && !c.write(line) {
 				return false
 			}
 		}

@@ -84,6 +84,7 @@ func TestEachCheckerCanFail(t *testing.T) {
 		{"run after session_failed", "S2", "wire", "end\n", `< {"type":"session_failed"}` + "\n" + `< {"type":"agent_start","runId":"2"}` + "\nend\n"},
 		{"run number used again", "S2", "wire", "end\n", `< {"type":"agent_start","runId":"1"}` + "\nend\n"},
 		{"gap in seq", "S3", "wire", `{"type":"agent_start","runId":"1"}`, `{"type":"agent_start","runId":"1","seq":2}`},
+		{"answered in the past", "S3", "wire", "end\n", `< {"type":"queue_changed","seq":2,"seqFrom":1}` + "\n" + `> {"id":"9","type":"get_state"}` + "\n" + `< {"id":"9","type":"response","success":true,"at":1}` + "\nend\n"},
 		{"tool end lost", "S2", "wire", `< {"type":"tool_execution_end","runId":"1","toolCallId":"c"}`, ""},
 		{"tool begun twice", "S5", "wire", `< {"type":"turn_end","runId":"1"}`, `< {"type":"tool_execution_start","runId":"1","toolCallId":"c"}` + "\n" + `< {"type":"turn_end","runId":"1"}`},
 		{"other session's words", "S8", "wire", "end\n", `< {"type":"queue_changed","sessionId":"s2","steering":["~a~ two"]}` + "\nend\n"},

@@ -382,12 +382,22 @@ func sequence(l life) (found []string) {
 			continue
 		}
 		v := gjson.Parse(r.Line)
-		seq := v.Get("seq")
+		session := handleOf(v)
+		if at := v.Get("at"); isResponse(v) && at.Exists() { // what attaches goes on from there
+			if at.Int() < last[session] {
+				found = append(found, fmt.Sprintf("S3: answered at %d after %d: %s", at.Int(), last[session], clip(r.Line)))
+			}
+			last[session] = at.Int()
+			continue
+		}
+		seq, from := v.Get("seq"), v.Get("seqFrom")
 		if !seq.Exists() {
 			continue
 		}
-		session := handleOf(v)
-		if seq.Int() != last[session]+1 {
+		if !from.Exists() {
+			from = seq
+		}
+		if from.Int() != last[session]+1 || seq.Int() < from.Int() {
 			found = append(found, fmt.Sprintf("S3: %d after %d: %s", seq.Int(), last[session], clip(r.Line)))
 		}
 		last[session] = seq.Int()

@@ -17,7 +17,7 @@ type Encoder struct {
 	deltas    bool   // FeatureDeltaUpdates
 	withSeq   bool   // FeatureSeq
 	sessionID string // "" leaves records untagged
-	seq       uint64
+	last      uint64 // the number of the last event that the client knows of
 	growing   growing
 }
 
@@ -92,37 +92,46 @@ func (e *Encoder) response(dst []byte, r protocol.Response) protocol.Object {
 	o := protocol.OpenObject(dst)
 	o.OptRaw("id", r.ID) // in front, as pi has it
 	e.head(&o, "response", cmp.Or(e.sessionID, r.SessionID))
+	if e.withSeq && r.At > 0 {
+		o.Int("at", int64(r.At))
+		e.last = max(e.last, r.At)
+	}
 	o.Str("command", r.Command)
 	o.Bool("success", r.Err == nil)
 	return o
 }
 
-// begin begins the line of an event.
-func (e *Encoder) begin(dst []byte, kind string) protocol.Object {
+// begin begins the line of an event. It stands for those before it that the client
+// was not told of one by one, too: parts that were merged into it, and events that
+// its dialect does not have. A second line of an event has no number.
+func (e *Encoder) begin(dst []byte, kind string, seq uint64) protocol.Object {
 	o := protocol.OpenObject(dst)
 	e.head(&o, kind, e.sessionID)
+	if e.withSeq && seq > e.last {
+		o.Int("seq", int64(seq))
+		if seq > e.last+1 {
+			o.Int("seqFrom", int64(e.last+1))
+		}
+		e.last = seq
+	}
 	return o
 }
 
-// head writes what routes a record, in this order: its type, the session it
-// belongs to, and its place among the records of the session, so that a hub
+// head writes what routes a record, in this order: its type and the session it
+// belongs to, before its place among the records of the session, so that a hub
 // passes a line on without reading all of it.
 func (e *Encoder) head(o *protocol.Object, kind, sessionID string) {
 	o.Str("type", kind)
 	o.OptStr("sessionId", sessionID)
-	if e.withSeq {
-		e.seq++
-		o.Int("seq", int64(e.seq))
-	}
 }
 
 // AppendEvent appends an event as lines: one, or none for an event that the
 // client's dialect does not have, or two for one that the union knows under two
 // names.
-func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event) []byte {
+func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event, seq uint64) []byte {
 	switch ev := ev.(type) {
 	case *protocol.MessageUpdate:
-		return e.appendUpdate(dst, ev)
+		return e.appendUpdate(dst, ev, seq)
 	case protocol.MessageStart:
 		e.growing.begin(ev.Message)
 	case protocol.MessageEnd:
@@ -134,7 +143,7 @@ func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event) []byte {
 			continue
 		}
 		if members, ok := row.Form(ev); ok {
-			o := e.begin(dst, row.Name)
+			o := e.begin(dst, row.Name, seq)
 			o.Members(e.shown(members), e.wire.Dialect)
 			dst = append(o.Close(), '\n')
 		}
@@ -168,10 +177,10 @@ func (e *Encoder) started(m protocol.Message) protocol.Message {
 }
 
 // appendUpdate is the hot path: no closure, no boxing, no allocation.
-func (e *Encoder) appendUpdate(dst []byte, ev *protocol.MessageUpdate) []byte {
+func (e *Encoder) appendUpdate(dst []byte, ev *protocol.MessageUpdate, seq uint64) []byte {
 	g := &e.growing
 	g.fold(ev, e.deltas)
-	o := e.begin(dst, "message_update")
+	o := e.begin(dst, "message_update", seq)
 	if e.deltas {
 		o.Key("usage")
 		o.B = append(o.B, g.usage()...)

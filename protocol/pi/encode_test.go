@@ -135,11 +135,11 @@ func TestEncoder_cumulative(t *testing.T) {
 		enc := NewEncoder(wire, "")
 		frame := protocol.AssistantMessage{Content: protocol.Content{}, API: "a", Provider: "p", Model: "m\"", StopReason: protocol.StopStop, Timestamp: 5}
 		n := naive{frame: frame}
-		enc.AppendEvent(nil, protocol.MessageStart{Message: &frame, RunID: "1"})
+		enc.AppendEvent(nil, protocol.MessageStart{Message: &frame, RunID: "1"}, 0)
 		for _, u := range drawUpdates(t) {
 			u.RunID = "1"
 			n.fold(u)
-			line := enc.AppendEvent(nil, u)
+			line := enc.AppendEvent(nil, u, 0)
 			require.True(t, utf8.Valid(line))
 			require.Equal(t, 1, strings.Count(string(line), "\n"))
 			var got map[string]any
@@ -175,7 +175,7 @@ func TestEncoder_deltas(t *testing.T) {
 	enc := NewEncoder(wire, "")
 	frame := protocol.AssistantMessage{Content: protocol.Content{}, StopReason: protocol.StopStop}
 	var out []byte
-	out = enc.AppendEvent(out, protocol.MessageStart{Message: &frame})
+	out = enc.AppendEvent(out, protocol.MessageStart{Message: &frame}, 0)
 	usage := protocol.Usage{Input: 3, TotalTokens: 3}
 	for _, u := range []*protocol.MessageUpdate{
 		{Step: protocol.UpdateStart, Kind: protocol.BlockText},
@@ -184,7 +184,7 @@ func TestEncoder_deltas(t *testing.T) {
 		{Step: protocol.UpdateStart, Kind: protocol.BlockToolCall, Index: 1, Block: protocol.ToolCall{ID: "c", Name: "ls"}},
 		{Step: protocol.UpdateEnd, Kind: protocol.BlockToolCall, Index: 1, Block: protocol.ToolCall{ID: "c", Name: "ls", Arguments: json.RawMessage("{}")}},
 	} {
-		out = enc.AppendEvent(out, u)
+		out = enc.AppendEvent(out, u, 0)
 	}
 	want := `{"type":"message_start","message":{"role":"assistant","content":[],"api":"","provider":"","model":"","usage":U0,"stopReason":"pending","timestamp":0}}
 {"type":"message_update","usage":U0,"assistantMessageEvent":{"type":"text_start","contentIndex":0}}
@@ -201,7 +201,7 @@ func TestEncoder_dialects(t *testing.T) {
 	lines := func(d protocol.Dialect, ev protocol.Event, features ...string) string {
 		wire, _, ok := d.Open(features...)
 		require.True(t, ok)
-		return string(NewEncoder(wire, "").AppendEvent(nil, ev))
+		return string(NewEncoder(wire, "").AppendEvent(nil, ev, 0))
 	}
 	for _, c := range []struct {
 		d        protocol.Dialect
@@ -249,13 +249,29 @@ func TestEncoder_dialects(t *testing.T) {
 func TestEncoder_tags(t *testing.T) {
 	wire, _, _ := protocol.DialectUnion.Open("seq")
 	enc := NewEncoder(wire, "s2")
-	out := enc.AppendEvent(nil, protocol.TurnStart{RunID: "1"})
-	out = enc.AppendResponse(out, protocol.Response{ID: json.RawMessage(`"x"`), Command: "get_state"})
-	out = enc.AppendEvent(out, protocol.SessionChanged{Reason: "new", SessionID: "durable", LeafID: "ab"})
+	out := enc.AppendEvent(nil, protocol.TurnStart{RunID: "1"}, 1)
+	out = enc.AppendResponse(out, protocol.Response{ID: json.RawMessage(`"x"`), Command: "get_state", At: 1})
+	out = enc.AppendEvent(out, protocol.HostToolCancel{ID: "c", TargetID: "h"}, 0)
+	out = enc.AppendEvent(out, protocol.SessionChanged{Reason: "new", SessionID: "durable", LeafID: "ab"}, 4)
 	require.Equal(t, `{"type":"turn_start","sessionId":"s2","seq":1,"runId":"1"}
-{"id":"x","type":"response","sessionId":"s2","seq":2,"command":"get_state","success":true}
-{"type":"session_changed","sessionId":"s2","seq":3,"reason":"new","durableId":"durable","messageCount":0,"leafId":"ab"}
+{"id":"x","type":"response","sessionId":"s2","at":1,"command":"get_state","success":true}
+{"type":"host_tool_cancel","sessionId":"s2","id":"c","targetId":"h"}
+{"type":"session_changed","sessionId":"s2","seq":4,"seqFrom":2,"reason":"new","durableId":"durable","messageCount":0,"leafId":"ab"}
 `, string(out))
+}
+
+// TestEncoder_numbers: an event that the union knows under two names has one number,
+// one that the dialect does not have is counted by the next.
+func TestEncoder_numbers(t *testing.T) {
+	wire, _, _ := protocol.DialectUnion.Open("seq")
+	enc := NewEncoder(wire, "")
+	two := string(enc.AppendEvent(nil, protocol.ExtensionError{}, 1))
+	require.Equal(t, 2, strings.Count(two, "\n"), two)
+	require.Equal(t, 1, strings.Count(two, `"seq":1`), two)
+	wire, _, _ = protocol.Dialect("s0").Open("seq")
+	enc = NewEncoder(wire, "")
+	require.Empty(t, enc.AppendEvent(nil, protocol.AutoCompactionStart{Reason: "manual"}, 1))
+	require.Contains(t, string(enc.AppendEvent(nil, protocol.TurnStart{}, 2)), `"seq":2,"seqFrom":1`)
 }
 
 func TestResponse(t *testing.T) {
@@ -281,11 +297,11 @@ func TestAllocations(t *testing.T) {
 		max  float64
 	}{{"cumulative", wire, 0}, {"delta-only", func() protocol.Wire { g, _, _ := protocol.DialectPi1.Open(); return g }(), 0}} {
 		enc := NewEncoder(c.wire, "")
-		enc.AppendEvent(nil, protocol.MessageStart{Message: &protocol.AssistantMessage{}})
-		enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateStart})
+		enc.AppendEvent(nil, protocol.MessageStart{Message: &protocol.AssistantMessage{}}, 0)
+		enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateStart}, 0)
 		buf := make([]byte, 0, 1<<20)
 		u := &protocol.MessageUpdate{Step: protocol.UpdateDelta, Delta: "some twenty bytes of it", RunID: "1"}
-		n := testing.AllocsPerRun(500, func() { buf = enc.AppendEvent(buf[:0], u) })
+		n := testing.AllocsPerRun(500, func() { buf = enc.AppendEvent(buf[:0], u, 0) })
 		require.LessOrEqual(t, n, c.max, c.name)
 	}
 }
@@ -296,14 +312,14 @@ func BenchmarkEncode(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", d, size), func(b *testing.B) {
 				wire, _, _ := d.Open()
 				enc := NewEncoder(wire, "")
-				enc.AppendEvent(nil, protocol.MessageStart{Message: &protocol.AssistantMessage{}})
-				enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateStart})
-				enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateDelta, Delta: strings.Repeat("x", size)})
+				enc.AppendEvent(nil, protocol.MessageStart{Message: &protocol.AssistantMessage{}}, 0)
+				enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateStart}, 0)
+				enc.AppendEvent(nil, &protocol.MessageUpdate{Step: protocol.UpdateDelta, Delta: strings.Repeat("x", size)}, 0)
 				u := &protocol.MessageUpdate{Step: protocol.UpdateDelta, RunID: "1"}
 				var buf []byte
 				b.ReportAllocs()
 				for b.Loop() {
-					buf = enc.AppendEvent(buf[:0], u)
+					buf = enc.AppendEvent(buf[:0], u, 0)
 				}
 				b.SetBytes(int64(len(buf)))
 			})

@@ -109,7 +109,8 @@ func (b *schemas) failure() obj {
 func (b *schemas) envelope(command obj, success bool) obj {
 	return obj{
 		"type": obj{"const": "response"}, "id": obj{}, "command": command, "success": obj{"const": success},
-		"sessionId": obj{"type": "string"}, "seq": obj{"type": "integer"},
+		"sessionId": obj{"type": "string"},
+		"at":        obj{"type": "integer", "description": "The number of the session's last event before the answer (feature seq)."},
 	}
 }
 
@@ -124,7 +125,8 @@ func (b *schemas) event(e protocol.EventSpec) obj {
 	props := maps.Clone(s["properties"].(obj))
 	props["type"] = obj{"const": e.Name}
 	props["sessionId"] = obj{"type": "string", "description": "The routing handle, on records of a session that open_session made."}
-	props["seq"] = obj{"type": "integer", "description": "Rises by one with each record of the session (feature seq)."}
+	props["seq"] = obj{"type": "integer", "description": "The event's number among those of the session (feature seq)."}
+	props["seqFrom"] = obj{"type": "integer", "description": "The first number that the record stands for, if it stands for several."}
 	s["properties"] = props
 	s["required"] = append([]string{"type"}, s["required"].([]string)...)
 	s["description"] = e.Doc
