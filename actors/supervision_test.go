@@ -33,7 +33,10 @@ func TestBudget(t *testing.T) {
 			require.Equal(t, "session_failed", code(b.Call(t, `{"type":"prompt","message":"x"`+at(bad)+`}`)))
 		}
 		require.Equal(t, session.MaxRestarts+1, b.crashes(bad))
-		assert.Contains(t, b.Call(t, `{"type":"list_open_sessions"}`).Raw, `"failed"`)
+		listed := b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions.0")
+		assert.Equal(t, "failed", listed.Get("status").Str)
+		assert.NotEmpty(t, listed.Get("durableId").Str, "what it was is still known: %s", listed.Raw)
+		assert.Equal(t, int64(1), listed.Get("clients").Int())
 
 		b.pass(time.Minute)
 		assert.Equal(t, "completed", b.Events(good, "agent_settled")[0].Get("outcome").Str)

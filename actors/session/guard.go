@@ -140,9 +140,7 @@ func (g *crashGuard) giveUp(c actor.Context) {
 
 // tellFailed tells the parent what list_open_sessions is to say.
 func (g *crashGuard) tellFailed(c actor.Context) {
-	c.Send(c.Parent(), status{g.handle, protocol.OpenSessionInfo{
-		SessionID: g.handle, Status: "failed", Clients: g.clients.attached(), WaitingFor: []string{},
-	}})
+	c.Send(c.Parent(), gaveUp{g.handle, g.clients.attached()})
 }
 
 // restored is the first input of a machine: what the log says, and what its

@@ -52,6 +52,10 @@ func (s *sessions) Receive(c actor.Context) {
 		if m.info.Status == "parked" {
 			s.giveBackSoon(c)
 		}
+	case gaveUp:
+		if e := s.table[m.handle]; e != nil {
+			e.info = m.listed(e.info)
+		}
 	case link.FindSession:
 		s.find(c, m)
 	case link.Closed:
@@ -183,6 +187,19 @@ func (s *sessions) terminated(c actor.Context, who *actor.PID) {
 		}
 	}
 	s.tellAll(c, link.Leave{Router: who, Abort: true, Gone: true})
+}
+
+// gaveUp says that a session was given up, and how many clients it still has.
+type gaveUp struct {
+	handle  string
+	clients int
+}
+
+// listed is the session as it was last known, which names the file.
+func (m gaveUp) listed(last protocol.OpenSessionInfo) protocol.OpenSessionInfo {
+	last.Status, last.Phase, last.PhaseSince = "failed", "", 0
+	last.WaitingFor, last.PendingInputs, last.Clients = []string{}, 0, m.clients
+	return last
 }
 
 // status is what a session tells its parent about itself, for list_open_sessions.
