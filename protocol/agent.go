@@ -76,17 +76,3 @@ func (a Agents) Names() string {
 func (a Agent) MaySpawn(name string) bool {
 	return slices.Contains(a.Spawns, SpawnsAll) && name != a.Name || slices.Contains(a.Spawns, name)
 }
-
-// BudgetLimits bound what may be used up; nil is no limit, 0 allows nothing.
-type BudgetLimits struct {
-	MaxWallTimeMs   *int64   `json:"maxWallTimeMs,omitempty"`
-	MaxInputTokens  *int64   `json:"maxInputTokens,omitempty"`
-	MaxOutputTokens *int64   `json:"maxOutputTokens,omitempty"`
-	MaxTotalTokens  *int64   `json:"maxTotalTokens,omitempty"`
-	MaxCostUSD      *float64 `json:"maxCostUsd,omitempty"`
-	MaxToolCalls    *int64   `json:"maxToolCalls,omitempty"`
-	MaxSubagents    *int64   `json:"maxSubagents,omitempty"`
-}
-
-// None says that nothing is limited.
-func (l BudgetLimits) None() bool { return l == BudgetLimits{} }

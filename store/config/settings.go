@@ -39,6 +39,8 @@ type Settings struct {
 	Images        Images
 	TTSR          TTSR
 	Todo          Todo
+	Task          Task
+	ModelRoles    map[string]string // models by the names of roles, such as smol
 
 	ShellPath          string // "": found automatically
 	ShellCommandPrefix string // a line put before every command
@@ -162,6 +164,7 @@ func Defaults() *Settings {
 		Images:              Images{AutoResize: true},
 		TTSR:                TTSR{Enabled: true, ContextMode: "discard", RepeatMode: "once", RepeatGap: 10, InterruptMode: "always"},
 		Todo:                Todo{Reminders: true, RemindersMax: 3},
+		Task:                defaultTask(),
 		HTTPIdleTimeoutMs:   DefaultHTTPIdleTimeoutMs,
 		EnableSkillCommands: true,
 	}
@@ -181,6 +184,9 @@ func Defaults() *Settings {
 //
 // What is wrong with the session's settings is the error: their author waits for
 // the answer.
+//
+// So is a limit that cannot be obeyed, in whichever of the files that count: without
+// it nothing would be limited.
 func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Problem, error) {
 	s := Defaults()
 	own := layer{path: "settings", base: d.Cwd, location: Path}
@@ -192,6 +198,8 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 		own.tree, own.src = tree, session
 	}
 	var found problems
+	users := omp(d.Agent, User, &found)
+	found = append(found, s.apply(users)...)
 	user := layer{path: filepath.Join(d.Agent, "settings.json"), base: d.Agent, location: User}
 	user.read(&found)
 	found = append(found, s.apply(user)...)
@@ -205,7 +213,9 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 	if project.path == user.path { // somebody works in the directory above the agent's
 		project.path = ""
 	}
-	switch in := d.take(""); {
+	in := d.take("")
+	s.applyOmp(d, in, access, &found)
+	switch {
 	case project.path == "":
 	case in.leadsOut(project.path):
 		found.add(project.path, errLeadsOut)
@@ -224,6 +234,15 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 		found.add(d.Cwd, fmt.Errorf("the project is not trusted (%s), so these are left out: %s. "+
 			"To trust it use --approve, or put {%q: true} into %s",
 			by, some(names), real(d.Cwd), filepath.Join(d.Agent, "troupe", "trust.json")))
+	}
+	if policy.Budget != nil {
+		budget := layer{path: "--budget", base: d.Cwd, location: Path, src: policy.Budget, tree: gjson.ParseBytes(policy.Budget)}
+		found = append(found, s.apply(budget)...)
+	}
+	for _, p := range found {
+		if errors.As(p.Err, new(limiting)) {
+			return nil, d, nil, errors.New(p.Error())
+		}
 	}
 	if wrong := s.apply(own); len(wrong) > 0 {
 		for _, p := range wrong {
@@ -269,6 +288,7 @@ type layer struct {
 	path     string // in problems
 	base     string // where relative paths start
 	location Location
+	only     string // the group of keys that counts; "" for all
 	access   Access // of a project's
 	src      []byte
 	tree     gjson.Result
@@ -323,11 +343,13 @@ func (s *Settings) apply(l layer) (found problems) {
 	walk("", l.tree, func(key string, v gjson.Result) {
 		part, known := partOf(key)
 		switch {
-		case part.Missing != "" && saysNothing(v):
+		case !l.concerns(key):
 			return
 		case !known && holdsParts(key):
-			line, column := position(l.src, v.Index)
-			found = append(found, Problem{l.path, line, column, fmt.Errorf("%s: want an object", key)})
+			found = append(found, l.problem(key, v, errors.New("want an object")))
+			return
+		case !known && limits(key):
+			found = append(found, l.problem(key, v, errors.New("unknown")))
 			return
 		case !known:
 			unknown = append(unknown, key)
@@ -342,7 +364,7 @@ func (s *Settings) apply(l layer) (found problems) {
 		default:
 			values[key] = v
 		}
-		if part.Missing != "" {
+		if part.Missing != "" && !saysNothing(v) {
 			if text := fmt.Sprintf("%s (%s)", part.Key, part.Missing); !slices.Contains(missing, text) {
 				missing = append(missing, text)
 			}
@@ -354,8 +376,7 @@ func (s *Settings) apply(l layer) (found problems) {
 			continue
 		}
 		if err := f.set(v); err != nil {
-			line, column := position(l.src, v.Index)
-			found = append(found, Problem{l.path, line, column, fmt.Errorf("%s: %w", f.key, err)})
+			found = append(found, l.problem(f.key, v, err))
 		}
 	}
 	for _, n := range []struct {
@@ -371,6 +392,31 @@ func (s *Settings) apply(l layer) (found problems) {
 		}
 	}
 	return found
+}
+
+// limiting is what is wrong with a key that limits something.
+type limiting struct{ error }
+
+// limits says whether a key sets a limit, so that it is obeyed or refused.
+func limits(key string) bool {
+	for _, group := range []string{"task.budget", "task.verification"} {
+		if key == "task" || key == group || strings.HasPrefix(key, group+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// problem is what is wrong with the value of a key. What a project that is not
+// trusted has wrong stops nobody.
+func (l layer) problem(key string, v gjson.Result, err error) Problem {
+	line, column := position(l.src, v.Index)
+	err = fmt.Errorf("%s: %w", key, err)
+	ours := l.location != Project || l.access == Everything
+	if limits(key) && ours && !errors.As(err, new(tooHigh)) {
+		err = limiting{err}
+	}
+	return Problem{l.path, line, column, err}
 }
 
 // saysNothing is true of values that switch nothing on.
@@ -413,7 +459,7 @@ type field struct {
 // replaced them, which win if a file has both.
 func (s *Settings) fields(base string, location Location) []field {
 	queueModes := []protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}
-	return []field{
+	return append(s.Task.fields(location), []field{
 		{"defaultProvider", str(&s.DefaultProvider)},
 		{"defaultModel", str(&s.DefaultModel)},
 		{"defaultThinkingLevel", oneOf(&s.DefaultThinkingLevel, protocol.ThinkingLevels...)},
@@ -462,6 +508,8 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"todo.reminders", boolean(&s.Todo.Reminders)},
 		{"todo.remindersMax", count(&s.Todo.RemindersMax)},
 
+		{"modelRoles", merge(&s.ModelRoles, anyText)},
+
 		{"defaultProjectTrust", oneOf(&s.defaultTrust, trustAsk, trustAlways, trustNever)},
 		{"shellPath", str(&s.ShellPath)},
 		{"shellCommandPrefix", str(&s.ShellCommandPrefix)},
@@ -477,7 +525,7 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"hooks", named(&s.Hooks, base, location)},
 		{"customTools", named(&s.CustomTools, base, location)},
 		{"packages", packages(&s.Packages, base, location)},
-	}
+	}...)
 }
 
 func str(dst *string) func(gjson.Result) error {

@@ -120,8 +120,6 @@ var Parts = []Part{
 	{Path: ".pi/permissions.json", Agent: "permissions.json", Effect: Loosens, Missing: rulesOf},
 	{Path: ".pi/models.json", Effect: Redirects, Missing: "models of a project"},
 	{Path: ".pi/auth.json", Effect: Redirects, Missing: "keys of a project"},
-	{Path: "omp.jsonc", Agent: "omp.jsonc", Effect: Starts, Missing: tasks},
-	{Path: ".pi/omp.jsonc", Effect: Starts, Missing: tasks},
 	{Key: "extensions", Effect: Starts},
 	{Key: "hooks", Effect: Starts},
 	{Key: "customTools", Effect: Starts},
@@ -132,11 +130,45 @@ var Parts = []Part{
 	{Key: "permissions.deny", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions.ask", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions", Effect: Loosens, Missing: rulesOf},
-	{Key: "task.verification", Effect: Starts, Missing: tasks},
-	{Key: "task.isolation", Effect: Loosens, Missing: tasks},
-	{Key: "task.budget", Effect: Loosens, Missing: budgets},
+	{Key: "task.verification.enabled", Effect: Loosens, Harmless: is(true), Missing: tasks},
+	{Key: "task.verification.defaultProfile", Effect: Starts, Missing: tasks},
+	{Key: "task.verification.requireForIsolated", Effect: Loosens, Harmless: is(true), Missing: tasks},
+	{Key: "task.verification.maxRetries", Effect: Loosens, Harmless: atMost(1), Missing: tasks},
+	{Key: "task.verification.failureContextLineLimit", Effect: Tunes, Missing: tasks},
+	{Key: "task.verification.captureAfter", Effect: Tunes, Missing: tasks},
+	{Key: "task.verification.baseline", Effect: Tunes, Missing: tasks},
+	{Key: "task.verification.profiles", Effect: Starts, Missing: tasks},
+	{Key: "task.isolation.enabled", Effect: Loosens, Harmless: is(true), Missing: tasks},
+	{Key: "task.isolation.mode", Effect: Loosens, Missing: tasks},
+	{Key: "task.isolation.merge", Effect: Loosens, Missing: tasks},
+	{Key: "task.isolation.apply", Effect: Loosens, Harmless: is(false), Missing: tasks},
+	{Key: "task.isolation.commits", Effect: Loosens, Missing: tasks},
+	{Key: "task.isolation.carry", Effect: Widens, Missing: tasks},
+	{Key: "task.isolation.carryBy", Effect: Widens, Missing: tasks},
+	{Key: "task.isolation.maxBytes", Effect: Loosens, Missing: tasks},
+	{Key: "task.isolation.base", Effect: Redirects, Missing: tasks},
+	{Key: "task.isolation.keepDays", Effect: Loosens, Missing: tasks},
+	// A limit of a project only counts where it is lower than the user's.
+	{Key: "task.budget.maxWallTimeMs", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxInputTokens", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxOutputTokens", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxTotalTokens", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxCostUsd", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxToolCalls", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.maxSubagents", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.warnAtRatio", Effect: Tunes, Missing: budgets},
+	{Key: "task.budget.reserveOutput", Effect: Loosens, Missing: budgets},
+	{Key: "task.budget.strict", Effect: Loosens, Harmless: is(true), Missing: budgets},
+	{Key: "task.budget.requirePrice", Effect: Loosens, Harmless: is(true), Missing: budgets},
+	{Key: "task.enabled", Effect: Widens, Harmless: is(false), Missing: tasks},
+	{Key: "task.maxRecursionDepth", Effect: Loosens, Missing: tasks},
+	{Key: "task.maxConcurrency", Effect: Loosens, Missing: tasks},
+	{Key: "task.maxRuntimeMs", Effect: Loosens, Missing: tasks},
+	{Key: "task.softRequestBudget", Effect: Loosens, Missing: tasks},
+	{Key: "task.agentModelOverrides", Effect: Redirects, Missing: tasks},
+	{Key: "task.disabledAgents", Effect: Tunes, Missing: tasks},
 	{Key: "task.batch", Effect: Tunes, Missing: tasks},
-	{Key: "task", Effect: Loosens, Missing: tasks},
+	{Key: "modelRoles", Effect: Redirects, Missing: tasks},
 	{Key: "shellPath", Effect: Starts},
 	{Key: "shellCommandPrefix", Effect: Starts},
 
@@ -282,6 +314,8 @@ const (
 // directory.
 type Policy struct {
 	Consent Consent
+	// Budget is what the command line says of limits, as settings; nil for nothing.
+	Budget []byte
 	// Strict: of a project that is not trusted nothing but context files load, as
 	// in pi 1.x.
 	Strict bool

@@ -1,0 +1,102 @@
+package core
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// shown is a plan in a line.
+func (p *verifyPlan) shown() string {
+	if p == nil {
+		return "none"
+	}
+	var names []string
+	for _, c := range p.Commands {
+		names = append(names, c.Name)
+	}
+	text := p.Profile + "(" + strings.Join(names, " ") + ") " + p.OnFailure + " " + string(rune('0'+p.Repairs))
+	if p.Note != "" {
+		text += " noted"
+	}
+	return text
+}
+
+func TestPlanVerify(t *testing.T) {
+	var set protocol.VerifySettings
+	require.NoError(t, json.Unmarshal([]byte(`{"DefaultProfile":"ci","MaxRetries":1,"Profiles":{
+		"ci":{"mode":"command","commands":[{"name":"types","command":"a"},{"name":"tests","command":"b"}]},
+		"fix":{"commands":[{"name":"f","command":"c"}],"onFailure":"retry_once"},
+		"thrice":{"commands":[{"name":"f","command":"c"}],"onFailure":"discard_patch","maxRetries":3},
+		"nothing":{"mode":"none"}}}`), &set))
+	required, without := set, set
+	required.Enabled, required.RequireForIsolated = true, true
+	without.DefaultProfile = ""
+	unrepaired, broken, hollow := set, required, required
+	unrepaired.MaxRetries, broken.DefaultProfile, hollow.DefaultProfile = 0, "gone", "nothing"
+	const ci = "ci(types tests) return_failure 0"
+	for _, c := range []struct {
+		set  *protocol.VerifySettings
+		call string
+		want string
+	}{
+		{&set, ``, "none"},
+		{&set, `null`, "none"},
+		{&set, `false`, "none"},
+		{&set, `true`, ci},
+		{&set, `""`, ci},
+		{&set, `"fix"`, "fix(f) retry_once 1"},
+		{&set, `"thrice"`, "thrice(f) discard_patch 3"},
+		{&set, `"nothing"`, "none"},
+		{&set, `"x"`, `Unknown or invalid verification profile "x".`},
+		{&set, `{}`, ci},
+		{&set, `{"mode":"none"}`, "none"},
+		{&set, `{"mode":"none","profile":"x"}`, "none"},
+		{&set, `{"profile":"fix"}`, "fix(f) retry_once 1"},
+		{&set, `{"profile":"x"}`, `Unknown or invalid verification profile "x".`},
+		{&set, `{"profile":"fix","commands":[{"command":"x"}]}`, "fix(check1) retry_once 1"},
+		{&set, `{"commands":[{"name":"x","command":"x"}],"onFailure":"discard_patch","maxRetries":2}`, "ci(x) discard_patch 2"},
+		{&set, `{"commands":[]}`, "Verification requires at least one command."},
+		{&set, `{"commands":[{"name":"x"}]}`, "Invalid verify: a verification command is empty."},
+		{&set, `{"mode":"lsp"}`, "Invalid verify: verification mode lsp is not implemented."},
+		{&set, `{"lspDiagnostics":{}}`, "Invalid verify: lsp is not implemented."},
+		{&set, `{"onFailure":"merge"}`, "Invalid verify: onFailure: want return_failure, retry_once or discard_patch."},
+		{&set, `{"maxRetries":11}`, "Invalid verify: maxRetries: want a whole number from 0 to 10."},
+		{&set, `7`, "Invalid verify: want true, false, the name of a profile, or {profile?, commands?, mode?, maxRetries?, onFailure?}."},
+		{&set, `{"commands":3}`, "Invalid verify: want true, false, the name of a profile, or {profile?, commands?, mode?, maxRetries?, onFailure?}."},
+		{&without, `true`, "Verification requested but no verification profile or commands were provided."},
+		{&without, `{"commands":[{"command":"x"}]}`, "(check1) return_failure 0"},
+		{&without, `{}`, "Verification requires at least one command."},
+		{&unrepaired, `"thrice"`, "thrice(f) discard_patch 0"},
+		{&unrepaired, `"fix"`, "fix(f) retry_once 0"},
+
+		{&required, ``, ci},
+		{&required, `false`, ci + " noted"},
+		{&required, `true`, ci},
+		{&required, `"fix"`, "ci(types tests f) return_failure 0"},
+		{&required, `"nothing"`, ci},
+		{&required, `{"mode":"none"}`, ci},
+		{&required, `{"profile":"fix","commands":[{"command":"x"}],"maxRetries":3,"onFailure":"retry_once"}`, "ci(types tests f check1) return_failure 0"},
+		{&broken, ``, `Unknown or invalid verification profile "gone".`},
+		{&hollow, ``, `Unknown or invalid verification profile "nothing".`},
+		{&hollow, `"fix"`, `Unknown or invalid verification profile "nothing".`},
+	} {
+		plan, refusal := planVerify(json.RawMessage(c.call), true, c.set)
+		got := plan.shown()
+		if refusal != "" {
+			require.Nil(t, plan, c.call)
+			got = refusal
+		}
+		assert.Equal(t, c.want, got, "%s, required %v", c.call, c.set.RequireForIsolated)
+	}
+	plan, refusal := planVerify(nil, false, &required)
+	assert.Equal(t, "none", plan.shown()+refusal, "only isolated tasks")
+	plan, _ = planVerify([]byte(`"fix"`), true, &required)
+	plan.Commands[0].Command = "changed"
+	assert.Equal(t, "a", required.Profiles["ci"].Commands[0].Command, "a plan shares nothing with the settings")
+}

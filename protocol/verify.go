@@ -1,0 +1,60 @@
+package protocol
+
+// VerifySettings are the user's rules for checking what isolated tasks have done.
+type VerifySettings struct {
+	Enabled            bool                     // the model is shown the parameter, and RequireForIsolated counts
+	DefaultProfile     string                   // "" for none
+	RequireForIsolated bool                     // every isolated task is checked by the default profile
+	MaxRetries         int64                    // repairs where a profile says retry_once and no number; 0 switches all repairs off
+	ContextLines       int64                    // of a failed command's output that a repair is shown
+	CaptureAfter       bool                     // what the commands change is part of the work
+	Baseline           bool                     // a command that failed is run on the untouched tree, too
+	Profiles           map[string]VerifyProfile // by name
+}
+
+// VerifyProfile is a set of commands that work has to pass.
+type VerifyProfile struct {
+	Mode       string          `json:"mode,omitempty"` // command, or none
+	Commands   []VerifyCommand `json:"commands"`
+	OnFailure  string          `json:"onFailure,omitempty"`  // one of those below; "" is return_failure
+	MaxRetries *int64          `json:"maxRetries,omitempty"` // repairs; nil is what OnFailure and the settings say
+}
+
+// What becomes of work that does not pass.
+const (
+	ReturnFailure = "return_failure" // it is kept and not merged
+	RetryOnce     = "retry_once"     // the agent may repair it; then as above
+	DiscardPatch  = "discard_patch"  // it is thrown away
+)
+
+// VerifyCommand is a command of the shell that must end with 0.
+type VerifyCommand struct {
+	Name      string `json:"name"`
+	Command   string `json:"command"`
+	TimeoutMs int64  `json:"timeoutMs,omitempty"` // 0 is the runner's own
+	Optional  bool   `json:"optional,omitempty"`  // it may fail
+}
+
+// MaxRepairs is how many repairs a profile or a call may ask for.
+const MaxRepairs = 10
+
+// Wrong says what cannot be obeyed in a profile, "" for nothing.
+func (p VerifyProfile) Wrong() string {
+	switch {
+	case p.Mode != "" && p.Mode != "command" && p.Mode != "none":
+		return "verification mode " + p.Mode + " is not implemented"
+	case p.OnFailure != "" && p.OnFailure != ReturnFailure && p.OnFailure != RetryOnce && p.OnFailure != DiscardPatch:
+		return "onFailure: want return_failure, retry_once or discard_patch"
+	case p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > MaxRepairs):
+		return "maxRetries: want a whole number from 0 to 10"
+	}
+	for _, c := range p.Commands {
+		if c.Command == "" {
+			return "a verification command is empty"
+		}
+		if c.TimeoutMs < 0 {
+			return "timeoutMs: want a whole number of at least 0"
+		}
+	}
+	return ""
+}
