@@ -458,6 +458,7 @@ func (r *router) remove(to *route) {
 // the end: only now does what the client sends next find no session.
 func (r *router) closed(c actor.Context, m link.Closed) {
 	to := r.routes.byHandle[m.Handle]
+	quit := m.Quit && to != nil && to == r.routes.main && len(r.routes.byHandle)+len(r.routes.opening) == 1
 	r.remove(to)
 	for _, last := range m.Replies {
 		if last.To.Writer.Equal(r.out.Writer) {
@@ -466,6 +467,9 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 	}
 	if to != nil {
 		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the replies: on it the session tells the writer to forget its tag
+	}
+	if quit {
+		r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})
 	}
 	r.maybeDrained(c)
 }

@@ -96,6 +96,7 @@ type (
 	// Closed says that a session has ended.
 	Closed struct {
 		Handle  string
+		Quit    bool         // a connection that has no other session ends, too
 		Routers []*actor.PID // to be told
 		Replies []CloseReply
 	}

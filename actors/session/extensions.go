@@ -179,6 +179,9 @@ func (s *Session) closeExtensions(c actor.Context) bool {
 	return true
 }
 
+// extensionsOver says that the actor of the extensions has ended.
+type extensionsOver struct{ who *actor.PID }
+
 // extensionsEnded goes on without their actor. If that was not the end of the
 // session, what was asked of them is answered, and a gate that is not there any
 // more lets nothing pass.
@@ -265,7 +268,7 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 		s.ext.asks.idle = append(s.ext.asks.idle, m.Op)
 		s.answerIdle()
 	case extension.Shutdown:
-		s.close(c, ending{})
+		s.close(c, ending{quit: true})
 	}
 	s.clients.flush(c.ActorSystem().Root)
 }

@@ -183,7 +183,7 @@ func errClosing() *protocol.Error { return protocol.CodeSessionClosing.Errorf("S
 // ended, and gives its last answers.
 func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) {
 	d.life.state = closed
-	gone := link.Closed{Handle: d.handle, Replies: last}
+	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last}
 	for _, who := range d.clients.list {
 		gone.Routers = append(gone.Routers, who.Router)
 	}

@@ -75,9 +75,13 @@ func (s *Session) Receive(c actor.Context) {
 		s.closeLog()
 	case *actor.Terminated:
 		if s.ext.is(m.Who) {
-			s.extensionsEnded(c)
+			c.Send(c.Self(), extensionsOver{m.Who}) // behind what they have said before, as with workers
 		}
 		s.jobs.ended(c, m.Who)
+	case extensionsOver:
+		if s.ext.is(m.who) {
+			s.extensionsEnded(c)
+		}
 	case opened:
 		s.onOpened(c, m)
 	case kernel.Crashed:
