@@ -497,20 +497,33 @@ func (v *vm) validate(a args) (any, error) {
 	return quick.JSON(mended), nil
 }
 
+// execPath is the program that starts the agent.
+func (h *Inline) execPath() string {
+	if h.o.ExecPath != "" {
+		return h.o.ExecPath
+	}
+	exe, _ := os.Executable() // "" is what Node would not say either
+	return exe
+}
+
+// bunScript stands where Node has the path of a script. It is what pi's own binary
+// says: who wants to start the agent once more then starts execPath, without a script.
+const bunScript = "/$bunfs/root/pi"
+
 // bootRecord is what an extension may know of where it runs and what does not change.
 func (v *vm) bootRecord() map[string]any {
 	o := v.host.o
-	exe := o.ExecPath
-	if exe == "" {
-		exe, _ = os.Executable() // "" is what Node would not say either
-	}
+	exe := v.host.execPath()
 	home, _ := os.UserHomeDir()
 	hostname, _ := os.Hostname()
 	agentDir := v.spec.AgentDir
 	if agentDir == "" {
 		agentDir = filepath.Join(home, ".pi", "agent")
 	}
-	argv := append([]string{exe}, v.spec.Argv...)
+	argv := []string{exe, bunScript}
+	if len(v.spec.Argv) > 0 {
+		argv = append(argv, v.spec.Argv[1:]...)
+	}
 	record := map[string]any{
 		"homedir": home, "tmpdir": filepath.Clean(os.TempDir()), "hostname": hostname, "pid": os.Getpid(), "ppid": os.Getppid(),
 		"execPath": exe, "argv": argv, "env": environ(), "cwd": v.spec.Cwd, "agentDir": agentDir, "version": o.Version, "piVersion": o.PiVersion, "eol": "\n",

@@ -51,7 +51,12 @@ func (c *opCall) spawn(command string, argv []string, p program) (*tools.Spawned
 			env = append(env, k+"="+v)
 		}
 	}
-	s, err := tools.Spawn(tools.SpawnSpec{Procs: c.procs, Command: command, Args: argv, Dir: p.Cwd, Env: env})
+	spec := tools.SpawnSpec{Procs: c.procs, Command: command, Args: argv, Dir: p.Cwd, Env: env}
+	s, err := tools.Spawn(spec)
+	if err != nil && command == "pi" { // by this name extensions start the agent that they run in
+		spec.Command = c.host.execPath()
+		s, err = tools.Spawn(spec)
+	}
 	if err != nil {
 		return nil, spawnFailure(command, p.Cwd, err)
 	}

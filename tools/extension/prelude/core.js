@@ -639,8 +639,8 @@ const ui = {
     host.act("ui", { method: "setWidget", widgetKey: String_(key), widgetLines: content ? lines(content) : undefined, widgetPlacement: options?.placement });
   },
   setTitle: (title) => host.act("ui", { method: "setTitle", title: String_(title) }),
-  setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: String_(text) }),
-  pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: String_(text) }),
+  setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
+  pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   getEditorText: () => "",
   custom: async () => undefined,
   setWorkingMessage: ignore, setWorkingVisible: ignore, setWorkingIndicator: ignore, setHiddenThinkingLabel: ignore,

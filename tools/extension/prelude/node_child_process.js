@@ -147,8 +147,8 @@ class ChildProcess extends EventEmitter {
       child.#id = host.open("proc.spawn", [name, list, { cwd: dirOf(o.cwd), env: envOf(o.env), detached: !!o.detached, stdio: [k0, k1, k2].map((k) => k === "ignore" ? "ignore" : "pipe") }], on);
       ready = true;
       for (const words of child.#queue.splice(0)) host.send(child.#id, ...words);
-      if (k0 === "inherit" || k0?.fd !== undefined) host.send(child.#id, "stdinEnd");
-      else if (k0?.stream) k0.stream.on("data", (c) => say("stdin", new Uint8Array(Buffer.from(c)))).on("end", () => say("stdinEnd"));
+      if (k0 !== "pipe" && !k0.stream) host.send(child.#id, "stdinEnd");
+      else if (k0.stream) k0.stream.on("data", (c) => say("stdin", new Uint8Array(Buffer.from(c)))).on("end", () => say("stdinEnd"));
     } catch (e) {
       queueMicrotask(() => on("error", e));
     }

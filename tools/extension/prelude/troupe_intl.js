@@ -105,7 +105,7 @@ class DateTimeFormat extends Base {
       if (o.second) pieces.push(["second", o.minute || o.second === "2-digit" ? two(f.s) : f.s]);
       pieces.forEach(([k, v], i) => { if (i) lit(":"); add(k, v); });
       if (o.fractionalSecondDigits) lit("."), add("fractionalSecond", String(f.ms).padStart(3, "0").slice(0, o.fractionalSecondDigits));
-      if (o.hour && h12) lit("\u202f"), add("dayPeriod", f.h < 12 ? "AM" : "PM");
+      if (o.hour && h12) lit(" "), add("dayPeriod", f.h < 12 ? "AM" : "PM");
     }
     if (o.timeZoneName) {
       const a = Math.abs(f.shift);
