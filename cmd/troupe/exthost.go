@@ -6,6 +6,9 @@ import (
 	"net"
 	"os"
 
+	"troupe/protocol"
+	"troupe/providers/catalog"
+	"troupe/providers/registry"
 	"troupe/tools"
 	"troupe/tools/extension"
 )
@@ -16,6 +19,11 @@ const extHostErrand = "ext-host"
 
 // extHostFD is where the daemon is.
 const extHostFD = 3
+
+// knownModels are the models of a provider, or of all, as extensions see them.
+func knownModels(provider string) []byte {
+	return protocol.AppendValue(nil, registry.Known(catalog.FS, provider))
+}
 
 // extHost runs extensions for the daemon until it is gone.
 func extHost() int {
@@ -30,6 +38,7 @@ func extHost() int {
 	defer guard.Close()
 	err = extension.Serve(conn, extension.Options{
 		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
+		Models: knownModels,
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)

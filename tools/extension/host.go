@@ -39,6 +39,9 @@ type Options struct {
 	ExecPath  string       // what process.execPath says; "" is this program
 	Version   string       // of troupe
 	PiVersion string       // of the pi that we stand for
+	// Models gives the models of a provider that are known, with or without a key, as
+	// JSON; of all providers for "". nil knows none.
+	Models func(provider string) []byte
 }
 
 // Inline is a host in this process.

@@ -8,6 +8,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/tools"
+	"troupe/tools/extension/quick"
 )
 
 // toolCall is what JavaScript says of a call of a built-in tool.
@@ -27,6 +28,12 @@ func toolOps() map[string]operation {
 			}
 			i := t.Info()
 			return map[string]any{"name": i.Name, "description": i.Description, "parameters": i.Parameters, "promptSnippet": i.Snippet, "promptGuidelines": i.Guidelines}, nil
+		},
+		"models": func(c *opCall) (any, error) {
+			if c.host.o.Models == nil {
+				return quick.JSON("[]"), nil
+			}
+			return quick.JSON(c.host.o.Models(c.args.text(0))), nil
 		},
 		"tool.run": func(c *opCall) (any, error) { return c.runTool(nil) },
 	}

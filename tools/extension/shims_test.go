@@ -156,5 +156,5 @@ func TestPackagesThatImportHTTP(t *testing.T) {
 	require.Contains(t, w.acts("appendEntry")[0], `["201 text/echo POST /echo pkg text/plain body","6,4,0,true,1,443","ECONNREFUSED"]`)
 
 	direct := load(t, write("direct.ts", `import http from "node:http"; export default () => { http.createServer(); };`))
-	require.Contains(t, direct.ready.Errors[0].Message, "Extension needs Node.js (imports node:http in ")
+	require.Equal(t, "node:http.createServer needs Node.js", direct.ready.Errors[0].Message)
 }

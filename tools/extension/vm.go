@@ -728,17 +728,10 @@ func (v *vm) codeOf(e Entry) (*bundle.Entry, error) {
 		_ = v.host.cache.Put(entry) // what cannot be kept is made again
 	}
 	if i, ok := entry.NeedsNode(); ok {
-		return nil, needsNode(i)
+		v.sink(Log{Level: "warn", Text: fmt.Sprintf("extension %s imports %s in %s: what only Node.js has of it throws when it is used", e.Path, i.Name, i.By)})
 	}
 	v.realm.maps[entry.Path] = entry.Map
 	return entry, nil
-}
-
-// needsNode is why an extension cannot run here.
-type needsNode bundle.Import
-
-func (n needsNode) Error() string {
-	return fmt.Sprintf("Extension needs Node.js (imports %s in %s); install Node or remove it", n.Name, n.By)
 }
 
 // loaded is the end of one extension's loading.

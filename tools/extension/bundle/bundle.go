@@ -57,7 +57,7 @@ type Import struct {
 	By   string `json:"by"` // the file that imports
 }
 
-// NeedsNode gives an import of the extension's own files that only Node can serve. What
+// NeedsNode gives an import of the extension's own files that only Node can serve in full. What
 // packages import beside what is used of them does not count.
 func (b *Bundle) NeedsNode() (Import, bool) {
 	for _, i := range b.NodeOnly {

@@ -547,11 +547,25 @@ const sessionManager = {
 const modelOf = (provider, id) => {
   const list = snap.models ?? [];
   for (let i = 0; i < list.length; i++) if (list[i].provider === provider && list[i].id === id) return list[i];
+  const others = knownModels(String_(provider));
+  for (let i = 0; i < others.length; i++) if (others[i].id === id) return others[i];
 };
+
+// knownModels are those of providers that nobody has a key for, too: of one, or of all
+// for "". The snapshot has only what can be used.
+const known = create(null);
+const knownModels = (provider) => known[provider] ??= host.op("models", provider);
+
+function allModels() {
+  const all = copyOf(snap.models ?? []), there = create(null), others = knownModels("");
+  for (let i = 0; i < all.length; i++) there[all[i].provider + "/" + all[i].id] = true;
+  for (let i = 0; i < others.length; i++) if (!there[others[i].provider + "/" + others[i].id]) all[all.length] = others[i];
+  return all;
+}
 
 const modelRegistry = {
   find: modelOf,
-  getAll: () => copyOf(snap.models ?? []),
+  getAll: allModels,
   getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
   getError: () => undefined,
   getApiKey: (model) => host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }).then((r) => r?.apiKey),

@@ -1,0 +1,23 @@
+package registry
+
+import (
+	"io/fs"
+
+	"troupe/protocol"
+)
+
+// Known gives the models of a built-in catalogue, whether there is a key for them or
+// not: those of one provider, or of all for "".
+func Known(builtin fs.FS, provider string) []*protocol.Model {
+	r := New(Config{Builtin: builtin})
+	if provider != "" {
+		return r.builtin(provider).models
+	}
+	var all []*protocol.Model
+	for _, id := range r.providers() {
+		if id != "scripted" { // which is there when nothing else is
+			all = append(all, r.builtin(id).models...)
+		}
+	}
+	return all
+}
