@@ -130,8 +130,13 @@ func (r *router) input(c actor.Context, m any) {
 		req, err := m.err.Refusal()
 		r.respond(c, req.ID, req.Name, nil, err)
 	case inputClosed:
-		r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})
+		r.inputEnds(c)
 	}
+}
+
+// inputEnds leaves every session of the connection: it has nothing more to say.
+func (r *router) inputEnds(c actor.Context) {
+	r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})
 }
 
 // request routes one decoded line.
@@ -469,7 +474,7 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the replies: on it the session tells the writer to forget its tag
 	}
 	if quit {
-		r.leave(c, link.Leave{Abort: !r.cfg.Drain, Final: r.cfg.Final})
+		r.inputEnds(c)
 	}
 	r.maybeDrained(c)
 }
