@@ -27,8 +27,12 @@ type Spawned struct {
 	g     *group
 }
 
+// ErrNoProgram is the error of a [Spawn] that looked for a name in PATH and did not
+// find it.
+var ErrNoProgram = exec.ErrNotFound
+
 // Spawn starts a program. Its error is the system's: one that is not there is
-// os.ErrNotExist or exec.ErrNotFound.
+// os.ErrNotExist or [ErrNoProgram].
 func Spawn(spec SpawnSpec) (*Spawned, error) {
 	cmd := exec.Command(spec.Command, spec.Args...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = spec.Dir, spec.Env, spec.Files

@@ -59,6 +59,8 @@ var rules = []rule{
 		"looking through directories knows nothing of calls, processes or models"},
 	{"troupe/tools/policy", nil, []string{"os", "os/exec", "net/...", "io"},
 		"permission rules are a pure function of a call and what is configured"},
+	{"troupe/tools/git", []string{"troupe/tools"}, []string{"os/exec", "net/...", "github.com/..."},
+		"git is a binary that tools start; workspaces know nothing of tasks"},
 	{"troupe/tools", []string{"troupe/protocol", "troupe/protocol/bounded"}, []string{"net/http", "github.com/asynkron/..."},
 		"tools know the machine they run on and nothing of sessions or models"},
 	{"troupe/tools/extension", []string{"troupe/protocol", "troupe/protocol/extension", "troupe/tools"}, []string{"os/exec", "github.com/asynkron/..."},

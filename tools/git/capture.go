@@ -1,0 +1,210 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"troupe/tools"
+)
+
+// maxPatch is how large a patch may be that is still merged.
+const maxPatch = 64 << 20
+
+// CaptureSpec says how the work of a task is kept.
+type CaptureSpec struct {
+	// Patch is the file that the patch is written to; those of nested repositories
+	// have a number before their ending. "" writes none.
+	Patch string
+	// Message is that of the commit of what the task did not commit itself.
+	Message string
+	// Since and Checked are an earlier capture and what [Workspaces.Mark] said
+	// after checks had run: what these changed and the task did not touch
+	// afterwards counts as in Since.
+	Since   *Captured
+	Checked []string
+}
+
+// Captured is what a task did, against the snapshot that it began with. It is a
+// plain value, to be kept in a log.
+type Captured struct {
+	Trees []string `json:"trees"` // of each tree of the workspace
+	Empty bool     `json:"empty"` // nothing changed
+	// Patch is the file with the changes, "" if there are none; Nested are those of nested repositories.
+	Patch  string   `json:"patch,omitempty"`
+	Nested []string `json:"nested,omitempty"`
+	Bytes  int64    `json:"bytes,omitempty"` // of all patches
+	// Commits are the task's, from the first to the last, of a workspace with a branch.
+	Commits []string `json:"commits,omitempty"`
+}
+
+// Capture records what a task has done so far and makes its patch durable. It
+// changes nothing in the workspace. If it fails, the workspace has to be kept.
+func (w *Workspaces) Capture(ctx context.Context, env *tools.Env, ws Workspace, spec CaptureSpec) (Captured, error) {
+	if _, err := w.probe(ctx, env); err != nil {
+		return Captured{}, err
+	}
+	trees, err := w.Mark(ctx, env, ws)
+	if err != nil {
+		return Captured{}, w.wordFull(err)
+	}
+	c := Captured{Trees: trees, Empty: true}
+	for i, t := range ws.Trees {
+		if spec.Since != nil && spec.Checked != nil {
+			if c.Trees[i], err = t.unchecked(ctx, env, spec.Since.Trees[i], spec.Checked[i], trees[i]); err != nil {
+				return c, err
+			}
+		}
+		if err := c.patch(ctx, env, t, i, spec.Patch); err != nil {
+			return c, w.wordFull(err)
+		}
+	}
+	if ws.Branch != "" && !c.Empty {
+		if c.Commits, err = ws.commits(ctx, env, c.Trees[0], spec.Message); err != nil {
+			return c, w.wordFull(err)
+		}
+	}
+	if c.Empty || spec.Patch != "" {
+		err = w.note(ws, captured)
+	}
+	return c, err
+}
+
+// Running notes that a task goes on after a capture.
+func (w *Workspaces) Running(ws Workspace) error { return w.note(ws, running) }
+
+// Mark records what is in the workspace now, as one tree for each of its own.
+func (w *Workspaces) Mark(ctx context.Context, env *tools.Env, ws Workspace) ([]string, error) {
+	if _, err := w.probe(ctx, env); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, t := range ws.Trees {
+		tree, err := w.mark(ctx, env, ws, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tree)
+	}
+	return all, nil
+}
+
+// mark works with a copy of the task's index, which knows what has not changed,
+// or without, if the task left none that can be used.
+func (w *Workspaces) mark(ctx context.Context, env *tools.Env, ws Workspace, t Tree) (string, error) {
+	tmp, err := t.copyIndex(ws.index(t))
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(tmp)
+	g := t.at(env, ws.work(t)).with("GIT_INDEX_FILE=" + tmp)
+	tree, err := w.addAll(ctx, g, t)
+	if err == nil || ctx.Err() != nil {
+		return tree, err
+	}
+	if err := os.Remove(tmp); err != nil {
+		return "", err
+	}
+	if _, again := g.run(ctx, "read-tree", t.Base); again != nil {
+		return "", err
+	}
+	return w.addAll(ctx, g, t)
+}
+
+// unchecked is the tree now, but with the paths that checks changed, and nobody
+// since, as they were before the checks.
+func (t Tree) unchecked(ctx context.Context, env *tools.Env, before, checked, now string) (string, error) {
+	changes, err := t.git(env).run(ctx, "diff-tree", "-r", "-z", "--no-abbrev", "--no-renames", checked, now)
+	if err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	list, err := parseChanges(changes)
+	for _, c := range list {
+		if c.NewMode == "" {
+			fmt.Fprintf(&lines, "0 %s\t%s\x00", strings.Repeat("0", len(c.Old)), c.Path)
+			continue
+		}
+		fmt.Fprintf(&lines, "%s %s\t%s\x00", c.NewMode, c.New, c.Path)
+	}
+	if err != nil {
+		return "", err
+	}
+	index, err := os.MkdirTemp(t.Store, "index-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(index)
+	g := t.git(env).with("GIT_INDEX_FILE=" + filepath.Join(index, "index"))
+	if _, err := g.run(ctx, "read-tree", before); err != nil {
+		return "", err
+	}
+	if _, err := g.feed(ctx, strings.NewReader(lines.String()), "update-index", "-z", "--replace", "--index-info"); err != nil {
+		return "", err
+	}
+	return g.line(ctx, "write-tree", "--missing-ok")
+}
+
+// patch writes that of one tree. It is durable when it returns.
+func (c *Captured) patch(ctx context.Context, env *tools.Env, t Tree, number int, name string) error {
+	same, err := t.git(env).line(ctx, "rev-parse", t.Base+"^{tree}")
+	if err != nil || same == c.Trees[number] {
+		return err
+	}
+	c.Empty = false
+	if name == "" {
+		return nil
+	}
+	if number > 0 {
+		ext := filepath.Ext(name)
+		name = strings.TrimSuffix(name, ext) + fmt.Sprintf(".%d", number) + ext
+	}
+	n, err := t.writePatch(ctx, env, c.Trees[number], name)
+	if err != nil {
+		return fmt.Errorf("patch %s: %w", name, err)
+	}
+	c.Bytes += n
+	if number == 0 {
+		c.Patch = name
+	} else {
+		c.Nested = append(c.Nested, name)
+	}
+	return nil
+}
+
+func (t Tree) writePatch(ctx context.Context, env *tools.Env, tree, name string) (int64, error) {
+	tmp := name + ".tmp"
+	g := t.git(env)
+	g.limit = checkoutTime
+	_, err := g.run(ctx, "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--output="+tmp, t.Base, tree)
+	if err != nil {
+		os.Remove(tmp)
+		return 0, err
+	}
+	return commitFile(tmp, name)
+}
+
+// commitFile makes a written file durable and gives it its name.
+func commitFile(tmp, name string) (int64, error) {
+	f, err := os.OpenFile(tmp, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(tmp, name)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}

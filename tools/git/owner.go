@@ -1,0 +1,366 @@
+package git
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"troupe/tools"
+)
+
+// state says how far a workspace has come, for who finds it.
+type state string
+
+const (
+	preparing state = "preparing"
+	running   state = "running"
+	captured  state = "captured" // its patch is durable, or there is none
+	merged    state = "merged"
+)
+
+// owner is the file that says whose a workspace is. It is locked as long as the
+// process lives that works with it.
+type owner struct {
+	PID       int       `json:"pid"`
+	Start     string    `json:"start"` // when that process started, by the system's count
+	Boot      string    `json:"boot"`  // of the system
+	State     state     `json:"state"`
+	Since     time.Time `json:"since"`
+	Workspace Workspace `json:"workspace"`
+}
+
+const (
+	maxWorkspaces = 200
+	maxAllBytes   = 20 << 30 // of all workspaces of a repository
+)
+
+// errTaken is a workspace with a live owner.
+var errTaken = errors.New("the workspace belongs to a process that lives")
+
+// claim makes the directory of a workspace and takes it.
+func (w *Workspaces) claim(ws *Workspace, b base, repo string) error {
+	ws.Repository, ws.Bytes, ws.Notes = b.Repository, b.Bytes, b.Notes
+	ws.Baseline = b.Trees[0].Base
+	ws.Trees = b.Trees
+	all, count, err := occupied(repo)
+	switch {
+	case err != nil:
+		return err
+	case count >= maxWorkspaces || all+ws.Bytes > maxAllBytes:
+		return fmt.Errorf("too many workspaces of this repository: %d, %s, at most %d, %s. What was kept is in %s",
+			count, size(all), maxWorkspaces, size(maxAllBytes), repo)
+	}
+	if err := os.Mkdir(ws.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := w.lock(ws.Dir); err != nil {
+		return err
+	}
+	return w.note(*ws, preparing)
+}
+
+// occupied is what all workspaces of a repository take.
+func occupied(repo string) (bytes int64, count int, err error) {
+	list, err := listOwners(repo)
+	for _, o := range list {
+		bytes += o.Workspace.Bytes
+		count++
+	}
+	return bytes, count, err
+}
+
+// lock takes a workspace for this process.
+func (w *Workspaces) lock(dir string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[dir] != nil {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errTaken
+		}
+		return err
+	}
+	w.held[dir] = f
+	return nil
+}
+
+// unlock lets go of it.
+func (w *Workspaces) unlock(dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f := w.held[dir]; f != nil {
+		f.Close()
+		delete(w.held, dir)
+	}
+}
+
+// note writes the owner file.
+func (w *Workspaces) note(ws Workspace, s state) error {
+	start, boot := processStart(os.Getpid())
+	data, err := json.Marshal(owner{PID: os.Getpid(), Start: start, Boot: boot, State: s, Since: time.Now(), Workspace: ws})
+	if err != nil {
+		return err
+	}
+	return writeDurably(filepath.Join(ws.Dir, "owner.json"), data)
+}
+
+func readOwner(dir string) (o owner, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, "owner.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	return o, err
+}
+
+// listOwners reads the owner files of a repository's workspaces.
+func listOwners(repo string) ([]owner, error) {
+	dirs, err := os.ReadDir(repo)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []owner
+	for _, d := range dirs {
+		if o, err := readOwner(filepath.Join(repo, d.Name())); err == nil {
+			list = append(list, o)
+		}
+	}
+	return list, err
+}
+
+// alive says whether the process that wrote the file lives. The lock says so,
+// too, but not on every file system.
+func (o owner) alive() bool {
+	start, boot := processStart(o.PID)
+	return start != "" && start == o.Start && boot == o.Boot
+}
+
+// Open takes a workspace again that a process before us had: after a crash, or
+// to go on with its task. One that is gone is fs.ErrNotExist.
+func (w *Workspaces) Open(dir string) (Workspace, error) {
+	o, err := readOwner(dir)
+	if err != nil {
+		return Workspace{}, err
+	}
+	if o.PID != os.Getpid() && o.alive() {
+		return Workspace{}, errTaken
+	}
+	if err := w.lock(dir); err != nil {
+		return Workspace{}, err
+	}
+	return o.Workspace, w.note(o.Workspace, o.State)
+}
+
+// Merged notes that the caller's log says so: the workspace may go.
+func (w *Workspaces) Merged(ws Workspace) error { return w.note(ws, merged) }
+
+// Keep lets go of a workspace that stays: for the user to look at, for a later
+// task to go on in. A sweep removes it after its time.
+func (w *Workspaces) Keep(ws Workspace) { w.unlock(ws.Dir) }
+
+// Remove removes a workspace, and the snapshot that it had if nobody else has it.
+// The caller knows that nothing in it is wanted any more.
+func (w *Workspaces) Remove(ctx context.Context, ws Workspace) error {
+	if err := w.discard(ws); err != nil {
+		return err
+	}
+	return w.dropBase(ctx, ws.Shared, false)
+}
+
+// EndCall says that no further task of a call will be prepared.
+func (w *Workspaces) EndCall(ctx context.Context, env *tools.Env, session, call string) error {
+	src, err := find(ctx, env, env.Cwd)
+	if err != nil {
+		return err
+	}
+	spec := Spec{Session: session}
+	return w.dropBase(ctx, filepath.Join(w.repository(src), spec.name(call)+".base"), true)
+}
+
+// discard removes the directory of a workspace. Without its owner file, which
+// goes first, it is rubbish that a sweep removes.
+func (w *Workspaces) discard(ws Workspace) error {
+	err := os.Remove(filepath.Join(ws.Dir, "owner.json"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = removeAll(ws.Dir)
+	}
+	w.unlock(ws.Dir)
+	return err
+}
+
+// removeAll removes directories that cannot be written to, as well: module caches
+// are like that.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// dropBase removes a snapshot unless its call goes on or a workspace has it.
+func (w *Workspaces) dropBase(ctx context.Context, dir string, ended bool) error {
+	unlock, err := w.files.Lock(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w.mu.Lock()
+	if ended {
+		delete(w.calls, dir)
+	}
+	goesOn := w.calls[dir]
+	w.mu.Unlock()
+	if goesOn {
+		return nil
+	}
+	list, err := listOwners(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		if o.Workspace.Shared == dir {
+			w.unlock(dir)
+			return nil
+		}
+	}
+	if err := w.lock(dir); err != nil { // somebody else is about to use it, or it is gone
+		if errors.Is(err, errTaken) || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	}
+	defer w.unlock(dir)
+	return os.RemoveAll(dir)
+}
+
+// Close lets go of all workspaces of the process. They stay.
+func (w *Workspaces) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for dir, f := range w.held {
+		f.Close()
+		delete(w.held, dir)
+	}
+}
+
+// Swept is a workspace that somebody's end left behind.
+type Swept struct {
+	Workspace Workspace
+	Removed   bool
+	Patch     string // where what it holds was saved; "" if nowhere
+	Err       error  // why it could not be saved
+}
+
+// Sweep removes what ended processes left of a repository: what was merged, what
+// was captured and what changed nothing at once; of the rest the patch is saved beside the
+// task's session, and the workspace stays for keep, or a week if that is 0. What
+// a live process has is not touched.
+func (w *Workspaces) Sweep(ctx context.Context, env *tools.Env, keep time.Duration) ([]Swept, error) {
+	src, err := w.source(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	if keep == 0 {
+		keep = 7 * 24 * time.Hour
+	}
+	repo := w.repository(src)
+	dirs, err := os.ReadDir(repo)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	var all []Swept
+	for _, d := range dirs {
+		dir := filepath.Join(repo, d.Name())
+		switch {
+		case !d.IsDir():
+		case strings.HasSuffix(d.Name(), ".base"):
+			defer w.dropBase(ctx, dir, false)
+		default:
+			if s, ok := w.sweepOne(ctx, env, dir, keep); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, ctx.Err()
+}
+
+// sweepOne looks at one workspace; ok says that it is left over.
+func (w *Workspaces) sweepOne(ctx context.Context, env *tools.Env, dir string, keep time.Duration) (s Swept, ok bool) {
+	w.mu.Lock()
+	ours := w.held[dir] != nil
+	w.mu.Unlock()
+	if ours {
+		return s, false
+	}
+	o, err := readOwner(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, w.sweepRubbish(dir)
+	}
+	if err != nil || o.alive() && o.PID != os.Getpid() || w.lock(dir) != nil {
+		return s, false
+	}
+	defer w.unlock(dir)
+	s.Workspace = o.Workspace
+	if exists(filepath.Join(dir, "merge", readyFile)) && o.State != merged {
+		// A merge was cut: its session undoes it, or we do when nobody came.
+		if time.Since(o.Since) < keep {
+			return s, true
+		}
+		if r, err := w.Recover(ctx, env, o.Workspace); err != nil || len(r.Foreign) > 0 {
+			s.Err = err
+			return s, true
+		}
+	}
+	if o.State == running {
+		s.Patch, s.Err = w.save(ctx, env, o.Workspace)
+		if s.Err == nil && s.Patch == "" {
+			o.State = captured // nothing changed
+		}
+	}
+	unneeded := o.State == merged || o.State == captured || o.State == preparing
+	if unneeded || s.Err == nil && time.Since(o.Since) > keep {
+		s.Removed = w.discard(o.Workspace) == nil
+	}
+	return s, true
+}
+
+// sweepRubbish removes a directory without owner file that is nobody's.
+func (w *Workspaces) sweepRubbish(dir string) bool {
+	if w.lock(dir) != nil {
+		return false
+	}
+	removeAll(dir)
+	w.unlock(dir)
+	return false
+}
+
+// save writes the patch of an abandoned workspace beside its session.
+func (w *Workspaces) save(ctx context.Context, env *tools.Env, ws Workspace) (string, error) {
+	if ws.File == "" {
+		return "", errors.New("the task had no file")
+	}
+	c, err := w.Capture(ctx, env, ws, CaptureSpec{Patch: strings.TrimSuffix(ws.File, ".jsonl") + ".patch"})
+	return c.Patch, err
+}

@@ -1,0 +1,20 @@
+//go:build unix && !linux
+
+package git
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// processStart knows only whether there is a process of that number: a workspace
+// whose number was given again is kept.
+func processStart(pid int) (start, boot string) {
+	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
+		return "", ""
+	}
+	return "?", ""
+}
+
+func cloneFile(*os.File, *os.File) error { return errors.ErrUnsupported }

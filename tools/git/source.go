@@ -1,0 +1,217 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"troupe/tools"
+)
+
+// source is a working tree of the user.
+type source struct {
+	top     string // its top, without symlinks
+	gitDir  string // of this working tree; "" for a directory that is not under git
+	common  string // what all working trees of the repository share
+	index   string
+	objects string
+	head    string // commit; "" as long as there is none
+	format  string // of object names
+	prefix  string // of the directory that was asked for, below top; "" or with a slash at its end
+}
+
+// Version is that of a git binary.
+type version struct{ major, minor int }
+
+func (v version) atLeast(o version) bool {
+	return v.major > o.major || v.major == o.major && v.minor >= o.minor
+}
+
+var (
+	oldest       = version{2, 32} // apply --cached --3way
+	sparseAdd    = version{2, 34} // add --sparse
+	hasMergeTree = version{2, 38} // merge-tree --write-tree
+)
+
+// parseVersion reads "git version 2.39.5 (Apple Git-154)".
+func parseVersion(line string) (v version, err error) {
+	words := strings.Fields(line)
+	if len(words) < 3 {
+		return v, fmt.Errorf("git has an unknown version: %.100q", line)
+	}
+	numbers := strings.SplitN(words[2], ".", 3)
+	if len(numbers) >= 2 {
+		v.major, err = strconv.Atoi(numbers[0])
+		if err == nil {
+			v.minor, err = strconv.Atoi(numbers[1])
+		}
+	}
+	if err != nil || v.major == 0 {
+		return v, fmt.Errorf("git has an unknown version: %.100q", line)
+	}
+	return v, nil
+}
+
+// probe asks git for its version, once.
+func (w *Workspaces) probe(ctx context.Context, env *tools.Env) (version, error) {
+	w.mu.Lock()
+	v := w.version
+	w.mu.Unlock()
+	if v.major != 0 {
+		return v, nil
+	}
+	line, err := command{env: env}.line(ctx, "version")
+	if err != nil {
+		return v, err
+	}
+	if v, err = parseVersion(line); err != nil {
+		return v, err
+	}
+	if !v.atLeast(oldest) {
+		return v, fmt.Errorf("git %d.%d is too old (%d.%d)", v.major, v.minor, oldest.major, oldest.minor)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version = v
+	return v, nil
+}
+
+// find says what a directory is part of.
+func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return source{}, err
+	}
+	g := command{env: env, dir: dir}
+	kind, err := g.line(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree")
+	var f *failure
+	switch {
+	case errors.As(err, &f) && strings.Contains(f.stderr, "not a git repository"):
+		return source{top: dir}, nil
+	case err != nil:
+		return source{}, err
+	case strings.HasPrefix(kind, "true"):
+		return source{}, errors.New("the repository is bare")
+	case strings.HasSuffix(kind, "false"):
+		return source{}, errors.New("the directory belongs to the inside of a repository")
+	}
+	out, err := g.line(ctx, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir",
+		"--git-path", "index", "--git-path", "objects", "--show-object-format", "--show-prefix")
+	if err != nil {
+		return source{}, err
+	}
+	lines := strings.Split(out, "\n")
+	if len(lines) != 7 {
+		return source{}, errors.New("the path of the repository has a line break in it")
+	}
+	s := source{top: lines[0], gitDir: lines[1], common: lines[2], index: lines[3], objects: lines[4], format: lines[5], prefix: lines[6]}
+	if s.prefix != "" {
+		if _, err := g.run(ctx, "check-ignore", "-q", "."); err == nil {
+			return source{}, errors.New("the directory is ignored by its repository")
+		}
+	}
+	s.head, err = g.line(ctx, "rev-parse", "-q", "--verify", "HEAD^{commit}")
+	if failedWith(err, 1) {
+		err = nil // no commit yet
+	}
+	return s, err
+}
+
+// isRepository says that the directory is under git.
+func (s source) isRepository() bool { return s.gitDir != "" }
+
+// listing is what a working tree consists of, as far as git would take it.
+type listing struct {
+	files, bytes int64 // without nested repositories
+	nested       []string
+	left         []string // nested repositories that cannot be copied
+}
+
+const (
+	maxUntracked     = 1 << 30  // bytes of all untracked files
+	maxUntrackedFile = 50 << 20 // and of one
+	plainFiles       = 20_000   // of a directory that is not under git
+	plainBytes       = 256 << 20
+)
+
+// list measures a working tree, and refuses one that is too large to be copied
+// into a snapshot. G runs in it.
+func (s source) list(ctx context.Context, g command) (l listing, err error) {
+	out, err := g.run(ctx, "ls-files", "-s", "-z")
+	if err != nil {
+		return l, err
+	}
+	for _, line := range fields(out) {
+		mode, path, _ := strings.Cut(line, "\t")
+		if strings.HasPrefix(mode, gitlink) {
+			if _, err := os.Lstat(filepath.Join(s.top, path, ".git")); err == nil {
+				l.nested = append(l.nested, path)
+			}
+			continue
+		}
+		l.add(s.top, path)
+	}
+	if out, err = g.run(ctx, "ls-files", "-o", "--exclude-standard", "-z"); err != nil {
+		return l, err
+	}
+	return l, s.listUntracked(&l, fields(out))
+}
+
+func (s source) listUntracked(l *listing, paths []string) error {
+	var all, largest int64
+	name := ""
+	for _, path := range paths {
+		if dir, ok := strings.CutSuffix(path, "/"); ok {
+			l.nested = append(l.nested, dir)
+			continue
+		}
+		n := l.add(s.top, path)
+		if all += n; n > largest {
+			largest, name = n, path
+		}
+	}
+	switch {
+	case !s.isRepository() && (l.files > plainFiles || l.bytes > plainBytes):
+		return fmt.Errorf("%s is no repository and too large for one of its own: %d files, %s; at most %d files, %s",
+			s.top, l.files, size(l.bytes), plainFiles, size(plainBytes))
+	case s.isRepository() && (all > maxUntracked || largest > maxUntrackedFile):
+		return fmt.Errorf("untracked files are too large for a snapshot: %s in all, at most %s, and %s each; the largest is %s (%s). Ignore it or commit it",
+			size(all), size(maxUntracked), size(maxUntrackedFile), name, size(largest))
+	}
+	return nil
+}
+
+func (l *listing) add(top, path string) int64 {
+	l.files++
+	info, err := os.Lstat(filepath.Join(top, path))
+	if err != nil || info.IsDir() || info.Mode()&fs.ModeType&^fs.ModeSymlink != 0 {
+		return 0
+	}
+	l.bytes += info.Size()
+	return info.Size()
+}
+
+func size(n int64) string {
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// tooHigh says that a directory without git is the root, the home directory or
+// above it.
+func (s source) tooHigh(home string) bool {
+	if s.isRepository() {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		home = real
+	}
+	rel, err := filepath.Rel(s.top, home)
+	return s.top == "/" || home != "" && err == nil && !strings.HasPrefix(rel, "..")
+}

@@ -1,0 +1,421 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"troupe/tools"
+)
+
+const gitlink = "160000" // mode of a nested repository in a tree
+
+// Tree is one working tree of a workspace: that of the repository, or of one
+// nested in it. It has a store: a git directory of ours that borrows the objects
+// of the user's repository and takes up all that we add, so that nothing of it
+// is in his.
+type Tree struct {
+	Path   string `json:"path"`   // below the top of the workspace, "" for itself
+	Top    string `json:"top"`    // of the user's working tree
+	Index  string `json:"index"`  // his; "" if the directory is not under git
+	Store  string `json:"store"`  // git directory
+	Base   string `json:"base"`   // commit of what was there at the beginning
+	Before string `json:"before"` // what it was made on; "" is nothing
+	// Nested are the repositories in it that are trees of their own, or that
+	// could not be copied.
+	Nested []string `json:"nested,omitempty"`
+}
+
+// base is the snapshot that the tasks of one call share.
+type base struct {
+	Trees []Tree   `json:"trees"` // the outermost first
+	Notes []string `json:"notes,omitempty"`
+	Bytes int64    `json:"bytes"` // of all files
+	// Prefix is the user's directory below the top.
+	Prefix string `json:"prefix,omitempty"`
+	// Repository says whether the directory is under git.
+	Repository bool `json:"repository"`
+}
+
+const (
+	maxNested = 20
+	maxDepth  = 3
+)
+
+// makeBase takes the snapshot in dir, or finds the one that is there. The caller
+// holds the lock of dir in this process.
+func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, dir string) (base, error) {
+	var b base
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return b, err
+	}
+	if err := w.lock(dir); err != nil { // against a sweep of another process
+		return b, err
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "base.json")); err == nil {
+		return b, json.Unmarshal(data, &b)
+	}
+	b = base{Prefix: src.prefix, Repository: src.isRepository()}
+	err := w.addTree(ctx, env, &b, src, dir, "", 0)
+	if err == nil {
+		var data []byte
+		if data, err = json.Marshal(b); err == nil {
+			err = writeDurably(filepath.Join(dir, "base.json"), data)
+		}
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		w.unlock(dir)
+	}
+	return b, err
+}
+
+// addTree takes the snapshot of one working tree, and of those in it.
+func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src source, dir, path string, depth int) error {
+	t := Tree{
+		Path: path, Top: src.top, Index: src.index, Before: src.head,
+		Store: filepath.Join(dir, fmt.Sprint(len(b.Trees))),
+	}
+	if err := src.makeGitDir(ctx, env, t.Store, true, nil); err != nil {
+		return err
+	}
+	l, err := src.list(ctx, src.lister(env, t.Store))
+	if err != nil {
+		return err
+	}
+	t.Nested = l.nested
+	b.Bytes += l.bytes
+	if err := w.checkSpace(b.Bytes); err != nil {
+		return err
+	}
+	tree, notes, err := w.snapshot(ctx, env, t)
+	if err != nil {
+		return err
+	}
+	if t.Base, err = t.commit(ctx, env, tree, "Work that is not committed", t.Before); err != nil {
+		return err
+	}
+	b.Trees, b.Notes = append(b.Trees, t), append(b.Notes, notes...)
+	return w.addNested(ctx, env, b, t, dir, depth)
+}
+
+func (w *Workspaces) addNested(ctx context.Context, env *tools.Env, b *base, t Tree, dir string, depth int) error {
+	for _, name := range t.Nested {
+		path := filepath.Join(t.Path, name)
+		inner, err := find(ctx, env, filepath.Join(t.Top, name))
+		switch {
+		case err != nil:
+		case !inner.isRepository() || inner.top == t.Top:
+			err = errors.New("it is no repository")
+		case depth+1 > maxDepth || len(b.Trees) > maxNested:
+			err = fmt.Errorf("at most %d nested repositories, %d deep", maxNested, maxDepth)
+		default:
+			if err := w.addTree(ctx, env, b, inner, dir, path, depth+1); err != nil {
+				return fmt.Errorf("nested repository %s: %w", path, err)
+			}
+		}
+		if err != nil {
+			b.Notes = append(b.Notes, fmt.Sprintf("nested repository %s was left out: %v", path, err))
+		}
+	}
+	return nil
+}
+
+// git runs in the user's working tree, with the store as its git directory.
+func (t Tree) git(env *tools.Env) command { return t.at(env, t.Top) }
+
+// at runs in another working tree.
+func (t Tree) at(env *tools.Env, work string) command {
+	return command{env: env, dir: work, vars: []string{"GIT_DIR=" + t.Store, "GIT_WORK_TREE=" + work}}
+}
+
+// lister runs where list may look: in the user's own git directory, which it only
+// reads, if there is one.
+func (s source) lister(env *tools.Env, store string) command {
+	if s.isRepository() {
+		return command{env: env, dir: s.top}
+	}
+	return Tree{Top: s.top, Store: store}.git(env)
+}
+
+// snapshot makes a tree of what is in the user's working tree now.
+func (w *Workspaces) snapshot(ctx context.Context, env *tools.Env, t Tree) (tree string, notes []string, err error) {
+	index := t.Index
+	if index == "" {
+		index = filepath.Join(t.Store, "snapshot")
+	}
+	tmp, err := t.copyIndex(index)
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.Remove(tmp)
+	g := t.git(env).with("GIT_INDEX_FILE=" + tmp)
+	unmerged, err := g.run(ctx, "ls-files", "-u", "-z")
+	if err != nil {
+		return "", nil, err
+	}
+	if len(unmerged) > 0 {
+		notes = append(notes, "a merge is unfinished: files with conflicts were taken as they stand, with their markers")
+	}
+	if tree, err = w.addAll(ctx, g, t); err != nil {
+		return "", nil, err
+	}
+	if t.Index == "" {
+		err = os.Rename(tmp, index) // saves reading everything again
+	}
+	return tree, notes, err
+}
+
+// addAll makes a tree of all files of a working tree that are not ignored.
+func (w *Workspaces) addAll(ctx context.Context, g command, t Tree) (tree string, err error) {
+	args := []string{"add", "-A"}
+	if v, err := w.probe(ctx, g.env); err == nil && v.atLeast(sparseAdd) {
+		args = append(args, "--sparse")
+	}
+	args = append(args, "--", ":(top)")
+	for _, path := range t.Nested {
+		args = append(args, ":(top,exclude,literal)"+path)
+	}
+	g.limit = checkoutTime
+	if _, err := g.run(ctx, args...); err != nil {
+		return "", err
+	}
+	return g.line(ctx, "write-tree", "--missing-ok")
+}
+
+// copyIndex copies an index into the store. The copy is as old as the original:
+// git compares the times of files with it to find those that were changed right
+// after they had been added.
+func (t Tree) copyIndex(index string) (string, error) {
+	f, err := os.CreateTemp(t.Store, "index-")
+	if err != nil {
+		return "", err
+	}
+	tmp := f.Name()
+	err = f.Close()
+	if err == nil {
+		err = copyTimed(index, tmp)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // git wants none rather than an empty one
+		return tmp, os.Remove(tmp)
+	}
+	if err == nil {
+		err = t.copyShared(filepath.Dir(index))
+	}
+	if err != nil {
+		os.Remove(tmp)
+	}
+	return tmp, err
+}
+
+// copyShared copies what a split index refers to.
+func (t Tree) copyShared(dir string) error {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "sharedindex.*"))
+	for _, name := range names {
+		if err = copyTimed(name, filepath.Join(t.Store, filepath.Base(name))); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func copyTimed(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err == nil {
+		err = os.Chtimes(to, info.ModTime(), info.ModTime())
+	}
+	return err
+}
+
+// identity is whose commits are that nobody made.
+var identity = []string{
+	"GIT_AUTHOR_NAME=troupe", "GIT_AUTHOR_EMAIL=troupe@localhost", "GIT_COMMITTER_NAME=troupe", "GIT_COMMITTER_EMAIL=troupe@localhost",
+}
+
+// commit makes a commit of a tree, unless its parent has the same tree.
+func (t Tree) commit(ctx context.Context, env *tools.Env, tree, message, parent string) (string, error) {
+	g := t.git(env).with(identity...)
+	args := []string{"commit-tree", tree, "-F", "-"}
+	if parent != "" {
+		same, err := g.line(ctx, "rev-parse", parent+"^{tree}")
+		if err != nil {
+			return "", err
+		}
+		if same == tree {
+			return parent, nil
+		}
+		args = append(args, "-p", parent)
+	}
+	out, err := g.feed(ctx, strings.NewReader(message), args...)
+	return strings.TrimSpace(string(out)), err
+}
+
+// makeGitDir makes a git directory that borrows the objects of the source and is
+// configured like it.
+func (s source) makeGitDir(ctx context.Context, env *tools.Env, dir string, bare bool, borrow []string) error {
+	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "info"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			return err
+		}
+	}
+	if s.isRepository() {
+		borrow = append(borrow, s.objects)
+	}
+	config, err := s.config(ctx, env, bare)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"HEAD": []byte("ref: refs/heads/main\n"), "config": config}
+	if len(borrow) > 0 {
+		files["objects/info/alternates"] = []byte(strings.Join(borrow, "\n") + "\n")
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return s.copyInfo(dir)
+}
+
+// copyInfo copies what else decides what files mean.
+func (s source) copyInfo(dir string) error {
+	if !s.isRepository() {
+		return nil
+	}
+	for name, from := range map[string]string{
+		"info/exclude": s.common, "info/attributes": s.common, "info/sparse-checkout": s.gitDir, "shallow": s.common,
+	} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ours are the keys of a configuration that we decide.
+var ours = []string{
+	"core.bare", "core.worktree", "core.repositoryformatversion", "core.fsmonitor", "core.splitindex",
+	"extensions.worktreeconfig", "extensions.refstorage", "extensions.relativeworktrees", "extensions.compatobjectformat",
+}
+
+// config is the repository's, with all that it includes.
+func (s source) config(ctx context.Context, env *tools.Env, bare bool) ([]byte, error) {
+	var entries []string
+	if s.isRepository() {
+		out, err := command{env: env, dir: s.top}.run(ctx, "config", "--local", "--includes", "--list", "-z")
+		if err != nil {
+			return nil, err
+		}
+		entries = fields(out)
+		// Without extensions.worktreeConfig these are the same once more.
+		if out, err = (command{env: env, dir: s.top}).run(ctx, "config", "--worktree", "--list", "-z"); err == nil && s.gitDir != s.common {
+			entries = append(entries, fields(out)...)
+		}
+	}
+	return writeConfig(entries, s, bare), nil
+}
+
+func writeConfig(entries []string, s source, bare bool) []byte {
+	var b bytes.Buffer
+	format, storage := 0, false
+	for _, entry := range entries {
+		key, value, hasValue := strings.Cut(entry, "\n")
+		switch {
+		case isOurs(key):
+			continue
+		case strings.HasPrefix(key, "extensions."):
+			format = 1
+		case key == "lfs.storage":
+			storage = true
+		}
+		writeSetting(&b, key, value, hasValue)
+	}
+	if lfs := filepath.Join(s.common, "lfs"); s.isRepository() && !storage && exists(lfs) {
+		writeSetting(&b, "lfs.storage", lfs, true)
+	}
+	writeSetting(&b, "core.bare", fmt.Sprint(bare), true)
+	writeSetting(&b, "core.repositoryformatversion", fmt.Sprint(format), true)
+	return b.Bytes()
+}
+
+func isOurs(key string) bool {
+	for _, k := range ours {
+		if key == k {
+			return true
+		}
+	}
+	return strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
+}
+
+var quoteConfig = strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", "\\n", "\t", "\\t")
+
+// writeSetting writes section.name = value or section.subsection.name = value. A
+// key without a value means true.
+func writeSetting(b *bytes.Buffer, key, value string, hasValue bool) {
+	section, rest, _ := strings.Cut(key, ".")
+	name := rest
+	if i := strings.LastIndexByte(rest, '.'); i >= 0 {
+		name = rest[i+1:]
+		section += ` "` + strings.NewReplacer("\\", "\\\\", "\"", "\\\"").Replace(rest[:i]) + `"`
+	}
+	fmt.Fprintf(b, "[%s]\n\t%s", section, name)
+	if hasValue {
+		fmt.Fprintf(b, " = \"%s\"", quoteConfig.Replace(value))
+	}
+	b.WriteByte('\n')
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// writeDurably writes a file that is there whole after a crash, or not at all.
+func writeDurably(path string, data []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		os.Remove(path + ".tmp")
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

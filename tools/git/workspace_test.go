@@ -1,0 +1,97 @@
+package git
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is staged, not staged, untracked and removed is in the workspace; what is
+// ignored is not. The user's repository is untouched, to the byte.
+func TestPrepareTakesWhatIsNotCommitted(t *testing.T) {
+	w := newRepository(t)
+	w.put("staged.txt", "staged\n")
+	w.git("add", "staged.txt")
+	w.put("a.txt", "changed\n")
+	w.put("new/untracked.txt", "untracked\n")
+	w.put("x.log", "ignored\n")
+	require.NoError(t, os.Remove(filepath.Join(w.env.Cwd, "dir/b.txt")))
+	w.git("stash", "list")
+	before := w.dotGit()
+
+	ws := w.prepare(Spec{})
+	require.Equal(t, before, w.dotGit())
+	require.Equal(t, map[string]string{
+		".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 changed\n", "new/untracked.txt": "644 untracked\n", "staged.txt": "644 staged\n",
+	}, files(t, ws.Path, ".git"))
+	require.Empty(t, w.gitIn(ws.Path, "status", "--porcelain"))
+	require.Equal(t, w.git("rev-parse", "HEAD"), w.gitIn(ws.Path, "rev-parse", "HEAD^"))
+	require.Equal(t, w.git("rev-parse", "main"), w.gitIn(ws.Path, "rev-parse", "main"), "branches are there")
+	require.False(t, strings.HasPrefix(ws.Dir, w.env.Cwd))
+}
+
+// A session in a part of a repository has a workspace of all of it and works in
+// the same part.
+func TestPrepareKeepsTheDirectory(t *testing.T) {
+	w := newRepository(t)
+	w.env.Cwd = filepath.Join(w.env.Cwd, "dir")
+	ws := w.prepare(Spec{})
+	require.Equal(t, "b\n", get(t, filepath.Join(ws.Path, "b.txt")))
+	require.Equal(t, "dir", filepath.Base(ws.Path))
+}
+
+// What user and task do in one file on different lines comes together; the
+// user's repository stays as it is.
+func TestApply(t *testing.T) {
+	w := newRepository(t)
+	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2\n", "line 2 by the user\n", 1))
+	w.git("add", "a.txt")
+	before := w.dotGit()
+
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "a.txt"), strings.Replace(get(t, filepath.Join(ws.Path, "a.txt")), "line 19\n", "line 19 by the task\n", 1))
+	put(t, filepath.Join(ws.Path, "sub/dir/new.txt"), "new\n")
+	put(t, filepath.Join(ws.Path, "sub/dir/second.txt"), "second\n")
+	require.NoError(t, os.Remove(filepath.Join(ws.Path, "dir/b.txt")))
+	require.NoError(t, os.Symlink("a.txt", filepath.Join(ws.Path, "link")))
+	require.NoError(t, os.WriteFile(filepath.Join(ws.Path, "run.sh"), []byte("#!/bin/sh\n"), 0o755))
+	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 10\n", "line 10 later\n", 1))
+
+	c := w.capture(ws)
+	require.False(t, c.Empty)
+	require.Contains(t, get(t, c.Patch), "line 19 by the task")
+	require.NotContains(t, get(t, c.Patch), "by the user", "what the user did is no work of the task")
+	w.apply(ws)
+	require.Equal(t, before, w.dotGit())
+	want := strings.NewReplacer("line 2\n", "line 2 by the user\n", "line 10\n", "line 10 later\n", "line 19\n", "line 19 by the task\n").Replace(lines(1, 20))
+	require.Equal(t, map[string]string{
+		".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 " + want, "link": "-> a.txt",
+		"run.sh": "755 #!/bin/sh\n", "sub/dir/new.txt": "644 new\n", "sub/dir/second.txt": "644 second\n",
+	}, w.tree())
+	require.NoDirExists(t, filepath.Join(w.env.Cwd, "dir"))
+
+	require.NoError(t, w.ws.Merged(ws))
+	require.NoError(t, w.ws.Remove(t.Context(), ws))
+	require.NoDirExists(t, ws.Dir)
+	require.DirExists(t, ws.Shared, "the call goes on")
+	require.NoError(t, w.ws.EndCall(t.Context(), w.env, "session", "callT1"))
+	require.NoDirExists(t, ws.Shared)
+}
+
+// A conflict writes nothing.
+func TestConflict(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	put(t, filepath.Join(ws.Path, "fine.txt"), "fine\n")
+	w.put("a.txt", "by the user\n")
+	tree, git := w.tree(), w.dotGit()
+	p := w.plan(ws)
+	require.Equal(t, []string{"a.txt"}, p.Conflicts)
+	require.Error(t, w.ws.Apply(t.Context(), w.env, ws, p))
+	require.Equal(t, tree, w.tree())
+	require.Equal(t, git, w.dotGit())
+}
