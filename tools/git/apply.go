@@ -441,7 +441,7 @@ func (m *merge) removeEmpty(dir string) {
 			m.removeEmpty(filepath.Join(dir, e.Name()))
 		}
 	}
-	os.Remove(dir) // fails if something is left
+	syscall.Rmdir(dir) // fails if something is left
 }
 
 // has says whether the place of a change looks like a file of the journal, or is
@@ -532,7 +532,7 @@ func (m *merge) tidy() {
 	for _, c := range m.Plan.Changes {
 		top := m.trees[c.Tree].Top
 		for dir := filepath.Dir(m.target(c)); dir != top && len(dir) > len(top); dir = filepath.Dir(dir) {
-			if os.Remove(dir) != nil {
+			if syscall.Rmdir(dir) != nil { // os.Remove would remove a file that is there by now
 				break
 			}
 		}

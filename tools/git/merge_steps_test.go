@@ -1,5 +1,425 @@
 package git
 
-const mergeKey = "TROUPE_TEST_MERGE"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
 
-func mergeSteps(dir string) {}
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"troupe/tools"
+)
+
+// mergeKey makes the test binary carry out a merge instead of testing: that of
+// the workspace of this name, up to a step at which it dies.
+const (
+	mergeKey = "TROUPE_TEST_MERGE"
+)
+
+// errDied stands for the end of a process.
+type errDied struct{ step string }
+
+// dieAt carries out a plan and stops at the numbered step, as if the process had
+// ended: nothing is cleaned up. It says whether that step came at all.
+func (w *world) dieAt(ws Workspace, p Plan, step int) (died bool, err error) {
+	n := 0
+	w.ws.step = func(name string) {
+		if n++; n > step {
+			panic(errDied{name})
+		}
+	}
+	defer func() {
+		w.ws.step = nil
+		if r := recover(); r != nil {
+			if _, ok := r.(errDied); !ok {
+				panic(r)
+			}
+			died = true
+			w.env.Files = new(tools.Files) // its locks ended with the process
+		}
+	}()
+	return false, w.ws.Apply(w.t.Context(), w.env, ws, p)
+}
+
+// A merge that is cut at any step leaves, after recovery, the tree as it was or
+// as it was to be, and no file of ours.
+func TestMergeIsCutAnywhere(t *testing.T) {
+	for _, branch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("branch=%v", branch), func(t *testing.T) {
+			cut, finished := 0, 0
+			w, ws := editedWorld(t, branch)
+			before, beforeGit := w.tree(), w.refs()
+			p := w.plan(ws)
+			for step := 0; ; step++ {
+				died, err := w.dieAt(ws, p, step)
+				if !died {
+					require.NoError(t, err)
+					requireMerged(t, w)
+					break
+				}
+				cut++
+				r, err := w.ws.Recover(t.Context(), w.env, ws)
+				require.NoError(t, err)
+				require.Empty(t, r.Foreign)
+				if r.Merged {
+					finished++
+					requireMerged(t, w)
+					w, ws = editedWorld(t, branch)
+					p = w.plan(ws)
+					continue
+				}
+				// As if nothing had been: the next round begins with the same plan.
+				require.Equal(t, before, w.tree(), "step %d", step)
+				require.Equal(t, beforeGit, w.refs(), "step %d", step)
+				require.NoDirExists(t, filepath.Join(ws.Dir, "merge"))
+			}
+			require.Greater(t, cut, 8)
+			require.Positive(t, finished)
+		})
+	}
+}
+
+// editedWorld has a task that changed, added, removed, and put a directory in the
+// place of a file and a file in that of a directory.
+func editedWorld(t testing.TB, branch bool) (*world, Workspace) {
+	w := newRepository(t)
+	w.put("file", "file\n")
+	w.put("was/dir/x", "x\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "second")
+	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2\n", "line 2 by the user\n", 1))
+	ws := w.prepare(Spec{Branch: branch})
+	put(t, filepath.Join(ws.Path, "a.txt"), strings.Replace(get(t, filepath.Join(ws.Path, "a.txt")), "line 19\n", "line 19 by the task\n", 1))
+	require.NoError(t, os.RemoveAll(filepath.Join(ws.Path, "file")))
+	put(t, filepath.Join(ws.Path, "file/inside"), "inside\n")
+	require.NoError(t, os.RemoveAll(filepath.Join(ws.Path, "was")))
+	put(t, filepath.Join(ws.Path, "was"), "was\n")
+	require.NoError(t, os.Remove(filepath.Join(ws.Path, "dir/b.txt")))
+	put(t, filepath.Join(ws.Path, "dir/c.txt"), "c\n")
+	return w, ws
+}
+
+func requireMerged(t testing.TB, w *world) {
+	t.Helper()
+	want := strings.NewReplacer("line 2\n", "line 2 by the user\n", "line 19\n", "line 19 by the task\n").Replace(lines(1, 20))
+	require.Equal(t, map[string]string{
+		".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 " + want, "file/inside": "644 inside\n", "was": "644 was\n", "dir/c.txt": "644 c\n",
+	}, w.tree())
+}
+
+// refs is what the user would notice of his repository.
+func (w *world) refs() string {
+	return w.git("for-each-ref") + w.git("stash", "list") + w.git("ls-files", "-s") + w.git("symbolic-ref", "HEAD")
+}
+
+// The user edits a file between the cut and the recovery: nothing is touched, and
+// his file is named.
+func TestRecoverKeepsForeignEdits(t *testing.T) {
+	w, ws := editedWorld(t, false)
+	p := w.plan(ws)
+	for step := 0; ; step++ {
+		if died, err := w.dieAt(ws, p, step); !died {
+			t.Fatal("the merge was through before a.txt alone was written", err)
+		}
+		if strings.Contains(w.get("a.txt"), "by the task") {
+			break
+		}
+		_, err := w.ws.Recover(t.Context(), w.env, ws)
+		require.NoError(t, err)
+	}
+	w.put("a.txt", "his own\n")
+	before := w.tree()
+	r, err := w.ws.Recover(t.Context(), w.env, ws)
+	require.NoError(t, err)
+	require.Equal(t, Recovered{Foreign: []string{"a.txt"}}, r)
+	for name, text := range w.tree() {
+		require.Equal(t, before[name], text, name)
+	}
+	require.Equal(t, "his own\n", w.get("a.txt"))
+}
+
+// The user edits a file in the middle of the merge: it is undone, and he keeps it.
+func TestEditInTheMiddle(t *testing.T) {
+	w, ws := editedWorld(t, false)
+	before := w.tree()
+	p := w.plan(ws)
+	w.ws.step = func(name string) {
+		if name == "ready" {
+			w.put("a.txt", "his own\n")
+		}
+	}
+	require.ErrorIs(t, w.ws.Apply(t.Context(), w.env, ws, p), ErrMoved)
+	before["a.txt"] = "644 his own\n"
+	require.Equal(t, before, w.tree())
+}
+
+// An edit after the plan is seen: it is made again, and both are in.
+func TestPlanAgainAfterAnEdit(t *testing.T) {
+	w, ws := editedWorld(t, false)
+	p := w.plan(ws)
+	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2 by the user\n", "line 2 by the user, twice\n", 1))
+	w.put("elsewhere.txt", "does not matter\n")
+	before := w.tree()
+	require.ErrorIs(t, w.ws.Apply(t.Context(), w.env, ws, p), ErrMoved)
+	require.Equal(t, before, w.tree())
+	w.apply(ws)
+	require.Contains(t, w.get("a.txt"), "line 2 by the user, twice\n")
+	require.Contains(t, w.get("a.txt"), "line 19 by the task\n")
+}
+
+// Random trees, random edits on both sides, a cut at a random step: what the user
+// did is never lost, his repository stays as it is, and a merge is whole or not
+// there.
+func TestMergeLosesNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(&rapidTB{TB: t, rt: rt})
+		defer w.ws.Close()
+		base := drawTree(rt, "base")
+		old := rapid.Bool().Draw(rt, "old git")
+		git := rapid.SampledFrom([]string{"commits", "unborn", "none"}).Draw(rt, "git")
+		if old {
+			w.ws.version = version{2, 35}
+		}
+		if git != "none" {
+			w.git("init", "-q")
+		}
+		writeTree(w.t, w.env.Cwd, base)
+		if git == "commits" {
+			w.git("add", "-A")
+			w.git("commit", "-q", "--allow-empty", "-m", "base")
+		}
+		writeTree(w.t, w.env.Cwd, drawEdits(rt, base, "before"))
+		ws := w.prepare(Spec{})
+		writeTree(w.t, ws.Path, drawEdits(rt, base, "task"))
+		writeTree(w.t, w.env.Cwd, drawEdits(rt, base, "user"))
+		before := w.tree()
+		var dotGit map[string]string
+		if git != "none" {
+			dotGit = w.dotGit()
+		}
+		task := files(w.t, ws.Path, ".git")
+		start := w.snapshotOf(ws)
+
+		p := w.plan(ws)
+		outcome := "conflict"
+		if len(p.Conflicts) == 0 {
+			died, err := w.dieAt(ws, p, rapid.IntRange(0, 30).Draw(rt, "step"))
+			require.NoError(w.t, err)
+			outcome = "merged"
+			if died {
+				r, err := w.ws.Recover(t.Context(), w.env, ws)
+				require.NoError(w.t, err)
+				require.Empty(w.t, r.Foreign)
+				if !r.Merged {
+					outcome = "undone"
+				}
+			}
+		}
+		if outcome == "merged" {
+			requireThreeWay(w.t, start, before, task, w.tree())
+		} else {
+			require.Equal(w.t, before, w.tree(), outcome)
+		}
+		if git != "none" {
+			require.Equal(w.t, dotGit, w.dotGit())
+		}
+		require.NoError(w.t, w.ws.Remove(t.Context(), ws))
+	})
+}
+
+// snapshotOf is what the workspace began with.
+func (w *world) snapshotOf(ws Workspace) map[string]string {
+	dir := filepath.Join(w.t.TempDir(), "start")
+	require.NoError(w.t, os.MkdirAll(dir, 0o755))
+	g := ws.Trees[0].at(w.env, dir).with("GIT_INDEX_FILE=" + dir + ".index")
+	_, err := g.run(context.Background(), "read-tree", "-u", "--reset", ws.Baseline)
+	require.NoError(w.t, err)
+	return files(w.t, dir)
+}
+
+// requireThreeWay: where only one side changed a file, that is what is there; what
+// neither changed is as it was. Where both did, git has merged them by lines.
+func requireThreeWay(t testing.TB, base, user, task, now map[string]string) {
+	for _, tree := range []map[string]string{base, user, task, now} {
+		for path := range tree {
+			switch {
+			case user[path] == task[path], user[path] != base[path] && task[path] == base[path]:
+				require.Equal(t, user[path], now[path], path)
+			case user[path] == base[path]:
+				require.Equal(t, task[path], now[path], path)
+			}
+		}
+	}
+}
+
+// edit is a file's new content; "" removes it.
+type edit struct{ path, text string }
+
+var names = []string{"a", "b", "c/d", "c/e", "f/g/h", "ä ö", "-x"}
+
+func drawTree(t *rapid.T, label string) []edit {
+	var tree []edit
+	for _, name := range names {
+		if rapid.Bool().Draw(t, label+" has "+name) {
+			tree = append(tree, edit{name, lines(1, 12)})
+		}
+	}
+	return tree
+}
+
+// drawEdits changes a line, replaces, adds, removes or makes a link of some files.
+func drawEdits(t *rapid.T, base []edit, label string) []edit {
+	var edits []edit
+	for _, name := range names {
+		what := rapid.SampledFrom([]string{"", "", "", "", "line", "line", "all", "remove", "link", "run"}).Draw(t, label+" "+name)
+		switch what {
+		case "line":
+			n := rapid.SampledFrom([]int{1, 6, 12}).Draw(t, label+" line")
+			edits = append(edits, edit{name, fmt.Sprintf("line:%d:%s", n, label)})
+		case "all":
+			edits = append(edits, edit{name, label + "\n"})
+		case "link", "run", "remove":
+			edits = append(edits, edit{name, what})
+		}
+	}
+	return edits
+}
+
+func writeTree(t testing.TB, dir string, edits []edit) {
+	for _, e := range edits {
+		path := filepath.Join(dir, e.path)
+		old, _ := os.ReadFile(path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		var n int
+		var by string
+		switch _, err := fmt.Sscanf(strings.ReplaceAll(e.text, ":", " "), "line %d %s", &n, &by); {
+		case err == nil && strings.HasPrefix(e.text, "line:"):
+			text := strings.Replace(string(old), fmt.Sprintf("line %d\n", n), fmt.Sprintf("line %d by %s\n", n, by), 1)
+			if text != "" {
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+			}
+		case e.text == "remove":
+			os.Remove(path)
+		case e.text == "link":
+			os.Remove(path)
+			require.NoError(t, os.Symlink("a", path))
+		case e.text == "run":
+			if len(old) > 0 {
+				require.NoError(t, os.Chmod(path, 0o755))
+			}
+		default:
+			os.Remove(path)
+			require.NoError(t, os.WriteFile(path, []byte(e.text), 0o644))
+		}
+	}
+}
+
+// rapidTB is a test whose failures are those of one check.
+type rapidTB struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (t *rapidTB) Helper()                           {}
+func (t *rapidTB) Errorf(format string, args ...any) { t.rt.Errorf(format, args...) }
+func (t *rapidTB) FailNow()                          { t.rt.FailNow() }
+
+// job is what a helper process carries out.
+type job struct {
+	Cache     string
+	Cwd, Home string
+	Workspace string
+	Plan      Plan
+}
+
+// mergeSteps carries out a merge, and is killed on the way.
+func mergeSteps(file string) {
+	var j job
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &j)
+	}
+	if err != nil {
+		panic(err)
+	}
+	env := &tools.Env{Cwd: j.Cwd, Home: j.Home, Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + j.Home}, Files: new(tools.Files), Procs: tools.NewProcs(nil)}
+	w := New(j.Cache)
+	ws, err := w.Open(j.Workspace)
+	if err != nil {
+		panic(err)
+	}
+	// The moment at which it dies is any: the parent kills it.
+	fmt.Println("begins")
+	if err := w.Apply(context.Background(), env, ws, j.Plan); err != nil {
+		fmt.Println("failed", err)
+		os.Exit(1)
+	}
+	fmt.Println("ends")
+}
+
+// A process that is killed in the middle of a merge, again and again, at any
+// moment: MERGE_KILLS=n sets how often.
+func TestMergeIsKilled(t *testing.T) {
+	kills := 50
+	fmt.Sscan(os.Getenv("MERGE_KILLS"), &kills)
+	outcomes := map[string]int{}
+	var longest time.Duration
+	for n := range kills {
+		w, ws := editedWorld(t, false)
+		before := w.tree()
+		p := w.plan(ws)
+		w.ws.Keep(ws)
+		took := runKilled(t, w, ws, p, time.Duration(n%25)*longest/20)
+		longest = max(longest, took)
+		got, err := w.ws.Open(ws.Dir)
+		require.NoError(t, err)
+		r, err := w.ws.Recover(t.Context(), w.env, got)
+		require.NoError(t, err)
+		require.Empty(t, r.Foreign)
+		if r.Merged {
+			requireMerged(t, w)
+			outcomes["merged"]++
+		} else {
+			require.Equal(t, before, w.tree())
+			outcomes["undone"]++
+		}
+		require.NoError(t, w.ws.Remove(t.Context(), got))
+	}
+	t.Log(outcomes, longest)
+	require.Positive(t, outcomes["undone"])
+	require.Positive(t, outcomes["merged"])
+}
+
+// runKilled runs a merge in a process of its own and kills it after some time; 0
+// lets it end, to see how long it takes.
+func runKilled(t *testing.T, w *world, ws Workspace, p Plan, after time.Duration) time.Duration {
+	data, err := json.Marshal(job{Cache: w.ws.dir, Cwd: w.env.Cwd, Home: w.env.Home, Workspace: ws.Dir, Plan: p})
+	require.NoError(t, err)
+	file := filepath.Join(w.env.Home, "job.json")
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), mergeKey+"="+file)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	buf := make([]byte, len("begins\n"))
+	_, err = out.Read(buf)
+	require.NoError(t, err)
+	begun := time.Now()
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	rest := make([]byte, 1000)
+	k, _ := out.Read(rest)
+	require.NotContains(t, string(rest[:k]), "failed")
+	cmd.Wait()
+	return time.Since(begun)
+}
