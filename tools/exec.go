@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,11 @@ type ExecSpec struct {
 	// characters but tab and line feed. Without it the bytes are kept. The
 	// result is valid UTF-8 either way.
 	Sanitize bool
+
+	// Output, if not nil, gets the bytes of the command as they come, and the result
+	// has none. It is called from one goroutine. It wants none of the others above
+	// and below that are about output.
+	Output io.Writer
 
 	// KillGroup ends what the command left in the background when the shell
 	// ends. Without it that runs on, until Env.Procs ends it.
@@ -313,6 +319,10 @@ func (p *pump) remainder(buf []byte) []byte {
 }
 
 func (p *pump) take(b []byte) {
+	if p.spec.Output != nil {
+		p.spec.Output.Write(b) // whether it can, it knows itself: the command goes on
+		return
+	}
 	if p.spec.Sanitize {
 		p.plain = p.clean.append(p.plain[:0], b)
 		b = p.plain

@@ -6,18 +6,21 @@
 //
 //	Check      says whether the directory can be isolated at all, before anything starts
 //	Prepare    a private clone that borrows the repository's objects, with all
-//	           that is not committed in it; the value it returns is for a log
-//	Capture    what the task changed, as a tree and a patch file; any number of times
+//	           that is not committed in it
+//	Capture    what the task changed, as trees and a patch file; any number of times
+//	           (Mark after checks, so that what they wrote does not count)
 //	Plan       the merge, computed in the object database; a conflict ends it here
 //	Apply      writes a plan into the user's tree: all of it, or nothing
-//	Recover    after a crash in Apply, finishes or undoes it
-//	Remove     the workspace
+//	Merged     once the caller's log says so
+//	Remove     the workspace; or Keep, for somebody to look at; EndCall after the last
 //
-// The caller writes the plan into its log between Plan and Apply, and that it
-// was applied afterwards: with the files beside the workspace that is the journal.
-// Apply answers [ErrMoved] when the user changed what it was about to write; the
-// caller plans again. A [Workspace] can be found again by its directory ([Workspaces.Open]),
-// and what killed processes left behind is swept ([Workspaces.Sweep]).
+// What Prepare, Capture and Plan return are plain values for a log. The caller
+// writes the plan into its log between Plan and Apply, and that it was applied
+// afterwards. [ErrMoved] from Apply says that the user changed what it was about
+// to write: plan again. After a crash [Workspaces.Open] finds a workspace by its
+// directory, and [Workspaces.Recover] finishes or undoes its merge; what nobody
+// comes back for is swept ([Workspaces.Sweep]). A plan of a workspace on a branch
+// moves the user's branch; [Workspaces.Surface] gives him one instead.
 //
 // Layout below the base directory:
 //

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -178,6 +179,10 @@ func TestPlanAgainAfterAnEdit(t *testing.T) {
 // did is never lost, his repository stays as it is, and a merge is whole or not
 // there.
 func TestMergeLosesNothing(t *testing.T) {
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // each is some thirty processes
+		require.NoError(t, f.Value.Set("15"))
+		defer f.Value.Set(f.DefValue)
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(&rapidTB{TB: t, rt: rt})
 		defer w.ws.Close()
@@ -371,26 +376,27 @@ func TestMergeIsKilled(t *testing.T) {
 	fmt.Sscan(os.Getenv("MERGE_KILLS"), &kills)
 	outcomes := map[string]int{}
 	var longest time.Duration
+	w, ws := editedWorld(t, false)
+	before, p := w.tree(), w.plan(ws)
 	for n := range kills {
-		w, ws := editedWorld(t, false)
-		before := w.tree()
-		p := w.plan(ws)
-		w.ws.Keep(ws)
-		took := runKilled(t, w, ws, p, time.Duration(n%25)*longest/20)
+		require.NoError(t, w.ws.Keep(ws))
+		took := runKilled(t, w, ws, p, time.Duration(n%20)*longest/20)
 		longest = max(longest, took)
 		got, err := w.ws.Open(ws.Dir)
 		require.NoError(t, err)
 		r, err := w.ws.Recover(t.Context(), w.env, got)
 		require.NoError(t, err)
 		require.Empty(t, r.Foreign)
-		if r.Merged {
-			requireMerged(t, w)
-			outcomes["merged"]++
-		} else {
+		if !r.Merged {
 			require.Equal(t, before, w.tree())
 			outcomes["undone"]++
+			continue
 		}
+		requireMerged(t, w)
+		outcomes["merged"]++
 		require.NoError(t, w.ws.Remove(t.Context(), got))
+		w, ws = editedWorld(t, false)
+		before, p = w.tree(), w.plan(ws)
 	}
 	t.Log(outcomes, longest)
 	require.Positive(t, outcomes["undone"])
@@ -406,6 +412,7 @@ func runKilled(t *testing.T, w *world, ws Workspace, p Plan, after time.Duration
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), mergeKey+"="+file)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -28,7 +28,7 @@ const (
 // owner is the file that says whose a workspace is. It is locked as long as the
 // process lives that works with it.
 type owner struct {
-	PID       int       `json:"pid"`
+	PID       int       `json:"pid"`   // 0 is nobody's
 	Start     string    `json:"start"` // when that process started, by the system's count
 	Boot      string    `json:"boot"`  // of the system
 	State     state     `json:"state"`
@@ -111,11 +111,15 @@ func (w *Workspaces) unlock(dir string) {
 // note writes the owner file.
 func (w *Workspaces) note(ws Workspace, s state) error {
 	start, boot := processStart(os.Getpid())
-	data, err := json.Marshal(owner{PID: os.Getpid(), Start: start, Boot: boot, State: s, Since: time.Now(), Workspace: ws})
+	return owner{PID: os.Getpid(), Start: start, Boot: boot, State: s, Since: time.Now(), Workspace: ws}.write(ws.Dir)
+}
+
+func (o owner) write(dir string) error {
+	data, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	return writeDurably(filepath.Join(ws.Dir, "owner.json"), data)
+	return writeDurably(filepath.Join(dir, "owner.json"), data)
 }
 
 func readOwner(dir string) (o owner, err error) {
@@ -158,7 +162,15 @@ func (w *Workspaces) Open(dir string) (Workspace, error) {
 	if o.PID != os.Getpid() && o.alive() {
 		return Workspace{}, errTaken
 	}
-	if err := w.lock(dir); err != nil {
+	// The lock of a process that was killed is let go of by the last of its
+	// children, which may be about to begin.
+	for range 100 {
+		if err = w.lock(dir); !errors.Is(err, errTaken) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
 		return Workspace{}, err
 	}
 	return o.Workspace, w.note(o.Workspace, o.State)
@@ -168,8 +180,16 @@ func (w *Workspaces) Open(dir string) (Workspace, error) {
 func (w *Workspaces) Merged(ws Workspace) error { return w.note(ws, merged) }
 
 // Keep lets go of a workspace that stays: for the user to look at, for a later
-// task to go on in. A sweep removes it after its time.
-func (w *Workspaces) Keep(ws Workspace) { w.unlock(ws.Dir) }
+// task to go on in, in whatever process. A sweep removes it after its time.
+func (w *Workspaces) Keep(ws Workspace) error {
+	defer w.unlock(ws.Dir)
+	o, err := readOwner(ws.Dir)
+	if err != nil {
+		return err
+	}
+	o.PID = 0
+	return o.write(ws.Dir)
+}
 
 // Remove removes a workspace, and the snapshot that it had if nobody else has it.
 // The caller knows that nothing in it is wanted any more.

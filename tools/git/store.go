@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"troupe/tools"
@@ -324,17 +325,20 @@ var ours = []string{
 
 // config is the repository's, with all that it includes.
 func (s source) config(ctx context.Context, env *tools.Env, bare bool) ([]byte, error) {
-	var entries []string
-	if s.isRepository() {
-		out, err := command{env: env, dir: s.top}.run(ctx, "config", "--local", "--includes", "--list", "-z")
-		if err != nil {
+	if !s.isRepository() {
+		return writeConfig(nil, s, bare), nil
+	}
+	g := command{env: env, dir: s.top}
+	out, err := g.run(ctx, "config", "--local", "--includes", "--list", "-z")
+	if err != nil {
+		return nil, err
+	}
+	entries := fields(out)
+	if slices.ContainsFunc(entries, func(e string) bool { return strings.EqualFold(e, "extensions.worktreeconfig\ntrue") }) {
+		if out, err = g.run(ctx, "config", "--worktree", "--list", "-z"); err != nil {
 			return nil, err
 		}
-		entries = fields(out)
-		// Without extensions.worktreeConfig these are the same once more.
-		if out, err = (command{env: env, dir: s.top}).run(ctx, "config", "--worktree", "--list", "-z"); err == nil && s.gitDir != s.common {
-			entries = append(entries, fields(out)...)
-		}
+		entries = append(entries, fields(out)...)
 	}
 	return writeConfig(entries, s, bare), nil
 }

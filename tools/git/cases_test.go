@@ -1,0 +1,439 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/tools"
+)
+
+// A directory that is not under git is isolated by a repository of ours.
+func TestNotUnderGit(t *testing.T) {
+	w := newWorld(t)
+	w.put("a.txt", lines(1, 20))
+	w.put("dir/b.txt", "b\n")
+	ws := w.prepare(Spec{})
+	require.Equal(t, w.tree(), files(t, ws.Path), "and no .git in either")
+	put(t, filepath.Join(ws.Path, "dir/b.txt"), "by the task\n")
+	put(t, filepath.Join(ws.Path, "c.txt"), "c\n")
+	w.put("a.txt", "by the user\n")
+	w.apply(ws)
+	require.Equal(t, map[string]string{"a.txt": "644 by the user\n", "c.txt": "644 c\n", "dir/b.txt": "644 by the task\n"}, w.tree())
+}
+
+func TestNoCommitYet(t *testing.T) {
+	w := newWorld(t)
+	w.git("init", "-q")
+	w.put("a.txt", "a\n")
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "b.txt"), "b\n")
+	before := w.dotGit()
+	w.apply(ws)
+	require.Equal(t, before, w.dotGit())
+	require.Equal(t, "b\n", w.get("b.txt"))
+}
+
+// An empty directory has nothing to show, and a task may fill it.
+func TestNothingThere(t *testing.T) {
+	for _, init := range []bool{false, true} {
+		w := newWorld(t)
+		if init {
+			w.git("init", "-q")
+		}
+		ws := w.prepare(Spec{})
+		require.True(t, w.capture(ws).Empty)
+		put(t, filepath.Join(ws.Path, "b.txt"), "b\n")
+		w.apply(ws)
+		require.Equal(t, "b\n", w.get("b.txt"))
+	}
+}
+
+// What cannot be isolated is refused before anything is made.
+func TestCheckRefuses(t *testing.T) {
+	refusal := func(w *world) string {
+		t.Helper()
+		err := w.ws.Check(t.Context(), w.env)
+		require.Error(t, err)
+		require.NoDirExists(t, w.ws.dir)
+		return err.Error()
+	}
+	w := newWorld(t)
+	w.git("init", "-q", "--bare")
+	require.Equal(t, "Isolated task execution requires a git repository (the repository is bare)", refusal(w))
+
+	w = newWorld(t)
+	w.env.Home = filepath.Join(w.env.Cwd, "home")
+	require.Contains(t, refusal(w), "too high up for a copy")
+
+	w = newRepository(t)
+	w.put("node_modules/x", "x\n")
+	w.env.Cwd = filepath.Join(w.env.Cwd, "node_modules")
+	require.Contains(t, refusal(w), "the directory is ignored by its repository")
+}
+
+func TestGitIsMissingOrOld(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	w := newWorld(t)
+	err := w.ws.Check(t.Context(), w.env)
+	require.EqualError(t, err, "Isolated task execution requires a git repository (git not found in PATH)")
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho git version 2.25.1\n"), 0o755))
+	err = w.ws.Check(t.Context(), w.env)
+	require.EqualError(t, err, "Isolated task execution requires a git repository (git 2.25 is too old (2.32))")
+}
+
+// A large untracked file is refused by its name, and so is a full disk.
+func TestTooLarge(t *testing.T) {
+	w := newRepository(t)
+	f, err := os.Create(filepath.Join(w.env.Cwd, "huge.bin"))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(maxUntrackedFile+1)) // sparse
+	require.NoError(t, f.Close())
+	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "c", ID: "A"})
+	require.ErrorContains(t, err, "huge.bin (50.0 MiB)")
+	require.NoError(t, os.Remove(f.Name()))
+
+	w.ws.minFree = 1 << 60
+	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "c", ID: "A"})
+	require.ErrorContains(t, err, "No space left for the workspace (free ")
+	list, err := filepath.Glob(filepath.Join(w.ws.dir, "*/*"))
+	require.NoError(t, err)
+	require.Empty(t, list, "nothing is left behind")
+}
+
+// The tasks of a call begin with the same files, whatever the user does meanwhile.
+func TestCallSharesASnapshot(t *testing.T) {
+	w := newRepository(t)
+	one := w.prepare(Spec{Call: "c"})
+	w.put("a.txt", "later\n")
+	two := w.prepare(Spec{Call: "c"})
+	three := w.prepare(Spec{Call: "d"})
+	require.Equal(t, one.Baseline, two.Baseline)
+	require.Equal(t, lines(1, 20), get(t, filepath.Join(two.Path, "a.txt")))
+	require.Equal(t, "later\n", get(t, filepath.Join(three.Path, "a.txt")))
+}
+
+// Two tasks that changed different lines of one file are both merged.
+func TestTwoTasksMerge(t *testing.T) {
+	w := newRepository(t)
+	for i, ws := range []Workspace{w.prepare(Spec{Call: "c"}), w.prepare(Spec{Call: "c"})} {
+		name := filepath.Join(ws.Path, "a.txt")
+		line := fmt.Sprintf("line %d\n", 4+10*i)
+		put(t, name, strings.Replace(get(t, name), line, "task "+line, 1))
+		w.apply(ws)
+	}
+	require.Equal(t, strings.NewReplacer("line 4\n", "task line 4\n", "line 14\n", "task line 14\n").Replace(lines(1, 20)), w.get("a.txt"))
+}
+
+// A file that was staged and changed within the tick of the clock in which it was
+// staged is taken as it is, though its size and time say that nothing happened.
+func TestRacyIndex(t *testing.T) {
+	w := newRepository(t)
+	name := filepath.Join(w.env.Cwd, "racy")
+	at := time.Now().Add(-time.Hour)
+	put(t, name, "one\n")
+	require.NoError(t, os.Chtimes(name, at, at))
+	w.git("add", "racy")
+	put(t, name, "two\n")
+	require.NoError(t, os.Chtimes(name, at, at))
+	require.NoError(t, os.Chtimes(filepath.Join(w.env.Cwd, ".git/index"), at, at))
+	ws := w.prepare(Spec{})
+	require.Equal(t, "two\n", get(t, filepath.Join(ws.Path, "racy")))
+}
+
+// Hooks of the user run for the task's commits and for nothing of ours.
+func TestHooks(t *testing.T) {
+	w := newRepository(t)
+	for _, name := range []string{"pre-commit", "post-checkout", "reference-transaction"} {
+		put(t, filepath.Join(w.env.Cwd, ".git/hooks", name), "#!/bin/sh\necho no >&2\necho "+name+" >> "+w.env.Home+"/hooks\nexit 1\n")
+		require.NoError(t, os.Chmod(filepath.Join(w.env.Cwd, ".git/hooks", name), 0o755))
+	}
+	ws := w.prepare(Spec{Branch: true})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	w.apply(ws)
+	require.NoFileExists(t, filepath.Join(w.env.Home, "hooks"))
+	require.FileExists(t, filepath.Join(ws.Path, ".git/hooks/pre-commit"))
+}
+
+// Ignored directories that are wanted are brought along, and never come back.
+func TestCarry(t *testing.T) {
+	for _, by := range []string{"copy", "symlink", ""} {
+		w := newRepository(t)
+		w.put("node_modules/left/pad.js", "pad\n")
+		w.put("other.log", "log\n")
+		ws := w.prepare(Spec{Carry: []string{"node_modules"}, CarryBy: by})
+		if by == "" && len(ws.Notes) > 0 {
+			require.Contains(t, ws.Notes[0], "node_modules was not brought along: the file system cannot share blocks")
+			continue
+		}
+		require.Equal(t, "pad\n", get(t, filepath.Join(ws.Path, "node_modules/left/pad.js")), by)
+		require.True(t, w.capture(ws).Empty, by)
+		require.Empty(t, w.gitIn(ws.Path, "status", "--porcelain"), by)
+		require.NoError(t, w.ws.Remove(t.Context(), ws))
+		require.Equal(t, "pad\n", w.get("node_modules/left/pad.js"), by)
+	}
+}
+
+// A repository in the repository and a submodule are copied and merged like it.
+func TestNestedRepositories(t *testing.T) {
+	w := newRepository(t)
+	other := filepath.Join(w.env.Home, "library")
+	require.NoError(t, os.MkdirAll(other, 0o755))
+	w.gitIn(other, "init", "-q")
+	put(t, filepath.Join(other, "lib.txt"), "lib\n")
+	w.gitIn(other, "add", "-A")
+	w.gitIn(other, "commit", "-q", "-m", "lib")
+	w.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", other, "sub")
+	w.git("commit", "-q", "-m", "submodule")
+	w.git("clone", "-q", other, "nested")
+	w.put("nested/own.txt", "own\n")
+	before := w.dotGit()
+
+	ws := w.prepare(Spec{})
+	require.Empty(t, ws.Notes)
+	require.Len(t, ws.Trees, 3)
+	require.Equal(t, "own\n", get(t, filepath.Join(ws.Path, "nested/own.txt")))
+	put(t, filepath.Join(ws.Path, "nested/own.txt"), "own by the task\n")
+	put(t, filepath.Join(ws.Path, "sub/lib.txt"), "lib by the task\n")
+	put(t, filepath.Join(ws.Path, "a.txt"), "a by the task\n")
+	c := w.capture(ws)
+	require.Len(t, c.Nested, 2)
+	require.NotContains(t, get(t, c.Patch), "Subproject")
+	p := w.plan(ws)
+	require.ElementsMatch(t, []string{"a.txt", "nested/own.txt", "sub/lib.txt"}, p.Paths(ws))
+	require.NoError(t, w.ws.Apply(t.Context(), w.env, ws, p))
+	require.Equal(t, "own by the task\n", w.get("nested/own.txt"))
+	require.Equal(t, "lib by the task\n", w.get("sub/lib.txt"))
+	require.Equal(t, before, w.dotGit())
+}
+
+// In branch mode the task's commits come on top of the user's branch, with their
+// authors and messages; what it did not commit is one more. What the user staged or changed
+// and did not commit stays as it was.
+func TestBranch(t *testing.T) {
+	w := newRepository(t)
+	w.put("staged.txt", "staged\n")
+	w.git("add", "staged.txt")
+	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2\n", "line 2 by the user\n", 1))
+	w.git("stash", "list")
+	ws := w.prepare(Spec{Branch: true})
+	require.Equal(t, ws.Branch, strings.TrimSpace(w.gitIn(ws.Path, "branch", "--show-current")))
+	put(t, filepath.Join(ws.Path, "c.txt"), "c\n")
+	w.gitIn(ws.Path, "add", "c.txt")
+	w.gitIn(ws.Path, "-c", "user.name=Bot", "-c", "user.email=bot@example.org", "commit", "-q", "-m", "Add c\n\nIt was missing.")
+	put(t, filepath.Join(ws.Path, "dir/b.txt"), "b by the task\n")
+	w.put("user.txt", "user\n")
+	w.git("add", "user.txt")
+	w.git("commit", "-q", "-m", "the user goes on", "user.txt")
+
+	w.apply(ws)
+	require.Equal(t, "task T1|Ann\nAdd c|Bot\nthe user goes on|Ann\nfirst|Ann\n", w.git("log", "--format=%s|%an"))
+	require.Equal(t, " M a.txt\nA  staged.txt\n", w.git("status", "--porcelain"))
+	require.Equal(t, "b by the task\n", w.get("dir/b.txt"))
+	require.Contains(t, w.get("a.txt"), "line 2 by the user")
+	require.Equal(t, "main\n", w.git("branch", "--format=%(refname:short)"))
+	w.git("fsck", "--strict")
+}
+
+// Without a branch of his own the user gets one to merge.
+func TestBranchOfDetachedHead(t *testing.T) {
+	w := newRepository(t)
+	w.git("checkout", "-q", "--detach")
+	ws := w.prepare(Spec{Branch: true})
+	put(t, filepath.Join(ws.Path, "c.txt"), "c\n")
+	before := w.tree()
+	w.apply(ws)
+	require.Equal(t, before, w.tree())
+	require.Equal(t, "task T1\n", w.git("log", "-1", "--format=%s", ws.Branch))
+}
+
+// A conflict in branch mode writes nothing; the branch can be surfaced.
+func TestBranchConflict(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{Branch: true})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	w.put("a.txt", "by the user\n")
+	refs := w.refs()
+	c := w.capture(ws)
+	p, err := w.ws.Plan(t.Context(), w.env, ws, c)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a.txt"}, p.Conflicts)
+	require.Equal(t, refs, w.refs())
+	branch, err := w.ws.Surface(t.Context(), w.env, ws, c)
+	require.NoError(t, err)
+	require.Equal(t, "by the task\n", w.git("show", branch+":a.txt"))
+}
+
+// What checks change is no work of the task, unless it touches it later.
+func TestChecksDoNotCount(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	first := w.capture(ws)
+	put(t, filepath.Join(ws.Path, "build/out"), "by the check\n")
+	put(t, filepath.Join(ws.Path, "a.txt"), "formatted\n")
+	put(t, filepath.Join(ws.Path, "dir/b.txt"), "formatted\n")
+	checked, err := w.ws.Mark(t.Context(), w.env, ws)
+	require.NoError(t, err)
+	put(t, filepath.Join(ws.Path, "dir/b.txt"), "repaired\n")
+	c, err := w.ws.Capture(t.Context(), w.env, ws, CaptureSpec{Since: &first, Checked: checked})
+	require.NoError(t, err)
+	p, err := w.ws.Plan(t.Context(), w.env, ws, c)
+	require.NoError(t, err)
+	require.NoError(t, w.ws.Apply(t.Context(), w.env, ws, p))
+	require.Equal(t, map[string]string{".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 by the task\n", "dir/b.txt": "644 repaired\n"}, w.tree())
+}
+
+// A task that has broken its clone is captured all the same.
+func TestCaptureOfABrokenClone(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{Branch: true})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	require.NoError(t, os.WriteFile(filepath.Join(ws.Path, ".git/index"), []byte("broken"), 0o600))
+	w.apply(ws)
+	require.Equal(t, "by the task\n", w.get("a.txt"))
+
+	ws = w.prepare(Spec{})
+	require.NoError(t, os.RemoveAll(filepath.Join(ws.Path, ".git")))
+	put(t, filepath.Join(ws.Path, "a.txt"), "without a repository\n")
+	w.apply(ws)
+	require.Equal(t, "without a repository\n", w.get("a.txt"))
+}
+
+// Line ends and other filters mean what they mean to the user's git.
+func TestFilters(t *testing.T) {
+	w := newWorld(t)
+	w.git("init", "-q")
+	w.git("config", "filter.up.clean", "tr A-Z a-z")
+	w.git("config", "filter.up.smudge", "tr a-z A-Z")
+	w.put(".gitattributes", "*.up filter=up\n*.crlf text eol=crlf\n")
+	w.put("x.up", "TEXT\n")
+	w.put("y.crlf", "one\r\ntwo\r\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "first")
+	ws := w.prepare(Spec{})
+	require.Equal(t, "TEXT\n", get(t, filepath.Join(ws.Path, "x.up")))
+	put(t, filepath.Join(ws.Path, "x.up"), "TEXT BY THE TASK\n")
+	put(t, filepath.Join(ws.Path, "y.crlf"), "one\r\ntwo by the task\r\n")
+	w.apply(ws)
+	require.Equal(t, "TEXT BY THE TASK\n", w.get("x.up"))
+	require.Equal(t, "one\r\ntwo by the task\r\n", w.get("y.crlf"))
+}
+
+// Other configurations of repositories: a linked worktree, a split index, a
+// shallow clone, a sparse checkout, objects with long names.
+func TestKindsOfRepositories(t *testing.T) {
+	kinds := map[string]func(w *world){
+		"worktree": func(w *world) {
+			w.git("worktree", "add", "-q", filepath.Join(w.env.Home, "linked"))
+			w.env.Cwd = filepath.Join(w.env.Home, "linked")
+		},
+		"split index": func(w *world) { w.git("update-index", "--split-index") },
+		"shallow": func(w *world) {
+			w.git("commit", "-q", "--allow-empty", "-m", "second")
+			to := filepath.Join(w.env.Home, "shallow")
+			w.git("clone", "-q", "--depth", "1", "file://"+w.env.Cwd, to)
+			w.env.Cwd = to
+		},
+		"sparse": func(w *world) { w.git("sparse-checkout", "set", "--no-cone", "/*", "!/dir") },
+		"sha256": func(w *world) {
+			require.NoError(w.t, os.RemoveAll(filepath.Join(w.env.Cwd, ".git")))
+			w.git("init", "-q", "--object-format=sha256")
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "first")
+		},
+		"unmerged": func(w *world) {
+			for _, branch := range []string{"left", "right"} {
+				w.git("checkout", "-q", "-b", branch, "main")
+				w.put("both.txt", branch+"\n")
+				w.git("add", "both.txt")
+				w.git("commit", "-q", "-m", branch)
+			}
+			_, err := command{env: w.env, dir: w.env.Cwd}.run(w.t.Context(), "merge", "left")
+			require.Error(w.t, err)
+		},
+	}
+	for name, make := range kinds {
+		t.Run(name, func(t *testing.T) {
+			w := newRepository(t)
+			make(w)
+			status := w.git("status", "--porcelain")
+			ws := w.prepare(Spec{})
+			require.Equal(t, files(t, w.env.Cwd, ".git"), files(t, ws.Path, ".git"))
+			put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+			w.apply(ws)
+			require.Equal(t, "by the task\n", w.get("a.txt"))
+			require.NotEqual(t, status, w.git("status", "--porcelain"))
+			if name == "unmerged" {
+				require.Contains(t, ws.Notes[0], "a merge is unfinished")
+			}
+		})
+	}
+}
+
+// A sweep saves what a dead process left, removes what nobody needs, and touches
+// nothing of a live one.
+func TestSweep(t *testing.T) {
+	w := newRepository(t)
+	session := func(id string) string { return filepath.Join(w.env.Home, id+".jsonl") }
+	live := w.prepare(Spec{ID: "live", File: session("live")})
+	changed := w.prepare(Spec{ID: "changed", File: session("changed")})
+	unchanged := w.prepare(Spec{ID: "unchanged", File: session("unchanged")})
+	done := w.prepare(Spec{ID: "done", File: session("done")})
+	put(t, filepath.Join(changed.Path, "a.txt"), "by the task\n")
+	require.NoError(t, w.ws.Merged(done))
+	for _, ws := range []Workspace{changed, unchanged, done} {
+		require.NoError(t, w.ws.Keep(ws))
+	}
+	other := New(w.ws.dir)
+	defer other.Close()
+	swept, err := other.Sweep(t.Context(), w.env, 0)
+	require.NoError(t, err)
+	require.Len(t, swept, 3)
+	require.DirExists(t, live.Dir)
+	require.DirExists(t, changed.Dir)
+	require.NoDirExists(t, unchanged.Dir)
+	require.NoDirExists(t, done.Dir)
+	require.Contains(t, get(t, strings.TrimSuffix(session("changed"), ".jsonl")+".patch"), "by the task")
+	_, err = other.Sweep(t.Context(), w.env, time.Nanosecond)
+	require.NoError(t, err)
+	require.NoDirExists(t, changed.Dir)
+	require.DirExists(t, live.Dir)
+	require.DirExists(t, live.Shared)
+}
+
+// A tool that writes a file holds a merge of it back.
+func TestMergeWaitsForTools(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	p := w.plan(ws)
+	unlock, err := w.env.Files.Lock(t.Context(), filepath.Join(w.env.Cwd, "a.txt"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, w.ws.Apply(ctx, w.env, ws, p), context.DeadlineExceeded)
+	require.Equal(t, lines(1, 20), w.get("a.txt"))
+	unlock()
+	require.NoError(t, w.ws.Apply(t.Context(), w.env, ws, p))
+	require.Equal(t, "by the task\n", w.get("a.txt"))
+}
+
+// What is aborted leaves nothing.
+func TestPrepareIsAborted(t *testing.T) {
+	w := newRepository(t)
+	w.env.Procs = tools.NewProcs(nil)
+	w.env.Procs.KillAll(time.Millisecond)
+	_, err := w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "c", ID: "A"})
+	require.Error(t, err)
+	list, err := filepath.Glob(filepath.Join(w.ws.dir, "*/*"))
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
