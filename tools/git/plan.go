@@ -45,8 +45,12 @@ func (p Plan) Paths(ws Workspace) []string {
 	return all
 }
 
-// errTooLarge refuses a merge.
-var errTooLarge = errors.New("Patch too large")
+// tooLarge refuses a merge.
+type tooLarge struct{ bytes int64 }
+
+func (e tooLarge) Error() string {
+	return fmt.Sprintf("Patch too large (%s, at most %s)", size(e.bytes), size(maxPatch))
+}
 
 // Plan merges what a task did with what the user has done since. It writes
 // nothing outside the workspace and its snapshot.
@@ -56,7 +60,7 @@ func (w *Workspaces) Plan(ctx context.Context, env *tools.Env, ws Workspace, c C
 		return Plan{}, err
 	}
 	if c.Bytes > maxPatch {
-		return Plan{}, errTooLarge
+		return Plan{}, tooLarge{c.Bytes}
 	}
 	var p Plan
 	for i, t := range ws.Trees {

@@ -129,7 +129,6 @@ func (s source) isRepository() bool { return s.gitDir != "" }
 type listing struct {
 	files, bytes int64 // without nested repositories
 	nested       []string
-	left         []string // nested repositories that cannot be copied
 }
 
 const (

@@ -101,12 +101,21 @@ func (w *Workspaces) Check(ctx context.Context, env *tools.Env) error {
 	return err
 }
 
+// refusal is why a directory cannot be isolated.
+type refusal struct{ why error }
+
+func (e refusal) Error() string {
+	return fmt.Sprintf("Isolated task execution requires a git repository (%v)", e.why)
+}
+
+func (e refusal) Unwrap() error { return e.why }
+
 func (w *Workspaces) source(ctx context.Context, env *tools.Env) (source, error) {
 	refuse := func(err error) (source, error) {
 		if ctx.Err() != nil {
 			return source{}, ctx.Err()
 		}
-		return source{}, fmt.Errorf("Isolated task execution requires a git repository (%w)", err)
+		return source{}, refusal{err}
 	}
 	if _, err := w.probe(ctx, env); err != nil {
 		return refuse(err)
