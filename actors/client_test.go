@@ -44,7 +44,7 @@ func TestTypedClient(t *testing.T) {
 		a := start(t, confirm)
 		s := a.open()
 		cl := a.daemon.Dial(conn.Config{Drain: true})
-		opened := do[protocol.OpenedSession](t, cl, "", protocol.AttachSession{SessionID: s})
+		opened := do[protocol.AttachedSession](t, cl, "", protocol.AttachSession{SessionID: s})
 		assert.Equal(t, s, opened.SessionID)
 		own := do[protocol.OpenedSession](t, cl, "", protocol.OpenSession{}).SessionID
 		assert.NotEqual(t, s, own)
@@ -94,7 +94,7 @@ func TestTypedClientThatTakesNothing(t *testing.T) {
 		a := start(t)
 		s := a.open()
 		cl := a.daemon.Dial(conn.Config{Drain: true, MaxOutput: 20_000})
-		do[protocol.OpenedSession](t, cl, "", protocol.AttachSession{SessionID: s})
+		do[protocol.AttachedSession](t, cl, "", protocol.AttachSession{SessionID: s})
 		a.Say(s, "prompt", "~"+s+"~ parts=2000")
 		a.pass(time.Hour)
 		assert.Empty(t, a.Events(s, "agent_settled"), "the slowest client of a session sets its pace")

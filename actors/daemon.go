@@ -70,6 +70,7 @@ func Start(cfg *Config) *Daemon {
 		cfg.Observe(sys)
 	}
 	d := &Daemon{cfg: cfg, kernel: k, root: sys.Root, over: make(chan struct{})}
+	cfg.Sessions.Epoch = cfg.Epoch
 	s := &supervisor{
 		kernel: k, log: cfg.Log, shared: cfg.Sessions, over: d.over,
 		server:     conn.Server{Version: cfg.Sessions.Version, Epoch: cfg.Epoch, MaxSessions: cfg.Sessions.MaxSessions},

@@ -40,6 +40,9 @@ const (
 	modeBroken // not JSON, or not an object: what came before still counts
 )
 
+// Text is the JSON so far: fed to another builder, it brings that where this one is.
+func (a *ArgsBuilder) Text() string { return string(a.out) }
+
 // Feed reads the next piece.
 func (a *ArgsBuilder) Feed(delta string) {
 	for i := 0; i < len(delta); i++ {

@@ -115,6 +115,11 @@ func TestArgsBuilder_random(t *testing.T) {
 			text = text[n:]
 			out := a.AppendJSON(nil)
 			require.True(t, json.Valid(out), "%s", out)
+			if rapid.Bool().Draw(t, "again") { // another builder goes on from there
+				b := argsOf(a.Text())
+				require.Equal(t, string(out), string(b.AppendJSON(nil)))
+				a = *b
+			}
 		}
 		require.True(t, a.Complete())
 		require.Equal(t, want.String(), string(a.AppendJSON(nil)))

@@ -38,6 +38,8 @@ type Encoder interface {
 	// AppendEvent appends an event; nothing if the client is not told of it. seq is
 	// its number among the session's, 0 for what has none.
 	AppendEvent(dst []byte, ev Event, seq uint64) []byte
+	// Fold takes in an event that the client has read before.
+	Fold(ev Event)
 	// AppendResponse appends an answer.
 	AppendResponse(dst []byte, r Response) []byte
 	// AppendLong appends the piece at a position of an answer with long data, and

@@ -280,7 +280,9 @@ type (
 	}
 	AttachSession struct {
 		isCommand
-		SessionID string `json:"sessionId" req:"true" doc:"The handle of an open session."`
+		SessionID string          `json:"sessionId" req:"true" doc:"The handle of an open session."`
+		Since     *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
+		Snapshot  *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
 	}
 	DetachSession struct {
 		isCommand
@@ -288,6 +290,18 @@ type (
 	}
 	ListOpenSessions struct{ isCommand }
 )
+
+// StreamPosition is a place among the events of a session.
+type StreamPosition struct {
+	Epoch string `json:"epoch"` // of the process that gave the number
+	Seq   int64  `json:"seq"`   // 0 for before the first
+}
+
+// SnapshotLimits says how large a snapshot may be; 0 for the usual.
+type SnapshotLimits struct {
+	Limit    int `json:"limit,omitempty"`    // entries
+	MaxBytes int `json:"maxBytes,omitempty"` // of entries
+}
 
 // HostTool is a tool that the host process runs for the model.
 type HostTool struct {

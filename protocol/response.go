@@ -33,6 +33,7 @@ const (
 	CodeUnsupported      Code = "unsupported"        // this version does not do it
 	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
+	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
 	CodeProvider         Code = "provider_error"     // the model's provider failed
 	CodeInternal         Code = "internal"           // a fault of ours; the session lives on
@@ -217,6 +218,7 @@ var codeDocs = map[Code]string{
 	CodeUnsupported:      "This version does not do it.",
 	CodeConflict:         "The idempotency key was used for something else.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
+	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",
 	CodeProvider:         "The model's provider failed.",
 	CodeInternal:         "A fault of ours; the session lives on.",

@@ -411,7 +411,46 @@ type ServerInfo struct {
 	Version string `json:"version"`
 }
 
-// OpenedSession answers open_session and attach_session.
+// AttachedSession answers attach. All but the first two are for clients with the
+// feature seq.
+type AttachedSession struct {
+	SessionID string        `json:"sessionId"` // the routing handle; dies with the process
+	State     *SessionState `json:"state"`
+	Epoch     string        `json:"epoch,omitempty" doc:"Of this process: what since names besides a number."`
+	Seq       int64         `json:"seq,omitempty" doc:"The number of the last event; absent before the first."`
+	Replay    string        `json:"replay,omitempty" enum:"exact,snapshot" doc:"What came since the event that the client named follows the answer, or is in the snapshot."`
+	Why       string        `json:"why,omitempty" enum:"asked,epoch,gone" doc:"Why there is a snapshot: it was asked for, the number is of another process, or the events are not at hand any more."`
+	Replayed  *int          `json:"replayed,omitempty" doc:"How many records follow that were before the answer."`
+	Snapshot  *Snapshot     `json:"snapshot,omitempty"`
+}
+
+// Snapshot is where a session stands, for a client that goes on from there.
+type Snapshot struct {
+	Entries  []json.RawMessage    `json:"entries" doc:"The newest entries, as get_entries has them."`
+	HasMore  bool                 `json:"hasMore" doc:"There are older entries."`
+	LeafID   *string              `json:"leafId"`
+	Partial  *PartialMessage      `json:"partial,omitempty" doc:"The message that is open."`
+	Tools    []ToolExecutionState `json:"tools" doc:"The calls that have begun and not ended."`
+	Steering []string             `json:"steering"`
+	FollowUp []string             `json:"followUp"`
+}
+
+// PartialMessage is an answer as far as it has come.
+type PartialMessage struct {
+	Message *AssistantMessage `json:"message"`
+	RunID   RunID             `json:"runId"`
+}
+
+// ToolExecutionState is a call that has begun and not ended.
+type ToolExecutionState struct {
+	ToolCallID    string          `json:"toolCallId"`
+	ToolName      string          `json:"toolName"`
+	Args          json.RawMessage `json:"args"`
+	PartialResult *ToolResult     `json:"partialResult,omitempty"`
+	RunID         RunID           `json:"runId"`
+}
+
+// OpenedSession answers open_session.
 type OpenedSession struct {
 	SessionID string        `json:"sessionId"` // the routing handle; dies with the process
 	State     *SessionState `json:"state"`

@@ -255,14 +255,39 @@ func (v View) Entries(since string, limit int) (entries []json.RawMessage, more 
 		}
 		list = append(list, i)
 	}
-	entries = make([]json.RawMessage, 0, len(list))
+	entries, err = v.shownLines(list)
+	return entries, more, err
+}
+
+// Newest lists the lines of the latest entries that clients see, in the order of the
+// file: at most limit of them, and bytes, but one in any case. more says that there
+// are older ones.
+func (v View) Newest(limit, bytes int) (entries []json.RawMessage, more bool, err error) {
+	list := []int32{}
+	for i := int32(len(v.slots)) - 1; i >= 0; i-- {
+		if v.slots[i].kind.isOwn() {
+			continue
+		}
+		if bytes -= int(v.slots[i].size); len(list) == limit || bytes < 0 && len(list) > 0 {
+			more = true
+			break
+		}
+		list = append(list, i)
+	}
+	slices.Reverse(list)
+	entries, err = v.shownLines(list)
+	return entries, more, err
+}
+
+func (v View) shownLines(list []int32) ([]json.RawMessage, error) {
+	entries := make([]json.RawMessage, 0, len(list))
 	for l, err := range v.lines(list) {
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		entries = append(entries, v.shownLine(l))
 	}
-	return entries, more, nil
+	return entries, nil
 }
 
 // ForkMessages lists the user messages with a text that can be forked before,

@@ -175,7 +175,7 @@ func (cl *Client) deliver(m link.Records) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	for _, it := range m.Items {
-		if it.Response == nil && !cl.ended {
+		if it.Response == nil && !cl.ended && !it.Known {
 			cl.events = append(cl.events, delivered{m.Tag, it})
 			select {
 			case cl.wake <- struct{}{}:

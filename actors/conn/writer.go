@@ -286,6 +286,10 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 		return enc.AppendResponse(dst, *resp)
 	}
 	p.item.Settle()
+	if p.item.Known {
+		enc.Fold(p.item.Event)
+		return dst
+	}
 	return enc.AppendEvent(dst, p.item.Event, p.item.Seq)
 }
 

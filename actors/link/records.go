@@ -54,6 +54,7 @@ type (
 		Seq      uint64   // of an event, among those of its session; 0 for what one client alone is told
 		Size     int      // bytes that it takes; at the writer, that were debited for it
 		Whole    int      // beside Size, for a client that is shown whole messages; 0 at the writer
+		Known    bool     // an event that the client has read before, of which its writer does not know
 		Receipt  *Receipt // told when it is written; nil for nobody
 		merged   []byte   // the deltas of Event and of those merged into it, nil if it is alone
 	}
@@ -65,6 +66,9 @@ type (
 // one block are one delta, progress of a tool, which is cumulative, gives way to
 // newer progress. What it then shows is what the later one would have shown.
 func (it *Item) Merge(later Item) bool {
+	if it.Known != later.Known {
+		return false
+	}
 	switch next := later.Event.(type) {
 	case *protocol.MessageUpdate:
 		first, ok := it.Event.(*protocol.MessageUpdate)
@@ -95,6 +99,29 @@ func (it *Item) Merge(later Item) bool {
 	default:
 		return false
 	}
+}
+
+// Text is how long the text of an update is by now; 0 for other records.
+func (it *Item) Text() int {
+	if it.merged != nil {
+		return len(it.merged)
+	}
+	if u, ok := it.Event.(*protocol.MessageUpdate); ok {
+		return len(u.Delta)
+	}
+	return 0
+}
+
+// Part is a record of an update that has a part of the text of this one.
+func (it *Item) Part(begin, end int) Item {
+	part, u := *it, *it.Event.(*protocol.MessageUpdate)
+	if it.merged != nil {
+		u.Delta = string(it.merged[begin:end])
+	} else {
+		u.Delta = u.Delta[begin:end]
+	}
+	part.Event, part.merged = &u, nil
+	return part
 }
 
 // Settle completes an event that others were merged into; it must be called

@@ -21,6 +21,7 @@ type clients struct {
 
 	replies replies
 	seq     uint64         // of the last event that was told
+	ring    ring
 	unsent  []outgoing     // what has happened and they have not been told
 	spans   core.OpenSpans // what they have been shown and not seen the end of
 	sizes   link.Sizer
@@ -39,6 +40,7 @@ type outgoing struct {
 	to   link.Client // the zero value for all
 	item link.Item
 	seq  uint64 // of an answer: the command
+	past bool   // it has its number, or says of it: an event from before the attach, or the answer to that
 }
 
 // attached says whether the session goes on for this client.
@@ -53,7 +55,7 @@ func (cl *client) answered() {
 
 // hears says whether a record is for this client.
 func (cl *client) hears(o outgoing) bool {
-	if o.item.Event != nil && cl.muted {
+	if o.item.Event != nil && cl.muted && !o.past {
 		return false
 	}
 	return !o.to.Known() || o.to.Is(cl.Client)
@@ -65,6 +67,7 @@ func (a *clients) join(of link.Client) (cl *client, isNew bool) {
 		return cl, false
 	}
 	cl = &client{Client: of, muted: true}
+	a.ring.on = a.ring.on || of.Wire.Has(protocol.FeatureSeq)
 	a.list = append(a.list, cl)
 	return cl, true
 }
@@ -214,11 +217,13 @@ func (a *clients) flush(root *actor.RootContext) {
 func (a *clients) number(o *outgoing) {
 	o.item.Settle()
 	switch {
+	case o.past:
 	case o.item.Response != nil:
 		o.item.Response.At = a.seq
 	case !o.to.Known():
 		a.seq++
 		o.item.Seq = a.seq
+		a.ring.add(o.item)
 	}
 }
 
@@ -228,13 +233,6 @@ func (a *clients) firstAsked() {
 	if !a.asked {
 		a.asked, a.early, a.unsent = true, a.unsent, nil
 	}
-}
-
-// attach tells a client the state. It hears every event from then on, and none
-// before.
-func (s *Session) attach(c actor.Context, r link.Request) {
-	s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
-	s.clientsChanged(c)
 }
 
 // detach stops telling a client about the session. The session goes on; one
@@ -313,6 +311,7 @@ func (s *Session) setDialect(m link.SetDialect) (changed bool) {
 	for _, cl := range s.clients.list {
 		if cl.Is(m.Client) {
 			cl.Wire = m.Client.Wire
+			s.clients.ring.on = s.clients.ring.on || cl.Wire.Has(protocol.FeatureSeq)
 		}
 	}
 	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {

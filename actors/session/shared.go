@@ -19,6 +19,7 @@ import (
 // Config is what sessions are told at the start. It does not change.
 type Config struct {
 	Version     string        // named in exported pages
+	Epoch       string        // names this process's life to clients
 	Default     link.OpenSpec // the default session, and what open_session starts from
 	MaxSessions int           // open at once, 0 for protocol.DefaultMaxSessions
 

@@ -12,6 +12,7 @@ type mutant struct {
 // The tests that notice: arguments of go test.
 var (
 	laws    = []string{"./actors/core"}
+	resumes = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRing"}
 	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
 	files   = []string{"./store"}
 	configs = []string{"./store/config"}
@@ -95,6 +96,11 @@ var mutants = []mutant{
 	{"a session that was given up before it was opened stays", "actors/session/guard.go", "case gaveUp && opens:", "case false && opens:", shells},
 	{"a command that was refused while it waited is carried out", "actors/session/session.go", "ok && !s.clients.replies.expects(r.Seq) {", "ok && r.Seq == 0 {", shells},
 	{"the end of the process overtakes commands", "actors/session/guard.go", "return false // they say so themselves", "_ = 0 // they say so themselves", shells},
+	{"a replay begins one too late", "actors/session/ring.go", "r.items[i].item.Seq > seq {", "r.items[i].item.Seq > seq+1 {", resumes},
+	{"a replay begins one too early", "actors/session/ring.go", "if n := seq + 1 - m.from; seq >= m.from", "if n := seq - m.from; seq >= m.from", resumes},
+	{"a replay comes before its answer", "actors/session/attach.go", "s.reply(r.Seq, data, nil)\n\t\ts.clients.replay(r.Client, events, uint64(cmd.Since.Seq))", "s.clients.replay(r.Client, events, uint64(cmd.Since.Seq))\n\t\ts.reply(r.Seq, data, nil)", resumes},
+	{"a merged record hides what it stands for", "protocol/pi/encode.go", "if seq > e.last+1 {", "if false {", lines},
+	{"the ring has no bound", "actors/session/ring.go", "for r.bytes > ringBytes", "for r.bytes > ringBytes<<8", resumes},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case len(d.clients.replies.owed(who.Client)) > 0:", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
 	{"a gate that does not answer lets a call pass", "actors/core/hook.go", "case !answered:", "case !answered && false:", laws},

@@ -94,7 +94,7 @@ func (e *Encoder) response(dst []byte, r protocol.Response) protocol.Object {
 	e.head(&o, "response", cmp.Or(e.sessionID, r.SessionID))
 	if e.withSeq && r.At > 0 {
 		o.Int("at", int64(r.At))
-		e.last = max(e.last, r.At)
+		e.last = r.At // of one that attaches again, what it says that it has read
 	}
 	o.Str("command", r.Command)
 	o.Bool("success", r.Err == nil)
@@ -132,11 +132,8 @@ func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event, seq uint64) []byte 
 	switch ev := ev.(type) {
 	case *protocol.MessageUpdate:
 		return e.appendUpdate(dst, ev, seq)
-	case protocol.MessageStart:
-		e.growing.begin(ev.Message)
-	case protocol.MessageEnd:
-		e.growing.end()
-	default: // has nothing to do with the message that grows
+	default:
+		e.Fold(ev)
 	}
 	for _, row := range protocol.RowsOf(ev) {
 		if !e.wire.Tells(row) {
@@ -149,6 +146,19 @@ func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event, seq uint64) []byte 
 		}
 	}
 	return dst
+}
+
+// Fold implements [protocol.Encoder].
+func (e *Encoder) Fold(ev protocol.Event) {
+	switch ev := ev.(type) {
+	case *protocol.MessageUpdate:
+		e.growing.fold(ev, e.deltas)
+	case protocol.MessageStart:
+		e.growing.begin(ev.Message)
+	case protocol.MessageEnd:
+		e.growing.end()
+	default: // has nothing to do with the message that grows
+	}
 }
 
 // shown is what this client is shown in the place of the members of a record.

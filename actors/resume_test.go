@@ -1,0 +1,174 @@
+package actors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/conn"
+)
+
+// reader is a client of a session that is cut and comes back: what its connections
+// have brought, one behind the other.
+type reader struct {
+	lines []gjson.Result // events with a number
+	last  int64
+	exact int
+	shots int
+	text  string // of the message that is open, by deltas
+	final map[string]string
+}
+
+// take reads lines up to one, and notes what they say.
+func (r *reader) take(t *testing.T, lines []gjson.Result, deltas bool) {
+	for _, v := range lines {
+		seq, from := v.Get("seq").Int(), v.Get("seq").Int()
+		if v.Get("seqFrom").Exists() {
+			from = v.Get("seqFrom").Int()
+		}
+		require.Equal(t, r.last+1, from, "behind %d: %s", r.last, v.Raw)
+		r.last = seq
+		r.lines = append(r.lines, v)
+		switch v.Get("type").Str {
+		case "message_start":
+			r.text = ""
+		case "message_update":
+			step := v.Get("assistantMessageEvent")
+			if step.Get("type").Str == "text_delta" {
+				r.text += step.Get("delta").Str
+			}
+			if !deltas {
+				require.Equal(t, r.text, v.Get("message.content.0.text").Str, v.Raw)
+			}
+		case "message_end":
+			if v.Get("message.role").Str == "assistant" {
+				require.Equal(t, v.Get("message.content.0.text").Str, r.text)
+			}
+		}
+	}
+}
+
+// TestResume: a client that is cut anywhere and says up to which event it has read
+// is told every later event, and none twice; or where the session stands.
+func TestResume(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 19))
+				deltas := seed%2 == 0
+				features := []string{"seq"}
+				if deltas {
+					features = append(features, "deltaUpdates")
+				}
+				a := start(t)
+				s := a.open()
+				r := &reader{}
+				since, epoch := int64(-1), "e"
+				a.Say(s, "prompt", "~"+s+"~ rounds=2 parts=60 pace=100")
+				for settled := false; !settled; {
+					b := a.connect(func(of *conn.Config) {
+						of.Features = features
+						of.Drain = true
+					})
+					ask := ""
+					if since >= 0 {
+						ask = fmt.Sprintf(`,"since":{"epoch":%q,"seq":%d}`, epoch, since)
+					}
+					answer := b.Call(t, `{"type":"attach"`+at(s)+ask+`}`)
+					require.True(t, answer.Get("success").Bool(), answer.Raw)
+					require.Equal(t, "e", answer.Get("data.epoch").Str)
+					switch answer.Get("data.replay").Str {
+					case "exact":
+						r.exact++
+						require.Equal(t, since, answer.Get("at").Int())
+					case "snapshot":
+						r.shots++
+						require.Equal(t, "gone", answer.Get("data.why").Str)
+						fallthrough
+					default:
+						r.last = answer.Get("data.seq").Int()
+						r.text = answer.Get("data.snapshot.partial.message.content.0.text").Str
+					}
+					if since < 0 { // in the middle of a message, perhaps: it is known by what follows
+						r.text = ""
+					}
+					a.pass(time.Duration(rng.IntN(4000)) * time.Millisecond)
+					events := b.Events(s)
+					settled = len(a.Events(s, "agent_settled")) > 0
+					if !settled && len(events) > 0 { // the rest is lost on the way
+						events = events[:rng.IntN(len(events)+1)]
+					}
+					if r.last == 0 || since >= 0 {
+						r.take(t, events, deltas)
+						since = r.last
+					} else {
+						since = r.last
+					}
+					b.Close()
+					require.NoError(t, b.gone())
+				}
+				assert.NotEmpty(t, r.lines)
+				assert.GreaterOrEqual(t, r.exact, r.shots)
+				assert.Equal(t, "agent_settled", r.lines[len(r.lines)-1].Get("type").Str)
+				a.end()
+			})
+		})
+	}
+}
+
+// TestResumeRefused: what cannot be gone on from is refused or answered with where
+// the session stands.
+func TestResumeRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		a.run(s, "~"+s+"~ one")
+		b := a.connect(func(of *conn.Config) { of.Features = []string{"seq"} })
+		attach := func(more string) gjson.Result { return b.Call(t, `{"type":"attach"`+at(s)+more+`}`) }
+		v := attach("")
+		assert.False(t, v.Get("data.replay").Exists(), v.Raw)
+		last := v.Get("data.seq").Int()
+		require.Positive(t, last)
+		assert.Equal(t, "resync_required", code(attach(fmt.Sprintf(`,"since":{"epoch":"e","seq":%d}`, last+1))))
+		assert.Equal(t, "resync_required", code(a.Call(t, `{"type":"attach"`+at(s)+`,"since":{"epoch":"e","seq":0}}`)), "without the feature")
+		v = attach(`,"since":{"epoch":"of another life","seq":7}`)
+		assert.Equal(t, "snapshot epoch", v.Get("data.replay").Str+" "+v.Get("data.why").Str)
+		v = attach(`,"since":{"epoch":"e","seq":0}`)
+		assert.Equal(t, "snapshot gone", v.Get("data.replay").Str+" "+v.Get("data.why").Str, "nobody could tell numbers then")
+		entries := v.Get("data.snapshot.entries").Array()
+		assert.Equal(t, v.Get("data.snapshot.leafId").Str, entries[len(entries)-1].Get("id").Str)
+		v = attach(`,"snapshot":{"limit":1}`)
+		assert.Equal(t, "snapshot asked", v.Get("data.replay").Str+" "+v.Get("data.why").Str)
+		assert.Len(t, v.Get("data.snapshot.entries").Array(), 1)
+		assert.True(t, v.Get("data.snapshot.hasMore").Bool())
+		v = attach(fmt.Sprintf(`,"since":{"epoch":"e","seq":%d}`, last))
+		assert.Equal(t, "exact 0", v.Get("data.replay").Str+" "+v.Get("data.replayed").Raw)
+		a.end()
+	})
+}
+
+// TestAttachWhileAMessageGrows: who attaches while a message grows sees it whole in every
+// cumulative update.
+func TestAttachWhileAMessageGrows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		a.Say(s, "prompt", "~"+s+"~ parts=10 pace=1000")
+		a.pass(5500 * time.Millisecond)
+		b := a.connect()
+		b.attach(s)
+		a.pass(time.Minute)
+		updates := b.Events(s, "message_update")
+		require.NotEmpty(t, updates)
+		whole := a.Events(s, "message_end")[1].Get("message.content.0.text").Str
+		first := updates[0].Get("message.content.0.text").Str
+		assert.True(t, strings.HasPrefix(whole, first) && strings.Contains(first, "part 0"), first)
+		a.end()
+	})
+}

@@ -1,0 +1,143 @@
+package session
+
+import (
+	"slices"
+
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// ringBytes bounds the ring of a session.
+const ringBytes = 256 << 10
+
+// ring is the latest events of a session, oldest first, for clients that come back
+// and know up to which one they have read. There is one from the first client on
+// that can tell. It is of events, not of lines: every client has its own way to be
+// written to.
+type ring struct {
+	on    bool
+	items []remembered
+	bytes int
+}
+
+// remembered is an event, or deltas of one block that came behind each other: it
+// holds their text, not what is around it.
+type remembered struct {
+	item link.Item
+	from uint64 // the number of the first
+	cuts []int  // where in the text each of several begins
+}
+
+func (m *remembered) size() int { return m.item.Size + 8*len(m.cuts) }
+
+// add takes in an event that has its number.
+func (r *ring) add(it link.Item) {
+	if !r.on {
+		return
+	}
+	it.Receipt, it.Whole = nil, 0
+	if n := len(r.items); n > 0 && r.items[n-1].merge(it) {
+		r.bytes += len(it.Event.(*protocol.MessageUpdate).Delta) + 8
+	} else {
+		r.items = append(r.items, remembered{item: it, from: it.Seq})
+		r.bytes += it.Size
+	}
+	drop := 0
+	for r.bytes > ringBytes && drop < len(r.items) {
+		r.bytes -= r.items[drop].size()
+		drop++
+	}
+	clear(r.items[:drop])
+	r.items = r.items[drop:]
+}
+
+// merge takes in a delta of the same block.
+func (m *remembered) merge(next link.Item) bool {
+	first, ok := m.item.Event.(*protocol.MessageUpdate)
+	if !ok || first.Step != protocol.UpdateDelta {
+		return false
+	}
+	begin := m.item.Text()
+	if !m.item.Merge(next) {
+		return false
+	}
+	if m.cuts == nil {
+		m.cuts = []int{0}
+	}
+	m.cuts = append(m.cuts, begin)
+	return true
+}
+
+// after is what is left of it behind the event with a number, which is one of its own
+// or comes before them.
+func (m *remembered) after(seq uint64) link.Item { return m.part(m.cut(seq), m.item.Text()) }
+
+// until is what of it comes up to the event with a number, for a client that knows it.
+func (m *remembered) until(seq uint64) link.Item {
+	end := m.cut(seq)
+	if seq >= m.item.Seq {
+		end = m.item.Text()
+	}
+	it := m.part(0, end)
+	it.Known = true
+	return it
+}
+
+// cut is where the text begins that comes behind the event with a number.
+func (m *remembered) cut(seq uint64) int {
+	if n := seq + 1 - m.from; seq >= m.from && n < uint64(len(m.cuts)) {
+		return m.cuts[n]
+	}
+	return 0
+}
+
+// part is the event with a part of its text. What is sent is not touched again.
+func (m *remembered) part(begin, end int) link.Item {
+	if len(m.cuts) == 0 {
+		return m.item
+	}
+	return m.item.Part(begin, end)
+}
+
+// since is every event behind the one with a number; false if the ring does not
+// have them all, or that number was not given yet.
+func (r *ring) since(seq, last uint64) (events []link.Item, ok bool) {
+	if seq > last || !r.on {
+		return nil, false
+	}
+	if seq == last {
+		return nil, true
+	}
+	if len(r.items) == 0 || r.items[0].from > seq+1 {
+		return nil, false
+	}
+	for i := range r.items {
+		if r.items[i].item.Seq > seq {
+			events = append(events, r.items[i].after(seq))
+		}
+	}
+	return events, true
+}
+
+// known is what a client that has read up to an event knows of the message that is
+// open there: its records are written from it. false if the ring does not say.
+func (r *ring) known(seq uint64) (events []link.Item, ok bool) {
+	last := slices.IndexFunc(r.items, func(m remembered) bool { return m.from > seq })
+	if last < 0 {
+		last = len(r.items)
+	}
+	for i := last - 1; i >= 0; i-- {
+		m := &r.items[i]
+		switch m.item.Event.(type) {
+		case protocol.MessageEnd, protocol.AgentEnd, protocol.AgentStart:
+			return events, true
+		case *protocol.MessageUpdate:
+			events = append(events, m.until(seq))
+		case protocol.MessageStart:
+			events = append(events, m.until(seq))
+			slices.Reverse(events)
+			return events, true
+		}
+	}
+	return nil, false
+}

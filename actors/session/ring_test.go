@@ -1,0 +1,58 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// TestRing: what the ring has of events is what they were, from any of them on, and
+// it is no larger than it may be.
+func TestRing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := ring{on: true}
+		var all []link.Item
+		text := func(items []link.Item, from uint64) string {
+			var b strings.Builder
+			for _, it := range items {
+				if it.Seq <= from {
+					continue
+				}
+				switch ev := it.Event.(type) {
+				case *protocol.MessageUpdate:
+					b.WriteString(ev.Delta)
+				default:
+					b.WriteString("|")
+				}
+			}
+			return b.String()
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			it := link.Item{Seq: uint64(len(all) + 1), Size: link.RecordSize, Event: protocol.TurnStart{}}
+			if rapid.IntRange(0, 5).Draw(t, "kind") > 0 {
+				size := rapid.SampledFrom([]int{1, 7, 20_000}).Draw(t, "size")
+				it.Event = &protocol.MessageUpdate{Step: protocol.UpdateDelta, Delta: strings.Repeat("x", size), Index: rapid.IntRange(0, 1).Draw(t, "block")}
+				it.Size += size
+			}
+			all = append(all, it)
+			r.add(it)
+			require.LessOrEqual(t, r.bytes, ringBytes)
+		}
+		last := uint64(len(all))
+		since := uint64(rapid.IntRange(0, len(all)+1).Draw(t, "since"))
+		got, ok := r.since(since, last)
+		switch {
+		case since > last:
+			require.False(t, ok)
+		case ok:
+			require.Equal(t, text(all, since), text(got, since))
+		default:
+			require.Less(t, since+1, r.items[0].from)
+		}
+	})
+}
