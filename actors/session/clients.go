@@ -20,7 +20,7 @@ type clients struct {
 	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
 
 	replies replies
-	seq     uint64         // of the last event that was told
+	seq     uint64 // of the last event that was told
 	ring    ring
 	unsent  []outgoing     // what has happened and they have not been told
 	spans   core.OpenSpans // what they have been shown and not seen the end of
