@@ -22,7 +22,6 @@ type reader struct {
 	exact int
 	shots int
 	text  string // of the message that is open, by deltas
-	final map[string]string
 }
 
 // take reads lines up to one, and notes what they say.
