@@ -57,6 +57,23 @@ type Import struct {
 	By   string `json:"by"` // the file that imports
 }
 
+// installed says whether the package is where Node would look for it.
+func (i Import) installed() bool {
+	parts := strings.SplitN(i.Name, "/", 3)
+	pkg := parts[0]
+	if strings.HasPrefix(pkg, "@") && len(parts) > 1 {
+		pkg += "/" + parts[1]
+	}
+	for dir := filepath.Dir(i.By); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "node_modules", pkg)); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
 // NeedsNode gives an import of the extension's own files that only Node can serve in full. What
 // packages import beside what is used of them does not count.
 func (b *Bundle) NeedsNode() (Import, bool) {

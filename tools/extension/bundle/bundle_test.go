@@ -210,6 +210,21 @@ func TestCache(t *testing.T) {
 
 // What a guard that no longer loads guarded is known from its source, and from when it
 // last could be loaded.
+// TestCacheOfWhatIsMissing: a package that is installed later is found.
+func TestCacheOfWhatIsMissing(t *testing.T) {
+	dir := tree(t, map[string]string{"a/ext.ts": `import x from "@scope/late/part"; export default x`, "node_modules/other/x.js": ""})
+	path := filepath.Join(dir, "a", "ext.ts")
+	b, err := Extension(path, shims)
+	require.NoError(t, err)
+	c := OpenCache(filepath.Join(dir, "cache"), "v1")
+	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("code")}))
+	_, ok := c.Get(path)
+	require.True(t, ok)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules", "@scope", "late"), 0o700))
+	_, ok = c.Get(path)
+	require.False(t, ok)
+}
+
 func TestGatesOfWhatCannotBeLoaded(t *testing.T) {
 	dir := tree(t, map[string]string{"a.ts": `import { gate } from "./gate"; export default gate`, "gate.ts": `export const gate = (pi) => pi.on("tool_call")`})
 	path := filepath.Join(dir, "a.ts")

@@ -61,7 +61,8 @@ func (c *Cache) file(path string) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:])+".qbc")
 }
 
-// Get finds the entry of an extension whose files are as they were.
+// Get finds the entry of an extension whose files are as they were, and whose
+// packages that were missing still are.
 func (c *Cache) Get(path string) (*Entry, bool) {
 	e, ok := c.last(path)
 	if !ok {
@@ -71,6 +72,9 @@ func (c *Cache) Get(path string) (*Entry, bool) {
 		if !in.same() {
 			return nil, false
 		}
+	}
+	if slices.ContainsFunc(e.Missing, Import.installed) {
+		return nil, false
 	}
 	return e, true
 }
