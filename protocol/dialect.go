@@ -32,6 +32,7 @@ const (
 	FeatureParallelTools        Feature = "parallelTools"        // tool calls of one message run at the same time and are never skipped
 	FeatureHookErrorOnly        Feature = "hookErrorOnly"        // no extension_error
 	FeatureExtensionErrorOnly   Feature = "extensionErrorOnly"   // no hook_error
+	FeatureHookUI               Feature = "hookUI"               // hook_ui_request instead of extension_ui_request
 	FeatureUIAck                Feature = "uiAck"                // extension_ui_response is answered
 	FeatureSeq                  Feature = "seq"                  // events of a session are numbered
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
@@ -98,7 +99,7 @@ var dialects = map[Dialect]struct {
 		rules:    Rules{IdleQueueWaits: true, TodoTool: true, FailAtOnce: true},
 	},
 	DialectS2: {features: []Feature{FeatureExtensionErrorOnly}},
-	DialectS3: {features: []Feature{FeatureHookErrorOnly}},
+	DialectS3: {features: []Feature{FeatureHookErrorOnly, FeatureHookUI}},
 	DialectS4: {
 		features: []Feature{FeatureUIAck},
 		wire:     Wire{TemplateSource: true},
@@ -171,6 +172,7 @@ var featureDocs = map[Feature]string{
 	FeatureParallelTools:        "Tool calls of one message run at the same time and are never skipped.",
 	FeatureHookErrorOnly:        "`hook_error` only, no `extension_error`.",
 	FeatureExtensionErrorOnly:   "`extension_error` only, no `hook_error`.",
+	FeatureHookUI:               "`hook_ui_request` instead of `extension_ui_request`.",
 	FeatureUIAck:                "`extension_ui_response` is answered.",
 	FeatureSeq:                  "Every event of a session carries its number `seq`, and `seqFrom` as well if it stands for several; every response `at`, the number of the last event before it.",
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",

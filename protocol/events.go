@@ -111,7 +111,10 @@ var Events = []EventSpec{
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[HostToolCall]("host_tool_call", told{since: "omp18"}, "The model calls a tool of the host: answer with host_tool_result."),
 	event[HostToolCancel]("host_tool_cancel", told{since: "omp18"}, "The result of a host_tool_call is no longer wanted."),
-	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18"}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
+	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureHookUI}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
+	variant("hook_ui_request", told{since: "s3", needs: FeatureHookUI}, func(ev ExtensionUIRequest) (ExtensionUIRequest, bool) {
+		return ev, true
+	}, "`extension_ui_request` by the name of pi 0.31; the answer may be called `hook_ui_response`."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

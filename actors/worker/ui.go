@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -88,12 +87,9 @@ func (d *dialog) read(a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
 	if a.Cancelled {
 		return end, true
 	}
-	switch d.request.Method {
-	case "confirm":
+	if d.request.Method == "confirm" {
 		end.Confirmed = a.Confirmed != nil && *a.Confirmed
 		return end, a.Confirmed != nil
-	case "select":
-		return end, a.Value != nil && slices.Contains(d.request.Options, *a.Value)
 	}
 	return end, a.Value != nil
 }
