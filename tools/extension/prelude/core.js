@@ -576,6 +576,7 @@ const modelRegistry = {
   hasConfiguredAuth: (model) => { const l = snap.authProviders; return !l || l.includes(typeof model === "string" ? model : model?.provider); },
   isUsingOAuth: (model) => (snap.oauthProviders ?? []).includes(model?.provider),
   getProviderDisplayName: (p) => p,
+  getRegisteredProviderIds: () => [], getRegisteredProviderConfig: () => undefined, getRegisteredNativeProvider: () => undefined,
   refresh: async () => {},
   registerProvider: (name, config) => apiOf(RUNTIME_EXT).registerProvider(name, config),
   complete: (model, context, options) => requireShim("@mariozechner/pi-ai").complete(model, context, options),
