@@ -188,7 +188,11 @@ func (p *proc) end() {
 
 // memory reads a line of /proc/PID/status, in MB.
 func (p *proc) memory(key string) float64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+	return memoryOf(strconv.Itoa(p.pid()), key)
+}
+
+func memoryOf(pid, key string) float64 {
+	raw, err := os.ReadFile("/proc/" + pid + "/status")
 	must(err)
 	_, rest, _ := strings.Cut(string(raw), key+":")
 	fields := strings.Fields(rest)

@@ -124,6 +124,13 @@ var rows = []row{
 		{"rss", "500 open idle sessions", "MB", 100, false}, {"each", "a session that has not been used", "KiB", 64, false},
 		{"used", "500 idle sessions after one turn each", "MB", 100, false}, {"parked", "a parked session", "KiB", 64, false},
 	}, runIdle},
+	{"extensions", delta, "troupe pi newer", 7, []metric{
+		{"wall", "start with ten extensions → the answer of one", "ms", 25, false}, {"rss", "memory then, 0.5 s later", "MB", 0, false},
+	}, runExtensions},
+	{"extension-hook", delta, "troupe newer", 5, []metric{
+		{"p50", "prompt past a handler p50", "µs", 150, false}, {"p99", "the same p99", "µs", 1000, false},
+	}, runHook},
+	{"extension-memory", delta, "troupe", 3, []metric{{"each", "a further session with ten extensions", "MB", 2, false}}, runExtensionMemory},
 	{"list", delta, "troupe", 5, []metric{
 		{"cold", "listing 10,000 sessions, cold", "ms", 0, false}, {"warm", "listing 10,000 sessions, warm, p50", "ms", 100, false},
 	}, runList},
