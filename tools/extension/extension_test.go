@@ -657,7 +657,7 @@ func TestLoadErrors(t *testing.T) {
 		return path
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules/big"), 0o700))
-	write("node_modules/big/index.js", `import net, { Server } from "node:net"; import * as all from "http2"; class Mine extends Server {}
+	write("node_modules/big/index.js", `import net, { Server } from "node:tls"; import * as all from "http2"; class Mine extends Server {}
 		export let used = "no"; try { net.createServer() } catch (e) { used = e.message + " " + typeof all.constants.x + " " + typeof Mine }`)
 	o := impatient()
 	w := loadSpec(t, Spec{}, o,
@@ -695,7 +695,7 @@ func TestLoadErrors(t *testing.T) {
 	require.Empty(t, w.ready.Registrations.Listens)
 	require.Empty(t, w.ready.Registrations.Tools)
 	require.Len(t, w.ready.Registrations.Commands, 3)
-	require.Equal(t, "node:net.createServer needs Node.js function function", w.ready.Registrations.Commands[0].Name)
+	require.Equal(t, "node:tls.createServer needs Node.js function function", w.ready.Registrations.Commands[0].Name)
 }
 
 func TestOldHooksAndTools(t *testing.T) {

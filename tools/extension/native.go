@@ -116,6 +116,7 @@ type opCall struct {
 	host  *Inline
 	procs *tools.Procs
 	files *fileTable
+	conns *connections
 	cwd   string
 }
 
@@ -267,7 +268,7 @@ func registrationsOf(text string) Registrations {
 }
 
 func (v *vm) newCall(ctx context.Context, a args) *opCall {
-	return &opCall{ctx: ctx, args: a, host: v.host, procs: v.procs, files: &v.realm.files, cwd: v.spec.Cwd}
+	return &opCall{ctx: ctx, args: a, host: v.host, procs: v.procs, files: &v.realm.files, conns: &v.realm.conns, cwd: v.spec.Cwd}
 }
 
 // operate does an operation now. What it takes is not the script's time.
@@ -334,7 +335,7 @@ func protected(f operation, c *opCall) (result any, err error) {
 }
 
 // unbound are streams that a handler's time does not wait for: they have no end.
-var unbound = map[string]bool{"fs.watch": true}
+var unbound = map[string]bool{"fs.watch": true, "net.listen": true, "net.accepted": true}
 
 func (v *vm) openStream(a args) error {
 	id, r := a.int(0), v.realm

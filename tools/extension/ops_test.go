@@ -29,11 +29,11 @@ type ops struct {
 
 func newOps(t *testing.T) *ops {
 	procs := tools.NewProcs(nil)
-	files := &fileTable{}
+	files, conns := &fileTable{}, &connections{}
 	t.Cleanup(func() { procs.KillAll(time.Second); files.closeAll() })
 	host := NewInline(testOptions())
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	return &ops{t, &opCall{ctx: t.Context(), host: host, procs: procs, files: files, cwd: t.TempDir()}}
+	return &ops{t, &opCall{ctx: t.Context(), host: host, procs: procs, files: files, conns: conns, cwd: t.TempDir()}}
 }
 
 func (o *ops) try(name string, a ...any) (any, error) {

@@ -117,7 +117,7 @@ func TestShims(t *testing.T) {
 }
 
 // TestPackagesThatImportHTTP: a package's requests go over fetch, and what it has of
-// servers fails when it is called; an extension that imports the same is not run.
+// servers fails when it is called, in an extension of one file, too.
 func TestPackagesThatImportHTTP(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(answer))
 	defer server.Close()

@@ -45,6 +45,7 @@ type realm struct {
 	ops    map[int]*op
 	timers map[int]*alarm
 	files  fileTable
+	conns  connections
 	maps   map[string][]byte // source maps of bundles, by the name in stacks
 	places map[string]*bundle.Places
 
@@ -189,6 +190,7 @@ func (r *realm) close() {
 		r.loads.Stop()
 	}
 	r.files.closeAll()
+	r.conns.closeAll()
 	if r.broken {
 		r.js.Abandon()
 		return

@@ -3,5 +3,9 @@
 "use strict";
 
 const net = require("net");
-class TLSSocket extends net.Socket {}
-module.exports = { TLSSocket, Server: net.Server, connect: net.connect, createServer: net.createServer, createSecureContext: () => ({}), checkServerIdentity: () => undefined, rootCertificates: [], DEFAULT_MIN_VERSION: "TLSv1.2", DEFAULT_MAX_VERSION: "TLSv1.3", getCiphers: () => [], SecureContext: class SecureContext {} };
+const needsNode = (what) => () => { throw Object.assign(new Error(`node:tls.${what} needs Node.js`), { code: "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM" }); };
+class TLSSocket extends net.Socket {
+  connect() { needsNode("TLSSocket.connect")(); }
+}
+class Server { constructor() { needsNode("Server")(); } }
+module.exports = { TLSSocket, Server, connect: needsNode("connect"), createServer: needsNode("createServer"), createSecureContext: () => ({}), checkServerIdentity: () => undefined, rootCertificates: [], DEFAULT_MIN_VERSION: "TLSv1.2", DEFAULT_MAX_VERSION: "TLSv1.3", getCiphers: () => [], SecureContext: class SecureContext {} };
