@@ -84,6 +84,13 @@ func cryptoOps() map[string]operation {
 			s := hex.EncodeToString(b)
 			return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:], nil
 		},
+		"crypto.scrypt": func(c *opCall) (any, error) {
+			var o struct{ N, R, P int }
+			if err := c.args.into(3, &o); err != nil {
+				return nil, err
+			}
+			return bytesOr(scrypt(c.args.bytes(0), c.args.bytes(1), o.N, o.R, o.P, c.args.int(2)))
+		},
 		"crypto.pbkdf2": func(c *opCall) (any, error) {
 			h, err := hasher(c.args.text(4))
 			if err != nil {
