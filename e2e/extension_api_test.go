@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -100,4 +101,105 @@ func TestExtensionActs(t *testing.T) {
 	assert.Equal(t, "aborted", d.ui("notify").Get("message").Str)
 	d.ok(`{"type":"new_session"}`)
 	assert.Equal(t, "start new "+state.Get("sessionFile").Str, d.ui("notify").Get("message").Str)
+}
+
+// TestExtensionBoundaries: what handlers make of an answer is what is kept, and they say
+// what follows a turn and a run.
+func TestExtensionBoundaries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		let more = 1;
+		pi.on("message_end", (ev) => {
+			if (ev.message.role !== "assistant") return;
+			return { message: { ...ev.message, content: [{ type: "text", text: ev.message.content[0].text.toUpperCase() }] } };
+		});
+		pi.on("turn_end", (ev, ctx) => {
+			ctx.ui.notify(["turn", ev.turnIndex, ev.message.content[0].text, ev.outcome, ev.context.contextEntries.length > 0].join(" "));
+			return { entries: [{ type: "custom", customType: "turns", data: ev.turnIndex }] };
+		});
+		pi.on("agent_before_settle", (ev, ctx) => {
+			ctx.ui.notify("settle " + ev.outcome);
+			if (more-- > 0) return { continue: true, entries: [{ type: "custom_message", customType: "n", content: "and more", display: true }] };
+		});`)
+	p.llm.plays(text("one"), text("two"))
+	d.ok(`{"type":"prompt","message":"go"}`)
+	assert.Equal(t, "turn 0 ONE completed true", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "settle completed", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "turn 0 TWO completed true", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "settle completed", d.ui("notify").Get("message").Str)
+	d.event("agent_settled")
+	assert.Contains(t, string(p.llm.request(p.llm.count()-1).body), "ONE", "what is kept is what the model sees")
+	assert.Contains(t, string(p.llm.request(p.llm.count()-1).body), "and more")
+	assert.Equal(t, 2, strings.Count(d.ok(`{"type":"get_entries"}`).Raw, `"customType":"turns"`))
+}
+
+// TestExtensionCompacts: extensions make a summary themselves, or do not want one.
+func TestExtensionCompacts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":1}}`)
+	d := p.extended(`
+		let n = 0;
+		pi.on("session_before_compact", (ev, ctx) => {
+			ctx.ui.notify([ev.reason, ev.customInstructions, ev.preparation.messagesToSummarize.length, ev.preparation.fileOps.read.size, ev.branchEntries.length > 3].join(" "));
+			if (n++ === 0) return { cancel: true };
+			return { compaction: { summary: "all was well", firstKeptEntryId: ev.preparation.firstKeptEntryId, tokensBefore: ev.preparation.tokensBefore, details: { mine: 1 } } };
+		});
+		pi.on("session_compact", (ev, ctx) => ctx.ui.notify("compacted " + ev.fromExtension + " " + ev.compactionEntry.summary));`)
+	p.llm.plays(text("one"), text("two"))
+	d.prompt("go")
+	d.prompt("go on")
+	v := d.call(`{"type":"compact","customInstructions":"be short"}`)
+	assert.Contains(t, v.Get("error").Str, "Compaction cancelled")
+	assert.Equal(t, "manual be short 2 0 true", d.ui("notify").Get("message").Str)
+	data := d.ok(`{"type":"compact"}`)
+	assert.Equal(t, "all was well", data.Get("summary").Str)
+	assert.Equal(t, `{"mine":1}`, data.Get("details").Raw)
+	d.ui("notify")
+	assert.Equal(t, "compacted true all was well", d.ui("notify").Get("message").Str)
+	asked := p.llm.count()
+	p.llm.plays(text("three"))
+	d.prompt("and now")
+	assert.Equal(t, asked+1, p.llm.count(), "no model was asked for a summary")
+	assert.Contains(t, string(p.llm.request(asked).body), "all was well")
+}
+
+// TestExtensionReplaces: an extension sets up the session that follows, is told the end
+// of the one before it, and goes on in the new one.
+func TestExtensionReplaces(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		const say = (ctx, ...words) => ctx.ui.notify(words.join(" "));
+		pi.on("session_shutdown", (ev, ctx) => { say(ctx, "shutdown", ev.reason, ev.targetSessionFile !== ctx.sessionManager.getSessionFile()); pi.appendEntry("late", 1); });
+		pi.registerCommand("next", { async handler(args, ctx) {
+			const r = await ctx.newSession({
+				setup: async (sm) => {
+					const id = sm.appendMessage({ role: "user", content: [{ type: "text", text: "before" }], timestamp: 1 });
+					sm.appendLabelChange(id, "start");
+					sm.appendSessionInfo("the next one");
+				},
+				withSession: async (ctx) => { say(ctx, "with", ctx.sessionManager.getSessionName(), ctx.sessionManager.getEntries().length > 2); await ctx.sendUserMessage("hello"); },
+			});
+			try { ctx.cwd; } catch (e) { console.error("old: " + e.message); }
+		} });
+		pi.registerCommand("at", { async handler(args, ctx) {
+			const all = ctx.sessionManager.getBranch();
+			await ctx.fork(all.filter((e) => e.type === "message")[0].id, { position: "at", withSession: (ctx) => say(ctx, "forked", ctx.sessionManager.getBranch().filter((e) => e.type === "message").length) });
+		} });`)
+	d.ok(`{"type":"get_commands"}`)
+	p.llm.plays(text("hi"))
+	d.ok(`{"type":"prompt","message":"/next"}`)
+	assert.Equal(t, "shutdown new true", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "with the next one true", d.ui("notify").Get("message").Str)
+	d.event("agent_settled")
+	assert.Contains(t, string(p.llm.request(p.llm.count()-1).body), "before")
+	assert.Equal(t, "the next one", d.ok(`{"type":"get_state"}`).Get("sessionName").Str)
+	assert.NotContains(t, d.ok(`{"type":"get_entries"}`).Raw, `"late"`, "the session that was left cannot be written any more")
+	d.ok(`{"type":"prompt","message":"/at"}`)
+	assert.Equal(t, "shutdown fork true", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "forked 1", d.ui("notify").Get("message").Str)
+	require.Zero(t, d.end())
+	assert.Contains(t, d.errors(), "old: This extension instance is stale")
 }

@@ -61,7 +61,7 @@ func (x *Extensions) MayRun(call string) bool {
 }
 
 var fakeRegistrations = extension.Registrations{
-	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "turn_end", "session_before_switch"},
+	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "message_end", "turn_end", "agent_before_settle", "session_before_switch"},
 	Tools:    []extension.ToolDef{{Name: "xt", Description: "of an extension", Parameters: json.RawMessage(`{"type":"object"}`), Path: "x.ts", Prepares: true}},
 	Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
 }
@@ -157,6 +157,10 @@ func (v *fakeVM) Call(id uint64, event json.RawMessage) {
 			done.Result = json.RawMessage(`{"cancel":true}`)
 		case n == 3 && kind == "before_agent_start":
 			done.Result = json.RawMessage(`{"systemPrompt":"x","messages":[{"customType":"n","content":"of an extension","display":true}]}`)
+		case n == 3 && (kind == "turn_end" || kind == "agent_before_settle"):
+			done.Result = json.RawMessage(`{"continue":true,"entries":[{"type":"custom_message","customType":"n","content":"go on","display":true}]}`)
+		case n == 3 && kind == "message_end" && ev.Get("message.role").Str == "assistant":
+			done.Result = json.RawMessage(`{"message":` + ev.Get("message").Raw + `}`)
 		case n < 6 && kind == "tool_call": // a person decides
 			v.ask(func(answer json.RawMessage) {
 				if !gjson.GetBytes(answer, "confirmed").Bool() {

@@ -36,6 +36,8 @@ func (m *Machine) stop(outcome string) {
 			return
 		}
 		m.endRetries(outcome, m.retryCancelled())
+	case *asking:
+		m.stopAsking(a, outcome)
 	case *leavingBranch:
 		m.cancelNavigation()
 	}

@@ -92,6 +92,9 @@ func (a *retrying) phase() Phase {
 }
 
 func (a *streaming) waitingFor() []string {
+	if a.hook != 0 {
+		return []string{"extension message_end"}
+	}
 	return []string{"model " + a.model.Provider + "/" + a.model.ID}
 }
 func (a *compacting) waitingFor() []string { return []string{"compaction " + a.reason} }

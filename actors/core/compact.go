@@ -87,6 +87,7 @@ func (m *Machine) summarise(c *compacting) {
 	c.attempt, c.before = m.newAttempt(), m.size
 	m.enter(c)
 	c.ask.Attempt, c.ask.Model, c.ask.Level = c.attempt, m.model, m.Level()
+	c.ask.Reason, c.ask.Retries = c.reason, c.again
 	m.do(c.ask)
 }
 

@@ -78,6 +78,12 @@ func describeHook(h Hook) string {
 		return fmt.Sprintf("before_agent_start %q", said(h.Command).Text)
 	case ToolCallHook:
 		return fmt.Sprintf("tool_call %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)
+	case MessageEndHook:
+		return "message_end " + DescribeMessage(h.Message)
+	case TurnEndHook:
+		return fmt.Sprintf("turn_end %d %s of %d results, continue=%t", h.Turn, h.MessageID, len(h.ResultIDs), h.Continue)
+	case BeforeSettleHook:
+		return "agent_before_settle " + h.Outcome
 	case PrepareHook:
 		return fmt.Sprintf("prepare %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)
 	case ToolResultHook:

@@ -96,6 +96,8 @@ type Summarise struct {
 	Replace      bool   // Instructions stand in the place of the built-in ones
 	Branch       uint64 // the command whose target the leaf goes to, 0 for a compaction
 	Redo         bool   // a compaction leaves out the newest answer: it will be made again
+	Reason       string // of a compaction, as on the wire
+	Retries      bool   // the request that did not fit is made again behind it
 }
 
 // Cancel stops whatever was begun as an attempt. Results that still come are

@@ -17,6 +17,9 @@ const (
 	HookToolCall
 	HookToolResult
 	HookPrepare // by the tool itself, whoever listens
+	HookMessageEnd
+	HookTurnEnd
+	HookBeforeSettle
 )
 
 // beforeCall is the hooks without whose answer a call does not run.
@@ -59,6 +62,23 @@ type ToolCallHook struct{ Call protocol.ToolCall }
 // that the model wrote.
 type PrepareHook struct{ Call protocol.ToolCall }
 
+// MessageEndHook shows an answer of the model that has come to its end, before anybody
+// else sees it whole.
+type MessageEndHook struct{ Message *protocol.AssistantMessage }
+
+// TurnEndHook shows a turn that has come to its end.
+type TurnEndHook struct {
+	Turn      int // of the run, from 0
+	Message   *protocol.AssistantMessage
+	MessageID string // of its entry
+	Results   []*protocol.ToolResultMessage
+	ResultIDs []string
+	Continue  bool // the model is to see the results
+}
+
+// BeforeSettleHook shows that nothing follows by itself.
+type BeforeSettleHook struct{ Outcome string }
+
 // ToolResultHook shows the result of a call, before anybody else sees it.
 type ToolResultHook struct {
 	Call    protocol.ToolCall
@@ -71,6 +91,9 @@ func (BeforeAgentStartHook) kind() HookSet { return HookBeforeAgentStart }
 func (ToolCallHook) kind() HookSet         { return HookToolCall }
 func (ToolResultHook) kind() HookSet       { return HookToolResult }
 func (PrepareHook) kind() HookSet          { return HookPrepare }
+func (MessageEndHook) kind() HookSet       { return HookMessageEnd }
+func (TurnEndHook) kind() HookSet          { return HookTurnEnd }
+func (BeforeSettleHook) kind() HookSet     { return HookBeforeSettle }
 
 // HookAnswer is what extensions say to a hook: the one that belongs to it, or nil
 // for nothing. To say nothing changes nothing, but for a tool call: that is
@@ -105,17 +128,28 @@ type Arranged struct {
 	Err  string // why there are none, for the model; "" if there are
 }
 
+// Rewritten answers a [MessageEndHook] with what stands in the place of the message.
+type Rewritten struct{ Message *protocol.AssistantMessage }
+
+// Proposed answers a [TurnEndHook] or [BeforeSettleHook].
+type Proposed struct {
+	Entries  []protocol.Entry // Custom, CustomMessageEntry or ContextEdit, to be added
+	Continue *bool            // whether the model is asked again; nil leaves it at that
+}
+
 // Patched answers a [ToolResultHook] with what stands in the place of the result.
 type Patched struct {
 	Result  protocol.ToolResult
 	IsError bool
 }
 
-func (Taken) answers() HookSet    { return HookInput }
-func (Prepared) answers() HookSet { return HookBeforeAgentStart }
-func (Gated) answers() HookSet    { return HookToolCall }
-func (Patched) answers() HookSet  { return HookToolResult }
-func (Arranged) answers() HookSet { return HookPrepare }
+func (Taken) answers() HookSet     { return HookInput }
+func (Prepared) answers() HookSet  { return HookBeforeAgentStart }
+func (Gated) answers() HookSet     { return HookToolCall }
+func (Patched) answers() HookSet   { return HookToolResult }
+func (Arranged) answers() HookSet  { return HookPrepare }
+func (Rewritten) answers() HookSet { return HookMessageEnd }
+func (Proposed) answers() HookSet  { return HookTurnEnd | HookBeforeSettle }
 
 // intake is messages on their way past the extensions, oldest first. They leave
 // it in the order in which they came.
@@ -211,9 +245,22 @@ func (m *Machine) hookDone(in HookDone) {
 		m.takenIn(in.Answer)
 		return
 	}
-	if r, c := m.findCall(func(c *call) bool { return c.hook == in.ID }); c != nil {
-		c.hook = 0
-		m.callHooked(r, c, in.Answer)
+	switch a := m.activity.(type) {
+	case *runningTools:
+		if r, c := m.findCall(func(c *call) bool { return c.hook == in.ID }); c != nil {
+			c.hook = 0
+			m.callHooked(r, c, in.Answer)
+		}
+	case *streaming:
+		if a.hook == in.ID {
+			a.hook = 0
+			m.answered(a, in.Answer)
+		}
+	case *asking:
+		if a.hook == in.ID {
+			m.asked(a, in.Answer)
+		}
+	case idle, *retrying, *compacting, *leavingBranch, *activating: // it was about what is over
 	}
 }
 

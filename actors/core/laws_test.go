@@ -79,7 +79,7 @@ func TestLawsOfExtensions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSettings(t)
 		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
-		set.Extensions.Listens = HookSet(rapid.IntRange(0, 15).Draw(t, "listens"))
+		set.Extensions.Listens = HookSet(rapid.IntRange(0, int(HookBeforeSettle)*2-1).Draw(t, "listens"))
 		if rapid.Bool().Draw(t, "prepares") {
 			set.Extensions.Prepares = []string{"read"}
 		}
@@ -218,7 +218,7 @@ func (h *history) extensionAction() {
 		if len(h.dialogs) > 0 { // about a call that was past them
 			return
 		}
-		h.set.Extensions.Listens = HookSet(h.pick(16, "listens"))
+		h.set.Extensions.Listens = HookSet(h.pick(int(HookBeforeSettle)*2, "listens"))
 		h.step(Reconfigured{Settings: h.set})
 	default:
 		h.answerHook()
@@ -259,6 +259,23 @@ func (h *history) draw(hook Hook) HookAnswer {
 		}
 		h.allowed[hook.Call.ID] = true
 		return Gated{}
+	case MessageEndHook:
+		if h.pick(2, "rewrite") == 0 {
+			return Rewritten{}
+		}
+		msg := hook.Message.Unsealed()
+		msg.Content = append(protocol.TextContent("rewritten"), msg.Content...)
+		return Rewritten{msg}
+	case TurnEndHook, BeforeSettleHook:
+		var said Proposed
+		if h.pick(3, "verdict") == 0 {
+			goesOn := h.pick(3, "continue") == 0
+			said.Continue = &goesOn
+		}
+		if h.pick(3, "drafts") == 0 {
+			said.Entries = []protocol.Entry{protocol.CustomMessageEntry{CustomType: "plan", Content: protocol.TextContent(h.say())}, protocol.Custom{CustomType: "note"}}
+		}
+		return said
 	case PrepareHook:
 		return Arranged{Args: hook.Call.Arguments, Err: []string{"", "bad"}[h.pick(2, "unprepared")]}
 	case ToolResultHook:

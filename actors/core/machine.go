@@ -469,7 +469,7 @@ func (m *Machine) State() *protocol.SessionState {
 	state := &protocol.SessionState{
 		Model:                 m.model,
 		ThinkingLevel:         m.Level(),
-		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying,
+		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying || m.shown == PhaseStreaming,
 		IsCompacting:          m.shown == PhaseCompacting,
 		SteeringMode:          m.SteeringMode,
 		FollowUpMode:          m.FollowUpMode,

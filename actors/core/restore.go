@@ -123,7 +123,7 @@ func ofRun(e Effect) bool {
 	case StartStream, StartTool, ScheduleRetry, AskUI, Summarise:
 		return true
 	case CallHook:
-		return e.Hook.kind()&(HookToolCall|HookToolResult) != 0
+		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0
 	case Emit:
 		row := protocol.RowsOf(e.Event)[0]
 		span := cmp.Or(row.Opens, row.Closes)
@@ -257,7 +257,13 @@ func (m *Machine) drop() {
 		for _, c := range a.run.calls {
 			m.letGo(c)
 		}
-	case idle, *streaming, *retrying, *compacting:
+	case *streaming:
+		if a.hook != 0 {
+			m.do(CancelHook{a.hook})
+		}
+	case *asking:
+		m.do(CancelHook{a.hook})
+	case idle, *retrying, *compacting:
 	}
 	m.release()
 	c := m.compaction()

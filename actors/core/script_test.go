@@ -243,6 +243,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 
 var hookNames = map[string]HookSet{
 	"input": HookInput, "before_agent_start": HookBeforeAgentStart, "tool_call": HookToolCall, "tool_result": HookToolResult,
+	"message_end": HookMessageEnd, "turn_end": HookTurnEnd, "agent_before_settle": HookBeforeSettle,
 }
 
 // scriptAnswer reads what extensions say: the first argument names it.
@@ -265,6 +266,17 @@ func scriptAnswer(t *testing.T, d *datadriven.TestData, w *world) HookAnswer {
 		return Taken{Command: c}
 	case d.HasArg("system"):
 		return Prepared{SystemPrompt: &text, Messages: []protocol.CustomMessageEntry{{CustomType: "plan", Content: protocol.TextContent("think first")}}}
+	case d.HasArg("rewrite"):
+		i := slices.IndexFunc(w.hooks, func(h CallHook) bool { return fmt.Sprint(h.ID) == d.CmdArgs[0].Vals[0] })
+		msg := w.hooks[i].Hook.(MessageEndHook).Message.Unsealed()
+		msg.Content = protocol.TextContent(text)
+		return Rewritten{msg}
+	case d.HasArg("go-on"), d.HasArg("stop"):
+		goesOn := d.HasArg("go-on")
+		return Proposed{Continue: &goesOn, Entries: []protocol.Entry{
+			protocol.CustomMessageEntry{CustomType: "plan", Content: protocol.TextContent(text)}, protocol.Custom{CustomType: "state", Data: json.RawMessage("1")},
+			protocol.ContextEdit{TargetID: "nobody"},
+		}}
 	case d.HasArg("arranged"):
 		return Arranged{Args: json.RawMessage(text)}
 	case d.HasArg("unarranged"):

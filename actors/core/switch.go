@@ -217,7 +217,7 @@ func (m *Machine) endSwitch(answer Reply) {
 	switch m.activity.(type) {
 	case *leavingBranch, *activating:
 		m.enter(idle{})
-	case idle, *streaming, *runningTools, *retrying, *compacting: // goes on: it was never in the way
+	case idle, *streaming, *runningTools, *retrying, *compacting, *asking: // goes on: it was never in the way
 	}
 	if w.queuedMeanwhile {
 		m.startQueued()

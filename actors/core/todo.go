@@ -96,7 +96,7 @@ func (m *Machine) settleOrRemind(outcome string) {
 	if outcome == completed && m.work.unsettled && m.remind() {
 		return
 	}
-	m.announceSettled(outcome)
+	m.settle(outcome)
 }
 
 // remind starts another run because of open items: a few times for each message

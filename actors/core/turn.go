@@ -15,6 +15,7 @@ type run struct {
 	messages []protocol.Message
 	turns    int      // begun
 	joinable bool     // started by an idle steer or follow_up: a plain prompt may still join
+	verdict  *bool    // of extensions, whether the model is asked again; nil for none
 	offered  []string // the tools that the latest request named: only these run
 	system   *string  // the system prompt, where an extension has made another
 
@@ -100,6 +101,8 @@ type stream struct {
 	asked   int             // tool calls among them
 	usage   *protocol.Usage // counts not shown yet
 	tail    []byte          // the end of what stream rules watch
+	over    *StreamEnd      // the answer is whole, and extensions look at it
+	hook    int             // the open one about that, 0 for none
 }
 
 type block struct {
@@ -119,7 +122,7 @@ func newStream(model *protocol.Model, now int64) *stream {
 
 func (m *Machine) streamParts(in StreamParts) {
 	s, ok := current[*streaming](m, in.Attempt)
-	if !ok {
+	if !ok || s.over != nil {
 		return
 	}
 	for _, p := range in.Parts {
@@ -294,7 +297,7 @@ func (s *stream) content() protocol.Content {
 // streamEnd finishes the assistant message and decides what follows.
 func (m *Machine) streamEnd(in StreamEnd) {
 	s, ok := current[*streaming](m, in.Attempt)
-	if !ok {
+	if !ok || s.over != nil {
 		return
 	}
 	if in.Err != nil {
@@ -306,13 +309,36 @@ func (m *Machine) streamEnd(in StreamEnd) {
 			m.blockEnd(s, protocol.PartBlockEnd{Index: i})
 		}
 	}
-	r := s.run
 	s.msg.StopReason = in.Done.StopReason
-	m.finishMessage(r, s.stream)
+	if s.started && m.listens(HookMessageEnd) {
+		s.over = &in
+		s.hook = m.callHook(MessageEndHook{s.compose()})
+		return
+	}
+	m.finishMessage(s.run, s.stream)
+	m.answerOver(s, s.calls())
+}
+
+// answered goes on with an answer that extensions have seen.
+func (m *Machine) answered(s *streaming, answer HookAnswer) {
+	rewritten, ok := answer.(Rewritten)
+	if !ok || rewritten.Message == nil {
+		m.finishMessage(s.run, s.stream)
+		m.answerOver(s, s.calls())
+		return
+	}
+	fitStop(rewritten.Message)
+	m.recordAnswer(s.run, protocol.Seal(rewritten.Message))
+	m.answerOver(s, s.replaced(rewritten.Message))
+}
+
+// answerOver decides what follows an answer that is in the log.
+func (m *Machine) answerOver(s *streaming, calls []*call) {
+	r := s.run
 	m.retryWon()
 	r.overflowed = overflows(s.model, r.answer)
 	m.work.recovered, m.work.futile = m.work.recovered && r.overflowed, false
-	r.calls = s.calls()
+	r.calls = calls
 	if len(r.calls) == 0 {
 		m.endTurn(r)
 		return
@@ -327,20 +353,30 @@ func overflows(model *protocol.Model, answer *protocol.AssistantMessage) bool {
 		model.ContextWindow > 0 && answer.Usage.Input+answer.Usage.CacheRead > model.ContextWindow
 }
 
-// finishMessage logs the assistant message and announces it whole.
-func (m *Machine) finishMessage(r *run, s *stream) {
+// compose makes the message of its blocks.
+func (s *stream) compose() *protocol.AssistantMessage {
 	msg := s.msg
 	msg.Content = s.content()
+	fitStop(msg)
+	if msg.Usage.TotalTokens == 0 {
+		msg.Usage = s.model.Price(msg.Usage)
+	}
+	return protocol.Seal(msg)
+}
+
+// fitStop makes the stop reason of an answer say what is in it.
+func fitStop(msg *protocol.AssistantMessage) {
 	switch hasCalls := len(msg.Content.ToolCalls()) > 0; {
 	case msg.StopReason == protocol.StopToolUse && !hasCalls:
 		msg.StopReason = protocol.StopStop
 	case msg.StopReason == protocol.StopStop && hasCalls:
 		msg.StopReason = protocol.StopToolUse
 	}
-	if msg.Usage.TotalTokens == 0 {
-		msg.Usage = s.model.Price(msg.Usage)
-	}
-	protocol.Seal(msg)
+}
+
+// finishMessage logs the assistant message and announces it whole.
+func (m *Machine) finishMessage(r *run, s *stream) {
+	msg := s.compose()
 	r.answer, r.answerID = msg, m.appendMessage(protocol.MessageEntry{Message: msg})
 	if !s.started {
 		s.started = true
@@ -350,6 +386,14 @@ func (m *Machine) finishMessage(r *run, s *stream) {
 		}
 		m.emit(protocol.MessageStart{Message: &frame, RunID: r.id})
 	}
+	r.messages = append(r.messages, msg)
+	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
+}
+
+// recordAnswer is the same for an answer in the place of one that clients have seen
+// begin.
+func (m *Machine) recordAnswer(r *run, msg *protocol.AssistantMessage) {
+	r.answer, r.answerID = msg, m.appendMessage(protocol.MessageEntry{Message: msg})
 	r.messages = append(r.messages, msg)
 	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
 }
@@ -366,6 +410,10 @@ func (m *Machine) streamFailed(s *streaming, err *protocol.StreamError) {
 
 // breakOff ends a run with an answer that was not finished.
 func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why string, e ending) {
+	if s.hook != 0 {
+		m.do(CancelHook{s.hook})
+		s.hook = 0
+	}
 	s.msg.StopReason, s.msg.ErrorMessage = stop, why
 	m.finishMessage(r, s)
 	m.turnEnd(r)
@@ -374,7 +422,7 @@ func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why stri
 
 func (m *Machine) turnStart(r *run) {
 	r.turns++
-	r.answer, r.calls, r.results = nil, nil, nil
+	r.answer, r.calls, r.results, r.verdict = nil, nil, nil, nil
 	m.emit(protocol.TurnStart{RunID: r.id})
 }
 
@@ -383,10 +431,19 @@ func (m *Machine) turnEnd(r *run) {
 	m.injectAll(r, &m.forTurnEnd)
 }
 
-// endTurn closes the turn and goes on with what is queued: steering first,
-// then, if the model wants nothing more, follow-ups, else the end.
+// endTurn closes the turn, about which extensions may have a word.
 func (m *Machine) endTurn(r *run) {
+	if m.listens(HookTurnEnd) {
+		m.askAt(r, completed, r.turnEndHook())
+		return
+	}
 	m.turnEnd(r)
+	m.turnOver(r)
+}
+
+// turnOver goes on with what is queued: steering first, then, if the model wants
+// nothing more, follow-ups, else the end.
+func (m *Machine) turnOver(r *run) {
 	switch {
 	case !m.goesOn(r):
 		m.endRun(r, ending{outcome: completed})
@@ -404,8 +461,12 @@ func (m *Machine) goesOn(r *run) bool {
 }
 
 // wantsMore says whether the model is to see the results of its calls: not if all of
-// them say that they are the end.
+// them say that they are the end. What extensions have said at the end of the turn
+// counts instead.
 func (r *run) wantsMore() bool {
+	if r.verdict != nil {
+		return *r.verdict
+	}
 	return slices.ContainsFunc(r.calls, func(c *call) bool { return !c.final })
 }
 
@@ -496,6 +557,7 @@ type call struct {
 	end     *Patched            // how it ended, while extensions look at that
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
+	entry   string // of the result
 }
 
 type callState uint8
@@ -774,7 +836,7 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 		m.emit(end)
 		return
 	}
-	m.appendMessage(protocol.MessageEntry{Message: c.result})
+	c.entry = m.appendMessage(protocol.MessageEntry{Message: c.result})
 	m.emit(end)
 	m.showResult(r, c)
 }
@@ -797,7 +859,7 @@ func (m *Machine) callsSettled(r *run) {
 
 func (m *Machine) recordParallel(r *run) {
 	for _, c := range r.calls {
-		m.appendMessage(protocol.MessageEntry{Message: c.result})
+		c.entry = m.appendMessage(protocol.MessageEntry{Message: c.result})
 		m.showResult(r, c)
 	}
 }

@@ -21,6 +21,12 @@ func hookName(h core.Hook) string {
 		return hookNames[core.HookToolCall]
 	case core.ToolResultHook:
 		return hookNames[core.HookToolResult]
+	case core.MessageEndHook:
+		return hookNames[core.HookMessageEnd]
+	case core.TurnEndHook:
+		return hookNames[core.HookTurnEnd]
+	case core.BeforeSettleHook:
+		return hookNames[core.HookBeforeSettle]
 	case core.PrepareHook:
 		return prepareArguments
 	}
@@ -98,7 +104,13 @@ func (v *VM) op(c actor.Context, m extension.Op) error {
 		if err != nil {
 			return err
 		}
-		c.Send(c.Parent(), Run{Op: op, Act: m.Name, Cmd: cmd})
+		run := Run{Op: op, Act: m.Name, Cmd: cmd}
+		if m.Name == "newSession" || m.Name == "fork" {
+			if run.Replacing, err = replacing(m.Name, m.Args); err != nil {
+				return err
+			}
+		}
+		c.Send(c.Parent(), run)
 	}
 	return nil
 }

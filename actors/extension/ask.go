@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"troupe/actors/worker"
 	"troupe/protocol"
 )
 
@@ -15,11 +17,7 @@ import (
 
 // Context is what extensions make of the messages that a model is to be shown.
 func (t *Tools) Context(ctx context.Context, messages []protocol.Message) ([]protocol.Message, error) {
-	list := make([]json.RawMessage, len(messages))
-	for i, m := range messages {
-		list[i] = m.AppendJSON(nil)
-	}
-	raw, err := t.Ask(ctx, map[string]any{"type": "context", "messages": list})
+	raw, err := t.Ask(ctx, map[string]any{"type": "context", "messages": rawMessages(messages)})
 	if err != nil {
 		return messages, err
 	}
@@ -88,17 +86,70 @@ func (t *Tools) before(ctx context.Context, event map[string]any) (cancelled boo
 	return r.Cancel, raw, nil
 }
 
+// BeforeCompact asks extensions about a compaction: they may make it themselves, or
+// not let it be. Nil and false leave it to a model.
+func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled bool) (made *protocol.Compaction, cancelled bool, err error) {
+	lists := k.FilesOf(slices.Concat(k.Cut.History, k.Cut.Prefix))
+	preparation := map[string]any{
+		"firstKeptEntryId": k.Cut.FirstKept, "messagesToSummarize": rawMessages(k.Cut.History), "turnPrefixMessages": rawMessages(k.Cut.Prefix),
+		"isSplitTurn": len(k.Cut.Prefix) > 0, "tokensBefore": k.Tokens,
+		"fileOps":  map[string]any{"read": lists.ReadFiles, "written": []string{}, "edited": lists.ModifiedFiles},
+		"settings": map[string]any{"enabled": enabled, "reserveTokens": k.Reserve, "keepRecentTokens": k.Keep},
+	}
+	if k.Cut.Previous != "" {
+		preparation["previousSummary"] = k.Cut.Previous
+	}
+	event := map[string]any{"type": "session_before_compact", "preparation": preparation, "reason": k.Ask.Reason, "willRetry": k.Ask.Retries}
+	if k.Ask.Instructions != "" {
+		event["customInstructions"] = k.Ask.Instructions
+	}
+	cancelled, raw, err := t.before(ctx, event)
+	var r struct {
+		Compaction *struct {
+			Summary          string          `json:"summary"`
+			FirstKeptEntryID string          `json:"firstKeptEntryId"`
+			TokensBefore     int64           `json:"tokensBefore"`
+			Details          json.RawMessage `json:"details"`
+			Usage            *protocol.Usage `json:"usage"`
+		} `json:"compaction"`
+	}
+	if err == nil {
+		err = unmarshal(raw, &r)
+	}
+	if err != nil || cancelled || r.Compaction == nil {
+		return nil, cancelled, err
+	}
+	c := r.Compaction
+	return &protocol.Compaction{
+		Summary: c.Summary, FirstKeptEntryID: cmp.Or(c.FirstKeptEntryID, k.Cut.FirstKept), TokensBefore: cmp.Or(c.TokensBefore, k.Tokens),
+		Details: c.Details, Usage: c.Usage, FromHook: true,
+	}, false, nil
+}
+
+// rawMessages are messages as extensions see them.
+func rawMessages(messages []protocol.Message) []json.RawMessage {
+	list := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		list[i] = m.AppendJSON(nil)
+	}
+	return list
+}
+
 // BeforeSwitch says whether extensions want the session to stay, when a command is
 // about to replace it or to go elsewhere in it. name is the event's, "" for a command
 // that does neither.
-func BeforeSwitch(cmd protocol.Command) (name string, event map[string]any) {
+func BeforeSwitch(cmd protocol.Command, more Replacing) (name string, event map[string]any) {
 	switch cmd := cmd.(type) {
 	case protocol.NewSession:
 		return "session_before_switch", map[string]any{"type": "session_before_switch", "reason": "new"}
 	case protocol.SwitchSession:
 		return "session_before_switch", map[string]any{"type": "session_before_switch", "reason": "resume", "targetSessionFile": cmd.SessionPath}
 	case protocol.Fork:
-		return "session_before_fork", map[string]any{"type": "session_before_fork", "entryId": cmd.EntryID, "position": "before"}
+		position := "before"
+		if more.At {
+			position = "at"
+		}
+		return "session_before_fork", map[string]any{"type": "session_before_fork", "entryId": cmd.EntryID, "position": position}
 	case protocol.Clone:
 		return "session_before_fork", map[string]any{"type": "session_before_fork", "position": "at"}
 	case protocol.NavigateTree:

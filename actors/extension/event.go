@@ -5,13 +5,40 @@ import (
 	"slices"
 	"time"
 
+	"troupe/actors/core"
 	"troupe/protocol"
 )
 
 // Events makes of the events of a session's wire those that its extensions are
 // told. The zero value begins with the first run.
 type Events struct {
-	turn int // of the run, from 0
+	turn  int          // of the run, from 0
+	asked core.HookSet // about events that come next: whoever was asked is not told
+}
+
+// Asked notes that extensions are asked about an event, or, taken back, are not after
+// all. Who was asked is not told of it again.
+func (e *Events) Asked(h core.Hook, back bool) {
+	var of core.HookSet
+	switch h.(type) {
+	case core.MessageEndHook:
+		of = core.HookMessageEnd
+	case core.TurnEndHook:
+		of = core.HookTurnEnd
+	default: // has no event
+	}
+	if back {
+		e.asked &^= of
+	} else {
+		e.asked |= of
+	}
+}
+
+// wasAsked says whether extensions were asked about the event that comes now.
+func (e *Events) wasAsked(of core.HookSet) bool {
+	was := e.asked.Has(of)
+	e.asked &^= of
+	return was
 }
 
 // Of is an event as extensions are told of it, if somebody listens: most have the
@@ -26,7 +53,18 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 		return told("turn_start", listens, func() any {
 			return map[string]any{"turnIndex": e.turn, "timestamp": time.Now().UnixMilli()}
 		})
+	case protocol.MessageEnd:
+		if _, answer := ev.Message.(*protocol.AssistantMessage); answer && e.wasAsked(core.HookMessageEnd) {
+			return "", nil
+		}
+		if !listens("message_end") {
+			return "", nil
+		}
+		return "message_end", typed("message_end", protocol.AppendValue(nil, ev))
 	case protocol.TurnEnd:
+		if e.wasAsked(core.HookTurnEnd) {
+			return "", nil
+		}
 		return told("turn_end", listens, func() any {
 			return map[string]any{
 				"turnIndex": e.turn, "message": json.RawMessage(protocol.AppendValue(nil, ev.Message)),
@@ -98,7 +136,7 @@ func updateEvent(u *protocol.MessageUpdate) any {
 // OfEntry is an event about an entry that was added, if somebody listens. was is
 // the model before it.
 func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens func(string) bool) (string, json.RawMessage) {
-	switch r.Entry.(type) {
+	switch entry := r.Entry.(type) {
 	case protocol.ModelChange:
 		return told("model_select", listens, func() any {
 			ev := map[string]any{"source": "set", "model": json.RawMessage(protocol.AppendValue(nil, now))}
@@ -109,7 +147,7 @@ func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens fu
 		})
 	case protocol.Compaction:
 		return told("session_compact", listens, func() any {
-			return map[string]any{"compactionEntry": json.RawMessage(r.AppendJSON(nil)), "fromExtension": false}
+			return map[string]any{"compactionEntry": json.RawMessage(r.AppendJSON(nil)), "fromExtension": entry.FromHook}
 		})
 	default:
 		return "", nil

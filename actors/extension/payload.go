@@ -2,6 +2,7 @@ package extension
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 var hookNames = map[core.HookSet]string{
 	core.HookInput: "input", core.HookBeforeAgentStart: "before_agent_start",
 	core.HookToolCall: "tool_call", core.HookToolResult: "tool_result",
+	core.HookMessageEnd: "message_end", core.HookTurnEnd: "turn_end", core.HookBeforeSettle: "agent_before_settle",
 }
 
 // prepareArguments is what a [core.PrepareHook] is reported as.
@@ -96,6 +98,12 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		ev = callEvent{"tool_result", h.Call.Name, h.Call.ID, h.Call.Arguments, &resultEvent{
 			protocol.AppendValue(nil, h.Result.Content), h.Result.Details, h.IsError, h.Result.StructuredContent, h.Result.Usage,
 		}}
+	case core.MessageEndHook:
+		ev = map[string]any{"type": "message_end", "message": json.RawMessage(protocol.AppendValue(nil, h.Message))}
+	case core.TurnEndHook:
+		ev = turnEndEvent(h)
+	case core.BeforeSettleHook:
+		ev = map[string]any{"type": "agent_before_settle", "outcome": outcome(h.Outcome), "entries": []any{}, "continue": false}
 	case core.PrepareHook: // a question of its own
 	}
 	raw, err := json.Marshal(ev)
@@ -158,6 +166,10 @@ func answer(c Call, raw json.RawMessage) (core.HookAnswer, error) {
 		return readGate(raw)
 	case core.ToolResultHook:
 		return readPatch(h, raw)
+	case core.MessageEndHook:
+		return readMessage(raw)
+	case core.TurnEndHook, core.BeforeSettleHook:
+		return readProposal(raw)
 	case core.PrepareHook:
 		return core.Arranged{Args: raw}, nil
 	}
@@ -264,6 +276,88 @@ func orNothing(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return raw
+}
+
+// turnEndEvent is the payload of turn_end, where handlers may say what follows.
+func turnEndEvent(h core.TurnEndHook) any {
+	ids := h.ResultIDs
+	if ids == nil {
+		ids = []string{}
+	}
+	return map[string]any{
+		"type": "turn_end", "turnIndex": h.Turn, "message": json.RawMessage(protocol.AppendValue(nil, h.Message)),
+		"toolResults": json.RawMessage(protocol.AppendValue(nil, append([]*protocol.ToolResultMessage{}, h.Results...))), "messageEntryId": h.MessageID,
+		"toolResultEntryIds": ids, "outcome": "completed", "entries": []any{}, "continue": h.Continue,
+	}
+}
+
+// outcome is that of a run in the words of pi.
+func outcome(of string) string {
+	if of == "failed" {
+		return "error"
+	}
+	return of
+}
+
+func readMessage(raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Message json.RawMessage `json:"message"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Message) == 0 {
+		return core.Rewritten{}, err
+	}
+	m, err := protocol.DecodeMessage(r.Message)
+	if err != nil {
+		return nil, fmt.Errorf("message_end: %w", err)
+	}
+	msg, ok := m.(*protocol.AssistantMessage)
+	if !ok {
+		return nil, errors.New("message_end handlers must return a message with the same role")
+	}
+	return core.Rewritten{Message: msg}, nil
+}
+
+func readProposal(raw json.RawMessage) (core.HookAnswer, error) {
+	var r struct {
+		Entries  []json.RawMessage `json:"entries"`
+		Continue *bool             `json:"continue"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, err
+	}
+	p := core.Proposed{Continue: r.Continue}
+	for _, raw := range r.Entries {
+		e, err := readDraft(raw)
+		if err != nil {
+			return nil, err
+		}
+		p.Entries = append(p.Entries, e)
+	}
+	return p, nil
+}
+
+// readDraft reads an entry that handlers want at the end of something.
+func readDraft(raw json.RawMessage) (protocol.Entry, error) {
+	var d struct {
+		Type        string          `json:"type"`
+		CustomType  string          `json:"customType"`
+		Data        json.RawMessage `json:"data"`
+		TargetID    string          `json:"targetId"`
+		Replacement json.RawMessage `json:"replacement"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return nil, fmt.Errorf("entries: %w", err)
+	}
+	switch d.Type {
+	case "custom":
+		return protocol.Custom{CustomType: d.CustomType, Data: d.Data}, nil
+	case "custom_message":
+		return CustomMessage(raw)
+	case "context_edit":
+		return protocol.ContextEdit{TargetID: d.TargetID, Replacement: d.Replacement}, nil
+	default:
+		return nil, fmt.Errorf("entries: a %s cannot be added here", d.Type)
+	}
 }
 
 // CustomMessage reads {customType, content, display, details?}, whose content is

@@ -122,9 +122,10 @@ type (
 	// Run is a command that an extension gives to the session. With an Op it waits for
 	// the answer; an error of another is reported as that of Act.
 	Run struct {
-		Op  uint64
-		Act string
-		Cmd protocol.Command
+		Op        uint64
+		Act       string
+		Cmd       protocol.Command
+		Replacing Replacing // of a command that replaces the session
 	}
 	// WaitIdle is an extension that waits until the session is idle.
 	WaitIdle struct{ Op uint64 }
@@ -331,7 +332,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Err})
 		}
 	case extension.Act:
-		if err := v.act(c, m); err != nil {
+		if err := v.actHere(c, m); err != nil {
 			v.fail(c, extension.Failure{Path: "<runtime>", Event: m.Name, Message: err.Error()})
 		}
 	case extension.Op:
@@ -350,6 +351,15 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 	case extension.Gone:
 		v.gone(c, m)
 	}
+}
+
+// actHere does what an extension wants in the session that it knows: not in the one
+// that has taken its place.
+func (v *VM) actHere(c actor.Context, m extension.Act) error {
+	if v.life.rebound && !v.life.ready && m.Name != "ui" {
+		return fmt.Errorf("%s: the session was replaced", m.Name)
+	}
+	return v.act(c, m)
 }
 
 // ready goes on when everything is loaded. What could not be loaded at first is not

@@ -64,13 +64,15 @@ func (l *loading) over() bool { return l.done && !l.again }
 
 // asks is what extensions wait for.
 type asks struct {
-	commands map[uint64]ask    // by the number of the command they gave
-	dialogs  map[string]uint64 // by id
-	idle     []uint64          // for the end of what goes on
-	records  int               // of dialogs and notices, numbered
-	seq      uint64            // of their last command
-	hooks    map[int]bool      // that they were asked and have not answered
-	over     bool              // their end has begun: nobody answers a dialog
+	commands map[uint64]ask                 // by the number of the command they gave
+	dialogs  map[string]uint64              // by id
+	idle     []uint64                       // for the end of what goes on
+	records  int                            // of dialogs and notices, numbered
+	seq      uint64                         // of their last command
+	later    []extension.Answer             // about a session that they have to be taken to first
+	more     map[uint64]extension.Replacing // about commands that replace the session
+	hooks    map[int]core.Hook              // that they were asked and have not answered
+	over     bool                           // their end has begun: nobody answers a dialog
 }
 
 // ask is a command of an extension. One without an op is not waited for.
@@ -89,7 +91,7 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	}
 	spec := s.extensionSpec(reason, left)
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
-	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]bool{}, seq: firstSeq}
+	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, seq: firstSeq}
 	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
 	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", s.ext.nth), func() actor.Actor { return extension.New(log, host, spec, box) })
 }
@@ -307,6 +309,10 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		}
 	}
 	s.nameUnknownTools()
+	for _, a := range s.ext.asks.later {
+		s.ext.send(a)
+	}
+	s.ext.asks.later = nil
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
 	}
@@ -471,11 +477,13 @@ func (s *Session) callHook(c actor.Context, e core.CallHook) {
 		call.SystemPrompt = extension.SystemPrompt{Text: s.systemPrompt(), Options: s.promptOptions(), Make: systemOf}
 	}
 	s.update()
-	s.ext.asks.hooks[e.ID] = true
+	s.ext.asks.hooks[e.ID] = e.Hook
+	s.ext.events.Asked(e.Hook, false)
 	s.ext.send(call)
 }
 
 func (s *Session) cancelHook(e core.CancelHook) {
+	s.ext.events.Asked(s.ext.asks.hooks[e.ID], true)
 	delete(s.ext.asks.hooks, e.ID)
 	if s.ext.pid != nil {
 		s.ext.send(e)
@@ -621,6 +629,9 @@ func (s *Session) runFor(c actor.Context, m extension.Run) {
 	s.ext.asks.seq++
 	cmd := core.Command{Seq: s.ext.asks.seq, Name: m.Act, Cmd: m.Cmd, FromExtension: true}
 	s.ext.asks.commands[cmd.Seq] = ask{m.Op, m.Act}
+	if len(m.Replacing.Setup) > 0 || m.Replacing.At {
+		s.ext.asks.more[cmd.Seq] = m.Replacing
+	}
 	if protocol.TraitsOf(cmd.Cmd).NeedsModels {
 		cmd.Catalog = s.catalog()
 		cmd.Found = s.lookUp(cmd.Cmd, cmd.Catalog)
@@ -644,6 +655,10 @@ func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error)
 		raw := json.RawMessage("null")
 		if data != nil {
 			raw = protocol.AppendValue(nil, data)
+		}
+		if s.ext.load.rebind != "" { // they belong to another session from now on
+			s.ext.asks.later = append(s.ext.asks.later, extension.Answer{Op: a.op, Result: raw})
+			break
 		}
 		s.answerOp(a.op, raw, "")
 	case err != nil:
@@ -759,8 +774,8 @@ func ExtensionEntry(x config.Extension) words.Entry {
 
 // vetoes asks the extensions whether a command that replaces the session may go on.
 // It is to be called off the actor's goroutine.
-func (s *Session) vetoes(cmd protocol.Command) func() bool {
-	name, event := extension.BeforeSwitch(cmd)
+func (s *Session) vetoes(cmd protocol.Command, more extension.Replacing) func() bool {
+	name, event := extension.BeforeSwitch(cmd, more)
 	if name == "" || !s.ext.listens[name] {
 		return func() bool { return false }
 	}
@@ -771,6 +786,25 @@ func (s *Session) vetoes(cmd protocol.Command) func() bool {
 			log.Warn().Err(err).Msg(name)
 		}
 		return veto
+	}
+}
+
+// beforeCompact is what extensions say to a compaction, off the actor's goroutine;
+// nil if nobody listens.
+func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*protocol.Compaction, *protocol.Error) {
+	if !s.ext.listens["session_before_compact"] {
+		return nil
+	}
+	box, log, set := s.ext.tools, s.log, s.work.files.Compaction
+	return func(ctx context.Context, k *worker.Compactor) (*protocol.Compaction, *protocol.Error) {
+		c, cancelled, err := box.BeforeCompact(ctx, k, set.Enabled)
+		switch {
+		case err != nil:
+			log.Warn().Err(err).Msg("session_before_compact")
+		case cancelled:
+			return nil, protocol.CodeCancelled.Errorf("Compaction cancelled")
+		}
+		return c, nil
 	}
 }
 

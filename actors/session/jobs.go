@@ -133,6 +133,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 			return
 		}
 		s.inputs.cause(core.SummaryBegun{Attempt: e.Attempt})
+		k.Before = s.beforeCompact()
 	}
 	s.startWorker(c, fmt.Sprintf("compactor/%d", e.Attempt), k.Job, job{kind: core.WorkerSummary, attempt: e.Attempt})
 }

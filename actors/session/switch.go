@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/protocol"
 	"troupe/store"
@@ -32,12 +34,14 @@ type loadedSession struct {
 
 // loadSession makes the session that a command asks for, off the actor's goroutine.
 func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
-	from, vetoes := s.loader(), s.vetoes(e.Cmd)
+	more := s.ext.asks.more[e.Seq]
+	delete(s.ext.asks.more, e.Seq)
+	from, vetoes := s.loader(), s.vetoes(e.Cmd, more)
 	kernel.Background(c, func() any {
 		if vetoes() {
 			return loadedSession{seq: e.Seq, veto: true}
 		}
-		p := from.loadSession(e)
+		p := from.loadSession(e, more)
 		p.seq, p.reason = e.Seq, switchReason(e.Cmd)
 		return p
 	})
@@ -55,14 +59,14 @@ func switchReason(cmd protocol.Command) string {
 	}
 }
 
-func (l *loader) loadSession(e core.LoadSession) (p loadedSession) {
+func (l *loader) loadSession(e core.LoadSession, more extension.Replacing) (p loadedSession) {
 	switch cmd := e.Cmd.(type) {
 	case protocol.NewSession:
-		return l.loaded(loadedSession{log: l.work.logs.fresh("", l.work.cwd, cmd.ParentSession)})
+		return l.begin(cmd, more.Setup)
 	case protocol.SwitchSession:
 		return l.switchTo(l.work.resolve(cmd.SessionPath))
 	case protocol.Fork:
-		return l.fork(e.Name, cmd)
+		return l.fork(e.Name, cmd, more.At)
 	case protocol.Clone:
 		return l.clone()
 	case protocol.NavigateTree:
@@ -108,9 +112,45 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	return l.loaded(p)
 }
 
-// fork copies what came before a user message.
-func (l *loader) fork(name string, cmd protocol.Fork) loadedSession {
+// begin makes a new session, with the entries that an extension wants in it.
+func (l *loader) begin(cmd protocol.NewSession, setup []extension.Setup) loadedSession {
+	log := l.work.logs.fresh("", l.work.cwd, cmd.ParentSession)
+	ids := map[string]string{}
+	for i, e := range setup {
+		meta, err := log.Append(named(e.Entry, ids), time.Now().UnixMilli(), i == len(setup)-1)
+		if err != nil {
+			l.discard(log)
+			return notLoaded(protocol.CodeIO.Errorf("Session could not be set up: %s", err))
+		}
+		ids[e.Ref] = meta.ID
+	}
+	return l.loaded(loadedSession{log: log})
+}
+
+// named is an entry that names others by the ids that they have got.
+func named(e protocol.Entry, ids map[string]string) protocol.Entry {
+	switch e := e.(type) {
+	case protocol.Label:
+		e.TargetID = cmp.Or(ids[e.TargetID], e.TargetID)
+		return e
+	case protocol.Compaction:
+		e.FirstKeptEntryID = cmp.Or(ids[e.FirstKeptEntryID], e.FirstKeptEntryID)
+		return e
+	default:
+		return e
+	}
+}
+
+// fork copies what came before a user message, or, at an entry, up to it.
+func (l *loader) fork(name string, cmd protocol.Fork, at bool) loadedSession {
 	view := l.file.View()
+	if at {
+		view, err := view.At(cmd.EntryID)
+		if err != nil {
+			return notLoaded(protocol.CodeInvalidParams.Errorf("Invalid entry ID for forking"))
+		}
+		return l.copyBranch(view)
+	}
 	leaf, text, err := view.ForkPoint(cmd.EntryID)
 	switch {
 	case errors.Is(err, store.ErrNoEntry), errors.Is(err, store.ErrNotUserMessage):

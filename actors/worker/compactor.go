@@ -35,15 +35,25 @@ type Compactor struct {
 	Cut           store.Cut    // where they are cut
 	Tokens        int64        // what the context takes
 	Target        string       // the new leaf, for a branch
+	// Before is asked before a model is, about a compaction. It may give one, or say
+	// why there is to be none. Nil asks nobody.
+	Before func(context.Context, *Compactor) (*protocol.Compaction, *protocol.Error)
 }
 
 // Job asks for the summary.
 func (k *Compactor) Job(ctx context.Context, tell func(any)) {
 	out := core.Summarised{Attempt: k.Ask.Attempt}
 	var err error
-	if k.Ask.Branch != 0 {
+	switch {
+	case k.Ask.Branch != 0:
 		out.Branch, err = k.branch(ctx)
-	} else {
+	case k.Before != nil:
+		if out.Compaction, out.Refused = k.Before(ctx, k); out.Compaction == nil && out.Refused == nil {
+			err = k.compact(ctx, &out)
+		} else if out.Compaction != nil {
+			err = k.take(&out)
+		}
+	default:
 		err = k.compact(ctx, &out)
 	}
 	if err != nil {
@@ -111,6 +121,27 @@ func (k *Compactor) compact(ctx context.Context, out *core.Summarised) error {
 		out.Size.Messages++
 	}
 	return nil
+}
+
+// take counts what a compaction leaves that somebody else has made.
+func (k *Compactor) take(out *core.Summarised) error {
+	first := slices.IndexFunc(k.Items, func(i store.Item) bool { return i.EntryID == out.Compaction.FirstKeptEntryID })
+	if first < 0 {
+		return protocol.ErrorInvalid.Errorf("firstKeptEntryId %s is not in the context", out.Compaction.FirstKeptEntryID)
+	}
+	out.Size.Keep(&protocol.CompactionSummaryMessage{Summary: out.Compaction.Summary})
+	for _, i := range k.Items[first:] {
+		out.Size.Keep(i.Message)
+	}
+	if k.Ask.Redo {
+		out.Size.Messages++
+	}
+	return nil
+}
+
+// FilesOf are the files that messages have read and changed.
+func (k *Compactor) FilesOf(messages []protocol.Message) store.FileLists {
+	return store.FilesOf(messages, k.Files)
 }
 
 // earlierDetails are the file lists of the compaction with which the context

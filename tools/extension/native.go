@@ -235,8 +235,12 @@ func (v *vm) answered(word string, a args) {
 		if !v.conclude(callKey{"call", id}) {
 			return
 		}
-		if id == closing {
+		switch id {
+		case closing:
 			v.box.put(func() { v.end("") })
+			return
+		case leaving:
+			v.post(v.realm, v.left)
 			return
 		}
 		v.sink(Done{ID: id, Result: result(1), Err: a.text(2)})

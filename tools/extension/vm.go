@@ -49,7 +49,8 @@ type realm struct {
 	maps   map[string][]byte // source maps of bundles, by the name in stacks
 	places map[string]*bundle.Places
 
-	loading int // the entry that is being loaded
+	loading int  // the entry that is being loaded
+	again   bool // for another session: the modules are there
 	loads   *time.Timer
 	errors  []LoadError
 	ended   bool
@@ -485,6 +486,8 @@ func (v *vm) late(k callKey, c *call, limit time.Duration) {
 	switch {
 	case k.kind == "call" && k.id == closing:
 		v.end("")
+	case k.kind == "call" && k.id == leaving:
+		v.left()
 	case k.kind == "call":
 		v.sink(Done{ID: k.id, TimedOut: true})
 	case k.kind == "tell" && k.id > 0:
@@ -492,8 +495,12 @@ func (v *vm) late(k callKey, c *call, limit time.Duration) {
 	}
 }
 
-// closing is the id of the call that tells session_shutdown before the end.
-const closing = 1 << 52
+// closing and leaving are the ids of the calls that tell session_shutdown, before the
+// end and before another session.
+const (
+	closing = 1 << 52
+	leaving = closing + 1
+)
 
 func typeOf(event json.RawMessage) string {
 	var e struct {
@@ -643,10 +650,32 @@ func (v *vm) Rebind(spec Spec) {
 	v.do(func() {
 		spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
 		v.spec = spec
-		v.ready = false
-		v.dispatch("rebind", v.snapshot())
-		v.sessionStart()
+		if v.ready { // else what is being loaded is for this session already
+			v.shutdown(leaving, spec.Reason, spec.SessionFile)
+		}
 	})
+}
+
+// shutdown tells the end of a session, as a call: its end is gone on with.
+func (v *vm) shutdown(id uint64, reason, target string) {
+	event := map[string]string{"type": "session_shutdown", "reason": reason}
+	if target != "" {
+		event["targetSessionFile"] = target
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		text = json.RawMessage(`{"type":"session_shutdown"}`)
+	}
+	v.open(callKey{"call", id}, "session_shutdown")
+	v.dispatch("hook", float64(id), string(text))
+}
+
+// left goes on when the handlers of the session that is left are through.
+func (v *vm) left() {
+	r := v.realm
+	v.ready, r.loading, r.again = false, 0, true
+	v.dispatch("rebind")
+	v.loadNext()
 }
 
 func (v *vm) Close(reason string) {
@@ -655,12 +684,7 @@ func (v *vm) Close(reason string) {
 			v.end("")
 			return
 		}
-		event, err := json.Marshal(map[string]string{"type": "session_shutdown", "reason": reason})
-		if err != nil {
-			event = json.RawMessage(`{"type":"session_shutdown"}`)
-		}
-		v.open(callKey{"call", closing}, "session_shutdown")
-		v.dispatch("hook", float64(closing), string(event))
+		v.shutdown(closing, reason, "")
 	})
 }
 
@@ -684,13 +708,24 @@ func (v *vm) loadNext() {
 		v.bound()
 		return
 	}
-	e := v.spec.Entries[r.loading]
-	code, err := v.codeOf(e)
-	if err != nil {
-		v.loaded(r.loading, err.Error(), "")
+	e, index := v.spec.Entries[r.loading], r.loading
+	if r.again {
+		v.limitLoad(e, index)
+		v.dispatch("again", float64(index), e.Path)
 		return
 	}
-	index := r.loading
+	code, err := v.codeOf(e)
+	if err != nil {
+		v.loaded(index, err.Error(), "")
+		return
+	}
+	v.limitLoad(e, index)
+	v.runEntry(e, index, code)
+}
+
+// limitLoad bounds the time in which an entry is loaded.
+func (v *vm) limitLoad(e Entry, index int) {
+	r := v.realm
 	r.loads = time.AfterFunc(v.host.o.Limits.Load, func() {
 		v.post(r, func() {
 			if r.loading == index && !v.ready {
@@ -699,6 +734,11 @@ func (v *vm) loadNext() {
 			}
 		})
 	})
+}
+
+// runEntry evaluates the module of an entry.
+func (v *vm) runEntry(e Entry, index int, code *bundle.Entry) {
+	r := v.realm
 	end, err := r.js.Run(code.Code)
 	if r.js.Interrupted() {
 		if err == nil {

@@ -14,10 +14,11 @@ const { isArray } = Array;
 const { indexOf, slice, trim } = String.prototype;
 const { then } = Promise.prototype;
 const { get, set, delete: remove, has } = Map.prototype;
+const addTo = Set.prototype.add;
 const sourceOf = Function.prototype.toString;
 const { exec: match } = RegExp.prototype;
 const { InternalError } = globalThis;
-const NewPromise = Promise, NewError = Error, NewMap = Map, NewProxy = Proxy, String_ = String, Number_ = Number, now = Date.now;
+const NewPromise = Promise, NewError = Error, NewMap = Map, NewSet = Set, NewProxy = Proxy, String_ = String, Number_ = Number, now = Date.now;
 const random = Math.random, floor = Math.floor;
 const Bytes = Uint8Array;
 const world = globalThis;
@@ -780,7 +781,8 @@ function recorder(writes) {
   const note = (method) => (...args) => { writes[writes.length] = { method, args }; return "setup-" + writes.length; };
   const o = { ...sessionManager, getEntries: () => [], getBranch: () => [], getLeafId: () => null };
   for (const m of ["appendMessage", "appendCustomEntry", "appendCustomMessageEntry", "appendThinkingLevelChange", "appendModelChange", "appendSessionInfo",
-    "appendLabelChange", "appendCompaction", "branch", "branchWithSummary"]) o[m] = note(m);
+    "appendLabelChange", "appendCompaction"]) o[m] = note(m);
+  for (const m of ["branch", "branchWithSummary", "resetLeaf"]) o[m] = () => { throw new NewError(m + "() is not available in setup: the session is new"); };
   return o;
 }
 
@@ -999,8 +1001,24 @@ async function load(index, path, key, evaluated) {
   const x = extension(path);
   try {
     await evaluated;
-    x.module = pendingModules[key];
+    x.module = modules[path] = pendingModules[key];
     await start(x);
+  } catch (e) {
+    forget(x);
+    call("loaded", index, messageOf(e), stackOf(e));
+    return;
+  } finally { current = undefined; }
+  call("loaded", index);
+}
+const modules = create(null); // of extensions, by path
+
+// loadAgain calls the factory of an extension for another session. One that has no
+// module could not be loaded at first, and it was said why.
+async function loadAgain(index, path) {
+  const x = extension(path);
+  try {
+    x.module = modules[path];
+    if (x.module) await start(x);
   } catch (e) {
     forget(x);
     call("loaded", index, messageOf(e), stackOf(e));
@@ -1092,6 +1110,11 @@ async function combined(event) {
   let out;
   switch (name) {
     case "session_before_switch": case "session_before_fork": case "session_before_compact": case "session_before_tree":
+      if (name === "session_before_compact") {
+        const { fileOps } = event.preparation;
+        for (const k of keys(fileOps)) fileOps[k] = setOf(fileOps[k]);
+        defineProperty(event, "branchEntries", { configurable: true, enumerable: true, get: () => branchOf() });
+      }
       await each(name, event, (r) => { out = r; return r.cancel === true; });
       if (!out?.cancel) out = (await oldVeto(event)) ?? out;
       return out;
@@ -1129,6 +1152,7 @@ async function combined(event) {
       return out;
     }
     case "agent_before_settle": case "turn_end":
+      defineProperty(event, "context", { configurable: true, enumerable: true, get: boundaryContext });
       await each(name, event, (r) => {
         if (r.entries !== undefined) event.entries = r.entries;
         if (r.continue !== undefined) event.continue = r.continue;
@@ -1204,6 +1228,18 @@ async function combined(event) {
   }
 }
 
+function setOf(list) {
+  const s = new NewSet();
+  for (let i = 0; i < list.length; i++) apply(addTo, s, [list[i]]);
+  return s;
+}
+
+// boundaryContext is what a handler may look at before it says what follows.
+function boundaryContext() {
+  const { messages } = sessionContext();
+  return { contextEntries: contextEntries(), contextMessages: messages, llmMessages: messages, pendingMessages: [], canContinue: true };
+}
+
 // runBash runs a command of the client by what an extension gave for it.
 async function runBash(operations, event) {
   let output = "";
@@ -1211,7 +1247,7 @@ async function runBash(operations, event) {
   try {
     const r = await operations.exec(event.command, event.cwd ?? snap.cwd, {
       onData: (d) => { output += typeof d === "string" ? d : decoder.decode(d, { stream: true }); },
-      signal: signalOfRun(), env: boot.env,
+      signal: event.signal ?? signalOfRun(), env: boot.env,
     });
     return { output, exitCode: r?.exitCode ?? undefined, cancelled: false, truncated: false };
   } catch (e) {
@@ -1295,6 +1331,9 @@ function tell(n, event) {
   })();
 }
 
+// SIGNALLED are the events that come with a signal of their own: nobody waits any more.
+const SIGNALLED = { session_before_compact: true, session_before_tree: true, user_bash: true };
+
 // hook asks the handlers of an event, after what was told before it.
 function hook(id, event) {
   const key = "call" + id;
@@ -1302,6 +1341,11 @@ function hook(id, event) {
   const run = () => {
     if (!apply(has, cancels, [key])) return;
     call("began", "call", id);
+    if (SIGNALLED[event.type]) {
+      const controller = new world.AbortController();
+      apply(set, cancels, [key, controller]);
+      defineProperty(event, "signal", { configurable: true, enumerable: true, value: controller.signal });
+    }
     const broke = (e) => { if (apply(remove, cancels, [key])) call("done", id, undefined, messageOf(e)); };
     chain(combined(grown(event)), (r) => {
       let text;
@@ -1415,22 +1459,16 @@ const dispatch = {
     commandNames = create(null);
     call("ready", stringify(registrations()));
   },
-  // rebind begins another session in the same realm: factories run again.
-  async rebind(text) {
+  // rebind begins another session in the same realm: factories will run again.
+  rebind() {
     generation++;
     snap = create(null);
     mirror = undefined; early = []; growing = undefined; run = undefined;
     bound = false;
-    const old = exts;
     exts = [];
     for (const c of keys(channels)) delete channels[c];
-    for (let i = 0; i < old.length; i++) {
-      const x = extension(old[i].path);
-      x.module = old[i].module;
-      try { await start(x); } catch (e) { forget(x); failed(x, "load", e); } finally { current = undefined; }
-    }
-    dispatch.bound(text);
   },
+  again(index, path) { loadAgain(index, path); },
   snap(text) {
     const o = parse(text);
     for (const k of keys(o)) {
@@ -1448,7 +1486,9 @@ const dispatch = {
   hook(id, text) { hook(id, parse(text)); },
   cancel(kind, id) {
     const d = apply(get, cancels, [kind + id]);
-    if (kind === "call") apply(remove, cancels, [kind + id]); else d?.resolve();
+    if (kind !== "call") { d?.resolve(); return; }
+    apply(remove, cancels, [kind + id]);
+    if (d !== true) d?.abort();
   },
   prepare(id, text) { prepareTool(id, parse(text)); },
   tool(id, text) { runTool(id, parse(text)); },

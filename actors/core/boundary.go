@@ -1,0 +1,121 @@
+package core
+
+import (
+	"slices"
+
+	"troupe/protocol"
+)
+
+// asking: extensions are asked what follows, at the end of a turn or before the
+// session settles. Messages that come meanwhile wait in the queues.
+type asking struct {
+	step           // with its run at the end of a turn, without one before rest
+	hook    int    // the open one
+	about   Hook   // it
+	outcome string // of the run that is over
+	pending int    // messages that were queued when it began
+}
+
+func (*asking) phase() Phase           { return PhaseStreaming }
+func (a *asking) waitingFor() []string { return []string{"extension " + a.at()} }
+
+// at is the moment about which extensions are asked.
+func (a *asking) at() string {
+	if a.run == nil {
+		return "agent_before_settle"
+	}
+	return "turn_end"
+}
+
+// askAt asks extensions at the end of something.
+func (m *Machine) askAt(r *run, outcome string, h Hook) {
+	a := &asking{step: step{run: r}, about: h, outcome: outcome, pending: m.Pending()}
+	m.enter(a)
+	a.hook = m.callHook(h)
+}
+
+// turnEndHook is the turn that ends.
+func (r *run) turnEndHook() TurnEndHook {
+	h := TurnEndHook{Turn: r.turns - 1, Message: r.answer, MessageID: r.answerID, Results: r.results, Continue: r.wantsMore()}
+	for _, c := range r.calls {
+		h.ResultIDs = append(h.ResultIDs, c.entry)
+	}
+	return h
+}
+
+// asked takes what extensions say about what follows.
+func (m *Machine) asked(a *asking, answer HookAnswer) {
+	said, _ := answer.(Proposed)
+	if a.run != nil {
+		a.run.verdict = said.Continue
+		m.turnEnd(a.run)
+		m.takeDrafts(a.run, said.Entries)
+		m.turnOver(a.run)
+		return
+	}
+	m.enter(idle{})
+	m.takeDrafts(nil, said.Entries)
+	switch goesOn := said.Continue != nil && *said.Continue; {
+	case m.stopping() || m.model == nil:
+		m.announceSettled(a.outcome)
+	case m.Pending() > a.pending:
+		m.startRun(cause{queued: true})
+	case goesOn:
+		m.startRun(cause{})
+	default:
+		m.announceSettled(a.outcome)
+	}
+}
+
+// takeDrafts adds entries that extensions want at the end of something.
+func (m *Machine) takeDrafts(r *run, drafts []protocol.Entry) {
+	for _, e := range drafts {
+		switch e := e.(type) {
+		case protocol.CustomMessageEntry:
+			m.inject(r, e)
+		case protocol.ContextEdit:
+			if m.log.Has(e.TargetID) {
+				m.append(e)
+			} else {
+				m.emit(protocol.ExtensionError{ExtensionPath: "<runtime>", Event: "context_edit", Error: "no entry " + e.TargetID})
+			}
+		default:
+			m.append(e)
+		}
+	}
+}
+
+// stopAsking ends the wait without an answer, as an outcome.
+func (m *Machine) stopAsking(a *asking, outcome string) {
+	m.do(CancelHook{a.hook})
+	if a.run == nil {
+		m.enter(idle{})
+		m.announceSettled(a.outcome)
+		return
+	}
+	m.turnEnd(a.run)
+	m.abortTurn(a.run, outcome)
+}
+
+// settle ends what an input has caused: extensions may want more.
+func (m *Machine) settle(outcome string) {
+	if m.work.unsettled && m.listens(HookBeforeSettle) && outcome != aborted && !m.stopping() {
+		m.askAt(nil, outcome, BeforeSettleHook{outcome})
+		return
+	}
+	m.announceSettled(outcome)
+}
+
+// replaced is the calls of an answer that an extension has put in the place of
+// another: those that are in both keep what is known of their arguments.
+func (s *stream) replaced(msg *protocol.AssistantMessage) (calls []*call) {
+	own := s.calls()
+	for _, b := range msg.Content.ToolCalls() {
+		c := &call{ToolCall: b}
+		if i := slices.IndexFunc(own, func(o *call) bool { return o.ID == b.ID && string(o.Arguments) == string(b.Arguments) }); i >= 0 {
+			c.unfit = own[i].unfit
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
