@@ -203,3 +203,23 @@ func TestExtensionReplaces(t *testing.T) {
 	require.Zero(t, d.end())
 	assert.Contains(t, d.errors(), "old: This extension instance is stale")
 }
+
+// TestExtensionResources: prompts and skills of an extension are there from the first
+// command on, and after a reload.
+func TestExtensionResources(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("res/hello.md", "---\ndescription: greets\n---\nSay hello to $1")
+	p.write("res/dance/SKILL.md", "---\nname: dance\ndescription: how to dance\n---\nStep.")
+	d := p.extended(`pi.on("resources_discover", (ev, ctx) => { ctx.ui.notify(ev.reason); return { promptPaths: ["res/hello.md"], skillPaths: [ev.cwd + "/res/dance"] }; });`)
+	p.llm.plays(text("hi"))
+	d.prompt("/hello Ann")
+	body := string(p.llm.request(p.llm.count() - 1).body)
+	assert.Contains(t, body, "Say hello to Ann")
+	assert.Contains(t, body, "how to dance")
+	d.ok(`{"type":"reload_resources"}`)
+	commands := d.ok(`{"type":"get_commands"}`).Raw
+	assert.Contains(t, commands, `"name":"hello"`)
+	assert.Contains(t, commands, `"name":"skill:dance"`)
+	assert.Contains(t, strings.Join(d.output(), "\n"), `"method":"notify","message":"reload"`)
+}

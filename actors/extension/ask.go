@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -124,6 +126,32 @@ func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled 
 		Summary: c.Summary, FirstKeptEntryID: cmp.Or(c.FirstKeptEntryID, k.Cut.FirstKept), TokensBefore: cmp.Or(c.TokensBefore, k.Tokens),
 		Details: c.Details, Usage: c.Usage, FromHook: true,
 	}, false, nil
+}
+
+// Resources are the paths of what extensions bring along for a person to lay out.
+type Resources struct{ Skills, Prompts []string }
+
+// Discover asks extensions for resources. reason is startup or reload.
+func (t *Tools) Discover(ctx context.Context, cwd, reason string) (Resources, error) {
+	raw, err := t.Ask(ctx, map[string]any{"type": "resources_discover", "cwd": cwd, "reason": reason})
+	if err != nil {
+		return Resources{}, err
+	}
+	type found struct{ Path, ExtensionPath string }
+	var r struct{ SkillPaths, PromptPaths []found }
+	if err := unmarshal(raw, &r); err != nil {
+		return Resources{}, fmt.Errorf("resources_discover: %w", err)
+	}
+	paths := func(list []found) (out []string) {
+		for _, f := range list {
+			if !filepath.IsAbs(f.Path) && !strings.HasPrefix(f.Path, "~") {
+				f.Path = filepath.Join(filepath.Dir(f.ExtensionPath), f.Path)
+			}
+			out = append(out, f.Path)
+		}
+		return out
+	}
+	return Resources{paths(r.SkillPaths), paths(r.PromptPaths)}, nil
 }
 
 // rawMessages are messages as extensions see them.

@@ -14,6 +14,7 @@ import (
 
 	"troupe/actors/core"
 	"troupe/actors/extension"
+	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -52,8 +53,10 @@ func (x *extensions) send(msg any) { x.root.Send(x.pid, msg) }
 // loading is how far they are.
 type loading struct {
 	done   bool   // they have said what they are
+	asked  bool   // and are asked for resources before that counts
 	again  bool   // others are about to take their place
 	held   []any  // commands that came before and need to know, and a gentle end behind them
+	reason string // why they are: as in session_start
 	rebind string // why the session is about to be another one, "" if it is not
 	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
@@ -90,6 +93,7 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 		return
 	}
 	spec := s.extensionSpec(reason, left)
+	s.ext.load.reason = reason
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
 	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, seq: firstSeq}
 	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
@@ -298,17 +302,58 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	}
 	s.offerTools()
 	s.step(c, core.Reconfigured{Settings: *set})
-	if s.ext.load.done {
+	if s.ext.load.done || s.ext.load.asked {
 		return
 	}
-	s.ext.load.done = true
-	s.beginWork(c)
 	for name := range s.shared.ExtensionOptions {
 		if !slices.ContainsFunc(m.Flags, func(f words.FlagDef) bool { return f.Name == name }) {
 			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
 		}
 	}
 	s.nameUnknownTools()
+	if s.ext.listens["resources_discover"] {
+		s.discover(c)
+		return
+	}
+	s.extensionsLoaded(c)
+}
+
+// discover asks extensions for resources, off the actor's goroutine.
+func (s *Session) discover(c actor.Context) {
+	s.ext.load.asked = true
+	box, log, cwd, nth, reason := s.ext.tools, s.log, s.work.cwd, s.ext.nth, "startup"
+	if s.ext.load.reason == "reload" {
+		reason = "reload"
+	}
+	kernel.Background(c, func() any {
+		found, err := box.Discover(context.Background(), cwd, reason)
+		if err != nil {
+			log.Warn().Err(err).Msg("resources_discover")
+		}
+		return discovered{nth, found}
+	})
+}
+
+// discovered is what the extensions of an actor bring along.
+type discovered struct {
+	nth   int
+	found extension.Resources
+}
+
+func (s *Session) onDiscovered(c actor.Context, m discovered) {
+	if m.nth != s.ext.nth || !s.ext.load.asked {
+		return
+	}
+	s.ext.load.asked = false
+	s.work.prompts.add(m.found)
+	s.extensionsLoaded(c)
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// extensionsLoaded goes on with what has waited for them.
+func (s *Session) extensionsLoaded(c actor.Context) {
+	s.ext.load.done = true
+	s.beginWork(c)
 	for _, a := range s.ext.asks.later {
 		s.ext.send(a)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,15 +25,16 @@ type promptResources struct {
 // is parked. Jobs ask for them as well: mu guards the rest.
 type prompts struct {
 	mu   sync.Mutex
-	read func() *promptResources
-	kept *promptResources // nil until they are read
+	read func(more extension.Resources) *promptResources
+	more extension.Resources // of extensions
+	kept *promptResources    // nil until they are read
 }
 
 func (p *prompts) get() *promptResources {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.kept == nil {
-		p.kept = p.read()
+		p.kept = p.read(p.more)
 	}
 	return p.kept
 }
@@ -43,19 +45,26 @@ func (p *prompts) forget() {
 	p.kept = nil
 }
 
+// add adds what extensions bring along.
+func (p *prompts) add(more extension.Resources) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.more, p.kept = more, nil
+}
+
 // readPromptResources reads them. What cannot be read is named in the log and left
 // out.
-func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package) *promptResources {
+func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, files *config.Settings, packages []config.Package, more extension.Resources) *promptResources {
 	t := &promptResources{parts: config.PromptParts{Base: spec.SystemPrompt, Cwd: dirs.Cwd}}
 	note := shared.complaints.all
 	var found []config.Problem
 	t.expander.SkillCommands = files.EnableSkillCommands
 	t.expander.Templates, found = config.LoadTemplates(config.Sources{
-		Dirs: dirs, Named: files.Prompts, Packages: packages, Flags: shared.Prompts, NoDefaults: shared.NoPrompts,
+		Dirs: dirs, Named: files.Prompts, Packages: packages, Flags: slices.Concat(shared.Prompts, more.Prompts), NoDefaults: shared.NoPrompts,
 	})
 	note(found)
 	t.expander.Skills, found = config.LoadSkills(config.Sources{
-		Dirs: dirs, Named: files.Skills, Packages: packages, Flags: shared.Skills, NoDefaults: shared.NoSkills,
+		Dirs: dirs, Named: files.Skills, Packages: packages, Flags: slices.Concat(shared.Skills, more.Skills), NoDefaults: shared.NoSkills,
 	})
 	note(found)
 	t.parts.Skills = t.expander.Skills

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/link"
 	"troupe/actors/toolbox"
 	"troupe/actors/worker"
@@ -61,7 +62,9 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	}
 	packages, found := shared.findExtensions(dirs, files)
 	w.extensions = found
-	w.prompts.read = func() *promptResources { return readPromptResources(shared, spec, dirs, files, packages) }
+	w.prompts.read = func(more extension.Resources) *promptResources {
+		return readPromptResources(shared, spec, dirs, files, packages, more)
+	}
 	return w, nil
 }
 
