@@ -223,3 +223,106 @@ func TestExtensionResources(t *testing.T) {
 	assert.Contains(t, commands, `"name":"skill:dance"`)
 	assert.Contains(t, strings.Join(d.output(), "\n"), `"method":"notify","message":"reload"`)
 }
+
+// TestExtensionProvider: models of an extension are listed, chosen at the start, asked
+// over the wires that we have or by the extension itself, and gone when it is.
+func TestExtensionProvider(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	model := `{ id: "m1", name: "One", reasoning: false, input: ["text"], cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }, contextWindow: 100000, maxTokens: 1000 }`
+	d := p.extended(`
+		pi.registerProvider("own", { baseUrl: "`+p.llm.srv.URL+`", api: "anthropic-messages", apiKey: "sk-own", headers: { "X-Own": "yes" }, models: [`+model+`] });
+		pi.registerProvider("mock", { headers: { "X-Added": "too" } });
+		pi.registerProvider("spoken", { api: "spoken-api", models: [`+model+`], streamSimple(model, context, options) {
+			return (async function* () {
+				const said = context.messages.at(-1).content[0].text;
+				const message = { role: "assistant", content: [], api: model.api, provider: model.provider, model: model.id, usage: { input: 5, output: 3 }, stopReason: "stop", timestamp: 1 };
+				yield { type: "start", partial: message };
+				if (said === "fail") { yield { type: "error", reason: "error", error: { ...message, stopReason: "error", errorMessage: "no voice" } }; return; }
+				if (said === "wait") { await new Promise((r) => options.signal.addEventListener("abort", r)); console.error("stopped"); return; }
+				yield { type: "text_start", contentIndex: 0, partial: message };
+				yield { type: "text_delta", contentIndex: 0, delta: "I say ", partial: message };
+				yield { type: "text_delta", contentIndex: 0, delta: said, partial: message };
+				message.content.push({ type: "text", text: "I say " + said });
+				yield { type: "text_end", contentIndex: 0, content: "I say " + said, partial: message };
+				if (said === "call") { message.content.push({ type: "toolCall", id: "t1", name: "bash", arguments: { command: "echo called" } }); message.stopReason = "toolUse"; }
+				yield { type: "done", reason: message.stopReason, message };
+			})();
+		} });
+		pi.registerProvider("bad", { models: [{ id: "x" }] });
+		pi.registerVirtualModel({ provider: "v", id: "auto", name: "Auto", route() {} });
+		pi.registerCommand("drop", { handler: (_, ctx) => { pi.unregisterProvider("own"); setTimeout(() => ctx.ui.notify("dropped")); } });
+		pi.registerCommand("key", { async handler(_, ctx) { const m = ctx.modelRegistry.find("own", "m1"); ctx.ui.notify(JSON.stringify([await ctx.modelRegistry.getApiKeyAndHeaders(m), await ctx.modelRegistry.getApiKey(m), ctx.modelRegistry.hasConfiguredAuth(m)])); } });
+		pi.registerCommand("ask", { async handler(args, ctx) {
+			const steps = [], [provider, id] = args.split("/");
+			const stream = ctx.modelRegistry.stream(ctx.modelRegistry.find(provider, id), { systemPrompt: "s", messages: [{ role: "user", content: [{ type: "text", text: "you?" }], timestamp: 1 }] }, {});
+			for await (const e of stream) steps.push(e.type);
+			const r = await stream.result();
+			ctx.ui.notify([r.content[0]?.text ?? r.errorMessage, r.stopReason, r.usage.output, steps.join(",")].join("|"));
+		} });`, "--model", "own/m1")
+	models := d.ok(`{"type":"get_available_models"}`).Raw
+	assert.Contains(t, models, `"provider":"own"`)
+	assert.Contains(t, models, `"provider":"spoken"`)
+	out := strings.Join(d.output(), "\n")
+	assert.Contains(t, out, `provider \"bad\": model x: api is missing`)
+	assert.Contains(t, out, "virtual models are not available")
+
+	p.llm.plays(text("mine"))
+	d.prompt("go")
+	r := p.llm.request(p.llm.count() - 1)
+	assert.Equal(t, "yes", r.header.Get("X-Own"))
+	assert.Equal(t, "sk-own", r.header.Get("X-Api-Key"))
+	p.llm.plays(text("changed"))
+	d.ok(`{"type":"set_model","provider":"mock","modelId":"mock-1"}`)
+	d.prompt("go")
+	assert.Equal(t, "too", p.llm.request(p.llm.count()-1).header.Get("X-Added"))
+
+	d.ok(`{"type":"prompt","message":"/key"}`)
+	assert.Equal(t, `[{"ok":true,"apiKey":"sk-own","headers":{"X-Own":"yes"}},"sk-own",true]`, d.ui("notify").Get("message").Str)
+	p.llm.plays(text("me"))
+	d.ok(`{"type":"prompt","message":"/ask own/m1"}`)
+	assert.Equal(t, "me|stop|10|start,text_start,text_delta,text_end,done", d.ui("notify").Get("message").Str)
+
+	d.ok(`{"type":"set_model","provider":"spoken","modelId":"m1"}`)
+	last := func(events []gjson.Result) gjson.Result {
+		messages := events[len(events)-2].Get("messages").Array()
+		return messages[len(messages)-1]
+	}
+	said := last(d.prompt("hello"))
+	assert.Equal(t, "I say hello", said.Get("content.0.text").Str)
+	assert.Equal(t, int64(3), said.Get("usage.output").Int())
+	assert.Contains(t, texts(d.prompt("call"), "tool_execution_end"), "called")
+	d.ok(`{"type":"set_auto_retry","enabled":false}`)
+	assert.Equal(t, "no voice", last(d.prompt("fail")).Get("errorMessage").Str)
+	d.ok(`{"type":"prompt","message":"wait"}`)
+	d.event("message_start")
+	d.ok(`{"type":"abort"}`)
+	d.event("agent_settled")
+
+	d.ok(`{"type":"prompt","message":"/drop"}`)
+	assert.Equal(t, "dropped", d.ui("notify").Get("message").Str)
+	assert.NotContains(t, d.ok(`{"type":"get_available_models"}`).Raw, `"provider":"own"`)
+	require.Zero(t, d.end())
+	assert.Contains(t, d.errors(), "stopped")
+}
+
+// TestExtensionRequests: extensions look at requests on their way and change them.
+func TestExtensionRequests(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		pi.on("before_provider_request", (ev) => ({ ...ev.payload, metadata: { user_id: "me" } }));
+		pi.on("before_provider_headers", (ev) => { ev.headers["X-Mine"] = "1"; ev.headers["User-Agent"] = null; });
+		pi.on("after_provider_response", (ev, ctx) => ctx.ui.notify("answered " + ev.status));
+		let n = 0;
+		pi.on("provider_stream_event", (ev, ctx) => { if (n++ === 0) ctx.ui.notify([ev.provider, ev.api, ev.model, ev.data.type].join(" ")); });`)
+	p.llm.plays(text("fine"))
+	d.prompt("go")
+	r := p.llm.request(p.llm.count() - 1)
+	assert.Equal(t, "me", gjson.Get(r.body, "metadata.user_id").Str)
+	assert.Equal(t, "1", r.header.Get("X-Mine"))
+	assert.Contains(t, strings.Join(d.output(), "\n"), "answered 200")
+	d.seen = 0
+	d.ui("notify")
+	assert.Equal(t, "mock anthropic-messages mock-1 message_start", d.ui("notify").Get("message").Str)
+}

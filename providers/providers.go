@@ -64,6 +64,7 @@ type Request struct {
 	UserID      string // an opaque name of the person, for wires that take one; "" for none
 	FullErrors  bool   // name failures in the words of pi 1.x, the whole error object; else in those of pi up to 0.74
 	Repeats     Repeats
+	Taps        *Taps // nil for none
 
 	Credentials Credentials
 	Network     Network

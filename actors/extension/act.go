@@ -70,6 +70,8 @@ func (v *VM) act(c actor.Context, m extension.Act) error {
 		tell(UI{Request: req})
 	case "shutdown":
 		tell(Shutdown{})
+	case "streamPart":
+		return v.tools.streamPart(m.Args)
 	default:
 		cmd, err := command(m.Name, m.Args)
 		if err != nil {
@@ -99,6 +101,14 @@ func (v *VM) op(c actor.Context, m extension.Op) error {
 		c.Send(c.Parent(), UI{Op: op, Request: req})
 	case "waitForIdle":
 		c.Send(c.Parent(), WaitIdle{op})
+	case "complete":
+		c.Send(c.Parent(), Complete{op, m.Args})
+	case "apiKey":
+		a, err := read[struct{ Provider, ModelID string }](m.Args)
+		if err != nil {
+			return err
+		}
+		c.Send(c.Parent(), Key{op, a.Provider, a.ModelID})
 	default:
 		cmd, err := command(m.Name, m.Args)
 		if err != nil {

@@ -23,7 +23,8 @@ type Tools struct {
 	why   string       // it is gone
 	calls map[uint64]*toolCall
 	asked map[uint64]chan extension.Done
-	last  uint64 // number of a call or command
+	feeds map[uint64]*feed // answers of models that extensions bring
+	last  uint64           // number of a call or command
 	list  []extension.ToolDef
 }
 
@@ -35,7 +36,7 @@ type toolCall struct {
 
 // NewTools returns a runner without tools.
 func NewTools() *Tools {
-	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}}
+	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}, feeds: map[uint64]*feed{}}
 }
 
 // Ask shows an event to the extensions and waits for what they say together. It
@@ -80,6 +81,10 @@ func failed(d extension.Done) error {
 
 // answer hands a job what it asked for; false if no job did.
 func (t *Tools) answer(d extension.Done) bool {
+	if f := t.feedOf(d.ID); f != nil {
+		f.put(nil, &d)
+		return true
+	}
 	t.mu.Lock()
 	c := t.asked[d.ID]
 	delete(t.asked, d.ID)
@@ -232,9 +237,12 @@ func (t *Tools) use(vm extension.VM) {
 func (t *Tools) lose(why string) {
 	t.mu.Lock()
 	t.vm, t.why = nil, why
-	calls, asked := t.calls, t.asked
-	t.calls, t.asked = map[uint64]*toolCall{}, map[uint64]chan extension.Done{}
+	calls, asked, feeds := t.calls, t.asked, t.feeds
+	t.calls, t.asked, t.feeds = map[uint64]*toolCall{}, map[uint64]chan extension.Done{}, map[uint64]*feed{}
 	t.mu.Unlock()
+	for _, f := range feeds {
+		f.put(nil, &extension.Done{Err: "the extensions have ended: " + why})
+	}
 	for id, c := range asked {
 		c <- extension.Done{ID: id, Err: "the extensions have ended: " + why}
 	}

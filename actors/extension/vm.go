@@ -88,6 +88,11 @@ type (
 		Result json.RawMessage
 		Err    string
 	}
+	// Part is a step of the answer for which one of them waits.
+	Part struct {
+		Op    uint64
+		Event json.RawMessage
+	}
 	// Rebind is another session, in the place of the one before: what the extensions
 	// have kept of that is stale, and they begin anew.
 	Rebind struct{ Spec extension.Spec }
@@ -127,6 +132,17 @@ type (
 		Cmd       protocol.Command
 		Replacing Replacing // of a command that replaces the session
 	}
+	// Complete is an extension that asks a model, with (model, context, options).
+	Complete struct {
+		Op   uint64
+		Args json.RawMessage
+	}
+	// Key is an extension that wants to know what requests of a provider authenticate
+	// with, or of one of its models.
+	Key struct {
+		Op                uint64
+		Provider, ModelID string
+	}
 	// WaitIdle is an extension that waits until the session is idle.
 	WaitIdle struct{ Op uint64 }
 	// Shutdown is an extension that wants the session to end when its run has.
@@ -146,6 +162,8 @@ func (UIGone) message()     {}
 func (Lost) message()       {}
 func (Run) message()        {}
 func (WaitIdle) message()   {}
+func (Complete) message()   {}
+func (Key) message()        {}
 func (Shutdown) message()   {}
 
 // said is what the virtual machine of a life says.
@@ -199,6 +217,10 @@ func (v *VM) Receive(c actor.Context) {
 	case Answer:
 		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
 			v.vm.Answer(m.Op&math.MaxUint32, m.Result, m.Err)
+		}
+	case Part:
+		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
+			v.vm.Part(m.Op&math.MaxUint32, m.Event)
 		}
 	case Rebind:
 		v.rebind(c, m.Spec)
@@ -316,7 +338,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		v.regs = m.Registrations
 		v.registered(c, v.regs, v.refuse.tools, v.refuse.bash)
 	case extension.Told:
-		if !v.life.closing {
+		if !v.life.closing && m.N < aside {
 			c.Send(c.Parent(), Told{m.N})
 		}
 	case extension.Done:
@@ -356,7 +378,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 // actHere does what an extension wants in the session that it knows: not in the one
 // that has taken its place.
 func (v *VM) actHere(c actor.Context, m extension.Act) error {
-	if v.life.rebound && !v.life.ready && m.Name != "ui" {
+	if v.life.rebound && !v.life.ready && m.Name != "ui" && m.Name != "streamPart" {
 		return fmt.Errorf("%s: the session was replaced", m.Name)
 	}
 	return v.act(c, m)

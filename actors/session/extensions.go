@@ -19,24 +19,37 @@ import (
 	"troupe/actors/worker"
 	"troupe/protocol"
 	words "troupe/protocol/extension"
+	"troupe/providers"
 	"troupe/store/config"
 )
 
 // extensions is what a session knows of its extensions. The zero value is a
 // session without any: nothing is told, and nothing waits.
 type extensions struct {
-	nth        int // of their actors: the end of one must not be taken for that of the next
-	root       *actor.RootContext
-	pid        *actor.PID       // of their actor, nil for none
-	tools      *extension.Tools // that they run
-	load       loading
+	registered
+	nth    int // of their actors: the end of one must not be taken for that of the next
+	root   *actor.RootContext
+	pid    *actor.PID       // of their actor, nil for none
+	tools  *extension.Tools // that they run
+	load   loading
+	shown  []byte           // the snapshot that they have
+	events extension.Events // that they are told
+	fence  fence
+	asks   asks
+}
+
+// registered is what extensions have registered, as far as the session depends on it.
+type registered struct {
 	listens    map[string]bool // events with a handler
 	refuseBash string          // why no command of a client may run; "" refuses none
 	commands   []words.CommandDef
-	shown      []byte           // the snapshot that they have
-	events     extension.Events // that they are told
-	fence      fence
-	asks       asks
+	models     modelsOf
+}
+
+// modelsOf is what extensions add to the models of the process.
+type modelsOf struct {
+	own   Models // nil for nothing
+	known string // the registrations of which it was made
 }
 
 // fence is work that waits until the extensions are through with what they were
@@ -75,6 +88,7 @@ type asks struct {
 	later    []extension.Answer             // about a session that they have to be taken to first
 	more     map[uint64]extension.Replacing // about commands that replace the session
 	hooks    map[int]core.Hook              // that they were asked and have not answered
+	answers  map[uint64]context.CancelFunc  // of models, on their way
 	over     bool                           // their end has begun: nobody answers a dialog
 }
 
@@ -95,7 +109,7 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	spec := s.extensionSpec(reason, left)
 	s.ext.load.reason = reason
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
-	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, seq: firstSeq}
+	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, answers: map[uint64]context.CancelFunc{}, seq: firstSeq}
 	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
 	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", s.ext.nth), func() actor.Actor { return extension.New(log, host, spec, box) })
 }
@@ -121,6 +135,7 @@ func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equa
 // restartExtensions ends the extensions of a session that was configured anew, and
 // has them loaded again. held is what waits for it.
 func (s *Session) restartExtensions(c actor.Context, reason, left string) (held []any) {
+	s.stopCompletions()
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
@@ -180,6 +195,7 @@ func (s *Session) closeExtensions(c actor.Context) bool {
 		return false
 	}
 	s.dismissDialogs(c)
+	s.stopCompletions()
 	s.ext.asks.over = true
 	s.ext.send(extension.Close{Reason: "quit"})
 	return true
@@ -193,6 +209,7 @@ type extensionsOver struct{ who *actor.PID }
 // more lets nothing pass.
 func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
+	s.stopCompletions()
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
 	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
@@ -218,7 +235,7 @@ func (s *Session) extensionsEnded(c actor.Context) {
 func needsExtensions(cmd protocol.Command) bool {
 	switch cmd.(type) {
 	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt, protocol.Bash, protocol.Compact,
-		protocol.GetCommands, protocol.GetTools, protocol.SetActiveTools,
+		protocol.GetCommands, protocol.GetTools, protocol.GetAvailableModels, protocol.SetModel, protocol.CycleModel, protocol.SetActiveTools,
 		protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
 		return true
 	default:
@@ -265,8 +282,14 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 	case extension.UI:
 		s.extensionUI(c, m)
 	case extension.UIGone:
+		s.stopCompletion(m.Op)
 		s.dialogGone(c, m.Op)
+	case extension.Complete:
+		s.askModel(c, m)
+	case extension.Key:
+		s.tellKey(c, m)
 	case extension.Lost:
+		s.stopCompletions()
 		s.dismissDialogs(c)
 	case extension.Run:
 		s.runFor(c, m)
@@ -301,6 +324,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		}
 	}
 	s.offerTools()
+	s.addProviders(m.Providers)
 	s.step(c, core.Reconfigured{Settings: *set})
 	if s.ext.load.done || s.ext.load.asked {
 		return
@@ -851,6 +875,15 @@ func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*pro
 		}
 		return c, nil
 	}
+}
+
+// taps let extensions look at requests for answers.
+func (s *Session) taps(model *protocol.Model) func(context.Context) *providers.Taps {
+	box, log, listens := s.ext.tools, s.log, s.ext.listens
+	if box == nil {
+		return func(context.Context) *providers.Taps { return nil }
+	}
+	return func(ctx context.Context) *providers.Taps { return box.Taps(ctx, model, listens, log) }
 }
 
 // contextHook is what extensions make of the messages that a model is to be shown,

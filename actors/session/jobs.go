@@ -28,12 +28,12 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	resize := work.files.Images.AutoResize
 	window := e.Model.ContextWindow
 	tight := window > 0 && s.m.ContextTokens() > window/10*9
-	seen := s.contextHook()
+	seen, taps := s.contextHook(), s.taps(e.Model)
 	complete := func(ctx context.Context) providers.Request { // off the actor's goroutine: it may read files
 		if req.System = work.prompts.get().system(req.Tools); e.SystemPrompt != nil {
 			req.System = *e.SystemPrompt
 		}
-		req.Messages = seen(ctx, req.Messages)
+		req.Messages, req.Taps = seen(ctx, req.Messages), taps(ctx)
 		if resize {
 			req.Messages = shrunk.Fit(req.Messages)
 		}
@@ -42,7 +42,7 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 		}
 		return req
 	}
-	s.startWorker(c, fmt.Sprintf("turn/%d", e.Attempt), worker.TurnJob(e.Attempt, s.shared.Models, complete), job{kind: core.WorkerStream, attempt: e.Attempt})
+	s.startWorker(c, fmt.Sprintf("turn/%d", e.Attempt), worker.TurnJob(e.Attempt, s.models(), complete), job{kind: core.WorkerStream, attempt: e.Attempt})
 }
 
 // startWorker has a job done by a worker.
@@ -116,7 +116,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 	base.Model, base.Thinking, base.Cache = e.Model, e.Level, providers.CacheNone
 	reserve, keep := s.work.files.Compaction.For(e.Model.Provider + "/" + e.Model.ID)
 	var err error
-	k := worker.Compactor{Models: s.shared.Models, Base: base, Reserve: reserve, Keep: keep, Ask: e, View: s.file.View(), Files: s.work.tools.Files}
+	k := worker.Compactor{Models: s.models(), Base: base, Reserve: reserve, Keep: keep, Ask: e, View: s.file.View(), Files: s.work.tools.Files}
 	if e.Branch != 0 {
 		k.Target = *s.loaded[e.Branch].leaf
 		k.Reserve = s.work.files.BranchSummary.ReserveTokens

@@ -14,7 +14,7 @@ import (
 
 // catalog is what can be selected at this moment.
 func (s *Session) catalog() *protocol.Catalog {
-	catalog, problem := s.shared.Models.Catalog()
+	catalog, problem := s.models().Catalog()
 	s.shared.complaints.about(problem)
 	return catalog
 }

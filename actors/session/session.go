@@ -138,6 +138,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onWindowOpen(c)
 	case loadedSession:
 		s.onLoaded(c, m)
+	case modelAnswered:
+		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
 	case reconfigured:

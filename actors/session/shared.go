@@ -11,6 +11,7 @@ import (
 	"troupe/actors/worker"
 	"troupe/protocol"
 	"troupe/protocol/extension"
+	"troupe/providers"
 	"troupe/store"
 	"troupe/store/config"
 	"troupe/tools"
@@ -56,8 +57,10 @@ type Config struct {
 	Files   *tools.Files
 	Guard   *tools.Guard
 	Models  Models
-	Exec    worker.Exec // runs the client's bash commands; tools.Exec if nil
-	FS      store.FS    // where session files are; store.OS if nil
+	// Extend adds providers that extensions have registered to Models.
+	Extend func([]providers.Registration) (Models, []error)
+	Exec   worker.Exec // runs the client's bash commands; tools.Exec if nil
+	FS     store.FS    // where session files are; store.OS if nil
 
 	Forgotten func() // for tests: called when nothing of a session is left in memory
 }

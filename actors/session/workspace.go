@@ -53,6 +53,8 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	shared.complaints.all(problems)
 	w := &workspace{cwd: cwd, files: files, dirs: dirs, tools: toolbox.Own(shared.Tools)}
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
+	packages, found := shared.findExtensions(dirs, files)
+	w.extensions = found
 	if err := w.configure(shared, spec, rules); err != nil {
 		return nil, err
 	}
@@ -60,8 +62,6 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
 		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: procs,
 	}
-	packages, found := shared.findExtensions(dirs, files)
-	w.extensions = found
 	w.prompts.read = func(more extension.Resources) *promptResources {
 		return readPromptResources(shared, spec, dirs, files, packages, more)
 	}
@@ -133,6 +133,9 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
 	if spec.Model != "" || spec.Provider != "" {
 		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
+		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited != nil {
+			choice, err = providers.Choice{Model: awaited}, nil
+		}
 		if err != nil {
 			return protocol.CodeModelNotFound.Errorf("%s", err)
 		}
@@ -233,6 +236,18 @@ func (w *workspace) waitForDefault(shared *Shared, choice providers.Choice, cata
 		Model:   protocol.MissingModel(provider, id),
 		Warning: fmt.Sprintf("the model %s/%s is not known: prompts are refused until it is, or another one is chosen", provider, id),
 	}
+}
+
+// awaitedModel takes the place of a model that is not known and that an extension may
+// bring; nil if none can.
+func (w *workspace) awaitedModel(provider, id string) *protocol.Model {
+	if provider == "" {
+		provider, id, _ = strings.Cut(id, "/")
+	}
+	if len(w.extensions) == 0 || provider == "" || id == "" {
+		return nil
+	}
+	return protocol.MissingModel(provider, id)
 }
 
 // level is the thinking level a session begins with: the caller's, the one

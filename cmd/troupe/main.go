@@ -207,6 +207,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			Extensions: o.extensionFlags(), ExtensionHost: o.newExtensionHost(guard, log), ExtensionOptions: o.extensionOptions(),
 			IgnoreExtensionErrors: o.extensionErrors == errorsIgnore, Argv: os.Args,
 			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
+			Extend: func(list []providers.Registration) (session.Models, []error) { return models.With(list) },
 			Default: link.OpenSpec{
 				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
 				Level: protocol.ThinkingLevel(o.thinking), Tools: active, FreeTools: o.tools == nil && !o.noTools, WithoutTools: o.excludeTools,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,6 +36,12 @@ func chooseModel(o *options, models *registry.Registry) error {
 	}
 	catalog, problems := models.Catalog()
 	choice, err := providers.ResolveModel(catalog, o.provider, o.model)
+	if provider, _, named := strings.Cut(o.model, "/"); err != nil && (named || o.provider != "") && o.extended() {
+		if o.apiKey != "" {
+			models.SetKey(cmp.Or(o.provider, provider), o.apiKey)
+		}
+		return nil // an extension may bring it: the session says whether one has
+	}
 	if err != nil {
 		if problems != nil {
 			err = fmt.Errorf("%w\n%w", err, problems)
@@ -53,10 +60,7 @@ func chooseModel(o *options, models *registry.Registry) error {
 // extension may have the session says whether it is unknown.
 func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 	own := toolbox.Own(reg)
-	extended := sync.OnceValue(func() bool {
-		found, _ := o.findExtensions()
-		return len(found) > 0 && o.extensions.Host != config.HostOff
-	})
+	extended := sync.OnceValue(o.extended)
 	known := func(name string) bool {
 		_, ok := own.Lookup(name)
 		return ok || extended()
@@ -87,6 +91,12 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 		}
 	}
 	return set, nil
+}
+
+// extended says whether there are extensions that run.
+func (o *options) extended() bool {
+	found, _ := o.findExtensions()
+	return len(found) > 0 && o.extensions.Host != config.HostOff
 }
 
 // texts reads --system-prompt and --append-system-prompt: the content of a file

@@ -34,6 +34,7 @@ type providerEntry struct {
 
 	models    []modelEntry
 	overrides map[string]modelEntry
+	whole     bool // there are no other models, whatever is built in
 }
 
 // modelEntry is one model of a provider, or changes to one.

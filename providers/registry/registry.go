@@ -45,6 +45,8 @@ type Registry struct {
 	mu       sync.Mutex
 	keys     map[string]string // from SetKey
 	builtins map[string]*builtin
+	extra    map[string]extra // by provider; see With
+	added    []string         // their names, in order
 	models   watchedFile[[]namedEntry]
 	auth     watchedFile[map[string]authEntry]
 	catalog  *protocol.Catalog // nil when it has to be made anew
@@ -170,6 +172,11 @@ func (r *Registry) providers() []string {
 			list = append(list, c.id)
 		}
 	}
+	for _, name := range r.added {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
 	return list
 }
 
@@ -208,8 +215,17 @@ func (r *Registry) builtin(provider string) *builtin {
 	return b
 }
 
-// custom is what models.json says about a provider, nil for nothing.
+// custom is what models.json, and who has added providers, say about one; nil for
+// nothing.
 func (r *Registry) custom(provider string) *providerEntry {
+	if x, ok := r.extra[provider]; ok {
+		return x.over(r.inFile(provider))
+	}
+	return r.inFile(provider)
+}
+
+// inFile is what models.json says about a provider, nil for nothing.
+func (r *Registry) inFile(provider string) *providerEntry {
 	for i := range r.models.value {
 		if r.models.value[i].id == provider {
 			return &r.models.value[i].providerEntry
@@ -228,6 +244,9 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 	var list []*protocol.Model
 	everywhere := modelEntry{BaseURL: custom.BaseURL, Headers: custom.Headers, Compat: custom.Compat, Stall: &custom.Stall}
 	for _, model := range b.models {
+		if custom.whole {
+			break
+		}
 		model = everywhere.change(model)
 		if over, ok := custom.overrides[model.ID]; ok {
 			model = over.change(model)
@@ -302,7 +321,7 @@ func (r *Registry) sources(provider string) []keySource {
 // keyless says whether a model can be asked without a key: scripts, servers
 // nearby, and endpoints that are given a header instead.
 func (r *Registry) keyless(m *protocol.Model) bool {
-	if m.API == providers.ScriptedAPI || providers.IsLocal(m.BaseURL) {
+	if m.API == providers.ScriptedAPI || providers.IsLocal(m.BaseURL) || r.extra[m.Provider].stream != nil {
 		return true
 	}
 	if m.ProviderConfig == nil {

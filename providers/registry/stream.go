@@ -20,7 +20,10 @@ import (
 // brings others, as commands do whose output expires, it asks once more.
 func (r *Registry) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
 	return func(yield func(protocol.Part, error) bool) {
-		provider := r.config.APIs[req.Model.API]
+		provider := r.extra[req.Model.Provider].stream
+		if provider == nil {
+			provider = r.config.APIs[req.Model.API]
+		}
 		if provider == nil {
 			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: nobody here speaks the API %q", req.Model.Provider, req.Model.ID, req.Model.API))
 			return

@@ -220,6 +220,9 @@ func (x *exchange) event(ev Event) error {
 		return nil
 	}
 	x.seen = true
+	if t := x.req.Taps; t != nil && t.Event != nil {
+		t.Event(data)
+	}
 	return x.dec.Event(ev.Name, gjson.ParseBytes(data))
 }
 

@@ -57,6 +57,7 @@ func (x *exchange) run() *protocol.StreamError {
 	if err != nil {
 		return asInvalid(err)
 	}
+	call.tapped(x.req.Taps)
 	waits := waitsOf(x.req.Repeats)
 	for {
 		failed, passes := x.attempt(call)
@@ -112,6 +113,7 @@ func (x *exchange) attempt(call *Call) (failed *protocol.StreamError, passes boo
 		return failed, failed.Kind == protocol.ErrorNetwork || failed.Kind == protocol.ErrorStalled && x.req.Network.Stall.ConnectMs > 0
 	}
 	defer resp.Body.Close()
+	tellAnswer(x.req.Taps, resp)
 	if resp.StatusCode/100 != 2 {
 		failed = x.refused(resp)
 		return failed, passing(resp.Header, failed)

@@ -570,11 +570,15 @@ const modelRegistry = {
   getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
   getError: () => undefined,
   getApiKey: (model) => host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }).then((r) => r?.apiKey),
-  getApiKeyForProvider: (provider) => host.ask("apiKey", { provider }).then((r) => r?.apiKey),
+  getApiKeyForProvider: (provider) => host.ask("apiKey", { provider: String_(provider) }).then((r) => r?.apiKey),
   getApiKeyAndHeaders: (model) => host.ask("apiKey", { provider: model?.provider, modelId: model?.id }).then(
     (r) => r?.apiKey || r?.headers ? { ok: true, apiKey: r.apiKey, headers: r.headers } : { ok: false, error: "No API key found for " + model?.provider }),
   getProviderAuth: (provider) => host.ask("apiKey", { provider }),
-  hasConfiguredAuth: (model) => { const l = snap.authProviders; return !l || l.includes(typeof model === "string" ? model : model?.provider); },
+  hasConfiguredAuth: (model) => {
+    const provider = typeof model === "string" ? model : model?.provider, list = snap.availableModels ?? [];
+    for (let i = 0; i < list.length; i++) if (list[i].provider === provider) return true;
+    return false;
+  },
   isUsingOAuth: (model) => (snap.oauthProviders ?? []).includes(model?.provider),
   getProviderDisplayName: (p) => p,
   getRegisteredProviderIds: () => [], getRegisteredProviderConfig: () => undefined, getRegisteredNativeProvider: () => undefined,
@@ -940,6 +944,7 @@ function apiOf(x) {
     setThinkingLevel(level) { checkBound(); snap.thinkingLevel = level; host.act("setThinkingLevel", { level }); },
     registerProvider(name, config) {
       if (typeof name === "object") { config = providerObject(name); name = config.id; }
+      if (typeof name !== "string" || !name || !config || typeof config !== "object") throw new NewError("registerProvider: a provider needs a name and a configuration");
       x.live["provider:" + name] = config;
       x.providers[name] = described(config);
       changed();
@@ -1436,6 +1441,29 @@ async function runCommand(id, name, args) {
   }
 }
 
+// relay says what the stream of an extension's own provider gives, event by event.
+async function relay(id, target, of, args) {
+  const controller = new world.AbortController();
+  apply(set, cancels, ["call" + id, controller]);
+  const [model, shown, options] = [args[0], args[1], args[2]];
+  shown.messages = requireShim("@mariozechner/pi-coding-agent").convertToLlm(shown.messages);
+  options.signal = controller.signal;
+  try {
+    const stream = await apply(target, of, [model, shown, options]);
+    for await (const e of stream) {
+      if (!apply(has, cancels, ["call" + id])) return;
+      const { type, contentIndex, delta, reason, partial } = e;
+      const out = { type, contentIndex, delta, reason };
+      if (type === "done") out.message = e.message;
+      else if (type === "error") out.message = e.error ?? e.message;
+      else if (typeof contentIndex === "number" && delta === undefined) out.block = e.toolCall ?? partial?.content?.[contentIndex] ?? (typeof e.content === "string" ? { text: e.content, thinking: e.content } : undefined);
+      host.act("streamPart", { id, event: out });
+      if (type === "done" || type === "error") break;
+    }
+    call("done", id);
+  } finally { apply(remove, cancels, ["call" + id]); }
+}
+
 // invoke calls a function of a configuration that an extension registered.
 async function invoke(id, key, member, args) {
   try {
@@ -1443,6 +1471,7 @@ async function invoke(id, key, member, args) {
     for (let i = 0; i < exts.length; i++) if (exts[i].live[key]) { target = exts[i].live[key]; break; }
     for (const part of member.split(".")) { of = target; target = target?.[part]; }
     if (typeof target !== "function") throw new NewError("no function " + member + " of " + key);
+    if (member === "streamSimple") { await relay(id, target, of, args); return; }
     const r = await apply(target, of, args);
     call("done", id, r === undefined ? undefined : stringify(r));
   } catch (e) { call("done", id, undefined, messageOf(e)); }

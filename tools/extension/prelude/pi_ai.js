@@ -65,6 +65,23 @@ const own = new Map();
 // plain is what of options and context can travel: no functions, no signals.
 const plain = (v) => JSON.parse(JSON.stringify(v ?? {}));
 
+// grow adds an event to the message that streams show with each.
+function grow(partial, e) {
+  const at = e.contentIndex, b = partial.content[at];
+  switch (e.type) {
+    case "text_start": partial.content[at] = { type: "text", text: "" }; break;
+    case "thinking_start": partial.content[at] = { type: "thinking", thinking: "" }; break;
+    case "toolcall_start": partial.content[at] = { type: "toolCall", id: e.id, name: e.toolName, arguments: {} }; break;
+    case "text_delta": b.text += e.delta; break;
+    case "thinking_delta": b.thinking += e.delta; break;
+    case "text_end": partial.content[at] = e.block; e.content = e.block.text; break;
+    case "thinking_end": partial.content[at] = e.block; e.content = e.block.thinking; break;
+    case "toolcall_end": partial.content[at] = e.toolCall = e.block; break;
+  }
+  e.partial = partial;
+  return e;
+}
+
 // stream asks the daemon, which makes the request and sends the parts.
 function stream(model, context, options) {
   const brought = own.get(model?.api);
@@ -85,12 +102,13 @@ function stream(model, context, options) {
     stop();
     return out;
   }
+  const partial = { role: "assistant", content: [], api: model?.api, provider: model?.provider, model: model?.id, usage: zero(), stopReason: "stop", timestamp: Date.now() };
   const { signal: _, onPayload, onResponse, ...rest } = options ?? {};
   void _, onPayload, onResponse;
   try {
     id = host.open("llm", [{ model: plain(model), context: plain(context), options: plain(rest) }], (event, v) => {
       if (over) return;
-      if (event === "part") v.type === "done" || v.type === "error" ? finish(v) : out.push(v);
+      if (event === "part") out.push(grow(partial, v));
       else if (event === "end") finish(v.stopReason === "error" || v.stopReason === "aborted" ? { type: "error", reason: v.stopReason, error: v } : { type: "done", reason: v.stopReason, message: v });
       else if (event === "error") fail("error", v.message);
     });

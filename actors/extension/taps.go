@@ -1,0 +1,91 @@
+package extension
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/rs/zerolog"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// requestEvents are the events about a request to a model, as it travels.
+var requestEvents = []string{"before_provider_request", "before_provider_headers", "after_provider_response", "provider_stream_event"}
+
+// Taps let extensions look at a request and change it; nil if nobody listens. An
+// extension that fails changes nothing.
+func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[string]bool, log zerolog.Logger) *providers.Taps {
+	taps, heard := &providers.Taps{}, false
+	for _, name := range requestEvents {
+		heard = heard || listens[name]
+	}
+	if !heard {
+		return nil
+	}
+	ask := func(event map[string]any, v any) bool {
+		raw, err := t.Ask(ctx, event)
+		if err == nil {
+			err = unmarshal(raw, v)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn().Err(err).Any("event", event["type"]).Msg("extension")
+		}
+		return err == nil
+	}
+	if listens["before_provider_request"] {
+		taps.Body = func(body []byte) []byte {
+			var r struct{ Payload json.RawMessage }
+			if ask(map[string]any{"type": "before_provider_request", "payload": json.RawMessage(body)}, &r) && len(r.Payload) > 0 {
+				return r.Payload
+			}
+			return body
+		}
+	}
+	if listens["before_provider_headers"] {
+		taps.Headers = func(headers map[string]string) map[string]string {
+			var r struct{ Headers map[string]*string }
+			if !ask(map[string]any{"type": "before_provider_headers", "headers": headers}, &r) || r.Headers == nil {
+				return headers
+			}
+			out := map[string]string{}
+			for name, value := range r.Headers {
+				if value != nil {
+					out[name] = *value
+				}
+			}
+			return out
+		}
+	}
+	if listens["after_provider_response"] {
+		taps.Answered = func(status int, headers map[string]string) {
+			ask(map[string]any{"type": "after_provider_response", "status": status, "headers": maps.Clone(headers)}, &struct{}{})
+		}
+	}
+	if listens["provider_stream_event"] {
+		taps.Event = func(data []byte) {
+			t.tell(map[string]any{"type": "provider_stream_event", "provider": model.Provider, "api": model.API, "model": model.ID, "data": json.RawMessage(data)})
+		}
+	}
+	return taps
+}
+
+// aside is above the numbers of all events that a session numbers.
+const aside = 1 << 50
+
+// tell shows an event to the extensions that no work waits for.
+func (t *Tools) tell(event map[string]any) {
+	raw, err := json.Marshal(event)
+	if err != nil {
+		panic("extension: " + err.Error())
+	}
+	t.mu.Lock()
+	vm := t.vm
+	t.last += 2
+	n := aside + t.last
+	t.mu.Unlock()
+	if vm != nil {
+		vm.Tell(n, raw)
+	}
+}

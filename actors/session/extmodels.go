@@ -1,0 +1,145 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/extension"
+	"troupe/actors/kernel"
+	"troupe/protocol"
+	words "troupe/protocol/extension"
+	"troupe/providers"
+)
+
+// models are those that the session may ask: the process's, and what its extensions
+// add.
+func (s *Session) models() Models {
+	if own := s.ext.models.own; own != nil {
+		return own
+	}
+	return s.shared.Models
+}
+
+// addProviders makes the providers that extensions have registered known, if they are
+// not yet.
+func (s *Session) addProviders(list []json.RawMessage) {
+	known := string(bytes.Join(rawBytes(list), nil))
+	if known == s.ext.models.known {
+		return
+	}
+	s.ext.models = modelsOf{known: known}
+	regs, failures := s.ext.tools.Providers(list)
+	for _, f := range failures {
+		s.extensionFailed(f)
+	}
+	if len(regs) > 0 {
+		own, problems := s.shared.Extend(regs)
+		s.ext.models.own = own
+		for _, err := range problems {
+			s.extensionFailed(words.Failure{Path: "<runtime>", Event: "register_provider", Message: err.Error()})
+		}
+	}
+	s.ext.shown = nil
+	s.ext.send(extension.Update{Snapshot: s.snapshot(true)})
+}
+
+func rawBytes(list []json.RawMessage) (out [][]byte) {
+	for _, raw := range list {
+		out = append(out, raw)
+	}
+	return out
+}
+
+// modelAnswered is the answer that an extension has asked for.
+type modelAnswered struct {
+	op     uint64
+	result json.RawMessage
+	err    error
+}
+
+// askModel asks a model for an extension, off the actor's goroutine.
+func (s *Session) askModel(c actor.Context, m extension.Complete) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.ext.asks.answers[m.Op] = cancel
+	models, catalog, base, root, pid := s.models(), s.catalog(), s.work.newRequest(), s.ext.root, s.ext.pid
+	kernel.Background(c, func() any {
+		req, err := extension.Completion(m.Args, catalog, base)
+		if err != nil {
+			return modelAnswered{op: m.Op, err: err}
+		}
+		return modelAnswered{op: m.Op, result: extension.RunCompletion(ctx, models, req, func(event json.RawMessage) {
+			root.Send(pid, extension.Part{Op: m.Op, Event: event})
+		})}
+	})
+}
+
+// onModelAnswered gives an extension what a model has answered.
+func (s *Session) onModelAnswered(m modelAnswered) {
+	cancel := s.ext.asks.answers[m.op]
+	if cancel == nil {
+		return // nobody waits any more
+	}
+	cancel()
+	delete(s.ext.asks.answers, m.op)
+	why := ""
+	if m.err != nil {
+		why = m.err.Error()
+	}
+	s.answerOp(m.op, m.result, why)
+}
+
+// stopCompletion ends the request for an answer that nobody wants any more.
+func (s *Session) stopCompletion(op uint64) {
+	if cancel := s.ext.asks.answers[op]; cancel != nil {
+		cancel()
+		delete(s.ext.asks.answers, op)
+	}
+}
+
+func (s *Session) stopCompletions() {
+	for op := range s.ext.asks.answers {
+		s.stopCompletion(op)
+	}
+}
+
+// credentialed is models whose credentials may be asked for.
+type credentialed interface {
+	Credentials(ctx context.Context, model *protocol.Model) (providers.Credentials, *protocol.StreamError)
+}
+
+// tellKey tells an extension what requests authenticate with, off the actor's
+// goroutine: commands may print it.
+func (s *Session) tellKey(c actor.Context, m extension.Key) {
+	models, ok := s.models().(credentialed)
+	catalog := s.catalog()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.ext.asks.answers[m.Op] = cancel
+	kernel.Background(c, func() any {
+		model := catalog.Find(m.Provider, m.ModelID)
+		for _, other := range catalog.Available() {
+			if model == nil && other.Provider == m.Provider {
+				model = other
+			}
+		}
+		if !ok || model == nil {
+			return modelAnswered{op: m.Op, result: json.RawMessage("null")}
+		}
+		cred, failed := models.Credentials(ctx, model)
+		if failed != nil {
+			return modelAnswered{op: m.Op, err: errors.New(failed.Message)}
+		}
+		answer := map[string]any{}
+		if cred.Key != "" {
+			answer["apiKey"] = cred.Key
+		}
+		if len(cred.Headers) > 0 {
+			answer["headers"] = cred.Headers
+		}
+		raw, err := json.Marshal(answer)
+		return modelAnswered{op: m.Op, result: raw, err: err}
+	})
+}

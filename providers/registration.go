@@ -1,0 +1,25 @@
+package providers
+
+import "encoding/json"
+
+// Registration is a provider that an extension brings along. Config has the form of
+// a provider in models.json; one that has models has no others. Stream asks its
+// models, nil for whoever speaks their API.
+type Registration struct {
+	Name   string
+	Config json.RawMessage
+	Stream Provider
+}
+
+// Taps are what looks at requests on their way, and may change them; nil members look
+// at nothing. They are called while a request is made, one after another.
+type Taps struct {
+	// Body returns the body that is sent in the place of the one it is given.
+	Body func(body []byte) []byte
+	// Headers returns the headers, by name, one value each.
+	Headers func(headers map[string]string) map[string]string
+	// Answered is told of the answer before anything of it is read.
+	Answered func(status int, headers map[string]string)
+	// Event is told of every event of the answer, a JSON object.
+	Event func(data []byte)
+}

@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// extra is a provider that models.json does not have.
+type extra struct {
+	entry  providerEntry
+	stream providers.Provider // nil for whoever speaks the API
+}
+
+// With returns a registry that knows other providers as well, and what they change
+// about those that r knows. Keys set in r are copied. One that is wrong is left
+// out; the errors name each.
+func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
+	out := New(r.config)
+	r.mu.Lock()
+	out.keys = maps.Clone(r.keys)
+	r.mu.Unlock()
+	out.extra = map[string]extra{}
+	var problems []error
+	for _, reg := range list {
+		config, errs := parseProvider(reg.Config)
+		if len(errs) == 0 {
+			if reg.Stream != nil && config.API == "" {
+				config.API = "extension"
+			}
+			errs = config.check(out.isBuiltin(reg.Name) || reg.Stream != nil)
+		}
+		for _, err := range errs {
+			problems = append(problems, fmt.Errorf("provider %q: %w", reg.Name, err))
+		}
+		if len(errs) > 0 {
+			continue
+		}
+		config.whole = len(config.models) > 0
+		out.extra[reg.Name] = extra{config, reg.Stream}
+		out.added = append(out.added, reg.Name)
+	}
+	return out, problems
+}
+
+// over is what a provider of models.json becomes with what somebody else says of it.
+func (x *extra) over(file *providerEntry) *providerEntry {
+	if file == nil {
+		return &x.entry
+	}
+	e := *file
+	set(&e.Name, x.entry.Name)
+	set(&e.BaseURL, x.entry.BaseURL)
+	set(&e.API, x.entry.API)
+	set(&e.APIKey, x.entry.APIKey)
+	e.AuthHeader = e.AuthHeader || x.entry.AuthHeader
+	e.Headers = mergeHeaders(e.Headers, x.entry.Headers)
+	e.Compat = mergeCompat(e.Compat, x.entry.Compat)
+	if x.entry.whole {
+		e.models, e.overrides, e.whole = x.entry.models, nil, true
+	}
+	return &e
+}
+
+// Credentials are what a model's requests authenticate with.
+func (r *Registry) Credentials(ctx context.Context, model *protocol.Model) (providers.Credentials, *protocol.StreamError) {
+	r.mu.Lock()
+	r.refresh()
+	sources, own := r.sources(model.Provider), r.auth.value[model.Provider].Env
+	r.mu.Unlock()
+	return r.resolve(ctx, model, sources, own)
+}
