@@ -63,3 +63,29 @@ func TestAbortClosesTheDialog(t *testing.T) {
 		b.check()
 	})
 }
+
+// TestOpenDialogIsShownToWhoComesLater: a client that attaches while a dialog is open is
+// shown it behind the answer, and may answer it; one that is closed is not shown.
+func TestOpenDialogIsShownToWhoComesLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, confirm)
+		s := a.open()
+		a.Say(s, "prompt", "~a~ rounds=1 tool=danger")
+		actortest.Settle()
+		b := a.connect()
+		b.attach(s)
+		dialogs := b.Events(s, "extension_ui_request")
+		require.Len(t, dialogs, 1)
+		assert.Equal(t, "confirm_1", dialogs[0].Get("id").Str)
+		assert.Len(t, a.Events(s, "extension_ui_request"), 1, "who has seen it is not shown it again")
+		b.Line(`{"type":"extension_ui_response","id":"confirm_1","confirmed":true` + at(s) + `}`)
+		actortest.Settle()
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+		c := a.connect()
+		c.attach(s)
+		assert.Empty(t, c.Events(s, "extension_ui_request"))
+		require.NoError(t, c.leave())
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}

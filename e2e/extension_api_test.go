@@ -326,3 +326,37 @@ func TestExtensionRequests(t *testing.T) {
 	d.ui("notify")
 	assert.Equal(t, "mock anthropic-messages mock-1 message_start", d.ui("notify").Get("message").Str)
 }
+
+// TestExtensionsAreAwaitedInReload: what comes behind reload_resources waits for the
+// extensions that it brings, also where there were none.
+func TestExtensionsAreAwaitedInReload(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start()
+	d.ok(`{"type":"get_state"}`)
+	p.write(filepath.Join(p.agent(), "extensions", "gate.js"), `module.exports = (pi) => pi.on("tool_call", () => ({ block: true, reason: "not here", terminate: true }));`)
+	p.llm.plays(tool("c1", "bash", `{"command":"touch ran"}`))
+	d.send(`{"id":"r","type":"reload_resources"}`)
+	d.ok(`{"type":"prompt","message":"go"}`)
+	d.event("agent_settled")
+	assert.NoFileExists(t, filepath.Join(p.work, "ran"))
+	assert.Contains(t, strings.Join(d.output(), "\n"), "not here")
+}
+
+// TestExtensionsNameWhatIsMissing: what an extension registers and we do not have is
+// named on stderr, once.
+func TestExtensionsNameWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`pi.on("context_with_system", () => {}); pi.on("tool_cal", () => {}); pi.on("turn_start", () => {});
+		pi.registerTool({ name: "shy", exposure: "hidden", outputSchema: { type: "object" }, execute() {} });
+		pi.registerTool({ name: "odd", exposure: "codemode", execute() {} });`)
+	assert.Equal(t, `["read","bash","edit","write","odd"]`, d.ok(`{"type":"get_tools"}`).Get("activeToolNames").Raw)
+	d.ok(`{"type":"new_session"}`)
+	d.ok(`{"type":"get_tools"}`)
+	require.Zero(t, d.end())
+	for _, text := range []string{"context_with_system never comes", "tool_cal never comes", "outputSchema of the tool shy", `of the tool odd is taken for direct`} {
+		assert.Equal(t, 1, strings.Count(d.errors(), text), "%s: %s", text, d.errors())
+	}
+	assert.NotContains(t, d.errors(), "turn_start")
+}

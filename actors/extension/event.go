@@ -84,16 +84,28 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 			return told("session_tree", listens, func() any { return map[string]any{"newLeafId": ev.LeafID} })
 		}
 		return "", nil
+	case protocol.AutoCompactionEnd:
+		if ev.Result == nil && listens("session_compact_failed") {
+			return told("session_compact_failed", listens, func() any {
+				return map[string]any{"reason": ev.Reason, "errorMessage": ev.ErrorMessage, "aborted": ev.Aborted, "willRetry": ev.WillRetry, "fromExtension": false}
+			})
+		}
+		return ofWire(ev, listens)
 	case protocol.ExtensionUIRequest, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
 		return "", nil
 	default:
-		for _, row := range protocol.RowsOf(ev) {
-			if row.Needs == "" && listens(row.Name) {
-				return row.Name, typed(row.Name, protocol.AppendValue(nil, ev))
-			}
-		}
-		return "", nil
+		return ofWire(ev, listens)
 	}
+}
+
+// ofWire is an event under its name on the wire.
+func ofWire(ev protocol.Event, listens func(string) bool) (string, json.RawMessage) {
+	for _, row := range protocol.RowsOf(ev) {
+		if row.Needs == "" && listens(row.Name) {
+			return row.Name, typed(row.Name, protocol.AppendValue(nil, ev))
+		}
+	}
+	return "", nil
 }
 
 func told(name string, listens func(string) bool, payload func() any) (string, json.RawMessage) {

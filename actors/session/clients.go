@@ -25,6 +25,7 @@ type clients struct {
 	unsent  []outgoing     // what has happened and they have not been told
 	spans   core.OpenSpans // what they have been shown and not seen the end of
 	sizes   link.Sizer
+	stands  standing
 }
 
 // client is one of them.
@@ -197,19 +198,23 @@ func (a *clients) flush(root *actor.RootContext) {
 			if !cl.hears(o) {
 				continue
 			}
-			if o.seq != 0 && o.seq == cl.attaching {
-				cl.answered()
-			}
 			if items == nil {
 				items = make([]link.Item, 0, len(a.unsent))
 			}
 			items = append(items, o.item)
+			if o.seq != 0 && o.seq == cl.attaching {
+				cl.answered()
+				items = append(items, a.stands.items(&a.sizes)...)
+			}
 		}
 		if len(items) > 0 {
 			cl.Send(root, items...)
 		}
 	}
 	a.unsent = a.unsent[:0]
+	if len(a.early) == 0 {
+		a.stands.known()
+	}
 }
 
 // number gives an event that all are told of its number, and an answer that of the

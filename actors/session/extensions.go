@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -102,6 +103,7 @@ type ask struct {
 // left is the file of the session before it, "" for none.
 func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext = extensions{nth: s.ext.nth + 1}
+	s.clients.stands = standing{}
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
@@ -245,8 +247,8 @@ func needsExtensions(cmd protocol.Command) bool {
 
 // holds keeps a command until the extensions are loaded, and those behind it that
 // need them, too.
-func (s *Session) holds(m any) bool {
-	if s.ext.pid == nil || s.ext.load.over() {
+func (s *Session) holds(c actor.Context, m any) bool {
+	if !s.ext.load.again && (s.ext.pid == nil || s.ext.load.over()) {
 		return false
 	}
 	switch m := m.(type) {
@@ -263,7 +265,7 @@ func (s *Session) holds(m any) bool {
 	}
 	s.ext.load.held = append(s.ext.load.held, m)
 	s.clients.unsent, s.clients.early = append(s.clients.early, s.clients.unsent...), nil // what they say may be what the command waits for
-	s.clients.flush(s.ext.root)
+	s.clients.flush(c.ActorSystem().Root)
 	return true
 }
 
@@ -335,6 +337,9 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		}
 	}
 	s.nameUnknownTools()
+	for _, text := range extension.Unsupported(m.Registrations) {
+		s.shared.complaints.about(errors.New(text))
+	}
 	if s.ext.listens["resources_discover"] {
 		s.discover(c)
 		return
@@ -390,7 +395,7 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 // wantsTool says whether a tool of an extension is active as soon as it is there.
 func (s *Session) wantsTool(t words.ToolDef) bool {
 	switch {
-	case slices.Contains(s.spec.WithoutTools, t.Name):
+	case slices.Contains(s.spec.WithoutTools, t.Name), t.Exposure == "hidden":
 		return false
 	case s.spec.Tools != nil && !s.spec.FreeTools:
 		return slices.Contains(s.spec.Tools, t.Name)
@@ -626,6 +631,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 	s.ext.asks.records++
 	m.Request.ID = "ext_" + strconv.Itoa(s.ext.asks.records)
 	if m.Op == 0 {
+		s.clients.stands.note(m.Request, false)
 		s.emit(m.Request)
 		return
 	}
@@ -639,6 +645,8 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	s.ext.asks.dialogs[m.Request.ID] = m.Op
+	s.clients.stands.note(m.Request, true)
+	s.tellPrompt("ui_prompt_start", m.Request)
 	s.emit(m.Request)
 	s.tellUI(c, worker.AskUI{Request: m.Request})
 }
@@ -654,6 +662,9 @@ func (s *Session) dialogAnswered(m core.UIAnswered) bool {
 		return false
 	}
 	delete(s.ext.asks.dialogs, m.ID)
+	if r := s.clients.stands.closed(m.ID); r != nil {
+		s.tellPrompt("ui_prompt_end", *r)
+	}
 	var a any = map[string]bool{"cancelled": true}
 	switch {
 	case m.Cancelled:
@@ -670,11 +681,26 @@ func (s *Session) dialogAnswered(m core.UIAnswered) bool {
 	return true
 }
 
+// tellPrompt tells extensions that somebody is asked something, or not any more.
+func (s *Session) tellPrompt(name string, r protocol.ExtensionUIRequest) {
+	if !s.ext.listens[name] || s.ext.asks.over {
+		return
+	}
+	raw, err := json.Marshal(map[string]any{"type": name, "reason": "ui_prompt", "kind": r.Method, "title": r.Title})
+	if err != nil {
+		panic("session: " + name + ": " + err.Error())
+	}
+	s.tellEvent(raw)
+}
+
 // dialogGone closes a dialog that its extension does not want any more.
 func (s *Session) dialogGone(c actor.Context, op uint64) {
 	for id, of := range s.ext.asks.dialogs {
 		if of == op {
 			delete(s.ext.asks.dialogs, id)
+			if r := s.clients.stands.closed(id); r != nil {
+				s.tellPrompt("ui_prompt_end", *r)
+			}
 			s.tellUI(c, worker.CancelUI{ID: id})
 		}
 	}

@@ -105,12 +105,14 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.ScheduleRetry:
 		s.scheduleRetry(c, e)
 	case core.AskUI:
+		s.clients.stands.note(e.Request, true)
 		s.emit(e.Request)
 		s.tellUI(c, worker.AskUI{Request: e.Request})
 	case core.ResolveUI:
 		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
 		s.reply(e.Seq, nil, nil)
 	case core.CancelUI:
+		s.clients.stands.closed(e.ID)
 		s.tellUI(c, worker.CancelUI{ID: e.ID})
 	case core.LoadSession:
 		s.loadSession(c, e)

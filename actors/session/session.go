@@ -128,6 +128,7 @@ func (s *Session) take(c actor.Context, m any) {
 		s.hookDone(c, m)
 	case core.UIAnswered:
 		if !s.dialogAnswered(m) {
+			s.clients.stands.closed(m.ID)
 			s.step(c, m)
 		}
 	case extension.Message:
@@ -151,7 +152,7 @@ func (s *Session) take(c actor.Context, m any) {
 			s.step(c, core.Reconfigured{Settings: s.work.settings})
 		}
 	case link.Leave:
-		if !s.holds(m) {
+		if !s.holds(c, m) {
 			s.leave(c)
 		}
 	}
@@ -176,7 +177,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		return
 	default: // the machine's
 	}
-	if !s.holds(r) {
+	if !s.holds(c, r) {
 		s.step(c, s.complete(r.Command))
 	}
 }

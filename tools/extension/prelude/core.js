@@ -1010,12 +1010,14 @@ async function load(index, path, key, evaluated) {
     await start(x);
   } catch (e) {
     forget(x);
+    loadError = e;
     call("loaded", index, messageOf(e), stackOf(e));
     return;
   } finally { current = undefined; }
   call("loaded", index);
 }
 const modules = create(null); // of extensions, by path
+let loadError;                // the last: the engine reports it as a rejection of an inner module, too
 
 // loadAgain calls the factory of an extension for another session. One that has no
 // module could not be loaded at first, and it was said why.
@@ -1552,7 +1554,7 @@ const dispatch = {
     for (const k of getOwnPropertyNames(requireShim(id))) if (k !== "default" && apply(match, /^[A-Za-z_$][\w$]*$/, [k])) out[out.length] = k;
     return out;
   },
-  rejection(reason) { failed(undefined, "unhandledRejection", reason); },
+  rejection(reason) { if (bound || reason !== loadError) failed(undefined, "unhandledRejection", reason); },
   flush,
 };
 
