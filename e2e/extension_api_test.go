@@ -360,3 +360,38 @@ func TestExtensionsNameWhatIsMissing(t *testing.T) {
 	}
 	assert.NotContains(t, d.errors(), "turn_start")
 }
+
+// TestExtensionTree: extensions summarise the branch that navigate_tree leaves and name
+// the place; and hear what a command of the client is about.
+func TestExtensionTree(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		pi.on("session_before_tree", (ev, ctx) => { ctx.ui.notify([ev.preparation.userWantsSummary, typeof ev.preparation.oldLeafId, ev.signal.aborted].join(" ")); return { summary: { summary: "went astray", details: { d: 1 } }, label: "back" }; });
+		pi.on("user_bash", (ev, ctx) => ctx.ui.notify("bash " + ev.excludeFromContext));
+		pi.on("model_select", (ev, ctx) => ctx.ui.notify("model " + ev.source));
+		pi.registerCommand("scoped", { handler: (_, ctx) => ctx.ui.notify(ctx.scopedModels.map((m) => m.id).join(" ")) });`, "--models", "mock/*")
+	p.llm.plays(text("one"), text("two"))
+	d.prompt("go")
+	d.prompt("go on")
+	entries := d.ok(`{"type":"get_entries"}`).Get("entries").Array()
+	var first string
+	for _, e := range entries {
+		if first == "" && e.Get("message.role").Str == "assistant" {
+			first = e.Get("id").Str
+		}
+	}
+	asked := p.llm.count()
+	assert.False(t, d.ok(`{"type":"navigate_tree","targetId":"`+first+`","summarize":true}`).Get("cancelled").Bool())
+	assert.Equal(t, "true string false", d.ui("notify").Get("message").Str)
+	assert.Equal(t, asked, p.llm.count(), "no model was asked for a summary")
+	all := d.ok(`{"type":"get_entries"}`).Raw
+	assert.Contains(t, all, `"summary":"went astray"`)
+	assert.Contains(t, all, `"label":"back"`)
+	d.ok(`{"type":"bash","command":"true","excludeFromContext":true}`)
+	assert.Equal(t, "bash true", d.ui("notify").Get("message").Str)
+	d.ok(`{"type":"cycle_model"}`)
+	assert.Equal(t, "model cycle", d.ui("notify").Get("message").Str)
+	d.ok(`{"type":"prompt","message":"/scoped"}`)
+	assert.Equal(t, "mock-1 think think2", d.ui("notify").Get("message").Str)
+}

@@ -34,7 +34,7 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 	}
 	m.jobs++
 	m.bashes = append(m.bashes, bashJob{job: m.jobs, seq: c.Seq, id: c.ID, command: b.Command, exclude: b.ExcludeFromContext})
-	m.do(StartBash{Job: m.jobs, Command: b.Command})
+	m.do(StartBash{Job: m.jobs, Command: b.Command, Exclude: b.ExcludeFromContext})
 }
 
 func (m *Machine) stopBashes() {

@@ -108,6 +108,7 @@ type Cancel struct{ Attempt Attempt }
 type StartBash struct {
 	Job     int
 	Command string
+	Exclude bool // no model is shown it
 }
 
 // CancelBash kills a command of the client. Its result still counts.

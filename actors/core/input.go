@@ -140,6 +140,9 @@ type SessionLoaded struct {
 	To   Loaded
 	Text string
 	Stay bool // navigate_tree: the leaf is there already
+	// Nav and Summary are what extensions make of navigate_tree; nil for nothing.
+	Nav     *protocol.NavigateTree  // the command itself
+	Summary *protocol.BranchSummary // of the branch that it leaves: no model is asked for one
 }
 
 // SessionActivated says that the session that was loaded is the current one. To

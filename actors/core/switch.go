@@ -55,7 +55,11 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 		return
 	}
 	w.to = in
+	if in.Nav != nil {
+		w.cmd.Cmd = *in.Nav
+	}
 	nav, isNav := w.navigation()
+	nav.Summarize = nav.Summarize && in.Summary == nil
 	switch {
 	case isNav && in.Stay:
 		m.emit(m.changed("tree"))
@@ -73,6 +77,8 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	case isNav && nav.Summarize:
 		m.leaveBranch(nav)
 		return
+	case in.Summary != nil:
+		w.summary = in.Summary
 	case !isNav: // queues and commands are the session's, not the branch's
 		m.dropQueues()
 		m.recordBashes()

@@ -50,8 +50,8 @@ func unmarshal(raw json.RawMessage, v any) error {
 
 // UserBash is what extensions say to a command of the client: its result, if one of
 // them ran it, or why it must not run.
-func (t *Tools) UserBash(ctx context.Context, command, cwd string) (*protocol.BashResult, error) {
-	raw, err := t.Ask(ctx, map[string]any{"type": "user_bash", "command": command, "cwd": cwd, "excludeFromContext": false})
+func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool) (*protocol.BashResult, error) {
+	raw, err := t.Ask(ctx, map[string]any{"type": "user_bash", "command": command, "cwd": cwd, "excludeFromContext": exclude})
 	if err != nil {
 		return nil, err
 	}
@@ -194,4 +194,42 @@ func BeforeSwitch(cmd protocol.Command, more Replacing) (name string, event map[
 func (t *Tools) Vetoes(ctx context.Context, event map[string]any) (bool, error) {
 	cancelled, _, err := t.before(ctx, event)
 	return cancelled, err
+}
+
+// BeforeTree asks extensions about a navigation: they may cancel it, change what it
+// says about its summary, or make that themselves.
+func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf string) (cancelled bool, changed protocol.NavigateTree, made *protocol.BranchSummary, err error) {
+	changed = cmd
+	_, event := BeforeSwitch(cmd, Replacing{})
+	event["preparation"].(map[string]any)["oldLeafId"] = leaf
+	cancelled, raw, err := t.before(ctx, event)
+	var r struct {
+		Summary *struct {
+			Summary string          `json:"summary"`
+			Details json.RawMessage `json:"details"`
+			Usage   *protocol.Usage `json:"usage"`
+		} `json:"summary"`
+		Instructions *string `json:"customInstructions"`
+		Replace      *bool   `json:"replaceInstructions"`
+		Label        *string `json:"label"`
+	}
+	if err == nil {
+		err = unmarshal(raw, &r)
+	}
+	if err != nil || cancelled {
+		return cancelled, cmd, nil, err
+	}
+	if r.Instructions != nil {
+		changed.CustomInstructions = *r.Instructions
+	}
+	if r.Replace != nil {
+		changed.ReplaceInstructions = *r.Replace
+	}
+	if r.Label != nil {
+		changed.Label = *r.Label
+	}
+	if s := r.Summary; s != nil && cmd.Summarize {
+		made = &protocol.BranchSummary{FromID: leaf, Summary: s.Summary, Details: s.Details, Usage: s.Usage, FromHook: true}
+	}
+	return false, changed, made, nil
 }

@@ -43,7 +43,7 @@ func TestUserBash(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tools := NewTools()
 			tools.use(answering{tools: tools, says: c.says})
-			got, err := tools.UserBash(t.Context(), "ls", "/")
+			got, err := tools.UserBash(t.Context(), "ls", "/", false)
 			if c.err != "" {
 				require.EqualError(t, err, c.err)
 			} else {

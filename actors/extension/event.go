@@ -13,6 +13,7 @@ import (
 // told. The zero value begins with the first run.
 type Events struct {
 	turn  int          // of the run, from 0
+	cycle bool         // the model is chosen by cycle_model
 	asked core.HookSet // about events that come next: whoever was asked is not told
 }
 
@@ -33,6 +34,9 @@ func (e *Events) Asked(h core.Hook, back bool) {
 		e.asked |= of
 	}
 }
+
+// Cycles notes whether a model that is chosen now is chosen by cycle_model.
+func (e *Events) Cycles(does bool) { e.cycle = does }
 
 // wasAsked says whether extensions were asked about the event that comes now.
 func (e *Events) wasAsked(of core.HookSet) bool {
@@ -151,7 +155,11 @@ func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens fu
 	switch entry := r.Entry.(type) {
 	case protocol.ModelChange:
 		return told("model_select", listens, func() any {
-			ev := map[string]any{"source": "set", "model": json.RawMessage(protocol.AppendValue(nil, now))}
+			source := "set"
+			if e.cycle {
+				source = "cycle"
+			}
+			ev := map[string]any{"source": source, "model": json.RawMessage(protocol.AppendValue(nil, now))}
 			if was != nil {
 				ev["previousModel"] = json.RawMessage(protocol.AppendValue(nil, was))
 			}

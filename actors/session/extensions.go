@@ -791,6 +791,7 @@ type snapshot struct {
 	SystemPrompt string                 `json:"systemPrompt"`
 	Trusted      bool                   `json:"trusted"`
 	Usage        *contextUsage          `json:"contextUsage"`
+	Scoped       []json.RawMessage      `json:"scopedModels,omitempty"`    // at the beginning
 	Models       json.RawMessage        `json:"models,omitempty"`          // at the beginning
 	Available    json.RawMessage        `json:"availableModels,omitempty"` // likewise
 }
@@ -818,6 +819,9 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 		snap.Usage = &contextUsage{n, m.ContextWindow, 100 * float64(n) / float64(m.ContextWindow)}
 	}
 	if whole {
+		for _, scoped := range s.work.settings.Scope {
+			snap.Scoped = append(snap.Scoped, modelJSON(scoped.Model))
+		}
 		catalog := s.catalog()
 		snap.Models, snap.Available = protocol.AppendValue(nil, catalog.Models), protocol.AppendValue(nil, catalog.Available())
 	}
@@ -867,20 +871,34 @@ func ExtensionEntry(x config.Extension) words.Entry {
 	return words.Entry{Path: x.Path, Kind: kinds[x.Form]}
 }
 
-// vetoes asks the extensions whether a command that replaces the session may go on.
-// It is to be called off the actor's goroutine.
-func (s *Session) vetoes(cmd protocol.Command, more extension.Replacing) func() bool {
+// said is what extensions say to a command that replaces the session or goes elsewhere
+// in it.
+type said struct {
+	veto    bool
+	nav     *protocol.NavigateTree  // in the place of the command
+	summary *protocol.BranchSummary // of the branch that it leaves
+}
+
+// beforeSwitch asks the extensions about a command that replaces the session. It is to
+// be called off the actor's goroutine.
+func (s *Session) beforeSwitch(cmd protocol.Command, more extension.Replacing) func() said {
 	name, event := extension.BeforeSwitch(cmd, more)
 	if name == "" || !s.ext.listens[name] {
-		return func() bool { return false }
+		return func() said { return said{} }
 	}
-	box, log := s.ext.tools, s.log
-	return func() bool {
-		veto, err := box.Vetoes(context.Background(), event)
+	box, log, leaf := s.ext.tools, s.log, s.file.Leaf()
+	return func() (says said) {
+		var err error
+		if nav, is := cmd.(protocol.NavigateTree); is {
+			says.veto, nav, says.summary, err = box.BeforeTree(context.Background(), nav, leaf)
+			says.nav = &nav
+		} else {
+			says.veto, err = box.Vetoes(context.Background(), event)
+		}
 		if err != nil {
 			log.Warn().Err(err).Msg(name)
 		}
-		return veto
+		return says
 	}
 }
 
@@ -942,7 +960,7 @@ func (s *Session) bashJob(e core.StartBash) worker.Job {
 			tell(core.BashDone{Job: e.Job, Err: protocol.CodeUnsupported.Errorf("%s", refuse)})
 			return
 		}
-		result, err := box.UserBash(ctx, e.Command, cwd)
+		result, err := box.UserBash(ctx, e.Command, cwd, e.Exclude)
 		switch {
 		case ctx.Err() != nil:
 			tell(core.BashDone{Job: e.Job, Result: protocol.BashResult{Cancelled: true}})

@@ -178,6 +178,8 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	default: // the machine's
 	}
 	if !s.holds(c, r) {
+		_, cycles := r.Cmd.(protocol.CycleModel)
+		s.ext.events.Cycles(cycles)
 		s.step(c, s.complete(r.Command))
 	}
 }

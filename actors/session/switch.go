@@ -26,7 +26,7 @@ type loadedSession struct {
 	text string  // what goes back to the client's editor
 	leaf *string // navigate_tree: where the leaf goes to, "" for before the first entry; nil otherwise
 	stay bool    // it is there already
-	veto bool    // an extension does not want it
+	said         // by extensions
 	// reason is why it takes the place of another: new, resume or fork.
 	reason string
 	err    *protocol.Error
@@ -36,13 +36,14 @@ type loadedSession struct {
 func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 	more := s.ext.asks.more[e.Seq]
 	delete(s.ext.asks.more, e.Seq)
-	from, vetoes := s.loader(), s.vetoes(e.Cmd, more)
+	from, ask := s.loader(), s.beforeSwitch(e.Cmd, more)
 	kernel.Background(c, func() any {
-		if vetoes() {
-			return loadedSession{seq: e.Seq, veto: true}
+		says := ask()
+		if says.veto {
+			return loadedSession{seq: e.Seq, said: says}
 		}
 		p := from.loadSession(e, more)
-		p.seq, p.reason = e.Seq, switchReason(e.Cmd)
+		p.seq, p.reason, p.said = e.Seq, switchReason(e.Cmd), says
 		return p
 	})
 }
@@ -243,7 +244,7 @@ func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 		return
 	}
 	s.loaded[p.seq] = &p
-	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stay})
+	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stay, Nav: p.nav, Summary: p.summary})
 }
 
 // activate makes a loaded session the current one.
