@@ -541,7 +541,7 @@ func TestActions(t *testing.T) {
 	spec := Spec{Flags: map[string]string{"plan": "", "preset": "fast", "other": "x"}, Snapshot: json.RawMessage(`{"thinkingLevel":"off","activeTools":["read","bash"]}`)}
 	w := loadSpec(t, spec, testOptions(), "act.ts")
 	require.Len(t, w.ready.Registrations.Flags, 2)
-	require.Contains(t, string(w.ready.Registrations.Providers[0]), `"functions":["streamSimple"]`)
+	require.Contains(t, string(w.ready.Registrations.Providers[0]), `"functions":["refreshModels"]`)
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_start"}`))
 	op := wait[Op](w)
 	require.JSONEq(t, `{"provider":"p","modelId":"m"}`, string(op.Args))
@@ -562,7 +562,7 @@ func TestActions(t *testing.T) {
 		"early":"none","plan":true,"preset":"fast","name":"named","tools":["read"],"level":"high","ok":true,"label":"here"}`, r.Message)
 	require.Contains(t, w.acts("ui")[1], "only there in command handlers")
 
-	w.vm.Invoke(w.id(), "provider:mine", "streamSimple", []json.RawMessage{json.RawMessage(`"m"`), json.RawMessage(`4`)})
+	w.vm.Invoke(w.id(), "provider:mine", "refreshModels", []json.RawMessage{json.RawMessage(`"m"`), json.RawMessage(`4`)})
 	require.JSONEq(t, `{"model":"m","n":5}`, string(wait[Done](w).Result))
 }
 
@@ -626,8 +626,9 @@ func TestHeapThatStaysFull(t *testing.T) {
 	wait[Ready](w) // it begins anew
 	w.tell(`{"type":"agent_end"}`)
 	require.Len(t, w.acts("ui"), 1)
-	require.Contains(t, w.failures()[0].Message, "out of memory")
-	require.Equal(t, "the extensions use too much memory", w.failures()[1].Message)
+	failures := w.failures() // others may tell of what there was no memory for
+	require.Contains(t, failures[0].Message, "out of memory")
+	require.Equal(t, "the extensions use too much memory", failures[len(failures)-1].Message)
 }
 
 func TestRealmOfAnExtensionThatChangesBuiltins(t *testing.T) {

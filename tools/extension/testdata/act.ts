@@ -4,7 +4,7 @@ export default function (pi: any) {
 	pi.registerFlag("plan", { type: "boolean", default: false });
 	pi.registerFlag("preset", { type: "string", default: "none" });
 	const early = pi.getFlag("preset");
-	pi.registerProvider("mine", { baseUrl: "http://x", api: "mine-api", apiKey: "k", models: [{ id: "m" }], streamSimple: async (model: any, n: number) => ({ model, n: n + 1 }) });
+	pi.registerProvider("mine", { baseUrl: "http://x", api: "mine-api", apiKey: "k", models: [{ id: "m" }], refreshModels: async (model: any, n: number) => ({ model, n: n + 1 }) });
 	pi.on("agent_start", async (_e: any, ctx: any) => {
 		pi.sendMessage({ customType: "note", content: "hello", display: false }, { triggerTurn: true });
 		pi.sendMessage({ customType: "old", content: "h" }, true);
