@@ -886,6 +886,7 @@ func (s *Session) beforeSwitch(cmd protocol.Command, more extension.Replacing) f
 	if name == "" || !s.ext.listens[name] {
 		return func() said { return said{} }
 	}
+	s.update()
 	box, log, leaf := s.ext.tools, s.log, s.file.Leaf()
 	return func() (says said) {
 		var err error
@@ -908,6 +909,7 @@ func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*pro
 	if !s.ext.listens["session_before_compact"] {
 		return nil
 	}
+	s.update()
 	box, log, set := s.ext.tools, s.log, s.work.files.Compaction
 	return func(ctx context.Context, k *worker.Compactor) (*protocol.Compaction, *protocol.Error) {
 		c, cancelled, err := box.BeforeCompact(ctx, k, set.Enabled)
@@ -954,6 +956,7 @@ func (s *Session) bashJob(e core.StartBash) worker.Job {
 	if refuse == "" && !s.ext.listens["user_bash"] {
 		return run
 	}
+	s.update()
 	box, cwd := s.ext.tools, s.work.cwd
 	return func(ctx context.Context, tell func(any)) {
 		if refuse != "" {

@@ -1511,7 +1511,9 @@ const dispatch = {
   abortRun() { const r = run; run = undefined; r?.abort(); },
   entry(text) {
     const e = parse(text);
-    if (mirror) addEntry(e); else if (!snap.sessionFile) early[early.length] = e;
+    if (mirror) { addEntry(e); return; }
+    if (typeof e.id === "string") snap.leafId = e.id; // what was said of it before is older
+    if (!snap.sessionFile) early[early.length] = e;
   },
   tell(n, text) { tell(n, parse(text)); },
   hook(id, text) { hook(id, parse(text)); },
