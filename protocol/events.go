@@ -115,6 +115,10 @@ var Events = []EventSpec{
 	variant("hook_ui_request", told{since: "s3", needs: FeatureHookUI}, func(ev ExtensionUIRequest) (ExtensionUIRequest, bool) {
 		return ev, true
 	}, "`extension_ui_request` by the name of pi 0.31; the answer may be called `hook_ui_response`."),
+	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals}, "A tool call waits for approval: answer with approval_response. Written behind its tool_execution_start. See permissions.json and set_permission_mode."),
+	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
+		"approval_request as a dialog with the method select, its options with what they allow as texts."),
+	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals}, "An approval_request has been answered, or is over without an answer."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

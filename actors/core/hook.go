@@ -20,10 +20,11 @@ const (
 	HookMessageEnd
 	HookTurnEnd
 	HookBeforeSettle
+	HookPermission // by the permission rules, which are no extension: see [Judge]
 )
 
 // beforeCall is the hooks without whose answer a call does not run.
-const beforeCall = HookToolCall | HookPrepare
+const beforeCall = HookToolCall | HookPrepare | HookPermission
 
 // Has says whether somebody listens.
 func (s HookSet) Has(h HookSet) bool { return s&h != 0 }
@@ -137,6 +138,14 @@ type Proposed struct {
 	Continue *bool            // whether the model is asked again; nil leaves it at that
 }
 
+// Judged answers a [Judge]. The zero value lets the call run.
+type Judged struct {
+	Refused string // why it may not run, for the model
+	// Ask is what somebody has to answer first. Who asks, about which call and when, and
+	// how to refuse, the machine says.
+	Ask *protocol.ApprovalRequest
+}
+
 // Patched answers a [ToolResultHook] with what stands in the place of the result.
 type Patched struct {
 	Result  protocol.ToolResult
@@ -150,6 +159,7 @@ func (Patched) answers() HookSet   { return HookToolResult }
 func (Arranged) answers() HookSet  { return HookPrepare }
 func (Rewritten) answers() HookSet { return HookMessageEnd }
 func (Proposed) answers() HookSet  { return HookTurnEnd | HookBeforeSettle }
+func (Judged) answers() HookSet    { return HookPermission }
 
 // intake is messages on their way past the extensions, oldest first. They leave
 // it in the order in which they came.
@@ -311,11 +321,17 @@ func (m *Machine) prepares(c *call) bool { return slices.Contains(m.set.Extensio
 
 // askBefore shows a call to extensions before it runs.
 func (m *Machine) askBefore(c *call, h Hook) {
+	m.beginAsking(c, h.kind())
+	c.hook = m.callHook(h)
+}
+
+// beginAsking notes that a call does not run before somebody has answered.
+func (m *Machine) beginAsking(c *call, who HookSet) {
 	if !c.asked {
 		c.asked = true
 		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
 	}
-	c.asks, c.hook = h.kind(), m.callHook(h)
+	c.asks = who
 }
 
 // callHooked goes on with a call about which extensions were asked.
@@ -327,6 +343,8 @@ func (m *Machine) callHooked(r *run, c *call, answer HookAnswer) {
 		m.arranged(r, c, answer)
 	case HookToolCall:
 		m.gated(r, c, answer)
+	case HookPermission:
+		m.judged(r, c, answer)
 	default: // it has run
 		end := *c.end
 		if patched, ok := answer.(Patched); ok {

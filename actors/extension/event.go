@@ -95,7 +95,7 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 			})
 		}
 		return ofWire(ev, listens)
-	case protocol.ExtensionUIRequest, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
+	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
 		return "", nil
 	default:
 		return ofWire(ev, listens)

@@ -558,7 +558,11 @@ func (s *Session) callHook(c actor.Context, e core.CallHook) {
 }
 
 func (s *Session) cancelHook(e core.CancelHook) {
-	s.ext.events.Asked(s.ext.asks.hooks[e.ID], true)
+	asked := s.ext.asks.hooks[e.ID]
+	if asked == nil { // about permissions
+		return
+	}
+	s.ext.events.Asked(asked, true)
 	delete(s.ext.asks.hooks, e.ID)
 	if s.ext.pid != nil {
 		s.ext.send(e)
