@@ -316,6 +316,15 @@ type SnapshotLimits struct {
 	MaxBytes int `json:"maxBytes,omitempty"` // of entries
 }
 
+// Budgets.
+type (
+	SetBudget struct {
+		isCommand
+		Limits json.RawMessage `json:"limits" req:"true" doc:"An object of maxWallTimeMs, maxInputTokens, maxOutputTokens, maxTotalTokens, maxCostUsd, maxToolCalls and maxSubagents: numbers of at least 0, or null for no limit."`
+	}
+	GetBudget struct{ isCommand }
+)
+
 // HostTool is a tool that the host process runs for the model.
 type HostTool struct {
 	Name        string          `json:"name"`

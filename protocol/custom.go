@@ -17,6 +17,7 @@ const (
 	CustomTodos       = "troupe.todos"       // data is a TodoResult: the whole list
 	CustomRules       = "troupe.rules"       // data is a RulesOp
 	CustomApproval    = "troupe.approval"    // data is an ApprovalOp
+	CustomBudget      = "troupe.budget"      // data is a BudgetOp
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 )
 

@@ -80,7 +80,8 @@ type Rules struct {
 
 // Tells says whether the client is told of events under the name of a row.
 func (w Wire) Tells(row *EventSpec) bool {
-	return (row.Needs == "" || w.Has(row.Needs)) && (row.Unless == "" || !w.Has(row.Unless))
+	return (row.Needs == "" || w.Has(row.Needs)) && (row.Unless == "" || !w.Has(row.Unless)) &&
+		(row.Only == nil || slices.Contains(row.Only, w.Dialect))
 }
 
 // Has says whether a feature is on.

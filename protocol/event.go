@@ -275,6 +275,16 @@ type (
 		isEvent
 		Rules []StreamRule `json:"rules"`
 	}
+	BudgetWarning struct {
+		isEvent
+		Scope    string         `json:"scope" enum:"session,task,subagent"`
+		Snapshot BudgetSnapshot `json:"snapshot"`
+	}
+	BudgetExceeded struct {
+		isEvent
+		Scope    string         `json:"scope" enum:"session,task,subagent"`
+		Snapshot BudgetSnapshot `json:"snapshot"`
+	}
 	TodoReminder struct {
 		isEvent
 		Todos       []TodoItem `json:"todos" doc:"What is not done."`

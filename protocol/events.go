@@ -30,6 +30,7 @@ type EventSpec struct {
 	Unless  Feature      // it is not told with this feature; "" for none
 	Opens   Span         // what it begins; "" for nothing
 	Closes  Span         // what it ends
+	Only    []Dialect    // it is told in these dialects; nil for all
 	Merges  bool         // of neighbours that wait to be written some are one record
 	Doc     string
 
@@ -50,6 +51,7 @@ func (s *EventSpec) Form(ev Event) (members any, ok bool) {
 type told struct {
 	since         string
 	needs, unless Feature
+	only          []Dialect
 	opens, closes Span
 	merges        bool
 }
@@ -58,7 +60,7 @@ func event[E Event](name string, t told, doc string) EventSpec {
 	of := reflect.TypeFor[E]()
 	return EventSpec{
 		Name: name, Event: of, Members: of, Since: t.since, Needs: t.needs, Unless: t.unless,
-		Opens: t.opens, Closes: t.closes, Merges: t.merges, Doc: doc,
+		Only: t.only, Opens: t.opens, Closes: t.closes, Merges: t.merges, Doc: doc,
 	}
 }
 
@@ -109,6 +111,8 @@ var Events = []EventSpec{
 	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
+	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),
+	event[BudgetExceeded]("budget_exceeded", told{since: "s1", only: budgeted}, "A limit of the session is reached: nothing is sent to a model any more, and prompt, steer, follow_up, abort_and_prompt and compact are refused, until set_budget or the settings raise it. What waits in the queues stays there."),
 	event[HostToolCall]("host_tool_call", told{since: "omp18"}, "The model calls a tool of the host: answer with host_tool_result."),
 	event[HostToolCancel]("host_tool_cancel", told{since: "omp18"}, "The result of a host_tool_call is no longer wanted."),
 	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureHookUI}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
@@ -125,6 +129,9 @@ var Events = []EventSpec{
 	},
 		"extension_error, under its older name."),
 }
+
+// budgeted are the dialects whose clients know of budgets.
+var budgeted = []Dialect{DialectS1, DialectUnion}
 
 // compactionEnd is the wire form of AutoCompactionEnd with the feature
 // compactionEvents.

@@ -21,6 +21,7 @@ const (
 	CodeSessionInUse     Code = "session_in_use"     // another live process or session has the file
 	CodeSessionBusy      Code = "session_busy"       // a run is active and the command cannot wait
 	CodeSessionFailed    Code = "session_failed"     // the session crashed too often and was given up
+	CodeBudgetExceeded   Code = "budget_exceeded"    // a limit of the session is reached
 	CodeNotDurable       Code = "not_durable"        // the session file could not be written
 	CodeModelNotFound    Code = "model_not_found"    // no such model
 	CodeNoModel          Code = "no_model"           // no model is selected
@@ -206,6 +207,7 @@ var codeDocs = map[Code]string{
 	CodeSessionInUse:     "Another live process or session has the file.",
 	CodeSessionBusy:      "A run is active and the command cannot wait.",
 	CodeSessionFailed:    "The session crashed too often and was given up.",
+	CodeBudgetExceeded:   "A limit of the session is reached; get_budget says which, set_budget raises it.",
 	CodeNotDurable:       "The session file could not be written, or is no longer what the session has written: removed, moved, replaced, written over. Also the id of a new session that another one has.",
 	CodeModelNotFound:    "No such model.",
 	CodeNoModel:          "No model is selected.",

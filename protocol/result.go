@@ -25,6 +25,7 @@ type SessionState struct {
 	Phase                 string        `json:"phase" since:"troupe" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
 	PhaseSince            int64         `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
 	WaitingFor            []string      `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
+	Budget                *BudgetState  `json:"budget,omitempty" since:"troupe" doc:"Only where something is limited; see get_budget."`
 	Project               *ProjectTrust `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
 }
 
@@ -42,6 +43,9 @@ func (s *SessionState) Weight() int {
 	}
 	for _, what := range s.WaitingFor {
 		n += len(what)
+	}
+	if s.Budget != nil {
+		n += 450
 	}
 	if s.Project != nil {
 		n += SizeOf(s.Project)

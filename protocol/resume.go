@@ -23,6 +23,7 @@ type Resume struct {
 	Keys        []SeenKey       // at most MaxKeys, oldest first
 	Todos       json.RawMessage // the todo list, as the newest troupe.todos of the branch has it
 	Rules       []string        // stream rules that have fired on the branch
+	Spent       *BudgetSpent    // of the whole file; nil where nobody has asked for it
 }
 
 // OpenCall is a tool call of the last answer that has no result.

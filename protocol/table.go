@@ -200,6 +200,10 @@ var Commands = []Spec{
 	spec[ReloadResources]("reload_resources", ScopeBranch, row{result: CommandList{}, since: "s2"},
 		"Read settings, prompt templates, skills and context files again, and load extensions anew. Not during a run."),
 
+	spec[SetBudget]("set_budget", ScopeSession, row{result: BudgetReport{}, since: "troupe"},
+		"Limit what the session may use up, or raise a limit, which clears budget_exceeded; nothing starts by itself. Limits that are not named stay as they are, null removes one."),
+	spec[GetBudget]("get_budget", ScopeQuery, row{result: BudgetReport{}, since: "troupe"},
+		"The limits of the session and what has been used up. Without any limit nothing is counted, and the snapshot is empty."),
 	spec[SetTodos]("set_todos", ScopeBranch, row{result: TodoResult{}, since: "omp18"},
 		"Replace the todo list, and let the model use the tool todo_write to keep it. Open items remind it."),
 	spec[SetHostTools]("set_host_tools", ScopeBranch, row{result: ToolNames{}, since: "omp18"},

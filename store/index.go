@@ -28,6 +28,7 @@ const (
 	kindRules
 	kindQueueOp // and those that are its bookkeeping
 	kindToolOp
+	kindBudget
 	kindTroupe // any other
 	kindForeign
 )
@@ -35,7 +36,7 @@ const (
 // kindNames are the types on the wire.
 var kindNames = [kindForeign]string{
 	"unknown", "message", "model_change", "thinking_level_change", "compaction", "branch_summary",
-	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom", "custom",
+	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom", "custom", "custom",
 }
 
 // isTroupe says whether entries of this kind are troupe's bookkeeping.
@@ -232,6 +233,8 @@ func customKind(customType []byte) kind {
 		return kindRules
 	case protocol.CustomTool:
 		return kindToolOp
+	case protocol.CustomBudget:
+		return kindBudget
 	}
 	if strings.HasPrefix(string(customType), customPrefix) {
 		return kindTroupe

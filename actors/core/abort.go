@@ -6,6 +6,9 @@ const abortedMessage = "Request was aborted."
 
 // abortAndPrompt stops the run and starts another.
 func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
+	if m.refusedByBudget(c) {
+		return
+	}
 	if err := m.ready(c); err != nil {
 		m.fail(c, err)
 		return

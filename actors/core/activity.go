@@ -124,6 +124,7 @@ func (a *retrying) waitingFor() []string {
 
 // enter makes an activity the current one.
 func (m *Machine) enter(a activity) {
+	m.requestOver(a.begun())
 	m.activity = a
 	m.notePhase()
 }

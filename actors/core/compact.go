@@ -17,7 +17,7 @@ const (
 // should be compacted. Right after a compaction, until there is an answer, it
 // never is: what could not be made smaller once will not be the second time.
 func (m *Machine) tooFull() bool {
-	if !m.AutoCompaction || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
+	if !m.AutoCompaction || m.overBudget() != "" || m.model == nil || m.model.ContextWindow <= 0 || !m.size.Answered || m.work.futile || m.stopping() {
 		return false
 	}
 	reserve, own := m.set.ReserveFor[m.model.Provider+"/"+m.model.ID]
@@ -35,6 +35,8 @@ func (m *Machine) tooFull() bool {
 func (m *Machine) compact(c Command, cmd protocol.Compact) {
 	var err *protocol.Error
 	switch {
+	case m.refusedByBudget(c):
+		return
 	case m.compaction() != nil:
 		err = protocol.CodeSessionBusy.Errorf("Compaction already in progress")
 	case m.model == nil:
@@ -86,6 +88,10 @@ func (m *Machine) summaryBegun(in SummaryBegun) {
 func (m *Machine) summarise(c *compacting) {
 	c.attempt, c.before = m.newAttempt(), m.size
 	m.enter(c)
+	if why := m.mayRequest(c.attempt); why != "" {
+		m.compactionOver(c, protocol.AutoCompactionEnd{}, refusedByBudget(why))
+		return
+	}
 	c.ask.Attempt, c.ask.Model, c.ask.Level = c.attempt, m.model, m.Level()
 	c.ask.Reason, c.ask.Retries = c.reason, c.again
 	m.do(c.ask)
@@ -129,6 +135,7 @@ func (m *Machine) compacted(c *compacting, in Summarised) {
 	m.size.Messages += old.Messages - c.before.Messages
 	m.size.Tokens += max(0, old.Tokens-c.before.Tokens)
 	m.append(*in.Compaction)
+	m.spendSummary(in.Compaction.Usage)
 	if c.answerID != "" {
 		m.omit(c.answerID, 0) // the summariser has left it out
 	}
@@ -194,7 +201,7 @@ func (c *compacting) failed() bool { return c.again && c.answerID == "" }
 func (m *Machine) startQueued() {
 	wanted := len(m.followUp) > 0 ||
 		slices.ContainsFunc(m.steering, func(q protocol.QueuedInput) bool { return q.Kind != protocol.QueueInject })
-	if !wanted || m.stopping() || m.model == nil {
+	if !wanted || m.stopping() || m.model == nil || m.overBudget() != "" {
 		m.settleOrRemind(m.work.outcome)
 		return
 	}
@@ -217,7 +224,7 @@ func (m *Machine) cancelCompaction(c *compacting, outcome string) {
 func (m *Machine) afterRun(r *run, outcome string) {
 	overflowed := outcome == completed && r.overflowed
 	switch {
-	case overflowed && m.AutoCompaction && !m.stopping() && m.set.Rules.OverflowStands:
+	case overflowed && m.AutoCompaction && !m.stopping() && m.overBudget() == "" && m.set.Rules.OverflowStands:
 		m.beginCompaction(&compacting{reason: reasonOverflow})
 	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
 		m.work.recovered = true
@@ -233,7 +240,7 @@ func (m *Machine) afterRun(r *run, outcome string) {
 // again after a compaction: once for each message of the user, and only if the
 // model that answered is still selected.
 func (m *Machine) mayRecover(answer *protocol.AssistantMessage) bool {
-	return answer != nil && m.AutoCompaction && !m.stopping() &&
+	return answer != nil && m.AutoCompaction && !m.stopping() && m.overBudget() == "" &&
 		m.model != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID
 }
 

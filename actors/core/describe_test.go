@@ -66,6 +66,10 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("CancelHook %d", e.ID)
 	case RunCommand:
 		return fmt.Sprintf("RunCommand %s %q", e.Name, e.Args)
+	case SetTimer:
+		return fmt.Sprintf("SetTimer %s %d", e.Name, e.AfterMs)
+	case CancelTimer:
+		return "CancelTimer " + e.Name
 	case Closed:
 		return "Closed"
 	}

@@ -176,6 +176,15 @@ type CancelHook struct{ ID int }
 // RunCommand starts a command that an extension has registered.
 type RunCommand struct{ Name, Args string }
 
+// SetTimer asks for a [TimerDue] after a while. A timer of the same name is replaced.
+type SetTimer struct {
+	Name    string
+	AfterMs int64
+}
+
+// CancelTimer says that nobody waits for a timer. One that is due already is stale.
+type CancelTimer struct{ Name string }
+
 // Closed says that the machine is done: nothing runs, nothing is owed.
 type Closed struct{}
 
@@ -203,4 +212,6 @@ func (Reconfigure) effect()     {}
 func (CallHook) effect()        {}
 func (CancelHook) effect()      {}
 func (RunCommand) effect()      {}
+func (SetTimer) effect()        {}
+func (CancelTimer) effect()     {}
 func (Closed) effect()          {}

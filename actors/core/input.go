@@ -38,6 +38,10 @@ type Command struct {
 	// FromExtension says that no client wrote it, but an extension of the session.
 	FromExtension bool
 
+	// Spent is what the session file says of what was used up; set for set_budget and
+	// get_budget.
+	Spent *protocol.BudgetSpent
+
 	key      protocol.IdempotencyKey // of the message as the client wrote it
 	prepared *Prepared               // what extensions have said to its run
 }
@@ -192,7 +196,8 @@ type Restored struct {
 type Reconfigured struct {
 	Seq      uint64 // the command to answer, 0 for none
 	Settings Settings
-	Data     protocol.Result // the command's answer
+	Data     protocol.Result       // the command's answer
+	Spent    *protocol.BudgetSpent // what the file says was used up; nil where nothing is limited
 }
 
 // Reloaded says that the log was read again while the session goes on: because an
@@ -244,6 +249,9 @@ type EntryMade struct {
 	Entry protocol.Custom
 }
 
+// TimerDue is the end of a [SetTimer].
+type TimerDue struct{ Name string }
+
 // Closing asks the machine to finish: the client is gone or the daemon stops.
 type Closing struct {
 	Abort bool // stop the run now; else let it finish
@@ -275,6 +283,7 @@ func (Reloaded) input()         {}
 func (HookDone) input()         {}
 func (CustomSent) input()       {}
 func (EntryMade) input()        {}
+func (TimerDue) input()         {}
 func (Closing) input()          {}
 
 // Loaded is a session as its log has it.
@@ -314,7 +323,8 @@ type Settings struct {
 	Extensions   Extensions
 	Confirm      []string // tools that run only after the client confirmed
 	Permissions  bool     // calls are judged in every mode: there are rules
-	MaxReminders int      // of open todo items, for each message of the user
+	Budget       protocol.BudgetSettings
+	MaxReminders int // of open todo items, for each message of the user
 	StreamRules  RuleSettings
 	Ephemeral    bool // the session is in memory: queued input is not logged
 	Project      protocol.ProjectTrust

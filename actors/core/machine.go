@@ -30,6 +30,7 @@ type Machine struct {
 	choices
 	counters
 
+	budget   *budget // nil where nothing is limited
 	activity activity
 	shown    Phase // as it was noted last
 	since    int64 // when the phase began, epoch milliseconds
@@ -74,7 +75,8 @@ type choices struct {
 	Modes
 	tools  []string
 	host   []protocol.HostTool
-	grants []string // permission rules that were allowed in this session
+	grants []string               // permission rules that were allowed in this session
+	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none
 }
 
 // beside is what goes on beside the activity, and what waits for that.
@@ -211,6 +213,8 @@ func (m *Machine) handle(in Input) {
 		m.hookDone(in)
 	case CustomSent:
 		m.customSent(in)
+	case TimerDue:
+		m.timerDue(in)
 	case EntryMade:
 		m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true})
 	case Reloaded:
@@ -381,6 +385,10 @@ func (m *Machine) dispatch(c Command) {
 		m.compact(c, cmd)
 	case protocol.SetTodos:
 		m.setTodos(c, cmd)
+	case protocol.SetBudget:
+		m.setBudget(c, cmd)
+	case protocol.GetBudget:
+		m.tell(c, func(m *Machine, _ string) protocol.Result { return m.budgetReport() })
 	case protocol.SetHostTools:
 		m.setHostTools(c, cmd)
 	case protocol.HostToolUpdate:
@@ -457,6 +465,15 @@ func (m *Machine) appendOwn(customType string, data any) {
 	m.append(protocol.Custom{CustomType: customType, Data: raw})
 }
 
+// noteOwn writes an entry of troupe's own that may wait for the next durable one.
+func (m *Machine) noteOwn(customType string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic("core: " + customType + ": " + err.Error())
+	}
+	m.note(protocol.Custom{CustomType: customType, Data: raw})
+}
+
 // appendMessage adds a message to the branch.
 func (m *Machine) appendMessage(e protocol.MessageEntry) string {
 	m.size.Add(e.Message)
@@ -497,6 +514,7 @@ func (m *Machine) State() *protocol.SessionState {
 		PhaseSince:            m.since,
 		WaitingFor:            m.waitingFor(),
 	}
+	state.Budget = m.budgetState()
 	if len(m.set.Project.LeftOut) > 0 || m.identity.Foreign {
 		state.Project = m.project()
 	}
@@ -528,6 +546,9 @@ func (m *Machine) waitingFor() []string {
 
 // Carryover is what must survive a crash and is not in the log.
 func (m *Machine) Carryover() Carryover { return Carryover{m.choices, m.counters} }
+
+// Limited says that a client has limited what the session may use up.
+func (c *Carryover) Limited() bool { return c.limits != nil && !c.limits.None() }
 
 func optional(s string) *string {
 	if s == "" {

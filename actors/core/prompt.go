@@ -29,6 +29,9 @@ func said(c Command) (q protocol.QueuedInput) {
 
 // take does what a message asks for.
 func (m *Machine) take(c Command) {
+	if m.refusedByBudget(c) {
+		return
+	}
 	if _, ok := c.Cmd.(protocol.Prompt); ok {
 		m.prompt(c, said(c))
 		return
@@ -97,6 +100,9 @@ func (m *Machine) ready(c Command) *protocol.Error {
 	if m.model == nil {
 		return protocol.CodeNoModel.Errorf("No model selected.\n\n" +
 			"Set an API key environment variable, add a provider to models.json, or choose a model with set_model.")
+	}
+	if err := m.unpriced(m.model); err != nil {
+		return err
 	}
 	return m.reachable(c, "No API key found for %s.\n\n"+
 		"Set an API key environment variable, or add a key to auth.json or models.json.")

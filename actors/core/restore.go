@@ -18,13 +18,14 @@ const interruptedMessage = "The run was interrupted: the process ended before it
 // life, in this process or another, left open.
 func (m *Machine) restored(in Restored) {
 	m.set = in.Settings
-	m.choices = choices{modelChoice{m.set.Model, m.set.Level}, m.set.Modes, m.set.Tools, nil, nil}
+	m.choices = choices{modelChoice: modelChoice{m.set.Model, m.set.Level}, Modes: m.set.Modes, tools: m.set.Tools}
 	m.since = m.now
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters
 	}
 	m.load(in.Session)
 	m.loadModel(in.Session)
+	m.loadBudget(in.Session.Spent)
 	results, note := m.finishBranch(in.Session)
 	if in.Carryover == nil && in.Session.LeafID == "" {
 		if m.name != "" {
@@ -67,6 +68,7 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	} else {
 		m.takeBackModel(undone)
 	}
+	m.budgetUndone(in.Session.Spent)
 	if over {
 		m.closeSpans(whole(in.Open, undone), lastWords{
 			outcome: failed, why: why, logged: in.Session.Last, note: m.brokenMessage(protocol.StopError, why),
@@ -112,7 +114,7 @@ func (m *Machine) instead(e Effect, why string) {
 		if e.ID == m.intake.hook { // that about a call is the run's
 			m.do(e)
 		}
-	case RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
+	case SetTimer, CancelTimer, RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
 		m.do(e) // nothing of these depends on the entry
 	}
 }

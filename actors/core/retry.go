@@ -22,7 +22,7 @@ func (m *Machine) mayRetry(t *retries, err *protocol.StreamError) bool {
 		made = 0
 	}
 	tooLong := made > 0 && m.now-t.since > maxRetryTime
-	return err != nil && err.Kind.Retryable() && m.AutoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
+	return err != nil && m.overBudget() == "" && err.Kind.Retryable() && m.AutoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
 }
 
 // scheduleRetry waits before the next attempt.

@@ -82,6 +82,11 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			set.Rules.ParallelTools = true
 		case "reminders":
 			set.MaxReminders = 2
+		case "budget": // limits, as settings have them
+			var err error
+			set.Budget.WarnAtRatio = 0.8
+			set.Budget.Limits, err = protocol.ParseBudgetLimits(set.Budget.Limits, []byte(fmt.Sprintf("{%q:%s}", arg.Vals[0], arg.Vals[1])))
+			require.NoError(t, err)
 		case "scope":
 			set.Scope = []ScopedModel{{modelA, ""}, {modelB, protocol.ThinkingHigh}}
 		default:
@@ -246,6 +251,11 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			set.KnownTools = append(set.KnownTools[:len(set.KnownTools):len(set.KnownTools)], protocol.ToolInfo{Name: name})
 		}
 		return w.step(Reconfigured{Settings: set})
+	case "timer":
+		return w.step(TimerDue{Name: arg("name")})
+	case "wait": // milliseconds, on top of the second that every step takes
+		w.now += int64(num("ms"))
+		return nil
 	case "host-gone":
 		return w.step(HostGone{})
 	case "withdrawn":

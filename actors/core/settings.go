@@ -21,6 +21,10 @@ func (m *Machine) setModel(c Command, s protocol.SetModel) {
 		m.fail(c, protocol.CodeNoKey.Errorf("No API key for %s/%s", s.Provider, s.ModelID))
 		return
 	}
+	if err := m.unpriced(model); err != nil {
+		m.fail(c, err)
+		return
+	}
 	m.selectModel(model)
 	m.reply(c, model)
 }
@@ -56,6 +60,7 @@ func (m *Machine) cycleModel(c Command) {
 			choices = append(choices, ScopedModel{Model: model})
 		}
 	}
+	choices = slices.DeleteFunc(choices, func(s ScopedModel) bool { return m.unpriced(s.Model) != nil })
 	if len(choices) <= 1 {
 		m.done(c, protocol.Null{})
 		return
@@ -125,6 +130,7 @@ func (m *Machine) reconfigured(in Reconfigured) {
 	was := m.set.Extensions.Tools
 	m.set = in.Settings
 	m.extensionsChanged(was)
+	m.limitsChanged(in.Spent)
 	if in.Seq != 0 {
 		m.emit(m.changed("reload"))
 		m.do(Reply{Seq: in.Seq, Data: in.Data})

@@ -70,6 +70,11 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 		return
 	}
 	m.stop(aborted)
+	m.checkBudget()
+	if why := m.overBudget(); why != "" && isNav && nav.Summarize {
+		m.abandonSwitch(refusedByBudget(why))
+		return
+	}
 	switch {
 	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).EndsNavigation }):
 		m.cancelNavigation()
@@ -103,6 +108,7 @@ func vetoed(cmd protocol.Command) protocol.Result {
 func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
 	a := &leavingBranch{step{attempt: m.newAttempt()}}
 	m.enter(a)
+	m.mayRequest(a.attempt)
 	m.do(Summarise{
 		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: m.swap.cmd.Seq,
 		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
@@ -122,6 +128,9 @@ func (m *Machine) activate() {
 // branchSummarised goes where navigate_tree wants to go, with a summary of what
 // is left. Without one nothing moves.
 func (m *Machine) branchSummarised(in Summarised) {
+	if in.Branch != nil {
+		m.spendSummary(in.Branch.Usage)
+	}
 	if in.Err != nil {
 		m.abandonSwitch(protocol.CodeProvider.Errorf("%s", in.Err.Message))
 		return
@@ -168,6 +177,9 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	}
 	m.load(to)
 	m.loadModel(to)
+	if !isNav {
+		m.loadBudget(to.Spent)
+	}
 	m.work.recovered, m.work.futile = false, false
 	m.finishBranch(to)
 	m.recordArrival(w)

@@ -103,7 +103,7 @@ func (m *Machine) settleOrRemind(outcome string) {
 // of the user, and only where the model can do something about the list.
 func (m *Machine) remind() bool {
 	open := m.openTodos()
-	if len(open) == 0 || m.work.reminders >= m.set.MaxReminders || m.stopping() || m.model == nil || !slices.Contains(m.tools, TodoTool) {
+	if len(open) == 0 || m.overBudget() != "" || m.work.reminders >= m.set.MaxReminders || m.stopping() || m.model == nil || !slices.Contains(m.tools, TodoTool) {
 		return false
 	}
 	m.work.reminders++

@@ -51,6 +51,7 @@ func (m *Machine) startRun(c cause) {
 	}
 	m.runs++
 	r := &run{id: protocol.RunID(strconv.Itoa(m.runs)), joinable: c.joinable}
+	m.beginClock()
 	m.work.unsettled, m.work.lastRun, m.work.outcome = true, r.id, completed
 	m.emit(protocol.AgentStart{RunID: r.id})
 	m.turnStart(r)
@@ -88,6 +89,10 @@ func (m *Machine) ask(r *run) {
 	m.turns++
 	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
+	if why := m.mayRequest(s.attempt); why != "" {
+		m.breakOff(r, s.stream, protocol.StopError, why.Error(), ending{outcome: failed})
+		return
+	}
 	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
 }
 
@@ -388,6 +393,7 @@ func (m *Machine) finishMessage(r *run, s *stream) {
 	}
 	r.messages = append(r.messages, msg)
 	m.emit(protocol.MessageEnd{Message: msg, RunID: r.id})
+	m.spendAnswer(msg)
 }
 
 // recordAnswer is the same for an answer in the place of one that clients have seen
@@ -447,6 +453,9 @@ func (m *Machine) turnOver(r *run) {
 	switch {
 	case !m.goesOn(r):
 		m.endRun(r, ending{outcome: completed})
+	case m.overBudget() != "": // what follows needs the model
+		m.turnStart(r)
+		m.breakOff(r, newStream(m.model, m.now), protocol.StopError, m.overBudget().Error(), ending{outcome: failed})
 	case m.tooFull():
 		m.beginCompaction(&compacting{step: step{run: r}, reason: reasonThreshold})
 	default:
@@ -497,7 +506,10 @@ func (m *Machine) endRun(r *run, e ending) {
 	retries := e.outcome == failed && m.mayRetry(&m.work.retries, e.err)
 	recovers := e.outcome == failed && e.err != nil && e.err.Kind == protocol.ErrorOverflow && m.mayRecover(r.answer)
 	end := protocol.AgentEnd{Messages: emptyNotNil(r.messages), WillRetry: retries || ruled, RunID: r.id}
-	if e.outcome != completed && r.answer != nil {
+	switch why := m.cutBy(); {
+	case why != "":
+		end.Error = why.Error()
+	case e.outcome != completed && r.answer != nil:
 		end.Error = r.answer.ErrorMessage
 	}
 	m.emit(end)
@@ -539,6 +551,7 @@ func (m *Machine) announceSettled(outcome string) {
 	if !m.work.unsettled {
 		return
 	}
+	m.stopClock()
 	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun})
 	m.work.unsettled = false
 }
@@ -664,11 +677,15 @@ func (m *Machine) announceCall(r *run, c *call) {
 	m.emit(protocol.ToolExecutionStart{
 		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: r.id,
 	})
+	m.spendCall()
 }
 
 // startCall runs one call, or asks extensions and the client for consent first.
 // One that cannot run ends here, before the next one starts.
 func (m *Machine) startCall(r *run, c *call) {
+	if m.callRefusedByBudget(r, c) {
+		return
+	}
 	m.announceCall(r, c)
 	switch why := m.refusal(r, c); {
 	case why != "":

@@ -68,12 +68,14 @@ type world struct {
 	approvals   map[string]protocol.ApprovalRequest
 	permitted   map[string]bool // calls that rules or a client let through; nil if nobody counts
 	closed      int
-	last        []Effect // of the latest step
-	failAt      int      // index of an Append that fails, -1 none
-	dieAt       int      // index of an effect with which the actor crashes, -1 none
-	dead        bool     // it has
-	file        bool     // the session has one: until then nothing can fail
-	issued      int      // ids, in this step
+	last        []Effect                                          // of the latest step
+	failAt      int                                               // index of an Append that fails, -1 none
+	dieAt       int                                               // index of an effect with which the actor crashes, -1 none
+	dead        bool                                              // it has
+	file        bool                                              // the session has one: until then nothing can fail
+	issued      int                                               // ids, in this step
+	done        func(Effect)                                      // hears of every effect that is performed; nil for nobody
+	watch       func(was protocol.BudgetReason, effects []Effect) // sees every step, and what the budget was before; nil for nobody
 }
 
 // NewID is the id that the next entry gets: the world's log numbers them.
@@ -119,6 +121,7 @@ func (w *world) load() Loaded {
 		}
 	}
 	l.Resume = logtwin.Resume(w.records(), l.LeafID)
+	l.Spent = logtwin.Spent(w.records())
 	for _, e := range w.log {
 		if e, ok := e.(protocol.ModelChange); ok {
 			l.Model = catalog.Find(e.Provider, e.ModelID)
@@ -157,8 +160,12 @@ func (w *world) step(in Input) []Effect {
 	}
 	w.now += 1000
 	w.issued = 0
+	was := w.m.overBudget()
 	effects := slices.Clone(w.m.Step(w.now, w, in))
 	w.last = effects
+	if w.watch != nil {
+		w.watch(was, effects)
+	}
 	failAt := w.failAt
 	w.failAt = -1
 	for i, e := range effects {
@@ -195,6 +202,9 @@ func (w *world) die(rest []Effect) {
 }
 
 func (w *world) perform(e Effect) {
+	if w.done != nil {
+		w.done(e)
+	}
 	switch e := e.(type) {
 	case Append:
 		if e.ID != entryID(len(w.log)) {
@@ -248,7 +258,7 @@ func (w *world) perform(e Effect) {
 		if w.allowed != nil && w.set.Extensions.Listens.Has(HookToolCall) && !w.allowed[e.Call.ID] {
 			panic("X8: a call ran that the gate has not seen: " + e.Call.ID)
 		}
-	case StartStream, ScheduleRetry, CancelBash, DropLoaded, Reconfigure, RunCommand:
+	case StartStream, ScheduleRetry, CancelBash, DropLoaded, Reconfigure, RunCommand, SetTimer, CancelTimer:
 	}
 }
 
@@ -256,7 +266,7 @@ func (w *world) perform(e Effect) {
 func (w *world) send(cmd protocol.Command) []Effect {
 	w.seq++
 	w.owed = append(w.owed, w.seq)
-	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog, Found: found(w.m, cmd)})
+	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog, Found: found(w.m, cmd), Spent: logtwin.Spent(w.records())})
 }
 
 // found looks up the model that a command is about, as the shell does.

@@ -96,6 +96,9 @@ type lastMachine struct {
 // ran says that the session has had a machine.
 func (l *lastMachine) ran() bool { return l.carryover != nil }
 
+// limited says that a client has limited what the session may use up.
+func (l *lastMachine) limited() bool { return l.carryover != nil && l.carryover.Limited() }
+
 func (l *lastMachine) keep(m *core.Machine) {
 	if l.carryover == nil {
 		l.carryover = new(core.Carryover)

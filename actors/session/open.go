@@ -180,10 +180,11 @@ type loader struct {
 	work   *workspace // nil before the first log is open
 	file   logFile
 	ran    bool // the session has had a machine
+	limits bool // a client has limited what it may use up
 }
 
 func (d *durable) loader() *loader {
-	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran()}
+	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran(), limits: d.last.limited()}
 }
 
 // open makes a session's workspace and opens or begins its log.
@@ -331,6 +332,11 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 			Foreign: l.file.foreign.takeOut(&st.Resume, log.Path(), w),
 		},
 		Resume: st.Resume,
+	}
+	if l.limits || !w.settings.Budget.Limits.None() {
+		if to.Spent, err = view.Spent(); err != nil {
+			return core.Loaded{}, openError(log.Path(), err)
+		}
 	}
 	if st.ModelID != "" {
 		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())

@@ -134,6 +134,10 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.cancelHook(e)
 	case core.RunCommand:
 		s.runExtensionCommand(e)
+	case core.SetTimer:
+		s.jobs.setTimer(c, e)
+	case core.CancelTimer:
+		s.jobs.cancelTimer(e.Name)
 	case core.Closed:
 		s.onClosed(c)
 	default:

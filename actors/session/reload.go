@@ -66,11 +66,26 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	}
 	s.work = m.work
 	held := s.restartExtensions(c, "reload", "")
-	s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
+	in := core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()}
+	if s.m.Unlimited() && !in.Settings.Budget.Limits.None() {
+		in.Spent = s.spent()
+	}
+	s.step(c, in)
 	if s.ext.pid == nil { // nobody is left whom they wait for
 		s.beginWork(c)
 		s.retell(c, held)
 	}
+}
+
+// spent is what the session's file says was used up; nil if it cannot be read, which
+// is found out by what comes next.
+func (s *Session) spent() *protocol.BudgetSpent {
+	spent, err := s.file.View().Spent()
+	if err != nil {
+		s.log.Warn().Err(err).Msg("what the session has used up cannot be read: it is counted from now on")
+		s.suspect(protocol.CodeIO.Errorf("%s", err))
+	}
+	return spent
 }
 
 // commands is the answer to get_commands.

@@ -68,6 +68,7 @@ func (s *Session) Receive(c actor.Context) {
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
 		s.idle.stop()
+		s.jobs.stopTimers()
 		s.output.closeLeft() // what waited for an answer is answered otherwise
 		if s.m != nil {
 			s.last.nameplate = s.m.Nameplate()
@@ -193,6 +194,9 @@ func (s *Session) complete(c core.Command) core.Command {
 	if protocol.TraitsOf(c.Cmd).NeedsModels {
 		c.Catalog = s.catalog()
 		c.Found = s.lookUp(c.Cmd, c.Catalog)
+	}
+	if _, limits := c.Cmd.(protocol.SetBudget); limits && s.m.Unlimited() {
+		c.Spent = s.spent()
 	}
 	return c
 }

@@ -36,6 +36,7 @@ type Config struct {
 	SessionDir string         // --session-dir
 	Home       string         // for ~
 	Consent    config.Consent // --approve, --no-approve
+	Budget     []byte         // --budget, as settings; nil for nothing
 	NoContext  bool           // read no AGENTS.md
 	Prompts    []string
 	Skills     []string

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
+	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/tools"
@@ -26,6 +27,7 @@ type job struct {
 type jobs struct {
 	running  map[string]job           // by PID
 	receipts map[string]*link.Receipt // of calls that clients look at first, by call
+	timers   map[string]*time.Timer   // by the machine's names; nil for none
 }
 
 func newJobs() jobs {
@@ -49,8 +51,32 @@ func (w *jobs) busy() bool {
 	return false
 }
 
+// setTimer has the machine told after a while.
+func (w *jobs) setTimer(c actor.Context, e core.SetTimer) {
+	w.cancelTimer(e.Name)
+	if w.timers == nil {
+		w.timers = map[string]*time.Timer{}
+	}
+	w.timers[e.Name] = kernel.After(c, time.Duration(e.AfterMs)*time.Millisecond, c.Self(), core.TimerDue{Name: e.Name})
+}
+
+func (w *jobs) cancelTimer(name string) {
+	if t := w.timers[name]; t != nil {
+		t.Stop()
+		delete(w.timers, name)
+	}
+}
+
+func (w *jobs) stopTimers() {
+	for _, t := range w.timers {
+		t.Stop()
+	}
+	w.timers = nil
+}
+
 // stop stops every worker.
 func (w *jobs) stop(c actor.Context) {
+	w.stopTimers()
 	for _, j := range w.running {
 		c.Stop(j.pid)
 	}

@@ -92,7 +92,7 @@ func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 // loadSettings reads what counts for a session of a working directory.
 func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte) (*config.Settings, config.Dirs, []config.Problem, error) {
 	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home},
-		config.Policy{Consent: h.Consent, Strict: rules.ContextOnly}, own)
+		config.Policy{Consent: h.Consent, Strict: rules.ContextOnly, Budget: h.Budget}, own)
 }
 
 func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice {
@@ -107,6 +107,30 @@ func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice 
 func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared bool) {
 	files, _, _, _ := h.loadSettings(cwd, rules, nil) // problems are named when the session is opened
 	return h.sessionDir(cwd, files).Dir()
+}
+
+// CheckLimits says what of the limits of the default session cannot be obeyed, so
+// that it does not begin: a setting, or what a model costs. Without a default session
+// it is only settings.
+func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
+	files, _, _, err := h.loadSettings(h.Default.Cwd, rules, nil)
+	if err != nil || noDefault || files.Task.Budget.Limits.None() {
+		return err
+	}
+	w, failed := newWorkspace(h, h.Default, rules, tools.NewProcs(h.Guard))
+	if failed != nil {
+		return failed
+	}
+	return w.checkPrice()
+}
+
+// checkPrice refuses a model of which nobody knows what it costs, where that is
+// limited.
+func (w *workspace) checkPrice() error {
+	if err := core.PriceError(w.settings.Model, w.settings.Budget); err != nil {
+		return err
+	}
+	return nil
 }
 
 // network is how the session's requests travel.
@@ -182,6 +206,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	for model := range f.Compaction.ModelOverrides {
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
 	}
+	w.settings.Budget = f.Task.Budget
 	w.settings.StreamRules = shared.streamRules(w.dirs, f.TTSR)
 	if f.Todo.Reminders {
 		w.settings.MaxReminders = int(f.Todo.RemindersMax)

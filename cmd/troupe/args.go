@@ -43,6 +43,7 @@ type options struct {
 	noSkills           bool
 	noPrompts          bool
 	consent            config.Consent
+	budget             []byte // limits, as settings; nil for none
 	extensions         config.ExtensionFlags
 	extensionErrors    string          // report, fatal, ignore
 	unknown            []unknownOption // long options that an extension may have
@@ -195,6 +196,7 @@ var sections = []section{
 			o.sandbox.NoNetwork = v == "off"
 			return oneOf(func(*options) *string { return new(string) }, "on", "off")(o, v)
 		}},
+		{"--budget", "LIST", "What a session may use up: cost=2.5,wall=30m,tokens=2M,input=…,output=…,tools=500,subagents=20, and warn=0.7, the part of it from which a client is warned; none is no limit.", budget},
 		{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(func(o *options) *[]string { return &o.skills })},
 		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
 		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},

@@ -126,7 +126,7 @@ func (o *options) findExtensions() (found []config.Extension, problems []error) 
 		return nil, nil
 	}
 	settings, dirs, _, err := config.LoadSettings(
-		config.Dirs{Agent: store.AgentDir(o.agentDir, os.Getenv, home), Cwd: cwd, Home: home}, config.Policy{Consent: o.consent}, nil)
+		config.Dirs{Agent: store.AgentDir(o.agentDir, os.Getenv, home), Cwd: cwd, Home: home}, config.Policy{Consent: o.consent, Budget: o.budget}, nil)
 	if err != nil {
 		return nil, nil
 	}

@@ -204,7 +204,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		DrainLimit: o.drainLimit,
 		Sessions: session.NewShared(session.Config{
 			Version: version, MaxSessions: o.maxSessions, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
-			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, NoContext: o.noContext,
+			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, Budget: o.budget, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability, Sandbox: o.sandbox, PermissionMode: o.permission,
 			Extensions: o.extensionFlags(), ExtensionHost: o.newExtensionHost(guard, log), ExtensionOptions: o.extensionOptions(),
@@ -221,6 +221,10 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		return nil, err
 	}
 	if err := chooseModel(o, models); err != nil {
+		return nil, err
+	}
+	_, rules, _ := protocol.Dialect(dialect).Open(features...)
+	if err := session.CheckLimits(cfg.Sessions, rules, o.multiSession); err != nil {
 		return nil, err
 	}
 	return cfg, chooseSession(o, cfg, log)

@@ -81,7 +81,6 @@ func (p Part) Name() string { return p.Key + p.Path }
 const (
 	installing = "installing packages"
 	tasks      = "the task tool"
-	budgets    = "budgets"
 	mcp        = "MCP servers"
 	rulesOf    = "permission rules"
 	sockets    = "WebSockets to providers"
@@ -150,17 +149,17 @@ var Parts = []Part{
 	{Key: "task.isolation.base", Effect: Redirects, Missing: tasks},
 	{Key: "task.isolation.keepDays", Effect: Loosens, Missing: tasks},
 	// A limit of a project only counts where it is lower than the user's.
-	{Key: "task.budget.maxWallTimeMs", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxInputTokens", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxOutputTokens", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxTotalTokens", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxCostUsd", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxToolCalls", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.maxSubagents", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.warnAtRatio", Effect: Tunes, Missing: budgets},
-	{Key: "task.budget.reserveOutput", Effect: Loosens, Missing: budgets},
-	{Key: "task.budget.strict", Effect: Loosens, Harmless: is(true), Missing: budgets},
-	{Key: "task.budget.requirePrice", Effect: Loosens, Harmless: is(true), Missing: budgets},
+	{Key: "task.budget.maxWallTimeMs", Effect: Tunes},
+	{Key: "task.budget.maxInputTokens", Effect: Tunes},
+	{Key: "task.budget.maxOutputTokens", Effect: Tunes},
+	{Key: "task.budget.maxTotalTokens", Effect: Tunes},
+	{Key: "task.budget.maxCostUsd", Effect: Tunes},
+	{Key: "task.budget.maxToolCalls", Effect: Tunes},
+	{Key: "task.budget.maxSubagents", Effect: Tunes},
+	{Key: "task.budget.warnAtRatio", Effect: Tunes},
+	{Key: "task.budget.reserveOutput", Effect: Loosens},
+	{Key: "task.budget.strict", Effect: Loosens, Harmless: is(true)},
+	{Key: "task.budget.requirePrice", Effect: Loosens, Harmless: is(true)},
 	{Key: "task.enabled", Effect: Widens, Harmless: is(false), Missing: tasks},
 	{Key: "task.maxRecursionDepth", Effect: Loosens, Missing: tasks},
 	{Key: "task.maxConcurrency", Effect: Loosens, Missing: tasks},

@@ -51,7 +51,7 @@ func TestSettingsOfProjects(t *testing.T) {
 	for _, f := range Defaults().fields("", User) {
 		obeyed[f.key] = true
 		p, known := partOf(f.key)
-		require.True(t, known && (p.Missing == "" || p.Missing == tasks || p.Missing == budgets) && !p.Screen, "%s is read, so its row says so", f.key)
+		require.True(t, known && (p.Missing == "" || p.Missing == tasks) && !p.Screen, "%s is read, so its row says so", f.key)
 		require.Equal(t, f.key, p.Key, "what is read has a row of its own")
 	}
 	seen := map[string]bool{}
@@ -62,7 +62,7 @@ func TestSettingsOfProjects(t *testing.T) {
 		if p.Key == "" {
 			continue
 		}
-		require.Equal(t, obeyed[p.Key], (p.Missing == "" || p.Missing == tasks && p.Key != "task.batch" || p.Missing == budgets) && !p.Screen, "%s: read by something, or named as not obeyed", p.Key)
+		require.Equal(t, obeyed[p.Key], (p.Missing == "" || p.Missing == tasks && p.Key != "task.batch") && !p.Screen, "%s: read by something, or named as not obeyed", p.Key)
 		value := everyValue[p.Key]
 		if value == "" {
 			value = `["x"]`
@@ -277,10 +277,10 @@ func TestClientSettings(t *testing.T) {
 		_, _, _, err := LoadSettings(w.dirs, Policy{}, []byte(src))
 		assert.ErrorContains(t, err, want, src)
 	}
-	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"budget": {"maxToolCalls": 1}}, "retry": {"enabeld": true}, "theme": "dark"}`))
+	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"maxRuntimeMs": 1}, "retry": {"enabeld": true}, "theme": "dark"}`))
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.budget.maxToolCalls (budgets)",
+		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.maxRuntimeMs (the task tool)",
 	}, w.told(problems))
 }
 

@@ -180,6 +180,38 @@ func seen(r *protocol.Resume, key protocol.IdempotencyKey, d protocol.Dispositio
 	}
 }
 
+// Spent is what a log says was used up.
+func Spent(records []protocol.Record) *protocol.BudgetSpent {
+	spent := new(protocol.BudgetSpent)
+	for _, r := range records {
+		switch e := r.Entry.(type) {
+		case protocol.Custom:
+			var op protocol.BudgetOp
+			if e.CustomType == protocol.CustomBudget && json.Unmarshal(e.Data, &op) == nil {
+				spent.Note(op)
+			}
+		case protocol.MessageEntry:
+			switch msg := e.Message.(type) {
+			case *protocol.AssistantMessage:
+				spent.Used.Spend(msg.Usage)
+			case *protocol.ToolResultMessage:
+				spent.Used.ToolCalls++
+			default: // costs nothing
+			}
+		case protocol.Compaction:
+			if e.Usage != nil {
+				spent.Used.Spend(*e.Usage)
+			}
+		case protocol.BranchSummary:
+			if e.Usage != nil {
+				spent.Used.Spend(*e.Usage)
+			}
+		default: // costs nothing
+		}
+	}
+	return spent
+}
+
 func custom(r *protocol.Resume, begun map[string]string, e protocol.Custom) {
 	switch e.CustomType {
 	case protocol.CustomTodos:

@@ -1,0 +1,471 @@
+package core
+
+import (
+	"math"
+
+	"troupe/protocol"
+)
+
+// budget is what a session may use up, where something is limited: its pool, and
+// what clients have been told of it.
+type budget struct {
+	pool
+	set      protocol.BudgetLimits
+	warned   [len(protocol.BudgetReasons)]bool
+	exceeded protocol.BudgetReason // clients have been told; "" for nothing
+	cut      bool                  // the run is being stopped because its time is over
+	request  Attempt               // in flight; 0 for none
+	since    int64                 // when the work began, epoch milliseconds; 0 between work
+	noted    int64                 // milliseconds of work that the log says
+}
+
+// budgetTimer names the timer of the time that work may take.
+const budgetTimer = "budget"
+
+// noteEvery is how much work is lost for the sum when the process dies, in
+// milliseconds.
+const noteEvery = 10_000
+
+// limits are those that count: of the settings, or of a client.
+func (m *Machine) limits() protocol.BudgetLimits {
+	if m.choices.limits != nil {
+		return *m.choices.limits
+	}
+	return m.set.Budget.Limits
+}
+
+// Unlimited says that nothing is counted, for nothing is limited.
+func (m *Machine) Unlimited() bool { return m.budget == nil }
+
+// loadBudget begins with what the log of a session says was used up.
+func (m *Machine) loadBudget(spent *protocol.BudgetSpent) {
+	running := m.budget != nil && m.budget.since != 0
+	m.budget = nil
+	if limits := m.limits(); !limits.None() {
+		m.budget = newBudget(spent)
+		m.setLimits(limits)
+	} else if running {
+		m.do(CancelTimer{budgetTimer})
+	}
+}
+
+func newBudget(spent *protocol.BudgetSpent) *budget {
+	b := &budget{}
+	if spent != nil {
+		b.used = amountsOf(spent.Used)
+		b.noted = spent.Used.WallTimeMs
+		b.said(spent)
+	}
+	return b
+}
+
+// said takes on what clients have been told.
+func (b *budget) said(spent *protocol.BudgetSpent) {
+	b.warned, b.exceeded = [len(protocol.BudgetReasons)]bool{}, spent.Exceeded
+	for i, reason := range protocol.BudgetReasons {
+		for _, of := range spent.Warned {
+			b.warned[i] = b.warned[i] || of == reason
+		}
+	}
+}
+
+// budgetUndone goes back to what clients have been told, where an entry that says so
+// could not be written.
+func (m *Machine) budgetUndone(spent *protocol.BudgetSpent) {
+	if m.budget != nil && spent != nil {
+		m.budget.said(spent)
+	}
+}
+
+// setLimits makes limits those of the budget. Raising one begins anew with what
+// clients are told.
+func (m *Machine) setLimits(l protocol.BudgetLimits) {
+	b := m.budget
+	was := b.pool.limits
+	first := b.set.None()
+	b.set, b.pool.limits, b.lax = l, limitsOf(l), m.set.Budget.Lax
+	raised := false
+	for i := range was {
+		raised = raised || !first && b.pool.limits[i] > was[i]
+	}
+	stays := b.exceeded != "" && !b.hasRoom(b.exceeded)
+	told := b.exceeded != ""
+	for _, warned := range b.warned {
+		told = told || warned
+	}
+	if told && !stays && (raised || b.exceeded != "") {
+		b.said(&protocol.BudgetSpent{})
+		m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpCleared})
+	}
+}
+
+// hasRoom says whether more of a dimension may be used.
+func (b *budget) hasRoom(reason protocol.BudgetReason) bool {
+	for i, r := range protocol.BudgetReasons {
+		if r == reason {
+			return b.used[i] < b.pool.limits[i]
+		}
+	}
+	return true
+}
+
+// limitsChanged takes on limits that settings or a client have changed. spent is what
+// the file says, for a session that nothing has been counted of.
+func (m *Machine) limitsChanged(spent *protocol.BudgetSpent) {
+	limits := m.limits()
+	switch {
+	case limits.None() && m.budget != nil:
+		if m.budget.since != 0 {
+			m.do(CancelTimer{budgetTimer})
+		}
+		m.budget = nil
+	case limits.None():
+	case m.budget == nil:
+		m.budget = newBudget(spent)
+		m.budget.set = protocol.BudgetLimits{}
+		m.setLimits(limits)
+		if m.work.unsettled {
+			m.startClock()
+		}
+	default:
+		m.setLimits(limits)
+		m.armClock()
+	}
+	m.checkBudget()
+}
+
+// setBudget changes the limits on a client's command.
+func (m *Machine) setBudget(c Command, s protocol.SetBudget) {
+	limits, err := protocol.ParseBudgetLimits(m.limits(), s.Limits)
+	if err != nil {
+		m.fail(c, protocol.CodeInvalidParams.Errorf("%s", err))
+		return
+	}
+	if err := PriceError(m.model, m.budgetSettings(limits)); err != nil {
+		m.fail(c, err)
+		return
+	}
+	m.choices.limits = &limits
+	m.limitsChanged(c.Spent)
+	m.reply(c, m.budgetReport())
+}
+
+// budgetReport is the answer to get_budget.
+func (m *Machine) budgetReport() protocol.BudgetReport {
+	b := m.budget
+	if b == nil {
+		return protocol.BudgetReport{Snapshot: protocol.BudgetSnapshot{Status: protocol.BudgetOK}, Warned: []protocol.BudgetReason{}}
+	}
+	report := protocol.BudgetReport{Limits: b.set, Snapshot: m.snapshot(b.exceeded), Warned: []protocol.BudgetReason{}, Exceeded: b.exceeded}
+	for i, warned := range b.warned {
+		if warned {
+			report.Warned = append(report.Warned, protocol.BudgetReasons[i])
+		}
+	}
+	return report
+}
+
+// budgetState is the part of get_state, nil where nothing is limited.
+func (m *Machine) budgetState() *protocol.BudgetState {
+	if m.budget == nil {
+		return nil
+	}
+	return &protocol.BudgetState{Limits: m.budget.set, Snapshot: m.snapshot(m.budget.exceeded)}
+}
+
+// snapshot is what has been used up.
+func (m *Machine) snapshot(reason protocol.BudgetReason) protocol.BudgetSnapshot {
+	b := m.budget
+	status := protocol.BudgetOK
+	for _, warned := range b.warned {
+		if warned {
+			status = protocol.BudgetWarned
+		}
+	}
+	if b.exceeded != "" {
+		status = protocol.BudgetStopped
+	}
+	s := b.usedBy(m.now).used().Snapshot(status, reason)
+	s.Unpriced = b.set.MaxCostUSD != nil && m.model != nil && !priced(m.model)
+	return s
+}
+
+// usedBy is what has been used up at a moment, the work that goes on included.
+func (b *budget) usedBy(now int64) amounts {
+	used := b.used
+	if b.since != 0 {
+		used[wallTime] += float64(max(0, now-b.since))
+	}
+	return used
+}
+
+// noteBudget writes what became of the budget, before anybody is told.
+func (m *Machine) noteBudget(op protocol.BudgetOp) { m.appendOwn(protocol.CustomBudget, op) }
+
+// checkBudget tells clients what is nearly used up, and what is.
+func (m *Machine) checkBudget() {
+	b := m.budget
+	if b == nil || b.exceeded != "" {
+		return
+	}
+	used := b.usedBy(m.now)
+	for i, limit := range b.pool.limits {
+		if used[i] >= limit && (!counted(i) || limit == 0) {
+			m.exceed(i)
+			return
+		}
+	}
+	ratio := m.set.Budget.WarnAtRatio
+	for i, limit := range b.pool.limits {
+		if b.warned[i] || math.IsInf(limit, 1) || ratio <= 0 || used[i] < ratio*limit {
+			continue
+		}
+		b.warned[i] = true
+		reason := protocol.BudgetReasons[i]
+		m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpWarned, Reason: reason})
+		m.emit(protocol.BudgetWarning{Scope: budgetOfSession, Snapshot: m.snapshot(reason)})
+	}
+}
+
+// budgetOfSession is the scope of what is said about a session as a whole.
+const budgetOfSession = "session"
+
+// exceed says that a limit is reached. Nothing is sent to a model any more.
+func (m *Machine) exceed(dimension int) {
+	b := m.budget
+	b.exceeded = protocol.BudgetReasons[dimension]
+	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpExceeded, Reason: b.exceeded})
+	m.emit(protocol.BudgetExceeded{Scope: budgetOfSession, Snapshot: m.snapshot(b.exceeded)})
+}
+
+// overBudget is why nothing may be sent to a model, "" if something may.
+func (m *Machine) overBudget() protocol.BudgetReason {
+	if m.budget == nil {
+		return ""
+	}
+	return m.budget.exceeded
+}
+
+// cutBy is why the run is being stopped, "" if a budget is not the reason.
+func (m *Machine) cutBy() protocol.BudgetReason {
+	if m.budget == nil || !m.budget.cut {
+		return ""
+	}
+	return m.budget.exceeded
+}
+
+// refusedByBudget refuses a command that would send something to a model, and says
+// whether it has.
+func (m *Machine) refusedByBudget(c Command) bool {
+	m.checkBudget()
+	why := m.overBudget()
+	if why != "" {
+		m.fail(c, refusedByBudget(why))
+	}
+	return why != ""
+}
+
+func refusedByBudget(why protocol.BudgetReason) *protocol.Error {
+	return protocol.CodeBudgetExceeded.Errorf("Session budget exceeded (%s)", string(why))
+}
+
+// mayRequest reserves what a request to the model may need; or it says why there is
+// to be none.
+func (m *Machine) mayRequest(attempt Attempt) (why protocol.BudgetReason) {
+	b := m.budget
+	if b == nil {
+		return ""
+	}
+	m.checkBudget()
+	if b.exceeded != "" {
+		return b.exceeded
+	}
+	b.ask(ticket{n: int(attempt)}, m.need())
+	b.request = attempt
+	return ""
+}
+
+// need is what an answer may cost: as much as the model may write, after all that it
+// is shown, at the price of what no cache has.
+func (m *Machine) need() amounts {
+	const margin = 1.25 // of the estimate of what it is shown
+	u := protocol.Usage{Input: int64(margin * float64(m.size.Tokens)), Output: m.model.MaxTokens}
+	if r := m.set.Budget.ReserveOutput; r > 0 {
+		u.Output = min(r, u.Output)
+	}
+	var used protocol.BudgetUsed
+	used.Spend(m.model.Price(u))
+	return amountsOf(used)
+}
+
+// requestOver gives back what a request has reserved that is no longer the current
+// one.
+func (m *Machine) requestOver(current Attempt) {
+	if b := m.budget; b != nil && b.request != 0 && b.request != current {
+		b.settle(ticket{n: int(b.request)}, amounts{})
+		b.request = 0
+	}
+}
+
+// spendAnswer counts what an answer has cost. Where its provider did not say, it is
+// what the answer looks like.
+func (m *Machine) spendAnswer(msg *protocol.AssistantMessage) {
+	b := m.budget
+	if b == nil {
+		return
+	}
+	usage := msg.Usage
+	if usage.TotalTokens == 0 && len(msg.Content) > 0 && m.model != nil {
+		usage = m.model.Price(protocol.Usage{Input: m.size.Tokens, Output: protocol.EstimateTokens(msg)})
+		var used protocol.BudgetUsed
+		used.Spend(usage)
+		m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &used})
+	}
+	m.spend(usage)
+	if now := int64(b.usedBy(m.now)[wallTime]); now-b.noted >= noteEvery {
+		m.noteWork(now)
+	}
+	m.checkBudget()
+}
+
+// spendSummary counts what a summary has cost, if its provider said so.
+func (m *Machine) spendSummary(usage *protocol.Usage) {
+	if m.budget != nil && usage != nil {
+		m.spend(*usage)
+		m.checkBudget()
+	}
+}
+
+func (m *Machine) spend(usage protocol.Usage) {
+	var used protocol.BudgetUsed
+	used.Spend(usage)
+	m.budget.settle(ticket{n: int(m.budget.request)}, amountsOf(used))
+	m.budget.request = 0
+}
+
+// spendCall counts a call of a tool that was announced.
+func (m *Machine) spendCall() {
+	if b := m.budget; b != nil {
+		b.used[toolCalls]++
+		m.checkBudget()
+	}
+}
+
+// callRefusedByBudget ends a call that is one too many, and says whether it was.
+func (m *Machine) callRefusedByBudget(r *run, c *call) bool {
+	b := m.budget
+	if b == nil {
+		return false
+	}
+	if b.exceeded == "" && b.used[toolCalls] >= b.pool.limits[toolCalls] {
+		m.exceed(toolCalls)
+	}
+	if b.exceeded != protocol.BudgetToolCalls && (b.exceeded == "" || c.Name != TaskTool) {
+		return false
+	}
+	why := b.exceeded
+	m.announceCall(r, c)
+	b.used[toolCalls]--
+	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &protocol.BudgetUsed{ToolCalls: -1}}) // it will have a result
+	m.finishCall(r, c, errorResult(why.Error()), true)
+	return true
+}
+
+// beginClock notes that work begins, unless it goes on.
+func (m *Machine) beginClock() {
+	if m.budget != nil && !m.work.unsettled {
+		m.startClock()
+	}
+}
+
+func (m *Machine) startClock() {
+	m.budget.since = m.now
+	m.armClock()
+}
+
+// armClock sets the timer for the next moment at which the time of work matters.
+func (m *Machine) armClock() {
+	b := m.budget
+	limit := b.pool.limits[wallTime]
+	if b.since == 0 || b.exceeded != "" || math.IsInf(limit, 1) {
+		return
+	}
+	next := limit
+	if warn := m.set.Budget.WarnAtRatio * limit; !b.warned[wallTime] && warn > 0 {
+		next = warn
+	}
+	left := next - b.usedBy(m.now)[wallTime]
+	m.do(SetTimer{Name: budgetTimer, AfterMs: max(1, int64(math.Ceil(left)))})
+}
+
+// stopClock notes that the work is over.
+func (m *Machine) stopClock() {
+	b := m.budget
+	if b == nil || b.since == 0 {
+		return
+	}
+	b.used, b.since = b.usedBy(m.now), 0
+	if !math.IsInf(b.pool.limits[wallTime], 1) {
+		m.do(CancelTimer{budgetTimer})
+	}
+	m.noteWork(int64(b.used[wallTime]))
+}
+
+// noteWork writes how long was worked. It is not worth a write of its own.
+func (m *Machine) noteWork(ms int64) {
+	if ms == m.budget.noted {
+		return
+	}
+	m.budget.noted = ms
+	m.noteOwn(protocol.CustomBudget, protocol.BudgetOp{Op: protocol.BudgetOpActive, ActiveMs: ms})
+}
+
+// timerDue looks at the clock: a run whose time is over ends now.
+func (m *Machine) timerDue(in TimerDue) {
+	b := m.budget
+	if in.Name != budgetTimer || b == nil || b.since == 0 || b.exceeded != "" {
+		return
+	}
+	m.checkBudget()
+	if b.exceeded != protocol.BudgetWallTime {
+		m.armClock()
+		return
+	}
+	b.cut = true
+	m.stop(failed)
+	b.cut = false
+}
+
+// budgetSettings are the settings with other limits.
+func (m *Machine) budgetSettings(l protocol.BudgetLimits) protocol.BudgetSettings {
+	set := m.set.Budget
+	set.Limits = l
+	return set
+}
+
+// priced says whether it is known what a model costs.
+func priced(model *protocol.Model) bool {
+	return model.Cost != protocol.ModelCost{} || model.ProviderConfig != nil && len(model.ProviderConfig.Tiers) > 0
+}
+
+// PriceError refuses a model without a known price, where limits need one; nil is
+// fine.
+func PriceError(model *protocol.Model, set protocol.BudgetSettings) *protocol.Error {
+	if model == nil || model.Missing || priced(model) || !set.NeedsPrice() {
+		return nil
+	}
+	return noPrice(model)
+}
+
+// unpriced refuses a model without a known price, where the cost is limited.
+func (m *Machine) unpriced(model *protocol.Model) *protocol.Error {
+	if m.budget == nil {
+		return nil
+	}
+	return PriceError(model, m.budgetSettings(m.budget.set))
+}
+
+func noPrice(model *protocol.Model) *protocol.Error {
+	return protocol.CodeInvalidParams.Errorf("The cost of this session is limited, and it is not known what %s/%s costs.\n\n"+
+		"Add its cost to models.json, choose another model, or set task.budget.requirePrice to false.", model.Provider, model.ID)
+}

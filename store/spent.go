@@ -1,0 +1,37 @@
+package store
+
+import "troupe/protocol"
+
+// Spent sums up what the session has used up, in all branches of its file. What a
+// fork or a clone came with was paid for by the session that it was copied from:
+// those entries are older than the file.
+func (v View) Spent() (*protocol.BudgetSpent, error) {
+	var list []int32
+	for i := range v.slots {
+		if s := &v.slots[i]; s.flags&flagUsage != 0 || s.role == roleToolResult || s.kind == kindBudget {
+			list = append(list, int32(i))
+		}
+	}
+	spent := new(protocol.BudgetSpent)
+	for l, err := range v.lines(list) {
+		if err != nil {
+			return nil, err
+		}
+		if string(l.head.stamp) < v.header.Timestamp {
+			continue
+		}
+		s := &v.slots[l.slot]
+		switch {
+		case s.kind == kindBudget:
+			var op protocol.BudgetOp
+			if decodeData(l.b, &op) {
+				spent.Note(op)
+			}
+			continue
+		case s.role == roleToolResult:
+			spent.Used.ToolCalls++
+		}
+		spent.Used.Spend(parseUsage(l.head.usage()))
+	}
+	return spent, nil
+}
