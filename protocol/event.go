@@ -301,4 +301,8 @@ type StreamRule struct {
 	Content     string `json:"content"`
 	Description string `json:"description,omitempty"`
 	TTSRTrigger string `json:"ttsrTrigger,omitempty"`
+
+	Globs         []string `json:"globs,omitempty" doc:"It is about calls of tools with a path like these."`
+	AlwaysApply   bool     `json:"alwaysApply,omitempty"`
+	InterruptMode string   `json:"interruptMode,omitempty" enum:"always,prose-only,tool-only,never" doc:"In the place of the setting."`
 }

@@ -64,8 +64,8 @@ func TestLawsOfHosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSettings(t)
 		set.MaxReminders = 2
-		set.StreamRules = RuleSettings{Prose: true, Gap: rapid.IntRange(0, 3).Draw(t, "gap"), Keep: rapid.Bool().Draw(t, "keep"), Rules: []Rule{
-			{protocol.StreamRule{Name: "threes", Content: "No threes."}, regexp.MustCompile("3")},
+		set.StreamRules = RuleSettings{Mode: rapid.SampledFrom([]string{"always", "prose-only", "never"}).Draw(t, "mode"), Gap: rapid.IntRange(0, 3).Draw(t, "gap"), Keep: rapid.Bool().Draw(t, "keep"), Rules: []Rule{
+			{StreamRule: protocol.StreamRule{Name: "threes", Content: "No threes."}, Trigger: regexp.MustCompile("3")},
 		}}
 		h := &history{world: newWorld(set), t: t, hosted: true}
 		h.send(protocol.SetHostTools{Tools: []protocol.HostTool{{Name: "open_file"}}})

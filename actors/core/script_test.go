@@ -54,10 +54,19 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 		case "model":
 			set.Model = catalog.Models[slices.IndexFunc(catalog.Models, func(m *protocol.Model) bool { return m.ID == arg.Vals[0] })]
 		case "rule":
-			set.StreamRules = RuleSettings{Prose: true, Calls: true, Rules: []Rule{{
+			set.StreamRules = RuleSettings{Mode: "always", Rules: []Rule{{
 				StreamRule: protocol.StreamRule{Name: "no-" + arg.Vals[0], Path: "/rules/x.md", Content: "Never write it."},
 				Trigger:    regexp.MustCompile(arg.Vals[0]),
 			}}}
+		case "rule-mode":
+			set.StreamRules.Mode = arg.Vals[0]
+		case "rule-scope": // text, thinking, or a tool's name
+			kind, known := map[string]protocol.BlockKind{"text": protocol.BlockText, "thinking": protocol.BlockThinking}[arg.Vals[0]]
+			scope := RuleScope{Kind: kind}
+			if !known {
+				scope = RuleScope{Kind: protocol.BlockToolCall, Tool: arg.Vals[0], Files: func(path string) bool { return strings.HasSuffix(path, ".ts") }}
+			}
+			set.StreamRules.Rules[0].Scopes = append(set.StreamRules.Rules[0].Scopes, scope)
 		case "check":
 			set.Check = func(call protocol.ToolCall, own []protocol.HostTool) error {
 				isHost := slices.ContainsFunc(own, func(t protocol.HostTool) bool { return t.Name == call.Name })

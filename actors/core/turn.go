@@ -13,11 +13,12 @@ import (
 type run struct {
 	id       protocol.RunID
 	messages []protocol.Message
-	turns    int      // begun
-	joinable bool     // started by an idle steer or follow_up: a plain prompt may still join
-	verdict  *bool    // of extensions, whether the model is asked again; nil for none
-	offered  []string // the tools that the latest request named: only these run
-	system   *string  // the system prompt, where an extension has made another
+	turns    int                   // begun
+	joinable bool                  // started by an idle steer or follow_up: a plain prompt may still join
+	verdict  *bool                 // of extensions, whether the model is asked again; nil for none
+	offered  []string              // the tools that the latest request named: only these run
+	deferred []protocol.StreamRule // that match and have not stopped the answer
+	system   *string               // the system prompt, where an extension has made another
 
 	// of the current turn
 	answer     *protocol.AssistantMessage
@@ -105,7 +106,6 @@ type stream struct {
 	size    int             // bytes of all blocks
 	asked   int             // tool calls among them
 	usage   *protocol.Usage // counts not shown yet
-	tail    []byte          // the end of what stream rules watch
 	over    *StreamEnd      // the answer is whole, and extensions look at it
 	hook    int             // the open one about that, 0 for none
 }
@@ -116,6 +116,7 @@ type block struct {
 	args protocol.ArgsBuilder
 	call protocol.ToolCall
 	done protocol.Block // nil while the block grows
+	tail []byte         // the end of it, where stream rules watch it
 }
 
 func newStream(model *protocol.Model, now int64) *stream {
@@ -144,7 +145,7 @@ func (m *Machine) streamParts(in StreamParts) {
 			m.blockStart(s, p)
 		case protocol.PartDelta:
 			m.blockDelta(s, p)
-			if m.watch(s, s.blocks[p.Index].kind, p.Delta) {
+			if m.watch(s, p.Index, p.Delta) {
 				return
 			}
 		case protocol.PartBlockEnd:
@@ -282,7 +283,7 @@ func (b *block) finish(signature string, redacted bool) {
 		b.call.ThoughtSignature = signature
 		b.done = b.call
 	}
-	b.text = nil
+	b.text, b.tail = nil, nil
 }
 
 // content is what the blocks amount to; blocks cut short count as far as they
@@ -482,6 +483,9 @@ func (r *run) wantsMore() bool {
 func (m *Machine) nextTurn(r *run) {
 	next := m.due(!r.wantsMore())
 	m.turnStart(r)
+	if note := m.deferredNote(r); note != nil {
+		m.inject(r, *note)
+	}
 	m.deliver(r, next)
 	m.ask(r)
 }
@@ -505,7 +509,8 @@ func (m *Machine) endRun(r *run, e ending) {
 	}
 	retries := e.outcome == failed && m.mayRetry(&m.work.retries, e.err)
 	recovers := e.outcome == failed && e.err != nil && e.err.Kind == protocol.ErrorOverflow && m.mayRecover(r.answer)
-	end := protocol.AgentEnd{Messages: emptyNotNil(r.messages), WillRetry: retries || ruled, RunID: r.id}
+	later := e.outcome == completed && len(r.deferred) > 0 && !m.stopping() && m.overBudget() == ""
+	end := protocol.AgentEnd{Messages: emptyNotNil(r.messages), WillRetry: retries || ruled || later, RunID: r.id}
 	switch why := m.cutBy(); {
 	case why != "":
 		end.Error = why.Error()
@@ -523,7 +528,10 @@ func (m *Machine) endRun(r *run, e ending) {
 		m.scheduleRetry(&m.work.retries, &retrying{failure: e.err})
 		return
 	case ruled:
-		m.startRun(cause{note: noteToModel("ttsr-injection", ruleText(e.rules))})
+		m.startRun(cause{note: noteToModel("ttsr-injection", ruleText(e.rules, stoppedByRule))})
+		return
+	case later:
+		m.startRun(cause{note: m.deferredNote(r)})
 		return
 	}
 	why := end.Error

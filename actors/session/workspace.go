@@ -384,12 +384,8 @@ func (h *Shared) cacheRetention() providers.CacheRetention {
 
 // streamRules are the rules that interrupt a stream.
 func (h *Shared) streamRules(dirs config.Dirs, f config.TTSR) core.RuleSettings {
-	set := core.RuleSettings{
-		Keep:  f.ContextMode == "keep",
-		Prose: f.InterruptMode == "always" || f.InterruptMode == "prose-only",
-		Calls: f.InterruptMode == "always" || f.InterruptMode == "tool-only",
-	}
-	if !f.Enabled || !set.Prose && !set.Calls {
+	set := core.RuleSettings{Keep: f.ContextMode == "keep", Mode: f.InterruptMode}
+	if !f.Enabled {
 		return set
 	}
 	if f.RepeatMode == "after-gap" {
@@ -398,9 +394,14 @@ func (h *Shared) streamRules(dirs config.Dirs, f config.TTSR) core.RuleSettings 
 	rules, problems := config.LoadStreamRules(dirs, f.DisabledRules)
 	h.complaints.all(problems)
 	for _, r := range rules {
-		set.Rules = append(set.Rules, core.Rule{Trigger: r.Trigger, StreamRule: protocol.StreamRule{
+		rule := core.Rule{Trigger: r.Trigger, StreamRule: protocol.StreamRule{
 			Name: r.Name, Path: r.Path, Content: r.Content, Description: r.Description, TTSRTrigger: r.TriggerText,
-		}})
+			Globs: r.Globs, AlwaysApply: r.AlwaysApply, InterruptMode: r.InterruptMode,
+		}}
+		for _, s := range r.Scopes {
+			rule.Scopes = append(rule.Scopes, core.RuleScope{Kind: s.Kind, Tool: s.Tool, Files: s.Files})
+		}
+		set.Rules = append(set.Rules, rule)
 	}
 	return set
 }

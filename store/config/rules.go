@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"troupe/protocol"
 )
 
@@ -20,6 +22,18 @@ type StreamRule struct {
 	Content     string
 	Trigger     *regexp.Regexp // any of the file's ttsr_trigger or condition
 	TriggerText string
+
+	Scopes        []RuleScope // what it watches; none is text and the arguments of calls
+	Globs         []string    // of the files that calls have to be about
+	AlwaysApply   bool
+	InterruptMode string // of the settings' words; "" is the setting
+}
+
+// RuleScope is a kind of content that a rule watches.
+type RuleScope struct {
+	Kind  protocol.BlockKind
+	Tool  string                 // of a call, "" for any
+	Files func(path string) bool // of a call: that it is about; nil for any
 }
 
 // LoadStreamRules finds the rules in the user's and the project's rules
@@ -29,15 +43,15 @@ type StreamRule struct {
 // problem, and its file is left out.
 func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
 	in := dirs.take("stream rules")
-	user, project := place{path: filepath.Join(dirs.Agent, "rules"), location: User}, place{path: filepath.Join(dirs.project(), "rules"), location: Project}
+	user, project := rulePlaces(dirs)
 	var places []place
 	switch dirs.Access {
 	case Everything:
-		places = []place{project, user}
+		places = slices.Concat(project, user)
 	case Texts:
-		places = []place{user, project}
+		places = slices.Concat(user, project)
 	case ContextOnly:
-		places = []place{user}
+		places = user
 	}
 	room := protocol.MaxTriggers
 	var rules []StreamRule
@@ -66,6 +80,102 @@ func LoadStreamRules(dirs Dirs, disabled []string) ([]StreamRule, []Problem) {
 		}
 	}
 	return rules, in.problems
+}
+
+// rulePlaces are the directories of rules: ours, and those of other programs whose
+// rules may have triggers, too. Somebody who works at home has no project there.
+func rulePlaces(dirs Dirs) (user, project []place) {
+	user = []place{{path: filepath.Join(dirs.Agent, "rules"), location: User}}
+	if dirs.Home != "" {
+		for _, dir := range []string{".omp/agent", ".pisces/agent", ".claude"} {
+			user = append(user, place{path: filepath.Join(dirs.Home, dir, "rules"), location: User})
+		}
+	}
+	for _, dir := range []string{".pi", ".omp", ".pisces", ".claude", ".cursor"} {
+		p := place{path: filepath.Join(dirs.Cwd, dir, "rules"), location: Project}
+		if !slices.ContainsFunc(user, func(u place) bool { return u.path == p.path }) {
+			project = append(project, p)
+		}
+	}
+	return user, project
+}
+
+// ruleModes are the words of interruptMode.
+var ruleModes = []string{"always", "prose-only", "tool-only", "never"}
+
+// watches reads what a rule watches.
+func (r *StreamRule) watches(head frontmatter) error {
+	r.Globs, r.AlwaysApply, r.InterruptMode = head.texts("globs"), head.bool("alwaysApply"), head.text("interruptMode")
+	if r.InterruptMode != "" && !slices.Contains(ruleModes, r.InterruptMode) {
+		return fmt.Errorf("interruptMode: want one of %s", strings.Join(ruleModes, ", "))
+	}
+	for _, text := range head.texts("scope") {
+		s, err := ruleScope(text)
+		if err != nil {
+			return err
+		}
+		r.Scopes = append(r.Scopes, s)
+	}
+	if len(r.Globs) == 0 {
+		return nil
+	}
+	files, err := filesLike(r.Globs)
+	if err != nil {
+		return err
+	}
+	if len(r.Scopes) == 0 {
+		r.Scopes = []RuleScope{{Kind: protocol.BlockToolCall}}
+	}
+	for i := range r.Scopes {
+		if s := &r.Scopes[i]; s.Kind == protocol.BlockToolCall && s.Files == nil {
+			s.Files = files
+		}
+	}
+	return nil
+}
+
+// ruleScope reads text, thinking, tool, tool:NAME or tool:NAME(GLOB).
+func ruleScope(text string) (RuleScope, error) {
+	switch text {
+	case "text":
+		return RuleScope{Kind: protocol.BlockText}, nil
+	case "thinking":
+		return RuleScope{Kind: protocol.BlockThinking}, nil
+	case "tool":
+		return RuleScope{Kind: protocol.BlockToolCall}, nil
+	}
+	name, isTool := strings.CutPrefix(text, "tool:")
+	name, glob, hasGlob := strings.Cut(name, "(")
+	glob, closed := strings.CutSuffix(glob, ")")
+	if !isTool || name == "" || hasGlob != closed {
+		return RuleScope{}, fmt.Errorf("scope: want text, thinking, tool, tool:NAME or tool:NAME(GLOB), not %q", text)
+	}
+	s := RuleScope{Kind: protocol.BlockToolCall, Tool: name}
+	if !hasGlob {
+		return s, nil
+	}
+	var err error
+	s.Files, err = filesLike([]string{glob})
+	return s, err
+}
+
+// filesLike is whether a path is like one of some patterns: by its name if a pattern
+// has no slash, else by its end.
+func filesLike(globs []string) (func(path string) bool, error) {
+	for _, glob := range globs {
+		if !doublestar.ValidatePattern(glob) {
+			return nil, fmt.Errorf("not a pattern: %q", glob)
+		}
+	}
+	return func(path string) bool {
+		path = filepath.ToSlash(path)
+		return slices.ContainsFunc(globs, func(glob string) bool {
+			if !strings.HasPrefix(glob, "/") {
+				glob = "**/" + strings.TrimPrefix(glob, "./")
+			}
+			return path != "" && (doublestar.MatchUnvalidated(glob, path) || doublestar.MatchUnvalidated(glob, "/"+path))
+		})
+	}, nil
 }
 
 // weigh says about how many steps an expression compiles to: a short text that
@@ -115,6 +225,10 @@ func (in *intake) streamRule(file string, location Location) (StreamRule, bool) 
 	r := StreamRule{Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, TriggerText: text}
 	if r.Name == "" {
 		r.Name = strings.TrimSuffix(filepath.Base(file), ".md")
+	}
+	if err := r.watches(head); err != nil {
+		in.add(file, err)
+		return StreamRule{}, false
 	}
 	return r, true
 }

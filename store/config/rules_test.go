@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/protocol"
 	"troupe/store/config"
 )
 
@@ -37,4 +38,43 @@ func TestLoadStreamRules(t *testing.T) {
 	rules, _ = config.LoadStreamRules(dirs, nil)
 	require.Len(t, rules, 3)
 	assert.True(t, rules[0].Trigger.MatchString("baz"))
+}
+
+// What a rule watches, and which files it is about.
+func TestStreamRuleScopes(t *testing.T) {
+	load := func(head string) ([]config.StreamRule, []config.Problem) {
+		root := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Join(root, "work/.omp/rules"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "work/.omp/rules/r.md"), []byte("---\nttsr_trigger: x\n"+head+"\n---\nDo not."), 0o600))
+		return config.LoadStreamRules(config.Dirs{Agent: filepath.Join(root, "agent"), Cwd: filepath.Join(root, "work"), Home: root, Access: config.Everything}, nil)
+	}
+	one := func(head string) config.StreamRule {
+		rules, problems := load(head)
+		require.Empty(t, problems, head)
+		require.Len(t, rules, 1, head)
+		return rules[0]
+	}
+	assert.Empty(t, one("").Scopes)
+	r := one("scope: [text, thinking, tool, 'tool:edit(*.ts)']\ninterruptMode: never\nalwaysApply: true")
+	require.Len(t, r.Scopes, 4)
+	assert.Equal(t, "never", r.InterruptMode)
+	assert.True(t, r.AlwaysApply)
+	assert.Equal(t, []protocol.BlockKind{protocol.BlockText, protocol.BlockThinking, protocol.BlockToolCall, protocol.BlockToolCall},
+		[]protocol.BlockKind{r.Scopes[0].Kind, r.Scopes[1].Kind, r.Scopes[2].Kind, r.Scopes[3].Kind})
+	assert.Equal(t, "edit", r.Scopes[3].Tool)
+	assert.Nil(t, r.Scopes[2].Files)
+	assert.True(t, r.Scopes[3].Files("/work/src/a.ts"))
+	assert.True(t, r.Scopes[3].Files("a.ts"))
+	assert.False(t, r.Scopes[3].Files("a.go"))
+	assert.False(t, r.Scopes[3].Files(""))
+	r = one("globs: ['src/**/*.go', '*.md']")
+	require.Len(t, r.Scopes, 1)
+	assert.True(t, r.Scopes[0].Files("/work/src/a/b.go"))
+	assert.True(t, r.Scopes[0].Files("README.md"))
+	assert.False(t, r.Scopes[0].Files("/work/b.go"))
+	for _, wrong := range []string{"scope: tool:", "scope: prose", "scope: 'tool:edit(*.ts'", "interruptMode: sometimes", "globs: ['[']"} {
+		rules, problems := load(wrong)
+		assert.Empty(t, rules, wrong)
+		assert.Len(t, problems, 1, wrong)
+	}
 }

@@ -342,6 +342,9 @@ func (s *Settings) apply(l layer) (found problems) {
 	var unknown, missing, notHere []string
 	walk("", l.tree, func(key string, v gjson.Result) {
 		part, known := partOf(key)
+		if part.Key != key && part.Missing == "" && !part.Screen { // below a key that is no group
+			known = false
+		}
 		switch {
 		case !l.concerns(key):
 			return
@@ -507,6 +510,7 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"bash.inheritEnv", boolean(&s.InheritEnv)},
 		{"todo.reminders", boolean(&s.Todo.Reminders)},
 		{"todo.remindersMax", count(&s.Todo.RemindersMax)},
+		{"todo.reminders.max", count(&s.Todo.RemindersMax)},
 
 		{"modelRoles", merge(&s.ModelRoles, anyText)},
 

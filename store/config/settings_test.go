@@ -73,7 +73,7 @@ var everyValue = map[string]string{
 	"images.autoResize": `false`, "images.blockImages": `true`,
 	"ttsr.enabled": `false`, "ttsr.contextMode": `"keep"`, "ttsr.repeatMode": `"after-gap"`, "ttsr.repeatGap": `1`,
 	"ttsr.interruptMode": `"never"`, "ttsr.disabledRules": `["r"]`,
-	"todoCompletion.enabled": `false`, "todoCompletion.maxReminders": `9`, "todo.reminders": `false`, "todo.remindersMax": `8`,
+	"todoCompletion.enabled": `false`, "todoCompletion.maxReminders": `9`, "todo.reminders": `false`, "todo.remindersMax": `8`, "todo.reminders.max": `7`,
 	"shellPath": `"/bin/zsh"`, "shellCommandPrefix": `"set -e"`, "sessionDir": `"~/s"`,
 	"httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
 	"defaultProjectTrust": `"never"`, "prompts": `["p"]`, "skills": `["s"]`, "enableSkillCommands": `false`,
@@ -127,6 +127,9 @@ func TestEveryKey(t *testing.T) {
 				continue
 			}
 			require.Len(t, problems, 1)
+			if strings.Contains(problems[0].Error(), "unknown settings: "+f.key+".x") { // it is a group, too
+				continue
+			}
 			assert.Equal(t, 2, problems[0].Line, f.key)
 			assert.Equal(t, len(f.key)+7, problems[0].Column, f.key)
 			assert.Contains(t, problems[0].Error(), f.key+": ")
