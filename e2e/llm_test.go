@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // llm is a fake model server on loopback. It speaks the wires by their paths,
@@ -22,6 +24,7 @@ type llm struct {
 	mu       sync.Mutex
 	more     *sync.Cond
 	answers  []answer
+	of       map[string][]answer // for conversations that begin with a word; see playsTo
 	requests []request
 	gates    map[string]chan struct{}
 	summary  string // answers every summariser, without taking from answers
@@ -112,6 +115,26 @@ func (l *llm) plays(answers ...answer) {
 	l.more.Broadcast()
 }
 
+// playsTo adds an answer to a conversation whose first message has a word in it.
+func (l *llm) playsTo(word string, a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[string][]answer{}
+	}
+	l.of[word] = append(l.of[word], a)
+}
+
+// begins is the first text of a conversation.
+func begins(body []byte) string {
+	for _, m := range gjson.GetBytes(body, "messages").Array() {
+		if m.Get("role").Str == "user" {
+			return m.Get("content").Raw
+		}
+	}
+	return ""
+}
+
 // open lets a gate pass.
 func (l *llm) open(name string) { close(l.gate(name)) }
 
@@ -160,6 +183,17 @@ func (l *llm) count() int {
 	return len(l.requests)
 }
 
+// next takes the next answer to a conversation that begins with a text.
+func (l *llm) next(begins string) (answer, bool) {
+	for word, list := range l.of {
+		if len(list) > 0 && strings.Contains(begins, word) {
+			l.of[word] = list[1:]
+			return list[0], true
+		}
+	}
+	return answer{}, false
+}
+
 func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	l.mu.Lock()
@@ -167,6 +201,8 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	a := fail(500, `{"error":{"message":"the test has no answer for this request"}}`)
 	if l.summary != "" && strings.Contains(string(body), `conversation>\n`) {
 		a = text(l.summary)
+	} else if own, is := l.next(begins(body)); is {
+		a = own
 	} else if len(l.answers) > 0 {
 		a, l.answers = l.answers[0], l.answers[1:]
 	}

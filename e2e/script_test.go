@@ -26,6 +26,7 @@ import (
 //	file PATH "TEXT"    writes a file; ~ is the home, else in the working directory
 //	llm ANSWER          what the model answers next: text "a" "b", thinking "…", tool ID NAME {…},
 //	                    gate NAME, stall, used TOKENS, stop WORD, joined by +; or fail STATUS BODY
+//	llm@WORD ANSWER     the same, for a conversation whose first message has this word
 //	summary "TEXT"      answers every request for a summary
 //	> {…}               sends a command; without an id it gets one
 //	>> TEXT             sends a line as it stands
@@ -104,9 +105,12 @@ func TestScriptsWhole(t *testing.T) {
 	require.NoError(t, err)
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".txt")
-		assert.True(t, names[name], "a script for no command: %s", f)
+		assert.True(t, names[name] || slices.Contains(themes, name), "a script for no command: %s", f)
 	}
 }
+
+// themes are scripts that are about more than a command.
+var themes = []string{"task", "budget"}
 
 // script is a case that is being played.
 type script struct {
@@ -189,6 +193,10 @@ func (s *script) fill(line string) string {
 func (s *script) step(line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
+	if word, is := strings.CutPrefix(verb, "llm@"); is {
+		s.p.llm.playsTo(word, s.answer(rest))
+		return
+	}
 	switch verb {
 	case ">", ">>":
 		s.send(verb, s.fill(rest))

@@ -18,6 +18,8 @@ const (
 	CustomRules       = "troupe.rules"       // data is a RulesOp
 	CustomApproval    = "troupe.approval"    // data is an ApprovalOp
 	CustomBudget      = "troupe.budget"      // data is a BudgetOp
+	CustomTask        = "troupe.task"        // data is a TaskOp
+	CustomSubagent    = "troupe.subagent"    // data is a SubagentEntry
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 )
 

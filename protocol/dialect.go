@@ -67,7 +67,9 @@ type Rules struct {
 	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
 	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
 	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
-	TodoTool        bool `doc:"a session begins with the tool todo_write active"`              // else set_todos or --tools switches it on
+	TodoTool        bool `doc:"a session begins with the tool todo_write active"` // else set_todos or --tools switches it on
+	TaskTool        bool `doc:"a session begins with the tool task active"`
+	TaskIfWanted    bool `doc:"a session begins with the tool task active where somebody has written an agent for it, or the settings have task"`
 	CreateOnSwitch  bool `doc:"switch_session to a missing path starts a session there"`       // else an error
 	ForkFromBranch  bool `doc:"get_fork_messages lists the current branch only"`               // else every one
 	FullStart       bool `doc:"an answer that fails before it begins is announced as it ends"` // else as an empty answer, by providers that announce early
@@ -93,15 +95,15 @@ var dialects = map[Dialect]struct {
 	wire     Wire
 	rules    Rules
 }{
-	DialectUnion: {features: []Feature{FeatureCompactionEvents, FeatureSettingEvents}, wire: Wire{SourceInfo: true}},
+	DialectUnion: {features: []Feature{FeatureCompactionEvents, FeatureSettingEvents}, wire: Wire{SourceInfo: true}, rules: Rules{TaskIfWanted: true}},
 	DialectS0:    {features: []Feature{FeatureHookErrorOnly}, rules: Rules{IdleQueueWaits: true, CreateOnSwitch: true}},
 	DialectS1: {
 		features: []Feature{FeatureExtensionErrorOnly},
 		wire:     Wire{OmitIDOnUnknown: true},
-		rules:    Rules{IdleQueueWaits: true, TodoTool: true, FailAtOnce: true},
+		rules:    Rules{IdleQueueWaits: true, TodoTool: true, TaskTool: true, FailAtOnce: true},
 	},
 	DialectS2: {features: []Feature{FeatureExtensionErrorOnly}},
-	DialectS3: {features: []Feature{FeatureHookErrorOnly, FeatureHookUI}},
+	DialectS3: {features: []Feature{FeatureHookErrorOnly, FeatureHookUI}, rules: Rules{TaskTool: true}},
 	DialectS4: {
 		features: []Feature{FeatureUIAck},
 		wire:     Wire{TemplateSource: true},

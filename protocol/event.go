@@ -70,6 +70,55 @@ type (
 		Aborted bool   `json:"aborted" doc:"The last run was aborted."`
 		Outcome string `json:"outcome" enum:"completed,aborted,failed,interrupted" doc:"How the last run ended."`
 		RunID   RunID  `json:"runId,omitempty" since:"troupe" doc:"The last run."`
+
+		Submission *Submission `json:"-"` // what a child has handed over; nil for nothing
+	}
+)
+
+// Children of a session, each an item of a call of the tool task.
+type (
+	SubagentStart struct {
+		isEvent
+		ID         string `json:"id" doc:"In this session; of a child's child with dots: A.B."`
+		Agent      string `json:"agent"`
+		Isolated   bool   `json:"isolated" doc:"It works in a workspace of its own."`
+		SessionID  string `json:"childSessionId,omitempty" since:"troupe" doc:"Of its session: attach takes it."`
+		ToolCallID string `json:"toolCallId,omitempty" since:"troupe"`
+	}
+	SubagentVerificationStart struct {
+		isEvent
+		ID      string `json:"id"`
+		Attempt int    `json:"attempt" doc:"From 1."`
+		Profile string `json:"profile,omitempty"`
+	}
+	SubagentVerificationCommandStart struct {
+		isEvent
+		ID          string `json:"id"`
+		Attempt     int    `json:"attempt"`
+		CommandName string `json:"commandName"`
+	}
+	SubagentVerificationCommandEnd struct {
+		isEvent
+		ID          string `json:"id"`
+		Attempt     int    `json:"attempt"`
+		CommandName string `json:"commandName"`
+		ExitCode    int    `json:"exitCode"`
+		DurationMs  int64  `json:"durationMs"`
+		ArtifactID  string `json:"artifactId,omitempty" doc:"The path of its output."`
+	}
+	SubagentVerificationEnd struct {
+		isEvent
+		ID      string `json:"id"`
+		Attempt int    `json:"attempt"`
+		Status  string `json:"status" enum:"passed,failed,skipped,budget_exceeded"`
+	}
+	SubagentEnd struct {
+		isEvent
+		ID       string `json:"id"`
+		Agent    string `json:"agent"`
+		ExitCode int    `json:"exitCode" doc:"0 if the child has done what it was to do."`
+		Aborted  bool   `json:"aborted,omitempty" since:"troupe"`
+		Error    string `json:"error,omitempty" since:"troupe"`
 	}
 )
 

@@ -17,6 +17,10 @@ const (
 	SpanTool       Span = "tool call"
 	SpanCompaction Span = "compaction"
 	SpanRetry      Span = "retry" // between runs
+
+	SpanChild   Span = "child"   // within a call of the tool task
+	SpanAttempt Span = "attempt" // to verify what a child has done
+	SpanCheck   Span = "command" // of an attempt
 )
 
 // EventSpec is one row of the event table: an event under one of its names.
@@ -87,6 +91,12 @@ var Events = []EventSpec{
 	event[ToolExecutionStart]("tool_execution_start", told{opens: SpanTool}, "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),
 	event[ToolExecutionUpdate]("tool_execution_update", told{merges: true}, "A tool's output so far."),
 	event[ToolExecutionEnd]("tool_execution_end", told{closes: SpanTool}, "A tool call is over."),
+	event[SubagentStart]("subagent_start", told{since: "s1", opens: SpanChild}, "A child begins: an item of a call of the tool task. Its session is open, and nothing was said to it yet."),
+	event[SubagentVerificationStart]("subagent_verification_start", told{since: "s1", opens: SpanAttempt}, "What a child has done is about to be verified."),
+	event[SubagentVerificationCommandStart]("subagent_verification_command_start", told{since: "s1", opens: SpanCheck}, "A command of the verification begins."),
+	event[SubagentVerificationCommandEnd]("subagent_verification_command_end", told{since: "s1", closes: SpanCheck}, "It is over, and its output is on disk."),
+	event[SubagentVerificationEnd]("subagent_verification_end", told{since: "s1", closes: SpanAttempt}, "All commands of the attempt are over."),
+	event[SubagentEnd]("subagent_end", told{since: "s1", closes: SpanChild}, "The child is over, before the end of the call. What it has done is in the result of the call."),
 	variant("auto_compaction_start", told{since: "s0 s1 s2 s3 s4", unless: FeatureCompactionEventsOnly, opens: SpanCompaction}, func(ev AutoCompactionStart) (AutoCompactionStart, bool) { return ev, ev.Reason != "manual" },
 		"Older history is being summarised, by itself. Not in pi1."),
 	event[AutoCompactionStart]("compaction_start", told{since: "pi1", needs: FeatureCompactionEvents, opens: SpanCompaction}, "Older history is being summarised, by itself or for the command compact. A compaction that begins by itself and finds nothing to compact is not announced."),

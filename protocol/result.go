@@ -150,6 +150,14 @@ type SessionStats struct {
 	Cost              float64       `json:"cost"` // US dollars
 	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"pi1" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
 	Session           *TotalsByFile `json:"session,omitempty" since:"troupe" doc:"Over every branch of the file."`
+	Subagents         *ChildTotals  `json:"subagents,omitempty" since:"troupe" doc:"The part of children in session: those of the tool task, and theirs. Absent without any."`
+}
+
+// ChildTotals sums over the children of a session.
+type ChildTotals struct {
+	Count  int         `json:"count"`
+	Tokens TokenTotals `json:"tokens"`
+	Cost   float64     `json:"cost"`
 }
 
 // WindowUsage is how full the model's window is, in get_session_stats.
@@ -172,6 +180,12 @@ type TokenTotals struct {
 	CacheRead  int64 `json:"cacheRead"`
 	CacheWrite int64 `json:"cacheWrite"`
 	Total      int64 `json:"total"`
+}
+
+// Add adds usage to the sums.
+func (t *TokenTotals) Add(u Usage) {
+	t.Input, t.Output, t.CacheRead, t.CacheWrite = t.Input+u.Input, t.Output+u.Output, t.CacheRead+u.CacheRead, t.CacheWrite+u.CacheWrite
+	t.Total += u.Input + u.Output + u.CacheRead + u.CacheWrite
 }
 
 // TextResult answers get_last_assistant_text.

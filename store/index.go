@@ -26,6 +26,7 @@ const (
 	kindCustom
 	kindTodos // custom entries of troupe's own that belong to the conversation
 	kindRules
+	kindTask
 	kindQueueOp // and those that are its bookkeeping
 	kindToolOp
 	kindBudget
@@ -231,6 +232,8 @@ func customKind(customType []byte) kind {
 		return kindTodos
 	case protocol.CustomRules:
 		return kindRules
+	case protocol.CustomTask:
+		return kindTask
 	case protocol.CustomTool:
 		return kindToolOp
 	case protocol.CustomBudget:

@@ -193,7 +193,7 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 // telling says whether an entry bears on the state beside the context.
 func (s *slot) telling() bool {
 	switch s.kind {
-	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindQueueOp, kindToolOp:
+	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp:
 		return true
 	}
 	return s.flags&(flagQueueID|flagKey) != 0
@@ -231,6 +231,8 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		if onBranch {
 			b.tool(l)
 		}
+	case kindTask:
+		b.task(l)
 	case kindMessage:
 		b.message(l)
 	}
@@ -288,6 +290,13 @@ func (b *stateBuilder) rules(l *line) {
 	var op protocol.RulesOp
 	if decodeData(l.b, &op) {
 		b.state.Rules = append(b.state.Rules, op.Rules...)
+	}
+}
+
+func (b *stateBuilder) task(l *line) {
+	var op protocol.TaskOp
+	if decodeData(l.b, &op) {
+		b.state.Tasks = append(b.state.Tasks, op)
 	}
 }
 

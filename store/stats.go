@@ -30,16 +30,24 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	}
 	var list []int32
 	for i := range v.slots {
-		if on[i] || v.slots[i].flags&flagUsage != 0 {
+		if on[i] || v.slots[i].flags&flagUsage != 0 || v.slots[i].kind == kindTask {
 			list = append(list, int32(i))
 		}
 	}
-	var spent, file protocol.Usage
+	var spent, file, children protocol.Usage
+	made := map[string]bool{} // children
 	for l, err := range v.lines(list) {
 		if err != nil {
 			return protocol.SessionStats{}, err
 		}
 		u := parseUsage(l.head.usage())
+		if v.slots[l.slot].kind == kindTask {
+			var id string
+			if id, u = endOfChild(l.b); id != "" {
+				made[id] = true
+			}
+			children = children.Add(u)
+		}
 		file = file.Add(u)
 		if on[l.slot] {
 			spent = spent.Add(u)
@@ -50,7 +58,21 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	}
 	stats.Tokens, stats.Cost = totals(spent)
 	stats.Session.Tokens, stats.Session.Cost = totals(file)
+	if len(made) > 0 {
+		stats.Subagents = &protocol.ChildTotals{Count: len(made)}
+		stats.Subagents.Tokens, stats.Subagents.Cost = totals(children)
+	}
 	return stats, nil
+}
+
+// endOfChild is the id of a child whose end an entry records, "" for another entry,
+// and what the child has cost.
+func endOfChild(line []byte) (id string, u protocol.Usage) {
+	data := gjson.GetBytes(line, "data")
+	if data.Get("op").Str != protocol.TaskEnd {
+		return "", u
+	}
+	return data.Get("id").Str, parseUsage([]byte(data.Get("result.usage").Raw))
 }
 
 // count adds an entry to the counters. Everything that a model may see as a

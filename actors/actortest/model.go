@@ -21,6 +21,8 @@ import (
 //	rounds=N      N answers with tool calls come before the last answer
 //	calls=K       calls per round, 1 by default
 //	parts=N       pieces of text in the last answer, 2 by default
+//	children=N    items of a call of the tool task, 1 by default, and
+//	each=WORDS    the words that they are told, with commas between them
 //	pace=MS       fake milliseconds before each part
 //	fail=KIND     the request fails with this error kind, forever, or
 //	times=N       only the first N times
@@ -176,6 +178,19 @@ func putAll(parts []protocol.Part, put func(protocol.Part) bool) error {
 	return nil
 }
 
+// taskArgs are the arguments of a call of the tool task.
+func taskArgs(w messageWords) json.RawMessage {
+	var tasks []map[string]string
+	for i := range w.number("children", 1) {
+		id := string(rune('A' + i))
+		tasks = append(tasks, map[string]string{
+			"id": id, "description": "part " + id, "assignment": "~" + id + "~ " + strings.ReplaceAll(w["each"], ",", " "),
+		})
+	}
+	args, _ := json.Marshal(map[string]any{"agent": "task", "tasks": tasks})
+	return args
+}
+
 // call answers with tool calls. Their ids name the message, the round and the
 // place, so they are unique and the same whenever the request is repeated.
 func (m *Models) call(w messageWords, text string, round int, put func(protocol.Part) bool) error {
@@ -186,6 +201,9 @@ func (m *Models) call(w messageWords, text string, round int, put func(protocol.
 	var parts []protocol.Part
 	for i := range w.number("calls", 1) {
 		args, _ := json.Marshal(map[string]string{"text": text})
+		if name == "task" {
+			args = taskArgs(w)
+		}
 		id := fmt.Sprintf("%s-%d-%d", strings.Fields(text)[0], round, i)
 		parts = append(parts,
 			protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: id, Name: name},

@@ -63,7 +63,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 			return true
 		}
 	}
-	return slices.Contains(libraryLetters, kind)
+	return slices.Contains(libraryLetters, kind) || strings.Contains(ev.PID.Id, "/sub/") // of a child whose minder was stopped with its run
 }
 
 var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
@@ -79,6 +79,7 @@ var ourLetters = map[string][]string{
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reconfigured", "loadedSession", "WindowOpen", "QueryDone",
+		"ChildOpened", "ChildTold", "ChildSettled", "childProgress",
 	},
 }
 

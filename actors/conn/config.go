@@ -33,7 +33,7 @@ type Server struct {
 	Version, Epoch string // of the program, and of this process's life, as clients are told
 	MaxSessions    int    // likewise
 	Sessions       *actor.PID
-	Seq            link.Seq
+	Seq            *link.Seq
 }
 
 // FlushLimit is how long a client may take to read what is left, when nothing

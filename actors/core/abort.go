@@ -64,7 +64,11 @@ func (m *Machine) abortCalls(r *run) {
 		if c.state == callWaiting {
 			m.announceCall(r, c)
 		}
-		m.finishCall(r, c, m.abortedResult(c), true)
+		result := m.abortedResult(c)
+		if c.tasks != nil {
+			result = m.cutTasks(c, "Aborted")
+		}
+		m.finishCall(r, c, result, true)
 	}
 	if r.parallel {
 		m.recordParallel(r)

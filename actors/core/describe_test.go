@@ -36,6 +36,12 @@ func Describe(e Effect) string {
 			redo = " without the answer"
 		}
 		return fmt.Sprintf("Summarise attempt=%d branch=%d %q%s", e.Attempt, e.Branch, e.Instructions, redo)
+	case StartChild:
+		return fmt.Sprintf("StartChild attempt=%d %s %s agent=%s depth=%d tools=%v", e.Attempt, e.Call, e.Spec.Entry.ID, e.Spec.Agent.Name, e.Spec.Entry.Depth, e.Spec.Entry.Tools)
+	case TellChild:
+		return fmt.Sprintf("TellChild attempt=%d %s %s %s", e.Attempt, e.ID, nameOf(e.Cmd), protocol.AppendValue(nil, e.Cmd))
+	case CloseChild:
+		return fmt.Sprintf("CloseChild attempt=%d %s", e.Attempt, e.ID)
 	case Cancel:
 		return fmt.Sprintf("Cancel attempt=%d", e.Attempt)
 	case StartBash:

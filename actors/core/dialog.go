@@ -37,6 +37,7 @@ func preview(args json.RawMessage) string {
 func (m *Machine) uiAnswered(in UIAnswered) {
 	r, c := m.findCall(func(c *call) bool { return in.ID != "" && c.dialog == in.ID })
 	if c == nil {
+		m.childAnswered(in)
 		return
 	}
 	if c.approval != nil {
@@ -54,6 +55,7 @@ func (m *Machine) uiAnswered(in UIAnswered) {
 
 // dialogsLost ends every open dialog without consent: the broker that kept them is gone.
 func (m *Machine) dialogsLost() {
+	m.childrenCannotAsk()
 	for _, c := range m.callsOut() {
 		if c.dialog != "" {
 			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
@@ -67,6 +69,7 @@ func (m *Machine) deaf() bool { return m.closing != nil && m.closing.Deaf }
 // nobodyAnswers ends what waits for the client: dialogs without consent, calls
 // of its tools without a result.
 func (m *Machine) nobodyAnswers() {
+	m.childrenCannotAsk()
 	for _, c := range m.callsOut() {
 		switch {
 		case c.dialog != "":

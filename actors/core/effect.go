@@ -85,6 +85,39 @@ type StartTool struct {
 	Call    protocol.ToolCall
 }
 
+// StartChild opens the session of a child. It reports [ChildOpened]; then, until
+// [CloseChild] or the end of the attempt, what the child does.
+type StartChild struct {
+	Attempt Attempt
+	Call    string // the tool call
+	Spec    ChildSpec
+}
+
+// ChildSpec is what the session of a child is made with.
+type ChildSpec struct {
+	Entry        protocol.SubagentEntry
+	Agent        protocol.Agent
+	Models       []string               // patterns, the first that is available counts; none for that of the parent
+	Model        *protocol.Model        // the parent's
+	Level        protocol.ThinkingLevel // likewise
+	MaxRuntimeMs int64                  // 0 for no limit
+	SoftRequests int                    // requests after which the child is asked to end, 0 for never
+	Resume       string                 // the file of an earlier child to go on with, "" for a new one
+}
+
+// TellChild gives a child a command.
+type TellChild struct {
+	Attempt Attempt
+	ID      string
+	Cmd     protocol.Command
+}
+
+// CloseChild lets a child go. Its session ends, unless somebody else listens to it.
+type CloseChild struct {
+	Attempt Attempt
+	ID      string
+}
+
 // Summarise asks a model for a summary: of older history, for a compaction, or,
 // with Branch, of the branch that navigate_tree leaves. It reports
 // [Summarised].
@@ -196,6 +229,9 @@ func (NoReply) effect()         {}
 func (Emit) effect()            {}
 func (StartStream) effect()     {}
 func (StartTool) effect()       {}
+func (StartChild) effect()      {}
+func (TellChild) effect()       {}
+func (CloseChild) effect()      {}
 func (Summarise) effect()       {}
 func (Cancel) effect()          {}
 func (StartBash) effect()       {}

@@ -72,11 +72,59 @@ type ToolProgress struct {
 
 // ToolDone is the result of a tool call.
 type ToolDone struct {
+	Attempt    Attempt
+	CallID     string
+	Result     protocol.ToolResult
+	IsError    bool
+	Submission *protocol.Submission // what a child hands over; nil for any other call
+	Todos      []protocol.TodoPhase // the list that the session keeps from now on; nil for the one it has
+}
+
+// TaskReady begins a call of the task tool, whose arguments have been checked.
+type TaskReady struct {
 	Attempt Attempt
 	CallID  string
-	Result  protocol.ToolResult
-	IsError bool
-	Todos   []protocol.TodoPhase // the list that the session keeps from now on; nil for the one it has
+	Args    json.RawMessage
+}
+
+// ChildOpened says that the session of a child is there, or why not.
+type ChildOpened struct {
+	Attempt   Attempt
+	ID        string
+	SessionID string // its handle
+	File      string // "" for one in memory
+	Model     string // provider/model
+	Err       string
+}
+
+// ChildProgress is what a child does, and what it has cost so far.
+type ChildProgress struct {
+	Attempt  Attempt
+	ID       string
+	Activity protocol.TaskActivity
+	Usage    protocol.Usage
+}
+
+// ChildTold is an event of a child that the clients of its parent are to hear of.
+type ChildTold struct {
+	Attempt Attempt
+	ID      string
+	Event   protocol.Event
+}
+
+// ChildSettled says that a child has nothing more to do.
+type ChildSettled struct {
+	Attempt     Attempt
+	ID          string
+	Outcome     string // of its last run
+	Error       string // of that
+	AbortReason string // why it was stopped by its parent, "" if it was not
+	Submission  *protocol.Submission
+	Text        string // of its last answer
+	OutputPath  string // of the file that has all of its output, "" for none
+	Usage       protocol.Usage
+	Requests    int
+	DurationMs  int64
 }
 
 // HostReady says that the client is to run a call, with these arguments.
@@ -168,7 +216,7 @@ type WorkerGone struct {
 	Kind    WorkerKind
 	Attempt Attempt // of any but bash and UI
 	Job     int     // bash
-	ID      string  // tool: the call
+	ID      string  // tool: the call; child: its id
 }
 
 // WorkerKind tells jobs apart.
@@ -181,6 +229,7 @@ const (
 	WorkerRetry
 	WorkerUI      // every open dialog is lost
 	WorkerSummary // of a compaction or a branch
+	WorkerChild
 )
 
 // Restored begins a machine's life: what the session log says. It is the first
@@ -213,6 +262,10 @@ type Reloaded struct {
 // HostGone says that the client that runs the host tools has left or detached: it
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
+
+// Orphaned says that the parent of a child has left it at once: what it was to do is not
+// wanted any more. Others may still listen to it.
+type Orphaned struct{}
 
 // Withdrawn says that nobody waits any more for commands: the client that gave them
 // leaves at once, and others go on. Those that have not begun never do.
@@ -264,6 +317,11 @@ func (StreamEnd) input()        {}
 func (ToolProgress) input()     {}
 func (ToolDone) input()         {}
 func (HostReady) input()        {}
+func (TaskReady) input()        {}
+func (ChildOpened) input()      {}
+func (ChildProgress) input()    {}
+func (ChildTold) input()        {}
+func (ChildSettled) input()     {}
 func (SummaryBegun) input()     {}
 func (Summarised) input()       {}
 func (BashProgress) input()     {}
@@ -278,6 +336,7 @@ func (WorkerGone) input()       {}
 func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
+func (Orphaned) input()         {}
 func (Withdrawn) input()        {}
 func (Reloaded) input()         {}
 func (HookDone) input()         {}
@@ -320,6 +379,8 @@ type Settings struct {
 	// takes every call.
 	Check func(call protocol.ToolCall, own []protocol.HostTool) error
 
+	Tasks        TaskSettings
+	Child        *Child // what the session is the child for; nil for a root
 	Extensions   Extensions
 	Confirm      []string // tools that run only after the client confirmed
 	Permissions  bool     // calls are judged in every mode: there are rules

@@ -29,6 +29,7 @@ type history struct {
 	calls    int
 	hosted   bool // there are host tools, todos and rules
 	extended bool // there are extensions
+	tasked   bool // there are children
 }
 
 func (h *history) say() string {
@@ -219,6 +220,9 @@ func (h *history) action() {
 		h.note(func(w *twin) { w.inject(text) })
 		h.send(protocol.QueueMessage{Message: text})
 	case 5:
+		if h.tasked && h.m.swap == nil {
+			h.retire()
+		}
 		h.note((*twin).abort)
 		h.send(protocol.Abort{})
 	case 6:
@@ -475,6 +479,12 @@ func (h *history) retire() {
 	if r := h.m.activity.inRun(); r != nil {
 		for _, c := range r.calls {
 			h.late = append(h.late, ToolDone{Attempt: e, CallID: c.ID}, ToolProgress{Attempt: e, CallID: c.ID})
+			if c.tasks == nil {
+				continue
+			}
+			for _, it := range c.tasks.items {
+				h.late = append(h.late, childGone(e, it.id), ChildOpened{Attempt: e, ID: it.id}, ChildProgress{Attempt: e, ID: it.id}, ChildSettled{Attempt: e, ID: it.id})
+			}
 		}
 	}
 	h.late = h.late[max(0, len(h.late)-20):]
@@ -610,6 +620,9 @@ func (h *history) streamStep(s *streaming) {
 			if h.hosted {
 				names = append(names, "open_file", "todo_write")
 			}
+			if h.tasked {
+				names = append(names, TaskTool, TaskTool)
+			}
 			name := rapid.SampledFrom(names).Draw(h.t, "tool")
 			parts = append(parts,
 				protocol.PartBlockStart{Index: n, Kind: protocol.BlockToolCall, ID: fmt.Sprintf("c%d", h.calls), Name: name},
@@ -653,6 +666,10 @@ func (h *history) toolStep(a *runningTools) {
 	for _, c := range a.run.calls {
 		if c.state != callRunning || c.dialog != "" || c.hook != 0 {
 			continue
+		}
+		if c.Name == TaskTool {
+			h.taskStep(a, c)
+			return
 		}
 		if c.Name == "open_file" {
 			h.hostStep(a, c)

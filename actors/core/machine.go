@@ -38,6 +38,7 @@ type Machine struct {
 
 	beside
 	asides
+	submission submission
 
 	closing *Closing
 	closed  bool
@@ -66,6 +67,9 @@ type conversation struct {
 	keys      keyring
 	todos     []protocol.TodoPhase
 	fired     map[string]int // stream rules, and the turn in which each fired
+
+	children   map[string]protocol.TaskOp // how each child began that there has been, by its id in lower case; nil for none
+	unfinished []protocol.TaskOp          // of children whose calls are open
 }
 
 // choices are what clients made of the settings, as far as the log does not say
@@ -179,6 +183,16 @@ func (m *Machine) handle(in Input) {
 		m.toolDone(in)
 	case HostReady:
 		m.hostReady(in)
+	case TaskReady:
+		m.taskReady(in)
+	case ChildOpened:
+		m.childOpened(in)
+	case ChildProgress:
+		m.childProgress(in)
+	case ChildTold:
+		m.childTold(in)
+	case ChildSettled:
+		m.childSettled(in)
 	case SummaryBegun:
 		m.summaryBegun(in)
 	case Summarised:
@@ -207,6 +221,9 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case Orphaned:
+		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
+		m.stop(aborted)
 	case Withdrawn:
 		m.withdrawn(in)
 	case HookDone:
@@ -639,5 +656,7 @@ func (m *Machine) workerGone(in WorkerGone) {
 		m.summarised(Summarised{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
 	case WorkerUI:
 		m.dialogsLost()
+	case WorkerChild:
+		m.childGone(in.Attempt, in.ID)
 	}
 }

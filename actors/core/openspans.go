@@ -17,6 +17,7 @@ type OpenSpans struct {
 	Turn     bool
 	Message  protocol.Message // begun and not ended
 	Tools    []protocol.ToolExecutionStart
+	Children OpenChildren
 	Ended    []string           // calls of the turn whose end went out
 	Messages []protocol.Message // ended, of this run
 	Last     protocol.Message   // the turn's assistant message
@@ -65,6 +66,9 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.ToolExecutionEnd:
 		b.Tools = slices.DeleteFunc(slices.Clone(b.Tools), func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == ev.ToolCallID })
 		b.Ended = append(b.Ended, ev.ToolCallID)
+	case protocol.SubagentStart, protocol.SubagentVerificationStart, protocol.SubagentVerificationCommandStart,
+		protocol.SubagentVerificationCommandEnd, protocol.SubagentVerificationEnd, protocol.SubagentEnd:
+		b.Children.observe(ev)
 	case protocol.AutoRetryStart:
 		b.Retry = ev.Attempt
 	case protocol.AutoRetryEnd:
@@ -112,6 +116,9 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		end := m.endOf(open.Message, e)
 		noted = end == protocol.Message(e.note)
 		say(protocol.MessageEnd{Message: end, RunID: run})
+	}
+	for _, ev := range open.Children.closing(e.why) {
+		say(ev)
 	}
 	for _, r := range e.results {
 		m.closeCall(&open, r, say)

@@ -18,14 +18,19 @@ func TestOpenSpans(t *testing.T) {
 			continue
 		}
 		ev := reflect.New(row.Event).Elem()
-		for name, value := range map[string]any{"RunID": protocol.RunID("2"), "Attempt": 2, "Reason": "manual", "Message": protocol.Message(&protocol.UserMessage{})} {
+		for name, value := range map[string]any{"RunID": protocol.RunID("2"), "Attempt": 2, "CommandName": "x", "Reason": "manual", "Message": protocol.Message(&protocol.UserMessage{})} {
 			if f := ev.FieldByName(name); f.IsValid() && reflect.TypeOf(value).AssignableTo(f.Type()) {
 				f.Set(reflect.ValueOf(value))
 			}
 		}
 		var before OpenSpans
+		switch row.Opens {
+		case protocol.SpanAttempt, protocol.SpanCheck:
+			before = OpenSpans{Children: OpenChildren{{}}}
+		}
 		if row.Opens == "" { // all there is to close
-			before = OpenSpans{Run: "1", Turn: true, Message: &protocol.UserMessage{}, Tools: []protocol.ToolExecutionStart{{}}, Retry: 1, Compact: "manual", Settle: true}
+			before = OpenSpans{Run: "1", Turn: true, Message: &protocol.UserMessage{}, Tools: []protocol.ToolExecutionStart{{}}, Retry: 1, Compact: "manual", Settle: true,
+				Children: OpenChildren{{Attempt: 2, Command: "x"}}}
 		}
 		after := before
 		after.Observe(ev.Interface().(protocol.Event))

@@ -27,6 +27,9 @@ func (m *Machine) restored(in Restored) {
 	m.loadModel(in.Session)
 	m.loadBudget(in.Session.Spent)
 	results, note := m.finishBranch(in.Session)
+	if m.set.Child != nil && in.Session.LeafID == "" {
+		m.appendOwn(protocol.CustomSubagent, m.set.Child.SubagentEntry)
+	}
 	if in.Carryover == nil && in.Session.LeafID == "" {
 		if m.name != "" {
 			m.note(protocol.SessionInfo{Name: m.name})
@@ -108,7 +111,7 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
-	case Append, StartStream, StartTool, ScheduleRetry, AskUI, Judge:
+	case Append, StartStream, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild:
 		// not done, and nobody was told
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
@@ -122,7 +125,7 @@ func (m *Machine) instead(e Effect, why string) {
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, StartTool, ScheduleRetry, AskUI, Judge, Summarise:
+	case StartStream, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild:
 		return true
 	case CallHook:
 		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0
@@ -163,6 +166,7 @@ func (m *Machine) load(to Loaded) {
 	for _, name := range to.Rules {
 		m.fired[name] = m.turns
 	}
+	m.loadTasks(to.Tasks, to.OpenCalls)
 	for _, q := range to.Queue {
 		m.requeue(q)
 	}
@@ -242,6 +246,9 @@ func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
 			text = "This call was running when the run was interrupted. It may have had effects; its output is lost."
 		}
 		r := errorResult(text)
+		if tasks, begun := m.unfinishedTasks(u.Call.ID); begun {
+			r = tasks
+		}
 		msg := protocol.Seal(&protocol.ToolResultMessage{
 			ToolCallID: u.Call.ID, ToolName: u.Call.Name, Content: r.Content, Details: r.Details,
 			IsError: true, Timestamp: m.now,
@@ -249,6 +256,7 @@ func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
 		results = append(results, msg)
 		m.appendMessage(protocol.MessageEntry{Message: msg})
 	}
+	m.unfinished = nil
 	return results
 }
 
@@ -261,6 +269,7 @@ func (m *Machine) drop() {
 	case *runningTools:
 		for _, c := range a.run.calls {
 			m.letGo(c)
+			m.dropTasks(c)
 		}
 	case *streaming:
 		if a.hook != 0 {

@@ -81,6 +81,15 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			}
 		case "prepares":
 			set.Extensions.Prepares = arg.Vals
+		case "tasks":
+			set = taskSettings(set)
+		case "child":
+			set.Child = &Child{SubagentEntry: protocol.SubagentEntry{ID: "A", Agent: "task", ToolCallID: "c0", Depth: 1, Tools: []string{"read", SubmitTool}}}
+			if len(arg.Vals) > 0 {
+				set.Child.Schema = json.RawMessage(`{"type":"object"}`)
+			}
+			set.KnownTools = append(set.KnownTools, protocol.ToolInfo{Name: SubmitTool})
+			set.Tools = append(set.Tools, SubmitTool)
 		case "sequential":
 			for i, t := range set.KnownTools {
 				set.KnownTools[i].Sequential = slices.Contains(arg.Vals, t.Name)
@@ -191,6 +200,34 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(RetryScheduled{attempt(), int64(num("ms"))})
 	case "retry-due":
 		return w.step(RetryDue{attempt()})
+	case "task-ready":
+		return w.step(TaskReady{attempt(), arg("id"), json.RawMessage(text)})
+	case "child-opened":
+		in := ChildOpened{Attempt: attempt(), ID: arg("id"), SessionID: "s-" + arg("id"), File: "/sessions/0/" + arg("id") + ".jsonl", Model: "acme/m1", Err: text}
+		return w.step(in)
+	case "child-progress":
+		return w.step(ChildProgress{Attempt: attempt(), ID: arg("id"), Activity: protocol.TaskActivity{CurrentTool: text, Requests: 1}, Usage: protocol.Usage{Input: 5, TotalTokens: 5}})
+	case "child-told":
+		ev := map[string]protocol.Event{
+			"start": protocol.SubagentStart{ID: "N", Agent: "look"}, "end": protocol.SubagentEnd{ID: "N", Agent: "look"},
+			"confirm": protocol.ExtensionUIRequest{ID: "confirm_7", Method: "confirm", Title: new("Run bash?")},
+		}[text]
+		return w.step(ChildTold{attempt(), arg("id"), ev})
+	case "child-settled":
+		in := ChildSettled{Attempt: attempt(), ID: arg("id"), Outcome: completed, Text: text, Usage: protocol.Usage{Input: 10, TotalTokens: 10}, Requests: 1, DurationMs: 5}
+		if d.HasArg("submitted") {
+			in.Submission, in.Text = &protocol.Submission{Data: json.RawMessage(text)}, ""
+		}
+		if d.HasArg("failed") {
+			in.Outcome, in.Error = failed, text
+		}
+		return w.step(in)
+	case "submitted":
+		s := &protocol.Submission{Data: json.RawMessage(text)}
+		if d.HasArg("unfit") {
+			s.Unfit = "Output does not match schema: n"
+		}
+		return w.step(ToolDone{Attempt: attempt(), CallID: arg("id"), Submission: s, Result: protocol.ToolResult{Content: protocol.TextContent("Handed over.")}})
 	case "host-ready":
 		return w.step(HostReady{attempt(), arg("id"), json.RawMessage(`{"n":1}`)})
 	case "summary":
@@ -243,7 +280,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 	case "not-loaded":
 		return w.step(SessionLoaded{Seq: uint64(num("seq")), Err: protocol.CodeNotFound.Errorf("%s", text)})
 	case "gone":
-		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry}
+		kinds := map[string]WorkerKind{"stream": WorkerStream, "tool": WorkerTool, "bash": WorkerBash, "retry": WorkerRetry, "child": WorkerChild}
 		return w.step(WorkerGone{kinds[arg("kind")], attempt(), num("job"), arg("id")})
 	case "hook": // what extensions say to one
 		return w.step(HookDone{num("id"), scriptAnswer(t, d, w)})

@@ -54,9 +54,9 @@ func (c *taskCall) agentOf(item *taskItem) string {
 	return c.Agent
 }
 
-// mendTask brings the arguments of a task call into the form of our schema: models
+// MendTask brings the arguments of a task call into the form of our schema: models
 // were taught the forms of other programs. What it does not know stays as it is.
-func mendTask(raw json.RawMessage) json.RawMessage {
+func MendTask(raw json.RawMessage) json.RawMessage {
 	call, ok := readObject(raw)
 	if !ok {
 		return raw
@@ -307,6 +307,9 @@ func (c *taskCall) refusedItem(item *taskItem, r *taskRules) string {
 	if c.Isolated != nil && item.Isolated != nil && *c.Isolated != *item.Isolated || c.Isolated == nil && item.Isolated != nil {
 		return "Tasks of one call are isolated all or none: pass isolated once, beside tasks."
 	}
+	if item.Resume != "" && r.fits != nil {
+		return r.fits(*item)
+	}
 	name := c.agentOf(item)
 	if name == "" {
 		return fmt.Sprintf("Task %s names no agent. Available: %s", item.ID, r.agents.Names())
@@ -319,9 +322,6 @@ func (c *taskCall) refusedItem(item *taskItem, r *taskRules) string {
 		return fmt.Sprintf("Agent %s is disabled", agent.Name)
 	case r.spawner.Name != "" && !r.spawner.MaySpawn(agent.Name):
 		return fmt.Sprintf("Agent %s may not spawn %s", r.spawner.Name, agent.Name)
-	}
-	if item.Resume != "" && r.fits != nil {
-		return r.fits(*item)
 	}
 	return ""
 }

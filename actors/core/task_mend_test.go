@@ -44,7 +44,7 @@ func TestMendTask(t *testing.T) {
 		{"no object", `[1]`, `[1]`},
 		{"null", `null`, `null`},
 	} {
-		assert.JSONEq(t, c.want, string(mendTask(json.RawMessage(c.given))), c.name)
+		assert.JSONEq(t, c.want, string(MendTask(json.RawMessage(c.given))), c.name)
 	}
 }
 
@@ -68,9 +68,9 @@ func TestMendTaskTwice(t *testing.T) {
 		if rapid.Bool().Draw(t, "list") {
 			raw = `{"agent":"a","tasks":[` + item("first") + "," + item("second") + "]}"
 		}
-		once := mendTask(json.RawMessage(raw))
+		once := MendTask(json.RawMessage(raw))
 		require.True(t, json.Valid(once), raw)
-		require.JSONEq(t, string(once), string(mendTask(once)), raw)
+		require.JSONEq(t, string(once), string(MendTask(once)), raw)
 	})
 }
 

@@ -96,6 +96,9 @@ func (m *Machine) settleOrRemind(outcome string) {
 	if outcome == completed && m.work.unsettled && m.remind() {
 		return
 	}
+	if m.remindToSubmit(outcome) {
+		return
+	}
 	m.settle(outcome)
 }
 

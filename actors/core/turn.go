@@ -20,6 +20,8 @@ type run struct {
 	deferred []protocol.StreamRule // that match and have not stopped the answer
 	system   *string               // the system prompt, where an extension has made another
 
+	submitted bool // a child has handed over what it was asked for: no other turn follows
+
 	// of the current turn
 	answer     *protocol.AssistantMessage
 	answerID   string // of its entry
@@ -44,6 +46,7 @@ func (m *Machine) startRun(c cause) {
 	m.answerOpenCalls()
 	if c.said != nil || c.queued {
 		m.work.recovered, m.work.reminders = false, 0
+		m.submission = submission{}
 	}
 	var said *protocol.UserMessage
 	if c.said != nil { // it is in the log before it is acknowledged
@@ -467,7 +470,7 @@ func (m *Machine) turnOver(r *run) {
 // goesOn says whether the run has another turn: the model wants to see the
 // results of its calls, or something is queued.
 func (m *Machine) goesOn(r *run) bool {
-	return r.wantsMore() || len(m.steering) > 0 || len(m.followUp) > 0
+	return !r.submitted && (r.wantsMore() || len(m.steering) > 0 || len(m.followUp) > 0)
 }
 
 // wantsMore says whether the model is to see the results of its calls: not if all of
@@ -560,7 +563,7 @@ func (m *Machine) announceSettled(outcome string) {
 		return
 	}
 	m.stopClock()
-	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun})
+	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun, Submission: m.submission.is})
 	m.work.unsettled = false
 }
 
@@ -581,6 +584,7 @@ type call struct {
 	partial  protocol.ToolResult // the latest progress
 	result   *protocol.ToolResultMessage
 	entry    string // of the result
+	tasks    *tasks // of a call of the task tool that has begun
 }
 
 type callState uint8
@@ -817,6 +821,11 @@ func (m *Machine) toolDone(in ToolDone) {
 	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		if in.Todos != nil {
 			m.keepTodos(in.Todos)
+		}
+		if in.Submission != nil {
+			if refused := m.submitted(r, c, in.Submission); refused != nil {
+				in.Result, in.IsError = *refused, true
+			}
 		}
 		m.returned(r, c, in.Result, in.IsError)
 	}

@@ -62,6 +62,7 @@ type world struct {
 	slowQueries []uint64
 	asked       int // entries in the log when the latest summary was asked for
 	summaries   []Summarise
+	children    []StartChild    // that were asked for
 	hooks       []CallHook      // that extensions have not answered
 	allowed     map[string]bool // calls that they let through; nil if nobody counts
 	judges      []Judge         // that the permission rules have not answered
@@ -258,6 +259,9 @@ func (w *world) perform(e Effect) {
 		if w.allowed != nil && w.set.Extensions.Listens.Has(HookToolCall) && !w.allowed[e.Call.ID] {
 			panic("X8: a call ran that the gate has not seen: " + e.Call.ID)
 		}
+	case StartChild:
+		w.children = append(w.children, e)
+	case TellChild, CloseChild:
 	case StartStream, ScheduleRetry, CancelBash, DropLoaded, Reconfigure, RunCommand, SetTimer, CancelTimer:
 	}
 }

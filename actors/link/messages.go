@@ -143,10 +143,21 @@ type OpenSpec struct {
 	SandboxNetwork     string // off, likewise
 	Settings           []byte // members of settings.json for this session only
 	Retain             bool   // do not end when nobody hears of it any more
+
+	Child *ChildSpec // what it is for as the child of another session; nil for one of a client
+}
+
+// ChildSpec says what the child of a session is for.
+type ChildSpec struct {
+	Entry   protocol.SubagentEntry
+	Agent   protocol.Agent
+	Ceiling []string   // the tools that its own children may have
+	File    string     // where it begins; "" in memory
+	Minder  *actor.PID // its client on behalf of its parent
 }
 
 // Fresh is the same without what is said of one session: its file, id and name.
 func (s OpenSpec) Fresh() OpenSpec {
-	s.Path, s.Log, s.Name, s.ID, s.Parent = "", nil, "", "", ""
+	s.Path, s.Log, s.Name, s.ID, s.Parent, s.Child = "", nil, "", "", "", nil
 	return s
 }

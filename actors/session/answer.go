@@ -95,6 +95,7 @@ func (s *Session) stats(view store.View) (protocol.SessionStats, error) {
 	if err != nil {
 		return stats, err
 	}
+	s.addChildren(&stats)
 	usage, err := s.contextUsage()
 	if err != nil || usage.Usage == nil {
 		return stats, err

@@ -255,6 +255,9 @@ func (s *Session) detach(c actor.Context, r link.Request) {
 // leave lets a client go, or ends with it: see noteLeave.
 func (s *Session) leave(c actor.Context) {
 	s.withdraw(c)
+	if s.orphaned() {
+		s.step(c, core.Orphaned{})
+	}
 	if s.life.end != nil {
 		s.closeMachine(c)
 	} else {

@@ -70,9 +70,11 @@ func (s *Session) startTool(c actor.Context, e core.StartTool) {
 		s.startJob(c, e, work)
 	case toolbox.ByClient:
 		s.inputs.cause(core.HostReady{Attempt: e.Attempt, CallID: e.Call.ID, Args: work.Args})
+	case toolbox.ByMachine:
+		s.inputs.cause(core.TaskReady{Attempt: e.Attempt, CallID: e.Call.ID, Args: work.Args})
 	case toolbox.Result:
 		done := worker.ToolEnd(e.Attempt, e.Call.ID, work.ToolResult, nil)
-		done.Todos = work.Todos
+		done.Todos, done.Submission = work.Todos, work.Submission
 		s.inputs.cause(done)
 	default:
 		s.inputs.cause(worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err))

@@ -194,7 +194,7 @@ func (l *loader) open() (o opened) {
 	}
 	if o.work, o.err = l.workspace(o.log); o.err == nil {
 		if o.log == nil {
-			o.log = o.work.logs.fresh(l.spec.ID, o.work.cwd, l.spec.Parent)
+			o.log = l.begun(o.work)
 		}
 		o.to, o.err = l.load(o.log, o.work)
 	}
@@ -206,6 +206,15 @@ func (l *loader) open() (o opened) {
 		o.to.Name = l.spec.Name
 	}
 	return o
+}
+
+// begun is the log of a new session.
+func (l *loader) begun(w *workspace) *store.Log {
+	if child := l.spec.Child; child != nil && child.File != "" {
+		h := store.NewHeader(l.spec.ID, w.cwd, l.spec.Parent, time.Now().UnixMilli())
+		return store.NewLog(w.logs.fs, child.File, h, w.logs.options)
+	}
+	return w.logs.fresh(l.spec.ID, w.cwd, l.spec.Parent)
 }
 
 // discard closes a log that was opened in vain.
@@ -338,6 +347,7 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 			return core.Loaded{}, openError(log.Path(), err)
 		}
 	}
+	l.readCutChildren(to.Tasks)
 	if st.ModelID != "" {
 		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())
 	}
@@ -345,6 +355,53 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 		l.log.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")
 	}
 	return to, nil
+}
+
+// readCutChildren notes what children have cost that have no end in the log, and so
+// were cut off with it.
+func (l *loader) readCutChildren(ops []protocol.TaskOp) {
+	for i := range ops {
+		if op := &ops[i]; cutOff(ops, i) && op.File != "" {
+			op.Left = l.spentIn(op.File, 0)
+		}
+	}
+}
+
+// cutOff says whether a child begins with an entry that has no end.
+func cutOff(ops []protocol.TaskOp, i int) bool {
+	return ops[i].Op == protocol.TaskStart &&
+		!slices.ContainsFunc(ops[i:], func(o protocol.TaskOp) bool { return o.Op == protocol.TaskEnd && o.ID == ops[i].ID })
+}
+
+// maxChildDepth is how many levels of children are read for what they have cost.
+const maxChildDepth = 8
+
+// spentIn is what a file of a child says that it has cost, with its own children that
+// were cut off; nil if it cannot be read.
+func (l *loader) spentIn(path string, depth int) *protocol.Usage {
+	log, err := store.OpenLog(l.shared.fs(), path, store.Options{})
+	if err != nil {
+		return nil
+	}
+	defer closeFile(log, l.log)
+	stats, err := log.View().Stats(true)
+	if err != nil {
+		return nil
+	}
+	spent := usageOf(stats)
+	st, err := log.View().State()
+	if err != nil || depth == maxChildDepth {
+		return &spent
+	}
+	for i, op := range st.Tasks {
+		if !cutOff(st.Tasks, i) {
+			continue
+		}
+		if own := l.spentIn(op.File, depth+1); own != nil {
+			spent = spent.Add(*own)
+		}
+	}
+	return &spent
 }
 
 // modelOf is the model that a session was led with. One that is not known or has

@@ -87,6 +87,9 @@ func (s *Session) worked(c actor.Context, m any) {
 	case worker.ToolProgress:
 		s.step(c, m.ToolProgress)
 		m.Tokens.Give()
+	case childProgress:
+		s.step(c, m.ChildProgress)
+		m.Tokens.Give()
 	case worker.BashProgress:
 		s.step(c, m.BashProgress)
 		m.Tokens.Give()

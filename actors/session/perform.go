@@ -91,6 +91,12 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.startStream(c, e)
 	case core.StartTool:
 		s.startTool(c, e)
+	case core.StartChild:
+		s.startChild(c, e)
+	case core.TellChild:
+		s.tellChild(c, e)
+	case core.CloseChild:
+		s.closeChild(c, e)
 	case core.Summarise:
 		s.startSummary(c, e)
 	case core.Cancel:

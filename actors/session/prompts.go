@@ -68,7 +68,7 @@ func readPromptResources(shared *Shared, spec link.OpenSpec, dirs config.Dirs, f
 	})
 	note(found)
 	t.parts.Skills = t.expander.Skills
-	if !shared.NoContext {
+	if !shared.NoContext && (spec.Child == nil || !spec.Child.Agent.NoContext) {
 		t.parts.ContextFiles, found = config.LoadContextFiles(dirs)
 		note(found)
 	}

@@ -120,7 +120,8 @@ func (s *Session) take(c actor.Context, m any) {
 	case link.Request:
 		s.command(c, m)
 		s.clients.replies.handled(m)
-	case worker.StreamParts, worker.ToolProgress, worker.BashProgress,
+	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress,
+		core.ChildOpened, core.ChildTold, core.ChildSettled,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
 		s.fromWorker(c, m)
 	case core.QueryDone:
@@ -162,6 +163,11 @@ func (s *Session) take(c actor.Context, m any) {
 // command gives a client's command to the machine, unless it is about who hears
 // of the session and how long it lives.
 func (s *Session) command(c actor.Context, r link.Request) {
+	if err := s.belongs(r); err != nil {
+		s.do(c, core.Reply{Seq: r.Seq, Err: err})
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	}
 	switch cmd := r.Cmd.(type) {
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})

@@ -84,6 +84,7 @@ type Models interface {
 // and what they have found out for each other.
 type Shared struct {
 	Config
+	Seq        link.Seq
 	complaints complaints
 	used       usedProviders
 	listed     sync.Once

@@ -38,6 +38,7 @@ type workspace struct {
 	prompts    prompts
 	request    providers.Request // what every request of the session has in common
 	extensions []config.Extension
+	agents     config.Agents
 
 	permissions *policy.Set // what the permission files say
 }
@@ -55,11 +56,13 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
 	shared.complaints.all(problems)
-	w := &workspace{cwd: cwd, files: files, dirs: dirs, tools: toolbox.Own(shared.Tools), permissions: shared.readPermissions(dirs)}
+	w := &workspace{cwd: cwd, files: files, dirs: dirs, permissions: shared.readPermissions(dirs)}
 	sandbox, refused := shared.sandbox(spec, w.permissions.Sandbox(), cwd)
 	if refused != nil {
 		return nil, refused
 	}
+	w.loadAgents(shared)
+	w.tools = w.ownBox(shared, spec)
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
 	packages, found := shared.findExtensions(dirs, files)
 	w.extensions = found
@@ -219,10 +222,14 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if rules.TodoTool {
 		usual = append(slices.Clone(usual), core.TodoTool)
 	}
+	if w.offersTasks(rules) {
+		usual = append(slices.Clone(usual), core.TaskTool)
+	}
 	w.settings.Tools = w.tools.Active(spec.Tools, f.DefaultTools, usual)
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, core.ScopedModel{Model: c.Model, Level: c.Level})
 	}
+	w.configureTasks(shared, spec)
 	w.request = providers.Request{
 		Budgets: budgets(f.ThinkingBudgets), BlockImages: f.Images.BlockImages, Cache: shared.cacheRetention(),
 		Network: network(f),
@@ -311,7 +318,7 @@ func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
 
 // nameUnknownTools names, once, the tools that a source wants and nobody has.
 func (h *Shared) nameUnknownTools(source string, names []string) {
-	own := toolbox.Own(h.Tools)
+	own := toolbox.Known(h.Tools).With(toolbox.Submit{})
 	for _, n := range names {
 		name := strings.TrimLeft(n, "+-")
 		if _, ok := own.Lookup(name); !ok {

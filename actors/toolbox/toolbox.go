@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/actors/core"
 	"troupe/protocol"
 	"troupe/tools"
 )
@@ -20,7 +21,7 @@ type Runner interface {
 	Start(call protocol.ToolCall) (Work, error)
 }
 
-// Work is how a call is carried out: a [Job], [ByClient] or a [Result].
+// Work is how a call is carried out: a [Job], [ByClient], [ByMachine] or a [Result].
 type Work interface{ work() }
 
 // Job is a call that takes time: a worker runs it. It may report progress, which
@@ -36,6 +37,8 @@ type ByClient struct{ Args json.RawMessage }
 type Result struct {
 	protocol.ToolResult
 	Todos []protocol.TodoPhase // the todo list that the session keeps from now on; nil for the one it has
+
+	Submission *protocol.Submission // what a child hands over; nil for any other tool
 }
 
 func (Job) work()      {}
@@ -47,6 +50,10 @@ type Box []Runner
 
 // Own is the daemon's own tools: those of a registry, and the todo list.
 func Own(reg *tools.Registry) Box { return Box{Builtin(reg), Todo{}} }
+
+// Known is the tools that a session may have, whoever runs them but its client and its
+// extensions.
+func Known(reg *tools.Registry) Box { return Own(reg).With(NewTask(core.TaskOffer{})) }
 
 // With is the box with one more runner.
 func (b Box) With(r Runner) Box { return append(slices.Clip(b), r) }

@@ -59,7 +59,7 @@ func chooseModel(o *options, models *registry.Registry) error {
 // an error: who wrote Bash or * wants a tool gone that would stay. Of a name that an
 // extension may have the session says whether it is unknown.
 func activeTools(o *options, reg *tools.Registry) ([]string, error) {
-	own := toolbox.Own(reg)
+	own := toolbox.Known(reg)
 	extended := sync.OnceValue(o.extended)
 	known := func(name string) bool {
 		_, ok := own.Lookup(name)

@@ -27,6 +27,11 @@ type whereabouts struct {
 	file                       string
 }
 
+// isChild says whether a file is that of the child of another session.
+func isChild(list []gjson.Result) bool {
+	return slices.ContainsFunc(list, func(e gjson.Result) bool { return e.Get("customType").Str == "troupe.subagent" })
+}
+
 // inputs is S4.
 func inputs(records []Record, o Options) (found []string) {
 	said := tries(records, o)
@@ -195,6 +200,9 @@ func locate(files map[string][]byte) map[string]*whereabouts {
 	}
 	for path, content := range files {
 		list, _, _ := entries(content)
+		if isChild(list) { // another session has told it what to do
+			continue
+		}
 		queued := map[string]string{} // text by queue id
 		for i, e := range list {
 			switch {

@@ -31,7 +31,7 @@ var (
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
 var mutants = []mutant{
 	{"the terminal event is dropped", "actors/core/turn.go",
-		"m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun})", "", laws},
+		"m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun, Submission: m.submission.is})", "", laws},
 	{"acknowledged before it is written", "actors/core/turn.go",
 		"said = m.accept(*c.said)\n\t\tm.reply(c.by, protocol.Started)",
 		"m.reply(c.by, protocol.Started)\n\t\tsaid = m.accept(*c.said)", shells},

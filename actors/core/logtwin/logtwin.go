@@ -25,6 +25,7 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 			seen(&r, e.Key, protocol.Started)
 		case protocol.Custom:
 			queue(&r, e)
+			task(&r, e)
 		default: // says nothing of these
 		}
 	}
@@ -169,6 +170,13 @@ func queue(r *protocol.Resume, e protocol.Custom) {
 		seen(r, op.Key, protocol.Queued)
 	case "remove":
 		r.Queue = slices.DeleteFunc(r.Queue, func(q protocol.QueuedInput) bool { return slices.Contains(op.IDs, q.ID) })
+	}
+}
+
+func task(r *protocol.Resume, e protocol.Custom) {
+	var op protocol.TaskOp
+	if e.CustomType == protocol.CustomTask && json.Unmarshal(e.Data, &op) == nil {
+		r.Tasks = append(r.Tasks, op)
 	}
 }
 

@@ -1,0 +1,537 @@
+package core
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// TaskSettings are what a session needs to know to have children.
+type TaskSettings struct {
+	Agents         protocol.Agents
+	ProjectDir     string            // where the project's agents are, "" for nowhere
+	Disabled       []string          // names of agents that may not be started
+	Models         map[string]string // by agent, instead of what it says
+	MaxConcurrency int               // children of one call at once, 0 for no limit
+	MaxDepth       int               // of the tree below its root, negative for no limit
+	MaxRuntimeMs   int64             // of a child, 0 for no limit
+	SoftRequests   int               // requests after which a child is asked to end, 0 for never
+	Ceiling        []string          // tools that a child may have
+}
+
+// Child says what a session was made for that is the child of another.
+type Child struct {
+	protocol.SubagentEntry
+	Self protocol.Agent
+}
+
+// depth is how far a session is below the root of its tree.
+func (m *Machine) depth() int {
+	if m.set.Child == nil {
+		return 0
+	}
+	return m.set.Child.Depth
+}
+
+// tasks is a call of the task tool that goes on: its items, and what clients were
+// shown of them.
+type tasks struct {
+	args  taskCall
+	items []*item
+	began int64 // epoch milliseconds
+	shown int64 // when the latest update went out
+}
+
+// taskReady begins a call of the task tool, or refuses the whole of it.
+func (m *Machine) taskReady(in TaskReady) {
+	r, c := m.callOf(in.Attempt, in.CallID)
+	if c == nil {
+		return
+	}
+	var args taskCall
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		m.refuseTasks(r, c, "Validation failed for tool \""+TaskTool+"\": "+err.Error())
+		return
+	}
+	rules := &taskRules{agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable}
+	if m.set.Child != nil {
+		rules.spawner = m.set.Child.Self
+	}
+	if why := args.refusal(rules); why != "" {
+		m.refuseTasks(r, c, why)
+		return
+	}
+	t := &tasks{args: args, began: m.now}
+	for i, want := range args.Tasks {
+		it, why := m.newItem(&args, want)
+		if why != "" {
+			m.refuseTasks(r, c, why)
+			return
+		}
+		it.index = i
+		t.items = append(t.items, it)
+	}
+	taken := map[string]bool{}
+	for _, it := range t.items {
+		m.nameChild(it, taken)
+	}
+	c.tasks = t
+	m.advance(r, c)
+	m.showTasks(r, c)
+}
+
+// refuseTasks ends a call of which nothing was begun.
+func (m *Machine) refuseTasks(r *run, c *call, why string) {
+	m.returned(r, c, protocol.ToolResult{
+		Content: protocol.TextContent(why), Details: m.taskDetails(nil, protocol.TaskDetails{Results: []protocol.TaskResult{}}),
+	}, true)
+}
+
+// goOn shows how far a call is, begins what may begin after an item has got on, and
+// ends a call whose items are done.
+func (m *Machine) goOn(r *run, c *call) {
+	m.showTasks(r, c)
+	if m.advance(r, c) {
+		m.showTasks(r, c)
+	}
+	if !slices.ContainsFunc(c.tasks.items, func(it *item) bool { return !it.done() }) {
+		m.returned(r, c, m.taskResult(c.tasks), false)
+	}
+}
+
+// advance begins what may begin, and says whether that was anything. Items begin in
+// their order.
+func (m *Machine) advance(r *run, c *call) (begun bool) {
+	live, next := 0, true
+	for _, it := range c.tasks.items {
+		switch s := it.state.(type) {
+		case itemQueued:
+			if limit := m.set.Tasks.MaxConcurrency; limit <= 0 || live < limit {
+				it.state = itemOpening{}
+				m.do(StartChild{Attempt: m.activity.begun(), Call: c.ID, Spec: m.childSpec(c, it)})
+				live, begun = live+1, true
+			}
+			next = false
+		case itemOpening:
+			live++
+			if s.opened == nil || !next {
+				next = false
+				continue
+			}
+			begun = true
+			m.beginChild(c, it, *s.opened)
+		case itemRunning:
+			live++
+		case itemDone:
+		}
+	}
+	return begun
+}
+
+// cutTasks is the result of a call that is cut off. What clients have seen begin of
+// its children ends here; nobody waits for them.
+func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
+	for _, it := range c.tasks.items {
+		if it.done() {
+			continue
+		}
+		result := it.result()
+		result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, why, why
+		m.endChild(c, it, result)
+	}
+	result := m.taskResult(c.tasks)
+	result.Content = protocol.TextContent("Task execution was cut off: " + why + "\n\n" + result.Content.Text("\n"))
+	return result
+}
+
+// childCall is the running call whose item has an id, and the item; nil if the
+// attempt is over or the item done.
+func (m *Machine) childCall(attempt Attempt, id string) (*run, *call, *item) {
+	if _, ok := current[*runningTools](m, attempt); !ok {
+		return nil, nil, nil
+	}
+	var found *item
+	r, c := m.findCall(func(c *call) bool {
+		if c.tasks == nil || c.state != callRunning {
+			return false
+		}
+		i := slices.IndexFunc(c.tasks.items, func(it *item) bool { return it.id == id && !it.done() })
+		if i >= 0 {
+			found = c.tasks.items[i]
+		}
+		return i >= 0
+	})
+	return r, c, found
+}
+
+// childOpened notes that the session of a child is there, or cannot be.
+func (m *Machine) childOpened(in ChildOpened) {
+	r, c, it := m.childCall(in.Attempt, in.ID)
+	if it == nil {
+		return
+	}
+	if _, opening := it.state.(itemOpening); !opening {
+		return
+	}
+	if in.Err != "" { // it has neither begun nor ended
+		result := it.result()
+		result.ExitCode, result.Error = 1, in.Err
+		it.state = itemDone{result}
+		m.do(CloseChild{Attempt: in.Attempt, ID: it.id})
+	} else {
+		it.state = itemOpening{opened: &in}
+	}
+	m.goOn(r, c)
+}
+
+// beginChild tells clients of a child, and the child what it is to do.
+func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
+	it.state = itemRunning{}
+	it.began, it.opened = m.now, opened
+	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File}
+	m.noteChild(op)
+	m.appendOwn(protocol.CustomTask, op)
+	m.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, SessionID: opened.SessionID, ToolCallID: c.ID})
+	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: it.told}})
+}
+
+// childProgress shows what a child does, not more often than somebody can follow.
+func (m *Machine) childProgress(in ChildProgress) {
+	r, c, it := m.childCall(in.Attempt, in.ID)
+	if it == nil {
+		return
+	}
+	it.activity, it.usage = in.Activity, in.Usage
+	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
+		m.showTasks(r, c)
+	}
+}
+
+// showTasks tells clients how far the items of a call are.
+func (m *Machine) showTasks(r *run, c *call) {
+	if c.state != callRunning || c.hook != 0 {
+		return
+	}
+	t := c.tasks
+	t.shown = m.now
+	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
+	done, running := 0, 0
+	for _, it := range t.items {
+		details.Progress = append(details.Progress, it.progress(m.now))
+		switch it.state.(type) {
+		case itemDone:
+			done++
+		case itemQueued:
+		default:
+			running++
+		}
+	}
+	text := fmt.Sprintf("%d/%d done, %d running", done, len(t.items), running)
+	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(text), Details: m.taskDetails(t, details)})
+}
+
+// childTold passes on what clients are to hear of a child: what becomes of its own
+// children, and its dialogs.
+func (m *Machine) childTold(in ChildTold) {
+	_, c, it := m.childCall(in.Attempt, in.ID)
+	if it == nil {
+		return
+	}
+	if dialog, is := in.Event.(protocol.ExtensionUIRequest); is {
+		m.childAsks(c, it, dialog)
+		return
+	}
+	if ev := prefixed(it.id+".", in.Event); ev != nil {
+		m.emitChild(it, ev)
+	}
+}
+
+// prefixed is an event about a child's child as the parent tells it; nil for any other.
+func prefixed(prefix string, ev protocol.Event) protocol.Event {
+	switch ev := ev.(type) {
+	case protocol.SubagentStart:
+		ev.ID = prefix + ev.ID
+		return ev
+	case protocol.SubagentVerificationStart:
+		ev.ID = prefix + ev.ID
+		return ev
+	case protocol.SubagentVerificationCommandStart:
+		ev.ID = prefix + ev.ID
+		return ev
+	case protocol.SubagentVerificationCommandEnd:
+		ev.ID = prefix + ev.ID
+		return ev
+	case protocol.SubagentVerificationEnd:
+		ev.ID = prefix + ev.ID
+		return ev
+	case protocol.SubagentEnd:
+		ev.ID = prefix + ev.ID
+		return ev
+	default:
+		return nil
+	}
+}
+
+// emitChild tells clients of a child, or of a child of it, and notes what that opens.
+func (m *Machine) emitChild(it *item, ev protocol.Event) {
+	it.open.observe(ev)
+	m.emit(ev)
+}
+
+// childSettled ends an item: its child has nothing more to do.
+func (m *Machine) childSettled(in ChildSettled) {
+	r, c, it := m.childCall(in.Attempt, in.ID)
+	if it == nil {
+		return
+	}
+	if _, running := it.state.(itemRunning); !running {
+		return
+	}
+	it.usage = in.Usage
+	m.endChild(c, it, it.settled(in))
+	m.do(CloseChild{Attempt: in.Attempt, ID: it.id})
+	m.goOn(r, c)
+}
+
+// childGone ends an item whose child was lost.
+func (m *Machine) childGone(attempt Attempt, id string) {
+	r, c, it := m.childCall(attempt, id)
+	if it == nil {
+		return
+	}
+	result := it.result()
+	result.ExitCode, result.Error = 1, "Internal error"
+	m.endChild(c, it, result)
+	m.goOn(r, c)
+}
+
+// endChild ends an item, in the log before clients hear of it.
+func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
+	_, began := it.state.(itemRunning)
+	it.state = itemDone{result}
+	m.cancelChildDialogs(it)
+	if !began {
+		return
+	}
+	m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result)})
+	for _, ev := range it.open.closing(result.Error) {
+		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
+			end.ExitCode, end.Aborted, end.Error = result.ExitCode, result.Aborted, result.Error
+			ev = end
+		}
+		m.emitChild(it, ev)
+	}
+}
+
+// childAsks opens a dialog of a child: whoever listens here may answer it.
+func (m *Machine) childAsks(c *call, it *item, dialog protocol.ExtensionUIRequest) {
+	asked := dialog.ID
+	m.dialogs++
+	dialog.ID = "child_" + strconv.Itoa(m.dialogs)
+	if dialog.Title != nil {
+		dialog.Title = new("[" + it.id + "] " + *dialog.Title)
+	}
+	dialog.ToolCallID = cmp.Or(dialog.ToolCallID, c.ID)
+	switch {
+	case !waits(dialog):
+		m.emit(dialog)
+	case m.deaf():
+		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.ExtensionUIResponse{ID: asked, Cancelled: true}})
+	default:
+		it.dialogs = append(it.dialogs, childDialog{ours: dialog.ID, asked: asked})
+		m.do(AskUI{Request: dialog})
+	}
+}
+
+// waits says whether a dialog wants an answer.
+func waits(r protocol.ExtensionUIRequest) bool {
+	return slices.Contains([]string{"select", "confirm", "input", "editor"}, r.Method)
+}
+
+// childAnswered passes an answer on to the child whose dialog it is about, and says
+// whether there is one.
+func (m *Machine) childAnswered(in UIAnswered) bool {
+	var of *item
+	var asked string
+	m.findCall(func(c *call) bool {
+		if c.tasks == nil {
+			return false
+		}
+		for _, it := range c.tasks.items {
+			if i := slices.IndexFunc(it.dialogs, func(d childDialog) bool { return d.ours == in.ID }); i >= 0 {
+				of, asked = it, it.dialogs[i].asked
+				it.dialogs = slices.Delete(it.dialogs, i, i+1)
+				return true
+			}
+		}
+		return false
+	})
+	if of == nil {
+		return false
+	}
+	answer := protocol.ExtensionUIResponse{ID: asked, Value: in.Value, Cancelled: in.Cancelled}
+	if in.Value == nil && !in.Cancelled {
+		answer.Confirmed = &in.Confirmed
+	}
+	m.do(TellChild{Attempt: m.activity.begun(), ID: of.id, Cmd: answer})
+	return true
+}
+
+// cancelChildDialogs closes the dialogs of a child that is over.
+func (m *Machine) cancelChildDialogs(it *item) {
+	for _, d := range it.dialogs {
+		m.do(CancelUI{d.ours})
+	}
+	it.dialogs = nil
+}
+
+// childrenCannotAsk ends the dialogs of children without an answer: nobody is left to
+// give one.
+func (m *Machine) childrenCannotAsk() {
+	a, ok := m.activity.(*runningTools)
+	if !ok {
+		return
+	}
+	for _, c := range a.run.calls {
+		if c.tasks == nil {
+			continue
+		}
+		for _, it := range c.tasks.items {
+			for _, d := range slices.Clone(it.dialogs) {
+				m.do(CancelUI{d.ours})
+				m.childAnswered(UIAnswered{ID: d.ours, Cancelled: true})
+			}
+		}
+	}
+}
+
+// dropTasks forgets the children of a call: clients are told otherwise that they are
+// over.
+func (m *Machine) dropTasks(c *call) {
+	if c.tasks == nil {
+		return
+	}
+	for _, it := range c.tasks.items {
+		m.cancelChildDialogs(it)
+	}
+}
+
+// ChildUsage is what the children cost that are at work, as far as that is known.
+func (m *Machine) ChildUsage() (u protocol.Usage, count int) {
+	if a, ok := m.activity.(*runningTools); ok {
+		for _, c := range a.run.calls {
+			if c.tasks == nil {
+				continue
+			}
+			for _, it := range c.tasks.items {
+				if _, running := it.state.(itemRunning); running {
+					u, count = u.Add(it.usage), count+1
+				}
+			}
+		}
+	}
+	return u, count
+}
+
+// unfinishedTasks is the result of a call of the task tool that a log ends with, from
+// what it says of its children. Those that were at work are recorded as over.
+func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begun bool) {
+	const why = "interrupted"
+	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
+	var list []*protocol.TaskResult
+	ended := map[string]bool{}
+	for _, op := range m.unfinished {
+		if op.Call != call {
+			continue
+		}
+		switch op.Op {
+		case protocol.TaskStart:
+			r := protocol.TaskResult{Index: len(list), ID: op.ID, Agent: op.Agent, ExitCode: 1, Aborted: true, AbortReason: why, Error: why, SessionFile: op.File, Usage: new(protocol.Usage)}
+			list = append(list, &r)
+		case protocol.TaskEnd:
+			i := slices.IndexFunc(list, func(r *protocol.TaskResult) bool { return r.ID == op.ID })
+			if i >= 0 && op.Result != nil {
+				list[i], ended[op.ID] = op.Result, true
+			}
+		}
+	}
+	var text strings.Builder
+	text.WriteString("This call was running when the run was interrupted.\n")
+	for _, r := range list {
+		if !ended[r.ID] {
+			if left := m.leftByChild(r.ID); left != nil {
+				r.Usage = left
+			}
+			m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: call, ID: r.ID, Agent: r.Agent, File: r.SessionFile, Result: r})
+		}
+		details.Results = append(details.Results, *r)
+		text.WriteString(resultText(r))
+	}
+	result = protocol.ToolResult{Content: protocol.TextContent(text.String()), Details: m.taskDetails(nil, details)}
+	return result, len(list) > 0
+}
+
+// leftByChild is what a child has cost that was cut off, where its file could be read.
+func (m *Machine) leftByChild(id string) *protocol.Usage {
+	for _, op := range m.unfinished {
+		if op.ID == id && op.Op == protocol.TaskStart {
+			return op.Left
+		}
+	}
+	return nil
+}
+
+// loadTasks notes the ids of children that there have been, and what the log says of
+// those whose calls have no result.
+func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
+	for _, op := range ops {
+		if op.Op == protocol.TaskStart {
+			m.noteChild(op)
+		}
+		if slices.ContainsFunc(open, func(o protocol.OpenCall) bool { return o.Call.ID == op.Call }) {
+			m.unfinished = append(m.unfinished, op)
+		}
+	}
+}
+
+// noteChild remembers a child that has begun.
+func (m *Machine) noteChild(op protocol.TaskOp) {
+	if m.children == nil {
+		m.children = map[string]protocol.TaskOp{}
+	}
+	m.children[strings.ToLower(op.ID)] = op
+}
+
+// resumable says why an item cannot go on with an earlier child, "" for no reason.
+func (m *Machine) resumable(want taskItem) string {
+	op, known := m.children[strings.ToLower(want.Resume)]
+	agent, there := m.set.Tasks.Agents.Named(op.Agent)
+	switch {
+	case !known:
+		return "No earlier task " + want.Resume + " to resume."
+	case op.File == "":
+		return "Task " + want.Resume + " cannot be resumed: its session was kept in memory."
+	case want.Agent != "" && !strings.EqualFold(want.Agent, op.Agent):
+		return "Task " + want.Resume + " cannot be resumed as " + want.Agent + ": its agent is " + op.Agent + "."
+	case slices.Contains(m.set.Tasks.Disabled, agent.Name):
+		return "Agent " + agent.Name + " is disabled"
+	case !there:
+		return "Task " + want.Resume + " cannot be resumed: its agent " + op.Agent + " is gone."
+	case m.atWork(op.ID):
+		return "Task " + want.Resume + " cannot be resumed: it is at work."
+	}
+	return ""
+}
+
+// atWork says whether a child has not ended.
+func (m *Machine) atWork(id string) bool {
+	_, c := m.findCall(func(c *call) bool {
+		return c.tasks != nil && slices.ContainsFunc(c.tasks.items, func(it *item) bool { return strings.EqualFold(it.id, id) && !it.done() })
+	})
+	return c != nil
+}

@@ -1,0 +1,320 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/protocol"
+)
+
+// item is one child of a call of the task tool.
+type item struct {
+	index  int // in the call
+	id     string
+	want   taskItem
+	agent  protocol.Agent
+	schema json.RawMessage // of what it is to submit, nil for anything
+	told   string          // what the child is told
+	state  itemState
+
+	// since it has begun
+	began    int64 // epoch milliseconds
+	opened   ChildOpened
+	activity protocol.TaskActivity
+	usage    protocol.Usage
+	open     OpenChildren
+	dialogs  []childDialog
+}
+
+// itemState is where an item stands. It waits for one thing.
+//
+//	queued ──→ opening ──→ running ──→ done
+//	              └────────────────────↗
+//
+//sumtype:decl
+type itemState interface{ itemState() }
+
+type (
+	itemQueued  struct{}                         // a slot
+	itemOpening struct{ opened *ChildOpened }    // its child's session; or, if that is there, for the items before it to begin
+	itemRunning struct{}                         // its child to settle
+	itemDone    struct{ is protocol.TaskResult } // nothing
+)
+
+func (itemQueued) itemState()  {}
+func (itemOpening) itemState() {}
+func (itemRunning) itemState() {}
+func (itemDone) itemState()    {}
+
+// childDialog is a dialog that a child has opened.
+type childDialog struct {
+	ours  string // its id here
+	asked string // its id in the child
+}
+
+func (it *item) done() bool {
+	_, is := it.state.(itemDone)
+	return is
+}
+
+// newItem makes an item of what a call wants, or says why that cannot be.
+func (m *Machine) newItem(args *taskCall, want taskItem) (*item, string) {
+	agent, _ := m.set.Tasks.Agents.Named(args.agentOf(&want))
+	if want.Resume != "" {
+		agent, _ = m.set.Tasks.Agents.Named(m.children[strings.ToLower(want.Resume)].Agent)
+	}
+	it := &item{want: want, agent: agent, state: itemQueued{}, told: want.Assignment}
+	if args.Context != "" {
+		it.told = args.Context + "\n\n" + want.Assignment
+	}
+	switch {
+	case agent.Output != nil:
+		it.schema = agent.Output
+	case isSchema(want.Schema), isSchema(args.Schema):
+		raw := args.Schema
+		if isSchema(want.Schema) {
+			raw = want.Schema
+		}
+		schema, err := protocol.OutputSchema(raw)
+		if err != nil {
+			return nil, "Invalid schema: " + err.Error()
+		}
+		it.schema = schema
+	case m.set.Child != nil:
+		it.schema = m.set.Child.Schema
+	}
+	if len(m.childTools(agent)) == 0 {
+		return nil, fmt.Sprintf("Agent %s would have no tools here.", agent.Name)
+	}
+	return it, ""
+}
+
+func isSchema(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// nameChild gives an item an id that no child of the session has had, nor an item
+// before it: the files of children have them for names.
+func (m *Machine) nameChild(it *item, taken map[string]bool) {
+	used := func(id string) bool {
+		id = strings.ToLower(id)
+		_, had := m.children[id]
+		return had || taken[id] || m.atWork(id)
+	}
+	it.id = it.want.ID
+	for n := 2; used(it.id); n++ {
+		it.id = it.want.ID + "-" + strconv.Itoa(n)
+	}
+	taken[strings.ToLower(it.id)] = true
+}
+
+// childSpec is what the session of a child is made with.
+func (m *Machine) childSpec(c *call, it *item) ChildSpec {
+	spec := ChildSpec{
+		Entry: protocol.SubagentEntry{
+			ID: it.id, Agent: it.agent.Name, ToolCallID: c.ID, Depth: m.depth() + 1, Schema: it.schema,
+			Tools: append(m.childTools(it.agent), SubmitTool),
+		},
+		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
+		SoftRequests: m.set.Tasks.SoftRequests,
+	}
+	if it.want.Resume != "" {
+		spec.Resume = m.children[strings.ToLower(it.want.Resume)].File
+	}
+	if it.want.Model != "" {
+		spec.Models = []string{it.want.Model}
+	}
+	if model := m.set.Tasks.Models[it.agent.Name]; model != "" {
+		spec.Models = []string{model}
+	}
+	return spec
+}
+
+// childTools are the tools that a child of an agent has beside submit_result: what the
+// agent wants of what children may have.
+func (m *Machine) childTools(agent protocol.Agent) (names []string) {
+	deeper := len(agent.Spawns) > 0 && (m.set.Tasks.MaxDepth < 0 || m.depth()+1 < m.set.Tasks.MaxDepth)
+	for _, name := range m.set.Tasks.Ceiling {
+		switch {
+		case name == TodoTool, name == SubmitTool, m.isHosts(name):
+		case name == TaskTool && !deeper:
+		case agent.Tools != nil && !slices.Contains(agent.Tools, name) && name != TaskTool:
+		case slices.Contains(agent.Disallowed, name):
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// result is what is known of an item before it has ended.
+func (it *item) result() protocol.TaskResult {
+	u := it.usage
+	return protocol.TaskResult{
+		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Task: it.told, Assignment: it.want.Assignment,
+		Description: it.want.Description, ModelOverride: it.want.Model, ResolvedModel: it.opened.Model,
+		Tokens: u.Sum(), Usage: &u, Requests: it.activity.Requests, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
+	}
+}
+
+// settled is the result of an item whose child has settled.
+func (it *item) settled(in ChildSettled) protocol.TaskResult {
+	r := it.result()
+	r.DurationMs, r.OutputPath, r.Requests = in.DurationMs, in.OutputPath, in.Requests
+	r.Output = in.Text
+	switch s := in.Submission; {
+	case in.AbortReason != "":
+		r.ExitCode, r.Aborted, r.AbortReason, r.Error = 1, true, in.AbortReason, in.AbortReason
+	case s == nil && in.Outcome != completed:
+		r.ExitCode, r.Error = 1, in.Error
+		if in.Outcome == aborted {
+			r.Aborted, r.AbortReason, r.Error = true, "Aborted by the client", "Aborted by the client"
+		}
+	case s == nil && it.schema != nil:
+		r.ExitCode, r.Error = 1, "Subagent ended without submit_result"
+	case s == nil:
+	case s.Error != "":
+		r.ExitCode, r.Aborted, r.AbortReason, r.Error = 1, true, s.Error, s.Error
+	default:
+		r.StructuredOutput, r.Output = s.Data, asText(s.Data)
+		if s.Unfit != "" {
+			r.ExitCode, r.Error = 1, s.Unfit
+		}
+	}
+	r.OutputMeta = &protocol.OutputMeta{LineCount: strings.Count(r.Output, "\n") + 1, CharCount: len([]rune(r.Output))}
+	return r
+}
+
+// asText is a value for a model to read: a text as itself.
+func asText(data json.RawMessage) string {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		return s
+	}
+	return string(data)
+}
+
+// status is how an ended item is called.
+func status(r *protocol.TaskResult) string {
+	switch {
+	case r.ExitCode == 0:
+		return protocol.TaskCompleted
+	case r.Aborted:
+		return protocol.TaskAborted
+	}
+	return protocol.TaskFailed
+}
+
+// progress is what clients are shown of an item.
+func (it *item) progress(now int64) protocol.TaskProgress {
+	p := protocol.TaskProgress{
+		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
+		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.want.Model,
+		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File, TaskActivity: it.activity,
+	}
+	if p.RecentTools == nil {
+		p.RecentTools = []protocol.TaskTool{}
+	}
+	if p.RecentOutput == nil {
+		p.RecentOutput = []string{}
+	}
+	switch s := it.state.(type) {
+	case itemQueued:
+	case itemOpening:
+		p.Phase = "preparing"
+	case itemRunning:
+		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
+	case itemDone:
+		p.Status, p.DurationMs = status(&s.is), s.is.DurationMs
+	}
+	return p
+}
+
+// Limits of what the result of a call shows the model, in bytes.
+const (
+	maxItemText = 5_000  // of the output of one item
+	maxTaskText = 50_000 // of the whole
+)
+
+// taskResult is what came of a call whose items are done.
+func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
+	details := protocol.TaskDetails{Results: []protocol.TaskResult{}, Usage: new(protocol.Usage)}
+	succeeded := 0
+	var items strings.Builder
+	for _, it := range t.items {
+		r := it.state.(itemDone).is
+		if r.ExitCode == 0 {
+			succeeded++
+		}
+		*details.Usage = details.Usage.Add(*r.Usage)
+		if r.OutputPath != "" {
+			details.OutputPaths = append(details.OutputPaths, r.OutputPath)
+		}
+		details.Results = append(details.Results, r)
+		if text := resultText(&r); items.Len()+len(text) < maxTaskText-maxItemText {
+			items.WriteString(text)
+		} else {
+			items.WriteString(resultHead(&r) + "\n")
+		}
+	}
+	head := fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(t.items), float64(m.now-t.began)/1000, details.Usage.Cost.Total)
+	return protocol.ToolResult{Content: protocol.TextContent(head + items.String()), Details: m.taskDetails(t, details)}
+}
+
+// taskDetails are details as JSON.
+func (m *Machine) taskDetails(t *tasks, d protocol.TaskDetails) json.RawMessage {
+	d.ProjectAgentsDir = optional(m.set.Tasks.ProjectDir)
+	if t != nil {
+		d.TotalDurationMs = m.now - t.began
+	}
+	raw, err := json.Marshal(d)
+	if err != nil {
+		panic("core: details of a task call: " + err.Error())
+	}
+	return raw
+}
+
+func resultHead(r *protocol.TaskResult) string {
+	return fmt.Sprintf("\n<task id=%q agent=%q status=%q>", r.ID, r.Agent, status(r))
+}
+
+// resultText is what the model is told of one item.
+func resultText(r *protocol.TaskResult) string {
+	var b strings.Builder
+	b.WriteString(resultHead(r) + "\n")
+	if r.Error != "" {
+		b.WriteString("Error: " + cut(r.Error, maxItemText/5) + "\n")
+	}
+	if r.Output != "" {
+		b.WriteString(cut(r.Output, maxItemText) + "\n")
+	}
+	if len(r.Output) > maxItemText && r.OutputPath != "" {
+		b.WriteString("The whole output: " + r.OutputPath + "\n")
+	}
+	if r.ExitCode != 0 && r.SessionFile != "" {
+		b.WriteString("Its session: " + r.SessionFile + "\n")
+	}
+	b.WriteString("</task>\n")
+	return b.String()
+}
+
+// cut takes the middle out of a text that is longer than limit bytes.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	head := strings.ToValidUTF8(text[:limit/2], "")
+	tail := strings.ToValidUTF8(text[len(text)-limit/2:], "")
+	return fmt.Sprintf("%s\n[%d bytes are left out]\n%s", head, len(text)-len(head)-len(tail), tail)
+}
+
+// shortened is a result without what is kept elsewhere.
+func shortened(r protocol.TaskResult) *protocol.TaskResult {
+	r.Output = cut(r.Output, maxItemText)
+	if len(r.StructuredOutput) > maxItemText {
+		r.StructuredOutput = nil
+	}
+	r.Task = ""
+	return &r
+}

@@ -1,0 +1,328 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/actors/worker"
+	"troupe/protocol"
+)
+
+// minder looks after a child: it opens the child's session, is its client, and tells
+// the parent what matters of it. Its parent is the session that the child is of; when
+// it is stopped, the child has lost its client and ends.
+type minder struct {
+	shared  *Shared
+	attempt core.Attempt
+	id      string // of the child
+	spawn   link.SpawnSession
+	runtime time.Duration // the child may take, 0 for no limit
+	limits  childLimits
+	output  string // the file that gets all of what the child hands over, "" for none
+
+	child  child
+	seen   watched
+	asked  asked
+	tokens worker.Tokens // of reports on their way to the parent
+	timers minderTimers
+}
+
+// child is the session that a minder looks after.
+type child struct {
+	pid    *actor.PID // nil until it is spawned
+	handle string
+}
+
+// asked are the commands to which the minder waits for an answer.
+type asked struct{ open, before, prompt, stats uint64 }
+
+type minderTimers struct {
+	progress, runtime *time.Timer // nil while there is none
+}
+
+func (t *minderTimers) stop() {
+	for _, timer := range []*time.Timer{t.progress, t.runtime} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// What a minder tells itself and its parent.
+type (
+	progressDue struct{}
+	runtimeOver struct{}
+	closeChild  struct{}
+	// childProgress is a report with the token to give back for it.
+	childProgress struct {
+		core.ChildProgress
+		Tokens worker.Tokens
+	}
+	// childSettled is the end of a child's work, whose output is kept.
+	childSettled struct{ core.ChildSettled }
+)
+
+// progressEvery is how often a parent hears of what a child does, at most.
+const progressEvery = 150 * time.Millisecond
+
+// minderWindow is how many bytes may be under way from a child to its minder.
+const minderWindow = 1 << 20
+
+func (k *minder) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		k.begin(c)
+	case *actor.Stopping:
+		k.timers.stop()
+		k.spawn.Client.Window.Close()
+	case link.SessionSpawned:
+		k.spawned(c, m)
+	case link.Records:
+		for _, it := range m.Items {
+			it.Receipt.Written()
+			k.spawn.Client.Window.Give(it.Size)
+			if it.Response != nil {
+				k.answered(c, it.Response)
+			} else {
+				k.heard(c, it.Event)
+			}
+		}
+	case link.Closed:
+		for _, r := range m.Replies {
+			k.answered(c, r.Response)
+		}
+		if k.child.pid != nil {
+			c.Send(k.child.pid, link.RouteClosed{Router: c.Self()})
+		}
+		c.Stop(c.Self())
+	case link.Left:
+		c.Stop(c.Self())
+	case core.TellChild:
+		k.tell(c, m.Cmd)
+	case progressDue:
+		k.timers.progress = nil
+		k.report(c)
+	case runtimeOver:
+		k.seen.end.abortReason = "Timed out after " + k.runtime.String()
+		k.command(c, protocol.Abort{})
+	case closeChild:
+		c.Send(k.child.pid, link.Leave{Router: c.Self()})
+	case childSettled:
+		c.Send(c.Parent(), m.ChildSettled)
+	case kernel.Crashed:
+		panic(m.Reason)
+	}
+}
+
+// begin asks for the session.
+func (k *minder) begin(c actor.Context) {
+	wire, _, _ := protocol.DialectUnion.Open(string(protocol.FeatureDeltaUpdates))
+	k.tokens = make(worker.Tokens, 1)
+	k.spawn.Client = link.Client{
+		Writer: c.Self(), Router: c.Self(), Window: link.NewWindow(minderWindow, c.ActorSystem().Root), Wire: &wire,
+	}
+	k.spawn.Key = k.id
+	k.spawn.Spec.Child.Minder = c.Self()
+	c.Send(k.sessions(c), k.spawn)
+}
+
+// sessions is the parent of all sessions: the parent of the parent of the minder.
+func (k *minder) sessions(c actor.Context) *actor.PID {
+	path := c.Parent().Id
+	return actor.NewPID(c.Parent().Address, path[:strings.LastIndexByte(path, '/')])
+}
+
+func (k *minder) spawned(c actor.Context, m link.SessionSpawned) {
+	if m.Err != nil {
+		c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: m.Err.Message})
+		return
+	}
+	k.child = child{m.PID, m.Handle}
+	k.asked.open = k.command(c, protocol.OpenSession{})
+	if k.spawn.Spec.Path != "" {
+		k.asked.before = k.command(c, protocol.GetSessionStats{})
+	}
+}
+
+// command gives the child a command, and returns its number.
+func (k *minder) command(c actor.Context, cmd protocol.Command) uint64 {
+	seq := k.shared.Seq.Next()
+	name := protocol.SpecOf(cmd).Name
+	c.Send(k.child.pid, link.Request{
+		Command: core.Command{Seq: seq, ID: json.RawMessage(strconv.FormatUint(seq, 10)), Name: name, Cmd: cmd}, Client: k.spawn.Client,
+	})
+	return seq
+}
+
+// tell gives the child what its parent has to say.
+func (k *minder) tell(c actor.Context, cmd protocol.Command) {
+	seq := k.command(c, cmd)
+	if _, is := cmd.(protocol.Prompt); is {
+		k.asked.prompt = seq
+		k.seen.began = time.Now()
+		if k.runtime > 0 && k.timers.runtime == nil {
+			k.timers.runtime = kernel.After(c, k.runtime, c.Self(), runtimeOver{})
+		}
+	}
+}
+
+// answered takes an answer of the child.
+func (k *minder) answered(c actor.Context, r *protocol.Response) {
+	switch string(r.ID) {
+	case strconv.FormatUint(k.asked.open, 10):
+		k.opened(c, r)
+	case strconv.FormatUint(k.asked.before, 10):
+		if stats, ok := r.Data.(protocol.SessionStats); ok {
+			k.seen.before = usageOf(stats)
+		}
+	case strconv.FormatUint(k.asked.prompt, 10):
+		if r.Err != nil {
+			k.seen.end.outcome, k.seen.end.err = "failed", r.Err.Message
+			k.settled(c)
+		}
+	case strconv.FormatUint(k.asked.stats, 10):
+		if stats, ok := r.Data.(protocol.SessionStats); ok {
+			k.seen.usage = without(usageOf(stats), k.seen.before)
+		}
+		k.finish(c)
+	}
+}
+
+func (k *minder) opened(c actor.Context, r *protocol.Response) {
+	in := core.ChildOpened{Attempt: k.attempt, ID: k.id, SessionID: k.child.handle}
+	if open, ok := r.Data.(protocol.OpenedSession); ok {
+		if state := open.State; state != nil {
+			if state.SessionFile != nil {
+				in.File = *state.SessionFile
+			}
+			if state.Model != nil {
+				in.Model = state.Model.Provider + "/" + state.Model.ID
+			}
+		}
+	}
+	if r.Err != nil {
+		in.Err = r.Err.Message
+	}
+	c.Send(c.Parent(), in)
+}
+
+// heard takes an event of the child.
+func (k *minder) heard(c actor.Context, ev protocol.Event) {
+	switch ev := ev.(type) {
+	case protocol.SubagentStart, protocol.SubagentVerificationStart, protocol.SubagentVerificationCommandStart,
+		protocol.SubagentVerificationCommandEnd, protocol.SubagentVerificationEnd, protocol.SubagentEnd, protocol.ExtensionUIRequest:
+		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
+		return
+	case protocol.AgentSettled:
+		k.seen.end.outcome, k.seen.end.submission = ev.Outcome, ev.Submission
+		if ev.Outcome == "interrupted" && !k.seen.resumed {
+			k.seen.resumed = true
+			k.asked.prompt = k.command(c, protocol.Prompt{Message: "An internal error has interrupted you. Go on with your assignment."})
+			return
+		}
+		k.settled(c)
+		return
+	case protocol.SessionFailed:
+		k.seen.end.outcome, k.seen.end.err = "failed", "Internal error"
+		k.finish(c)
+		return
+	default:
+		if !k.seen.take(ev) {
+			return
+		}
+		if _, answered := ev.(protocol.MessageEnd); answered {
+			k.bound(c)
+		}
+	}
+	if k.timers.progress == nil {
+		k.timers.progress = kernel.After(c, progressEvery, c.Self(), progressDue{})
+	}
+}
+
+// childLimits bound what a child may use up, whatever the whole tree may.
+type childLimits struct {
+	requests int // after which it is asked to end, 0 for never
+	turns    int // answers of its model, 0 for no limit
+	budget   protocol.BudgetLimits
+}
+
+// bound stops a child that has used up what it may, and asks one to end that asks for
+// very much.
+func (k *minder) bound(c actor.Context) {
+	n, l := k.seen.requests, k.limits
+	switch reason := l.exceeded(&k.seen); {
+	case k.seen.end.abortReason != "":
+	case reason != "":
+		k.seen.end.abortReason = reason
+		k.command(c, protocol.Abort{})
+	case l.requests > 0 && n == l.requests:
+		k.command(c, protocol.Steer{Message: "You have made many requests. Come to an end soon: hand over what you have with submit_result."})
+	case l.requests > 0 && n == l.requests+l.requests/2:
+		k.command(c, protocol.SetActiveTools{ToolNames: []string{core.SubmitTool}})
+		k.command(c, protocol.Steer{Message: "This is your last turn: hand over what you have with submit_result."})
+	}
+}
+
+// exceeded says which limit a child has come to, "" for none.
+func (l *childLimits) exceeded(w *watched) string {
+	switch b := l.budget; {
+	case b.MaxCostUSD != nil && w.usage.Cost.Total >= *b.MaxCostUSD:
+		return "Budget exceeded (cost)"
+	case b.MaxTotalTokens != nil && w.usage.Sum() >= *b.MaxTotalTokens:
+		return "Budget exceeded (total_tokens)"
+	case b.MaxToolCalls != nil && int64(w.tools.count) > *b.MaxToolCalls:
+		return "Budget exceeded (tool_calls)"
+	case l.turns > 0 && w.requests > l.turns:
+		return fmt.Sprintf("Stopped after %d turns (maxTurns)", l.turns)
+	case l.requests > 0 && w.requests > l.requests+l.requests/2+1:
+		return fmt.Sprintf("Stopped after %d requests", w.requests)
+	}
+	return ""
+}
+
+// report tells the parent what the child does, unless the last report has not been
+// read yet: then somewhat later.
+func (k *minder) report(c actor.Context) {
+	if k.seen.over {
+		return
+	}
+	select {
+	case k.tokens <- struct{}{}:
+		c.Send(c.Parent(), childProgress{core.ChildProgress{Attempt: k.attempt, ID: k.id, Activity: k.seen.activity(), Usage: k.seen.usage}, k.tokens})
+	default:
+		k.timers.progress = kernel.After(c, progressEvery, c.Self(), progressDue{})
+	}
+}
+
+// settled asks what it has cost altogether, with what its own children did.
+func (k *minder) settled(c actor.Context) { k.asked.stats = k.command(c, protocol.GetSessionStats{}) }
+
+// finish keeps what the child hands over, and then tells the parent that it is done.
+func (k *minder) finish(c actor.Context) {
+	k.timers.stop()
+	k.seen.over = true
+	in := core.ChildSettled{
+		Attempt: k.attempt, ID: k.id, Outcome: k.seen.end.outcome, Error: k.seen.end.err, AbortReason: k.seen.end.abortReason, Submission: k.seen.end.submission,
+		Text: k.seen.text, Usage: k.seen.usage, Requests: k.seen.requests, DurationMs: time.Since(k.seen.began).Milliseconds(),
+	}
+	k.seen.end.submission = nil
+	path, fs := k.output, k.shared.fs()
+	if path == "" {
+		c.Send(c.Parent(), in)
+		return
+	}
+	kernel.Background(c, func() any {
+		if err := writeOutput(fs, path, handedOver(in)); err == nil {
+			in.OutputPath = path
+		}
+		return childSettled{in}
+	})
+}

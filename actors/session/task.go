@@ -1,0 +1,222 @@
+package session
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/actors/toolbox"
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/store/config"
+)
+
+// loadAgents reads which agents the task tool can start.
+func (w *workspace) loadAgents(shared *Shared) {
+	var names []string
+	for _, info := range toolbox.Own(shared.Tools).Infos() {
+		names = append(names, info.Name)
+	}
+	found, problems := config.LoadAgents(w.dirs, append(names, core.TaskTool))
+	shared.complaints.all(problems)
+	w.agents = found
+}
+
+// configureTasks says what children the session may have, and what it is to do that is
+// one itself.
+func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
+	f := &w.files.Task
+	set := core.TaskSettings{
+		Agents: w.agents.List, ProjectDir: w.agents.ProjectDir, Disabled: f.DisabledAgents, Models: f.AgentModelOverrides,
+		MaxConcurrency: int(f.MaxConcurrency), MaxDepth: int(f.MaxRecursionDepth), MaxRuntimeMs: f.MaxRuntimeMs, SoftRequests: int(f.SoftRequestBudget),
+		Ceiling: spec.Tools,
+	}
+	if set.Ceiling == nil {
+		for _, info := range shared.Tools.Infos() {
+			set.Ceiling = append(set.Ceiling, info.Name)
+		}
+		set.Ceiling = append(set.Ceiling, core.TaskTool)
+	}
+	if child := spec.Child; child != nil {
+		set.Ceiling = child.Ceiling
+		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent}
+		w.settings.MaxReminders = 0
+	}
+	w.settings.Tasks = set
+}
+
+// startChild has the session of a child opened.
+func (s *Session) startChild(c actor.Context, e core.StartChild) {
+	spec := s.childSpec(e.Spec)
+	k := &minder{
+		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID,
+		spawn: link.SpawnSession{Spec: spec, Rules: s.rules}, runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond,
+	}
+	if s.file.path != "" {
+		k.output = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), e.Spec.Entry.ID+".out.md")
+	}
+	k.limits = childLimits{requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
+	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.runtime) {
+		k.runtime = time.Duration(*wall) * time.Millisecond
+	}
+	pid := s.spawn(c, "sub/"+e.Spec.Entry.ID, func() actor.Actor { return k })
+	s.jobs.track(pid, job{kind: core.WorkerChild, attempt: e.Attempt, id: e.Spec.Entry.ID})
+}
+
+// childSpec says what session to open for a child.
+func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
+	spec := s.spec.Fresh()
+	spec.Cwd, spec.CwdSet, spec.Retain = s.work.cwd, true, false
+	spec.Tools, spec.FreeTools, spec.WithoutTools = child.Entry.Tools, false, nil
+	spec.SystemPrompt = ""
+	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
+	spec.Parent = s.file.path
+	if child.Resume != "" {
+		spec.Path = child.Resume
+	}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling}
+	if spec.Memory = s.file.path == ""; !spec.Memory {
+		spec.Child.File = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), child.Entry.ID+".jsonl")
+	}
+	model, level := s.childModel(child)
+	if model != nil {
+		spec.Provider, spec.Model = model.Provider, model.ID
+	}
+	spec.Level = level
+	return spec
+}
+
+const childPreamble = `You are a subagent: another agent has given you an assignment, and no person is listening. Nobody can answer questions: decide yourself, and say what you have decided. When you are done, hand over the result with submit_result.`
+
+// childModel chooses a child's model and its level: the first of those that it may have
+// for which there is a key, else its parent's.
+func (s *Session) childModel(child core.ChildSpec) (*protocol.Model, protocol.ThinkingLevel) {
+	level := child.Level
+	if child.Agent.Level != "" {
+		level = child.Agent.Level
+	}
+	catalog := s.catalog()
+	for _, pattern := range child.Models {
+		head, own, _ := strings.Cut(pattern, ":")
+		if head == protocol.ModelInherit {
+			if l := protocol.ThinkingLevel(own); l.Valid() {
+				level = l
+			}
+			return child.Model, level
+		}
+		choice, err := providers.ResolveModel(catalog, "", pattern)
+		if err != nil || !catalog.HasKey(choice.Model.Provider) {
+			continue
+		}
+		if choice.Level != "" {
+			level = choice.Level
+		}
+		return choice.Model, level
+	}
+	return child.Model, level
+}
+
+// minder is the one of a child; nil if it has ended.
+func (s *Session) minder(attempt core.Attempt, id string) *actor.PID {
+	for _, j := range s.jobs.running {
+		if j.kind == core.WorkerChild && j.attempt == attempt && j.id == id {
+			return j.pid
+		}
+	}
+	return nil
+}
+
+func (s *Session) tellChild(c actor.Context, e core.TellChild) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		c.Send(pid, e)
+	}
+}
+
+// closeChild lets a child go: its minder ends when that is done.
+func (s *Session) closeChild(c actor.Context, e core.CloseChild) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		delete(s.jobs.running, pid.Id)
+		c.Send(pid, closeChild{})
+	}
+}
+
+// orphaned says whether the parent has left a child at once, for which others go on
+// listening.
+func (s *Session) orphaned() bool {
+	if s.spec.Child == nil || s.life.end != nil {
+		return false
+	}
+	parent := s.clients.by(s.spec.Child.Minder)
+	return parent != nil && parent.leaving != nil && parent.leaving.Abort
+}
+
+// belongs says that a session is a task of another, which alone decides what it does:
+// others may look on, and steer it.
+func (s *Session) belongs(r link.Request) *protocol.Error {
+	child := s.spec.Child
+	if child == nil || len(s.clients.list) == 0 {
+		return nil
+	}
+	parent := s.clients.by(child.Minder)
+	if parent == nil || parent.leaving != nil || parent.Router.Equal(r.Client.Router) || !replacesTask(r.Cmd) {
+		return nil
+	}
+	return protocol.CodeSessionBusy.Errorf("Session belongs to task %s", child.Entry.ID)
+}
+
+// replacesTask says whether a command would make something else of a child than its
+// parent wants.
+func replacesTask(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.Prompt, protocol.AbortAndPrompt, protocol.SetModel, protocol.CycleModel, protocol.SetThinkingLevel, protocol.CycleThinkingLevel,
+		protocol.SetActiveTools, protocol.Compact, protocol.SetSessionName, protocol.CloseSession, protocol.SetHostTools, protocol.SetTodos:
+		return true
+	}
+	return protocol.TraitsOf(cmd).Replaces()
+}
+
+// offersTasks says whether the task tool is active without being asked for.
+func (w *workspace) offersTasks(rules protocol.Rules) bool {
+	if enabled := w.files.Task.Enabled; enabled != nil {
+		return *enabled
+	}
+	return rules.TaskTool || rules.TaskIfWanted && (w.agents.Own || w.files.Task.Mentioned)
+}
+
+// ownBox is the tools of a session that are not the client's.
+func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec) toolbox.Box {
+	box := toolbox.Own(shared.Tools)
+	child, enabled := spec.Child, w.files.Task.Enabled
+	off := enabled != nil && !*enabled
+	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
+		box = box.With(toolbox.NewTask(core.TaskOffer{Agents: w.agents.List}))
+	}
+	if child != nil {
+		box = box.With(toolbox.Submit{Schema: child.Entry.Schema})
+	}
+	return box
+}
+
+// addChildren adds what children cost that are at work: the log says it when they have
+// ended.
+func (s *Session) addChildren(stats *protocol.SessionStats) {
+	spent, n := s.m.ChildUsage()
+	if n == 0 {
+		return
+	}
+	if stats.Subagents == nil {
+		stats.Subagents = &protocol.ChildTotals{}
+	}
+	stats.Subagents.Count += n
+	for _, t := range []*protocol.TokenTotals{&stats.Tokens, &stats.Session.Tokens, &stats.Subagents.Tokens} {
+		t.Add(spent)
+	}
+	stats.Cost += spent.Cost.Total
+	stats.Session.Cost += spent.Cost.Total
+	stats.Subagents.Cost += spent.Cost.Total
+}

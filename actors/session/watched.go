@@ -1,0 +1,164 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// watched is what a minder has seen of its child.
+type watched struct {
+	began    time.Time // its first prompt
+	tools    watchedTools
+	lines    []string // the latest ones of what it has written
+	requests int
+	usage    protocol.Usage
+	before   protocol.Usage // what it had cost when it was resumed
+	text     string         // of its latest answer
+
+	end     watchedEnd
+	resumed bool // it has crashed, and was told to go on
+	over    bool // it is done
+}
+
+// watchedEnd is how its last run has ended.
+type watchedEnd struct {
+	submission  *protocol.Submission
+	outcome     string
+	err         string
+	abortReason string // why the minder has stopped it
+}
+
+// watchedTools are its tool calls.
+type watchedTools struct {
+	current string // name; "" for none
+	args    string
+	began   int64 // epoch milliseconds
+	recent  []protocol.TaskTool
+	count   int
+}
+
+// Limits of what is shown of a child.
+const (
+	shownTools = 5
+	shownLines = 8
+	shownArgs  = 80
+	shownLine  = 200
+)
+
+// take follows an event of the child, and says whether it is worth a report.
+func (w *watched) take(ev protocol.Event) bool {
+	switch ev := ev.(type) {
+	case protocol.ToolExecutionStart:
+		w.tools.current, w.tools.args, w.tools.began = ev.ToolName, clip(string(ev.Args), shownArgs), time.Now().UnixMilli()
+		w.tools.count++
+	case protocol.ToolExecutionEnd:
+		ended := protocol.TaskTool{Tool: ev.ToolName, Args: w.tools.args, EndMs: time.Now().UnixMilli()}
+		w.tools.recent = append([]protocol.TaskTool{ended}, w.tools.recent...)
+		w.tools.recent = w.tools.recent[:min(len(w.tools.recent), shownTools)]
+		w.tools.current = ""
+	case protocol.MessageEnd:
+		answer, ok := ev.Message.(*protocol.AssistantMessage)
+		if !ok {
+			return false
+		}
+		w.requests++
+		w.usage = w.usage.Add(answer.Usage)
+		if text := answer.Content.Text("\n"); text != "" {
+			w.text = text
+			w.lines = append(w.lines, strings.Split(text, "\n")...)
+			w.lines = w.lines[max(0, len(w.lines)-shownLines):]
+		}
+	case protocol.AgentEnd:
+		w.end.err = ev.Error
+	default:
+		return false
+	}
+	return true
+}
+
+// activity is what the parent's clients are shown.
+func (w *watched) activity() protocol.TaskActivity {
+	a := protocol.TaskActivity{
+		RecentTools: w.tools.recent, ToolCount: w.tools.count, Tokens: w.usage.Sum(), Requests: w.requests, Cost: w.usage.Cost.Total,
+	}
+	if w.tools.current != "" {
+		a.CurrentTool, a.CurrentToolArgs, a.CurrentToolStartMs = w.tools.current, w.tools.args, w.tools.began
+	}
+	for _, line := range w.lines {
+		a.RecentOutput = append(a.RecentOutput, clip(line, shownLine))
+	}
+	return a
+}
+
+// clip is the beginning of a text.
+func clip(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+		bytes--
+	}
+	return text[:bytes]
+}
+
+// usageOf is what a session has cost, on all of its branches.
+func usageOf(s protocol.SessionStats) protocol.Usage {
+	t := s.Session.Tokens
+	return protocol.Usage{
+		Input: t.Input, Output: t.Output, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, TotalTokens: t.Total,
+		Cost: protocol.Cost{Total: s.Session.Cost},
+	}
+}
+
+// without is what a session has cost since it had cost so much.
+func without(u, before protocol.Usage) protocol.Usage {
+	return protocol.Usage{
+		Input: u.Input - before.Input, Output: u.Output - before.Output, CacheRead: u.CacheRead - before.CacheRead,
+		CacheWrite: u.CacheWrite - before.CacheWrite, TotalTokens: u.TotalTokens - before.TotalTokens,
+		Cost: protocol.Cost{Total: u.Cost.Total - before.Cost.Total},
+	}
+}
+
+// handedOver is all that a child hands over.
+func handedOver(in core.ChildSettled) string {
+	if s := in.Submission; s != nil && s.Data != nil {
+		var text string
+		if json.Unmarshal(s.Data, &text) == nil {
+			return text
+		}
+		return string(s.Data)
+	}
+	return in.Text
+}
+
+// maxOutputFile is how many bytes are kept of what a child hands over.
+const maxOutputFile = 500_000
+
+// writeOutput keeps what a child hands over, before anybody is told of it.
+func writeOutput(fsys store.FS, path, text string) error {
+	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("output of a task: %w", err)
+	}
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("output of a task: %w", err)
+	}
+	f, err := fsys.Create(path)
+	if err != nil {
+		return fmt.Errorf("output of a task: %w", err)
+	}
+	_, err = f.Write([]byte(clip(text, maxOutputFile)))
+	if err = errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(path))); err != nil {
+		return fmt.Errorf("output of a task: %w", err)
+	}
+	return nil
+}

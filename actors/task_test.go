@@ -1,0 +1,145 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+)
+
+// withTasks lets sessions have children.
+func withTasks(c *Config) {
+	c.Sessions.Default.Tools = append([]string{"task"}, actortest.ToolNames...)
+}
+
+// results are how the items of the only call of the tool task ended, as ID exit code.
+func (b *bench) results(session string) (list []string, call gjson.Result) {
+	b.t.Helper()
+	ends := b.Events(session, "tool_execution_end")
+	require.NotEmpty(b.t, ends)
+	call = ends[0]
+	for _, r := range call.Get("result.details.results").Array() {
+		list = append(list, fmt.Sprintf("%s %d %s", r.Get("id").Str, r.Get("exitCode").Int(), r.Get("error").Str))
+	}
+	return list, call
+}
+
+// children are the events about children, as start A, end A 0.
+func (b *bench) childEvents(session string) (list []string) {
+	for _, e := range b.Events(session) {
+		switch e.Get("type").Str {
+		case "subagent_start":
+			list = append(list, "start "+e.Get("id").Str)
+		case "subagent_end":
+			list = append(list, fmt.Sprintf("end %s %d", e.Get("id").Str, e.Get("exitCode").Int()))
+		}
+	}
+	return list
+}
+
+// alone says that no session is open but the one.
+func (b *bench) alone(session string) {
+	b.t.Helper()
+	open := b.Call(b.t, `{"type":"list_open_sessions"}`).Get("data.sessions.#.sessionId").String()
+	require.Equal(b.t, `["`+session+`"]`, open, "children are gone")
+}
+
+// TestTasks: children work side by side, report, and are gone.
+func TestTasks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks)
+		s := b.open()
+		b.run(s, "~p~ tool=task rounds=1 children=3 each=rounds=1,work=50")
+		results, _ := b.results(s)
+		assert.Equal(t, []string{"A 0 ", "B 0 ", "C 0 "}, results)
+		events := b.childEvents(s)
+		assert.Equal(t, []string{"start A", "start B", "start C"}, events[:3])
+		assert.Len(t, events, 6)
+		b.alone(s)
+		stats := b.Call(t, `{"type":"get_session_stats"`+at(s)+`}`).Get("data")
+		assert.Equal(t, int64(3), stats.Get("subagents.count").Int())
+		assert.Equal(t, int64(30), stats.Get("subagents.tokens.input").Int())
+		b.end()
+		b.check()
+	})
+}
+
+// TestTasksAreCut: an abort ends what has begun at once, and no child stays.
+func TestTasksAreCut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks)
+		s := b.open()
+		b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=stall")
+		b.pass(time.Second)
+		require.Equal(t, []string{"start A", "start B"}, b.childEvents(s))
+		b.Call(t, `{"type":"abort"`+at(s)+`}`)
+		require.Equal(t, []string{"start A", "start B", "end A 1", "end B 1"}, b.childEvents(s))
+		b.pass(time.Second)
+		b.alone(s)
+		b.heal(s, "~p~ again")
+		b.end()
+		b.check()
+	})
+}
+
+// TestChildrenCrash: a child that crashes goes on once; one that always does, or whose
+// minder does, fails, and nobody else notices.
+func TestChildrenCrash(t *testing.T) {
+	for _, c := range []struct{ plan, a string }{
+		{`Panic s2 StreamEnd 0`, "A 0 "}, {`PanicAfter s2 ToolDone 0`, "A 0 "}, {`Panic s2 Append 2`, "A 0 "},
+		{`Panic s2 StreamEnd`, "A 1 The run was interrupted: the process ended before it was finished."},
+		{`Panic s2 opened`, "A 1 Session failed: it crashed more than 5 times in 1m0s and was given up"},
+		{`Panic s1/sub/A Records 3`, "A 1 Internal error"}, {`Panic s1/sub/A SessionSpawned`, "A 1 Internal error"},
+		{`Panic s1/sub/A childSettled`, "A 1 Internal error"},
+	} {
+		t.Run(strings.ReplaceAll(c.plan, "/", "-"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks, faults(c.plan))
+				s := b.open()
+				b.run(s, "~p~ tool=task rounds=1 children=2 each=rounds=1,work=50")
+				results, _ := b.results(s)
+				require.Len(t, results, 2)
+				assert.Equal(t, c.a, results[0])
+				assert.Equal(t, "B 0 ", results[1])
+				b.cfg.Faults.Release()
+				b.pass(time.Minute)
+				b.alone(s)
+				b.heal(s, "~p~ again")
+				b.end()
+				b.check()
+			})
+		})
+	}
+}
+
+// TestParentCrashes: what clients have seen of children ends, none of them stays, and
+// the model is told what each has reached.
+func TestParentCrashes(t *testing.T) {
+	for _, plan := range []string{
+		`Panic s1 ChildOpened 1`, `PanicAfter s1 ChildOpened 1`, `Panic s1 ChildSettled 1`, `PanicAfter s1 ChildSettled 0`,
+		`PanicAfter s1 StartChild 0`, `PanicAfter s1 TellChild 1`, `PanicAfter s1 CloseChild 0`, `Panic s1 childProgress 0`,
+	} {
+		t.Run(plan, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks, faults(plan))
+				s := b.open()
+				b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=rounds=2,work=200")
+				b.live(s, time.Hour)
+				assert.Equal(t, 1, b.crashes(s))
+				settled := b.Events(s, "agent_settled")
+				require.Len(t, settled, 1)
+				assert.Equal(t, "interrupted", settled[0].Get("outcome").Str)
+				b.alone(s)
+				b.heal(s, "~p~ again")
+				b.end()
+				b.check()
+			})
+		})
+	}
+}

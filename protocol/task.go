@@ -1,0 +1,132 @@
+package protocol
+
+import "encoding/json"
+
+// TaskDetails are the details of results and updates of the tool task.
+type TaskDetails struct {
+	ProjectAgentsDir *string        `json:"projectAgentsDir"` // where the project's agents are, nil for nowhere
+	Results          []TaskResult   `json:"results"`          // of all items, in order; none in updates
+	TotalDurationMs  int64          `json:"totalDurationMs"`
+	Usage            *Usage         `json:"usage,omitempty"`       // of all children
+	OutputPaths      []string       `json:"outputPaths,omitempty"` // of the whole texts
+	Progress         []TaskProgress `json:"progress,omitempty"`    // of all items; in updates
+}
+
+// TaskResult says how one item of a call of the tool task ended.
+type TaskResult struct {
+	Index         int         `json:"index"` // in the call
+	ID            string      `json:"id"`
+	Agent         string      `json:"agent"`
+	AgentSource   AgentSource `json:"agentSource"`
+	Task          string      `json:"task"` // what the child was told
+	Assignment    string      `json:"assignment"`
+	Description   string      `json:"description,omitempty"`
+	ExitCode      int         `json:"exitCode"` // 0 if the child has done what it was to do
+	Output        string      `json:"output"`
+	Stderr        string      `json:"stderr"` // is always empty
+	Truncated     bool        `json:"truncated"`
+	DurationMs    int64       `json:"durationMs"`
+	Tokens        int64       `json:"tokens"`
+	ModelOverride string      `json:"modelOverride,omitempty"` // that was asked for
+	ResolvedModel string      `json:"resolvedModel,omitempty"` // that it began with
+	Error         string      `json:"error,omitempty"`
+	Aborted       bool        `json:"aborted,omitempty"`
+	AbortReason   string      `json:"abortReason,omitempty"`
+
+	Usage            *Usage          `json:"usage,omitempty"` // with that of its own children
+	Requests         int             `json:"requests,omitempty"`
+	OutputPath       string          `json:"outputPath,omitempty"` // of the whole text
+	OutputMeta       *OutputMeta     `json:"outputMeta,omitempty"`
+	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted
+	SessionID        string          `json:"sessionId,omitempty"`
+	SessionFile      string          `json:"sessionFile,omitempty"`
+}
+
+// OutputMeta says how long a text is.
+type OutputMeta struct {
+	LineCount int `json:"lineCount"`
+	CharCount int `json:"charCount"`
+}
+
+// Where an item of a task call stands.
+const (
+	TaskPending   = "pending"
+	TaskRunning   = "running"
+	TaskCompleted = "completed"
+	TaskFailed    = "failed"
+	TaskAborted   = "aborted"
+)
+
+// TaskProgress is what an item of a task call does.
+type TaskProgress struct {
+	Index         int         `json:"index"`
+	ID            string      `json:"id"`
+	Agent         string      `json:"agent"`
+	AgentSource   AgentSource `json:"agentSource"`
+	Status        string      `json:"status" enum:"pending,running,completed,failed,aborted"`
+	Task          string      `json:"task"`
+	Assignment    string      `json:"assignment"`
+	Description   string      `json:"description,omitempty"`
+	ModelOverride string      `json:"modelOverride,omitempty"`
+	ResolvedModel string      `json:"resolvedModel,omitempty"`
+	DurationMs    int64       `json:"durationMs"`
+	SessionID     string      `json:"sessionId,omitempty"`
+	SessionFile   string      `json:"sessionFile,omitempty"`
+	Phase         string      `json:"phase,omitempty"`
+	TaskActivity
+}
+
+// TaskActivity is what is seen of a child while it works.
+type TaskActivity struct {
+	CurrentTool        string     `json:"currentTool,omitempty"`
+	CurrentToolArgs    string     `json:"currentToolArgs,omitempty"`    // the beginning
+	CurrentToolStartMs int64      `json:"currentToolStartMs,omitempty"` // epoch milliseconds
+	RecentTools        []TaskTool `json:"recentTools"`                  // newest first
+	RecentOutput       []string   `json:"recentOutput"`                 // lines, newest last
+	ToolCount          int        `json:"toolCount"`
+	Tokens             int64      `json:"tokens"`
+	Requests           int        `json:"requests,omitempty"`
+	Cost               float64    `json:"cost,omitempty"` // US dollars
+}
+
+// TaskTool is a tool call of a child that is over.
+type TaskTool struct {
+	Tool  string `json:"tool"`
+	Args  string `json:"args"` // the beginning
+	EndMs int64  `json:"endMs"`
+}
+
+// TaskOp is a step of a child of the session: it begins, or it has ended.
+type TaskOp struct {
+	Op     string      `json:"op"`   // start or end
+	Call   string      `json:"call"` // the tool call
+	ID     string      `json:"id"`
+	Agent  string      `json:"agent,omitempty"`
+	File   string      `json:"file,omitempty"`   // of its session, "" for one in memory
+	Result *TaskResult `json:"result,omitempty"` // end
+	Left   *Usage      `json:"-"`                // start: what the file of a child says that has no end; nil if it was not read
+}
+
+// Steps of a child.
+const (
+	TaskStart = "start"
+	TaskEnd   = "end"
+)
+
+// SubagentEntry is the first entry of a child's file: what it was made for.
+type SubagentEntry struct {
+	ID         string          `json:"id"` // in the session of its parent
+	Agent      string          `json:"agent"`
+	ToolCallID string          `json:"toolCallId"`
+	Depth      int             `json:"depth"` // of a child of a root: 1
+	Isolated   bool            `json:"isolated"`
+	Schema     json.RawMessage `json:"schema,omitempty"` // of what it submits
+	Tools      []string        `json:"tools"`
+}
+
+// Submission is what a child hands over with submit_result.
+type Submission struct {
+	Data  json.RawMessage `json:"data,omitempty"`
+	Error string          `json:"error,omitempty"` // why there is nothing to hand over
+	Unfit string          `json:"unfit,omitempty"` // what is wrong with Data, if it was handed over all the same
+}
