@@ -17,12 +17,6 @@ import (
 // apartFromSeeds are the members and events of the seeds that troupe does not
 // write, and why. An entry that is no longer needed fails the test.
 var apartFromSeeds = map[string]string{
-	"subagent_start":                      "the task tool is a later issue",
-	"subagent_end":                        "the task tool is a later issue",
-	"subagent_verification_start":         "the task tool is a later issue",
-	"subagent_verification_command_start": "the task tool is a later issue",
-	"subagent_verification_command_end":   "the task tool is a later issue",
-	"subagent_verification_end":           "the task tool is a later issue",
 	"budget_warning":                      "budgets are a later issue",
 	"budget_exceeded":                     "budgets are a later issue",
 }

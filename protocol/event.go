@@ -119,6 +119,8 @@ type (
 		ExitCode int    `json:"exitCode" doc:"0 if the child has done what it was to do."`
 		Aborted  bool   `json:"aborted,omitempty" since:"troupe"`
 		Error    string `json:"error,omitempty" since:"troupe"`
+
+		Verification *VerificationResult `json:"verification,omitempty" doc:"Absent where nothing was to be verified."`
 	}
 )
 

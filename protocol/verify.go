@@ -58,3 +58,36 @@ func (p VerifyProfile) Wrong() string {
 	}
 	return ""
 }
+
+// VerificationResult says what has come of the verification of a task.
+type VerificationResult struct {
+	Requested   bool                  `json:"requested"`
+	Profile     string                `json:"profile,omitempty"`
+	Mode        string                `json:"mode,omitempty" enum:"none,command"`
+	Status      string                `json:"status" enum:"not_requested,passed,failed,skipped"`
+	Attempts    []VerificationAttempt `json:"attempts"`
+	RetriesUsed int                   `json:"retriesUsed"`
+	OnFailure   string                `json:"onFailure,omitempty" enum:"return_failure,retry_once,discard_patch"`
+}
+
+// VerificationAttempt is one run of all commands.
+type VerificationAttempt struct {
+	Attempt        int                         `json:"attempt"` // from 1
+	Status         string                      `json:"status" enum:"passed,failed,skipped"`
+	StartedAt      int64                       `json:"startedAt"` // epoch milliseconds
+	EndedAt        int64                       `json:"endedAt"`
+	CommandResults []VerificationCommandResult `json:"commandResults"`
+	Error          string                      `json:"error,omitempty"`
+}
+
+// VerificationCommandResult is one command of an attempt.
+type VerificationCommandResult struct {
+	Name          string `json:"name"`
+	Command       string `json:"command"`
+	ExitCode      int    `json:"exitCode"`
+	DurationMs    int64  `json:"durationMs"`
+	Optional      bool   `json:"optional,omitempty"`
+	TimedOut      bool   `json:"timedOut"`
+	ArtifactPath  string `json:"artifactPath,omitempty"`  // of its output
+	OutputPreview string `json:"outputPreview,omitempty"` // the end of that
+}

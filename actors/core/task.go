@@ -58,7 +58,7 @@ func (m *Machine) taskReady(in TaskReady) {
 		m.refuseTasks(r, c, "Validation failed for tool \""+TaskTool+"\": "+err.Error())
 		return
 	}
-	rules := &taskRules{agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable}
+	rules := &taskRules{agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
 	if m.set.Child != nil {
 		rules.spawner = m.set.Child.Self
 	}
@@ -83,6 +83,11 @@ func (m *Machine) taskReady(in TaskReady) {
 	c.tasks = t
 	m.advance(r, c)
 	m.showTasks(r, c)
+}
+
+// wantsVerify says whether a call wants what its items do to be verified.
+func wantsVerify(raw json.RawMessage) bool {
+	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
 }
 
 // refuseTasks ends a call of which nothing was begun.

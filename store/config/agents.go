@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -110,6 +111,16 @@ func (s *agentScan) places(places []agentPlace) {
 }
 
 func (s *agentScan) bundled() {
+	for _, file := range bundledTexts() {
+		s.take(file.name, file.text, protocol.AgentBundled)
+	}
+}
+
+// bundledText is the file of a bundled agent.
+type bundledText struct{ name, text string }
+
+// bundledTexts are read once: all sessions have the same.
+var bundledTexts = sync.OnceValue(func() (list []bundledText) {
 	files, err := bundledAgents.ReadDir("agents")
 	if err != nil {
 		panic("config: the bundled agents are part of the program: " + err.Error())
@@ -119,9 +130,10 @@ func (s *agentScan) bundled() {
 		if err != nil {
 			panic("config: the bundled agents are part of the program: " + err.Error())
 		}
-		s.take(file.Name(), string(src), protocol.AgentBundled)
+		list = append(list, bundledText{file.Name(), string(src)})
 	}
-}
+	return list
+})
 
 // take adds the agent of a file, unless its name is taken.
 func (s *agentScan) take(file, src string, source protocol.AgentSource) {

@@ -80,7 +80,8 @@ func (p Part) Name() string { return p.Key + p.Path }
 // What this version does not have yet.
 const (
 	installing = "installing packages"
-	tasks      = "the task tool"
+	checking   = "isolation and verification of tasks"
+	tasks      = "parts of the task tool"
 	mcp        = "MCP servers"
 	rulesOf    = "permission rules"
 	sockets    = "WebSockets to providers"
@@ -134,24 +135,24 @@ var Parts = []Part{
 	{Key: "permissions.deny", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions.ask", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions", Effect: Loosens, Missing: rulesOf},
-	{Key: "task.verification.enabled", Effect: Loosens, Harmless: is(true), Missing: tasks},
-	{Key: "task.verification.defaultProfile", Effect: Starts, Missing: tasks},
-	{Key: "task.verification.requireForIsolated", Effect: Loosens, Harmless: is(true), Missing: tasks},
-	{Key: "task.verification.maxRetries", Effect: Loosens, Harmless: atMost(1), Missing: tasks},
-	{Key: "task.verification.failureContextLineLimit", Effect: Tunes, Missing: tasks},
-	{Key: "task.verification.captureAfter", Effect: Tunes, Missing: tasks},
-	{Key: "task.verification.baseline", Effect: Tunes, Missing: tasks},
-	{Key: "task.verification.profiles", Effect: Starts, Missing: tasks},
-	{Key: "task.isolation.enabled", Effect: Loosens, Harmless: is(true), Missing: tasks},
-	{Key: "task.isolation.mode", Effect: Loosens, Missing: tasks},
-	{Key: "task.isolation.merge", Effect: Loosens, Missing: tasks},
-	{Key: "task.isolation.apply", Effect: Loosens, Harmless: is(false), Missing: tasks},
-	{Key: "task.isolation.commits", Effect: Loosens, Missing: tasks},
-	{Key: "task.isolation.carry", Effect: Widens, Missing: tasks},
-	{Key: "task.isolation.carryBy", Effect: Widens, Missing: tasks},
-	{Key: "task.isolation.maxBytes", Effect: Loosens, Missing: tasks},
-	{Key: "task.isolation.base", Effect: Redirects, Missing: tasks},
-	{Key: "task.isolation.keepDays", Effect: Loosens, Missing: tasks},
+	{Key: "task.verification.enabled", Effect: Loosens, Harmless: is(true), Missing: checking},
+	{Key: "task.verification.defaultProfile", Effect: Starts, Missing: checking},
+	{Key: "task.verification.requireForIsolated", Effect: Loosens, Harmless: is(true), Missing: checking},
+	{Key: "task.verification.maxRetries", Effect: Loosens, Harmless: atMost(1), Missing: checking},
+	{Key: "task.verification.failureContextLineLimit", Effect: Tunes, Missing: checking},
+	{Key: "task.verification.captureAfter", Effect: Tunes, Missing: checking},
+	{Key: "task.verification.baseline", Effect: Tunes, Missing: checking},
+	{Key: "task.verification.profiles", Effect: Starts, Missing: checking},
+	{Key: "task.isolation.enabled", Effect: Loosens, Harmless: is(true), Missing: checking},
+	{Key: "task.isolation.mode", Effect: Loosens, Missing: checking},
+	{Key: "task.isolation.merge", Effect: Loosens, Missing: checking},
+	{Key: "task.isolation.apply", Effect: Loosens, Harmless: is(false), Missing: checking},
+	{Key: "task.isolation.commits", Effect: Loosens, Missing: checking},
+	{Key: "task.isolation.carry", Effect: Widens, Missing: checking},
+	{Key: "task.isolation.carryBy", Effect: Widens, Missing: checking},
+	{Key: "task.isolation.maxBytes", Effect: Loosens, Missing: checking},
+	{Key: "task.isolation.base", Effect: Redirects, Missing: checking},
+	{Key: "task.isolation.keepDays", Effect: Loosens, Missing: checking},
 	// A limit of a project only counts where it is lower than the user's.
 	{Key: "task.budget.maxWallTimeMs", Effect: Tunes},
 	{Key: "task.budget.maxInputTokens", Effect: Tunes},
