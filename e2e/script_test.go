@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -39,6 +40,7 @@ import (
 //	open GATE           lets a model's answer go on
 //	asked "…" not "…"   the next request to the model came, with these words and without those
 //	see PATH "…"        a file contains this
+//	sh COMMAND          the shell runs this in the working directory, and it succeeds
 //	eof, kill           end the daemon
 //	todo < …            what should hold, and does not yet
 //	restart ARGS        start it on the same session, after an eof if there was none
@@ -110,7 +112,7 @@ func TestScriptsWhole(t *testing.T) {
 }
 
 // themes are scripts that are about more than a command.
-var themes = []string{"task", "budget"}
+var themes = []string{"task", "budget", "isolation"}
 
 // script is a case that is being played.
 type script struct {
@@ -223,6 +225,12 @@ func (s *script) step(line string) {
 	case "file":
 		w := s.words(s.fill(rest))
 		s.p.write(s.path(w[0]), w[1])
+	case "sh":
+		cmd := exec.Command("sh", "-c", s.fill(rest))
+		cmd.Dir, cmd.Env = s.p.work, append(slices.Clone(s.p.env), "HOME="+s.p.home)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.fatalf("%s: %v: %s", rest, err, clip(string(out), 500))
+		}
 	case "see":
 		w := s.words(s.fill(rest))
 		raw, err := os.ReadFile(s.path(w[0]))

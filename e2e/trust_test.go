@@ -118,7 +118,6 @@ func TestRepositoryRunsNothing(t *testing.T) {
 			assert.NotContains(t, p.llm.request(1).body, "QUEUED BY THE PROJECT")
 			assert.Equal(t, 1, strings.Count(r.output, "the project is not trusted"))
 			assert.Contains(t, r.output, "unknown settings: nonsense")
-			assert.Contains(t, r.output, "does not obey the settings task.verification (isolation and verification of tasks)")
 			assert.NotContains(t, r.output, "extensions found")
 			if r.state != "" {
 				state := gjson.Parse(r.state)

@@ -40,6 +40,16 @@ type TaskResult struct {
 	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted
 	SessionID        string          `json:"sessionId,omitempty"`
 	SessionFile      string          `json:"sessionFile,omitempty"`
+
+	// of an item that worked in a workspace
+	Verification  *VerificationResult `json:"verification,omitempty"`
+	PatchPath     string              `json:"patchPath,omitempty"`
+	NestedPatches []string            `json:"nestedPatches,omitempty"` // of nested repositories
+	BranchName    string              `json:"branchName,omitempty"`
+	Merged        *bool               `json:"merged,omitempty"`    // what it changed is in the user's tree
+	Conflicts     []string            `json:"conflicts,omitempty"` // paths because of which it is not
+	Workspace     string              `json:"workspace,omitempty"` // that was kept
+	Notes         []string            `json:"notes,omitempty"`
 }
 
 // OutputMeta says how long a text is.
@@ -96,22 +106,40 @@ type TaskTool struct {
 	EndMs int64  `json:"endMs"`
 }
 
-// TaskOp is a step of a child of the session: it begins, or it has ended.
+// TaskOp is a step of a child of the session: it begins, it has ended, what it
+// changed is about to be merged, or was merged.
 type TaskOp struct {
-	Op     string      `json:"op"`   // start or end
+	Op     string      `json:"op"`   // start, end, merge or merged
 	Call   string      `json:"call"` // the tool call
 	ID     string      `json:"id"`
 	Agent  string      `json:"agent,omitempty"`
 	File   string      `json:"file,omitempty"`   // of its session, "" for one in memory
 	Result *TaskResult `json:"result,omitempty"` // end
-	Left   *Usage      `json:"-"`                // start: what the file of a child says that has no end; nil if it was not read
+	// Workspace is where the child works: start, of an isolated one; merge.
+	Workspace string   `json:"workspace,omitempty"`
+	From      []string `json:"from,omitempty"`  // merge: the user's trees before
+	To        []string `json:"to,omitempty"`    // merge: and behind it
+	Paths     []string `json:"paths,omitempty"` // merge: that change
+
+	Recovered *TaskRecovery `json:"-"` // merge: how one ended that has no end in the log; nil if that was not looked at
+	Left      *Usage        `json:"-"` // start: what the file of a child says that has no end; nil if it was not read
 }
 
 // Steps of a child.
 const (
-	TaskStart = "start"
-	TaskEnd   = "end"
+	TaskStart  = "start"
+	TaskEnd    = "end"
+	TaskMerge  = "merge"
+	TaskMerged = "merged"
 )
+
+// TaskRecovery says how a merge ended that was cut: it is whole, or undone, or the
+// user has changed files of it since, and nothing was touched.
+type TaskRecovery struct {
+	Merged  bool
+	Foreign []string
+	Err     string
+}
 
 // SubagentEntry is the first entry of a child's file: what it was made for.
 type SubagentEntry struct {

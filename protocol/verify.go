@@ -91,3 +91,10 @@ type VerificationCommandResult struct {
 	ArtifactPath  string `json:"artifactPath,omitempty"`  // of its output
 	OutputPreview string `json:"outputPreview,omitempty"` // the end of that
 }
+
+// How an attempt or a verification ended.
+const (
+	VerifyPassed  = "passed"
+	VerifyFailed  = "failed"
+	VerifySkipped = "skipped"
+)

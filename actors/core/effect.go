@@ -1,6 +1,8 @@
 package core
 
 import (
+	"encoding/json"
+
 	"time"
 
 	"troupe/protocol"
@@ -102,8 +104,70 @@ type ChildSpec struct {
 	Level        protocol.ThinkingLevel // likewise
 	MaxRuntimeMs int64                  // 0 for no limit
 	SoftRequests int                    // requests after which the child is asked to end, 0 for never
+	Workspace    string                 // the directory that it works in, "" for its parent's
 	Resume       string                 // the file of an earlier child to go on with, "" for a new one
 }
+
+// PrepareWorkspace makes a workspace for an item. It reports [WorkspaceReady].
+type PrepareWorkspace struct {
+	Attempt Attempt
+	Job     int    // of the item: its number
+	Call    string // items of one call begin with the same files
+	ID      string
+}
+
+// CaptureWork keeps what a child has done in its workspace. It reports [WorkCaptured].
+type CaptureWork struct {
+	Attempt     Attempt
+	Job         int // of the item: its number
+	ID          string
+	Dir         string // the workspace
+	Description string
+	Before      json.RawMessage // an earlier capture, before checks have run; nil for none
+	Checked     json.RawMessage // what was there when they had
+}
+
+// RunCheck runs a command of a verification in a workspace. It reports [CheckDone].
+type RunCheck struct {
+	Attempt Attempt
+	Job     int // of the item: its number
+	ID      string
+	Dir     string
+	Try     int // from 1
+	Index   int // of the command
+	Last    bool
+	Command protocol.VerifyCommand
+}
+
+// PlanMerge computes how what a child has done meets what the user has done
+// meanwhile. It reports [MergePlanned] and writes nothing.
+type PlanMerge struct {
+	Attempt  Attempt
+	Job      int // of the item: its number
+	ID       string
+	Dir      string
+	Captured json.RawMessage
+}
+
+// ApplyMerge carries out a plan that the log has. It reports [MergeDone].
+type ApplyMerge struct {
+	Attempt Attempt
+	Job     int // of the item: its number
+	ID      string
+	Dir     string
+	Plan    json.RawMessage
+}
+
+// LeaveWorkspace removes a workspace, or keeps it for the user.
+type LeaveWorkspace struct {
+	Dir     string
+	Keep    bool
+	Merged  bool
+	Discard []string // files that go with it
+}
+
+// EndIsolated says that no other item of a call needs a workspace.
+type EndIsolated struct{ Call string }
 
 // TellChild gives a child a command.
 type TellChild struct {
@@ -221,33 +285,40 @@ type CancelTimer struct{ Name string }
 // Closed says that the machine is done: nothing runs, nothing is owed.
 type Closed struct{}
 
-func (Append) effect()          {}
-func (Reply) effect()           {}
-func (Query) effect()           {}
-func (SlowQuery) effect()       {}
-func (NoReply) effect()         {}
-func (Emit) effect()            {}
-func (StartStream) effect()     {}
-func (StartTool) effect()       {}
-func (StartChild) effect()      {}
-func (TellChild) effect()       {}
-func (CloseChild) effect()      {}
-func (Summarise) effect()       {}
-func (Cancel) effect()          {}
-func (StartBash) effect()       {}
-func (CancelBash) effect()      {}
-func (ScheduleRetry) effect()   {}
-func (Judge) effect()           {}
-func (AskUI) effect()           {}
-func (ResolveUI) effect()       {}
-func (CancelUI) effect()        {}
-func (LoadSession) effect()     {}
-func (ActivateSession) effect() {}
-func (DropLoaded) effect()      {}
-func (Reconfigure) effect()     {}
-func (CallHook) effect()        {}
-func (CancelHook) effect()      {}
-func (RunCommand) effect()      {}
-func (SetTimer) effect()        {}
-func (CancelTimer) effect()     {}
-func (Closed) effect()          {}
+func (Append) effect()           {}
+func (Reply) effect()            {}
+func (Query) effect()            {}
+func (SlowQuery) effect()        {}
+func (NoReply) effect()          {}
+func (Emit) effect()             {}
+func (StartStream) effect()      {}
+func (StartTool) effect()        {}
+func (StartChild) effect()       {}
+func (PrepareWorkspace) effect() {}
+func (CaptureWork) effect()      {}
+func (RunCheck) effect()         {}
+func (PlanMerge) effect()        {}
+func (ApplyMerge) effect()       {}
+func (LeaveWorkspace) effect()   {}
+func (EndIsolated) effect()      {}
+func (TellChild) effect()        {}
+func (CloseChild) effect()       {}
+func (Summarise) effect()        {}
+func (Cancel) effect()           {}
+func (StartBash) effect()        {}
+func (CancelBash) effect()       {}
+func (ScheduleRetry) effect()    {}
+func (Judge) effect()            {}
+func (SetTimer) effect()         {}
+func (CancelTimer) effect()      {}
+func (AskUI) effect()            {}
+func (ResolveUI) effect()        {}
+func (CancelUI) effect()         {}
+func (LoadSession) effect()      {}
+func (ActivateSession) effect()  {}
+func (DropLoaded) effect()       {}
+func (Reconfigure) effect()      {}
+func (CallHook) effect()         {}
+func (CancelHook) effect()       {}
+func (RunCommand) effect()       {}
+func (Closed) effect()           {}

@@ -87,6 +87,58 @@ type TaskReady struct {
 	Args    json.RawMessage
 }
 
+// WorkspaceReady says that an item has a workspace, or why not.
+type WorkspaceReady struct {
+	Attempt Attempt
+	ID      string
+	Dir     string   // names it
+	Path    string   // where its child works
+	Notes   []string // for the result
+	Err     string
+}
+
+// WorkCaptured says what a child has done in its workspace.
+type WorkCaptured struct {
+	Attempt  Attempt
+	ID       string
+	Captured json.RawMessage // for [PlanMerge]
+	Tree     string          // the same for the same files
+	Empty    bool            // nothing
+	Patch    string          // file
+	Nested   []string        // files of nested repositories
+	Err      string
+}
+
+// CheckDone says how a command of a verification ended.
+type CheckDone struct {
+	Attempt Attempt
+	ID      string
+	Result  protocol.VerificationCommandResult
+	Log     string          // the end of its output, for a repair
+	Checked json.RawMessage // what is in the workspace after the last one; nil if that is not known
+}
+
+// MergePlanned says what a merge will change, or why there is none.
+type MergePlanned struct {
+	Attempt   Attempt
+	ID        string
+	Plan      json.RawMessage
+	From, To  []string
+	Paths     []string
+	Conflicts []string
+	Notes     []string
+	Branch    string // that the user is given instead, or that was moved
+	Err       string
+}
+
+// MergeDone says whether a merge is in the user's files.
+type MergeDone struct {
+	Attempt Attempt
+	ID      string
+	Moved   bool // the user has changed them since the plan
+	Err     string
+}
+
 // ChildOpened says that the session of a child is there, or why not.
 type ChildOpened struct {
 	Attempt   Attempt
@@ -230,6 +282,7 @@ const (
 	WorkerUI      // every open dialog is lost
 	WorkerSummary // of a compaction or a branch
 	WorkerChild
+	WorkerIsolated // of an item with a workspace
 )
 
 // Restored begins a machine's life: what the session log says. It is the first
@@ -319,6 +372,11 @@ func (ToolDone) input()         {}
 func (HostReady) input()        {}
 func (TaskReady) input()        {}
 func (ChildOpened) input()      {}
+func (WorkspaceReady) input()   {}
+func (WorkCaptured) input()     {}
+func (CheckDone) input()        {}
+func (MergePlanned) input()     {}
+func (MergeDone) input()        {}
 func (ChildProgress) input()    {}
 func (ChildTold) input()        {}
 func (ChildSettled) input()     {}

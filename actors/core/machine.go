@@ -185,6 +185,16 @@ func (m *Machine) handle(in Input) {
 		m.hostReady(in)
 	case TaskReady:
 		m.taskReady(in)
+	case WorkspaceReady:
+		m.workspaceReady(in)
+	case WorkCaptured:
+		m.workCaptured(in)
+	case CheckDone:
+		m.checkDone(in)
+	case MergePlanned:
+		m.mergePlanned(in)
+	case MergeDone:
+		m.mergeDone(in)
 	case ChildOpened:
 		m.childOpened(in)
 	case ChildProgress:
@@ -656,6 +666,8 @@ func (m *Machine) workerGone(in WorkerGone) {
 		m.summarised(Summarised{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
 	case WorkerUI:
 		m.dialogsLost()
+	case WorkerIsolated:
+		m.isolatedGone(in)
 	case WorkerChild:
 		m.childGone(in.Attempt, in.ID)
 	}

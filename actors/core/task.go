@@ -22,6 +22,9 @@ type TaskSettings struct {
 	MaxRuntimeMs   int64             // of a child, 0 for no limit
 	SoftRequests   int               // requests after which a child is asked to end, 0 for never
 	Ceiling        []string          // tools that a child may have
+	Isolation      bool              // items may work in workspaces
+	Surface        bool              // what they change is shown to the user and not merged
+	Verify         protocol.VerifySettings
 }
 
 // Child says what a session was made for that is the child of another.
@@ -42,6 +45,7 @@ func (m *Machine) depth() int {
 // shown of them.
 type tasks struct {
 	args  taskCall
+	check *verifyPlan // what the work of isolated items has to pass; nil for nothing
 	items []*item
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
@@ -62,11 +66,17 @@ func (m *Machine) taskReady(in TaskReady) {
 	if m.set.Child != nil {
 		rules.spawner = m.set.Child.Self
 	}
+	rules.isolation = m.set.Tasks.Isolation
+	var check *verifyPlan
+	if rules.isolation {
+		check, rules.verify = planVerify(args.Verify, args.isolates(rules), &m.set.Tasks.Verify)
+		rules.verified = check != nil
+	}
 	if why := args.refusal(rules); why != "" {
 		m.refuseTasks(r, c, why)
 		return
 	}
-	t := &tasks{args: args, began: m.now}
+	t := &tasks{args: args, check: check, began: m.now}
 	for i, want := range args.Tasks {
 		it, why := m.newItem(&args, want)
 		if why != "" {
@@ -74,6 +84,7 @@ func (m *Machine) taskReady(in TaskReady) {
 			return
 		}
 		it.index = i
+		it.isolated = m.set.Tasks.Isolation && (args.Isolated != nil && *args.Isolated || args.Isolated == nil && it.agent.Isolated)
 		t.items = append(t.items, it)
 	}
 	taken := map[string]bool{}
@@ -83,11 +94,6 @@ func (m *Machine) taskReady(in TaskReady) {
 	c.tasks = t
 	m.advance(r, c)
 	m.showTasks(r, c)
-}
-
-// wantsVerify says whether a call wants what its items do to be verified.
-func wantsVerify(raw json.RawMessage) bool {
-	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
 }
 
 // refuseTasks ends a call of which nothing was begun.
@@ -105,6 +111,7 @@ func (m *Machine) goOn(r *run, c *call) {
 		m.showTasks(r, c)
 	}
 	if !slices.ContainsFunc(c.tasks.items, func(it *item) bool { return !it.done() }) {
+		m.endIsolated(c)
 		m.returned(r, c, m.taskResult(c.tasks), false)
 	}
 }
@@ -117,9 +124,13 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 		switch s := it.state.(type) {
 		case itemQueued:
 			if limit := m.set.Tasks.MaxConcurrency; limit <= 0 || live < limit {
-				it.state = itemOpening{}
-				m.do(StartChild{Attempt: m.activity.begun(), Call: c.ID, Spec: m.childSpec(c, it)})
 				live, begun = live+1, true
+				if it.isolated {
+					it.state = itemPreparing{}
+					m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+				} else {
+					m.openChild(c, it)
+				}
 			}
 			next = false
 		case itemOpening:
@@ -130,12 +141,31 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 			}
 			begun = true
 			m.beginChild(c, it, *s.opened)
-		case itemRunning:
+		case itemPreparing:
+			live++
+			next = false
+		case itemWaiting:
+			live++
+			if allDone(c.tasks.items[:it.index]) {
+				begun = true
+				m.planMerge(it, s.ended)
+			}
+		case itemRunning, itemCapturing, itemVerifying, itemMerging:
 			live++
 		case itemDone:
 		}
 	}
 	return begun
+}
+
+func allDone(items []*item) bool {
+	return !slices.ContainsFunc(items, func(it *item) bool { return !it.done() })
+}
+
+// openChild has the session of an item's child opened.
+func (m *Machine) openChild(c *call, it *item) {
+	it.state = itemOpening{}
+	m.do(StartChild{Attempt: m.activity.begun(), Call: c.ID, Spec: m.childSpec(c, it)})
 }
 
 // cutTasks is the result of a call that is cut off. What clients have seen begin of
@@ -145,10 +175,9 @@ func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
 		if it.done() {
 			continue
 		}
-		result := it.result()
-		result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, why, why
-		m.endChild(c, it, result)
+		m.cutItem(c, it, why)
 	}
+	m.endIsolated(c)
 	result := m.taskResult(c.tasks)
 	result.Content = protocol.TextContent("Task execution was cut off: " + why + "\n\n" + result.Content.Text("\n"))
 	return result
@@ -188,6 +217,7 @@ func (m *Machine) childOpened(in ChildOpened) {
 		result.ExitCode, result.Error = 1, in.Err
 		it.state = itemDone{result}
 		m.do(CloseChild{Attempt: in.Attempt, ID: it.id})
+		m.leave(it, LeaveWorkspace{})
 	} else {
 		it.state = itemOpening{opened: &in}
 	}
@@ -198,10 +228,10 @@ func (m *Machine) childOpened(in ChildOpened) {
 func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
-	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File}
+	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir}
 	m.noteChild(op)
 	m.appendOwn(protocol.CustomTask, op)
-	m.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, SessionID: opened.SessionID, ToolCallID: c.ID})
+	m.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, Isolated: it.isolated, SessionID: opened.SessionID, ToolCallID: c.ID})
 	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: it.told}})
 }
 
@@ -298,6 +328,11 @@ func (m *Machine) childSettled(in ChildSettled) {
 		return
 	}
 	it.usage = in.Usage
+	if it.isolated {
+		m.capture(it, it.settled(in), false)
+		m.goOn(r, c)
+		return
+	}
 	m.endChild(c, it, it.settled(in))
 	m.do(CloseChild{Attempt: in.Attempt, ID: it.id})
 	m.goOn(r, c)
@@ -311,13 +346,18 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	}
 	result := it.result()
 	result.ExitCode, result.Error = 1, "Internal error"
-	m.endChild(c, it, result)
-	m.goOn(r, c)
+	switch it.state.(type) {
+	case itemQueued, itemPreparing, itemOpening, itemRunning:
+		m.endChild(c, it, result)
+		m.leave(it, LeaveWorkspace{Keep: true})
+		m.goOn(r, c)
+	default: // it has handed over what it did
+	}
 }
 
 // endChild ends an item, in the log before clients hear of it.
 func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
-	_, began := it.state.(itemRunning)
+	began := it.opened.ID != ""
 	it.state = itemDone{result}
 	m.cancelChildDialogs(it)
 	if !began {
@@ -326,7 +366,7 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 	m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result)})
 	for _, ev := range it.open.closing(result.Error) {
 		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
-			end.ExitCode, end.Aborted, end.Error = result.ExitCode, result.Aborted, result.Error
+			end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
 			ev = end
 		}
 		m.emitChild(it, ev)
@@ -456,12 +496,17 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 		}
 		switch op.Op {
 		case protocol.TaskStart:
-			r := protocol.TaskResult{Index: len(list), ID: op.ID, Agent: op.Agent, ExitCode: 1, Aborted: true, AbortReason: why, Error: why, SessionFile: op.File, Usage: new(protocol.Usage)}
+			r := protocol.TaskResult{Index: len(list), ID: op.ID, Agent: op.Agent, ExitCode: 1, Aborted: true, AbortReason: why, Error: why, SessionFile: op.File, Workspace: op.Workspace, Usage: new(protocol.Usage)}
 			list = append(list, &r)
 		case protocol.TaskEnd:
 			i := slices.IndexFunc(list, func(r *protocol.TaskResult) bool { return r.ID == op.ID })
 			if i >= 0 && op.Result != nil {
 				list[i], ended[op.ID] = op.Result, true
+			}
+		case protocol.TaskMerge, protocol.TaskMerged:
+			i := slices.IndexFunc(list, func(r *protocol.TaskResult) bool { return r.ID == op.ID })
+			if i >= 0 {
+				m.recoverMerge(op, list[i])
 			}
 		}
 	}

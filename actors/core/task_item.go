@@ -20,6 +20,9 @@ type item struct {
 	told   string          // what the child is told
 	state  itemState
 
+	isolated bool // it works in a workspace
+	work     workspace
+
 	// since it has begun
 	began    int64 // epoch milliseconds
 	opened   ChildOpened
@@ -34,20 +37,40 @@ type item struct {
 //	queued ──→ opening ──→ running ──→ done
 //	              └────────────────────↗
 //
+// and, in a workspace,
+//
+//	queued → preparing → opening → running ⇄ capturing ⇄ verifying
+//	                                             └──────────┴→ waiting → merging → done
+//
 //sumtype:decl
 type itemState interface{ itemState() }
 
 type (
-	itemQueued  struct{}                         // a slot
-	itemOpening struct{ opened *ChildOpened }    // its child's session; or, if that is there, for the items before it to begin
-	itemRunning struct{}                         // its child to settle
-	itemDone    struct{ is protocol.TaskResult } // nothing
+	itemQueued  struct{}                      // a slot
+	itemOpening struct{ opened *ChildOpened } // its child's session; or, if that is there, for the items before it to begin
+	itemRunning struct{}                      // its child to settle
+
+	itemPreparing struct{} // its workspace
+	itemCapturing struct { // what its child has done there to be kept
+		settled protocol.TaskResult
+		final   bool // it has passed
+	}
+	itemVerifying struct{ settled protocol.TaskResult } // a command that checks it
+	itemWaiting   struct{ ended protocol.TaskResult }   // the items before it; clients have seen it end
+	itemMerging   struct{ ended protocol.TaskResult }   // a plan of the merge, and then for that to be carried out
+	itemDone      struct{ is protocol.TaskResult }      // nothing
 )
 
 func (itemQueued) itemState()  {}
 func (itemOpening) itemState() {}
 func (itemRunning) itemState() {}
 func (itemDone) itemState()    {}
+
+func (itemPreparing) itemState() {}
+func (itemCapturing) itemState() {}
+func (itemVerifying) itemState() {}
+func (itemWaiting) itemState()   {}
+func (itemMerging) itemState()   {}
 
 // childDialog is a dialog that a child has opened.
 type childDialog struct {
@@ -113,12 +136,13 @@ func (m *Machine) nameChild(it *item, taken map[string]bool) {
 func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 	spec := ChildSpec{
 		Entry: protocol.SubagentEntry{
-			ID: it.id, Agent: it.agent.Name, ToolCallID: c.ID, Depth: m.depth() + 1, Schema: it.schema,
+			ID: it.id, Agent: it.agent.Name, ToolCallID: c.ID, Depth: m.depth() + 1, Isolated: it.isolated, Schema: it.schema,
 			Tools: append(m.childTools(it.agent), SubmitTool),
 		},
 		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
 		SoftRequests: m.set.Tasks.SoftRequests,
 	}
+	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
 		spec.Resume = m.children[strings.ToLower(it.want.Resume)].File
 	}
@@ -221,8 +245,12 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	}
 	switch s := it.state.(type) {
 	case itemQueued:
-	case itemOpening:
+	case itemOpening, itemPreparing:
 		p.Phase = "preparing"
+	case itemCapturing, itemVerifying:
+		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "verifying", now-it.began
+	case itemWaiting, itemMerging:
+		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "merging", now-it.began
 	case itemRunning:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
 	case itemDone:
@@ -292,6 +320,7 @@ func resultText(r *protocol.TaskResult) string {
 	if len(r.Output) > maxItemText && r.OutputPath != "" {
 		b.WriteString("The whole output: " + r.OutputPath + "\n")
 	}
+	b.WriteString(workText(r))
 	if r.ExitCode != 0 && r.SessionFile != "" {
 		b.WriteString("Its session: " + r.SessionFile + "\n")
 	}

@@ -348,6 +348,7 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 		}
 	}
 	l.readCutChildren(to.Tasks)
+	l.recoverMerges(to.Tasks, w)
 	if st.ModelID != "" {
 		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())
 	}

@@ -93,6 +93,20 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.startTool(c, e)
 	case core.StartChild:
 		s.startChild(c, e)
+	case core.PrepareWorkspace:
+		s.prepareWorkspace(c, e)
+	case core.CaptureWork:
+		s.captureWork(c, e)
+	case core.RunCheck:
+		s.runCheck(c, e)
+	case core.PlanMerge:
+		s.planMerge(c, e)
+	case core.ApplyMerge:
+		s.applyMerge(c, e)
+	case core.LeaveWorkspace:
+		s.leaveWorkspace(c, e)
+	case core.EndIsolated:
+		s.endIsolated(c, e)
 	case core.TellChild:
 		s.tellChild(c, e)
 	case core.CloseChild:

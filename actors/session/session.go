@@ -122,6 +122,7 @@ func (s *Session) take(c actor.Context, m any) {
 		s.clients.replies.handled(m)
 	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress,
 		core.ChildOpened, core.ChildTold, core.ChildSettled,
+		core.WorkspaceReady, core.WorkCaptured, core.CheckDone, core.MergePlanned, core.MergeDone,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
 		s.fromWorker(c, m)
 	case core.QueryDone:

@@ -86,6 +86,7 @@ type Shared struct {
 	Config
 	Seq        link.Seq
 	complaints complaints
+	isolated   *workspaces
 	used       usedProviders
 	listed     sync.Once
 	lists      *store.Lister
@@ -99,7 +100,7 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 	if cfg.Exec == nil {
 		cfg.Exec = tools.Exec
 	}
-	return &Shared{Config: cfg, complaints: complaints{log: log}}
+	return &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
 }
 
 // lister finds sessions on disk; all sessions of the process share what it

@@ -34,7 +34,7 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	set := core.TaskSettings{
 		Agents: w.agents.List, ProjectDir: w.agents.ProjectDir, Disabled: f.DisabledAgents, Models: f.AgentModelOverrides,
 		MaxConcurrency: int(f.MaxConcurrency), MaxDepth: int(f.MaxRecursionDepth), MaxRuntimeMs: f.MaxRuntimeMs, SoftRequests: int(f.SoftRequestBudget),
-		Ceiling: spec.Tools,
+		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply, Verify: f.Verification,
 	}
 	if set.Ceiling == nil {
 		for _, info := range shared.Tools.Infos() {
@@ -72,6 +72,9 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	spec := s.spec.Fresh()
 	spec.Cwd, spec.CwdSet, spec.Retain = s.work.cwd, true, false
+	if child.Workspace != "" {
+		spec.Cwd = child.Workspace
+	}
 	spec.Tools, spec.FreeTools, spec.WithoutTools = child.Entry.Tools, false, nil
 	spec.SystemPrompt = ""
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
@@ -194,7 +197,7 @@ func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec) toolbox.Box {
 	child, enabled := spec.Child, w.files.Task.Enabled
 	off := enabled != nil && !*enabled
 	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
-		box = box.With(toolbox.NewTask(core.TaskOffer{Agents: w.agents.List}))
+		box = box.With(toolbox.NewTask(core.TaskOffer{Agents: w.agents.List, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled}))
 	}
 	if child != nil {
 		box = box.With(toolbox.Submit{Schema: child.Entry.Schema})

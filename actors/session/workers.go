@@ -28,6 +28,7 @@ type jobs struct {
 	running  map[string]job           // by PID
 	receipts map[string]*link.Receipt // of calls that clients look at first, by call
 	timers   map[string]*time.Timer   // by the machine's names; nil for none
+	isolated int                      // workers for workspaces so far: their names
 }
 
 func newJobs() jobs {

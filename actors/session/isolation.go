@@ -1,0 +1,374 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/protocol"
+	"troupe/tools"
+	"troupe/tools/git"
+)
+
+// workspaces are those of the process, by the directory that they are in.
+type workspaces struct {
+	checks chan struct{} // that run at once: they are builds
+
+	mu    sync.Mutex
+	list  map[string]*git.Workspaces
+	swept map[string]bool // by the directory that a session works in
+}
+
+// first says whether nobody has asked for a directory before.
+func (w *workspaces) first(dir string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := w.swept[dir]
+	w.swept[dir] = true
+	return !asked
+}
+
+func newWorkspaces() *workspaces {
+	return &workspaces{checks: make(chan struct{}, max(2, runtime.NumCPU())), list: make(map[string]*git.Workspaces), swept: make(map[string]bool)}
+}
+
+func (w *workspaces) in(dir string) *git.Workspaces {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.list[dir] == nil {
+		w.list[dir] = git.New(dir)
+	}
+	return w.list[dir]
+}
+
+// isolation is what a job needs to work with a workspace.
+type isolation struct {
+	all      *git.Workspaces
+	env      *tools.Env
+	session  string
+	files    string // directory of what is kept of children
+	first    func(dir string) bool
+	slots    chan struct{} // of checks that may run at once in the process
+	settings settingsOfIsolation
+}
+
+type settingsOfIsolation struct {
+	branch, surface bool
+	carry           []string
+	carryBy         string
+	keep            time.Duration
+	lines           int // of the output of a check that a repair is shown
+}
+
+// isolation is that of the session as it stands.
+func (s *Session) isolation() isolation {
+	f := &s.work.files.Task
+	iso := isolation{
+		all: s.shared.isolated.in(s.shared.isolationDir(f.Isolation.Base)), env: s.bashEnv(), session: s.file.id,
+		files: strings.TrimSuffix(s.file.path, ".jsonl"), first: s.shared.isolated.first, slots: s.shared.isolated.checks,
+		settings: settingsOfIsolation{
+			branch: f.Isolation.Merge == "branch", surface: !f.Isolation.Apply, carry: f.Isolation.Carry, carryBy: f.Isolation.CarryBy,
+			keep: time.Duration(f.Isolation.KeepDays) * 24 * time.Hour, lines: int(f.Verification.ContextLines),
+		},
+	}
+	if iso.settings.carryBy == "clone" {
+		iso.settings.carryBy = ""
+	}
+	if s.file.path == "" {
+		iso.files = filepath.Join(os.TempDir(), "troupe-"+s.file.id)
+	}
+	return iso
+}
+
+// isolationDir is where workspaces are.
+func (h *Shared) isolationDir(configured string) string {
+	if configured != "" {
+		return configured
+	}
+	return git.DefaultDir(h.Env)
+}
+
+// isolate has something done with the workspace of an item.
+func (s *Session) isolate(c actor.Context, j job, what string, do func(context.Context, isolation) any) {
+	iso := s.isolation()
+	run := func(ctx context.Context, tell func(any)) {
+		if in := do(ctx, iso); in != nil {
+			tell(in)
+		}
+	}
+	s.jobs.isolated++
+	j.kind = core.WorkerIsolated
+	s.startWorker(c, fmt.Sprintf("%s/%d/%s", what, s.jobs.isolated, j.id), run, j)
+}
+
+func (s *Session) prepareWorkspace(c actor.Context, e core.PrepareWorkspace) {
+	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "ws", func(ctx context.Context, iso isolation) any { return iso.prepare(ctx, e) })
+}
+
+func (s *Session) captureWork(c actor.Context, e core.CaptureWork) {
+	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "ws", func(ctx context.Context, iso isolation) any { return iso.capture(ctx, e) })
+}
+
+func (s *Session) runCheck(c actor.Context, e core.RunCheck) {
+	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "check", func(ctx context.Context, iso isolation) any { return iso.check(ctx, e) })
+}
+
+func (s *Session) planMerge(c actor.Context, e core.PlanMerge) {
+	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "merge", func(ctx context.Context, iso isolation) any { return iso.plan(ctx, e) })
+}
+
+func (s *Session) applyMerge(c actor.Context, e core.ApplyMerge) {
+	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "merge", func(ctx context.Context, iso isolation) any { return iso.apply(ctx, e) })
+}
+
+func (s *Session) leaveWorkspace(c actor.Context, e core.LeaveWorkspace) {
+	s.isolate(c, job{}, "ws", func(_ context.Context, iso isolation) any { iso.leave(e); return nil })
+}
+
+func (s *Session) endIsolated(c actor.Context, e core.EndIsolated) {
+	s.isolate(c, job{}, "ws", func(ctx context.Context, iso isolation) any {
+		_ = iso.all.EndCall(context.WithoutCancel(ctx), iso.env, iso.session, e.Call) // what it leaves, a sweep removes
+		return nil
+	})
+}
+
+func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.WorkspaceReady {
+	in := core.WorkspaceReady{Attempt: e.Attempt, ID: e.ID}
+	if iso.first(iso.env.Cwd) {
+		_, _ = iso.all.Sweep(ctx, iso.env, iso.settings.keep) // what it cannot remove, a later one does
+	}
+	ws, err := iso.all.Prepare(ctx, iso.env, git.Spec{
+		Session: iso.session, Call: e.Call, ID: e.ID, File: filepath.Join(iso.files, e.ID+".jsonl"),
+		Branch: iso.settings.branch, Carry: iso.settings.carry, CarryBy: iso.settings.carryBy,
+	})
+	if err != nil {
+		in.Err = err.Error()
+		return in
+	}
+	if ctx.Err() != nil {
+		iso.leave(core.LeaveWorkspace{Dir: ws.Dir})
+		in.Err = ctx.Err().Error()
+		return in
+	}
+	in.Dir, in.Path, in.Notes = ws.Dir, ws.Path, ws.Notes
+	return in
+}
+
+func (iso isolation) capture(ctx context.Context, e core.CaptureWork) core.WorkCaptured {
+	in := core.WorkCaptured{Attempt: e.Attempt, ID: e.ID}
+	fail := func(err error) core.WorkCaptured {
+		in.Err = "the work could not be captured: " + err.Error()
+		return in
+	}
+	ws, err := iso.all.Open(e.Dir)
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.MkdirAll(iso.files, 0o700); err != nil {
+		return fail(err)
+	}
+	spec := git.CaptureSpec{Patch: filepath.Join(iso.files, e.ID+".patch"), Message: "task " + e.ID + ": " + e.Description}
+	if e.Before != nil && e.Checked != nil {
+		spec.Since = new(git.Captured)
+		if err := errors.Join(json.Unmarshal(e.Before, spec.Since), json.Unmarshal(e.Checked, &spec.Checked)); err != nil {
+			return fail(err)
+		}
+	}
+	c, err := iso.all.Capture(ctx, iso.env, ws, spec)
+	if err != nil {
+		return fail(err)
+	}
+	in.Empty, in.Patch, in.Nested, in.Tree = c.Empty, c.Patch, c.Nested, strings.Join(c.Trees, " ")
+	if in.Captured, err = json.Marshal(c); err != nil {
+		return fail(err)
+	}
+	return in
+}
+
+func (iso isolation) check(ctx context.Context, e core.RunCheck) any {
+	ws, err := iso.all.Open(e.Dir)
+	if err != nil {
+		ws.Path = e.Dir
+	}
+	select {
+	case iso.slots <- struct{}{}:
+		defer func() { <-iso.slots }()
+	case <-ctx.Done(): // the attempt is over
+		return nil
+	}
+	r := tools.RunCheck(ctx, tools.CheckSpec{
+		Env: iso.env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
+		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},
+		Log:  iso.checkLog(e),
+	})
+	in := core.CheckDone{Attempt: e.Attempt, ID: e.ID, Result: protocol.VerificationCommandResult{
+		Name: e.Command.Name, Command: e.Command.Command, ExitCode: r.ExitCode, DurationMs: r.Duration.Milliseconds(), TimedOut: r.TimedOut,
+		ArtifactPath: r.Log, OutputPreview: r.Preview,
+	}}
+	if r.LogErr != nil {
+		in.Result.OutputPreview += "\n" + r.LogErr.Error()
+	}
+	if r.ExitCode != 0 {
+		in.Log = lastLines(r.Log, iso.settings.lines)
+	}
+	if e.Last {
+		if trees, err := iso.all.Mark(ctx, iso.env, ws); err == nil {
+			in.Checked, _ = json.Marshal(trees) // strings are always JSON
+		}
+	}
+	return in
+}
+
+// checkLog is the file for the output of a command.
+func (iso isolation) checkLog(e core.RunCheck) string {
+	if os.MkdirAll(iso.files, 0o700) != nil {
+		return ""
+	}
+	return filepath.Join(iso.files, fmt.Sprintf("%s.verify.a%d-%d-%s.log", e.ID, e.Try, e.Index, pathName(e.Command.Name)))
+}
+
+func (iso isolation) plan(ctx context.Context, e core.PlanMerge) core.MergePlanned {
+	in := core.MergePlanned{Attempt: e.Attempt, ID: e.ID}
+	fail := func(err error) core.MergePlanned { in.Err = err.Error(); return in }
+	ws, err := iso.all.Open(e.Dir)
+	if err != nil {
+		return fail(err)
+	}
+	var c git.Captured
+	if err := json.Unmarshal(e.Captured, &c); err != nil {
+		return fail(err)
+	}
+	if iso.settings.surface {
+		if in.Branch, err = iso.all.Surface(ctx, iso.env, ws, c); err != nil {
+			return fail(err)
+		}
+		return in
+	}
+	p, err := iso.all.Plan(ctx, iso.env, ws, c)
+	if err != nil {
+		return fail(err)
+	}
+	in.From, in.To, in.Paths, in.Conflicts, in.Notes = p.From, p.To, p.Paths(ws), p.Conflicts, p.Notes
+	if len(p.Conflicts) > 0 {
+		if in.Branch, err = iso.all.Surface(ctx, iso.env, ws, c); err != nil {
+			in.Notes = append(in.Notes, "no branch: "+err.Error())
+		}
+		return in
+	}
+	if p.Ref != nil {
+		in.Branch = strings.TrimPrefix(p.Ref.Name, "refs/heads/")
+	}
+	if len(p.Changes) > 0 || p.Ref != nil {
+		if in.Plan, err = json.Marshal(p); err != nil {
+			return fail(err)
+		}
+	}
+	return in
+}
+
+func (iso isolation) apply(ctx context.Context, e core.ApplyMerge) core.MergeDone {
+	in := core.MergeDone{Attempt: e.Attempt, ID: e.ID}
+	var p git.Plan
+	ws, err := iso.all.Open(e.Dir)
+	if err == nil {
+		err = json.Unmarshal(e.Plan, &p)
+	}
+	if err == nil {
+		err = iso.all.Apply(ctx, iso.env, ws, p)
+	}
+	if err != nil {
+		in.Err, in.Moved = err.Error(), errors.Is(err, git.ErrMoved)
+	}
+	return in
+}
+
+// leave removes a workspace or lets it stay. Nobody waits for it: what fails here, a
+// sweep does later.
+func (iso isolation) leave(e core.LeaveWorkspace) {
+	ws, err := iso.all.Open(e.Dir)
+	if err != nil {
+		return
+	}
+	if e.Merged {
+		_ = iso.all.Merged(ws)
+	}
+	for _, name := range e.Discard {
+		if name != "" {
+			os.Remove(name)
+		}
+	}
+	if e.Keep {
+		_ = iso.all.Keep(ws)
+		return
+	}
+	_ = iso.all.Remove(context.Background(), ws)
+}
+
+// lastLines is the end of a file.
+func lastLines(name string, n int) string {
+	if name == "" {
+		return ""
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const most = 64 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		f.Seek(-most, 2)
+	}
+	buf := make([]byte, most)
+	k, _ := f.Read(buf)
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(buf[:k]), ""), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// recoverMerges ends the merges that a log has the beginning of and not the end.
+func (l *loader) recoverMerges(ops []protocol.TaskOp, w *workspace) {
+	for i := range ops {
+		op := &ops[i]
+		if op.Op != protocol.TaskMerge || op.Workspace == "" || mergedLater(ops[i+1:], op.ID) {
+			continue
+		}
+		all := l.shared.isolated.in(filepath.Dir(filepath.Dir(op.Workspace)))
+		op.Recovered = recoverMerge(all, w.env, op.Workspace)
+	}
+}
+
+func mergedLater(ops []protocol.TaskOp, id string) bool {
+	for _, op := range ops {
+		if op.ID == id && (op.Op == protocol.TaskMerged || op.Op == protocol.TaskMerge) {
+			return true
+		}
+	}
+	return false
+}
+
+func recoverMerge(all *git.Workspaces, env *tools.Env, dir string) *protocol.TaskRecovery {
+	ws, err := all.Open(dir)
+	if err != nil {
+		return &protocol.TaskRecovery{Err: err.Error()}
+	}
+	r, err := all.Recover(context.Background(), env, ws)
+	if err != nil {
+		return &protocol.TaskRecovery{Err: err.Error()}
+	}
+	if r.Merged {
+		_ = all.Merged(ws)
+		_ = all.Remove(context.Background(), ws)
+	} else {
+		_ = all.Keep(ws)
+	}
+	return &protocol.TaskRecovery{Merged: r.Merged, Foreign: r.Foreign}
+}
