@@ -271,6 +271,8 @@ type (
 		Name               string          `json:"name" doc:"The session's display name."`
 		NoSession          bool            `json:"noSession" doc:"Keep the session in memory only."`
 		Retain             bool            `json:"retain" doc:"Keep the session open when its last client goes."`
+		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
+		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`
 		Settings           json.RawMessage `json:"settings" doc:"Members of settings.json that count for this session only."`
 	}
 	CloseSession struct {

@@ -48,7 +48,7 @@ func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
-	return bashResult(res, args.Timeout)
+	return bashResult(res, args.Timeout, call.Env.Sandbox)
 }
 
 // seconds turns a timeout into a duration. Longer than a Duration holds is as
@@ -64,26 +64,31 @@ func seconds(s float64) (time.Duration, error) {
 }
 
 func partialOutput(p ExecProgress) protocol.ToolResult {
-	details := bashDetails(p.Output, p.FullOutputPath)
+	details := bashDetails(p.Output, p.FullOutputPath, Sandbox{})
 	if details == nil {
 		details = json.RawMessage("{}")
 	}
 	return protocol.ToolResult{Content: protocol.TextContent(p.Output.Content), Details: details}
 }
 
-func bashDetails(out Truncation, path string) json.RawMessage {
-	if !out.Truncated {
+func bashDetails(out Truncation, path string, sandbox Sandbox) json.RawMessage {
+	if !out.Truncated && !sandbox.On() {
 		return nil
 	}
-	return details(struct {
-		Truncation     Truncation `json:"truncation"`
-		FullOutputPath string     `json:"fullOutputPath,omitempty"`
-	}{out, path})
+	d := struct {
+		Truncation     *Truncation   `json:"truncation,omitempty"`
+		FullOutputPath string        `json:"fullOutputPath,omitempty"`
+		Sandbox        *sandboxWords `json:"sandbox,omitempty"`
+	}{Sandbox: sandbox.words()}
+	if out.Truncated {
+		d.Truncation, d.FullOutputPath = &out, path
+	}
+	return details(d)
 }
 
 // bashResult words the result. Only a shell that ended with 0 is a success.
-func bashResult(res ExecResult, timeout *float64) (protocol.ToolResult, error) {
-	result := protocol.ToolResult{Details: bashDetails(res.Output, res.FullOutputPath)}
+func bashResult(res ExecResult, timeout *float64, sandbox Sandbox) (protocol.ToolResult, error) {
+	result := protocol.ToolResult{Details: bashDetails(res.Output, res.FullOutputPath, sandbox)}
 	text := withNotices(res.Output.Content, outputNotice(res)...)
 	why := ""
 	switch {
@@ -106,7 +111,11 @@ func bashResult(res ExecResult, timeout *float64) (protocol.ToolResult, error) {
 	if text != "" {
 		why = text + "\n\n" + why
 	}
-	return result, errors.New(why)
+	err := errors.New(why)
+	if sandbox.On() && !res.Cancelled && !res.TimedOut {
+		return result, &SandboxedError{err, sandbox}
+	}
+	return result, err
 }
 
 const noOutput = "(no output)"

@@ -82,8 +82,9 @@ func (t edit) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 	if ctx.Err() != nil {
 		return result, errAborted
 	}
-	if err := ReplaceFile(path, []byte(edited.bytes()), 0o666); err != nil {
-		return result, fileError("write", path, err)
+	err = call.Env.Sandbox.Do(func() error { return written(path, ReplaceFile(path, []byte(edited.bytes()), 0o666)) })
+	if err != nil {
+		return result, call.Env.Sandbox.explain(err)
 	}
 	result.Content = protocol.TextContent(fmt.Sprintf("Replaced %d block(s) in %s.", len(args.Edits), args.Path))
 	result.Details = Diff(args.Path, file.text, edited.text)

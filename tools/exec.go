@@ -106,7 +106,7 @@ func Exec(ctx context.Context, spec ExecSpec) (ExecResult, error) {
 		return ExecResult{}, fmt.Errorf("pipe for the output: %w", err)
 	}
 	cmd.Stdout, cmd.Stderr = w, w
-	g, err := startGroup(cmd, spec.Env.Procs)
+	g, err := startGroup(cmd, spec.Env.Procs, spec.Env.Sandbox)
 	w.Close()
 	if err != nil {
 		r.Close()
@@ -191,8 +191,9 @@ func (e *Env) findShell() (string, error) {
 }
 
 func startError(err error) error {
+	var sandbox *SandboxError
 	switch {
-	case errors.Is(err, errClosing):
+	case errors.Is(err, errClosing), errors.As(err, &sandbox):
 		return err
 	case errors.Is(err, syscall.E2BIG):
 		return errors.New("the command is too long for the system: write it to a file and run that")

@@ -31,7 +31,7 @@ func (f *Files) Lock(ctx context.Context, path string) (unlock func(), err error
 	if f == nil {
 		return func() {}, ctx.Err()
 	}
-	key := realPath(path)
+	key := RealPath(path)
 	l := f.ref(key)
 	select {
 	case l.held <- struct{}{}:
@@ -68,9 +68,9 @@ func (f *Files) unref(key string, l *fileLock) {
 	}
 }
 
-// realPath resolves the symlinks of path as far as it exists. The file that a
+// RealPath resolves the symlinks of path as far as it exists. The file that a
 // dangling link would create counts as the one it names.
-func realPath(path string) string {
+func RealPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
@@ -88,7 +88,7 @@ func realPath(path string) string {
 	if parent == path {
 		return path
 	}
-	return filepath.Join(realPath(parent), filepath.Base(path))
+	return filepath.Join(RealPath(parent), filepath.Base(path))
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -101,7 +101,7 @@ var errNotRegular = errors.New("not a regular file")
 // possible (a directory one may not write to, a mounted file), the file is
 // written in place.
 func ReplaceFile(path string, content []byte, perm fs.FileMode) error {
-	path = realPath(path)
+	path = RealPath(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

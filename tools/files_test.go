@@ -31,9 +31,9 @@ func TestRealPath(t *testing.T) {
 		"dir/file": "dir/file", "dirlink/file": "dir/file", "filelink": "dir/file", "dirlink/new": "dir/new",
 		"dangling": "dir/new", "twice": "dir/new", "no/such/dir": "no/such/dir", "dirlink/../x": "x", "loop1": "loop1",
 	} {
-		assert.Equal(t, filepath.Join(env.Cwd, want), realPath(filepath.Join(env.Cwd, in)), in)
+		assert.Equal(t, filepath.Join(env.Cwd, want), RealPath(filepath.Join(env.Cwd, in)), in)
 	}
-	assert.Equal(t, "/", realPath("/"))
+	assert.Equal(t, "/", RealPath("/"))
 }
 
 func TestLockWaits(t *testing.T) {

@@ -46,14 +46,14 @@ type group struct {
 	terminated atomic.Bool // it was sent SIGTERM
 }
 
-// startGroup starts cmd as a group and enters it into procs.
-func startGroup(cmd *exec.Cmd, procs *Procs) (*group, error) {
+// startGroup starts cmd as a group, in a sandbox, and enters it into procs.
+func startGroup(cmd *exec.Cmd, procs *Procs, sandbox Sandbox) (*group, error) {
 	closeOnExec()
 	g := &group{mark: nextMark(procs.prefix()), exited: make(chan struct{})}
 	cmd.SysProcAttr = ownSession()
 	cmd.Env = append(slices.Clip(cmd.Env), markKey+"="+os.Getenv(markKey)+g.mark)
 	procs.prepare()
-	if err := cmd.Start(); err != nil {
+	if err := sandbox.Do(cmd.Start); err != nil {
 		return nil, err
 	}
 	g.id = cmd.Process.Pid

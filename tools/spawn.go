@@ -16,6 +16,7 @@ type SpawnSpec struct {
 	Dir     string
 	Env     []string
 	Files   []*os.File // its descriptors from 3 on
+	Sandbox Sandbox
 }
 
 // Spawned is a running program.
@@ -55,7 +56,7 @@ func Spawn(spec SpawnSpec) (*Spawned, error) {
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	g, err := startGroup(cmd, spec.Procs)
+	g, err := startGroup(cmd, spec.Procs, spec.Sandbox)
 	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)

@@ -50,4 +50,5 @@ type Env struct {
 	Procs       *Procs        // remembers what commands started; nil forgets it
 	Grace       time.Duration // from SIGTERM to SIGKILL; 0 is 2 s
 	Interrupt   *Interrupt    // of one call; nil leaves it to the context
+	Sandbox     Sandbox       // of what a call starts, and of what it writes itself
 }

@@ -34,15 +34,26 @@ func (t write) Run(ctx context.Context, call Call) (result protocol.ToolResult, 
 		return result, errAborted
 	}
 	defer unlock()
-	if err := os.MkdirAll(filepath.Dir(realPath(path)), 0o777); err != nil {
-		return result, fileError("mkdir", filepath.Dir(path), err)
-	}
-	if ctx.Err() != nil {
-		return result, errAborted
-	}
-	if err := ReplaceFile(path, []byte(args.Content), 0o666); err != nil {
-		return result, fileError("write", path, err)
+	err = call.Env.Sandbox.Do(func() error {
+		if err := os.MkdirAll(filepath.Dir(RealPath(path)), 0o777); err != nil {
+			return fileError("mkdir", filepath.Dir(path), err)
+		}
+		if ctx.Err() != nil {
+			return errAborted
+		}
+		return written(path, ReplaceFile(path, []byte(args.Content), 0o666))
+	})
+	if err != nil {
+		return result, call.Env.Sandbox.explain(err)
 	}
 	result.Content = protocol.TextContent(fmt.Sprintf("Wrote %s to %s.", formatSize(int64(len(args.Content))), args.Path))
 	return result, nil
+}
+
+// written words the error of a write, nil for none.
+func written(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fileError("write", path, err)
 }

@@ -339,7 +339,8 @@ func openSpec(base link.OpenSpec, o protocol.OpenSession) link.OpenSpec {
 	spec := link.OpenSpec{
 		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
 		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
-		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings, Retain: o.Retain,
+		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings,
+		Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: o.Retain,
 	}
 	if spec.Cwd == "" {
 		spec.Cwd = base.Cwd

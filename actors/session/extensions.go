@@ -99,6 +99,7 @@ func (s *Session) extensionSpec(reason, left string) words.Spec {
 	spec := words.Spec{
 		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Previous: left, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
 		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir,
+		Sandbox: string(s.work.env.Sandbox.Files), NoNetwork: s.work.env.Sandbox.NoNetwork,
 	}
 	for _, x := range s.work.extensions {
 		spec.Entries = append(spec.Entries, ExtensionEntry(x))
@@ -130,7 +131,7 @@ func (s *Session) restartExtensions(c actor.Context, reason, left string) (held 
 // replaces them where that has others: it may be one of another directory. They hear
 // of it when the machine has gone over.
 func (s *Session) moveExtensions(reason, left string, before *workspace) {
-	others := !slices.Equal(s.work.extensions, before.extensions)
+	others := !slices.Equal(s.work.extensions, before.extensions) || s.work.env.Sandbox != before.env.Sandbox
 	if s.ext.pid == nil && !others {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"troupe/store"
 	"troupe/store/config"
 	"troupe/tools"
+	"troupe/tools/policy"
 )
 
 // workspace is what a session works with beside its log: settings, resources,
@@ -35,6 +36,8 @@ type workspace struct {
 	prompts    prompts
 	request    providers.Request // what every request of the session has in common
 	extensions []config.Extension
+
+	permissions *policy.Set // what the permission files say
 }
 
 // newWorkspace reads what a session needs to know before it can begin. Broken
@@ -50,14 +53,18 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
 	shared.complaints.all(problems)
-	w := &workspace{cwd: cwd, files: files, dirs: dirs, tools: toolbox.Own(shared.Tools)}
+	w := &workspace{cwd: cwd, files: files, dirs: dirs, tools: toolbox.Own(shared.Tools), permissions: shared.readPermissions(dirs)}
+	sandbox, refused := shared.sandbox(spec, w.permissions.Sandbox(), cwd)
+	if refused != nil {
+		return nil, refused
+	}
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
 	if err := w.configure(shared, spec, rules); err != nil {
 		return nil, err
 	}
 	w.env = &tools.Env{
 		Cwd: cwd, Home: shared.Home, Shell: files.ShellPath, ShellPrefix: files.ShellCommandPrefix,
-		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: procs,
+		AutoResize: files.Images.AutoResize, Files: shared.Files, Procs: procs, Sandbox: sandbox,
 	}
 	packages, found := shared.findExtensions(dirs, files)
 	w.extensions = found

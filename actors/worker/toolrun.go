@@ -7,6 +7,7 @@ import (
 	"troupe/actors/core"
 	"troupe/actors/link"
 	"troupe/protocol"
+	"troupe/tools"
 )
 
 // ToolJob runs one tool call after clients were shown it; a nil receipt waits for
@@ -35,12 +36,16 @@ func ToolJob(attempt core.Attempt, id string, shown *link.Receipt, call func(ctx
 func ToolEnd(attempt core.Attempt, id string, result protocol.ToolResult, err error) core.ToolDone {
 	done := core.ToolDone{Attempt: attempt, CallID: id, Result: result}
 	var whole ErrorResult
+	var sandboxed *tools.SandboxedError
 	switch {
 	case errors.As(err, &whole):
 		done.IsError, done.Result = true, whole.ToolResult
 	case err != nil:
 		done.IsError = true
 		done.Result = protocol.ToolResult{Content: protocol.TextContent(err.Error())}
+		if errors.As(err, &sandboxed) {
+			done.Result.Details = sandboxed.Details()
+		}
 	}
 	return done
 }

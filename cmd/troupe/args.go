@@ -10,6 +10,7 @@ import (
 	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/store/config"
+	"troupe/tools"
 )
 
 // options is the command line.
@@ -55,6 +56,7 @@ type options struct {
 	durability   string
 	maxLine      int
 	maxSessions  int
+	sandbox      tools.Sandbox
 
 	warnings []string // flags that were taken and do nothing
 	files    []string // @file arguments
@@ -183,6 +185,14 @@ var sections = []section{
 		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
 		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
 		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
+		{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(o *options, v string) (err error) {
+			o.sandbox.Files, err = tools.ParseSandbox(v)
+			return err
+		}},
+		{"--sandbox-network", "MODE", "off: programs that sessions start have no network. on is the default. Linux.", func(o *options, v string) error {
+			o.sandbox.NoNetwork = v == "off"
+			return oneOf(func(*options) *string { return new(string) }, "on", "off")(o, v)
+		}},
 		{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(func(o *options) *[]string { return &o.skills })},
 		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
 		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},

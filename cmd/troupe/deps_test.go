@@ -92,7 +92,7 @@ var rules = []rule{
 		[]string{"os", "os/exec", "net/http"},
 		"a session's extensions are spoken to here, whatever engine runs them"},
 	{"troupe/actors/session", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/protocol/extension", "troupe/actors/core", "troupe/actors/extension", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link",
-		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
+		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/tools/policy", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"a session sees no connection, only the way to its clients"},
 	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link"},

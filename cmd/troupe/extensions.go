@@ -170,10 +170,11 @@ func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) exten
 	case "inline":
 		return engine.NewInline(engine.Options{
 			Limits: engine.DefaultLimits(), CacheDir: engine.CacheDir(), Guard: guard, Files: new(tools.Files), Version: version, PiVersion: piVersion,
-			Models: knownModels,
+			Models:   knownModels,
+			InDaemon: true,
 		})
 	default:
-		return engine.NewChild(engine.ChildOptions{
+		return engine.NewChildren(engine.ChildOptions{
 			Args: []string{extHostErrand}, Env: os.Environ(), Procs: tools.NewProcs(guard),
 			Log: func(line string) { log.Warn().Str("from", "extensions").Msg(line) },
 		})

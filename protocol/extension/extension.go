@@ -46,6 +46,8 @@ type Spec struct {
 	Previous    string            `json:"previous,omitempty"`
 	Argv        []string          `json:"argv,omitempty"`
 	AgentDir    string            `json:"agentDir,omitempty"`
+	Sandbox     string            `json:"sandbox,omitempty"` // workspace or readonly: where extensions and what they start may write; "" is everywhere
+	NoNetwork   bool              `json:"noNetwork,omitempty"`
 }
 
 // VM is the extensions of one session. No method blocks, and the order of calls is kept.

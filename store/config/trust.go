@@ -35,11 +35,12 @@ const (
 	Loosens                 // it takes away a limit, a rule or a question of the user's
 	Widens                  // it gives the model or a program more: tools, files, variables
 	Reserved                // it is for the user to say: no project says it, trusted or not
+	Tightens                // it can only take away from what a session may do
 )
 
 var effectWords = map[Effect]string{
 	Starts: "starts programs", Redirects: "redirects", Loosens: "loosens", Widens: "widens",
-	Context: "context", Text: "text", Tunes: "tunes", Reserved: "is for the user's settings",
+	Context: "context", Tightens: "tightens", Text: "text", Tunes: "tunes", Reserved: "is for the user's settings",
 }
 
 func (e Effect) String() string { return effectWords[e] }
@@ -47,7 +48,7 @@ func (e Effect) String() string { return effectWords[e] }
 // Needs is the access that lets a part with this effect in.
 func (e Effect) Needs() Access {
 	switch e {
-	case Context:
+	case Context, Tightens:
 		return ContextOnly
 	case Text, Tunes:
 		return Texts
@@ -117,7 +118,7 @@ var Parts = []Part{
 	{Path: ".pi/git", Effect: Starts},
 	{Path: ".pi/mcp.json", Agent: "mcp.json", Effect: Starts, Missing: mcp},
 	{Path: ".mcp.json", Effect: Starts, Missing: mcp},
-	{Path: ".pi/permissions.json", Agent: "permissions.json", Effect: Loosens, Missing: rulesOf},
+	{Path: ".pi/permissions.json", Effect: Tightens},
 	{Path: ".pi/models.json", Effect: Redirects, Missing: "models of a project"},
 	{Path: ".pi/auth.json", Effect: Redirects, Missing: "keys of a project"},
 	{Key: "extensions", Effect: Starts},

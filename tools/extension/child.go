@@ -24,6 +24,7 @@ type ChildOptions struct {
 	Procs   *tools.Procs      // ends it with us
 	Memory  int64             // bytes that it may have; 0 is 2 GB
 	Log     func(line string) // lines of its stderr
+	Sandbox tools.Sandbox     // of the process and all that it starts
 }
 
 // mostResident is what the process of extensions may have by default.
@@ -143,7 +144,7 @@ func (c *Child) start() (*tools.Spawned, net.Conn, error) {
 	if env == nil {
 		env = os.Environ()
 	}
-	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs}})
+	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs}, Sandbox: c.o.Sandbox})
 	if err != nil {
 		ours.Close()
 		return nil, nil, err

@@ -41,7 +41,8 @@ type Options struct {
 	PiVersion string       // of the pi that we stand for
 	// Models gives the models of a provider that are known, with or without a key, as
 	// JSON; of all providers for "". nil knows none.
-	Models func(provider string) []byte
+	Models   func(provider string) []byte
+	InDaemon bool // no sandbox binds this process: sessions that have one get no extensions
 }
 
 // Inline is a host in this process.
@@ -86,6 +87,10 @@ func (h *Inline) Open(spec Spec, sink func(Said)) VM {
 	defer h.mu.Unlock()
 	if h.closed {
 		go sink(Gone{Why: "the host is closed"})
+		return v
+	}
+	if h.o.InDaemon && sandboxOf(spec).On() {
+		go sink(Gone{Why: "the daemon, in which extensions are to run, cannot be put into a sandbox: choose another --extension-host"})
 		return v
 	}
 	h.vms[v] = true

@@ -296,7 +296,7 @@ func (s *Set) doubt(r *Rule) string {
 	case strings.HasPrefix(r.tool, "mcp__"):
 		return "" // servers come and go
 	case s.place.Tools != nil && !slices.ContainsFunc(s.place.Tools, r.names):
-		return "there is no such tool"
+		return "there is no such tool yet"
 	}
 	return ""
 }

@@ -1,0 +1,93 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSandbox: the model's commands, the client's, the tools that write, extensions and
+// what these start are all bound.
+func TestSandbox(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("tries.js", `module.exports = (pi) => pi.registerTool({
+		name: "tries", label: "tries", description: "tries", parameters: { type: "object", properties: {} },
+		execute: async () => {
+			const said = [];
+			try { require("fs").writeFileSync("by-extension", "x"); said.push("wrote"); } catch (e) { said.push(e.code); }
+			const r = await pi.exec("sh", ["-c", "echo x > by-exec"]);
+			said.push(r.code === 0 ? "ran" : "failed");
+			return { content: [{ type: "text", text: said.join(" ") }] };
+		},
+	})`)
+	d := p.start("-e", "./tries.js", "--sandbox", "readonly", "--sandbox-network", "off")
+	p.llm.plays(
+		tool("c1", "bash", `{"command":"echo x > by-bash"}`), tool("c2", "write", `{"path":"by-write","content":"x"}`), tool("c3", "tries", `{}`),
+		tool("c4", "bash", `{"command":"echo fine > /dev/null; cat tries.js | wc -l"}`), text("done"))
+	ran := d.prompt("go")
+	results := map[string]string{}
+	for _, r := range ran {
+		if r.Get("type").Str == "tool_execution_end" {
+			results[r.Get("toolCallId").Str] = r.Get("result").Raw
+		}
+	}
+	assert.Contains(t, results["c1"], `This runs in a sandbox: nothing can be written; there is no network.`)
+	assert.Contains(t, results["c1"], `"sandbox":{"files":"readonly","network":"off"}`)
+	assert.Contains(t, results["c2"], `This runs in a sandbox`)
+	assert.Contains(t, results["c3"], `EACCES failed`)
+	assert.NotContains(t, results["c4"], `This runs in a sandbox`)
+	answer := d.ok(`{"type":"bash","command":"echo x > by-client"}`)
+	assert.Equal(t, int64(1), answer.Get("exitCode").Int(), answer.Raw)
+	for _, name := range []string{"by-bash", "by-write", "by-extension", "by-exec", "by-client"} {
+		assert.NoFileExists(t, filepath.Join(p.work, name))
+	}
+	require.Zero(t, d.end())
+}
+
+// TestSandboxOfFiles: permission files and open_session make it stricter, and nothing
+// makes it looser.
+func TestSandboxOfFiles(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	tries := func(d *daemon, session, want string) {
+		t.Helper()
+		answer := d.ok(`{"type":"bash","command":"touch x && rm x","sessionId":"` + session + `"}`)
+		assert.Equal(t, want == "writes", answer.Get("exitCode").Int() == 0, answer.Raw)
+	}
+	open := func(d *daemon, members string) string {
+		t.Helper()
+		return d.ok(`{"type":"open_session","noSession":true` + members + `}`).Get("sessionId").Str
+	}
+	d := p.start("--multi-session")
+	tries(d, open(d, ""), "writes")
+	tries(d, open(d, `,"sandbox":"workspace"`), "writes")
+	tries(d, open(d, `,"sandbox":"readonly"`), "does not")
+	p.write(".pi/permissions.json", `{"sandbox": "readonly"}`)
+	tries(d, open(d, `,"sandbox":"off"`), "does not")
+	p.write(".pi/permissions.json", `{"sandbox": "off"}`)
+	tries(d, open(d, ""), "writes")
+	require.NoError(t, os.Remove(filepath.Join(p.work, ".pi/permissions.json")))
+	p.write("~/.pi/agent/permissions.json", `{"sandbox": "workspace"}`)
+	require.Zero(t, d.end())
+	d = p.start("--multi-session", "--sandbox", "readonly")
+	tries(d, open(d, `,"sandbox":"off"`), "does not")
+	require.Zero(t, d.end())
+}
+
+// TestSandboxOfInlineExtensions: the daemon is not bound, so it runs no extensions of a
+// session that is.
+func TestSandboxOfInlineExtensions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("here.js", `require("fs").writeFileSync("ran", "x"); module.exports = () => {}`)
+	d := p.start("-e", "./here.js", "--extension-host", "inline", "--sandbox", "readonly")
+	d.ok(`{"type":"get_commands"}`)
+	assert.Zero(t, d.end())
+	assert.NoFileExists(t, filepath.Join(p.work, "ran"))
+}

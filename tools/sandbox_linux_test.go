@@ -1,0 +1,225 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+)
+
+// sandboxed is an environment in a workspace, with a directory beside it that is none of
+// the temporary ones.
+func sandboxed(t testing.TB, s Sandbox) (env *Env, outside string) {
+	t.Helper()
+	require.NoError(t, Sandbox{Files: SandboxWorkspace, NoNetwork: true}.Check(), "these tests need Linux 6.2")
+	root, usual := t.TempDir(), temporary // which are where we are
+	temporary = nil
+	t.Setenv("TMPDIR", filepath.Join(root, "tmp"))
+	t.Cleanup(func() { temporary = usual })
+	work, outside := filepath.Join(root, "work"), filepath.Join(root, "outside")
+	require.NoError(t, os.Mkdir(os.TempDir(), 0o700))
+	for _, dir := range []string{work, outside} {
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("old"), 0o600))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(work, "link")))
+	s.Workspace = work
+	return &Env{Cwd: work, Home: root, Environ: os.Environ(), Files: new(Files), Sandbox: s}, outside
+}
+
+func runIn(t testing.TB, env *Env, command string) ExecResult {
+	t.Helper()
+	res, err := Exec(t.Context(), ExecSpec{Env: env, Command: command})
+	require.NoError(t, err)
+	return res
+}
+
+// TestSandboxWrites: every way to change something outside fails in both sandboxes, and in
+// the workspace only where nothing may be written.
+func TestSandboxWrites(t *testing.T) {
+	ways := []string{
+		"echo new > DIR/file", "echo new >> DIR/file", ": > DIR/file", "truncate -s 0 DIR/file", "rm DIR/file", "mv DIR/file DIR/other",
+		"ln DIR/file DIR/hard", "ln -s x DIR/soft", "mkdir DIR/sub", "mkfifo DIR/pipe", "touch DIR/fresh", "cp DIR/file DIR/copy",
+		"bash -c 'echo new > DIR/file'", "setsid -w sh -c 'echo new > DIR/file'", "(cd DIR && echo new > file)", "env -i /bin/sh -c 'echo new > DIR/file'",
+	}
+	for _, files := range []SandboxFiles{SandboxOff, SandboxWorkspace, SandboxReadOnly} {
+		for _, way := range ways {
+			env, outside := sandboxed(t, Sandbox{Files: files})
+			inside := runIn(t, env, strings.ReplaceAll(way, "DIR", env.Cwd))
+			assert.Equal(t, files != SandboxReadOnly, inside.ExitCode == 0, "%s: in the workspace: %s: %s", files, way, inside.Output.Content)
+			beyond := runIn(t, env, strings.ReplaceAll(way, "DIR", outside))
+			assert.Equal(t, files == SandboxOff, beyond.ExitCode == 0, "%s: outside: %s: %s", files, way, beyond.Output.Content)
+			if files != SandboxOff {
+				content, err := os.ReadFile(filepath.Join(outside, "file"))
+				require.NoError(t, err, way)
+				assert.Equal(t, "old", string(content), way)
+				names, err := os.ReadDir(outside)
+				require.NoError(t, err)
+				assert.Len(t, names, 1, way)
+			}
+		}
+	}
+}
+
+func TestSandboxMovesNothingOut(t *testing.T) {
+	env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+	for _, way := range []string{"mv file DIR/moved", "mv DIR/file .", "ln file DIR/hard", "ln DIR/file hard && echo new > hard", "echo new > link", "cd .. && rm -r outside"} {
+		res := runIn(t, env, strings.ReplaceAll(way, "DIR", outside))
+		assert.NotZero(t, res.ExitCode, way)
+	}
+	content, err := os.ReadFile(filepath.Join(outside, "file"))
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(content))
+}
+
+// TestSandboxLeavesDevices: what programs cannot do without.
+func TestSandboxLeavesDevices(t *testing.T) {
+	for _, files := range []SandboxFiles{SandboxWorkspace, SandboxReadOnly} {
+		env, _ := sandboxed(t, Sandbox{Files: files, NoNetwork: true})
+		for _, command := range []string{
+			"echo x > /dev/null", "echo x > /dev/zero", "head -c 8 /dev/random > /dev/null", "head -c 8 /dev/urandom | wc -c", "echo x > /dev/urandom",
+			"! echo x > /dev/full", "echo x > /dev/stdout", "echo x > /dev/stderr", "cat <<< hello", "echo a | tee /dev/null | cat <(cat)",
+			"ls / > /dev/null", "cat /etc/passwd > /dev/null", "sleep 0 & wait",
+			`script -qec 'echo hello > /dev/tty' /dev/null`, // makes a terminal: ptmx, pts, tty
+		} {
+			if strings.HasPrefix(command, "script") {
+				if _, err := exec.LookPath("script"); err != nil {
+					continue
+				}
+			}
+			res := runIn(t, env, command)
+			assert.Zero(t, res.ExitCode, "%s: %s: %s", files, command, res.Output.Content)
+		}
+	}
+	env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+	assert.NotZero(t, runIn(t, env, "touch "+outside+"/x").ExitCode)
+	res := runIn(t, env, `f=$(mktemp) && echo x > $f && cat $f && rm $f`)
+	assert.Zero(t, res.ExitCode, res.Output.Content)
+}
+
+func TestSandboxNetwork(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	u, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	defer u.Close()
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	connect := "exec 3<>/dev/tcp/" + host + "/" + port
+	for _, files := range []SandboxFiles{SandboxOff, SandboxWorkspace, SandboxReadOnly} {
+		env, _ := sandboxed(t, Sandbox{Files: files})
+		assert.Zero(t, runIn(t, env, connect).ExitCode, "%s: with network", files)
+		env.Sandbox.NoNetwork = true
+		res := runIn(t, env, connect)
+		assert.NotZero(t, res.ExitCode, "%s: without", files)
+		assert.Contains(t, res.Output.Content, "Permission denied")
+		err := env.Sandbox.Do(func() error {
+			_, err := net.Dial("unix", u.Addr().String())
+			return err
+		})
+		assert.ErrorContains(t, err, "permission denied")
+		assert.Zero(t, runIn(t, env, "bash -c 'echo a | cat'").ExitCode)
+	}
+}
+
+// TestSandboxHidesProcesses: one in a sandbox cannot reach into a process outside, its
+// memory or its files, by which it might have it do something.
+func TestSandboxHidesProcesses(t *testing.T) {
+	victim := exec.Command("sleep", "1000")
+	require.NoError(t, victim.Start())
+	defer victim.Wait()
+	defer victim.Process.Kill()
+	reach := "readlink /proc/" + strconv.Itoa(victim.Process.Pid) + "/root && : < /proc/" + strconv.Itoa(victim.Process.Pid) + "/mem"
+	for _, s := range []Sandbox{{Files: SandboxWorkspace}, {Files: SandboxReadOnly}, {NoNetwork: true}} {
+		env, _ := sandboxed(t, s)
+		assert.NotZero(t, runIn(t, env, reach).ExitCode, "%+v", s)
+	}
+	env, _ := sandboxed(t, Sandbox{})
+	assert.Zero(t, runIn(t, env, reach).ExitCode)
+}
+
+// TestSandboxBindsNobodyElse: this process is as free afterwards as it was before.
+func TestSandboxBindsNobodyElse(t *testing.T) {
+	env, outside := sandboxed(t, Sandbox{Files: SandboxReadOnly, NoNetwork: true})
+	for range 50 {
+		runIn(t, env, "true")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "mine"), nil, 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l.Close()
+	free := *env
+	free.Sandbox = Sandbox{}
+	assert.Zero(t, runIn(t, &free, "echo x > "+outside+"/theirs").ExitCode)
+	assert.PanicsWithValue(t, "broken", func() { env.Sandbox.Do(func() error { panic("broken") }) })
+}
+
+func TestSandboxTools(t *testing.T) {
+	call := func(env *Env, name string, args any) (protocol.ToolResult, error) {
+		raw, err := json.Marshal(args)
+		require.NoError(t, err)
+		return New().Run(context.Background(), name, Call{Args: raw, Env: env})
+	}
+	for _, files := range []SandboxFiles{SandboxWorkspace, SandboxReadOnly} {
+		env, outside := sandboxed(t, Sandbox{Files: files})
+		file := filepath.Join(outside, "file")
+		for name, args := range map[string]map[string]any{
+			"write": {"path": file, "content": "new"},
+			"edit":  {"path": file, "edits": []map[string]string{{"oldText": "old", "newText": "new"}}},
+			"bash":  {"command": "echo new > " + file},
+		} {
+			_, err := call(env, name, args)
+			require.Error(t, err, name)
+			assert.Contains(t, err.Error(), "This runs in a sandbox: ", name)
+			var sandboxed *SandboxedError
+			require.True(t, errors.As(err, &sandboxed), name)
+			assert.JSONEq(t, `{"sandbox": {"files": "`+string(files)+`", "network": "on"}}`, string(sandboxed.Details()), name)
+		}
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, "old", string(content))
+		_, err = call(env, "write", map[string]any{"path": "link", "content": "new"})
+		require.Error(t, err, "a link that leads outside")
+		_, err = call(env, "write", map[string]any{"path": "dir/fresh", "content": "new"})
+		assert.Equal(t, files == SandboxReadOnly, err != nil, "%v", err)
+	}
+}
+
+// TestSandboxIsThereOrNothingRuns: what cannot be confined is not started.
+func TestSandboxIsThereOrNothingRuns(t *testing.T) {
+	env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+	env.Sandbox.Workspace = filepath.Join(outside, "nowhere")
+	_, err := Exec(t.Context(), ExecSpec{Env: env, Command: "echo x > " + outside + "/ran"})
+	var none *SandboxError
+	require.True(t, errors.As(err, &none), "%v", err)
+	_, err = Spawn(SpawnSpec{Command: "sh", Args: []string{"-c", "echo x > " + outside + "/ran"}, Env: os.Environ(), Sandbox: env.Sandbox})
+	require.True(t, errors.As(err, &none), "%v", err)
+	require.NoFileExists(t, filepath.Join(outside, "ran"))
+}
+
+func BenchmarkSandbox(b *testing.B) {
+	env, _ := sandboxed(b, Sandbox{})
+	for name, s := range map[string]Sandbox{"off": {}, "workspace": {Files: SandboxWorkspace, Workspace: env.Cwd}, "workspace, no network": {Files: SandboxWorkspace, NoNetwork: true, Workspace: env.Cwd}} {
+		one := *env
+		one.Sandbox, one.Shell = s, "/bin/sh"
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Exec(b.Context(), ExecSpec{Env: &one, Command: "true"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
