@@ -73,7 +73,7 @@ func TestSandboxOfFiles(t *testing.T) {
 	p.write(".pi/permissions.json", `{"sandbox": "off"}`)
 	tries(d, open(d, ""), "writes")
 	require.NoError(t, os.Remove(filepath.Join(p.work, ".pi/permissions.json")))
-	p.write("~/.pi/agent/permissions.json", `{"sandbox": "workspace"}`)
+	p.write(filepath.Join(p.agent(), "permissions.json"), `{"sandbox": "workspace"}`)
 	require.Zero(t, d.end())
 	d = p.start("--multi-session", "--sandbox", "readonly")
 	tries(d, open(d, `,"sandbox":"off"`), "does not")

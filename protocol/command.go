@@ -131,6 +131,16 @@ type (
 		isCommand
 		Mode InterruptMode `json:"mode" req:"true" enum:"immediate,wait" doc:"immediate looks for steering between tool calls, wait only after the turn."`
 	}
+	SetPermissionMode struct {
+		isCommand
+		Mode PermissionMode `json:"mode" req:"true" enum:"auto,edits,ask,readonly" doc:"What happens to tool calls of which no rule of permissions.json says anything. auto: they run. edits: reading, and editing in the working directory, run, the rest asks. ask: reading in the working directory runs, the rest asks. readonly: reading in the working directory runs, the rest is refused. A project may be stricter."`
+	}
+	ApprovalResponse struct {
+		isCommand
+		ApprovalID string `json:"approvalId" req:"true" doc:"The id of the approval_request."`
+		OptionID   string `json:"optionId" req:"true" doc:"The option that was chosen."`
+		Feedback   string `json:"feedback" doc:"With a rejection: what the model is told."`
+	}
 )
 
 // Compaction, retry and bash.
@@ -271,6 +281,7 @@ type (
 		Name               string          `json:"name" doc:"The session's display name."`
 		NoSession          bool            `json:"noSession" doc:"Keep the session in memory only."`
 		Retain             bool            `json:"retain" doc:"Keep the session open when its last client goes."`
+		PermissionMode     PermissionMode  `json:"permissionMode" enum:"auto,edits,ask,readonly" doc:"See set_permission_mode; by default what the daemon was started with."`
 		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
 		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`
 		Settings           json.RawMessage `json:"settings" doc:"Members of settings.json that count for this session only."`

@@ -16,6 +16,7 @@ const (
 	CustomTool        = "troupe.tool"        // data is a ToolOp
 	CustomTodos       = "troupe.todos"       // data is a TodoResult: the whole list
 	CustomRules       = "troupe.rules"       // data is a RulesOp
+	CustomApproval    = "troupe.approval"    // data is an ApprovalOp
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 )
 

@@ -36,6 +36,7 @@ const (
 	FeatureSeq                  Feature = "seq"                  // events of a session are numbered
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
+	FeatureApprovals            Feature = "approvals"            // approval_request, approval_resolved
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
 )
 
@@ -175,6 +176,7 @@ var featureDocs = map[Feature]string{
 	FeatureSeq:                  "Every event of a session carries its number `seq`, and `seqFrom` as well if it stands for several; every response `at`, the number of the last event before it.",
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
+	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
 }
 

@@ -237,6 +237,28 @@ type (
 		Text            *string  `json:"text,omitempty"`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
 	}
+	// ApprovalRequest asks whether a tool call may run.
+	ApprovalRequest struct {
+		isEvent
+		ID         string           `json:"id" doc:"The approvalId of approval_response."`
+		ToolCallID string           `json:"toolCallId"`
+		ToolName   string           `json:"toolName"`
+		Args       json.RawMessage  `json:"args" doc:"With which the call would run."`
+		Kind       string           `json:"kind" enum:"read,edit,execute,other" doc:"What the tool does."`
+		Title      string           `json:"title"`
+		Why        ApprovalWhy      `json:"why"`
+		Preview    ApprovalPreview  `json:"preview"`
+		Options    []ApprovalOption `json:"options"`
+		AskedAt    int64            `json:"askedAt" doc:"Epoch milliseconds."`
+	}
+	// ApprovalResolved says that an approval_request is over.
+	ApprovalResolved struct {
+		isEvent
+		ID         string `json:"id"`
+		ToolCallID string `json:"toolCallId"`
+		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled" doc:"cancelled: nobody answers any more; the call does not run."`
+		OptionID   string `json:"optionId,omitempty"`
+	}
 	HostToolCall struct {
 		isEvent
 		ID         string          `json:"id" doc:"Repeat it in host_tool_result."`

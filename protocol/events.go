@@ -112,6 +112,10 @@ var Events = []EventSpec{
 	event[HostToolCall]("host_tool_call", told{since: "omp18"}, "The model calls a tool of the host: answer with host_tool_result."),
 	event[HostToolCancel]("host_tool_cancel", told{since: "omp18"}, "The result of a host_tool_call is no longer wanted."),
 	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18"}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
+	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals}, "A tool call waits for approval: answer with approval_response. Written behind its tool_execution_start. See permissions.json and set_permission_mode."),
+	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
+		"approval_request as a dialog with the method select, its options with what they allow as texts."),
+	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals}, "An approval_request has been answered, or is over without an answer."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

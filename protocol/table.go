@@ -134,6 +134,9 @@ var Commands = []Spec{
 	spec[SetInterruptMode]("set_interrupt_mode", ScopeSession, row{since: "s1 omp18"},
 		"Whether steering is looked for between tool calls."),
 
+	spec[SetPermissionMode]("set_permission_mode", ScopeSession, row{since: "troupe"},
+		"What happens to tool calls of which no permission rule says anything."),
+
 	// Compaction, retry, bash
 	spec[Compact]("compact", ScopeBranch, row{result: CompactionResult{}, needsModels: true},
 		"Stop the run and put a summary in the place of older history. Answered when it is there."),
@@ -211,6 +214,9 @@ var Commands = []Spec{
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),
 	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "troupe", endsWork: true},
 		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
+
+	spec[ApprovalResponse]("approval_response", ScopeSession, row{since: "troupe", endsWork: true},
+		"Answer an approval_request. The first answer counts."),
 
 	// Connection
 	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},

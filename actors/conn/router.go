@@ -340,7 +340,7 @@ func openSpec(base link.OpenSpec, o protocol.OpenSession) link.OpenSpec {
 		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
 		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
 		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings,
-		Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: o.Retain,
+		PermissionMode: string(o.PermissionMode), Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: o.Retain,
 	}
 	if spec.Cwd == "" {
 		spec.Cwd = base.Cwd

@@ -69,6 +69,7 @@ func (m *Machine) abortCalls(r *run) {
 func (m *Machine) letGo(c *call) {
 	if c.dialog != "" {
 		m.do(CancelUI{c.dialog})
+		m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalCancelled}, "")
 		c.dialog = ""
 	}
 	m.cancelHost(c)

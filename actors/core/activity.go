@@ -102,6 +102,8 @@ func (a *runningTools) waitingFor() (list []string) {
 			list = append(list, "dialog "+c.dialog)
 		case c.host != "":
 			list = append(list, "host "+c.Name+" "+c.ID)
+		case c.hook != 0 && c.asks == HookPermission:
+			list = append(list, "permission "+c.Name+" "+c.ID)
 		case c.hook != 0:
 			list = append(list, "extension "+c.Name+" "+c.ID)
 		case c.state == callRunning:

@@ -44,6 +44,8 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("CancelBash job=%d", e.Job)
 	case ScheduleRetry:
 		return fmt.Sprintf("ScheduleRetry attempt=%d number=%d after=%s", e.Attempt, e.Number, e.After)
+	case Judge:
+		return fmt.Sprintf("Judge %d %s %s mode=%s grants=%q", e.ID, e.Call.Name, e.Call.Arguments, e.Mode, e.Grants)
 	case AskUI:
 		return fmt.Sprintf("AskUI %s %s %q", e.Request.ID, e.Request.Method, *e.Request.Title)
 	case ResolveUI:

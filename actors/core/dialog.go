@@ -13,7 +13,7 @@ func (m *Machine) askConsent(c *call) {
 	m.dialogs++
 	c.dialog = "confirm_" + strconv.Itoa(m.dialogs)
 	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
-	m.do(AskUI{protocol.ExtensionUIRequest{
+	m.do(AskUI{Request: protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
 		Title:   new("Run " + c.Name + "?"),
 		Message: new(preview(c.Arguments)),
@@ -37,6 +37,10 @@ func preview(args json.RawMessage) string {
 func (m *Machine) uiAnswered(in UIAnswered) {
 	r, c := m.findCall(func(c *call) bool { return in.ID != "" && c.dialog == in.ID })
 	if c == nil {
+		return
+	}
+	if c.approval != nil {
+		m.approvalAnswered(r, c, in)
 		return
 	}
 	c.dialog = ""

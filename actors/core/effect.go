@@ -120,7 +120,10 @@ type ScheduleRetry struct {
 }
 
 // AskUI opens a dialog.
-type AskUI struct{ Request protocol.ExtensionUIRequest }
+type AskUI struct {
+	Request  protocol.ExtensionUIRequest
+	Approval *protocol.ApprovalRequest // that the dialog is about; nil for another
+}
 
 // ResolveUI passes a client's answer to the dialog's owner.
 type ResolveUI struct {
@@ -155,6 +158,15 @@ type CallHook struct {
 	Hook Hook
 }
 
+// Judge has the permission rules judge a call, as it would run. It reports [HookDone],
+// once, with a [Judged], or with nothing if that cannot be told.
+type Judge struct {
+	ID     int
+	Call   protocol.ToolCall
+	Mode   protocol.PermissionMode
+	Grants []string // rules that were allowed in this session
+}
+
 // CancelHook says that nobody waits for an answer any more.
 type CancelHook struct{ ID int }
 
@@ -177,6 +189,7 @@ func (Cancel) effect()          {}
 func (StartBash) effect()       {}
 func (CancelBash) effect()      {}
 func (ScheduleRetry) effect()   {}
+func (Judge) effect()           {}
 func (AskUI) effect()           {}
 func (ResolveUI) effect()       {}
 func (CancelUI) effect()        {}

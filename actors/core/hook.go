@@ -16,11 +16,12 @@ const (
 	HookBeforeAgentStart
 	HookToolCall
 	HookToolResult
-	HookPrepare // by the tool itself, whoever listens
+	HookPrepare    // by the tool itself, whoever listens
+	HookPermission // by the permission rules, which are no extension: see [Judge]
 )
 
 // beforeCall is the hooks without whose answer a call does not run.
-const beforeCall = HookToolCall | HookPrepare
+const beforeCall = HookToolCall | HookPrepare | HookPermission
 
 // Has says whether somebody listens.
 func (s HookSet) Has(h HookSet) bool { return s&h != 0 }
@@ -105,6 +106,14 @@ type Arranged struct {
 	Err  string // why there are none, for the model; "" if there are
 }
 
+// Judged answers a [Judge]. The zero value lets the call run.
+type Judged struct {
+	Refused string // why it may not run, for the model
+	// Ask is what somebody has to answer first. Who asks, about which call and when, and
+	// how to refuse, the machine says.
+	Ask *protocol.ApprovalRequest
+}
+
 // Patched answers a [ToolResultHook] with what stands in the place of the result.
 type Patched struct {
 	Result  protocol.ToolResult
@@ -116,6 +125,7 @@ func (Prepared) answers() HookSet { return HookBeforeAgentStart }
 func (Gated) answers() HookSet    { return HookToolCall }
 func (Patched) answers() HookSet  { return HookToolResult }
 func (Arranged) answers() HookSet { return HookPrepare }
+func (Judged) answers() HookSet   { return HookPermission }
 
 // intake is messages on their way past the extensions, oldest first. They leave
 // it in the order in which they came.
@@ -264,11 +274,17 @@ func (m *Machine) prepares(c *call) bool { return slices.Contains(m.set.Extensio
 
 // askBefore shows a call to extensions before it runs.
 func (m *Machine) askBefore(c *call, h Hook) {
+	m.beginAsking(c, h.kind())
+	c.hook = m.callHook(h)
+}
+
+// beginAsking notes that a call does not run before somebody has answered.
+func (m *Machine) beginAsking(c *call, who HookSet) {
 	if !c.asked {
 		c.asked = true
 		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
 	}
-	c.asks, c.hook = h.kind(), m.callHook(h)
+	c.asks = who
 }
 
 // callHooked goes on with a call about which extensions were asked.
@@ -280,6 +296,8 @@ func (m *Machine) callHooked(r *run, c *call, answer HookAnswer) {
 		m.arranged(r, c, answer)
 	case HookToolCall:
 		m.gated(r, c, answer)
+	case HookPermission:
+		m.judged(r, c, answer)
 	default: // it has run
 		end := *c.end
 		if patched, ok := answer.(Patched); ok {

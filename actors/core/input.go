@@ -310,6 +310,7 @@ type Settings struct {
 
 	Extensions   Extensions
 	Confirm      []string // tools that run only after the client confirmed
+	Permissions  bool     // calls are judged in every mode: there are rules
 	MaxReminders int      // of open todo items, for each message of the user
 	StreamRules  RuleSettings
 	Ephemeral    bool // the session is in memory: queued input is not logged
@@ -321,6 +322,7 @@ type Modes struct {
 	SteeringMode   protocol.QueueMode
 	FollowUpMode   protocol.QueueMode
 	InterruptMode  protocol.InterruptMode
+	PermissionMode protocol.PermissionMode
 	AutoRetry      bool
 	AutoCompaction bool
 }

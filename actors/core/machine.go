@@ -72,8 +72,9 @@ type conversation struct {
 type choices struct {
 	modelChoice
 	Modes
-	tools []string
-	host  []protocol.HostTool
+	tools  []string
+	host   []protocol.HostTool
+	grants []string // permission rules that were allowed in this session
 }
 
 // beside is what goes on beside the activity, and what waits for that.
@@ -246,8 +247,11 @@ func (m *Machine) command(c Command) {
 // isAnswer says whether a command answers a dialog, which may be about a command that
 // others wait for.
 func (c Command) isAnswer() bool {
-	_, ok := c.Cmd.(protocol.ExtensionUIResponse)
-	return ok
+	switch c.Cmd.(type) {
+	case protocol.ExtensionUIResponse, protocol.ApprovalResponse:
+		return true
+	}
+	return false
 }
 
 // mustWait says whether a command would take away what others are about: the file
@@ -340,6 +344,11 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.SetInterruptMode:
 		m.InterruptMode = cmd.Mode
 		m.done(c, nil)
+	case protocol.SetPermissionMode:
+		m.PermissionMode = cmd.Mode
+		m.done(c, nil)
+	case protocol.ApprovalResponse:
+		m.approve(c, cmd)
 	case protocol.SetAutoRetry:
 		m.AutoRetry = cmd.Enabled
 		m.done(c, nil)

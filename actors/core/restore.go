@@ -18,7 +18,7 @@ const interruptedMessage = "The run was interrupted: the process ended before it
 // life, in this process or another, left open.
 func (m *Machine) restored(in Restored) {
 	m.set = in.Settings
-	m.choices = choices{modelChoice{m.set.Model, m.set.Level}, m.set.Modes, m.set.Tools, nil}
+	m.choices = choices{modelChoice{m.set.Model, m.set.Level}, m.set.Modes, m.set.Tools, nil, nil}
 	m.since = m.now
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters
@@ -106,7 +106,7 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
-	case Append, StartStream, StartTool, ScheduleRetry, AskUI:
+	case Append, StartStream, StartTool, ScheduleRetry, AskUI, Judge:
 		// not done, and nobody was told
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
@@ -120,7 +120,7 @@ func (m *Machine) instead(e Effect, why string) {
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, StartTool, ScheduleRetry, AskUI, Summarise:
+	case StartStream, StartTool, ScheduleRetry, AskUI, Judge, Summarise:
 		return true
 	case CallHook:
 		return e.Hook.kind()&(HookToolCall|HookToolResult) != 0
@@ -150,6 +150,9 @@ func whole(open OpenSpans, undone []Effect) OpenSpans {
 // memory is in no log and stays, as long as the session is the same.
 func (m *Machine) load(to Loaded) {
 	was := m.conversation
+	if m.identity.SessionID != "" && m.identity.SessionID != to.Identity.SessionID {
+		m.grants = nil // they were for another session
+	}
 	m.conversation = conversation{
 		identity: to.Identity, name: to.Name, size: to.Context, openCalls: to.OpenCalls,
 		keys: keyring{to.Keys}, todos: loadTodos(to.Todos), fired: map[string]int{},

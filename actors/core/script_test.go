@@ -43,6 +43,8 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			_, rules, ok := protocol.Dialect(arg.Vals[0]).Open()
 			require.True(t, ok)
 			set.Rules = rules
+		case "mode":
+			set.PermissionMode = protocol.PermissionMode(arg.Vals[0])
 		case "confirm":
 			set.Confirm = arg.Vals
 		case "ephemeral":
@@ -190,8 +192,24 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(Summarised{Attempt: attempt(), Refused: protocol.CodeNothingToDo.Errorf("%s", text)})
 	case "summary-failed":
 		return w.step(Summarised{Attempt: attempt(), Err: protocol.ErrorKind(arg("kind")).Errorf("%s", text)})
+	case "judged": // what the permission rules say
+		in := HookDone{ID: num("id"), Answer: Judged{Refused: arg("refused")}}
+		switch {
+		case d.HasArg("nothing"):
+			in.Answer = nil
+		case d.HasArg("ask"):
+			in.Answer = Judged{Ask: &protocol.ApprovalRequest{Kind: "execute", Title: "Run it", Why: protocol.ApprovalWhy{Reason: "the mode is ask"}, Options: []protocol.ApprovalOption{
+				{ID: "once", Kind: protocol.AllowOnce, Label: "Allow once"},
+				{ID: "session", Kind: protocol.AllowAlways, Label: "Allow in this session", Rules: []string{"bash(make)"}},
+			}}}
+		}
+		return w.step(in)
 	case "ui":
-		return w.step(UIAnswered{ID: arg("id"), Confirmed: d.HasArg("confirmed"), Cancelled: d.HasArg("cancelled")})
+		in := UIAnswered{ID: arg("id"), Confirmed: d.HasArg("confirmed"), Cancelled: d.HasArg("cancelled")}
+		if text != "" {
+			in.Value = &text
+		}
+		return w.step(in)
 	case "loaded":
 		to := Loaded{Identity: Identity{
 			SessionID: fmt.Sprintf("session-%d", w.session+1), File: fmt.Sprintf("/sessions/%d.jsonl", w.session+1), Durability: "process",

@@ -485,17 +485,19 @@ func (m *Machine) announceSettled(outcome string) {
 // call is one tool call of the current turn.
 type call struct {
 	protocol.ToolCall
-	state   callState
-	host    string // the id of the host_tool_call, while the host has it
-	unfit   string // why its arguments cannot be used, "" if they came whole
-	dialog  string
-	hook    int                 // the open hook about it, 0 for none
-	asks    HookSet             // what that is: one of [beforeCall] as long as it may not run
-	asked   bool                // extensions were asked before it ran
-	final   bool                // extensions want the run to end with it
-	end     *Patched            // how it ended, while extensions look at that
-	partial protocol.ToolResult // the latest progress
-	result  *protocol.ToolResultMessage
+	state  callState
+	host   string // the id of the host_tool_call, while the host has it
+	unfit  string // why its arguments cannot be used, "" if they came whole
+	dialog string
+	// approval is what the dialog asks, if it is about a permission
+	approval *protocol.ApprovalRequest
+	hook     int                 // the open hook about it, 0 for none
+	asks     HookSet             // what that is: one of [beforeCall] as long as it may not run
+	asked    bool                // extensions were asked before it ran
+	final    bool                // extensions want the run to end with it
+	end      *Patched            // how it ended, while extensions look at that
+	partial  protocol.ToolResult // the latest progress
+	result   *protocol.ToolResultMessage
 }
 
 type callState uint8
@@ -630,6 +632,15 @@ func (m *Machine) admitCall(r *run, c *call) {
 
 // allowCall goes on with a call that no extension has blocked.
 func (m *Machine) allowCall(r *run, c *call) {
+	if m.judges() {
+		m.judge(c)
+		return
+	}
+	m.permitCall(r, c)
+}
+
+// permitCall goes on with a call that no permission rule stands against.
+func (m *Machine) permitCall(r *run, c *call) {
 	switch {
 	case m.nobodyConsents(c):
 		m.finishCall(r, c, errorResult(nobodyLeft), true)

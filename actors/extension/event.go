@@ -46,7 +46,7 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 			return told("session_tree", listens, func() any { return map[string]any{"newLeafId": ev.LeafID} })
 		}
 		return "", nil
-	case protocol.ExtensionUIRequest, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
+	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
 		return "", nil
 	default:
 		for _, row := range protocol.RowsOf(ev) {

@@ -138,6 +138,7 @@ type OpenSpec struct {
 	WithoutTools       []string // of extensions, not active at the start
 	SystemPrompt       string
 	AppendSystemPrompt string
+	PermissionMode     string // "" is the daemon\'s
 	Sandbox            string // off, workspace, readonly: it makes the daemon's stricter; "" is the daemon's
 	SandboxNetwork     string // off, likewise
 	Settings           []byte // members of settings.json for this session only

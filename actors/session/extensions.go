@@ -477,8 +477,9 @@ func (s *Session) callHook(c actor.Context, e core.CallHook) {
 }
 
 func (s *Session) cancelHook(e core.CancelHook) {
+	asked := s.ext.asks.hooks[e.ID] // not about permissions
 	delete(s.ext.asks.hooks, e.ID)
-	if s.ext.pid != nil {
+	if s.ext.pid != nil && asked {
 		s.ext.send(e)
 	}
 }

@@ -105,7 +105,11 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.ScheduleRetry:
 		s.scheduleRetry(c, e)
 	case core.AskUI:
-		s.emit(e.Request)
+		if e.Approval != nil {
+			s.emit(*e.Approval)
+		} else {
+			s.emit(e.Request)
+		}
 		s.tellUI(c, worker.AskUI{Request: e.Request})
 	case core.ResolveUI:
 		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
@@ -122,6 +126,8 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.reconfigure(c, e.Seq)
 	case core.CallHook:
 		s.callHook(c, e)
+	case core.Judge:
+		s.judge(c, e)
 	case core.CancelHook:
 		s.cancelHook(e)
 	case core.RunCommand:

@@ -49,6 +49,7 @@ type Config struct {
 	ModelPatterns         []string          // --models
 	Confirm               []string          // tools that run only after the client confirmed
 	Durability            string            // process or sync
+	PermissionMode        string            // "" is what permissions.json says
 	Sandbox               tools.Sandbox     // of what sessions start, unless they want a stricter one
 
 	Env     func(name string) string

@@ -57,6 +57,7 @@ type options struct {
 	maxLine      int
 	maxSessions  int
 	sandbox      tools.Sandbox
+	permission   string
 
 	warnings []string // flags that were taken and do nothing
 	files    []string // @file arguments
@@ -185,6 +186,7 @@ var sections = []section{
 		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
 		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
 		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
+		{"--permission-mode", "MODE", "What happens to tool calls of which no rule of permissions.json says anything: auto, they run (default); edits, reading and editing in the working directory run, the rest asks; ask, reading runs, the rest asks; readonly, reading runs, the rest is refused.", oneOf(func(o *options) *string { return &o.permission }, "auto", "edits", "ask", "readonly")},
 		{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(o *options, v string) (err error) {
 			o.sandbox.Files, err = tools.ParseSandbox(v)
 			return err

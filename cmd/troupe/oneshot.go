@@ -138,6 +138,8 @@ func (c *oneShot) follow() bool {
 		case protocol.ExtensionUIRequest:
 			// Nobody is there to answer.
 			_, _ = c.client.Do(context.Background(), protocol.ExtensionUIResponse{ID: event.ID, Cancelled: true})
+		case protocol.ApprovalRequest:
+			_, _ = c.client.Do(context.Background(), protocol.ApprovalResponse{ApprovalID: event.ID, OptionID: "no", Feedback: "Nobody could be asked."})
 		case protocol.AgentSettled, protocol.SessionFailed:
 			return true
 		}

@@ -19,6 +19,7 @@ func Reference() []byte {
 		without string
 	}{
 		{Context, "text for the model, in every version of pi", "loads"},
+		{Tightens, "only takes away from what a session may do", "counts, whatever is trusted"},
 		{Text, "text for the model or the person", "loads; not in `pi1` and not with `--no-approve`"},
 		{Tunes, "changes how the project's sessions work", "loads; not in `pi1` and not with `--no-approve`"},
 		{Starts, "starts programs", "left out"},

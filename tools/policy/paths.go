@@ -88,6 +88,9 @@ func (s *Set) target(kind Kind, tool, p string) target {
 }
 
 func (s *Set) decidePaths(mode Mode, c Call) Decision {
+	if len(c.Paths) == 0 {
+		return s.decideTool(mode, c)
+	}
 	worst := Decision{Verdict: Allow}
 	for _, p := range c.Paths {
 		d := s.decidePath(mode, s.target(c.Kind, c.Tool, p))

@@ -37,16 +37,20 @@ type Rule struct {
 	dead    bool     // it can match nothing
 }
 
+// Place is where the rule stands.
+func (r *Rule) Place() string {
+	if r.Line > 0 {
+		return r.Source + ":" + strconv.Itoa(r.Line)
+	}
+	return r.Source
+}
+
 // Action is the list that the rule is in: allow, ask or deny.
 func (r *Rule) Action() string { return r.action.String() }
 
 // String is the rule with its place.
 func (r *Rule) String() string {
-	place := r.Source
-	if r.Line > 0 {
-		place += ":" + strconv.Itoa(r.Line)
-	}
-	return fmt.Sprintf("%s %s (%s)", r.action, r.Text, place)
+	return fmt.Sprintf("%s %s (%s)", r.action, r.Text, r.Place())
 }
 
 // Place is where paths in rules begin.
@@ -115,6 +119,9 @@ func Load(place Place, files ...File) *Set {
 func (s *Set) Mode(said Mode) Mode {
 	return Stricter(cmp.Or(said, s.mode, Auto), s.floor)
 }
+
+// Active says whether calls have to be judged even where the mode is auto.
+func (s *Set) Active() bool { return s.broken || s.floor != "" || len(s.rules) > 0 }
 
 // Broken says that a file could not be understood.
 func (s *Set) Broken() bool { return s.broken }

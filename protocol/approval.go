@@ -1,0 +1,79 @@
+package protocol
+
+import "strings"
+
+// PermissionMode is what happens to tool calls of which no permission rule says
+// anything; "" is what the daemon was started with.
+type PermissionMode string
+
+// The modes, from the loosest to the strictest.
+const (
+	PermitAuto     PermissionMode = "auto"     // they run
+	PermitEdits    PermissionMode = "edits"    // reading, and editing in the working directory, run; the rest asks
+	PermitAsk      PermissionMode = "ask"      // reading in the working directory runs, the rest asks
+	PermitReadOnly PermissionMode = "readonly" // reading in the working directory runs, the rest is refused
+)
+
+// Kinds of options of an approval.
+const (
+	AllowOnce   = "allow_once"
+	AllowAlways = "allow_always"
+	RejectOnce  = "reject_once"
+)
+
+// ApprovalOption is one answer to an [ApprovalRequest].
+type ApprovalOption struct {
+	ID    string   `json:"id"`
+	Kind  string   `json:"kind" enum:"allow_once,allow_always,reject_once"`
+	Label string   `json:"label"`
+	Rules []string `json:"rules,omitempty" doc:"With allow_always: what is allowed from now on, and nothing else."`
+}
+
+// ApprovalWhy is why a call is asked about.
+type ApprovalWhy struct {
+	Reason string `json:"reason"`
+	Rule   string `json:"rule,omitempty" doc:"The rule that asks; absent if the mode does."`
+	Source string `json:"source,omitempty" doc:"Where the rule stands: file and line."`
+}
+
+// ApprovalPreview is what a call would do.
+type ApprovalPreview struct {
+	Cwd     string   `json:"cwd"`
+	Command string   `json:"command,omitempty"`
+	Paths   []string `json:"paths,omitempty" doc:"What it reads or writes, absolute."`
+	Diff    string   `json:"diff,omitempty" doc:"What it would change, against the file as it is; absent if that cannot be told, or is too long."`
+}
+
+// Select is the question as a dialog for clients that know nothing of approvals. What
+// an option adds is in its label.
+func (r ApprovalRequest) Select() ExtensionUIRequest {
+	title := r.Title + "\n" + r.Why.Reason
+	if r.Preview.Diff != "" {
+		title += "\n\n" + r.Preview.Diff
+	}
+	options := make([]string, len(r.Options))
+	for i, o := range r.Options {
+		options[i] = o.Text()
+	}
+	return ExtensionUIRequest{ID: r.ID, Method: "select", Title: &title, Options: options, ToolCallID: r.ToolCallID}
+}
+
+// Text is the option with what it adds, in a line.
+func (o ApprovalOption) Text() string {
+	if len(o.Rules) == 0 {
+		return o.Label
+	}
+	return o.Label + ": " + strings.Join(o.Rules, ", ")
+}
+
+// ApprovalOp records a question about a tool call, or its answer.
+type ApprovalOp struct {
+	Op         string           `json:"op"` // ask or answer
+	ID         string           `json:"id"`
+	ToolCallID string           `json:"toolCallId"`
+	Why        *ApprovalWhy     `json:"why,omitempty"`     // ask
+	Options    []ApprovalOption `json:"options,omitempty"` // ask
+	OptionID   string           `json:"optionId,omitempty"`
+	Outcome    string           `json:"outcome,omitempty"` // answer: as in ApprovalResolved
+	Feedback   string           `json:"feedback,omitempty"`
+}
