@@ -54,6 +54,7 @@ func (m *Machine) abortCalls(r *run) {
 		if c.state == callDone {
 			continue
 		}
+		m.recordApproval(c, protocol.ApprovalResolved{Outcome: approvalCancelled}, "")
 		m.letGo(c)
 		if c.state == callWaiting {
 			m.announceCall(r, c)
@@ -69,7 +70,7 @@ func (m *Machine) abortCalls(r *run) {
 func (m *Machine) letGo(c *call) {
 	if c.dialog != "" {
 		m.do(CancelUI{c.dialog})
-		m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalCancelled}, "")
+		m.withdrawApproval(c)
 		c.dialog = ""
 	}
 	m.cancelHost(c)

@@ -116,13 +116,25 @@ func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback st
 
 // approvalOver records how the question about a call ended, and tells clients.
 func (m *Machine) approvalOver(c *call, end protocol.ApprovalResolved, feedback string) {
-	if c.approval == nil {
-		return
-	}
+	m.recordApproval(c, end, feedback)
 	end.ID, end.ToolCallID = c.dialog, c.ID
 	c.approval, c.dialog = nil, ""
-	m.appendOwn(protocol.CustomApproval, protocol.ApprovalOp{
-		Op: "answer", ID: end.ID, ToolCallID: end.ToolCallID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback,
-	})
 	m.emit(end)
+}
+
+func (m *Machine) recordApproval(c *call, end protocol.ApprovalResolved, feedback string) {
+	if c.approval != nil {
+		m.appendOwn(protocol.CustomApproval, protocol.ApprovalOp{
+			Op: "answer", ID: c.dialog, ToolCallID: c.ID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback,
+		})
+	}
+}
+
+// withdrawApproval tells clients that nobody waits for their answer any more. It writes
+// nothing: the file may be why.
+func (m *Machine) withdrawApproval(c *call) {
+	if c.approval != nil {
+		c.approval = nil
+		m.emit(protocol.ApprovalResolved{ID: c.dialog, ToolCallID: c.ID, Outcome: approvalCancelled})
+	}
 }

@@ -90,6 +90,58 @@ func TestLawsOfExtensions(t *testing.T) {
 	})
 }
 
+// TestLawsOfPermissions adds permission rules that allow, refuse, ask or fail, to faults.
+func TestLawsOfPermissions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := drawSettings(t)
+		set.Confirm = nil
+		set.Permissions = rapid.Bool().Draw(t, "rules")
+		set.PermissionMode = protocol.PermitAsk
+		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
+		h := &history{world: newWorld(set), t: t}
+		h.permitted, h.approvals = map[string]bool{}, map[string]protocol.ApprovalRequest{}
+		h.play(true)
+	})
+}
+
+// answerJudge lets the permission rules answer about one of the calls.
+func (h *history) answerJudge() {
+	i := h.pick(len(h.judges), "judge")
+	j := h.judges[i]
+	h.judges = slices.Delete(h.judges, i, i+1)
+	switch h.pick(4, "verdict") {
+	case 0:
+		h.permitted[j.Call.ID] = true
+		h.step(HookDone{j.ID, Judged{}})
+	case 1:
+		h.step(HookDone{j.ID, Judged{Refused: "no"}})
+	case 2:
+		h.step(HookDone{j.ID, nil})
+	default:
+		h.step(HookDone{j.ID, Judged{Ask: &protocol.ApprovalRequest{Title: "Run it", Options: []protocol.ApprovalOption{
+			{ID: "once", Kind: protocol.AllowOnce, Label: "Once"}, {ID: "session", Kind: protocol.AllowAlways, Label: "Always", Rules: []string{"bash(x)"}},
+		}}}})
+	}
+}
+
+// answerApproval answers the question about a call, in one of the ways there are.
+func (h *history) answerApproval(id string, about protocol.ApprovalRequest) {
+	o := about.Options[h.pick(len(about.Options), "option")]
+	way := h.pick(3, "way")
+	if way > 0 && o.Kind != protocol.RejectOnce {
+		h.permitted[about.ToolCallID] = true
+	}
+	switch way {
+	case 0:
+		h.step(UIAnswered{ID: id, Cancelled: true})
+	case 1:
+		h.step(UIAnswered{ID: id, Value: new(o.Text())})
+	default:
+		h.send(protocol.ApprovalResponse{ApprovalID: id, OptionID: "nothing"})
+		h.send(protocol.ApprovalResponse{ApprovalID: id, OptionID: o.ID})
+	}
+}
+
 func playHistory(t *rapid.T, faults bool) {
 	set := drawSettings(t)
 	h := &history{world: newWorld(set), t: t}
@@ -424,9 +476,15 @@ func (h *history) progress() {
 		h.summaryStep()
 	case len(h.hooks) > 0:
 		h.answerHook()
+	case len(h.judges) > 0:
+		h.answerJudge()
 	case len(h.dialogs) > 0:
 		id := h.dialogs[0]
 		h.dialogs = h.dialogs[1:]
+		if about, is := h.approvals[id]; is {
+			h.answerApproval(id, about)
+			return
+		}
 		ok := rapid.Bool().Draw(h.t, "consent")
 		h.note(func(w *twin) { w.consent(ok) })
 		h.step(UIAnswered{ID: id, Confirmed: ok, Cancelled: !ok})

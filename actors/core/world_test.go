@@ -64,6 +64,9 @@ type world struct {
 	summaries   []Summarise
 	hooks       []CallHook      // that extensions have not answered
 	allowed     map[string]bool // calls that they let through; nil if nobody counts
+	judges      []Judge         // that the permission rules have not answered
+	approvals   map[string]protocol.ApprovalRequest
+	permitted   map[string]bool // calls that rules or a client let through; nil if nobody counts
 	closed      int
 	last        []Effect // of the latest step
 	failAt      int      // index of an Append that fails, -1 none
@@ -220,6 +223,11 @@ func (w *world) perform(e Effect) {
 		w.bash = append(w.bash, e.Job)
 	case AskUI:
 		w.dialogs = append(w.dialogs, e.Request.ID)
+		if e.Approval != nil && w.approvals != nil {
+			w.approvals[e.Request.ID] = *e.Approval
+		}
+	case Judge:
+		w.judges = append(w.judges, e)
 	case CancelUI:
 		w.dialogs = slices.DeleteFunc(w.dialogs, func(id string) bool { return id == e.ID })
 	case LoadSession:
@@ -232,7 +240,11 @@ func (w *world) perform(e Effect) {
 		w.hooks = append(w.hooks, e)
 	case CancelHook:
 		w.hooks = slices.DeleteFunc(w.hooks, func(h CallHook) bool { return h.ID == e.ID })
+		w.judges = slices.DeleteFunc(w.judges, func(j Judge) bool { return j.ID == e.ID })
 	case StartTool:
+		if w.permitted != nil && !w.permitted[e.Call.ID] {
+			panic("P1: a call ran that nobody has permitted: " + e.Call.ID)
+		}
 		if w.allowed != nil && w.set.Extensions.Listens.Has(HookToolCall) && !w.allowed[e.Call.ID] {
 			panic("X8: a call ran that the gate has not seen: " + e.Call.ID)
 		}
@@ -294,7 +306,7 @@ func (w *world) crash() []Effect {
 	carryover := w.m.Carryover()
 	w.m = New()
 	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries = nil, nil, nil, nil, nil, nil
-	w.hooks = nil
+	w.hooks, w.judges = nil, nil
 	for _, seq := range w.owed { // the ledger answers for the dead
 		if w.answers[seq] == 0 {
 			w.answers[seq]++
