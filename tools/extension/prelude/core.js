@@ -572,7 +572,7 @@ const modelRegistry = {
   getApiKey: (model) => host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }).then((r) => r?.apiKey),
   getApiKeyForProvider: (provider) => host.ask("apiKey", { provider: String_(provider) }).then((r) => r?.apiKey),
   getApiKeyAndHeaders: (model) => host.ask("apiKey", { provider: model?.provider, modelId: model?.id }).then(
-    (r) => r?.apiKey || r?.headers ? { ok: true, apiKey: r.apiKey, headers: r.headers } : { ok: false, error: "No API key found for " + model?.provider }),
+    (r) => ({ ok: true, apiKey: r?.apiKey, headers: r?.headers })), // no key is no error, and whoever asks looks
   getProviderAuth: (provider) => host.ask("apiKey", { provider }),
   hasConfiguredAuth: (model) => {
     const provider = typeof model === "string" ? model : model?.provider, list = snap.availableModels ?? [];
