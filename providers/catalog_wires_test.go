@@ -3,6 +3,7 @@ package providers_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,11 +22,12 @@ import (
 // request must keep the rules of the model's wire.
 func TestCatalogWires(t *testing.T) {
 	box := newMailbox(t)
-	four, _ := sides(box.client)
+	four, dialects := sides(box.client)
 	wires := map[string]*side{}
-	for _, s := range four {
+	for _, s := range slices.Concat(dialects, four) {
 		wires[s.model.API] = s
 	}
+	wires["google-vertex"] = wires["google-generative-ai"]
 	r := registry.New(registry.Config{Builtin: catalog.FS, Env: func(string) string { return "" }})
 	c, err := r.Catalog()
 	require.NoError(t, err)
@@ -37,7 +39,7 @@ func TestCatalogWires(t *testing.T) {
 			continue
 		}
 		plain := *m // the mailbox has no certificate
-		plain.BaseURL = "http" + strings.TrimPrefix(strings.ReplaceAll(m.BaseURL, "{AZURE_OPENAI_BASE_URL}", "https://x.openai.azure.com/openai/v1"), "https")
+		plain.BaseURL = "http" + strings.TrimPrefix(strings.NewReplacer("{AZURE_OPENAI_BASE_URL}", "https://x.openai.azure.com/openai/v1", "{AWS_REGION}", "us-east-1").Replace(m.BaseURL), "https")
 		levels := m.Levels()
 		for _, level := range []protocol.ThinkingLevel{levels[0], levels[len(levels)-1]} {
 			req := catalogRequest(&plain, level)

@@ -16,14 +16,23 @@ type Credentials struct {
 	Key     string
 	Headers map[string]string // sent as they are, replacing others of the same name
 	Bearer  bool              // send Key as Authorization: Bearer whatever the wire's habit
+	Signer  Signer            // authenticates each request when it is sent, in place of a key; nil for none
 }
 
 // IsSet says whether there is anything to authenticate with.
-func (c *Credentials) IsSet() bool { return c.Key != "" || len(c.Headers) > 0 }
+func (c *Credentials) IsSet() bool { return c.Key != "" || len(c.Headers) > 0 || c.Signer != nil }
 
 // Equal says whether c and other authenticate as the same account.
 func (c *Credentials) Equal(other *Credentials) bool {
-	return c.Key == other.Key && c.Bearer == other.Bearer && maps.Equal(c.Headers, other.Headers)
+	return c.Key == other.Key && c.Bearer == other.Bearer && maps.Equal(c.Headers, other.Headers) && c.account() == other.account()
+}
+
+// account is who signs, "" for nobody.
+func (c *Credentials) account() string {
+	if c.Signer == nil {
+		return ""
+	}
+	return c.Signer.Account()
 }
 
 // Format keeps secrets out of whatever prints credentials, or a request with

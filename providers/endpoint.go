@@ -31,7 +31,7 @@ func IsAzure(baseURL string) bool {
 		return false
 	}
 	host := strings.ToLower(u.Hostname())
-	for _, domain := range []string{".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"} {
+	for _, domain := range []string{".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com"} {
 		if strings.HasSuffix(host, domain) {
 			return true
 		}

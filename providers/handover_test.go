@@ -19,6 +19,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/providers/anthropic"
+	"troupe/providers/bedrock"
 	"troupe/providers/google"
 	"troupe/providers/openai"
 	"troupe/providers/providertest"
@@ -101,6 +102,7 @@ func sides(client *wire.Client) (four, dialects []*side) {
 		{"google", model(google.API, "google", "gemini-2.5-pro", "http://generativelanguage.googleapis.com/v1beta"), google.New(client), gemini(providertest.GoogleRules{})},
 	}
 	dialects = []*side{
+		{"converse", model(bedrock.API, "amazon-bedrock", "us.anthropic.claude-x-v1:0", "http://bedrock-runtime.us-east-1.amazonaws.com"), bedrock.New(client), providertest.CheckConverse},
 		{"openai completions", model(openai.CompletionsAPI, "openai", "gpt-4.1", "http://api.openai.com/v1"), chat, completions(providertest.CompletionsRules{Developer: true})},
 		{"mistral", model(openai.CompletionsAPI, "mistral", "devstral", "http://api.mistral.ai/v1"), chat, completions(providertest.CompletionsRules{Alternate: true, ResultNames: true, NineLetterIDs: true})},
 		{"local", model(openai.CompletionsAPI, "ollama", "qwen", "http://localhost:11434/v1"), chat, completions(providertest.CompletionsRules{Alternate: true})},

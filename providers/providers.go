@@ -3,8 +3,9 @@
 // about the services there are. The rooms below it do the work:
 //
 //	registry     which models there are, and their keys: auth.json, environment, models.json
+//	cloud        credentials that are no key: of AWS, Google, Microsoft Entra
 //	wire         what all wires over HTTP share: conversion, connections, events, errors
-//	anthropic, openai, responses, google   one wire each
+//	anthropic, openai, responses, google, bedrock   one wire each
 //	scripted     a model that plays a script, without a network
 //	catalog      the models that are built in, as data
 //	providertest what every wire must pass

@@ -9,6 +9,7 @@ type Vendor struct {
 	Env    []string // variables with the key, the first that is set counts
 	Header string   // where the key goes if not where the wire puts it
 	Bearer bool     // the key goes into Authorization whatever the wire's habit
+	Cloud  string   // whose credentials open it as well as a key, "" for none
 }
 
 // Vendors are the known providers in the order in which one is chosen when
@@ -17,12 +18,12 @@ var Vendors = []Vendor{
 	{ID: "ant-ling", Model: "Ring-2.6-1T", Env: []string{"ANT_LING_API_KEY"}},
 	{ID: "anthropic", Model: "claude-opus-4-8", Env: []string{"ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}},
 	{ID: "openai", Model: "gpt-5.5", Env: []string{"OPENAI_API_KEY"}},
-	{ID: "azure-openai-responses", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key"},
-	{ID: "azure", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key"},
+	{ID: "azure-openai-responses", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key", Cloud: CloudEntra},
+	{ID: "azure", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key", Cloud: CloudEntra},
 	{ID: "nvidia", Model: "nvidia/nemotron-3-super-120b-a12b", Env: []string{"NVIDIA_API_KEY"}},
 	{ID: "deepseek", Model: "deepseek-v4-pro", Env: []string{"DEEPSEEK_API_KEY"}},
 	{ID: "google", Model: "gemini-3.1-pro-preview", Env: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
-	{ID: "google-vertex", Model: "gemini-3.1-pro-preview", Env: []string{"GOOGLE_CLOUD_API_KEY"}},
+	{ID: "google-vertex", Model: "gemini-3.1-pro-preview", Env: []string{"GOOGLE_CLOUD_API_KEY"}, Cloud: CloudGoogle},
 	{ID: "github-copilot", Model: "gpt-5.4", Env: []string{"COPILOT_GITHUB_TOKEN"}, Bearer: true},
 	{ID: "openrouter", Model: "moonshotai/kimi-k2.6", Env: []string{"OPENROUTER_API_KEY"}},
 	{ID: "vercel-ai-gateway", Model: "zai/glm-5.1", Env: []string{"AI_GATEWAY_API_KEY"}},
@@ -46,6 +47,8 @@ var Vendors = []Vendor{
 	{ID: "cloudflare-workers-ai", Model: "@cf/moonshotai/kimi-k2.6", Env: []string{"CLOUDFLARE_API_KEY"}},
 	{ID: "qwen-token-plan", Model: "qwen3.7-max", Env: []string{"QWEN_TOKEN_PLAN_API_KEY"}},
 	{ID: "xiaomi", Model: "mimo-v2.5-pro", Env: []string{"XIAOMI_API_KEY"}},
+	// Last of all: who has credentials for AWS has them for other things.
+	{ID: "amazon-bedrock", Model: "global.anthropic.claude-sonnet-4-5-20250929-v1:0", Env: []string{"AWS_BEARER_TOKEN_BEDROCK"}, Bearer: true, Cloud: CloudAWS},
 	{ID: "scripted", Model: "demo", Env: []string{"TROUPE_SCRIPT"}}, // what stands there is not secret, but switches it on
 }
 

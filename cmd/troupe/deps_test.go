@@ -50,6 +50,9 @@ var rules = []rule{
 	{"troupe/providers/openai", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec"}, aWire},
 	{"troupe/providers/responses", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec"}, aWire},
 	{"troupe/providers/google", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec"}, aWire},
+	{"troupe/providers/bedrock", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec", "github.com/aws/..."}, aWire},
+	{"troupe/providers/cloud", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/providers"}, []string{"os/exec"},
+		"where credentials for clouds come from knows no wire and no model"},
 	{"troupe/providers/catalog", nil, nil, "the catalogue is data"},
 	{"troupe/providers/...", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/providers/..."}, []string{"github.com/asynkron/..."},
 		"providers know models and nothing of sessions"},
@@ -115,9 +118,12 @@ var foreign = []struct {
 	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn",
 		"troupe/actors/failpoint", "troupe/actors/actortest", "troupe/cmd/troupe"},
 		"the actor library stays in the rooms of the actors, and out of core and toolbox; cmd sets its one global"},
-	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google",
+	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google", "troupe/providers/bedrock", "troupe/providers/cloud",
 		"troupe/providers/providertest", "troupe/tools/extension", "troupe/e2e", "troupe/e2e/...", "troupe/cmd/troupe"},
 		"only providers talk to the network, and extensions by fetch"},
+	{"github.com/aws/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
+	{"github.com/Azure/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
+	{"golang.org/x/oauth2/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
 	{"modernc.org/...", []string{"troupe/tools/extension/quick"},
 		"translated C has one door"},
 	{"github.com/evanw/esbuild/...", []string{"troupe/tools/extension/bundle"},
@@ -139,6 +145,7 @@ var inTests = map[string][]string{
 	"troupe/providers/openai":        {"troupe/providers/providertest"},
 	"troupe/providers/responses":     {"troupe/providers/providertest"},
 	"troupe/providers/google":        {"troupe/providers/providertest"},
+	"troupe/providers/bedrock":       {"troupe/providers/providertest"},
 	"troupe/providers/catalog":       {"troupe/protocol", "troupe/providers", "troupe/providers/registry"}, // what the registry makes of it
 }
 

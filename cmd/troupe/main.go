@@ -29,7 +29,9 @@ import (
 	"troupe/protocol/pi"
 	"troupe/providers"
 	"troupe/providers/anthropic"
+	"troupe/providers/bedrock"
 	"troupe/providers/catalog"
+	"troupe/providers/cloud"
 	"troupe/providers/google"
 	"troupe/providers/openai"
 	"troupe/providers/registry"
@@ -177,7 +179,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
-	models := newRegistry(agentDir, keyCommand(cwd, guard), refusals(log))
+	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -253,7 +255,7 @@ func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, ti
 }
 
 // newRegistry joins the catalogue, the user's configuration and the wires.
-func newRegistry(agentDir string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *registry.Registry {
+func newRegistry(agentDir, home string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *registry.Registry {
 	client := wire.NewClient(wire.ClientConfig{Failed: failed})
 	return registry.New(registry.Config{
 		AgentDir: agentDir, Builtin: catalog.FS,
@@ -265,8 +267,10 @@ func newRegistry(agentDir string, command func(context.Context, string) (string,
 			responses.AzureAPI:    responses.New(client),
 			google.API:            google.New(client),
 			google.VertexAPI:      google.New(client),
+			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
+		Clouds:  cloud.All(home),
 		Offline: scripted.API,
 		Command: command,
 	})

@@ -14,6 +14,7 @@ import (
 
 const (
 	version         = "2023-06-01"
+	vertexVersion   = "vertex-2023-10-16"
 	interleavedBeta = "interleaved-thinking-2025-05-14"
 	minBudget       = 1024 // thinking tokens below which the API refuses
 	answerReserve   = 1024 // tokens that thinking must leave for the answer
@@ -28,6 +29,7 @@ type compat struct {
 	SupportsCacheControlOnTools     bool  `json:"supportsCacheControlOnTools"`
 	SupportsLongCacheRetention      *bool `json:"supportsLongCacheRetention"` // nil: only Anthropic's own endpoint
 	SendSessionAffinityHeaders      bool  `json:"sendSessionAffinityHeaders"`
+	VertexRequests                  bool  `json:"vertexRequests"` // Vertex AI: model in the path, version in the body
 }
 
 // Encode implements [providers.Format].
@@ -47,7 +49,11 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e.input = req.EstimateInput(e.messages)
 	e.thinking()
 	e.cache = e.cacheControl()
-	return &wire.Call{URL: endpoint(req.Model.BaseURL), Header: e.header(), Body: e.body()}, nil
+	address := endpoint(req.Model.BaseURL)
+	if e.compat.VertexRequests {
+		address = wire.Endpoint(req.Model.BaseURL, "/models/"+url.PathEscape(req.WireModel())+":streamRawPredict")
+	}
+	return &wire.Call{URL: address, Header: e.header(), Body: e.body()}, nil
 }
 
 // toolID is the rule of the API for ids: ^[a-zA-Z0-9_-]+$.
@@ -118,7 +124,9 @@ func isAnthropic(baseURL string) bool {
 
 func (e *encoder) header() http.Header {
 	h := http.Header{}
-	h.Set("Anthropic-Version", version)
+	if !e.compat.VertexRequests {
+		h.Set("Anthropic-Version", version)
+	}
 	if e.compat.SendSessionAffinityHeaders && e.req.SessionID != "" {
 		h.Set("X-Session-Affinity", e.req.SessionID)
 	}
@@ -138,8 +146,12 @@ func (e *encoder) header() http.Header {
 
 func (e *encoder) body() []byte {
 	b := wire.Buffer(e.messages, e.input)
-	b = append(b, `{"model":`...)
-	b = protocol.AppendString(b, e.req.WireModel())
+	if e.compat.VertexRequests {
+		b = append(b, `{"anthropic_version":"`+vertexVersion+`"`...)
+	} else {
+		b = append(b, `{"model":`...)
+		b = protocol.AppendString(b, e.req.WireModel())
+	}
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, e.maxTokens, 10)
 	b = append(b, `,"stream":true`...)

@@ -26,7 +26,7 @@ func load(t testing.TB, env func(string) string) *protocol.Catalog {
 func none(string) string { return "" }
 
 // served are the wires that troupe speaks.
-var served = []string{"anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai", "scripted"}
+var served = []string{"anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai", "google-vertex", "bedrock-converse-stream", "scripted"}
 
 func TestModels(t *testing.T) {
 	c := load(t, none)
@@ -46,8 +46,8 @@ func TestModels(t *testing.T) {
 			assert.True(t, price >= 0 && price < 1000, name)
 		}
 		if m.API != "scripted" && !strings.HasPrefix(m.BaseURL, "{") {
-			u, err := url.Parse(m.BaseURL)
-			assert.NoError(t, err, name)
+			u, err := url.Parse(strings.ReplaceAll(m.BaseURL, "{AWS_REGION}", "us-east-1"))
+			require.NoError(t, err, name)
 			assert.Equal(t, "https", u.Scheme, name)
 		}
 		for _, header := range []string{"User-Agent", "Editor-Version", "Copilot-Integration-Id"} {

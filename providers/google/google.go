@@ -9,8 +9,9 @@ import (
 )
 
 // The wire's names in model descriptions. Vertex AI speaks it as well: its base
-// URL ends in /publishers/google, and its key is an API key or, in a header of
-// models.json, an access token.
+// URL ends in /publishers/google, and its requests go with an API key, with the
+// user's credentials for the cloud, or with an access token in a header of
+// models.json.
 const (
 	API       = "google-generative-ai"
 	VertexAPI = "google-vertex"

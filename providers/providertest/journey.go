@@ -180,7 +180,7 @@ func native(api string) manner {
 		return protocol.Thinking{Thinking: text, Signature: proof()}
 	}
 	switch api {
-	case "anthropic-messages":
+	case "anthropic-messages", "bedrock-converse-stream":
 		return manner{
 			id:       func(n, _ int) string { return fmt.Sprintf("toolu_%d", n) },
 			thinking: signed, text: plainText,

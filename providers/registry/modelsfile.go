@@ -25,6 +25,7 @@ type providerEntry struct {
 	BaseURL        string                    `json:"baseUrl"`
 	API            string                    `json:"api"`
 	APIKey         string                    `json:"apiKey"`
+	Auth           string                    `json:"auth"` // ours: the cloud whose credentials count in place of a key
 	Headers        map[string]string         `json:"headers"`
 	AuthHeader     bool                      `json:"authHeader"` // send Authorization: Bearer KEY as well
 	Compat         json.RawMessage           `json:"compat"`
@@ -167,8 +168,14 @@ func schemaError(err error) error {
 func (p *providerEntry) check(builtin bool) (problems []error) {
 	fail := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if len(p.models) == 0 && p.BaseURL == "" && len(p.Compat) == 0 && len(p.overrides) == 0 &&
-		p.APIKey == "" && len(p.Headers) == 0 && p.Stall == (protocol.StallLimits{}) {
-		fail("has neither models nor anything to change: baseUrl, apiKey, headers, compat, modelOverrides")
+		p.APIKey == "" && p.Auth == "" && len(p.Headers) == 0 && p.Stall == (protocol.StallLimits{}) {
+		fail("has neither models nor anything to change: baseUrl, apiKey, auth, headers, compat, modelOverrides")
+	}
+	switch {
+	case p.Auth != "" && !slices.Contains(providers.CloudNames, p.Auth):
+		fail("auth %q is none of %s", p.Auth, strings.Join(providers.CloudNames, ", "))
+	case p.Auth != "" && (p.APIKey != "" || p.AuthHeader):
+		fail("auth is for credentials of a cloud: leave out apiKey and authHeader, or auth")
 	}
 	problems = append(problems, checkCompat(p.Compat)...)
 	for i := range p.models {

@@ -23,6 +23,7 @@ type Config struct {
 	AgentDir string                        // where models.json and auth.json are; "" for nowhere
 	Builtin  fs.FS                         // PROVIDER.json files, see package catalog; nil for none
 	APIs     map[string]providers.Provider // who speaks which wire, by Model.API
+	Clouds   map[string]providers.Cloud    // whose credentials can stand for a key, by name; nil for none
 	Offline  string                        // provider to offer when no other has a key, "" for none
 
 	Env func(name string) string // nil is os.Getenv
@@ -145,6 +146,9 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 // it is built in, nobody has configured it, and there is no key for it.
 func (r *Registry) lazy(provider string) bool {
 	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline {
+		return false
+	}
+	if r.cloudOf(provider) != nil {
 		return false
 	}
 	return !slices.ContainsFunc(r.sources(provider), func(s keySource) bool { return s.value != "" })
@@ -276,11 +280,14 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
 	env := r.secrets.lookup(r.auth.value[provider].Env)
 	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
-		_, missing := fillURL(m.BaseURL, env)
+		_, missing := fillURL(m.BaseURL, withRegion(env))
 		return missing == ""
 	})
 	if !reachable {
 		return false
+	}
+	if r.cloudOf(provider) != nil {
+		return true
 	}
 	for _, s := range r.sources(provider) {
 		if s.value != "" && (s.literal || r.secrets.has(s.value, s.own)) {
@@ -308,11 +315,15 @@ func (r *Registry) sources(provider string) []keySource {
 		{value: r.keys[provider], literal: true},
 		{value: entry.Key, own: entry.Env},
 	}
+	custom := r.custom(provider)
+	if custom != nil && custom.Auth != "" {
+		return list // a key that was there for something else is not what was asked for
+	}
 	lookup := r.secrets.lookup(entry.Env)
 	for _, name := range providers.VendorOf(provider).Env {
 		list = append(list, keySource{value: lookup(name), literal: true, bearer: slices.Contains(bearerVariables, name)})
 	}
-	if custom := r.custom(provider); custom != nil {
+	if custom != nil {
 		list = append(list, keySource{value: custom.APIKey, own: entry.Env})
 	}
 	return list
@@ -364,6 +375,7 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 		_, entered := r.auth.value[v.ID]
 		if v.ID != providers.ScriptedAPI && (used(v.ID) || entered || r.keys[v.ID] != "" || r.custom(v.ID) != nil) {
 			note(v.Env)
+			note(providers.CloudSecrets[v.Cloud])
 		}
 	}
 	headers := func(list map[string]string) {
@@ -373,6 +385,7 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 	}
 	for _, c := range r.models.value {
 		note(variablesOf(c.APIKey))
+		note(providers.CloudSecrets[c.Auth])
 		headers(c.Headers)
 		for _, m := range c.models {
 			headers(m.Headers)

@@ -57,6 +57,10 @@ func isAuth(err error) bool {
 // logging in at this moment.
 func (r *Registry) renew(ctx context.Context, asked providers.Request, req *providers.Request) bool {
 	r.Refresh(asked.Model.Provider)
+	if signer := req.Credentials.Signer; signer != nil && !asked.Credentials.IsSet() {
+		signer.Forget()
+		return ctx.Err() == nil
+	}
 	if asked.Credentials.IsSet() || r.prepare(ctx, &asked) != nil {
 		return false
 	}
@@ -87,32 +91,32 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	r.refresh()
 	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
 	own := r.auth.value[model.Provider].Env
+	cloud, signing := r.cloudNamed(model.Provider), r.cloudOf(model.Provider)
 	r.mu.Unlock()
 
-	env := r.secrets.lookup(own)
-	base, missing := fillURL(model.BaseURL, env)
-	if isAzureProvider(model.Provider) {
-		base = azureURL(base, env("AZURE_OPENAI_API_VERSION"))
+	env, cred, given := r.secrets.lookup(own), req.Credentials, req.Credentials.IsSet()
+	if !given {
+		var err *protocol.StreamError
+		if cred, err = r.resolve(ctx, model, sources, own); err != nil {
+			return err
+		}
 	}
-	if missing != "" {
-		return protocol.ErrorInvalid.Errorf("The address of %s is not known: set %s", model.Provider, missing)
+	place, err := placeOf(model, cloud, isKeyed(&cred), env)
+	if err != nil {
+		return err
 	}
-	if base != model.BaseURL {
-		filled := *model
-		filled.BaseURL, req.Model = base, &filled
-	}
+	req.Model = place
 	req.Deployment = deployment(model.Provider, model.ID, env)
 	if req.Cache == providers.CacheShort && r.config.Env("PI_CACHE_RETENTION") == "long" {
 		req.Cache = providers.CacheLong
 	}
-	if req.Credentials.IsSet() {
+	if given {
 		return nil
 	}
-	cred, err := r.resolve(ctx, model, sources, own)
-	if err != nil {
-		return err
+	if signing != nil && !isKeyed(&cred) {
+		cred.Signer = signing.Signer(env)
 	}
-	if cred.Key == "" && !keyless {
+	if cred.Key == "" && cred.Signer == nil && !keyless {
 		return r.noKey(model.Provider)
 	}
 	header := keyHeader(req.Model)
@@ -129,6 +133,16 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	}
 	req.Credentials = cred
 	return nil
+}
+
+// isKeyed says whether there is a key, in whatever header.
+func isKeyed(c *providers.Credentials) bool {
+	for name := range c.Headers {
+		if isKeyHeader(name) {
+			return true
+		}
+	}
+	return c.Key != "" || c.Signer != nil
 }
 
 // resolve gets the key and the headers of a model.
@@ -179,6 +193,9 @@ func (r *Registry) noKey(provider string) *protocol.StreamError {
 			how = "set " + name + ", or " + how
 			break
 		}
+	}
+	if cloud := providers.VendorOf(provider).Cloud; cloud != "" {
+		how += fmt.Sprintf(`. For the credentials of your cloud put {"providers": {"%s": {"auth": "%s"}}} into %s`, provider, cloud, filepath.Join(r.config.AgentDir, "models.json"))
 	}
 	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\nTo set one, %s.", provider, how)
 }

@@ -72,10 +72,11 @@ func NewClient(config ClientConfig) *Client {
 	return &Client{config: config, pool: map[route]*http.Transport{}}
 }
 
-// report masks the secrets of a request in its failure and tells who wants to
-// know.
-func (c *Client) report(req *providers.Request, err *protocol.StreamError, again time.Duration) {
+// report masks the secrets of a request in its failure, with those of its
+// signature, and tells who wants to know.
+func (c *Client) report(req *providers.Request, signed map[string]string, err *protocol.StreamError, again time.Duration) {
 	mask(&req.Credentials, err)
+	mask(&providers.Credentials{Headers: signed}, err)
 	if c.config.Failed != nil && err.Kind != protocol.ErrorAborted {
 		c.config.Failed(req.Model, *err, again)
 	}
@@ -142,6 +143,9 @@ func accountOf(c *providers.Credentials) account {
 	fmt.Fprintf(h, "%q %t", c.Key, c.Bearer)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		fmt.Fprintf(h, " %q=%q", name, c.Headers[name])
+	}
+	if c.Signer != nil {
+		fmt.Fprintf(h, " %q", c.Signer.Account())
 	}
 	return account(h.Sum(nil))
 }

@@ -34,6 +34,9 @@ import (
 // its place, see [Format]: the class never depends on them. header may be nil.
 func Classify(status int, header http.Header, body []byte) *protocol.StreamError {
 	r := readReport(status, body)
+	if word, _, _ := strings.Cut(header.Get("X-Amzn-Errortype"), ":"); word != "" { // AWS: the word is not in the body
+		r.words = append(r.words, strings.ToLower(word))
+	}
 	err := &protocol.StreamError{
 		Kind:    r.kind(),
 		Message: describe(status, body),

@@ -74,7 +74,7 @@ func (c *Client) Stream(ctx context.Context, req providers.Request, wire Format)
 	return func(yield func(protocol.Part, error) bool) {
 		x := &exchange{client: c, req: &req, format: wire, parent: ctx, yield: yield}
 		if err := x.run(); err != nil && !x.left {
-			c.report(&req, err, 0)
+			c.report(&req, x.signed, err, 0)
 			yield(nil, err)
 		}
 	}
@@ -87,7 +87,8 @@ type exchange struct {
 	format Format
 	parent context.Context
 	yield  func(protocol.Part, error) bool
-	left   bool // the consumer broke out of the loop
+	left   bool              // the consumer broke out of the loop
+	signed map[string]string // the headers of the signature, which are secret
 
 	ctx  context.Context
 	idle *idleTimer
@@ -123,6 +124,9 @@ func (x *exchange) send(call *Call) (*http.Response, *protocol.StreamError) {
 	setDefault(r.Header, "Content-Type", "application/json")
 	setDefault(r.Header, "Accept", "text/event-stream")
 	setDefault(r.Header, "User-Agent", x.client.config.UserAgent)
+	if failed := x.sign(r, call.Body); failed != nil {
+		return nil, failed
+	}
 
 	begun := x.idle.begin()
 	resp, err := x.client.transport(&x.req.Credentials, x.req.Network.Proxy).RoundTrip(r) // no redirects: a key goes only where it was meant to go
@@ -131,6 +135,33 @@ func (x *exchange) send(call *Call) (*http.Response, *protocol.StreamError) {
 		return nil, x.failure(err, false)
 	}
 	return resp, nil
+}
+
+// sign authenticates a request that is complete, where its credentials are no
+// headers yet. Each attempt is signed anew: signatures and tokens get old.
+func (x *exchange) sign(r *http.Request, body []byte) *protocol.StreamError {
+	signer := x.req.Credentials.Signer
+	if signer == nil {
+		return nil
+	}
+	begun := x.idle.begin()
+	signed, err := signer.Sign(x.ctx, r.URL.String(), body)
+	x.idle.end(begun)
+	var known *protocol.StreamError
+	switch {
+	case err == nil:
+	case x.parent.Err() != nil, context.Cause(x.ctx) == errStalled:
+		return x.failure(err, false)
+	case errors.As(err, &known):
+		return known
+	default:
+		return protocol.ErrorAuth.Errorf("No credentials for %s: %s", x.req.Model.Provider, providers.MaskKeys(err.Error()))
+	}
+	x.signed = signed
+	for name, value := range signed {
+		r.Header.Set(name, value)
+	}
+	return nil
 }
 
 func setDefault(h http.Header, name, value string) {
@@ -173,11 +204,11 @@ func (x *exchange) refused(resp *http.Response) *protocol.StreamError {
 }
 
 // read yields the parts of a stream until it is over.
-func (x *exchange) read(body *timedReader) *protocol.StreamError {
+func (x *exchange) read(body *timedReader, contentType string) *protocol.StreamError {
 	x.out = newParts(x.req.Model)
 	x.out.req = x.req
 	x.dec = x.format.Decoder(x.req, x.out)
-	events := NewEventReader(body)
+	events := eventsOf(body, contentType)
 	for x.parent.Err() == nil {
 		ev, err := events.Next()
 		var failed error

@@ -73,7 +73,7 @@ func (x *exchange) run() *protocol.StreamError {
 			return failed
 		}
 		wait = max(wait, failed.RetryAfter)
-		x.client.report(x.req, failed, wait)
+		x.client.report(x.req, x.signed, failed, wait)
 		if !sleep(x.parent, wait) {
 			return protocol.Aborted()
 		}
@@ -119,7 +119,7 @@ func (x *exchange) attempt(call *Call) (failed *protocol.StreamError, passes boo
 		return failed, passing(resp.Header, failed)
 	}
 	x.idle.headers()
-	if failed := x.read(&timedReader{idle: x.idle, body: resp.Body}); failed != nil || x.left {
+	if failed := x.read(&timedReader{idle: x.idle, body: resp.Body}, resp.Header.Get("Content-Type")); failed != nil || x.left {
 		return failed, false
 	}
 	x.drain(resp)

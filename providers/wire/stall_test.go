@@ -53,7 +53,7 @@ func listen(t *testing.T, model *protocol.Model, client protocol.StallLimits, be
 	x.idle.headers()
 	text, failed = collect(func(yield func(protocol.Part, error) bool) {
 		x.yield = yield
-		if err := x.read(&timedReader{idle: x.idle, body: &paced{ctx, beats}}); err != nil {
+		if err := x.read(&timedReader{idle: x.idle, body: &paced{ctx, beats}}, ""); err != nil {
 			yield(nil, err)
 		}
 	})

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	be "encoding/binary"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// cloudPlace has credentials for AWS, and nothing else that a cloud would use.
+func cloudPlace(t *testing.T) *place {
+	p := newPlace(t)
+	p.env = append(p.env, "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=canary-of-the-secret", "AWS_REGION=eu-west-1", "AWS_EC2_METADATA_DISABLED=true")
+	return p
+}
+
+// TestSignedMessages: the Messages API with the credentials of a cloud in place
+// of a key.
+func TestSignedMessages(t *testing.T) {
+	t.Parallel()
+	p := cloudPlace(t)
+	p.models(`{"providers":{"mine":{"auth":"aws","api":"anthropic-messages","baseUrl":"` + p.llm.srv.URL + `/anthropic","models":[{"id":"us.anthropic.claude-x"}]}}}`)
+	d := p.start("--model", "mine/us.anthropic.claude-x")
+	p.llm.plays(tool("c1", "bash", `{"command":"env"}`), text("signed"))
+	d.ok(`{"type":"prompt","message":"go"}`)
+	shown := d.event("tool_execution_end").Get("result.content.0.text").Str
+	d.event("agent_settled")
+	assert.Equal(t, "signed", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	for i := range 2 {
+		r := p.llm.request(i)
+		assert.Contains(t, r.header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+		assert.Contains(t, r.header.Get("Authorization"), "/eu-west-1/bedrock/aws4_request")
+		assert.NotEmpty(t, r.header.Get("X-Amz-Content-Sha256"))
+		assert.Empty(t, r.header.Get("X-Api-Key"))
+	}
+	assert.NotContains(t, shown, "canary-of-the-secret", "tools do not see what the model needs")
+	path, _ := d.sessionFile()
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(kept)+strings.Join(d.output(), "\n")+d.errors(), "canary-of-the-secret")
+}
+
+// frame is one event of AWS's event stream encoding.
+func frame(kind, payload string) []byte {
+	var headers []byte
+	for _, h := range [][2]string{{":message-type", "event"}, {":event-type", kind}} {
+		headers = append(append(headers, byte(len(h[0]))), h[0]...)
+		headers = append(be.BigEndian.AppendUint16(append(headers, 7), uint16(len(h[1]))), h[1]...)
+	}
+	b := be.BigEndian.AppendUint32(nil, uint32(16+len(headers)+len(payload)))
+	b = be.BigEndian.AppendUint32(b, uint32(len(headers)))
+	b = be.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	b = append(append(b, headers...), payload...)
+	return be.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+// TestConverse: a model of the built-in catalogue, with a profile.
+func TestConverse(t *testing.T) {
+	t.Parallel()
+	paths := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		paths <- r.URL.EscapedPath() + " " + r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+		for _, f := range [][]byte{
+			frame("messageStart", `{"role":"assistant"}`), frame("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"Hello from Bedrock"}}`),
+			frame("contentBlockStop", `{"contentBlockIndex":0}`), frame("messageStop", `{"stopReason":"end_turn"}`),
+			frame("metadata", `{"usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}`),
+		} {
+			_, _ = w.Write(f)
+		}
+	}))
+	defer server.Close()
+	p := newPlace(t)
+	p.write(filepath.Join(p.home, ".aws", "credentials"), "[work]\naws_access_key_id = AKIDWORK\naws_secret_access_key = canary\n")
+	p.env = append(p.env, "AWS_PROFILE=work")
+	p.models(`{"providers":{"amazon-bedrock":{"baseUrl":"` + server.URL + `"}}}`)
+	d := p.start("--model", "amazon-bedrock/us.amazon.nova-lite-v1:0")
+	d.prompt("hi")
+	assert.Equal(t, "Hello from Bedrock", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	asked := <-paths
+	assert.Contains(t, asked, "/model/us.amazon.nova-lite-v1%3A0/converse-stream ")
+	assert.Contains(t, asked, "Credential=AKIDWORK/")
+}
+
+// TestCloudHosts: credentials of a cloud do not follow another address.
+func TestCloudHosts(t *testing.T) {
+	t.Parallel()
+	p := cloudPlace(t)
+	p.models(`{"providers":{"mine":{"auth":"aws","api":"anthropic-messages","baseUrl":"https://models.invalid","models":[{"id":"m"}]}}}`)
+	d := p.start("--model", "mine/m")
+	d.ok(`{"type":"prompt","message":"go"}`)
+	end := d.event("agent_end")
+	assert.Contains(t, end.Raw, "auth_host_refused")
+}

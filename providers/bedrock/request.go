@@ -1,0 +1,344 @@
+package bedrock
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/providers/wire"
+)
+
+const (
+	interleavedBeta = "interleaved-thinking-2025-05-14"
+	minBudget       = 1024 // thinking tokens below which Claude refuses
+	answerReserve   = 1024 // tokens that thinking must leave for the answer
+	maxID           = 64   // characters of an id, and of a tool's name
+)
+
+// compat is what cannot be told from a model's id.
+type compat struct {
+	Family                     string `json:"family"`                // claude, nova or other, for ids that do not say, as ARNs
+	ForceAdaptiveThinking      bool   `json:"forceAdaptiveThinking"` // Claude chooses its budget itself
+	SupportsLongCacheRetention bool   `json:"supportsLongCacheRetention"`
+}
+
+// Encode implements [wire.Format].
+func (format) Encode(req *providers.Request) (*wire.Call, error) {
+	e := &encoder{req: req}
+	req.Compat(&e.compat)
+	switch family(e.compat.Family) {
+	case "", claude, nova, other:
+		e.family = familyOf(req.WireModel(), e.compat.Family)
+	default:
+		return nil, fmt.Errorf("compat family %q of %s is none of claude, nova, other", e.compat.Family, req.Model.ID)
+	}
+	e.messages = wire.Convert(req, wire.Shape{
+		ToolID:     func(id string, _ bool, try int) string { return wire.SafeID(id, maxID, try) },
+		MergeUsers: true,
+		UserFirst:  true,
+		UserLast:   true,
+		Spoken:     true,
+	})
+	if len(e.messages) == 0 {
+		return nil, errors.New("there is no message to send")
+	}
+	e.input = req.EstimateInput(e.messages)
+	e.thinking()
+	e.cache = e.cachePoint()
+	h := http.Header{}
+	h.Set("Accept", "application/vnd.amazon.eventstream")
+	wire.Authorize(h, &req.Credentials, "")
+	return &wire.Call{URL: endpoint(req.Model.BaseURL, req.WireModel()), Header: h, Body: e.body()}, nil
+}
+
+// endpoint is the address of a model. The service wants the colon of an id
+// escaped as well, and the slashes of an ARN.
+func endpoint(baseURL, model string) string {
+	return wire.Endpoint(baseURL, "/model/"+strings.ReplaceAll(url.PathEscape(model), ":", "%3A")+"/converse-stream")
+}
+
+// family is who made a model, as far as requests depend on it.
+type family string
+
+const (
+	claude family = "claude"
+	nova   family = "nova"
+	other  family = "other"
+)
+
+// familyOf goes by what a model's description says, else by its id.
+func familyOf(id, said string) family {
+	if said != "" {
+		return family(said)
+	}
+	switch id = strings.ToLower(id); {
+	case strings.Contains(id, "anthropic.") || strings.Contains(id, "claude"):
+		return claude
+	case strings.Contains(id, "amazon.nova"):
+		return nova
+	}
+	return other
+}
+
+type encoder struct {
+	req      *providers.Request
+	compat   compat
+	family   family
+	messages []protocol.Message
+	input    int64  // about how many tokens the request has
+	cache    string // the block after what is to be cached, with its comma; "" for none
+
+	maxTokens int64
+	budget    int64 // thinking tokens; 0 for adaptive or no thinking
+	effort    string
+}
+
+// thinking decides how much of the answer is thinking. Only for Claude the
+// service has documented how one asks for it.
+func (e *encoder) thinking() {
+	e.maxTokens = e.req.AnswerLimit(e.input, 0)
+	if !e.req.Thinks() || e.family != claude {
+		return
+	}
+	if e.compat.ForceAdaptiveThinking {
+		if e.effort = e.req.Effort(nil); e.effort == string(protocol.ThinkingMinimal) {
+			e.effort = string(protocol.ThinkingLow)
+		}
+		return
+	}
+	e.budget = e.req.Budget()
+	e.maxTokens = e.req.AnswerLimit(e.input, e.budget)
+	if e.maxTokens <= e.budget {
+		e.budget = e.maxTokens - answerReserve
+	}
+	if e.budget < minBudget {
+		e.budget = 0
+	}
+}
+
+func (e *encoder) cachePoint() string {
+	switch {
+	case e.req.Cache == providers.CacheNone || e.family == other:
+		return ""
+	case e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention:
+		return `,{"cachePoint":{"type":"default","ttl":"1h"}}`
+	}
+	return `,{"cachePoint":{"type":"default"}}`
+}
+
+func (e *encoder) body() []byte {
+	b := wire.Buffer(e.messages, e.input)
+	b = append(b, `{"inferenceConfig":{"maxTokens":`...)
+	b = strconv.AppendInt(b, e.maxTokens, 10)
+	b = append(b, '}')
+	b = e.appendThinking(b)
+	if strings.TrimSpace(e.req.System) != "" {
+		b = append(b, `,"system":[{"text":`...)
+		b = protocol.AppendString(b, e.req.System)
+		b = append(b, '}')
+		b = append(b, e.cache...)
+		b = append(b, ']')
+	}
+	b = e.appendTools(b)
+	b = e.appendMessages(b)
+	return append(b, '}')
+}
+
+// appendThinking writes what the service passes on to Claude as it is.
+func (e *encoder) appendThinking(b []byte) []byte {
+	switch {
+	case e.effort != "":
+		b = append(b, `,"additionalModelRequestFields":{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":`...)
+		b = protocol.AppendString(b, e.effort)
+		b = append(b, `}}`...)
+	case e.budget > 0:
+		b = append(b, `,"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":`...)
+		b = strconv.AppendInt(b, e.budget, 10)
+		b = append(b, `},"anthropic_beta":["`+interleavedBeta+`"]}`...)
+	}
+	return b
+}
+
+// appendTools writes the tools. A history with calls needs tools even when none
+// is active any more: then every tool that was called stands there by name.
+func (e *encoder) appendTools(b []byte) []byte {
+	tools := e.req.Tools
+	if len(tools) == 0 {
+		for _, name := range wire.Called(e.messages) {
+			tools = append(tools, protocol.ToolInfo{Name: name, Description: "No longer available: do not call it."})
+		}
+	}
+	if len(tools) == 0 {
+		return b
+	}
+	b = append(b, `,"toolConfig":{"tools":[`...)
+	for i, tool := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"toolSpec":{"name":`...)
+		b = protocol.AppendString(b, toolName(tool.Name))
+		if tool.Description != "" { // an empty one is refused
+			b = append(b, `,"description":`...)
+			b = protocol.AppendString(b, tool.Description)
+		}
+		b = append(b, `,"inputSchema":{"json":`...)
+		b = append(b, wire.Schema(tool)...)
+		b = append(b, `}}}`...)
+	}
+	if e.family == claude { // Nova caches no tools
+		b = append(b, e.cache...)
+	}
+	return append(b, `]}`...)
+}
+
+func toolName(name string) string { return wire.SafeID(name, maxID, 0) }
+
+// appendMessages writes the conversation. Tool results and what the user says
+// after them are one message; its end is the end of what is cached.
+func (e *encoder) appendMessages(b []byte) []byte {
+	b = append(b, `,"messages":[`...)
+	role := ""
+	for _, m := range e.messages {
+		next := "user"
+		if m.Role() == protocol.RoleAssistant {
+			next = "assistant"
+		}
+		if next != role {
+			if role != "" {
+				b = append(b, `]},`...)
+			}
+			b = append(b, `{"role":"`...)
+			b = append(b, next...)
+			b = append(b, `","content":[`...)
+			role = next
+		} else {
+			b = append(b, ',')
+		}
+		b = e.appendMessage(b, m)
+	}
+	b = append(b, e.cache...)
+	return append(b, `]}]`...)
+}
+
+// appendMessage writes the blocks of one message.
+func (e *encoder) appendMessage(b []byte, m protocol.Message) []byte {
+	switch m := m.(type) {
+	case *protocol.UserMessage:
+		b = appendInput(b, m.Content)
+	case *protocol.AssistantMessage:
+		b = e.appendAnswer(b, m.Content)
+	case *protocol.ToolResultMessage:
+		b = appendResult(b, m)
+	case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
+		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+	}
+	return b
+}
+
+// appendInput writes texts and images.
+func appendInput(b []byte, content protocol.Content) []byte {
+	for i, block := range content {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch block := block.(type) {
+		case protocol.Text:
+			b = appendText(b, block.Text)
+		case protocol.Image:
+			b = append(b, `{"image":{"format":`...)
+			b = protocol.AppendString(b, imageFormat(block.MimeType))
+			b = append(b, `,"source":{"bytes":`...)
+			b = protocol.AppendString(b, block.Data)
+			b = append(b, `}}}`...)
+		case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
+		}
+	}
+	return b
+}
+
+func appendText(b []byte, text string) []byte {
+	b = append(b, `{"text":`...)
+	b = protocol.AppendString(b, text)
+	return append(b, '}')
+}
+
+// imageFormat is the service's word for a MIME type: png, jpeg, gif or webp.
+func imageFormat(mimeType string) string {
+	_, kind, _ := strings.Cut(strings.ToLower(mimeType), "/")
+	if kind == "jpg" {
+		return "jpeg"
+	}
+	return kind
+}
+
+// appendAnswer writes what the model said.
+func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
+	start := len(b)
+	for _, block := range content {
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		switch block := block.(type) {
+		case protocol.Text:
+			b = appendText(b, block.Text)
+		case protocol.Thinking:
+			b = e.appendThought(b, block)
+		case protocol.ToolCall:
+			b = append(b, `{"toolUse":{"toolUseId":`...)
+			b = protocol.AppendString(b, block.ID)
+			b = append(b, `,"name":`...)
+			b = protocol.AppendString(b, toolName(block.Name))
+			b = append(b, `,"input":`...)
+			b = append(b, block.Arguments...)
+			b = append(b, `}}`...)
+		case protocol.Image, protocol.UnknownBlock: // Convert leaves none in an answer
+		}
+	}
+	return b
+}
+
+// appendThought gives the model its own thinking back. Claude's proves itself by
+// a signature, without which it would be refused; others know no signatures.
+func (e *encoder) appendThought(b []byte, t protocol.Thinking) []byte {
+	switch {
+	case t.Redacted:
+		b = append(b, `{"reasoningContent":{"redactedContent":`...)
+		b = protocol.AppendString(b, t.Signature)
+		return append(b, `}}`...)
+	case e.family != claude:
+		b = append(b, `{"reasoningContent":{"reasoningText":{"text":`...)
+		b = protocol.AppendString(b, t.Thinking)
+		return append(b, `}}}`...)
+	case t.Signature == "":
+		return appendText(b, t.Thinking)
+	}
+	b = append(b, `{"reasoningContent":{"reasoningText":{"text":`...)
+	b = protocol.AppendString(b, t.Thinking)
+	b = append(b, `,"signature":`...)
+	b = protocol.AppendString(b, t.Signature)
+	return append(b, `}}}`...)
+}
+
+// appendResult writes a tool result. One without any text gets some: empty ones
+// are refused.
+func appendResult(b []byte, m *protocol.ToolResultMessage) []byte {
+	b = append(b, `{"toolResult":{"toolUseId":`...)
+	b = protocol.AppendString(b, m.ToolCallID)
+	b = append(b, `,"content":[`...)
+	if len(m.Content) == 0 || len(m.Content.Images()) == 0 && strings.TrimSpace(wire.TextOf(m.Content, "\n")) == "" {
+		b = appendText(b, "(no output)")
+	} else {
+		b = appendInput(b, m.Content)
+	}
+	status := "success"
+	if m.IsError {
+		status = "error"
+	}
+	return append(b, `],"status":"`+status+`"}}`...)
+}
