@@ -76,11 +76,17 @@ func TestClouds_modelsFile(t *testing.T) {
 	h, aws := cloudHouse(t)
 	h.write("models.json", bedrockModels)
 	assert.True(t, h.catalog().HasKey("mine"), "auth says where credentials are")
-	h.recorder.err = protocol.ErrorAuth.Errorf("expired")
+	h.recorder.err = protocol.ErrorAuth.Errorf("nobody has logged in")
 	_, failed := h.ask("mine", "claude")
 	require.NotNil(t, failed)
-	assert.Equal(t, 1, aws.forgets)
-	assert.Len(t, h.recorder.reqs, 2, "once more with others, and no more")
+	assert.Len(t, h.recorder.reqs, 1, "there is nothing to ask with")
+	refused := protocol.ErrorAuth.Errorf("expired")
+	refused.Status = 401
+	h.recorder.err = refused
+	_, failed = h.ask("mine", "claude")
+	require.NotNil(t, failed)
+	assert.Equal(t, 2, aws.forgets)
+	assert.Len(t, h.recorder.reqs, 3, "once more with others, and no more")
 	assert.Equal(t, "https://bedrock.example/placed", h.recorder.last().Model.BaseURL)
 
 	h.recorder.err = nil

@@ -35,7 +35,7 @@ func (r *Registry) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 		}
 		untouched := true
 		for part, err := range provider.Stream(ctx, req) {
-			if isAuth(err) && untouched && r.renew(ctx, asked, &req) {
+			if isAuth(err) && untouched && r.renew(ctx, asked, &req, err) {
 				r.again(ctx, provider, req, yield)
 				return
 			}
@@ -55,11 +55,12 @@ func isAuth(err error) bool {
 // renew looks for credentials again after those of req were refused. It is true
 // if req has others now. Those that are the same are not kept: somebody may be
 // logging in at this moment.
-func (r *Registry) renew(ctx context.Context, asked providers.Request, req *providers.Request) bool {
+func (r *Registry) renew(ctx context.Context, asked providers.Request, req *providers.Request, refusal error) bool {
 	r.Refresh(asked.Model.Provider)
 	if signer := req.Credentials.Signer; signer != nil && !asked.Credentials.IsSet() {
 		signer.Forget()
-		return ctx.Err() == nil
+		var failed *protocol.StreamError // without a status nobody was asked: there were no credentials
+		return errors.As(refusal, &failed) && failed.Status != 0 && ctx.Err() == nil
 	}
 	if asked.Credentials.IsSet() || r.prepare(ctx, &asked) != nil {
 		return false

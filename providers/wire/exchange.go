@@ -88,7 +88,7 @@ type exchange struct {
 	parent context.Context
 	yield  func(protocol.Part, error) bool
 	left   bool              // the consumer broke out of the loop
-	signed map[string]string // the headers of the signature, which are secret
+	signed map[string]string // the secret headers of the last signature
 
 	ctx  context.Context
 	idle *idleTimer
@@ -157,12 +157,19 @@ func (x *exchange) sign(r *http.Request, body []byte) *protocol.StreamError {
 	default:
 		return protocol.ErrorAuth.Errorf("No credentials for %s: %s", x.req.Model.Provider, providers.MaskKeys(err.Error()))
 	}
-	x.signed = signed
+	x.signed = map[string]string{}
 	for name, value := range signed {
 		r.Header.Set(name, value)
+		if isSecret(name) {
+			x.signed[name] = value
+		}
 	}
 	return nil
 }
+
+// isSecret says whether a header of a signature gives access. Others, as the date
+// or a project, are what errors are about.
+func isSecret(name string) bool { return name == "Authorization" || name == "X-Amz-Security-Token" }
 
 func setDefault(h http.Header, name, value string) {
 	if h.Get(name) == "" {

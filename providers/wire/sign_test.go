@@ -33,7 +33,7 @@ func (s *stamp) Sign(ctx context.Context, url string, body []byte) (map[string]s
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return map[string]string{"Authorization": fmt.Sprintf("Stamp signature-%d", s.n)}, s.err
+	return map[string]string{"Authorization": fmt.Sprintf("Stamp signature-%d", s.n), "X-Goog-User-Project": "my-project"}, s.err
 }
 func (s *stamp) Account() string { return s.name }
 func (s *stamp) Forget()         {}
@@ -46,7 +46,7 @@ func TestSign(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		seen = append(seen, r.Header.Get("Authorization")+" "+string(body))
 		w.WriteHeader(503)
-		_, _ = io.WriteString(w, `{"message":"you said `+r.Header.Get("Authorization")+`"}`)
+		_, _ = io.WriteString(w, `{"message":"you said `+r.Header.Get("Authorization")+` for `+r.Header.Get("X-Goog-User-Project")+`"}`)
 	}))
 	defer server.Close()
 	client := NewClient(ClientConfig{})
@@ -71,6 +71,7 @@ func TestSign(t *testing.T) {
 	assert.True(t, strings.HasPrefix(seen[0], "Stamp signature-1 ") && strings.HasPrefix(seen[1], "Stamp signature-2 "), seen)
 	assert.Equal(t, []string{"the body", "the body"}, signer.sent)
 	assert.NotContains(t, failed.Message+failed.Body, "signature-2")
+	assert.Contains(t, failed.Message, "for my-project")
 
 	failed = ask(t.Context(), &stamp{name: "b", err: errors.New("log in again")}, server.URL)
 	require.NotNil(t, failed)
