@@ -37,10 +37,14 @@ type workspace struct {
 	env        *tools.Env
 	prompts    prompts
 	request    providers.Request // what every request of the session has in common
-	extensions []config.Extension
-	agents     config.Agents
+	brought
+}
 
-	permissions *policy.Set // what the permission files say
+// brought is what files of the user and the project bring.
+type brought struct {
+	extensions  []config.Extension
+	agents      config.Agents
+	permissions *policy.Set
 }
 
 // newWorkspace reads what a session needs to know before it can begin. Broken
@@ -56,7 +60,8 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
 	shared.complaints.all(problems)
-	w := &workspace{cwd: cwd, files: files, dirs: dirs, permissions: shared.readPermissions(dirs)}
+	w := &workspace{cwd: cwd, files: files, dirs: dirs}
+	w.permissions = shared.readPermissions(dirs)
 	sandbox, refused := shared.sandbox(spec, w.permissions.Sandbox(), cwd)
 	if refused != nil {
 		return nil, refused
