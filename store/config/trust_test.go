@@ -277,10 +277,10 @@ func TestClientSettings(t *testing.T) {
 		_, _, _, err := LoadSettings(w.dirs, Policy{}, []byte(src))
 		assert.ErrorContains(t, err, want, src)
 	}
-	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"maxRuntimeMs": 1}, "retry": {"enabeld": true}, "theme": "dark"}`))
+	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"batch": true}, "retry": {"enabeld": true}, "theme": "dark"}`))
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.maxRuntimeMs (the task tool)",
+		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.batch (" + tasks + ")",
 	}, w.told(problems))
 }
 
