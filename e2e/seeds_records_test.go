@@ -17,8 +17,8 @@ import (
 // apartFromSeeds are the members and events of the seeds that troupe does not
 // write, and why. An entry that is no longer needed fails the test.
 var apartFromSeeds = map[string]string{
-	"budget_warning":                      "budgets are a later issue",
-	"budget_exceeded":                     "budgets are a later issue",
+	"budget_warning":  "budgets are a later issue",
+	"budget_exceeded": "budgets are a later issue",
 }
 
 // TestSeedRecords: every response and event that a seed shows has the shape of

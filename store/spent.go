@@ -8,7 +8,7 @@ import "troupe/protocol"
 func (v View) Spent() (*protocol.BudgetSpent, error) {
 	var list []int32
 	for i := range v.slots {
-		if s := &v.slots[i]; s.flags&flagUsage != 0 || s.role == roleToolResult || s.kind == kindBudget {
+		if s := &v.slots[i]; s.flags&flagUsage != 0 || s.role == roleToolResult || s.kind == kindBudget || s.kind == kindTask {
 			list = append(list, int32(i))
 		}
 	}
@@ -28,10 +28,28 @@ func (v View) Spent() (*protocol.BudgetSpent, error) {
 				spent.Note(op)
 			}
 			continue
+		case s.kind == kindTask:
+			spendTask(spent, l.b)
+			continue
 		case s.role == roleToolResult:
 			spent.Used.ToolCalls++
 		}
 		spent.Used.Spend(parseUsage(l.head.usage()))
 	}
 	return spent, nil
+}
+
+// spendTask adds what a step of a child says: that there was one, or what it has cost.
+func spendTask(spent *protocol.BudgetSpent, line []byte) {
+	var op protocol.TaskOp
+	if !decodeData(line, &op) {
+		return
+	}
+	switch op.Op {
+	case protocol.TaskStart:
+		spent.Used.Subagents++
+	case protocol.TaskEnd:
+		_, usage := endOfChild(line)
+		spent.Used.Spend(usage)
+	}
 }

@@ -371,6 +371,115 @@ func (m *Machine) callRefusedByBudget(r *run, c *call) bool {
 	return true
 }
 
+// childRefusedByBudget leaves an item out for which nothing is left, and says whether
+// it has. It has neither begun nor ended.
+func (m *Machine) childRefusedByBudget(c *call, it *item) bool {
+	b := m.budget
+	if b == nil {
+		return false
+	}
+	if b.exceeded == "" && b.used[subagents]+m.beginning() >= b.pool.limits[subagents] {
+		m.exceed(subagents)
+	}
+	if b.exceeded == "" {
+		return false
+	}
+	m.leaveOut(c, it)
+	return true
+}
+
+// countChild counts a child that begins.
+func (m *Machine) countChild() {
+	if m.budget != nil {
+		m.budget.used[subagents]++
+	}
+}
+
+// beginning is how many items of the run are on their way to begin.
+func (m *Machine) beginning() (n float64) {
+	for _, c := range m.activity.inRun().calls {
+		if c.tasks == nil {
+			continue
+		}
+		for _, it := range c.tasks.items {
+			switch it.state.(type) {
+			case itemPreparing, itemOpening:
+				n++
+			default:
+			}
+		}
+	}
+	return n
+}
+
+// openedBeyondBudget leaves an item out whose session is open, and says whether it
+// has: the budget has been used up meanwhile.
+func (m *Machine) openedBeyondBudget(c *call, it *item) bool {
+	why := m.overBudget()
+	if why == "" || why == protocol.BudgetSubagents {
+		return false
+	}
+	m.leaveOut(c, it)
+	m.do(CloseChild{Attempt: m.activity.begun(), ID: it.id})
+	m.leave(it, LeaveWorkspace{})
+	return true
+}
+
+// leaveOut ends an item that has not begun.
+func (m *Machine) leaveOut(c *call, it *item) {
+	m.tellTaskOfBudget(c)
+	result := it.result()
+	result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, m.budget.exceeded.Error()
+	it.state = itemDone{result}
+}
+
+// abortedByBudget is the reason of items that a budget did not let go on.
+const abortedByBudget = "budget_exceeded"
+
+// tellTaskOfBudget tells clients, once for each call, that a budget ends some of its
+// items.
+func (m *Machine) tellTaskOfBudget(c *call) {
+	if !c.tasks.overBudget {
+		c.tasks.overBudget = true
+		m.emit(protocol.BudgetExceeded{Scope: "task", Snapshot: m.snapshot(m.budget.exceeded)})
+	}
+}
+
+// spendChild counts what a child has cost since that was counted last. Where that is
+// too much, all children of the call stop.
+func (m *Machine) spendChild(c *call, it *item, usage protocol.Usage) {
+	was := it.usage
+	it.usage = usage
+	b := m.budget
+	if b == nil {
+		return
+	}
+	var before, after protocol.BudgetUsed
+	before.Spend(was)
+	after.Spend(usage)
+	more := amountsOf(after)
+	more.add(amountsOf(before), -1)
+	b.used.add(more, 1)
+	m.checkBudget()
+	if b.exceeded == "" || b.exceeded == protocol.BudgetSubagents || c.tasks.overBudget {
+		return
+	}
+	m.tellTaskOfBudget(c)
+	for _, other := range c.tasks.items {
+		if _, running := other.state.(itemRunning); running {
+			m.do(TellChild{Attempt: m.activity.begun(), ID: other.id, Cmd: protocol.Abort{}})
+		}
+	}
+}
+
+// stoppedByBudget is the result of a child that was stopped because of a budget.
+func (m *Machine) stoppedByBudget(c *call, r protocol.TaskResult) protocol.TaskResult {
+	if c.tasks.overBudget && r.ExitCode != 0 {
+		r.Aborted, r.AbortReason, r.Error = true, abortedByBudget, m.budget.exceeded.Error()
+	}
+	return r
+}
+
 // beginClock notes that work begins, unless it goes on.
 func (m *Machine) beginClock() {
 	if m.budget != nil && !m.work.unsettled {

@@ -99,13 +99,14 @@ type StartChild struct {
 type ChildSpec struct {
 	Entry        protocol.SubagentEntry
 	Agent        protocol.Agent
-	Models       []string               // patterns, the first that is available counts; none for that of the parent
-	Model        *protocol.Model        // the parent's
-	Level        protocol.ThinkingLevel // likewise
-	MaxRuntimeMs int64                  // 0 for no limit
-	SoftRequests int                    // requests after which the child is asked to end, 0 for never
-	Workspace    string                 // the directory that it works in, "" for its parent's
-	Resume       string                 // the file of an earlier child to go on with, "" for a new one
+	Models       []string                // patterns, the first that is available counts; none for that of the parent
+	Model        *protocol.Model         // the parent's
+	Level        protocol.ThinkingLevel  // likewise
+	Mode         protocol.PermissionMode // the parent's: a child may do no more unasked
+	MaxRuntimeMs int64                   // 0 for no limit
+	SoftRequests int                     // requests after which the child is asked to end, 0 for never
+	Workspace    string                  // the directory that it works in, "" for its parent's
+	Resume       string                  // the file of an earlier child to go on with, "" for a new one
 }
 
 // PrepareWorkspace makes a workspace for an item. It reports [WorkspaceReady].

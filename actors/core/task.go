@@ -49,6 +49,8 @@ type tasks struct {
 	items []*item
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
+
+	overBudget bool // clients were told that a budget ends it
 }
 
 // taskReady begins a call of the task tool, or refuses the whole of it.
@@ -94,6 +96,7 @@ func (m *Machine) taskReady(in TaskReady) {
 	c.tasks = t
 	m.advance(r, c)
 	m.showTasks(r, c)
+	m.endTasks(r, c)
 }
 
 // refuseTasks ends a call of which nothing was begun.
@@ -110,6 +113,11 @@ func (m *Machine) goOn(r *run, c *call) {
 	if m.advance(r, c) {
 		m.showTasks(r, c)
 	}
+	m.endTasks(r, c)
+}
+
+// endTasks ends a call whose items are done.
+func (m *Machine) endTasks(r *run, c *call) {
 	if !slices.ContainsFunc(c.tasks.items, func(it *item) bool { return !it.done() }) {
 		m.endIsolated(c)
 		m.returned(r, c, m.taskResult(c.tasks), false)
@@ -123,6 +131,10 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 	for _, it := range c.tasks.items {
 		switch s := it.state.(type) {
 		case itemQueued:
+			if m.childRefusedByBudget(c, it) {
+				begun = true
+				continue
+			}
 			if limit := m.set.Tasks.MaxConcurrency; limit <= 0 || live < limit {
 				live, begun = live+1, true
 				if it.isolated {
@@ -140,6 +152,10 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				continue
 			}
 			begun = true
+			if m.openedBeyondBudget(c, it) {
+				live--
+				continue
+			}
 			m.beginChild(c, it, *s.opened)
 		case itemPreparing:
 			live++
@@ -228,6 +244,7 @@ func (m *Machine) childOpened(in ChildOpened) {
 func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
+	m.countChild()
 	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir}
 	m.noteChild(op)
 	m.appendOwn(protocol.CustomTask, op)
@@ -241,7 +258,8 @@ func (m *Machine) childProgress(in ChildProgress) {
 	if it == nil {
 		return
 	}
-	it.activity, it.usage = in.Activity, in.Usage
+	it.activity = in.Activity
+	m.spendChild(c, it, in.Usage)
 	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
 		m.showTasks(r, c)
 	}
@@ -327,13 +345,14 @@ func (m *Machine) childSettled(in ChildSettled) {
 	if _, running := it.state.(itemRunning); !running {
 		return
 	}
-	it.usage = in.Usage
+	m.spendChild(c, it, in.Usage)
+	ended := m.stoppedByBudget(c, it.settled(in))
 	if it.isolated {
-		m.capture(it, it.settled(in), false)
+		m.capture(it, ended, false)
 		m.goOn(r, c)
 		return
 	}
-	m.endChild(c, it, it.settled(in))
+	m.endChild(c, it, ended)
 	m.do(CloseChild{Attempt: in.Attempt, ID: it.id})
 	m.goOn(r, c)
 }

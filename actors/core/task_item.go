@@ -139,7 +139,7 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 			ID: it.id, Agent: it.agent.Name, ToolCallID: c.ID, Depth: m.depth() + 1, Isolated: it.isolated, Schema: it.schema,
 			Tools: append(m.childTools(it.agent), SubmitTool),
 		},
-		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
+		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), Mode: m.PermissionMode, MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
 		SoftRequests: m.set.Tasks.SoftRequests,
 	}
 	spec.Workspace = it.work.path

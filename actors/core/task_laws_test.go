@@ -33,6 +33,11 @@ func TestLawsOfTasks(t *testing.T) {
 		set := taskSettings(drawSettings(t))
 		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
 		set.Tasks.MaxConcurrency = rapid.IntRange(0, 3).Draw(t, "concurrency")
+		var err error
+		set.Budget.Limits, err = protocol.ParseBudgetLimits(set.Budget.Limits, []byte(rapid.SampledFrom([]string{
+			`{}`, `{}`, `{"maxSubagents":0}`, `{"maxSubagents":2}`, `{"maxInputTokens":12}`, `{"maxWallTimeMs":9000}`,
+		}).Draw(t, "limits")))
+		require.NoError(t, err)
 		h := &history{world: newWorld(set), t: t, tasked: true}
 		h.send(protocol.Prompt{Message: "go"})
 		h.step(StreamParts{h.m.attempts, []protocol.Part{

@@ -221,6 +221,9 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		protocol.SubagentVerificationCommandEnd, protocol.SubagentVerificationEnd, protocol.SubagentEnd, protocol.ExtensionUIRequest:
 		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
 		return
+	case protocol.ApprovalRequest: // as a question that every client can answer
+		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev.Select()})
+		return
 	case protocol.AgentSettled:
 		k.seen.end.outcome, k.seen.end.submission = ev.Outcome, ev.Submission
 		if ev.Outcome == "interrupted" && !k.seen.resumed {

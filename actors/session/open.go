@@ -346,6 +346,11 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 		if to.Spent, err = view.Spent(); err != nil {
 			return core.Loaded{}, openError(log.Path(), err)
 		}
+		for _, op := range to.Tasks {
+			if op.Left != nil {
+				to.Spent.Used.Spend(*op.Left)
+			}
+		}
 	}
 	l.readCutChildren(to.Tasks)
 	l.recoverMerges(to.Tasks, w)

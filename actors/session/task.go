@@ -76,7 +76,7 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 		spec.Cwd = child.Workspace
 	}
 	spec.Tools, spec.FreeTools, spec.WithoutTools = child.Entry.Tools, false, nil
-	spec.SystemPrompt = ""
+	spec.SystemPrompt, spec.PermissionMode = "", string(child.Mode)
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
 	spec.Parent = s.file.path
 	if child.Resume != "" {
@@ -177,7 +177,7 @@ func (s *Session) belongs(r link.Request) *protocol.Error {
 func replacesTask(cmd protocol.Command) bool {
 	switch cmd.(type) {
 	case protocol.Prompt, protocol.AbortAndPrompt, protocol.SetModel, protocol.CycleModel, protocol.SetThinkingLevel, protocol.CycleThinkingLevel,
-		protocol.SetActiveTools, protocol.Compact, protocol.SetSessionName, protocol.CloseSession, protocol.SetHostTools, protocol.SetTodos:
+		protocol.SetPermissionMode, protocol.SetActiveTools, protocol.Compact, protocol.SetSessionName, protocol.CloseSession, protocol.SetHostTools, protocol.SetTodos:
 		return true
 	}
 	return protocol.TraitsOf(cmd).Replaces()

@@ -24,7 +24,7 @@ type Task struct {
 	Isolation           Isolation
 	Verification        protocol.VerifySettings
 	Budget              protocol.BudgetSettings
-	Mentioned           bool // a key of these is set somewhere that counts
+	Mentioned           bool // a key of these other than a limit is set somewhere that counts
 }
 
 // Isolation is about the workspaces of tasks.
@@ -98,7 +98,7 @@ func (t *Task) fields(location Location) []field {
 	for i, f := range list {
 		list[i].set = func(v gjson.Result) error {
 			err := f.set(v)
-			t.Mentioned = t.Mentioned || err == nil
+			t.Mentioned = t.Mentioned || err == nil && !strings.HasPrefix(f.key, "task.budget.")
 			return err
 		}
 	}

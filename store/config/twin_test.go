@@ -56,7 +56,7 @@ func tree(t *rapid.T, values map[string]string) map[string]any {
 // Two files one after the other are one file with both merged.
 func TestSettingsMergeAsTrees(t *testing.T) {
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(everyValue)), func(key string) bool {
-		return key == "queueMode" || key == "task.isolation.mode" || strings.HasPrefix(key, "todoCompletion") // old names
+		return key == "queueMode" || key == "task.isolation.mode" || key == "todo.reminders.max" || strings.HasPrefix(key, "todoCompletion") // old names
 	})
 	another := map[string]string{
 		"compaction.reserveTokens": `77`, "defaultModel": `"other"`, "enabledModels": `["y","z"]`, "retry.enabled": `true`,
