@@ -43,7 +43,6 @@ func TestDialogs(t *testing.T) {
 	d := p.startUI()
 	for _, c := range []struct{ command, method, record, answer, want string }{
 		{"select", "select", `"title":"Which?","options":["a","b"]`, `"value":"b"`, `"b"`},
-		{"select", "select", "", `"value":"none of them"`, `"none of them"`}, // whoever asked says what it means, as in pi
 		{"select", "select", "", `"cancelled":true`, `null`},
 		{"confirm", "confirm", `"title":"Sure?","message":"Really?"`, `"confirmed":true`, `true`},
 		{"confirm", "confirm", "", `"confirmed":false`, `false`},

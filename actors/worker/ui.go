@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -87,9 +88,12 @@ func (d *dialog) read(a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
 	if a.Cancelled {
 		return end, true
 	}
-	if d.request.Method == "confirm" {
+	switch d.request.Method {
+	case "confirm":
 		end.Confirmed = a.Confirmed != nil && *a.Confirmed
 		return end, a.Confirmed != nil
+	case "select":
+		return end, a.Value != nil && slices.Contains(d.request.Options, *a.Value)
 	}
 	return end, a.Value != nil
 }

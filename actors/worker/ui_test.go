@@ -38,8 +38,7 @@ func TestBroker(t *testing.T) {
 		{"cancelled", protocol.ExtensionUIRequest{Method: "confirm", Timeout: 1000}, []any{CancelUI{"d"}, answer(protocol.ExtensionUIResponse{Confirmed: &yes})}, 2 * time.Second, nil},
 		{"choice", protocol.ExtensionUIRequest{Method: "select", Options: []string{"red"}}, []any{answer(protocol.ExtensionUIResponse{Value: &red})}, 0,
 			&core.UIAnswered{ID: "d", Value: &red}},
-		{"a choice of one's own", protocol.ExtensionUIRequest{Method: "select", Options: []string{"blue"}}, []any{answer(protocol.ExtensionUIResponse{Value: &red})}, 0,
-			&core.UIAnswered{ID: "d", Value: &red}},
+		{"no such choice", protocol.ExtensionUIRequest{Method: "select", Options: []string{"blue"}}, []any{answer(protocol.ExtensionUIResponse{Value: &red})}, 0, nil},
 		{"silence", protocol.ExtensionUIRequest{Method: "input"}, nil, time.Hour, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
