@@ -122,7 +122,7 @@ func TestRepositoryRunsNothing(t *testing.T) {
 			if r.state != "" {
 				state := gjson.Parse(r.state)
 				assert.Equal(t, "all", state.Get("steeringMode").Str)
-				assert.JSONEq(t, `{"trusted":false,"decidedBy":"defaultProjectTrust","leftOut":["shellPath","shellCommandPrefix","bash.inheritEnv","httpProxy","sessionDir","extensions","task.verification",".pi/extensions"]}`,
+				assert.JSONEq(t, `{"trusted":false,"decidedBy":"defaultProjectTrust","leftOut":["shellPath","shellCommandPrefix","bash.inheritEnv","httpProxy","sessionDir","extensions","task.verification.profiles",".pi/extensions"]}`,
 					state.Get("project").Raw)
 				assert.NotContains(t, state.Get("sessionFile").Str, p.work+"/.pi")
 			}
