@@ -245,15 +245,26 @@ func needsExtensions(cmd protocol.Command) bool {
 	}
 }
 
-// holds keeps a command until the extensions are loaded, and those behind it that
-// need them, too.
+// passes says whether a command goes on while one before it waits for extensions: an
+// answer, for which they may be waiting themselves, or the end of the session.
+func passes(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.ExtensionUIResponse, protocol.ApprovalResponse, protocol.HostToolUpdate, protocol.HostToolResult, protocol.CloseSession:
+		return true
+	default:
+		return false
+	}
+}
+
+// holds keeps a command that needs the extensions until they are loaded, and those
+// behind it, too: an abort is about what was sent before it.
 func (s *Session) holds(c actor.Context, m any) bool {
 	if !s.ext.load.again && (s.ext.pid == nil || s.ext.load.over()) {
 		return false
 	}
 	switch m := m.(type) {
 	case link.Request:
-		if !needsExtensions(m.Cmd) {
+		if !needsExtensions(m.Cmd) && (len(s.ext.load.held) == 0 || passes(m.Cmd)) {
 			return false
 		}
 	case link.Leave:
