@@ -273,6 +273,7 @@ class App {
   settled(view, outcome) {
     this.later(() => view.adopt());
     this.loadUsage(view);
+    if (!this.list.titled(view.handle)) this.later(() => this.list.loadFiles().then(() => this.list.draw()));
     if (view !== this.view || document.visibilityState !== "visible") {
       this.list.marks.set(view.handle, outcome === "failed" ? "failed" : "done");
       this.notify(outcome === "failed" ? "A run failed" : "A run is done", view);
@@ -442,8 +443,10 @@ class App {
       this.following = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 60;
       byId("to-end").hidden = this.following || !this.view;
     }, { passive: true });
+    new ResizeObserver(() => this.following && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.scroll);
     addEventListener("keydown", (e) => this.pressed(e));
     byId("conversation").addEventListener("click", (e) => this.jumped(e));
+    matchMedia("(max-width: 60rem)").addEventListener("change", (e) => this.openList(!e.matches));
     setTheme(storedTheme());
     this.openList(!matchMedia("(max-width: 60rem)").matches);
   }

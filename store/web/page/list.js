@@ -60,6 +60,12 @@ class List {
     return this.marks.get(info.sessionId) ?? (["done", "failed"].includes(info.attention) ? info.attention : "");
   }
 
+  // titled says whether it is known what a session is about.
+  titled(handle) {
+    const info = this.open.get(handle);
+    return !info || info.sessionName || info.title || this.files.some((f) => f.path === info.sessionFile);
+  }
+
   draw() {
     const open = [...this.open.values()];
     const known = new Set(open.map((s) => s.sessionFile).filter(Boolean));
