@@ -481,3 +481,25 @@ func TestWorkWaitsForHandlers(t *testing.T) {
 	assert.Equal(t, "turn 0", texts(d.prompt("look"), "tool_execution_end"))
 	require.Zero(t, d.end())
 }
+
+// TestAbortWhileExtensionsLoad: a message that waits for extensions is stopped by the
+// abort behind it, and seen by what is asked behind it.
+func TestAbortWhileExtensionsLoad(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("slow.js", `module.exports = async (pi) => {
+		const fs = require("fs");
+		while (!fs.existsSync("go")) await new Promise((done) => setTimeout(done, 5));
+	}`)
+	d := p.start("-e", "./slow.js")
+	p.llm.plays(text("never").and(gate("never")))
+	d.send(`{"id":"prompt","type":"prompt","message":"go"}`)
+	d.send(`{"id":"abort","type":"abort"}`)
+	d.send(`{"id":"state","type":"get_state"}`)
+	p.write("go", "")
+	assert.True(t, d.answer("prompt").Get("success").Bool())
+	assert.True(t, d.event("agent_settled").Get("aborted").Bool())
+	assert.True(t, d.answer("abort").Get("success").Bool())
+	assert.False(t, d.answer("state").Get("data.isStreaming").Bool())
+	require.Zero(t, d.end())
+}

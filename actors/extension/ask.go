@@ -12,32 +12,50 @@ import (
 
 	"troupe/actors/worker"
 	"troupe/protocol"
+	"troupe/protocol/extension"
 )
 
 // What jobs ask extensions about, before they do what they are for. Each question is
 // asked only if somebody listens.
 
 // Context is what extensions make of the messages that a model is to be shown.
-func (t *Tools) Context(ctx context.Context, messages []protocol.Message) ([]protocol.Message, error) {
-	raw, err := t.Ask(ctx, map[string]any{"type": "context", "messages": rawMessages(messages)})
-	if err != nil {
-		return messages, err
-	}
+func (t *Tools) Context(ctx context.Context, messages []protocol.Message) []protocol.Message {
+	const name = "context"
 	var r struct {
 		Messages *[]json.RawMessage `json:"messages"`
 	}
-	if err := unmarshal(raw, &r); err != nil || r.Messages == nil {
-		return messages, err
+	if !t.says(ctx, name, map[string]any{"type": name, "messages": rawMessages(messages)}, &r) || r.Messages == nil {
+		return messages
 	}
 	out := make([]protocol.Message, 0, len(*r.Messages))
 	for _, raw := range *r.Messages {
 		m, err := protocol.DecodeMessage(raw)
 		if err != nil {
-			return messages, fmt.Errorf("context: %w", err)
+			t.misread(name, err)
+			return messages
 		}
 		out = append(out, m)
 	}
-	return out, nil
+	return out
+}
+
+// says asks extensions and reads what they say; false if there is nothing that can be read.
+// Why they have no answer is said by whoever runs them.
+func (t *Tools) says(ctx context.Context, name string, event map[string]any, v any) bool {
+	raw, err := t.Ask(ctx, event)
+	if err != nil {
+		return false
+	}
+	if err := unmarshal(raw, v); err != nil {
+		t.misread(name, err)
+		return false
+	}
+	return true
+}
+
+// misread reports an answer that makes no sense. It changes nothing.
+func (t *Tools) misread(name string, err error) {
+	t.report(extension.Failure{Path: "<runtime>", Event: name, Message: name + ": " + err.Error()})
 }
 
 // unmarshal reads an answer; none leaves v as it is.
@@ -73,24 +91,10 @@ func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool)
 	return r.Result, nil
 }
 
-// before is a question to which extensions may say {cancel: true}.
-func (t *Tools) before(ctx context.Context, event map[string]any) (cancelled bool, raw json.RawMessage, err error) {
-	raw, err = t.Ask(ctx, event)
-	if err != nil {
-		return false, nil, err
-	}
-	var r struct {
-		Cancel bool `json:"cancel"`
-	}
-	if err := unmarshal(raw, &r); err != nil {
-		return false, nil, fmt.Errorf("%s: %w", event["type"], err)
-	}
-	return r.Cancel, raw, nil
-}
-
 // BeforeCompact asks extensions about a compaction: they may make it themselves, or
 // not let it be. Nil and false leave it to a model.
-func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled bool) (made *protocol.Compaction, cancelled bool, err error) {
+func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled bool) (made *protocol.Compaction, cancelled bool) {
+	const name = "session_before_compact"
 	lists := k.FilesOf(slices.Concat(k.Cut.History, k.Cut.Prefix))
 	preparation := map[string]any{
 		"firstKeptEntryId": k.Cut.FirstKept, "messagesToSummarize": rawMessages(k.Cut.History), "turnPrefixMessages": rawMessages(k.Cut.Prefix),
@@ -101,12 +105,12 @@ func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled 
 	if k.Cut.Previous != "" {
 		preparation["previousSummary"] = k.Cut.Previous
 	}
-	event := map[string]any{"type": "session_before_compact", "preparation": preparation, "reason": k.Ask.Reason, "willRetry": k.Ask.Retries}
+	event := map[string]any{"type": name, "preparation": preparation, "reason": k.Ask.Reason, "willRetry": k.Ask.Retries}
 	if k.Ask.Instructions != "" {
 		event["customInstructions"] = k.Ask.Instructions
 	}
-	cancelled, raw, err := t.before(ctx, event)
 	var r struct {
+		Cancel     bool `json:"cancel"`
 		Compaction *struct {
 			Summary          string          `json:"summary"`
 			FirstKeptEntryID string          `json:"firstKeptEntryId"`
@@ -115,33 +119,25 @@ func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled 
 			Usage            *protocol.Usage `json:"usage"`
 		} `json:"compaction"`
 	}
-	if err == nil {
-		err = unmarshal(raw, &r)
-	}
-	if err != nil || cancelled || r.Compaction == nil {
-		return nil, cancelled, err
+	if !t.says(ctx, name, event, &r) || r.Cancel || r.Compaction == nil {
+		return nil, r.Cancel
 	}
 	c := r.Compaction
 	return &protocol.Compaction{
 		Summary: c.Summary, FirstKeptEntryID: cmp.Or(c.FirstKeptEntryID, k.Cut.FirstKept), TokensBefore: cmp.Or(c.TokensBefore, k.Tokens),
 		Details: c.Details, Usage: c.Usage, FromHook: true,
-	}, false, nil
+	}, false
 }
 
 // Resources are the paths of what extensions bring along for a person to lay out.
 type Resources struct{ Skills, Prompts []string }
 
 // Discover asks extensions for resources. reason is startup or reload.
-func (t *Tools) Discover(ctx context.Context, cwd, reason string) (Resources, error) {
-	raw, err := t.Ask(ctx, map[string]any{"type": "resources_discover", "cwd": cwd, "reason": reason})
-	if err != nil {
-		return Resources{}, err
-	}
+func (t *Tools) Discover(ctx context.Context, cwd, reason string) Resources {
+	const name = "resources_discover"
 	type found struct{ Path, ExtensionPath string }
 	var r struct{ SkillPaths, PromptPaths []found }
-	if err := unmarshal(raw, &r); err != nil {
-		return Resources{}, fmt.Errorf("resources_discover: %w", err)
-	}
+	t.says(ctx, name, map[string]any{"type": name, "cwd": cwd, "reason": reason}, &r)
 	paths := func(list []found) (out []string) {
 		for _, f := range list {
 			if !filepath.IsAbs(f.Path) && !strings.HasPrefix(f.Path, "~") {
@@ -151,7 +147,7 @@ func (t *Tools) Discover(ctx context.Context, cwd, reason string) (Resources, er
 		}
 		return out
 	}
-	return Resources{paths(r.SkillPaths), paths(r.PromptPaths)}, nil
+	return Resources{paths(r.SkillPaths), paths(r.PromptPaths)}
 }
 
 // rawMessages are messages as extensions see them.
@@ -190,20 +186,22 @@ func BeforeSwitch(cmd protocol.Command, more Replacing) (name string, event map[
 	}
 }
 
-// Vetoes says whether extensions say {cancel: true}.
-func (t *Tools) Vetoes(ctx context.Context, event map[string]any) (bool, error) {
-	cancelled, _, err := t.before(ctx, event)
-	return cancelled, err
+// Vetoes says whether extensions say {cancel: true} to the event of a name.
+func (t *Tools) Vetoes(ctx context.Context, name string, event map[string]any) bool {
+	var r struct {
+		Cancel bool `json:"cancel"`
+	}
+	t.says(ctx, name, event, &r)
+	return r.Cancel
 }
 
 // BeforeTree asks extensions about a navigation: they may cancel it, change what it
 // says about its summary, or make that themselves.
-func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf string) (cancelled bool, changed protocol.NavigateTree, made *protocol.BranchSummary, err error) {
-	changed = cmd
-	_, event := BeforeSwitch(cmd, Replacing{})
+func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf string) (cancelled bool, changed protocol.NavigateTree, made *protocol.BranchSummary) {
+	name, event := BeforeSwitch(cmd, Replacing{})
 	event["preparation"].(map[string]any)["oldLeafId"] = leaf
-	cancelled, raw, err := t.before(ctx, event)
 	var r struct {
+		Cancel  bool `json:"cancel"`
 		Summary *struct {
 			Summary string          `json:"summary"`
 			Details json.RawMessage `json:"details"`
@@ -213,12 +211,10 @@ func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf 
 		Replace      *bool   `json:"replaceInstructions"`
 		Label        *string `json:"label"`
 	}
-	if err == nil {
-		err = unmarshal(raw, &r)
+	if !t.says(ctx, name, event, &r) || r.Cancel {
+		return r.Cancel, cmd, nil
 	}
-	if err != nil || cancelled {
-		return cancelled, cmd, nil, err
-	}
+	changed = cmd
 	if r.Instructions != nil {
 		changed.CustomInstructions = *r.Instructions
 	}
@@ -231,5 +227,5 @@ func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf 
 	if s := r.Summary; s != nil && cmd.Summarize {
 		made = &protocol.BranchSummary{FromID: leaf, Summary: s.Summary, Details: s.Details, Usage: s.Usage, FromHook: true}
 	}
-	return false, changed, made, nil
+	return false, changed, made
 }

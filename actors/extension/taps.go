@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 
-	"github.com/rs/zerolog"
-
 	"troupe/protocol"
 	"troupe/providers"
 )
@@ -16,7 +14,7 @@ var requestEvents = []string{"before_provider_request", "before_provider_headers
 
 // Taps let extensions look at a request and change it; nil if nobody listens. An
 // extension that fails changes nothing.
-func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[string]bool, log zerolog.Logger) *providers.Taps {
+func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[string]bool) *providers.Taps {
 	taps, heard := &providers.Taps{}, false
 	for _, name := range requestEvents {
 		heard = heard || listens[name]
@@ -24,20 +22,10 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 	if !heard {
 		return nil
 	}
-	ask := func(event map[string]any, v any) bool {
-		raw, err := t.Ask(ctx, event)
-		if err == nil {
-			err = unmarshal(raw, v)
-		}
-		if err != nil && ctx.Err() == nil {
-			log.Warn().Err(err).Any("event", event["type"]).Msg("extension")
-		}
-		return err == nil
-	}
 	if listens["before_provider_request"] {
 		taps.Body = func(body []byte) []byte {
 			var r struct{ Payload json.RawMessage }
-			if ask(map[string]any{"type": "before_provider_request", "payload": json.RawMessage(body)}, &r) && len(r.Payload) > 0 {
+			if t.says(ctx, "before_provider_request", map[string]any{"type": "before_provider_request", "payload": json.RawMessage(body)}, &r) && len(r.Payload) > 0 {
 				return r.Payload
 			}
 			return body
@@ -46,7 +34,8 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 	if listens["before_provider_headers"] {
 		taps.Headers = func(headers map[string]string) map[string]string {
 			var r struct{ Headers map[string]*string }
-			if !ask(map[string]any{"type": "before_provider_headers", "headers": headers}, &r) || r.Headers == nil {
+			const name = "before_provider_headers"
+			if !t.says(ctx, name, map[string]any{"type": name, "headers": headers}, &r) || r.Headers == nil {
 				return headers
 			}
 			out := map[string]string{}
@@ -60,7 +49,7 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 	}
 	if listens["after_provider_response"] {
 		taps.Answered = func(status int, headers map[string]string) {
-			ask(map[string]any{"type": "after_provider_response", "status": status, "headers": maps.Clone(headers)}, &struct{}{})
+			_, _ = t.Ask(ctx, map[string]any{"type": "after_provider_response", "status": status, "headers": maps.Clone(headers)}) // only shown
 		}
 	}
 	if listens["provider_stream_event"] {

@@ -26,6 +26,8 @@ type Tools struct {
 	feeds map[uint64]*feed // answers of models that extensions bring
 	last  uint64           // number of a call or command
 	list  []extension.ToolDef
+	// report tells the session an error of theirs. It is set before anything is asked.
+	report func(extension.Failure)
 }
 
 // toolCall is a call that runs.
@@ -36,7 +38,7 @@ type toolCall struct {
 
 // NewTools returns a runner without tools.
 func NewTools() *Tools {
-	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}, feeds: map[uint64]*feed{}}
+	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}, feeds: map[uint64]*feed{}, report: func(extension.Failure) {}}
 }
 
 // Ask shows an event to the extensions and waits for what they say together. It

@@ -178,6 +178,8 @@ type reopen struct{}
 func (v *VM) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
+		root, session := c.ActorSystem().Root, c.Parent()
+		v.tools.report = func(f extension.Failure) { root.Send(session, Failed{f}) }
 		v.open(c)
 	case *actor.Stopping:
 		v.close("quit")
@@ -186,7 +188,7 @@ func (v *VM) Receive(c actor.Context) {
 			v.hear(c, m.what)
 		}
 	case reopen:
-		v.spec.Reason = "reload"
+		v.spec.Reason, v.spec.Again = "reload", true
 		v.open(c)
 	case Call:
 		v.call(c, m)

@@ -84,7 +84,6 @@ type asks struct {
 	commands map[uint64]ask                 // by the number of the command they gave
 	dialogs  map[string]uint64              // by id
 	idle     []uint64                       // for the end of what goes on
-	records  int                            // of dialogs and notices, numbered
 	seq      uint64                         // of their last command
 	later    []extension.Answer             // about a session that they have to be taken to first
 	more     map[uint64]extension.Replacing // about commands that replace the session
@@ -246,15 +245,26 @@ func needsExtensions(cmd protocol.Command) bool {
 	}
 }
 
-// holds keeps a command until the extensions are loaded, and those behind it that
-// need them, too.
+// passes says whether a command goes on while one before it waits for extensions: an
+// answer, for which they may be waiting themselves, or the end of the session.
+func passes(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.ExtensionUIResponse, protocol.ApprovalResponse, protocol.HostToolUpdate, protocol.HostToolResult, protocol.CloseSession:
+		return true
+	default:
+		return false
+	}
+}
+
+// holds keeps a command that needs the extensions until they are loaded, and those
+// behind it, too: an abort is about what was sent before it.
 func (s *Session) holds(c actor.Context, m any) bool {
 	if !s.ext.load.again && (s.ext.pid == nil || s.ext.load.over()) {
 		return false
 	}
 	switch m := m.(type) {
 	case link.Request:
-		if !needsExtensions(m.Cmd) {
+		if !needsExtensions(m.Cmd) && (len(s.ext.load.held) == 0 || passes(m.Cmd)) {
 			return false
 		}
 	case link.Leave:
@@ -351,16 +361,12 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 // discover asks extensions for resources, off the actor's goroutine.
 func (s *Session) discover(c actor.Context) {
 	s.ext.load.asked = true
-	box, log, cwd, nth, reason := s.ext.tools, s.log, s.work.cwd, s.ext.nth, "startup"
+	box, cwd, nth, reason := s.ext.tools, s.work.cwd, s.ext.nth, "startup"
 	if s.ext.load.reason == "reload" {
 		reason = "reload"
 	}
 	kernel.Background(c, func() any {
-		found, err := box.Discover(context.Background(), cwd, reason)
-		if err != nil {
-			log.Warn().Err(err).Msg("resources_discover")
-		}
-		return discovered{nth, found}
+		return discovered{nth, box.Discover(context.Background(), cwd, reason)}
 	})
 }
 
@@ -633,8 +639,7 @@ func (s *Session) showEntry(r protocol.Record) {
 // extensionUI shows a record of an extension to the clients, and opens a dialog if
 // it wants an answer. Nobody there means no.
 func (s *Session) extensionUI(c actor.Context, m extension.UI) {
-	s.ext.asks.records++
-	m.Request.ID = "ext_" + strconv.Itoa(s.ext.asks.records)
+	m.Request.ID = "ext_" + strconv.FormatInt(s.shared.records.Add(1), 10)
 	if m.Op == 0 {
 		s.clients.stands.note(m.Request, false)
 		s.emit(m.Request)
@@ -892,17 +897,13 @@ func (s *Session) beforeSwitch(cmd protocol.Command, more extension.Replacing) f
 		return func() said { return said{} }
 	}
 	s.update()
-	box, log, leaf := s.ext.tools, s.log, s.file.Leaf()
+	box, leaf := s.ext.tools, s.file.Leaf()
 	return func() (says said) {
-		var err error
 		if nav, is := cmd.(protocol.NavigateTree); is {
-			says.veto, nav, says.summary, err = box.BeforeTree(context.Background(), nav, leaf)
+			says.veto, nav, says.summary = box.BeforeTree(context.Background(), nav, leaf)
 			says.nav = &nav
 		} else {
-			says.veto, err = box.Vetoes(context.Background(), event)
-		}
-		if err != nil {
-			log.Warn().Err(err).Msg(name)
+			says.veto = box.Vetoes(context.Background(), name, event)
 		}
 		return says
 	}
@@ -915,13 +916,10 @@ func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*pro
 		return nil
 	}
 	s.update()
-	box, log, set := s.ext.tools, s.log, s.work.files.Compaction
+	box, set := s.ext.tools, s.work.files.Compaction
 	return func(ctx context.Context, k *worker.Compactor) (*protocol.Compaction, *protocol.Error) {
-		c, cancelled, err := box.BeforeCompact(ctx, k, set.Enabled)
-		switch {
-		case err != nil:
-			log.Warn().Err(err).Msg("session_before_compact")
-		case cancelled:
+		c, cancelled := box.BeforeCompact(ctx, k, set.Enabled)
+		if cancelled {
 			return nil, protocol.CodeCancelled.Errorf("Compaction cancelled")
 		}
 		return c, nil
@@ -930,11 +928,11 @@ func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*pro
 
 // taps let extensions look at requests for answers.
 func (s *Session) taps(model *protocol.Model) func(context.Context) *providers.Taps {
-	box, log, listens := s.ext.tools, s.log, s.ext.listens
+	box, listens := s.ext.tools, s.ext.listens
 	if box == nil {
 		return func(context.Context) *providers.Taps { return nil }
 	}
-	return func(ctx context.Context) *providers.Taps { return box.Taps(ctx, model, listens, log) }
+	return func(ctx context.Context) *providers.Taps { return box.Taps(ctx, model, listens) }
 }
 
 // contextHook is what extensions make of the messages that a model is to be shown,
@@ -943,14 +941,7 @@ func (s *Session) contextHook() func(context.Context, []protocol.Message) []prot
 	if !s.ext.listens["context"] {
 		return func(_ context.Context, messages []protocol.Message) []protocol.Message { return messages }
 	}
-	box, log := s.ext.tools, s.log
-	return func(ctx context.Context, messages []protocol.Message) []protocol.Message {
-		out, err := box.Context(ctx, messages)
-		if err != nil {
-			log.Warn().Err(err).Msg("context")
-		}
-		return out
-	}
+	return s.ext.tools.Context
 }
 
 // bashJob runs a command of a client, which extensions that listen see first: one

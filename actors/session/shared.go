@@ -91,6 +91,9 @@ type Shared struct {
 	used       usedProviders
 	listed     sync.Once
 	lists      *store.Lister
+	// records numbers what extensions show to clients. None has the number of another, not
+	// even after a reload or a crash: a late yes must not be one to another question.
+	records atomic.Int64
 }
 
 // NewShared completes a configuration with the defaults.

@@ -423,6 +423,8 @@ func dialogOps(l life, o Options) map[string][]porcupine.Operation {
 	all := map[string][]porcupine.Operation{}
 	calls := map[string]string{} // dialog by tool call
 	seenBy := map[string]int{}   // the connection that saw the dialog first
+	came := map[string]bool{}    // by connection and session: it has attached since it saw a dialog of it
+	over := map[string]bool{}    // by connection, session and tool call: it saw the end of the call
 	for i, r := range l.records {
 		at := int64(i)
 		switch r.Kind {
@@ -440,18 +442,24 @@ func dialogOps(l life, o Options) map[string][]porcupine.Operation {
 		case Output:
 			v := gjson.Parse(r.Line)
 			session := o.sessionOf(r.Conn, handleOf(v))
+			client := fmt.Sprint(r.Conn, " ", session)
 			switch call := v.Get("toolCallId").Str; v.Get("type").Str {
+			case "response":
+				if v.Get("command").Str == "attach" && v.Get("success").Bool() {
+					came[client] = true
+				}
 			case "extension_ui_request":
 				if v.Get("method").Str == "confirm" && call != "" {
 					dialog := session + "/" + v.Get("id").Str
-					if first, seen := seenBy[dialog]; seen && first != r.Conn {
-						break // the same, shown to another client
+					if first, seen := seenBy[dialog]; seen && (first != r.Conn || came[client] && !over[client+call]) {
+						break // the same, shown to another client, or again to one that left and came back
 					}
-					seenBy[dialog] = r.Conn
+					seenBy[dialog], came[client] = r.Conn, false
 					calls[call] = dialog
 					all[dialog] = append(all[dialog], porcupine.Operation{Input: asked, Call: at, Return: at})
 				}
 			case "tool_execution_end":
+				over[client+call] = true
 				if dialog := calls[call]; dialog != "" {
 					all[dialog] = append(all[dialog], porcupine.Operation{Input: ended, Call: at, Return: at})
 					delete(calls, call)

@@ -44,6 +44,7 @@ type Spec struct {
 	SessionFile string            `json:"sessionFile,omitempty"`
 	Reason      string            `json:"reason,omitempty"` // of session_start: startup, resume, new, fork, reload
 	Previous    string            `json:"previous,omitempty"`
+	Again       bool              `json:"again,omitempty"` // by itself, since it ended: not at once if that happens often
 	Argv        []string          `json:"argv,omitempty"`
 	AgentDir    string            `json:"agentDir,omitempty"`
 	Sandbox     string            `json:"sandbox,omitempty"` // workspace or readonly: where extensions and what they start may write; "" is everywhere

@@ -105,13 +105,20 @@ func asInvalid(err error) *protocol.StreamError {
 	return protocol.ErrorInvalid.Errorf("%v", err)
 }
 
+// headerNameSet is what the name of a header may be made of. Without a look at it a name that
+// cannot be sent would be taken for a network that fails, and be tried again.
+const headerNameSet = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // send makes the request and waits for the response headers.
 func (x *exchange) send(call *Call) (*http.Response, *protocol.StreamError) {
 	u, err := url.Parse(call.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, protocol.ErrorInvalid.Errorf("The base URL of %s is not an http or https URL", x.req.Model.Provider)
 	}
-	for _, values := range call.Header {
+	for name, values := range call.Header {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(headerNameSet, r) }) {
+			return nil, protocol.ErrorInvalid.Errorf("A header for %s has a name that no header can have: %q", x.req.Model.Provider, name)
+		}
 		if strings.ContainsAny(values[0], "\r\n\x00") {
 			return nil, protocol.ErrorAuth.Errorf("A key or header for %s has a line break in it", x.req.Model.Provider)
 		}

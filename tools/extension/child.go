@@ -62,10 +62,10 @@ var pauses = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 5
 // longLife is after how long a process is no longer held responsible for its ancestors.
 const longLife = time.Minute
 
-// Open begins a VM. One that is opened while the process must not be started again yet
-// says Gone.
+// Open begins a VM. One that begins again by itself while the process must not be started
+// yet says Gone.
 func (c *Child) Open(spec Spec, sink func(Said)) VM {
-	client, err := c.running()
+	client, err := c.running(spec.Again)
 	if err != nil {
 		go sink(Gone{Why: "the extension host does not start: " + err.Error()})
 		return nobody{}
@@ -97,7 +97,7 @@ func (c *Child) Close() error {
 
 var errStays = errors.New("the extension host, or something that it has started, does not end")
 
-func (c *Child) running() (*Client, error) {
+func (c *Child) running(again bool) (*Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -106,7 +106,7 @@ func (c *Child) running() (*Client, error) {
 	if c.client != nil {
 		return c.client, nil
 	}
-	if pause := pauses[min(c.deaths, len(pauses)-1)]; time.Since(c.since) < pause {
+	if pause := pauses[min(c.deaths, len(pauses)-1)]; again && time.Since(c.since) < pause {
 		return nil, errTooSoon
 	}
 	proc, conn, err := c.start()

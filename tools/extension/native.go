@@ -297,6 +297,7 @@ func (v *vm) room() error {
 func (v *vm) addOp(id int, o *op) {
 	v.realm.born++
 	o.born = v.realm.born
+	v.lastOp = max(v.lastOp, id)
 	v.realm.ops[id] = o
 }
 
@@ -532,6 +533,7 @@ func (v *vm) bootRecord() map[string]any {
 	record := map[string]any{
 		"homedir": home, "tmpdir": filepath.Clean(os.TempDir()), "hostname": hostname, "pid": os.Getpid(), "ppid": os.Getppid(),
 		"execPath": exe, "argv": argv, "env": environ(), "cwd": v.spec.Cwd, "agentDir": agentDir, "version": o.Version, "piVersion": o.PiVersion, "eol": "\n",
+		"lastOp": v.lastOp,
 	}
 	for k, x := range systemRecord() {
 		record[k] = x

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,10 @@ type vm struct {
 	calls  map[callKey]*call
 	procs  *tools.Procs
 	ready  bool
+	held   []heldCall // until it is ready: who has not loaded yet has no handlers
 	quiet  bool
 	over   bool
+	lastOp int         // of all realms
 	trials []time.Time // when it was recycled
 }
 
@@ -61,6 +64,12 @@ type realm struct {
 type callKey struct {
 	kind string // tell, call, tool, command, prepare
 	id   uint64
+}
+
+// heldCall is a call that waits until everything is loaded.
+type heldCall struct {
+	key callKey
+	do  func()
 }
 
 type call struct {
@@ -146,7 +155,13 @@ func (v *vm) end(why string) {
 
 // leave ends the realm and answers what is under way.
 func (v *vm) leave(why string) {
+	for id, o := range v.realm.ops {
+		if o.asked {
+			v.sink(OpCancel{ID: uint64(id)})
+		}
+	}
 	v.realm.close()
+	v.held = nil
 	if why == "" {
 		why = "the session is closed"
 	}
@@ -510,7 +525,31 @@ func typeOf(event json.RawMessage) string {
 	return e.Type
 }
 
-// do has work done once loading is over.
+// enter has a call made. Until everything is loaded, and while another session is about to
+// begin, it waits: a gate that is not there yet would let everything pass.
+func (v *vm) enter(k callKey, event string, f func()) {
+	v.do(func() {
+		v.open(k, event)
+		if _, leaves := v.calls[callKey{"call", leaving}]; v.ready && !leaves {
+			f()
+			return
+		}
+		v.held = append(v.held, heldCall{k, f})
+	})
+}
+
+// release makes the calls that have waited, but for those that nobody waits for any more.
+func (v *vm) release() {
+	held := v.held
+	v.held = nil
+	for _, h := range held {
+		if v.calls[h.key] != nil {
+			h.do()
+		}
+	}
+}
+
+// do has work done, unless the engine has ended.
 func (v *vm) do(f func()) {
 	v.box.put(func() {
 		if v.realm.ended {
@@ -521,19 +560,11 @@ func (v *vm) do(f func()) {
 }
 
 func (v *vm) Tell(n uint64, event json.RawMessage) {
-	v.do(func() { v.tell(n, event) })
-}
-
-func (v *vm) tell(n uint64, event json.RawMessage) {
-	v.open(callKey{"tell", n}, typeOf(event))
-	v.dispatch("tell", float64(n), string(event))
+	v.enter(callKey{"tell", n}, typeOf(event), func() { v.dispatch("tell", float64(n), string(event)) })
 }
 
 func (v *vm) Call(id uint64, event json.RawMessage) {
-	v.do(func() {
-		v.open(callKey{"call", id}, typeOf(event))
-		v.dispatch("hook", float64(id), string(event))
-	})
+	v.enter(callKey{"call", id}, typeOf(event), func() { v.dispatch("hook", float64(id), string(event)) })
 }
 
 func (v *vm) CancelCall(id uint64) {
@@ -545,45 +576,52 @@ func (v *vm) CancelCall(id uint64) {
 }
 
 func (v *vm) Prepare(id uint64, c ToolCall) {
-	v.do(func() { v.callTool("prepare", id, c) })
+	v.callTool("prepare", id, c)
 }
 
-func (v *vm) Tool(id uint64, c ToolCall) {
-	v.do(func() { v.callTool("tool", id, c) })
-}
+func (v *vm) Tool(id uint64, c ToolCall) { v.callTool("tool", id, c) }
 
 func (v *vm) callTool(kind string, id uint64, c ToolCall) {
-	text, err := json.Marshal(c)
 	k := callKey{kind, id}
-	v.open(k, c.Name)
-	if err != nil {
-		v.conclude(k)
-		v.finish(k, err.Error())
-		return
-	}
-	v.dispatch(kind, float64(id), string(text))
-}
-
-func (v *vm) CancelTool(id uint64) { v.do(func() { v.dispatch("cancelTool", float64(id)) }) }
-
-func (v *vm) Command(id uint64, name, args string) {
-	v.do(func() {
-		v.open(callKey{"command", id}, name)
-		v.dispatch("command", float64(id), name, args)
+	v.enter(k, c.Name, func() {
+		text, err := json.Marshal(c)
+		if err != nil {
+			v.conclude(k)
+			v.finish(k, err.Error())
+			return
+		}
+		v.dispatch(kind, float64(id), string(text))
 	})
 }
 
-func (v *vm) Invoke(id uint64, key, member string, args []json.RawMessage) {
+func (v *vm) CancelTool(id uint64) {
+	k := callKey{"tool", id}
 	v.do(func() {
+		if i := slices.IndexFunc(v.held, func(h heldCall) bool { return h.key == k }); i >= 0 {
+			v.held = slices.Delete(v.held, i, i+1)
+			v.conclude(k)
+			return
+		}
+		v.dispatch("cancelTool", float64(id))
+	})
+}
+
+func (v *vm) Command(id uint64, name, args string) {
+	v.enter(callKey{"command", id}, name, func() { v.dispatch("command", float64(id), name, args) })
+}
+
+func (v *vm) Invoke(id uint64, key, member string, args []json.RawMessage) {
+	k := callKey{"call", id}
+	v.enter(k, "", func() {
 		if args == nil {
 			args = []json.RawMessage{}
 		}
 		text, err := json.Marshal(args)
 		if err != nil {
-			v.sink(Done{ID: id, Err: err.Error()})
+			v.conclude(k)
+			v.finish(k, err.Error())
 			return
 		}
-		v.open(callKey{"call", id}, "")
 		v.dispatch("invoke", float64(id), key, member, string(text))
 	})
 }
@@ -797,6 +835,7 @@ func (v *vm) loaded(index int, message, stack string) {
 func (v *vm) bound() {
 	v.dispatch("bound", v.snapshot())
 	v.sessionStart()
+	v.release()
 }
 
 func (v *vm) sessionStart() {
@@ -806,7 +845,8 @@ func (v *vm) sessionStart() {
 		Previous string `json:"previousSessionFile,omitempty"`
 	}{"session_start", v.spec.Reason, v.spec.Previous})
 	if err == nil {
-		v.tell(0, event)
+		v.open(callKey{"tell", 0}, "session_start")
+		v.dispatch("tell", float64(0), string(event))
 	}
 }
 

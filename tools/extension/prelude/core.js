@@ -59,7 +59,7 @@ const ignore = () => {};
 // chain is promise.then with the then of before.
 const chain = (p, done, failed) => apply(then, p, [done, failed]);
 
-let lastId = 0;
+let lastId = boot.lastOp; // an answer to what an earlier realm asked is none to what this one asks
 const waiting = new NewMap(); // what the host will answer: operations and questions to the daemon
 const streams = new NewMap();
 
@@ -1341,6 +1341,8 @@ function tell(n, event) {
 // SIGNALLED are the events that come with a signal of their own: nobody waits any more.
 const SIGNALLED = { session_before_compact: true, session_before_tree: true, user_bash: true };
 
+const GATES = { tool_call: true, user_bash: true };
+
 // hook asks the handlers of an event, after what was told before it.
 function hook(id, event) {
   const key = "call" + id;
@@ -1353,7 +1355,11 @@ function hook(id, event) {
       apply(set, cancels, [key, controller]);
       defineProperty(event, "signal", { configurable: true, enumerable: true, value: controller.signal });
     }
-    const broke = (e) => { if (apply(remove, cancels, [key])) call("done", id, undefined, messageOf(e)); };
+    const broke = (e) => {
+      if (!apply(remove, cancels, [key])) return;
+      if (!GATES[event.type]) failed(undefined, event.type, e); // theirs is the reason of the refusal
+      call("done", id, undefined, messageOf(e));
+    };
     chain(combined(grown(event)), (r) => {
       let text;
       try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke(e); return; }
@@ -1438,8 +1444,7 @@ async function runCommand(id, name, args) {
     await x.commands[own].handler(args, context("command"));
     call("commandDone", id);
   } catch (e) {
-    failed("command:" + name, "command", e);
-    call("commandDone", id, messageOf(e));
+    call("commandDone", id, messageOf(e)); // which is reported where the command was asked for
   }
 }
 
