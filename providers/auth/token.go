@@ -65,8 +65,11 @@ func (e Entry) id() string { return e.Access + "\x00" + e.Refresh }
 
 // good is a token that can be used without asking anybody, "" for none.
 func (l *login) good(provider string, e Entry, now time.Time) string {
-	if l.fresh.of == e.id() && l.fresh.access != l.refused && now.Before(l.fresh.until) {
-		return l.fresh.access
+	if l.fresh.of == e.id() { // it has taken the place of what is in the file
+		if l.fresh.access != l.refused && now.Before(l.fresh.until) {
+			return l.fresh.access
+		}
+		return ""
 	}
 	if policyOf(provider).direct && e.Access != l.refused && e.left(now) > early {
 		return e.Access
