@@ -125,3 +125,21 @@ func TestEventsOfOlderSessions(t *testing.T) {
 	require.Zero(t, d.end())
 	assert.NotContains(t, d.errors(), "never comes here")
 }
+
+// TestExtensionsOfAParkedSession: they go on, with what they remember.
+func TestExtensionsOfAParkedSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("--park-after", "1ms", "-e", p.extension("counts", `export default (pi) => {
+		let calls = 0;
+		pi.registerCommand("count", { handler: (args, ctx) => { calls++; setTimeout(() => ctx.ui.notify("calls " + calls), 50); } });
+	}`))
+	for _, want := range []string{"calls 1", "calls 2"} {
+		d.ok(`{"type":"prompt","message":"/count"}`)
+		assert.Equal(t, want, d.ui("notify").Get("message").Str)
+		eventually(t, "parking", func() bool {
+			return d.ok(`{"type":"list_open_sessions"}`).Get("sessions.0.status").Str == "parked"
+		})
+	}
+	require.Zero(t, d.end())
+}
