@@ -2,7 +2,6 @@ package actors
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
-	"troupe/protocol/extension"
 )
 
 var extensionSeeds = flag.Int("extensions.seeds", 60, "histories of extensions that die")
@@ -112,7 +110,7 @@ func TestParkedWithExtensions(t *testing.T) {
 		s, path := b.asleep()
 		entries := func() int { return bytes.Count(b.disk.Mem().ReadFile(path), []byte(`"customType":"n"`)) }
 		before := entries()
-		host.Act(extension.Act{Name: "appendEntry", Args: json.RawMessage(`{"customType":"n","data":1}`)})
+		host.Act("appendEntry", `{"customType":"n","data":1}`)
 		b.pass(time.Minute)
 		require.Equal(t, before+1, entries())
 		b.pass(3 * time.Hour)

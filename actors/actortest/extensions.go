@@ -48,11 +48,11 @@ func (x *Extensions) Opened() int {
 }
 
 // Act has every VM do something of itself.
-func (x *Extensions) Act(a extension.Act) {
+func (x *Extensions) Act(name, args string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for v := range x.vms {
-		v.behind(time.Second, func() { v.say(a) })
+		v.behind(time.Second, func() { v.say(extension.Act{Name: name, Args: json.RawMessage(args)}) })
 	}
 }
 
