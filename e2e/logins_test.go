@@ -193,7 +193,7 @@ func TestLoginTerminal(t *testing.T) {
 	assert.Equal(t, 0, code, errs)
 	_, _, code = p.once("", "login", "openrouter", "--timeout", "50ms")
 	assert.Equal(t, 3, code)
-	for _, args := range [][]string{{"login", "anthropic-plan"}, {"login", "google-gemini-cli"}, {"login", "groq", "--key=k"}, {"logout"}, {"auth"}, {"login", "a", "b"}} {
+	for _, args := range [][]string{{"login", "anthropic-plan"}, {"login", "google-gemini-cli"}, {"login", "groq", "--key=k"}, {"logout"}, {"auth"}, {"auth", "check", "--what"}, {"login", "a", "b"}} {
 		_, errs, code = p.once("", args...)
 		assert.Equal(t, 2, code, "%v: %s", args, errs)
 	}

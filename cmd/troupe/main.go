@@ -75,7 +75,7 @@ func run(args []string) int {
 		switch word := args[0]; {
 		case word == "schema":
 			return describe(args[1:])
-		case word == "login", word == "logout", word == "auth" && !asPi():
+		case !asPi() && (word == "login" || word == "logout"), word == "auth" && len(args) > 1 && args[1] == "check":
 			return credentials(word, args[1:])
 		case word == extHostErrand && len(args) == 1:
 			return extHost()
