@@ -66,6 +66,9 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	}
 	s.work = m.work
 	held := s.restartExtensions(c, "reload", "")
+	if s.ext.pid != nil && m.seq < firstSeq { // the answer names their commands
+		s.ext.load.asker = m.seq
+	}
 	in := core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()}
 	if s.m.Unlimited() && !in.Settings.Budget.Limits.None() {
 		in.Spent = s.spent()
