@@ -369,6 +369,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	for _, text := range extension.Unsupported(m.Registrations) {
 		s.shared.complaints.about(errors.New(text))
 	}
+	if s.asksTrust() {
+		s.askTrust(c)
+		return
+	}
+	s.goOnLoading(c)
+}
+
+// goOnLoading does what comes when it is known what extensions there are.
+func (s *Session) goOnLoading(c actor.Context) {
 	if s.ext.listens["resources_discover"] {
 		s.discover(c)
 		return

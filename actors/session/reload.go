@@ -55,11 +55,19 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 
 func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	if m.err != nil {
-		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
 		s.ext.load.again = false
-		if s.ext.pid == nil || s.ext.load.done {
+		switch {
+		case m.seq != 0:
+			s.do(c, core.Reply{Seq: m.seq, Err: m.err})
+		default:
+			s.log.Warn().Str("error", m.err.Message).Msg("what the project brings cannot be read")
+		}
+		switch {
+		case s.ext.pid == nil || s.ext.load.done:
 			s.beginWork(c)
 			s.retell(c, s.ext.load.held)
+		case m.seq == 0:
+			s.goOnLoading(c)
 		}
 		s.clients.flush(c.ActorSystem().Root)
 		return
