@@ -38,6 +38,8 @@ const (
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
 	FeatureApprovals            Feature = "approvals"            // approval_request, approval_resolved
+	FeatureDialogEvents         Feature = "dialogEvents"         // dialog_resolved
+	FeatureStateEvents          Feature = "stateEvents"          // state_changed, clients_changed
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
 )
 
@@ -182,6 +184,8 @@ var featureDocs = map[Feature]string{
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
+	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
+	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
 }
 

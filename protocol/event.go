@@ -309,6 +309,15 @@ type (
 		ToolCallID string `json:"toolCallId"`
 		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled" doc:"cancelled: nobody answers any more; the call does not run."`
 		OptionID   string `json:"optionId,omitempty"`
+
+		By *ClientRef `json:"by,omitempty" doc:"Who has answered, if the client has named itself in hello."`
+	}
+	// DialogResolved says that a dialog is over.
+	DialogResolved struct {
+		isEvent
+		ID      string        `json:"id" doc:"Of the extension_ui_request."`
+		Outcome DialogOutcome `json:"outcome" enum:"answered,cancelled,timeout,aborted,lost" doc:"cancelled: a person has closed it; aborted: who asked does not want to know any more; lost: nobody can answer any more."`
+		By      *ClientRef    `json:"by,omitempty" doc:"Who has answered or closed it, if the client has named itself in hello."`
 	}
 	HostToolCall struct {
 		isEvent
@@ -343,6 +352,23 @@ type (
 		MaxAttempts int        `json:"maxAttempts"`
 	}
 )
+
+// DialogOutcome is how a dialog ended.
+type DialogOutcome string
+
+const (
+	DialogAnswered  DialogOutcome = "answered"
+	DialogCancelled DialogOutcome = "cancelled"
+	DialogTimeout   DialogOutcome = "timeout"
+	DialogAborted   DialogOutcome = "aborted"
+	DialogLost      DialogOutcome = "lost"
+)
+
+// ClientRef names a client to others.
+type ClientRef struct {
+	ClientID string `json:"clientId,omitempty"`
+	Name     string `json:"name,omitempty"`
+}
 
 // StreamRule is a rule that is shown to the model only when its output trips
 // the rule's trigger.

@@ -133,6 +133,10 @@ var Events = []EventSpec{
 	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
 		"approval_request as a dialog with the method select, its options with what they allow as texts."),
 	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals}, "An approval_request has been answered, or is over without an answer."),
+	event[DialogResolved]("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents}, "A dialog is over: whoever shows it takes it away."),
+	variant("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, unless: FeatureApprovals}, func(ev ApprovalResolved) (DialogResolved, bool) {
+		return ev.Dialog(), true
+	}, "approval_resolved for clients to which the question was a dialog."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

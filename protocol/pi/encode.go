@@ -43,6 +43,10 @@ func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
 	case r.Err != nil:
 		o.Str("error", r.Err.Message)
 		o.Str("code", string(r.Err.Code))
+		if r.Err.Data != nil {
+			o.Key("data")
+			o.B = protocol.AppendAs(o.B, r.Err.Data, e.wire.Dialect)
+		}
 	case r.Data != nil:
 		o.Key("data")
 		o.B = protocol.AppendAs(o.B, e.data(r.Data), e.wire.Dialect)
