@@ -253,6 +253,12 @@ type (
 		ID    json.RawMessage `json:"id,omitempty" doc:"The id of the bash command."`
 		Delta string          `json:"delta" doc:"New output."`
 	}
+	// Resync says that the client has not read fast enough.
+	Resync struct {
+		isEvent
+		Reason string `json:"reason" enum:"lagged"`
+		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before those that are missing: attach with it as since."`
+	}
 	SessionFailed struct {
 		isEvent
 		Error string `json:"error" doc:"Why the session was given up; its commands fail from now on."`

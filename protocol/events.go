@@ -119,6 +119,7 @@ var Events = []EventSpec{
 	event[ThinkingLevelChanged]("thinking_level_changed", told{since: "pi1 omp18", needs: FeatureSettingEvents}, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", told{since: "pi1", needs: FeatureBashUpdates}, "New output of a bash command."),
 	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up."),
+	event[Resync]("resync", told{since: "troupe"}, "The client has not read, and events of the session that waited for it were dropped, which happens on connections over a network only. It is told nothing more of the session but answers and dialogs until it attaches again: with since, if it has the feature seq."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),

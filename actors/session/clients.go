@@ -141,7 +141,7 @@ func (a *clients) hasHost() bool {
 // full is the first client that has to read before more is made; nil for none.
 func (a *clients) full() *client {
 	for _, cl := range a.list {
-		if !cl.muted && cl.Window.Full() {
+		if !cl.muted && cl.Window.Holds() {
 			return cl
 		}
 	}
@@ -152,7 +152,7 @@ func (a *clients) full() *client {
 func (a *clients) fit(parts []protocol.Part) int {
 	n := len(parts)
 	for _, cl := range a.list {
-		if !cl.muted {
+		if !cl.muted && !cl.Window.Lossy() {
 			n = a.sizes.Fit(parts[:n], cl.Window.Room(), cl.Wire.Has(protocol.FeatureDeltaUpdates))
 		}
 	}

@@ -176,6 +176,9 @@ func (e *Encoder) shown(members any) any {
 			m.SessionID, m.DurableID = "", m.SessionID
 		}
 		return m
+	case protocol.Resync:
+		m.Seq = int64(e.last)
+		return m
 	}
 	return members
 }
