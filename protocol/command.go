@@ -334,6 +334,40 @@ func (h Hello) Who() (*ClientRef, *Error) {
 	return &who, nil
 }
 
+// Credentials.
+type (
+	GetAuth struct {
+		isCommand
+		Provider string `json:"provider" doc:"Only this one."`
+	}
+	GetLoginProviders struct{ isCommand }
+	Login             struct {
+		isCommand
+		Provider   string `json:"provider" doc:"Whose credentials to get; or providerId."`
+		ProviderID string `json:"providerId" doc:"The same, by oh-my-pi's name."`
+		Method     string `json:"method" enum:"browser,paste,api_key" doc:"browser: the vendor's page, which comes back to this machine. paste: the same, and the person brings the address it ended at. api_key: a key is stored. By default browser where there is a login, else api_key."`
+		TimeoutMs  int    `json:"timeoutMs" min:"1" max:"900000" doc:"How long the person may take; 5 minutes by default."`
+		Key        string `json:"key" doc:"With api_key: the key, instead of being asked for it."`
+	}
+	CancelLogin struct {
+		isCommand
+		Provider string `json:"provider" req:"true" doc:"Of the login."`
+	}
+	Logout struct {
+		isCommand
+		Provider string `json:"provider" req:"true" doc:"Whose entry goes."`
+		Revoke   *bool  `json:"revoke" doc:"Tell the vendor, if it can be told; true by default."`
+	}
+)
+
+// Check takes the provider under its other name.
+func (c *Login) Check() *Error {
+	if c.Provider = cmp.Or(c.Provider, c.ProviderID); c.Provider == "" {
+		return CodeInvalidParams.Errorf("Missing provider")
+	}
+	return nil
+}
+
 // StreamPosition is a place among the events of a session.
 type StreamPosition struct {
 	Epoch string `json:"epoch"` // of the process that gave the number

@@ -40,6 +40,9 @@ const (
 	FeatureApprovals            Feature = "approvals"            // approval_request, approval_resolved
 	FeatureDialogEvents         Feature = "dialogEvents"         // dialog_resolved
 	FeatureStateEvents          Feature = "stateEvents"          // state_changed, clients_changed
+	FeatureAuth                 Feature = "auth"                 // auth_changed
+	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
+	FeatureSecretInput          Feature = "secretInput"          // extension_ui_request with secret
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
 )
 
@@ -186,6 +189,9 @@ var featureDocs = map[Feature]string{
 	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
 	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
 	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
+	FeatureAuth:                 "`auth_changed`.",
+	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
+	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
 }
 

@@ -278,7 +278,7 @@ type (
 	ExtensionUIRequest struct {
 		isEvent
 		ID              string   `json:"id" doc:"Repeat it in extension_ui_response."`
-		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text"`
+		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text,open_url"`
 		Title           *string  `json:"title,omitempty"`
 		Message         *string  `json:"message,omitempty"`
 		Options         []string `json:"options,omitzero"`
@@ -292,7 +292,16 @@ type (
 		WidgetLines     []string `json:"widgetLines,omitzero"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            *string  `json:"text,omitempty"`
+		URL             string   `json:"url,omitempty" since:"omp18" doc:"With open_url: show it, and open it in a browser if the person wants that. The dialog may be answered with the address that the browser ended at, or cancelled; it is over when the login is."`
+		Secret          bool     `json:"secret,omitempty" since:"troupe" doc:"The answer to input is not to be shown or kept."`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
+	}
+	// AuthChanged says that a provider's credentials stand otherwise than before.
+	AuthChanged struct {
+		isEvent
+		Provider string    `json:"provider"`
+		State    AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
+		Reason   string    `json:"reason,omitempty" doc:"Why it cannot be used, or renewed."`
 	}
 	// ApprovalRequest asks whether a tool call may run.
 	ApprovalRequest struct {

@@ -37,6 +37,11 @@ const (
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
+	CodeLoginCancelled   Code = "login_cancelled"    // somebody did not want it any more
+	CodeLoginTimeout     Code = "login_timeout"      // nobody signed in in time
+	CodeLoginFailed      Code = "login_failed"       // the vendor refused, or could not be asked
+	CodeLoginBusy        Code = "login_busy"         // somebody is signing in to it already
+	CodeLoginUnsupported Code = "login_unsupported"  // there is no such login here
 	CodeProvider         Code = "provider_error"     // the model's provider failed
 	CodeInternal         Code = "internal"           // a fault of ours; the session lives on
 )
@@ -225,6 +230,11 @@ var codeDocs = map[Code]string{
 	CodeOverloaded:       "A limit of the daemon is reached.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",
+	CodeLoginCancelled:   "The login was cancelled: by its dialog, by cancel_login, or because its client has gone.",
+	CodeLoginTimeout:     "Nobody signed in in time.",
+	CodeLoginFailed:      "The vendor refused the login, or could not be asked; the sentence says what it said.",
+	CodeLoginBusy:        "Somebody is signing in to this provider already.",
+	CodeLoginUnsupported: "There is no such login here; the sentence says what there is instead.",
 	CodeProvider:         "The model's provider failed.",
 	CodeInternal:         "A fault of ours; the session lives on.",
 }

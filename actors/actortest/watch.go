@@ -69,7 +69,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
 
 var ourLetters = map[string][]string{
-	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed"},
+	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed", "said"},
 	"at the end of a connection": {
 		"Left",
 		"wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",

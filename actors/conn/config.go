@@ -38,6 +38,7 @@ type Server struct {
 	Version, Epoch string // of the program, and of this process's life, as clients are told
 	MaxSessions    int    // likewise
 	Sessions       *actor.PID
+	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq
 }
 

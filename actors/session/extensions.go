@@ -92,6 +92,14 @@ type asks struct {
 	over     bool                           // their end has begun: nobody answers a dialog
 }
 
+// atRest says whether nothing goes on between them and the session: nobody waits for the
+// other. There may be none.
+func (x *extensions) atRest() bool {
+	a := &x.asks
+	return x.pid == nil || x.load.over() && x.fence.heard == x.fence.told && len(x.fence.work) == 0 && !a.over &&
+		len(a.commands)+len(a.dialogs)+len(a.idle)+len(a.later)+len(a.hooks)+len(a.answers) == 0
+}
+
 // ask is a command of an extension. One without an op is not waited for.
 type ask struct {
 	op  uint64
@@ -112,8 +120,18 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext.load.reason = reason
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
 	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, answers: map[uint64]context.CancelFunc{}, seq: firstSeq}
-	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
-	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", s.ext.nth), func() actor.Actor { return extension.New(log, host, spec, box) })
+	log, host, box, nth := s.log, s.shared.ExtensionHost, s.ext.tools, s.ext.nth
+	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", nth), func() actor.Actor { return extension.New(log, host, spec, box, nth) })
+}
+
+// beginExtensions has extensions loaded when the file was opened: anew if it was opened
+// again, since they know another one.
+func (s *Session) beginExtensions(c actor.Context, reason string) {
+	if s.ext.pid == nil {
+		s.startExtensions(c, reason, "")
+		return
+	}
+	s.retellIfNone(c, s.restartExtensions(c, "reload", ""))
 }
 
 // extensionSpec is what the extensions of the session begin with.
@@ -174,10 +192,7 @@ func (s *Session) rebound(c actor.Context) {
 	s.ext.load.rebind = ""
 	left := s.ext.load.left
 	if s.ext.load.others {
-		held := s.restartExtensions(c, reason, left)
-		if s.ext.pid == nil {
-			s.retell(c, held)
-		}
+		s.retellIfNone(c, s.restartExtensions(c, reason, left))
 		return
 	}
 	s.ext.shown = nil
@@ -425,6 +440,13 @@ func (s *Session) nameUnknownTools() {
 				s.shared.complaints.about(fmt.Errorf("%s: unknown tool %s", asked.source, n))
 			}
 		}
+	}
+}
+
+// retellIfNone goes on with what waited if there are no extensions any more.
+func (s *Session) retellIfNone(c actor.Context, held []any) {
+	if s.ext.pid == nil {
+		s.retell(c, held)
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *Session) Receive(c actor.Context) {
 		switch {
 		case s.life.state == opening:
 			s.waiting = append(s.waiting, m)
-		case s.life.state == parked && wakes(m) && !s.wake(c, m):
+		case s.life.state == parked && s.life.end == nil && wakes(m) && !s.wake(c, m):
 		default:
 			s.tell(c, m)
 			s.rest(c)

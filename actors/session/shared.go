@@ -60,6 +60,7 @@ type Config struct {
 	Files   *tools.Files
 	Guard   *tools.Guard
 	Models  Models
+	Logins  providers.Logins // nil for none
 	// Extend adds providers that extensions have registered to Models.
 	Extend func([]providers.Registration) (Models, []error)
 	Exec   worker.Exec // runs the client's bash commands; tools.Exec if nil

@@ -44,7 +44,9 @@ var rules = []rule{
 		"the contract is what a session sees of models: no wire, no connection, no file"},
 	{"troupe/providers/wire", []string{"troupe/protocol", "troupe/providers"}, []string{"os/exec"},
 		"what all wires share knows none of them"},
-	{"troupe/providers/registry", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/providers"}, []string{"net/http", "os/exec"},
+	{"troupe/providers/auth", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/providers"}, []string{"os/exec", "golang.org/x/oauth2/..."},
+		"the owner of auth.json knows no wire and no model, and is given what it needs to run pi"},
+	{"troupe/providers/registry", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/providers", "troupe/providers/auth"}, []string{"net/http", "os/exec"},
 		"the registry knows models and keys, and speaks to no server"},
 	{"troupe/providers/anthropic", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec"}, aWire},
 	{"troupe/providers/openai", []string{"troupe/protocol", "troupe/providers", "troupe/providers/wire"}, []string{"os", "os/exec"}, aWire},
@@ -98,6 +100,9 @@ var rules = []rule{
 		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/tools/git", "troupe/tools/policy", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"a session sees no connection, only the way to its clients"},
+	{"troupe/actors/logins", []string{"troupe/protocol", "troupe/actors/kernel", "troupe/actors/link", "troupe/providers"},
+		[]string{"os", "os/exec", "net/http"},
+		"logins are led between connections and who makes them, and no session hears of it"},
 	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link"},
 		[]string{"os", "os/exec", "net/http"},
 		"a connection sees no session, only where to send a command, and is given the codec of its client"},
@@ -115,10 +120,10 @@ var foreign = []struct {
 	in   []string
 	why  string
 }{
-	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn",
+	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn", "troupe/actors/logins",
 		"troupe/actors/failpoint", "troupe/actors/actortest", "troupe/cmd/troupe"},
 		"the actor library stays in the rooms of the actors, and out of core and toolbox; cmd sets its one global"},
-	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google", "troupe/providers/bedrock", "troupe/providers/cloud",
+	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google", "troupe/providers/bedrock", "troupe/providers/cloud", "troupe/providers/auth",
 		"troupe/providers/providertest", "troupe/tools/extension", "troupe/e2e", "troupe/e2e/...", "troupe/cmd/troupe"},
 		"only providers talk to the network, and extensions by fetch"},
 	{"github.com/aws/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},

@@ -81,7 +81,7 @@ type namedEntry struct {
 func parseModels(text []byte, isBuiltin func(string) bool) ([]namedEntry, error) {
 	text = jsonc.ToJSON(text)
 	if !protocol.ValidJSON(text) {
-		return nil, syntaxError(text)
+		return nil, protocol.SyntaxError(text)
 	}
 	root := gjson.ParseBytes(text)
 	list := root.Get("providers")
@@ -105,19 +105,6 @@ func parseModels(text []byte, isBuiltin func(string) bool) ([]namedEntry, error)
 		return nil, errors.Join(problems...)
 	}
 	return out, nil
-}
-
-// syntaxError says where text stops being JSON.
-func syntaxError(text []byte) error {
-	var v any
-	err := json.Unmarshal(text, &v)
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return errors.New("not valid JSON")
-	}
-	before := string(text[:min(int(syntax.Offset), len(text))])
-	line := strings.Count(before, "\n") + 1
-	return fmt.Errorf("line %d: %w", line, err)
 }
 
 var decodeOptions = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

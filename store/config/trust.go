@@ -129,6 +129,8 @@ var Parts = []Part{
 	{Key: "hooks", Effect: Starts},
 	{Key: "customTools", Effect: Starts},
 	{Key: "packages", Effect: Starts},
+	{Key: "auth.reuse", Effect: Reserved},
+	{Key: "auth.broker", Effect: Reserved},
 	{Key: "npmCommand", Effect: Starts, Missing: installing},
 	{Key: "mcpServers", Effect: Starts, Missing: mcp},
 	{Key: "mcp", Effect: Starts, Missing: mcp},
