@@ -146,6 +146,9 @@ func (d *Daemon) Wait() {
 			d.cfg.Log.Warn().Err(err).Msg("ending the extension host")
 		}
 	}
+	if logins := d.cfg.Sessions.Logins; logins != nil { // before the guard, which would end who renews one for us
+		logins.Close()
+	}
 	d.cfg.Sessions.Guard.Close()
 	d.kernel.Dispatcher.Close()
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -36,6 +37,9 @@ func playExtensions(t *testing.T, seed uint64) {
 	b := start(t, func(c *Config) {
 		c.Sessions.ExtensionHost = host
 		c.Sessions.Extensions.Sources = []string{found}
+		if seed%2 == 0 {
+			c.Sessions.ParkAfter = 5 * time.Second
+		}
 		c.Sessions.Default.Tools = append(actortest.ToolNames[:len(actortest.ToolNames):len(actortest.ToolNames)], "xt")
 	})
 	var sessions []string
@@ -46,7 +50,7 @@ func playExtensions(t *testing.T, seed uint64) {
 	for step := range 5 + rng.IntN(30) {
 		s := sessions[rng.IntN(len(sessions))]
 		tool := []string{"note", "danger", "xt", "boom"}[rng.IntN(4)]
-		switch rng.IntN(12) {
+		switch rng.IntN(14) {
 		case 0, 1, 2:
 			b.Say(s, "prompt", fmt.Sprintf("~%s~%d rounds=%d tool=%s", s, step, rng.IntN(3), tool))
 		case 3:
@@ -64,6 +68,10 @@ func playExtensions(t *testing.T, seed uint64) {
 				dialogs++
 				b.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":"ext_%d","confirmed":%t%s}`, dialogs, rng.IntN(3) > 0, at(s)))
 			}
+		case 9:
+			b.Send(`{"type":"reload_resources"` + at(s) + `}`)
+		case 10:
+			b.pass(time.Minute)
 		default:
 			b.pass(time.Duration(rng.IntN(8000)) * time.Millisecond)
 		}
@@ -85,3 +93,37 @@ func playExtensions(t *testing.T, seed uint64) {
 }
 
 func waitingFor(state gjson.Result) []gjson.Result { return state.Get("waitingFor").Array() }
+
+// TestParkedWithExtensions: a session with extensions is parked like any other. They stay,
+// and what they do of themselves wakes it; only where its file has become another one they
+// begin anew.
+func TestParkedWithExtensions(t *testing.T) {
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	bubble(t, func(t *testing.T) {
+		host := actortest.NewExtensions(1)
+		b := start(t, func(c *Config) {
+			c.Sessions.ExtensionHost = host
+			c.Sessions.Extensions.Sources = []string{found}
+			c.Sessions.ParkAfter = 2 * time.Hour
+		})
+		s, path := b.asleep()
+		entries := func() int { return bytes.Count(b.disk.Mem().ReadFile(path), []byte(`"customType":"n"`)) }
+		before := entries()
+		host.Act("appendEntry", `{"customType":"n","data":1}`)
+		b.pass(time.Minute)
+		require.Equal(t, before+1, entries())
+		b.pass(3 * time.Hour)
+		b.parked(s)
+		require.Equal(t, 1, host.Opened(), "they were not loaded again")
+
+		replaceFile(t, b.disk.Mem(), path)
+		require.True(t, b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("success").Bool())
+		b.pass(time.Minute)
+		require.Equal(t, 2, host.Opened())
+		b.pass(3 * time.Hour)
+		b.parked(s)
+		b.end()
+		b.check()
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"troupe/actors/conn"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
+	"troupe/actors/logins"
 	"troupe/actors/session"
 )
 
@@ -58,6 +59,7 @@ func (s *supervisor) Receive(c actor.Context) {
 	case *actor.Started:
 		s.open = map[string]*Connection{}
 		s.server.Sessions = s.spawnSessions(c)
+		s.server.Logins = s.spawnLogins(c)
 	case connect:
 		s.connect(c, m)
 	case conn.Ending:
@@ -86,6 +88,18 @@ func (s *supervisor) Receive(c actor.Context) {
 
 func (s *supervisor) spawnSessions(c actor.Context) *actor.PID {
 	pid, err := c.SpawnNamed(session.ParentProps(s.kernel, s.shared), "sessions")
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+// spawnLogins makes the owner of logins, nil if there are none.
+func (s *supervisor) spawnLogins(c actor.Context) *actor.PID {
+	if s.shared.Logins == nil {
+		return nil
+	}
+	pid, err := c.SpawnNamed(logins.Props(s.kernel, s.shared.Logins), "logins")
 	if err != nil {
 		panic(err)
 	}

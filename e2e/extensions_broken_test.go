@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,8 +62,7 @@ func TestLateAnswerToADialog(t *testing.T) {
 	d.ok(`{"type":"get_commands"}`)
 	d.ok(`{"type":"prompt","message":"/ask before"}`)
 	stale := d.ui("confirm")
-	d.ok(`{"type":"reload_resources"}`)
-	d.ok(`{"type":"get_commands"}`)
+	assert.Equal(t, "ask", d.ok(`{"type":"reload_resources"}`).Get("commands.0.name").Str, "they are loaded again")
 	d.ok(`{"type":"prompt","message":"/ask after"}`)
 	fresh := d.ui("confirm")
 	require.Equal(t, "after", fresh.Get("message").Str)
@@ -69,4 +70,122 @@ func TestLateAnswerToADialog(t *testing.T) {
 	d.dialog(fresh, `"confirmed":false`)
 	assert.Equal(t, "said false", d.ui("notify").Get("message").Str)
 	require.Zero(t, d.end())
+}
+
+// TestGateThatIsGone: an extension that was named and is not there is an error of loading
+// like any other: what it guarded when it was last there is refused.
+func TestGateThatIsGone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	gate := p.extension("gate", `export default (pi) => pi.on("tool_call", () => ({ block: true, reason: "never" }))`)
+	call := tool("c1", "bash", `{"command":"echo ran"}`)
+	p.llm.plays(call, text("no"), call, text("no"), call, text("yes"))
+	d := p.start("-e", gate)
+	assert.Equal(t, "never", texts(d.prompt("run it"), "tool_execution_end"))
+	require.Zero(t, d.end())
+
+	require.NoError(t, os.Remove(gate))
+	d = p.start("-e", gate)
+	events := d.prompt("run it")
+	assert.Contains(t, texts(events, "tool_execution_end"), "Tool calls are refused: the extension "+gate)
+	assert.Contains(t, strings.Join(d.output(), "\n"), `"event":"load","error":"Extension path does not exist: `+gate)
+	require.Zero(t, d.end())
+
+	other := filepath.Join(p.home, "never-there.ts")
+	d = p.start("-e", other)
+	assert.Equal(t, "ran", strings.TrimSpace(texts(d.prompt("run it"), "tool_execution_end")))
+	assert.Equal(t, 1, strings.Count(d.errors(), "Extension path does not exist: "+other))
+	require.Zero(t, d.end())
+}
+
+// TestEventsOfOlderSessions: what pi up to 0.64 told when another session took the place
+// of one comes behind session_start.
+func TestEventsOfOlderSessions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", p.extension("old", `export default (pi) => {
+		const cwd = pi.cwd;
+		for (const name of ["session_start", "session_switch", "session_branch"]) pi.on(name, (e, ctx) => ctx.ui.notify(name + " " + (e.reason ?? "") + (cwd === ctx.cwd)));
+	}`))
+	p.llm.plays(text("hello"))
+	next := func() string { return d.ui("notify").Get("message").Str }
+	d.ok(`{"type":"get_commands"}`)
+	assert.Equal(t, "session_start startuptrue", next())
+	d.prompt("hi")
+	entry := d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
+	d.ok(`{"type":"fork","entryId":"` + entry + `"}`)
+	assert.Equal(t, "session_start forktrue", next())
+	assert.Equal(t, "session_branch true", next())
+	d.ok(`{"type":"new_session"}`)
+	assert.Equal(t, "session_start newtrue", next())
+	assert.Equal(t, "session_switch newtrue", next())
+	d.ok(`{"type":"reload_resources"}`)
+	assert.Equal(t, "session_start reloadtrue", next())
+	require.Zero(t, d.end())
+	assert.NotContains(t, d.errors(), "never comes here")
+}
+
+// TestExtensionsOfAParkedSession: they go on, with what they remember.
+func TestExtensionsOfAParkedSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("--park-after", "1ms", "-e", p.extension("counts", `export default (pi) => {
+		let calls = 0;
+		pi.registerCommand("count", { handler: (args, ctx) => { calls++; setTimeout(() => ctx.ui.notify("calls " + calls), 50); } });
+	}`))
+	for _, want := range []string{"calls 1", "calls 2"} {
+		d.ok(`{"type":"prompt","message":"/count"}`)
+		assert.Equal(t, want, d.ui("notify").Get("message").Str)
+		eventually(t, "parking", func() bool {
+			return d.ok(`{"type":"list_open_sessions"}`).Get("sessions.0.status").Str == "parked"
+		})
+	}
+	require.Zero(t, d.end())
+}
+
+// TestProjectTrustedByExtension: an extension of the user decides, before the first
+// command that needs to know, whether what a project brings counts.
+func TestProjectTrustedByExtension(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(".pi/extensions/own.ts", `export default (pi) => {
+		pi.registerCommand("own", { handler: (args, ctx) => ctx.ui.notify("trusted " + ctx.isProjectTrusted()) });
+		pi.on("project_trust", () => { throw new Error("nobody asks the project") });
+	}`)
+	asks := p.extension("asks", `export default (pi) => {
+		pi.on("project_trust", async (e, ctx) => ({ trusted: await ctx.ui.select("Trust " + e.cwd + "?", ["yes", "no", "undecided"]) }));
+	}`)
+	commands := func(d *daemon) string {
+		var names []string
+		for _, c := range d.ok(`{"type":"get_commands"}`).Get("commands").Array() {
+			names = append(names, c.Get("name").Str)
+		}
+		return strings.Join(names, " ")
+	}
+	for _, says := range []string{"yes", "no", "undecided"} {
+		d := p.start("-e", asks)
+		assert.False(t, d.ok(`{"type":"get_state"}`).Get("project.trusted").Bool(), "who only looks does not wait")
+		d.send(`{"id":"first","type":"get_commands"}`)
+		question := d.ui("select")
+		assert.Equal(t, "Trust "+p.work+"?", question.Get("title").Str)
+		d.dialog(question, `"value":"`+says+`"`)
+		d.answer("first")
+		if says == "yes" {
+			assert.Equal(t, "own", commands(d))
+			d.ok(`{"type":"prompt","message":"/own"}`)
+			assert.Equal(t, "trusted true", d.ui("notify").Get("message").Str)
+			assert.NotContains(t, d.ok(`{"type":"get_state"}`).Raw, "leftOut")
+			d.ok(`{"type":"reload_resources"}`)
+			assert.Equal(t, "own", commands(d), "it is not asked again")
+		} else {
+			assert.Empty(t, commands(d))
+		}
+		require.Zero(t, d.end())
+		assert.NotContains(t, d.errors(), "never comes here")
+	}
+	for _, flag := range []string{"--approve", "--no-approve"} {
+		d := p.start("-e", asks, flag)
+		assert.Equal(t, flag == "--approve", commands(d) == "own")
+		require.Zero(t, d.end())
+	}
 }

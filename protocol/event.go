@@ -253,6 +253,12 @@ type (
 		ID    json.RawMessage `json:"id,omitempty" doc:"The id of the bash command."`
 		Delta string          `json:"delta" doc:"New output."`
 	}
+	// Resync says that the client has not read fast enough.
+	Resync struct {
+		isEvent
+		Reason string `json:"reason" enum:"lagged"`
+		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before those that are missing: attach with it as since."`
+	}
 	SessionFailed struct {
 		isEvent
 		Error string `json:"error" doc:"Why the session was given up; its commands fail from now on."`
@@ -272,7 +278,7 @@ type (
 	ExtensionUIRequest struct {
 		isEvent
 		ID              string   `json:"id" doc:"Repeat it in extension_ui_response."`
-		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text"`
+		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text,open_url"`
 		Title           *string  `json:"title,omitempty"`
 		Message         *string  `json:"message,omitempty"`
 		Options         []string `json:"options,omitzero"`
@@ -286,7 +292,16 @@ type (
 		WidgetLines     []string `json:"widgetLines,omitzero"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            *string  `json:"text,omitempty"`
+		URL             string   `json:"url,omitempty" since:"omp18" doc:"With open_url: show it, and open it in a browser if the person wants that. The dialog may be answered with the address that the browser ended at, or cancelled; it is over when the login is."`
+		Secret          bool     `json:"secret,omitempty" since:"troupe" doc:"The answer to input is not to be shown or kept."`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
+	}
+	// AuthChanged says that a provider's credentials stand otherwise than before.
+	AuthChanged struct {
+		isEvent
+		Provider string    `json:"provider"`
+		State    AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
+		Reason   string    `json:"reason,omitempty" doc:"Why it cannot be used, or renewed."`
 	}
 	// ApprovalRequest asks whether a tool call may run.
 	ApprovalRequest struct {
@@ -309,6 +324,15 @@ type (
 		ToolCallID string `json:"toolCallId"`
 		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled" doc:"cancelled: nobody answers any more; the call does not run."`
 		OptionID   string `json:"optionId,omitempty"`
+
+		By *ClientRef `json:"by,omitempty" doc:"Who has answered, if the client has named itself in hello."`
+	}
+	// DialogResolved says that a dialog is over.
+	DialogResolved struct {
+		isEvent
+		ID      string        `json:"id" doc:"Of the extension_ui_request."`
+		Outcome DialogOutcome `json:"outcome" enum:"answered,cancelled,timeout,aborted,lost" doc:"cancelled: a person has closed it; aborted: who asked does not want to know any more; lost: nobody can answer any more."`
+		By      *ClientRef    `json:"by,omitempty" doc:"Who has answered or closed it, if the client has named itself in hello."`
 	}
 	HostToolCall struct {
 		isEvent
@@ -343,6 +367,23 @@ type (
 		MaxAttempts int        `json:"maxAttempts"`
 	}
 )
+
+// DialogOutcome is how a dialog ended.
+type DialogOutcome string
+
+const (
+	DialogAnswered  DialogOutcome = "answered"
+	DialogCancelled DialogOutcome = "cancelled"
+	DialogTimeout   DialogOutcome = "timeout"
+	DialogAborted   DialogOutcome = "aborted"
+	DialogLost      DialogOutcome = "lost"
+)
+
+// ClientRef names a client to others.
+type ClientRef struct {
+	ClientID string `json:"clientId,omitempty"`
+	Name     string `json:"name,omitempty"`
+}
 
 // StreamRule is a rule that is shown to the model only when its output trips
 // the rule's trigger.

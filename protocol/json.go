@@ -3,6 +3,8 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
@@ -292,4 +294,16 @@ func AppendList[T Appender](dst []byte, list []T) []byte {
 		dst = v.AppendJSON(dst)
 	}
 	return append(dst, ']')
+}
+
+// SyntaxError says where text stops being JSON. It repeats nothing of it.
+func SyntaxError(text []byte) error {
+	var v any
+	err := json.Unmarshal(text, &v)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return errors.New("not valid JSON")
+	}
+	before := text[:min(int(syntax.Offset), len(text))]
+	return fmt.Errorf("line %d: %w", bytes.Count(before, []byte("\n"))+1, err)
 }

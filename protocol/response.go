@@ -33,9 +33,15 @@ const (
 	CodeCancelled        Code = "cancelled"          // aborted before it was done
 	CodeUnsupported      Code = "unsupported"        // this version does not do it
 	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
+	CodeDialogOver       Code = "dialog_over"        // the dialog has been there and is over
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
+	CodeLoginCancelled   Code = "login_cancelled"    // somebody did not want it any more
+	CodeLoginTimeout     Code = "login_timeout"      // nobody signed in in time
+	CodeLoginFailed      Code = "login_failed"       // the vendor refused, or could not be asked
+	CodeLoginBusy        Code = "login_busy"         // somebody is signing in to it already
+	CodeLoginUnsupported Code = "login_unsupported"  // there is no such login here
 	CodeProvider         Code = "provider_error"     // the model's provider failed
 	CodeInternal         Code = "internal"           // a fault of ours; the session lives on
 )
@@ -44,13 +50,14 @@ const (
 type Error struct {
 	Code    Code
 	Message string
+	Data    any // what the answer says beside it; nil for nothing
 }
 
 func (e *Error) Error() string { return e.Message }
 
 // Errorf makes an Error of this code.
 func (c Code) Errorf(format string, args ...any) *Error {
-	return &Error{c, fmt.Sprintf(format, args...)}
+	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
 }
 
 // Response is the one answer to a command.
@@ -219,9 +226,15 @@ var codeDocs = map[Code]string{
 	CodeCancelled:        "Aborted before it was done.",
 	CodeUnsupported:      "This version does not do it.",
 	CodeConflict:         "The idempotency key was used for something else.",
+	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",
+	CodeLoginCancelled:   "The login was cancelled: by its dialog, by cancel_login, or because its client has gone.",
+	CodeLoginTimeout:     "Nobody signed in in time.",
+	CodeLoginFailed:      "The vendor refused the login, or could not be asked; the sentence says what it said.",
+	CodeLoginBusy:        "Somebody is signing in to this provider already.",
+	CodeLoginUnsupported: "There is no such login here; the sentence says what there is instead.",
 	CodeProvider:         "The model's provider failed.",
 	CodeInternal:         "A fault of ours; the session lives on.",
 }

@@ -219,8 +219,22 @@ var Commands = []Spec{
 	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "troupe", endsWork: true},
 		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
 
+	spec[GetDialogs]("get_dialogs", ScopeQuery, row{result: OpenDialogs{}, since: "troupe"},
+		"The dialogs and approvals of the session that wait for an answer."),
 	spec[ApprovalResponse]("approval_response", ScopeSession, row{since: "troupe", endsWork: true},
 		"Answer an approval_request. The first answer counts."),
+
+	// Credentials
+	spec[GetAuth]("get_auth", ScopeConnection, row{result: AuthReport{}, since: "troupe"},
+		"How requests to each provider are authenticated, as far as that shows without asking anybody. Without a provider: those that have credentials, or a login that is not used, and those that one can sign in to."),
+	spec[GetLoginProviders]("get_login_providers", ScopeConnection, row{result: LoginProviders{}, since: "omp18"},
+		"Who one can sign in to, or store a key for."),
+	spec[Login]("login", ScopeConnection, row{result: LoginResult{}, since: "omp18"},
+		"Sign in to a provider, or store a key for it. Answered when it is done. Questions go to the client that asked, as extension_ui_request; its end, cancel_login or a cancelled dialog ends the login. One at a time for each provider."),
+	spec[CancelLogin]("cancel_login", ScopeConnection, row{since: "troupe"},
+		"End a login that somebody waits for, whichever client has begun it."),
+	spec[Logout]("logout", ScopeConnection, row{result: LogoutResult{}, since: "troupe"},
+		"Take a provider's entry out of auth.json."),
 
 	// Connection
 	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},

@@ -21,6 +21,7 @@ type Extensions struct {
 	vms     map[*fakeVM]bool
 	Allowed map[string]bool // calls that they have let pass
 	Closed  bool
+	opened  int
 }
 
 // NewExtensions returns a host that draws from a seed.
@@ -36,6 +37,22 @@ func (x *Extensions) Kill() {
 	x.mu.Unlock()
 	for v := range vms {
 		v.end("killed")
+	}
+}
+
+// Opened is how many VMs there have been.
+func (x *Extensions) Opened() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.opened
+}
+
+// Act has every VM do something of itself.
+func (x *Extensions) Act(name, args string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for v := range x.vms {
+		v.behind(time.Second, func() { v.say(extension.Act{Name: name, Args: json.RawMessage(args)}) })
 	}
 }
 
@@ -70,6 +87,7 @@ func (x *Extensions) Open(_ extension.Spec, sink func(extension.Said)) extension
 	v := &fakeVM{host: x, jobs: make(chan func(), 1000), quit: make(chan struct{}), sink: sink}
 	x.mu.Lock()
 	x.vms[v] = true
+	x.opened++
 	x.mu.Unlock()
 	go v.run()
 	v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
@@ -103,7 +121,11 @@ func (v *fakeVM) run() {
 
 // later does something after a time that is drawn, behind what was to be done.
 func (v *fakeVM) later(job func()) {
-	wait := time.Duration(v.host.draw(3000)) * time.Millisecond
+	v.behind(time.Duration(v.host.draw(3000))*time.Millisecond, job)
+}
+
+// behind does something after a time, behind what was to be done.
+func (v *fakeVM) behind(wait time.Duration, job func()) {
 	select {
 	case v.jobs <- func() {
 		select {
@@ -221,6 +243,13 @@ func (v *fakeVM) Tool(id uint64, call extension.ToolCall) {
 
 func (v *fakeVM) Command(id uint64, _, _ string) {
 	v.later(func() { v.say(extension.CommandDone{ID: id}) })
+	if v.host.draw(2) == 0 { // by itself, a long time after that
+		v.later(func() { time.Sleep(20 * time.Second) })
+		v.later(func() {
+			v.say(extension.Act{Name: "appendEntry", Args: json.RawMessage(`{"customType":"n","data":2}`)})
+			v.say(extension.Act{Name: "sendMessage", Args: json.RawMessage(`{"message":{"customType":"n","content":"of an extension","display":true},"options":{"triggerTurn":true}}`)})
+		})
+	}
 }
 func (v *fakeVM) Close(string) { v.later(func() { v.end("") }) }
 func (v *fakeVM) Rebind(extension.Spec) {

@@ -69,7 +69,7 @@ func expected(ev *actor.DeadLetterEvent) bool {
 var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
 
 var ourLetters = map[string][]string{
-	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed"},
+	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed", "said"},
 	"at the end of a connection": {
 		"Left",
 		"wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
@@ -78,7 +78,7 @@ var ourLetters = map[string][]string{
 	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
-		"reconfigured", "loadedSession", "WindowOpen", "QueryDone",
+		"reconfigured", "discovered", "trustSaid", "loadedSession", "WindowOpen", "QueryDone",
 		"ChildOpened", "ChildTold", "ChildSettled", "childProgress",
 	},
 }

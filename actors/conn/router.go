@@ -27,6 +27,7 @@ type router struct {
 
 	routes  routes
 	lists   lists
+	asked   asked
 	current command
 	leaving *link.Leave // nil until the connection ends
 }
@@ -93,6 +94,7 @@ func (r *router) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		r.routes = routes{byHandle: map[string]*route{}, opening: map[string]*route{}}
+		r.joinLogins(c)
 	case line, call, lineTooLong, inputClosed:
 		r.input(c, m)
 	case link.SessionSpawned:
@@ -101,6 +103,10 @@ func (r *router) Receive(c actor.Context) {
 		r.openList(c, m)
 	case link.WindowOpen:
 		r.nextList(c)
+	case link.AuthAnswer:
+		r.authAnswer(c, m)
+	case link.AuthEvent:
+		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
 	case link.Closed:
 		r.closed(c, m)
 	case link.Left:
@@ -148,6 +154,8 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 		err = r.leavingError()
 	case req.Spec.Scope == protocol.ScopeConnection:
 		r.own(c, req)
+		return
+	case r.answersLogin(c, req):
 		return
 	default:
 		to, err = r.routeOf(c, req)
@@ -212,7 +220,7 @@ func (r *router) sendAll(c actor.Context, m any) {
 
 // client is where a session answers.
 func (r *router) client(c actor.Context, to *route) link.Client {
-	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Tag: to.tag}
+	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Who: r.out.Who, Tag: to.tag}
 }
 
 // routeOf finds the session a command is meant for. The default session is made
@@ -312,6 +320,8 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		r.attachSession(c, req, cmd.SessionID)
 	case protocol.DetachSession:
 		r.detachSession(c, req, cmd.SessionID)
+	case protocol.GetAuth, protocol.GetLoginProviders, protocol.Login, protocol.CancelLogin, protocol.Logout:
+		r.askLogins(c, req)
 	case protocol.ListOpenSessions:
 		r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit})
 		r.current.owed = false
@@ -425,7 +435,12 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 		r.answer(c, req, nil, protocol.CodeInvalidParams.Errorf("Unknown dialect: %s", h.Dialect))
 		return
 	}
-	r.out.Wire, r.rules = &wire, rules
+	who, err := h.Who()
+	if err != nil {
+		r.answer(c, req, nil, err)
+		return
+	}
+	r.out.Wire, r.out.Who, r.rules = &wire, who, rules
 	c.Send(r.out.Writer, setWire{wire})
 	for _, to := range r.routes.byHandle {
 		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})
@@ -447,6 +462,7 @@ func (r *router) leave(c actor.Context, m link.Leave) {
 	r.leaving = all
 	c.Send(c.Parent(), ending{m.Abort})
 	r.sendAll(c, m)
+	r.leaveLogins(c)
 	r.maybeDrained(c)
 }
 
@@ -482,7 +498,7 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 
 // maybeDrained reports when nothing of this connection is left to wait for.
 func (r *router) maybeDrained(c actor.Context) {
-	if r.leaving != nil && len(r.routes.byHandle)+len(r.routes.opening)+len(r.lists.waiting) == 0 {
+	if r.leaving != nil && len(r.routes.byHandle)+len(r.routes.opening)+len(r.lists.waiting)+len(r.asked.waiting) == 0 {
 		c.Send(c.Parent(), drained{})
 	}
 }

@@ -119,6 +119,9 @@ func (m *Machine) reachable(c Command, noKey string) *protocol.Error {
 		m.model, m.level = c.Found, c.Found.Clamp(m.level)
 	}
 	if c.Catalog != nil && !c.Catalog.HasKey(m.model.Provider) {
+		if why := c.Catalog.NotUsed[m.model.Provider]; why != "" {
+			return protocol.CodeNoKey.Errorf("No API key found for %s. The login in auth.json is not used: %s.", m.model.Provider, why)
+		}
 		return protocol.CodeNoKey.Errorf(noKey, m.model.Provider)
 	}
 	return nil

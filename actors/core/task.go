@@ -131,12 +131,12 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 	for _, it := range c.tasks.items {
 		switch s := it.state.(type) {
 		case itemQueued:
-			if m.childRefusedByBudget(c, it) {
-				begun = true
-				continue
-			}
 			if limit := m.set.Tasks.MaxConcurrency; limit <= 0 || live < limit {
-				live, begun = live+1, true
+				begun = true
+				if m.childRefusedByBudget(c, it) {
+					continue
+				}
+				live++
 				if it.isolated {
 					it.state = itemPreparing{}
 					m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})

@@ -48,17 +48,18 @@ type refusals struct{ tools, bash string }
 
 // life is what is known of one virtual machine.
 type life struct {
-	n       int    // from 1: what an earlier one says counts for nothing
-	ready   bool   // it has said what is registered
-	rebound bool   // it was taken along into another session
-	closing bool   // its session does not listen to it any more
-	held    []Call // that wait until it is ready: nobody would see them before
+	n       int         // of all actors of the session: what an earlier one says counts for nothing
+	ready   bool        // it has said what is registered
+	rebound bool        // it was taken along into another session
+	closing bool        // its session does not listen to it any more
+	held    []Call      // that wait until it is ready: nobody would see them before
+	timer   *time.Timer // of the next life, or of the end; nil for none
 }
 
-// New returns the actor of a session's extensions. tools are those that they
+// New returns the actor of a session's extensions, its nth. tools are those that they
 // register.
-func New(log zerolog.Logger, host extension.Host, spec extension.Spec, tools *Tools) *VM {
-	return &VM{log: log, host: host, spec: spec, tools: tools, owed: owed{map[uint64]Call{}, map[uint64]string{}}}
+func New(log zerolog.Logger, host extension.Host, spec extension.Spec, tools *Tools, nth int) *VM {
+	return &VM{log: log, host: host, spec: spec, tools: tools, owed: owed{map[uint64]Call{}, map[uint64]string{}}, life: life{n: nth << 16}}
 }
 
 // What a session tells its extensions, beside [core.CancelHook].
@@ -182,6 +183,9 @@ func (v *VM) Receive(c actor.Context) {
 		v.tools.report = func(f extension.Failure) { root.Send(session, Failed{f}) }
 		v.open(c)
 	case *actor.Stopping:
+		if v.life.timer != nil {
+			v.life.timer.Stop()
+		}
 		v.close("quit")
 	case said:
 		if m.life == v.life.n {
@@ -237,8 +241,9 @@ func (v *VM) Receive(c actor.Context) {
 		}
 		v.life.closing = true
 		v.close(m.Reason)
-		kernel.After(c, closeLimit, c.Self(), closeDue{})
+		v.life.timer = kernel.After(c, closeLimit, c.Self(), closeDue{})
 	case closeDue:
+		v.giveUp(c, "the extensions do not end")
 		c.Stop(c.Self())
 	}
 }
@@ -483,11 +488,9 @@ var restarts = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Se
 
 const restartWindow = time.Minute
 
-// gone answers what was asked of a virtual machine that is no more, and begins
-// another. Until then a gate that was there refuses what it cannot see.
-func (v *VM) gone(c actor.Context, m extension.Gone) {
-	v.vm = nil
-	v.tools.lose(m.Why)
+// giveUp answers what was asked of a virtual machine that says no more.
+func (v *VM) giveUp(c actor.Context, why string) {
+	v.tools.lose(why)
 	ids := make([]uint64, 0, len(v.hooks))
 	for id := range v.hooks {
 		ids = append(ids, id)
@@ -500,10 +503,17 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 	}
 	for id, name := range v.commands {
 		delete(v.commands, id)
-		if m.Why != "" { // one that has ended its own session is through
-			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Why})
+		if why != "" { // one that has ended its own session is through
+			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: why})
 		}
 	}
+}
+
+// gone goes on without a virtual machine that is no more, and begins another. Until then
+// a gate that was there refuses what it cannot see.
+func (v *VM) gone(c actor.Context, m extension.Gone) {
+	v.vm = nil
+	v.giveUp(c, m.Why)
 	v.life.ready, v.life.held = false, nil
 	if m.Why == "" || v.life.closing { // it was closed
 		c.Stop(c.Self())
@@ -521,7 +531,7 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "disabled", Message: m.Why})
 	} else {
 		v.fail(c, extension.Failure{Path: "<runtime>", Event: "host", Message: m.Why})
-		kernel.After(c, restarts[len(v.deaths)-1], c.Self(), reopen{})
+		v.life.timer = kernel.After(c, restarts[len(v.deaths)-1], c.Self(), reopen{})
 	}
 	refuse, refuseBash := v.absent(again, m.Why)
 	r := v.regs

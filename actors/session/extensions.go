@@ -74,6 +74,7 @@ type loading struct {
 	rebind string // why the session is about to be another one, "" if it is not
 	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
+	asker  uint64 // the reload_resources that is answered when they are loaded, 0 for none
 }
 
 // over says whether nothing has to wait for it.
@@ -92,6 +93,14 @@ type asks struct {
 	over     bool                           // their end has begun: nobody answers a dialog
 }
 
+// atRest says whether nothing goes on between them and the session: nobody waits for the
+// other. There may be none.
+func (x *extensions) atRest() bool {
+	a := &x.asks
+	return x.pid == nil || x.load.over() && x.fence.heard == x.fence.told && len(x.fence.work) == 0 && !a.over &&
+		len(a.commands)+len(a.dialogs)+len(a.idle)+len(a.later)+len(a.hooks)+len(a.answers) == 0
+}
+
 // ask is a command of an extension. One without an op is not waited for.
 type ask struct {
 	op  uint64
@@ -102,7 +111,8 @@ type ask struct {
 // left is the file of the session before it, "" for none.
 func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext = extensions{nth: s.ext.nth + 1}
-	s.clients.stands = standing{}
+	s.dialogsLost()
+	s.clients.stands.list = nil
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
@@ -111,8 +121,18 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext.load.reason = reason
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
 	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, answers: map[uint64]context.CancelFunc{}, seq: firstSeq}
-	log, host, box := s.log, s.shared.ExtensionHost, s.ext.tools
-	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", s.ext.nth), func() actor.Actor { return extension.New(log, host, spec, box) })
+	log, host, box, nth := s.log, s.shared.ExtensionHost, s.ext.tools, s.ext.nth
+	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", nth), func() actor.Actor { return extension.New(log, host, spec, box, nth) })
+}
+
+// beginExtensions has extensions loaded when the file was opened: anew if it was opened
+// again, since they know another one.
+func (s *Session) beginExtensions(c actor.Context, reason string) {
+	if s.ext.pid == nil {
+		s.startExtensions(c, reason, "")
+		return
+	}
+	s.retellIfNone(c, s.restartExtensions(c, "reload", ""))
 }
 
 // extensionSpec is what the extensions of the session begin with.
@@ -141,6 +161,7 @@ func (s *Session) restartExtensions(c actor.Context, reason, left string) (held 
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
+	s.answerReload()
 	held = s.ext.load.held
 	work := s.ext.fence.work
 	s.dismissDialogs(c)
@@ -173,10 +194,7 @@ func (s *Session) rebound(c actor.Context) {
 	s.ext.load.rebind = ""
 	left := s.ext.load.left
 	if s.ext.load.others {
-		held := s.restartExtensions(c, reason, left)
-		if s.ext.pid == nil {
-			s.retell(c, held)
-		}
+		s.retellIfNone(c, s.restartExtensions(c, reason, left))
 		return
 	}
 	s.ext.shown = nil
@@ -212,6 +230,7 @@ type extensionsOver struct{ who *actor.PID }
 func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
 	s.stopCompletions()
+	s.answerReload()
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
 	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
@@ -275,7 +294,7 @@ func (s *Session) holds(c actor.Context, m any) bool {
 		return false
 	}
 	s.ext.load.held = append(s.ext.load.held, m)
-	s.clients.unsent, s.clients.early = append(s.clients.early, s.clients.unsent...), nil // what they say may be what the command waits for
+	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
 	return true
 }
@@ -351,6 +370,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	for _, text := range extension.Unsupported(m.Registrations) {
 		s.shared.complaints.about(errors.New(text))
 	}
+	if s.asksTrust() {
+		s.askTrust(c)
+		return
+	}
+	s.goOnLoading(c)
+}
+
+// goOnLoading does what comes when it is known what extensions there are.
+func (s *Session) goOnLoading(c actor.Context) {
 	if s.ext.listens["resources_discover"] {
 		s.discover(c)
 		return
@@ -389,6 +417,7 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
+	s.answerReload()
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {
 		s.ext.send(a)
@@ -396,6 +425,15 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.asks.later = nil
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
+	}
+}
+
+// answerReload answers the reload_resources that waits, with the commands that there are.
+func (s *Session) answerReload() {
+	seq := s.ext.load.asker
+	s.ext.load.asker = 0
+	if seq != 0 && s.clients.replies.expects(seq) {
+		s.reply(seq, s.commands(), nil)
 	}
 }
 
@@ -424,6 +462,13 @@ func (s *Session) nameUnknownTools() {
 				s.shared.complaints.about(fmt.Errorf("%s: unknown tool %s", asked.source, n))
 			}
 		}
+	}
+}
+
+// retellIfNone goes on with what waited if there are no extensions any more.
+func (s *Session) retellIfNone(c actor.Context, held []any) {
+	if s.ext.pid == nil {
+		s.retell(c, held)
 	}
 }
 
@@ -666,15 +711,13 @@ const maxDialogs = 64
 
 // dialogAnswered gives an extension the answer to its dialog; false if it is not
 // its own.
-func (s *Session) dialogAnswered(m core.UIAnswered) bool {
+func (s *Session) dialogAnswered(m core.UIAnswered, how protocol.DialogOver) bool {
 	op, ok := s.ext.asks.dialogs[m.ID]
 	if !ok {
 		return false
 	}
 	delete(s.ext.asks.dialogs, m.ID)
-	if r := s.clients.stands.closed(m.ID); r != nil {
-		s.tellPrompt("ui_prompt_end", *r)
-	}
+	s.promptOver(m.ID, how)
 	var a any = map[string]bool{"cancelled": true}
 	switch {
 	case m.Cancelled:
@@ -689,6 +732,15 @@ func (s *Session) dialogAnswered(m core.UIAnswered) bool {
 	}
 	s.answerOp(op, raw, "")
 	return true
+}
+
+// promptOver takes a dialog of an extension away.
+func (s *Session) promptOver(id string, how protocol.DialogOver) {
+	if x := s.dialogOver(id, how); x != nil {
+		if r, is := x.record.(protocol.ExtensionUIRequest); is {
+			s.tellPrompt("ui_prompt_end", r)
+		}
+	}
 }
 
 // tellPrompt tells extensions that somebody is asked something, or not any more.
@@ -708,9 +760,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 	for id, of := range s.ext.asks.dialogs {
 		if of == op {
 			delete(s.ext.asks.dialogs, id)
-			if r := s.clients.stands.closed(id); r != nil {
-				s.tellPrompt("ui_prompt_end", *r)
-			}
+			s.promptOver(id, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
 			s.tellUI(c, worker.CancelUI{ID: id})
 		}
 	}
@@ -721,7 +771,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 func (s *Session) dismissDialogs(c actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.ext.asks.dialogs)) {
 		s.tellUI(c, worker.CancelUI{ID: id})
-		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true})
+		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true}, protocol.DialogOver{Outcome: string(protocol.DialogLost)})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/protocol"
@@ -125,7 +126,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	case m.err == nil:
 		s.life.state = live
 		s.begin(c, m.to)
-		s.startExtensions(c, s.beginning(m.to), "")
+		s.beginExtensions(c, s.beginning(m.to))
 	case !s.last.ran() || s.clients.replies.opening != nil:
 		s.cannotOpen(c, m.err)
 		return
@@ -140,9 +141,13 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	waiting := s.waiting
 	s.waiting = nil
 	for _, w := range waiting {
-		if r, ok := w.(link.Request); ok && m.err != nil && wakes(r) {
+		r, isRequest := w.(link.Request)
+		_, ofExtensions := w.(extension.Message)
+		switch {
+		case isRequest && m.err != nil && wakes(r):
 			s.reply(r.Seq, nil, m.err)
-		} else {
+		case ofExtensions && m.err == nil: // of those that others have replaced
+		default:
 			s.tell(c, w)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/worker"
@@ -39,7 +41,8 @@ func (t *idleTimer) stop() {
 
 // A parked session keeps its machine and its file, and gives back what can be made
 // again from those: the context of the branch, texts of the project, images made
-// fit for models. The next command finds everything as it was. Where another
+// fit for models. Its extensions stay: what they remember is nowhere else. The next
+// command finds everything as it was, and so does an extension that does something. Where another
 // program has changed the file meanwhile, or under the feet of a live session, it
 // is opened again first, as after a crash. If that fails, because it is gone,
 // another process has it, or there are too many open files, whoever asked hears of
@@ -71,9 +74,8 @@ func (s *Session) onParkDue(c actor.Context) {
 }
 
 // parkable says whether nothing goes on.
-// Extensions may have something to do at any time.
 func (s *Session) parkable() bool {
-	return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() && s.ext.pid == nil
+	return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() && s.ext.atRest()
 }
 
 func (s *Session) park(c actor.Context) {
@@ -92,10 +94,16 @@ func (s *Session) becomeParked(c actor.Context) {
 }
 
 // wakes says whether a message has a parked session look at its file: a command
-// does, except for the one that ends it.
+// does, except for the one that ends it, and what an extension says or does.
 func wakes(m any) bool {
-	_, isCommand := m.(link.Request)
-	return isCommand && !endsSession(m)
+	switch m.(type) {
+	case link.Request:
+		return !endsSession(m)
+	case extension.Message, core.CustomSent, core.EntryMade:
+		return true
+	default:
+		return false
+	}
 }
 
 func endsSession(m any) bool {

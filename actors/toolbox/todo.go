@@ -29,6 +29,50 @@ func (Todo) Infos() []protocol.ToolInfo { return []protocol.ToolInfo{todoInfo} }
 
 // Start makes the new list.
 func (Todo) Start(call protocol.ToolCall) (Work, error) {
+	phases, err := todoPhases(call)
+	if err != nil {
+		return nil, err
+	}
+	n, active, open := 0, 0, 0
+	for _, phase := range phases {
+		for i := range phase.Tasks {
+			n++
+			if why := core.CompleteTodo(&phase.Tasks[i], n); why != "" {
+				return nil, errors.New(why)
+			}
+			if phase.Tasks[i].Status == core.TodoActive {
+				active++
+			}
+			if phase.Tasks[i].Status != core.TodoCompleted {
+				open++
+			}
+		}
+	}
+	if active > 1 {
+		//lint:ignore ST1005 it is a sentence for the model
+		return nil, errors.New("Only one item can be in_progress.")
+	}
+	details, err := json.Marshal(protocol.TodoResult{TodoPhases: phases})
+	if err != nil {
+		return nil, fmt.Errorf("todo list: %w", err)
+	}
+	return Result{Todos: phases, ToolResult: protocol.ToolResult{
+		Content: protocol.TextContent(fmt.Sprintf("The list has %d items, %d of them open.", n, open)), Details: details,
+	}}, nil
+}
+
+// todoPhases reads the list of a call: as the schema has it, or in the form of
+// pisces, whose models replace phases.
+func todoPhases(call protocol.ToolCall) ([]protocol.TodoPhase, error) {
+	var theirs struct {
+		Ops []struct {
+			Op     string               `json:"op"`
+			Phases []protocol.TodoPhase `json:"phases"`
+		} `json:"ops"`
+	}
+	if json.Unmarshal(call.Arguments, &theirs) == nil && len(theirs.Ops) == 1 && theirs.Ops[0].Op == "replace" {
+		return append([]protocol.TodoPhase{}, theirs.Ops[0].Phases...), nil
+	}
 	raw, err := Fit(todoInfo, call)
 	if err != nil {
 		return nil, err
@@ -40,31 +84,8 @@ func (Todo) Start(call protocol.ToolCall) (Work, error) {
 		//lint:ignore ST1005 it is a sentence for the model
 		return nil, fmt.Errorf("Validation failed for tool %q: %w", core.TodoTool, err)
 	}
-	active, open := 0, 0
-	for i := range args.Todos {
-		if why := core.CompleteTodo(&args.Todos[i], i+1); why != "" {
-			return nil, errors.New(why)
-		}
-		if args.Todos[i].Status == core.TodoActive {
-			active++
-		}
-		if args.Todos[i].Status != core.TodoCompleted {
-			open++
-		}
+	if len(args.Todos) == 0 {
+		return []protocol.TodoPhase{}, nil
 	}
-	if active > 1 {
-		//lint:ignore ST1005 it is a sentence for the model
-		return nil, errors.New("Only one item can be in_progress.")
-	}
-	phases := []protocol.TodoPhase{}
-	if len(args.Todos) > 0 {
-		phases = append(phases, protocol.TodoPhase{Name: "Todos", Tasks: args.Todos})
-	}
-	details, err := json.Marshal(protocol.TodoResult{TodoPhases: phases})
-	if err != nil {
-		return nil, fmt.Errorf("todo list: %w", err)
-	}
-	return Result{Todos: phases, ToolResult: protocol.ToolResult{
-		Content: protocol.TextContent(fmt.Sprintf("The list has %d items, %d of them open.", len(args.Todos), open)), Details: details,
-	}}, nil
+	return []protocol.TodoPhase{{Name: "Todos", Tasks: args.Todos}}, nil
 }

@@ -29,9 +29,11 @@ import (
 	"troupe/protocol/pi"
 	"troupe/providers"
 	"troupe/providers/anthropic"
+	"troupe/providers/auth"
 	"troupe/providers/bedrock"
 	"troupe/providers/catalog"
 	"troupe/providers/cloud"
+	"troupe/providers/discover"
 	"troupe/providers/google"
 	"troupe/providers/openai"
 	"troupe/providers/registry"
@@ -74,6 +76,10 @@ func run(args []string) int {
 		switch word := args[0]; {
 		case word == "schema":
 			return describe(args[1:])
+		case !asPi() && (word == "login" || word == "logout"), word == "auth" && len(args) > 1 && args[1] == "check":
+			return credentials(word, args[1:])
+		case word == "models" && len(args) > 1 && args[1] == "discover" && !asPi():
+			return discoverModels(args[2:])
 		case word == extHostErrand && len(args) == 1:
 			return extHost()
 		case slices.Contains(piCommands, word):
@@ -179,7 +185,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
-	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log))
+	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, guard, log))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -211,7 +217,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability, Sandbox: o.sandbox, PermissionMode: o.permission,
 			Extensions: o.extensionFlags(), ExtensionHost: o.newExtensionHost(guard, log), ExtensionOptions: o.extensionOptions(),
 			IgnoreExtensionErrors: o.extensionErrors == errorsIgnore, Argv: os.Args,
-			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models,
+			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models, Logins: models,
 			Extend: func(list []providers.Registration) (session.Models, []error) { return models.With(list) },
 			Default: link.OpenSpec{
 				Cwd: cwd, CwdSet: o.cwd != "", Memory: o.noSession, Name: o.name, Provider: o.provider, Model: o.model,
@@ -222,6 +228,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	if err := texts(o, cwd, &cfg.Sessions.Default); err != nil {
 		return nil, err
 	}
+	models.Discover(context.Background())
 	if err := chooseModel(o, models); err != nil {
 		return nil, err
 	}
@@ -255,7 +262,7 @@ func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, ti
 }
 
 // newRegistry joins the catalogue, the user's configuration and the wires.
-func newRegistry(agentDir, home string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration)) *registry.Registry {
+func newRegistry(agentDir, home string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration), logins *auth.Store) *registry.Registry {
 	client := wire.NewClient(wire.ClientConfig{Failed: failed})
 	return registry.New(registry.Config{
 		AgentDir: agentDir, Builtin: catalog.FS,
@@ -270,7 +277,8 @@ func newRegistry(agentDir, home string, command func(context.Context, string) (s
 			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
-		Clouds:  cloud.All(home),
+		Clouds: cloud.All(home),
+		Logins: logins, Discover: discover.Find,
 		Offline: scripted.API,
 		Command: command,
 	})

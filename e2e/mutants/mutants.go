@@ -17,6 +17,7 @@ var (
 	files   = []string{"./store"}
 	configs = []string{"./store/config"}
 	models  = []string{"./providers/registry", "./providers/wire"}
+	logins  = []string{"./providers/auth"}
 	ends    = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
 	pipes   = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
 	keys    = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
@@ -191,7 +192,15 @@ var mutants = []mutant{
 	{"what the kernel makes up is read", "protocol/bounded/bounded.go", "case size == 0:", "case size < 0:", []string{"./protocol/bounded"}},
 	{"queued input of anybody is the user's", "actors/session/open.go", "if path == \"\" || store.Holds(w.logs.own, path) {", "if true {", []string{"./e2e", "-run", "TestForeignQueue"}},
 	{"a proxy is everybody's", "providers/wire/client.go", "who := route{accountOf(cred), proxy}", "who := route{accountOf(cred), \"\"}", models},
-	{"a broken models.json takes models away", "providers/registry/files.go", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)\n\t\treturn true", "f.err = fmt.Errorf(\"%s: %w\", f.path, err)", models},
+	{"a broken models.json takes models away", "protocol/bounded/watched.go", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)\n\t\treturn true", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)", models},
+	{"each session renews a login", "providers/auth/token.go", "case l.running != nil:", "case false:", logins},
+	{"a login that is over is asked for again and again", "providers/auth/token.go", "l.failed = failure{of: e.id(), err: r.err}", "", logins},
+	{"what another process has got is got again", "providers/auth/token.go", "case now.Access != e.Access && now.left", "case false && now.left", logins},
+	{"tokens go where models.json says", "providers/auth/policy.go", "slices.Contains(p.hosts, host):", "true:", logins},
+	{"any state of a login will do", "providers/auth/callback.go", "if state != \"\" && subtle", "if false && subtle", logins},
+	{"who signed an ID token does not matter", "providers/auth/idtoken.go", "if !verify(", "if false && !verify(", logins},
+	{"a lock is taken from who holds it", "providers/auth/lock.go", "watched < orphanAge && ageOf(name, info) < orphanAge", "false", logins},
+	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
 	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
 	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
 	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},

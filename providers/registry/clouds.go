@@ -24,7 +24,7 @@ func (r *Registry) cloudOf(provider string) providers.Cloud {
 	if custom := r.custom(provider); cloud == nil || custom != nil && custom.Auth != "" {
 		return cloud
 	}
-	if cloud.Found(r.secrets.lookup(r.auth.value[provider].Env)) {
+	if cloud.Found(r.secrets.lookup(r.auth.Entries[provider].Env)) {
 		return cloud
 	}
 	return nil
@@ -73,12 +73,22 @@ func placeOf(model *protocol.Model, cloud providers.Cloud, keyed bool, env func(
 	placed := *model
 	placed.BaseURL = address
 	if vertex {
-		extra := protocol.ProviderConfig{}
-		if model.ProviderConfig != nil {
-			extra = *model.ProviderConfig
-		}
-		extra.Compat = mergeCompat(onVertex, extra.Compat)
-		placed.ProviderConfig = &extra
+		return withCompat(&placed, onVertex), nil
 	}
 	return &placed, nil
+}
+
+// withCompat is a model whose requests depart further from its wire, unless what is
+// configured says otherwise.
+func withCompat(model *protocol.Model, compat json.RawMessage) *protocol.Model {
+	if len(compat) == 0 {
+		return model
+	}
+	out, extra := *model, protocol.ProviderConfig{}
+	if model.ProviderConfig != nil {
+		extra = *model.ProviderConfig
+	}
+	extra.Compat = mergeCompat(compat, extra.Compat)
+	out.ProviderConfig = &extra
+	return &out
 }

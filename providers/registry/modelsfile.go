@@ -25,7 +25,8 @@ type providerEntry struct {
 	BaseURL        string                    `json:"baseUrl"`
 	API            string                    `json:"api"`
 	APIKey         string                    `json:"apiKey"`
-	Auth           string                    `json:"auth"` // ours: the cloud whose credentials count in place of a key
+	Auth           string                    `json:"auth"`     // ours: the cloud whose credentials count in place of a key
+	Discover       bool                      `json:"discover"` // ours: the server is asked which models it has
 	Headers        map[string]string         `json:"headers"`
 	AuthHeader     bool                      `json:"authHeader"` // send Authorization: Bearer KEY as well
 	Compat         json.RawMessage           `json:"compat"`
@@ -81,7 +82,7 @@ type namedEntry struct {
 func parseModels(text []byte, isBuiltin func(string) bool) ([]namedEntry, error) {
 	text = jsonc.ToJSON(text)
 	if !protocol.ValidJSON(text) {
-		return nil, syntaxError(text)
+		return nil, protocol.SyntaxError(text)
 	}
 	root := gjson.ParseBytes(text)
 	list := root.Get("providers")
@@ -107,19 +108,6 @@ func parseModels(text []byte, isBuiltin func(string) bool) ([]namedEntry, error)
 	return out, nil
 }
 
-// syntaxError says where text stops being JSON.
-func syntaxError(text []byte) error {
-	var v any
-	err := json.Unmarshal(text, &v)
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return errors.New("not valid JSON")
-	}
-	before := string(text[:min(int(syntax.Offset), len(text))])
-	line := strings.Count(before, "\n") + 1
-	return fmt.Errorf("line %d: %w", line, err)
-}
-
 var decodeOptions = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // parseProvider reads a provider model by model, to report all that is wrong.
@@ -142,6 +130,9 @@ func parseProvider(raw []byte) (config providerEntry, problems []error) {
 		config.overrides[id] = m
 	}
 	config.Models, config.ModelOverrides = nil, nil
+	if config.Discover && config.API == "" {
+		config.API = "openai-completions" // which all of them speak
+	}
 	return config, problems
 }
 
@@ -174,6 +165,8 @@ func (p *providerEntry) check(builtin bool) (problems []error) {
 	switch {
 	case p.Auth != "" && !slices.Contains(providers.CloudNames, p.Auth):
 		fail("auth %q is none of %s", p.Auth, strings.Join(providers.CloudNames, ", "))
+	case p.Discover && p.BaseURL == "":
+		fail("discover needs a baseUrl: where the server is")
 	case p.Auth != "" && (p.APIKey != "" || p.AuthHeader):
 		fail("auth is for credentials of a cloud: leave out apiKey and authHeader, or auth")
 	}

@@ -15,7 +15,9 @@ import (
 	"sync"
 
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/providers"
+	"troupe/providers/auth"
 )
 
 // Config is what a [Registry] works from.
@@ -24,7 +26,11 @@ type Config struct {
 	Builtin  fs.FS                         // PROVIDER.json files, see package catalog; nil for none
 	APIs     map[string]providers.Provider // who speaks which wire, by Model.API
 	Clouds   map[string]providers.Cloud    // whose credentials can stand for a key, by name; nil for none
+	Logins   *auth.Store                   // the owner of auth.json; nil is one of AgentDir that runs no program
 	Offline  string                        // provider to offer when no other has a key, "" for none
+
+	// Discover asks a server of models what it has; nil asks nobody.
+	Discover func(ctx context.Context, baseURL, key string) (providers.LocalServer, error)
 
 	Env func(name string) string // nil is os.Getenv
 	// Command runs a shell command of the configuration and returns what it
@@ -36,8 +42,8 @@ type Config struct {
 // [providers.Provider] for all of them.
 //
 // Models come from the built-in catalogue, models.json changes them and adds
-// others. A key comes from SetKey, else auth.json, else the environment, else
-// models.json. Nothing is read before it is needed; files are read again when
+// others. A key comes from SetKey, else auth.json, else models.json, else the
+// environment. Nothing is read before it is needed; files are read again when
 // they change. A Registry is safe for concurrent use.
 type Registry struct {
 	config  Config
@@ -48,8 +54,9 @@ type Registry struct {
 	builtins map[string]*builtin
 	extra    map[string]extra // by provider; see With
 	added    []string         // their names, in order
-	models   watchedFile[[]namedEntry]
-	auth     watchedFile[map[string]authEntry]
+	found    map[string]*discovery
+	models   bounded.Watched[[]namedEntry]
+	auth     *auth.File
 	catalog  *protocol.Catalog // nil when it has to be made anew
 	problems error             // that the catalogue came with
 }
@@ -72,12 +79,14 @@ func New(config Config) *Registry {
 		keys:     map[string]string{},
 		builtins: map[string]*builtin{},
 	}
-	r.models.parse = func(text []byte) ([]namedEntry, error) { return parseModels(text, r.isBuiltin) }
-	r.auth.parse = parseAuth
+	r.models = bounded.Watched[[]namedEntry]{Limit: protocol.MaxModelsFile, Parse: func(text []byte) ([]namedEntry, error) { return parseModels(text, r.isBuiltin) }}
 	if config.AgentDir != "" {
-		r.models.path = filepath.Join(config.AgentDir, "models.json")
-		r.auth.path = filepath.Join(config.AgentDir, "auth.json")
+		r.models.Path = filepath.Join(config.AgentDir, "models.json")
 	}
+	if r.config.Logins == nil {
+		r.config.Logins = auth.Open(auth.Config{Dir: config.AgentDir})
+	}
+	r.auth = &auth.File{}
 	return r
 }
 
@@ -110,15 +119,17 @@ func (r *Registry) Catalog() (*protocol.Catalog, error) {
 
 // refresh reads files that have changed.
 func (r *Registry) refresh() {
-	changedModels, changedAuth := r.models.refresh(), r.auth.refresh()
-	if changedModels || changedAuth {
+	file := r.config.Logins.File()
+	if r.models.Refresh() || file != r.auth {
 		r.catalog = nil
 	}
+	r.auth = file
+	r.discover()
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
 	catalog := &protocol.Catalog{Keys: map[string]bool{}}
-	problems := []error{r.models.err, r.auth.err}
+	problems := []error{r.models.Err, r.auth.Err}
 	for _, provider := range r.providers() {
 		if r.lazy(provider) {
 			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Load: sync.OnceValue(func() []*protocol.Model {
@@ -130,10 +141,19 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 			continue
 		}
 		models, err := r.modelsOf(provider)
-		problems = append(problems, err)
+		problems = append(problems, err, r.complaints(provider))
 		catalog.Models = append(catalog.Models, models...)
 		if r.hasKey(provider, models) {
 			catalog.Keys[provider] = true
+		}
+	}
+	for _, provider := range r.auth.Names() {
+		if why := r.config.Logins.Why(provider, r.auth.Entries[provider]); why != "" {
+			if catalog.NotUsed == nil {
+				catalog.NotUsed = map[string]string{}
+			}
+			catalog.NotUsed[provider] = why
+			r.config.Logins.Notice(fmt.Sprintf("the login of %s in auth.json is not used: %s", provider, why))
 		}
 	}
 	if len(catalog.Keys) == 0 && r.config.Offline != "" {
@@ -148,7 +168,7 @@ func (r *Registry) lazy(provider string) bool {
 	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline {
 		return false
 	}
-	if r.cloudOf(provider) != nil {
+	if r.cloudOf(provider) != nil || r.loginOf(provider) != nil {
 		return false
 	}
 	return !slices.ContainsFunc(r.sources(provider), func(s keySource) bool { return s.value != "" })
@@ -171,7 +191,7 @@ func (r *Registry) providers() []string {
 			}
 		}
 	}
-	for _, c := range r.models.value {
+	for _, c := range r.models.Value {
 		if !slices.Contains(list, c.id) {
 			list = append(list, c.id)
 		}
@@ -230,9 +250,9 @@ func (r *Registry) custom(provider string) *providerEntry {
 
 // inFile is what models.json says about a provider, nil for nothing.
 func (r *Registry) inFile(provider string) *providerEntry {
-	for i := range r.models.value {
-		if r.models.value[i].id == provider {
-			return &r.models.value[i].providerEntry
+	for i := range r.models.Value {
+		if r.models.Value[i].id == provider {
+			return &r.models.Value[i].providerEntry
 		}
 	}
 	return nil
@@ -264,8 +284,8 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 	set(&base.BaseURL, custom.BaseURL)
 	base.Headers = mergeHeaders(b.config.Headers, custom.Headers)
 	base.Compat = mergeCompat(b.config.Compat, custom.Compat)
-	for i := range custom.models {
-		model := base.build(provider, &custom.models[i])
+	for _, m := range slices.Concat(r.foundAt(provider, custom), custom.models) {
+		model := base.build(provider, &m)
 		if at := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == model.ID }); at >= 0 {
 			list[at] = model
 		} else {
@@ -278,7 +298,7 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 // hasKey says whether a provider can be asked, as far as that shows without
 // running commands.
 func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
-	env := r.secrets.lookup(r.auth.value[provider].Env)
+	env := r.secrets.lookup(r.auth.Entries[provider].Env)
 	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
 		_, missing := fillURL(m.BaseURL, withRegion(env))
 		return missing == ""
@@ -286,7 +306,7 @@ func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
 	if !reachable {
 		return false
 	}
-	if r.cloudOf(provider) != nil {
+	if r.cloudOf(provider) != nil || r.loginOf(provider) != nil {
 		return true
 	}
 	for _, s := range r.sources(provider) {
@@ -306,25 +326,34 @@ type keySource struct {
 	own     map[string]string // variables that go with it
 	literal bool              // value is the key itself
 	bearer  bool
+
+	from, variable string // as get_auth names it
 }
 
 // sources lists where a provider's key may be, the first that has one counts.
 func (r *Registry) sources(provider string) []keySource {
-	entry := r.auth.value[provider]
-	list := []keySource{
-		{value: r.keys[provider], literal: true},
-		{value: entry.Key, own: entry.Env},
+	entry := r.auth.Entries[provider]
+	list := []keySource{{value: r.keys[provider], literal: true, from: "command_line"}}
+	switch r.config.Logins.Use(provider, entry) {
+	case auth.UseKey:
+		list = append(list, keySource{value: entry.Key, own: entry.Env, from: "stored_key"})
+		if entry.Key == "" {
+			list = append(list, keySource{value: entry.Access, literal: true, from: "stored_oauth"})
+		}
+	case auth.UseLogin:
+		return list // what is stored owns its provider: nothing takes its place in silence
+	default:
 	}
 	custom := r.custom(provider)
 	if custom != nil && custom.Auth != "" {
 		return list // a key that was there for something else is not what was asked for
 	}
+	if custom != nil {
+		list = append(list, keySource{value: custom.APIKey, own: entry.Env, from: "models_json"})
+	}
 	lookup := r.secrets.lookup(entry.Env)
 	for _, name := range providers.VendorOf(provider).Env {
-		list = append(list, keySource{value: lookup(name), literal: true, bearer: slices.Contains(bearerVariables, name)})
-	}
-	if custom != nil {
-		list = append(list, keySource{value: custom.APIKey, own: entry.Env})
+		list = append(list, keySource{value: lookup(name), literal: true, bearer: slices.Contains(bearerVariables, name), from: "environment", variable: name})
 	}
 	return list
 }
@@ -340,7 +369,7 @@ func (r *Registry) keyless(m *protocol.Model) bool {
 	}
 	for name, value := range m.ProviderConfig.Headers {
 		if isKeyHeader(name) {
-			return r.secrets.has(value, r.auth.value[m.Provider].Env)
+			return r.secrets.has(value, r.auth.Entries[m.Provider].Env)
 		}
 	}
 	return false
@@ -372,7 +401,7 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 	defer r.mu.Unlock()
 	r.refresh()
 	for _, v := range providers.Vendors {
-		_, entered := r.auth.value[v.ID]
+		_, entered := r.auth.Entries[v.ID]
 		if v.ID != providers.ScriptedAPI && (used(v.ID) || entered || r.keys[v.ID] != "" || r.custom(v.ID) != nil) {
 			note(v.Env)
 			note(providers.CloudSecrets[v.Cloud])
@@ -383,7 +412,7 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 			note(variablesOf(value))
 		}
 	}
-	for _, c := range r.models.value {
+	for _, c := range r.models.Value {
 		note(variablesOf(c.APIKey))
 		note(providers.CloudSecrets[c.Auth])
 		headers(c.Headers)
@@ -394,7 +423,7 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 			headers(m.Headers)
 		}
 	}
-	for _, entry := range r.auth.value {
+	for _, entry := range r.auth.Entries {
 		note(variablesOf(entry.Key))
 	}
 	return names

@@ -290,25 +290,28 @@ func TestRegistry_modelsFileProblems(t *testing.T) {
 
 func TestRegistry_keys(t *testing.T) {
 	h := newHouse(t, "ANTHROPIC_API_KEY", "from-env", "MY_VAR", "from-var")
-	h.write("models.json", `{"providers": {"anthropic": {"apiKey": "from-models"}, "openai": {"apiKey": "$MY_VAR"}}}`)
+	models := `{"providers": {"anthropic": {"apiKey": "from-models"}, "openai": {"apiKey": "$MY_VAR"}}}`
+	h.write("models.json", models)
 	key := func(provider, id string) string {
 		t.Helper()
 		req, failed := h.ask(provider, id)
 		require.Nil(t, failed)
 		return req.Credentials.Key
 	}
-	assert.Equal(t, "from-env", key("anthropic", "claude-haiku-4-5"))
+	assert.Equal(t, "from-models", key("anthropic", "claude-haiku-4-5"))
 	assert.Equal(t, "from-var", key("openai", "gpt-5.5"))
-	h.write("auth.json", `{"anthropic": {"type": "api_key", "key": "!print key"}, "openai": {"type": "oauth", "access": "never", "refresh": "r", "expires": 1}}`)
+	h.write("auth.json", `{"anthropic": {"type": "api_key", "key": "!print key"}, "openai": {"type": "of somebody else", "access": "never", "refresh": "r", "expires": 1}}`)
 	assert.Equal(t, "out-of-print key", key("anthropic", "claude-haiku-4-5"))
-	assert.Equal(t, "from-var", key("openai", "gpt-5.5"), "oauth entries are left alone")
+	assert.Equal(t, "from-var", key("openai", "gpt-5.5"), "entries of other types are left alone")
 	h.SetKey("anthropic", "from-flag")
 	assert.Equal(t, "from-flag", key("anthropic", "claude-haiku-4-5"))
 	h.SetKey("anthropic", "")
 	h.write("auth.json", `{"anthropic": {"type": "api_key", "key": "$MINE", "env": {"MINE": "own-variable"}}}`)
 	assert.Equal(t, "own-variable", key("anthropic", "claude-haiku-4-5"), "a changed file is read again")
 	h.write("auth.json", `{"anthropic": {"type": "api_key", "key": "$UNSET"}}`)
-	assert.Equal(t, "from-env", key("anthropic", "claude-haiku-4-5"), "no value, next source")
+	assert.Equal(t, "from-models", key("anthropic", "claude-haiku-4-5"), "no value, next source")
+	h.write("models.json", `{"providers": {"openai": {"apiKey": "$MY_VAR"}}}`)
+	assert.Equal(t, "from-env", key("anthropic", "claude-haiku-4-5"), "the environment is last")
 }
 
 func TestRegistry_brokenAuthFile(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/auth"
 )
 
 // Stream implements [providers.Provider]: it finds the credentials of the request's
@@ -91,8 +92,9 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	r.mu.Lock()
 	r.refresh()
 	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
-	own := r.auth.value[model.Provider].Env
-	cloud, signing := r.cloudNamed(model.Provider), r.cloudOf(model.Provider)
+	own := r.auth.Entries[model.Provider].Env
+	cloud, signing, login := r.cloudNamed(model.Provider), r.cloudOf(model.Provider), r.loginOf(model.Provider)
+	why := r.config.Logins.Why(model.Provider, r.auth.Entries[model.Provider])
 	r.mu.Unlock()
 
 	env, cred, given := r.secrets.lookup(own), req.Credentials, req.Credentials.IsSet()
@@ -114,11 +116,16 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	if given {
 		return nil
 	}
-	if signing != nil && !isKeyed(&cred) {
+	switch {
+	case isKeyed(&cred):
+	case login != nil:
+		cred.Signer = login
+		req.Model = withCompat(req.Model, auth.Compat(model.Provider))
+	case signing != nil:
 		cred.Signer = signing.Signer(env)
 	}
 	if cred.Key == "" && cred.Signer == nil && !keyless {
-		return r.noKey(model.Provider)
+		return r.noKey(model.Provider, why)
 	}
 	header := keyHeader(req.Model)
 	switch bearer := custom != nil && custom.AuthHeader; {
@@ -186,7 +193,11 @@ func commandFailed(ctx context.Context, what, provider string, err error) *proto
 }
 
 // noKey says how to get on.
-func (r *Registry) noKey(provider string) *protocol.StreamError {
+// why is why a login that is there is not used, "" for none.
+func (r *Registry) noKey(provider, why string) *protocol.StreamError {
+	if why != "" {
+		return protocol.ErrorAuth.Errorf("No API key found for %s. The login in auth.json is not used: %s.", provider, why)
+	}
 	file := filepath.Join(r.config.AgentDir, "auth.json")
 	how := fmt.Sprintf(`put {"%s": {"type": "api_key", "key": "..."}} into %s`, provider, file)
 	for _, name := range providers.VendorOf(provider).Env {

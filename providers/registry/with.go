@@ -22,6 +22,7 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 	out := New(r.config)
 	r.mu.Lock()
 	out.keys = maps.Clone(r.keys)
+	out.found = r.answered()
 	r.mu.Unlock()
 	out.extra = map[string]extra{}
 	var problems []error
@@ -69,7 +70,7 @@ func (x *extra) over(file *providerEntry) *providerEntry {
 func (r *Registry) Credentials(ctx context.Context, model *protocol.Model) (providers.Credentials, *protocol.StreamError) {
 	r.mu.Lock()
 	r.refresh()
-	sources, own := r.sources(model.Provider), r.auth.value[model.Provider].Env
+	sources, own := r.sources(model.Provider), r.auth.Entries[model.Provider].Env
 	r.mu.Unlock()
 	return r.resolve(ctx, model, sources, own)
 }

@@ -12,6 +12,8 @@ import (
 type compat struct {
 	SupportsStore              bool              `json:"supportsStore"`              // takes store:false
 	SupportsDeveloperRole      bool              `json:"supportsDeveloperRole"`      // developer instead of system for models that think
+	RequiresDeveloperRole      bool              `json:"requiresDeveloperRole"`      // developer for all models
+	SupportsMaxOutputTokens    bool              `json:"supportsMaxOutputTokens"`    // takes max_output_tokens
 	SupportsReasoningEffort    bool              `json:"supportsReasoningEffort"`    // reasoning has an effort
 	SupportsStrictMode         bool              `json:"supportsStrictMode"`         // tools take strict
 	SupportsLongCacheRetention bool              `json:"supportsLongCacheRetention"` // prompts can be kept for a day
@@ -24,7 +26,7 @@ type compat struct {
 // compatOf puts together what is known about the endpoint of a request.
 func compatOf(req *providers.Request) *compat {
 	c := &compat{
-		SupportsStore: true, SupportsDeveloperRole: true, SupportsReasoningEffort: true, SendSessionAffinityHeaders: true,
+		SupportsStore: true, SupportsMaxOutputTokens: true, SupportsDeveloperRole: true, SupportsReasoningEffort: true, SendSessionAffinityHeaders: true,
 	}
 	host := ""
 	if u, err := url.Parse(req.Model.BaseURL); err == nil {

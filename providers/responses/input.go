@@ -15,7 +15,7 @@ import (
 func (e *encoder) appendInput(b []byte) []byte {
 	if strings.TrimSpace(e.req.System) != "" {
 		role := "system"
-		if e.req.Model.Reasoning && e.compat.SupportsDeveloperRole {
+		if e.compat.RequiresDeveloperRole || e.req.Model.Reasoning && e.compat.SupportsDeveloperRole {
 			role = "developer"
 		}
 		b = append(b, `{"role":"`+role+`","content":`...)

@@ -74,8 +74,10 @@ func (e *encoder) body() []byte {
 	if e.compat.SupportsStore {
 		b = append(b, `,"store":false`...)
 	}
-	b = append(b, `,"max_output_tokens":`...)
-	b = strconv.AppendInt(b, max(e.req.AnswerLimit(input, e.req.Budget()), minOutput), 10)
+	if e.compat.SupportsMaxOutputTokens {
+		b = append(b, `,"max_output_tokens":`...)
+		b = strconv.AppendInt(b, max(e.req.AnswerLimit(input, e.req.Budget()), minOutput), 10)
+	}
 	b = e.appendPromptCache(b)
 	b = e.appendReasoning(b)
 	b = e.appendTools(b)

@@ -32,7 +32,7 @@ func (format) Decoder(_ *providers.Request, out *wire.Parts) wire.Decoder {
 func (format) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	if !req.FullErrors || err.Status == 0 {
 		err.Message = wire.SentenceText(err.Status, body, false)
-		return err
+		return aboutPlan(err, body)
 	}
 	service := req.Model.Provider
 	switch {
@@ -42,5 +42,5 @@ func (format) Explain(req *providers.Request, err *protocol.StreamError, body []
 		service = "OpenAI"
 	}
 	err.Message = wire.NamedText(service, err.Status, body)
-	return err
+	return aboutPlan(err, body)
 }

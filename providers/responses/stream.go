@@ -282,7 +282,7 @@ func (d *decoder) failure(v gjson.Result) error {
 	if text := broken(v); text != "" {
 		err.Message = wire.Plain(text)
 	}
-	return err
+	return aboutPlan(err, []byte(v.Raw))
 }
 
 // broken is what an event says about the end of an answer, "" if it is in another

@@ -210,13 +210,12 @@ func (s *extensionScan) in(where place) []string {
 }
 
 // at lists the files that a path means which somebody named: a file, a directory
-// that is an extension, or one with extensions in it.
+// that is an extension, or one with extensions in it. What is not there is listed, too.
 func (s *extensionScan) at(path string, location Location, depth int) []string {
 	st, err := os.Stat(path)
 	switch {
-	case isAbsent(err):
-		s.add(path, piSays("Extension path does not exist: "+path))
-		return nil
+	case isAbsent(err): // whoever loads it says so, and knows whether it was a gate
+		return []string{path}
 	case err != nil:
 		s.add(path, err)
 		return nil

@@ -82,10 +82,9 @@ func TestWhereExtensionsLie(t *testing.T) {
 				user + `extensions/z/package.json={"pi":{"extensions":[]}}`, user + "extensions/z/index.ts",
 			},
 			want: []string{
-				"~/agent/extensions/m/src/one.ts auto user", "~/agent/extensions/m/two/index.ts auto user", "~/agent/extensions/o/main.ts auto user",
+				"~/agent/extensions/m/src/one.ts auto user", "~/agent/extensions/m/two/index.ts auto user", "~/agent/extensions/m/none.ts auto user", "~/agent/extensions/o/main.ts auto user",
 				"~/agent/extensions/p/index.ts auto user", "~/agent/extensions/q/index.ts auto user",
 			},
-			told: []string{"~/agent/extensions/m/none.ts: Extension path does not exist: ~/agent/extensions/m/none.ts"},
 		},
 		{
 			name: "what ignore files exclude",
@@ -139,12 +138,13 @@ func TestWhereExtensionsLie(t *testing.T) {
 			want:  []string{"~/agent/extensions/b.ts auto user"},
 		},
 		{
-			name:  "what is named and is not there",
+			name:  "what is named and is not there is for whoever loads it to refuse",
 			files: []string{"empty/x.md", "text.md", user + `settings.json={"extensions":["gone.ts"]}`},
 			flags: ExtensionFlags{Sources: []string{"~/none.ts", "~/empty", "~/text.md", "builtin:mcp"}},
+			want:  []string{"~/none.ts cli temporary", "~/agent/gone.ts local user"},
 			told: []string{
-				"builtin:mcp: this version has no built-in extensions", "~/none.ts: Extension path does not exist: ~/none.ts", "~/empty: no extension in this directory",
-				"~/text.md: an extension is one of .ts .js .mts .cts .mjs .cjs .tsx .jsx", "~/agent/gone.ts: Extension path does not exist: ~/agent/gone.ts",
+				"builtin:mcp: this version has no built-in extensions", "~/empty: no extension in this directory",
+				"~/text.md: an extension is one of .ts .js .mts .cts .mjs .cjs .tsx .jsx",
 			},
 		},
 		{
@@ -340,8 +340,8 @@ func TestManifests(t *testing.T) {
 		`p/package.json={"version":"1.0.0","pi":{"extensions":["a.ts","lib/*.ts","!**/d.ts","gone.ts"],"skills":["./know"],"prompts":["ask.md"],"themes":["t"]}}`,
 		`agent/settings.json={"packages":[{"source":"~/p","skills":["!**/t/SKILL.md"]}],"skills":["!s"]}`, "agent/skills/own/SKILL.md="+skillText("own", "x"), "agent/skills/s2/SKILL.md="+skillText("s", "other"))
 	found, told := w.extensions(ExtensionFlags{}, Policy{})
-	assert.Equal(t, []string{"~/p/a.ts ~/p user of ~/p", "~/p/lib/c.ts ~/p user of ~/p"}, found)
-	assert.Equal(t, []string{"~/p/gone.ts: Extension path does not exist: ~/p/gone.ts"}, told)
+	assert.Equal(t, []string{"~/p/a.ts ~/p user of ~/p", "~/p/lib/c.ts ~/p user of ~/p", "~/p/gone.ts ~/p user of ~/p"}, found)
+	assert.Empty(t, told)
 
 	s, _ := w.settings()
 	packages, _ := LoadPackages(PackageSources{Dirs: w.dirs, Named: s.Packages})

@@ -431,8 +431,12 @@ func (s *packageScan) tried(o origin) []string {
 		last = o.path
 	}
 	var found []string
-	for _, dir := range s.list(filepath.Join(s.Agent, "tmp", "extensions"), User) {
-		under, err := filepath.Glob(filepath.Join(filepath.Join(s.Agent, "tmp", "extensions"), dir.Name(), hash))
+	all := filepath.Join(s.Agent, "tmp", "extensions")
+	if !exists(all) {
+		return nil
+	}
+	for _, dir := range s.list(all, User) {
+		under, err := filepath.Glob(filepath.Join(all, dir.Name(), hash))
 		if err != nil || o.kind == fromGit && !strings.Contains(dir.Name(), o.host) {
 			continue
 		}

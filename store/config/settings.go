@@ -50,6 +50,8 @@ type Settings struct {
 	HTTPProxy         string // "": from the environment
 	HTTPIdleTimeoutMs int64  // 300000
 
+	Auth Auth // of the user's file; the daemon's
+
 	defaultTrust string                // ask, always, never; of projects that nothing is saved about
 	Project      protocol.ProjectTrust // what was decided, and what was left out for it
 
@@ -519,6 +521,8 @@ func (s *Settings) fields(base string, location Location) []field {
 		{"shellCommandPrefix", str(&s.ShellCommandPrefix)},
 		{"sessionDir", str(&s.SessionDir)},
 
+		{"auth.reuse", users(location, s.Auth.setReuse)},
+		{"auth.broker", users(location, str(&s.Auth.Broker))},
 		{"httpProxy", str(&s.HTTPProxy)},
 		{"httpIdleTimeoutMs", count(&s.HTTPIdleTimeoutMs)},
 

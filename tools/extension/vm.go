@@ -712,7 +712,7 @@ func (v *vm) shutdown(id uint64, reason, target string) {
 func (v *vm) left() {
 	r := v.realm
 	v.ready, r.loading, r.again = false, 0, true
-	v.dispatch("rebind")
+	v.dispatch("rebind", v.spec.Cwd)
 	v.loadNext()
 }
 

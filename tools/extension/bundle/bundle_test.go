@@ -237,4 +237,6 @@ func TestGatesOfWhatCannotBeLoaded(t *testing.T) {
 	require.Equal(t, []string{"tool_call"}, c.Gates(path))
 	require.NoError(t, os.WriteFile(path, []byte(`pi.on("user_bash") pi.on(`), 0o644))
 	require.Equal(t, []string{"tool_call", "user_bash"}, c.Gates(path))
+	require.NoError(t, os.Remove(path))
+	require.Equal(t, []string{"tool_call"}, c.Gates(path), "one that is gone is missed")
 }

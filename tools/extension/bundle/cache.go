@@ -84,7 +84,7 @@ func (c *Cache) last(path string) (*Entry, bool) {
 	if c == nil {
 		return nil, false
 	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err := realPath(path)
 	if err != nil {
 		return nil, false
 	}
@@ -179,6 +179,18 @@ func (c *Cache) trim() error {
 
 // gateEvents are the events whose handlers may refuse what would else happen.
 var gateEvents = []string{"tool_call", "user_bash"}
+
+// realPath is the path of a file without symbolic links, also if it is gone.
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var dir string
+		if dir, err = filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			real = filepath.Join(dir, filepath.Base(path))
+		}
+	}
+	return real, err
+}
 
 // Gates says which gates an extension names in its source, or had when it could last
 // be loaded. Where an extension that guards something cannot be loaded, what it guards

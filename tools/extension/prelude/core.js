@@ -377,6 +377,7 @@ function flush() {
 // ---- the mirror: what handlers read without waiting ----
 
 let snap = create(null);
+snap.cwd = boot.cwd; // factories look at it before the session says what it is
 let mirror;           // entries of the session, read when first asked for
 let early = [];       // entries that came before that
 let growing;          // the message that message_update shows
@@ -1318,6 +1319,13 @@ const cancels = new NewMap(); // what ends the wait for a tell; what says that a
 let tail = NewPromise.resolve();
 let telling = 0;      // tells that are not through
 
+// replaced is what session_start was called until 0.64 where a session has taken the place
+// of another.
+function replaced({ type, reason, previousSessionFile }) {
+  if (type !== "session_start" || reason === "startup" || reason === "reload" || !previousSessionFile) return undefined;
+  return reason === "fork" ? { type: "session_fork", previousSessionFile } : { type: "session_switch", reason, previousSessionFile };
+}
+
 function tell(n, event) {
   const before = tail;
   telling++;
@@ -1329,6 +1337,8 @@ function tell(n, event) {
     const work = (async () => {
       if (OLD[event.type]) await oldVeto(event);
       await combined(grown(event));
+      const old = replaced(event);
+      if (old) { await oldVeto(old); await combined(old); }
     })();
     chain(work, d.resolve, (e) => { failed(undefined, event.type, e); d.resolve(); });
     await d.promise;
@@ -1496,9 +1506,10 @@ const dispatch = {
     call("ready", stringify(registrations()));
   },
   // rebind begins another session in the same realm: factories will run again.
-  rebind() {
+  rebind(cwd) {
     generation++;
     snap = create(null);
+    snap.cwd = cwd;
     mirror = undefined; early = []; growing = undefined; run = undefined;
     bound = false;
     exts = [];

@@ -1,0 +1,190 @@
+// Package logins is where connections ask about credentials: one actor a process, which
+// has everything done that takes long, and leads the questions of a login to the client
+// that asked for it, and to no other.
+package logins
+
+import (
+	"context"
+	"maps"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// owner is the actor.
+type owner struct {
+	logins  providers.Logins
+	routers map[string]*actor.PID
+	running map[job]context.CancelCauseFunc // logins under way
+	open    map[string]*dialog              // by id
+	made    int                             // dialogs
+}
+
+// job is a command of a router.
+type job struct {
+	router string
+	key    int
+}
+
+// dialog waits for one answer of one client.
+type dialog struct {
+	router  string
+	options []string // of a select; nil for any text
+	answer  chan<- protocol.ExtensionUIResponse
+}
+
+type (
+	// done is the end of a command.
+	done struct {
+		of     job
+		router *actor.PID
+		answer link.AuthAnswer
+	}
+	// ask opens a dialog, or without an answer just tells something.
+	ask struct {
+		router  *actor.PID
+		request protocol.ExtensionUIRequest
+		answer  chan<- protocol.ExtensionUIResponse
+	}
+	// over closes a dialog.
+	over struct {
+		of chan<- protocol.ExtensionUIResponse
+	}
+	// changed is for everybody.
+	changed struct{ event protocol.AuthChanged }
+)
+
+// Props describes the actor.
+func Props(k *kernel.Kernel, logins providers.Logins) *actor.Props {
+	o := &owner{
+		logins: logins, routers: map[string]*actor.PID{}, running: map[job]context.CancelCauseFunc{}, open: map[string]*dialog{},
+	}
+	return k.KeepAlive(o, "logins", kernel.RetryMessage)
+}
+
+func (o *owner) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		root, self := c.ActorSystem().Root, c.Self()
+		o.logins.Watch(func(ev protocol.AuthChanged) { root.Send(self, changed{ev}) })
+	case *actor.Stopping:
+		o.logins.Watch(nil)
+		for _, cancel := range o.running {
+			cancel(providers.ErrLoginCancelled)
+		}
+	case link.AuthJoin:
+		o.routers[m.Router.Id] = m.Router
+	case link.AuthLeave:
+		o.leave(m.Router)
+	case link.AuthCommand:
+		o.command(c, m)
+	case link.AuthReply:
+		o.reply(m)
+	case ask:
+		o.ask(c, m)
+	case over:
+		maps.DeleteFunc(o.open, func(_ string, d *dialog) bool { return d.answer == m.of })
+	case done:
+		delete(o.running, m.of)
+		c.Send(m.router, m.answer)
+	case changed:
+		for _, router := range o.routers {
+			c.Send(router, link.AuthEvent{Event: m.event})
+		}
+	}
+}
+
+// leave ends the logins of a client that is gone.
+func (o *owner) leave(router *actor.PID) {
+	delete(o.routers, router.Id)
+	for of, cancel := range o.running {
+		if of.router == router.Id {
+			cancel(providers.ErrLoginCancelled)
+		}
+	}
+}
+
+// command has a command carried out, elsewhere: files are read, vendors are asked.
+func (o *owner) command(c actor.Context, m link.AuthCommand) {
+	of := job{m.Router.Id, m.Key}
+	if _, twice := o.running[of]; twice {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	o.running[of] = cancel
+	p := &person{root: c.ActorSystem().Root, self: c.Self(), router: m.Router, openURL: m.OpenURL, secrets: m.Secrets}
+	kernel.Background(c, func() any {
+		defer cancel(nil)
+		data, err := o.carryOut(ctx, m.Cmd, p)
+		if err != nil {
+			data = nil
+		}
+		return done{of, m.Router, link.AuthAnswer{Key: m.Key, Data: data, Err: err}}
+	})
+}
+
+// carryOut runs on a goroutine of its own.
+func (o *owner) carryOut(ctx context.Context, cmd protocol.Command, p *person) (protocol.Result, *protocol.Error) {
+	switch cmd := cmd.(type) {
+	case protocol.GetAuth:
+		report := o.logins.Auth(cmd.Provider)
+		if cmd.Provider != "" && len(report.Providers) == 0 {
+			return nil, protocol.CodeInvalidParams.Errorf("Unknown provider: %s", cmd.Provider)
+		}
+		return report, nil
+	case protocol.GetLoginProviders:
+		return providersOf(o.logins.Auth("")), nil
+	case protocol.Login:
+		if err := p.refuses(cmd); err != nil {
+			return nil, err
+		}
+		return o.logins.Login(ctx, cmd, p)
+	case protocol.CancelLogin:
+		if !o.logins.CancelLogin(cmd.Provider) {
+			return nil, protocol.CodeNotFound.Errorf("Nobody is signing in to %s", cmd.Provider)
+		}
+		return nil, nil
+	case protocol.Logout:
+		return o.logins.Logout(ctx, cmd.Provider, cmd.Revoke == nil || *cmd.Revoke)
+	}
+	return nil, protocol.CodeUnsupported.Errorf("%T is not about credentials", cmd)
+}
+
+// providersOf says of a report what oh-my-pi's clients want to know.
+func providersOf(report protocol.AuthReport) protocol.LoginProviders {
+	out := protocol.LoginProviders{Providers: []protocol.LoginProvider{}}
+	for _, p := range report.Providers {
+		if len(p.Methods) > 0 {
+			out.Providers = append(out.Providers, protocol.LoginProvider{
+				ID: p.ID, Name: p.Name, Available: p.Methods[0] == "browser",
+				Authenticated: p.State == protocol.AuthReady || p.State == protocol.AuthExpiring || p.State == protocol.AuthExpired,
+			})
+		}
+	}
+	return out
+}
+
+// ask shows a dialog to the client of a login, or tells it something.
+func (o *owner) ask(c actor.Context, m ask) {
+	o.made++
+	m.request.ID = link.LoginDialog + strconv.Itoa(o.made)
+	if m.answer != nil {
+		o.open[m.request.ID] = &dialog{m.router.Id, m.request.Options, m.answer}
+	}
+	c.Send(m.router, link.AuthEvent{Event: m.request})
+}
+
+// reply leads an answer to who waits for it. The first one that fits counts.
+func (o *owner) reply(m link.AuthReply) {
+	d := o.open[m.Answer.ID]
+	if d == nil || d.router != m.Router.Id || !d.fits(m.Answer) {
+		return
+	}
+	delete(o.open, m.Answer.ID)
+	d.answer <- m.Answer // it has room for one
+}

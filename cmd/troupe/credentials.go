@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/providers/registry"
+	"troupe/store"
+	"troupe/tools"
+)
+
+// Exit codes of login and auth check beside the usual ones.
+const (
+	exitCancelled = 3 // nobody signed in
+	exitInvalid   = 2 // credentials are there and cannot be used
+)
+
+// credentialArgs is the command line of login, logout and auth check.
+type credentialArgs struct {
+	word, provider, agentDir            string
+	noBrowser, key, paste, asJSON, keep bool
+	timeout                             time.Duration
+}
+
+// credentials carries out login, logout and auth check.
+func credentials(word string, args []string) int {
+	a, err := parseCredentials(word, args)
+	if err != nil {
+		return refuse(err)
+	}
+	home := homeDir()
+	cwd, err := workingDir("", home)
+	if err != nil {
+		fmt.Fprintln(stderr, "troupe:", err)
+		return exitError
+	}
+	log, guard := logger(&options{}), tools.NewGuard()
+	defer guard.Close()
+	agentDir := store.AgentDir(a.agentDir, os.Getenv, home)
+	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, guard, log))
+	defer models.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	switch a.word {
+	case "login":
+		return a.login(ctx, models, guard)
+	case "logout":
+		return a.logout(ctx, models)
+	}
+	return a.check(ctx, models)
+}
+
+func parseCredentials(word string, args []string) (a credentialArgs, err error) {
+	a.word = word
+	usage := map[string]string{
+		"login":  "usage: troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
+		"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
+		"auth":   "usage: troupe auth check [PROVIDER] [--json] [--no-refresh] [--agent-dir DIR]",
+	}[word]
+	if word == "auth" {
+		args = args[1:] // check
+	}
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		if name == "--timeout" || name == "--agent-dir" {
+			if !inline {
+				if i++; i == len(args) {
+					return a, fmt.Errorf("%s needs a value", name)
+				}
+				value = args[i]
+			}
+		} else if inline {
+			return a, errors.New(usage) // also a key, which is not for a command line
+		}
+		switch {
+		case name == "--agent-dir":
+			a.agentDir = value
+		case name == "--timeout" && word == "login":
+			if a.timeout, err = time.ParseDuration(value); err != nil || a.timeout <= 0 {
+				return a, fmt.Errorf("--timeout %q: want a duration, as 90s or 5m", value)
+			}
+		case name == "--api-key" && word == "login":
+			a.key = true
+		case name == "--no-browser" && word == "login":
+			a.noBrowser = true
+		case name == "--json" && word == "auth":
+			a.asJSON = true
+		case name == "--no-refresh" && word == "auth":
+			a.keep = true
+		case strings.HasPrefix(name, "-") || a.provider != "":
+			return a, errors.New(usage)
+		default:
+			a.provider = name
+		}
+	}
+	if word == "logout" && a.provider == "" {
+		return a, errors.New(usage)
+	}
+	return a, nil
+}
+
+// login signs in, at a terminal or without one.
+func (a credentialArgs) login(ctx context.Context, models *registry.Registry, guard *tools.Guard) int {
+	t := &terminal{guard: guard, noBrowser: a.noBrowser, lines: make(chan string)}
+	if a.provider == "" {
+		var names []string
+		for _, p := range models.Auth("").Providers {
+			if len(p.Methods) > 1 {
+				names = append(names, p.ID)
+			}
+		}
+		var err error
+		if a.provider, err = t.Choose(ctx, "Sign in to", names...); err != nil {
+			return exitCancelled
+		}
+	}
+	how := protocol.Login{Provider: a.provider, TimeoutMs: int(a.timeout.Milliseconds())}
+	if a.key {
+		how.Method = "api_key"
+	}
+	done, failed := models.Login(ctx, how, t)
+	switch {
+	case failed == nil:
+		if done.Account != "" {
+			done.Provider += " as " + done.Account
+		}
+		fmt.Fprintf(stderr, "troupe: signed in to %s\n", done.Provider)
+		return exitOK
+	case failed.Code == protocol.CodeLoginCancelled, failed.Code == protocol.CodeLoginTimeout:
+		fmt.Fprintln(stderr, "troupe:", failed.Message)
+		return exitCancelled
+	case failed.Code == protocol.CodeInvalidParams, failed.Code == protocol.CodeLoginUnsupported:
+		fmt.Fprintln(stderr, "troupe:", failed.Message)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, "troupe:", failed.Message)
+	return exitError
+}
+
+func (a credentialArgs) logout(ctx context.Context, models *registry.Registry) int {
+	out, failed := models.Logout(ctx, a.provider, true)
+	switch {
+	case failed != nil:
+		fmt.Fprintln(stderr, "troupe:", failed.Message)
+		return exitError
+	case !out.Removed:
+		fmt.Fprintf(stderr, "troupe: auth.json has nothing for %s\n", a.provider)
+	case out.Revoked:
+		fmt.Fprintf(stderr, "troupe: signed out of %s, which has taken the login back\n", a.provider)
+	default:
+		fmt.Fprintf(stderr, "troupe: removed %s from auth.json\n", a.provider)
+	}
+	if out.Remaining != "" {
+		fmt.Fprintf(stderr, "troupe: %s still gives it credentials\n", out.Remaining)
+	}
+	return exitOK
+}
+
+// check says how credentials stand, with pi's exit codes: 0 ready, 1 not ready, 2
+// invalid. Of several providers one that is ready is enough.
+func (a credentialArgs) check(ctx context.Context, models *registry.Registry) int {
+	if !a.keep {
+		models.Renew(ctx, a.provider)
+	}
+	report := models.Auth(a.provider)
+	if a.provider != "" && len(report.Providers) == 0 {
+		return refuse(fmt.Errorf("unknown provider %q", a.provider))
+	}
+	code := exitError
+	var text strings.Builder
+	for _, p := range report.Providers {
+		switch {
+		case p.State == protocol.AuthInvalid && code != exitOK:
+			code = exitInvalid
+		case usable(p.State):
+			code = exitOK
+		}
+		if p.State == protocol.AuthNone && a.provider == "" {
+			continue
+		}
+		fmt.Fprintf(&text, "%s: %s", p.ID, p.State)
+		for _, more := range []string{p.Source, p.Variable, p.Account, p.Reason, p.Hint} {
+			if more != "" {
+				fmt.Fprintf(&text, ", %s", more)
+			}
+		}
+		text.WriteByte('\n')
+	}
+	if a.asJSON {
+		text.Reset()
+		for _, p := range report.Providers {
+			line, err := json.Marshal(checked(p))
+			if err != nil {
+				return exitError
+			}
+			text.Write(append(line, '\n'))
+		}
+	}
+	if shown := show(text.String()); shown != exitOK {
+		return shown
+	}
+	return code
+}
+
+func usable(s protocol.AuthState) bool {
+	return s == protocol.AuthReady || s == protocol.AuthExpiring || s == protocol.AuthExpired
+}
+
+// checkLine is a line of auth check --json: the words of pi, and ours beside them.
+type checkLine struct {
+	Status   string `json:"status"` // ready, not_ready, invalid
+	Provider string `json:"provider"`
+	Why      string `json:"reason,omitempty"`
+	protocol.ProviderAuth
+}
+
+func checked(p protocol.ProviderAuth) checkLine {
+	line := checkLine{Status: "not_ready", Provider: p.ID, Why: p.Reason, ProviderAuth: p}
+	switch {
+	case p.State == protocol.AuthInvalid:
+		line.Status, line.Why = "invalid", "invalid_state"
+	case usable(p.State):
+		line.Status = "ready"
+	}
+	return line
+}
+
+// terminal is who signs in at a terminal, or in a pipe: it implements
+// [providers.Dialog]. Nothing secret is written to it.
+type terminal struct {
+	guard     *tools.Guard
+	noBrowser bool
+	opened    bool
+	reading   bool
+	lines     chan string // of stdin; closed at its end
+}
+
+// line is the next line that is typed or piped.
+func (t *terminal) line(ctx context.Context) (string, error) {
+	if !t.reading {
+		t.reading = true
+		go func() {
+			defer close(t.lines)
+			for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+				t.lines <- in.Text()
+			}
+		}()
+	}
+	select {
+	case line, more := <-t.lines:
+		if !more {
+			return "", providers.ErrLoginCancelled
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func (t *terminal) Open(ctx context.Context, address, text string) (string, error) {
+	fmt.Fprintf(stderr, "\n%s:\n\n  %s\n\n", text, address)
+	screen := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != "" || runtime.GOOS == "darwin"
+	if !t.noBrowser && !t.opened && screen && isatty.IsTerminal(os.Stdin.Fd()) {
+		t.opened = true
+		t.browse(address)
+	}
+	fmt.Fprint(stderr, "Without a browser on this machine, or if its last page cannot be shown: paste the address of that page here.\n")
+	answer, err := t.line(ctx)
+	if errors.Is(err, providers.ErrLoginCancelled) && !isatty.IsTerminal(os.Stdin.Fd()) { // nobody types, but a browser may come
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// browse has the system open an address, if it can.
+func (t *terminal) browse(address string) {
+	program := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		program = "open"
+	}
+	if !strings.HasPrefix(address, "https://") {
+		return
+	}
+	p, err := tools.Spawn(tools.SpawnSpec{Procs: tools.NewProcs(t.guard), Command: program, Args: []string{address}, Dir: "/", Env: os.Environ()})
+	if err == nil {
+		p.Stdin.Close()
+		p.Stdout.Close()
+		p.Stderr.Close()
+	}
+}
+
+func (t *terminal) Ask(ctx context.Context, question string) (string, error) {
+	if isatty.IsTerminal(os.Stdin.Fd()) {
+		restore, err := hideTyping(os.Stdin)
+		if err != nil {
+			return "", fmt.Errorf("what is typed here would be seen: give the key in a pipe (%w)", err)
+		}
+		defer fmt.Fprintln(stderr)
+		defer restore()
+	}
+	fmt.Fprint(stderr, question, ": ")
+	return t.line(ctx)
+}
+
+func (t *terminal) Choose(ctx context.Context, question string, options ...string) (string, error) {
+	for {
+		fmt.Fprintln(stderr, question)
+		for i, o := range options {
+			fmt.Fprintf(stderr, "  %d  %s\n", i+1, o)
+		}
+		answer, err := t.line(ctx)
+		if err != nil {
+			return "", err
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(answer)); err == nil && n >= 1 && n <= len(options) {
+			return options[n-1], nil
+		}
+		for _, o := range options {
+			if strings.EqualFold(strings.TrimSpace(answer), o) {
+				return o, nil
+			}
+		}
+	}
+}
+
+func (t *terminal) Tell(text string) { fmt.Fprintln(stderr, text) }

@@ -1,0 +1,395 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// The traces pisces-* are recordings of the program behind the dialect s1. Its
+// models answer by what they are asked, parents and children at the same time, so
+// what is replayed is the conversation: the same settings, files and commands, the
+// answers that the recorded requests show, and the records in their order, one
+// order for the session and one for each task.
+
+// recording is a trace of pisces.
+type recording struct {
+	name    string
+	setup   gjson.Result
+	entries []entry
+}
+
+func readRecording(t *testing.T, name string) recording {
+	list := readTrace(t, "pisces-"+name)
+	return recording{name, list[0].v, list[1:]}
+}
+
+// answerOf makes an answer of an assistant message of the wire.
+func answerOf(message gjson.Result) answer {
+	a := answer{input: int(message.Get("usage.input").Int()), output: int(message.Get("usage.output").Int())}
+	for _, block := range message.Get("content").Array() {
+		switch block.Get("type").Str {
+		case "text":
+			a = a.and(text(block.Get("text").Str))
+		case "toolCall":
+			a = a.and(tool(block.Get("id").Str, block.Get("name").Str, block.Get("arguments").Raw))
+		}
+	}
+	switch message.Get("stopReason").Str {
+	case "aborted":
+		a = a.and(answer{steps: []step{{kind: "stall"}}})
+	case "error":
+		a = fail(400, `{"type":"error","error":{"type":"invalid_request_error","message":"recorded"}}`)
+	}
+	return a
+}
+
+// saidBy makes an answer of an assistant message as a recorded request has it.
+func saidBy(message gjson.Result) answer {
+	a := answer{input: 10, output: 5}
+	if said := message.Get("text").Str; said != "" {
+		a = a.and(text(said))
+	}
+	for _, call := range message.Get("toolCalls").Array() {
+		a = a.and(tool(call.Get("id").Str, call.Get("name").Str, call.Get("args").Str))
+	}
+	return a
+}
+
+// children are the answers to each child, by its word. A conversation whose last
+// request was answered is followed by no request that would show the answer: it
+// handed over what the result of the task says.
+func (r recording) children() map[string][]answer {
+	all := map[string][]answer{}
+	open := map[string]bool{}
+	submitted := r.submitted()
+	end := func(who string) {
+		if open[who] {
+			if r.aborted() && len(submitted[who]) == 0 {
+				all[who] = append(all[who], answer{steps: []step{{kind: "stall"}}})
+				return
+			}
+			data := `{"result":{"data":"done"}}`
+			if list := submitted[who]; len(list) > 0 {
+				data, submitted[who] = list[0], list[1:]
+			}
+			all[who] = append(all[who], tool(fmt.Sprintf("last_%d", len(all[who])), "submit_result", data))
+		}
+		open[who] = false
+	}
+	for _, e := range r.entries {
+		who := e.v.Get("who").Str
+		if e.dir != "model" || who == "parent" {
+			continue
+		}
+		said := 0
+		if e.v.Get("from").Int() > 0 {
+			for _, m := range e.v.Get("messages").Array() {
+				if m.Get("role").Str == "assistant" {
+					all[who] = append(all[who], saidBy(m))
+					said++
+				}
+			}
+		}
+		if said == 0 {
+			end(who) // another conversation with the same word
+		}
+		open[who] = true
+	}
+	for who := range open {
+		end(who)
+	}
+	return all
+}
+
+// aborted says whether a run is aborted in it.
+func (r recording) aborted() bool {
+	return slices.ContainsFunc(r.entries, func(e entry) bool { return e.dir == "in" && e.v.Get("type").Str == "abort" })
+}
+
+// submitted are the arguments of submit_result in the results of tasks, by the word
+// of the assignment and in the order of the calls.
+func (r recording) submitted() map[string][]string {
+	all := map[string][]string{}
+	for _, e := range r.entries {
+		if e.v.Get("type").Str != "tool_execution_end" || e.v.Get("toolName").Str != "task" {
+			continue
+		}
+		words := map[string]string{}
+		for _, start := range r.entries {
+			if start.v.Get("type").Str == "tool_execution_start" && start.v.Get("toolCallId").Str == e.v.Get("toolCallId").Str {
+				for _, task := range start.v.Get("args.tasks").Array() {
+					words[task.Get("id").Str] = wordOf(task.Get("assignment").Str)
+				}
+			}
+		}
+		for _, result := range e.v.Get("result.details.results").Array() {
+			word := words[plainID(result.Get("id").Str)]
+			output := result.Get("output").Str
+			switch {
+			case gjson.Get(output, "aborted").Bool():
+				all[word] = append(all[word], `{"result":{"error":`+gjson.Get(output, "error").Raw+`}}`)
+			case gjson.Valid(output) && output != "":
+				all[word] = append(all[word], `{"result":{"data":`+output+`}}`)
+			}
+		}
+	}
+	return all
+}
+
+// wordOf is the word behind CHILD in an assignment.
+func wordOf(assignment string) string {
+	_, after, _ := strings.Cut(assignment, "CHILD ")
+	word := strings.FieldsFunc(after, func(c rune) bool { return c < 'A' || c > 'Z' })
+	if len(word) == 0 {
+		return ""
+	}
+	return word[0]
+}
+
+// plainID is the id of a task as it was given: pisces counts the tasks of a session
+// in front of it, and names a repair.
+func plainID(id string) string {
+	parts := strings.Split(strings.TrimSuffix(id, "-repair"), ".")
+	for i, p := range parts {
+		if _, after, counted := strings.Cut(p, "-"); counted {
+			parts[i] = after
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// outlineOf is what of a record is compared; "" for none of it. subject is whose
+// order it belongs to.
+func outlineOf(v gjson.Result) (subject, outline string) {
+	kind := v.Get("type").Str
+	var keys []string
+	switch kind {
+	case "response":
+		return "answer " + v.Get("id").Raw, fmt.Sprint(v.Get("command").Str, " ", v.Get("success").Bool(), " ", v.Get("error").Str)
+	case "agent_start", "agent_end", "turn_start", "turn_end", "ttsr_triggered", "todo_reminder":
+	case "message_start", "message_end":
+		if role := v.Get("message.role").Str; role == "custom" || role == "developer" {
+			return "", ""
+		}
+		keys = []string{"message.role", "message.toolName"}
+		if kind == "message_end" {
+			keys = append(keys, "message.stopReason")
+		}
+	case "tool_execution_start":
+		keys = []string{"toolName"}
+	case "tool_execution_end":
+		keys = []string{"toolName"}
+		if v.Get("toolName").Str != "task" {
+			keys = append(keys, "isError")
+		}
+	case "budget_warning", "budget_exceeded":
+		keys = []string{"scope", "snapshot.status", "snapshot.reason"}
+	case "subagent_start", "subagent_end", "subagent_verification_start", "subagent_verification_command_start",
+		"subagent_verification_command_end", "subagent_verification_end":
+		subject = plainID(v.Get("id").Str)
+		keys = []string{"agent", "isolated", "exitCode", "attempt", "profile", "commandName", "status"}
+		if kind == "subagent_end" {
+			keys = append(keys, "verification.status", "verification.mode", "verification.profile")
+		}
+	default:
+		return "", ""
+	}
+	for _, key := range keys {
+		kind += " " + v.Get(key).String()
+	}
+	return "s" + subject, kind
+}
+
+// A difference is what troupe does otherwise than a recording, on purpose.
+type difference struct {
+	Why  string   `json:"why"`
+	Ours []string `json:"ours"` // the outline of the subject
+}
+
+// expected are the outlines by subject.
+func (r recording) expected(t *testing.T) (all map[string][]string) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "pisces.json"))
+	require.NoError(t, err)
+	var every map[string]map[string]difference
+	require.NoError(t, json.Unmarshal(raw, &every))
+	all = r.theirs()
+	for subject, d := range every[r.name] {
+		require.NotEmpty(t, d.Why)
+		require.NotEqual(t, all[subject], d.Ours, "%s: no difference any more", subject)
+		all[subject] = d.Ours
+	}
+	return all
+}
+
+func (r recording) theirs() map[string][]string { return outlines(r.entries) }
+
+func outlines(entries []entry) map[string][]string {
+	all := map[string][]string{}
+	for _, e := range entries {
+		if e.dir != "out" {
+			continue
+		}
+		if subject, line := outlineOf(e.v); line != "" {
+			all[subject] = append(all[subject], line)
+		}
+	}
+	return all
+}
+
+func (r recording) prepare(t *testing.T) *place {
+	p := newPlace(t)
+	models := strings.NewReplacer(`"mock-1"`, `"m1"`, `"think2"`, `"m2"`, `"input":3`, `"input":1`, `"output":15`, `"output":2`).Replace(p.llm.modelsJSON())
+	p.write(filepath.Join(p.agent(), "models.json"), models)
+	if set := r.setup.Get("settings").Raw; set != "{}" {
+		p.write(filepath.Join(p.agent(), "settings.json"), set)
+	}
+	r.setup.Get("files").ForEach(func(path, content gjson.Result) bool { p.write(path.Str, content.Str); return true })
+	if r.setup.Get("git").Bool() {
+		for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=u", "-c", "user.email=u@example.org", "commit", "-q", "-m", "first"}} {
+			cmd := exec.Command("git", args...)
+			cmd.Dir = p.work
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+		}
+	}
+	r.setup.Get("uncommitted").ForEach(func(path, content gjson.Result) bool { p.write(path.Str, content.Str); return true })
+	known := map[string]bool{}
+	for who, list := range r.children() {
+		for _, a := range list {
+			p.llm.playsTo("CHILD "+who, a)
+		}
+		for range 3 { // where troupe asks once more
+			p.llm.playsTo("CHILD "+who, list[len(list)-1])
+		}
+		known[who] = true
+	}
+	for _, e := range r.entries { // children that pisces refuses and troupe has
+		for _, task := range e.v.Get("args.tasks").Array() {
+			if who := wordOf(task.Get("assignment").Str); !known[who] {
+				p.llm.playsTo("CHILD "+who, tool("only_"+who, "submit_result", `{"result":{"data":"done"}}`))
+			}
+		}
+	}
+	for _, e := range r.entries {
+		if e.dir == "out" && e.v.Get("type").Str == "message_end" && e.v.Get("message.role").Str == "assistant" {
+			p.llm.plays(answerOf(e.v.Get("message")))
+		}
+	}
+	p.llm.plays(text("more"), text("more")) // to prompts that pisces refuses
+	return p
+}
+
+// play sends the commands where the recording has them: once as many records of the
+// session have come.
+func (r recording) play(t *testing.T, want map[string][]string) *daemon {
+	d := r.prepare(t).start("--dialect", "s1", "--model", "mock/m1")
+	before := map[string]int{}
+	steered, started := 0, 0
+	wait := func() {
+		for subject, n := range before {
+			d.until(subject, min(n, len(want[subject])))
+		}
+	}
+	for _, e := range r.entries {
+		switch e.dir {
+		case "out":
+			if subject, line := outlineOf(e.v); line != "" && subject != "answer " {
+				before[subject]++
+			}
+		case "in":
+			wait()
+			if started > 0 { // troupe may be at work on what pisces has refused
+				ended := 0
+				d.wait(0, "the end of a run", func(v gjson.Result) bool {
+					if v.Get("type").Str == "agent_end" {
+						ended++
+					}
+					return ended >= started
+				})
+			}
+			d.send(r.ours(d, e))
+			if strings.HasPrefix(r.name, "budget-") && e.v.Get("type").Str == "prompt" && d.answered(e.v.Get("id").Raw).Get("success").Bool() {
+				started++
+			}
+			if e.v.Get("type").Str == "steer" { // the recorder's tools wait for files
+				d.answered(e.v.Get("id").Raw)
+				steered++
+				d.p.write(fmt.Sprint("g", steered), "")
+			}
+		}
+	}
+	wait()
+	return d
+}
+
+// ours is a command as it was recorded, with the ids of entries that we have.
+func (r recording) ours(d *daemon, e entry) string {
+	id := e.v.Get("entryId").Str
+	if id == "" {
+		return e.raw
+	}
+	for _, x := range r.entries {
+		for i, m := range x.v.Get("data.messages").Array() {
+			if m.Get("entryId").Str == id {
+				ours := d.answered(x.v.Get("id").Raw).Get(fmt.Sprintf("data.messages.%d.entryId", i)).Str
+				return strings.Replace(e.raw, id, ours, 1)
+			}
+		}
+	}
+	return e.raw
+}
+
+// answered waits for an answer.
+func (d *daemon) answered(id string) gjson.Result {
+	d.t.Helper()
+	v, _ := d.wait(0, "the answer to "+id, func(v gjson.Result) bool { return v.Get("type").Str == "response" && v.Get("id").Raw == id })
+	return v
+}
+
+// until waits for the n-th record of a subject.
+func (d *daemon) until(subject string, n int) {
+	d.t.Helper()
+	seen := 0
+	if n > 0 {
+		d.wait(0, fmt.Sprintf("record %d of %s", n, subject), func(v gjson.Result) bool {
+			if s, line := outlineOf(v); line != "" && s == subject {
+				seen++
+			}
+			return seen >= n
+		})
+	}
+}
+
+func TestPisces(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join("testdata", "traces", "pisces-*.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, names, 34)
+	for _, path := range names {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "pisces-"), ".jsonl")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := readRecording(t, name)
+			want := r.expected(t)
+			d := r.play(t, want)
+			require.Zero(t, d.end())
+			var ours []entry
+			for _, line := range d.output() {
+				ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
+			}
+			got := outlines(ours)
+			for subject, lines := range want {
+				assert.Equal(t, lines, got[subject], "%s", subject)
+			}
+		})
+	}
+}

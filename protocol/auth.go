@@ -1,0 +1,60 @@
+package protocol
+
+// AuthState is how a provider's credentials stand.
+type AuthState string
+
+const (
+	AuthReady       AuthState = "ready"       // requests can be made
+	AuthExpiring    AuthState = "expiring"    // they can, and the token could not be renewed
+	AuthExpired     AuthState = "expired"     // the token is over; the next request renews it
+	AuthInvalid     AuthState = "invalid"     // it cannot be renewed: somebody has to sign in
+	AuthNone        AuthState = "none"        // there are none
+	AuthUnsupported AuthState = "unsupported" // there is a login that is not used
+)
+
+// ProviderAuth says how a provider's requests are authenticated. Nothing of it is
+// secret.
+type ProviderAuth struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	State     AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
+	Source    string    `json:"source,omitempty" enum:"command_line,stored_key,stored_oauth,broker,models_json,environment,ambient" doc:"Where they come from; ambient: of a cloud, found by its tools; broker: pi is asked."`
+	Variable  string    `json:"variable,omitempty" doc:"With the source environment."`
+	Methods   []string  `json:"methods" doc:"Of login: browser, paste, api_key."`
+	Account   string    `json:"account,omitempty" doc:"Whose login it is, masked."`
+	ExpiresAt int64     `json:"expiresAt,omitempty" doc:"Epoch milliseconds; of a login, which is renewed by itself."`
+	Reason    string    `json:"reason,omitempty" doc:"Why it cannot be used."`
+	Hint      string    `json:"hint,omitempty" doc:"What can be done."`
+}
+
+// AuthReport is the answer to get_auth.
+type AuthReport struct {
+	Providers []ProviderAuth `json:"providers"`
+}
+
+// LoginProvider is somebody to sign in to, as oh-my-pi lists them.
+type LoginProvider struct {
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	Available     bool   `json:"available" doc:"login signs in to it by a browser."`
+	Authenticated bool   `json:"authenticated"`
+}
+
+// LoginProviders is the answer to get_login_providers.
+type LoginProviders struct {
+	Providers []LoginProvider `json:"providers"`
+}
+
+// LoginResult is the answer to login.
+type LoginResult struct {
+	Provider   string `json:"provider"`
+	ProviderID string `json:"providerId" doc:"The same, by oh-my-pi's name."`
+	Account    string `json:"account,omitempty" doc:"Who has signed in, masked."`
+}
+
+// LogoutResult is the answer to logout.
+type LogoutResult struct {
+	Removed   bool   `json:"removed" doc:"There was an entry in auth.json."`
+	Revoked   bool   `json:"revoked" doc:"The vendor has taken back what it had issued."`
+	Remaining string `json:"remaining,omitempty" doc:"What still gives the provider credentials: a variable, models.json."`
+}

@@ -1,0 +1,182 @@
+// Package auth owns auth.json, the file of keys and logins that pi and troupe
+// share. It reads the file without a lock and writes it under pi's, keeps the
+// tokens of logins fresh, and makes new logins where a vendor has documented how.
+//
+// What is not documented is not built: such an entry is refreshed by asking pi, or
+// not used at all, see [policyOf]. Tokens are in auth.json and in no other file; what
+// else we know of a login is in troupe/logins.json beside it.
+package auth
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"troupe/protocol"
+	"troupe/protocol/bounded"
+	"troupe/providers"
+)
+
+// Limits of what a login may cost those who wait.
+const (
+	lockTime     = 10 * time.Second // for the lock of auth.json
+	exchangeTime = 10 * time.Second // for a refresh: no pi waits longer than 15 for the lock
+	brokerTime   = 20 * time.Second
+	early        = 5 * time.Minute  // before its end a token is renewed
+	brokered     = 8 * time.Minute  // a token of pi is kept, which is good for ten
+	rest         = 60 * time.Second // a token that was got this moment is not renewed for being refused
+)
+
+// Config is what a [Store] works from.
+type Config struct {
+	Dir      string // where auth.json is, "" for nowhere
+	Settings func() Settings
+
+	Transport http.RoundTripper // to vendors' login services; nil is one that obeys the environment's proxies
+	// Broker runs a program and returns what it prints; nil runs none.
+	Broker func(ctx context.Context, program string, args ...string) (stdout string, err error)
+	// Notice tells the person something, once for each text; nil is nobody.
+	Notice func(text string)
+	Now    func() time.Time // nil is time.Now
+}
+
+// Settings are those of auth in settings.json.
+type Settings struct {
+	NoReuse bool     // pi's logins are not used
+	Reuse   []string // only those of these providers; nil for all
+	Broker  string   // the program that is asked for tokens, "" for pi
+}
+
+// Store is the one owner of auth.json in a process. It is safe for concurrent use.
+type Store struct {
+	config Config
+	client *http.Client
+
+	turn  chan struct{} // of capacity 1: full while somebody writes auth.json
+	other seen          // a lock that is in our way; belongs to who has the turn
+
+	mu       sync.Mutex
+	file     bounded.Watched[map[string]Entry]
+	snapshot *File
+	logins   map[string]*login // by provider
+	attempts map[string]context.CancelCauseFunc
+	tell     func(protocol.AuthChanged)
+	said     map[string]bool // notices
+	notes    notes
+	pending  sync.WaitGroup // refreshes
+
+	life context.Context // ends with Close: nothing waits for a lock any more
+	end  context.CancelFunc
+}
+
+// File is what auth.json says: the same one as long as it does not change.
+type File struct {
+	Entries map[string]Entry
+	Err     error // why the file, as it is now, cannot be used; entries are those of before
+}
+
+// Names lists the providers with an entry.
+func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Entries)) }
+
+// Open makes a store. It reads nothing yet.
+func Open(config Config) *Store {
+	if config.Settings == nil {
+		config.Settings = func() Settings { return Settings{} }
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Notice == nil {
+		config.Notice = func(string) {}
+	}
+	s := &Store{
+		config: config, turn: make(chan struct{}, 1),
+		logins: map[string]*login{}, attempts: map[string]context.CancelCauseFunc{}, said: map[string]bool{},
+		client: &http.Client{Transport: config.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.file = bounded.Watched[map[string]Entry]{Limit: protocol.MaxModelsFile, Parse: parse}
+	if config.Dir != "" {
+		s.file.Path = s.path()
+	}
+	s.snapshot = &File{}
+	return s
+}
+
+func (s *Store) path() string { return filepath.Join(s.config.Dir, "auth.json") }
+
+// File reads auth.json if it has changed.
+func (s *Store) File() *File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read()
+}
+
+// read is File for who has the lock. Some programs write the file in place: what is
+// torn is read again.
+func (s *Store) read() *File {
+	if !s.file.Refresh() {
+		return s.snapshot
+	}
+	for range 3 {
+		if s.file.Err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		s.file.Again()
+		s.file.Refresh()
+	}
+	s.snapshot = &File{s.file.Value, s.file.Err}
+	return s.snapshot
+}
+
+// Watch has tell told of every change of a login's state. It is called on any
+// goroutine and must not wait.
+func (s *Store) Watch(tell func(protocol.AuthChanged)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell = tell
+}
+
+// changed tells of a login's new state, once.
+func (s *Store) changed(provider string, state protocol.AuthState, reason string) {
+	s.mu.Lock()
+	l := s.of(provider)
+	ev := protocol.AuthChanged{Provider: provider, State: state, Reason: reason}
+	tell := s.tell
+	if l.told == ev {
+		tell = nil
+	}
+	l.told = ev
+	s.mu.Unlock()
+	if tell != nil {
+		tell(ev)
+	}
+}
+
+// Notice tells the person something, once for each text.
+func (s *Store) Notice(text string) {
+	s.mu.Lock()
+	said := s.said[text]
+	s.said[text] = true
+	s.mu.Unlock()
+	if !said {
+		s.config.Notice(text)
+	}
+}
+
+// Close waits for refreshes under way, so that no token is lost that a vendor has
+// given, and begins no more. It takes as long as one refresh may.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.end()
+	s.mu.Unlock() // whoever begins a refresh has seen the end, or is waited for
+	s.pending.Wait()
+	s.client.CloseIdleConnections()
+}
+
+var _ providers.Signer = (*signer)(nil)

@@ -1,0 +1,343 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// login is what is remembered of a provider's login.
+type login struct {
+	running *renewal // nil for none
+	fresh   fresh
+	failed  failure
+	refused string // a token that its service has refused
+	told    protocol.AuthChanged
+}
+
+// fresh is a token that was got by us.
+type fresh struct {
+	access string
+	of     string    // the entry that it belongs to
+	at     time.Time // with the monotonic clock, unlike what is in the file
+	until  time.Time // it is used
+}
+
+// failure is a refresh that is not tried again, as long as the entry is the same.
+type failure struct {
+	of    string
+	until time.Time // zero for ever
+	err   *protocol.StreamError
+}
+
+// renewal is a refresh under way, of which all who wait take the outcome.
+type renewal struct {
+	done  chan struct{}
+	token string
+	err   *protocol.StreamError
+}
+
+// of is what is remembered of a provider. The lock is held.
+func (s *Store) of(provider string) *login {
+	l := s.logins[provider]
+	if l == nil {
+		l = &login{}
+		s.logins[provider] = l
+	}
+	return l
+}
+
+// id tells entries apart without keeping their secrets.
+func (e Entry) id() string { return e.Access + "\x00" + e.Refresh }
+
+// good is a token that can be used without asking anybody, "" for none.
+func (l *login) good(provider string, e Entry, now time.Time) string {
+	if l.fresh.of == e.id() { // it has taken the place of what is in the file
+		if l.fresh.access != l.refused && now.Before(l.fresh.until) {
+			return l.fresh.access
+		}
+		return ""
+	}
+	if policyOf(provider).direct && e.Access != l.refused && e.left(now) > early {
+		return e.Access
+	}
+	return ""
+}
+
+// Signer authenticates the requests of a provider by its login.
+func (s *Store) Signer(provider string) providers.Signer {
+	return &signer{store: s, provider: provider}
+}
+
+// signer implements [providers.Signer] for one request and its repeats.
+type signer struct {
+	store    *Store
+	provider string
+
+	mu   sync.Mutex
+	used string // the token of the last signature
+}
+
+func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]string, error) {
+	if err := policyOf(l.provider).allows(l.provider, url); err != nil {
+		return nil, err
+	}
+	token, err := l.store.token(ctx, l.provider)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.used = token
+	l.mu.Unlock()
+	return map[string]string{"Authorization": "Bearer " + token}, nil
+}
+
+// Account is told by the token as far as its issuer says in it who it is about: no
+// two accounts share a connection.
+func (l *signer) Account() string {
+	e := l.store.File().Entries[l.provider]
+	who := e.Client
+	if parts := strings.Split(e.Access, "."); len(parts) == 3 {
+		if claims, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil && json.Valid(claims) {
+			who += "\x00" + gjson.GetBytes(claims, "sub").Str
+		}
+	}
+	sum := sha256.Sum256([]byte(l.provider + "\x00" + who))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Forget says that the last token was refused.
+func (l *signer) Forget() {
+	l.mu.Lock()
+	used := l.used
+	l.mu.Unlock()
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	if used != "" {
+		l.store.of(l.provider).refused = used
+	}
+}
+
+// token returns a token that is good, after a refresh if need be. The refresh goes on
+// when ctx ends: a vendor that has given a new token takes the old one no more.
+func (s *Store) token(ctx context.Context, provider string) (string, *protocol.StreamError) {
+	r, token, err := s.begin(provider)
+	if r == nil {
+		return token, err
+	}
+	select {
+	case <-r.done:
+		return r.token, r.err
+	case <-ctx.Done():
+		return "", protocol.Aborted()
+	}
+}
+
+// Renew has a login renewed that is about to end.
+func (s *Store) Renew(ctx context.Context, provider string) { _, _ = s.token(ctx, provider) }
+
+// begin returns a token, an error, or the refresh to wait for.
+func (s *Store) begin(provider string) (*renewal, string, *protocol.StreamError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, found := s.read().Entries[provider]
+	l, now := s.of(provider), s.config.Now()
+	switch token := l.good(provider, e, now); {
+	case !found || e.Type != typeOAuth:
+		return nil, "", protocol.ErrorAuth.Errorf("There is no login of %s in auth.json any more", provider)
+	case token != "":
+		return nil, token, nil
+	case l.running != nil:
+		return l.running, "", nil
+	case l.failed.of == e.id() && (l.failed.until.IsZero() || now.Before(l.failed.until)):
+		return nil, "", l.failed.err
+	case l.fresh.of == e.id() && l.fresh.access == l.refused && now.Sub(l.fresh.at) < rest:
+		return nil, "", protocol.ErrorAuth.Errorf("%s refuses a login that was renewed this moment: %s", provider, again(provider))
+	case s.life.Err() != nil:
+		return nil, "", protocol.Aborted()
+	}
+	r := &renewal{done: make(chan struct{})}
+	l.running = r
+	s.pending.Add(1)
+	go func() {
+		defer s.pending.Done()
+		s.renew(provider, e, l, r)
+	}()
+	return r, "", nil
+}
+
+// renew gets another token and tells all who wait.
+func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
+	got, err := s.another(provider, e)
+	now := s.config.Now()
+	s.mu.Lock()
+	state, reason := protocol.AuthReady, ""
+	var final *finalError
+	switch usable := policyOf(provider).direct && e.left(now) > 0 && e.Access != l.refused; {
+	case err == nil:
+		got.of = s.read().Entries[provider].id()
+		l.fresh, l.failed = got, failure{}
+		r.token = got.access
+	case errors.As(err, &final):
+		r.err = protocol.ErrorAuth.Errorf("OAuth refresh failed for %s: %v\n\n%s", provider, err, sentence(again(provider)))
+		l.failed = failure{of: e.id(), err: r.err}
+		if final.briefly {
+			l.failed.until = now.Add(rest)
+		}
+		state, reason = protocol.AuthInvalid, final.Error()
+		if !usable {
+			break
+		}
+		r.token, r.err = e.Access, nil // to its end
+		state = protocol.AuthExpiring
+	case usable:
+		r.token = e.Access
+		state, reason = protocol.AuthExpiring, err.Error()
+	default:
+		r.err = protocol.ErrorAuth.Errorf("OAuth refresh failed for %s: %v", provider, err)
+		state, reason = protocol.AuthExpired, err.Error()
+	}
+	l.running = nil
+	s.mu.Unlock()
+	s.changed(provider, state, reason) // before who waits goes on
+	close(r.done)
+}
+
+// Report says how a login stands, as far as that shows without asking anybody.
+func (s *Store) Report(provider string, e Entry, out *protocol.ProviderAuth) {
+	now := s.config.Now()
+	s.mu.Lock()
+	l := s.of(provider)
+	good, failed := l.good(provider, e, now), l.failed
+	s.mu.Unlock()
+	out.Source, out.ExpiresAt, out.Account = "stored_oauth", e.Expires, s.Account(provider, e)
+	if !policyOf(provider).direct {
+		out.Source, out.ExpiresAt = "broker", 0
+	}
+	switch {
+	case good != "":
+		out.State = protocol.AuthReady
+	case failed.of == e.id():
+		out.State, out.Reason, out.Hint = protocol.AuthInvalid, failed.err.Message, again(provider)
+	case e.left(now) > 0:
+		out.State = protocol.AuthExpiring
+	default:
+		out.State = protocol.AuthExpired
+	}
+	if provider == openAI && !s.ours(provider, e) {
+		out.Hint = "this login was made by another program; `troupe login openai` registers troupe"
+	}
+}
+
+// Account is whose login it is, masked; "" if that is not known.
+func (s *Store) Account(provider string, e Entry) string {
+	if e.Type != typeOAuth || !s.ours(provider, e) {
+		return ""
+	}
+	return s.notesNow().Logins[provider].Account
+}
+
+// finalError is a failure that trying again does not mend.
+type finalError struct {
+	text    string
+	briefly bool // not at once, but later
+}
+
+func (e *finalError) Error() string { return e.text }
+
+// again says how to get on without a login that does not work.
+func again(provider string) string {
+	switch p := policyOf(provider); {
+	case CanLogin(provider):
+		return "sign in again with `troupe login " + provider + "`"
+	default:
+		return strings.TrimSpace("run pi and sign in to " + provider + " there " + p.hint)
+	}
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// another gets another token than that of e: the one that another process has got
+// meanwhile, or a new one, in the documented way if there is one, else from pi.
+func (s *Store) another(provider string, e Entry) (fresh, error) {
+	if provider == openAI && e.Client != "" {
+		return s.refresh(provider, e)
+	}
+	return s.ask(provider, e)
+}
+
+// refresh renews a login under the lock of auth.json.
+func (s *Store) refresh(provider string, e Entry) (got fresh, err error) {
+	failed := s.edit(context.Background(), func(ctx context.Context, list []member) ([]member, bool, error) {
+		now, err := parseEntry(find(list, provider))
+		switch {
+		case err != nil:
+			return nil, false, err
+		case now.Type != typeOAuth || now.Refresh == "":
+			return nil, false, &finalError{text: "there is no login in auth.json any more"}
+		case now.Access != e.Access && now.left(s.config.Now()) > time.Minute:
+			at := s.config.Now()
+			got = fresh{access: now.Access, at: at, until: at.Add(now.left(at) - time.Minute)}
+			return nil, false, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+		defer cancel()
+		t, lifetime, err := s.refreshOpenAI(ctx, now)
+		if err != nil {
+			return nil, false, err
+		}
+		at := s.config.Now()
+		got = fresh{access: t.access, at: at, until: at.Add(max(lifetime-8*time.Minute, lifetime*3/4))}
+		return put(list, provider, t.over(find(list, provider))), true, nil
+	})
+	if got.access != "" && failed != nil {
+		s.Notice(fmt.Sprintf("the renewed login of %s could not be saved: %v", provider, failed))
+		failed = nil
+	}
+	return got, failed
+}
+
+// ask has pi renew a login and print its token.
+func (s *Store) ask(provider string, e Entry) (fresh, error) {
+	if s.config.Broker == nil {
+		return fresh{}, &finalError{text: "only pi can renew it, and programs are not run here"}
+	}
+	program := s.config.Settings().Broker
+	if program == "" {
+		program = "pi"
+	}
+	s.Notice(fmt.Sprintf("using pi's login of %s, which pi renews", provider))
+	ctx, cancel := context.WithTimeout(context.Background(), brokerTime) // not shorter: pi, too, has to save what it gets
+	defer cancel()
+	out, err := s.config.Broker(ctx, program, "auth", "print-bearer-token", "--provider", provider, "--min-expiry", "10m")
+	token := strings.TrimSpace(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fresh{}, &finalError{text: program + " renews it, and is not there"}
+	case err != nil && ctx.Err() != nil:
+		return fresh{}, fmt.Errorf("%s did not answer within %v", program, brokerTime)
+	case err != nil:
+		return fresh{}, &finalError{text: fmt.Sprintf("%s auth print-bearer-token: %v", program, err), briefly: true}
+	case len(token) < 8 || strings.ContainsAny(token, " \t\r\n"):
+		return fresh{}, &finalError{text: program + " auth print-bearer-token printed no token", briefly: true}
+	}
+	at := s.config.Now()
+	got := fresh{access: token, at: at, until: at.Add(brokered)}
+	if now := s.File().Entries[provider]; now.Access == token && now.left(at) > 2*time.Minute {
+		got.until = at.Add(now.left(at) - 2*time.Minute)
+	}
+	return got, nil
+}

@@ -1,0 +1,152 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/providers"
+	"troupe/providers/auth"
+)
+
+// loginEntry is an entry of a login that is good for an hour.
+func loginEntry(access string) string {
+	return fmt.Sprintf(`{"type": "oauth", "access": %q, "refresh": "refresh-token", "expires": %d}`, access, time.Now().Add(time.Hour).UnixMilli())
+}
+
+// TestLogins_owned: a login in auth.json owns its provider: no other credential takes its
+// place, but one that was given for this run.
+func TestLogins_owned(t *testing.T) {
+	h := newHouse(t, "OPENAI_API_KEY", "from-env")
+	h.write("auth.json", `{"openai": `+loginEntry("access-token")+`}`)
+	assert.True(t, h.catalog().HasKey("openai"))
+	req, failed := h.ask("openai", "gpt-5.5")
+	require.Nil(t, failed)
+	assert.Empty(t, req.Credentials.Key)
+	headers, err := req.Credentials.Signer.Sign(t.Context(), "https://api.openai.com/v1/responses", nil)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"Authorization": "Bearer access-token"}, headers)
+	assert.JSONEq(t, `{"supportsMaxOutputTokens":false,"supportsLongCacheRetention":false,"requiresDeveloperRole":true}`, string(req.Model.ProviderConfig.Compat))
+	assert.NotContains(t, fmt.Sprint(req.Credentials), "access-token")
+
+	h.write("models.json", `{"providers": {"openai": {"baseUrl": "https://mirror.example/v1", "apiKey": "other"}}}`)
+	req, failed = h.ask("openai", "gpt-5.5")
+	require.Nil(t, failed)
+	_, err = req.Credentials.Signer.Sign(t.Context(), req.Model.BaseURL, nil)
+	assert.ErrorContains(t, err, "auth_host_refused")
+
+	h.SetKey("openai", "given")
+	req, failed = h.ask("openai", "gpt-5.5")
+	require.Nil(t, failed)
+	assert.Equal(t, "given", req.Credentials.Key)
+	assert.Nil(t, req.Credentials.Signer)
+}
+
+// TestLogins_notUsed: a login that is not used counts as none, and it is said why.
+func TestLogins_notUsed(t *testing.T) {
+	h := newHouse(t)
+	h.write("auth.json", `{"anthropic": `+loginEntry("access-token")+`}`)
+	c := h.catalog()
+	assert.False(t, c.HasKey("anthropic"))
+	assert.Contains(t, c.NotUsed["anthropic"], "Anthropic does not allow plan logins in other programs")
+	_, failed := h.ask("anthropic", "claude-haiku-4-5")
+	require.NotNil(t, failed)
+	assert.Contains(t, failed.Message, "Anthropic does not allow plan logins in other programs")
+	report := h.Auth("anthropic").Providers[0]
+	assert.Equal(t, protocol.AuthUnsupported, report.State)
+
+	h = newHouse(t, "ANTHROPIC_API_KEY", "own-key")
+	h.write("auth.json", `{"anthropic": `+loginEntry("access-token")+`}`)
+	req, failed := h.ask("anthropic", "claude-haiku-4-5")
+	require.Nil(t, failed, "what is not used does not stand in the way")
+	assert.Equal(t, "own-key", req.Credentials.Key)
+	report = h.Auth("anthropic").Providers[0]
+	assert.Equal(t, "environment", report.Source)
+	assert.Equal(t, "ANTHROPIC_API_KEY", report.Variable)
+	assert.NotEmpty(t, report.Reason)
+}
+
+// gate lets one token in.
+type gate struct {
+	token string
+	asked []string
+}
+
+func (g *gate) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
+	return func(yield func(protocol.Part, error) bool) {
+		headers, err := req.Credentials.Signer.Sign(ctx, req.Model.BaseURL, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		g.asked = append(g.asked, headers["Authorization"])
+		if headers["Authorization"] != "Bearer "+g.token {
+			refused := protocol.ErrorAuth.Errorf("401")
+			refused.Status = 401
+			yield(nil, refused)
+			return
+		}
+		yield(protocol.PartDone{StopReason: protocol.StopStop}, nil)
+	}
+}
+
+// TestLogins_refused: a token that is refused in the middle of a run is renewed, and the
+// request made once more; what stays refused is one error.
+func TestLogins_refused(t *testing.T) {
+	h := newHouse(t)
+	g := &gate{token: "token-of-pi-2"}
+	n := 0
+	h.config.APIs = map[string]providers.Provider{"openai-responses": g}
+	h.config.Logins = auth.Open(auth.Config{Dir: h.dir, Broker: func(context.Context, string, ...string) (string, error) {
+		n++
+		return fmt.Sprint("token-of-pi-", n+1), nil
+	}})
+	h.write("auth.json", `{"openai": `+loginEntry("token-of-pi-1")+`}`)
+	ask := func() *protocol.StreamError {
+		return outcome(h.Stream(t.Context(), providers.Request{Model: h.catalog().Find("openai", "gpt-5.5")}))
+	}
+	require.Nil(t, ask())
+	assert.Equal(t, []string{"Bearer token-of-pi-1", "Bearer token-of-pi-2"}, g.asked)
+	require.Nil(t, ask())
+	assert.Len(t, g.asked, 3)
+
+	g.token, g.asked = "another", nil
+	failed := ask()
+	require.NotNil(t, failed)
+	assert.Equal(t, protocol.ErrorAuth, failed.Kind)
+	assert.Contains(t, failed.Message, "refuses a login that was renewed this moment")
+	assert.Equal(t, []string{"Bearer token-of-pi-2"}, g.asked, "one request, one error")
+	assert.Equal(t, 1, n)
+}
+
+// TestLogins_shared: what an extension adds shares the owner of auth.json.
+func TestLogins_shared(t *testing.T) {
+	h := newHouse(t)
+	other, problems := h.With(nil)
+	require.Empty(t, problems)
+	assert.Same(t, h.config.Logins, other.config.Logins)
+}
+
+// TestLogins_report: every source is named, and nothing of its value.
+func TestLogins_report(t *testing.T) {
+	h := newHouse(t, "GROQ_API_KEY", "canary-1")
+	h.write("models.json", `{"providers": {"mine": {"name": "Mine", "baseUrl": "https://x.example", "api": "wire", "apiKey": "canary-2", "models": [{"id": "m"}]}}}`)
+	h.write("auth.json", `{"zz-other": {"type": "api_key", "key": "canary-3"}, "openai": `+loginEntry("canary-4")+`, "xai": {"type": "oauth", "access": "canary-5", "refresh": "canary-6", "expires": 1}, "radius": {"type": "oauth", "access": "canary-7", "refresh": "r", "expires": 1}}`)
+	h.SetKey("anthropic", "canary-8")
+	got := map[string]string{}
+	report := h.Auth("")
+	for _, p := range report.Providers {
+		got[p.ID] = string(p.State) + " " + p.Source
+	}
+	assert.Equal(t, map[string]string{
+		"anthropic": "ready command_line", "openai": "ready stored_oauth", "zz-other": "ready stored_key", "mine": "ready models_json", "xai": "expired stored_oauth", "radius": "unsupported ",
+	}, got)
+	assert.NotContains(t, string(protocol.AppendValue(nil, report)), "canary")
+	assert.Empty(t, h.Auth("nobody").Providers)
+}
