@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,4 +178,82 @@ func TestLag(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStateIsToldToAll: what one client chooses, and who comes and goes, is told to those
+// who want to know.
+func TestStateIsToldToAll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		b := a.connect()
+		b.named("watches-it-all", "Ann", "stateEvents", "seq")
+		v := b.Call(t, `{"type":"attach"`+at(s)+`}`)
+		assert.Equal(t, `[{},{"clientId":"watches-it-all","name":"Ann"}]`, v.Get("data.clients").Raw)
+		c := a.connect()
+		c.named("changes-it-all", "Bob")
+		c.attach(s)
+		for _, line := range []string{
+			`{"type":"set_thinking_level","level":"off"`, `{"type":"set_permission_mode","mode":"readonly"`,
+			`{"type":"set_steering_mode","mode":"all"`, `{"type":"set_steering_mode","mode":"all"`,
+			`{"type":"set_session_name","name":"N"`, `{"type":"set_auto_compaction","enabled":false`, `{"type":"set_active_tools","toolNames":[]`,
+		} {
+			require.True(t, c.Call(t, line+at(s)+`}`).Get("success").Bool(), line)
+		}
+		a.Call(t, `{"type":"set_follow_up_mode","mode":"all"`+at(s)+`}`)
+		require.NoError(t, c.leave())
+		var told []string
+		for _, ev := range b.Events(s, "state_changed", "clients_changed") {
+			members := []string{}
+			for key, value := range ev.Map() {
+				if key != "type" && key != "sessionId" && key != "seq" && key != "seqFrom" {
+					members = append(members, key+"="+value.Raw)
+				}
+			}
+			slices.Sort(members)
+			told = append(told, strings.Join(members, " "))
+		}
+		bob := `by={"clientId":"changes-it-all","name":"Bob"} `
+		assert.Equal(t, []string{
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"}]`,
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"},{"clientId":"changes-it-all","name":"Bob"}]`,
+			bob + `permissionMode="readonly"`, bob + `steeringMode="all"`, bob + `sessionName="N"`, `autoCompactionEnabled=false ` + strings.TrimSpace(bob),
+			`activeToolNames=[] ` + strings.TrimSpace(bob), `followUpMode="all"`,
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"}]`,
+		}, told)
+		assert.Empty(t, a.Events(s, "state_changed", "clients_changed"))
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}
+
+// TestEntriesBackwards: a client reads a session from its end, page by page.
+func TestEntriesBackwards(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		for i := range 6 {
+			a.run(s, fmt.Sprintf("~%s~ %d", s, i))
+		}
+		ids := func(v gjson.Result) (list []string) {
+			for _, e := range v.Get("data.entries").Array() {
+				list = append(list, e.Get("id").Str)
+			}
+			return list
+		}
+		ask := func(more string) gjson.Result { return a.Call(t, `{"type":"get_entries"`+at(s)+more+`}`) }
+		all := ids(ask(""))
+		var found []string
+		for before, more := "end", true; more; before = found[0] {
+			v := ask(fmt.Sprintf(`,"before":%q,"limit":5`, before))
+			more = v.Get("data.hasMore").Bool()
+			found = append(ids(v), found...)
+		}
+		assert.Equal(t, all, found)
+		assert.Len(t, ids(ask(`,"before":"end","maxBytes":1`)), 1)
+		assert.Equal(t, "not_found", code(ask(`,"before":"nobody"`)))
+		assert.Equal(t, "invalid_params", code(ask(`,"before":"end","since":"`+all[0]+`"`)))
+		assert.Equal(t, "invalid_params", code(ask(`,"maxBytes":1`)))
+		a.checkAll()
+	})
 }

@@ -205,6 +205,9 @@ type (
 		isCommand
 		Since string `json:"since" doc:"Only entries after this one."`
 		Limit int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
+
+		Before   string `json:"before" since:"troupe" doc:"The newest before this entry, in the order of the file; end for the newest of all. Not with since."`
+		MaxBytes int    `json:"maxBytes" since:"troupe" min:"1" max:"16777216" doc:"With before: of the entries, at most; one comes in any case. 1 MiB by default."`
 	}
 	NavigateTree struct {
 		isCommand

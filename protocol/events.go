@@ -119,6 +119,8 @@ var Events = []EventSpec{
 	event[ThinkingLevelChanged]("thinking_level_changed", told{since: "pi1 omp18", needs: FeatureSettingEvents}, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", told{since: "pi1", needs: FeatureBashUpdates}, "New output of a bash command."),
 	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up."),
+	event[StateChanged]("state_changed", told{since: "troupe", needs: FeatureStateEvents}, "Somebody has chosen another model, mode, name or other tools; only what has changed."),
+	event[ClientsChanged]("clients_changed", told{since: "troupe", needs: FeatureStateEvents}, "Other clients hear of the session than before."),
 	event[Resync]("resync", told{since: "troupe"}, "The client has not read, and events of the session that waited for it were dropped, which happens on connections over a network only. It is told nothing more of the session but answers and dialogs until it attaches again: with since, if it has the feature seq."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),

@@ -442,6 +442,7 @@ type AttachedSession struct {
 	Replayed  *int          `json:"replayed,omitempty" doc:"How many records follow that were before the answer."`
 	Snapshot  *Snapshot     `json:"snapshot,omitempty"`
 
+	Clients   []ClientRef          `json:"clients" doc:"Those that hear of the session, as clients_changed has them."`
 	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Those that wait for an answer, as get_dialogs has them."`
 	Approvals []ApprovalRequest    `json:"approvals"`
 }

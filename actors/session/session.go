@@ -59,6 +59,7 @@ func (q *inputs) first() []core.Input {
 type reported struct {
 	phase   core.Phase      // to the parent
 	pending int             // likewise: the inputs that wait
+	shown   shownState      // to clients
 	model   *protocol.Model // as noted for the environment of children
 }
 
@@ -196,7 +197,9 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	if !s.holds(c, r) {
 		_, cycles := r.Cmd.(protocol.CycleModel)
 		s.ext.events.Cycles(cycles)
+		s.reported.shown.by = r.Client.Who
 		s.step(c, s.complete(r.Command))
+		s.reported.shown.by = nil
 	}
 }
 
@@ -244,6 +247,7 @@ func (s *Session) endGroup(c actor.Context) {
 
 // step feeds the machine and performs what it wants, and then what that caused.
 func (s *Session) step(c actor.Context, ins ...core.Input) {
+	s.noteState()
 	for ; len(ins) > 0; ins = s.inputs.first() {
 		s.inputs.now = time.Now().UnixMilli()
 		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)
@@ -260,6 +264,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	}
 	s.rebound(c)
 	s.answerIdle()
+	s.tellState()
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)
 }
