@@ -326,7 +326,9 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	client := &socketClient{ws: ws, ctx: ctx, name: r.RemoteAddr, single: ws.Subprotocol() == recordProtocol}
-	done := s.Tokens.Watch(by.device, func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") })
+	done := s.Tokens.Watch(by.device, func() {
+		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
+	})
 	defer done()
 	go client.beat()
 	s.run(s.network(by), client)

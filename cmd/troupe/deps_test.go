@@ -152,6 +152,7 @@ var inTests = map[string][]string{
 	"troupe/actors/core":             {"troupe/protocol/pi"}, // its stories have commands as clients write them
 	"troupe/actors":                  {"troupe/protocol/pi"},
 	"troupe/actors/conn":             {"troupe/protocol/pi"},
+	"troupe/store/export":            {"troupe/e2e/browser"},                     // its pages are looked at in one
 	"troupe/tools/extension/prelude": {"troupe/tools", "troupe/tools/extension"}, // its modules are tried in the engine
 	"troupe/providers/wire":          {"troupe/providers/providertest"},
 	"troupe/providers/anthropic":     {"troupe/providers/providertest"},

@@ -326,10 +326,16 @@ class App {
 
   draw(view) {
     if (view !== this.view) return;
-    if (!this.frame) this.frame = requestAnimationFrame(() => {
+    if (this.frame) return;
+    const drawNow = () => {
+      if (!this.frame) return;
+      cancelAnimationFrame(this.frame);
+      clearTimeout(this.late);
       this.frame = 0;
       this.changed(this.view);
-    });
+    };
+    this.frame = requestAnimationFrame(drawNow);
+    this.late = setTimeout(drawNow, 250); // a page that is not in view has no frames
   }
 
   changed(view) {
