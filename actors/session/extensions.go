@@ -111,7 +111,8 @@ type ask struct {
 // left is the file of the session before it, "" for none.
 func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext = extensions{nth: s.ext.nth + 1}
-	s.clients.stands = standing{}
+	s.dialogsLost()
+	s.clients.stands.list = nil
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
@@ -293,7 +294,7 @@ func (s *Session) holds(c actor.Context, m any) bool {
 		return false
 	}
 	s.ext.load.held = append(s.ext.load.held, m)
-	s.clients.unsent, s.clients.early = append(s.clients.early, s.clients.unsent...), nil // what they say may be what the command waits for
+	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
 	return true
 }
@@ -710,15 +711,13 @@ const maxDialogs = 64
 
 // dialogAnswered gives an extension the answer to its dialog; false if it is not
 // its own.
-func (s *Session) dialogAnswered(m core.UIAnswered) bool {
+func (s *Session) dialogAnswered(m core.UIAnswered, how protocol.DialogOver) bool {
 	op, ok := s.ext.asks.dialogs[m.ID]
 	if !ok {
 		return false
 	}
 	delete(s.ext.asks.dialogs, m.ID)
-	if r := s.clients.stands.closed(m.ID); r != nil {
-		s.tellPrompt("ui_prompt_end", *r)
-	}
+	s.promptOver(m.ID, how)
 	var a any = map[string]bool{"cancelled": true}
 	switch {
 	case m.Cancelled:
@@ -733,6 +732,15 @@ func (s *Session) dialogAnswered(m core.UIAnswered) bool {
 	}
 	s.answerOp(op, raw, "")
 	return true
+}
+
+// promptOver takes a dialog of an extension away.
+func (s *Session) promptOver(id string, how protocol.DialogOver) {
+	if x := s.dialogOver(id, how); x != nil {
+		if r, is := x.record.(protocol.ExtensionUIRequest); is {
+			s.tellPrompt("ui_prompt_end", r)
+		}
+	}
 }
 
 // tellPrompt tells extensions that somebody is asked something, or not any more.
@@ -752,9 +760,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 	for id, of := range s.ext.asks.dialogs {
 		if of == op {
 			delete(s.ext.asks.dialogs, id)
-			if r := s.clients.stands.closed(id); r != nil {
-				s.tellPrompt("ui_prompt_end", *r)
-			}
+			s.promptOver(id, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
 			s.tellUI(c, worker.CancelUI{ID: id})
 		}
 	}
@@ -765,7 +771,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 func (s *Session) dismissDialogs(c actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.ext.asks.dialogs)) {
 		s.tellUI(c, worker.CancelUI{ID: id})
-		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true})
+		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true}, protocol.DialogOver{Outcome: string(protocol.DialogLost)})
 	}
 }
 
