@@ -212,3 +212,41 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 	}
 	require.Zero(t, d.end())
 }
+
+// TestLastWordsInTheSessionThatIsLeft: what an extension keeps when another session takes
+// the place of its own is in the one that is left, told once.
+func TestLastWordsInTheSessionThatIsLeft(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("hello"))
+	d := p.start("-e", p.extension("keeps", `export default (pi) => {
+		pi.on("session_shutdown", async (e, ctx) => { await pi.exec("true", []); pi.appendEntry("kept", { reason: e.reason, here: ctx.sessionManager.getSessionFile() }); });
+		pi.on("agent_end", () => pi.appendEntry("ended", {}));
+		pi.registerCommand("new", { handler: async (args, ctx) => { await ctx.newSession(); } });
+	}`))
+	d.prompt("hi")
+	for _, reason := range []string{"new", "fork", "new"} {
+		file := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+		switch reason {
+		case "new":
+			d.ok(`{"type":"prompt","message":"/new"}`)
+			d.event("session_changed")
+		case "fork":
+			p.llm.plays(text("hello"))
+			d.prompt("hi")
+			file = d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+			d.ok(`{"type":"fork","entryId":"` + d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str + `"}`)
+		}
+		kept, err := os.ReadFile(file)
+		if os.IsNotExist(err) { // nothing had been said in it
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, 1, strings.Count(string(kept), `"customType":"kept"`), "%s", kept)
+		assert.Contains(t, string(kept), `"reason":"`+reason+`"`)
+		assert.Contains(t, string(kept), `"here":"`+file+`"`)
+		assert.Less(t, strings.Index(string(kept), `"ended"`), strings.Index(string(kept), `"kept"`))
+	}
+	require.Zero(t, d.end())
+	assert.NotContains(t, strings.Join(d.output(), "\n"), "extension_error")
+}
