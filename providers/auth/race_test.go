@@ -92,8 +92,19 @@ func TestStore_killed(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		asked := h.vendor.asked(tokenPath)
 		require.Eventually(t, func() bool { return h.vendor.asked(tokenPath) > asked+i%5 }, 20*time.Second, time.Millisecond)
+		down := func(is bool) { // so that nothing it has asked is handled behind its death
+			h.vendor.mu.Lock()
+			defer h.vendor.mu.Unlock()
+			h.vendor.fail = nil
+			if is {
+				h.vendor.fail = func(string) (int, string) { return http.StatusBadGateway, "" }
+			}
+		}
+		down(true)
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
+		server.CloseClientConnections()
+		down(false)
 		members, err := load(h.path())
 		require.NoError(t, err)
 		entry, err := parseEntry(find(members, openAI))
