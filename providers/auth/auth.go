@@ -9,8 +9,10 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -112,8 +114,27 @@ func (s *Store) path() string { return filepath.Join(s.config.Dir, "auth.json") 
 // File reads auth.json if it has changed.
 func (s *Store) File() *File {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read()
+	before := s.snapshot
+	file := s.read()
+	s.mu.Unlock()
+	if file != before {
+		s.warn()
+	}
+	return file
+}
+
+// warn tells the person of secrets that others can read, or have written.
+func (s *Store) warn() {
+	info, err := os.Stat(s.path())
+	if err != nil {
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		s.Notice(fmt.Sprintf("%s can be read by others (mode %#o): chmod 600 it", s.path(), mode))
+	}
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
+		s.Notice(fmt.Sprintf("%s belongs to another user (%d)", s.path(), owner))
+	}
 }
 
 // read is File for who has the lock. Some programs write the file in place: what is

@@ -373,6 +373,10 @@ func TestStore_edit(t *testing.T) {
 		require.NoError(t, os.Chmod(h.path(), 0o640))
 		require.NoError(t, add(h))
 		assert.Equal(t, fs.FileMode(0o640), mode(h.path()))
+		h.File()
+		h.File()
+		require.Len(t, h.notices, 1, "it is named, once")
+		assert.Contains(t, h.notices[0], "can be read by others (mode 0640)")
 	})
 	t.Run("a symbolic link stays, the lock is beside its target", func(t *testing.T) {
 		h := newHome(t)
