@@ -58,6 +58,15 @@ func (r ApprovalRequest) Select() ExtensionUIRequest {
 	return ExtensionUIRequest{ID: r.ID, Method: "select", Title: &title, Options: options, ToolCallID: r.ToolCallID}
 }
 
+// Dialog is the end of the question as clients see it that know nothing of approvals.
+func (r ApprovalResolved) Dialog() DialogResolved {
+	end := DialogResolved{ID: r.ID, Outcome: DialogAnswered, By: r.By}
+	if r.OptionID == "" {
+		end.Outcome = DialogAborted
+	}
+	return end
+}
+
 // Text is the option with what it adds, in a line.
 func (o ApprovalOption) Text() string {
 	if len(o.Rules) == 0 {
@@ -76,4 +85,5 @@ type ApprovalOp struct {
 	OptionID   string           `json:"optionId,omitempty"`
 	Outcome    string           `json:"outcome,omitempty"` // answer: as in ApprovalResolved
 	Feedback   string           `json:"feedback,omitempty"`
+	By         *ClientRef       `json:"by,omitempty"` // answer: who
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -266,8 +267,12 @@ type (
 		isCommand
 		Dialect  string   `json:"dialect" doc:"union, s0, s1, s2, s3, s4 or pi1."`
 		Features []string `json:"features" doc:"Features to switch on; unknown ones are dropped."`
+
+		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered."`
+		Client   *ClientName `json:"client" doc:"What it is, for people."`
 	}
 	GetProtocolInfo struct{ isCommand }
+	GetDialogs      struct{ isCommand }
 	OpenSession     struct {
 		isCommand
 		SessionPath        string          `json:"sessionPath" doc:"An existing session file to open; a new session without it."`
@@ -303,6 +308,31 @@ type (
 	}
 	ListOpenSessions struct{ isCommand }
 )
+
+// ClientName is what a client says of itself.
+type ClientName struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// clientIDs are the texts that may be the id of a client.
+var clientIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
+
+// Who is the client as others are told of it; nil for one that does not say. It refuses
+// an id that cannot be one.
+func (h Hello) Who() (*ClientRef, *Error) {
+	who := ClientRef{ClientID: h.ClientID}
+	if h.Client != nil {
+		who.Name = h.Client.Name
+	}
+	switch {
+	case h.ClientID != "" && !clientIDs.MatchString(h.ClientID):
+		return nil, CodeInvalidParams.Errorf("Invalid clientId: want 8 to 64 letters, digits, - and _")
+	case who == ClientRef{}:
+		return nil, nil
+	}
+	return &who, nil
+}
 
 // Credentials.
 type (

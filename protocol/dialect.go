@@ -38,6 +38,8 @@ const (
 	FeatureEntryEvents          Feature = "entryEvents"          // entry_appended, summarization_retry_*
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
 	FeatureApprovals            Feature = "approvals"            // approval_request, approval_resolved
+	FeatureDialogEvents         Feature = "dialogEvents"         // dialog_resolved
+	FeatureStateEvents          Feature = "stateEvents"          // state_changed, clients_changed
 	FeatureAuth                 Feature = "auth"                 // auth_changed
 	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
 	FeatureSecretInput          Feature = "secretInput"          // extension_ui_request with secret
@@ -185,6 +187,8 @@ var featureDocs = map[Feature]string{
 	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
+	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
+	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
 	FeatureAuth:                 "`auth_changed`.",
 	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
 	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",

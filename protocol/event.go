@@ -253,6 +253,12 @@ type (
 		ID    json.RawMessage `json:"id,omitempty" doc:"The id of the bash command."`
 		Delta string          `json:"delta" doc:"New output."`
 	}
+	// Resync says that the client has not read fast enough.
+	Resync struct {
+		isEvent
+		Reason string `json:"reason" enum:"lagged"`
+		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before those that are missing: attach with it as since."`
+	}
 	SessionFailed struct {
 		isEvent
 		Error string `json:"error" doc:"Why the session was given up; its commands fail from now on."`
@@ -318,6 +324,15 @@ type (
 		ToolCallID string `json:"toolCallId"`
 		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled" doc:"cancelled: nobody answers any more; the call does not run."`
 		OptionID   string `json:"optionId,omitempty"`
+
+		By *ClientRef `json:"by,omitempty" doc:"Who has answered, if the client has named itself in hello."`
+	}
+	// DialogResolved says that a dialog is over.
+	DialogResolved struct {
+		isEvent
+		ID      string        `json:"id" doc:"Of the extension_ui_request."`
+		Outcome DialogOutcome `json:"outcome" enum:"answered,cancelled,timeout,aborted,lost" doc:"cancelled: a person has closed it; aborted: who asked does not want to know any more; lost: nobody can answer any more."`
+		By      *ClientRef    `json:"by,omitempty" doc:"Who has answered or closed it, if the client has named itself in hello."`
 	}
 	HostToolCall struct {
 		isEvent
@@ -352,6 +367,23 @@ type (
 		MaxAttempts int        `json:"maxAttempts"`
 	}
 )
+
+// DialogOutcome is how a dialog ended.
+type DialogOutcome string
+
+const (
+	DialogAnswered  DialogOutcome = "answered"
+	DialogCancelled DialogOutcome = "cancelled"
+	DialogTimeout   DialogOutcome = "timeout"
+	DialogAborted   DialogOutcome = "aborted"
+	DialogLost      DialogOutcome = "lost"
+)
+
+// ClientRef names a client to others.
+type ClientRef struct {
+	ClientID string `json:"clientId,omitempty"`
+	Name     string `json:"name,omitempty"`
+}
 
 // StreamRule is a rule that is shown to the model only when its output trips
 // the rule's trigger.

@@ -119,6 +119,7 @@ var Events = []EventSpec{
 	event[ThinkingLevelChanged]("thinking_level_changed", told{since: "pi1 omp18", needs: FeatureSettingEvents}, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", told{since: "pi1", needs: FeatureBashUpdates}, "New output of a bash command."),
 	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up."),
+	event[Resync]("resync", told{since: "troupe"}, "The client has not read, and events of the session that waited for it were dropped, which happens on connections over a network only. It is told nothing more of the session but answers and dialogs until it attaches again: with since, if it has the feature seq."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),
@@ -134,6 +135,10 @@ var Events = []EventSpec{
 	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
 		"approval_request as a dialog with the method select, its options with what they allow as texts."),
 	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals}, "An approval_request has been answered, or is over without an answer."),
+	event[DialogResolved]("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents}, "A dialog is over: whoever shows it takes it away."),
+	variant("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, unless: FeatureApprovals}, func(ev ApprovalResolved) (DialogResolved, bool) {
+		return ev.Dialog(), true
+	}, "approval_resolved for clients to which the question was a dialog."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

@@ -33,6 +33,7 @@ const (
 	CodeCancelled        Code = "cancelled"          // aborted before it was done
 	CodeUnsupported      Code = "unsupported"        // this version does not do it
 	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
+	CodeDialogOver       Code = "dialog_over"        // the dialog has been there and is over
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
@@ -49,13 +50,14 @@ const (
 type Error struct {
 	Code    Code
 	Message string
+	Data    any // what the answer says beside it; nil for nothing
 }
 
 func (e *Error) Error() string { return e.Message }
 
 // Errorf makes an Error of this code.
 func (c Code) Errorf(format string, args ...any) *Error {
-	return &Error{c, fmt.Sprintf(format, args...)}
+	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
 }
 
 // Response is the one answer to a command.
@@ -224,6 +226,7 @@ var codeDocs = map[Code]string{
 	CodeCancelled:        "Aborted before it was done.",
 	CodeUnsupported:      "This version does not do it.",
 	CodeConflict:         "The idempotency key was used for something else.",
+	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",

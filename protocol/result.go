@@ -5,28 +5,29 @@ import "encoding/json"
 // SessionState answers get_state. Twins carry the same value under the names
 // of different dialects.
 type SessionState struct {
-	Model                 *Model        `json:"model" keep:"" doc:"Null without one."`
-	ThinkingLevel         ThinkingLevel `json:"thinkingLevel"`
-	IsStreaming           bool          `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
-	IsCompacting          bool          `json:"isCompacting" doc:"By command or by itself."`
-	SteeringMode          QueueMode     `json:"steeringMode" since:"s0 s1 s2 s4 pi1 omp18"`
-	FollowUpMode          QueueMode     `json:"followUpMode" since:"s0 s1 s2 s4 pi1 omp18"`
-	InterruptMode         InterruptMode `json:"interruptMode" since:"s1 omp18"`
-	QueueMode             QueueMode     `json:"queueMode" since:"s3" doc:"Twin of steeringMode."`
-	SessionFile           *string       `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
-	SessionID             string        `json:"sessionId"`
-	SessionName           *string       `json:"sessionName,omitempty" null:"s4" since:"s1 s2 s4 pi1 omp18" doc:"Absent if unset."`
-	AutoCompactionEnabled bool          `json:"autoCompactionEnabled"`
-	AutoRetryEnabled      bool          `json:"autoRetryEnabled" since:"troupe"`
-	MessageCount          int           `json:"messageCount" doc:"Messages of the current branch that the model sees."`
-	PendingMessageCount   int           `json:"pendingMessageCount" since:"s0 s2 s4 pi1"`
-	QueuedMessageCount    int           `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"Twin of pendingMessageCount."`
-	Durability            string        `json:"durability" since:"troupe" doc:"None, process or sync: what an answer to prompt promises."`
-	Phase                 string        `json:"phase" since:"troupe" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
-	PhaseSince            int64         `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
-	WaitingFor            []string      `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
-	Budget                *BudgetState  `json:"budget,omitempty" since:"troupe" doc:"Only where something is limited; see get_budget."`
-	Project               *ProjectTrust `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
+	Model                 *Model         `json:"model" keep:"" doc:"Null without one."`
+	ThinkingLevel         ThinkingLevel  `json:"thinkingLevel"`
+	IsStreaming           bool           `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
+	IsCompacting          bool           `json:"isCompacting" doc:"By command or by itself."`
+	SteeringMode          QueueMode      `json:"steeringMode" since:"s0 s1 s2 s4 pi1 omp18"`
+	FollowUpMode          QueueMode      `json:"followUpMode" since:"s0 s1 s2 s4 pi1 omp18"`
+	InterruptMode         InterruptMode  `json:"interruptMode" since:"s1 omp18"`
+	QueueMode             QueueMode      `json:"queueMode" since:"s3" doc:"Twin of steeringMode."`
+	SessionFile           *string        `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
+	SessionID             string         `json:"sessionId"`
+	SessionName           *string        `json:"sessionName,omitempty" null:"s4" since:"s1 s2 s4 pi1 omp18" doc:"Absent if unset."`
+	AutoCompactionEnabled bool           `json:"autoCompactionEnabled"`
+	AutoRetryEnabled      bool           `json:"autoRetryEnabled" since:"troupe"`
+	MessageCount          int            `json:"messageCount" doc:"Messages of the current branch that the model sees."`
+	PendingMessageCount   int            `json:"pendingMessageCount" since:"s0 s2 s4 pi1"`
+	QueuedMessageCount    int            `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"Twin of pendingMessageCount."`
+	Durability            string         `json:"durability" since:"troupe" doc:"None, process or sync: what an answer to prompt promises."`
+	Phase                 string         `json:"phase" since:"troupe" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
+	PhaseSince            int64          `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
+	WaitingFor            []string       `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
+	PermissionMode        PermissionMode `json:"permissionMode" since:"troupe" enum:"auto,edits,ask,readonly" doc:"What happens to tool calls of which no rule says anything."`
+	Budget                *BudgetState   `json:"budget,omitempty" since:"troupe" doc:"Only where something is limited; see get_budget."`
+	Project               *ProjectTrust  `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
 }
 
 // Weight is about how many bytes the JSON takes, without a look at every member:
@@ -56,7 +57,7 @@ func (s *SessionState) Weight() int {
 // ProjectTrust says how much of what a project brings is obeyed.
 type ProjectTrust struct {
 	Trusted   bool     `json:"trusted" doc:"It may start programs, redirect, loosen and widen; else it brings texts, and settings that do none of it."`
-	DecidedBy string   `json:"decidedBy" doc:"A flag, the trust.json that has a decision, or defaultProjectTrust."`
+	DecidedBy string   `json:"decidedBy" doc:"A flag, an extension (project_trust), the trust.json that has a decision, or defaultProjectTrust."`
 	LeftOut   []string `json:"leftOut" doc:"What was left out: keys of its settings.json, files and directories, queued input."`
 }
 
@@ -440,6 +441,21 @@ type AttachedSession struct {
 	Why       string        `json:"why,omitempty" enum:"asked,epoch,gone" doc:"Why there is a snapshot: it was asked for, the number is of another process, or the events are not at hand any more."`
 	Replayed  *int          `json:"replayed,omitempty" doc:"How many records follow that were before the answer."`
 	Snapshot  *Snapshot     `json:"snapshot,omitempty"`
+
+	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Those that wait for an answer, as get_dialogs has them."`
+	Approvals []ApprovalRequest    `json:"approvals"`
+}
+
+// DialogOver says how a dialog or an approval has ended, to who answers it later.
+type DialogOver struct {
+	Outcome string     `json:"outcome"` // as in dialog_resolved and approval_resolved
+	By      *ClientRef `json:"by,omitempty"`
+}
+
+// OpenDialogs answers get_dialogs: what waits for an answer, oldest first.
+type OpenDialogs struct {
+	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Without the feature approvals, approvals too."`
+	Approvals []ApprovalRequest    `json:"approvals"`
 }
 
 // Snapshot is where a session stands, for a client that goes on from there.
@@ -451,6 +467,9 @@ type Snapshot struct {
 	Tools    []ToolExecutionState `json:"tools" doc:"The calls that have begun and not ended."`
 	Steering []string             `json:"steering"`
 	FollowUp []string             `json:"followUp"`
+
+	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"As beside the snapshot."`
+	Approvals []ApprovalRequest    `json:"approvals"`
 }
 
 // PartialMessage is an answer as far as it has come.

@@ -219,6 +219,8 @@ var Commands = []Spec{
 	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "troupe", endsWork: true},
 		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
 
+	spec[GetDialogs]("get_dialogs", ScopeQuery, row{result: OpenDialogs{}, since: "troupe"},
+		"The dialogs and approvals of the session that wait for an answer."),
 	spec[ApprovalResponse]("approval_response", ScopeSession, row{since: "troupe", endsWork: true},
 		"Answer an approval_request. The first answer counts."),
 

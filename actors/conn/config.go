@@ -22,6 +22,11 @@ type Config struct {
 	MaxLine      int           // bytes of one input line, 0 for protocol.DefaultMaxLine
 	MaxOutput    int           // bytes that may wait for a slow client, 0 for protocol.DefaultMaxOutput
 
+	// Lag is how many bytes of events may wait for the client before they are dropped
+	// and it is told to resync; 0 for never: sessions wait until it has read. No session
+	// waits for a client that has a limit here.
+	Lag int
+
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
 

@@ -63,6 +63,9 @@ func (k *conn) start(c actor.Context) {
 	c.Watch(k.server.Sessions)
 	wire, rules, _ := k.cfg.Dialect.Open(k.cfg.Features...)
 	w := link.NewWindow(k.cfg.MaxOutput, c.ActorSystem().Root)
+	if k.cfg.Lag > 0 {
+		w = link.NewLossyWindow(k.cfg.MaxOutput, c.ActorSystem().Root)
+	}
 	if k.cfg.OnWindow != nil {
 		k.cfg.OnWindow(w)
 	}
@@ -71,7 +74,7 @@ func (k *conn) start(c actor.Context) {
 	local, isLocal := k.transport.(values)
 	switch {
 	case isStream:
-		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, k.cfg.Codec, wire, k.kernel.Log), nil)
+		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, k.cfg.Codec, wire, k.kernel.Log, k.cfg.Lag), nil)
 	case isLocal:
 		k.writer = k.spawn(c, "writer", &delivery{local.Client, w}, kernel.RetryMessage)
 	default:

@@ -220,7 +220,7 @@ func (r *router) sendAll(c actor.Context, m any) {
 
 // client is where a session answers.
 func (r *router) client(c actor.Context, to *route) link.Client {
-	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Tag: to.tag}
+	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Who: r.out.Who, Tag: to.tag}
 }
 
 // routeOf finds the session a command is meant for. The default session is made
@@ -435,7 +435,12 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 		r.answer(c, req, nil, protocol.CodeInvalidParams.Errorf("Unknown dialect: %s", h.Dialect))
 		return
 	}
-	r.out.Wire, r.rules = &wire, rules
+	who, err := h.Who()
+	if err != nil {
+		r.answer(c, req, nil, err)
+		return
+	}
+	r.out.Wire, r.out.Who, r.rules = &wire, who, rules
 	c.Send(r.out.Writer, setWire{wire})
 	for _, to := range r.routes.byHandle {
 		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})

@@ -35,6 +35,7 @@ type writer struct {
 	busy    bool  // a write is under way
 	failed  error // nothing is written any more
 	flushes []*actor.PID
+	lag     lag
 }
 
 // sink is where lines go.
@@ -53,11 +54,11 @@ type batch struct {
 	shown []*link.Receipt // of those among them that somebody waits for
 }
 
-func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger) *writer {
+func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger, lagLimit int) *writer {
 	try, _ := out.(TryWriter)
 	return &writer{
 		log: log, sink: sink{out: out, try: try, runs: runs, chunks: make(chan []byte, 1)}, window: window,
-		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{},
+		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{}, lag: lag{limit: lagLimit, behind: map[string]bool{}},
 	}
 }
 
@@ -89,6 +90,7 @@ func (w *writer) Receive(c actor.Context) {
 		w.records(c, m)
 	case link.Forget:
 		w.waiting = append(w.waiting, pending{tag: m.Tag, last: true})
+		delete(w.lag.behind, m.Tag)
 		w.pump(c)
 	case flush:
 		w.flushes = append(w.flushes, c.Sender())
@@ -125,7 +127,7 @@ func writeChunkTo(out io.Writer, chunk []byte) (err error) {
 
 func (w *writer) records(c actor.Context, m link.Records) {
 	for _, it := range m.Items {
-		if w.failed != nil {
+		if w.failed != nil || w.lag.refuses(m.Tag, &it) {
 			it.Receipt.Written()
 			w.window.Give(it.Size)
 			continue
@@ -133,6 +135,9 @@ func (w *writer) records(c actor.Context, m link.Records) {
 		w.enqueue(m.Tag, it)
 	}
 	w.pump(c)
+	if w.lag.limit > 0 && w.window.Out() > w.lag.limit {
+		w.catchUp()
+	}
 }
 
 func (w *writer) enqueue(tag string, it link.Item) {

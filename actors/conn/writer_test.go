@@ -56,7 +56,7 @@ func newBinOn(out io.Writer, limit int, wire protocol.Wire) *bin {
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
 	b.window = link.NewWindow(limit, sys.Root)
 	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor {
-		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop())
+		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), 0)
 	}))
 	return b
 }

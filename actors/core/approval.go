@@ -73,7 +73,7 @@ func (m *Machine) approve(c Command, cmd protocol.ApprovalResponse) {
 		return
 	}
 	m.do(CancelUI{about.dialog})
-	m.decide(r, about, about.approval.Options[i], cmd.Feedback)
+	m.decide(r, about, about.approval.Options[i], cmd.Feedback, c.By)
 	m.done(c, nil)
 }
 
@@ -83,19 +83,19 @@ func (m *Machine) approvalAnswered(r *run, c *call, in UIAnswered) {
 		return !in.Cancelled && in.Value != nil && o.Text() == *in.Value
 	})
 	if i >= 0 {
-		m.decide(r, c, c.approval.Options[i], "")
+		m.decide(r, c, c.approval.Options[i], "", in.By)
 		return
 	}
-	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalCancelled}, "")
+	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalCancelled, By: in.By}, "")
 	m.settleCall(r, c, errorResult(notAllowed), true)
 }
 
 const notAllowed = "The user did not allow this tool call."
 
 // decide does what was answered.
-func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback string) {
+func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback string, by *protocol.ClientRef) {
 	if o.Kind == protocol.RejectOnce {
-		m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalDenied, OptionID: o.ID}, feedback)
+		m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalDenied, OptionID: o.ID, By: by}, feedback)
 		text := notAllowed
 		if feedback != "" {
 			text += "\n" + feedback
@@ -108,7 +108,7 @@ func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback st
 		m.settleCall(r, c, errorResult(text), true)
 		return
 	}
-	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID}, "")
+	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID, By: by}, "")
 	m.grants = append(m.grants, o.Rules...)
 	m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
 	m.runCall(c) // --confirm would ask the same again
@@ -125,7 +125,7 @@ func (m *Machine) approvalOver(c *call, end protocol.ApprovalResolved, feedback 
 func (m *Machine) recordApproval(c *call, end protocol.ApprovalResolved, feedback string) {
 	if c.approval != nil {
 		m.appendOwn(protocol.CustomApproval, protocol.ApprovalOp{
-			Op: "answer", ID: c.dialog, ToolCallID: c.ID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback,
+			Op: "answer", ID: c.dialog, ToolCallID: c.ID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback, By: end.By,
 		})
 	}
 }

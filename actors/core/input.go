@@ -38,6 +38,8 @@ type Command struct {
 	// FromExtension says that no client wrote it, but an extension of the session.
 	FromExtension bool
 
+	// By is who has given it, nil if nobody knows; set for approval_response.
+	By *protocol.ClientRef
 	// Spent is what the session file says of what was used up; set for set_budget and
 	// get_budget.
 	Spent *protocol.BudgetSpent
@@ -232,6 +234,8 @@ type UIAnswered struct {
 	Value     *string
 	Confirmed bool
 	Cancelled bool // also on timeout
+
+	By *protocol.ClientRef // who has answered; nil if nobody knows
 }
 
 // SessionLoaded says that the session a command asked for is loaded and can take

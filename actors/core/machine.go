@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -540,6 +541,7 @@ func (m *Machine) State() *protocol.SessionState {
 		Phase:                 string(m.shown),
 		PhaseSince:            m.since,
 		WaitingFor:            m.waitingFor(),
+		PermissionMode:        cmp.Or(m.PermissionMode, protocol.PermitAuto),
 	}
 	state.Budget = m.budgetState()
 	if len(m.set.Project.LeftOut) > 0 || m.identity.Foreign {

@@ -13,7 +13,8 @@ type Client struct {
 	Router *actor.PID     // is told when the session has ended
 	Window *Window        // of the connection
 	Wire   *protocol.Wire // how it is written to
-	Tag    string         // routing handle, "" for the connection's default session
+	Who    *protocol.ClientRef
+	Tag    string // routing handle, "" for the connection's default session
 }
 
 // Is says whether it is the same way to the same client.

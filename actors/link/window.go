@@ -27,6 +27,7 @@ import (
 // its own goroutine: mu guards it.
 type Window struct {
 	limit int
+	lossy bool // no session waits for the client: what it does not read is dropped
 	root  *actor.RootContext
 
 	mu      sync.Mutex
@@ -37,6 +38,14 @@ type Window struct {
 	reader  bool          // the reader waits
 	wake    chan struct{} // wakes it; has room for one
 	waiting []*actor.PID  // is sent WindowOpen
+}
+
+// NewLossyWindow is for a client whose events are dropped if it does not read them. Only
+// large answers to itself wait for it.
+func NewLossyWindow(limit int, root *actor.RootContext) *Window {
+	w := NewWindow(limit, root)
+	w.lossy = true
+	return w
 }
 
 // WindowOpen tells an actor that has asked for it by [Window.Tell] that the window
@@ -135,6 +144,19 @@ func (w *Window) notify() {
 		w.root.Send(pid, WindowOpen{})
 	}
 	w.waiting = nil
+}
+
+// Holds says whether sessions make no more events before the client has read.
+func (w *Window) Holds() bool { return !w.lossy && w.Full() }
+
+// Lossy says that events for the client are dropped rather than waited for.
+func (w *Window) Lossy() bool { return w.lossy }
+
+// Out is how many bytes of records are not written.
+func (w *Window) Out() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out
 }
 
 // Full says whether the client has to read before more is made for it.

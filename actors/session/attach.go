@@ -20,6 +20,8 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 		return
 	}
 	data := protocol.AttachedSession{SessionID: s.handle, State: s.m.State()}
+	open := s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))
+	data.Dialogs, data.Approvals = open.Dialogs, open.Approvals
 	if !numbered {
 		s.growing(r.Client)
 		s.reply(r.Seq, data, nil)
@@ -44,6 +46,7 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 			s.refuseAttach(r, protocol.CodeIO.Errorf("Session cannot be read: %s", err))
 			return
 		}
+		data.Snapshot.Dialogs, data.Snapshot.Approvals = open.Dialogs, open.Approvals
 	}
 	s.reply(r.Seq, data, nil)
 }

@@ -14,9 +14,9 @@ import (
 // connection; and what they are told.
 type clients struct {
 	list   []*client
-	sealed bool       // nobody can join any more
-	asked  bool       // a command came
-	early  []outgoing // what extensions had to say before that: it is told behind the first answer
+	sealed bool // nobody can join any more
+	first  beginning
+	wants  wants
 	host   *actor.PID // the router of the client whose set_host_tools was carried out; nil for none
 
 	replies replies
@@ -26,6 +26,23 @@ type clients struct {
 	spans   core.OpenSpans // what they have been shown and not seen the end of
 	sizes   link.Sizer
 	stands  standing
+}
+
+// beginning is what comes before the answer to the first command: nothing.
+type beginning struct {
+	asked bool       // a command came
+	early []outgoing // what extensions had to say before that: it is told behind the first answer
+}
+
+// wants are what some client has asked for, also one that is not there any more: it may
+// come back, and go on where it was.
+type wants struct{ dialogs, states bool }
+
+// note notes what a client asks for.
+func (a *clients) note(w *protocol.Wire) {
+	a.ring.on = a.ring.on || w.Has(protocol.FeatureSeq)
+	a.wants.dialogs = a.wants.dialogs || w.Has(protocol.FeatureDialogEvents)
+	a.wants.states = a.wants.states || w.Has(protocol.FeatureStateEvents)
 }
 
 // client is one of them.
@@ -68,7 +85,7 @@ func (a *clients) join(of link.Client) (cl *client, isNew bool) {
 		return cl, false
 	}
 	cl = &client{Client: of, muted: true}
-	a.ring.on = a.ring.on || of.Wire.Has(protocol.FeatureSeq)
+	a.note(of.Wire)
 	a.list = append(a.list, cl)
 	return cl, true
 }
@@ -124,7 +141,7 @@ func (a *clients) hasHost() bool {
 // full is the first client that has to read before more is made; nil for none.
 func (a *clients) full() *client {
 	for _, cl := range a.list {
-		if !cl.muted && cl.Window.Full() {
+		if !cl.muted && cl.Window.Holds() {
 			return cl
 		}
 	}
@@ -135,7 +152,7 @@ func (a *clients) full() *client {
 func (a *clients) fit(parts []protocol.Part) int {
 	n := len(parts)
 	for _, cl := range a.list {
-		if !cl.muted {
+		if !cl.muted && !cl.Window.Lossy() {
 			n = a.sizes.Fit(parts[:n], cl.Window.Room(), cl.Wire.Has(protocol.FeatureDeltaUpdates))
 		}
 	}
@@ -183,10 +200,10 @@ func (a *clients) reply(seq uint64, data protocol.Result, err *protocol.Error) (
 // called after each message, and when the session crashes: what has happened by
 // then is in the log and must be told.
 func (a *clients) flush(root *actor.RootContext) {
-	if len(a.early) > 0 && slices.ContainsFunc(a.unsent, func(o outgoing) bool { return o.seq != 0 }) {
-		a.unsent, a.early = append(a.unsent, a.early...), nil
+	if len(a.first.early) > 0 && slices.ContainsFunc(a.unsent, func(o outgoing) bool { return o.seq != 0 }) {
+		a.unsent, a.first.early = append(a.unsent, a.first.early...), nil
 	}
-	if len(a.unsent) == 0 || !a.asked {
+	if len(a.unsent) == 0 || !a.first.asked {
 		return
 	}
 	for i := range a.unsent {
@@ -204,7 +221,7 @@ func (a *clients) flush(root *actor.RootContext) {
 			items = append(items, o.item)
 			if o.seq != 0 && o.seq == cl.attaching {
 				cl.answered()
-				items = append(items, a.stands.items(&a.sizes)...)
+				items = append(items, a.stands.items(&a.sizes, cl.Wire.Has(protocol.FeatureDialogEvents))...)
 			}
 		}
 		if len(items) > 0 {
@@ -212,7 +229,7 @@ func (a *clients) flush(root *actor.RootContext) {
 		}
 	}
 	a.unsent = a.unsent[:0]
-	if len(a.early) == 0 {
+	if len(a.first.early) == 0 {
 		a.stands.known()
 	}
 }
@@ -235,8 +252,8 @@ func (a *clients) number(o *outgoing) {
 // firstAsked notes that a command came. No line precedes the answer to the first one,
 // whatever extensions have to say at the start.
 func (a *clients) firstAsked() {
-	if !a.asked {
-		a.asked, a.early, a.unsent = true, a.unsent, nil
+	if !a.first.asked {
+		a.first.asked, a.first.early, a.unsent = true, a.unsent, nil
 	}
 }
 
@@ -318,8 +335,8 @@ func (s *Session) hostLeft(c actor.Context) {
 func (s *Session) setDialect(m link.SetDialect) (changed bool) {
 	for _, cl := range s.clients.list {
 		if cl.Is(m.Client) {
-			cl.Wire = m.Client.Wire
-			s.clients.ring.on = s.clients.ring.on || cl.Wire.Has(protocol.FeatureSeq)
+			cl.Wire, cl.Who = m.Client.Wire, m.Client.Who
+			s.clients.note(cl.Wire)
 		}
 	}
 	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {

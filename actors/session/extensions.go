@@ -74,6 +74,7 @@ type loading struct {
 	rebind string // why the session is about to be another one, "" if it is not
 	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
+	asker  uint64 // the reload_resources that is answered when they are loaded, 0 for none
 }
 
 // over says whether nothing has to wait for it.
@@ -110,7 +111,8 @@ type ask struct {
 // left is the file of the session before it, "" for none.
 func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	s.ext = extensions{nth: s.ext.nth + 1}
-	s.clients.stands = standing{}
+	s.dialogsLost()
+	s.clients.stands.list = nil
 	found := s.work.extensions
 	if len(found) == 0 || s.shared.ExtensionHost == nil {
 		return
@@ -159,6 +161,7 @@ func (s *Session) restartExtensions(c actor.Context, reason, left string) (held 
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
+	s.answerReload()
 	held = s.ext.load.held
 	work := s.ext.fence.work
 	s.dismissDialogs(c)
@@ -227,6 +230,7 @@ type extensionsOver struct{ who *actor.PID }
 func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
 	s.stopCompletions()
+	s.answerReload()
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
 	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
@@ -290,7 +294,7 @@ func (s *Session) holds(c actor.Context, m any) bool {
 		return false
 	}
 	s.ext.load.held = append(s.ext.load.held, m)
-	s.clients.unsent, s.clients.early = append(s.clients.early, s.clients.unsent...), nil // what they say may be what the command waits for
+	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
 	return true
 }
@@ -366,6 +370,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	for _, text := range extension.Unsupported(m.Registrations) {
 		s.shared.complaints.about(errors.New(text))
 	}
+	if s.asksTrust() {
+		s.askTrust(c)
+		return
+	}
+	s.goOnLoading(c)
+}
+
+// goOnLoading does what comes when it is known what extensions there are.
+func (s *Session) goOnLoading(c actor.Context) {
 	if s.ext.listens["resources_discover"] {
 		s.discover(c)
 		return
@@ -404,6 +417,7 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
+	s.answerReload()
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {
 		s.ext.send(a)
@@ -411,6 +425,15 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.asks.later = nil
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
+	}
+}
+
+// answerReload answers the reload_resources that waits, with the commands that there are.
+func (s *Session) answerReload() {
+	seq := s.ext.load.asker
+	s.ext.load.asker = 0
+	if seq != 0 && s.clients.replies.expects(seq) {
+		s.reply(seq, s.commands(), nil)
 	}
 }
 
@@ -688,15 +711,13 @@ const maxDialogs = 64
 
 // dialogAnswered gives an extension the answer to its dialog; false if it is not
 // its own.
-func (s *Session) dialogAnswered(m core.UIAnswered) bool {
+func (s *Session) dialogAnswered(m core.UIAnswered, how protocol.DialogOver) bool {
 	op, ok := s.ext.asks.dialogs[m.ID]
 	if !ok {
 		return false
 	}
 	delete(s.ext.asks.dialogs, m.ID)
-	if r := s.clients.stands.closed(m.ID); r != nil {
-		s.tellPrompt("ui_prompt_end", *r)
-	}
+	s.promptOver(m.ID, how)
 	var a any = map[string]bool{"cancelled": true}
 	switch {
 	case m.Cancelled:
@@ -711,6 +732,15 @@ func (s *Session) dialogAnswered(m core.UIAnswered) bool {
 	}
 	s.answerOp(op, raw, "")
 	return true
+}
+
+// promptOver takes a dialog of an extension away.
+func (s *Session) promptOver(id string, how protocol.DialogOver) {
+	if x := s.dialogOver(id, how); x != nil {
+		if r, is := x.record.(protocol.ExtensionUIRequest); is {
+			s.tellPrompt("ui_prompt_end", r)
+		}
+	}
 }
 
 // tellPrompt tells extensions that somebody is asked something, or not any more.
@@ -730,9 +760,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 	for id, of := range s.ext.asks.dialogs {
 		if of == op {
 			delete(s.ext.asks.dialogs, id)
-			if r := s.clients.stands.closed(id); r != nil {
-				s.tellPrompt("ui_prompt_end", *r)
-			}
+			s.promptOver(id, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
 			s.tellUI(c, worker.CancelUI{ID: id})
 		}
 	}
@@ -743,7 +771,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 func (s *Session) dismissDialogs(c actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.ext.asks.dialogs)) {
 		s.tellUI(c, worker.CancelUI{ID: id})
-		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true})
+		s.dialogAnswered(core.UIAnswered{ID: id, Cancelled: true}, protocol.DialogOver{Outcome: string(protocol.DialogLost)})
 	}
 }
 

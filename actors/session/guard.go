@@ -213,7 +213,7 @@ func (d *durable) noteRequest(c actor.Context, r link.Request) {
 	switch r.Cmd.(type) {
 	case protocol.AttachSession:
 		who := d.join(c, r.Client)
-		who.attaching, who.Wire = r.Seq, r.Client.Wire
+		who.attaching, who.Wire, who.Who = r.Seq, r.Client.Wire, r.Client.Who
 	case protocol.DetachSession:
 		who := d.join(c, r.Client)
 		who.muted, who.attaching = true, 0

@@ -93,6 +93,14 @@ func (s *Session) worked(c actor.Context, m any) {
 	case worker.BashProgress:
 		s.step(c, m.BashProgress)
 		m.Tokens.Give()
+	case core.WorkerGone:
+		if m.Kind == core.WorkerUI {
+			s.dismissDialogs(c)
+		}
+		s.step(c, m)
+		if m.Kind == core.WorkerUI {
+			s.dialogsLost() // the machine has ended its own
+		}
 	case core.Input:
 		s.step(c, m)
 	}

@@ -74,6 +74,9 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Append:
 		return s.add(e)
 	case core.Reply:
+		if e.Seq == s.ext.load.asker && e.Seq != 0 {
+			return nil
+		}
 		if e.Reads {
 			s.replyInTurn(c, e.Seq, e.Data, e.Err)
 		} else {
@@ -125,18 +128,13 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.ScheduleRetry:
 		s.scheduleRetry(c, e)
 	case core.AskUI:
-		if e.Approval != nil {
-			s.emit(*e.Approval)
-		} else {
-			s.clients.stands.note(e.Request, true)
-			s.emit(e.Request)
-		}
+		s.ask(e)
 		s.tellUI(c, worker.AskUI{Request: e.Request})
 	case core.ResolveUI:
 		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
 		s.reply(e.Seq, nil, nil)
 	case core.CancelUI:
-		s.clients.stands.closed(e.ID)
+		s.dialogOver(e.ID, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
 		s.tellUI(c, worker.CancelUI{ID: e.ID})
 	case core.LoadSession:
 		s.loadSession(c, e)
@@ -181,6 +179,10 @@ func (s *Session) add(e core.Append) error {
 }
 
 func (s *Session) emit(ev protocol.Event) {
+	if end, is := ev.(protocol.ApprovalResolved); is {
+		s.clients.stands.closed(end.ID)
+		s.clients.stands.remember(end.ID, protocol.DialogOver{Outcome: end.Outcome, By: end.By})
+	}
 	s.clients.emit(ev, s.receipt(ev))
 	s.tellExtensions(ev)
 }

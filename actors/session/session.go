@@ -130,10 +130,7 @@ func (s *Session) take(c actor.Context, m any) {
 	case core.HookDone:
 		s.hookDone(c, m)
 	case core.UIAnswered:
-		if !s.dialogAnswered(m) {
-			s.clients.stands.closed(m.ID)
-			s.step(c, m)
-		}
+		s.uiAnswered(c, m)
 	case extension.Message:
 		s.fromExtensions(c, m)
 	case core.Input:
@@ -146,6 +143,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
+	case trustSaid:
+		s.onTrustSaid(c, m)
 	case reconfigured:
 		s.onReconfigured(c, m)
 	case procsGone:
@@ -169,7 +168,18 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	}
+	if err := s.tooLate(r); err != nil {
+		s.do(c, core.Reply{Seq: r.Seq, Err: err})
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	}
 	switch cmd := r.Cmd.(type) {
+	case protocol.GetDialogs:
+		s.do(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))})
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	case protocol.ApprovalResponse:
+		r.By = r.Client.Who
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		s.clients.flush(c.ActorSystem().Root)

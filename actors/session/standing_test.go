@@ -15,7 +15,7 @@ func TestStanding(t *testing.T) {
 	text := "x"
 	var s standing
 	ids := func() (list []string) {
-		for _, it := range s.items(new(link.Sizer)) {
+		for _, it := range s.items(new(link.Sizer), false) {
 			list = append(list, it.Event.(protocol.ExtensionUIRequest).ID)
 		}
 		return list
@@ -35,7 +35,7 @@ func TestStanding(t *testing.T) {
 	assert.Equal(t, []string{"1", "2", "4", "5", "6"}, ids())
 	s.note(status("7", "a", nil), false)
 	s.note(protocol.ExtensionUIRequest{ID: "8", Method: "setTitle"}, false)
-	assert.Equal(t, "4", s.closed("4").ID)
+	assert.Equal(t, "4", s.closed("4").record.(protocol.ExtensionUIRequest).ID)
 	assert.Nil(t, s.closed("4"))
 	s.known()
 	assert.Equal(t, []string{"2", "5", "8"}, ids())

@@ -76,24 +76,24 @@ func (u *UIBroker) answer(c actor.Context, a protocol.ExtensionUIResponse) {
 	if d == nil {
 		return
 	}
-	if end, ok := d.read(a); ok { // otherwise a better answer may come
+	if end, ok := ReadAnswer(d.request, a); ok { // otherwise a better answer may come
 		u.take(a.ID)
 		c.Send(c.Parent(), end)
 	}
 }
 
-// read is what an answer means for this dialog; false for an answer to another kind.
-func (d *dialog) read(a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
+// ReadAnswer is what an answer means for a dialog; false for an answer to another kind.
+func ReadAnswer(to protocol.ExtensionUIRequest, a protocol.ExtensionUIResponse) (core.UIAnswered, bool) {
 	end := core.UIAnswered{ID: a.ID, Value: a.Value, Cancelled: a.Cancelled}
 	if a.Cancelled {
 		return end, true
 	}
-	switch d.request.Method {
+	switch to.Method {
 	case "confirm":
 		end.Confirmed = a.Confirmed != nil && *a.Confirmed
 		return end, a.Confirmed != nil
 	case "select":
-		return end, a.Value != nil && slices.Contains(d.request.Options, *a.Value)
+		return end, a.Value != nil && slices.Contains(to.Options, *a.Value)
 	}
 	return end, a.Value != nil
 }

@@ -394,6 +394,12 @@ func sequence(l life) (found []string) {
 		if !seq.Exists() {
 			continue
 		}
+		if v.Get("type").Str == "resync" { // it says from where on events are missing
+			if seq.Int() != last[session] {
+				found = append(found, fmt.Sprintf("S3: not behind %d: %s", last[session], clip(r.Line)))
+			}
+			continue
+		}
 		if !from.Exists() {
 			from = seq
 		}

@@ -43,6 +43,10 @@ func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
 	case r.Err != nil:
 		o.Str("error", r.Err.Message)
 		o.Str("code", string(r.Err.Code))
+		if r.Err.Data != nil {
+			o.Key("data")
+			o.B = protocol.AppendAs(o.B, r.Err.Data, e.wire.Dialect)
+		}
 	case r.Data != nil:
 		o.Key("data")
 		o.B = protocol.AppendAs(o.B, e.data(r.Data), e.wire.Dialect)
@@ -171,6 +175,9 @@ func (e *Encoder) shown(members any) any {
 		if e.sessionID != "" { // the sessionId of a tagged record is the routing handle
 			m.SessionID, m.DurableID = "", m.SessionID
 		}
+		return m
+	case protocol.Resync:
+		m.Seq = int64(e.last)
 		return m
 	}
 	return members

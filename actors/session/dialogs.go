@@ -1,0 +1,85 @@
+package session
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// ask shows clients a dialog of the machine, and waits for the answer.
+func (s *Session) ask(e core.AskUI) {
+	if e.Approval != nil {
+		s.clients.stands.ask(*e.Approval)
+		s.emit(*e.Approval)
+		return
+	}
+	s.clients.stands.note(e.Request, true)
+	s.emit(e.Request)
+}
+
+// dialogOver takes a dialog away from those who are shown it. That of an approval is taken
+// away by its approval_resolved. nil if it is not open.
+func (s *Session) dialogOver(id string, how protocol.DialogOver) *shown {
+	x := s.clients.stands.closed(id)
+	if x == nil {
+		return nil
+	}
+	if _, is := x.record.(protocol.ExtensionUIRequest); is {
+		s.clients.stands.remember(id, how)
+		if s.clients.wants.dialogs {
+			s.emit(protocol.DialogResolved{ID: id, Outcome: protocol.DialogOutcome(how.Outcome), By: how.By})
+		}
+	}
+	return x
+}
+
+// uiAnswered takes the end of a dialog from the worker that keeps them.
+func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
+	how := protocol.DialogOver{Outcome: string(protocol.DialogTimeout)}
+	if x := s.clients.stands.dialog(m.ID); x != nil && x.answer != nil {
+		how, m.By = *x.answer, x.answer.By
+	}
+	if s.dialogAnswered(m, how) {
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	}
+	s.dialogOver(m.ID, how)
+	s.step(c, m)
+}
+
+// dialogsLost takes away what nobody can answer any more: who has asked is gone.
+func (s *Session) dialogsLost() {
+	lost := protocol.DialogOver{Outcome: string(protocol.DialogLost)}
+	open := s.clients.stands.open(true)
+	for _, d := range open.Dialogs {
+		s.dialogOver(d.ID, lost)
+	}
+	for _, a := range open.Approvals {
+		s.emit(protocol.ApprovalResolved{ID: a.ID, ToolCallID: a.ToolCallID, Outcome: "cancelled"})
+	}
+}
+
+// tooLate refuses an answer to a dialog that is over, or has an answer. A client that was
+// written before there was such a refusal does not get it.
+func (s *Session) tooLate(r link.Request) *protocol.Error {
+	id, answers := "", false
+	switch cmd := r.Cmd.(type) {
+	case protocol.ApprovalResponse:
+		id, answers = cmd.ApprovalID, true
+	case protocol.ExtensionUIResponse:
+		id, answers = cmd.ID, r.Client.Wire.Has(protocol.FeatureDialogEvents)
+		defer s.clients.stands.answered(cmd, r.Client.Who)
+	}
+	if !answers {
+		return nil
+	}
+	how := s.clients.stands.past(id)
+	if how == nil {
+		return nil
+	}
+	err := protocol.CodeDialogOver.Errorf("The dialog is over: %s", how.Outcome)
+	err.Data = *how
+	return err
+}
