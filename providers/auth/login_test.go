@@ -2,6 +2,11 @@ package auth
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -141,6 +147,26 @@ func TestIdentity_signature(t *testing.T) {
 	} {
 		assert.Error(t, check(token), name)
 	}
+}
+
+// TestVerify_ES256: the other kind of signature.
+func TestVerify_ES256(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	point, err := key.PublicKey.Bytes()
+	require.NoError(t, err)
+	digest := sha256.Sum256([]byte("what is signed"))
+	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
+	require.NoError(t, err)
+	signature := append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	enc := base64.RawURLEncoding.EncodeToString
+	keys := gjson.Parse(fmt.Sprintf(`{"keys": [{"kty": "EC", "crv": "P-256", "x": %q, "y": %q}]}`, enc(point[1:33]), enc(point[33:])))
+	head := gjson.Parse(`{"alg": "ES256"}`)
+	assert.True(t, verify(keys, head, digest[:], signature))
+	signature[5] ^= 1
+	assert.False(t, verify(keys, head, digest[:], signature))
+	signature[5] ^= 1
+	assert.False(t, verify(gjson.Parse(`{"keys": [{"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ"}]}`), head, digest[:], signature), "a point that is not on the curve")
 }
 
 // TestLogin_browser: the browser comes back to this machine, once, with the right state
