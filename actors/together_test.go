@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,4 +178,154 @@ func TestLag(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStateIsToldToAll: what one client chooses, and who comes and goes, is told to those
+// who want to know.
+func TestStateIsToldToAll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		b := a.connect()
+		b.named("watches-it-all", "Ann", "stateEvents", "seq")
+		v := b.Call(t, `{"type":"attach"`+at(s)+`}`)
+		assert.Equal(t, `[{},{"clientId":"watches-it-all","name":"Ann"}]`, v.Get("data.clients").Raw)
+		c := a.connect()
+		c.named("changes-it-all", "Bob")
+		c.attach(s)
+		for _, line := range []string{
+			`{"type":"set_thinking_level","level":"off"`, `{"type":"set_permission_mode","mode":"readonly"`,
+			`{"type":"set_steering_mode","mode":"all"`, `{"type":"set_steering_mode","mode":"all"`,
+			`{"type":"set_session_name","name":"N"`, `{"type":"set_auto_compaction","enabled":false`, `{"type":"set_active_tools","toolNames":[]`,
+		} {
+			require.True(t, c.Call(t, line+at(s)+`}`).Get("success").Bool(), line)
+		}
+		a.Call(t, `{"type":"set_follow_up_mode","mode":"all"`+at(s)+`}`)
+		require.NoError(t, c.leave())
+		var told []string
+		for _, ev := range b.Events(s, "state_changed", "clients_changed") {
+			members := []string{}
+			for key, value := range ev.Map() {
+				if key != "type" && key != "sessionId" && key != "seq" && key != "seqFrom" {
+					members = append(members, key+"="+value.Raw)
+				}
+			}
+			slices.Sort(members)
+			told = append(told, strings.Join(members, " "))
+		}
+		bob := `by={"clientId":"changes-it-all","name":"Bob"} `
+		assert.Equal(t, []string{
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"}]`,
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"},{"clientId":"changes-it-all","name":"Bob"}]`,
+			bob + `permissionMode="readonly"`, bob + `steeringMode="all"`, bob + `sessionName="N"`, `autoCompactionEnabled=false ` + strings.TrimSpace(bob),
+			`activeToolNames=[] ` + strings.TrimSpace(bob), `followUpMode="all"`,
+			`clients=[{},{"clientId":"watches-it-all","name":"Ann"}]`,
+		}, told)
+		assert.Empty(t, a.Events(s, "state_changed", "clients_changed"))
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}
+
+// TestEntriesBackwards: a client reads a session from its end, page by page.
+func TestEntriesBackwards(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		for i := range 6 {
+			a.run(s, fmt.Sprintf("~%s~ %d", s, i))
+		}
+		ids := func(v gjson.Result) (list []string) {
+			for _, e := range v.Get("data.entries").Array() {
+				list = append(list, e.Get("id").Str)
+			}
+			return list
+		}
+		ask := func(more string) gjson.Result { return a.Call(t, `{"type":"get_entries"`+at(s)+more+`}`) }
+		all := ids(ask(""))
+		var found []string
+		for before, more := "end", true; more; before = found[0] {
+			v := ask(fmt.Sprintf(`,"before":%q,"limit":5`, before))
+			more = v.Get("data.hasMore").Bool()
+			found = append(ids(v), found...)
+		}
+		assert.Equal(t, all, found)
+		assert.Len(t, ids(ask(`,"before":"end","maxBytes":1`)), 1)
+		assert.Equal(t, "not_found", code(ask(`,"before":"nobody"`)))
+		assert.Equal(t, "invalid_params", code(ask(`,"before":"end","since":"`+all[0]+`"`)))
+		assert.Equal(t, "invalid_params", code(ask(`,"maxBytes":1`)))
+		a.checkAll()
+	})
+}
+
+// TestWatchSessions: a connection that watches is told of every session of the process: that
+// it begins, what it does, that somebody is wanted, how it went, that it is gone.
+func TestWatchSessions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, confirm)
+		b := a.connect(knowing("sessionEvents"))
+		assert.Equal(t, "invalid_params", code(a.Call(t, `{"type":"watch_sessions"}`)), "without the feature")
+		assert.Equal(t, "[]", b.Call(t, `{"type":"watch_sessions"}`).Get("data.sessions").Raw)
+		s := a.open()
+		a.Say(s, "prompt", "~"+s+"~ rounds=1 tool=danger")
+		actortest.Settle()
+		a.Line(`{"type":"extension_ui_response","id":"confirm_1","confirmed":true` + at(s) + `}`)
+		a.pass(time.Minute)
+		a.Call(t, `{"type":"set_session_name","name":"N"`+at(s)+`}`)
+		a.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		a.pass(time.Second)
+		var told []string
+		for _, v := range b.Events(s, "session_status") {
+			now := v.Get("status").Str + " " + v.Get("phase").Str + " " + v.Get("attention").Str + " " + v.Get("sessionName").Str
+			if len(told) == 0 || told[len(told)-1] != now {
+				told = append(told, now)
+			}
+		}
+		assert.Equal(t, []string{
+			"opening  none ", "idle idle none ", "running streaming none ", "running dialog dialog ", "running tools none ", "running streaming none ",
+			"idle idle done ", "idle idle done N", "closing idle done N", "closed  done N",
+		}, told)
+		require.True(t, b.Call(t, `{"type":"unwatch_sessions"}`).Get("success").Bool())
+		n := len(b.Lines())
+		s = a.open()
+		assert.Len(t, b.Lines(), n)
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}
+
+// TestAttachByOtherNames: a session is found by the id in its file and by its file, which is
+// opened if nobody has.
+func TestAttachByOtherNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		a.run(s, "~"+s+"~ one")
+		state := a.Call(t, `{"type":"get_state"`+at(s)+`}`)
+		id, file := state.Get("data.sessionId").Str, state.Get("data.sessionFile").Str
+		b := a.connect()
+		attach := func(who *bench, by, name string) gjson.Result {
+			return who.Call(t, fmt.Sprintf(`{"type":"attach",%q:%q}`, by, name))
+		}
+		for by, name := range map[string]string{"durableId": id, "sessionPath": file, "sessionId": s} {
+			v := attach(b, by, name)
+			assert.Equal(t, s+" "+s, v.Get("data.sessionId").Str+" "+v.Get("sessionId").Str, v.Raw)
+			assert.Equal(t, s, attach(b, by, name).Get("data.sessionId").Str, "again")
+			assert.Equal(t, s, attach(a, by, name).Get("data.sessionId").Str, "who has it anyway")
+		}
+		a.run(s, "~"+s+"~ two")
+		assert.Len(t, b.Events(s, "agent_settled"), 1, "told once")
+		assert.Equal(t, "unknown_session", code(attach(b, "durableId", "nobody")))
+		assert.Equal(t, "invalid_params", code(b.Call(t, `{"type":"attach"}`)))
+		assert.Equal(t, "invalid_params", code(b.Call(t, fmt.Sprintf(`{"type":"attach","durableId":%q,"sessionPath":%q}`, id, file))))
+		a.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		assert.Equal(t, "unknown_session", code(attach(b, "durableId", id)), "it is not open")
+		v := attach(b, "sessionPath", file)
+		again := v.Get("data.sessionId").Str
+		assert.Equal(t, id, v.Get("data.state.sessionId").Str, v.Raw)
+		b.run(again, "~"+again+"~ three")
+		assert.False(t, attach(b, "sessionPath", "/nowhere.jsonl").Get("success").Bool())
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
 }

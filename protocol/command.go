@@ -205,6 +205,9 @@ type (
 		isCommand
 		Since string `json:"since" doc:"Only entries after this one."`
 		Limit int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
+
+		Before   string `json:"before" since:"troupe" doc:"The newest before this entry, in the order of the file; end for the newest of all. Not with since."`
+		MaxBytes int    `json:"maxBytes" since:"troupe" min:"1" max:"16777216" doc:"With before: of the entries, at most; one comes in any case. 1 MiB by default."`
 	}
 	NavigateTree struct {
 		isCommand
@@ -298,15 +301,19 @@ type (
 	}
 	AttachSession struct {
 		isCommand
-		SessionID string          `json:"sessionId" req:"true" doc:"The handle of an open session."`
-		Since     *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
-		Snapshot  *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
+		SessionID   string          `json:"sessionId" doc:"The handle of an open session. One of sessionId, durableId and sessionPath is needed."`
+		DurableID   string          `json:"durableId" doc:"The id in the file of an open session."`
+		SessionPath string          `json:"sessionPath" doc:"The session file. One that is not open is opened, as by open_session."`
+		Since       *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
+		Snapshot    *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
 	}
 	DetachSession struct {
 		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"The handle of an attached session."`
 	}
 	ListOpenSessions struct{ isCommand }
+	WatchSessions    struct{ isCommand }
+	UnwatchSessions  struct{ isCommand }
 )
 
 // ClientName is what a client says of itself.
@@ -364,6 +371,23 @@ type (
 func (c *Login) Check() *Error {
 	if c.Provider = cmp.Or(c.Provider, c.ProviderID); c.Provider == "" {
 		return CodeInvalidParams.Errorf("Missing provider")
+	}
+	return nil
+}
+
+// Named says what is wrong with how the command names its session; nil for nothing.
+func (c AttachSession) Named() *Error {
+	n := 0
+	for _, name := range []string{c.SessionID, c.DurableID, c.SessionPath} {
+		if name != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return CodeInvalidParams.Errorf("Missing sessionId")
+	}
+	if n > 1 {
+		return CodeInvalidParams.Errorf("One of sessionId, durableId and sessionPath is needed")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestEveryEvent(t *testing.T) {
 		rows[of.Name()] = true
 		opens[e.Opens], closes[e.Closes] = true, true
 	}
-	for _, name := range append(embedding(t, "event.go", "isEvent"), "MessageUpdate") {
+	for _, name := range append(embedding(t, "event.go", "isEvent"), "MessageUpdate", "SessionStatus") {
 		require.True(t, rows[name], "%s has no row in events.go", name)
 		delete(rows, name)
 	}

@@ -39,6 +39,7 @@ const (
 	FeatureMaxLevel             Feature = "maxLevel"             // the thinking level max
 	FeatureApprovals            Feature = "approvals"            // approval_request, approval_resolved
 	FeatureDialogEvents         Feature = "dialogEvents"         // dialog_resolved
+	FeatureSessionEvents        Feature = "sessionEvents"        // session_status
 	FeatureStateEvents          Feature = "stateEvents"          // state_changed, clients_changed
 	FeatureAuth                 Feature = "auth"                 // auth_changed
 	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
@@ -188,6 +189,7 @@ var featureDocs = map[Feature]string{
 	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
 	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
 	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
+	FeatureSessionEvents:        "`session_status`, after `watch_sessions`.",
 	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
 	FeatureAuth:                 "`auth_changed`.",
 	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",

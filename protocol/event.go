@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Event is something a client is told without having asked. One event becomes
 // one line, or none or two where dialects differ: see [Events].
@@ -253,6 +256,25 @@ type (
 		ID    json.RawMessage `json:"id,omitempty" doc:"The id of the bash command."`
 		Delta string          `json:"delta" doc:"New output."`
 	}
+	// StateChanged has what has changed of the choices of a session; what is nil or
+	// empty has not.
+	StateChanged struct {
+		isEvent
+		Model                 *Model         `json:"model,omitempty"`
+		ThinkingLevel         ThinkingLevel  `json:"thinkingLevel,omitempty"`
+		PermissionMode        PermissionMode `json:"permissionMode,omitempty"`
+		SteeringMode          QueueMode      `json:"steeringMode,omitempty"`
+		FollowUpMode          QueueMode      `json:"followUpMode,omitempty"`
+		AutoCompactionEnabled *bool          `json:"autoCompactionEnabled,omitempty"`
+		SessionName           *string        `json:"sessionName,omitempty"`
+		ActiveToolNames       []string       `json:"activeToolNames,omitzero"`
+		By                    *ClientRef     `json:"by,omitempty" doc:"Whose command it was, if the client has named itself in hello."`
+	}
+	// ClientsChanged says who hears of a session.
+	ClientsChanged struct {
+		isEvent
+		Clients []ClientRef `json:"clients" doc:"Those that have attached, in the order in which they came; what they have said of themselves in hello."`
+	}
 	// Resync says that the client has not read fast enough.
 	Resync struct {
 		isEvent
@@ -367,6 +389,38 @@ type (
 		MaxAttempts int        `json:"maxAttempts"`
 	}
 )
+
+// Since is what of it has changed since an earlier one; false if nothing has. Both have
+// every member.
+func (s StateChanged) Since(was StateChanged) (changed StateChanged, any bool) {
+	if s.Model != was.Model && s.Model != nil {
+		changed.Model, any = s.Model, true
+	}
+	if s.ThinkingLevel != was.ThinkingLevel {
+		changed.ThinkingLevel, any = s.ThinkingLevel, true
+	}
+	if s.PermissionMode != was.PermissionMode {
+		changed.PermissionMode, any = s.PermissionMode, true
+	}
+	if s.SteeringMode != was.SteeringMode {
+		changed.SteeringMode, any = s.SteeringMode, true
+	}
+	if s.FollowUpMode != was.FollowUpMode {
+		changed.FollowUpMode, any = s.FollowUpMode, true
+	}
+	if *s.AutoCompactionEnabled != *was.AutoCompactionEnabled {
+		changed.AutoCompactionEnabled, any = s.AutoCompactionEnabled, true
+	}
+	if *s.SessionName != *was.SessionName {
+		changed.SessionName, any = s.SessionName, true
+	}
+	if !slices.Equal(s.ActiveToolNames, was.ActiveToolNames) {
+		if changed.ActiveToolNames, any = s.ActiveToolNames, true; s.ActiveToolNames == nil {
+			changed.ActiveToolNames = []string{}
+		}
+	}
+	return changed, any
+}
 
 // DialogOutcome is how a dialog ended.
 type DialogOutcome string

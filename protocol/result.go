@@ -442,6 +442,7 @@ type AttachedSession struct {
 	Replayed  *int          `json:"replayed,omitempty" doc:"How many records follow that were before the answer."`
 	Snapshot  *Snapshot     `json:"snapshot,omitempty"`
 
+	Clients   []ClientRef          `json:"clients" doc:"Those that hear of the session, as clients_changed has them."`
 	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Those that wait for an answer, as get_dialogs has them."`
 	Approvals []ApprovalRequest    `json:"approvals"`
 }
@@ -498,6 +499,11 @@ type OpenSessions struct {
 	Sessions []OpenSessionInfo `json:"sessions"`
 }
 
+// SessionStatus tells of a session of the process that is not as it was.
+type SessionStatus OpenSessionInfo
+
+func (SessionStatus) event() {}
+
 // OpenSessionInfo describes a live session.
 type OpenSessionInfo struct {
 	SessionID     string   `json:"sessionId"` // the routing handle
@@ -505,12 +511,13 @@ type OpenSessionInfo struct {
 	SessionFile   *string  `json:"sessionFile"`
 	SessionName   *string  `json:"sessionName"`
 	Cwd           string   `json:"cwd"`
-	Status        string   `json:"status"` // opening, idle, running, parked, closing, failed
+	Status        string   `json:"status"` // in session_status also closed; opening, idle, running, parked, closing, failed
 	Phase         string   `json:"phase"`
 	PhaseSince    int64    `json:"phaseSince"` // epoch milliseconds
 	WaitingFor    []string `json:"waitingFor"`
 	PendingInputs int      `json:"pendingInputs"`
 	Clients       int      `json:"clients"`
 	Retain        bool     `json:"retain"`
+	Attention     string   `json:"attention" enum:"none,dialog,done,failed" doc:"dialog: a dialog or approval waits for an answer; done, failed: how the last work ended, while nothing is going on."`
 	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
 }

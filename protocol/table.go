@@ -251,6 +251,10 @@ var Commands = []Spec{
 		"Hear no more of a session. It goes on for its other clients; without retain it ends when its last one is gone and its run has ended."),
 	spec[ListOpenSessions]("list_open_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe"},
 		"The live sessions of this process, what each does and what it waits for."),
+	spec[WatchSessions]("watch_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe"},
+		"list_open_sessions, and from now on a session_status whenever something of it changes. Needs the feature sessionEvents."),
+	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe"},
+		"No more session_status."),
 }
 
 var byName = sync.OnceValue(func() map[string]*Spec {

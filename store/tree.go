@@ -263,8 +263,21 @@ func (v View) Entries(since string, limit int) (entries []json.RawMessage, more 
 // file: at most limit of them, and bytes, but one in any case. more says that there
 // are older ones.
 func (v View) Newest(limit, bytes int) (entries []json.RawMessage, more bool, err error) {
+	return v.before(int32(len(v.slots)), limit, bytes)
+}
+
+// Before is Newest of those before an entry.
+func (v View) Before(id string, limit, bytes int) (entries []json.RawMessage, more bool, err error) {
+	end, err := v.lookup(id)
+	if err != nil {
+		return nil, false, err
+	}
+	return v.before(max(0, end), limit, bytes)
+}
+
+func (v View) before(end int32, limit, bytes int) (entries []json.RawMessage, more bool, err error) {
 	list := []int32{}
-	for i := int32(len(v.slots)) - 1; i >= 0; i-- {
+	for i := end - 1; i >= 0; i-- {
 		if v.slots[i].kind.isOwn() {
 			continue
 		}

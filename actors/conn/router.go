@@ -27,6 +27,7 @@ type router struct {
 
 	routes  routes
 	lists   lists
+	watch   watching
 	asked   asked
 	current command
 	leaving *link.Leave // nil until the connection ends
@@ -61,6 +62,7 @@ type route struct {
 	backlog  []any      // what is to be sent to it then
 	detached bool       // the client wants to hear nothing of it
 	tag      string     // on its records: its handle, "" for the default session
+	path     string     // of the file that is to be opened if nobody has; "" for none
 }
 
 // lists are the list_open_sessions commands that wait, oldest first. They are
@@ -103,10 +105,13 @@ func (r *router) Receive(c actor.Context) {
 		r.openList(c, m)
 	case link.WindowOpen:
 		r.nextList(c)
+		r.nextStatus(c)
 	case link.AuthAnswer:
 		r.authAnswer(c, m)
 	case link.AuthEvent:
 		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
+	case link.SessionChanged:
+		r.sessionChanged(c, m.Info)
 	case link.Closed:
 		r.closed(c, m)
 	case link.Left:
@@ -266,8 +271,16 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 		return
 	}
 	delete(r.routes.opening, m.Key)
-	if m.Err != nil {
+	switch {
+	case m.Err != nil && to.path != "":
+		r.openFile(c, to)
+		return
+	case m.Err != nil:
 		r.refuseBacklog(c, to, m.Err)
+		return
+	}
+	if known := r.routes.byHandle[m.Handle]; known != nil { // it was named in another way before
+		r.join(c, to, known)
 		return
 	}
 	to.handle, to.pid = m.Handle, m.PID
@@ -287,6 +300,29 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 			b = m
 		}
 		c.Send(to.pid, b)
+	}
+}
+
+// openFile opens the file for a client that has wanted to attach to its session, which is
+// not open.
+func (r *router) openFile(c actor.Context, to *route) {
+	spec := openSpec(r.cfg.Default, protocol.OpenSession{SessionPath: to.path})
+	to.path = ""
+	r.routes.opening[to.key] = to
+	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+}
+
+// join sends what was meant for a route by the one that leads to the same session.
+func (r *router) join(c actor.Context, from, to *route) {
+	to.detached = false
+	for _, b := range from.backlog {
+		switch m := b.(type) {
+		case link.Request:
+			m.Client = r.client(c, to)
+			c.Send(to.pid, m)
+		case link.Leave:
+			c.Send(to.pid, m)
+		}
 	}
 }
 
@@ -317,15 +353,17 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.CloseSession:
 		r.closeSession(c, req, cmd)
 	case protocol.AttachSession:
-		r.attachSession(c, req, cmd.SessionID)
+		r.attachSession(c, req, cmd)
 	case protocol.DetachSession:
 		r.detachSession(c, req, cmd.SessionID)
 	case protocol.GetAuth, protocol.GetLoginProviders, protocol.Login, protocol.CancelLogin, protocol.Logout:
 		r.askLogins(c, req)
 	case protocol.ListOpenSessions:
-		r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit})
-		r.current.owed = false
-		r.nextList(c)
+		r.list(c, req)
+	case protocol.WatchSessions:
+		r.watchSessions(c, req)
+	case protocol.UnwatchSessions:
+		r.unwatchSessions(c, req)
 	default:
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", req.Name))
 	}
@@ -382,6 +420,13 @@ func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protoco
 	r.forward(c, to, req)
 }
 
+// list answers with the open sessions, behind those who have asked before.
+func (r *router) list(c actor.Context, req protocol.Request) {
+	r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit})
+	r.current.owed = false
+	r.nextList(c)
+}
+
 // nextList asks for the open sessions, if a command waits for them.
 func (r *router) nextList(c actor.Context) {
 	switch {
@@ -403,7 +448,7 @@ func (r *router) openList(c actor.Context, m link.OpenList) {
 	r.lists = lists{waiting: r.lists.waiting[1:]}
 	list := []protocol.OpenSessionInfo{}
 	for _, s := range m.Sessions {
-		s.IsDefault = r.routes.main != nil && r.routes.main.handle == s.SessionID
+		s.IsDefault = r.isDefault(s)
 		list = append(list, s)
 	}
 	first.credit.GiveBack()
@@ -506,12 +551,21 @@ func (r *router) maybeDrained(c actor.Context) {
 // attachSession and detachSession route the commands. A session that the client
 // has detached from takes no other command of it. One that another connection has
 // opened is looked for.
-func (r *router) attachSession(c actor.Context, req protocol.Request, handle string) {
-	to := r.routes.to(handle)
+func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protocol.AttachSession) {
+	if err := cmd.Named(); err != nil {
+		r.answer(c, req, nil, err)
+		return
+	}
+	var to *route
+	if cmd.SessionID != "" {
+		to = r.routes.to(cmd.SessionID)
+	}
 	if to == nil {
 		to = r.newRoute()
-		to.handle, to.tag = handle, handle
-		c.Send(r.server.Sessions, link.FindSession{Client: r.client(c, to), Key: to.key})
+		to.handle, to.tag, to.path = cmd.SessionID, cmp.Or(cmd.SessionID, "pending"), cmd.SessionPath
+		find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
+		find.Client.Tag = cmd.SessionID
+		c.Send(r.server.Sessions, find)
 	}
 	to.detached = false
 	r.forward(c, to, req)

@@ -50,14 +50,28 @@ type (
 	NoneOpen struct{}
 )
 
+// How a router hears of all sessions.
+type (
+	// WatchSessions asks to be told of every change, or no more.
+	WatchSessions struct {
+		Router *actor.PID
+		Off    bool
+	}
+	// SessionChanged is what a router is told that watches: how a session is now.
+	SessionChanged struct{ Info protocol.OpenSessionInfo }
+)
+
 // How a router finds a session that another one has opened: it asks the parent of
 // sessions with FindSession, is answered with SessionSpawned, and the session
 // expects it from then on.
 type (
-	// FindSession asks for an open session. The tag of the client is its handle.
+	// FindSession asks for an open session. The tag of the client is its handle, unless
+	// the session is named in another way.
 	FindSession struct {
-		Client Client
-		Key    string // as of SpawnSession
+		Client    Client
+		Key       string // as of SpawnSession
+		DurableID string
+		Path      string
 	}
 	// Join tells a session that a router may send it commands of a client, which
 	// hears of nothing before it attaches. It may come twice, or behind the first

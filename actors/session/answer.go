@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -81,10 +83,26 @@ func leafOf(view store.View) *string {
 	return &leaf
 }
 
+// pageOf are the entries that are asked for, from the beginning or from the end.
+func pageOf(view store.View, cmd protocol.GetEntries) (list []json.RawMessage, more bool, err error) {
+	limit, bytes := cmp.Or(cmd.Limit, snapshotEntries), cmp.Or(cmd.MaxBytes, snapshotBytes)
+	switch {
+	case cmd.Before != "" && cmd.Since != "":
+		return nil, false, protocol.CodeInvalidParams.Errorf("since and before exclude each other")
+	case cmd.Before == "" && cmd.MaxBytes > 0:
+		return nil, false, protocol.CodeInvalidParams.Errorf("maxBytes needs before")
+	case cmd.Before == "":
+		return view.Entries(cmd.Since, cmd.Limit)
+	case cmd.Before == "end":
+		return view.Newest(limit, bytes)
+	}
+	return view.Before(cmd.Before, limit, bytes)
+}
+
 func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, error) {
-	list, more, err := view.Entries(cmd.Since, cmd.Limit)
+	list, more, err := pageOf(view, cmd)
 	if errors.Is(err, store.ErrNoEntry) {
-		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmd.Since)
+		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmp.Or(cmd.Before, cmd.Since))
 	}
 	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), err
 }

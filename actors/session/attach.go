@@ -21,7 +21,7 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 	}
 	data := protocol.AttachedSession{SessionID: s.handle, State: s.m.State()}
 	open := s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))
-	data.Dialogs, data.Approvals = open.Dialogs, open.Approvals
+	data.Clients, data.Dialogs, data.Approvals = s.clients.names(), open.Dialogs, open.Approvals
 	if !numbered {
 		s.growing(r.Client)
 		s.reply(r.Seq, data, nil)

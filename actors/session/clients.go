@@ -301,6 +301,7 @@ func (s *Session) withdraw(c actor.Context) {
 // others listen now. Nothing waits any more for who does not.
 func (s *Session) clientsChanged(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
+	s.tellClients(c)
 	if s.clients.attached() == 0 && !s.spec.Retain {
 		s.dismissDialogs(c)
 	}

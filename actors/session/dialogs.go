@@ -43,6 +43,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 	}
 	if s.dialogAnswered(m, how) {
 		s.clients.flush(c.ActorSystem().Root)
+		s.report(c)
 		return
 	}
 	s.dialogOver(m.ID, how)

@@ -332,6 +332,7 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 		s.close(c, ending{quit: true})
 	}
 	s.clients.flush(c.ActorSystem().Root)
+	s.report(c) // they may have asked something
 }
 
 // registered takes over what is registered now.

@@ -89,7 +89,7 @@ func (s *Session) park(c actor.Context) {
 }
 
 func (s *Session) becomeParked(c actor.Context) {
-	s.life.state, s.reported.phase = parked, ""
+	s.life.state, s.reported.does.phase = parked, ""
 	s.tellParent(c)
 }
 

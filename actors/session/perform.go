@@ -179,9 +179,12 @@ func (s *Session) add(e core.Append) error {
 }
 
 func (s *Session) emit(ev protocol.Event) {
-	if end, is := ev.(protocol.ApprovalResolved); is {
-		s.clients.stands.closed(end.ID)
-		s.clients.stands.remember(end.ID, protocol.DialogOver{Outcome: end.Outcome, By: end.By})
+	switch ev := ev.(type) {
+	case protocol.ApprovalResolved:
+		s.clients.stands.closed(ev.ID)
+		s.clients.stands.remember(ev.ID, protocol.DialogOver{Outcome: ev.Outcome, By: ev.By})
+	case protocol.AgentSettled:
+		s.reported.outcome = ev.Outcome
 	}
 	s.clients.emit(ev, s.receipt(ev))
 	s.tellExtensions(ev)

@@ -57,9 +57,18 @@ func (q *inputs) first() []core.Input {
 
 // reported is what was told of the machine's state outside the session.
 type reported struct {
-	phase   core.Phase      // to the parent
-	pending int             // likewise: the inputs that wait
+	does    whatItDoes      // to the parent
+	outcome string          // of the last work; "" before it
+	shown   shownState      // to clients
 	model   *protocol.Model // as noted for the environment of children
+}
+
+// whatItDoes is what list_open_sessions is to say of a session, as far as it changes.
+type whatItDoes struct {
+	phase     core.Phase
+	pending   int // inputs that wait
+	attention string
+	name      string
 }
 
 func (s *Session) Receive(c actor.Context) {
@@ -198,7 +207,9 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	if !s.holds(c, r) {
 		_, cycles := r.Cmd.(protocol.CycleModel)
 		s.ext.events.Cycles(cycles)
+		s.reported.shown.by = r.Client.Who
 		s.step(c, s.complete(r.Command))
+		s.reported.shown.by = nil
 	}
 }
 
@@ -246,6 +257,7 @@ func (s *Session) endGroup(c actor.Context) {
 
 // step feeds the machine and performs what it wants, and then what that caused.
 func (s *Session) step(c actor.Context, ins ...core.Input) {
+	s.noteState()
 	for ; len(ins) > 0; ins = s.inputs.first() {
 		s.inputs.now = time.Now().UnixMilli()
 		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)
@@ -262,6 +274,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	}
 	s.rebound(c)
 	s.answerIdle()
+	s.tellState()
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)
 }
@@ -276,23 +289,38 @@ func (s *Session) report(c actor.Context) {
 		s.reported.model = m
 		s.shared.used.use(m)
 	}
-	phase, pending := s.m.Phase(), s.m.Pending()
-	if phase == s.reported.phase && pending == s.reported.pending && s.life.end == nil {
+	now := whatItDoes{s.m.Phase(), s.m.Pending(), s.attention(), s.m.Name()}
+	if now == s.reported.does && s.life.end == nil {
 		return
 	}
-	s.reported.phase, s.reported.pending = phase, pending
+	s.reported.does = now
 	s.tellParent(c)
 }
 
 // tellParent tells the parent what list_open_sessions is to say.
 func (s *Session) tellParent(c actor.Context) { c.Send(c.Parent(), status{s.handle, s.info()}) }
 
+// attention is why somebody may want to look at the session.
+func (s *Session) attention() string {
+	switch {
+	case s.clients.stands.asks():
+		return "dialog"
+	case s.m.Phase() != core.PhaseIdle:
+		return "none"
+	case s.reported.outcome == "completed":
+		return "done"
+	case s.reported.outcome == "failed":
+		return "failed"
+	}
+	return "none"
+}
+
 func (s *Session) info() protocol.OpenSessionInfo {
 	st := s.m.State()
 	info := protocol.OpenSessionInfo{
 		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
-		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain,
+		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain, Attention: s.attention(),
 	}
 	if info.WaitingFor == nil {
 		info.WaitingFor = []string{}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -22,6 +23,8 @@ type sessions struct {
 	table  map[string]*member
 	ending *actor.PID  // is told when no session is left; nil until the end has begun
 	give   *time.Timer // sends giveBackDue
+
+	watchers []*actor.PID // routers that are told of every change
 }
 
 // ParentProps describes the parent of all sessions of a process.
@@ -47,15 +50,17 @@ func (s *sessions) Receive(c actor.Context) {
 		s.spawn(c, m)
 	case status:
 		if e := s.table[m.handle]; e != nil {
-			e.info = m.info
+			s.changed(c, e, m.info)
 		}
 		if m.info.Status == "parked" {
 			s.giveBackSoon(c)
 		}
 	case gaveUp:
 		if e := s.table[m.handle]; e != nil {
-			e.info = m.listed(e.info)
+			s.changed(c, e, m.listed(e.info))
 		}
+	case link.WatchSessions:
+		s.watch(c, m)
 	case link.FindSession:
 		s.find(c, m)
 	case link.Closed:
@@ -86,14 +91,53 @@ func (s *sessions) Receive(c actor.Context) {
 // find leads a router to a session. The router is told first: what the session
 // tells it, also that it has ended meanwhile, must not come before that.
 func (s *sessions) find(c actor.Context, m link.FindSession) {
+	m.Client.Tag = s.handleOf(m)
 	e := s.table[m.Client.Tag]
 	if e == nil {
-		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeUnknownSession.Errorf("Unknown session: %s", m.Client.Tag)})
+		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeUnknownSession.Errorf(
+			"Unknown session: %s", cmp.Or(m.Client.Tag, m.DurableID, m.Path))})
 		return
 	}
 	c.Watch(m.Client.Router)
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: m.Client.Tag, PID: e.pid})
 	c.Send(e.pid, link.Join{Client: m.Client})
+}
+
+// handleOf is the handle of the session that a router looks for, "" if it is not open.
+func (s *sessions) handleOf(m link.FindSession) string {
+	for handle, e := range s.table {
+		if m.DurableID != "" && e.info.DurableID == m.DurableID || m.Path != "" && e.info.SessionFile != nil && *e.info.SessionFile == m.Path {
+			return handle
+		}
+	}
+	if m.DurableID+m.Path != "" {
+		return ""
+	}
+	return m.Client.Tag
+}
+
+// watch has a router told of every change from now on, or no more.
+func (s *sessions) watch(c actor.Context, m link.WatchSessions) {
+	s.watchers = slices.DeleteFunc(s.watchers, m.Router.Equal)
+	if !m.Off {
+		c.Watch(m.Router)
+		s.watchers = append(s.watchers, m.Router)
+	}
+}
+
+// changed notes how a session is, and tells who watches.
+func (s *sessions) changed(c actor.Context, e *member, now protocol.OpenSessionInfo) {
+	was := e.info
+	e.info = now
+	if len(s.watchers) > 0 && !reflect.DeepEqual(was, now) {
+		s.tellWatchers(c, now)
+	}
+}
+
+func (s *sessions) tellWatchers(c actor.Context, now protocol.OpenSessionInfo) {
+	for _, router := range s.watchers {
+		c.Send(router, link.SessionChanged{Info: now})
+	}
 }
 
 func (s *sessions) tellAll(c actor.Context, m any) {
@@ -103,6 +147,11 @@ func (s *sessions) tellAll(c actor.Context, m any) {
 }
 
 func (s *sessions) remove(c actor.Context, handle string) {
+	if e := s.table[handle]; e != nil {
+		gone := e.info
+		gone.Status, gone.Phase, gone.WaitingFor, gone.Clients = "closed", "", []string{}, 0
+		s.tellWatchers(c, gone)
+	}
 	delete(s.table, handle)
 	s.maybeNone(c)
 }
@@ -161,8 +210,9 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		return
 	}
 	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: protocol.OpenSessionInfo{
-		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: 1, Retain: m.Spec.Retain, WaitingFor: []string{},
+		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: 1, Retain: m.Spec.Retain, WaitingFor: []string{}, Attention: "none",
 	}}
+	s.tellWatchers(c, s.table[handle].info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
 }
@@ -186,6 +236,7 @@ func (s *sessions) terminated(c actor.Context, who *actor.PID) {
 			return
 		}
 	}
+	s.watchers = slices.DeleteFunc(s.watchers, who.Equal)
 	s.tellAll(c, link.Leave{Router: who, Abort: true, Gone: true})
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 
 	"troupe/actors/link"
 	"troupe/actors/worker"
@@ -128,6 +129,11 @@ func (s *standing) answered(a protocol.ExtensionUIResponse, by *protocol.ClientR
 		}
 		x.answer = &protocol.DialogOver{Outcome: string(how), By: by}
 	}
+}
+
+// asks says whether something waits for an answer.
+func (s *standing) asks() bool {
+	return slices.ContainsFunc(s.list, func(x shown) bool { return strings.HasPrefix(x.key, dialogKey("")) })
 }
 
 // open are the dialogs and approvals that wait for an answer; approvals as dialogs for a
