@@ -304,6 +304,8 @@ func (t *terminal) browse(address string) {
 	}
 }
 
+func (t *terminal) Pastes() bool { return true }
+
 func (t *terminal) Ask(ctx context.Context, question string) (string, error) {
 	if isatty.IsTerminal(os.Stdin.Fd()) {
 		restore, err := hideTyping(os.Stdin)

@@ -252,6 +252,23 @@ func TestLogin_pasted(t *testing.T) {
 	assert.Len(t, p.told, 2)
 }
 
+// TestLogin_port: where another program has the port a person pastes, or is told at once.
+func TestLogin_port(t *testing.T) {
+	other, err := net.Listen("tcp4", "127.0.0.1:1455")
+	if err == nil { // else somebody has it anyway
+		defer other.Close()
+	}
+	h := newHome(t)
+	how := protocol.Login{Provider: openAI}
+	_, failed := h.login(how, &fakePerson{blind: true})
+	require.NotNil(t, failed)
+	assert.Contains(t, failed.Message, "port 1455")
+	p := &fakePerson{}
+	_, failed = h.login(how, p)
+	require.Nil(t, failed)
+	assert.Len(t, p.told, 1)
+}
+
 // TestLogin_replaces: somebody else's entry is written over only if the person says so.
 func TestLogin_replaces(t *testing.T) {
 	for _, entry := range []string{`{"type": "api_key", "key": "k"}`, `{"type": "oauth", "access": "a", "refresh": "r", "expires": 1, "clientId": "of-pi"}`} {
