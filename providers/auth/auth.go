@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ type Config struct {
 	Dir      string // where auth.json is, "" for nowhere
 	Settings func() Settings
 
-	Transport http.RoundTripper // to vendors' login services; nil is one that obeys the environment's proxies
+	Transport http.RoundTripper // to vendors' login services; nil is the network, by Settings.Proxy
 	// Broker runs a program and returns what it prints; nil runs none.
 	Broker func(ctx context.Context, program string, args ...string) (stdout string, err error)
 	// Notice tells the person something, once for each text; nil is nobody.
@@ -51,6 +52,7 @@ type Settings struct {
 	NoReuse bool     // pi's logins are not used
 	Reuse   []string // only those of these providers; nil for all
 	Broker  string   // the program that is asked for tokens, "" for pi
+	Proxy   string   // URL of a proxy to login services; "" obeys the environment
 }
 
 // Store is the one owner of auth.json in a process. It is safe for concurrent use.
@@ -94,6 +96,14 @@ func Open(config Config) *Store {
 	}
 	if config.Notice == nil {
 		config.Notice = func(string) {}
+	}
+	if config.Transport == nil {
+		config.Transport = &http.Transport{Proxy: func(r *http.Request) (*url.URL, error) {
+			if proxy := config.Settings().Proxy; proxy != "" {
+				return url.Parse(proxy)
+			}
+			return http.ProxyFromEnvironment(r)
+		}, TLSHandshakeTimeout: exchangeTime, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
 	}
 	s := &Store{
 		config: config, turn: make(chan struct{}, 1),

@@ -38,6 +38,8 @@ type places struct{ authorize, token, keys, revoke, issuer string }
 // not count, and without an answer the documented ones do.
 func (s *Store) openAIPlaces(ctx context.Context) places {
 	p := places{openAIAuthURL, openAIToken, openAIKeys, openAIRevoke, openAIIssuer}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime/2)
+	defer cancel()
 	found, err := s.call(ctx, http.MethodGet, openAIIssuer+"/.well-known/openid-configuration", "", nil)
 	if err != nil || strings.TrimSuffix(found.Get("issuer").Str, "/") != openAIIssuer {
 		return p
