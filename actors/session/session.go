@@ -140,6 +140,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.hookDone(c, m)
 	case core.UIAnswered:
 		s.uiAnswered(c, m)
+	case granted:
+		m.then(c, m.err)
 	case extension.Message:
 		s.fromExtensions(c, m)
 	case core.Input:
@@ -186,7 +188,18 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	case protocol.ApprovalResponse:
-		r.By = r.Client.Who
+		if r.By = r.Client.Who; s.approvedForProject(c, r) {
+			return
+		}
+	case protocol.GetPermissions:
+		s.do(c, core.Reply{Seq: r.Seq, Data: s.permissions()})
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	case protocol.RevokePermission:
+		if cmd.Scope == projectOption {
+			s.revokeForProject(c, r.Seq, cmd.Rule)
+			return
+		}
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		s.clients.flush(c.ActorSystem().Root)

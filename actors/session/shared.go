@@ -89,6 +89,7 @@ type Shared struct {
 	complaints complaints
 	isolated   *workspaces
 	used       usedProviders
+	grants     projectGrants
 	listed     sync.Once
 	lists      *store.Lister
 	// records numbers what extensions show to clients. None has the number of another, not
