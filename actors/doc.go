@@ -8,6 +8,7 @@
 //	link     what connections and sessions tell each other
 //	worker   jobs with an end: stream, tool call, command, summary, delay, dialog
 //	toolbox  the tools there are, whoever runs them
+//	logins   who signs in
 //	session  the shell of one session, and the parent of all
 //	conn     reader, router, writer
 //
@@ -18,6 +19,7 @@
 //	│   └─ <handle>        one session: its guard outermost, core.Machine inside
 //	│       ├─ turn/<attempt>  tool/<attempt>/<call>  bash/<job>  one per job
 //	│       └─ retry  ui                                          spawned when first needed
+//	├─ logins              answers about credentials, leads the dialogs of logins
 //	└─ conn<n>             one per client; its end, a failure too, is nobody else's
 //	    └─ reader  router  writer
 //

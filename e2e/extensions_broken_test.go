@@ -62,8 +62,7 @@ func TestLateAnswerToADialog(t *testing.T) {
 	d.ok(`{"type":"get_commands"}`)
 	d.ok(`{"type":"prompt","message":"/ask before"}`)
 	stale := d.ui("confirm")
-	d.ok(`{"type":"reload_resources"}`)
-	d.ok(`{"type":"get_commands"}`)
+	assert.Equal(t, "ask", d.ok(`{"type":"reload_resources"}`).Get("commands.0.name").Str, "they are loaded again")
 	d.ok(`{"type":"prompt","message":"/ask after"}`)
 	fresh := d.ui("confirm")
 	require.Equal(t, "after", fresh.Get("message").Str)
@@ -142,4 +141,51 @@ func TestExtensionsOfAParkedSession(t *testing.T) {
 		})
 	}
 	require.Zero(t, d.end())
+}
+
+// TestProjectTrustedByExtension: an extension of the user decides, before the first
+// command that needs to know, whether what a project brings counts.
+func TestProjectTrustedByExtension(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(".pi/extensions/own.ts", `export default (pi) => {
+		pi.registerCommand("own", { handler: (args, ctx) => ctx.ui.notify("trusted " + ctx.isProjectTrusted()) });
+		pi.on("project_trust", () => { throw new Error("nobody asks the project") });
+	}`)
+	asks := p.extension("asks", `export default (pi) => {
+		pi.on("project_trust", async (e, ctx) => ({ trusted: await ctx.ui.select("Trust " + e.cwd + "?", ["yes", "no", "undecided"]) }));
+	}`)
+	commands := func(d *daemon) string {
+		var names []string
+		for _, c := range d.ok(`{"type":"get_commands"}`).Get("commands").Array() {
+			names = append(names, c.Get("name").Str)
+		}
+		return strings.Join(names, " ")
+	}
+	for _, says := range []string{"yes", "no", "undecided"} {
+		d := p.start("-e", asks)
+		assert.False(t, d.ok(`{"type":"get_state"}`).Get("project.trusted").Bool(), "who only looks does not wait")
+		d.send(`{"id":"first","type":"get_commands"}`)
+		question := d.ui("select")
+		assert.Equal(t, "Trust "+p.work+"?", question.Get("title").Str)
+		d.dialog(question, `"value":"`+says+`"`)
+		d.answer("first")
+		if says == "yes" {
+			assert.Equal(t, "own", commands(d))
+			d.ok(`{"type":"prompt","message":"/own"}`)
+			assert.Equal(t, "trusted true", d.ui("notify").Get("message").Str)
+			assert.NotContains(t, d.ok(`{"type":"get_state"}`).Raw, "leftOut")
+			d.ok(`{"type":"reload_resources"}`)
+			assert.Equal(t, "own", commands(d), "it is not asked again")
+		} else {
+			assert.Empty(t, commands(d))
+		}
+		require.Zero(t, d.end())
+		assert.NotContains(t, d.errors(), "never comes here")
+	}
+	for _, flag := range []string{"--approve", "--no-approve"} {
+		d := p.start("-e", asks, flag)
+		assert.Equal(t, flag == "--approve", commands(d) == "own")
+		require.Zero(t, d.end())
+	}
 }

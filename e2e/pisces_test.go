@@ -3,13 +3,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 )
@@ -73,6 +74,10 @@ func (r recording) children() map[string][]answer {
 	submitted := r.submitted()
 	end := func(who string) {
 		if open[who] {
+			if r.aborted() && len(submitted[who]) == 0 {
+				all[who] = append(all[who], answer{steps: []step{{kind: "stall"}}})
+				return
+			}
 			data := `{"result":{"data":"done"}}`
 			if list := submitted[who]; len(list) > 0 {
 				data, submitted[who] = list[0], list[1:]
@@ -104,6 +109,11 @@ func (r recording) children() map[string][]answer {
 		end(who)
 	}
 	return all
+}
+
+// aborted says whether a run is aborted in it.
+func (r recording) aborted() bool {
+	return slices.ContainsFunc(r.entries, func(e entry) bool { return e.dir == "in" && e.v.Get("type").Str == "abort" })
 }
 
 // submitted are the arguments of submit_result in the results of tasks, by the word
@@ -200,9 +210,26 @@ func outlineOf(v gjson.Result) (subject, outline string) {
 	return "s" + subject, kind
 }
 
-// piscesDiffers says what troupe does otherwise than a recording, and why: lines of
-// a subject's outline, taken for each other. An empty one is not there.
-var piscesDiffers = []struct{ trace, subject, theirs, ours, why string }{}
+// A difference is what troupe does otherwise than a recording, on purpose.
+type difference struct {
+	Why  string   `json:"why"`
+	Ours []string `json:"ours"` // the outline of the subject
+}
+
+// expected are the outlines by subject.
+func (r recording) expected(t *testing.T) (all map[string][]string) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "pisces.json"))
+	require.NoError(t, err)
+	var every map[string]map[string]difference
+	require.NoError(t, json.Unmarshal(raw, &every))
+	all = r.theirs()
+	for subject, d := range every[r.name] {
+		require.NotEmpty(t, d.Why)
+		require.NotEqual(t, all[subject], d.Ours, "%s: no difference any more", subject)
+		all[subject] = d.Ours
+	}
+	return all
+}
 
 func (r recording) theirs() map[string][]string { return outlines(r.entries) }
 
@@ -236,9 +263,21 @@ func (r recording) prepare(t *testing.T) *place {
 		}
 	}
 	r.setup.Get("uncommitted").ForEach(func(path, content gjson.Result) bool { p.write(path.Str, content.Str); return true })
+	known := map[string]bool{}
 	for who, list := range r.children() {
 		for _, a := range list {
 			p.llm.playsTo("CHILD "+who, a)
+		}
+		for range 3 { // where troupe asks once more
+			p.llm.playsTo("CHILD "+who, list[len(list)-1])
+		}
+		known[who] = true
+	}
+	for _, e := range r.entries { // children that pisces refuses and troupe has
+		for _, task := range e.v.Get("args.tasks").Array() {
+			if who := wordOf(task.Get("assignment").Str); !known[who] {
+				p.llm.playsTo("CHILD "+who, tool("only_"+who, "submit_result", `{"result":{"data":"done"}}`))
+			}
 		}
 	}
 	for _, e := range r.entries {
@@ -246,44 +285,89 @@ func (r recording) prepare(t *testing.T) *place {
 			p.llm.plays(answerOf(e.v.Get("message")))
 		}
 	}
+	p.llm.plays(text("more"), text("more")) // to prompts that pisces refuses
 	return p
 }
 
 // play sends the commands where the recording has them: once as many records of the
 // session have come.
-func (r recording) play(t *testing.T) *daemon {
+func (r recording) play(t *testing.T, want map[string][]string) *daemon {
 	d := r.prepare(t).start("--dialect", "s1", "--model", "mock/m1")
 	before := map[string]int{}
+	steered, started := 0, 0
+	wait := func() {
+		for subject, n := range before {
+			d.until(subject, min(n, len(want[subject])))
+		}
+	}
 	for _, e := range r.entries {
 		switch e.dir {
 		case "out":
-			if subject, line := outlineOf(e.v); line != "" {
+			if subject, line := outlineOf(e.v); line != "" && subject != "answer " {
 				before[subject]++
 			}
 		case "in":
-			for subject, n := range before {
-				d.until(subject, n)
+			wait()
+			if started > 0 { // troupe may be at work on what pisces has refused
+				ended := 0
+				d.wait(0, "the end of a run", func(v gjson.Result) bool {
+					if v.Get("type").Str == "agent_end" {
+						ended++
+					}
+					return ended >= started
+				})
 			}
-			d.send(e.raw)
+			d.send(r.ours(d, e))
+			if strings.HasPrefix(r.name, "budget-") && e.v.Get("type").Str == "prompt" && d.answered(e.v.Get("id").Raw).Get("success").Bool() {
+				started++
+			}
+			if e.v.Get("type").Str == "steer" { // the recorder's tools wait for files
+				d.answered(e.v.Get("id").Raw)
+				steered++
+				d.p.write(fmt.Sprint("g", steered), "")
+			}
 		}
 	}
-	for subject, n := range before {
-		d.until(subject, n)
-	}
+	wait()
 	return d
 }
 
-// until waits for the n-th record of a subject, but not for ever: what is missing is
-// said when the recording is over.
+// ours is a command as it was recorded, with the ids of entries that we have.
+func (r recording) ours(d *daemon, e entry) string {
+	id := e.v.Get("entryId").Str
+	if id == "" {
+		return e.raw
+	}
+	for _, x := range r.entries {
+		for i, m := range x.v.Get("data.messages").Array() {
+			if m.Get("entryId").Str == id {
+				ours := d.answered(x.v.Get("id").Raw).Get(fmt.Sprintf("data.messages.%d.entryId", i)).Str
+				return strings.Replace(e.raw, id, ours, 1)
+			}
+		}
+	}
+	return e.raw
+}
+
+// answered waits for an answer.
+func (d *daemon) answered(id string) gjson.Result {
+	d.t.Helper()
+	v, _ := d.wait(0, "the answer to "+id, func(v gjson.Result) bool { return v.Get("type").Str == "response" && v.Get("id").Raw == id })
+	return v
+}
+
+// until waits for the n-th record of a subject.
 func (d *daemon) until(subject string, n int) {
 	d.t.Helper()
 	seen := 0
-	_, _ = d.maybe(func(v gjson.Result) bool {
-		if s, line := outlineOf(v); line != "" && s == subject {
-			seen++
-		}
-		return seen >= n
-	})
+	if n > 0 {
+		d.wait(0, fmt.Sprintf("record %d of %s", n, subject), func(v gjson.Result) bool {
+			if s, line := outlineOf(v); line != "" && s == subject {
+				seen++
+			}
+			return seen >= n
+		})
+	}
 }
 
 func TestPisces(t *testing.T) {
@@ -295,46 +379,17 @@ func TestPisces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := readRecording(t, name)
-			d := r.play(t)
+			want := r.expected(t)
+			d := r.play(t, want)
+			require.Zero(t, d.end())
 			var ours []entry
 			for _, line := range d.output() {
 				ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
 			}
-			theirs, got := r.theirs(), outlines(ours)
-			subjects := slices.Sorted(func(yield func(string) bool) {
-				for s := range theirs {
-					if !yield(s) {
-						return
-					}
-				}
-			})
-			for _, s := range subjects {
-				if !slices.Equal(theirs[s], got[s]) {
-					a, _ := json.MarshalIndent(theirs[s], "", " ")
-					b, _ := json.MarshalIndent(got[s], "", " ")
-					t.Errorf("%s\ntheirs %s\nours %s", s, a, b)
-				}
+			got := outlines(ours)
+			for subject, lines := range want {
+				assert.Equal(t, lines, got[subject], "%s", subject)
 			}
 		})
-	}
-}
-
-// maybe waits for a line, for a while.
-func (d *daemon) maybe(ok func(gjson.Result) bool) (gjson.Result, bool) {
-	timer := time.AfterFunc(2*time.Second, func() { d.mu.Lock(); d.more.Broadcast(); d.mu.Unlock() })
-	defer timer.Stop()
-	deadline := time.Now().Add(2 * time.Second)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for at := 0; ; {
-		for ; at < len(d.lines); at++ {
-			if v := gjson.Parse(d.lines[at]); ok(v) {
-				return v, true
-			}
-		}
-		if d.eof || time.Now().After(deadline) {
-			return gjson.Result{}, false
-		}
-		d.more.Wait()
 	}
 }

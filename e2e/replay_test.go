@@ -609,7 +609,7 @@ func (r *replay) leftovers() {
 // extra are the members troupe adds to those of pi 0.45.
 var extra = []string{
 	"runId", "willRetry", "error", "code", "disposition", "responseId", "interruptMode", "queueMode", "autoRetryEnabled",
-	"errorKind", "excludeFromContext", "queuedMessageCount", "durability", "phase", "phaseSince", "waitingFor", "sessionName",
+	"errorKind", "excludeFromContext", "permissionMode", "queuedMessageCount", "durability", "phase", "phaseSince", "waitingFor", "sessionName",
 	"fullOutputPath",                // pi 0.45 keeps the whole output only of what is cut by bytes
 	"steeringMode",                  // missing in one trace that has set it to undefined
 	"estimatedTokensAfter", "usage", // of a compaction; pi 0.87 has them

@@ -2,7 +2,8 @@
 // provider and what it gets back, which model a name means, and what is known
 // about the services there are. The rooms below it do the work:
 //
-//	registry     which models there are, and their keys: auth.json, environment, models.json
+//	registry     which models there are, and their keys: auth.json, models.json, environment
+//	auth         the owner of auth.json: logins, and how they are renewed
 //	cloud        credentials that are no key: of AWS, Google, Microsoft Entra
 //	wire         what all wires over HTTP share: conversion, connections, events, errors
 //	anthropic, openai, responses, google, bedrock   one wire each

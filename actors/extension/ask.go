@@ -129,6 +129,17 @@ func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled 
 	}, false
 }
 
+// Trust asks extensions whether they trust the project of a working directory: "yes",
+// "no", or something else for no opinion.
+func (t *Tools) Trust(ctx context.Context, cwd string) string {
+	const name = "project_trust"
+	var r struct {
+		Trusted string `json:"trusted"`
+	}
+	t.says(ctx, name, map[string]any{"type": name, "cwd": cwd}, &r)
+	return r.Trusted
+}
+
 // Resources are the paths of what extensions bring along for a person to lay out.
 type Resources struct{ Skills, Prompts []string }
 

@@ -74,6 +74,7 @@ type loading struct {
 	rebind string // why the session is about to be another one, "" if it is not
 	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
+	asker  uint64 // the reload_resources that is answered when they are loaded, 0 for none
 }
 
 // over says whether nothing has to wait for it.
@@ -160,6 +161,7 @@ func (s *Session) restartExtensions(c actor.Context, reason, left string) (held 
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
+	s.answerReload()
 	held = s.ext.load.held
 	work := s.ext.fence.work
 	s.dismissDialogs(c)
@@ -228,6 +230,7 @@ type extensionsOver struct{ who *actor.PID }
 func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
 	s.stopCompletions()
+	s.answerReload()
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
 	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
@@ -368,6 +371,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	for _, text := range extension.Unsupported(m.Registrations) {
 		s.shared.complaints.about(errors.New(text))
 	}
+	if s.asksTrust() {
+		s.askTrust(c)
+		return
+	}
+	s.goOnLoading(c)
+}
+
+// goOnLoading does what comes when it is known what extensions there are.
+func (s *Session) goOnLoading(c actor.Context) {
 	if s.ext.listens["resources_discover"] {
 		s.discover(c)
 		return
@@ -406,6 +418,7 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
+	s.answerReload()
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {
 		s.ext.send(a)
@@ -413,6 +426,15 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.asks.later = nil
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
+	}
+}
+
+// answerReload answers the reload_resources that waits, with the commands that there are.
+func (s *Session) answerReload() {
+	seq := s.ext.load.asker
+	s.ext.load.asker = 0
+	if seq != 0 && s.clients.replies.expects(seq) {
+		s.reply(seq, s.commands(), nil)
 	}
 }
 

@@ -74,6 +74,9 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Append:
 		return s.add(e)
 	case core.Reply:
+		if e.Seq == s.ext.load.asker && e.Seq != 0 {
+			return nil
+		}
 		if e.Reads {
 			s.replyInTurn(c, e.Seq, e.Data, e.Err)
 		} else {

@@ -55,17 +55,28 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 
 func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	if m.err != nil {
-		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
 		s.ext.load.again = false
-		if s.ext.pid == nil || s.ext.load.done {
+		switch {
+		case m.seq != 0:
+			s.do(c, core.Reply{Seq: m.seq, Err: m.err})
+		default:
+			s.log.Warn().Str("error", m.err.Message).Msg("what the project brings cannot be read")
+		}
+		switch {
+		case s.ext.pid == nil || s.ext.load.done:
 			s.beginWork(c)
 			s.retell(c, s.ext.load.held)
+		case m.seq == 0:
+			s.goOnLoading(c)
 		}
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	}
 	s.work = m.work
 	held := s.restartExtensions(c, "reload", "")
+	if s.ext.pid != nil && m.seq < firstSeq { // the answer names their commands
+		s.ext.load.asker = m.seq
+	}
 	in := core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()}
 	if s.m.Unlimited() && !in.Settings.Budget.Limits.None() {
 		in.Spent = s.spent()

@@ -154,6 +154,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
+	case trustSaid:
+		s.onTrustSaid(c, m)
 	case reconfigured:
 		s.onReconfigured(c, m)
 	case procsGone:

@@ -92,6 +92,7 @@ type Shared struct {
 	grants     projectGrants
 	listed     sync.Once
 	lists      *store.Lister
+	trusted    sync.Map // by working directory: whether extensions trust it for this run
 	// records numbers what extensions show to clients. None has the number of another, not
 	// even after a reload or a crash: a late yes must not be one to another question.
 	records atomic.Int64

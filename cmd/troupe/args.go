@@ -324,7 +324,7 @@ func usage() string {
 	var b strings.Builder
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
 		"  troupe --mode rpc [options]\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
-		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n")
+		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.title)
 		if s.title == "Taken for pi's sake, without effect" {

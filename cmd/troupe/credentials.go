@@ -72,10 +72,7 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 		"auth":   "usage: troupe auth check [PROVIDER] [--json] [--no-refresh] [--agent-dir DIR]",
 	}[word]
 	if word == "auth" {
-		if len(args) == 0 || args[0] != "check" {
-			return a, errors.New(usage)
-		}
-		args = args[1:]
+		args = args[1:] // check
 	}
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")

@@ -33,6 +33,7 @@ import (
 	"troupe/providers/bedrock"
 	"troupe/providers/catalog"
 	"troupe/providers/cloud"
+	"troupe/providers/discover"
 	"troupe/providers/google"
 	"troupe/providers/openai"
 	"troupe/providers/registry"
@@ -75,8 +76,10 @@ func run(args []string) int {
 		switch word := args[0]; {
 		case word == "schema":
 			return describe(args[1:])
-		case word == "login", word == "logout", word == "auth" && !asPi():
+		case !asPi() && (word == "login" || word == "logout"), word == "auth" && len(args) > 1 && args[1] == "check":
 			return credentials(word, args[1:])
+		case word == "models" && len(args) > 1 && args[1] == "discover" && !asPi():
+			return discoverModels(args[2:])
 		case word == extHostErrand && len(args) == 1:
 			return extHost()
 		case slices.Contains(piCommands, word):
@@ -225,6 +228,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	if err := texts(o, cwd, &cfg.Sessions.Default); err != nil {
 		return nil, err
 	}
+	models.Discover(context.Background())
 	if err := chooseModel(o, models); err != nil {
 		return nil, err
 	}
@@ -273,8 +277,8 @@ func newRegistry(agentDir, home string, command func(context.Context, string) (s
 			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
-		Clouds:  cloud.All(home),
-		Logins:  logins,
+		Clouds: cloud.All(home),
+		Logins: logins, Discover: discover.Find,
 		Offline: scripted.API,
 		Command: command,
 	})

@@ -212,8 +212,8 @@ func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
 	}
 	l.running = nil
 	s.mu.Unlock()
+	s.changed(provider, state, reason) // before who waits goes on
 	close(r.done)
-	s.changed(provider, state, reason)
 }
 
 // Report says how a login stands, as far as that shows without asking anybody.

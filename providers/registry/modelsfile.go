@@ -25,7 +25,8 @@ type providerEntry struct {
 	BaseURL        string                    `json:"baseUrl"`
 	API            string                    `json:"api"`
 	APIKey         string                    `json:"apiKey"`
-	Auth           string                    `json:"auth"` // ours: the cloud whose credentials count in place of a key
+	Auth           string                    `json:"auth"`     // ours: the cloud whose credentials count in place of a key
+	Discover       bool                      `json:"discover"` // ours: the server is asked which models it has
 	Headers        map[string]string         `json:"headers"`
 	AuthHeader     bool                      `json:"authHeader"` // send Authorization: Bearer KEY as well
 	Compat         json.RawMessage           `json:"compat"`
@@ -129,6 +130,9 @@ func parseProvider(raw []byte) (config providerEntry, problems []error) {
 		config.overrides[id] = m
 	}
 	config.Models, config.ModelOverrides = nil, nil
+	if config.Discover && config.API == "" {
+		config.API = "openai-completions" // which all of them speak
+	}
 	return config, problems
 }
 
@@ -161,6 +165,8 @@ func (p *providerEntry) check(builtin bool) (problems []error) {
 	switch {
 	case p.Auth != "" && !slices.Contains(providers.CloudNames, p.Auth):
 		fail("auth %q is none of %s", p.Auth, strings.Join(providers.CloudNames, ", "))
+	case p.Discover && p.BaseURL == "":
+		fail("discover needs a baseUrl: where the server is")
 	case p.Auth != "" && (p.APIKey != "" || p.AuthHeader):
 		fail("auth is for credentials of a cloud: leave out apiKey and authHeader, or auth")
 	}

@@ -29,6 +29,9 @@ type Config struct {
 	Logins   *auth.Store                   // the owner of auth.json; nil is one of AgentDir that runs no program
 	Offline  string                        // provider to offer when no other has a key, "" for none
 
+	// Discover asks a server of models what it has; nil asks nobody.
+	Discover func(ctx context.Context, baseURL, key string) (providers.LocalServer, error)
+
 	Env func(name string) string // nil is os.Getenv
 	// Command runs a shell command of the configuration and returns what it
 	// prints; it ends it when ctx is done. nil refuses commands.
@@ -51,6 +54,7 @@ type Registry struct {
 	builtins map[string]*builtin
 	extra    map[string]extra // by provider; see With
 	added    []string         // their names, in order
+	found    map[string]*discovery
 	models   bounded.Watched[[]namedEntry]
 	auth     *auth.File
 	catalog  *protocol.Catalog // nil when it has to be made anew
@@ -120,6 +124,7 @@ func (r *Registry) refresh() {
 		r.catalog = nil
 	}
 	r.auth = file
+	r.discover()
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
@@ -136,7 +141,7 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 			continue
 		}
 		models, err := r.modelsOf(provider)
-		problems = append(problems, err)
+		problems = append(problems, err, r.complaints(provider))
 		catalog.Models = append(catalog.Models, models...)
 		if r.hasKey(provider, models) {
 			catalog.Keys[provider] = true
@@ -279,8 +284,8 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 	set(&base.BaseURL, custom.BaseURL)
 	base.Headers = mergeHeaders(b.config.Headers, custom.Headers)
 	base.Compat = mergeCompat(b.config.Compat, custom.Compat)
-	for i := range custom.models {
-		model := base.build(provider, &custom.models[i])
+	for _, m := range slices.Concat(r.foundAt(provider, custom), custom.models) {
+		model := base.build(provider, &m)
 		if at := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == model.ID }); at >= 0 {
 			list[at] = model
 		} else {

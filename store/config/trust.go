@@ -322,6 +322,8 @@ const (
 // directory.
 type Policy struct {
 	Consent Consent
+	// Extension: an extension of the user trusts the project, for this run.
+	Extension bool
 	// Budget is what the command line says of limits, as settings; nil for nothing.
 	Budget []byte
 	// Strict: of a project that is not trusted nothing but context files load, as
@@ -337,7 +339,7 @@ const (
 )
 
 // Decide says how much a project may bring, and who decided it: the command
-// line, else a decision saved for the working directory or the nearest directory
+// line, else an extension, else a decision saved for the working directory or the nearest directory
 // above it, in our own store and then in pi's, else the user's setting
 // defaultProjectTrust. A store that cannot be read trusts nobody: it may have
 // said no.
@@ -352,6 +354,9 @@ func Decide(d Dirs, p Policy, setting string) (access Access, by string, found [
 	case Refused: // whoever says so means what pi means by it
 		return ContextOnly, "--no-approve", nil
 	case Unsaid:
+	}
+	if p.Extension {
+		return Everything, "project_trust", nil
 	}
 	cwd := real(d.Cwd)
 	for _, file := range []string{filepath.Join(d.Agent, "troupe", "trust.json"), filepath.Join(d.Agent, "trust.json")} {

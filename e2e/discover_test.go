@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestDiscover: a server on this machine is asked which models it has, needs no key, and
+// answers.
+func TestDiscover(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"local-8b","meta":{"n_ctx_train":131072}}]}`)
+		case "/props":
+			_, _ = io.WriteString(w, `{"default_generation_settings":{"n_ctx":16384},"modalities":{"vision":false}}`)
+		case "/v1/chat/completions":
+			keys <- r.Header.Get("Authorization")
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"from here"}}]}`+"\n\n"+
+				`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer srv.Close()
+	p := newPlace(t)
+	out, _, code := p.once("", "models", "discover", srv.URL+"/v1")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, "llama.cpp at "+srv.URL+"/v1")
+	assert.Contains(t, out, "local-8b  16.4K")
+	assert.Contains(t, out, "too small for an agent: start the server with a larger -c")
+	assert.Contains(t, out, `{"providers": {"llamacpp": {"baseUrl": "`+srv.URL+`/v1", "discover": true}}}`)
+	_, errs, code := p.once("", "models", "discover", "http://127.0.0.1:1/v1")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "no server answers")
+
+	p.models(`{"providers": {"llamacpp": {"baseUrl": "` + srv.URL + `/v1", "discover": true}}}`)
+	d := p.startRaw("--mode", "rpc", "--model", "llamacpp/local-8b")
+	model := d.ok(`{"type":"get_state"}`).Get("model")
+	assert.Equal(t, "local-8b 16384", model.Get("id").Str+" "+model.Get("contextWindow").Raw)
+	d.prompt("hi")
+	require.Equal(t, "from here", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	assert.NotContains(t, <-keys, "Bearer sk", "no key")
+	assert.Contains(t, d.errors(), "local-8b has a context of 16384 tokens")
+}

@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+const openAITokens = "auth.openai.com/api/accounts/oauth/token"
+
+// loginOpenAI signs a client in to OpenAI that pastes the address its browser ended at.
+func loginOpenAI(d *daemon, v *vendors) gjson.Result {
+	d.send(`{"type":"login","id":"login","provider":"openai","method":"paste"}`)
+	for {
+		dialog, at := d.wait(d.seen, "a dialog or the end", func(r gjson.Result) bool {
+			return r.Get("method").Str == "select" || r.Get("method").Str == "open_url" || r.Get("id").Str == "login"
+		})
+		d.seen = at
+		switch dialog.Get("method").Str {
+		case "select":
+			d.dialog(dialog, `"value":"`+dialog.Get("options.0").Str+`"`)
+		case "open_url":
+			d.dialog(dialog, `"value":"`+v.consent(dialog.Get("url").Str)+`"`)
+		default:
+			return dialog
+		}
+	}
+}
+
+// noCanary looks for secrets in everything that was written, but for auth.json.
+func noCanary(t *testing.T, p *place, texts ...string) {
+	for _, text := range texts {
+		assert.NotContains(t, text, "canary")
+	}
+	require.NoError(t, filepath.WalkDir(p.root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || filepath.Base(path) == "auth.json" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		assert.NotContains(t, string(text), "canary", path)
+		return err
+	}))
+}
+
+// TestLoginPlan: a client signs in with ChatGPT, works with the plan, loses it in the
+// middle of many runs, and signs in again. No secret is in anything that was written.
+func TestLoginPlan(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := newVendors(p)
+	d := p.startRaw("--mode", "rpc", "--model", "openai/gpt-5.5")
+	d.ok(`{"type":"hello","features":["auth","openUrl"]}`)
+	assert.Equal(t, "no_api_key", d.call(`{"type":"prompt","message":"hi"}`).Get("code").Str)
+	done := loginOpenAI(d, v)
+	require.True(t, done.Get("success").Bool(), done.Raw)
+	assert.Equal(t, "a…@mail.example", done.Get("data.account").Str)
+	auth := d.ok(`{"type":"get_auth","provider":"openai"}`).Get("providers.0")
+	assert.Equal(t, "ready stored_oauth a…@mail.example", auth.Get("state").Str+" "+auth.Get("source").Str+" "+auth.Get("account").Str)
+	d.prompt("hi")
+	assert.Equal(t, "from the plan", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+
+	const n = 20
+	sessions := make([]string, n)
+	for i := range sessions {
+		sessions[i] = d.open(`,"noSession":true`)
+	}
+	v.revoke()
+	from, refreshed := d.count(), v.count(openAITokens)
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		end, _ := d.tagged(from, s, "agent_end")
+		last := end.Get("messages.@reverse.0")
+		assert.Equal(t, "error", last.Get("stopReason").Str)
+		assert.Equal(t, "OAuth refresh failed for openai: (HTTP 400): invalid_grant: revoked: ***\n\nSign in again with `troupe login openai`.", last.Get("errorMessage").Str)
+		d.tagged(from, s, "agent_settled")
+	}
+	assert.Equal(t, refreshed+1, v.count(openAITokens), "one refresh for all")
+	changed, _ := d.wait(from, "auth_changed", func(r gjson.Result) bool { return r.Get("type").Str == "auth_changed" })
+	assert.Equal(t, "invalid", changed.Get("state").Str)
+	asked := v.count("api.openai.com/v1/responses")
+	d.prompt("hi")
+	assert.Equal(t, asked, v.count("api.openai.com/v1/responses"), "nobody is asked with a login that is over")
+
+	done = loginOpenAI(d, v)
+	require.True(t, done.Get("success").Bool(), done.Raw)
+	from = d.count()
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"again","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		end, _ := d.tagged(from, s, "agent_end")
+		assert.Equal(t, "stop", end.Get("messages.@reverse.0.stopReason").Str)
+	}
+	assert.Zero(t, v.reuses)
+	exported := filepath.Join(p.root, "page.html")
+	d.ok(`{"type":"export_html","outputPath":"` + exported + `"}`)
+	out := d.ok(`{"type":"logout","provider":"openai"}`)
+	assert.True(t, out.Get("removed").Bool() && out.Get("revoked").Bool(), out.Raw)
+	assert.Equal(t, 0, d.end())
+	noCanary(t, p, strings.Join(d.output(), "\n"), d.errors())
+}
+
+// TestLoginBrowser: the browser comes back to the daemon; the key serves at once, and a
+// client that goes away ends its login.
+func TestLoginBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := newVendors(p)
+	d := p.start()
+	d.send(`{"type":"login","id":"l1","provider":"openrouter"}`)
+	told := d.ui("notify").Get("message").Str // a client of pi, without open_url
+	address := told[strings.Index(told, "https://"):]
+	back := v.consent(address)
+	resp, err := http.Get(back)
+	require.NoError(t, err)
+	page, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	assert.NotContains(t, string(page), "canary")
+	assert.True(t, d.answer("l1").Get("success").Bool())
+	assert.Equal(t, "stored_oauth", d.ok(`{"type":"get_auth","provider":"openrouter"}`).Get("providers.0.source").Str)
+	assert.Contains(t, d.ok(`{"type":"get_available_models"}`).Raw, `"openrouter"`)
+
+	d.ok(`{"type":"logout","provider":"openrouter"}`)
+	d.send(`{"type":"login","id":"l2","provider":"openrouter"}`)
+	told = d.ui("notify").Get("message").Str
+	assert.Equal(t, 0, d.end())
+	last := gjson.Parse(d.output()[len(d.output())-1])
+	assert.Equal(t, "l2 login_cancelled", last.Get("id").Str+" "+last.Get("code").Str)
+	_, err = http.Get(v.consent(told[strings.Index(told, "https://"):]))
+	require.Error(t, err, "nobody listens any more")
+}
+
+// TestLoginTerminal: a person signs in without a browser on the machine, in a pipe.
+func TestLoginTerminal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := newVendors(p)
+	cmd := exec.Command(binary, "login", "openai", "--no-browser", "--timeout", "30s")
+	cmd.Dir, cmd.Env = p.work, p.environ()
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	said, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, _ = io.WriteString(in, "1\n")
+	var all strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		all.WriteString(lines.Text() + "\n")
+		if address := strings.TrimSpace(lines.Text()); strings.HasPrefix(address, "https://") {
+			_, _ = io.WriteString(in, v.consent(address)+"\n")
+		}
+	}
+	require.NoError(t, cmd.Wait(), all.String())
+	assert.Contains(t, all.String(), "signed in to openai as a…@mail.example")
+	noCanary(t, p, all.String())
+	text, err := os.ReadFile(p.agent() + "/auth.json")
+	require.NoError(t, err)
+	assert.Equal(t, "oaiapp_7", gjson.GetBytes(text, "openai.clientId").Str)
+
+	out, _, code := p.once("", "auth", "check", "openai", "--json")
+	assert.Equal(t, 0, code)
+	assert.Equal(t, "ready openai", gjson.Get(out, "status").Str+" "+gjson.Get(out, "provider").Str)
+	out, errs, code := p.once("hi", "-p", "--model", "openai/gpt-5.5", "--no-session")
+	assert.Equal(t, "from the plan\n", out, errs)
+	assert.Equal(t, 0, code)
+
+	p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(-time.Minute)+`}`)
+	v.revoke()
+	out, _, code = p.once("", "auth", "check", "openai", "--json")
+	assert.Equal(t, 2, code)
+	assert.Equal(t, "invalid invalid_state", gjson.Get(out, "status").Str+" "+gjson.Get(out, "reason").Str)
+	out, _, code = p.once("", "auth", "check", "groq")
+	assert.Equal(t, "1 groq: none\n", fmt.Sprint(code)+" "+out)
+
+	_, errs, code = p.once("", "logout", "openai")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, errs, "signed out of openai, which has taken the login back")
+	_, errs, code = p.once("canary-key\n", "login", "groq")
+	assert.Equal(t, 0, code, errs)
+	_, _, code = p.once("", "login", "openrouter", "--timeout", "50ms")
+	assert.Equal(t, 3, code)
+	for _, args := range [][]string{{"login", "anthropic-plan"}, {"login", "google-gemini-cli"}, {"login", "groq", "--key=k"}, {"logout"}, {"auth"}, {"auth", "check", "--what"}, {"login", "a", "b"}} {
+		_, errs, code = p.once("", args...)
+		assert.Equal(t, 2, code, "%v: %s", args, errs)
+	}
+}
+
+// TestLoginRenewed: a token that ends is renewed while two daemons use the same file, each
+// with many sessions: one request, and no token used twice.
+func TestLoginRenewed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := newVendors(p)
+	p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(time.Minute)+`}`)
+	var daemons []*daemon
+	sessions := map[*daemon][]string{}
+	for range 2 {
+		d := p.startRaw("--mode", "rpc", "--multi-session", "--model", "openai/gpt-5.5")
+		daemons = append(daemons, d)
+		for range 10 {
+			sessions[d] = append(sessions[d], d.open(`,"noSession":true`))
+		}
+	}
+	for _, d := range daemons {
+		for _, s := range sessions[d] {
+			d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
+		}
+	}
+	for _, d := range daemons {
+		for _, s := range sessions[d] {
+			end, _ := d.tagged(0, s, "agent_end")
+			assert.Equal(t, "stop", end.Get("messages.@reverse.0.stopReason").Str, end.Raw)
+		}
+	}
+	assert.Equal(t, 1, v.count(openAITokens))
+	assert.Zero(t, v.reuses)
+	assert.NoDirExists(t, p.agent()+"/auth.json.lock")
+}

@@ -1,0 +1,180 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"troupe/providers"
+	"troupe/providers/discover"
+)
+
+// What servers have said is asked again after freshFor; one that takes longer than
+// discoverTime does not answer.
+const (
+	freshFor     = time.Minute
+	discoverTime = 5 * time.Second
+	mostWarnings = 5 // about models of one server
+)
+
+// discovery is what the server of a provider has said.
+type discovery struct {
+	address string
+	server  providers.LocalServer // the last answer, also of a server that is down
+	err     error
+	asked   time.Time
+	done    chan struct{} // closed when it has answered; nil while nobody asks
+}
+
+// discover has servers asked that were not for a while, if models.json says so. Nobody waits
+// for them here: what they say is in a later catalogue. The lock is held.
+func (r *Registry) discover() {
+	for i := range r.models.Value {
+		c := &r.models.Value[i]
+		if !c.Discover || r.config.Discover == nil {
+			continue
+		}
+		d := r.found[c.id]
+		if d == nil || d.address != c.BaseURL {
+			if r.found == nil {
+				r.found = map[string]*discovery{}
+			}
+			d = &discovery{address: c.BaseURL}
+			r.found[c.id] = d
+		}
+		if d.done == nil && (d.asked.IsZero() || time.Since(d.asked) > freshFor) {
+			d.done = make(chan struct{})
+			go r.askServer(d, c.APIKey)
+		}
+	}
+}
+
+// askServer asks one server.
+func (r *Registry) askServer(d *discovery, key string) {
+	ctx, cancel := context.WithTimeout(context.Background(), discoverTime)
+	defer cancel()
+	secret, err := r.secrets.resolve(ctx, key, nil)
+	var server providers.LocalServer
+	if err == nil {
+		server, err = r.config.Discover(ctx, d.address, secret)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		server = d.server
+	}
+	if !reflect.DeepEqual(server, d.server) || fmt.Sprint(err) != fmt.Sprint(d.err) {
+		r.catalog = nil
+	}
+	d.server, d.err, d.asked = server, err, time.Now()
+	close(d.done)
+	d.done = nil
+}
+
+// Discover waits until the servers have answered that models.json has asked, so that the
+// next catalogue has what they said. Where it asks none nothing is waited for.
+func (r *Registry) Discover(ctx context.Context) {
+	r.mu.Lock()
+	r.refresh()
+	var waiting []chan struct{}
+	for _, d := range r.found {
+		if d.done != nil {
+			waiting = append(waiting, d.done)
+		}
+	}
+	r.mu.Unlock()
+	for _, done := range waiting {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answered is what servers have said so far, for another registry. The lock is held.
+func (r *Registry) answered() map[string]*discovery {
+	out := map[string]*discovery{}
+	for provider, d := range r.found {
+		if !d.asked.IsZero() {
+			out[provider] = &discovery{address: d.address, server: d.server, err: d.err, asked: d.asked}
+		}
+	}
+	return out
+}
+
+// foundAt are the models that a provider's server has said it has. The lock is held.
+func (r *Registry) foundAt(provider string, custom *providerEntry) (list []modelEntry) {
+	d := r.found[provider]
+	if d == nil || !custom.Discover {
+		return nil
+	}
+	for _, m := range d.server.Models {
+		e := modelEntry{ID: m.ID, ContextWindow: m.Context, Reasoning: &m.Thinking, Input: []string{"text"}}
+		if m.Vision {
+			e.Input = append(e.Input, "image")
+		}
+		if m.Context > 0 {
+			e.MaxTokens = min(defaultMaxTokens, m.Context/2)
+		}
+		if over, ok := custom.overrides[m.ID]; ok {
+			e = e.with(over)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// with is a model as somebody has changed what its server says of it.
+func (m modelEntry) with(over modelEntry) modelEntry {
+	over.ID = m.ID
+	set(&m.Name, over.Name)
+	set(&m.ContextWindow, over.ContextWindow)
+	set(&m.MaxTokens, over.MaxTokens)
+	if over.Reasoning != nil {
+		m.Reasoning = over.Reasoning
+	}
+	if over.Input != nil {
+		m.Input = over.Input
+	}
+	m.API, m.BaseURL, m.Cost, m.Headers, m.Compat, m.LevelMap, m.Stall = over.API, over.BaseURL, over.Cost, over.Headers, over.Compat, over.LevelMap, over.Stall
+	return m
+}
+
+// complaints are what a person should know of a server: that it is down, that the context
+// of a model is too small. The lock is held.
+func (r *Registry) complaints(provider string) error {
+	d, custom := r.found[provider], r.custom(provider)
+	switch {
+	case custom == nil || !custom.Discover:
+		return nil
+	case d == nil:
+		return fmt.Errorf("provider %q: discover is not available here", provider)
+	}
+	var list []error
+	if d.err != nil {
+		text := fmt.Sprintf("provider %q: %v", provider, d.err)
+		if len(d.server.Models) > 0 {
+			text += "; what it said before counts"
+		}
+		list = append(list, errors.New(text))
+	}
+	for _, m := range d.server.Models {
+		over := custom.overrides[m.ID].ContextWindow > 0
+		for i := range custom.models {
+			over = over || custom.models[i].ID == m.ID
+		}
+		text := discover.Complaint(d.server.Kind, m)
+		if text == "" || over {
+			continue
+		}
+		if len(list) == mostWarnings {
+			list = append(list, fmt.Errorf("provider %q: more models like these: see troupe models discover %s", provider, d.address))
+			break
+		}
+		list = append(list, fmt.Errorf("provider %q: %s", provider, text))
+	}
+	return errors.Join(list...)
+}

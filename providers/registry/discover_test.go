@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// TestDiscover: a server that models.json names is asked what it has, nobody waits for it
+// but at the start, and what it said last counts while it is down.
+func TestDiscover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		var asked []string
+		server, failed := providers.LocalServer{Kind: "Ollama", Models: []providers.LocalModel{{ID: "a", Context: 4096}, {ID: "b", Context: 65536, Vision: true, Thinking: true}}}, error(nil)
+		h.config.Discover = func(_ context.Context, address, key string) (providers.LocalServer, error) {
+			time.Sleep(time.Second)
+			asked = append(asked, address+" "+key)
+			return server, failed
+		}
+		h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://127.0.0.1:11434/v1", "discover": true, "apiKey": "k",
+			"models": [{"id": "c"}], "modelOverrides": {"b": {"name": "Bee", "maxTokens": 100}}}}}`)
+		begun := time.Now()
+		c, err := h.Catalog()
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(begun))
+		assert.Nil(t, c.Find("mine", "a"))
+		assert.NotNil(t, c.Find("mine", "c"))
+		h.Discover(t.Context())
+		c, err = h.Catalog()
+		require.ErrorContains(t, err, `provider "mine": a has a context of 4096 tokens, which is too small for an agent: set OLLAMA_CONTEXT_LENGTH`)
+		assert.NotContains(t, err.Error(), "b has")
+		a, b := c.Find("mine", "a"), c.Find("mine", "b")
+		require.NotNil(t, a)
+		require.NotNil(t, b)
+		assert.Equal(t, "openai-completions 4096 2048", a.API+" "+itoa(a.ContextWindow)+" "+itoa(a.MaxTokens))
+		assert.Equal(t, "Bee 65536 100", b.Name+" "+itoa(b.ContextWindow)+" "+itoa(b.MaxTokens))
+		assert.True(t, b.Reasoning && b.Accepts("image"))
+		assert.True(t, c.HasKey("mine"))
+		assert.Equal(t, []string{"http://127.0.0.1:11434/v1 k"}, asked)
+		again, _ := h.Catalog()
+		assert.Same(t, c, again)
+
+		other, _ := h.With(nil)
+		oc, _ := other.Catalog()
+		assert.NotNil(t, oc.Find("mine", "a"), "a session with extensions has them at once")
+
+		time.Sleep(freshFor + time.Second)
+		failed, server = errors.New("no server answers"), providers.LocalServer{}
+		again, _ = h.Catalog()
+		assert.Same(t, c, again, "it is asked in the background")
+		h.Discover(t.Context())
+		c, err = h.Catalog()
+		require.ErrorContains(t, err, "no server answers; what it said before counts")
+		assert.NotNil(t, c.Find("mine", "a"))
+	})
+}
+
+func itoa(n int64) string { return string(protocol.AppendValue(nil, n)) }
+
+// TestDiscover_asked: nobody is asked unless models.json says so.
+func TestDiscover_asked(t *testing.T) {
+	h := newHouse(t)
+	h.config.Discover = func(context.Context, string, string) (providers.LocalServer, error) {
+		t.Error("asked")
+		return providers.LocalServer{}, nil
+	}
+	h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://127.0.0.1:11434/v1", "api": "wire", "models": [{"id": "m"}]}}}`)
+	h.Discover(t.Context())
+	h.catalog()
+	h.write("models.json", `{"providers": {"mine": {"discover": true}}}`)
+	_, err := h.Catalog()
+	require.ErrorContains(t, err, "discover needs a baseUrl")
+	h.config.Discover = nil
+	h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://127.0.0.1:11434/v1", "discover": true}}}`)
+	_, err = h.Catalog()
+	require.ErrorContains(t, err, "discover is not available here")
+}
