@@ -140,6 +140,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.hookDone(c, m)
 	case core.UIAnswered:
 		s.uiAnswered(c, m)
+	case forgetRing:
+		s.clients.ring.forget()
 	case granted:
 		m.then(c, m.err)
 	case extension.Message:
@@ -301,6 +303,9 @@ func (s *Session) report(c actor.Context) {
 	if m := s.m.Model(); m != s.reported.model {
 		s.reported.model = m
 		s.shared.used.use(m)
+	}
+	if s.clients.ring.on && s.shared.ringsOver() {
+		c.Send(c.Parent(), ringsFull{})
 	}
 	now := whatItDoes{s.m.Phase(), s.m.Pending(), s.attention(), s.m.Name()}
 	if now == s.reported.does && s.life.end == nil {
