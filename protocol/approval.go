@@ -1,6 +1,9 @@
 package protocol
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // PermissionMode is what happens to tool calls of which no permission rule says
 // anything; "" is what the daemon was started with.
@@ -75,6 +78,29 @@ func (o ApprovalOption) Text() string {
 	return o.Label + ": " + strings.Join(o.Rules, ", ")
 }
 
+// Permissions answers get_permissions.
+type Permissions struct {
+	Mode   PermissionMode    `json:"mode" doc:"As it counts: a project may have made it stricter."`
+	Rules  []PermissionRule  `json:"rules"`
+	Grants []PermissionGrant `json:"grants"`
+}
+
+// PermissionRule is a rule of a permissions.json.
+type PermissionRule struct {
+	Action string `json:"action" enum:"deny,ask,allow"`
+	Rule   string `json:"rule"`
+	Source string `json:"source" doc:"The file."`
+	Line   int    `json:"line,omitempty"`
+}
+
+// PermissionGrant is a rule that was allowed by the answer to an approval.
+type PermissionGrant struct {
+	Rule  string `json:"rule"`
+	Scope string `json:"scope" enum:"session,project"`
+	By    string `json:"by,omitempty" doc:"With project: who, as the client has named itself."`
+	At    int64  `json:"at,omitempty" doc:"With project: when, epoch milliseconds."`
+}
+
 // ApprovalOp records a question about a tool call, or its answer.
 type ApprovalOp struct {
 	Op         string           `json:"op"` // ask or answer
@@ -85,5 +111,6 @@ type ApprovalOp struct {
 	OptionID   string           `json:"optionId,omitempty"`
 	Outcome    string           `json:"outcome,omitempty"` // answer: as in ApprovalResolved
 	Feedback   string           `json:"feedback,omitempty"`
-	By         *ClientRef       `json:"by,omitempty"` // answer: who
+	By         *ClientRef       `json:"by,omitempty"`   // answer: who
+	Args       json.RawMessage  `json:"args,omitempty"` // answer: the arguments that were allowed, if they are others
 }

@@ -141,6 +141,14 @@ type (
 		ApprovalID string `json:"approvalId" req:"true" doc:"The id of the approval_request."`
 		OptionID   string `json:"optionId" req:"true" doc:"The option that was chosen."`
 		Feedback   string `json:"feedback" doc:"With a rejection: what the model is told."`
+
+		Args json.RawMessage `json:"args" doc:"With an option of the kind allow_once: other arguments for the call. They are checked and judged again: what a rule denies does not run. The result's details have them as approvedArgs."`
+	}
+	GetPermissions   struct{ isCommand }
+	RevokePermission struct {
+		isCommand
+		Rule  string `json:"rule" req:"true" doc:"The rule, as get_permissions has it among the grants."`
+		Scope string `json:"scope" req:"true" enum:"session,project" doc:"For what it was allowed."`
 	}
 )
 

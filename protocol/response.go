@@ -35,6 +35,7 @@ const (
 	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
 	CodeDialogOver       Code = "dialog_over"        // the dialog has been there and is over
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
+	CodeForbidden        Code = "forbidden"          // this client may not do that
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
 	CodeLoginCancelled   Code = "login_cancelled"    // somebody did not want it any more
@@ -228,6 +229,7 @@ var codeDocs = map[Code]string{
 	CodeConflict:         "The idempotency key was used for something else.",
 	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
+	CodeForbidden:        "The client may only watch: its credential was given for that.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",
 	CodeLoginCancelled:   "The login was cancelled: by its dialog, by cancel_login, or because its client has gone.",

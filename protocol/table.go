@@ -137,6 +137,11 @@ var Commands = []Spec{
 	spec[SetPermissionMode]("set_permission_mode", ScopeSession, row{since: "troupe"},
 		"What happens to tool calls of which no permission rule says anything."),
 
+	spec[GetPermissions]("get_permissions", ScopeQuery, row{result: Permissions{}, since: "troupe"},
+		"What tool calls of the session are judged by: the mode, the rules of permissions.json in the order in which they decide, and what was allowed by answers to approvals."),
+	spec[RevokePermission]("revoke_permission", ScopeSession, row{since: "troupe"},
+		"Take back what was allowed by the answer to an approval. Calls that run go on."),
+
 	// Compaction, retry, bash
 	spec[Compact]("compact", ScopeBranch, row{result: CompactionResult{}, needsModels: true},
 		"Stop the run and put a summary in the place of older history. Answered when it is there."),

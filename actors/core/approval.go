@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -38,6 +39,8 @@ func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
 		m.finishCall(r, c, errorResult("This tool call was not run: whether it is permitted could not be told."), true)
 	case judged.Refused != "":
 		m.finishCall(r, c, errorResult("This tool call is not permitted: "+judged.Refused), true)
+	case c.approved != nil:
+		m.runApproved(c)
 	case judged.Ask == nil:
 		m.permitCall(r, c)
 	case m.deaf():
@@ -72,10 +75,68 @@ func (m *Machine) approve(c Command, cmd protocol.ApprovalResponse) {
 		m.fail(c, protocol.CodeInvalidParams.Errorf("The approval has no option %s", cmd.OptionID))
 		return
 	}
+	if len(cmd.Args) > 0 {
+		m.approveChanged(c, about, about.approval.Options[i], cmd.Args)
+		return
+	}
 	m.do(CancelUI{about.dialog})
 	m.decide(r, about, about.approval.Options[i], cmd.Feedback, c.By)
 	m.done(c, nil)
 }
+
+// approveChanged allows a call with other arguments. They have to fit the tool, and are
+// judged like those of any call; only what would be asked about was asked.
+func (m *Machine) approveChanged(c Command, about *call, o protocol.ApprovalOption, args json.RawMessage) {
+	changed := *about
+	changed.Arguments = args
+	switch why := m.misfit(&changed); {
+	case o.Kind != protocol.AllowOnce:
+		m.fail(c, protocol.CodeInvalidParams.Errorf("args needs an option of the kind %s", protocol.AllowOnce))
+		return
+	case why != "":
+		m.fail(c, protocol.CodeInvalidParams.Errorf("The arguments do not fit: %s", why))
+		return
+	}
+	m.do(CancelUI{about.dialog})
+	about.Arguments, about.approved = args, args
+	m.approvalOver(about, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID, By: c.By}, "")
+	m.done(c, nil)
+	m.judge(about)
+}
+
+// runApproved runs a call with the arguments that were put in the place of its own.
+func (m *Machine) runApproved(c *call) {
+	m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+	m.runCall(c)
+}
+
+// withApproved says in the details of a result with which arguments the call has run, if
+// they are not those that the model wrote.
+func (c *call) withApproved(details json.RawMessage) json.RawMessage {
+	if c.approved == nil {
+		return details
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(details, &members) != nil && len(details) > 0 {
+		return details // no object: it is the tool's to say what it is
+	}
+	members["approvedArgs"] = c.approved
+	return protocol.AppendValue(nil, members)
+}
+
+// revoke takes back what was allowed in the session.
+func (m *Machine) revoke(c Command, cmd protocol.RevokePermission) {
+	i := slices.Index(m.grants, cmd.Rule)
+	if i < 0 {
+		m.fail(c, protocol.CodeNotFound.Errorf("The session has no such grant: %s", cmd.Rule))
+		return
+	}
+	m.grants = slices.DeleteFunc(slices.Clone(m.grants), func(rule string) bool { return rule == cmd.Rule })
+	m.done(c, nil)
+}
+
+// Grants are the rules that were allowed in the session.
+func (m *Machine) Grants() []string { return m.grants }
 
 // approvalAnswered takes the end of the dialog: the text of an option, or nothing.
 func (m *Machine) approvalAnswered(r *run, c *call, in UIAnswered) {
@@ -125,7 +186,7 @@ func (m *Machine) approvalOver(c *call, end protocol.ApprovalResolved, feedback 
 func (m *Machine) recordApproval(c *call, end protocol.ApprovalResolved, feedback string) {
 	if c.approval != nil {
 		m.appendOwn(protocol.CustomApproval, protocol.ApprovalOp{
-			Op: "answer", ID: c.dialog, ToolCallID: c.ID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback, By: end.By,
+			Op: "answer", ID: c.dialog, ToolCallID: c.ID, OptionID: end.OptionID, Outcome: end.Outcome, Feedback: feedback, By: end.By, Args: c.approved,
 		})
 	}
 }

@@ -381,6 +381,8 @@ func (m *Machine) dispatch(c Command) {
 		m.done(c, nil)
 	case protocol.ApprovalResponse:
 		m.approve(c, cmd)
+	case protocol.RevokePermission:
+		m.revoke(c, cmd)
 	case protocol.SetAutoRetry:
 		m.AutoRetry = cmd.Enabled
 		m.done(c, nil)

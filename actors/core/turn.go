@@ -576,6 +576,7 @@ type call struct {
 	dialog string
 	// approval is what the dialog asks, if it is about a permission
 	approval *protocol.ApprovalRequest
+	approved json.RawMessage     // arguments that somebody has put in the place of the model's; nil for none
 	hook     int                 // the open hook about it, 0 for none
 	asks     HookSet             // what that is: one of [beforeCall] as long as it may not run
 	asked    bool                // extensions were asked before it ran
@@ -869,6 +870,7 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 	if result.Content == nil {
 		result.Content = protocol.Content{}
 	}
+	result.Details = c.withApproved(result.Details)
 	c.result = protocol.Seal(&protocol.ToolResultMessage{
 		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
 		StructuredContent: result.StructuredContent, Usage: result.Usage,

@@ -46,8 +46,13 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 		s.report(c)
 		return
 	}
-	s.dialogOver(m.ID, how)
-	s.step(c, m)
+	goOn := func(c actor.Context) {
+		s.dialogOver(m.ID, how)
+		s.step(c, m)
+	}
+	if !s.answeredForProject(c, m, goOn) {
+		goOn(c)
+	}
 }
 
 // dialogsLost takes away what nobody can answer any more: who has asked is gone.

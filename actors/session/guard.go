@@ -45,6 +45,7 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 	if shared.Forgotten != nil {
 		runtime.AddCleanup(d, func(tell func()) { tell() }, shared.Forgotten)
 	}
+	d.clients.ring.limit, d.clients.ring.all = shared.RingBytes, &shared.ringBytes
 	first, _ := d.clients.join(m.Client)
 	first.muted = false
 	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")
@@ -183,6 +184,8 @@ func errClosing() *protocol.Error { return protocol.CodeSessionClosing.Errorf("S
 // ended, and gives its last answers.
 func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) {
 	d.life.state = closed
+	d.clients.ring.on = false
+	d.clients.ring.forget()
 	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last}
 	for _, who := range d.clients.list {
 		gone.Routers = append(gone.Routers, who.Router)

@@ -82,7 +82,7 @@ func (s *Session) park(c actor.Context) {
 	s.idle.stop()
 	s.jobs.stop(c)
 	s.context = nil
-	s.clients.ring.items, s.clients.ring.bytes = nil, 0
+	s.clients.ring.forget()
 	s.clients.unsent, s.shrunk = nil, worker.NewShrinker()
 	s.work.prompts.forget()
 	s.becomeParked(c)

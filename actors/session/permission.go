@@ -25,6 +25,7 @@ func (h *Shared) readPermissions(dirs config.Dirs) *policy.Set {
 	for _, f := range config.PermissionFiles(dirs) {
 		files = append(files, policy.File{Path: f.Path, Content: f.Content, Err: f.Err, Tightens: f.Project})
 	}
+	h.loadGrants(dirs.Cwd)
 	set := policy.Load(place, files...)
 	for _, text := range set.Problems() {
 		h.complaints.about(errors.New(text))
@@ -35,7 +36,7 @@ func (h *Shared) readPermissions(dirs config.Dirs) *policy.Set {
 // judge has the permission rules judge a call, off the actor's goroutine: they look at
 // files.
 func (s *Session) judge(c actor.Context, e core.Judge) {
-	j := judging{asked: e, work: s.work, tools: s.shared.Tools, env: s.bashEnv()}
+	j := judging{asked: e, work: s.work, tools: s.shared.Tools, env: s.bashEnv(), shared: s.shared, child: s.spec.Child != nil}
 	kernel.Background(c, func() any { return core.HookDone{ID: e.ID, Answer: j.answer()} })
 }
 
@@ -45,6 +46,9 @@ type judging struct {
 	work  *workspace
 	tools *tools.Registry
 	env   *tools.Env
+
+	shared *Shared
+	child  bool // it asks on behalf of another session, perhaps in a workspace that goes
 }
 
 // answer is nil if nothing can be said: then the call does not run.
@@ -58,6 +62,7 @@ func (j *judging) answer() (answer core.HookAnswer) {
 	if err != nil {
 		return nil
 	}
+	set = j.shared.withProject(set, j.work.cwd)
 	call := j.subject()
 	d := set.Decide(set.Mode(policy.Mode(j.asked.Mode)), call)
 	switch d.Verdict {
@@ -111,6 +116,11 @@ func (j *judging) question(call policy.Call, d policy.Decision) *protocol.Approv
 			label += " (" + d.Note + ")"
 		}
 		a.Options = append(a.Options, protocol.ApprovalOption{ID: "session", Kind: protocol.AllowAlways, Label: label, Rules: d.Always})
+		if !j.child && j.shared.grantsFile() != "" {
+			a.Options = append(a.Options, protocol.ApprovalOption{
+				ID: projectOption, Kind: protocol.AllowAlways, Label: strings.Replace(label, "session", "project", 1), Rules: d.Always,
+			})
+		}
 	}
 	return a
 }

@@ -1,14 +1,20 @@
 package session
 
 import (
+	"cmp"
 	"slices"
+	"sync/atomic"
 
 	"troupe/actors/link"
 	"troupe/protocol"
 )
 
-// ringBytes bounds the ring of a session.
-const ringBytes = 256 << 10
+// ringBytes bounds the ring of a session, and ringsBytes those of all sessions of the
+// process.
+const (
+	ringBytes  = 256 << 10
+	ringsBytes = 32 << 20
+)
 
 // ring is the latest events of a session, oldest first, for clients that come back
 // and know up to which one they have read. There is one from the first client on
@@ -18,6 +24,8 @@ type ring struct {
 	on    bool
 	items []remembered
 	bytes int
+	limit int           // of bytes; 0 for ringBytes
+	all   *atomic.Int64 // bytes of all rings; nil counts nothing
 }
 
 // remembered is an event, or deltas of one block that came behind each other: it
@@ -36,6 +44,7 @@ func (r *ring) add(it link.Item) {
 		return
 	}
 	it.Receipt, it.Whole = nil, 0
+	was := r.bytes
 	if n := len(r.items); n > 0 && r.items[n-1].merge(it) {
 		r.bytes += len(it.Event.(*protocol.MessageUpdate).Delta) + 8
 	} else {
@@ -43,12 +52,30 @@ func (r *ring) add(it link.Item) {
 		r.bytes += it.Size
 	}
 	drop := 0
-	for r.bytes > ringBytes && drop < len(r.items) {
+	for r.bytes > cmp.Or(r.limit, ringBytes) && drop < len(r.items) {
 		r.bytes -= r.items[drop].size()
 		drop++
 	}
 	clear(r.items[:drop])
 	r.items = r.items[drop:]
+	r.count(r.bytes - was)
+}
+
+// ringsOver says that the rings of all sessions take more than they may.
+func (h *Shared) ringsOver() bool {
+	return h.ringBytes.Load() > int64(cmp.Or(h.RingsBytes, ringsBytes))
+}
+
+func (r *ring) count(bytes int) {
+	if r.all != nil {
+		r.all.Add(int64(bytes))
+	}
+}
+
+// forget drops what it has.
+func (r *ring) forget() {
+	r.count(-r.bytes)
+	r.items, r.bytes = nil, 0
 }
 
 // merge takes in a delta of the same block.

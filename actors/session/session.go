@@ -140,6 +140,10 @@ func (s *Session) take(c actor.Context, m any) {
 		s.hookDone(c, m)
 	case core.UIAnswered:
 		s.uiAnswered(c, m)
+	case forgetRing:
+		s.clients.ring.forget()
+	case granted:
+		m.then(c, m.err)
 	case extension.Message:
 		s.fromExtensions(c, m)
 	case core.Input:
@@ -190,7 +194,18 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	case protocol.ApprovalResponse:
-		r.By = r.Client.Who
+		if r.By = r.Client.Who; s.approvedForProject(c, r) {
+			return
+		}
+	case protocol.GetPermissions:
+		s.do(c, core.Reply{Seq: r.Seq, Data: s.permissions()})
+		s.clients.flush(c.ActorSystem().Root)
+		return
+	case protocol.RevokePermission:
+		if cmd.Scope == projectOption {
+			s.revokeForProject(c, r.Seq, cmd.Rule)
+			return
+		}
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		s.clients.flush(c.ActorSystem().Root)
@@ -290,6 +305,9 @@ func (s *Session) report(c actor.Context) {
 	if m := s.m.Model(); m != s.reported.model {
 		s.reported.model = m
 		s.shared.used.use(m)
+	}
+	if s.clients.ring.on && s.shared.ringsOver() {
+		c.Send(c.Parent(), ringsFull{})
 	}
 	now := whatItDoes{s.m.Phase(), s.m.Pending(), s.attention(), s.m.Name()}
 	if now == s.reported.does && s.life.end == nil {

@@ -24,6 +24,7 @@ type sessions struct {
 	ending *actor.PID  // is told when no session is left; nil until the end has begun
 	give   *time.Timer // sends giveBackDue
 
+	changes  uint64       // of sessions so far
 	watchers []*actor.PID // routers that are told of every change
 }
 
@@ -40,6 +41,8 @@ type member struct {
 	info   protocol.OpenSessionInfo
 	router *actor.PID // who asked for it
 	key    string     // and under which key
+	since  uint64     // the change of a session that was its last one; they are numbered
+	bare   bool       // it was told to forget its ring since
 }
 
 func (s *sessions) Receive(c actor.Context) {
@@ -59,6 +62,8 @@ func (s *sessions) Receive(c actor.Context) {
 		if e := s.table[m.handle]; e != nil {
 			s.changed(c, e, m.listed(e.info))
 		}
+	case ringsFull:
+		s.shrinkRings(c)
 	case link.WatchSessions:
 		s.watch(c, m)
 	case link.FindSession:
@@ -128,9 +133,30 @@ func (s *sessions) watch(c actor.Context, m link.WatchSessions) {
 // changed notes how a session is, and tells who watches.
 func (s *sessions) changed(c actor.Context, e *member, now protocol.OpenSessionInfo) {
 	was := e.info
-	e.info = now
+	s.changes++
+	e.info, e.since, e.bare = now, s.changes, false
 	if len(s.watchers) > 0 && !reflect.DeepEqual(was, now) {
 		s.tellWatchers(c, now)
+	}
+}
+
+// ringsFull says that the rings of the process are too large.
+type ringsFull struct{}
+
+// forgetRing tells a session that its clients have to do with a snapshot.
+type forgetRing struct{}
+
+// shrinkRings has the session forget its ring that has been idle longest.
+func (s *sessions) shrinkRings(c actor.Context) {
+	var idlest *member
+	for _, e := range s.table {
+		if !e.bare && (idlest == nil || e.since < idlest.since) {
+			idlest = e
+		}
+	}
+	if idlest != nil && s.shared.ringsOver() {
+		idlest.bare = true
+		c.Send(idlest.pid, forgetRing{})
 	}
 }
 

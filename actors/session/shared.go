@@ -27,6 +27,11 @@ type Config struct {
 	Unwatched bool          // nobody follows the events while they come
 	ParkAfter time.Duration // of idleness, 0 for never
 
+	// RingBytes bounds the events of a session that are kept for clients that come back,
+	// 0 for [ringBytes].
+	RingBytes  int
+	RingsBytes int // of all sessions, 0 for [ringsBytes]: the session that was idle longest forgets first
+
 	// GiveBack returns memory to the system that is not needed any more, since
 	// the runtime is in no hurry to. It is called, on a goroutine of its own,
 	// a moment after sessions were parked. Nil is for tests.
@@ -89,6 +94,8 @@ type Shared struct {
 	complaints complaints
 	isolated   *workspaces
 	used       usedProviders
+	grants     projectGrants
+	ringBytes  atomic.Int64 // of the rings of all sessions
 	listed     sync.Once
 	lists      *store.Lister
 	trusted    sync.Map // by working directory: whether extensions trust it for this run

@@ -12,7 +12,8 @@ type mutant struct {
 // The tests that notice: arguments of go test.
 var (
 	laws    = []string{"./actors/core"}
-	resumes = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRing"}
+	resumes = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
+	several = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch"}
 	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
 	files   = []string{"./store"}
 	configs = []string{"./store/config"}
@@ -104,7 +105,17 @@ var mutants = []mutant{
 	{"a replay begins one too early", "actors/session/ring.go", "if n := seq + 1 - m.from; seq >= m.from", "if n := seq - m.from; seq >= m.from", resumes},
 	{"a replay comes before its answer", "actors/session/attach.go", "s.reply(r.Seq, data, nil)\n\t\ts.clients.replay(r.Client, events, uint64(cmd.Since.Seq))", "s.clients.replay(r.Client, events, uint64(cmd.Since.Seq))\n\t\ts.reply(r.Seq, data, nil)", resumes},
 	{"a merged record hides what it stands for", "protocol/pi/encode.go", "if seq > e.last+1 {", "if false {", lines},
-	{"the ring has no bound", "actors/session/ring.go", "for r.bytes > ringBytes", "for r.bytes > ringBytes<<8", resumes},
+	{"the rings of a process have no bound", "actors/session/ring.go", "return h.ringBytes.Load() > int64", "return false && h.ringBytes.Load() > int64", resumes},
+	{"a dialog is answered twice", "actors/session/dialogs.go", "if how == nil {", "if how == nil || true {", several},
+	{"a dialog stays on show", "actors/session/dialogs.go", "if s.clients.wants.dialogs {", "if false {", several},
+	{"an approval that is open is not shown to who comes later", "actors/session/dialogs.go", "s.clients.stands.ask(*e.Approval)\n", "\n", several},
+	{"who does not read is told nothing of it", "actors/conn/lag.go", "kept = append(kept, pending{tag: tag, item: link.Item{Event: protocol.Resync{Reason: \"lagged\"}}})", "_ = link.Item{Event: protocol.Resync{}}", several},
+	{"events go on where some are missing", "actors/conn/lag.go", "if !l.behind[tag] {", "if true {", several},
+	{"a client that may be dropped holds sessions back", "actors/link/window.go", "return !w.lossy && w.Full()", "return w.Full()", several},
+	{"a grant is not kept before the call runs", "actors/session/grants.go", "o := s.approvalOption(cmd.ApprovalID,", "return false\n\to := s.approvalOption(cmd.ApprovalID,", several},
+	{"other arguments of a call are not checked", "actors/core/approval.go", "case why != \"\":\n\t\tm.fail(c, protocol.CodeInvalidParams.Errorf(\"The arguments", "case false:\n\t\tm.fail(c, protocol.CodeInvalidParams.Errorf(\"The arguments", several},
+	{"other arguments of a call are not judged", "actors/core/approval.go", "m.done(c, nil)\n\tm.judge(about)", "m.done(c, nil)\n\tm.runApproved(about)", several},
+	{"the ring has no bound", "actors/session/ring.go", "cmp.Or(r.limit, ringBytes)", "ringBytes<<8", resumes},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case len(d.clients.replies.owed(who.Client)) > 0:", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
 	{"a gate that does not answer lets a call pass", "actors/core/hook.go", "case !answered:", "case !answered && false:", laws},
@@ -199,7 +210,7 @@ var mutants = []mutant{
 	{"tokens go where models.json says", "providers/auth/policy.go", "slices.Contains(p.hosts, host):", "true:", logins},
 	{"any state of a login will do", "providers/auth/callback.go", "if state != \"\" && subtle", "if false && subtle", logins},
 	{"who signed an ID token does not matter", "providers/auth/idtoken.go", "if !verify(", "if false && !verify(", logins},
-	{"a lock is taken from who holds it", "providers/auth/lock.go", "watched < orphanAge && ageOf(name, info) < orphanAge", "false", logins},
+	{"a lock is taken from who holds it", "providers/auth/lock.go", "ageOf(name, info) < orphanAge", "false", logins},
 	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
 	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
 	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},

@@ -1,0 +1,105 @@
+package actors
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+)
+
+// asked begins a run whose call is asked about, and returns the approval.
+func (b *bench) asked(session string) gjson.Result {
+	b.t.Helper()
+	n := len(b.Events(session, "approval_request"))
+	b.Say(session, "prompt", "~"+session+"~ rounds=1")
+	actortest.Settle()
+	list := b.Events(session, "approval_request")
+	require.Len(b.t, list, n+1)
+	return list[n]
+}
+
+func (b *bench) decide(session, id, option string, more ...string) gjson.Result {
+	b.t.Helper()
+	line := fmt.Sprintf(`{"type":"approval_response","approvalId":%q,"optionId":%q`, id, option)
+	for _, m := range more {
+		line += "," + m
+	}
+	return b.Call(b.t, line+at(session)+`}`)
+}
+
+// TestGrants: what is allowed for a session or for the project is what was shown and no more,
+// can be looked at and taken back, and the project's is kept before the call runs.
+func TestGrants(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking, func(c *Config) { c.Sessions.AgentDir = "/agent" })
+		a.named("allows-things", "Ann", "approvals")
+		s, other := a.open(), a.open()
+		permissions := func(session string) gjson.Result {
+			return a.Call(t, `{"type":"get_permissions"`+at(session)+`}`).Get("data")
+		}
+		revoke := func(session, scope, rule string) gjson.Result {
+			return a.Call(t, fmt.Sprintf(`{"type":"revoke_permission","scope":%q,"rule":%q%s}`, scope, rule, at(session)))
+		}
+		ask := a.asked(s)
+		rule := ask.Get(`options.#(id=="session").rules.0`).Str
+		require.NotEmpty(t, rule, ask.Raw)
+		assert.Equal(t, rule, ask.Get(`options.#(id=="project").rules.0`).Str)
+		require.True(t, a.decide(s, ask.Get("id").Str, "session").Get("success").Bool())
+		a.pass(time.Minute)
+		a.run(s, "~"+s+"~ rounds=1")
+		assert.Len(t, a.Events(s, "approval_request"), 1, "it was allowed")
+		assert.Equal(t, fmt.Sprintf(`[{"rule":%q,"scope":"session"}]`, rule), permissions(s).Get("grants").Raw)
+		assert.Equal(t, "ask", permissions(s).Get("mode").Str)
+		assert.Equal(t, "[]", permissions(other).Get("grants").Raw)
+		require.True(t, revoke(s, "session", rule).Get("success").Bool())
+		assert.Equal(t, "not_found", code(revoke(s, "session", rule)))
+
+		id := a.asked(s).Get("id").Str
+		a.disk.Fail("sync * always EIO")
+		assert.Equal(t, "io_error", code(a.decide(s, id, "project")))
+		assert.Empty(t, permissions(s).Get("grants").Array())
+		a.disk.Fail("")
+		require.True(t, a.decide(s, id, "project").Get("success").Bool(), "it is open as before")
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "agent_settled"), 3)
+		a.run(other, "~"+other+"~ rounds=1")
+		assert.Empty(t, a.Events(other, "approval_request"), "the project's counts in every session of the process")
+		grants := permissions(other).Get("grants").Array()
+		require.Len(t, grants, 1)
+		assert.Equal(t, rule+" project Ann", grants[0].Get("rule").Str+" "+grants[0].Get("scope").Str+" "+grants[0].Get("by").Str)
+		require.True(t, revoke(other, "session", rule).Get("code").Str == "not_found")
+		require.True(t, revoke(other, "project", rule).Get("success").Bool())
+		assert.Equal(t, "not_found", code(revoke(other, "project", rule)))
+		ask = a.asked(other)
+		require.True(t, a.decide(other, ask.Get("id").Str, "no").Get("success").Bool())
+		a.pass(time.Minute)
+		a.end()
+	})
+}
+
+// TestApprovedWithOtherArguments: a person may put other arguments in the place of the
+// model's; they have to fit.
+func TestApprovedWithOtherArguments(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking)
+		a.named("allows-things", "Ann", "approvals")
+		s := a.open()
+		id := a.asked(s).Get("id").Str
+		assert.Equal(t, "invalid_params", code(a.decide(s, id, "session", `"args":{"text":""}`)))
+		assert.Equal(t, "invalid_params", code(a.decide(s, id, "no", `"args":{"text":""}`)))
+		assert.Contains(t, a.decide(s, id, "once", `"args":{"other":1}`).Get("error").Str, "do not fit")
+		v := a.decide(s, id, "once", `"args":{"text":"~s1~ other"}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		a.pass(time.Minute)
+		end := a.Events(s, "tool_execution_end")[0]
+		assert.False(t, end.Get("isError").Bool(), end.Raw)
+		assert.Equal(t, `{"text":"~s1~ other"}`, end.Get("result.details.approvedArgs").Raw)
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+		a.end()
+	})
+}
