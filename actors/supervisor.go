@@ -116,8 +116,11 @@ func (s *supervisor) connect(c actor.Context, m connect) {
 		_ = m.t.Close()
 		return
 	}
-	m.of.Default = s.shared.Default
-	if !m.final { // the session that was chosen at the start belongs to who started it
+	own := m.of.Default.Cwd != "" // what its client has asked for
+	if !own {
+		m.of.Default = s.shared.Default
+	}
+	if !m.final && !own { // the session that was chosen at the start belongs to who started it
 		m.of.Default = m.of.Default.Fresh()
 	}
 	m.pid = c.SpawnPrefix(conn.Props(s.kernel, &s.server, m.of, m.t), "conn")

@@ -189,3 +189,64 @@ func TestProjectTrustedByExtension(t *testing.T) {
 		require.Zero(t, d.end())
 	}
 }
+
+// TestResultsThatCannotBeSent: a result that has no form as JSON is an error of its tool,
+// and the run goes on.
+func TestResultsThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", p.extension("odd", `export default (pi) => {
+		const circle = {};
+		circle.circle = circle;
+		const tool = (name, execute) => pi.registerTool({ name, label: name, description: name, parameters: { type: "object", properties: {} }, execute });
+		tool("circle", () => ({ content: [], details: circle }));
+		tool("large", () => "x".repeat(33 << 20));
+		tool("number", async () => ({ content: [], details: 10n }));
+		tool("thrown", () => { throw Object.assign(new Error("it broke"), { details: circle }) });
+	}`))
+	for name, want := range map[string]string{"circle": "circular reference", "large": "nobody can read it", "number": "", "thrown": "it broke"} {
+		p.llm.plays(tool("c1", name, `{}`), text("fine"))
+		end := find(d.prompt("call "+name), "tool_execution_end")
+		assert.True(t, end.Get("isError").Bool(), end.Raw)
+		assert.Contains(t, end.Get("result.content.0.text").Str, want)
+	}
+	require.Zero(t, d.end())
+}
+
+// TestLastWordsInTheSessionThatIsLeft: what an extension keeps when another session takes
+// the place of its own is in the one that is left, told once.
+func TestLastWordsInTheSessionThatIsLeft(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("hello"))
+	d := p.start("-e", p.extension("keeps", `export default (pi) => {
+		pi.on("session_shutdown", async (e, ctx) => { await pi.exec("true", []); pi.appendEntry("kept", { reason: e.reason, here: ctx.sessionManager.getSessionFile() }); });
+		pi.on("agent_end", () => pi.appendEntry("ended", {}));
+		pi.registerCommand("new", { handler: async (args, ctx) => { await ctx.newSession(); } });
+	}`))
+	d.prompt("hi")
+	for _, reason := range []string{"new", "fork", "new"} {
+		file := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+		switch reason {
+		case "new":
+			d.ok(`{"type":"prompt","message":"/new"}`)
+			d.event("session_changed")
+		case "fork":
+			p.llm.plays(text("hello"))
+			d.prompt("hi")
+			file = d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+			d.ok(`{"type":"fork","entryId":"` + d.ok(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str + `"}`)
+		}
+		kept, err := os.ReadFile(file)
+		if os.IsNotExist(err) { // nothing had been said in it
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, 1, strings.Count(string(kept), `"customType":"kept"`), "%s", kept)
+		assert.Contains(t, string(kept), `"reason":"`+reason+`"`)
+		assert.Contains(t, string(kept), `"here":"`+file+`"`)
+		assert.Less(t, strings.Index(string(kept), `"ended"`), strings.Index(string(kept), `"kept"`))
+	}
+	require.Zero(t, d.end())
+	assert.NotContains(t, strings.Join(d.output(), "\n"), "extension_error")
+}

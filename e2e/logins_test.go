@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -229,4 +230,54 @@ func TestLoginRenewed(t *testing.T) {
 	assert.Equal(t, 1, v.count(openAITokens))
 	assert.Zero(t, v.reuses)
 	assert.NoDirExists(t, p.agent()+"/auth.json.lock")
+}
+
+// TestLoginEnds: a daemon that ends while it renews a login waits for the new token and saves
+// it: the vendor takes the old one no more.
+func TestLoginEnds(t *testing.T) {
+	for name, end := range map[string]func(d *daemon){
+		"the input ends": func(d *daemon) { d.stdin.Close() },
+		"a signal":       func(d *daemon) { _ = d.cmd.Process.Signal(syscall.SIGTERM) },
+		"abort": func(d *daemon) {
+			d.ok(`{"type":"abort"}`)
+			d.stdin.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			v := newVendors(p)
+			v.hold = make(chan bool)
+			p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(-time.Minute)+`}`)
+			d := p.startRaw("--mode", "rpc", "--model", "openai/gpt-5.5", "--eof", "abort")
+			d.ok(`{"type":"prompt","message":"hi"}`)
+			require.Eventually(t, func() bool { return v.count(openAITokens) == 1 }, patience, time.Millisecond)
+			end(d)
+			d.event("agent_settled")
+			close(v.hold)
+			d.exit()
+			text, err := os.ReadFile(p.agent() + "/auth.json")
+			require.NoError(t, err)
+			assert.Equal(t, "refresh-canary-2", gjson.GetBytes(text, "openai.refresh").Str)
+			assert.NoDirExists(t, p.agent()+"/auth.json.lock")
+		})
+	}
+}
+
+// TestLoginNotUsed: a login that its vendor does not allow here is named once, is nobody's
+// credential, and does not stand in the way of a key.
+func TestLoginNotUsed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(p.agent()+"/auth.json", `{"anthropic":{"type":"oauth","access":"access-canary","refresh":"refresh-canary","expires":4102444800000}}`)
+	const why = "Anthropic does not allow plan logins in other programs; use a key, Bedrock, Vertex or Foundry"
+	d := p.startRaw("--mode", "rpc", "--model", "anthropic/claude-haiku-4-5")
+	for range 2 {
+		refused := d.call(`{"type":"prompt","message":"hi"}`)
+		assert.Equal(t, "no_api_key", refused.Get("code").Str)
+		assert.Equal(t, "No API key found for anthropic. The login in auth.json is not used: "+why+".", refused.Get("error").Str)
+	}
+	assert.Equal(t, 0, d.end())
+	assert.Equal(t, 1, strings.Count(d.errors(), why), d.errors())
+	noCanary(t, p, strings.Join(d.output(), "\n"), d.errors())
 }

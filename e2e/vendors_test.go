@@ -45,6 +45,7 @@ type vendors struct {
 	reuses   int
 	asked    map[string]int // by host and path
 	tokens   []string       // what models were asked with
+	hold     chan bool      // until it is closed nobody gets a token; nil for not
 }
 
 func newVendors(p *place) *vendors {
@@ -117,6 +118,11 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 	defer v.mu.Unlock()
 	where := r.Host + r.URL.Path
 	v.asked[where]++
+	if hold := v.hold; hold != nil && strings.HasSuffix(where, "/oauth/token") {
+		v.mu.Unlock()
+		<-hold
+		v.mu.Lock()
+	}
 	switch where {
 	case "auth.openai.com/.well-known/openid-configuration":
 		say(200, map[string]any{"issuer": "https://auth.openai.com"})
@@ -138,7 +144,12 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 		say(200, map[string]any{"key": "sk-or-canary-key"})
 	case "api.openai.com/v1/responses":
 		v.model(w, r, say)
-	default:
+	default: // whoever else pi renews logins at
+		var in map[string]string
+		if strings.HasSuffix(r.URL.Path, "/oauth/token") && json.Unmarshal(body, &in) == nil {
+			v.token(url.Values{"grant_type": {in["grant_type"]}, "refresh_token": {in["refresh_token"]}}, say)
+			return
+		}
 		say(404, map[string]any{"error": "nothing at " + where})
 	}
 }

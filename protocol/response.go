@@ -36,6 +36,7 @@ const (
 	CodeDialogOver       Code = "dialog_over"        // the dialog has been there and is over
 	CodeDuplicateCommand Code = "duplicate_command"  // the client has used the id for another command
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
+	CodeForbidden        Code = "forbidden"          // this client may not do that
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
 	CodeIO               Code = "io_error"           // the operating system refused
 	CodeLoginCancelled   Code = "login_cancelled"    // somebody did not want it any more
@@ -231,6 +232,7 @@ var codeDocs = map[Code]string{
 	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
 	CodeDuplicateCommand: "The client has used the id for another command before; see hello.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
+	CodeForbidden:        "The client may only watch: its credential was given for that.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",
 	CodeIO:               "The operating system refused.",
 	CodeLoginCancelled:   "The login was cancelled: by its dialog, by cancel_login, or because its client has gone.",

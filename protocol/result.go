@@ -415,6 +415,7 @@ type ProtocolInfo struct {
 	Limits   ProtocolLimits `json:"limits"`
 	Epoch    string         `json:"epoch"` // changes with every start of the daemon
 	Server   ServerInfo     `json:"server"`
+	Scope    string         `json:"scope,omitempty" enum:"view" doc:"What this client may do, if not everything."`
 }
 
 // ProtocolLimits are the daemon's bounds.

@@ -35,6 +35,8 @@ type Dialog interface {
 	// Open shows an address to be opened in a browser. It returns what the person
 	// gives in place of coming back by the browser: the address that it ended at.
 	Open(ctx context.Context, address, text string) (string, error)
+	// Pastes says whether the person can give such an address.
+	Pastes() bool
 	// Ask asks for a text, which is secret.
 	Ask(ctx context.Context, question string) (string, error)
 	// Choose asks for one of the options.

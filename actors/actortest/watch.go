@@ -78,7 +78,7 @@ var ourLetters = map[string][]string{
 	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
-		"reconfigured", "discovered", "trustSaid", "loadedSession", "WindowOpen", "QueryDone",
+		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
 		"ChildOpened", "ChildTold", "ChildSettled", "childProgress",
 	},
 }

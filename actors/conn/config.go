@@ -27,6 +27,8 @@ type Config struct {
 	// waits for a client that has a limit here.
 	Lag int
 
+	ViewOnly bool // the client may look, and changes nothing
+
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
 

@@ -161,6 +161,8 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	case err != nil:
 	case r.leaving != nil:
 		err = r.leavingError()
+	case r.cfg.ViewOnly && !onlyLooks(req):
+		err = protocol.CodeForbidden.Errorf("This client may only watch")
 	case r.repeats(c, req):
 		return
 	case req.Spec.Scope == protocol.ScopeConnection:
@@ -176,6 +178,18 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 		return
 	}
 	r.forward(c, to, req)
+}
+
+// onlyLooks says whether a command changes nothing, for nobody.
+func onlyLooks(req protocol.Request) bool {
+	switch cmd := req.Cmd.(type) {
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions:
+		return true
+	case protocol.AttachSession:
+		return cmd.SessionPath == "" // else it may open the file
+	default:
+		return req.Spec.Scope == protocol.ScopeQuery
+	}
 }
 
 // leavingError refuses a command that comes behind the end of its connection, or
@@ -463,12 +477,20 @@ func (r *router) openList(c actor.Context, m link.OpenList) {
 	r.maybeDrained(c)
 }
 
+// scope is what a client that may not do everything may do.
+func (r *router) scope() string {
+	if r.cfg.ViewOnly {
+		return "view"
+	}
+	return ""
+}
+
 func (r *router) info() protocol.ProtocolInfo {
 	info := protocol.ProtocolInfo{
 		Protocol: "pi-rpc", Dialect: string(r.out.Wire.Dialect), Features: r.out.Wire.On(), Epoch: r.server.Epoch,
 		Events: protocol.EventTypes(),
 		Limits: protocol.ProtocolLimits{MaxLineBytes: r.cfg.MaxLine, MaxSessions: r.server.MaxSessions, MaxOutputBytes: r.cfg.MaxOutput},
-		Server: protocol.ServerInfo{Name: "troupe", Version: r.server.Version},
+		Server: protocol.ServerInfo{Name: "troupe", Version: r.server.Version}, Scope: r.scope(),
 	}
 	for _, s := range protocol.Commands {
 		info.Commands = append(info.Commands, s.Name)

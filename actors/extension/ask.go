@@ -140,6 +140,18 @@ func (t *Tools) Trust(ctx context.Context, cwd string) string {
 	return r.Trusted
 }
 
+// Leave tells extensions that another session takes the place of theirs. What their
+// handlers do until it returns is done in the session that is left.
+func (t *Tools) Leave(ctx context.Context, reason, target string) {
+	event := map[string]any{"type": "session_shutdown", "reason": reason}
+	if target != "" {
+		event["targetSessionFile"] = target
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeLimit) // whatever has become of their process
+	defer cancel()
+	_, _ = t.Ask(ctx, event) // nobody can keep the session
+}
+
 // Resources are the paths of what extensions bring along for a person to lay out.
 type Resources struct{ Skills, Prompts []string }
 

@@ -54,6 +54,9 @@ func (p *person) Open(ctx context.Context, address, text string) (string, error)
 	return "", context.Cause(ctx)
 }
 
+// Pastes implements [providers.Dialog].
+func (p *person) Pastes() bool { return p.openURL || p.secrets }
+
 // Ask asks for a secret text.
 func (p *person) Ask(ctx context.Context, question string) (string, error) {
 	if !p.secrets {

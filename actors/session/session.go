@@ -156,6 +156,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
+	case leftBehind:
+		s.onLeftBehind(c, m)
 	case trustSaid:
 		s.onTrustSaid(c, m)
 	case reconfigured:

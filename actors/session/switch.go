@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -27,6 +28,7 @@ type loadedSession struct {
 	leaf *string // navigate_tree: where the leaf goes to, "" for before the first entry; nil otherwise
 	stay bool    // it is there already
 	said         // by extensions
+	told bool    // they know that their session is left
 	// reason is why it takes the place of another: new, resume or fork.
 	reason string
 	err    *protocol.Error
@@ -247,9 +249,39 @@ func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 	s.step(c, core.SessionLoaded{Seq: p.seq, To: p.to, Text: p.text, Stay: p.stay, Nav: p.nav, Summary: p.summary})
 }
 
-// activate makes a loaded session the current one.
+// leftBehind says that extensions are through with the end of their session.
+type leftBehind struct{ seq uint64 }
+
+func (s *Session) onLeftBehind(c actor.Context, m leftBehind) {
+	s.activate(c, m.seq)
+	if in := s.inputs.first(); in != nil {
+		s.step(c, in...)
+	}
+}
+
+// tellLeave tells extensions that their session is about to be left, off the actor's
+// goroutine; false if there is nobody to tell.
+func (s *Session) tellLeave(c actor.Context, seq uint64, p *loadedSession) bool {
+	if p.log == nil || p.told || s.ext.pid == nil || !s.ext.load.over() || !s.ext.listens["session_shutdown"] {
+		return false
+	}
+	p.told = true
+	s.update()
+	box, reason, target := s.ext.tools, p.reason, p.log.Path()
+	kernel.Background(c, func() any {
+		box.Leave(context.Background(), reason, target)
+		return leftBehind{seq}
+	})
+	return true
+}
+
+// activate makes a loaded session the current one, when extensions have had their last
+// word in the one before.
 func (s *Session) activate(c actor.Context, seq uint64) {
 	p := s.loaded[seq]
+	if p == nil || s.tellLeave(c, seq, p) {
+		return
+	}
 	delete(s.loaded, seq)
 	s.context = nil
 	if p.leaf != nil {

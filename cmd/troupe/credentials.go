@@ -31,9 +31,9 @@ const (
 
 // credentialArgs is the command line of login, logout and auth check.
 type credentialArgs struct {
-	word, provider, agentDir            string
-	noBrowser, key, paste, asJSON, keep bool
-	timeout                             time.Duration
+	word, provider, agentDir     string
+	noBrowser, key, asJSON, keep bool
+	timeout                      time.Duration
 }
 
 // credentials carries out login, logout and auth check.
@@ -303,6 +303,8 @@ func (t *terminal) browse(address string) {
 		p.Stderr.Close()
 	}
 }
+
+func (t *terminal) Pastes() bool { return true }
 
 func (t *terminal) Ask(ctx context.Context, question string) (string, error) {
 	if isatty.IsTerminal(os.Stdin.Fd()) {

@@ -160,13 +160,13 @@ func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
 	case o.resume:
 		spec.Path, err = pickSession(lister, query)
 	case o.fork != "":
-		if err = namedSession(lister, query, cfg, o.fork, true); err == nil {
+		if err = namedSession(lister, query, spec, cfg.Sessions, o.fork, true); err == nil {
 			err = forkSession(cfg, spec.Path, dir, log)
 		}
 	case o.sessionID != "":
 		err = createOrLoad(lister, query, o.sessionID, spec)
 	default:
-		err = namedSession(lister, query, cfg, o.session, false)
+		err = namedSession(lister, query, spec, cfg.Sessions, o.session, false)
 	}
 	if err != nil || spec.Path == "" {
 		return err
@@ -207,16 +207,16 @@ func createOrLoad(lister *store.Lister, q store.Query, id string, spec *link.Ope
 // namedSession finds the session that --session means: a path, or the beginning
 // of an id, first among those of the working directory; with anywhere, then
 // among those of all projects.
-func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name string, anywhere bool) error {
+func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shared *session.Shared, name string, anywhere bool) error {
 	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl") {
-		path := store.ExpandHome(name, cfg.Sessions.Home)
+		path := store.ExpandHome(name, shared.Home)
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(cfg.Sessions.Default.Cwd, path)
+			path = filepath.Join(spec.Cwd, path)
 		}
-		cfg.Sessions.Default.Path = filepath.Clean(path)
+		spec.Path = filepath.Clean(path)
 		return nil
 	}
-	head, elsewhere, ok, err := lister.Resolve(q, store.Root(cfg.Sessions.AgentDir), name)
+	head, elsewhere, ok, err := lister.Resolve(q, store.Root(shared.AgentDir), name)
 	switch {
 	case err != nil:
 		return fmt.Errorf("--session %s: %w", name, err)
@@ -225,7 +225,7 @@ func namedSession(lister *store.Lister, q store.Query, cfg *actors.Config, name 
 	case elsewhere && !anywhere:
 		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
 	}
-	cfg.Sessions.Default.Path = head.Path
+	spec.Path = head.Path
 	return nil
 }
 

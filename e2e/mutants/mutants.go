@@ -212,7 +212,7 @@ var mutants = []mutant{
 	{"tokens go where models.json says", "providers/auth/policy.go", "slices.Contains(p.hosts, host):", "true:", logins},
 	{"any state of a login will do", "providers/auth/callback.go", "if state != \"\" && subtle", "if false && subtle", logins},
 	{"who signed an ID token does not matter", "providers/auth/idtoken.go", "if !verify(", "if false && !verify(", logins},
-	{"a lock is taken from who holds it", "providers/auth/lock.go", "watched < orphanAge && ageOf(name, info) < orphanAge", "false", logins},
+	{"a lock is taken from who holds it", "providers/auth/lock.go", "ageOf(name, info) < orphanAge", "false", logins},
 	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
 	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
 	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},

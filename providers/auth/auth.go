@@ -9,8 +9,11 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -36,7 +39,7 @@ type Config struct {
 	Dir      string // where auth.json is, "" for nowhere
 	Settings func() Settings
 
-	Transport http.RoundTripper // to vendors' login services; nil is one that obeys the environment's proxies
+	Transport http.RoundTripper // to vendors' login services; nil is the network, by Settings.Proxy
 	// Broker runs a program and returns what it prints; nil runs none.
 	Broker func(ctx context.Context, program string, args ...string) (stdout string, err error)
 	// Notice tells the person something, once for each text; nil is nobody.
@@ -49,6 +52,7 @@ type Settings struct {
 	NoReuse bool     // pi's logins are not used
 	Reuse   []string // only those of these providers; nil for all
 	Broker  string   // the program that is asked for tokens, "" for pi
+	Proxy   string   // URL of a proxy to login services; "" obeys the environment
 }
 
 // Store is the one owner of auth.json in a process. It is safe for concurrent use.
@@ -93,6 +97,14 @@ func Open(config Config) *Store {
 	if config.Notice == nil {
 		config.Notice = func(string) {}
 	}
+	if config.Transport == nil {
+		config.Transport = &http.Transport{Proxy: func(r *http.Request) (*url.URL, error) {
+			if proxy := config.Settings().Proxy; proxy != "" {
+				return url.Parse(proxy)
+			}
+			return http.ProxyFromEnvironment(r)
+		}, TLSHandshakeTimeout: exchangeTime, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
+	}
 	s := &Store{
 		config: config, turn: make(chan struct{}, 1),
 		logins: map[string]*login{}, attempts: map[string]context.CancelCauseFunc{}, said: map[string]bool{},
@@ -112,8 +124,27 @@ func (s *Store) path() string { return filepath.Join(s.config.Dir, "auth.json") 
 // File reads auth.json if it has changed.
 func (s *Store) File() *File {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read()
+	before := s.snapshot
+	file := s.read()
+	s.mu.Unlock()
+	if file != before {
+		s.warn()
+	}
+	return file
+}
+
+// warn tells the person of secrets that others can read, or have written.
+func (s *Store) warn() {
+	info, err := os.Stat(s.path())
+	if err != nil {
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		s.Notice(fmt.Sprintf("%s can be read by others (mode %#o): chmod 600 it", s.path(), mode))
+	}
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
+		s.Notice(fmt.Sprintf("%s belongs to another user (%d)", s.path(), owner))
+	}
 }
 
 // read is File for who has the lock. Some programs write the file in place: what is

@@ -255,8 +255,9 @@ func TestStore_skew(t *testing.T) {
 		h.vendor.now = func() time.Time { return time.Now().Add(-2 * time.Hour) }
 		_, _, err := h.sign(openAI, modelURL)
 		require.NoError(t, err)
-		require.Len(t, h.notices, 1)
+		require.Len(t, h.notices, 2)
 		assert.Contains(t, h.notices[0], "off by 2h0m0s")
+		assert.Equal(t, "using pi's login of openai", h.notices[1])
 	})
 }
 
@@ -373,6 +374,10 @@ func TestStore_edit(t *testing.T) {
 		require.NoError(t, os.Chmod(h.path(), 0o640))
 		require.NoError(t, add(h))
 		assert.Equal(t, fs.FileMode(0o640), mode(h.path()))
+		h.File()
+		h.File()
+		require.Len(t, h.notices, 1, "it is named, once")
+		assert.Contains(t, h.notices[0], "can be read by others (mode 0640)")
 	})
 	t.Run("a symbolic link stays, the lock is beside its target", func(t *testing.T) {
 		h := newHome(t)
@@ -462,4 +467,23 @@ func TestLock(t *testing.T) {
 		}))
 		assert.DirExists(t, lockOf(h.path()))
 	})
+}
+
+// BenchmarkSign is what a login costs each request.
+func BenchmarkSign(b *testing.B) {
+	dir := b.TempDir()
+	text := fmt.Sprintf(`{"openai": {"type": "oauth", "access": "e30.eyJzdWIiOiJ1c2VyIn0.e30", "refresh": "r", "expires": %d, "clientId": "c"}}`, time.Now().Add(time.Hour).UnixMilli())
+	if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s := Open(Config{Dir: dir})
+	defer s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		signer := s.Signer(openAI)
+		if _, err := signer.Sign(b.Context(), modelURL, nil); err != nil {
+			b.Fatal(err)
+		}
+		_ = signer.Account()
+	}
 }

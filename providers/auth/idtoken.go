@@ -101,9 +101,15 @@ func verify(keys, head gjson.Result, digest, signature []byte) bool {
 			if key.Get("kty").Str != "EC" || key.Get("crv").Str != "P-256" || len(signature) != 64 {
 				continue
 			}
-			public := &ecdsa.PublicKey{Curve: elliptic.P256(), X: number(key.Get("x")), Y: number(key.Get("y"))}
+			point := make([]byte, 65)
+			point[0] = 4 // uncompressed
+			if x, y := number(key.Get("x")), number(key.Get("y")); x.BitLen() <= 256 && y.BitLen() <= 256 {
+				x.FillBytes(point[1:33])
+				y.FillBytes(point[33:])
+			}
+			public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 			r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
-			if _, err := public.ECDH(); err == nil && ecdsa.Verify(public, digest, r, s) { // ECDH: the point is on the curve
+			if err == nil && ecdsa.Verify(public, digest, r, s) {
 				return true
 			}
 		}

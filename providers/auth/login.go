@@ -164,6 +164,11 @@ func (s *Store) storeKey(ctx context.Context, how protocol.Login, person provide
 	if key == "" || strings.ContainsAny(key, "\r\n\x00") {
 		return errors.New("a key is one line of text")
 	}
+	if e := s.File().Entries[how.Provider]; e.Type == typeOAuth {
+		if err := s.mayReplace(ctx, how.Provider, person); err != nil {
+			return err
+		}
+	}
 	return s.edit(ctx, func(_ context.Context, list []member) ([]member, bool, error) {
 		old, _ := parseEntry(find(list, how.Provider))
 		entry := []member{{"type", []byte(`"api_key"`)}, {"key", protocol.AppendString(nil, key)}}

@@ -2,6 +2,11 @@ package auth
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -143,6 +149,26 @@ func TestIdentity_signature(t *testing.T) {
 	}
 }
 
+// TestVerify_ES256: the other kind of signature.
+func TestVerify_ES256(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	point, err := key.PublicKey.Bytes()
+	require.NoError(t, err)
+	digest := sha256.Sum256([]byte("what is signed"))
+	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
+	require.NoError(t, err)
+	signature := append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	enc := base64.RawURLEncoding.EncodeToString
+	keys := gjson.Parse(fmt.Sprintf(`{"keys": [{"kty": "EC", "crv": "P-256", "x": %q, "y": %q}]}`, enc(point[1:33]), enc(point[33:])))
+	head := gjson.Parse(`{"alg": "ES256"}`)
+	assert.True(t, verify(keys, head, digest[:], signature))
+	signature[5] ^= 1
+	assert.False(t, verify(keys, head, digest[:], signature))
+	signature[5] ^= 1
+	assert.False(t, verify(gjson.Parse(`{"keys": [{"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ"}]}`), head, digest[:], signature), "a point that is not on the curve")
+}
+
 // TestLogin_browser: the browser comes back to this machine, once, with the right state
 // and from nowhere else.
 func TestLogin_browser(t *testing.T) {
@@ -226,6 +252,23 @@ func TestLogin_pasted(t *testing.T) {
 	assert.Len(t, p.told, 2)
 }
 
+// TestLogin_port: where another program has the port a person pastes, or is told at once.
+func TestLogin_port(t *testing.T) {
+	other, err := net.Listen("tcp4", "127.0.0.1:1455")
+	if err == nil { // else somebody has it anyway
+		defer other.Close()
+	}
+	h := newHome(t)
+	how := protocol.Login{Provider: openAI}
+	_, failed := h.login(how, &fakePerson{blind: true})
+	require.NotNil(t, failed)
+	assert.Contains(t, failed.Message, "port 1455")
+	p := &fakePerson{}
+	_, failed = h.login(how, p)
+	require.Nil(t, failed)
+	assert.Len(t, p.told, 1)
+}
+
 // TestLogin_replaces: somebody else's entry is written over only if the person says so.
 func TestLogin_replaces(t *testing.T) {
 	for _, entry := range []string{`{"type": "api_key", "key": "k"}`, `{"type": "oauth", "access": "a", "refresh": "r", "expires": 1, "clientId": "of-pi"}`} {
@@ -303,6 +346,9 @@ func TestLogin_key(t *testing.T) {
 	_, failed := h.login(protocol.Login{Provider: "groq"}, &fakePerson{secret: "new-key\n"})
 	require.Nil(t, failed)
 	assert.JSONEq(t, `{"groq": {"type": "api_key", "key": "new-key", "env": {"X": "y"}}}`, h.text())
+	h.write(`{"xai": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}}`)
+	_, failed = h.login(protocol.Login{Provider: "xai", Key: "new-key"}, &fakePerson{choices: []string{"Keep it"}})
+	assert.Equal(t, protocol.CodeLoginCancelled, failed.Code, "a login of pi is not written over in silence")
 	_, failed = h.login(protocol.Login{Provider: "groq", Key: "two\nlines"}, nil)
 	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
 	_, failed = h.login(protocol.Login{Provider: openAI, Method: methodBrowser, Key: "k"}, nil)

@@ -38,6 +38,8 @@ type places struct{ authorize, token, keys, revoke, issuer string }
 // not count, and without an answer the documented ones do.
 func (s *Store) openAIPlaces(ctx context.Context) places {
 	p := places{openAIAuthURL, openAIToken, openAIKeys, openAIRevoke, openAIIssuer}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime/2)
+	defer cancel()
 	found, err := s.call(ctx, http.MethodGet, openAIIssuer+"/.well-known/openid-configuration", "", nil)
 	if err != nil || strings.TrimSuffix(found.Get("issuer").Str, "/") != openAIIssuer {
 		return p
@@ -77,7 +79,10 @@ func (s *Store) loginOpenAI(ctx context.Context, how protocol.Login, person prov
 	redirect := "http://127.0.0.1:1455" + path
 	var back *callback
 	if how.Method == methodBrowser {
-		if back, err = listen(openAIPort, path, state); err != nil {
+		switch back, err = listen(openAIPort, path, state); {
+		case err != nil && !person.Pastes():
+			return "", errors.New("port 1455, to which the browser comes back, is in use by another program, perhaps another login: end it and try again")
+		case err != nil:
 			person.Tell("port 1455 is in use by another program, perhaps another login: when the browser cannot show its last page, copy the address of it and paste it here")
 		}
 		defer back.close()

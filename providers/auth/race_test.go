@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,16 +85,35 @@ func TestStore_processes(t *testing.T) {
 func TestStore_killed(t *testing.T) {
 	h := newHome(t)
 	h.loggedIn(time.Minute)
-	server := httptest.NewServer(h.vendor)
+	var handling sync.RWMutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handling.RLock()
+		defer handling.RUnlock()
+		h.vendor.ServeHTTP(w, r)
+	}))
 	defer server.Close()
 	for i := range 15 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "AUTH_TEST_DIR="+h.dir, "AUTH_TEST_VENDOR="+server.URL, "AUTH_TEST_COUNT=100000")
+		cmd.Stderr = os.Stderr
 		require.NoError(t, cmd.Start())
 		asked := h.vendor.asked(tokenPath)
 		require.Eventually(t, func() bool { return h.vendor.asked(tokenPath) > asked+i%5 }, 20*time.Second, time.Millisecond)
+		down := func(is bool) { // so that nothing it has asked is handled behind its death
+			h.vendor.mu.Lock()
+			defer h.vendor.mu.Unlock()
+			h.vendor.fail = nil
+			if is {
+				h.vendor.fail = func(string) (int, string) { return http.StatusBadGateway, "" }
+			}
+		}
+		down(true)
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
+		server.CloseClientConnections()
+		handling.Lock() // nothing is handled any more
+		down(false)
+		handling.Unlock()
 		members, err := load(h.path())
 		require.NoError(t, err)
 		entry, err := parseEntry(find(members, openAI))

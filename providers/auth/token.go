@@ -26,19 +26,29 @@ type login struct {
 	failed  failure
 	refused string // a token that its service has refused
 	told    protocol.AuthChanged
+
+	address string // where its token may go, of the last request
+	account account
+	reused  bool // the person was told that it is pi's
+}
+
+// account tells accounts apart.
+type account struct {
+	of   tokenPair
+	name string
 }
 
 // fresh is a token that was got by us.
 type fresh struct {
 	access string
-	of     string    // the entry that it belongs to
+	of     tokenPair // the entry that it belongs to
 	at     time.Time // with the monotonic clock, unlike what is in the file
 	until  time.Time // it is used
 }
 
 // failure is a refresh that is not tried again, as long as the entry is the same.
 type failure struct {
-	of    string
+	of    tokenPair
 	until time.Time // zero for ever
 	err   *protocol.StreamError
 }
@@ -60,8 +70,10 @@ func (s *Store) of(provider string) *login {
 	return l
 }
 
-// id tells entries apart without keeping their secrets.
-func (e Entry) id() string { return e.Access + "\x00" + e.Refresh }
+// tokenPair tells the entries of a provider apart.
+type tokenPair struct{ access, refresh string }
+
+func (e Entry) id() tokenPair { return tokenPair{e.Access, e.Refresh} }
 
 // good is a token that can be used without asking anybody, "" for none.
 func (l *login) good(provider string, e Entry, now time.Time) string {
@@ -92,7 +104,7 @@ type signer struct {
 }
 
 func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]string, error) {
-	if err := policyOf(l.provider).allows(l.provider, url); err != nil {
+	if err := l.store.mayGo(l.provider, url); err != nil {
 		return nil, err
 	}
 	token, err := l.store.token(ctx, l.provider)
@@ -102,20 +114,60 @@ func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]str
 	l.mu.Lock()
 	l.used = token
 	l.mu.Unlock()
+	l.store.sayReused(l.provider)
 	return map[string]string{"Authorization": "Bearer " + token}, nil
+}
+
+// mayGo says whether a provider's token may go to a URL.
+func (s *Store) mayGo(provider, address string) error {
+	s.mu.Lock()
+	same := s.of(provider).address == address
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	if err := policyOf(provider).allows(provider, address); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(provider).address = address
+	return nil
+}
+
+// sayReused tells the person, once, that a login is used which was made elsewhere.
+func (s *Store) sayReused(provider string) {
+	s.mu.Lock()
+	l := s.of(provider)
+	said, e := l.reused, s.snapshot.Entries[provider]
+	l.reused = true
+	s.mu.Unlock()
+	if !said && !s.ours(provider, e) {
+		s.Notice("using pi's login of " + provider)
+	}
 }
 
 // Account is told by the token as far as its issuer says in it who it is about: no
 // two accounts share a connection.
 func (l *signer) Account() string {
-	e := l.store.File().Entries[l.provider]
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	e, of := l.store.read().Entries[l.provider], l.store.of(l.provider)
+	if of.account.name == "" || of.account.of != e.id() {
+		of.account = account{e.id(), e.account(l.provider)}
+	}
+	return of.account.name
+}
+
+// account is a name for whose tokens an entry has.
+func (e Entry) account(provider string) string {
 	who := e.Client
 	if parts := strings.Split(e.Access, "."); len(parts) == 3 {
 		if claims, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil && json.Valid(claims) {
 			who += "\x00" + gjson.GetBytes(claims, "sub").Str
 		}
 	}
-	sum := sha256.Sum256([]byte(l.provider + "\x00" + who))
+	sum := sha256.Sum256([]byte(provider + "\x00" + who))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -319,7 +371,6 @@ func (s *Store) ask(provider string, e Entry) (fresh, error) {
 	if program == "" {
 		program = "pi"
 	}
-	s.Notice(fmt.Sprintf("using pi's login of %s, which pi renews", provider))
 	ctx, cancel := context.WithTimeout(context.Background(), brokerTime) // not shorter: pi, too, has to save what it gets
 	defer cancel()
 	out, err := s.config.Broker(ctx, program, "auth", "print-bearer-token", "--provider", provider, "--min-expiry", "10m")

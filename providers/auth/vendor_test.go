@@ -295,7 +295,10 @@ type fakePerson struct {
 	choices []string // answers; the first option when there are no more
 	asked   []string
 	told    []string
+	blind   bool // cannot paste
 }
+
+func (p *fakePerson) Pastes() bool { return !p.blind }
 
 func (p *fakePerson) Open(ctx context.Context, address, _ string) (string, error) {
 	if p.open != nil {

@@ -74,13 +74,13 @@ func load(path string) ([]member, error) {
 }
 
 // save replaces a file by another with its mode, so that readers see the one or the
-// other. Where that is not possible or would take the file from its owner, as
-// with a mounted file, it is written over.
+// other. Where that is not possible, as with a mounted file, or would change who has access,
+// it is written over.
 func save(path string, text []byte) error {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		if owner, known := ownerOf(info); known && owner != os.Geteuid() || hasACL(path) {
 			return overwrite(path, text)
 		}
 	}
@@ -98,6 +98,15 @@ func save(path string, text []byte) error {
 		return overwrite(path, text)
 	}
 	return nil
+}
+
+// ownerOf is whose file it is.
+func ownerOf(info fs.FileInfo) (uid int, known bool) {
+	st, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return int(st.Uid), true
 }
 
 func overwrite(path string, text []byte) error {

@@ -16,6 +16,7 @@ type Auth struct {
 	NoReuse bool     // they are not used
 	Reuse   []string // only those of these providers; nil for all
 	Broker  string   // the program that is asked to renew them, "" for pi
+	Proxy   string   // to the services where people log in: httpProxy
 }
 
 func (a *Auth) setReuse(v gjson.Result) error {
@@ -52,6 +53,7 @@ func WatchAuth(agentDir string) func() Auth {
 			return Auth{}, *problem
 		}
 		s.apply(layer{path: "settings.json", base: agentDir, location: User, tree: tree, src: text})
+		s.Auth.Proxy = s.HTTPProxy
 		return s.Auth, nil
 	}}
 	return func() Auth {

@@ -10,18 +10,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/e2e/browser"
+
 	"troupe/protocol"
 )
 
 // opened opens a session in a tab of its own.
-func opened(t *testing.T, b *browser, name, leaf, address string) *tab {
+func opened(t *testing.T, b *browser.Browser, name, leaf, address string) *browser.Tab {
 	t.Helper()
 	doc := sample(t, name)
 	doc.Leaf = leaf
 	doc.SystemPrompt = "You are a careful engineer."
 	doc.Tools = []protocol.ToolInfo{{Name: "read", Description: "Reads a *file*.", Parameters: []byte(`{"type":"object"}`)}}
-	p := b.newTab(t, 1280, 900, "light")
-	p.open(save(t, page(t, doc)) + address)
+	p := b.NewTab(t, 1280, 900, "light")
+	p.Open(save(t, page(t, doc)) + address)
 	return p
 }
 
@@ -46,17 +48,17 @@ const targetInView = `(() => {
 })()`
 
 // quiet checks that the page complained of nothing and asked for nothing.
-func (p *tab) quiet() {
-	p.t.Helper()
-	assert.Empty(p.t, p.said())
-	assert.Empty(p.t, p.heard("Page.javascriptDialogOpening"))
-	for _, url := range p.requests() {
-		assert.Regexp(p.t, `^(file:///.*/session\.html|data:image/|blob:)`, url)
+func quiet(t *testing.T, p *browser.Tab) {
+	t.Helper()
+	assert.Empty(t, p.Said())
+	assert.Empty(t, p.Heard("Page.javascriptDialogOpening"))
+	for _, url := range p.Requests() {
+		assert.Regexp(t, `^(file:///.*/session\.html|data:image/|blob:)`, url)
 	}
 }
 
 func TestPageInBrowser(t *testing.T) {
-	b := startBrowser(t)
+	b := browser.Start(t)
 	t.Run("conversation", func(t *testing.T) { testConversation(t, b) })
 	t.Run("branches", func(t *testing.T) { testBranches(t, b) })
 	t.Run("finding", func(t *testing.T) { testFinding(t, b) })
@@ -68,68 +70,68 @@ func TestPageInBrowser(t *testing.T) {
 	t.Run("pictures", func(t *testing.T) { takePictures(t, b) })
 }
 
-func testConversation(t *testing.T, b *browser) {
+func testConversation(t *testing.T, b *browser.Browser) {
 	p := opened(t, b, "rich.jsonl", richLeaf, "?open")
-	assert.Equal(t, "Rate limiter: fix the burst bug", p.eval(text("h1")))
-	assert.Equal(t, 5.0, p.eval(count("article.user:not(.shell)")))
-	assert.Equal(t, 8.0, p.eval(count("details.tool")))
-	assert.Equal(t, 1.0, p.eval(count("details.tool.failed")))
-	assert.Equal(t, 1.0, p.eval(count("details.tool.pending")), "the call without a result")
-	assert.Equal(t, "go test ./... -run TestBurstAfterIdle -count=1", p.eval(text("details.tool.failed .brief")))
-	assert.Equal(t, "exit 1", p.eval(text("details.tool.failed .meta")))
-	assert.Contains(t, p.eval(text("details.tool.failed .output")), "want at most 12")
-	assert.Equal(t, "+1 −1", p.eval(`document.querySelector(".diff").closest("details").querySelector(".meta").textContent`))
-	assert.Equal(t, "22", p.eval(text(".line.added .gutter")))
-	assert.NotZero(t, p.eval(count(".line.added mark")))
-	assert.NotZero(t, p.eval(count(".prose .code .hljs-comment")), "code is highlighted")
-	assert.NotZero(t, p.eval(count(".prose table td")), "Markdown is rendered")
-	assert.Equal(t, 1.0, p.eval(count(".picture img[src^='data:image/png;base64,']")))
-	p.until(`document.querySelector(".picture img").naturalWidth === 240`)
-	assert.Equal(t, 1.0, p.eval(count(".divider.compaction")))
-	assert.Equal(t, 1.0, p.eval(count(".notice.bad")))
-	assert.Contains(t, p.eval(text(".terminal.failed .command")), "git push")
-	assert.Equal(t, "diagnosis", p.eval(text("article .badge.label")))
-	assert.Equal(t, "left out of the context", p.eval(`document.querySelector(".notice.bad").closest("article").querySelector(".badge").textContent`))
-	assert.Contains(t, p.eval(text("#totals")), "Prompts5of 6")
-	assert.Contains(t, p.eval(text("#overview .folds")), "System prompt")
-	p.eval(`document.querySelector(".picture img").click()`)
-	assert.Equal(t, true, p.eval(`document.getElementById("viewer").open`))
+	assert.Equal(t, "Rate limiter: fix the burst bug", p.Eval(text("h1")))
+	assert.Equal(t, 5.0, p.Eval(count("article.user:not(.shell)")))
+	assert.Equal(t, 8.0, p.Eval(count("details.tool")))
+	assert.Equal(t, 1.0, p.Eval(count("details.tool.failed")))
+	assert.Equal(t, 1.0, p.Eval(count("details.tool.pending")), "the call without a result")
+	assert.Equal(t, "go test ./... -run TestBurstAfterIdle -count=1", p.Eval(text("details.tool.failed .brief")))
+	assert.Equal(t, "exit 1", p.Eval(text("details.tool.failed .meta")))
+	assert.Contains(t, p.Eval(text("details.tool.failed .output")), "want at most 12")
+	assert.Equal(t, "+1 −1", p.Eval(`document.querySelector(".diff").closest("details").querySelector(".meta").textContent`))
+	assert.Equal(t, "22", p.Eval(text(".line.added .gutter")))
+	assert.NotZero(t, p.Eval(count(".line.added mark")))
+	assert.NotZero(t, p.Eval(count(".prose .code .hljs-comment")), "code is highlighted")
+	assert.NotZero(t, p.Eval(count(".prose table td")), "Markdown is rendered")
+	assert.Equal(t, 1.0, p.Eval(count(".picture img[src^='data:image/png;base64,']")))
+	p.Until(`document.querySelector(".picture img").naturalWidth === 240`)
+	assert.Equal(t, 1.0, p.Eval(count(".divider.compaction")))
+	assert.Equal(t, 1.0, p.Eval(count(".notice.bad")))
+	assert.Contains(t, p.Eval(text(".terminal.failed .command")), "git push")
+	assert.Equal(t, "diagnosis", p.Eval(text("article .badge.label")))
+	assert.Equal(t, "left out of the context", p.Eval(`document.querySelector(".notice.bad").closest("article").querySelector(".badge").textContent`))
+	assert.Contains(t, p.Eval(text("#totals")), "Prompts5of 6")
+	assert.Contains(t, p.Eval(text("#overview .folds")), "System prompt")
+	p.Eval(`document.querySelector(".picture img").click()`)
+	assert.Equal(t, true, p.Eval(`document.getElementById("viewer").open`))
 	// What the numbers of the calls say: the second c1 has its own result.
-	assert.Contains(t, p.eval(`[...document.querySelectorAll("details.tool")].find((d) => d.textContent.includes("mcp__")).textContent`), "28.74 ns/op")
-	p.quiet()
+	assert.Contains(t, p.Eval(`[...document.querySelectorAll("details.tool")].find((d) => d.textContent.includes("mcp__")).textContent`), "28.74 ns/op")
+	quiet(t, p)
 }
 
-func testBranches(t *testing.T, b *browser) {
+func testBranches(t *testing.T, b *browser.Browser) {
 	p := opened(t, b, "rich.jsonl", richLeaf, "")
-	assert.Equal(t, "Branch 1 of 2", p.eval(text(".fork-title")))
-	p.eval(`document.querySelector(".fork a:not([aria-current])").click()`)
-	p.until(text(".fork-title") + ` === "Branch 2 of 2"`)
-	assert.Contains(t, p.eval(text("#conversation")), "GCRA needs one field")
-	assert.NotContains(t, p.eval(text("#conversation")), "costs 28.7 ns")
-	assert.Equal(t, 1.0, p.eval(count(".divider.branch-summary")))
-	assert.Contains(t, p.eval(text("#totals")), "Prompts2of 6")
-	p.eval(`history.back()`)
-	p.until(`location.hash === ""`)
-	p.eval(`document.querySelector("#tree a[href='#` + richLeaf + `']").click()`)
-	p.until(text(".fork-title") + ` === "Branch 1 of 2"`)
-	assert.Equal(t, "true", p.eval(`document.querySelector("#tree a[href='#`+richLeaf+`']").getAttribute("aria-current")`))
-	p.quiet()
+	assert.Equal(t, "Branch 1 of 2", p.Eval(text(".fork-title")))
+	p.Eval(`document.querySelector(".fork a:not([aria-current])").click()`)
+	p.Until(text(".fork-title") + ` === "Branch 2 of 2"`)
+	assert.Contains(t, p.Eval(text("#conversation")), "GCRA needs one field")
+	assert.NotContains(t, p.Eval(text("#conversation")), "costs 28.7 ns")
+	assert.Equal(t, 1.0, p.Eval(count(".divider.branch-summary")))
+	assert.Contains(t, p.Eval(text("#totals")), "Prompts2of 6")
+	p.Eval(`history.back()`)
+	p.Until(`location.hash === ""`)
+	p.Eval(`document.querySelector("#tree a[href='#` + richLeaf + `']").click()`)
+	p.Until(text(".fork-title") + ` === "Branch 1 of 2"`)
+	assert.Equal(t, "true", p.Eval(`document.querySelector("#tree a[href='#`+richLeaf+`']").getAttribute("aria-current")`))
+	quiet(t, p)
 
 	p = opened(t, b, "rich.jsonl", richLeaf, "#"+richSide)
-	assert.Equal(t, "Branch 2 of 2", p.eval(text(".fork-title")), "a link leads to its branch")
-	p.until(targetInView)
+	assert.Equal(t, "Branch 2 of 2", p.Eval(text(".fork-title")), "a link leads to its branch")
+	p.Until(targetInView)
 
 	p = opened(t, b, "session-tree.jsonl", "2349df7e", "")
-	assert.Equal(t, 3.0, p.eval(count(".fork")), "where it was left, too")
-	assert.Contains(t, p.eval(`[...document.querySelectorAll(".fork-title")].at(-1).textContent`), "It goes on elsewhere")
-	p.quiet()
+	assert.Equal(t, 3.0, p.Eval(count(".fork")), "where it was left, too")
+	assert.Contains(t, p.Eval(`[...document.querySelectorAll(".fork-title")].at(-1).textContent`), "It goes on elsewhere")
+	quiet(t, p)
 }
 
-func testFinding(t *testing.T, b *browser) {
+func testFinding(t *testing.T, b *browser.Browser) {
 	p := opened(t, b, "rich.jsonl", richLeaf, "")
-	rows := func() any { return p.eval(count("#tree .row")) }
+	rows := func() any { return p.Eval(count("#tree .row")) }
 	filter := func(name string) {
-		p.eval(`[...document.querySelectorAll("#filters button")].find((b) => b.textContent === "` + name + `").click()`)
+		p.Eval(`[...document.querySelectorAll("#filters button")].find((b) => b.textContent === "` + name + `").click()`)
 	}
 	assert.Equal(t, 18.0, rows())
 	filter("Prompts")
@@ -140,72 +142,72 @@ func testFinding(t *testing.T, b *browser) {
 	assert.Equal(t, 12.0, rows())
 	filter("All")
 	assert.Equal(t, 35.0, rows())
-	assert.Contains(t, p.eval(text("#conversation")), "Labelled diagnosis", "the books are shown, too")
+	assert.Contains(t, p.Eval(text("#conversation")), "Labelled diagnosis", "the books are shown, too")
 	filter("Talk")
 
-	p.press("/")
-	assert.Equal(t, "search", p.eval(`document.activeElement.id`))
-	p.eval(`(() => { const s = document.getElementById("search"); s.value = "idling TOOK"; s.dispatchEvent(new Event("input")); })()`)
-	p.until(text("#found") + ` === "1 entry found"`)
-	p.eval(`document.querySelector("#tree .row").click()`)
-	p.until(`document.querySelector("details.tool.failed").open`)
-	assert.Equal(t, 2.0, p.eval(`CSS.highlights.get("found").size`))
-	p.press("Escape")
-	p.until(text("#found") + ` === ""`)
+	p.Press("/")
+	assert.Equal(t, "search", p.Eval(`document.activeElement.id`))
+	p.Eval(`(() => { const s = document.getElementById("search"); s.value = "idling TOOK"; s.dispatchEvent(new Event("input")); })()`)
+	p.Until(text("#found") + ` === "1 entry found"`)
+	p.Eval(`document.querySelector("#tree .row").click()`)
+	p.Until(`document.querySelector("details.tool.failed").open`)
+	assert.Equal(t, 2.0, p.Eval(`CSS.highlights.get("found").size`))
+	p.Press("Escape")
+	p.Until(text("#found") + ` === ""`)
 	assert.Equal(t, 18.0, rows())
-	p.quiet()
+	quiet(t, p)
 }
 
-func testFolds(t *testing.T, b *browser) {
+func testFolds(t *testing.T, b *browser.Browser) {
 	p := opened(t, b, "rich.jsonl", richLeaf, "")
-	p.until(count("details.tool") + " === 8")
-	assert.Equal(t, 1.0, p.eval(count("details.tool[open]")), "a small diff is shown at once")
-	assert.Equal(t, 0.0, p.eval(count("details.thinking[open]")))
-	p.press("o")
-	assert.Equal(t, 8.0, p.eval(count("details.tool[open]")))
-	p.press("t")
-	assert.Equal(t, 1.0, p.eval(count("details.thinking[open]")))
-	p.press("o")
-	assert.Equal(t, 0.0, p.eval(count("details.tool[open]")))
+	p.Until(count("details.tool") + " === 8")
+	assert.Equal(t, 1.0, p.Eval(count("details.tool[open]")), "a small diff is shown at once")
+	assert.Equal(t, 0.0, p.Eval(count("details.thinking[open]")))
+	p.Press("o")
+	assert.Equal(t, 8.0, p.Eval(count("details.tool[open]")))
+	p.Press("t")
+	assert.Equal(t, 1.0, p.Eval(count("details.thinking[open]")))
+	p.Press("o")
+	assert.Equal(t, 0.0, p.Eval(count("details.tool[open]")))
 	for range 3 {
-		p.press("j")
+		p.Press("j")
 	}
-	p.until(`document.querySelector(".target") !== null && window.scrollY > 0`)
-	p.quiet()
+	p.Until(`document.querySelector(".target") !== null && window.scrollY > 0`)
+	quiet(t, p)
 }
 
-func testTheme(t *testing.T, b *browser) {
-	p := b.newTab(t, 1280, 900, "dark")
-	p.open(save(t, page(t, sample(t, "session-basic.jsonl"))))
+func testTheme(t *testing.T, b *browser.Browser) {
+	p := b.NewTab(t, 1280, 900, "dark")
+	p.Open(save(t, page(t, sample(t, "session-basic.jsonl"))))
 	const background = `getComputedStyle(document.documentElement).backgroundColor`
 	const toggle = `document.getElementById("toggle-theme").click()`
-	dark := p.eval(background)
-	p.eval(toggle)
-	light := p.eval(background)
+	dark := p.Eval(background)
+	p.Eval(toggle)
+	light := p.Eval(background)
 	assert.NotEqual(t, dark, light, "light by choice")
-	p.eval(toggle)
-	assert.Equal(t, dark, p.eval(background), "dark by choice")
-	p.eval(toggle)
-	assert.Equal(t, "system", p.eval(`document.documentElement.dataset.theme`))
-	p.quiet()
+	p.Eval(toggle)
+	assert.Equal(t, dark, p.Eval(background), "dark by choice")
+	p.Eval(toggle)
+	assert.Equal(t, "system", p.Eval(`document.documentElement.dataset.theme`))
+	quiet(t, p)
 }
 
-func testPhone(t *testing.T, b *browser) {
-	p := b.newTab(t, 390, 844, "light")
-	p.open(save(t, page(t, sample(t, "rich.jsonl"))) + "?open")
-	assert.Equal(t, true, p.eval(`document.getElementById("sidebar").inert`))
-	assert.LessOrEqual(t, p.eval(`document.documentElement.scrollWidth`), 390.0, "nothing sticks out")
-	p.eval(`document.getElementById("toggle-tree").click()`)
-	assert.Equal(t, "flex", p.eval(`getComputedStyle(document.getElementById("sidebar")).display`))
-	p.eval(`document.querySelector("#tree .row").click()`)
-	p.until(`document.getElementById("sidebar").inert`)
-	p.quiet()
+func testPhone(t *testing.T, b *browser.Browser) {
+	p := b.NewTab(t, 390, 844, "light")
+	p.Open(save(t, page(t, sample(t, "rich.jsonl"))) + "?open")
+	assert.Equal(t, true, p.Eval(`document.getElementById("sidebar").inert`))
+	assert.LessOrEqual(t, p.Eval(`document.documentElement.scrollWidth`), 390.0, "nothing sticks out")
+	p.Eval(`document.getElementById("toggle-tree").click()`)
+	assert.Equal(t, "flex", p.Eval(`getComputedStyle(document.getElementById("sidebar")).display`))
+	p.Eval(`document.querySelector("#tree .row").click()`)
+	p.Until(`document.getElementById("sidebar").inert`)
+	quiet(t, p)
 }
 
 // Files that are damaged, strange or from the future are shown as far as they
 // go.
-func testOddFiles(t *testing.T, b *browser) {
-	p := b.newTab(t, 1280, 900, "light")
+func testOddFiles(t *testing.T, b *browser.Browser) {
+	p := b.NewTab(t, 1280, 900, "light")
 	for name, c := range map[string]struct {
 		entries []string
 		shows   string
@@ -230,49 +232,49 @@ func testOddFiles(t *testing.T, b *browser) {
 		"terminal codes": {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"bashExecution","command":"ls","output":"\u001b[31mred\u001b[0m\u001b]0;title\u0007 done","exitCode":0}}`}, "red done"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := p.fresh(t)
-			p.open(save(t, page(t, session(c.entries...))) + "?open")
-			assert.Contains(t, p.eval(`document.getElementById("main").textContent`), c.shows)
-			p.eval(`[...document.querySelectorAll("#filters button")].at(-1).click()`)
-			assert.NotContains(t, p.eval(`document.getElementById("main").textContent`), "could not be drawn")
-			p.eval(`document.querySelectorAll("#tree .row").forEach((row) => row.click())`)
-			p.quiet()
+			p := p.Fresh(t)
+			p.Open(save(t, page(t, session(c.entries...))) + "?open")
+			assert.Contains(t, p.Eval(`document.getElementById("main").textContent`), c.shows)
+			p.Eval(`[...document.querySelectorAll("#filters button")].at(-1).click()`)
+			assert.NotContains(t, p.Eval(`document.getElementById("main").textContent`), "could not be drawn")
+			p.Eval(`document.querySelectorAll("#tree .row").forEach((row) => row.click())`)
+			quiet(t, p)
 		})
 	}
 }
 
 // A session of ten thousand entries opens while one waits for it.
-func testLongSession(t *testing.T, b *browser) {
+func testLongSession(t *testing.T, b *browser.Browser) {
 	html := page(t, long(10_000))
 	url := save(t, html)
-	p := b.newTab(t, 1280, 900, "light")
+	p := b.NewTab(t, 1280, 900, "light")
 	start := time.Now()
-	p.open(url)
+	p.Open(url)
 	t.Logf("%d MB open after %v", len(html)>>20, time.Since(start).Round(time.Millisecond))
-	t.Logf("script: %v ms", p.eval(`Math.round(performance.now() - performance.getEntriesByType("navigation")[0].responseEnd)`))
-	assert.Less(t, p.eval(count("article")), 400.0, "what is far away is not drawn")
-	assert.Equal(t, 7500.0, p.eval(count("#tree .row")))
+	t.Logf("script: %v ms", p.Eval(`Math.round(performance.now() - performance.getEntriesByType("navigation")[0].responseEnd)`))
+	assert.Less(t, p.Eval(count("article")), 400.0, "what is far away is not drawn")
+	assert.Equal(t, 7500.0, p.Eval(count("#tree .row")))
 
 	start = time.Now()
-	p.eval(`document.querySelector("#tree .group:last-child .row:last-child").click()`)
-	p.until(`document.querySelector(".target") !== null`)
+	p.Eval(`document.querySelector("#tree .group:last-child .row:last-child").click()`)
+	p.Until(`document.querySelector(".target") !== null`)
 	t.Logf("last entry after %v", time.Since(start).Round(time.Millisecond))
-	p.until(targetInView)
+	p.Until(targetInView)
 
 	start = time.Now()
-	p.eval(`(() => { const s = document.getElementById("search"); s.value = "prompt 5000"; s.dispatchEvent(new Event("input")); })()`)
-	p.until(text("#found") + ` === "1 entry found"`)
+	p.Eval(`(() => { const s = document.getElementById("search"); s.value = "prompt 5000"; s.dispatchEvent(new Event("input")); })()`)
+	p.Until(text("#found") + ` === "1 entry found"`)
 	t.Logf("found after %v", time.Since(start).Round(time.Millisecond))
-	p.eval(`document.querySelector("#tree .row").click()`)
-	p.until(targetInView)
-	assert.Contains(t, p.eval(text(".target")), "Prompt 5000")
-	p.quiet()
+	p.Eval(`document.querySelector("#tree .row").click()`)
+	p.Until(targetInView)
+	assert.Contains(t, p.Eval(text(".target")), "Prompt 5000")
+	quiet(t, p)
 }
 
 // takePictures makes screenshots for people to look at:
 //
 //	SCREENSHOTS=/tmp/shots go test -run TestPageInBrowser/pictures ./store/export
-func takePictures(t *testing.T, b *browser) {
+func takePictures(t *testing.T, b *browser.Browser) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("set SCREENSHOTS to a directory for pictures of a page")
 	}
@@ -294,10 +296,10 @@ func takePictures(t *testing.T, b *browser) {
 		{"phone-middle", "dark", "", `scrollTo(0, 1500)`, 390, 844},
 		{"phone-tree", "light", "", `document.getElementById("toggle-tree").click()`, 390, 844},
 	} {
-		p := b.newTab(t, shot.width, shot.height, shot.scheme)
-		p.open(url + shot.address)
-		p.eval(shot.action)
-		p.eval(`new Promise((done) => setTimeout(done, 400))`)
-		p.screenshot(shot.name)
+		p := b.NewTab(t, shot.width, shot.height, shot.scheme)
+		p.Open(url + shot.address)
+		p.Eval(shot.action)
+		p.Eval(`new Promise((done) => setTimeout(done, 400))`)
+		p.Screenshot(shot.name)
 	}
 }

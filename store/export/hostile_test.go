@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/e2e/browser"
+
 	"troupe/protocol"
 	"troupe/store/export"
 )
@@ -126,20 +128,20 @@ func infested(texts []string) export.Document {
 // A page shows what is hostile as text: nothing of it runs, and nothing is
 // asked for.
 func TestHostileContent(t *testing.T) {
-	b := startBrowser(t)
+	b := browser.Start(t)
 	server := newBeacon(t)
 	texts := payloads(t, server.URL)
-	p := b.newTab(t, 1280, 900, "light")
-	p.open(save(t, page(t, infested(texts))) + "?open")
-	p.eval(`[...document.querySelectorAll("#filters button")].find((b) => b.textContent === "All").click()`)
-	p.eval(`dispatchEvent(new Event("beforeprint"))`) // draws what is far away
-	p.until(`document.querySelector(".chunk:empty") === null`)
+	p := b.NewTab(t, 1280, 900, "light")
+	p.Open(save(t, page(t, infested(texts))) + "?open")
+	p.Eval(`[...document.querySelectorAll("#filters button")].find((b) => b.textContent === "All").click()`)
+	p.Eval(`dispatchEvent(new Event("beforeprint"))`) // draws what is far away
+	p.Until(`document.querySelector(".chunk:empty") === null`)
 	const unfold = `document.querySelectorAll("#main details").forEach((d) => { d.fill(); d.open = true; })`
-	p.eval(unfold)
-	p.eval(unfold) // folds in folds
-	p.eval(`new Promise((done) => setTimeout(done, 500))`)
+	p.Eval(unfold)
+	p.Eval(unfold) // folds in folds
+	p.Eval(`new Promise((done) => setTimeout(done, 500))`)
 
-	assert.Nil(t, p.eval(`window.pwned`))
+	assert.Nil(t, p.Eval(`window.pwned`))
 	assert.Empty(t, server.asked())
 	for _, what := range []string{
 		"iframe", "object", "embed", "form", "video", "audio", "style", "link", "meta", "base", "script", "math", "svg:not(.icon)",
@@ -147,11 +149,11 @@ func TestHostileContent(t *testing.T) {
 		"a[href]:not([href^='#']):not([href^='http://']):not([href^='https://']):not([href^='mailto:'])",
 		"a[href^=http]:not([rel='noopener noreferrer'])", "img:not([src^='data:image/'])", "img[src*=svg]",
 	} {
-		assert.Equal(t, 0.0, p.eval(count("main "+what)), what)
+		assert.Equal(t, 0.0, p.Eval(count("main "+what)), what)
 	}
-	assert.Greater(t, p.eval(count("article")), 500.0, "everything is there")
-	assert.Equal(t, 0.0, p.eval(`[...document.querySelectorAll("article")].filter((a) => a.querySelector(".notice")?.textContent.includes("could not be drawn")).length`))
-	p.quiet()
+	assert.Greater(t, p.Eval(count("article")), 500.0, "everything is there")
+	assert.Equal(t, 0.0, p.Eval(`[...document.querySelectorAll("article")].filter((a) => a.querySelector(".notice")?.textContent.includes("could not be drawn")).length`))
+	quiet(t, p)
 }
 
 // closed ends whatever a payload left open, so that the next one counts.
@@ -164,7 +166,7 @@ func leaves(text string) bool { return strings.Contains(text, "<meta") }
 // Should the scripts ever let something through, the policy still holds: the
 // same texts put into the page as HTML do nothing.
 func TestPolicyHoldsAlone(t *testing.T) {
-	b := startBrowser(t)
+	b := browser.Start(t)
 	server := newBeacon(t)
 	html := page(t, session())
 	for _, x := range payloads(t, server.URL) {
@@ -172,18 +174,18 @@ func TestPolicyHoldsAlone(t *testing.T) {
 			html = strings.Replace(html, `<div id="conversation">`, x+closed+`<div id="conversation">`, 1)
 		}
 	}
-	p := b.newTab(t, 1280, 900, "light")
-	p.load(save(t, html))
-	p.eval(`new Promise((done) => setTimeout(done, 500))`)
-	assert.Nil(t, p.eval(`window.pwned`))
+	p := b.NewTab(t, 1280, 900, "light")
+	p.Load(save(t, html))
+	p.Eval(`new Promise((done) => setTimeout(done, 500))`)
+	assert.Nil(t, p.Eval(`window.pwned`))
 	assert.Empty(t, server.asked())
-	assert.Contains(t, p.said(), "Content Security Policy", "the policy had something to do")
+	assert.Contains(t, p.Said(), "Content Security Policy", "the policy had something to do")
 }
 
 // The payloads do act where nothing stops them, or the two tests above would
 // prove nothing.
 func TestHostileContentIsHostile(t *testing.T) {
-	b := startBrowser(t)
+	b := browser.Start(t)
 	server := newBeacon(t)
 	var html strings.Builder
 	html.WriteString("<!DOCTYPE html><title>x</title><body>")
@@ -192,10 +194,10 @@ func TestHostileContentIsHostile(t *testing.T) {
 			html.WriteString(x + closed)
 		}
 	}
-	p := b.newTab(t, 1280, 900, "light")
-	p.load(save(t, html.String()))
-	p.until(`window.pwned !== undefined`)
-	for end := time.Now().Add(patience); len(server.asked()) < 10; time.Sleep(10 * time.Millisecond) {
+	p := b.NewTab(t, 1280, 900, "light")
+	p.Load(save(t, html.String()))
+	p.Until(`window.pwned !== undefined`)
+	for end := time.Now().Add(time.Minute); len(server.asked()) < 10; time.Sleep(10 * time.Millisecond) {
 		require.True(t, time.Now().Before(end), "asked only for %v", server.asked())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -13,6 +14,32 @@ import (
 //
 //go:embed page third_party/*/*.js
 var files embed.FS
+
+// A Kit is what another page needs to draw entries as the exported one does.
+type Kit struct {
+	Renderers   string // scripts that share a scope with those that use them; see [OneScope]
+	Libraries   string // what they need: Markdown, and the sanitiser
+	Highlighter string // colours of code, which they can do without
+	Style       string
+}
+
+// ReadKit reads them from the program.
+func ReadKit() (Kit, error) {
+	read, err := readFiles()
+	if err != nil {
+		return Kit{}, err
+	}
+	join := func(names []string) string {
+		var all strings.Builder
+		for _, text := range read(names) {
+			all.WriteString(dropSourceMap(text) + "\n")
+		}
+		return all.String()
+	}
+	return Kit{
+		Renderers: join(renderers), Libraries: join(libraries[:2]), Highlighter: join(libraries[2:]), Style: join([]string{"page/theme.css", "page/content.css"}),
+	}, nil
+}
 
 // libraries stand before the page's own script, each in an element of its own.
 // A grammar of highlight.js registers itself with the one before it.
@@ -32,7 +59,10 @@ var libraries = []string{
 
 // modules are the parts of the page's own script, which share one scope. Each
 // only uses at load time what stands before it.
-var modules = []string{
+var modules = append(slices.Clone(renderers), "page/overview.js", "page/conversation.js", "page/main.js")
+
+// renderers are those that draw entries, wherever they come from.
+var renderers = []string{
 	"page/dom.js",
 	"page/format.js",
 	"page/session.js",
@@ -42,11 +72,8 @@ var modules = []string{
 	"page/image.js",
 	"page/tools.js",
 	"page/messages.js",
-	"page/overview.js",
 	"page/search.js",
 	"page/tree.js",
-	"page/conversation.js",
-	"page/main.js",
 }
 
 var styles = []string{"page/theme.css", "page/layout.css", "page/content.css", "page/print.css"}
@@ -70,7 +97,7 @@ func buildPage() (parts, error) {
 	for i := range scripts {
 		scripts[i] = dropSourceMap(scripts[i])
 	}
-	scripts = append(scripts, ownScript(read(modules)))
+	scripts = append(scripts, OneScope(read(modules)))
 
 	var elements strings.Builder
 	for _, s := range scripts {
@@ -106,9 +133,9 @@ func readFiles() (func(names []string) []string, error) {
 	}, nil
 }
 
-// ownScript wraps the modules in one function: they see each other, and nobody
-// else sees them.
-func ownScript(modules []string) string {
+// OneScope wraps scripts in one function: they see each other, and nobody else sees
+// them.
+func OneScope(modules []string) string {
 	return "(() => {\n\"use strict\";\n" + strings.Join(modules, "\n") + "})();\n"
 }
 

@@ -340,7 +340,7 @@ func protected(f operation, c *opCall) (result any, err error) {
 }
 
 // unbound are streams that a handler's time does not wait for: they have no end.
-var unbound = map[string]bool{"fs.watch": true, "net.listen": true, "net.accepted": true}
+var unbound = map[string]bool{"fs.watch": true, "net.listen": true, "net.accepted": true, "websocket": true}
 
 func (v *vm) openStream(a args) error {
 	id, r := a.int(0), v.realm

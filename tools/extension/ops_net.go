@@ -23,6 +23,7 @@ var streamings = sync.OnceValue(func() map[string]streaming {
 	return map[string]streaming{
 		"exec": execStream, "proc.spawn": spawnStream, "tool": toolStream, "fetch": fetchStream, "fs.watch": watchStream,
 		"net.connect": connectStream, "net.accepted": acceptedStream, "net.listen": listenStream,
+		"websocket": webSocketStream,
 	}
 })
 

@@ -34,6 +34,7 @@ type vm struct {
 	held   []heldCall // until it is ready: who has not loaded yet has no handlers
 	quiet  bool
 	over   bool
+	ended  bool        // session_shutdown was told as a call, before its session was left
 	lastOp int         // of all realms
 	trials []time.Time // when it was recycled
 }
@@ -219,7 +220,7 @@ func (r *realm) close() {
 func (v *vm) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, maps: map[string][]byte{}, places: map[string]*bundle.Places{}, ended: true}
-	v.realm, v.ready = r, false
+	v.realm, v.ready, v.ended = r, false, false
 	js, err := quick.New(quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn})
 	if err == nil {
 		r.js, r.ended = js, false
@@ -564,7 +565,11 @@ func (v *vm) Tell(n uint64, event json.RawMessage) {
 }
 
 func (v *vm) Call(id uint64, event json.RawMessage) {
-	v.enter(callKey{"call", id}, typeOf(event), func() { v.dispatch("hook", float64(id), string(event)) })
+	kind := typeOf(event)
+	v.enter(callKey{"call", id}, kind, func() {
+		v.ended = v.ended || kind == "session_shutdown"
+		v.dispatch("hook", float64(id), string(event))
+	})
 }
 
 func (v *vm) CancelCall(id uint64) {
@@ -688,7 +693,11 @@ func (v *vm) Rebind(spec Spec) {
 	v.do(func() {
 		spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
 		v.spec = spec
-		if v.ready { // else what is being loaded is for this session already
+		switch {
+		case !v.ready: // what is being loaded is for this session already
+		case v.ended:
+			v.left()
+		default:
 			v.shutdown(leaving, spec.Reason, spec.SessionFile)
 		}
 	})
@@ -711,14 +720,14 @@ func (v *vm) shutdown(id uint64, reason, target string) {
 // left goes on when the handlers of the session that is left are through.
 func (v *vm) left() {
 	r := v.realm
-	v.ready, r.loading, r.again = false, 0, true
+	v.ready, v.ended, r.loading, r.again = false, false, 0, true
 	v.dispatch("rebind", v.spec.Cwd)
 	v.loadNext()
 }
 
 func (v *vm) Close(reason string) {
 	v.do(func() {
-		if !v.ready {
+		if !v.ready || v.ended {
 			v.end("")
 			return
 		}

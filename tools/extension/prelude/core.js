@@ -1407,13 +1407,17 @@ async function prepareTool(id, c) {
   } catch (e) { call("prepared", id, undefined, messageOf(e)); }
 }
 
+const MOST_RESULT = 32 << 20; // what a model was shown once it is shown with every request
+
 async function runTool(id, c) {
   let open = true;
   const end = (result, isError) => {
     if (!open) return;
+    const text = stringify(result); // throws, if it goes round in a circle
+    if (text.length > MOST_RESULT) throw new NewError("The result has " + text.length + " characters, more than " + MOST_RESULT + ": nobody can read it");
     open = false;
     apply(remove, running, [id]);
-    call("toolDone", id, stringify(result), isError);
+    call("toolDone", id, text, isError);
   };
   try {
     const t = findTool(c.name);
@@ -1430,8 +1434,8 @@ async function runTool(id, c) {
     const out = resultOf(r);
     end(out, r?.isError === true);
   } catch (e) {
-    const text = messageOf(e);
-    end({ content: [{ type: "text", text }], details: e && typeof e === "object" && "details" in e ? e.details : undefined }, true);
+    const content = [{ type: "text", text: messageOf(e) }];
+    try { end({ content, details: e && typeof e === "object" && "details" in e ? e.details : undefined }, true); } catch { end({ content }, true); }
   }
 }
 

@@ -559,10 +559,106 @@ async function fetch(input, init) {
   return answer.promise;
 }
 
-class WebSocket {
-  constructor() { throw Object.assign(new Error("WebSocket is not available in this host"), { code: "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM" }); }
+// A WebSocket hands the host one message after another: what waits is bufferedAmount.
+class WebSocket extends EventTarget {
+  onopen = null;
+  onmessage = null;
+  onerror = null;
+  onclose = null;
+  #state = 0;
+  #id;
+  #waiting = [];
+  #busy = false;
+  #asked; // [code, reason] of close
+  binaryType = "blob";
+  protocol = "";
+  extensions = "";
+  bufferedAmount = 0;
+  constructor(url, options = []) {
+    super();
+    const { protocols = [], headers } = Array.isArray(options) || typeof options !== "object" ? { protocols: options } : options;
+    let u;
+    try { u = new URL(url); } catch { throw new DOMException(`Invalid URL: ${url}`, "SyntaxError"); }
+    u.protocol = { "http:": "ws:", "https:": "wss:" }[u.protocol] ?? u.protocol;
+    if (!/^wss?:$/.test(u.protocol) || u.hash) throw new DOMException(`Invalid URL of a WebSocket: ${url}`, "SyntaxError");
+    this.url = u.href;
+    const list = typeof protocols === "string" ? [protocols] : [...protocols];
+    this.#id = host.open("websocket", [{ url: u.href, protocols: list, headers: headers ? [...new Headers(headers)] : [] }], (event, ...values) => this.#heard(event, values));
+  }
+  get readyState() { return this.#state; }
+  #heard(event, [a, b, clean]) {
+    switch (event) {
+      case "open":
+        this.#state = 1;
+        this.protocol = a;
+        this.dispatchEvent(new Event("open"));
+        break;
+      case "wrote":
+        this.#busy = false;
+        this.#next();
+        break;
+      case "text": case "binary":
+        if (this.#state !== 1) break;
+        if (event === "binary") a = this.binaryType === "blob" ? new Blob([a]) : a.slice().buffer;
+        this.dispatchEvent(Object.assign(new Event("message"), { data: a, origin: new URL(this.url).origin, lastEventId: "", ports: [] }));
+        break;
+      case "error":
+        this.#over(1006, "", false, a);
+        break;
+      case "close":
+        this.#over(a, b, clean);
+    }
+  }
+  #over(code, reason, wasClean, message) {
+    if (this.#state === 3) return;
+    this.#state = 3;
+    this.#waiting = [];
+    host.close(this.#id);
+    if (!wasClean) this.dispatchEvent(Object.assign(new Event("error"), { message: message ?? reason ?? "", error: new Error(message || reason || "the connection was lost") }));
+    this.dispatchEvent(Object.assign(new Event("close"), { code, reason, wasClean }));
+  }
+  #next() {
+    if (this.#busy || this.#state === 3) return;
+    const m = this.#waiting.shift();
+    if (m) {
+      this.bufferedAmount -= m.size;
+      this.#busy = true;
+      if (typeof m.data === "string") host.send(this.#id, "text", m.data);
+      else host.send(this.#id, "binary", m.data);
+    } else if (this.#asked) {
+      this.#busy = true;
+      host.send(this.#id, "close", ...this.#asked);
+      this.#asked = undefined;
+    }
+  }
+  send(data) {
+    if (this.#state === 0) throw new DOMException("The WebSocket is not open yet", "InvalidStateError");
+    const m = { data, size: 0 };
+    if (data instanceof Blob) m.data = data._bytes;
+    else if (ArrayBuffer.isView(data)) m.data = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
+    else if (data instanceof ArrayBuffer) m.data = new Uint8Array(data).slice();
+    else m.data = String(data);
+    m.size = typeof m.data === "string" ? encoder().encode(m.data).length : m.data.length;
+    this.bufferedAmount += m.size;
+    if (this.#state !== 1) return;
+    this.#waiting.push(m);
+    this.#next();
+  }
+  close(code, reason = "") {
+    if (code !== undefined && code !== 1000 && !(code >= 3000 && code <= 4999)) throw new DOMException("The code has to be 1000 or from 3000 to 4999", "InvalidAccessError");
+    if (encoder().encode(reason).length > 123) throw new DOMException("The reason is more than 123 bytes", "SyntaxError");
+    if (this.#state > 1) return;
+    if (this.#state === 0) {
+      this.#state = 2;
+      queueMicrotask(() => this.#over(1006, "", false, "closed before it was open"));
+      return;
+    }
+    this.#state = 2;
+    this.#asked = [code ?? 0, reason];
+    this.#next();
+  }
 }
-for (const [i, k] of ["CONNECTING", "OPEN", "CLOSING", "CLOSED"].entries()) WebSocket[k] = i;
+for (const [i, k] of ["CONNECTING", "OPEN", "CLOSING", "CLOSED"].entries()) WebSocket[k] = WebSocket.prototype[k] = i;
 
 // A channel has two ends in the same realm: what one posts the other gets a copy of.
 class MessagePort extends EventTarget {

@@ -1,4 +1,6 @@
-package export_test
+// Package browser drives a headless Chromium in tests: pages are programs, and what
+// they show can only be seen in one.
+package browser
 
 import (
 	"bufio"
@@ -17,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browser is a headless Chromium, spoken to over its debugging pipe, so that
+// Browser is a headless Chromium, spoken to over its debugging pipe, so that
 // the checks need nothing but the browser.
-type browser struct {
+type Browser struct {
 	cmd *exec.Cmd
 	in  *os.File
 
@@ -44,7 +46,7 @@ type event struct {
 // patience is how long a page may take for anything.
 const patience = time.Minute
 
-func startBrowser(t testing.TB) *browser {
+func Start(t testing.TB) *Browser {
 	path := chromium(t)
 	args := []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -55,7 +57,7 @@ func startBrowser(t testing.TB) *browser {
 	require.NoError(t, err)
 	out, answers, err := os.Pipe()
 	require.NoError(t, err)
-	b := &browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}}
+	b := &Browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}}
 	b.cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the browser expects
 	require.NoError(t, b.cmd.Start())
 	commands.Close()
@@ -86,7 +88,7 @@ func chromium(t testing.TB) string {
 }
 
 // read sorts what the browser says until it falls silent.
-func (b *browser) read(out io.ReadCloser) {
+func (b *Browser) read(out io.ReadCloser) {
 	defer out.Close()
 	r := bufio.NewReaderSize(out, 1<<20)
 	for {
@@ -120,7 +122,7 @@ func (b *browser) read(out io.ReadCloser) {
 }
 
 // call gives a command to a tab, or with "" to the browser.
-func (b *browser) call(t testing.TB, session, method string, params, result any) {
+func (b *Browser) call(t testing.TB, session, method string, params, result any) {
 	t.Helper()
 	c := make(chan reply, 1)
 	b.mu.Lock()
@@ -157,21 +159,21 @@ func (b *browser) call(t testing.TB, session, method string, params, result any)
 	}
 }
 
-// tab is one page of a browser.
-type tab struct {
-	*browser
+// Tab is one page of a browser.
+type Tab struct {
+	*Browser
 	t       testing.TB
 	session string
 }
 
-// newTab opens an empty tab of a given size and colour scheme.
-func (b *browser) newTab(t testing.TB, width, height int, scheme string) *tab {
+// NewTab opens an empty tab of a given size and colour scheme.
+func (b *Browser) NewTab(t testing.TB, width, height int, scheme string) *Tab {
 	t.Helper()
 	var target struct{ TargetID string }
 	b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
 	b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	p := &tab{b, t, attached.SessionID}
+	p := &Tab{b, t, attached.SessionID}
 	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
 		p.call(domain+".enable", nil, nil)
 	}
@@ -184,14 +186,14 @@ func (b *browser) newTab(t testing.TB, width, height int, scheme string) *tab {
 	return p
 }
 
-func (p *tab) call(method string, params, result any) {
+func (p *Tab) call(method string, params, result any) {
 	p.t.Helper()
-	p.browser.call(p.t, p.session, method, params, result)
+	p.Browser.call(p.t, p.session, method, params, result)
 }
 
-// fresh is the tab for another test, with nothing in it and nothing heard.
-func (p *tab) fresh(t testing.TB) *tab {
-	again := &tab{p.browser, t, p.session}
+// Fresh is the tab for another test, with nothing in it and nothing heard.
+func (p *Tab) Fresh(t testing.TB) *Tab {
+	again := &Tab{p.Browser, t, p.session}
 	again.call("Page.navigate", map[string]any{"url": "about:blank"}, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,31 +201,31 @@ func (p *tab) fresh(t testing.TB) *tab {
 	return again
 }
 
-// open loads a page and waits until its script has drawn it.
-func (p *tab) open(url string) {
+// Open loads a page and waits until its script has drawn it.
+func (p *Tab) Open(url string) {
 	p.t.Helper()
-	p.load(url)
-	p.until(`document.documentElement.dataset.ready === "true"`)
+	p.Load(url)
+	p.Until(`document.documentElement.dataset.ready === "true"`)
 }
 
-// load loads a page.
-func (p *tab) load(url string) {
+// Load loads a page.
+func (p *Tab) Load(url string) {
 	p.t.Helper()
 	p.call("Page.navigate", map[string]any{"url": url}, nil)
-	p.until(`location.href !== "about:blank" && document.readyState === "complete"`)
+	p.Until(`location.href !== "about:blank" && document.readyState === "complete"`)
 }
 
-// until waits for a condition to hold. The page is another program, there is no
+// Until waits for a condition to hold. The page is another program, there is no
 // other way to learn it.
-func (p *tab) until(condition string) {
+func (p *Tab) Until(condition string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); p.eval(condition) != true; time.Sleep(10 * time.Millisecond) {
-		require.True(p.t, time.Now().Before(end), "waited too long for %s\n%s", condition, p.said())
+	for end := time.Now().Add(patience); p.Eval(condition) != true; time.Sleep(10 * time.Millisecond) {
+		require.True(p.t, time.Now().Before(end), "waited too long for %s\n%s", condition, p.Said())
 	}
 }
 
-// eval returns the value of an expression.
-func (p *tab) eval(expression string) any {
+// Eval returns the value of an expression.
+func (p *Tab) Eval(expression string) any {
 	p.t.Helper()
 	var r struct {
 		Result           struct{ Value any }
@@ -238,8 +240,8 @@ func (p *tab) eval(expression string) any {
 	return r.Result.Value
 }
 
-// press presses and releases a key.
-func (p *tab) press(key string) {
+// Press presses and releases a key.
+func (p *Tab) Press(key string) {
 	p.t.Helper()
 	down := map[string]any{"type": "keyDown", "key": key}
 	if len(key) == 1 {
@@ -249,8 +251,8 @@ func (p *tab) press(key string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
 }
 
-// heard lists the tab's events of one kind.
-func (p *tab) heard(method string) []json.RawMessage {
+// Heard lists the tab's events of one kind.
+func (p *Tab) Heard(method string) []json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []json.RawMessage
@@ -262,22 +264,22 @@ func (p *tab) heard(method string) []json.RawMessage {
 	return list
 }
 
-// said is everything the page complained of.
-func (p *tab) said() string {
+// Said is everything the page complained of.
+func (p *Tab) Said() string {
 	s := ""
 	for _, method := range []string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"} {
-		for _, e := range p.heard(method) {
+		for _, e := range p.Heard(method) {
 			s += fmt.Sprintf("%s %s\n", method, e)
 		}
 	}
 	return s
 }
 
-// requests lists the addresses that were asked for, without those that never
+// Requests lists the addresses that were asked for, without those that never
 // leave the browser.
-func (p *tab) requests() []string {
+func (p *Tab) Requests() []string {
 	var urls []string
-	for _, raw := range p.heard("Network.requestWillBeSent") {
+	for _, raw := range p.Heard("Network.requestWillBeSent") {
 		var e struct{ Request struct{ URL string } }
 		require.NoError(p.t, json.Unmarshal(raw, &e))
 		urls = append(urls, e.Request.URL)
@@ -285,9 +287,9 @@ func (p *tab) requests() []string {
 	return urls
 }
 
-// screenshot saves the visible part of the page, if SCREENSHOTS names a
+// Screenshot saves the visible part of the page, if SCREENSHOTS names a
 // directory to keep pictures in for people to look at.
-func (p *tab) screenshot(name string) {
+func (p *Tab) Screenshot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("SCREENSHOTS")
 	if dir == "" {

@@ -1,0 +1,286 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+)
+
+// Subprotocols of a WebSocket, and how a browser offers its credential.
+const (
+	recordProtocol = "troupe.v1"       // one record a message
+	linesProtocol  = "troupe.v1.lines" // whole records, with line feeds between them
+	authProtocol   = "troupe.auth."    // and the token in base64url
+)
+
+// offered is the credential among the subprotocols that a client offers.
+func offered(r *http.Request) (token string, given bool) {
+	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(header, ",") {
+			if coded, is := strings.CutPrefix(strings.TrimSpace(name), authProtocol); is {
+				raw, err := base64.RawURLEncoding.DecodeString(coded)
+				return string(raw), err == nil
+			}
+		}
+	}
+	return "", false
+}
+
+// socketClient is a client on a WebSocket.
+type socketClient struct {
+	ws     *websocket.Conn
+	ctx    context.Context
+	name   string
+	single bool // one record a message
+
+	rest    []byte // of the message that is read
+	partial []byte // of a line that is written
+}
+
+func (c *socketClient) String() string { return "WebSocket " + c.name }
+
+// Close says goodbye without waiting for the client to say it, too.
+func (c *socketClient) Close() error {
+	go func() { _ = c.ws.Close(websocket.StatusNormalClosure, "bye") }()
+	return nil
+}
+
+// Read gives each message as a line.
+func (c *socketClient) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		kind, message, err := c.ws.Read(c.ctx)
+		if err != nil {
+			return 0, io.EOF // the client is gone, however
+		}
+		if kind != websocket.MessageText {
+			continue
+		}
+		c.rest = append(message, '\n')
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// Write sends the lines that are whole now.
+func (c *socketClient) Write(p []byte) (int, error) {
+	end := bytes.LastIndexByte(p, '\n')
+	if end < 0 {
+		c.partial = append(c.partial, p...)
+		return len(p), nil
+	}
+	lines := p[:end]
+	if len(c.partial) > 0 {
+		lines = append(c.partial, lines...)
+	}
+	c.partial = bytes.Clone(p[end+1:])
+	if !c.single {
+		return len(p), c.send(lines)
+	}
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		if err := c.send(line); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+func (c *socketClient) send(message []byte) error {
+	ctx, cancel := context.WithTimeout(c.ctx, writePatience)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, message)
+}
+
+// beat finds out about a client that is gone without having said so.
+func (c *socketClient) beat() {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, 2*heartbeatEvery)
+		err := c.ws.Ping(ctx)
+		cancel()
+		if err != nil {
+			_ = c.ws.CloseNow()
+			return
+		}
+	}
+}
+
+// request is a client that says a few lines and hears until it has had enough.
+type request struct {
+	name string
+	in   io.Reader
+	hear func(line []byte) (enough bool)
+
+	mu      sync.Mutex
+	partial []byte
+	over    chan struct{} // closed when it has had enough, or is gone
+	once    sync.Once
+	ended   bool // the input may end: what is open is left
+}
+
+func newRequest(name string, in io.Reader, hear func([]byte) bool) *request {
+	return &request{name: name, in: in, hear: hear, over: make(chan struct{})}
+}
+
+func (q *request) String() string { return q.name }
+func (q *request) Close() error   { q.stop(); return nil }
+func (q *request) stop()          { q.once.Do(func() { close(q.over) }) }
+
+// Read ends when the request is over: as long as it hears, its connection lasts.
+func (q *request) Read(p []byte) (int, error) {
+	n, err := q.in.Read(p)
+	if n > 0 || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	<-q.over
+	return 0, io.EOF
+}
+
+func (q *request) Write(p []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.partial = append(q.partial, p...)
+	for {
+		line, rest, whole := bytes.Cut(q.partial, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		if !q.ended && q.hear(line) {
+			q.ended = true
+			q.stop()
+		}
+		q.partial = bytes.Clone(rest)
+	}
+}
+
+// rpc answers commands: the answers as lines, in the order in which they come. Of
+// events it says nothing.
+func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		s.refuse(w, r, http.StatusRequestEntityTooLarge, "the commands are too long")
+		return
+	}
+	waiting := 0
+	for line := range bytes.Lines(body) {
+		if len(bytes.TrimSpace(line)) > 0 {
+			waiting++
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if waiting == 0 {
+		return
+	}
+	if len(body) > 0 && body[len(body)-1] != '\n' {
+		body = append(body, '\n')
+	}
+	var answers bytes.Buffer
+	q := newRequest("request of "+r.RemoteAddr, bytes.NewReader(body), func(line []byte) bool {
+		if gjson.GetBytes(line, "type").Str != "response" {
+			return false
+		}
+		answers.Write(line)
+		answers.WriteByte('\n')
+		waiting--
+		return waiting == 0
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.run(s.network(by), q)
+	}()
+	limit := time.NewTimer(rpcPatience)
+	defer limit.Stop()
+	select {
+	case <-q.over:
+	case <-r.Context().Done():
+	case <-limit.C:
+	}
+	q.stop()
+	q.mu.Lock()
+	q.ended = true
+	out := bytes.Clone(answers.Bytes())
+	q.mu.Unlock()
+	_, _ = w.Write(out)
+	<-ended
+}
+
+// events tells what a session says, to who only wants to hear. The id of each is
+// where it stands: who comes back with it goes on there.
+func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
+	handle := r.URL.Query().Get("session")
+	if handle == "" {
+		s.refuse(w, r, http.StatusBadRequest, "session is missing")
+		return
+	}
+	attach := fmt.Sprintf(`{"id":"attach","type":"attach","sessionId":%q`, handle)
+	if last := strings.Split(r.Header.Get("Last-Event-ID"), ":"); len(last) == 3 && last[1] == handle {
+		attach += fmt.Sprintf(`,"since":{"epoch":%q,"seq":%s}`, last[0], last[2])
+	} else {
+		attach += `,"snapshot":{}`
+	}
+	in := strings.NewReader(`{"type":"hello","id":"hello","features":["seq","deltaUpdates","queueUpdate","settingEvents","approvals","dialogEvents","stateEvents"]}` + "\n" + attach + "}\n")
+	flush := http.NewResponseController(w)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	var mu sync.Mutex // of w
+	epoch := ""
+	say := func(format string, args ...any) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = flush.SetWriteDeadline(time.Now().Add(writePatience))
+		_, err := fmt.Fprintf(w, format, args...)
+		return err != nil || flush.Flush() != nil
+	}
+	by.scope = ScopeView
+	q := newRequest("events for "+r.RemoteAddr, in, func(line []byte) bool {
+		v := gjson.ParseBytes(line)
+		if v.Get("id").Str == "hello" {
+			epoch = v.Get("data.epoch").Str
+			return false
+		}
+		seq := v.Get("seq")
+		if v.Get("type").Str == "response" {
+			seq = v.Get("data.seq")
+		}
+		return say("id: %s:%s:%d\ndata: %s\n\n", epoch, handle, seq.Int(), line)
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.run(s.network(by), q)
+	}()
+	done := s.Tokens.Watch(by.device, q.stop)
+	defer done()
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if say(": hb\n\n") {
+				q.stop()
+			}
+		case <-r.Context().Done():
+			q.stop()
+		case <-ended:
+			return
+		}
+	}
+}

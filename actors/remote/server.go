@@ -1,0 +1,342 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/rs/zerolog"
+
+	"troupe/actors"
+	"troupe/actors/conn"
+	"troupe/store/web"
+)
+
+// Limits of what strangers may take.
+const (
+	maxConnections   = 1024
+	maxHeader        = 16 << 10
+	handshakeTime    = 10 * time.Second
+	failuresAMinute  = 20 // of one address
+	clientLag        = 1 << 20
+	clientOutput     = 16 << 20
+	writePatience    = 30 * time.Second // for a client that does not read
+	rpcPatience      = 60 * time.Second
+	maxBody          = 16 << 20
+	heartbeatEvery   = 15 * time.Second
+	checkTokensEvery = time.Second
+)
+
+// Config is what a server is told.
+type Config struct {
+	Daemon *actors.Daemon
+	Log    zerolog.Logger // who comes and goes; never what is said
+
+	// Configure makes the connection of a client of the socket. preface is nil for one
+	// that speaks the protocol at once.
+	Configure func(preface *Preface) (conn.Config, error)
+	Network   conn.Config // of clients on TCP
+
+	Tokens  *Tokens
+	Hosts   []string // host:port by which the server may be called
+	Origins []string // of pages that may connect, besides those of Hosts
+	TLS     *tls.Config
+}
+
+// Server takes clients:
+//
+//	/healthz, /readyz      whether it lives, and takes clients
+//	/, /ui/…               the page; it holds no data
+//	POST /v1/login         a one-time code for a device's token
+//	/v1/ws                 a connection: records as messages of a WebSocket
+//	POST /v1/rpc           commands as lines, their answers as lines
+//	/v1/events             what a session says, as server-sent events
+type Server struct {
+	Config
+
+	mu          sync.Mutex
+	connections int
+	failures    map[string]int // logins and handshakes that failed in this minute, by address
+	minute      time.Time
+	draining    bool
+
+	http *http.Server
+	done chan struct{}
+}
+
+// New makes a server.
+func New(cfg Config) *Server {
+	s := &Server{Config: cfg, failures: map[string]int{}, done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler: s, ReadHeaderTimeout: handshakeTime, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
+		ErrorLog: nil, TLSConfig: cfg.TLS,
+	}
+	return s
+}
+
+// ServeLines takes clients of a socket of the file system.
+func (s *Server) ServeLines(l net.Listener) { go s.serveLines(l) }
+
+// ServeHTTP takes clients of TCP.
+func (s *Server) ServeTCP(l net.Listener) {
+	if s.TLS != nil {
+		l = tls.NewListener(l, s.TLS)
+	}
+	go func() { _ = s.http.Serve(l) }()
+	go s.watchTokens()
+}
+
+func (s *Server) watchTokens() {
+	tick := time.NewTicker(checkTokensEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.Tokens.Withdraw()
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// Drain says that the end has begun.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+}
+
+// Close lets go of the network. Connections end with the daemon.
+func (s *Server) Close() {
+	close(s.done)
+	_ = s.http.Close()
+}
+
+// ServeHTTP looks at who is asked for and from where, before anything else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", web.Policy)
+	h.Set("Cache-Control", "no-store")
+	if !slices.Contains(s.Hosts, r.Host) {
+		s.refuse(w, r, http.StatusForbidden, "this is not a name of this server")
+		return
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !s.ours(origin) {
+		s.refuse(w, r, http.StatusForbidden, "pages of that origin may not ask this server")
+		return
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" && strings.HasPrefix(r.URL.Path, "/v1/") && r.Header.Get("Origin") == "" {
+		s.refuse(w, r, http.StatusForbidden, "other pages may not ask this server")
+		return
+	}
+	switch {
+	case r.URL.Path == "/healthz" && isRead(r):
+		_, _ = io.WriteString(w, "ok\n")
+	case r.URL.Path == "/readyz" && isRead(r):
+		s.ready(w)
+	case r.URL.Path == "/v1/login" && r.Method == http.MethodPost:
+		s.login(w, r)
+	case r.URL.Path == "/v1/ws" && r.Method == http.MethodGet:
+		s.authorised(w, r, s.websocket)
+	case r.URL.Path == "/v1/rpc" && r.Method == http.MethodPost:
+		s.authorised(w, r, s.rpc)
+	case r.URL.Path == "/v1/events" && r.Method == http.MethodGet:
+		s.authorised(w, r, s.events)
+	case isRead(r):
+		s.asset(w, r)
+	default:
+		http.Error(w, "no such way", http.StatusMethodNotAllowed)
+	}
+}
+
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// ours says whether a page may connect: the server's own, or one that was named.
+func (s *Server) ours(origin string) bool {
+	if slices.Contains(s.Origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false
+	}
+	return u.Scheme+"://"+u.Host == origin && slices.Contains(s.Hosts, u.Host)
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	s.Log.Warn().Str("peer", r.RemoteAddr).Str("path", r.URL.Path).Int("status", status).Msg(why)
+	http.Error(w, why, status)
+}
+
+func (s *Server) ready(w http.ResponseWriter) {
+	s.mu.Lock()
+	draining := s.draining
+	s.mu.Unlock()
+	if draining {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// asset serves a file of the page.
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
+	assets, err := web.Assets()
+	if err != nil {
+		s.refuse(w, r, http.StatusInternalServerError, "the page is not whole")
+		return
+	}
+	a, is := assets[r.URL.Path]
+	if !is {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.Type)
+	h.Set("ETag", `"`+a.Tag+`"`)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "no-cache")
+	if a.Forever {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	if r.Header.Get("If-None-Match") == `"`+a.Tag+`"` {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := a.Body
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = a.Gzipped
+	}
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+}
+
+// failed counts a failure of an address, and says whether those were too many.
+func (s *Server) failed(r *http.Request, count bool) (tooMany bool) {
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.minute) > time.Minute {
+		s.minute = now
+		clear(s.failures)
+	}
+	if count {
+		s.failures[address]++
+	}
+	return s.failures[address] > failuresAMinute
+}
+
+// login trades in a one-time code.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ Code, Name string }
+	if s.failed(r, false) {
+		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
+		return
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&asked); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, "not a login")
+		return
+	}
+	token, device, err := s.Tokens.Login(asked.Code, asked.Name)
+	if errors.Is(err, errBadCode) {
+		s.failed(r, true)
+		s.refuse(w, r, http.StatusUnauthorized, err.Error())
+		return
+	}
+	if err != nil {
+		s.Log.Error().Err(err).Msg("a device could not be kept")
+		http.Error(w, "the device could not be kept", http.StatusInternalServerError)
+		return
+	}
+	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device.ID).Str("name", device.Name).Str("scope", string(device.Scope)).Msg("signed in")
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "scope": device.Scope, "expires": device.Used.Add(deviceLife)})
+}
+
+// who is behind a request.
+type who struct {
+	device string
+	scope  Scope
+}
+
+// authorised lets a request through that has a credential, in its header, or for a
+// browser's WebSocket, which has no others, as a subprotocol. An address has none: it
+// would be logged.
+func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, who)) {
+	if s.failed(r, false) {
+		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
+		return
+	}
+	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !given && r.URL.Path == "/v1/ws" {
+		token, given = offered(r)
+	}
+	device, scope, ok := s.Tokens.Check(token)
+	if !given || !ok {
+		s.failed(r, given)
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		s.refuse(w, r, http.StatusUnauthorized, "unauthorized")
+		return
+	}
+	if !s.enter() {
+		s.refuse(w, r, http.StatusServiceUnavailable, "too many connections")
+		return
+	}
+	defer s.leave()
+	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device).Str("path", r.URL.Path).Msg("connected")
+	next(w, r, who{device, scope})
+	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device).Str("path", r.URL.Path).Msg("gone")
+}
+
+// network is the configuration of a client's connection.
+func (s *Server) network(by who) conn.Config {
+	cfg := s.Network
+	cfg.MultiSession, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, clientLag, clientOutput, true
+	cfg.ViewOnly = by.scope != ScopeFull
+	return cfg
+}
+
+// websocket serves a connection.
+func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
+	protocols := []string{linesProtocol, recordProtocol}
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
+	})
+	if err != nil {
+		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("no WebSocket")
+		return
+	}
+	ws.SetReadLimit(int64(s.maxLine()))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	client := &socketClient{ws: ws, ctx: ctx, name: r.RemoteAddr, single: ws.Subprotocol() == recordProtocol}
+	done := s.Tokens.Watch(by.device, func() {
+		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
+	})
+	defer done()
+	go client.beat()
+	s.run(s.network(by), client)
+}
+
+func (s *Server) maxLine() int {
+	if s.Network.MaxLine > 0 {
+		return s.Network.MaxLine
+	}
+	return maxBody
+}

@@ -1,0 +1,196 @@
+package remote
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"troupe/actors/conn"
+)
+
+// A Preface is the first line of "troupe connect": where it was started and with
+// which flags. A client that speaks to the socket by itself has none, and its first
+// line is a command.
+type Preface struct {
+	Connect string   `json:"troupe"` // "connect"
+	Cwd     string   `json:"cwd"`
+	Args    []string `json:"args"`
+}
+
+// maxPreface bounds the first line: flags may hold a system prompt.
+const maxPreface = 1 << 20
+
+// lineClient is a client on a socket of lines.
+type lineClient struct {
+	net.Conn
+	in   *bufio.Reader
+	name string
+}
+
+func (c *lineClient) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c *lineClient) String() string             { return c.name }
+
+// Close lets what is written arrive, and wakes who reads.
+func (c *lineClient) Close() error { return c.Conn.Close() }
+
+// readPreface reads the first line, if it is one.
+func readPreface(in *bufio.Reader) (*Preface, error) {
+	const begins = `{"troupe":"connect"`
+	head, err := in.Peek(len(begins))
+	if err != nil || string(head) != begins {
+		return nil, nil // what is wrong with it the connection will say
+	}
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > maxPreface {
+			return nil, errors.New("the first line is too long or not whole")
+		}
+	}
+	var p Preface
+	if err := json.Unmarshal(line, &p); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// Listen opens the socket of a directory, which must be ours alone. lock keeps a
+// second daemon away, and lets the file of one that was killed be replaced.
+func Listen(path string) (l net.Listener, unlock func(), err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !st.IsDir() || st.Mode().Perm()&0o077 != 0 {
+		return nil, nil, fmt.Errorf("%s can be entered by others: chmod 700", dir)
+	}
+	if owner, ok := st.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Getuid() {
+		return nil, nil, fmt.Errorf("%s belongs to another user", dir)
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		who, _ := io.ReadAll(io.LimitReader(lock, 100))
+		return nil, nil, errors.Join(fmt.Errorf("a daemon serves %s already: process %s", path, who), lock.Close())
+	}
+	_ = lock.Truncate(0)
+	_, _ = lock.WriteAt([]byte(fmt.Sprint(os.Getpid())), 0)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	l, err = net.Listen("unix", path)
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, nil, errors.Join(err, l.Close(), lock.Close())
+	}
+	return l, func() { _ = lock.Close() }, nil
+}
+
+// serveLines takes clients of the socket until it is closed.
+func (s *Server) serveLines(l net.Listener) {
+	for wait := time.Millisecond; ; {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptor is left, for one
+			s.Log.Warn().Err(err).Msg("a client could not be taken")
+			time.Sleep(wait)
+			wait = min(2*wait, time.Second)
+			continue
+		}
+		wait = time.Millisecond
+		go s.takeLines(c)
+	}
+}
+
+func (s *Server) takeLines(c net.Conn) {
+	uid, pid, err := peer(c)
+	if err == nil && uid != os.Getuid() && uid != 0 {
+		err = fmt.Errorf("user %d is not this one", uid)
+	}
+	if err != nil || !s.enter() {
+		s.Log.Warn().Err(err).Int("pid", pid).Msg("a client was turned away")
+		_ = c.Close()
+		return
+	}
+	defer s.leave()
+	client := &lineClient{Conn: c, in: bufio.NewReaderSize(c, 64<<10), name: fmt.Sprintf("socket, process %d", pid)}
+	preface, err := readPreface(client.in)
+	var cfg conn.Config
+	if err == nil {
+		cfg, err = s.Configure(preface)
+	}
+	if err != nil {
+		refusal, _ := json.Marshal(map[string]any{"type": "response", "command": "connect", "success": false, "error": err.Error(), "code": "invalid_params"})
+		_, _ = c.Write(append(refusal, '\n'))
+		_ = c.Close()
+		return
+	}
+	s.Log.Info().Str("client", client.name).Msg("connected")
+	s.run(cfg, client)
+	s.Log.Info().Str("client", client.name).Msg("gone")
+}
+
+// run serves a connection to its end.
+func (s *Server) run(cfg conn.Config, t conn.Transport) {
+	if err := s.Daemon.Connect(cfg, t).Wait(); err != nil {
+		s.Log.Info().Err(err).Stringer("client", t).Msg("connection ended")
+	}
+}
+
+// enter counts a connection, and says whether there is room for it.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.connections >= maxConnections {
+		return false
+	}
+	s.connections++
+	return true
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections--
+}
+
+// Relay copies both ways until the daemon says no more. It is "troupe connect".
+func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {
+	p.Connect = "connect"
+	first, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Write(append(first, '\n')); err != nil {
+		return err
+	}
+	var input sync.WaitGroup
+	input.Go(func() {
+		_, _ = io.Copy(c, in) // if the daemon is gone, reading from it says so
+		_ = c.CloseWrite()
+	})
+	_, err = io.Copy(out, c)
+	return err
+}

@@ -1,0 +1,435 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	cmap "github.com/orcaman/concurrent-map"
+	"github.com/rs/zerolog"
+
+	"troupe/actors"
+	"troupe/actors/conn"
+	"troupe/actors/link"
+	"troupe/actors/remote"
+	"troupe/actors/session"
+	"troupe/protocol"
+	"troupe/protocol/pi"
+	"troupe/store"
+)
+
+// serveOptions are the flags of "troupe serve" that --mode rpc does not have.
+type serveOptions struct {
+	socket, listen, tokenFile, publicURL, cert, key, pair string
+	hosts, origins                                        []string
+	behindProxy                                           bool
+	drain                                                 time.Duration
+	rest                                                  []string // those that it has
+}
+
+const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
+	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view]] [--drain DURATION] [options of --mode rpc]"
+
+// remotely serves clients from outside, or is one of them.
+func remotely(word string, args []string) int {
+	var err error
+	switch {
+	case word == "connect":
+		err = connect(args)
+	case len(args) > 0 && args[0] == "devices":
+		err = listDevices(args[1:])
+	case len(args) > 0 && args[0] == "revoke":
+		err = revokeDevice(args[1:])
+	default:
+		return serveClients(args)
+	}
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return refuse(err)
+	case err != nil:
+		fmt.Fprintln(stderr, "troupe:", err)
+		return exitError
+	}
+	return exitOK
+}
+
+type usageError struct{ error }
+
+func parseServe(args []string) (*serveOptions, error) {
+	s := &serveOptions{pair: string(remote.ScopeFull), drain: 15 * time.Second}
+	values := map[string]func(string) error{
+		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.tokenFile), "--public-url": set(&s.publicURL),
+		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
+		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, v); return nil },
+		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
+		"--pair": func(v string) error {
+			if v != string(remote.ScopeFull) && v != string(remote.ScopeView) {
+				return errors.New("want full or view")
+			}
+			s.pair = v
+			return nil
+		},
+		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
+	}
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		if name == "--behind-proxy" && !inline {
+			s.behindProxy = true
+			continue
+		}
+		take := values[name]
+		if take == nil {
+			s.rest = append(s.rest, args[i])
+			continue
+		}
+		if !inline {
+			if i++; i >= len(args) {
+				return nil, fmt.Errorf("%s needs a value; %s", name, serveUsage)
+			}
+			value = args[i]
+		}
+		if err := take(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if (s.cert == "") != (s.key == "") {
+		return nil, errors.New("--tls-cert and --tls-key belong together")
+	}
+	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || len(s.hosts)+len(s.origins) > 0) {
+		return nil, errors.New("that needs --listen")
+	}
+	return s, nil
+}
+
+func set(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
+
+// socketPath is where a daemon of this user is reached.
+func socketPath(given, agentDir string) string {
+	if given != "" {
+		return given
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "troupe", "troupe.sock")
+	}
+	return filepath.Join(agentDir, "troupe", "run", "troupe.sock")
+}
+
+// serveClients runs a daemon until a signal ends it.
+func serveClients(args []string) int {
+	s, err := parseServe(args)
+	if err != nil {
+		return refuse(err)
+	}
+	o, err := parseArgs(s.rest)
+	if err == nil && len(o.messages)+len(o.files) > 0 {
+		err = fmt.Errorf("unexpected argument; %s", serveUsage)
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	o.mode, o.multiSession = "rpc", true
+	o.permission = cmp.Or(o.permission, "ask")
+	log := logger(o)
+	if os.Getenv("TROUPE_LOG") == "" && !o.verbose {
+		log = log.Level(zerolog.InfoLevel)
+	}
+	if code, ok := o.checkExtensions(); !ok {
+		return code
+	}
+	if err := o.check(); err != nil {
+		return refuse(err)
+	}
+	cfg, err := configure(o, log)
+	for _, w := range o.warnings {
+		log.Warn().Msg(w)
+	}
+	if err == nil {
+		err = s.run(cfg, log)
+	}
+	var signalled signalError
+	switch {
+	case errors.As(err, &signalled):
+		return 128 + int(signalled)
+	case err != nil:
+		fmt.Fprintln(stderr, "troupe:", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// signalError is the signal that has ended the daemon.
+type signalError syscall.Signal
+
+func (e signalError) Error() string { return syscall.Signal(e).String() }
+
+func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
+	cmap.SHARD_COUNT = 1 // see serve
+	debug.SetGCPercent(200)
+	path := socketPath(s.socket, cfg.Sessions.AgentDir)
+	lines, unlock, err := remote.Listen(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer func() { _ = lines.Close() }()
+	var network net.Listener
+	if s.listen != "" {
+		if network, err = net.Listen("tcp", s.listen); err != nil {
+			return err
+		}
+		defer func() { _ = network.Close() }()
+	}
+	of := remote.Config{Log: log, Network: cfg.Conn, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
+	if network != nil {
+		if err := s.network(&of, network.Addr().(*net.TCPAddr), cfg.Sessions.AgentDir); err != nil {
+			return err
+		}
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	cfg.DrainLimit = s.drain
+	of.Daemon = actors.Start(cfg)
+	server := remote.New(of)
+	server.ServeLines(lines)
+	fmt.Fprintln(stderr, "troupe: clients connect with: troupe connect --to", path)
+	if network != nil {
+		server.ServeTCP(network)
+		s.invite(of, network.Addr().(*net.TCPAddr))
+	}
+	first := <-signals
+	log.Info().Stringer("signal", first).Msg("stopping")
+	server.Drain()
+	_ = lines.Close()
+	of.Daemon.Stop(actors.Stop{})
+	go func() {
+		<-signals
+		of.Daemon.Stop(actors.Stop{Abort: true})
+		<-signals
+		exit(128 + int(first.(syscall.Signal)))
+	}()
+	of.Daemon.Wait()
+	server.Close()
+	return signalError(first.(syscall.Signal))
+}
+
+// network says who may come over TCP, and by which names.
+func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, agentDir string) (err error) {
+	if !addr.IP.IsLoopback() && s.cert == "" && !s.behindProxy {
+		return fmt.Errorf("--listen %s can be reached by others: give --tls-cert and --tls-key, or --behind-proxy if a proxy does that", s.listen)
+	}
+	if of.Tokens, err = remote.OpenTokens(filepath.Join(agentDir, "troupe"), s.tokenFile); err != nil {
+		return fmt.Errorf("--listen needs a credential: %w", err)
+	}
+	port := fmt.Sprint(addr.Port)
+	of.Hosts = append(s.hosts, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port))
+	if !addr.IP.IsLoopback() && !addr.IP.IsUnspecified() {
+		of.Hosts = append(of.Hosts, net.JoinHostPort(addr.IP.String(), port))
+	}
+	of.Origins = s.origins
+	if s.publicURL != "" {
+		u, err := url.Parse(s.publicURL)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return fmt.Errorf("--public-url %s: want https://HOST", s.publicURL)
+		}
+		of.Hosts = append(of.Hosts, u.Host)
+		of.Origins = append(of.Origins, u.Scheme+"://"+u.Host)
+	}
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return err
+		}
+		of.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	for _, origin := range s.origins {
+		of.Log.Warn().Str("origin", origin).Msg("pages of this origin may connect, with a credential")
+	}
+	if addr.IP.IsUnspecified() {
+		of.Log.Warn().Str("address", s.listen).Msg("everybody who can reach this machine can reach this port")
+	}
+	return nil
+}
+
+// invite prints the address of the page, with a code for one browser.
+func (s *serveOptions) invite(of remote.Config, addr *net.TCPAddr) {
+	base := s.publicURL
+	if base == "" {
+		scheme, host := "http", addr.String()
+		if of.TLS != nil {
+			scheme = "https"
+		}
+		if addr.IP.IsUnspecified() {
+			host = net.JoinHostPort("localhost", fmt.Sprint(addr.Port))
+		}
+		base = scheme + "://" + host
+	}
+	fmt.Fprintf(stderr, "troupe: the page, for one browser in the next 10 minutes: %s/#c=%s\n", strings.TrimSuffix(base, "/"), of.Tokens.NewCode(remote.Scope(s.pair)))
+}
+
+// perClient are the options of --mode rpc that one client can have for itself; the
+// others are the daemon's.
+var perClient = []string{
+	"--mode", "--cwd", "--session", "--session-id", "--continue", "-c", "--no-session", "--name", "-n", "--provider", "--model", "--thinking", "--tools", "-t", "--no-tools",
+	"--system-prompt", "--append-system-prompt", "--dialect", "--features", "--multi-session", "--eof", "--permission-mode", "--verbose",
+}
+
+// clientConfig is the connection of a client of the socket: what the daemon was
+// started with, and on top of it the flags that it has itself.
+func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
+	of := cfg.Conn
+	of.MultiSession, of.Final = false, false
+	of.Default = cfg.Sessions.Default.Fresh()
+	if p == nil {
+		of.MultiSession = true
+		return of, nil
+	}
+	o, err := parseArgs(p.Args)
+	if err != nil {
+		return of, err
+	}
+	for _, arg := range p.Args {
+		name, _, _ := strings.Cut(arg, "=")
+		if strings.HasPrefix(name, "-") && name != "-" && !slices.Contains(perClient, name) {
+			return of, fmt.Errorf("%s is for the daemon: give it to troupe serve", name)
+		}
+	}
+	o.mode = "rpc"
+	if err := o.check(); err != nil {
+		return of, err
+	}
+	spec := &of.Default
+	if spec.Cwd, err = workingDir(cmp.Or(o.cwd, p.Cwd), cfg.Sessions.Home); err != nil {
+		return of, err
+	}
+	spec.CwdSet, spec.Memory, spec.Name = o.cwd != "", o.noSession || spec.Memory, o.name
+	spec.PermissionMode = o.permission
+	if o.provider != "" || o.model != "" {
+		spec.Provider, spec.Model = o.provider, o.model
+	}
+	if o.thinking != "" {
+		spec.Level = protocol.ThinkingLevel(o.thinking)
+	}
+	if o.tools != nil || o.noTools {
+		spec.Tools, spec.FreeTools = append([]string{}, o.tools...), false
+	}
+	if err := texts(o, spec.Cwd, spec); err != nil {
+		return of, err
+	}
+	of.MultiSession, of.Drain = o.multiSession, o.eof == "drain"
+	of.Dialect = protocol.Dialect(cmp.Or(o.dialect, string(of.Dialect)))
+	of.Features = append(slices.Clone(of.Features), o.features...)
+	of.Codec = pi.Codec{}
+	return of, findSession(o, cfg.Sessions, of, spec)
+}
+
+// findSession finds the file of --continue, --session and --session-id.
+func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.OpenSpec) error {
+	_, rules, ok := of.Dialect.Open(of.Features...)
+	if !ok {
+		return fmt.Errorf("--dialect %s: no such dialect", of.Dialect)
+	}
+	dir, common := session.SessionDir(shared, rules, spec.Cwd)
+	query := store.Query{Dir: dir}
+	if common {
+		query.Cwd = spec.Cwd
+	}
+	lister := store.NewLister(store.OS{})
+	switch {
+	case o.cont:
+		return continueNewest(lister, query, spec)
+	case o.session != "":
+		return namedSession(lister, query, spec, shared, o.session, false)
+	case o.sessionID != "":
+		return createOrLoad(lister, query, o.sessionID, spec)
+	}
+	return nil
+}
+
+// connect is a client of a daemon: what comes on stdin goes there, what it says
+// comes on stdout.
+func connect(args []string) error {
+	to := ""
+	var rest []string
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		switch {
+		case name == "--to" && inline:
+			to = value
+		case name == "--to" && i+1 < len(args):
+			i++
+			to = args[i]
+		case name == "--to":
+			return usageError{errors.New("--to needs the path of a socket")}
+		case args[i] == "--":
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	if _, err := parseArgs(rest); err != nil {
+		return usageError{err}
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("working directory: %w", err)
+	}
+	path := socketPath(to, store.AgentDir("", os.Getenv, homeDir()))
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("no daemon answers at %s: start one with troupe serve (%w)", path, err)
+	}
+	defer func() { _ = c.Close() }()
+	return remote.Relay(c, remote.Preface{Cwd: cwd, Args: rest}, os.Stdin, os.Stdout)
+}
+
+func devicesDir() string {
+	return filepath.Join(store.AgentDir("", os.Getenv, homeDir()), "troupe")
+}
+
+func listDevices(args []string) error {
+	if len(args) > 0 {
+		return usageError{errors.New("usage: troupe serve devices")}
+	}
+	list, err := remote.ReadDevices(devicesDir())
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DEVICE\tSCOPE\tLAST USED\tNAME")
+	for _, d := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.ID, d.Scope, d.Used.Local().Format(time.DateTime), d.Name)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	show(text.String())
+	return nil
+}
+
+func revokeDevice(args []string) error {
+	if len(args) != 1 {
+		return usageError{errors.New("usage: troupe serve revoke DEVICE")}
+	}
+	list, err := remote.ReadDevices(devicesDir())
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(slices.Clone(list), func(d remote.Device) bool { return d.ID == args[0] })
+	if len(kept) == len(list) {
+		return fmt.Errorf("no device %s: see troupe serve devices", args[0])
+	}
+	return remote.WriteDevices(devicesDir(), kept)
+}

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/e2e/browser"
+)
+
+// The page in a browser: what a person sees and does there.
+
+// visit opens the page with a code and waits until it is ready.
+func (s *served) visit(p *browser.Tab, code string) {
+	s.t.Helper()
+	p.Load(s.base + "/#c=" + code)
+	p.Until(`document.documentElement.dataset.ready === "true"`)
+}
+
+// begin makes a session on the page.
+func begin(p *browser.Tab, mode string) {
+	p.Until(`document.querySelector("#empty button") !== null`)
+	p.Eval(`document.querySelector("#empty button").click()`)
+	p.Eval(fmt.Sprintf(`document.querySelector("#sheet select").value = %q`, mode))
+	p.Eval(`document.querySelector("#sheet form").requestSubmit()`)
+	p.Until(`!document.getElementById("sheet").open && !document.getElementById("composer").hidden`)
+}
+
+func say(p *browser.Tab, message string) {
+	p.Eval(fmt.Sprintf(`(() => { const t = document.getElementById("composer-text"); t.value = %q; t.dispatchEvent(new Event("input")); document.getElementById("composer").requestSubmit(); })()`, message))
+}
+
+const shown = `document.getElementById("conversation").textContent` // of what is not in view, too
+
+func sees(p *browser.Tab, text string) { p.Until(fmt.Sprintf(shown+`.includes(%q)`, text)) }
+
+// calm checks that the page complained of nothing and asked nobody else.
+func (s *served) calm(p *browser.Tab) {
+	s.t.Helper()
+	for _, said := range strings.Split(p.Said(), "\n") {
+		if !strings.Contains(said, "WebSocket connection to") { // a browser says that of each that breaks
+			assert.Empty(s.t, said)
+		}
+	}
+	for _, url := range p.Requests() {
+		assert.Regexp(s.t, `^(`+s.base+`/|data:image/|blob:)`, url)
+	}
+}
+
+// TestPage: prompt, tool, approval with its diff, done; another tab sees the same and
+// answers; a reload in the middle of a stream; no access any more.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	token := strings.TrimSpace(string(raw))
+
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	assert.NotContains(t, tab.Eval(`location.href`), s.code)
+	begin(tab, "ask")
+	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"<b>made</b>\n"}`).and(gate("asked")), text("All **done**. <script>document.title='owned'</script> [x](javascript:alert(1)) ![y](http://127.0.0.1:9/y.png)"))
+	say(tab, "make it")
+	p.llm.open("asked")
+	tab.Until(`document.querySelector("#dock .card .diff") !== null`)
+	assert.Contains(t, tab.Eval(`document.querySelector("#dock .card").innerText`), "<b>made</b>")
+	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
+
+	other := b.NewTab(t, 390, 844, "dark") // of the same browser: it knows the token
+	other.Load(s.base + "/")
+	other.Until(`document.querySelector("#dock .card .primary") !== null`)
+	other.Until(`(document.querySelector("#dock .card .primary")?.click(), document.querySelector("#dock .card") === null)`)
+	sees(other, "All done.")
+	sees(tab, "All done.")
+	tab.Until(`document.querySelector("#dock .card") === null`)
+	assert.FileExists(t, filepath.Join(p.work, "made.txt"))
+	assert.NotEqual(t, "owned", tab.Eval(`document.title`))
+	assert.Equal(t, float64(0), tab.Eval(`document.querySelectorAll("#conversation script, #conversation [href^='javascript:'], #conversation img").length`))
+	assert.LessOrEqual(t, other.Eval(`document.documentElement.scrollWidth`), float64(390))
+
+	p.llm.plays(text("first half ").and(gate("half")).and(text("second half")))
+	say(tab, "and now slowly")
+	sees(tab, "first half")
+	tab.Load(s.base + "/")
+	sees(tab, "first half")
+	p.llm.open("half")
+	sees(tab, "first half second half")
+	tab.Until(`document.getElementById("send").textContent === "Send"`)
+	assert.Equal(t, float64(1), tab.Eval(shown+`.split("first half").length - 1`))
+	s.calm(tab)
+	s.calm(other)
+
+	_, answer := s.ask("POST", "/v1/rpc", `{"id":1,"type":"list_open_sessions"}`, bearer(token)...)
+	assert.Contains(t, answer, `"success":true`)
+	require.NoError(t, os.WriteFile(filepath.Join(p.agent(), "troupe", "devices.json"), []byte("[]"), 0o600))
+	tab.Until(`document.documentElement.dataset.ready === "login"`)
+	assert.Contains(t, tab.Eval(`document.getElementById("sheet").innerText`), "withdrawn")
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestPageCut: the socket breaks 50 times while an answer streams, the daemon is started
+// again under the page, and what is on the page is what the file has.
+func TestPageCut(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "auto")
+	const cuts = 50
+	a := text("begin ")
+	for i := range cuts {
+		a = a.and(gate(fmt.Sprint("g", i)))
+		for j := range 20 {
+			a = a.and(text(fmt.Sprintf("w%d-%d ", i, j)))
+		}
+	}
+	p.llm.plays(a)
+	say(tab, "stream")
+	sees(tab, "begin")
+	for i := range cuts {
+		tab.Eval(`troupe.link.socket?.close()`)
+		p.llm.open(fmt.Sprint("g", i))
+		tab.Until(`troupe.link.open || (troupe.link.again(), false)`)
+	}
+	tab.Until(`document.getElementById("send").textContent === "Send"`)
+	var want strings.Builder
+	want.WriteString("begin")
+	for i := range cuts {
+		for j := range 20 {
+			fmt.Fprintf(&want, " w%d-%d", i, j)
+		}
+	}
+	sees(tab, want.String())
+	assert.Equal(t, float64(1), tab.Eval(shown+`.split("begin").length - 1`))
+
+	address := strings.TrimPrefix(s.base, "http://")
+	require.NoError(t, s.cmd.Process.Kill())
+	<-s.ended
+	tab.Until(`document.documentElement.dataset.ready === "offline"`)
+	again := p.serve("--listen", address)
+	tab.Until(`troupe.link.open || (troupe.link.again(), false)`)
+	sees(tab, want.String())
+	p.llm.plays(text("still here"))
+	say(tab, "are you there?")
+	sees(tab, "still here")
+	assert.Equal(t, 143, again.stop())
+}

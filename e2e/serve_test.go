@@ -1,0 +1,453 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// served is a daemon that clients reach from outside.
+type served struct {
+	t      *testing.T
+	p      *place
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	mu     sync.Mutex
+	socket string
+	base   string // of the page
+	code   string // for one browser
+	ended  chan error
+}
+
+// serve starts one on a socket of the place and, with --listen, on a free port.
+func (p *place) serve(args ...string) *served {
+	p.t.Helper()
+	s := &served{t: p.t, p: p, stderr: &bytes.Buffer{}, socket: filepath.Join(p.root, "run", "s.sock"), ended: make(chan error, 1)}
+	s.cmd = exec.Command(binary, append([]string{"serve", "--socket", s.socket, "--model", "mock/mock-1"}, args...)...)
+	s.cmd.Env, s.cmd.Dir = p.environ(), p.work
+	out, err := s.cmd.StderrPipe()
+	require.NoError(p.t, err)
+	require.NoError(p.t, s.cmd.Start())
+	ready := make(chan bool)
+	go func() {
+		lines, told := bufio.NewReader(out), false
+		for {
+			line, err := lines.ReadString('\n')
+			s.mu.Lock()
+			s.stderr.WriteString(line)
+			s.mu.Unlock()
+			if at := regexp.MustCompile(`(http\S+)/#c=(\S+)`).FindStringSubmatch(line); at != nil {
+				s.base, s.code = at[1], at[2]
+			}
+			isReady := strings.Contains(line, "clients connect with") && !strings.Contains(strings.Join(args, " "), "--listen") || s.code != ""
+			if !told && (isReady || err != nil) {
+				told = true
+				close(ready)
+			}
+			if err != nil {
+				s.ended <- s.cmd.Wait()
+				return
+			}
+		}
+	}()
+	<-ready
+	p.t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	return s
+}
+
+func (s *served) errors() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stderr.String()
+}
+
+// stop ends it with a signal and returns its exit code.
+func (s *served) stop() int {
+	s.t.Helper()
+	require.NoError(s.t, s.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatal("the daemon did not end\n" + s.errors())
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// connect is a client on stdio that a daemon serves.
+func (s *served) connect(args ...string) *daemon {
+	return s.p.startRaw(append([]string{"connect", "--to", s.socket}, args...)...)
+}
+
+// ask sends a request, with a header for each pair.
+func (s *served) ask(method, path, body string, header ...string) (status int, answer string) {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.base+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		} else {
+			req.Header.Set(header[i], header[i+1])
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	require.NoError(s.t, err)
+	return res.StatusCode, string(b)
+}
+
+func (s *served) login(code string) (token, scope string) {
+	s.t.Helper()
+	status, answer := s.ask("POST", "/v1/login", `{"code":"`+code+`","name":"test"}`)
+	require.Equal(s.t, 200, status, answer)
+	return gjson.Get(answer, "token").Str, gjson.Get(answer, "scope").Str
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// TestConnect: a client of stdio over a running daemon notices nothing, and two of
+// them share one process.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve()
+	a, b := s.connect("--permission-mode", "auto"), s.connect("--no-session")
+	p.llm.plays(tool("c1", "bash", `{"command":"pwd"}`), text("one"))
+	assert.Contains(t, texts(a.prompt("where"), "tool_execution_end"), p.work)
+	p.llm.plays(text("two"))
+	b.prompt("hello")
+	assert.NotEmpty(t, a.ok(`{"type":"get_state"}`).Get("sessionFile").Str)
+	assert.False(t, b.ok(`{"type":"get_state"}`).Get("sessionFile").Exists())
+	require.Zero(t, a.end())
+	require.Zero(t, b.end())
+
+	again := s.connect("--continue")
+	assert.Equal(t, "one", again.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	require.Zero(t, again.end())
+
+	assert.Equal(t, 143, s.stop())
+	assert.NotContains(t, s.errors(), "panic")
+}
+
+// TestConnectMode: sessions of a daemon that is served begin by asking.
+func TestConnectMode(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve()
+	d := s.connect()
+	p.llm.plays(tool("c1", "bash", `{"command":"touch made"}`), text("done"))
+	d.ok(`{"type":"prompt","message":"go"}`)
+	d.dialog(d.event("extension_ui_request"), `"value":"Deny"`)
+	d.event("agent_settled")
+	assert.NoFileExists(t, filepath.Join(p.work, "made"))
+	require.Zero(t, d.end())
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestConnectRefused: no daemon, flags that are the daemon's, a second daemon.
+func TestConnectRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Dir = p.environ(), p.work
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	out, code := run("connect", "--to", filepath.Join(p.root, "none.sock"))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "no daemon answers")
+	s := p.serve()
+	out, code = run("serve", "--socket", s.socket)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, fmt.Sprintf("serves %s already: process %d", s.socket, s.cmd.Process.Pid))
+	out, _ = run("connect", "--to", s.socket, "--sandbox", "off")
+	assert.Equal(t, "--sandbox is for the daemon: give it to troupe serve", gjson.Get(out, "error").Str)
+	out, code = run("serve", "--listen", "0.0.0.0:0", "--socket", filepath.Join(p.root, "other", "s.sock"))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "--behind-proxy")
+	require.NoError(t, s.cmd.Process.Kill()) // it leaves its socket behind
+	<-s.ended
+	assert.Equal(t, 143, p.serve().stop())
+}
+
+// TestSocketOfOthers: a directory that others may enter is no place for a socket.
+func TestSocketOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	dir := filepath.Join(p.root, "open")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	cmd := exec.Command(binary, "serve", "--socket", filepath.Join(dir, "s.sock"))
+	cmd.Env = p.environ()
+	out, _ := cmd.CombinedOutput()
+	assert.Contains(t, string(out), "can be entered by others")
+}
+
+// TestListen: who is let in over TCP, and who is not.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	status := func(method, path, body string, header ...string) int {
+		code, _ := s.ask(method, path, body, header...)
+		return code
+	}
+	list := `{"id":1,"type":"list_open_sessions"}`
+	assert.Equal(t, 200, status("GET", "/healthz", ""))
+	assert.Equal(t, 200, status("GET", "/readyz", ""))
+	assert.Equal(t, 200, status("GET", "/", ""))
+	assert.Equal(t, 404, status("GET", "/etc/passwd", ""))
+	assert.Equal(t, 401, status("POST", "/v1/rpc", list))
+	assert.Equal(t, 401, status("POST", "/v1/rpc", list, bearer("wrong")...))
+	assert.Equal(t, 401, status("GET", "/v1/ws", ""))
+	assert.Equal(t, 401, status("GET", "/v1/ws?token=x", ""))
+	assert.Equal(t, 401, status("GET", "/v1/events?session=s1", ""))
+	assert.Equal(t, 401, status("POST", "/v1/login", `{"code":"wrong"}`))
+
+	token, scope := s.login(s.code)
+	assert.Equal(t, "full", scope)
+	assert.Equal(t, 401, status("POST", "/v1/login", `{"code":"`+s.code+`"}`), "a code works once")
+	ours := bearer(token)
+	assert.Equal(t, 200, status("POST", "/v1/rpc", list, ours...))
+	assert.Equal(t, 403, status("GET", "/healthz", "", "Host", "evil.test"), "a rebound name")
+	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", "http://evil.test")...), "another page")
+	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", "null")...), "a page without an origin")
+	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", s.base+".evil.test")...), "one that begins like ours")
+	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Sec-Fetch-Site", "cross-site")...))
+	assert.Equal(t, 200, status("POST", "/v1/rpc", list, append(ours, "Origin", s.base)...))
+
+	files, err := filepath.Glob(filepath.Join(p.agent(), "troupe", "*"))
+	require.NoError(t, err)
+	for _, f := range files {
+		st, err := os.Stat(f)
+		require.NoError(t, err)
+		if st.IsDir() {
+			continue
+		}
+		assert.Zero(t, st.Mode().Perm()&0o077, f)
+		b, err := os.ReadFile(f)
+		require.NoError(t, err)
+		assert.NotContains(t, string(b), token)
+	}
+	assert.NotContains(t, s.errors(), token)
+	for range 25 {
+		status("POST", "/v1/rpc", list, bearer("guess")...)
+	}
+	assert.Equal(t, 429, status("POST", "/v1/rpc", list, bearer("guess")...))
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestTokenFiles: a credential that protects nothing is no credential.
+func TestTokenFiles(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, x := range map[string]struct {
+		content string
+		mode    os.FileMode
+	}{"empty": {"", 0o600}, "short": {"secret", 0o600}, "open": {strings.Repeat("x", 40), 0o644}} {
+		path := filepath.Join(p.root, name)
+		require.NoError(t, os.WriteFile(path, []byte(x.content), x.mode))
+		cmd := exec.Command(binary, "serve", "--socket", filepath.Join(p.root, "run", "s.sock"), "--listen", "127.0.0.1:0", "--token-file", path)
+		cmd.Env = p.environ()
+		out, _ := cmd.CombinedOutput()
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), name)
+		assert.Contains(t, string(out), "credential", name)
+	}
+}
+
+// wsClient is a WebSocket by hand: what is tested is what any client may send.
+type wsClient struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (s *served) dial(token, protocol string) (*wsClient, string) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { c.Close() })
+	fmt.Fprintf(c, "GET /v1/ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s, troupe.auth.%s\r\n\r\n",
+		strings.TrimPrefix(s.base, "http://"), protocol, base64.RawURLEncoding.EncodeToString([]byte(token)))
+	in := bufio.NewReader(c)
+	res, err := http.ReadResponse(in, nil)
+	require.NoError(s.t, err)
+	assert.NotContains(s.t, res.Header.Get("Sec-WebSocket-Protocol"), "auth")
+	return &wsClient{s.t, c, in}, res.Status
+}
+
+func (w *wsClient) send(line string) {
+	head := []byte{0x81, 0x80 | 126, byte(len(line) >> 8), byte(len(line)), 0, 0, 0, 0} // masked with zeros
+	_, err := w.conn.Write(append(head, line...))
+	require.NoError(w.t, err)
+}
+
+// message is the next one; opcode 8 is the end.
+func (w *wsClient) message() (opcode byte, payload []byte) {
+	w.t.Helper()
+	require.NoError(w.t, w.conn.SetReadDeadline(time.Now().Add(patience)))
+	head := make([]byte, 2)
+	_, err := io.ReadFull(w.in, head)
+	require.NoError(w.t, err)
+	n := int(head[1] & 0x7f)
+	if more := map[int]int{126: 2, 127: 8}[n]; more > 0 {
+		long := make([]byte, more)
+		_, err = io.ReadFull(w.in, long)
+		require.NoError(w.t, err)
+		n = 0
+		for _, b := range long {
+			n = n<<8 | int(b)
+		}
+	}
+	payload = make([]byte, n)
+	_, err = io.ReadFull(w.in, payload)
+	require.NoError(w.t, err)
+	return head[0] & 0x0f, payload
+}
+
+// until reads records up to one of a type.
+func (w *wsClient) until(kind string) gjson.Result {
+	w.t.Helper()
+	for {
+		opcode, payload := w.message()
+		require.NotEqual(w.t, byte(8), opcode, "%s did not come", kind)
+		for line := range bytes.SplitSeq(payload, []byte("\n")) {
+			if v := gjson.ParseBytes(line); v.Get("type").Str == kind || v.Get("id").Str == kind {
+				return v
+			}
+		}
+	}
+}
+
+// TestWebSocket: a conversation of two clients on one session, one of which may only
+// watch; its access ends in the middle.
+func TestWebSocket(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view")
+	viewToken, scope := s.login(s.code)
+	assert.Equal(t, "view", scope)
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	full, status := s.dial(strings.TrimSpace(string(raw)), "troupe.v1")
+	require.Contains(t, status, "101")
+	view, status := s.dial(viewToken, "troupe.v1.lines")
+	require.Contains(t, status, "101")
+	_, status = s.dial("wrong", "troupe.v1")
+	require.Contains(t, status, "401")
+
+	full.send(`{"id":"open","type":"open_session","retain":true,"permissionMode":"auto"}`)
+	handle := full.until("open").Get("data.sessionId").Str
+	view.send(`{"id":"hello","type":"hello","features":["seq"]}`)
+	assert.Equal(t, "view", view.until("hello").Get("data.scope").Str)
+	view.send(`{"id":"attach","type":"attach","sessionId":"` + handle + `"}`)
+	assert.True(t, view.until("attach").Get("success").Bool())
+	for i, command := range []string{
+		`"type":"prompt","message":"x"`, `"type":"abort"`, `"type":"bash","command":"touch made"`, `"type":"set_permission_mode","mode":"auto"`,
+		`"type":"close_session"`, `"type":"approval_response","approvalId":"x","optionId":"y"`, `"type":"set_session_name","name":"x"`, `"type":"clear_queue"`,
+		`"type":"login","provider":"openai"`, `"type":"logout","provider":"openai"`, `"type":"compact"`, `"type":"new_session"`,
+	} {
+		id := fmt.Sprint("v", i)
+		view.send(`{"id":"` + id + `","sessionId":"` + handle + `",` + command + `}`)
+		assert.Equal(t, "forbidden", view.until(id).Get("code").Str, command)
+	}
+	view.send(`{"id":"new","type":"open_session"}`)
+	assert.Equal(t, "forbidden", view.until("new").Get("code").Str)
+	assert.NoFileExists(t, filepath.Join(p.work, "made"))
+
+	p.llm.plays(text("all of it"))
+	full.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+	assert.Equal(t, "all of it", view.until("agent_end").Get("messages.1.content.0.text").Str)
+	full.until("agent_end")
+
+	list := exec.Command(binary, "serve", "devices")
+	list.Env = p.environ()
+	out, err := list.Output()
+	require.NoError(t, err)
+	device := strings.Fields(strings.Split(string(out), "\n")[1])[0]
+	revoke := exec.Command(binary, "serve", "revoke", device)
+	revoke.Env = p.environ()
+	require.NoError(t, revoke.Run())
+	for {
+		opcode, payload := view.message()
+		if opcode == 8 {
+			assert.Equal(t, 1008, int(payload[0])<<8|int(payload[1]))
+			break
+		}
+	}
+	_, status = s.dial(viewToken, "troupe.v1")
+	assert.Contains(t, status, "401")
+	full.send(`{"id":"still","type":"list_open_sessions"}`)
+	assert.Len(t, full.until("still").Get("data.sessions").Array(), 1)
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestEventStream: who only wants to hear comes back to where it was.
+func TestEventStream(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	token, _ := s.login(s.code)
+	_, answer := s.ask("POST", "/v1/rpc", `{"id":1,"type":"open_session","retain":true,"permissionMode":"auto"}`, bearer(token)...)
+	handle := gjson.Get(answer, "data.sessionId").Str
+	listen := func(last string, until string) (lastID string, types []string) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "GET", s.base+"/v1/events?session="+handle, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		if last != "" {
+			req.Header.Set("Last-Event-ID", last)
+		}
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, 200, res.StatusCode)
+		in := bufio.NewReader(res.Body)
+		for {
+			line, err := in.ReadString('\n')
+			require.NoError(t, err)
+			if id, is := strings.CutPrefix(line, "id: "); is {
+				lastID = strings.TrimSpace(id)
+			}
+			data, is := strings.CutPrefix(line, "data: ")
+			if !is {
+				continue
+			}
+			kind := gjson.Get(data, "type").Str
+			types = append(types, kind)
+			if kind == until {
+				return lastID, types
+			}
+		}
+	}
+	at, _ := listen("", "response")
+	p.llm.plays(text("hello"))
+	_, answer = s.ask("POST", "/v1/rpc", `{"id":1,"type":"attach","sessionId":"`+handle+`"}`+"\n"+`{"id":2,"type":"prompt","message":"go","sessionId":"`+handle+`"}`, bearer(token)...)
+	require.Equal(t, 2, strings.Count(answer, `"success":true`), answer)
+	_, types := listen(at, "agent_settled")
+	assert.Equal(t, "response", types[0])
+	assert.Contains(t, types, "agent_start")
+	assert.Equal(t, 143, s.stop())
+}

@@ -1,0 +1,523 @@
+// The page: which session is shown, what is said to it, and the frame around it.
+
+class App {
+  constructor() {
+    this.views = new Map(); // handle to View
+    this.view = null;
+    this.said = []; // messages on their way: {view, text}
+    this.link = new Link({
+      up: (info) => this.up(info),
+      down: (why) => this.down(why),
+      refused: (withdrawn) => this.refused(withdrawn),
+      event: (record) => this.event(record),
+    });
+    this.dock = new Dock(this, byId("dock"));
+    this.composer = new Composer(this);
+    this.list = new List(this);
+    this.sheets = new Sheets(this);
+    this.scroll = byId("scroll");
+    this.following = true;
+    this.lastSeen = Date.now();
+    this.readOnly = false;
+    this.drawn = new Set();
+    this.listen();
+    this.start();
+  }
+
+  // Signing in.
+
+  async start() {
+    const code = new URLSearchParams(location.hash.slice(1)).get("c");
+    if (code) {
+      history.replaceState(null, "", location.pathname);
+      if (await this.login(code)) return;
+    }
+    const token = stored("troupe-token");
+    if (token) this.link.connect(token);
+    else this.askForCode();
+  }
+
+  async login(code) {
+    const answer = await fetch("/v1/login", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code, name: navigator.userAgent.slice(0, 100) }),
+    }).catch(() => null);
+    if (!answer?.ok) {
+      this.askForCode(answer ? "That code does not work (any more)." : "The daemon does not answer.");
+      return false;
+    }
+    const { token } = await answer.json();
+    store("troupe-token", token);
+    this.link.connect(token);
+    return true;
+  }
+
+  // refused finds out whether it was the credential. It returns whether it was.
+  async refused(withdrawn) {
+    if (withdrawn) {
+      store("troupe-token", "");
+      this.link.leave();
+      this.askForCode("This browser's access was withdrawn.");
+      return true;
+    }
+    const answer = await fetch("/v1/rpc", { method: "POST", headers: { Authorization: "Bearer " + this.link.token }, body: "" }).catch(() => null);
+    if (answer?.status !== 401) return false;
+    return this.refused(true);
+  }
+
+  forget() {
+    store("troupe-token", "");
+    this.link.leave();
+    this.askForCode();
+  }
+
+  askForCode(why = "") {
+    const field = el("input", { type: "text", autocomplete: "one-time-code", spellcheck: "false", "aria-label": "Code" });
+    this.sheets.open("Sign in", el("form", { class: "fields", submit: async (e) => {
+      e.preventDefault();
+      const code = /(?:#c=)?([A-Za-z0-9_-]+)\s*$/.exec(field.value)?.[1];
+      this.sheets.close();
+      if (code) await this.login(code);
+    } },
+    el("p", null, "Paste the code, or the address, that ", el("code", null, "troupe serve"), " has printed."),
+    why && el("p", { class: "notice bad", role: "alert" }, why),
+    el("label", null, "Code", field), el("button", { type: "submit", class: "primary" }, "Sign in")));
+    field.focus();
+    document.documentElement.dataset.ready = "login";
+  }
+
+  // The connection.
+
+  async up(info) {
+    byId("banner").hidden = true;
+    this.readOnly = info.scope === "view";
+    try {
+      const before = this.view;
+      if (this.epoch && this.epoch !== info.epoch) await this.restarted(before);
+      this.epoch = info.epoch;
+      await this.list.load();
+      for (const view of this.views.values()) if (view.loaded) this.attach(view, {});
+      if (!this.view) await this.choose();
+      else this.show(this.view.handle);
+    } catch (error) {
+      this.alert(error.message);
+    }
+    document.documentElement.dataset.ready = "true";
+  }
+
+  // restarted: handles are of the process that is gone. The session that was looked
+  // at is opened again.
+  async restarted(before) {
+    const file = before?.state.sessionFile;
+    this.views.clear();
+    this.view = null;
+    if (file) this.wanted = file;
+  }
+
+  // choose shows the session that the address or the last visit names, else the
+  // newest one.
+  async choose() {
+    const open = [...this.list.open.values()];
+    const wanted = new URLSearchParams(location.hash.slice(1)).get("s") || stored("troupe-last");
+    const found = open.find((s) => s.sessionFile && s.sessionFile === this.wanted) ?? open.find((s) => s.durableId === wanted);
+    const file = this.wanted ?? this.list.files.find((f) => f.id === wanted)?.path;
+    this.wanted = undefined;
+    if (found) return this.show(found.sessionId);
+    if (file) return this.openFile(file);
+    if (open.length > 0) return this.show(open.at(-1).sessionId);
+    this.changed(null);
+  }
+
+  down(why) {
+    if (byId("banner").hidden) this.lastSeen = Date.now();
+    byId("banner").hidden = false;
+    const draw = () => {
+      if (byId("banner").hidden) return clearInterval(this.ageTimer);
+      byId("banner-text").textContent = `Offline: ${why} What you see is ${duration(Date.now() - this.lastSeen)} old.`;
+    };
+    clearInterval(this.ageTimer);
+    this.ageTimer = setInterval(draw, 1000);
+    draw();
+    document.documentElement.dataset.ready = "offline";
+    if (this.view) this.changed(this.view);
+  }
+
+  event(record) {
+    if (record.type === "session_status") return this.list.status(record);
+    if (record.type === "draining") return this.alert("The daemon is going down.");
+    const view = this.views.get(record.sessionId);
+    if (!view || !view.loaded) return;
+    view.event(record);
+    if (view === this.view) this.draw(view);
+  }
+
+  // Sessions.
+
+  async show(handle) {
+    let view = this.views.get(handle);
+    if (!view) this.views.set(handle, (view = new View(this, handle)));
+    const info = this.list.open.get(handle);
+    view.cwd = info?.cwd;
+    view.key = info?.durableId ?? handle;
+    this.view = view;
+    this.list.marks.delete(handle);
+    this.following = true;
+    byId("conversation").replaceChildren(view.root);
+    store("troupe-last", view.key);
+    history.replaceState(null, "", "#s=" + encodeURIComponent(view.key));
+    if (matchMedia("(max-width: 60rem)").matches) this.openList(false);
+    if (!view.loaded) await this.attach(view, { whole: true });
+    this.changed(view);
+    this.loadLevels(view);
+    this.loadUsage(view);
+    this.list.draw();
+  }
+
+  // attach takes up a session where it was left, or from a snapshot.
+  async attach(view, { whole = false }) {
+    const since = !whole && view.position;
+    try {
+      const answer = await this.link.ask("attach", { sessionId: view.handle, ...(since ? { since } : { snapshot: { limit: pageOfEntries } }) });
+      view.attached(answer);
+    } catch (error) {
+      if (error.code === "offline") return;
+      if (since) return this.attach(view, { whole: true });
+      this.views.delete(view.handle);
+      if (view === this.view) {
+        this.view = null;
+        this.changed(null);
+        this.alert(error.message);
+      }
+    }
+  }
+
+  async openFile(sessionPath) {
+    try {
+      const { sessionId } = await this.link.ask("open_session", { sessionPath, retain: true });
+      await this.list.poll();
+      await this.show(sessionId);
+    } catch (error) {
+      this.alert(error.message);
+    }
+  }
+
+  async begin(parameters) {
+    const { sessionId } = await this.link.ask("open_session", { ...parameters, retain: true });
+    await this.list.poll();
+    await this.show(sessionId);
+    byId("composer-text").focus();
+  }
+
+  newSession() {
+    const directories = new Set([...this.list.open.values(), ...this.list.files].map((s) => s.cwd).filter(Boolean));
+    this.sheets.newSession([...directories]);
+  }
+
+  // tell sends a command whose failure a person should hear of. It returns the data,
+  // null if there is none because it failed.
+  async tell(type, parameters) {
+    try {
+      return await this.link.ask(type, parameters);
+    } catch (error) {
+      this.alert(error.message);
+      return null;
+    }
+  }
+
+  // say sends a message. It is kept until it was answered, over reconnections, too.
+  async say(view, type, command, failed) {
+    const message = { view, text: command.message };
+    if (!this.link.open) this.said.push(message);
+    this.composer.show(this.view);
+    try {
+      await this.link.ask(type, command);
+    } catch (error) {
+      this.alert(error.message);
+      failed();
+    }
+    this.said = this.said.filter((m) => m !== message);
+    this.composer.show(this.view);
+  }
+
+  unsent(view) {
+    return this.said.filter((m) => m.view === view).map((m) => m.text);
+  }
+
+  stop() {
+    if (this.view) this.tell("abort", { sessionId: this.view.handle });
+  }
+
+  async loadLevels(view) {
+    if (!this.link.open) return;
+    const { levels } = await this.link.ask("get_available_thinking_levels", { sessionId: view.handle }).catch(() => ({ levels: [] }));
+    view.levels = levels;
+    if (view === this.view) this.changed(view);
+  }
+
+  async loadUsage(view) {
+    if (!this.link.open) return;
+    const [usage, stats] = await Promise.all([
+      this.link.ask("get_context_usage", { sessionId: view.handle }).catch(() => null),
+      this.link.ask("get_session_stats", { sessionId: view.handle }).catch(() => null),
+    ]);
+    view.usage = usage?.usage;
+    view.stats = stats;
+    if (view === this.view) this.drawBar();
+  }
+
+  // What views tell.
+
+  later(work) {
+    setTimeout(() => Promise.resolve(work()).catch((error) => error.code !== "offline" && console.warn(error)), 0);
+  }
+
+  settled(view, outcome) {
+    this.later(() => view.adopt());
+    this.loadUsage(view);
+    if (!this.list.titled(view.handle)) this.later(() => this.list.loadFiles().then(() => this.list.draw()));
+    if (view !== this.view || document.visibilityState !== "visible") {
+      this.list.marks.set(view.handle, outcome === "failed" ? "failed" : "done");
+      this.notify(outcome === "failed" ? "A run failed" : "A run is done", view);
+    }
+    this.list.draw();
+  }
+
+  asks(view, title) {
+    if (view === this.view) {
+      byId("alert").textContent = "";
+      byId("alert").textContent = "Waits for you: " + title;
+      byId("status").textContent = "Waits for you";
+    }
+    this.notify("Waits for you: " + title, view);
+  }
+
+  notify(text, view) {
+    if (document.visibilityState === "visible" || globalThis.Notification?.permission !== "granted") return;
+    const n = new Notification(text, { body: str(view.state.sessionName) || view.cwd, tag: view.key });
+    n.onclick = () => {
+      focus();
+      this.show(view.handle);
+    };
+  }
+
+  announce(view, text) {
+    if (view === this.view) byId("status").textContent = text;
+  }
+
+  alert(text) {
+    byId("status").textContent = text;
+    byId("alert").textContent = text;
+  }
+
+  editorText(view, text) {
+    if (view === this.view) this.composer.put(text);
+    else store("troupe-draft-" + view.key, text);
+  }
+
+  attention(n) {
+    this.waiting = n;
+    this.drawTitle();
+  }
+
+  listChanged() {
+    this.list.draw();
+  }
+
+  // Drawing.
+
+  draw(view) {
+    if (view !== this.view) return;
+    if (this.frame) return;
+    const drawNow = () => {
+      if (!this.frame) return;
+      cancelAnimationFrame(this.frame);
+      clearTimeout(this.late);
+      this.frame = 0;
+      this.changed(this.view);
+    };
+    this.frame = requestAnimationFrame(drawNow);
+    this.late = setTimeout(drawNow, 250); // a page that is not in view has no frames
+  }
+
+  changed(view) {
+    if (view !== this.view) return;
+    if (view) {
+      view.answer?.draw();
+      for (const card of view.calls.values()) {
+        if (!card.next || card.over) continue;
+        card.show(card.next, false, false);
+        card.next = null;
+      }
+    }
+    this.dock.show(view);
+    this.composer.show(view);
+    this.drawBar();
+    byId("earlier").hidden = !view?.hasMore;
+    const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
+    byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "Nothing has been said yet.")
+      : el("p", null, "No session is open. ", el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
+    byId("widgets").replaceChildren(...(view ? [...view.widgets.values()].map((lines) => el("pre", { class: "plain" }, lines.map(plain).join("\n"))) : []),
+      ...(view ? [...view.statuses.values()].map((text) => el("span", { class: "badge" }, plain(text))) : []));
+    if (this.following) this.scroll.scrollTop = this.scroll.scrollHeight;
+    byId("to-end").hidden = this.following || !view;
+  }
+
+  drawBar() {
+    const { view } = this;
+    this.drawTitle();
+    const state = view?.state ?? {};
+    byId("model").textContent = state.model ? str(state.model.name) || state.model.id : "No model";
+    const select = (node, options, value) => {
+      const key = JSON.stringify(options);
+      if (node.dataset.key !== key) {
+        node.dataset.key = key;
+        node.replaceChildren(...options.map(([v, text]) => el("option", { value: v }, text)));
+      }
+      if (document.activeElement !== node) node.value = value ?? "";
+      node.disabled = !view || this.readOnly;
+    };
+    const levels = view?.levels?.length > 0 ? view.levels : [state.thinkingLevel ?? "off"];
+    select(byId("level"), levels.map((l) => [l, l]), state.thinkingLevel);
+    select(byId("mode"), state.permissionMode ? permissionModes : [["", "—"], ...permissionModes], state.permissionMode ?? "");
+    const used = num(view?.usage?.percent);
+    byId("window").value = used;
+    byId("window").hidden = !view?.usage;
+    byId("window-text").textContent = view?.usage ? `${tokens(num(view.usage.tokens))} of ${tokens(num(view.usage.contextWindow))} (${Math.round(used)} %)` : "";
+    const cost = view?.stats?.session?.cost ?? view?.stats?.cost;
+    const budget = state.budget?.status && state.budget.status !== "ok" ? " · budget " + state.budget.status : "";
+    byId("cost").textContent = cost === undefined ? "" : money(num(cost)) + budget;
+  }
+
+  drawTitle() {
+    const { view } = this;
+    const info = view && this.list.open.get(view.handle);
+    const first = view?.items.find((i) => i.entry.role === "user");
+    const title = view ? view.title || str(view.state.sessionName) || info?.title || firstLine(str(first?.entry.text), 80) || "New session" : "troupe";
+    byId("bar-title").textContent = title;
+    document.title = (this.waiting > 0 ? `(${this.waiting}) ` : "") + title + (view ? " – troupe" : "");
+  }
+
+  openList(open) {
+    document.body.classList.toggle("list-closed", !open);
+    byId("toggle-list").setAttribute("aria-expanded", String(open));
+    byId("list").inert = !open;
+  }
+
+  unfold(kind) {
+    const folds = [...this.view.root.querySelectorAll("details." + kind)];
+    const open = !folds.every((f) => f.open);
+    for (const f of folds) f.fill ? openFold(f, open) : (f.open = open);
+  }
+
+  step(by) {
+    const articles = [...byId("conversation").querySelectorAll("article")];
+    const top = this.scroll.getBoundingClientRect().top;
+    const at = articles.findIndex((a) => a.getBoundingClientRect().bottom > top + 40);
+    articles[Math.max(0, Math.min(articles.length - 1, at + by))]?.scrollIntoView({ block: "start" });
+  }
+
+  listen() {
+    byId("toggle-list").append(icon("menu"));
+    byId("toggle-list").addEventListener("click", () => this.openList(document.body.classList.contains("list-closed")));
+    byId("backdrop").addEventListener("click", () => this.openList(false));
+    byId("reconnect").addEventListener("click", () => this.link.again());
+    byId("show-tree").addEventListener("click", () => this.later(() => this.sheets.branches()));
+    byId("show-find").addEventListener("click", () => this.sheets.find());
+    byId("show-palette").addEventListener("click", () => this.sheets.palette());
+    byId("toggle-theme").addEventListener("click", nextTheme);
+    byId("model").addEventListener("click", () => this.later(() => this.sheets.models()));
+    byId("level").addEventListener("change", async (e) => {
+      if (await this.tell("set_thinking_level", { sessionId: this.view.handle, level: e.target.value })) this.view.state.thinkingLevel = e.target.value;
+      this.drawBar();
+    });
+    byId("mode").addEventListener("change", async (e) => {
+      const mode = e.target.value;
+      if (mode && (await this.tell("set_permission_mode", { sessionId: this.view.handle, mode }))) this.view.state.permissionMode = mode;
+      this.drawBar();
+    });
+    byId("earlier").addEventListener("click", () => this.later(async () => {
+      const height = this.scroll.scrollHeight;
+      this.following = false;
+      await this.view.earlier();
+      this.changed(this.view);
+      this.scroll.scrollTop += this.scroll.scrollHeight - height;
+    }));
+    byId("to-end").addEventListener("click", () => {
+      this.following = true;
+      this.changed(this.view);
+    });
+    this.scroll.addEventListener("scroll", () => {
+      this.following = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 60;
+      byId("to-end").hidden = this.following || !this.view;
+    }, { passive: true });
+    new ResizeObserver(() => this.following && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.scroll);
+    addEventListener("keydown", (e) => this.pressed(e));
+    byId("conversation").addEventListener("click", (e) => this.jumped(e));
+    matchMedia("(max-width: 60rem)").addEventListener("change", (e) => this.openList(!e.matches));
+    setTheme(storedTheme());
+    this.openList(!matchMedia("(max-width: 60rem)").matches);
+  }
+
+  // jumped goes to the entry of a link, whose address would take the session's place.
+  jumped(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    const id = decodeURIComponent(link.hash.slice(1));
+    this.view.items.find((i) => i.entry.id === id)?.article.scrollIntoView({ block: "start" });
+  }
+
+  pressed(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+      event.preventDefault();
+      return this.sheets.palette();
+    }
+    if (event.key === "Escape" && !this.sheets.dialog.open) {
+      const again = Date.now() - (this.escaped ?? 0) < 800;
+      this.escaped = again ? 0 : Date.now();
+      if (again && this.view?.running) this.stop();
+      else if (this.view?.running) this.announce(this.view, "Esc again stops the run");
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || this.sheets.dialog.open || !this.link.token) return;
+    const after = this.prefix;
+    this.prefix = "";
+    const keys = {
+      "?": () => this.sheets.help(),
+      "/": () => this.sheets.find(),
+      g: () => (this.prefix = "g"),
+      s: () => after === "g" && (this.openList(true), byId("list-search").focus()),
+      n: () => this.newSession(),
+      m: () => this.later(() => this.sheets.models()),
+      b: () => this.later(() => this.sheets.branches()),
+      j: () => this.step(1),
+      k: () => this.step(-1),
+      t: () => this.view && this.unfold("thinking"),
+      o: () => this.view && this.unfold("tool"),
+    };
+    if (!Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    keys[event.key]();
+  }
+}
+
+// Colours are the system's unless the reader chose others.
+const themes = ["system", "light", "dark"];
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("toggle-theme").setAttribute("aria-label", "Colours: " + theme);
+  byId("toggle-theme").replaceChildren(icon(theme));
+}
+
+function storedTheme() {
+  const theme = stored("troupe-theme");
+  return themes.includes(theme) ? theme : "system";
+}
+
+function nextTheme() {
+  const theme = themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length];
+  setTheme(theme);
+  store("troupe-theme", theme);
+}
+
+globalThis.troupe = new App();

@@ -1,0 +1,215 @@
+// Writing messages: steer, queue, pictures, commands, drafts.
+
+const imageLimit = 5 << 20; // bytes of one picture
+
+class Composer {
+  constructor(app) {
+    this.app = app;
+    this.text = byId("composer-text");
+    this.pictures = [];
+    this.commands = [];
+    this.chosen = 0;
+    byId("composer").addEventListener("submit", (e) => {
+      e.preventDefault();
+      this.send(this.running ? "steer" : "prompt");
+    });
+    byId("follow").addEventListener("click", () => this.send("follow_up"));
+    byId("stop").addEventListener("click", () => app.stop());
+    byId("files").addEventListener("change", (e) => {
+      this.addFiles(e.target.files);
+      e.target.value = "";
+    });
+    this.text.addEventListener("input", () => this.changed());
+    this.text.addEventListener("keydown", (e) => this.pressed(e));
+    this.text.addEventListener("paste", (e) => this.addFiles(e.clipboardData?.files));
+    const area = byId("main");
+    area.addEventListener("dragover", (e) => e.dataTransfer?.types.includes("Files") && e.preventDefault());
+    area.addEventListener("drop", (e) => {
+      if (!e.dataTransfer?.files.length) return;
+      e.preventDefault();
+      this.addFiles(e.dataTransfer.files);
+    });
+  }
+
+  get running() {
+    return this.view?.running === true;
+  }
+
+  show(view) {
+    if (view !== this.view) {
+      this.view = view;
+      this.text.value = view ? stored("troupe-draft-" + view.key) : "";
+      this.pictures = [];
+      this.commands = null;
+      this.fit();
+      this.drawPictures();
+      this.complete();
+    }
+    const viewing = this.app.readOnly;
+    byId("composer").hidden = !view;
+    this.text.disabled = viewing;
+    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: it is read after the current tool call" : "Message, or / for commands";
+    byId("send").disabled = viewing;
+    byId("send").textContent = this.running ? "Steer" : "Send";
+    byId("follow").hidden = !this.running || viewing;
+    byId("stop").hidden = !this.running || viewing;
+    this.drawQueue();
+  }
+
+  drawQueue() {
+    const q = this.view?.queue ?? { steering: [], followUp: [] };
+    const row = (kind, text) => el("p", { class: "queued" }, el("span", { class: "badge" }, kind), " ", firstLine(text));
+    const rows = [...q.steering.map((t) => row("steer", t)), ...q.followUp.map((t) => row("queued", t)),
+      ...this.app.unsent(this.view).map((t) => row("not sent yet", t))];
+    const back = q.steering.length + q.followUp.length > 0 && !this.app.readOnly &&
+      el("button", { type: "button", click: () => this.takeBack() }, "Take back");
+    byId("queue").replaceChildren(...rows, ...(back ? [back] : []));
+  }
+
+  async takeBack() {
+    const q = await this.app.tell("clear_queue", { sessionId: this.view.handle });
+    if (!q) return;
+    const texts = [...(q.steering ?? []), ...(q.followUp ?? [])];
+    this.text.value = [...texts, this.text.value].filter(Boolean).join("\n\n");
+    this.changed();
+    this.text.focus();
+  }
+
+  put(text) {
+    this.text.value = text;
+    this.changed();
+  }
+
+  changed() {
+    this.fit();
+    if (this.view) store("troupe-draft-" + this.view.key, this.text.value);
+    this.complete();
+  }
+
+  fit() {
+    this.text.style.height = "auto";
+    this.text.style.height = Math.min(this.text.scrollHeight + 2, innerHeight / 3) + "px";
+  }
+
+  async send(type) {
+    const message = this.text.value.trim();
+    if (!this.view || this.app.readOnly || (message === "" && this.pictures.length === 0)) return;
+    const view = this.view;
+    const images = this.pictures.map(({ mimeType, data }) => ({ type: "image", mimeType, data }));
+    this.text.value = "";
+    this.pictures = [];
+    this.drawPictures();
+    this.changed();
+    const command = { sessionId: view.handle, message, idempotencyKey: randomId(), ...(images.length > 0 && { images }) };
+    if (type === "prompt" && view.running) command.streamingBehavior = "followUp";
+    this.app.say(view, type, command, () => {
+      if (this.view === view && this.text.value === "") this.put(message);
+    });
+  }
+
+  pressed(event) {
+    const list = byId("completions");
+    if (!list.hidden && !event.isComposing) {
+      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (by) {
+        event.preventDefault();
+        return this.choose(this.chosen + by);
+      }
+      if (event.key === "Tab" || (event.key === "Enter" && list.children[this.chosen])) {
+        event.preventDefault();
+        return list.children[this.chosen].click();
+      }
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        list.hidden = true;
+        return;
+      }
+    }
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (event.altKey && this.running) this.send("follow_up");
+    else this.send(this.running ? "steer" : "prompt");
+  }
+
+  // complete offers commands while the text is one word that begins with a slash.
+  async complete() {
+    const list = byId("completions");
+    const m = /^\/(\S*)$/.exec(this.text.value);
+    if (!m || !this.view) {
+      list.hidden = true;
+      return;
+    }
+    if (!this.commands) {
+      const view = this.view;
+      this.commands = [];
+      const answer = await this.app.link.ask("get_commands", { sessionId: view.handle }).catch(() => null);
+      if (view !== this.view) return;
+      this.commands = answer?.commands ?? [];
+    }
+    const found = this.commands.filter((c) => str(c.name).toLowerCase().includes(m[1].toLowerCase())).slice(0, 12);
+    list.replaceChildren(...found.map((c) => el("div", { role: "option", class: "completion", click: () => this.take(c) },
+      el("strong", null, "/" + c.name), " ", el("span", { class: "meta" }, firstLine(str(c.description))))));
+    list.hidden = found.length === 0;
+    this.choose(0);
+  }
+
+  choose(at) {
+    const options = [...byId("completions").children];
+    this.chosen = Math.max(0, Math.min(options.length - 1, at));
+    for (const [i, o] of options.entries()) o.setAttribute("aria-selected", String(i === this.chosen));
+    options[this.chosen]?.scrollIntoView({ block: "nearest" });
+  }
+
+  take(command) {
+    this.put("/" + command.name + " ");
+    this.text.focus();
+  }
+
+  async addFiles(files) {
+    for (const file of files ?? []) {
+      if (!imageTypes.includes(file.type)) {
+        this.app.alert(file.name + " is not a PNG, JPEG, GIF or WebP picture.");
+        continue;
+      }
+      if (file.size > imageLimit) {
+        this.app.alert(`${file.name} has ${Math.round(file.size / (1 << 20))} MiB; a picture may have ${imageLimit >> 20}.`);
+        continue;
+      }
+      const address = await new Promise((done) => {
+        const reader = new FileReader();
+        reader.onload = () => done(reader.result);
+        reader.readAsDataURL(file);
+      });
+      this.pictures.push({ name: file.name, size: file.size, mimeType: file.type, data: address.slice(address.indexOf(",") + 1) });
+    }
+    this.drawPictures();
+  }
+
+  drawPictures() {
+    byId("pictures").replaceChildren(...this.pictures.map((p, i) => el("figure", { class: "attached" },
+      el("img", { src: `data:${p.mimeType};base64,${p.data}`, alt: p.name }),
+      el("figcaption", null, Math.max(1, Math.round(p.size / 1024)) + " KB"),
+      el("button", { type: "button", "aria-label": "Remove " + p.name, click: () => {
+        this.pictures.splice(i, 1);
+        this.drawPictures();
+      } }, icon("wrong")))));
+  }
+}
+
+// Storage may be closed to a page; then drafts last as long as it does.
+function stored(key) {
+  try {
+    return localStorage.getItem(key) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function store(key, value) {
+  try {
+    if (value === "") localStorage.removeItem(key);
+    else localStorage.setItem(key, value);
+  } catch {
+    // see above
+  }
+}

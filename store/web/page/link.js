@@ -1,0 +1,174 @@
+// The connection: commands with their answers, events, and coming back.
+
+// Failure is an answer that says no, or that nobody is there to ask.
+class Failure extends Error {
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
+
+const firstWait = 500; // ms until the next attempt; doubles
+const longestWait = 15_000;
+const silence = 45_000; // ms without a record, where the daemon sends heartbeats
+
+class Link {
+  // handlers: up(info), down(why), event(record), refused().
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.waiting = new Map(); // id to {command, resolve, reject}
+    this.number = 0;
+    this.prefix = randomId(6);
+    this.wait = firstWait;
+    this.timer = 0;
+    this.socket = null;
+    this.open = false;
+    this.heard = 0;
+    this.commands = new Set();
+    this.features = new Set();
+    addEventListener("online", () => this.again());
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.again());
+    setInterval(() => this.watch(), 5_000);
+  }
+
+  connect(token) {
+    this.token = token;
+    clearTimeout(this.timer);
+    const address = (location.protocol === "https:" ? "wss://" : "ws://") + location.host + "/v1/ws";
+    let socket;
+    try {
+      socket = new WebSocket(address, ["troupe.v1.lines", "troupe.auth." + base64url(token)]);
+    } catch {
+      return this.lost("The browser refused the connection.");
+    }
+    this.socket = socket;
+    let opened = false;
+    socket.onopen = () => {
+      opened = true;
+      this.heard = Date.now();
+      this.greet(socket);
+    };
+    socket.onmessage = ({ data }) => {
+      this.heard = Date.now();
+      if (socket !== this.socket || typeof data !== "string") return;
+      for (const line of data.split("\n")) if (line !== "") this.record(line);
+    };
+    socket.onclose = (event) => {
+      if (socket !== this.socket) return;
+      this.socket = null;
+      if (!opened) return this.handlers.refused().then((known) => known || this.lost("The daemon does not answer."));
+      if (event.code === 1008) return this.handlers.refused(true);
+      this.lost(event.reason || "The connection is gone.");
+    };
+  }
+
+  // greet says what this page understands and asks what the daemon does.
+  async greet(socket) {
+    const features = ["seq", "deltaUpdates", "queueUpdate", "settingEvents", "entryEvents", "bashUpdates", "compactionEvents",
+      "compactionEventsOnly", "approvals", "uiAck", "maxLevel", "stateEvents", "dialogEvents", "sessionEvents", "snapshots", "heartbeat"];
+    try {
+      const info = await this.write({
+        type: "hello", features, clientId: clientId(), client: { name: "page", version: "1" },
+        ui: ["select", "confirm", "input", "editor", "approval", "notify"],
+      }, socket);
+      this.commands = new Set(info.commands);
+      this.features = new Set(info.features);
+      this.open = true;
+      this.wait = firstWait;
+      this.handlers.up(info);
+      for (const { command } of this.waiting.values()) if (command.idempotencyKey) this.post(command);
+    } catch (error) {
+      socket.close(1000);
+      this.lost(error.message);
+    }
+  }
+
+  record(line) {
+    let record;
+    try {
+      record = JSON.parse(line);
+    } catch {
+      return console.warn("not a record", line.slice(0, 200));
+    }
+    if (record.type !== "response") return this.handlers.event(record);
+    const asked = this.waiting.get(record.id);
+    if (!asked) return;
+    this.waiting.delete(record.id);
+    if (record.success) {
+      asked.resolve(Object.assign(record.data ?? {}, {}));
+    } else asked.reject(new Failure(str(record.error) || "refused", str(record.code)));
+  }
+
+  // ask sends a command. Those with an idempotency key wait for a connection and
+  // are sent again if one breaks before their answer; others fail.
+  ask(type, parameters = {}) {
+    const command = { type, ...parameters };
+    if (!this.open && !command.idempotencyKey) return Promise.reject(new Failure("There is no connection.", "offline"));
+    return this.write(command, this.open ? this.socket : null);
+  }
+
+  write(command, socket) {
+    command.id = this.prefix + "-" + ++this.number;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(command.id, { command, resolve, reject });
+      if (socket) socket.send(JSON.stringify(command));
+    });
+  }
+
+  post(command) {
+    this.socket?.send(JSON.stringify(command));
+  }
+
+  lost(why) {
+    this.open = false;
+    for (const [id, { command, reject }] of this.waiting) {
+      if (command.idempotencyKey) continue;
+      this.waiting.delete(id);
+      reject(new Failure("The connection is gone.", "offline"));
+    }
+    this.handlers.down(why);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.connect(this.token), this.wait * (0.75 + Math.random() / 2));
+    this.wait = Math.min(2 * this.wait, longestWait);
+  }
+
+  // again tries at once.
+  again() {
+    if (this.socket || !this.token) return;
+    this.wait = firstWait;
+    this.connect(this.token);
+  }
+
+  // watch gives up a connection that is silent although heartbeats were agreed.
+  watch() {
+    if (!this.open || !this.features.has("heartbeat") || Date.now() - this.heard < silence) return;
+    const socket = this.socket;
+    this.socket = null;
+    socket.close(4001);
+    this.lost("The daemon has not been heard of for a while.");
+  }
+
+  leave() {
+    clearTimeout(this.timer);
+    const socket = this.socket;
+    this.socket = null;
+    this.token = "";
+    this.open = false;
+    socket?.close(1000);
+  }
+}
+
+function randomId(bytes = 12) {
+  return base64url(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(bytes)))).replaceAll("-", "A").replaceAll("_", "B");
+}
+
+function base64url(text) {
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+// clientId names this browser tab, over reloads.
+function clientId() {
+  let id = sessionStorage.getItem("troupe-client");
+  if (!id) sessionStorage.setItem("troupe-client", (id = randomId()));
+  return id;
+}

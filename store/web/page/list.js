@@ -1,0 +1,107 @@
+// The side bar: sessions that are open, and those on disk.
+
+const badges = {
+  dialog: ["waits for you", "!"],
+  running: ["running", "●"],
+  done: ["done", "✓"],
+  failed: ["failed", "✗"],
+};
+
+class List {
+  constructor(app) {
+    this.app = app;
+    this.open = new Map(); // handle to OpenSessionInfo
+    this.files = [];
+    this.words = [];
+    this.marks = new Map(); // handle to "done" or "failed": finished while another was looked at
+    byId("list-search").addEventListener("input", (e) => {
+      this.words = wordsOf(e.target.value);
+      this.draw();
+    });
+    byId("new-session").addEventListener("click", () => app.newSession());
+  }
+
+  // load asks for everything. Where the daemon tells of changes it is asked once.
+  async load() {
+    const { link } = this.app;
+    const watched = link.commands.has("watch_sessions") && link.features.has("sessionEvents");
+    const open = await link.ask(watched ? "watch_sessions" : "list_open_sessions");
+    this.open = new Map((open.sessions ?? []).map((s) => [s.sessionId, s]));
+    await this.loadFiles();
+    this.draw();
+    clearInterval(this.timer);
+    if (!watched) this.timer = setInterval(() => this.poll(), 5_000);
+  }
+
+  // loadFiles asks for the sessions on disk.
+  async loadFiles() {
+    const any = this.open.keys().next().value;
+    const disk = await this.app.link.ask("list_sessions", { scope: "all", ...(any && { sessionId: any }) }).catch(() => null);
+    if (disk) this.files = disk.sessions ?? [];
+  }
+
+  async poll() {
+    if (!this.app.link.open || document.visibilityState !== "visible") return;
+    const open = await this.app.link.ask("list_open_sessions").catch(() => null);
+    if (!open) return;
+    this.open = new Map((open.sessions ?? []).map((s) => [s.sessionId, s]));
+    this.draw();
+  }
+
+  status(info) {
+    if (info.status === "closed" || info.closed === true) this.open.delete(info.sessionId);
+    else this.open.set(info.sessionId, { ...this.open.get(info.sessionId), ...info });
+    this.draw();
+  }
+
+  kindOf(info) {
+    if (info.attention === "dialog" || (info.waitingFor ?? []).some((w) => /^(dialog|approval)/.test(w))) return "dialog";
+    if (info.phase && info.phase !== "idle") return "running";
+    return this.marks.get(info.sessionId) ?? (["done", "failed"].includes(info.attention) ? info.attention : "");
+  }
+
+  // titled says whether it is known what a session is about.
+  titled(handle) {
+    const info = this.open.get(handle);
+    return !info || info.sessionName || info.title || this.files.some((f) => f.path === info.sessionFile);
+  }
+
+  draw() {
+    const open = [...this.open.values()];
+    const known = new Set(open.map((s) => s.sessionFile).filter(Boolean));
+    const files = this.files.filter((f) => !known.has(f.path));
+    const summary = (path) => this.files.find((f) => f.path === path);
+    const rows = [
+      ...open.map((s) => ({ cwd: s.cwd, text: s.sessionName || s.title || firstLine(str(summary(s.sessionFile)?.firstMessage), 80) || "New session", info: s, extra: s.lastText })),
+      ...files.map((f) => ({ cwd: f.cwd, text: f.name || firstLine(str(f.firstMessage), 80) || f.id, file: f, extra: f.allMessagesText })),
+    ].filter((r) => this.words.every((w) => (r.text + " " + r.cwd + " " + str(r.extra)).toLowerCase().includes(w)));
+    const groups = new Map();
+    for (const r of rows) {
+      if (!groups.has(r.cwd)) groups.set(r.cwd, []);
+      groups.get(r.cwd).push(r);
+    }
+    const sections = [...groups].map(([cwd, list]) => el("section", { class: "sessions" },
+      el("h2", { title: cwd }, str(cwd).split("/").slice(-2).join("/") || "/"),
+      el("ul", null, list.map((r) => el("li", null, this.row(r))))));
+    if (sections.length === 0) sections.push(el("p", { class: "meta none" }, this.words.length > 0 ? "Nothing found." : "No sessions yet."));
+    byId("list-body").replaceChildren(...sections);
+    const waiting = open.filter((s) => this.kindOf(s) === "dialog").length;
+    this.app.attention(waiting);
+  }
+
+  row({ text, info, file }) {
+    const kind = info ? this.kindOf(info) : "";
+    const current = info && info.sessionId === this.app.view?.handle;
+    return el("a", {
+      class: "session" + (info ? " open" : ""), href: "#s=" + encodeURIComponent(info ? info.durableId : file.id), "aria-current": current ? "page" : null,
+      click: (e) => {
+        e.preventDefault();
+        if (info) this.app.show(info.sessionId);
+        else this.app.openFile(file.path);
+      },
+    },
+    el("span", { class: "row-text", dir: "auto" }, text),
+    kind && el("span", { class: "mark " + kind }, el("span", { "aria-hidden": "true" }, badges[kind][1]), " ", badges[kind][0]),
+    file && el("span", { class: "meta" }, dateAndTime(timeOf(file.modified))));
+  }
+}

@@ -1,0 +1,232 @@
+// Sheets over the page: models, new session, branches, find, commands, help.
+
+class Sheets {
+  constructor(app) {
+    this.app = app;
+    this.dialog = byId("sheet");
+    this.dialog.addEventListener("click", (e) => e.target === this.dialog && this.dialog.close());
+    this.dialog.addEventListener("close", () => {
+      this.dialog.replaceChildren();
+      mark(byId("conversation"), []);
+    });
+  }
+
+  open(title, ...content) {
+    if (this.dialog.open) this.dialog.close();
+    this.dialog.replaceChildren(el("div", { class: "sheet" },
+      el("header", null, el("h2", { id: "sheet-title" }, title),
+        el("button", { type: "button", "aria-label": "Close", click: () => this.dialog.close() }, icon("wrong"))),
+      content));
+    this.dialog.showModal();
+  }
+
+  close() {
+    this.dialog.close();
+  }
+
+  // pick offers things by name, with a filter. things: {name, brief, group, run}.
+  pick(title, things, placeholder = "Filter") {
+    const field = el("input", { type: "search", placeholder, "aria-label": placeholder, autocomplete: "off", spellcheck: "false" });
+    const list = el("div", { class: "picks", role: "group", "aria-label": title });
+    const draw = () => {
+      const words = wordsOf(field.value);
+      const found = things.filter((t) => words.every((w) => (t.name + " " + str(t.brief) + " " + str(t.group)).toLowerCase().includes(w)));
+      let group;
+      list.replaceChildren(...found.slice(0, 300).flatMap((t) => {
+        const button = el("button", { type: "button", class: "pick", "aria-pressed": t.current === undefined ? null : String(t.current), click: () => {
+          this.close();
+          t.run();
+        } }, el("span", null, t.name), t.brief && el("span", { class: "meta" }, t.brief));
+        const head = t.group && t.group !== group && el("h3", null, t.group);
+        group = t.group;
+        return head ? [head, button] : [button];
+      }));
+      if (found.length === 0) list.append(el("p", { class: "meta" }, "Nothing found."));
+    };
+    field.addEventListener("input", draw);
+    field.addEventListener("keydown", (e) => e.key === "Enter" && list.querySelector("button")?.click());
+    list.addEventListener("keydown", (e) => {
+      const by = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+      if (!by) return;
+      e.preventDefault();
+      const all = [...list.querySelectorAll("button")];
+      all[Math.max(0, Math.min(all.length - 1, all.indexOf(document.activeElement) + by))]?.focus();
+    });
+    draw();
+    this.open(title, field, list);
+    field.focus();
+  }
+
+  async models() {
+    const { view, link } = this.app;
+    if (!view) return;
+    const { models } = await link.ask("get_available_models", { sessionId: view.handle });
+    const current = view.state.model;
+    const price = (m) => (num(m.cost?.input) ? `$${m.cost.input} / $${m.cost.output}` : "");
+    const things = [...models].sort((a, b) => str(a.provider).localeCompare(str(b.provider))).map((m) => ({
+      name: str(m.name) || m.id, group: m.provider, current: current?.id === m.id && current?.provider === m.provider,
+      brief: [m.id, num(m.contextWindow) && tokens(m.contextWindow), price(m)].filter(Boolean).join(" · "),
+      run: async () => {
+        const model = await this.app.tell("set_model", { sessionId: view.handle, provider: m.provider, modelId: m.id });
+        if (model?.id) view.state.model = model;
+        this.app.loadLevels(view);
+      },
+    }));
+    this.pick("Model", things, "Filter models");
+  }
+
+  newSession(directories) {
+    const cwd = el("input", { type: "text", name: "cwd", list: "directories", placeholder: "The daemon's own directory", autocomplete: "off", spellcheck: "false" });
+    const mode = el("select", { name: "mode" }, permissionModes.map((m) => el("option", { value: m[0] }, m[1])));
+    const name = el("input", { type: "text", name: "name", autocomplete: "off" });
+    const wrong = el("p", { class: "notice bad", role: "alert", hidden: true });
+    mode.value = "ask";
+    cwd.value = this.app.view?.cwd ?? "";
+    const form = el("form", { class: "fields", submit: async (e) => {
+      e.preventDefault();
+      try {
+        await this.app.begin({ ...(cwd.value.trim() && { cwd: cwd.value.trim() }), ...(name.value.trim() && { name: name.value.trim() }), permissionMode: mode.value });
+        this.close();
+      } catch (error) {
+        wrong.hidden = false;
+        wrong.textContent = error.message;
+      }
+    } },
+    el("label", null, "Directory", cwd), el("datalist", { id: "directories" }, directories.map((d) => el("option", { value: d }))),
+    el("label", null, "Permissions", mode), el("label", null, "Name", name), wrong,
+    el("button", { type: "submit", class: "primary" }, "Begin"));
+    this.open("New session", form);
+    cwd.focus();
+  }
+
+  // branches draws the tree of the session, from all its entries.
+  async branches() {
+    const { view, link } = this.app;
+    if (!view) return;
+    const { entries, leafId } = await link.ask("get_entries", { sessionId: view.handle });
+    const session = new Session({ leaf: leafId ?? view.leaf }, entries.map((raw) => JSON.stringify(raw)));
+    const nav = el("nav", { id: "tree", "aria-label": "Entries" });
+    const found = el("p", { id: "found", role: "status" });
+    const field = el("input", { type: "search", placeholder: "Search all branches", "aria-label": "Search all branches" });
+    this.open("Branches", field, el("div", { class: "filters", id: "filters" }), found, nav, el("div", { id: "entry-actions" }));
+    const tree = new Tree(session, nav);
+    const drawFilters = () => byId("filters").replaceChildren(...Object.keys(filters).map((name) =>
+      el("button", { type: "button", "aria-pressed": String(name === tree.filter), click: () => {
+        tree.filter = name;
+        drawFilters();
+        tree.draw();
+      } }, name)));
+    field.addEventListener("input", () => {
+      tree.words = wordsOf(field.value);
+      tree.draw();
+    });
+    tree.show(session.pathTo(session.leaf));
+    drawFilters();
+    tree.draw();
+    if (session.leaf) tree.mark(session.leaf);
+    nav.addEventListener("click", (e) => {
+      const link = e.target.closest("a");
+      if (!link) return;
+      e.preventDefault();
+      const entry = session.byId.get(decodeURIComponent(link.hash.slice(1)));
+      tree.mark(entry);
+      this.actions(entry);
+    });
+  }
+
+  actions(entry) {
+    const { view } = this.app;
+    const act = (text, run) => el("button", { type: "button", click: async () => {
+      this.close();
+      await run();
+    } }, text);
+    const go = (summarize) => async () => {
+      const result = await this.app.tell("navigate_tree", { sessionId: view.handle, targetId: entry.id, summarize });
+      if (result?.editorText) this.app.editorText(view, result.editorText);
+    };
+    const label = el("input", { type: "text", placeholder: "Label", "aria-label": "Label" });
+    label.value = entry.label;
+    byId("entry-actions").replaceChildren(
+      el("p", null, el("strong", null, outline(entry).text)),
+      el("div", { class: "answers" }, !this.app.readOnly && [
+        act("Go on from here", go(false)), act("Go on, with a summary", go(true)),
+        entry.role === "user" && act("Fork before this", async () => {
+          const result = await this.app.tell("fork", { sessionId: view.handle, entryId: entry.id });
+          if (result?.text) this.app.editorText(view, result.text);
+        }),
+        label, act("Set the label", () => this.app.tell("set_entry_label", { sessionId: view.handle, targetId: entry.id, label: label.value })),
+      ]));
+  }
+
+  find() {
+    const field = el("input", { type: "search", placeholder: "Find in the conversation", "aria-label": "Find in the conversation" });
+    const found = el("p", { role: "status" });
+    const list = el("div", { class: "picks" });
+    const draw = () => {
+      const words = wordsOf(field.value);
+      const items = words.length > 0 ? (this.app.view?.items ?? []).filter((i) => contains(i.entry, words)) : [];
+      found.textContent = words.length > 0 ? count(items.length, "message") : "";
+      list.replaceChildren(...items.slice(-200).map((item) => el("button", { type: "button", class: "pick", click: () => {
+        this.close();
+        showFound(item.article, words);
+        item.article.scrollIntoView({ block: "center" });
+      } }, outline(item.entry).text)));
+    };
+    field.addEventListener("input", draw);
+    this.open("Find", field, found, list);
+    field.focus();
+  }
+
+  palette() {
+    const { app } = this;
+    const { view } = app;
+    const things = [
+      { name: "New session", brief: "n", run: () => app.newSession() },
+      view && { name: "Model", brief: "m", run: () => this.models() },
+      view && { name: "Branches", brief: "b", run: () => this.branches() },
+      view && { name: "Find", brief: "/", run: () => this.find() },
+      view && { name: "Summarise older messages now", run: () => app.tell("compact", { sessionId: view.handle }) },
+      view && { name: "Name this session", run: () => this.rename() },
+      view && { name: "Export as HTML", brief: "on the daemon's machine", run: async () => {
+        const result = await app.tell("export_html", { sessionId: view.handle });
+        if (result?.path) app.alert("Written: " + result.path);
+      } },
+      view && { name: "Open or close all thinking", brief: "t", run: () => app.unfold("thinking") },
+      view && { name: "Open or close all tool calls", brief: "o", run: () => app.unfold("tool") },
+      view && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
+      globalThis.Notification?.permission === "default" && { name: "Tell me when a session needs me", brief: "notifications of the browser", run: () => Notification.requestPermission() },
+      { name: "Credentials of providers", run: () => this.credentials() },
+      { name: "Keys", brief: "?", run: () => this.help() },
+      { name: "Forget this browser's token", run: () => app.forget() },
+    ].filter(Boolean);
+    this.pick("Commands", things, "Filter commands");
+  }
+
+  rename() {
+    const { view } = this.app;
+    const field = el("input", { type: "text", "aria-label": "Name" });
+    field.value = str(view.state.sessionName);
+    this.open("Name of this session", el("form", { class: "fields", submit: async (e) => {
+      e.preventDefault();
+      this.close();
+      if (await this.app.tell("set_session_name", { sessionId: view.handle, name: field.value })) view.state.sessionName = field.value;
+      this.app.changed(view);
+    } }, field, el("button", { type: "submit", class: "primary" }, "Save")));
+    field.focus();
+  }
+
+  async credentials() {
+    if (!this.app.link.commands.has("get_auth")) return this.app.alert("This daemon does not tell about credentials.");
+    const auth = await this.app.tell("get_auth", {});
+    if (auth) this.open("Credentials", codeBlock(prettyJSON(auth), { language: "json" }));
+  }
+
+  help() {
+    const keys = [["Enter", "send, or steer a run"], ["Alt+Enter", "queue behind the run"], ["Shift+Enter", "a new line"], ["Esc Esc", "stop the run"],
+      ["g s", "sessions"], ["n", "new session"], ["m", "model"], ["b", "branches"], ["/", "find"], ["j k", "next, previous message"],
+      ["t", "thinking"], ["o", "tool calls"], ["a d", "allow once, refuse: on a focused question"], ["Ctrl+K", "all commands"], ["?", "this list"]];
+    this.open("Keys", el("dl", { class: "rows" }, keys.map(([k, what]) => [el("dt", null, k.split(" ").map((x) => [el("kbd", null, x), " "])), el("dd", null, what)])));
+  }
+}
+
+const permissionModes = [["ask", "Ask"], ["edits", "Edits"], ["auto", "Auto"], ["readonly", "Read only"]];

@@ -1,0 +1,91 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"troupe/store/export"
+)
+
+//go:embed page
+var files embed.FS
+
+// Policy is the content security policy under which the page has to be served.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify troupe"
+
+// modules are the scripts of the page, behind those of the exported page that
+// draw entries. They share one scope; each only uses at load time what stands
+// before it.
+var modules = []string{"highlight", "link", "stream", "view", "dock", "composer", "list", "sheets", "app"}
+
+// An Asset is a file of the page.
+type Asset struct {
+	Path    string // below the root of the server
+	Type    string // its media type
+	Body    []byte
+	Gzipped []byte
+	Tag     string // of its content
+	Forever bool   // its path names its content
+}
+
+// Assets are the files of the page by path. The first call puts them together.
+var Assets = sync.OnceValues(build)
+
+func build() (map[string]Asset, error) {
+	kit, err := export.ReadKit()
+	if err != nil {
+		return nil, err
+	}
+	own := []string{kit.Renderers}
+	for _, name := range modules {
+		b, err := files.ReadFile("page/" + name + ".js")
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		own = append(own, string(b))
+	}
+	style, err := files.ReadFile("page/live.css")
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	html, err := files.ReadFile("page/index.html")
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	all := map[string]Asset{}
+	add := func(name, kind, text string) string {
+		a := newAsset("/ui/"+tag(text)+"/"+name, kind, text)
+		a.Forever = true
+		all[a.Path] = a
+		return a.Path
+	}
+	const script = "text/javascript; charset=utf-8"
+	page := strings.NewReplacer(
+		"{{style}}", add("page.css", "text/css; charset=utf-8", kit.Style+string(style)),
+		"{{libraries}}", add("libraries.js", script, kit.Libraries),
+		"{{highlight}}", add("highlight.js", script, kit.Highlighter),
+		"{{script}}", add("page.js", script, export.OneScope(own)),
+	).Replace(string(html))
+	all["/"] = newAsset("/", "text/html; charset=utf-8", page)
+	return all, nil
+}
+
+func newAsset(path, kind, text string) Asset {
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is one
+	_, _ = w.Write([]byte(text))                               // into memory
+	_ = w.Close()
+	return Asset{Path: path, Type: kind, Body: []byte(text), Gzipped: packed.Bytes(), Tag: tag(text)}
+}
+
+func tag(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
