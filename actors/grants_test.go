@@ -100,6 +100,12 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 		assert.False(t, end.Get("isError").Bool(), end.Raw)
 		assert.Equal(t, `{"text":"~s1~ other"}`, end.Get("result.details.approvedArgs").Raw)
 		require.Len(t, a.Events(s, "agent_settled"), 1)
+		id = a.asked(s).Get("id").Str
+		require.True(t, a.Call(t, `{"type":"set_permission_mode","mode":"readonly"`+at(s)+`}`).Get("success").Bool())
+		require.True(t, a.decide(s, id, "once", `"args":{"text":"~s1~ third"}`).Get("success").Bool())
+		a.pass(time.Minute)
+		end = a.Events(s, "tool_execution_end")[1]
+		assert.Contains(t, end.Get("result.content.0.text").Str, "not permitted", "they are judged as any others")
 		a.end()
 	})
 }

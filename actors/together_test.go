@@ -147,7 +147,7 @@ func TestLag(t *testing.T) {
 				if deltas {
 					features = append(features, "deltaUpdates")
 				}
-				b := a.connect(func(of *conn.Config) { of.Features, of.Lag = features, 16<<10 })
+				b := a.connect(func(of *conn.Config) { of.Features, of.Lag, of.MaxOutput = features, 16<<10, 8<<10 })
 				r := &reader{last: b.Call(t, `{"type":"attach"`+at(s)+`}`).Get("data.seq").Int()}
 				b.Stop()
 				a.Say(s, "prompt", "~"+s+"~ rounds=20 parts=40")
@@ -287,7 +287,7 @@ func TestWatchSessions(t *testing.T) {
 		}, told)
 		require.True(t, b.Call(t, `{"type":"unwatch_sessions"}`).Get("success").Bool())
 		n := len(b.Lines())
-		s = a.open()
+		a.open()
 		assert.Len(t, b.Lines(), n)
 		require.NoError(t, b.leave())
 		a.checkAll()
@@ -327,5 +327,85 @@ func TestAttachByOtherNames(t *testing.T) {
 		assert.False(t, attach(b, "sessionPath", "/nowhere.jsonl").Get("success").Bool())
 		require.NoError(t, b.leave())
 		a.checkAll()
+	})
+}
+
+// TestCommandsComeAgain: a client that has not read an answer because its connection broke
+// sends the command again, and it does nothing twice.
+func TestCommandsComeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		come := func() *bench {
+			b := a.connect()
+			b.named("comes-back-again", "Ann")
+			b.attach(s)
+			return b
+		}
+		say := func(b *bench, line string) gjson.Result {
+			n := len(b.Lines())
+			b.Line(line)
+			actortest.Settle()
+			for _, text := range b.Lines()[n:] {
+				if v := gjson.Parse(text); v.Get("type").Str == "response" {
+					return v
+				}
+			}
+			return gjson.Result{}
+		}
+		names := 0
+		lose := func(b *bench) { // it is noticed when something is written
+			b.Break()
+			names++
+			a.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"%d"%s}`, names, at(s)))
+			require.Error(t, b.gone())
+		}
+		prompt := `{"id":"p1","type":"prompt","message":"~s1~ once"` + at(s) + `}`
+		b := come()
+		first := say(b, prompt)
+		require.True(t, first.Get("success").Bool(), first.Raw)
+		a.pass(time.Minute)
+		lose(b)
+		b = come()
+		again := say(b, prompt)
+		assert.True(t, again.Get("replayed").Bool(), again.Raw)
+		assert.Equal(t, first.Get("data").Raw, again.Get("data").Raw)
+		assert.Equal(t, "duplicate_command", code(say(b, `{"id":"p1","type":"prompt","message":"~s1~ other"`+at(s)+`}`)))
+		for range 2 {
+			v := say(b, `{"id":"q1","type":"get_state"`+at(s)+`}`)
+			assert.True(t, v.Get("success").Bool() && !v.Get("replayed").Bool(), "what asks is asked anew")
+		}
+		opened := say(b, `{"id":"o1","type":"open_session"}`).Get("data.sessionId").Str
+		require.NotEmpty(t, opened)
+		assert.Equal(t, opened, say(b, `{"id":"o1","type":"open_session"}`).Get("data.sessionId").Str)
+		assert.Len(t, a.openSessions(), 2)
+		a.pass(time.Minute)
+		assert.Len(t, a.Events(s, "agent_settled"), 1)
+
+		slow := `{"id":"b1","type":"bash","command":"~s1~ sleep=60000"` + at(s) + `}`
+		assert.Empty(t, say(b, slow).Raw)
+		lose(b)
+		b = come()
+		assert.Empty(t, say(b, slow).Raw, "it is under way")
+		a.pass(time.Hour)
+		v := b.Last("bash")
+		assert.True(t, v.Get("id").Str == "b1" && v.Get("success").Bool(), v.Raw)
+		assert.True(t, say(b, slow).Get("replayed").Bool())
+
+		require.False(t, say(b, `{"id":"u1","type":"prompt","message":"x","sessionId":"s9"}`).Get("success").Bool())
+		assert.False(t, say(b, `{"id":"u1","type":"prompt","message":"x","sessionId":"s9"}`).Get("replayed").Bool(), "it has done nothing")
+		require.NoError(t, b.leave())
+		c := a.connect()
+		c.named("somebody-else", "Bob")
+		c.attach(s)
+		assert.False(t, say(c, prompt).Get("replayed").Bool(), "ids are each client's own")
+		a.pass(time.Minute)
+		require.NoError(t, c.leave())
+		a.pass(11 * time.Minute)
+		b = come()
+		assert.False(t, say(b, prompt).Get("replayed").Bool(), "it is forgotten in time")
+		a.pass(time.Minute)
+		require.NoError(t, b.leave())
+		a.end()
 	})
 }

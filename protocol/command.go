@@ -279,7 +279,7 @@ type (
 		Dialect  string   `json:"dialect" doc:"union, s0, s1, s2, s3, s4 or pi1."`
 		Features []string `json:"features" doc:"Features to switch on; unknown ones are dropped."`
 
-		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered."`
+		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered. Its commands need ids that are texts, each used once: one that comes again, byte for byte, gets the same answer (replayed) and does nothing twice, up to ten minutes after its connection has ended. What only asks is answered anew."`
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
 	}
 	GetProtocolInfo struct{ isCommand }

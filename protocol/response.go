@@ -34,6 +34,7 @@ const (
 	CodeUnsupported      Code = "unsupported"        // this version does not do it
 	CodeConflict         Code = "conflict"           // the idempotency key was used for something else
 	CodeDialogOver       Code = "dialog_over"        // the dialog has been there and is over
+	CodeDuplicateCommand Code = "duplicate_command"  // the client has used the id for another command
 	CodeOverloaded       Code = "overloaded"         // a limit of the daemon is reached
 	CodeForbidden        Code = "forbidden"          // this client may not do that
 	CodeResyncRequired   Code = "resync_required"    // there is no such event to go on from
@@ -68,6 +69,7 @@ type Response struct {
 	Data      Result          // nil for a success without data
 	Err       *Error          // nil for success
 	SessionID string          // the routing handle, for commands that named one
+	Replayed  bool            // the command was answered before, and came again
 	At        uint64          // the number of the session's last event before it; 0 if it is not known
 }
 
@@ -228,6 +230,7 @@ var codeDocs = map[Code]string{
 	CodeUnsupported:      "This version does not do it.",
 	CodeConflict:         "The idempotency key was used for something else.",
 	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
+	CodeDuplicateCommand: "The client has used the id for another command before; see hello.",
 	CodeOverloaded:       "A limit of the daemon is reached.",
 	CodeForbidden:        "The client may only watch: its credential was given for that.",
 	CodeResyncRequired:   "`attach` names an event to go on from that the session does not have, or a client without the feature `seq` names one.",

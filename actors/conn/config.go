@@ -42,6 +42,7 @@ type Server struct {
 	Sessions       *actor.PID
 	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq
+	Ledgers        *link.Ledgers
 }
 
 // FlushLimit is how long a client may take to read what is left, when nothing

@@ -82,7 +82,8 @@ type listing struct {
 type command struct {
 	id     json.RawMessage
 	name   string
-	owed   bool // it is neither answered nor on its way
+	line   uint64 // its fingerprint; 0 for none
+	owed   bool   // it is neither answered nor on its way
 	credit link.Credit
 }
 
@@ -132,6 +133,9 @@ func (r *router) input(c actor.Context, m any) {
 		req, err := r.cfg.Codec.Decode(m.bytes, r.out.Wire)
 		r.current.id, r.current.name = req.ID, req.Name
 		r.faults.Hit(r.name, "Decoded")
+		if r.out.Ledger() != nil {
+			r.current.line = fingerprint(m.bytes)
+		}
 		r.request(c, req, err)
 	case call:
 		r.current = command{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
@@ -159,6 +163,8 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 		err = r.leavingError()
 	case r.cfg.ViewOnly && !onlyLooks(req):
 		err = protocol.CodeForbidden.Errorf("This client may only watch")
+	case r.repeats(c, req):
+		return
 	case req.Spec.Scope == protocol.ScopeConnection:
 		r.own(c, req)
 		return
@@ -176,9 +182,11 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 
 // onlyLooks says whether a command changes nothing, for nobody.
 func onlyLooks(req protocol.Request) bool {
-	switch req.Cmd.(type) {
-	case protocol.Hello, protocol.GetProtocolInfo, protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions:
+	switch cmd := req.Cmd.(type) {
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions:
 		return true
+	case protocol.AttachSession:
+		return cmd.SessionPath == "" // else it may open the file
 	default:
 		return req.Spec.Scope == protocol.ScopeQuery
 	}
@@ -505,7 +513,8 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 		r.answer(c, req, nil, err)
 		return
 	}
-	r.out.Wire, r.out.Who, r.rules = &wire, who, rules
+	r.out.Wire, r.rules = &wire, rules
+	r.nameClient(c, who)
 	c.Send(r.out.Writer, setWire{wire})
 	for _, to := range r.routes.byHandle {
 		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})
@@ -523,6 +532,9 @@ func (r *router) leave(c actor.Context, m link.Leave) {
 	all := r.leaving.And(m)
 	if r.leaving != nil && *all == *r.leaving {
 		return
+	}
+	if r.leaving == nil {
+		r.closeLedger(c)
 	}
 	r.leaving = all
 	c.Send(c.Parent(), ending{m.Abort})

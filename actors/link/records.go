@@ -13,8 +13,30 @@ type Client struct {
 	Router *actor.PID     // is told when the session has ended
 	Window *Window        // of the connection
 	Wire   *protocol.Wire // how it is written to
-	Who    *protocol.ClientRef
-	Tag    string // routing handle, "" for the connection's default session
+	Who    *Who           // what it has said of itself; nil for nothing
+	Tag    string         // routing handle, "" for the connection's default session
+}
+
+// Who is a client as it has named itself.
+type Who struct {
+	Ref    protocol.ClientRef
+	Ledger *Ledger // of its commands; nil without a clientId, or when its connection has ended
+}
+
+// Name is the client as others are told of it; nil for one that has not named itself.
+func (cl Client) Name() *protocol.ClientRef {
+	if cl.Who == nil {
+		return nil
+	}
+	return &cl.Who.Ref
+}
+
+// Ledger is that of the client's commands; nil for none.
+func (cl Client) Ledger() *Ledger {
+	if cl.Who == nil {
+		return nil
+	}
+	return cl.Who.Ledger
 }
 
 // Is says whether it is the same way to the same client.
@@ -28,6 +50,11 @@ func (cl Client) Known() bool { return cl.Writer != nil }
 func (cl Client) Send(root *actor.RootContext, items ...Item) {
 	bytes := 0
 	for i := range items {
+		if r := items[i].Response; r != nil && cl.Ledger() != nil {
+			if instead := cl.Ledger().done(r, cl); instead.Known() {
+				instead.Send(root, Item{Response: r})
+			}
+		}
 		if items[i].Size == 0 {
 			items[i].Size = RecordSize + Weight(items[i].Response)
 		}

@@ -228,9 +228,19 @@ func (a *clients) flush(root *actor.RootContext) {
 			cl.Send(root, items...)
 		}
 	}
+	a.answerAbsent(root)
 	a.unsent = a.unsent[:0]
 	if len(a.first.early) == 0 {
 		a.stands.known()
+	}
+}
+
+// answerAbsent answers clients that have gone and may come back for it.
+func (a *clients) answerAbsent(root *actor.RootContext) {
+	for _, o := range a.unsent {
+		if o.item.Response != nil && o.to.Ledger() != nil && a.by(o.to.Router) == nil {
+			o.to.Send(root, o.item)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Session) tooLate(r link.Request) *protocol.Error {
 		id, answers = cmd.ApprovalID, true
 	case protocol.ExtensionUIResponse:
 		id, answers = cmd.ID, r.Client.Wire.Has(protocol.FeatureDialogEvents)
-		defer s.clients.stands.answered(cmd, r.Client.Who)
+		defer s.clients.stands.answered(cmd, r.Client.Name())
 	}
 	if !answers {
 		return nil

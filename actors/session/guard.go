@@ -269,6 +269,8 @@ func (d *durable) removeLeft(c actor.Context) {
 		switch {
 		case who.leaving == nil:
 			continue
+		case who.Ledger() != nil && (who.leaving.Gone || who.leaving.Abort) && !who.leaving.Final && d.life.end == nil:
+			// it may come back for its answers
 		case who.leaving.Gone:
 			d.clients.replies.failClient(root, who.Client, nil)
 		case who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && d.clients.attached() > 0):

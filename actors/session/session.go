@@ -194,7 +194,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	case protocol.ApprovalResponse:
-		if r.By = r.Client.Who; s.approvedForProject(c, r) {
+		if r.By = r.Client.Name(); s.approvedForProject(c, r) {
 			return
 		}
 	case protocol.GetPermissions:
@@ -224,7 +224,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	if !s.holds(c, r) {
 		_, cycles := r.Cmd.(protocol.CycleModel)
 		s.ext.events.Cycles(cycles)
-		s.reported.shown.by = r.Client.Who
+		s.reported.shown.by = r.Client.Name()
 		s.step(c, s.complete(r.Command))
 		s.reported.shown.by = nil
 	}

@@ -69,7 +69,7 @@ func (a *clients) names() []protocol.ClientRef {
 		switch {
 		case !cl.attached():
 		case cl.Who != nil:
-			names = append(names, *cl.Who)
+			names = append(names, cl.Who.Ref)
 		default:
 			names = append(names, protocol.ClientRef{})
 		}

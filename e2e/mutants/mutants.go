@@ -13,7 +13,7 @@ type mutant struct {
 var (
 	laws    = []string{"./actors/core"}
 	resumes = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
-	several = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch"}
+	several = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
 	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
 	files   = []string{"./store"}
 	configs = []string{"./store/config"}
@@ -107,6 +107,8 @@ var mutants = []mutant{
 	{"a merged record hides what it stands for", "protocol/pi/encode.go", "if seq > e.last+1 {", "if false {", lines},
 	{"the rings of a process have no bound", "actors/session/ring.go", "return h.ringBytes.Load() > int64", "return false && h.ringBytes.Load() > int64", resumes},
 	{"a dialog is answered twice", "actors/session/dialogs.go", "if how == nil {", "if how == nil || true {", several},
+	{"a command that comes again acts again", "actors/link/ledger.go", "case e == nil:", "case e == nil || true:", several},
+	{"an answer is lost with its connection", "actors/session/clients.go", "	a.answerAbsent(root)\n", "", several},
 	{"a dialog stays on show", "actors/session/dialogs.go", "if s.clients.wants.dialogs {", "if false {", several},
 	{"an approval that is open is not shown to who comes later", "actors/session/dialogs.go", "s.clients.stands.ask(*e.Approval)\n", "\n", several},
 	{"who does not read is told nothing of it", "actors/conn/lag.go", "kept = append(kept, pending{tag: tag, item: link.Item{Event: protocol.Resync{Reason: \"lagged\"}}})", "_ = link.Item{Event: protocol.Resync{}}", several},

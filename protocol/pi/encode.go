@@ -100,6 +100,9 @@ func (e *Encoder) response(dst []byte, r protocol.Response) protocol.Object {
 		o.Int("at", int64(r.At))
 		e.last = r.At // of one that attaches again, what it says that it has read
 	}
+	if r.Replayed {
+		o.Bool("replayed", true)
+	}
 	o.Str("command", r.Command)
 	o.Bool("success", r.Err == nil)
 	return o

@@ -1,0 +1,181 @@
+package link
+
+import (
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/protocol"
+)
+
+// Bounds of what is remembered of the commands of a client.
+const (
+	ledgerAnswers = 512
+	ledgerBytes   = 1 << 20
+	ledgerOne     = 64 << 10         // an answer that is larger is not kept
+	ledgerAfter   = 10 * time.Minute // past the end of the client's last connection
+	ledgerClients = 1024
+)
+
+// Ledgers has one [Ledger] for each client of the process that has named itself.
+type Ledgers struct {
+	mu   sync.Mutex // guards what follows
+	byID map[string]*Ledger
+}
+
+// Ledger is what is known of the commands of one client, over its connections: which are
+// under way and what others were answered. A command that comes again, because the client
+// has not read the answer before its connection broke, does nothing twice.
+//
+// It is shared by the client's connections and the sessions that answer, each on its own
+// goroutine: mu guards it.
+type Ledger struct {
+	mu      sync.Mutex
+	newest  Client // of the connections
+	conns   int
+	left    time.Time // when the last of them went
+	entries map[string]*ledgerEntry
+	order   []string // ids, oldest first
+	bytes   int      // of answers
+}
+
+type ledgerEntry struct {
+	sum    uint64 // of the line
+	answer *protocol.Response
+	tag    string
+	bytes  int
+}
+
+// Of is the ledger of a client that has come by a connection.
+func (l *Ledgers) Of(id string, by Client) *Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = map[string]*Ledger{}
+	}
+	l.sweep()
+	of := l.byID[id]
+	if of == nil {
+		of = &Ledger{entries: map[string]*ledgerEntry{}}
+		l.byID[id] = of
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.conns++
+	of.newest = by
+	of.newest.Who = nil // what is sent there has been noted
+	return of
+}
+
+// sweep forgets clients that have been away for long, and if there are too many the one
+// that has been away longest.
+func (l *Ledgers) sweep() {
+	oldest, since := "", time.Time{}
+	for id, of := range l.byID {
+		of.mu.Lock()
+		away, left := of.conns == 0, of.left
+		of.mu.Unlock()
+		if away && time.Since(left) > ledgerAfter {
+			delete(l.byID, id)
+		} else if away && (oldest == "" || left.Before(since)) {
+			oldest, since = id, left
+		}
+	}
+	if len(l.byID) >= ledgerClients && oldest != "" {
+		delete(l.byID, oldest)
+	}
+}
+
+// Leave says that a connection of the client has ended.
+func (l *Ledger) Leave(router *actor.PID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns--
+	l.left = time.Now()
+	if l.newest.Router.Equal(router) {
+		l.newest = Client{}
+	}
+}
+
+// What a ledger says of a command.
+type Seen uint8
+
+const (
+	Fresh    Seen = iota // it is to be carried out
+	UnderWay             // it is being carried out: the answer goes to the newest connection
+	Answered             // it was
+	Reused               // another command had its id
+)
+
+// Begin notes a command: its id, and a fingerprint of its line. With Answered comes the
+// answer, and the tag it had.
+func (l *Ledger) Begin(id string, sum uint64) (seen Seen, answer *protocol.Response, tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	switch {
+	case e == nil:
+		l.entries[id] = &ledgerEntry{sum: sum}
+		l.order = append(l.order, id)
+		l.trim()
+		return Fresh, nil, ""
+	case e.sum != sum:
+		return Reused, nil, ""
+	case e.answer == nil:
+		return UnderWay, nil, ""
+	}
+	again := *e.answer
+	again.Replayed, again.At = true, 0
+	return Answered, &again, e.tag
+}
+
+// undone are the codes of answers to commands that did nothing, and may do it later.
+var undone = map[protocol.Code]bool{
+	protocol.CodeUnknownSession: true, protocol.CodeMissingSessionID: true, protocol.CodeSessionClosing: true,
+	protocol.CodeOverloaded: true, protocol.CodeInternal: true,
+}
+
+// done notes an answer that goes to a client, and returns who is to have it instead; the
+// zero value for nobody else.
+func (l *Ledger) done(r *protocol.Response, to Client) Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[string(r.ID)]
+	if e == nil || e.answer != nil {
+		return Client{}
+	}
+	size := protocol.SizeOf(r.Data)
+	if r.Err != nil && undone[r.Err.Code] || size > ledgerOne {
+		delete(l.entries, string(r.ID))
+	} else {
+		e.answer, e.tag, e.bytes = r, to.Tag, size+RecordSize
+		l.bytes += e.bytes
+		l.trim()
+	}
+	if !l.newest.Known() || l.newest.Writer.Equal(to.Writer) {
+		return Client{}
+	}
+	instead := l.newest
+	instead.Tag = to.Tag
+	return instead
+}
+
+// trim forgets the oldest answers that are too many. What is under way stays.
+func (l *Ledger) trim() {
+	kept := l.order[:0]
+	for i, id := range l.order {
+		e := l.entries[id]
+		if e == nil {
+			continue
+		}
+		if e.answer != nil && (len(l.order)-i > ledgerAnswers || l.bytes > ledgerBytes) {
+			l.bytes -= e.bytes
+			delete(l.entries, id)
+			continue
+		}
+		kept = append(kept, id)
+	}
+	clear(l.order[len(kept):])
+	l.order = kept
+}
