@@ -91,3 +91,30 @@ func TestServeTLS(t *testing.T) {
 	}
 	assert.Equal(t, 143, s.stop())
 }
+
+// TestStalledWebSocket: a client on TCP that does not read holds no session back. It is
+// told where events are missing, and its commands are answered.
+func TestStalledWebSocket(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	token, _ := s.login(s.code)
+	reads, _ := s.dial(token, "troupe.v1.lines")
+	stalls, _ := s.dial(token, "troupe.v1.lines")
+	reads.send(`{"id":"open","type":"open_session","retain":true,"permissionMode":"auto"}`)
+	handle := reads.until("open").Get("data.sessionId").Str
+	stalls.send(`{"id":"attach","type":"attach","sessionId":"` + handle + `"}`)
+	stalls.until("attach")
+	long := strings.Repeat("x", 100<<10) // far less than may wait, so who reads misses nothing
+	for range 60 {                       // far more, with what the kernel takes
+		p.llm.plays(text(long))
+		reads.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+		reads.until("agent_settled")
+	}
+	stalls.send(`{"id":"state","type":"get_state","sessionId":"` + handle + `"}`)
+	assert.Equal(t, "lagged", stalls.until("resync").Get("reason").Str)
+	assert.True(t, stalls.until("state").Get("success").Bool())
+	stalls.send(`{"id":"again","type":"attach","sessionId":"` + handle + `"}`)
+	assert.True(t, stalls.until("again").Get("success").Bool())
+	assert.Equal(t, 143, s.stop())
+}
