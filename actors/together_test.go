@@ -299,7 +299,7 @@ func TestWatchSessions(t *testing.T) {
 		}, told)
 		require.True(t, b.Call(t, `{"type":"unwatch_sessions"}`).Get("success").Bool())
 		n := len(b.Lines())
-		s = a.open()
+		a.open()
 		assert.Len(t, b.Lines(), n)
 		require.NoError(t, b.leave())
 		a.checkAll()

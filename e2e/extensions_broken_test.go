@@ -58,8 +58,11 @@ func TestLateAnswerToADialog(t *testing.T) {
 	p := newPlace(t)
 	d := p.start("-e", p.extension("asks", `export default (pi) => {
 		pi.registerCommand("ask", { handler: async (args, ctx) => ctx.ui.notify("said " + await ctx.ui.confirm("Sure?", args)) });
+		pi.registerCommand("reload", { handler: async (args, ctx) => { await ctx.reload(); ctx.ui.notify("behind it") } });
 	}`))
 	d.ok(`{"type":"get_commands"}`)
+	d.ok(`{"type":"prompt","message":"/reload"}`)
+	d.event("session_changed")
 	d.ok(`{"type":"prompt","message":"/ask before"}`)
 	stale := d.ui("confirm")
 	assert.Equal(t, "ask", d.ok(`{"type":"reload_resources"}`).Get("commands.0.name").Str, "they are loaded again")
@@ -70,6 +73,7 @@ func TestLateAnswerToADialog(t *testing.T) {
 	d.dialog(fresh, `"confirmed":false`)
 	assert.Equal(t, "said false", d.ui("notify").Get("message").Str)
 	require.Zero(t, d.end())
+	assert.NotContains(t, strings.Join(d.output(), "\n"), "extension_error")
 }
 
 // TestGateThatIsGone: an extension that was named and is not there is an error of loading

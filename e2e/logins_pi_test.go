@@ -60,3 +60,36 @@ func TestLoginsWithPi(t *testing.T) {
 	}
 	assert.NoDirExists(t, p.agent()+"/auth.json.lock")
 }
+
+// TestBroker: a real pi that can be asked for tokens renews a login for many sessions: once.
+func TestBroker(t *testing.T) {
+	if *piLogins == "" || exec.Command(*piLogins, "auth", "check", "--help").Run() != nil {
+		t.Skip("-pi.logins PROGRAM, of 0.87 or later")
+	}
+	p := newPlace(t)
+	v := newVendors(p)
+	access, refresh := v.issue()
+	p.write(p.agent()+"/auth.json", fmt.Sprintf(`{"xai":{"type":"oauth","access":%q,"refresh":%q,"expires":1}}`, access, refresh))
+	p.write(p.agent()+"/settings.json", fmt.Sprintf(`{"auth":{"broker":%q}}`, *piLogins))
+	p.env = append(p.env, "NODE_EXTRA_CA_CERTS="+filepath.Join(p.root, "ca.pem"), "NODE_USE_ENV_PROXY=1")
+	d := p.startRaw("--mode", "rpc", "--model", "xai/grok-4.7")
+	assert.Equal(t, "expired", d.ok(`{"type":"get_auth","provider":"xai"}`).Get("providers.0.state").Str)
+	var sessions []string
+	for range 5 {
+		sessions = append(sessions, d.open(`,"noSession":true`))
+	}
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		end, _ := d.tagged(0, s, "agent_end")
+		assert.Equal(t, "stop", end.Get("messages.@reverse.0.stopReason").Str, end.Raw)
+	}
+	t.Logf("asked: %v", v.asked)
+	assert.Equal(t, "ready stored_oauth", d.ok(`{"type":"get_auth","provider":"xai"}`).Get("providers.0.state").Str+" "+d.ok(`{"type":"get_auth","provider":"xai"}`).Get("providers.0.source").Str)
+	assert.True(t, v.spent[refresh], "pi has renewed it")
+	assert.Zero(t, v.reuses)
+	assert.Equal(t, 0, d.end())
+	assert.Contains(t, d.errors(), "using pi's login of xai")
+	assert.NotContains(t, d.errors(), "canary")
+}

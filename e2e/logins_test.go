@@ -186,6 +186,20 @@ func TestLoginTerminal(t *testing.T) {
 	assert.Equal(t, "invalid invalid_state", gjson.Get(out, "status").Str+" "+gjson.Get(out, "reason").Str)
 	out, _, code = p.once("", "auth", "check", "groq")
 	assert.Equal(t, "1 groq: none\n", fmt.Sprint(code)+" "+out)
+	// What pi 0.87 says, word for word.
+	for args, want := range map[string]string{
+		"--provider mock": "0 ready\n", "--provider deepseek": "1 not_ready\n", "--provider nosuch": "1 not_ready\n", "--model mock/mock-1": "0 ready\n",
+	} {
+		out, _, code = p.once("", append([]string{"auth", "check"}, strings.Fields(args)...)...)
+		assert.Equal(t, want, fmt.Sprint(code)+" "+out, args)
+	}
+	for args, want := range map[string]string{
+		"--provider mock": "ready mock api_key ", "--provider deepseek": "not_ready deepseek  credentials_not_configured", "--provider nosuch": "not_ready nosuch  provider_not_found", "--provider openai": "invalid openai  invalid_state",
+	} {
+		out, _, _ = p.once("", append([]string{"auth", "check", "--json"}, strings.Fields(args)...)...)
+		v := gjson.Parse(out)
+		assert.Equal(t, want, v.Get("status").Str+" "+v.Get("provider").Str+" "+v.Get("authType").Str+" "+v.Get("reason").Str)
+	}
 
 	_, errs, code = p.once("", "logout", "openai")
 	assert.Equal(t, 0, code)

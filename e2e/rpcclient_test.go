@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,22 @@ func eachPi(t *testing.T, test func(t *testing.T, v pi)) {
 
 // TestRpcClient lets pi's own published client class drive the binary.
 func TestRpcClient(t *testing.T) {
+	drive(t, func(*place) string { return binary })
+}
+
+// TestRpcClientConnect: over a daemon that runs already it notices no difference.
+func TestRpcClientConnect(t *testing.T) {
+	drive(t, func(p *place) string {
+		s := p.serve()
+		script := filepath.Join(p.root, "connect")
+		line := fmt.Sprintf("#!/bin/sh\nexec '%s' connect --to '%s' --permission-mode auto \"$@\"\n", binary, s.socket)
+		require.NoError(p.t, os.WriteFile(script, []byte(line), 0o700))
+		return script
+	})
+}
+
+// drive lets pi's client drive a program that takes the flags of the binary.
+func drive(t *testing.T, program func(*place) string) {
 	eachPi(t, func(t *testing.T, v pi) {
 		node, dist := v.install(t)
 		p := newPlace(t)
@@ -80,7 +97,7 @@ func TestRpcClient(t *testing.T) {
 		driver, err := filepath.Abs("rpcclient/driver.mjs")
 		require.NoError(t, err)
 		cmd := exec.Command(node, driver, filepath.Join(dist, "modes", "rpc", "rpc-client.js"))
-		cmd.Dir, cmd.Env = p.work, append(p.environ(), "TROUPE_BINARY="+binary)
+		cmd.Dir, cmd.Env = p.work, append(p.environ(), "TROUPE_BINARY="+program(p))
 		out, err := cmd.CombinedOutput()
 		assert.NoError(t, err)
 		assert.NotContains(t, string(out), "FAILED")

@@ -149,6 +149,21 @@ func TestConnect(t *testing.T) {
 	assert.NotContains(t, s.errors(), "panic")
 }
 
+// TestConnectCut: a daemon that ends before its client is an error of the client's.
+func TestConnectCut(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve()
+	asked, killed := s.connect(), s.connect()
+	asked.ok(`{"type":"get_state"}`)
+	killed.ok(`{"type":"get_state"}`)
+	require.NoError(t, killed.cmd.Process.Kill())
+	assert.Equal(t, -9, killed.exit())
+	assert.Equal(t, 143, s.stop())
+	assert.Equal(t, 1, asked.exit())
+	assert.NotEmpty(t, asked.errors())
+}
+
 // TestConnectMode: sessions of a daemon that is served begin by asking.
 func TestConnectMode(t *testing.T) {
 	t.Parallel()
@@ -181,8 +196,12 @@ func TestConnectRefused(t *testing.T) {
 	out, code = run("serve", "--socket", s.socket)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, fmt.Sprintf("serves %s already: process %d", s.socket, s.cmd.Process.Pid))
-	out, _ = run("connect", "--to", s.socket, "--sandbox", "off")
-	assert.Equal(t, "--sandbox is for the daemon: give it to troupe serve", gjson.Get(out, "error").Str)
+	out, code = run("connect", "--to", s.socket, "--sandbox", "off")
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "troupe: --sandbox is for the daemon: give it to troupe serve\n", out)
+	out, code = run("serve", "--pair", "view", "--socket", filepath.Join(p.root, "other", "s.sock"))
+	assert.Equal(t, 2, code)
+	assert.Contains(t, out, "need --listen")
 	out, code = run("serve", "--listen", "0.0.0.0:0", "--socket", filepath.Join(p.root, "other", "s.sock"))
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "--behind-proxy")
@@ -254,6 +273,8 @@ func TestListen(t *testing.T) {
 		status("POST", "/v1/rpc", list, bearer("guess")...)
 	}
 	assert.Equal(t, 429, status("POST", "/v1/rpc", list, bearer("guess")...))
+	assert.Equal(t, 429, status("POST", "/v1/login", `{"code":"guess"}`))
+	assert.Equal(t, 200, status("POST", "/v1/rpc", list, ours...), "others who guess keep nobody out who has a credential")
 	assert.Equal(t, 143, s.stop())
 }
 
@@ -401,6 +422,13 @@ func TestWebSocket(t *testing.T) {
 	full.send(`{"id":"still","type":"list_open_sessions"}`)
 	assert.Len(t, full.until("still").Get("data.sessions").Array(), 1)
 	assert.Equal(t, 143, s.stop())
+	for {
+		opcode, payload := full.message()
+		if opcode == 8 {
+			assert.Equal(t, 1001, int(payload[0])<<8|int(payload[1]))
+			break
+		}
+	}
 }
 
 // TestEventStream: who only wants to hear comes back to where it was.

@@ -142,12 +142,15 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		say(200, map[string]any{"key": "sk-or-canary-key"})
-	case "api.openai.com/v1/responses":
+	case "api.openai.com/v1/responses", "api.x.ai/v1/responses":
 		v.model(w, r, say)
 	default: // whoever else pi renews logins at
 		var in map[string]string
-		if strings.HasSuffix(r.URL.Path, "/oauth/token") && json.Unmarshal(body, &in) == nil {
-			v.token(url.Values{"grant_type": {in["grant_type"]}, "refresh_token": {in["refresh_token"]}}, say)
+		if strings.HasSuffix(r.URL.Path, "/token") {
+			if json.Unmarshal(body, &in) == nil {
+				form = url.Values{"grant_type": {in["grant_type"]}, "refresh_token": {in["refresh_token"]}}
+			}
+			v.token(form, say)
 			return
 		}
 		say(404, map[string]any{"error": "nothing at " + where})

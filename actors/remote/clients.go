@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +44,7 @@ type socketClient struct {
 	ws     *websocket.Conn
 	ctx    context.Context
 	name   string
+	bye    func(*websocket.Conn)
 	single bool // one record a message
 
 	rest    []byte // of the message that is read
@@ -51,7 +55,7 @@ func (c *socketClient) String() string { return "WebSocket " + c.name }
 
 // Close says goodbye without waiting for the client to say it, too.
 func (c *socketClient) Close() error {
-	go func() { _ = c.ws.Close(websocket.StatusNormalClosure, "bye") }()
+	c.bye(c.ws)
 	return nil
 }
 
@@ -172,7 +176,12 @@ func (q *request) Write(p []byte) (int, error) {
 // rpc answers commands: the answers as lines, in the order in which they come. Of
 // events it says nothing.
 func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(rpcPatience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.refuse(w, r, http.StatusRequestTimeout, "the commands did not come")
+		return
+	}
 	if err != nil {
 		s.refuse(w, r, http.StatusRequestEntityTooLarge, "the commands are too long")
 		return
@@ -221,6 +230,21 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 	<-ended
 }
 
+// attachTo is the command that hears a session: from where a stream has ended, or from
+// the beginning if last is no such place.
+func attachTo(handle, last string) map[string]any {
+	attach := map[string]any{"id": "attach", "type": "attach", "sessionId": handle}
+	parts := strings.Split(last, ":")
+	if len(parts) == 3 && parts[1] == handle {
+		if seq, err := strconv.ParseUint(parts[2], 10, 63); err == nil {
+			attach["since"] = map[string]any{"epoch": parts[0], "seq": seq}
+			return attach
+		}
+	}
+	attach["snapshot"] = map[string]any{}
+	return attach
+}
+
 // events tells what a session says, to who only wants to hear. The id of each is
 // where it stands: who comes back with it goes on there.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
@@ -229,13 +253,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		s.refuse(w, r, http.StatusBadRequest, "session is missing")
 		return
 	}
-	attach := fmt.Sprintf(`{"id":"attach","type":"attach","sessionId":%q`, handle)
-	if last := strings.Split(r.Header.Get("Last-Event-ID"), ":"); len(last) == 3 && last[1] == handle {
-		attach += fmt.Sprintf(`,"since":{"epoch":%q,"seq":%s}`, last[0], last[2])
-	} else {
-		attach += `,"snapshot":{}`
+	attach, err := json.Marshal(attachTo(handle, r.Header.Get("Last-Event-ID")))
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
 	}
-	in := strings.NewReader(`{"type":"hello","id":"hello","features":["seq","deltaUpdates","queueUpdate","settingEvents","approvals","dialogEvents","stateEvents"]}` + "\n" + attach + "}\n")
+	in := strings.NewReader(`{"type":"hello","id":"hello","features":["seq","deltaUpdates","queueUpdate","settingEvents","approvals","dialogEvents","stateEvents"]}` + "\n" + string(attach) + "\n")
 	flush := http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")

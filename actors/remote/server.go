@@ -25,8 +25,10 @@ import (
 // Limits of what strangers may take.
 const (
 	maxConnections   = 1024
+	maxStrangers     = 1024 // TCP connections that are no WebSocket: anybody may open one
 	maxHeader        = 16 << 10
 	handshakeTime    = 10 * time.Second
+	goodbyeTime      = time.Second
 	failuresAMinute  = 20 // of one address
 	clientLag        = 1 << 20
 	clientOutput     = 16 << 20
@@ -66,20 +68,22 @@ type Server struct {
 
 	mu          sync.Mutex
 	connections int
+	strangers   map[net.Conn]bool
 	failures    map[string]int // logins and handshakes that failed in this minute, by address
 	minute      time.Time
 	draining    bool
 
-	http *http.Server
-	done chan struct{}
+	http     *http.Server
+	done     chan struct{}
+	goodbyes sync.WaitGroup // that are being said
 }
 
 // New makes a server.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, failures: map[string]int{}, done: make(chan struct{})}
+	s := &Server{Config: cfg, failures: map[string]int{}, strangers: map[net.Conn]bool{}, done: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: s, ReadHeaderTimeout: handshakeTime, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
-		ErrorLog: nil, TLSConfig: cfg.TLS,
+		ErrorLog: nil, TLSConfig: cfg.TLS, ConnState: s.count,
 	}
 	return s
 }
@@ -87,7 +91,24 @@ func New(cfg Config) *Server {
 // ServeLines takes clients of a socket of the file system.
 func (s *Server) ServeLines(l net.Listener) { go s.serveLines(l) }
 
-// ServeHTTP takes clients of TCP.
+// count bounds the connections of TCP that may still be anybody's. One that became a
+// WebSocket is counted by enter.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		if len(s.strangers) >= maxStrangers {
+			_ = c.Close()
+			return
+		}
+		s.strangers[c] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(s.strangers, c)
+	}
+}
+
+// ServeTCP takes clients of TCP.
 func (s *Server) ServeTCP(l net.Listener) {
 	if s.TLS != nil {
 		l = tls.NewListener(l, s.TLS)
@@ -116,9 +137,19 @@ func (s *Server) Drain() {
 	s.draining = true
 }
 
-// Close lets go of the network. Connections end with the daemon.
+// Close lets go of the network, once the daemon has ended and with it all connections:
+// clients have a moment to hear that.
 func (s *Server) Close() {
 	close(s.done)
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		s.goodbyes.Wait()
+	}()
+	select {
+	case <-said:
+	case <-time.After(goodbyeTime):
+	}
 	_ = s.http.Close()
 }
 
@@ -183,14 +214,17 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why 
 }
 
 func (s *Server) ready(w http.ResponseWriter) {
-	s.mu.Lock()
-	draining := s.draining
-	s.mu.Unlock()
-	if draining {
+	if s.ends() {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")
+}
+
+func (s *Server) ends() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
 }
 
 // asset serves a file of the page.
@@ -245,6 +279,7 @@ func (s *Server) failed(r *http.Request, count bool) (tooMany bool) {
 // login trades in a one-time code.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Code, Name string }
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(handshakeTime)) // anybody may send half a body
 	if s.failed(r, false) {
 		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
 		return
@@ -279,19 +314,22 @@ type who struct {
 // browser's WebSocket, which has no others, as a subprotocol. An address has none: it
 // would be logged.
 func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, who)) {
-	if s.failed(r, false) {
-		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
-		return
-	}
 	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !given && r.URL.Path == "/v1/ws" {
 		token, given = offered(r)
 	}
 	device, scope, ok := s.Tokens.Check(token)
 	if !given || !ok {
-		s.failed(r, given)
+		if s.failed(r, given) { // who has a credential is let in: all who come through a proxy have one address
+			s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
+			return
+		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		s.refuse(w, r, http.StatusUnauthorized, "unauthorized")
+		return
+	}
+	if s.ends() {
+		s.refuse(w, r, http.StatusServiceUnavailable, "the daemon ends")
 		return
 	}
 	if !s.enter() {
@@ -325,13 +363,22 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 	ws.SetReadLimit(int64(s.maxLine()))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	client := &socketClient{ws: ws, ctx: ctx, name: r.RemoteAddr, single: ws.Subprotocol() == recordProtocol}
+	client := &socketClient{ws: ws, ctx: ctx, name: r.RemoteAddr, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
 	})
 	defer done()
 	go client.beat()
 	s.run(s.network(by), client)
+}
+
+// goodbye ends a WebSocket and says why, without waiting for the client to answer.
+func (s *Server) goodbye(ws *websocket.Conn) {
+	status, why := websocket.StatusNormalClosure, "bye"
+	if s.ends() {
+		status, why = websocket.StatusGoingAway, "the daemon ends"
+	}
+	s.goodbyes.Go(func() { _ = ws.Close(status, why) })
 }
 
 func (s *Server) maxLine() int {

@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -129,9 +129,14 @@ func (s *Server) takeLines(c net.Conn) {
 	if err == nil && uid != os.Getuid() && uid != 0 {
 		err = fmt.Errorf("user %d is not this one", uid)
 	}
-	if err != nil || !s.enter() {
+	if err != nil {
 		s.Log.Warn().Err(err).Int("pid", pid).Msg("a client was turned away")
 		_ = c.Close()
+		return
+	}
+	if !s.enter() {
+		s.Log.Warn().Int("pid", pid).Msg("a client was turned away: too many connections")
+		turnAway(c, "overloaded", errors.New("too many connections"))
 		return
 	}
 	defer s.leave()
@@ -142,14 +147,31 @@ func (s *Server) takeLines(c net.Conn) {
 		cfg, err = s.Configure(preface)
 	}
 	if err != nil {
-		refusal, _ := json.Marshal(map[string]any{"type": "response", "command": "connect", "success": false, "error": err.Error(), "code": "invalid_params"})
-		_, _ = c.Write(append(refusal, '\n'))
-		_ = c.Close()
+		turnAway(c, "invalid_params", err)
 		return
 	}
 	s.Log.Info().Str("client", client.name).Msg("connected")
 	s.run(cfg, client)
 	s.Log.Info().Str("client", client.name).Msg("gone")
+}
+
+// refusal is what a client hears that is not served. Its beginning tells it apart from
+// every record of a session.
+type refusal struct {
+	Code    string `json:"code"`
+	Type    string `json:"type"`
+	Command string `json:"command"`
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+}
+
+const refusalBegins = `{"code":`
+
+func turnAway(c net.Conn, code string, err error) {
+	said, _ := json.Marshal(refusal{Code: code, Type: "response", Command: "connect", Error: err.Error()})
+	_ = c.SetWriteDeadline(time.Now().Add(handshakeTime))
+	_, _ = c.Write(append(said, '\n'))
+	_ = c.Close()
 }
 
 // run serves a connection to its end.
@@ -176,7 +198,8 @@ func (s *Server) leave() {
 	s.connections--
 }
 
-// Relay copies both ways until the daemon says no more. It is "troupe connect".
+// Relay copies both ways until the daemon says no more. It is "troupe connect". That
+// the daemon has refused the client, or ended before the client did, is an error.
 func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {
 	p.Connect = "connect"
 	first, err := json.Marshal(p)
@@ -186,11 +209,22 @@ func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {
 	if _, err := c.Write(append(first, '\n')); err != nil {
 		return err
 	}
-	var input sync.WaitGroup
-	input.Go(func() {
-		_, _ = io.Copy(c, in) // if the daemon is gone, reading from it says so
+	var inputEnded atomic.Bool
+	go func() { // it may wait for a line that never comes
+		_, err := io.Copy(c, in)
+		inputEnded.Store(err == nil) // if the daemon is gone, reading from it says so
 		_ = c.CloseWrite()
-	})
-	_, err = io.Copy(out, c)
+	}()
+	from := bufio.NewReaderSize(c, 64<<10)
+	if head, _ := from.Peek(len(refusalBegins)); string(head) == refusalBegins {
+		var r refusal
+		if err := json.NewDecoder(from).Decode(&r); err != nil {
+			return err
+		}
+		return errors.New(r.Error)
+	}
+	if _, err = io.Copy(out, from); err == nil && !inputEnded.Load() {
+		err = errors.New("the daemon has ended the connection")
+	}
 	return err
 }

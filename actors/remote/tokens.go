@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -51,7 +52,7 @@ type Tokens struct {
 	mu      sync.Mutex
 	codes   map[string]code
 	live    map[string]map[*session]bool // connections by device, "" for the token of the file
-	changed time.Time                    // of the devices file, as it was read
+	read    fs.FileInfo                  // the devices file, as it was read; nil if there was none
 	devices []Device
 }
 
@@ -111,20 +112,20 @@ func (t *Tokens) path() string { return filepath.Join(t.dir, "devices.json") }
 func (t *Tokens) reload() error {
 	st, err := os.Stat(t.path())
 	if errors.Is(err, fs.ErrNotExist) {
-		t.devices, t.changed = nil, time.Time{}
+		t.devices, t.read = nil, nil
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if st.ModTime().Equal(t.changed) {
-		return nil
+	if t.read != nil && os.SameFile(st, t.read) && st.ModTime().Equal(t.read.ModTime()) && st.Size() == t.read.Size() {
+		return nil // two changes may be of the same instant: then the file is another
 	}
 	devices, err := ReadDevices(t.dir)
 	if err != nil {
 		return err
 	}
-	t.devices, t.changed = devices, st.ModTime()
+	t.devices, t.read = devices, st
 	return nil
 }
 
@@ -144,8 +145,43 @@ func ReadDevices(dir string) ([]Device, error) {
 	return list, nil
 }
 
-// WriteDevices replaces the devices of a directory.
-func WriteDevices(dir string, list []Device) error {
+// Revoke withdraws a device: its next request is refused, and a daemon cuts its
+// connections within a second or two. It says whether there was such a device.
+func Revoke(dir, id string) (found bool, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	unlock, err := lockDevices(dir)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	list, err := ReadDevices(dir)
+	if err != nil {
+		return false, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(list), func(d Device) bool { return d.ID == id })
+	if len(kept) == len(list) {
+		return false, nil
+	}
+	return true, writeDevices(dir, kept)
+}
+
+// lockDevices keeps other processes from changing the devices between reading and
+// writing: a device that one of them withdraws must not come back.
+func lockDevices(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "devices.lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// writeDevices replaces the devices of a directory. Its caller holds their lock.
+func writeDevices(dir string, list []Device) error {
 	b, err := json.MarshalIndent(list, "", "  ")
 	if err != nil {
 		return err
@@ -155,7 +191,7 @@ func WriteDevices(dir string, list []Device) error {
 		return err
 	}
 	_, err = temp.Write(append(b, '\n'))
-	if err = errors.Join(err, temp.Close()); err == nil {
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
 		err = os.Rename(temp.Name(), filepath.Join(dir, "devices.json"))
 	}
 	if err != nil {
@@ -186,28 +222,29 @@ func (t *Tokens) Login(given, name string) (token string, d Device, err error) {
 	if !known || now.After(c.until) {
 		return "", d, errBadCode
 	}
-	if err := t.reload(); err != nil {
-		return "", d, err
-	}
 	token = secret()
 	sum := sha256.Sum256([]byte(token))
 	d = Device{ID: hex.EncodeToString(sum[:4]), Name: clean(name), Scope: c.scope, Hash: hex.EncodeToString(sum[:]), Created: now, Used: now}
-	list := append(slices.Clone(t.devices), d)
-	if err := t.write(list); err != nil {
+	if err := t.change(func(list []Device) []Device { return append(list, d) }); err != nil {
 		return "", d, err
 	}
 	return token, d, nil
 }
 
-func (t *Tokens) write(list []Device) error {
-	if err := WriteDevices(t.dir, list); err != nil {
+// change changes the devices as they are in the file now.
+func (t *Tokens) change(edit func([]Device) []Device) error {
+	unlock, err := lockDevices(t.dir)
+	if err != nil {
 		return err
 	}
-	t.devices = list
-	if st, err := os.Stat(t.path()); err == nil {
-		t.changed = st.ModTime()
+	defer unlock()
+	if err := t.reload(); err != nil {
+		return err
 	}
-	return nil
+	if err := writeDevices(t.dir, edit(slices.Clone(t.devices))); err != nil {
+		return err
+	}
+	return t.reload()
 }
 
 // clean makes a name fit for a list in a terminal.
@@ -236,7 +273,7 @@ func (t *Tokens) Check(token string) (device string, scope Scope, ok bool) {
 		return "", "", false
 	}
 	now := time.Now()
-	for i, d := range t.devices {
+	for _, d := range t.devices {
 		hash, err := hex.DecodeString(d.Hash)
 		if err != nil || subtle.ConstantTimeCompare(sum[:], hash) != 1 {
 			continue
@@ -245,13 +282,20 @@ func (t *Tokens) Check(token string) (device string, scope Scope, ok bool) {
 			return "", "", false
 		}
 		if now.Sub(d.Used) > time.Hour {
-			list := slices.Clone(t.devices)
-			list[i].Used = now
-			_ = t.write(list) // the next one tries again
+			_ = t.change(func(list []Device) []Device { return usedNow(list, d.ID, now) }) // the next one tries again
 		}
 		return d.ID, d.Scope, true
 	}
 	return "", "", false
+}
+
+func usedNow(list []Device, id string, now time.Time) []Device {
+	for i := range list {
+		if list[i].ID == id {
+			list[i].Used = now
+		}
+	}
+	return list
 }
 
 // Watch cuts a connection once its device is withdrawn. done ends that.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,9 +33,9 @@ const (
 
 // credentialArgs is the command line of login, logout and auth check.
 type credentialArgs struct {
-	word, provider, agentDir     string
-	noBrowser, key, asJSON, keep bool
-	timeout                      time.Duration
+	word, provider, model, agentDir      string
+	noBrowser, key, asJSON, keep, asInPi bool
+	timeout                              time.Duration
 }
 
 // credentials carries out login, logout and auth check.
@@ -69,14 +71,14 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 	usage := map[string]string{
 		"login":  "usage: troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
 		"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
-		"auth":   "usage: troupe auth check [PROVIDER] [--json] [--no-refresh] [--agent-dir DIR]",
+		"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
 	}[word]
 	if word == "auth" {
 		args = args[1:] // check
 	}
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
-		if name == "--timeout" || name == "--agent-dir" {
+		if slices.Contains([]string{"--timeout", "--agent-dir", "--provider", "--model"}, name) {
 			if !inline {
 				if i++; i == len(args) {
 					return a, fmt.Errorf("%s needs a value", name)
@@ -89,6 +91,10 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 		switch {
 		case name == "--agent-dir":
 			a.agentDir = value
+		case name == "--provider" && word == "auth":
+			a.provider, a.asInPi = value, true
+		case name == "--model" && word == "auth":
+			a.model, a.asInPi = value, true
 		case name == "--timeout" && word == "login":
 			if a.timeout, err = time.ParseDuration(value); err != nil || a.timeout <= 0 {
 				return a, fmt.Errorf("--timeout %q: want a duration, as 90s or 5m", value)
@@ -173,12 +179,23 @@ func (a credentialArgs) logout(ctx context.Context, models *registry.Registry) i
 // check says how credentials stand, with pi's exit codes: 0 ready, 1 not ready, 2
 // invalid. Of several providers one that is ready is enough.
 func (a credentialArgs) check(ctx context.Context, models *registry.Registry) int {
+	if a.model != "" {
+		catalog, _ := models.Catalog()
+		choice, err := providers.ResolveModel(catalog, a.provider, a.model)
+		if err != nil {
+			return refuse(err)
+		}
+		a.provider = choice.Model.Provider
+	}
 	if !a.keep {
 		models.Renew(ctx, a.provider)
 	}
 	report := models.Auth(a.provider)
 	if a.provider != "" && len(report.Providers) == 0 {
-		return refuse(fmt.Errorf("unknown provider %q", a.provider))
+		if !a.asInPi {
+			return refuse(fmt.Errorf("unknown provider %q", a.provider))
+		}
+		report.Providers = []protocol.ProviderAuth{{ID: a.provider, Name: a.provider, State: protocol.AuthNone, Methods: []string{}, Reason: "provider_not_found"}}
 	}
 	code := exitError
 	var text strings.Builder
@@ -190,6 +207,10 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 			code = exitOK
 		}
 		if p.State == protocol.AuthNone && a.provider == "" {
+			continue
+		}
+		if a.asInPi { // a word for scripts
+			fmt.Fprintln(&text, checked(p).Status)
 			continue
 		}
 		fmt.Fprintf(&text, "%s: %s", p.ID, p.State)
@@ -224,17 +245,26 @@ func usable(s protocol.AuthState) bool {
 type checkLine struct {
 	Status   string `json:"status"` // ready, not_ready, invalid
 	Provider string `json:"provider"`
-	Why      string `json:"reason,omitempty"`
+	AuthType string `json:"authType,omitempty"` // oauth, api_key
+	Why      string `json:"reason,omitempty"`   // invalid_state, credentials_not_configured, provider_not_found; ours: login_not_used
 	protocol.ProviderAuth
 }
 
 func checked(p protocol.ProviderAuth) checkLine {
-	line := checkLine{Status: "not_ready", Provider: p.ID, Why: p.Reason, ProviderAuth: p}
+	line := checkLine{Status: "not_ready", Provider: p.ID, Why: "credentials_not_configured", ProviderAuth: p}
+	line.Hint = cmp.Or(p.Hint, p.Reason)
 	switch {
+	case p.Reason == "provider_not_found":
+		line.Why, line.Hint = p.Reason, ""
 	case p.State == protocol.AuthInvalid:
 		line.Status, line.Why = "invalid", "invalid_state"
+	case p.State == protocol.AuthUnsupported:
+		line.Why = "login_not_used"
 	case usable(p.State):
-		line.Status = "ready"
+		line.Status, line.Why, line.AuthType = "ready", "", "api_key"
+		if p.Source == "stored_oauth" || p.Source == "broker" {
+			line.AuthType = "oauth"
+		}
 	}
 	return line
 }

@@ -69,7 +69,7 @@ func remotely(word string, args []string) int {
 type usageError struct{ error }
 
 func parseServe(args []string) (*serveOptions, error) {
-	s := &serveOptions{pair: string(remote.ScopeFull), drain: 15 * time.Second}
+	s := &serveOptions{drain: 15 * time.Second}
 	values := map[string]func(string) error{
 		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.tokenFile), "--public-url": set(&s.publicURL),
 		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
@@ -108,9 +108,13 @@ func parseServe(args []string) (*serveOptions, error) {
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
-	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || len(s.hosts)+len(s.origins) > 0) {
-		return nil, errors.New("that needs --listen")
+	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.pair != "" || len(s.hosts)+len(s.origins) > 0) {
+		return nil, errors.New("flags for clients on TCP need --listen")
 	}
+	if s.drain < 0 {
+		return nil, errors.New("--drain: want a duration, such as 15s")
+	}
+	s.pair = cmp.Or(s.pair, string(remote.ScopeFull))
 	return s, nil
 }
 
@@ -423,13 +427,9 @@ func revokeDevice(args []string) error {
 	if len(args) != 1 {
 		return usageError{errors.New("usage: troupe serve revoke DEVICE")}
 	}
-	list, err := remote.ReadDevices(devicesDir())
-	if err != nil {
-		return err
+	found, err := remote.Revoke(devicesDir(), args[0])
+	if err == nil && !found {
+		err = fmt.Errorf("no device %s: see troupe serve devices", args[0])
 	}
-	kept := slices.DeleteFunc(slices.Clone(list), func(d remote.Device) bool { return d.ID == args[0] })
-	if len(kept) == len(list) {
-		return fmt.Errorf("no device %s: see troupe serve devices", args[0])
-	}
-	return remote.WriteDevices(devicesDir(), kept)
+	return err
 }

@@ -254,10 +254,13 @@ func TestLogin_pasted(t *testing.T) {
 
 // TestLogin_port: where another program has the port a person pastes, or is told at once.
 func TestLogin_port(t *testing.T) {
-	other, err := net.Listen("tcp4", "127.0.0.1:1455")
-	if err == nil { // else somebody has it anyway
-		defer other.Close()
-	}
+	var other net.Listener
+	require.Eventually(t, func() (free bool) { // another test may have it
+		var err error
+		other, err = net.Listen("tcp4", "127.0.0.1:1455")
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	defer other.Close()
 	h := newHome(t)
 	how := protocol.Login{Provider: openAI}
 	_, failed := h.login(how, &fakePerson{blind: true})

@@ -390,10 +390,15 @@ class App {
   drawTitle() {
     const { view } = this;
     const info = view && this.list.open.get(view.handle);
-    const first = view?.items.find((i) => i.entry.role === "user");
-    const title = view ? view.title || str(view.state.sessionName) || info?.title || firstLine(str(first?.entry.text), 80) || "New session" : "troupe";
+    const title = view ? view.title || str(view.state.sessionName) || info?.title || this.saidFirst(view.handle) || "New session" : "troupe";
     byId("bar-title").textContent = title;
     document.title = (this.waiting > 0 ? `(${this.waiting}) ` : "") + title + (view ? " – troupe" : "");
+  }
+
+  // saidFirst is what a session began with, as far as the page has seen it.
+  saidFirst(handle) {
+    const first = this.views.get(handle)?.items.find((i) => i.entry.role === "user");
+    return firstLine(str(first?.entry.text), 80);
   }
 
   openList(open) {

@@ -72,7 +72,7 @@ class List {
     const files = this.files.filter((f) => !known.has(f.path));
     const summary = (path) => this.files.find((f) => f.path === path);
     const rows = [
-      ...open.map((s) => ({ cwd: s.cwd, text: s.sessionName || s.title || firstLine(str(summary(s.sessionFile)?.firstMessage), 80) || "New session", info: s, extra: s.lastText })),
+      ...open.map((s) => ({ cwd: s.cwd, text: s.sessionName || s.title || firstLine(str(summary(s.sessionFile)?.firstMessage), 80) || this.app.saidFirst(s.sessionId) || "New session", info: s, extra: s.lastText })),
       ...files.map((f) => ({ cwd: f.cwd, text: f.name || firstLine(str(f.firstMessage), 80) || f.id, file: f, extra: f.allMessagesText })),
     ].filter((r) => this.words.every((w) => (r.text + " " + r.cwd + " " + str(r.extra)).toLowerCase().includes(w)));
     const groups = new Map();
