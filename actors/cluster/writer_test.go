@@ -113,6 +113,20 @@ func (h *history) judge() {
 	require.Zero(h.t, times["behind the fence"], "seed %d", h.seed)
 }
 
+// TestAlone: who has no rival is never fenced, whatever the engine does.
+func TestAlone(t *testing.T) {
+	for seed := range uint64(*histories) {
+		synctest.Test(t, func(t *testing.T) {
+			w, err := cluster.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1")
+			require.NoError(t, err, "seed %d", seed)
+			for range 10 {
+				_, err := w.Append(t.Context(), []byte("line"), nil)
+				require.NoError(t, err, "seed %d", seed)
+			}
+		})
+	}
+}
+
 // TestDoubtIsFinal: nothing follows a record that may be there.
 func TestDoubtIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
