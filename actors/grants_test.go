@@ -109,3 +109,27 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 		a.end()
 	})
 }
+
+// TestApprovalTimeout: what nobody has answered in time does not run, and everybody is told.
+func TestApprovalTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking, func(c *Config) { c.Sessions.ApprovalTimeout = time.Hour })
+		a.named("allows-things", "Ann", "approvals")
+		s := a.open()
+		b := a.connect(knowing("dialogEvents"))
+		b.attach(s)
+		ask := a.asked(s)
+		assert.Equal(t, time.Hour.Milliseconds(), ask.Get("expiresAt").Int()-ask.Get("askedAt").Int())
+		a.pass(59 * time.Minute)
+		require.Empty(t, a.Events(s, "approval_resolved"))
+		a.pass(2 * time.Minute)
+		over := a.Events(s, "approval_resolved")
+		require.Len(t, over, 1)
+		assert.Equal(t, "timeout", over[0].Get("outcome").Str)
+		assert.Equal(t, "timeout", b.Events(s, "dialog_resolved")[0].Get("outcome").Str)
+		assert.True(t, a.Events(s, "tool_execution_end")[0].Get("isError").Bool())
+		assert.Equal(t, "dialog_over", code(a.decide(s, ask.Get("id").Str, "once")))
+		require.NoError(t, b.leave())
+		a.end()
+	})
+}

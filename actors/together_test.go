@@ -35,6 +35,18 @@ func (b *bench) named(id, name string, features ...string) {
 
 func asking(c *Config) { c.Sessions.PermissionMode = "ask" }
 
+// TestNamesOfClients: what a client says of itself has bounds.
+func TestNamesOfClients(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		for _, id := range []string{"short", "with space", strings.Repeat("x", 65), "../../etc"} {
+			assert.Equal(t, "invalid_params", code(a.Call(t, fmt.Sprintf(`{"type":"hello","clientId":%q}`, id))), id)
+		}
+		assert.Equal(t, "invalid_params", code(a.Call(t, fmt.Sprintf(`{"type":"hello","client":{"name":%q}}`, strings.Repeat("x", 201)))))
+		a.checkAll()
+	})
+}
+
 // TestDialogIsTakenAwayEverywhere: who attaches is told what is open, who else has
 // answered is told to all, and a second answer is refused.
 func TestDialogIsTakenAwayEverywhere(t *testing.T) {

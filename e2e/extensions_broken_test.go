@@ -204,11 +204,10 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 		circle.circle = circle;
 		const tool = (name, execute) => pi.registerTool({ name, label: name, description: name, parameters: { type: "object", properties: {} }, execute });
 		tool("circle", () => ({ content: [], details: circle }));
-		tool("large", () => "x".repeat(33 << 20));
 		tool("number", async () => ({ content: [], details: 10n }));
 		tool("thrown", () => { throw Object.assign(new Error("it broke"), { details: circle }) });
 	}`))
-	for name, want := range map[string]string{"circle": "circular reference", "large": "nobody can read it", "number": "", "thrown": "it broke"} {
+	for name, want := range map[string]string{"circle": "circular reference", "number": "", "thrown": "it broke"} {
 		p.llm.plays(tool("c1", name, `{}`), text("fine"))
 		end := find(d.prompt("call "+name), "tool_execution_end")
 		assert.True(t, end.Get("isError").Bool(), end.Raw)

@@ -148,10 +148,17 @@ func TestPageCut(t *testing.T) {
 	<-s.ended
 	tab.Until(`document.documentElement.dataset.ready === "offline"`)
 	again := p.serve("--listen", address)
-	tab.Until(`troupe.link.open || (troupe.link.again(), false)`)
+	tab.Until(`document.documentElement.dataset.ready === "true" || (troupe.link.again(), false)`)
 	sees(tab, want.String())
 	p.llm.plays(text("still here"))
 	say(tab, "are you there?")
 	sees(tab, "still here")
 	assert.Equal(t, 143, again.stop())
+
+	third := p.serve("--listen", address) // nothing is open: the list has the files
+	fresh := b.NewTab(t, 1280, 860, "light")
+	fresh.Load(third.base + "/")
+	fresh.Until(`document.querySelector("#list-body .session .row-text")?.textContent === "stream"`)
+	third.calm(fresh)
+	assert.Equal(t, 143, third.stop())
 }

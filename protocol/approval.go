@@ -58,13 +58,20 @@ func (r ApprovalRequest) Select() ExtensionUIRequest {
 	for i, o := range r.Options {
 		options[i] = o.Text()
 	}
-	return ExtensionUIRequest{ID: r.ID, Method: "select", Title: &title, Options: options, ToolCallID: r.ToolCallID}
+	timeout := int64(0)
+	if r.ExpiresAt > 0 {
+		timeout = r.ExpiresAt - r.AskedAt
+	}
+	return ExtensionUIRequest{Timeout: timeout, ID: r.ID, Method: "select", Title: &title, Options: options, ToolCallID: r.ToolCallID}
 }
 
 // Dialog is the end of the question as clients see it that know nothing of approvals.
 func (r ApprovalResolved) Dialog() DialogResolved {
 	end := DialogResolved{ID: r.ID, Outcome: DialogAnswered, By: r.By}
-	if r.OptionID == "" {
+	switch {
+	case r.Outcome == string(DialogTimeout):
+		end.Outcome = DialogTimeout
+	case r.OptionID == "":
 		end.Outcome = DialogAborted
 	}
 	return end

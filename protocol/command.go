@@ -330,6 +330,9 @@ type ClientName struct {
 	Version string `json:"version,omitempty"`
 }
 
+// maxClientName bounds the name of a client, which others are shown.
+const maxClientName = 200
+
 // clientIDs are the texts that may be the id of a client.
 var clientIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
@@ -343,6 +346,8 @@ func (h Hello) Who() (*ClientRef, *Error) {
 	switch {
 	case h.ClientID != "" && !clientIDs.MatchString(h.ClientID):
 		return nil, CodeInvalidParams.Errorf("Invalid clientId: want 8 to 64 letters, digits, - and _")
+	case len(who.Name) > maxClientName:
+		return nil, CodeInvalidParams.Errorf("Invalid client: the name is longer than %d bytes", maxClientName)
 	case who == ClientRef{}:
 		return nil, nil
 	}

@@ -338,13 +338,14 @@ type (
 		Preview    ApprovalPreview  `json:"preview"`
 		Options    []ApprovalOption `json:"options"`
 		AskedAt    int64            `json:"askedAt" doc:"Epoch milliseconds."`
+		ExpiresAt  int64            `json:"expiresAt,omitempty" doc:"When nobody is waited for any more (--approval-timeout): the call does not run. Absent for never."`
 	}
 	// ApprovalResolved says that an approval_request is over.
 	ApprovalResolved struct {
 		isEvent
 		ID         string `json:"id"`
 		ToolCallID string `json:"toolCallId"`
-		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled" doc:"cancelled: nobody answers any more; the call does not run."`
+		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled,timeout" doc:"timeout: nobody has answered in time; cancelled: nobody answers any more; the call does not run."`
 		OptionID   string `json:"optionId,omitempty"`
 
 		By *ClientRef `json:"by,omitempty" doc:"Who has answered, if the client has named itself in hello."`

@@ -13,6 +13,7 @@ const (
 	approvalAllowed   = "allowed"
 	approvalDenied    = "denied"
 	approvalCancelled = "cancelled"
+	approvalTimeout   = "timeout"
 )
 
 // Options of an approval, beside those that its asker names.
@@ -58,6 +59,9 @@ func (m *Machine) askApproval(c *call, ask protocol.ApprovalRequest) {
 		protocol.ApprovalOption{ID: "no", Kind: protocol.RejectOnce, Label: "Deny"},
 		protocol.ApprovalOption{ID: stopOption, Kind: protocol.RejectOnce, Label: "Deny and stop"})
 	ask.ID, ask.ToolCallID, ask.ToolName, ask.Args, ask.AskedAt = c.dialog, c.ID, c.Name, c.Arguments, m.now
+	if m.set.ApprovalTimeout > 0 {
+		ask.ExpiresAt = m.now + m.set.ApprovalTimeout
+	}
 	c.approval = &ask
 	m.appendOwn(protocol.CustomApproval, protocol.ApprovalOp{Op: "ask", ID: c.dialog, ToolCallID: c.ID, Why: &ask.Why, Options: ask.Options})
 	m.do(AskUI{c.approval.Select(), c.approval})
@@ -147,7 +151,11 @@ func (m *Machine) approvalAnswered(r *run, c *call, in UIAnswered) {
 		m.decide(r, c, c.approval.Options[i], "", in.By)
 		return
 	}
-	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalCancelled, By: in.By}, "")
+	end := protocol.ApprovalResolved{Outcome: approvalCancelled, By: in.By}
+	if in.Late {
+		end.Outcome = approvalTimeout
+	}
+	m.approvalOver(c, end, "")
 	m.settleCall(r, c, errorResult(notAllowed), true)
 }
 

@@ -234,6 +234,7 @@ type UIAnswered struct {
 	Value     *string
 	Confirmed bool
 	Cancelled bool // also on timeout
+	Late      bool // nobody has answered in time
 
 	By *protocol.ClientRef // who has answered; nil if nobody knows
 }
@@ -449,8 +450,10 @@ type Settings struct {
 	Budget       protocol.BudgetSettings
 	MaxReminders int // of open todo items, for each message of the user
 	StreamRules  RuleSettings
-	Ephemeral    bool // the session is in memory: queued input is not logged
-	Project      protocol.ProjectTrust
+	// ApprovalTimeout is how long an approval waits, in milliseconds; 0 for ever.
+	ApprovalTimeout int64
+	Ephemeral       bool // the session is in memory: queued input is not logged
+	Project         protocol.ProjectTrust
 }
 
 // Modes are what clients can change of how the machine works.

@@ -109,20 +109,24 @@ type (
 	// Registered says what they have registered, and why no tool may be called, or no
 	// command of the user run, for now; "" for nothing.
 	Registered struct {
+		Nth int // the actor that says it: others may have taken its place
 		extension.Registrations
 		Refuse, RefuseBash string
 	}
 	// Failed is an error of an extension, for the clients.
 	Failed struct{ extension.Failure }
 	// Told says that they are through with an event, and those before it.
-	Told struct{ N uint64 }
+	Told struct {
+		Nth int // the actor
+		N   uint64
+	}
 	// UI is a record for the client. With an Op it is a dialog.
 	UI struct {
 		Op      uint64
 		Request protocol.ExtensionUIRequest
 	}
 	// Lost says that nobody waits any more for what the extensions have asked so far.
-	Lost struct{}
+	Lost struct{ Nth int }
 	// UIGone says that nobody waits for the dialog any more.
 	UIGone struct{ Op uint64 }
 	// Run is a command that an extension gives to the session. With an Op it waits for
@@ -207,7 +211,7 @@ func (v *VM) Receive(c actor.Context) {
 	case Tell:
 		v.told = m.N
 		if v.vm == nil {
-			c.Send(c.Parent(), Told{m.N})
+			c.Send(c.Parent(), Told{v.nth(), m.N})
 			return
 		}
 		v.vm.Tell(m.N, m.Event)
@@ -283,6 +287,9 @@ func (v *VM) rebind(c actor.Context, spec extension.Spec) {
 // an answer to what an earlier one asked is none to what this one asks.
 func (v *VM) opOf(id uint64) uint64 { return uint64(v.life.n)<<32 | id }
 
+// nth is which actor of its session it is.
+func (v *VM) nth() int { return v.life.n >> 16 }
+
 func (v *VM) close(reason string) {
 	if v.vm != nil {
 		v.vm.Close(reason)
@@ -346,7 +353,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		v.registered(c, v.regs, v.refuse.tools, v.refuse.bash)
 	case extension.Told:
 		if !v.life.closing && m.N < aside {
-			c.Send(c.Parent(), Told{m.N})
+			c.Send(c.Parent(), Told{v.nth(), m.N})
 		}
 	case extension.Done:
 		v.done(c, m)
@@ -415,7 +422,7 @@ func (v *VM) ready(c actor.Context, m extension.Ready) {
 func (v *VM) registered(c actor.Context, r extension.Registrations, refuse, refuseBash string) {
 	v.tools.set(r.Tools)
 	if !v.life.closing {
-		c.Send(c.Parent(), Registered{r, refuse, refuseBash})
+		c.Send(c.Parent(), Registered{v.nth(), r, refuse, refuseBash})
 	}
 }
 
@@ -519,8 +526,8 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 		c.Stop(c.Self())
 		return
 	}
-	c.Send(c.Parent(), Told{v.told})
-	c.Send(c.Parent(), Lost{})
+	c.Send(c.Parent(), Told{v.nth(), v.told})
+	c.Send(c.Parent(), Lost{v.nth()})
 	now := time.Now()
 	v.deaths = slices.DeleteFunc(v.deaths, func(t time.Time) bool { return now.Sub(t) > restartWindow })
 	v.deaths = append(v.deaths, now)
@@ -536,5 +543,5 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 	refuse, refuseBash := v.absent(again, m.Why)
 	r := v.regs
 	r.Listens = nil
-	c.Send(c.Parent(), Registered{r, refuse, refuseBash})
+	c.Send(c.Parent(), Registered{v.nth(), r, refuse, refuseBash})
 }

@@ -306,11 +306,15 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 	}
 	switch m := m.(type) {
 	case extension.Registered:
-		s.registered(c, m)
+		if m.Nth == s.ext.nth { // those before it say nothing of what is loaded now
+			s.registered(c, m)
+		}
 	case extension.Failed:
 		s.extensionFailed(m.Failure)
 	case extension.Told:
-		s.throughWith(c, m.N)
+		if m.Nth == s.ext.nth {
+			s.throughWith(c, m.N)
+		}
 	case extension.UI:
 		s.extensionUI(c, m)
 	case extension.UIGone:
@@ -321,8 +325,10 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 	case extension.Key:
 		s.tellKey(c, m)
 	case extension.Lost:
-		s.stopCompletions()
-		s.dismissDialogs(c)
+		if m.Nth == s.ext.nth {
+			s.stopCompletions()
+			s.dismissDialogs(c)
+		}
 	case extension.Run:
 		s.runFor(c, m)
 	case extension.WaitIdle:

@@ -74,6 +74,9 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	}
 	s.work = m.work
 	held := s.restartExtensions(c, "reload", "")
+	if s.ext.pid != nil { // what they will want to see, nobody knows yet: a call waits for them
+		s.work.settings.Extensions.Listens = core.HookToolCall
+	}
 	if s.ext.pid != nil && m.seq < firstSeq { // the answer names their commands
 		s.ext.load.asker = m.seq
 	}

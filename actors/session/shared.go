@@ -57,6 +57,7 @@ type Config struct {
 	Confirm               []string          // tools that run only after the client confirmed
 	Durability            string            // process or sync
 	PermissionMode        string            // "" is what permissions.json says
+	ApprovalTimeout       time.Duration     // 0 for none
 	Sandbox               tools.Sandbox     // of what sessions start, unless they want a stricter one
 
 	Env     func(name string) string

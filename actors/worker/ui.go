@@ -46,7 +46,7 @@ func (u *UIBroker) Receive(c actor.Context) {
 		u.take(m.ID)
 	case uiTimeout:
 		if u.take(m.id) != nil {
-			c.Send(c.Parent(), core.UIAnswered{ID: m.id, Cancelled: true})
+			c.Send(c.Parent(), core.UIAnswered{ID: m.id, Cancelled: true, Late: true})
 		}
 	case AnswerUI:
 		u.answer(c, m.Answer)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,6 +60,7 @@ type options struct {
 	maxSessions  int
 	sandbox      tools.Sandbox
 	permission   string
+	approvals    time.Duration // how long one waits
 
 	warnings []string // flags that were taken and do nothing
 	files    []string // @file arguments
@@ -188,6 +190,13 @@ var sections = []section{
 		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
 		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
 		{"--permission-mode", "MODE", "What happens to tool calls of which no rule of permissions.json says anything: auto, they run (default); edits, reading and editing in the working directory run, the rest asks; ask, reading runs, the rest asks; readonly, reading runs, the rest is refused.", oneOf(func(o *options) *string { return &o.permission }, "auto", "edits", "ask", "readonly")},
+		{"--approval-timeout", "TIME", "How long an approval waits for an answer, as 30s or 1h; then the call does not run. By default for ever.", func(o *options, v string) (err error) {
+			o.approvals, err = time.ParseDuration(v)
+			if err == nil && o.approvals < time.Millisecond {
+				err = errors.New("want a time above zero")
+			}
+			return err
+		}},
 		{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(o *options, v string) (err error) {
 			o.sandbox.Files, err = tools.ParseSandbox(v)
 			return err

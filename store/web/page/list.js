@@ -33,10 +33,22 @@ class List {
     if (!watched) this.timer = setInterval(() => this.poll(), 5_000);
   }
 
-  // loadFiles asks for the sessions on disk.
+  // loadFiles asks for the sessions on disk. It is a session that knows where they
+  // are: where none is open, one in memory is asked.
   async loadFiles() {
-    const any = this.open.keys().next().value;
-    const disk = await this.app.link.ask("list_sessions", { scope: "all", ...(any && { sessionId: any }) }).catch(() => null);
+    const { link, readOnly } = this.app;
+    let handle = this.open.keys().next().value;
+    let guest;
+    if (!handle && !readOnly) {
+      guest = await link.ask("open_session", { noSession: true }).catch(() => null);
+      handle = guest?.sessionId;
+    }
+    if (!handle) return;
+    const disk = await link.ask("list_sessions", { scope: "all", sessionId: handle }).catch(() => null);
+    if (guest) {
+      await link.ask("close_session", { sessionId: handle }).catch(() => null);
+      this.open.delete(handle);
+    }
     if (disk) this.files = disk.sessions ?? [];
   }
 
