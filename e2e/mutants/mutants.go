@@ -16,6 +16,7 @@ var (
 	several = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
 	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
 	files   = []string{"./store"}
+	cluster = []string{"./actors/cluster"}
 	configs = []string{"./store/config"}
 	models  = []string{"./providers/registry", "./providers/wire"}
 	logins  = []string{"./providers/auth"}
@@ -222,4 +223,12 @@ var mutants = []mutant{
 	{"edit begins before anybody could look", "actors/worker/toolrun.go", "if !shown.Wait(ctx) {", "if ctx.Err() != nil {", shells},
 	{"queued is taken for written", "actors/conn/writer.go", "w.waiting = append(w.waiting, pending{tag: tag, item: it})",
 		"it.Receipt.Written()\n\tw.waiting = append(w.waiting, pending{tag: tag, item: it})", shells},
+	{"a claim follows nothing", "actors/cluster/clustertest/memory.go", "if tail != after {", "if tail != after && r.Kind != cluster.Claim {", cluster},
+	{"a conflict is taken for a fence", "actors/cluster/writer.go", "tail.Seq <= r.Prev:\n\t\treturn 0, err", "tail.Seq <= r.Prev:\n\t\treturn 0, ErrFenced", cluster},
+	{"the record that was followed is taken for another's", "actors/cluster/writer.go", "tail.Seq <= r.Prev:", "tail.Seq < r.Prev:", cluster},
+	{"a record that is in is taken for another's", "actors/cluster/writer.go", "case same(tail, r):", "case false:", cluster},
+	{"an unknown append is given up", "actors/cluster/writer.go", "doubtful = true", "return err", cluster},
+	{"a writer in doubt goes on", "actors/cluster/writer.go", "if !doubtful {", "if true {", cluster},
+	{"another life of a node writes behind a claim", "actors/cluster/chain.go", " || r.Boot != c.boot", "", cluster},
+	{"a changed byte of a log is read", "actors/cluster/chain.go", "case r.Sum != sum:", "case false && r.Sum != sum:", cluster},
 }

@@ -1,0 +1,210 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+)
+
+var histories = flag.Int("histories", 300, "how many histories the laws are checked on")
+
+const session = cluster.SessionID("a-session")
+
+// TestLaws lets three nodes claim one session whenever they please, with an
+// engine that fails, and judges the log: one writer behind each claim, what was
+// acknowledged is there, and nothing is there twice.
+func TestLaws(t *testing.T) {
+	acknowledged, fenced := 0, 0
+	for seed := range uint64(*histories) {
+		synctest.Test(t, func(t *testing.T) {
+			h := &history{t: t, seed: seed, log: clustertest.New(seed, int(seed%60))}
+			h.run()
+			acknowledged, fenced = acknowledged+len(h.acked), fenced+h.fenced
+		})
+	}
+	require.NotZero(t, acknowledged)
+	require.NotZero(t, fenced, "no node was ever fenced: the histories judge nothing")
+}
+
+type history struct {
+	t      *testing.T
+	seed   uint64
+	log    *clustertest.Memory
+	mu     sync.Mutex
+	acked  []string
+	fenced int
+}
+
+func (h *history) run() {
+	var nodes sync.WaitGroup
+	for node := range 3 {
+		nodes.Go(func() { h.node(node) })
+	}
+	nodes.Wait()
+	h.judge()
+}
+
+// node lives five lives: it claims, writes for a while, and is fenced, killed
+// (it forgets all it knew), or releases.
+func (h *history) node(node int) {
+	rnd := rand.New(rand.NewPCG(h.seed, uint64(node)))
+	for life := range 5 {
+		boot := fmt.Sprintf("n%d-b%d", node, life)
+		w, err := cluster.Own(h.t.Context(), h.log, session, fmt.Sprint(node), boot)
+		if err != nil {
+			h.isFence(err)
+			continue
+		}
+		for n := range 1 + rnd.IntN(8) {
+			line := fmt.Sprintf("%s-%d", boot, n)
+			if _, err = w.Append(h.t.Context(), []byte(line), nil); err != nil {
+				h.isFence(err)
+				_, again := w.Append(h.t.Context(), []byte("behind the fence"), nil)
+				h.isFence(again)
+				break
+			}
+			h.mu.Lock()
+			h.acked = append(h.acked, line)
+			h.mu.Unlock()
+		}
+		if err == nil && rnd.IntN(2) == 0 {
+			if err := w.Release(h.t.Context()); err != nil {
+				h.isFence(err)
+			}
+		}
+	}
+}
+
+func (h *history) isFence(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !errors.Is(err, cluster.ErrFenced) {
+		h.t.Errorf("seed %d: %v", h.seed, err)
+	}
+	h.fenced++
+}
+
+func (h *history) judge() {
+	var chain cluster.Chain
+	times := map[string]int{}
+	require.NoError(h.t, h.log.Read(h.t.Context(), session, 0, math.MaxUint64, func(r cluster.Record) error {
+		if r.Kind == cluster.Lines {
+			times[string(r.Lines)]++
+		}
+		return chain.Add(r)
+	}), "seed %d: one writer behind each claim", h.seed)
+	for _, line := range h.acked {
+		require.Equal(h.t, 1, times[line], "seed %d: %s was acknowledged", h.seed, line)
+	}
+	for line, n := range times {
+		require.Equal(h.t, 1, n, "seed %d: %s is there more than once", h.seed, line)
+	}
+	require.Zero(h.t, times["behind the fence"], "seed %d", h.seed)
+}
+
+// TestAlone: who has no rival is never fenced, whatever the engine does.
+func TestAlone(t *testing.T) {
+	for seed := range uint64(*histories) {
+		synctest.Test(t, func(t *testing.T) {
+			w, err := cluster.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1")
+			require.NoError(t, err, "seed %d", seed)
+			for range 10 {
+				_, err := w.Append(t.Context(), []byte("line"), nil)
+				require.NoError(t, err, "seed %d", seed)
+			}
+		})
+	}
+}
+
+// TestDoubtIsFinal: nothing follows a record that may be there.
+func TestDoubtIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &silent{Memory: clustertest.New(1, 0)}
+		w, err := cluster.Own(t.Context(), log, session, "a", "1")
+		require.NoError(t, err)
+		log.silent = true
+		ctx, cancel := context.WithCancel(t.Context())
+		log.asked = cancel
+		_, err = w.Append(ctx, []byte("one"), nil)
+		require.ErrorIs(t, err, cluster.ErrUnknown)
+		log.silent = false
+		_, err = w.Append(t.Context(), []byte("two"), nil)
+		require.ErrorIs(t, err, cluster.ErrUnknown)
+	})
+}
+
+// silent does not answer while it is silent.
+type silent struct {
+	*clustertest.Memory
+	silent bool
+	asked  func()
+}
+
+func (s *silent) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
+	if s.silent {
+		s.asked()
+		return 0, cluster.ErrUnknown
+	}
+	return s.Memory.Append(ctx, id, after, r)
+}
+
+// TestChain: a log with a hole, a strange record or a changed byte is damaged.
+func TestChain(t *testing.T) {
+	var good []cluster.Record
+	synctest.Test(t, func(t *testing.T) {
+		log := clustertest.New(1, 0)
+		w, err := cluster.Own(t.Context(), log, session, "a", "1")
+		require.NoError(t, err)
+		for _, line := range []string{"one", "two", "three"} {
+			_, err := w.Append(t.Context(), []byte(line), []string{"c/" + line})
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Release(t.Context()))
+		_, err = w.Append(t.Context(), []byte("four"), nil)
+		require.ErrorIs(t, err, cluster.ErrReleased)
+		_, err = w.Append(t.Context(), make([]byte, cluster.MostLines+1), nil)
+		require.ErrorIs(t, err, cluster.ErrTooLarge)
+		require.NoError(t, log.Read(t.Context(), session, 0, math.MaxUint64, func(r cluster.Record) error {
+			good = append(good, r)
+			return nil
+		}))
+	})
+	check := func(change func(at int, r *cluster.Record) (keep bool)) error {
+		var chain cluster.Chain
+		for at, r := range good {
+			if change(at, &r) {
+				if err := chain.Add(r); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	require.NoError(t, check(func(int, *cluster.Record) bool { return true }))
+	for name, change := range map[string]func(at int, r *cluster.Record) bool{
+		"no claim":       func(at int, _ *cluster.Record) bool { return at != 0 },
+		"a hole":         func(at int, _ *cluster.Record) bool { return at != 2 },
+		"another boot":   func(at int, r *cluster.Record) bool { r.Boot += map[int]string{2: "x"}[at]; return true },
+		"another epoch":  func(at int, r *cluster.Record) bool { r.Epoch += map[int]cluster.Seq{2: 1}[at]; return true },
+		"another number": func(at int, r *cluster.Record) bool { r.N += map[int]uint64{2: 1}[at]; return true },
+		"a changed byte": func(at int, r *cluster.Record) bool {
+			if at == 2 {
+				r.Lines = []byte("twO")
+			}
+			return true
+		},
+	} {
+		require.ErrorIs(t, check(change), cluster.ErrDamaged, name)
+	}
+}
