@@ -105,8 +105,11 @@ func TestChildrenCrash(t *testing.T) {
 				b.run(s, "~p~ tool=task rounds=1 children=2 each=rounds=1,work=50")
 				results, _ := b.results(s)
 				require.Len(t, results, 2)
-				assert.Equal(t, c.a, results[0])
-				assert.Equal(t, "B 0 ", results[1])
+				want := []string{c.a, "B 0 "}
+				if strings.Contains(c.plan, " s2 ") && results[0] == "A 0 " { // the other was the first to open
+					want = []string{"A 0 ", "B" + c.a[1:]}
+				}
+				assert.Equal(t, want, results)
 				b.cfg.Faults.Release()
 				b.pass(time.Minute)
 				b.alone(s)

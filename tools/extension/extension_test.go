@@ -543,11 +543,13 @@ func TestActions(t *testing.T) {
 	w.vm.Answer(op.ID, json.RawMessage(`true`), "")
 	wait[Told](w)
 	var names []string
+	w.mu.Lock()
 	for _, s := range w.said {
 		if a, ok := s.(Act); ok {
 			names = append(names, a.Name)
 		}
 	}
+	w.mu.Unlock()
 	require.Equal(t, []string{"sendMessage", "sendMessage", "sendUserMessage", "setSessionName", "setActiveTools", "setThinkingLevel", "setLabel", "abort", "ui", "ui"}, names)
 	require.Equal(t, []string{`{"message":{"customType":"note","content":"hello","display":false},"options":{"triggerTurn":true}}`,
 		`{"message":{"customType":"old","content":"h","display":true},"options":{"triggerTurn":true}}`}, w.acts("sendMessage"))
