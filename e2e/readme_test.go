@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,15 +27,18 @@ func TestREADME(t *testing.T) {
 	require.NoError(t, err)
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
+	environ := func(t *testing.T) []string {
+		cache, _ := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+		dirs := strings.Fields(string(cache))
+		return append(os.Environ(), "HOME="+t.TempDir(), "PI_CODING_AGENT_DIR=", "XDG_RUNTIME_DIR=", "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1])
+	}
 	run := func(t *testing.T, name string, args ...string) string {
 		if _, err := exec.LookPath(name); err != nil && os.Getenv("TROUPE_CI") == "" {
 			t.Skipf("%s is not installed", name)
 		}
 		cmd := exec.Command(name, args...)
 		cmd.Dir = root
-		cache, _ := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-		dirs := strings.Fields(string(cache))
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PI_CODING_AGENT_DIR=", "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1])
+		cmd.Env = environ(t)
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		return string(out)
@@ -45,6 +50,24 @@ func TestREADME(t *testing.T) {
 		switch {
 		case strings.HasPrefix(code, "make "):
 			// This test is part of what it would run.
+		case strings.Contains(code, " serve "):
+			t.Run("serve", func(t *testing.T) {
+				cmd := exec.Command("sh", "-c", strings.Replace(code, ":7717", ":0", 1)) // the port may be taken here
+				cmd.Dir, cmd.Env, cmd.SysProcAttr = root, environ(t), &syscall.SysProcAttr{Setpgid: true}
+				said, err := cmd.StderrPipe()
+				require.NoError(t, err)
+				require.NoError(t, cmd.Start())
+				timer := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+				lines, told := bufio.NewScanner(said), ""
+				for !strings.Contains(told, "/#c=") && lines.Scan() {
+					told += lines.Text() + "\n"
+				}
+				timer.Stop()
+				assert.Contains(t, told, "http://127.0.0.1:")
+				assert.Contains(t, told, "/#c=")
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+				_ = cmd.Wait()
+			})
 		case lang == "sh":
 			t.Run("main job", func(t *testing.T) {
 				out := run(t, "sh", "-c", code)
@@ -68,5 +91,5 @@ func TestREADME(t *testing.T) {
 			})
 		}
 	}
-	assert.Equal(t, map[string]int{"sh": 2, "python": 1, "bash": 1}, seen)
+	assert.Equal(t, map[string]int{"sh": 3, "python": 1, "bash": 1}, seen)
 }
