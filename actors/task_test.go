@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
+	"troupe/actors/conn"
 )
 
 // withTasks lets sessions have children.
@@ -145,4 +146,100 @@ func TestParentCrashes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stages are what a client that has subscribed was told of children.
+func (b *bench) stages(session string) (list []string) {
+	for _, e := range b.Events(session, "subagent_lifecycle") {
+		list = append(list, e.Get("payload.id").Str+" "+e.Get("payload.status").Str)
+	}
+	return list
+}
+
+// TestSubscriptions: who has subscribed is told, nobody else, and no longer than it
+// hears of the session.
+func TestSubscriptions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		b, c := a.connect(), a.connect()
+		for who, level := range map[*bench]string{b: "progress", c: "events"} {
+			who.attach(s)
+			v := who.Call(t, `{"type":"set_subagent_subscription","level":"`+level+`"`+at(s)+`}`)
+			require.Equal(t, level, v.Get("data.level").Str)
+		}
+		a.run(s, "~p~ tool=task rounds=1 children=2 each=rounds=1,work=500")
+		assert.Empty(t, a.Events(s, "subagent_lifecycle", "subagent_progress", "subagent_event"))
+		want := []string{"A started", "B started", "A completed", "B completed"}
+		assert.ElementsMatch(t, want, b.stages(s))
+		assert.ElementsMatch(t, want, c.stages(s))
+		assert.Greater(t, len(b.Events(s, "subagent_progress")), 4, "also between begin and end")
+		assert.Empty(t, b.Events(s, "subagent_event"))
+		heard := map[string][]string{}
+		for _, e := range c.Events(s, "subagent_event") {
+			id := e.Get("payload.id").Str
+			heard[id] = append(heard[id], e.Get("payload.event.type").Str)
+		}
+		require.Len(t, heard, 2)
+		for id, kinds := range heard {
+			assert.Equal(t, "agent_start", kinds[0], id)
+			assert.Equal(t, "agent_settled", kinds[len(kinds)-1], id)
+			assert.Contains(t, kinds, "message_update")
+			assert.Contains(t, kinds, "tool_execution_end")
+		}
+		n := len(c.Events(s, "subagent_event"))
+		c.Call(t, `{"type":"detach"`+at(s)+`}`)
+		a.run(s, "~p~ again tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Len(t, c.Events(s, "subagent_event"), n)
+		assert.Len(t, b.stages(s), 6)
+		c.attach(s)
+		a.run(s, "~p~ and again tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Greater(t, len(c.Events(s, "subagent_event")), n, "what a client has asked for stands")
+		a.end()
+		a.judge(actortest.Options{Files: a.disk.Files(), Defaults: map[int]string{0: "s1"}})
+	})
+}
+
+// TestSubscribersSeeCrashes: what was told to begin is told to end when the parent
+// crashes, and its next life tells of children as well.
+func TestSubscribersSeeCrashes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks, faults(`Panic s1 childProgress 0`))
+		s := b.open()
+		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
+		b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=rounds=2,work=200")
+		b.live(s, time.Hour)
+		assert.Equal(t, 1, b.crashes(s))
+		assert.Equal(t, []string{"A started", "B started", "A aborted", "B aborted"}, b.stages(s))
+		b.run(s, "~p~ tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Len(t, b.stages(s), 6)
+		b.end()
+		b.check()
+	})
+}
+
+// TestSubscriberDoesNotRead: children wait for who has subscribed to every event, and an
+// abort goes on all the same.
+func TestSubscriberDoesNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		b := a.connect(func(of *conn.Config) { of.MaxOutput = 32 << 10 })
+		b.attach(s)
+		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
+		b.Stop()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=parts=3000")
+		a.pass(time.Minute)
+		require.Empty(t, a.Events(s, "subagent_end"), "they wait")
+		assert.Less(t, b.window.Out(), 96<<10)
+		a.Call(t, `{"type":"abort"`+at(s)+`}`)
+		assert.NotEmpty(t, a.Events(s, "subagent_end"))
+		assert.Len(t, a.Events(s, "subagent_end"), len(a.Events(s, "subagent_start")))
+		a.pass(time.Second)
+		b.Go()
+		a.pass(time.Second)
+		a.alone(s)
+		a.end()
+		a.judge(actortest.Options{Files: a.disk.Files(), Defaults: map[int]string{0: "s1"}})
+	})
 }

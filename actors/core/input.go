@@ -321,6 +321,10 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// ChildrenWatched says whether a client wants to be told of children more than
+// everybody is.
+type ChildrenWatched struct{ On bool }
+
 // Orphaned says that the parent of a child has left it at once: what it was to do is not
 // wanted any more. Others may still listen to it.
 type Orphaned struct{}
@@ -399,6 +403,7 @@ func (WorkerGone) input()       {}
 func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
+func (ChildrenWatched) input()  {}
 func (Orphaned) input()         {}
 func (Withdrawn) input()        {}
 func (Reloaded) input()         {}

@@ -245,10 +245,14 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
 	m.countChild()
-	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir}
-	m.noteChild(op)
+	op := protocol.TaskOp{
+		Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir,
+		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description,
+	}
+	m.children.begun(op, protocol.TaskRunning)
 	m.appendOwn(protocol.CustomTask, op)
 	m.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, Isolated: it.isolated, SessionID: opened.SessionID, ToolCallID: c.ID})
+	m.tellReport(c, it)
 	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: it.told}})
 }
 
@@ -258,7 +262,8 @@ func (m *Machine) childProgress(in ChildProgress) {
 	if it == nil {
 		return
 	}
-	it.activity = in.Activity
+	it.activity, it.heard = in.Activity, m.now
+	m.tellReport(c, it)
 	m.spendChild(c, it, in.Usage)
 	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
 		m.showTasks(r, c)
@@ -382,7 +387,10 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 	if !began {
 		return
 	}
-	m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result)})
+	op := protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result), At: m.now}
+	m.children.ended(op)
+	m.appendOwn(protocol.CustomTask, op)
+	m.tellReport(c, it)
 	for _, ev := range it.open.closing(result.Error) {
 		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
 			end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
@@ -536,7 +544,9 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			if left := m.leftByChild(r.ID); left != nil {
 				r.Usage = left
 			}
-			m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: call, ID: r.ID, Agent: r.Agent, File: r.SessionFile, Result: r})
+			op := protocol.TaskOp{Op: protocol.TaskEnd, Call: call, ID: r.ID, Agent: r.Agent, File: r.SessionFile, Result: r, At: m.now}
+			m.children.ended(op)
+			m.appendOwn(protocol.CustomTask, op)
 		}
 		details.Results = append(details.Results, *r)
 		text.WriteString(resultText(r))
@@ -559,8 +569,11 @@ func (m *Machine) leftByChild(id string) *protocol.Usage {
 // those whose calls have no result.
 func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
 	for _, op := range ops {
-		if op.Op == protocol.TaskStart {
-			m.noteChild(op)
+		switch op.Op {
+		case protocol.TaskStart: // nothing goes on by itself that has no end
+			m.children.begun(op, protocol.TaskAborted)
+		case protocol.TaskEnd:
+			m.children.ended(op)
 		}
 		if slices.ContainsFunc(open, func(o protocol.OpenCall) bool { return o.Call.ID == op.Call }) {
 			m.unfinished = append(m.unfinished, op)
@@ -568,17 +581,9 @@ func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
 	}
 }
 
-// noteChild remembers a child that has begun.
-func (m *Machine) noteChild(op protocol.TaskOp) {
-	if m.children == nil {
-		m.children = map[string]protocol.TaskOp{}
-	}
-	m.children[strings.ToLower(op.ID)] = op
-}
-
 // resumable says why an item cannot go on with an earlier child, "" for no reason.
 func (m *Machine) resumable(want taskItem) string {
-	op, known := m.children[strings.ToLower(want.Resume)]
+	op, known := m.children.named(want.Resume)
 	agent, there := m.set.Tasks.Agents.Named(op.Agent)
 	switch {
 	case !known:

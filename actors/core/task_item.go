@@ -27,6 +27,7 @@ type item struct {
 	began    int64 // epoch milliseconds
 	opened   ChildOpened
 	activity protocol.TaskActivity
+	heard    int64 // when that was told, epoch milliseconds
 	usage    protocol.Usage
 	open     OpenChildren
 	dialogs  []childDialog
@@ -87,7 +88,8 @@ func (it *item) done() bool {
 func (m *Machine) newItem(args *taskCall, want taskItem) (*item, string) {
 	agent, _ := m.set.Tasks.Agents.Named(args.agentOf(&want))
 	if want.Resume != "" {
-		agent, _ = m.set.Tasks.Agents.Named(m.children[strings.ToLower(want.Resume)].Agent)
+		earlier, _ := m.children.named(want.Resume)
+		agent, _ = m.set.Tasks.Agents.Named(earlier.Agent)
 	}
 	it := &item{want: want, agent: agent, state: itemQueued{}, told: want.Assignment}
 	if args.Context != "" {
@@ -121,9 +123,8 @@ func isSchema(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != 
 // before it: the files of children have them for names.
 func (m *Machine) nameChild(it *item, taken map[string]bool) {
 	used := func(id string) bool {
-		id = strings.ToLower(id)
-		_, had := m.children[id]
-		return had || taken[id] || m.atWork(id)
+		_, had := m.children.named(id)
+		return had || taken[strings.ToLower(id)] || m.atWork(id)
 	}
 	it.id = it.want.ID
 	for n := 2; used(it.id); n++ {
@@ -144,7 +145,8 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 	}
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
-		spec.Resume = m.children[strings.ToLower(it.want.Resume)].File
+		earlier, _ := m.children.named(it.want.Resume)
+		spec.Resume = earlier.File
 	}
 	if it.want.Model != "" {
 		spec.Models = []string{it.want.Model}
@@ -235,14 +237,9 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	p := protocol.TaskProgress{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
 		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.want.Model,
-		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File, TaskActivity: it.activity,
+		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
 	}
-	if p.RecentTools == nil {
-		p.RecentTools = []protocol.TaskTool{}
-	}
-	if p.RecentOutput == nil {
-		p.RecentOutput = []string{}
-	}
+	p.Shows(it.activity)
 	switch s := it.state.(type) {
 	case itemQueued:
 	case itemOpening, itemPreparing:

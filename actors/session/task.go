@@ -54,15 +54,15 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	spec := s.childSpec(e.Spec)
 	k := &minder{
-		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID,
-		spawn: link.SpawnSession{Spec: spec, Rules: s.rules}, runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond,
+		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
+		spawn: link.SpawnSession{Spec: spec, Rules: s.rules},
 	}
 	if s.file.path != "" {
 		k.output = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), e.Spec.Entry.ID+".out.md")
 	}
-	k.limits = childLimits{requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
-	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.runtime) {
-		k.runtime = time.Duration(*wall) * time.Millisecond
+	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
+	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.limits.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.limits.runtime) {
+		k.limits.runtime = time.Duration(*wall) * time.Millisecond
 	}
 	pid := s.spawn(c, "sub/"+e.Spec.Entry.ID, func() actor.Actor { return k })
 	s.jobs.track(pid, job{kind: core.WorkerChild, attempt: e.Attempt, id: e.Spec.Entry.ID})
