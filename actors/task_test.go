@@ -243,3 +243,57 @@ func TestSubscriberDoesNotRead(t *testing.T) {
 		a.judge(actortest.Options{Files: a.disk.Files(), Defaults: map[int]string{0: "s1"}})
 	})
 }
+
+// TestAnotherClientOfAChild: a client of another connection finds a child, watches it,
+// steers it and stops it: that one item ends, the others do not notice, and the parent is
+// told.
+func TestAnotherClientOfAChild(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=3 each=rounds=3,work=1000")
+		a.pass(time.Second / 2)
+		b := a.connect()
+		child := ""
+		for _, open := range b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
+			if open.Get("taskId").Str == "B" {
+				child = open.Get("sessionId").Str
+				assert.Equal(t, s, open.Get("parentSessionId").Str)
+			}
+		}
+		require.NotEmpty(t, child)
+		b.attach(child)
+		for _, cmd := range []string{
+			`"prompt","message":"x"`, `"abort_and_prompt","message":"x"`, `"set_model","provider":"a","modelId":"b"`, `"set_active_tools","toolNames":[]`,
+			`"compact"`, `"set_session_name","name":"x"`, `"new_session"`, `"close_session"`, `"set_permission_mode","mode":"auto"`,
+		} {
+			v := b.Call(t, `{"type":`+cmd+at(child)+`}`)
+			assert.Equal(t, "session_busy", code(v), cmd)
+			assert.Equal(t, "Session belongs to task B", v.Get("error").Str, cmd)
+		}
+		assert.Equal(t, "tools", b.Call(t, `{"type":"get_state"`+at(child)+`}`).Get("data.phase").Str)
+		b.Say(child, "steer", "~B~ faster rounds=3 work=5000")
+		a.pass(time.Second)
+		said := false
+		for _, m := range b.Events(child, "message_end") {
+			said = said || strings.Contains(m.Raw, "~B~ faster")
+		}
+		assert.True(t, said, "the child was told")
+		require.True(t, b.Call(t, `{"type":"abort"`+at(child)+`}`).Get("success").Bool())
+		assert.Equal(t, "aborted", b.Events(child, "agent_settled")[0].Get("outcome").Str)
+		a.pass(time.Minute)
+		results, call := a.results(s)
+		assert.Equal(t, []string{"A 0 ", "B 1 Aborted by the client", "C 0 "}, results)
+		assert.False(t, call.Get("isError").Bool())
+		assert.Equal(t, "Aborted by the client", call.Get("result.details.results.1.abortReason").Str)
+		settled := a.Events(s, "agent_settled")
+		require.Len(t, settled, 1)
+		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+		b.run(child, "~B~ and now?") // it stays for who listens, and belongs to nobody
+		b.Call(t, `{"type":"detach"`+at(child)+`}`)
+		a.pass(time.Second)
+		a.alone(s)
+		a.end()
+		a.judge(actortest.Options{Defaults: map[int]string{0: "s1"}})
+	})
+}

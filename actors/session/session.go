@@ -344,6 +344,9 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
 		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain, Attention: s.attention(),
 	}
+	if child := s.spec.Child; child != nil {
+		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
+	}
 	if info.WaitingFor == nil {
 		info.WaitingFor = []string{}
 	}

@@ -82,7 +82,7 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if child.Resume != "" {
 		spec.Path = child.Resume
 	}
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle}
 	if spec.Memory = s.file.path == ""; !spec.Memory {
 		spec.Child.File = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), child.Entry.ID+".jsonl")
 	}
