@@ -109,22 +109,6 @@ func appendItem(dst []byte, list []json.RawMessage, i int) []byte {
 	return AppendRaw(dst, list[i])
 }
 
-// Events that a client has asked for with set_subagent_subscription.
-type (
-	SubagentLifecycle struct {
-		isEvent
-		Payload SubagentStage `json:"payload"`
-	}
-	SubagentProgress struct {
-		isEvent
-		Payload SubagentReport `json:"payload"`
-	}
-	SubagentEvent struct {
-		isEvent
-		Payload ChildEvent `json:"payload"`
-	}
-)
-
 // SubagentStage says that a child has begun or ended.
 type SubagentStage struct {
 	ID               string      `json:"id"`

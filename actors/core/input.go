@@ -108,6 +108,7 @@ type WorkCaptured struct {
 	Empty    bool            // nothing
 	Patch    string          // file
 	Nested   []string        // files of nested repositories
+	Rest     bool            // some of it the child has not committed, and it is to be commits
 	Err      string
 }
 

@@ -24,6 +24,7 @@ type TaskSettings struct {
 	Ceiling        []string          // tools that a child may have
 	Isolation      bool              // items may work in workspaces
 	Surface        bool              // what they change is shown to the user and not merged
+	NameCommits    bool              // a child words the message of the commit of what it has not committed
 	Verify         protocol.VerifySettings
 }
 
@@ -49,6 +50,8 @@ type tasks struct {
 	items []*item
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
+
+	untouched map[string]int // how commands end on the tree that the items began with, as far as that was tried
 
 	overBudget bool // clients were told that a budget ends it
 }
@@ -166,7 +169,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				begun = true
 				m.planMerge(it, s.ended)
 			}
-		case itemRunning, itemCapturing, itemVerifying, itemMerging:
+		case itemRunning, itemCapturing, itemVerifying, itemNaming, itemMerging:
 			live++
 		case itemDone:
 		}
@@ -347,7 +350,14 @@ func (m *Machine) childSettled(in ChildSettled) {
 	if it == nil {
 		return
 	}
-	if _, running := it.state.(itemRunning); !running {
+	switch s := it.state.(type) {
+	case itemRunning:
+	case itemNaming:
+		m.spendChild(c, it, in.Usage)
+		m.named(it, s.settled, in)
+		m.goOn(r, c)
+		return
+	default:
 		return
 	}
 	m.spendChild(c, it, in.Usage)
@@ -370,7 +380,10 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	}
 	result := it.result()
 	result.ExitCode, result.Error = 1, "Internal error"
-	switch it.state.(type) {
+	switch s := it.state.(type) {
+	case itemNaming: // it has handed over what it did
+		m.named(it, s.settled, ChildSettled{Outcome: failed, Requests: s.settled.Requests})
+		m.goOn(r, c)
 	case itemQueued, itemPreparing, itemOpening, itemRunning:
 		m.endChild(c, it, result)
 		m.leave(it, LeaveWorkspace{Keep: true})

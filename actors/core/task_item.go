@@ -41,7 +41,8 @@ type item struct {
 // and, in a workspace,
 //
 //	queued → preparing → opening → running ⇄ capturing ⇄ verifying
-//	                                             └──────────┴→ waiting → merging → done
+//	                                           ↑ └──────────┴→ waiting → merging → done
+//	                                         naming
 //
 //sumtype:decl
 type itemState interface{ itemState() }
@@ -57,6 +58,7 @@ type (
 		final   bool // it has passed
 	}
 	itemVerifying struct{ settled protocol.TaskResult } // a command that checks it
+	itemNaming    struct{ settled protocol.TaskResult } // its child to word what it has done
 	itemWaiting   struct{ ended protocol.TaskResult }   // the items before it; clients have seen it end
 	itemMerging   struct{ ended protocol.TaskResult }   // a plan of the merge, and then for that to be carried out
 	itemDone      struct{ is protocol.TaskResult }      // nothing
@@ -70,6 +72,7 @@ func (itemDone) itemState()    {}
 func (itemPreparing) itemState() {}
 func (itemCapturing) itemState() {}
 func (itemVerifying) itemState() {}
+func (itemNaming) itemState()    {}
 func (itemWaiting) itemState()   {}
 func (itemMerging) itemState()   {}
 
@@ -246,7 +249,7 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 		p.Phase = "preparing"
 	case itemCapturing, itemVerifying:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "verifying", now-it.began
-	case itemWaiting, itemMerging:
+	case itemNaming, itemWaiting, itemMerging:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "merging", now-it.began
 	case itemRunning:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began

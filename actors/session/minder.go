@@ -54,6 +54,7 @@ func (t *minderTimers) stop() {
 			timer.Stop()
 		}
 	}
+	*t = minderTimers{}
 }
 
 // What a minder tells itself and its parent.
@@ -112,7 +113,7 @@ func (k *minder) Receive(c actor.Context) {
 	case passEvents:
 		k.passes = m.on
 	case core.TellChild:
-		k.tell(c, m.Cmd)
+		k.tell(c, m)
 	case progressDue:
 		k.timers.progress = nil
 		k.report(c)
@@ -169,11 +170,14 @@ func (k *minder) command(c actor.Context, cmd protocol.Command) uint64 {
 }
 
 // tell gives the child what its parent has to say.
-func (k *minder) tell(c actor.Context, cmd protocol.Command) {
-	seq := k.command(c, cmd)
-	if _, is := cmd.(protocol.Prompt); is {
+func (k *minder) tell(c actor.Context, m core.TellChild) {
+	seq := k.command(c, m.Cmd)
+	if _, is := m.Cmd.(protocol.Prompt); is {
 		k.asked.prompt = seq
-		k.seen.began = time.Now()
+		k.seen.began, k.seen.over = time.Now(), false
+		if m.Anew {
+			k.seen.text = ""
+		}
 		if k.limits.runtime > 0 && k.timers.runtime == nil {
 			k.timers.runtime = kernel.After(c, k.limits.runtime, c.Self(), runtimeOver{})
 		}

@@ -34,7 +34,8 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	set := core.TaskSettings{
 		Agents: w.agents.List, ProjectDir: w.agents.ProjectDir, Disabled: f.DisabledAgents, Models: f.AgentModelOverrides,
 		MaxConcurrency: int(f.MaxConcurrency), MaxDepth: int(f.MaxRecursionDepth), MaxRuntimeMs: f.MaxRuntimeMs, SoftRequests: int(f.SoftRequestBudget),
-		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply, Verify: f.Verification,
+		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply,
+		NameCommits: f.Isolation.Merge == "branch" && f.Isolation.Commits == "ai", Verify: f.Verification,
 	}
 	if set.Ceiling == nil {
 		for _, info := range shared.Tools.Infos() {
