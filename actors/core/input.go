@@ -97,6 +97,7 @@ type WorkspaceReady struct {
 	Path    string   // where its child works
 	Notes   []string // for the result
 	Err     string
+	Never   bool // with Err: no item can have one here
 }
 
 // WorkCaptured says what a child has done in its workspace.

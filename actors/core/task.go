@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +66,7 @@ func (m *Machine) taskReady(in TaskReady) {
 		m.refuseTasks(r, c, "Validation failed for tool \""+TaskTool+"\": "+err.Error())
 		return
 	}
-	rules := &taskRules{agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
+	rules := &taskRules{taskWords: m.words(), raw: in.Args, agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
 	if m.set.Child != nil {
 		rules.spawner = m.set.Child.Self
 	}
@@ -101,6 +100,8 @@ func (m *Machine) taskReady(in TaskReady) {
 	m.showTasks(r, c)
 	m.endTasks(r, c)
 }
+
+func (m *Machine) words() taskWords { return taskWords{pisces: m.set.Rules.PiscesWords} }
 
 // refuseTasks ends a call of which nothing was begun.
 func (m *Machine) refuseTasks(r *run, c *call, why string) {
@@ -292,8 +293,7 @@ func (m *Machine) showTasks(r *run, c *call) {
 			running++
 		}
 	}
-	text := fmt.Sprintf("%d/%d done, %d running", done, len(t.items), running)
-	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(text), Details: m.taskDetails(t, details)})
+	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(m.words().running(len(t.items), done, running)), Details: m.taskDetails(t, details)})
 }
 
 // childTold passes on what clients are to hear of a child: what becomes of its own
@@ -606,7 +606,7 @@ func (m *Machine) resumable(want taskItem) string {
 	case want.Agent != "" && !strings.EqualFold(want.Agent, op.Agent):
 		return "Task " + want.Resume + " cannot be resumed as " + want.Agent + ": its agent is " + op.Agent + "."
 	case slices.Contains(m.set.Tasks.Disabled, agent.Name):
-		return "Agent " + agent.Name + " is disabled"
+		return m.words().disabledAgent(agent.Name, m.set.Tasks.Agents, m.set.Tasks.Disabled)
 	case !there:
 		return "Task " + want.Resume + " cannot be resumed: its agent " + op.Agent + " is gone."
 	case m.atWork(op.ID):

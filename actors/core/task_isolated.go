@@ -76,6 +76,13 @@ func (m *Machine) workspaceReady(in WorkspaceReady) {
 		}
 		return
 	}
+	if in.Never && !slices.ContainsFunc(c.tasks.items, func(it *item) bool { return it.work.dir != "" }) {
+		for _, it := range c.tasks.items {
+			it.state = itemDone{it.result()}
+		}
+		m.refuseTasks(r, c, in.Err)
+		return
+	}
 	if in.Err != "" {
 		result := it.result()
 		result.ExitCode, result.Error = 1, in.Err

@@ -268,26 +268,15 @@ const (
 // taskResult is what came of a call whose items are done.
 func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}, Usage: new(protocol.Usage)}
-	succeeded := 0
-	var items strings.Builder
 	for _, it := range t.items {
 		r := it.state.(itemDone).is
-		if r.ExitCode == 0 {
-			succeeded++
-		}
 		*details.Usage = details.Usage.Add(*r.Usage)
 		if r.OutputPath != "" {
 			details.OutputPaths = append(details.OutputPaths, r.OutputPath)
 		}
 		details.Results = append(details.Results, r)
-		if text := resultText(&r); items.Len()+len(text) < maxTaskText-maxItemText {
-			items.WriteString(text)
-		} else {
-			items.WriteString(resultHead(&r) + "\n")
-		}
 	}
-	head := fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(t.items), float64(m.now-t.began)/1000, details.Usage.Cost.Total)
-	return protocol.ToolResult{Content: protocol.TextContent(head + items.String()), Details: m.taskDetails(t, details)}
+	return protocol.ToolResult{Content: protocol.TextContent(m.words().summary(details.Results, m.now-t.began)), Details: m.taskDetails(t, details)}
 }
 
 // taskDetails are details as JSON.

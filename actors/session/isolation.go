@@ -154,7 +154,7 @@ func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.
 		Branch: iso.settings.branch, Carry: iso.settings.carry, CarryBy: iso.settings.carryBy, MaxUntracked: iso.settings.untracked,
 	})
 	if err != nil {
-		in.Err = err.Error()
+		in.Err, in.Never = err.Error(), git.Refused(err)
 		return in
 	}
 	if ctx.Err() != nil {

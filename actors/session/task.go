@@ -193,12 +193,14 @@ func (w *workspace) offersTasks(rules protocol.Rules) bool {
 }
 
 // ownBox is the tools of a session that are not the client's.
-func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec) toolbox.Box {
+func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules) toolbox.Box {
 	box := toolbox.Own(shared.Tools)
 	child, enabled := spec.Child, w.files.Task.Enabled
 	off := enabled != nil && !*enabled
 	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
-		box = box.With(toolbox.NewTask(core.TaskOffer{Agents: w.agents.List, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled}))
+		box = box.With(toolbox.NewTask(core.TaskOffer{
+			Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
+		}))
 	}
 	if child != nil {
 		box = box.With(toolbox.Submit{Schema: child.Entry.Schema})

@@ -114,6 +114,10 @@ func (e refusal) Error() string {
 
 func (e refusal) Unwrap() error { return e.why }
 
+// Refused says whether an error is that no directory like the session's can be
+// isolated, whichever task asks.
+func Refused(err error) bool { return errors.As(err, new(refusal)) }
+
 func (w *Workspaces) source(ctx context.Context, env *tools.Env) (source, error) {
 	refuse := func(err error) (source, error) {
 		if ctx.Err() != nil {
