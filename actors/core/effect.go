@@ -124,6 +124,7 @@ type CaptureWork struct {
 	ID          string
 	Dir         string // the workspace
 	Description string
+	Message     string          // of the commit of what the child has not committed; "" for one made of the description
 	Before      json.RawMessage // an earlier capture, before checks have run; nil for none
 	Checked     json.RawMessage // what was there when they had
 }
@@ -138,6 +139,9 @@ type RunCheck struct {
 	Index   int // of the command
 	Last    bool
 	Command protocol.VerifyCommand
+
+	Call     string
+	Baseline bool // one that fails is tried on the untouched tree as well
 }
 
 // PlanMerge computes how what a child has done meets what the user has done
@@ -175,6 +179,7 @@ type TellChild struct {
 	Attempt Attempt
 	ID      string
 	Cmd     protocol.Command
+	Anew    bool // with a prompt: what the child has said before does not count as its answer
 }
 
 // CloseChild lets a child go. Its session ends, unless somebody else listens to it.

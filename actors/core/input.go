@@ -97,6 +97,7 @@ type WorkspaceReady struct {
 	Path    string   // where its child works
 	Notes   []string // for the result
 	Err     string
+	Never   bool // with Err: no item can have one here
 }
 
 // WorkCaptured says what a child has done in its workspace.
@@ -108,6 +109,7 @@ type WorkCaptured struct {
 	Empty    bool            // nothing
 	Patch    string          // file
 	Nested   []string        // files of nested repositories
+	Rest     bool            // some of it the child has not committed, and it is to be commits
 	Err      string
 }
 
@@ -321,6 +323,10 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// ChildrenWatched says whether a client wants to be told of children more than
+// everybody is.
+type ChildrenWatched struct{ On bool }
+
 // Orphaned says that the parent of a child has left it at once: what it was to do is not
 // wanted any more. Others may still listen to it.
 type Orphaned struct{}
@@ -399,6 +405,7 @@ func (WorkerGone) input()       {}
 func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
+func (ChildrenWatched) input()  {}
 func (Orphaned) input()         {}
 func (Withdrawn) input()        {}
 func (Reloaded) input()         {}

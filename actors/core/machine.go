@@ -69,8 +69,8 @@ type conversation struct {
 	todos     []protocol.TodoPhase
 	fired     map[string]int // stream rules, and the turn in which each fired
 
-	children   map[string]protocol.TaskOp // how each child began that there has been, by its id in lower case; nil for none
-	unfinished []protocol.TaskOp          // of children whose calls are open
+	children   children
+	unfinished []protocol.TaskOp // of children whose calls are open
 }
 
 // choices are what clients made of the settings, as far as the log does not say
@@ -82,6 +82,8 @@ type choices struct {
 	host   []protocol.HostTool
 	grants []string               // permission rules that were allowed in this session
 	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none
+
+	childrenWatched bool // somebody has subscribed to what children do
 }
 
 // beside is what goes on beside the activity, and what waits for that.
@@ -232,6 +234,8 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case ChildrenWatched:
+		m.childrenWatched = in.On
 	case Orphaned:
 		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 		m.stop(aborted)
@@ -408,13 +412,15 @@ func (m *Machine) dispatch(c Command) {
 		m.do(ResolveUI{c.Seq, cmd})
 	case protocol.SetEntryLabel:
 		m.setLabel(c, cmd)
-	case protocol.ExportHTML, protocol.ListSessions:
+	case protocol.ExportHTML, protocol.ListSessions, protocol.GetSubagentMessages:
 		m.slowQueries = append(m.slowQueries, c.Seq)
 		m.do(SlowQuery{c.Seq, c.Cmd})
 	case protocol.Compact:
 		m.compact(c, cmd)
 	case protocol.SetTodos:
 		m.setTodos(c, cmd)
+	case protocol.SetSubagentSubscription: // which clients are told what is the shell's
+		m.do(Reply{Seq: c.Seq, Data: protocol.SubagentSubscription{Level: cmd.Level}, Regardless: true})
 	case protocol.SetBudget:
 		m.setBudget(c, cmd)
 	case protocol.GetBudget:

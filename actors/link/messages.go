@@ -168,6 +168,7 @@ type ChildSpec struct {
 	Ceiling []string   // the tools that its own children may have
 	File    string     // where it begins; "" in memory
 	Minder  *actor.PID // its client on behalf of its parent
+	Parent  string     // the parent's handle
 }
 
 // Fresh is the same without what is said of one session: its file, id and name.

@@ -187,6 +187,7 @@ func (s *Session) emit(ev protocol.Event) {
 		s.reported.outcome = ev.Outcome
 	}
 	s.clients.emit(ev, s.receipt(ev))
+	s.tellStage(ev)
 	s.tellExtensions(ev)
 }
 
