@@ -154,7 +154,7 @@ func TestStore_revoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHome(t)
 		var told []protocol.AuthChanged
-		h.Watch(func(ev protocol.AuthChanged) { told = append(told, ev) })
+		h.Watch(onlyChanges(&told))
 		h.loggedIn(time.Hour)
 		token, signer, err := h.sign(openAI, modelURL)
 		require.NoError(t, err)

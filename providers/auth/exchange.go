@@ -162,7 +162,12 @@ func (s *Store) skew(date time.Time) {
 // refreshOpenAI renews a login by OpenAI's documented flow.
 func (s *Store) refreshOpenAI(ctx context.Context, e Entry) (tokens, time.Duration, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {e.Client}, "refresh_token": {e.Refresh}, "resource": {openAIResource}}
-	out, err := s.persist(ctx, openAIToken, form, e.Refresh, e.Access)
+	return s.renewed(ctx, openAIToken, form, e)
+}
+
+// renewed buys other tokens, and says so where that is not to be had any more.
+func (s *Store) renewed(ctx context.Context, address string, form url.Values, e Entry) (tokens, time.Duration, error) {
+	out, err := s.persist(ctx, address, form, e.Refresh, e.Access)
 	var said *refusal
 	switch {
 	case errors.As(err, &said) && said.code == "invalid_client":

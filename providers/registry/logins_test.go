@@ -150,3 +150,76 @@ func TestLogins_report(t *testing.T) {
 	assert.NotContains(t, string(protocol.AppendValue(nil, report)), "canary")
 	assert.Empty(t, h.Auth("nobody").Providers)
 }
+
+// TestLogins_device: a login by code is for a provider of one's own, and its tokens go where its
+// models are.
+func TestLogins_device(t *testing.T) {
+	h := newHouse(t)
+	const login = `"login": {"deviceUrl": "https://sso.example/d", "tokenUrl": "https://sso.example/t", "clientId": "c"}`
+	h.write("models.json", `{"providers": {"acme": {"baseUrl": "https://llm.example/v1", "api": "openai-completions", "models": [{"id": "m"}], `+login+`}}}`)
+	h.catalog()
+	assert.Equal(t, []string{"device", "api_key"}, h.Auth("acme").Providers[0].Methods)
+	h.write("auth.json", `{"acme": {"type": "oauth", "access": "access-token", "refresh": "r", "clientId": "c", "expires": 4102444800000}}`)
+	req, failed := h.ask("acme", "m")
+	require.Nil(t, failed)
+	headers, err := req.Credentials.Signer.Sign(t.Context(), req.Model.BaseURL+"/chat/completions", nil)
+	require.NoError(t, err)
+	assert.Equal(t, "Bearer access-token", headers["Authorization"])
+	_, err = req.Credentials.Signer.Sign(t.Context(), "https://llm.example.evil/v1", nil)
+	assert.ErrorContains(t, err, "auth_host_refused")
+	for text, want := range map[string]string{
+		`"openai": {` + login + `}`: "login is for providers of your own",
+		`"acme": {"api": "openai-completions", "models": [{"id": "m", "baseUrl": "https://x.example"}], ` + login + `}`:                                                             "login needs a baseUrl",
+		`"acme": {"baseUrl": "https://x.example", "api": "openai-completions", "login": {"deviceUrl": "http://sso.example", "tokenUrl": "https://sso.example/t", "clientId": "c"}}`: "by https or on this machine",
+		`"acme": {"baseUrl": "https://x.example", "login": 5}`: "login must be",
+	} {
+		h.write("models.json", `{"providers": {`+text+`}}`)
+		_, err := h.Catalog()
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// TestLogins_changes: what another program does to auth.json is told when it is noticed, once,
+// also where several registries look.
+func TestLogins_changes(t *testing.T) {
+	h := newHouse(t, "GROQ_API_KEY", "from-env")
+	other, problems := h.With(nil)
+	require.Empty(t, problems)
+	var told []protocol.AuthChanged
+	h.Watch(providers.LoginWatch{Tell: func(ev protocol.Event) { told = append(told, ev.(protocol.AuthChanged)) }})
+	steps := []struct {
+		file string
+		want []protocol.AuthChanged
+	}{
+		{`{"xai": ` + loginEntry("a") + `, "mistral": {"type": "api_key", "key": "k"}}`, nil}, // how it was found
+		{`{"xai": ` + loginEntry("a") + `, "groq": {"type": "api_key", "key": "k"}}`, []protocol.AuthChanged{
+			{Provider: "mistral", State: protocol.AuthNone}, {Provider: "groq", State: protocol.AuthReady},
+		}},
+		{`{"xai": {"type": "oauth", "access": "b", "refresh": "r", "expires": 5}}`, []protocol.AuthChanged{{Provider: "xai", State: protocol.AuthExpired}}},
+		{`{"anthropic": ` + loginEntry("a") + `}`, []protocol.AuthChanged{
+			{Provider: "xai", State: protocol.AuthNone},
+			{Provider: "anthropic", State: protocol.AuthUnsupported, Reason: "the login in auth.json is not used: Anthropic does not allow plan logins in other programs; use a key, Bedrock, Vertex or Foundry"},
+		}},
+	}
+	for _, step := range steps {
+		told = nil
+		h.write("auth.json", step.file)
+		for range 2 {
+			_, _ = h.Catalog()
+			_, _ = other.Catalog()
+		}
+		assert.ElementsMatch(t, step.want, told, step.file)
+	}
+	told = nil
+	out, failed := h.Logout(t.Context(), "anthropic", true)
+	require.Nil(t, failed)
+	assert.True(t, out.Removed)
+	assert.Equal(t, []protocol.AuthChanged{{Provider: "anthropic", State: protocol.AuthNone}}, told)
+	h.write("auth.json", `{"groq": {"type": "api_key", "key": "k"}}`)
+	_, _ = h.Catalog()
+	told = nil
+	out, failed = h.Logout(t.Context(), "groq", true)
+	require.Nil(t, failed)
+	assert.Equal(t, "GROQ_API_KEY", out.Remaining)
+	assert.Empty(t, told, "the key of the environment takes its place: it is ready as before")
+}

@@ -86,7 +86,7 @@ func New(config Config) *Registry {
 	if r.config.Logins == nil {
 		r.config.Logins = auth.Open(auth.Config{Dir: config.AgentDir})
 	}
-	r.auth = &auth.File{}
+	r.auth = nothingRead
 	return r
 }
 
@@ -120,10 +120,17 @@ func (r *Registry) Catalog() (*protocol.Catalog, error) {
 // refresh reads files that have changed.
 func (r *Registry) refresh() {
 	file := r.config.Logins.File()
-	if r.models.Refresh() || file != r.auth {
+	changed := r.models.Refresh()
+	if changed {
+		r.config.Logins.SetDevices(r.devices())
+	}
+	if changed || file != r.auth {
 		r.catalog = nil
 	}
-	r.auth = file
+	before := r.auth
+	if r.auth = file; file != before {
+		r.tellChanges(before)
+	}
 	r.discover()
 }
 
