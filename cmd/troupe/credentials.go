@@ -22,6 +22,7 @@ import (
 	"troupe/providers"
 	"troupe/providers/registry"
 	"troupe/store"
+	"troupe/store/config"
 	"troupe/tools"
 )
 
@@ -55,7 +56,8 @@ func credentials(word string, args []string) int {
 	log, guard := logger(&options{}), tools.NewGuard()
 	defer guard.Close()
 	agentDir := store.AgentDir(a.agentDir, os.Getenv, home)
-	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, guard, log))
+	own := config.WatchOwn(agentDir)
+	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	defer models.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -31,6 +31,8 @@ type Config struct {
 
 	// Discover asks a server of models what it has; nil asks nobody.
 	Discover func(ctx context.Context, baseURL, key string) (providers.LocalServer, error)
+	// Local are addresses at which it looks for such servers besides; nil for nowhere.
+	Local func() []string
 
 	Env func(name string) string // nil is os.Getenv
 	// Command runs a shell command of the configuration and returns what it
@@ -55,6 +57,8 @@ type Registry struct {
 	extra    map[string]extra // by provider; see With
 	added    []string         // their names, in order
 	found    map[string]*discovery
+	around   map[string]*discovery // at the addresses of Local, by address
+	local    []namedEntry          // the servers there
 	models   bounded.Watched[[]namedEntry]
 	auth     *auth.File
 	catalog  *protocol.Catalog // nil when it has to be made anew
@@ -198,7 +202,7 @@ func (r *Registry) providers() []string {
 			}
 		}
 	}
-	for _, c := range r.models.Value {
+	for _, c := range slices.Concat(r.models.Value, r.local) {
 		if !slices.Contains(list, c.id) {
 			list = append(list, c.id)
 		}
@@ -255,11 +259,14 @@ func (r *Registry) custom(provider string) *providerEntry {
 	return r.inFile(provider)
 }
 
-// inFile is what models.json says about a provider, nil for nothing.
+// inFile is what models.json says about a provider, or what it would say of a server that
+// was found; nil for nothing.
 func (r *Registry) inFile(provider string) *providerEntry {
-	for i := range r.models.Value {
-		if r.models.Value[i].id == provider {
-			return &r.models.Value[i].providerEntry
+	for _, list := range [][]namedEntry{r.models.Value, r.local} {
+		for i := range list {
+			if list[i].id == provider {
+				return &list[i].providerEntry
+			}
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 	out := New(r.config)
 	r.mu.Lock()
 	out.keys = maps.Clone(r.keys)
-	out.found = r.answered()
+	out.found, out.around = answered(r.found), answered(r.around)
 	r.mu.Unlock()
 	out.extra = map[string]extra{}
 	var problems []error
