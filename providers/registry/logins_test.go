@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -222,4 +224,77 @@ func TestLogins_changes(t *testing.T) {
 	require.Nil(t, failed)
 	assert.Equal(t, "GROQ_API_KEY", out.Remaining)
 	assert.Empty(t, told, "the key of the environment takes its place: it is ready as before")
+}
+
+// TestSources_random: of random places where a key may be, the first in the order that the
+// documents name counts, and get_auth names the one that is used.
+func TestSources_random(t *testing.T) {
+	vendors := []providers.Vendor{providers.VendorOf("anthropic"), providers.VendorOf("openai")}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		v := vendors[r.IntN(len(vendors))]
+		var env []string
+		want, source, variable := "", "", ""
+		take := func(value, from, name string) {
+			if want == "" {
+				want, source, variable = value, from, name
+			}
+		}
+		given, stored, own, file := r.IntN(4) == 0, r.IntN(3), r.IntN(2) == 0, r.IntN(3)
+		set := map[string]bool{}
+		for _, name := range append(slices.Clone(v.Env), "FILE_KEY", "STORED_KEY") {
+			if set[name] = r.IntN(2) == 0; set[name] {
+				env = append(env, name, "of-"+name)
+			}
+		}
+		h := newHouse(t, env...)
+		if given {
+			h.SetKey(v.ID, "of-command-line")
+			take("of-command-line", "command_line", "")
+		}
+		entry := ""
+		if own {
+			entry = `, "env": {"STORED_KEY": "of-own", "FILE_KEY": "of-own-file"}`
+		}
+		switch {
+		case stored == 1:
+			h.write("auth.json", `{"`+v.ID+`": {"type": "api_key", "key": "of-store"`+entry+`}}`)
+			take("of-store", "stored_key", "")
+		case stored == 2:
+			h.write("auth.json", `{"`+v.ID+`": {"type": "api_key", "key": "$STORED_KEY"`+entry+`}}`)
+			if own {
+				take("of-own", "stored_key", "")
+			} else if set["STORED_KEY"] {
+				take("of-STORED_KEY", "stored_key", "")
+			}
+		}
+		switch file {
+		case 1:
+			h.write("models.json", `{"providers": {"`+v.ID+`": {"apiKey": "of-file"}}}`)
+			take("of-file", "models_json", "")
+		case 2:
+			h.write("models.json", `{"providers": {"`+v.ID+`": {"apiKey": "$FILE_KEY"}}}`)
+			if own && stored > 0 {
+				take("of-own-file", "models_json", "")
+			} else if set["FILE_KEY"] {
+				take("of-FILE_KEY", "models_json", "")
+			}
+		}
+		for _, name := range v.Env {
+			if set[name] {
+				take("of-"+name, "environment", name)
+			}
+		}
+		about := fmt.Sprintf("%d: %s, given %v, stored %d, own %v, file %d, %v", seed, v.ID, given, stored, own, file, env)
+		report := h.Auth(v.ID).Providers[0]
+		assert.Equal(t, source+" "+variable, report.Source+" "+report.Variable, about)
+		assert.Equal(t, want != "", h.catalog().HasKey(v.ID), about)
+		req, failed := h.ask(v.ID, v.Model)
+		if want == "" {
+			require.NotNil(t, failed, about)
+			continue
+		}
+		require.Nil(t, failed, about)
+		assert.Equal(t, want, req.Credentials.Key, about)
+	}
 }
