@@ -28,6 +28,8 @@ type login struct {
 	refused string               // a token that its service has refused
 	told    protocol.AuthChanged // how it stood when that was last looked at
 	due     string               // the token for whose end a renewal was asked for
+	header  map[string]string    // of requests with the token of last
+	last    string
 
 	address string // where its token may go, of the last request
 	account account
@@ -117,8 +119,7 @@ func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]str
 	l.used = token
 	l.mu.Unlock()
 	l.store.sayReused(l.provider)
-	l.store.schedule(l.provider, token)
-	return map[string]string{"Authorization": "Bearer " + token}, nil
+	return l.store.headersOf(l.provider, token), nil
 }
 
 // mayGo says whether a provider's token may go to a URL.
@@ -155,7 +156,11 @@ func (s *Store) sayReused(provider string) {
 func (l *signer) Account() string {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
-	e, of := l.store.read().Entries[l.provider], l.store.of(l.provider)
+	e, read := l.store.snapshot.Entries[l.provider] // as it was at the signature
+	if !read {
+		e = l.store.read().Entries[l.provider]
+	}
+	of := l.store.of(l.provider)
 	if of.account.name == "" || of.account.of != e.id() {
 		of.account = account{e.id(), e.account(l.provider)}
 	}
@@ -218,15 +223,18 @@ func (s *Store) Renew(ctx context.Context, provider string) {
 // to be, so that not all processes of a machine come at once.
 const jitter = early / 5
 
-// schedule asks for a token that is used to be renewed before its end, once for each: a
-// login that nobody uses is left alone.
-func (s *Store) schedule(provider, token string) {
+// headersOf are the headers that a token makes. It is asked to be renewed before its end,
+// once for each: a login that nobody uses is left alone.
+func (s *Store) headersOf(provider, token string) map[string]string {
 	s.mu.Lock()
 	l, e, now := s.of(provider), s.snapshot.Entries[provider], s.config.Now()
-	due := s.watch.Due
+	if l.last != token {
+		l.last, l.header = token, map[string]string{"Authorization": "Bearer " + token}
+	}
+	due, header := s.watch.Due, l.header
 	if due == nil || l.due == token || !s.renews(provider, e) {
 		s.mu.Unlock()
-		return
+		return header
 	}
 	in := e.left(now) - early
 	if l.fresh.access == token {
@@ -238,6 +246,7 @@ func (s *Store) schedule(provider, token string) {
 		about := min(jitter, in/5)
 		due(provider, in-about+rand.N(2*about+1))
 	}
+	return header
 }
 
 // begin returns a token, an error, or the refresh to wait for. A token counts as good if it
