@@ -76,6 +76,13 @@ func TestLoginPlan(t *testing.T) {
 	assert.Equal(t, "ready stored_oauth a…@mail.example", auth.Get("state").Str+" "+auth.Get("source").Str+" "+auth.Get("account").Str)
 	d.prompt("hi")
 	assert.Equal(t, "from the plan", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	require.Eventually(t, func() bool {
+		return d.ok(`{"type":"get_available_models"}`).Get(`models.#(id=="gpt-of-the-plan").contextWindow`).Int() == 300000
+	}, patience, 10*time.Millisecond, "what the plan lists beside the catalogue")
+	d.ok(`{"type":"set_model","provider":"openai","modelId":"gpt-of-the-plan"}`)
+	d.prompt("hi")
+	assert.Equal(t, 1, v.count("api.openai.com/v1/models"))
+	d.ok(`{"type":"set_model","provider":"openai","modelId":"gpt-5.5"}`)
 
 	const n = 20
 	sessions := make([]string, n)

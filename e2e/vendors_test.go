@@ -141,6 +141,12 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 	case "auth.openai.com/api/accounts/oauth/revoke":
 		delete(v.good, form.Get("token"))
 		say(200, nil)
+	case "api.openai.com/v1/models":
+		if !v.good[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")] {
+			say(401, nil)
+			return
+		}
+		say(200, map[string]any{"models": []any{map[string]any{"slug": "gpt-of-the-plan", "display_name": "Of the plan", "visibility": "list", "context_window": 300000}}})
 	case "openrouter.ai/api/v1/auth/keys":
 		var in map[string]string
 		_ = json.Unmarshal(body, &in)

@@ -54,6 +54,11 @@ type answer struct {
 // call makes one request to a login service. Nothing of the body is logged; secrets
 // are kept out of errors.
 func (s *Store) call(ctx context.Context, method, address, contentType string, body []byte, secrets ...string) (answer, error) {
+	return s.callAs(ctx, "", method, address, contentType, body, secrets...)
+}
+
+// callAs is call with a token.
+func (s *Store) callAs(ctx context.Context, token, method, address, contentType string, body []byte, secrets ...string) (answer, error) {
 	var out answer
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
@@ -63,6 +68,10 @@ func (s *Store) call(ctx context.Context, method, address, contentType string, b
 	r.Header.Set("User-Agent", "troupe")
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+		secrets = append(secrets, token)
 	}
 	resp, err := s.client.Do(r)
 	if err != nil {

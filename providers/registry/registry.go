@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"troupe/protocol"
 	"troupe/protocol/bounded"
@@ -59,6 +60,7 @@ type Registry struct {
 	found    map[string]*discovery
 	around   map[string]*discovery // at the addresses of Local, by address
 	local    []namedEntry          // the servers there
+	plan     plan
 	models   bounded.Watched[[]namedEntry]
 	auth     *auth.File
 	catalog  *protocol.Catalog // nil when it has to be made anew
@@ -134,8 +136,10 @@ func (r *Registry) refresh() {
 	before := r.auth
 	if r.auth = file; file != before {
 		r.tellChanges(before)
+		r.plan.asked = time.Time{} // it may be another's
 	}
 	r.discover()
+	r.askPlan()
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
@@ -277,7 +281,7 @@ func (r *Registry) inFile(provider string) *providerEntry {
 func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 	b, custom := r.builtin(provider), r.custom(provider)
 	if custom == nil {
-		return b.models, b.err
+		return r.withPlan(provider, &b.config, b.models), b.err
 	}
 	var list []*protocol.Model
 	everywhere := modelEntry{BaseURL: custom.BaseURL, Headers: custom.Headers, Compat: custom.Compat, Stall: &custom.Stall}
@@ -306,7 +310,7 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 			list = append(list, model)
 		}
 	}
-	return list, b.err
+	return r.withPlan(provider, &base, list), b.err
 }
 
 // hasKey says whether a provider can be asked, as far as that shows without

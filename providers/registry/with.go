@@ -23,6 +23,7 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 	r.mu.Lock()
 	out.keys = maps.Clone(r.keys)
 	out.found, out.around = answered(r.found), answered(r.around)
+	out.plan = plan{models: r.plan.models, asked: r.plan.asked}
 	r.mu.Unlock()
 	out.extra = map[string]extra{}
 	var problems []error
