@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +20,8 @@ import (
 // fakeLogins asks the person one question for each login.
 type fakeLogins struct {
 	watch  providers.LoginWatch
-	causes []error // why logins ended
+	mu     sync.Mutex // of what follows
+	causes []error    // why logins ended
 	asked  []protocol.Login
 	closed bool
 
@@ -37,7 +40,7 @@ func (f *fakeLogins) Auth(provider string) protocol.AuthReport {
 }
 
 func (f *fakeLogins) Login(ctx context.Context, how protocol.Login, person providers.Dialog) (protocol.LoginResult, *protocol.Error) {
-	f.asked = append(f.asked, how)
+	f.note(func() { f.asked = append(f.asked, how) })
 	if how.Provider == "keys" {
 		key, err := person.Ask(ctx, "Key?")
 		if err != nil {
@@ -54,11 +57,24 @@ func (f *fakeLogins) Login(ctx context.Context, how protocol.Login, person provi
 		answer, err = person.Open(ctx, providers.LoginPage{URL: "https://acme.example/" + answer, Text: "Sign in"})
 	}
 	if err != nil {
-		f.causes = append(f.causes, err)
+		f.note(func() { f.causes = append(f.causes, err) })
 		return protocol.LoginResult{}, protocol.CodeLoginCancelled.Errorf("cancelled")
 	}
 	f.watch.Tell(protocol.AuthChanged{Provider: how.Provider, State: protocol.AuthReady})
 	return protocol.LoginResult{Provider: how.Provider, Account: answer}, nil
+}
+
+// note and seen guard what logins leave behind, on goroutines of their own.
+func (f *fakeLogins) note(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+}
+
+func seen[T any](f *fakeLogins, list *[]T) []T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(*list)
 }
 
 func (f *fakeLogins) CancelLogin(string) bool { return false }
@@ -71,7 +87,7 @@ func (f *fakeLogins) Watch(who providers.LoginWatch) { f.watch = who }
 func (f *fakeLogins) Close()                         { f.closed = true }
 
 func (f *fakeLogins) Renew(_ context.Context, provider string) {
-	f.renewed = append(f.renewed, provider)
+	f.note(func() { f.renewed = append(f.renewed, provider) })
 }
 
 func withLogins(f *fakeLogins) func(*Config) {
@@ -127,8 +143,8 @@ func TestLoginLeft(t *testing.T) {
 		b.Settle()
 		require.NoError(t, b.leave())
 		assert.Equal(t, "login_cancelled", code(b.Answer(t, login)))
-		require.Len(t, f.causes, 1)
-		assert.True(t, errors.Is(f.causes[0], providers.ErrLoginCancelled))
+		require.Len(t, seen(f, &f.causes), 1)
+		assert.True(t, errors.Is(seen(f, &f.causes)[0], providers.ErrLoginCancelled))
 
 		c := a.connect()
 		c.Send(`{"type":"login","provider":"acme"}`)
@@ -136,7 +152,7 @@ func TestLoginLeft(t *testing.T) {
 		c.Break() // it reads no more
 		c.Close()
 		c.pass(time.Hour)
-		assert.Len(t, f.causes, 2, "also of one that is gone without a word")
+		assert.Len(t, seen(f, &f.causes), 2, "also of one that is gone without a word")
 
 		login = a.Send(`{"type":"login","provider":"acme"}`)
 		a.Settle()
@@ -180,16 +196,16 @@ func TestLoginRights(t *testing.T) {
 		} {
 			assert.Equal(t, want, code(afar.Call(t, line)), line)
 		}
-		assert.Empty(t, f.asked, "nothing of it was begun")
+		assert.Empty(t, seen(f, &f.asked), "nothing of it was begun")
 		for _, provider := range []string{"acme", "boxes"} {
 			login := afar.Send(`{"type":"login","provider":"` + provider + `"}`)
 			afar.Settle()
-			id := afar.Events("", "extension_ui_request")[len(f.asked)-1].Get("id").Str
+			id := afar.Events("", "extension_ui_request")[len(seen(f, &f.asked))-1].Get("id").Str
 			afar.Send(`{"type":"extension_ui_response","id":"` + id + `","cancelled":true}`)
 			afar.Settle()
 			assert.Equal(t, "login_cancelled", code(afar.Answer(t, login)))
 		}
-		assert.Equal(t, []protocol.Login{{Provider: "acme", Method: "paste"}, {Provider: "boxes", Method: "device"}}, f.asked)
+		assert.Equal(t, []protocol.Login{{Provider: "acme", Method: "paste"}, {Provider: "boxes", Method: "device"}}, seen(f, &f.asked))
 		assert.Empty(t, a.Events("", "extension_ui_request"))
 		assert.Empty(t, none.Events("", "extension_ui_request"))
 		assert.Equal(t, "io_error", code(afar.Call(t, `{"type":"logout","provider":"acme"}`)), "that was tried")
@@ -250,9 +266,9 @@ func TestLoginDue(t *testing.T) {
 		f.watch.Due("acme", time.Hour)
 		f.watch.Due("acme", 2*time.Hour)
 		a.pass(time.Hour + time.Minute)
-		assert.Empty(t, f.renewed, "the later word counts")
+		assert.Empty(t, seen(f, &f.renewed), "the later word counts")
 		a.pass(time.Hour)
-		assert.Equal(t, []string{"acme"}, f.renewed)
+		assert.Equal(t, []string{"acme"}, seen(f, &f.renewed))
 		f.watch.Tell(protocol.AuthRefreshStart{Provider: "acme"})
 		f.watch.Tell(protocol.AuthRefreshEnd{Provider: "acme", State: protocol.AuthReady})
 		a.Settle()
