@@ -53,6 +53,8 @@ type Config struct {
 	Hosts   []string // host:port by which the server may be called
 	Origins []string // of pages that may connect, besides those of Hosts
 	TLS     *tls.Config
+
+	AllowLogin bool // clients on TCP that may do everything may sign in to providers, too
 }
 
 // Server takes clients:
@@ -347,6 +349,10 @@ func (s *Server) network(by who) conn.Config {
 	cfg := s.Network
 	cfg.MultiSession, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, clientLag, clientOutput, true
 	cfg.ViewOnly = by.scope != ScopeFull
+	cfg.Logins = conn.LoginsNone
+	if s.AllowLogin && by.scope == ScopeFull {
+		cfg.Logins = conn.LoginsAfar
+	}
 	return cfg
 }
 
