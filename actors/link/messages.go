@@ -132,6 +132,7 @@ type (
 type SetDialect struct {
 	Client Client
 	Rules  protocol.Rules
+	Looks  bool // the client may only watch: its rules are nobody's
 }
 
 // OpenSpec says what session to open.
