@@ -30,7 +30,8 @@ type TaskSettings struct {
 // Child says what a session was made for that is the child of another.
 type Child struct {
 	protocol.SubagentEntry
-	Self protocol.Agent
+	Self  protocol.Agent
+	Draws Drawing // whose budget it draws on when it begins
 }
 
 // depth is how far a session is below the root of its tree.
@@ -137,11 +138,10 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 					continue
 				}
 				live++
-				if it.isolated {
-					it.state = itemPreparing{}
-					m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+				if m.draws == DrawsAbove {
+					it.state = itemAsking{m.askCount(protocol.BudgetUsed{Subagents: 1})}
 				} else {
-					m.openChild(c, it)
+					m.beginItem(c, it)
 				}
 			}
 			next = false
@@ -157,7 +157,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				continue
 			}
 			m.beginChild(c, it, *s.opened)
-		case itemPreparing:
+		case itemAsking, itemPreparing:
 			live++
 			next = false
 		case itemWaiting:
@@ -178,6 +178,16 @@ func allDone(items []*item) bool {
 	return !slices.ContainsFunc(items, func(it *item) bool { return !it.done() })
 }
 
+// beginItem begins what an item begins with.
+func (m *Machine) beginItem(c *call, it *item) {
+	if !it.isolated {
+		m.openChild(c, it)
+		return
+	}
+	it.state = itemPreparing{}
+	m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+}
+
 // openChild has the session of an item's child opened.
 func (m *Machine) openChild(c *call, it *item) {
 	it.state = itemOpening{}
@@ -192,6 +202,7 @@ func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
 			continue
 		}
 		m.cutItem(c, it, why)
+		m.childOver(it)
 	}
 	m.endIsolated(c)
 	result := m.taskResult(c.tasks)
@@ -245,6 +256,7 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
 	m.countChild()
+	m.tellLimited(it)
 	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir}
 	m.noteChild(op)
 	m.appendOwn(protocol.CustomTask, op)
@@ -259,7 +271,7 @@ func (m *Machine) childProgress(in ChildProgress) {
 		return
 	}
 	it.activity = in.Activity
-	m.spendChild(c, it, in.Usage)
+	m.spendChild(it, in.Usage)
 	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
 		m.showTasks(r, c)
 	}
@@ -345,7 +357,8 @@ func (m *Machine) childSettled(in ChildSettled) {
 	if _, running := it.state.(itemRunning); !running {
 		return
 	}
-	m.spendChild(c, it, in.Usage)
+	m.spendChild(it, in.Usage)
+	m.childOver(it)
 	ended := m.stoppedByBudget(c, it.settled(in))
 	if it.isolated {
 		m.capture(it, ended, false)
@@ -363,10 +376,11 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	if it == nil {
 		return
 	}
+	m.childOver(it)
 	result := it.result()
 	result.ExitCode, result.Error = 1, "Internal error"
 	switch it.state.(type) {
-	case itemQueued, itemPreparing, itemOpening, itemRunning:
+	case itemQueued, itemAsking, itemPreparing, itemOpening, itemRunning:
 		m.endChild(c, it, result)
 		m.leave(it, LeaveWorkspace{Keep: true})
 		m.goOn(r, c)
@@ -482,6 +496,7 @@ func (m *Machine) dropTasks(c *call) {
 	}
 	for _, it := range c.tasks.items {
 		m.cancelChildDialogs(it)
+		m.childOver(it)
 	}
 }
 
