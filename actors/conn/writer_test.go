@@ -51,7 +51,9 @@ func newBin(limit int) *bin {
 	return b
 }
 
-func newBinOn(out io.Writer, limit int, wire protocol.Wire) *bin { return newLaggingBin(out, limit, 0, wire) }
+func newBinOn(out io.Writer, limit int, wire protocol.Wire) *bin {
+	return newLaggingBin(out, limit, 0, wire)
+}
 
 func newLaggingBin(out io.Writer, limit, lag int, wire protocol.Wire) *bin {
 	sys := actor.NewActorSystem(actortest.Quiet())

@@ -298,6 +298,9 @@ func (s *Session) leave(c actor.Context) {
 	} else {
 		s.hostLeft(c)
 	}
+	if s.life.end == nil && s.leftByParent() {
+		s.step(c, core.Pooled{Draws: core.DrawsOwn, Spent: s.spent()})
+	}
 	s.clientsChanged(c)
 }
 
