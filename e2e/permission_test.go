@@ -64,3 +64,93 @@ func TestNobodyApproves(t *testing.T) {
 		assert.NoFileExists(t, filepath.Join(p.work, "made"))
 	}
 }
+
+// TestPermissionOfTasks: what a task would be verified by is judged with its call, as bash
+// is. What the user's settings run is only ever denied; what a call brings is asked about.
+func TestPermissionOfTasks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"isolation":{"enabled":true},"verification":{"enabled":true,"profiles":{
+		"mine":{"commands":[{"name":"mine","command":"touch by-profile"}]},"gone":{"commands":[{"name":"gone","command":"rm x"}]}}}}}`)
+	p.write(filepath.Join(p.agent(), "permissions.json"), `{"allow": ["task"], "deny": ["Bash(rm *)"]}`)
+	p.write("a.txt", "one\n")
+	p.git("init", "-q")
+	p.git("add", "-A")
+	p.git("commit", "-q", "-m", "first")
+	d := p.start("--tools", "task,bash", "--permission-mode", "ask")
+	begin := func(verify string) {
+		t.Helper()
+		p.llm.plays(tool("t", "task", `{"agent":"task","isolated":true,"verify":`+verify+`,"tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("ok"))
+		d.ok(`{"type":"prompt","message":"go"}`)
+	}
+	for verify, why := range map[string]string{
+		`{"commands":[{"name":"x","command":"true; rm a.txt"}]}`: "This tool call is not permitted: its verification runs true; rm a.txt: deny Bash(rm *)",
+		`"gone"`: "This tool call is not permitted: its verification runs rm x: deny Bash(rm *)",
+	} {
+		begin(verify)
+		assert.Contains(t, d.event("tool_execution_end").Raw, why)
+		d.event("agent_settled")
+	}
+
+	p.llm.playsTo("CHILDA", text("done"))
+	begin(`"mine"`)
+	end := d.event("subagent_end")
+	assert.Equal(t, "passed", end.Get("verification.status").Str, "nobody was asked: "+end.Raw)
+	d.event("agent_settled")
+
+	p.llm.playsTo("CHILDA", tool("b", "bash", `{"command":"touch by-child"}`))
+	p.llm.playsTo("CHILDA", text("done"))
+	begin(`{"profile":"mine","commands":[{"name":"one","command":"touch one"},{"name":"two","command":"touch two"}]}`)
+	ask := d.event("extension_ui_request")
+	assert.Equal(t, "Run task, verified by: touch one\ntouch two\nthe mode is ask", ask.Get("title").Str)
+	assert.Equal(t, `["Allow once","Deny","Deny and stop"]`, ask.Get("options").Raw)
+	d.ok(`{"type":"get_state"}`)
+	d.send(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"Allow once"}`)
+	ask = d.event("extension_ui_request")
+	assert.Equal(t, "[A-2] Run bash: touch by-child\nthe mode is ask", ask.Get("title").Str, "a child asks as its parent does")
+	d.send(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"Deny"}`)
+	end = d.event("subagent_end")
+	assert.Equal(t, "passed", end.Get("verification.status").Str, end.Raw)
+	d.event("agent_settled")
+	assert.NoFileExists(t, filepath.Join(p.work, "by-child"))
+
+	begin(`{"commands":[{"name":"one","command":"touch one"}]}`)
+	ask = d.event("extension_ui_request")
+	d.send(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"Deny"}`)
+	assert.Contains(t, d.event("tool_execution_end").Raw, `"isError":true`)
+	d.event("agent_settled")
+	require.Zero(t, d.end())
+}
+
+// TestProjectRulesOfTasks: what a project forbids is forbidden in copies of it as well,
+// though git ignores the file that says so.
+func TestProjectRulesOfTasks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"isolation":{"enabled":true}}}`)
+	p.write(".gitignore", ".pi/\n")
+	p.write(".pi/permissions.json", `{"deny": ["Bash(touch *)"]}`)
+	p.git("init", "-q")
+	p.git("add", "-A")
+	p.git("commit", "-q", "-m", "first")
+	d := p.start("--tools", "task,bash")
+	p.llm.plays(tool("t", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("ok"))
+	p.llm.playsTo("CHILDA", tool("c", "task", `{"agent":"quick_task","isolated":true,"tasks":[{"id":"B","description":"b","assignment":"CHILDB"}]}`))
+	p.llm.playsTo("CHILDA", tool("b", "bash", `{"command":"touch by-child"}`))
+	p.llm.playsTo("CHILDA", text("done"))
+	p.llm.playsTo("CHILDB", tool("b", "bash", `{"command":"touch by-grandchild"}`))
+	p.llm.playsTo("CHILDB", text("done"))
+	ends := ""
+	for _, e := range d.prompt("go") {
+		if e.Get("type").Str == "subagent_end" {
+			ends += e.Get("id").Str + " " + e.Get("exitCode").Raw + " "
+		}
+	}
+	assert.Equal(t, "A.B 0 A 0 ", ends)
+	v := d.ok(`{"type":"get_subagent_messages","subagentId":"A"}`)
+	assert.Contains(t, v.Get("messages.#.content").Raw, "This tool call is not permitted: deny Bash(touch *)")
+	for _, name := range []string{"by-child", "by-grandchild"} {
+		assert.NoFileExists(t, filepath.Join(p.work, name))
+	}
+	require.Zero(t, d.end())
+}

@@ -68,6 +68,15 @@ func TestREADME(t *testing.T) {
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 				_ = cmd.Wait()
 			})
+		case strings.Contains(code, "agents "):
+			t.Run("tasks", func(t *testing.T) {
+				out := run(t, "sh", "-c", code)
+				for _, id := range []string{"Part1", "Part2"} {
+					assert.Contains(t, out, `{"type":"subagent_start","id":"`+id+`","agent":"task"`)
+					assert.Contains(t, out, `{"type":"subagent_end","id":"`+id+`","agent":"task","exitCode":0`)
+				}
+				assert.Regexp(t, `"toolName":"task","result":.*2/2 succeeded.*`+year()+`.*(?i:linux|bsd|darwin)`, out)
+			})
 		case lang == "sh":
 			t.Run("main job", func(t *testing.T) {
 				out := run(t, "sh", "-c", code)
@@ -91,5 +100,5 @@ func TestREADME(t *testing.T) {
 			})
 		}
 	}
-	assert.Equal(t, map[string]int{"sh": 3, "python": 1, "bash": 1}, seen)
+	assert.Equal(t, map[string]int{"sh": 4, "python": 1, "bash": 1}, seen)
 }

@@ -91,3 +91,51 @@ func TestSandboxOfInlineExtensions(t *testing.T) {
 	assert.Zero(t, d.end())
 	assert.NoFileExists(t, filepath.Join(p.work, "ran"))
 }
+
+// TestSandboxOfTasks: what a task does and what verifies it are bound like the session's
+// own commands, but to the workspace where that is where they work.
+func TestSandboxOfTasks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cache, err := os.UserCacheDir() // directories for temporary files may always be written to
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(cache, 0o700))
+	root, err := os.MkdirTemp(cache, "troupe-e2e-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(root) })
+	p.work = filepath.Join(root, "work")
+	p.env = append(p.env, "TROUPE_WORKTREE_DIR="+filepath.Join(root, "wt"), "OUTSIDE="+filepath.Join(root, "work", "outside"))
+	p.write("a.txt", "one\n")
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"bash":{"inheritEnv":true},"task":{"isolation":{"enabled":true},"verification":{"enabled":true}}}`)
+	p.git("init", "-q")
+	p.git("add", "-A")
+	p.git("-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "-q", "-m", "first")
+	call := `{"agent":"task","isolated":true,"tasks":[{"id":"A","description":"a","assignment":"CHILDA"}],"verify":{"commands":[
+		{"name":"inside","command":"touch made && grep two a.txt"},{"name":"outside","command":"touch $OUTSIDE"}]}}`
+	for _, c := range []struct {
+		mode    string
+		inside  int64
+		outside int64
+	}{{"off", 0, 0}, {"workspace", 0, 1}, {"readonly", 1, 1}} {
+		p.llm.playsTo("CHILDA", tool("w", "bash", `{"command":"touch $OUTSIDE.child; echo two > a.txt"}`))
+		p.llm.playsTo("CHILDA", text("done"))
+		p.llm.plays(tool("t", "task", call), text("thanks"))
+		d := p.start("--tools", "task,bash", "--sandbox", c.mode)
+		d.ok(`{"type":"prompt","message":"go"}`)
+		end := d.event("subagent_end")
+		d.event("agent_settled")
+		codes := end.Get("verification.attempts.0.commandResults.#.exitCode").Array()
+		require.Len(t, codes, 2, end.Raw)
+		assert.Equal(t, []int64{c.inside, c.outside}, []int64{codes[0].Int(), codes[1].Int()}, "%s: %s", c.mode, end.Raw)
+		for _, name := range []string{"outside", "outside.child"} {
+			if c.mode == "off" {
+				require.NoError(t, os.Remove(filepath.Join(p.work, name)))
+			} else {
+				assert.NoFileExists(t, filepath.Join(p.work, name), c.mode)
+			}
+		}
+		assert.NoFileExists(t, filepath.Join(p.work, "made"))
+		require.Zero(t, d.end())
+		p.git("checkout", "-q", ".")
+	}
+}

@@ -85,8 +85,9 @@ type (
 		ID         string `json:"id" doc:"In this session; of a child's child with dots: A.B."`
 		Agent      string `json:"agent"`
 		Isolated   bool   `json:"isolated" doc:"It works in a workspace of its own."`
-		SessionID  string `json:"childSessionId,omitempty" since:"troupe" doc:"Of its session: attach takes it."`
-		ToolCallID string `json:"toolCallId,omitempty" since:"troupe"`
+		SessionID  string `json:"childSessionId,omitempty" since:"troupe" not:"s1" doc:"Of its session: attach takes it. list_open_sessions has it, too."`
+		ToolCallID string `json:"toolCallId,omitempty" since:"troupe" not:"s1"`
+		ParentID   string `json:"parentId,omitempty" since:"troupe" not:"s1" doc:"Of a child's child: whose."`
 	}
 	SubagentVerificationStart struct {
 		isEvent
@@ -99,6 +100,7 @@ type (
 		ID          string `json:"id"`
 		Attempt     int    `json:"attempt"`
 		CommandName string `json:"commandName"`
+		Command     string `json:"command,omitempty" since:"troupe" not:"s1"`
 	}
 	SubagentVerificationCommandEnd struct {
 		isEvent
@@ -120,8 +122,8 @@ type (
 		ID       string `json:"id"`
 		Agent    string `json:"agent"`
 		ExitCode int    `json:"exitCode" doc:"0 if the child has done what it was to do."`
-		Aborted  bool   `json:"aborted,omitempty" since:"troupe"`
-		Error    string `json:"error,omitempty" since:"troupe"`
+		Aborted  bool   `json:"aborted,omitempty" since:"troupe" not:"s1"`
+		Error    string `json:"error,omitempty" since:"troupe" not:"s1"`
 
 		Verification *VerificationResult `json:"verification,omitempty" doc:"Absent where nothing was to be verified."`
 	}

@@ -20,7 +20,7 @@ func AppendValue(dst []byte, v any) []byte { return AppendAs(dst, v, "") }
 
 // AppendAs is AppendValue in a dialect. A member may have the tag null, which
 // lists the dialects that write null where the others leave out what is empty,
-// or says always.
+// or says always; and the tag not, which lists the dialects that do not have it.
 func AppendAs(dst []byte, v any, dialect Dialect) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -56,6 +56,9 @@ func appendMembers(dst []byte, v reflect.Value, list []member, dialect Dialect) 
 	for i := range list {
 		m := &list[i]
 		f := v.Field(m.index)
+		if m.without != nil && slices.Contains(m.without, string(dialect)) {
+			continue
+		}
 		if m.optional && m.empty(f) {
 			if slices.Contains(m.null, string(dialect)) || slices.Contains(m.null, "always") {
 				dst = append(append(dst, m.key...), "null"...)
@@ -231,6 +234,7 @@ type member struct {
 	optional bool // it is left out if it is empty, or null
 	empty    func(reflect.Value) bool
 	null     []string     // the dialects in which it is null then, or always
+	without  []string     // the dialects that do not have it
 	plain    reflect.Kind // of a type that says nothing about itself, if values are written without the form
 	form     *form
 }
@@ -250,6 +254,9 @@ func membersOf(t reflect.Type) []member {
 		}
 		null := strings.Fields(f.Tag.Get("null"))
 		m := member{index: i, optional: options != "" || len(null) > 0, empty: isEmpty, null: null, form: formOf(f.Type)}
+		if not := f.Tag.Get("not"); not != "" {
+			m.without = strings.Fields(not)
+		}
 		if options == "omitzero" { // an empty list is there
 			m.empty = reflect.Value.IsZero
 		}

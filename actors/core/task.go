@@ -329,6 +329,9 @@ func prefixed(prefix string, ev protocol.Event) protocol.Event {
 	switch ev := ev.(type) {
 	case protocol.SubagentStart:
 		ev.ID = prefix + ev.ID
+		if ev.ParentID = prefix + ev.ParentID; strings.HasSuffix(ev.ParentID, ".") {
+			ev.ParentID = prefix[:len(prefix)-1]
+		}
 		return ev
 	case protocol.SubagentVerificationStart:
 		ev.ID = prefix + ev.ID

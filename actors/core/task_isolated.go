@@ -180,7 +180,7 @@ func (w *workspace) attempt() *protocol.VerificationAttempt { return &w.attempts
 func (m *Machine) nextCheck(c *call, it *item) {
 	a, list := it.work.attempt(), c.tasks.check.Commands
 	i := len(a.CommandResults)
-	m.emitChild(it, protocol.SubagentVerificationCommandStart{ID: it.id, Attempt: a.Attempt, CommandName: list[i].Name})
+	m.emitChild(it, protocol.SubagentVerificationCommandStart{ID: it.id, Attempt: a.Attempt, CommandName: list[i].Name, Command: list[i].Command})
 	_, known := c.tasks.untouched[list[i].Command]
 	m.do(RunCheck{
 		Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Try: a.Attempt, Index: i + 1, Last: i == len(list)-1,

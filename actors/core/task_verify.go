@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"troupe/protocol"
 )
@@ -59,6 +60,30 @@ func planVerify(raw json.RawMessage, isolated bool, set *protocol.VerifySettings
 		return nil, "Invalid verify: want true, false, the name of a profile, or {profile?, commands?, mode?, maxRetries?, onFailure?}."
 	}
 	return want.plan(required, set)
+}
+
+// Checks are the commands that a call of the task tool would have run on what its items
+// change, as permission rules judge them: those of the user's profiles, and those that
+// the call brings itself.
+func (set *TaskSettings) Checks(args json.RawMessage) (profile, own []string) {
+	var c taskCall
+	if !set.Isolation || json.Unmarshal(MendTask(args, false), &c) != nil {
+		return nil, nil
+	}
+	plan, _ := planVerify(c.Verify, c.isolates(&taskRules{agents: set.Agents, isolation: true}), &set.Verify)
+	if plan == nil {
+		return nil, nil
+	}
+	var want wantedVerify
+	_ = json.Unmarshal(c.Verify, &want) // else it brings none
+	for _, command := range plan.Commands {
+		if slices.ContainsFunc(want.Commands, func(w protocol.VerifyCommand) bool { return w.Command == command.Command }) {
+			own = append(own, command.Command)
+		} else {
+			profile = append(profile, command.Command)
+		}
+	}
+	return profile, own
 }
 
 // namedPlan is a profile that a call names: beside the required one, if there is one.

@@ -171,6 +171,7 @@ type ChildSpec struct {
 	File    string       // where it begins; "" in memory
 	Minder  *actor.PID   // its client on behalf of its parent
 	Parent  string       // the parent's handle
+	Above   []string     // working directories of the sessions above it, the nearest last
 }
 
 // Fresh is the same without what is said of one session: its file, id and name.

@@ -248,9 +248,13 @@ func (iso isolation) untouched(ctx context.Context, e core.RunCheck) *int {
 	return &r.ExitCode
 }
 
+// checkSpec has a command run in a workspace, which is what the sandbox of the session
+// lets it write, as it does for the child.
 func (iso isolation) checkSpec(e core.RunCheck, ws git.Workspace, log string) tools.CheckSpec {
+	env := *iso.env
+	env.Sandbox.Workspace = ws.Path
 	return tools.CheckSpec{
-		Env: iso.env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
+		Env: &env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
 		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},
 		Log:  log,
 	}

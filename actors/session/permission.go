@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"troupe/actors/core"
 	"troupe/actors/kernel"
+	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/store/config"
 	"troupe/tools"
@@ -16,13 +18,22 @@ import (
 )
 
 // readPermissions reads what the user's and the project's permissions.json say of a
-// session.
-func (h *Shared) readPermissions(dirs config.Dirs) *policy.Set {
+// session. For a child the project's is also that of the sessions above it: its own
+// directory may be a copy, without what git ignores.
+func (h *Shared) readPermissions(dirs config.Dirs, child *link.ChildSpec) *policy.Set {
 	place := policy.Place{
 		Cwd: dirs.Cwd, Home: dirs.Home, Own: []string{dirs.Agent}, Tools: append(h.Tools.Names(), core.TodoTool), Real: tools.RealPath,
 	}
 	var files []policy.File
-	for _, f := range config.PermissionFiles(dirs) {
+	list := config.PermissionFiles(dirs)
+	if child != nil {
+		for _, dir := range child.Above {
+			if f, there := config.ProjectPermissions(dir); there && dir != dirs.Cwd {
+				list = append(list, f)
+			}
+		}
+	}
+	for _, f := range list {
 		files = append(files, policy.File{Path: f.Path, Content: f.Content, Err: f.Err, Tightens: f.Project})
 	}
 	h.loadGrants(dirs.Cwd)
@@ -63,8 +74,11 @@ func (j *judging) answer() (answer core.HookAnswer) {
 		return nil
 	}
 	set = j.shared.withProject(set, j.work.cwd)
-	call := j.subject()
-	d := set.Decide(set.Mode(policy.Mode(j.asked.Mode)), call)
+	call, mode := j.subject(), set.Mode(policy.Mode(j.asked.Mode))
+	d := set.Decide(mode, call)
+	if j.asked.Call.Name == core.TaskTool && d.Verdict != policy.Deny {
+		call, d = j.withChecks(set, mode, call, d)
+	}
 	switch d.Verdict {
 	case policy.Allow:
 		return core.Judged{}
@@ -72,6 +86,32 @@ func (j *judging) answer() (answer core.HookAnswer) {
 		return core.Judged{Refused: d.Why}
 	}
 	return core.Judged{Ask: j.question(call, d)}
+}
+
+// withChecks judges with a call of the task tool the commands that it would have run to
+// verify what is done, as calls of bash. Those of profiles are the user's own words, so
+// that nobody is asked about them; what is denied stays denied.
+func (j *judging) withChecks(set *policy.Set, mode policy.Mode, call policy.Call, d policy.Decision) (policy.Call, policy.Decision) {
+	profile, own := j.work.settings.Tasks.Checks(j.asked.Call.Arguments)
+	var asked []string
+	for i, command := range slices.Concat(profile, own) {
+		args, _ := json.Marshal(map[string]string{"command": command}) // strings are always JSON
+		check := set.Decide(mode, j.tools.Subject("bash", args, j.env))
+		switch {
+		case check.Verdict == policy.Deny:
+			check.Why = "its verification runs " + command + ": " + check.Why
+			return call, check
+		case check.Verdict == policy.Allow || i < len(profile):
+		case d.Verdict == policy.Allow && len(asked) == 0:
+			d = check
+			asked = append(asked, command)
+		default:
+			d.Always, d.Note = nil, "" // one answer allows nothing for all of them
+			asked = append(asked, command)
+		}
+	}
+	call.Command = strings.Join(asked, "\n")
+	return call, d
 }
 
 // subject is the call as rules see it. Of a tool that troupe does not run itself, nobody
@@ -103,6 +143,9 @@ func (j *judging) question(call policy.Call, d policy.Decision) *protocol.Approv
 		a.Title += ": " + strings.Join(call.Paths, ", ")
 	default:
 		a.Kind = "other"
+		if call.Command != "" {
+			a.Title += ", verified by: " + call.Command
+		}
 	}
 	if d.Rule != nil {
 		a.Why.Rule, a.Why.Source = d.Rule.Text, d.Rule.Place()

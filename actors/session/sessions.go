@@ -24,6 +24,8 @@ type sessions struct {
 	ending *actor.PID  // is told when no session is left; nil until the end has begun
 	give   *time.Timer // sends giveBackDue
 
+	aborting bool // at the end runs are aborted
+
 	changes  uint64       // of sessions so far
 	watchers []*actor.PID // routers that are told of every change
 }
@@ -92,7 +94,7 @@ func (s *sessions) Receive(c actor.Context) {
 	case giveBackDue:
 		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
 	case link.EndAll:
-		s.ending = c.Sender()
+		s.ending, s.aborting = c.Sender(), s.aborting || m.Abort
 		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true})
 		s.maybeNone(c)
 	case *actor.Terminated:
@@ -226,7 +228,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		}
 	}
 	s.kernel.Faults.Hit("sessions", "Spawn")
-	if s.ending != nil {
+	if s.ending != nil && (m.Spec.Child == nil || s.aborting) { // a run that is to finish may need children
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
 		return
 	}

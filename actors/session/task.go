@@ -83,7 +83,10 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if child.Resume != "" {
 		spec.Path = child.Resume
 	}
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}}
+	if above := s.spec.Child; above != nil {
+		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
+	}
 	if spec.Memory = s.file.path == ""; !spec.Memory {
 		spec.Child.File = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), child.Entry.ID+".jsonl")
 	}

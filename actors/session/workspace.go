@@ -61,7 +61,7 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	}
 	shared.complaints.all(problems)
 	w := &workspace{cwd: cwd, files: files, dirs: dirs}
-	w.permissions = shared.readPermissions(dirs)
+	w.permissions = shared.readPermissions(dirs, spec.Child)
 	sandbox, refused := shared.sandbox(spec, w.permissions.Sandbox(), cwd)
 	if refused != nil {
 		return nil, refused

@@ -197,6 +197,9 @@ func writeMembers(w *bytes.Buffer, t reflect.Type) {
 		} else if f.Type.Kind() == reflect.Pointer || f.Tag.Get("null") != "" {
 			kind += " or null"
 		}
+		if not := f.Tag.Get("not"); not != "" {
+			kind += ", not in " + not
+		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", name, kind, f.Tag.Get("since"), f.Tag.Get("doc"))
 	}
 	if rows.Len() > 0 {

@@ -54,6 +54,7 @@ var intents = sync.OnceValue(func() []intent {
 		return regexp.MustCompile(`(?is)^\s*(?:please |can you |could you )*` + s + `\s*$`)
 	}
 	return []intent{
+		{"have others do it", expr(`(?:have|let) (?:\w+ )?agents (.+?)[.!]?`), taskCall},
 		{"list files", expr(`(?:list|ls|(?:what|which) files|show (?:me )?(?:the |all )?files)(?: (?:the |all )?files)?(?: are there| are)?(?: (?:in|of|under) (\S+?))?(?: .*?)?[?.!]?`), listCall},
 		{"write a file", expr(`(?:write|put|save) (.+) (?:to|into|in) (?:the )?(?:file )?(\S+?)[.!]?`), writeCall},
 		{"run a command", expr(`(?:(?:run|execute|exec|bash)\s+(?:the command |command )?|[$!]\s*)(.+)`), runCall},
@@ -78,6 +79,25 @@ func writeCall(words []string, tools []protocol.ToolInfo) (string, json.RawMessa
 
 func runCall(words []string, tools []protocol.ToolInfo) (string, json.RawMessage) {
 	return pick(tools, "bash"), args("command", unquote(words[0]))
+}
+
+// taskCall gives an agent to each part of a request.
+func taskCall(words []string, tools []protocol.ToolInfo) (string, json.RawMessage) {
+	type task struct {
+		ID          string `json:"id"`
+		Description string `json:"description"`
+		Assignment  string `json:"assignment"`
+	}
+	call := struct {
+		Agent string `json:"agent"`
+		Tasks []task `json:"tasks"`
+	}{Agent: "task"}
+	for i, part := range regexp.MustCompile(`;|\band\b`).Split(words[0], -1) {
+		part = unquote(part)
+		call.Tasks = append(call.Tasks, task{fmt.Sprint("Part", i+1), part, part})
+	}
+	raw, _ := json.Marshal(call) // texts are always JSON
+	return pick(tools, "task"), raw
 }
 
 func readCall(words []string, tools []protocol.ToolInfo) (string, json.RawMessage) {
@@ -169,7 +189,7 @@ func explain(text string, tools []protocol.ToolInfo) string {
 		fmt.Fprintf(&b, "You said: %s\n\n", cut(text, 200))
 	}
 	var tries []string
-	for tool, try := range map[string]string{"ls": `"list files"`, "read": `"read README.md"`, "bash": `"run date"`, "write": `"write hello to hello.txt"`} {
+	for tool, try := range map[string]string{"ls": `"list files"`, "read": `"read README.md"`, "bash": `"run date"`, "task": `"have agents run date and run uname"`, "write": `"write hello to hello.txt"`} {
 		if pick(tools, tool) != "" {
 			tries = append(tries, try)
 		}

@@ -311,7 +311,7 @@ func TestPlaces_bounded(t *testing.T) {
 	assert.Len(t, p.order, maxPlaces)
 }
 
-var allTools = []protocol.ToolInfo{{Name: "ls"}, {Name: "read"}, {Name: "bash"}, {Name: "write"}}
+var allTools = []protocol.ToolInfo{{Name: "ls"}, {Name: "read"}, {Name: "bash"}, {Name: "write"}, {Name: "task"}}
 
 func TestDemo(t *testing.T) {
 	p := New(Options{Pace: -1})
@@ -322,11 +322,13 @@ func TestDemo(t *testing.T) {
 		"Which files are in lib?": `ls{"path":"lib"}`,
 		"ls":                      `ls{"path":"."}`,
 		"please show me the files in this folder": `ls{"path":"."}`,
-		"read README.md":                         `read{"path":"README.md"}`,
-		"Please read the file \"a.txt\".":        `read{"path":"a.txt"}`,
-		"cat main.go":                            `read{"path":"main.go"}`,
-		"show me go.mod":                         `read{"path":"go.mod"}`,
-		"run date":                               `bash{"command":"date"}`,
+		"read README.md":                  `read{"path":"README.md"}`,
+		"Please read the file \"a.txt\".": `read{"path":"a.txt"}`,
+		"cat main.go":                     `read{"path":"main.go"}`,
+		"show me go.mod":                  `read{"path":"go.mod"}`,
+		"run date":                        `bash{"command":"date"}`,
+		"Have two agents run date and `run uname`": `task{"agent":"task","tasks":[{"id":"Part1","description":"run date","assignment":"run date"},` +
+			`{"id":"Part2","description":"run uname","assignment":"run uname"}]}`,
 		"Run the command `go test ./... | tail`": `bash{"command":"go test ./... | tail"}`,
 		"$ echo hi":                              `bash{"command":"echo hi"}`,
 		"!pwd":                                   `bash{"command":"pwd"}`,
@@ -344,7 +346,7 @@ func TestDemo(t *testing.T) {
 		assert.Contains(t, said, "offline demo model")
 		assert.Contains(t, said, text)
 		assert.Contains(t, said, "ANTHROPIC_API_KEY")
-		assert.Contains(t, said, `"list files", "read README.md", "run date", "write hello to hello.txt"`)
+		assert.Contains(t, said, `"have agents run date and run uname", "list files", "read README.md", "run date", "write hello to hello.txt"`)
 	}
 	assert.NotContains(t, says(t, p, providers.Request{Model: model(""), Messages: []protocol.Message{user("read x")}}), "Try", "no tools, nothing to try")
 	long := says(t, p, providers.Request{Model: model(""), Messages: []protocol.Message{user(strings.Repeat("é", 5000))}})

@@ -31,3 +31,10 @@ func PermissionFiles(d Dirs) (files []PermissionFile) {
 	}
 	return files
 }
+
+// ProjectPermissions is that of the project of a directory; false if there is none.
+func ProjectPermissions(cwd string) (f PermissionFile, there bool) {
+	f = PermissionFile{Path: filepath.Join(cwd, ".pi", "permissions.json"), Project: true}
+	f.Content, f.Err = bounded.ReadFile(f.Path, protocol.MaxSettingsFile)
+	return f, !isAbsent(f.Err)
+}
