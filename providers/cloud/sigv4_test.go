@@ -33,7 +33,7 @@ func byHand(t *testing.T, address string, body []byte, cred aws.Credentials, reg
 			fmt.Fprintf(&path, "%%%02X", b)
 		}
 	}
-	query := strings.ReplaceAll(u.Query().Encode(), "+", "%20")      // sorted by name
+	query := strings.ReplaceAll(u.Query().Encode(), "+", "%20") // sorted by name
 	stamp, day := at.Format("20060102T150405Z"), at.Format("20060102")
 	names, token := "host;x-amz-content-sha256;x-amz-date", ""
 	if cred.SessionToken != "" {
