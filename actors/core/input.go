@@ -188,6 +188,12 @@ type HostReady struct {
 	Args    json.RawMessage
 }
 
+// LoginWaits says that a request waits for a login to be renewed, or does no more.
+type LoginWaits struct {
+	Attempt Attempt
+	For     string // the provider; "" for no more
+}
+
 // SummaryBegun says that there is something to summarise, and that a model is
 // being asked. It comes before the [Summarised] of the same attempt, unless that
 // says Refused.
@@ -386,6 +392,7 @@ func (ChildProgress) input()    {}
 func (ChildTold) input()        {}
 func (ChildSettled) input()     {}
 func (SummaryBegun) input()     {}
+func (LoginWaits) input()       {}
 func (Summarised) input()       {}
 func (BashProgress) input()     {}
 func (BashDone) input()         {}
