@@ -61,8 +61,6 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-const bedrockURL = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/us.anthropic.x-v1%3A0/converse-stream"
-
 // TestSignV4 compares with signatures that were worked out by hand from the
 // published algorithm, for paths whose escapes are escaped again, with and without the token of
 // a session.
