@@ -183,7 +183,8 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 // onlyLooks says whether a command changes nothing, for nobody.
 func onlyLooks(req protocol.Request) bool {
 	switch cmd := req.Cmd.(type) {
-	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions:
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
+		protocol.GetAuth, protocol.GetLoginProviders:
 		return true
 	case protocol.AttachSession:
 		return cmd.SessionPath == "" // else it may open the file
