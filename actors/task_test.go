@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
+	"troupe/actors/conn"
 )
 
 // withTasks lets sessions have children.
@@ -139,6 +140,211 @@ func TestParentCrashes(t *testing.T) {
 				require.Len(t, settled, 1)
 				assert.Equal(t, "interrupted", settled[0].Get("outcome").Str)
 				b.alone(s)
+				b.heal(s, "~p~ again")
+				b.end()
+				b.check()
+			})
+		})
+	}
+}
+
+// stages are what a client that has subscribed was told of children.
+func (b *bench) stages(session string) (list []string) {
+	for _, e := range b.Events(session, "subagent_lifecycle") {
+		list = append(list, e.Get("payload.id").Str+" "+e.Get("payload.status").Str)
+	}
+	return list
+}
+
+// TestSubscriptions: who has subscribed is told, nobody else, and no longer than it
+// hears of the session.
+func TestSubscriptions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		b, c := a.connect(), a.connect()
+		for who, level := range map[*bench]string{b: "progress", c: "events"} {
+			who.attach(s)
+			v := who.Call(t, `{"type":"set_subagent_subscription","level":"`+level+`"`+at(s)+`}`)
+			require.Equal(t, level, v.Get("data.level").Str)
+		}
+		a.run(s, "~p~ tool=task rounds=1 children=2 each=rounds=1,work=500")
+		assert.Empty(t, a.Events(s, "subagent_lifecycle", "subagent_progress", "subagent_event"))
+		want := []string{"A started", "B started", "A completed", "B completed"}
+		assert.ElementsMatch(t, want, b.stages(s))
+		assert.ElementsMatch(t, want, c.stages(s))
+		assert.Greater(t, len(b.Events(s, "subagent_progress")), 4, "also between begin and end")
+		assert.Empty(t, b.Events(s, "subagent_event"))
+		heard := map[string][]string{}
+		for _, e := range c.Events(s, "subagent_event") {
+			id := e.Get("payload.id").Str
+			heard[id] = append(heard[id], e.Get("payload.event.type").Str)
+		}
+		require.Len(t, heard, 2)
+		for id, kinds := range heard {
+			assert.Equal(t, "agent_start", kinds[0], id)
+			assert.Equal(t, "agent_settled", kinds[len(kinds)-1], id)
+			assert.Contains(t, kinds, "message_update")
+			assert.Contains(t, kinds, "tool_execution_end")
+		}
+		n := len(c.Events(s, "subagent_event"))
+		c.Call(t, `{"type":"detach"`+at(s)+`}`)
+		a.run(s, "~p~ again tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Len(t, c.Events(s, "subagent_event"), n)
+		assert.Len(t, b.stages(s), 6)
+		c.attach(s)
+		a.run(s, "~p~ and again tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Greater(t, len(c.Events(s, "subagent_event")), n, "what a client has asked for stands")
+		a.end()
+		a.judge(actortest.Options{Files: a.disk.Files(), Defaults: map[int]string{0: "s1"}})
+	})
+}
+
+// TestSubscribersSeeCrashes: what was told to begin is told to end when the parent
+// crashes, and its next life tells of children as well.
+func TestSubscribersSeeCrashes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks, faults(`Panic s1 childProgress 0`))
+		s := b.open()
+		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
+		b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=rounds=2,work=200")
+		b.live(s, time.Hour)
+		assert.Equal(t, 1, b.crashes(s))
+		assert.Equal(t, []string{"A started", "B started", "A aborted", "B aborted"}, b.stages(s))
+		b.run(s, "~p~ tool=task rounds=1 children=1 each=rounds=1,work=50")
+		assert.Len(t, b.stages(s), 6)
+		b.end()
+		b.check()
+	})
+}
+
+// TestSubscriberDoesNotRead: children wait for who has subscribed to every event, and an
+// abort goes on all the same.
+func TestSubscriberDoesNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		b := a.connect(func(of *conn.Config) { of.MaxOutput = 32 << 10 })
+		b.attach(s)
+		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
+		b.Stop()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=parts=3000")
+		a.pass(time.Minute)
+		require.Empty(t, a.Events(s, "subagent_end"), "they wait")
+		assert.Less(t, b.window.Out(), 96<<10)
+		a.Call(t, `{"type":"abort"`+at(s)+`}`)
+		assert.NotEmpty(t, a.Events(s, "subagent_end"))
+		assert.Len(t, a.Events(s, "subagent_end"), len(a.Events(s, "subagent_start")))
+		a.pass(time.Second)
+		b.Go()
+		a.pass(time.Second)
+		a.alone(s)
+		a.end()
+		a.judge(actortest.Options{Files: a.disk.Files(), Defaults: map[int]string{0: "s1"}})
+	})
+}
+
+// TestAnotherClientOfAChild: a client of another connection finds a child, watches it,
+// steers it and stops it: that one item ends, the others do not notice, and the parent is
+// told.
+func TestAnotherClientOfAChild(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=3 each=rounds=3,work=1000")
+		a.pass(time.Second / 2)
+		b := a.connect()
+		child := ""
+		for _, open := range b.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
+			if open.Get("taskId").Str == "B" {
+				child = open.Get("sessionId").Str
+				assert.Equal(t, s, open.Get("parentSessionId").Str)
+			}
+		}
+		require.NotEmpty(t, child)
+		b.attach(child)
+		for _, cmd := range []string{
+			`"prompt","message":"x"`, `"abort_and_prompt","message":"x"`, `"set_model","provider":"a","modelId":"b"`, `"set_active_tools","toolNames":[]`,
+			`"compact"`, `"set_session_name","name":"x"`, `"new_session"`, `"close_session"`, `"set_permission_mode","mode":"auto"`,
+		} {
+			v := b.Call(t, `{"type":`+cmd+at(child)+`}`)
+			assert.Equal(t, "session_busy", code(v), cmd)
+			assert.Equal(t, "Session belongs to task B", v.Get("error").Str, cmd)
+		}
+		assert.Equal(t, "tools", b.Call(t, `{"type":"get_state"`+at(child)+`}`).Get("data.phase").Str)
+		b.Say(child, "steer", "~B~ faster rounds=3 work=5000")
+		a.pass(time.Second)
+		said := false
+		for _, m := range b.Events(child, "message_end") {
+			said = said || strings.Contains(m.Raw, "~B~ faster")
+		}
+		assert.True(t, said, "the child was told")
+		require.True(t, b.Call(t, `{"type":"abort"`+at(child)+`}`).Get("success").Bool())
+		assert.Equal(t, "aborted", b.Events(child, "agent_settled")[0].Get("outcome").Str)
+		a.pass(time.Minute)
+		results, call := a.results(s)
+		assert.Equal(t, []string{"A 0 ", "B 1 Aborted by the client", "C 0 "}, results)
+		assert.False(t, call.Get("isError").Bool())
+		assert.Equal(t, "Aborted by the client", call.Get("result.details.results.1.abortReason").Str)
+		settled := a.Events(s, "agent_settled")
+		require.Len(t, settled, 1)
+		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+		b.run(child, "~B~ and now?") // it stays for who listens, and belongs to nobody
+		b.Call(t, `{"type":"detach"`+at(child)+`}`)
+		a.pass(time.Second)
+		a.alone(s)
+		a.end()
+		a.judge(actortest.Options{Defaults: map[int]string{0: "s1"}})
+	})
+}
+
+// TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
+// since near the limit one asks at a time; what was not begun is refused; a child that
+// crashes leaves nothing reserved; and clients are told once.
+func TestChildrenShareABudget(t *testing.T) {
+	const prompt, answer = "~p~ tool=task rounds=1 children=8 each=rounds=0", 5
+	var calls int64 // tokens that the answer with the call is taken for
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks)
+		s := b.open()
+		b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":100000}`+at(s)+`}`)
+		b.run(s, prompt)
+		calls = b.Call(t, `{"type":"get_budget"`+at(s)+`}`).Get("data.snapshot.outputTokens").Int() - 9*answer
+		b.end()
+		b.check()
+	})
+	for name, plan := range map[string]string{"fine": "", "a child crashes": `Panic s2 StreamEnd 0`, "a minder crashes": `Panic s1/sub/A Records 3`} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks, faults(plan))
+				s := b.open()
+				b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":`+fmt.Sprint(calls+17)+`}`+at(s)+`}`)
+				b.run(s, prompt)
+				used := b.Call(t, `{"type":"get_budget"`+at(s)+`}`).Get("data.snapshot")
+				assert.Equal(t, calls+4*answer, used.Get("outputTokens").Int(), "one answer beyond the limit")
+				assert.Equal(t, "exceeded", used.Get("status").Str)
+				results, _ := b.results(s)
+				done, refused := 0, 0
+				for _, r := range results {
+					switch {
+					case strings.HasSuffix(r, " 0 "):
+						done++
+					case strings.HasSuffix(r, " 1 Budget exceeded (output_tokens)"):
+						refused++
+					}
+				}
+				if plan == "" {
+					assert.Equal(t, 4, done, results)
+					assert.Equal(t, 4, refused, results)
+				}
+				assert.GreaterOrEqual(t, refused, 4, results)
+				assert.Len(t, b.Events(s, "budget_exceeded"), 2, "the session and the call")
+				b.cfg.Faults.Release()
+				b.pass(time.Minute)
+				b.alone(s)
+				v := b.Call(t, `{"type":"prompt","message":"~p~ more"`+at(s)+`}`)
+				assert.Equal(t, "budget_exceeded", v.Get("code").Str)
+				b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":null}`+at(s)+`}`)
 				b.heal(s, "~p~ again")
 				b.end()
 				b.check()

@@ -22,6 +22,7 @@ var control = []string{
 	`{"type":"get_fork_messages"}`, `{"type":"get_branch_messages"}`, `{"type":"get_session_tree"}`, `{"type":"get_tree"}`,
 	`{"type":"get_entries"}`, `{"type":"get_session_stats"}`, `{"type":"get_last_assistant_text"}`, `{"type":"get_context_usage"}`,
 	`{"type":"get_tools"}`, `{"type":"get_commands"}`, `{"type":"get_protocol_info"}`, `{"type":"get_budget"}`, `{"type":"get_dialogs"}`, `{"type":"get_permissions"}`,
+	`{"type":"get_subagents"}`, `{"type":"get_subagent_messages","subagentId":"A"}`, `{"type":"set_subagent_subscription","level":"events"}`,
 	`{"type":"get_auth"}`, `{"type":"get_login_providers"}`,
 	`{"type":"set_model","provider":"mock","modelId":"mock-1"}`, `{"type":"set_thinking_level","level":"off"}`,
 	`{"type":"set_steering_mode","mode":"all"}`, `{"type":"set_follow_up_mode","mode":"all"}`, `{"type":"set_queue_mode","mode":"all"}`,
@@ -210,8 +211,9 @@ func busyDaemon(t *testing.T) *daemon {
 	p := quickPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":50000}}`)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(p.work, "fifo"), 0o600))
-	p.llm.plays(text("one"), text("two"))
-	d := p.start()
+	p.llm.playsTo("CHILDA", text("done"))
+	p.llm.plays(tool("t", "task", `{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("one"), text("two"))
+	d := p.start("--tools", "read,bash,edit,write,task")
 	d.prompt("one")
 	d.prompt("two " + long)
 	return d

@@ -62,8 +62,6 @@ func TestLoginOverNetwork(t *testing.T) {
 				c.send(`{"id":"hello","type":"hello","features":["auth","openUrl","secretInput"]}`)
 				c.until("hello")
 			}
-			view.send(`{"id":"how","type":"get_auth"}`)
-			assert.True(t, view.until("how").Get("success").Bool(), "to look is no login")
 			view.send(`{"id":"l","type":"login","provider":"openrouter","method":"paste"}`)
 			assert.Equal(t, "forbidden", view.until("l").Get("code").Str, "who only watches never signs in")
 			for i, login := range []string{`"method":"browser"`, `"method":"api_key"`, `"key":"canary-of-a-key"`} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -242,8 +243,32 @@ func outlines(entries []entry) map[string][]string {
 		if subject, line := outlineOf(e.v); line != "" {
 			all[subject] = append(all[subject], line)
 		}
+		if e.v.Get("type").Str == "tool_execution_end" && e.v.Get("toolName").Str == "task" {
+			all["text of "+e.v.Get("toolCallId").Str] = []string{resultOf(e.v.Get("result.content.0.text").Str)}
+		}
 	}
 	return all
+}
+
+// resultOf is what is compared of the text of a task's result: all but times, the
+// numbers in ids, which agents there are, what each has handed over, and where patches
+// are.
+func resultOf(text string) string {
+	for _, c := range varies {
+		text = c.of.ReplaceAllString(text, c.as)
+	}
+	return text
+}
+
+var varies = []struct {
+	of *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`\[[0-9.]+m?s\]`), "[TIME]"},
+	{regexp.MustCompile(`id="(?:\d+-)?(\w+?)(?:-repair)?"`), `id="$1"`},
+	{regexp.MustCompile(`Available: .*`), "Available: AGENTS"},
+	{regexp.MustCompile(`(?s)(<meta [^>]*>)?\n(<error>[^<]*</error>\n)?<result>.*?</result>\n([^<]*\n)?`), "\nRESULT\n"},
+	{regexp.MustCompile(`(?m)^- /.*\.patch$`), "- PATCH"},
 }
 
 func (r recording) prepare(t *testing.T) *place {

@@ -417,6 +417,21 @@ type SnapshotLimits struct {
 	MaxBytes int `json:"maxBytes,omitempty"` // of entries
 }
 
+// Children.
+type (
+	GetSubagents        struct{ isCommand }
+	GetSubagentMessages struct {
+		isCommand
+		SubagentID  string `json:"subagentId" doc:"The child. This or sessionFile."`
+		SessionFile string `json:"sessionFile" doc:"Its session file."`
+		FromByte    int    `json:"fromByte" doc:"Where to begin: 0, or the nextByte of an earlier answer."`
+	}
+	SetSubagentSubscription struct {
+		isCommand
+		Level SubagentLevel `json:"level" req:"true" enum:"off,progress,events" doc:"off: nothing. progress: subagent_lifecycle and subagent_progress. events: subagent_event as well, with every event of every child."`
+	}
+)
+
 // Budgets.
 type (
 	SetBudget struct {

@@ -72,6 +72,7 @@ type Rules struct {
 	RetryEndEarly   bool `doc:"auto_retry_end right after the answer"`                   // else after agent_end
 	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
 	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
+	PiscesWords     bool `doc:"calls of the tool task are refused, and their results told, in pisces's words"`
 	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
 	TodoTool        bool `doc:"a session begins with the tool todo_write active"` // else set_todos or --tools switches it on
 	TaskTool        bool `doc:"a session begins with the tool task active"`
@@ -106,7 +107,7 @@ var dialects = map[Dialect]struct {
 	DialectS1: {
 		features: []Feature{FeatureExtensionErrorOnly},
 		wire:     Wire{OmitIDOnUnknown: true},
-		rules:    Rules{IdleQueueWaits: true, TodoTool: true, TaskTool: true, FailAtOnce: true},
+		rules:    Rules{IdleQueueWaits: true, TodoTool: true, TaskTool: true, FailAtOnce: true, PiscesWords: true},
 	},
 	DialectS2: {features: []Feature{FeatureExtensionErrorOnly}},
 	DialectS3: {features: []Feature{FeatureHookErrorOnly, FeatureHookUI}, rules: Rules{TaskTool: true}},

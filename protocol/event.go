@@ -127,6 +127,22 @@ type (
 	}
 )
 
+// Events that a client has asked for with set_subagent_subscription.
+type (
+	SubagentLifecycle struct {
+		isEvent
+		Payload SubagentStage `json:"payload"`
+	}
+	SubagentProgress struct {
+		isEvent
+		Payload SubagentReport `json:"payload"`
+	}
+	SubagentEvent struct {
+		isEvent
+		Payload ChildEvent `json:"payload"`
+	}
+)
+
 // UpdateStep is the place of a MessageUpdate within its block.
 type UpdateStep uint8
 

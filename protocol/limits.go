@@ -52,6 +52,8 @@ const (
 const (
 	MaxSessionLine = 256 << 20
 	MaxOldSession  = 512 << 20
+
+	MaxSubagentPart = 16 << 20 // of one answer to get_subagent_messages
 )
 
 // Limits of what tools, commands and a single run take.
@@ -85,6 +87,7 @@ var Limits = []Limit{
 	{"the triggers of all stream rules", fmt.Sprintf("%d steps, about one a character, times what repeats it", MaxTriggers), "the rules behind them are left out, named on stderr"},
 	{"directories in which skills are looked for", fmt.Sprintf("%d levels", MaxDepth), "deeper ones are left out, named on stderr"},
 	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
+	{"an answer to `get_subagent_messages`", size(MaxSubagentPart), "it ends before a line that would not fit, `hasMore` is true, and `nextByte` goes on; the first line always fits"},
 	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
 	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},
 	{"the arguments of a tool call", fmt.Sprintf("%d levels", MaxArgDepth), "the call is not run, and the model reads why"},

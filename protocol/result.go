@@ -521,4 +521,7 @@ type OpenSessionInfo struct {
 	Retain        bool     `json:"retain"`
 	Attention     string   `json:"attention" enum:"none,dialog,done,failed" doc:"dialog: a dialog or approval waits for an answer; done, failed: how the last work ended, while nothing is going on."`
 	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
+
+	ParentSessionID string `json:"parentSessionId,omitempty" doc:"Of a child that works for a call of the tool task: the handle of the session whose call it is."`
+	TaskID          string `json:"taskId,omitempty" doc:"Likewise: its id there."`
 }

@@ -218,6 +218,14 @@ var Commands = []Spec{
 	spec[HostToolResult]("host_tool_result", ScopeSession, row{silent: true, since: "omp18", endsWork: true},
 		"The result of a host_tool_call. Not answered."),
 
+	// Children
+	spec[GetSubagents]("get_subagents", ScopeQuery, row{result: SubagentList{}, since: "omp18", large: true},
+		"The children of the session: those that work for a call of the tool task, and those that have."),
+	spec[GetSubagentMessages]("get_subagent_messages", ScopeQuery, row{result: SubagentMessages{}, since: "omp18", large: true},
+		"A part of the session file of a child, of whole lines. Ask again with nextByte for what has come since."),
+	spec[SetSubagentSubscription]("set_subagent_subscription", ScopeSession, row{result: SubagentSubscription{}, since: "omp18"},
+		"How much this client is told of children, as long as it hears of the session; off at first. Other clients are not concerned."),
+
 	// Dialogs
 	spec[ExtensionUIResponse]("extension_ui_response", ScopeSession, row{silent: true, since: "s1 s2 s4 pi1 omp18", endsWork: true},
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),
@@ -319,6 +327,8 @@ func (p Param) Invalid(command, value string) *Error {
 	case p.Name == "mode" && strings.HasPrefix(command, "set_"):
 		kind := strings.TrimSuffix(strings.TrimPrefix(command, "set_"), "_mode")
 		return CodeInvalidParams.Errorf("Invalid %s mode", strings.ReplaceAll(kind, "_", "-"))
+	case p.Name == "level" && strings.Contains(command, "subagent"):
+		return CodeInvalidParams.Errorf("Invalid subagent subscription level: %s", value)
 	case p.Name == "level":
 		return CodeInvalidParams.Errorf("Invalid thinking level: %s", value)
 	}

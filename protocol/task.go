@@ -83,20 +83,42 @@ type TaskProgress struct {
 	SessionID     string      `json:"sessionId,omitempty"`
 	SessionFile   string      `json:"sessionFile,omitempty"`
 	Phase         string      `json:"phase,omitempty"`
-	TaskActivity
+
+	CurrentTool        string     `json:"currentTool,omitempty"`
+	CurrentToolArgs    string     `json:"currentToolArgs,omitempty"`
+	CurrentToolStartMs int64      `json:"currentToolStartMs,omitempty"`
+	RecentTools        []TaskTool `json:"recentTools"`
+	RecentOutput       []string   `json:"recentOutput"`
+	ToolCount          int        `json:"toolCount"`
+	Tokens             int64      `json:"tokens"`
+	Requests           int        `json:"requests,omitempty"`
+	Cost               float64    `json:"cost,omitempty"`
+}
+
+// Shows makes what is seen of a child a part of it.
+func (p *TaskProgress) Shows(a TaskActivity) {
+	p.CurrentTool, p.CurrentToolArgs, p.CurrentToolStartMs = a.CurrentTool, a.CurrentToolArgs, a.CurrentToolStartMs
+	p.RecentTools, p.RecentOutput, p.ToolCount = a.RecentTools, a.RecentOutput, a.ToolCount
+	p.Tokens, p.Requests, p.Cost = a.Tokens, a.Requests, a.Cost
+	if p.RecentTools == nil {
+		p.RecentTools = []TaskTool{}
+	}
+	if p.RecentOutput == nil {
+		p.RecentOutput = []string{}
+	}
 }
 
 // TaskActivity is what is seen of a child while it works.
 type TaskActivity struct {
-	CurrentTool        string     `json:"currentTool,omitempty"`
-	CurrentToolArgs    string     `json:"currentToolArgs,omitempty"`    // the beginning
-	CurrentToolStartMs int64      `json:"currentToolStartMs,omitempty"` // epoch milliseconds
-	RecentTools        []TaskTool `json:"recentTools"`                  // newest first
-	RecentOutput       []string   `json:"recentOutput"`                 // lines, newest last
-	ToolCount          int        `json:"toolCount"`
-	Tokens             int64      `json:"tokens"`
-	Requests           int        `json:"requests,omitempty"`
-	Cost               float64    `json:"cost,omitempty"` // US dollars
+	CurrentTool        string
+	CurrentToolArgs    string     // the beginning
+	CurrentToolStartMs int64      // epoch milliseconds
+	RecentTools        []TaskTool // newest first
+	RecentOutput       []string   // lines, newest last
+	ToolCount          int
+	Tokens             int64
+	Requests           int
+	Cost               float64 // US dollars
 }
 
 // TaskTool is a tool call of a child that is over.
@@ -120,6 +142,11 @@ type TaskOp struct {
 	From      []string `json:"from,omitempty"`  // merge: the user's trees before
 	To        []string `json:"to,omitempty"`    // merge: and behind it
 	Paths     []string `json:"paths,omitempty"` // merge: that change
+
+	At          int64       `json:"at,omitempty"`    // start and end: epoch milliseconds
+	Index       int         `json:"index,omitempty"` // start: in the call
+	Source      AgentSource `json:"source,omitempty"`
+	Description string      `json:"description,omitempty"`
 
 	Recovered *TaskRecovery `json:"-"` // merge: how one ended that has no end in the log; nil if that was not looked at
 	Left      *Usage        `json:"-"` // start: what the file of a child says that has no end; nil if it was not read

@@ -90,6 +90,10 @@ type VerificationCommandResult struct {
 	TimedOut      bool   `json:"timedOut"`
 	ArtifactPath  string `json:"artifactPath,omitempty"`  // of its output
 	OutputPreview string `json:"outputPreview,omitempty"` // the end of that
+
+	// BaselineExitCode is how the command ended on the tree that the child began with;
+	// nil if that was not tried (task.verification.baseline).
+	BaselineExitCode *int `json:"baselineExitCode,omitempty"`
 }
 
 // How an attempt or a verification ended.

@@ -22,7 +22,7 @@ type Config struct {
 	MaxLine      int           // bytes of one input line, 0 for protocol.DefaultMaxLine
 	MaxOutput    int           // bytes that may wait for a slow client, 0 for protocol.DefaultMaxOutput
 
-	// Lag is how many bytes of events may wait for the client before they are dropped
+	// Lag is how many bytes of events may wait for the client, beside one record, before they are dropped
 	// and it is told to resync; 0 for never: sessions wait until it has read. No session
 	// waits for a client that has a limit here.
 	Lag int

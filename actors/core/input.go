@@ -97,6 +97,7 @@ type WorkspaceReady struct {
 	Path    string   // where its child works
 	Notes   []string // for the result
 	Err     string
+	Never   bool // with Err: no item can have one here
 }
 
 // WorkCaptured says what a child has done in its workspace.
@@ -108,6 +109,7 @@ type WorkCaptured struct {
 	Empty    bool            // nothing
 	Patch    string          // file
 	Nested   []string        // files of nested repositories
+	Rest     bool            // some of it the child has not committed, and it is to be commits
 	Err      string
 }
 
@@ -179,6 +181,29 @@ type ChildSettled struct {
 	Usage       protocol.Usage
 	Requests    int
 	DurationMs  int64
+}
+
+// GrantAsked is a question of a child about the budget that it draws on.
+type GrantAsked struct {
+	Attempt Attempt
+	ID      string
+	AskGrant
+}
+
+// ChildSpent is what a child has used up, and what it needs no longer.
+type ChildSpent struct {
+	Attempt Attempt
+	ID      string
+	ReportSpent
+}
+
+// Granted is the answer to [AskGrant].
+type Granted struct{ Grant }
+
+// Pooled says on whose budget a child draws from now on.
+type Pooled struct {
+	Draws Drawing
+	Spent *protocol.BudgetSpent // that its file says, for a child that draws on its own
 }
 
 // HostReady says that the client is to run a call, with these arguments.
@@ -327,6 +352,10 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// ChildrenWatched says whether a client wants to be told of children more than
+// everybody is.
+type ChildrenWatched struct{ On bool }
+
 // Orphaned says that the parent of a child has left it at once: what it was to do is not
 // wanted any more. Others may still listen to it.
 type Orphaned struct{}
@@ -391,6 +420,10 @@ func (MergeDone) input()        {}
 func (ChildProgress) input()    {}
 func (ChildTold) input()        {}
 func (ChildSettled) input()     {}
+func (GrantAsked) input()       {}
+func (ChildSpent) input()       {}
+func (Granted) input()          {}
+func (Pooled) input()           {}
 func (SummaryBegun) input()     {}
 func (LoginWaits) input()       {}
 func (Summarised) input()       {}
@@ -406,6 +439,7 @@ func (WorkerGone) input()       {}
 func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
+func (ChildrenWatched) input()  {}
 func (Orphaned) input()         {}
 func (Withdrawn) input()        {}
 func (Reloaded) input()         {}

@@ -32,7 +32,8 @@ type Machine struct {
 	choices
 	counters
 
-	budget   *budget // nil where nothing is limited
+	budget *budget // nil where nothing is limited
+	above
 	activity activity
 	shown    Phase // as it was noted last
 	since    int64 // when the phase began, epoch milliseconds
@@ -70,8 +71,8 @@ type conversation struct {
 	todos     []protocol.TodoPhase
 	fired     map[string]int // stream rules, and the turn in which each fired
 
-	children   map[string]protocol.TaskOp // how each child began that there has been, by its id in lower case; nil for none
-	unfinished []protocol.TaskOp          // of children whose calls are open
+	children   children
+	unfinished []protocol.TaskOp // of children whose calls are open
 }
 
 // choices are what clients made of the settings, as far as the log does not say
@@ -83,6 +84,9 @@ type choices struct {
 	host   []protocol.HostTool
 	grants []string               // permission rules that were allowed in this session
 	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none
+	draws  Drawing
+
+	childrenWatched bool // somebody has subscribed to what children do
 }
 
 // beside is what goes on beside the activity, and what waits for that.
@@ -113,6 +117,8 @@ type counters struct {
 	queueIDs int
 	turns    int // requests for an answer
 	hooks    int
+	tickets  int                 // for things that a budget counts
+	reported protocol.BudgetUsed // of a task, with its own: what its parent is told
 }
 
 // work is what one accepted input causes, over retries and continuations, until
@@ -207,6 +213,14 @@ func (m *Machine) handle(in Input) {
 		m.childSettled(in)
 	case LoginWaits:
 		m.loginWaits(in)
+	case GrantAsked:
+		m.grantAsked(in)
+	case ChildSpent:
+		m.childSpent(in)
+	case Granted:
+		m.granted(in)
+	case Pooled:
+		m.pooled(in)
 	case SummaryBegun:
 		m.summaryBegun(in)
 	case Summarised:
@@ -235,6 +249,8 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case ChildrenWatched:
+		m.childrenWatched = in.On
 	case Orphaned:
 		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 		m.stop(aborted)
@@ -411,13 +427,15 @@ func (m *Machine) dispatch(c Command) {
 		m.do(ResolveUI{c.Seq, cmd})
 	case protocol.SetEntryLabel:
 		m.setLabel(c, cmd)
-	case protocol.ExportHTML, protocol.ListSessions:
+	case protocol.ExportHTML, protocol.ListSessions, protocol.GetSubagentMessages:
 		m.slowQueries = append(m.slowQueries, c.Seq)
 		m.do(SlowQuery{c.Seq, c.Cmd})
 	case protocol.Compact:
 		m.compact(c, cmd)
 	case protocol.SetTodos:
 		m.setTodos(c, cmd)
+	case protocol.SetSubagentSubscription: // which clients are told what is the shell's
+		m.do(Reply{Seq: c.Seq, Data: protocol.SubagentSubscription{Level: cmd.Level}, Regardless: true})
 	case protocol.SetBudget:
 		m.setBudget(c, cmd)
 	case protocol.GetBudget:
@@ -566,6 +584,9 @@ func (m *Machine) project() *protocol.ProjectTrust {
 
 func (m *Machine) waitingFor() []string {
 	list := m.activity.waitingFor()
+	if m.awaits != nil {
+		list = []string{"budget"}
+	}
 	if m.swap != nil && list == nil {
 		list = []string{m.swap.cmd.Name}
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"troupe/protocol"
 )
@@ -42,7 +43,7 @@ func (m *Machine) submitted(r *run, c *call, s *protocol.Submission) (refused *p
 // what it was to hand over.
 func (m *Machine) remindToSubmit(outcome string) bool {
 	child := m.set.Child
-	if child == nil || child.Schema == nil || m.submission.is != nil || outcome != completed || !m.work.unsettled ||
+	if child == nil || child.Schema == nil || !slices.Contains(m.tools, SubmitTool) || m.submission.is != nil || outcome != completed || !m.work.unsettled ||
 		m.submission.reminders >= maxSubmitReminders || m.stopping() || m.model == nil {
 		return false
 	}

@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +23,15 @@ type TaskSettings struct {
 	Ceiling        []string          // tools that a child may have
 	Isolation      bool              // items may work in workspaces
 	Surface        bool              // what they change is shown to the user and not merged
+	NameCommits    bool              // a child words the message of the commit of what it has not committed
 	Verify         protocol.VerifySettings
 }
 
 // Child says what a session was made for that is the child of another.
 type Child struct {
 	protocol.SubagentEntry
-	Self protocol.Agent
+	Self  protocol.Agent
+	Draws Drawing // whose budget it draws on when it begins
 }
 
 // depth is how far a session is below the root of its tree.
@@ -50,6 +51,8 @@ type tasks struct {
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
 
+	untouched map[string]int // how commands end on the tree that the items began with, as far as that was tried
+
 	overBudget bool // clients were told that a budget ends it
 }
 
@@ -64,7 +67,7 @@ func (m *Machine) taskReady(in TaskReady) {
 		m.refuseTasks(r, c, "Validation failed for tool \""+TaskTool+"\": "+err.Error())
 		return
 	}
-	rules := &taskRules{agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
+	rules := &taskRules{taskWords: m.words(), raw: in.Args, agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
 	if m.set.Child != nil {
 		rules.spawner = m.set.Child.Self
 	}
@@ -98,6 +101,8 @@ func (m *Machine) taskReady(in TaskReady) {
 	m.showTasks(r, c)
 	m.endTasks(r, c)
 }
+
+func (m *Machine) words() taskWords { return taskWords{pisces: m.set.Rules.PiscesWords} }
 
 // refuseTasks ends a call of which nothing was begun.
 func (m *Machine) refuseTasks(r *run, c *call, why string) {
@@ -137,11 +142,10 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 					continue
 				}
 				live++
-				if it.isolated {
-					it.state = itemPreparing{}
-					m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+				if m.draws == DrawsAbove {
+					it.state = itemAsking{m.askCount(protocol.BudgetUsed{Subagents: 1})}
 				} else {
-					m.openChild(c, it)
+					m.beginItem(c, it)
 				}
 			}
 			next = false
@@ -157,7 +161,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				continue
 			}
 			m.beginChild(c, it, *s.opened)
-		case itemPreparing:
+		case itemAsking, itemPreparing:
 			live++
 			next = false
 		case itemWaiting:
@@ -166,7 +170,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				begun = true
 				m.planMerge(it, s.ended)
 			}
-		case itemRunning, itemCapturing, itemVerifying, itemMerging:
+		case itemRunning, itemCapturing, itemVerifying, itemNaming, itemMerging:
 			live++
 		case itemDone:
 		}
@@ -176,6 +180,16 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 
 func allDone(items []*item) bool {
 	return !slices.ContainsFunc(items, func(it *item) bool { return !it.done() })
+}
+
+// beginItem begins what an item begins with.
+func (m *Machine) beginItem(c *call, it *item) {
+	if !it.isolated {
+		m.openChild(c, it)
+		return
+	}
+	it.state = itemPreparing{}
+	m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
 }
 
 // openChild has the session of an item's child opened.
@@ -192,6 +206,7 @@ func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
 			continue
 		}
 		m.cutItem(c, it, why)
+		m.childOver(it)
 	}
 	m.endIsolated(c)
 	result := m.taskResult(c.tasks)
@@ -245,10 +260,15 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
 	m.countChild()
-	op := protocol.TaskOp{Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir}
-	m.noteChild(op)
+	m.tellLimited(it)
+	op := protocol.TaskOp{
+		Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir,
+		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description,
+	}
+	m.children.begun(op, protocol.TaskRunning)
 	m.appendOwn(protocol.CustomTask, op)
 	m.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, Isolated: it.isolated, SessionID: opened.SessionID, ToolCallID: c.ID})
+	m.tellReport(c, it)
 	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: it.told}})
 }
 
@@ -258,8 +278,9 @@ func (m *Machine) childProgress(in ChildProgress) {
 	if it == nil {
 		return
 	}
-	it.activity = in.Activity
-	m.spendChild(c, it, in.Usage)
+	it.activity, it.heard = in.Activity, m.now
+	m.tellReport(c, it)
+	m.spendChild(it, in.Usage)
 	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
 		m.showTasks(r, c)
 	}
@@ -284,8 +305,7 @@ func (m *Machine) showTasks(r *run, c *call) {
 			running++
 		}
 	}
-	text := fmt.Sprintf("%d/%d done, %d running", done, len(t.items), running)
-	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(text), Details: m.taskDetails(t, details)})
+	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(m.words().running(len(t.items), done, running)), Details: m.taskDetails(t, details)})
 }
 
 // childTold passes on what clients are to hear of a child: what becomes of its own
@@ -342,10 +362,19 @@ func (m *Machine) childSettled(in ChildSettled) {
 	if it == nil {
 		return
 	}
-	if _, running := it.state.(itemRunning); !running {
+	switch s := it.state.(type) {
+	case itemRunning:
+	case itemNaming:
+		m.spendChild(it, in.Usage)
+		m.childOver(it)
+		m.named(it, s.settled, in)
+		m.goOn(r, c)
+		return
+	default:
 		return
 	}
-	m.spendChild(c, it, in.Usage)
+	m.spendChild(it, in.Usage)
+	m.childOver(it)
 	ended := m.stoppedByBudget(c, it.settled(in))
 	if it.isolated {
 		m.capture(it, ended, false)
@@ -363,10 +392,14 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	if it == nil {
 		return
 	}
+	m.childOver(it)
 	result := it.result()
 	result.ExitCode, result.Error = 1, "Internal error"
-	switch it.state.(type) {
-	case itemQueued, itemPreparing, itemOpening, itemRunning:
+	switch s := it.state.(type) {
+	case itemNaming: // it has handed over what it did
+		m.named(it, s.settled, ChildSettled{Outcome: failed, Requests: s.settled.Requests})
+		m.goOn(r, c)
+	case itemQueued, itemAsking, itemPreparing, itemOpening, itemRunning:
 		m.endChild(c, it, result)
 		m.leave(it, LeaveWorkspace{Keep: true})
 		m.goOn(r, c)
@@ -382,7 +415,10 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 	if !began {
 		return
 	}
-	m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result)})
+	op := protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result), At: m.now}
+	m.children.ended(op)
+	m.appendOwn(protocol.CustomTask, op)
+	m.tellReport(c, it)
 	for _, ev := range it.open.closing(result.Error) {
 		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
 			end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
@@ -482,6 +518,7 @@ func (m *Machine) dropTasks(c *call) {
 	}
 	for _, it := range c.tasks.items {
 		m.cancelChildDialogs(it)
+		m.childOver(it)
 	}
 }
 
@@ -536,7 +573,9 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			if left := m.leftByChild(r.ID); left != nil {
 				r.Usage = left
 			}
-			m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskEnd, Call: call, ID: r.ID, Agent: r.Agent, File: r.SessionFile, Result: r})
+			op := protocol.TaskOp{Op: protocol.TaskEnd, Call: call, ID: r.ID, Agent: r.Agent, File: r.SessionFile, Result: r, At: m.now}
+			m.children.ended(op)
+			m.appendOwn(protocol.CustomTask, op)
 		}
 		details.Results = append(details.Results, *r)
 		text.WriteString(resultText(r))
@@ -559,8 +598,11 @@ func (m *Machine) leftByChild(id string) *protocol.Usage {
 // those whose calls have no result.
 func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
 	for _, op := range ops {
-		if op.Op == protocol.TaskStart {
-			m.noteChild(op)
+		switch op.Op {
+		case protocol.TaskStart: // nothing goes on by itself that has no end
+			m.children.begun(op, protocol.TaskAborted)
+		case protocol.TaskEnd:
+			m.children.ended(op)
 		}
 		if slices.ContainsFunc(open, func(o protocol.OpenCall) bool { return o.Call.ID == op.Call }) {
 			m.unfinished = append(m.unfinished, op)
@@ -568,17 +610,9 @@ func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
 	}
 }
 
-// noteChild remembers a child that has begun.
-func (m *Machine) noteChild(op protocol.TaskOp) {
-	if m.children == nil {
-		m.children = map[string]protocol.TaskOp{}
-	}
-	m.children[strings.ToLower(op.ID)] = op
-}
-
 // resumable says why an item cannot go on with an earlier child, "" for no reason.
 func (m *Machine) resumable(want taskItem) string {
-	op, known := m.children[strings.ToLower(want.Resume)]
+	op, known := m.children.named(want.Resume)
 	agent, there := m.set.Tasks.Agents.Named(op.Agent)
 	switch {
 	case !known:
@@ -588,7 +622,7 @@ func (m *Machine) resumable(want taskItem) string {
 	case want.Agent != "" && !strings.EqualFold(want.Agent, op.Agent):
 		return "Task " + want.Resume + " cannot be resumed as " + want.Agent + ": its agent is " + op.Agent + "."
 	case slices.Contains(m.set.Tasks.Disabled, agent.Name):
-		return "Agent " + agent.Name + " is disabled"
+		return m.words().disabledAgent(agent.Name, m.set.Tasks.Agents, m.set.Tasks.Disabled)
 	case !there:
 		return "Task " + want.Resume + " cannot be resumed: its agent " + op.Agent + " is gone."
 	case m.atWork(op.ID):

@@ -11,6 +11,7 @@ import (
 type TaskOffer struct {
 	Agents    protocol.Agents // that may be started
 	Isolation bool            // items may work in workspaces of their own
+	Strict    bool            // an item with an empty id is refused
 	Verify    bool            // what they do there may be checked by commands
 }
 

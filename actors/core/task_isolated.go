@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"troupe/protocol"
@@ -18,6 +19,9 @@ type workspace struct {
 	captured json.RawMessage // latest
 	tree     string          // of that
 	empty    bool            // nothing was changed
+	rest     bool            // something was, and not committed
+	named    bool            // the child was asked to word it
+	message  string          // that it has given
 	checked  json.RawMessage // what was there when the latest checks had run
 	patch    string
 	nested   []string
@@ -72,6 +76,13 @@ func (m *Machine) workspaceReady(in WorkspaceReady) {
 		}
 		return
 	}
+	if in.Never && !slices.ContainsFunc(c.tasks.items, func(it *item) bool { return it.work.dir != "" }) {
+		for _, it := range c.tasks.items {
+			it.state = itemDone{it.result()}
+		}
+		m.refuseTasks(r, c, in.Err)
+		return
+	}
 	if in.Err != "" {
 		result := it.result()
 		result.ExitCode, result.Error = 1, in.Err
@@ -87,7 +98,8 @@ func (m *Machine) workspaceReady(in WorkspaceReady) {
 func (m *Machine) capture(it *item, settled protocol.TaskResult, final bool) {
 	it.state = itemCapturing{settled, final}
 	m.do(CaptureWork{
-		Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Description: it.want.Description, Before: it.work.captured, Checked: it.work.checked,
+		Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Description: it.want.Description, Message: it.work.message,
+		Before: it.work.captured, Checked: it.work.checked,
 	})
 }
 
@@ -102,10 +114,12 @@ func (m *Machine) workCaptured(in WorkCaptured) {
 		m.goOn(r, c)
 		return
 	}
-	w.captured, w.tree, w.empty, w.patch, w.nested = in.Captured, in.Tree, in.Empty, in.Patch, in.Nested
+	w.captured, w.tree, w.empty, w.patch, w.nested, w.rest = in.Captured, in.Tree, in.Empty, in.Patch, in.Nested, in.Rest
 	switch check := c.tasks.check; {
-	case check == nil || s.settled.ExitCode != 0 || s.final:
+	case s.settled.ExitCode != 0:
 		m.endIsolatedChild(c, it, s.settled)
+	case check == nil || s.final:
+		m.passed(c, it, s.settled)
 	case w.failed == w.tree: // nothing was repaired: it cannot pass
 		m.notVerified(c, it, s.settled)
 	default:
@@ -113,6 +127,41 @@ func (m *Machine) workCaptured(in WorkCaptured) {
 	}
 	m.goOn(r, c)
 }
+
+// passed ends the work of an item of which nothing more is asked but, where the settings
+// want that, a message for what it has not committed itself.
+func (m *Machine) passed(c *call, it *item, settled protocol.TaskResult) {
+	w := &it.work
+	if !m.set.Tasks.NameCommits || w.named || !w.rest || w.empty {
+		m.endIsolatedChild(c, it, settled)
+		return
+	}
+	w.named = true
+	it.state = itemNaming{settled}
+	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.SetActiveTools{ToolNames: []string{}}}) // it is to change nothing any more
+	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: namePrompt}, Anew: true})
+}
+
+const (
+	namePrompt = "What you have changed and not committed will be one commit. Write its message, and nothing else: a line of at most 72 characters " +
+		"that says what changes, and, if that is not enough, an empty line and a few lines that say why."
+	maxMessage = 4_000 // bytes of such a message
+)
+
+// named goes on with the message that a child has given for its commit, or without.
+func (m *Machine) named(it *item, settled protocol.TaskResult, in ChildSettled) {
+	if in.Outcome == completed && in.AbortReason == "" {
+		it.work.message = strings.ToValidUTF8(clipped(strings.Trim(strings.TrimSpace(in.Text), "`\n"), maxMessage), "")
+	}
+	u := it.usage
+	settled.Usage, settled.Tokens, settled.Requests = &u, u.Sum(), max(settled.Requests, in.Requests)
+	if it.work.message == "" {
+		settled.Notes = append(settled.Notes, "its commit has no message of its own")
+	}
+	m.capture(it, settled, true)
+}
+
+func clipped(text string, limit int) string { return text[:min(len(text), limit)] }
 
 // beginVerification begins an attempt.
 func (m *Machine) beginVerification(c *call, it *item, settled protocol.TaskResult) {
@@ -132,7 +181,11 @@ func (m *Machine) nextCheck(c *call, it *item) {
 	a, list := it.work.attempt(), c.tasks.check.Commands
 	i := len(a.CommandResults)
 	m.emitChild(it, protocol.SubagentVerificationCommandStart{ID: it.id, Attempt: a.Attempt, CommandName: list[i].Name})
-	m.do(RunCheck{Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Try: a.Attempt, Index: i + 1, Last: i == len(list)-1, Command: list[i]})
+	_, known := c.tasks.untouched[list[i].Command]
+	m.do(RunCheck{
+		Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Try: a.Attempt, Index: i + 1, Last: i == len(list)-1,
+		Command: list[i], Call: c.ID, Baseline: m.set.Tasks.Verify.Baseline && !known,
+	})
 }
 
 func (m *Machine) checkDone(in CheckDone) {
@@ -142,6 +195,7 @@ func (m *Machine) checkDone(in CheckDone) {
 	}
 	a := it.work.attempt()
 	in.Result.Optional = c.tasks.check.Commands[len(a.CommandResults)].Optional
+	c.tasks.baseline(&in.Result)
 	a.CommandResults = append(a.CommandResults, in.Result)
 	if in.Result.ExitCode != 0 {
 		it.work.logs = append(it.work.logs, failedCheck(&in))
@@ -158,6 +212,33 @@ func (m *Machine) checkDone(in CheckDone) {
 	m.goOn(r, c)
 }
 
+// baseline notes how a command that failed has ended on the untouched tree, or says so
+// where that was tried before.
+func (t *tasks) baseline(r *protocol.VerificationCommandResult) {
+	if r.ExitCode == 0 {
+		return
+	}
+	if r.BaselineExitCode != nil {
+		if t.untouched == nil {
+			t.untouched = map[string]int{}
+		}
+		t.untouched[r.Command] = *r.BaselineExitCode
+	} else if code, known := t.untouched[r.Command]; known {
+		r.BaselineExitCode = &code
+	}
+}
+
+// baselineText says how a command that failed ends without what the child has done.
+func baselineText(r *protocol.VerificationCommandResult) string {
+	switch {
+	case r.BaselineExitCode == nil:
+		return ""
+	case *r.BaselineExitCode == 0:
+		return " (it passes on the tree without these changes)"
+	}
+	return fmt.Sprintf(" (it fails on the tree without these changes, too: exit code %d)", *r.BaselineExitCode)
+}
+
 // endVerification ends an attempt, and decides what follows.
 func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult) {
 	a := it.work.attempt()
@@ -171,7 +252,7 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 		it.work.captured, it.work.checked = nil, nil // what the commands have written is part of the work
 		m.capture(it, settled, true)
 	case a.Status == protocol.VerifyPassed:
-		m.endIsolatedChild(c, it, settled)
+		m.passed(c, it, settled)
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
 		it.state = itemRunning{}
@@ -204,6 +285,7 @@ func failedCheck(in *CheckDone) string {
 	if r.TimedOut {
 		text += " (it took too long)"
 	}
+	text += baselineText(&r)
 	if r.ArtifactPath != "" {
 		text += ", its output is in " + r.ArtifactPath
 	}
@@ -246,7 +328,7 @@ func (it *item) verification(check *verifyPlan) *protocol.VerificationResult {
 func (m *Machine) endIsolatedChild(c *call, it *item, result protocol.TaskResult) {
 	w, check := &it.work, c.tasks.check
 	result.Verification = it.verification(check)
-	result.PatchPath, result.NestedPatches, result.Notes = w.patch, w.nested, w.notes
+	result.PatchPath, result.NestedPatches, result.Notes = w.patch, w.nested, append(slices.Clip(w.notes), result.Notes...)
 	if check != nil && check.Note != "" {
 		result.Notes = append(result.Notes, check.Note)
 	}
@@ -363,11 +445,13 @@ func (m *Machine) isolatedGone(in WorkerGone) {
 		m.loseWork(c, it, s.settled, why)
 	case itemVerifying:
 		m.loseWork(c, it, s.settled, why)
+	case itemNaming: // waits for its child
+		return
 	case itemPreparing:
 		result := it.result()
 		result.ExitCode, result.Error = 1, why
 		it.state = itemDone{result}
-	case itemQueued, itemOpening, itemRunning, itemDone:
+	case itemQueued, itemAsking, itemOpening, itemRunning, itemDone:
 		return
 	}
 	m.goOn(r, c)
@@ -476,7 +560,7 @@ func failedText(a *protocol.VerificationAttempt) string {
 			continue
 		}
 		first := b.Len() == 0
-		fmt.Fprintf(&b, "%s: exit code %d, output: %s\n", r.Name, r.ExitCode, r.ArtifactPath)
+		fmt.Fprintf(&b, "%s: exit code %d%s, output: %s\n", r.Name, r.ExitCode, baselineText(&r), r.ArtifactPath)
 		if first && r.OutputPreview != "" {
 			b.WriteString(r.OutputPreview + "\n")
 		}

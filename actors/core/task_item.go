@@ -20,6 +20,7 @@ type item struct {
 	told   string          // what the child is told
 	state  itemState
 
+	limited  bool // it knows that it draws on a budget
 	isolated bool // it works in a workspace
 	work     workspace
 
@@ -27,7 +28,9 @@ type item struct {
 	began    int64 // epoch milliseconds
 	opened   ChildOpened
 	activity protocol.TaskActivity
+	heard    int64 // when that was told, epoch milliseconds
 	usage    protocol.Usage
+	spent    amounts // by it and its own children, as far as that is known
 	open     OpenChildren
 	dialogs  []childDialog
 }
@@ -40,13 +43,15 @@ type item struct {
 // and, in a workspace,
 //
 //	queued → preparing → opening → running ⇄ capturing ⇄ verifying
-//	                                             └──────────┴→ waiting → merging → done
+//	                                           ↑ └──────────┴→ waiting → merging → done
+//	                                         naming
 //
 //sumtype:decl
 type itemState interface{ itemState() }
 
 type (
 	itemQueued  struct{}                      // a slot
+	itemAsking  struct{ ticket Ticket }       // to be let count by the budget of the tree
 	itemOpening struct{ opened *ChildOpened } // its child's session; or, if that is there, for the items before it to begin
 	itemRunning struct{}                      // its child to settle
 
@@ -56,12 +61,14 @@ type (
 		final   bool // it has passed
 	}
 	itemVerifying struct{ settled protocol.TaskResult } // a command that checks it
+	itemNaming    struct{ settled protocol.TaskResult } // its child to word what it has done
 	itemWaiting   struct{ ended protocol.TaskResult }   // the items before it; clients have seen it end
 	itemMerging   struct{ ended protocol.TaskResult }   // a plan of the merge, and then for that to be carried out
 	itemDone      struct{ is protocol.TaskResult }      // nothing
 )
 
 func (itemQueued) itemState()  {}
+func (itemAsking) itemState()  {}
 func (itemOpening) itemState() {}
 func (itemRunning) itemState() {}
 func (itemDone) itemState()    {}
@@ -69,6 +76,7 @@ func (itemDone) itemState()    {}
 func (itemPreparing) itemState() {}
 func (itemCapturing) itemState() {}
 func (itemVerifying) itemState() {}
+func (itemNaming) itemState()    {}
 func (itemWaiting) itemState()   {}
 func (itemMerging) itemState()   {}
 
@@ -87,7 +95,8 @@ func (it *item) done() bool {
 func (m *Machine) newItem(args *taskCall, want taskItem) (*item, string) {
 	agent, _ := m.set.Tasks.Agents.Named(args.agentOf(&want))
 	if want.Resume != "" {
-		agent, _ = m.set.Tasks.Agents.Named(m.children[strings.ToLower(want.Resume)].Agent)
+		earlier, _ := m.children.named(want.Resume)
+		agent, _ = m.set.Tasks.Agents.Named(earlier.Agent)
 	}
 	it := &item{want: want, agent: agent, state: itemQueued{}, told: want.Assignment}
 	if args.Context != "" {
@@ -121,9 +130,8 @@ func isSchema(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != 
 // before it: the files of children have them for names.
 func (m *Machine) nameChild(it *item, taken map[string]bool) {
 	used := func(id string) bool {
-		id = strings.ToLower(id)
-		_, had := m.children[id]
-		return had || taken[id] || m.atWork(id)
+		_, had := m.children.named(id)
+		return had || taken[strings.ToLower(id)] || m.atWork(id)
 	}
 	it.id = it.want.ID
 	for n := 2; used(it.id); n++ {
@@ -142,9 +150,12 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), Mode: m.PermissionMode, MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
 		SoftRequests: m.set.Tasks.SoftRequests,
 	}
+	it.limited = m.limited()
+	spec.Draws = drawsBelow(it.limited)
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
-		spec.Resume = m.children[strings.ToLower(it.want.Resume)].File
+		earlier, _ := m.children.named(it.want.Resume)
+		spec.Resume = earlier.File
 	}
 	if it.want.Model != "" {
 		spec.Models = []string{it.want.Model}
@@ -235,21 +246,16 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	p := protocol.TaskProgress{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
 		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.want.Model,
-		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File, TaskActivity: it.activity,
+		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
 	}
-	if p.RecentTools == nil {
-		p.RecentTools = []protocol.TaskTool{}
-	}
-	if p.RecentOutput == nil {
-		p.RecentOutput = []string{}
-	}
+	p.Shows(it.activity)
 	switch s := it.state.(type) {
 	case itemQueued:
-	case itemOpening, itemPreparing:
+	case itemAsking, itemOpening, itemPreparing:
 		p.Phase = "preparing"
 	case itemCapturing, itemVerifying:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "verifying", now-it.began
-	case itemWaiting, itemMerging:
+	case itemNaming, itemWaiting, itemMerging:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "merging", now-it.began
 	case itemRunning:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
@@ -268,26 +274,15 @@ const (
 // taskResult is what came of a call whose items are done.
 func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}, Usage: new(protocol.Usage)}
-	succeeded := 0
-	var items strings.Builder
 	for _, it := range t.items {
 		r := it.state.(itemDone).is
-		if r.ExitCode == 0 {
-			succeeded++
-		}
 		*details.Usage = details.Usage.Add(*r.Usage)
 		if r.OutputPath != "" {
 			details.OutputPaths = append(details.OutputPaths, r.OutputPath)
 		}
 		details.Results = append(details.Results, r)
-		if text := resultText(&r); items.Len()+len(text) < maxTaskText-maxItemText {
-			items.WriteString(text)
-		} else {
-			items.WriteString(resultHead(&r) + "\n")
-		}
 	}
-	head := fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(t.items), float64(m.now-t.began)/1000, details.Usage.Cost.Total)
-	return protocol.ToolResult{Content: protocol.TextContent(head + items.String()), Details: m.taskDetails(t, details)}
+	return protocol.ToolResult{Content: protocol.TextContent(m.words().summary(details.Results, m.now-t.began)), Details: m.taskDetails(t, details)}
 }
 
 // taskDetails are details as JSON.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,8 +56,9 @@ func (c *taskCall) agentOf(item *taskItem) string {
 }
 
 // MendTask brings the arguments of a task call into the form of our schema: models
-// were taught the forms of other programs. What it does not know stays as it is.
-func MendTask(raw json.RawMessage) json.RawMessage {
+// were taught the forms of other programs. What it does not know stays as it is. An id
+// that is there and empty stays so if that is to be refused.
+func MendTask(raw json.RawMessage, refused bool) json.RawMessage {
 	call, ok := readObject(raw)
 	if !ok {
 		return raw
@@ -67,9 +69,18 @@ func MendTask(raw json.RawMessage) json.RawMessage {
 	}
 	rename(call, "schema", "output", "outputSchema")
 	if items, ok := readList(call["tasks"]); ok {
-		mendItems(call, items)
+		mendItems(call, items, refused)
 	}
-	return jsonObject(call)
+	if mended := jsonObject(call); !sameJSON(raw, mended) {
+		return mended
+	}
+	return raw // with its members in their order
+}
+
+// sameJSON says whether two texts are the same but for the order of members.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // oneItem makes a call of the form that has no list.
@@ -85,7 +96,7 @@ func oneItem(flat map[string]json.RawMessage) map[string]json.RawMessage {
 	return call
 }
 
-func mendItems(call map[string]json.RawMessage, items []json.RawMessage) {
+func mendItems(call map[string]json.RawMessage, items []json.RawMessage, refused bool) {
 	agent := readText(call["agent"])
 	for i, raw := range items {
 		item, ok := readObject(raw)
@@ -100,7 +111,7 @@ func mendItems(call map[string]json.RawMessage, items []json.RawMessage) {
 		}
 		rename(item, "schema", "output", "outputSchema")
 		mendEffort(item)
-		if readText(item["id"]) == "" {
+		if _, has := item["id"]; readText(item["id"]) == "" && !(has && refused) {
 			name := agent
 			if own := readText(item["agent"]); own != "" {
 				name = own
@@ -263,6 +274,8 @@ func rawBytes(list []json.RawMessage) [][]byte {
 
 // taskRules are what a call of the task tool is checked against.
 type taskRules struct {
+	taskWords
+	raw       json.RawMessage // the arguments
 	agents    protocol.Agents
 	disabled  []string              // names of agents that the user has switched off
 	spawner   protocol.Agent        // of the session that calls; the zero value may start everything
@@ -277,19 +290,15 @@ type taskRules struct {
 func (c *taskCall) refusal(r *taskRules) string {
 	switch n := len(c.Tasks); {
 	case n == 0:
-		return "No tasks provided."
+		return r.noTasks()
 	case n > MaxTasks:
 		return fmt.Sprintf("Too many tasks (%d). Max is %d.", n, MaxTasks)
 	}
-	seen := map[string]bool{}
+	if why := r.ids(c.Tasks); why != "" {
+		return why
+	}
 	for i := range c.Tasks {
-		item := &c.Tasks[i]
-		folded := strings.ToLower(item.ID)
-		if seen[folded] {
-			return "Duplicate task id: " + item.ID
-		}
-		seen[folded] = true
-		if why := c.refusedItem(item, r); why != "" {
+		if why := c.refusedItem(&c.Tasks[i], r); why != "" {
 			return why
 		}
 	}
@@ -312,14 +321,16 @@ func (c *taskCall) refusedItem(item *taskItem, r *taskRules) string {
 	}
 	name := c.agentOf(item)
 	if name == "" {
-		return fmt.Sprintf("Task %s names no agent. Available: %s", item.ID, r.agents.Names())
+		return r.noAgent(item, r.agents, r.raw)
 	}
 	agent, ok := r.agents.Named(name)
 	switch {
+	case !ok && slices.Contains(r.disabled, name):
+		return r.disabledAgent(name, r.agents, r.disabled)
 	case !ok:
-		return fmt.Sprintf("Unknown agent: %s. Available: %s", name, r.agents.Names())
+		return r.unknownAgent(name, r.agents)
 	case slices.Contains(r.disabled, agent.Name):
-		return fmt.Sprintf("Agent %s is disabled", agent.Name)
+		return r.disabledAgent(agent.Name, r.agents, r.disabled)
 	case r.spawner.Name != "" && !r.spawner.MaySpawn(agent.Name):
 		return fmt.Sprintf("Agent %s may not spawn %s", r.spawner.Name, agent.Name)
 	}
@@ -336,13 +347,14 @@ func idRefusal(id string) string {
 // refusedMode says what is wrong with isolation and verification.
 func (c *taskCall) refusedMode(r *taskRules) string {
 	isolated := c.Isolated != nil && *c.Isolated
+	if why := r.isolationOff(c.Isolated); why != "" && !r.isolation {
+		return why
+	}
 	switch {
-	case isolated && !r.isolation:
-		return "Task isolation is off (task.isolation.enabled)"
+	case (r.verified || r.verify != "") && !isolated && !c.agentsIsolate(r):
+		return "Verification requires isolated task execution. Pass isolated: true or disable verify."
 	case r.verify != "":
 		return r.verify
-	case r.verified && !isolated && !c.agentsIsolate(r):
-		return "Verification requires isolated task execution. Pass isolated: true or disable verify."
 	}
 	return ""
 }

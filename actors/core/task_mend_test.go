@@ -44,7 +44,7 @@ func TestMendTask(t *testing.T) {
 		{"no object", `[1]`, `[1]`},
 		{"null", `null`, `null`},
 	} {
-		assert.JSONEq(t, c.want, string(MendTask(json.RawMessage(c.given))), c.name)
+		assert.JSONEq(t, c.want, string(MendTask(json.RawMessage(c.given), false)), c.name)
 	}
 }
 
@@ -68,9 +68,9 @@ func TestMendTaskTwice(t *testing.T) {
 		if rapid.Bool().Draw(t, "list") {
 			raw = `{"agent":"a","tasks":[` + item("first") + "," + item("second") + "]}"
 		}
-		once := MendTask(json.RawMessage(raw))
+		once := MendTask(json.RawMessage(raw), false)
 		require.True(t, json.Valid(once), raw)
-		require.JSONEq(t, string(once), string(MendTask(once)), raw)
+		require.JSONEq(t, string(once), string(MendTask(once, false)), raw)
 	})
 }
 
@@ -78,6 +78,7 @@ func TestTaskRefusals(t *testing.T) {
 	agents := protocol.Agents{
 		{Name: "task", Spawns: []string{"*"}}, {Name: "explore", Aliases: []string{"scout"}}, {Name: "off"}, {Name: "apart", Isolated: true},
 	}
+	pisces := taskRules{taskWords: taskWords{pisces: true}}
 	one := `{"agent":"task","tasks":[{"id":"A","assignment":"a"}]}`
 	for _, c := range []struct {
 		name, call string
@@ -101,15 +102,28 @@ func TestTaskRefusals(t *testing.T) {
 		{"isolated, on", strings.Replace(one, `{"agent"`, `{"isolated":true,"agent"`, 1), taskRules{isolation: true}, ""},
 		{"isolated in parts", strings.Replace(one, `"id"`, `"isolated":true,"id"`, 1), taskRules{isolation: true},
 			"Tasks of one call are isolated all or none: pass isolated once, beside tasks."},
-		{"no such profile", one, taskRules{verify: `Unknown or invalid verification profile "x".`}, `Unknown or invalid verification profile "x".`},
+		{"no such profile", strings.Replace(one, `{"agent"`, `{"isolated":true,"agent"`, 1), taskRules{isolation: true, verify: `Unknown or invalid verification profile "x".`}, `Unknown or invalid verification profile "x".`},
 		{"verified in the open", one, taskRules{isolation: true, verified: true},
 			"Verification requires isolated task execution. Pass isolated: true or disable verify."},
 		{"verified, isolated by its agent", strings.Replace(one, `"task"`, `"apart"`, 1), taskRules{isolation: true, verified: true}, ""},
+		{"no such profile, in the open", one, taskRules{isolation: true, verify: "x"}, "Verification requires isolated task execution. Pass isolated: true or disable verify."},
+		{"switched off and not there", strings.Replace(one, `"task"`, `"oracle"`, 1), taskRules{disabled: []string{"oracle"}}, "Agent oracle is disabled"},
+		{"none, to pisces", `{"agent":"task"}`, pisces, "No tasks provided. Use: { agent, context, tasks: [{id, description, args}, ...] }"},
+		{"ids, to pisces", `{"agent":"task","tasks":[{"id":"A"},{"id":""},{"id":"b"},{"id":"a"},{"id":" "},{"id":"B"},{"id":"a"}]}`, pisces,
+			"Invalid tasks: Missing task ids at indexes: 1, 4. Duplicate task ids detected (case-insensitive): A (indexes 0, 3, 6); b (indexes 2, 5)"},
+		{"no agent, to pisces", `{"tasks":[{"id":"A","assignment":"a"}]}`, pisces,
+			"Validation failed for tool \"task\":\n  - agent: must have required property 'agent'\n\nReceived arguments:\n" +
+				"{\n  \"tasks\": [\n    {\n      \"id\": \"A\",\n      \"assignment\": \"a\"\n    }\n  ]\n}"},
+		{"unknown, to pisces", strings.Replace(one, "task", "oracle", 1), pisces, `Unknown agent "oracle". Available: task, explore, off, apart`},
+		{"switched off, to pisces", strings.Replace(one, `"task"`, `"off"`, 1), taskRules{taskWords: pisces.taskWords, disabled: []string{"off"}},
+			`Agent "off" is disabled in settings. Enable it via /agents, or use a different agent type. Available: task, explore, apart`},
+		{"isolated, off, to pisces", strings.Replace(one, `{"agent"`, `{"isolated":false,"agent"`, 1), pisces,
+			"Task isolation is disabled. Remove the isolated argument or set task.isolation.mode to 'worktree', 'fuse-overlay', or 'fuse-projfs'."},
 		{"nothing to resume", strings.Replace(one, `"id"`, `"resume":"B","id"`, 1), taskRules{fits: func(i taskItem) string { return "no " + i.Resume }}, "no B"},
 	} {
 		var call taskCall
 		require.NoError(t, json.Unmarshal([]byte(c.call), &call), c.name)
-		c.rules.agents = agents
+		c.rules.agents, c.rules.raw = agents, json.RawMessage(c.call)
 		assert.Equal(t, c.want, call.refusal(&c.rules), c.name)
 	}
 }

@@ -90,7 +90,7 @@ func requiredPlan(more []protocol.VerifyCommand, set *protocol.VerifySettings) (
 // plan is what an object asks for.
 func (w *wantedVerify) plan(required bool, set *protocol.VerifySettings) (*verifyPlan, string) {
 	if w.Lsp != nil || w.Lsp2 != nil {
-		return nil, "Invalid verify: lsp is not implemented."
+		return nil, "LSP-based task verification is not implemented yet. Use command checks for now."
 	}
 	if why := w.Wrong(); why != "" {
 		return nil, "Invalid verify: " + why + "."
@@ -154,7 +154,7 @@ func planOf(name string, p protocol.VerifyProfile, set *protocol.VerifySettings)
 	case p.Mode == "none":
 		return nil, ""
 	case len(p.Commands) == 0:
-		return nil, "Verification requires at least one command."
+		return nil, "Verification requires at least one command. Provide verify.commands or configure task.verification.profiles."
 	}
 	plan := &verifyPlan{Profile: name, Commands: append([]protocol.VerifyCommand(nil), p.Commands...), OnFailure: p.OnFailure}
 	if plan.OnFailure == "" {

@@ -95,7 +95,8 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 			})
 		}
 		return ofWire(ev, listens)
-	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
+	case protocol.SubagentLifecycle, protocol.SubagentProgress, protocol.SubagentEvent, // are for clients that have asked
+		protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
 		return "", nil
 	default:
 		return ofWire(ev, listens)

@@ -68,6 +68,8 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 		return s.contextUsage()
 	case protocol.GetCommands:
 		return s.commands(), nil
+	case protocol.GetSubagents:
+		return s.m.Subagents().Long(), nil
 	case protocol.GetTools:
 		return s.toolList(), nil
 	default:

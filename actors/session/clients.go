@@ -36,7 +36,10 @@ type beginning struct {
 
 // wants are what some client has asked for, also one that is not there any more: it may
 // come back, and go on where it was.
-type wants struct{ dialogs, states bool }
+type wants struct {
+	dialogs, states bool
+	children        subscriptions
+}
 
 // note notes what a client asks for.
 func (a *clients) note(w *protocol.Wire) {
@@ -51,6 +54,8 @@ type client struct {
 	muted     bool        // it has not attached yet, has detached or left: it hears nothing but answers and the end
 	attaching uint64      // the attach that is not answered yet: with the answer it hears; 0 for none
 	leaving   *link.Leave // it sends nothing more; nil before that
+
+	children protocol.SubagentLevel // what it is told of them
 }
 
 // outgoing is a record on its way to one client, or to all.
@@ -167,6 +172,9 @@ func (a *clients) told(f protocol.Feature) bool {
 // emit tells everybody of an event; what a host tool is asked is told the client
 // that runs it.
 func (a *clients) emit(ev protocol.Event, receipt *link.Receipt) {
+	if a.emitTo(ev) {
+		return
+	}
 	a.spans.Observe(ev)
 	it := link.Item{Event: ev, Receipt: receipt}
 	a.sizes.Size(&it)
@@ -290,6 +298,9 @@ func (s *Session) leave(c actor.Context) {
 	} else {
 		s.hostLeft(c)
 	}
+	if s.life.end == nil && s.leftByParent() {
+		s.step(c, core.Pooled{Draws: core.DrawsOwn, Spent: s.spent()})
+	}
 	s.clientsChanged(c)
 }
 
@@ -312,6 +323,7 @@ func (s *Session) withdraw(c actor.Context) {
 func (s *Session) clientsChanged(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 	s.tellClients(c)
+	s.subscribed(c)
 	if s.clients.attached() == 0 && !s.spec.Retain {
 		s.dismissDialogs(c)
 	}
@@ -350,7 +362,7 @@ func (s *Session) setDialect(m link.SetDialect) (changed bool) {
 			s.clients.note(cl.Wire)
 		}
 	}
-	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
+	if m.Looks || slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
 		return false
 	}
 	s.rules, s.work.settings.Rules = m.Rules, m.Rules

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,6 +65,7 @@ type isolation struct {
 
 type settingsOfIsolation struct {
 	branch, surface bool
+	untracked       int64 // bytes that may be copied of files that git does not track; 0 for the usual
 	carry           []string
 	carryBy         string
 	keep            time.Duration
@@ -78,7 +80,7 @@ func (s *Session) isolation() isolation {
 		files: strings.TrimSuffix(s.file.path, ".jsonl"), first: s.shared.isolated.first, slots: s.shared.isolated.checks,
 		settings: settingsOfIsolation{
 			branch: f.Isolation.Merge == "branch", surface: !f.Isolation.Apply, carry: f.Isolation.Carry, carryBy: f.Isolation.CarryBy,
-			keep: time.Duration(f.Isolation.KeepDays) * 24 * time.Hour, lines: int(f.Verification.ContextLines),
+			untracked: f.Isolation.MaxBytes, keep: time.Duration(f.Isolation.KeepDays) * 24 * time.Hour, lines: int(f.Verification.ContextLines),
 		},
 	}
 	if iso.settings.carryBy == "clone" {
@@ -149,10 +151,10 @@ func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.
 	}
 	ws, err := iso.all.Prepare(ctx, iso.env, git.Spec{
 		Session: iso.session, Call: e.Call, ID: e.ID, File: filepath.Join(iso.files, e.ID+".jsonl"),
-		Branch: iso.settings.branch, Carry: iso.settings.carry, CarryBy: iso.settings.carryBy,
+		Branch: iso.settings.branch, Carry: iso.settings.carry, CarryBy: iso.settings.carryBy, MaxUntracked: iso.settings.untracked,
 	})
 	if err != nil {
-		in.Err = err.Error()
+		in.Err, in.Never = err.Error(), git.Refused(err)
 		return in
 	}
 	if ctx.Err() != nil {
@@ -177,7 +179,7 @@ func (iso isolation) capture(ctx context.Context, e core.CaptureWork) core.WorkC
 	if err := os.MkdirAll(iso.files, 0o700); err != nil {
 		return fail(err)
 	}
-	spec := git.CaptureSpec{Patch: filepath.Join(iso.files, e.ID+".patch"), Message: "task " + e.ID + ": " + e.Description}
+	spec := git.CaptureSpec{Patch: filepath.Join(iso.files, e.ID+".patch"), Message: cmp.Or(e.Message, "task "+e.ID+": "+e.Description)}
 	if e.Before != nil && e.Checked != nil {
 		spec.Since = new(git.Captured)
 		if err := errors.Join(json.Unmarshal(e.Before, spec.Since), json.Unmarshal(e.Checked, &spec.Checked)); err != nil {
@@ -188,7 +190,7 @@ func (iso isolation) capture(ctx context.Context, e core.CaptureWork) core.WorkC
 	if err != nil {
 		return fail(err)
 	}
-	in.Empty, in.Patch, in.Nested, in.Tree = c.Empty, c.Patch, c.Nested, strings.Join(c.Trees, " ")
+	in.Empty, in.Patch, in.Nested, in.Rest, in.Tree = c.Empty, c.Patch, c.Nested, c.Rest, strings.Join(c.Trees, " ")
 	if in.Captured, err = json.Marshal(c); err != nil {
 		return fail(err)
 	}
@@ -206,11 +208,7 @@ func (iso isolation) check(ctx context.Context, e core.RunCheck) any {
 	case <-ctx.Done(): // the attempt is over
 		return nil
 	}
-	r := tools.RunCheck(ctx, tools.CheckSpec{
-		Env: iso.env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
-		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},
-		Log:  iso.checkLog(e),
-	})
+	r := tools.RunCheck(ctx, iso.checkSpec(e, ws, iso.checkLog(e)))
 	in := core.CheckDone{Attempt: e.Attempt, ID: e.ID, Result: protocol.VerificationCommandResult{
 		Name: e.Command.Name, Command: e.Command.Command, ExitCode: r.ExitCode, DurationMs: r.Duration.Milliseconds(), TimedOut: r.TimedOut,
 		ArtifactPath: r.Log, OutputPreview: r.Preview,
@@ -221,12 +219,41 @@ func (iso isolation) check(ctx context.Context, e core.RunCheck) any {
 	if r.ExitCode != 0 {
 		in.Log = lastLines(r.Log, iso.settings.lines)
 	}
+	if r.ExitCode != 0 && e.Baseline && ctx.Err() == nil {
+		in.Result.BaselineExitCode = iso.untouched(ctx, e)
+	}
 	if e.Last {
 		if trees, err := iso.all.Mark(ctx, iso.env, ws); err == nil {
 			in.Checked, _ = json.Marshal(trees) // strings are always JSON
 		}
 	}
 	return in
+}
+
+// untouched is how a command ends on the tree that the item began with; nil if that
+// could not be tried.
+func (iso isolation) untouched(ctx context.Context, e core.RunCheck) *int {
+	ws, err := iso.all.Prepare(ctx, iso.env, git.Spec{
+		Session: iso.session, Call: e.Call, ID: e.ID + ".untouched", Carry: iso.settings.carry, CarryBy: iso.settings.carryBy,
+		MaxUntracked: iso.settings.untracked,
+	})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = iso.all.Remove(context.WithoutCancel(ctx), ws) }() // else a sweep does
+	r := tools.RunCheck(ctx, iso.checkSpec(e, ws, ""))
+	if r.Cancelled {
+		return nil
+	}
+	return &r.ExitCode
+}
+
+func (iso isolation) checkSpec(e core.RunCheck, ws git.Workspace, log string) tools.CheckSpec {
+	return tools.CheckSpec{
+		Env: iso.env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
+		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},
+		Log:  log,
+	}
 }
 
 // checkLog is the file for the output of a command.

@@ -24,9 +24,9 @@ type minder struct {
 	attempt core.Attempt
 	id      string // of the child
 	spawn   link.SpawnSession
-	runtime time.Duration // the child may take, 0 for no limit
 	limits  childLimits
 	output  string // the file that gets all of what the child hands over, "" for none
+	passes  bool   // every event of the child goes to the parent
 
 	child  child
 	seen   watched
@@ -54,6 +54,7 @@ func (t *minderTimers) stop() {
 			timer.Stop()
 		}
 	}
+	*t = minderTimers{}
 }
 
 // What a minder tells itself and its parent.
@@ -88,7 +89,11 @@ func (k *minder) Receive(c actor.Context) {
 	case link.Records:
 		for _, it := range m.Items {
 			it.Receipt.Written()
-			k.spawn.Client.Window.Give(it.Size)
+			if k.passes && it.Event != nil && passesOn(it.Event) {
+				c.Send(c.Parent(), childHeard{k.attempt, k.id, it.Event, it.Size, k.spawn.Client.Window})
+			} else {
+				k.spawn.Client.Window.Give(it.Size)
+			}
 			if it.Response != nil {
 				k.answered(c, it.Response)
 			} else {
@@ -105,13 +110,21 @@ func (k *minder) Receive(c actor.Context) {
 		c.Stop(c.Self())
 	case link.Left:
 		c.Stop(c.Self())
+	case passEvents:
+		k.passes = m.on
 	case core.TellChild:
-		k.tell(c, m.Cmd)
+		k.tell(c, m)
+	case core.AskGrant:
+		c.Send(c.Parent(), core.GrantAsked{Attempt: k.attempt, ID: k.id, AskGrant: m})
+	case core.ReportSpent:
+		c.Send(c.Parent(), core.ChildSpent{Attempt: k.attempt, ID: k.id, ReportSpent: m})
+	case core.Granted, core.Pooled:
+		c.Send(k.child.pid, m)
 	case progressDue:
 		k.timers.progress = nil
 		k.report(c)
 	case runtimeOver:
-		k.seen.end.abortReason = "Timed out after " + k.runtime.String()
+		k.seen.end.abortReason = "Timed out after " + k.limits.runtime.String()
 		k.command(c, protocol.Abort{})
 	case closeChild:
 		c.Send(k.child.pid, link.Leave{Router: c.Self()})
@@ -163,13 +176,16 @@ func (k *minder) command(c actor.Context, cmd protocol.Command) uint64 {
 }
 
 // tell gives the child what its parent has to say.
-func (k *minder) tell(c actor.Context, cmd protocol.Command) {
-	seq := k.command(c, cmd)
-	if _, is := cmd.(protocol.Prompt); is {
+func (k *minder) tell(c actor.Context, m core.TellChild) {
+	seq := k.command(c, m.Cmd)
+	if _, is := m.Cmd.(protocol.Prompt); is {
 		k.asked.prompt = seq
-		k.seen.began = time.Now()
-		if k.runtime > 0 && k.timers.runtime == nil {
-			k.timers.runtime = kernel.After(c, k.runtime, c.Self(), runtimeOver{})
+		k.seen.began, k.seen.over = time.Now(), false
+		if m.Anew {
+			k.seen.text = ""
+		}
+		if k.limits.runtime > 0 && k.timers.runtime == nil {
+			k.timers.runtime = kernel.After(c, k.limits.runtime, c.Self(), runtimeOver{})
 		}
 	}
 }
@@ -252,8 +268,9 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 
 // childLimits bound what a child may use up, whatever the whole tree may.
 type childLimits struct {
-	requests int // after which it is asked to end, 0 for never
-	turns    int // answers of its model, 0 for no limit
+	runtime  time.Duration // the child may take, 0 for no limit
+	requests int           // after which it is asked to end, 0 for never
+	turns    int           // answers of its model, 0 for no limit
 	budget   protocol.BudgetLimits
 }
 

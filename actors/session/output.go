@@ -90,6 +90,8 @@ func (s *Session) worked(c actor.Context, m any) {
 	case childProgress:
 		s.step(c, m.ChildProgress)
 		m.Tokens.Give()
+	case childHeard:
+		s.onChildHeard(c, m)
 	case worker.BashProgress:
 		s.step(c, m.BashProgress)
 		m.Tokens.Give()

@@ -129,7 +129,7 @@ func (s *Session) take(c actor.Context, m any) {
 	case link.Request:
 		s.command(c, m)
 		s.clients.replies.handled(m)
-	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress,
+	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress, childHeard,
 		core.ChildOpened, core.ChildTold, core.ChildSettled,
 		core.WorkspaceReady, core.WorkCaptured, core.CheckDone, core.MergePlanned, core.MergeDone,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
@@ -197,6 +197,8 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		if r.By = r.Client.Name(); s.approvedForProject(c, r) {
 			return
 		}
+	case protocol.SetSubagentSubscription:
+		s.subscribe(c, r, cmd)
 	case protocol.GetPermissions:
 		s.do(c, core.Reply{Seq: r.Seq, Data: s.permissions()})
 		s.clients.flush(c.ActorSystem().Root)
@@ -344,6 +346,9 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
 		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain, Attention: s.attention(),
+	}
+	if child := s.spec.Child; child != nil {
+		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
 	}
 	if info.WaitingFor == nil {
 		info.WaitingFor = []string{}

@@ -23,6 +23,19 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 			list, err := shared.lister().List(q)
 			return protocol.SessionList{Sessions: list}.Long(), err
 		}
+	case protocol.GetSubagentMessages:
+		fs := s.shared.fs()
+		file, err := s.m.SubagentFile(cmd.SubagentID, cmd.SessionFile)
+		return func() (protocol.Result, error) {
+			if err != nil {
+				return nil, err
+			}
+			part, err := store.ReadPart(fs, file, int64(max(0, cmd.FromByte)), protocol.MaxSubagentPart)
+			if err != nil {
+				return nil, err
+			}
+			return part.Long(), nil
+		}
 	case protocol.ExportHTML:
 		x := exporter{
 			shared: s.shared, work: s.work, view: s.file.View(), name: s.m.Name(), tools: s.box().Select(s.m.ActiveTools()), output: cmd.OutputPath,

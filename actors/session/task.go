@@ -34,7 +34,8 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	set := core.TaskSettings{
 		Agents: w.agents.List, ProjectDir: w.agents.ProjectDir, Disabled: f.DisabledAgents, Models: f.AgentModelOverrides,
 		MaxConcurrency: int(f.MaxConcurrency), MaxDepth: int(f.MaxRecursionDepth), MaxRuntimeMs: f.MaxRuntimeMs, SoftRequests: int(f.SoftRequestBudget),
-		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply, Verify: f.Verification,
+		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply,
+		NameCommits: f.Isolation.Merge == "branch" && f.Isolation.Commits == "ai", Verify: f.Verification,
 	}
 	if set.Ceiling == nil {
 		for _, info := range shared.Tools.Infos() {
@@ -44,7 +45,7 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	}
 	if child := spec.Child; child != nil {
 		set.Ceiling = child.Ceiling
-		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent}
+		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent, Draws: child.Draws}
 		w.settings.MaxReminders = 0
 	}
 	w.settings.Tasks = set
@@ -54,15 +55,15 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	spec := s.childSpec(e.Spec)
 	k := &minder{
-		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID,
-		spawn: link.SpawnSession{Spec: spec, Rules: s.rules}, runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond,
+		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
+		spawn: link.SpawnSession{Spec: spec, Rules: s.rules},
 	}
 	if s.file.path != "" {
 		k.output = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), e.Spec.Entry.ID+".out.md")
 	}
-	k.limits = childLimits{requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
-	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.runtime) {
-		k.runtime = time.Duration(*wall) * time.Millisecond
+	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
+	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.limits.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.limits.runtime) {
+		k.limits.runtime = time.Duration(*wall) * time.Millisecond
 	}
 	pid := s.spawn(c, "sub/"+e.Spec.Entry.ID, func() actor.Actor { return k })
 	s.jobs.track(pid, job{kind: core.WorkerChild, attempt: e.Attempt, id: e.Spec.Entry.ID})
@@ -82,7 +83,7 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if child.Resume != "" {
 		spec.Path = child.Resume
 	}
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws}
 	if spec.Memory = s.file.path == ""; !spec.Memory {
 		spec.Child.File = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), child.Entry.ID+".jsonl")
 	}
@@ -140,6 +141,35 @@ func (s *Session) tellChild(c actor.Context, e core.TellChild) {
 	}
 }
 
+// answerGrant gives a child the answer to what it has asked for of the budget.
+func (s *Session) answerGrant(c actor.Context, e core.AnswerGrant) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		c.Send(pid, core.Granted{Grant: e.Grant})
+	}
+}
+
+func (s *Session) limitChild(c actor.Context, e core.LimitChild) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		c.Send(pid, core.Pooled{Draws: e.Draws})
+	}
+}
+
+// tellMinder tells the parent of the session something, by way of who looks after it.
+func (s *Session) tellMinder(c actor.Context, m any) {
+	if s.spec.Child != nil {
+		c.Send(s.spec.Child.Minder, m)
+	}
+}
+
+// leftByParent says whether the parent of the session listens no more.
+func (s *Session) leftByParent() bool {
+	if s.spec.Child == nil {
+		return false
+	}
+	parent := s.clients.by(s.spec.Child.Minder)
+	return parent == nil || parent.leaving != nil
+}
+
 // closeChild lets a child go: its minder ends when that is done.
 func (s *Session) closeChild(c actor.Context, e core.CloseChild) {
 	if pid := s.minder(e.Attempt, e.ID); pid != nil {
@@ -192,12 +222,14 @@ func (w *workspace) offersTasks(rules protocol.Rules) bool {
 }
 
 // ownBox is the tools of a session that are not the client's.
-func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec) toolbox.Box {
+func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules) toolbox.Box {
 	box := toolbox.Own(shared.Tools)
 	child, enabled := spec.Child, w.files.Task.Enabled
 	off := enabled != nil && !*enabled
 	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
-		box = box.With(toolbox.NewTask(core.TaskOffer{Agents: w.agents.List, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled}))
+		box = box.With(toolbox.NewTask(core.TaskOffer{
+			Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
+		}))
 	}
 	if child != nil {
 		box = box.With(toolbox.Submit{Schema: child.Entry.Schema})

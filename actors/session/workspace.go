@@ -67,7 +67,7 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		return nil, refused
 	}
 	w.loadAgents(shared)
-	w.tools = w.ownBox(shared, spec)
+	w.tools = w.ownBox(shared, spec, rules)
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
 	packages, found := shared.findExtensions(dirs, files)
 	w.extensions = found

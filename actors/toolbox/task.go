@@ -12,7 +12,10 @@ import (
 
 // Task is the tool with which a model starts other sessions. Their rules are the
 // machine's.
-type Task struct{ info protocol.ToolInfo }
+type Task struct {
+	info   protocol.ToolInfo
+	strict bool // an empty id is refused, else one is made up
+}
 
 // ByMachine is a call that the machine of the session carries out, with these
 // arguments.
@@ -21,14 +24,14 @@ type ByMachine struct{ Args json.RawMessage }
 func (ByMachine) work() {}
 
 // NewTask returns the tool as it is offered.
-func NewTask(o core.TaskOffer) Task { return Task{core.TaskInfo(o)} }
+func NewTask(o core.TaskOffer) Task { return Task{core.TaskInfo(o), o.Strict} }
 
 // Infos describes the tool, with the agents that there are.
 func (t Task) Infos() []protocol.ToolInfo { return []protocol.ToolInfo{t.info} }
 
 // Start checks the arguments, in whichever form the model was taught.
 func (t Task) Start(call protocol.ToolCall) (Work, error) {
-	call.Arguments = core.MendTask(call.Arguments)
+	call.Arguments = core.MendTask(call.Arguments, t.strict)
 	args, err := Fit(t.info, call)
 	if err != nil {
 		return nil, err

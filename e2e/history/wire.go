@@ -427,6 +427,10 @@ func isolation(l life, o Options) (found []string) {
 			continue
 		}
 		session := handleOf(gjson.Parse(r.Line))
+		switch gjson.Get(r.Line, "type").Str {
+		case "subagent_lifecycle", "subagent_progress", "subagent_event": // have the marks of children
+			continue
+		}
 		if isResponse(gjson.Parse(r.Line)) && session == "" {
 			continue // a router's answer, or one to open_session
 		}

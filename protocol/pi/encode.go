@@ -1,7 +1,9 @@
 package pi
 
 import (
+	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 
 	"troupe/protocol"
@@ -19,6 +21,7 @@ type Encoder struct {
 	sessionID string // "" leaves records untagged
 	last      uint64 // the number of the last event that the client knows of
 	growing   growing
+	children  map[string]*Encoder // of the events of children that the client has subscribed to, by id
 }
 
 // NewEncoder makes the encoder for one session and one client. sessionID is
@@ -139,6 +142,8 @@ func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event, seq uint64) []byte 
 	switch ev := ev.(type) {
 	case *protocol.MessageUpdate:
 		return e.appendUpdate(dst, ev, seq)
+	case protocol.SubagentEvent:
+		return e.appendChild(dst, ev.Payload)
 	default:
 		e.Fold(ev)
 	}
@@ -164,8 +169,43 @@ func (e *Encoder) Fold(ev protocol.Event) {
 		e.growing.begin(ev.Message)
 	case protocol.MessageEnd:
 		e.growing.end()
+	case protocol.SubagentLifecycle:
+		if ev.Payload.Status != protocol.SubagentBegun {
+			delete(e.children, ev.Payload.ID)
+		}
 	default: // has nothing to do with the message that grows
 	}
+}
+
+// appendChild appends an event of a child, as a client of its session is told it, in
+// as many lines. Of a message whose beginning was not seen there is nothing to show
+// until it ends.
+func (e *Encoder) appendChild(dst []byte, of protocol.ChildEvent) []byte {
+	child := e.children[of.ID]
+	if child == nil {
+		wire := e.wire
+		wire.Features = maps.Clone(wire.Features)
+		delete(wire.Features, protocol.FeatureSeq)
+		if e.children == nil {
+			e.children = map[string]*Encoder{}
+		}
+		child = NewEncoder(wire, "")
+		e.children[of.ID] = child
+	}
+	if _, grows := of.Is.(*protocol.MessageUpdate); grows && child.growing.frame == nil {
+		return dst
+	}
+	for line := range bytes.Lines(child.AppendEvent(nil, of.Is, 0)) {
+		o := e.begin(dst, "subagent_event", 0)
+		o.Key("payload")
+		p := protocol.OpenObject(o.B)
+		p.Str("id", of.ID)
+		p.Key("event")
+		p.B = append(p.B, bytes.TrimRight(line, "\n")...)
+		o.B = p.Close()
+		dst = append(o.Close(), '\n')
+	}
+	return dst
 }
 
 // shown is what this client is shown in the place of the members of a record.

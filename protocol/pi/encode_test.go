@@ -260,6 +260,29 @@ func TestEncoder_tags(t *testing.T) {
 `, string(out))
 }
 
+// TestEncoder_children: the events of a child are written as those of a session to the
+// same client, but without its number and tag; of a message whose beginning the client
+// has not seen there is nothing before its end.
+func TestEncoder_children(t *testing.T) {
+	wire, _, _ := protocol.DialectUnion.Open("seq")
+	enc := NewEncoder(wire, "s2")
+	of := func(id string, ev protocol.Event) string {
+		return string(enc.AppendEvent(nil, protocol.SubagentEvent{Payload: protocol.ChildEvent{ID: id, Is: ev}}, 0))
+	}
+	delta := func(text string) *protocol.MessageUpdate {
+		return &protocol.MessageUpdate{Step: protocol.UpdateDelta, Kind: protocol.BlockText, Delta: text}
+	}
+	require.Equal(t, `{"type":"subagent_event","sessionId":"s2","payload":{"id":"A","event":{"type":"turn_start"}}}`+"\n", of("A", protocol.TurnStart{}))
+	require.Empty(t, of("A", delta("late")))
+	of("A", protocol.MessageStart{Message: &protocol.AssistantMessage{}})
+	require.Empty(t, of("B", delta("of another")))
+	require.Contains(t, of("A", delta("one")), `"content":[{"type":"text","text":"one"}]`)
+	require.Contains(t, of("A", delta("two")), `"content":[{"type":"text","text":"onetwo"}]`)
+	require.Equal(t, 2, strings.Count(of("A", protocol.ExtensionError{}), `{"type":"subagent_event",`), "the union knows it under two names")
+	enc.AppendEvent(nil, protocol.SubagentLifecycle{Payload: protocol.SubagentStage{ID: "A", Status: protocol.TaskCompleted}}, 0)
+	require.Empty(t, of("A", delta("of another life")))
+}
+
 // TestEncoder_numbers: an event that the union knows under two names has one number,
 // one that the dialect does not have is counted by the next.
 func TestEncoder_numbers(t *testing.T) {

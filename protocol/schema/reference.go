@@ -53,8 +53,6 @@ their events never come:
 | extensions: what a new session begins with, and its ctx for the command that made it; the abort of a run as a signal of ctx | pi1 | ` + "`newSession({setup}), withSession, ctx.signal`" + ` |
 | extensions: replay of open dialogs and of the last status, widget and title to a client that attaches later | s1 s2 pi1 omp18 | ` + "`extension_ui_request`" + ` |
 | extensions: a host of Node | all | ` + "`--extension-host node`" + ` is ` + "`auto`" + `; an extension that imports what only Node has is not loaded and says so |
-| tasks: questions about children by their ids; clients can ` + "`attach`" + ` to them. Commits with messages by a model, another limit of untracked files, failed commands tried on the untouched tree | s1 omp18 | ` + "`get_subagents`, `get_subagent_messages`, `set_subagent_subscription`" + `; the settings ` + "`task.isolation.commits`, `task.isolation.maxBytes`, `task.verification.baseline`" + ` |
-| budgets, with the settings ` + "`task.budget.*`" + `: no limit is applied | s1 | ` + "`budget_warning`, `budget_exceeded`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
 | images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | s0 s3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |

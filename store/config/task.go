@@ -35,7 +35,7 @@ type Isolation struct {
 	Commits  string   // generic, ai
 	Carry    []string // ignored directories that a workspace is given
 	CarryBy  string   // clone, symlink, copy
-	MaxBytes int64    // of untracked files; 0: the built-in limit
+	MaxBytes int64    // of files that git does not track, in all and each; 0: 1 GiB and 50 MiB
 	Base     string   // the directory of workspaces; "" is that of the cache
 	KeepDays int64    // 7; how long work that could not be merged is kept
 }

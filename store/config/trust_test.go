@@ -62,7 +62,7 @@ func TestSettingsOfProjects(t *testing.T) {
 		if p.Key == "" {
 			continue
 		}
-		require.Equal(t, obeyed[p.Key], (p.Missing == "" || p.Missing == tasks && p.Key != "task.batch") && !p.Screen, "%s: read by something, or named as not obeyed", p.Key)
+		require.Equal(t, obeyed[p.Key], (p.Missing == "" || p.Key == "modelRoles") && !p.Screen, "%s: read by something, or named as not obeyed", p.Key)
 		value := everyValue[p.Key]
 		if value == "" {
 			value = `["x"]`
@@ -277,10 +277,10 @@ func TestClientSettings(t *testing.T) {
 		_, _, _, err := LoadSettings(w.dirs, Policy{}, []byte(src))
 		assert.ErrorContains(t, err, want, src)
 	}
-	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"isolation": {"commits": "ai"}}, "retry": {"enabeld": true}, "theme": "dark"}`))
+	_, _, problems, err := LoadSettings(w.dirs, Policy{}, []byte(`{"nonsense": 1, "task": {"batch": true}, "retry": {"enabeld": true}, "theme": "dark"}`))
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.isolation.commits (parts of the task tool)",
+		"settings: unknown settings: nonsense, retry.enabeld", "settings: this version does not obey the settings task.batch (parts of the task tool)",
 	}, w.told(problems))
 }
 

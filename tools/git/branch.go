@@ -34,16 +34,16 @@ func (ws Workspace) objects(g command) command {
 }
 
 // commits are those of the task, from the first to the last. What it did not commit becomes one more. A history
-// that is not a line from the baseline becomes one commit.
-func (ws Workspace) commits(ctx context.Context, env *tools.Env, tree, message string) ([]string, error) {
+// that is not a line from the baseline becomes one commit. Rest says that there was
+// something that it did not commit.
+func (ws Workspace) commits(ctx context.Context, env *tools.Env, tree, message string) (list []string, rest bool, err error) {
 	t := ws.Trees[0]
 	g := ws.objects(t.git(env))
 	if message == "" {
 		message = "task " + ws.ID
 	}
-	list, err := ws.history(ctx, env, g)
-	if err != nil {
-		return nil, err
+	if list, err = ws.history(ctx, env, g); err != nil {
+		return nil, false, err
 	}
 	last := t.Base
 	if len(list) > 0 {
@@ -51,10 +51,10 @@ func (ws Workspace) commits(ctx context.Context, env *tools.Env, tree, message s
 	}
 	has, err := g.line(ctx, "rev-parse", last+"^{tree}")
 	if err != nil || has == tree {
-		return list, err
+		return list, false, err
 	}
-	rest, err := commitAs(ctx, g, author(ctx, g), tree, last, message)
-	return append(list, rest), err
+	one, err := commitAs(ctx, g, author(ctx, g), tree, last, message)
+	return append(list, one), true, err
 }
 
 // history is the line of commits from the baseline to the task's HEAD; none if it

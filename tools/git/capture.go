@@ -38,6 +38,8 @@ type Captured struct {
 	Bytes  int64    `json:"bytes,omitempty"` // of all patches
 	// Commits are the task's, from the first to the last, of a workspace with a branch.
 	Commits []string `json:"commits,omitempty"`
+	// Rest says that the last of them is ours, of what the task did not commit itself.
+	Rest bool `json:"rest,omitempty"`
 }
 
 // Capture records what a task has done so far and makes its patch durable. It
@@ -62,7 +64,7 @@ func (w *Workspaces) Capture(ctx context.Context, env *tools.Env, ws Workspace, 
 		}
 	}
 	if ws.Branch != "" && !c.Empty {
-		if c.Commits, err = ws.commits(ctx, env, c.Trees[0], spec.Message); err != nil {
+		if c.Commits, c.Rest, err = ws.commits(ctx, env, c.Trees[0], spec.Message); err != nil {
 			return c, w.wordFull(err)
 		}
 	}

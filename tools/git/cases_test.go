@@ -98,7 +98,14 @@ func TestTooLarge(t *testing.T) {
 	require.NoError(t, f.Close())
 	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "c", ID: "A"})
 	require.ErrorContains(t, err, "huge.bin (50.0 MiB)")
+	ws, err := w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "larger", ID: "A", MaxUntracked: 2 * maxUntrackedFile})
+	require.NoError(t, err, "who configures it may have it")
+	require.NoError(t, w.ws.Remove(t.Context(), ws))
+	require.NoError(t, w.ws.EndCall(t.Context(), w.env, "s", "larger"))
 	require.NoError(t, os.Remove(f.Name()))
+	w.put("small.txt", "123456")
+	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "smaller", ID: "A", MaxUntracked: 5})
+	require.ErrorContains(t, err, "6 bytes in all, at most 5 bytes, and 5 bytes each; the largest is small.txt (6 bytes)")
 
 	w.ws.minFree = 1 << 60
 	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "c", ID: "A"})

@@ -23,6 +23,7 @@ type source struct {
 	head    string // commit; "" as long as there is none
 	format  string // of object names
 	prefix  string // of the directory that was asked for, below top; "" or with a slash at its end
+	most    int64  // bytes of files that git does not track, 0 for the usual limits
 }
 
 // Version is that of a git binary.
@@ -174,13 +175,17 @@ func (s source) listUntracked(l *listing, paths []string) error {
 			largest, name = n, path
 		}
 	}
+	plain, most, each := int64(plainBytes), int64(maxUntracked), int64(maxUntrackedFile)
+	if s.most > 0 {
+		plain, most, each = s.most, s.most, s.most
+	}
 	switch {
-	case !s.isRepository() && (l.files > plainFiles || l.bytes > plainBytes):
+	case !s.isRepository() && (l.files > plainFiles || l.bytes > plain):
 		return fmt.Errorf("%s is no repository and too large for one of its own: %d files, %s; at most %d files, %s",
-			s.top, l.files, size(l.bytes), plainFiles, size(plainBytes))
-	case s.isRepository() && (all > maxUntracked || largest > maxUntrackedFile):
-		return fmt.Errorf("untracked files are too large for a snapshot: %s in all, at most %s, and %s each; the largest is %s (%s). Ignore it or commit it",
-			size(all), size(maxUntracked), size(maxUntrackedFile), name, size(largest))
+			s.top, l.files, size(l.bytes), plainFiles, size(plain))
+	case s.isRepository() && (all > most || largest > each):
+		return fmt.Errorf("untracked files are too large for a snapshot: %s in all, at most %s, and %s each; the largest is %s (%s). Ignore it or commit it, or raise task.isolation.maxBytes",
+			size(all), size(most), size(each), name, size(largest))
 	}
 	return nil
 }
@@ -196,7 +201,10 @@ func (l *listing) add(top, path string) int64 {
 }
 
 func size(n int64) string {
-	if n < 1<<30 {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<30:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

@@ -42,6 +42,8 @@ type base struct {
 	Prefix string `json:"prefix,omitempty"`
 	// Repository says whether the directory is under git.
 	Repository bool `json:"repository"`
+
+	most int64 // see source
 }
 
 const (
@@ -62,7 +64,7 @@ func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, d
 	if data, err := os.ReadFile(filepath.Join(dir, "base.json")); err == nil {
 		return b, json.Unmarshal(data, &b)
 	}
-	b = base{Prefix: src.prefix, Repository: src.isRepository()}
+	b = base{Prefix: src.prefix, Repository: src.isRepository(), most: src.most}
 	err := w.addTree(ctx, env, &b, src, dir, "", 0)
 	if err == nil {
 		var data []byte
@@ -86,6 +88,7 @@ func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src s
 	if err := src.makeGitDir(ctx, env, t.Store, true, nil); err != nil {
 		return err
 	}
+	src.most = b.most
 	l, err := src.list(ctx, src.lister(env, t.Store))
 	if err != nil {
 		return err

@@ -66,6 +66,10 @@ type Spec struct {
 	// "symlink" or "copy".
 	Carry   []string
 	CarryBy string
+
+	// MaxUntracked is how many bytes files may have that git does not track, in all
+	// and each; 0 for 1 GiB and 50 MiB, and 256 MiB of a directory without git.
+	MaxUntracked int64
 }
 
 // Workspace is where one task works. It is a plain value, to be kept in a log.
@@ -110,6 +114,10 @@ func (e refusal) Error() string {
 
 func (e refusal) Unwrap() error { return e.why }
 
+// Refused says whether an error is that no directory like the session's can be
+// isolated, whichever task asks.
+func Refused(err error) bool { return errors.As(err, new(refusal)) }
+
 func (w *Workspaces) source(ctx context.Context, env *tools.Env) (source, error) {
 	refuse := func(err error) (source, error) {
 		if ctx.Err() != nil {
@@ -137,6 +145,7 @@ func (w *Workspaces) Prepare(ctx context.Context, env *tools.Env, spec Spec) (Wo
 	if err != nil {
 		return Workspace{}, err
 	}
+	src.most = spec.MaxUntracked
 	repo := w.repository(src)
 	ws := Workspace{
 		Dir:     filepath.Join(repo, spec.name(spec.ID)),
