@@ -37,7 +37,6 @@ type node struct {
 	gone   bool
 	up     []Input // to the parent
 	down   []Input // from it
-	prompt string  // to be said
 }
 
 // TestTreeOfBudgets lets tasks of tasks draw on one budget, with aborts, crashes, children
