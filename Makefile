@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants clean
+.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants live-logins clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -37,6 +37,9 @@ generate-check: ## the generated files are fresh
 
 e2e: ## the built binary
 	go test -count=1 ./e2e/... # the binary is not among what the test cache knows
+
+live-logins: ## one short question through every provider that you have credentials for (P= for one): your accounts, your money
+	go test -count=1 -tags live ./e2e -v -run '^TestLiveLogins$$' $(if $(P),-live.provider=$(P))
 
 allocs: ## allocations of the hot paths against e2e/bench/allocs.txt; a slower path is no failure, a greedier one is
 	go run ./e2e/bench -allocs

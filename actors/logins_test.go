@@ -1,40 +1,80 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/actors/conn"
 	"troupe/protocol"
 	"troupe/providers"
 )
 
 // fakeLogins asks the person one question for each login.
 type fakeLogins struct {
-	tell   func(protocol.AuthChanged)
-	causes []error // why logins ended
+	watch  providers.LoginWatch
+	mu     sync.Mutex // of what follows
+	causes []error    // why logins ended
+	asked  []protocol.Login
 	closed bool
+
+	renewed []string
 }
 
 func (f *fakeLogins) Auth(provider string) protocol.AuthReport {
-	return protocol.AuthReport{Providers: []protocol.ProviderAuth{{ID: "acme", Name: "Acme", State: protocol.AuthExpired, Methods: []string{"browser"}}}}
+	one := protocol.ProviderAuth{ID: cmp.Or(provider, "acme"), Name: "Acme", State: protocol.AuthExpired, Methods: []string{"browser", "paste", "api_key"}}
+	switch provider {
+	case "keys":
+		one = protocol.ProviderAuth{ID: provider, State: protocol.AuthNone, Methods: []string{"api_key"}}
+	case "boxes":
+		one = protocol.ProviderAuth{ID: provider, State: protocol.AuthNone, Methods: []string{"device", "api_key"}}
+	}
+	return protocol.AuthReport{Providers: []protocol.ProviderAuth{one}}
 }
 
 func (f *fakeLogins) Login(ctx context.Context, how protocol.Login, person providers.Dialog) (protocol.LoginResult, *protocol.Error) {
+	f.note(func() { f.asked = append(f.asked, how) })
+	if how.Provider == "keys" {
+		key, err := person.Ask(ctx, "Key?")
+		if err != nil {
+			var known *protocol.Error
+			if errors.As(err, &known) {
+				return protocol.LoginResult{}, known
+			}
+			return protocol.LoginResult{}, protocol.CodeLoginCancelled.Errorf("cancelled")
+		}
+		return protocol.LoginResult{Provider: "keys", Account: key}, nil
+	}
 	answer, err := person.Choose(ctx, "Which?", "one", "two")
 	if err == nil {
-		answer, err = person.Open(ctx, "https://acme.example/"+answer, "Sign in")
+		answer, err = person.Open(ctx, providers.LoginPage{URL: "https://acme.example/" + answer, Text: "Sign in"})
 	}
 	if err != nil {
-		f.causes = append(f.causes, err)
+		f.note(func() { f.causes = append(f.causes, err) })
 		return protocol.LoginResult{}, protocol.CodeLoginCancelled.Errorf("cancelled")
 	}
-	f.tell(protocol.AuthChanged{Provider: how.Provider, State: protocol.AuthReady})
+	f.watch.Tell(protocol.AuthChanged{Provider: how.Provider, State: protocol.AuthReady})
 	return protocol.LoginResult{Provider: how.Provider, Account: answer}, nil
+}
+
+// note and seen guard what logins leave behind, on goroutines of their own.
+func (f *fakeLogins) note(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+}
+
+func seen[T any](f *fakeLogins, list *[]T) []T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(*list)
 }
 
 func (f *fakeLogins) CancelLogin(string) bool { return false }
@@ -43,8 +83,12 @@ func (f *fakeLogins) Logout(context.Context, string, bool) (protocol.LogoutResul
 	return protocol.LogoutResult{}, protocol.CodeIO.Errorf("no")
 }
 
-func (f *fakeLogins) Watch(tell func(protocol.AuthChanged)) { f.tell = tell }
-func (f *fakeLogins) Close()                                { f.closed = true }
+func (f *fakeLogins) Watch(who providers.LoginWatch) { f.watch = who }
+func (f *fakeLogins) Close()                         { f.closed = true }
+
+func (f *fakeLogins) Renew(_ context.Context, provider string) {
+	f.note(func() { f.renewed = append(f.renewed, provider) })
+}
 
 func withLogins(f *fakeLogins) func(*Config) {
 	return func(cfg *Config) { cfg.Sessions.Logins = f }
@@ -99,8 +143,8 @@ func TestLoginLeft(t *testing.T) {
 		b.Settle()
 		require.NoError(t, b.leave())
 		assert.Equal(t, "login_cancelled", code(b.Answer(t, login)))
-		require.Len(t, f.causes, 1)
-		assert.True(t, errors.Is(f.causes[0], providers.ErrLoginCancelled))
+		require.Len(t, seen(f, &f.causes), 1)
+		assert.True(t, errors.Is(seen(f, &f.causes)[0], providers.ErrLoginCancelled))
 
 		c := a.connect()
 		c.Send(`{"type":"login","provider":"acme"}`)
@@ -108,7 +152,7 @@ func TestLoginLeft(t *testing.T) {
 		c.Break() // it reads no more
 		c.Close()
 		c.pass(time.Hour)
-		assert.Len(t, f.causes, 2, "also of one that is gone without a word")
+		assert.Len(t, seen(f, &f.causes), 2, "also of one that is gone without a word")
 
 		login = a.Send(`{"type":"login","provider":"acme"}`)
 		a.Settle()
@@ -122,6 +166,117 @@ func TestLoginWithoutLogins(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := start(t)
 		assert.Equal(t, "unsupported", code(a.Call(t, `{"type":"get_auth"}`)))
+		a.end()
+	})
+}
+
+// TestLoginRights: over the network nobody signs in or out unless that is allowed, and then
+// only in ways that open nothing on the daemon's machine and take no key.
+func TestLoginRights(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fakeLogins{}
+		a := start(t, withLogins(f))
+		none := a.connect(func(of *conn.Config) { of.Logins = conn.LoginsNone })
+		afar := a.connect(func(of *conn.Config) { of.Logins = conn.LoginsAfar })
+		for _, b := range []*bench{none, afar} {
+			b.Call(t, `{"type":"hello","features":["auth","openUrl","secretInput"]}`)
+		}
+		for _, line := range []string{
+			`{"type":"login","provider":"acme"}`, `{"type":"login","provider":"acme","method":"paste"}`, `{"type":"login","provider":"boxes","method":"device"}`,
+			`{"type":"login","provider":"keys","key":"k"}`, `{"type":"cancel_login","provider":"acme"}`, `{"type":"logout","provider":"acme"}`,
+		} {
+			refused := none.Call(t, line)
+			assert.Equal(t, "forbidden", code(refused), line)
+			assert.Contains(t, refused.Get("error").Str, "--allow-login")
+		}
+		assert.True(t, none.Call(t, `{"type":"get_auth"}`).Get("success").Bool(), "to ask is no login")
+		for line, want := range map[string]string{
+			`{"type":"login","provider":"acme","method":"browser"}`: "forbidden", `{"type":"login","provider":"acme","method":"api_key"}`: "forbidden",
+			`{"type":"login","provider":"keys","key":"k"}`: "forbidden", `{"type":"login","provider":"keys"}`: "login_unsupported",
+		} {
+			assert.Equal(t, want, code(afar.Call(t, line)), line)
+		}
+		assert.Empty(t, seen(f, &f.asked), "nothing of it was begun")
+		for _, provider := range []string{"acme", "boxes"} {
+			login := afar.Send(`{"type":"login","provider":"` + provider + `"}`)
+			afar.Settle()
+			id := afar.Events("", "extension_ui_request")[len(seen(f, &f.asked))-1].Get("id").Str
+			afar.Send(`{"type":"extension_ui_response","id":"` + id + `","cancelled":true}`)
+			afar.Settle()
+			assert.Equal(t, "login_cancelled", code(afar.Answer(t, login)))
+		}
+		assert.Equal(t, []protocol.Login{{Provider: "acme", Method: "paste"}, {Provider: "boxes", Method: "device"}}, seen(f, &f.asked))
+		assert.Empty(t, a.Events("", "extension_ui_request"))
+		assert.Empty(t, none.Events("", "extension_ui_request"))
+		assert.Equal(t, "io_error", code(afar.Call(t, `{"type":"logout","provider":"acme"}`)), "that was tried")
+		a.end()
+	})
+}
+
+// TestLoginSecrets: only a client that keeps answers to itself is asked for a key.
+func TestLoginSecrets(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fakeLogins{}
+		a := start(t, withLogins(f))
+		a.Call(t, `{"type":"hello","features":["auth","openUrl"]}`)
+		for _, line := range []string{`{"type":"login","provider":"keys"}`, `{"type":"login","provider":"keys","method":"api_key"}`} {
+			refused := a.Call(t, line)
+			assert.Equal(t, "login_unsupported", code(refused))
+			assert.Contains(t, refused.Get("error").Str, "`troupe login")
+		}
+		assert.Empty(t, a.Events("", "extension_ui_request"))
+		a.Call(t, `{"type":"hello","features":["secretInput"]}`)
+		login := a.Send(`{"type":"login","provider":"keys"}`)
+		a.Settle()
+		asked := a.Events("", "extension_ui_request")
+		require.Len(t, asked, 1)
+		assert.True(t, asked[0].Get("secret").Bool())
+		a.Send(`{"type":"extension_ui_response","id":"` + asked[0].Get("id").Str + `","value":"typed"}`)
+		a.Settle()
+		assert.Equal(t, "typed", a.Answer(t, login).Get("data.account").Str)
+		a.end()
+	})
+}
+
+// TestLoginUsers: get_auth says how many sessions have a model of a provider.
+func TestLoginUsers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fakeLogins{}
+		a := start(t, withLogins(f))
+		used := func(provider string) int64 {
+			return a.Call(t, `{"type":"get_auth","provider":"`+provider+`"}`).Get("data.providers.0.usedBy").Int()
+		}
+		provider := a.Call(t, `{"type":"get_state"}`).Get("data.model.provider").Str
+		require.NotEmpty(t, provider)
+		assert.EqualValues(t, 1, used(provider))
+		assert.Zero(t, used("keys"))
+		a.end()
+	})
+}
+
+// TestLoginDue: a login in use is renewed when its time has come, and all clients are told.
+func TestLoginDue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fakeLogins{}
+		a := start(t, withLogins(f))
+		b := a.connect()
+		for _, client := range []*bench{a, b} {
+			client.Call(t, `{"type":"hello","features":["auth"]}`)
+		}
+		f.watch.Due("acme", time.Hour)
+		f.watch.Due("acme", 2*time.Hour)
+		a.pass(time.Hour + time.Minute)
+		assert.Empty(t, seen(f, &f.renewed), "the later word counts")
+		a.pass(time.Hour)
+		assert.Equal(t, []string{"acme"}, seen(f, &f.renewed))
+		f.watch.Tell(protocol.AuthRefreshStart{Provider: "acme"})
+		f.watch.Tell(protocol.AuthRefreshEnd{Provider: "acme", State: protocol.AuthReady})
+		a.Settle()
+		for _, client := range []*bench{a, b} {
+			assert.Len(t, client.Events("", "auth_refresh_start"), 1)
+			assert.Equal(t, "ready", client.Events("", "auth_refresh_end")[0].Get("state").Str)
+		}
+		f.watch.Due("acme", time.Hour)
 		a.end()
 	})
 }

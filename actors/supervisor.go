@@ -99,7 +99,7 @@ func (s *supervisor) spawnLogins(c actor.Context) *actor.PID {
 	if s.shared.Logins == nil {
 		return nil
 	}
-	pid, err := c.SpawnNamed(logins.Props(s.kernel, s.shared.Logins), "logins")
+	pid, err := c.SpawnNamed(logins.Props(s.kernel, s.shared.Logins, s.server.Sessions), "logins")
 	if err != nil {
 		panic(err)
 	}

@@ -323,3 +323,58 @@ func TestTasksAfterTheEndOfInput(t *testing.T) {
 		})
 	}
 }
+
+// TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
+// since near the limit one asks at a time; what was not begun is refused; a child that
+// crashes leaves nothing reserved; and clients are told once.
+func TestChildrenShareABudget(t *testing.T) {
+	const prompt, answer = "~p~ tool=task rounds=1 children=8 each=rounds=0", 5
+	var calls int64 // tokens that the answer with the call is taken for
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks)
+		s := b.open()
+		b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":100000}`+at(s)+`}`)
+		b.run(s, prompt)
+		calls = b.Call(t, `{"type":"get_budget"`+at(s)+`}`).Get("data.snapshot.outputTokens").Int() - 9*answer
+		b.end()
+		b.check()
+	})
+	for name, plan := range map[string]string{"fine": "", "a child crashes": `Panic s2 StreamEnd 0`, "a minder crashes": `Panic s1/sub/A Records 3`} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks, faults(plan))
+				s := b.open()
+				b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":`+fmt.Sprint(calls+17)+`}`+at(s)+`}`)
+				b.run(s, prompt)
+				used := b.Call(t, `{"type":"get_budget"`+at(s)+`}`).Get("data.snapshot")
+				assert.Equal(t, calls+4*answer, used.Get("outputTokens").Int(), "one answer beyond the limit")
+				assert.Equal(t, "exceeded", used.Get("status").Str)
+				results, _ := b.results(s)
+				done, refused := 0, 0
+				for _, r := range results {
+					switch {
+					case strings.HasSuffix(r, " 0 "):
+						done++
+					case strings.HasSuffix(r, " 1 Budget exceeded (output_tokens)"):
+						refused++
+					}
+				}
+				if plan == "" {
+					assert.Equal(t, 4, done, results)
+					assert.Equal(t, 4, refused, results)
+				}
+				assert.GreaterOrEqual(t, refused, 4, results)
+				assert.Len(t, b.Events(s, "budget_exceeded"), 2, "the session and the call")
+				b.cfg.Faults.Release()
+				b.pass(time.Minute)
+				b.alone(s)
+				v := b.Call(t, `{"type":"prompt","message":"~p~ more"`+at(s)+`}`)
+				assert.Equal(t, "budget_exceeded", v.Get("code").Str)
+				b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":null}`+at(s)+`}`)
+				b.heal(s, "~p~ again")
+				b.end()
+				b.check()
+			})
+		})
+	}
+}

@@ -51,3 +51,34 @@ func TestDiscover(t *testing.T) {
 	assert.NotContains(t, <-keys, "Bearer sk", "no key")
 	assert.Contains(t, d.errors(), "local-8b has a context of 16384 tokens")
 }
+
+// TestDiscoverLocal: with the user's setting a server at a usual place is found and answers;
+// nobody has to write its address.
+func TestDiscoverLocal(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/tags":
+			_, _ = io.WriteString(w, `{"models":[{"name":"qwen:8b","model":"qwen:8b"}]}`)
+		case "/api/show":
+			_, _ = io.WriteString(w, `{"capabilities":["completion","tools"],"model_info":{"qwen.context_length":65536},"parameters":"num_ctx 65536"}`)
+		case "/v1/chat/completions":
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"from Ollama"}}]}`+"\n\n"+
+				`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer srv.Close()
+	p := newPlace(t)
+	p.env = append(p.env, "OLLAMA_HOST="+srv.URL)
+	out, _, _ := p.once("", "--list-models", "qwen")
+	assert.NotContains(t, out, "qwen:8b", "nobody has asked for it")
+	p.write(p.agent()+"/settings.json", `{"discover": {"local": true}}`)
+	out, errs, _ := p.once("", "--list-models", "qwen")
+	assert.Contains(t, out, "qwen:8b", errs)
+	out, errs, code := p.once("hi", "-p", "--model", "ollama/qwen:8b", "--no-session")
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, "from Ollama\n", out)
+}

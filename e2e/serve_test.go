@@ -301,6 +301,7 @@ type wsClient struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Reader
+	rest [][]byte // lines of the message that is being read
 }
 
 func (s *served) dial(token, protocol string) (*wsClient, string) {
@@ -315,7 +316,7 @@ func (s *served) dial(token, protocol string) (*wsClient, string) {
 	res, err := http.ReadResponse(in, nil)
 	require.NoError(s.t, err)
 	assert.NotContains(s.t, res.Header.Get("Sec-WebSocket-Protocol"), "auth")
-	return &wsClient{s.t, c, in}, res.Status
+	return &wsClient{t: s.t, conn: c, in: in}, res.Status
 }
 
 func (w *wsClient) send(line string) {
@@ -351,13 +352,16 @@ func (w *wsClient) message() (opcode byte, payload []byte) {
 func (w *wsClient) until(kind string) gjson.Result {
 	w.t.Helper()
 	for {
-		opcode, payload := w.message()
-		require.NotEqual(w.t, byte(8), opcode, "%s did not come", kind)
-		for line := range bytes.SplitSeq(payload, []byte("\n")) {
-			if v := gjson.ParseBytes(line); v.Get("type").Str == kind || v.Get("id").Str == kind {
+		for len(w.rest) > 0 {
+			v := gjson.ParseBytes(w.rest[0])
+			w.rest = w.rest[1:]
+			if v.Get("type").Str == kind || v.Get("id").Str == kind {
 				return v
 			}
 		}
+		opcode, payload := w.message()
+		require.NotEqual(w.t, byte(8), opcode, "%s did not come", kind)
+		w.rest = bytes.Split(payload, []byte("\n"))
 	}
 }
 

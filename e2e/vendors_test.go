@@ -46,6 +46,10 @@ type vendors struct {
 	asked    map[string]int // by host and path
 	tokens   []string       // what models were asked with
 	hold     chan bool      // until it is closed nobody gets a token; nil for not
+	holdAt   string         // the end of what is held, "" for /oauth/token
+
+	turns   int            // of tools before a model's answer
+	reached func(turn int) // is called before a model answers, with how many turns are behind it; nil for nobody
 }
 
 func newVendors(p *place) *vendors {
@@ -118,7 +122,11 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 	defer v.mu.Unlock()
 	where := r.Host + r.URL.Path
 	v.asked[where]++
-	if hold := v.hold; hold != nil && strings.HasSuffix(where, "/oauth/token") {
+	at := v.holdAt
+	if at == "" {
+		at = "/oauth/token"
+	}
+	if hold := v.hold; hold != nil && strings.HasSuffix(where, at) {
 		v.mu.Unlock()
 		<-hold
 		v.mu.Lock()
@@ -133,6 +141,12 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 	case "auth.openai.com/api/accounts/oauth/revoke":
 		delete(v.good, form.Get("token"))
 		say(200, nil)
+	case "api.openai.com/v1/models":
+		if !v.good[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")] {
+			say(401, nil)
+			return
+		}
+		say(200, map[string]any{"models": []any{map[string]any{"slug": "gpt-of-the-plan", "display_name": "Of the plan", "visibility": "list", "context_window": 300000}}})
 	case "openrouter.ai/api/v1/auth/keys":
 		var in map[string]string
 		_ = json.Unmarshal(body, &in)
@@ -143,7 +157,7 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		say(200, map[string]any{"key": "sk-or-canary-key"})
 	case "api.openai.com/v1/responses", "api.x.ai/v1/responses":
-		v.model(w, r, say)
+		v.model(w, r, body, say)
 	default: // whoever else pi renews logins at
 		var in map[string]string
 		if strings.HasSuffix(r.URL.Path, "/token") {
@@ -211,7 +225,13 @@ func (v *vendors) sign(claims map[string]any) string {
 }
 
 // model answers to who has a token that is good.
-func (v *vendors) model(w http.ResponseWriter, r *http.Request, say func(int, any)) {
+func (v *vendors) model(w http.ResponseWriter, r *http.Request, body []byte, say func(int, any)) {
+	turn := strings.Count(string(body), `"function_call_output"`)
+	if v.reached != nil {
+		v.mu.Unlock()
+		v.reached(turn)
+		v.mu.Lock()
+	}
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	v.tokens = append(v.tokens, token)
 	if !v.good[token] {
@@ -219,6 +239,20 @@ func (v *vendors) model(w http.ResponseWriter, r *http.Request, say func(int, an
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	if turn < v.turns {
+		call := fmt.Sprintf(`{"type":"function_call","id":"fc_%d","call_id":"call_%[1]d","name":"ls","arguments":"{}"}`, turn)
+		for _, event := range []string{
+			`{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_item.added","output_index":0,"item":` + call + `}`,
+			`{"type":"response.output_item.done","output_index":0,"item":` + call + `}`,
+			`{"type":"response.completed","response":{"id":"r","status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}`,
+		} {
+			_, _ = io.WriteString(w, "data: "+event+"\n\n")
+		}
+		if f, ok := w.(*httptest.ResponseRecorder); ok {
+			w.Header().Set("Content-Length", fmt.Sprint(f.Body.Len()))
+		}
+		return
+	}
 	for _, event := range []string{
 		`{"type":"response.created","response":{"id":"r"}}`,
 		`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}}`,

@@ -20,8 +20,9 @@ type ProviderAuth struct {
 	State     AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
 	Source    string    `json:"source,omitempty" enum:"command_line,stored_key,stored_oauth,broker,models_json,environment,ambient" doc:"Where they come from; ambient: of a cloud, found by its tools; broker: pi is asked."`
 	Variable  string    `json:"variable,omitempty" doc:"With the source environment."`
-	Methods   []string  `json:"methods" doc:"Of login: browser, paste, api_key."`
+	Methods   []string  `json:"methods" doc:"Of login: browser, paste, device, api_key."`
 	Account   string    `json:"account,omitempty" doc:"Whose login it is, masked."`
+	UsedBy    int       `json:"usedBy" doc:"How many open sessions have a model of it."`
 	ExpiresAt int64     `json:"expiresAt,omitempty" doc:"Epoch milliseconds; of a login, which is renewed by itself."`
 	Reason    string    `json:"reason,omitempty" doc:"Why it cannot be used."`
 	Hint      string    `json:"hint,omitempty" doc:"What can be done."`

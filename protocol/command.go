@@ -365,7 +365,7 @@ type (
 		isCommand
 		Provider   string `json:"provider" doc:"Whose credentials to get; or providerId."`
 		ProviderID string `json:"providerId" doc:"The same, by oh-my-pi's name."`
-		Method     string `json:"method" enum:"browser,paste,api_key" doc:"browser: the vendor's page, which comes back to this machine. paste: the same, and the person brings the address it ended at. api_key: a key is stored. By default browser where there is a login, else api_key."`
+		Method     string `json:"method" enum:"browser,paste,device,api_key" doc:"browser: the vendor's page, which comes back to this machine. paste: the same, and the person brings the address it ended at. device: the person types a code at a page. api_key: a key is stored. By default the first that get_auth names for the provider."`
 		TimeoutMs  int    `json:"timeoutMs" min:"1" max:"900000" doc:"How long the person may take; 5 minutes by default."`
 		Key        string `json:"key" doc:"With api_key: the key, instead of being asked for it."`
 	}

@@ -41,7 +41,7 @@ const (
 	FeatureDialogEvents         Feature = "dialogEvents"         // dialog_resolved
 	FeatureSessionEvents        Feature = "sessionEvents"        // session_status
 	FeatureStateEvents          Feature = "stateEvents"          // state_changed, clients_changed
-	FeatureAuth                 Feature = "auth"                 // auth_changed
+	FeatureAuth                 Feature = "auth"                 // auth_changed, auth_refresh_start, auth_refresh_end
 	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
 	FeatureSecretInput          Feature = "secretInput"          // extension_ui_request with secret
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
@@ -192,7 +192,7 @@ var featureDocs = map[Feature]string{
 	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
 	FeatureSessionEvents:        "`session_status`, after `watch_sessions`.",
 	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
-	FeatureAuth:                 "`auth_changed`.",
+	FeatureAuth:                 "`auth_changed`, `auth_refresh_start` and `auth_refresh_end`.",
 	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
 	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",

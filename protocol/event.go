@@ -333,6 +333,9 @@ type (
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            *string  `json:"text,omitempty"`
 		URL             string   `json:"url,omitempty" since:"omp18" doc:"With open_url: show it, and open it in a browser if the person wants that. The dialog may be answered with the address that the browser ended at, or cancelled; it is over when the login is."`
+		Code            string   `json:"code,omitempty" since:"troupe" doc:"With open_url: what the person types at the page; the title has it, too."`
+		LaunchURL       string   `json:"launchUrl,omitempty" since:"troupe" doc:"With open_url: the page with the code filled in, to be opened in place of url."`
+		ExpiresAt       int64    `json:"expiresAt,omitempty" since:"troupe" doc:"With code: until when it counts, epoch milliseconds."`
 		Secret          bool     `json:"secret,omitempty" since:"troupe" doc:"The answer to input is not to be shown or kept."`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
 	}
@@ -342,6 +345,17 @@ type (
 		Provider string    `json:"provider"`
 		State    AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
 		Reason   string    `json:"reason,omitempty" doc:"Why it cannot be used, or renewed."`
+	}
+	// AuthRefreshStart and AuthRefreshEnd are around a renewal.
+	AuthRefreshStart struct {
+		isEvent
+		Provider string `json:"provider"`
+	}
+	AuthRefreshEnd struct {
+		isEvent
+		Provider string    `json:"provider"`
+		State    AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
+		Reason   string    `json:"reason,omitempty" doc:"Why it could not be renewed."`
 	}
 	// ApprovalRequest asks whether a tool call may run.
 	ApprovalRequest struct {

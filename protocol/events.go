@@ -136,7 +136,9 @@ var Events = []EventSpec{
 	variant("hook_ui_request", told{since: "s3", needs: FeatureHookUI}, func(ev ExtensionUIRequest) (ExtensionUIRequest, bool) {
 		return ev, true
 	}, "`extension_ui_request` by the name of pi 0.31; the answer may be called `hook_ui_response`."),
-	event[AuthChanged]("auth_changed", told{since: "troupe", needs: FeatureAuth}, "A provider's credentials stand otherwise than before: a login was made, renewed, removed, or cannot be renewed. To every client, of no session."),
+	event[AuthChanged]("auth_changed", told{since: "troupe", needs: FeatureAuth}, "A provider's credentials stand otherwise than before: a login was made, removed, cannot be renewed or can again. Once for each change, to every client, of no session. What another program has changed is noticed with the next request."),
+	event[AuthRefreshStart]("auth_refresh_start", told{since: "troupe", needs: FeatureAuth}, "A login is renewed; requests with it wait, 20 seconds at most. To every client, of no session."),
+	event[AuthRefreshEnd]("auth_refresh_end", told{since: "troupe", needs: FeatureAuth}, "It was renewed, or could not be: then reason says why."),
 	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals}, "A tool call waits for approval: answer with approval_response. Written behind its tool_execution_start. See permissions.json and set_permission_mode."),
 	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
 		"approval_request as a dialog with the method select, its options with what they allow as texts."),

@@ -38,7 +38,8 @@ type Cloud interface {
 // over the wire. Implementations are safe for concurrent use.
 type Signer interface {
 	// Sign returns the headers that authenticate a POST of body to url, by their
-	// canonical names. Getting them may take requests to others, within some seconds. An
+	// canonical names; the map is not to be changed. Getting them may take requests to
+	// others, within some seconds. An
 	// error that is no *protocol.StreamError counts as one of kind auth.
 	Sign(ctx context.Context, url string, body []byte) (map[string]string, error)
 	// Account tells accounts apart; it is the same for the same one, and not

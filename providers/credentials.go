@@ -63,8 +63,16 @@ var secretText = sync.OnceValue(func() *regexp.Regexp {
 	}, "|"))
 })
 
+// secretMember matches secrets by their names in requests to login services, which some of
+// these repeat when they refuse one: in forms and in JSON.
+var secretMember = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)((?:\b|\\u0026)(?:client_secret|refresh_token|access_token|id_token|subject_token|client_assertion|assertion|code_verifier|device_code)` +
+		`(?:=|\\*"\s*:\s*\\*"))[^&\s"'\\,}]+`)
+})
+
 // MaskKeys replaces everything that looks like a key.
 func MaskKeys(text string) string {
+	text = secretMember().ReplaceAllString(text, "${1}"+Masked)
 	return secretText().ReplaceAllStringFunc(text, func(match string) string {
 		if match[0] == '?' || match[0] == '&' {
 			return match[:strings.IndexByte(match, '=')+1] + Masked

@@ -105,3 +105,18 @@ func TestCredentials_print(t *testing.T) {
 	assert.Contains(t, out.String(), Masked)
 	assert.Equal(t, "{}", fmt.Sprint(Credentials{}))
 }
+
+// TestMaskKeys_members: what login services repeat of a request is known by its names, in forms
+// and in JSON, also where that is quoted.
+func TestMaskKeys_members(t *testing.T) {
+	for text, want := range map[string]string{
+		"client_id=c&client_secret=canary&refresh_token=canary2": "client_id=c&client_secret=***&refresh_token=***",
+		`got {"refresh_token": "canary", "expires_in": 5}`:       `got {"refresh_token": "***", "expires_in": 5}`,
+		`{\"access_token\":\"canary\",\"x\":1}`:                  `{\"access_token\":\"***\",\"x\":1}`,
+		`a\u0026client_assertion=canary\u0026b=1`:                `a\u0026client_assertion=***\u0026b=1`,
+		"the refresh_token was used before":                      "the refresh_token was used before",
+		"assertion failed: x == y":                               "assertion failed: x == y",
+	} {
+		assert.Equal(t, want, MaskKeys(text))
+	}
+}

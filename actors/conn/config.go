@@ -22,18 +22,34 @@ type Config struct {
 	MaxLine      int           // bytes of one input line, 0 for protocol.DefaultMaxLine
 	MaxOutput    int           // bytes that may wait for a slow client, 0 for protocol.DefaultMaxOutput
 
-	// Lag is how many bytes of events may wait for the client before they are dropped
+	// Lag is how many bytes of events may wait for the client, beside one record, before they are dropped
 	// and it is told to resync; 0 for never: sessions wait until it has read. No session
 	// waits for a client that has a limit here.
 	Lag int
 
-	ViewOnly bool // the client may look, and changes nothing
+	Rights // of the client
 
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
 
 	OnWindow func(*link.Window) // for tests: sees the connection's window before anything runs
 }
+
+// Rights say what a client may do; the zero value is everything.
+type Rights struct {
+	ViewOnly bool        // it may look, and changes nothing
+	Logins   LoginRights // what it may do about credentials
+}
+
+// LoginRights say what a client may do about credentials, beyond asking how they stand.
+type LoginRights uint8
+
+// The rights there are.
+const (
+	LoginsHere LoginRights = iota // all: the client's person has this machine
+	LoginsNone                    // nothing
+	LoginsAfar                    // sign in and out, but nothing listens here for a browser, and no key is taken
+)
 
 // Server is what the connections of a process have in common.
 type Server struct {

@@ -46,12 +46,18 @@ func (l *lag) refuses(tag string, it *link.Item) bool {
 // catchUp drops events until no more wait than may.
 func (w *writer) catchUp() {
 	waiting := map[string]int{}
-	sum := 0
+	sum, largest := 0, 0
 	for i := range w.waiting {
 		if p := &w.waiting[i]; w.lag.drops(&p.item) {
 			waiting[p.tag] += p.item.Size
 			sum += p.item.Size
+			if !grows(p.item.Event) {
+				largest = max(largest, p.item.Size)
+			}
 		}
+	}
+	if sum-largest <= w.lag.limit { // one record may always wait, however large it was made
+		return
 	}
 	for sum > w.lag.limit {
 		loudest := ""
@@ -63,6 +69,16 @@ func (w *writer) catchUp() {
 		w.dropEvents(loudest)
 		sum -= waiting[loudest]
 		delete(waiting, loudest)
+	}
+}
+
+// grows says whether a record that waits takes in what comes behind it.
+func grows(ev protocol.Event) bool {
+	switch ev.(type) {
+	case *protocol.MessageUpdate, protocol.ToolExecutionUpdate:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -40,6 +40,9 @@ func (r *router) askLogins(c actor.Context, req protocol.Request) {
 	case r.server.Logins == nil:
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("There are no credentials here"))
 		return
+	case r.cfg.Logins == LoginsNone && changesLogins(req.Cmd):
+		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Nobody signs in or out over the network here: use `troupe login` on the daemon's machine, or start the daemon with --allow-login"))
+		return
 	case len(r.asked.waiting) == maxAsked:
 		r.answer(c, req, nil, protocol.CodeOverloaded.Errorf("Too many commands about credentials wait: the limit is %d", maxAsked))
 		return
@@ -50,8 +53,17 @@ func (r *router) askLogins(c actor.Context, req protocol.Request) {
 	r.current.owed = false
 	c.Send(r.server.Logins, link.AuthCommand{
 		Router: c.Self(), Key: r.asked.made, Cmd: req.Cmd,
-		OpenURL: r.out.Wire.Has(protocol.FeatureOpenURL), Secrets: r.out.Wire.Has(protocol.FeatureSecretInput),
+		OpenURL: r.out.Wire.Has(protocol.FeatureOpenURL), Secrets: r.out.Wire.Has(protocol.FeatureSecretInput), Afar: r.cfg.Logins == LoginsAfar,
 	})
+}
+
+// changesLogins says whether a command about credentials does more than ask.
+func changesLogins(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.GetAuth, protocol.GetLoginProviders:
+		return false
+	}
+	return true
 }
 
 // authAnswer answers one.

@@ -161,7 +161,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	case err != nil:
 	case r.leaving != nil:
 		err = r.leavingError()
-	case r.cfg.ViewOnly && !onlyLooks(req):
+	case r.cfg.ViewOnly && !onlyLooks(req.Cmd):
 		err = protocol.CodeForbidden.Errorf("This client may only watch")
 	case r.repeats(c, req):
 		return
@@ -180,15 +180,24 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	r.forward(c, to, req)
 }
 
-// onlyLooks says whether a command changes nothing, for nobody.
-func onlyLooks(req protocol.Request) bool {
-	switch cmd := req.Cmd.(type) {
-	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions:
+// onlyLooks says whether a command changes nothing, for nobody, and reads nothing but what
+// the sessions say that are there. What is not named is refused: see TestWhoOnlyWatches.
+func onlyLooks(cmd protocol.Command) bool {
+	switch cmd := cmd.(type) {
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
+		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels, protocol.GetPermissions,
+		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetSessionStats,
+		protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands, protocol.GetBudget, protocol.GetDialogs,
+		protocol.GetSubagents, protocol.SetSubagentSubscription:
 		return true
 	case protocol.AttachSession:
 		return cmd.SessionPath == "" // else it may open the file
+	case protocol.ListSessions:
+		return cmd.SessionDir == "" // else it asks what is in a directory
+	case protocol.GetSubagentMessages:
+		return cmd.SessionFile == ""
 	default:
-		return req.Spec.Scope == protocol.ScopeQuery
+		return false
 	}
 }
 
@@ -517,10 +526,10 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 	r.nameClient(c, who)
 	c.Send(r.out.Writer, setWire{wire})
 	for _, to := range r.routes.byHandle {
-		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})
+		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules, Looks: r.cfg.ViewOnly})
 	}
 	for _, to := range r.routes.opening {
-		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules})
+		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules, Looks: r.cfg.ViewOnly})
 	}
 	r.answer(c, req, r.info(), nil)
 }

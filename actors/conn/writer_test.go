@@ -52,11 +52,15 @@ func newBin(limit int) *bin {
 }
 
 func newBinOn(out io.Writer, limit int, wire protocol.Wire) *bin {
+	return newLaggingBin(out, limit, 0, wire)
+}
+
+func newLaggingBin(out io.Writer, limit, lag int, wire protocol.Wire) *bin {
 	sys := actor.NewActorSystem(actortest.Quiet())
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
 	b.window = link.NewWindow(limit, sys.Root)
 	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor {
-		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), 0)
+		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), lag)
 	}))
 	return b
 }
@@ -347,4 +351,41 @@ func TestReceiptOfAClientThatIsGone(t *testing.T) {
 		assert.Less(t, time.Since(began), 2*time.Second)
 		b.end(t)
 	})
+}
+
+// TestOneRecordMayWait: a record that is larger than all that may wait for a client that
+// no session waits for is not dropped; two are, and so are deltas that have become large.
+func TestOneRecordMayWait(t *testing.T) {
+	wire, _, _ := protocol.DialectUnion.Open()
+	large := func() link.Item {
+		end := protocol.MessageEnd{Message: &protocol.AssistantMessage{Content: protocol.TextContent(strings.Repeat("x", 5000))}, RunID: "1"}
+		return link.Item{Event: end, Seq: 1, Size: 5200}
+	}
+	numbered := func(it link.Item) link.Item { it.Seq = 1; return it }
+	for name, c := range map[string]struct {
+		items []link.Item
+		kept  bool
+	}{
+		"one": {[]link.Item{large()}, true}, "two": {[]link.Item{large(), large()}, false},
+		"deltas": {[]link.Item{numbered(delta(strings.Repeat("y", 3000))), numbered(delta(strings.Repeat("z", 3000)))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := actortest.NewClient(&actortest.History{})
+				b := newLaggingBin(client.Out(), 1<<20, 1000, wire)
+				b.Client = client
+				b.Stop()
+				b.tell(begun...)
+				actortest.Settle() // these are being written
+				b.tell(c.items...)
+				b.tell(response("r"))
+				actortest.Settle()
+				b.Go()
+				actortest.Settle()
+				told := strings.Contains(fmt.Sprint(b.Lines()), `"resync"`)
+				assert.Equal(t, c.kept, !told, "%.600s", fmt.Sprint(b.Lines()))
+				b.end(t)
+			})
+		})
+	}
 }

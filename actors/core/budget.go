@@ -28,8 +28,11 @@ const noteEvery = 10_000
 
 // limits are those that count: of the settings, or of a client.
 func (m *Machine) limits() protocol.BudgetLimits {
-	if m.choices.limits != nil {
+	switch {
+	case m.choices.limits != nil:
 		return *m.choices.limits
+	case m.draws != DrawsOwn: // the settings limit the whole tree
+		return protocol.BudgetLimits{}
 	}
 	return m.set.Budget.Limits
 }
@@ -131,7 +134,11 @@ func (m *Machine) limitsChanged(spent *protocol.BudgetSpent) {
 		m.setLimits(limits)
 		m.armClock()
 	}
+	m.tellTasks()
 	m.checkBudget()
+	if m.budget != nil {
+		m.hand(m.budget.next())
+	}
 }
 
 // setBudget changes the limits on a client's command.
@@ -236,6 +243,7 @@ func (m *Machine) exceed(dimension int) {
 	b.exceeded = protocol.BudgetReasons[dimension]
 	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpExceeded, Reason: b.exceeded})
 	m.emit(protocol.BudgetExceeded{Scope: budgetOfSession, Snapshot: m.snapshot(b.exceeded)})
+	m.hand(b.deny())
 }
 
 // overBudget is why nothing may be sent to a model, "" if something may.
@@ -269,25 +277,9 @@ func refusedByBudget(why protocol.BudgetReason) *protocol.Error {
 	return protocol.CodeBudgetExceeded.Errorf("Session budget exceeded (%s)", string(why))
 }
 
-// mayRequest reserves what a request to the model may need; or it says why there is
-// to be none.
-func (m *Machine) mayRequest(attempt Attempt) (why protocol.BudgetReason) {
-	b := m.budget
-	if b == nil {
-		return ""
-	}
-	m.checkBudget()
-	if b.exceeded != "" {
-		return b.exceeded
-	}
-	b.ask(ticket{n: int(attempt)}, m.need())
-	b.request = attempt
-	return ""
-}
-
 // need is what an answer may cost: as much as the model may write, after all that it
 // is shown, at the price of what no cache has.
-func (m *Machine) need() amounts {
+func (m *Machine) need() protocol.BudgetUsed {
 	const margin = 1.25 // of the estimate of what it is shown
 	u := protocol.Usage{Input: int64(margin * float64(m.size.Tokens)), Output: m.model.MaxTokens}
 	if r := m.set.Budget.ReserveOutput; r > 0 {
@@ -295,15 +287,21 @@ func (m *Machine) need() amounts {
 	}
 	var used protocol.BudgetUsed
 	used.Spend(m.model.Price(u))
-	return amountsOf(used)
+	return used
 }
 
 // requestOver gives back what a request has reserved that is no longer the current
 // one.
 func (m *Machine) requestOver(current Attempt) {
 	if b := m.budget; b != nil && b.request != 0 && b.request != current {
-		b.settle(ticket{n: int(b.request)}, amounts{})
+		b.settle(Ticket{N: int(b.request)}, amounts{})
 		b.request = 0
+	}
+	if m.awaits != nil && m.awaits.ticket.N != int(current) {
+		m.awaits = nil
+	}
+	if m.requested != 0 && m.requested != current {
+		m.giveBack()
 	}
 }
 
@@ -311,17 +309,22 @@ func (m *Machine) requestOver(current Attempt) {
 // what the answer looks like.
 func (m *Machine) spendAnswer(msg *protocol.AssistantMessage) {
 	b := m.budget
-	if b == nil {
+	if b == nil && m.draws == DrawsOwn {
 		return
 	}
 	usage := msg.Usage
 	if usage.TotalTokens == 0 && len(msg.Content) > 0 && m.model != nil {
 		usage = m.model.Price(protocol.Usage{Input: m.size.Tokens, Output: protocol.EstimateTokens(msg)})
-		var used protocol.BudgetUsed
-		used.Spend(usage)
-		m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &used})
+		if b != nil {
+			var used protocol.BudgetUsed
+			used.Spend(usage)
+			m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &used})
+		}
 	}
 	m.spend(usage)
+	if b == nil {
+		return
+	}
 	if now := int64(b.usedBy(m.now)[wallTime]); now-b.noted >= noteEvery {
 		m.noteWork(now)
 	}
@@ -330,7 +333,7 @@ func (m *Machine) spendAnswer(msg *protocol.AssistantMessage) {
 
 // spendSummary counts what a summary has cost, if its provider said so.
 func (m *Machine) spendSummary(usage *protocol.Usage) {
-	if m.budget != nil && usage != nil {
+	if usage != nil && (m.budget != nil || m.draws != DrawsOwn) {
 		m.spend(*usage)
 		m.checkBudget()
 	}
@@ -339,8 +342,14 @@ func (m *Machine) spendSummary(usage *protocol.Usage) {
 func (m *Machine) spend(usage protocol.Usage) {
 	var used protocol.BudgetUsed
 	used.Spend(usage)
-	m.budget.settle(ticket{n: int(m.budget.request)}, amountsOf(used))
-	m.budget.request = 0
+	if b := m.budget; b != nil {
+		b.settle(Ticket{N: int(b.request)}, amountsOf(used))
+		b.request = 0
+	}
+	if m.draws != DrawsOwn {
+		m.reported.Add(&used)
+		m.giveBack()
+	}
 }
 
 // spendCall counts a call of a tool that was announced.
@@ -354,16 +363,24 @@ func (m *Machine) spendCall() {
 // callRefusedByBudget ends a call that is one too many, and says whether it was.
 func (m *Machine) callRefusedByBudget(r *run, c *call) bool {
 	b := m.budget
+	if m.draws == DrawsAbove && m.callNotGranted(r, c) {
+		return true
+	}
 	if b == nil {
 		return false
 	}
-	if b.exceeded == "" && b.used[toolCalls] >= b.pool.limits[toolCalls] {
+	tooMany := b.used[toolCalls] >= b.pool.limits[toolCalls]
+	if tooMany && b.exceeded == "" {
 		m.exceed(toolCalls)
 	}
-	if b.exceeded != protocol.BudgetToolCalls && (b.exceeded == "" || c.Name != TaskTool) {
+	why := b.exceeded
+	switch {
+	case tooMany:
+		why = protocol.BudgetToolCalls
+	case why == protocol.BudgetToolCalls, why != "" && c.Name == TaskTool:
+	default:
 		return false
 	}
-	why := b.exceeded
 	m.announceCall(r, c)
 	b.used[toolCalls]--
 	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &protocol.BudgetUsed{ToolCalls: -1}}) // it will have a result
@@ -384,7 +401,7 @@ func (m *Machine) childRefusedByBudget(c *call, it *item) bool {
 	if b.exceeded == "" {
 		return false
 	}
-	m.leaveOut(c, it)
+	m.leaveOut(c, it, b.exceeded.Error())
 	return true
 }
 
@@ -419,17 +436,17 @@ func (m *Machine) openedBeyondBudget(c *call, it *item) bool {
 	if why == "" || why == protocol.BudgetSubagents {
 		return false
 	}
-	m.leaveOut(c, it)
+	m.leaveOut(c, it, why.Error())
 	m.do(CloseChild{Attempt: m.activity.begun(), ID: it.id})
 	m.leave(it, LeaveWorkspace{})
 	return true
 }
 
 // leaveOut ends an item that has not begun.
-func (m *Machine) leaveOut(c *call, it *item) {
+func (m *Machine) leaveOut(c *call, it *item, why string) {
 	m.tellTaskOfBudget(c)
 	result := it.result()
-	result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, m.budget.exceeded.Error()
+	result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, why
 	it.state = itemDone{result}
 }
 
@@ -439,43 +456,29 @@ const abortedByBudget = "budget_exceeded"
 // tellTaskOfBudget tells clients, once for each call, that a budget ends some of its
 // items.
 func (m *Machine) tellTaskOfBudget(c *call) {
-	if !c.tasks.overBudget {
+	if m.budget != nil && !c.tasks.overBudget {
 		c.tasks.overBudget = true
 		m.emit(protocol.BudgetExceeded{Scope: "task", Snapshot: m.snapshot(m.budget.exceeded)})
 	}
 }
 
 // spendChild counts what a child has cost since that was counted last. Where that is
-// too much, all children of the call stop.
-func (m *Machine) spendChild(c *call, it *item, usage protocol.Usage) {
-	was := it.usage
+// too much, children end with their next request.
+func (m *Machine) spendChild(it *item, usage protocol.Usage) {
 	it.usage = usage
-	b := m.budget
-	if b == nil {
+	if m.budget == nil && m.draws == DrawsOwn {
 		return
 	}
-	var before, after protocol.BudgetUsed
-	before.Spend(was)
-	after.Spend(usage)
-	more := amountsOf(after)
-	more.add(amountsOf(before), -1)
-	b.used.add(more, 1)
+	var used protocol.BudgetUsed
+	used.Spend(usage)
+	m.countSpent(it, amountsOf(used))
 	m.checkBudget()
-	if b.exceeded == "" || b.exceeded == protocol.BudgetSubagents || c.tasks.overBudget {
-		return
-	}
-	m.tellTaskOfBudget(c)
-	for _, other := range c.tasks.items {
-		if _, running := other.state.(itemRunning); running {
-			m.do(TellChild{Attempt: m.activity.begun(), ID: other.id, Cmd: protocol.Abort{}})
-		}
-	}
 }
 
 // stoppedByBudget is the result of a child that was stopped because of a budget.
 func (m *Machine) stoppedByBudget(c *call, r protocol.TaskResult) protocol.TaskResult {
-	if c.tasks.overBudget && r.ExitCode != 0 {
-		r.Aborted, r.AbortReason, r.Error = true, abortedByBudget, m.budget.exceeded.Error()
+	if why := m.overBudget(); c.tasks.overBudget && why != "" && r.ExitCode != 0 {
+		r.Aborted, r.AbortReason, r.Error = true, abortedByBudget, why.Error()
 	}
 	return r
 }

@@ -88,13 +88,11 @@ func (m *Machine) summaryBegun(in SummaryBegun) {
 func (m *Machine) summarise(c *compacting) {
 	c.attempt, c.before = m.newAttempt(), m.size
 	m.enter(c)
-	if why := m.mayRequest(c.attempt); why != "" {
-		m.compactionOver(c, protocol.AutoCompactionEnd{}, refusedByBudget(why))
-		return
-	}
 	c.ask.Attempt, c.ask.Model, c.ask.Level = c.attempt, m.model, m.Level()
 	c.ask.Reason, c.ask.Retries = c.reason, c.again
-	m.do(c.ask)
+	if why := m.request(c.attempt, c.ask); why != "" {
+		m.compactionOver(c, protocol.AutoCompactionEnd{}, refusedByBudget(why))
+	}
 }
 
 func (m *Machine) summarised(in Summarised) {

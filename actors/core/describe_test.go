@@ -40,6 +40,14 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("StartChild attempt=%d %s %s agent=%s depth=%d tools=%v", e.Attempt, e.Call, e.Spec.Entry.ID, e.Spec.Agent.Name, e.Spec.Entry.Depth, e.Spec.Entry.Tools)
 	case TellChild:
 		return fmt.Sprintf("TellChild attempt=%d %s %s %s", e.Attempt, e.ID, nameOf(e.Cmd), protocol.AppendValue(nil, e.Cmd))
+	case AskGrant:
+		return fmt.Sprintf("AskGrant %+v %+v", e.Ticket, e.Need)
+	case ReportSpent:
+		return fmt.Sprintf("ReportSpent %+v all=%t %+v", e.Ticket, e.All, e.Used)
+	case AnswerGrant:
+		return fmt.Sprintf("AnswerGrant attempt=%d %s %+v", e.Attempt, e.ID, e.Grant)
+	case LimitChild:
+		return fmt.Sprintf("LimitChild attempt=%d %s %d", e.Attempt, e.ID, e.Draws)
 	case CloseChild:
 		return fmt.Sprintf("CloseChild attempt=%d %s", e.Attempt, e.ID)
 	case Cancel:

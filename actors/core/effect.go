@@ -104,6 +104,7 @@ type ChildSpec struct {
 	Level        protocol.ThinkingLevel  // likewise
 	Mode         protocol.PermissionMode // the parent's: a child may do no more unasked
 	MaxRuntimeMs int64                   // 0 for no limit
+	Draws        Drawing                 // whose budget it draws on
 	SoftRequests int                     // requests after which the child is asked to end, 0 for never
 	Workspace    string                  // the directory that it works in, "" for its parent's
 	Resume       string                  // the file of an earlier child to go on with, "" for a new one
@@ -180,6 +181,37 @@ type TellChild struct {
 	ID      string
 	Cmd     protocol.Command
 	Anew    bool // with a prompt: what the child has said before does not count as its answer
+}
+
+// AskGrant asks the parent whether the budget of the tree allows something. It is answered
+// by [Granted], unless [ReportSpent] takes it back.
+type AskGrant struct {
+	Ticket   Ticket
+	Need     protocol.BudgetUsed // of what is counted, or what an answer may cost
+	Unpriced *protocol.Model     // whose price is not known; nil for a known one
+}
+
+// ReportSpent tells the parent what was used up since the session is its child, and that
+// what a ticket was given is not needed any more: All for every ticket of the session that
+// the ticket names, and those below it.
+type ReportSpent struct {
+	Ticket Ticket
+	All    bool
+	Used   protocol.BudgetUsed
+}
+
+// AnswerGrant answers what a child has asked for.
+type AnswerGrant struct {
+	Attempt Attempt
+	ID      string
+	Grant   Grant
+}
+
+// LimitChild tells a child on whose budget it draws from now on.
+type LimitChild struct {
+	Attempt Attempt
+	ID      string
+	Draws   Drawing
 }
 
 // CloseChild lets a child go. Its session ends, unless somebody else listens to it.
@@ -309,6 +341,10 @@ func (LeaveWorkspace) effect()   {}
 func (EndIsolated) effect()      {}
 func (TellChild) effect()        {}
 func (CloseChild) effect()       {}
+func (AskGrant) effect()         {}
+func (ReportSpent) effect()      {}
+func (AnswerGrant) effect()      {}
+func (LimitChild) effect()       {}
 func (Summarise) effect()        {}
 func (Cancel) effect()           {}
 func (StartBash) effect()        {}

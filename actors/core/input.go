@@ -183,6 +183,29 @@ type ChildSettled struct {
 	DurationMs  int64
 }
 
+// GrantAsked is a question of a child about the budget that it draws on.
+type GrantAsked struct {
+	Attempt Attempt
+	ID      string
+	AskGrant
+}
+
+// ChildSpent is what a child has used up, and what it needs no longer.
+type ChildSpent struct {
+	Attempt Attempt
+	ID      string
+	ReportSpent
+}
+
+// Granted is the answer to [AskGrant].
+type Granted struct{ Grant }
+
+// Pooled says on whose budget a child draws from now on.
+type Pooled struct {
+	Draws Drawing
+	Spent *protocol.BudgetSpent // that its file says, for a child that draws on its own
+}
+
 // HostReady says that the client is to run a call, with these arguments.
 type HostReady struct {
 	Attempt Attempt
@@ -391,6 +414,10 @@ func (MergeDone) input()        {}
 func (ChildProgress) input()    {}
 func (ChildTold) input()        {}
 func (ChildSettled) input()     {}
+func (GrantAsked) input()       {}
+func (ChildSpent) input()       {}
+func (Granted) input()          {}
+func (Pooled) input()           {}
 func (SummaryBegun) input()     {}
 func (Summarised) input()       {}
 func (BashProgress) input()     {}

@@ -31,7 +31,8 @@ type Machine struct {
 	choices
 	counters
 
-	budget   *budget // nil where nothing is limited
+	budget *budget // nil where nothing is limited
+	above
 	activity activity
 	shown    Phase // as it was noted last
 	since    int64 // when the phase began, epoch milliseconds
@@ -82,6 +83,7 @@ type choices struct {
 	host   []protocol.HostTool
 	grants []string               // permission rules that were allowed in this session
 	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none
+	draws  Drawing
 
 	childrenWatched bool // somebody has subscribed to what children do
 }
@@ -114,6 +116,8 @@ type counters struct {
 	queueIDs int
 	turns    int // requests for an answer
 	hooks    int
+	tickets  int                 // for things that a budget counts
+	reported protocol.BudgetUsed // of a task, with its own: what its parent is told
 }
 
 // work is what one accepted input causes, over retries and continuations, until
@@ -206,6 +210,14 @@ func (m *Machine) handle(in Input) {
 		m.childTold(in)
 	case ChildSettled:
 		m.childSettled(in)
+	case GrantAsked:
+		m.grantAsked(in)
+	case ChildSpent:
+		m.childSpent(in)
+	case Granted:
+		m.granted(in)
+	case Pooled:
+		m.pooled(in)
 	case SummaryBegun:
 		m.summaryBegun(in)
 	case Summarised:
@@ -569,6 +581,9 @@ func (m *Machine) project() *protocol.ProjectTrust {
 
 func (m *Machine) waitingFor() []string {
 	list := m.activity.waitingFor()
+	if m.awaits != nil {
+		list = []string{"budget"}
+	}
 	if m.swap != nil && list == nil {
 		list = []string{m.swap.cmd.Name}
 	}

@@ -61,12 +61,6 @@ func limitsOf(l protocol.BudgetLimits) amounts {
 	}
 }
 
-// ticket is what a request to a model is known by.
-type ticket struct {
-	child string // "" for the session's own
-	n     int
-}
-
 // pool is what a session and its children may use up together. Every request to a
 // model reserves what it may need, and gives that back when it is known what it has
 // cost. So the limits are passed by one answer at most: by one that needs more than
@@ -74,13 +68,13 @@ type ticket struct {
 type pool struct {
 	limits amounts
 	used   amounts
-	held   map[ticket]amounts // by requests in flight
+	held   map[Ticket]amounts // by requests in flight
 	queue  []asked            // oldest first
 	lax    bool               // nobody waits
 }
 
 type asked struct {
-	ticket
+	Ticket
 	need amounts
 }
 
@@ -124,7 +118,7 @@ func (p *pool) covered(need amounts) bool {
 }
 
 // ask is a request that wants to begin. One that waits is in [pool.settle] later.
-func (p *pool) ask(t ticket, need amounts) verdict {
+func (p *pool) ask(t Ticket, need amounts) verdict {
 	switch {
 	case p.spent() >= 0:
 		return denied
@@ -137,24 +131,24 @@ func (p *pool) ask(t ticket, need amounts) verdict {
 	return waiting
 }
 
-func (p *pool) hold(t ticket, need amounts) {
+func (p *pool) hold(t Ticket, need amounts) {
 	if p.held == nil {
-		p.held = map[ticket]amounts{}
+		p.held = map[Ticket]amounts{}
 	}
 	p.held[t] = need
 }
 
 // answer is a verdict on a request that has waited.
 type answer struct {
-	ticket
+	Ticket
 	verdict
 }
 
 // settle ends a request, in flight or waiting, with what it has cost, and says which
 // of those that wait may begin now, or never will.
-func (p *pool) settle(t ticket, used amounts) []answer {
+func (p *pool) settle(t Ticket, used amounts) []answer {
 	delete(p.held, t)
-	p.queue = slices.DeleteFunc(p.queue, func(a asked) bool { return a.ticket == t })
+	p.queue = slices.DeleteFunc(p.queue, func(a asked) bool { return a.Ticket == t })
 	p.used.add(used, 1)
 	return p.next()
 }
@@ -168,22 +162,31 @@ func (p *pool) next() (answers []answer) {
 			if !p.covered(first.need) && len(p.held) > 0 {
 				break
 			}
-			p.hold(first.ticket, first.need)
+			p.hold(first.Ticket, first.need)
 			v = granted
 		}
 		p.queue = p.queue[1:]
-		answers = append(answers, answer{first.ticket, v})
+		answers = append(answers, answer{first.Ticket, v})
 	}
 	return answers
 }
 
-// gone ends all requests of a child, whose session is no more.
+// deny ends all requests that wait.
+func (p *pool) deny() (answers []answer) {
+	for _, a := range p.queue {
+		answers = append(answers, answer{a.Ticket, denied})
+	}
+	p.queue = nil
+	return answers
+}
+
+// gone ends all requests of a child, whose session is no more, and of those below it.
 func (p *pool) gone(child string) []answer {
 	for t := range p.held {
-		if t.child == child {
+		if t.of(child) {
 			delete(p.held, t)
 		}
 	}
-	p.queue = slices.DeleteFunc(p.queue, func(a asked) bool { return a.child == child })
+	p.queue = slices.DeleteFunc(p.queue, func(a asked) bool { return a.Ticket.of(child) })
 	return p.next()
 }

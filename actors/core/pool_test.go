@@ -15,10 +15,10 @@ import (
 func TestPoolLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pool{limits: amounts{math.Inf(1), 1000, math.Inf(1), 5000, 2, 100, math.Inf(1)}}
-		flight := map[ticket]amounts{} // granted, with what it was granted
-		waits := map[ticket]amounts{}
+		flight := map[Ticket]amounts{} // granted, with what it was granted
+		waits := map[Ticket]amounts{}
 		uncovered, n := 0, 0
-		grant := func(task ticket, need amounts, before amounts) {
+		grant := func(task Ticket, need amounts, before amounts) {
 			held := amounts{}
 			for _, other := range flight {
 				held.add(other, 1)
@@ -36,11 +36,11 @@ func TestPoolLaws(t *testing.T) {
 		}
 		hear := func(answers []answer) {
 			for _, a := range answers {
-				need, waited := waits[a.ticket]
+				need, waited := waits[a.Ticket]
 				require.True(t, waited)
-				delete(waits, a.ticket)
+				delete(waits, a.Ticket)
 				if a.verdict == granted {
-					grant(a.ticket, need, p.used)
+					grant(a.Ticket, need, p.used)
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func TestPoolLaws(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": func(t *rapid.T) {
 				n++
-				task, need := ticket{fmt.Sprint("child", rapid.IntRange(1, 4).Draw(t, "child")), n}, draw("need", 2.5)
+				task, need := Ticket{fmt.Sprint("child", rapid.IntRange(1, 4).Draw(t, "child")), n}, draw("need", 2.5)
 				before, already := p.used, p.spent()
 				switch p.ask(task, need) {
 				case granted:
@@ -82,12 +82,12 @@ func TestPoolLaws(t *testing.T) {
 			"child gone": func(t *rapid.T) {
 				child := fmt.Sprint("child", rapid.IntRange(1, 4).Draw(t, "child"))
 				for task := range flight {
-					if task.child == child {
+					if task.Child == child {
 						delete(flight, task)
 					}
 				}
 				for task := range waits {
-					if task.child == child {
+					if task.Child == child {
 						delete(waits, task)
 					}
 				}

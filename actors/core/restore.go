@@ -20,12 +20,18 @@ func (m *Machine) restored(in Restored) {
 	m.set = in.Settings
 	m.choices = choices{modelChoice: modelChoice{m.set.Model, m.set.Level}, Modes: m.set.Modes, tools: m.set.Tools}
 	m.since = m.now
+	if m.set.Child != nil {
+		m.draws = m.set.Child.Draws
+	}
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters
 	}
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	m.loadBudget(in.Session.Spent)
+	if in.Carryover != nil && m.draws == DrawsAbove { // what it had asked for is over
+		m.do(ReportSpent{All: true, Used: m.reported})
+	}
 	results, note := m.finishBranch(in.Session)
 	if m.set.Child != nil && in.Session.LeafID == "" {
 		m.appendOwn(protocol.CustomSubagent, m.set.Child.SubagentEntry)
@@ -111,13 +117,13 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
-	case Append, StartStream, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
+	case Append, StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
 		// not done, and nobody was told
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
 			m.do(e)
 		}
-	case SetTimer, CancelTimer, RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
+	case ReportSpent, AnswerGrant, LimitChild, SetTimer, CancelTimer, RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
 		m.do(e) // nothing of these depends on the entry
 	}
 }
@@ -125,7 +131,7 @@ func (m *Machine) instead(e Effect, why string) {
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
+	case StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
 		return true
 	case CallHook:
 		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0

@@ -108,8 +108,7 @@ func vetoed(cmd protocol.Command) protocol.Result {
 func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
 	a := &leavingBranch{step{attempt: m.newAttempt()}}
 	m.enter(a)
-	m.mayRequest(a.attempt)
-	m.do(Summarise{
+	m.request(a.attempt, Summarise{ // that the budget allows it is known
 		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: m.swap.cmd.Seq,
 		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
 	})

@@ -30,7 +30,8 @@ type TaskSettings struct {
 // Child says what a session was made for that is the child of another.
 type Child struct {
 	protocol.SubagentEntry
-	Self protocol.Agent
+	Self  protocol.Agent
+	Draws Drawing // whose budget it draws on when it begins
 }
 
 // depth is how far a session is below the root of its tree.
@@ -141,11 +142,10 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 					continue
 				}
 				live++
-				if it.isolated {
-					it.state = itemPreparing{}
-					m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+				if m.draws == DrawsAbove {
+					it.state = itemAsking{m.askCount(protocol.BudgetUsed{Subagents: 1})}
 				} else {
-					m.openChild(c, it)
+					m.beginItem(c, it)
 				}
 			}
 			next = false
@@ -161,7 +161,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 				continue
 			}
 			m.beginChild(c, it, *s.opened)
-		case itemPreparing:
+		case itemAsking, itemPreparing:
 			live++
 			next = false
 		case itemWaiting:
@@ -182,6 +182,16 @@ func allDone(items []*item) bool {
 	return !slices.ContainsFunc(items, func(it *item) bool { return !it.done() })
 }
 
+// beginItem begins what an item begins with.
+func (m *Machine) beginItem(c *call, it *item) {
+	if !it.isolated {
+		m.openChild(c, it)
+		return
+	}
+	it.state = itemPreparing{}
+	m.do(PrepareWorkspace{Attempt: m.activity.begun(), Job: it.nextJob(), Call: c.ID, ID: it.id})
+}
+
 // openChild has the session of an item's child opened.
 func (m *Machine) openChild(c *call, it *item) {
 	it.state = itemOpening{}
@@ -196,6 +206,7 @@ func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
 			continue
 		}
 		m.cutItem(c, it, why)
+		m.childOver(it)
 	}
 	m.endIsolated(c)
 	result := m.taskResult(c.tasks)
@@ -249,6 +260,7 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
 	it.began, it.opened = m.now, opened
 	m.countChild()
+	m.tellLimited(it)
 	op := protocol.TaskOp{
 		Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir,
 		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description,
@@ -268,7 +280,7 @@ func (m *Machine) childProgress(in ChildProgress) {
 	}
 	it.activity, it.heard = in.Activity, m.now
 	m.tellReport(c, it)
-	m.spendChild(c, it, in.Usage)
+	m.spendChild(it, in.Usage)
 	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
 		m.showTasks(r, c)
 	}
@@ -356,14 +368,16 @@ func (m *Machine) childSettled(in ChildSettled) {
 	switch s := it.state.(type) {
 	case itemRunning:
 	case itemNaming:
-		m.spendChild(c, it, in.Usage)
+		m.spendChild(it, in.Usage)
+		m.childOver(it)
 		m.named(it, s.settled, in)
 		m.goOn(r, c)
 		return
 	default:
 		return
 	}
-	m.spendChild(c, it, in.Usage)
+	m.spendChild(it, in.Usage)
+	m.childOver(it)
 	ended := m.stoppedByBudget(c, it.settled(in))
 	if it.isolated {
 		m.capture(it, ended, false)
@@ -381,13 +395,14 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	if it == nil {
 		return
 	}
+	m.childOver(it)
 	result := it.result()
 	result.ExitCode, result.Error = 1, "Internal error"
 	switch s := it.state.(type) {
 	case itemNaming: // it has handed over what it did
 		m.named(it, s.settled, ChildSettled{Outcome: failed, Requests: s.settled.Requests})
 		m.goOn(r, c)
-	case itemQueued, itemPreparing, itemOpening, itemRunning:
+	case itemQueued, itemAsking, itemPreparing, itemOpening, itemRunning:
 		m.endChild(c, it, result)
 		m.leave(it, LeaveWorkspace{Keep: true})
 		m.goOn(r, c)
@@ -506,6 +521,7 @@ func (m *Machine) dropTasks(c *call) {
 	}
 	for _, it := range c.tasks.items {
 		m.cancelChildDialogs(it)
+		m.childOver(it)
 	}
 }
 

@@ -451,7 +451,7 @@ func (m *Machine) isolatedGone(in WorkerGone) {
 		result := it.result()
 		result.ExitCode, result.Error = 1, why
 		it.state = itemDone{result}
-	case itemQueued, itemOpening, itemRunning, itemDone:
+	case itemQueued, itemAsking, itemOpening, itemRunning, itemDone:
 		return
 	}
 	m.goOn(r, c)

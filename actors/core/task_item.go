@@ -20,6 +20,7 @@ type item struct {
 	told   string          // what the child is told
 	state  itemState
 
+	limited  bool // it knows that it draws on a budget
 	isolated bool // it works in a workspace
 	work     workspace
 
@@ -29,6 +30,7 @@ type item struct {
 	activity protocol.TaskActivity
 	heard    int64 // when that was told, epoch milliseconds
 	usage    protocol.Usage
+	spent    amounts // by it and its own children, as far as that is known
 	open     OpenChildren
 	dialogs  []childDialog
 }
@@ -49,6 +51,7 @@ type itemState interface{ itemState() }
 
 type (
 	itemQueued  struct{}                      // a slot
+	itemAsking  struct{ ticket Ticket }       // to be let count by the budget of the tree
 	itemOpening struct{ opened *ChildOpened } // its child's session; or, if that is there, for the items before it to begin
 	itemRunning struct{}                      // its child to settle
 
@@ -65,6 +68,7 @@ type (
 )
 
 func (itemQueued) itemState()  {}
+func (itemAsking) itemState()  {}
 func (itemOpening) itemState() {}
 func (itemRunning) itemState() {}
 func (itemDone) itemState()    {}
@@ -146,6 +150,8 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), Mode: m.PermissionMode, MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
 		SoftRequests: m.set.Tasks.SoftRequests,
 	}
+	it.limited = m.limited()
+	spec.Draws = drawsBelow(it.limited)
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
 		earlier, _ := m.children.named(it.want.Resume)
@@ -245,7 +251,7 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	p.Shows(it.activity)
 	switch s := it.state.(type) {
 	case itemQueued:
-	case itemOpening, itemPreparing:
+	case itemAsking, itemOpening, itemPreparing:
 		p.Phase = "preparing"
 	case itemCapturing, itemVerifying:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "verifying", now-it.began

@@ -11,14 +11,15 @@ import (
 
 // run is one agent_start … agent_end.
 type run struct {
-	id       protocol.RunID
-	messages []protocol.Message
-	turns    int                   // begun
-	joinable bool                  // started by an idle steer or follow_up: a plain prompt may still join
-	verdict  *bool                 // of extensions, whether the model is asked again; nil for none
-	offered  []string              // the tools that the latest request named: only these run
-	deferred []protocol.StreamRule // that match and have not stopped the answer
-	system   *string               // the system prompt, where an extension has made another
+	id        protocol.RunID
+	messages  []protocol.Message
+	turns     int                   // begun
+	joinable  bool                  // started by an idle steer or follow_up: a plain prompt may still join
+	allowance *Grant                // how many of the calls may run; nil where nobody was asked
+	verdict   *bool                 // of extensions, whether the model is asked again; nil for none
+	offered   []string              // the tools that the latest request named: only these run
+	deferred  []protocol.StreamRule // that match and have not stopped the answer
+	system    *string               // the system prompt, where an extension has made another
 
 	submitted bool // a child has handed over what it was asked for: no other turn follows
 
@@ -93,11 +94,10 @@ func (m *Machine) ask(r *run) {
 	m.turns++
 	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
-	if why := m.mayRequest(s.attempt); why != "" {
+	why := m.request(s.attempt, StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
+	if why != "" {
 		m.breakOff(r, s.stream, protocol.StopError, why.Error(), ending{outcome: failed})
-		return
 	}
-	m.do(StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
 }
 
 // stream is the assistant message in progress.
@@ -432,7 +432,7 @@ func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why stri
 
 func (m *Machine) turnStart(r *run) {
 	r.turns++
-	r.answer, r.calls, r.results, r.verdict = nil, nil, nil, nil
+	r.answer, r.calls, r.results, r.verdict, r.allowance = nil, nil, nil, nil, nil
 	m.emit(protocol.TurnStart{RunID: r.id})
 }
 
@@ -622,6 +622,15 @@ func unfit(args *protocol.ArgsBuilder) string {
 // startCalls begins the execution of a message's tool calls.
 func (m *Machine) startCalls(r *run, attempt Attempt) {
 	m.enter(&runningTools{step{r, attempt}})
+	if m.draws == DrawsAbove {
+		m.await(m.askCount(protocol.BudgetUsed{ToolCalls: int64(len(r.calls))}), nil)
+		return
+	}
+	m.runCalls(r)
+}
+
+// runCalls executes the calls of an answer, as far as a budget allows them.
+func (m *Machine) runCalls(r *run) {
 	r.parallel = m.set.Rules.ParallelTools && !slices.ContainsFunc(r.calls, m.isSequential)
 	if !r.parallel {
 		m.nextCall(r)

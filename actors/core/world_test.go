@@ -261,7 +261,7 @@ func (w *world) perform(e Effect) {
 		}
 	case StartChild:
 		w.children = append(w.children, e)
-	case TellChild, CloseChild:
+	case TellChild, CloseChild, AskGrant, ReportSpent, AnswerGrant, LimitChild:
 	case StartStream, ScheduleRetry, CancelBash, DropLoaded, Reconfigure, RunCommand, SetTimer, CancelTimer:
 	}
 }

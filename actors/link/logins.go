@@ -18,6 +18,7 @@ type (
 		Cmd     protocol.Command
 		OpenURL bool // the client has the method open_url
 		Secrets bool // and the member secret
+		Afar    bool // its person may be at another machine: see conn.LoginsAfar
 	}
 	AuthAnswer struct {
 		Key  int
@@ -30,6 +31,15 @@ type (
 	AuthReply struct {
 		Router *actor.PID
 		Answer protocol.ExtensionUIResponse
+	}
+	// CountUsers asks the parent of sessions how many use each provider. The answer is Users.
+	CountUsers struct {
+		Key  int // chosen by who asks
+		From *actor.PID
+	}
+	Users struct {
+		Key int
+		Of  map[string]int // by provider
 	}
 	// AuthLeave says that a router sends nothing more: its logins end, and are answered.
 	AuthLeave struct{ Router *actor.PID }

@@ -6,7 +6,9 @@ package logins
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -18,11 +20,14 @@ import (
 
 // owner is the actor.
 type owner struct {
-	logins  providers.Logins
-	routers map[string]*actor.PID
-	running map[job]context.CancelCauseFunc // logins under way
-	open    map[string]*dialog              // by id
-	made    int                             // dialogs
+	logins   providers.Logins
+	sessions *actor.PID // their parent
+	routers  map[string]*actor.PID
+	running  map[job]context.CancelCauseFunc // logins under way
+	open     map[string]*dialog              // by id
+	counting map[int]done                    // reports that wait for who uses what
+	due      map[string]*time.Timer          // renewals to come, by provider
+	made     int                             // dialogs and reports
 }
 
 // job is a command of a router.
@@ -55,14 +60,22 @@ type (
 	over struct {
 		of chan<- protocol.ExtensionUIResponse
 	}
-	// changed is for everybody.
-	changed struct{ event protocol.AuthChanged }
+	// told is for everybody.
+	told struct{ event protocol.Event }
+	// due asks for a login to be renewed when a time has passed, renewal when it has.
+	due struct {
+		provider string
+		in       time.Duration
+	}
+	renewal struct{ provider string }
+	renewed struct{}
 )
 
 // Props describes the actor.
-func Props(k *kernel.Kernel, logins providers.Logins) *actor.Props {
+func Props(k *kernel.Kernel, logins providers.Logins, sessions *actor.PID) *actor.Props {
 	o := &owner{
-		logins: logins, routers: map[string]*actor.PID{}, running: map[job]context.CancelCauseFunc{}, open: map[string]*dialog{},
+		logins: logins, sessions: sessions, counting: map[int]done{}, due: map[string]*time.Timer{},
+		routers: map[string]*actor.PID{}, running: map[job]context.CancelCauseFunc{}, open: map[string]*dialog{},
 	}
 	return k.KeepAlive(o, "logins", kernel.RetryMessage)
 }
@@ -71,9 +84,15 @@ func (o *owner) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		root, self := c.ActorSystem().Root, c.Self()
-		o.logins.Watch(func(ev protocol.AuthChanged) { root.Send(self, changed{ev}) })
+		o.logins.Watch(providers.LoginWatch{
+			Tell: func(ev protocol.Event) { root.Send(self, told{ev}) },
+			Due:  func(provider string, in time.Duration) { root.Send(self, due{provider, in}) },
+		})
 	case *actor.Stopping:
-		o.logins.Watch(nil)
+		o.logins.Watch(providers.LoginWatch{})
+		for _, timer := range o.due {
+			timer.Stop()
+		}
 		for _, cancel := range o.running {
 			cancel(providers.ErrLoginCancelled)
 		}
@@ -90,13 +109,52 @@ func (o *owner) Receive(c actor.Context) {
 	case over:
 		maps.DeleteFunc(o.open, func(_ string, d *dialog) bool { return d.answer == m.of })
 	case done:
-		delete(o.running, m.of)
-		c.Send(m.router, m.answer)
-	case changed:
+		o.done(c, m)
+	case link.Users:
+		o.counted(c, m)
+	case due:
+		if before := o.due[m.provider]; before != nil {
+			before.Stop()
+		}
+		o.due[m.provider] = kernel.After(c, m.in, c.Self(), renewal{m.provider})
+	case renewal:
+		delete(o.due, m.provider)
+		kernel.Background(c, func() any {
+			o.logins.Renew(context.Background(), m.provider)
+			return renewed{}
+		})
+	case told:
 		for _, router := range o.routers {
 			c.Send(router, link.AuthEvent{Event: m.event})
 		}
 	}
+}
+
+// done answers a command, a report with how many sessions use each provider.
+func (o *owner) done(c actor.Context, m done) {
+	delete(o.running, m.of)
+	if _, is := m.answer.Data.(protocol.AuthReport); is {
+		o.made++
+		o.counting[o.made] = m
+		c.Send(o.sessions, link.CountUsers{Key: o.made, From: c.Self()})
+		return
+	}
+	c.Send(m.router, m.answer)
+}
+
+// counted answers a report that has waited for this.
+func (o *owner) counted(c actor.Context, m link.Users) {
+	of, waits := o.counting[m.Key]
+	if !waits {
+		return
+	}
+	delete(o.counting, m.Key)
+	report := protocol.AuthReport{Providers: slices.Clone(of.answer.Data.(protocol.AuthReport).Providers)}
+	for i := range report.Providers {
+		report.Providers[i].UsedBy = m.Of[report.Providers[i].ID]
+	}
+	of.answer.Data = report
+	c.Send(of.router, of.answer)
 }
 
 // leave ends the logins of a client that is gone.
@@ -117,7 +175,7 @@ func (o *owner) command(c actor.Context, m link.AuthCommand) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	o.running[of] = cancel
-	p := &person{root: c.ActorSystem().Root, self: c.Self(), router: m.Router, openURL: m.OpenURL, secrets: m.Secrets}
+	p := &person{root: c.ActorSystem().Root, self: c.Self(), router: m.Router, openURL: m.OpenURL, secrets: m.Secrets, afar: m.Afar}
 	kernel.Background(c, func() any {
 		defer cancel(nil)
 		data, err := o.carryOut(ctx, m.Cmd, p)
@@ -140,6 +198,12 @@ func (o *owner) carryOut(ctx context.Context, cmd protocol.Command, p *person) (
 	case protocol.GetLoginProviders:
 		return providersOf(o.logins.Auth("")), nil
 	case protocol.Login:
+		if p.afar {
+			var err *protocol.Error
+			if cmd, err = o.fromAfar(cmd); err != nil {
+				return nil, err
+			}
+		}
 		if err := p.refuses(cmd); err != nil {
 			return nil, err
 		}
@@ -155,13 +219,34 @@ func (o *owner) carryOut(ctx context.Context, cmd protocol.Command, p *person) (
 	return nil, protocol.CodeUnsupported.Errorf("%T is not about credentials", cmd)
 }
 
+// fromAfar is a login as a client may have it whose person may be at another machine:
+// a browser there does not come back here, a port here is not opened for somebody
+// there, and what is stored as a key is known to no vendor, and may be a command.
+func (o *owner) fromAfar(how protocol.Login) (protocol.Login, *protocol.Error) {
+	if how.Key != "" || how.Method == "api_key" || how.Method == "browser" {
+		return how, protocol.CodeForbidden.Errorf("Over the network one signs in by paste or device code only: use `troupe login %s` on the daemon's machine", how.Provider)
+	}
+	if how.Method != "" {
+		return how, nil
+	}
+	for _, p := range o.logins.Auth(how.Provider).Providers {
+		for _, method := range p.Methods {
+			if method == "paste" || method == "device" {
+				how.Method = method
+				return how, nil
+			}
+		}
+	}
+	return how, protocol.CodeLoginUnsupported.Errorf("There is no login of %s by paste or device code: use `troupe login %[1]s` on the daemon's machine", how.Provider)
+}
+
 // providersOf says of a report what oh-my-pi's clients want to know.
 func providersOf(report protocol.AuthReport) protocol.LoginProviders {
 	out := protocol.LoginProviders{Providers: []protocol.LoginProvider{}}
 	for _, p := range report.Providers {
 		if len(p.Methods) > 0 {
 			out.Providers = append(out.Providers, protocol.LoginProvider{
-				ID: p.ID, Name: p.Name, Available: p.Methods[0] == "browser",
+				ID: p.ID, Name: p.Name, Available: p.Methods[0] != "api_key",
 				Authenticated: p.State == protocol.AuthReady || p.State == protocol.AuthExpiring || p.State == protocol.AuthExpired,
 			})
 		}

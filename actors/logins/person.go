@@ -3,6 +3,7 @@ package logins
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -18,6 +19,7 @@ type person struct {
 	router  *actor.PID
 	openURL bool
 	secrets bool
+	afar    bool
 }
 
 // refuses says that a login would need what the client does not have.
@@ -42,12 +44,20 @@ func (d *dialog) fits(a protocol.ExtensionUIResponse) bool {
 
 // Open shows an address. A client without open_url is told it, and asked for the one that
 // the browser ends at if it can be.
-func (p *person) Open(ctx context.Context, address, text string) (string, error) {
-	if p.openURL {
-		return p.ask(ctx, protocol.ExtensionUIRequest{Method: "open_url", Title: &text, URL: address})
+func (p *person) Open(ctx context.Context, page providers.LoginPage) (string, error) {
+	text := page.Text
+	if page.Code != "" {
+		text += ": type the code " + page.Code
 	}
-	p.Tell(text + ": " + address)
-	if p.secrets {
+	if p.openURL {
+		request := protocol.ExtensionUIRequest{Method: "open_url", Title: &text, URL: page.URL, LaunchURL: page.Launch, Code: page.Code}
+		if page.Code != "" {
+			request.ExpiresAt = time.Now().Add(page.Left).UnixMilli()
+		}
+		return p.ask(ctx, request)
+	}
+	p.Tell(text + ": " + page.URL)
+	if p.secrets && page.Code == "" {
 		return p.Ask(ctx, text+": open the address in a browser. If its last page cannot be shown, paste the address of that page here")
 	}
 	<-ctx.Done()

@@ -42,9 +42,10 @@ func offered(r *http.Request) (token string, given bool) {
 // socketClient is a client on a WebSocket.
 type socketClient struct {
 	ws     *websocket.Conn
-	ctx    context.Context
+	ctx    context.Context // of the connection, until goodbye is said
+	cancel context.CancelFunc
 	name   string
-	bye    func(*websocket.Conn)
+	bye    func(*socketClient)
 	single bool // one record a message
 
 	rest    []byte // of the message that is read
@@ -55,7 +56,7 @@ func (c *socketClient) String() string { return "WebSocket " + c.name }
 
 // Close says goodbye without waiting for the client to say it, too.
 func (c *socketClient) Close() error {
-	c.bye(c.ws)
+	c.bye(c)
 	return nil
 }
 

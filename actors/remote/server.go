@@ -53,6 +53,8 @@ type Config struct {
 	Hosts   []string // host:port by which the server may be called
 	Origins []string // of pages that may connect, besides those of Hosts
 	TLS     *tls.Config
+
+	AllowLogin bool // clients on TCP that may do everything may sign in to providers, too
 }
 
 // Server takes clients:
@@ -347,6 +349,10 @@ func (s *Server) network(by who) conn.Config {
 	cfg := s.Network
 	cfg.MultiSession, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, clientLag, clientOutput, true
 	cfg.ViewOnly = by.scope != ScopeFull
+	cfg.Logins = conn.LoginsNone
+	if s.AllowLogin && by.scope == ScopeFull {
+		cfg.Logins = conn.LoginsAfar
+	}
 	return cfg
 }
 
@@ -361,9 +367,8 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 		return
 	}
 	ws.SetReadLimit(int64(s.maxLine()))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	client := &socketClient{ws: ws, ctx: ctx, name: r.RemoteAddr, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
+	client := &socketClient{ws: ws, name: r.RemoteAddr, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
+	client.ctx, client.cancel = context.WithCancel(context.Background())
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
 	})
@@ -372,13 +377,17 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 	s.run(s.network(by), client)
 }
 
-// goodbye ends a WebSocket and says why, without waiting for the client to answer.
-func (s *Server) goodbye(ws *websocket.Conn) {
+// goodbye ends a WebSocket and says why, without waiting for the client to answer. Who
+// reads is cancelled after that: the library cuts a connection whose reader is.
+func (s *Server) goodbye(c *socketClient) {
 	status, why := websocket.StatusNormalClosure, "bye"
 	if s.ends() {
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
-	s.goodbyes.Go(func() { _ = ws.Close(status, why) })
+	s.goodbyes.Go(func() {
+		defer c.cancel()
+		_ = c.ws.Close(status, why)
+	})
 }
 
 func (s *Server) maxLine() int {

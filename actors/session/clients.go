@@ -298,6 +298,9 @@ func (s *Session) leave(c actor.Context) {
 	} else {
 		s.hostLeft(c)
 	}
+	if s.life.end == nil && s.leftByParent() {
+		s.step(c, core.Pooled{Draws: core.DrawsOwn, Spent: s.spent()})
+	}
 	s.clientsChanged(c)
 }
 
@@ -359,7 +362,7 @@ func (s *Session) setDialect(m link.SetDialect) (changed bool) {
 			s.clients.note(cl.Wire)
 		}
 	}
-	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
+	if m.Looks || slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
 		return false
 	}
 	s.rules, s.work.settings.Rules = m.Rules, m.Rules

@@ -114,6 +114,12 @@ func (k *minder) Receive(c actor.Context) {
 		k.passes = m.on
 	case core.TellChild:
 		k.tell(c, m)
+	case core.AskGrant:
+		c.Send(c.Parent(), core.GrantAsked{Attempt: k.attempt, ID: k.id, AskGrant: m})
+	case core.ReportSpent:
+		c.Send(c.Parent(), core.ChildSpent{Attempt: k.attempt, ID: k.id, ReportSpent: m})
+	case core.Granted, core.Pooled:
+		c.Send(k.child.pid, m)
 	case progressDue:
 		k.timers.progress = nil
 		k.report(c)

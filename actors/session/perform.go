@@ -114,6 +114,12 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.tellChild(c, e)
 	case core.CloseChild:
 		s.closeChild(c, e)
+	case core.AskGrant, core.ReportSpent:
+		s.tellMinder(c, e)
+	case core.AnswerGrant:
+		s.answerGrant(c, e)
+	case core.LimitChild:
+		s.limitChild(c, e)
 	case core.Summarise:
 		s.startSummary(c, e)
 	case core.Cancel:

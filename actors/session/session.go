@@ -307,6 +307,9 @@ func (s *Session) report(c actor.Context) {
 	if m := s.m.Model(); m != s.reported.model {
 		s.reported.model = m
 		s.shared.used.use(m)
+		if m != nil {
+			c.Send(c.Parent(), uses{s.handle, m.Provider})
+		}
 	}
 	if s.clients.ring.on && s.shared.ringsOver() {
 		c.Send(c.Parent(), ringsFull{})

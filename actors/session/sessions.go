@@ -44,6 +44,7 @@ type member struct {
 	router *actor.PID // who asked for it
 	key    string     // and under which key
 	since  uint64     // the change of a session that was its last one; they are numbered
+	model  string     // its provider; "" for none
 	bare   bool       // it was told to forget its ring since
 }
 
@@ -78,6 +79,16 @@ func (s *sessions) Receive(c actor.Context) {
 		for _, router := range m.Routers {
 			c.Send(router, m)
 		}
+	case uses:
+		if e := s.table[m.handle]; e != nil {
+			e.model = m.provider
+		}
+	case link.CountUsers:
+		of := map[string]int{}
+		for _, e := range s.table {
+			of[e.model]++
+		}
+		c.Send(m.From, link.Users{Key: m.Key, Of: of})
 	case link.ListOpen:
 		c.Send(m.From, link.OpenList{Seq: m.Seq, Sessions: s.list()})
 	case giveBackDue:
@@ -286,3 +297,6 @@ type status struct {
 	handle string
 	info   protocol.OpenSessionInfo
 }
+
+// uses is what a session tells its parent of its model.
+type uses struct{ handle, provider string }

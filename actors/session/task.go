@@ -45,7 +45,7 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	}
 	if child := spec.Child; child != nil {
 		set.Ceiling = child.Ceiling
-		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent}
+		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent, Draws: child.Draws}
 		w.settings.MaxReminders = 0
 	}
 	w.settings.Tasks = set
@@ -83,7 +83,7 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if child.Resume != "" {
 		spec.Path = child.Resume
 	}
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Above: []string{s.work.cwd}}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Above: []string{s.work.cwd}, Draws: child.Draws}
 	if above := s.spec.Child; above != nil {
 		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
 	}
@@ -142,6 +142,35 @@ func (s *Session) tellChild(c actor.Context, e core.TellChild) {
 	if pid := s.minder(e.Attempt, e.ID); pid != nil {
 		c.Send(pid, e)
 	}
+}
+
+// answerGrant gives a child the answer to what it has asked for of the budget.
+func (s *Session) answerGrant(c actor.Context, e core.AnswerGrant) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		c.Send(pid, core.Granted{Grant: e.Grant})
+	}
+}
+
+func (s *Session) limitChild(c actor.Context, e core.LimitChild) {
+	if pid := s.minder(e.Attempt, e.ID); pid != nil {
+		c.Send(pid, core.Pooled{Draws: e.Draws})
+	}
+}
+
+// tellMinder tells the parent of the session something, by way of who looks after it.
+func (s *Session) tellMinder(c actor.Context, m any) {
+	if s.spec.Child != nil {
+		c.Send(s.spec.Child.Minder, m)
+	}
+}
+
+// leftByParent says whether the parent of the session listens no more.
+func (s *Session) leftByParent() bool {
+	if s.spec.Child == nil {
+		return false
+	}
+	parent := s.clients.by(s.spec.Child.Minder)
+	return parent == nil || parent.leaving != nil
 }
 
 // closeChild lets a child go: its minder ends when that is done.

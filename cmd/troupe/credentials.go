@@ -22,6 +22,7 @@ import (
 	"troupe/providers"
 	"troupe/providers/registry"
 	"troupe/store"
+	"troupe/store/config"
 	"troupe/tools"
 )
 
@@ -33,9 +34,11 @@ const (
 
 // credentialArgs is the command line of login, logout and auth check.
 type credentialArgs struct {
-	word, provider, model, agentDir      string
-	noBrowser, key, asJSON, keep, asInPi bool
-	timeout                              time.Duration
+	word, provider, model, agentDir string
+	command                         string // that prints the key; "" for none
+	noBrowser, key, device          bool
+	asJSON, keep, asInPi            bool
+	timeout                         time.Duration
 }
 
 // credentials carries out login, logout and auth check.
@@ -53,7 +56,8 @@ func credentials(word string, args []string) int {
 	log, guard := logger(&options{}), tools.NewGuard()
 	defer guard.Close()
 	agentDir := store.AgentDir(a.agentDir, os.Getenv, home)
-	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, guard, log))
+	own := config.WatchOwn(agentDir)
+	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	defer models.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -69,7 +73,7 @@ func credentials(word string, args []string) int {
 func parseCredentials(word string, args []string) (a credentialArgs, err error) {
 	a.word = word
 	usage := map[string]string{
-		"login":  "usage: troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
+		"login":  "usage: troupe login [PROVIDER] [--api-key] [--store-command COMMAND] [--device] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
 		"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
 		"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
 	}[word]
@@ -78,7 +82,7 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 	}
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
-		if slices.Contains([]string{"--timeout", "--agent-dir", "--provider", "--model"}, name) {
+		if slices.Contains([]string{"--timeout", "--agent-dir", "--provider", "--model", "--store-command"}, name) {
 			if !inline {
 				if i++; i == len(args) {
 					return a, fmt.Errorf("%s needs a value", name)
@@ -101,6 +105,12 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 			}
 		case name == "--api-key" && word == "login":
 			a.key = true
+		case name == "--device" && word == "login":
+			a.device = true
+		case name == "--store-command" && word == "login":
+			if a.command = value; strings.TrimSpace(value) == "" {
+				return a, errors.New("--store-command wants a command that prints the key")
+			}
 		case name == "--no-browser" && word == "login":
 			a.noBrowser = true
 		case name == "--json" && word == "auth":
@@ -113,7 +123,7 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 			a.provider = name
 		}
 	}
-	if word == "logout" && a.provider == "" {
+	if word == "logout" && a.provider == "" || a.command != "" && (a.provider == "" || a.device) || a.key && a.device {
 		return a, errors.New(usage)
 	}
 	return a, nil
@@ -135,12 +145,25 @@ func (a credentialArgs) login(ctx context.Context, models *registry.Registry, gu
 		}
 	}
 	how := protocol.Login{Provider: a.provider, TimeoutMs: int(a.timeout.Milliseconds())}
-	if a.key {
+	switch {
+	case a.key:
 		how.Method = "api_key"
+	case a.device:
+		how.Method = "device"
 	}
-	done, failed := models.Login(ctx, how, t)
+	var done protocol.LoginResult
+	var failed *protocol.Error
+	if a.command != "" {
+		done.Provider, failed = a.provider, models.StoreCommand(ctx, a.provider, a.command, t)
+	} else {
+		done, failed = models.Login(ctx, how, t)
+	}
 	switch {
 	case failed == nil:
+		if a.command != "" {
+			fmt.Fprintf(stderr, "troupe: the command is stored; `troupe auth check %s` does not run it, the first request does\n", a.provider)
+			return exitOK
+		}
 		if done.Account != "" {
 			done.Provider += " as " + done.Account
 		}
@@ -301,12 +324,17 @@ func (t *terminal) line(ctx context.Context) (string, error) {
 	}
 }
 
-func (t *terminal) Open(ctx context.Context, address, text string) (string, error) {
-	fmt.Fprintf(stderr, "\n%s:\n\n  %s\n\n", text, address)
+func (t *terminal) Open(ctx context.Context, page providers.LoginPage) (string, error) {
+	fmt.Fprintf(stderr, "\n%s:\n\n  %s\n\n", page.Text, page.URL)
 	screen := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != "" || runtime.GOOS == "darwin"
 	if !t.noBrowser && !t.opened && screen && isatty.IsTerminal(os.Stdin.Fd()) {
 		t.opened = true
-		t.browse(address)
+		t.browse(cmp.Or(page.Launch, page.URL))
+	}
+	if page.Code != "" {
+		fmt.Fprintf(stderr, "Type this code there, within %v:\n\n  %s\n\n", page.Left.Round(time.Second), page.Code)
+		<-ctx.Done()
+		return "", context.Cause(ctx)
 	}
 	fmt.Fprint(stderr, "Without a browser on this machine, or if its last page cannot be shown: paste the address of that page here.\n")
 	answer, err := t.line(ctx)

@@ -71,6 +71,6 @@ func describeServer(text *strings.Builder, place string, server providers.LocalS
 			fmt.Fprintf(text, "  %s\n", complaint)
 		}
 	}
-	name := strings.ToLower(strings.NewReplacer(" ", "", ".", "", "-compatible", "").Replace(server.Kind))
+	name := discover.ProviderName(server.Kind)
 	fmt.Fprintf(text, "  to use it, in models.json: {\"providers\": {%q: {\"baseUrl\": %q, \"discover\": true}}}\n\n", name, place)
 }

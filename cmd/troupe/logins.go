@@ -17,11 +17,10 @@ import (
 )
 
 // newLogins makes the owner of auth.json.
-func newLogins(agentDir, cwd string, guard *tools.Guard, log zerolog.Logger) *auth.Store {
-	settings := config.WatchAuth(agentDir)
+func newLogins(agentDir, cwd string, settings func() config.Own, guard *tools.Guard, log zerolog.Logger) *auth.Store {
 	return auth.Open(auth.Config{
 		Dir: agentDir, Broker: runProgram(cwd, guard),
-		Settings: func() auth.Settings { return auth.Settings(settings()) },
+		Settings: func() auth.Settings { return auth.Settings(settings().Auth) },
 		Notice:   func(text string) { log.Warn().Msg(text) },
 	})
 }

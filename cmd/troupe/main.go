@@ -41,6 +41,7 @@ import (
 	"troupe/providers/scripted"
 	"troupe/providers/wire"
 	"troupe/store"
+	"troupe/store/config"
 	"troupe/tools"
 )
 
@@ -187,7 +188,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	}
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
-	models := newRegistry(agentDir, home, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, guard, log))
+	own := config.WatchOwn(agentDir)
+	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	dialect := o.dialect
 	if dialect == "" {
 		dialect = os.Getenv("PI_RPC_DIALECT")
@@ -264,7 +266,7 @@ func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, ti
 }
 
 // newRegistry joins the catalogue, the user's configuration and the wires.
-func newRegistry(agentDir, home string, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration), logins *auth.Store) *registry.Registry {
+func newRegistry(agentDir, home string, own func() config.Own, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration), logins *auth.Store) *registry.Registry {
 	client := wire.NewClient(wire.ClientConfig{Failed: failed})
 	return registry.New(registry.Config{
 		AgentDir: agentDir, Builtin: catalog.FS,
@@ -280,7 +282,12 @@ func newRegistry(agentDir, home string, command func(context.Context, string) (s
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
 		Clouds: cloud.All(home),
-		Logins: logins, Discover: discover.Find,
+		Logins: logins, Discover: discover.Find, Local: func() []string {
+			if own().DiscoverLocal {
+				return discover.Places(os.Getenv("OLLAMA_HOST"))
+			}
+			return nil
+		},
 		Offline: scripted.API,
 		Command: command,
 	})

@@ -34,13 +34,13 @@ import (
 type serveOptions struct {
 	socket, listen, tokenFile, publicURL, cert, key, pair string
 	hosts, origins                                        []string
-	behindProxy                                           bool
+	behindProxy, allowLogin                               bool
 	drain                                                 time.Duration
 	rest                                                  []string // those that it has
 }
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
-	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view]] [--drain DURATION] [options of --mode rpc]"
+	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login]] [--drain DURATION] [options of --mode rpc]"
 
 // remotely serves clients from outside, or is one of them.
 func remotely(word string, args []string) int {
@@ -84,10 +84,11 @@ func parseServe(args []string) (*serveOptions, error) {
 		},
 		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
 	}
+	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin}
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
-		if name == "--behind-proxy" && !inline {
-			s.behindProxy = true
+		if on := switches[name]; on != nil && !inline {
+			*on = true
 			continue
 		}
 		take := values[name]
@@ -108,7 +109,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
-	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.pair != "" || len(s.hosts)+len(s.origins) > 0) {
+	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins) > 0) {
 		return nil, errors.New("flags for clients on TCP need --listen")
 	}
 	if s.drain < 0 {
@@ -196,7 +197,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 		}
 		defer func() { _ = network.Close() }()
 	}
-	of := remote.Config{Log: log, Network: cfg.Conn, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
+	of := remote.Config{Log: log, Network: cfg.Conn, AllowLogin: s.allowLogin, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
 	if network != nil {
 		if err := s.network(&of, network.Addr().(*net.TCPAddr), cfg.Sessions.AgentDir); err != nil {
 			return err

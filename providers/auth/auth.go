@@ -3,7 +3,7 @@
 // tokens of logins fresh, and makes new logins where a vendor has documented how.
 //
 // What is not documented is not built: such an entry is refreshed by asking pi, or
-// not used at all, see [policyOf]. Tokens are in auth.json and in no other file; what
+// not used at all, see [policies]. Tokens are in auth.json and in no other file; what
 // else we know of a login is in troupe/logins.json beside it.
 package auth
 
@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"troupe/protocol"
@@ -60,6 +61,8 @@ type Store struct {
 	config Config
 	client *http.Client
 
+	devices atomic.Pointer[map[string]Device]
+
 	turn  chan struct{} // of capacity 1: full while somebody writes auth.json
 	other seen          // a lock that is in our way; belongs to who has the turn
 
@@ -68,7 +71,7 @@ type Store struct {
 	snapshot *File
 	logins   map[string]*login // by provider
 	attempts map[string]context.CancelCauseFunc
-	tell     func(protocol.AuthChanged)
+	watch    providers.LoginWatch
 	said     map[string]bool // notices
 	notes    notes
 	pending  sync.WaitGroup // refreshes
@@ -165,27 +168,44 @@ func (s *Store) read() *File {
 	return s.snapshot
 }
 
-// Watch has tell told of every change of a login's state. It is called on any
-// goroutine and must not wait.
-func (s *Store) Watch(tell func(protocol.AuthChanged)) {
+// Watch implements that of [providers.Logins].
+func (s *Store) Watch(who providers.LoginWatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell = tell
+	s.watch = who
 }
 
-// changed tells of a login's new state, once.
+// tell tells who watches.
+func (s *Store) tell(ev protocol.Event) {
+	s.mu.Lock()
+	to := s.watch.Tell
+	s.mu.Unlock()
+	if to != nil {
+		to(ev)
+	}
+}
+
+// Changed says that somebody else has changed how a provider's credentials stand, in
+// auth.json. While a login is renewed here that is not said: the end of it will be.
+func (s *Store) Changed(provider string, state protocol.AuthState, reason string) {
+	s.mu.Lock()
+	busy := s.of(provider).running != nil
+	s.mu.Unlock()
+	if !busy {
+		s.changed(provider, state, reason)
+	}
+}
+
+// changed tells of how a provider's credentials stand now, if that is news.
 func (s *Store) changed(provider string, state protocol.AuthState, reason string) {
+	ev := protocol.AuthChanged{Provider: provider, State: state, Reason: reason}
 	s.mu.Lock()
 	l := s.of(provider)
-	ev := protocol.AuthChanged{Provider: provider, State: state, Reason: reason}
-	tell := s.tell
-	if l.told == ev {
-		tell = nil
-	}
+	news := l.told != ev
 	l.told = ev
 	s.mu.Unlock()
-	if tell != nil {
-		tell(ev)
+	if news {
+		s.tell(ev)
 	}
 }
 

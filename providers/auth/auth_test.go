@@ -154,7 +154,7 @@ func TestStore_revoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHome(t)
 		var told []protocol.AuthChanged
-		h.Watch(func(ev protocol.AuthChanged) { told = append(told, ev) })
+		h.Watch(onlyChanges(&told))
 		h.loggedIn(time.Hour)
 		token, signer, err := h.sign(openAI, modelURL)
 		require.NoError(t, err)
@@ -247,18 +247,59 @@ func TestStore_lifetimes(t *testing.T) {
 	}
 }
 
-// TestStore_skew: a clock that is wrong is named.
+// TestStore_skew: a clock that is wrong by minutes is named, and whatever it says a login is
+// renewed once, and used for as long as its service has said.
 func TestStore_skew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHome(t)
-		h.loggedIn(-time.Minute)
-		h.vendor.now = func() time.Time { return time.Now().Add(-2 * time.Hour) }
-		_, _, err := h.sign(openAI, modelURL)
-		require.NoError(t, err)
-		require.Len(t, h.notices, 2)
-		assert.Contains(t, h.notices[0], "off by 2h0m0s")
-		assert.Equal(t, "using pi's login of openai", h.notices[1])
-	})
+	for off, named := range map[time.Duration]string{
+		-2 * time.Hour: "off by 2h0m0s", -3 * time.Minute: "off by 3m0s", -time.Minute: "", 0: "", time.Minute: "", 3 * time.Minute: "off by 3m0s", 2 * time.Hour: "off by 2h0m0s",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHome(t)
+			h.config.Now = func() time.Time { return time.Now().Add(off) } // the machine's
+			h.loggedIn(off - time.Minute)                                  // over, by the machine's clock
+			for range 3 {
+				token, _, err := h.sign(openAI, modelURL)
+				require.NoError(t, err)
+				assert.Equal(t, "access-canary-2", token)
+				time.Sleep(17 * time.Minute)
+			}
+			assert.Equal(t, 1, h.vendor.asked(tokenPath), off)
+			_, _, err := h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			_, _, err = h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Minute)
+			_, _, err = h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			assert.Equal(t, 2, h.vendor.asked(tokenPath), off)
+			said := strings.Join(h.notices, "\n")
+			assert.Equal(t, named != "", strings.Contains(said, "the clock of this machine is "+named) && named != "", "%v: %s", off, said)
+			assert.Equal(t, named != "", strings.Contains(said, "clock"), "%v: %s", off, said)
+		})
+	}
+}
+
+// TestStore_jump: a clock that jumps while a login is used does not make it over, nor good for
+// ever: what was got here goes by the time that has passed.
+func TestStore_jump(t *testing.T) {
+	for _, jump := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHome(t)
+			h.loggedIn(-time.Minute)
+			_, _, err := h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			text := h.text() // as if the wall clock had jumped: the file says another time, the token is the same
+			h.write(strings.Replace(text, fmt.Sprint(h.File().Entries[openAI].Expires), fmt.Sprint(h.File().Entries[openAI].Expires-jump.Milliseconds()), 1))
+			time.Sleep(20 * time.Minute)
+			_, _, err = h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			assert.Equal(t, 1, h.vendor.asked(tokenPath), "%v: it is good for 52 minutes", jump)
+			time.Sleep(35 * time.Minute)
+			_, _, err = h.sign(openAI, modelURL)
+			require.NoError(t, err)
+			assert.Equal(t, 2, h.vendor.asked(tokenPath), jump)
+		})
+	}
 }
 
 // TestStore_broker: logins whose flow is pi's are renewed by pi.
@@ -457,6 +498,35 @@ func TestLock(t *testing.T) {
 		h := newHome(t)
 		require.NoError(t, os.WriteFile(lockOf(h.path()), nil, 0o600))
 		assert.ErrorContains(t, h.edit(t.Context(), nothing), "is in the way")
+	})
+	t.Run("one that is removed under us", func(t *testing.T) {
+		h := newHome(t)
+		require.NoError(t, h.edit(t.Context(), func(_ context.Context, list []member) ([]member, bool, error) {
+			require.NoError(t, os.Remove(lockOf(h.path())))
+			return put(list, "new", json.RawMessage(`{}`)), true, nil
+		}))
+		assert.JSONEq(t, `{"new":{}}`, h.text())
+		assert.NoDirExists(t, lockOf(h.path()))
+	})
+	t.Run("one that is touched is somebody's, however old", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHome(t)
+			require.NoError(t, os.Mkdir(lockOf(h.path()), 0o755))
+			ctx, stop := context.WithCancel(t.Context())
+			var toucher sync.WaitGroup
+			defer toucher.Wait()
+			defer stop()
+			toucher.Go(func() {
+				for at := time.Now(); ctx.Err() == nil; at = at.Add(touchEvery) {
+					_ = os.Chtimes(lockOf(h.path()), at, at)
+					time.Sleep(touchEvery)
+				}
+			})
+			for range 6 {
+				assert.ErrorContains(t, h.edit(t.Context(), nothing), "is held by another program")
+			}
+			assert.DirExists(t, lockOf(h.path()))
+		})
 	})
 	t.Run("one that was taken from us is left to who has it", func(t *testing.T) {
 		h := newHome(t)

@@ -54,6 +54,11 @@ type answer struct {
 // call makes one request to a login service. Nothing of the body is logged; secrets
 // are kept out of errors.
 func (s *Store) call(ctx context.Context, method, address, contentType string, body []byte, secrets ...string) (answer, error) {
+	return s.callAs(ctx, "", method, address, contentType, body, secrets...)
+}
+
+// callAs is call with a token.
+func (s *Store) callAs(ctx context.Context, token, method, address, contentType string, body []byte, secrets ...string) (answer, error) {
 	var out answer
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
@@ -63,6 +68,10 @@ func (s *Store) call(ctx context.Context, method, address, contentType string, b
 	r.Header.Set("User-Agent", "troupe")
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+		secrets = append(secrets, token)
 	}
 	resp, err := s.client.Do(r)
 	if err != nil {
@@ -162,7 +171,12 @@ func (s *Store) skew(date time.Time) {
 // refreshOpenAI renews a login by OpenAI's documented flow.
 func (s *Store) refreshOpenAI(ctx context.Context, e Entry) (tokens, time.Duration, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {e.Client}, "refresh_token": {e.Refresh}, "resource": {openAIResource}}
-	out, err := s.persist(ctx, openAIToken, form, e.Refresh, e.Access)
+	return s.renewed(ctx, openAIToken, form, e)
+}
+
+// renewed buys other tokens, and says so where that is not to be had any more.
+func (s *Store) renewed(ctx context.Context, address string, form url.Values, e Entry) (tokens, time.Duration, error) {
+	out, err := s.persist(ctx, address, form, e.Refresh, e.Access)
 	var said *refusal
 	switch {
 	case errors.As(err, &said) && said.code == "invalid_client":

@@ -24,6 +24,7 @@ const (
 	methodKey     = "api_key"
 	methodBrowser = "browser"
 	methodPaste   = "paste"
+	methodDevice  = "device"
 )
 
 // errTimeout is the end of a login that nobody has signed in to.
@@ -39,23 +40,28 @@ func init() {
 }
 
 // CanLogin says whether one can sign in to a provider here.
-func CanLogin(provider string) bool { return flows[provider] != nil }
+func (s *Store) CanLogin(provider string) bool {
+	_, byCode := s.device(provider)
+	return byCode || flows[provider] != nil
+}
 
 // Never says why there are no credentials at all for a provider here, "" where there
 // are.
-func Never(provider string) string {
+func (s *Store) Never(provider string) string {
 	if providers.VendorOf(provider).Env != nil {
 		return "" // a key
 	}
-	return policyOf(provider).never
+	return s.policy(provider).never
 }
 
 // Methods are the ways to give a provider credentials here.
-func Methods(provider string) []string {
+func (s *Store) Methods(provider string) []string {
 	switch {
-	case CanLogin(provider):
+	case flows[provider] != nil:
 		return []string{methodBrowser, methodPaste, methodKey}
-	case Never(provider) != "":
+	case s.CanLogin(provider):
+		return []string{methodDevice, methodKey}
+	case s.Never(provider) != "":
 		return []string{}
 	}
 	return []string{methodKey}
@@ -68,15 +74,17 @@ func (s *Store) Login(ctx context.Context, how protocol.Login, person providers.
 	method := how.Method
 	if method == "" {
 		method = methodKey
-		if how.Key == "" && CanLogin(provider) {
-			method = methodBrowser
+		if how.Key == "" && s.CanLogin(provider) {
+			method = s.Methods(provider)[0]
 		}
 	}
-	switch {
-	case Never(provider) != "", method != methodKey && policyOf(provider).never != "":
-		return none, protocol.CodeLoginUnsupported.Errorf("Signing in to %s is not offered: %s", provider, policyOf(provider).never)
-	case method != methodKey && !CanLogin(provider):
-		return none, protocol.CodeLoginUnsupported.Errorf("There is no login for %s here: store a key (method api_key)%s", provider, policyOf(provider).hint)
+	switch p := s.policy(provider); {
+	case s.Never(provider) != "", method != methodKey && p.never != "":
+		return none, protocol.CodeLoginUnsupported.Errorf("Signing in to %s is not offered: %s", provider, p.never)
+	case method != methodKey && !s.CanLogin(provider):
+		return none, protocol.CodeLoginUnsupported.Errorf("There is no login for %s here: store a key (method api_key)%s", provider, p.hint)
+	case !slices.Contains(s.Methods(provider), method):
+		return none, protocol.CodeLoginUnsupported.Errorf("One does not sign in to %s by %s, but by %s", provider, method, strings.Join(s.Methods(provider), ", "))
 	case how.Key != "" && method != methodKey:
 		return none, protocol.CodeInvalidParams.Errorf("key goes with the method api_key only")
 	}
@@ -87,20 +95,28 @@ func (s *Store) Login(ctx context.Context, how protocol.Login, person providers.
 	}
 	defer done()
 	account, err := "", error(nil)
-	if method == methodKey {
+	switch method {
+	case methodKey:
 		err = s.storeKey(ctx, how, person)
-	} else {
+	case methodDevice:
+		account, err = s.loginDevice(ctx, how, person)
+	default:
 		account, err = flows[provider](s, ctx, how, person)
 	}
 	if err != nil {
 		return none, outcome(ctx, provider, err)
 	}
+	s.signedIn(provider)
+	return protocol.LoginResult{Provider: provider, ProviderID: provider, Account: account}, nil
+}
+
+// signedIn forgets what was wrong with a login before.
+func (s *Store) signedIn(provider string) {
 	s.mu.Lock()
 	l := s.of(provider)
 	l.failed, l.fresh, l.refused = failure{}, fresh{}, ""
 	s.mu.Unlock()
 	s.changed(provider, protocol.AuthReady, "")
-	return protocol.LoginResult{Provider: provider, ProviderID: provider, Account: account}, nil
 }
 
 // attempt begins a login, of which a provider has one at a time.
@@ -145,7 +161,7 @@ func outcome(ctx context.Context, provider string, err error) *protocol.Error {
 		return known
 	case errors.Is(err, providers.ErrLoginCancelled), errors.Is(cause, providers.ErrLoginCancelled), errors.Is(cause, context.Canceled):
 		return protocol.CodeLoginCancelled.Errorf("The login of %s was cancelled", provider)
-	case errors.Is(cause, errTimeout):
+	case errors.Is(cause, errTimeout), errors.Is(err, errTimeout):
 		return protocol.CodeLoginTimeout.Errorf("Nobody signed in to %s in time", provider)
 	}
 	return protocol.CodeLoginFailed.Errorf("Signing in to %s failed: %v", provider, err)
@@ -161,22 +177,52 @@ func (s *Store) storeKey(ctx context.Context, how protocol.Login, person provide
 		}
 		key = strings.TrimSpace(key)
 	}
-	if key == "" || strings.ContainsAny(key, "\r\n\x00") {
+	switch {
+	case key == "" || strings.ContainsAny(key, "\r\n\x00"):
 		return errors.New("a key is one line of text")
+	case key[0] == '!': // in auth.json that is a command, which nobody means who was asked for a key
+		return errors.New("no key begins with an exclamation mark; a command that prints the key is stored by `troupe login " + how.Provider + " --store-command COMMAND`")
 	}
-	if e := s.File().Entries[how.Provider]; e.Type == typeOAuth {
-		if err := s.mayReplace(ctx, how.Provider, person); err != nil {
+	return s.keep(ctx, how.Provider, key, person)
+}
+
+// StoreCommand keeps a command in place of a key, which it prints whenever one is needed.
+// It is for who sits at the machine: no client of the wire comes here.
+func (s *Store) StoreCommand(ctx context.Context, provider, command string, person providers.Dialog) *protocol.Error {
+	command = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(command), "!"))
+	switch {
+	case s.Never(provider) != "":
+		return protocol.CodeLoginUnsupported.Errorf("Signing in to %s is not offered: %s", provider, s.Never(provider))
+	case command == "" || strings.ContainsAny(command, "\r\n\x00"):
+		return protocol.CodeInvalidParams.Errorf("A command that prints a key is one line of text")
+	}
+	ctx, over, busy := s.attempt(ctx, protocol.Login{Provider: provider})
+	if busy != nil {
+		return busy
+	}
+	defer over()
+	if err := s.keep(ctx, provider, "!"+command, person); err != nil {
+		return outcome(ctx, provider, err)
+	}
+	s.signedIn(provider)
+	return nil
+}
+
+// keep writes a key, or the command that prints one.
+func (s *Store) keep(ctx context.Context, provider, key string, person providers.Dialog) error {
+	if e := s.File().Entries[provider]; e.Type == typeOAuth {
+		if err := s.mayReplace(ctx, provider, person); err != nil {
 			return err
 		}
 	}
 	return s.edit(ctx, func(_ context.Context, list []member) ([]member, bool, error) {
-		old, _ := parseEntry(find(list, how.Provider))
+		old, _ := parseEntry(find(list, provider))
 		entry := []member{{"type", []byte(`"api_key"`)}, {"key", protocol.AppendString(nil, key)}}
 		if old.Type == typeKey { // what else a person has put there stays
-			entry, _ = membersOf(find(list, how.Provider))
+			entry, _ = membersOf(find(list, provider))
 			entry = put(entry, "key", protocol.AppendString(nil, key))
 		}
-		return put(list, how.Provider, object(entry)), true, nil
+		return put(list, provider, object(entry)), true, nil
 	})
 }
 
@@ -226,7 +272,7 @@ func (s *Store) browse(ctx context.Context, person providers.Dialog, back *callb
 		}
 		given := make(chan reply, 1)
 		go func() {
-			text, err := person.Open(asking, address, text)
+			text, err := person.Open(asking, providers.LoginPage{URL: address, Text: text})
 			given <- reply{text, err}
 		}()
 		select {
@@ -264,7 +310,8 @@ func code(values url.Values) (string, error) {
 	return "", errors.New("the answer has no code")
 }
 
-// Logout implements that of [providers.Logins], but for what else gives a key.
+// Logout implements that of [providers.Logins], but for what else gives a key: who
+// knows that tells of the change.
 func (s *Store) Logout(ctx context.Context, provider string, revoke bool) (protocol.LogoutResult, *protocol.Error) {
 	var out protocol.LogoutResult
 	var gone Entry
@@ -287,7 +334,6 @@ func (s *Store) Logout(ctx context.Context, provider string, revoke bool) (proto
 		s.mu.Lock()
 		s.logins[provider] = &login{told: s.of(provider).told}
 		s.mu.Unlock()
-		s.changed(provider, protocol.AuthNone, "")
 	}
 	return out, nil
 }

@@ -354,6 +354,15 @@ func TestLogin_key(t *testing.T) {
 	assert.Equal(t, protocol.CodeLoginCancelled, failed.Code, "a login of pi is not written over in silence")
 	_, failed = h.login(protocol.Login{Provider: "groq", Key: "two\nlines"}, nil)
 	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
+	_, failed = h.login(protocol.Login{Provider: "groq", Key: " !touch made"}, nil)
+	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
+	assert.Contains(t, failed.Message, "--store-command")
+	require.Nil(t, h.StoreCommand(t.Context(), "groq", "!pass show groq", &fakePerson{}))
+	assert.Equal(t, "!pass show groq", h.File().Entries["groq"].Key)
+	for _, wrong := range []string{"", " ! ", "a\nb"} {
+		assert.Equal(t, protocol.CodeInvalidParams, h.StoreCommand(t.Context(), "groq", wrong, &fakePerson{}).Code)
+	}
+	assert.Equal(t, protocol.CodeLoginUnsupported, h.StoreCommand(t.Context(), "google-gemini-cli", "x", &fakePerson{}).Code)
 	_, failed = h.login(protocol.Login{Provider: openAI, Method: methodBrowser, Key: "k"}, nil)
 	assert.Equal(t, protocol.CodeInvalidParams, failed.Code)
 }

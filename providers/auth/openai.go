@@ -3,6 +3,8 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -185,17 +187,22 @@ const (
 )
 
 // loginOpenRouter has a key made.
-func (s *Store) loginOpenRouter(ctx context.Context, _ protocol.Login, person providers.Dialog) (string, error) {
+func (s *Store) loginOpenRouter(ctx context.Context, how protocol.Login, person providers.Dialog) (string, error) {
 	if err := s.mayReplace(ctx, openRouter, person); err != nil {
 		return "", err
 	}
-	verifier := secretText()
-	back, err := listen(0, "/"+secretText(), "") // also to paste: the address must be one, and nobody else's
-	if err != nil {
-		return "", err
+	verifier, path := secretText(), "/"+secretText()
+	redirect := fmt.Sprintf("http://127.0.0.1:%d%s", 49152+rand.N(16384), path) // to paste: nobody has to be there, and who is cannot use the code
+	var back *callback
+	if how.Method == methodBrowser {
+		var err error
+		if back, err = listen(0, path, ""); err != nil {
+			return "", err
+		}
+		defer back.close()
+		redirect = back.redirect
 	}
-	defer back.close()
-	query := url.Values{"callback_url": {back.redirect}, "code_challenge": {challenge(verifier)}, "code_challenge_method": {"S256"}}
+	query := url.Values{"callback_url": {redirect}, "code_challenge": {challenge(verifier)}, "code_challenge_method": {"S256"}}
 	values, err := s.browse(ctx, person, back, openRouterAuth+"?"+query.Encode(), "Sign in to OpenRouter", "")
 	if err != nil {
 		return "", err

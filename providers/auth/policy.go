@@ -13,6 +13,7 @@ import (
 // policy is how the login of a provider is used. Vendors' terms are part of it.
 type policy struct {
 	hosts  []string // where its tokens go; nil is wherever the provider's models are
+	origin string   // the one place where they go, in place of hosts; "" for hosts
 	direct bool     // a token in the file is used while it is good; else pi is asked for one
 	never  string   // why it is not used at all, and what to do; "" for used
 	hint   string   // what else there is, where it is refreshed by pi
@@ -39,13 +40,18 @@ var policies = map[string]policy{
 
 const noGoogle = "Google does not allow its plan logins in other programs and suspends accounts; use GEMINI_API_KEY or Vertex"
 
-// policyOf is the policy for a provider's entry of a login. One that nobody knows is
+// policy is the policy for a provider's entry of a login. One that nobody knows is
 // of an extension of pi, and pi's to refresh.
-func policyOf(provider string) policy { return policies[provider] }
+func (s *Store) policy(provider string) policy {
+	if d, found := s.device(provider); found {
+		return policy{origin: d.Origin, direct: true}
+	}
+	return policies[provider]
+}
 
 // Compat is how requests that go with a login depart from their provider's wire, nil for
 // not at all.
-func Compat(provider string) json.RawMessage { return json.RawMessage(policyOf(provider).compat) }
+func Compat(provider string) json.RawMessage { return json.RawMessage(policies[provider].compat) }
 
 // allows says whether a token may go to a URL.
 func (p policy) allows(provider, address string) *protocol.StreamError {
@@ -55,6 +61,11 @@ func (p policy) allows(provider, address string) *protocol.StreamError {
 	}
 	host := strings.ToLower(u.Hostname())
 	switch {
+	case p.origin != "":
+		if u.Scheme+"://"+u.Host == p.origin {
+			return nil
+		}
+		return protocol.ErrorAuth.Errorf("The login of %s is not sent to %s: it goes to %s (auth_host_refused)", provider, u.Scheme+"://"+u.Host, p.origin)
 	case p.hosts == nil && (u.Scheme == "https" || isLoopback(host)):
 		return nil
 	case u.Scheme == "https" && (u.Port() == "" || u.Port() == "443") && slices.Contains(p.hosts, host):
@@ -100,7 +111,7 @@ func (s *Store) Why(provider string, e Entry) string {
 	if e.Type != typeOAuth {
 		return ""
 	}
-	if p := policyOf(provider); p.never != "" {
+	if p := s.policy(provider); p.never != "" {
 		return p.never
 	}
 	if s.ours(provider, e) {

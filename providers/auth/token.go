@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +25,11 @@ type login struct {
 	running *renewal // nil for none
 	fresh   fresh
 	failed  failure
-	refused string // a token that its service has refused
-	told    protocol.AuthChanged
+	refused string               // a token that its service has refused
+	told    protocol.AuthChanged // how it stood when that was last looked at
+	due     string               // the token for whose end a renewal was asked for
+	header  map[string]string    // of requests with the token of last
+	last    string
 
 	address string // where its token may go, of the last request
 	account account
@@ -76,14 +80,14 @@ type tokenPair struct{ access, refresh string }
 func (e Entry) id() tokenPair { return tokenPair{e.Access, e.Refresh} }
 
 // good is a token that can be used without asking anybody, "" for none.
-func (l *login) good(provider string, e Entry, now time.Time) string {
+func (l *login) good(p policy, e Entry, now time.Time) string {
 	if l.fresh.of == e.id() { // it has taken the place of what is in the file
 		if l.fresh.access != l.refused && now.Before(l.fresh.until) {
 			return l.fresh.access
 		}
 		return ""
 	}
-	if policyOf(provider).direct && e.Access != l.refused && e.left(now) > early {
+	if p.direct && e.Access != l.refused && e.left(now) > early {
 		return e.Access
 	}
 	return ""
@@ -107,7 +111,7 @@ func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]str
 	if err := l.store.mayGo(l.provider, url); err != nil {
 		return nil, err
 	}
-	token, err := l.store.token(ctx, l.provider)
+	token, err := l.store.token(ctx, l.provider, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +119,7 @@ func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]str
 	l.used = token
 	l.mu.Unlock()
 	l.store.sayReused(l.provider)
-	return map[string]string{"Authorization": "Bearer " + token}, nil
+	return l.store.headersOf(l.provider, token), nil
 }
 
 // mayGo says whether a provider's token may go to a URL.
@@ -126,7 +130,7 @@ func (s *Store) mayGo(provider, address string) error {
 	if same {
 		return nil
 	}
-	if err := policyOf(provider).allows(provider, address); err != nil {
+	if err := s.policy(provider).allows(provider, address); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -152,7 +156,11 @@ func (s *Store) sayReused(provider string) {
 func (l *signer) Account() string {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
-	e, of := l.store.read().Entries[l.provider], l.store.of(l.provider)
+	e, read := l.store.snapshot.Entries[l.provider] // as it was at the signature
+	if !read {
+		e = l.store.read().Entries[l.provider]
+	}
+	of := l.store.of(l.provider)
 	if of.account.name == "" || of.account.of != e.id() {
 		of.account = account{e.id(), e.account(l.provider)}
 	}
@@ -185,8 +193,8 @@ func (l *signer) Forget() {
 
 // token returns a token that is good, after a refresh if need be. The refresh goes on
 // when ctx ends: a vendor that has given a new token takes the old one no more.
-func (s *Store) token(ctx context.Context, provider string) (string, *protocol.StreamError) {
-	r, token, err := s.begin(provider)
+func (s *Store) token(ctx context.Context, provider string, ahead time.Duration) (string, *protocol.StreamError) {
+	r, token, err := s.begin(provider, ahead)
 	if r == nil {
 		return token, err
 	}
@@ -198,16 +206,57 @@ func (s *Store) token(ctx context.Context, provider string) (string, *protocol.S
 	}
 }
 
-// Renew has a login renewed that is about to end.
-func (s *Store) Renew(ctx context.Context, provider string) { _, _ = s.token(ctx, provider) }
+// Renew has a login renewed that is about to end, for who was asked to by
+// [providers.LoginWatch] a bit earlier.
+func (s *Store) Renew(ctx context.Context, provider string) {
+	s.mu.Lock()
+	l, e := s.of(provider), s.read().Entries[provider]
+	ahead := time.Duration(0)
+	if l.due != "" && (l.due == e.Access || l.due == l.fresh.access) {
+		ahead = 2 * jitter
+	}
+	s.mu.Unlock()
+	_, _ = s.token(ctx, provider, ahead)
+}
 
-// begin returns a token, an error, or the refresh to wait for.
-func (s *Store) begin(provider string) (*renewal, string, *protocol.StreamError) {
+// jitter is by how much renewals that nobody waits for are earlier or later than they have
+// to be, so that not all processes of a machine come at once.
+const jitter = early / 5
+
+// headersOf are the headers that a token makes. It is asked to be renewed before its end,
+// once for each: a login that nobody uses is left alone.
+func (s *Store) headersOf(provider, token string) map[string]string {
+	s.mu.Lock()
+	l, e, now := s.of(provider), s.snapshot.Entries[provider], s.config.Now()
+	if l.last != token {
+		l.last, l.header = token, map[string]string{"Authorization": "Bearer " + token}
+	}
+	due, header := s.watch.Due, l.header
+	if due == nil || l.due == token || !s.renews(provider, e) {
+		s.mu.Unlock()
+		return header
+	}
+	in := e.left(now) - early
+	if l.fresh.access == token {
+		in = l.fresh.until.Sub(now)
+	}
+	l.due = token
+	s.mu.Unlock()
+	if in > 0 {
+		about := min(jitter, in/5)
+		due(provider, in-about+rand.N(2*about+1))
+	}
+	return header
+}
+
+// begin returns a token, an error, or the refresh to wait for. A token counts as good if it
+// will be so for a time ahead.
+func (s *Store) begin(provider string, ahead time.Duration) (*renewal, string, *protocol.StreamError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, found := s.read().Entries[provider]
 	l, now := s.of(provider), s.config.Now()
-	switch token := l.good(provider, e, now); {
+	switch token := l.good(s.policy(provider), e, now.Add(ahead)); {
 	case !found || e.Type != typeOAuth:
 		return nil, "", protocol.ErrorAuth.Errorf("There is no login of %s in auth.json any more", provider)
 	case token != "":
@@ -217,9 +266,14 @@ func (s *Store) begin(provider string) (*renewal, string, *protocol.StreamError)
 	case l.failed.of == e.id() && (l.failed.until.IsZero() || now.Before(l.failed.until)):
 		return nil, "", l.failed.err
 	case l.fresh.of == e.id() && l.fresh.access == l.refused && now.Sub(l.fresh.at) < rest:
-		return nil, "", protocol.ErrorAuth.Errorf("%s refuses a login that was renewed this moment: %s", provider, again(provider))
+		return nil, "", protocol.ErrorAuth.Errorf("%s refuses a login that was renewed this moment: %s", provider, s.again(provider))
 	case s.life.Err() != nil:
 		return nil, "", protocol.Aborted()
+	}
+	if l.told.State == "" { // nobody has looked yet, and before it was refused the token was good
+		was := *l
+		was.refused = ""
+		l.told = protocol.AuthChanged{Provider: provider, State: s.stands(&was, provider, e, now)}
 	}
 	r := &renewal{done: make(chan struct{})}
 	l.running = r
@@ -233,18 +287,19 @@ func (s *Store) begin(provider string) (*renewal, string, *protocol.StreamError)
 
 // renew gets another token and tells all who wait.
 func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
+	s.tell(protocol.AuthRefreshStart{Provider: provider})
 	got, err := s.another(provider, e)
 	now := s.config.Now()
 	s.mu.Lock()
 	state, reason := protocol.AuthReady, ""
 	var final *finalError
-	switch usable := policyOf(provider).direct && e.left(now) > 0 && e.Access != l.refused; {
+	switch usable := s.policy(provider).direct && e.left(now) > 0 && e.Access != l.refused; {
 	case err == nil:
 		got.of = s.read().Entries[provider].id()
 		l.fresh, l.failed = got, failure{}
 		r.token = got.access
 	case errors.As(err, &final):
-		r.err = protocol.ErrorAuth.Errorf("OAuth refresh failed for %s: %v\n\n%s", provider, err, sentence(again(provider)))
+		r.err = protocol.ErrorAuth.Errorf("OAuth refresh failed for %s: %v\n\n%s", provider, err, sentence(s.again(provider)))
 		l.failed = failure{of: e.id(), err: r.err}
 		if final.briefly {
 			l.failed.until = now.Add(rest)
@@ -264,6 +319,7 @@ func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
 	}
 	l.running = nil
 	s.mu.Unlock()
+	s.tell(protocol.AuthRefreshEnd{Provider: provider, State: state, Reason: reason})
 	s.changed(provider, state, reason) // before who waits goes on
 	close(r.done)
 }
@@ -273,25 +329,31 @@ func (s *Store) Report(provider string, e Entry, out *protocol.ProviderAuth) {
 	now := s.config.Now()
 	s.mu.Lock()
 	l := s.of(provider)
-	good, failed := l.good(provider, e, now), l.failed
+	state, failed := s.stands(l, provider, e, now), l.failed
 	s.mu.Unlock()
 	out.Source, out.ExpiresAt, out.Account = "stored_oauth", e.Expires, s.Account(provider, e)
-	if !policyOf(provider).direct {
+	if !s.policy(provider).direct {
 		out.Source, out.ExpiresAt = "broker", 0
 	}
-	switch {
-	case good != "":
-		out.State = protocol.AuthReady
-	case failed.of == e.id():
-		out.State, out.Reason, out.Hint = protocol.AuthInvalid, failed.err.Message, again(provider)
-	case e.left(now) > 0:
-		out.State = protocol.AuthExpiring
-	default:
-		out.State = protocol.AuthExpired
+	if out.State = state; state == protocol.AuthInvalid {
+		out.Reason, out.Hint = failed.err.Message, s.again(provider)
 	}
 	if provider == openAI && !s.ours(provider, e) {
 		out.Hint = "this login was made by another program; `troupe login openai` registers troupe"
 	}
+}
+
+// stands is how a login stands. The lock is held.
+func (s *Store) stands(l *login, provider string, e Entry, now time.Time) protocol.AuthState {
+	switch {
+	case l.good(s.policy(provider), e, now) != "":
+		return protocol.AuthReady
+	case l.failed.of == e.id() && l.failed.err != nil:
+		return protocol.AuthInvalid
+	case e.left(now) > 0:
+		return protocol.AuthExpiring
+	}
+	return protocol.AuthExpired
 }
 
 // Account is whose login it is, masked; "" if that is not known.
@@ -311,9 +373,9 @@ type finalError struct {
 func (e *finalError) Error() string { return e.text }
 
 // again says how to get on without a login that does not work.
-func again(provider string) string {
-	switch p := policyOf(provider); {
-	case CanLogin(provider):
+func (s *Store) again(provider string) string {
+	switch p := s.policy(provider); {
+	case s.CanLogin(provider):
 		return "sign in again with `troupe login " + provider + "`"
 	default:
 		return strings.TrimSpace("run pi and sign in to " + provider + " there " + p.hint)
@@ -325,10 +387,16 @@ func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] 
 // another gets another token than that of e: the one that another process has got
 // meanwhile, or a new one, in the documented way if there is one, else from pi.
 func (s *Store) another(provider string, e Entry) (fresh, error) {
-	if provider == openAI && e.Client != "" {
+	if s.renews(provider, e) {
 		return s.refresh(provider, e)
 	}
 	return s.ask(provider, e)
+}
+
+// renews says whether a login is renewed here, in its documented way.
+func (s *Store) renews(provider string, e Entry) bool {
+	d, found := s.device(provider)
+	return provider == openAI && e.Client != "" || found && e.Client == d.ClientID
 }
 
 // refresh renews a login under the lock of auth.json.
@@ -347,7 +415,13 @@ func (s *Store) refresh(provider string, e Entry) (got fresh, err error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 		defer cancel()
-		t, lifetime, err := s.refreshOpenAI(ctx, now)
+		var t tokens
+		var lifetime time.Duration
+		if d, found := s.device(provider); found {
+			t, lifetime, err = s.refreshDevice(ctx, d, now)
+		} else {
+			t, lifetime, err = s.refreshOpenAI(ctx, now)
+		}
 		if err != nil {
 			return nil, false, err
 		}

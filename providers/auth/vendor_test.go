@@ -295,12 +295,15 @@ type fakePerson struct {
 	choices []string // answers; the first option when there are no more
 	asked   []string
 	told    []string
+	pages   []providers.LoginPage
 	blind   bool // cannot paste
 }
 
 func (p *fakePerson) Pastes() bool { return !p.blind }
 
-func (p *fakePerson) Open(ctx context.Context, address, _ string) (string, error) {
+func (p *fakePerson) Open(ctx context.Context, page providers.LoginPage) (string, error) {
+	address := page.URL
+	p.pages = append(p.pages, page)
 	if p.open != nil {
 		return p.open(ctx, address)
 	}
@@ -332,4 +335,13 @@ func (h *home) login(how protocol.Login, p *fakePerson) (protocol.LoginResult, *
 	}
 	p.vendor = h.vendor
 	return h.Login(h.t.Context(), how, p)
+}
+
+// onlyChanges notes how logins stand, when that changes.
+func onlyChanges(to *[]protocol.AuthChanged) providers.LoginWatch {
+	return providers.LoginWatch{Tell: func(ev protocol.Event) {
+		if changed, is := ev.(protocol.AuthChanged); is {
+			*to = append(*to, changed)
+		}
+	}}
 }

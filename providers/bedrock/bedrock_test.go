@@ -122,7 +122,7 @@ func TestAnswer(t *testing.T) {
 func TestCuts(t *testing.T) {
 	whole := answer()
 	stop := bytes.Index(whole, []byte(`{"stopReason":"tool_use"}`)) + len(`{"stopReason":"tool_use"}`) + 4
-	for n := 0; n < len(whole); n += 7 {
+	for n := 0; n < len(whole); n++ {
 		ask, _ := serve(t, 200, eventStream, whole[:n])
 		if _, failed := ask(question(claudeID)); n < stop {
 			require.NotNil(t, failed, "after %d bytes", n)
@@ -131,12 +131,13 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestFlippedBits: no broken byte passes the checksums.
+// TestFlippedBits: no broken bit passes the checksums.
 func TestFlippedBits(t *testing.T) {
 	whole := answer()
-	for at := range whole {
+	for bit := range 8 * len(whole) {
+		at := bit / 8
 		broken := bytes.Clone(whole)
-		broken[at] ^= 1 << (at % 8)
+		broken[at] ^= 1 << (bit % 8)
 		r := wire.NewFrameReader(bytes.NewReader(broken))
 		var err error
 		for err == nil {

@@ -128,13 +128,16 @@ func awsOptions(env func(string) string) []func(*config.LoadOptions) error {
 	if file := env("AWS_SHARED_CREDENTIALS_FILE"); file != "" {
 		options = append(options, config.WithSharedCredentialsFiles([]string{file}))
 	}
-	key, secret, profile := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_PROFILE")
-	own := profile != "" && profile != os.Getenv("AWS_PROFILE") // the entry's: it goes before the keys of the process
-	switch {
-	case own:
+	key, secret, token, profile := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN"), env("AWS_PROFILE")
+	ownKey, ownProfile := key != os.Getenv("AWS_ACCESS_KEY_ID"), profile != os.Getenv("AWS_PROFILE") // the entry's
+	if ownProfile {
 		options = append(options, config.WithSharedConfigProfile(profile))
-	case key != "" && secret != "":
-		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(key, secret, env("AWS_SESSION_TOKEN"))))
+	}
+	if ownKey && token == os.Getenv("AWS_SESSION_TOKEN") {
+		token = "" // it belongs to the key of the process
+	}
+	if key != "" && secret != "" && (ownKey || !ownProfile) { // a profile of the entry goes before a key of the process
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(key, secret, token)))
 	}
 	return options
 }
@@ -220,7 +223,7 @@ func signV4(ctx context.Context, address string, body []byte, cred aws.Credentia
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
 	r.Header.Set("X-Amz-Content-Sha256", hash)
-	if err := v4.NewSigner().SignHTTP(ctx, cred, r, hash, "bedrock", region, at); err != nil {
+	if err := signRequest(ctx, r, hash, cred, "bedrock", region, at); err != nil {
 		return nil, err
 	}
 	signed := map[string]string{}
@@ -228,6 +231,12 @@ func signV4(ctx context.Context, address string, body []byte, cred aws.Credentia
 		signed[name] = r.Header.Get(name)
 	}
 	return signed, nil
+}
+
+// signRequest is how the library is called: its path is escaped a second time, as all
+// services but one want it.
+func signRequest(ctx context.Context, r *http.Request, hash string, cred aws.Credentials, service, region string, at time.Time) error {
+	return v4.NewSigner().SignHTTP(ctx, cred, r, hash, service, region, at)
 }
 
 // awsHint says what to do about the failures that have a cure.

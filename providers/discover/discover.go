@@ -75,6 +75,11 @@ func Places(ollama string) []string {
 	return []string{first, "http://127.0.0.1:8080/v1", "http://127.0.0.1:1234/v1", "http://127.0.0.1:8000/v1", "http://127.0.0.1:30000/v1"}
 }
 
+// ProviderName is what a server of a kind is called among providers.
+func ProviderName(kind string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", ".", "", "-compatible", "").Replace(kind))
+}
+
 // asker asks one server.
 type asker struct {
 	client *http.Client

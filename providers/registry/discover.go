@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
+	"slices"
 	"time"
 
 	"troupe/providers"
@@ -44,11 +46,79 @@ func (r *Registry) discover() {
 			d = &discovery{address: c.BaseURL}
 			r.found[c.id] = d
 		}
-		if d.done == nil && (d.asked.IsZero() || time.Since(d.asked) > freshFor) {
-			d.done = make(chan struct{})
-			go r.askServer(d, c.APIKey)
-		}
+		r.askAgain(d, c.APIKey)
 	}
+	r.lookAround()
+}
+
+// askAgain has a server asked whose last word is old.
+func (r *Registry) askAgain(d *discovery, key string) {
+	if d.done == nil && (d.asked.IsZero() || time.Since(d.asked) > freshFor) {
+		d.done = make(chan struct{})
+		go r.askServer(d, key)
+	}
+}
+
+// lookAround has the addresses asked at which servers usually are, if that is wanted. What
+// has answered is a provider as if models.json had it, by the name of its program; where
+// models.json has the address, or the name, that counts. The lock is held.
+func (r *Registry) lookAround() {
+	before := r.local
+	r.local = nil
+	defer func() {
+		if len(before) != len(r.local) { // what else changes, a server has said
+			r.catalog = nil
+		}
+	}()
+	if r.config.Local == nil || r.config.Discover == nil {
+		return
+	}
+	for _, address := range r.config.Local() {
+		if slices.ContainsFunc(r.models.Value, func(c namedEntry) bool { return samePlace(c.BaseURL, address) }) {
+			continue
+		}
+		d := r.around[address]
+		if d == nil {
+			if r.around == nil {
+				r.around = map[string]*discovery{}
+			}
+			d = &discovery{address: address}
+			r.around[address] = d
+		}
+		r.askAgain(d, "")
+		if len(d.server.Models) == 0 {
+			continue
+		}
+		id := discover.ProviderName(d.server.Kind)
+		if r.isBuiltin(id) || r.inFile(id) != nil {
+			u, err := url.Parse(address)
+			if err != nil || r.inFile(id+"-"+u.Port()) != nil {
+				continue
+			}
+			id += "-" + u.Port()
+		}
+		if r.found == nil {
+			r.found = map[string]*discovery{}
+		}
+		r.found[id] = d
+		r.local = append(r.local, namedEntry{id, providerEntry{Name: d.server.Kind, BaseURL: address, API: "openai-completions", Discover: true}})
+	}
+}
+
+// samePlace says whether two addresses are of one server.
+func samePlace(a, b string) bool {
+	ua, errA := url.Parse(a)
+	ub, errB := url.Parse(b)
+	if errA != nil || errB != nil {
+		return false
+	}
+	name := func(u *url.URL) string {
+		if providers.IsLocal(u.String()) && (u.Hostname() == "localhost" || u.Hostname() == "::1") {
+			return "127.0.0.1:" + u.Port()
+		}
+		return u.Host
+	}
+	return name(ua) == name(ub)
 }
 
 // askServer asks one server.
@@ -79,9 +149,11 @@ func (r *Registry) Discover(ctx context.Context) {
 	r.mu.Lock()
 	r.refresh()
 	var waiting []chan struct{}
-	for _, d := range r.found {
-		if d.done != nil {
-			waiting = append(waiting, d.done)
+	for _, list := range []map[string]*discovery{r.found, r.around} {
+		for _, d := range list {
+			if d.done != nil {
+				waiting = append(waiting, d.done)
+			}
 		}
 	}
 	r.mu.Unlock()
@@ -95,9 +167,9 @@ func (r *Registry) Discover(ctx context.Context) {
 }
 
 // answered is what servers have said so far, for another registry. The lock is held.
-func (r *Registry) answered() map[string]*discovery {
+func answered(list map[string]*discovery) map[string]*discovery {
 	out := map[string]*discovery{}
-	for provider, d := range r.found {
+	for provider, d := range list {
 		if !d.asked.IsZero() {
 			out[provider] = &discovery{address: d.address, server: d.server, err: d.err, asked: d.asked}
 		}

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +84,62 @@ func TestDiscover_asked(t *testing.T) {
 	h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://127.0.0.1:11434/v1", "discover": true}}}`)
 	_, err = h.Catalog()
 	require.ErrorContains(t, err, "discover is not available here")
+}
+
+// TestDiscoverLocal: servers are looked for on this machine only where that is wanted, have the
+// name of their program, and give way to what models.json says.
+func TestDiscoverLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		asked := map[string]int{}
+		var mu sync.Mutex
+		wanted := false
+		h.config.Local = func() []string {
+			if !wanted {
+				return nil
+			}
+			return []string{"http://127.0.0.1:11434/v1", "http://127.0.0.1:8080/v1", "http://127.0.0.1:1234/v1", "http://127.0.0.1:8000/v1"}
+		}
+		h.config.Discover = func(_ context.Context, address, _ string) (providers.LocalServer, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[address]++
+			model := []providers.LocalModel{{ID: "m", Context: 65536}}
+			switch address {
+			case "http://127.0.0.1:11434/v1":
+				return providers.LocalServer{Kind: "Ollama", Models: model}, nil
+			case "http://127.0.0.1:8080/v1", "http://127.0.0.1:8000/v1":
+				return providers.LocalServer{Kind: "llama.cpp", Models: model}, nil
+			}
+			return providers.LocalServer{}, errors.New("no server answers")
+		}
+		names := func() (list []string) {
+			_, err := h.Catalog()
+			require.NoError(t, err, "one that is not there is no problem")
+			h.Discover(t.Context())
+			c, err := h.Catalog()
+			require.NoError(t, err)
+			for _, m := range c.Models {
+				if m.ID == "m" {
+					assert.True(t, c.HasKey(m.Provider))
+					list = append(list, m.Provider+" "+m.BaseURL)
+				}
+			}
+			return list
+		}
+		assert.Empty(t, names())
+		assert.Empty(t, asked, "no packet unless asked")
+		wanted = true
+		assert.Equal(t, []string{"ollama http://127.0.0.1:11434/v1", "llamacpp http://127.0.0.1:8080/v1", "llamacpp-8000 http://127.0.0.1:8000/v1"}, names())
+		assert.Len(t, asked, 4)
+		req, failed := h.ask("llamacpp-8000", "m")
+		require.Nil(t, failed)
+		assert.Equal(t, "http://127.0.0.1:8000/v1", req.Model.BaseURL)
+		names()
+		assert.Equal(t, 1, asked["http://127.0.0.1:1234/v1"], "at most once a minute")
+		h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://localhost:8080/v1", "api": "openai-completions", "models": [{"id": "m"}]}, "ollama": {"baseUrl": "http://10.0.0.1:11434/v1", "api": "openai-completions", "models": [{"id": "m"}]}}}`)
+		assert.Equal(t, []string{"mine http://localhost:8080/v1", "ollama http://10.0.0.1:11434/v1", "ollama-11434 http://127.0.0.1:11434/v1", "llamacpp http://127.0.0.1:8000/v1"}, names())
+		wanted = false
+		assert.Len(t, names(), 2)
+	})
 }

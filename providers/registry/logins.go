@@ -3,6 +3,9 @@ package registry
 import (
 	"cmp"
 	"context"
+	"net/url"
+	"reflect"
+	"slices"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -29,7 +32,7 @@ func (r *Registry) Auth(provider string) protocol.AuthReport {
 			continue
 		}
 		one := r.authOf(id)
-		if provider != "" || one.State != protocol.AuthNone || auth.CanLogin(id) {
+		if provider != "" || one.State != protocol.AuthNone || r.config.Logins.CanLogin(id) {
 			report.Providers = append(report.Providers, one)
 		}
 	}
@@ -54,7 +57,7 @@ func (r *Registry) withEntries() []string {
 
 // authOf reports on one provider. The lock is held.
 func (r *Registry) authOf(provider string) protocol.ProviderAuth {
-	out := protocol.ProviderAuth{ID: provider, Name: r.nameOf(provider), State: protocol.AuthNone, Methods: auth.Methods(provider)}
+	out := protocol.ProviderAuth{ID: provider, Name: r.nameOf(provider), State: protocol.AuthNone, Methods: r.config.Logins.Methods(provider)}
 	entry := r.auth.Entries[provider]
 	for _, s := range r.sources(provider) {
 		if s.value != "" && (s.literal || r.secrets.has(s.value, s.own)) {
@@ -91,13 +94,29 @@ func (r *Registry) nameOf(provider string) string {
 
 // Login implements [providers.Logins].
 func (r *Registry) Login(ctx context.Context, how protocol.Login, person providers.Dialog) (protocol.LoginResult, *protocol.Error) {
-	r.mu.Lock()
-	known := r.isBuiltin(how.Provider) || r.custom(how.Provider) != nil
-	r.mu.Unlock()
-	if !known && auth.Never(how.Provider) == "" {
-		return protocol.LoginResult{}, protocol.CodeInvalidParams.Errorf("Unknown provider: %s", how.Provider)
+	if err := r.known(how.Provider); err != nil {
+		return protocol.LoginResult{}, err
 	}
 	return r.config.Logins.Login(ctx, how, person)
+}
+
+// StoreCommand keeps a command that prints a provider's key.
+func (r *Registry) StoreCommand(ctx context.Context, provider, command string, person providers.Dialog) *protocol.Error {
+	if err := r.known(provider); err != nil {
+		return err
+	}
+	return r.config.Logins.StoreCommand(ctx, provider, command, person)
+}
+
+// known refuses a provider that nobody has heard of.
+func (r *Registry) known(provider string) *protocol.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh()
+	if !r.isBuiltin(provider) && r.custom(provider) == nil && r.config.Logins.Never(provider) == "" {
+		return protocol.CodeInvalidParams.Errorf("Unknown provider: %s", provider)
+	}
+	return nil
 }
 
 // CancelLogin implements [providers.Logins].
@@ -119,15 +138,14 @@ func (r *Registry) Logout(ctx context.Context, provider string, revoke bool) (pr
 }
 
 // Watch implements [providers.Logins].
-func (r *Registry) Watch(tell func(protocol.AuthChanged)) { r.config.Logins.Watch(tell) }
+func (r *Registry) Watch(who providers.LoginWatch) { r.config.Logins.Watch(who) }
 
 // Close implements [providers.Logins].
 func (r *Registry) Close() { r.config.Logins.Close() }
 
 var _ providers.Logins = (*Registry)(nil)
 
-// Renew has the login of a provider renewed that is about to end, or every one for "".
-// What comes of it is in the next report.
+// Renew implements [providers.Logins]. What comes of it is in the next report.
 func (r *Registry) Renew(ctx context.Context, provider string) {
 	r.mu.Lock()
 	r.refresh()
@@ -140,5 +158,40 @@ func (r *Registry) Renew(ctx context.Context, provider string) {
 	r.mu.Unlock()
 	for _, id := range list {
 		r.config.Logins.Renew(ctx, id)
+	}
+}
+
+// devices are the logins by code that models.json has. The lock is held.
+func (r *Registry) devices() map[string]auth.Device {
+	out := map[string]auth.Device{}
+	for i := range r.models.Value {
+		c := &r.models.Value[i]
+		u, err := url.Parse(c.BaseURL)
+		if c.Login == nil || err != nil {
+			continue
+		}
+		d := *c.Login
+		d.Origin = u.Scheme + "://" + u.Host
+		out[c.id] = d
+	}
+	return out
+}
+
+// nothingRead stands for auth.json before it was read.
+var nothingRead = &auth.File{}
+
+// tellChanges tells of the entries of auth.json that are others than before. The lock is
+// held.
+func (r *Registry) tellChanges(before *auth.File) {
+	if before == nothingRead {
+		return
+	}
+	names := map[string]bool{}
+	for _, name := range slices.Concat(before.Names(), r.auth.Names()) {
+		if !names[name] && !reflect.DeepEqual(before.Entries[name], r.auth.Entries[name]) {
+			now := r.authOf(name)
+			r.config.Logins.Changed(name, now.State, now.Reason)
+		}
+		names[name] = true
 	}
 }

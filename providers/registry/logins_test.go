@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,4 +151,150 @@ func TestLogins_report(t *testing.T) {
 	}, got)
 	assert.NotContains(t, string(protocol.AppendValue(nil, report)), "canary")
 	assert.Empty(t, h.Auth("nobody").Providers)
+}
+
+// TestLogins_device: a login by code is for a provider of one's own, and its tokens go where its
+// models are.
+func TestLogins_device(t *testing.T) {
+	h := newHouse(t)
+	const login = `"login": {"deviceUrl": "https://sso.example/d", "tokenUrl": "https://sso.example/t", "clientId": "c"}`
+	h.write("models.json", `{"providers": {"acme": {"baseUrl": "https://llm.example/v1", "api": "openai-completions", "models": [{"id": "m"}], `+login+`}}}`)
+	h.catalog()
+	assert.Equal(t, []string{"device", "api_key"}, h.Auth("acme").Providers[0].Methods)
+	h.write("auth.json", `{"acme": {"type": "oauth", "access": "access-token", "refresh": "r", "clientId": "c", "expires": 4102444800000}}`)
+	req, failed := h.ask("acme", "m")
+	require.Nil(t, failed)
+	headers, err := req.Credentials.Signer.Sign(t.Context(), req.Model.BaseURL+"/chat/completions", nil)
+	require.NoError(t, err)
+	assert.Equal(t, "Bearer access-token", headers["Authorization"])
+	_, err = req.Credentials.Signer.Sign(t.Context(), "https://llm.example.evil/v1", nil)
+	assert.ErrorContains(t, err, "auth_host_refused")
+	for text, want := range map[string]string{
+		`"openai": {` + login + `}`: "login is for providers of your own",
+		`"acme": {"api": "openai-completions", "models": [{"id": "m", "baseUrl": "https://x.example"}], ` + login + `}`:                                                             "login needs a baseUrl",
+		`"acme": {"baseUrl": "https://x.example", "api": "openai-completions", "login": {"deviceUrl": "http://sso.example", "tokenUrl": "https://sso.example/t", "clientId": "c"}}`: "by https or on this machine",
+		`"acme": {"baseUrl": "https://x.example", "login": 5}`: "login must be",
+	} {
+		h.write("models.json", `{"providers": {`+text+`}}`)
+		_, err := h.Catalog()
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// TestLogins_changes: what another program does to auth.json is told when it is noticed, once,
+// also where several registries look.
+func TestLogins_changes(t *testing.T) {
+	h := newHouse(t, "GROQ_API_KEY", "from-env")
+	other, problems := h.With(nil)
+	require.Empty(t, problems)
+	var told []protocol.AuthChanged
+	h.Watch(providers.LoginWatch{Tell: func(ev protocol.Event) { told = append(told, ev.(protocol.AuthChanged)) }})
+	steps := []struct {
+		file string
+		want []protocol.AuthChanged
+	}{
+		{`{"xai": ` + loginEntry("a") + `, "mistral": {"type": "api_key", "key": "k"}}`, nil}, // how it was found
+		{`{"xai": ` + loginEntry("a") + `, "groq": {"type": "api_key", "key": "k"}}`, []protocol.AuthChanged{
+			{Provider: "mistral", State: protocol.AuthNone}, {Provider: "groq", State: protocol.AuthReady},
+		}},
+		{`{"xai": {"type": "oauth", "access": "b", "refresh": "r", "expires": 5}}`, []protocol.AuthChanged{{Provider: "xai", State: protocol.AuthExpired}}},
+		{`{"anthropic": ` + loginEntry("a") + `}`, []protocol.AuthChanged{
+			{Provider: "xai", State: protocol.AuthNone},
+			{Provider: "anthropic", State: protocol.AuthUnsupported, Reason: "the login in auth.json is not used: Anthropic does not allow plan logins in other programs; use a key, Bedrock, Vertex or Foundry"},
+		}},
+	}
+	for _, step := range steps {
+		told = nil
+		h.write("auth.json", step.file)
+		for range 2 {
+			_, _ = h.Catalog()
+			_, _ = other.Catalog()
+		}
+		assert.ElementsMatch(t, step.want, told, step.file)
+	}
+	told = nil
+	out, failed := h.Logout(t.Context(), "anthropic", true)
+	require.Nil(t, failed)
+	assert.True(t, out.Removed)
+	assert.Equal(t, []protocol.AuthChanged{{Provider: "anthropic", State: protocol.AuthNone}}, told)
+	h.write("auth.json", `{"groq": {"type": "api_key", "key": "k"}}`)
+	_, _ = h.Catalog()
+	told = nil
+	out, failed = h.Logout(t.Context(), "groq", true)
+	require.Nil(t, failed)
+	assert.Equal(t, "GROQ_API_KEY", out.Remaining)
+	assert.Empty(t, told, "the key of the environment takes its place: it is ready as before")
+}
+
+// TestSources_random: of random places where a key may be, the first in the order that the
+// documents name counts, and get_auth names the one that is used.
+func TestSources_random(t *testing.T) {
+	vendors := []providers.Vendor{providers.VendorOf("anthropic"), providers.VendorOf("openai")}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		v := vendors[r.IntN(len(vendors))]
+		var env []string
+		want, source, variable := "", "", ""
+		take := func(value, from, name string) {
+			if want == "" {
+				want, source, variable = value, from, name
+			}
+		}
+		given, stored, own, file := r.IntN(4) == 0, r.IntN(3), r.IntN(2) == 0, r.IntN(3)
+		set := map[string]bool{}
+		for _, name := range append(slices.Clone(v.Env), "FILE_KEY", "STORED_KEY") {
+			if set[name] = r.IntN(2) == 0; set[name] {
+				env = append(env, name, "of-"+name)
+			}
+		}
+		h := newHouse(t, env...)
+		if given {
+			h.SetKey(v.ID, "of-command-line")
+			take("of-command-line", "command_line", "")
+		}
+		entry := ""
+		if own {
+			entry = `, "env": {"STORED_KEY": "of-own", "FILE_KEY": "of-own-file"}`
+		}
+		switch {
+		case stored == 1:
+			h.write("auth.json", `{"`+v.ID+`": {"type": "api_key", "key": "of-store"`+entry+`}}`)
+			take("of-store", "stored_key", "")
+		case stored == 2:
+			h.write("auth.json", `{"`+v.ID+`": {"type": "api_key", "key": "$STORED_KEY"`+entry+`}}`)
+			if own {
+				take("of-own", "stored_key", "")
+			} else if set["STORED_KEY"] {
+				take("of-STORED_KEY", "stored_key", "")
+			}
+		}
+		switch file {
+		case 1:
+			h.write("models.json", `{"providers": {"`+v.ID+`": {"apiKey": "of-file"}}}`)
+			take("of-file", "models_json", "")
+		case 2:
+			h.write("models.json", `{"providers": {"`+v.ID+`": {"apiKey": "$FILE_KEY"}}}`)
+			if own && stored > 0 {
+				take("of-own-file", "models_json", "")
+			} else if set["FILE_KEY"] {
+				take("of-FILE_KEY", "models_json", "")
+			}
+		}
+		for _, name := range v.Env {
+			if set[name] {
+				take("of-"+name, "environment", name)
+			}
+		}
+		about := fmt.Sprintf("%d: %s, given %v, stored %d, own %v, file %d, %v", seed, v.ID, given, stored, own, file, env)
+		report := h.Auth(v.ID).Providers[0]
+		assert.Equal(t, source+" "+variable, report.Source+" "+report.Variable, about)
+		assert.Equal(t, want != "", h.catalog().HasKey(v.ID), about)
+		req, failed := h.ask(v.ID, v.Model)
+		if want == "" {
+			require.NotNil(t, failed, about)
+			continue
+		}
+		require.Nil(t, failed, about)
+		assert.Equal(t, want, req.Credentials.Key, about)
+	}
 }

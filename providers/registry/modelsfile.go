@@ -16,6 +16,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/auth"
 )
 
 // providerEntry is one provider of models.json, or of the built-in catalogue,
@@ -27,6 +28,7 @@ type providerEntry struct {
 	APIKey         string                    `json:"apiKey"`
 	Auth           string                    `json:"auth"`     // ours: the cloud whose credentials count in place of a key
 	Discover       bool                      `json:"discover"` // ours: the server is asked which models it has
+	Login          *auth.Device              `json:"login"`    // ours: one signs in by a code
 	Headers        map[string]string         `json:"headers"`
 	AuthHeader     bool                      `json:"authHeader"` // send Authorization: Bearer KEY as well
 	Compat         json.RawMessage           `json:"compat"`
@@ -167,8 +169,17 @@ func (p *providerEntry) check(builtin bool) (problems []error) {
 		fail("auth %q is none of %s", p.Auth, strings.Join(providers.CloudNames, ", "))
 	case p.Discover && p.BaseURL == "":
 		fail("discover needs a baseUrl: where the server is")
+	case p.Login != nil && builtin:
+		fail("login is for providers of your own, not for those of a vendor")
+	case p.Login != nil && (p.Auth != "" || p.BaseURL == ""):
+		fail("login needs a baseUrl, to which its tokens go, and no auth")
 	case p.Auth != "" && (p.APIKey != "" || p.AuthHeader):
 		fail("auth is for credentials of a cloud: leave out apiKey and authHeader, or auth")
+	}
+	if p.Login != nil {
+		if err := p.Login.Check(); err != nil {
+			fail("%w", err)
+		}
 	}
 	problems = append(problems, checkCompat(p.Compat)...)
 	for i := range p.models {

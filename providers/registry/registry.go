@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"troupe/protocol"
 	"troupe/protocol/bounded"
@@ -31,6 +32,8 @@ type Config struct {
 
 	// Discover asks a server of models what it has; nil asks nobody.
 	Discover func(ctx context.Context, baseURL, key string) (providers.LocalServer, error)
+	// Local are addresses at which it looks for such servers besides; nil for nowhere.
+	Local func() []string
 
 	Env func(name string) string // nil is os.Getenv
 	// Command runs a shell command of the configuration and returns what it
@@ -55,6 +58,9 @@ type Registry struct {
 	extra    map[string]extra // by provider; see With
 	added    []string         // their names, in order
 	found    map[string]*discovery
+	around   map[string]*discovery // at the addresses of Local, by address
+	local    []namedEntry          // the servers there
+	plan     plan
 	models   bounded.Watched[[]namedEntry]
 	auth     *auth.File
 	catalog  *protocol.Catalog // nil when it has to be made anew
@@ -86,7 +92,7 @@ func New(config Config) *Registry {
 	if r.config.Logins == nil {
 		r.config.Logins = auth.Open(auth.Config{Dir: config.AgentDir})
 	}
-	r.auth = &auth.File{}
+	r.auth = nothingRead
 	return r
 }
 
@@ -120,11 +126,20 @@ func (r *Registry) Catalog() (*protocol.Catalog, error) {
 // refresh reads files that have changed.
 func (r *Registry) refresh() {
 	file := r.config.Logins.File()
-	if r.models.Refresh() || file != r.auth {
+	changed := r.models.Refresh()
+	if changed {
+		r.config.Logins.SetDevices(r.devices())
+	}
+	if changed || file != r.auth {
 		r.catalog = nil
 	}
-	r.auth = file
+	before := r.auth
+	if r.auth = file; file != before {
+		r.tellChanges(before)
+		r.plan.asked = time.Time{} // it may be another's
+	}
 	r.discover()
+	r.askPlan()
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
@@ -191,7 +206,7 @@ func (r *Registry) providers() []string {
 			}
 		}
 	}
-	for _, c := range r.models.Value {
+	for _, c := range slices.Concat(r.models.Value, r.local) {
 		if !slices.Contains(list, c.id) {
 			list = append(list, c.id)
 		}
@@ -248,11 +263,14 @@ func (r *Registry) custom(provider string) *providerEntry {
 	return r.inFile(provider)
 }
 
-// inFile is what models.json says about a provider, nil for nothing.
+// inFile is what models.json says about a provider, or what it would say of a server that
+// was found; nil for nothing.
 func (r *Registry) inFile(provider string) *providerEntry {
-	for i := range r.models.Value {
-		if r.models.Value[i].id == provider {
-			return &r.models.Value[i].providerEntry
+	for _, list := range [][]namedEntry{r.models.Value, r.local} {
+		for i := range list {
+			if list[i].id == provider {
+				return &list[i].providerEntry
+			}
 		}
 	}
 	return nil
@@ -263,7 +281,7 @@ func (r *Registry) inFile(provider string) *providerEntry {
 func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 	b, custom := r.builtin(provider), r.custom(provider)
 	if custom == nil {
-		return b.models, b.err
+		return r.withPlan(provider, &b.config, b.models), b.err
 	}
 	var list []*protocol.Model
 	everywhere := modelEntry{BaseURL: custom.BaseURL, Headers: custom.Headers, Compat: custom.Compat, Stall: &custom.Stall}
@@ -292,7 +310,7 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 			list = append(list, model)
 		}
 	}
-	return list, b.err
+	return r.withPlan(provider, &base, list), b.err
 }
 
 // hasKey says whether a provider can be asked, as far as that shows without

@@ -22,7 +22,8 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 	out := New(r.config)
 	r.mu.Lock()
 	out.keys = maps.Clone(r.keys)
-	out.found = r.answered()
+	out.found, out.around = answered(r.found), answered(r.around)
+	out.plan = plan{models: r.plan.models, asked: r.plan.asked}
 	r.mu.Unlock()
 	out.extra = map[string]extra{}
 	var problems []error

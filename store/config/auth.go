@@ -42,21 +42,27 @@ func users(location Location, set func(gjson.Result) error) func(gjson.Result) e
 	return func(gjson.Result) error { return errors.New("counts only in the user's settings.json") }
 }
 
-// WatchAuth returns what gives the settings of logins as the user's settings.json has them
+// Own are settings that belong to the daemon and to no session.
+type Own struct {
+	Auth          Auth
+	DiscoverLocal bool
+}
+
+// WatchOwn returns what gives the daemon's settings as the user's settings.json has them
 // at the moment. Problems with the file are named when a session reads it.
-func WatchAuth(agentDir string) func() Auth {
+func WatchOwn(agentDir string) func() Own {
 	var mu sync.Mutex
-	file := bounded.Watched[Auth]{Path: filepath.Join(agentDir, "settings.json"), Limit: protocol.MaxSettingsFile, Parse: func(text []byte) (Auth, error) {
+	file := bounded.Watched[Own]{Path: filepath.Join(agentDir, "settings.json"), Limit: protocol.MaxSettingsFile, Parse: func(text []byte) (Own, error) {
 		s := Defaults()
 		tree, problem := parse("settings.json", text)
 		if problem != nil {
-			return Auth{}, *problem
+			return Own{}, *problem
 		}
 		s.apply(layer{path: "settings.json", base: agentDir, location: User, tree: tree, src: text})
 		s.Auth.Proxy = s.HTTPProxy
-		return s.Auth, nil
+		return Own{s.Auth, s.DiscoverLocal}, nil
 	}}
-	return func() Auth {
+	return func() Own {
 		mu.Lock()
 		defer mu.Unlock()
 		file.Refresh()

@@ -61,7 +61,7 @@ func TestFilesWithoutEnd(t *testing.T) {
 			}
 			begun := time.Now()
 			told := strings.Join(w.every(), "\n")
-			assert.Less(t, time.Since(begun), 5*time.Second, "%s %s", name, file)
+			assert.Less(t, time.Since(begun), patience, "%s %s", name, file)
 			short := "~/" + file
 			switch listed := strings.Contains(file, "/prompts/") || strings.Contains(file, "/rules/"); {
 			case name == "hole":
@@ -122,7 +122,7 @@ func TestIgnoreFilesHaveALimit(t *testing.T) {
 	begun := time.Now()
 	_, problems := LoadSkills(Sources{Dirs: w.dirs})
 	assert.Empty(t, problems)
-	assert.Less(t, time.Since(begun), 10*time.Second)
+	assert.Less(t, time.Since(begun), patience)
 }
 
 func TestTriggersHaveALimit(t *testing.T) {
@@ -146,7 +146,7 @@ func TestTriggersHaveALimit(t *testing.T) {
 	rules, problems = LoadStreamRules(w.dirs, nil)
 	assert.Empty(t, rules)
 	assert.Len(t, problems, 1)
-	assert.Less(t, time.Since(begun), 5*time.Second)
+	assert.Less(t, time.Since(begun), patience)
 	for trigger, want := range map[string]int{"abc": 4, "(a|b)*": 4, "a{1000}": 3000, "(?:a{100}){10}": 3020, "[a-z]{3}": 12} {
 		got, err := weigh(trigger)
 		require.NoError(t, err)
@@ -178,6 +178,10 @@ func TestExpansionHasALimit(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// patience is longer than a reader takes on a busy machine under the race detector, and
+// much shorter than one takes that is quadratic.
+const patience = 2 * time.Minute
+
 // TestNothingIsQuadratic gives every reader of a text the largest text it takes,
 // of what made readers slow.
 func TestNothingIsQuadratic(t *testing.T) {
@@ -191,13 +195,13 @@ func TestNothingIsQuadratic(t *testing.T) {
 			_, body := splitFrontmatter(text)
 			_, _ = Template{Body: body}.Expand([]string{"x", "y"})
 			_, _ = Template{Body: string(src)}.Expand([]string{"x", "y"})
-			assert.Less(t, time.Since(begun), 5*time.Second, "%q after %q", s, head)
+			assert.Less(t, time.Since(begun), patience, "%q after %q", s, head)
 		}
 	}
 	for range 2 {
 		begun := time.Now()
 		_, problems := one(t, strings.Repeat(`{"compaction":`, 5000)+"1"+strings.Repeat("}", 5000))
 		assert.Len(t, problems, 1)
-		assert.Less(t, time.Since(begun), 5*time.Second)
+		assert.Less(t, time.Since(begun), patience)
 	}
 }

@@ -50,7 +50,8 @@ type Settings struct {
 	HTTPProxy         string // "": from the environment
 	HTTPIdleTimeoutMs int64  // 300000
 
-	Auth Auth // of the user's file; the daemon's
+	Auth          Auth // of the user's file; the daemon's
+	DiscoverLocal bool // likewise: servers of models are looked for on this machine
 
 	defaultTrust string                // ask, always, never; of projects that nothing is saved about
 	Project      protocol.ProjectTrust // what was decided, and what was left out for it
@@ -523,6 +524,7 @@ func (s *Settings) fields(base string, location Location) []field {
 
 		{"auth.reuse", users(location, s.Auth.setReuse)},
 		{"auth.broker", users(location, str(&s.Auth.Broker))},
+		{"discover.local", users(location, boolean(&s.DiscoverLocal))},
 		{"httpProxy", str(&s.HTTPProxy)},
 		{"httpIdleTimeoutMs", count(&s.HTTPIdleTimeoutMs)},
 

@@ -75,7 +75,7 @@ var everyValue = map[string]string{
 	"ttsr.interruptMode": `"never"`, "ttsr.disabledRules": `["r"]`,
 	"todoCompletion.enabled": `false`, "todoCompletion.maxReminders": `9`, "todo.reminders": `false`, "todo.remindersMax": `8`, "todo.reminders.max": `7`,
 	"shellPath": `"/bin/zsh"`, "shellCommandPrefix": `"set -e"`, "sessionDir": `"~/s"`,
-	"auth.reuse": `["xai"]`, "auth.broker": `"/opt/pi"`, "httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
+	"auth.reuse": `["xai"]`, "auth.broker": `"/opt/pi"`, "discover.local": `true`, "httpProxy": `"http://h"`, "httpIdleTimeoutMs": `1`,
 	"defaultProjectTrust": `"never"`, "prompts": `["p"]`, "skills": `["s"]`, "enableSkillCommands": `false`,
 	"task.enabled": `true`, "task.maxRecursionDepth": `-1`, "task.maxConcurrency": `3`, "task.maxRuntimeMs": `5`, "task.softRequestBudget": `0`,
 	"task.agentModelOverrides": `{"explore":"haiku"}`, "task.disabledAgents": `["plan"]`, "modelRoles": `{"smol":"haiku"}`,

@@ -131,6 +131,7 @@ var Parts = []Part{
 	{Key: "packages", Effect: Starts},
 	{Key: "auth.reuse", Effect: Reserved},
 	{Key: "auth.broker", Effect: Reserved},
+	{Key: "discover.local", Effect: Reserved},
 	{Key: "npmCommand", Effect: Starts, Missing: installing},
 	{Key: "mcpServers", Effect: Starts, Missing: mcp},
 	{Key: "mcp", Effect: Starts, Missing: mcp},

@@ -15,6 +15,7 @@ class App {
     this.composer = new Composer(this);
     this.list = new List(this);
     this.sheets = new Sheets(this);
+    this.logins = new Logins(this);
     this.scroll = byId("scroll");
     this.following = true;
     this.lastSeen = Date.now();
@@ -143,6 +144,8 @@ class App {
 
   event(record) {
     if (record.type === "session_status") return this.list.status(record);
+    if (record.type === "auth_changed") return this.logins.changed(record);
+    if (record.type === "extension_ui_request" && !record.sessionId) return this.logins.request(record);
     if (record.type === "draining") return this.alert("The daemon is going down.");
     const view = this.views.get(record.sessionId);
     if (!view || !view.loaded) return;

@@ -65,7 +65,7 @@ class Link {
   // greet says what this page understands and asks what the daemon does.
   async greet(socket) {
     const features = ["seq", "deltaUpdates", "queueUpdate", "settingEvents", "entryEvents", "bashUpdates", "compactionEvents",
-      "compactionEventsOnly", "approvals", "uiAck", "maxLevel", "stateEvents", "dialogEvents", "sessionEvents", "snapshots", "heartbeat"];
+      "compactionEventsOnly", "approvals", "uiAck", "maxLevel", "stateEvents", "dialogEvents", "sessionEvents", "snapshots", "heartbeat", "auth", "openUrl", "secretInput"];
     try {
       const info = await this.write({
         type: "hello", features, clientId: clientId(), client: { name: "page", version: "1" },
@@ -108,7 +108,7 @@ class Link {
   }
 
   write(command, socket) {
-    command.id = this.prefix + "-" + ++this.number;
+    command.id ??= this.prefix + "-" + ++this.number; // an answer to a dialog has the id of the dialog
     return new Promise((resolve, reject) => {
       this.waiting.set(command.id, { command, resolve, reject });
       if (socket) socket.send(JSON.stringify(command));

@@ -195,7 +195,7 @@ class Sheets {
       view && { name: "Open or close all tool calls", brief: "o", run: () => app.unfold("tool") },
       view && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
       globalThis.Notification?.permission === "default" && { name: "Tell me when a session needs me", brief: "notifications of the browser", run: () => Notification.requestPermission() },
-      { name: "Credentials of providers", run: () => this.credentials() },
+      { name: "Credentials of providers", run: () => app.logins.list() },
       { name: "Keys", brief: "?", run: () => this.help() },
       { name: "Forget this browser's token", run: () => app.forget() },
     ].filter(Boolean);
@@ -213,12 +213,6 @@ class Sheets {
       this.app.changed(view);
     } }, field, el("button", { type: "submit", class: "primary" }, "Save")));
     field.focus();
-  }
-
-  async credentials() {
-    if (!this.app.link.commands.has("get_auth")) return this.app.alert("This daemon does not tell about credentials.");
-    const auth = await this.app.tell("get_auth", {});
-    if (auth) this.open("Credentials", codeBlock(prettyJSON(auth), { language: "json" }));
   }
 
   help() {

@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// TestLoginRevoked: a hundred sessions lose their login in the middle of their runs. That costs
+// one renewal; each gets one clear error and none asks again; after a login all go on.
+func TestLoginRevoked(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	p := newPlace(t)
+	v := newVendors(p)
+	v.turns = 3
+	var all sync.WaitGroup
+	all.Add(n)
+	var revoked sync.Once
+	v.reached = func(turn int) {
+		if turn == 2 { // all are in their third turn when it happens
+			all.Done()
+			all.Wait()
+			revoked.Do(v.revoke)
+		}
+	}
+	p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(time.Hour)+`}`)
+	d := p.startRaw("--mode", "rpc", "--multi-session", "--max-sessions", "200", "--model", "openai/gpt-5.5", "--features", "auth,openUrl")
+	sessions := make([]string, n)
+	for i := range sessions {
+		sessions[i] = d.open(`,"noSession":true`)
+	}
+	from := d.count()
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		end, _ := d.tagged(from, s, "agent_end")
+		last := end.Get("messages.@reverse.0")
+		assert.Equal(t, "error", last.Get("stopReason").Str)
+		assert.Equal(t, "OAuth refresh failed for openai: (HTTP 400): invalid_grant: revoked: ***\n\nSign in again with `troupe login openai`.", last.Get("errorMessage").Str)
+		d.tagged(from, s, "agent_settled")
+	}
+	v.mu.Lock()
+	v.reached, v.turns = nil, 0
+	v.mu.Unlock()
+	assert.Equal(t, 1, v.count(openAITokens), "one renewal for all")
+	events := map[string]int{}
+	for _, line := range d.output()[from:] {
+		events[gjson.Get(line, "type").Str+" "+gjson.Get(line, "state").Str]++
+	}
+	assert.Equal(t, 1, events["auth_changed invalid"])
+	assert.Equal(t, 1, events["auth_refresh_start "])
+	assert.Equal(t, 1, events["auth_refresh_end invalid"])
+	assert.EqualValues(t, n, d.ok(`{"type":"get_auth","provider":"openai"}`).Get("providers.0.usedBy").Int())
+	asked := v.count("api.openai.com/v1/responses")
+	assert.Equal(t, 3*n, asked)
+	from = d.count()
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"once more","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		d.tagged(from, s, "agent_settled")
+	}
+	assert.Equal(t, asked, v.count("api.openai.com/v1/responses"), "nobody asks with a login that is over")
+	assert.Equal(t, 1, v.count(openAITokens))
+
+	done := loginOpenAI(d, v)
+	require.True(t, done.Get("success").Bool(), done.Raw)
+	from = d.count()
+	for _, s := range sessions {
+		d.send(`{"type":"prompt","message":"again","sessionId":"` + s + `"}`)
+	}
+	for _, s := range sessions {
+		end, _ := d.tagged(from, s, "agent_end")
+		assert.Equal(t, "stop", end.Get("messages.@reverse.0.stopReason").Str)
+	}
+	assert.Zero(t, v.reuses)
+	assert.Equal(t, 0, d.end())
+	noCanary(t, p, strings.Join(d.output(), "\n"), d.errors())
+}
+
+// TestLoginCancelled: at every point of a login every end of it leaves nothing behind: no port
+// that listens, no half entry, no lock, and a daemon that goes on or exits.
+func TestLoginCancelled(t *testing.T) {
+	points := map[string]func(d *daemon, v *vendors){
+		"the question": func(d *daemon, _ *vendors) {
+			d.send(`{"type":"login","id":"l","provider":"openai","method":"paste"}`)
+			d.ui("select")
+		},
+		"the page": func(d *daemon, _ *vendors) {
+			d.send(`{"type":"login","id":"l","provider":"openrouter","method":"browser"}`)
+			d.ui("open_url")
+			assert.Equal(d.t, 1, listeners(d.t, d.cmd.Process.Pid))
+		},
+		"discovery": held("/.well-known/openid-configuration", false), "the exchange": held("/oauth/token", true), "the keys": held("/jwks.json", true),
+	}
+	ends := map[string]func(d *daemon) (exits bool){
+		"cancel_login": func(d *daemon) bool {
+			assert.True(d.t, d.call(`{"type":"cancel_login","provider":"openai"}`).Get("success").Bool() || d.call(`{"type":"cancel_login","provider":"openrouter"}`).Get("success").Bool())
+			return false
+		},
+		"its dialog": func(d *daemon) bool {
+			for _, line := range d.output() {
+				if r := gjson.Parse(line); r.Get("type").Str == "extension_ui_request" {
+					d.dialog(r, `"cancelled":true`) // the last one that is open counts
+				}
+			}
+			return false
+		},
+		"EOF":     func(d *daemon) bool { d.stdin.Close(); return true },
+		"SIGTERM": func(d *daemon) bool { _ = d.cmd.Process.Signal(syscall.SIGTERM); return true },
+		"a session": func(d *daemon) bool { // has nothing to do with it
+			s := d.open(`,"noSession":true`)
+			d.ok(`{"type":"abort","sessionId":"` + s + `"}`)
+			d.ok(`{"type":"close_session","sessionId":"` + s + `"}`)
+			d.send(`{"type":"get_protocol_info","id":"behind"}`)
+			d.answer("behind")
+			for _, line := range d.output() {
+				assert.NotEqual(d.t, "l", gjson.Get(line, "id").Str, "it goes on")
+			}
+			d.stdin.Close()
+			return true
+		},
+	}
+	for point, begin := range points {
+		for name, end := range ends {
+			if name == "its dialog" && point != "the question" && point != "the page" {
+				continue
+			}
+			t.Run(point+", "+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				v := newVendors(p)
+				d := p.startRaw("--mode", "rpc", "--multi-session", "--model", "openai/gpt-5.5", "--features", "auth,openUrl")
+				begin(d, v)
+				exits := end(d)
+				if v.hold != nil {
+					defer close(v.hold) // nobody waits for the vendor
+				}
+				if exits {
+					d.exit()
+					assert.Contains(t, strings.Join(d.output(), "\n"), `"code":"login_cancelled"`)
+				} else {
+					assert.Equal(t, "login_cancelled", d.answer("l").Get("code").Str)
+					assert.Zero(t, listeners(t, d.cmd.Process.Pid))
+					assert.Equal(t, 0, d.end())
+				}
+				text, err := os.ReadFile(p.agent() + "/auth.json")
+				if err == nil {
+					assert.JSONEq(t, `{}`, string(text))
+				}
+				assert.NoDirExists(t, p.agent()+"/auth.json.lock")
+				noCanary(t, p, strings.Join(d.output(), "\n"), d.errors())
+			})
+		}
+	}
+}
+
+// held begins a login of OpenAI and waits until it is at a place of the vendor's, which does not
+// answer. pasted says that the person has to have been there first.
+func held(at string, pasted bool) func(d *daemon, v *vendors) {
+	return func(d *daemon, v *vendors) {
+		v.hold, v.holdAt = make(chan bool), at
+		d.send(`{"type":"login","id":"l","provider":"openai","method":"paste"}`)
+		asked := d.ui("select")
+		d.dialog(asked, `"value":"`+asked.Get("options.0").Str+`"`)
+		if pasted {
+			page := d.ui("open_url")
+			d.dialog(page, `"value":"`+v.consent(page.Get("url").Str)+`"`)
+		}
+		require.Eventually(d.t, func() bool {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for where, n := range v.asked {
+				if n > 0 && strings.HasSuffix(where, at) {
+					return true
+				}
+			}
+			return false
+		}, patience, time.Millisecond)
+	}
+}
+
+// TestLoginRenewalLeft: a session that is closed while its login is renewed loses no token.
+func TestLoginRenewalLeft(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []string{"the vendor", "the lock"} {
+		t.Run(waits, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			v := newVendors(p)
+			p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(-time.Minute)+`}`)
+			lock := p.agent() + "/auth.json.lock"
+			if waits == "the lock" {
+				require.NoError(t, os.Mkdir(lock, 0o755))
+			} else {
+				v.hold = make(chan bool)
+			}
+			d := p.startRaw("--mode", "rpc", "--multi-session", "--model", "openai/gpt-5.5", "--features", "auth")
+			s := d.open(`,"noSession":true`)
+			d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
+			d.event("auth_refresh_start")
+			d.ok(`{"type":"close_session","sessionId":"` + s + `"}`)
+			if waits == "the lock" {
+				require.NoError(t, os.Remove(lock))
+			} else {
+				close(v.hold)
+			}
+			assert.Equal(t, "ready", d.event("auth_refresh_end").Get("state").Str)
+			text, err := os.ReadFile(p.agent() + "/auth.json")
+			require.NoError(t, err)
+			assert.Equal(t, "refresh-canary-2", gjson.GetBytes(text, "openai.refresh").Str)
+			assert.Equal(t, 0, d.end())
+			assert.Equal(t, 1, v.count(openAITokens))
+			assert.NoDirExists(t, lock)
+		})
+	}
+}
+
+// echo refuses everything, and says what it was asked with, as services do that name the key
+// they do not know.
+func echo(t *testing.T) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.HasSuffix(r.URL.Path, "/messages") || strings.Contains(r.URL.Path, "converse") || strings.Contains(r.URL.Path, "completions") {
+			body = nil // a conversation
+		}
+		said, _ := json.Marshal(fmt.Sprintf("Incorrect API key provided: %v %s %s", r.Header, r.URL.RawQuery, body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(401)
+		fmt.Fprintf(w, `{"type":"error","error":{"type":"authentication_error","code":"invalid_api_key","message":%s},"message":%[1]s}`, said)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// TestLoginCanaries: no secret of any provider, wherever it is configured, is in anything that is
+// written: output, log, sessions, exports; not even where the service repeats it.
+func TestLoginCanaries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	at := echo(t)
+	p.env = append(p.env, "TROUPE_LOG=debug", "HEADER_SECRET=canary-of-a-header", "VARIABLE_SECRET=canary-of-a-variable",
+		"AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=canary-of-aws", "AWS_SESSION_TOKEN=canary-of-a-session", "AWS_REGION=eu-west-1",
+		"AZURE_TENANT_ID=tenant", "AZURE_CLIENT_ID=client", "AZURE_CLIENT_SECRET=canary-of-azure", "AZURE_AUTHORITY_HOST="+at+"/",
+		"GOOGLE_APPLICATION_CREDENTIALS="+p.agent()+"/google.json", "GOOGLE_CLOUD_PROJECT=p", "GOOGLE_CLOUD_LOCATION=global")
+	p.write(p.agent()+"/google.json", `{"type":"authorized_user","client_id":"c","client_secret":"canary-of-google","refresh_token":"canary-of-a-refresh","token_uri":"`+at+`/token"}`)
+	provider := func(api, more string) string {
+		return fmt.Sprintf(`{"baseUrl":"%s/v1","api":"%s","models":[{"id":"m"}]%s}`, at, api, more)
+	}
+	p.models(`{"providers":{
+		"literal": ` + provider("openai-completions", `,"apiKey":"canary-of-a-literal"`) + `,
+		"variable": ` + provider("openai-responses", `,"apiKey":"$VARIABLE_SECRET"`) + `,
+		"command": ` + provider("anthropic-messages", `,"apiKey":"!echo canary-of-a-command"`) + `,
+		"header": ` + provider("openai-completions", `,"apiKey":"k-canary-beside","headers":{"X-Secret":"$HEADER_SECRET","Authorization":"Token canary-of-an-authorization"}`) + `,
+		"google": ` + provider("google-generative-ai", `,"apiKey":"canary-of-gemini"`) + `,
+		"stored": ` + provider("openai-completions", "") + `,
+		"storedenv": ` + provider("anthropic-messages", "") + `,
+		"aws": ` + provider("anthropic-messages", `,"auth":"aws"`) + `,
+		"converse": ` + provider("bedrock-converse-stream", `,"auth":"aws"`) + `,
+		"bearer": ` + provider("bedrock-converse-stream", `,"apiKey":"canary-of-bedrock"`) + `,
+		"vertex": ` + provider("google-vertex", `,"auth":"google"`) + `,
+		"entra": ` + provider("openai-responses", `,"auth":"entra"`) + `}}`)
+	p.write(p.agent()+"/auth.json", `{"stored":{"type":"api_key","key":"canary-of-the-store"},"storedenv":{"type":"api_key","key":"$OWN","env":{"OWN":"canary-of-own-env"}},
+		"groq":{"type":"api_key","key":"canary-unused"},"xai":{"type":"oauth","access":"access-canary","refresh":"refresh-canary","expires":5}}`)
+	d := p.startRaw("--mode", "rpc", "--model", "literal/m", "--verbose", "--api-key", "canary-of-the-command-line", "--features", "auth,openUrl,secretInput")
+	names := []string{"literal", "variable", "command", "header", "google", "stored", "storedenv", "aws", "converse", "bearer", "vertex", "entra", "xai"}
+	for _, name := range names {
+		model := "m"
+		if name == "xai" {
+			model = d.ok(`{"type":"get_available_models"}`).Get(`models.#(provider=="xai").id`).Str
+		}
+		d.ok(`{"type":"set_model","provider":"` + name + `","modelId":"` + model + `"}`)
+		d.prompt("hi " + name)
+	}
+	d.send(`{"type":"login","id":"key","provider":"mistral","method":"api_key"}`)
+	d.dialog(d.ui("input"), `"value":"canary-typed"`)
+	assert.True(t, d.answer("key").Get("success").Bool())
+	assert.False(t, d.call(`{"type":"login","provider":"mistral","method":"api_key","key":"canary\nbroken"}`).Get("success").Bool())
+	d.send(`{"type":"login","id":"page","provider":"openrouter","method":"paste"}`)
+	page := d.ui("open_url")
+	d.dialog(page, `"value":"not an address with code=canary-pasted"`)
+	d.dialog(d.ui("open_url"), `"cancelled":true`)
+	d.answer("page")
+	for _, line := range []string{`{"type":"get_auth"}`, `{"type":"get_login_providers"}`, `{"type":"get_state"}`, `{"type":"get_messages"}`, `{"type":"get_session_stats"}`} {
+		d.ok(line)
+	}
+	d.ok(`{"type":"export_html","outputPath":"` + filepath.Join(p.root, "page.html") + `"}`)
+	path, _ := d.sessionFile()
+	assert.Equal(t, 0, d.end())
+	out := strings.Join(d.output(), "\n")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, len(names), strings.Count(string(text), `"stopReason":"error"`), "every provider has failed in its way")
+	assert.Greater(t, strings.Count(string(text), "Incorrect API key"), 8, "and most by what the service said")
+	assert.Contains(t, string(text), "***")
+	for _, name := range []string{"models.json", "google.json", "auth.json"} { // where they were configured
+		require.NoError(t, os.Remove(filepath.Join(p.agent(), name)))
+	}
+	noCanary(t, p, out, d.errors())
+	stdout, stderr, _ := p.once("", "auth", "check", "--json")
+	noCanary(t, p, stdout, stderr)
+}
