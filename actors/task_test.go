@@ -298,32 +298,6 @@ func TestAnotherClientOfAChild(t *testing.T) {
 	})
 }
 
-// TestTasksAfterTheEndOfInput: a run that is let finish has its children, also those that
-// begin when nobody else may open a session any more; an abort leaves none.
-func TestTasksAfterTheEndOfInput(t *testing.T) {
-	for _, drain := range []bool{true, false} {
-		t.Run(fmt.Sprint(drain), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				b := start(t, withTasks, func(c *Config) { c.Conn.Drain = drain })
-				b.Say("", "prompt", "~p~ tool=task rounds=2 children=2 each=rounds=1,work=500")
-				b.Close()
-				b.wait()
-				require.NoError(t, b.result)
-				if !drain {
-					assert.Equal(t, "aborted", b.Events("", "agent_settled")[0].Get("outcome").Str)
-					return
-				}
-				ends := b.Events("", "tool_execution_end")
-				require.Len(t, ends, 2)
-				for _, call := range ends {
-					assert.Equal(t, "[0,0]", call.Get("result.details.results.#.exitCode").Raw, call.Raw)
-				}
-				assert.Equal(t, "completed", b.Events("", "agent_settled")[0].Get("outcome").Str)
-			})
-		})
-	}
-}
-
 // TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
 // since near the limit one asks at a time; what was not begun is refused; a child that
 // crashes leaves nothing reserved; and clients are told once.
@@ -374,6 +348,32 @@ func TestChildrenShareABudget(t *testing.T) {
 				b.heal(s, "~p~ again")
 				b.end()
 				b.check()
+			})
+		})
+	}
+}
+
+// TestTasksAfterTheEndOfInput: a run that is let finish has its children, also those that
+// begin when nobody else may open a session any more; an abort leaves none.
+func TestTasksAfterTheEndOfInput(t *testing.T) {
+	for _, drain := range []bool{true, false} {
+		t.Run(fmt.Sprint(drain), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks, func(c *Config) { c.Conn.Drain = drain })
+				b.Say("", "prompt", "~p~ tool=task rounds=2 children=2 each=rounds=1,work=500")
+				b.Close()
+				b.wait()
+				require.NoError(t, b.result)
+				if !drain {
+					assert.Equal(t, "aborted", b.Events("", "agent_settled")[0].Get("outcome").Str)
+					return
+				}
+				ends := b.Events("", "tool_execution_end")
+				require.Len(t, ends, 2)
+				for _, call := range ends {
+					assert.Equal(t, "[0,0]", call.Get("result.details.results.#.exitCode").Raw, call.Raw)
+				}
+				assert.Equal(t, "completed", b.Events("", "agent_settled")[0].Get("outcome").Str)
 			})
 		})
 	}

@@ -214,6 +214,10 @@ func TestLoginRenewalLeft(t *testing.T) {
 			s := d.open(`,"noSession":true`)
 			d.send(`{"type":"prompt","message":"hi","sessionId":"` + s + `"}`)
 			d.event("auth_refresh_start")
+			require.Eventually(t, func() bool {
+				state := d.ok(`{"type":"get_state","sessionId":"` + s + `"}`)
+				return state.Get("phase").Str == "auth" && state.Get("waitingFor.0").Str == "login openai" && state.Get("isStreaming").Bool()
+			}, patience, time.Millisecond)
 			d.ok(`{"type":"close_session","sessionId":"` + s + `"}`)
 			if waits == "the lock" {
 				require.NoError(t, os.Remove(lock))

@@ -22,7 +22,7 @@ type SessionState struct {
 	PendingMessageCount   int            `json:"pendingMessageCount" since:"s0 s2 s4 pi1"`
 	QueuedMessageCount    int            `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"Twin of pendingMessageCount."`
 	Durability            string         `json:"durability" since:"troupe" doc:"None, process or sync: what an answer to prompt promises."`
-	Phase                 string         `json:"phase" since:"troupe" doc:"Idle, streaming, tools, retrying, compacting, switching, dialog."`
+	Phase                 string         `json:"phase" since:"troupe" doc:"Idle, streaming, auth (a login is renewed before the model can be asked), tools, retrying, compacting, switching, dialog."`
 	PhaseSince            int64          `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
 	WaitingFor            []string       `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
 	PermissionMode        PermissionMode `json:"permissionMode" since:"troupe" enum:"auto,edits,ask,readonly" doc:"What happens to tool calls of which no rule says anything."`

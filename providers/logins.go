@@ -69,3 +69,18 @@ type LoginPage struct {
 	Launch string        // the same place with the code filled in; "" for none
 	Left   time.Duration // how long the code is good for
 }
+
+type loginWait struct{}
+
+// WithLoginWait has waits called when something that is done with the context waits for the
+// login of a provider, and with "" when it does no more. It must not wait itself.
+func WithLoginWait(ctx context.Context, waits func(provider string)) context.Context {
+	return context.WithValue(ctx, loginWait{}, waits)
+}
+
+// LoginWaits says that it waits, or for "" that it does no more.
+func LoginWaits(ctx context.Context, provider string) {
+	if waits, ok := ctx.Value(loginWait{}).(func(string)); ok {
+		waits(provider)
+	}
+}

@@ -72,12 +72,12 @@ var ourLetters = map[string][]string{
 	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed", "said"},
 	"at the end of a connection": {
 		"Left",
-		"wrote", "Forget", "Closed", "status", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
+		"wrote", "Forget", "Closed", "status", "uses", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},
-	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout"},
+	"to who is done already": {"Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout", "Users", "told", "due", "renewal", "renewed"},
 	"to a session that closed while its worker spoke": {
-		"StreamParts", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
+		"StreamParts", "LoginWaits", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
 		"ChildOpened", "ChildTold", "ChildSettled", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
 	},

@@ -74,10 +74,15 @@ type leavingBranch struct{ step }
 type activating struct{ step }
 
 func (idle) phase() Phase           { return PhaseIdle }
-func (*streaming) phase() Phase     { return PhaseStreaming }
 func (*compacting) phase() Phase    { return PhaseCompacting }
 func (*leavingBranch) phase() Phase { return PhaseCompacting }
 func (*activating) phase() Phase    { return PhaseSwitching }
+func (a *streaming) phase() Phase {
+	if a.login != "" {
+		return PhaseAuth
+	}
+	return PhaseStreaming
+}
 func (a *runningTools) phase() Phase {
 	if slices.ContainsFunc(a.run.calls, func(c *call) bool { return c.dialog != "" }) {
 		return PhaseDialog
@@ -94,6 +99,9 @@ func (a *retrying) phase() Phase {
 func (a *streaming) waitingFor() []string {
 	if a.hook != 0 {
 		return []string{"extension message_end"}
+	}
+	if a.login != "" {
+		return []string{"login " + a.login}
 	}
 	return []string{"model " + a.model.Provider + "/" + a.model.ID}
 }

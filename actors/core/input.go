@@ -213,6 +213,12 @@ type HostReady struct {
 	Args    json.RawMessage
 }
 
+// LoginWaits says that a request waits for a login to be renewed, or does no more.
+type LoginWaits struct {
+	Attempt Attempt
+	For     string // the provider; "" for no more
+}
+
 // SummaryBegun says that there is something to summarise, and that a model is
 // being asked. It comes before the [Summarised] of the same attempt, unless that
 // says Refused.
@@ -419,6 +425,7 @@ func (ChildSpent) input()       {}
 func (Granted) input()          {}
 func (Pooled) input()           {}
 func (SummaryBegun) input()     {}
+func (LoginWaits) input()       {}
 func (Summarised) input()       {}
 func (BashProgress) input()     {}
 func (BashDone) input()         {}

@@ -475,7 +475,7 @@ func (h *history) replay() { h.twin = nil }
 func (h *history) retire() {
 	e := h.m.attempts
 	h.late = append(h.late, StreamParts{e, []protocol.Part{protocol.PartStart{}}}, StreamEnd{Attempt: e},
-		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{Kind: WorkerStream, Attempt: e}, SummaryBegun{e}, Summarised{Attempt: e})
+		RetryDue{e}, RetryScheduled{e, 1}, WorkerGone{Kind: WorkerStream, Attempt: e}, SummaryBegun{e}, Summarised{Attempt: e}, LoginWaits{e, "acme"})
 	if r := h.m.activity.inRun(); r != nil {
 		for _, c := range r.calls {
 			h.late = append(h.late, ToolDone{Attempt: e, CallID: c.ID}, ToolProgress{Attempt: e, CallID: c.ID})

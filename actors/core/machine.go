@@ -16,6 +16,7 @@ type Phase string
 const (
 	PhaseIdle       Phase = "idle"
 	PhaseStreaming  Phase = "streaming"
+	PhaseAuth       Phase = "auth" // a model is to be asked, and its login is renewed
 	PhaseTools      Phase = "tools"
 	PhaseDialog     Phase = "dialog" // a tool call waits for the client's consent
 	PhaseRetrying   Phase = "retrying"
@@ -210,6 +211,8 @@ func (m *Machine) handle(in Input) {
 		m.childTold(in)
 	case ChildSettled:
 		m.childSettled(in)
+	case LoginWaits:
+		m.loginWaits(in)
 	case GrantAsked:
 		m.grantAsked(in)
 	case ChildSpent:

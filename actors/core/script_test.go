@@ -237,6 +237,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		})
 	case "branch-summary":
 		return w.step(Summarised{Attempt: attempt(), Branch: &protocol.BranchSummary{FromID: "e0", Summary: text}})
+	case "login-waits": // who renews it
+		return w.step(LoginWaits{attempt(), arg("for")})
 	case "begun": // there is something to summarise
 		return w.step(SummaryBegun{attempt()})
 	case "refused":

@@ -111,6 +111,7 @@ type stream struct {
 	usage   *protocol.Usage // counts not shown yet
 	over    *StreamEnd      // the answer is whole, and extensions look at it
 	hook    int             // the open one about that, 0 for none
+	login   string          // the provider whose login is renewed before it can be asked for, "" for none
 }
 
 type block struct {
@@ -120,6 +121,14 @@ type block struct {
 	call protocol.ToolCall
 	done protocol.Block // nil while the block grows
 	tail []byte         // the end of it, where stream rules watch it
+}
+
+// loginWaits notes that a request waits, or does no more.
+func (m *Machine) loginWaits(in LoginWaits) {
+	if a, ok := current[*streaming](m, in.Attempt); ok {
+		a.login = in.For
+		m.notePhase()
+	}
 }
 
 func newStream(model *protocol.Model, now int64) *stream {

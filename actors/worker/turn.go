@@ -19,6 +19,7 @@ const partsBuffered = 256
 // finishes the request: it may read files.
 func TurnJob(attempt core.Attempt, models Streamer, complete func(context.Context) providers.Request) Job {
 	return func(ctx context.Context, tell func(any)) {
+		ctx = providers.WithLoginWait(ctx, func(provider string) { tell(core.LoginWaits{Attempt: attempt, For: provider}) })
 		t := make(Tokens, streamTokens)
 		parts := make(chan protocol.Part, partsBuffered)
 		var end core.StreamEnd // both are there when parts is closed

@@ -198,6 +198,8 @@ func (s *Store) token(ctx context.Context, provider string, ahead time.Duration)
 	if r == nil {
 		return token, err
 	}
+	providers.LoginWaits(ctx, provider)
+	defer providers.LoginWaits(ctx, "")
 	select {
 	case <-r.done:
 		return r.token, r.err

@@ -61,25 +61,29 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-const bedrockURL = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/us.anthropic.x-v1%3A0/converse-stream"
-
 // TestSignV4 compares with signatures that were worked out by hand from the
-// published algorithm, for a path whose escapes are escaped again.
+// published algorithm, for paths whose escapes are escaped again, with and without the token of
+// a session.
 func TestSignV4(t *testing.T) {
-	cred := aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", SessionToken: "session"}
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	for _, address := range []string{
-		bedrockURL,
-		"https://bedrock-runtime.eu-west-1.amazonaws.com/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Aprompt-router%2Fx/converse-stream",
-		"https://bedrock-runtime.eu-west-1.amazonaws.com/anthropic/v1/messages",
-		"http://127.0.0.1:8080/openai/v1/chat/completions?b=2&a=%C3%A9",
+	const host = "https://bedrock-runtime.eu-west-1.amazonaws.com"
+	for _, path := range []string{
+		"/model/us.anthropic.x-v1%3A0/converse-stream",
+		"/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Aprompt-router%2Fx/converse-stream",
+		"/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Aapplication-inference-profile%2Fabc/converse-stream",
+		"/model/arn%3Aaws-us-gov%3Abedrock%3Aus-gov-west-1%3A1%3Aprovisioned-model%2Fx~y/converse-stream",
+		"/model/with%20space/converse-stream", "/model/%E6%A8%A1%E5%9E%8B/converse-stream", "/model/a%2Bb%3Dc/converse-stream", "/model/a+b/converse-stream",
+		"/anthropic/v1/messages", "/openai/v1/responses", "/openai/v1/chat/completions?b=2&a=%C3%A9", "/",
 	} {
-		body := []byte(`{"text":"é"}`)
-		signed, err := signV4(t.Context(), address, body, cred, "eu-west-1", at)
-		require.NoError(t, err)
-		assert.Equal(t, "20261123T120000Z", signed["X-Amz-Date"])
-		assert.Equal(t, "session", signed["X-Amz-Security-Token"])
-		assert.Equal(t, byHand(t, address, body, cred, "eu-west-1", at), signed["Authorization"], address)
+		for _, token := range []string{"", "session+/=", "tökén"} {
+			cred := aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", SessionToken: token}
+			body := []byte(`{"text":"é"}`)
+			signed, err := signV4(t.Context(), host+path, body, cred, "eu-west-1", at)
+			require.NoError(t, err)
+			assert.Equal(t, "20261123T120000Z", signed["X-Amz-Date"])
+			assert.Equal(t, token, signed["X-Amz-Security-Token"])
+			assert.Equal(t, byHand(t, host+path, body, cred, "eu-west-1", at), signed["Authorization"], path+" "+token)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,12 +25,22 @@ func byHand(t *testing.T, address string, body []byte, cred aws.Credentials, reg
 		h.Write([]byte(text))
 		return h.Sum(nil)
 	}
-	path := strings.NewReplacer("%", "%25").Replace(u.EscapedPath()) // escaped a second time
-	query := strings.ReplaceAll(u.Query().Encode(), "+", "%20")      // sorted by name
+	var path strings.Builder // escaped a second time
+	for _, b := range []byte(u.EscapedPath()) {
+		if b == '/' || strings.IndexByte("-._~", b) >= 0 || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' {
+			path.WriteByte(b)
+		} else {
+			fmt.Fprintf(&path, "%%%02X", b)
+		}
+	}
+	query := strings.ReplaceAll(u.Query().Encode(), "+", "%20") // sorted by name
 	stamp, day := at.Format("20060102T150405Z"), at.Format("20060102")
-	names := "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-	canonical := strings.Join([]string{"POST", path, query,
-		"host:" + u.Host, "x-amz-content-sha256:" + hash(body), "x-amz-date:" + stamp, "x-amz-security-token:" + cred.SessionToken, "",
+	names, token := "host;x-amz-content-sha256;x-amz-date", ""
+	if cred.SessionToken != "" {
+		names, token = names+";x-amz-security-token", "x-amz-security-token:"+cred.SessionToken+"\n"
+	}
+	canonical := strings.Join([]string{"POST", path.String(), query,
+		"host:" + u.Host, "x-amz-content-sha256:" + hash(body), "x-amz-date:" + stamp, token,
 		names, hash(body)}, "\n")
 	scope := day + "/" + region + "/bedrock/aws4_request"
 	key := mac(mac(mac(mac([]byte("AWS4"+cred.SecretAccessKey), day), region), "bedrock"), "aws4_request")

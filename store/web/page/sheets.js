@@ -195,7 +195,7 @@ class Sheets {
       view && { name: "Open or close all tool calls", brief: "o", run: () => app.unfold("tool") },
       view && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
       globalThis.Notification?.permission === "default" && { name: "Tell me when a session needs me", brief: "notifications of the browser", run: () => Notification.requestPermission() },
-      { name: "Credentials of providers", run: () => app.logins.list() },
+      !app.readOnly && { name: "Credentials of providers", run: () => app.logins.list() },
       { name: "Keys", brief: "?", run: () => this.help() },
       { name: "Forget this browser's token", run: () => app.forget() },
     ].filter(Boolean);
