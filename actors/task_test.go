@@ -244,6 +244,32 @@ func TestSubscriberDoesNotRead(t *testing.T) {
 	})
 }
 
+// TestSubscriberLags: of a client for which no session waits, events of children that it
+// does not read are dropped like all others.
+func TestSubscriberLags(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		s := a.open()
+		b := a.connect(func(of *conn.Config) { of.Lag = 64 << 10 })
+		b.attach(s)
+		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
+		b.Stop()
+		a.run(s, "~p~ tool=task rounds=1 children=2 each=parts=3000")
+		results, _ := a.results(s)
+		assert.Equal(t, []string{"A 0 ", "B 0 "}, results, "nobody waits for it")
+		assert.Less(t, b.window.Out(), 1<<20)
+		b.Go()
+		a.pass(time.Second)
+		assert.NotEmpty(t, b.Events(s, "resync"))
+		heard := len(b.Events(s, "subagent_event"))
+		assert.Less(t, heard, 3000)
+		b.attach(s)
+		a.run(s, "~p~ again tool=task rounds=1 children=1 each=rounds=0")
+		assert.Greater(t, len(b.Events(s, "subagent_event")), heard, "it hears of children again")
+		a.end()
+	})
+}
+
 // TestAnotherClientOfAChild: a client of another connection finds a child, watches it,
 // steers it and stops it: that one item ends, the others do not notice, and the parent is
 // told.

@@ -20,6 +20,8 @@ func (l *lag) drops(it *link.Item) bool {
 	switch it.Event.(type) {
 	case nil, protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.DialogResolved:
 		return false
+	case protocol.SubagentLifecycle, protocol.SubagentProgress, protocol.SubagentEvent: // get_subagents says where they stand
+		return true
 	default:
 		return it.Seq > 0 || it.Known
 	}

@@ -169,6 +169,8 @@ func (e *Encoder) Fold(ev protocol.Event) {
 		e.growing.begin(ev.Message)
 	case protocol.MessageEnd:
 		e.growing.end()
+	case protocol.Resync: // what came of children is missing as well
+		e.children = nil
 	case protocol.SubagentLifecycle:
 		if ev.Payload.Status != protocol.SubagentBegun {
 			delete(e.children, ev.Payload.ID)

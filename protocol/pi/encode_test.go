@@ -279,6 +279,10 @@ func TestEncoder_children(t *testing.T) {
 	require.Contains(t, of("A", delta("one")), `"content":[{"type":"text","text":"one"}]`)
 	require.Contains(t, of("A", delta("two")), `"content":[{"type":"text","text":"onetwo"}]`)
 	require.Equal(t, 2, strings.Count(of("A", protocol.ExtensionError{}), `{"type":"subagent_event",`), "the union knows it under two names")
+	of("B", protocol.MessageStart{Message: &protocol.AssistantMessage{}})
+	enc.AppendEvent(nil, protocol.Resync{}, 0)
+	require.Empty(t, of("B", delta("behind what was dropped")))
+	of("A", protocol.MessageStart{Message: &protocol.AssistantMessage{}})
 	enc.AppendEvent(nil, protocol.SubagentLifecycle{Payload: protocol.SubagentStage{ID: "A", Status: protocol.TaskCompleted}}, 0)
 	require.Empty(t, of("A", delta("of another life")))
 }
