@@ -120,9 +120,9 @@ func (n *node) hear(e Effect) {
 	}
 	switch e := e.(type) {
 	case AskGrant:
-		n.up = append(n.up, GrantAsked{ID: n.id, AskGrant: e})
+		n.up = append(n.up, GrantAsked{ID: n.id, Ask: e})
 	case ReportSpent:
-		n.up = append(n.up, ChildSpent{ID: n.id, ReportSpent: e})
+		n.up = append(n.up, ChildSpent{ID: n.id, Report: e})
 	case AnswerGrant:
 		tell(e.ID, Granted{e.Grant})
 	case LimitChild:
