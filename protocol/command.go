@@ -283,6 +283,7 @@ type (
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
 	}
 	GetProtocolInfo struct{ isCommand }
+	Ping            struct{ isCommand }
 	GetDialogs      struct{ isCommand }
 	OpenSession     struct {
 		isCommand

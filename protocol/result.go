@@ -405,6 +405,11 @@ type TodoResult struct {
 	TodoPhases []TodoPhase `json:"todoPhases"`
 }
 
+// Pong answers ping.
+type Pong struct {
+	T int64 `json:"t" doc:"The daemon's clock, epoch milliseconds."`
+}
+
 // ProtocolInfo answers get_protocol_info and hello.
 type ProtocolInfo struct {
 	Protocol string         `json:"protocol"` // "pi-rpc"

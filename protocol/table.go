@@ -252,6 +252,8 @@ var Commands = []Spec{
 	// Connection
 	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},
 		"Version, dialect, features, limits. No side effect, at any time."),
+	spec[Ping]("ping", ScopeConnection, row{result: Pong{}, since: "troupe"},
+		"Answered at once, whatever the sessions do: for clients that cannot send the pings of their transport."),
 	spec[Hello]("hello", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},
 		"Choose a dialect and switch features on, for this connection: how it is written to, and how the sessions behave that it opens from now on or has to itself. A session that another connection has, too, keeps its rules. Best sent first; it applies to everything after it."),
 	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "troupe"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -184,7 +185,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 // the sessions say that are there. What is not named is refused: see TestWhoOnlyWatches.
 func onlyLooks(cmd protocol.Command) bool {
 	switch cmd := cmd.(type) {
-	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
+	case protocol.Hello, protocol.Ping, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
 		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels, protocol.GetPermissions,
 		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetSessionStats,
 		protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands, protocol.GetBudget, protocol.GetDialogs,
@@ -374,6 +375,8 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	switch cmd := req.Cmd.(type) {
 	case protocol.GetProtocolInfo:
 		r.answer(c, req, r.info(), nil)
+	case protocol.Ping:
+		r.answer(c, req, protocol.Pong{T: time.Now().UnixMilli()}, nil)
 	case protocol.Hello:
 		r.hello(c, req, cmd)
 	case protocol.OpenSession:
