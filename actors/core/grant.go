@@ -198,18 +198,18 @@ func (m *Machine) grantAsked(in GrantAsked) {
 	if it == nil { // it is being stopped
 		return
 	}
-	t, b := in.Ticket.below(in.ID), m.budget
+	t, b := in.Ask.Ticket.below(in.ID), m.budget
 	if m.draws == DrawsAbove {
-		m.do(AskGrant{Ticket: t, Need: in.Need, Unpriced: in.Unpriced})
+		m.do(AskGrant{Ticket: t, Need: in.Ask.Need, Unpriced: in.Ask.Unpriced})
 		return
 	}
-	need := amountsOf(in.Need)
+	need := amountsOf(in.Ask.Need)
 	if b == nil {
-		m.passOn(Grant{Ticket: t, N: in.Need.ToolCalls + in.Need.Subagents})
+		m.passOn(Grant{Ticket: t, N: in.Ask.Need.ToolCalls + in.Ask.Need.Subagents})
 		return
 	}
 	m.checkBudget()
-	switch unpriced := m.unpriced(in.Unpriced); {
+	switch unpriced := m.unpriced(in.Ask.Unpriced); {
 	case need[toolCalls] > 0: // of an answer that is there
 		m.count(c, t, toolCalls, need[toolCalls])
 	case b.exceeded != "":
@@ -276,14 +276,14 @@ func (m *Machine) childSpent(in ChildSpent) {
 	if it == nil {
 		return
 	}
-	m.countSpent(it, amountsOf(in.Used))
-	t := in.Ticket.below(in.ID)
+	m.countSpent(it, amountsOf(in.Report.Used))
+	t := in.Report.Ticket.below(in.ID)
 	var next []answer
 	switch b := m.budget; {
 	case m.draws == DrawsAbove:
-		m.do(ReportSpent{Ticket: t, All: in.All, Used: m.reported})
+		m.do(ReportSpent{Ticket: t, All: in.Report.All, Used: m.reported})
 	case b == nil:
-	case in.All:
+	case in.Report.All:
 		next = b.gone(t.Child)
 	default:
 		next = b.settle(t, amounts{})

@@ -37,7 +37,6 @@ type node struct {
 	gone   bool
 	up     []Input // to the parent
 	down   []Input // from it
-	prompt string  // to be said
 }
 
 // TestTreeOfBudgets lets tasks of tasks draw on one budget, with aborts, crashes, children
@@ -121,9 +120,9 @@ func (n *node) hear(e Effect) {
 	}
 	switch e := e.(type) {
 	case AskGrant:
-		n.up = append(n.up, GrantAsked{ID: n.id, AskGrant: e})
+		n.up = append(n.up, GrantAsked{ID: n.id, Ask: e})
 	case ReportSpent:
-		n.up = append(n.up, ChildSpent{ID: n.id, ReportSpent: e})
+		n.up = append(n.up, ChildSpent{ID: n.id, Report: e})
 	case AnswerGrant:
 		tell(e.ID, Granted{e.Grant})
 	case LimitChild:

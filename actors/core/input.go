@@ -187,14 +187,14 @@ type ChildSettled struct {
 type GrantAsked struct {
 	Attempt Attempt
 	ID      string
-	AskGrant
+	Ask     AskGrant
 }
 
 // ChildSpent is what a child has used up, and what it needs no longer.
 type ChildSpent struct {
 	Attempt Attempt
 	ID      string
-	ReportSpent
+	Report  ReportSpent
 }
 
 // Granted is the answer to [AskGrant].

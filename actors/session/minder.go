@@ -119,9 +119,9 @@ func (k *minder) Receive(c actor.Context) {
 	case core.TellChild:
 		k.tell(c, m)
 	case core.AskGrant:
-		c.Send(c.Parent(), core.GrantAsked{Attempt: k.attempt, ID: k.id, AskGrant: m})
+		c.Send(c.Parent(), core.GrantAsked{Attempt: k.attempt, ID: k.id, Ask: m})
 	case core.ReportSpent:
-		c.Send(c.Parent(), core.ChildSpent{Attempt: k.attempt, ID: k.id, ReportSpent: m})
+		c.Send(c.Parent(), core.ChildSpent{Attempt: k.attempt, ID: k.id, Report: m})
 	case core.Granted, core.Pooled:
 		c.Send(k.child.pid, m)
 	case progressDue:

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+var worlds = flag.Uint64("cloud.worlds", 200, "random environments that are compared with AWS's own library")
 
 // world is a random machine: variables of the process, those of an entry of auth.json, and
 // files of profiles.
@@ -172,7 +175,7 @@ func (w *world) theirs(t *testing.T) (c chosen) {
 // AWS's own library chooses.
 func TestChoices(t *testing.T) {
 	found := map[chosen]int{}
-	for seed := range uint64(200) {
+	for seed := range *worlds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(r, t, bare(t))
