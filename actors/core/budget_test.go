@@ -92,6 +92,10 @@ func (h *budgetHistory) watchRequests(was protocol.BudgetReason, effects []Effec
 			if c, ok := e.Entry.(protocol.Custom); ok && string(c.Data) == `{"op":"cleared"}` {
 				was = ""
 			}
+		case Reply:
+			if removes(e) {
+				was = ""
+			}
 		case StartStream, Summarise:
 			require.Empty(h.t, was, "T11: %T", e)
 		case StartTool:
@@ -101,10 +105,21 @@ func (h *budgetHistory) watchRequests(was protocol.BudgetReason, effects []Effec
 	}
 }
 
+// removes says whether an answer is to a command that has taken all limits away, which
+// raises them as well.
+func removes(e Reply) bool {
+	report, is := e.Data.(protocol.BudgetReport)
+	return is && report.Limits.None()
+}
+
 // checkTold is T10: each warning once, exceeded once, and no warning behind it, until
 // limits are raised or another session takes the place of this one.
 func (h *budgetHistory) checkTold(e Effect) {
 	switch e := e.(type) {
+	case Reply:
+		if removes(e) {
+			h.told, h.over = map[protocol.BudgetReason]bool{}, false
+		}
 	case Append:
 		if c, ok := e.Entry.(protocol.Custom); ok && string(c.Data) == `{"op":"cleared"}` {
 			h.told, h.over = map[protocol.BudgetReason]bool{}, false

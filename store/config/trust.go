@@ -437,7 +437,7 @@ func partsPresent(d Dirs) (leftOut, notObeyed []string) {
 				notObeyed = append(notObeyed, fmt.Sprintf("%s (%s)", path, p.Missing))
 			}
 		}
-		if user := filepath.Join(d.Agent, p.Agent); p.Agent != "" && holdsSomething(user) {
+		if user := filepath.Join(d.Agent, p.Agent); p.Agent != "" && p.Missing != "" && holdsSomething(user) {
 			notObeyed = append(notObeyed, fmt.Sprintf("%s (%s)", user, p.Missing))
 		}
 	}
