@@ -206,6 +206,7 @@ type (
 		isCommand
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`
 		SessionDir string `json:"sessionDir" doc:"The directory to list, with scope cwd."`
+		Under      string `json:"under" since:"troupe" doc:"A session file: its children instead, whatever directory they work in. Not with scope and sessionDir."`
 	}
 	GetSessionTree struct{ isCommand }
 	GetTree        struct{ isCommand }

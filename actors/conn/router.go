@@ -194,7 +194,7 @@ func onlyLooks(cmd protocol.Command) bool {
 	case protocol.AttachSession:
 		return cmd.SessionPath == "" // else it may open the file
 	case protocol.ListSessions:
-		return cmd.SessionDir == "" // else it asks what is in a directory
+		return cmd.SessionDir+cmd.Under == "" // else it asks what is in a directory
 	case protocol.GetSubagentMessages:
 		return cmd.SessionFile == ""
 	default:

@@ -175,6 +175,13 @@ type LeaveWorkspace struct {
 // EndIsolated says that no other item of a call needs a workspace.
 type EndIsolated struct{ Call string }
 
+// CancelIsolated stops what is being done with the workspace of one item, whose call
+// goes on.
+type CancelIsolated struct {
+	Attempt Attempt
+	ID      string
+}
+
 // TellChild gives a child a command.
 type TellChild struct {
 	Attempt Attempt
@@ -339,6 +346,7 @@ func (PlanMerge) effect()        {}
 func (ApplyMerge) effect()       {}
 func (LeaveWorkspace) effect()   {}
 func (EndIsolated) effect()      {}
+func (CancelIsolated) effect()   {}
 func (TellChild) effect()        {}
 func (CloseChild) effect()       {}
 func (AskGrant) effect()         {}

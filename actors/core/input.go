@@ -352,6 +352,12 @@ type Reloaded struct {
 // hears of no call, and the session goes on without it.
 type HostGone struct{}
 
+// ChildAborted says that a client has told a child to stop, which may be doing nothing.
+type ChildAborted struct {
+	Attempt Attempt
+	ID      string
+}
+
 // ChildrenWatched says whether a client wants to be told of children more than
 // everybody is.
 type ChildrenWatched struct{ On bool }
@@ -420,6 +426,7 @@ func (MergeDone) input()        {}
 func (ChildProgress) input()    {}
 func (ChildTold) input()        {}
 func (ChildSettled) input()     {}
+func (ChildAborted) input()     {}
 func (GrantAsked) input()       {}
 func (ChildSpent) input()       {}
 func (Granted) input()          {}

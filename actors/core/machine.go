@@ -209,6 +209,8 @@ func (m *Machine) handle(in Input) {
 		m.childProgress(in)
 	case ChildTold:
 		m.childTold(in)
+	case ChildAborted:
+		m.childAborted(in)
 	case ChildSettled:
 		m.childSettled(in)
 	case LoginWaits:

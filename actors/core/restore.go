@@ -117,7 +117,7 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
-	case Append, StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
+	case Append, StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild, CancelIsolated, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
 		// not done, and nobody was told
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
@@ -131,7 +131,7 @@ func (m *Machine) instead(e Effect, why string) {
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
+	case StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild, CancelIsolated, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
 		return true
 	case CallHook:
 		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0

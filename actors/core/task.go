@@ -389,6 +389,25 @@ func (m *Machine) childSettled(in ChildSettled) {
 	m.goOn(r, c)
 }
 
+// childAborted ends an item whose child has done its part when a client stops it: it is
+// captured, verified or worded. One that is at work says itself how that ends.
+func (m *Machine) childAborted(in ChildAborted) {
+	r, c, it := m.childCall(in.Attempt, in.ID)
+	if it == nil {
+		return
+	}
+	switch it.state.(type) {
+	case itemCapturing, itemVerifying, itemNaming:
+		m.do(CancelIsolated(in))
+		m.cutItem(c, it, abortedByClient)
+		m.do(CloseChild(in))
+		m.goOn(r, c)
+	default:
+	}
+}
+
+const abortedByClient = "Aborted by the client"
+
 // childGone ends an item whose child was lost.
 func (m *Machine) childGone(attempt Attempt, id string) {
 	r, c, it := m.childCall(attempt, id)

@@ -204,7 +204,7 @@ func (it *item) settled(in ChildSettled) protocol.TaskResult {
 	case s == nil && in.Outcome != completed:
 		r.ExitCode, r.Error = 1, in.Error
 		if in.Outcome == aborted {
-			r.Aborted, r.AbortReason, r.Error = true, "Aborted by the client", "Aborted by the client"
+			r.Aborted, r.AbortReason, r.Error = true, abortedByClient, abortedByClient
 		}
 	case s == nil && it.schema != nil:
 		r.ExitCode, r.Error = 1, "Subagent ended without submit_result"

@@ -62,6 +62,8 @@ type (
 	progressDue struct{}
 	runtimeOver struct{}
 	closeChild  struct{}
+	// clientAborted says that somebody else has told the child to stop.
+	clientAborted struct{}
 	// childProgress is a report with the token to give back for it.
 	childProgress struct {
 		core.ChildProgress
@@ -110,6 +112,8 @@ func (k *minder) Receive(c actor.Context) {
 		c.Stop(c.Self())
 	case link.Left:
 		c.Stop(c.Self())
+	case clientAborted:
+		c.Send(c.Parent(), core.ChildAborted{Attempt: k.attempt, ID: k.id})
 	case passEvents:
 		k.passes = m.on
 	case core.TellChild:

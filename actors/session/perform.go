@@ -108,6 +108,8 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.applyMerge(c, e)
 	case core.LeaveWorkspace:
 		s.leaveWorkspace(c, e)
+	case core.CancelIsolated:
+		s.jobs.cancelIsolated(c, e)
 	case core.EndIsolated:
 		s.endIsolated(c, e)
 	case core.TellChild:

@@ -130,7 +130,7 @@ func (s *Session) take(c actor.Context, m any) {
 		s.command(c, m)
 		s.clients.replies.handled(m)
 	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress, childHeard,
-		core.ChildOpened, core.ChildTold, core.ChildSettled,
+		core.ChildOpened, core.ChildTold, core.ChildSettled, core.ChildAborted,
 		core.WorkspaceReady, core.WorkCaptured, core.CheckDone, core.MergePlanned, core.MergeDone,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
 		s.fromWorker(c, m)
@@ -208,6 +208,8 @@ func (s *Session) command(c actor.Context, r link.Request) {
 			s.revokeForProject(c, r.Seq, cmd.Rule)
 			return
 		}
+	case protocol.Abort:
+		s.stoppedByClient(c, r)
 	case protocol.OpenSession:
 		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		s.clients.flush(c.ActorSystem().Root)

@@ -20,6 +20,9 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	case protocol.ListSessions:
 		shared, q := s.shared, s.listQuery(cmd)
 		return func() (protocol.Result, error) {
+			if cmd.Under != "" && cmd.Scope+cmd.SessionDir != "" {
+				return nil, protocol.CodeInvalidParams.Errorf("under excludes scope and sessionDir")
+			}
 			list, err := shared.lister().List(q)
 			return protocol.SessionList{Sessions: list}.Long(), err
 		}
@@ -48,9 +51,12 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	}
 }
 
-// listQuery: sessions of the working directory, in its directory or in the one
+// listQuery: children of a session, or sessions of the working directory, in its directory or in the one
 // that the client names, or those of every project.
 func (s *Session) listQuery(cmd protocol.ListSessions) store.Query {
+	if cmd.Under != "" {
+		return store.Query{Dir: strings.TrimSuffix(s.work.resolve(cmd.Under), ".jsonl")}
+	}
 	if cmd.Scope == "all" {
 		if s.work.logs.shared {
 			return store.Query{Dir: s.work.logs.path}

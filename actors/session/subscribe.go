@@ -86,25 +86,26 @@ func (s *Session) stage(id, agent, status string) {
 // emitTo tells those of a child who want to know it, and says whether an event is of
 // that kind.
 func (a *clients) emitTo(ev protocol.Event) bool {
-	least := []protocol.SubagentLevel{protocol.SubagentsProgress, protocol.SubagentsEvents}
-	it := link.Item{Event: ev}
 	switch ev := ev.(type) {
 	case protocol.SubagentLifecycle, protocol.SubagentProgress:
-		it.Size = link.RecordSize + protocol.SizeOf(ev)
+		a.sendSubscribers(link.Item{Event: ev, Size: link.RecordSize + protocol.SizeOf(ev)}, protocol.SubagentsProgress, protocol.SubagentsEvents)
 	case protocol.SubagentEvent:
-		least = least[1:]
 		of := link.Item{Event: ev.Payload.Is}
 		a.wants.children.sizer(ev.Payload.ID).Size(&of)
-		it.Size, it.Whole = link.RecordSize+of.Size, of.Whole
+		a.sendSubscribers(link.Item{Event: ev, Size: link.RecordSize + of.Size, Whole: of.Whole}, protocol.SubagentsEvents)
 	default:
 		return false
 	}
+	return true
+}
+
+// sendSubscribers tells those clients that have one of some levels.
+func (a *clients) sendSubscribers(it link.Item, levels ...protocol.SubagentLevel) {
 	for _, cl := range a.list {
-		if cl.attached() && !cl.muted && slices.Contains(least, cl.children) {
+		if !cl.muted && cl.attached() && slices.Contains(levels, cl.children) {
 			a.unsent = append(a.unsent, outgoing{to: cl.Client, item: it})
 		}
 	}
-	return true
 }
 
 func (t *subscriptions) sizer(id string) *link.Sizer {

@@ -205,6 +205,18 @@ func (s *Session) belongs(r link.Request) *protocol.Error {
 	return protocol.CodeSessionBusy.Errorf("Session belongs to task %s", child.Entry.ID)
 }
 
+// stoppedByClient tells the parent of a child that somebody else stops it: the child may have
+// done its part, and what it has done not yet passed.
+func (s *Session) stoppedByClient(c actor.Context, r link.Request) {
+	child := s.spec.Child
+	if child == nil || r.Client.Router.Equal(child.Minder) {
+		return
+	}
+	if parent := s.clients.by(child.Minder); parent != nil && parent.leaving == nil {
+		c.Send(child.Minder, clientAborted{})
+	}
+}
+
 // replacesTask says whether a command would make something else of a child than its
 // parent wants.
 func replacesTask(cmd protocol.Command) bool {

@@ -99,6 +99,18 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 	}
 }
 
+// cancelIsolated stops what is done with the workspace of an item. What still comes of
+// it is stale.
+func (w *jobs) cancelIsolated(c actor.Context, e core.CancelIsolated) {
+	for id, j := range w.running {
+		if j.kind == core.WorkerIsolated && j.attempt == e.Attempt && j.id == e.ID {
+			delete(w.running, id)
+			j.stop.Now()
+			c.Stop(j.pid)
+		}
+	}
+}
+
 // cancelBash ends a command of the client, whose result still counts.
 func (w *jobs) cancelBash(c actor.Context, number int) {
 	for _, j := range w.running {
