@@ -29,6 +29,9 @@ func (m *Machine) restored(in Restored) {
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	m.loadBudget(in.Session.Spent)
+	if m.budget != nil { // they get results now, which count
+		m.budget.used[toolCalls] += float64(len(in.Session.OpenCalls))
+	}
 	if in.Carryover != nil && m.draws == DrawsAbove { // what it had asked for is over
 		m.do(ReportSpent{All: true, Used: m.reported})
 	}

@@ -347,6 +347,7 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 		},
 		Resume: st.Resume,
 	}
+	l.readCutChildren(to.Tasks)
 	if l.limits || !w.settings.Budget.Limits.None() {
 		if to.Spent, err = view.Spent(); err != nil {
 			return core.Loaded{}, openError(log.Path(), err)
@@ -357,7 +358,6 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 			}
 		}
 	}
-	l.readCutChildren(to.Tasks)
 	l.recoverMerges(to.Tasks, w)
 	if st.ModelID != "" {
 		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())
