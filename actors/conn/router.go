@@ -180,15 +180,23 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	r.forward(c, to, req)
 }
 
-// onlyLooks says whether a command changes nothing, for nobody.
+// onlyLooks says whether a command changes nothing, for nobody, and reads nothing but
+// sessions. What is not named here is not for a client that may only look: who adds a
+// command decides.
 func onlyLooks(req protocol.Request) bool {
 	switch cmd := req.Cmd.(type) {
-	case protocol.Hello, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions:
+	case protocol.Hello, protocol.GetProtocolInfo, protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions,
+		protocol.WatchSessions, protocol.UnwatchSessions:
 		return true
-	case protocol.AttachSession:
-		return cmd.SessionPath == "" // else it may open the file
+	case protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels,
+		protocol.GetPermissions, protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries,
+		protocol.GetSessionStats, protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands,
+		protocol.GetBudget, protocol.GetDialogs:
+		return true
+	case protocol.ListSessions:
+		return cmd.SessionDir == "" // else it says of any directory what is in it
 	default:
-		return req.Spec.Scope == protocol.ScopeQuery
+		return false
 	}
 }
 
@@ -260,7 +268,7 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 	if r.routes.main != nil {
 		return r.routes.main, nil
 	}
-	if r.cfg.MultiSession {
+	if r.cfg.MultiSession || r.cfg.ViewOnly { // who only looks opens nothing
 		return nil, protocol.CodeMissingSessionID.Errorf("Missing sessionId")
 	}
 	r.routes.main = r.open(c, r.cfg.Default, true)
@@ -501,7 +509,7 @@ func (r *router) info() protocol.ProtocolInfo {
 
 // hello chooses how the client is written to from now on, and by which rules the
 // sessions behave that it opens. Of those that are open already it changes the
-// ones that nobody else hears.
+// ones that nobody else hears, unless this client may only look.
 func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) {
 	wire, rules, ok := cmp.Or(protocol.Dialect(h.Dialect), r.out.Wire.Dialect).Open(h.Features...)
 	if !ok {
@@ -517,10 +525,10 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 	r.nameClient(c, who)
 	c.Send(r.out.Writer, setWire{wire})
 	for _, to := range r.routes.byHandle {
-		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules})
+		c.Send(to.pid, link.SetDialect{Client: r.client(c, to), Rules: rules, Looks: r.cfg.ViewOnly})
 	}
 	for _, to := range r.routes.opening {
-		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules})
+		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules, Looks: r.cfg.ViewOnly})
 	}
 	r.answer(c, req, r.info(), nil)
 }
@@ -594,7 +602,10 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 	}
 	if to == nil {
 		to = r.newRoute()
-		to.handle, to.tag, to.path = cmd.SessionID, cmp.Or(cmd.SessionID, "pending"), cmd.SessionPath
+		to.handle, to.tag = cmd.SessionID, cmp.Or(cmd.SessionID, "pending")
+		if !r.cfg.ViewOnly { // who only looks opens no file, and does not learn whether there is one
+			to.path = cmd.SessionPath
+		}
 		find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
 		find.Client.Tag = cmd.SessionID
 		c.Send(r.server.Sessions, find)

@@ -128,10 +128,11 @@ type (
 )
 
 // SetDialect says that a client has chosen another dialect or other features. A
-// session takes the rules on if it has no other client.
+// session takes the rules on if it has no other client and this one may do so.
 type SetDialect struct {
 	Client Client
 	Rules  protocol.Rules
+	Looks  bool // the client may only look: the rules stay
 }
 
 // OpenSpec says what session to open.

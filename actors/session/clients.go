@@ -350,7 +350,7 @@ func (s *Session) setDialect(m link.SetDialect) (changed bool) {
 			s.clients.note(cl.Wire)
 		}
 	}
-	if slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
+	if m.Looks || slices.ContainsFunc(s.clients.list, func(cl *client) bool { return !cl.Is(m.Client) && cl.leaving == nil }) {
 		return false
 	}
 	s.rules, s.work.settings.Rules = m.Rules, m.Rules
