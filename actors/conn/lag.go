@@ -43,26 +43,31 @@ func (l *lag) refuses(tag string, it *link.Item) bool {
 	return l.drops(it)
 }
 
-// catchUp drops events until no more wait than may.
+// catchUp drops events until no more wait than may. The largest of them does not count:
+// one record always fits, however long it is, or who reads as fast as they come would
+// never read it.
 func (w *writer) catchUp() {
-	waiting := map[string]int{}
-	sum := 0
-	for i := range w.waiting {
-		if p := &w.waiting[i]; w.lag.drops(&p.item) {
+	for {
+		waiting := map[string]int{}
+		sum, largest, loudest := 0, 0, ""
+		for i := range w.waiting {
+			p := &w.waiting[i]
+			if !w.lag.drops(&p.item) {
+				continue
+			}
 			waiting[p.tag] += p.item.Size
 			sum += p.item.Size
+			largest = max(largest, p.item.Size)
 		}
-	}
-	for sum > w.lag.limit {
-		loudest := ""
+		if sum-largest <= w.lag.limit {
+			return
+		}
 		for tag, bytes := range waiting {
 			if bytes > waiting[loudest] || bytes == waiting[loudest] && tag < loudest {
 				loudest = tag
 			}
 		}
 		w.dropEvents(loudest)
-		sum -= waiting[loudest]
-		delete(waiting, loudest)
 	}
 }
 
