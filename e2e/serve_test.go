@@ -210,6 +210,24 @@ func TestConnectRefused(t *testing.T) {
 	assert.Equal(t, 143, p.serve().stop())
 }
 
+// TestSecondDaemon: another socket makes no second daemon of the same agent directory. One
+// that was killed keeps nobody away.
+func TestSecondDaemon(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve()
+	other := filepath.Join(p.root, "other", "s.sock")
+	cmd := exec.Command(binary, "serve", "--socket", other)
+	cmd.Env, cmd.Dir = p.environ(), p.work
+	out, _ := cmd.CombinedOutput()
+	assert.Equal(t, 1, cmd.ProcessState.ExitCode())
+	assert.Equal(t, fmt.Sprintf("troupe: a daemon serves %s already: process %d\n", p.agent(), s.cmd.Process.Pid), string(out))
+	assert.NoFileExists(t, other)
+	require.NoError(t, s.cmd.Process.Kill())
+	<-s.ended
+	assert.Equal(t, 143, p.serve().stop())
+}
+
 // TestSocketOfOthers: a directory that others may enter is no place for a socket.
 func TestSocketOfOthers(t *testing.T) {
 	t.Parallel()

@@ -25,9 +25,11 @@ func (r *router) nameClient(c actor.Context, name *protocol.ClientRef) {
 	}
 }
 
-// openLedger begins to remember what the client is answered, if it has named itself.
+// openLedger begins to remember what the client is answered, if it has named itself. One
+// that may only look has nothing to repeat, and by the name of another it would be sent
+// the answers to that one's commands.
 func (r *router) openLedger(c actor.Context) {
-	if name := r.out.Name(); name != nil && name.ClientID != "" {
+	if name := r.out.Name(); name != nil && name.ClientID != "" && !r.cfg.ViewOnly {
 		by := r.out
 		by.Router = c.Self()
 		r.out.Who = &link.Who{Ref: *name, Ledger: r.server.Ledgers.Of(name.ClientID, by)}

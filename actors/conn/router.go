@@ -185,14 +185,12 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 // the sessions say that are there. What is not named is refused: see TestWhoOnlyWatches.
 func onlyLooks(cmd protocol.Command) bool {
 	switch cmd := cmd.(type) {
-	case protocol.Hello, protocol.Ping, protocol.GetProtocolInfo, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
+	case protocol.Hello, protocol.Ping, protocol.GetProtocolInfo, protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
 		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels, protocol.GetPermissions,
 		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetSessionStats,
 		protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands, protocol.GetBudget, protocol.GetDialogs,
 		protocol.GetSubagents, protocol.SetSubagentSubscription:
 		return true
-	case protocol.AttachSession:
-		return cmd.SessionPath == "" // else it may open the file
 	case protocol.ListSessions:
 		return cmd.SessionDir+cmd.Under == "" // else it asks what is in a directory
 	case protocol.GetSubagentMessages:
@@ -270,7 +268,7 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 	if r.routes.main != nil {
 		return r.routes.main, nil
 	}
-	if r.cfg.MultiSession {
+	if r.cfg.MultiSession || r.cfg.ViewOnly { // who only looks opens nothing
 		return nil, protocol.CodeMissingSessionID.Errorf("Missing sessionId")
 	}
 	r.routes.main = r.open(c, r.cfg.Default, true)
@@ -513,7 +511,7 @@ func (r *router) info() protocol.ProtocolInfo {
 
 // hello chooses how the client is written to from now on, and by which rules the
 // sessions behave that it opens. Of those that are open already it changes the
-// ones that nobody else hears.
+// ones that nobody else hears, unless this client may only look.
 func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) {
 	wire, rules, ok := cmp.Or(protocol.Dialect(h.Dialect), r.out.Wire.Dialect).Open(h.Features...)
 	if !ok {
@@ -606,7 +604,10 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 	}
 	if to == nil {
 		to = r.newRoute()
-		to.handle, to.tag, to.path = cmd.SessionID, cmp.Or(cmd.SessionID, "pending"), cmd.SessionPath
+		to.handle, to.tag = cmd.SessionID, cmp.Or(cmd.SessionID, "pending")
+		if !r.cfg.ViewOnly { // who only looks opens no file, and does not learn whether there is one
+			to.path = cmd.SessionPath
+		}
 		find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
 		find.Client.Tag = cmd.SessionID
 		c.Send(r.server.Sessions, find)

@@ -29,7 +29,7 @@ func TestWhoOnlyWatches(t *testing.T) {
 		"list_open_sessions", "list_sessions", "ping", "set_subagent_subscription", "unwatch_sessions", "watch_sessions",
 	}, may, fmt.Sprintf("%q", may))
 	for _, cmd := range []protocol.Command{
-		protocol.AttachSession{SessionPath: "/x.jsonl"}, protocol.ListSessions{SessionDir: "/x"}, protocol.GetSubagentMessages{SessionFile: "/x.jsonl"},
+		protocol.ListSessions{SessionDir: "/x"}, protocol.GetSubagentMessages{SessionFile: "/x.jsonl"},
 	} {
 		assert.False(t, onlyLooks(cmd), "%#v looks into a file that somebody names", cmd)
 	}

@@ -128,7 +128,7 @@ type (
 )
 
 // SetDialect says that a client has chosen another dialect or other features. A
-// session takes the rules on if it has no other client.
+// session takes the rules on if it has no other client and this one may do so.
 type SetDialect struct {
 	Client Client
 	Rules  protocol.Rules

@@ -83,16 +83,10 @@ func Listen(path string) (l net.Listener, unlock func(), err error) {
 	if owner, ok := st.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Getuid() {
 		return nil, nil, fmt.Errorf("%s belongs to another user", dir)
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	lock, err := lockAs(path+".lock", path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		who, _ := io.ReadAll(io.LimitReader(lock, 100))
-		return nil, nil, errors.Join(fmt.Errorf("a daemon serves %s already: process %s", path, who), lock.Close())
-	}
-	_ = lock.Truncate(0)
-	_, _ = lock.WriteAt([]byte(fmt.Sprint(os.Getpid())), 0)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, errors.Join(err, lock.Close())
 	}
@@ -104,6 +98,37 @@ func Listen(path string) (l net.Listener, unlock func(), err error) {
 		return nil, nil, errors.Join(err, l.Close(), lock.Close())
 	}
 	return l, func() { _ = lock.Close() }, nil
+}
+
+// LockState keeps a second daemon away from the state of an agent directory, whatever
+// socket it is to have: devices, grants and what waits in sessions are one daemon's. The
+// kernel lets go of the lock when the process ends, however that is.
+func LockState(agentDir string) (unlock func(), err error) {
+	dir := filepath.Join(agentDir, "troupe", "run")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockAs(filepath.Join(dir, "serve.lock"), agentDir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// lockAs locks a file and writes the process's number into it, or says which daemon has
+// locked it for what.
+func lockAs(path, what string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		who, _ := io.ReadAll(io.LimitReader(lock, 100))
+		return nil, errors.Join(fmt.Errorf("a daemon serves %s already: process %s", what, who), lock.Close())
+	}
+	_ = lock.Truncate(0)
+	_, _ = lock.WriteAt([]byte(fmt.Sprint(os.Getpid())), 0)
+	return lock, nil
 }
 
 // serveLines takes clients of the socket until it is closed.

@@ -203,6 +203,11 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 			return err
 		}
 	}
+	release, err := remote.LockState(cfg.Sessions.AgentDir)
+	if err != nil {
+		return err
+	}
+	defer release()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	cfg.DrainLimit = s.drain

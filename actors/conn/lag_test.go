@@ -1,0 +1,61 @@
+package conn
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+
+	"troupe/actors/actortest"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/protocol/pi"
+)
+
+// TestOneRecordAlwaysFits: a record that is as large as all that may wait, or larger, is
+// not dropped, with little ones beside it. Several such are.
+func TestOneRecordAlwaysFits(t *testing.T) {
+	const limit = 4 << 10
+	long := func(seq uint64) link.Item {
+		return link.Item{Event: protocol.MessageEnd{Message: protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(strings.Repeat("x", 3*limit))})}, Seq: seq, Size: 3 * limit}
+	}
+	little := func(seq uint64) link.Item { return link.Item{Event: protocol.TurnStart{}, Seq: seq} }
+	for _, of := range []struct {
+		name  string
+		waits []link.Item
+		reads string
+	}{
+		{"alone", []link.Item{long(2)}, "turn_start message_end"},
+		{"with others", []link.Item{little(2), long(3), little(4)}, "turn_start turn_start message_end turn_start"},
+		{"two of them", []link.Item{little(2), long(3), long(4)}, "turn_start resync"},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := actortest.NewClient(&actortest.History{})
+				wire, _, _ := protocol.DialectUnion.Open("seq")
+				b := newBinOn(client.Out(), 1<<20, wire)
+				b.Client, b.window = client, link.NewLossyWindow(1<<20, b.sys.Root)
+				writer := b.probe.Spawn(b.sys, actor.PropsFromProducer(func() actor.Actor {
+					return newWriter(client.Out(), &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), limit)
+				}))
+				b.writer = writer
+				b.Stop()
+				b.tell(little(1))
+				actortest.Settle() // is being written
+				b.tell(of.waits...)
+				actortest.Settle()
+				b.Go()
+				actortest.Settle()
+				var kinds []string
+				for _, l := range b.Events("s1") {
+					kinds = append(kinds, l.Get("type").Str)
+				}
+				assert.Equal(t, of.reads, strings.Join(kinds, " "))
+				b.end(t)
+			})
+		})
+	}
+}
