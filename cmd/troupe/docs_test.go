@@ -81,7 +81,7 @@ func TestDocsNameFiles(t *testing.T) {
 			require.NoError(t, err, "%s links to %s", doc, m[1])
 		}
 		for _, m := range testName.FindAllStringSubmatch(text, -1) {
-			require.Contains(t, tests.String(), "func "+m[1], "%s names %s, which does not exist", doc, m[1])
+			require.True(t, strings.Contains(tests.String(), "func "+m[1]), "%s names %s, which does not exist", doc, m[1])
 		}
 	}
 }
