@@ -341,11 +341,18 @@ func (s *script) expect(text string) {
 	case m[2] == "ok" && m[3] != "":
 		want = strings.Replace(want, `"∅"`, m[3], 1)
 	case m[2] == "refused":
-		w := s.words(m[3])
+		said, data, _ := strings.Cut(m[3], " {")
+		w := s.words(said)
 		why, _ := json.Marshal(w[0])
 		want = `{"type":"response","id":` + string(id) + `,"success":false,"error":` + string(why) + `}`
 		if len(w) > 1 {
 			want = strings.TrimSuffix(want, "}") + `,"code":"` + w[1] + `"}`
+		}
+		if data != "" {
+			want = strings.TrimSuffix(want, "}") + `,"data":{` + data + "}"
+		}
+		if len(w) > 2 {
+			s.fatalf("refused TEXT CODE {data}, and not %q", w[2:])
 		}
 	}
 	if s.exact {

@@ -237,7 +237,7 @@ var codeDocs = map[Code]string{
 	CodeIO:               "The operating system refused.",
 	CodeLoginCancelled:   "The login was cancelled: by its dialog, by cancel_login, or because its client has gone.",
 	CodeLoginTimeout:     "Nobody signed in in time.",
-	CodeLoginFailed:      "The vendor refused the login, or could not be asked; the sentence says what it said.",
+	CodeLoginFailed:      "The vendor refused the login, or could not be asked; the sentence says what it said, and `data.cause` in a word: `access_denied`, `unreachable`, `invalid_answer`, `http_503`, or the service's own, as `invalid_grant`.",
 	CodeLoginBusy:        "Somebody is signing in to this provider already.",
 	CodeLoginUnsupported: "There is no such login here; the sentence says what there is instead.",
 	CodeProvider:         "The model's provider failed.",

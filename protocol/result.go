@@ -459,6 +459,11 @@ type DialogOver struct {
 	By      *ClientRef `json:"by,omitempty"`
 }
 
+// LoginFailure says why a login failed, for programs; the sentence is for people.
+type LoginFailure struct {
+	Cause string `json:"cause"` // access_denied, unreachable, http_503, or what the login service calls it
+}
+
 // OpenDialogs answers get_dialogs: what waits for an answer, oldest first.
 type OpenDialogs struct {
 	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Without the feature approvals, approvals too."`

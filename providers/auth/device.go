@@ -29,9 +29,9 @@ type Device struct {
 func (d *Device) Check() error {
 	switch {
 	case !isSafe(d.DeviceURL), !isSafe(d.TokenURL):
-		return errors.New("login needs deviceUrl and tokenUrl, by https or on this machine")
+		return because(causeConfig, "login needs deviceUrl and tokenUrl, by https or on this machine")
 	case d.ClientID == "":
-		return errors.New("login needs the clientId that its service has given")
+		return because(causeConfig, "login needs the clientId that its service has given")
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func (s *Store) codePage(provider string, got answer) (page providers.LoginPage,
 	}
 	switch {
 	case got.Get("device_code").Str == "" || page.Code == "":
-		return page, 0, errors.New("the login service gave no code")
+		return page, 0, because(causeAnswer, "the login service gave no code")
 	case !isSafe(page.URL):
-		return page, 0, errors.New("the login service wants the code typed at an address that is not safe")
+		return page, 0, because(causeAnswer, "the login service wants the code typed at an address that is not safe")
 	case !isSafe(page.Launch):
 		page.Launch = ""
 	}
@@ -167,7 +167,7 @@ func (s *Store) poll(ctx context.Context, d Device, code string, every time.Dura
 		case said.code == "slow_down":
 			every = min(max(every+pollSlower, seconds(out.Get("interval"), 0)), longestPoll)
 		case said.code == "access_denied":
-			return answer{}, errors.New("it was declined (access_denied)")
+			return answer{}, because(causeDenied, "it was declined (access_denied)")
 		case said.code == "expired_token":
 			return answer{}, errTimeout
 		default:

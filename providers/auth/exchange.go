@@ -75,12 +75,12 @@ func (s *Store) callAs(ctx context.Context, token, method, address, contentType 
 	}
 	resp, err := s.client.Do(r)
 	if err != nil {
-		return out, errors.New(clean(cause(err), secrets...))
+		return out, because(causeUnreachable, clean(cause(err), secrets...))
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return out, errors.New("the answer of the login service was cut off")
+		return out, because(causeUnreachable, "the answer of the login service was cut off")
 	}
 	out.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	if protocol.ValidJSON(text) {
@@ -195,7 +195,7 @@ func (s *Store) renewed(ctx context.Context, address string, form url.Values, e 
 func (s *Store) issued(out answer, e Entry) (tokens, time.Duration, error) {
 	t := tokens{access: out.Get("access_token").Str, refresh: out.Get("refresh_token").Str, client: e.Client}
 	if t.access == "" || !strings.EqualFold(out.Get("token_type").Str, "bearer") && out.Get("token_type").Exists() {
-		return t, 0, errors.New("the login service gave no token that can be used")
+		return t, 0, because(causeAnswer, "the login service gave no token that can be used")
 	}
 	if t.refresh == "" {
 		t.refresh = e.Refresh

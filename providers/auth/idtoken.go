@@ -8,7 +8,6 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"math/big"
 	"net/http"
 	"strings"
@@ -28,7 +27,7 @@ func (s *Store) identity(ctx context.Context, token, keysAt, issuer, client, non
 	var none gjson.Result
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return none, errors.New("the ID token is no signed token")
+		return none, because(causeIDToken, "the ID token is no signed token")
 	}
 	head, err := decodePart(parts[0])
 	if err != nil {
@@ -40,7 +39,7 @@ func (s *Store) identity(ctx context.Context, token, keysAt, issuer, client, non
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil {
-		return none, errors.New("the ID token has no signature")
+		return none, because(causeIDToken, "the ID token has no signature")
 	}
 	keys, err := s.call(ctx, http.MethodGet, keysAt, "", nil)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Store) identity(ctx context.Context, token, keysAt, issuer, client, non
 	}
 	digest := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if !verify(keys.Result, head, digest[:], signature) {
-		return none, errors.New("the ID token is not signed by its issuer")
+		return none, because(causeIDToken, "the ID token is not signed by its issuer")
 	}
 	now := s.config.Now()
 	audience := claims.Get("aud")
@@ -58,17 +57,17 @@ func (s *Store) identity(ctx context.Context, token, keysAt, issuer, client, non
 	azp := claims.Get("azp")
 	switch {
 	case claims.Get("iss").Str != issuer:
-		return none, errors.New("the ID token is of another issuer")
+		return none, because(causeIDToken, "the ID token is of another issuer")
 	case audience.Str != client || azp.Exists() && azp.Str != client:
-		return none, errors.New("the ID token was issued to another program")
+		return none, because(causeIDToken, "the ID token was issued to another program")
 	case claims.Get("exp").Num < float64(now.Add(-clockSkew).Unix()):
-		return none, errors.New("the ID token is over; is the clock of this machine right?")
+		return none, because(causeIDToken, "the ID token is over; is the clock of this machine right?")
 	case claims.Get("iat").Num > float64(now.Add(10*time.Minute).Unix()):
-		return none, errors.New("the ID token is of the future; is the clock of this machine right?")
+		return none, because(causeIDToken, "the ID token is of the future; is the clock of this machine right?")
 	case nonce == "" || claims.Get("nonce").Str != nonce:
-		return none, errors.New("the ID token is of another attempt")
+		return none, because(causeIDToken, "the ID token is of another attempt")
 	case claims.Get("sub").Str == "":
-		return none, errors.New("the ID token names nobody")
+		return none, because(causeIDToken, "the ID token names nobody")
 	}
 	return claims, nil
 }
@@ -76,7 +75,7 @@ func (s *Store) identity(ctx context.Context, token, keysAt, issuer, client, non
 func decodePart(part string) (gjson.Result, error) {
 	text, err := base64.RawURLEncoding.DecodeString(part)
 	if err != nil || !protocol.ValidJSON(text) {
-		return gjson.Result{}, errors.New("the ID token cannot be read")
+		return gjson.Result{}, because(causeIDToken, "the ID token cannot be read")
 	}
 	return gjson.ParseBytes(text), nil
 }

@@ -164,7 +164,9 @@ func outcome(ctx context.Context, provider string, err error) *protocol.Error {
 	case errors.Is(cause, errTimeout), errors.Is(err, errTimeout):
 		return protocol.CodeLoginTimeout.Errorf("Nobody signed in to %s in time", provider)
 	}
-	return protocol.CodeLoginFailed.Errorf("Signing in to %s failed: %v", provider, err)
+	failed := protocol.CodeLoginFailed.Errorf("Signing in to %s failed: %v", provider, err)
+	failed.Data = protocol.LoginFailure{Cause: causeOf(err)}
+	return failed
 }
 
 // storeKey keeps a key that the person gives.
@@ -179,9 +181,9 @@ func (s *Store) storeKey(ctx context.Context, how protocol.Login, person provide
 	}
 	switch {
 	case key == "" || strings.ContainsAny(key, "\r\n\x00"):
-		return errors.New("a key is one line of text")
+		return because(causeKey, "a key is one line of text")
 	case key[0] == '!': // in auth.json that is a command, which nobody means who was asked for a key
-		return errors.New("no key begins with an exclamation mark; a command that prints the key is stored by `troupe login " + how.Provider + " --store-command COMMAND`")
+		return because(causeKey, "no key begins with an exclamation mark; a command that prints the key is stored by `troupe login "+how.Provider+" --store-command COMMAND`")
 	}
 	return s.keep(ctx, how.Provider, key, person)
 }
@@ -300,14 +302,14 @@ func (s *Store) browse(ctx context.Context, person providers.Dialog, back *callb
 func code(values url.Values) (string, error) {
 	if failed := values.Get("error"); failed != "" {
 		if failed == "access_denied" {
-			return "", errors.New("it was declined (access_denied)")
+			return "", because(causeDenied, "it was declined (access_denied)")
 		}
-		return "", errors.New(clean(strings.TrimSpace(failed + ": " + values.Get("error_description"))))
+		return "", &refusal{code: clean(failed), text: clean(values.Get("error_description"))}
 	}
 	if code := values.Get("code"); code != "" {
 		return code, nil
 	}
-	return "", errors.New("the answer has no code")
+	return "", because(causeAnswer, "the answer has no code")
 }
 
 // Logout implements that of [providers.Logins], but for what else gives a key: who

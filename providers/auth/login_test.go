@@ -96,24 +96,25 @@ func TestLogin_refused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*home, *fakePerson)
 		want   string
+		cause  string
 	}{
-		"declined":                 {back(func(v url.Values) { v.Set("error", "access_denied") }), "it was declined (access_denied)"},
-		"not registered":           {back(func(v url.Values) { v.Set("error", "invalid_client"); v.Set("error_description", "no\x1b[31m way") }), "invalid_client: no [31m way"},
-		"without a code":           {back(func(v url.Values) { v.Del("code") }), "the answer has no code"},
-		"another code":             {back(func(v url.Values) { v.Set("code", "guess-canary") }), "(HTTP 400): invalid_grant: no such code ***"},
-		"another issuer":           {back(func(v url.Values) { v.Set("iss", "https://evil.example") }), "the answer is of another login service"},
-		"no client":                {back(func(v url.Values) { v.Del("client_id") }), "has not registered this installation"},
-		"the placeholder":          {back(func(v url.Values) { v.Set("client_id", unregistered) }), "has not registered this installation"},
-		"token of another issuer":  {claim("iss", "https://evil.example"), "of another issuer"},
-		"token for another client": {claim("aud", "somebody"), "issued to another program"},
-		"token for several":        {claim("aud", []string{"oaiapp_1", "somebody"}), "issued to another program"},
-		"token by another":         {claim("azp", "somebody"), "issued to another program"},
-		"token that is over":       {claim("exp", time.Now().Add(-time.Minute).Unix()), "the ID token is over"},
-		"another nonce":            {claim("nonce", "x"), "of another attempt"},
-		"nobody":                   {claim("sub", ""), "names nobody"},
-		"use of the plan declined": {func(h *home, _ *fakePerson) { h.vendor.scope = "openid profile" }, "use of the plan was declined"},
-		"no consent":               {func(_ *home, p *fakePerson) { p.choices = []string{"No"} }, "without that sessions cannot run on the plan"},
-		"service down":             {func(h *home, _ *fakePerson) { h.vendor.fail = func(string) (int, string) { return 500, "<html>" } }, "(HTTP 500)"},
+		"declined":                 {back(func(v url.Values) { v.Set("error", "access_denied") }), "it was declined (access_denied)", "access_denied"},
+		"not registered":           {back(func(v url.Values) { v.Set("error", "invalid_client"); v.Set("error_description", "no\x1b[31m way") }), "invalid_client: no [31m way", "invalid_client"},
+		"without a code":           {back(func(v url.Values) { v.Del("code") }), "the answer has no code", "invalid_answer"},
+		"another code":             {back(func(v url.Values) { v.Set("code", "guess-canary") }), "(HTTP 400): invalid_grant: no such code ***", "invalid_grant"},
+		"another issuer":           {back(func(v url.Values) { v.Set("iss", "https://evil.example") }), "the answer is of another login service", "invalid_answer"},
+		"no client":                {back(func(v url.Values) { v.Del("client_id") }), "has not registered this installation", "invalid_answer"},
+		"the placeholder":          {back(func(v url.Values) { v.Set("client_id", unregistered) }), "has not registered this installation", "invalid_answer"},
+		"token of another issuer":  {claim("iss", "https://evil.example"), "of another issuer", "invalid_id_token"},
+		"token for another client": {claim("aud", "somebody"), "issued to another program", "invalid_id_token"},
+		"token for several":        {claim("aud", []string{"oaiapp_1", "somebody"}), "issued to another program", "invalid_id_token"},
+		"token by another":         {claim("azp", "somebody"), "issued to another program", "invalid_id_token"},
+		"token that is over":       {claim("exp", time.Now().Add(-time.Minute).Unix()), "the ID token is over", "invalid_id_token"},
+		"another nonce":            {claim("nonce", "x"), "of another attempt", "invalid_id_token"},
+		"nobody":                   {claim("sub", ""), "names nobody", "invalid_id_token"},
+		"use of the plan declined": {func(h *home, _ *fakePerson) { h.vendor.scope = "openid profile" }, "use of the plan was declined", "access_denied"},
+		"no consent":               {func(_ *home, p *fakePerson) { p.choices = []string{"No"} }, "without that sessions cannot run on the plan", "access_denied"},
+		"service down":             {func(h *home, _ *fakePerson) { h.vendor.fail = func(string) (int, string) { return 500, "<html>" } }, "(HTTP 500)", "http_500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, p := newHome(t), &fakePerson{}
@@ -122,6 +123,7 @@ func TestLogin_refused(t *testing.T) {
 			require.NotNil(t, failed)
 			assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
 			assert.Contains(t, failed.Message, c.want)
+			assert.Equal(t, protocol.LoginFailure{Cause: c.cause}, failed.Data)
 			assert.NotContains(t, failed.Message, "canary")
 			assert.NoFileExists(t, h.path())
 		})
@@ -357,6 +359,7 @@ func TestLogin_key(t *testing.T) {
 	_, failed = h.login(protocol.Login{Provider: "groq", Key: " !touch made"}, nil)
 	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
 	assert.Contains(t, failed.Message, "--store-command")
+	assert.Equal(t, protocol.LoginFailure{Cause: "invalid_key"}, failed.Data)
 	require.Nil(t, h.StoreCommand(t.Context(), "groq", "!pass show groq", &fakePerson{}))
 	assert.Equal(t, "!pass show groq", h.File().Entries["groq"].Key)
 	for _, wrong := range []string{"", " ! ", "a\nb"} {

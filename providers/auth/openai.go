@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -69,7 +68,7 @@ func (s *Store) loginOpenAI(ctx context.Context, how protocol.Login, person prov
 		case err != nil:
 			return "", err
 		case answer != yes:
-			return "", errors.New("without that sessions cannot run on the plan; use an API key")
+			return "", because(causeDenied, "without that sessions cannot run on the plan; use an API key")
 		}
 	}
 	host, err := s.hostID(ctx)
@@ -83,7 +82,7 @@ func (s *Store) loginOpenAI(ctx context.Context, how protocol.Login, person prov
 	if how.Method == methodBrowser {
 		switch back, err = listen(openAIPort, path, state); {
 		case err != nil && !person.Pastes():
-			return "", errors.New("port 1455, to which the browser comes back, is in use by another program, perhaps another login: end it and try again")
+			return "", because(causePort, "port 1455, to which the browser comes back, is in use by another program, perhaps another login: end it and try again")
 		case err != nil:
 			person.Tell("port 1455 is in use by another program, perhaps another login: when the browser cannot show its last page, copy the address of it and paste it here")
 		}
@@ -117,17 +116,17 @@ func (s *Store) finishOpenAI(ctx context.Context, at places, values url.Values, 
 		return "", err
 	}
 	if iss := values.Get("iss"); iss != "" && iss != at.issuer {
-		return "", errors.New("the answer is of another login service")
+		return "", because(causeAnswer, "the answer is of another login service")
 	}
 	client := values.Get("client_id")
 	switch {
 	case a.client != "" && client != "" && client != a.client:
-		return "", errors.New("the answer is for another registration of troupe")
+		return "", because(causeAnswer, "the answer is for another registration of troupe")
 	case client == "":
 		client = a.client
 	}
 	if client == "" || client == unregistered {
-		return "", errors.New("the login service has not registered this installation")
+		return "", because(causeAnswer, "the login service has not registered this installation")
 	}
 	limited, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
@@ -150,9 +149,9 @@ func (s *Store) finishOpenAI(ctx context.Context, at places, values url.Values, 
 	t.scopes = strings.Fields(out.Get("scope").Str)
 	switch {
 	case !slices.Contains(t.scopes, openAIPlan):
-		return "", errors.New("use of the plan was declined: without it there is nothing to use; sign in again, or use an API key")
+		return "", because(causeDenied, "use of the plan was declined: without it there is nothing to use; sign in again, or use an API key")
 	case t.refresh == "":
-		return "", errors.New("the login service gave nothing to renew the login by")
+		return "", because(causeAnswer, "the login service gave nothing to renew the login by")
 	}
 	account := maskMail(claims.Get("email").Str)
 	return account, s.saveLogin(ctx, openAI, t, note{Client: client, Subject: claims.Get("sub").Str, Account: account, Background: true})
@@ -219,7 +218,7 @@ func (s *Store) loginOpenRouter(ctx context.Context, how protocol.Login, person 
 	}
 	key := out.Get("key").Str
 	if len(key) < 8 || strings.ContainsAny(key, " \t\r\n") {
-		return "", errors.New("OpenRouter gave no key")
+		return "", because(causeAnswer, "OpenRouter gave no key")
 	}
 	return "", s.saveLogin(ctx, openRouter, tokens{access: key, expires: forever}, note{})
 }
