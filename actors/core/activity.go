@@ -23,11 +23,31 @@ type activity interface {
 type step struct {
 	run     *run
 	attempt Attempt
+	login   string // the provider whose login is renewed before the request goes on, "" for none
 }
 
 func (s step) inRun() *run        { return s.run }
 func (s step) begun() Attempt     { return s.attempt }
 func (step) waitingFor() []string { return nil }
+
+// waitsForLogin notes whose login the request waits for.
+func (s *step) waitsForLogin(provider string) { s.login = provider }
+
+// phaseOr is how a request shows that is made in a phase.
+func (s *step) phaseOr(p Phase) Phase {
+	if s.login != "" {
+		return PhaseAuth
+	}
+	return p
+}
+
+// waitsOr is what a request waits for: a login, or else something of its own.
+func (s *step) waitsOr(what ...string) []string {
+	if s.login != "" {
+		return []string{"login " + s.login}
+	}
+	return what
+}
 
 // idle: nothing goes on by itself.
 type idle struct{ step }
@@ -73,16 +93,11 @@ type leavingBranch struct{ step }
 // activating: the session that was loaded is about to take this one's place.
 type activating struct{ step }
 
-func (idle) phase() Phase           { return PhaseIdle }
-func (*compacting) phase() Phase    { return PhaseCompacting }
-func (*leavingBranch) phase() Phase { return PhaseCompacting }
-func (*activating) phase() Phase    { return PhaseSwitching }
-func (a *streaming) phase() Phase {
-	if a.login != "" {
-		return PhaseAuth
-	}
-	return PhaseStreaming
-}
+func (idle) phase() Phase             { return PhaseIdle }
+func (a *compacting) phase() Phase    { return a.phaseOr(PhaseCompacting) }
+func (a *leavingBranch) phase() Phase { return a.phaseOr(PhaseCompacting) }
+func (*activating) phase() Phase      { return PhaseSwitching }
+func (a *streaming) phase() Phase     { return a.phaseOr(PhaseStreaming) }
 func (a *runningTools) phase() Phase {
 	if slices.ContainsFunc(a.run.calls, func(c *call) bool { return c.dialog != "" }) {
 		return PhaseDialog
@@ -100,12 +115,10 @@ func (a *streaming) waitingFor() []string {
 	if a.hook != 0 {
 		return []string{"extension message_end"}
 	}
-	if a.login != "" {
-		return []string{"login " + a.login}
-	}
-	return []string{"model " + a.model.Provider + "/" + a.model.ID}
+	return a.waitsOr("model " + a.model.Provider + "/" + a.model.ID)
 }
-func (a *compacting) waitingFor() []string { return []string{"compaction " + a.reason} }
+func (a *compacting) waitingFor() []string    { return a.waitsOr("compaction " + a.reason) }
+func (a *leavingBranch) waitingFor() []string { return a.waitsOr() }
 func (a *runningTools) waitingFor() (list []string) {
 	for _, c := range a.run.calls {
 		switch {

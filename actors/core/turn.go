@@ -92,7 +92,7 @@ func (m *Machine) show(r *run, msg protocol.Message) {
 func (m *Machine) ask(r *run) {
 	r.offered = m.tools
 	m.turns++
-	s := &streaming{step{r, m.newAttempt()}, newStream(m.model, m.now)}
+	s := &streaming{step{run: r, attempt: m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
 	why := m.request(s.attempt, StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
 	if why != "" {
@@ -111,7 +111,6 @@ type stream struct {
 	usage   *protocol.Usage // counts not shown yet
 	over    *StreamEnd      // the answer is whole, and extensions look at it
 	hook    int             // the open one about that, 0 for none
-	login   string          // the provider whose login is renewed before it can be asked for, "" for none
 }
 
 type block struct {
@@ -125,8 +124,8 @@ type block struct {
 
 // loginWaits notes that a request waits, or does no more.
 func (m *Machine) loginWaits(in LoginWaits) {
-	if a, ok := current[*streaming](m, in.Attempt); ok {
-		a.login = in.For
+	if a, asks := m.activity.(interface{ waitsForLogin(string) }); asks && m.activity.begun() == in.Attempt {
+		a.waitsForLogin(in.For)
 		m.notePhase()
 	}
 }
@@ -630,7 +629,7 @@ func unfit(args *protocol.ArgsBuilder) string {
 
 // startCalls begins the execution of a message's tool calls.
 func (m *Machine) startCalls(r *run, attempt Attempt) {
-	m.enter(&runningTools{step{r, attempt}})
+	m.enter(&runningTools{step{run: r, attempt: attempt}})
 	if m.draws == DrawsAbove {
 		m.await(m.askCount(protocol.BudgetUsed{ToolCalls: int64(len(r.calls))}), nil)
 		return

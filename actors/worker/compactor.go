@@ -42,6 +42,7 @@ type Compactor struct {
 
 // Job asks for the summary.
 func (k *Compactor) Job(ctx context.Context, tell func(any)) {
+	ctx = withLoginWait(ctx, k.Ask.Attempt, tell)
 	out := core.Summarised{Attempt: k.Ask.Attempt}
 	var err error
 	switch {

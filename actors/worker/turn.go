@@ -19,7 +19,7 @@ const partsBuffered = 256
 // finishes the request: it may read files.
 func TurnJob(attempt core.Attempt, models Streamer, complete func(context.Context) providers.Request) Job {
 	return func(ctx context.Context, tell func(any)) {
-		ctx = providers.WithLoginWait(ctx, func(provider string) { tell(core.LoginWaits{Attempt: attempt, For: provider}) })
+		ctx = withLoginWait(ctx, attempt, tell)
 		t := make(Tokens, streamTokens)
 		parts := make(chan protocol.Part, partsBuffered)
 		var end core.StreamEnd // both are there when parts is closed
@@ -46,6 +46,11 @@ func TurnJob(attempt core.Attempt, models Streamer, complete func(context.Contex
 			tell(end)
 		}
 	}
+}
+
+// withLoginWait has the machine know when a request waits for a login.
+func withLoginWait(ctx context.Context, attempt core.Attempt, tell func(any)) context.Context {
+	return providers.WithLoginWait(ctx, func(provider string) { tell(core.LoginWaits{Attempt: attempt, For: provider}) })
 }
 
 // StreamParts is a batch of parts with the token to give back for it.
