@@ -312,10 +312,15 @@ func TestLoginCanaries(t *testing.T) {
 	assert.Equal(t, len(names), strings.Count(string(text), `"stopReason":"error"`), "every provider has failed in its way")
 	assert.Greater(t, strings.Count(string(text), "Incorrect API key"), 8, "and most by what the service said")
 	assert.Contains(t, string(text), "***")
+	crashed := p.startRaw("--mode", "rpc", "--model", "literal/m", "--api-key", "canary-of-the-command-line")
+	crashed.prompt("hi")
+	require.NoError(t, crashed.cmd.Process.Signal(syscall.SIGQUIT))
+	assert.NotZero(t, crashed.exit())
+	assert.Contains(t, crashed.errors(), "goroutine ", "it has shown where everything was")
 	for _, name := range []string{"models.json", "google.json", "auth.json"} { // where they were configured
 		require.NoError(t, os.Remove(filepath.Join(p.agent(), name)))
 	}
-	noCanary(t, p, out, d.errors())
+	noCanary(t, p, out, d.errors(), strings.Join(crashed.output(), "\n"), crashed.errors())
 	stdout, stderr, _ := p.once("", "auth", "check", "--json")
 	noCanary(t, p, stdout, stderr)
 }
