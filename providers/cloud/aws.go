@@ -77,7 +77,8 @@ func (*awsCloud) Address(baseURL string, _ bool, env func(string) string) (strin
 	if region == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if cfg, err := config.LoadDefaultConfig(ctx, awsOptions(env)...); err == nil { // reads files only
+		options, _ := awsOptions(env)
+		if cfg, err := config.LoadDefaultConfig(ctx, options...); err == nil { // reads files only
 			region = cfg.Region
 		}
 	}
@@ -105,14 +106,16 @@ var (
 // Signer implements [providers.Cloud].
 func (c *awsCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, awsVariables), func(account string) *awsSigner {
-		return &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), region: regionOf(env), options: awsOptions(env)}
+		s := &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), region: regionOf(env)}
+		s.options, s.keys = awsOptions(env)
+		return s
 	})
 }
 
 // awsOptions are what the library is to be told of env: it looks at the
-// environment of the process itself.
-func awsOptions(env func(string) string) []func(*config.LoadOptions) error {
-	options := []func(*config.LoadOptions) error{
+// environment of the process itself. keys are nil where it has to find them.
+func awsOptions(env func(string) string) (options []func(*config.LoadOptions) error, keys aws.CredentialsProvider) {
+	options = []func(*config.LoadOptions) error{
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) {
 			// On a laptop nobody answers there, and a prompt must not wait for it.
@@ -136,10 +139,11 @@ func awsOptions(env func(string) string) []func(*config.LoadOptions) error {
 	if ownKey && token == os.Getenv("AWS_SESSION_TOKEN") {
 		token = "" // it belongs to the key of the process
 	}
-	if key != "" && secret != "" && (ownKey || !ownProfile) { // a profile of the entry goes before a key of the process
-		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(key, secret, token)))
+	if key != "" && secret != "" && !ownProfile { // a profile of the entry goes before keys, as --profile and pi have it
+		keys = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider(key, secret, token))
+		options = append(options, config.WithCredentialsProvider(keys))
 	}
-	return options
+	return options, keys
 }
 
 // awsSigner signs the requests of one account with Signature Version 4, or
@@ -149,6 +153,7 @@ type awsSigner struct {
 	bearer  string
 	region  string // "" for the profile's
 	options []func(*config.LoadOptions) error
+	keys    aws.CredentialsProvider // nil where a profile has them, or somebody has to be asked
 
 	mu     sync.Mutex
 	loaded *aws.Config
@@ -197,6 +202,10 @@ func (s *awsSigner) load(ctx context.Context) (*aws.Config, error) {
 	defer s.mu.Unlock()
 	if s.loaded == nil {
 		cfg, err := config.LoadDefaultConfig(ctx, s.options...)
+		var missing config.SharedConfigProfileNotExistError
+		if errors.As(err, &missing) && s.keys != nil { // AWS_PROFILE names none, which does not matter to who has keys
+			cfg, err = aws.Config{Region: s.region, Credentials: s.keys}, nil
+		}
 		if err != nil {
 			return nil, awsHint(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,11 @@ func bare(t *testing.T) string {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	// AWS's library looks for the home once, when the program starts.
+	conf, cred := config.DefaultSharedConfigFiles, config.DefaultSharedCredentialsFiles
+	config.DefaultSharedConfigFiles = []string{filepath.Join(home, ".aws", "config")}
+	config.DefaultSharedCredentialsFiles = []string{filepath.Join(home, ".aws", "credentials")}
+	t.Cleanup(func() { config.DefaultSharedConfigFiles, config.DefaultSharedCredentialsFiles = conf, cred })
 	return home
 }
 

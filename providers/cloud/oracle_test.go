@@ -3,7 +3,6 @@ package cloud
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,8 +24,12 @@ type world struct {
 	files          []string // texts, for the message of a failure
 }
 
-// profiles writes a random file of profiles. kind is how it names them.
+// profiles writes a random file of profiles. section is how it names them. Programs are in
+// files of configuration only, and tokens in those of credentials: where one profile is in
+// both, AWS's command line takes a program before keys of the configuration, and its
+// libraries do not.
 func profiles(r *rand.Rand, t *testing.T, path string, section func(name string) string) string {
+	conf := filepath.Base(path) == "config"
 	var text strings.Builder
 	for _, name := range []string{"default", "work", "home"} {
 		if r.IntN(4) == 0 {
@@ -37,11 +40,11 @@ func profiles(r *rand.Rand, t *testing.T, path string, section func(name string)
 			fmt.Fprintf(&text, "region = %s\n", []string{"eu-west-1", "ap-south-1", "us-west-2"}[r.IntN(3)])
 		}
 		id := fmt.Sprintf("AKID%s%04d", strings.ToUpper(name), r.IntN(10000))
-		switch r.IntN(5) {
-		case 0:
+		switch kind := r.IntN(5); {
+		case kind == 0 && conf:
 			fmt.Fprintf(&text, "credential_process = echo '{\"Version\":1,\"AccessKeyId\":\"%s\",\"SecretAccessKey\":\"s\",\"SessionToken\":\"of-a-program\"}'\n", id)
-		case 1: // only a region, or nothing
-		case 2:
+		case kind <= 1: // only a region, or nothing
+		case kind == 2 && !conf:
 			fmt.Fprintf(&text, "aws_access_key_id = %s\naws_secret_access_key = s\naws_session_token = of-a-file\n", id)
 		default:
 			fmt.Fprintf(&text, "aws_access_key_id = %s\naws_secret_access_key = s\n", id)
@@ -90,6 +93,9 @@ func newWorld(r *rand.Rand, t *testing.T, home string) world {
 			of["AWS_SHARED_CREDENTIALS_FILE"] = filepath.Join(dir, "credentials")
 		}
 	}
+	if w.entry["AWS_PROFILE"] == w.process["AWS_PROFILE"] { // that cannot be told from none in the entry
+		delete(w.entry, "AWS_PROFILE")
+	}
 	return w
 }
 
@@ -131,21 +137,29 @@ func (w *world) ours(t *testing.T) (c chosen) {
 }
 
 // theirs is what the SDK chooses where the entry's variables are those of the process; a
-// profile of the entry is one that was asked for, and stands before keys of the process.
+// profile of the entry is one that was asked for, and stands before keys. One that
+// AWS_PROFILE names and that is not there does not keep keys from being used.
 func (w *world) theirs(t *testing.T) (c chosen) {
-	all := maps.Clone(w.process)
-	if w.entry["AWS_ACCESS_KEY_ID"] != "" { // keys come as a whole
-		delete(all, "AWS_SESSION_TOKEN")
-	}
-	maps.Copy(all, w.entry)
+	all := w.merged()
 	if w.entry["AWS_REGION"] == "" && w.process["AWS_REGION"] == "" && all["AWS_DEFAULT_REGION"] != "" {
 		all["AWS_REGION"] = all["AWS_DEFAULT_REGION"]
 	}
-	if profile := w.entry["AWS_PROFILE"]; profile != "" && profile != w.process["AWS_PROFILE"] && w.entry["AWS_ACCESS_KEY_ID"] == "" {
+	if w.entry["AWS_PROFILE"] != "" {
 		for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 			delete(all, name)
 		}
 	}
+	c = choose(t, all)
+	if c.failed == "no such profile" && hasKeys(all) {
+		delete(all, "AWS_PROFILE")
+		all["AWS_CONFIG_FILE"], all["AWS_SHARED_CREDENTIALS_FILE"] = os.DevNull, os.DevNull
+		c = choose(t, all)
+	}
+	return c
+}
+
+// choose asks the SDK in an environment.
+func choose(t *testing.T, all map[string]string) (c chosen) {
 	for name, value := range all {
 		t.Setenv(name, value)
 	}
