@@ -142,6 +142,7 @@ func (d *Daemon) Wait() {
 	if err := d.root.PoisonFuture(d.pid).Wait(); err != nil {
 		d.root.Logger().Warn("actor did not end", slog.String("actor", d.pid.Id), slog.Any("error", err))
 	}
+	d.cfg.Sessions.Close()
 	if host := d.cfg.Sessions.ExtensionHost; host != nil { // first: to the guard it is a process that was left behind
 		if err := host.Close(); err != nil {
 			d.cfg.Log.Warn().Err(err).Msg("ending the extension host")

@@ -23,7 +23,8 @@ import (
 
 // workspaces are those of the process, by the directory that they are in.
 type workspaces struct {
-	checks chan struct{} // that run at once: they are builds
+	checks chan struct{}  // that run at once: they are builds
+	jobs   sync.WaitGroup // under way, of sessions that may have ended meanwhile
 
 	mu    sync.Mutex
 	list  map[string]*git.Workspaces
@@ -37,6 +38,20 @@ func (w *workspaces) first(dir string) bool {
 	asked := w.swept[dir]
 	w.swept[dir] = true
 	return !asked
+}
+
+// settle returns when nothing more is done with any workspace, or after the time.
+func (w *workspaces) settle(within time.Duration) bool {
+	done := make(chan struct{})
+	go func() { w.jobs.Wait(); close(done) }()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 func newWorkspaces() *workspaces {
@@ -100,10 +115,14 @@ func (h *Shared) isolationDir(configured string) string {
 	return git.DefaultDir(h.Env)
 }
 
-// isolate has something done with the workspace of an item.
+// isolate has something done with the workspace of an item. The process does not end
+// before: what has to go would stay.
 func (s *Session) isolate(c actor.Context, j job, what string, do func(context.Context, isolation) any) {
 	iso := s.isolation()
+	jobs := &s.shared.isolated.jobs
+	jobs.Add(1)
 	run := func(ctx context.Context, tell func(any)) {
+		defer jobs.Done()
 		if in := do(ctx, iso); in != nil {
 			tell(in)
 		}
@@ -139,7 +158,7 @@ func (s *Session) leaveWorkspace(c actor.Context, e core.LeaveWorkspace) {
 
 func (s *Session) endIsolated(c actor.Context, e core.EndIsolated) {
 	s.isolate(c, job{}, "ws", func(ctx context.Context, iso isolation) any {
-		_ = iso.all.EndCall(context.WithoutCancel(ctx), iso.env, iso.session, e.Call) // what it leaves, a sweep removes
+		_ = iso.all.EndCall(context.WithoutCancel(ctx), iso.session, e.Call) // what it leaves, a sweep removes
 		return nil
 	})
 }

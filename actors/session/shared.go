@@ -116,6 +116,17 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 	return &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
 }
 
+// leaveLimit is how long the end of the process waits for workspaces to be left in order;
+// what is still there then, a sweep finds.
+const leaveLimit = 10 * time.Second
+
+// Close returns when nothing of the sessions, which have all ended, is under way.
+func (h *Shared) Close() {
+	if !h.isolated.settle(leaveLimit) {
+		h.complaints.log.Warn().Msg("workspaces of tasks are left as they are: to leave them in order takes too long")
+	}
+}
+
 // lister finds sessions on disk; all sessions of the process share what it
 // remembers of their files.
 func (h *Shared) lister() *store.Lister {

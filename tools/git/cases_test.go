@@ -101,7 +101,7 @@ func TestTooLarge(t *testing.T) {
 	ws, err := w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "larger", ID: "A", MaxUntracked: 2 * maxUntrackedFile})
 	require.NoError(t, err, "who configures it may have it")
 	require.NoError(t, w.ws.Remove(t.Context(), ws))
-	require.NoError(t, w.ws.EndCall(t.Context(), w.env, "s", "larger"))
+	require.NoError(t, w.ws.EndCall(t.Context(), "s", "larger"))
 	require.NoError(t, os.Remove(f.Name()))
 	w.put("small.txt", "123456")
 	_, err = w.ws.Prepare(t.Context(), w.env, Spec{Session: "s", Call: "smaller", ID: "A", MaxUntracked: 5})

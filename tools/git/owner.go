@@ -200,14 +200,23 @@ func (w *Workspaces) Remove(ctx context.Context, ws Workspace) error {
 	return w.dropBase(ctx, ws.Shared, false)
 }
 
-// EndCall says that no further task of a call will be prepared.
-func (w *Workspaces) EndCall(ctx context.Context, env *tools.Env, session, call string) error {
-	src, err := find(ctx, env, env.Cwd)
-	if err != nil {
-		return err
+// EndCall says that no further task of a call will be prepared. It starts no process:
+// the session may be ending, which lets none start.
+func (w *Workspaces) EndCall(ctx context.Context, session, call string) error {
+	name := Spec{Session: session}.name(call) + ".base"
+	var bases []string
+	w.mu.Lock()
+	for dir := range w.calls {
+		if filepath.Base(dir) == name {
+			bases = append(bases, dir)
+		}
 	}
-	spec := Spec{Session: session}
-	return w.dropBase(ctx, filepath.Join(w.repository(src), spec.name(call)+".base"), true)
+	w.mu.Unlock()
+	var errs []error
+	for _, dir := range bases {
+		errs = append(errs, w.dropBase(ctx, dir, true))
+	}
+	return errors.Join(errs...)
 }
 
 // discard removes the directory of a workspace. Without its owner file, which

@@ -77,7 +77,7 @@ func TestApply(t *testing.T) {
 	require.NoError(t, w.ws.Remove(t.Context(), ws))
 	require.NoDirExists(t, ws.Dir)
 	require.DirExists(t, ws.Shared, "the call goes on")
-	require.NoError(t, w.ws.EndCall(t.Context(), w.env, "session", "callT1"))
+	require.NoError(t, w.ws.EndCall(t.Context(), "session", "callT1"))
 	require.NoDirExists(t, ws.Shared)
 }
 

@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+var (
+	taskKills     = flag.Int("kill.tasks", number("TROUPE_KILL_TASKS", 9), "how many daemons to kill that have isolated tasks under way")
+	taskKillFirst = flag.Uint64("kill.tasks.first", 1, "the seed of the first")
+)
+
+// filesPerTask is what each task of TestKillTasks makes: enough that a merge takes a while.
+const filesPerTask = 40
+
+// taskNames are what tasks may make: bad is not verified, d comes after the kill.
+var taskNames = []string{"a", "bad", "c", "d"}
+
+// TestKillTasks kills the process while isolated tasks run, while they are verified and
+// while they are merged. What the user had is his: his work tree has all or nothing of each
+// task, his repository is as it was, or has one commit more in branch mode. What was not
+// verified is nowhere in it. The next process opens the session, whose call has one result
+// that names what is left, and goes on; no process is left, and no workspace that nothing
+// names.
+func TestKillTasks(t *testing.T) {
+	moments := []string{"children", "verification", "merge"}
+	seen := make([]map[string]int, 3)
+	for lane := range moments {
+		seen[lane] = map[string]int{}
+		t.Run(moments[lane], func(t *testing.T) {
+			t.Parallel()
+			for i := lane; i < *taskKills; i += len(moments) {
+				seed := *taskKillFirst + uint64(i)
+				if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { killTasks(t, seed, moments[lane], seen[lane]) }) {
+					return
+				}
+			}
+			t.Log(seen[lane])
+			require.Positive(t, seen[lane]["killed in time"], "no kill came before the end")
+		})
+	}
+}
+
+// taskBrain is a model server: the parent calls task, once; a child makes what its
+// assignment says. What it answers follows from what it is asked, in
+// every life.
+func taskBrain(t *testing.T) *httptest.Server {
+	l := newLLM(t)
+	child := regexp.MustCompile(`MAKE=(\w+)`)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		said, rounds := lastSaid(gjson.ParseBytes(body))
+		a := text("done")
+		switch m := child.FindStringSubmatch(said); {
+		case m != nil && rounds == 0:
+			a = tool("w", "bash", fmt.Sprintf(`{"command":"mkdir %[1]s && for k in $(seq %[2]d); do echo %[1]s $k > %[1]s/$k; done; echo %[1]s >> tracked-%[1]s; rm gone-%[1]s"}`, m[1], filesPerTask))
+		case m == nil && strings.HasPrefix(said, "go") && rounds == 0:
+			a = tool("t", "task", `{"agent":"task","isolated":true,"verify":"check","tasks":[
+				{"id":"A","description":"a","assignment":"MAKE=a"},{"id":"B","description":"b","assignment":"MAKE=bad"},{"id":"C","description":"c","assignment":"MAKE=c"}]}`)
+		case m == nil && said == "again" && rounds == 0:
+			a = tool("u", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"D","description":"d","assignment":"MAKE=d"}]}`)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		(&stream{l: l, w: w, r: r, a: a}).messages()
+	}))
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	return srv
+}
+
+func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
+	rng := rand.New(rand.NewPCG(seed, 18))
+	p := newPlace(t)
+	mark := fmt.Sprintf("TROUPE_CHAOS=tasks.%d.%d", os.Getpid(), seed)
+	verifying := filepath.Join(p.root, "verifying")
+	cache := filepath.Join(p.root, "workspaces")
+	p.env = append(p.env, mark, "TROUPE_WORKTREE_DIR="+cache)
+	branch := rng.IntN(2) == 0
+	merge := map[bool]string{false: "patch", true: "branch"}[branch]
+	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), p.llm.srv.URL, taskBrain(t).URL))
+	p.write(filepath.Join(p.agent(), "settings.json"), fmt.Sprintf(`{"task":{"enabled":true,"isolation":{"enabled":true,"merge":%q},"verification":{"enabled":true,"profiles":{
+		"check":{"commands":[{"name":"begins","command":"touch %s; sleep 0.02"},{"name":"good","command":"test ! -e bad"}]}}}}}`, merge, verifying))
+	for _, name := range taskNames {
+		p.write("tracked-"+name, "one\n")
+		p.write("gone-"+name, "one\n")
+	}
+	p.write("edited", "one\n")
+	p.git("init", "-q", "-b", "main")
+	p.git("add", "-A")
+	p.git("commit", "-q", "-m", "first")
+	p.write("edited", "the user's\n") // not committed
+	p.write("untracked", "the user's, too\n")
+	before := repositoryOf(t, p, branch)
+
+	session := killedLife(t, p, rng, moment, cache, verifying, seen)
+	eventually(t, "the end of every child", func() bool { return len(withEnv(mark)) == 0 })
+
+	d := p.start("--session", session)
+	d.ok(`{"type":"get_state"}`)
+	text, err := os.ReadFile(session)
+	require.NoError(t, err)
+	results := gjson.GetBytes(text, `..#(message.role=="toolResult")#.message`).Array()
+	require.LessOrEqual(t, len(results), 1)
+	merged := landed(t, p)
+	seen["merged "+strconv.Itoa(len(merged))]++
+	if len(results) == 1 {
+		var told []string
+		for _, r := range results[0].Get("details.results").Array() {
+			if r.Get("merged").Bool() {
+				told = append(told, strings.TrimPrefix(r.Get("assignment").Str, "MAKE="))
+			}
+		}
+		assert.ElementsMatch(t, merged, told, "what landed is what the result says")
+		if strings.Contains(results[0].Raw, "its merge was cut off") {
+			seen["cut merges"]++
+		}
+	}
+	assert.Equal(t, before, repositoryOf(t, p, branch), "the repository")
+	d.ok(`{"type":"prompt","message":"and on"}`)
+	assert.Equal(t, "completed", d.event("agent_settled").Get("outcome").Str)
+	assert.ElementsMatch(t, merged, landed(t, p), "nothing is merged later")
+
+	d.ok(`{"type":"prompt","message":"again"}`)
+	assert.Equal(t, "completed", d.event("agent_settled").Get("outcome").Str)
+	assert.ElementsMatch(t, append(merged, "d"), landed(t, p))
+	assert.Equal(t, before, repositoryOf(t, p, branch), "the repository")
+	if branch {
+		commits := strings.Fields(p.git("log", "--format=%s"))
+		assert.Equal(t, "first", commits[len(commits)-1])
+	}
+	require.Equal(t, 0, d.end())
+	left, err := filepath.Glob(filepath.Join(cache, "*", "*"))
+	require.NoError(t, err)
+	kept := strings.Contains(fmt.Sprint(left), "-A ") || strings.Contains(fmt.Sprint(left), "-B ") || strings.Contains(fmt.Sprint(left), "-C ")
+	for _, dir := range left {
+		if filepath.Base(dir) == "lock" || kept && strings.HasSuffix(dir, "-t.base") { // what is kept needs what it was made of
+			continue
+		}
+		_, id, _ := strings.Cut(filepath.Base(dir), "-")
+		assert.True(t, named(results, dir) || exists(filepath.Join(strings.TrimSuffix(session, ".jsonl"), id+".patch")), "nothing is left of %s, and nobody names it\n%s", dir, results)
+	}
+	eventually(t, "the end of every child", func() bool { return len(withEnv(mark)) == 0 })
+}
+
+// killedLife is one process, killed at a moment of its tasks.
+func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying string, seen map[string]int) (session string) {
+	d := p.start()
+	session = d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+	require.NotEmpty(t, session)
+	d.ok(`{"type":"prompt","message":"go"}`)
+	begins := func() bool { return true }
+	switch moment {
+	case "children":
+		d.event("subagent_start")
+	case "verification":
+		begins = func() bool { _, err := os.Stat(verifying); return err == nil }
+	case "merge":
+		begins = func() bool {
+			found, _ := filepath.Glob(filepath.Join(cache, "*", "*", "merge"))
+			return len(found) > 0
+		}
+	}
+	for deadline := time.Now().Add(patience); !begins(); { // it is over in some milliseconds: to wait is to miss it
+		if _, over := last(d.output(), func(v gjson.Result) bool { return v.Get("type").Str == "agent_settled" }); over {
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "%s never begins\n%s", moment, d.errors())
+	}
+	within := map[string]time.Duration{"children": 100 * time.Millisecond, "verification": 60 * time.Millisecond, "merge": 200 * time.Millisecond}[moment]
+	timer := time.NewTimer(time.Duration(rng.Int64N(int64(within))))
+	<-timer.C
+	require.NoError(t, d.cmd.Process.Kill())
+	<-d.exited
+	if _, over := last(d.output(), func(v gjson.Result) bool { return v.Get("type").Str == "tool_execution_end" }); !over {
+		seen["killed in time"]++
+	}
+	return session
+}
+
+// landed says which tasks are in the work tree, each whole or not at all, and that what was
+// the user's is.
+func landed(t *testing.T, p *place) (names []string) {
+	t.Helper()
+	assert.Equal(t, "the user's\n", read(t, filepath.Join(p.work, "edited")))
+	assert.Equal(t, "the user's, too\n", read(t, filepath.Join(p.work, "untracked")))
+	want := []string{"edited", "untracked"}
+	for _, name := range taskNames {
+		want = append(want, "tracked-"+name)
+		files, _ := filepath.Glob(filepath.Join(p.work, name, "*"))
+		if len(files) == 0 {
+			want = append(want, "gone-"+name)
+			assert.Equal(t, "one\n", read(t, filepath.Join(p.work, "tracked-"+name)))
+			continue
+		}
+		names = append(names, name)
+		assert.NotEqual(t, "bad", name, "work that was not verified is in the user's tree")
+		assert.Len(t, files, filesPerTask, "%s is there by halves", name)
+		for _, file := range files {
+			assert.Equal(t, name+" "+filepath.Base(file)+"\n", read(t, file))
+		}
+		want = append(want, name)
+		assert.Equal(t, "one\n"+name+"\n", read(t, filepath.Join(p.work, "tracked-"+name)))
+	}
+	var have []string
+	entries, err := os.ReadDir(p.work)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() != ".git" {
+			have = append(have, e.Name())
+		}
+	}
+	assert.ElementsMatch(t, want, have)
+	return names
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// repositoryOf is every file of the user's repository; without what a commit on the branch
+// changes, if tasks are merged into it.
+func repositoryOf(t *testing.T, p *place, branch bool) map[string]string {
+	files := map[string]string{}
+	root := filepath.Join(p.work, ".git")
+	require.NoError(t, filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if branch && (name == "index" || name == "logs/HEAD" || strings.HasPrefix(name, "objects/") || strings.HasSuffix(name, "refs/heads/main")) {
+			return nil
+		}
+		files[name] = read(t, path)
+		return nil
+	}))
+	return files
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// named says whether a result names a directory, or one above or in it.
+func named(results []gjson.Result, dir string) bool {
+	return slices.ContainsFunc(results, func(r gjson.Result) bool { return strings.Contains(r.Raw, dir) })
+}
