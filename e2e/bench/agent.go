@@ -120,7 +120,7 @@ func (p *place) sessions() string {
 func (p *place) start(a *agent, o how) *proc {
 	cmd := a.command(p, o)
 	cmd.Dir = p.work
-	cmd.Env = append(cmd.Env, "HOME="+p.home, "PATH="+os.Getenv("PATH"), "TMPDIR="+p.root)
+	cmd.Env = append(cmd.Env, "HOME="+p.home, "PATH="+filepath.Join(p.root, "bin")+":"+os.Getenv("PATH"), "TMPDIR="+p.root)
 	q := spawn(cmd)
 	p.procs = append(p.procs, q)
 	return q

@@ -28,6 +28,7 @@ type model struct {
 type ask struct {
 	at   time.Time // when its last byte was read
 	size int
+	body []byte // of the request, while it is answered
 	conn net.Conn
 	gone bool // writing failed: the client has hung up
 }
@@ -105,7 +106,7 @@ func (m *model) serve(c net.Conn) {
 		if _, err := io.ReadFull(r, body[:size]); err != nil {
 			return
 		}
-		a := &ask{at: time.Now(), size: size, conn: c}
+		a := &ask{at: time.Now(), size: size, body: body[:size], conn: c}
 		m.mu.Lock()
 		f := m.ask
 		m.mu.Unlock()
@@ -168,10 +169,14 @@ func textAnswer(n int, piece string) []byte {
 
 // bashAnswer is an answer that calls bash.
 func bashAnswer(id int, command string) []byte {
-	args := fmt.Sprintf("%q", fmt.Sprintf(`{"command":%q}`, command))
+	return toolAnswer(id, "bash", fmt.Sprintf(`{"command":%q}`, command))
+}
+
+// toolAnswer is an answer that calls a tool.
+func toolAnswer(id int, name, args string) []byte {
 	start, _, _ := strings.Cut(opening, "event: content_block_start")
 	return whole(start +
-		fmt.Sprintf("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"toolu_%06d\",\"name\":\"bash\",\"input\":{}}}\n\n", id) +
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":" + args + "}}\n\n" +
+		fmt.Sprintf("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"toolu_%06d\",\"name\":\"%s\",\"input\":{}}}\n\n", id, name) +
+		fmt.Sprintf("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":%q}}\n\n", args) +
 		closing("tool_use"))
 }

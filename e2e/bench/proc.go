@@ -134,6 +134,19 @@ const (
 	toolStart = `{"type":"tool_execution_start"`
 )
 
+// watch reads on until a line with the mark has come, and says when that was: it closes
+// the channel if the output ends before.
+func (p *proc) watch(mark string) <-chan time.Time {
+	at := make(chan time.Time, 1)
+	go func() {
+		defer close(at)
+		defer func() { recover() }()
+		p.until(mark)
+		at <- time.Now()
+	}()
+	return at
+}
+
 // call sends a command and returns its answer.
 func (p *proc) call(command string) []byte {
 	p.ids++

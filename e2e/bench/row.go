@@ -131,6 +131,21 @@ var rows = []row{
 		{"p50", "prompt past a handler p50", "µs", 150, false}, {"p99", "the same p99", "µs", 1000, false},
 	}, runHook},
 	{"extension-memory", delta, "troupe", 3, []metric{{"each", "a further session with ten extensions", "MB", 2, false}}, runExtensionMemory},
+	{"task-first", delta, "troupe pi newer", 5, []metric{
+		{"p50", "call of a task → its child's request p50", "ms", 2, false}, {"budget", "the same below a limit of cost p50", "ms", 2, false},
+	}, runTask},
+	{"task-100", delta, "troupe", 5, []metric{
+		{"last", "100 tasks → the last child's request", "ms", 100, false},
+		{"abort", "abort of 100 children → `agent_end`", "ms", 5, false}, {"gone", "the same → last of their processes gone", "ms", 100, false},
+	}, runTasks},
+	{"task-100x50", delta, "troupe", 3, []metric{
+		{"rss", "100 children × 50 deltas/s: memory", "MB", 70, false}, {"cpu", "CPU in 10 s of it", "s", 3, false},
+		{"abort", "abort of them → `agent_end`", "ms", 5, false},
+	}, runStreamingTasks},
+	{"task-isolated", delta, "troupe", 5, []metric{
+		{"p50", "call of an isolated task, 1,000 files → its request p50", "ms", 250, false},
+		{"eight", "eight of them → the last one's request p50", "ms", 0, false},
+	}, runIsolatedTask},
 	{"list", delta, "troupe", 5, []metric{
 		{"cold", "listing 10,000 sessions, cold", "ms", 0, false}, {"warm", "listing 10,000 sessions, warm, p50", "ms", 100, false},
 	}, runList},
