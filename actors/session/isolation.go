@@ -23,10 +23,11 @@ import (
 
 // workspaces are those of the process, by the directory that they are in.
 type workspaces struct {
-	checks chan struct{}  // that run at once: they are builds
-	jobs   sync.WaitGroup // under way, of sessions that may have ended meanwhile
+	checks chan struct{} // that run at once: they are builds
 
 	mu    sync.Mutex
+	jobs  int           // under way, of sessions that may have ended meanwhile
+	none  chan struct{} // closed when there is none left, if somebody waits for that
 	list  map[string]*git.Workspaces
 	swept map[string]bool // by the directory that a session works in
 }
@@ -40,14 +41,36 @@ func (w *workspaces) first(dir string) bool {
 	return !asked
 }
 
-// settle returns when nothing more is done with any workspace, or after the time.
+// begin counts a job; the function that it returns says that the job has ended.
+func (w *workspaces) begin() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.jobs--; w.jobs == 0 && w.none != nil {
+			close(w.none)
+			w.none = nil
+		}
+	}
+}
+
+// settle returns when nothing more is done with any workspace, or after the time. No
+// session may be left that begins something.
 func (w *workspaces) settle(within time.Duration) bool {
-	done := make(chan struct{})
-	go func() { w.jobs.Wait(); close(done) }()
+	w.mu.Lock()
+	if w.jobs == 0 {
+		w.mu.Unlock()
+		return true
+	}
+	none := make(chan struct{})
+	w.none = none
+	w.mu.Unlock()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-none:
 		return true
 	case <-timer.C:
 		return false
@@ -119,10 +142,9 @@ func (h *Shared) isolationDir(configured string) string {
 // before: what has to go would stay.
 func (s *Session) isolate(c actor.Context, j job, what string, do func(context.Context, isolation) any) {
 	iso := s.isolation()
-	jobs := &s.shared.isolated.jobs
-	jobs.Add(1)
+	ended := s.shared.isolated.begin()
 	run := func(ctx context.Context, tell func(any)) {
-		defer jobs.Done()
+		defer ended()
 		if in := do(ctx, iso); in != nil {
 			tell(in)
 		}
