@@ -57,31 +57,36 @@ func RevokeGrant(fsys FS, path, dir, rule string) ([]Grant, error) {
 	return left, err
 }
 
-func readGrants(fsys FS, path string) (grantBook, error) {
+func readGrants(fsys FS, path string) (book grantBook, err error) {
+	err = readSmall(fsys, path, &book)
+	return book, err
+}
+
+// readSmall reads a file of JSON; without a file, what is there stays.
+func readSmall(fsys FS, path string, into any) error {
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !st.Mode().IsRegular() || st.Size() > protocol.MaxSettingsFile {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, protocol.MaxSettingsFile)
+		return fmt.Errorf("%s is no file of at most %d bytes", path, protocol.MaxSettingsFile)
 	}
 	content := make([]byte, st.Size())
 	if _, err := f.ReadAt(content, 0); err != nil && len(content) > 0 {
-		return nil, err
+		return err
 	}
-	var book grantBook
-	if err := json.Unmarshal(content, &book); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := json.Unmarshal(content, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return book, nil
+	return nil
 }
 
 // changeGrants changes the grants of a project, which others may do at the same time.

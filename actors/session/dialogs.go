@@ -41,7 +41,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 	if x := s.clients.stands.dialog(m.ID); x != nil && x.answer != nil {
 		how, m.By = *x.answer, x.answer.By
 	}
-	if s.dialogAnswered(m, how) {
+	if s.trustAnswered(c, m, how) || s.dialogAnswered(m, how) {
 		s.clients.flush(c.ActorSystem().Root)
 		s.report(c)
 		return
@@ -65,6 +65,7 @@ func (s *Session) dialogsLost() {
 	for _, a := range open.Approvals {
 		s.emit(protocol.ApprovalResolved{ID: a.ID, ToolCallID: a.ToolCallID, Outcome: "cancelled"})
 	}
+	s.trustUnanswered()
 }
 
 // tooLate refuses an answer to a dialog that is over, or has an answer. A client that was

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -691,7 +690,7 @@ func (s *Session) showEntry(r protocol.Record) {
 // extensionUI shows a record of an extension to the clients, and opens a dialog if
 // it wants an answer. Nobody there means no.
 func (s *Session) extensionUI(c actor.Context, m extension.UI) {
-	m.Request.ID = "ext_" + strconv.FormatInt(s.shared.records.Add(1), 10)
+	m.Request.ID = s.shared.recordID("ext")
 	if m.Op == 0 {
 		s.clients.stands.note(m.Request, false)
 		s.emit(m.Request)

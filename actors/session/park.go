@@ -75,7 +75,7 @@ func (s *Session) onParkDue(c actor.Context) {
 
 // parkable says whether nothing goes on.
 func (s *Session) parkable() bool {
-	return s.life.end == nil && s.m.AtRest() && !s.jobs.busy() && s.ext.atRest()
+	return s.life.end == nil && s.m.AtRest() && s.trust.dialog == "" && !s.jobs.busy() && s.ext.atRest()
 }
 
 func (s *Session) park(c actor.Context) {

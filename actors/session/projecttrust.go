@@ -2,18 +2,26 @@ package session
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/core"
 	"troupe/actors/kernel"
+	"troupe/actors/worker"
+	"troupe/protocol"
+	"troupe/store"
 	"troupe/store/config"
+	"troupe/tools"
 )
 
-// trusts says whether extensions have said that they trust the project of a working
-// directory.
-func (h *Shared) trusts(cwd string) bool {
-	yes, _ := h.trusted.Load(cwd)
-	return yes == true
+// trusts is who trusts the project of a working directory for this run, "" if nobody has
+// said so.
+func (h *Shared) trusts(cwd string) string {
+	by, _ := h.trusted.Load(cwd)
+	who, _ := by.(string)
+	return who
 }
 
 // asksTrust says whether extensions are to be asked if they trust the project: where
@@ -45,7 +53,7 @@ func (s *Session) onTrustSaid(c actor.Context, m trustSaid) {
 	}
 	s.ext.load.asked = false
 	if m.says == "yes" || m.says == "no" {
-		s.shared.trusted.Store(m.cwd, m.says == "yes")
+		s.shared.trusted.Store(m.cwd, map[bool]string{true: config.TrustedByExtension}[m.says == "yes"])
 	}
 	if m.says == "yes" {
 		s.log.Info().Str("cwd", m.cwd).Msg("an extension trusts the project")
@@ -54,4 +62,109 @@ func (s *Session) onTrustSaid(c actor.Context, m trustSaid) {
 	}
 	s.goOnLoading(c)
 	s.clients.flush(c.ActorSystem().Root)
+}
+
+// Answers to the question whether a project is trusted.
+const (
+	trustAlways  = "Trust it"
+	trustThisRun = "Trust it until troupe ends"
+	trustNot     = "Do not trust it"
+)
+
+// trustQuestion is where the question stands whether the project is trusted. Of a
+// directory one session of the process asks, once.
+type trustQuestion struct {
+	dialog string // that is open; "" for none
+	dir    string // that it is about, without symbolic links
+	said   bool   // yes, while something was under way: it counts when that is over
+}
+
+// offerTrust asks the clients whether they trust the project, where that is wanted, and
+// takes on what a trusted one brings as soon as the session rests.
+func (s *Session) offerTrust(c actor.Context) {
+	if !s.shared.AskTrust || s.life.state != live || s.life.end != nil || !s.ext.load.over() && s.ext.pid != nil {
+		return
+	}
+	if s.trust.said && s.m.AtRest() {
+		s.trust.said = false
+		s.reconfigure(c, 0)
+		return
+	}
+	project := s.work.files.Project
+	if s.trust.dialog != "" || !s.work.files.Undecided || len(project.LeftOut) == 0 || s.shared.Consent != config.Unsaid ||
+		s.spec.Child != nil || s.clients.attached() == 0 {
+		return
+	}
+	if _, said := s.shared.trusted.Load(s.work.cwd); said {
+		return
+	}
+	dir := tools.RealPath(s.work.cwd)
+	if _, asked := s.shared.trustAsked.LoadOrStore(dir, true); asked {
+		return
+	}
+	s.trust = trustQuestion{dialog: s.shared.recordID("trust"), dir: dir}
+	ask := protocol.ExtensionUIRequest{
+		ID: s.trust.dialog, Method: "select", Options: []string{trustAlways, trustThisRun, trustNot},
+		Title: new("Do you trust the project " + dir + "?\n\nIt brings " + strings.Join(project.LeftOut, ", ") +
+			". This is left out until you trust the project: what it brings can run commands."),
+	}
+	s.clients.stands.note(ask, true)
+	s.emit(ask)
+	s.tellUI(c, worker.AskUI{Request: ask})
+	s.clients.flush(c.ActorSystem().Root)
+	s.report(c)
+}
+
+// trustAnswered takes the answer; false if the dialog is another one. An answer that
+// cannot be kept counts for this run, and no answer means no.
+func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol.DialogOver) bool {
+	if s.trust.dialog == "" || m.ID != s.trust.dialog {
+		return false
+	}
+	dir, cwd := s.trust.dir, s.work.cwd
+	s.trust = trustQuestion{}
+	s.dialogOver(m.ID, how)
+	if m.Cancelled || m.Value == nil {
+		return true
+	}
+	yes := *m.Value != trustNot
+	s.shared.trusted.Store(cwd, map[bool]string{true: config.TrustedByAnswer}[yes])
+	done := func(c actor.Context, err error) {
+		if err != nil {
+			s.log.Warn().Err(err).Str("cwd", dir).Msg("whether the project is trusted cannot be kept: the answer counts until troupe ends")
+		}
+		s.log.Info().Str("cwd", dir).Bool("trusted", yes).Msg("a client was asked about the project")
+		s.trust.said = yes && s.work.cwd == cwd
+		s.offerTrust(c)
+	}
+	file := s.shared.trustFile()
+	if *m.Value == trustThisRun || file == "" {
+		done(c, nil)
+		return true
+	}
+	h := s.shared
+	kernel.Background(c, func() any {
+		err := store.SaveTrust(h.fs(), file, dir, yes)
+		if err == nil {
+			h.trusted.Delete(cwd) // the file says so from now on, and can be changed
+		}
+		return granted{err, done}
+	})
+	return true
+}
+
+// trustFile is where answers are kept, "" for nowhere.
+func (h *Shared) trustFile() string {
+	if h.AgentDir == "" {
+		return ""
+	}
+	return filepath.Join(h.AgentDir, "troupe", "trust.json")
+}
+
+// trustUnanswered lets another session ask: of this one nobody can answer any more.
+func (s *Session) trustUnanswered() {
+	if s.trust.dialog != "" {
+		s.shared.trustAsked.Delete(s.trust.dir)
+	}
+	s.trust = trustQuestion{said: s.trust.said}
 }

@@ -29,6 +29,7 @@ type Session struct {
 	output   output
 	idle     idleTimer
 	ext      extensions
+	trust    trustQuestion
 }
 
 func newSession(d *durable) *Session {
@@ -77,6 +78,7 @@ func (s *Session) Receive(c actor.Context) {
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
 		s.idle.stop()
+		s.trustUnanswered()
 		s.jobs.stopTimers()
 		s.output.closeLeft() // what waited for an answer is answered otherwise
 		if s.m != nil {
@@ -94,6 +96,7 @@ func (s *Session) Receive(c actor.Context) {
 		}
 	case opened:
 		s.onOpened(c, m)
+		s.offerTrust(c)
 	case kernel.Crashed:
 		panic(m.Reason)
 	case parkDue:
@@ -105,6 +108,7 @@ func (s *Session) Receive(c actor.Context) {
 		case s.life.state == parked && s.life.end == nil && wakes(m) && !s.wake(c, m):
 		default:
 			s.tell(c, m)
+			s.offerTrust(c)
 			s.rest(c)
 		}
 	}

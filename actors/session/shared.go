@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ type Config struct {
 	Durability            string            // process or sync
 	PermissionMode        string            // "" is what permissions.json says
 	ApprovalTimeout       time.Duration     // 0 for none
+	AskTrust              bool              // clients are asked whether they trust a project
 	Sandbox               tools.Sandbox     // of what sessions start, unless they want a stricter one
 
 	Env     func(name string) string
@@ -99,7 +101,8 @@ type Shared struct {
 	ringBytes  atomic.Int64 // of the rings of all sessions
 	listed     sync.Once
 	lists      *store.Lister
-	trusted    sync.Map // by working directory: whether extensions trust it for this run
+	trusted    sync.Map // by working directory: who trusts it for this run, "" for somebody who does not
+	trustAsked sync.Map // directories, without symbolic links, about which clients were asked
 	// records numbers what extensions show to clients. None has the number of another, not
 	// even after a reload or a crash: a late yes must not be one to another question.
 	records atomic.Int64
@@ -114,6 +117,11 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 		cfg.Exec = tools.Exec
 	}
 	return &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
+}
+
+// recordID is a new id of something that clients are shown.
+func (h *Shared) recordID(kind string) string {
+	return kind + "_" + strconv.FormatInt(h.records.Add(1), 10)
 }
 
 // leaveLimit is how long the end of the process waits for workspaces to be left in order;

@@ -100,7 +100,7 @@ func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 // loadSettings reads what counts for a session of a working directory.
 func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte) (*config.Settings, config.Dirs, []config.Problem, error) {
 	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home},
-		config.Policy{Consent: h.Consent, Extension: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}, own)
+		config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}, own)
 }
 
 func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice {

@@ -162,6 +162,7 @@ func serveClients(args []string) int {
 		log.Warn().Msg(w)
 	}
 	if err == nil {
+		cfg.Sessions.AskTrust = true // somebody is there who can be asked
 		err = s.run(cfg, log)
 	}
 	var signalled signalError

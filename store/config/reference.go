@@ -73,10 +73,11 @@ A repository runs nothing by being opened. What its ` + "`.pi`" + ` and its othe
 loosen and widen nothing. What is left out is named once on stderr and in ` + "`get_state`" + ` (member ` + "`project`" + `).
 
 The first of these decides: the flags ` + "`--approve` and `--no-approve`" + `, for all sessions of the run; ` + "`<agentDir>/troupe/trust.json`" + `;
-pi's ` + "`<agentDir>/trust.json`" + `; the user's setting ` + "`defaultProjectTrust`" + ` (` + "`always`" + `; ` + "`ask` and `never`" + ` are no), which ` + "`open_session`" + ` may bring
+pi's ` + "`<agentDir>/trust.json`" + `; the user's setting ` + "`defaultProjectTrust`" + ` (` + "`always`" + `; ` + "`never`" + ` is no, ` + "`ask`" + ` is no until somebody says yes), which ` + "`open_session`" + ` may bring
 among its settings. A trust.json is an object of absolute directories without symbolic links, each true, false or null, and the
-nearest directory at or above the working directory counts: ` + "`{\"/home/me/work\": true}`" + `. Neither is ever written. One that cannot be read
-trusts nobody.
+nearest directory at or above the working directory counts: ` + "`{\"/home/me/work\": true}`" + `. One that cannot be read
+trusts nobody. pi's is never written; ours is by ` + "`troupe serve`" + `, which asks: the first session of a directory about which nobody has decided
+shows its clients an ` + "`extension_ui_request`" + ` of method ` + "`select`" + `, once. A yes counts from the end of the run that is under way; no answer is no.
 
 Settings of ` + "`open_session`" + ` are the client's own words and need no trust. A project's proxy and timeouts hold for its own sessions.
 `

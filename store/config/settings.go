@@ -55,6 +55,9 @@ type Settings struct {
 
 	defaultTrust string                // ask, always, never; of projects that nothing is saved about
 	Project      protocol.ProjectTrust // what was decided, and what was left out for it
+	// Undecided says that nobody has said whether the project is trusted, nor that nobody
+	// is to be asked.
+	Undecided bool
 
 	Skills              []Named // files and directories; see Named
 	Prompts             []Named
@@ -212,6 +215,7 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 	found = append(found, unsure...)
 	d.Access = access
 	s.Project = protocol.ProjectTrust{Trusted: access == Everything, DecidedBy: by}
+	s.Undecided = access != Everything && by == "defaultProjectTrust" && setting != trustNever
 	project := layer{path: filepath.Join(d.project(), "settings.json"), base: d.project(), location: Project}
 	if project.path == user.path { // somebody works in the directory above the agent's
 		project.path = ""

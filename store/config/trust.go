@@ -323,8 +323,9 @@ const (
 // directory.
 type Policy struct {
 	Consent Consent
-	// Extension: an extension of the user trusts the project, for this run.
-	Extension bool
+	// Run is who trusts the project for this run: TrustedByExtension, TrustedByAnswer, ""
+	// for nobody.
+	Run string
 	// Budget is what the command line says of limits, as settings; nil for nothing.
 	Budget []byte
 	// Strict: of a project that is not trusted nothing but context files load, as
@@ -332,9 +333,15 @@ type Policy struct {
 	Strict bool
 }
 
+// Who may trust a project for a run.
+const (
+	TrustedByExtension = "project_trust" // an extension of the user
+	TrustedByAnswer    = "dialog"        // a client that was asked
+)
+
 // Words of the setting defaultProjectTrust.
 const (
-	trustAsk    = "ask" // nobody is there to be asked: not trusted
+	trustAsk    = "ask" // clients of serve are asked; until somebody answers it is not trusted
 	trustAlways = "always"
 	trustNever  = "never"
 )
@@ -356,8 +363,8 @@ func Decide(d Dirs, p Policy, setting string) (access Access, by string, found [
 		return ContextOnly, "--no-approve", nil
 	case Unsaid:
 	}
-	if p.Extension {
-		return Everything, "project_trust", nil
+	if p.Run != "" {
+		return Everything, p.Run, nil
 	}
 	cwd := real(d.Cwd)
 	for _, file := range []string{filepath.Join(d.Agent, "troupe", "trust.json"), filepath.Join(d.Agent, "trust.json")} {

@@ -25,7 +25,7 @@ func (w world) load(p Policy) (*Settings, Dirs, []string) {
 
 // without is settings without what was decided about the project.
 func without(s *Settings) *Settings {
-	s.Project = protocol.ProjectTrust{}
+	s.Project, s.Undecided = protocol.ProjectTrust{}, false
 	return s
 }
 
@@ -230,6 +230,7 @@ func TestDecide(t *testing.T) {
 				by = rel
 			}
 			assert.Equal(t, c.by, by)
+			assert.Equal(t, c.want != Everything && c.by == "defaultProjectTrust" && !strings.Contains(c.name, "never"), s.Undecided)
 			if strings.Contains(c.name, "nor ") || strings.Contains(c.name, "broken") {
 				require.NotEmpty(t, told)
 				assert.Contains(t, told[0], "no project is trusted")
