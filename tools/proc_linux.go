@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,21 +58,71 @@ func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid)
 // environment, wherever they went since. Unsure says that some process shows no
 // environment: it was given none, or is just being started.
 func markedPids(mark string) (pids []int, unsure bool) {
+	all := marks.look()
+	for _, p := range all.list {
+		if bytes.Contains(p.marks, []byte(mark)) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids, all.unsure
+}
+
+// markedProcs are the processes of the system that bear marks, as somebody saw them.
+type markedProcs struct {
+	list   []markedProc
+	unsure bool // some process shows no environment
+}
+
+type markedProc struct {
+	pid   int
+	marks []byte // the variable of its environment
+}
+
+// marks is shared: of a hundred commands that end at once each wants to know who is left,
+// and to look at every process of the system for each takes longer than to end them.
+var marks procScan
+
+// procScan looks for processes with marks. Who asks while somebody looks waits for the
+// next look: the present one may have passed what he wants to know.
+type procScan struct {
+	begun atomic.Int64 // looks
+	mu    sync.Mutex   // one looks at a time
+	last  markedProcs
+	nth   int64 // of last
+}
+
+func (s *procScan) look() markedProcs {
+	asked := s.begun.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nth > asked { // begun since
+		return s.last
+	}
+	s.nth = s.begun.Add(1)
+	s.last = scanMarks()
+	return s.last
+}
+
+func scanMarks() (found markedProcs) {
 	self := os.Getpid()
 	for _, pid := range numbers("/proc") {
 		if pid == self {
 			continue
 		}
 		env, err := os.ReadFile(procFile(pid, "environ"))
-		switch {
-		case err != nil:
-		case bytes.Contains(env, []byte(mark)):
-			pids = append(pids, pid)
-		case len(env) == 0 && hasMemory(pid):
-			unsure = true
+		if err != nil {
+			continue
+		}
+		if len(env) == 0 {
+			found.unsure = found.unsure || hasMemory(pid)
+			continue
+		}
+		if i := bytes.Index(env, []byte(markKey+"=")); i >= 0 {
+			value, _, _ := bytes.Cut(env[i:], []byte{0})
+			found.list = append(found.list, markedProc{pid, bytes.Clone(value)})
 		}
 	}
-	return pids, unsure
+	return found
 }
 
 // hasMemory tells a program from a zombie or a thread of the kernel.

@@ -534,6 +534,10 @@ func (m *Machine) noteWork(ms int64) {
 
 // timerDue looks at the clock: a run whose time is over ends now.
 func (m *Machine) timerDue(in TimerDue) {
+	if in.Name == tasksTimer {
+		m.tasksDue()
+		return
+	}
 	b := m.budget
 	if in.Name != budgetTimer || b == nil || b.since == 0 || b.exceeded != "" {
 		return

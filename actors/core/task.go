@@ -50,6 +50,7 @@ type tasks struct {
 	items []*item
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
+	stale bool  // something has changed since, and a timer runs
 
 	untouched map[string]int // how commands end on the tree that the items began with, as far as that was tried
 
@@ -114,11 +115,42 @@ func (m *Machine) refuseTasks(r *run, c *call, why string) {
 // goOn shows how far a call is, begins what may begin after an item has got on, and
 // ends a call whose items are done.
 func (m *Machine) goOn(r *run, c *call) {
-	m.showTasks(r, c)
+	m.taskChanged(r, c)
 	if m.advance(r, c) {
-		m.showTasks(r, c)
+		m.taskChanged(r, c)
 	}
 	m.endTasks(r, c)
+}
+
+// crowd is how many items a call may have whose every change is shown at once. An update
+// shows all items, so with more of them a change waits for others: a millisecond an item.
+const crowd = 16
+
+// tasksTimer shows what has waited.
+const tasksTimer = "tasks"
+
+// taskChanged shows a change of an item, now or soon.
+func (m *Machine) taskChanged(r *run, c *call) {
+	t, n := c.tasks, int64(len(c.tasks.items))
+	if wait := t.shown + n - m.now; n > crowd && wait > 0 {
+		if !t.stale {
+			t.stale = true
+			m.do(SetTimer{Name: tasksTimer, AfterMs: wait})
+		}
+		return
+	}
+	m.showTasks(r, c)
+}
+
+// tasksDue shows what has changed in calls with many items.
+func (m *Machine) tasksDue() {
+	if a, ok := m.activity.(*runningTools); ok {
+		for _, c := range a.run.calls {
+			if c.tasks != nil && c.tasks.stale {
+				m.showTasks(a.run, c)
+			}
+		}
+	}
 }
 
 // endTasks ends a call whose items are done.
@@ -292,7 +324,7 @@ func (m *Machine) showTasks(r *run, c *call) {
 		return
 	}
 	t := c.tasks
-	t.shown = m.now
+	t.shown, t.stale = m.now, false
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
 	done, running := 0, 0
 	for _, it := range t.items {

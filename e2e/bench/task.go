@@ -114,7 +114,8 @@ func (x *sampler) callToRequest(t taskTool, n int, isolated bool) float64 {
 }
 
 // runTasks measures 100 children: how long until all have asked, and how long an abort
-// takes while each of them runs a command.
+// takes while each of them runs a command. None is answered before all have asked, so that
+// their commands do not count.
 func runTasks(x *sampler) values {
 	const n = 100
 	t := x.tasks(tasksOn)
@@ -123,16 +124,21 @@ func runTasks(x *sampler) values {
 	call, sleep := toolAnswer(1, t.name, t.args(n, false)), bashAnswer(2, "echo $$ > "+pids+"/$$; exec sleep 60")
 	var mu sync.Mutex
 	var called, last time.Time
-	asked := 0
+	asked, all := 0, make(chan struct{})
 	x.model.answers(func(a *ask) {
-		mu.Lock()
-		defer mu.Unlock()
 		if bytes.Contains(a.body, []byte(childMark)) {
-			asked, last = asked+1, a.at
+			mu.Lock()
+			if asked, last = asked+1, a.at; asked == n {
+				close(all)
+			}
+			mu.Unlock()
+			<-all
 			a.play(sleep)
 			return
 		}
+		mu.Lock()
 		called = time.Now()
+		mu.Unlock()
 		a.play(call)
 	})
 	q := x.ready(x.agent, t.how)

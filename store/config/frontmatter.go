@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,10 +32,45 @@ func splitFrontmatter(src string) (frontmatter, string) {
 	lines := strings.Split(rest, "\n")
 	for i, line := range lines {
 		if strings.TrimRight(line, " \t") == "---" {
-			return parseHead(lines[:i]), strings.TrimSpace(strings.Join(lines[i+1:], "\n"))
+			return seenHeads.parse(lines[:i]), strings.TrimSpace(strings.Join(lines[i+1:], "\n"))
 		}
 	}
 	return nil, strings.TrimSpace(src)
+}
+
+// seenHeads are those of files that were read before: every session reads the same ones, and a
+// child is a session.
+var seenHeads headCache
+
+// headCache remembers what heads say, which nobody changes.
+type headCache struct {
+	mu    sync.Mutex
+	known map[string]frontmatter
+	bytes int
+}
+
+// maxHeads is how much text of heads is remembered, in bytes. Beyond it all is forgotten.
+const maxHeads = 1 << 20
+
+func (h *headCache) parse(lines []string) frontmatter {
+	text := strings.Join(lines, "\n")
+	h.mu.Lock()
+	f, ok := h.known[text]
+	h.mu.Unlock()
+	if ok {
+		return f
+	}
+	f = parseHead(lines)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || h.bytes+len(text) > maxHeads {
+		h.known, h.bytes = map[string]frontmatter{}, 0
+	}
+	if len(text) <= maxHeads/8 {
+		h.known[text] = f
+		h.bytes += len(text)
+	}
+	return f
 }
 
 // parseHead reads the lines of a head. People write what YAML refuses, most often
@@ -200,7 +237,7 @@ func (f frontmatter) texts(key string) []string {
 	case !has || v.nested != nil:
 		return nil
 	case v.list != nil:
-		return v.list
+		return slices.Clone(v.list) // the head may be another's, too
 	}
 	list := []string{}
 	for _, item := range strings.Split(v.text, ",") {
