@@ -10,14 +10,24 @@ while read -r op group; do
 	esac
 done
 
-rest() {
-	for group in $live; do
-		kill -s 0 -- "-$group" 2>/dev/null && echo "-$group"
-	done
+# The daemon may have died before it could tell of a command, and the command's
+# own children may have dropped the mark: what is marked and leads a group counts
+# as told.
+marked() {
 	for env in $(grep -lsF -e "$1" /proc/[0-9]*/environ); do
 		pid=${env#/proc/}
 		echo "${pid%/environ}"
 	done
+}
+for pid in $(marked "$1"); do
+	live="$live$pid "
+done
+
+rest() {
+	for group in $live; do
+		kill -s 0 -- "-$group" 2>/dev/null && echo "-$group"
+	done
+	marked "$1"
 }
 
 for signal in TERM KILL; do

@@ -321,3 +321,24 @@ func TestGuardIsBestEffort(t *testing.T) {
 	env.Procs = NewProcs(guard)
 	assert.Equal(t, "hi\n", execIn(t, env, "echo hi").Output.Content)
 }
+
+// A daemon can be killed between the start of a command and its word to the guard;
+// members of the command's group that have dropped the mark are found by their leader,
+// who has it.
+func TestGuardFindsWhatItWasNotToldOf(t *testing.T) {
+	t.Parallel()
+	guard := NewGuard()
+	guard.prepare()
+	cmd := exec.Command("/bin/sh", "-c", "env -u TROUPE_PROCS sleep 300 & echo $!; wait")
+	cmd.Env = append(os.Environ(), markKey+"="+nextMark(guard.prefix()))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	member := watchProcess(t, line)
+	guard.Close()
+	_ = cmd.Wait()
+	member.waitEnd()
+}

@@ -248,10 +248,14 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
 		return
 	}
-	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: protocol.OpenSessionInfo{
+	info := protocol.OpenSessionInfo{
 		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: 1, Retain: m.Spec.Retain, WaitingFor: []string{}, Attention: "none",
-	}}
-	s.tellWatchers(c, s.table[handle].info)
+	}
+	if child := m.Spec.Child; child != nil {
+		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
+	}
+	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: info}
+	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
 }
