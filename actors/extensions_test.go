@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ func playExtensions(t *testing.T, seed uint64) {
 		c.Sessions.Extensions.Sources = []string{found}
 		if seed%2 == 0 {
 			c.Sessions.ParkAfter = 5 * time.Second
+		}
+		if seed%3 == 0 {
+			durable(c)
 		}
 		c.Sessions.Default.Tools = append(actortest.ToolNames[:len(actortest.ToolNames):len(actortest.ToolNames)], "xt")
 	})
@@ -90,6 +94,40 @@ func playExtensions(t *testing.T, seed uint64) {
 	b.end()
 	require.True(t, host.Closed, "the host ends with the daemon")
 	b.judge(actortest.Options{Files: b.disk.Files(), Free: true, Extended: true})
+}
+
+// TestReloadKeepsTheOrder: what waits for extensions that are loaded again is answered in
+// the order in which it was sent, whether or not an answer stands for an fsync.
+func TestReloadKeepsTheOrder(t *testing.T) {
+	for _, name := range []string{"process", "sync"} {
+		t.Run(name, func(t *testing.T) {
+			found := filepath.Join(t.TempDir(), "x.ts")
+			require.NoError(t, os.WriteFile(found, nil, 0o600))
+			bubble(t, func(t *testing.T) {
+				b := start(t, func(c *Config) {
+					c.Sessions.ExtensionHost = actortest.NewExtensions(1)
+					c.Sessions.Extensions.Sources = []string{found}
+					c.Sessions.Durability = name
+				})
+				s := b.open()
+				b.run(s, "~a~ rounds=0")
+				ids := []string{
+					b.Send(`{"type":"reload_resources"` + at(s) + `}`), b.Say(s, "follow_up", "~a~ first"), b.Send(`{"type":"new_session"` + at(s) + `}`),
+					b.Say(s, "prompt", "~a~ second rounds=0"), b.Say(s, "follow_up", "~a~ third rounds=0"),
+				}
+				b.pass(time.Minute)
+				var answered []string
+				for _, line := range b.Lines() {
+					v := gjson.Parse(line)
+					if id := v.Get("id").Str; v.Get("type").Str == "response" && slices.Contains(ids, id) {
+						answered = append(answered, id)
+					}
+				}
+				require.Equal(t, ids[1:], answered[len(answered)-4:])
+				b.end()
+			})
+		})
+	}
 }
 
 func waitingFor(state gjson.Result) []gjson.Result { return state.Get("waitingFor").Array() }

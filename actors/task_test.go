@@ -274,8 +274,13 @@ func TestSubscriberLags(t *testing.T) {
 // steers it and stops it: that one item ends, the others do not notice, and the parent is
 // told.
 func TestAnotherClientOfAChild(t *testing.T) {
+	t.Run("process", func(t *testing.T) { anotherClientOfAChild(t) })
+	t.Run("sync", func(t *testing.T) { anotherClientOfAChild(t, durable) })
+}
+
+func anotherClientOfAChild(t *testing.T, options ...func(*Config)) {
 	bubble(t, func(t *testing.T) {
-		a := start(t, withTasks)
+		a := start(t, append(options, withTasks)...)
 		s := a.open()
 		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=3 each=rounds=3,work=1000")
 		a.pass(time.Second / 2)

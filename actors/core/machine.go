@@ -70,6 +70,7 @@ type conversation struct {
 	keys      keyring
 	todos     []protocol.TodoPhase
 	fired     map[string]int // stream rules, and the turn in which each fired
+	headless  bool           // not even what a session begins with could be written
 
 	children   children
 	unfinished []protocol.TaskOp // of children whose calls are open
@@ -486,6 +487,7 @@ func (m *Machine) note(e protocol.Entry) string { return m.add(Append{Entry: e})
 // add gives an entry its id and its place behind the leaf. One that no other event
 // shows is shown to clients that follow entries.
 func (m *Machine) add(a Append) string {
+	m.writeHead()
 	if a.ID == "" || m.log.Has(a.ID) {
 		a.ID = m.log.NewID()
 	}

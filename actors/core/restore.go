@@ -36,14 +36,8 @@ func (m *Machine) restored(in Restored) {
 		m.do(ReportSpent{All: true, Used: m.reported})
 	}
 	results, note := m.finishBranch(in.Session)
-	if m.set.Child != nil && in.Session.LeafID == "" {
-		m.appendOwn(protocol.CustomSubagent, m.set.Child.SubagentEntry)
-	}
-	if in.Carryover == nil && in.Session.LeafID == "" {
-		if m.name != "" {
-			m.note(protocol.SessionInfo{Name: m.name})
-		}
-		m.stampSettings()
+	if m.headless = in.Session.LeafID == ""; in.Carryover == nil || m.set.Child != nil {
+		m.writeHead()
 	}
 	if in.Open.Idle() {
 		return
@@ -75,6 +69,7 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 		in.Session.OpenCalls = nil
 	}
 	m.load(in.Session)
+	m.headless = in.Session.LeafID == ""
 	if in.Changed {
 		m.loadModel(in.Session)
 	} else {
@@ -182,6 +177,22 @@ func (m *Machine) load(to Loaded) {
 	if m.set.Ephemeral && was.identity.SessionID == to.SessionID {
 		m.steering, m.followUp, m.held, m.keys = was.steering, was.followUp, was.held, was.keys
 	}
+}
+
+// writeHead writes what a session begins with, unless it is there. Where the first attempt
+// failed, the first entry that can be written comes behind it.
+func (m *Machine) writeHead() {
+	if !m.headless {
+		return
+	}
+	m.headless = false
+	if m.set.Child != nil {
+		m.appendOwn(protocol.CustomSubagent, m.set.Child.SubagentEntry)
+	}
+	if m.name != "" {
+		m.note(protocol.SessionInfo{Name: m.name})
+	}
+	m.stampSettings()
 }
 
 // requeue takes over what an earlier life has queued.

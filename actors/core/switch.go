@@ -186,6 +186,7 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	switch w.cmd.Cmd.(type) {
 	case protocol.NewSession:
 		reason = "new"
+		m.headless = false
 		m.stampSettings()
 	case protocol.SwitchSession:
 		reason = "switch"

@@ -274,10 +274,13 @@ func passes(cmd protocol.Command) bool {
 	}
 }
 
+// loading says whether extensions are being loaded, the first time or again.
+func (x *extensions) loading() bool { return x.load.again || x.pid != nil && !x.load.over() }
+
 // holds keeps a command that needs the extensions until they are loaded, and those
 // behind it, too: an abort is about what was sent before it.
 func (s *Session) holds(c actor.Context, m any) bool {
-	if !s.ext.load.again && (s.ext.pid == nil || s.ext.load.over()) {
+	if !s.ext.loading() {
 		return false
 	}
 	switch m := m.(type) {

@@ -260,10 +260,11 @@ type groupDue struct{}
 
 // grouped keeps a message that only waits in line for those that came with it:
 // where every answer stands for an fsync, they share one (group commit).
-// Anything else ends the group, so that nothing overtakes.
+// Anything else ends the group, so that nothing overtakes; nor does one that has to wait
+// for extensions, or that is refused, belong to it.
 func (s *Session) grouped(c actor.Context, m any) bool {
 	r, ok := m.(link.Request)
-	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Groups {
+	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Groups || s.ext.loading() || s.belongs(r) != nil {
 		return false
 	}
 	if s.inputs.group = append(s.inputs.group, s.complete(r.Command)); len(s.inputs.group) == 1 {
