@@ -95,6 +95,7 @@ type chaosPlan struct {
 	park     time.Duration // of idleness until a session is parked, 0 for never
 	output   int           // bytes that may wait for the client, 0 for the usual
 	peers    int           // further connections
+	children bool          // tools may be tasks
 	repeats  bool          // with peers: commands are repeated under their keys, and no session is replaced
 }
 
@@ -142,6 +143,7 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 		p.peers = 1 + rng.IntN(2)
 		p.repeats = rng.IntN(2) == 0
 	}
+	p.children = rng.IntN(3) == 0
 	return p
 }
 
@@ -149,7 +151,7 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 // often than others; see [TestEveryPointIsReached].
 var chaosPoints = []string{
 	"Request", "StreamParts", "StreamEnd", "ToolDone", "Append", "Append", "Reply", "Reply", "Emit", "StartStream", "StartTool",
-	"LoadSession", "ActivateSession", "Cancel", "AskUI",
+	"LoadSession", "ActivateSession", "Cancel", "AskUI", "StartChild", "TellChild", "ChildOpened", "ChildSettled",
 }
 
 func drawFault(rng *rand.Rand, seed uint64) string {
@@ -157,7 +159,7 @@ func drawFault(rng *rand.Rand, seed uint64) string {
 	if rng.IntN(5) == 0 { // the household: again and again would be hopeless, and the odd ones may be second attempts
 		return fmt.Sprintf("%s %q * %d", pick("Panic", "PanicAfter"), pick("sessions", "conn", "*/router", "*/writer"), 2*rng.IntN(30))
 	}
-	where := pick("s1", "s2", "s?", "s?", "s?/turn/*", "s?/tool/*", "s?/bash/*", "s?/retry", "s?/ui", "*")
+	where := pick("s1", "s2", "s?", "s?", "s?/turn/*", "s?/tool/*", "s?/bash/*", "s?/retry", "s?/ui", "s?/sub/*", "*")
 	action := pick("Panic", "Panic", "PanicAfter", "PanicAfter", fmt.Sprintf("Delay %dms", 1+rng.IntN(3000)), "Stall")
 	if where == "*" { // the connection's parts may be slow; when they crash the connection is over
 		action = fmt.Sprintf("Delay %dms", 1+rng.IntN(50))
@@ -201,6 +203,9 @@ func playSeed(t *testing.T, seed uint64) {
 	models := actortest.NewModels()
 	c.bench = startWith(t, c.schedule, h, actortest.NewDisk(), models, faults(plan.faults), func(cfg *Config) {
 		cfg.Conn.Features, cfg.Sessions.ParkAfter, cfg.Conn.MaxOutput = plan.features, plan.park, plan.output
+		if plan.children {
+			withTasks(cfg)
+		}
 		if plan.confirm {
 			cfg.Sessions.Confirm = []string{"danger"}
 		}
@@ -296,6 +301,11 @@ func (c *chaos) text(session string) string {
 	words := []string{
 		"", "", "rounds=1", "rounds=2 calls=2", "rounds=1 calls=3 work=500", "rounds=1 tool=danger", "rounds=1 tool=boom calls=2",
 		"rounds=1 tool=deaf work=5000", "fail=overloaded times=1", "fail=overloaded", "fail=auth", "stall", "cut", "panic", "parts=40 pace=20", "pace=300",
+	}
+	if c.plan.children {
+		words = append(words, "tool=task rounds=1 children=2 each=rounds=1", "tool=task rounds=2 children=3 each=rounds=1,tool=danger",
+			"tool=task rounds=1 each=stall", "tool=task rounds=1 children=2 each=parts=20,pace=50", "tool=task rounds=1 calls=2 each=rounds=1,work=500",
+			"tool=task rounds=1 each=fail=auth", "tool=task rounds=1 each=panic", "tool=task rounds=1 children=2 each=tool=task,rounds=1,each=rounds=1")
 	}
 	return fmt.Sprintf("%s%d %s", c.marks[session], c.crowd.said, words[c.rng.IntN(len(words))])
 }

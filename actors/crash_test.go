@@ -123,9 +123,11 @@ func (b *bench) pidOf(session string) string { return "daemon/sessions/" + sessi
 // TestEveryPointIsReached: a failpoint that nothing passes promises nothing.
 func TestEveryPointIsReached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, faults(`Delay 0s * *`), confirm, func(c *Config) { c.Conn.MultiSession = true })
+		b := start(t, faults(`Delay 0s * *`), confirm, withTasks, func(c *Config) { c.Conn.MultiSession = true })
 		hurt := b.open()
 		b.work(hurt, "~h~")
+		b.Say(hurt, "prompt", "~h~ with a child tool=task rounds=1")
+		b.pass(time.Minute)
 		b.Send(`{"type":"list_open_sessions"}`)
 		b.Send(`{"type":"prompt","message":"parts=1000 pause=1s"` + at(hurt) + `}`)
 		b.Send(`{"type":"new_session"` + at(hurt) + `}`)

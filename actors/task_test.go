@@ -303,11 +303,11 @@ func anotherClientOfAChild(t *testing.T, options ...func(*Config)) {
 			assert.Equal(t, "Session belongs to task B", v.Get("error").Str, cmd)
 		}
 		assert.Equal(t, "tools", b.Call(t, `{"type":"get_state"`+at(child)+`}`).Get("data.phase").Str)
-		b.Say(child, "steer", "~B~ faster rounds=3 work=5000")
+		b.Say(child, "steer", "~p~B faster rounds=3 work=5000")
 		a.pass(time.Second)
 		said := false
 		for _, m := range b.Events(child, "message_end") {
-			said = said || strings.Contains(m.Raw, "~B~ faster")
+			said = said || strings.Contains(m.Raw, "~p~B faster")
 		}
 		assert.True(t, said, "the child was told")
 		require.True(t, b.Call(t, `{"type":"abort"`+at(child)+`}`).Get("success").Bool())
@@ -320,7 +320,7 @@ func anotherClientOfAChild(t *testing.T, options ...func(*Config)) {
 		settled := a.Events(s, "agent_settled")
 		require.Len(t, settled, 1)
 		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
-		b.run(child, "~B~ and now?") // it stays for who listens, and belongs to nobody
+		b.run(child, "~p~B and now?") // it stays for who listens, and belongs to nobody
 		b.Call(t, `{"type":"detach"`+at(child)+`}`)
 		a.pass(time.Second)
 		a.alone(s)

@@ -178,13 +178,14 @@ func putAll(parts []protocol.Part, put func(protocol.Part) bool) error {
 	return nil
 }
 
-// taskArgs are the arguments of a call of the tool task.
-func taskArgs(w messageWords) json.RawMessage {
+// taskArgs are the arguments of a call of the tool task. What an item is told has the
+// mark of the message, and its own id behind that: ~a~7 has ~a~7.A and ~a~7.B.
+func taskArgs(w messageWords, mark string) json.RawMessage {
 	var tasks []map[string]string
 	for i := range w.number("children", 1) {
 		id := string(rune('A' + i))
 		tasks = append(tasks, map[string]string{
-			"id": id, "description": "part " + id, "assignment": "~" + id + "~ " + strings.ReplaceAll(w["each"], ",", " "),
+			"id": id, "description": "part " + id, "assignment": mark + "." + id + " " + strings.ReplaceAll(w["each"], ",", " "),
 		})
 	}
 	args, _ := json.Marshal(map[string]any{"agent": "task", "tasks": tasks})
@@ -202,7 +203,7 @@ func (m *Models) call(w messageWords, text string, round int, put func(protocol.
 	for i := range w.number("calls", 1) {
 		args, _ := json.Marshal(map[string]string{"text": text})
 		if name == "task" {
-			args = taskArgs(w)
+			args = taskArgs(w, strings.Fields(text)[0])
 		}
 		id := fmt.Sprintf("%s-%d-%d", strings.Fields(text)[0], round, i)
 		parts = append(parts,

@@ -302,6 +302,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.answerIdle()
 	s.tellState()
 	s.clients.flush(c.ActorSystem().Root)
+	s.jobs.stopLeaving(c)
 	s.report(c)
 }
 

@@ -29,6 +29,7 @@ type jobs struct {
 	receipts map[string]*link.Receipt // of calls that clients look at first, by call
 	timers   map[string]*time.Timer   // by the machine's names; nil for none
 	isolated int                      // workers for workspaces so far: their names
+	leaving  []*actor.PID             // minders of children that stop when clients have been told, see [jobs.stopLeaving]
 }
 
 func newJobs() jobs {
@@ -81,6 +82,7 @@ func (w *jobs) stop(c actor.Context) {
 	for _, j := range w.running {
 		c.Stop(j.pid)
 	}
+	w.stopLeaving(c)
 	*w = newJobs()
 }
 
@@ -91,12 +93,24 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 		case j.attempt != e.Attempt:
 		case j.kind == core.WorkerRetry:
 			c.Send(j.pid, e)
+		case j.kind == core.WorkerChild:
+			delete(w.running, id)
+			w.leaving = append(w.leaving, j.pid)
 		default:
 			delete(w.running, id)
 			j.stop.Now() // not by a goroutine that wakes up after all of the end is written
 			c.Stop(j.pid)
 		}
 	}
+}
+
+// stopLeaving stops the children that were cancelled. A hundred of them keep all processors
+// busy with their ends: who has asked for that hears first that it is done.
+func (w *jobs) stopLeaving(c actor.Context) {
+	for _, pid := range w.leaving {
+		c.Stop(pid)
+	}
+	w.leaving = nil
 }
 
 // cancelIsolated stops what is done with the workspace of an item. What still comes of

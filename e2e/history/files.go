@@ -103,6 +103,7 @@ func results(path string, list []gjson.Result, o Options) (found []string) {
 				found = append(found, fmt.Sprintf("S5: %s: a result for %q where %v are owed", path, id, owed))
 			}
 			owed = slices.DeleteFunc(owed, func(o string) bool { return o == id })
+			found = append(found, taskResult(path, msg)...)
 		case "assistant", "user":
 			if len(owed) > 0 {
 				found = append(found, fmt.Sprintf("S5: %s: calls %v have no result before %s", path, owed, clip(msg.Raw)))

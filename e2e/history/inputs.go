@@ -35,7 +35,7 @@ func isChild(list []gjson.Result) bool {
 // inputs is S4.
 func inputs(records []Record, o Options) (found []string) {
 	said := tries(records, o)
-	places := locate(o.Files)
+	places := locate(o.Files, func(text string) bool { return said[text] != nil })
 	for text := range places {
 		if said[text] == nil && o.Canary != nil && o.Canary(text) != "" {
 			found = append(found, "S4: a message that nobody sent: "+clip(text))
@@ -189,8 +189,9 @@ func classOf(c command) string {
 	return ""
 }
 
-// locate finds every text in the files.
-func locate(files map[string][]byte) map[string]*whereabouts {
+// locate finds every text in the files; in those of children, to whom others than clients
+// have spoken as well, what clients have said.
+func locate(files map[string][]byte, said func(text string) bool) map[string]*whereabouts {
 	places := map[string]*whereabouts{}
 	at := func(text string) *whereabouts {
 		if places[text] == nil {
@@ -200,20 +201,22 @@ func locate(files map[string][]byte) map[string]*whereabouts {
 	}
 	for path, content := range files {
 		list, _, _ := entries(content)
-		if isChild(list) { // another session has told it what to do
-			continue
-		}
+		child := isChild(list)
 		queued := map[string]string{} // text by queue id
 		for i, e := range list {
 			switch {
 			case e.Get("type").Str == "message" && e.Get("message.role").Str == "user":
-				w := at(textOf(e.Get("message.content")))
+				text := textOf(e.Get("message.content"))
+				if child && !said(text) {
+					continue
+				}
+				w := at(text)
 				w.delivered++
 				w.position, w.file = i, path
 				delete(queued, e.Get("troupeQueueId").Str)
 			case e.Get("customType").Str == "troupe.queue":
 				op := e.Get("data")
-				if op.Get("op").Str == "add" && op.Get("kind").Str != "bash" {
+				if op.Get("op").Str == "add" && op.Get("kind").Str != "bash" && (!child || said(op.Get("text").Str)) {
 					queued[op.Get("id").Str] = op.Get("text").Str
 				}
 				for _, id := range op.Get("ids").Array() {

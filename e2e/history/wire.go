@@ -146,6 +146,9 @@ func nesting(l life) (found []string) {
 		return found
 	}
 	for session, s := range states {
+		for id := range s.tasks.open {
+			found = append(found, fmt.Sprintf("T1: session %q: child %s has no end", session, id))
+		}
 		if s.run != "" || s.owed || s.retry || len(s.tools) > 0 || s.message || s.turn {
 			found = append(found, fmt.Sprintf("L1: session %q ends unsettled: %+v", session, *s))
 		}
@@ -164,6 +167,7 @@ type wireState struct {
 	joined               bool // it came back, perhaps in the middle of a run that it has not seen begin
 	tools                map[string]bool
 	done                 []string // tool calls ended in this turn
+	tasks                taskState
 }
 
 func newWireState() *wireState {
@@ -173,6 +177,7 @@ func newWireState() *wireState {
 // response follows what changes who hears of the session.
 func (s *wireState) response(v gjson.Result) {
 	done, open := v.Get("success").Bool(), v.Get("code").Str == "internal" // a crash leaves it open
+	s.tasks.raised(v)
 	switch v.Get("command").Str {
 	case "detach":
 		if done || open {
@@ -202,11 +207,20 @@ func (s *wireState) event(v gjson.Result) string {
 		s.joined = false
 	case s.joined:
 		s.failed = s.failed || kind == "session_failed"
+		s.tasks = taskState{}
 		return ""
 	}
 	if run != "" && kind != "agent_start" && kind != "agent_settled" && run != s.run {
 		return fmt.Sprintf("S2: of run %q while %q is open", run, s.run)
 	}
+	if wrong := s.ofRun(v, kind, run); wrong != "" {
+		return wrong
+	}
+	return s.tasks.event(v, s.tools)
+}
+
+// ofRun follows what belongs to a run.
+func (s *wireState) ofRun(v gjson.Result, kind, run string) string {
 	switch kind {
 	case "agent_start":
 		return s.agentStart(run)

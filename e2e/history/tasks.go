@@ -1,0 +1,134 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// taskState is what is open of the children of a session.
+type taskState struct {
+	open map[string]*childState // by id of the item
+	told map[string]bool        // limits that were warned of or exceeded, by scope, since they were last raised
+}
+
+type childState struct {
+	call     string // "" where the dialect does not say it
+	attempt  int    // of its verification, 0 before the first
+	verifies bool
+	command  string // of the verification, that runs
+}
+
+// raised follows answers and events after which limits count anew.
+func (t *taskState) raised(v gjson.Result) {
+	switch v.Get("command").Str + v.Get("type").Str {
+	case "set_budgetresponse", "reload_resourcesresponse", "new_sessionresponse", "switch_sessionresponse", "session_changed", "session_recovered":
+		t.told = nil
+	}
+}
+
+// event is T1 to T4 and T10; tools are the calls that are open.
+func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
+	t.raised(v)
+	id, kind := v.Get("id").Str, v.Get("type").Str
+	child := t.open[id]
+	switch kind {
+	case "subagent_start":
+		call := v.Get("toolCallId").Str
+		if t.open == nil {
+			t.open = map[string]*childState{}
+		}
+		t.open[id] = &childState{call: call}
+		if child != nil || len(tools) == 0 || call != "" && v.Get("parentId").Str == "" && !tools[call] {
+			return "T1: subagent_start out of place"
+		}
+	case "subagent_end":
+		delete(t.open, id)
+		switch status := v.Get("verification.status").Str; {
+		case child == nil:
+			return "T1: subagent_end without a start"
+		case child.verifies || child.command != "":
+			return "T2: subagent_end inside a verification"
+		case v.Get("exitCode").Int() == 0 && !slices.Contains([]string{"", "not_requested", "passed"}, status):
+			return "T3: succeeded with a verification that has " + status
+		}
+	case "subagent_verification_start", "subagent_verification_command_start", "subagent_verification_command_end", "subagent_verification_end":
+		if child == nil || !child.verified(v) {
+			return "T2: " + kind + " out of place"
+		}
+	case "tool_execution_end":
+		for id, child := range t.open {
+			if child.call == v.Get("toolCallId").Str || child.call == "" && len(tools) == 0 {
+				return fmt.Sprintf("T1: the call has ended before its child %s", id)
+			}
+		}
+		return mergedOnlyGood(v.Get("result.details"))
+	case "budget_warning", "budget_exceeded":
+		scope := v.Get("scope").Str
+		what := kind + " of " + scope
+		if kind == "budget_warning" {
+			what += v.Get("dimension").Str
+		}
+		if t.told[what] || t.told["budget_exceeded of "+scope] {
+			return "T10: told twice, or too late"
+		}
+		if t.told == nil {
+			t.told = map[string]bool{}
+		}
+		t.told[what] = true
+	}
+	return ""
+}
+
+// verified follows an event of a verification and says whether it is in its place.
+func (c *childState) verified(v gjson.Result) (ok bool) {
+	n, name := int(v.Get("attempt").Int()), v.Get("commandName").Str
+	switch v.Get("type").Str {
+	case "subagent_verification_start":
+		ok = !c.verifies && n == c.attempt+1
+		c.attempt, c.verifies = n, true
+	case "subagent_verification_command_start":
+		ok = c.verifies && n == c.attempt && c.command == ""
+		c.command = name
+	case "subagent_verification_command_end":
+		ok = c.verifies && n == c.attempt && c.command == name
+		c.command = ""
+	case "subagent_verification_end":
+		ok = c.verifies && n == c.attempt && c.command == ""
+		c.verifies = false
+	}
+	return ok
+}
+
+// mergedOnlyGood is T4: what failed is in nobody's files.
+func mergedOnlyGood(details gjson.Result) string {
+	for _, r := range details.Get("results").Array() {
+		if r.Get("merged").Bool() && r.Get("exitCode").Int() != 0 {
+			return fmt.Sprintf("T4: item %s was merged and has exit code %d", r.Get("id").Str, r.Get("exitCode").Int())
+		}
+	}
+	return ""
+}
+
+// maxTaskText is how long the result of a call of the tool task may be, in bytes.
+const maxTaskText = 50_000
+
+// taskResult is what a file shows of T4 and T16.
+func taskResult(path string, msg gjson.Result) (found []string) {
+	if msg.Get("toolName").Str != "task" {
+		return nil
+	}
+	if wrong := mergedOnlyGood(msg.Get("details")); wrong != "" {
+		found = append(found, fmt.Sprintf("%s: %s", wrong, path))
+	}
+	var text strings.Builder
+	for _, block := range msg.Get("content").Array() {
+		text.WriteString(block.Get("text").Str)
+	}
+	if text.Len() > maxTaskText {
+		found = append(found, fmt.Sprintf("T16: %s: a result of %d bytes", path, text.Len()))
+	}
+	return found
+}
