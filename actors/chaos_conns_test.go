@@ -196,12 +196,13 @@ func (c *chaos) hasEnded() bool {
 	}
 }
 
-// settled sees that everything was given back to a window. A line may be lost on
-// its way to the router of a connection that broke.
+// settled sees that everything was given back to a window. Of a connection that broke, a
+// line may be lost on its way to the router, and what the router says of it on its way to
+// the writer, for whom nothing waits any more.
 func (c *chaos) settled(broken error) {
 	in, out := c.window.Balance()
 	require.True(c.t, in == 0 || broken != nil, "lines of connection %d\n%s", c.Conn, c.History.Last(100))
-	require.Zero(c.t, out, "records of connection %d\n%s", c.Conn, c.History.Last(100))
+	require.True(c.t, out == 0 || broken != nil, "records of connection %d\n%s", c.Conn, c.History.Last(100))
 }
 
 // takeLeave has some clients leave in order. Those who stay have the sessions

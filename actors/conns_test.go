@@ -147,6 +147,26 @@ func TestRetainedSessionOutlivesItsClients(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForADrain: a client that leaves in a hurry does not wait for a run that
+// never ends, because somebody else has asked the session to end with it.
+func TestNobodyWaitsForADrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		b := a.connect(func(of *conn.Config) { of.Drain = false })
+		s := b.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+		a.attach(s)
+		b.Say(s, "prompt", "~"+s+"~ stall")
+		a.Settle()
+		a.Call(t, `{"type":"detach"`+at(s)+`}`)
+		id := a.Send(`{"type":"close_session","sessionId":"` + s + `","mode":"drain"}`)
+		a.pass(time.Minute)
+		require.NoError(t, b.leave())
+		assert.Contains(t, a.Unanswered(), id)
+		a.Call(t, `{"type":"close_session","sessionId":"`+s+`","mode":"abort"}`)
+		a.checkAll()
+	})
+}
+
 // TestDetachOfSeveral: a session goes on for who is attached.
 func TestDetachOfSeveral(t *testing.T) {
 	bubble(t, func(t *testing.T) {

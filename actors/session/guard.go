@@ -273,7 +273,7 @@ func (d *durable) removeLeft(c actor.Context) {
 			// it may come back for its answers
 		case who.leaving.Gone:
 			d.clients.replies.failClient(root, who.Client, nil)
-		case who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && d.clients.attached() > 0):
+		case who.leaving.Final, d.life.end != nil && !(who.leaving.Abort && (d.clients.attached() > 0 || !d.life.end.abort)):
 			continue
 		case who.leaving.Abort:
 			d.clients.replies.failClient(root, who.Client, protocol.CodeSessionClosing.Errorf("The connection is closing"))
