@@ -147,6 +147,37 @@ func TestRetainedSessionOutlivesItsClients(t *testing.T) {
 	}
 }
 
+// TestRetainedMakesRoom: sessions that are only retained keep nobody from opening one: of
+// those that are parked, the one that nobody has used for the longest time ends.
+func TestRetainedMakesRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, func(c *Config) { c.Sessions.MaxSessions, c.Sessions.ParkAfter = 3, 9*time.Hour })
+		b := a.connect()
+		var kept []string
+		for range 3 {
+			s := b.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+			b.run(s, "~"+s+"~ rounds=0")
+			kept = append(kept, s)
+		}
+		require.NoError(t, b.leave())
+		for _, s := range kept {
+			a.attach(s)
+			a.Call(t, `{"type":"detach"`+at(s)+`}`)
+			a.pass(time.Minute)
+		}
+		assert.Equal(t, "overloaded", code(a.Call(t, `{"type":"open_session"}`)), "they are not parked yet")
+		a.pass(24 * time.Hour)
+		a.attach(kept[1])
+		first := a.open()
+		assert.Equal(t, []string{kept[1], kept[2], first}, a.openSessions())
+		second := a.open()
+		assert.Equal(t, []string{kept[1], first, second}, a.openSessions())
+		assert.Equal(t, "overloaded", code(a.Call(t, `{"type":"open_session"}`)), "the rest is in use")
+		a.heal(kept[1], "~"+kept[1]+"~ again")
+		a.checkAll()
+	})
+}
+
 // TestNobodyWaitsForADrain: a client that leaves in a hurry does not wait for a run that
 // never ends, because somebody else has asked the session to end with it.
 func TestNobodyWaitsForADrain(t *testing.T) {

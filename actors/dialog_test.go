@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,4 +90,68 @@ func TestOpenDialogIsShownToWhoComesLater(t *testing.T) {
 		require.NoError(t, b.leave())
 		a.checkAll()
 	})
+}
+
+// TestAskedAgainAfterARestart: the process dies while a client is asked about a call. Who
+// opens the session again, and keeps it, is asked the same under the same id, and the call
+// runs after a yes; in a session that nobody keeps it is closed as interrupted.
+func TestAskedAgainAfterARestart(t *testing.T) {
+	for name, mode := range map[string]func(*Config){"confirm": confirm, "approval": asking} {
+		for _, retain := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " ", retain), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					h, disk, models := &actortest.History{}, actortest.NewDisk(), actortest.NewModels()
+					a := startWith(t, nil, h, disk, models, mode)
+					s := a.open()
+					a.Say(s, "prompt", "~a~ rounds=1 calls=2 tool=danger")
+					a.Settle()
+					asked := a.Events(s, "extension_ui_request")
+					require.Len(t, asked, 1)
+					h, disk = a.History.Fork(), a.disk.Killed()
+					a.abandon()
+					h.Add(actortest.Killed, "kill")
+
+					b := startWith(t, nil, h, disk, models, mode)
+					for path := range disk.Files() {
+						s = b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q,"retain":%t}`, path, retain)).Get("data.sessionId").Str
+					}
+					again := b.Events(s, "extension_ui_request")
+					state := b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
+					if !retain {
+						assert.Empty(t, again)
+						assert.Equal(t, "idle", state.Get("phase").Str)
+						messages := b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Raw
+						assert.Equal(t, 2, strings.Count(messages, "This call was never started"), messages)
+						b.heal(s, "~a~ last")
+						b.end()
+						b.judge(actortest.Options{Files: disk.Files(), Free: name != "confirm"})
+						return
+					}
+					require.Len(t, again, 1)
+					assert.Equal(t, asked[0].Get("id").Str, again[0].Get("id").Str)
+					assert.Equal(t, asked[0].Get("title").Str, again[0].Get("title").Str)
+					assert.Equal(t, "dialog", state.Get("phase").Str)
+					listed := b.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs")
+					assert.Equal(t, again[0].Get("id").Str, listed.Get("0.id").Str)
+					for i := range 2 {
+						b.Settle()
+						q := b.Events(s, "extension_ui_request")[i]
+						answer := `"confirmed":true`
+						if name == "approval" {
+							answer = `"value":` + q.Get("options.0").Raw
+						}
+						b.Line(`{"type":"extension_ui_response","id":"` + q.Get("id").Str + `",` + answer + at(s) + `}`)
+					}
+					b.pass(time.Minute)
+					assert.Len(t, b.Events(s, "tool_execution_end"), 2)
+					settled := b.Events(s, "agent_settled")
+					require.Len(t, settled, 1)
+					assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+					b.heal(s, "~a~ last")
+					b.end()
+					b.judge(actortest.Options{Files: disk.Files(), Free: name != "confirm"})
+				})
+			})
+		}
+	}
 }

@@ -121,3 +121,11 @@ type ApprovalOp struct {
 	By         *ClientRef       `json:"by,omitempty"`   // answer: who
 	Args       json.RawMessage  `json:"args,omitempty"` // answer: the arguments that were allowed, if they are others
 }
+
+// Call is what the entry says of its call.
+func (op ApprovalOp) Call() CallOp {
+	if op.Op == "ask" {
+		return CallOp{op.Op, op.ID}
+	}
+	return CallOp{Op: op.Op}
+}

@@ -298,7 +298,7 @@ type (
 		AppendSystemPrompt string          `json:"appendSystemPrompt" doc:"Is added to the system prompt."`
 		Name               string          `json:"name" doc:"The session's display name."`
 		NoSession          bool            `json:"noSession" doc:"Keep the session in memory only."`
-		Retain             bool            `json:"retain" doc:"Keep the session open when its last client goes."`
+		Retain             *bool           `json:"retain" doc:"Keep the session open when its last client goes. Over the network it is kept if the command does not say otherwise."`
 		PermissionMode     PermissionMode  `json:"permissionMode" enum:"auto,edits,ask,readonly" doc:"See set_permission_mode; by default what the daemon was started with."`
 		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
 		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`

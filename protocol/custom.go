@@ -104,6 +104,15 @@ func (k *IdempotencyKey) UnmarshalText(text []byte) error {
 type ToolOp struct {
 	Op  string   `json:"op"` // start, or ask: the client is asked first
 	IDs []string `json:"ids"`
+	// Dialog is the id of the dialog that asks; of the one call that it is about.
+	Dialog string `json:"dialog,omitempty"`
+}
+
+// Calls are what an entry says of tool calls, by id.
+func (op ToolOp) Calls(yield func(id string, of CallOp)) {
+	for _, id := range op.IDs {
+		yield(id, CallOp{op.Op, op.Dialog})
+	}
 }
 
 // RulesOp records which stream rules have fired.

@@ -17,6 +17,8 @@ type Resume struct {
 	// user or the result of a tool, or with calls that have none.
 	Interrupted bool
 	OpenCalls   []OpenCall // in the order of the message; empty unless a run was cut
+	// Answer is the message with the open calls; nil if there are none.
+	Answer *AssistantMessage
 
 	Queue       []QueuedInput   // accepted and not delivered, in the order of acceptance
 	LastQueueID int             // the highest n of all ids of the form q<n> that were ever queued
@@ -33,6 +35,20 @@ type OpenCall struct {
 	// Started says that its effects may have happened: an entry says that it was
 	// about to start, or it was next in order and not waiting for consent.
 	Started bool
+	// Asked is the id of the dialog in which clients were asked about it, if nobody has
+	// answered; "" for none.
+	Asked string
+}
+
+// CallOp is the newest entry about a call that has no result: start, ask or answer, ""
+// for none; and for ask the dialog.
+type CallOp struct{ Op, Dialog string }
+
+// Open is a call without a result, of which an entry says op. Calls run in their order, so
+// that the first open one may have begun without an entry that says so; where that would
+// be wrong there is one.
+func (op CallOp) Open(call ToolCall, first bool) OpenCall {
+	return OpenCall{Call: call, Started: op.Op == "start" || op.Op == "" && first, Asked: op.Dialog}
 }
 
 // MaxKeys is how many idempotency keys a session remembers, the newest ones.

@@ -29,6 +29,7 @@ const (
 	kindTask
 	kindQueueOp // and those that are its bookkeeping
 	kindToolOp
+	kindApproval
 	kindBudget
 	kindTroupe // any other
 	kindForeign
@@ -236,6 +237,8 @@ func customKind(customType []byte) kind {
 		return kindTask
 	case protocol.CustomTool:
 		return kindToolOp
+	case protocol.CustomApproval:
+		return kindApproval
 	case protocol.CustomBudget:
 		return kindBudget
 	}

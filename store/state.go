@@ -173,12 +173,12 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 	}
 	var list []int32
 	for i := range v.slots {
-		if s := &v.slots[i]; s.telling() && (s.kind != kindToolOp || int32(i) > answer) { // call ids may repeat from answer to answer
+		if s := &v.slots[i]; s.telling() && (s.kind != kindToolOp && s.kind != kindApproval || int32(i) > answer) { // call ids may repeat from answer to answer
 			list = append(list, int32(i))
 		}
 	}
 	b := stateBuilder{
-		view: v, state: s, labels: labels{}, begun: map[string]string{}, waiting: map[string]int{}, keys: map[string]bool{},
+		view: v, state: s, labels: labels{}, begun: map[string]protocol.CallOp{}, waiting: map[string]int{}, keys: map[string]bool{},
 	}
 	for line, err := range v.lines(list) {
 		if err != nil {
@@ -193,7 +193,7 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 // telling says whether an entry bears on the state beside the context.
 func (s *slot) telling() bool {
 	switch s.kind {
-	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp:
+	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp, kindApproval:
 		return true
 	}
 	return s.flags&(flagQueueID|flagKey) != 0
@@ -203,8 +203,8 @@ type stateBuilder struct {
 	view    View
 	state   *State
 	labels  labels
-	begun   map[string]string // tool calls since the last answer of the branch: the last op that names them
-	waiting map[string]int    // queued input by id, as its place in Queue
+	begun   map[string]protocol.CallOp // tool calls since the last answer of the branch: the last op that names them
+	waiting map[string]int             // queued input by id, as its place in Queue
 	keys    map[string]bool
 }
 
@@ -231,6 +231,10 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		if onBranch {
 			b.tool(l)
 		}
+	case kindApproval:
+		if onBranch {
+			b.approval(l)
+		}
 	case kindTask:
 		b.task(l)
 	case kindMessage:
@@ -246,9 +250,14 @@ func (b *stateBuilder) message(l *line) {
 func (b *stateBuilder) tool(l *line) {
 	var op protocol.ToolOp
 	if decodeData(l.b, &op) {
-		for _, id := range op.IDs {
-			b.begun[id] = op.Op
-		}
+		op.Calls(func(id string, of protocol.CallOp) { b.begun[id] = of })
+	}
+}
+
+func (b *stateBuilder) approval(l *line) {
+	var op protocol.ApprovalOp
+	if decodeData(l.b, &op) {
+		b.begun[op.ToolCallID] = op.Call()
 	}
 }
 
@@ -311,40 +320,40 @@ func (b *stateBuilder) finish(end *Context) {
 	s.Queue = queued
 	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-protocol.MaxKeys):])
 	s.Labels = b.labels
-	s.OpenCalls = openCalls(end.Messages(), b.begun)
+	s.Answer, s.OpenCalls = openCalls(end.Messages(), b.begun)
 }
 
-// openCalls lists the calls of the last answer that nothing has answered. An
-// answer that failed or was aborted asks for nothing: no model will see it.
-// Once the conversation has gone on it is too late for a result. Calls run in
-// their order, so that the first open one may have begun without an entry that
-// says so; where that would be wrong there is one.
-func openCalls(messages []protocol.Message, begun map[string]string) []protocol.OpenCall {
+// openCalls lists the calls of the last answer that nothing has answered, and the answer.
+// One that failed or was aborted asks for nothing: no model will see it. Once the
+// conversation has gone on it is too late for a result.
+func openCalls(messages []protocol.Message, begun map[string]protocol.CallOp) (*protocol.AssistantMessage, []protocol.OpenCall) {
 	answered := map[string]bool{}
 	for i := len(messages) - 1; i >= 0; i-- {
 		switch m := messages[i].(type) {
 		case *protocol.ToolResultMessage:
 			answered[m.ToolCallID] = true
 		case *protocol.UserMessage:
-			return nil
+			return nil, nil
 		case *protocol.AssistantMessage:
 			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
-				return nil
+				return nil, nil
 			}
 			var open []protocol.OpenCall
 			for _, call := range m.Content.ToolCalls() {
 				if answered[call.ID] {
 					continue
 				}
-				op := begun[call.ID]
-				open = append(open, protocol.OpenCall{Call: call, Started: op == "start" || op != "ask" && len(open) == 0})
+				open = append(open, begun[call.ID].Open(call, len(open) == 0))
 			}
-			return open
+			if open == nil {
+				return nil, nil
+			}
+			return m, open
 		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
 			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage:
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // labels are the labels of a session by entry. Of several for one entry the

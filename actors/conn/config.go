@@ -31,6 +31,9 @@ type Config struct {
 
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
+	// Retain keeps the sessions that the client opens when nobody listens to them any more,
+	// where it does not say otherwise; not its default session.
+	Retain bool
 
 	OnWindow func(*link.Window) // for tests: sees the connection's window before anything runs
 }

@@ -334,7 +334,7 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 // openFile opens the file for a client that has wanted to attach to its session, which is
 // not open.
 func (r *router) openFile(c actor.Context, to *route) {
-	spec := openSpec(r.cfg.Default, protocol.OpenSession{SessionPath: to.path})
+	spec := openSpec(r.cfg.Default, protocol.OpenSession{SessionPath: to.path}, r.cfg.Retain)
 	to.path = ""
 	r.routes.opening[to.key] = to
 	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
@@ -378,7 +378,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.Hello:
 		r.hello(c, req, cmd)
 	case protocol.OpenSession:
-		to := r.open(c, openSpec(r.cfg.Default, cmd), false)
+		to := r.open(c, openSpec(r.cfg.Default, cmd, r.cfg.Retain), false)
 		r.forward(c, to, req)
 	case protocol.CloseSession:
 		r.closeSession(c, req, cmd)
@@ -412,13 +412,14 @@ func (r *router) respond(c actor.Context, id json.RawMessage, name string, data 
 	})
 }
 
-// openSpec is what open_session asks for, on top of the daemon's defaults.
-func openSpec(base link.OpenSpec, o protocol.OpenSession) link.OpenSpec {
+// openSpec is what open_session asks for, on top of the daemon's defaults; retain is what
+// counts if it does not say so.
+func openSpec(base link.OpenSpec, o protocol.OpenSession, retain bool) link.OpenSpec {
 	spec := link.OpenSpec{
 		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
 		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
 		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings,
-		PermissionMode: string(o.PermissionMode), Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: o.Retain,
+		PermissionMode: string(o.PermissionMode), Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: *cmp.Or(o.Retain, &retain),
 	}
 	if spec.Cwd == "" {
 		spec.Cwd = base.Cwd

@@ -3,7 +3,6 @@ package core
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"troupe/protocol"
 )
@@ -53,8 +52,7 @@ func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
 
 // askApproval asks the client about a call. Nothing of it happens before the answer.
 func (m *Machine) askApproval(c *call, ask protocol.ApprovalRequest) {
-	m.dialogs++
-	c.dialog = "approval_" + strconv.Itoa(m.dialogs)
+	c.dialog = m.dialogID("approval_", c)
 	ask.Options = append(slices.Clip(ask.Options),
 		protocol.ApprovalOption{ID: "no", Kind: protocol.RejectOnce, Label: "Deny"},
 		protocol.ApprovalOption{ID: stopOption, Kind: protocol.RejectOnce, Label: "Deny and stop"})
@@ -179,8 +177,18 @@ func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback st
 	}
 	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID, By: by}, "")
 	m.grants = append(m.grants, o.Rules...)
+	m.runAllowed(r, c) // --confirm would ask the same again
+}
+
+// runAllowed runs a call that somebody has allowed, unless the limit of calls was lowered
+// meanwhile so far that it is one too many.
+func (m *Machine) runAllowed(r *run, c *call) {
+	if b := m.budget; b != nil && b.used[toolCalls] > b.pool.limits[toolCalls] {
+		m.settleCall(r, c, errorResult(protocol.BudgetToolCalls.Error()), true)
+		return
+	}
 	m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
-	m.runCall(c) // --confirm would ask the same again
+	m.runCall(c)
 }
 
 // approvalOver records how the question about a call ended, and tells clients.

@@ -125,6 +125,7 @@ func (m *Machine) limitsChanged(spent *protocol.BudgetSpent) {
 	case limits.None():
 	case m.budget == nil:
 		m.budget = newBudget(spent)
+		m.budget.used[toolCalls] += float64(m.callsBegun())
 		m.budget.set = protocol.BudgetLimits{}
 		m.setLimits(limits)
 		if m.work.unsettled {
@@ -358,6 +359,18 @@ func (m *Machine) spendCall() {
 		b.used[toolCalls]++
 		m.checkBudget()
 	}
+}
+
+// callsBegun counts the calls that have begun and whose results are in no log yet.
+func (m *Machine) callsBegun() (n int) {
+	if a, ok := m.activity.(*runningTools); ok {
+		for _, c := range a.run.calls {
+			if c.state != callWaiting && c.entry == "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // callRefusedByBudget ends a call that is one too many, and says whether it was.

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"troupe/protocol"
 )
@@ -10,14 +11,24 @@ import (
 // askConsent opens a confirm dialog before a tool call. Nothing of the call
 // happens until the client says yes; anything else, silence included, is no.
 func (m *Machine) askConsent(c *call) {
-	m.dialogs++
-	c.dialog = "confirm_" + strconv.Itoa(m.dialogs)
-	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
+	c.dialog = m.dialogID("confirm_", c)
+	m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}, Dialog: c.dialog})
 	m.do(AskUI{Request: protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
 		Title:   new("Run " + c.Name + "?"),
 		Message: new(preview(c.Arguments)),
 	}})
+}
+
+// dialogID is the id of a dialog about a call: a new one, or that under which an earlier
+// life has asked the same.
+func (m *Machine) dialogID(kind string, c *call) string {
+	old := c.again
+	if c.again = ""; strings.HasPrefix(old, kind) {
+		return old
+	}
+	m.dialogs++
+	return kind + strconv.Itoa(m.dialogs)
 }
 
 const previewLimit = 2000
@@ -46,8 +57,7 @@ func (m *Machine) uiAnswered(in UIAnswered) {
 	}
 	c.dialog = ""
 	if in.Confirmed {
-		m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
-		m.runCall(c)
+		m.runAllowed(r, c)
 		return
 	}
 	m.settleCall(r, c, errorResult("The user did not allow this tool call."), true)

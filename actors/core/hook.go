@@ -329,7 +329,7 @@ func (m *Machine) askBefore(c *call, h Hook) {
 func (m *Machine) beginAsking(c *call, who HookSet) {
 	if !c.asked {
 		c.asked = true
-		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}})
+		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}, Dialog: c.again})
 	}
 	c.asks = who
 }

@@ -358,6 +358,11 @@ type ChildAborted struct {
 	ID      string
 }
 
+// AskAgain says that everybody is there who decides about tool calls: clients are asked
+// again about those that a restart of the process has left open, if the session is
+// [Settings.Retained].
+type AskAgain struct{}
+
 // ChildrenWatched says whether a client wants to be told of children more than
 // everybody is.
 type ChildrenWatched struct{ On bool }
@@ -447,6 +452,7 @@ func (Restored) input()         {}
 func (Reconfigured) input()     {}
 func (HostGone) input()         {}
 func (ChildrenWatched) input()  {}
+func (AskAgain) input()         {}
 func (Orphaned) input()         {}
 func (Withdrawn) input()        {}
 func (Reloaded) input()         {}
@@ -501,7 +507,10 @@ type Settings struct {
 	// ApprovalTimeout is how long an approval waits, in milliseconds; 0 for ever.
 	ApprovalTimeout int64
 	Ephemeral       bool // the session is in memory: queued input is not logged
-	Project         protocol.ProjectTrust
+	// Retained says that the session stays when nobody listens: calls that clients were
+	// asked about wait for an answer over the end of the process, see [AskAgain].
+	Retained bool
+	Project  protocol.ProjectTrust
 }
 
 // Modes are what clients can change of how the machine works.

@@ -46,6 +46,7 @@ func drawSettings(t *rapid.T) Settings {
 	if rapid.Bool().Draw(t, "confirm") {
 		set.Confirm = []string{"bash"}
 	}
+	set.Retained = rapid.Bool().Draw(t, "retained")
 	set.Ephemeral = rapid.IntRange(0, 4).Draw(t, "ephemeral") == 0
 	return set
 }
@@ -173,9 +174,11 @@ func (h *history) play(faults bool) {
 }
 
 func (h *history) fault() {
-	switch h.pick(3, "kind") {
+	switch h.pick(4, "kind") {
 	case 0:
 		h.crash()
+	case 3:
+		h.restarts()
 	case 1:
 		h.failAt = h.pick(3, "append")
 		h.action()
@@ -192,6 +195,34 @@ func (h *history) fault() {
 		}
 	}
 	h.check()
+}
+
+// restarts is the end of the process. Where clients were being asked about calls, and none
+// had begun, they are asked again under the same ids, and nothing runs before they answer.
+func (h *history) restarts() {
+	if h.m.set.Ephemeral || h.tasked || h.m.swap != nil {
+		return
+	}
+	open := h.load()
+	h.late = nil // the old process has told nobody
+	h.restart()
+	asked := h.set.Retained && onlyAsked(open.Resume)
+	require.Equal(h.t, asked, h.m.AsksAgain())
+	if h.pick(4, "first") == 0 {
+		h.action()
+	}
+	again := h.m.AsksAgain() && h.m.isIdle() && len(h.m.openCalls) > 0
+	h.step(AskAgain{})
+	require.False(h.t, h.m.AsksAgain())
+	require.False(h.t, again && h.m.isIdle() && h.m.overBudget() == "")
+	if again && h.m.overBudget() == "" && h.judges == nil && len(h.hooks) == 0 && len(h.set.Confirm) > 0 {
+		for _, c := range open.OpenCalls {
+			if c.Asked != "" && slices.Contains(h.set.Confirm, c.Call.Name) && slices.Contains(h.m.tools, c.Call.Name) {
+				require.Contains(h.t, h.dialogs, c.Asked)
+				break // the next one is asked about when this is answered
+			}
+		}
+	}
 }
 
 // action does one random thing.
@@ -756,7 +787,7 @@ func (h *history) check() {
 	require.LessOrEqual(h.t, l.LastQueueID, m.queueIDs)
 	if m.swap == nil && len(h.activations) == 0 {
 		require.True(h.t, l.Model == nil || sameModel(l.Model, m.model), "law 7: model")
-		require.True(h.t, l.Level == "" || l.Level == m.level, "law 7: level")
+		require.True(h.t, l.Level == "" || m.model.Clamp(l.Level) == m.level, "law 7: level") // of a branch that names no model, a restart makes what the default model has
 	}
 	if m.isIdle() {
 		require.True(h.t, h.spans.Idle(), "law 2: idle, and open on the wire: %+v", h.spans)

@@ -69,8 +69,9 @@ type conversation struct {
 	openCalls []protocol.OpenCall // answered before the next message
 	keys      keyring
 	todos     []protocol.TodoPhase
-	fired     map[string]int // stream rules, and the turn in which each fired
-	headless  bool           // not even what a session begins with could be written
+	fired     map[string]int             // stream rules, and the turn in which each fired
+	headless  bool                       // not even what a session begins with could be written
+	leftOpen  *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
 
 	children   children
 	unfinished []protocol.TaskOp // of children whose calls are open
@@ -252,6 +253,8 @@ func (m *Machine) handle(in Input) {
 		m.reconfigured(in)
 	case HostGone:
 		m.hostLeft()
+	case AskAgain:
+		m.askAgain()
 	case ChildrenWatched:
 		m.childrenWatched = in.On
 	case Orphaned:

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 
 	"troupe/protocol"
 )
@@ -29,11 +31,16 @@ func (m *Machine) restored(in Restored) {
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	m.loadBudget(in.Session.Spent)
-	if m.budget != nil { // they get results now, which count
+	again := in.Carryover == nil && in.Open.Idle() && m.set.Retained && m.set.Child == nil && onlyAsked(in.Session.Resume)
+	if m.budget != nil && !again { // they get results now, which count
 		m.budget.used[toolCalls] += float64(len(in.Session.OpenCalls))
 	}
 	if in.Carryover != nil && m.draws == DrawsAbove { // what it had asked for is over
 		m.do(ReportSpent{All: true, Used: m.reported})
+	}
+	if again {
+		m.keepAsked(in.Session)
+		return
 	}
 	results, note := m.finishBranch(in.Session)
 	if m.headless = in.Session.LeafID == ""; in.Carryover == nil || m.set.Child != nil {
@@ -50,6 +57,46 @@ func (m *Machine) restored(in Restored) {
 		e.note = m.brokenMessage(protocol.StopError, interruptedMessage)
 	}
 	m.closeSpans(in.Open, e)
+}
+
+// onlyAsked says whether a run was cut off while clients were asked about its calls, none
+// of which has begun.
+func onlyAsked(to protocol.Resume) bool {
+	begun := func(c protocol.OpenCall) bool { return c.Started }
+	asked := func(c protocol.OpenCall) bool { return c.Asked != "" }
+	return to.Interrupted && slices.ContainsFunc(to.OpenCalls, asked) && !slices.ContainsFunc(to.OpenCalls, begun)
+}
+
+// keepAsked leaves the calls open about which clients were asked, for [AskAgain]. Their
+// dialogs keep their ids, which no other gets.
+func (m *Machine) keepAsked(to Loaded) {
+	m.leftOpen = to.Answer
+	for _, c := range to.OpenCalls {
+		_, number, _ := strings.Cut(c.Asked, "_")
+		n, _ := strconv.Atoi(number)
+		m.dialogs = max(m.dialogs, n)
+	}
+}
+
+// AsksAgain says whether there is anything to be asked again.
+func (m *Machine) AsksAgain() bool { return m.leftOpen != nil }
+
+// askAgain goes on, in a run of its own, with the calls that clients were asked about when
+// the process ended. They are judged anew: rules, extensions and tools may be others. A
+// message that came before it has ended the matter.
+func (m *Machine) askAgain() {
+	open, answer := m.openCalls, m.leftOpen
+	m.leftOpen = nil
+	if answer == nil || len(open) == 0 || !m.isIdle() || m.stopping() || m.swap != nil {
+		return
+	}
+	m.openCalls = nil
+	r := m.openRun()
+	r.answer, r.offered = answer, m.tools
+	for _, c := range open {
+		r.calls = append(r.calls, &call{ToolCall: c.Call, again: c.Asked})
+	}
+	m.startCalls(r, m.newAttempt())
 }
 
 // reloaded takes on what the log says now. Where an entry could not be written,

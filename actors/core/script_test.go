@@ -47,6 +47,8 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			set.PermissionMode = protocol.PermissionMode(arg.Vals[0])
 		case "confirm":
 			set.Confirm = arg.Vals
+		case "retained":
+			set.Retained = true
 		case "ephemeral":
 			set.Ephemeral = true
 		case "no-model":
@@ -312,6 +314,10 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf")})
 	case "crash":
 		return w.crash()
+	case "restart":
+		return w.restart()
+	case "ask-again":
+		return w.step(AskAgain{})
 	}
 	t.Fatalf("unknown verb %s", d.Cmd)
 	return nil

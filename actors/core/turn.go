@@ -54,12 +54,8 @@ func (m *Machine) startRun(c cause) {
 		said = m.accept(*c.said)
 		m.reply(c.by, protocol.Started)
 	}
-	m.runs++
-	r := &run{id: protocol.RunID(strconv.Itoa(m.runs)), joinable: c.joinable}
-	m.beginClock()
-	m.work.unsettled, m.work.lastRun, m.work.outcome = true, r.id, completed
-	m.emit(protocol.AgentStart{RunID: r.id})
-	m.turnStart(r)
+	r := m.openRun()
+	r.joinable = c.joinable
 	if said != nil {
 		m.show(r, said)
 		m.injectAll(r, &m.forNextTurn)
@@ -75,6 +71,17 @@ func (m *Machine) startRun(c cause) {
 	}
 	m.deliver(r, m.due(c.queued))
 	m.ask(r)
+}
+
+// openRun announces a run and its first turn.
+func (m *Machine) openRun() *run {
+	m.runs++
+	r := &run{id: protocol.RunID(strconv.Itoa(m.runs))}
+	m.beginClock()
+	m.work.unsettled, m.work.lastRun, m.work.outcome = true, r.id, completed
+	m.emit(protocol.AgentStart{RunID: r.id})
+	m.turnStart(r)
+	return r
 }
 
 // show announces a message that is in the log, as part of a run if there is one.
@@ -582,6 +589,7 @@ type call struct {
 	host   string // the id of the host_tool_call, while the host has it
 	unfit  string // why its arguments cannot be used, "" if they came whole
 	dialog string
+	again  string // the id of the dialog in which an earlier life has asked about it
 	// approval is what the dialog asks, if it is about a permission
 	approval *protocol.ApprovalRequest
 	approved json.RawMessage     // arguments that somebody has put in the place of the model's; nil for none

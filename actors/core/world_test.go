@@ -313,11 +313,27 @@ func (w *world) moveTo(log []protocol.Entry) {
 	}
 }
 
+// restart is the end of the process, at any moment, and a new one that opens the file: its
+// clients have heard nothing of the old one.
+func (w *world) restart() []Effect {
+	w.lose()
+	w.wire, w.spans = nil, OpenSpans{}
+	clear(w.allowed)
+	clear(w.permitted)
+	clear(w.approvals)
+	return w.step(Restored{Session: w.load(), Settings: w.set})
+}
+
 // crash loses the machine and everything it had started, and begins anew from
 // the log, as the shell does.
 func (w *world) crash() []Effect {
-	w.dead = false
 	carryover := w.m.Carryover()
+	w.lose()
+	return w.step(Restored{Session: w.load(), Settings: w.set, Carryover: &carryover, Open: w.spans})
+}
+
+func (w *world) lose() {
+	w.dead = false
 	w.m = New()
 	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries = nil, nil, nil, nil, nil, nil
 	w.hooks, w.judges = nil, nil
@@ -326,5 +342,4 @@ func (w *world) crash() []Effect {
 			w.answers[seq]++
 		}
 	}
-	return w.step(Restored{Session: w.load(), Settings: w.set, Carryover: &carryover, Open: w.spans})
 }

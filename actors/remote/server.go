@@ -347,7 +347,7 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(ht
 // network is the configuration of a client's connection.
 func (s *Server) network(by who) conn.Config {
 	cfg := s.Network
-	cfg.MultiSession, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, clientLag, clientOutput, true
+	cfg.MultiSession, cfg.Retain, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, true, clientLag, clientOutput, true
 	cfg.ViewOnly = by.scope != ScopeFull
 	cfg.Logins = conn.LoginsNone
 	if s.AllowLogin && by.scope == ScopeFull {

@@ -494,6 +494,7 @@ func (s *Session) retell(c actor.Context, held []any) {
 			s.leave(c)
 		}
 	}
+	s.askAgain(c)
 }
 
 // extensionFailed names an error of an extension to the clients and on stderr.

@@ -147,6 +147,7 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 // restored is the first input of a machine: what the log says, and what its
 // predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
+	settings.Retained = d.spec.Retain
 	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans}
 }
 

@@ -151,8 +151,17 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 			s.tell(c, w)
 		}
 	}
+	s.askAgain(c)
 	s.clients.flush(c.ActorSystem().Root)
 	s.rest(c)
+}
+
+// askAgain has clients asked again about calls that a restart has left open, when what they
+// have sent meanwhile is handled and the extensions are there that have a say in it.
+func (s *Session) askAgain(c actor.Context) {
+	if s.life.state == live && !s.ext.loading() && s.m.AsksAgain() {
+		s.step(c, core.AskAgain{})
+	}
 }
 
 // begin starts a machine with what the log says.

@@ -146,6 +146,10 @@ func (s *Session) take(c actor.Context, m any) {
 		s.uiAnswered(c, m)
 	case forgetRing:
 		s.clients.ring.forget()
+	case makeRoom:
+		if s.life.state == parked && s.life.end == nil && s.clients.attached() == 0 {
+			s.close(c, ending{abort: true, deaf: true})
+		}
 	case granted:
 		m.then(c, m.err)
 	case extension.Message:

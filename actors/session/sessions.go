@@ -46,6 +46,7 @@ type member struct {
 	since  uint64     // the change of a session that was its last one; they are numbered
 	model  string     // its provider; "" for none
 	bare   bool       // it was told to forget its ring since
+	going  bool       // it was told to make room
 }
 
 func (s *sessions) Receive(c actor.Context) {
@@ -232,7 +233,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
 		return
 	}
-	if len(s.table) >= s.shared.MaxSessions {
+	if len(s.table) >= s.shared.MaxSessions && !s.makeRoom(c) {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeOverloaded.Errorf(
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
@@ -259,6 +260,27 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
 }
+
+// makeRoom ends the session that has been parked longest of those that are only retained,
+// and says whether there is one. Its file is there for who comes back.
+func (s *sessions) makeRoom(c actor.Context) bool {
+	var oldest *member
+	for _, e := range s.table {
+		idle := e.info.Retain && e.info.Clients == 0 && e.info.Status == "parked" && e.info.SessionFile != nil && !e.going
+		if idle && (oldest == nil || e.since < oldest.since) {
+			oldest = e
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.going = true
+	c.Send(oldest.pid, makeRoom{})
+	return true
+}
+
+// makeRoom ends a session that nobody listens to.
+type makeRoom struct{}
 
 func (s *sessions) list() []protocol.OpenSessionInfo {
 	list := make([]protocol.OpenSessionInfo, 0, len(s.table))

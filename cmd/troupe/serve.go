@@ -304,7 +304,7 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 	of.MultiSession, of.Final = false, false
 	of.Default = cfg.Sessions.Default.Fresh()
 	if p == nil {
-		of.MultiSession = true
+		of.MultiSession, of.Retain = true, true
 		return of, nil
 	}
 	o, err := parseArgs(p.Args)

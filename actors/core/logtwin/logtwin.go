@@ -33,7 +33,7 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 		r.Queue = nil
 	}
 	branch := Branch(file, leaf)
-	begun := map[string]string{}
+	begun := map[string]protocol.CallOp{}
 	for _, e := range branch {
 		switch e := e.Entry.(type) {
 		case protocol.ModelChange:
@@ -65,7 +65,7 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 			r.Context.Add(m.Message)
 		}
 	}
-	r.OpenCalls = openCalls(context, begun)
+	r.Answer, r.OpenCalls = openCalls(context, begun)
 	switch r.Last.(type) {
 	case *protocol.UserMessage, *protocol.ToolResultMessage:
 		r.Interrupted = true
@@ -133,29 +133,31 @@ func kept(branch []protocol.Record, from string) (list []Message) {
 	return list
 }
 
-func openCalls(context []Message, begun map[string]string) (open []protocol.OpenCall) {
+func openCalls(context []Message, begun map[string]protocol.CallOp) (answer *protocol.AssistantMessage, open []protocol.OpenCall) {
 	answered := map[string]bool{}
 	for _, m := range slices.Backward(context) {
 		switch m := m.Message.(type) {
 		case *protocol.UserMessage:
-			return nil
+			return nil, nil
 		case *protocol.ToolResultMessage:
 			answered[m.ToolCallID] = true
 		case *protocol.AssistantMessage:
 			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
-				return nil
+				return nil, nil
 			}
 			for _, c := range m.Content.ToolCalls() {
 				if !answered[c.ID] {
-					op := begun[c.ID]
-					open = append(open, protocol.OpenCall{Call: c, Started: op == "start" || op != "ask" && len(open) == 0})
+					open = append(open, begun[c.ID].Open(c, len(open) == 0))
 				}
 			}
-			return open
+			if len(open) > 0 {
+				answer = m
+			}
+			return answer, open
 		default: // neither asks nor answers
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func queue(r *protocol.Resume, e protocol.Custom) {
@@ -220,7 +222,7 @@ func Spent(records []protocol.Record) *protocol.BudgetSpent {
 	return spent
 }
 
-func custom(r *protocol.Resume, begun map[string]string, e protocol.Custom) {
+func custom(r *protocol.Resume, begun map[string]protocol.CallOp, e protocol.Custom) {
 	switch e.CustomType {
 	case protocol.CustomTodos:
 		r.Todos = e.Data
@@ -232,9 +234,12 @@ func custom(r *protocol.Resume, begun map[string]string, e protocol.Custom) {
 	case protocol.CustomTool:
 		var op protocol.ToolOp
 		if json.Unmarshal(e.Data, &op) == nil {
-			for _, id := range op.IDs {
-				begun[id] = op.Op
-			}
+			op.Calls(func(id string, of protocol.CallOp) { begun[id] = of })
+		}
+	case protocol.CustomApproval:
+		var op protocol.ApprovalOp
+		if json.Unmarshal(e.Data, &op) == nil {
+			begun[op.ToolCallID] = op.Call()
 		}
 	}
 }
