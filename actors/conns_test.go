@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,108 @@ func TestRetainedSessionOutlivesItsClients(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHeartbeat: who wants to be told that the connection lives is told so after fifteen
+// seconds of silence, and not while anything else is said.
+func TestHeartbeat(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		v := a.Call(t, `{"type":"hello","clientId":"client-one","features":["heartbeat"]}`).Get("data")
+		assert.Equal(t, "client-one 15000 262144", fmt.Sprint(v.Get("clientId"), " ", v.Get("heartbeatMs"), " ", v.Get("limits.ringBytes")))
+		beats := func() (n int) {
+			for _, line := range a.Lines() {
+				if v := gjson.Parse(line); v.Get("type").Str == "heartbeat" {
+					assert.Positive(t, v.Get("t").Int())
+					n++
+				}
+			}
+			return n
+		}
+		a.pass(14 * time.Second)
+		assert.Zero(t, beats())
+		a.pass(2 * time.Second)
+		assert.Equal(t, 1, beats())
+		a.pass(time.Minute)
+		assert.Equal(t, 5, beats())
+		for range 20 {
+			a.Call(t, `{"type":"get_state"`+at(s)+`}`)
+			a.pass(10 * time.Second)
+		}
+		assert.LessOrEqual(t, beats(), 6, "there was no silence")
+		was := beats()
+		a.Stop()
+		a.Say(s, "prompt", "~"+s+"~ rounds=0")
+		a.pass(time.Hour)
+		a.Go()
+		a.pass(time.Second)
+		assert.LessOrEqual(t, beats(), was+2, "while a write is under way there is nothing to say")
+		a.Call(t, `{"type":"hello","clientId":"client-one","features":[]}`)
+		was = beats()
+		a.pass(time.Hour)
+		assert.Equal(t, was, beats())
+		a.checkAll()
+	})
+}
+
+// TestQuestionsAboutFiles: a connection without a session lists those that there are, in
+// pages, deletes one that is not open, and looks for a directory.
+func TestQuestionsAboutFiles(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		for _, name := range []string{"alpha", "Beta", ".hidden", "gamma"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+		a := start(t, func(c *Config) { c.Conn.MultiSession = true })
+		var paths []string
+		for i := range 3 {
+			s := a.open()
+			a.run(s, fmt.Sprintf("~%s~ rounds=0 word%d", s, i))
+			paths = append(paths, a.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.sessionFile").Str)
+			a.pass(time.Minute)
+		}
+		list := func(more string) gjson.Result {
+			v := a.Call(t, `{"type":"list_sessions"`+more+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			return v.Get("data")
+		}
+		assert.Len(t, list("").Get("sessions").Array(), 3)
+		first := list(`,"limit":2,"withText":false`)
+		assert.Equal(t, []string{paths[2], paths[1]}, []string{first.Get("sessions.0.path").Str, first.Get("sessions.1.path").Str})
+		assert.False(t, first.Get("sessions.0.allMessagesText").Exists())
+		rest := list(`,"limit":2,"cursor":"` + first.Get("nextCursor").Str + `"`)
+		assert.Equal(t, paths[0], rest.Get("sessions.0.path").Str)
+		assert.Len(t, rest.Get("sessions").Array(), 1)
+		assert.False(t, rest.Get("nextCursor").Exists())
+		assert.Equal(t, paths[1], list(`,"query":"WORD1"`).Get("sessions.0.path").Str)
+		assert.Equal(t, "invalid_params", code(a.Call(t, `{"type":"list_sessions","cursor":"?"}`)))
+		assert.Len(t, a.Call(t, `{"type":"list_sessions","limit":1`+at("s1")+`}`).Get("data.sessions").Array(), 1, "a session's own")
+
+		remove := func(path string) gjson.Result {
+			return a.Call(t, fmt.Sprintf(`{"type":"delete_session","sessionPath":%q}`, path))
+		}
+		assert.Equal(t, "session_in_use", code(remove(paths[1])))
+		a.Call(t, `{"type":"close_session","sessionId":"s2"}`)
+		to := remove(paths[1]).Get("data.trashPath").Str
+		assert.Contains(t, to, "/.trash/")
+		assert.Equal(t, "not_found", code(remove(paths[1])))
+		assert.Equal(t, "invalid_params", code(remove("/etc/passwd")))
+		assert.Equal(t, "invalid_params", code(remove("/sessions/../etc/x.jsonl")))
+		assert.Len(t, list("").Get("sessions").Array(), 2)
+
+		directories := func(more string) gjson.Result {
+			return a.Call(t, fmt.Sprintf(`{"type":"list_directories","path":%q%s}`, dir, more)).Get("data")
+		}
+		assert.Equal(t, `["Beta","alpha","gamma"]`, directories("").Get("directories").Raw)
+		assert.Equal(t, filepath.Dir(dir), directories("").Get("parent").Str)
+		assert.Equal(t, `["Beta"]`, directories(`,"query":"ET"`).Get("directories").Raw)
+		assert.Equal(t, `[".hidden"]`, directories(`,"query":".h"`).Get("directories").Raw)
+		assert.Equal(t, "not_found", code(a.Call(t, `{"type":"list_directories","path":"/none/such"}`)))
+		assert.Equal(t, "invalid_params", code(a.Call(t, `{"type":"list_directories","path":"relative"}`)))
+		a.end()
+	})
 }
 
 // TestRetainedMakesRoom: sessions that are only retained keep nobody from opening one: of

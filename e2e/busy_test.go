@@ -30,7 +30,7 @@ var control = []string{
 	`{"type":"set_permission_mode","mode":"auto"}`, `{"type":"set_budget","limits":{"maxToolCalls":1000}}`,
 	`{"type":"set_session_name","name":"busy"}`, `{"type":"set_entry_label","targetId":"ENTRY","label":"here"}`,
 	`{"type":"set_active_tools","toolNames":["bash"]}`, `{"type":"set_todos","phases":[]}`, `{"type":"set_host_tools","tools":[]}`,
-	`{"type":"list_sessions"}`, `{"type":"list_sessions","scope":"all"}`, `{"type":"list_open_sessions"}`,
+	`{"type":"list_sessions"}`, `{"type":"list_sessions","scope":"all"}`, `{"type":"list_open_sessions"}`, `{"type":"list_directories"}`,
 	`{"type":"cycle_model"}`, `{"type":"cycle_thinking_level"}`, `{"type":"hello"}`,
 	`{"type":"queue_message","message":"later"}`, `{"type":"clear_queue"}`, `{"type":"abort_retry"}`,
 }

@@ -207,6 +207,11 @@ type (
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`
 		SessionDir string `json:"sessionDir" doc:"The directory to list, with scope cwd."`
 		Under      string `json:"under" since:"troupe" doc:"A session file: its children instead, whatever directory they work in. Not with scope and sessionDir."`
+
+		Query    string `json:"query" since:"troupe" doc:"Words that all stand in a session's name, directory or text, in any case of letters."`
+		Limit    int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; nextCursor then leads to the next ones, if there are any."`
+		Cursor   string `json:"cursor" since:"troupe" doc:"The nextCursor of an answer: what comes behind it. What was written meanwhile may come twice or not at all."`
+		WithText *bool  `json:"withText" since:"troupe" doc:"false leaves allMessagesText out."`
 	}
 	GetSessionTree struct{ isCommand }
 	GetTree        struct{ isCommand }
@@ -323,7 +328,16 @@ type (
 	}
 	ListOpenSessions struct{ isCommand }
 	WatchSessions    struct{ isCommand }
-	UnwatchSessions  struct{ isCommand }
+	DeleteSession    struct {
+		isCommand
+		SessionPath string `json:"sessionPath" req:"" doc:"A session file that nobody has open."`
+	}
+	ListDirectories struct {
+		isCommand
+		Path  string `json:"path" doc:"The directory; the daemon's own by default. Over the network below a --root of the daemon."`
+		Query string `json:"query" doc:"What their names contain, in any case of letters. Names that begin with a dot are left out unless it does, too."`
+	}
+	UnwatchSessions struct{ isCommand }
 )
 
 // ClientName is what a client says of itself.

@@ -44,6 +44,7 @@ const (
 	FeatureAuth                 Feature = "auth"                 // auth_changed, auth_refresh_start, auth_refresh_end
 	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
 	FeatureSecretInput          Feature = "secretInput"          // extension_ui_request with secret
+	FeatureHeartbeat            Feature = "heartbeat"            // heartbeat
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
 )
 
@@ -195,6 +196,7 @@ var featureDocs = map[Feature]string{
 	FeatureAuth:                 "`auth_changed`, `auth_refresh_start` and `auth_refresh_end`.",
 	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
 	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",
+	FeatureHeartbeat:            "`heartbeat`, when nothing else was written for 15 seconds.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
 }
 

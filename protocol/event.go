@@ -405,6 +405,10 @@ type (
 		isEvent
 		Rules []StreamRule `json:"rules"`
 	}
+	Heartbeat struct {
+		isEvent
+		T int64 `json:"t" doc:"The daemon's clock, epoch milliseconds."`
+	}
 	BudgetWarning struct {
 		isEvent
 		Scope    string         `json:"scope" enum:"session,task,subagent"`

@@ -126,6 +126,7 @@ var Events = []EventSpec{
 	event[StateChanged]("state_changed", told{since: "troupe", needs: FeatureStateEvents}, "Somebody has chosen another model, mode, name or other tools; only what has changed."),
 	event[ClientsChanged]("clients_changed", told{since: "troupe", needs: FeatureStateEvents}, "Other clients hear of the session than before."),
 	event[Resync]("resync", told{since: "troupe"}, "The client has not read, and events of the session that waited for it were dropped, which happens on connections over a network only. It is told nothing more of the session but answers and dialogs until it attaches again: with since, if it has the feature seq."),
+	event[Heartbeat]("heartbeat", told{since: "troupe", needs: FeatureHeartbeat}, "Nothing was written for 15 seconds, and the connection lives. It belongs to no session."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),

@@ -38,6 +38,7 @@ const DefaultMaxLine = 64 << 20
 const (
 	DefaultMaxOutput   = 8 << 20 // bytes under way between a client and its sessions
 	DefaultMaxSessions = 1000    // open at once
+	HeartbeatMs        = 15_000  // of silence before a heartbeat
 )
 
 // Limits of what waits in a session, in bytes.

@@ -227,7 +227,8 @@ type ContextUsage struct {
 
 // SessionList answers list_sessions.
 type SessionList struct {
-	Sessions []SessionSummary `json:"sessions"`
+	Sessions   []SessionSummary `json:"sessions"`
+	NextCursor string           `json:"nextCursor,omitempty" since:"troupe" doc:"There are more."`
 }
 
 // SessionSummary describes a session file.
@@ -241,16 +242,42 @@ type SessionSummary struct {
 	Modified          string `json:"modified"`
 	MessageCount      int    `json:"messageCount"`
 	FirstMessage      string `json:"firstMessage"`
-	AllMessagesText   string `json:"allMessagesText"`
+	// AllMessagesText is nil where the client does not want it.
+	AllMessagesText *string `json:"allMessagesText,omitempty"`
+}
+
+// Text is AllMessagesText, "" without it.
+func (s *SessionSummary) Text() string {
+	if s.AllMessagesText == nil {
+		return ""
+	}
+	return *s.AllMessagesText
+}
+
+// DeletedSession answers delete_session.
+type DeletedSession struct {
+	TrashPath string `json:"trashPath" doc:"Where the file is now."`
+}
+
+// DirectoryList answers list_directories.
+type DirectoryList struct {
+	Path        string   `json:"path" doc:"Absolute."`
+	Parent      *string  `json:"parent" doc:"null at the top, or where the client may not look."`
+	Directories []string `json:"directories" doc:"Names, sorted, 1,000 at most."`
+	HasMore     bool     `json:"hasMore"`
 }
 
 // Long is the list as a result that is written in pieces.
 func (l SessionList) Long() Pieces {
 	bytes := 0
 	for i := range l.Sessions {
-		bytes += 200 + len(l.Sessions[i].Path) + len(l.Sessions[i].FirstMessage) + len(l.Sessions[i].AllMessagesText)
+		bytes += 200 + len(l.Sessions[i].Path) + len(l.Sessions[i].FirstMessage) + len(l.Sessions[i].Text())
 	}
-	return NewList(`{"sessions":[`, `]}`, len(l.Sessions), bytes, func(dst []byte, i int) []byte { return AppendValue(dst, &l.Sessions[i]) })
+	end := `]}`
+	if l.NextCursor != "" {
+		end = `],"nextCursor":` + string(AppendValue(nil, l.NextCursor)) + `}`
+	}
+	return NewList(`{"sessions":[`, end, len(l.Sessions), bytes, func(dst []byte, i int) []byte { return AppendValue(dst, &l.Sessions[i]) })
 }
 
 // EntryList answers get_entries: entries as they stand in the file, in its
@@ -421,6 +448,9 @@ type ProtocolInfo struct {
 	Epoch    string         `json:"epoch"` // changes with every start of the daemon
 	Server   ServerInfo     `json:"server"`
 	Scope    string         `json:"scope,omitempty" enum:"view" doc:"What this client may do, if not everything."`
+	ClientID string         `json:"clientId,omitempty" doc:"As hello has named the client."`
+
+	HeartbeatMs int64 `json:"heartbeatMs,omitempty" doc:"With the feature heartbeat: how long nothing may be written."`
 }
 
 // ProtocolLimits are the daemon's bounds.
@@ -428,6 +458,7 @@ type ProtocolLimits struct {
 	MaxLineBytes   int `json:"maxLineBytes"`
 	MaxSessions    int `json:"maxSessions"`
 	MaxOutputBytes int `json:"maxOutputBytes"` // queued for a client that does not read
+	RingBytes      int `json:"ringBytes" doc:"Of the events of a session that are kept for clients that come back."`
 }
 
 // ServerInfo names the daemon.

@@ -26,7 +26,7 @@ func TestEncodings(t *testing.T) {
 		&BashExecutionMessage{Command: "c", ExitCode: &code, FullOutputPath: "/p", ExcludeFromContext: true},
 		&CustomMessage{CustomType: "t", Content: TextContent("x"), Display: true, Details: json.RawMessage(`1`)},
 		&BranchSummaryMessage{"s", "f", 1}, &CompactionSummaryMessage{"s", 2, 3},
-		&SessionSummary{Path: "/p", ID: "i", Cwd: "/", Name: "n", ParentSessionPath: "/q", Created: "c", Modified: "m", MessageCount: 2, FirstMessage: "f", AllMessagesText: "a"},
+		&SessionSummary{Path: "/p", ID: "i", Cwd: "/", Name: "n", ParentSessionPath: "/q", Created: "c", Modified: "m", MessageCount: 2, FirstMessage: "f", AllMessagesText: new("a")},
 		&SessionSummary{}, &TreeEntry{ID: "i", Type: "t", Timestamp: "s", Label: "l", Preview: "p"}, &TreeEntry{ParentID: &name},
 	} {
 		plain := withoutMethods(t, reflect.ValueOf(v))

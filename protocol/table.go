@@ -268,6 +268,10 @@ var Commands = []Spec{
 		"The live sessions of this process, what each does and what it waits for."),
 	spec[WatchSessions]("watch_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe"},
 		"list_open_sessions, and from now on a session_status whenever something of it changes. Needs the feature sessionEvents."),
+	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe"},
+		"Move a session file, with those of its children, to .trash in the directory of all sessions. Refused with session_in_use while somebody has it open."),
+	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe"},
+		"The directories in a directory, to choose one for open_session."),
 	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe"},
 		"No more session_status."),
 }

@@ -387,7 +387,7 @@ func (l *Lister) forget(k *known) {
 	}
 }
 
-func textSize(s *protocol.SessionSummary) int { return len(s.FirstMessage) + len(s.AllMessagesText) }
+func textSize(s *protocol.SessionSummary) int { return len(s.FirstMessage) + len(s.Text()) }
 
 // head reads a file's first line, once. It is nil for what is no session.
 func (l *Lister) head(k *known) *Head {
@@ -552,7 +552,7 @@ func (b *summaryBuilder) finish(h Head) *protocol.SessionSummary {
 	return &protocol.SessionSummary{
 		Path: h.Path, ID: h.Header.ID, Cwd: h.Header.Cwd, Name: b.name, ParentSessionPath: h.Header.ParentSession,
 		Created: h.Header.Timestamp, Modified: protocol.FormatTime(modified), MessageCount: b.count,
-		FirstMessage: cmp.Or(b.first, noMessages), AllMessagesText: b.all.String(),
+		FirstMessage: cmp.Or(b.first, noMessages), AllMessagesText: new(b.all.String()),
 	}
 }
 

@@ -50,11 +50,11 @@ func TestListDescribes(t *testing.T) {
 		{
 			Path: "/s/full.jsonl", ID: "full", Cwd: "/p", Name: "new name", ParentSessionPath: "/parent.jsonl",
 			Created: "2026-11-21T01:04:26.021Z", Modified: protocol.FormatTime(t0 + 30), MessageCount: 4,
-			FirstMessage: "first question", AllMessagesText: "first question an answer second",
+			FirstMessage: "first question", AllMessagesText: new("first question an answer second"),
 		},
 		{
 			Path: "/s/empty.jsonl", ID: "empty", Cwd: "/p", ParentSessionPath: "/parent.jsonl",
-			Created: "2026-11-21T01:04:26.021Z", Modified: "2026-11-21T01:04:26.021Z", FirstMessage: "(no messages)",
+			Created: "2026-11-21T01:04:26.021Z", Modified: "2026-11-21T01:04:26.021Z", FirstMessage: "(no messages)", AllMessagesText: new(""),
 		},
 	}, got)
 }
@@ -80,7 +80,7 @@ func TestListOldVersion(t *testing.T) {
 	got, err := store.NewLister(m).List(store.Query{Dir: "/s"})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
-	assert.Equal(t, "hi from v1 hello", got[0].AllMessagesText)
+	assert.Equal(t, "hi from v1 hello", got[0].Text())
 	assert.Equal(t, 3, got[0].MessageCount)
 	assert.Equal(t, src, m.ReadFile("/s/v1.jsonl"))
 }
@@ -270,8 +270,8 @@ func TestListTextIsBounded(t *testing.T) {
 	got, err := store.NewLister(m).List(store.Query{Dir: "/s"})
 	require.NoError(t, err)
 	assert.Equal(t, 3, got[0].MessageCount)
-	assert.LessOrEqual(t, len(got[0].AllMessagesText), store.MaxListText)
-	assert.Greater(t, len(got[0].AllMessagesText), store.MaxListText-4)
+	assert.LessOrEqual(t, len(got[0].Text()), store.MaxListText)
+	assert.Greater(t, len(got[0].Text()), store.MaxListText-4)
 	assert.True(t, strings.HasPrefix(got[0].FirstMessage, "yä"), "the first message is known even if the text was full before it")
 	assert.True(t, strings.HasSuffix(got[0].FirstMessage, "ä"))
 }

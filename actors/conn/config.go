@@ -31,9 +31,6 @@ type Config struct {
 
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
-	// Retain keeps the sessions that the client opens when nobody listens to them any more,
-	// where it does not say otherwise; not its default session.
-	Retain bool
 
 	OnWindow func(*link.Window) // for tests: sees the connection's window before anything runs
 }
@@ -42,6 +39,11 @@ type Config struct {
 type Rights struct {
 	ViewOnly bool        // it may look, and changes nothing
 	Logins   LoginRights // what it may do about credentials
+	// Retain keeps the sessions that it opens when nobody listens to them any more, where it
+	// does not say otherwise; not its default session.
+	Retain bool
+	// Allowed says which files it may name, by absolute paths; nil is all.
+	Allowed func(path string) bool
 }
 
 // LoginRights say what a client may do about credentials, beyond asking how they stand.
@@ -58,6 +60,7 @@ const (
 type Server struct {
 	Version, Epoch string // of the program, and of this process's life, as clients are told
 	MaxSessions    int    // likewise
+	RingBytes      int    // likewise
 	Sessions       *actor.PID
 	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq

@@ -66,8 +66,8 @@ type route struct {
 	path     string     // of the file that is to be opened if nobody has; "" for none
 }
 
-// lists are the list_open_sessions commands that wait, oldest first. They are
-// answered one at a time, since an answer grows with the number of sessions.
+// lists are the commands that wait for a list of open sessions, or of files, oldest first.
+// They are answered one at a time, since an answer grows with the number of sessions.
 type lists struct {
 	waiting []listing
 	asked   uint64 // the number under which the parent of sessions was asked for the first, 0 if it was not
@@ -77,6 +77,7 @@ type listing struct {
 	id     json.RawMessage
 	name   string
 	credit link.Credit
+	cmd    protocol.Command
 }
 
 // command is the one that the router is handling.
@@ -105,6 +106,8 @@ func (r *router) Receive(c actor.Context) {
 		r.spawned(c, m)
 	case link.OpenList:
 		r.openList(c, m)
+	case link.FilesAnswer:
+		r.filesAnswer(c, m)
 	case link.WindowOpen:
 		r.nextList(c)
 		r.nextStatus(c)
@@ -164,10 +167,15 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 		err = r.leavingError()
 	case r.cfg.ViewOnly && !onlyLooks(req.Cmd):
 		err = protocol.CodeForbidden.Errorf("This client may only watch")
+	case r.outside(req.Cmd) != nil:
+		err = r.outside(req.Cmd)
 	case r.repeats(c, req):
 		return
 	case req.Spec.Scope == protocol.ScopeConnection:
 		r.own(c, req)
+		return
+	case r.cfg.MultiSession && req.SessionID == "" && asksFiles(req.Cmd):
+		r.list(c, req)
 		return
 	case r.answersLogin(c, req):
 		return
@@ -388,7 +396,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		r.detachSession(c, req, cmd.SessionID)
 	case protocol.GetAuth, protocol.GetLoginProviders, protocol.Login, protocol.CancelLogin, protocol.Logout:
 		r.askLogins(c, req)
-	case protocol.ListOpenSessions:
+	case protocol.ListOpenSessions, protocol.DeleteSession, protocol.ListDirectories:
 		r.list(c, req)
 	case protocol.WatchSessions:
 		r.watchSessions(c, req)
@@ -453,7 +461,7 @@ func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protoco
 
 // list answers with the open sessions, behind those who have asked before.
 func (r *router) list(c actor.Context, req protocol.Request) {
-	r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit})
+	r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit, req.Cmd})
 	r.current.owed = false
 	r.nextList(c)
 }
@@ -466,8 +474,34 @@ func (r *router) nextList(c actor.Context) {
 		r.out.Window.Tell(c.Self())
 	default:
 		r.lists.asked = r.server.Seq.Next()
+		if cmd := r.lists.waiting[0].cmd; asksFiles(cmd) {
+			c.Send(r.server.Sessions, link.AskFiles{Seq: r.lists.asked, From: c.Self(), Cmd: cmd, Spec: r.cfg.Default, Rules: r.rules, Allowed: r.cfg.Allowed})
+			return
+		}
 		c.Send(r.server.Sessions, link.ListOpen{Seq: r.lists.asked, From: c.Self()})
 	}
+}
+
+// asksFiles says whether a command is about files, and not about what is open.
+func asksFiles(cmd protocol.Command) bool {
+	switch cmd.(type) {
+	case protocol.ListSessions, protocol.DeleteSession, protocol.ListDirectories:
+		return true
+	}
+	return false
+}
+
+// filesAnswer answers the oldest command that waits, which was about files.
+func (r *router) filesAnswer(c actor.Context, m link.FilesAnswer) {
+	if m.Seq != r.lists.asked {
+		return
+	}
+	first := r.lists.waiting[0]
+	r.lists = lists{waiting: r.lists.waiting[1:]}
+	first.credit.GiveBack()
+	r.respond(c, first.id, first.name, m.Data, m.Err)
+	r.nextList(c)
+	r.maybeDrained(c)
 }
 
 // openList answers the oldest list_open_sessions that waits, and asks for the next.
@@ -502,6 +536,13 @@ func (r *router) info() protocol.ProtocolInfo {
 		Events: protocol.EventTypes(),
 		Limits: protocol.ProtocolLimits{MaxLineBytes: r.cfg.MaxLine, MaxSessions: r.server.MaxSessions, MaxOutputBytes: r.cfg.MaxOutput},
 		Server: protocol.ServerInfo{Name: "troupe", Version: r.server.Version}, Scope: r.scope(),
+	}
+	info.Limits.RingBytes = r.server.RingBytes
+	if name := r.out.Name(); name != nil {
+		info.ClientID = name.ClientID
+	}
+	if r.out.Wire.Has(protocol.FeatureHeartbeat) {
+		info.HeartbeatMs = protocol.HeartbeatMs
 	}
 	for _, s := range protocol.Commands {
 		info.Commands = append(info.Commands, s.Name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,4 +34,39 @@ func TestWhoOnlyWatches(t *testing.T) {
 	} {
 		assert.False(t, onlyLooks(cmd), "%#v looks into a file that somebody names", cmd)
 	}
+}
+
+// TestPathsOverTheNetwork names every command with a member that is a path: where a client
+// may look at some files only, it may name no others.
+func TestPathsOverTheNetwork(t *testing.T) {
+	r := &router{cfg: &Config{Rights: Rights{Allowed: func(path string) bool { return strings.HasPrefix(path, "/ok") }}}}
+	r.cfg.Default.Cwd = "/ok"
+	found := 0
+	for _, s := range protocol.Commands {
+		for i := range s.Params.NumField() {
+			f := s.Params.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Type.Kind() != reflect.String || !isPath(name) {
+				continue
+			}
+			found++
+			for path, fine := range map[string]bool{"/ok/a": true, "a/b": true, "/etc/passwd": false, "../x": false, "a/../../x": false, "~/x": false, "/ok/../etc": false} {
+				cmd := reflect.New(s.Params).Elem()
+				cmd.Field(i).SetString(path)
+				err := r.outside(cmd.Interface().(protocol.Command))
+				assert.Equal(t, fine, err == nil, "%s %s %s", s.Name, name, path)
+			}
+		}
+	}
+	assert.Greater(t, found, 8)
+	assert.Nil(t, r.outside(protocol.ListDirectories{}))
+	r.cfg.Default.Cwd = "/elsewhere"
+	assert.NotNil(t, r.outside(protocol.ListDirectories{}))
+	r.cfg.Allowed = nil
+	assert.Nil(t, r.outside(protocol.ListDirectories{Path: "/"}))
+}
+
+func isPath(member string) bool {
+	lower := strings.ToLower(member)
+	return strings.HasSuffix(lower, "path") || strings.HasSuffix(lower, "dir") || strings.HasSuffix(lower, "file") || slices.Contains([]string{"cwd", "under", "parentSession"}, member)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -38,8 +39,45 @@ type writer struct {
 	lag     lag
 }
 
+// beat knows how long nothing was written, for a client that wants to be told.
+type beat struct {
+	timer *time.Timer // sends beatDue; nil for a client that does not
+	last  time.Time   // when something was
+}
+
+type beatDue struct{}
+
+const beatEvery = protocol.HeartbeatMs * time.Millisecond
+
+// heartbeats begins or ends them, as the client wants it.
+func (w *writer) heartbeats(c actor.Context) {
+	switch wants := w.wire.Has(protocol.FeatureHeartbeat); {
+	case wants && w.sink.beat.timer == nil:
+		w.sink.beat = beat{kernel.After(c, beatEvery, c.Self(), beatDue{}), time.Now()}
+	case !wants && w.sink.beat.timer != nil:
+		w.sink.beat.timer.Stop()
+		w.sink.beat.timer = nil
+	}
+}
+
+// heartbeat writes one if it is time. While a write is under way the client is busy anyway.
+func (w *writer) heartbeat(c actor.Context) {
+	if w.sink.beat.timer == nil || w.failed != nil {
+		return
+	}
+	silent := time.Since(w.sink.beat.last)
+	if silent >= beatEvery {
+		if silent = 0; !w.busy {
+			w.enqueue("", link.Item{Event: protocol.Heartbeat{T: time.Now().UnixMilli()}})
+			w.pump(c)
+		}
+	}
+	w.sink.beat.timer = kernel.After(c, beatEvery-silent, c.Self(), beatDue{})
+}
+
 // sink is where lines go.
 type sink struct {
+	beat   beat
 	out    io.Writer
 	try    TryWriter // out, if it is one
 	runs   kernel.Dispatcher
@@ -79,13 +117,20 @@ func (w *writer) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		root, self := c.ActorSystem().Root, c.Self()
+		w.heartbeats(c)
 		kernel.Go(root, self, func() { write(root, self, w.sink.out, w.sink.chunks) })
 	case *actor.Stopping:
 		w.abandon()
+		if w.sink.beat.timer != nil {
+			w.sink.beat.timer.Stop()
+		}
 		close(w.sink.chunks)
 	case setWire:
 		w.wire = m.wire
 		clear(w.encoders)
+		w.heartbeats(c)
+	case beatDue:
+		w.heartbeat(c)
 	case link.Records:
 		w.records(c, m)
 	case link.Forget:
@@ -163,6 +208,7 @@ func (w *writer) pump(c actor.Context) {
 		w.pump(c)
 		return
 	}
+	w.sink.beat.last = time.Now()
 	rest, err := w.tryWrite()
 	switch {
 	case err != nil:

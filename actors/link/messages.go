@@ -44,6 +44,21 @@ type (
 		Seq      uint64
 		Sessions []protocol.OpenSessionInfo
 	}
+	// AskFiles asks about files of sessions and directories, of no session. The answer is a
+	// FilesAnswer.
+	AskFiles struct {
+		Seq     uint64 // as in ListOpen
+		From    *actor.PID
+		Cmd     protocol.Command
+		Spec    OpenSpec // what a session of the client would begin with
+		Rules   protocol.Rules
+		Allowed func(path string) bool // where the client may look; nil is everywhere
+	}
+	FilesAnswer struct {
+		Seq  uint64
+		Data protocol.Result
+		Err  *protocol.Error
+	}
 	// EndAll asks for the end of all sessions, each with its last client. The
 	// answer is a NoneOpen when there is none.
 	EndAll   struct{ Abort bool }

@@ -120,11 +120,14 @@ func (c *socketClient) beat() {
 		err := c.ws.Ping(ctx)
 		cancel()
 		if err != nil {
-			_ = c.ws.CloseNow()
+			_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
 			return
 		}
 	}
 }
+
+// statusIdle closes a WebSocket whose client does not answer pings.
+const statusIdle websocket.StatusCode = 4001
 
 // request is a client that says a few lines and hears until it has had enough.
 type request struct {

@@ -9,11 +9,11 @@ import (
 	"troupe/protocol"
 )
 
-// ringBytes bounds the ring of a session, and ringsBytes those of all sessions of the
+// DefaultRing bounds the ring of a session, in bytes, and ringsBytes those of all sessions of the
 // process.
 const (
-	ringBytes  = 256 << 10
-	ringsBytes = 32 << 20
+	DefaultRing = 256 << 10
+	ringsBytes  = 32 << 20
 )
 
 // ring is the latest events of a session, oldest first, for clients that come back
@@ -24,7 +24,7 @@ type ring struct {
 	on    bool
 	items []remembered
 	bytes int
-	limit int           // of bytes; 0 for ringBytes
+	limit int           // of bytes; 0 for DefaultRing
 	all   *atomic.Int64 // bytes of all rings; nil counts nothing
 }
 
@@ -52,7 +52,7 @@ func (r *ring) add(it link.Item) {
 		r.bytes += it.Size
 	}
 	drop := 0
-	for r.bytes > cmp.Or(r.limit, ringBytes) && drop < len(r.items) {
+	for r.bytes > cmp.Or(r.limit, DefaultRing) && drop < len(r.items) {
 		r.bytes -= r.items[drop].size()
 		drop++
 	}

@@ -41,7 +41,7 @@ func TestRing(t *testing.T) {
 			}
 			all = append(all, it)
 			r.add(it)
-			require.LessOrEqual(t, r.bytes, ringBytes)
+			require.LessOrEqual(t, r.bytes, DefaultRing)
 		}
 		last := uint64(len(all))
 		since := uint64(rapid.IntRange(0, len(all)+1).Draw(t, "since"))

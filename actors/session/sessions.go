@@ -92,6 +92,8 @@ func (s *sessions) Receive(c actor.Context) {
 		c.Send(m.From, link.Users{Key: m.Key, Of: of})
 	case link.ListOpen:
 		c.Send(m.From, link.OpenList{Seq: m.Seq, Sessions: s.list()})
+	case link.AskFiles:
+		s.askFiles(c, m)
 	case giveBackDue:
 		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
 	case link.EndAll:

@@ -29,7 +29,7 @@ type Config struct {
 	ParkAfter time.Duration // of idleness, 0 for never
 
 	// RingBytes bounds the events of a session that are kept for clients that come back,
-	// 0 for [ringBytes].
+	// 0 for [DefaultRing].
 	RingBytes  int
 	RingsBytes int // of all sessions, 0 for [ringsBytes]: the session that was idle longest forgets first
 

@@ -20,11 +20,7 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	case protocol.ListSessions:
 		shared, q := s.shared, s.listQuery(cmd)
 		return func() (protocol.Result, error) {
-			if cmd.Under != "" && cmd.Scope+cmd.SessionDir != "" {
-				return nil, protocol.CodeInvalidParams.Errorf("under excludes scope and sessionDir")
-			}
-			list, err := shared.lister().List(q)
-			return protocol.SessionList{Sessions: list}.Long(), err
+			return shared.listPage(q, cmd)
 		}
 	case protocol.GetSubagentMessages:
 		fs := s.shared.fs()

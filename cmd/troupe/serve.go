@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -33,14 +34,15 @@ import (
 // serveOptions are the flags of "troupe serve" that --mode rpc does not have.
 type serveOptions struct {
 	socket, listen, tokenFile, publicURL, cert, key, pair string
-	hosts, origins                                        []string
+	hosts, origins, roots                                 []string
+	ring                                                  int
 	behindProxy, allowLogin                               bool
 	drain                                                 time.Duration
 	rest                                                  []string // those that it has
 }
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
-	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login]] [--drain DURATION] [options of --mode rpc]"
+	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--root DIRECTORY]] [--ring BYTES] [--drain DURATION] [options of --mode rpc]"
 
 // remotely serves clients from outside, or is one of them.
 func remotely(word string, args []string) int {
@@ -68,6 +70,12 @@ func remotely(word string, args []string) int {
 
 type usageError struct{ error }
 
+// Bounds of --ring, in bytes.
+const (
+	minRing = 64 << 10
+	maxRing = 64 << 20
+)
+
 func parseServe(args []string) (*serveOptions, error) {
 	s := &serveOptions{drain: 15 * time.Second}
 	values := map[string]func(string) error{
@@ -75,6 +83,19 @@ func parseServe(args []string) (*serveOptions, error) {
 		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
 		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, v); return nil },
 		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
+		"--root": func(v string) (err error) {
+			if v, err = filepath.Abs(v); err == nil {
+				_, err = os.Stat(v)
+			}
+			s.roots = append(s.roots, v)
+			return err
+		},
+		"--ring": func(v string) (err error) {
+			if s.ring, err = strconv.Atoi(v); err != nil || s.ring < minRing || s.ring > maxRing {
+				return fmt.Errorf("want bytes from %d to %d", minRing, maxRing)
+			}
+			return nil
+		},
 		"--pair": func(v string) error {
 			if v != string(remote.ScopeFull) && v != string(remote.ScopeView) {
 				return errors.New("want full or view")
@@ -109,7 +130,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
-	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins) > 0) {
+	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
 		return nil, errors.New("flags for clients on TCP need --listen")
 	}
 	if s.drain < 0 {
@@ -200,7 +221,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	}
 	of := remote.Config{Log: log, Network: cfg.Conn, AllowLogin: s.allowLogin, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
 	if network != nil {
-		if err := s.network(&of, network.Addr().(*net.TCPAddr), cfg.Sessions.AgentDir); err != nil {
+		if err := s.network(&of, network.Addr().(*net.TCPAddr), cfg.Sessions); err != nil {
 			return err
 		}
 	}
@@ -212,6 +233,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	cfg.DrainLimit = s.drain
+	cfg.Sessions.RingBytes = s.ring
 	of.Daemon = actors.Start(cfg)
 	server := remote.New(of)
 	server.ServeLines(lines)
@@ -237,14 +259,19 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 }
 
 // network says who may come over TCP, and by which names.
-func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, agentDir string) (err error) {
+func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *session.Shared) (err error) {
 	if !addr.IP.IsLoopback() && s.cert == "" && !s.behindProxy {
 		return fmt.Errorf("--listen %s can be reached by others: give --tls-cert and --tls-key, or --behind-proxy if a proxy does that", s.listen)
 	}
+	roots := s.roots
+	if roots == nil {
+		roots = []string{sessions.Home, sessions.Default.Cwd}
+	}
+	of.Network.Allowed = remote.Below(append(roots, store.Root(sessions.AgentDir), sessions.SessionDir))
+	agentDir, port := sessions.AgentDir, fmt.Sprint(addr.Port)
 	if of.Tokens, err = remote.OpenTokens(filepath.Join(agentDir, "troupe"), s.tokenFile); err != nil {
 		return fmt.Errorf("--listen needs a credential: %w", err)
 	}
-	port := fmt.Sprint(addr.Port)
 	of.Hosts = append(s.hosts, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port))
 	if !addr.IP.IsLoopback() && !addr.IP.IsUnspecified() {
 		of.Hosts = append(of.Hosts, net.JoinHostPort(addr.IP.String(), port))
