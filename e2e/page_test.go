@@ -106,6 +106,59 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, 143, s.stop())
 }
 
+// TestPageSessions: the page lists the sessions on disk in pages, finds what was said in
+// them, deletes one, and helps to find a directory for a new one.
+func TestPageSessions(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	for _, dir := range []string{"first project", "second"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(p.work, dir), 0o700))
+	}
+	dir := filepath.Join(p.agent(), "sessions", "--old--")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	for i := range 120 {
+		id := fmt.Sprintf("01a20000-0000-7000-8000-%012d", i)
+		content := fmt.Sprintf(`{"type":"session","version":3,"id":%q,"timestamp":"2026-01-01T00:00:00.000Z","cwd":%q}`+"\n"+
+			`{"type":"message","id":"00000001","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"question <b>%d</b>","timestamp":%d}}`+"\n"+
+			`{"type":"message","id":"00000002","parentId":"00000001","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"assistant","content":[{"type":"text","text":"the answer is needle%03d"}],"timestamp":%d}}`+"\n",
+			id, p.work, i, 1767225600000+int64(i)*1000, i, 1767225600500+int64(i)*1000)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "2026-01-01T00-00-00-000Z_"+id+".jsonl"), []byte(content), 0o600))
+	}
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	const rows = `document.querySelectorAll("#list-body .session").length`
+	tab.Until(rows + ` === 100`)
+	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session").textContent`), "question <b>119</b>")
+	tab.Eval(`document.querySelector("#list-body .more").click()`)
+	tab.Until(rows + ` === 120`)
+	search := func(words string) {
+		tab.Eval(fmt.Sprintf(`(() => { const f = document.getElementById("list-search"); f.value = %q; f.dispatchEvent(new Event("input")); })()`, words))
+	}
+	search("NEEDLE007 answer")
+	tab.Until(rows + ` === 1`)
+	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session").textContent`), "question <b>7</b>")
+	tab.Eval(`document.querySelector("#list-body .remove").click()`)
+	tab.Until(`document.getElementById("sheet").open`)
+	tab.Eval(`document.getElementById("sure").click()`)
+	tab.Until(rows + ` === 0`)
+	gone, err := filepath.Glob(filepath.Join(p.agent(), "sessions", ".trash", "--old--", "*.jsonl"))
+	require.NoError(t, err)
+	assert.Len(t, gone, 1)
+	search("")
+	tab.Until(rows + ` === 100`)
+	tab.Eval(`document.querySelector("#list-body .session").click()`)
+	sees(tab, "the answer is needle119")
+
+	tab.Eval(`document.getElementById("new-session").click()`)
+	tab.Until(`document.querySelector("#sheet input[name=cwd]") !== null`)
+	tab.Eval(fmt.Sprintf(`(() => { const f = document.querySelector("#sheet input[name=cwd]"); f.value = %q; f.dispatchEvent(new Event("input")); })()`, p.work+"/FIR"))
+	tab.Until(fmt.Sprintf(`[...document.querySelectorAll("#directories option")].some((o) => o.value === %q)`, filepath.Join(p.work, "first project")))
+	s.calm(tab)
+	assert.Equal(t, 143, s.stop())
+}
+
 // TestPageCut: the socket breaks 50 times while an answer streams, the daemon is started
 // again under the page, and what is on the page is what the file has.
 func TestPageCut(t *testing.T) {

@@ -17,6 +17,8 @@ class List {
     byId("list-search").addEventListener("input", (e) => {
       this.words = wordsOf(e.target.value);
       this.draw();
+      clearTimeout(this.searching);
+      this.searching = setTimeout(() => this.loadFiles().then(() => this.draw()), 150); // the daemon knows what was said in them
     });
     byId("new-session").addEventListener("click", () => app.newSession());
   }
@@ -33,9 +35,32 @@ class List {
     if (!watched) this.timer = setInterval(() => this.poll(), 5_000);
   }
 
-  // loadFiles asks for the sessions on disk. It is a session that knows where they
+  // loadFiles asks for the sessions on disk that the words are about, the first page of
+  // them, or with a cursor for the next.
+  async loadFiles(cursor) {
+    const { link } = this.app;
+    if (!link.open) return;
+    if (!link.commands.has("list_directories")) return this.loadFilesOfSession();
+    const query = this.words.join(" ");
+    const page = await link.ask("list_sessions", { scope: "all", withText: false, limit: 100, ...(query && { query }), ...(cursor && { cursor }) }).catch(() => null);
+    if (!page || query !== this.words.join(" ")) return;
+    this.files = cursor ? [...this.files, ...page.sessions] : page.sessions;
+    this.found = query; // the daemon has chosen them
+    this.next = page.nextCursor;
+  }
+
+  // remove moves a session to the trash.
+  async remove(file, name) {
+    if (!(await this.app.sheets.sure("Delete this session?", name, "Delete"))) return;
+    if (!(await this.app.tell("delete_session", { sessionPath: file.path }))) return;
+    this.files = this.files.filter((f) => f !== file);
+    this.draw();
+    byId("list-search").focus();
+  }
+
+  // loadFilesOfSession asks an older daemon. There it is a session that knows where they
   // are: where none is open, one in memory is asked.
-  async loadFiles() {
+  async loadFilesOfSession() {
     const { link, readOnly } = this.app;
     let handle = this.open.keys().next().value;
     let guest;
@@ -86,7 +111,7 @@ class List {
     const rows = [
       ...open.map((s) => ({ cwd: s.cwd, text: s.sessionName || s.title || firstLine(str(summary(s.sessionFile)?.firstMessage), 80) || this.app.saidFirst(s.sessionId) || "New session", info: s, extra: s.lastText })),
       ...files.map((f) => ({ cwd: f.cwd, text: f.name || firstLine(str(f.firstMessage), 80) || f.id, file: f, extra: f.allMessagesText })),
-    ].filter((r) => this.words.every((w) => (r.text + " " + r.cwd + " " + str(r.extra)).toLowerCase().includes(w)));
+    ].filter((r) => (r.file && this.found === this.words.join(" ")) || this.words.every((w) => (r.text + " " + r.cwd + " " + str(r.extra)).toLowerCase().includes(w)));
     const groups = new Map();
     for (const r of rows) {
       if (!groups.has(r.cwd)) groups.set(r.cwd, []);
@@ -94,7 +119,11 @@ class List {
     }
     const sections = [...groups].map(([cwd, list]) => el("section", { class: "sessions" },
       el("h2", { title: cwd }, str(cwd).split("/").slice(-2).join("/") || "/"),
-      el("ul", null, list.map((r) => el("li", null, this.row(r))))));
+      el("ul", null, list.map((r) => el("li", null, this.row(r), r.file && this.app.link.commands.has("delete_session") && !this.app.readOnly &&
+        el("button", { type: "button", class: "remove", title: "Delete", "aria-label": "Delete " + r.text, click: () => this.remove(r.file, r.text) }, "×"))))));
+    if (this.next && this.found === this.words.join(" ")) {
+      sections.push(el("button", { type: "button", class: "more", click: () => this.loadFiles(this.next).then(() => this.draw()) }, "Older sessions"));
+    }
     if (sections.length === 0) sections.push(el("p", { class: "meta none" }, this.words.length > 0 ? "Nothing found." : "No sessions yet."));
     byId("list-body").replaceChildren(...sections);
     const waiting = open.filter((s) => this.kindOf(s) === "dialog").length;

@@ -97,6 +97,30 @@ class Sheets {
     el("button", { type: "submit", class: "primary" }, "Begin"));
     this.open("New session", form);
     cwd.focus();
+    if (!this.app.link.commands.has("list_directories")) return;
+    const suggest = async () => { // the directories that what is written may go on to
+      const [, dir, query] = /^(.*\/)?([^/]*)$/.exec(cwd.value.trim());
+      const found = await this.app.link.ask("list_directories", { ...(dir && { path: dir }), ...(query && { query }) }).catch(() => null);
+      if (!found) return;
+      const base = found.path.replace(/\/$/, "");
+      byId("directories")?.replaceChildren(...[...directories, ...found.directories.map((d) => base + "/" + d)].map((d) => el("option", { value: d })));
+    };
+    cwd.addEventListener("input", suggest);
+    suggest();
+  }
+
+  // sure asks before something is done that is not easily taken back.
+  sure(title, text, yes) {
+    return new Promise((resolve) => {
+      const answer = (ok) => {
+        resolve(ok);
+        this.close();
+      };
+      byId("sheet").addEventListener("close", () => resolve(false), { once: true });
+      this.open(title, el("p", { dir: "auto" }, text), el("p", { class: "row" },
+        el("button", { type: "button", click: () => answer(false) }, "Cancel"), " ", el("button", { type: "button", class: "primary", id: "sure", click: () => answer(true) }, yes)));
+      byId("sure").focus();
+    });
   }
 
   // branches draws the tree of the session, from all its entries.
