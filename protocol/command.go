@@ -330,7 +330,7 @@ type (
 	WatchSessions    struct{ isCommand }
 	DeleteSession    struct {
 		isCommand
-		SessionPath string `json:"sessionPath" req:"" doc:"A session file that nobody has open."`
+		SessionPath string `json:"sessionPath" req:"true" doc:"A session file that nobody has open."`
 	}
 	ListDirectories struct {
 		isCommand
