@@ -92,3 +92,37 @@ func TestWhoOnlyLooksIsNobodyElse(t *testing.T) {
 		a.end()
 	})
 }
+
+// TestListSaysWhatASessionIsAbout: by its first message, or its name, and its last answer,
+// also of one that was opened from its file, and of another that has taken its place.
+func TestListSaysWhatASessionIsAbout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		about := func(session string) string {
+			for _, row := range a.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
+				if row.Get("sessionId").Str == session {
+					return row.Get("title").Str + " / " + row.Get("lastText").Str
+				}
+			}
+			return "none"
+		}
+		assert.Equal(t, " / ", about(s))
+		a.run(s, "\n~"+s+"~ first rounds=0\nand more")
+		assert.Contains(t, about(s), "~"+s+"~ first rounds=0 / part 0 for")
+		assert.NotContains(t, about(s), "and more")
+		a.run(s, "~"+s+"~ second rounds=0 "+strings.Repeat("long ", 100))
+		assert.True(t, strings.HasPrefix(about(s), "~"+s+"~ first rounds=0 / part 0 for ~"+s+"~ second"), about(s))
+		assert.Less(t, len(about(s)), 300)
+		file := a.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.sessionFile").Str
+		was := about(s)
+		a.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		again := a.Call(t, `{"type":"open_session","sessionPath":"`+file+`"}`).Get("data.sessionId").Str
+		assert.Equal(t, was, about(again))
+		a.Call(t, `{"type":"set_session_name","name":"named"`+at(again)+`}`)
+		assert.True(t, strings.HasPrefix(about(again), "named / part"), about(again))
+		a.Call(t, `{"type":"new_session"`+at(again)+`}`)
+		assert.Equal(t, " / ", about(again))
+		a.end()
+	})
+}

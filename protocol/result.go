@@ -561,6 +561,8 @@ type OpenSessionInfo struct {
 	Clients       int      `json:"clients"`
 	Retain        bool     `json:"retain"`
 	Attention     string   `json:"attention" enum:"none,dialog,done,failed" doc:"dialog: a dialog or approval waits for an answer; done, failed: how the last work ended, while nothing is going on."`
+	Title         string   `json:"title,omitempty" doc:"Its name, or the beginning of its first message."`
+	LastText      string   `json:"lastText,omitempty" doc:"The beginning of its last answer."`
 	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
 
 	ParentSessionID string `json:"parentSessionId,omitempty" doc:"Of a child that works for a call of the tool task: the handle of the session whose call it is."`

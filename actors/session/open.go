@@ -166,7 +166,7 @@ func (s *Session) askAgain(c actor.Context) {
 
 // begin starts a machine with what the log says.
 func (s *Session) begin(c actor.Context, to core.Loaded) {
-	s.m = core.New()
+	s.m, s.reported.said = core.New(), gist{}
 	s.step(c, s.restored(to, s.work.settings))
 }
 

@@ -179,6 +179,7 @@ func (s *Session) add(e core.Append) error {
 		return err
 	}
 	record := protocol.Record{EntryMeta: meta, Entry: e.Entry}
+	s.reported.said.note(e.Entry)
 	s.showEntry(record)
 	if s.context != nil && !s.context.Extend(record) {
 		s.context = nil

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -62,6 +63,7 @@ type reported struct {
 	outcome string          // of the last work; "" before it
 	shown   shownState      // to clients
 	model   *protocol.Model // as noted for the environment of children
+	said    gist
 }
 
 // whatItDoes is what list_open_sessions is to say of a session, as far as it changes.
@@ -359,6 +361,8 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
 		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain, Attention: s.attention(),
 	}
+	by := s.whatWasSaid()
+	info.Title, info.LastText = cmp.Or(s.m.Name(), by.first), by.last
 	if child := s.spec.Child; child != nil {
 		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
 	}

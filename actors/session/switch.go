@@ -283,7 +283,7 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 		return
 	}
 	delete(s.loaded, seq)
-	s.context = nil
+	s.context, s.reported.said = nil, gist{}
 	if p.leaf != nil {
 		if err := s.file.SetLeaf(*p.leaf); err != nil {
 			panic(fmt.Sprintf("actors: the target of navigate_tree is gone: %s", err))
