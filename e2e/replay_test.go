@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type puppet struct {
 	srv       *httptest.Server
 	asks      chan *ask
 	summaries chan string // of chat completions, one after the other
+	slow      atomic.Bool // a summary comes to no end: the trace aborts it
 }
 
 // ask is a request that waits for its answer.
@@ -44,6 +46,8 @@ func newPuppet(t *testing.T) *puppet {
 		if strings.Contains(string(body), `conversation>\n`) { // a summariser
 			if strings.HasSuffix(r.URL.Path, "/chat/completions") {
 				summariseChat(w, <-s.summaries)
+			} else if s.slow.Load() {
+				<-r.Context().Done()
 			} else {
 				summarise(w)
 			}
@@ -241,6 +245,7 @@ func newReplay(t *testing.T, name string, args []string) *replay {
 	r := &replay{t: t, name: name, trace: readTrace(t, name), matched: map[int]bool{}, last: -1}
 	r.modern, r.chat = strings.HasPrefix(name, "pi152-"), strings.HasPrefix(name, "omp1337-")
 	r.model = newPuppet(t)
+	r.model.slow.Store(strings.HasSuffix(name, "abort-during-compaction"))
 	root := t.TempDir()
 	r.p = &place{t: t, root: root, home: root, work: filepath.Join(root, "work")}
 	models, first := modelsOf(r.trace)
