@@ -2,9 +2,12 @@ package actors
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"troupe/store/config"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -153,5 +156,35 @@ func TestAskedAgainAfterARestart(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestTrustIsAnsweredAtOnce: who says something of a project and goes has said it, however
+// slow the worker of dialogs is: nobody else is asked.
+func TestTrustIsAnsweredAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".pi"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".pi", "settings.json"), []byte(`{"shellCommandPrefix":"echo PREFIX"}`), 0o600))
+	for _, answer := range []string{`"cancelled":true`, `"value":"Do not trust it"`} {
+		t.Run(answer, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				a := start(t, faults(`Delay 1s */ui AskUI; Delay 1s */ui AnswerUI`), func(c *Config) {
+					c.Sessions.AskTrust, c.Sessions.Consent, c.Sessions.AgentDir = true, config.Unsaid, t.TempDir()
+					c.Sessions.Default.Cwd = dir
+				})
+				b := a.connect()
+				b.Call(t, `{"type":"get_state"}`)
+				asked := b.Events("", "extension_ui_request")
+				require.Len(t, asked, 1)
+				b.Line(`{"type":"extension_ui_response","id":"` + asked[0].Get("id").Str + `",` + answer + `}`)
+				require.NoError(t, b.leave())
+				c := a.connect()
+				c.Call(t, `{"type":"get_state"}`)
+				c.pass(time.Minute)
+				assert.Empty(t, c.Events("", "extension_ui_request"))
+				require.NoError(t, c.leave())
+				a.end()
+			})
+		})
 	}
 }

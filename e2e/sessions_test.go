@@ -86,8 +86,8 @@ func TestAttachDetach(t *testing.T) {
 		s := d.ok(`{"type":"list_open_sessions"}`).Get(`sessions.#(sessionId=="` + h + `")`)
 		return s.Get("status").Str == "idle" && s.Get("clients").Int() == 0
 	})
-	for _, l := range d.output()[from:] {
-		assert.NotContains(t, l, "unheard")
+	for _, l := range d.output()[from:] { // the list says what it was about
+		assert.True(t, gjson.Get(l, "type").Str == "response" || !strings.Contains(l, "unheard"), l)
 	}
 	st := d.ok(fmt.Sprintf(`{"type":"attach","sessionId":%q}`, h))
 	assert.EqualValues(t, 2, st.Get("state.messageCount").Int())

@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/core"
 	"troupe/actors/kernel"
+	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
 	"troupe/store"
@@ -113,6 +114,26 @@ func (s *Session) offerTrust(c actor.Context) {
 	s.tellUI(c, worker.AskUI{Request: ask})
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c)
+}
+
+// answersTrust takes the answer of a client as soon as it comes: behind it the client may
+// be gone, and with it the session. What does not fit is left to the worker of dialogs.
+func (s *Session) answersTrust(c actor.Context, r link.Request, a protocol.ExtensionUIResponse) bool {
+	x := s.clients.stands.dialog(a.ID)
+	if s.trust.dialog == "" || a.ID != s.trust.dialog || x == nil || x.answer == nil {
+		return false
+	}
+	asked, _ := x.record.(protocol.ExtensionUIRequest)
+	answer, fits := worker.ReadAnswer(asked, a)
+	if !fits {
+		return false
+	}
+	s.tellUI(c, worker.CancelUI{ID: a.ID})
+	s.trustAnswered(c, answer, *x.answer)
+	s.reply(r.Seq, nil, nil)
+	s.clients.flush(c.ActorSystem().Root)
+	s.report(c)
+	return true
 }
 
 // trustAnswered takes the answer; false if the dialog is another one. An answer that

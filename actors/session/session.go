@@ -203,6 +203,10 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.do(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))})
 		s.clients.flush(c.ActorSystem().Root)
 		return
+	case protocol.ExtensionUIResponse:
+		if s.answersTrust(c, r, cmd) {
+			return
+		}
 	case protocol.ApprovalResponse:
 		if r.By = r.Client.Name(); s.approvedForProject(c, r) {
 			return
