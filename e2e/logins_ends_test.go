@@ -324,3 +324,50 @@ func TestLoginCanaries(t *testing.T) {
 	stdout, stderr, _ := p.once("", "auth", "check", "--json")
 	noCanary(t, p, stdout, stderr)
 }
+
+// TestLogoutAtTheEnd: a logout needs nobody; that its client is gone right behind it changes
+// nothing.
+func TestLogoutAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := newVendors(p)
+	for range 10 {
+		p.write(p.agent()+"/auth.json", `{"openai":`+v.entry(time.Hour)+`,"groq":{"type":"api_key","key":"k"}}`)
+		d := p.startRaw("--mode", "rpc", "--model", "openai/gpt-5.5", "--features", "auth")
+		d.send(`{"type":"logout","id":"l","provider":"openai"}`)
+		d.stdin.Close()
+		d.exit()
+		assert.True(t, d.answer("l").Get("success").Bool())
+		text, err := os.ReadFile(p.agent() + "/auth.json")
+		require.NoError(t, err)
+		assert.JSONEq(t, `{"groq":{"type":"api_key","key":"k"}}`, string(text))
+	}
+}
+
+// TestAuthCheckNames: whoever asks how credentials stand hears what of the files is not used.
+func TestAuthCheckNames(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name, file, says string
+		code             int
+	}{
+		{"nobody", `{}`, "no provider has credentials: sign in with troupe login, or set a key", 1},
+		{"broken", `{"openai":`, "auth.json", 1},
+		{"no type", `{"groq":{"key":"canary-key"}}`, `the entry of "groq" is not used: it has no type`, 1},
+		{"no key", `{"groq":{"type":"api_key"}}`, `the entry of "groq" is not used: it has no key`, 1},
+		{"of another type", `{"groq":{"type":"token","key":"canary-key"}}`, `the entry of "groq" is not used: its type is neither api_key nor oauth`, 1},
+		{"no object", `{"groq":"canary-key"}`, `the entry of "groq" is not used: it is not an object`, 1},
+		{"one of two", `{"openai":"canary-key","groq":{"type":"api_key","key":"canary-key"}}`, `the entry of "openai" is not used: it is not an object`, 0},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write(p.agent()+"/models.json", `{}`)
+			p.write(p.agent()+"/auth.json", x.file)
+			out, errs, code := p.once("", "auth", "check")
+			assert.Equal(t, x.code, code, out+errs)
+			assert.Contains(t, errs, x.says)
+			noCanary(t, p, out, errs)
+		})
+	}
+}

@@ -23,11 +23,11 @@ type owner struct {
 	logins   providers.Logins
 	sessions *actor.PID // their parent
 	routers  map[string]*actor.PID
-	running  map[job]context.CancelCauseFunc // logins under way
-	open     map[string]*dialog              // by id
-	counting map[int]done                    // reports that wait for who uses what
-	due      map[string]*time.Timer          // renewals to come, by provider
-	made     int                             // dialogs and reports
+	running  map[job]running        // commands under way
+	open     map[string]*dialog     // by id
+	counting map[int]done           // reports that wait for who uses what
+	due      map[string]*time.Timer // renewals to come, by provider
+	made     int                    // dialogs and reports
 }
 
 // job is a command of a router.
@@ -75,7 +75,7 @@ type (
 func Props(k *kernel.Kernel, logins providers.Logins, sessions *actor.PID) *actor.Props {
 	o := &owner{
 		logins: logins, sessions: sessions, counting: map[int]done{}, due: map[string]*time.Timer{},
-		routers: map[string]*actor.PID{}, running: map[job]context.CancelCauseFunc{}, open: map[string]*dialog{},
+		routers: map[string]*actor.PID{}, running: map[job]running{}, open: map[string]*dialog{},
 	}
 	return k.KeepAlive(o, "logins", kernel.RetryMessage)
 }
@@ -93,8 +93,8 @@ func (o *owner) Receive(c actor.Context) {
 		for _, timer := range o.due {
 			timer.Stop()
 		}
-		for _, cancel := range o.running {
-			cancel(providers.ErrLoginCancelled)
+		for _, r := range o.running {
+			r.cancel(providers.ErrLoginCancelled)
 		}
 	case link.AuthJoin:
 		o.routers[m.Router.Id] = m.Router
@@ -130,6 +130,12 @@ func (o *owner) Receive(c actor.Context) {
 	}
 }
 
+// running is a command that is being carried out.
+type running struct {
+	cancel context.CancelCauseFunc
+	login  bool // it needs its client
+}
+
 // done answers a command, a report with how many sessions use each provider.
 func (o *owner) done(c actor.Context, m done) {
 	delete(o.running, m.of)
@@ -157,12 +163,13 @@ func (o *owner) counted(c actor.Context, m link.Users) {
 	c.Send(of.router, of.answer)
 }
 
-// leave ends the logins of a client that is gone.
+// leave ends the logins of a client that is gone. What else it has asked for is done: a
+// logout needs nobody.
 func (o *owner) leave(router *actor.PID) {
 	delete(o.routers, router.Id)
-	for of, cancel := range o.running {
-		if of.router == router.Id {
-			cancel(providers.ErrLoginCancelled)
+	for of, r := range o.running {
+		if of.router == router.Id && r.login {
+			r.cancel(providers.ErrLoginCancelled)
 		}
 	}
 }
@@ -174,7 +181,8 @@ func (o *owner) command(c actor.Context, m link.AuthCommand) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	o.running[of] = cancel
+	_, isLogin := m.Cmd.(protocol.Login)
+	o.running[of] = running{cancel, isLogin}
 	p := &person{root: c.ActorSystem().Root, self: c.Self(), router: m.Router, openURL: m.OpenURL, secrets: m.Secrets, afar: m.Afar}
 	kernel.Background(c, func() any {
 		defer cancel(nil)

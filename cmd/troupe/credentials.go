@@ -213,6 +213,9 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 	if !a.keep {
 		models.Renew(ctx, a.provider)
 	}
+	if _, err := models.Catalog(); err != nil { // what of the files is not used, and why
+		fmt.Fprintln(stderr, "troupe:", err)
+	}
 	report := models.Auth(a.provider)
 	if a.provider != "" && len(report.Providers) == 0 {
 		if !a.asInPi {
@@ -253,6 +256,9 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 			}
 			text.Write(append(line, '\n'))
 		}
+	}
+	if text.Len() == 0 && a.provider == "" {
+		fmt.Fprintln(stderr, "troupe: no provider has credentials: sign in with troupe login, or set a key (docs/logins.md)")
 	}
 	if shown := show(text.String()); shown != exitOK {
 		return shown

@@ -67,7 +67,7 @@ type Store struct {
 	other seen          // a lock that is in our way; belongs to who has the turn
 
 	mu       sync.Mutex
-	file     bounded.Watched[map[string]Entry]
+	file     bounded.Watched[File]
 	snapshot *File
 	logins   map[string]*login // by provider
 	attempts map[string]context.CancelCauseFunc
@@ -83,6 +83,7 @@ type Store struct {
 // File is what auth.json says: the same one as long as it does not change.
 type File struct {
 	Entries map[string]Entry
+	Unused  error // which entries are good for nothing, and why; the others are used
 	Err     error // why the file, as it is now, cannot be used; entries are those of before
 }
 
@@ -114,7 +115,7 @@ func Open(config Config) *Store {
 		client: &http.Client{Transport: config.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.file = bounded.Watched[map[string]Entry]{Limit: protocol.MaxModelsFile, Parse: parse}
+	s.file = bounded.Watched[File]{Limit: protocol.MaxModelsFile, Parse: parse}
 	if config.Dir != "" {
 		s.file.Path = s.path()
 	}
@@ -164,7 +165,7 @@ func (s *Store) read() *File {
 		s.file.Again()
 		s.file.Refresh()
 	}
-	s.snapshot = &File{s.file.Value, s.file.Err}
+	s.snapshot = &File{s.file.Value.Entries, s.file.Value.Unused, s.file.Err}
 	return s.snapshot
 }
 

@@ -362,15 +362,22 @@ func TestStore_Use(t *testing.T) {
 
 // TestParse: entries of pi, and what others have written.
 func TestParse(t *testing.T) {
-	entries, err := parse([]byte(`{"a": {"type": "api_key", "key": "k", "env": {"X": "y"}}, "b": {"type": "oauth", "access": "a", "refresh": "", "expires": 9007199254740991},
+	file, err := parse([]byte(`{"a": {"type": "api_key", "key": "k", "env": {"X": "y"}}, "b": {"type": "oauth", "access": "a", "refresh": "", "expires": 9007199254740991},
 		"c": 5, "d": {}, "a": {"type": "api_key", "key": "last"}}`))
 	require.NoError(t, err)
-	assert.Equal(t, map[string]Entry{"a": {Type: typeKey, Key: "last"}, "b": {Type: typeOAuth, Access: "a", Expires: forever}}, entries)
-	assert.True(t, entries["b"].permanent())
-	assert.Greater(t, entries["b"].left(time.Now()), 50*365*24*time.Hour)
-	for _, wrong := range []string{"", "[]", "\ufeff{}", "{} // c", `{"a": {"type": "api_key", "key": 5}}`, `{"a": {"type": "oauth", "access": {}}}`, `{"a": {"type": "api_key", "env": {"X": 1}}}`} {
+	assert.Equal(t, map[string]Entry{"a": {Type: typeKey, Key: "last"}, "b": {Type: typeOAuth, Access: "a", Expires: forever}}, file.Entries)
+	require.EqualError(t, file.Unused, "auth.json: the entry of \"c\" is not used: it is not an object\nauth.json: the entry of \"d\" is not used: it has no type")
+	assert.True(t, file.Entries["b"].permanent())
+	assert.Greater(t, file.Entries["b"].left(time.Now()), 50*365*24*time.Hour)
+	for _, wrong := range []string{"", "[]", "\ufeff{}", "{} // c"} {
 		_, err := parse([]byte(wrong))
 		assert.Error(t, err, wrong)
+	}
+	for _, wrong := range []string{`{"a": {"type": "api_key", "key": 5}}`, `{"a": {"type": "oauth", "access": {}}}`, `{"a": {"type": "api_key", "env": {"X": 1}}}`} {
+		file, err := parse([]byte(strings.TrimSuffix(wrong, "}") + `, "good": {"type": "api_key", "key": "k"}}`))
+		require.NoError(t, err)
+		assert.ErrorContains(t, file.Unused, `the entry of "a" is not used`, wrong)
+		assert.Equal(t, []string{"good"}, file.Names(), "the others are used")
 	}
 }
 

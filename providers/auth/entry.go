@@ -44,30 +44,48 @@ func (e Entry) left(now time.Time) time.Duration {
 	return far
 }
 
-// parse reads auth.json.
-func parse(text []byte) (map[string]Entry, error) {
+// parse reads auth.json. An entry that is wrong is nobody's but its own provider's trouble.
+func parse(text []byte) (File, error) {
 	members, err := membersOf(text)
 	if err != nil {
-		return nil, err
+		return File{}, err
 	}
 	out := map[string]Entry{}
-	var problems []error
+	var unused []error
 	for _, m := range members {
 		entry, err := parseEntry(m.value)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("provider %q: %w", m.name, err))
-			continue
+		if err == nil {
+			if entry.Type != "" {
+				out[m.name] = entry
+			}
+			err = entry.unused()
 		}
-		if entry.Type != "" {
-			out[m.name] = entry
+		if err != nil {
+			unused = append(unused, fmt.Errorf("auth.json: the entry of %q is not used: %w", m.name, err))
 		}
 	}
-	return out, errors.Join(problems...)
+	return File{Entries: out, Unused: errors.Join(unused...)}, nil
+}
+
+// unused is why an entry is good for nothing, nil if it may be good for something.
+func (e Entry) unused() error {
+	switch {
+	case e.Type == "":
+		return errors.New("it has no type")
+	case e.Type == typeKey && e.Key == "" && len(e.Env) == 0:
+		return errors.New("it has no key")
+	case e.Type != typeKey && e.Type != typeOAuth:
+		return fmt.Errorf("its type is neither %s nor %s", typeKey, typeOAuth)
+	}
+	return nil
 }
 
 // parseEntry reads an entry. Nothing of it is in the error.
 func parseEntry(raw json.RawMessage) (e Entry, err error) {
 	v := gjson.ParseBytes(raw)
+	if !v.IsObject() {
+		return Entry{}, errors.New("it is not an object")
+	}
 	e.Type = v.Get("type").Str
 	wrong := false
 	text := func(name string) string {

@@ -28,6 +28,12 @@ func (s *Store) edit(ctx context.Context, change func(ctx context.Context, list 
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-waiting.Done():
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case s.life.Err() != nil:
+			return errors.New("troupe is ending")
+		}
 		return errors.New("auth.json is being written for somebody else")
 	}
 	path := resolved(s.path())

@@ -144,7 +144,7 @@ func (r *Registry) refresh() {
 
 func (r *Registry) build() (*protocol.Catalog, error) {
 	catalog := &protocol.Catalog{Keys: map[string]bool{}}
-	problems := []error{r.models.Err, r.auth.Err}
+	problems := []error{r.models.Err, r.auth.Err, r.auth.Unused}
 	for _, provider := range r.providers() {
 		if r.lazy(provider) {
 			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Load: sync.OnceValue(func() []*protocol.Model {

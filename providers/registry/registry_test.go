@@ -322,18 +322,21 @@ func TestRegistry_brokenAuthFile(t *testing.T) {
 	c, err := h.Catalog()
 	require.ErrorContains(t, err, "auth.json")
 	assert.True(t, c.HasKey("anthropic"), "a half-written file takes nobody's key away")
-	for _, text := range []string{`[]`, `{"anthropic": {"type": "api_key", "key": 5}}`} {
-		h.write("auth.json", text)
-		_, err = h.Catalog()
-		require.ErrorContains(t, err, "auth.json")
-	}
+	h.write("auth.json", `[]`)
+	_, err = h.Catalog()
+	require.ErrorContains(t, err, "auth.json")
+	h.write("auth.json", `{"anthropic": {"type": "api_key", "key": 5}, "openai": {"type": "api_key", "key": "k"}}`)
+	c, err = h.Catalog()
+	require.ErrorContains(t, err, `the entry of "anthropic" is not used`)
+	assert.False(t, c.HasKey("anthropic"))
+	assert.True(t, c.HasKey("openai"), "a wrong entry is its own provider's trouble")
 	text, readErr := os.ReadFile(filepath.Join(h.dir, "auth.json"))
 	require.NoError(t, readErr)
 	require.NoError(t, os.Remove(filepath.Join(h.dir, "auth.json")))
 	c, err = h.Catalog()
 	require.ErrorContains(t, err, "auth.json is gone")
-	assert.True(t, c.HasKey("anthropic"))
-	assert.Equal(t, `{"anthropic": {"type": "api_key", "key": 5}}`, string(text), "never written")
+	assert.True(t, c.HasKey("openai"))
+	assert.Equal(t, `{"anthropic": {"type": "api_key", "key": 5}, "openai": {"type": "api_key", "key": "k"}}`, string(text), "never written")
 }
 
 func TestRegistry_noKey(t *testing.T) {
