@@ -371,3 +371,44 @@ func TestAuthCheckNames(t *testing.T) {
 		})
 	}
 }
+
+// TestAdvice: who has no credentials is told what to set, and what that is helps.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	for model, sets := range map[string][][]string{
+		"groq/openai/gpt-oss-120b": {{"GROQ_API_KEY"}},
+		"github-copilot/gpt-5.4":   {{"COPILOT_GITHUB_TOKEN"}},
+		"amazon-bedrock/global.anthropic.claude-sonnet-4-5-20250929-v1:0": {{"AWS_PROFILE"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, {"AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION"}},
+		"google-vertex/gemini-3.1-pro-preview":                            {{"GOOGLE_CLOUD_API_KEY"}, {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS"}},
+		"azure-openai-responses/gpt-5.4":                                  {{"AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"}, {"AZURE_OPENAI_BASE_URL"}},
+	} {
+		provider, _, _ := strings.Cut(model, "/")
+		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			d := p.startRaw("--mode", "rpc", "--no-session", "--model", model)
+			refused := d.call(`{"type":"prompt","message":"hi"}`)
+			assert.Equal(t, "no_api_key", refused.Get("code").Str)
+			assert.Equal(t, 0, d.end())
+			for _, set := range sets {
+				q := newPlace(t)
+				for _, name := range set {
+					assert.Contains(t, refused.Get("error").Str, name)
+					value := "canary"
+					switch name {
+					case "GOOGLE_APPLICATION_CREDENTIALS":
+						value = q.agent() + "/key.json"
+						q.write(value, `{"type":"authorized_user","client_id":"c","client_secret":"canary","refresh_token":"canary"}`)
+					case "AZURE_OPENAI_BASE_URL":
+						value = "https://some.openai.azure.com"
+					case "AWS_PROFILE":
+						value = "default"
+					}
+					q.env = append(q.env, name+"="+value)
+				}
+				out, errs, code := q.once("", "auth", "check", provider, "--no-refresh")
+				assert.Equal(t, 0, code, "%v: %s%s", set, out, errs)
+			}
+		})
+	}
+}

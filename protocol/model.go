@@ -171,10 +171,11 @@ func clamp(levels []ThinkingLevel, l ThinkingLevel) ThinkingLevel {
 // Catalog is a snapshot of the models that are known and of the providers
 // there are credentials for. It is immutable; a change is a new snapshot.
 type Catalog struct {
-	Models   []*Model          // in the order they are offered
-	Keys     map[string]bool   // by provider
-	NotUsed  map[string]string // by provider: why a login in auth.json is not used
-	Unlisted []LazyProvider    // providers without credentials whose models nobody has asked for yet
+	Models   []*Model                     // in the order they are offered
+	Keys     map[string]bool              // by provider
+	NotUsed  map[string]string            // by provider: why a login in auth.json is not used
+	Advice   func(provider string) string // how to give a provider credentials, a sentence; nil for nothing known
+	Unlisted []LazyProvider               // providers without credentials whose models nobody has asked for yet
 }
 
 // LazyProvider is a provider whose models are described when somebody asks for

@@ -1,6 +1,9 @@
 package providers
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Vendor is what is known about a provider besides its models.
 type Vendor struct {
@@ -58,6 +61,24 @@ func VendorOf(provider string) Vendor {
 		return Vendors[i]
 	}
 	return Vendor{ID: provider}
+}
+
+// Advice says how the vendor is given credentials: a sentence.
+func (v Vendor) Advice() string {
+	switch v.Cloud {
+	case CloudAWS:
+		return "Set AWS_PROFILE (made by aws configure or aws configure sso), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK, and AWS_REGION."
+	case CloudGoogle:
+		return "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION after gcloud auth application-default login (or GOOGLE_APPLICATION_CREDENTIALS), or set GOOGLE_CLOUD_API_KEY."
+	case CloudEntra:
+		return "Set AZURE_OPENAI_BASE_URL to the resource and AZURE_OPENAI_API_KEY, or sign in with az login."
+	}
+	for _, name := range v.Env {
+		if strings.Contains(name, "KEY") || strings.Contains(name, "GITHUB_TOKEN") || name == "HF_TOKEN" {
+			return "Set " + name + ", or add a key to auth.json or models.json."
+		}
+	}
+	return "Set an API key environment variable, or add a key to auth.json or models.json."
 }
 
 // ScriptedAPI is the wire of models that need no server and no key.

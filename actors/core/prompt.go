@@ -104,8 +104,11 @@ func (m *Machine) ready(c Command) *protocol.Error {
 	if err := m.unpriced(m.model); err != nil {
 		return err
 	}
-	return m.reachable(c, "No API key found for %s.\n\n"+
-		"Set an API key environment variable, or add a key to auth.json or models.json.")
+	advice := "Set an API key environment variable, or add a key to auth.json or models.json."
+	if c.Catalog != nil && c.Catalog.Advice != nil {
+		advice = c.Catalog.Advice(m.model.Provider)
+	}
+	return m.reachable(c, "No API key found for %s.\n\n"+advice)
 }
 
 // reachable says why the model cannot be asked; noKey is for a provider without a

@@ -70,7 +70,7 @@ func (p *person) Pastes() bool { return p.openURL || p.secrets }
 // Ask asks for a secret text.
 func (p *person) Ask(ctx context.Context, question string) (string, error) {
 	if !p.secrets {
-		return "", protocol.CodeLoginUnsupported.Errorf("this client cannot ask for secrets (feature secretInput): use `troupe login`")
+		return "", protocol.CodeLoginUnsupported.Errorf("This client cannot ask for secrets (feature secretInput): sign in with `troupe login` at a terminal")
 	}
 	return p.ask(ctx, protocol.ExtensionUIRequest{Method: "input", Title: &question, Secret: true})
 }

@@ -143,7 +143,7 @@ func (r *Registry) refresh() {
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
-	catalog := &protocol.Catalog{Keys: map[string]bool{}}
+	catalog := &protocol.Catalog{Keys: map[string]bool{}, Advice: advice}
 	problems := []error{r.models.Err, r.auth.Err, r.auth.Unused}
 	for _, provider := range r.providers() {
 		if r.lazy(provider) {

@@ -198,16 +198,14 @@ func (r *Registry) noKey(provider, why string) *protocol.StreamError {
 	if why != "" {
 		return protocol.ErrorAuth.Errorf("No API key found for %s. The login in auth.json is not used: %s.", provider, why)
 	}
-	file := filepath.Join(r.config.AgentDir, "auth.json")
-	how := fmt.Sprintf(`put {"%s": {"type": "api_key", "key": "..."}} into %s`, provider, file)
-	for _, name := range providers.VendorOf(provider).Env {
-		if strings.Contains(name, "KEY") || strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "COPILOT_") {
-			how = "set " + name + ", or " + how
-			break
-		}
-	}
+	how := advice(provider)
 	if cloud := providers.VendorOf(provider).Cloud; cloud != "" {
-		how += fmt.Sprintf(`. For the credentials of your cloud put {"providers": {"%s": {"auth": "%s"}}} into %s`, provider, cloud, filepath.Join(r.config.AgentDir, "models.json"))
+		how += fmt.Sprintf(` For an identity of the machine put {"providers": {"%s": {"auth": "%s"}}} into %s.`, provider, cloud, filepath.Join(r.config.AgentDir, "models.json"))
+	} else {
+		how += fmt.Sprintf(` The entry of %s is {"%s": {"type": "api_key", "key": "..."}}.`, filepath.Join(r.config.AgentDir, "auth.json"), provider)
 	}
-	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\nTo set one, %s.", provider, how)
+	return protocol.ErrorAuth.Errorf("No API key found for %s.\n\n%s", provider, how)
 }
+
+// advice says how a provider is given credentials.
+func advice(provider string) string { return providers.VendorOf(provider).Advice() }
