@@ -188,3 +188,88 @@ func TestTrustIsAnsweredAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestDialogsThatNobodyShows: a client is asked what it has said that it can show. A dialog
+// that nobody who is there can show is over at once, unless the session is retained; those
+// who only view the session are not asked.
+func TestDialogsThatNobodyShows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, confirm)
+		require.True(t, a.Call(t, `{"type":"hello","ui":["select"],"features":["dialogEvents"]}`).Get("success").Bool())
+		s := a.open()
+		a.run(s, "~a~ rounds=1 tool=danger")
+		assert.Empty(t, a.Events(s, "extension_ui_request"))
+		over := a.Events(s, "dialog_resolved")
+		require.Len(t, over, 1)
+		assert.Equal(t, "lost", over[0].Get("outcome").Str)
+		assert.True(t, a.Events(s, "tool_execution_end")[0].Get("isError").Bool())
+
+		b := a.connect()
+		b.attach(s)
+		a.Say(s, "prompt", "~b~ rounds=1 tool=danger")
+		actortest.Settle()
+		assert.Empty(t, a.Events(s, "extension_ui_request"), "it is not asked")
+		assert.Empty(t, a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs").Array())
+		require.Len(t, b.Events(s, "extension_ui_request"), 1)
+		b.Line(`{"type":"extension_ui_response","id":"` + b.Events(s, "extension_ui_request")[0].Get("id").Str + `","confirmed":true` + at(s) + `}`)
+		a.pass(time.Minute)
+		assert.False(t, a.Events(s, "tool_execution_end")[1].Get("isError").Bool())
+
+		a.Say(s, "prompt", "~c~ rounds=1 tool=danger")
+		actortest.Settle()
+		require.Len(t, b.Events(s, "extension_ui_request"), 2)
+		require.Len(t, a.Events(s, "dialog_resolved"), 2)
+		require.True(t, b.Call(t, `{"type":"attach","role":"viewer"`+at(s)+`}`).Get("success").Bool())
+		actortest.Settle()
+		require.Len(t, a.Events(s, "dialog_resolved"), 3, "who could show it only views the session now")
+		a.pass(time.Minute)
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}
+
+// TestRetainedDialogWaits: for somebody who can show it.
+func TestRetainedDialogWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, confirm)
+		require.True(t, a.Call(t, `{"type":"hello","ui":[]}`).Get("success").Bool())
+		s := a.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+		a.Say(s, "prompt", "~a~ rounds=1 tool=danger")
+		a.pass(time.Minute)
+		assert.Empty(t, a.Events(s, "tool_execution_end"))
+		b := a.connect()
+		b.attach(s)
+		actortest.Settle()
+		require.Len(t, b.Events(s, "extension_ui_request"), 1)
+		b.Line(`{"type":"extension_ui_response","id":"` + b.Events(s, "extension_ui_request")[0].Get("id").Str + `","confirmed":true` + at(s) + `}`)
+		a.pass(time.Minute)
+		assert.False(t, a.Events(s, "tool_execution_end")[0].Get("isError").Bool())
+		require.NoError(t, b.leave())
+		a.end()
+	})
+}
+
+// TestViewer: a client that has attached as a viewer changes nothing of that session, and may
+// be another one's user.
+func TestViewer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		s := a.open()
+		b := a.connect()
+		attached := b.Call(t, `{"type":"attach","role":"viewer"`+at(s)+`}`)
+		require.True(t, attached.Get("success").Bool(), attached.Raw)
+		for _, command := range []string{`"type":"prompt","message":"~x~"`, `"type":"abort"`, `"type":"set_session_name","name":"x"`, `"type":"bash","command":"~x~"`, `"type":"close_session"`} {
+			assert.Equal(t, "forbidden", code(b.Call(t, `{`+command+at(s)+`}`)), command)
+		}
+		assert.True(t, b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("success").Bool())
+		own := b.open()
+		b.run(own, "~y~ of its own")
+		clients := a.Call(t, `{"type":"attach"`+at(s)+`}`).Get("data.clients")
+		assert.Equal(t, `["viewer"]`, clients.Get("#.role").Raw)
+		require.True(t, b.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+		b.run(s, "~x~ now it may")
+		assert.Equal(t, "invalid_params", code(b.Call(t, `{"type":"attach","role":"king"`+at(s)+`}`)))
+		require.NoError(t, b.leave())
+		a.checkAll()
+	})
+}

@@ -257,3 +257,57 @@ func TestPageLogin(t *testing.T) {
 	assert.Equal(t, 143, s.stop())
 	noCanary(t, p, s.errors())
 }
+
+// TestPagePictures: a picture that was sent is in the conversation, also behind a reload, where
+// it comes by its address.
+func TestPagePictures(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "auto")
+	p.llm.plays(text("a dot"))
+	tab.Eval(`(() => {
+		const data = new DataTransfer();
+		data.items.add(new File([Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0))], "dot.png", { type: "image/png" }));
+		document.getElementById("composer-text").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+	})()`)
+	tab.Until(`document.querySelector("#composer img") !== null`)
+	say(tab, "what is it?")
+	sees(tab, "a dot")
+	const drawn = `document.querySelectorAll("#conversation figure img").length === 1 && document.querySelector("#conversation figure img").naturalWidth === 1`
+	tab.Until(drawn)
+	tab.Load(s.base + "/")
+	sees(tab, "a dot")
+	tab.Until(drawn)
+	assert.Contains(t, tab.Eval(`document.querySelector("#conversation figure img").src`), "blob:")
+	s.calm(tab)
+}
+
+// TestPageCopied: a tab that was copied has the name of the other; both go on.
+func TestPageCopied(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "auto")
+	name := tab.Eval(`sessionStorage.getItem("troupe-client")`)
+	copied := b.NewTab(t, 1280, 860, "light")
+	copied.Load(s.base + "/")
+	copied.Until(`document.documentElement.dataset.ready === "true"`)
+	copied.Eval(fmt.Sprintf(`sessionStorage.setItem("troupe-client", %q)`, name))
+	copied.Load(s.base + "/")
+	tab.Until(fmt.Sprintf(`![%q, null].includes(sessionStorage.getItem("troupe-client"))`, name))
+	p.llm.plays(text("first"), text("second"))
+	say(tab, "from the one")
+	sees(copied, "first")
+	say(copied, "from the other")
+	sees(tab, "second")
+	assert.Equal(t, name, copied.Eval(`sessionStorage.getItem("troupe-client")`))
+	s.calm(tab)
+	s.calm(copied)
+}

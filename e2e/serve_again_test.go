@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,5 +107,104 @@ func TestServeRoots(t *testing.T) {
 	removed := client.until("remove")
 	assert.FileExists(t, removed.Get("data.trashPath").Str, removed.Raw)
 	assert.NoFileExists(t, file)
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestServeImages: pictures of entries come by their address where a client wants that, once
+// for each client and without a credential never; what is no picture is not shown.
+func TestServeImages(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("seen"))
+	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view")
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	token := strings.TrimSpace(string(raw))
+	client, _ := s.dial(token, "troupe.v1")
+	client.send(`{"id":"hello","type":"hello","features":["imageRefs","seq","stateEvents"]}`)
+	client.send(`{"id":"open","type":"open_session"}`)
+	handle := client.until("open").Get("data.sessionId").Str
+	const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+	client.send(`{"id":"p","type":"prompt","message":"look","sessionId":"` + handle + `","images":[{"type":"image","data":"` + png + `","mimeType":"image/png"},{"type":"image","data":"` + png + `","mimeType":"image/png"}]}`)
+	assert.Equal(t, png, client.until("message_end").Get("message.content.1.data").Str, "what is said now is whole")
+	client.until("agent_settled")
+	client.send(`{"id":"all","type":"get_entries","sessionId":"` + handle + `"}`)
+	list := client.until("all")
+	refs := list.Get(`data.entries.#(message.role=="user").message.content.#(type=="image")#`).Array()
+	require.Len(t, refs, 2, list.Raw)
+	assert.False(t, refs[1].Get("data").Exists())
+	assert.EqualValues(t, 70, refs[1].Get("bytes").Int())
+	client.send(`{"id":"snap","type":"attach","sessionId":"` + handle + `","snapshot":{}}`)
+	attached := client.until("snap")
+	client.send(`{"id":"again","type":"attach","sessionId":"` + handle + `"}`)
+	snapSeq := client.until("again").Get("data.seq").Int()
+	snap := attached.Get(`data.snapshot.entries.#(message.role=="user").message.content`)
+	assert.Equal(t, refs[1].Get("ref").Str, snap.Get("2.ref").Str)
+
+	path := "/v1/image/" + refs[1].Get("ref").Str
+	status, answer := s.ask("GET", path, "", bearer(token)...)
+	assert.Equal(t, 200, status)
+	want, err := base64.StdEncoding.DecodeString(png)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), answer)
+	viewer, _ := s.login(s.code)
+	status, _ = s.ask("GET", path, "", bearer(viewer)...)
+	assert.Equal(t, 200, status)
+	status, _ = s.ask("GET", path, "")
+	assert.Equal(t, 401, status)
+	entry, _ := filepath.Split(path)
+	for _, none := range []string{entry + "2", entry + "-1", entry + "x", entry, "/v1/image/s99/" + "a/0", "/v1/image/" + handle + "/nothere/0", "/v1/image/../../etc/passwd", path + "/0"} {
+		status, _ = s.ask("GET", none, "", bearer(token)...)
+		assert.Equal(t, 404, status, none)
+	}
+	client.send(`{"id":"end","type":"attach","sessionId":"` + handle + `"}`)
+	assert.Equal(t, snapSeq, client.until("end").Get("data.seq").Int(), "who fetches a picture is no client of the session")
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestServeReplaced: a client that connects again takes the place of its connection that may
+// be dead; others, and requests by its name, do not.
+func TestServeReplaced(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("one").and(gate("half")).and(text(" two")))
+	s := p.serve("--listen", "127.0.0.1:0")
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	token := strings.TrimSpace(string(raw))
+	const hello = `{"id":"hello","type":"hello","clientId":"the-same-one","features":["seq"]}`
+	first, _ := s.dial(token, "troupe.v1")
+	first.send(hello)
+	first.until("hello")
+	first.send(`{"id":"open","type":"open_session","permissionMode":"auto"}`)
+	handle := first.until("open").Get("data.sessionId").Str
+	first.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+	first.until("message_update")
+
+	other, _ := s.dial(token, "troupe.v1")
+	other.send(strings.Replace(hello, "the-same-one", "the-other-one", 1))
+	other.until("hello")
+	status, answer := s.ask("POST", "/v1/rpc", hello, bearer(token)...)
+	assert.Equal(t, 200, status, answer)
+	first.send(`{"id":"still","type":"ping"}`)
+	first.until("still")
+
+	second, _ := s.dial(token, "troupe.v1")
+	second.send(hello)
+	second.until("hello")
+	for {
+		opcode, payload := first.message()
+		if opcode == 8 {
+			assert.Equal(t, []byte{4003 >> 8, 4003 & 0xff}, payload[:2])
+			assert.Contains(t, string(payload[2:]), "has taken its place")
+			break
+		}
+	}
+	second.send(`{"id":"attach","type":"attach","sessionId":"` + handle + `","snapshot":{}}`)
+	require.True(t, second.until("attach").Get("success").Bool())
+	p.llm.open("half")
+	second.until("agent_settled")
+	other.send(`{"id":"still","type":"ping"}`)
+	other.until("still")
 	assert.Equal(t, 143, s.stop())
 }

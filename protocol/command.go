@@ -223,6 +223,11 @@ type (
 		Before   string `json:"before" since:"troupe" doc:"The newest before this entry, in the order of the file; end for the newest of all. Not with since."`
 		MaxBytes int    `json:"maxBytes" since:"troupe" min:"1" max:"16777216" doc:"With before: of the entries, at most; one comes in any case. 1 MiB by default."`
 	}
+	GetImage struct {
+		isCommand
+		EntryID string `json:"entryId" req:"true" doc:"The entry that has the picture."`
+		Index   int    `json:"index" min:"0" max:"10000" doc:"Which of its pictures, from 0."`
+	}
 	NavigateTree struct {
 		isCommand
 		TargetID            string `json:"targetId" req:"true" doc:"The entry to go to."`
@@ -287,6 +292,7 @@ type (
 
 		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered. Its commands need ids that are texts, each used once: one that comes again, byte for byte, gets the same answer (replayed) and does nothing twice, up to ten minutes after its connection has ended. What only asks is answered anew."`
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
+		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; all without it. It is not asked by others. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
 	}
 	GetProtocolInfo struct{ isCommand }
 	Ping            struct{ isCommand }
@@ -320,6 +326,7 @@ type (
 		DurableID   string          `json:"durableId" doc:"The id in the file of an open session."`
 		SessionPath string          `json:"sessionPath" doc:"The session file. One that is not open is opened, as by open_session."`
 		Since       *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
+		Role        string          `json:"role" enum:"interactive,viewer" doc:"interactive (default); a viewer changes nothing of the session and is not asked."`
 		Snapshot    *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
 	}
 	DetachSession struct {

@@ -45,6 +45,7 @@ const (
 	FeatureOpenURL              Feature = "openUrl"              // extension_ui_request with the method open_url
 	FeatureSecretInput          Feature = "secretInput"          // extension_ui_request with secret
 	FeatureHeartbeat            Feature = "heartbeat"            // heartbeat
+	FeatureImageRefs            Feature = "imageRefs"            // pictures of entries by their address
 	FeatureSettingEvents        Feature = "settingEvents"        // session_info_changed, thinking_level_changed
 )
 
@@ -53,6 +54,7 @@ const (
 type Wire struct {
 	Dialect  Dialect
 	Features map[Feature]bool
+	UI       []string // the dialogs that the client can show; nil for all
 
 	OmitIDOnUnknown bool `doc:"unknown commands are answered without their id"`
 	IDOnMissingType bool `doc:"a line without a type is answered with its id"`
@@ -92,6 +94,31 @@ type Rules struct {
 func (w Wire) Tells(row *EventSpec) bool {
 	return (row.Needs == "" || w.Has(row.Needs)) && (row.Unless == "" || !w.Has(row.Unless)) &&
 		(row.Only == nil || slices.Contains(row.Only, w.Dialect))
+}
+
+// dialogs are what a client names in ui of hello. What extensions show beside them, like
+// the status, is nobody's question.
+var dialogs = []string{"select", "confirm", "input", "editor", "notify", "approval"}
+
+// Shows says whether the client can show a dialog of a method; approval is that of an
+// [ApprovalRequest].
+func (w Wire) Shows(method string) bool {
+	return w.UI == nil || slices.Contains(w.UI, method) || !slices.Contains(dialogs, method)
+}
+
+// ShowsRecord says whether the client can show a dialog or an approval, in the form in
+// which it is told it.
+func (w Wire) ShowsRecord(ev Event) bool {
+	switch ev := ev.(type) {
+	case ExtensionUIRequest:
+		return w.Shows(ev.Method)
+	case ApprovalRequest:
+		if w.Has(FeatureApprovals) {
+			return w.Shows("approval")
+		}
+		return w.Shows("select")
+	}
+	return true
 }
 
 // Has says whether a feature is on.
@@ -197,6 +224,7 @@ var featureDocs = map[Feature]string{
 	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
 	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",
 	FeatureHeartbeat:            "`heartbeat`, when nothing else was written for 15 seconds.",
+	FeatureImageRefs:            "Pictures in the entries of `get_entries` and of snapshots have `ref` (`SESSIONID/ENTRYID/INDEX`) and `bytes` instead of `data`: see `get_image` and `GET /v1/image`.",
 	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
 }
 

@@ -474,7 +474,11 @@ const (
 type ClientRef struct {
 	ClientID string `json:"clientId,omitempty"`
 	Name     string `json:"name,omitempty"`
+	Role     string `json:"role,omitempty"` // viewer, in the list of clients; else it is left out
 }
+
+// RoleViewer is the role of a client that watches a session and changes nothing of it.
+const RoleViewer = "viewer"
 
 // StreamRule is a rule that is shown to the model only when its output trips
 // the rule's trigger.

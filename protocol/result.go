@@ -300,6 +300,12 @@ func (l EntryList) Long() Pieces {
 	return NewList(`{"entries":[`, string(tail.Close()), len(l.Entries), bytes, func(dst []byte, i int) []byte { return AppendRaw(dst, l.Entries[i]) })
 }
 
+// ImageData answers get_image.
+type ImageData struct {
+	MimeType string `json:"mimeType"`
+	Data     string `json:"data" doc:"In base64."`
+}
+
 // WholeTree answers get_tree.
 type WholeTree struct {
 	Tree   json.RawMessage `json:"tree"` // [{entry, children, label?, labelTimestamp?}]

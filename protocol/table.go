@@ -179,6 +179,8 @@ var Commands = []Spec{
 		"Every branch of the session, with whole entries. Nested as deep as the session is long, see get_session_tree."),
 	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "pi1", large: true},
 		"The entries of the session file, in its order."),
+	spec[GetImage]("get_image", ScopeQuery, row{result: ImageData{}, since: "troupe", large: true},
+		"A picture of an entry, which imageRefs has left out of the entry."),
 	spec[NavigateTree]("navigate_tree", ScopeReplace, row{result: NavigateResult{}, since: "s2"},
 		"Stop the run and go on from another entry of the same session, if wanted with a summary of the branch that is left."),
 	spec[SetEntryLabel]("set_entry_label", ScopeBranch, row{since: "s2"},

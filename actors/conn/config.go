@@ -3,6 +3,7 @@ package conn
 import (
 	"cmp"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -28,6 +29,10 @@ type Config struct {
 	Lag int
 
 	Rights // of the client
+
+	// Single is of a client that has one such connection at a time: a newer one takes the place
+	// of an older one of the same clientId.
+	Single bool
 
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
@@ -65,6 +70,8 @@ type Server struct {
 	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq
 	Ledgers        *link.Ledgers
+
+	lossy atomic.Int64 // connections for which no session waits
 }
 
 // FlushLimit is how long a client may take to read what is left, when nothing
@@ -74,6 +81,8 @@ const FlushLimit = 10 * time.Minute
 var (
 	errFlushTimeout     = errors.New("the client did not read to the end")
 	ErrConnectionBroken = errors.New("internal error: the connection broke")
+	// ErrReplaced ends a connection that is [Config.Single].
+	ErrReplaced = errors.New("another connection of this client has taken its place")
 )
 
 // Props describes the actor of a connection. It tells its parent when it begins

@@ -26,6 +26,7 @@ type conn struct {
 	drained                bool        // only output is still to be written
 	cut                    bool        // its sessions are not waited for any more
 	broken                 bool        // a part has crashed: not all that was read may have been handled
+	replaced               bool        // a newer connection has taken its place
 	over                   bool        // the parent has been told
 	limit                  *time.Timer // of the last flush; nil before it
 }
@@ -47,6 +48,9 @@ func (k *conn) Receive(c actor.Context) {
 			m.err = ErrConnectionBroken
 		}
 		k.finish(c, m.err)
+	case replaced:
+		k.replaced = true
+		c.Send(k.router, clientLost{deaf: true})
 	case outputFailed:
 		k.kernel.Log.Info().Err(m.err).Msg("client is gone")
 		c.Send(k.router, clientLost{deaf: true})
@@ -63,7 +67,9 @@ func (k *conn) start(c actor.Context) {
 	c.Watch(k.server.Sessions)
 	wire, rules, _ := k.cfg.Dialect.Open(k.cfg.Features...)
 	w := link.NewWindow(k.cfg.MaxOutput, c.ActorSystem().Root)
+	lags := lag{most: k.cfg.Lag, others: &k.server.lossy}
 	if k.cfg.Lag > 0 {
+		k.server.lossy.Add(1)
 		w = link.NewLossyWindow(k.cfg.MaxOutput, c.ActorSystem().Root)
 	}
 	if k.cfg.OnWindow != nil {
@@ -74,7 +80,7 @@ func (k *conn) start(c actor.Context) {
 	local, isLocal := k.transport.(values)
 	switch {
 	case isStream:
-		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, k.cfg.Codec, wire, k.kernel.Log, k.cfg.Lag), nil)
+		k.writer = k.spawn(c, "writer", newWriter(stream, runs, w, k.cfg.Codec, wire, k.kernel.Log, lags), nil)
 	case isLocal:
 		k.writer = k.spawn(c, "writer", &delivery{local.Client, w}, kernel.RetryMessage)
 	default:
@@ -113,6 +119,10 @@ func (k *conn) tell(c actor.Context, abort bool) {
 // drain writes out what is left, when nothing more will be said.
 func (k *conn) drain(c actor.Context) {
 	k.drained = true
+	if k.replaced {
+		k.finish(c, ErrReplaced)
+		return
+	}
 	if !k.over && k.limit == nil {
 		c.Request(k.writer, flush{})
 		k.limit = kernel.After(c, FlushLimit, c.Self(), lateFlush{})
@@ -149,10 +159,17 @@ func (k *conn) finish(c actor.Context, err error) {
 		return
 	}
 	k.over = true
+	if k.cfg.Lag > 0 {
+		k.server.lossy.Add(-1)
+	}
 	if k.limit != nil {
 		k.limit.Stop()
 	}
-	if err := k.transport.Close(); err != nil {
+	end := k.transport.Close
+	if told, is := k.transport.(Told); is {
+		end = func() error { return told.End(err) }
+	}
+	if err := end(); err != nil {
 		k.kernel.Log.Debug().Err(err).Stringer("client", k.transport).Msg("closing the connection")
 	}
 	c.Send(c.Parent(), Ended{c.Self(), err})

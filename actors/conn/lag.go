@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"sync/atomic"
+
 	"troupe/actors/link"
 	"troupe/protocol"
 )
@@ -10,8 +12,22 @@ import (
 // most first. In their place it reads resync, and nothing more of the session but
 // answers and questions until it attaches again.
 type lag struct {
-	limit  int             // bytes of events that may wait; 0 for no limit: sessions wait
+	most   int             // bytes of events that may wait; 0 for no limit: sessions wait
+	others *atomic.Int64   // how many such clients there are, which share maxLagging; nil for nobody else
 	behind map[string]bool // tags of which events were dropped
+}
+
+// maxLagging is how many bytes of events may wait for all clients together for which no
+// session waits.
+const maxLagging = 256 << 20
+
+// limit is how much may wait for this client: its own limit, or its share of what may wait
+// for all.
+func (l *lag) limit() int {
+	if l.others == nil {
+		return l.most
+	}
+	return min(l.most, maxLagging/int(max(1, l.others.Load())))
 }
 
 // drops says whether a record may be left out: whoever attaches again is told what it
@@ -58,10 +74,11 @@ func (w *writer) catchUp() {
 			}
 		}
 	}
-	if sum-largest <= w.lag.limit { // one record may always wait, however large it was made
+	limit := w.lag.limit()
+	if sum-largest <= limit { // one record may always wait, however large it was made
 		return
 	}
-	for sum > w.lag.limit {
+	for sum > limit {
 		loudest := ""
 		for tag, bytes := range waiting {
 			if bytes > waiting[loudest] || bytes == waiting[loudest] && tag < loudest {

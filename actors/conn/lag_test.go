@@ -2,6 +2,7 @@ package conn
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -39,7 +40,7 @@ func TestOneRecordAlwaysFits(t *testing.T) {
 				b := newBinOn(client.Out(), 1<<20, wire)
 				b.Client, b.window = client, link.NewLossyWindow(1<<20, b.sys.Root)
 				writer := b.probe.Spawn(b.sys, actor.PropsFromProducer(func() actor.Actor {
-					return newWriter(client.Out(), &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), limit)
+					return newWriter(client.Out(), &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), lag{most: limit})
 				}))
 				b.writer = writer
 				b.Stop()
@@ -57,5 +58,16 @@ func TestOneRecordAlwaysFits(t *testing.T) {
 				b.end(t)
 			})
 		})
+	}
+}
+
+// TestShareOfWhatMayWait: a few clients that do not read have their own limit; many share what
+// may wait for all.
+func TestShareOfWhatMayWait(t *testing.T) {
+	var others atomic.Int64
+	l := lag{most: 1 << 20, others: &others}
+	for n, want := range map[int64]int{0: 1 << 20, 1: 1 << 20, 256: 1 << 20, 512: 1 << 19, 1024: 1 << 18} {
+		others.Store(n)
+		assert.Equal(t, want, l.limit(), n)
 	}
 }

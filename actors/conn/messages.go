@@ -46,6 +46,8 @@ type (
 	drained struct{}
 	// outputFailed says that the client cannot be written to any more.
 	outputFailed struct{ err error }
+	// replaced says that a newer connection of the client is there.
+	replaced struct{}
 	// lateFlush says that the client has taken too long to read what was left.
 	lateFlush struct{}
 )

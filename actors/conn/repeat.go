@@ -32,13 +32,21 @@ func (r *router) openLedger(c actor.Context) {
 	if name := r.out.Name(); name != nil && name.ClientID != "" && !r.cfg.ViewOnly {
 		by := r.out
 		by.Router = c.Self()
-		r.out.Who = &link.Who{Ref: *name, Ledger: r.server.Ledgers.Of(name.ClientID, by)}
+		var single *actor.PID
+		if r.cfg.Single {
+			single = c.Parent()
+		}
+		ledger, older := r.server.Ledgers.Of(name.ClientID, by, single)
+		r.out.Who = &link.Who{Ref: *name, Ledger: ledger}
+		if older != nil {
+			c.Send(older, replaced{})
+		}
 	}
 }
 
 func (r *router) closeLedger(c actor.Context) {
 	if ledger := r.out.Ledger(); ledger != nil {
-		ledger.Leave(c.Self())
+		ledger.Leave(c.Self(), c.Parent())
 		r.out.Who = &link.Who{Ref: r.out.Who.Ref}
 	}
 }

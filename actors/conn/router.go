@@ -62,6 +62,7 @@ type route struct {
 	pid      *actor.PID // nil until it is spawned or found
 	backlog  []any      // what is to be sent to it then
 	detached bool       // the client wants to hear nothing of it
+	viewed   bool       // the client is a viewer of it
 	tag      string     // on its records: its handle, "" for the default session
 	path     string     // of the file that is to be opened if nobody has; "" for none
 }
@@ -182,6 +183,9 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	default:
 		to, err = r.routeOf(c, req)
 	}
+	if err == nil && to.viewed && !onlyLooks(req.Cmd) {
+		err = errViewer
+	}
 	if err != nil {
 		r.answer(c, req, nil, err)
 		return
@@ -195,7 +199,7 @@ func onlyLooks(cmd protocol.Command) bool {
 	switch cmd := cmd.(type) {
 	case protocol.Hello, protocol.Ping, protocol.GetProtocolInfo, protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
 		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels, protocol.GetPermissions,
-		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetSessionStats,
+		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetImage, protocol.GetSessionStats,
 		protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands, protocol.GetBudget, protocol.GetDialogs,
 		protocol.GetSubagents, protocol.SetSubagentSubscription:
 		return true
@@ -270,6 +274,9 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 	if req.SessionID != "" {
 		if to := r.routes.to(req.SessionID); to != nil && !to.detached {
 			return to, nil
+		}
+		if _, isImage := req.Cmd.(protocol.GetImage); isImage { // who wants a picture need not hear of the session
+			return r.find(c, protocol.AttachSession{SessionID: req.SessionID}), nil
 		}
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
 	}
@@ -456,8 +463,15 @@ func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protoco
 		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", cmd.SessionID))
 		return
 	}
+	if to.viewed {
+		r.answer(c, req, nil, errViewer)
+		return
+	}
 	r.forward(c, to, req)
 }
+
+// errViewer refuses what changes a session to who has attached to watch it.
+var errViewer = protocol.CodeForbidden.Errorf("This client is a viewer of the session")
 
 // list answers with the open sessions, behind those who have asked before.
 func (r *router) list(c actor.Context, req protocol.Request) {
@@ -565,6 +579,7 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 		r.answer(c, req, nil, err)
 		return
 	}
+	wire.UI = h.UI
 	r.out.Wire, r.rules = &wire, rules
 	r.nameClient(c, who)
 	c.Send(r.out.Writer, setWire{wire})
@@ -645,17 +660,27 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 		to = r.routes.to(cmd.SessionID)
 	}
 	if to == nil {
-		to = r.newRoute()
-		to.handle, to.tag = cmd.SessionID, cmp.Or(cmd.SessionID, "pending")
-		if !r.cfg.ViewOnly { // who only looks opens no file, and does not learn whether there is one
-			to.path = cmd.SessionPath
-		}
-		find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
-		find.Client.Tag = cmd.SessionID
-		c.Send(r.server.Sessions, find)
+		to = r.find(c, cmd)
 	}
-	to.detached = false
+	if to.detached = false; r.cfg.ViewOnly {
+		cmd.Role = protocol.RoleViewer
+		req.Cmd = cmd
+	}
+	to.viewed = cmd.Role == protocol.RoleViewer
 	r.forward(c, to, req)
+}
+
+// find looks for a session that another connection has opened.
+func (r *router) find(c actor.Context, cmd protocol.AttachSession) *route {
+	to := r.newRoute()
+	to.handle, to.tag = cmd.SessionID, cmp.Or(cmd.SessionID, "pending")
+	if !r.cfg.ViewOnly { // who only looks opens no file, and does not learn whether there is one
+		to.path = cmd.SessionPath
+	}
+	find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
+	find.Client.Tag = cmd.SessionID
+	c.Send(r.server.Sessions, find)
+	return to
 }
 
 func (r *router) detachSession(c actor.Context, req protocol.Request, handle string) {

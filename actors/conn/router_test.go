@@ -25,7 +25,7 @@ func TestWhoOnlyWatches(t *testing.T) {
 	slices.Sort(may)
 	assert.Equal(t, []string{
 		"attach", "detach", "get_available_models", "get_available_thinking_levels", "get_branch_messages", "get_budget", "get_commands",
-		"get_context_usage", "get_dialogs", "get_entries", "get_fork_messages", "get_last_assistant_text", "get_messages", "get_permissions",
+		"get_context_usage", "get_dialogs", "get_entries", "get_fork_messages", "get_image", "get_last_assistant_text", "get_messages", "get_permissions",
 		"get_protocol_info", "get_session_stats", "get_session_tree", "get_state", "get_subagent_messages", "get_subagents", "get_tools", "get_tree", "hello",
 		"list_open_sessions", "list_sessions", "ping", "set_subagent_subscription", "unwatch_sessions", "watch_sessions",
 	}, may, fmt.Sprintf("%q", may))

@@ -12,6 +12,12 @@ type Transport interface {
 	String() string
 }
 
+// Told is a transport that can tell its client why the connection ends.
+type Told interface {
+	// End is called in the place of Close; why is nil after an orderly end.
+	End(why error) error
+}
+
 // Stream is a transport of bytes. Read is called by one goroutine and Write by
 // another, at the same time; both may wait. One that can also be written to
 // without waiting is a [TryWriter].

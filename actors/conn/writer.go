@@ -92,11 +92,12 @@ type batch struct {
 	shown []*link.Receipt // of those among them that somebody waits for
 }
 
-func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger, lagLimit int) *writer {
+func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger, lags lag) *writer {
+	lags.behind = map[string]bool{}
 	try, _ := out.(TryWriter)
 	return &writer{
 		log: log, sink: sink{out: out, try: try, runs: runs, chunks: make(chan []byte, 1)}, window: window,
-		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{}, lag: lag{limit: lagLimit, behind: map[string]bool{}},
+		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{}, lag: lags,
 	}
 }
 
@@ -180,7 +181,7 @@ func (w *writer) records(c actor.Context, m link.Records) {
 		w.enqueue(m.Tag, it)
 	}
 	w.pump(c)
-	if w.lag.limit > 0 && w.window.Out() > w.lag.limit {
+	if w.lag.most > 0 && w.window.Out() > w.lag.limit() {
 		w.catchUp()
 	}
 }

@@ -55,12 +55,12 @@ func newBinOn(out io.Writer, limit int, wire protocol.Wire) *bin {
 	return newLaggingBin(out, limit, 0, wire)
 }
 
-func newLaggingBin(out io.Writer, limit, lag int, wire protocol.Wire) *bin {
+func newLaggingBin(out io.Writer, limit, lags int, wire protocol.Wire) *bin {
 	sys := actor.NewActorSystem(actortest.Quiet())
 	b := &bin{Client: actortest.NewClient(&actortest.History{}), sys: sys, probe: actortest.NewProbe(sys)}
 	b.window = link.NewWindow(limit, sys.Root)
 	b.writer = b.probe.Spawn(sys, actor.PropsFromProducer(func() actor.Actor {
-		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), lag)
+		return newWriter(out, &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), lag{most: lags})
 	}))
 	return b
 }

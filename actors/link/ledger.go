@@ -34,7 +34,8 @@ type Ledger struct {
 	mu      sync.Mutex
 	newest  Client // of the connections
 	conns   int
-	left    time.Time // when the last of them went
+	single  *actor.PID // the one that is the only one of its kind; nil for none
+	left    time.Time  // when the last of them went
 	entries map[string]*ledgerEntry
 	order   []string // ids, oldest first
 	bytes   int      // of answers
@@ -47,15 +48,16 @@ type ledgerEntry struct {
 	bytes  int
 }
 
-// Of is the ledger of a client that has come by a connection.
-func (l *Ledgers) Of(id string, by Client) *Ledger {
+// Of is the ledger of a client that has come by a connection. Of those that are single there
+// is one: older is whose place it takes, nil for nobody's.
+func (l *Ledgers) Of(id string, by Client, single *actor.PID) (of *Ledger, older *actor.PID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
 		l.byID = map[string]*Ledger{}
 	}
 	l.sweep()
-	of := l.byID[id]
+	of = l.byID[id]
 	if of == nil {
 		of = &Ledger{entries: map[string]*ledgerEntry{}}
 		l.byID[id] = of
@@ -65,7 +67,10 @@ func (l *Ledgers) Of(id string, by Client) *Ledger {
 	of.conns++
 	of.newest = by
 	of.newest.Who = nil // what is sent there has been noted
-	return of
+	if single != nil && !single.Equal(of.single) {
+		older, of.single = of.single, single
+	}
+	return of, older
 }
 
 // sweep forgets clients that have been away for long, and if there are too many the one
@@ -88,13 +93,16 @@ func (l *Ledgers) sweep() {
 }
 
 // Leave says that a connection of the client has ended.
-func (l *Ledger) Leave(router *actor.PID) {
+func (l *Ledger) Leave(router, single *actor.PID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns--
 	l.left = time.Now()
 	if l.newest.Router.Equal(router) {
 		l.newest = Client{}
+	}
+	if l.single != nil && l.single.Equal(single) {
+		l.single = nil
 	}
 }
 

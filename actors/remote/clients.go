@@ -45,7 +45,7 @@ type socketClient struct {
 	ctx    context.Context // of the connection, until goodbye is said
 	cancel context.CancelFunc
 	name   string
-	bye    func(*socketClient)
+	bye    func(*socketClient, error)
 	single bool // one record a message
 
 	rest    []byte // of the message that is read
@@ -54,9 +54,12 @@ type socketClient struct {
 
 func (c *socketClient) String() string { return "WebSocket " + c.name }
 
-// Close says goodbye without waiting for the client to say it, too.
-func (c *socketClient) Close() error {
-	c.bye(c)
+// Close implements [conn.Transport]; the connection calls End.
+func (c *socketClient) Close() error { return c.End(nil) }
+
+// End says goodbye without waiting for the client to say it, too.
+func (c *socketClient) End(why error) error {
+	c.bye(c, why)
 	return nil
 }
 
@@ -126,8 +129,12 @@ func (c *socketClient) beat() {
 	}
 }
 
-// statusIdle closes a WebSocket whose client does not answer pings.
-const statusIdle websocket.StatusCode = 4001
+// Codes with which a WebSocket is closed, beside those that are everybody's. A client that
+// does not read for writePatience is cut off: it could not read a code, either.
+const (
+	statusIdle     websocket.StatusCode = 4001 // the client does not answer pings
+	statusReplaced websocket.StatusCode = 4003 // it has connected again
+)
 
 // request is a client that says a few lines and hears until it has had enough.
 type request struct {
@@ -204,7 +211,7 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 		body = append(body, '\n')
 	}
 	var answers bytes.Buffer
-	q := newRequest("request of "+r.RemoteAddr, bytes.NewReader(body), func(line []byte) bool {
+	s.ask(r, by, body, func(line []byte) bool {
 		if gjson.GetBytes(line, "type").Str != "response" {
 			return false
 		}
@@ -213,25 +220,7 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 		waiting--
 		return waiting == 0
 	})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.run(s.network(by), q)
-	}()
-	limit := time.NewTimer(rpcPatience)
-	defer limit.Stop()
-	select {
-	case <-q.over:
-	case <-r.Context().Done():
-	case <-limit.C:
-	}
-	q.stop()
-	q.mu.Lock()
-	q.ended = true
-	out := bytes.Clone(answers.Bytes())
-	q.mu.Unlock()
-	_, _ = w.Write(out)
-	<-ended
+	_, _ = w.Write(answers.Bytes()) // what has come in time
 }
 
 // attachTo is the command that hears a session: from where a stream has ended, or from

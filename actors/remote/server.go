@@ -65,6 +65,7 @@ type Config struct {
 //	/v1/ws                 a connection: records as messages of a WebSocket
 //	POST /v1/rpc           commands as lines, their answers as lines
 //	/v1/events             what a session says, as server-sent events
+//	/v1/image/…            a picture of a session's entry, by its ref
 type Server struct {
 	Config
 
@@ -189,6 +190,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.authorised(w, r, s.rpc)
 	case r.URL.Path == "/v1/events" && r.Method == http.MethodGet:
 		s.authorised(w, r, s.events)
+	case strings.HasPrefix(r.URL.Path, imagePath) && r.Method == http.MethodGet:
+		s.authorised(w, r, s.image)
 	case isRead(r):
 		s.asset(w, r)
 	default:
@@ -374,14 +377,19 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 	})
 	defer done()
 	go client.beat()
-	s.run(s.network(by), client)
+	cfg := s.network(by)
+	cfg.Single = true
+	s.run(cfg, client)
 }
 
 // goodbye ends a WebSocket and says why, without waiting for the client to answer. Who
 // reads is cancelled after that: the library cuts a connection whose reader is.
-func (s *Server) goodbye(c *socketClient) {
+func (s *Server) goodbye(c *socketClient, of error) {
 	status, why := websocket.StatusNormalClosure, "bye"
-	if s.ends() {
+	switch {
+	case errors.Is(of, conn.ErrReplaced):
+		status, why = statusReplaced, of.Error()
+	case s.ends():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
 	s.goodbyes.Go(func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
+	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/store"
 )
@@ -63,7 +64,10 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	case protocol.GetTree:
 		return view.WholeTree()
 	case protocol.GetEntries:
-		return entries(view, cmd)
+		list, err := entries(view, cmd)
+		return s.withRefs(s.clients.replies.asker(e.Seq), list).Long(), err
+	case protocol.GetImage:
+		return image(view, cmd)
 	case protocol.GetContextUsage:
 		return s.contextUsage()
 	case protocol.GetCommands:
@@ -101,12 +105,30 @@ func pageOf(view store.View, cmd protocol.GetEntries) (list []json.RawMessage, m
 	return view.Before(cmd.Before, limit, bytes)
 }
 
-func entries(view store.View, cmd protocol.GetEntries) (protocol.Result, error) {
+func entries(view store.View, cmd protocol.GetEntries) (protocol.EntryList, error) {
 	list, more, err := pageOf(view, cmd)
 	if errors.Is(err, store.ErrNoEntry) {
-		return nil, protocol.CodeNotFound.Errorf("Entry not found: %s", cmp.Or(cmd.Before, cmd.Since))
+		return protocol.EntryList{}, protocol.CodeNotFound.Errorf("Entry not found: %s", cmp.Or(cmd.Before, cmd.Since))
 	}
-	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}.Long(), err
+	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}, err
+}
+
+// withRefs is the list as a client wants its pictures.
+func (s *Session) withRefs(to link.Client, list protocol.EntryList) protocol.EntryList {
+	if to.Wire != nil && to.Wire.Has(protocol.FeatureImageRefs) {
+		for i, entry := range list.Entries {
+			list.Entries[i] = store.ImageRefs(entry, s.handle+"/")
+		}
+	}
+	return list
+}
+
+func image(view store.View, cmd protocol.GetImage) (protocol.Result, error) {
+	mimeType, data, err := view.Image(cmd.EntryID, cmd.Index)
+	if errors.Is(err, store.ErrNoEntry) {
+		return nil, protocol.CodeNotFound.Errorf("Image not found: %s, %d", cmd.EntryID, cmd.Index)
+	}
+	return protocol.ImageData{MimeType: mimeType, Data: data}, err
 }
 
 // stats are the counts of the session and how full the model's window is.

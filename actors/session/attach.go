@@ -14,13 +14,16 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 	cmd, _ := r.Cmd.(protocol.AttachSession)
 	s.clients.flush(c.ActorSystem().Root) // what came before the attach has its number
 	numbered := r.Client.Wire.Has(protocol.FeatureSeq)
+	if cl := s.clients.by(r.Client.Router); cl != nil {
+		cl.viewer = cmd.Role == protocol.RoleViewer
+	}
 	defer s.clientsChanged(c)
 	if err := s.clients.cannotResume(cmd.Since, numbered, s.shared.Epoch); err != nil {
 		s.refuseAttach(r, err)
 		return
 	}
 	data := protocol.AttachedSession{SessionID: s.handle, State: s.m.State()}
-	open := s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))
+	open := s.clients.stands.open(r.Client.Wire)
 	data.Clients, data.Dialogs, data.Approvals = s.clients.names(), open.Dialogs, open.Approvals
 	if !numbered {
 		s.growing(r.Client)
@@ -46,6 +49,7 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 			s.refuseAttach(r, protocol.CodeIO.Errorf("Session cannot be read: %s", err))
 			return
 		}
+		data.Snapshot.Entries = s.withRefs(r.Client, protocol.EntryList{Entries: data.Snapshot.Entries}).Entries
 		data.Snapshot.Dialogs, data.Snapshot.Approvals = open.Dialogs, open.Approvals
 	}
 	s.reply(r.Seq, data, nil)

@@ -54,6 +54,7 @@ type client struct {
 	muted     bool        // it has not attached yet, has detached or left: it hears nothing but answers and the end
 	attaching uint64      // the attach that is not answered yet: with the answer it hears; 0 for none
 	leaving   *link.Leave // it sends nothing more; nil before that
+	viewer    bool        // it is not asked
 
 	children protocol.SubagentLevel // what it is told of them
 }
@@ -68,6 +69,11 @@ type outgoing struct {
 
 // attached says whether the session goes on for this client.
 func (cl *client) attached() bool { return (!cl.muted || cl.attaching != 0) && cl.leaving == nil }
+
+// show says whether somebody who is there can show a dialog and answer it.
+func (a *clients) show(record protocol.Event) bool {
+	return slices.ContainsFunc(a.list, func(cl *client) bool { return cl.attached() && !cl.viewer && cl.Wire.ShowsRecord(record) })
+}
 
 // answered notes that an attach was answered.
 func (cl *client) answered() {
@@ -327,6 +333,7 @@ func (s *Session) clientsChanged(c actor.Context) {
 	if s.clients.attached() == 0 && !s.spec.Retain {
 		s.dismissDialogs(c)
 	}
+	s.unseen(c)
 	if !s.output.none() {
 		c.Send(c.Self(), link.WindowOpen{})
 	}

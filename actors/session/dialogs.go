@@ -5,18 +5,39 @@ import (
 
 	"troupe/actors/core"
 	"troupe/actors/link"
+	"troupe/actors/worker"
 	"troupe/protocol"
 )
 
 // ask shows clients a dialog of the machine, and waits for the answer.
-func (s *Session) ask(e core.AskUI) {
+func (s *Session) ask(c actor.Context, e core.AskUI) {
 	if e.Approval != nil {
 		s.clients.stands.ask(*e.Approval)
 		s.emit(*e.Approval)
+	} else {
+		s.clients.stands.note(e.Request, true)
+		s.emit(e.Request)
+	}
+	s.tellUI(c, worker.AskUI{Request: e.Request})
+	s.unseen(c)
+}
+
+// unseen ends the dialogs that nobody who is there can show, unless somebody may still
+// come. Where nobody is there at all see dismissDialogs; what a child asks is shown to the
+// clients of its parent, too.
+func (s *Session) unseen(c actor.Context) {
+	if s.spec.Retain || s.spec.Child != nil || s.clients.attached() == 0 {
 		return
 	}
-	s.clients.stands.note(e.Request, true)
-	s.emit(e.Request)
+	for i := range s.clients.stands.list {
+		x := &s.clients.stands.list[i]
+		id := x.dialogID()
+		if id == "" || x.answer != nil || s.clients.show(x.record) {
+			continue
+		}
+		x.answer = &protocol.DialogOver{Outcome: string(protocol.DialogLost)}
+		s.tellUI(c, worker.AnswerUI{Answer: protocol.ExtensionUIResponse{ID: id, Cancelled: true}})
+	}
 }
 
 // dialogOver takes a dialog away from those who are shown it. That of an approval is taken
@@ -58,7 +79,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 // dialogsLost takes away what nobody can answer any more: who has asked is gone.
 func (s *Session) dialogsLost() {
 	lost := protocol.DialogOver{Outcome: string(protocol.DialogLost)}
-	open := s.clients.stands.open(true)
+	open := s.clients.stands.open(&protocol.Wire{Features: map[protocol.Feature]bool{protocol.FeatureApprovals: true}})
 	for _, d := range open.Dialogs {
 		s.dialogOver(d.ID, lost)
 	}

@@ -714,6 +714,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 	s.tellPrompt("ui_prompt_start", m.Request)
 	s.emit(m.Request)
 	s.tellUI(c, worker.AskUI{Request: m.Request})
+	s.unseen(c)
 }
 
 // maxDialogs is how many dialogs of extensions may be open at once.

@@ -136,8 +136,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.ScheduleRetry:
 		s.scheduleRetry(c, e)
 	case core.AskUI:
-		s.ask(e)
-		s.tellUI(c, worker.AskUI{Request: e.Request})
+		s.ask(c, e)
 	case core.ResolveUI:
 		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
 		s.reply(e.Seq, nil, nil)

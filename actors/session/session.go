@@ -200,7 +200,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	}
 	switch cmd := r.Cmd.(type) {
 	case protocol.GetDialogs:
-		s.do(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire.Has(protocol.FeatureApprovals))})
+		s.do(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire)})
 		s.clients.flush(c.ActorSystem().Root)
 		return
 	case protocol.ExtensionUIResponse:

@@ -136,14 +136,26 @@ func (s *standing) asks() bool {
 	return slices.ContainsFunc(s.list, func(x shown) bool { return strings.HasPrefix(x.key, dialogKey("")) })
 }
 
-// open are the dialogs and approvals that wait for an answer; approvals as dialogs for a
-// client that does not know them.
-func (s *standing) open(approvals bool) protocol.OpenDialogs {
+// dialogID is the id of a dialog or an approval, "" of what wants no answer.
+func (x *shown) dialogID() string {
+	id, is := strings.CutPrefix(x.key, dialogKey(""))
+	if !is {
+		return ""
+	}
+	return id
+}
+
+// open are the dialogs and approvals that wait for an answer and that a client can show;
+// approvals as dialogs for one that does not know them.
+func (s *standing) open(to *protocol.Wire) protocol.OpenDialogs {
 	open := protocol.OpenDialogs{Dialogs: []protocol.ExtensionUIRequest{}, Approvals: []protocol.ApprovalRequest{}}
 	for _, x := range s.list {
+		if !to.ShowsRecord(x.record) {
+			continue
+		}
 		switch r := x.record.(type) {
 		case protocol.ApprovalRequest:
-			if approvals {
+			if to.Has(protocol.FeatureApprovals) {
 				open.Approvals = append(open.Approvals, r)
 			} else {
 				open.Dialogs = append(open.Dialogs, r.Select())

@@ -61,6 +61,13 @@ func (s *Session) tellClients(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 }
 
+func (cl *client) inRole(ref protocol.ClientRef) protocol.ClientRef {
+	if cl.viewer {
+		ref.Role = protocol.RoleViewer
+	}
+	return ref
+}
+
 // names are the clients that hear of the session; one that has not named itself is there
 // without a name.
 func (a *clients) names() []protocol.ClientRef {
@@ -69,9 +76,9 @@ func (a *clients) names() []protocol.ClientRef {
 		switch {
 		case !cl.attached():
 		case cl.Who != nil:
-			names = append(names, cl.Who.Ref)
+			names = append(names, cl.inRole(cl.Who.Ref))
 		default:
-			names = append(names, protocol.ClientRef{})
+			names = append(names, cl.inRole(protocol.ClientRef{}))
 		}
 	}
 	return names

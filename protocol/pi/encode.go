@@ -147,6 +147,9 @@ func (e *Encoder) AppendEvent(dst []byte, ev protocol.Event, seq uint64) []byte 
 	default:
 		e.Fold(ev)
 	}
+	if !e.wire.ShowsRecord(ev) {
+		return dst
+	}
 	for _, row := range protocol.RowsOf(ev) {
 		if !e.wire.Tells(row) {
 			continue

@@ -11,8 +11,13 @@ function dataImage(address) {
   return m !== null && imageTypes.includes(m[1].toLowerCase()) && !notBase64.test(address.slice(m[0].length));
 }
 
+// fetchPicture gets the address of a picture that a block has only a ref of. Who shows such
+// blocks sets it.
+let fetchPicture = null;
+
 // picture shows an image block.
 function picture(block, alt = "Image") {
+  if (fetchPicture && typeof block.ref === "string") return pictureByRef(block, alt);
   const type = str(block.mimeType).toLowerCase();
   const data = str(block.data);
   const address = "data:" + type + ";base64," + data;
@@ -20,6 +25,15 @@ function picture(block, alt = "Image") {
     return el("p", { class: "notice" }, "Image not shown: " + (type || "no type") + ", " + count(data.length, "character"));
   }
   return el("figure", { class: "picture" }, makeZoomable(el("img", { src: address, alt })));
+}
+
+function pictureByRef(block, alt) {
+  const figure = el("figure", { class: "picture" });
+  fetchPicture(block.ref).then(
+    (address) => figure.append(makeZoomable(el("img", { src: address, alt }))),
+    (error) => figure.append(el("p", { class: "notice" }, "Image not shown: " + error.message)),
+  );
+  return figure;
 }
 
 function makeZoomable(image) {

@@ -26,6 +26,8 @@ class Link {
     this.heard = 0;
     this.commands = new Set();
     this.features = new Set();
+    this.images = new Map(); // by ref: a promise of an address for this page
+    fetchPicture = (ref) => this.image(ref);
     addEventListener("online", () => this.again());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.again());
     setInterval(() => this.watch(), 5_000);
@@ -58,6 +60,7 @@ class Link {
       this.socket = null;
       if (!opened) return this.handlers.refused().then((known) => known || this.lost("The daemon does not answer."));
       if (event.code === 1008) return this.handlers.refused(true);
+      if (event.code === 4003) sessionStorage.removeItem("troupe-client"); // a copy of this tab has its name
       this.lost(event.reason || "The connection is gone.");
     };
   }
@@ -65,7 +68,7 @@ class Link {
   // greet says what this page understands and asks what the daemon does.
   async greet(socket) {
     const features = ["seq", "deltaUpdates", "queueUpdate", "settingEvents", "entryEvents", "bashUpdates", "compactionEvents",
-      "compactionEventsOnly", "approvals", "uiAck", "maxLevel", "stateEvents", "dialogEvents", "sessionEvents", "snapshots", "heartbeat", "auth", "openUrl", "secretInput"];
+      "compactionEventsOnly", "approvals", "uiAck", "maxLevel", "stateEvents", "dialogEvents", "sessionEvents", "snapshots", "heartbeat", "imageRefs", "auth", "openUrl", "secretInput"];
     try {
       const info = await this.write({
         type: "hello", features, clientId: clientId(), client: { name: "page", version: "1" },
@@ -148,11 +151,30 @@ class Link {
     this.lost("The daemon has not been heard of for a while.");
   }
 
+  // image gets a picture. Its ref never means another one.
+  image(ref) {
+    let address = this.images.get(ref);
+    if (!address) {
+      address = this.fetchImage(ref);
+      this.images.set(ref, address);
+      address.catch(() => this.images.delete(ref));
+    }
+    return address;
+  }
+
+  async fetchImage(ref) {
+    const path = ref.split("/").map(encodeURIComponent).join("/");
+    const answer = await fetch("/v1/image/" + path, { headers: { Authorization: "Bearer " + this.token } });
+    if (!answer.ok) throw new Failure((await answer.text()).trim(), "");
+    return URL.createObjectURL(await answer.blob());
+  }
+
   leave() {
     clearTimeout(this.timer);
     const socket = this.socket;
     this.socket = null;
     this.token = "";
+    this.images.clear();
     this.open = false;
     socket?.close(1000);
   }
