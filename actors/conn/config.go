@@ -30,10 +30,6 @@ type Config struct {
 
 	Rights // of the client
 
-	// Single is of a client that has one such connection at a time: a newer one takes the place
-	// of an older one of the same clientId.
-	Single bool
-
 	Drain bool // at the end of input, let runs finish; else abort them
 	Final bool // the process ends with this connection
 
@@ -47,6 +43,9 @@ type Rights struct {
 	// Retain keeps the sessions that it opens when nobody listens to them any more, where it
 	// does not say otherwise; not its default session.
 	Retain bool
+	// Single is of a client that has one such connection at a time: a newer one takes the place
+	// of an older one of the same clientId.
+	Single bool
 	// Allowed says which files it may name, by absolute paths; nil is all.
 	Allowed func(path string) bool
 }
