@@ -112,6 +112,7 @@ type pending struct {
 const (
 	writeChunk  = 256 << 10
 	keptRecords = 32 // room for so many records is kept while none waits
+	idleBuffer  = 2 << 10
 )
 
 func (w *writer) Receive(c actor.Context) {
@@ -350,6 +351,9 @@ func (w *writer) wrote(c actor.Context, m wrote) {
 	b := &w.batch
 	b.buf, b.spare = b.spare, b.buf
 	if cap(b.spare) > 4*writeChunk { // one huge line must not keep its buffer for life
+		b.spare = nil
+	}
+	if w.lag.most > 0 && len(w.waiting) == 0 && cap(b.spare) > idleBuffer { // there may be a thousand of these clients
 		b.spare = nil
 	}
 	if m.err != nil && w.failed == nil {

@@ -48,8 +48,9 @@ type socketClient struct {
 	bye    func(*socketClient, error)
 	single bool // one record a message
 
-	rest    []byte // of the message that is read
-	partial []byte // of a line that is written
+	patience *time.Timer // cuts off a client that does not read; belongs to who writes
+	rest     []byte      // of the message that is read
+	partial  []byte      // of a line that is written
 }
 
 func (c *socketClient) String() string { return "WebSocket " + c.name }
@@ -104,29 +105,29 @@ func (c *socketClient) Write(p []byte) (int, error) {
 }
 
 func (c *socketClient) send(message []byte) error {
-	ctx, cancel := context.WithTimeout(c.ctx, writePatience)
-	defer cancel()
-	return c.ws.Write(ctx, websocket.MessageText, message)
+	if c.patience == nil {
+		c.patience = time.AfterFunc(writePatience, func() { _ = c.ws.CloseNow() })
+	} else {
+		c.patience.Reset(writePatience)
+	}
+	defer c.patience.Stop()
+	return c.ws.Write(c.ctx, websocket.MessageText, message)
 }
 
-// beat finds out about a client that is gone without having said so.
+// beat finds out about a client that is gone without having said so. Between two of them
+// there is nothing but a timer.
 func (c *socketClient) beat() {
-	tick := time.NewTicker(heartbeatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-c.ctx.Done():
-			return
-		}
-		ctx, cancel := context.WithTimeout(c.ctx, 2*heartbeatEvery)
-		err := c.ws.Ping(ctx)
-		cancel()
-		if err != nil {
-			_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
-			return
-		}
+	if c.ctx.Err() != nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(c.ctx, 2*heartbeatEvery)
+	err := c.ws.Ping(ctx)
+	cancel()
+	if err != nil {
+		_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
+		return
+	}
+	time.AfterFunc(heartbeatEvery, c.beat)
 }
 
 // Codes with which a WebSocket is closed, beside those that are everybody's. A client that

@@ -187,11 +187,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/ws" && r.Method == http.MethodGet:
 		s.authorised(w, r, s.websocket)
 	case r.URL.Path == "/v1/rpc" && r.Method == http.MethodPost:
-		s.authorised(w, r, s.rpc)
+		s.authorised(w, r, within(s.rpc))
 	case r.URL.Path == "/v1/events" && r.Method == http.MethodGet:
-		s.authorised(w, r, s.events)
+		s.authorised(w, r, within(s.events))
 	case strings.HasPrefix(r.URL.Path, imagePath) && r.Method == http.MethodGet:
-		s.authorised(w, r, s.image)
+		s.authorised(w, r, within(s.image))
 	case isRead(r):
 		s.asset(w, r)
 	default:
@@ -318,7 +318,8 @@ type who struct {
 // authorised lets a request through that has a credential, in its header, or for a
 // browser's WebSocket, which has no others, as a subprotocol. An address has none: it
 // would be logged.
-func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request, who)) {
+// What it takes for that is given back with over, by next.
+func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w http.ResponseWriter, r *http.Request, by who, over func())) {
 	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !given && r.URL.Path == "/v1/ws" {
 		token, given = offered(r)
@@ -341,10 +342,20 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(ht
 		s.refuse(w, r, http.StatusServiceUnavailable, "too many connections")
 		return
 	}
-	defer s.leave()
-	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device).Str("path", r.URL.Path).Msg("connected")
-	next(w, r, who{device, scope})
-	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device).Str("path", r.URL.Path).Msg("gone")
+	peer, path := r.RemoteAddr, r.URL.Path
+	s.Log.Info().Str("peer", peer).Str("device", device).Str("path", path).Msg("connected")
+	next(w, r, who{device, scope}, func() {
+		s.leave()
+		s.Log.Info().Str("peer", peer).Str("device", device).Str("path", path).Msg("gone")
+	})
+}
+
+// within is a handler that is done when it returns.
+func within(next func(http.ResponseWriter, *http.Request, who)) func(http.ResponseWriter, *http.Request, who, func()) {
+	return func(w http.ResponseWriter, r *http.Request, by who, over func()) {
+		defer over()
+		next(w, r, by)
+	}
 }
 
 // network is the configuration of a client's connection.
@@ -359,14 +370,16 @@ func (s *Server) network(by who) conn.Config {
 	return cfg
 }
 
-// websocket serves a connection.
-func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
+// websocket serves a connection, and is not waited for: what the request has brought, and
+// the stack that has handled it, is let go.
+func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over func()) {
 	protocols := []string{linesProtocol, recordProtocol}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
 	})
 	if err != nil {
 		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("no WebSocket")
+		over()
 		return
 	}
 	ws.SetReadLimit(int64(s.maxLine()))
@@ -375,11 +388,14 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who) {
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
 	})
-	defer done()
-	go client.beat()
 	cfg := s.network(by)
 	cfg.Single = true
-	s.run(cfg, client)
+	time.AfterFunc(heartbeatEvery, client.beat)
+	go func() {
+		defer over()
+		defer done()
+		s.run(cfg, client)
+	}()
 }
 
 // goodbye ends a WebSocket and says why, without waiting for the client to answer. Who

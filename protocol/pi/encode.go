@@ -327,15 +327,21 @@ func (g *growing) end() { *g = growing{} }
 // fold applies one step. With frameOnly the content is not kept.
 func (g *growing) fold(ev *protocol.MessageUpdate, frameOnly bool) {
 	if g.frame == nil {
-		g.frame = &protocol.AssistantMessage{StopReason: protocol.StopStop}
+		g.frame = new(protocol.AssistantMessage)
+		g.frame.StopReason = protocol.StopStop
 	}
 	if ev.Usage != nil {
 		g.frame.Usage = *ev.Usage
 		g.tail, g.counts = g.tail[:0], g.counts[:0]
 	}
-	if frameOnly {
-		return
+	if !frameOnly {
+		g.keep(ev)
 	}
+}
+
+// keep takes in the content. It is a function of its own for its frame: a thousand clients
+// that keep nothing would each need a larger stack.
+func (g *growing) keep(ev *protocol.MessageUpdate) {
 	for len(g.blocks) <= ev.Index {
 		g.blocks = append(g.blocks, growingBlock{kind: ev.Kind})
 	}

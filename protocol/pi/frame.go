@@ -22,7 +22,8 @@ func (e *LineTooLongError) Error() string {
 }
 
 const (
-	readChunk = 32 << 10
+	firstChunk = 2 << 10 // most clients say little
+	readChunk  = 32 << 10
 	headBytes = 4 << 10
 )
 
@@ -33,6 +34,7 @@ type LineReader struct {
 	r   io.Reader
 	max int
 	buf []byte // bytes read and not yet returned; its array is not reused once a line of it went out
+	own int    // how large the next array is: as large as reads that fill the one they have
 	err error  // sticky error of r
 }
 
@@ -42,7 +44,7 @@ func NewLineReader(r io.Reader, max int) *LineReader {
 	if max <= 0 {
 		max = protocol.DefaultMaxLine
 	}
-	return &LineReader{r: r, max: max}
+	return &LineReader{r: r, max: max, own: firstChunk}
 }
 
 // Next returns the next line without its line ending. Errors: io.EOF at the
@@ -103,13 +105,15 @@ func (l *LineReader) next() ([]byte, error) {
 // fill reads once more into the free tail of buf, moving to a fresh array when
 // the tail is short: earlier lines may still point into the old one.
 func (l *LineReader) fill() {
-	if cap(l.buf)-len(l.buf) < readChunk/8 {
-		grown := make([]byte, len(l.buf), max(readChunk, 2*len(l.buf)))
+	if cap(l.buf)-len(l.buf) < l.own/8 {
+		grown := make([]byte, len(l.buf), max(l.own, 2*len(l.buf)))
 		copy(grown, l.buf)
 		l.buf = grown
 	}
 	n, err := l.r.Read(l.buf[len(l.buf):cap(l.buf)])
-	l.buf = l.buf[:len(l.buf)+n]
+	if l.buf = l.buf[:len(l.buf)+n]; len(l.buf) == cap(l.buf) {
+		l.own = min(2*l.own, readChunk)
+	}
 	if err != nil {
 		l.err = err
 	}
