@@ -311,3 +311,33 @@ func TestPageCopied(t *testing.T) {
 	s.calm(tab)
 	s.calm(copied)
 }
+
+// TestPageFirefox: the page is one for Firefox, too: prompt, tool, approval with its diff,
+// done, and the same behind a reload.
+func TestPageFirefox(t *testing.T) {
+	t.Parallel()
+	tab := browser.StartFirefox(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab.Load(s.base + "/#c=" + s.code)
+	tab.Until(`document.documentElement.dataset.ready === "true"`)
+	tab.Until(`document.querySelector("#empty button") !== null`)
+	tab.Eval(`document.querySelector("#empty button").click()`)
+	tab.Eval(`document.querySelector("#sheet select").value = "ask"`)
+	tab.Eval(`document.querySelector("#sheet form").requestSubmit()`)
+	tab.Until(`!document.getElementById("sheet").open && !document.getElementById("composer").hidden`)
+	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"<b>made</b>\n"}`), text("All **done**."))
+	tab.Eval(`(() => { const t = document.getElementById("composer-text"); t.value = "make it"; t.dispatchEvent(new Event("input")); document.getElementById("composer").requestSubmit(); })()`)
+	tab.Until(`document.querySelector("#dock .card .diff") !== null`)
+	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
+	tab.Until(`(document.querySelector("#dock .card .primary")?.click(), document.querySelector("#dock .card") === null)`)
+	tab.Until(shown + `.includes("All done.")`)
+	assert.FileExists(t, filepath.Join(p.work, "made.txt"))
+	tab.Load(s.base + "/")
+	tab.Until(shown + `.includes("All done.")`)
+	for _, said := range strings.Split(tab.Said(), "\n") {
+		if !strings.Contains(said, "connection to ws://") { // a browser says that of each that breaks
+			assert.Empty(t, said)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -25,8 +27,7 @@ type conn struct {
 	reader, router, writer *actor.PID
 	drained                bool        // only output is still to be written
 	cut                    bool        // its sessions are not waited for any more
-	broken                 bool        // a part has crashed: not all that was read may have been handled
-	replaced               bool        // a newer connection has taken its place
+	why                    error       // what it ends with although nothing else is wrong: a part has crashed, or a newer connection has taken its place
 	over                   bool        // the parent has been told
 	limit                  *time.Timer // of the last flush; nil before it
 }
@@ -44,12 +45,9 @@ func (k *conn) Receive(c actor.Context) {
 	case drained:
 		k.drain(c)
 	case flushed:
-		if m.err == nil && k.broken {
-			m.err = ErrConnectionBroken
-		}
-		k.finish(c, m.err)
+		k.finish(c, cmp.Or(m.err, k.why))
 	case replaced:
-		k.replaced = true
+		k.why = ErrReplaced
 		c.Send(k.router, clientLost{deaf: true})
 	case outputFailed:
 		k.kernel.Log.Info().Err(m.err).Msg("client is gone")
@@ -119,8 +117,8 @@ func (k *conn) tell(c actor.Context, abort bool) {
 // drain writes out what is left, when nothing more will be said.
 func (k *conn) drain(c actor.Context) {
 	k.drained = true
-	if k.replaced {
-		k.finish(c, ErrReplaced)
+	if errors.Is(k.why, ErrReplaced) { // nobody reads
+		k.finish(c, k.why)
 		return
 	}
 	if !k.over && k.limit == nil {
@@ -150,7 +148,7 @@ func (k *conn) childGone(c actor.Context, m *actor.Terminated) {
 		k.finish(c, ErrConnectionBroken)
 		return
 	}
-	k.broken = true
+	k.why = ErrConnectionBroken
 	c.Send(k.router, clientLost{})
 }
 

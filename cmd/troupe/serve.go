@@ -203,7 +203,7 @@ type signalError syscall.Signal
 func (e signalError) Error() string { return syscall.Signal(e).String() }
 
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
-	cmap.SHARD_COUNT = 1 // see serve
+	cmap.SHARD_COUNT = 1    // see serve
 	debug.SetGCPercent(100) // less than on stdin and stdout: a thousand clients have much that lives
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)

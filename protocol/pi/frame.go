@@ -24,7 +24,7 @@ func (e *LineTooLongError) Error() string {
 const (
 	firstChunk = 2 << 10 // most clients say little
 	readChunk  = 32 << 10
-	headBytes = 4 << 10
+	headBytes  = 4 << 10
 )
 
 // LineReader cuts a stream into lines: LF only, a CR before it dropped, blank
