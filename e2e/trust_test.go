@@ -321,3 +321,38 @@ func TestLargeTemplate(t *testing.T) {
 	}
 	assert.Zero(t, d.ok(`{"type":"get_state"}`).Get("messageCount").Int())
 }
+
+// TestTrustOfTasks: a child that works on a copy of the project trusts it as the session
+// above it does, and not as it would a directory that nobody has said anything of.
+func TestTrustOfTasks(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name, settings, saved, says string
+	}{
+		{"trusted", "ask", "true", "yes\n"},
+		{"not trusted, as others are", "always", "false", "\n"},
+		{"as every project", "always", "null", "yes\n"},
+		{"nobody has said", "ask", "null", "\n"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write(p.agent()+"/settings.json", `{"task":{"isolation":{"enabled":true}},"defaultProjectTrust":"`+x.settings+`"}`)
+			p.write(p.agent()+"/trust.json", `{"`+p.work+`":`+x.saved+`}`)
+			p.write(".pi/settings.json", `{"shellCommandPrefix":"export PROJECT=yes"}`)
+			p.git("init", "-q")
+			p.git("add", "-A")
+			p.git("commit", "-q", "-m", "first")
+			d := p.start("--tools", "task,bash")
+			p.llm.plays(tool("t", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("ok"))
+			p.llm.playsTo("CHILDA", tool("b", "bash", `{"command":"echo $PROJECT > said"}`))
+			p.llm.playsTo("CHILDA", text("done"))
+			d.ok(`{"type":"prompt","message":"go"}`)
+			d.event("agent_settled")
+			said, err := os.ReadFile(filepath.Join(p.work, "said"))
+			require.NoError(t, err)
+			assert.Equal(t, x.says, string(said))
+			assert.Equal(t, 0, d.end())
+		})
+	}
+}

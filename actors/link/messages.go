@@ -181,12 +181,13 @@ type OpenSpec struct {
 type ChildSpec struct {
 	Entry   protocol.SubagentEntry
 	Agent   protocol.Agent
-	Ceiling []string     // the tools that its own children may have
-	Draws   core.Drawing // whose budget it draws on
-	File    string       // where it begins; "" in memory
-	Minder  *actor.PID   // its client on behalf of its parent
-	Parent  string       // the parent's handle
-	Above   []string     // working directories of the sessions above it, the nearest last
+	Ceiling []string              // the tools that its own children may have
+	Draws   core.Drawing          // whose budget it draws on
+	File    string                // where it begins; "" in memory
+	Minder  *actor.PID            // its client on behalf of its parent
+	Parent  string                // the parent's handle
+	Above   []string              // working directories of the sessions above it, the nearest last
+	Trust   protocol.ProjectTrust // whether the session above it trusts the project
 }
 
 // Fresh is the same without what is said of one session: its file, id and name.

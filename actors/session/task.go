@@ -83,7 +83,7 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if child.Resume != "" {
 		spec.Path = child.Resume
 	}
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}, Trust: s.work.files.Project}
 	if above := s.spec.Child; above != nil {
 		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
 	}

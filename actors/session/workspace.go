@@ -55,7 +55,7 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
 		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
 	}
-	files, dirs, problems, err := shared.loadSettings(cwd, rules, spec.Settings)
+	files, dirs, problems, err := shared.loadSettings(cwd, rules, spec.Settings, spec.Child)
 	if err != nil {
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
@@ -98,9 +98,12 @@ func (h *Shared) findExtensions(dirs config.Dirs, files *config.Settings) ([]con
 func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 
 // loadSettings reads what counts for a session of a working directory.
-func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte) (*config.Settings, config.Dirs, []config.Problem, error) {
-	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home},
-		config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}, own)
+func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte, child *link.ChildSpec) (*config.Settings, config.Dirs, []config.Problem, error) {
+	policy := config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}
+	if child != nil {
+		policy.Above = &child.Trust
+	}
+	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home}, policy, own)
 }
 
 func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice {
@@ -113,7 +116,7 @@ func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice 
 // SessionDir is where the sessions of a working directory are, and whether
 // those of others are there as well.
 func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared bool) {
-	files, _, _, _ := h.loadSettings(cwd, rules, nil) // problems are named when the session is opened
+	files, _, _, _ := h.loadSettings(cwd, rules, nil, nil) // problems are named when the session is opened
 	return h.sessionDir(cwd, files).Dir()
 }
 
@@ -121,7 +124,7 @@ func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared
 // that it does not begin: a setting, or what a model costs. Without a default session
 // it is only settings.
 func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
-	files, _, _, err := h.loadSettings(h.Default.Cwd, rules, nil)
+	files, _, _, err := h.loadSettings(h.Default.Cwd, rules, nil, nil)
 	if err != nil || noDefault || files.Task.Budget.Limits.None() {
 		return err
 	}

@@ -215,7 +215,7 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 	found = append(found, unsure...)
 	d.Access = access
 	s.Project = protocol.ProjectTrust{Trusted: access == Everything, DecidedBy: by}
-	s.Undecided = access != Everything && by == "defaultProjectTrust" && setting != trustNever
+	s.Undecided = policy.Above == nil && access != Everything && by == "defaultProjectTrust" && setting != trustNever
 	project := layer{path: filepath.Join(d.project(), "settings.json"), base: d.project(), location: Project}
 	if project.path == user.path { // somebody works in the directory above the agent's
 		project.path = ""

@@ -326,6 +326,9 @@ type Policy struct {
 	// Run is who trusts the project for this run: TrustedByExtension, TrustedByAnswer, ""
 	// for nobody.
 	Run string
+	// Above is what holds for the session above it: of a copy of the project nobody has said
+	// anything. nil for a session of its own.
+	Above *protocol.ProjectTrust
 	// Budget is what the command line says of limits, as settings; nil for nothing.
 	Budget []byte
 	// Strict: of a project that is not trusted nothing but context files load, as
@@ -347,7 +350,7 @@ const (
 )
 
 // Decide says how much a project may bring, and who decided it: the command
-// line, else an extension, else a decision saved for the working directory or the nearest directory
+// line, else the session above it, else an extension, else a decision saved for the working directory or the nearest directory
 // above it, in our own store and then in pi's, else the user's setting
 // defaultProjectTrust. A store that cannot be read trusts nobody: it may have
 // said no.
@@ -362,6 +365,12 @@ func Decide(d Dirs, p Policy, setting string) (access Access, by string, found [
 	case Refused: // whoever says so means what pi means by it
 		return ContextOnly, "--no-approve", nil
 	case Unsaid:
+	}
+	if p.Above != nil {
+		if p.Above.Trusted {
+			return Everything, p.Above.DecidedBy, nil
+		}
+		return refused, p.Above.DecidedBy, nil
 	}
 	if p.Run != "" {
 		return Everything, p.Run, nil
