@@ -20,7 +20,7 @@ import (
 var control = []string{
 	`{"type":"get_state"}`, `{"type":"get_messages"}`, `{"type":"get_available_models"}`, `{"type":"get_available_thinking_levels"}`,
 	`{"type":"get_fork_messages"}`, `{"type":"get_branch_messages"}`, `{"type":"get_session_tree"}`, `{"type":"get_tree"}`,
-	`{"type":"get_entries"}`, `{"type":"get_session_stats"}`, `{"type":"get_last_assistant_text"}`, `{"type":"get_context_usage"}`,
+	`{"type":"get_entries"}`, `{"type":"get_image","entryId":"x"}`, `{"type":"get_session_stats"}`, `{"type":"get_last_assistant_text"}`, `{"type":"get_context_usage"}`,
 	`{"type":"get_tools"}`, `{"type":"get_commands"}`, `{"type":"get_protocol_info"}`, `{"type":"ping"}`, `{"type":"get_budget"}`, `{"type":"get_dialogs"}`, `{"type":"get_permissions"}`,
 	`{"type":"get_subagents"}`, `{"type":"get_subagent_messages","subagentId":"A"}`, `{"type":"set_subagent_subscription","level":"events"}`,
 	`{"type":"get_auth"}`, `{"type":"get_login_providers"}`,

@@ -47,7 +47,7 @@ const (
 // Injected faults strike around the actor, not in a middleware, which would wrap
 // every message.
 func (k *Kernel) KeepAlive(a actor.Actor, name string, onPanic func(c actor.Context, msg any) (done bool)) *actor.Props {
-	s := &keepAlive{Actor: a, name: name, log: k.Log.With().Str("actor", name).Logger(), faults: k.Faults, onPanic: onPanic}
+	s := &keepAlive{Actor: a, name: name, log: k.Log, faults: k.Faults, onPanic: onPanic}
 	return k.Props(func() actor.Actor { return s }, "")
 }
 
@@ -78,7 +78,7 @@ func (s *keepAlive) try(c actor.Context) (reason any) {
 	s.stage = notBegun
 	defer func() {
 		if reason = recover(); reason != nil {
-			s.log.Error().Str("message", fmt.Sprintf("%T", c.Message())).Str("panic", fmt.Sprint(reason)).
+			s.log.Error().Str("actor", s.name).Str("message", fmt.Sprintf("%T", c.Message())).Str("panic", fmt.Sprint(reason)).
 				Bytes("stack", debug.Stack()).Msg("actor crashed and goes on")
 		}
 	}()

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,8 +202,10 @@ type signalError syscall.Signal
 func (e signalError) Error() string { return syscall.Signal(e).String() }
 
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
-	cmap.SHARD_COUNT = 1    // see serve
-	debug.SetGCPercent(100) // less than on stdin and stdout: a thousand clients have much that lives
+	cmap.SHARD_COUNT = 1 // see serve
+	over := make(chan struct{})
+	defer close(over)
+	go tuneGC(over)
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)
 	if err != nil {

@@ -148,7 +148,7 @@ var rows = []row{
 	}, runIsolatedTask},
 	{"clients", delta, "troupe", 3, []metric{
 		{"cpu", "1,000 clients of one session × 20 words/s: cores", "", 0.4, false}, {"rss", "memory then", "MB", 90, false},
-		{"idle", "memory of 1,000 idle clients", "MB", 60, false}, {"p50", "word in → read by a client p50", "ms", 0, false}, {"p99", "the same p99", "ms", 100, false},
+		{"idle", "a client that is idle", "KiB", 60, false}, {"p50", "word in → read by a client p50", "ms", 0, false}, {"p99", "the same p99", "ms", 100, false},
 	}, runClients},
 	{"list", delta, "troupe", 5, []metric{
 		{"cold", "listing 10,000 sessions, cold", "ms", 0, false}, {"warm", "listing 10,000 sessions, warm, p50", "ms", 100, false},

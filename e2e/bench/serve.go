@@ -110,7 +110,7 @@ func runClients(x *sampler) values {
 	owner.send(hello)
 	owner.send(`{"id":"open","type":"open_session","permissionMode":"auto"}`)
 	session := owner.answer("open").Get("data.sessionId").Str
-	clients := make([]*viewer, n)
+	base, clients := q.rss(), make([]*viewer, n)
 	var all sync.WaitGroup
 	for i := range clients {
 		clients[i] = dial(address, token)
@@ -118,8 +118,8 @@ func runClients(x *sampler) values {
 		clients[i].send(`{"id":"a","type":"attach","sessionId":"` + session + `"}`)
 		clients[i].answer("a")
 	}
-	time.Sleep(500 * time.Millisecond)
-	idle := q.rss()
+	time.Sleep(3 * time.Second)
+	idle := (q.rss() - base) * 1024 / float64(n)
 	var mu sync.Mutex
 	var late []time.Duration
 	lagged := 0
