@@ -240,12 +240,20 @@ func (p *Tab) Eval(expression string) any {
 	return r.Result.Value
 }
 
+var codes = map[string]int{"Tab": 9, "Enter": 13}
+
 // Press presses and releases a key.
 func (p *Tab) Press(key string) {
 	p.t.Helper()
 	down := map[string]any{"type": "keyDown", "key": key}
 	if len(key) == 1 {
 		down["text"] = key
+	}
+	if code := codes[key]; code > 0 { // what these do is the browser's business, and goes by the code
+		down["windowsVirtualKeyCode"], down["code"] = code, key
+		if key == "Enter" {
+			down["text"] = "\r"
+		}
 	}
 	p.call("Input.dispatchKeyEvent", down, nil)
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
