@@ -20,7 +20,7 @@ import (
 var control = []string{
 	`{"type":"get_state"}`, `{"type":"get_messages"}`, `{"type":"get_available_models"}`, `{"type":"get_available_thinking_levels"}`,
 	`{"type":"get_fork_messages"}`, `{"type":"get_branch_messages"}`, `{"type":"get_session_tree"}`, `{"type":"get_tree"}`,
-	`{"type":"get_entries"}`, `{"type":"get_image","entryId":"x"}`, `{"type":"get_session_stats"}`, `{"type":"get_last_assistant_text"}`, `{"type":"get_context_usage"}`,
+	`{"type":"get_entries"}`, `{"type":"get_image","entryId":"ENTRY"}`, `{"type":"get_session_stats"}`, `{"type":"get_last_assistant_text"}`, `{"type":"get_context_usage"}`,
 	`{"type":"get_tools"}`, `{"type":"get_commands"}`, `{"type":"get_protocol_info"}`, `{"type":"ping"}`, `{"type":"get_budget"}`, `{"type":"get_dialogs"}`, `{"type":"get_permissions"}`,
 	`{"type":"get_subagents"}`, `{"type":"get_subagent_messages","subagentId":"A"}`, `{"type":"set_subagent_subscription","level":"events"}`,
 	`{"type":"get_auth"}`, `{"type":"get_login_providers"}`,
@@ -170,7 +170,7 @@ func TestBusySummary(t *testing.T) {
 	d.p.llm.request(n)
 	for _, c := range control {
 		if strings.Contains(c, `"get_`) || strings.Contains(c, `"list_`) {
-			d.ok(c)
+			d.ok(strings.Replace(c, "ENTRY", entry, 1))
 		}
 	}
 	d.ok(`{"type":"set_steering_mode","mode":"all"}`)
@@ -214,10 +214,14 @@ func busyDaemon(t *testing.T) *daemon {
 	p.llm.playsTo("CHILDA", text("done"))
 	p.llm.plays(tool("t", "task", `{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("one"), text("two"))
 	d := p.start("--tools", "read,bash,edit,write,task")
-	d.prompt("one")
+	d.ok(`{"type":"prompt","message":"one","images":[{"type":"image","mimeType":"image/png","data":"`+dot+`"}]}`)
+	d.event("agent_settled")
 	d.prompt("two " + long)
 	return d
 }
+
+// dot is a picture of one point.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 func writeTo(d *daemon, name string) {
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.p.work, name), []byte("\n"), 0o600))

@@ -271,7 +271,7 @@ func TestPagePictures(t *testing.T) {
 	p.llm.plays(text("a dot"))
 	tab.Eval(`(() => {
 		const data = new DataTransfer();
-		data.items.add(new File([Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0))], "dot.png", { type: "image/png" }));
+		data.items.add(new File([Uint8Array.from(atob("` + dot + `"), (c) => c.charCodeAt(0))], "dot.png", { type: "image/png" }));
 		document.getElementById("composer-text").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
 	})()`)
 	tab.Until(`document.querySelector("#composer img") !== null`)

@@ -124,7 +124,7 @@ func TestServeImages(t *testing.T) {
 	client.send(`{"id":"hello","type":"hello","features":["imageRefs","seq","stateEvents"]}`)
 	client.send(`{"id":"open","type":"open_session"}`)
 	handle := client.until("open").Get("data.sessionId").Str
-	const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+	const png = dot
 	client.send(`{"id":"p","type":"prompt","message":"look","sessionId":"` + handle + `","images":[{"type":"image","data":"` + png + `","mimeType":"image/png"},{"type":"image","data":"` + png + `","mimeType":"image/png"}]}`)
 	assert.Equal(t, png, client.until("message_end").Get("message.content.1.data").Str, "what is said now is whole")
 	client.until("agent_settled")

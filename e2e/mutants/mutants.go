@@ -17,6 +17,7 @@ var (
 	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
 	files   = []string{"./store"}
 	cluster = []string{"./actors/cluster"}
+	beats   = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	configs = []string{"./store/config"}
 	models  = []string{"./providers/registry", "./providers/wire"}
 	logins  = []string{"./providers/auth"}
@@ -136,6 +137,15 @@ var mutants = []mutant{
 	{"a path over the network is not looked at", "actors/conn/router.go", "case r.outside(req.Cmd) != nil:", "case false:", []string{"./e2e", "-run", "TestServeRoots"}},
 	{"a session that is open is deleted", "store/trash.go", "err := f.Lock(); err != nil && !noLocks(err)", "err := f.Lock(); false && err != nil", []string{"./store", "-run", "TestTrash"}},
 	{"a copy of a project is trusted as nobody's", "store/config/trust.go", "if p.Above != nil {", "if false {", []string{"./e2e", "-run", "TestTrustOfTasks"}},
+	{"a beat that was late leaves no interval behind it", "actors/cluster/beats.go", "b.busy, b.due, b.leased, b.until = false, now+b.timing.Every,", "b.busy, b.due, b.leased, b.until = false, b.sent+b.timing.Every,", beats},
+	{"the beat under way counts", "actors/cluster/beats.go", "return uint64(t.Miss) + 1", "return uint64(t.Miss) - 1", beats},
+	{"a lease comes back as if it had never lapsed", "actors/cluster/beats.go", "if !b.leased || b.sent >= b.until {", "if !b.leased {", beats},
+	{"a lease begins when the answer comes", "actors/cluster/beats.go", "true, b.sent+b.timing.lease()", "true, now+b.timing.lease()", beats},
+	{"the answer to an earlier beat renews the lease", "actors/cluster/beats.go", "if !b.busy || beat != b.tries {", "if !b.busy {", beats},
+	{"the answer to an earlier look counts", "actors/cluster/beats.go", "o.looking == 0 || o.looking != e.Number {", "o.looking == 0 {", beats},
+	{"what was heard is trusted", "actors/cluster/beats.go", "case o.boot != e.Node.Boot || o.beat < e.Node.Beat:", "case false:", beats},
+	{"dead behind a look before the wish", "actors/cluster/beats.go", "case o.asked < o.wanted:", "case false:", beats},
+	{"a session moves though its node is there", "actors/cluster/place.go", "most = n.Name, w", "most = n.Name, 0", []string{"./actors/cluster", "-run", "TestPlace"}},
 	{"a viewer may do everything", "actors/conn/router.go", "if err == nil && to.viewed && !onlyLooks(req.Cmd) {", "if false {", []string{"./actors", "-run", "TestViewer"}},
 	{"a viewer closes a session", "actors/conn/router.go", "if to.viewed {", "if false {", []string{"./actors", "-run", "TestViewer"}},
 	{"a dialog that nobody can show waits", "actors/session/dialogs.go", "if s.spec.Retain || s.spec.Child != nil || s.clients.attached() == 0 {", "if true {", []string{"./actors", "-run", "TestDialogsThat"}},

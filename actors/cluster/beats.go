@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Node is what a node says of itself: one life of one daemon. It is for liveness and
+// placement only; who owns a session is in the session's log.
+type Node struct {
+	Name, Boot string
+	Addr       string            // where peers reach it
+	Labels     map[string]string // see [Place]
+	Roots      map[string]Root   // by name
+	Beat       uint64            // counts the beats of this life
+	Draining   bool              // it takes no session any more
+	Sessions   int               // that it owns
+}
+
+// Timing is how often nodes give a sign of life, and how many of them may be missing.
+// All nodes of a cluster have the same.
+type Timing struct {
+	Every time.Duration // between the end of a beat and the next
+	Miss  int           // how many may be missing; 2 at least
+}
+
+// Stock is what a cluster has unless it says otherwise.
+var Stock = Timing{Every: 250 * time.Millisecond, Miss: 4}
+
+// lease is how long a beat that was stored counts, from when it was sent.
+func (t Timing) lease() time.Duration { return time.Duration(t.Miss-1) * t.Every }
+
+// enough is how many own beats have to be stored, since another node was last heard of,
+// before it may be taken for dead. Of these the first may have been under way then, so that
+// Miss intervals pass at least: one more than any lease lasts, for clocks that do not run
+// equally fast.
+func (t Timing) enough() uint64 { return uint64(t.Miss) + 1 }
+
+// Beats is what one node knows of who is alive, itself among them. It has no clock: each
+// step is told the time, of which only differences count. A node's own beats are its measure
+// of how long others are silent: where the engine is away nobody dies.
+//
+// A lease says that nobody can have taken the node for dead. One that has lapsed comes
+// back with another number: who served reads from memory under the old one appends first
+// to what it reads.
+//
+// Whoever wants to claim a session reads its tail, and then says [Watch]: that the owner is
+// dead is true behind that tail only. If the owner comes back meanwhile, and appends under its
+// new lease, the claim does not follow the tail any more and is refused.
+type Beats struct {
+	timing Timing
+	tries  uint64        // beats that were sent, each with its number
+	looks  uint64        // likewise
+	stored uint64        // own beats that the engine has taken, and said so
+	busy   bool          // one is under way
+	sent   time.Duration // when it, or the last one, was sent
+	due    time.Duration // when the next is
+
+	leased bool
+	until  time.Duration // the end of the lease
+	number uint64        // of the lease
+
+	others map[string]*other
+}
+
+// other is a node that somebody wants, or wanted, to know about.
+type other struct {
+	boot    string
+	beat    uint64
+	at      uint64 // own beats that were stored when it was last heard of
+	wanted  uint64 // how often somebody has begun to want it; 0 for nobody any more
+	asked   uint64 // the same when it was looked up
+	looking uint64 // the number of the look that is under way; 0 for none
+}
+
+// What happens to a node's beats.
+type (
+	// Tick is that time has passed.
+	Tick struct{}
+	// Stored is that the engine has a beat.
+	Stored struct{ Beat uint64 }
+	// Failed is that it has not, or that nobody knows.
+	Failed struct{ Beat uint64 }
+	// Heard is what a node has said, as it was heard, which may be late.
+	Heard struct{ Node Node }
+	// Watch is that somebody wants to know whether a node lives, from now on.
+	Watch struct{ Name string }
+	// Looked is what the engine has of a node now: the answer to a [Look]. Found is false
+	// if the engine could not say.
+	Looked struct {
+		Look
+		Node  Node
+		Found bool
+	}
+)
+
+// What is to be done about that.
+type (
+	// Store is to store a beat, of this number.
+	Store struct{ Beat uint64 }
+	// Look is to read what the engine has of a node.
+	Look struct {
+		Name   string
+		Number uint64
+	}
+	// Dead is that a node may be taken for dead, by who has said Watch.
+	Dead struct{ Name string }
+)
+
+// NewBeats is a node that has not given a sign of life yet.
+func NewBeats(t Timing) *Beats { return &Beats{timing: t, others: map[string]*other{}} }
+
+// Lease is the number of the lease that the node has; false without one.
+func (b *Beats) Lease(now time.Duration) (number uint64, ok bool) {
+	return b.number, b.leased && now < b.until
+}
+
+// Next is when time matters next, unless something else happens before.
+func (b *Beats) Next() time.Duration { return b.due }
+
+// Step takes an event, at a time, and returns what is to be done.
+func (b *Beats) Step(event any, now time.Duration) (effects []any) {
+	switch e := event.(type) {
+	case Tick:
+		if !b.busy && now >= b.due {
+			b.tries++
+			b.busy, b.sent = true, now
+			effects = append(effects, Store{b.tries})
+		}
+	case Stored:
+		effects = b.beatStored(e.Beat, now)
+	case Failed:
+		if b.busy && e.Beat == b.tries {
+			b.busy, b.due = false, now+b.timing.Every
+		}
+	case Heard:
+		b.heard(e.Node)
+	case Watch:
+		o := b.others[e.Name]
+		if o == nil { // nothing was heard of it, so its silence begins now
+			o = &other{at: b.stored}
+			b.others[e.Name] = o
+		}
+		o.wanted++
+		effects = b.lookUp(e.Name, o)
+	case Looked:
+		effects = b.looked(e)
+	}
+	return effects
+}
+
+// beatStored renews the lease, and looks for nodes that have been silent for long. The
+// next beat comes an interval behind this one, however late that was: the number of
+// beats is a measure of time.
+func (b *Beats) beatStored(beat uint64, now time.Duration) (effects []any) {
+	if !b.busy || beat != b.tries { // the answer to an earlier one says nothing of this one
+		return nil
+	}
+	if !b.leased || b.sent >= b.until {
+		b.number++
+	}
+	b.busy, b.due, b.leased, b.until = false, now+b.timing.Every, true, b.sent+b.timing.lease()
+	b.stored++
+	for _, name := range slices.Sorted(maps.Keys(b.others)) {
+		effects = append(effects, b.lookUp(name, b.others[name])...)
+	}
+	return effects
+}
+
+// lookUp reads what the engine has of a node that has been silent for long, if somebody wants
+// to know.
+func (b *Beats) lookUp(name string, o *other) []any {
+	if o.wanted == 0 || o.looking > 0 || b.stored-o.at < b.timing.enough() {
+		return nil
+	}
+	b.looks++
+	o.asked, o.looking = o.wanted, b.looks
+	return []any{Look{name, b.looks}}
+}
+
+// heard notes a sign of life: a beat that is not known.
+func (b *Beats) heard(n Node) {
+	o := b.others[n.Name]
+	if o == nil || o.boot == n.Boot && o.beat >= n.Beat {
+		return
+	}
+	o.boot, o.beat, o.at = n.Boot, n.Beat, b.stored
+}
+
+// looked judges a node by what the engine has of it: what was heard may be late.
+func (b *Beats) looked(e Looked) []any {
+	o := b.others[e.Name]
+	if o == nil || o.looking == 0 || o.looking != e.Number { // an earlier answer says nothing of now
+		return nil
+	}
+	o.looking = 0
+	switch {
+	case !e.Found: // again behind the next beat
+		return nil
+	case o.boot != e.Node.Boot || o.beat < e.Node.Beat:
+		e.Node.Name = e.Name
+		b.heard(e.Node)
+		return nil
+	case b.stored-o.at < b.timing.enough(): // it was heard of meanwhile
+		return nil
+	case o.asked < o.wanted: // somebody has begun to want it behind that look
+		return b.lookUp(e.Name, o)
+	}
+	o.wanted = 0
+	return []any{Dead{e.Name}}
+}

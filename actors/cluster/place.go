@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Mode is what becomes of a directory when a session moves to another node.
+type Mode string
+
+// The modes there are.
+const (
+	Pinned Mode = "pinned" // the directory is on one node: the session stays there
+	Shared Mode = "shared" // the same files are on every node that has the root
+	Git    Mode = "git"    // every node that has the root fetches them
+	None   Mode = "none"   // there are no files
+)
+
+// Root is a directory of which sessions may work below, as a node has it.
+type Root struct {
+	Path   string
+	Mode   Mode
+	Remote string // of git
+}
+
+// Wants is what a session needs of its node. It is in the session's first record.
+type Wants struct {
+	Labels map[string]string
+	Root   string // the name of a root; "" for none
+	Node   string // the node that has it, where the root is pinned
+}
+
+// ErrNowhere is the error of [Place]; it names what is missing.
+var ErrNowhere = errors.New("no node can take the session")
+
+// Place says on which node a session belongs: of those that live, are not draining and have
+// what it wants, the one that a hash of both puts first. Where nodes come and go only
+// the sessions of these move.
+func Place(id SessionID, want Wants, nodes []Node, alive func(name string) bool) (string, error) {
+	best, most := "", uint64(0)
+	missing := map[string]bool{}
+	for _, n := range nodes {
+		if why := want.lacks(n, alive); why != "" {
+			missing[why] = true
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(string(id) + "\x00" + n.Name))
+		if w := mix(h.Sum64()); best == "" || w > most || w == most && n.Name < best {
+			best, most = n.Name, w
+		}
+	}
+	if best != "" {
+		return best, nil
+	}
+	if len(missing) == 0 {
+		return "", fmt.Errorf("%w: there is no node", ErrNowhere)
+	}
+	return "", fmt.Errorf("%w: %s", ErrNowhere, strings.Join(slices.Sorted(maps.Keys(missing)), "; "))
+}
+
+// lacks is what a node does not have, "" if it has everything.
+func (w Wants) lacks(n Node, alive func(string) bool) string {
+	root, has := n.Roots[w.Root]
+	switch {
+	case !alive(n.Name):
+		return n.Name + " does not answer"
+	case n.Draining:
+		return n.Name + " takes no sessions"
+	case w.Root != "" && !has:
+		return n.Name + " has no root " + w.Root
+	case w.Root != "" && root.Mode == Pinned && w.Node != "" && w.Node != n.Name:
+		return "the root " + w.Root + " of the session is on " + w.Node
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
+		if n.Labels[name] != w.Labels[name] {
+			return fmt.Sprintf("%s has no label %s=%s", n.Name, name, w.Labels[name])
+		}
+	}
+	return ""
+}
+
+// mix spreads the bits of a hash: those of FNV are alike for names that are.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
