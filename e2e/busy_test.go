@@ -214,7 +214,7 @@ func busyDaemon(t *testing.T) *daemon {
 	p.llm.playsTo("CHILDA", text("done"))
 	p.llm.plays(tool("t", "task", `{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"CHILDA"}]}`), text("one"), text("two"))
 	d := p.start("--tools", "read,bash,edit,write,task")
-	d.ok(`{"type":"prompt","message":"one","images":[{"type":"image","mimeType":"image/png","data":"`+dot+`"}]}`)
+	d.ok(`{"type":"prompt","message":"one","images":[{"type":"image","mimeType":"image/png","data":"` + dot + `"}]}`)
 	d.event("agent_settled")
 	d.prompt("two " + long)
 	return d
