@@ -421,3 +421,29 @@ func TestCommandsComeAgain(t *testing.T) {
 		a.end()
 	})
 }
+
+// TestReplayIsWhole: what the answer to an attach has promised comes, also if it is more than
+// may wait for a client for which no session waits.
+func TestReplayIsWhole(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, func(c *Config) { c.Sessions.RingBytes = 8 << 20 })
+		s := a.open()
+		b := a.connect(func(of *conn.Config) { of.Features, of.Lag = []string{"seq", "settingEvents"}, 4<<10 })
+		from := b.Call(t, `{"type":"attach"`+at(s)+`}`).Get("data.seq").Int()
+		require.NoError(t, b.leave())
+		for i := range 500 {
+			a.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"%d %s"%s}`, i, strings.Repeat("x", 2000), at(s)))
+		}
+		b = a.connect(func(of *conn.Config) { of.Features, of.Lag = []string{"seq", "settingEvents"}, 4<<10 })
+		v := b.Call(t, fmt.Sprintf(`{"type":"attach"%s,"since":{"epoch":"e","seq":%d}}`, at(s), from))
+		require.Equal(t, "exact", v.Get("data.replay").Str, v.Raw)
+		a.Settle()
+		read := b.Events(s)
+		require.Len(t, read, int(v.Get("data.replayed").Int()))
+		for i, ev := range read {
+			require.Equal(t, from+int64(i)+1, ev.Get("seq").Int(), ev.Raw)
+		}
+		require.NoError(t, b.leave())
+		a.end()
+	})
+}

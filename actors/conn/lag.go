@@ -33,6 +33,9 @@ func (l *lag) limit() int {
 // drops says whether a record may be left out: whoever attaches again is told what it
 // said, or sees it in a snapshot. A question stays, and what has no number, too.
 func (l *lag) drops(it *link.Item) bool {
+	if it.Owed { // there is no more of that than the ring has
+		return false
+	}
 	switch it.Event.(type) {
 	case nil, protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.DialogResolved:
 		return false

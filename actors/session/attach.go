@@ -142,6 +142,9 @@ func (a *clients) replay(to link.Client, events []link.Item, seq uint64) {
 		a.unsent[n-1].past = true
 		a.unsent[n-1].item.Response.At = seq
 	}
+	for i := range events {
+		events[i].Owed = true
+	}
 	a.pastFor(to, events)
 }
 

@@ -21,9 +21,9 @@ import (
 var pageAddress = regexp.MustCompile(`http://(\S+)/#c=`)
 
 // serve starts a daemon for clients on TCP and returns its address and its token.
-func (x *sampler) serve() (q *proc, address, token string) {
+func (x *sampler) serve(args ...string) (q *proc, address, token string) {
 	cmd := x.agent.command(x.place, how{})
-	cmd = exec.Command(cmd.Path, "serve", "--listen", "127.0.0.1:0", "--socket", filepath.Join(x.root, "run", "s.sock"), "--provider", "mock", "--model", "mock-1")
+	cmd = exec.Command(cmd.Path, append([]string{"serve", "--listen", "127.0.0.1:0", "--socket", filepath.Join(x.root, "run", "s.sock"), "--provider", "mock", "--model", "mock-1"}, args...)...)
 	cmd.Dir, cmd.Env = x.work, []string{"HOME=" + x.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + x.root}
 	q = spawn(cmd)
 	x.procs = append(x.procs, q)
@@ -42,6 +42,7 @@ func (x *sampler) serve() (q *proc, address, token string) {
 type viewer struct {
 	ws   *websocket.Conn
 	rest [][]byte
+	err  error // why there is no next record
 }
 
 func dial(address, token string) *viewer {
@@ -62,6 +63,7 @@ func (v *viewer) next() (gjson.Result, bool) {
 	for len(v.rest) == 0 {
 		_, message, err := v.ws.Read(context.Background())
 		if err != nil {
+			v.err = err
 			return gjson.Result{}, false
 		}
 		for line := range strings.SplitSeq(string(message), "\n") {
@@ -165,4 +167,42 @@ func runClients(x *sampler) values {
 		fail("%d clients lagged", lagged)
 	}
 	return values{"cpu": cpu / took.Seconds(), "rss": memory, "idle": idle, "p50": ms(p50(late)), "p99": ms(quantile(late, 0.99))}
+}
+
+// runReplay has a client come back that has missed 10,000 records, which the ring has.
+func runReplay(x *sampler) values {
+	n := x.scale(10_000, 500)
+	_, address, token := x.serve("--ring", "4194304")
+	const hello = `{"id":"hello","type":"hello","features":["seq","settingEvents"]}`
+	owner := dial(address, token)
+	owner.send(hello)
+	epoch := owner.answer("hello").Get("data.epoch").Str
+	owner.send(`{"id":"open","type":"open_session","noSession":true}`)
+	session := owner.answer("open").Get("data.sessionId").Str
+	owner.send(`{"id":"from","type":"attach","sessionId":"` + session + `"}`)
+	from := owner.answer("from").Get("data.seq").Int()
+	for i := range n {
+		owner.send(`{"id":"n` + strconv.Itoa(i) + `","type":"set_session_name","sessionId":"` + session + `","name":"` + strconv.Itoa(i) + `"}`)
+		owner.answer("n" + strconv.Itoa(i))
+	}
+	var took []time.Duration
+	for range 5 {
+		back := dial(address, token)
+		back.send(hello)
+		back.answer("hello")
+		begun := time.Now()
+		back.send(`{"id":"a","type":"attach","sessionId":"` + session + `","since":{"epoch":"` + epoch + `","seq":` + strconv.FormatInt(from, 10) + `}}`)
+		answer := back.answer("a")
+		if answer.Get("data.replay").Str != "exact" || answer.Get("data.replayed").Int() != int64(n) {
+			fail("no exact replay: %s", answer.Raw[:min(400, len(answer.Raw))])
+		}
+		for range n {
+			if r, ok := back.next(); !ok || r.Get("seq").Int() == 0 {
+				fail("a record is missing: %v %s", back.err, r.Raw[:min(300, len(r.Raw))])
+			}
+		}
+		took = append(took, time.Since(begun))
+		_ = back.ws.CloseNow()
+	}
+	return values{"p50": ms(p50(took))}
 }
