@@ -368,7 +368,8 @@ func TestChildrenShareABudget(t *testing.T) {
 					assert.Equal(t, 4, done, results)
 					assert.Equal(t, 4, refused, results)
 				}
-				assert.GreaterOrEqual(t, refused, 4, results)
+				assert.LessOrEqual(t, done, 4, results)
+				assert.GreaterOrEqual(t, done+refused, 7, "only the one that crashed ended otherwise, whether it had been answered or not: %s", results)
 				assert.Len(t, b.Events(s, "budget_exceeded"), 2, "the session and the call")
 				b.cfg.Faults.Release()
 				b.pass(time.Minute)
