@@ -186,6 +186,17 @@ func TestPageCut(t *testing.T) {
 		tab.Until(`troupe.link.open || (troupe.link.again(), false)`)
 	}
 	tab.Until(`document.getElementById("send").textContent === "Send"`)
+	offline := func(message string) { // said while nobody listens
+		tab.Eval(`(troupe.link.socket?.close(), null)`)
+		tab.Until(`!troupe.link.open && (clearTimeout(troupe.link.timer), true)`)
+		say(tab, message)
+		tab.Until(fmt.Sprintf(`document.getElementById("queue").textContent.includes(%q)`, "not sent yet "+message))
+	}
+	p.llm.plays(text("heard it"))
+	offline("said offline")
+	tab.Eval(`troupe.link.again()`)
+	sees(tab, "heard it")
+	tab.Until(`document.getElementById("queue").textContent === ""`)
 	var want strings.Builder
 	want.WriteString("begin")
 	for i := range cuts {
@@ -206,6 +217,20 @@ func TestPageCut(t *testing.T) {
 	p.llm.plays(text("still here"))
 	say(tab, "are you there?")
 	sees(tab, "still here")
+	offline("for the one that is gone")
+	assert.Equal(t, 143, again.stop())
+
+	again = p.serve("--listen", address) // its handles are of others
+	token, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	_, answer := again.ask("POST", "/v1/rpc", fmt.Sprintf(`{"id":1,"type":"open_session","cwd":%q,"retain":true}`, p.work), bearer(strings.TrimSpace(string(token)))...)
+	require.Contains(t, answer, `"sessionId":"s1"`)
+	p.llm.plays(text("here as well"))
+	tab.Eval(`troupe.link.again()`)
+	sees(tab, "for the one that is gone")
+	sees(tab, "here as well")
+	sees(tab, want.String())
+	assert.NotEqual(t, "s1", tab.Eval(`troupe.view.handle`))
 	assert.Equal(t, 143, again.stop())
 
 	third := p.serve("--listen", address) // nothing is open: the list has the files

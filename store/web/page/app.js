@@ -4,7 +4,7 @@ class App {
   constructor() {
     this.views = new Map(); // handle to View
     this.view = null;
-    this.said = []; // messages on their way: {view, text}
+    this.said = []; // messages on their way: {key and file of their session, command}
     this.link = new Link({
       up: (info) => this.up(info),
       down: (why) => this.down(why),
@@ -92,11 +92,12 @@ class App {
     byId("banner").hidden = true;
     this.readOnly = info.scope === "view";
     try {
-      const before = this.view;
-      if (this.epoch && this.epoch !== info.epoch) await this.restarted(before);
+      const restarted = this.epoch && this.epoch !== info.epoch;
       this.epoch = info.epoch;
+      if (restarted) await this.restarted();
+      else await Promise.all([...this.views.values()].filter((v) => v.loaded).map((v) => this.attach(v, {})));
+      this.link.ready();
       await this.list.load();
-      for (const view of this.views.values()) if (view.loaded) this.attach(view, {});
       if (!this.view) await this.choose();
       else this.show(this.view.handle);
     } catch (error) {
@@ -105,13 +106,17 @@ class App {
     document.documentElement.dataset.ready = "true";
   }
 
-  // restarted: handles are of the process that is gone. The session that was looked
-  // at is opened again.
-  async restarted(before) {
-    const file = before?.state.sessionFile;
+  // restarted: handles are of the process that is gone. The sessions that something is
+  // to be said to are opened again, and later the one that was looked at.
+  async restarted() {
+    this.wanted = this.view?.state.sessionFile;
     this.views.clear();
     this.view = null;
-    if (file) this.wanted = file;
+    for (const { file, command } of [...this.said]) {
+      const opened = file && (await this.link.ask("open_session", { sessionPath: file, retain: true }).catch(() => null));
+      if (opened) command.sessionId = opened.sessionId;
+      else this.link.refuse(command, "The daemon was started again, and has not got the session any more.");
+    }
   }
 
   // choose shows the session that the address or the last visit names, else the
@@ -226,23 +231,24 @@ class App {
     }
   }
 
-  // say sends a message. It is kept until it was answered, over reconnections, too.
-  async say(view, type, command, failed) {
-    const message = { view, text: command.message };
-    if (!this.link.open) this.said.push(message);
+  // say sends a message, a command. It is kept until it was answered, over reconnections, too.
+  async say(view, command) {
+    const message = { key: view.key, file: view.state.sessionFile, command };
+    this.said.push(message);
     this.composer.show(this.view);
     try {
-      await this.link.ask(type, command);
+      await this.link.send(command);
     } catch (error) {
       this.alert(error.message);
-      failed();
+      this.composer.giveBack(view.key, command);
     }
     this.said = this.said.filter((m) => m !== message);
     this.composer.show(this.view);
   }
 
+  // unsent are messages to a session that wait for a connection.
   unsent(view) {
-    return this.said.filter((m) => m.view === view).map((m) => m.text);
+    return this.link.attached ? [] : this.said.filter((m) => m.key === view?.key).map((m) => m.command.message);
   }
 
   stop() {

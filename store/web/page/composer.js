@@ -100,11 +100,19 @@ class Composer {
     this.pictures = [];
     this.drawPictures();
     this.changed();
-    const command = { sessionId: view.handle, message, idempotencyKey: randomId(), ...(images.length > 0 && { images }) };
+    const command = { type, sessionId: view.handle, message, idempotencyKey: randomId(), ...(images.length > 0 && { images }) };
     if (type === "prompt" && view.running) command.streamingBehavior = "followUp";
-    this.app.say(view, type, command, () => {
-      if (this.view === view && this.text.value === "") this.put(message);
-    });
+    this.app.say(view, command);
+  }
+
+  // giveBack puts a message that was refused before what was written since.
+  giveBack(key, { message, images = [] }) {
+    const join = (since) => [message, since].filter(Boolean).join("\n\n");
+    if (this.view?.key !== key) return store("troupe-draft-" + key, join(stored("troupe-draft-" + key)));
+    const again = ({ mimeType, data }) => ({ name: "Picture", size: (data.length / 4) * 3, mimeType, data });
+    this.pictures = [...images.map(again), ...this.pictures];
+    this.drawPictures();
+    this.put(join(this.text.value));
   }
 
   pressed(event) {

@@ -11,18 +11,20 @@ class Failure extends Error {
 const firstWait = 500; // ms until the next attempt; doubles
 const longestWait = 15_000;
 const silence = 45_000; // ms without a record, where the daemon sends heartbeats
+const early = new Set(["attach", "list_sessions", "close_session"]); // what may name a session before it is attached to
 
 class Link {
-  // handlers: up(info), down(why), event(record), refused().
+  // handlers: up(info), which calls ready, down(why), event(record), refused().
   constructor(handlers) {
     this.handlers = handlers;
-    this.waiting = new Map(); // id to {command, resolve, reject}
+    this.waiting = new Map(); // id to {command, socket it was sent on or null, resolve, reject}
     this.number = 0;
     this.prefix = randomId(6);
     this.wait = firstWait;
     this.timer = 0;
     this.socket = null;
-    this.open = false;
+    this.open = false; // the daemon has answered the hello
+    this.attached = false; // and the sessions of the page are attached: they can be spoken to
     this.heard = 0;
     this.commands = new Set();
     this.features = new Set();
@@ -79,7 +81,6 @@ class Link {
       this.open = true;
       this.wait = firstWait;
       this.handlers.up(info);
-      for (const { command } of this.waiting.values()) if (command.idempotencyKey) this.post(command);
     } catch (error) {
       socket.close(1000);
       this.lost(error.message);
@@ -102,28 +103,49 @@ class Link {
     } else asked.reject(new Failure(str(record.error) || "refused", str(record.code)));
   }
 
-  // ask sends a command. Those with an idempotency key wait for a connection and
-  // are sent again if one breaks before their answer; others fail.
+  // ready sends what waits for the sessions of the page to be attached again.
+  ready() {
+    if (!this.open) return;
+    this.attached = true;
+    for (const asked of this.waiting.values()) if (asked.socket !== this.socket) this.post(asked);
+  }
+
+  // ask sends a command. What is for a session waits until that is attached. Commands
+  // with an idempotency key wait for a connection, too, and are sent again if one breaks
+  // before their answer; others fail.
   ask(type, parameters = {}) {
-    const command = { type, ...parameters };
+    return this.send({ type, ...parameters });
+  }
+
+  send(command) {
     if (!this.open && !command.idempotencyKey) return Promise.reject(new Failure("There is no connection.", "offline"));
-    return this.write(command, this.open ? this.socket : null);
+    const now = this.attached || (this.open && (!command.sessionId || early.has(command.type)));
+    return this.write(command, now ? this.socket : null);
   }
 
   write(command, socket) {
     command.id ??= this.prefix + "-" + ++this.number; // an answer to a dialog has the id of the dialog
     return new Promise((resolve, reject) => {
-      this.waiting.set(command.id, { command, resolve, reject });
-      if (socket) socket.send(JSON.stringify(command));
+      const asked = { command, socket: null, resolve, reject };
+      this.waiting.set(command.id, asked);
+      if (socket) this.post(asked, socket);
     });
   }
 
-  post(command) {
-    this.socket?.send(JSON.stringify(command));
+  // refuse answers a command that cannot be sent any more.
+  refuse(command, why) {
+    const asked = this.waiting.get(command.id);
+    this.waiting.delete(command.id);
+    asked?.reject(new Failure(why, ""));
+  }
+
+  post(asked, socket = this.socket) {
+    asked.socket = socket;
+    socket.send(JSON.stringify(asked.command));
   }
 
   lost(why) {
-    this.open = false;
+    this.open = this.attached = false;
     for (const [id, { command, reject }] of this.waiting) {
       if (command.idempotencyKey) continue;
       this.waiting.delete(id);
@@ -175,7 +197,7 @@ class Link {
     this.socket = null;
     this.token = "";
     this.images.clear();
-    this.open = false;
+    this.open = this.attached = false;
     socket?.close(1000);
   }
 }
