@@ -6,18 +6,6 @@ import (
 	"time"
 )
 
-// Node is what a node says of itself: one life of one daemon. It is for liveness and
-// placement only; who owns a session is in the session's log.
-type Node struct {
-	Name, Boot string
-	Addr       string            // where peers reach it
-	Labels     map[string]string // see [Place]
-	Roots      map[string]Root   // by name
-	Beat       uint64            // counts the beats of this life
-	Draining   bool              // it takes no session any more
-	Sessions   int               // that it owns
-}
-
 // Timing is how often nodes give a sign of life, and how many of them may be missing.
 // All nodes of a cluster have the same.
 type Timing struct {

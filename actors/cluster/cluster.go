@@ -8,6 +8,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 // Seq is a place in a log, given by the engine. It grows along a session, with
@@ -23,11 +24,18 @@ type Kind string
 const (
 	Claim   Kind = "claim"   // its node owns the session from here on
 	Lines   Kind = "lines"   // entries of the session
+	Part    Kind = "part"    // the beginning of entries that the next Lines ends, see [Joiner]
+	Note    Kind = "note"    // what the machine keeps beside the entries
 	Release Kind = "release" // nobody owns the session
+	Trimmed Kind = "trim"    // what was before it may be gone, and is where it says
 )
 
-// MostLines is how many bytes of lines a record holds at most.
-const MostLines = 1 << 20
+// MostLines is how many bytes of lines a record holds at most, MostEntries how many may be
+// appended at once: what is above a record goes in several, see [Joiner].
+const (
+	MostLines   = 1 << 20
+	MostEntries = 64 << 20
+)
 
 // Record is one record of a session's log.
 type Record struct {
@@ -39,7 +47,7 @@ type Record struct {
 	Node  string   // who wrote it
 	Boot  string   // random id of one life of that node's process
 	Keys  []string // clientId/id of the commands whose effect it is
-	Lines []byte   // entries as they are in the file, LF between; at most MostLines bytes
+	Lines []byte   // entries as they are in the file, LF between; at most MostLines bytes. Of a Note: its text
 	Sum   uint64   // CRC-64 (ECMA) of all Lines from the beginning of the log
 }
 
@@ -58,20 +66,76 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 	// ErrFenced: somebody else claimed the session. It is final.
 	ErrFenced = errors.New("another node owns the session")
+	// ErrSettings: the engine is not set up as troupe needs it.
+	ErrSettings = errors.New("the engine is not set up for a cluster")
 	// ErrReleased: the writer gave its session up. It is final.
 	ErrReleased = errors.New("the session was released")
 )
 
-// Log is the log of all sessions. It is safe for concurrent use. An error of a
-// context means ErrUnknown once Append has begun.
+// Log is the log of all sessions. It is safe for concurrent use. Each error is one of
+// ErrConflict, ErrUnknown, ErrUnavailable, ErrTooLarge, ErrFull, ErrDamaged or that of the
+// context, which means ErrUnknown once Append has begun.
 type Log interface {
 	// Append puts r behind after if after is the last record of the session.
+	// ErrConflict: it is not, or not yet (see [Writer]). ErrUnknown: it may happen still.
 	// Without an error a majority of the engine's servers has it on disk.
 	Append(ctx context.Context, id SessionID, after Seq, r Record) (Seq, error)
 	// Tail is the last record, the zero Record if there is none. It may be an
-	// old one.
+	// old one, never one of the future.
 	Tail(ctx context.Context, id SessionID) (Record, error)
-	// Read calls f for the records in (after, to], in order. It fails with
-	// ErrDamaged where one does not follow the one before.
+	// Read calls f for the records in (after, to], in order, and fails with
+	// ErrDamaged where one does not follow the one before, or where to is not reached.
+	// It waits for a replica that has to. It stops at an error of f, and returns it.
+	// after is the place of a record, or 0; records that were trimmed are not read.
 	Read(ctx context.Context, id SessionID, after, to Seq, f func(Record) error) error
+	// List is up to n sessions, in any order, those behind a page; next is "" behind the last.
+	List(ctx context.Context, page string, n int) (ids []SessionID, next string, err error)
+	// Trim removes the records before a place, where a record of kind Trimmed is. Nodes do
+	// not have the right to unless they were given it.
+	Trim(ctx context.Context, id SessionID, before Seq) error
+}
+
+// Node is what a node says of itself: one life of one daemon. It is for liveness and
+// placement only; who owns a session is in the session's log.
+type Node struct {
+	Name     string            `json:"name"`
+	Boot     string            `json:"boot"`
+	Addr     string            `json:"addr"`             // where peers reach it
+	Labels   map[string]string `json:"labels,omitempty"` // see [Place]
+	Roots    map[string]Root   `json:"roots,omitempty"`  // by name
+	Version  string            `json:"version,omitempty"`
+	Reads    [2]int            `json:"reads"`  // formats of records, the lowest and the highest
+	Writes   [2]int            `json:"writes"` // likewise
+	Beat     uint64            `json:"beat"`   // counts the beats of this life
+	Draining bool              `json:"draining,omitempty"`
+	Sessions int               `json:"sessions"` // that it owns
+	Runs     int               `json:"runs"`     // that are under way
+}
+
+// Registry is who is there. Its data is for liveness only. It is safe for concurrent use,
+// but for Beat, which one goroutine calls.
+type Registry interface {
+	// Beat says that n lives. Without an error a majority has stored it. ErrFenced: another
+	// life of a node of this name has begun behind it.
+	Beat(ctx context.Context, n Node) error
+	// Node is what is stored of a node now.
+	Node(ctx context.Context, name string) (Node, bool, error)
+	// Nodes is what was heard of all nodes, by name. It may be late.
+	Nodes() []Node
+}
+
+// Index has one small text a session, the newest, for lists. It is a hint: the truth is in
+// the log.
+type Index interface {
+	SetIndex(ctx context.Context, id SessionID, text []byte) error
+	// Indexed is the texts of those of the sessions that have one.
+	Indexed(ctx context.Context, ids []SessionID) (map[SessionID][]byte, error)
+}
+
+// Engine is what keeps the logs of a cluster, and knows its nodes.
+type Engine interface {
+	Log
+	Registry
+	Index
+	io.Closer
 }

@@ -22,9 +22,9 @@ const (
 
 // Root is a directory of which sessions may work below, as a node has it.
 type Root struct {
-	Path   string
-	Mode   Mode
-	Remote string // of git
+	Path   string `json:"path"`
+	Mode   Mode   `json:"mode"`
+	Remote string `json:"remote,omitempty"` // of git
 }
 
 // Wants is what a session needs of its node. It is in the session's first record.

@@ -13,82 +13,138 @@ const (
 	longestWait = 200 * time.Millisecond
 )
 
+// oldTail is how long a tail may be behind what is known before the log is damaged.
+const oldTail = 2 * time.Second
+
 // Writer appends to the log of one session for the node that claimed it. It is
 // not safe for concurrent use.
 type Writer struct {
-	log        Log
-	id         SessionID
-	node, boot string
-	epoch      Seq
-	tail       Seq
-	n, sum     uint64
-	final      error // why nothing can be appended any more
+	log   Log
+	id    SessionID
+	at    Mark
+	final error // why nothing can be appended any more
 }
 
 // Own claims the session behind its tail for one life of a node. It fails with
 // ErrFenced if somebody else was faster, or if the tail that was seen was old:
-// who still wants the session asks again.
-func Own(ctx context.Context, log Log, id SessionID, node, boot string) (*Writer, error) {
-	tail, err := log.Tail(ctx, id)
+// who still wants the session asks again. It fails with ErrDamaged if the log is
+// shorter than what is known of it, or another one; of known only place and sum matter.
+func Own(ctx context.Context, log Log, id SessionID, node, boot string, known Mark) (*Writer, error) {
+	tail, err := tailBehind(ctx, log, id, known)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{log: log, id: id, node: node, boot: boot, tail: tail.Seq, sum: tail.Sum}
-	if err := w.put(ctx, Record{Kind: Claim}); err != nil {
+	return OwnBehind(ctx, log, id, node, boot, tail)
+}
+
+// OwnBehind is [Own] behind a tail that was read before somebody asked whether the owner is
+// dead, see [Beats]. It fails with ErrFenced if anything was appended since.
+func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record) (*Writer, error) {
+	w := &Writer{log: log, id: id, at: tail.mark()}
+	w.at.Node, w.at.Boot = node, boot
+	if _, err := w.put(ctx, Record{Kind: Claim}, false); err != nil {
 		return nil, err
 	}
-	w.epoch = w.tail
 	return w, nil
 }
 
+// tailBehind is the tail of a log of which something is known. It may have been answered by who is
+// behind: then it is asked again for a while.
+func tailBehind(ctx context.Context, log Log, id SessionID, known Mark) (Record, error) {
+	for begin, pause := time.Now(), firstPause; ; pause = min(2*pause, longestWait) {
+		tail, err := log.Tail(ctx, id)
+		if err == nil {
+			err = tail.behind(known)
+		}
+		if err == nil || !errors.Is(err, ErrDamaged) || tail.Seq >= known.Seq || time.Since(begin) > oldTail {
+			return tail, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return Record{}, ctx.Err()
+		}
+	}
+}
+
 // Epoch is the sequence of the writer's claim.
-func (w *Writer) Epoch() Seq { return w.epoch }
+func (w *Writer) Epoch() Seq { return w.at.Epoch }
+
+// Mark is behind the last record that is known to be in.
+func (w *Writer) Mark() Mark { return w.at }
 
 // Append puts lines, the effect of the commands with these keys, behind the
 // last record, and returns when a majority has them. It repeats the same record
 // until its fate is known. It fails with ErrTooLarge or ErrFull, and nothing
 // was written; with ErrFenced, for good; and if ctx ends in doubt with
 // ErrUnknown, for good, because nothing may follow a record that may be there.
+// What is above MostLines goes in parts, see [Joiner].
 func (w *Writer) Append(ctx context.Context, lines []byte, keys []string) (Seq, error) {
-	if len(lines) > MostLines {
+	if len(lines) > MostEntries {
 		return 0, ErrTooLarge
 	}
-	err := w.put(ctx, Record{Kind: Lines, Epoch: w.epoch, N: w.n + 1, Lines: lines, Keys: keys})
-	if err != nil {
-		return 0, err
+	begun := false
+	for ; len(lines) > MostLines; lines = lines[MostLines:] {
+		if _, err := w.put(ctx, Record{Kind: Part, Lines: lines[:MostLines]}, begun); err != nil {
+			return 0, err
+		}
+		begun = true
 	}
-	w.n++
-	return w.tail, nil
+	return w.put(ctx, Record{Kind: Lines, Lines: lines, Keys: keys}, begun)
+}
+
+// Note puts a text that is no entry behind the last record; an empty one says that the
+// session is still this writer's. Errors are those of Append.
+func (w *Writer) Note(ctx context.Context, text []byte, keys []string) (Seq, error) {
+	if len(text) > MostLines {
+		return 0, ErrTooLarge
+	}
+	return w.put(ctx, Record{Kind: Note, Lines: text, Keys: keys}, false)
+}
+
+// Trim removes what is before now, of which text says where it is. Errors are those of
+// Append, and those of [Log.Trim], which leave the log as it was but for one record.
+func (w *Writer) Trim(ctx context.Context, text []byte) error {
+	seq, err := w.put(ctx, Record{Kind: Trimmed, Lines: text}, false)
+	if err != nil {
+		return err
+	}
+	return w.log.Trim(ctx, w.id, seq)
 }
 
 // Release says in the log that nobody owns the session. Nothing can be appended
 // behind it. Errors are those of Append.
 func (w *Writer) Release(ctx context.Context) error {
-	if err := w.put(ctx, Record{Kind: Release, Epoch: w.epoch, N: w.n + 1}); err != nil {
+	if _, err := w.put(ctx, Record{Kind: Release}, false); err != nil {
 		return err
 	}
 	w.final = ErrReleased
 	return nil
 }
 
-// put appends r behind the tail, however often it takes.
-func (w *Writer) put(ctx context.Context, r Record) error {
+// put appends r behind the tail, however often it takes. One that has begun cannot be given
+// up with nothing written.
+func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 	if w.final != nil {
-		return w.final
+		return 0, w.final
 	}
-	r.Node, r.Boot, r.Prev, r.Sum = w.node, w.boot, w.tail, sumAfter(w.sum, r.Lines)
-	doubtful := false
+	r.Node, r.Boot, r.Prev, r.Sum = w.at.Node, w.at.Boot, w.at.Seq, sumAfter(w.at.Sum, r.Lines)
+	if r.Kind != Claim {
+		r.Epoch, r.N = w.at.Epoch, w.at.N+1
+	}
+	doubtful := begun
 	for pause := firstPause; ; pause = min(2*pause, longestWait) {
 		seq, err := w.try(ctx, r)
 		switch {
 		case err == nil:
-			w.tail, w.sum = seq, r.Sum
-			return nil
+			r.Seq = seq
+			w.at = r.mark()
+			return seq, nil
 		case errors.Is(err, ErrFenced):
 			w.final = ErrFenced
-			return w.final
+			return 0, w.final
 		case !doubtful && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
-			return err
+			return 0, err
 		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull):
 			// A conflict, too, may be the answer to this record's own double.
 			doubtful = true
@@ -97,10 +153,10 @@ func (w *Writer) put(ctx context.Context, r Record) error {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			if !doubtful {
-				return ctx.Err()
+				return 0, ctx.Err()
 			}
 			w.final = fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
-			return w.final
+			return 0, w.final
 		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,6 +37,15 @@ func TestLaws(t *testing.T) {
 	require.NotZero(t, fenced, "no node was ever fenced: the histories judge nothing")
 }
 
+// readAll reads what is left when everything that was late has come.
+func readAll(t *testing.T, log *clustertest.Memory, f func(cluster.Record) error) error {
+	time.Sleep(10 * time.Second)
+	log.Faults(0)
+	tail, err := log.Tail(t.Context(), session)
+	require.NoError(t, err)
+	return log.Read(t.Context(), session, 0, tail.Seq, f)
+}
+
 type history struct {
 	t      *testing.T
 	seed   uint64
@@ -61,7 +70,7 @@ func (h *history) node(node int) {
 	rnd := rand.New(rand.NewPCG(h.seed, uint64(node)))
 	for life := range 5 {
 		boot := fmt.Sprintf("n%d-b%d", node, life)
-		w, err := cluster.Own(h.t.Context(), h.log, session, fmt.Sprint(node), boot)
+		w, err := cluster.Own(h.t.Context(), h.log, session, fmt.Sprint(node), boot, cluster.Mark{})
 		if err != nil {
 			h.isFence(err)
 			continue
@@ -98,7 +107,7 @@ func (h *history) isFence(err error) {
 func (h *history) judge() {
 	var chain cluster.Chain
 	times := map[string]int{}
-	require.NoError(h.t, h.log.Read(h.t.Context(), session, 0, math.MaxUint64, func(r cluster.Record) error {
+	require.NoError(h.t, readAll(h.t, h.log, func(r cluster.Record) error {
 		if r.Kind == cluster.Lines {
 			times[string(r.Lines)]++
 		}
@@ -117,7 +126,7 @@ func (h *history) judge() {
 func TestAlone(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) {
-			w, err := cluster.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1")
+			w, err := cluster.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1", cluster.Mark{})
 			require.NoError(t, err, "seed %d", seed)
 			for range 10 {
 				_, err := w.Append(t.Context(), []byte("line"), nil)
@@ -131,7 +140,7 @@ func TestAlone(t *testing.T) {
 func TestDoubtIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &silent{Memory: clustertest.New(1, 0)}
-		w, err := cluster.Own(t.Context(), log, session, "a", "1")
+		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		log.silent = true
 		ctx, cancel := context.WithCancel(t.Context())
@@ -164,7 +173,7 @@ func TestChain(t *testing.T) {
 	var good []cluster.Record
 	synctest.Test(t, func(t *testing.T) {
 		log := clustertest.New(1, 0)
-		w, err := cluster.Own(t.Context(), log, session, "a", "1")
+		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		for _, line := range []string{"one", "two", "three"} {
 			_, err := w.Append(t.Context(), []byte(line), []string{"c/" + line})
@@ -173,9 +182,9 @@ func TestChain(t *testing.T) {
 		require.NoError(t, w.Release(t.Context()))
 		_, err = w.Append(t.Context(), []byte("four"), nil)
 		require.ErrorIs(t, err, cluster.ErrReleased)
-		_, err = w.Append(t.Context(), make([]byte, cluster.MostLines+1), nil)
+		_, err = w.Append(t.Context(), make([]byte, cluster.MostEntries+1), nil)
 		require.ErrorIs(t, err, cluster.ErrTooLarge)
-		require.NoError(t, log.Read(t.Context(), session, 0, math.MaxUint64, func(r cluster.Record) error {
+		require.NoError(t, readAll(t, log, func(r cluster.Record) error {
 			good = append(good, r)
 			return nil
 		}))

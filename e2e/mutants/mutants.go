@@ -269,6 +269,6 @@ var mutants = []mutant{
 	{"a record that is in is taken for another's", "actors/cluster/writer.go", "case same(tail, r):", "case false:", cluster},
 	{"an unknown append is given up", "actors/cluster/writer.go", "doubtful = true", "return err", cluster},
 	{"a writer in doubt goes on", "actors/cluster/writer.go", "if !doubtful {", "if true {", cluster},
-	{"another life of a node writes behind a claim", "actors/cluster/chain.go", " || r.Boot != c.boot", "", cluster},
+	{"another life of a node writes behind a claim", "actors/cluster/chain.go", " || r.Boot != at.Boot", "", cluster},
 	{"a changed byte of a log is read", "actors/cluster/chain.go", "case r.Sum != sum:", "case false && r.Sum != sum:", cluster},
 }
