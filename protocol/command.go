@@ -64,6 +64,13 @@ const (
 	BehaviorFollowUp StreamingBehavior = "followUp"
 )
 
+// SessionWants is what a session needs of a node of a cluster.
+type SessionWants struct {
+	Labels   map[string]string `json:"labels,omitempty" doc:"Labels that the node has."`
+	Root     string            `json:"root,omitempty" doc:"The name of a root; without it the one that cwd is in."`
+	Provider string            `json:"provider,omitempty" doc:"A provider for which the node has credentials."`
+}
+
 // Prompting.
 type (
 	Prompt struct {
@@ -314,6 +321,7 @@ type (
 		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
 		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`
 		Settings           json.RawMessage `json:"settings" doc:"Members of settings.json that count for this session only."`
+		Wants              *SessionWants   `json:"wants" doc:"In a cluster: what the session needs of its node, now and whenever it moves."`
 	}
 	CloseSession struct {
 		isCommand

@@ -296,8 +296,19 @@ type (
 	// Resync says that the client has not read fast enough.
 	Resync struct {
 		isEvent
-		Reason string `json:"reason" enum:"lagged"`
+		Reason string `json:"reason" enum:"lagged,moved" doc:"lagged: the client has not read. moved: the session is on another node."`
 		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before those that are missing: attach with it as since."`
+	}
+	// SessionMoved says that another node of the cluster has the session.
+	SessionMoved struct {
+		isEvent
+		To  string `json:"to,omitempty" doc:"The node; without it, none has it yet."`
+		Why string `json:"why" enum:"failover,released,fenced" doc:"failover: its node was lost. released: its node gave it up. fenced: another node took it from one that was cut off."`
+	}
+	// SessionWaiting says that the session goes on when it can be written again.
+	SessionWaiting struct {
+		isEvent
+		Since int64 `json:"since" doc:"Epoch milliseconds."`
 	}
 	SessionFailed struct {
 		isEvent

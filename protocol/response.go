@@ -45,7 +45,17 @@ const (
 	CodeLoginBusy        Code = "login_busy"         // somebody is signing in to it already
 	CodeLoginUnsupported Code = "login_unsupported"  // there is no such login here
 	CodeProvider         Code = "provider_error"     // the model's provider failed
-	CodeInternal         Code = "internal"           // a fault of ours; the session lives on
+
+	// Of a cluster.
+	CodeSessionUnavailable Code = "session_unavailable" // no node has the session at the moment
+	CodeSessionMoved       Code = "session_moved"       // it belongs to a cluster, and its file here is a copy
+	CodeSessionDamaged     Code = "session_damaged"     // its log is not whole
+	CodeNodeLost           Code = "node_lost"           // the only node that can run it is not there
+	CodeNowhere            Code = "nowhere"             // no node has what it wants
+	CodeNotHere            Code = "not_here"            // between nodes: another one has it
+	CodeUpgradeNeeded      Code = "upgrade_needed"      // it was written by a newer version
+
+	CodeInternal Code = "internal" // a fault of ours; the session lives on
 )
 
 // Error is a failure as the client sees it.
@@ -241,7 +251,15 @@ var codeDocs = map[Code]string{
 	CodeLoginBusy:        "Somebody is signing in to this provider already.",
 	CodeLoginUnsupported: "There is no such login here; the sentence says what there is instead.",
 	CodeProvider:         "The model's provider failed.",
-	CodeInternal:         "A fault of ours; the session lives on.",
+
+	CodeSessionUnavailable: "In a cluster: no node has the session at the moment, or its node was lost while it was at the command, which may have been carried out. `data.retryAfterMs` says when to ask again; the same id does nothing twice, if the client has named itself.",
+	CodeSessionMoved:       "The session belongs to a cluster, `data.cluster`, as `data.id`: its file here is a copy.",
+	CodeSessionDamaged:     "The session's log is not whole: what is good of it can be read.",
+	CodeNodeLost:           "The session's working directory is on a node, `data.node`, that is not there since `data.since`. It can be read, and adopt_session goes on with it in another directory.",
+	CodeNowhere:            "No node of the cluster has what the session wants; the sentence says what is missing.",
+	CodeNotHere:            "Between the nodes of a cluster: another one has the session.",
+	CodeUpgradeNeeded:      "The session was written by a newer version than this node's.",
+	CodeInternal:           "A fault of ours; the session lives on.",
 }
 
 // Codes lists every code.

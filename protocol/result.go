@@ -570,6 +570,7 @@ type OpenSessionInfo struct {
 	Title         string   `json:"title,omitempty" doc:"Its name, or the beginning of its first message."`
 	LastText      string   `json:"lastText,omitempty" doc:"The beginning of its last answer."`
 	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
+	Node          string   `json:"node,omitempty" doc:"The node of the cluster that has it."`
 
 	ParentSessionID string `json:"parentSessionId,omitempty" doc:"Of a child that works for a call of the tool task: the handle of the session whose call it is."`
 	TaskID          string `json:"taskId,omitempty" doc:"Likewise: its id there."`

@@ -118,6 +118,8 @@ var rules = []rule{
 		"actors join the rooms, see providers only through the contract, and start processes only through tools"},
 	{"troupe/actors/cluster", nil, []string{"os", "os/exec", "net/...", "github.com/..."},
 		"the log of a session that moves knows no engine, no file and no session"},
+	{"troupe/actors/cluster/peer", []string{"troupe/actors/cluster"}, []string{"os/exec", "net/http"},
+		"the wire between nodes knows certificates and lines, and nothing of what they say"},
 	{"troupe/actors/cluster/clustertest", []string{"troupe/actors/cluster"}, []string{"os", "os/exec", "net/..."},
 		"an engine knows the log it keeps, and nothing of sessions"},
 	{"troupe/actors/failpoint", nil, nil, "fault plans know actors in general, not ours"},
