@@ -34,15 +34,16 @@ func Own(ctx context.Context, log Log, id SessionID, node, boot string, known Ma
 	if err != nil {
 		return nil, err
 	}
-	return OwnBehind(ctx, log, id, node, boot, tail)
+	return OwnBehind(ctx, log, id, node, boot, tail, nil)
 }
 
 // OwnBehind is [Own] behind a tail that was read before somebody asked whether the owner is
-// dead, see [Beats]. It fails with ErrFenced if anything was appended since.
-func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record) (*Writer, error) {
+// dead, see [Beats]. It fails with ErrFenced if anything was appended since. about is a text of
+// the claim, which is no entry.
+func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, about []byte) (*Writer, error) {
 	w := &Writer{log: log, id: id, at: tail.mark()}
 	w.at.Node, w.at.Boot = node, boot
-	if _, err := w.put(ctx, Record{Kind: Claim}, false); err != nil {
+	if _, err := w.put(ctx, Record{Kind: Claim, Lines: about}, false); err != nil {
 		return nil, err
 	}
 	return w, nil

@@ -1,0 +1,452 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrNoSession: there is no log of that name.
+	ErrNoSession = errors.New("no such session")
+	// ErrInUse: the session is owned by this life of this node already.
+	ErrInUse = errors.New("the session is open on this node")
+)
+
+// ElsewhereError says that another node owns the session, and lives.
+type ElsewhereError struct{ Node string }
+
+func (e *ElsewhereError) Error() string { return "the session is on node " + e.Node }
+
+// MemberConfig is what a member is told at the start.
+type MemberConfig struct {
+	Self     Node // Name, Boot, and what others are to know of it
+	Log      Log
+	Registry Registry
+	Timing   Timing                      // the zero value is [Stock]
+	Patience time.Duration               // how long an append may be in doubt, 0 for [DefaultPatience]
+	Died     func(name string)           // a node was found to be dead; may be nil
+	Said     func(what string, e ...any) // claims, fences, releases: keys and values for a log; may be nil
+}
+
+// DefaultPatience is longer than an engine takes to find another leader.
+const DefaultPatience = 20 * time.Second
+
+// Member is one life of this node in its cluster: it gives signs of life, knows who else does,
+// finds the owners of sessions and claims those that nobody has. It is safe for concurrent use.
+type Member struct {
+	cfg   MemberConfig
+	begun time.Time
+
+	mu       sync.Mutex // guards what follows
+	beats    *Beats
+	stored   uint64 // own beats
+	lease    uint64
+	heard    map[string]sign
+	waiting  map[string][]chan struct{} // who wants to know whether a node is dead
+	owned    map[SessionID]*Owned       // nil while it is being claimed
+	wants    map[SessionID]Wants
+	draining bool
+}
+
+// sign is the last that was heard of a node.
+type sign struct {
+	Node
+	at uint64 // own beats that were stored then
+}
+
+// mostWants is for how many sessions a member remembers what they want.
+const mostWants = 10_000
+
+// Join is a member that has not given a sign of life yet: see [Member.Run].
+func Join(cfg MemberConfig) *Member {
+	cfg.Timing = cmp.Or(cfg.Timing, Stock)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+	return &Member{
+		cfg: cfg, begun: time.Now(), beats: NewBeats(cfg.Timing),
+		heard: map[string]sign{}, waiting: map[string][]chan struct{}{}, owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
+	}
+}
+
+// Self is the name of this node.
+func (m *Member) Self() string { return m.cfg.Self.Name }
+
+// Run gives signs of life until ctx ends. It fails with ErrFenced when another life of this
+// node has begun: nothing of this one may go on.
+func (m *Member) Run(ctx context.Context) error {
+	for {
+		for _, e := range append(m.listen(), Tick{}) {
+			if err := m.handle(ctx, e); err != nil {
+				return err
+			}
+		}
+		m.mu.Lock()
+		lease, leased := m.beats.Lease(m.now())
+		again := leased && lease != m.lease
+		if again {
+			m.lease = lease
+		}
+		pause := min(m.beats.Next()-m.now(), m.cfg.Timing.Every/5)
+		m.mu.Unlock()
+		if again {
+			m.wake()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// wake has sessions make sure that they are still this node's: its lease has lapsed.
+func (m *Member) wake() {
+	m.mu.Lock()
+	var all []func()
+	for _, o := range m.owned {
+		if o != nil && o.wake != nil {
+			all = append(all, o.wake)
+		}
+	}
+	m.mu.Unlock()
+	for _, wake := range all {
+		wake()
+	}
+}
+
+func (m *Member) now() time.Duration { return time.Since(m.begun) }
+
+// handle does what an event asks for, and what that brings.
+func (m *Member) handle(ctx context.Context, event any) error {
+	for events := []any{event}; len(events) > 0; events = events[1:] {
+		m.mu.Lock()
+		effects := m.beats.Step(events[0], m.now())
+		m.mu.Unlock()
+		next, err := m.perform(ctx, effects)
+		if err != nil {
+			return err
+		}
+		events = append(events, next...)
+	}
+	return nil
+}
+
+// perform does what beats want, and returns what comes of it.
+func (m *Member) perform(ctx context.Context, effects []any) (events []any, err error) {
+	for _, e := range effects {
+		one, cancel := context.WithTimeout(ctx, oneTry)
+		switch e := e.(type) {
+		case Store:
+			switch err := m.cfg.Registry.Beat(one, m.self(e.Beat)); {
+			case errors.Is(err, ErrFenced):
+				cancel()
+				return nil, err
+			case err != nil:
+				events = append(events, Failed(e))
+			default:
+				m.mu.Lock()
+				m.stored++
+				m.mu.Unlock()
+				events = append(events, Stored(e))
+			}
+		case Look:
+			n, found, err := m.cfg.Registry.Node(one, e.Name)
+			events = append(events, Looked{e, n, found && err == nil})
+		case Dead:
+			m.died(e.Name)
+		}
+		cancel()
+	}
+	return events, nil
+}
+
+// self is what this node says of itself.
+func (m *Member) self(beat uint64) Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.cfg.Self
+	n.Beat, n.Draining, n.Sessions = beat, m.draining, len(m.owned)
+	return n
+}
+
+// listen is what was heard of others since it was asked last.
+func (m *Member) listen() (events []any) {
+	nodes := m.cfg.Registry.Nodes()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range nodes {
+		last, known := m.heard[n.Name]
+		if n.Name == m.cfg.Self.Name || known && last.Boot == n.Boot && last.Beat >= n.Beat {
+			continue
+		}
+		events = append(events, Heard{n})
+		if !known || m.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
+			events = append(events, Watch{n.Name})
+		}
+		m.heard[n.Name] = sign{n, m.stored}
+	}
+	return events
+}
+
+// died tells who has waited that a node is dead.
+func (m *Member) died(name string) {
+	m.mu.Lock()
+	for _, ch := range m.waiting[name] {
+		close(ch)
+	}
+	delete(m.waiting, name)
+	m.mu.Unlock()
+	if m.cfg.Died != nil {
+		m.cfg.Died(name)
+	}
+}
+
+// Lease is the number of the lease that this node has; false without one.
+func (m *Member) Lease() (number uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.beats.Lease(m.now())
+}
+
+// Drain says that this node takes no session any more.
+func (m *Member) Drain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.draining = true
+}
+
+// Nodes are those that live, this one among them, by name.
+func (m *Member) Nodes() []Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nodes := []Node{m.cfg.Self}
+	nodes[0].Draining = m.draining
+	for _, name := range slices.Sorted(maps.Keys(m.heard)) {
+		if m.lives(name) {
+			nodes = append(nodes, m.heard[name].Node)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// lives says whether a node was heard of lately. It is a guess: that it is dead takes more.
+func (m *Member) lives(name string) bool {
+	last, known := m.heard[name]
+	return known && m.stored-last.at < m.cfg.Timing.enough()
+}
+
+// silent says whether a node should have been heard of by now.
+func (m *Member) silent(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.heard[name]
+	return !known || m.stored-last.at > 2
+}
+
+// Place is the node that a session belongs to which nobody owns.
+func (m *Member) Place(_ context.Context, id SessionID, w Wants) (Node, error) {
+	nodes := m.Nodes()
+	name, err := Place(id, w, nodes, func(string) bool { return true })
+	if err != nil {
+		return Node{}, err
+	}
+	return nodes[slices.IndexFunc(nodes, func(n Node) bool { return n.Name == name })], nil
+}
+
+// Where is the node that lines for a session go to now: its owner, or if that is dead or there is
+// none the node that it belongs to, which claims it.
+func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
+	tail, err := m.cfg.Log.Tail(ctx, id)
+	if err != nil {
+		return Node{}, err
+	}
+	switch {
+	case tail.Seq == 0:
+		return Node{}, fmt.Errorf("%w: %s", ErrNoSession, id)
+	case tail.Kind != Release && tail.Node == m.cfg.Self.Name:
+		return m.self(0), nil
+	case tail.Kind != Release && !m.dead(ctx, tail.Node):
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if last, known := m.heard[tail.Node]; known {
+			return last.Node, nil
+		}
+		return Node{Name: tail.Node}, nil
+	}
+	w, err := m.wanted(ctx, id, tail)
+	if err != nil {
+		return Node{}, err
+	}
+	return m.Place(ctx, id, w)
+}
+
+// dead says whether a node may be taken for dead by who has read a tail before.
+func (m *Member) dead(ctx context.Context, name string) bool {
+	over := make(chan struct{})
+	m.mu.Lock()
+	effects := m.beats.Step(Watch{name}, m.now())
+	m.waiting[name] = append(m.waiting[name], over)
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.waiting[name] = slices.DeleteFunc(m.waiting[name], func(ch chan struct{}) bool { return ch == over })
+	}()
+	if events, err := m.perform(ctx, effects); err == nil {
+		for _, e := range events {
+			_ = m.handle(ctx, e)
+		}
+	}
+	wait := time.Duration(0) // for the answer to a look of somebody else
+	if m.silent(name) {
+		wait = m.cfg.Timing.Every
+	}
+	select {
+	case <-over:
+		return true
+	default:
+	}
+	select {
+	case <-over:
+		return true
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// firstClaim is what the first claim of a log says of the session.
+type firstClaim struct {
+	Wants Wants `json:"wants"`
+}
+
+var errEnough = errors.New("enough was read")
+
+// wanted is what a session wants of its node, which its first record says.
+func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
+	m.mu.Lock()
+	w, known := m.wants[id]
+	m.mu.Unlock()
+	if known {
+		return w, nil
+	}
+	var first firstClaim
+	err = m.cfg.Log.Read(ctx, id, 0, tail.Seq, func(r Record) error {
+		if r.Kind == Claim && len(r.Lines) > 0 {
+			err = json.Unmarshal(r.Lines, &first)
+		}
+		return cmp.Or(err, errEnough)
+	})
+	if !errors.Is(err, errEnough) {
+		return w, err
+	}
+	m.remember(id, first.Wants)
+	return first.Wants, nil
+}
+
+func (m *Member) remember(id SessionID, w Wants) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.wants) >= mostWants {
+		clear(m.wants)
+	}
+	m.wants[id] = w
+}
+
+// Claim makes this node the owner of a session. known is what a copy of the log says of it,
+// w what the session wants if it is new. It fails with [ElsewhereError] if the owner lives,
+// with ErrInUse if it is this life of this node, with ErrNowhere if the session cannot be
+// on this node, with ErrDamaged, and with the error of the engine or of ctx.
+func (m *Member) Claim(ctx context.Context, id SessionID, w Wants, known Mark) (*Owned, error) {
+	m.mu.Lock()
+	if _, taken := m.owned[id]; taken {
+		m.mu.Unlock()
+		return nil, ErrInUse
+	}
+	m.owned[id] = nil
+	m.mu.Unlock()
+	o, err := m.claim(ctx, id, w, known)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		delete(m.owned, id)
+		return nil, err
+	}
+	m.owned[id] = o
+	return o, nil
+}
+
+func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (*Owned, error) {
+	for {
+		tail, err := tailBehind(ctx, m.cfg.Log, id, known)
+		if err != nil {
+			return nil, err
+		}
+		var about []byte
+		why := "new"
+		if tail.Seq == 0 {
+			about, err = json.Marshal(firstClaim{w})
+		} else if w, err = m.wanted(ctx, id, tail); err == nil {
+			why, err = m.mayClaim(ctx, tail)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if why == "" { // its owner is silent, and not dead yet
+			select {
+			case <-time.After(m.cfg.Timing.Every / 4):
+				continue
+			case <-ctx.Done():
+				return nil, &ElsewhereError{tail.Node}
+			}
+		}
+		self := m.self(0)
+		self.Draining = false // who is asked to take it knows that
+		if lacks := w.lacks(self, func(string) bool { return true }); lacks != "" {
+			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
+		}
+		lease, _ := m.Lease()
+		writer, err := OwnBehind(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, about)
+		switch {
+		case errors.Is(err, ErrFenced): // somebody was faster, or the tail was an old one
+			continue
+		case err != nil:
+			return nil, err
+		}
+		m.remember(id, w)
+		o := &Owned{member: m, id: id, w: writer, lease: lease, Why: why}
+		if why == "dead" || why == "boot" {
+			o.From = tail.Node
+		}
+		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
+		return o, nil
+	}
+}
+
+// mayClaim says why this node may claim behind a tail; "" if it has to wait for that.
+func (m *Member) mayClaim(ctx context.Context, tail Record) (why string, err error) {
+	switch {
+	case tail.Kind == Release:
+		return "release", nil
+	case tail.Node == m.cfg.Self.Name:
+		return "boot", nil // of this life nothing goes on: see Claim
+	case m.dead(ctx, tail.Node):
+		return "dead", nil
+	case m.silent(tail.Node):
+		return "", nil
+	}
+	return "", &ElsewhereError{tail.Node}
+}
+
+func (m *Member) said(what string, values ...any) {
+	if m.cfg.Said != nil {
+		m.cfg.Said(what, values...)
+	}
+}

@@ -1,0 +1,221 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+)
+
+// peer is a member with its own way to the engine.
+type peer struct {
+	*cluster.Member
+	way   *clustertest.Client
+	ended chan error
+	kill  context.CancelFunc
+}
+
+func join(t *testing.T, engine *clustertest.Memory, name, boot string, change ...func(*cluster.MemberConfig)) *peer {
+	way := engine.Client.Client()
+	cfg := cluster.MemberConfig{Self: cluster.Node{Name: name, Boot: boot, Addr: name + ":1"}, Log: way, Registry: way}
+	for _, f := range change {
+		f(&cfg)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	p := &peer{cluster.Join(cfg), way, make(chan error, 1), kill}
+	go func() { p.ended <- p.Run(ctx) }()
+	return p
+}
+
+// settle lets members hear of each other.
+func settle() { time.Sleep(time.Second); synctest.Wait() }
+
+func claim(t *testing.T, p *peer) *cluster.Owned {
+	t.Helper()
+	o, err := p.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
+	require.NoError(t, err)
+	return o
+}
+
+// TestOwnerLost: while the owner lives everybody is led to it, and nobody may claim; when it is
+// lost the next one who asks claims after its beats have failed to come, and finds what it has
+// written and whose effect that was. The old one, if it only stood still, is fenced.
+func TestOwnerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
+		settle()
+		_, err := b.Where(t.Context(), session)
+		require.ErrorIs(t, err, cluster.ErrNoSession)
+		old := claim(t, a)
+		require.Equal(t, "new", old.Why)
+		_, err = a.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
+		require.ErrorIs(t, err, cluster.ErrInUse)
+		old.Sign([]string{"c/1"})
+		require.NoError(t, old.Append([]byte("one\n")))
+		n, err := b.Where(t.Context(), session)
+		require.NoError(t, err)
+		require.Equal(t, "a:1", n.Addr)
+		var elsewhere *cluster.ElsewhereError
+		_, err = b.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
+		require.ErrorAs(t, err, &elsewhere)
+		require.Equal(t, "a", elsewhere.Node)
+
+		a.kill()
+		lost := time.Now()
+		for n.Name == "a" {
+			n, err = b.Where(t.Context(), session)
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Equal(t, "b", n.Name)
+		o := claim(t, b)
+		require.Less(t, time.Since(lost), 1400*time.Millisecond)
+		require.GreaterOrEqual(t, time.Since(lost), time.Second)
+		require.Equal(t, []string{"dead", "a"}, []string{o.Why, o.From})
+		text := ""
+		require.NoError(t, o.Load(t.Context(), cluster.Mark{}, cluster.Keys{}, func(lines []byte) error { text += string(lines); return nil }))
+		require.Equal(t, "one\n", text)
+		require.NotZero(t, o.Done("c/1"))
+		require.Zero(t, o.Done("c/2"))
+		require.ErrorIs(t, old.Append([]byte("two\n")), cluster.ErrFenced)
+		require.ErrorIs(t, old.Current(), cluster.ErrFenced)
+	})
+}
+
+// TestReleased: a session that was released is claimed at once, by who is placed.
+func TestReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
+		settle()
+		require.NoError(t, claim(t, a).Release())
+		begun := time.Now()
+		require.Equal(t, "release", claim(t, b).Why)
+		require.Less(t, time.Since(begun), 50*time.Millisecond)
+	})
+}
+
+// TestDrained: nothing is placed on a node that takes no sessions.
+func TestDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
+		settle()
+		a.Drain()
+		settle()
+		for i := range 20 {
+			n, err := b.Place(t.Context(), cluster.SessionID(fmt.Sprint("session-", i)), cluster.Wants{})
+			require.NoError(t, err)
+			require.Equal(t, "b", n.Name)
+		}
+	})
+}
+
+// TestPinned: a session whose directory is on one node cannot be had on another one, which says
+// where the directory is.
+func TestPinned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		roots := func(c *cluster.MemberConfig) {
+			c.Self.Roots = map[string]cluster.Root{"app": {Path: "/app", Mode: cluster.Pinned}}
+		}
+		a, b := join(t, engine, "a", "1", roots), join(t, engine, "b", "2", roots)
+		settle()
+		_, err := a.Claim(t.Context(), session, cluster.Wants{Root: "app", Node: "a"}, cluster.Mark{})
+		require.NoError(t, err)
+		a.kill()
+		time.Sleep(2 * time.Second)
+		_, err = b.Where(t.Context(), session)
+		require.ErrorIs(t, err, cluster.ErrNowhere)
+		require.ErrorContains(t, err, "is on a")
+		_, err = b.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
+		require.ErrorIs(t, err, cluster.ErrNowhere)
+	})
+}
+
+// TestTwin: of two lives of one node the younger works, and has the sessions of the elder.
+func TestTwin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a := join(t, engine, "a", "1")
+		settle()
+		old := claim(t, a)
+		twin := join(t, engine, "a", "2")
+		settle()
+		require.ErrorIs(t, <-a.ended, cluster.ErrFenced)
+		require.Equal(t, "boot", claim(t, twin).Why)
+		require.ErrorIs(t, old.Append([]byte("two\n")), cluster.ErrFenced)
+	})
+}
+
+// TestLeaseLapsed: an owner without a lease appends before it shows anything, and is told when it
+// has another one.
+func TestLeaseLapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, clustertest.New(1, 0), "a", "1", func(c *cluster.MemberConfig) { c.Patience = time.Second })
+		settle()
+		o := claim(t, a)
+		woken := 0
+		o.Woken(func() { woken++ })
+		require.NoError(t, o.Note(nil, nil))
+		before, _ := o.Mark()
+		require.NoError(t, o.Current())
+		after, _ := o.Mark()
+		require.Equal(t, before, after, "it has a lease")
+		a.way.Cut(clustertest.Gone)
+		time.Sleep(2 * time.Second)
+		require.Error(t, o.Current())
+		a.way.Cut(clustertest.Whole)
+		settle()
+		require.Equal(t, 1, woken)
+	})
+}
+
+// TestEverybodyClaims: of those who claim at once one has the session, and the others are led there
+// (O1, O2).
+func TestEverybodyClaims(t *testing.T) {
+	for seed := range uint64(*histories / 10) {
+		synctest.Test(t, func(t *testing.T) {
+			engine := clustertest.New(seed, int(seed%40))
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			owners := map[string]bool{}
+			for _, name := range []string{"a", "b", "c"} {
+				p := join(t, engine, name, name)
+				all.Go(func() {
+					for {
+						time.Sleep(time.Second)
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						o, err := p.Claim(ctx, session, cluster.Wants{}, cluster.Mark{})
+						cancel()
+						var elsewhere *cluster.ElsewhereError
+						if errors.As(err, &elsewhere) {
+							return
+						}
+						if err == nil {
+							mu.Lock()
+							owners[name] = true
+							mu.Unlock()
+							_ = o.Append([]byte(name))
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			require.NotEmpty(t, owners, "seed %d", seed)
+			if seed%40 == 0 {
+				require.Len(t, owners, 1, "seed %d", seed)
+			}
+		})
+	}
+}

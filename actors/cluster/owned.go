@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"time"
+)
+
+// Owned is a session that this node owns. It is not safe for concurrent use, but for what its
+// member does.
+type Owned struct {
+	Why  string // it could be claimed: new, release, boot, dead
+	From string // the node that was lost with it, which may be this one in another life; "" for none
+
+	member *Member
+	id     SessionID
+	w      *Writer
+	lease  uint64 // under which something was appended
+	next   []string
+	keys   Keys
+	wake   func()
+}
+
+// Load reads what is in the log behind a mark, which is in a copy already, with the keys that
+// were known there: f gets entries, as they stand in the file.
+func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) error {
+	o.keys = keys
+	var joiner Joiner
+	_, err := Load(ctx, o.member.cfg.Log, o.id, from, o.w.Epoch(), func(r Record) error {
+		o.keys.Add(r.Seq, r.Keys)
+		if lines := joiner.Add(r); lines != nil {
+			return f(lines)
+		}
+		return nil
+	})
+	return err
+}
+
+// Mark is behind the last record, and the keys of what is before it.
+func (o *Owned) Mark() (Mark, Keys) { return o.w.Mark(), o.keys }
+
+// Epoch is the sequence of the claim.
+func (o *Owned) Epoch() Seq { return o.w.Epoch() }
+
+// Woken has f called when the session should make sure that it is still this node's: see
+// [Owned.Current].
+func (o *Owned) Woken(f func()) {
+	o.member.mu.Lock()
+	defer o.member.mu.Unlock()
+	o.wake = f
+}
+
+// Sign gives the next record the keys of the commands whose effect it is.
+func (o *Owned) Sign(keys []string) { o.next = keys }
+
+// Done is the record that has the effect of a command; 0 for none.
+func (o *Owned) Done(key string) Seq { return o.keys.Find(key) }
+
+// Append puts lines behind the last record. It fails with ErrFenced, or ErrUnknown when that
+// lasts too long, for good; with any other error nothing was written.
+func (o *Owned) Append(lines []byte) error {
+	keys := o.next
+	o.next = nil
+	return o.put(func(ctx context.Context) (Seq, error) { return o.w.Append(ctx, lines, keys) }, keys)
+}
+
+// Note puts a text that is no entry behind the last record. Errors are those of Append.
+func (o *Owned) Note(text []byte, keys []string) error {
+	return o.put(func(ctx context.Context) (Seq, error) { return o.w.Note(ctx, text, keys) }, keys)
+}
+
+func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), o.member.cfg.Patience)
+	defer cancel()
+	lease, leased := o.member.Lease()
+	begun := time.Now()
+	seq, err := do(ctx)
+	if took := time.Since(begun); took > time.Second {
+		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
+	}
+	if err != nil {
+		if errors.Is(err, ErrFenced) {
+			o.member.said("session fenced", "session", o.id, "epoch", o.w.Epoch())
+		}
+		return err
+	}
+	o.keys.Add(seq, keys)
+	if leased {
+		o.lease = lease
+	}
+	return nil
+}
+
+// Current says that what was appended is all there is: what is in memory may be shown. Under
+// the lease of the last append that is so; else an empty note is appended. Errors are those of
+// Append.
+func (o *Owned) Current() error {
+	if lease, ok := o.member.Lease(); ok && lease == o.lease {
+		return nil
+	}
+	return o.Note(nil, nil)
+}
+
+// Release says in the log that nobody owns the session. Whatever the error is, this node does
+// not own it any more.
+func (o *Owned) Release() error {
+	defer o.Drop()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*oneTry)
+	defer cancel()
+	err := o.w.Release(ctx)
+	if err == nil {
+		o.member.said("session released", "session", o.id, "epoch", o.w.Epoch())
+	}
+	return err
+}
+
+// Drop forgets the session without a word in the log.
+func (o *Owned) Drop() {
+	o.member.mu.Lock()
+	defer o.member.mu.Unlock()
+	if o.member.owned[o.id] == o {
+		delete(o.member.owned, o.id)
+	}
+}
+
+// mostKeys is how many commands of a session are known, the newest.
+const mostKeys = 1024
+
+// Keys are the commands whose effect is in a log: clientId/id of each, as a fingerprint, and
+// the record.
+type Keys struct {
+	Of   [][16]byte `json:"of"` // oldest first
+	Seqs []Seq      `json:"seqs"`
+}
+
+// Add notes the keys of a record.
+func (k *Keys) Add(seq Seq, keys []string) {
+	for _, key := range keys {
+		k.Of, k.Seqs = append(k.Of, fingerprint(key)), append(k.Seqs, seq)
+	}
+	if over := len(k.Of) - mostKeys; over > mostKeys/4 {
+		k.Of, k.Seqs = append([][16]byte(nil), k.Of[over:]...), append([]Seq(nil), k.Seqs[over:]...)
+	}
+}
+
+// Find is the record of a key, 0 for none.
+func (k *Keys) Find(key string) Seq {
+	sum := fingerprint(key)
+	for i := len(k.Of) - 1; i >= 0; i-- {
+		if k.Of[i] == sum {
+			return k.Seqs[i]
+		}
+	}
+	return 0
+}
+
+func fingerprint(key string) (sum [16]byte) {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(key))
+	h.Sum(sum[:0])
+	return sum
+}
