@@ -12,12 +12,8 @@ import (
 	"time"
 )
 
-var (
-	// ErrNoSession: there is no log of that name.
-	ErrNoSession = errors.New("no such session")
-	// ErrInUse: the session is owned by this life of this node already.
-	ErrInUse = errors.New("the session is open on this node")
-)
+// ErrInUse: the session is owned by this life of this node already.
+var ErrInUse = errors.New("the session is open on this node")
 
 // ElsewhereError says that another node owns the session, and lives.
 type ElsewhereError struct{ Node string }
