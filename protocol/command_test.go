@@ -55,6 +55,8 @@ func TestEveryEvent(t *testing.T) {
 		}
 		rows[of.Name()] = true
 		opens[e.Opens], closes[e.Closes] = true, true
+		first := byEvent()[e.Event][0]
+		require.Equal(t, []any{first.Opens, first.Closes, first.To, first.Dialog}, []any{e.Opens, e.Closes, e.To, e.Dialog}, "%s is something else under another name", e.Name)
 	}
 	for _, name := range append(embedding(t, "event.go", "isEvent"), "MessageUpdate", "SessionStatus") {
 		require.True(t, rows[name], "%s has no row in events.go", name)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"reflect"
 	"sync"
 )
@@ -23,6 +24,15 @@ const (
 	SpanCheck   Span = "command" // of an attempt
 )
 
+// Audience are the clients of a session that an event is told.
+type Audience uint8
+
+const (
+	Everybody   Audience = iota
+	Subscribers          // to what its children do
+	Host                 // whose tool is called
+)
+
 // EventSpec is one row of the event table: an event under one of its names.
 // Encoding, the reference and the schema are derived from it.
 type EventSpec struct {
@@ -36,9 +46,21 @@ type EventSpec struct {
 	Closes  Span         // what it ends
 	Only    []Dialect    // it is told in these dialects; nil for all
 	Merges  bool         // of neighbours that wait to be written some are one record
+	To      Audience
+	Dialog  bool // it is about a question to a person: it is not left out, and a child's is asked by its parent
 	Doc     string
 
 	form func(Event) (any, bool)
+}
+
+// OfChild says that the event is about a child, or the verification of what one has done.
+func (s *EventSpec) OfChild() bool {
+	switch cmp.Or(s.Opens, s.Closes) {
+	case SpanChild, SpanAttempt, SpanCheck:
+		return true
+	default:
+		return false
+	}
 }
 
 // Form is what is written of an event: a struct. false says that it has another
@@ -58,13 +80,15 @@ type told struct {
 	only          []Dialect
 	opens, closes Span
 	merges        bool
+	to            Audience
+	dialog        bool
 }
 
 func event[E Event](name string, t told, doc string) EventSpec {
 	of := reflect.TypeFor[E]()
 	return EventSpec{
 		Name: name, Event: of, Members: of, Since: t.since, Needs: t.needs, Unless: t.unless,
-		Only: t.only, Opens: t.opens, Closes: t.closes, Merges: t.merges, Doc: doc,
+		Only: t.only, Opens: t.opens, Closes: t.closes, Merges: t.merges, To: t.to, Dialog: t.dialog, Doc: doc,
 	}
 }
 
@@ -97,9 +121,9 @@ var Events = []EventSpec{
 	event[SubagentVerificationCommandEnd]("subagent_verification_command_end", told{since: "s1", closes: SpanCheck}, "It is over, and its output is on disk."),
 	event[SubagentVerificationEnd]("subagent_verification_end", told{since: "s1", closes: SpanAttempt}, "All commands of the attempt are over."),
 	event[SubagentEnd]("subagent_end", told{since: "s1", closes: SpanChild}, "The child is over, before the end of the call. What it has done is in the result of the call."),
-	event[SubagentLifecycle]("subagent_lifecycle", told{since: "omp18"}, "A child begins or has ended. After set_subagent_subscription, like the next two: to the client that has asked, without a number."),
-	event[SubagentProgress]("subagent_progress", told{since: "omp18"}, "What a child does: when it begins and ends, and between that several times a second at most."),
-	event[SubagentEvent]("subagent_event", told{since: "omp18"}, "An event of a child's session. Of a message that was open when the client subscribed there is the end only. The children wait for a client that does not read."),
+	event[SubagentLifecycle]("subagent_lifecycle", told{since: "omp18", to: Subscribers}, "A child begins or has ended. After set_subagent_subscription, like the next two: to the client that has asked, without a number."),
+	event[SubagentProgress]("subagent_progress", told{since: "omp18", to: Subscribers}, "What a child does: when it begins and ends, and between that several times a second at most."),
+	event[SubagentEvent]("subagent_event", told{since: "omp18", to: Subscribers}, "An event of a child's session. Of a message that was open when the client subscribed there is the end only. The children wait for a client that does not read."),
 	variant("auto_compaction_start", told{since: "s0 s1 s2 s3 s4", unless: FeatureCompactionEventsOnly, opens: SpanCompaction}, func(ev AutoCompactionStart) (AutoCompactionStart, bool) { return ev, ev.Reason != "manual" },
 		"Older history is being summarised, by itself. Not in pi1."),
 	event[AutoCompactionStart]("compaction_start", told{since: "pi1", needs: FeatureCompactionEvents, opens: SpanCompaction}, "Older history is being summarised, by itself or for the command compact. A compaction that begins by itself and finds nothing to compact is not announced."),
@@ -133,21 +157,21 @@ var Events = []EventSpec{
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
 	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),
 	event[BudgetExceeded]("budget_exceeded", told{since: "s1", only: budgeted}, "A limit of the session is reached: nothing is sent to a model any more, and prompt, steer, follow_up, abort_and_prompt and compact are refused, until set_budget or the settings raise it. What waits in the queues stays there."),
-	event[HostToolCall]("host_tool_call", told{since: "omp18"}, "The model calls a tool of the host: answer with host_tool_result."),
-	event[HostToolCancel]("host_tool_cancel", told{since: "omp18"}, "The result of a host_tool_call is no longer wanted."),
-	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureHookUI}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
-	variant("hook_ui_request", told{since: "s3", needs: FeatureHookUI}, func(ev ExtensionUIRequest) (ExtensionUIRequest, bool) {
+	event[HostToolCall]("host_tool_call", told{since: "omp18", to: Host}, "The model calls a tool of the host: answer with host_tool_result."),
+	event[HostToolCancel]("host_tool_cancel", told{since: "omp18", to: Host}, "The result of a host_tool_call is no longer wanted."),
+	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureHookUI, dialog: true}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
+	variant("hook_ui_request", told{since: "s3", needs: FeatureHookUI, dialog: true}, func(ev ExtensionUIRequest) (ExtensionUIRequest, bool) {
 		return ev, true
 	}, "`extension_ui_request` by the name of pi 0.31; the answer may be called `hook_ui_response`."),
 	event[AuthChanged]("auth_changed", told{since: "troupe", needs: FeatureAuth}, "A provider's credentials stand otherwise than before: a login was made, removed, cannot be renewed or can again. Once for each change, to every client, of no session. What another program has changed is noticed with the next request."),
 	event[AuthRefreshStart]("auth_refresh_start", told{since: "troupe", needs: FeatureAuth}, "A login is renewed; requests with it wait, 20 seconds at most. To every client, of no session."),
 	event[AuthRefreshEnd]("auth_refresh_end", told{since: "troupe", needs: FeatureAuth}, "It was renewed, or could not be: then reason says why."),
-	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals}, "A tool call waits for approval: answer with approval_response. Written behind its tool_execution_start. See permissions.json and set_permission_mode."),
-	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
+	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals, dialog: true}, "A tool call waits for approval: answer with approval_response. Written behind its tool_execution_start. See permissions.json and set_permission_mode."),
+	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals, dialog: true}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
 		"approval_request as a dialog with the method select, its options with what they allow as texts."),
-	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals}, "An approval_request has been answered, or is over without an answer."),
-	event[DialogResolved]("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents}, "A dialog is over: whoever shows it takes it away."),
-	variant("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, unless: FeatureApprovals}, func(ev ApprovalResolved) (DialogResolved, bool) {
+	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals, dialog: true}, "An approval_request has been answered, or is over without an answer."),
+	event[DialogResolved]("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, dialog: true}, "A dialog is over: whoever shows it takes it away."),
+	variant("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, unless: FeatureApprovals, dialog: true}, func(ev ApprovalResolved) (DialogResolved, bool) {
 		return ev.Dialog(), true
 	}, "approval_resolved for clients to which the question was a dialog."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: at load, in a handler, or in what it asked for."),
@@ -193,6 +217,10 @@ var byEvent = sync.OnceValue(func() map[reflect.Type][]*EventSpec {
 
 // RowsOf lists the rows of an event, one for each of its names.
 func RowsOf(ev Event) []*EventSpec { return byEvent()[reflect.TypeOf(ev)] }
+
+// RowOf is a row of an event: what the table says of its spans, of whom it is told and of
+// dialogs is the same under each of its names.
+func RowOf(ev Event) *EventSpec { return RowsOf(ev)[0] }
 
 // EventTypes lists the events by their wire names.
 func EventTypes() []string {

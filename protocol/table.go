@@ -27,22 +27,49 @@ const (
 	ScopeReplace
 )
 
-// Traits are what has to be known of a command without looking into it.
-type Traits struct {
-	Scope Scope
+// Trait is something that has to be known of a command without looking into it.
+type Trait uint16
+
+const (
 	// EndsWork: a session that closes when its run ends still takes the command,
 	// for the run may wait for it.
-	EndsWork bool
+	EndsWork Trait = 1 << iota
 	// EndsNavigation: a navigate_tree that waits for its summary gives up.
-	EndsNavigation bool
+	EndsNavigation
 	// Large: the answer can grow with a session, or with their number. It waits
 	// while the client does not read.
-	Large bool
+	Large
 	// NeedsModels: the machine is shown the models that can be selected.
-	NeedsModels bool
+	NeedsModels
+	// NeedsExtensions: it waits until the extensions of its session are loaded.
+	NeedsExtensions
+	// TakesInput: its message goes past the extensions that change input.
+	TakesInput
 	// Groups: neighbours share an fsync, where each answer stands for one.
-	Groups bool
+	Groups
+	// Answers: it is about a question of the session, for which a command before it may
+	// be waiting.
+	Answers
+	// ActsOnce: from a client that has named itself the same line does nothing again.
+	ActsOnce
+	// Looks: it changes nothing, for nobody, and reads nothing but what sessions say. A
+	// viewer may give it, and no other.
+	Looks
+	// AboutFiles: it is about session files, also those that are not open.
+	AboutFiles
+	// ParentsOnly: it makes something else of a session that is a task of another, and
+	// only the other may give it.
+	ParentsOnly
+)
+
+// Traits are how far a command reaches, and what else it is.
+type Traits struct {
+	Scope Scope
+	is    Trait
 }
+
+// Is says whether the command has a trait.
+func (t Traits) Is(trait Trait) bool { return t.is&trait != 0 }
 
 // KeepsBranch says that it makes no difference to the command which branch is
 // the current one.
@@ -71,17 +98,19 @@ type row struct {
 	nullable bool
 	silent   bool
 	since    string
-
-	endsWork, endsNavigation, large, needsModels, groups bool
+	is       Trait
 }
 
 func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 	s := Spec{
 		Name: name, Params: reflect.TypeFor[C](), Nullable: r.nullable, Silent: r.silent, Since: r.since, Doc: doc,
-		Traits: Traits{
-			Scope: scope, EndsWork: r.endsWork, EndsNavigation: r.endsNavigation || scope == ScopeReplace,
-			Large: r.large, NeedsModels: r.needsModels, Groups: r.groups,
-		},
+		Traits: Traits{scope, r.is},
+	}
+	if scope == ScopeReplace {
+		s.is |= EndsNavigation | NeedsExtensions | ParentsOnly
+	}
+	if scope != ScopeConnection && scope != ScopeQuery && !r.silent {
+		s.is |= ActsOnce
 	}
 	if r.result != nil {
 		s.Result = reflect.TypeOf(r.result)
@@ -93,37 +122,37 @@ func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 // Commands is the table: every command a client may send.
 var Commands = []Spec{
 	// Prompting
-	spec[Prompt]("prompt", ScopeSession, row{result: Disposition{}, needsModels: true, groups: true},
+	spec[Prompt]("prompt", ScopeSession, row{result: Disposition{}, is: NeedsModels | Groups | NeedsExtensions | TakesInput | ParentsOnly},
 		"Start a run with a user message, or queue it while one is active. Accepted means queued or started, not done: agent_end and agent_settled say when."),
-	spec[Steer]("steer", ScopeSession, row{result: Disposition{}, since: "s0 s1 s2 s4 pi1 omp18", needsModels: true, groups: true},
+	spec[Steer]("steer", ScopeSession, row{result: Disposition{}, since: "s0 s1 s2 s4 pi1 omp18", is: NeedsModels | Groups | NeedsExtensions | TakesInput},
 		"Interrupt: deliver a message after the current tool call, skipping the rest. While idle it starts a run."),
-	spec[FollowUp]("follow_up", ScopeSession, row{result: Disposition{}, since: "s0 s1 s2 s4 pi1 omp18", needsModels: true, groups: true},
+	spec[FollowUp]("follow_up", ScopeSession, row{result: Disposition{}, since: "s0 s1 s2 s4 pi1 omp18", is: NeedsModels | Groups | NeedsExtensions | TakesInput},
 		"Deliver a message when the agent would otherwise stop. While idle it starts a run."),
-	spec[QueueMessage]("queue_message", ScopeSession, row{since: "s3", groups: true},
+	spec[QueueMessage]("queue_message", ScopeSession, row{since: "s3", is: Groups},
 		"Inject a message at the next turn. Never starts a run."),
-	spec[Abort]("abort", ScopeBranch, row{endsWork: true, endsNavigation: true},
+	spec[Abort]("abort", ScopeBranch, row{is: EndsWork | EndsNavigation},
 		"Stop the run, a retry wait or a compaction. Answered after the run's closing events; queued messages stay queued."),
-	spec[AbortAndPrompt]("abort_and_prompt", ScopeBranch, row{result: Disposition{}, since: "s1 omp18", endsNavigation: true, needsModels: true},
+	spec[AbortAndPrompt]("abort_and_prompt", ScopeBranch, row{result: Disposition{}, since: "s1 omp18", is: EndsNavigation | NeedsModels | NeedsExtensions | TakesInput | ParentsOnly},
 		"Stop the run, then start another with this message."),
 	spec[ClearQueue]("clear_queue", ScopeSession, row{result: QueueContent{}, since: "pi1"},
 		"Empty both queues and return what was in them."),
 
 	// State, model, modes
-	spec[GetState]("get_state", ScopeQuery, row{result: &SessionState{}},
+	spec[GetState]("get_state", ScopeQuery, row{result: &SessionState{}, is: Looks},
 		"The session's state. Answered at once, also during a run."),
-	spec[GetMessages]("get_messages", ScopeQuery, row{result: MessageList{}, large: true},
+	spec[GetMessages]("get_messages", ScopeQuery, row{result: MessageList{}, is: Large | Looks},
 		"The messages of the current context, oldest first; not those still streaming."),
-	spec[SetModel]("set_model", ScopeBranch, row{result: &Model{}, needsModels: true},
+	spec[SetModel]("set_model", ScopeBranch, row{result: &Model{}, is: NeedsModels | NeedsExtensions | ParentsOnly},
 		"Select a model for the next request to a provider."),
-	spec[CycleModel]("cycle_model", ScopeBranch, row{result: ModelChoice{}, nullable: true, needsModels: true},
+	spec[CycleModel]("cycle_model", ScopeBranch, row{result: ModelChoice{}, nullable: true, is: NeedsModels | NeedsExtensions | ParentsOnly},
 		"Select the next model of the scope (--models), or of all available ones. null with no choice."),
-	spec[GetAvailableModels]("get_available_models", ScopeQuery, row{result: ModelList{}, needsModels: true},
+	spec[GetAvailableModels]("get_available_models", ScopeQuery, row{result: ModelList{}, is: NeedsModels | NeedsExtensions | Looks},
 		"The models there are credentials for."),
-	spec[SetThinkingLevel]("set_thinking_level", ScopeBranch, row{},
+	spec[SetThinkingLevel]("set_thinking_level", ScopeBranch, row{is: ParentsOnly},
 		"Set the thinking level, clamped to what the model supports."),
-	spec[CycleThinkingLevel]("cycle_thinking_level", ScopeBranch, row{result: LevelChoice{}, nullable: true},
+	spec[CycleThinkingLevel]("cycle_thinking_level", ScopeBranch, row{result: LevelChoice{}, nullable: true, is: ParentsOnly},
 		"Set the next thinking level of the model. null if it cannot think."),
-	spec[GetAvailableThinkingLevels]("get_available_thinking_levels", ScopeQuery, row{result: LevelList{}, since: "pi1"},
+	spec[GetAvailableThinkingLevels]("get_available_thinking_levels", ScopeQuery, row{result: LevelList{}, since: "pi1", is: Looks},
 		"The thinking levels of the model."),
 	spec[SetSteeringMode]("set_steering_mode", ScopeSession, row{since: "s0 s1 s2 s4 pi1 omp18"},
 		"How many steering messages one delivery takes."),
@@ -134,26 +163,26 @@ var Commands = []Spec{
 	spec[SetInterruptMode]("set_interrupt_mode", ScopeSession, row{since: "s1 omp18"},
 		"Whether steering is looked for between tool calls."),
 
-	spec[SetPermissionMode]("set_permission_mode", ScopeSession, row{since: "troupe"},
+	spec[SetPermissionMode]("set_permission_mode", ScopeSession, row{since: "troupe", is: ParentsOnly},
 		"What happens to tool calls of which no permission rule says anything."),
 
-	spec[GetPermissions]("get_permissions", ScopeQuery, row{result: Permissions{}, since: "troupe"},
+	spec[GetPermissions]("get_permissions", ScopeQuery, row{result: Permissions{}, since: "troupe", is: Looks},
 		"What tool calls of the session are judged by: the mode, the rules of permissions.json in the order in which they decide, and what was allowed by answers to approvals."),
 	spec[RevokePermission]("revoke_permission", ScopeSession, row{since: "troupe"},
 		"Take back what was allowed by the answer to an approval. Calls that run go on."),
 
 	// Compaction, retry, bash
-	spec[Compact]("compact", ScopeBranch, row{result: CompactionResult{}, needsModels: true},
+	spec[Compact]("compact", ScopeBranch, row{result: CompactionResult{}, is: NeedsModels | NeedsExtensions | ParentsOnly},
 		"Stop the run and put a summary in the place of older history. Answered when it is there."),
 	spec[SetAutoCompaction]("set_auto_compaction", ScopeSession, row{},
 		"Whether a nearly full context is compacted by itself."),
 	spec[SetAutoRetry]("set_auto_retry", ScopeSession, row{},
 		"Whether transient provider errors are retried by themselves."),
-	spec[AbortRetry]("abort_retry", ScopeSession, row{endsWork: true},
+	spec[AbortRetry]("abort_retry", ScopeSession, row{is: EndsWork},
 		"Stop waiting for a retry. Succeeds also when none is waiting."),
-	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}},
+	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, is: NeedsExtensions},
 		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Several run at once, and end in any order; dialect s4 has one at a time."),
-	spec[AbortBash]("abort_bash", ScopeSession, row{endsWork: true},
+	spec[AbortBash]("abort_bash", ScopeSession, row{is: EndsWork},
 		"Kill the running bash commands, all of them. Answered before their own responses."),
 
 	// Sessions
@@ -167,76 +196,76 @@ var Commands = []Spec{
 		"fork, under its name in pisces and oh-my-pi."),
 	spec[Clone]("clone", ScopeReplace, row{result: Cancelled{}, since: "pi1"},
 		"Begin a session with a copy of the current branch."),
-	spec[GetForkMessages]("get_fork_messages", ScopeQuery, row{result: ForkMessages{}, since: "s0 s2 s4 pi1", large: true},
+	spec[GetForkMessages]("get_fork_messages", ScopeQuery, row{result: ForkMessages{}, since: "s0 s2 s4 pi1", is: Large | Looks},
 		"The user messages of every branch of the session, oldest first: each can be forked before."),
-	spec[GetForkMessages]("get_branch_messages", ScopeQuery, row{result: ForkMessages{}, since: "s1 s3 omp18", large: true},
+	spec[GetForkMessages]("get_branch_messages", ScopeQuery, row{result: ForkMessages{}, since: "s1 s3 omp18", is: Large | Looks},
 		"get_fork_messages, under its name in pisces and oh-my-pi."),
-	spec[ListSessions]("list_sessions", ScopeQuery, row{result: SessionList{}, since: "s2", large: true},
+	spec[ListSessions]("list_sessions", ScopeQuery, row{result: SessionList{}, since: "s2", is: Large | Looks | AboutFiles},
 		"Sessions on disk, those with the latest activity first."),
-	spec[GetSessionTree]("get_session_tree", ScopeQuery, row{result: SessionTree{}, since: "s2", large: true},
+	spec[GetSessionTree]("get_session_tree", ScopeQuery, row{result: SessionTree{}, since: "s2", is: Large | Looks},
 		"Every branch of the session, with labels and previews. The entries in which troupe keeps its own notes are left out here, in get_tree and in get_entries: what follows one of them follows the entry before. Nested as deep as the session is long: many JSON parsers stop at 1,000 or 10,000; get_entries is flat."),
-	spec[GetTree]("get_tree", ScopeQuery, row{result: WholeTree{}, since: "pi1", large: true},
+	spec[GetTree]("get_tree", ScopeQuery, row{result: WholeTree{}, since: "pi1", is: Large | Looks},
 		"Every branch of the session, with whole entries. Nested as deep as the session is long, see get_session_tree."),
-	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "pi1", large: true},
+	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "pi1", is: Large | Looks},
 		"The entries of the session file, in its order."),
-	spec[GetImage]("get_image", ScopeQuery, row{result: ImageData{}, since: "troupe", large: true},
+	spec[GetImage]("get_image", ScopeQuery, row{result: ImageData{}, since: "troupe", is: Large | Looks},
 		"A picture of an entry, which imageRefs has left out of the entry."),
 	spec[NavigateTree]("navigate_tree", ScopeReplace, row{result: NavigateResult{}, since: "s2"},
 		"Stop the run and go on from another entry of the same session, if wanted with a summary of the branch that is left."),
 	spec[SetEntryLabel]("set_entry_label", ScopeBranch, row{since: "s2"},
 		"Give an entry a label, or take it away."),
-	spec[ExportHTML]("export_html", ScopeBranch, row{result: PathResult{}, large: true},
+	spec[ExportHTML]("export_html", ScopeBranch, row{result: PathResult{}, is: Large},
 		"Write the session as one HTML file."),
-	spec[SetSessionName]("set_session_name", ScopeBranch, row{since: "s1 s2 s4 pi1 omp18"},
+	spec[SetSessionName]("set_session_name", ScopeBranch, row{since: "s1 s2 s4 pi1 omp18", is: ParentsOnly},
 		"Name the session."),
-	spec[GetSessionStats]("get_session_stats", ScopeQuery, row{result: SessionStats{}},
+	spec[GetSessionStats]("get_session_stats", ScopeQuery, row{result: SessionStats{}, is: Looks},
 		"Counts, tokens and cost of the current branch, compacted history included, and how full the model's window is."),
-	spec[GetLastAssistantText]("get_last_assistant_text", ScopeQuery, row{result: TextResult{}, large: true},
+	spec[GetLastAssistantText]("get_last_assistant_text", ScopeQuery, row{result: TextResult{}, is: Large | Looks},
 		"The text of the newest assistant message."),
 
-	spec[GetContextUsage]("get_context_usage", ScopeQuery, row{result: ContextUsageResult{}, since: "s2"},
+	spec[GetContextUsage]("get_context_usage", ScopeQuery, row{result: ContextUsageResult{}, since: "s2", is: Looks},
 		"How full the model's window is."),
 
 	// Tools and resources
-	spec[GetTools]("get_tools", ScopeQuery, row{result: ToolList{}, since: "s2"},
+	spec[GetTools]("get_tools", ScopeQuery, row{result: ToolList{}, since: "s2", is: NeedsExtensions | Looks},
 		"The tools there are, and which of them a model may call."),
-	spec[SetActiveTools]("set_active_tools", ScopeBranch, row{result: ActiveTools{}, since: "s2"},
+	spec[SetActiveTools]("set_active_tools", ScopeBranch, row{result: ActiveTools{}, since: "s2", is: NeedsExtensions | ParentsOnly},
 		"Choose the tools a model may call, from its next request on. A call of a tool that the request did not offer does not run, whoever would run it: the model reads Tool NAME not found."),
-	spec[GetCommands]("get_commands", ScopeQuery, row{result: CommandList{}, since: "s2 s4 pi1"},
+	spec[GetCommands]("get_commands", ScopeQuery, row{result: CommandList{}, since: "s2 s4 pi1", is: NeedsExtensions | Looks},
 		"What a message may begin with: commands of extensions, prompt templates and skills."),
 	spec[ReloadResources]("reload_resources", ScopeBranch, row{result: CommandList{}, since: "s2"},
 		"Read settings, prompt templates, skills and context files again, and load extensions anew. Not during a run."),
 
 	spec[SetBudget]("set_budget", ScopeSession, row{result: BudgetReport{}, since: "troupe"},
 		"Limit what the session may use up, or raise a limit, which clears budget_exceeded; nothing starts by itself. Limits that are not named stay as they are, null removes one."),
-	spec[GetBudget]("get_budget", ScopeQuery, row{result: BudgetReport{}, since: "troupe"},
+	spec[GetBudget]("get_budget", ScopeQuery, row{result: BudgetReport{}, since: "troupe", is: Looks},
 		"The limits of the session and what has been used up. Without any limit nothing is counted, and the snapshot is empty."),
-	spec[SetTodos]("set_todos", ScopeBranch, row{result: TodoResult{}, since: "omp18"},
+	spec[SetTodos]("set_todos", ScopeBranch, row{result: TodoResult{}, since: "omp18", is: ParentsOnly},
 		"Replace the todo list, and let the model use the tool todo_write to keep it. Open items remind it."),
-	spec[SetHostTools]("set_host_tools", ScopeBranch, row{result: ToolNames{}, since: "omp18"},
+	spec[SetHostTools]("set_host_tools", ScopeBranch, row{result: ToolNames{}, since: "omp18", is: ParentsOnly},
 		"Declare the tools that the client runs itself, replacing those of an earlier call, also of another client. They are active at once, are called at this client only, and go when it detaches or its connection ends."),
-	spec[HostToolUpdate]("host_tool_update", ScopeSession, row{silent: true, since: "omp18", endsWork: true},
+	spec[HostToolUpdate]("host_tool_update", ScopeSession, row{silent: true, since: "omp18", is: EndsWork | Answers},
 		"The output so far of a host_tool_call. Not answered."),
-	spec[HostToolResult]("host_tool_result", ScopeSession, row{silent: true, since: "omp18", endsWork: true},
+	spec[HostToolResult]("host_tool_result", ScopeSession, row{silent: true, since: "omp18", is: EndsWork | Answers},
 		"The result of a host_tool_call. Not answered."),
 
 	// Children
-	spec[GetSubagents]("get_subagents", ScopeQuery, row{result: SubagentList{}, since: "omp18", large: true},
+	spec[GetSubagents]("get_subagents", ScopeQuery, row{result: SubagentList{}, since: "omp18", is: Large | Looks},
 		"The children of the session: those that work for a call of the tool task, and those that have."),
-	spec[GetSubagentMessages]("get_subagent_messages", ScopeQuery, row{result: SubagentMessages{}, since: "omp18", large: true},
+	spec[GetSubagentMessages]("get_subagent_messages", ScopeQuery, row{result: SubagentMessages{}, since: "omp18", is: Large | Looks},
 		"A part of the session file of a child, of whole lines. Ask again with nextByte for what has come since."),
-	spec[SetSubagentSubscription]("set_subagent_subscription", ScopeSession, row{result: SubagentSubscription{}, since: "omp18"},
+	spec[SetSubagentSubscription]("set_subagent_subscription", ScopeSession, row{result: SubagentSubscription{}, since: "omp18", is: Looks},
 		"How much this client is told of children, as long as it hears of the session; off at first. Other clients are not concerned."),
 
 	// Dialogs
-	spec[ExtensionUIResponse]("extension_ui_response", ScopeSession, row{silent: true, since: "s1 s2 s4 pi1 omp18", endsWork: true},
+	spec[ExtensionUIResponse]("extension_ui_response", ScopeSession, row{silent: true, since: "s1 s2 s4 pi1 omp18", is: EndsWork | Answers},
 		"Answer an extension_ui_request. Not answered itself, except with the feature uiAck."),
-	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "troupe", endsWork: true},
+	spec[ExtensionUIResponse]("hook_ui_response", ScopeSession, row{silent: true, since: "troupe", is: EndsWork | Answers},
 		"Another name for extension_ui_response: what clients of oh-my-pi's ancestor of 0.31 send."),
 
-	spec[GetDialogs]("get_dialogs", ScopeQuery, row{result: OpenDialogs{}, since: "troupe"},
+	spec[GetDialogs]("get_dialogs", ScopeQuery, row{result: OpenDialogs{}, since: "troupe", is: Looks},
 		"The dialogs and approvals of the session that wait for an answer."),
-	spec[ApprovalResponse]("approval_response", ScopeSession, row{since: "troupe", endsWork: true},
+	spec[ApprovalResponse]("approval_response", ScopeSession, row{since: "troupe", is: EndsWork | Answers},
 		"Answer an approval_request. The first answer counts."),
 
 	// Credentials
@@ -252,29 +281,29 @@ var Commands = []Spec{
 		"Take a provider's entry out of auth.json."),
 
 	// Connection
-	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},
+	spec[GetProtocolInfo]("get_protocol_info", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe", is: Looks},
 		"Version, dialect, features, limits. No side effect, at any time."),
-	spec[Ping]("ping", ScopeConnection, row{result: Pong{}, since: "troupe"},
+	spec[Ping]("ping", ScopeConnection, row{result: Pong{}, since: "troupe", is: Looks},
 		"Answered at once, whatever the sessions do: for clients that cannot send the pings of their transport."),
-	spec[Hello]("hello", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe"},
+	spec[Hello]("hello", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe", is: Looks},
 		"Choose a dialect and switch features on, for this connection: how it is written to, and how the sessions behave that it opens from now on or has to itself. A session that another connection has, too, keeps its rules. Best sent first; it applies to everything after it."),
-	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "troupe"},
+	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "troupe", is: ActsOnce},
 		"Open a further session in this process. Its commands carry the returned sessionId, and so does everything it writes."),
-	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe"},
+	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
 		"Close an open session, for all its clients: stop or finish its run, write everything down, let go of its file."),
-	spec[AttachSession]("attach", ScopeConnection, row{result: AttachedSession{}, since: "troupe"},
+	spec[AttachSession]("attach", ScopeConnection, row{result: AttachedSession{}, since: "troupe", is: Looks},
 		"Hear of an open session of this process, whichever connection has opened it, or again after detach. The answer is its state; every event after that comes, none from before but what since asks for."),
-	spec[DetachSession]("detach", ScopeConnection, row{since: "troupe"},
+	spec[DetachSession]("detach", ScopeConnection, row{since: "troupe", is: Looks},
 		"Hear no more of a session. It goes on for its other clients; without retain it ends when its last one is gone and its run has ended."),
-	spec[ListOpenSessions]("list_open_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe"},
+	spec[ListOpenSessions]("list_open_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe", is: Looks},
 		"The live sessions of this process, what each does and what it waits for."),
-	spec[WatchSessions]("watch_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe"},
+	spec[WatchSessions]("watch_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe", is: Looks},
 		"list_open_sessions, and from now on a session_status whenever something of it changes. Needs the feature sessionEvents."),
-	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe"},
+	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe", is: AboutFiles},
 		"Move a session file, with those of its children, to .trash in the directory of all sessions. Refused with session_in_use while somebody has it open."),
-	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe"},
+	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe", is: AboutFiles},
 		"The directories in a directory, to choose one for open_session."),
-	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe"},
+	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe", is: Looks},
 		"No more session_status."),
 }
 

@@ -33,17 +33,11 @@ func (l *lag) limit() int {
 // drops says whether a record may be left out: whoever attaches again is told what it
 // said, or sees it in a snapshot. A question stays, and what has no number, too.
 func (l *lag) drops(it *link.Item) bool {
-	if it.Owed { // there is no more of that than the ring has
+	if it.Event == nil || it.Owed { // of what is owed there is no more than the ring has
 		return false
 	}
-	switch it.Event.(type) {
-	case nil, protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.DialogResolved:
-		return false
-	case protocol.SubagentLifecycle, protocol.SubagentProgress, protocol.SubagentEvent: // get_subagents says where they stand
-		return true
-	default:
-		return it.Seq > 0 || it.Known
-	}
+	row := protocol.RowOf(it.Event)
+	return !row.Dialog && (it.Seq > 0 || it.Known || row.To == protocol.Subscribers) // get_subagents says where they stand
 }
 
 // refuses looks at a record on its way to the client: true if it is left out. The answer

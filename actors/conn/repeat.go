@@ -82,15 +82,8 @@ func (r *router) repeats(c actor.Context, req protocol.Request) bool {
 	return true
 }
 
-// actsOnce says whether a command that comes again must do nothing again: it has an id of
-// its own, is answered, and does more than to ask.
+// actsOnce says whether a command that comes again must do nothing again, which takes an
+// id to know it by.
 func actsOnce(req protocol.Request) bool {
-	if req.Spec == nil || req.Spec.Silent || len(req.ID) == 0 || req.ID[0] != '"' {
-		return false
-	}
-	switch req.Cmd.(type) {
-	case protocol.OpenSession, protocol.CloseSession:
-		return true
-	}
-	return req.Spec.Scope != protocol.ScopeConnection && req.Spec.Scope != protocol.ScopeQuery
+	return req.Spec != nil && req.Spec.Is(protocol.ActsOnce) && len(req.ID) > 0 && req.ID[0] == '"'
 }

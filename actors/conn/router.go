@@ -175,7 +175,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	case req.Spec.Scope == protocol.ScopeConnection:
 		r.own(c, req)
 		return
-	case r.cfg.MultiSession && req.SessionID == "" && asksFiles(req.Cmd):
+	case r.cfg.MultiSession && req.SessionID == "" && req.Spec.Is(protocol.AboutFiles):
 		r.list(c, req)
 		return
 	case r.answersLogin(c, req):
@@ -193,22 +193,15 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	r.forward(c, to, req)
 }
 
-// onlyLooks says whether a command changes nothing, for nobody, and reads nothing but what
-// the sessions say that are there. What is not named is refused: see TestWhoOnlyWatches.
+// onlyLooks says whether a command is one for viewers: see [protocol.Looks].
 func onlyLooks(cmd protocol.Command) bool {
 	switch cmd := cmd.(type) {
-	case protocol.Hello, protocol.Ping, protocol.GetProtocolInfo, protocol.AttachSession, protocol.DetachSession, protocol.ListOpenSessions, protocol.WatchSessions, protocol.UnwatchSessions,
-		protocol.GetState, protocol.GetMessages, protocol.GetAvailableModels, protocol.GetAvailableThinkingLevels, protocol.GetPermissions,
-		protocol.GetForkMessages, protocol.GetSessionTree, protocol.GetTree, protocol.GetEntries, protocol.GetImage, protocol.GetSessionStats,
-		protocol.GetLastAssistantText, protocol.GetContextUsage, protocol.GetTools, protocol.GetCommands, protocol.GetBudget, protocol.GetDialogs,
-		protocol.GetSubagents, protocol.SetSubagentSubscription:
-		return true
 	case protocol.ListSessions:
 		return cmd.SessionDir+cmd.Under == "" // else it asks what is in a directory
 	case protocol.GetSubagentMessages:
 		return cmd.SessionFile == ""
 	default:
-		return false
+		return protocol.TraitsOf(cmd).Is(protocol.Looks)
 	}
 }
 
@@ -488,21 +481,12 @@ func (r *router) nextList(c actor.Context) {
 		r.out.Window.Tell(c.Self())
 	default:
 		r.lists.asked = r.server.Seq.Next()
-		if cmd := r.lists.waiting[0].cmd; asksFiles(cmd) {
+		if cmd := r.lists.waiting[0].cmd; protocol.TraitsOf(cmd).Is(protocol.AboutFiles) {
 			c.Send(r.server.Sessions, link.AskFiles{Seq: r.lists.asked, From: c.Self(), Cmd: cmd, Spec: r.cfg.Default, Rules: r.rules, Allowed: r.cfg.Allowed})
 			return
 		}
 		c.Send(r.server.Sessions, link.ListOpen{Seq: r.lists.asked, From: c.Self()})
 	}
-}
-
-// asksFiles says whether a command is about files, and not about what is open.
-func asksFiles(cmd protocol.Command) bool {
-	switch cmd.(type) {
-	case protocol.ListSessions, protocol.DeleteSession, protocol.ListDirectories:
-		return true
-	}
-	return false
 }
 
 // filesAnswer answers the oldest command that waits, which was about files.

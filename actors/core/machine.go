@@ -285,30 +285,20 @@ func (m *Machine) command(c Command) {
 	switch {
 	case c.Refused != nil:
 		m.fail(c, c.Refused)
-	case m.closing != nil && !traits.EndsWork:
+	case m.closing != nil && !traits.Is(protocol.EndsWork):
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
-	case isLeaving && traits.EndsNavigation:
+	case isLeaving && traits.Is(protocol.EndsNavigation):
 		m.stop(aborted)
 		m.command(c)
 	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
-	case c.isAnswer(): // to what may be waited for
+	case traits.Is(protocol.Answers): // to what may be waited for
 		m.dispatch(c)
 	case m.swap != nil || len(m.waiting) > 0 || m.mustWait(c):
 		m.wait(c)
 	default:
 		m.dispatch(c)
 	}
-}
-
-// isAnswer says whether a command answers a dialog, which may be about a command that
-// others wait for.
-func (c Command) isAnswer() bool {
-	switch c.Cmd.(type) {
-	case protocol.ExtensionUIResponse, protocol.ApprovalResponse:
-		return true
-	}
-	return false
 }
 
 // mustWait says whether a command would take away what others are about: the file

@@ -66,9 +66,6 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.ToolExecutionEnd:
 		b.Tools = slices.DeleteFunc(slices.Clone(b.Tools), func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == ev.ToolCallID })
 		b.Ended = append(b.Ended, ev.ToolCallID)
-	case protocol.SubagentStart, protocol.SubagentVerificationStart, protocol.SubagentVerificationCommandStart,
-		protocol.SubagentVerificationCommandEnd, protocol.SubagentVerificationEnd, protocol.SubagentEnd:
-		b.Children.observe(ev)
 	case protocol.AutoRetryStart:
 		b.Retry = ev.Attempt
 	case protocol.AutoRetryEnd:
@@ -79,7 +76,8 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 		b.Compact = ""
 	case protocol.AgentSettled:
 		b.Settle = false
-	default: // begins and ends nothing, as its row says
+	default: // is about a child, or begins and ends nothing, as its row says
+		b.Children.observe(ev)
 	}
 }
 

@@ -181,7 +181,7 @@ func ofRun(e Effect) bool {
 	case CallHook:
 		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0
 	case Emit:
-		row := protocol.RowsOf(e.Event)[0]
+		row := protocol.RowOf(e.Event)
 		span := cmp.Or(row.Opens, row.Closes)
 		return span != "" && span != protocol.SpanRetry // which is between runs
 	default:

@@ -76,7 +76,7 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 		return
 	}
 	switch {
-	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).EndsNavigation }):
+	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).Is(protocol.EndsNavigation) }):
 		m.cancelNavigation()
 		return
 	case isNav && nav.Summarize:

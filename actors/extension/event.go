@@ -95,10 +95,12 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 			})
 		}
 		return ofWire(ev, listens)
-	case protocol.SubagentLifecycle, protocol.SubagentProgress, protocol.SubagentEvent, // are for clients that have asked
-		protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.ExtensionError, protocol.HostToolCall, protocol.HostToolCancel:
+	case protocol.ExtensionError: // they have made it
 		return "", nil
 	default:
+		if row := protocol.RowOf(ev); row.Dialog || row.To != protocol.Everybody {
+			return "", nil
+		}
 		return ofWire(ev, listens)
 	}
 }

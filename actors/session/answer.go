@@ -22,7 +22,7 @@ func (s *Session) answer(c actor.Context, e core.Query) {
 		s.suspect(err)
 		return data, err
 	}
-	if !protocol.TraitsOf(e.Cmd).Large {
+	if !protocol.TraitsOf(e.Cmd).Is(protocol.Large) {
 		data, err := find()
 		s.replyInTurn(c, e.Seq, data, err)
 		return

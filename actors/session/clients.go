@@ -188,12 +188,10 @@ func (a *clients) emit(ev protocol.Event, receipt *link.Receipt) {
 		return
 	}
 	o := outgoing{item: it}
-	switch ev.(type) {
-	case protocol.HostToolCall, protocol.HostToolCancel:
+	if protocol.RowOf(ev).To == protocol.Host {
 		if host := a.by(a.host); host != nil {
 			o.to = host.Client
 		}
-	default: // is for all
 	}
 	a.unsent = append(a.unsent, o)
 }

@@ -251,27 +251,11 @@ func (s *Session) extensionsEnded(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 }
 
-// needsExtensions says whether a command has to wait until they are loaded.
-func needsExtensions(cmd protocol.Command) bool {
-	switch cmd.(type) {
-	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt, protocol.Bash, protocol.Compact,
-		protocol.GetCommands, protocol.GetTools, protocol.GetAvailableModels, protocol.SetModel, protocol.CycleModel, protocol.SetActiveTools,
-		protocol.NewSession, protocol.SwitchSession, protocol.Fork, protocol.Clone, protocol.NavigateTree:
-		return true
-	default:
-		return false
-	}
-}
-
 // passes says whether a command goes on while one before it waits for extensions: an
 // answer, for which they may be waiting themselves, or the end of the session.
 func passes(cmd protocol.Command) bool {
-	switch cmd.(type) {
-	case protocol.ExtensionUIResponse, protocol.ApprovalResponse, protocol.HostToolUpdate, protocol.HostToolResult, protocol.CloseSession:
-		return true
-	default:
-		return false
-	}
+	_, isClose := cmd.(protocol.CloseSession)
+	return isClose || protocol.TraitsOf(cmd).Is(protocol.Answers)
 }
 
 // loading says whether extensions are being loaded, the first time or again.
@@ -285,7 +269,7 @@ func (s *Session) holds(c actor.Context, m any) bool {
 	}
 	switch m := m.(type) {
 	case link.Request:
-		if !needsExtensions(m.Cmd) && (len(s.ext.load.held) == 0 || passes(m.Cmd)) {
+		if !protocol.TraitsOf(m.Cmd).Is(protocol.NeedsExtensions) && (len(s.ext.load.held) == 0 || passes(m.Cmd)) {
 			return false
 		}
 	case link.Leave:
@@ -664,12 +648,7 @@ func (s *Session) runExtensionCommand(e core.RunCommand) {
 
 // extensionsSee says whether a message goes past extensions as its author wrote it.
 func (s *Session) extensionsSee(cmd protocol.Command) bool {
-	switch cmd.(type) {
-	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt:
-		return s.ext.listens["input"]
-	default:
-		return false
-	}
+	return protocol.TraitsOf(cmd).Is(protocol.TakesInput) && s.ext.listens["input"]
 }
 
 // slashCommand takes /name args apart.
@@ -798,7 +777,7 @@ func (s *Session) runFor(c actor.Context, m extension.Run) {
 	if len(m.Replacing.Setup) > 0 || m.Replacing.At {
 		s.ext.asks.more[cmd.Seq] = m.Replacing
 	}
-	if protocol.TraitsOf(cmd.Cmd).NeedsModels {
+	if protocol.TraitsOf(cmd.Cmd).Is(protocol.NeedsModels) {
 		cmd.Catalog = s.catalog()
 		cmd.Found = s.lookUp(cmd.Cmd, cmd.Catalog)
 	}

@@ -237,8 +237,7 @@ func (k *minder) opened(c actor.Context, r *protocol.Response) {
 // heard takes an event of the child.
 func (k *minder) heard(c actor.Context, ev protocol.Event) {
 	switch ev := ev.(type) {
-	case protocol.SubagentStart, protocol.SubagentVerificationStart, protocol.SubagentVerificationCommandStart,
-		protocol.SubagentVerificationCommandEnd, protocol.SubagentVerificationEnd, protocol.SubagentEnd, protocol.ExtensionUIRequest:
+	case protocol.ExtensionUIRequest:
 		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
 		return
 	case protocol.ApprovalRequest: // as a question that every client can answer
@@ -258,6 +257,10 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		k.finish(c)
 		return
 	default:
+		if protocol.RowOf(ev).OfChild() { // of the child's
+			c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
+			return
+		}
 		if !k.seen.take(ev) {
 			return
 		}

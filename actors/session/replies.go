@@ -51,7 +51,7 @@ func (r *replies) expects(seq uint64) bool {
 // handled says that a command has reached its handler: however long it takes,
 // it is no longer on its way.
 func (r *replies) handled(m link.Request) {
-	if p, ok := r.pending[m.Seq]; ok && !protocol.TraitsOf(m.Cmd).Large {
+	if p, ok := r.pending[m.Seq]; ok && !protocol.TraitsOf(m.Cmd).Is(protocol.Large) {
 		p.credit.GiveBack()
 		p.credit = link.Credit{}
 		r.pending[m.Seq] = p

@@ -254,7 +254,7 @@ func (s *Session) complete(c core.Command) core.Command {
 	if c.Extension = s.extensionCommand(c.Cmd); c.Extension == nil && !s.extensionsSee(c.Cmd) {
 		s.expand(&c)
 	}
-	if protocol.TraitsOf(c.Cmd).NeedsModels {
+	if protocol.TraitsOf(c.Cmd).Is(protocol.NeedsModels) {
 		c.Catalog = s.catalog()
 		c.Found = s.lookUp(c.Cmd, c.Catalog)
 	}
@@ -274,7 +274,7 @@ type groupDue struct{}
 // for extensions, or that is refused, belong to it.
 func (s *Session) grouped(c actor.Context, m any) bool {
 	r, ok := m.(link.Request)
-	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Groups || s.ext.loading() || s.belongs(r) != nil {
+	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Is(protocol.Groups) || s.ext.loading() || s.belongs(r) != nil {
 		return false
 	}
 	if s.inputs.group = append(s.inputs.group, s.complete(r.Command)); len(s.inputs.group) == 1 {

@@ -144,11 +144,6 @@ func (s *Session) onChildHeard(c actor.Context, m childHeard) {
 // passesOn says whether subscribers are told of an event of a child as it is: dialogs
 // are asked in the name of the parent.
 func passesOn(ev protocol.Event) bool {
-	switch ev.(type) {
-	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved, protocol.DialogResolved, protocol.HostToolCall,
-		protocol.HostToolCancel, protocol.SubagentLifecycle, protocol.SubagentProgress, protocol.SubagentEvent:
-		return false
-	default:
-		return true
-	}
+	row := protocol.RowOf(ev)
+	return row.To == protocol.Everybody && !row.Dialog
 }

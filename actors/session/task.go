@@ -199,7 +199,7 @@ func (s *Session) belongs(r link.Request) *protocol.Error {
 		return nil
 	}
 	parent := s.clients.by(child.Minder)
-	if parent == nil || parent.leaving != nil || parent.Router.Equal(r.Client.Router) || !replacesTask(r.Cmd) {
+	if parent == nil || parent.leaving != nil || parent.Router.Equal(r.Client.Router) || !protocol.TraitsOf(r.Cmd).Is(protocol.ParentsOnly) {
 		return nil
 	}
 	return protocol.CodeSessionBusy.Errorf("Session belongs to task %s", child.Entry.ID)
@@ -215,17 +215,6 @@ func (s *Session) stoppedByClient(c actor.Context, r link.Request) {
 	if parent := s.clients.by(child.Minder); parent != nil && parent.leaving == nil {
 		c.Send(child.Minder, clientAborted{})
 	}
-}
-
-// replacesTask says whether a command would make something else of a child than its
-// parent wants.
-func replacesTask(cmd protocol.Command) bool {
-	switch cmd.(type) {
-	case protocol.Prompt, protocol.AbortAndPrompt, protocol.SetModel, protocol.CycleModel, protocol.SetThinkingLevel, protocol.CycleThinkingLevel,
-		protocol.SetPermissionMode, protocol.SetActiveTools, protocol.Compact, protocol.SetSessionName, protocol.CloseSession, protocol.SetHostTools, protocol.SetTodos:
-		return true
-	}
-	return protocol.TraitsOf(cmd).Replaces()
 }
 
 // offersTasks says whether the task tool is active without being asked for.
