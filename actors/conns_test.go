@@ -493,6 +493,26 @@ func TestStopWithSeveralClients(t *testing.T) {
 	})
 }
 
+// TestIdleConnectionEndsNoDrain: what is being drained for others goes on when the
+// connection that is final has nothing left to wait for.
+func TestIdleConnectionEndsNoDrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t)
+		b := a.connect()
+		s := b.open()
+		b.Say(s, "prompt", "~"+s+"~ rounds=3 pace=100")
+		a.pass(time.Second)
+		a.stop <- Stop{}
+		a.wait()
+		require.NoError(t, a.result)
+		require.NoError(t, b.gone())
+		settled := b.Events(s, "agent_settled")
+		require.Len(t, settled, 1)
+		require.Equal(t, "completed", settled[0].Get("outcome").Str)
+		a.checkAll()
+	})
+}
+
 // TestHostToolsOfOneClient: what they are asked is for the client that declared
 // them, and a call whose client leaves ends, though others are there.
 func TestHostToolsOfOneClient(t *testing.T) {

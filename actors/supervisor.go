@@ -127,7 +127,8 @@ func (s *supervisor) connect(c actor.Context, m connect) {
 	s.open[m.pid.Id] = m.Connection
 }
 
-// closed lets go of a connection, and ends with the final one.
+// closed lets go of a connection, and ends with the final one. One that had nothing left to
+// wait for does not cut short what the others' sessions finish.
 func (s *supervisor) closed(c actor.Context, who *actor.PID, err error) {
 	connection := s.open[who.Id]
 	if connection != nil {
@@ -135,7 +136,7 @@ func (s *supervisor) closed(c actor.Context, who *actor.PID, err error) {
 		connection.err = err
 		close(connection.done)
 		if connection.final {
-			s.stop(c, true)
+			s.stop(c, s.stage == serving || err != nil)
 		}
 	}
 	s.maybeOver()
