@@ -384,7 +384,10 @@ func fallback(c *protocol.Catalog, w Wishes) *protocol.Model {
 		return wanted // a demo must not answer in the name of a model
 	}
 	for _, v := range Vendors {
-		if m := c.Find(v.ID, v.Model); m != nil && c.HasKey(v.ID) {
+		if !c.HasKey(v.ID) {
+			continue // and its models need not be described
+		}
+		if m := c.Find(v.ID, v.Model); m != nil {
 			return m
 		}
 	}

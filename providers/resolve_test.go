@@ -191,3 +191,17 @@ func TestChooseModel_offline(t *testing.T) {
 		assert.Equal(t, c.warning, got.Warning, c.name)
 	}
 }
+
+// TestChooseModel_lazy: the choice at the start describes no provider that has no
+// credentials; describing all costs more than the rest of the start.
+func TestChooseModel_lazy(t *testing.T) {
+	c := catalogOf("zz", "zz/y")
+	for _, v := range Vendors {
+		c.Unlisted = append(c.Unlisted, protocol.LazyProvider{Provider: v.ID, Load: func() []*protocol.Model {
+			t.Errorf("the models of %s are asked for", v.ID)
+			return nil
+		}})
+	}
+	assert.Equal(t, "zz/y", name(ChooseModel(c, Wishes{}).Model))
+	assert.Equal(t, "zz/y", name(ChooseModel(c, Wishes{DefaultProvider: "zz", DefaultModel: "y"}).Model))
+}
