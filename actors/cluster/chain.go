@@ -39,7 +39,7 @@ func (c *Chain) Mark() Mark { return c.at }
 func (c *Chain) Add(r Record) error {
 	at := &c.at
 	if at.Seq == 0 && r.Kind == Trimmed { // what was before it is in an archive
-		c.at = r.mark()
+		c.at = r.Mark()
 		return nil
 	}
 	switch sum := sumAfter(at.Sum, r.Lines); {
@@ -58,12 +58,12 @@ func (c *Chain) Add(r Record) error {
 		return c.broken(r, "of %s/%s, epoch %d, number %d, is not the next of %s/%s, epoch %d, number %d",
 			r.Node, r.Boot, r.Epoch, r.N, at.Node, at.Boot, at.Epoch, at.N)
 	}
-	c.at = r.mark()
+	c.at = r.Mark()
 	return nil
 }
 
-// mark is behind a record that is known to be good.
-func (r Record) mark() Mark {
+// Mark is behind a record that is known to be good.
+func (r Record) Mark() Mark {
 	m := Mark{Seq: r.Seq, Sum: r.Sum, Epoch: r.Epoch, N: r.N, Node: r.Node, Boot: r.Boot, Owned: r.Kind != Release}
 	if r.Kind == Claim {
 		m.Epoch = r.Seq
@@ -83,7 +83,12 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 	chain := ChainFrom(from)
 	var own error // of f, which may be any
 	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+		first := true
 		err := log.Read(ctx, id, chain.at.Seq, to, func(r Record) error {
+			if first && r.Kind == Trimmed {
+				chain = Chain{}
+			}
+			first = false
 			if err := chain.Add(r); err != nil {
 				return err
 			}
@@ -95,7 +100,7 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 			return chain.at, own
 		case err == nil && chain.at.Seq < to:
 			return chain.at, fmt.Errorf("%w: it ends at %d, before %d", ErrDamaged, chain.at.Seq, to)
-		case err == nil || errors.Is(err, ErrDamaged):
+		case err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer):
 			return chain.at, err
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 )
 
 // Seq is a place in a log, given by the engine. It grows along a session, with
@@ -17,6 +18,16 @@ type Seq uint64
 
 // SessionID is the durable id of a session.
 type SessionID string
+
+// Format is the format of records that this version writes, and the highest that it reads.
+const Format = 1
+
+// Valid says whether a session's id, or a node's name, is one: engines put them into
+// subjects and keys.
+func Valid(name string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return name != "" && len(name) <= 64 && strings.TrimLeft(name, letters) == ""
+}
 
 // Kind says what a record is. A reader keeps and skips kinds it does not know.
 type Kind string
@@ -66,6 +77,8 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 	// ErrFenced: somebody else claimed the session. It is final.
 	ErrFenced = errors.New("another node owns the session")
+	// ErrNewer: the log has a format that only a newer version reads.
+	ErrNewer = errors.New("the log was written by a newer version: upgrade this node")
 	// ErrSettings: the engine is not set up as troupe needs it.
 	ErrSettings = errors.New("the engine is not set up for a cluster")
 	// ErrReleased: the writer gave its session up. It is final.
@@ -138,4 +151,44 @@ type Engine interface {
 	Registry
 	Index
 	io.Closer
+}
+
+// Admin is what an engine tells, and does for, who runs it.
+type Admin interface {
+	Status(ctx context.Context) (Status, error)
+	// Copies reads a session's log from every server that has it and checks each.
+	Copies(ctx context.Context, id SessionID) ([]Copy, error)
+	// Spread asks for the leaders of groups to be on different servers.
+	Spread(ctx context.Context) error
+}
+
+// Status is how an engine is.
+type Status struct {
+	Engine string  `json:"engine"` // name and version
+	Groups []Group `json:"groups"`
+}
+
+// Group is what is replicated together.
+type Group struct {
+	Name    string   `json:"name"`
+	Leader  string   `json:"leader"` // "" while there is none
+	Others  []Server `json:"others"`
+	Records uint64   `json:"records"`
+	Bytes   uint64   `json:"bytes"`
+}
+
+// Server is a member of a group that does not lead it.
+type Server struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	Lag     uint64 `json:"lag"` // records; bytes, where the engine counts these
+}
+
+// Copy is a session's log as one server has it.
+type Copy struct {
+	Server  string
+	Records int
+	Bytes   int
+	Last    Mark
+	Err     error // what is wrong with it
 }

@@ -18,13 +18,13 @@ import (
 // peer is a member with its own way to the engine.
 type peer struct {
 	*cluster.Member
-	way   *clustertest.Client
+	way   *clustertest.Memory
 	ended chan error
 	kill  context.CancelFunc
 }
 
 func join(t *testing.T, engine *clustertest.Memory, name, boot string, change ...func(*cluster.MemberConfig)) *peer {
-	way := engine.Client.Client()
+	way := engine.Client()
 	cfg := cluster.MemberConfig{Self: cluster.Node{Name: name, Boot: boot, Addr: name + ":1"}, Log: way, Registry: way}
 	for _, f := range change {
 		f(&cfg)

@@ -41,7 +41,7 @@ func Own(ctx context.Context, log Log, id SessionID, node, boot string, known Ma
 // dead, see [Beats]. It fails with ErrFenced if anything was appended since. about is a text of
 // the claim, which is no entry.
 func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, about []byte) (*Writer, error) {
-	w := &Writer{log: log, id: id, at: tail.mark()}
+	w := &Writer{log: log, id: id, at: tail.Mark()}
 	w.at.Node, w.at.Boot = node, boot
 	if _, err := w.put(ctx, Record{Kind: Claim, Lines: about}, false); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 		switch {
 		case err == nil:
 			r.Seq = seq
-			w.at = r.mark()
+			w.at = r.Mark()
 			return seq, nil
 		case errors.Is(err, ErrFenced):
 			w.final = ErrFenced

@@ -217,3 +217,8 @@ func TestChain(t *testing.T) {
 		require.ErrorIs(t, check(change), cluster.ErrDamaged, name)
 	}
 }
+
+func TestSuite_memory(t *testing.T) {
+	m := clustertest.New(1, 0)
+	clustertest.Suite(t, func(*testing.T) cluster.Engine { return m.Client() })
+}

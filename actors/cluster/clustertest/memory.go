@@ -8,6 +8,8 @@ package clustertest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,9 +18,6 @@ import (
 
 	"troupe/actors/cluster"
 )
-
-// Memory is an engine in memory, as its first client sees it. It is safe for concurrent use.
-type Memory struct{ *Client }
 
 // servers is what all clients of an engine share.
 type servers struct {
@@ -32,8 +31,8 @@ type servers struct {
 	still  time.Time // until when it stands still
 }
 
-// Client is one node's way to the engine.
-type Client struct {
+// Memory is an engine in memory, as one node sees it. It is safe for concurrent use.
+type Memory struct {
 	s      *servers
 	mu     sync.Mutex
 	cut    Cut
@@ -54,50 +53,50 @@ const (
 func New(seed uint64, faults int) *Memory {
 	s := &servers{rand: rand.New(rand.NewPCG(seed, 21)), faults: faults, logs: map[cluster.SessionID][]cluster.Record{},
 		nodes: map[string]cluster.Node{}, index: map[cluster.SessionID][]byte{}}
-	return &Memory{s.client()}
+	return s.client()
 }
 
-func (s *servers) client() *Client { return &Client{s: s, beaten: map[string]bool{}} }
+func (s *servers) client() *Memory { return &Memory{s: s, beaten: map[string]bool{}} }
 
 // Client is another way to the same engine.
-func (c *Client) Client() *Client { return c.s.client() }
+func (c *Memory) Client() *Memory { return c.s.client() }
 
 // Cut cuts this way, or mends it. What is under way when it is cut gets no answer.
-func (c *Client) Cut(cut Cut) {
+func (c *Memory) Cut(cut Cut) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = cut
 }
 
-func (c *Client) is(cut Cut) bool {
+func (c *Memory) is(cut Cut) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut >= cut
 }
 
 // Faults changes how many calls of 100 go wrong.
-func (c *Client) Faults(n int) {
+func (c *Memory) Faults(n int) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.s.faults = n
 }
 
 // Stop has the engine stand still for a while: calls wait.
-func (c *Client) Stop(d time.Duration) {
+func (c *Memory) Stop(d time.Duration) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.s.still = time.Now().Add(d)
 }
 
 // Damage changes what is stored of a session.
-func (c *Client) Damage(id cluster.SessionID, how func([]cluster.Record) []cluster.Record) {
+func (c *Memory) Damage(id cluster.SessionID, how func([]cluster.Record) []cluster.Record) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.s.logs[id] = how(slices.Clone(c.s.logs[id]))
 }
 
 // Close does nothing.
-func (c *Client) Close() error { return nil }
+func (c *Memory) Close() error { return nil }
 
 // draw is a number below n.
 func (s *servers) draw(n int) int {
@@ -117,7 +116,10 @@ func (s *servers) fault(n int) int {
 }
 
 // arrive waits until a call is at the engine; an error says that it never will be.
-func (c *Client) arrive(ctx context.Context) error {
+func (c *Memory) arrive(ctx context.Context, name string) error {
+	if !cluster.Valid(name) {
+		return fmt.Errorf("%w: %q is no name", cluster.ErrSettings, name)
+	}
 	if c.is(Gone) {
 		<-ctx.Done()
 		return ctx.Err()
@@ -142,7 +144,7 @@ func (c *Client) arrive(ctx context.Context) error {
 }
 
 // answer is what the client gets of an answer.
-func (c *Client) answer(ctx context.Context) error {
+func (c *Memory) answer(ctx context.Context) error {
 	if c.is(Deaf) {
 		<-ctx.Done()
 	}
@@ -150,7 +152,7 @@ func (c *Client) answer(ctx context.Context) error {
 }
 
 // Append is that of [cluster.Log], with every fault there is.
-func (c *Client) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
+func (c *Memory) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
 	s := c.s
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -158,7 +160,9 @@ func (c *Client) Append(ctx context.Context, id cluster.SessionID, after cluster
 	if len(r.Lines) > cluster.MostLines {
 		return 0, cluster.ErrTooLarge
 	}
-	if c.arrive(ctx) != nil {
+	if err := c.arrive(ctx, string(id)); errors.Is(err, cluster.ErrSettings) {
+		return 0, err
+	} else if err != nil {
 		return 0, cluster.ErrUnknown // never sent, which the caller cannot know
 	}
 	fault := s.fault(7)
@@ -208,8 +212,8 @@ func (s *servers) take(id cluster.SessionID, after cluster.Seq, r cluster.Record
 }
 
 // Tail is that of [cluster.Log]: now and then up to three records old.
-func (c *Client) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
+	if err := c.arrive(ctx, string(id)); err != nil {
 		return cluster.Record{}, err
 	}
 	back := max(c.s.fault(4), 0)
@@ -223,8 +227,8 @@ func (c *Client) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record
 }
 
 // Read is that of [cluster.Log]: now and then it breaks off in the middle.
-func (c *Client) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+	if err := c.arrive(ctx, string(id)); err != nil {
 		return err
 	}
 	s := c.s
@@ -238,6 +242,7 @@ func (c *Client) Read(ctx context.Context, id cluster.SessionID, after, to clust
 	if err := c.answer(ctx); err != nil {
 		return err
 	}
+	first := true
 	for i, r := range log {
 		if i == breaks {
 			return cluster.ErrUnavailable
@@ -245,9 +250,10 @@ func (c *Client) Read(ctx context.Context, id cluster.SessionID, after, to clust
 		if r.Seq <= after || r.Seq > to {
 			continue
 		}
-		if r.Prev != after && (after > 0 || r.Kind != cluster.Trimmed) {
+		if r.Prev != after && !(first && r.Kind == cluster.Trimmed) {
 			return cluster.ErrDamaged
 		}
+		first = false
 		if err := f(r); err != nil {
 			return err
 		}
@@ -260,8 +266,8 @@ func (c *Client) Read(ctx context.Context, id cluster.SessionID, after, to clust
 }
 
 // List is that of [cluster.Log].
-func (c *Client) List(ctx context.Context, page string, n int) ([]cluster.SessionID, string, error) {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) List(ctx context.Context, page string, n int) ([]cluster.SessionID, string, error) {
+	if err := c.arrive(ctx, "list"); err != nil {
 		return nil, "", err
 	}
 	c.s.mu.Lock()
@@ -281,8 +287,8 @@ func (c *Client) List(ctx context.Context, page string, n int) ([]cluster.Sessio
 }
 
 // Trim is that of [cluster.Log].
-func (c *Client) Trim(ctx context.Context, id cluster.SessionID, before cluster.Seq) error {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Trim(ctx context.Context, id cluster.SessionID, before cluster.Seq) error {
+	if err := c.arrive(ctx, string(id)); err != nil {
 		return err
 	}
 	c.s.mu.Lock()
@@ -292,8 +298,8 @@ func (c *Client) Trim(ctx context.Context, id cluster.SessionID, before cluster.
 }
 
 // Beat is that of [cluster.Registry]: lost on the way, or with its answer lost, now and then.
-func (c *Client) Beat(ctx context.Context, n cluster.Node) error {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Beat(ctx context.Context, n cluster.Node) error {
+	if err := c.arrive(ctx, n.Name); err != nil {
 		return err
 	}
 	fault := c.s.fault(2)
@@ -324,8 +330,8 @@ func (c *Client) Beat(ctx context.Context, n cluster.Node) error {
 }
 
 // Node is that of [cluster.Registry].
-func (c *Client) Node(ctx context.Context, name string) (cluster.Node, bool, error) {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Node(ctx context.Context, name string) (cluster.Node, bool, error) {
+	if err := c.arrive(ctx, name); err != nil {
 		return cluster.Node{}, false, err
 	}
 	if c.s.fault(1) == 0 {
@@ -338,7 +344,7 @@ func (c *Client) Node(ctx context.Context, name string) (cluster.Node, bool, err
 }
 
 // Nodes is that of [cluster.Registry]; who is cut off hears nothing, which here is nobody.
-func (c *Client) Nodes() []cluster.Node {
+func (c *Memory) Nodes() []cluster.Node {
 	if c.is(Deaf) {
 		return nil
 	}
@@ -353,8 +359,8 @@ func (c *Client) Nodes() []cluster.Node {
 }
 
 // SetIndex is that of [cluster.Index].
-func (c *Client) SetIndex(ctx context.Context, id cluster.SessionID, text []byte) error {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) SetIndex(ctx context.Context, id cluster.SessionID, text []byte) error {
+	if err := c.arrive(ctx, string(id)); err != nil {
 		return err
 	}
 	c.s.mu.Lock()
@@ -364,8 +370,8 @@ func (c *Client) SetIndex(ctx context.Context, id cluster.SessionID, text []byte
 }
 
 // Indexed is that of [cluster.Index].
-func (c *Client) Indexed(ctx context.Context, ids []cluster.SessionID) (map[cluster.SessionID][]byte, error) {
-	if err := c.arrive(ctx); err != nil {
+func (c *Memory) Indexed(ctx context.Context, ids []cluster.SessionID) (map[cluster.SessionID][]byte, error) {
+	if err := c.arrive(ctx, "index"); err != nil {
 		return nil, err
 	}
 	texts := map[cluster.SessionID][]byte{}

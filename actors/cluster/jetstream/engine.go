@@ -1,0 +1,304 @@
+// Package jetstream keeps the logs of a cluster in NATS JetStream: three or five servers
+// that nobody has changed, of which this is a client. A session is a subject of one of a
+// few streams; the fence is the expected last sequence of that subject.
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"troupe/actors/cluster"
+)
+
+// Config says where the engine is and who asks.
+type Config struct {
+	URL    string      // nats:// or tls:// addresses, with commas between
+	Creds  string      // a file: a JWT with its seed, or the seed of an NKey; "" for none
+	TLS    *tls.Config // for tls:// addresses
+	Single bool        // one server without replicas is accepted: nothing outlives its disk
+
+	// System is the same engine's address for a user of its system account, and SystemCreds that
+	// user's file. They are needed to read how the servers sync; both may be "".
+	System, SystemCreds string
+
+	Warn func(string) // what cannot be checked, or is damaged on one server; nil for nobody
+}
+
+// Engine is a connection to JetStream. It is safe for concurrent use.
+type Engine struct {
+	cfg        Config
+	nc         *nats.Conn
+	partitions int
+	damaged    atomic.Uint64
+
+	heard sync.Mutex
+	nodes map[string]cluster.Node
+
+	beating sync.Mutex
+	boot    string // for which life a beat was stored
+	beat    uint64 // the sequence of its last one
+}
+
+const (
+	dialLimit  = time.Second
+	callLimit  = 5 * time.Second        // of a call whose context has no earlier end
+	pingEvery  = 500 * time.Millisecond // a way that is cut is noticed behind three of them
+	batch      = 1024                   // records a read asks for at once
+	batchBytes = 8 << 20
+	patience   = 2 * time.Second // how long a record may be missing on every server before it is lost
+)
+
+// connect is a connection to the engine, or to one of its servers.
+func connect(cfg Config, url, creds string, more ...nats.Option) (*nats.Conn, error) {
+	opts := append([]nats.Option{
+		nats.Name("troupe"), nats.Timeout(dialLimit), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
+		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
+		nats.ReconnectBufSize(-1), // what is not sent now is repeated by who knows its fate
+	}, more...)
+	if creds != "" {
+		opt, err := credentials(creds)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, opt)
+	}
+	if cfg.TLS != nil {
+		opts = append(opts, nats.Secure(cfg.TLS))
+	}
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		return nil, unreached(err)
+	}
+	return nc, nil
+}
+
+// unreached is the error of a connection: whether it is worth another try.
+func unreached(err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnRequired) ||
+		errors.Is(err, nats.ErrSecureConnWanted) {
+		return fmt.Errorf("%w: %w", cluster.ErrSettings, err)
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return fmt.Errorf("%w: %w", cluster.ErrSettings, err)
+	}
+	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+}
+
+func credentials(file string) (nats.Option, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%w: %s may be read by others: chmod 600", cluster.ErrSettings, file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
+	}
+	if bytes.Contains(text, []byte("NATS USER JWT")) {
+		return nats.UserCredentials(file), nil
+	}
+	opt, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", cluster.ErrSettings, file, err)
+	}
+	return opt, nil
+}
+
+// Open connects to an engine that Init has set up, and checks that it still is. While the
+// engine is away it tries again, as long as ctx lasts.
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	e, err := dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err = again(ctx, func() error { return e.check(ctx) }); err == nil {
+		err = again(ctx, func() error { return e.listen(ctx) })
+	}
+	if err != nil {
+		e.nc.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func dial(ctx context.Context, cfg Config) (*Engine, error) {
+	if cfg.Warn == nil {
+		cfg.Warn = func(string) {}
+	}
+	e := &Engine{cfg: cfg, nodes: map[string]cluster.Node{}}
+	err := again(ctx, func() (err error) {
+		e.nc, err = connect(cfg, cfg.URL, cfg.Creds)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// again does something until it is done, or another try is of no use.
+func again(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || !errors.Is(err, cluster.ErrUnavailable) && !errors.Is(err, cluster.ErrUnknown) {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Close ends the connection.
+func (e *Engine) Close() error {
+	e.nc.Close()
+	return nil
+}
+
+// Damaged is how often a server has given a log that was no chain.
+func (e *Engine) Damaged() uint64 { return e.damaged.Load() }
+
+// stream and subject of a session. Many sessions share a stream, which is one group of
+// servers; a session is ordered by what is expected of its subject.
+func (e *Engine) stream(id cluster.SessionID) (stream, subject string, err error) {
+	if !cluster.Valid(string(id)) {
+		return "", "", fmt.Errorf("%w: %q is no session", cluster.ErrSettings, id)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	p := int(h.Sum32() % uint32(e.partitions))
+	return partition(p), fmt.Sprintf("t.log.%d.%s", p, id), nil
+}
+
+func partition(p int) string { return fmt.Sprintf("LOG%d", p) }
+
+// refusal is what the engine answers instead of a result.
+type refusal struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// The codes of refusals that mean something here, from the server's errors.json.
+const (
+	noMessage    = 10037
+	noStream     = 10059
+	streamExists = 10058
+	wrongLast    = 10071
+	wrongLast2   = 10164 // the same, while others are under way
+	tooLarge     = 10054
+	noStorage    = 10047
+	noResources  = 10023
+)
+
+func (r refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Description, r.ErrCode) }
+
+// Is says which error of a log it is.
+func (r refusal) Is(target error) bool {
+	switch target {
+	case cluster.ErrConflict:
+		return r.ErrCode == wrongLast || r.ErrCode == wrongLast2
+	case cluster.ErrTooLarge:
+		return r.ErrCode == tooLarge
+	case cluster.ErrFull:
+		return r.ErrCode == noStorage || r.ErrCode == noResources
+	case cluster.ErrUnknown: // the leader may have passed it on before something went wrong
+		return r.Code >= 500 && r.ErrCode != noStorage && r.ErrCode != noResources
+	case cluster.ErrSettings:
+		return r.ErrCode == noStream
+	}
+	return false
+}
+
+// call sends a message and gets the answer into a value; the error says what became of it.
+func (e *Engine) call(ctx context.Context, msg *nats.Msg, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	reply, err := e.nc.RequestMsgWithContext(ctx, msg)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
+		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return cluster.ErrTooLarge
+	case err != nil:
+		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
+	}
+	var refused struct{ Error *refusal }
+	if err := json.Unmarshal(reply.Data, &refused); err != nil {
+		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
+	}
+	if refused.Error != nil {
+		return *refused.Error
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
+	}
+	return nil
+}
+
+// api asks the engine's own interface, where asking twice does no harm.
+func (e *Engine) api(ctx context.Context, what string, request, answer any) error {
+	body := []byte{}
+	if request != nil {
+		body, _ = json.Marshal(request)
+	}
+	err := e.call(ctx, &nats.Msg{Subject: "$JS.API." + what, Data: body}, answer)
+	if errors.Is(err, cluster.ErrUnknown) {
+		err = fmt.Errorf("%w: %s: %w", cluster.ErrUnavailable, what, err)
+	}
+	return err
+}
+
+// publish stores a message behind the last one of its subject.
+func (e *Engine) publish(ctx context.Context, stream, subject string, after uint64, header nats.Header, body []byte) (uint64, error) {
+	if header == nil {
+		header = nats.Header{}
+	}
+	header["Nats-Expected-Stream"] = []string{stream}
+	header["Nats-Expected-Last-Subject-Sequence"] = []string{fmt.Sprint(after)}
+	var ack struct{ Seq uint64 }
+	err := e.call(ctx, &nats.Msg{Subject: subject, Header: header, Data: body}, &ack)
+	if err == nil && ack.Seq == 0 {
+		return 0, fmt.Errorf("%w: an answer without a sequence", cluster.ErrUnknown)
+	}
+	return ack.Seq, err
+}
+
+// warn tells whoever runs this node.
+func (e *Engine) warn(format string, args ...any) { e.cfg.Warn(fmt.Sprintf(format, args...)) }
+
+// servers are the addresses of all servers that are known.
+func (e *Engine) servers() []string {
+	urls := map[string]bool{}
+	var list []string
+	for _, url := range append(strings.Split(e.cfg.URL, ","), e.nc.Servers()...) {
+		if url = strings.TrimSpace(url); url != "" && !urls[url] {
+			urls[url] = true
+			list = append(list, url)
+		}
+	}
+	return list
+}

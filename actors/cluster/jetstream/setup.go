@@ -1,0 +1,347 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"troupe/actors/cluster"
+)
+
+// Options are what Init is told once.
+type Options struct {
+	Replicas   int // 3 or 5; 1 with Config.Single. 0: 3, or 1
+	Partitions int // how many streams the sessions are in; 0: 3 for each replica
+}
+
+// meta is what a cluster is made with and keeps.
+type meta struct {
+	Partitions int `json:"partitions"`
+	Format     int `json:"format"` // the highest that records were written in
+}
+
+// oldest is what servers have to be: older ones lost streams.
+var oldest = [3]int{2, 14, 7}
+
+// Init makes the streams of a cluster, with the rights of an administrator. What is there
+// already is left as it is, if it is as it should be.
+func Init(ctx context.Context, cfg Config, opt Options) error {
+	e, err := dial(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer e.nc.Close()
+	if opt.Replicas == 0 {
+		if opt.Replicas = 3; cfg.Single {
+			opt.Replicas = 1
+		}
+	}
+	if opt.Partitions == 0 {
+		opt.Partitions = 3 * opt.Replicas
+	}
+	if opt.Replicas != 3 && opt.Replicas != 5 && (opt.Replicas != 1 || !cfg.Single) {
+		return fmt.Errorf("%w: %d replicas: there are 3 or 5", cluster.ErrSettings, opt.Replicas)
+	}
+	if err := e.checkServers(ctx); err != nil {
+		return err
+	}
+	for _, want := range streams(opt.Partitions, opt.Replicas) {
+		err := again(ctx, func() error { return e.api(ctx, "STREAM.CREATE."+want.Name, want, nil) })
+		var r refusal
+		if errors.As(err, &r) && r.ErrCode == streamExists {
+			err = nil // it is looked at below
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", want.Name, err)
+		}
+	}
+	err = again(ctx, func() error {
+		body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
+		_, err := e.publish(ctx, "NODES", "t.meta", 0, nil, body)
+		if errors.Is(err, cluster.ErrConflict) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.check(ctx); err != nil {
+		return err
+	}
+	if e.partitions != opt.Partitions {
+		return fmt.Errorf("%w: it has %d partitions, and cannot have another number", cluster.ErrSettings, e.partitions)
+	}
+	return nil
+}
+
+// streams of a cluster, as they should be.
+func streams(partitions, replicas int) []nats.StreamConfig {
+	base := nats.StreamConfig{
+		Replicas: replicas, Storage: nats.FileStorage, Retention: nats.LimitsPolicy, Discard: nats.DiscardOld, DenyDelete: true,
+		AllowDirect: true, MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: cluster.MostLines + mostHeader,
+		Duplicates: 100 * time.Millisecond, // the least there is: records have an identity of their own
+	}
+	nodes, index := base, base
+	nodes.Name, nodes.Subjects, nodes.MaxMsgsPerSubject = "NODES", []string{"t.node.*", "t.meta"}, 1
+	nodes.RePublish = &nats.RePublish{Source: "t.node.*", Destination: "t.heard.{{wildcard(1)}}"}
+	index.Name, index.Subjects, index.MaxMsgsPerSubject = "INDEX", []string{"t.index.*"}, 1
+	list := []nats.StreamConfig{nodes, index}
+	for p := range partitions {
+		log := base
+		log.Name, log.Subjects = partition(p), []string{fmt.Sprintf("t.log.%d.*", p)}
+		list = append(list, log)
+	}
+	return list
+}
+
+// check reads the settings of the engine back and refuses what loses records.
+func (e *Engine) check(ctx context.Context) error {
+	if err := e.checkServers(ctx); err != nil {
+		return err
+	}
+	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.meta"})
+	switch {
+	case absent(err) || errors.Is(err, cluster.ErrSettings):
+		return fmt.Errorf("%w: it has no streams yet: troupe cluster init", cluster.ErrSettings)
+	case err != nil:
+		return err
+	}
+	var m meta
+	if err := json.Unmarshal(s.Message.Data, &m); err != nil || m.Partitions < 1 {
+		return fmt.Errorf("%w: t.meta is %q", cluster.ErrSettings, s.Message.Data)
+	}
+	if m.Format > cluster.Format {
+		return fmt.Errorf("%w: the cluster's format is %d", cluster.ErrNewer, m.Format)
+	}
+	e.partitions = m.Partitions
+	if size := e.nc.MaxPayload(); size < cluster.MostLines+mostHeader {
+		return fmt.Errorf("%w: max_payload is %d bytes: 8MB is what it should be", cluster.ErrSettings, size)
+	}
+	for _, want := range streams(m.Partitions, 3) {
+		var info nats.StreamInfo
+		if err := e.api(ctx, "STREAM.INFO."+want.Name, nil, &info); err != nil {
+			return fmt.Errorf("stream %s: %w", want.Name, err)
+		}
+		if wrong := e.wrong(want, info.Config); wrong != "" {
+			return fmt.Errorf("%w: stream %s has %s", cluster.ErrSettings, want.Name, wrong)
+		}
+	}
+	return nil
+}
+
+// wrong is what of a stream's settings loses records, or keeps them from being read.
+func (e *Engine) wrong(want, is nats.StreamConfig) string {
+	switch {
+	case is.Replicas < want.Replicas && !e.cfg.Single:
+		return fmt.Sprintf("%d replicas, not 3", is.Replicas)
+	case is.Storage != want.Storage:
+		return "no storage in files"
+	case !is.DenyDelete:
+		return "no deny_delete"
+	case !is.AllowDirect:
+		return "no allow_direct"
+	case is.Retention != want.Retention || is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxBytes > 0 || is.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
+		return "limits that discard records"
+	case is.MaxMsgSize > 0 && is.MaxMsgSize < want.MaxMsgSize:
+		return fmt.Sprintf("a max_msg_size of %d, below %d", is.MaxMsgSize, want.MaxMsgSize)
+	case !slices.Equal(is.Subjects, want.Subjects):
+		return fmt.Sprintf("the subjects %v, not %v", is.Subjects, want.Subjects)
+	case want.RePublish != nil && (is.RePublish == nil || is.RePublish.Destination != want.RePublish.Destination):
+		return "no republish of beats"
+	}
+	return ""
+}
+
+// jsz is what a server says of itself to a user of the system account.
+type jsz struct {
+	Server struct{ Name, Ver string }
+	Data   struct {
+		Config struct {
+			SyncAlways bool `json:"sync_always"`
+		}
+		Meta *struct {
+			Size int `json:"cluster_size"`
+		} `json:"meta_cluster"`
+	}
+}
+
+// checkServers refuses servers that acknowledge what they have not synced, or that are too
+// old: of all servers where the system account may be asked, else it can only warn.
+func (e *Engine) checkServers(ctx context.Context) error {
+	if v := e.nc.ConnectedServerVersion(); older(v) {
+		return fmt.Errorf("%w: %s is nats-server %s: 2.14.7 is the oldest that is safe", cluster.ErrSettings, e.nc.ConnectedServerName(), v)
+	}
+	if e.cfg.System == "" {
+		e.warn("whether the engine's servers have sync_interval: always cannot be read without a user of its system account: " +
+			"without it a power cut loses what was acknowledged")
+		return nil
+	}
+	nc, err := connect(e.cfg, e.cfg.System, e.cfg.SystemCreds)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err == nil {
+		err = nc.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", sub.Subject, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+	}
+	for heard, all := 0, 1; heard < all; heard++ {
+		answer, err := sub.NextMsg(time.Second)
+		if err != nil && heard > 0 {
+			e.warn("%d of %d servers of the engine say how they sync: the others are away", heard, all)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: no server answers the system account: %w", cluster.ErrUnavailable, err)
+		}
+		var s jsz
+		if err := json.Unmarshal(answer.Data, &s); err != nil {
+			return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+		}
+		switch {
+		case older(s.Server.Ver):
+			return fmt.Errorf("%w: %s is nats-server %s: 2.14.7 is the oldest that is safe", cluster.ErrSettings, s.Server.Name, s.Server.Ver)
+		case !s.Data.Config.SyncAlways:
+			return fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
+				cluster.ErrSettings, s.Server.Name)
+		}
+		if s.Data.Meta != nil {
+			all = max(all, s.Data.Meta.Size)
+		}
+	}
+	return ctx.Err()
+}
+
+func older(version string) bool {
+	for i, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(strings.TrimRight(strings.SplitN(part, "-", 2)[0], " "))
+		if err != nil || i > 2 {
+			return false // a build that is somebody's own
+		}
+		if n != oldest[i] {
+			return n < oldest[i]
+		}
+	}
+	return false
+}
+
+// Status is that of [cluster.Admin].
+func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
+	st := cluster.Status{Engine: "JetStream " + e.nc.ConnectedServerVersion()}
+	for _, s := range streams(e.partitions, 3) {
+		var info nats.StreamInfo
+		if err := e.api(ctx, "STREAM.INFO."+s.Name, nil, &info); err != nil {
+			if !errors.Is(err, cluster.ErrUnavailable) {
+				return st, fmt.Errorf("stream %s: %w", s.Name, err)
+			}
+			st.Groups = append(st.Groups, cluster.Group{Name: s.Name}) // it has no leader
+			continue
+		}
+		g := cluster.Group{Name: s.Name, Records: info.State.Msgs, Bytes: info.State.Bytes, Leader: e.nc.ConnectedServerName()}
+		if info.Cluster != nil {
+			g.Leader = info.Cluster.Leader
+			for _, r := range info.Cluster.Replicas {
+				g.Others = append(g.Others, cluster.Server{Name: r.Name, Current: r.Current && !r.Offline, Lag: r.Lag})
+			}
+		}
+		st.Groups = append(st.Groups, g)
+	}
+	return st, nil
+}
+
+// Spread is that of [cluster.Admin]: who leads more groups than its share gives some to who is
+// current and leads fewer.
+func (e *Engine) Spread(ctx context.Context) error {
+	st, err := e.Status(ctx)
+	if err != nil {
+		return err
+	}
+	leads := map[string]int{}
+	for _, g := range st.Groups {
+		leads[g.Leader]++
+		for _, s := range g.Others {
+			leads[s.Name] += 0
+		}
+	}
+	for _, g := range st.Groups {
+		to := g.Leader
+		for _, s := range g.Others {
+			if s.Current && leads[s.Name] < leads[to] {
+				to = s.Name
+			}
+		}
+		if g.Leader == "" || leads[g.Leader]-leads[to] < 2 {
+			continue
+		}
+		request := map[string]any{"placement": map[string]any{"preferred": to}}
+		if err := e.api(ctx, "STREAM.LEADER.STEPDOWN."+g.Name, request, nil); err != nil {
+			return fmt.Errorf("stream %s: %w", g.Name, err)
+		}
+		leads[g.Leader]--
+		leads[to]++
+	}
+	return nil
+}
+
+// Copies is that of [cluster.Admin].
+func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Copy, error) {
+	stream, subject, err := e.stream(id)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := e.Tail(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var copies []cluster.Copy
+	seen := map[string]bool{}
+	for _, url := range e.servers() {
+		c, name := e.copyAt(ctx, url, stream, subject, tail)
+		if !seen[name] {
+			seen[name] = true
+			copies = append(copies, c)
+		}
+	}
+	return copies, nil
+}
+
+// copyAt reads a log from one server, up to its tail.
+func (e *Engine) copyAt(ctx context.Context, url, stream, subject string, tail cluster.Record) (cluster.Copy, string) {
+	c := cluster.Copy{Server: url}
+	nc, err := connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
+	if err != nil {
+		c.Err = err
+		return c, url
+	}
+	defer nc.Close()
+	c.Server = nc.ConnectedServerName()
+	var chain cluster.Chain
+	for was := cluster.Seq(0); ; was = chain.Mark().Seq {
+		c.Err = e.direct(nc)(ctx, stream, subject, uint64(was+1), func(r cluster.Record) error {
+			if r.Seq > tail.Seq {
+				return nil
+			}
+			c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
+			return chain.Add(r)
+		})
+		c.Last = chain.Mark()
+		if c.Err != nil || c.Last.Seq == tail.Seq {
+			return c, c.Server
+		}
+		if c.Last.Seq == was {
+			c.Err = fmt.Errorf("%w: it ends at %d, and the leader's at %d", cluster.ErrDamaged, was, tail.Seq)
+			return c, c.Server
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package cluster_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+	"troupe/actors/cluster/jetstream"
+	"troupe/e2e/cluster/engines"
+)
+
+// real says that servers may be started: what is missing for it is a failure then.
+var real = flag.Bool("cluster", false, "run the engines of a cluster")
+
+func needsCluster(t *testing.T) {
+	t.Helper()
+	if !*real {
+		t.Skip("make cluster runs it")
+	}
+}
+
+// natsServers are some servers that are set up.
+func natsServers(t *testing.T, opt engines.NatsOptions) *engines.Nats {
+	t.Helper()
+	needsCluster(t)
+	binary, err := engines.Server("../..")
+	require.NoError(t, err)
+	opt.Binary = binary
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	n, err := engines.StartNats(opt)
+	t.Cleanup(n.Close)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	require.NoError(t, n.Listening(ctx))
+	require.NoError(t, jetstream.Init(ctx, natsConfig(t, n, 0), jetstream.Options{}))
+	return n
+}
+
+func natsConfig(t *testing.T, n *engines.Nats, first int) jetstream.Config {
+	return jetstream.Config{URL: n.URL(first), System: n.System(), Single: len(n.Servers) == 1, Warn: func(s string) { t.Log(s) }}
+}
+
+func TestSuite_jetstream(t *testing.T) {
+	n := natsServers(t, engines.NatsOptions{N: 3})
+	next := 0
+	clustertest.Suite(t, func(t *testing.T) cluster.Engine {
+		next++
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		e, err := jetstream.Open(ctx, natsConfig(t, n, next))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	})
+}
