@@ -176,7 +176,7 @@ func (s *supervisor) enter(c actor.Context, next stage) {
 		if next == draining {
 			after = s.drainLimit
 		}
-		tell = conn.Shutdown{Abort: next == aborting}
+		tell = conn.Shutdown{Abort: next == aborting, Limit: after}
 		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting})
 	case leaving:
 		s.gone = true

@@ -118,3 +118,35 @@ func TestStalledWebSocket(t *testing.T) {
 	assert.True(t, stalls.until("again").Get("success").Bool())
 	assert.Equal(t, 143, s.stop())
 }
+
+// TestServeDraining: a client on TCP is told that the end has begun, hears the run that is
+// under way to its end, and is told why its WebSocket closes.
+func TestServeDraining(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--drain", "1m")
+	token, _ := s.login(s.code)
+	client, _ := s.dial(token, "troupe.v1")
+	client.send(`{"id":"open","type":"open_session","permissionMode":"auto"}`)
+	handle := client.until("open").Get("data.sessionId").Str
+	p.llm.plays(text("all ").and(gate("rest")).and(text("of it")))
+	client.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+	client.until("message_update")
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	assert.EqualValues(t, 60_000, client.until("draining").Get("deadlineMs").Int())
+	client.send(`{"id":"late","type":"prompt","message":"more","sessionId":"` + handle + `"}`)
+	assert.Equal(t, "session_closing", client.until("late").Get("code").Str)
+	p.llm.open("rest")
+	assert.Equal(t, "all of it", client.until("agent_end").Get("messages.1.content.0.text").Str)
+	client.until("agent_settled")
+	for {
+		if opcode, payload := client.message(); opcode == 8 {
+			assert.Equal(t, []byte{1001 >> 8, 1001 & 0xff}, payload[:2])
+			break
+		}
+	}
+	<-s.ended
+	assert.Equal(t, 143, s.cmd.ProcessState.ExitCode())
+	assert.Regexp(t, `"client":"WebSocket 127[^\n]*"session":"`+handle+`","command":"prompt"[^\n]*asked`, s.errors())
+	assert.Regexp(t, `"command":"prompt","code":"session_closing"`, s.errors())
+}

@@ -420,6 +420,10 @@ type (
 		isEvent
 		T int64 `json:"t" doc:"The daemon's clock, epoch milliseconds."`
 	}
+	Draining struct {
+		isEvent
+		DeadlineMs int64 `json:"deadlineMs" doc:"How long what runs may take to come to its end; then it is aborted."`
+	}
 	BudgetWarning struct {
 		isEvent
 		Scope    string         `json:"scope" enum:"session,task,subagent"`

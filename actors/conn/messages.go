@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/link"
@@ -54,8 +56,11 @@ type (
 
 // A connection and its parent.
 type (
-	// Shutdown tells a connection to end.
-	Shutdown struct{ Abort bool }
+	// Shutdown tells a connection to end. Limit is how long its sessions may take for that.
+	Shutdown struct {
+		Abort bool
+		Limit time.Duration
+	}
 	// Cut tells a connection that its sessions are not waited for any more; the
 	// second one that its client is not, either.
 	Cut struct{}

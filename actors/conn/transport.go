@@ -1,6 +1,11 @@
 package conn
 
-import "io"
+import (
+	"io"
+	"strings"
+
+	"troupe/protocol"
+)
 
 // Transport is a connection's way to its client and back: a [Stream], or that of
 // a [Client] in this process.
@@ -34,6 +39,34 @@ type Stream interface {
 type TryWriter interface {
 	// TryWrite writes what can be written at once, which may be nothing.
 	TryWrite(p []byte) (n int, err error)
+}
+
+// Witness is a transport that is told what its client has asked for, and how that was
+// answered, for a log. It is told by one goroutine at a time, and must not wait.
+type Witness interface{ Answered(Answer) }
+
+// Answer is how a command was answered. It has no word of what was said.
+type Answer struct {
+	Session  string // the handle; "" for none, and for the default session
+	Command  string // by its name; "unknown" for one that there is not, "" for what is no command
+	Code     string // of the error, "" for none
+	ClientID string // as the client has just named itself
+	Asks     bool   // it was answered, and has changed nothing
+}
+
+func answerOf(tag string, r *protocol.Response) Answer {
+	a := Answer{Session: tag, Command: r.Command}
+	if a.Command != "" && protocol.Lookup(a.Command) == nil {
+		a.Command = "unknown"
+	}
+	if r.Err != nil {
+		a.Code = string(r.Err.Code)
+	}
+	if info, is := r.Data.(protocol.ProtocolInfo); is {
+		a.ClientID = info.ClientID
+	}
+	a.Asks = r.Err == nil && (strings.HasPrefix(a.Command, "get_") || strings.HasPrefix(a.Command, "list_") || a.Command == "ping")
+	return a
 }
 
 // Stdio is the transport of the process that has started this one. Nothing can

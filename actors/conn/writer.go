@@ -80,6 +80,7 @@ type sink struct {
 	beat   beat
 	out    io.Writer
 	try    TryWriter // out, if it is one
+	sees   Witness   // out, if it is one
 	runs   kernel.Dispatcher
 	chunks chan []byte // to the goroutine that blocks
 }
@@ -95,8 +96,9 @@ type batch struct {
 func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger, lags lag) *writer {
 	lags.behind = map[string]bool{}
 	try, _ := out.(TryWriter)
+	sees, _ := out.(Witness)
 	return &writer{
-		log: log, sink: sink{out: out, try: try, runs: runs, chunks: make(chan []byte, 1)}, window: window,
+		log: log, sink: sink{out: out, try: try, sees: sees, runs: runs, chunks: make(chan []byte, 1)}, window: window,
 		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{}, lag: lags,
 	}
 }
@@ -174,6 +176,9 @@ func writeChunkTo(out io.Writer, chunk []byte) (err error) {
 
 func (w *writer) records(c actor.Context, m link.Records) {
 	for _, it := range m.Items {
+		if it.Response != nil && w.sink.sees != nil {
+			w.sink.sees.Answered(answerOf(m.Tag, it.Response))
+		}
 		if w.failed != nil || w.lag.refuses(m.Tag, &it) {
 			it.Receipt.Written()
 			w.window.Give(it.Size)

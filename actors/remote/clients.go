@@ -41,10 +41,10 @@ func offered(r *http.Request) (token string, given bool) {
 
 // socketClient is a client on a WebSocket.
 type socketClient struct {
+	visitor
 	ws     *websocket.Conn
 	ctx    context.Context // of the connection, until goodbye is said
 	cancel context.CancelFunc
-	name   string
 	bye    func(*socketClient, error)
 	single bool // one record a message
 
@@ -52,8 +52,6 @@ type socketClient struct {
 	rest     []byte      // of the message that is read
 	partial  []byte      // of a line that is written
 }
-
-func (c *socketClient) String() string { return "WebSocket " + c.name }
 
 // Close implements [conn.Transport]; the connection calls End.
 func (c *socketClient) Close() error { return c.End(nil) }
@@ -139,7 +137,7 @@ const (
 
 // request is a client that says a few lines and hears until it has had enough.
 type request struct {
-	name string
+	visitor
 	in   io.Reader
 	hear func(line []byte) (enough bool)
 
@@ -150,13 +148,12 @@ type request struct {
 	ended   bool // the input may end: what is open is left
 }
 
-func newRequest(name string, in io.Reader, hear func([]byte) bool) *request {
-	return &request{name: name, in: in, hear: hear, over: make(chan struct{})}
+func newRequest(from visitor, in io.Reader, hear func([]byte) bool) *request {
+	return &request{visitor: from, in: in, hear: hear, over: make(chan struct{})}
 }
 
-func (q *request) String() string { return q.name }
-func (q *request) Close() error   { q.stop(); return nil }
-func (q *request) stop()          { q.once.Do(func() { close(q.over) }) }
+func (q *request) Close() error { q.stop(); return nil }
+func (q *request) stop()        { q.once.Do(func() { close(q.over) }) }
 
 // Read ends when the request is over: as long as it hears, its connection lasts.
 func (q *request) Read(p []byte) (int, error) {
@@ -188,7 +185,7 @@ func (q *request) Write(p []byte) (int, error) {
 // rpc answers commands: the answers as lines, in the order in which they come. Of
 // events it says nothing.
 func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(rpcPatience))
+	within(w, rpcPatience, rpcPatience+writePatience)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.refuse(w, r, http.StatusRequestTimeout, "the commands did not come")
@@ -253,6 +250,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		return
 	}
 	in := strings.NewReader(`{"type":"hello","id":"hello","features":["seq","deltaUpdates","queueUpdate","settingEvents","approvals","dialogEvents","stateEvents"]}` + "\n" + string(attach) + "\n")
+	within(w, 0, writePatience)
 	flush := http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -267,7 +265,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		return err != nil || flush.Flush() != nil
 	}
 	by.scope = ScopeView
-	q := newRequest("events for "+r.RemoteAddr, in, func(line []byte) bool {
+	q := newRequest(s.visitor("events for "+r.RemoteAddr, by), in, func(line []byte) bool {
 		v := gjson.ParseBytes(line)
 		if v.Get("id").Str == "hello" {
 			epoch = v.Get("data.epoch").Str

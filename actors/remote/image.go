@@ -21,6 +21,7 @@ var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // image answers with a picture of a session's entry, which never changes.
 func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
+	within(w, rpcPatience, rpcPatience+writePatience)
 	ref := strings.Split(strings.TrimPrefix(r.URL.Path, imagePath), "/")
 	index := -1
 	if len(ref) == 3 {
@@ -68,14 +69,13 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
 	h.Set("Content-Type", mimeType)
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	h.Set("Cache-Control", "private, max-age=31536000, immutable")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writePatience))
 	_, _ = w.Write(data)
 }
 
 // ask says a few lines as a client of its own, which hears until it has had enough. False:
 // it has not, in the time that there is.
 func (s *Server) ask(r *http.Request, by who, lines []byte, hear func(line []byte) (enough bool)) bool {
-	q := newRequest("request of "+r.RemoteAddr, bytes.NewReader(lines), hear)
+	q := newRequest(s.visitor("request of "+r.RemoteAddr, by), bytes.NewReader(lines), hear)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -158,6 +158,7 @@ func (s *Server) Close() {
 
 // ServeHTTP looks at who is asked for and from where, before anything else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	within(w, handshakeTime, writePatience) // anybody may send half a body, or read no answer
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -187,16 +188,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/ws" && r.Method == http.MethodGet:
 		s.authorised(w, r, s.websocket)
 	case r.URL.Path == "/v1/rpc" && r.Method == http.MethodPost:
-		s.authorised(w, r, within(s.rpc))
+		s.authorised(w, r, returns(s.rpc))
 	case r.URL.Path == "/v1/events" && r.Method == http.MethodGet:
-		s.authorised(w, r, within(s.events))
+		s.authorised(w, r, returns(s.events))
 	case strings.HasPrefix(r.URL.Path, imagePath) && r.Method == http.MethodGet:
-		s.authorised(w, r, within(s.image))
+		s.authorised(w, r, returns(s.image))
 	case isRead(r):
 		s.asset(w, r)
 	default:
 		http.Error(w, "no such way", http.StatusMethodNotAllowed)
 	}
+}
+
+// within bounds how long a request may take to come, and its answer to go; 0 is for ever.
+func within(w http.ResponseWriter, read, write time.Duration) {
+	until := func(d time.Duration) (at time.Time) {
+		if d > 0 {
+			at = time.Now().Add(d)
+		}
+		return at
+	}
+	limits := http.NewResponseController(w)
+	_ = limits.SetReadDeadline(until(read))
+	_ = limits.SetWriteDeadline(until(write))
 }
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
@@ -284,7 +298,6 @@ func (s *Server) failed(r *http.Request, count bool) (tooMany bool) {
 // login trades in a one-time code.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Code, Name string }
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(handshakeTime)) // anybody may send half a body
 	if s.failed(r, false) {
 		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
 		return
@@ -350,12 +363,16 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w 
 	})
 }
 
-// within is a handler that is done when it returns.
-func within(next func(http.ResponseWriter, *http.Request, who)) func(http.ResponseWriter, *http.Request, who, func()) {
+// returns is a handler that is done when it returns.
+func returns(next func(http.ResponseWriter, *http.Request, who)) func(http.ResponseWriter, *http.Request, who, func()) {
 	return func(w http.ResponseWriter, r *http.Request, by who, over func()) {
 		defer over()
 		next(w, r, by)
 	}
+}
+
+func (s *Server) visitor(name string, by who) visitor {
+	return visitor{log: &s.Log, name: name, device: by.device}
 }
 
 // network is the configuration of a client's connection.
@@ -383,7 +400,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		return
 	}
 	ws.SetReadLimit(int64(s.maxLine()))
-	client := &socketClient{ws: ws, name: r.RemoteAddr, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
+	client := &socketClient{visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
 	client.ctx, client.cancel = context.WithCancel(context.Background())
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye

@@ -1,11 +1,21 @@
 package remote
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/conn"
 )
 
 // Strangers cannot take all descriptors: the one too many is closed, and another may
@@ -38,4 +48,83 @@ func TestAttachTo(t *testing.T) {
 		assert.NotContains(t, of, "since", last)
 		assert.Contains(t, of, "snapshot", last)
 	}
+}
+
+// pipes is a listener of connections in this process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, open := <-p; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Who sends half a request, or does not read the answer, is not waited for long, whatever
+// the path and whether it has a credential or not.
+func TestHalfRequestsEnd(t *testing.T) {
+	const host = "Host: h\r\n"
+	for name, half := range map[string]string{
+		"nothing": "", "head": "GET / HTTP/1.1\r\n",
+		"login":       "POST /v1/login HTTP/1.1\r\n" + host + "Content-Length: 9\r\n\r\n{",
+		"commands":    "POST /v1/rpc HTTP/1.1\r\n" + host + "Authorization: Bearer TOKEN\r\nContent-Length: 9\r\n\r\n{",
+		"stranger":    "POST /v1/rpc HTTP/1.1\r\n" + host + "Content-Length: 9\r\n\r\n{",
+		"other name":  "POST /v1/rpc HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n{",
+		"no such way": "PUT /x HTTP/1.1\r\n" + host + "Content-Length: 9\r\n\r\n{",
+		"chunks":      "POST /x HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"page":        "GET / HTTP/1.1\r\n" + host + "Content-Length: 9\r\n\r\n{",
+		"deaf":        "GET / HTTP/1.1\r\n" + host + "\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			token, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), "")
+			require.NoError(t, err)
+			token.file = sha256.Sum256([]byte("TOKEN"))
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Config{Tokens: token, Hosts: []string{"h"}, Log: zerolog.Nop()})
+				l := make(pipes)
+				go func() { _ = s.http.Serve(l) }()
+				ours, theirs := net.Pipe()
+				l <- theirs
+				begun := time.Now()
+				_, err := io.WriteString(ours, half)
+				require.NoError(t, err)
+				if name == "deaf" {
+					for len(s.open()) > 0 { // it is let go
+						time.Sleep(time.Second)
+					}
+				} else {
+					_, err = io.Copy(io.Discard, ours)
+					require.NoError(t, err)
+				}
+				assert.LessOrEqual(t, time.Since(begun), rpcPatience+writePatience)
+				close(l)
+				_ = s.http.Close()
+			})
+		})
+	}
+}
+
+// open are the connections of TCP that may be anybody's.
+func (s *Server) open() (list []net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.strangers {
+		list = append(list, c)
+	}
+	return list
+}
+
+// The log has who has asked for what.
+func TestAccessLog(t *testing.T) {
+	var said bytes.Buffer
+	log := zerolog.New(&said)
+	v := &visitor{log: &log, name: "WebSocket 1", device: "d1"}
+	v.Answered(conn.Answer{Command: "hello", ClientID: "client-1"})
+	v.Answered(conn.Answer{Session: "s1", Command: "get_state", Asks: true})
+	v.Answered(conn.Answer{Session: "s1", Command: "approval_response", Code: "forbidden"})
+	assert.Equal(t, `{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","command":"hello","message":"asked"}
+{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","session":"s1","command":"approval_response","code":"forbidden","message":"asked"}
+`, said.String())
 }

@@ -30,13 +30,12 @@ const maxPreface = 1 << 20
 
 // lineClient is a client on a socket of lines.
 type lineClient struct {
+	visitor
 	net.Conn
-	in   *bufio.Reader
-	name string
+	in *bufio.Reader
 }
 
 func (c *lineClient) Read(p []byte) (int, error) { return c.in.Read(p) }
-func (c *lineClient) String() string             { return c.name }
 
 // Close lets what is written arrive, and wakes who reads.
 func (c *lineClient) Close() error { return c.Conn.Close() }
@@ -165,7 +164,7 @@ func (s *Server) takeLines(c net.Conn) {
 		return
 	}
 	defer s.leave()
-	client := &lineClient{Conn: c, in: bufio.NewReaderSize(c, 64<<10), name: fmt.Sprintf("socket, process %d", pid)}
+	client := &lineClient{visitor: s.visitor(fmt.Sprintf("socket, process %d", pid), who{}), Conn: c, in: bufio.NewReaderSize(c, 64<<10)}
 	preface, err := readPreface(client.in)
 	var cfg conn.Config
 	if err == nil {

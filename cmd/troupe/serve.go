@@ -273,9 +273,17 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	if of.Tokens, err = remote.OpenTokens(filepath.Join(agentDir, "troupe"), s.tokenFile); err != nil {
 		return fmt.Errorf("--listen needs a credential: %w", err)
 	}
-	of.Hosts = append(s.hosts, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port))
+	names := []string{"localhost", "127.0.0.1", "::1"}
 	if !addr.IP.IsLoopback() && !addr.IP.IsUnspecified() {
-		of.Hosts = append(of.Hosts, net.JoinHostPort(addr.IP.String(), port))
+		names = append(names, addr.IP.String())
+	}
+	scheme := "http"
+	if s.cert != "" {
+		scheme = "https"
+	}
+	of.Hosts = slices.Clone(s.hosts)
+	for _, name := range names {
+		of.Hosts = append(of.Hosts, net.JoinHostPort(name, port), hostOf(scheme, net.JoinHostPort(name, port)))
 	}
 	of.Origins = s.origins
 	if s.publicURL != "" {
@@ -283,8 +291,9 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 			return fmt.Errorf("--public-url %s: want https://HOST", s.publicURL)
 		}
-		of.Hosts = append(of.Hosts, u.Host)
-		of.Origins = append(of.Origins, u.Scheme+"://"+u.Host)
+		host := hostOf(u.Scheme, strings.ToLower(u.Host))
+		of.Hosts = append(of.Hosts, host)
+		of.Origins = append(of.Origins, u.Scheme+"://"+host)
 	}
 	if s.cert != "" {
 		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
@@ -300,6 +309,11 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 		of.Log.Warn().Str("address", s.listen).Msg("everybody who can reach this machine can reach this port")
 	}
 	return nil
+}
+
+// hostOf is how a browser calls a host: without the port that everybody knows.
+func hostOf(scheme, host string) string {
+	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
 }
 
 // invite prints the address of the page, with a code for one browser.
