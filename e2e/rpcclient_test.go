@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,6 +26,13 @@ type pi struct {
 var pis = []pi{
 	{"0.45.7", "rpcclient", "@mariozechner/pi-coding-agent", ""},
 	{"0.87.1", "rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node"},
+}
+
+// between are the pis whose client has other methods: the one of hooks, and one on the way to
+// the newest.
+var between = []pi{
+	{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", ""},
+	{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", ""},
 }
 
 var npmLock sync.Mutex
@@ -58,7 +67,9 @@ func (v pi) install(t *testing.T) (node, dist string) {
 }
 
 // eachPi runs a test with every pi.
-func eachPi(t *testing.T, test func(t *testing.T, v pi)) {
+func eachPi(t *testing.T, test func(t *testing.T, v pi)) { each(t, pis, test) }
+
+func each(t *testing.T, pis []pi, test func(t *testing.T, v pi)) {
 	t.Parallel()
 	for _, v := range pis {
 		t.Run(v.version, func(t *testing.T) {
@@ -86,7 +97,7 @@ func TestRpcClientConnect(t *testing.T) {
 
 // drive lets pi's client drive a program that takes the flags of the binary.
 func drive(t *testing.T, program func(*place) string) {
-	eachPi(t, func(t *testing.T, v pi) {
+	each(t, slices.Concat(pis, between), func(t *testing.T, v pi) {
 		node, dist := v.install(t)
 		p := newPlace(t)
 		p.llm.plays(
@@ -102,8 +113,8 @@ func drive(t *testing.T, program func(*place) string) {
 		assert.NoError(t, err)
 		assert.NotContains(t, string(out), "FAILED")
 		assert.Contains(t, string(out), "ok compaction switch")
-		if v.version != pis[0].version {
-			assert.Contains(t, string(out), "ok clone")
+		for step, first := range map[string]string{"steer, follow up and abort": "0.31.1", "fork": "0.31.1", "name, commands": "0.74.2", "clone": "0.74.2", "entries and tree": "0.87.1"} {
+			assert.Equal(t, v.version >= first, strings.Contains(string(out), "ok "+step), step)
 		}
 		if t.Failed() {
 			t.Logf("%s", out)
