@@ -45,7 +45,7 @@ func fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log
 	if path == "" || !slices.ContainsFunc(c.list, func(i int32) bool { return v.slots[i].kind == kindMessage }) {
 		return l, nil
 	}
-	if _, err := l.materialise(nil); err != nil {
+	if _, err := l.write(nil, true); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotDurable, err)
 	}
 	return l, nil

@@ -32,17 +32,29 @@ type Options struct {
 	// Its first write fails with ErrIDTaken if another session in the directory,
 	// of the same working directory, has it.
 	UniqueID bool
+	// Commit keeps the session, of which the file is a copy; nil for a file that is none.
+	Commit Keeper
 	// Rand is where entry ids come from; crypto/rand if nil.
 	Rand io.Reader
+}
+
+// Keeper keeps a session of which the file is only a copy. A copy that cannot be written does
+// no harm: the log goes on in memory. One that somebody else has written to is ErrChanged.
+type Keeper interface {
+	// Commit is given lines before they are written to the file, the header with the first. With
+	// an error nothing is written, and the append fails.
+	Commit(lines []byte) error
+	// Close is called when the log is closed. whole says that the copy has all that was kept.
+	Close(whole bool)
 }
 
 // Log is the one writer of a session. It is not safe for concurrent use; what
 // other goroutines need they read from a [View].
 //
-// A log is in one of four places. In memory only: it has no path. Unborn: the
+// A log is in one of five places. In memory only: it has no path. Unborn: the
 // file does not exist yet and what was appended waits in memory. Migrated: the
 // file is of an old version, and its image in today's waits in memory for the
-// first append. On disk: the usual one.
+// first append. On disk: the usual one. Adrift: see [Keeper].
 type Log struct {
 	fsys   FS
 	path   string
@@ -54,6 +66,7 @@ type Log struct {
 	closed bool
 
 	buf      []byte // the whole session unless it is on disk; only ever grows
+	adrift   bool   // the copy could not be written: the session is in buf, and with who keeps it
 	file     File   // nil unless on disk or migrated
 	readOnly bool   // file could only be opened for reading
 	views    File   // the handle that was replaced by file and that views may still use, or nil
@@ -364,8 +377,14 @@ func (l *Log) Close() error {
 			err = errors.Join(err, f.Close())
 		}
 	}
+	if l.opt.Commit != nil {
+		l.opt.Commit.Close(!l.adrift && l.junk == 0)
+	}
 	return err
 }
+
+// Keeper is who keeps the session, nil for nobody.
+func (l *Log) Keeper() Keeper { return l.opt.Commit }
 
 // Path is the session's file, "" for a session in memory.
 func (l *Log) Path() string { return l.path }
@@ -381,8 +400,8 @@ func (l *Log) name() string {
 // current one, which the file will have after the first append.
 func (l *Log) Header() protocol.Header { return l.header }
 
-// Materialised says whether the session is in a file.
-func (l *Log) Materialised() bool { return l.file != nil }
+// Materialised says whether the session is in a file, or with who keeps it.
+func (l *Log) Materialised() bool { return l.file != nil || l.adrift }
 
 // Damage says what is wrong with the file.
 func (l *Log) Damage() Damage { return l.damage }

@@ -23,13 +23,64 @@ func (l *Log) write(line []byte, durable bool) (int64, error) {
 			return 0, err
 		}
 		return l.writeFile(line)
+	case l.adrift:
+		if err := l.opt.Commit.Commit(line); err != nil {
+			return 0, err
+		}
+		return l.keep(line), nil
+	case l.file != nil && l.opt.Commit != nil:
+		return l.writeCopy(line)
 	case l.file != nil:
 		return l.writeFile(line)
 	case l.path == "" || !durable:
-		l.buf = append(l.buf, line...)
-		return int64(len(l.buf) - len(line)), nil
+		return l.keep(line), nil
+	case l.opt.Commit != nil:
+		return l.beginCopy(line)
 	}
 	return l.materialise(line)
+}
+
+// keep puts a line behind what is in memory.
+func (l *Log) keep(line []byte) int64 {
+	l.buf = append(l.buf, line...)
+	return int64(len(l.buf) - len(line))
+}
+
+// beginCopy gives everything that has waited to who keeps the session, and makes the copy.
+func (l *Log) beginCopy(line []byte) (int64, error) {
+	if err := l.opt.Commit.Commit(slices.Concat(l.buf, line)); err != nil {
+		return 0, err
+	}
+	off, err := l.materialise(line)
+	if err != nil {
+		l.adrift = true
+		return l.keep(line), nil
+	}
+	return off, nil
+}
+
+// writeCopy appends to the copy what is kept elsewhere by then. Where that cannot be done the
+// copy is left behind, as it is.
+func (l *Log) writeCopy(line []byte) (int64, error) {
+	err := l.prepare()
+	if errors.Is(err, ErrChanged) {
+		return 0, err
+	}
+	if err := l.opt.Commit.Commit(line); err != nil {
+		return 0, err
+	}
+	if err == nil {
+		var off int64
+		if off, err = l.writeFile(line); err == nil {
+			return off, nil
+		}
+	}
+	whole := make([]byte, l.end, l.end+int64(len(line)))
+	if unread := readFull(l.file, whole, 0); unread != nil {
+		return 0, fmt.Errorf("%w: %w", ErrChanged, errors.Join(err, unread)) // it has to be loaded again
+	}
+	l.views, l.file, l.buf, l.adrift = l.file, nil, whole, true
+	return l.keep(line), nil
 }
 
 // materialise creates the file with everything that waited for it, in one
@@ -294,7 +345,7 @@ func (l *Log) writeFile(line []byte) (int64, error) {
 		return 0, err
 	}
 	stamp, err := l.arrived(l.stamp, l.end+int64(len(data)))
-	if errors.Is(err, errTogether) {
+	if errors.Is(err, errTogether) && l.opt.Commit == nil {
 		err = l.together(data, stamp.Size)
 	}
 	if l.stamp = stamp; err != nil {
@@ -481,6 +532,9 @@ func (l *Log) mend(size int64) error {
 		l.junk = max(0, size-l.end)
 	}
 	if size != l.end+l.junk {
+		if l.opt.Commit != nil {
+			return ErrChanged // who keeps the session knows nothing of it
+		}
 		if err := l.absorb(size); err != nil {
 			return err
 		}

@@ -1,0 +1,173 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"hash/crc64"
+	"io/fs"
+	"strconv"
+)
+
+// MarkSuffix is what the name of the file has after that of a copy which says how far
+// the copy goes. A copy that was set aside has AsideSuffix and a number.
+const (
+	MarkSuffix  = ".mark"
+	AsideSuffix = ".aside-"
+)
+
+// Copy is the file of a session that is kept elsewhere, see [Keeper], while it is
+// brought up to date.
+type Copy struct {
+	fsys FS
+	path string
+	file File
+}
+
+// copyMark is a copy as it was when it was marked: so many bytes with that sum, and a note of
+// who keeps the session.
+type copyMark struct {
+	Size int64           `json:"size"`
+	Sum  uint64          `json:"sum"`
+	Note json.RawMessage `json:"note"`
+}
+
+var copySums = crc64.MakeTable(crc64.ECMA)
+
+// OpenCopy opens the copy at path, cut to what its mark says, with the note of that; a file
+// without a mark, or with one that does not fit, is set aside, which aside says, and the copy
+// begins anew with a nil note.
+func OpenCopy(fsys FS, path string) (c *Copy, note []byte, aside string, err error) {
+	c = &Copy{fsys: fsys, path: path}
+	if err := CheckPath(path); err != nil {
+		return nil, nil, "", err
+	}
+	m, err := readMark(fsys, path)
+	if err == nil {
+		if c.file, err = fsys.OpenAppend(path); err == nil {
+			if err = c.cut(m); err == nil {
+				return c, m.Note, "", nil
+			}
+			_ = c.file.Close()
+		}
+	}
+	if aside, err = c.Reset(); err != nil {
+		return nil, nil, "", err
+	}
+	return c, nil, aside, nil
+}
+
+func readMark(fsys FS, path string) (m copyMark, err error) {
+	text, err := readAll(fsys, path+MarkSuffix)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	return m, err
+}
+
+func readAll(fsys FS, path string) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, st.Size())
+	return b, readFull(f, b, 0)
+}
+
+// cut makes the file what the mark says.
+func (c *Copy) cut(m copyMark) error {
+	st, err := c.file.Stat()
+	if err != nil {
+		return err
+	}
+	if sum, err := sumOf(c.file, m.Size); err != nil || sum != m.Sum || st.Size() < m.Size {
+		return errors.Join(ErrChanged, err)
+	}
+	if st.Size() > m.Size {
+		return c.file.Truncate(m.Size)
+	}
+	return nil
+}
+
+// sumOf is the sum of the first bytes of a file.
+func sumOf(f File, size int64) (sum uint64, err error) {
+	b := make([]byte, min(size, 1<<20))
+	for off := int64(0); off < size; off += int64(len(b)) {
+		b = b[:min(int64(len(b)), size-off)]
+		if err := readFull(f, b, off); err != nil {
+			return 0, err
+		}
+		sum = crc64.Update(sum, copySums, b)
+	}
+	return sum, nil
+}
+
+// Reset begins the copy anew. A file that has taken its name is set aside.
+func (c *Copy) Reset() (aside string, err error) {
+	if st, err := c.fsys.Stat(c.path); err == nil && st.Size() > 0 {
+		for n := 1; ; n++ {
+			aside = c.path + AsideSuffix + strconv.Itoa(n)
+			if _, err := c.fsys.Stat(aside); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if err := c.fsys.Rename(c.path, aside); err != nil {
+			return "", err
+		}
+	} else if err == nil {
+		if err := c.fsys.Remove(c.path); err != nil {
+			return "", err
+		}
+	}
+	if c.file != nil {
+		_ = c.file.Close()
+		c.file = nil
+	}
+	return aside, nil
+}
+
+// Write appends lines. The file is made with the first.
+func (c *Copy) Write(lines []byte) (err error) {
+	if c.file == nil {
+		if c.file, err = c.fsys.Create(c.path); err != nil {
+			return err
+		}
+	}
+	return writeAll(c.file, lines)
+}
+
+// Close gives the file back; false if there is none, since there are no lines.
+func (c *Copy) Close() (exists bool, err error) {
+	if c.file == nil {
+		return false, nil
+	}
+	return true, c.file.Close()
+}
+
+// MarkCopy notes beside the copy at path how far it goes, which may be nowhere, for
+// [OpenCopy].
+func MarkCopy(fsys FS, path string, note []byte) error {
+	m := copyMark{Note: note}
+	switch f, err := fsys.Open(path); {
+	case err == nil:
+		st, err := f.Stat()
+		if err == nil {
+			m.Size = st.Size()
+			m.Sum, err = sumOf(f, m.Size)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return replaceFile(fsys, path+MarkSuffix, text)
+}
