@@ -3,6 +3,8 @@ package cluster_test
 import (
 	"context"
 	"flag"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
 	"troupe/actors/cluster/jetstream"
+	"troupe/actors/cluster/postgres"
 	"troupe/e2e/cluster/engines"
 )
 
@@ -60,4 +63,50 @@ func TestSuite_jetstream(t *testing.T) {
 		t.Cleanup(func() { _ = e.Close() })
 		return e
 	})
+}
+
+// postgresPair is a primary with a standby that is set up.
+func postgresPair(t *testing.T) *engines.Postgres {
+	t.Helper()
+	needsCluster(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	p, err := engines.StartPostgres(ctx, dir)
+	t.Cleanup(func() {
+		if t.Failed() {
+			tailLogs(t, dir)
+		}
+	})
+	if p != nil {
+		t.Cleanup(p.Close)
+	}
+	require.NoError(t, err)
+	require.NoError(t, postgres.Init(ctx, postgresConfig(t, p)))
+	return p
+}
+
+func postgresConfig(t *testing.T, p *engines.Postgres) postgres.Config {
+	return postgres.Config{URL: p.URL(), Warn: func(s string) { t.Log(s) }}
+}
+
+func TestSuite_postgres(t *testing.T) {
+	p := postgresPair(t)
+	clustertest.Suite(t, func(t *testing.T) cluster.Engine {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		e, err := postgres.Open(ctx, postgresConfig(t, p))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = e.Close() })
+		return e
+	})
+}
+
+// tailLogs shows the end of what servers have written.
+func tailLogs(t *testing.T, dir string) {
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, log := range logs {
+		text, _ := os.ReadFile(log)
+		t.Logf("%s:\n%s", filepath.Base(log), text[max(0, len(text)-3000):])
+	}
 }
