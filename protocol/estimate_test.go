@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestEstimateTokens(t *testing.T) {
@@ -42,6 +43,29 @@ func TestEstimateTokens(t *testing.T) {
 	}
 	assert.Equal(t, int64(3), EstimateText("123456789"))
 	assert.Zero(t, EstimateText(""))
+}
+
+// TestTextSize compares with counting byte by byte.
+func TestTextSize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zäß你😀]{0,40}`), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		want := int64(len(s))
+		for i := range len(s) {
+			if s[i]&0xe0 == 0xc0 {
+				want--
+			}
+		}
+		require.Equal(t, want, textSize(s))
+		require.Equal(t, want, textSize(json.RawMessage(s)))
+	})
+}
+
+func BenchmarkTextSize(b *testing.B) {
+	s := strings.Repeat("the size of a context ", 10_000)
+	b.SetBytes(int64(len(s)))
+	for b.Loop() {
+		textSize(s)
+	}
 }
 
 // TestEstimateText_kinds compares with the counts of OpenAI's o200k tokenizer for

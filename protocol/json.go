@@ -67,14 +67,20 @@ func Unmarshal(raw []byte, v any) error { return jsonv2.Unmarshal(raw, v, lenien
 
 const hexDigits = "0123456789abcdef"
 
+// word is the first eight bytes, the very first one lowest.
+func word[T string | json.RawMessage](s T) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 // plainEnd returns the position of the first byte from i on that is not ASCII
 // or does not stand for itself inside a JSON string. It looks at eight bytes at
 // a time.
 func plainEnd(s string, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		w := word(s[i:])
 		quote, slash := w^(ones*'"'), w^(ones*'\\')
 		if hit := (w | (quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs; hit != 0 {
 			return i + bits.TrailingZeros64(hit)>>3
