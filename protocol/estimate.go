@@ -13,18 +13,17 @@ const bytesPerToken = 4
 
 // EstimateTokens is about how many tokens a message takes: [EstimateText] of all
 // its texts and calls, 1200 for an image.
-func EstimateTokens(m Message) int64 {
-	return (messageSize(m) + bytesPerToken - 1) / bytesPerToken
-}
+func EstimateTokens(m Message) int64 { return TokensOf(messageSize(m)) }
 
 // EstimateText is about how many tokens a text takes, wherever no provider has
 // counted them: a quarter of its characters, rounded up, which is what pi shows,
 // but a quarter of the bytes of characters that have more than two, as Chinese
 // and Japanese do. Prose and code are within a fifth of what tokenizers count;
 // JSON, logs and numbers take up to twice as many tokens.
-func EstimateText(s string) int64 {
-	return (textSize(s) + bytesPerToken - 1) / bytesPerToken
-}
+func EstimateText(s string) int64 { return TokensOf(TextSize(s)) }
+
+// TokensOf is about how many tokens a text takes whose pieces have a [TextSize].
+func TokensOf(size int64) int64 { return (size + bytesPerToken - 1) / bytesPerToken }
 
 // ContextSize is how large the part of a conversation is that a model is shown.
 type ContextSize struct {
@@ -65,11 +64,11 @@ func messageSize(m Message) int64 {
 	case *CustomMessage:
 		return contentSize(m.Content)
 	case *BashExecutionMessage:
-		return textSize(m.Command) + textSize(m.Output)
+		return TextSize(m.Command) + TextSize(m.Output)
 	case *BranchSummaryMessage:
-		return textSize(m.Summary)
+		return TextSize(m.Summary)
 	case *CompactionSummaryMessage:
-		return textSize(m.Summary)
+		return TextSize(m.Summary)
 	case *UnknownMessage: // shown to no model
 	}
 	return 0
@@ -79,11 +78,11 @@ func contentSize(content Content) (n int64) {
 	for _, b := range content {
 		switch b := b.(type) {
 		case Text:
-			n += textSize(b.Text)
+			n += TextSize(b.Text)
 		case Thinking:
-			n += textSize(b.Thinking)
+			n += TextSize(b.Thinking)
 		case ToolCall:
-			n += textSize(b.Name) + textSize(b.Arguments)
+			n += TextSize(b.Name) + TextSize(b.Arguments)
 		case Image:
 			n += imageTokens * bytesPerToken
 		case UnknownBlock:
@@ -92,9 +91,9 @@ func contentSize(content Content) (n int64) {
 	return n
 }
 
-// textSize counts the bytes of a text, one for a character of two. A whole context passes
+// TextSize counts the bytes of a text, one for a character of two. A whole context passes
 // here with each request: it looks at eight bytes at a time.
-func textSize[T string | json.RawMessage](s T) int64 {
+func TextSize[T string | json.RawMessage](s T) int64 {
 	const tops, firsts, highs = 0xe0e0e0e0e0e0e0e0, 0xc0c0c0c0c0c0c0c0, 0x8080808080808080
 	n := len(s)
 	for ; len(s) >= 8; s = s[8:] {

@@ -55,8 +55,8 @@ func TestTextSize(t *testing.T) {
 				want--
 			}
 		}
-		require.Equal(t, want, textSize(s))
-		require.Equal(t, want, textSize(json.RawMessage(s)))
+		require.Equal(t, want, TextSize(s))
+		require.Equal(t, want, TextSize(json.RawMessage(s)))
 	})
 }
 
@@ -64,7 +64,7 @@ func BenchmarkTextSize(b *testing.B) {
 	s := strings.Repeat("the size of a context ", 10_000)
 	b.SetBytes(int64(len(s)))
 	for b.Loop() {
-		textSize(s)
+		TextSize(s)
 	}
 }
 

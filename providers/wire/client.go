@@ -116,6 +116,10 @@ func (c *Client) transport(cred *providers.Credentials, proxy string) *http.Tran
 // another buffer, which is made for each request.
 const writeBuffer = 64 << 10
 
+// readBuffer holds about a hundred deltas: a burst of them takes a call of the system
+// for each buffer.
+const readBuffer = 16 << 10
+
 func (c *Client) newTransport(proxyURL string) *http.Transport {
 	dial := c.config.Dial
 	if dial == nil {
@@ -134,6 +138,7 @@ func (c *Client) newTransport(proxyURL string) *http.Transport {
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
 		WriteBufferSize:     writeBuffer,
+		ReadBufferSize:      readBuffer,
 	}
 }
 

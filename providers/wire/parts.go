@@ -19,8 +19,8 @@ type Parts struct {
 	req     *providers.Request // whose answer this is, nil where nobody needs to know
 	out     []protocol.Part
 	blocks  []block
-	usage   protocol.Usage  // the last that was reported
-	said    strings.Builder // the whole answer, for an estimate of its length
+	usage   protocol.Usage // the last that was reported
+	said    int64          // [protocol.TextSize] of the answer, for an estimate of its length
 	started bool
 	done    bool
 	closing bool
@@ -65,7 +65,7 @@ func (p *Parts) Delta(index int, text string) {
 	cut := wholeCharacters(text)
 	text, b.held = text[:cut], strings.Clone(text[cut:])
 	if text != "" {
-		p.said.WriteString(text)
+		p.said += protocol.TextSize(text)
 		p.put(protocol.PartDelta{Index: index, Delta: wellFormed(text)})
 	}
 }

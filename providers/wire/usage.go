@@ -55,7 +55,7 @@ func (p *Parts) estimate() {
 		u.Input = p.req.EstimateInput(Convert(p.req, Shape{}))
 	}
 	if u.Output == 0 {
-		u.Output = protocol.EstimateText(p.said.String())
+		u.Output = protocol.TokensOf(p.said)
 	}
 	if u != p.usage {
 		p.Usage(u)
