@@ -481,11 +481,13 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite,
 		u.TotalTokens + v.TotalTokens,
-		Cost{
-			u.Cost.Input + v.Cost.Input, u.Cost.Output + v.Cost.Output,
-			u.Cost.CacheRead + v.Cost.CacheRead, u.Cost.CacheWrite + v.Cost.CacheWrite, u.Cost.Total + v.Cost.Total,
-		},
+		u.Cost.Add(v.Cost),
 	}
+}
+
+// Add is the sum of both.
+func (c Cost) Add(d Cost) Cost {
+	return Cost{c.Input + d.Input, c.Output + d.Output, c.CacheRead + d.CacheRead, c.CacheWrite + d.CacheWrite, c.Total + d.Total}
 }
 
 func (u Usage) AppendJSON(dst []byte) []byte {

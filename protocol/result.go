@@ -172,6 +172,7 @@ type WindowUsage struct {
 type TotalsByFile struct {
 	Tokens TokenTotals `json:"tokens"`
 	Cost   float64     `json:"cost"`
+	Costs  Cost        `json:"-"` // the parts of Cost
 }
 
 // TokenTotals sums usage.

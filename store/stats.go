@@ -58,6 +58,7 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	}
 	stats.Tokens, stats.Cost = totals(spent)
 	stats.Session.Tokens, stats.Session.Cost = totals(file)
+	stats.Session.Costs = file.Cost
 	if len(made) > 0 {
 		stats.Subagents = &protocol.ChildTotals{Count: len(made)}
 		stats.Subagents.Tokens, stats.Subagents.Cost = totals(children)

@@ -321,7 +321,7 @@ func TestStats(t *testing.T) {
 	want := protocol.SessionStats{
 		SessionFile: &path, SessionID: "id-1", UserMessages: 1, AssistantMessages: 1, ToolCalls: 2, ToolResults: 2, TotalMessages: 7,
 		Tokens: protocol.TokenTotals{Input: 10, Output: 2, CacheRead: 3, CacheWrite: 4, Total: 19}, Cost: 0.5,
-		Session: &protocol.TotalsByFile{Tokens: protocol.TokenTotals{Input: 10, Output: 2, CacheRead: 3, CacheWrite: 4, Total: 19}, Cost: 0.5},
+		Session: &protocol.TotalsByFile{Tokens: protocol.TokenTotals{Input: 10, Output: 2, CacheRead: 3, CacheWrite: 4, Total: 19}, Cost: 0.5, Costs: protocol.Cost{Total: 0.5}},
 	}
 	assert.Equal(t, want, before)
 
@@ -331,7 +331,7 @@ func TestStats(t *testing.T) {
 	after, err := l.View().Stats(true)
 	require.NoError(t, err)
 	want.Tokens.Input, want.Tokens.Total, want.Cost = 110, 119, 1.5
-	want.Session = &protocol.TotalsByFile{Tokens: want.Tokens, Cost: 1.5}
+	want.Session = &protocol.TotalsByFile{Tokens: want.Tokens, Cost: 1.5, Costs: protocol.Cost{Total: 1.5}}
 	assert.Equal(t, want, after, "counts do not go down by compaction")
 
 	require.NoError(t, l.SetLeaf(kept[0]))

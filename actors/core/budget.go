@@ -244,7 +244,21 @@ func (m *Machine) exceed(dimension int) {
 	b.exceeded = protocol.BudgetReasons[dimension]
 	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpExceeded, Reason: b.exceeded})
 	m.emit(protocol.BudgetExceeded{Scope: budgetOfSession, Snapshot: m.snapshot(b.exceeded)})
-	m.hand(b.deny())
+	if b.stopsTasks() != "" {
+		m.hand(b.deny())
+	}
+}
+
+// stopsTasks is why tasks that have begun may send nothing to a model any more, "" if they
+// may: that there are to be no more of them ends none. Beyond that limit others still hold.
+func (b *budget) stopsTasks() protocol.BudgetReason {
+	if b.exceeded != protocol.BudgetSubagents {
+		return b.exceeded
+	}
+	if i := b.spent(); i >= 0 {
+		return protocol.BudgetReasons[i]
+	}
+	return ""
 }
 
 // overBudget is why nothing may be sent to a model, "" if something may.
@@ -408,7 +422,7 @@ func (m *Machine) childRefusedByBudget(c *call, it *item) bool {
 	if b == nil {
 		return false
 	}
-	if b.exceeded == "" && b.used[subagents]+m.beginning() >= b.pool.limits[subagents] {
+	if m.childTooMany() {
 		m.exceed(subagents)
 	}
 	if b.exceeded == "" {
@@ -416,6 +430,12 @@ func (m *Machine) childRefusedByBudget(c *call, it *item) bool {
 	}
 	m.leaveOut(c, it, b.exceeded.Error())
 	return true
+}
+
+// childTooMany says whether one more child is what exceeds the budget.
+func (m *Machine) childTooMany() bool {
+	b := m.budget
+	return b != nil && b.exceeded == "" && b.used[subagents]+m.beginning() >= b.pool.limits[subagents]
 }
 
 // countChild counts a child that begins.
@@ -445,10 +465,10 @@ func (m *Machine) beginning() (n float64) {
 // openedBeyondBudget leaves an item out whose session is open, and says whether it
 // has: the budget has been used up meanwhile.
 func (m *Machine) openedBeyondBudget(c *call, it *item) bool {
-	why := m.overBudget()
-	if why == "" || why == protocol.BudgetSubagents {
+	if m.budget == nil || m.budget.stopsTasks() == "" {
 		return false
 	}
+	why := m.budget.stopsTasks()
 	m.leaveOut(c, it, why.Error())
 	m.do(CloseChild{Attempt: m.activity.begun(), ID: it.id})
 	m.leave(it, LeaveWorkspace{})
@@ -490,7 +510,10 @@ func (m *Machine) spendChild(it *item, usage protocol.Usage) {
 
 // stoppedByBudget is the result of a child that was stopped because of a budget.
 func (m *Machine) stoppedByBudget(c *call, r protocol.TaskResult) protocol.TaskResult {
-	if why := m.overBudget(); c.tasks.overBudget && why != "" && r.ExitCode != 0 {
+	if m.budget == nil || !c.tasks.overBudget || r.ExitCode == 0 {
+		return r
+	}
+	if why := m.budget.stopsTasks(); why != "" {
 		r.Aborted, r.AbortReason, r.Error = true, abortedByBudget, why.Error()
 	}
 	return r
@@ -512,11 +535,11 @@ func (m *Machine) startClock() {
 func (m *Machine) armClock() {
 	b := m.budget
 	limit := b.pool.limits[wallTime]
-	if b.since == 0 || b.exceeded != "" || math.IsInf(limit, 1) {
+	if b.since == 0 || math.IsInf(limit, 1) {
 		return
 	}
 	next := limit
-	if warn := m.set.Budget.WarnAtRatio * limit; !b.warned[wallTime] && warn > 0 {
+	if warn := m.set.Budget.WarnAtRatio * limit; b.exceeded == "" && !b.warned[wallTime] && warn > 0 {
 		next = warn
 	}
 	left := next - b.usedBy(m.now)[wallTime]
@@ -552,11 +575,11 @@ func (m *Machine) timerDue(in TimerDue) {
 		return
 	}
 	b := m.budget
-	if in.Name != budgetTimer || b == nil || b.since == 0 || b.exceeded != "" {
+	if in.Name != budgetTimer || b == nil || b.since == 0 {
 		return
 	}
 	m.checkBudget()
-	if b.exceeded != protocol.BudgetWallTime {
+	if b.usedBy(m.now)[wallTime] < b.pool.limits[wallTime] { // where something else is used up, tasks and tools may still be at work
 		m.armClock()
 		return
 	}

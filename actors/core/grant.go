@@ -212,8 +212,10 @@ func (m *Machine) grantAsked(in GrantAsked) {
 	switch unpriced := m.unpriced(in.Ask.Unpriced); {
 	case need[toolCalls] > 0: // of an answer that is there
 		m.count(c, t, toolCalls, need[toolCalls])
-	case b.exceeded != "":
+	case b.exceeded != "" && need[subagents] > 0:
 		m.deny(c, Grant{Ticket: t}, b.exceeded)
+	case b.stopsTasks() != "":
+		m.deny(c, Grant{Ticket: t}, b.stopsTasks())
 	case unpriced != nil:
 		m.passOn(Grant{Ticket: t, Denied: unpriced.Message})
 	case need[subagents] > 0:
@@ -265,7 +267,7 @@ func (m *Machine) hand(answers []answer) {
 		}
 		id, _ := a.Ticket.split()
 		if _, c, _ := m.childCall(m.activity.begun(), id); c != nil {
-			m.deny(c, Grant{Ticket: a.Ticket}, m.budget.exceeded)
+			m.deny(c, Grant{Ticket: a.Ticket}, m.budget.stopsTasks())
 		}
 	}
 }

@@ -179,7 +179,7 @@ type ChildSettled struct {
 	Text        string // of its last answer
 	OutputPath  string // of the file that has all of its output, "" for none
 	Usage       protocol.Usage
-	Requests    int
+	Activity    protocol.TaskActivity
 	DurationMs  int64
 }
 

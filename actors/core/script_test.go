@@ -216,7 +216,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		}[text]
 		return w.step(ChildTold{attempt(), arg("id"), ev})
 	case "child-settled":
-		in := ChildSettled{Attempt: attempt(), ID: arg("id"), Outcome: completed, Text: text, Usage: protocol.Usage{Input: 10, TotalTokens: 10}, Requests: 1, DurationMs: 5}
+		in := ChildSettled{Attempt: attempt(), ID: arg("id"), Outcome: completed, Text: text, Usage: protocol.Usage{Input: 10, TotalTokens: 10}, Activity: protocol.TaskActivity{ToolCount: 2, Requests: 1}, DurationMs: 5}
 		if d.HasArg("submitted") {
 			in.Submission, in.Text = &protocol.Submission{Data: json.RawMessage(text)}, ""
 		}

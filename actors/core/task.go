@@ -168,7 +168,11 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 	for _, it := range c.tasks.items {
 		switch s := it.state.(type) {
 		case itemQueued:
-			if limit := m.set.Tasks.MaxConcurrency; limit <= 0 || live < limit {
+			limit := m.set.Tasks.MaxConcurrency
+			if !next && m.childTooMany() { // it is told of when those before it have begun
+				continue
+			}
+			if limit <= 0 || live < limit {
 				begun = true
 				if m.childRefusedByBudget(c, it) {
 					continue
@@ -318,9 +322,15 @@ func (m *Machine) childProgress(in ChildProgress) {
 	}
 }
 
+// moved says whether there is more to show of a call than that it has begun: an item that
+// has begun, or is being prepared, or will never begin.
+func (t *tasks) moved() bool {
+	return slices.ContainsFunc(t.items, func(it *item) bool { return it.isolated || it.opened.ID != "" || it.done() })
+}
+
 // showTasks tells clients how far the items of a call are.
 func (m *Machine) showTasks(r *run, c *call) {
-	if c.state != callRunning || c.hook != 0 {
+	if c.state != callRunning || c.hook != 0 || !c.tasks.moved() {
 		return
 	}
 	t := c.tasks
@@ -408,6 +418,7 @@ func (m *Machine) childSettled(in ChildSettled) {
 	default:
 		return
 	}
+	it.activity, it.heard = in.Activity, m.now
 	m.spendChild(it, in.Usage)
 	m.childOver(it)
 	ended := m.stoppedByBudget(c, it.settled(in))
@@ -451,7 +462,7 @@ func (m *Machine) childGone(attempt Attempt, id string) {
 	result.ExitCode, result.Error = 1, "Internal error"
 	switch s := it.state.(type) {
 	case itemNaming: // it has handed over what it did
-		m.named(it, s.settled, ChildSettled{Outcome: failed, Requests: s.settled.Requests})
+		m.named(it, s.settled, ChildSettled{Outcome: failed, Activity: it.activity})
 		m.goOn(r, c)
 	case itemQueued, itemAsking, itemPreparing, itemOpening, itemRunning:
 		m.endChild(c, it, result)

@@ -154,7 +154,7 @@ func (m *Machine) named(it *item, settled protocol.TaskResult, in ChildSettled) 
 		it.work.message = strings.ToValidUTF8(clipped(strings.Trim(strings.TrimSpace(in.Text), "`\n"), maxMessage), "")
 	}
 	u := it.usage
-	settled.Usage, settled.Tokens, settled.Requests = &u, u.Sum(), max(settled.Requests, in.Requests)
+	settled.Usage, settled.Tokens, settled.Requests = &u, u.Sum(), max(settled.Requests, in.Activity.Requests)
 	if it.work.message == "" {
 		settled.Notes = append(settled.Notes, "its commit has no message of its own")
 	}

@@ -196,7 +196,7 @@ func (it *item) result() protocol.TaskResult {
 // settled is the result of an item whose child has settled.
 func (it *item) settled(in ChildSettled) protocol.TaskResult {
 	r := it.result()
-	r.DurationMs, r.OutputPath, r.Requests = in.DurationMs, in.OutputPath, in.Requests
+	r.DurationMs, r.OutputPath = in.DurationMs, in.OutputPath
 	r.Output = in.Text
 	switch s := in.Submission; {
 	case in.AbortReason != "":
@@ -260,7 +260,7 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	case itemRunning:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
 	case itemDone:
-		p.Status, p.DurationMs = status(&s.is), s.is.DurationMs
+		p.Status, p.DurationMs, p.Tokens = status(&s.is), s.is.DurationMs, s.is.Tokens
 	}
 	return p
 }

@@ -338,7 +338,7 @@ func (k *minder) finish(c actor.Context) {
 	k.seen.over = true
 	in := core.ChildSettled{
 		Attempt: k.attempt, ID: k.id, Outcome: k.seen.end.outcome, Error: k.seen.end.err, AbortReason: k.seen.end.abortReason, Submission: k.seen.end.submission,
-		Text: k.seen.text, Usage: k.seen.usage, Requests: k.seen.requests, DurationMs: time.Since(k.seen.began).Milliseconds(),
+		Text: k.seen.text, Usage: k.seen.usage, Activity: k.seen.activity(), DurationMs: time.Since(k.seen.began).Milliseconds(),
 	}
 	k.seen.end.submission = nil
 	path, fs := k.output, k.shared.fs()

@@ -257,5 +257,6 @@ func (s *Session) addChildren(stats *protocol.SessionStats) {
 	}
 	stats.Cost += spent.Cost.Total
 	stats.Session.Cost += spent.Cost.Total
+	stats.Session.Costs = stats.Session.Costs.Add(spent.Cost)
 	stats.Subagents.Cost += spent.Cost.Total
 }

@@ -116,7 +116,7 @@ func usageOf(s protocol.SessionStats) protocol.Usage {
 	t := s.Session.Tokens
 	return protocol.Usage{
 		Input: t.Input, Output: t.Output, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, TotalTokens: t.Total,
-		Cost: protocol.Cost{Total: s.Session.Cost},
+		Cost: s.Session.Costs,
 	}
 }
 
@@ -125,7 +125,10 @@ func without(u, before protocol.Usage) protocol.Usage {
 	return protocol.Usage{
 		Input: u.Input - before.Input, Output: u.Output - before.Output, CacheRead: u.CacheRead - before.CacheRead,
 		CacheWrite: u.CacheWrite - before.CacheWrite, TotalTokens: u.TotalTokens - before.TotalTokens,
-		Cost: protocol.Cost{Total: u.Cost.Total - before.Cost.Total},
+		Cost: protocol.Cost{
+			Input: u.Cost.Input - before.Cost.Input, Output: u.Cost.Output - before.Cost.Output, CacheRead: u.Cost.CacheRead - before.Cost.CacheRead,
+			CacheWrite: u.Cost.CacheWrite - before.Cost.CacheWrite, Total: u.Cost.Total - before.Cost.Total,
+		},
 	}
 }
 
