@@ -66,6 +66,78 @@ func saidBy(message gjson.Result) answer {
 	return a
 }
 
+// leaves is what is left in a repository and of its artifacts: files, what git says of them,
+// patches and the output of checks.
+func (r recording) leaves() (lines []string) {
+	left := r.left()
+	if !r.setup.Get("git").Bool() {
+		return nil
+	}
+	for _, f := range left.Get("repo").Array() {
+		line := "file " + f.Str
+		if content := left.Get(strings.ReplaceAll(f.Str, ".", `\.`)); content.Exists() {
+			line += fmt.Sprintf(" %q", content.Str)
+		}
+		lines = append(lines, line)
+	}
+	lines = append(lines, "status "+left.Get("status").Str, "stash "+left.Get("stash").Str, "worktrees "+left.Get("worktrees").Raw,
+		fmt.Sprint("commits ", strings.Count(left.Get("log").Str, "\n")))
+	left.Get("artifacts").ForEach(func(path, content gjson.Result) bool {
+		if kept(path.Str) && content.Str != "" { // pisces has patches of nothing
+			lines = append(lines, artifactOf(path.Str, content.Str))
+		}
+		return true
+	})
+	return lines
+}
+
+// artifactOf is an artifact in a line: our patches have whole hashes, our logs their last
+// newline.
+func artifactOf(path, content string) string {
+	content = regexp.MustCompile(`(?m)^index .*\n`).ReplaceAllString(content, "")
+	content = strings.ReplaceAll(strings.ReplaceAll(content, "\n\ndiff ", "\ndiff "), "/bin/bash", "bash")
+	return fmt.Sprintf("artifact %s %q", plainFile(path), strings.TrimSpace(content))
+}
+
+// kept says whether an artifact is compared.
+func kept(path string) bool {
+	return strings.HasSuffix(path, ".patch") || strings.HasSuffix(path, ".log")
+}
+
+// leavesOf is the same of what we have left.
+func leavesOf(t *testing.T, r recording, p *place) (lines []string) {
+	if !r.setup.Get("git").Bool() {
+		return nil
+	}
+	shown := r.left()
+	entries, err := os.ReadDir(p.work)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() == ".git" {
+			continue
+		}
+		line := "file " + e.Name()
+		if shown.Get(strings.ReplaceAll(e.Name(), ".", `\.`)).Exists() {
+			line += fmt.Sprintf(" %q", read(t, filepath.Join(p.work, e.Name())))
+		}
+		lines = append(lines, line)
+	}
+	stashed := 0
+	if p.git("stash", "list") != "" {
+		stashed++
+	}
+	lines = append(lines, "status "+p.git("status", "--short"), "stash "+p.git("stash", "list"),
+		fmt.Sprint("worktrees ", len(strings.Split(strings.TrimSpace(p.git("worktree", "list")), "\n"))),
+		fmt.Sprint("commits ", len(strings.Fields(p.git("log", "--all", "--format=%h")))-stashed))
+	require.NoError(t, filepath.WalkDir(filepath.Join(p.agent(), "sessions"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && kept(path) {
+			lines = append(lines, artifactOf(path, read(t, path)))
+		}
+		return err
+	}))
+	return lines
+}
+
 // children are the answers to each child, by its word. A conversation whose last
 // request was answered is followed by no request that would show the answer: it
 // handed over what the result of the task says.
@@ -81,7 +153,10 @@ func (r recording) children() map[string][]answer {
 			}
 			data := `{"result":{"data":"done"}}`
 			if list := submitted[who]; len(list) > 0 {
-				data, submitted[who] = list[0], list[1:]
+				data = list[0]
+				if len(list) > 1 { // a repair hands over the same
+					submitted[who] = list[1:]
+				}
 			}
 			all[who] = append(all[who], tool(fmt.Sprintf("last_%d", len(all[who])), "submit_result", data))
 		}
@@ -179,9 +254,6 @@ func outlineOf(v gjson.Result) (subject, outline string) {
 		return "answer " + v.Get("id").Raw, fmt.Sprint(v.Get("command").Str, " ", v.Get("success").Bool(), " ", v.Get("error").Str)
 	case "agent_start", "agent_end", "turn_start", "turn_end", "ttsr_triggered", "todo_reminder":
 	case "message_start", "message_end":
-		if role := v.Get("message.role").Str; role == "custom" || role == "developer" {
-			return "", ""
-		}
 		keys = []string{"message.role", "message.toolName"}
 		if kind == "message_end" {
 			keys = append(keys, "message.stopReason")
@@ -198,17 +270,74 @@ func outlineOf(v gjson.Result) (subject, outline string) {
 	case "subagent_start", "subagent_end", "subagent_verification_start", "subagent_verification_command_start",
 		"subagent_verification_command_end", "subagent_verification_end":
 		subject = plainID(v.Get("id").Str)
-		keys = []string{"agent", "isolated", "exitCode", "attempt", "profile", "commandName", "status"}
+		keys = []string{"agent", "isolated", "exitCode", "attempt", "profile", "commandName", "status", "artifactId|@name"}
 		if kind == "subagent_end" {
-			keys = append(keys, "verification.status", "verification.mode", "verification.profile")
+			return "s" + subject, fmt.Sprint(kind, " ", v.Get("exitCode").Raw, " ", verificationOf(v.Get("verification")))
 		}
 	default:
 		return "", ""
 	}
 	for _, key := range keys {
-		kind += " " + v.Get(key).String()
+		path, name := strings.CutSuffix(key, "|@name")
+		value := v.Get(path).String()
+		if name && value != "" {
+			value = plainFile(value)
+		}
+		kind += " " + value
 	}
 	return "s" + subject, kind
+}
+
+// plainFile is the name of an artifact without the number that pisces counts.
+func plainFile(path string) string {
+	return regexp.MustCompile(`^\d+-`).ReplaceAllString(filepath.Base(path), "")
+}
+
+// verificationOf is the record of a verification without what differs from run to run.
+func verificationOf(v gjson.Result) string {
+	if !v.Exists() {
+		return "-"
+	}
+	var b strings.Builder
+	for _, key := range []string{"requested", "profile", "mode", "status", "retriesUsed", "onFailure"} {
+		fmt.Fprint(&b, key, "=", v.Get(key).String(), " ")
+	}
+	for _, a := range v.Get("attempts").Array() {
+		fmt.Fprint(&b, "[", a.Get("attempt").Raw, " ", a.Get("status").Str, " ", a.Get("error").Str, " ", a.Get("startedAt").Int() > 0, a.Get("endedAt").Int() > 0)
+		for _, c := range a.Get("commandResults").Array() {
+			path := c.Get("artifactPath").Str
+			if path != "" {
+				path = plainFile(path)
+			}
+			fmt.Fprintf(&b, " {%q %q %s %s %s %s %q}", c.Get("name").Str, c.Get("command").Str, c.Get("exitCode").Raw, c.Get("optional").Raw,
+				c.Get("timedOut").Raw, path, strings.TrimPrefix(c.Get("outputPreview").Str, "/bin/"))
+		}
+		b.WriteString("]")
+	}
+	return b.String()
+}
+
+// resultsOf is what the details of a call say of its items, one line for each. pisces has
+// a patch also of what has changed nothing.
+func resultsOf(details gjson.Result, artifact func(name string) (string, bool)) (lines []string) {
+	for _, r := range details.Get("results").Array() {
+		output := r.Get("output").Str
+		if gjson.Valid(output) {
+			output = gjson.Get(output, "@ugly").Raw
+			if v := gjson.Parse(output); v.Type == gjson.String {
+				output = v.Str
+			}
+		}
+		patch := r.Get("patchPath").Str
+		if content, known := artifact(filepath.Base(patch)); known && content == "" {
+			patch = ""
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s %q exit %s aborted %t %q output %q stderr %q truncated %s model %v patch %t branch %q %s",
+			r.Get("index").Raw, plainID(r.Get("id").Str), r.Get("agent").Str, r.Get("agentSource").Str, r.Get("description").Str, r.Get("exitCode").Raw,
+			r.Get("aborted").Bool(), r.Get("abortReason").Str, output, r.Get("stderr").Str, r.Get("truncated").Raw,
+			r.Get("modelOverride").Exists() || r.Get("resolvedModel").Exists(), patch != "", r.Get("branchName").Str, verificationOf(r.Get("verification"))))
+	}
+	return lines
 }
 
 // A difference is what troupe does otherwise than a recording, on purpose.
@@ -224,6 +353,9 @@ func (r recording) expected(t *testing.T) (all map[string][]string) {
 	var every map[string]map[string]difference
 	require.NoError(t, json.Unmarshal(raw, &every))
 	all = r.theirs()
+	if lines := r.leaves(); lines != nil {
+		all["left"] = lines
+	}
 	for subject, d := range every[r.name] {
 		require.NotEmpty(t, d.Why)
 		require.NotEqual(t, all[subject], d.Ours, "%s: no difference any more", subject)
@@ -232,9 +364,22 @@ func (r recording) expected(t *testing.T) (all map[string][]string) {
 	return all
 }
 
-func (r recording) theirs() map[string][]string { return outlines(r.entries) }
+func (r recording) theirs() map[string][]string {
+	left := map[string]string{}
+	r.left().Get("artifacts").ForEach(func(path, content gjson.Result) bool { left[filepath.Base(path.Str)] = content.Str; return true })
+	return outlines(r.entries, func(name string) (string, bool) { content, known := left[name]; return content, known })
+}
 
-func outlines(entries []entry) map[string][]string {
+// left is what there is on disk at the end.
+func (r recording) left() gjson.Result {
+	last := r.entries[len(r.entries)-1]
+	if last.dir != "files" {
+		return gjson.Result{}
+	}
+	return last.v
+}
+
+func outlines(entries []entry, artifact func(name string) (string, bool)) map[string][]string {
 	all := map[string][]string{}
 	for _, e := range entries {
 		if e.dir != "out" {
@@ -245,6 +390,7 @@ func outlines(entries []entry) map[string][]string {
 		}
 		if e.v.Get("type").Str == "tool_execution_end" && e.v.Get("toolName").Str == "task" {
 			all["text of "+e.v.Get("toolCallId").Str] = []string{resultOf(e.v.Get("result.content.0.text").Str)}
+			all["results of "+e.v.Get("toolCallId").Str] = resultsOf(e.v.Get("result.details"), artifact)
 		}
 	}
 	return all
@@ -269,6 +415,99 @@ var varies = []struct {
 	{regexp.MustCompile(`Available: .*`), "Available: AGENTS"},
 	{regexp.MustCompile(`(?s)(<meta [^>]*>)?\n(<error>[^<]*</error>\n)?<result>.*?</result>\n([^<]*\n)?`), "\nRESULT\n"},
 	{regexp.MustCompile(`(?m)^- /.*\.patch$`), "- PATCH"},
+}
+
+// closedKinds have the members that the document of s1 gives them, and no others.
+var closedKinds = regexp.MustCompile(`^(subagent|budget)_`)
+
+// piscesClosed are those members.
+var piscesClosed = map[string][]string{
+	"subagent_start":                      {"id", "agent", "isolated"},
+	"subagent_end":                        {"id", "agent", "exitCode", "verification"},
+	"subagent_verification_start":         {"id", "attempt", "profile"},
+	"subagent_verification_command_start": {"id", "attempt", "commandName"},
+	"subagent_verification_command_end":   {"id", "attempt", "commandName", "exitCode", "durationMs", "artifactId"},
+	"subagent_verification_end":           {"id", "attempt", "status"},
+	"budget_warning":                      {"scope", "snapshot"},
+	"budget_exceeded":                     {"scope", "snapshot"},
+}
+
+// lacking are the members that pisces has and troupe has not in s1, by kind of record.
+var lacking = map[string]string{
+	"agent_end.sessionId":   "of an event it is the handle of the session",
+	"agent_end.sessionFile": "goes with the one above",
+	"turn_start.turnIndex":  "the document of s1 gives a turn no members", "turn_start.timestamp": "likewise", "turn_end.turnIndex": "likewise",
+	"task result.extractedToolData":   "structuredOutput has what was handed over",
+	"task progress.extractedToolData": "likewise", "task result.modelOverride": "resolvedModel; modelOverride is what was asked for",
+	"task progress.modelOverride": "likewise",
+	"task result.aborted":         "there if it is true", "task result.error": "there if it failed", "task result.patchPath": "there if anything was changed", "task result.abortReason": "there if it was aborted", "task result.nestedPatches": "there if there are any",
+	"response bash.outputLines": "truncated and fullOutputPath say it", "response bash.outputBytes": "likewise", "response bash.totalLines": "likewise",
+	"response bash.totalBytes": "likewise",
+	"todo_write result.phases": "todoPhases, as everywhere", "todo_write result.storage": "it has no other",
+	"task progress.currentTool": "there while a tool runs, which is over too soon here", "task progress.currentToolArgs": "likewise",
+	"task progress.currentToolStartMs": "likewise",
+}
+
+// members are those of records, by kind.
+func members(entries []entry) map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	add := func(kind string, v gjson.Result) {
+		if all[kind] == nil {
+			all[kind] = map[string]bool{}
+		}
+		v.ForEach(func(key, _ gjson.Result) bool { all[kind][key.Str] = true; return true })
+	}
+	for _, e := range entries {
+		kind := e.v.Get("type").Str
+		switch {
+		case e.dir != "out", kind == "ready", kind == "extension_ui_request", kind == "message_update":
+			continue
+		case kind == "response":
+			add("response", e.v)
+			if e.v.Get("success").Bool() {
+				add("response "+e.v.Get("command").Str, e.v.Get("data"))
+			}
+			continue
+		case kind == "tool_execution_end" && e.v.Get("toolName").Str == "task":
+			add("task details", e.v.Get("result.details"))
+			for _, r := range e.v.Get("result.details.results").Array() {
+				add("task result", r)
+			}
+		case kind == "tool_execution_update" && e.v.Get("toolName").Str == "task":
+			for _, p := range e.v.Get("partialResult.details.progress").Array() {
+				add("task progress", p)
+			}
+		case kind == "tool_execution_end":
+			add(e.v.Get("toolName").Str+" result", e.v.Get("result.details"))
+		case kind == "ttsr_triggered":
+			for _, rule := range e.v.Get("rules").Array() {
+				add("rule", rule)
+			}
+		case strings.HasPrefix(kind, "budget_"):
+			add("snapshot", e.v.Get("snapshot"))
+		}
+		add(kind, e.v)
+	}
+	return all
+}
+
+// checkMembers holds the members of our records to those of pisces.
+func (r recording) checkMembers(t *testing.T, ours []entry) {
+	got := members(ours)
+	for kind, names := range members(r.entries) {
+		if got[kind] == nil { // what differs is in the order of the records
+			continue
+		}
+		for name := range names {
+			why := lacking[kind+"."+name]
+			assert.True(t, got[kind][name] || why != "" || closedKinds.MatchString(kind), "%s has no member %s", kind, name)
+		}
+	}
+	for kind, names := range got {
+		for name := range names {
+			assert.True(t, !closedKinds.MatchString(kind) || name == "type" || slices.Contains(piscesClosed[kind], name), "%s has a member %s", kind, name)
+		}
+	}
 }
 
 func (r recording) prepare(t *testing.T) *place {
@@ -416,10 +655,12 @@ func TestPisces(t *testing.T) {
 			for _, line := range d.output() {
 				ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
 			}
-			got := outlines(ours)
+			got := outlines(ours, func(string) (string, bool) { return "", false })
+			got["left"] = leavesOf(t, r, d.p)
 			for subject, lines := range want {
 				assert.Equal(t, lines, got[subject], "%s", subject)
 			}
+			r.checkMembers(t, ours)
 		})
 	}
 }

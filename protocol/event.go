@@ -504,7 +504,18 @@ type StreamRule struct {
 	Description string `json:"description,omitempty"`
 	TTSRTrigger string `json:"ttsrTrigger,omitempty"`
 
-	Globs         []string `json:"globs,omitempty" doc:"It is about calls of tools with a path like these."`
-	AlwaysApply   bool     `json:"alwaysApply,omitempty"`
-	InterruptMode string   `json:"interruptMode,omitempty" enum:"always,prose-only,tool-only,never" doc:"In the place of the setting."`
+	Globs         []string   `json:"globs,omitempty" doc:"It is about calls of tools with a path like these."`
+	AlwaysApply   bool       `json:"alwaysApply"`
+	InterruptMode string     `json:"interruptMode,omitempty" enum:"always,prose-only,tool-only,never" doc:"In the place of the setting."`
+	Condition     []string   `json:"condition" doc:"The parts of ttsrTrigger, one for each expression of the file."`
+	Scope         []string   `json:"scope,omitempty" doc:"What it watches, in the words of the file."`
+	Source        RuleSource `json:"_source"`
+}
+
+// RuleSource says where a stream rule comes from.
+type RuleSource struct {
+	Provider     string `json:"provider" enum:"native"`
+	ProviderName string `json:"providerName"`
+	Path         string `json:"path"`
+	Level        string `json:"level" enum:"user,project"`
 }

@@ -149,6 +149,7 @@ type SessionStats struct {
 	TotalMessages     int           `json:"totalMessages"`
 	Tokens            TokenTotals   `json:"tokens"`
 	Cost              float64       `json:"cost"` // US dollars
+	PremiumRequests   int           `json:"premiumRequests" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"0: no provider says it."`
 	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"pi1" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
 	Session           *TotalsByFile `json:"session,omitempty" since:"troupe" doc:"Over every branch of the file."`
 	Subagents         *ChildTotals  `json:"subagents,omitempty" since:"troupe" doc:"The part of children in session: those of the tool task, and theirs. Absent without any."`

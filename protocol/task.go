@@ -23,7 +23,7 @@ type TaskResult struct {
 	Description   string      `json:"description,omitempty"`
 	ExitCode      int         `json:"exitCode"` // 0 if the child has done what it was to do
 	Output        string      `json:"output"`
-	Stderr        string      `json:"stderr"` // is always empty
+	Stderr        string      `json:"stderr"` // in s1 Error, else always empty
 	Truncated     bool        `json:"truncated"`
 	DurationMs    int64       `json:"durationMs"`
 	Tokens        int64       `json:"tokens"`

@@ -66,7 +66,7 @@ func (m *Machine) abortCalls(r *run) {
 		}
 		result := m.abortedResult(c)
 		if c.tasks != nil {
-			result = m.cutTasks(c, "Aborted")
+			result = m.abortedTasks(c)
 		}
 		m.finishCall(r, c, result, true)
 	}

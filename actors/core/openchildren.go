@@ -52,15 +52,15 @@ func (l *OpenChildren) change(id string, change func(*OpenChild)) {
 }
 
 // closing are the events that end all that is open: the children of a child before it,
-// and else in the order in which they have begun.
-func (l OpenChildren) closing(why string) (list []protocol.Event) {
+// and else in the order in which they have begun. An attempt to verify ends with a status.
+func (l OpenChildren) closing(why, status string) (list []protocol.Event) {
 	inside := func(id, of string) bool { return strings.HasPrefix(id, of+".") }
 	end := func(c OpenChild) {
 		if c.Command != "" {
 			list = append(list, protocol.SubagentVerificationCommandEnd{ID: c.ID, Attempt: c.Attempt, CommandName: c.Command, ExitCode: 130})
 		}
 		if c.Attempt != 0 {
-			list = append(list, protocol.SubagentVerificationEnd{ID: c.ID, Attempt: c.Attempt, Status: "skipped"})
+			list = append(list, protocol.SubagentVerificationEnd{ID: c.ID, Attempt: c.Attempt, Status: status})
 		}
 		list = append(list, protocol.SubagentEnd{ID: c.ID, Agent: c.Agent, ExitCode: 1, Aborted: true, Error: why})
 	}

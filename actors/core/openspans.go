@@ -115,7 +115,7 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		noted = end == protocol.Message(e.note)
 		say(protocol.MessageEnd{Message: end, RunID: run})
 	}
-	for _, ev := range open.Children.closing(e.why) {
+	for _, ev := range open.Children.closing(e.why, protocol.VerifySkipped) {
 		say(ev)
 	}
 	for _, r := range e.results {

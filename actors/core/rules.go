@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -139,7 +140,18 @@ func (m *Machine) deferredNote(r *run) *protocol.CustomMessageEntry {
 	}
 	r.deferred = nil
 	m.noteFired(rules)
-	return noteToModel("ttsr-injection", ruleText(rules, "What you wrote runs against this rule. Follow it from now on"))
+	return m.ruleNote(rules, "What you wrote runs against this rule. Follow it from now on")
+}
+
+// ruleNote is the message with rules, and why they are shown.
+func (m *Machine) ruleNote(rules []protocol.StreamRule, why string) *protocol.CustomMessageEntry {
+	note := noteToModel("ttsr-injection", ruleText(rules, why))
+	details, err := json.Marshal(protocol.RulesOp{Rules: namesOf(rules)})
+	if err != nil {
+		panic("core: names are always JSON: " + err.Error())
+	}
+	note.Details, note.Display = details, !m.set.Rules.QuietNotes
+	return note
 }
 
 func (m *Machine) mayFire(name string) bool {
@@ -172,7 +184,7 @@ func ruleText(rules []protocol.StreamRule, why string) string {
 		if i > 0 {
 			b.WriteString("\n\n")
 		}
-		fmt.Fprintf(&b, "<system-interrupt rule=%q path=%q>\n%s:\n\n%s\n</system-interrupt>", r.Name, r.Path, why, r.Content)
+		fmt.Fprintf(&b, "<system-interrupt reason=\"rule_violation\" rule=%q path=%q>\n%s:\n\n%s\n</system-interrupt>", r.Name, r.Path, why, r.Content)
 	}
 	return b.String()
 }

@@ -234,6 +234,16 @@ func (m *Machine) openChild(c *call, it *item) {
 	m.do(StartChild{Attempt: m.activity.begun(), Call: c.ID, Spec: m.childSpec(c, it)})
 }
 
+// abortedTasks is the result of a call that somebody stops, or a budget whose time is over.
+func (m *Machine) abortedTasks(c *call) protocol.ToolResult {
+	why := m.cutBy()
+	if why == "" {
+		return m.cutTasks(c, "Aborted")
+	}
+	m.tellTaskOfBudget(c)
+	return m.cutTasks(c, why.Error())
+}
+
 // cutTasks is the result of a call that is cut off. What clients have seen begin of
 // its children ends here; nobody waits for them.
 func (m *Machine) cutTasks(c *call, why string) protocol.ToolResult {
@@ -484,7 +494,11 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 	m.children.ended(op)
 	m.appendOwn(protocol.CustomTask, op)
 	m.tellReport(c, it)
-	for _, ev := range it.open.closing(result.Error) {
+	verified := protocol.VerifySkipped
+	if result.AbortReason == abortedByBudget {
+		verified = abortedByBudget
+	}
+	for _, ev := range it.open.closing(result.Error, verified) {
 		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
 			end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
 			ev = end

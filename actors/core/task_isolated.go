@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -121,7 +122,7 @@ func (m *Machine) workCaptured(in WorkCaptured) {
 	case check == nil || s.final:
 		m.passed(c, it, s.settled)
 	case w.failed == w.tree: // nothing was repaired: it cannot pass
-		m.notVerified(c, it, s.settled)
+		m.notVerified(c, it, s.settled, it.unverified())
 	default:
 		m.beginVerification(c, it, s.settled)
 	}
@@ -253,12 +254,15 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 		m.capture(it, settled, true)
 	case a.Status == protocol.VerifyPassed:
 		m.passed(c, it, settled)
+	case len(it.work.attempts) <= c.tasks.check.Repairs && m.budget != nil && m.budget.stopsTasks() != "":
+		m.tellTaskOfBudget(c)
+		m.notVerified(c, it, settled, m.budget.stopsTasks().Error()+"; repair skipped")
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
 		it.state = itemRunning{}
 		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: repairText(it.work.logs)}})
 	default:
-		m.notVerified(c, it, settled)
+		m.notVerified(c, it, settled, it.unverified())
 	}
 }
 
@@ -297,9 +301,14 @@ func repairText(logs []string) string {
 	return "What you have done does not pass the checks. Repair it, and hand over the result again.\n\n" + strings.ToValidUTF8(text[:min(len(text), maxCheckLogs)], "")
 }
 
+// unverified names the commands that the work of an item did not pass.
+func (it *item) unverified() string {
+	return "Verification failed: " + strings.Join(failedChecks(it.work.attempt()), ", ")
+}
+
 // notVerified ends an item whose work did not pass: it is not merged.
-func (m *Machine) notVerified(c *call, it *item, result protocol.TaskResult) {
-	result.ExitCode, result.Error = 1, "Verification failed: "+strings.Join(failedChecks(it.work.attempt()), ", ")
+func (m *Machine) notVerified(c *call, it *item, result protocol.TaskResult, why string) {
+	result.ExitCode, result.Error = 1, why
 	m.endIsolatedChild(c, it, result)
 }
 
@@ -478,6 +487,15 @@ func (m *Machine) cutItem(c *call, it *item, why string) {
 		it.state = itemDone{result}
 	default:
 		result = it.result()
+		switch s := s.(type) { // what it has handed over
+		case itemCapturing:
+			result = s.settled
+		case itemVerifying:
+			result = s.settled
+		case itemNaming:
+			result = s.settled
+		default:
+		}
 		if it.isolated && len(it.work.attempts) > 0 && it.work.attempt().Status == "" {
 			a := it.work.attempt()
 			a.Status, a.EndedAt, a.Error = protocol.VerifySkipped, m.now, why
@@ -485,6 +503,9 @@ func (m *Machine) cutItem(c *call, it *item, why string) {
 		result.Verification = it.verification(c.tasks.check)
 		result.PatchPath, result.Workspace = it.work.patch, it.work.dir
 		result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, why, why
+		if m.cutBy() != "" {
+			result.AbortReason = abortedByBudget
+		}
 		m.endChild(c, it, result)
 	}
 	m.leave(it, LeaveWorkspace{Keep: true})
@@ -560,7 +581,7 @@ func failedText(a *protocol.VerificationAttempt) string {
 			continue
 		}
 		first := b.Len() == 0
-		fmt.Fprintf(&b, "%s: exit code %d%s, output: %s\n", r.Name, r.ExitCode, baselineText(&r), r.ArtifactPath)
+		fmt.Fprintf(&b, "%s: exit code %d%s, output: %s\n", r.Name, r.ExitCode, baselineText(&r), cmp.Or(r.ArtifactPath, "none"))
 		if first && r.OutputPreview != "" {
 			b.WriteString(r.OutputPreview + "\n")
 		}

@@ -276,6 +276,9 @@ func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}, Usage: new(protocol.Usage)}
 	for _, it := range t.items {
 		r := it.state.(itemDone).is
+		if m.words().pisces && it.opened.ID != "" {
+			r.Stderr = r.Error
+		}
 		*details.Usage = details.Usage.Add(*r.Usage)
 		if r.OutputPath != "" {
 			details.OutputPaths = append(details.OutputPaths, r.OutputPath)

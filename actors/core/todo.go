@@ -117,7 +117,7 @@ func (m *Machine) remind() bool {
 		fmt.Fprintf(&text, "- [%s] %s\n", t.Status, t.Content)
 	}
 	text.WriteString("Go on with them, or bring the list up to date with todo_write if they are done or no longer wanted.\n</todo-reminder>")
-	m.startRun(cause{note: noteToModel("todo-reminder", text.String())})
+	m.startRun(cause{note: noteToModel("todo-reminder", text.String()), quiet: true})
 	return true
 }
 

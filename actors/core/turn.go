@@ -39,6 +39,7 @@ type cause struct {
 	by       Command                      // that brought it
 	queued   bool                         // what waits in the queues: steering, else follow-ups
 	note     *protocol.CustomMessageEntry // a message of troupe's own, or of an extension
+	quiet    bool                         // clients were told of what the note is about
 	joinable bool
 }
 
@@ -60,7 +61,11 @@ func (m *Machine) startRun(c cause) {
 		m.show(r, said)
 		m.injectAll(r, &m.forNextTurn)
 	}
-	if c.note != nil {
+	switch {
+	case c.note == nil:
+	case c.quiet && m.set.Rules.QuietNotes:
+		m.appendCustom(*c.note)
+	default:
 		m.inject(r, *c.note)
 	}
 	if p := c.by.prepared; p != nil {
@@ -546,7 +551,7 @@ func (m *Machine) endRun(r *run, e ending) {
 		m.scheduleRetry(&m.work.retries, &retrying{failure: e.err})
 		return
 	case ruled:
-		m.startRun(cause{note: noteToModel("ttsr-injection", ruleText(e.rules, stoppedByRule))})
+		m.startRun(cause{note: m.ruleNote(e.rules, stoppedByRule), quiet: true})
 		return
 	case later:
 		m.startRun(cause{note: m.deferredNote(r)})

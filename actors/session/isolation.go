@@ -306,7 +306,15 @@ func (iso isolation) checkLog(e core.RunCheck) string {
 	if os.MkdirAll(iso.files, 0o700) != nil {
 		return ""
 	}
-	return filepath.Join(iso.files, fmt.Sprintf("%s.verify.a%d-%d-%s.log", e.ID, e.Try, e.Index, pathName(e.Command.Name)))
+	return filepath.Join(iso.files, fmt.Sprintf("%s.verify.a%d-%d-%s.log", e.ID, e.Try, e.Index, slug(e.Command.Name)))
+}
+
+// slug is a name as part of that of a file: type-check for Type Check.
+func slug(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(clip(name, 64)), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '.'
+	})
+	return cmp.Or(strings.Join(words, "-"), "check")
 }
 
 func (iso isolation) plan(ctx context.Context, e core.PlanMerge) core.MergePlanned {

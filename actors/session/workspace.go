@@ -411,7 +411,8 @@ func (h *Shared) streamRules(dirs config.Dirs, f config.TTSR) core.RuleSettings 
 	for _, r := range rules {
 		rule := core.Rule{Trigger: r.Trigger, StreamRule: protocol.StreamRule{
 			Name: r.Name, Path: r.Path, Content: r.Content, Description: r.Description, TTSRTrigger: r.TriggerText,
-			Globs: r.Globs, AlwaysApply: r.AlwaysApply, InterruptMode: r.InterruptMode,
+			Globs: r.Globs, AlwaysApply: r.AlwaysApply, InterruptMode: r.InterruptMode, Condition: r.Conditions, Scope: r.ScopeTexts,
+			Source: protocol.RuleSource{Provider: "native", ProviderName: "troupe", Path: r.Path, Level: string(r.Location)},
 		}}
 		for _, s := range r.Scopes {
 			rule.Scopes = append(rule.Scopes, core.RuleScope{Kind: s.Kind, Tool: s.Tool, Files: s.Files})

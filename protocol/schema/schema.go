@@ -223,7 +223,7 @@ func (b *schemas) named(t reflect.Type) obj {
 }
 
 // structure describes a struct by its tags. A member is required unless it is
-// omitted when empty; a pointer that is not omitted may be null.
+// omitted when empty, or some dialects do not have it; a pointer that is not omitted may be null.
 func (b *schemas) structure(t reflect.Type) obj {
 	props, required := obj{}, []string{}
 	for i := range t.NumField() {
@@ -244,7 +244,7 @@ func (b *schemas) structure(t reflect.Type) obj {
 			s = with(s, "description", doc)
 		}
 		props[name] = s
-		if !optional {
+		if !optional && f.Tag.Get("not") == "" {
 			required = append(required, name)
 		}
 	}

@@ -22,8 +22,11 @@ type StreamRule struct {
 	Content     string
 	Trigger     *regexp.Regexp // any of the file's ttsr_trigger or condition
 	TriggerText string
+	Conditions  []string // its parts, one for each expression of the file
+	Location    Location
 
 	Scopes        []RuleScope // what it watches; none is text and the arguments of calls
+	ScopeTexts    []string    // the same in the words of the file
 	Globs         []string    // of the files that calls have to be about
 	AlwaysApply   bool
 	InterruptMode string // of the settings' words; "" is the setting
@@ -109,7 +112,8 @@ func (r *StreamRule) watches(head frontmatter) error {
 	if r.InterruptMode != "" && !slices.Contains(ruleModes, r.InterruptMode) {
 		return fmt.Errorf("interruptMode: want one of %s", strings.Join(ruleModes, ", "))
 	}
-	for _, text := range head.texts("scope") {
+	r.ScopeTexts = head.texts("scope")
+	for _, text := range r.ScopeTexts {
 		s, err := ruleScope(text)
 		if err != nil {
 			return err
@@ -222,7 +226,7 @@ func (in *intake) streamRule(file string, location Location) (StreamRule, bool) 
 	if len(triggers) > 1 {
 		text = "(?:" + strings.Join(triggers, ")|(?:") + ")"
 	}
-	r := StreamRule{Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, TriggerText: text}
+	r := StreamRule{Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, TriggerText: text, Conditions: triggers, Location: location}
 	if r.Name == "" {
 		r.Name = strings.TrimSuffix(filepath.Base(file), ".md")
 	}
