@@ -21,7 +21,19 @@ const (
 	CustomTask        = "troupe.task"        // data is a TaskOp
 	CustomSubagent    = "troupe.subagent"    // data is a SubagentEntry
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
+	CustomFailover    = "troupe.failover"    // data is a FailoverOp: a run was cut off here with its node, and goes on
+	CustomMoved       = "troupe.moved"       // data is a MovedOp: the session goes on in a cluster
 )
+
+// FailoverOp says which node of a cluster was lost.
+type FailoverOp struct {
+	From string `json:"from"`
+}
+
+// MovedOp says where a session is that was in this file.
+type MovedOp struct {
+	ID string `json:"id"` // of the session in the cluster
+}
 
 // QueueKind says by which command a message was queued.
 type QueueKind string

@@ -73,6 +73,9 @@ func Join(cfg MemberConfig) *Member {
 // Self is the name of this node.
 func (m *Member) Self() string { return m.cfg.Self.Name }
 
+// Root is a root of this node; the zero value if it has none of that name.
+func (m *Member) Root(name string) Root { return m.cfg.Self.Roots[name] }
+
 // Run gives signs of life until ctx ends. It fails with ErrFenced when another life of this
 // node has begun: nothing of this one may go on.
 func (m *Member) Run(ctx context.Context) error {
@@ -417,7 +420,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 			return nil, err
 		}
 		m.remember(id, w)
-		o := &Owned{member: m, id: id, w: writer, lease: lease, Why: why}
+		o := &Owned{member: m, id: id, w: writer, lease: lease, Why: why, Wants: w}
 		if why == "dead" || why == "boot" {
 			o.From = tail.Node
 		}

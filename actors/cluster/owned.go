@@ -13,6 +13,8 @@ type Owned struct {
 	Why  string // it could be claimed: new, release, boot, dead
 	From string // the node that was lost with it, which may be this one in another life; "" for none
 
+	Wants Wants // of its node
+
 	member *Member
 	id     SessionID
 	w      *Writer

@@ -27,12 +27,26 @@ type Root struct {
 	Remote string `json:"remote,omitempty"` // of git
 }
 
+// Labels that a node has of itself, beside those that it was given: its system, the modes of
+// its roots, and the providers for which it has credentials.
+const (
+	OSLabel       = "os"
+	ArchLabel     = "arch"
+	RootLabel     = "root."
+	ProviderLabel = "provider."
+	LabelYes      = "yes"
+)
+
 // Wants is what a session needs of its node. It is in the session's first record.
 type Wants struct {
 	Labels map[string]string
 	Root   string // the name of a root; "" for none
-	Node   string // the node that has it, where the root is pinned
+	Dir    string // of the session, below the root
+	Node   string // the node that has its directory, where that is in no root or in one that is pinned; "" for any
 }
+
+// None says that it wants nothing.
+func (w Wants) None() bool { return len(w.Labels) == 0 && w.Root == "" && w.Node == "" }
 
 // ErrNowhere is the error of [Place]; it names what is missing.
 var ErrNowhere = errors.New("no node can take the session")
@@ -73,7 +87,9 @@ func (w Wants) lacks(n Node, alive func(string) bool) string {
 		return n.Name + " takes no sessions"
 	case w.Root != "" && !has:
 		return n.Name + " has no root " + w.Root
-	case w.Root != "" && root.Mode == Pinned && w.Node != "" && w.Node != n.Name:
+	case w.Node != "" && w.Node != n.Name && w.Root == "":
+		return "the directory of the session is on " + w.Node
+	case w.Node != "" && w.Node != n.Name && root.Mode == Pinned:
 		return "the root " + w.Root + " of the session is on " + w.Node
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {

@@ -328,6 +328,14 @@ type Restored struct {
 	Settings  Settings
 	Carryover *Carryover // what a crashed predecessor had been told by its client; nil at a start
 	Open      OpenSpans  // what a crashed predecessor had begun on the wire and not ended
+	Failover  *Failover  // the node was lost that had the session; nil for any other cause
+}
+
+// Failover says that a session comes from a node that was lost.
+type Failover struct {
+	From string // the node
+	Stop bool   // a run that was cut off is not to go on
+	Cwd  string // where the session works now, if that is another directory; "" if not
 }
 
 // Reconfigured brings new settings and resources, after reload_resources.
@@ -360,7 +368,7 @@ type ChildAborted struct {
 
 // AskAgain says that everybody is there who decides about tool calls: clients are asked
 // again about those that a restart of the process has left open, if the session is
-// [Settings.Retained].
+// [Settings.Retained], and a run that was cut off with its node goes on.
 type AskAgain struct{}
 
 // ChildrenWatched says whether a client wants to be told of children more than

@@ -71,6 +71,7 @@ type conversation struct {
 	todos     []protocol.TodoPhase
 	fired     map[string]int             // stream rules, and the turn in which each fired
 	headless  bool                       // not even what a session begins with could be written
+	lost      *Failover                  // with which the run ended that is to go on; nil for none
 	leftOpen  *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
 
 	children   children

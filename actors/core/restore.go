@@ -31,7 +31,7 @@ func (m *Machine) restored(in Restored) {
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	m.loadBudget(in.Session.Spent)
-	again := in.Carryover == nil && in.Open.Idle() && m.set.Retained && m.set.Child == nil && onlyAsked(in.Session.Resume)
+	again := in.Carryover == nil && in.Open.Idle() && (m.set.Retained || in.Failover != nil) && m.set.Child == nil && onlyAsked(in.Session.Resume)
 	if m.budget != nil && !again { // they get results now, which count
 		m.budget.used[toolCalls] += float64(len(in.Session.OpenCalls))
 	}
@@ -40,6 +40,10 @@ func (m *Machine) restored(in Restored) {
 	}
 	if again {
 		m.keepAsked(in.Session)
+		return
+	}
+	if f := in.Failover; f != nil && in.Session.Interrupted && !f.Stop && m.model != nil && !m.model.Missing {
+		m.failedOver(in.Session, *f)
 		return
 	}
 	results, note := m.finishBranch(in.Session)
@@ -78,13 +82,51 @@ func (m *Machine) keepAsked(to Loaded) {
 	}
 }
 
-// AsksAgain says whether there is anything to be asked again.
-func (m *Machine) AsksAgain() bool { return m.leftOpen != nil }
+// failedOver gives calls that were lost with a node a result that says so, and leaves the rest of the run
+// for [AskAgain]: what has no second effect, which is a request to a model, and what clients
+// were asked about.
+func (m *Machine) failedOver(to Loaded, f Failover) {
+	asked := slices.DeleteFunc(slices.Clone(to.OpenCalls), func(c protocol.OpenCall) bool { return c.Asked == "" })
+	m.openCalls = slices.DeleteFunc(slices.Clone(to.OpenCalls), func(c protocol.OpenCall) bool { return c.Asked != "" })
+	m.answerOpenCallsAs(lostRunning, lostWaiting)
+	m.flushHeld()
+	m.appendOwn(protocol.CustomFailover, protocol.FailoverOp{From: f.From})
+	if len(asked) > 0 {
+		m.openCalls, to.OpenCalls = asked, asked
+		m.keepAsked(to)
+		return
+	}
+	m.lost = &f
+}
+
+// What calls return that were cut off with their node.
+const (
+	lostRunning = "interrupted: the node that ran it was lost; it may or may not have finished"
+	lostWaiting = "not run: the node of the session was lost before it"
+)
+
+// askLost makes the request again that was lost, unless a message has come before it.
+func (m *Machine) askLost() {
+	lost := m.lost
+	m.lost = nil
+	if lost == nil || !m.isIdle() || m.stopping() || m.swap != nil || m.turns > 0 {
+		return
+	}
+	c := cause{}
+	if lost.Cwd != "" {
+		c.note = noteToModel("failover", "The session goes on on another machine. The directory is now "+lost.Cwd+".")
+	}
+	m.startRun(c)
+}
+
+// AsksAgain says whether there is anything to be asked again, or to go on with.
+func (m *Machine) AsksAgain() bool { return m.leftOpen != nil || m.lost != nil }
 
 // askAgain goes on, in a run of its own, with the calls that clients were asked about when
 // the process ended. They are judged anew: rules, extensions and tools may be others. A
 // message that came before it has ended the matter.
 func (m *Machine) askAgain() {
+	m.askLost()
 	open, answer := m.openCalls, m.leftOpen
 	m.leftOpen = nil
 	if answer == nil || len(open) == 0 || !m.isIdle() || m.stopping() || m.swap != nil {
@@ -304,13 +346,19 @@ func (m *Machine) brokenMessage(stop protocol.StopReason, why string) *protocol.
 // answerOpenCalls gives results to tool calls that the log holds without any,
 // so that the next request to a model is valid.
 func (m *Machine) answerOpenCalls() []*protocol.ToolResultMessage {
+	return m.answerOpenCallsAs("This call was running when the run was interrupted. It may have had effects; its output is lost.",
+		"This call was never started: the run was interrupted before it.")
+}
+
+// answerOpenCallsAs says what has become of calls that were running, and of those that waited.
+func (m *Machine) answerOpenCallsAs(running, waiting string) []*protocol.ToolResultMessage {
 	var results []*protocol.ToolResultMessage
 	open := m.openCalls
 	m.openCalls = nil
 	for _, u := range open {
-		text := "This call was never started: the run was interrupted before it."
+		text := waiting
 		if u.Started {
-			text = "This call was running when the run was interrupted. It may have had effects; its output is lost."
+			text = running
 		}
 		r := errorResult(text)
 		if tasks, begun := m.unfinishedTasks(u.Call.ID); begun {

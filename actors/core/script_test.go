@@ -316,6 +316,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		return w.crash()
 	case "restart":
 		return w.restart()
+	case "failover":
+		return w.failover(d.HasArg("stop"), arg("cwd"))
 	case "ask-again":
 		return w.step(AskAgain{})
 	}

@@ -324,6 +324,16 @@ func (w *world) restart() []Effect {
 	return w.step(Restored{Session: w.load(), Settings: w.set})
 }
 
+// failover is a restart on another node, which has lost the one before.
+func (w *world) failover(stop bool, cwd string) []Effect {
+	w.lose()
+	w.wire, w.spans = nil, OpenSpans{}
+	clear(w.allowed)
+	clear(w.permitted)
+	clear(w.approvals)
+	return w.step(Restored{Session: w.load(), Settings: w.set, Failover: &Failover{From: "w1", Stop: stop, Cwd: cwd}})
+}
+
 // crash loses the machine and everything it had started, and begins anew from
 // the log, as the shell does.
 func (w *world) crash() []Effect {

@@ -3,6 +3,7 @@ package link
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/protocol"
 	"troupe/store"
@@ -15,6 +16,7 @@ type Request struct {
 	Client Client
 	Tag    string // the sessionId that the client wrote, repeated in the answer
 	Credit Credit // to give back when the command reaches its handler
+	Line   []byte // as the client wrote it, for another node; nil without a cluster
 }
 
 // What a router and the parent of sessions say to each other.
@@ -87,11 +89,15 @@ type (
 		Key       string // as of SpawnSession
 		DurableID string
 		Path      string
+		Hears     bool // as of Join
 	}
 	// Join tells a session that a router may send it commands of a client, which
 	// hears of nothing before it attaches. It may come twice, or behind the first
-	// command.
-	Join struct{ Client Client }
+	// command. Hears is of one that has heard of the session on another node: it hears on.
+	Join struct {
+		Client Client
+		Hears  bool
+	}
 )
 
 // How a client leaves a session: the last that its router sends is Leave, and the
@@ -128,6 +134,12 @@ type (
 		Quit    bool         // a connection that has no other session ends, too
 		Routers []*actor.PID // to be told
 		Replies []CloseReply
+		Moved   *Moved // it goes on, on another node; nil if it has ended
+	}
+	// Moved is what of a session goes on elsewhere.
+	Moved struct {
+		Why        string    // as of [protocol.SessionMoved]
+		Unanswered []Request // that have had no effect, or may come again: they go where the session is
 	}
 	// CloseReply is the answer to a close_session, or to the open_session of a
 	// session that could not be opened. The router of the
@@ -159,6 +171,7 @@ type OpenSpec struct {
 	Memory bool // keep nothing on disk
 	Name   string
 	ID     string // of a new session, "" for a fresh one
+	Claim  bool   // ID is that of a session of the cluster, which is to be claimed
 	Parent string // path of the session file a new one comes from
 
 	Provider, Model    string // "" leaves the choice to the configuration
@@ -173,6 +186,8 @@ type OpenSpec struct {
 	SandboxNetwork     string // off, likewise
 	Settings           []byte // members of settings.json for this session only
 	Retain             bool   // do not end when nobody hears of it any more
+
+	Wants cluster.Wants // of its node, in a cluster
 
 	Child *ChildSpec // what it is for as the child of another session; nil for one of a client
 }

@@ -148,7 +148,7 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 // predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
 	settings.Retained = d.spec.Retain
-	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans}
+	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans, Failover: d.failover()}
 }
 
 // refuse answers for a session that was given up, or has ended while the command
@@ -183,11 +183,14 @@ func errClosing() *protocol.Error { return protocol.CodeSessionClosing.Errorf("S
 
 // sayClosed tells the parent and the routers of the clients that the session has
 // ended, and gives its last answers.
-func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) {
+func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) { d.sayMoved(c, nil, last...) }
+
+// sayMoved is sayClosed for a session that goes on elsewhere; moved is nil for one that does not.
+func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.CloseReply) {
 	d.life.state = closed
 	d.clients.ring.on = false
 	d.clients.ring.forget()
-	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last}
+	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved}
 	for _, who := range d.clients.list {
 		gone.Routers = append(gone.Routers, who.Router)
 	}

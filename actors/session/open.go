@@ -126,7 +126,13 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	case m.err == nil:
 		s.life.state = live
 		s.begin(c, m.to)
+		if s.life.state.over() { // another node was faster
+			return
+		}
 		s.beginExtensions(c, s.beginning(m.to))
+	case m.err.Code == protocol.CodeNotHere && s.shared.Cluster != nil:
+		s.moveAway(c, "released")
+		return
 	case !s.last.ran() || s.clients.replies.opening != nil:
 		s.cannotOpen(c, m.err)
 		return
@@ -141,6 +147,9 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	waiting := s.waiting
 	s.waiting = nil
 	for _, w := range waiting {
+		if s.life.state.over() {
+			return
+		}
 		r, isRequest := w.(link.Request)
 		_, ofExtensions := w.(extension.Message)
 		switch {
@@ -167,6 +176,7 @@ func (s *Session) askAgain(c actor.Context) {
 // begin starts a machine with what the log says.
 func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.m, s.reported.said = core.New(), gist{}
+	s.watchOver(c)
 	s.step(c, s.restored(to, s.work.settings))
 }
 
@@ -250,15 +260,39 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
-		return openPath(l.shared.fs(), l.spec.Path, l.shared.logOptions(), header, false)
+		return l.shared.openPath(l.spec.Path, header, false)
+	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
+		return l.shared.openKept(l.spec)
 	}
 	return nil, nil
+}
+
+// openKept opens a session that the cluster keeps, or begins it.
+func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
+	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
+	o.Commit = k
+	log, err := k.open(o)
+	switch {
+	case err != nil:
+		k.Close(false)
+		return nil, keptError(spec.ID, err)
+	case log == nil && spec.Claim && k.owned.Why == "new":
+		k.Close(false)
+		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", spec.ID)
+	case log == nil:
+		header := store.NewHeader(spec.ID, spec.Cwd, spec.Parent, time.Now().UnixMilli())
+		return store.NewLog(k.fs, h.Cluster.file(spec.ID), header, o), nil
+	}
+	return log, nil
 }
 
 // again opens the file that the session has had open before. It was written, so
 // it has to be there: a new one in its place would be another session under the
 // same name.
 func (l *loader) again() (*store.Log, *protocol.Error) {
+	if l.shared.Cluster.idOf(l.file.path) != "" {
+		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true})
+	}
 	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -285,6 +319,9 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 	if log != nil && !spec.CwdSet && log.Header().Cwd != "" && log.Header().Cwd != store.ValidCwd(spec.Cwd) {
 		spec.Cwd = log.Header().Cwd
 	}
+	if dir := keptBy(log).dir(); dir != "" {
+		spec.Cwd = dir
+	}
 	return newWorkspace(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
 }
 
@@ -292,7 +329,7 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 // one that cannot be opened is a failure to start.
 func OpenSession(shared *Shared, path string) (*store.Log, error) {
 	header := store.NewHeader(shared.Default.ID, shared.Default.Cwd, shared.Default.Parent, time.Now().UnixMilli())
-	log, err := openPath(shared.fs(), path, shared.logOptions(), header, true)
+	log, err := shared.openPath(path, header, true)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +338,11 @@ func OpenSession(shared *Shared, path string) (*store.Log, error) {
 
 // openPath opens a session file. An empty file, and with create a missing one,
 // becomes a new session with the given header.
-func openPath(fsys store.FS, path string, options store.Options, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+func (h *Shared) openPath(path string, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+	if id := h.Cluster.idOf(path); id != "" {
+		return h.openKept(link.OpenSpec{ID: id, Claim: true})
+	}
+	fsys, options := h.fs(), h.logOptions()
 	log, err := store.OpenLog(fsys, path, options)
 	switch {
 	case err == nil:
@@ -485,7 +526,7 @@ func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
 // cannot be read, the machine is left with nothing but the session's name, until
 // the file is opened again.
 func (s *Session) reloaded(undone int, err error) core.Reloaded {
-	in := core.Reloaded{Open: s.clients.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged)}
+	in := core.Reloaded{Open: s.clients.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged) || final(err)}
 	if !in.Changed {
 		var unread *protocol.Error
 		in.Session, unread = s.loader().quietly()

@@ -85,6 +85,9 @@ func (s *Session) park(c actor.Context) {
 	s.clients.ring.forget()
 	s.clients.unsent, s.shrunk = nil, worker.NewShrinker()
 	s.work.prompts.forget()
+	if s.kept() != nil { // whoever is asked next has it, which may be another node
+		s.closeLog()
+	}
 	s.becomeParked(c)
 }
 

@@ -15,6 +15,7 @@ import (
 // make durable: entries are written together, then what shows them is done, in
 // order. It returns how many are done; the error is about the one behind them.
 func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int, err error) {
+	s.sign(effects)
 	n := writtenTogether(effects)
 	if n < 2 {
 		if err := s.perform(c, effects[0]); err != nil {

@@ -20,11 +20,12 @@ type replies struct {
 
 // pendingReply is one answer that is owed.
 type pendingReply struct {
-	id     json.RawMessage
-	name   string
-	tag    string // the sessionId the client wrote, if it wrote one
-	client link.Client
-	credit link.Credit // still to be given back: when the command reaches its handler, for a large answer when that is made
+	id      json.RawMessage
+	name    string
+	tag     string // the sessionId the client wrote, if it wrote one
+	client  link.Client
+	request *link.Request // in a cluster: it may have to go to another node; else nil
+	credit  link.Credit   // still to be given back: when the command reaches its handler, for a large answer when that is made
 }
 
 // expect notes that a command is to be answered.
@@ -33,6 +34,11 @@ func (r *replies) expect(m link.Request) {
 		r.pending = map[uint64]pendingReply{}
 	}
 	r.pending[m.Seq] = pendingReply{id: m.ID, name: m.Name, tag: m.Tag, client: m.Client, credit: m.Credit}
+	if m.Line != nil {
+		p, one := r.pending[m.Seq], m
+		p.request = &one
+		r.pending[m.Seq] = p
+	}
 	r.order = append(r.order, m.Seq)
 	if _, ok := m.Cmd.(protocol.OpenSession); ok {
 		one := m // only this one goes to the heap

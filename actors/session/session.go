@@ -2,11 +2,13 @@ package session
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
@@ -42,6 +44,7 @@ type inputs struct {
 	next  []core.Input // that effects have caused: handled before anything else
 	group []core.Input // messages whose entries are to share an fsync
 	now   int64        // when the last step began, epoch milliseconds
+	keys  []string     // of the commands that the last step is about, in a cluster
 }
 
 // cause queues an input behind those that effects have caused.
@@ -103,6 +106,8 @@ func (s *Session) Receive(c actor.Context) {
 		panic(m.Reason)
 	case parkDue:
 		s.onParkDue(c)
+	case confirm:
+		s.current(c, nil)
 	default:
 		switch {
 		case s.life.state == opening:
@@ -131,6 +136,9 @@ func (s *Session) take(c actor.Context, m any) {
 		return
 	}
 	s.endGroup(c)
+	if s.life.state.over() {
+		return // it went to another node over what came before
+	}
 	switch m := m.(type) {
 	case link.Request:
 		s.command(c, m)
@@ -188,6 +196,9 @@ func (s *Session) take(c actor.Context, m any) {
 // command gives a client's command to the machine, unless it is about who hears
 // of the session and how long it lives.
 func (s *Session) command(c actor.Context, r link.Request) {
+	if s.doneBefore(c, r) || !s.current(c, &r) {
+		return
+	}
 	if err := s.belongs(r); err != nil {
 		s.do(c, core.Reply{Seq: r.Seq, Err: err})
 		s.clients.flush(c.ActorSystem().Root)
@@ -274,7 +285,7 @@ type groupDue struct{}
 // for extensions, or that is refused, belong to it.
 func (s *Session) grouped(c actor.Context, m any) bool {
 	r, ok := m.(link.Request)
-	if !ok || !s.work.logs.options.Sync || !protocol.TraitsOf(r.Cmd).Is(protocol.Groups) || s.ext.loading() || s.belongs(r) != nil {
+	if !ok || !s.work.logs.options.Sync && s.kept() == nil || !protocol.TraitsOf(r.Cmd).Is(protocol.Groups) || s.ext.loading() || s.belongs(r) != nil {
 		return false
 	}
 	if s.inputs.group = append(s.inputs.group, s.complete(r.Command)); len(s.inputs.group) == 1 {
@@ -296,11 +307,15 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.noteState()
 	for ; len(ins) > 0; ins = s.inputs.first() {
 		s.inputs.now = time.Now().UnixMilli()
+		s.inputs.keys = s.keysOf(ins)
 		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)
 		s.last.keep(s.m) // before anything shows a number: a crash on the way must not use it again
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
-			if i += n; err != nil {
+			if i += n; errors.Is(err, cluster.ErrFenced) {
+				s.moveAway(c, "fenced")
+				return
+			} else if err != nil {
 				s.log.Error().Err(err).Msg("session file could not be written")
 				s.inputs.next = slices.Insert(s.inputs.next, 0, core.Input(s.reloaded(i, err)))
 				break

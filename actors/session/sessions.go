@@ -12,6 +12,7 @@ import (
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/protocol"
+	"troupe/store"
 )
 
 // sessions is the parent of all sessions: it makes them, knows which are open,
@@ -240,9 +241,18 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
 	}
+	handle := s.newHandle(&m.Spec)
+	if e := s.table[handle]; e != nil { // the command has come again, or somebody else has named it
+		if e.info.DurableID != "" && e.info.DurableID != handle {
+			c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionInUse.Errorf(
+				"Session %s has the handle of %s", e.info.DurableID, handle)})
+			return
+		}
+		m.Client.Tag = handle
+		s.find(c, link.FindSession{Client: m.Client, Key: m.Key})
+		return
+	}
 	c.Watch(m.Client.Router)
-	s.made++
-	handle := "s" + strconv.Itoa(s.made)
 	if m.Client.Tag != "" {
 		m.Client.Tag = handle
 	}
@@ -261,6 +271,21 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
+}
+
+// newHandle is the handle of a session that is to be made. In a cluster it is its id, which all nodes know
+// it by.
+func (s *sessions) newHandle(spec *link.OpenSpec) string {
+	if cl := s.shared.Cluster; cl != nil && spec.Log == nil {
+		if spec.Path == "" && spec.ID == "" {
+			spec.ID = store.NewSessionID(time.Now().UnixMilli())
+		}
+		if id := cmp.Or(spec.ID, cl.idOf(spec.Path)); id != "" {
+			return id
+		}
+	}
+	s.made++
+	return "s" + strconv.Itoa(s.made)
 }
 
 // makeRoom ends the session that has been parked longest of those that are only retained,

@@ -38,6 +38,7 @@ type Config struct {
 	// a moment after sessions were parked. Nil is for tests.
 	GiveBack func()
 
+	Cluster    *Cluster       // that keeps sessions; nil for none
 	AgentDir   string         // pi's agent directory: sessions, settings, resources
 	SessionDir string         // --session-dir
 	Home       string         // for ~

@@ -101,7 +101,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 		return l.loaded(p)
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
-	if p.log, p.err = openPath(l.shared.fs(), path, l.shared.logOptions(), header, l.rules.CreateOnSwitch); p.err != nil {
+	if p.log, p.err = l.shared.openPath(path, header, l.rules.CreateOnSwitch); p.err != nil {
 		return p
 	}
 	if cwd := p.log.Header().Cwd; cwd != "" && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
@@ -189,11 +189,11 @@ func (l *loader) clone() loadedSession {
 // The branch may end anywhere, but nothing was interrupted there.
 func (l *loader) copyBranch(view store.View) loadedSession {
 	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
-	path := ""
+	path, options := "", l.work.logs.options
 	if view.Path() != "" {
-		path = filepath.Join(filepath.Dir(view.Path()), store.FileName(h))
+		path, options = l.work.logs.place(h, filepath.Dir(view.Path()))
 	}
-	log, err := store.Fork(l.shared.fs(), view, path, h, l.work.logs.options)
+	log, err := store.Fork(l.shared.fs(), view, path, h, options)
 	if err != nil {
 		return notLoaded(protocol.CodeIO.Errorf("Session could not be copied: %s", err))
 	}
@@ -296,6 +296,7 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
+	s.watchOver(c)
 	before := s.work
 	if p.work != nil {
 		s.work = p.work

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/link"
@@ -351,11 +352,18 @@ type logDir struct {
 	memory  bool     // new sessions are in no file
 	fs      store.FS
 	options store.Options
+	keep    func(id, cwd string) (file string, by store.Keeper) // of new sessions; nil without a cluster
 }
 
 func newLogDir(shared *Shared, choice store.DirChoice, trusted, memory bool) logDir {
 	d := logDir{own: choice.Own(trusted), memory: memory, fs: shared.fs(), options: shared.logOptions()}
 	d.path, d.shared = choice.Dir()
+	if cl := shared.Cluster; cl != nil {
+		d.own = append(d.own, cl.Dir)
+		d.keep = func(id, cwd string) (string, store.Keeper) {
+			return cl.file(id), shared.keep(id, cl.wants(cluster.Wants{}, cwd))
+		}
+	}
 	return d
 }
 
@@ -365,9 +373,20 @@ func (d *logDir) fresh(id, cwd, parent string) *store.Log {
 	if d.memory {
 		return store.NewLog(d.fs, "", h, d.options)
 	}
-	o := d.options
-	o.UniqueID = id != ""
-	return store.NewLog(d.fs, filepath.Join(d.path, store.FileName(h)), h, o)
+	path, o := d.place(h, d.path)
+	o.UniqueID = id != "" && d.keep == nil
+	return store.NewLog(d.fs, path, h, o)
+}
+
+// place is where the file of a new session goes, and how it is written: in a directory, or where the
+// copies of those are that the cluster keeps.
+func (d *logDir) place(h protocol.Header, dir string) (path string, o store.Options) {
+	o = d.options
+	if d.keep == nil {
+		return filepath.Join(dir, store.FileName(h)), o
+	}
+	path, o.Commit = d.keep(h.ID, h.Cwd)
+	return path, o
 }
 
 // durability is what an answer to prompt promises about a log.

@@ -1,0 +1,219 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors/cluster"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// Cluster is what sessions have of the cluster that they live in.
+type Cluster struct {
+	Member *cluster.Member
+	Engine cluster.Engine                 // for lists of sessions
+	Dir    string                         // of the sessions' files, which are copies
+	Wants  func(cwd string) cluster.Wants // what a session in a directory of this node needs of its node
+	Stop   bool                           // a run that was cut off with its node does not go on
+}
+
+const copySuffix = ".jsonl"
+
+// file is where the copy of a session is.
+func (cl *Cluster) file(id string) string { return filepath.Join(cl.Dir, id+copySuffix) }
+
+// idOf is the session of which a file is the copy; "" for none, as for every file without a cluster.
+func (cl *Cluster) idOf(path string) string {
+	if cl == nil || path == "" || filepath.Dir(path) != cl.Dir {
+		return ""
+	}
+	id, _ := strings.CutSuffix(filepath.Base(path), copySuffix)
+	return id
+}
+
+// wants is what a new session in a directory wants of its node, if that is not known.
+func (cl *Cluster) wants(w cluster.Wants, cwd string) cluster.Wants {
+	if w.None() && cl.Wants != nil {
+		w = cl.Wants(cwd)
+	}
+	if root := cl.Member.Root(w.Root); root.Path != "" && w.Dir == "" {
+		if dir, err := filepath.Rel(root.Path, cwd); err == nil && filepath.IsLocal(dir) {
+			w.Dir = dir
+		}
+	}
+	return w
+}
+
+// dir is where the session works on this node; "" if that is what its header says.
+func (k *kept) dir() string {
+	if k == nil || k.owned == nil || k.owned.Wants.Dir == "" {
+		return ""
+	}
+	root := k.cluster.Member.Root(k.owned.Wants.Root)
+	if root.Path == "" {
+		return ""
+	}
+	return filepath.Join(root.Path, k.owned.Wants.Dir)
+}
+
+// claimTime is how long a claim may take: longer than it takes to notice that an owner is
+// lost, or an engine needs for another leader.
+const claimTime = 10 * time.Second
+
+// kept is a session that the cluster keeps, while its log is open here. It is used where
+// the log is.
+type kept struct {
+	cluster *Cluster
+	fs      store.FS
+	log     zerolog.Logger
+	id      string
+	wants   cluster.Wants  // of a new one
+	owned   *cluster.Owned // nil before it is claimed
+	wake    func()         // of the session; see [cluster.Owned.Woken]
+	sign    []string       // keys of the commands whose effect is appended next
+}
+
+// keptBy is how the cluster has a session; nil for one that it does not keep.
+func keptBy(log *store.Log) *kept {
+	if log == nil {
+		return nil
+	}
+	k, _ := log.Keeper().(*kept)
+	return k
+}
+
+// keep is a session that begins to be kept with its first line.
+func (h *Shared) keep(id string, wants cluster.Wants) *kept {
+	return &kept{cluster: h.Cluster, fs: h.fs(), log: h.complaints.log.With().Str("id", id).Logger(), id: id, wants: wants}
+}
+
+// copyNote is what stands in the mark of a copy.
+type copyNote struct {
+	cluster.Mark
+	Keys cluster.Keys `json:"keys"`
+}
+
+// open claims the session and brings its copy up to date. The log is nil if there is nothing in it
+// yet.
+func (k *kept) open(options store.Options) (*store.Log, error) {
+	path := k.cluster.file(k.id)
+	if err := k.fs.MkdirAll(k.cluster.Dir); err != nil {
+		return nil, err
+	}
+	file, note, aside, err := store.OpenCopy(k.fs, path)
+	if err != nil {
+		return nil, err
+	}
+	k.setAside(aside)
+	var at copyNote
+	if note != nil && json.Unmarshal(note, &at) != nil {
+		if aside, err = file.Reset(); err != nil {
+			return nil, err
+		}
+		k.setAside(aside)
+		at = copyNote{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+	defer cancel()
+	if k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark); err == nil {
+		err = k.owned.Load(ctx, at.Mark, at.Keys, file.Write)
+		if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 { // the copy may be that of another history
+			if aside, err = file.Reset(); err == nil {
+				k.setAside(aside)
+				err = k.owned.Load(ctx, cluster.Mark{}, cluster.Keys{}, file.Write)
+			}
+		}
+	}
+	exists, closed := file.Close()
+	if err = errors.Join(err, closed); err != nil {
+		return nil, err
+	}
+	k.mark()
+	if !exists {
+		return nil, nil
+	}
+	return store.OpenLog(k.fs, path, options)
+}
+
+func (k *kept) setAside(file string) {
+	if file != "" {
+		k.log.Warn().Str("file", file).Msg("a file that is not the copy of this session was set aside")
+	}
+}
+
+// mark notes how far the copy goes.
+func (k *kept) mark() {
+	at, keys := k.owned.Mark()
+	note, err := json.Marshal(copyNote{at, keys})
+	if err == nil {
+		err = store.MarkCopy(k.fs, k.cluster.file(k.id), note)
+	}
+	if err != nil { // it will be read again as a whole
+		k.log.Warn().Err(err).Msg("the copy of a session could not be marked")
+	}
+}
+
+// Commit is that of [store.Keeper].
+func (k *kept) Commit(lines []byte) error {
+	if k.owned == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+		defer cancel()
+		owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
+		if err != nil {
+			return err
+		}
+		owned.Woken(k.wake)
+		if k.owned = owned; owned.Why != "new" { // it was to begin here
+			return cluster.ErrFenced
+		}
+	}
+	k.owned.Sign(k.sign)
+	k.sign = nil
+	return k.owned.Append(lines)
+}
+
+// Close is that of [store.Keeper]: this node gives the session up.
+func (k *kept) Close(whole bool) {
+	if k.owned == nil {
+		return
+	}
+	if whole {
+		k.mark()
+	}
+	if err := k.owned.Release(); err != nil {
+		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")
+	}
+}
+
+// final says whether an error means that this node cannot go on with the session before it has
+// claimed it again.
+func final(err error) bool {
+	return errors.Is(err, cluster.ErrUnknown) || errors.Is(err, cluster.ErrReleased)
+}
+
+// keptError says why a session of the cluster cannot be had here.
+func keptError(id string, err error) *protocol.Error {
+	var elsewhere *cluster.ElsewhereError
+	switch {
+	case errors.As(err, &elsewhere):
+		return protocol.CodeNotHere.Errorf("Session %s is on node %s", id, elsewhere.Node)
+	case errors.Is(err, cluster.ErrFenced), errors.Is(err, cluster.ErrReleased):
+		return protocol.CodeNotHere.Errorf("Session %s is on another node", id)
+	case errors.Is(err, cluster.ErrNowhere):
+		return protocol.CodeNowhere.Errorf("Session %s cannot be opened here: %s", id, err)
+	case errors.Is(err, cluster.ErrDamaged):
+		return protocol.CodeSessionDamaged.Errorf("Session %s: %s", id, err)
+	case errors.Is(err, cluster.ErrInUse), errors.Is(err, store.ErrInUse):
+		return protocol.CodeSessionInUse.Errorf("Session %s is open here", id)
+	}
+	why := protocol.CodeSessionUnavailable.Errorf("Session %s cannot be had at the moment: %s", id, err)
+	why.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
+	return why
+}

@@ -1,0 +1,223 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/cluster"
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// A session that the cluster keeps is this node's as long as what it appends is accepted. What
+// clients are shown from memory counts only while nobody can have claimed it, so that each
+// command has that looked at first. Once somebody has, the session is over here, without a
+// word of its own: its work is killed, and its clients are led to where it is.
+
+// kept is how the cluster has the session; nil for one that it does not keep, or not yet.
+func (s *Session) kept() *kept {
+	if k := keptBy(s.file.Log); k != nil && k.owned != nil {
+		return k
+	}
+	return nil
+}
+
+// watchOver has the session told when it should make sure that it is still this node's.
+func (s *Session) watchOver(c actor.Context) {
+	k := keptBy(s.file.Log)
+	if k == nil {
+		return
+	}
+	root, self := c.ActorSystem().Root, c.Self()
+	k.wake = func() { root.Send(self, confirm{}) }
+	if k.owned != nil {
+		k.owned.Woken(k.wake)
+	}
+}
+
+// failover says whether the log that was opened comes from a node that was lost.
+func (d *durable) failover() *core.Failover {
+	k := keptBy(d.file.Log)
+	if k == nil || k.owned == nil || k.owned.From == "" || d.last.ran() && k.owned.From == k.cluster.Member.Self() {
+		return nil
+	}
+	f := core.Failover{From: k.owned.From, Stop: k.cluster.Stop}
+	if dir := k.dir(); dir != "" && dir != d.file.Header().Cwd {
+		f.Cwd = dir
+	}
+	return &f
+}
+
+// confirm has the session make sure that it is still this node's.
+type confirm struct{}
+
+// current makes sure that the session is this node's before a command is handled, or without one.
+func (s *Session) current(c actor.Context, r *link.Request) bool {
+	k := s.kept()
+	if k == nil || s.life.state.over() || s.life.state == parked {
+		return true
+	}
+	switch err := k.owned.Current(); {
+	case err == nil:
+		return true
+	case errors.Is(err, cluster.ErrFenced):
+		s.moveAway(c, "fenced")
+	case r == nil:
+		s.log.Warn().Err(err).Msg("whether the session is still this node's is not known")
+	default:
+		if final(err) {
+			s.life.state = stale
+		}
+		s.do(c, core.Reply{Seq: r.Seq, Err: keptError(k.id, err)})
+		s.clients.flush(c.ActorSystem().Root)
+	}
+	return false
+}
+
+// key names a command over all nodes; "" for one that may come again, or whose client has
+// not said who it is.
+func (p *pendingReply) key() string {
+	who := p.client.Name()
+	if who == nil || who.ClientID == "" || len(p.id) == 0 || p.id[0] != '"' {
+		return ""
+	}
+	spec := protocol.Lookup(p.name)
+	if spec == nil || spec.Scope == protocol.ScopeQuery || spec.Scope == protocol.ScopeConnection {
+		return ""
+	}
+	var id string
+	if json.Unmarshal(p.id, &id) != nil {
+		return ""
+	}
+	return who.ClientID + "/" + id
+}
+
+// keyOf is the key of a command that is to be answered.
+func (r *replies) keyOf(seq uint64) string {
+	p := r.pending[seq]
+	return p.key()
+}
+
+// keysOf are the keys of the commands among some inputs.
+func (s *Session) keysOf(ins []core.Input) (keys []string) {
+	if s.kept() == nil {
+		return nil
+	}
+	for _, in := range ins {
+		if cmd, ok := in.(core.Command); ok {
+			if key := s.clients.replies.keyOf(cmd.Seq); key != "" {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// sign gives what is about to be appended the keys of the commands whose effect it is: those that the
+// step is about, and those that are answered behind it.
+func (s *Session) sign(effects []core.Effect) {
+	k := keptBy(s.file.Log)
+	if _, appends := effects[0].(core.Append); k == nil || !appends {
+		return
+	}
+	keys, refused := s.inputs.keys, map[string]bool{}
+	for _, e := range effects {
+		if r, ok := e.(core.Reply); ok {
+			if key := s.clients.replies.keyOf(r.Seq); key == "" {
+			} else if r.Err != nil {
+				refused[key] = true
+			} else {
+				keys = append(keys, key)
+			}
+		}
+	}
+	k.sign = nil
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if !seen[key] && !refused[key] && (k.owned == nil || k.owned.Done(key) == 0) {
+			k.sign = append(k.sign, key)
+		}
+		seen[key] = true
+	}
+}
+
+// doneBefore answers a command whose effect is in the log: it has come again, perhaps by way of another
+// node.
+func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
+	k := s.kept()
+	if k == nil {
+		return false
+	}
+	key := s.clients.replies.keyOf(r.Seq)
+	if key == "" || k.owned.Done(key) == 0 {
+		return false
+	}
+	if s.current(c, &r) {
+		if _, ok := s.clients.reply(r.Seq, nil, nil); ok {
+			s.clients.unsent[len(s.clients.unsent)-1].item.Response.Replayed = true
+		}
+		s.clients.flush(c.ActorSystem().Root)
+	}
+	return true
+}
+
+// moveAway ends the session here: another node has it. Nothing that was not told is told. Commands
+// that have had no effect here go where the session is.
+func (s *Session) moveAway(c actor.Context, why string) {
+	if s.life.state.over() {
+		return
+	}
+	if s.work != nil {
+		procs := s.work.env.Procs
+		kernel.Background(c, func() any {
+			procs.KillAll(0)
+			return procsGone{}
+		})
+	}
+	s.idle.stop()
+	for _, j := range s.jobs.running {
+		j.stop.Now()
+	}
+	s.jobs.stop(c)
+	if s.ext.pid != nil {
+		c.Stop(s.ext.pid)
+	}
+	s.output.closeLeft()
+	s.leaveTo(c, why)
+}
+
+// leaveTo tells routers that the session goes on elsewhere.
+func (s *Session) leaveTo(c actor.Context, why string) {
+	moved := &link.Moved{Why: why}
+	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
+	for _, seq := range s.clients.replies.order {
+		p, ok := s.clients.replies.pending[seq]
+		if !ok {
+			continue
+		}
+		if p.mayComeAgain() {
+			s.clients.replies.answer(seq, nil, nil)
+			moved.Unanswered = append(moved.Unanswered, *p.request)
+			continue
+		}
+		err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")
+		err.Data = map[string]any{"retryAfterMs": 1000}
+		s.clients.replies.send(c.ActorSystem().Root, seq, err)
+	}
+	s.life.state = closed
+	s.closeLog()
+	s.sayMoved(c, moved)
+}
+
+// mayComeAgain says whether a command does nothing more when it comes again.
+func (p *pendingReply) mayComeAgain() bool {
+	if p.request == nil {
+		return false
+	}
+	spec := protocol.Lookup(p.name)
+	return p.key() != "" || spec != nil && (spec.Scope == protocol.ScopeQuery || spec.Scope == protocol.ScopeConnection)
+}
