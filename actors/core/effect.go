@@ -15,7 +15,16 @@ import (
 // the machine with [Reloaded].
 //
 //sumtype:decl
-type Effect interface{ effect() }
+type Effect interface{ effect() nature }
+
+// nature is what becomes of an effect before which an entry could not be written.
+type nature uint8
+
+const (
+	special nature = iota // see [Machine.instead]
+	inRun                 // a step of a run, which ends: it is not made, and nobody was told
+	apart                 // it is made all the same: nothing of it depends on the entry
+)
 
 // Attempt numbers what the machine has begun outside: a request to a model with
 // the calls of its answer, a summary, a wait. Results carry the attempt that they
@@ -330,45 +339,45 @@ type CancelTimer struct{ Name string }
 // Closed says that the machine is done: nothing runs, nothing is owed.
 type Closed struct{}
 
-func (Append) effect()           {}
-func (Reply) effect()            {}
-func (Query) effect()            {}
-func (SlowQuery) effect()        {}
-func (NoReply) effect()          {}
-func (Emit) effect()             {}
-func (StartStream) effect()      {}
-func (StartTool) effect()        {}
-func (StartChild) effect()       {}
-func (PrepareWorkspace) effect() {}
-func (CaptureWork) effect()      {}
-func (RunCheck) effect()         {}
-func (PlanMerge) effect()        {}
-func (ApplyMerge) effect()       {}
-func (LeaveWorkspace) effect()   {}
-func (EndIsolated) effect()      {}
-func (CancelIsolated) effect()   {}
-func (TellChild) effect()        {}
-func (CloseChild) effect()       {}
-func (AskGrant) effect()         {}
-func (ReportSpent) effect()      {}
-func (AnswerGrant) effect()      {}
-func (LimitChild) effect()       {}
-func (Summarise) effect()        {}
-func (Cancel) effect()           {}
-func (StartBash) effect()        {}
-func (CancelBash) effect()       {}
-func (ScheduleRetry) effect()    {}
-func (Judge) effect()            {}
-func (SetTimer) effect()         {}
-func (CancelTimer) effect()      {}
-func (AskUI) effect()            {}
-func (ResolveUI) effect()        {}
-func (CancelUI) effect()         {}
-func (LoadSession) effect()      {}
-func (ActivateSession) effect()  {}
-func (DropLoaded) effect()       {}
-func (Reconfigure) effect()      {}
-func (CallHook) effect()         {}
-func (CancelHook) effect()       {}
-func (RunCommand) effect()       {}
-func (Closed) effect()           {}
+func (Append) effect() nature           { return special }
+func (Reply) effect() nature            { return special }
+func (Query) effect() nature            { return apart }
+func (SlowQuery) effect() nature        { return apart }
+func (NoReply) effect() nature          { return apart }
+func (Emit) effect() nature             { return special }
+func (StartStream) effect() nature      { return inRun }
+func (StartTool) effect() nature        { return inRun }
+func (StartChild) effect() nature       { return inRun }
+func (PrepareWorkspace) effect() nature { return inRun }
+func (CaptureWork) effect() nature      { return inRun }
+func (RunCheck) effect() nature         { return inRun }
+func (PlanMerge) effect() nature        { return inRun }
+func (ApplyMerge) effect() nature       { return inRun }
+func (LeaveWorkspace) effect() nature   { return inRun }
+func (EndIsolated) effect() nature      { return inRun }
+func (CancelIsolated) effect() nature   { return inRun }
+func (TellChild) effect() nature        { return inRun }
+func (CloseChild) effect() nature       { return inRun }
+func (AskGrant) effect() nature         { return inRun }
+func (ReportSpent) effect() nature      { return apart }
+func (AnswerGrant) effect() nature      { return apart }
+func (LimitChild) effect() nature       { return apart }
+func (Summarise) effect() nature        { return inRun }
+func (Cancel) effect() nature           { return apart }
+func (StartBash) effect() nature        { return special }
+func (CancelBash) effect() nature       { return apart }
+func (ScheduleRetry) effect() nature    { return inRun }
+func (Judge) effect() nature            { return inRun }
+func (SetTimer) effect() nature         { return apart }
+func (CancelTimer) effect() nature      { return apart }
+func (AskUI) effect() nature            { return inRun }
+func (ResolveUI) effect() nature        { return apart }
+func (CancelUI) effect() nature         { return apart }
+func (LoadSession) effect() nature      { return special }
+func (ActivateSession) effect() nature  { return special }
+func (DropLoaded) effect() nature       { return apart }
+func (Reconfigure) effect() nature      { return apart }
+func (CallHook) effect() nature         { return special }
+func (CancelHook) effect() nature       { return apart }
+func (RunCommand) effect() nature       { return apart }
+func (Closed) effect() nature           { return special }

@@ -7,10 +7,9 @@ import (
 )
 
 // Input is something that happened: a command of a client, or the result of an
-// effect. Results carry the [Attempt] or the number that the effect had.
-//
-//sumtype:decl
-type Input interface{ input() }
+// effect. Results carry the [Attempt] or the number that the effect had. What it
+// makes of the machine is its method.
+type Input interface{ apply(m *Machine) }
 
 // Command is one request of a client.
 type Command struct {
@@ -423,52 +422,56 @@ type Closing struct {
 	Deaf  bool // the client can answer nothing any more
 }
 
-func (Command) input()          {}
-func (StreamParts) input()      {}
-func (StreamEnd) input()        {}
-func (ToolProgress) input()     {}
-func (ToolDone) input()         {}
-func (HostReady) input()        {}
-func (TaskReady) input()        {}
-func (ChildOpened) input()      {}
-func (WorkspaceReady) input()   {}
-func (WorkCaptured) input()     {}
-func (CheckDone) input()        {}
-func (MergePlanned) input()     {}
-func (MergeDone) input()        {}
-func (ChildProgress) input()    {}
-func (ChildTold) input()        {}
-func (ChildSettled) input()     {}
-func (ChildAborted) input()     {}
-func (GrantAsked) input()       {}
-func (ChildSpent) input()       {}
-func (Granted) input()          {}
-func (Pooled) input()           {}
-func (SummaryBegun) input()     {}
-func (LoginWaits) input()       {}
-func (Summarised) input()       {}
-func (BashProgress) input()     {}
-func (BashDone) input()         {}
-func (RetryScheduled) input()   {}
-func (RetryDue) input()         {}
-func (UIAnswered) input()       {}
-func (SessionLoaded) input()    {}
-func (QueryDone) input()        {}
-func (SessionActivated) input() {}
-func (WorkerGone) input()       {}
-func (Restored) input()         {}
-func (Reconfigured) input()     {}
-func (HostGone) input()         {}
-func (ChildrenWatched) input()  {}
-func (AskAgain) input()         {}
-func (Orphaned) input()         {}
-func (Withdrawn) input()        {}
-func (Reloaded) input()         {}
-func (HookDone) input()         {}
-func (CustomSent) input()       {}
-func (EntryMade) input()        {}
-func (TimerDue) input()         {}
-func (Closing) input()          {}
+func (in StreamParts) apply(m *Machine)      { m.streamParts(in) }
+func (in StreamEnd) apply(m *Machine)        { m.streamEnd(in) }
+func (in ToolProgress) apply(m *Machine)     { m.toolProgress(in) }
+func (in ToolDone) apply(m *Machine)         { m.toolDone(in) }
+func (in HostReady) apply(m *Machine)        { m.hostReady(in) }
+func (in TaskReady) apply(m *Machine)        { m.taskReady(in) }
+func (in WorkspaceReady) apply(m *Machine)   { m.workspaceReady(in) }
+func (in WorkCaptured) apply(m *Machine)     { m.workCaptured(in) }
+func (in CheckDone) apply(m *Machine)        { m.checkDone(in) }
+func (in MergePlanned) apply(m *Machine)     { m.mergePlanned(in) }
+func (in MergeDone) apply(m *Machine)        { m.mergeDone(in) }
+func (in ChildOpened) apply(m *Machine)      { m.childOpened(in) }
+func (in ChildProgress) apply(m *Machine)    { m.childProgress(in) }
+func (in ChildTold) apply(m *Machine)        { m.childTold(in) }
+func (in ChildAborted) apply(m *Machine)     { m.childAborted(in) }
+func (in ChildSettled) apply(m *Machine)     { m.childSettled(in) }
+func (in LoginWaits) apply(m *Machine)       { m.loginWaits(in) }
+func (in GrantAsked) apply(m *Machine)       { m.grantAsked(in) }
+func (in ChildSpent) apply(m *Machine)       { m.childSpent(in) }
+func (in Granted) apply(m *Machine)          { m.granted(in) }
+func (in Pooled) apply(m *Machine)           { m.pooled(in) }
+func (in SummaryBegun) apply(m *Machine)     { m.summaryBegun(in) }
+func (in Summarised) apply(m *Machine)       { m.summarised(in) }
+func (in BashProgress) apply(m *Machine)     { m.bashProgress(in) }
+func (in BashDone) apply(m *Machine)         { m.bashDone(in) }
+func (in RetryScheduled) apply(m *Machine)   { m.retryScheduled(in) }
+func (in RetryDue) apply(m *Machine)         { m.retryDue(in) }
+func (in UIAnswered) apply(m *Machine)       { m.uiAnswered(in) }
+func (in QueryDone) apply(m *Machine)        { m.queryDone(in) }
+func (in SessionLoaded) apply(m *Machine)    { m.sessionLoaded(in) }
+func (in SessionActivated) apply(m *Machine) { m.sessionActivated(in) }
+func (in WorkerGone) apply(m *Machine)       { m.workerGone(in) }
+func (in Restored) apply(m *Machine)         { m.restored(in) }
+func (in Reconfigured) apply(m *Machine)     { m.reconfigured(in) }
+func (HostGone) apply(m *Machine)            { m.hostLeft() }
+func (AskAgain) apply(m *Machine)            { m.askAgain() }
+func (in ChildrenWatched) apply(m *Machine)  { m.childrenWatched = in.On }
+
+func (Orphaned) apply(m *Machine) {
+	m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
+	m.stop(aborted)
+}
+
+func (in Withdrawn) apply(m *Machine)  { m.withdrawn(in) }
+func (in HookDone) apply(m *Machine)   { m.hookDone(in) }
+func (in CustomSent) apply(m *Machine) { m.customSent(in) }
+func (in TimerDue) apply(m *Machine)   { m.timerDue(in) }
+func (in EntryMade) apply(m *Machine)  { m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true}) }
+func (Reloaded) apply(_ *Machine)      { panic("core: Reloaded comes alone") }
+func (in Closing) apply(m *Machine)    { m.close(in) }
 
 // Loaded is a session as its log has it.
 type Loaded struct {

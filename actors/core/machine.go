@@ -168,7 +168,7 @@ func (m *Machine) Step(now int64, log Log, ins ...Input) []Effect {
 	}
 	m.out = m.out[:0]
 	for _, in := range ins {
-		m.handle(in)
+		in.apply(m)
 		m.handled()
 	}
 	return m.out
@@ -180,107 +180,9 @@ func (m *Machine) handled() {
 	m.maybeClosed()
 }
 
-func (m *Machine) handle(in Input) {
-	switch in := in.(type) {
-	case Command:
-		m.command(in)
-	case StreamParts:
-		m.streamParts(in)
-	case StreamEnd:
-		m.streamEnd(in)
-	case ToolProgress:
-		m.toolProgress(in)
-	case ToolDone:
-		m.toolDone(in)
-	case HostReady:
-		m.hostReady(in)
-	case TaskReady:
-		m.taskReady(in)
-	case WorkspaceReady:
-		m.workspaceReady(in)
-	case WorkCaptured:
-		m.workCaptured(in)
-	case CheckDone:
-		m.checkDone(in)
-	case MergePlanned:
-		m.mergePlanned(in)
-	case MergeDone:
-		m.mergeDone(in)
-	case ChildOpened:
-		m.childOpened(in)
-	case ChildProgress:
-		m.childProgress(in)
-	case ChildTold:
-		m.childTold(in)
-	case ChildAborted:
-		m.childAborted(in)
-	case ChildSettled:
-		m.childSettled(in)
-	case LoginWaits:
-		m.loginWaits(in)
-	case GrantAsked:
-		m.grantAsked(in)
-	case ChildSpent:
-		m.childSpent(in)
-	case Granted:
-		m.granted(in)
-	case Pooled:
-		m.pooled(in)
-	case SummaryBegun:
-		m.summaryBegun(in)
-	case Summarised:
-		m.summarised(in)
-	case BashProgress:
-		m.bashProgress(in)
-	case BashDone:
-		m.bashDone(in)
-	case RetryScheduled:
-		m.retryScheduled(in)
-	case RetryDue:
-		m.retryDue(in)
-	case UIAnswered:
-		m.uiAnswered(in)
-	case QueryDone:
-		m.queryDone(in)
-	case SessionLoaded:
-		m.sessionLoaded(in)
-	case SessionActivated:
-		m.sessionActivated(in)
-	case WorkerGone:
-		m.workerGone(in)
-	case Restored:
-		m.restored(in)
-	case Reconfigured:
-		m.reconfigured(in)
-	case HostGone:
-		m.hostLeft()
-	case AskAgain:
-		m.askAgain()
-	case ChildrenWatched:
-		m.childrenWatched = in.On
-	case Orphaned:
-		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
-		m.stop(aborted)
-	case Withdrawn:
-		m.withdrawn(in)
-	case HookDone:
-		m.hookDone(in)
-	case CustomSent:
-		m.customSent(in)
-	case TimerDue:
-		m.timerDue(in)
-	case EntryMade:
-		m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true})
-	case Reloaded:
-		panic("core: Reloaded comes alone")
-	case Closing:
-		m.close(in)
-	}
-}
-
-// command takes one command. A switch in progress holds everything back, so
+// apply takes one command. A switch in progress holds everything back, so
 // that later commands see the session they were meant for.
-func (m *Machine) command(c Command) {
+func (c Command) apply(m *Machine) {
 	traits := protocol.TraitsOf(c.Cmd)
 	_, isLeaving := m.activity.(*leavingBranch)
 	switch {
@@ -290,7 +192,7 @@ func (m *Machine) command(c Command) {
 		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
 	case isLeaving && traits.Is(protocol.EndsNavigation):
 		m.stop(aborted)
-		m.command(c)
+		c.apply(m)
 	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
 	case traits.Is(protocol.Answers): // to what may be waited for

@@ -204,22 +204,20 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
-	case Append, StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, StartChild, TellChild, CloseChild, CancelIsolated, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
-		// not done, and nobody was told
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
 			m.do(e)
 		}
-	case ReportSpent, AnswerGrant, LimitChild, SetTimer, CancelTimer, RunCommand, CancelHook, Query, SlowQuery, NoReply, Cancel, CancelBash, CancelUI, ResolveUI, DropLoaded, Reconfigure:
-		m.do(e) // nothing of these depends on the entry
+	default:
+		if e.effect() == apart {
+			m.do(e)
+		}
 	}
 }
 
 // ofRun says whether an effect is a step of a run.
 func ofRun(e Effect) bool {
 	switch e := e.(type) {
-	case StartStream, AskGrant, StartTool, ScheduleRetry, AskUI, Judge, Summarise, StartChild, TellChild, CloseChild, CancelIsolated, PrepareWorkspace, CaptureWork, RunCheck, PlanMerge, ApplyMerge, LeaveWorkspace, EndIsolated:
-		return true
 	case CallHook:
 		return e.Hook.kind()&(HookInput|HookBeforeAgentStart) == 0
 	case Emit:
@@ -227,7 +225,7 @@ func ofRun(e Effect) bool {
 		span := cmp.Or(row.Opens, row.Closes)
 		return span != "" && span != protocol.SpanRetry // which is between runs
 	default:
-		return false
+		return e.effect() == inRun
 	}
 }
 

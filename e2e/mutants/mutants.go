@@ -99,7 +99,7 @@ var mutants = []mutant{
 	{"a child is leaked by an abort", "actors/session/workers.go", "j.stop.Now() // not by a goroutine that wakes up after all of the end is written\n\t\t\tc.Stop(j.pid)", "", ends},
 	{"the end of the input cuts the run off", "actors/conn/router.go", "link.Leave{Abort: !r.cfg.Drain, ", "link.Leave{Abort: true, ", ends},
 	{"who cannot answer any more is waited for", "actors/session/guard.go", "deaf: true", "deaf: false", ends},
-	{"an abort stops only the summary", "actors/core/machine.go", "m.stop(aborted)\n\t\tm.command(c)", "m.stop(aborted)\n\t\tm.reply(c, nil)", laws},
+	{"an abort stops only the summary", "actors/core/machine.go", "m.stop(aborted)\n\t\tc.apply(m)", "m.stop(aborted)\n\t\tm.reply(c, nil)", laws},
 	{"leftovers are overtaken", "actors/core/prompt.go", "queued: len(*m.queueOf(q.Kind)) > 0", "queued: false", laws},
 	{"two calls have one id", "actors/core/turn.go", "id != \"\" && taken(own)", "taken(own) && false", laws},
 	{"children ignore broken pipes", "cmd/troupe/main.go", "signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)", "signal.Ignore(syscall.SIGPIPE)", pipes},
