@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -153,7 +154,19 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 		return false
 	}
 	key := s.clients.replies.keyOf(r.Seq)
-	if key == "" || k.owned.Done(key) == 0 {
+	if key == "" {
+		return false
+	}
+	if slices.Contains(s.keysOf(s.inputs.group), key) {
+		s.endGroup(c)
+	}
+	switch {
+	case k.owned.Done(key) != 0:
+	case k.owned.Done(key+begun) != 0: // its end was lost with a node
+		s.do(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
+		s.clients.flush(c.ActorSystem().Root)
+		return true
+	default:
 		return false
 	}
 	if s.current(c, &r) {
@@ -163,6 +176,22 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 		s.clients.flush(c.ActorSystem().Root)
 	}
 	return true
+}
+
+// begun is behind the key of a command of which the log says that it was begun, and its effect comes later.
+const begun = "\x00begun"
+
+// noteBegun says in the log that a command of a client runs, before it does.
+func (s *Session) noteBegun() error {
+	k := s.kept()
+	if k == nil || len(s.inputs.keys) == 0 {
+		return nil
+	}
+	keys := make([]string, len(s.inputs.keys))
+	for i, key := range s.inputs.keys {
+		keys[i] = key + begun
+	}
+	return k.owned.Note(nil, keys)
 }
 
 // moveAway ends the session here: another node has it. Nothing that was not told is told. Commands
@@ -211,6 +240,16 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 	s.life.state = closed
 	s.closeLog()
 	s.sayMoved(c, moved)
+}
+
+// mayGo says whether anything that is to be answered can go to another node.
+func (r *replies) mayGo() bool {
+	for _, p := range r.pending {
+		if p.request != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // mayComeAgain says whether a command does nothing more when it comes again.

@@ -63,7 +63,7 @@ func writtenTogether(effects []core.Effect) (n int) {
 	return n
 }
 
-// perform performs one effect. Only an append can fail.
+// perform performs one effect. Only what is appended can fail.
 func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if s.kernel.Faults != nil {
 		defer s.kernel.Faults.Around(s.handle, e)()
@@ -130,6 +130,9 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.abortSignal()
 		s.jobs.cancel(c, e)
 	case core.StartBash:
+		if err := s.noteBegun(); err != nil {
+			return err
+		}
 		s.startBash(c, e)
 	case core.CancelBash:
 		s.unfenceBash(e.Job)

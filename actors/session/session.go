@@ -129,8 +129,13 @@ func (s *Session) tell(c actor.Context, m any) {
 }
 
 func (s *Session) take(c actor.Context, m any) {
-	if r, ok := m.(link.Request); ok && !s.clients.replies.expects(r.Seq) {
-		return // it has waited, and was refused when its client left
+	if r, ok := m.(link.Request); ok {
+		if !s.clients.replies.expects(r.Seq) {
+			return // it has waited, and was refused when its client left
+		}
+		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
+			return
+		}
 	}
 	if s.grouped(c, m) {
 		return
@@ -196,9 +201,6 @@ func (s *Session) take(c actor.Context, m any) {
 // command gives a client's command to the machine, unless it is about who hears
 // of the session and how long it lives.
 func (s *Session) command(c actor.Context, r link.Request) {
-	if s.doneBefore(c, r) || !s.current(c, &r) {
-		return
-	}
 	if err := s.belongs(r); err != nil {
 		s.do(c, core.Reply{Seq: r.Seq, Err: err})
 		s.clients.flush(c.ActorSystem().Root)

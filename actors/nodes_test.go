@@ -1,0 +1,357 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+	"troupe/actors/session"
+)
+
+// node is a daemon of a cluster, on a disk of its own.
+type node struct {
+	*bench
+	name   string
+	member *cluster.Member
+	way    *clustertest.Memory
+	kill   context.CancelFunc // of its signs of life
+}
+
+const copies = "/copies"
+
+// startNode starts a node on an engine. Its sessions may be anywhere, unless it is told otherwise.
+func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, name string, changes ...func(*Config)) *node {
+	n := &node{name: name, way: engine.Client()}
+	n.member = cluster.Join(cluster.MemberConfig{
+		Self: cluster.Node{Name: name, Boot: name + "-1", Addr: name}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
+	})
+	ctx, kill := context.WithCancel(t.Context())
+	n.kill = kill
+	over := make(chan error, 1)
+	go func() { over <- n.member.Run(ctx) }()
+	n.bench = startWith(t, nil, h, actortest.NewDisk(), actortest.NewModels(), append([]func(*Config){func(c *Config) {
+		c.Conn.MultiSession = true
+		c.Sessions.Cluster = &session.Cluster{
+			Member: n.member, Engine: n.way, Dir: copies,
+			Wants: func(string) cluster.Wants { return cluster.Wants{Labels: map[string]string{}} },
+		}
+	}}, changes...)...)
+	t.Cleanup(func() {
+		kill()
+		<-over
+	})
+	time.Sleep(time.Second)
+	return n
+}
+
+// Call sends a command, and lets time pass until it is answered: the engine takes some.
+func (n *node) Call(t testing.TB, command string) gjson.Result {
+	t.Helper()
+	return n.answer(n.Send(command))
+}
+
+func (n *node) answer(id string) gjson.Result {
+	n.t.Helper()
+	for range 1000 {
+		n.pass(20 * time.Millisecond)
+		if !slices.Contains(n.Unanswered(), id) {
+			break
+		}
+	}
+	return n.Answer(n.t, id)
+}
+
+func (n *node) open() string {
+	n.t.Helper()
+	v := n.Call(n.t, `{"type":"open_session"}`)
+	require.True(n.t, v.Get("success").Bool(), v.Raw)
+	return v.Get("data.sessionId").Str
+}
+
+// run has a prompt answered to its end.
+func (n *node) run(session, text string) {
+	n.t.Helper()
+	n.Say(session, "prompt", text)
+	n.pass(10 * time.Second)
+}
+
+// take opens a session of the cluster here, as a relay does for its client.
+func (n *node) take(id string) string {
+	n.t.Helper()
+	var v gjson.Result
+	for begun := time.Now(); time.Since(begun) < 3*time.Second; {
+		v = n.Call(n.t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+id+".jsonl"))
+		if code(v) != "not_here" {
+			break
+		}
+	}
+	require.True(n.t, v.Get("success").Bool(), v.Raw)
+	return v.Get("data.sessionId").Str
+}
+
+// lines is the log of a session as every node sees it.
+func (n *node) lines(id string) string {
+	n.t.Helper()
+	var text strings.Builder
+	var joiner cluster.Joiner
+	tail, err := n.way.Tail(n.t.Context(), cluster.SessionID(id))
+	require.NoError(n.t, err)
+	_, err = cluster.Load(n.t.Context(), n.way, cluster.SessionID(id), cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
+		text.Write(joiner.Add(r))
+		return nil
+	})
+	require.NoError(n.t, err)
+	return text.String()
+}
+
+// same checks that the copy of a session is its log, byte for byte (C12).
+func (n *node) same(id string) {
+	n.t.Helper()
+	assert.Equal(n.t, n.lines(id), string(n.disk.Mem().ReadFile(copies+"/"+id+".jsonl")))
+}
+
+const helloAs = `{"type":"hello","clientId":%q}`
+
+// TestKept: what a session says is in the cluster before anybody is told; what it is called is
+// its id; when it ends it is released, and another node has it at once, with all that was said.
+func TestKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.same(id)
+		assert.Contains(t, a.lines(id), "~a~ one")
+		assert.Equal(t, id, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.sessionId").Str)
+		refused := b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+id+".jsonl"))
+		assert.Equal(t, "not_here", code(refused))
+		a.Call(t, fmt.Sprintf(`{"type":"close_session","sessionId":%q}`, id))
+		begun := time.Now()
+		require.Equal(t, id, b.take(id))
+		assert.Less(t, time.Since(begun), 100*time.Millisecond)
+		b.run(id, "~b~ two")
+		assert.EqualValues(t, 4, b.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		b.same(id)
+		b.Call(t, fmt.Sprintf(`{"type":"close_session","sessionId":%q}`, id))
+		a.take(id) // behind its mark
+		a.same(id)
+		a.end()
+		b.end()
+	})
+}
+
+// lose takes a node away at once: it gives no more signs of life, and what it says reaches nobody.
+func (n *node) lose() {
+	n.kill()
+	n.way.Cut(clustertest.Gone)
+}
+
+// TestNodeLostInAStream: the owner is lost in the middle of an answer (T1). Another node has the session
+// within 1.5 s and makes the request again; a command that comes again acts once, and one that
+// was not in the log acts.
+func TestNodeLostInAStream(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		for _, n := range []*node{a, b} {
+			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
+		}
+		id := a.open()
+		a.Line(`{"id":"p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(id) + `}`)
+		a.pass(2 * time.Second)
+		require.Len(t, a.models.Asked(), 1)
+		a.lose()
+		lost := time.Now()
+		require.Equal(t, id, b.take(id))
+		assert.Less(t, time.Since(lost), 1500*time.Millisecond)
+		b.Line(`{"id":"p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(id) + `}`)
+		again := b.answer("p1")
+		assert.True(t, again.Get("success").Bool() && again.Get("replayed").Bool(), again.Raw)
+		b.pass(20 * time.Second)
+		assert.Len(t, b.models.Asked(), 1)
+		kinds := b.Kinds(id)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+		text := b.lines(id)
+		assert.Equal(t, 1, strings.Count(text, `"role":"user"`), text)
+		assert.Contains(t, text, `"customType":"troupe.failover","data":{"from":"a"}`)
+		b.same(id)
+		b.Line(`{"id":"p2","type":"prompt","message":"~y~ two"` + at(id) + `}`)
+		assert.False(t, b.answer("p2").Get("replayed").Bool())
+		b.pass(10 * time.Second)
+		assert.Equal(t, 2, strings.Count(b.lines(id), `"role":"user"`))
+		b.end()
+	})
+}
+
+// TestNodeLostInATool: a tool that was running is not started again, and the model is told (T2).
+func TestNodeLostInATool(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		id := a.open()
+		a.Say(id, "prompt", "~x~ tool=danger rounds=1 calls=2 work=60000")
+		for i := 0; len(a.Events(id, "tool_execution_start")) == 0; i++ {
+			require.Less(t, i, 100)
+			a.pass(10 * time.Millisecond)
+		}
+		a.lose()
+		b.take(id)
+		b.pass(20 * time.Second)
+		text := b.lines(id)
+		assert.Contains(t, text, "the node that ran it was lost; it may or may not have finished")
+		assert.Empty(t, b.Events(id, "tool_execution_start"))
+		assert.Len(t, b.models.Asked(), 1)
+		b.end()
+	})
+}
+
+// TestFenced: an owner that was cut off, and comes back after somebody has claimed, says nothing
+// more: no event, no answer that is one, no effect (C7).
+func TestFenced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		id := a.open()
+		a.Say(id, "prompt", "~x~ pace=500 parts=40")
+		a.pass(2 * time.Second)
+		a.way.Cut(clustertest.Gone)
+		require.Equal(t, id, b.take(id))
+		a.way.Cut(clustertest.Whole)
+		a.pass(time.Second)
+		before := len(a.Events(id))
+		cmd := a.Send(`{"type":"prompt","message":"too late","streamingBehavior":"followUp"` + at(id) + `}`)
+		v := a.answer(cmd)
+		assert.False(t, v.Get("success").Bool(), v.Raw)
+		a.pass(time.Minute)
+		assert.Len(t, a.Events(id), before)
+		assert.NotContains(t, b.lines(id), "too late")
+		assert.NotContains(t, a.Call(t, `{"type":"list_open_sessions"}`).Raw, id)
+		b.pass(time.Minute)
+		kinds := b.Kinds(id)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+		b.same(id)
+		a.end()
+		b.end()
+	})
+}
+
+// TestEngineAway: while the engine is away for a moment a session waits, and nothing is interrupted;
+// for longer a command is refused, and the session goes on when the engine is there again.
+func TestEngineAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a")
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.way.Cut(clustertest.Gone)
+		waits := a.Say(id, "prompt", "~b~ two")
+		read := a.Send(`{"type":"get_state"` + at(id) + `}`)
+		a.pass(3 * time.Second)
+		require.Contains(t, a.Unanswered(), waits)
+		require.Contains(t, a.Unanswered(), read)
+		a.way.Cut(clustertest.Whole)
+		assert.True(t, a.answer(waits).Get("success").Bool())
+		assert.True(t, a.answer(read).Get("success").Bool())
+		a.pass(10 * time.Second)
+		a.same(id)
+
+		a.way.Cut(clustertest.Gone)
+		refused := a.answer(a.Say(id, "prompt", "~c~ three"))
+		assert.Contains(t, []string{"not_durable", "session_unavailable"}, code(refused), refused.Raw)
+		a.way.Cut(clustertest.Whole)
+		a.pass(10 * time.Second)
+		a.run(id, "~d~ four")
+		assert.Contains(t, a.lines(id), "~d~ four")
+		assert.NotContains(t, a.lines(id), "~c~ three")
+		a.same(id)
+		a.end()
+	})
+}
+
+// TestParkedIsReleased: a parked session is nobody's. The next command has it again, or, if another
+// node has it meanwhile, says so.
+func TestParkedIsReleased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		park := func(c *Config) { c.Sessions.ParkAfter = time.Minute }
+		a, b := startNode(t, engine, h, "a", park), startNode(t, engine, h, "b", park)
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.pass(2 * time.Minute)
+		a.parked(id)
+		a.run(id, "~b~ two")
+		a.same(id)
+		a.pass(2 * time.Minute)
+		require.Equal(t, id, b.take(id))
+		b.run(id, "~c~ three")
+		assert.Equal(t, "not_here", code(a.Call(t, `{"type":"get_state"`+at(id)+`}`)))
+		b.pass(2 * time.Minute)
+		assert.EqualValues(t, 6, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		a.same(id)
+		a.end()
+		b.end()
+	})
+}
+
+// TestCopyOfAnotherHistory: a file under the right name that is not the copy is set aside (D5), and
+// what is behind the mark of one that is was never there.
+func TestCopyOfAnotherHistory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a")
+		id := a.open()
+		a.run(id, "~a~ one")
+		path := copies + "/" + id + ".jsonl"
+		for i, meddle := range []func(string) string{
+			func(s string) string {
+				return s + `{"type":"custom","id":"aaaaaaaa","parentId":null,"customType":"x"}` + "\n"
+			},
+			func(s string) string { return strings.Replace(s, "~a~ one", "~a~ two", 1) },
+			func(s string) string { return s[:len(s)/2] },
+			func(string) string { return "" },
+		} {
+			a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+			overwrite(t, a.disk.Mem(), path, []byte(meddle(string(a.disk.Mem().ReadFile(path)))))
+			a.take(id)
+			a.same(id)
+			assert.Equal(t, i == 1 || i == 2, a.disk.Mem().ReadFile(fmt.Sprintf("%s.aside-%d", path, i)) != nil, i)
+		}
+		a.end()
+	})
+}
+
+// TestNodeLostInACommand: a command of the user that was running when its node was lost does not run
+// again because it comes again.
+func TestNodeLostInACommand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		for _, n := range []*node{a, b} {
+			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
+		}
+		id := a.open()
+		a.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
+		require.True(t, a.answer("b0").Get("success").Bool())
+		a.Line(`{"id":"b1","type":"bash","command":"sleep=60000"` + at(id) + `}`)
+		a.pass(time.Second)
+		a.lose()
+		b.take(id)
+		b.Line(`{"id":"b1","type":"bash","command":"sleep=60000"` + at(id) + `}`)
+		v := b.answer("b1")
+		assert.Contains(t, v.Get("error").Str, "may or may not have finished", v.Raw)
+		b.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
+		assert.True(t, b.answer("b0").Get("replayed").Bool())
+		assert.Equal(t, 1, strings.Count(b.lines(id), `"bashExecution"`))
+		b.end()
+	})
+}
