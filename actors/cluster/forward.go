@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
@@ -57,9 +58,16 @@ var (
 // and the command has an id of its own: whichever node the command comes to again, it is the
 // same session. It is a UUID of version 5.
 func NewSessionID(clientID, commandID string) SessionID {
+	return sessionID(clientID + "/" + commandID)
+}
+
+// RandomSessionID is the id of a session that is made once.
+func RandomSessionID() SessionID { return sessionID(rand.Text()) }
+
+func sessionID(of string) SessionID {
 	h := sha1.New() // what UUIDs of version 5 are made of; nothing is kept secret by it
 	_, _ = h.Write(sessionSpace[:])
-	_, _ = h.Write([]byte(clientID + "/" + commandID))
+	_, _ = h.Write([]byte(of))
 	u := h.Sum(nil)[:16]
 	u[6], u[8] = u[6]&0x0f|0x50, u[8]&0x3f|0x80
 	x := hex.EncodeToString(u)

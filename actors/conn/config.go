@@ -10,6 +10,7 @@ import (
 
 	"troupe/actors/kernel"
 	"troupe/actors/link"
+	"troupe/actors/relay"
 	"troupe/protocol"
 )
 
@@ -46,6 +47,9 @@ type Rights struct {
 	// Single is of a client that has one such connection at a time: a newer one takes the place
 	// of an older one of the same clientId.
 	Single bool
+	Peer   bool // it is one of another node, which leads its lines here: they go no further
+	// Device is that of the client's credential, for logs; "" for none.
+	Device string
 	// Allowed says which files it may name, by absolute paths; nil is all.
 	Allowed func(path string) bool
 }
@@ -69,6 +73,7 @@ type Server struct {
 	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq
 	Ledgers        *link.Ledgers
+	Cluster        *relay.Shared // nil for a node that is alone
 
 	lossy atomic.Int64 // connections for which no session waits
 }

@@ -11,6 +11,7 @@ import (
 
 	"troupe/actors/kernel"
 	"troupe/actors/link"
+	"troupe/actors/relay"
 )
 
 // conn is one connection: a reader, a router and a writer. It ends when its
@@ -88,7 +89,14 @@ func (k *conn) start(c actor.Context) {
 		cfg: &k.cfg, server: k.server, faults: faults, name: name + "/router",
 		out: link.Client{Writer: k.writer, Window: w, Wire: &wire}, rules: rules,
 	}
+	if k.server.Cluster != nil && isStream {
+		far, onPanic := relay.New(k.kernel, k.server.Cluster, r.out, k.cfg.identity(), k.cfg.Peer)
+		r.routes.relay = k.spawn(c, "relay", far, onPanic)
+	}
 	k.router = k.spawn(c, "router", r, r.onPanic)
+	if r.routes.relay != nil {
+		c.Send(r.routes.relay, relay.Begin{Router: k.router})
+	}
 	if isLocal {
 		local.connected(c.ActorSystem().Root, k.router, w)
 		return

@@ -37,6 +37,8 @@ type (
 	flushed struct{ err error }
 	// setWire says how the client wants to be written to.
 	setWire struct{ wire protocol.Wire }
+	// hearsNothing says that the client is to hear no event with a tag before it attaches again.
+	hearsNothing struct{ tag string }
 	// wrote is the writer's goroutine reporting back.
 	wrote struct{ err error }
 	// ending tells a connection that its router has begun to close.

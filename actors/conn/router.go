@@ -12,6 +12,7 @@ import (
 	"troupe/actors/core"
 	"troupe/actors/failpoint"
 	"troupe/actors/link"
+	"troupe/actors/relay"
 	"troupe/protocol"
 )
 
@@ -40,6 +41,7 @@ type routes struct {
 	opening  map[string]*route // by key: asked for, and not spawned yet
 	main     *route            // the default session, nil until the first command for it; in one of the maps, too
 	keys     int
+	relay    *actor.PID // the way to sessions of other nodes; nil without a cluster
 }
 
 // to is the route to a session that is open or looked for, nil if there is none.
@@ -55,6 +57,12 @@ func (r *routes) to(handle string) *route {
 	return nil
 }
 
+// newKey tells what is asked of the parent of sessions apart.
+func (r *routes) newKey() string {
+	r.keys++
+	return strconv.Itoa(r.keys)
+}
+
 // route is the way to one session.
 type route struct {
 	key      string
@@ -65,13 +73,16 @@ type route struct {
 	viewed   bool       // the client is a viewer of it
 	tag      string     // on its records: its handle, "" for the default session
 	path     string     // of the file that is to be opened if nobody has; "" for none
+	far      bool       // it is on another node, or nobody knows where: pid is that of the relay
+	claim    bool       // it is of the cluster, and belongs on this node: it is to be opened if nobody has
 }
 
 // lists are the commands that wait for a list of open sessions, or of files, oldest first.
 // They are answered one at a time, since an answer grows with the number of sessions.
 type lists struct {
 	waiting []listing
-	asked   uint64 // the number under which the parent of sessions was asked for the first, 0 if it was not
+	asked   uint64         // the number under which the parent of sessions was asked for the first, 0 if it was not
+	here    *link.OpenList // its answer, while other nodes are asked
 }
 
 type listing struct {
@@ -87,6 +98,7 @@ type command struct {
 	name   string
 	line   uint64 // its fingerprint; 0 for none
 	owed   bool   // it is neither answered nor on its way
+	bytes  []byte // of its line, where another node may get it; nil without a cluster
 	credit link.Credit
 }
 
@@ -99,7 +111,7 @@ func (cur *command) release() {
 func (r *router) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.routes = routes{byHandle: map[string]*route{}, opening: map[string]*route{}}
+		r.routes = routes{byHandle: map[string]*route{}, opening: map[string]*route{}, relay: r.routes.relay}
 		r.joinLogins(c)
 	case line, call, lineTooLong, inputClosed:
 		r.input(c, m)
@@ -118,6 +130,8 @@ func (r *router) Receive(c actor.Context) {
 		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
 	case link.SessionChanged:
 		r.sessionChanged(c, m.Info)
+	case relay.Here, relay.Named, relay.Gone, relay.Listed:
+		r.fromRelay(c, m)
 	case link.Closed:
 		r.closed(c, m)
 	case link.Left:
@@ -144,6 +158,9 @@ func (r *router) input(c actor.Context, m any) {
 		if r.out.Ledger() != nil {
 			r.current.line = fingerprint(m.bytes)
 		}
+		if r.routes.relay != nil {
+			r.current.bytes = m.bytes
+		}
 		r.request(c, req, err)
 	case call:
 		r.current = command{owed: true, credit: m.credit, id: m.request.ID, name: m.request.Name}
@@ -166,6 +183,8 @@ func (r *router) inputEnds(c actor.Context) {
 func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
 	var to *route
 	switch {
+	case r.goesFar(c, req, err):
+		return
 	case err != nil:
 	case r.leaving != nil:
 		err = r.leavingError()
@@ -234,7 +253,7 @@ func (r *router) onPanic(c actor.Context, msg any) (done bool) {
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := link.Request{
 		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.current.credit.Bytes},
-		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit,
+		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit, Line: r.current.bytes,
 	}
 	r.send(c, to, m)
 }
@@ -288,8 +307,7 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 
 // newRoute is a route to a session that is not known yet.
 func (r *router) newRoute() *route {
-	r.routes.keys++
-	to := &route{key: strconv.Itoa(r.routes.keys)}
+	to := &route{key: r.routes.newKey()}
 	r.routes.opening[to.key] = to
 	return to
 }
@@ -313,6 +331,12 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 	switch {
 	case m.Err != nil && to.path != "":
 		r.openFile(c, to)
+		return
+	case m.Err != nil && to.claim:
+		r.claim(c, to)
+		return
+	case m.Err != nil && r.mayBeFar(to, m.Err):
+		r.askRelay(c, to)
 		return
 	case m.Err != nil:
 		r.refuseBacklog(c, to, m.Err)
@@ -389,8 +413,7 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.Hello:
 		r.hello(c, req, cmd)
 	case protocol.OpenSession:
-		to := r.open(c, openSpec(r.cfg.Default, cmd, r.cfg.Retain), false)
-		r.forward(c, to, req)
+		r.openSession(c, req, cmd)
 	case protocol.CloseSession:
 		r.closeSession(c, req, cmd)
 	case protocol.AttachSession:
@@ -510,6 +533,10 @@ func (r *router) openList(c actor.Context, m link.OpenList) {
 	if m.Seq != r.lists.asked {
 		return
 	}
+	if r.routes.relay != nil && !r.cfg.Peer && r.lists.here == nil {
+		r.listElsewhere(c, m)
+		return
+	}
 	first := r.lists.waiting[0]
 	r.lists = lists{waiting: r.lists.waiting[1:]}
 	list := []protocol.OpenSessionInfo{}
@@ -576,6 +603,9 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 	for _, to := range r.routes.opening {
 		to.backlog = append(to.backlog, link.SetDialect{Client: r.client(c, to), Rules: rules, Looks: r.cfg.ViewOnly})
 	}
+	if r.routes.relay != nil {
+		c.Send(r.routes.relay, relay.Hello{Client: r.out})
+	}
 	r.answer(c, req, r.info(), nil)
 }
 
@@ -611,6 +641,9 @@ func (r *router) remove(to *route) {
 // the end: only now does what the client sends next find no session.
 func (r *router) closed(c actor.Context, m link.Closed) {
 	to := r.routes.byHandle[m.Handle]
+	if m.Moved != nil && to != nil && r.moved(c, to, m) {
+		return
+	}
 	quit := m.Quit && to != nil && to == r.routes.main && len(r.routes.byHandle)+len(r.routes.opening) == 1
 	r.remove(to)
 	for _, last := range m.Replies {
@@ -645,6 +678,8 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 	var to *route
 	if cmd.SessionID != "" {
 		to = r.routes.to(cmd.SessionID)
+	} else if cmd.DurableID != "" && r.routes.relay != nil {
+		to = r.routes.to(cmd.DurableID)
 	}
 	if to == nil {
 		to = r.find(c, cmd)

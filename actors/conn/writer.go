@@ -133,6 +133,8 @@ func (w *writer) Receive(c actor.Context) {
 		w.wire = m.wire
 		clear(w.encoders)
 		w.heartbeats(c)
+	case hearsNothing:
+		w.lag.behind[m.tag] = true
 	case beatDue:
 		w.heartbeat(c)
 	case link.Records:
@@ -331,6 +333,9 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 			out = w.encoders[p.tag].AppendResponse(dst, broken)
 		}
 	}()
+	if p.item.Lines != nil {
+		return append(dst, p.item.Lines...)
+	}
 	enc := w.encoders[p.tag]
 	if enc == nil {
 		enc = w.codec.Encoder(w.wire, p.tag)

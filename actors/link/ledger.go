@@ -138,6 +138,15 @@ func (l *Ledger) Begin(id string, sum uint64) (seen Seen, answer *protocol.Respo
 	return Answered, &again, e.tag
 }
 
+// Drop forgets a command that is under way: another node answers it.
+func (l *Ledger) Drop(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[id]; e != nil && e.answer == nil {
+		delete(l.entries, id)
+	}
+}
+
 // undone are the codes of answers to commands that did nothing, and may do it later.
 var undone = map[protocol.Code]bool{
 	protocol.CodeUnknownSession: true, protocol.CodeMissingSessionID: true, protocol.CodeSessionClosing: true,

@@ -34,6 +34,9 @@ func (r *Receipt) Written() {
 	}
 }
 
+// Done is closed when it is written, or will never be.
+func (r *Receipt) Done() <-chan struct{} { return r.done }
+
 // Wait returns when clients have had their look; false if ctx ended first. A nil
 // receipt is one that nobody waits for.
 func (r *Receipt) Wait(ctx context.Context) bool {

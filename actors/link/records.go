@@ -83,6 +83,7 @@ type (
 		Size     int      // bytes that it takes; at the writer, that were debited for it
 		Whole    int      // beside Size, for a client that is shown whole messages; 0 at the writer
 		Known    bool     // an event that the client has read before, of which its writer does not know
+		Lines    []byte   // in the place of both: what another node has written for the client, whole lines
 		Owed     bool     // an event that the answer to an attach has promised: it is not left out
 		Receipt  *Receipt // told when it is written; nil for nobody
 		merged   []byte   // the deltas of Event and of those merged into it, nil if it is alone

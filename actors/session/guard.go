@@ -63,7 +63,9 @@ func (g *crashGuard) Receive(c actor.Context) {
 			return
 		}
 	case link.Join:
-		g.join(c, m.Client)
+		if who := g.join(c, m.Client); m.Hears {
+			who.muted = false
+		}
 	case link.RouteClosed:
 		g.routeClosed(c, m)
 		return

@@ -122,7 +122,7 @@ func (s *sessions) find(c actor.Context, m link.FindSession) {
 	}
 	c.Watch(m.Client.Router)
 	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: m.Client.Tag, PID: e.pid})
-	c.Send(e.pid, link.Join{Client: m.Client})
+	c.Send(e.pid, link.Join{Client: m.Client, Hears: m.Hears})
 }
 
 // handleOf is the handle of the session that a router looks for, "" if it is not open.

@@ -107,7 +107,10 @@ var rules = []rule{
 	{"troupe/actors/logins", []string{"troupe/protocol", "troupe/actors/kernel", "troupe/actors/link", "troupe/providers"},
 		[]string{"os", "os/exec", "net/http"},
 		"logins are led between connections and who makes them, and no session hears of it"},
-	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link"},
+	{"troupe/actors/relay", []string{"troupe/protocol", "troupe/actors/cluster", "troupe/actors/kernel", "troupe/actors/link"},
+		[]string{"os", "os/exec", "net/..."},
+		"a relay passes lines on and sees neither sessions nor what wires are made of"},
+	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/cluster", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/relay"},
 		[]string{"os", "os/exec", "net/http"},
 		"a connection sees no session, only where to send a command, and is given the codec of its client"},
 	{"troupe/actors/remote", []string{"troupe/actors", "troupe/actors/conn", "troupe/store/web"},
@@ -137,7 +140,7 @@ var foreign = []struct {
 	in   []string
 	why  string
 }{
-	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn", "troupe/actors/logins",
+	{"github.com/asynkron/protoactor-go/...", []string{"troupe/actors", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/worker", "troupe/actors/session", "troupe/actors/extension", "troupe/actors/conn", "troupe/actors/relay", "troupe/actors/logins",
 		"troupe/actors/failpoint", "troupe/actors/actortest", "troupe/cmd/troupe"},
 		"the actor library stays in the rooms of the actors, and out of core and toolbox; cmd sets its one global"},
 	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google", "troupe/providers/bedrock", "troupe/providers/cloud", "troupe/providers/auth", "troupe/providers/discover",

@@ -33,7 +33,7 @@ var goroutines = map[string]string{
 // actorFiles are the sources of the rooms of actors that hold actors, by room.
 func actorFiles(t *testing.T) map[string][]*ast.File {
 	rooms := map[string][]*ast.File{}
-	for _, room := range []string{"kernel", "link", "worker", "toolbox", "extension", "session", "conn", "logins"} {
+	for _, room := range []string{"kernel", "link", "worker", "toolbox", "extension", "session", "conn", "relay", "logins"} {
 		names, err := filepath.Glob("../../actors/" + room + "/*.go")
 		require.NoError(t, err)
 		for _, name := range names {

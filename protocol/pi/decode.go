@@ -41,6 +41,9 @@ func Decode(line []byte) (protocol.Request, *protocol.Error) {
 	req.Name = m.kind.Str
 	req.Spec = protocol.Lookup(req.Name)
 	if req.Spec == nil {
+		if sid := m.get("sessionId"); sid.Type == gjson.String {
+			req.SessionID = strings.Clone(sid.Str) // a node of a cluster with a newer version may know the command
+		}
 		req.Name = strings.Clone(req.Name)
 		return req, protocol.CodeUnknownCommand.Errorf("Unknown command: %s", req.Name)
 	}

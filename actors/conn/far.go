@@ -1,0 +1,271 @@
+package conn
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/cluster"
+	"troupe/actors/link"
+	"troupe/actors/relay"
+	"troupe/protocol"
+)
+
+// identity is the client as other nodes are told of it, before it says who it is.
+func (cfg *Config) identity() cluster.Identity {
+	return cluster.Identity{
+		Device: cfg.Device, ViewOnly: cfg.ViewOnly, Confined: cfg.Allowed != nil, Retain: cfg.Retain, Drain: cfg.Drain, Lossy: cfg.Lag > 0,
+	}
+}
+
+// goesFar sends a line on that is for a session of another node, and says whether it is one.
+// What is wrong with it that node says: it may know more than this one.
+func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Error) bool {
+	if r.routes.relay == nil || r.leaving != nil {
+		return false
+	}
+	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.outside(cmd) == nil && !r.cfg.ViewOnly {
+		return r.openElsewhere(c, req, cmd)
+	}
+	to := r.routes.to(req.SessionID)
+	if req.SessionID == "" || to == nil || !to.far {
+		return false
+	}
+	switch cmd := req.Cmd.(type) {
+	case protocol.AttachSession:
+		if cmd.Named() != nil {
+			return false
+		}
+		to.detached, to.viewed = false, cmd.Role == protocol.RoleViewer || r.cfg.ViewOnly
+	case protocol.DetachSession:
+		if to.detached {
+			return false
+		}
+		to.detached = true
+	default:
+		if to.detached {
+			return false
+		}
+	}
+	r.forwardFar(c, to.handle, req, nil)
+	return true
+}
+
+// forwardFar gives the current command to the relay.
+func (r *router) forwardFar(c actor.Context, session string, req protocol.Request, opens *relay.Opening) {
+	r.current.owed = false
+	c.Send(r.routes.relay, relay.Command{
+		Session: session, Opens: opens, Request: req, Line: r.current.bytes, Named: r.out.Ledger() != nil, Credit: r.current.credit,
+	})
+}
+
+// openElsewhere places a session that is to be made, and says whether that is the relay's. A
+// session that is kept in memory, or begins with a file of this node, is made here.
+func (r *router) openElsewhere(c actor.Context, req protocol.Request, cmd protocol.OpenSession) bool {
+	if cmd.SessionPath != "" || cmd.NoSession || r.cfg.Default.Memory {
+		return false
+	}
+	opens, _, err := r.server.Cluster.Wants(cmd, r.cfg.Default.Cwd)
+	if err != nil {
+		r.answer(c, req, nil, err)
+		return true
+	}
+	id := r.newSessionID(req)
+	to := &route{handle: id, tag: id, pid: r.routes.relay, far: true}
+	if known := r.routes.to(id); known != nil { // the command has come again
+		if !known.far {
+			return false
+		}
+		to = known
+	}
+	r.routes.byHandle[id] = to
+	r.forwardFar(c, id, req, &opens)
+	return true
+}
+
+// newSessionID is the id of a session that a command makes.
+func (r *router) newSessionID(req protocol.Request) string {
+	var command string
+	if name := r.out.Name(); r.out.Ledger() != nil && len(req.ID) > 0 && req.ID[0] == '"' && json.Unmarshal(req.ID, &command) == nil {
+		return string(cluster.NewSessionID(name.ClientID, command))
+	}
+	return string(cluster.RandomSessionID())
+}
+
+// openSession makes a session here.
+func (r *router) openSession(c actor.Context, req protocol.Request, cmd protocol.OpenSession) {
+	spec := openSpec(r.cfg.Default, cmd, r.cfg.Retain)
+	if r.routes.relay != nil && cmd.SessionPath == "" && !spec.Memory {
+		if err := r.inCluster(&spec, cmd); err != nil {
+			r.answer(c, req, nil, err)
+			return
+		}
+		spec.ID = r.newSessionID(req)
+	}
+	r.forward(c, r.open(c, spec, false), req)
+}
+
+// inCluster notes what a session needs of its node, and where its directory is on this one.
+func (r *router) inCluster(spec *link.OpenSpec, cmd protocol.OpenSession) *protocol.Error {
+	opens, cwd, err := r.server.Cluster.Wants(cmd, r.cfg.Default.Cwd)
+	if err != nil {
+		return err
+	}
+	if cwd == "" {
+		return protocol.CodeNowhere.Errorf("This node has no root %s", opens.Wants.Root)
+	}
+	spec.Wants, spec.Cwd, spec.CwdSet = opens.Wants, cwd, true
+	return nil
+}
+
+// mayBeFar says whether a session that is not open here may be one of the cluster.
+func (r *router) mayBeFar(to *route, err *protocol.Error) bool {
+	return r.routes.relay != nil && err.Code == protocol.CodeUnknownSession && to.handle != ""
+}
+
+// askRelay has the relay look for a session that is not open here.
+func (r *router) askRelay(c actor.Context, to *route) {
+	backlog := to.backlog
+	to.far, to.pid, to.backlog, to.tag = true, r.routes.relay, nil, to.handle
+	r.routes.byHandle[to.handle] = to
+	for _, b := range backlog {
+		switch m := b.(type) {
+		case link.Request:
+			c.Send(r.routes.relay, r.again(to.handle, m))
+		case link.Leave:
+			c.Send(r.routes.relay, m)
+		}
+	}
+}
+
+// again is a command for the relay that was on its way to a session.
+func (r *router) again(session string, m link.Request) relay.Command {
+	if ledger := r.out.Ledger(); ledger != nil {
+		ledger.Drop(string(m.ID))
+	}
+	return relay.Command{
+		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit,
+		Request: protocol.Request{ID: m.ID, Name: m.Name, SessionID: m.Tag, Spec: protocol.SpecOf(m.Cmd), Cmd: m.Cmd},
+	}
+}
+
+// fromRelay is what the relay says.
+func (r *router) fromRelay(c actor.Context, m any) {
+	switch m := m.(type) {
+	case relay.Here:
+		r.here(c, m)
+	case relay.Named:
+		if to := r.routes.byHandle[m.Was]; to != nil {
+			delete(r.routes.byHandle, m.Was)
+			to.handle, to.tag = m.Is, m.Is
+			r.routes.byHandle[m.Is] = to
+		}
+	case relay.Gone:
+		if to := r.routes.byHandle[m.Session]; to != nil && to.far {
+			r.remove(to)
+			c.Send(r.out.Writer, link.Forget{Tag: to.tag})
+		}
+		r.maybeDrained(c)
+	case relay.Listed:
+		r.listed(c, m)
+	}
+}
+
+// here makes a session that belongs on this node, or goes on with it, and gives it the
+// commands that the relay has had for it.
+func (r *router) here(c actor.Context, m relay.Here) {
+	to := r.routes.byHandle[m.Session]
+	if to == nil || !to.far || r.leaving != nil {
+		for _, cmd := range m.Commands {
+			cmd.Credit.GiveBack()
+			r.respond(c, cmd.Request.ID, cmd.Request.Name, nil, protocol.CodeSessionClosing.Errorf("The connection is closing"))
+		}
+		r.remove(to)
+		r.maybeDrained(c)
+		return
+	}
+	if m.Behind {
+		c.Send(r.out.Writer, hearsNothing{to.tag})
+	}
+	delete(r.routes.byHandle, m.Session)
+	to.far, to.pid, to.claim, to.key = false, nil, true, r.routes.newKey()
+	to.viewed = to.viewed || m.Viewer
+	r.routes.opening[to.key] = to
+	begun := false
+	for _, cmd := range m.Commands {
+		r.current = command{owed: true, credit: cmd.Credit, id: cmd.Request.ID, name: cmd.Request.Name, bytes: cmd.Line}
+		if r.out.Ledger() != nil {
+			r.current.line = fingerprint(cmd.Line)
+		}
+		if r.repeats(c, cmd.Request) {
+			continue
+		}
+		if open, is := cmd.Request.Cmd.(protocol.OpenSession); is && !begun {
+			spec := openSpec(r.cfg.Default, open, r.cfg.Retain)
+			if err := r.inCluster(&spec, open); err != nil {
+				r.answer(c, cmd.Request, nil, err)
+				continue
+			}
+			begun, spec.ID, to.claim = true, m.Session, false
+			c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+		}
+		r.forward(c, to, cmd.Request)
+	}
+	if !begun {
+		find := link.FindSession{Client: r.client(c, to), Key: to.key, Hears: m.Hears}
+		c.Send(r.server.Sessions, find)
+	}
+}
+
+// claim opens a session of the cluster that nobody has.
+func (r *router) claim(c actor.Context, to *route) {
+	to.claim = false
+	spec := r.cfg.Default.Fresh()
+	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
+	r.routes.opening[to.key] = to
+	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+}
+
+// moved is what becomes of a session that goes on elsewhere, and says whether the client is
+// led there. The node of which the client is one is told, and leads it.
+func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
+	switch {
+	case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:
+		return false
+	case r.cfg.Peer:
+		tagged := r.out
+		tagged.Tag = to.tag
+		tagged.Send(c.ActorSystem().Root, link.Item{Event: protocol.SessionMoved{Why: m.Moved.Why}})
+		return false
+	}
+	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
+	to.far, to.pid = true, r.routes.relay
+	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached, Viewer: to.viewed, Why: m.Moved.Why})
+	for _, req := range m.Moved.Unanswered {
+		if req.Client.Router.Equal(c.Self()) {
+			c.Send(to.pid, r.again(to.handle, req))
+		}
+	}
+	return true
+}
+
+// listElsewhere asks the other nodes what is open there.
+func (r *router) listElsewhere(c actor.Context, m link.OpenList) {
+	m.Sessions = slices.Clone(m.Sessions)
+	for i := range m.Sessions {
+		m.Sessions[i].Node = r.server.Cluster.Members.Self()
+	}
+	r.lists.here = &m
+	c.Send(r.routes.relay, relay.List{Seq: m.Seq})
+}
+
+// listed answers with what is open everywhere.
+func (r *router) listed(c actor.Context, m relay.Listed) {
+	if r.lists.here == nil || m.Seq != r.lists.asked {
+		return
+	}
+	all := *r.lists.here
+	all.Sessions = append(all.Sessions, m.Sessions...)
+	r.openList(c, all)
+}

@@ -1,0 +1,187 @@
+package relay
+
+import (
+	"bytes"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// answer is a response of a node.
+type answer struct {
+	line    []byte
+	id      string // as it is written; "" for none
+	command string
+	ok      bool
+	code    protocol.Code
+}
+
+// heard passes on what a node has written, but for answers to the relay's own commands, and
+// for what says that a session is not there any more.
+func (r *relay) heard(c actor.Context, m heard) {
+	n := r.nodes[m.node]
+	if n == nil || n.life != m.life {
+		m.receipt.Written()
+		return
+	}
+	rest, from := m.lines, 0 // m.lines[from:] is not passed on yet
+	var items []link.Item
+	pass := func(end int) {
+		if end > from {
+			items = append(items, link.Item{Lines: m.lines[from:end:end], Size: end - from + link.RecordSize})
+		}
+	}
+	flush := func() {
+		if len(items) > 0 {
+			r.client("").Send(c.ActorSystem().Root, items...)
+			items = nil
+		}
+	}
+	for len(rest) > 0 {
+		end := bytes.IndexByte(rest, '\n') + 1
+		line := rest[: end-1 : end-1]
+		rest = rest[end:]
+		after := len(m.lines) - len(rest)
+		before := after - end
+		if r.passes(c, n, line, func() { pass(before); from = before; flush() }) {
+			continue
+		}
+		pass(before)
+		from = after
+	}
+	pass(len(m.lines))
+	if len(items) == 0 {
+		m.receipt.Written()
+		return
+	}
+	items[len(items)-1].Receipt = m.receipt
+	flush()
+}
+
+// passes looks at a line, and says whether it is the client's. What is to be told to it
+// before that line goes behind first.
+func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool {
+	switch kind := typeOf(line); kind {
+	case "response":
+		return r.answered(c, n, line, first)
+	case "session_moved":
+		if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil && s.at == n {
+			first()
+			s.moved = gjson.GetBytes(line, "why").Str
+			r.elsewhere(c, s, r.unanswered(n, s.id), true)
+		}
+		return false
+	case "extension_ui_request", "hook_ui_request", "approval_request", "approval_resolved", "dialog_resolved":
+		return true
+	default:
+		s := r.behind(line)
+		return s == nil
+	}
+}
+
+// behind is the session of an event of which the client is not to hear yet; nil for every
+// other.
+func (r *relay) behind(line []byte) *session {
+	for _, s := range r.sessions {
+		if s.behind && gjson.GetBytes(line, "sessionId").Str == s.id {
+			return s
+		}
+	}
+	return nil
+}
+
+// unanswered takes the commands of a session back that a node has not answered and will not.
+// They have had no effect there, or may come again.
+func (r *relay) unanswered(n *node, session string) (back []*ask) {
+	kept := n.pending[:0]
+	for _, a := range n.pending {
+		if a.own == nil && a.Session == session {
+			back = append(back, a)
+			continue
+		}
+		kept = append(kept, a)
+	}
+	n.pending = kept
+	return back
+}
+
+// typeOf is the type of a record: it is its first member, or the second behind the id.
+func typeOf(line []byte) string {
+	const begins = `{"type":"`
+	if bytes.HasPrefix(line, []byte(begins)) {
+		rest := line[len(begins):]
+		if end := bytes.IndexByte(rest, '"'); end >= 0 {
+			return string(rest[:end])
+		}
+	}
+	return gjson.GetBytes(line, "type").Str
+}
+
+// answered notes an answer, and says whether it is the client's.
+func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bool {
+	head := gjson.GetManyBytes(line, "id", "command", "success", "code")
+	a := answer{line: line, id: head[0].Raw, command: head[1].Str, ok: head[2].Bool(), code: protocol.Code(head[3].Str)}
+	asked := n.takeAnswered(a)
+	switch {
+	case asked == nil: // a command that is only answered where it fails
+		return true
+	case asked.own != nil:
+		first()
+		asked.own(r, c, n, a)
+		return false
+	}
+	s := r.sessions[asked.Session]
+	if s == nil {
+		return true
+	}
+	if !a.ok && (a.code == protocol.CodeNotHere || a.code == protocol.CodeUnknownSession && s.joined == n.life && asked.tries < 2) && asked.tries < mostTries {
+		asked.tries++
+		if s.at == n {
+			r.elsewhere(c, s, append([]*ask{asked}, r.unanswered(n, s.id)...), false)
+		} else {
+			r.pass(c, s, asked)
+		}
+		return false
+	}
+	switch cmd := asked.Request.Cmd.(type) {
+	case protocol.AttachSession:
+		if a.ok {
+			s.hears, s.viewer, s.joined, s.behind = true, cmd.Role == protocol.RoleViewer, n.life, false
+		} else if !s.hears {
+			r.forget(c, s)
+		}
+	case protocol.DetachSession:
+		s.hears = s.hears && !a.ok
+	case protocol.CloseSession:
+		if a.ok {
+			r.forget(c, s)
+		}
+	case protocol.OpenSession:
+		if !a.ok {
+			r.forget(c, s)
+			break
+		}
+		s.opens, s.hears, s.joined = nil, true, n.life
+		if is := gjson.GetBytes(line, "data.sessionId").Str; is != s.id {
+			delete(r.sessions, s.id)
+			c.Send(r.side.router, Named{s.id, is})
+			s.id = is
+			r.sessions[is] = s
+		}
+	}
+	return true
+}
+
+// takeAnswered is the command that an answer is to, nil for none that is known.
+func (n *node) takeAnswered(a answer) *ask {
+	for i, asked := range n.pending {
+		if string(asked.Request.ID) == a.id && (a.id != "" || asked.Request.Name == a.command) {
+			n.pending = append(n.pending[:i:i], n.pending[i+1:]...)
+			return asked
+		}
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/cluster"
+	"troupe/actors/kernel"
+	"troupe/protocol"
+)
+
+// nodeOf is a node, to which a wire is opened if there is none.
+func (r *relay) nodeOf(c actor.Context, is cluster.Node) *node {
+	if n := r.nodes[is.Name]; n != nil {
+		return n
+	}
+	n := &node{Node: is, life: r.next(), out: newOutbox()}
+	n.ctx, n.cancel = context.WithCancel(r.ctx)
+	r.nodes[is.Name] = n
+	dial, who, life, from := r.shared.Dial, r.identity(), n.life, n.ctx
+	root, self := c.ActorSystem().Root, c.Self()
+	kernel.Go(root, self, func() {
+		ctx, cancel := context.WithTimeout(from, dialTime)
+		defer cancel()
+		wire, err := dial.Dial(ctx, is, who)
+		root.Send(self, connected{is.Name, life, wire, err})
+	})
+	return n
+}
+
+// identity is the client as nodes are told of it.
+func (r *relay) identity() cluster.Identity {
+	who := r.side.who
+	if name := r.side.out.Name(); name != nil {
+		who.ClientID = name.ClientID
+	}
+	return who
+}
+
+func (r *relay) connected(c actor.Context, m connected) {
+	n := r.nodes[m.node]
+	if n == nil || n.life != m.life {
+		if m.conn != nil {
+			_ = m.conn.Close()
+		}
+		return
+	}
+	if m.err != nil {
+		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("no wire to the node of a session")
+		delete(r.nodes, m.node)
+		r.without(c, n)
+		return
+	}
+	n.conn = m.conn
+	root, self := c.ActorSystem().Root, c.Self()
+	kernel.Go(root, self, func() { n.out.write(m.conn, n.ctx.Done()) })
+	kernel.Go(root, self, func() { read(root, self, m.node, m.life, m.conn, n.ctx.Done()) })
+	r.greet(n)
+	for _, s := range r.sessions {
+		if s.at == n {
+			r.flush(c, s)
+		}
+	}
+	r.listNode(n)
+	r.maybeLeft(c)
+}
+
+// helloLine and attachLine are commands of the relay's own.
+type (
+	helloLine struct {
+		ID       string               `json:"id"`
+		Type     string               `json:"type"`
+		Dialect  protocol.Dialect     `json:"dialect,omitempty"`
+		Features []string             `json:"features"`
+		ClientID string               `json:"clientId,omitempty"`
+		Client   *protocol.ClientName `json:"client,omitempty"`
+		UI       []string             `json:"ui,omitempty"`
+	}
+	attachLine struct {
+		ID        string `json:"id"`
+		Type      string `json:"type"`
+		SessionID string `json:"sessionId,omitempty"`
+		Role      string `json:"role,omitempty"`
+	}
+)
+
+// greet tells a node how the client wants to be written to.
+func (r *relay) greet(n *node) {
+	h := helloLine{Type: "hello", Dialect: r.side.out.Wire.Dialect, Features: r.side.out.Wire.On(), UI: r.side.out.Wire.UI}
+	if name := r.side.out.Name(); name != nil && name.ClientID != "" {
+		h.ClientID, h.Client = name.ClientID, &protocol.ClientName{Name: name.Name}
+	}
+	r.own(n, h, nil)
+}
+
+// own says a command to a node that no client has said.
+func (r *relay) own(n *node, cmd any, then func(*relay, actor.Context, *node, answer)) {
+	id := ownID + strconv.FormatUint(r.next(), 10)
+	switch line := cmd.(type) {
+	case helloLine:
+		line.ID = id
+		cmd = line
+	case attachLine:
+		line.ID = id
+		cmd = line
+	}
+	line, err := json.Marshal(cmd)
+	if err != nil {
+		panic(err)
+	}
+	if then == nil {
+		then = func(*relay, actor.Context, *node, answer) {}
+	}
+	r.send(n, &ask{Command: Command{Line: line, Request: protocol.Request{ID: json.RawMessage(strconv.Quote(id))}}, own: then})
+}
+
+// ownID begins the ids of a relay's own commands: no client writes such.
+const ownID = "\u00b7relay\u00b7"
+
+// hello has all nodes write to the client as it wants from now on.
+func (r *relay) hello(_ actor.Context, m Hello) {
+	r.side.out = m.Client
+	for _, n := range r.nodes {
+		if n.conn != nil {
+			r.greet(n)
+		}
+	}
+}
+
+// lost is the end of a wire: of a node, of what lies between, or in order.
+func (r *relay) lost(c actor.Context, m lost) {
+	n := r.nodes[m.node]
+	if n == nil || n.life != m.life {
+		return
+	}
+	if m.err != nil && !errors.Is(m.err, io.EOF) {
+		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("the wire to a node has ended")
+	}
+	r.cut(n)
+	delete(r.nodes, m.node)
+	r.without(c, n)
+}
+
+// cut ends the wire to a node.
+func (r *relay) cut(n *node) {
+	n.cancel()
+	if n.conn != nil {
+		_ = n.conn.Close()
+	}
+	n.out.end()
+}
+
+// without is what becomes of what was asked of a node to which there is no wire any more. What
+// was not sent, what only asks, and what the client has named so that it does nothing twice is
+// sent again to where the session is then. Of anything else nobody knows whether it was done.
+func (r *relay) without(c actor.Context, n *node) {
+	again := map[string][]*ask{}
+	for _, a := range n.pending {
+		switch {
+		case a.own != nil:
+		case r.leaving != nil || !mayComeAgain(a):
+			err := protocol.CodeSessionUnavailable.Errorf("The session's node was lost; whether the command was carried out is not known")
+			err.Data = retry{time.Second.Milliseconds()}
+			r.refuse(c, a, err)
+		default:
+			again[a.Session] = append(again[a.Session], a)
+		}
+	}
+	n.pending = nil
+	if n.over {
+		r.ended(c, n)
+		return
+	}
+	for id, s := range r.sessions {
+		if s.at == n {
+			r.elsewhere(c, s, again[id], n.conn != nil)
+		}
+	}
+	if r.list.without(n.Name) {
+		r.listDone(c)
+	}
+}
+
+// mayComeAgain says whether a command does nothing more when it comes again.
+func mayComeAgain(a *ask) bool {
+	spec := a.Request.Spec
+	if spec == nil {
+		return false
+	}
+	switch a.Request.Cmd.(type) {
+	case protocol.AttachSession, protocol.DetachSession:
+		return true
+	}
+	return spec.Scope == protocol.ScopeQuery || a.Named && len(a.Request.ID) > 0 && a.Request.ID[0] == '"'
+}
+
+// listing is the question to all nodes which sessions are open there.
+type listing struct {
+	seq      uint64 // 0 for none
+	waits    map[string]bool
+	sessions []protocol.OpenSessionInfo
+}
+
+// without says that a node does not answer any more, and whether it was the last.
+func (l *listing) without(node string) (last bool) {
+	if l.seq == 0 || !l.waits[node] {
+		return false
+	}
+	delete(l.waits, node)
+	return len(l.waits) == 0
+}
+
+const listTime = time.Second
+
+func (r *relay) listAll(c actor.Context, m List) {
+	r.list = listing{seq: m.Seq, waits: map[string]bool{}}
+	for _, is := range r.shared.Members.Nodes() {
+		if is.Name == r.shared.Members.Self() {
+			continue
+		}
+		r.list.waits[is.Name] = true
+		if n := r.nodeOf(c, is); n.conn != nil {
+			r.listNode(n)
+		}
+	}
+	if len(r.list.waits) == 0 {
+		r.listDone(c)
+		return
+	}
+	kernel.After(c, listTime, c.Self(), listLate{m.Seq})
+}
+
+// listNode asks a node, if it is one of those that are to be asked.
+func (r *relay) listNode(n *node) {
+	if r.list.seq == 0 || !r.list.waits[n.Name] {
+		return
+	}
+	seq := r.list.seq
+	r.own(n, attachLine{Type: "list_open_sessions"}, func(r *relay, c actor.Context, n *node, a answer) {
+		if r.list.seq != seq || !r.list.waits[n.Name] {
+			return
+		}
+		var said struct {
+			Data struct{ Sessions []protocol.OpenSessionInfo }
+		}
+		if err := json.Unmarshal(a.line, &said); err != nil {
+			r.shared.Log.Warn().Err(fmt.Errorf("list of %s: %w", n.Name, err)).Msg("a node's sessions are not listed")
+		}
+		for _, s := range said.Data.Sessions {
+			s.Node, s.IsDefault = n.Name, false
+			r.list.sessions = append(r.list.sessions, s)
+		}
+		if r.list.without(n.Name) {
+			r.listDone(c)
+		}
+	})
+}
+
+func (r *relay) listDone(c actor.Context) {
+	m := Listed{r.list.seq, r.list.sessions}
+	r.list = listing{}
+	c.Send(r.side.router, m)
+}

@@ -1,0 +1,504 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/cluster"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+)
+
+// relay is the way of one client to sessions of other nodes.
+type relay struct {
+	kernel *kernel.Kernel
+	shared *Shared
+	side   side
+
+	nodes    map[string]*node
+	sessions map[string]*session
+	numbers  uint64 // of looks, lives of wires, own commands
+	list     listing
+	current  *ask            // the command in hand, not passed on yet
+	leaving  *link.Leave     // nil until the client leaves
+	ctx      context.Context // of what the relay waits for
+	cancel   context.CancelFunc
+}
+
+// side is whose relay it is.
+type side struct {
+	router *actor.PID
+	out    link.Client // the client, for what is none of a session's
+	who    cluster.Identity
+	inner  bool // the client is another node's relay, from which nothing goes further
+}
+
+// session is one that is not here, or was not.
+type session struct {
+	id      string
+	at      *node // that has it, whether there is a wire already or not; nil while it is looked for
+	looking looking
+	opens   *Opening // it is still to be made
+
+	waiting []*ask // not sent, oldest first
+	hears   bool   // the client has attached
+	viewer  bool
+	joined  uint64 // the life of the wire over which it has
+	moved   string // why the client is to be told that it is elsewhere; "" if it is not
+	behind  bool   // it was told to attach again: it hears no event before that
+}
+
+// looking is how a session is looked for.
+type looking struct {
+	number uint64 // of the look that is under way, or is to be begun again; 0 for none
+	pause  time.Duration
+	since  time.Time // when it began
+	told   bool      // the client knows
+}
+
+// ask is a command that is to be answered.
+type ask struct {
+	Command
+	own   func(r *relay, c actor.Context, n *node, a answer) // of a command of the relay's own: nobody else hears of its answer
+	at    time.Time                                          // when it came
+	sent  bool
+	tries int // how often it was answered that the session is not there
+}
+
+// node is another node, and the wire to it.
+type node struct {
+	cluster.Node
+	life    uint64       // of the wire, or the one that is being opened
+	conn    cluster.Conn // nil until there is one
+	out     *outbox
+	ctx     context.Context // ends with the wire
+	cancel  context.CancelFunc
+	pending []*ask // sent and not answered, oldest first
+	over    bool   // nothing more is said to it
+}
+
+const (
+	dialTime   = time.Second
+	firstPause = 20 * time.Millisecond // before a session is looked for again; doubles
+	mostPause  = 200 * time.Millisecond
+	idlePause  = 2 * time.Second // of one of which nobody waits for an answer
+	waitTold   = time.Second     // how long a client is not told that it waits
+	lookTime   = 3 * time.Second
+	mostTries  = 20
+)
+
+// New is the relay of a client, which the connection spawns, and how it goes on after a
+// panic. Its first message is [Begin].
+func New(k *kernel.Kernel, shared *Shared, out link.Client, who cluster.Identity, inner bool) (actor.Actor, func(actor.Context, any) bool) {
+	r := &relay{kernel: k, shared: shared, side: side{out: out, who: who, inner: inner}}
+	return r, r.onPanic
+}
+
+func (r *relay) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		r.nodes, r.sessions = map[string]*node{}, map[string]*session{}
+		r.ctx, r.cancel = context.WithCancel(context.Background())
+	case *actor.Stopping:
+		r.cancel()
+		for _, n := range r.nodes {
+			r.cut(n)
+		}
+	case kernel.Crashed:
+		panic(m.Reason)
+	case Begin:
+		r.side.router = m.Router
+	case Command:
+		r.command(c, m)
+	case Follow:
+		r.follow(c, m)
+	case Hello:
+		r.hello(c, m)
+	case List:
+		r.listAll(c, m)
+	case listLate:
+		if m.seq == r.list.seq {
+			r.listDone(c)
+		}
+	case located:
+		r.located(c, m)
+	case lookAgain:
+		if s := r.sessions[m.session]; s != nil && s.looking.number == m.look {
+			r.lookFor(c, s)
+		}
+	case connected:
+		r.connected(c, m)
+	case heard:
+		r.heard(c, m)
+	case lost:
+		r.lost(c, m)
+	case link.Leave:
+		r.leave(c, m)
+	}
+	r.current = nil
+}
+
+// onPanic answers the command that broke the relay. Every other message is left out.
+func (r *relay) onPanic(c actor.Context, msg any) (done bool) {
+	if m, is := msg.(heard); is {
+		m.receipt.Written()
+	}
+	if r.current != nil {
+		r.refuse(c, r.current, protocol.CodeInternal.Errorf("Internal error"))
+	}
+	return true
+}
+
+func (r *relay) next() uint64 {
+	r.numbers++
+	return r.numbers
+}
+
+// of is a session, which is made known if it is not.
+func (r *relay) of(id string) *session {
+	s := r.sessions[id]
+	if s == nil {
+		s = &session{id: id, looking: looking{since: time.Now()}}
+		r.sessions[id] = s
+	}
+	return s
+}
+
+func (r *relay) command(c actor.Context, m Command) {
+	r.current = &ask{Command: m, at: time.Now()}
+	s := r.of(m.Session)
+	if m.Opens != nil {
+		s.opens = m.Opens
+	}
+	r.pass(c, s, r.current)
+}
+
+// follow is where a session goes on that was here.
+func (r *relay) follow(c actor.Context, m Follow) {
+	s := r.of(m.Session)
+	s.hears, s.viewer, s.moved = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover")
+	r.lookFor(c, s)
+}
+
+// pass sends a command to where its session is, or keeps it until that is known.
+func (r *relay) pass(c actor.Context, s *session, a *ask) {
+	if s.at == nil || s.at.conn == nil {
+		s.waiting = append(s.waiting, a)
+		if s.at == nil && s.looking.number == 0 || s.looking.number != 0 && s.looking.pause == idlePause {
+			s.looking.pause = 0
+			r.lookFor(c, s)
+		}
+		return
+	}
+	r.join(c, s, a)
+	r.send(s.at, a)
+}
+
+// join has a node know that the client uses a session there, if it does not yet and the
+// command does not say so itself. A client that was told to attach again does not hear what is
+// said before it has; but what it asks is answered.
+func (r *relay) join(c actor.Context, s *session, a *ask) {
+	n := s.at
+	if s.joined == n.life {
+		return
+	}
+	s.joined = n.life
+	if _, attaches := a.cmd().(protocol.AttachSession); attaches || !s.hears {
+		return
+	}
+	role := ""
+	if s.viewer {
+		role = string(protocol.RoleViewer)
+	}
+	r.own(n, attachLine{Type: "attach", SessionID: s.id, Role: role}, func(r *relay, c actor.Context, n *node, a answer) {
+		if !a.ok && r.sessions[s.id] == s && s.joined == n.life {
+			s.joined = 0
+			r.elsewhere(c, s, nil, false)
+		}
+	})
+}
+
+func (a *ask) cmd() protocol.Command {
+	if a == nil {
+		return nil
+	}
+	return a.Request.Cmd
+}
+
+// send writes a command to a node.
+func (r *relay) send(n *node, a *ask) {
+	a.sent = true
+	if a.Request.Spec == nil || !a.Request.Spec.Silent {
+		n.pending = append(n.pending, a)
+	}
+	n.out.put(a.Line, a.Credit)
+	a.Credit = link.Credit{}
+	if r.current == a {
+		r.current = nil
+	}
+}
+
+// lookFor finds out where a session is.
+func (r *relay) lookFor(c actor.Context, s *session) {
+	s.at, s.looking.number = nil, r.next()
+	ask := located{session: s.id, look: s.looking.number}
+	opens, members, from := s.opens, r.shared.Members, r.ctx
+	root, self := c.ActorSystem().Root, c.Self()
+	kernel.Go(root, self, func() {
+		ctx, cancel := context.WithTimeout(from, lookTime)
+		defer cancel()
+		id := cluster.SessionID(ask.session)
+		ask.node, ask.err = members.Where(ctx, id)
+		if opens != nil && errors.Is(ask.err, cluster.ErrNoSession) {
+			ask.node, ask.err = members.Place(ctx, id, opens.Wants)
+		}
+		root.Send(self, ask)
+	})
+}
+
+func (r *relay) located(c actor.Context, m located) {
+	s := r.sessions[m.session]
+	if s == nil || s.looking.number != m.look {
+		return
+	}
+	var answered *protocol.Error
+	switch {
+	case m.err == nil && m.node.Name == r.shared.Members.Self():
+		r.here(c, s)
+		return
+	case m.err == nil && r.side.inner:
+		r.refuseAll(c, s, protocol.CodeNotHere.Errorf("The session is on another node: %s", m.node.Name))
+		r.forget(c, s)
+		return
+	case m.err == nil && s.opens != nil && s.opens.elsewhere(m.node, r.shared.Roots):
+		r.refuseAll(c, s, protocol.CodeInvalidParams.Errorf("cwd has to be given as %s:DIRECTORY: the root is elsewhere on %s", s.opens.Wants.Root, m.node.Name))
+		r.forget(c, s)
+		return
+	case m.err == nil:
+		s.looking.number = 0
+		s.at = r.nodeOf(c, m.node)
+		if s.at.conn != nil {
+			r.flush(c, s)
+		}
+		return
+	case errors.Is(m.err, cluster.ErrNoSession):
+		r.refuseAll(c, s, protocol.CodeUnknownSession.Errorf("Unknown session: %s", s.id))
+		r.forget(c, s)
+		return
+	case errors.Is(m.err, cluster.ErrNowhere) && s.opens != nil:
+		r.refuseAll(c, s, protocol.CodeNowhere.Errorf("%s", sentence(m.err)))
+		r.forget(c, s)
+		return
+	case errors.As(m.err, &answered):
+		r.refuseAll(c, s, answered)
+	case r.side.inner:
+		r.refuseAll(c, s, protocol.CodeNotHere.Errorf("The session is not here: %s", sentence(m.err)))
+		r.forget(c, s)
+		return
+	}
+	r.waitFor(c, s, m.err)
+}
+
+// here gives a session to the router: it belongs on this node.
+func (r *relay) here(c actor.Context, s *session) {
+	m := Here{Session: s.id, Hears: s.hears, Viewer: s.viewer}
+	if s.hears && s.moved != "" {
+		r.tellMoved(c, s, r.shared.Members.Self())
+	}
+	m.Behind = s.behind
+	for _, a := range s.waiting {
+		m.Commands = append(m.Commands, a.Command)
+	}
+	delete(r.sessions, s.id)
+	c.Send(r.side.router, m)
+	r.maybeLeft(c)
+}
+
+// waitFor looks for a session again later, as long as somebody wants it. What has waited for
+// too long is refused.
+func (r *relay) waitFor(c actor.Context, s *session, why error) {
+	now, kept := time.Now(), s.waiting[:0]
+	patience := cmp.Or(r.shared.Wait, DefaultWait)
+	for _, a := range s.waiting {
+		if now.Sub(a.at) < patience {
+			kept = append(kept, a)
+			continue
+		}
+		err := protocol.CodeSessionUnavailable.Errorf("No node has the session at the moment: %s", sentence(why))
+		err.Data = retry{time.Second.Milliseconds()}
+		r.refuse(c, a, err)
+	}
+	s.waiting = kept
+	if len(s.waiting) == 0 && (!s.hears || r.leaving != nil) {
+		r.forget(c, s)
+		return
+	}
+	if s.hears && !s.looking.told && now.Sub(s.looking.since) > waitTold {
+		s.looking.told = true
+		r.tell(c, s, protocol.SessionWaiting{Since: s.looking.since.UnixMilli()})
+	}
+	s.looking.pause = min(max(2*s.looking.pause, firstPause), mostPause)
+	if len(s.waiting) == 0 && now.Sub(s.looking.since) > patience {
+		s.looking.pause = idlePause
+	}
+	s.at, s.looking.number = nil, r.next()
+	kernel.After(c, s.looking.pause, c.Self(), lookAgain{s.id, s.looking.number})
+}
+
+// retry is what an answer says to who may ask again.
+type retry struct {
+	RetryAfterMs int64 `json:"retryAfterMs"`
+}
+
+// elsewhere looks for a session again that is not where it was, at once if it has been there
+// until now. first waits before all others.
+func (r *relay) elsewhere(c actor.Context, s *session, first []*ask, was bool) {
+	s.waiting = append(first, s.waiting...)
+	s.joined = 0
+	if s.hears && s.moved == "" {
+		s.moved = "failover"
+	}
+	switch {
+	case len(s.waiting) == 0 && !s.hears:
+		r.forget(c, s)
+	case was:
+		s.looking.since, s.looking.told, s.looking.pause = time.Now(), false, 0
+		r.lookFor(c, s)
+	default:
+		r.waitFor(c, s, cluster.ErrUnreachable)
+	}
+}
+
+// flush sends what has waited for a session, and tells its client where it is.
+func (r *relay) flush(c actor.Context, s *session) {
+	waiting := s.waiting
+	s.waiting, s.looking.pause = nil, 0
+	if s.moved != "" && s.hears {
+		r.tellMoved(c, s, s.at.Name)
+	}
+	s.moved = ""
+	if len(waiting) == 0 && s.hears {
+		r.join(c, s, nil)
+	}
+	for _, a := range waiting {
+		r.pass(c, s, a)
+	}
+}
+
+// tellMoved tells a client that a session is elsewhere. One that counts events attaches again.
+func (r *relay) tellMoved(c actor.Context, s *session, to string) {
+	r.tell(c, s, protocol.SessionMoved{To: to, Why: s.moved})
+	if r.side.out.Wire.Has(protocol.FeatureSeq) {
+		s.behind = true
+		r.tell(c, s, protocol.Resync{Reason: "moved"})
+	}
+}
+
+func (r *relay) tell(c actor.Context, s *session, ev protocol.Event) {
+	r.client(s.id).Send(c.ActorSystem().Root, link.Item{Event: ev})
+}
+
+// client is where a session's records go.
+func (r *relay) client(tag string) link.Client {
+	to := r.side.out
+	to.Who, to.Tag = nil, tag
+	return to
+}
+
+// refuse answers a command in the place of its session.
+func (r *relay) refuse(c actor.Context, a *ask, err *protocol.Error) {
+	a.Credit.GiveBack()
+	a.Credit = link.Credit{}
+	if r.current == a {
+		r.current = nil
+	}
+	if a.own != nil || a.Request.Spec != nil && a.Request.Spec.Silent && a.sent {
+		return
+	}
+	r.client(a.Request.SessionID).Send(c.ActorSystem().Root, link.Item{
+		Response: &protocol.Response{ID: a.Request.ID, Command: a.Request.Name, Err: err},
+	})
+}
+
+func (r *relay) refuseAll(c actor.Context, s *session, err *protocol.Error) {
+	for _, a := range s.waiting {
+		r.refuse(c, a, err)
+	}
+	s.waiting = nil
+}
+
+// forget has a session be none of the relay's.
+func (r *relay) forget(c actor.Context, s *session) {
+	delete(r.sessions, s.id)
+	c.Send(r.side.router, Gone{s.id})
+	r.maybeLeft(c)
+}
+
+// sentence is an error as it is told to a client.
+func sentence(err error) string {
+	if err == nil {
+		return "it is looked for"
+	}
+	return err.Error()
+}
+
+// leave ends the relay's wires: at once, or when what was begun has come to its end.
+func (r *relay) leave(c actor.Context, m link.Leave) {
+	r.leaving = r.leaving.And(m)
+	atOnce := r.leaving.Abort || r.leaving.Gone
+	for id, s := range r.sessions {
+		if !atOnce && (s.at != nil || len(s.waiting) > 0) {
+			continue
+		}
+		for _, a := range s.waiting {
+			a.Credit.GiveBack()
+		}
+		delete(r.sessions, id)
+		c.Send(r.side.router, link.Left{Handle: id})
+	}
+	if atOnce {
+		for name, n := range r.nodes {
+			delete(r.nodes, name)
+			r.cut(n)
+		}
+	}
+	r.maybeLeft(c)
+}
+
+// maybeLeft says no more to nodes to which nothing is to be said, once the client has left.
+func (r *relay) maybeLeft(c actor.Context) {
+	if r.leaving == nil {
+		return
+	}
+	for _, s := range r.sessions {
+		if len(s.waiting) > 0 {
+			return
+		}
+	}
+	for _, n := range r.nodes {
+		if !n.over {
+			n.over = true
+			if n.conn == nil {
+				r.ended(c, n)
+				continue
+			}
+			n.out.end()
+		}
+	}
+}
+
+// ended lets go of the sessions of a node to which nothing is said any more.
+func (r *relay) ended(c actor.Context, n *node) {
+	delete(r.nodes, n.Name)
+	for id, s := range r.sessions {
+		if s.at == n {
+			delete(r.sessions, id)
+			c.Send(r.side.router, link.Left{Handle: id})
+		}
+	}
+}

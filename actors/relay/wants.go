@@ -1,0 +1,77 @@
+package relay
+
+import (
+	"path/filepath"
+	"strings"
+
+	"troupe/actors/cluster"
+	"troupe/protocol"
+)
+
+// Wants is what a session that is to be opened needs of its node, and its working directory as
+// it is called on this one. A directory in a root is named as "root:path", or by a path of this
+// node; one in no root is on this node only.
+func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd string, err *protocol.Error) {
+	w := &o.Wants
+	if of := cmd.Wants; of != nil {
+		w.Root, w.Labels = of.Root, map[string]string{}
+		for name, value := range of.Labels {
+			w.Labels[name] = value
+		}
+		if of.Provider != "" {
+			w.Labels[cluster.ProviderLabel+of.Provider] = cluster.LabelYes
+		}
+	}
+	cwd = cmd.Cwd
+	root, rest, named := strings.Cut(cwd, ":")
+	switch {
+	case named && !strings.ContainsAny(root, "/~."):
+		if w.Root != "" && w.Root != root {
+			return o, "", protocol.CodeInvalidParams.Errorf("cwd is in the root %s, and wants.root is %s", root, w.Root)
+		}
+		if w.Root = root; rest != "" && !filepath.IsLocal(rest) {
+			return o, "", protocol.CodeInvalidParams.Errorf("cwd leads out of the root %s: %s", root, rest)
+		}
+		return o, s.in(root, rest), nil
+	case cwd == "" && w.Root != "":
+		return o, s.in(w.Root, ""), nil
+	case cwd == "":
+		cwd = base
+	}
+	if w.Root == "" {
+		w.Root = s.rootOf(cwd)
+	}
+	if w.Root == "" {
+		w.Node = s.Members.Self()
+		return o, cwd, nil
+	}
+	o.Path = cwd
+	return o, cwd, nil
+}
+
+// in is a directory in a root, "" if this node does not have it.
+func (s *Shared) in(root, rest string) string {
+	of, has := s.Roots[root]
+	if !has || of.Path == "" {
+		return ""
+	}
+	return filepath.Join(of.Path, rest)
+}
+
+// rootOf is the root of this node that a path is in, the innermost one; "" for none.
+func (s *Shared) rootOf(path string) (name string) {
+	longest := -1
+	for n, root := range s.Roots {
+		rel, err := filepath.Rel(root.Path, path)
+		if err == nil && root.Path != "" && filepath.IsLocal(rel) && (len(root.Path) > longest || len(root.Path) == longest && n < name) {
+			name, longest = n, len(root.Path)
+		}
+	}
+	return name
+}
+
+// elsewhere says whether a directory that was named by its path here has another path on a
+// node.
+func (o *Opening) elsewhere(on cluster.Node, here map[string]cluster.Root) bool {
+	return o.Path != "" && on.Roots[o.Wants.Root].Path != here[o.Wants.Root].Path
+}
