@@ -15,15 +15,24 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// piLogins is the program of a real pi; without it the test needs nothing of npm.
-var piLogins = flag.String("pi.logins", "", "a pi that renews logins beside troupe, in one auth.json")
+// loginRounds is how many prompts each of the two daemons has behind a login that is over.
+var loginRounds = flag.Int("logins.rounds", 25, "prompts of each daemon that renews logins beside a pi, in one auth.json")
+
+// newestPi is the installed pi as a program. (The older one's Node reaches no vendor by a
+// proxy.)
+func newestPi(t *testing.T) string {
+	node, dist := pis[len(pis)-1].install(t)
+	path := filepath.Join(t.TempDir(), "pi")
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' '%s' \"$@\"\n", node, filepath.Join(dist, "cli.js"))
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
+	return path
+}
 
 // TestLoginsWithPi: pi and troupe renew logins in one file at the same time. Neither uses a
 // token twice, nor loses what the other has written.
 func TestLoginsWithPi(t *testing.T) {
-	if *piLogins == "" {
-		t.Skip("-pi.logins PROGRAM")
-	}
+	t.Parallel()
+	program := newestPi(t)
 	p := newPlace(t)
 	v := newVendors(p)
 	v.lifetime = 1 // as good as over: everybody renews at every request
@@ -34,15 +43,15 @@ func TestLoginsWithPi(t *testing.T) {
 	for range 2 {
 		d := p.startRaw("--mode", "rpc", "--model", "openai/gpt-5.5", "--no-session")
 		all.Go(func() {
-			for range 25 {
+			for range *loginRounds {
 				d.prompt("hi")
 			}
 		})
 	}
 	for range 2 {
 		all.Go(func() {
-			for range 4 {
-				cmd := exec.Command(*piLogins, "-p", "hi", "--provider", "anthropic", "--model", "claude-sonnet-4-5", "--no-session")
+			for range max(*loginRounds/8, 1) {
+				cmd := exec.Command(program, "-p", "hi", "--provider", "anthropic", "--model", "claude-sonnet-4-5", "--no-session")
 				cmd.Dir, cmd.Env = p.work, append(p.environ(), "NODE_EXTRA_CA_CERTS="+filepath.Join(p.root, "ca.pem"), "NODE_USE_ENV_PROXY=1")
 				out, _ := cmd.CombinedOutput() // the model refuses it: what counts is the login
 				t.Logf("pi: %.300s", out)
@@ -52,6 +61,8 @@ func TestLoginsWithPi(t *testing.T) {
 	all.Wait()
 	t.Logf("asked: %v", v.asked)
 	assert.Zero(t, v.reuses)
+	assert.Positive(t, v.count("platform.claude.com/v1/oauth/token"), "pi has renewed, too")
+	assert.Positive(t, v.count(openAITokens))
 	text, err := os.ReadFile(p.agent() + "/auth.json")
 	require.NoError(t, err)
 	for _, provider := range []string{"anthropic", "openai"} {
@@ -63,14 +74,13 @@ func TestLoginsWithPi(t *testing.T) {
 
 // TestBroker: a real pi that can be asked for tokens renews a login for many sessions: once.
 func TestBroker(t *testing.T) {
-	if *piLogins == "" || exec.Command(*piLogins, "auth", "check", "--help").Run() != nil {
-		t.Skip("-pi.logins PROGRAM, of 0.87 or later")
-	}
+	t.Parallel()
+	program := newestPi(t)
 	p := newPlace(t)
 	v := newVendors(p)
 	access, refresh := v.issue()
 	p.write(p.agent()+"/auth.json", fmt.Sprintf(`{"xai":{"type":"oauth","access":%q,"refresh":%q,"expires":1}}`, access, refresh))
-	p.write(p.agent()+"/settings.json", fmt.Sprintf(`{"auth":{"broker":%q}}`, *piLogins))
+	p.write(p.agent()+"/settings.json", fmt.Sprintf(`{"auth":{"broker":%q}}`, program))
 	p.env = append(p.env, "NODE_EXTRA_CA_CERTS="+filepath.Join(p.root, "ca.pem"), "NODE_USE_ENV_PROXY=1")
 	d := p.startRaw("--mode", "rpc", "--model", "xai/grok-4.7")
 	assert.Equal(t, "expired", d.ok(`{"type":"get_auth","provider":"xai"}`).Get("providers.0.state").Str)
