@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	version         = "2023-06-01"
-	vertexVersion   = "vertex-2023-10-16"
-	interleavedBeta = "interleaved-thinking-2025-05-14"
-	minBudget       = 1024 // thinking tokens below which the API refuses
-	answerReserve   = 1024 // tokens that thinking must leave for the answer
-	maxID           = 64
+	version       = "2023-06-01"
+	vertexVersion = "vertex-2023-10-16"
+	maxID         = 64
 )
 
 // compat is how an endpoint departs from Anthropic's own.
@@ -47,7 +44,7 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 		return nil, errors.New("there is no message to send")
 	}
 	e.input = req.EstimateInput(e.messages)
-	e.thinking()
+	e.Claude = wire.ClaudeOf(req, e.input, req.Thinks(), e.compat.ForceAdaptiveThinking)
 	e.cache = e.cacheControl()
 	address := endpoint(req.Model.BaseURL)
 	if e.compat.VertexRequests {
@@ -75,32 +72,7 @@ type encoder struct {
 	messages []protocol.Message
 	input    int64  // about how many tokens the request has
 	cache    string // the marker after a block to be cached, with its comma
-
-	maxTokens int64
-	budget    int64 // thinking tokens; 0 for adaptive or no thinking
-	effort    string
-}
-
-// thinking decides how much of the answer is thinking.
-func (e *encoder) thinking() {
-	e.maxTokens = e.req.AnswerLimit(e.input, 0)
-	if !e.req.Thinks() {
-		return
-	}
-	if e.compat.ForceAdaptiveThinking {
-		if e.effort = e.req.Effort(nil); e.effort == string(protocol.ThinkingMinimal) {
-			e.effort = string(protocol.ThinkingLow)
-		}
-		return
-	}
-	e.budget = e.req.Budget()
-	e.maxTokens = e.req.AnswerLimit(e.input, e.budget)
-	if e.maxTokens <= e.budget {
-		e.budget = e.maxTokens - answerReserve
-	}
-	if e.budget < minBudget {
-		e.budget = 0
-	}
+	wire.Claude
 }
 
 func (e *encoder) cacheControl() string {
@@ -131,13 +103,13 @@ func (e *encoder) header() http.Header {
 		h.Set("X-Session-Affinity", e.req.SessionID)
 	}
 	wire.Authorize(h, &e.req.Credentials, "X-Api-Key")
-	if e.budget > 0 {
+	if e.Budget > 0 {
 		betas := h.Get("Anthropic-Beta")
-		if betas != "" && !strings.Contains(betas, interleavedBeta) {
+		if betas != "" && !strings.Contains(betas, wire.InterleavedBeta) {
 			betas += ","
 		}
-		if !strings.Contains(betas, interleavedBeta) {
-			betas += interleavedBeta
+		if !strings.Contains(betas, wire.InterleavedBeta) {
+			betas += wire.InterleavedBeta
 		}
 		h.Set("Anthropic-Beta", betas)
 	}
@@ -149,21 +121,18 @@ func (e *encoder) body() []byte {
 	if e.compat.VertexRequests {
 		b = append(b, `{"anthropic_version":"`+vertexVersion+`"`...)
 	} else {
-		b = append(b, `{"model":`...)
-		b = protocol.AppendString(b, e.req.WireModel())
+		b = wire.Str(b, `{"model":`, e.req.WireModel())
 	}
 	b = append(b, `,"max_tokens":`...)
-	b = strconv.AppendInt(b, e.maxTokens, 10)
+	b = strconv.AppendInt(b, e.MaxTokens, 10)
 	b = append(b, `,"stream":true`...)
 	b = e.appendThinking(b)
 	if e.req.UserID != "" {
-		b = append(b, `,"metadata":{"user_id":`...)
-		b = protocol.AppendString(b, e.req.UserID)
+		b = wire.Str(b, `,"metadata":{"user_id":`, e.req.UserID)
 		b = append(b, '}')
 	}
 	if strings.TrimSpace(e.req.System) != "" {
-		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = protocol.AppendString(b, e.req.System)
+		b = wire.Str(b, `,"system":[{"type":"text","text":`, e.req.System)
 		b = append(b, e.cache...)
 		b = append(b, `}]`...)
 	}
@@ -175,13 +144,12 @@ func (e *encoder) body() []byte {
 func (e *encoder) appendThinking(b []byte) []byte {
 	switch {
 	case !e.req.Model.Reasoning:
-	case e.effort != "":
-		b = append(b, `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":`...)
-		b = protocol.AppendString(b, e.effort)
+	case e.Effort != "":
+		b = wire.Str(b, `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":`, e.Effort)
 		b = append(b, '}')
-	case e.budget > 0:
+	case e.Budget > 0:
 		b = append(b, `,"thinking":{"type":"enabled","budget_tokens":`...)
-		b = strconv.AppendInt(b, e.budget, 10)
+		b = strconv.AppendInt(b, e.Budget, 10)
 		b = append(b, `,"display":"summarized"}`...)
 	case e.req.CanBeOff():
 		b = append(b, `,"thinking":{"type":"disabled"}`...)
@@ -189,18 +157,8 @@ func (e *encoder) appendThinking(b []byte) []byte {
 	return b
 }
 
-// appendTools writes the tools. A history with calls needs tools even when none
-// is active any more: then every tool that was called stands there by name, and
-// may not be called.
 func (e *encoder) appendTools(b []byte) []byte {
-	tools := e.req.Tools
-	choice := ""
-	if len(tools) == 0 {
-		for _, name := range wire.Called(e.messages) {
-			tools = append(tools, protocol.ToolInfo{Name: name, Description: "No longer available."})
-		}
-		choice = `,"tool_choice":{"type":"none"}`
-	}
+	tools, none := wire.Offered(e.req, e.messages, "No longer available.")
 	if len(tools) == 0 {
 		return b
 	}
@@ -209,10 +167,8 @@ func (e *encoder) appendTools(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"name":`...)
-		b = protocol.AppendString(b, tool.Name)
-		b = append(b, `,"description":`...)
-		b = protocol.AppendString(b, tool.Description)
+		b = wire.Str(b, `{"name":`, tool.Name)
+		b = wire.Str(b, `,"description":`, tool.Description)
 		if e.compat.SupportsEagerToolInputStreaming {
 			b = append(b, `,"eager_input_streaming":true`...)
 		}
@@ -223,37 +179,21 @@ func (e *encoder) appendTools(b []byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	b = append(b, ']')
-	return append(b, choice...)
+	if b = append(b, ']'); none {
+		b = append(b, `,"tool_choice":{"type":"none"}`...)
+	}
+	return b
 }
 
-// appendMessages writes the conversation. Tool results and what the user says
-// after them are one message; its last block ends the part that is cached.
+// appendMessages writes the conversation. Its last block ends the part that is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
-	b = append(b, `,"messages":[`...)
-	role := ""
-	for i, m := range e.messages {
-		next := "user"
-		if m.Role() == protocol.RoleAssistant {
-			next = "assistant"
-		}
-		if next != role {
-			if role != "" {
-				b = append(b, `]},`...)
-			}
-			b = append(b, `{"role":"`...)
-			b = append(b, next...)
-			b = append(b, `","content":[`...)
-			role = next
-		} else {
-			b = append(b, ',')
-		}
+	b = wire.AppendTurns(b, e.messages, func(b []byte, i int, m protocol.Message) []byte {
 		cache := ""
 		if i == len(e.messages)-1 {
 			cache = e.cache
 		}
-		b = e.appendMessage(b, m, cache)
-	}
+		return e.appendMessage(b, m, cache)
+	})
 	return append(b, `]}]`...)
 }
 
@@ -275,8 +215,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, cache string) []by
 		b = e.appendAnswer(b, m.Content)
 	case *protocol.ToolResultMessage:
 		b = appendResult(b, m, cache)
-	case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+	default: // Convert leaves no others
 	}
 	return b
 }
@@ -285,13 +224,10 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, cache string) []by
 func appendInput(b []byte, block protocol.Block, cache string) []byte {
 	switch block := block.(type) {
 	case protocol.Text:
-		b = append(b, `{"type":"text","text":`...)
-		b = protocol.AppendString(b, block.Text)
+		b = wire.Str(b, `{"type":"text","text":`, block.Text)
 	case protocol.Image:
-		b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
-		b = protocol.AppendString(b, block.MimeType)
-		b = append(b, `,"data":`...)
-		b = protocol.AppendString(b, block.Data)
+		b = wire.Str(b, `{"type":"image","source":{"type":"base64","media_type":`, block.MimeType)
+		b = wire.Str(b, `,"data":`, block.Data)
 		b = append(b, '}')
 	case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
 	}
@@ -311,10 +247,8 @@ func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
 		case protocol.Thinking:
 			b = e.appendThought(b, block)
 		case protocol.ToolCall:
-			b = append(b, `{"type":"tool_use","id":`...)
-			b = protocol.AppendString(b, block.ID)
-			b = append(b, `,"name":`...)
-			b = protocol.AppendString(b, block.Name)
+			b = wire.Str(b, `{"type":"tool_use","id":`, block.ID)
+			b = wire.Str(b, `,"name":`, block.Name)
 			b = append(b, `,"input":`...)
 			b = append(b, block.Arguments...)
 			b = append(b, '}')
@@ -329,23 +263,19 @@ func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
 func (e *encoder) appendThought(b []byte, t protocol.Thinking) []byte {
 	switch {
 	case t.Redacted:
-		b = append(b, `{"type":"redacted_thinking","data":`...)
-		b = protocol.AppendString(b, t.Signature)
+		b = wire.Str(b, `{"type":"redacted_thinking","data":`, t.Signature)
 		return append(b, '}')
 	case t.Signature == "" && !e.compat.AllowEmptySignature:
 		return appendInput(b, protocol.Text{Text: t.Thinking}, "")
 	}
-	b = append(b, `{"type":"thinking","thinking":`...)
-	b = protocol.AppendString(b, t.Thinking)
-	b = append(b, `,"signature":`...)
-	b = protocol.AppendString(b, t.Signature)
+	b = wire.Str(b, `{"type":"thinking","thinking":`, t.Thinking)
+	b = wire.Str(b, `,"signature":`, t.Signature)
 	return append(b, '}')
 }
 
 // appendResult writes a tool result: a string, or blocks if there are images.
 func appendResult(b []byte, m *protocol.ToolResultMessage, cache string) []byte {
-	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = protocol.AppendString(b, m.ToolCallID)
+	b = wire.Str(b, `{"type":"tool_result","tool_use_id":`, m.ToolCallID)
 	b = append(b, `,"content":`...)
 	text := wire.TextOf(m.Content, "\n")
 	if len(m.Content.Images()) > 0 {

@@ -219,15 +219,15 @@ func TestEncode_headers(t *testing.T) {
 	call, body := encode(t, req)
 	assert.Equal(t, "Bearer tok", call.Header.Get("Authorization"))
 	assert.Empty(t, call.Header.Get("X-Api-Key"))
-	assert.Equal(t, "context-1m,"+interleavedBeta, call.Header.Get("Anthropic-Beta"))
+	assert.Equal(t, "context-1m,"+wire.InterleavedBeta, call.Header.Get("Anthropic-Beta"))
 	assert.Equal(t, "sess", call.Header.Get("X-Session-Affinity"))
 	assert.Equal(t, "t", call.Header.Get("X-Team"))
 	assert.Equal(t, "someone", body.Get("metadata.user_id").Str)
 	assert.Equal(t, "deployed", body.Get("model").Str)
 
-	req.Credentials.Headers["anthropic-beta"] = interleavedBeta + ",other"
+	req.Credentials.Headers["anthropic-beta"] = wire.InterleavedBeta + ",other"
 	call, _ = encode(t, req)
-	assert.Equal(t, interleavedBeta+",other", call.Header.Get("Anthropic-Beta"), "not twice")
+	assert.Equal(t, wire.InterleavedBeta+",other", call.Header.Get("Anthropic-Beta"), "not twice")
 }
 
 func TestEndpoint(t *testing.T) {

@@ -13,12 +13,7 @@ import (
 	"troupe/providers/wire"
 )
 
-const (
-	interleavedBeta = "interleaved-thinking-2025-05-14"
-	minBudget       = 1024 // thinking tokens below which Claude refuses
-	answerReserve   = 1024 // tokens that thinking must leave for the answer
-	maxID           = 64   // characters of an id, and of a tool's name
-)
+const maxID = 64 // characters of an id, and of a tool's name
 
 // compat is what cannot be told from a model's id.
 type compat struct {
@@ -48,7 +43,8 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 		return nil, errors.New("there is no message to send")
 	}
 	e.input = req.EstimateInput(e.messages)
-	e.thinking()
+	// Only for Claude the service has documented how one asks for thinking.
+	e.Claude = wire.ClaudeOf(req, e.input, req.Thinks() && e.family == claude, e.compat.ForceAdaptiveThinking)
 	e.cache = e.cachePoint()
 	h := http.Header{}
 	h.Set("Accept", "application/vnd.amazon.eventstream")
@@ -92,33 +88,7 @@ type encoder struct {
 	messages []protocol.Message
 	input    int64  // about how many tokens the request has
 	cache    string // the block after what is to be cached, with its comma; "" for none
-
-	maxTokens int64
-	budget    int64 // thinking tokens; 0 for adaptive or no thinking
-	effort    string
-}
-
-// thinking decides how much of the answer is thinking. Only for Claude the
-// service has documented how one asks for it.
-func (e *encoder) thinking() {
-	e.maxTokens = e.req.AnswerLimit(e.input, 0)
-	if !e.req.Thinks() || e.family != claude {
-		return
-	}
-	if e.compat.ForceAdaptiveThinking {
-		if e.effort = e.req.Effort(nil); e.effort == string(protocol.ThinkingMinimal) {
-			e.effort = string(protocol.ThinkingLow)
-		}
-		return
-	}
-	e.budget = e.req.Budget()
-	e.maxTokens = e.req.AnswerLimit(e.input, e.budget)
-	if e.maxTokens <= e.budget {
-		e.budget = e.maxTokens - answerReserve
-	}
-	if e.budget < minBudget {
-		e.budget = 0
-	}
+	wire.Claude
 }
 
 func (e *encoder) cachePoint() string {
@@ -134,12 +104,11 @@ func (e *encoder) cachePoint() string {
 func (e *encoder) body() []byte {
 	b := wire.Buffer(e.messages, e.input)
 	b = append(b, `{"inferenceConfig":{"maxTokens":`...)
-	b = strconv.AppendInt(b, e.maxTokens, 10)
+	b = strconv.AppendInt(b, e.MaxTokens, 10)
 	b = append(b, '}')
 	b = e.appendThinking(b)
 	if strings.TrimSpace(e.req.System) != "" {
-		b = append(b, `,"system":[{"text":`...)
-		b = protocol.AppendString(b, e.req.System)
+		b = wire.Str(b, `,"system":[{"text":`, e.req.System)
 		b = append(b, '}')
 		b = append(b, e.cache...)
 		b = append(b, ']')
@@ -152,27 +121,19 @@ func (e *encoder) body() []byte {
 // appendThinking writes what the service passes on to Claude as it is.
 func (e *encoder) appendThinking(b []byte) []byte {
 	switch {
-	case e.effort != "":
-		b = append(b, `,"additionalModelRequestFields":{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":`...)
-		b = protocol.AppendString(b, e.effort)
+	case e.Effort != "":
+		b = wire.Str(b, `,"additionalModelRequestFields":{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":`, e.Effort)
 		b = append(b, `}}`...)
-	case e.budget > 0:
+	case e.Budget > 0:
 		b = append(b, `,"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":`...)
-		b = strconv.AppendInt(b, e.budget, 10)
-		b = append(b, `},"anthropic_beta":["`+interleavedBeta+`"]}`...)
+		b = strconv.AppendInt(b, e.Budget, 10)
+		b = append(b, `},"anthropic_beta":["`+wire.InterleavedBeta+`"]}`...)
 	}
 	return b
 }
 
-// appendTools writes the tools. A history with calls needs tools even when none
-// is active any more: then every tool that was called stands there by name.
 func (e *encoder) appendTools(b []byte) []byte {
-	tools := e.req.Tools
-	if len(tools) == 0 {
-		for _, name := range wire.Called(e.messages) {
-			tools = append(tools, protocol.ToolInfo{Name: name, Description: "No longer available: do not call it."})
-		}
-	}
+	tools, _ := wire.Offered(e.req, e.messages, "No longer available: do not call it.")
 	if len(tools) == 0 {
 		return b
 	}
@@ -181,11 +142,9 @@ func (e *encoder) appendTools(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"toolSpec":{"name":`...)
-		b = protocol.AppendString(b, toolName(tool.Name))
+		b = wire.Str(b, `{"toolSpec":{"name":`, toolName(tool.Name))
 		if tool.Description != "" { // an empty one is refused
-			b = append(b, `,"description":`...)
-			b = protocol.AppendString(b, tool.Description)
+			b = wire.Str(b, `,"description":`, tool.Description)
 		}
 		b = append(b, `,"inputSchema":{"json":`...)
 		b = append(b, wire.Schema(tool)...)
@@ -199,35 +158,15 @@ func (e *encoder) appendTools(b []byte) []byte {
 
 func toolName(name string) string { return wire.SafeID(name, maxID, 0) }
 
-// appendMessages writes the conversation. Tool results and what the user says
-// after them are one message; its end is the end of what is cached.
+// appendMessages writes the conversation. Its end is the end of what is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
-	b = append(b, `,"messages":[`...)
-	role := ""
-	for _, m := range e.messages {
-		next := "user"
-		if m.Role() == protocol.RoleAssistant {
-			next = "assistant"
-		}
-		if next != role {
-			if role != "" {
-				b = append(b, `]},`...)
-			}
-			b = append(b, `{"role":"`...)
-			b = append(b, next...)
-			b = append(b, `","content":[`...)
-			role = next
-		} else {
-			b = append(b, ',')
-		}
-		b = e.appendMessage(b, m)
-	}
+	b = wire.AppendTurns(b, e.messages, e.appendMessage)
 	b = append(b, e.cache...)
 	return append(b, `]}]`...)
 }
 
 // appendMessage writes the blocks of one message.
-func (e *encoder) appendMessage(b []byte, m protocol.Message) []byte {
+func (e *encoder) appendMessage(b []byte, _ int, m protocol.Message) []byte {
 	switch m := m.(type) {
 	case *protocol.UserMessage:
 		b = appendInput(b, m.Content)
@@ -235,8 +174,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message) []byte {
 		b = e.appendAnswer(b, m.Content)
 	case *protocol.ToolResultMessage:
 		b = appendResult(b, m)
-	case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+	default: // Convert leaves no others
 	}
 	return b
 }
@@ -251,10 +189,8 @@ func appendInput(b []byte, content protocol.Content) []byte {
 		case protocol.Text:
 			b = appendText(b, block.Text)
 		case protocol.Image:
-			b = append(b, `{"image":{"format":`...)
-			b = protocol.AppendString(b, imageFormat(block.MimeType))
-			b = append(b, `,"source":{"bytes":`...)
-			b = protocol.AppendString(b, block.Data)
+			b = wire.Str(b, `{"image":{"format":`, imageFormat(block.MimeType))
+			b = wire.Str(b, `,"source":{"bytes":`, block.Data)
 			b = append(b, `}}}`...)
 		case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
 		}
@@ -263,8 +199,7 @@ func appendInput(b []byte, content protocol.Content) []byte {
 }
 
 func appendText(b []byte, text string) []byte {
-	b = append(b, `{"text":`...)
-	b = protocol.AppendString(b, text)
+	b = wire.Str(b, `{"text":`, text)
 	return append(b, '}')
 }
 
@@ -290,10 +225,8 @@ func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
 		case protocol.Thinking:
 			b = e.appendThought(b, block)
 		case protocol.ToolCall:
-			b = append(b, `{"toolUse":{"toolUseId":`...)
-			b = protocol.AppendString(b, block.ID)
-			b = append(b, `,"name":`...)
-			b = protocol.AppendString(b, toolName(block.Name))
+			b = wire.Str(b, `{"toolUse":{"toolUseId":`, block.ID)
+			b = wire.Str(b, `,"name":`, toolName(block.Name))
 			b = append(b, `,"input":`...)
 			b = append(b, block.Arguments...)
 			b = append(b, `}}`...)
@@ -308,28 +241,23 @@ func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
 func (e *encoder) appendThought(b []byte, t protocol.Thinking) []byte {
 	switch {
 	case t.Redacted:
-		b = append(b, `{"reasoningContent":{"redactedContent":`...)
-		b = protocol.AppendString(b, t.Signature)
+		b = wire.Str(b, `{"reasoningContent":{"redactedContent":`, t.Signature)
 		return append(b, `}}`...)
 	case e.family != claude:
-		b = append(b, `{"reasoningContent":{"reasoningText":{"text":`...)
-		b = protocol.AppendString(b, t.Thinking)
+		b = wire.Str(b, `{"reasoningContent":{"reasoningText":{"text":`, t.Thinking)
 		return append(b, `}}}`...)
 	case t.Signature == "":
 		return appendText(b, t.Thinking)
 	}
-	b = append(b, `{"reasoningContent":{"reasoningText":{"text":`...)
-	b = protocol.AppendString(b, t.Thinking)
-	b = append(b, `,"signature":`...)
-	b = protocol.AppendString(b, t.Signature)
+	b = wire.Str(b, `{"reasoningContent":{"reasoningText":{"text":`, t.Thinking)
+	b = wire.Str(b, `,"signature":`, t.Signature)
 	return append(b, `}}}`...)
 }
 
 // appendResult writes a tool result. One without any text gets some: empty ones
 // are refused.
 func appendResult(b []byte, m *protocol.ToolResultMessage) []byte {
-	b = append(b, `{"toolResult":{"toolUseId":`...)
-	b = protocol.AppendString(b, m.ToolCallID)
+	b = wire.Str(b, `{"toolResult":{"toolUseId":`, m.ToolCallID)
 	b = append(b, `,"content":[`...)
 	if len(m.Content) == 0 || len(m.Content.Images()) == 0 && strings.TrimSpace(wire.TextOf(m.Content, "\n")) == "" {
 		b = appendText(b, "(no output)")

@@ -57,8 +57,7 @@ func (w *writer) end() {
 
 func (w *writer) text(kind, text string) {
 	w.part(kind)
-	w.b = append(w.b, `{"text":`...)
-	w.b = append(protocol.AppendString(w.b, text), '}')
+	w.b = append(wire.Str(w.b, `{"text":`, text), '}')
 }
 
 func (w *writer) image(kind string, image protocol.Image) {
@@ -67,10 +66,8 @@ func (w *writer) image(kind string, image protocol.Image) {
 }
 
 func appendImage(b []byte, image protocol.Image) []byte {
-	b = append(b, `{"inlineData":{"mimeType":`...)
-	b = protocol.AppendString(b, image.MimeType)
-	b = append(b, `,"data":`...)
-	b = protocol.AppendString(b, image.Data)
+	b = wire.Str(b, `{"inlineData":{"mimeType":`, image.MimeType)
+	b = wire.Str(b, `,"data":`, image.Data)
 	return append(b, `}}`...)
 }
 
@@ -106,8 +103,7 @@ func (e *encoder) contents(b []byte, messages []protocol.Message) []byte {
 			e.appendAnswer(w, m.Content)
 		case *protocol.ToolResultMessage:
 			images = append(images, e.appendResult(w, m)...)
-		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		default: // Convert leaves no others
 		}
 	}
 	flush()
@@ -150,8 +146,7 @@ func (e *encoder) appendText(w *writer, text, signature string, thought bool) {
 		return
 	}
 	w.part(ofModel)
-	w.b = append(w.b, `{"text":`...)
-	w.b = protocol.AppendString(w.b, text)
+	w.b = wire.Str(w.b, `{"text":`, text)
 	if thought {
 		w.b = append(w.b, `,"thought":true`...)
 	}
@@ -162,8 +157,7 @@ func appendSignature(b []byte, signature string) []byte {
 	if signature == "" {
 		return b
 	}
-	b = append(b, `,"thoughtSignature":`...)
-	return protocol.AppendString(b, signature)
+	return wire.Str(b, `,"thoughtSignature":`, signature)
 }
 
 func (e *encoder) appendCall(w *writer, call protocol.ToolCall, signature string) {
@@ -178,11 +172,9 @@ func (e *encoder) appendCall(w *writer, call protocol.ToolCall, signature string
 // appendFunction writes what a call and its result have in common.
 func (e *encoder) appendFunction(b []byte, id, name string) []byte {
 	if e.family.ids {
-		b = append(b, `"id":`...)
-		b = append(protocol.AppendString(b, id), ',')
+		b = append(wire.Str(b, `"id":`, id), ',')
 	}
-	b = append(b, `"name":`...)
-	return protocol.AppendString(b, functionName(name))
+	return wire.Str(b, `"name":`, functionName(name))
 }
 
 // appendResult writes a tool result and returns the images that have no place

@@ -63,8 +63,7 @@ func (e *encoder) head(messages []protocol.Message) []byte {
 	b := wire.Buffer(messages, input)
 	b = append(b, '{')
 	if strings.TrimSpace(e.req.System) != "" {
-		b = append(b, `"systemInstruction":{"parts":[{"text":`...)
-		b = protocol.AppendString(b, e.req.System)
+		b = wire.Str(b, `"systemInstruction":{"parts":[{"text":`, e.req.System)
 		b = append(b, `}]},`...)
 	}
 	b = e.appendTools(b)
@@ -80,8 +79,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 	for _, tool := range e.req.Tools {
 		b = append(append(b, sep...), `{"name":`...)
 		b = protocol.AppendString(b, functionName(tool.Name))
-		b = append(b, `,"description":`...)
-		b = protocol.AppendString(b, tool.Description)
+		b = wire.Str(b, `,"description":`, tool.Description)
 		b = append(b, `,"parametersJsonSchema":`...)
 		b = append(b, wire.Schema(tool)...)
 		b = append(b, '}')

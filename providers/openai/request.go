@@ -112,8 +112,7 @@ func (e *encoder) arrange(messages []protocol.Message) []protocol.Message {
 		case *protocol.AssistantMessage:
 			flush()
 			out = append(out, m)
-		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		default: // Convert leaves no others
 		}
 	}
 	flush()
@@ -165,8 +164,7 @@ func (e *encoder) cachedMessage() int {
 				return i
 			}
 		case *protocol.ToolResultMessage: // has no place for a marker
-		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		default: // Convert leaves no others
 		}
 	}
 	return -1
@@ -187,8 +185,7 @@ func (e *encoder) header() http.Header {
 func (e *encoder) body() []byte {
 	c, req := e.compat, e.req
 	b := wire.Buffer(e.messages, e.input)
-	b = append(b, `{"model":`...)
-	b = protocol.AppendString(b, req.WireModel())
+	b = wire.Str(b, `{"model":`, req.WireModel())
 	b = append(b, `,"stream":true`...)
 	if c.SupportsUsageInStreaming {
 		b = append(b, `,"stream_options":{"include_usage":true}`...)
@@ -239,8 +236,7 @@ func (e *encoder) appendPromptCache(b []byte) []byte {
 	}
 	long := e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention
 	if wire.SendsCacheKey(e.compat.PromptCacheKeyMode, e.compat.promptCacheKey || long) {
-		b = append(b, `,"prompt_cache_key":`...)
-		b = protocol.AppendString(b, e.req.SessionID)
+		b = wire.Str(b, `,"prompt_cache_key":`, e.req.SessionID)
 	}
 	if long {
 		b = append(b, `,"prompt_cache_retention":"24h"`...)
@@ -261,10 +257,8 @@ func (e *encoder) appendTools(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"type":"function","function":{"name":`...)
-		b = protocol.AppendString(b, tool.Name)
-		b = append(b, `,"description":`...)
-		b = protocol.AppendString(b, tool.Description)
+		b = wire.Str(b, `{"type":"function","function":{"name":`, tool.Name)
+		b = wire.Str(b, `,"description":`, tool.Description)
 		b = append(b, `,"parameters":`...)
 		b = append(b, wire.Schema(tool)...)
 		if e.compat.SupportsStrictMode {
@@ -302,8 +296,7 @@ func (e *encoder) appendText(b []byte, text string, mark bool) []byte {
 	if !mark || e.cache == "" {
 		return protocol.AppendString(b, text)
 	}
-	b = append(b, `[{"type":"text","text":`...)
-	b = protocol.AppendString(b, text)
+	b = wire.Str(b, `[{"type":"text","text":`, text)
 	b = append(b, e.cache...)
 	return append(b, `}]`...)
 }
@@ -317,11 +310,9 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 		b = append(b, `{"role":"assistant"`...)
 		b = e.appendAnswer(b, m, mark)
 	case *protocol.ToolResultMessage:
-		b = append(b, `{"role":"tool","tool_call_id":`...)
-		b = protocol.AppendString(b, m.ToolCallID)
+		b = wire.Str(b, `{"role":"tool","tool_call_id":`, m.ToolCallID)
 		if e.compat.RequiresToolResultName {
-			b = append(b, `,"name":`...)
-			b = protocol.AppendString(b, m.ToolName)
+			b = wire.Str(b, `,"name":`, m.ToolName)
 		}
 		b = append(b, `,"content":`...)
 		text := wire.TextOf(m.Content, "\n")
@@ -329,8 +320,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 			text = seeImagesText
 		}
 		b = protocol.AppendString(b, text)
-	case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-		*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+	default: // Convert leaves no others
 	}
 	return append(b, '}')
 }
@@ -355,15 +345,13 @@ func (e *encoder) appendInput(b []byte, content protocol.Content, mark bool) []b
 		b = append(b, sep)
 		switch block := block.(type) {
 		case protocol.Text:
-			b = append(b, `{"type":"text","text":`...)
-			b = protocol.AppendString(b, block.Text)
+			b = wire.Str(b, `{"type":"text","text":`, block.Text)
 			if mark && i == last {
 				b = append(b, e.cache...)
 			}
 			b = append(b, '}')
 		case protocol.Image:
-			b = append(b, `{"type":"image_url","image_url":{"url":`...)
-			b = protocol.AppendString(b, "data:"+block.MimeType+";base64,"+block.Data)
+			b = wire.Str(b, `{"type":"image_url","image_url":{"url":`, "data:"+block.MimeType+";base64,"+block.Data)
 			b = append(b, `}}`...)
 		case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
 		}
@@ -385,10 +373,8 @@ func (e *encoder) appendAnswer(b []byte, m *protocol.AssistantMessage, mark bool
 	b = append(b, `,"content":`...)
 	switch {
 	case field == partThinking:
-		b = append(b, `[{"type":"thinking","thinking":[{"type":"text","text":`...)
-		b = protocol.AppendString(b, thoughts)
-		b = append(b, `}]},{"type":"text","text":`...)
-		b = protocol.AppendString(b, text)
+		b = wire.Str(b, `[{"type":"thinking","thinking":[{"type":"text","text":`, thoughts)
+		b = wire.Str(b, `}]},{"type":"text","text":`, text)
 		b = append(b, `}]`...)
 		return appendCalls(b, m.Content)
 	case text != "":
@@ -470,10 +456,8 @@ func appendCalls(b []byte, content protocol.Content) []byte {
 		b = append(append(b, sep...), `{"id":`...)
 		sep = ","
 		b = protocol.AppendString(b, call.ID)
-		b = append(b, `,"type":"function","function":{"name":`...)
-		b = protocol.AppendString(b, call.Name)
-		b = append(b, `,"arguments":`...)
-		b = protocol.AppendString(b, string(call.Arguments))
+		b = wire.Str(b, `,"type":"function","function":{"name":`, call.Name)
+		b = wire.Str(b, `,"arguments":`, string(call.Arguments))
 		b = append(b, '}')
 		detail, extra := proof(call.ThoughtSignature)
 		if detail != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
+	"troupe/providers/wire"
 )
 
 // thinkingForm is how an endpoint is asked to think: the member that is written
@@ -63,8 +64,7 @@ func (e *encoder) appendThinking(b []byte) []byte {
 		b = appendReasoning(b, word)
 	case format == "string-thinking":
 		if effort != "" {
-			b = append(b, `,"thinking":`...)
-			b = protocol.AppendString(b, effort)
+			b = wire.Str(b, `,"thinking":`, effort)
 		}
 	case format == "chat-template":
 		b = e.appendTemplate(b, "chat_template_kwargs", e.compat.ChatTemplateKwargs)
@@ -79,16 +79,14 @@ func appendReasoning(b []byte, effort string) []byte {
 	if effort == "" {
 		return b
 	}
-	b = append(b, `,"reasoning":{"effort":`...)
-	return append(protocol.AppendString(b, effort), '}')
+	return append(wire.Str(b, `,"reasoning":{"effort":`, effort), '}')
 }
 
 func (e *encoder) appendEffort(b []byte, effort string) []byte {
 	if effort == "" || !e.compat.SupportsReasoningEffort {
 		return b
 	}
-	b = append(b, `,"reasoning_effort":`...)
-	return protocol.AppendString(b, effort)
+	return wire.Str(b, `,"reasoning_effort":`, effort)
 }
 
 func (e *encoder) appendBudget(b []byte) []byte {

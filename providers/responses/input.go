@@ -18,8 +18,7 @@ func (e *encoder) appendInput(b []byte) []byte {
 		if e.compat.RequiresDeveloperRole || e.req.Model.Reasoning && e.compat.SupportsDeveloperRole {
 			role = "developer"
 		}
-		b = append(b, `{"role":"`+role+`","content":`...)
-		b = append(protocol.AppendString(b, e.req.System), '}')
+		b = append(wire.Str(b, `{"role":"`+role+`","content":`, e.req.System), '}')
 	}
 	for _, m := range e.messages {
 		switch m := m.(type) {
@@ -30,8 +29,7 @@ func (e *encoder) appendInput(b []byte) []byte {
 			b = e.appendAnswer(b, m.Content)
 		case *protocol.ToolResultMessage:
 			b = e.appendResult(b, m)
-		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none
+		default: // Convert leaves no others
 		}
 	}
 	return b
@@ -54,11 +52,9 @@ func appendContent(b []byte, content protocol.Content) []byte {
 		sep = ','
 		switch block := block.(type) {
 		case protocol.Text:
-			b = append(b, `{"type":"input_text","text":`...)
-			b = protocol.AppendString(b, block.Text)
+			b = wire.Str(b, `{"type":"input_text","text":`, block.Text)
 		case protocol.Image:
-			b = append(b, `{"type":"input_image","detail":"auto","image_url":`...)
-			b = protocol.AppendString(b, "data:"+block.MimeType+";base64,"+block.Data)
+			b = wire.Str(b, `{"type":"input_image","detail":"auto","image_url":`, "data:"+block.MimeType+";base64,"+block.Data)
 		case protocol.Thinking, protocol.ToolCall, protocol.UnknownBlock: // Convert leaves none where input stands
 		}
 		b = append(b, '}')
@@ -136,14 +132,11 @@ func (e *encoder) appendText(b []byte, text protocol.Text, paired bool) []byte {
 	if !paired || !strings.HasPrefix(id, "msg") || !e.claim(id) {
 		id = e.newMessageID(id, paired)
 	}
-	b = append(b, `{"type":"message","role":"assistant","status":"completed","id":`...)
-	b = protocol.AppendString(b, id)
+	b = wire.Str(b, `{"type":"message","role":"assistant","status":"completed","id":`, id)
 	if phase != "" {
-		b = append(b, `,"phase":`...)
-		b = protocol.AppendString(b, phase)
+		b = wire.Str(b, `,"phase":`, phase)
 	}
-	b = append(b, `,"content":[{"type":"output_text","annotations":[],"text":`...)
-	b = protocol.AppendString(b, text.Text)
+	b = wire.Str(b, `,"content":[{"type":"output_text","annotations":[],"text":`, text.Text)
 	return append(b, `}]}`...)
 }
 
@@ -183,23 +176,18 @@ func signText(id, phase string) string {
 	}
 	b := append([]byte(`{"v":1,"id":`), protocol.AppendString(nil, id)...)
 	if phase != "" {
-		b = append(b, `,"phase":`...)
-		b = protocol.AppendString(b, phase)
+		b = wire.Str(b, `,"phase":`, phase)
 	}
 	return string(append(b, '}'))
 }
 
 func appendCall(b []byte, call protocol.ToolCall, paired bool) []byte {
 	callID, itemID, _ := strings.Cut(call.ID, "|")
-	b = append(b, `{"type":"function_call","call_id":`...)
-	b = protocol.AppendString(b, callID)
+	b = wire.Str(b, `{"type":"function_call","call_id":`, callID)
 	if itemID != "" && paired {
-		b = append(b, `,"id":`...)
-		b = protocol.AppendString(b, itemID)
+		b = wire.Str(b, `,"id":`, itemID)
 	}
-	b = append(b, `,"name":`...)
-	b = protocol.AppendString(b, call.Name)
-	b = append(b, `,"arguments":`...)
-	b = protocol.AppendString(b, string(call.Arguments))
+	b = wire.Str(b, `,"name":`, call.Name)
+	b = wire.Str(b, `,"arguments":`, string(call.Arguments))
 	return append(b, '}')
 }

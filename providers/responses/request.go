@@ -68,8 +68,7 @@ func (e *encoder) header() http.Header {
 func (e *encoder) body() []byte {
 	input := e.req.EstimateInput(e.messages)
 	b := wire.Buffer(e.messages, input)
-	b = append(b, `{"model":`...)
-	b = protocol.AppendString(b, e.req.WireModel())
+	b = wire.Str(b, `{"model":`, e.req.WireModel())
 	b = append(b, `,"stream":true`...)
 	if e.compat.SupportsStore {
 		b = append(b, `,"store":false`...)
@@ -90,8 +89,7 @@ func (e *encoder) appendPromptCache(b []byte) []byte {
 	if e.req.Cache == providers.CacheNone || e.req.SessionID == "" || !wire.SendsCacheKey(e.compat.PromptCacheKeyMode, true) {
 		return b
 	}
-	b = append(b, `,"prompt_cache_key":`...)
-	b = protocol.AppendString(b, e.req.SessionID)
+	b = wire.Str(b, `,"prompt_cache_key":`, e.req.SessionID)
 	if e.req.Cache == providers.CacheLong && e.compat.SupportsLongCacheRetention {
 		b = append(b, `,"prompt_cache_retention":"24h"`...)
 	}
@@ -110,8 +108,7 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 	case e.req.Thinks():
 		b = append(b, `,"reasoning":{`...)
 		if e.compat.SupportsReasoningEffort && effort != "" {
-			b = append(b, `"effort":`...)
-			b = append(protocol.AppendString(b, effort), ',')
+			b = append(wire.Str(b, `"effort":`, effort), ',')
 		}
 		b = append(b, `"summary":"auto"}`...)
 	case !e.compat.SupportsReasoningEffort || !e.req.CanBeOff():
@@ -119,8 +116,7 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 		if effort == "" {
 			effort = "none"
 		}
-		b = append(b, `,"reasoning":{"effort":`...)
-		b = append(protocol.AppendString(b, effort), '}')
+		b = append(wire.Str(b, `,"reasoning":{"effort":`, effort), '}')
 	}
 	return append(b, `,"include":["reasoning.encrypted_content"]`...)
 }
@@ -133,8 +129,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 	for _, tool := range e.req.Tools {
 		b = append(append(b, sep...), `{"type":"function","name":`...)
 		b = protocol.AppendString(b, tool.Name)
-		b = append(b, `,"description":`...)
-		b = protocol.AppendString(b, tool.Description)
+		b = wire.Str(b, `,"description":`, tool.Description)
 		b = append(b, `,"parameters":`...)
 		b = append(b, wire.Schema(tool)...)
 		if e.compat.SupportsStrictMode {

@@ -8,6 +8,11 @@ import (
 	"troupe/protocol"
 )
 
+// Str appends a piece of JSON, and behind it a string.
+func Str(b []byte, lead, text string) []byte {
+	return protocol.AppendString(append(b, lead...), text)
+}
+
 // Called lists the names of the tools that messages call, in order.
 func Called(messages []protocol.Message) []string {
 	var names []string
@@ -44,8 +49,7 @@ func Buffer(messages []protocol.Message, input int64) []byte {
 			images = m.Content.Images()
 		case *protocol.ToolResultMessage:
 			images = m.Content.Images()
-		case *protocol.AssistantMessage, *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
-			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage: // Convert leaves none with images
+		default: // Convert leaves no others with images
 		}
 		for _, image := range images {
 			size += len(image.Data)

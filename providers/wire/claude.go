@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"troupe/protocol"
+	"troupe/providers"
+)
+
+// InterleavedBeta lets Claude think between calls of tools.
+const InterleavedBeta = "interleaved-thinking-2025-05-14"
+
+const (
+	minBudget     = 1024 // thinking tokens below which Claude refuses
+	answerReserve = 1024 // tokens that thinking must leave for the answer
+)
+
+// Claude is how much Claude may answer, and how much of that is thinking, over whichever
+// wire it is asked.
+type Claude struct {
+	MaxTokens int64
+	Budget    int64 // thinking tokens; 0 for adaptive or no thinking
+	Effort    string
+}
+
+// ClaudeOf decides it for a request with about input tokens. adaptive is for models that
+// choose their budget themselves.
+func ClaudeOf(req *providers.Request, input int64, thinks, adaptive bool) Claude {
+	c := Claude{MaxTokens: req.AnswerLimit(input, 0)}
+	switch {
+	case !thinks:
+	case adaptive:
+		if c.Effort = req.Effort(nil); c.Effort == string(protocol.ThinkingMinimal) {
+			c.Effort = string(protocol.ThinkingLow)
+		}
+	default:
+		c.Budget = req.Budget()
+		c.MaxTokens = req.AnswerLimit(input, c.Budget)
+		if c.MaxTokens <= c.Budget {
+			c.Budget = c.MaxTokens - answerReserve
+		}
+		if c.Budget < minBudget {
+			c.Budget = 0
+		}
+	}
+	return c
+}
+
+// Offered are the tools of a request. A history with calls needs tools even when none is
+// active any more: then every tool that was called stands there by name, with what is
+// said of one that is gone.
+func Offered(req *providers.Request, messages []protocol.Message, gone string) (tools []protocol.ToolInfo, none bool) {
+	if tools = req.Tools; len(tools) > 0 {
+		return tools, false
+	}
+	for _, name := range Called(messages) {
+		tools = append(tools, protocol.ToolInfo{Name: name, Description: gone})
+	}
+	return tools, true
+}
+
+// AppendTurns writes messages as a list of turns of user and assistant: tool results and
+// what the user says after them are one turn. one writes the blocks of a message.
+func AppendTurns(b []byte, messages []protocol.Message, one func(b []byte, i int, m protocol.Message) []byte) []byte {
+	b = append(b, `,"messages":[`...)
+	role := ""
+	for i, m := range messages {
+		next := "user"
+		if m.Role() == protocol.RoleAssistant {
+			next = "assistant"
+		}
+		switch role {
+		case next:
+			b = append(b, ',')
+		case "":
+			b = append(b, `{"role":"`+next+`","content":[`...)
+		default:
+			b = append(b, `]},{"role":"`+next+`","content":[`...)
+		}
+		role = next
+		b = one(b, i, m)
+	}
+	return b
+}
