@@ -39,6 +39,11 @@ func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, n
 	n.kill = kill
 	over := make(chan error, 1)
 	go func() { over <- n.member.Run(ctx) }()
+	t.Cleanup(func() {
+		kill()
+		<-over
+		time.Sleep(10 * time.Second) // what was said to an engine that is away
+	})
 	n.bench = startWith(t, nil, h, actortest.NewDisk(), actortest.NewModels(), append([]func(*Config){func(c *Config) {
 		c.Conn.MultiSession = true
 		c.Sessions.Cluster = &session.Cluster{
@@ -46,10 +51,6 @@ func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, n
 			Wants: func(string) cluster.Wants { return cluster.Wants{Labels: map[string]string{}} },
 		}
 	}}, changes...)...)
-	t.Cleanup(func() {
-		kill()
-		<-over
-	})
 	time.Sleep(time.Second)
 	return n
 }
@@ -352,6 +353,32 @@ func TestNodeLostInACommand(t *testing.T) {
 		b.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
 		assert.True(t, b.answer("b0").Get("replayed").Bool())
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"bashExecution"`))
+		b.end()
+	})
+}
+
+// TestNodeLostWithRuns: sessions that had something under way when their node was lost go on though
+// nobody asks for them; the others wait. Every node lists all of them.
+func TestNodeLostWithRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		rests, runs := a.open(), a.open()
+		a.run(rests, "~r~ rest")
+		a.Say(runs, "prompt", "~x~ pace=500 parts=20")
+		a.pass(3 * time.Second)
+		listed := b.Call(t, `{"type":"list_sessions"}`)
+		assert.Equal(t, `["~x~ pace=500 parts=20","~r~ rest"]`, listed.Get("data.sessions.#.firstMessage").Raw, listed.Raw)
+		assert.Equal(t, copies+"/"+runs+".jsonl", listed.Get("data.sessions.0.path").Str)
+		a.lose()
+		b.pass(3 * time.Second)
+		open := b.Call(t, `{"type":"list_open_sessions"}`)
+		assert.Contains(t, open.Raw, runs)
+		assert.NotContains(t, open.Raw, rests)
+		b.pass(30 * time.Second)
+		assert.Contains(t, b.lines(runs), "part 19 for ~x~")
+		b.Call(t, `{"type":"attach","sessionId":"`+runs+`"}`)
+		assert.EqualValues(t, 2, b.Call(t, `{"type":"get_state"`+at(runs)+`}`).Get("data.messageCount").Int())
 		b.end()
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +28,6 @@ type MemberConfig struct {
 	Registry Registry
 	Timing   Timing                      // the zero value is [Stock]
 	Patience time.Duration               // how long an append may be in doubt, 0 for [DefaultPatience]
-	Died     func(name string)           // a node was found to be dead; may be nil
 	Said     func(what string, e ...any) // claims, fences, releases: keys and values for a log; may be nil
 }
 
@@ -39,6 +39,8 @@ const DefaultPatience = 20 * time.Second
 type Member struct {
 	cfg   MemberConfig
 	begun time.Time
+
+	onDeath atomic.Pointer[func(name string)]
 
 	mu       sync.Mutex // guards what follows
 	beats    *Beats
@@ -201,10 +203,13 @@ func (m *Member) died(name string) {
 	}
 	delete(m.waiting, name)
 	m.mu.Unlock()
-	if m.cfg.Died != nil {
-		m.cfg.Died(name)
+	if told := m.onDeath.Load(); told != nil {
+		(*told)(name)
 	}
 }
+
+// OnDeath has f told when a node is found to be dead.
+func (m *Member) OnDeath(f func(name string)) { m.onDeath.Store(&f) }
 
 // Lease is the number of the lease that this node has; false without one.
 func (m *Member) Lease() (number uint64, ok bool) {

@@ -88,7 +88,13 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 	if cmd.Under != "" && cmd.Scope+cmd.SessionDir != "" {
 		return nil, protocol.CodeInvalidParams.Errorf("under excludes scope and sessionDir")
 	}
-	all, err := h.lister().List(q)
+	var all []protocol.SessionSummary
+	var err error
+	if h.Cluster != nil && h.Cluster.Engine != nil && cmd.Under+cmd.SessionDir == "" {
+		all, err = h.Cluster.summaries(q.Cwd)
+	} else {
+		all, err = h.lister().List(q)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,12 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 		runtime.AddCleanup(d, func(tell func()) { tell() }, shared.Forgotten)
 	}
 	d.clients.ring.limit, d.clients.ring.all = shared.RingBytes, &shared.ringBytes
-	first, _ := d.clients.join(m.Client)
-	first.muted = false
+	if m.Client.Known() {
+		first, _ := d.clients.join(m.Client)
+		first.muted = false
+	} else {
+		d.clients.firstAsked()
+	}
 	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")
 }
 

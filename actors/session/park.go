@@ -86,6 +86,7 @@ func (s *Session) park(c actor.Context) {
 	s.clients.unsent, s.shrunk = nil, worker.NewShrinker()
 	s.work.prompts.forget()
 	if s.kept() != nil { // whoever is asked next has it, which may be another node
+		s.leftIndex(c)
 		s.closeLog()
 	}
 	s.becomeParked(c)

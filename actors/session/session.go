@@ -67,6 +67,7 @@ type reported struct {
 	shown   shownState      // to clients
 	model   *protocol.Model // as noted for the environment of children
 	said    gist
+	index   indexing
 }
 
 // whatItDoes is what list_open_sessions is to say of a session, as far as it changes.
@@ -159,6 +160,9 @@ func (s *Session) take(c actor.Context, m any) {
 		s.hookDone(c, m)
 	case core.UIAnswered:
 		s.uiAnswered(c, m)
+	case indexDue:
+		s.reported.index.due = false
+		s.index(c)
 	case forgetRing:
 		s.clients.ring.forget()
 	case makeRoom:
@@ -346,6 +350,7 @@ func (s *Session) report(c actor.Context) {
 			c.Send(c.Parent(), uses{s.handle, m.Provider})
 		}
 	}
+	s.index(c)
 	if s.clients.ring.on && s.shared.ringsOver() {
 		c.Send(c.Parent(), ringsFull{})
 	}
@@ -432,6 +437,7 @@ func (s *Session) onClosed(c actor.Context) {
 // them.
 func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 	s.life.state = closed
+	s.leftIndex(c)
 	s.closeLog()
 	s.clients.flush(c.ActorSystem().Root)
 	if s.life.end != nil {

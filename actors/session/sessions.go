@@ -54,8 +54,13 @@ func (s *sessions) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.table = map[string]*member{}
+		s.watchNodes(c)
 	case link.SpawnSession:
 		s.spawn(c, m)
+	case nodeDied:
+		s.nodeDied(c, m.name)
+	case orphans:
+		s.adopt(c, m)
 	case status:
 		if e := s.table[m.handle]; e != nil {
 			s.changed(c, e, m.info)
@@ -226,25 +231,25 @@ func (s *sessions) giveBackSoon(c actor.Context) {
 // its session already; a router hears a repeated answer once.
 func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	for handle, e := range s.table {
-		if e.key == m.Key && e.router.Equal(m.Client.Router) {
-			c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid})
+		if e.key == m.Key && (m.Client.Router == nil || e.router.Equal(m.Client.Router)) {
+			tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid})
 			return
 		}
 	}
 	s.kernel.Faults.Hit("sessions", "Spawn")
 	if s.ending != nil && (m.Spec.Child == nil || s.aborting) { // a run that is to finish may need children
-		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
+		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
 		return
 	}
 	if len(s.table) >= s.shared.MaxSessions && !s.makeRoom(c) {
-		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeOverloaded.Errorf(
+		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeOverloaded.Errorf(
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
 	}
 	handle := s.newHandle(&m.Spec)
 	if e := s.table[handle]; e != nil { // the command has come again, or somebody else has named it
 		if e.info.DurableID != "" && e.info.DurableID != handle {
-			c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionInUse.Errorf(
+			tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionInUse.Errorf(
 				"Session %s has the handle of %s", e.info.DurableID, handle)})
 			return
 		}
@@ -252,17 +257,23 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		s.find(c, link.FindSession{Client: m.Client, Key: m.Key})
 		return
 	}
-	c.Watch(m.Client.Router)
+	if m.Client.Known() {
+		c.Watch(m.Client.Router)
+	}
 	if m.Client.Tag != "" {
 		m.Client.Tag = handle
 	}
 	pid, err := c.SpawnNamed(sessionProps(s.kernel, s.shared, handle, m), handle)
 	if err != nil {
-		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
+		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
 		return
 	}
+	clients := 1
+	if !m.Client.Known() {
+		clients = 0
+	}
 	info := protocol.OpenSessionInfo{
-		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: 1, Retain: m.Spec.Retain, WaitingFor: []string{}, Attention: "none",
+		SessionID: handle, Cwd: m.Spec.Cwd, Status: "opening", Clients: clients, Retain: m.Spec.Retain, WaitingFor: []string{}, Attention: "none",
 	}
 	if child := m.Spec.Child; child != nil {
 		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
@@ -270,7 +281,14 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: info}
 	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
-	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
+	tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
+}
+
+// tellSpawned tells a router of its session; nobody, where none has asked.
+func tellSpawned(c actor.Context, to link.SpawnSession, m link.SessionSpawned) {
+	if to.Client.Known() {
+		c.Send(to.Client.Router, m)
+	}
 }
 
 // newHandle is the handle of a session that is to be made. In a cluster it is its id, which all nodes know

@@ -1,0 +1,213 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/cluster"
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// indexEvery is how often a session says at most what it is about.
+const indexEvery = time.Second
+
+// engineTime is how long a question to the engine may take that no session waits for.
+const engineTime = 5 * time.Second
+
+// indexText is what the index of a cluster has of a session.
+type indexText struct {
+	protocol.SessionSummary
+	Node string `json:"node,omitempty"` // that has it open; "" for none
+	Runs bool   `json:"runs,omitempty"` // a run is on, or a dialog is open
+}
+
+// indexing is what a session has said last.
+type indexing struct {
+	said indexText
+	at   time.Time
+	due  bool // it looks again
+}
+
+// indexDue says that a session may say again what it is about.
+type indexDue struct{}
+
+// index tells the cluster what the session is about, if that has changed.
+func (s *Session) index(c actor.Context) {
+	k := s.kept()
+	if k == nil || k.cluster.Engine == nil || !s.file.Materialised() || s.reported.index.due {
+		return
+	}
+	state, by := s.m.State(), s.whatWasSaid()
+	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
+	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
+	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
+	was := &s.reported.index
+	if now.Modified = was.said.Modified; now == was.said {
+		return
+	}
+	if left := indexEvery - time.Since(was.at); left > 0 && now.Runs == was.said.Runs {
+		was.due = true
+		kernel.After(c, left, c.Self(), indexDue{})
+		return
+	}
+	was.at = time.Now()
+	now.Modified = protocol.FormatTime(was.at.UnixMilli())
+	was.said = now
+	k.say(c, now)
+}
+
+// say tells the index, and does not wait for it.
+func (k *kept) say(c actor.Context, text indexText) {
+	engine, id, log := k.cluster.Engine, cluster.SessionID(k.id), k.log
+	kernel.Go(c.ActorSystem().Root, c.Self(), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+		defer cancel()
+		b, err := json.Marshal(text)
+		if err == nil {
+			err = engine.SetIndex(ctx, id, b)
+		}
+		if err != nil {
+			log.Debug().Err(err).Msg("the index of the cluster does not know the session as it is")
+		}
+	})
+}
+
+// left tells the index that no node has the session open.
+func (s *Session) leftIndex(c actor.Context) {
+	if k, said := s.kept(), s.reported.index.said; k != nil && said.ID == k.id {
+		said.Node, said.Runs = "", false
+		s.reported.index.said = said
+		k.say(c, said)
+	}
+}
+
+// listed are the sessions of the cluster that the index knows.
+func (cl *Cluster) listed(ctx context.Context) (list []indexText, err error) {
+	for page := ""; ; {
+		ids, next, err := cl.Engine.List(ctx, page, 1000)
+		if err != nil {
+			return nil, err
+		}
+		texts, err := cl.Engine.Indexed(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			var text indexText
+			if json.Unmarshal(texts[id], &text) == nil && text.ID == string(id) {
+				text.Path = cl.file(text.ID) // as this node names it
+				list = append(list, text)
+			}
+		}
+		if page = next; next == "" {
+			return list, nil
+		}
+	}
+}
+
+// summaries is the cluster's list of sessions, those of a directory if it is not "".
+func (cl *Cluster) summaries(cwd string) ([]protocol.SessionSummary, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+	defer cancel()
+	all, err := cl.listed(ctx)
+	if err != nil {
+		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err)
+	}
+	list := []protocol.SessionSummary{}
+	for _, s := range all {
+		if cwd == "" || s.Cwd == cwd {
+			list = append(list, s.SessionSummary)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b protocol.SessionSummary) int { return strings.Compare(b.Modified, a.Modified) })
+	return list, nil
+}
+
+// What the parent of sessions is told of nodes.
+type (
+	// nodeDied says that a node was lost.
+	nodeDied struct{ name string }
+	// orphans are sessions of a lost node that had something under way, and belong here now.
+	orphans struct{ ids []string }
+)
+
+// watchNodes has the parent told of nodes that are lost.
+func (s *sessions) watchNodes(c actor.Context) {
+	if s.shared.Cluster == nil {
+		return
+	}
+	root, self := c.ActorSystem().Root, c.Self()
+	s.shared.Cluster.Member.OnDeath(func(name string) { root.Send(self, nodeDied{name}) })
+}
+
+// nodeDied looks for sessions of a lost node that had something under way, off the actor's goroutine.
+func (s *sessions) nodeDied(c actor.Context, name string) {
+	cl, log := s.shared.Cluster, s.kernel.Log
+	if cl.Engine == nil {
+		return
+	}
+	kernel.Background(c, func() any {
+		ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+		defer cancel()
+		all, err := cl.listed(ctx)
+		if err != nil {
+			log.Warn().Err(err).Str("node", name).Msg("the sessions of a lost node wait until somebody asks for them")
+		}
+		found := orphans{}
+		for _, of := range all {
+			if of.Node != name || !of.Runs {
+				continue
+			}
+			if at, err := cl.Member.Where(ctx, cluster.SessionID(of.ID)); err == nil && at.Name == cl.Member.Self() {
+				found.ids = append(found.ids, of.ID)
+			}
+		}
+		return found
+	})
+}
+
+// adopt opens sessions that had something under way when their node was lost. Nobody listens to them
+// yet.
+func (s *sessions) adopt(c actor.Context, m orphans) {
+	_, rules, _ := protocol.DialectUnion.Open()
+	for _, id := range m.ids {
+		spec := s.shared.Default.Fresh()
+		spec.ID, spec.Claim, spec.Retain = id, true, true
+		if s.table[id] == nil {
+			s.spawn(c, link.SpawnSession{Spec: spec, Rules: rules, Key: "lost " + id})
+		}
+	}
+}
+
+// Export writes a session as the log of the cluster has it to a file, as pi has it.
+func Export(ctx context.Context, log cluster.Log, fsys store.FS, id, path string) error {
+	tail, err := log.Tail(ctx, cluster.SessionID(id))
+	if err != nil {
+		return err
+	}
+	if tail.Seq == 0 {
+		return cluster.ErrNoSession
+	}
+	f, err := fsys.Create(path)
+	if err != nil {
+		return err
+	}
+	var joiner cluster.Joiner
+	_, err = cluster.Load(ctx, log, cluster.SessionID(id), cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
+		_, err := f.Write(joiner.Add(r))
+		return err
+	})
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
