@@ -89,13 +89,15 @@ func (k *conn) start(c actor.Context) {
 		cfg: &k.cfg, server: k.server, faults: faults, name: name + "/router",
 		out: link.Client{Writer: k.writer, Window: w, Wire: &wire}, rules: rules,
 	}
+	var far *actor.PID
 	if k.server.Cluster != nil && isStream {
-		far, onPanic := relay.New(k.kernel, k.server.Cluster, r.out, k.cfg.identity(), k.cfg.Peer)
-		r.routes.relay = k.spawn(c, "relay", far, onPanic)
+		a, onPanic := relay.New(k.kernel, k.server.Cluster, r.out, k.cfg.identity(), k.cfg.Peer)
+		far = k.spawn(c, "relay", a, onPanic)
+		r.routes.relay = far
 	}
-	k.router = k.spawn(c, "router", r, r.onPanic)
-	if r.routes.relay != nil {
-		c.Send(r.routes.relay, relay.Begin{Router: k.router})
+	k.router = k.spawn(c, "router", r, r.onPanic) // r is its own from here on
+	if far != nil {
+		c.Send(far, relay.Begin{Router: k.router})
 	}
 	if isLocal {
 		local.connected(c.ActorSystem().Root, k.router, w)
