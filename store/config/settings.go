@@ -458,87 +458,90 @@ func walk(prefix string, object gjson.Result, visit func(key string, v gjson.Res
 	})
 }
 
-// field is a key and how its value is taken over. A set that fails changes
-// nothing.
+// field is a key, how its value is taken over, and what it can do to who opens a project
+// that has it: see [Part]. A set that fails changes nothing.
 type field struct {
-	key string
-	set func(gjson.Result) error
+	key      string
+	set      func(gjson.Result) error
+	effect   Effect
+	harmless func(gjson.Result) bool
 }
 
-// fields is the table of all keys. Old names stand before the ones that
+// fields is the table of all keys that are obeyed. Old names stand before the ones that
 // replaced them, which win if a file has both.
 func (s *Settings) fields(base string, location Location) []field {
 	queueModes := []protocol.QueueMode{protocol.QueueAll, protocol.QueueOneAtATime}
 	return append(s.Task.fields(location), []field{
-		{"defaultProvider", str(&s.DefaultProvider)},
-		{"defaultModel", str(&s.DefaultModel)},
-		{"defaultThinkingLevel", oneOf(&s.DefaultThinkingLevel, protocol.ThinkingLevels...)},
-		{"modelThinkingLevels", merge(&s.ModelThinkingLevels, validLevel)},
-		{"enabledModels", strs(&s.EnabledModels)},
-		{"thinkingBudgets.minimal", count(&s.ThinkingBudgets.Minimal)},
-		{"thinkingBudgets.low", count(&s.ThinkingBudgets.Low)},
-		{"thinkingBudgets.medium", count(&s.ThinkingBudgets.Medium)},
-		{"thinkingBudgets.high", count(&s.ThinkingBudgets.High)},
-		{"thinkingBudgets.xhigh", count(&s.ThinkingBudgets.XHigh)},
-		{"thinkingBudgets.max", count(&s.ThinkingBudgets.Max)},
-		{"defaultTools", strs(&s.DefaultTools)},
+		{"defaultProvider", str(&s.DefaultProvider), Redirects, nil},
+		{"defaultModel", str(&s.DefaultModel), Redirects, nil},
+		{"defaultThinkingLevel", oneOf(&s.DefaultThinkingLevel, protocol.ThinkingLevels...), Tunes, nil},
+		{"modelThinkingLevels", merge(&s.ModelThinkingLevels, validLevel), Tunes, nil},
+		{"enabledModels", strs(&s.EnabledModels), Redirects, nil},
+		{"thinkingBudgets.minimal", count(&s.ThinkingBudgets.Minimal), Tunes, nil},
+		{"thinkingBudgets.low", count(&s.ThinkingBudgets.Low), Tunes, nil},
+		{"thinkingBudgets.medium", count(&s.ThinkingBudgets.Medium), Tunes, nil},
+		{"thinkingBudgets.high", count(&s.ThinkingBudgets.High), Tunes, nil},
+		{"thinkingBudgets.xhigh", count(&s.ThinkingBudgets.XHigh), Tunes, nil},
+		{"thinkingBudgets.max", count(&s.ThinkingBudgets.Max), Tunes, nil},
+		{"defaultTools", strs(&s.DefaultTools), Widens, onlyTakesAway},
 
-		{"queueMode", oneOf(&s.SteeringMode, queueModes...)},
-		{"steeringMode", oneOf(&s.SteeringMode, queueModes...)},
-		{"followUpMode", oneOf(&s.FollowUpMode, queueModes...)},
-		{"interruptMode", oneOf(&s.InterruptMode, protocol.InterruptImmediate, protocol.InterruptWait)},
+		{"queueMode", oneOf(&s.SteeringMode, queueModes...), Tunes, nil},
+		{"steeringMode", oneOf(&s.SteeringMode, queueModes...), Tunes, nil},
+		{"followUpMode", oneOf(&s.FollowUpMode, queueModes...), Tunes, nil},
+		{"interruptMode", oneOf(&s.InterruptMode, protocol.InterruptImmediate, protocol.InterruptWait), Tunes, nil},
 
-		{"compaction.enabled", boolean(&s.Compaction.Enabled)},
-		{"compaction.reserveTokens", count(&s.Compaction.ReserveTokens)},
-		{"compaction.keepRecentTokens", count(&s.Compaction.KeepRecentTokens)},
-		{"compaction.modelOverrides", merge(&s.Compaction.ModelOverrides, validOverride)},
-		{"branchSummary.reserveTokens", count(&s.BranchSummary.ReserveTokens)},
+		{"compaction.enabled", boolean(&s.Compaction.Enabled), Tunes, nil},
+		{"compaction.reserveTokens", count(&s.Compaction.ReserveTokens), Tunes, nil},
+		{"compaction.keepRecentTokens", count(&s.Compaction.KeepRecentTokens), Tunes, nil},
+		{"compaction.modelOverrides", merge(&s.Compaction.ModelOverrides, validOverride), Tunes, nil},
+		{"branchSummary.reserveTokens", count(&s.BranchSummary.ReserveTokens), Tunes, nil},
 
-		{"retry.enabled", boolean(&s.Retry.Enabled)},
-		{"retry.maxRetries", count(&s.Retry.MaxRetries)},
-		{"retry.baseDelayMs", count(&s.Retry.BaseDelayMs)},
-		{"retry.maxAgentDelayMs", count(&s.Retry.MaxAgentDelayMs)},
-		{"retry.provider.maxRetries", count(&s.Retry.Provider.MaxRetries)},
-		{"retry.provider.maxRetryDelayMs", count(&s.Retry.Provider.MaxRetryDelayMs)},
-		{"retry.provider.timeoutMs", count(&s.Retry.Provider.TimeoutMs)},
+		// Requests cost money: a project may only have fewer of them, and later.
+		{"retry.enabled", boolean(&s.Retry.Enabled), Tunes, nil},
+		{"retry.maxRetries", count(&s.Retry.MaxRetries), Loosens, atMost(3)},
+		{"retry.baseDelayMs", count(&s.Retry.BaseDelayMs), Loosens, atLeast(2000)},
+		{"retry.maxAgentDelayMs", count(&s.Retry.MaxAgentDelayMs), Loosens, atLeast(60_000)},
+		{"retry.provider.maxRetries", count(&s.Retry.Provider.MaxRetries), Loosens, atMost(2)},
+		{"retry.provider.maxRetryDelayMs", count(&s.Retry.Provider.MaxRetryDelayMs), Tunes, nil},
+		{"retry.provider.timeoutMs", count(&s.Retry.Provider.TimeoutMs), Tunes, nil},
 
-		{"images.autoResize", boolean(&s.Images.AutoResize)},
-		{"images.blockImages", boolean(&s.Images.BlockImages)},
+		{"images.autoResize", boolean(&s.Images.AutoResize), Tunes, nil},
+		{"images.blockImages", boolean(&s.Images.BlockImages), Loosens, is(true)},
 
-		{"ttsr.enabled", boolean(&s.TTSR.Enabled)},
-		{"ttsr.contextMode", oneOf(&s.TTSR.ContextMode, "discard", "keep")},
-		{"ttsr.repeatMode", oneOf(&s.TTSR.RepeatMode, "once", "after-gap")},
-		{"ttsr.repeatGap", count(&s.TTSR.RepeatGap)},
-		{"ttsr.interruptMode", oneOf(&s.TTSR.InterruptMode, "always", "prose-only", "tool-only", "never")},
-		{"ttsr.disabledRules", strs(&s.TTSR.DisabledRules)},
+		{"ttsr.enabled", boolean(&s.TTSR.Enabled), Loosens, is(true)},
+		{"ttsr.contextMode", oneOf(&s.TTSR.ContextMode, "discard", "keep"), Tunes, nil},
+		{"ttsr.repeatMode", oneOf(&s.TTSR.RepeatMode, "once", "after-gap"), Tunes, nil},
+		{"ttsr.repeatGap", count(&s.TTSR.RepeatGap), Tunes, nil},
+		{"ttsr.interruptMode", oneOf(&s.TTSR.InterruptMode, "always", "prose-only", "tool-only", "never"), Loosens, nil},
+		{"ttsr.disabledRules", strs(&s.TTSR.DisabledRules), Loosens, nil},
 
-		{"todoCompletion.enabled", boolean(&s.Todo.Reminders)},
-		{"todoCompletion.maxReminders", count(&s.Todo.RemindersMax)},
-		{"bash.inheritEnv", boolean(&s.InheritEnv)},
-		{"todo.reminders", boolean(&s.Todo.Reminders)},
-		{"todo.remindersMax", count(&s.Todo.RemindersMax)},
-		{"todo.reminders.max", count(&s.Todo.RemindersMax)},
+		{"todoCompletion.enabled", boolean(&s.Todo.Reminders), Tunes, nil},
+		{"todoCompletion.maxReminders", count(&s.Todo.RemindersMax), Tunes, nil},
+		{"bash.inheritEnv", boolean(&s.InheritEnv), Widens, is(false)},
+		{"todo.reminders", boolean(&s.Todo.Reminders), Tunes, nil},
+		{"todo.remindersMax", count(&s.Todo.RemindersMax), Tunes, nil},
+		{"todo.reminders.max", count(&s.Todo.RemindersMax), Tunes, nil},
 
-		{"modelRoles", merge(&s.ModelRoles, anyText)},
+		{"modelRoles", merge(&s.ModelRoles, anyText), Redirects, nil},
 
-		{"defaultProjectTrust", oneOf(&s.defaultTrust, trustAsk, trustAlways, trustNever)},
-		{"shellPath", str(&s.ShellPath)},
-		{"shellCommandPrefix", str(&s.ShellCommandPrefix)},
-		{"sessionDir", str(&s.SessionDir)},
+		{"defaultProjectTrust", oneOf(&s.defaultTrust, trustAsk, trustAlways, trustNever), Reserved, nil},
+		{"shellPath", str(&s.ShellPath), Starts, nil},
+		{"shellCommandPrefix", str(&s.ShellCommandPrefix), Starts, nil},
+		{"sessionDir", str(&s.SessionDir), Redirects, nil},
 
-		{"auth.reuse", users(location, s.Auth.setReuse)},
-		{"auth.broker", users(location, str(&s.Auth.Broker))},
-		{"discover.local", users(location, boolean(&s.DiscoverLocal))},
-		{"httpProxy", str(&s.HTTPProxy)},
-		{"httpIdleTimeoutMs", count(&s.HTTPIdleTimeoutMs)},
+		{"auth.reuse", users(location, s.Auth.setReuse), Reserved, nil},
+		{"auth.broker", users(location, str(&s.Auth.Broker)), Reserved, nil},
+		{"discover.local", users(location, boolean(&s.DiscoverLocal)), Reserved, nil},
+		{"httpProxy", str(&s.HTTPProxy), Redirects, nil},
+		{"httpIdleTimeoutMs", count(&s.HTTPIdleTimeoutMs), Tunes, nil},
 
-		{"prompts", named(&s.Prompts, base, location)},
-		{"skills", s.skills(base, location)},
-		{"enableSkillCommands", boolean(&s.EnableSkillCommands)},
-		{"extensions", named(&s.Extensions, base, location)},
-		{"hooks", named(&s.Hooks, base, location)},
-		{"customTools", named(&s.CustomTools, base, location)},
-		{"packages", packages(&s.Packages, base, location)},
+		{"prompts", named(&s.Prompts, base, location), Widens, nil}, // paths and patterns, from everywhere
+		{"skills", s.skills(base, location), Widens, nil},
+		{"enableSkillCommands", boolean(&s.EnableSkillCommands), Tunes, nil},
+		{"extensions", named(&s.Extensions, base, location), Starts, nil},
+		{"hooks", named(&s.Hooks, base, location), Starts, nil},
+		{"customTools", named(&s.CustomTools, base, location), Starts, nil},
+		{"packages", packages(&s.Packages, base, location), Starts, nil},
 	}...)
 }
 

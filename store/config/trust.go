@@ -89,8 +89,12 @@ const (
 
 // Parts is the one table that says what a project may contribute, whatever the
 // transport: each part with what it can do. A part that is not in it does not
-// load, so whoever adds a kind of configuration adds its row.
-var Parts = []Part{
+// load, so whoever adds a kind of configuration adds its row; a setting that is obeyed has
+// it in [Settings.fields].
+var Parts = slices.Concat(files, settingParts())
+
+// files are the parts that are files, and the settings that this version does not obey.
+var files = []Part{
 	// texts
 	{Path: "AGENTS.override.md", Effect: Context},
 	{Path: "AGENTS.md", Effect: Context},
@@ -125,147 +129,41 @@ var Parts = []Part{
 	{Path: ".pi/permissions.json", Effect: Tightens},
 	{Path: ".pi/models.json", Effect: Redirects, Missing: "models of a project"},
 	{Path: ".pi/auth.json", Effect: Redirects, Missing: "keys of a project"},
-	{Key: "extensions", Effect: Starts},
-	{Key: "hooks", Effect: Starts},
-	{Key: "customTools", Effect: Starts},
-	{Key: "packages", Effect: Starts},
-	{Key: "auth.reuse", Effect: Reserved},
-	{Key: "auth.broker", Effect: Reserved},
-	{Key: "discover.local", Effect: Reserved},
 	{Key: "npmCommand", Effect: Starts, Missing: installing},
 	{Key: "mcpServers", Effect: Starts, Missing: mcp},
 	{Key: "mcp", Effect: Starts, Missing: mcp},
 	{Key: "permissions.deny", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions.ask", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions", Effect: Loosens, Missing: rulesOf},
-	{Key: "task.verification.enabled", Effect: Loosens, Harmless: is(true)},
-	{Key: "task.verification.defaultProfile", Effect: Starts},
-	{Key: "task.verification.requireForIsolated", Effect: Loosens, Harmless: is(true)},
-	{Key: "task.verification.maxRetries", Effect: Loosens, Harmless: atMost(1)},
-	{Key: "task.verification.failureContextLineLimit", Effect: Tunes},
-	{Key: "task.verification.captureAfter", Effect: Tunes},
-	{Key: "task.verification.baseline", Effect: Tunes},
-	{Key: "task.verification.profiles", Effect: Starts},
-	{Key: "task.isolation.enabled", Effect: Loosens, Harmless: is(true)},
-	{Key: "task.isolation.mode", Effect: Loosens},
-	{Key: "task.isolation.merge", Effect: Loosens},
-	{Key: "task.isolation.apply", Effect: Loosens, Harmless: is(false)},
-	{Key: "task.isolation.commits", Effect: Loosens},
-	{Key: "task.isolation.carry", Effect: Widens},
-	{Key: "task.isolation.carryBy", Effect: Widens},
-	{Key: "task.isolation.maxBytes", Effect: Loosens},
-	{Key: "task.isolation.base", Effect: Redirects},
-	{Key: "task.isolation.keepDays", Effect: Loosens},
-	// A limit of a project only counts where it is lower than the user's.
-	{Key: "task.budget.maxWallTimeMs", Effect: Tunes},
-	{Key: "task.budget.maxInputTokens", Effect: Tunes},
-	{Key: "task.budget.maxOutputTokens", Effect: Tunes},
-	{Key: "task.budget.maxTotalTokens", Effect: Tunes},
-	{Key: "task.budget.maxCostUsd", Effect: Tunes},
-	{Key: "task.budget.maxToolCalls", Effect: Tunes},
-	{Key: "task.budget.maxSubagents", Effect: Tunes},
-	{Key: "task.budget.warnAtRatio", Effect: Tunes},
-	{Key: "task.budget.reserveOutput", Effect: Loosens},
-	{Key: "task.budget.strict", Effect: Loosens, Harmless: is(true)},
-	{Key: "task.budget.requirePrice", Effect: Loosens, Harmless: is(true)},
-	{Key: "task.enabled", Effect: Widens, Harmless: is(false)},
-	{Key: "task.maxRecursionDepth", Effect: Loosens},
-	{Key: "task.maxConcurrency", Effect: Loosens},
-	{Key: "task.maxRuntimeMs", Effect: Loosens},
-	{Key: "task.softRequestBudget", Effect: Loosens},
-	{Key: "task.agentModelOverrides", Effect: Redirects},
-	{Key: "task.disabledAgents", Effect: Tunes},
 	{Key: "task.batch", Effect: Tunes, Missing: tasks},
 	{Key: "modelRoles", Effect: Redirects, Missing: tasks},
-	{Key: "shellPath", Effect: Starts},
-	{Key: "shellCommandPrefix", Effect: Starts},
-
-	// where things go
-	{Key: "httpProxy", Effect: Redirects},
-	{Key: "sessionDir", Effect: Redirects},
-	{Key: "defaultProvider", Effect: Redirects},
-	{Key: "defaultModel", Effect: Redirects},
-	{Key: "enabledModels", Effect: Redirects},
-
-	// what is reached and what is asked
-	{Key: "bash.inheritEnv", Effect: Widens, Harmless: is(false)},
-	{Key: "defaultTools", Effect: Widens, Harmless: onlyTakesAway},
-	{Key: "prompts", Effect: Widens}, // paths and patterns, from everywhere
-	{Key: "skills", Effect: Widens},
-	{Key: "images.blockImages", Effect: Loosens, Harmless: is(true)},
-	{Key: "ttsr.enabled", Effect: Loosens, Harmless: is(true)},
-	{Key: "ttsr.disabledRules", Effect: Loosens},
-	{Key: "ttsr.interruptMode", Effect: Loosens},
-	{Key: "defaultProjectTrust", Effect: Reserved},
-
-	// how sessions work
-	{Key: "defaultThinkingLevel", Effect: Tunes},
-	{Key: "modelThinkingLevels", Effect: Tunes},
-	{Key: "thinkingBudgets.minimal", Effect: Tunes},
-	{Key: "thinkingBudgets.low", Effect: Tunes},
-	{Key: "thinkingBudgets.medium", Effect: Tunes},
-	{Key: "thinkingBudgets.high", Effect: Tunes},
-	{Key: "thinkingBudgets.xhigh", Effect: Tunes},
-	{Key: "thinkingBudgets.max", Effect: Tunes},
-	{Key: "queueMode", Effect: Tunes},
-	{Key: "steeringMode", Effect: Tunes},
-	{Key: "followUpMode", Effect: Tunes},
-	{Key: "interruptMode", Effect: Tunes},
-	{Key: "compaction.enabled", Effect: Tunes},
-	{Key: "compaction.reserveTokens", Effect: Tunes},
-	{Key: "compaction.keepRecentTokens", Effect: Tunes},
-	{Key: "compaction.modelOverrides", Effect: Tunes},
-	{Key: "branchSummary.reserveTokens", Effect: Tunes},
-	// Requests cost money: a project may only have fewer of them, and later.
-	{Key: "retry.enabled", Effect: Tunes},
-	{Key: "retry.maxRetries", Effect: Loosens, Harmless: atMost(3)},
-	{Key: "retry.baseDelayMs", Effect: Loosens, Harmless: atLeast(2000)},
 	{Key: "retry.maxDelayMs", Effect: Tunes, Missing: "Cloud Code"},
-	{Key: "retry.maxAgentDelayMs", Effect: Loosens, Harmless: atLeast(60_000)},
-	{Key: "retry.provider.maxRetries", Effect: Loosens, Harmless: atMost(2)},
-	{Key: "retry.provider.maxRetryDelayMs", Effect: Tunes},
-	{Key: "retry.provider.timeoutMs", Effect: Tunes},
-	{Key: "images.autoResize", Effect: Tunes},
-	{Key: "ttsr.contextMode", Effect: Tunes},
-	{Key: "ttsr.repeatMode", Effect: Tunes},
-	{Key: "ttsr.repeatGap", Effect: Tunes},
-	{Key: "todoCompletion.enabled", Effect: Tunes},
-	{Key: "todoCompletion.maxReminders", Effect: Tunes},
-	{Key: "todo.reminders", Effect: Tunes},
-	{Key: "todo.remindersMax", Effect: Tunes},
-	{Key: "todo.reminders.max", Effect: Tunes},
-	{Key: "enableSkillCommands", Effect: Tunes},
-	{Key: "httpIdleTimeoutMs", Effect: Tunes},
 	{Key: "websockets", Effect: Tunes, Missing: sockets},
 	{Key: "transport", Effect: Tunes, Missing: sockets},
 	{Key: "websocketConnectTimeoutMs", Effect: Tunes, Missing: sockets},
 	{Key: "cacheWarming", Effect: Tunes, Missing: sockets},
+}
 
-	// a screen
-	{Key: "theme", Screen: true},
-	{Key: "themes", Screen: true},
-	{Key: "quietStartup", Screen: true},
-	{Key: "hideThinkingBlock", Screen: true},
-	{Key: "showCacheMissNotices", Screen: true},
-	{Key: "externalEditor", Screen: true},
-	{Key: "doubleEscapeAction", Screen: true},
-	{Key: "treeFilterMode", Screen: true},
-	{Key: "tuiMode", Screen: true},
-	{Key: "fullscreenExitOutput", Screen: true},
-	{Key: "fullscreenScrollbar", Screen: true},
-	{Key: "fullscreenCopyOnSelect", Screen: true},
-	{Key: "editorPaddingX", Screen: true},
-	{Key: "outputPad", Screen: true},
-	{Key: "autocompleteMaxVisible", Screen: true},
-	{Key: "showHardwareCursor", Screen: true},
-	{Key: "terminal", Screen: true},
-	{Key: "markdown", Screen: true},
-	{Key: "warnings", Screen: true},
-	{Key: "collapseChangelog", Screen: true},
-	{Key: "lastChangelogVersion", Screen: true},
-	{Key: "enableInstallTelemetry", Screen: true},
-	{Key: "enableAnalytics", Screen: true},
-	{Key: "branchSummary.skipPrompt", Screen: true},
+// onScreen are settings that only matter on a screen.
+var onScreen = []string{
+	"theme", "themes", "quietStartup", "hideThinkingBlock", "showCacheMissNotices", "externalEditor",
+	"doubleEscapeAction", "treeFilterMode", "tuiMode", "fullscreenExitOutput", "fullscreenScrollbar",
+	"fullscreenCopyOnSelect", "editorPaddingX", "outputPad", "autocompleteMaxVisible", "showHardwareCursor", "terminal",
+	"markdown", "warnings", "collapseChangelog", "lastChangelogVersion", "enableInstallTelemetry", "enableAnalytics",
+	"branchSummary.skipPrompt",
+}
+
+// settingParts are the rows of settings.
+func settingParts() (list []Part) {
+	for _, f := range Defaults().fields("", User) {
+		if !slices.ContainsFunc(files, func(p Part) bool { return p.Key == f.key }) {
+			list = append(list, Part{Key: f.key, Effect: f.effect, Harmless: f.harmless})
+		}
+	}
+	for _, key := range onScreen {
+		list = append(list, Part{Key: key, Screen: true})
+	}
+	return list
 }
 
 func is(want bool) func(gjson.Result) bool {
