@@ -222,3 +222,54 @@ func TestSuite_memory(t *testing.T) {
 	m := clustertest.New(1, 0)
 	clustertest.Suite(t, func(*testing.T) cluster.Engine { return m.Client() })
 }
+
+// TestLoad (C12): what is not the log is an error with its place, never a shorter session.
+func TestLoad(t *testing.T) {
+	for name, damage := range map[string]func(r []cluster.Record) []cluster.Record{
+		"a hole":         func(r []cluster.Record) []cluster.Record { return append(r[:2], r[3:]...) },
+		"a changed byte": func(r []cluster.Record) []cluster.Record { r[2].Lines = []byte("liNe"); return r },
+		"a cut end":      func(r []cluster.Record) []cluster.Record { return r[:3] },
+		"a strange boot": func(r []cluster.Record) []cluster.Record { r[2].Boot = "x"; return r },
+		"nothing":        func([]cluster.Record) []cluster.Record { return nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log := clustertest.New(1, 0)
+			w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+			require.NoError(t, err)
+			for range 4 {
+				_, err := w.Append(t.Context(), []byte("line"), nil)
+				require.NoError(t, err)
+			}
+			log.Damage(session, damage)
+			n := 0
+			_, err = cluster.Load(t.Context(), log, session, cluster.Mark{}, w.Mark().Seq, func(cluster.Record) error { n++; return nil })
+			require.ErrorIs(t, err, cluster.ErrDamaged, name)
+			require.Less(t, n, 4, name)
+		})
+	}
+}
+
+// TestLoad_short: a replica that is behind and says nothing of it.
+func TestLoad_short(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &short{Memory: clustertest.New(1, 0)}
+		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		require.NoError(t, err)
+		_, err = w.Append(t.Context(), []byte("line"), nil)
+		require.NoError(t, err)
+		_, err = cluster.Load(t.Context(), log, session, cluster.Mark{}, w.Mark().Seq, func(cluster.Record) error { return nil })
+		require.ErrorIs(t, err, cluster.ErrDamaged)
+	})
+}
+
+// short reads a record less than it is asked for.
+type short struct{ *clustertest.Memory }
+
+func (s *short) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+	return s.Memory.Read(ctx, id, after, to, func(r cluster.Record) error {
+		if r.Seq == to {
+			return nil
+		}
+		return f(r)
+	})
+}

@@ -11,25 +11,26 @@ type mutant struct {
 
 // The tests that notice: arguments of go test.
 var (
-	laws    = []string{"./actors/core"}
-	resumes = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
-	several = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
-	shells  = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
-	files   = []string{"./store"}
-	cluster = []string{"./actors/cluster"}
-	beats   = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
-	configs = []string{"./store/config"}
-	models  = []string{"./providers/registry", "./providers/wire"}
-	logins  = []string{"./providers/auth"}
-	ends    = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
-	pipes   = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
-	keys    = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
-	lines   = []string{"./protocol", "./protocol/pi"}
-	slash   = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
-	wires   = []string{"./providers/openai", "-run", "TestConformance"}
-	words   = []string{"./providers", "-run", "TestErrorTexts"}
-	forms   = []string{"./e2e", "-run", "TestShapes"}
-	passes  = []string{"./e2e", "-run", "TestPassingFailure"}
+	laws     = []string{"./actors/core"}
+	resumes  = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
+	several  = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
+	shells   = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
+	files    = []string{"./store"}
+	cluster  = []string{"./actors/cluster"}
+	clusters = []string{"./actors/cluster", "-run", "TestCluster", "-sim.seeds=400"}
+	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
+	configs  = []string{"./store/config"}
+	models   = []string{"./providers/registry", "./providers/wire"}
+	logins   = []string{"./providers/auth"}
+	ends     = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
+	pipes    = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
+	keys     = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
+	lines    = []string{"./protocol", "./protocol/pi"}
+	slash    = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
+	wires    = []string{"./providers/openai", "-run", "TestConformance"}
+	words    = []string{"./providers", "-run", "TestErrorTexts"}
+	forms    = []string{"./e2e", "-run", "TestShapes"}
+	passes   = []string{"./e2e", "-run", "TestPassingFailure"}
 )
 
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
@@ -271,4 +272,20 @@ var mutants = []mutant{
 	{"a writer in doubt goes on", "actors/cluster/writer.go", "if !doubtful {", "if true {", cluster},
 	{"another life of a node writes behind a claim", "actors/cluster/chain.go", " || r.Boot != at.Boot", "", cluster},
 	{"a changed byte of a log is read", "actors/cluster/chain.go", "case r.Sum != sum:", "case false && r.Sum != sum:", cluster},
+	{"an epoch is not checked", "actors/cluster/chain.go", "r.Epoch != at.Epoch || ", "", cluster},
+	{"a log is not checked when it is loaded", "actors/cluster/chain.go", "if err := chain.Add(r); err != nil {", "if err := chain.Add(r); false {", cluster},
+	{"a log that ends too early is a shorter session", "actors/cluster/chain.go", "case err == nil && chain.at.Seq < to:", "case false:", cluster},
+	{"a shorter log than known is claimed", "actors/cluster/chain.go", "case r.Seq < known.Seq:", "case false:", cluster},
+	{"another log than known is claimed", "actors/cluster/chain.go", "case r.Seq == known.Seq && known.Seq > 0 && r.Sum != known.Sum:", "case false:", cluster},
+	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case Claim:\n\t\tj.parts = nil", "case Claim:", cluster},
+	{"a part is all of an entry", "actors/cluster/writer.go", "Kind: Part, Lines: lines[:MostLines]", "Kind: Lines, Lines: lines[:MostLines]", cluster},
+	{"a command has its effect before it is written", "actors/cluster/clustertest/host.go", "l.Sign([]string{c.Key})", "h.cfg.Effect(Effect{c.Session, c.Key, l.Epoch()})\n\tl.Sign([]string{c.Key})", clusters},
+	{"a command is acknowledged before it is written", "actors/cluster/clustertest/host.go", "if err := l.Append([]byte(c.Key + \"\\n\")); err != nil {", "if err := l.Append([]byte(c.Key + \"\\n\")); err != nil && h.ctx.Err() == nil {\n\t\t_, _ = lost(err)\n\t\treturn Answer{Seq: 1}, nil\n\t} else if err != nil {", clusters},
+	{"memory is read without a lease", "actors/cluster/owned.go", "ok && lease == o.lease {", "ok || lease == o.lease {", clusters},
+	{"a lapsed lease that has come back is the same", "actors/cluster/owned.go", "ok && lease == o.lease {", "ok && lease >= o.lease {", clusters},
+	{"a record does not have the key of its command", "actors/cluster/writer.go", "Kind: Lines, Lines: lines, Keys: keys}", "Kind: Lines, Lines: lines}", clusters},
+	{"a log's keys are forgotten when it is loaded", "actors/cluster/owned.go", "o.keys.Add(r.Seq, r.Keys)", "", clusters},
+	{"a session's keys of its own records are forgotten", "actors/cluster/owned.go", "o.keys.Add(seq, keys)", "", clusters},
+	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.w.Release(ctx)", "err := ctx.Err()", cluster},
+	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }

@@ -36,6 +36,7 @@ type Memory struct {
 	s      *servers
 	mu     sync.Mutex
 	cut    Cut
+	frozen time.Time       // until when its node stands still
 	beaten map[string]bool // lives for which this client has beaten
 }
 
@@ -72,6 +73,26 @@ func (c *Memory) is(cut Cut) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut >= cut
+}
+
+// Freeze has the node of this way stand still for a while: it neither asks nor hears.
+func (c *Memory) Freeze(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = time.Now().Add(d)
+}
+
+// Thaw waits until the node does not stand still.
+func (c *Memory) Thaw() {
+	for {
+		c.mu.Lock()
+		d := time.Until(c.frozen)
+		c.mu.Unlock()
+		if d <= 0 {
+			return
+		}
+		time.Sleep(d)
+	}
 }
 
 // Faults changes how many calls of 100 go wrong.
@@ -120,6 +141,7 @@ func (c *Memory) arrive(ctx context.Context, name string) error {
 	if !cluster.Valid(name) {
 		return fmt.Errorf("%w: %q is no name", cluster.ErrSettings, name)
 	}
+	c.Thaw()
 	if c.is(Gone) {
 		<-ctx.Done()
 		return ctx.Err()
@@ -145,6 +167,7 @@ func (c *Memory) arrive(ctx context.Context, name string) error {
 
 // answer is what the client gets of an answer.
 func (c *Memory) answer(ctx context.Context) error {
+	c.Thaw()
 	if c.is(Deaf) {
 		<-ctx.Done()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"hash/crc64"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func Suite(t *testing.T, open func(t *testing.T) cluster.Engine) {
 // fresh is a session that nobody has.
 func fresh() cluster.SessionID { return cluster.SessionID("s-" + rand.Text()) }
 
-func own(t *testing.T, e cluster.Engine, id cluster.SessionID, node string) *cluster.Writer {
+func claimed(t *testing.T, e cluster.Engine, id cluster.SessionID, node string) *cluster.Writer {
 	t.Helper()
 	w, err := cluster.Own(t.Context(), e, id, node, node+"-boot", cluster.Mark{})
 	require.NoError(t, err)
@@ -84,7 +85,7 @@ func suiteFence(t *testing.T, open func(*testing.T) cluster.Engine) {
 // suiteRecords: what was appended is read as it was, from any place, by who comes later.
 func suiteRecords(t *testing.T, open func(*testing.T) cluster.Engine) {
 	e, id := open(t), fresh()
-	w := own(t, e, id, "a")
+	w := claimed(t, e, id, "a")
 	bodies := [][]byte{[]byte(`{"a":1}`), {}, []byte("zwei\nZeilen ∀\x00\xff"), bytes.Repeat([]byte("x"), cluster.MostLines)}
 	keys := [][]string{nil, {"client/1"}, {"c/ä \n\"", "d/2"}, {" "}}
 	var marks []cluster.Mark
@@ -212,14 +213,15 @@ func suiteClaims(t *testing.T, open func(*testing.T) cluster.Engine) {
 // ended never were.
 func suiteParts(t *testing.T, open func(*testing.T) cluster.Engine) {
 	e, id := open(t), fresh()
-	w := own(t, e, id, "a")
+	w := claimed(t, e, id, "a")
 	entry := bytes.Repeat([]byte("0123456789"), cluster.MostLines/4)
 	_, err := w.Append(t.Context(), entry, []string{"c/1"})
 	require.NoError(t, err)
-	tail := w.Mark()
-	_, err = e.Append(t.Context(), id, tail.Seq, cluster.Record{Kind: cluster.Part, Prev: tail.Seq, Epoch: tail.Epoch, N: tail.N + 1, Node: "a", Boot: "a-boot", Sum: tail.Sum})
+	tail, lost := w.Mark(), []byte("lost")
+	_, err = e.Append(t.Context(), id, tail.Seq, cluster.Record{Kind: cluster.Part, Prev: tail.Seq, Epoch: tail.Epoch, N: tail.N + 1, Node: "a", Boot: "a-boot",
+		Lines: lost, Sum: crc64.Update(tail.Sum, crc64.MakeTable(crc64.ECMA), lost)})
 	require.NoError(t, err)
-	w = own(t, e, id, "b")
+	w = claimed(t, e, id, "b")
 	_, err = w.Append(t.Context(), []byte("short"), nil)
 	require.NoError(t, err)
 	var join cluster.Joiner
@@ -239,7 +241,7 @@ func suiteList(t *testing.T, open func(*testing.T) cluster.Engine) {
 	want := map[cluster.SessionID]bool{}
 	for range 25 {
 		id := fresh()
-		own(t, e, id, "a")
+		claimed(t, e, id, "a")
 		want[id] = true
 	}
 	seen := map[cluster.SessionID]int{}
@@ -261,7 +263,7 @@ func suiteList(t *testing.T, open func(*testing.T) cluster.Engine) {
 
 func suiteTrim(t *testing.T, open func(*testing.T) cluster.Engine) {
 	e, id := open(t), fresh()
-	w := own(t, e, id, "a")
+	w := claimed(t, e, id, "a")
 	for i := range 5 {
 		_, err := w.Append(t.Context(), []byte(fmt.Sprint("line ", i)), nil)
 		require.NoError(t, err)
@@ -277,7 +279,7 @@ func suiteTrim(t *testing.T, open func(*testing.T) cluster.Engine) {
 	mark, err := cluster.Load(t.Context(), e, id, before, w.Mark().Seq, func(cluster.Record) error { n++; return nil })
 	require.NoError(t, err)
 	assert.Equal(t, []any{2, w.Mark()}, []any{n, mark}, "behind a mark")
-	own(t, e, id, "b")
+	claimed(t, e, id, "b")
 	assert.Len(t, whole(t, e, id), 3)
 }
 
@@ -367,6 +369,6 @@ func suiteContexts(t *testing.T, open func(*testing.T) cluster.Engine) {
 	_, err = e.Tail(ctx, id)
 	require.Error(t, err)
 	require.Error(t, e.Read(ctx, id, 0, 1, func(cluster.Record) error { return nil }))
-	own(t, e, id, "a")
+	claimed(t, e, id, "a")
 	require.Len(t, whole(t, e, id), 1)
 }
