@@ -285,7 +285,7 @@ var mutants = []mutant{
 	{"a lapsed lease that has come back is the same", "actors/cluster/owned.go", "ok && lease == o.lease {", "ok && lease >= o.lease {", clusters},
 	{"a record does not have the key of its command", "actors/cluster/writer.go", "Kind: Lines, Lines: lines, Keys: keys}", "Kind: Lines, Lines: lines}", clusters},
 	{"a log's keys are forgotten when it is loaded", "actors/cluster/owned.go", "o.keys.Add(r.Seq, r.Keys)", "", clusters},
-	{"a session's keys of its own records are forgotten", "actors/cluster/owned.go", "o.keys.Add(seq, keys)", "", clusters},
+	{"a session's keys of its own records are forgotten", "actors/cluster/owned.go", "o.keys.Add(seq, keys)", "o.keys.Add(seq, nil)", clusters},
 	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.w.Release(ctx)", "err := ctx.Err()", cluster},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
