@@ -382,3 +382,62 @@ func TestNodeLostWithRuns(t *testing.T) {
 		b.end()
 	})
 }
+
+// TestTakenIn: a file that pi has written goes on in the cluster, whole, and cannot be opened again
+// without it; what is exported is what the log has.
+func TestTakenIn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		alone := start(t)
+		s := alone.open()
+		alone.run(s, "~a~ one")
+		path := alone.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.sessionFile").Str
+		alone.end()
+		was := alone.disk.Mem().ReadFile(path)
+
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+		require.NoError(t, a.disk.Mem().MkdirAll("/sessions"))
+		a.disk.Mem().WriteFile(path, was)
+		open := fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path)
+		v := a.Call(t, open)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		id := v.Get("data.state.sessionId").Str
+		assert.Equal(t, string(was), a.lines(id)[:len(was)])
+		handle := v.Get("data.sessionId").Str
+		a.run(handle, "~b~ two")
+		a.same(id)
+		assert.Equal(t, "session_moved", code(a.Call(t, open)))
+		a.Call(t, `{"type":"close_session"`+at(handle)+`}`)
+		b.take(id)
+		assert.EqualValues(t, 4, b.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		require.NoError(t, session.Export(t.Context(), b.way, b.disk.FS(), id, copies+"/export.jsonl"))
+		assert.Equal(t, b.lines(id), string(b.disk.Mem().ReadFile(copies+"/export.jsonl")))
+		a.end()
+		b.end()
+
+		again := start(t, func(c *Config) { c.Sessions.FS = a.disk.FS() })
+		assert.Equal(t, "session_moved", code(again.Call(t, open)))
+		again.end()
+	})
+}
+
+// TestDrainedInARun: a run that does not end before its daemon does goes on on the next node.
+func TestDrainedInARun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		drain := func(c *Config) { c.DrainLimit = time.Second }
+		a, b := startNode(t, engine, h, "a", drain), startNode(t, engine, h, "b")
+		id := a.open()
+		a.Say(id, "prompt", "~x~ pace=500 parts=20")
+		a.pass(2 * time.Second)
+		a.member.Drain()
+		a.end()
+		begun := time.Now()
+		b.take(id)
+		assert.Less(t, time.Since(begun), 300*time.Millisecond)
+		b.pass(30 * time.Second)
+		assert.Contains(t, b.lines(id), "part 19 for ~x~")
+		assert.NotContains(t, b.lines(id), "aborted")
+		b.end()
+	})
+}

@@ -35,6 +35,15 @@ type MovedOp struct {
 	ID string `json:"id"` // of the session in the cluster
 }
 
+// MovedEntry says that a session goes on in a cluster.
+func MovedEntry(id string) Custom {
+	data, err := json.Marshal(MovedOp{id})
+	if err != nil {
+		panic(err) // there is nothing in it that could not be written
+	}
+	return Custom{CustomType: CustomMoved, Data: data}
+}
+
 // QueueKind says by which command a message was queued.
 type QueueKind string
 

@@ -426,7 +426,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 		}
 		m.remember(id, w)
 		o := &Owned{member: m, id: id, w: writer, lease: lease, Why: why, Wants: w}
-		if why == "dead" || why == "boot" {
+		if why != "new" {
 			o.From = tail.Node
 		}
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)

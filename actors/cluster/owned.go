@@ -11,7 +11,7 @@ import (
 // member does.
 type Owned struct {
 	Why  string // it could be claimed: new, release, boot, dead
-	From string // the node that was lost with it, which may be this one in another life; "" for none
+	From string // the node that had it before, which may be this one; "" for none
 
 	Wants Wants // of its node
 

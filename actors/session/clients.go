@@ -293,6 +293,10 @@ func (s *Session) detach(c actor.Context, r link.Request) {
 
 // leave lets a client go, or ends with it: see noteLeave.
 func (s *Session) leave(c actor.Context) {
+	if s.life.end != nil && s.life.end.abort && s.kept() != nil && s.m.Phase() != core.PhaseIdle && s.leftForGood() {
+		s.moveAway(c, "released") // a run that is cut off goes on where the session is next
+		return
+	}
 	s.withdraw(c)
 	if s.orphaned() {
 		s.step(c, core.Orphaned{})
@@ -306,6 +310,11 @@ func (s *Session) leave(c actor.Context) {
 		s.step(c, core.Pooled{Draws: core.DrawsOwn, Spent: s.spent()})
 	}
 	s.clientsChanged(c)
+}
+
+// leftForGood says whether the process ends.
+func (s *Session) leftForGood() bool {
+	return slices.ContainsFunc(s.clients.list, func(who *client) bool { return who.leaving != nil && who.leaving.Final })
 }
 
 // withdraw takes back what clients that leave at once have asked for and the machine

@@ -342,10 +342,17 @@ func (h *Shared) openPath(path string, header protocol.Header, create bool) (*st
 	if id := h.Cluster.idOf(path); id != "" {
 		return h.openKept(link.OpenSpec{ID: id, Claim: true})
 	}
+	if h.Cluster != nil {
+		return h.takeIn(path, header, create)
+	}
 	fsys, options := h.fs(), h.logOptions()
 	log, err := store.OpenLog(fsys, path, options)
 	switch {
 	case err == nil:
+		if err := movedFrom(log); err != nil {
+			closeFile(log, h.complaints.log)
+			return nil, err
+		}
 		return log, nil
 	case errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist):
 		return store.NewLog(fsys, path, header, options), nil
