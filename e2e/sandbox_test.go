@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 // TestSandbox: the model's commands, the client's, the tools that write, extensions and
@@ -97,12 +98,7 @@ func TestSandboxOfInlineExtensions(t *testing.T) {
 func TestSandboxOfTasks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	cache, err := os.UserCacheDir() // directories for temporary files may always be written to
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(cache, 0o700))
-	root, err := os.MkdirTemp(cache, "troupe-e2e-")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(root) })
+	root := outsideOf(t)
 	p.work = filepath.Join(root, "work")
 	p.env = append(p.env, "TROUPE_WORKTREE_DIR="+filepath.Join(root, "wt"), "OUTSIDE="+filepath.Join(root, "work", "outside"))
 	p.write("a.txt", "one\n")
@@ -138,4 +134,65 @@ func TestSandboxOfTasks(t *testing.T) {
 		require.Zero(t, d.end())
 		p.git("checkout", "-q", ".")
 	}
+}
+
+// TestSandboxLeft: in mode ask a command may run without the sandbox, if somebody says so each
+// time; in no other mode, by no rule, and not by what the model says alone.
+func TestSandboxLeft(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	outside := outsideOf(t)
+	p.env = append(p.env, "OUTSIDE="+outside)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"bash":{"inheritEnv":true}}`)
+	p.write(filepath.Join(p.agent(), "permissions.json"), `{"allow":["Bash(touch *)"],"deny":["Bash(rm *)"]}`)
+	d := p.start("--sandbox", "workspace", "--permission-mode", "ask", "--features", "approvals")
+	p.llm.plays(
+		tool("c1", "bash", `{"command":"touch $OUTSIDE/a"}`), tool("c2", "bash", `{"command":"touch $OUTSIDE/b","unsandboxed":true}`),
+		tool("c3", "bash", `{"command":"touch $OUTSIDE/c","unsandboxed":true}`), tool("c4", "bash", `{"command":"rm $OUTSIDE/b","unsandboxed":true}`), text("done"))
+	d.ok(`{"type":"prompt","message":"go"}`)
+	answer := func(option string) gjson.Result {
+		t.Helper()
+		asked := d.event("approval_request")
+		d.ok(`{"type":"approval_response","approvalId":"` + asked.Get("id").Str + `","optionId":"` + option + `"}`)
+		return asked
+	}
+	asked := answer("once")
+	assert.Equal(t, "c2", asked.Get("toolCallId").Str, "a rule allows the first; the second leaves the sandbox")
+	assert.True(t, asked.Get("unsandboxed").Bool())
+	assert.Equal(t, "Run bash without the sandbox: touch $OUTSIDE/b", asked.Get("title").Str)
+	assert.Equal(t, `["once","no","stop"]`, asked.Get("options.#.id").Raw)
+	assert.Equal(t, "c3", answer("no").Get("toolCallId").Str)
+	results := map[string]gjson.Result{}
+	for _, m := range d.event("agent_end").Get(`messages.#(role=="toolResult")#`).Array() {
+		results[m.Get("toolCallId").Str] = m
+	}
+	assert.Contains(t, results["c1"].Get("content.0.text").Str, "This runs in a sandbox")
+	assert.Equal(t, "workspace", results["c1"].Get("details.sandbox.files").Str)
+	assert.False(t, results["c2"].Get("isError").Bool(), results["c2"].Raw)
+	assert.False(t, results["c2"].Get("details.sandbox").Exists())
+	assert.Contains(t, results["c4"].Get("content.0.text").Str, "not permitted: deny Bash(rm *)")
+	assert.NoFileExists(t, filepath.Join(outside, "a"))
+	assert.FileExists(t, filepath.Join(outside, "b"))
+	assert.NoFileExists(t, filepath.Join(outside, "c"))
+	require.Zero(t, d.end())
+
+	for _, mode := range []string{"auto", "edits", "readonly"} {
+		d := p.start("--sandbox", "workspace", "--permission-mode", mode)
+		p.llm.plays(tool("c1", "bash", `{"command":"touch $OUTSIDE/`+mode+`","unsandboxed":true}`), text("done"))
+		assert.Contains(t, texts(d.prompt("go"), "tool_execution_end"), "permission mode ask", mode)
+		assert.NoFileExists(t, filepath.Join(outside, mode))
+		require.Zero(t, d.end())
+	}
+}
+
+// outsideOf is a directory that no sandbox lets be written to.
+func outsideOf(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir() // directories for temporary files may always be written to
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(cache, 0o700))
+	dir, err := os.MkdirTemp(cache, "troupe-e2e-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }

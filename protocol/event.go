@@ -380,6 +380,7 @@ type (
 		Why        ApprovalWhy      `json:"why"`
 		Preview    ApprovalPreview  `json:"preview"`
 		Options    []ApprovalOption `json:"options"`
+		Unbound    bool             `json:"unsandboxed,omitempty" doc:"The command would run without the session's sandbox."`
 		AskedAt    int64            `json:"askedAt" doc:"Epoch milliseconds."`
 		ExpiresAt  int64            `json:"expiresAt,omitempty" doc:"When nobody is waited for any more (--approval-timeout): the call does not run. Absent for never."`
 	}

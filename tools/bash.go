@@ -21,19 +21,34 @@ type bashArgs struct {
 	Timeout *float64 `json:"timeout,omitempty" description:"Seconds after which the command is stopped (no limit if omitted)"`
 }
 
+// boundArgs are those of bash in a session that is bound by a [Sandbox].
+type boundArgs struct {
+	Command     string   `json:"command" description:"Shell command to run"`
+	Timeout     *float64 `json:"timeout,omitempty" description:"Seconds after which the command is stopped (no limit if omitted)"`
+	Unsandboxed bool     `json:"unsandboxed,omitempty" description:"In permission mode ask only: the user is asked whether it may run without the sandbox. For a command that has failed because of it"`
+}
+
 // bash runs commands in a shell.
 type bash struct{ described }
 
-func newBash() Tool {
-	d := describe[bashArgs]("bash", bashText, protocol.NoFile)
+func newBash() Tool { return bashFor[bashArgs]() }
+
+func bashFor[Args any]() Tool {
+	d := describe[Args]("bash", bashText, protocol.NoFile)
 	d.info.Aborted = "Command aborted"
 	return bash{d}
 }
 
+// errBound is what a model reads that has not been allowed to do without the sandbox.
+var errBound = errors.New("This command cannot run without the sandbox: that can be asked for in permission mode ask only.")
+
 func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
-	args, err := decodeArgs[bashArgs](call.Args)
+	args, err := decodeArgs[boundArgs](call.Args)
 	if err != nil {
 		return protocol.ToolResult{}, err
+	}
+	if args.Unsandboxed && call.Env.Sandbox.On() {
+		return protocol.ToolResult{}, errBound
 	}
 	spec := ExecSpec{Env: call.Env, Command: args.Command}
 	if args.Timeout != nil {

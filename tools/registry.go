@@ -45,6 +45,16 @@ func (r *Registry) add(t Tool) {
 	r.byName[name] = t
 }
 
+// Bound is the set for a session that is bound by a sandbox: bash can be asked to do
+// without it.
+func (r *Registry) Bound() *Registry {
+	bound := New(r.tools...)
+	if _, own := r.byName["bash"].(bash); own {
+		bound.add(bashFor[boundArgs]())
+	}
+	return bound
+}
+
 // Lookup finds a tool by its exact name.
 func (r *Registry) Lookup(name string) (Tool, bool) {
 	t, ok := r.byName[name]

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,9 +28,9 @@ const (
 )
 
 const (
-	rightsOnFiles = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	rightsOnDirs  = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
-		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	rightsOnFiles = landlock.AccessFSWriteFile | landlock.AccessFSTruncate
+	rightsOnDirs  = landlock.AccessFSRemoveDir | landlock.AccessFSRemoveFile | landlock.AccessFSMakeChar | landlock.AccessFSMakeDir | landlock.AccessFSMakeReg |
+		landlock.AccessFSMakeSock | landlock.AccessFSMakeFifo | landlock.AccessFSMakeBlock | landlock.AccessFSMakeSym | landlock.AccessFSRefer
 )
 
 // devices may always be written to.
@@ -43,7 +44,7 @@ func (s Sandbox) Check() error {
 	if !s.On() {
 		return nil
 	}
-	version, err := landlockVersion()
+	version, err := landlock.LandlockGetABIVersion()
 	if err != nil {
 		return &SandboxError{fmt.Errorf("this kernel has no Landlock: %w", err)}
 	}
@@ -111,47 +112,34 @@ func (s Sandbox) restrict() error {
 // programs from looking into processes outside, and from having those do what they
 // must not.
 func (s Sandbox) bindFiles() error {
-	version, err := landlockVersion()
+	version, err := landlock.LandlockGetABIVersion()
 	if err != nil {
 		return err
 	}
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK}
+	attr := landlock.RulesetAttr{HandledAccessFS: landlock.AccessFSMakeBlock}
 	if s.Files != SandboxOff {
-		attr.Handled_access_fs = rightsOnFiles | rightsOnDirs
+		attr.HandledAccessFS = rightsOnFiles | rightsOnDirs
 		if version >= landlockIoctl {
-			attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+			attr.HandledAccessFS |= landlock.AccessFSIoctlDev
 		}
 	}
 	if version >= landlockScopes {
-		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+		attr.Scoped = landlock.ScopeAbstractUnixSocket
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return errno
+	rules, err := landlock.LandlockCreateRuleset(&attr, 0)
+	if err != nil {
+		return err
 	}
-	rules := int(fd)
 	defer unix.Close(rules)
 	if s.Files == SandboxOff {
-		err = permit(rules, "/", attr.Handled_access_fs)
+		err = permit(rules, "/", attr.HandledAccessFS)
 	} else {
-		err = s.permitWriting(rules, attr.Handled_access_fs)
+		err = s.permitWriting(rules, attr.HandledAccessFS)
 	}
 	if err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
-// landlockVersion asks the kernel.
-func landlockVersion() (int, error) {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(version), nil
+	return landlock.LandlockRestrictSelf(rules, 0) // this thread, and no other
 }
 
 func (s Sandbox) permitWriting(rules int, rights uint64) error {
@@ -180,10 +168,8 @@ func permit(rules int, path string, rights uint64) error {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
-	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
-	if errno != 0 {
-		return &os.PathError{Op: "permit", Path: path, Err: errno}
+	if err := landlock.LandlockAddPathBeneathRule(rules, &landlock.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0); err != nil {
+		return &os.PathError{Op: "permit", Path: path, Err: err}
 	}
 	return nil
 }

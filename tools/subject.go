@@ -16,13 +16,17 @@ func (r *Registry) Subject(name string, args json.RawMessage, env *Env) policy.C
 	if err != nil {
 		return call // it will be refused
 	}
-	var a struct{ Path, Command string }
+	var a struct {
+		Path, Command string
+		Unsandboxed   bool
+	}
 	if json.Unmarshal(fit, &a) != nil {
 		return call
 	}
 	switch t.(type) {
 	case bash:
 		call.Kind, call.Command, call.Shell = policy.Command, a.Command, env.Shell
+		call.Unbound = a.Unsandboxed && env.Sandbox.On()
 		if path, err := env.findShell(); err == nil {
 			call.Shell = filepath.Base(path)
 		}

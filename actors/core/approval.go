@@ -34,6 +34,7 @@ func (m *Machine) judge(c *call) {
 // judged goes on with a call that the permission rules have been asked about.
 func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
 	judged, answered := answer.(Judged)
+	c.unbound = judged.Ask != nil && judged.Ask.Unbound
 	switch {
 	case !answered:
 		m.finishCall(r, c, errorResult("This tool call was not run: whether it is permitted could not be told."), true)

@@ -90,10 +90,11 @@ type StartStream struct {
 	SystemPrompt *string
 }
 
-// StartTool runs a tool call.
+// StartTool runs a tool call, Unbound without the session's sandbox.
 type StartTool struct {
 	Attempt Attempt
 	Call    protocol.ToolCall
+	Unbound bool
 }
 
 // StartChild opens the session of a child. It reports [ChildOpened]; then, until

@@ -597,6 +597,7 @@ type call struct {
 	again  string // the id of the dialog in which an earlier life has asked about it
 	// approval is what the dialog asks, if it is about a permission
 	approval *protocol.ApprovalRequest
+	unbound  bool                // somebody was asked whether it may run without the session's sandbox
 	approved json.RawMessage     // arguments that somebody has put in the place of the model's; nil for none
 	hook     int                 // the open hook about it, 0 for none
 	asks     HookSet             // what that is: one of [beforeCall] as long as it may not run
@@ -813,7 +814,7 @@ func errorResult(text string) protocol.ToolResult {
 
 // runCall has a call carried out.
 func (m *Machine) runCall(c *call) {
-	m.do(StartTool{m.activity.begun(), c.ToolCall})
+	m.do(StartTool{m.activity.begun(), c.ToolCall, c.unbound})
 }
 
 // findCall is the first of the turn's calls that is wanted, and its run; nil for

@@ -83,6 +83,9 @@ func (s *Session) startTool(c actor.Context, e core.StartTool) {
 
 func (s *Session) startJob(c actor.Context, e core.StartTool, run toolbox.Job) {
 	env := s.toolEnv()
+	if e.Unbound {
+		env.Sandbox = tools.Sandbox{}
+	}
 	env.Interrupt = new(tools.Interrupt)
 	call := func(ctx context.Context, progress func(protocol.ToolResult)) (protocol.ToolResult, error) {
 		return run(ctx, env, progress)

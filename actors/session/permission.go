@@ -138,6 +138,9 @@ func (j *judging) question(call policy.Call, d policy.Decision) *protocol.Approv
 	}
 	switch call.Kind {
 	case policy.Command:
+		if a.Unbound = call.Unbound; a.Unbound {
+			a.Title += " without the sandbox"
+		}
 		a.Title += ": " + call.Command
 	case policy.Read, policy.Edit:
 		a.Title += ": " + strings.Join(call.Paths, ", ")

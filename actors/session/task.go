@@ -226,8 +226,12 @@ func (w *workspace) offersTasks(rules protocol.Rules) bool {
 }
 
 // ownBox is the tools of a session that are not the client's.
-func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules) toolbox.Box {
-	box := toolbox.Own(shared.Tools)
+func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules, bound bool) toolbox.Box {
+	reg := shared.Tools
+	if bound {
+		reg = reg.Bound()
+	}
+	box := toolbox.Own(reg)
 	child, enabled := spec.Child, w.files.Task.Enabled
 	off := enabled != nil && !*enabled
 	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {

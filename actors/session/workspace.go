@@ -68,7 +68,7 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 		return nil, refused
 	}
 	w.loadAgents(shared)
-	w.tools = w.ownBox(shared, spec, rules)
+	w.tools = w.ownBox(shared, spec, rules, sandbox.On())
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
 	packages, found := shared.findExtensions(dirs, files)
 	w.extensions = found

@@ -62,6 +62,7 @@ type Call struct {
 	Paths   []string // absolute and clean, of Read and Edit
 	Command string   // of Command
 	Shell   string   // the name of the shell that runs Command; "" is bash
+	Unbound bool     // Command would run without the session's sandbox
 }
 
 // Verdict is what becomes of a call.
@@ -103,6 +104,18 @@ func (s *Set) Decide(mode Mode, c Call) Decision {
 	if !mode.Known() {
 		mode = Confirm
 	}
+	d := s.decide(mode, c)
+	switch {
+	case !c.Unbound || d.Verdict == Deny:
+	case mode != Confirm:
+		d = Decision{Verdict: Deny, Why: "a command runs without the sandbox only in permission mode " + string(Confirm)}
+	default: // each time anew: a rule says what may run, not outside of what
+		d = Decision{Verdict: Ask, Why: "it would run without the sandbox"}
+	}
+	return d
+}
+
+func (s *Set) decide(mode Mode, c Call) Decision {
 	if mode == Auto && len(s.rules) == 0 {
 		return Decision{Verdict: Allow}
 	}
