@@ -93,7 +93,7 @@ accounts {
 system_account: SYS
 `, name, s.Port, s.Front.Addr(), store, opt.Sync)
 		if opt.N > 1 {
-			config += fmt.Sprintf("cluster { name: troupe, listen: 127.0.0.1:%d, advertise: \"127.0.0.1:9\", routes: [ %s ] }\n", routes[i], strings.Join(ways, ", "))
+			config += fmt.Sprintf("cluster { name: troupe, no_advertise: true, listen: 127.0.0.1:%d, advertise: \"127.0.0.1:9\", routes: [ %s ] }\n", routes[i], strings.Join(ways, ", "))
 		}
 		if opt.Adjust != nil {
 			config = opt.Adjust(config)

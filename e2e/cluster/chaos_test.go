@@ -1,0 +1,76 @@
+package cluster_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	chaosSeed   = flag.Uint64("chaos.seed", 1, "what is drawn in a run")
+	chaosFaults = flag.String("chaos.faults", "", "which faults, with spaces between; those of the test if empty")
+	chaosEvery  = flag.Duration("chaos.every", 9*time.Second, "from one fault to the next")
+	chaosPause  = flag.Duration("chaos.pause", 20*time.Millisecond, "between a client's commands, at most")
+	chaosMore   = flag.Int("chaos.clients", 12, "clients besides one for each session")
+)
+
+// play has faults happen one after the other, and judges.
+func play(t *testing.T, w *world, faults string) []string {
+	if *chaosFaults != "" {
+		faults = *chaosFaults
+	}
+	time.Sleep(3 * time.Second) // under load
+	for _, name := range strings.Fields(faults) {
+		begun := time.Now()
+		w.fault(name)
+		time.Sleep(time.Until(begun.Add(*chaosEvery)))
+	}
+	return w.end()
+}
+
+func options() worldOptions { return worldOptions{clients: *chaosMore, pause: *chaosPause} }
+
+// TestChaos_jetstream: kills, stops and cuts, with nothing lost and nothing done twice.
+func TestChaos_jetstream(t *testing.T) {
+	w := newWorld(t, *chaosSeed, options())
+	assert.Empty(t, play(t, w, "K1 K5L S2 N1 N5 KM N1H K6"))
+}
+
+// TestPower_jetstream (C5): what was acknowledged is on two disks.
+func TestPower_jetstream(t *testing.T) {
+	opt := options()
+	opt.disks = true
+	w := newWorld(t, *chaosSeed, opt)
+	assert.Empty(t, play(t, w, "P1 P2 P1 P3 P1"))
+}
+
+// TestControl_jetstream: the same without sync_interval: always loses records. A harness that
+// does not see that would not see anything.
+func TestControl_jetstream(t *testing.T) {
+	opt := options()
+	opt.disks, opt.sync = true, "2m"
+	w := newWorld(t, *chaosSeed, opt)
+	violations := play(t, w, "P1")
+	require.NotEmpty(t, violations, "nothing was lost")
+	t.Logf("%d violations, the first: %s", len(violations), violations[0])
+}
+
+// TestGreedy_jetstream (C9): everybody claims whatever it is asked for. Safety needs no clock.
+func TestGreedy_jetstream(t *testing.T) {
+	opt := options()
+	opt.greedy = true
+	w := newWorld(t, *chaosSeed, opt)
+	assert.Empty(t, play(t, w, "K1 S2"))
+}
+
+// TestChaos_postgres: the same laws with the other engine, and its primary killed.
+func TestChaos_postgres(t *testing.T) {
+	opt := options()
+	opt.postgres = true
+	w := newWorld(t, *chaosSeed, opt)
+	assert.Empty(t, play(t, w, "K1 S2 N2 G1 G1P"))
+}
