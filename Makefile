@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants live-logins clean
+.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants live-logins cluster-demo clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -70,6 +70,9 @@ bench: ## Go benchmarks, allocations against e2e/bench/allocs.txt, the binary be
 
 cover: ## coverage of every room, in cover/
 	@mkdir -p cover; go test -coverprofile=cover/all.out $$(go list ./... | grep -v /e2e) >/dev/null; go tool cover -func=cover/all.out | tail -1
+
+cluster-demo: ## three nodes on this machine; one of them is killed while it answers, and the conversation goes on
+	go run ./e2e/cluster/demo
 
 clean: ## remove what was built
 	rm -rf bin cover

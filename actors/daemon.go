@@ -13,6 +13,7 @@ import (
 	"troupe/actors/failpoint"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
+	"troupe/actors/relay"
 	"troupe/actors/session"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	Epoch    string          // names this process's life to clients
 	Sessions *session.Shared // what all sessions have in common
 	Conn     conn.Config     // the connection that Run serves
+
+	Relay *relay.Shared // the way to sessions of other nodes; nil for a daemon that is alone
 
 	DrainLimit time.Duration // for runs to finish at the end, 0 for DefaultDrainLimit
 	AbortLimit time.Duration // to stop what is aborted, 0 for DefaultAbortLimit
@@ -74,7 +77,7 @@ func Start(cfg *Config) *Daemon {
 	cfg.Sessions.Epoch = cfg.Epoch
 	s := &supervisor{
 		kernel: k, log: cfg.Log, shared: cfg.Sessions, over: d.over,
-		server:     conn.Server{Version: cfg.Sessions.Version, Epoch: cfg.Epoch, MaxSessions: cfg.Sessions.MaxSessions, RingBytes: cmp.Or(cfg.Sessions.RingBytes, session.DefaultRing), Seq: &cfg.Sessions.Seq, Ledgers: new(link.Ledgers)},
+		server:     conn.Server{Version: cfg.Sessions.Version, Epoch: cfg.Epoch, MaxSessions: cfg.Sessions.MaxSessions, RingBytes: cmp.Or(cfg.Sessions.RingBytes, session.DefaultRing), Seq: &cfg.Sessions.Seq, Ledgers: new(link.Ledgers), Cluster: cfg.Relay},
 		drainLimit: cmp.Or(cfg.DrainLimit, DefaultDrainLimit), abortLimit: cmp.Or(cfg.AbortLimit, DefaultAbortLimit),
 	}
 	pid, err := d.root.SpawnNamed(k.KeepAlive(s, "daemon", kernel.RetryMessage).Configure(actor.WithGuardian(kernel.StopChildren)), "daemon")

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// peer says whose process a client on a socket is: the kernel knows.
-func peer(c net.Conn) (uid, pid int, err error) {
+// peerProcess says whose process a client on a socket is: the kernel knows.
+func peerProcess(c net.Conn) (uid, pid int, err error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return 0, 0, errors.New("no socket of the file system")

@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// peer trusts the modes of the socket and of its directory: only this user gets as
+// peerProcess trusts the modes of the socket and of its directory: only this user gets as
 // far as here.
-func peer(net.Conn) (uid, pid int, err error) { return os.Getuid(), 0, nil }
+func peerProcess(net.Conn) (uid, pid int, err error) { return os.Getuid(), 0, nil }

@@ -92,7 +92,7 @@ func New(cfg Config) *Server {
 }
 
 // ServeLines takes clients of a socket of the file system.
-func (s *Server) ServeLines(l net.Listener) { go s.serveLines(l) }
+func (s *Server) ServeLines(l net.Listener) { go s.accept(l, s.takeLines) }
 
 // count bounds the connections of TCP that may still be anybody's. One that became a
 // WebSocket is counted by enter.
@@ -379,7 +379,7 @@ func (s *Server) visitor(name string, by who) visitor {
 func (s *Server) network(by who) conn.Config {
 	cfg := s.Network
 	cfg.MultiSession, cfg.Retain, cfg.Lag, cfg.MaxOutput, cfg.Drain = true, true, clientLag, clientOutput, true
-	cfg.ViewOnly = by.scope != ScopeFull
+	cfg.ViewOnly, cfg.Device = by.scope != ScopeFull, by.device
 	cfg.Logins = conn.LoginsNone
 	if s.AllowLogin && by.scope == ScopeFull {
 		cfg.Logins = conn.LoginsAfar

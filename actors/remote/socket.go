@@ -130,26 +130,8 @@ func lockAs(path, what string) (*os.File, error) {
 	return lock, nil
 }
 
-// serveLines takes clients of the socket until it is closed.
-func (s *Server) serveLines(l net.Listener) {
-	for wait := time.Millisecond; ; {
-		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // no descriptor is left, for one
-			s.Log.Warn().Err(err).Msg("a client could not be taken")
-			time.Sleep(wait)
-			wait = min(2*wait, time.Second)
-			continue
-		}
-		wait = time.Millisecond
-		go s.takeLines(c)
-	}
-}
-
 func (s *Server) takeLines(c net.Conn) {
-	uid, pid, err := peer(c)
+	uid, pid, err := peerProcess(c)
 	if err == nil && uid != os.Getuid() && uid != 0 {
 		err = fmt.Errorf("user %d is not this one", uid)
 	}

@@ -81,7 +81,7 @@ func run(args []string) int {
 			return credentials(word, args[1:])
 		case word == "models" && len(args) > 1 && args[1] == "discover" && !asPi():
 			return discoverModels(args[2:])
-		case (word == "serve" || word == "connect") && !asPi():
+		case (word == "serve" || word == "connect" || word == "cluster") && !asPi():
 			return remotely(word, args[1:])
 		case word == extHostErrand && len(args) == 1:
 			return extHost()

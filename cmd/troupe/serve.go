@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -37,11 +38,14 @@ type serveOptions struct {
 	ring                                                  int
 	behindProxy, allowLogin                               bool
 	drain                                                 time.Duration
+	cluster                                               clusterOptions
 	rest                                                  []string // those that it has
 }
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
-	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--root DIRECTORY]] [--ring BYTES] [--drain DURATION] [options of --mode rpc]"
+	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--root DIRECTORY]] [--ring BYTES] [--drain DURATION] " +
+	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] " +
+	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop]] [options of --mode rpc]"
 
 // remotely serves clients from outside, or is one of them.
 func remotely(word string, args []string) int {
@@ -49,6 +53,8 @@ func remotely(word string, args []string) int {
 	switch {
 	case word == "connect":
 		err = connect(args)
+	case word == "cluster":
+		err = administer(args)
 	case len(args) > 0 && args[0] == "devices":
 		err = listDevices(args[1:])
 	case len(args) > 0 && args[0] == "revoke":
@@ -83,6 +89,9 @@ func parseServe(args []string) (*serveOptions, error) {
 		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, v); return nil },
 		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
 		"--root": func(v string) (err error) {
+			if isClusterRoot(v) {
+				return s.cluster.root(v)
+			}
 			if v, err = filepath.Abs(v); err == nil {
 				_, err = os.Stat(v)
 			}
@@ -104,7 +113,8 @@ func parseServe(args []string) (*serveOptions, error) {
 		},
 		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
 	}
-	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin}
+	maps.Copy(values, s.cluster.flags())
+	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin, "--cluster-allow-single": &s.cluster.Single}
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
 		if on := switches[name]; on != nil && !inline {
@@ -235,16 +245,37 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	cfg.DrainLimit = s.drain
 	cfg.Sessions.RingBytes = s.ring
+	own, err := s.joinCluster(cfg, &of, log)
+	if err != nil {
+		return err
+	}
 	of.Daemon = actors.Start(cfg)
 	server := remote.New(of)
+	fenced := make(chan struct{})
+	if own != nil {
+		defer own.close()
+		own.run(func() { close(fenced) })
+		server.ServePeers(own.peers, own.side)
+	}
 	server.ServeLines(lines)
 	fmt.Fprintln(stderr, "troupe: clients connect with: troupe connect --to", path)
 	if network != nil {
 		server.ServeTCP(network)
 		s.invite(of, network.Addr().(*net.TCPAddr))
 	}
-	first := <-signals
+	var first os.Signal
+	select {
+	case first = <-signals:
+	case <-fenced:
+		of.Daemon.Stop(actors.Stop{Abort: true})
+		of.Daemon.Wait()
+		server.Close()
+		return errors.New("another process is this node of the cluster now")
+	}
 	log.Info().Stringer("signal", first).Msg("stopping")
+	if own != nil {
+		own.member.Drain()
+	}
 	server.Drain()
 	_ = lines.Close()
 	of.Daemon.Stop(actors.Stop{})
@@ -257,6 +288,29 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	of.Daemon.Wait()
 	server.Close()
 	return signalError(first.(syscall.Signal))
+}
+
+// joinCluster makes the daemon a node of a cluster, nil if it is to be alone.
+func (s *serveOptions) joinCluster(cfg *actors.Config, of *remote.Config, log zerolog.Logger) (*node, error) {
+	file, err := readClusterFile(cfg.Sessions.AgentDir)
+	if err != nil {
+		return nil, err
+	}
+	o := s.cluster.with(file)
+	if err := o.check(); err != nil || o.Engine == "" {
+		return nil, err
+	}
+	own, err := o.join(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	for _, root := range o.Roots { // clients may name what is in them
+		if below := remote.Below([]string{root.Path}); root.Path != "" && of.Network.Allowed != nil {
+			others := of.Network.Allowed
+			of.Network.Allowed = func(path string) bool { return others(path) || below(path) }
+		}
+	}
+	return own, nil
 }
 
 // network says who may come over TCP, and by which names.

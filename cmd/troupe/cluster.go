@@ -1,0 +1,425 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors"
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/jetstream"
+	"troupe/actors/cluster/peer"
+	"troupe/actors/cluster/postgres"
+	"troupe/actors/relay"
+	"troupe/actors/session"
+	"troupe/protocol"
+)
+
+// clusterOptions are how a daemon is one node of a cluster: flags of "troupe serve", and the
+// file cluster.json of the agent directory, whose keys these are. A flag wins.
+type clusterOptions struct {
+	Engine    string                  `json:"engine"`    // --cluster; "" for a daemon that is alone
+	Node      string                  `json:"node"`      // --node; by default the name in the certificate
+	Advertise string                  `json:"advertise"` // --advertise: where other nodes reach this one
+	Listen    string                  `json:"listen"`    // --cluster-listen; by default the port of Advertise
+	Keys      string                  `json:"keys"`      // --cluster-dir
+	System    string                  `json:"system"`    // --cluster-system: the engine for a user of its system account
+	Single    bool                    `json:"allowSingle"`
+	Labels    map[string]string       `json:"labels"`
+	Roots     map[string]cluster.Root `json:"roots"`
+	BeatMs    int                     `json:"beatMs"`
+	Miss      int                     `json:"miss"`
+	Failover  string                  `json:"failover"` // continue, stop
+	WaitMs    int                     `json:"waitMs"`   // --cluster-wait
+}
+
+// clusterFile is where the options are that are not on the command line.
+const clusterFile = "cluster.json"
+
+// Bounds of what nodes agree about by hand: each node has to have the same.
+const (
+	minBeat = 50
+	maxBeat = 10_000
+	maxMiss = 40
+)
+
+// clusterFlags are the flags of a node, each with what it sets.
+func (o *clusterOptions) flags() map[string]func(string) error {
+	return map[string]func(string) error{
+		"--cluster": set(&o.Engine), "--node": set(&o.Node), "--advertise": set(&o.Advertise), "--cluster-listen": set(&o.Listen),
+		"--cluster-dir": set(&o.Keys), "--cluster-system": set(&o.System),
+		"--label": func(v string) error {
+			name, value, ok := strings.Cut(v, "=")
+			if !ok || name == "" {
+				return errors.New("want NAME=VALUE")
+			}
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			o.Labels[name] = value
+			return nil
+		},
+		"--failover": set(&o.Failover),
+		"--cluster-wait": func(v string) error {
+			d, err := time.ParseDuration(v)
+			o.WaitMs = int(d.Milliseconds())
+			return err
+		},
+	}
+}
+
+// isClusterRoot says whether the value of --root is a root of a cluster, NAME=…, and not a
+// directory.
+func isClusterRoot(v string) bool {
+	name, _, ok := strings.Cut(v, "=")
+	return ok && peer.ValidName(name)
+}
+
+// root takes NAME=PATH[,MODE], NAME=git+REMOTE[,PATH] or NAME=none.
+func (o *clusterOptions) root(v string) error {
+	name, rest, _ := strings.Cut(v, "=")
+	root := cluster.Root{Mode: cluster.Pinned}
+	if remote, is := strings.CutPrefix(rest, "git+"); is {
+		root.Mode = cluster.Git
+		root.Remote, root.Path, _ = strings.Cut(remote, ",")
+	} else if rest == string(cluster.None) {
+		root.Mode = cluster.None
+	} else {
+		path, mode, given := strings.Cut(rest, ",")
+		if root.Path = path; given {
+			root.Mode = cluster.Mode(mode)
+		}
+	}
+	if o.Roots == nil {
+		o.Roots = map[string]cluster.Root{}
+	}
+	if _, twice := o.Roots[name]; twice {
+		return fmt.Errorf("the root %s is given twice", name)
+	}
+	o.Roots[name] = root
+	return nil
+}
+
+// with is the flags on top of the file.
+func (o clusterOptions) with(file clusterOptions) clusterOptions {
+	for _, of := range []struct{ flag, file *string }{
+		{&o.Engine, &file.Engine}, {&o.Node, &file.Node}, {&o.Advertise, &file.Advertise}, {&o.Listen, &file.Listen}, {&o.Keys, &file.Keys},
+		{&o.System, &file.System}, {&o.Failover, &file.Failover},
+	} {
+		*of.flag = cmp.Or(*of.flag, *of.file)
+	}
+	o.Single = o.Single || file.Single
+	o.BeatMs, o.Miss, o.WaitMs = cmp.Or(o.BeatMs, file.BeatMs), cmp.Or(o.Miss, file.Miss), cmp.Or(o.WaitMs, file.WaitMs)
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	for name, value := range file.Labels {
+		o.Labels[name] = cmp.Or(o.Labels[name], value)
+	}
+	if o.Roots == nil {
+		o.Roots = map[string]cluster.Root{}
+	}
+	for name, root := range file.Roots {
+		if _, given := o.Roots[name]; !given {
+			o.Roots[name] = root
+		}
+	}
+	return o
+}
+
+// readClusterFile reads cluster.json. Who has none has the zero value. A file that is not
+// understood is an error: a node must not be alone by mistake.
+func readClusterFile(agentDir string) (o clusterOptions, err error) {
+	path := filepath.Join(agentDir, clusterFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	if err != nil {
+		return o, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
+	if dec.More() {
+		return o, fmt.Errorf("%s: there is more behind the object", path)
+	}
+	for name := range o.Roots {
+		root := o.Roots[name]
+		root.Mode = cmp.Or(root.Mode, cluster.Pinned)
+		o.Roots[name] = root
+	}
+	return o, nil
+}
+
+// check says what is wrong with the options, and completes them.
+func (o *clusterOptions) check() error {
+	if o.Engine == "" {
+		if !o.none() {
+			return errors.New("options of a cluster need --cluster URL")
+		}
+		return nil
+	}
+	if kind := engineKind(o.Engine); kind == "" {
+		return fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(o.Engine))
+	}
+	if o.Keys == "" {
+		return errors.New("--cluster needs --cluster-dir, the directory with ca.pem, node.pem and node.key: troupe cluster init makes them")
+	}
+	o.Failover = cmp.Or(o.Failover, "continue")
+	if o.Failover != "continue" && o.Failover != "stop" {
+		return fmt.Errorf("--failover %s: want continue or stop", o.Failover)
+	}
+	if o.BeatMs = cmp.Or(o.BeatMs, int(cluster.Stock.Every.Milliseconds())); o.BeatMs < minBeat || o.BeatMs > maxBeat {
+		return fmt.Errorf("beatMs: want %d to %d", minBeat, maxBeat)
+	}
+	if o.Miss = cmp.Or(o.Miss, cluster.Stock.Miss); o.Miss < 2 || o.Miss > maxMiss {
+		return fmt.Errorf("miss: want 2 to %d", maxMiss)
+	}
+	if o.WaitMs < 0 {
+		return errors.New("--cluster-wait: want a duration, such as 10s")
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
+		if builtin := name == cluster.OSLabel || name == cluster.ArchLabel || strings.HasPrefix(name, cluster.RootLabel) || strings.HasPrefix(name, cluster.ProviderLabel); builtin {
+			return fmt.Errorf("--label %s: a node has that label of itself", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Roots)) {
+		if err := checkRoot(name, o.Roots[name]); err != nil {
+			return fmt.Errorf("--root %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// none says that no option is given but those that have a default.
+func (o *clusterOptions) none() bool {
+	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && len(o.Labels)+len(o.Roots) == 0
+}
+
+func checkRoot(name string, root cluster.Root) error {
+	if !peer.ValidName(name) {
+		return errors.New("the name has to be of letters, digits, - and _")
+	}
+	switch root.Mode {
+	case cluster.None:
+		return nil
+	case cluster.Git:
+		return errors.New("the mode git is not supported by this version: want pinned, shared or none")
+	case cluster.Pinned, cluster.Shared:
+	default:
+		return fmt.Errorf("want the mode pinned, shared, git or none, not %s", root.Mode)
+	}
+	if !filepath.IsAbs(root.Path) {
+		return fmt.Errorf("want an absolute path, not %q", root.Path)
+	}
+	if st, err := os.Stat(root.Path); err != nil {
+		return err
+	} else if !st.IsDir() {
+		return fmt.Errorf("%s is no directory", root.Path)
+	}
+	return nil
+}
+
+// engineKind is which engine an address is of; "" for none.
+func engineKind(url string) string {
+	scheme, _, _ := strings.Cut(url, "://")
+	switch scheme {
+	case "nats", "tls":
+		return "nats"
+	case "postgres", "postgresql":
+		return "postgres"
+	}
+	return ""
+}
+
+// withoutSecrets is an address as it may be shown.
+func withoutSecrets(url string) string {
+	var shown []string
+	for one := range strings.SplitSeq(url, ",") {
+		scheme, rest, ok := strings.Cut(one, "://")
+		if !ok {
+			scheme, rest = "", one
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			rest = rest[at+1:]
+		}
+		if rest, _, _ = strings.Cut(rest, "?"); ok {
+			rest = scheme + "://" + rest
+		}
+		shown = append(shown, rest)
+	}
+	return strings.Join(shown, ",")
+}
+
+// admin is an engine with all that its owner may do.
+type admin interface {
+	cluster.Engine
+	cluster.Admin
+}
+
+// credsFile is the engine's credentials in the directory of a node's keys.
+const credsFile = "engine.creds"
+
+// open connects to the engine.
+func (o *clusterOptions) open(ctx context.Context, keys *peer.Keys, warn func(string)) (admin, error) {
+	if engineKind(o.Engine) == "postgres" {
+		return postgres.Open(ctx, postgres.Config{URL: o.Engine, Single: o.Single, Warn: warn})
+	}
+	return jetstream.Open(ctx, o.nats(keys, warn))
+}
+
+func (o *clusterOptions) nats(keys *peer.Keys, warn func(string)) jetstream.Config {
+	cfg := jetstream.Config{URL: o.Engine, Single: o.Single, System: o.System, Warn: warn}
+	if path := filepath.Join(o.Keys, credsFile); o.Keys != "" {
+		if _, err := os.Stat(path); err == nil {
+			cfg.Creds = path
+		}
+	}
+	if keys != nil && strings.HasPrefix(o.Engine, "tls://") {
+		cfg.TLS = keys.Engine()
+	}
+	return cfg
+}
+
+// node is this daemon as one of a cluster.
+type node struct {
+	options *clusterOptions
+	engine  admin
+	member  *cluster.Member
+	side    *peer.Side
+	peers   net.Listener
+	log     zerolog.Logger
+	stop    context.CancelFunc // of its beats
+}
+
+// startTime is how long a node waits for the engine at its start.
+const startTime = 30 * time.Second
+
+// join makes the daemon a node: its sessions are on the log of the cluster, clients reach those
+// of other nodes.
+func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, error) {
+	keys, err := peer.Load(o.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-dir: %w", err)
+	}
+	o.Node = cmp.Or(o.Node, keys.Node)
+	if o.Node != keys.Node {
+		return nil, fmt.Errorf("--node %s: the certificate in %s is that of %s", o.Node, o.Keys, keys.Node)
+	}
+	if err := o.listenWhere(); err != nil {
+		return nil, err
+	}
+	n := &node{options: o, log: log}
+	if n.peers, err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, fmt.Errorf("--cluster-listen: %w", err)
+	}
+	if o.Advertise == "" {
+		o.Advertise = n.peers.Addr().String()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	n.engine, err = o.open(ctx, keys, func(why string) { log.Warn().Msg(why) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())
+	}
+	self := cluster.Node{
+		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: o.Roots, Version: version,
+		Reads: [2]int{1, cluster.Format}, Writes: [2]int{1, cluster.Format},
+	}
+	n.member = cluster.Join(cluster.MemberConfig{
+		Self: self, Log: n.engine, Registry: n.engine,
+		Timing: cluster.Timing{Every: time.Duration(o.BeatMs) * time.Millisecond, Miss: o.Miss},
+		Died:   func(name string) { log.Warn().Str("node", name).Msg("node lost") },
+		Said:   func(what string, values ...any) { log.Info().Fields(values).Msg(what) },
+	})
+	n.side = peer.NewSide(keys, version)
+	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots}
+	cfg.Sessions.Cluster = &session.Cluster{
+		Member: n.member, Engine: n.engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop",
+		Wants: func(cwd string) cluster.Wants {
+			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
+			if err != nil {
+				return cluster.Wants{Node: o.Node}
+			}
+			return opens.Wants
+		},
+	}
+	log.Info().Str("node", o.Node).Str("engine", withoutSecrets(o.Engine)).Str("peers", o.Advertise).Msg("a node of a cluster")
+	return n, nil
+}
+
+// listenWhere completes where other nodes are waited for.
+func (o *clusterOptions) listenWhere() error {
+	if o.Listen != "" {
+		return nil
+	}
+	if o.Advertise == "" {
+		o.Listen = "127.0.0.1:0"
+		return nil
+	}
+	_, port, err := net.SplitHostPort(o.Advertise)
+	if err != nil {
+		return fmt.Errorf("--advertise: want HOST:PORT: %w", err)
+	}
+	o.Listen = ":" + port
+	return nil
+}
+
+// ownLabels are the labels that were given, and those that a node has of itself.
+func (o *clusterOptions) ownLabels(shared *session.Shared) map[string]string {
+	labels := maps.Clone(o.Labels)
+	labels[cluster.OSLabel], labels[cluster.ArchLabel] = runtime.GOOS, runtime.GOARCH
+	for name, root := range o.Roots {
+		labels[cluster.RootLabel+name] = string(root.Mode)
+	}
+	if catalog, err := shared.Models.Catalog(); err == nil {
+		for provider, has := range catalog.Keys {
+			if has {
+				labels[cluster.ProviderLabel+provider] = cluster.LabelYes
+			}
+		}
+	}
+	return labels
+}
+
+// run gives signs of life. When another process has begun under the same name this one has
+// nothing left to say, and is told so.
+func (n *node) run(fenced func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.stop = cancel
+	go func() {
+		if err := n.member.Run(ctx); err != nil {
+			n.log.Error().Err(err).Msg("another process is this node now")
+			fenced()
+		}
+	}()
+}
+
+// close ends what the node has in the cluster, once the daemon has ended.
+func (n *node) close() {
+	if n.stop != nil {
+		n.stop()
+	}
+	_ = n.peers.Close()
+	if err := n.engine.Close(); err != nil {
+		n.log.Warn().Err(err).Msg("leaving the engine")
+	}
+}

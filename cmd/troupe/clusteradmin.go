@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/jetstream"
+	"troupe/actors/cluster/peer"
+	"troupe/actors/cluster/postgres"
+	"troupe/store"
+)
+
+const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|move SESSION NODE|check [SESSION]|export SESSION [FILE] " +
+	"[--cluster URL] [--cluster-dir DIRECTORY]; init: [--node NAME …] [--replicas 3|5] [--partitions N] [--cluster-allow-single]"
+
+// adminOptions are the flags of "troupe cluster".
+type adminOptions struct {
+	clusterOptions
+	nodes                []string
+	replicas, partitions int
+	words                []string // the verb and what it is about
+}
+
+func parseAdmin(args []string) (*adminOptions, error) {
+	a := new(adminOptions)
+	number := func(to *int) func(string) error {
+		return func(v string) (err error) { *to, err = strconv.Atoi(v); return err }
+	}
+	values := map[string]func(string) error{
+		"--cluster": set(&a.Engine), "--cluster-dir": set(&a.Keys), "--cluster-system": set(&a.System),
+		"--node":     func(v string) error { a.nodes = append(a.nodes, v); return nil },
+		"--replicas": number(&a.replicas), "--partitions": number(&a.partitions),
+	}
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		switch take := values[name]; {
+		case name == "--cluster-allow-single" && !inline:
+			a.Single = true
+		case take == nil && strings.HasPrefix(name, "-"):
+			return nil, fmt.Errorf("unknown option %s; %s", name, clusterUsage)
+		case take == nil:
+			a.words = append(a.words, args[i])
+		default:
+			if !inline {
+				if i++; i >= len(args) {
+					return nil, fmt.Errorf("%s needs a value; %s", name, clusterUsage)
+				}
+				value = args[i]
+			}
+			if err := take(value); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return a, nil
+}
+
+// adminTime is how long a command waits for the engine.
+const adminTime = 30 * time.Second
+
+// administer is "troupe cluster".
+func administer(args []string) error {
+	a, err := parseAdmin(args)
+	if err != nil {
+		return usageError{err}
+	}
+	verbs := map[string]struct {
+		words int
+		do    func(*adminOptions, context.Context) error
+	}{
+		"init": {1, (*adminOptions).init}, "status": {1, (*adminOptions).status}, "spread": {1, (*adminOptions).spread},
+	}
+	if len(a.words) == 0 {
+		return usageError{errors.New(clusterUsage)}
+	}
+	verb, known := verbs[a.words[0]]
+	if !known || len(a.words) != verb.words {
+		return usageError{errors.New(clusterUsage)}
+	}
+	file, err := readClusterFile(store.AgentDir("", os.Getenv, homeDir()))
+	if err != nil {
+		return err
+	}
+	a.clusterOptions = a.clusterOptions.with(file)
+	if a.Engine != "" && engineKind(a.Engine) == "" {
+		return usageError{fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(a.Engine))}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminTime)
+	defer cancel()
+	return verb.do(a, ctx)
+}
+
+// init makes the authority of a cluster and the keys of nodes, and sets up the engine.
+func (a *adminOptions) init(ctx context.Context) error {
+	if a.Keys == "" && a.Engine == "" {
+		return usageError{errors.New("init needs --cluster-dir, for keys, or --cluster, for the engine, or both")}
+	}
+	if len(a.nodes) > 0 && a.Keys == "" {
+		return usageError{errors.New("--node needs --cluster-dir")}
+	}
+	if a.Keys != "" {
+		made, err := peer.NewAuthority(a.Keys)
+		if err != nil {
+			return err
+		}
+		if made {
+			fmt.Println("the authority of a new cluster:", filepath.Join(a.Keys, peer.CAFile)+"; keep", filepath.Join(a.Keys, peer.CAKeyFile), "away from the nodes")
+		}
+		for _, name := range a.nodes {
+			dir := filepath.Join(a.Keys, name)
+			if _, err := os.Stat(filepath.Join(dir, peer.CertFile)); err == nil {
+				return fmt.Errorf("%s has keys already", dir)
+			}
+			if err := peer.NewNode(a.Keys, dir, name); err != nil {
+				return err
+			}
+			fmt.Println("the keys of node", name+":", dir, "is its --cluster-dir")
+		}
+	}
+	if a.Engine == "" {
+		return nil
+	}
+	warn := func(why string) { fmt.Fprintln(stderr, "troupe: warning:", why) }
+	var err error
+	if engineKind(a.Engine) == "postgres" {
+		err = postgres.Init(ctx, postgres.Config{URL: a.Engine, Single: a.Single, Warn: warn})
+	} else {
+		err = jetstream.Init(ctx, a.nats(nil, warn), jetstream.Options{Replicas: a.replicas, Partitions: a.partitions})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", withoutSecrets(a.Engine), err)
+	}
+	fmt.Println("the engine is set up:", withoutSecrets(a.Engine))
+	return nil
+}
+
+// with does something with the engine.
+func (a *adminOptions) withEngine(ctx context.Context, do func(admin) error) error {
+	if a.Engine == "" {
+		return usageError{errors.New("--cluster URL is missing, and cluster.json has no engine")}
+	}
+	var keys *peer.Keys
+	if strings.HasPrefix(a.Engine, "tls://") {
+		var err error
+		if keys, err = peer.Load(a.Keys); err != nil {
+			return fmt.Errorf("--cluster-dir: %w", err)
+		}
+	}
+	e, err := a.open(ctx, keys, func(why string) { fmt.Fprintln(stderr, "troupe: warning:", why) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", withoutSecrets(a.Engine), err)
+	}
+	return errors.Join(do(e), e.Close())
+}
+
+// status prints what the engine and the nodes say of themselves.
+func (a *adminOptions) status(ctx context.Context) error {
+	return a.withEngine(ctx, func(e admin) error {
+		st, err := e.Status(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println(st.Engine)
+		w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "GROUP\tLEADER\tRECORDS\tBYTES\tOTHERS")
+		leads := map[string]int{}
+		for _, g := range st.Groups {
+			leader := g.Leader
+			if leads[leader]++; leader == "" {
+				leader = "NONE"
+			}
+			var others []string
+			for _, s := range g.Others {
+				state := s.Name
+				if !s.Current {
+					state += fmt.Sprintf(" (behind by %d)", s.Lag)
+				}
+				others = append(others, state)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", g.Name, leader, g.Records, g.Bytes, strings.Join(others, ", "))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		nodes, err := heardOf(ctx, e)
+		if err != nil {
+			return err
+		}
+		fmt.Println()
+		w = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "NODE\tSTATE\tADDRESS\tVERSION\tFORMATS\tSESSIONS\tROOTS\tLABELS")
+		for _, n := range nodes {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\treads %d-%d, writes %d-%d\t%d\t%s\t%s\n", n.Name, n.state, n.Addr, n.Version,
+				n.Reads[0], n.Reads[1], n.Writes[0], n.Writes[1], n.Sessions, listRoots(n.Roots), listLabels(n.Labels))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		return nil
+	})
+}
+
+// heard is a node and whether it lives.
+type heard struct {
+	cluster.Node
+	state string
+}
+
+// heardOf listens for longer than a node that lives is silent.
+func heardOf(ctx context.Context, e admin) ([]heard, error) {
+	first := map[string]uint64{}
+	for _, n := range e.Nodes() {
+		first[n.Name] = n.Beat
+	}
+	select {
+	case <-time.After(6 * cluster.Stock.Every):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var nodes []heard
+	for _, n := range e.Nodes() {
+		h := heard{n, "lives"}
+		if beat, was := first[n.Name]; was && beat == n.Beat {
+			h.state = "SILENT"
+		} else if n.Draining {
+			h.state = "draining"
+		}
+		nodes = append(nodes, h)
+	}
+	return nodes, nil
+}
+
+func (a *adminOptions) spread(ctx context.Context) error {
+	return a.withEngine(ctx, func(e admin) error { return e.Spread(ctx) })
+}
+
+func listRoots(roots map[string]cluster.Root) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(roots)) {
+		list = append(list, fmt.Sprintf("%s (%s)", name, roots[name].Mode))
+	}
+	return strings.Join(list, ", ")
+}
+
+func listLabels(labels map[string]string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+labels[name])
+	}
+	return strings.Join(list, " ")
+}
