@@ -347,7 +347,6 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	n.member = cluster.Join(cluster.MemberConfig{
 		Self: self, Log: n.engine, Registry: n.engine,
 		Timing: cluster.Timing{Every: time.Duration(o.BeatMs) * time.Millisecond, Miss: o.Miss},
-		Died:   func(name string) { log.Warn().Str("node", name).Msg("node lost") },
 		Said:   func(what string, values ...any) { log.Info().Fields(values).Msg(what) },
 	})
 	n.side = peer.NewSide(keys, version)

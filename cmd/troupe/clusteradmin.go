@@ -17,6 +17,7 @@ import (
 	"troupe/actors/cluster/jetstream"
 	"troupe/actors/cluster/peer"
 	"troupe/actors/cluster/postgres"
+	"troupe/actors/session"
 	"troupe/store"
 )
 
@@ -75,16 +76,17 @@ func administer(args []string) error {
 		return usageError{err}
 	}
 	verbs := map[string]struct {
-		words int
-		do    func(*adminOptions, context.Context) error
+		least, most int // words, with its own
+		do          func(*adminOptions, context.Context) error
 	}{
-		"init": {1, (*adminOptions).init}, "status": {1, (*adminOptions).status}, "spread": {1, (*adminOptions).spread},
+		"init": {1, 1, (*adminOptions).init}, "status": {1, 1, (*adminOptions).status}, "spread": {1, 1, (*adminOptions).spread},
+		"check": {1, 2, (*adminOptions).check}, "export": {2, 3, (*adminOptions).export},
 	}
 	if len(a.words) == 0 {
 		return usageError{errors.New(clusterUsage)}
 	}
 	verb, known := verbs[a.words[0]]
-	if !known || len(a.words) != verb.words {
+	if !known || len(a.words) < verb.least || len(a.words) > verb.most {
 		return usageError{errors.New(clusterUsage)}
 	}
 	file, err := readClusterFile(store.AgentDir("", os.Getenv, homeDir()))
@@ -258,4 +260,80 @@ func listLabels(labels map[string]string) string {
 		list = append(list, name+"="+labels[name])
 	}
 	return strings.Join(list, " ")
+}
+
+// check reads a session's log, or all, from every server that has it.
+func (a *adminOptions) check(ctx context.Context) error {
+	return a.withEngine(ctx, func(e admin) error {
+		if len(a.words) == 2 {
+			return checkLog(ctx, e, cluster.SessionID(a.words[1]), true)
+		}
+		bad, all := 0, 0
+		for page, more := "", true; more; more = page != "" {
+			ids, next, err := e.List(ctx, page, 1000)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				all++
+				if checkLog(ctx, e, id, false) != nil {
+					bad++
+				}
+			}
+			page = next
+		}
+		fmt.Printf("%d sessions, %d with something wrong\n", all, bad)
+		if bad > 0 {
+			return errors.New("not all logs are whole")
+		}
+		return nil
+	})
+}
+
+// checkLog prints the copies of a log, or only those with which something is wrong.
+func checkLog(ctx context.Context, e admin, id cluster.SessionID, every bool) error {
+	copies, err := e.Copies(ctx, id)
+	if err != nil {
+		fmt.Printf("%s: %s\n", id, err)
+		return err
+	}
+	var last cluster.Mark
+	for _, c := range copies {
+		if c.Last.Seq > last.Seq {
+			last = c.Last
+		}
+	}
+	if last.Seq == 0 {
+		return fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
+	}
+	for _, c := range copies {
+		problem := c.Err
+		if problem == nil && c.Last.Seq < last.Seq {
+			problem = fmt.Errorf("it ends at %d, and another at %d", c.Last.Seq, last.Seq)
+		}
+		switch {
+		case problem != nil:
+			err = fmt.Errorf("%s on %s: %w", id, c.Server, problem)
+			fmt.Println(err)
+		case every:
+			fmt.Printf("%s on %s: %d records, %d bytes, whole up to %d\n", id, c.Server, c.Records, c.Bytes, c.Last.Seq)
+		}
+	}
+	return err
+}
+
+// export writes a session as pi has it to a file.
+func (a *adminOptions) export(ctx context.Context) error {
+	id := a.words[1]
+	path := id + ".jsonl"
+	if len(a.words) == 3 {
+		path = a.words[2]
+	}
+	return a.withEngine(ctx, func(e admin) error {
+		if err := session.Export(ctx, e, store.OS{}, id, path); err != nil {
+			return fmt.Errorf("session %s: %w", id, err)
+		}
+		fmt.Println(path)
+		return nil
+	})
 }
