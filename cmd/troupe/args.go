@@ -218,7 +218,7 @@ var sections = []section{
 		{"-ne, --no-extensions", "", "No extensions but those of the command line.", on(func(o *options) *bool { return &o.extensions.None })},
 		{"--hook", "PATH", "A hook of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Hooks })},
 		{"--tool", "PATH", "A custom tool of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Tools })},
-		{"--extension-host", "NAME", "What runs them: auto (default) or quick, a process beside the daemon; inline, the daemon itself; off, nothing. node is auto: it is not there yet.", oneOf(func(o *options) *string { return &o.extensions.Host }, "auto", "quick", "inline", "node", config.HostOff)},
+		{"--extension-host", "NAME", "What runs them: auto (default), an engine in a process beside the daemon, or Node.js where one of them imports what only that has; quick, never Node.js; node, always; inline, the daemon itself; off, nothing.", oneOf(func(o *options) *string { return &o.extensions.Host }, "auto", "quick", "inline", "node", config.HostOff)},
 		{"--extension-errors", "MODE", "One that does not load is reported (default), is fatal, or is ignored.", oneOf(func(o *options) *string { return &o.extensionErrors }, errorsReport, errorsFatal, errorsIgnore)},
 	}},
 	{"Protocol", []flag{

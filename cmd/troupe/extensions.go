@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -175,7 +176,7 @@ func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) exten
 		})
 	default:
 		return engine.NewChildren(engine.ChildOptions{
-			Args: []string{extHostErrand}, Env: os.Environ(), Procs: tools.NewProcs(guard),
+			Args: []string{extHostErrand, cmp.Or(o.extensions.Host, "auto")}, Env: os.Environ(), Procs: tools.NewProcs(guard),
 			Log: func(line string) { log.Warn().Str("from", "extensions").Msg(line) },
 		})
 	}

@@ -25,8 +25,17 @@ func knownModels(provider string) []byte {
 	return protocol.AppendValue(nil, registry.Known(catalog.FS, provider))
 }
 
+// engineOf is the engine that --extension-host names.
+func engineOf(host string) string {
+	switch host {
+	case extension.EngineQuick, extension.EngineNode:
+		return host
+	}
+	return extension.EngineAuto
+}
+
 // extHost runs extensions for the daemon until it is gone.
-func extHost() int {
+func extHost(engine string) int {
 	file := os.NewFile(extHostFD, "daemon")
 	conn, err := net.FileConn(file)
 	if err != nil {
@@ -38,7 +47,7 @@ func extHost() int {
 	defer guard.Close()
 	err = extension.Serve(conn, extension.Options{
 		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
-		Models: knownModels,
+		Models: knownModels, Engine: engineOf(engine),
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)

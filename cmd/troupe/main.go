@@ -83,8 +83,8 @@ func run(args []string) int {
 			return discoverModels(args[2:])
 		case (word == "serve" || word == "connect" || word == "cluster") && !asPi():
 			return remotely(word, args[1:])
-		case word == extHostErrand && len(args) == 1:
-			return extHost()
+		case word == extHostErrand && len(args) <= 2:
+			return extHost(args[len(args)-1])
 		case slices.Contains(piCommands, word):
 			return refuse(fmt.Errorf("%q is a command of pi that this version does not have; as a message write: -p %s", word, word))
 		}

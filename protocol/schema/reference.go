@@ -48,11 +48,7 @@ their events never come:
 
 | part | dialects | names |
 |---|---|---|
-| extensions: what they return from ` + "`message_end`" + `, ` + "`turn_end`" + ` and ` + "`agent_end`" + ` counts for nothing; compaction, requests to providers, their headers and answers, further resources and trust are not shown to them | all | ` + "`agent_before_settle, session_before_compact, before_provider_request, before_provider_headers, after_provider_response, provider_stream_event, context_with_system, resources_discover, project_trust, session_switch, session_fork`" + ` |
-| extensions: providers, virtual models and MCP servers of their own; requests to models, keys, and calls of other tools | all | ` + "`registerProvider, registerVirtualModel, registerMcpServer, complete, stream, getApiKey, executeTool`" + ` |
-| extensions: what a new session begins with, and its ctx for the command that made it; the abort of a run as a signal of ctx | pi1 | ` + "`newSession({setup}), withSession, ctx.signal`" + ` |
-| extensions: replay of open dialogs and of the last status, widget and title to a client that attaches later | s1 s2 pi1 omp18 | ` + "`extension_ui_request`" + ` |
-| extensions: a host of Node | all | ` + "`--extension-host node`" + ` is ` + "`auto`" + `; an extension that imports what only Node has is not loaded and says so |
+| extensions: MCP servers of their own | pi1 | ` + "`registerMcpServer`" + ` |
 | what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
 | images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | s0 s3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |

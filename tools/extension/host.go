@@ -42,13 +42,16 @@ type Options struct {
 	// Models gives the models of a provider that are known, with or without a key, as
 	// JSON; of all providers for "". nil knows none.
 	Models   func(provider string) []byte
-	InDaemon bool // no sandbox binds this process: sessions that have one get no extensions
+	Engine   string // EngineAuto, EngineQuick or EngineNode
+	InDaemon bool   // no sandbox binds this process: sessions that have one get no extensions
 }
 
 // Inline is a host in this process.
 type Inline struct {
 	o     Options
-	cache *bundle.Cache
+	cache *bundle.Cache // of bytecode
+	nodes *bundle.Cache // of scripts for Node
+	node  nodeProgram
 	codes codes
 	tools *tools.Registry
 
@@ -65,7 +68,7 @@ func NewInline(o Options) *Inline {
 	}
 	h := &Inline{o: o, vms: map[*vm]bool{}, tools: tools.New()}
 	if o.CacheDir != "" {
-		h.cache = bundle.OpenCache(o.CacheDir, cacheVersion())
+		h.cache, h.nodes = bundle.OpenCache(o.CacheDir, "", cacheVersion()), bundle.OpenCache(o.CacheDir, "node:", cacheVersion())
 	}
 	h.codes.dir = o.CacheDir
 	return h

@@ -172,7 +172,7 @@ func (v *vm) native(list []any) (any, error) {
 		v.sink(Log{Level: a.text(0), Text: a.text(1)})
 	case "error":
 		if path := a.text(0); a.text(1) == "load" && !v.ready { // again, for another session
-			v.realm.errors = append(v.realm.errors, LoadError{Path: path, Message: a.text(2), Stack: v.stack(a.text(3)), Gates: v.host.cache.Gates(path)})
+			v.realm.errors = append(v.realm.errors, LoadError{Path: path, Message: a.text(2), Stack: v.stack(a.text(3)), Gates: v.host.gates(path)})
 			break
 		}
 		v.sink(Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
@@ -283,7 +283,7 @@ func (v *vm) operate(a args) (any, error) {
 	}
 	from := time.Now()
 	result, err := f(v.newCall(v.realm.ctx, a[1:]))
-	v.realm.js.Extend(time.Since(from))
+	v.realm.engine.worked(time.Since(from))
 	return result, err
 }
 
@@ -461,11 +461,11 @@ func (v *vm) module(id string) (any, error) {
 	if !ok {
 		return nil, &failure{Message: "Cannot find module '" + id + "'", Code: "MODULE_NOT_FOUND"}
 	}
-	code, err := v.host.codes.of(v.realm.js, m.File, "(function (exports, require, module, host) {"+m.Source+"\n})")
+	code, err := v.realm.engine.source(m)
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", id, err)
 	}
-	return v.realm.js.Run(code)
+	return code, nil
 }
 
 // bundleOf gives the code of a module that is required by a name that was not known

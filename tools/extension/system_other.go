@@ -5,6 +5,7 @@ package extension
 import (
 	"io/fs"
 	"runtime"
+	"time"
 )
 
 func systemNames() (release, version, name string) { return "", "", runtime.GOOS }
@@ -20,3 +21,5 @@ func statRecord(info fs.FileInfo) map[string]any {
 		"blocks": (info.Size() + 511) / 512, "blksize": 4096, "atimeMs": ms, "mtimeMs": ms, "ctimeMs": ms, "birthtimeMs": ms,
 	}
 }
+
+func cpuOf(int) time.Duration { return -1 }

@@ -34,15 +34,16 @@ type vm struct {
 	held   []heldCall // until it is ready: who has not loaded yet has no handlers
 	quiet  bool
 	over   bool
-	ended  bool        // session_shutdown was told as a call, before its session was left
-	lastOp int         // of all realms
-	trials []time.Time // when it was recycled
+	ended  bool              // session_shutdown was told as a call, before its session was left
+	lastOp int               // of all realms
+	trials []time.Time       // when it was recycled
+	broken map[string]string // extensions that are not loaded again, and why
 }
 
 // realm is one life of the engine. A VM that is recycled gets another.
 type realm struct {
-	js     *quick.VM
-	in     quick.Value // the way into the prelude
+	engine engine
+	codes  []found // of entries
 	ctx    context.Context
 	cancel context.CancelFunc
 	born   int // how many operations were begun
@@ -208,12 +209,7 @@ func (r *realm) close() {
 	}
 	r.files.closeAll()
 	r.conns.closeAll()
-	if r.broken {
-		r.js.Abandon()
-		return
-	}
-	r.in.Free()
-	r.js.Close()
+	r.engine.close(r.broken)
 }
 
 // begin makes a realm and begins to load.
@@ -221,9 +217,10 @@ func (v *vm) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, maps: map[string][]byte{}, places: map[string]*bundle.Places{}, ended: true}
 	v.realm, v.ready, v.ended = r, false, false
-	js, err := quick.New(quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn})
-	if err == nil {
-		r.js, r.ended = js, false
+	r.codes = v.find()
+	var err error
+	if r.engine, err = v.engine(r.codes); err == nil {
+		r.ended = false
 		err = v.boot()
 	}
 	if err != nil {
@@ -235,30 +232,11 @@ func (v *vm) begin() {
 
 // boot evaluates the prelude.
 func (v *vm) boot() error {
-	js := v.realm.js
-	js.Imports(v.imports)
-	code, err := v.host.codes.of(js, "core.js", prelude.Core())
+	record, err := json.Marshal(v.bootRecord())
 	if err != nil {
 		return err
 	}
-	core, err := js.Run(code)
-	if err != nil {
-		return err
-	}
-	defer core.Free()
-	native := js.Func(v.native)
-	defer native.Free()
-	text, err := json.Marshal(v.bootRecord())
-	if err != nil {
-		return err
-	}
-	boot, err := js.Parse(string(text))
-	if err != nil {
-		return err
-	}
-	defer boot.Free()
-	v.realm.in, err = core.CallValue(native, boot)
-	return err
+	return v.realm.engine.boot(record)
 }
 
 // dispatch goes into JavaScript.
@@ -266,7 +244,7 @@ func (v *vm) dispatch(kind string, args ...any) {
 	if v.realm.ended {
 		return
 	}
-	if _, err := v.realm.in.Call(append([]any{kind}, args...)...); err != nil && err.Error() != interruptedError {
+	if _, err := v.realm.engine.enter(kind, args...); err != nil && err.Error() != interruptedError {
 		v.fail("<runtime>", kind, v.inSources(err))
 	}
 }
@@ -310,50 +288,17 @@ func (v *vm) fail(path, event string, e *quick.Error) {
 	v.sink(Failure{Path: path, Event: event, Message: e.Message, Stack: e.Stack})
 }
 
-// settle runs what promises wait for, says what came of it, and looks after the VM.
+// settle goes on with what was done, and looks after the VM.
 func (v *vm) settle() {
-	cut := 0
-	for range 8 { // what reports a rejection may reject again
-		if v.realm.ended {
-			return
-		}
-		v.realm.js.Jobs()
-		if v.realm.js.Interrupted() {
-			if cut++; cut > 1 {
-				v.recycle("jobs of JavaScript did not end")
-				return
-			}
-			v.interrupted()
-			continue // what is left in the queue may be innocent
-		}
-		reasons := v.realm.js.Rejections()
-		if len(reasons) == 0 {
-			break
-		}
-		for _, reason := range reasons {
-			v.dispatch("rejection", reason)
-			reason.Free()
-		}
+	v.realm.engine.settle()
+	if !v.over {
+		v.sayQuiet()
 	}
-	if v.ready {
-		v.dispatch("flush")
-	}
-	v.checkMemory()
-	v.sayQuiet()
 }
 
 // interrupted says which handler was cut short, and ends what waits for it: nothing
 // else would.
-func (v *vm) interrupted() {
-	path, event := "<runtime>", ""
-	if got, e := v.realm.in.Call("doing"); e == nil {
-		if text, ok := got.(quick.JSON); ok {
-			var d [2]string
-			if json.Unmarshal([]byte(text), &d) == nil {
-				path, event = d[0], d[1]
-			}
-		}
-	}
+func (v *vm) interrupted(path, event string) {
 	why := v.overlong()
 	v.sink(Failure{Path: path, Event: event, Message: why})
 	if !v.ready {
@@ -369,18 +314,6 @@ func (v *vm) interrupted() {
 			v.conclude(k)
 			v.finish(k, why)
 		}
-	}
-}
-
-// checkMemory recycles a VM whose heap is nearly full.
-func (v *vm) checkMemory() {
-	limit := v.host.o.Limits.Memory
-	if v.realm.ended || limit == 0 || v.realm.js.Memory() < limit/10*8 {
-		return
-	}
-	v.realm.js.Collect()
-	if v.realm.js.Memory() >= limit/10*8 {
-		v.recycle("the extensions use too much memory")
 	}
 }
 
@@ -414,6 +347,14 @@ func (v *vm) recycle(why string) {
 	v.spec.Reason = "reload"
 	v.begin()
 	v.post(v.realm, func() {}) // what was begun wants to settle
+}
+
+// refuse has an extension not loaded again.
+func (v *vm) refuse(path, why string) {
+	if v.broken == nil {
+		v.broken = map[string]string{}
+	}
+	v.broken[path] = why
 }
 
 // post has work done by the VM's goroutine, unless its realm is gone by then.
@@ -471,7 +412,7 @@ func (v *vm) arm(k callKey, c *call, in, limit time.Duration) {
 				return
 			}
 			switch {
-			case c.event != "session_shutdown" && v.busySince(c.born):
+			case c.event != "session_shutdown" && (v.busySince(c.born) || v.realm.engine.busy(k)):
 				c.grace = true
 				v.arm(k, c, min(graceStep, limit), limit)
 			case c.grace:
@@ -761,13 +702,14 @@ func (v *vm) loadNext() {
 		v.dispatch("again", float64(index), e.Path)
 		return
 	}
-	code, err := v.codeOf(e)
-	if err != nil {
-		v.loaded(index, err.Error(), "")
+	code := r.codes[index]
+	if code.err != nil {
+		v.loaded(index, code.err.Error(), "")
 		return
 	}
+	r.maps[code.entry.Path] = code.entry.Map
 	v.limitLoad(e, index)
-	v.runEntry(e, index, code)
+	r.engine.load(index, e, code.entry)
 }
 
 // limitLoad bounds the time in which an entry is loaded.
@@ -783,46 +725,6 @@ func (v *vm) limitLoad(e Entry, index int) {
 	})
 }
 
-// runEntry evaluates the module of an entry.
-func (v *vm) runEntry(e Entry, index int, code *bundle.Entry) {
-	r := v.realm
-	end, err := r.js.Run(code.Code)
-	if r.js.Interrupted() {
-		if err == nil {
-			end.Free()
-		}
-		v.loaded(index, v.overlong(), "")
-		return
-	}
-	if err != nil {
-		v.loaded(index, v.inSources(err).Error(), v.inSources(err).Stack)
-		return
-	}
-	defer end.Free()
-	v.dispatch("load", float64(index), e.Path, code.Path, end)
-}
-
-// codeOf is the bytecode of an extension, from the cache or new.
-func (v *vm) codeOf(e Entry) (*bundle.Entry, error) {
-	entry, ok := v.host.cache.Get(e.Path)
-	if !ok {
-		b, err := bundle.Extension(e.Path, bundled)
-		if err != nil {
-			return nil, err
-		}
-		entry = &bundle.Entry{Bundle: *b}
-		if entry.Code, err = v.realm.js.Compile(entry.Path, b.Code, true, quick.KeepSource); err != nil {
-			return nil, err
-		}
-		_ = v.host.cache.Put(entry) // what cannot be kept is made again
-	}
-	if i, ok := entry.NeedsNode(); ok {
-		v.sink(Log{Level: "warn", Text: fmt.Sprintf("extension %s imports %s in %s: what only Node.js has of it throws when it is used", e.Path, i.Name, i.By)})
-	}
-	v.realm.maps[entry.Path] = entry.Map
-	return entry, nil
-}
-
 // loaded is the end of one extension's loading.
 func (v *vm) loaded(index int, message, stack string) {
 	r := v.realm
@@ -834,7 +736,7 @@ func (v *vm) loaded(index int, message, stack string) {
 	}
 	if message != "" {
 		path := v.spec.Entries[index].Path
-		r.errors = append(r.errors, LoadError{Path: path, Message: message, Stack: v.stack(stack), Gates: v.host.cache.Gates(path)})
+		r.errors = append(r.errors, LoadError{Path: path, Message: message, Stack: v.stack(stack), Gates: v.host.gates(path)})
 	}
 	r.loading++
 	v.post(r, v.loadNext)
@@ -857,32 +759,6 @@ func (v *vm) sessionStart() {
 		v.open(callKey{"tell", 0}, "session_start")
 		v.dispatch("tell", float64(0), string(event))
 	}
-}
-
-// imports finds what a running script imports by a name that was not known before.
-func (v *vm) imports(base, name string) (quick.Module, error) {
-	if id, p := provides(name); p == bundle.Shim {
-		names, err := v.realm.in.Call("exportsOf", id)
-		if err != nil {
-			return quick.Module{}, err
-		}
-		var list []string
-		if text, ok := names.(quick.JSON); ok {
-			if err := json.Unmarshal([]byte(text), &list); err != nil {
-				return quick.Module{}, err
-			}
-		}
-		source := "const m = __troupe.require(" + quoted(id) + ");\nexport default m;\n"
-		if len(list) > 0 {
-			source += "export const {" + strings.Join(list, ", ") + "} = m;\n"
-		}
-		return quick.Module{Source: source}, nil
-	}
-	b, err := bundle.Module(name, base, true, bundled)
-	if err != nil {
-		return quick.Module{}, err
-	}
-	return quick.Module{Source: b.Code}, nil
 }
 
 func quoted(s string) string {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ type Bundle struct {
 	NodeOnly []Import `json:"nodeOnly,omitempty"`
 	Missing  []Import `json:"missing,omitempty"`
 	Gates    []string `json:"gates,omitempty"` // events it names whose handlers may refuse something
+	Wants    string   `json:"wants,omitempty"` // the engine that its first line names: quick, node
 
 	First string `json:"-"` // the file that the entry imports
 	Code  string `json:"-"`
@@ -74,16 +76,29 @@ func (i Import) installed() bool {
 	}
 }
 
-// NeedsNode gives an import of the extension's own files that only Node can serve in full. What
-// packages import beside what is used of them does not count.
+// NeedsNode gives an import that only Node can serve in full: of the extension's own files a
+// module of Node's, of anybody a native addon. What packages import of Node beside what is used
+// of them does not count. An extension may say itself what it wants.
 func (b *Bundle) NeedsNode() (Import, bool) {
+	switch b.Wants {
+	case "node":
+		return Import{Name: wantsNode, By: b.Path}, true
+	case "quick":
+		return Import{}, false
+	}
 	for _, i := range b.NodeOnly {
-		if !strings.Contains(i.By, "/node_modules/") {
+		if native(i.Name) || isBuiltin(i.Name) && !strings.Contains(i.By, "/node_modules/") {
 			return i, true
 		}
 	}
 	return Import{}, false
 }
+
+// wantsNode is the first line of an extension that wants Node; another word stands for
+// another engine.
+const wantsNode = "// @troupe-host node"
+
+var wants = regexp.MustCompile(`^// @troupe-host (node|quick)\s*\n`)
 
 // Error is why an extension could not be bundled.
 type Error struct {
@@ -115,6 +130,11 @@ func Extension(path string, o Options) (*Bundle, error) {
 		return nil, err
 	}
 	b := &builder{Options: o, bundle: Bundle{Path: real}}
+	if text, err := os.ReadFile(real); err == nil { // else the bundler says what is wrong
+		if m := wants.FindSubmatch(text); m != nil {
+			b.bundle.Wants = string(m[1])
+		}
+	}
 	entry := fmt.Sprintf("import * as extension from %s;\n__troupe.loaded(%[1]s, extension);\n", quote(real))
 	return b.build(api.BuildOptions{
 		Stdin:  &api.StdinOptions{Contents: entry, ResolveDir: filepath.Dir(real), Sourcefile: entryName},
@@ -294,7 +314,7 @@ func (b *builder) plug(build api.PluginBuild) {
 		return script("module.exports = __troupe.nodeOnly(" + quote(a.Path) + ");")
 	})
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: addonSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		return script("throw new Error(" + quote("Native addon "+a.Path+" needs Node.js") + ");")
+		return script("module.exports = __troupe.addon(" + quote(a.Path) + ");")
 	})
 	build.OnLoad(api.OnLoadOptions{Filter: `\.[cm]?[jt]sx?$`, Namespace: "file"}, b.load)
 }
@@ -309,9 +329,13 @@ func (b *builder) resolve(build api.PluginBuild, a api.OnResolveArgs) (api.OnRes
 	if !filepath.IsAbs(importer) {
 		importer = filepath.Join(a.ResolveDir, importer)
 	}
-	if strings.HasSuffix(a.Path, ".node") {
+	if native(a.Path) {
 		b.note(&b.bundle.NodeOnly, Import{a.Path, importer})
-		return api.OnResolveResult{Path: a.Path, Namespace: addonSpace}, nil
+		path := a.Path
+		if strings.HasPrefix(path, ".") {
+			path = filepath.Join(a.ResolveDir, path)
+		}
+		return api.OnResolveResult{Path: path, Namespace: addonSpace}, nil
 	}
 	if strings.HasPrefix(a.Path, ".") || filepath.IsAbs(a.Path) || strings.HasPrefix(a.Path, "#") {
 		return api.OnResolveResult{}, nil
@@ -333,6 +357,9 @@ func (b *builder) resolve(build api.PluginBuild, a api.OnResolveArgs) (api.OnRes
 		b.mu.Unlock()
 		return api.OnResolveResult{Path: id, Namespace: shimSpace}, nil
 	case NodeOnly:
+		if found, ok := b.installed(build, a); ok && !isBuiltin(a.Path) { // a package that we have no part of
+			return found, nil
+		}
 		b.note(&b.bundle.NodeOnly, Import{a.Path, importer})
 		return api.OnResolveResult{Path: a.Path, Namespace: nodeSpace}, nil
 	}
@@ -351,11 +378,55 @@ func (b *builder) installed(build api.PluginBuild, a api.OnResolveArgs) (api.OnR
 	if len(r.Errors) > 0 || r.External || !filepath.IsAbs(r.Path) {
 		return api.OnResolveResult{}, false
 	}
+	if addon, ok := addonOf(r.Path); ok {
+		b.note(&b.bundle.NodeOnly, Import{addon, a.Importer})
+		return api.OnResolveResult{Path: r.Path, Namespace: addonSpace}, true
+	}
 	out := api.OnResolveResult{Path: r.Path, Namespace: r.Namespace, Suffix: r.Suffix}
 	if !r.SideEffects {
 		out.SideEffects = api.SideEffectsFalse
 	}
 	return out, true
+}
+
+// native says that a file is an addon of Node's.
+func native(path string) bool { return filepath.Ext(path) == ".node" }
+
+// mentionsAddon finds manifests of packages that may have native addons.
+var mentionsAddon = regexp.MustCompile(`"gypfile"|node-gyp|"bindings"|prebuild|"binary"|node-addon-api|"napi"|linux-(x64|arm64)`)
+
+// addonOf gives a native addon of the package in which a file lies: such a package finds it by
+// where it lies itself, and is left to Node.
+func addonOf(file string) (addon string, ok bool) {
+	i := strings.LastIndex(file, "/node_modules/")
+	if i < 0 {
+		return "", false
+	}
+	root := file[:i+len("/node_modules")]
+	parts := strings.SplitN(file[len(root)+1:], "/", 3)
+	name := parts[0]
+	if strings.HasPrefix(name, "@") && len(parts) > 1 {
+		name += "/" + parts[1]
+	}
+	dir := filepath.Join(root, name)
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil || !mentionsAddon.Match(text) {
+		return "", false
+	}
+	var manifest struct{ OptionalDependencies map[string]string }
+	_ = json.Unmarshal(text, &manifest) // what is no manifest names no packages
+	dirs := []string{dir}
+	for dep := range manifest.OptionalDependencies {
+		dirs = append(dirs, filepath.Join(root, dep), filepath.Join(dir, "node_modules", dep))
+	}
+	for _, dir := range dirs {
+		for _, pattern := range []string{"*.node", "*/*.node", "*/*/*.node", "*/*/*/*.node"} {
+			if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
+				return found[0], true
+			}
+		}
+	}
+	return "", false
 }
 
 func (b *builder) note(list *[]Import, i Import) {

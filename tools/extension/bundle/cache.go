@@ -20,6 +20,7 @@ import (
 // belongs to somebody else is not used.
 type Cache struct {
 	dir     string
+	kind    string // of what is kept of an extension: there may be several of one
 	version string
 }
 
@@ -32,12 +33,13 @@ const touchEvery = time.Hour
 // Entry is a bundle and what the engine made of it.
 type Entry struct {
 	Bundle
-	Code []byte // bytecode
+	ForNode bool   `json:"forNode,omitempty"` // Code is the script itself
+	Code    []byte `json:"-"`                 // bytecode
 }
 
-// OpenCache gives the cache in dir, nil if it cannot be used. Entries of another
-// version are not found.
-func OpenCache(dir, version string) *Cache {
+// OpenCache gives the cache in dir of a kind of entries, nil if it cannot be used. Those
+// of another version are not found.
+func OpenCache(dir, kind, version string) *Cache {
 	if os.MkdirAll(dir, 0o700) != nil {
 		return nil
 	}
@@ -45,7 +47,7 @@ func OpenCache(dir, version string) *Cache {
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 || !mine(info) {
 		return nil
 	}
-	return &Cache{dir: dir, version: version}
+	return &Cache{dir: dir, kind: kind, version: version}
 }
 
 // header is the first line of a file: what must be true of the rest.
@@ -57,7 +59,7 @@ type header struct {
 }
 
 func (c *Cache) file(path string) string {
-	sum := sha256.Sum256([]byte(path))
+	sum := sha256.Sum256([]byte(c.kind + path))
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:])+".qbc")
 }
 
@@ -100,7 +102,7 @@ func (c *Cache) last(path string) (*Entry, bool) {
 		return nil, false
 	}
 	var e Entry
-	if json.Unmarshal(rest[:h.Meta], &e.Bundle) != nil || e.Path != real {
+	if json.Unmarshal(rest[:h.Meta], &e) != nil || e.Path != real {
 		return nil, false
 	}
 	e.Code, e.Map = rest[h.Meta:h.Meta+h.Code], rest[h.Meta+h.Code:]
@@ -121,7 +123,7 @@ func (c *Cache) Put(e *Entry) error {
 	if c == nil {
 		return nil
 	}
-	meta, err := json.Marshal(e.Bundle)
+	meta, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,12 @@ const { get, set, delete: remove, has } = Map.prototype;
 const addTo = Set.prototype.add;
 const sourceOf = Function.prototype.toString;
 const { exec: match } = RegExp.prototype;
-const { InternalError } = globalThis;
+const { InternalError = class {} } = globalThis; // Node has none
 const NewPromise = Promise, NewError = Error, NewMap = Map, NewSet = Set, NewProxy = Proxy, String_ = String, Number_ = Number, now = Date.now;
 const random = Math.random, floor = Math.floor;
 const Bytes = Uint8Array;
 const world = globalThis;
+const node = boot.node; // what is Node's own, where the engine is Node: it has its modules and globals itself
 
 // ---- the host ----
 
@@ -97,6 +98,7 @@ const loaded = create(null);
 // requireShim gives a module of the prelude, made when it is first asked for: those, too,
 // that stand in for what only Node has.
 function requireShim(name) {
+  if (node?.isBuiltin(name)) return node.require(name);
   const id = call("shim", name, true);
   if (id === undefined) throw missing(name);
   let m = loaded[id];
@@ -122,7 +124,10 @@ function requireFrom(from) {
   const cache = create(null);
   function require(name) {
     if (typeof name !== "string") throw new TypeError('The "id" argument must be of type string');
+    if (node?.isBuiltin(name)) return node.require(name);
     if (call("shim", name) !== undefined) return requireShim(name);
+    const own = node?.requireFrom(name, from);
+    if (own) return own.exports;
     if (name in cache) return cache[name].exports;
     const [code, file] = call("bundle", name, from);
     const m = cache[name] = { exports: {} };
@@ -143,7 +148,7 @@ function requireFrom(from) {
 // made instances of, and throws when something of it is called.
 function nodeOnly(name) {
   const fail = () => {
-    const e = new NewError(name + " needs Node.js");
+    const e = new NewError(name[0] === "@" ? name + " is not here: install the package beside the extension" : name + " needs Node.js");
     e.code = "ERR_UNKNOWN_BUILTIN_MODULE";
     throw e;
   };
@@ -161,7 +166,12 @@ function nodeOnly(name) {
 }
 
 const troupe = {
+  addon(path) {
+    if (!node) throw new NewError("Native addon " + path + " needs Node.js");
+    return node.require(path);
+  },
   nodeOnly(name) {
+    if (node?.isBuiltin(name)) return node.require(name);
     if (call("shim", name, true) === undefined) return nodeOnly(name);
     return setPrototypeOf(requireShim(name), nodeOnly(name)); // what it lacks
   },
@@ -191,6 +201,7 @@ function lazy(name, from, pick) {
     set(v) { defineProperty(world, name, { value: v, writable: true, configurable: true, enumerable: false }); },
   });
 }
+if (!node) {
 lazy("Buffer", "node:buffer");
 lazy("process", "node:process", (m) => m.default ?? m);
 for (const n of ["URL", "URLSearchParams"]) lazy(n, "node:url");
@@ -213,6 +224,10 @@ local(String_.prototype, "localeCompare", function (other, l, o) {
   return o || l ? intl().Collator(l, o).compare(this, other) : apply(compare, this, [other]);
 });
 
+}
+
+if (node && !("WebSocket" in world)) lazy("WebSocket", "troupe:web"); // until Node 22
+
 let lastTimer = 0;
 const timers = new NewMap();
 
@@ -221,7 +236,7 @@ function timer(f, ms, repeat, args) {
   const id = ++lastTimer;
   ms = +ms;
   ms = ms >= 1 && ms <= 2147483647 ? floor(ms) : 1;
-  apply(set, timers, [id, { f, args, repeat }]);
+  apply(set, timers, [id, { f, args, repeat, ms }]);
   call("timer", id, ms, repeat);
   return new Timeout(id);
 }
@@ -236,7 +251,7 @@ class Timeout {
   ref() { return this; }
   unref() { call("unref", this.id, true); return this; }
   hasRef() { return true; }
-  refresh() { const t = apply(get, timers, [this.id]); if (t) call("timer", this.id, t.ms ?? 1, t.repeat); return this; }
+  refresh() { const t = apply(get, timers, [this.id]); if (t) call("timer", this.id, t.ms, t.repeat); return this; }
   close() { untimer(this); return this; }
   [Symbol.toPrimitive]() { return this.id; }
   [Symbol.dispose]() { untimer(this); }
@@ -257,7 +272,7 @@ function report(promise, event, ext) {
   chain(NewPromise.resolve(promise), ignore, (e) => failed(ext, event, e));
 }
 
-defineProperties(world, {
+if (!node) defineProperties(world, {
   setTimeout: { value: (f, ms, ...args) => timer(f, ms, false, args), writable: true, configurable: true },
   setInterval: { value: (f, ms, ...args) => timer(f, ms, true, args), writable: true, configurable: true },
   setImmediate: { value: (f, ...args) => timer(f, 0, false, args), writable: true, configurable: true },
@@ -284,6 +299,7 @@ function shown(args) {
   const counts = create(null), times = create(null);
   const level = (name) => (...args) => call("log", name, shown(args));
   world.console = {
+    ...world.console, // Node's has more
     log: level("info"), info: level("info"), debug: level("debug"), warn: level("warn"), error: level("error"),
     trace: (...a) => call("log", "info", "Trace: " + shown(a) + "\n" + new NewError().stack),
     dir: (x) => call("log", "info", shown([x])), table: (x) => call("log", "info", shown([x])),
@@ -309,12 +325,16 @@ function ownerOf() { return undefined; }
 function messageOf(e) {
   try {
     if (e !== null && typeof e === "object" && typeof e.message === "string") return e.message || String_(e.name || "Error");
+    if (e === null && !node) return "null, or out of memory"; // where there is none for an error either
     return String_(e);
   } catch { return "an error that has no text"; }
 }
 
 function stackOf(e) {
-  try { return typeof e.stack === "string" ? e.stack : ""; } catch { return ""; }
+  try {
+    if (typeof e.stack !== "string") return "";
+    return node ? apply(slice, e.stack, [apply(indexOf, "\n" + e.stack, ["\n    at "])]) : e.stack; // Node's begins with the message
+  } catch { return ""; }
 }
 
 // failed reports. That a turn was cut short the host says itself.
@@ -324,7 +344,9 @@ function failed(ext, event, e) {
 }
 
 function changed() {
-  if (bound) dirty = true;
+  if (!bound) return;
+  if (node && !dirty) world.queueMicrotask(flush); // else the host asks
+  dirty = true;
 }
 
 // registrations is what the session has to know.
@@ -1512,6 +1534,7 @@ const dispatch = {
   // rebind begins another session in the same realm: factories will run again.
   rebind(cwd) {
     generation++;
+    node?.chdir(cwd);
     snap = create(null);
     snap.cwd = cwd;
     mirror = undefined; early = []; growing = undefined; run = undefined;

@@ -1,0 +1,175 @@
+package extension
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inNode loads an extension in Node.
+func inNode(t *testing.T, o Options, source string) *world {
+	t.Helper()
+	o.Engine = EngineNode
+	newHost = func(_ *testing.T, o Options) Host { return NewInline(o) }
+	defer func() { newHost = inlineHost }()
+	path := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(path, []byte(source), 0o600))
+	return loadSpec(t, Spec{}, o, path)
+}
+
+func (w *world) notices() (list []string) {
+	for _, a := range w.acts("ui") {
+		var r struct{ Message string }
+		require.NoError(w.t, json.Unmarshal([]byte(a), &r))
+		list = append(list, r.Message)
+	}
+	return list
+}
+
+// What only Node has is there.
+func TestNode(t *testing.T) {
+	w := inNode(t, testOptions(), `
+		import http from "node:http"; import vm from "node:vm"; import { Worker } from "node:worker_threads"; import { createRequire } from "node:module";
+		import { Type } from "typebox"; import { truncateToWidth } from "@earendil-works/pi-tui";
+		enum Kind { One = "one" }
+		export default function (pi: any) {
+			pi.registerCommand("go", { handler: async (args: string, ctx: any) => {
+				const server = http.createServer((q, a) => a.end("served " + q.url)).listen(0, "127.0.0.1");
+				await new Promise((done) => server.once("listening", done));
+				const text = await (await fetch("http://127.0.0.1:" + (server.address() as any).port + "/x")).text();
+				server.close();
+				const answer = await new Promise((done) => new Worker("require('worker_threads').parentPort.postMessage(6 * 7)", { eval: true }).on("message", done));
+				const dynamic = await import(["node", "os"].join(":"));
+				const tui = createRequire(import.meta.url)("@mariozechner/pi-tui");
+				ctx.ui.notify([text, answer, vm.runInNewContext("1 + 1"), Kind.One, Type.String().type, truncateToWidth("abc", 2, ""), typeof dynamic.homedir, typeof tui.Text, process.cwd() === ctx.cwd, args].join(" "));
+				ctx.ui.notify(await ctx.ui.select("which", ["a", "b"]));
+				try { process.exit(1); } catch (e: any) { ctx.ui.notify(e.message.slice(0, 14)); }
+				ctx.ui.notify((await pi.exec("echo", ["hi"])).stdout.trim());
+			} });
+			pi.on("tool_call", async (e: any) => { e.input.seen = true; });
+		}`)
+	require.Empty(t, w.ready.Errors)
+	w.vm.Command(1, "go", "now")
+	op := wait[Op](w)
+	w.vm.Answer(op.ID, json.RawMessage(`{"value":"b"}`), "")
+	require.Empty(t, wait[CommandDone](w).Err)
+	require.Equal(t, []string{"served /x 42 2 one string ab\x1b[0m function function true now", "b", "process.exit()", "hi"}, w.notices())
+	require.JSONEq(t, `{"input":{"a":1,"seen":true}}`, string(w.call(`{"type":"tool_call","toolName":"x","input":{"a":1}}`).Result))
+}
+
+// An extension decides by what it imports where all of its session run; packages count only
+// with addons.
+func TestNodeIsChosen(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	says := func(name, head string) string {
+		return write(name+".ts", head+"\nexport default (pi: any) => pi.on('turn_start', (e: any, ctx: any) => ctx.ui.notify('"+name+" ' + (process.release.lts === 'Jod' ? 'quick' : 'node')));")
+	}
+	write("node_modules/plain/index.js", `try { require("worker_threads"); } catch {} exports.x = 1;`)
+	write("node_modules/plain/package.json", `{"name":"plain"}`)
+	write("node_modules/native/index.js", `exports.file = () => require.resolve("./build/Release/a.node"); exports.load = () => require("./build/Release/a.node");`)
+	write("node_modules/native/package.json", `{"name":"native","gypfile":true}`)
+	write("node_modules/native/build/Release/a.node", "no addon")
+	plain := says("plain", `import { x } from "plain"; void x;`)
+	for want, list := range map[string][]string{
+		"quick":  {plain},
+		"node":   {says("direct", `import http from "node:http"; void http.createServer;`)},
+		"node 2": {plain, says("asks", "// @troupe-host node")},
+		"node 3": {plain, says("addon", `import { file } from "native"; if (!file().endsWith("a.node")) throw new Error(file());`)},
+		"quick2": {write("stays.ts", "// @troupe-host quick\nimport http from 'node:http'; export default (pi: any) => pi.on('turn_start', (e: any, ctx: any) => ctx.ui.notify('stays ' + (process.release.lts === 'Jod' ? 'quick' : 'node')));")},
+	} {
+		t.Run(want, func(t *testing.T) {
+			o := testOptions()
+			o.Engine, o.CacheDir = EngineAuto, filepath.Join(dir, "cache")
+			for range 2 { // bundled, and from the cache
+				w := loadSpec(t, Spec{}, o, list...)
+				require.Empty(t, w.ready.Errors)
+				w.tell(`{"type":"turn_start"}`)
+				for _, said := range w.notices() {
+					require.Contains(t, said, want[:4])
+				}
+				require.Len(t, w.notices(), len(list))
+			}
+		})
+	}
+
+	t.Setenv("TROUPE_NODE", "/nowhere/node")
+	o := testOptions()
+	o.Engine = EngineAuto
+	w := loadSpec(t, Spec{}, o, says("addon2", `import { file } from "native"; void file;`))
+	require.Contains(t, w.ready.Errors[0].Message, "needs Node.js")
+	o.Engine = EngineNode
+	w = loadSpec(t, Spec{}, o, says("gate", `// tool_call`))
+	require.Contains(t, w.ready.Errors[0].Message, "Node.js was not found")
+	require.Equal(t, []string{"tool_call"}, w.ready.Errors[0].Gates)
+}
+
+// What breaks in Node ends nothing but that life of the extensions.
+func TestNodeThatBreaks(t *testing.T) {
+	const source = `
+		import { execSync } from "node:child_process";
+		export default function (pi: any) {
+			pi.on("agent_start", () => { for (;;); });
+			pi.on("agent_end", (e: any, ctx: any) => ctx.ui.notify("alive"));
+			pi.on("turn_start", () => { const all = []; for (;;) all.push(new Array(1e6).fill(Math.random())); });
+			pi.on("turn_end", (e: any, ctx: any) => { execSync("sleep 0.8"); ctx.ui.notify("slept"); });
+			pi.on("message_start", () => { void Promise.reject(new Error("nobody cares")); });
+			pi.on("message_end", () => { setTimeout(() => { throw new Error("in a timer"); }); });
+			pi.on("context", () => new Promise(() => {}));
+			pi.on("tool_call", () => new Promise(() => { setTimeout(() => {}, 1e6); }));
+			pi.on("model_select", () => { (Array.prototype as any).push = (Array.prototype as any).map = (Promise.prototype as any).then = JSON.stringify = null as any; });
+			pi.on("user_bash", async () => { await new Promise((done) => setTimeout(done, 1500)); execSync("true"); });
+			pi.on("input", async () => { const { exec } = await import("node:child_process"); await new Promise((done) => exec("sleep 2", done)); return { action: "handled" }; });
+		}`
+	o := impatient()
+	o.Limits.Memory, o.Limits.Recycles = 64<<20, 10
+
+	w := inNode(t, o, source)
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_start"}`))
+	wait[Ready](w) // it begins anew
+	require.Contains(t, w.failures(), Failure{Path: "<runtime>", Event: "agent_start", Message: "interrupted: it ran for 500ms without a break"})
+	w.tell(`{"type":"agent_end"}`)
+	require.Equal(t, []string{"alive"}, w.notices())
+
+	w.tell(`{"type":"turn_end"}`) // who waits for a program computes nothing
+	require.Equal(t, []string{"alive", "slept"}, w.notices())
+	require.JSONEq(t, `{"action":"handled"}`, string(w.call(`{"type":"input"}`).Result), "a handler that waits for a program has time")
+
+	w.tell(`{"type":"message_start"}`)
+	require.Equal(t, "nobody cares", wait[Failure](w).Message)
+	w.call(`{"type":"message_end"}`)
+	require.Equal(t, "in a timer", wait[Failure](w).Message)
+	require.True(t, w.call(`{"type":"context"}`).TimedOut)
+	require.True(t, w.call(`{"type":"tool_call","input":{}}`).TimedOut, "a timer alone does not hold it open")
+
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
+	wait[Ready](w)
+	w.tell(`{"type":"agent_end"}`)
+	require.Contains(t, show(w.said), "out of memory")
+
+	w.tell(`{"type":"model_select"}`)
+	w.tell(`{"type":"agent_end"}`)
+	require.Equal(t, []string{"alive", "slept", "alive", "alive"}, w.notices(), "the realm is changed, and the way into it is not")
+
+	var n *nodeEngine
+	w.host.(*Inline).mu.Lock()
+	for v := range w.host.(*Inline).vms {
+		n = v.realm.engine.(*nodeEngine)
+	}
+	w.host.(*Inline).mu.Unlock()
+	id := w.id()
+	w.vm.Call(id, json.RawMessage(`{"type":"tool_call","input":{}}`))
+	require.NoError(t, n.proc.Signal(syscall.SIGKILL))
+	require.Contains(t, wait[Done](w).Err, "Node.js ended: killed")
+	wait[Ready](w)
+	w.tell(`{"type":"agent_end"}`)
+}
