@@ -146,7 +146,7 @@ var foreign = []struct {
 	{"net/http", []string{"troupe/providers/wire", "troupe/providers/anthropic", "troupe/providers/openai", "troupe/providers/responses", "troupe/providers/google", "troupe/providers/bedrock", "troupe/providers/cloud", "troupe/providers/auth", "troupe/providers/discover",
 		"troupe/providers/providertest", "troupe/actors/remote", "troupe/tools/extension", "troupe/e2e", "troupe/e2e/...", "troupe/cmd/troupe"},
 		"only providers talk to the network, extensions by fetch, and clients by the listener"},
-	{"github.com/coder/websocket/...", []string{"troupe/actors/remote", "troupe/e2e/bench", "troupe/e2e/browser"}, "WebSockets have one door, and who measures and tests it"},
+	{"github.com/coder/websocket/...", []string{"troupe/actors/remote", "troupe/tools/extension", "troupe/e2e/bench", "troupe/e2e/browser"}, "WebSockets are for clients, for extensions, and for who measures and tests them"},
 	{"github.com/jackc/...", []string{"troupe/actors/cluster/postgres"}, "an engine's client has one door"},
 	{"github.com/nats-io/...", []string{"troupe/actors/cluster/jetstream"}, "an engine's client has one door"},
 	{"github.com/aws/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
