@@ -49,7 +49,7 @@ their events never come:
 | part | dialects | names |
 |---|---|---|
 | extensions: MCP servers of their own | pi1 | ` + "`registerMcpServer`" + ` |
-| what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`, `get_login_providers`, `login`" + ` |
+| what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`" + ` |
 | images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | s0 s3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
 | the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |
 | the start, done and error steps of a message: message_start and message_end say as much | s0 s3 s4 | ` + "`assistantMessageEvent.type`" + ` |

@@ -225,6 +225,17 @@ func (s *Store) Notice(text string) {
 // given, and begins no more. It takes as long as one refresh may.
 func (s *Store) Close() {
 	s.mu.Lock()
+	var late []string
+	for provider, l := range s.logins {
+		if l.fresh.unsaved != nil {
+			late = append(late, provider)
+		}
+	}
+	s.mu.Unlock()
+	for _, provider := range late {
+		s.saveLate(provider)
+	}
+	s.mu.Lock()
 	s.end()
 	s.mu.Unlock() // whoever begins a refresh has seen the end, or is waited for
 	s.pending.Wait()

@@ -181,6 +181,8 @@ type tokens struct {
 	scopes          []string // nil leaves those of the entry
 }
 
+func (t tokens) id() tokenPair { return tokenPair{t.access, t.refresh} }
+
 // over writes the tokens into an entry, and leaves what else is in it.
 func (t tokens) over(raw json.RawMessage) json.RawMessage {
 	list, err := membersOf(raw)

@@ -48,6 +48,9 @@ type fresh struct {
 	of     tokenPair // the entry that it belongs to
 	at     time.Time // with the monotonic clock, unlike what is in the file
 	until  time.Time // it is used
+
+	unsaved *tokens   // what belongs in the file, and could not be written; nil for nothing
+	tried   time.Time // to write it
 }
 
 // failure is a refresh that is not tried again, as long as the entry is the same.
@@ -258,7 +261,12 @@ func (s *Store) begin(provider string, ahead time.Duration) (*renewal, string, *
 	defer s.mu.Unlock()
 	e, found := s.read().Entries[provider]
 	l, now := s.of(provider), s.config.Now()
-	switch token := l.good(s.policy(provider), e, now.Add(ahead)); {
+	token := l.good(s.policy(provider), e, now.Add(ahead))
+	if token != "" && l.fresh.unsaved != nil && now.Sub(l.fresh.tried) > rest && s.life.Err() == nil {
+		l.fresh.tried = now
+		s.pending.Go(func() { s.saveLate(provider) })
+	}
+	switch {
 	case !found || e.Type != typeOAuth:
 		return nil, "", protocol.ErrorAuth.Errorf("There is no login of %s in auth.json any more", provider)
 	case token != "":
@@ -297,7 +305,6 @@ func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
 	var final *finalError
 	switch usable := s.policy(provider).direct && e.left(now) > 0 && e.Access != l.refused; {
 	case err == nil:
-		got.of = s.read().Entries[provider].id()
 		l.fresh, l.failed = got, failure{}
 		r.token = got.access
 	case errors.As(err, &final):
@@ -405,14 +412,19 @@ func (s *Store) renews(provider string, e Entry) bool {
 func (s *Store) refresh(provider string, e Entry) (got fresh, err error) {
 	failed := s.edit(context.Background(), func(ctx context.Context, list []member) ([]member, bool, error) {
 		now, err := parseEntry(find(list, provider))
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, false, err
+		}
+		inFile := now.id()
+		if late := s.unsavedOf(provider, inFile); late != nil { // the service takes no older one
+			now.Access, now.Refresh, now.Expires = late.access, late.refresh, late.expires
+		}
+		switch {
 		case now.Type != typeOAuth || now.Refresh == "":
 			return nil, false, &finalError{text: "there is no login in auth.json any more"}
-		case now.Access != e.Access && now.left(s.config.Now()) > time.Minute:
+		case inFile == now.id() && now.Access != e.Access && now.left(s.config.Now()) > time.Minute:
 			at := s.config.Now()
-			got = fresh{access: now.Access, at: at, until: at.Add(now.left(at) - time.Minute)}
+			got = fresh{access: now.Access, of: inFile, at: at, until: at.Add(now.left(at) - time.Minute)}
 			return nil, false, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
@@ -428,14 +440,50 @@ func (s *Store) refresh(provider string, e Entry) (got fresh, err error) {
 			return nil, false, err
 		}
 		at := s.config.Now()
-		got = fresh{access: t.access, at: at, until: at.Add(max(lifetime-8*time.Minute, lifetime*3/4))}
+		got = fresh{access: t.access, of: inFile, at: at, until: at.Add(max(lifetime-8*time.Minute, lifetime*3/4)), unsaved: &t, tried: at}
 		return put(list, provider, t.over(find(list, provider))), true, nil
 	})
-	if got.access != "" && failed != nil {
-		s.Notice(fmt.Sprintf("the renewed login of %s could not be saved: %v", provider, failed))
-		failed = nil
+	switch {
+	case got.access == "":
+		return got, failed
+	case failed != nil:
+		s.Notice(fmt.Sprintf("the renewed login of %s could not be saved, which is tried again: %v", provider, failed))
+	case got.unsaved != nil:
+		got.of, got.unsaved = got.unsaved.id(), nil
 	}
-	return got, failed
+	return got, nil
+}
+
+// unsavedOf are the tokens that belong into the file in the place of those that are there,
+// nil for none.
+func (s *Store) unsavedOf(provider string, inFile tokenPair) *tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.of(provider); l.fresh.of == inFile {
+		return l.fresh.unsaved
+	}
+	return nil
+}
+
+// saveLate writes what could not be written when it was got: other processes and the next
+// start have to find it.
+func (s *Store) saveLate(provider string) {
+	var late *tokens
+	err := s.edit(context.Background(), func(_ context.Context, list []member) ([]member, bool, error) {
+		now, err := parseEntry(find(list, provider))
+		if err == nil {
+			late = s.unsavedOf(provider, now.id())
+		}
+		if late == nil {
+			return nil, false, err // it is another login by now
+		}
+		return put(list, provider, late.over(find(list, provider))), true, nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.of(provider); err == nil && late != nil && l.fresh.unsaved == late {
+		l.fresh.of, l.fresh.unsaved = late.id(), nil
+	}
 }
 
 // ask has pi renew a login and print its token.
@@ -462,8 +510,9 @@ func (s *Store) ask(provider string, e Entry) (fresh, error) {
 		return fresh{}, &finalError{text: program + " auth print-bearer-token printed no token", briefly: true}
 	}
 	at := s.config.Now()
-	got := fresh{access: token, at: at, until: at.Add(brokered)}
-	if now := s.File().Entries[provider]; now.Access == token && now.left(at) > 2*time.Minute {
+	now := s.File().Entries[provider]
+	got := fresh{access: token, of: now.id(), at: at, until: at.Add(brokered)}
+	if now.Access == token && now.left(at) > 2*time.Minute {
 		got.until = at.Add(now.left(at) - 2*time.Minute)
 	}
 	return got, nil
