@@ -281,7 +281,7 @@ func newRegistry(agentDir, home string, own func() config.Own, command func(cont
 			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
-		Clouds: cloud.All(home),
+		Clouds: cloud.All(home, func() string { return own().Auth.Proxy }),
 		Logins: logins, Discover: discover.Find, Local: func() []string {
 			if own().DiscoverLocal {
 				return discover.Places(os.Getenv("OLLAMA_HOST"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
@@ -44,6 +45,7 @@ var awsVariables = []string{
 // environment, web identity, profiles with everything that may stand in them,
 // container, machine.
 type awsCloud struct {
+	proxy    func(*http.Request) (*url.URL, error) // to login services; nil obeys the environment
 	accounts accounts[*awsSigner]
 }
 
@@ -69,7 +71,7 @@ const regionMark = "{AWS_REGION}"
 
 // Address implements [providers.Cloud]: it fills in the region, of the variables,
 // of the profile, or the usual one.
-func (*awsCloud) Address(baseURL string, _ bool, env func(string) string) (string, error) {
+func (c *awsCloud) Address(baseURL string, _ bool, env func(string) string) (string, error) {
 	if !strings.Contains(baseURL, regionMark) {
 		return baseURL, nil
 	}
@@ -77,7 +79,7 @@ func (*awsCloud) Address(baseURL string, _ bool, env func(string) string) (strin
 	if region == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		options, _ := awsOptions(env)
+		options, _ := c.options(env)
 		if cfg, err := config.LoadDefaultConfig(ctx, options...); err == nil { // reads files only
 			region = cfg.Region
 		}
@@ -107,20 +109,23 @@ var (
 func (c *awsCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, awsVariables), func(account string) *awsSigner {
 		s := &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), region: regionOf(env)}
-		s.options, s.keys = awsOptions(env)
+		s.options, s.keys = c.options(env)
 		return s
 	})
 }
 
-// awsOptions are what the library is to be told of env: it looks at the
+// options are what the library is to be told of env: it looks at the
 // environment of the process itself. keys are nil where it has to find them.
-func awsOptions(env func(string) string) (options []func(*config.LoadOptions) error, keys aws.CredentialsProvider) {
+func (c *awsCloud) options(env func(string) string) (options []func(*config.LoadOptions) error, keys aws.CredentialsProvider) {
 	options = []func(*config.LoadOptions) error{
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) {
 			// On a laptop nobody answers there, and a prompt must not wait for it.
-			o.Client = imds.New(imds.Options{HTTPClient: &http.Client{Timeout: time.Second}, Retryer: aws.NopRetryer{}})
+			o.Client = imds.New(imds.Options{HTTPClient: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}, Retryer: aws.NopRetryer{}})
 		}),
+	}
+	if c.proxy != nil { // on the library's own client, to which it adds certificates of AWS_CA_BUNDLE
+		options = append(options, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = c.proxy })))
 	}
 	if region := regionOf(env); region != "" {
 		options = append(options, config.WithRegion(region))

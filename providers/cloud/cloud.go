@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -19,11 +20,37 @@ import (
 	"troupe/providers"
 )
 
-// All are the clouds there are, by name. home is the user's home directory.
-func All(home string) map[string]providers.Cloud {
-	return map[string]providers.Cloud{
-		providers.CloudAWS: &awsCloud{}, providers.CloudGoogle: &googleCloud{home: home}, providers.CloudEntra: &entraCloud{},
+// All are the clouds there are, by name. home is the user's home directory, proxy the URL of
+// a proxy to login services, "" obeys the environment.
+func All(home string, proxy func() string) map[string]providers.Cloud {
+	network := &http.Transport{
+		Proxy:               func(r *http.Request) (*url.URL, error) { return proxyTo(r, proxy()) },
+		TLSHandshakeTimeout: patience, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 	}
+	return map[string]providers.Cloud{
+		providers.CloudAWS:    &awsCloud{proxy: network.Proxy},
+		providers.CloudGoogle: &googleCloud{home: home, client: clientOf(network)},
+		providers.CloudEntra:  &entraCloud{client: clientOf(network)},
+	}
+}
+
+// clientOf follows no redirects: what a login service is sent is for nobody else.
+func clientOf(network http.RoundTripper) *http.Client {
+	return &http.Client{Transport: network, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// proxyTo is the proxy for a request to a login service. What is on this machine, or its
+// cloud's service for it, has none: a proxy would be asked who it is itself.
+func proxyTo(r *http.Request, proxy string) (*url.URL, error) {
+	host := strings.ToLower(r.URL.Hostname())
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case isLoopback(host), isMetadata(r.URL), err == nil && (ip.Unmap().IsLinkLocalUnicast() || ip == netip.MustParseAddr("fd00:ec2::254")):
+		return nil, nil
+	case proxy != "":
+		return url.Parse(proxy)
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // patience is how long getting credentials may take: a login service that does

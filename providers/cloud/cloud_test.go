@@ -169,7 +169,7 @@ func TestHosts(t *testing.T) {
 		err := allow(address, awsDomains)
 		assert.Equal(t, ok, err == nil, "%s: %v", address, err)
 	}
-	for _, cloud := range All(t.TempDir()) {
+	for _, cloud := range All(t.TempDir(), func() string { return "" }) {
 		_, err := cloud.Signer(environ()).Sign(t.Context(), "https://models.example.com/v1", nil)
 		assert.ErrorContains(t, err, "auth_host_refused")
 	}
@@ -234,6 +234,12 @@ func TestGoogle(t *testing.T) {
 	address, err = cloud.Address("https://aiplatform.googleapis.com/v1/publishers/anthropic", false, env)
 	require.NoError(t, err)
 	assert.Equal(t, "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/anthropic", address)
+	for _, place := range []string{"us", "eu"} {
+		address, err = cloud.Address("https://aiplatform.googleapis.com/v1/publishers/anthropic", false, environ("GOOGLE_CLOUD_PROJECT=p", "GOOGLE_CLOUD_LOCATION="+place))
+		require.NoError(t, err)
+		assert.Equal(t, "https://aiplatform."+place+".rep.googleapis.com/v1/projects/p/locations/"+place+"/publishers/anthropic", address)
+		assert.NoError(t, allow(address, googleDomains))
+	}
 	address, err = cloud.Address("https://aiplatform.googleapis.com/v1/publishers/google", true, env)
 	require.NoError(t, err)
 	assert.Equal(t, "https://aiplatform.googleapis.com/v1/publishers/google", address, "a key knows its project")
@@ -249,6 +255,8 @@ func TestGoogle_files(t *testing.T) {
 		`{"type":"authorized_user"`: "not a JSON object",
 		`{"type":"service_account","client_email":"a","private_key":"x","token_uri":"http://evil.example/token"}`:                           "neither https",
 		`{"type":"external_account","token_url":"https://sts.googleapis.com/v1/token","credential_source":{"url":"http://evil.example/t"}}`: "neither https",
+		`{"type":"external_account","service_account_impersonation_url":"HTTP://evil.example/sa"}`:                                          "neither https",
+		`{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","token_uri":"http://evil.example"}}`:         "neither https",
 	} {
 		file := write(t, filepath.Join(home, "adc.json"), text)
 		_, err := (&googleCloud{home: home}).Signer(environ("GOOGLE_APPLICATION_CREDENTIALS="+file)).Sign(t.Context(), vertexURL, nil)
@@ -297,6 +305,61 @@ func TestEntra(t *testing.T) {
 	assert.ErrorContains(t, err, "az login")
 	assert.NotContains(t, err.Error(), "wrong-secret")
 	assert.NotEqual(t, cloud.Signer(env("a")).Account(), cloud.Signer(env("b")).Account())
+}
+
+// TestProxy: a configured proxy leads to login services, but not to this machine and its
+// cloud's service for it; a login service that sends somewhere else is not followed there.
+func TestProxy(t *testing.T) {
+	bare(t)
+	for address, want := range map[string]string{
+		"https://sts.eu-west-1.amazonaws.com/": "http://proxy.example:3128", "https://oauth2.googleapis.com/token": "http://proxy.example:3128",
+		"http://127.0.0.1:40342/token": "", "http://localhost/token": "", "http://[::1]/": "", "http://169.254.169.254/latest": "", "http://169.254.170.2/v2/credentials": "",
+		"http://[fd00:ec2::254]/latest": "", "http://metadata.google.internal/": "",
+	} {
+		r, err := http.NewRequest(http.MethodGet, address, nil)
+		require.NoError(t, err)
+		to, err := proxyTo(r, "http://proxy.example:3128")
+		require.NoError(t, err)
+		said := ""
+		if to != nil {
+			said = to.String()
+		}
+		assert.Equal(t, want, said, address)
+	}
+	var asked atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		assert.Equal(t, http.MethodConnect, r.Method)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	home := t.TempDir()
+	clouds := All(home, func() string { return proxy.URL })
+	file := write(t, filepath.Join(home, "adc.json"), `{"type":"authorized_user","client_id":"c","client_secret":"s","refresh_token":"r","token_uri":"https://oauth2.googleapis.example/token"}`)
+	profiles := write(t, filepath.Join(home, "config"), "[profile p]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = q\nregion = eu-west-1\n[profile q]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = s\n")
+	for cloud, use := range map[string]struct {
+		address string
+		env     func(string) string
+	}{
+		providers.CloudGoogle: {vertexURL, environ("GOOGLE_APPLICATION_CREDENTIALS=" + file)},
+		providers.CloudEntra:  {"https://res.openai.azure.com/openai/v1/responses", environ("AZURE_TENANT_ID=t", "AZURE_CLIENT_ID=c", "AZURE_CLIENT_SECRET=s")},
+		providers.CloudAWS:    {"https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse-stream", environ("AWS_PROFILE=p", "AWS_CONFIG_FILE="+profiles)},
+	} {
+		before := asked.Load()
+		_, err := clouds[cloud].Signer(use.env).Sign(t.Context(), use.address, nil)
+		assert.Error(t, err, cloud)
+		assert.Greater(t, asked.Load(), before, cloud)
+	}
+
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("what was meant for the login service went elsewhere")
+	}))
+	defer elsewhere.Close()
+	service := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer service.Close()
+	file = write(t, filepath.Join(home, "adc.json"), `{"type":"authorized_user","client_id":"c","client_secret":"s","refresh_token":"r","token_uri":"`+service.URL+`"}`)
+	_, err := (&googleCloud{home: home}).Signer(environ("GOOGLE_APPLICATION_CREDENTIALS="+file)).Sign(t.Context(), vertexURL, nil)
+	assert.Error(t, err)
 }
 
 // TestTokens: one request gets the token for all, and it is renewed before its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	azurecloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
@@ -64,21 +65,26 @@ func (c *entraCloud) Signer(env func(string) string) providers.Signer {
 // entraCredential is who env says we are.
 func entraCredential(env func(string) string, client policy.Transporter) (azcore.TokenCredential, error) {
 	tenant, id, secret, file := env("AZURE_TENANT_ID"), env("AZURE_CLIENT_ID"), env("AZURE_CLIENT_SECRET"), env("AZURE_FEDERATED_TOKEN_FILE")
-	options := azcore.ClientOptions{Transport: client}
+	// A prompt waits: what fails twice is said.
+	options, own := azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 1, RetryDelay: 500 * time.Millisecond, TryTimeout: patience / 2}}, false
+	if client != nil {
+		options.Transport = client
+	}
 	if host := env("AZURE_AUTHORITY_HOST"); host != "" {
 		options.Cloud = azurecloud.Configuration{ActiveDirectoryAuthorityHost: host}
+		own = isLoopback(strings.ToLower(hostOf(host))) // of which Microsoft knows nothing
 	}
 	switch {
 	case tenant != "" && id != "" && secret != "":
 		return azidentity.NewClientSecretCredential(tenant, id, secret, &azidentity.ClientSecretCredentialOptions{
-			ClientOptions: options, DisableInstanceDiscovery: client != nil, // there is none on loopback
+			ClientOptions: options, DisableInstanceDiscovery: own,
 		})
 	case tenant != "" && id != "" && file != "":
 		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
-			ClientOptions: options, TenantID: tenant, ClientID: id, TokenFilePath: file, DisableInstanceDiscovery: client != nil,
+			ClientOptions: options, TenantID: tenant, ClientID: id, TokenFilePath: file, DisableInstanceDiscovery: own,
 		})
 	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options, TenantID: tenant})
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options, TenantID: tenant, DisableInstanceDiscovery: own})
 }
 
 // entraSigner gives requests the access token of one account.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 
@@ -34,6 +35,7 @@ var googleVariables = []string{"GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFI
 // googleCloud has Application Default Credentials, by Google's own library.
 type googleCloud struct {
 	home     string
+	client   *http.Client // to login services; nil is the network
 	accounts accounts[*googleSigner]
 }
 
@@ -73,12 +75,7 @@ type googleFile struct {
 	Type    string `json:"type"`
 	Project string `json:"project_id"`
 	Quota   string `json:"quota_project_id"`
-	Source  struct {
-		URL string `json:"url"`
-	} `json:"credential_source"`
-	TokenURI string `json:"token_uri"`
-	TokenURL string `json:"token_url"`
-	text     []byte
+	text    []byte
 }
 
 // maxGoogleFile is in bytes: these files have some hundreds.
@@ -114,17 +111,33 @@ func (c *googleCloud) Address(baseURL string, keyed bool, env func(string) strin
 	if err != nil {
 		return "", protocol.ErrorInvalid.Errorf("The base URL is not a URL")
 	}
-	if u.Host == "aiplatform.googleapis.com" && location != "global" {
-		u.Host = location + "-" + u.Host
+	if u.Host == "aiplatform.googleapis.com" {
+		u.Host = googleHost(location)
 	}
 	return u.String() + "/projects/" + project + "/locations/" + location + "/publishers/" + publisher, nil
+}
+
+// googleHost is where the models of a location are: a region, two continents with hosts of
+// another form, or anywhere.
+func googleHost(location string) string {
+	switch location {
+	case "global":
+		return "aiplatform.googleapis.com"
+	case "us", "eu":
+		return "aiplatform." + location + ".rep.googleapis.com"
+	}
+	return location + "-aiplatform.googleapis.com"
 }
 
 // Signer implements [providers.Cloud].
 func (c *googleCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, googleVariables), func(account string) *googleSigner {
+		client := c.client
+		if client == nil {
+			client = clientOf(http.DefaultTransport)
+		}
 		return &googleSigner{
-			account: account, file: c.file(env), named: env("GOOGLE_APPLICATION_CREDENTIALS") != "",
+			account: account, client: client, file: c.file(env), named: env("GOOGLE_APPLICATION_CREDENTIALS") != "",
 			quota: env("GOOGLE_CLOUD_QUOTA_PROJECT"), tokens: newTokens(),
 		}
 	})
@@ -133,6 +146,7 @@ func (c *googleCloud) Signer(env func(string) string) providers.Signer {
 // googleSigner gives requests the access token of one account.
 type googleSigner struct {
 	account string
+	client  *http.Client
 	file    string
 	named   bool   // somebody said that the file is there
 	quota   string // the project that pays; "" for the one of the file
@@ -156,7 +170,7 @@ func (s *googleSigner) Sign(ctx context.Context, address string, _ []byte) (map[
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	value, err := s.tokens.get(ctx, file.fetch)
+	value, err := s.tokens.get(context.WithValue(ctx, oauth2.HTTPClient, s.client), file.fetch)
 	if err != nil {
 		return nil, googleHint(err)
 	}
@@ -173,12 +187,9 @@ func (s *googleSigner) Sign(ctx context.Context, address string, _ []byte) (map[
 // fetch gets an access token for the credentials of a file, or without one for
 // those of the machine.
 func (c googleFile) fetch(ctx context.Context) (token, error) {
-	for _, address := range []string{c.TokenURI, c.TokenURL, c.Source.URL} {
-		if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) && !isMetadata(u)) {
-			return token{}, errors.New("an address in the file of credentials is neither https nor of this machine")
-		}
+	if c.text != nil && !safeAddresses(gjson.ParseBytes(c.text)) {
+		return token{}, errors.New("an address in the file of credentials is neither https nor of this machine")
 	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: patience})
 	var cred *google.Credentials
 	var err error
 	if c.text == nil {
@@ -194,6 +205,23 @@ func (c googleFile) fetch(ctx context.Context) (token, error) {
 		return token{}, err
 	}
 	return token{got.AccessToken, got.Expiry}, nil
+}
+
+// safeAddresses says whether nobody else can read what goes to the addresses in a file of
+// credentials, wherever they stand: those of tokens, of identities, of whom to become.
+func safeAddresses(v gjson.Result) bool {
+	safe := true
+	switch {
+	case v.IsObject(), v.IsArray():
+		v.ForEach(func(_, member gjson.Result) bool {
+			safe = safeAddresses(member)
+			return safe
+		})
+	case v.Type == gjson.String && len(v.Str) > 5 && strings.EqualFold(v.Str[:5], "http:"):
+		u, err := url.Parse(v.Str)
+		safe = err == nil && (isLoopback(strings.ToLower(u.Hostname())) || isMetadata(u))
+	}
+	return safe
 }
 
 // isMetadata says whether a URL is of the metadata service of a machine in a
