@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -28,15 +30,36 @@ const (
 
 // offered is the credential among the subprotocols that a client offers.
 func offered(r *http.Request) (token string, given bool) {
-	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for name := range strings.SplitSeq(header, ",") {
-			if coded, is := strings.CutPrefix(strings.TrimSpace(name), authProtocol); is {
-				raw, err := base64.RawURLEncoding.DecodeString(coded)
-				return string(raw), err == nil
-			}
+	for _, name := range subprotocols(r) {
+		if coded, is := strings.CutPrefix(name, authProtocol); is {
+			raw, err := base64.RawURLEncoding.DecodeString(coded)
+			return string(raw), err == nil
 		}
 	}
 	return "", false
+}
+
+// subprotocols are those that a client offers.
+func subprotocols(r *http.Request) (list []string) {
+	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(header, ",") {
+			list = append(list, strings.TrimSpace(name))
+		}
+	}
+	return list
+}
+
+// unspoken says whether a client offers subprotocols and none of ours. One that offers none is
+// sent one record a message, which is what most expect.
+func unspoken(r *http.Request, ours []string) bool {
+	others := false
+	for _, name := range subprotocols(r) {
+		if slices.ContainsFunc(ours, func(our string) bool { return strings.EqualFold(our, name) }) {
+			return false
+		}
+		others = others || !strings.HasPrefix(name, authProtocol)
+	}
+	return others
 }
 
 // socketClient is a client on a WebSocket.
@@ -46,7 +69,8 @@ type socketClient struct {
 	ctx    context.Context // of the connection, until goodbye is said
 	cancel context.CancelFunc
 	bye    func(*socketClient, error)
-	single bool // one record a message
+	single bool         // one record a message
+	wrong  atomic.Int64 // the code of what is wrong with what it sends; 0 for nothing
 
 	patience *time.Timer // cuts off a client that does not read; belongs to who writes
 	rest     []byte      // of the message that is read
@@ -66,11 +90,14 @@ func (c *socketClient) End(why error) error {
 func (c *socketClient) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		kind, message, err := c.ws.Read(c.ctx)
-		if err != nil {
-			return 0, io.EOF // the client is gone, however
+		switch {
+		case err == nil && kind != websocket.MessageText:
+			c.wrong.Store(int64(websocket.StatusUnsupportedData))
+		case err != nil && websocket.CloseStatus(err) < 0 && c.ctx.Err() == nil: // or the client is gone: then nobody hears it
+			c.wrong.Store(int64(websocket.StatusProtocolError))
 		}
-		if kind != websocket.MessageText {
-			continue
+		if err != nil || kind != websocket.MessageText {
+			return 0, io.EOF
 		}
 		c.rest = append(message, '\n')
 	}
@@ -186,6 +213,10 @@ func (q *request) Write(p []byte) (int, error) {
 // events it says nothing.
 func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 	within(w, rpcPatience, rpcPatience+writePatience)
+	if r.ContentLength > maxBody {
+		s.refuse(w, r, http.StatusRequestEntityTooLarge, "the commands are too long")
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.refuse(w, r, http.StatusRequestTimeout, "the commands did not come")
@@ -240,8 +271,8 @@ func attachTo(handle, last string) map[string]any {
 // where it stands: who comes back with it goes on there.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 	handle := r.URL.Query().Get("session")
-	if handle == "" {
-		s.refuse(w, r, http.StatusBadRequest, "session is missing")
+	if handle == "" || strings.ContainsAny(handle, ":\r\n") { // it is part of the ids
+		s.refuse(w, r, http.StatusBadRequest, "session is missing, or no handle")
 		return
 	}
 	attach, err := json.Marshal(attachTo(handle, r.Header.Get("Last-Event-ID")))
@@ -273,6 +304,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		}
 		seq := v.Get("seq")
 		if v.Get("type").Str == "response" {
+			if !v.Get("success").Bool() { // nothing is said yet
+				mu.Lock()
+				defer mu.Unlock()
+				s.refuse(w, r, http.StatusNotFound, v.Get("error").Str)
+				return true
+			}
 			seq = v.Get("data.seq")
 		}
 		return say("id: %s:%s:%d\ndata: %s\n\n", epoch, handle, seq.Int(), line)

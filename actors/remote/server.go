@@ -166,11 +166,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", web.Policy)
 	h.Set("Cache-Control", "no-store")
-	if !slices.Contains(s.Hosts, r.Host) {
+	if !slices.Contains(s.Hosts, strings.ToLower(r.Host)) {
 		s.refuse(w, r, http.StatusForbidden, "this is not a name of this server")
 		return
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !s.ours(origin) {
+	if slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool { return !s.ours(origin) }) {
 		s.refuse(w, r, http.StatusForbidden, "pages of that origin may not ask this server")
 		return
 	}
@@ -178,26 +178,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "other pages may not ask this server")
 		return
 	}
-	switch {
-	case r.URL.Path == "/healthz" && isRead(r):
-		_, _ = io.WriteString(w, "ok\n")
-	case r.URL.Path == "/readyz" && isRead(r):
-		s.ready(w)
-	case r.URL.Path == "/v1/login" && r.Method == http.MethodPost:
-		s.login(w, r)
-	case r.URL.Path == "/v1/ws" && r.Method == http.MethodGet:
-		s.authorised(w, r, s.websocket)
-	case r.URL.Path == "/v1/rpc" && r.Method == http.MethodPost:
-		s.authorised(w, r, returns(s.rpc))
-	case r.URL.Path == "/v1/events" && r.Method == http.MethodGet:
-		s.authorised(w, r, returns(s.events))
-	case strings.HasPrefix(r.URL.Path, imagePath) && r.Method == http.MethodGet:
-		s.authorised(w, r, returns(s.image))
-	case isRead(r):
-		s.asset(w, r)
-	default:
+	if methods := methodsOf(r.URL.Path); !slices.Contains(methods, r.Method) {
+		h.Set("Allow", strings.Join(methods, ", "))
 		http.Error(w, "no such way", http.StatusMethodNotAllowed)
+		return
 	}
+	switch path := r.URL.Path; {
+	case path == "/healthz":
+		_, _ = io.WriteString(w, "ok\n")
+	case path == "/readyz":
+		s.ready(w)
+	case path == "/v1/login":
+		s.login(w, r)
+	case path == "/v1/ws":
+		s.authorised(w, r, s.websocket)
+	case path == "/v1/rpc":
+		s.authorised(w, r, returns(s.rpc))
+	case path == "/v1/events":
+		s.authorised(w, r, returns(s.events))
+	case strings.HasPrefix(path, imagePath):
+		s.authorised(w, r, returns(s.image))
+	default:
+		s.asset(w, r)
+	}
+}
+
+// methodsOf are those in which a path may be asked for.
+func methodsOf(path string) []string {
+	switch path {
+	case "/v1/login", "/v1/rpc":
+		return []string{http.MethodPost}
+	case "/v1/ws", "/v1/events":
+		return []string{http.MethodGet}
+	}
+	return []string{http.MethodGet, http.MethodHead}
 }
 
 // within bounds how long a request may take to come, and its answer to go; 0 is for ever.
@@ -212,8 +226,6 @@ func within(w http.ResponseWriter, read, write time.Duration) {
 	_ = limits.SetReadDeadline(until(read))
 	_ = limits.SetWriteDeadline(until(write))
 }
-
-func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // ours says whether a page may connect: the server's own, or one that was named.
 func (s *Server) ours(origin string) bool {
@@ -333,7 +345,8 @@ type who struct {
 // would be logged.
 // What it takes for that is given back with over, by next.
 func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w http.ResponseWriter, r *http.Request, by who, over func())) {
-	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	given := strings.EqualFold(scheme, "Bearer")
 	if !given && r.URL.Path == "/v1/ws" {
 		token, given = offered(r)
 	}
@@ -391,6 +404,11 @@ func (s *Server) network(by who) conn.Config {
 // the stack that has handled it, is let go.
 func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over func()) {
 	protocols := []string{linesProtocol, recordProtocol}
+	if unspoken(r, protocols) {
+		defer over()
+		s.refuse(w, r, http.StatusBadRequest, "the subprotocols are "+strings.Join(protocols, " and "))
+		return
+	}
 	ws, err := websocket.Accept(small{w}, r, &websocket.AcceptOptions{
 		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
 	})
@@ -400,7 +418,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		return
 	}
 	ws.SetReadLimit(int64(s.maxLine()))
-	client := &socketClient{visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, bye: s.goodbye, single: ws.Subprotocol() == recordProtocol}
+	client := &socketClient{visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, bye: s.goodbye, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol)}
 	client.ctx, client.cancel = context.WithCancel(context.Background())
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
@@ -422,6 +440,10 @@ func (s *Server) goodbye(c *socketClient, of error) {
 	switch {
 	case errors.Is(of, conn.ErrReplaced):
 		status, why = statusReplaced, of.Error()
+	case c.wrong.Load() == int64(websocket.StatusUnsupportedData):
+		status, why = websocket.StatusUnsupportedData, "a command is a message of text"
+	case c.wrong.Load() != 0:
+		status, why = websocket.StatusProtocolError, "that is no WebSocket"
 	case s.ends():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}

@@ -86,7 +86,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	values := map[string]func(string) error{
 		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.tokenFile), "--public-url": set(&s.publicURL),
 		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
-		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, v); return nil },
+		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, strings.ToLower(v)); return nil },
 		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
 		"--root": func(v string) (err error) {
 			if isClusterRoot(v) {
