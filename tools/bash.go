@@ -40,7 +40,7 @@ func bashFor[Args any]() Tool {
 }
 
 // errBound is what a model reads that has not been allowed to do without the sandbox.
-var errBound = errors.New("This command cannot run without the sandbox: that can be asked for in permission mode ask only.")
+var errBound = errors.New("this command cannot run without the sandbox: that can be asked for in permission mode ask only")
 
 func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
 	args, err := decodeArgs[boundArgs](call.Args)

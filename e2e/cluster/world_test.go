@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -42,7 +41,6 @@ type world struct {
 	disks   []*engines.Disk
 	stop    func() // ends the clients
 	clients sync.WaitGroup
-	asked   atomic.Int64
 
 	sessions []cluster.SessionID
 	history  *clustertest.History

@@ -76,10 +76,9 @@ type log interface {
 
 // hosted is a session; its turn is held by who works on it.
 type hosted struct {
-	turn  chan struct{}
-	log   log // nil while the session is not ours
-	keys  []string
-	fresh bool // nothing was asked of it since it was claimed
+	turn chan struct{}
+	log  log // nil while the session is not ours
+	keys []string
 }
 
 // NewHost is a node that has not begun: see Run.
