@@ -126,12 +126,12 @@ type (
 	}
 	ToolUpdate struct {
 		ID      uint64          `json:"id"`
-		Partial json.RawMessage `json:"partial"`
+		Partial json.RawMessage `json:"partial,omitempty"`
 	}
 	// ToolDone is {content, details?, structuredContent?, terminate?, usage?}.
 	ToolDone struct {
 		ID      uint64          `json:"id"`
-		Result  json.RawMessage `json:"result"`
+		Result  json.RawMessage `json:"result,omitempty"`
 		IsError bool            `json:"isError,omitempty"`
 	}
 	CommandDone struct {
@@ -142,7 +142,7 @@ type (
 	// that caused it.
 	Act struct {
 		Name string          `json:"name"`
-		Args json.RawMessage `json:"args"`
+		Args json.RawMessage `json:"args,omitempty"`
 	}
 	// Op asks the daemon; Answer ends it.
 	Op struct {

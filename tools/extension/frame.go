@@ -2,10 +2,13 @@ package extension
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 )
 
 // kind says what a frame is.
@@ -33,31 +36,15 @@ const (
 	sayClose
 )
 
-// What a VM says.
-const (
-	saidReady kind = iota + 64
-	saidChanged
-	saidTold
-	saidDone
-	saidNotDone
-	saidPrepared
-	saidNotPrepared
-	saidToolUpdate
-	saidToolDone
-	saidToolFailed
-	saidCommandDone
-	saidAct
-	saidOp
-	saidOpCancel
-	saidFailure
-	saidLog
-	saidQuiet
-	saidGone
-)
+// saidWords are what a VM says. The kind of its frame is its place among them, behind saidFirst.
+var saidWords = []Said{
+	Ready{}, Changed{}, Told{}, Done{}, Prepared{}, ToolUpdate{}, ToolDone{}, CommandDone{}, Act{}, Op{}, OpCancel{}, Failure{}, Log{}, Quiet{}, Gone{},
+}
+
+const saidFirst kind = 64
 
 // frame is one word on the socket: its length (4 bytes), its kind (1), the session (4), a
-// number (8), and JSON. What is large, an event or a result, is the JSON itself: it is not
-// read on the way.
+// number (8), and JSON. An event that is told is the JSON itself: it is not read on the way.
 type frame struct {
 	kind    kind
 	session uint32
@@ -105,122 +92,56 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	return f, nil
 }
 
-// encoded is a word as JSON. Words of ours always have a form; one with bad JSON of
-// somebody else in it has not.
+// encode makes JSON of a word, with what others have written as they have: no character is
+// escaped anew.
+func encode(x any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(x)
+	return b.Bytes(), err
+}
+
+// encoded is a word of the daemon's as JSON. One with bad JSON of somebody else in it has no
+// form.
 func encoded(x any) []byte {
-	text, err := json.Marshal(x)
+	text, err := encode(x)
 	if err != nil {
-		text, _ = json.Marshal(map[string]string{"err": err.Error()})
+		text, _ = encode(map[string]string{"err": err.Error()})
 	}
 	return text
 }
 
 // frameOf is what a VM says as a frame.
 func frameOf(session uint32, s Said) frame {
-	f := frame{session: session}
-	switch s := s.(type) {
-	case Ready:
-		f.kind, f.payload = saidReady, encoded(s)
-	case Changed:
-		f.kind, f.payload = saidChanged, encoded(s)
-	case Told:
-		f.kind, f.id = saidTold, s.N
-	case Done:
-		f.kind, f.id, f.payload = saidDone, s.ID, s.Result
-		if s.Err != "" || s.TimedOut {
-			f.kind, f.payload = saidNotDone, encoded(s)
-		}
-	case Prepared:
-		f.kind, f.id, f.payload = saidPrepared, s.ID, s.Args
-		if s.Err != "" {
-			f.kind, f.payload = saidNotPrepared, []byte(s.Err)
-		}
-	case ToolUpdate:
-		f.kind, f.id, f.payload = saidToolUpdate, s.ID, s.Partial
-	case ToolDone:
-		f.kind, f.id, f.payload = saidToolDone, s.ID, s.Result
-		if s.IsError {
-			f.kind = saidToolFailed
-		}
-	case CommandDone:
-		f.kind, f.id, f.payload = saidCommandDone, s.ID, []byte(s.Err)
-	case Act:
-		f.kind, f.payload = saidAct, encoded(s)
-	case Op:
-		f.kind, f.payload = saidOp, encoded(s)
-	case OpCancel:
-		f.kind, f.id = saidOpCancel, s.ID
-	case Failure:
-		f.kind, f.payload = saidFailure, encoded(s)
-	case Log:
-		f.kind, f.payload = saidLog, encoded(s)
-	case Quiet:
-		f.kind = saidQuiet
-		if s.Quiet {
-			f.id = 1
-		}
-	case Gone:
-		f.kind, f.payload = saidGone, []byte(s.Why)
+	payload, err := encode(s)
+	if err != nil { // it is nested too deeply, say
+		return frameOf(session, unsaid(s, err))
 	}
-	return f
+	place := slices.IndexFunc(saidWords, func(w Said) bool { return reflect.TypeOf(w) == reflect.TypeOf(s) })
+	return frame{kind: saidFirst + kind(place), session: session, payload: payload}
+}
+
+// unsaid is said in the place of what has no form, so that nobody waits for it.
+func unsaid(s Said, err error) Said {
+	switch s := s.(type) {
+	case Done:
+		return Done{ID: s.ID, Err: err.Error()}
+	case Prepared:
+		return Prepared{ID: s.ID, Err: err.Error()}
+	case ToolDone:
+		return ToolDone{ID: s.ID, IsError: true}
+	default:
+		return Failure{Path: "<runtime>", Message: err.Error()}
+	}
 }
 
 // saidOf is the other way.
 func saidOf(f frame) (Said, error) {
-	var err error
-	into := func(x any) { err = json.Unmarshal(f.payload, x) }
-	var s Said
-	switch f.kind {
-	case saidReady:
-		var x Ready
-		into(&x)
-		s = x
-	case saidChanged:
-		var x Changed
-		into(&x)
-		s = x
-	case saidTold:
-		s = Told{N: f.id}
-	case saidDone:
-		s = Done{ID: f.id, Result: f.payload}
-	case saidNotDone:
-		var x Done
-		into(&x)
-		s = x
-	case saidPrepared:
-		s = Prepared{ID: f.id, Args: f.payload}
-	case saidNotPrepared:
-		s = Prepared{ID: f.id, Err: string(f.payload)}
-	case saidToolUpdate:
-		s = ToolUpdate{ID: f.id, Partial: f.payload}
-	case saidToolDone, saidToolFailed:
-		s = ToolDone{ID: f.id, Result: f.payload, IsError: f.kind == saidToolFailed}
-	case saidCommandDone:
-		s = CommandDone{ID: f.id, Err: string(f.payload)}
-	case saidAct:
-		var x Act
-		into(&x)
-		s = x
-	case saidOp:
-		var x Op
-		into(&x)
-		s = x
-	case saidOpCancel:
-		s = OpCancel{ID: f.id}
-	case saidFailure:
-		var x Failure
-		into(&x)
-		s = x
-	case saidLog:
-		var x Log
-		into(&x)
-		s = x
-	case saidQuiet:
-		s = Quiet{Quiet: f.id == 1}
-	case saidGone:
-		s = Gone{Why: string(f.payload)}
-	default:
+	if f.kind < saidFirst || int(f.kind-saidFirst) >= len(saidWords) {
 		return nil, fmt.Errorf("a VM does not say %d", f.kind)
 	}
-	return s, err
+	s := reflect.New(reflect.TypeOf(saidWords[f.kind-saidFirst]))
+	err := json.Unmarshal(f.payload, s.Interface())
+	return s.Elem().Interface().(Said), err
 }

@@ -373,7 +373,7 @@ func TestFrames(t *testing.T) {
 		Ready{Registrations: Registrations{Listens: []string{"x"}, Tools: []ToolDef{{Name: "t", Parameters: json.RawMessage(`{}`), DefaultActive: &no}}}, Errors: []LoadError{{Path: "p", Message: "m", Gates: []string{"tool_call"}}}},
 		Changed{Registrations: Registrations{Commands: []CommandDef{{Name: "c"}}}}, Told{N: 7}, Done{ID: 1, Result: json.RawMessage(`{"a":1}`)}, Done{ID: 2, Err: "e"},
 		Done{ID: 3, TimedOut: true}, Prepared{ID: 4, Args: json.RawMessage(`{}`)}, Prepared{ID: 5, Err: "bad"}, ToolUpdate{ID: 6, Partial: json.RawMessage(`{}`)},
-		ToolDone{ID: 7, Result: json.RawMessage(`{}`)}, ToolDone{ID: 8, Result: json.RawMessage(`{}`), IsError: true}, CommandDone{ID: 9}, CommandDone{ID: 10, Err: "x"},
+		ToolDone{ID: 7, Result: json.RawMessage(`{"a":"<&>"}`)}, ToolDone{ID: 8, Result: json.RawMessage(`{}`), IsError: true}, CommandDone{ID: 9}, CommandDone{ID: 10, Err: "x"},
 		Act{Name: "n", Args: json.RawMessage(`{}`)}, Op{ID: 11, Name: "ui", Args: json.RawMessage(`{}`)}, OpCancel{ID: 12}, Failure{Path: "p", Event: "e", Message: "m", Stack: "s"},
 		Log{Level: "info", Text: "t"}, Quiet{Quiet: true}, Quiet{}, Gone{Why: "w"}, Gone{},
 	} {
@@ -381,8 +381,19 @@ func TestFrames(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
-	_, err := saidOf(frame{kind: sayOpen})
-	require.Error(t, err)
+	for _, k := range []kind{sayOpen, saidFirst + kind(len(saidWords)), 255} {
+		_, err := saidOf(frame{kind: k})
+		require.Error(t, err)
+	}
+	deep := json.RawMessage(strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000))
+	for _, s := range []Said{Done{ID: 7, Result: deep}, Prepared{ID: 7, Args: deep}, ToolDone{ID: 7, Result: deep}, ToolUpdate{ID: 7, Partial: deep}} {
+		got, err := saidOf(frameOf(3, s))
+		require.NoError(t, err)
+		require.NotEqual(t, s, got, "nobody could read it, and nobody waits for it")
+	}
+	all, err := os.ReadFile("../../protocol/extension/extension.go")
+	require.NoError(t, err)
+	require.Len(t, saidWords, strings.Count(string(all), ") said() "), "every word has its place")
 }
 
 // The mailbox keeps the order of each who fills it.

@@ -43,11 +43,12 @@ type server struct {
 }
 
 // say writes what a VM says. Who cannot be told any more is gone, as the reader finds.
-func (s *server) say(f frame) {
+func (s *server) say(session uint32, x Said) {
+	f := frameOf(session, x)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.kind == saidGone {
-		delete(s.vms, f.session)
+	if _, gone := x.(Gone); gone {
+		delete(s.vms, session)
 	}
 	if f.write(s.w) == nil {
 		_ = s.w.Flush()
@@ -75,7 +76,7 @@ func (s *server) hear(f frame) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.vms[f.session] = s.host.Open(spec, func(x Said) { s.say(frameOf(f.session, x)) })
+		s.vms[f.session] = s.host.Open(spec, func(x Said) { s.say(f.session, x) })
 		return nil
 	}
 	s.mu.Lock()
