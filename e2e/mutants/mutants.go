@@ -250,7 +250,7 @@ var mutants = []mutant{
 	{"a broken models.json takes models away", "protocol/bounded/watched.go", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)\n\t\treturn true", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)", models},
 	{"each session renews a login", "providers/auth/token.go", "case l.running != nil:", "case false:", logins},
 	{"a login that is over is asked for again and again", "providers/auth/token.go", "l.failed = failure{of: e.id(), err: r.err}", "", logins},
-	{"what another process has got is got again", "providers/auth/token.go", "case now.Access != e.Access && now.left", "case false && now.left", logins},
+	{"what another process has got is got again", "providers/auth/token.go", "now.Access != e.Access && now.left", "false && now.left", logins},
 	{"tokens go where models.json says", "providers/auth/policy.go", "slices.Contains(p.hosts, host):", "true:", logins},
 	{"any state of a login will do", "providers/auth/callback.go", "if state != \"\" && subtle", "if false && subtle", logins},
 	{"who signed an ID token does not matter", "providers/auth/idtoken.go", "if !verify(", "if false && !verify(", logins},
