@@ -441,3 +441,21 @@ func TestDrainedInARun(t *testing.T) {
 		b.end()
 	})
 }
+
+// TestReadNeedsLease: who cannot know whether a session is still its own shows nothing of it (C8).
+func TestReadNeedsLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a")
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.way.Cut(clustertest.Gone)
+		a.pass(2 * time.Second)
+		read := a.Send(`{"type":"get_state"` + at(id) + `}`)
+		a.pass(time.Second)
+		require.Contains(t, a.Unanswered(), read)
+		a.way.Cut(clustertest.Whole)
+		assert.True(t, a.answer(read).Get("success").Bool())
+		a.end()
+	})
+}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"slices"
 
 	"troupe/protocol"
 )
@@ -28,18 +27,19 @@ func (v View) Text(f func(lines []byte) error) error {
 	return f(text)
 }
 
-// Moved says where the session goes on, if that is a cluster.
+// Moved says where the session goes on, if that is a cluster: troupe writes nothing behind the entry
+// that says so.
 func (v View) Moved() (op protocol.MovedOp, moved bool) {
-	own := v.all(func(s *slot) bool { return s.kind == kindTroupe })
-	for _, i := range slices.Backward(own) {
-		r, err := v.record(i)
-		if err != nil {
+	for i := len(v.slots) - 1; i >= 0; i-- {
+		if v.slots[i].kind != kindTroupe {
 			continue
 		}
-		if e, ok := r.Entry.(protocol.Custom); ok && e.CustomType == protocol.CustomMoved {
-			moved = json.Unmarshal(e.Data, &op) == nil
-			return op, moved
+		r, err := v.record(int32(i))
+		if err != nil {
+			return op, false
 		}
+		e, ok := r.Entry.(protocol.Custom)
+		return op, ok && e.CustomType == protocol.CustomMoved && json.Unmarshal(e.Data, &op) == nil
 	}
 	return op, false
 }

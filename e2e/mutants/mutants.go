@@ -18,6 +18,8 @@ var (
 	files    = []string{"./store"}
 	cluster  = []string{"./actors/cluster"}
 	clusters = []string{"./actors/cluster", "-run", "TestCluster", "-sim.seeds=400"}
+	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother"}
+	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLeaseLapsed"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	configs  = []string{"./store/config"}
 	models   = []string{"./providers/registry", "./providers/wire"}
@@ -55,6 +57,16 @@ var mutants = []mutant{
 	{"what a session begins with is not written later", "actors/core/restore.go", "\tif !m.headless {\n", "\tif true {\n", laws},
 	{"a question of an earlier life is another one", "actors/core/dialog.go", "if c.again = \"\"; strings.HasPrefix(old, kind) {", "if c.again = \"\"; strings.HasPrefix(kind, \"none\") {", shells},
 	{"a call that had begun is asked about again", "actors/core/restore.go", "func(c protocol.OpenCall) bool { return c.Started }", "func(c protocol.OpenCall) bool { return false }", laws},
+	{"the key of a command is not in its record", "actors/session/kept.go", "k.owned.Sign(k.sign)", "k.owned.Sign(nil)", nodes},
+	{"a command of the user runs before the log knows", "actors/session/perform.go", "if err := s.noteBegun(); err != nil {", "if err := error(nil); err != nil {", nodes},
+	{"a copy has what its log does not", "store/write.go",
+		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\treturn 0, err\n\t}\n\tif err == nil {",
+		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\t_, _ = l.writeFile(line)\n\t\treturn 0, err\n\t}\n\tif err == nil {", files},
+	{"a session is released without a record", "actors/cluster/owned.go", "err := o.w.Release(ctx)\n", "err := ctx.Err()\n", members},
+	{"a read is answered without a lease", "actors/session/session.go", "(s.doneBefore(c, r) || !s.current(c, &r))", "s.doneBefore(c, r)", nodes},
+	{"a parked session is not released", "actors/session/park.go", "\t\ts.leftIndex(c)\n\t\ts.closeLog()\n", "\t\ts.leftIndex(c)\n", nodes},
+	{"a lease that has lapsed comes back unnoticed", "actors/cluster/member.go", "again := leased && lease != m.lease", "again := leased && lease != m.lease && false", members},
+	{"a call that was lost with its node is run again", "actors/core/restore.go", "m.answerOpenCallsAs(lostRunning, lostWaiting)", "m.openCalls = nil", laws},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.ext.loading() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},
 	{"who leaves in a hurry waits for a drain", "actors/session/guard.go", " || !d.life.end.abort)):", ")):", shells},
 	{"what the guard was not told of lives on", "tools/guard.sh", "\tlive=\"$live$pid \"\n", "\t:\n", []string{"./tools", "-run", "TestGuard"}},
