@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long mutants live-logins cluster-demo clean
+.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long cluster cluster-long mutants live-logins cluster-demo clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,14 @@ chaos: ## faults by seed (SEED= for one): actors on a simulated disk, kill loops
 
 chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
 	$(MAKE) chaos CHAOS_SEEDS=20000 KILL_CYCLES=5000
+
+CLUSTER := go test -count=1 -timeout 60m ./e2e/cluster -cluster
+cluster: ## several machines in about five minutes: 20,000 seeds in fake time, then engines that are killed, stopped, cut off, without power (root, loop devices, PostgreSQL)
+	go test -count=1 -timeout 20m ./actors/cluster -sim.seeds=20000 -beats.seeds=4000 -histories=20000 -run '^(TestCluster|TestLaws|TestAlone|TestBeats)$$'
+	$(CLUSTER) -v -chaos.seed=$(if $(filter-out 0,$(SEED)),$(SEED),1)
+
+cluster-long: ## the same at night: every case, 20 seeds
+	for seed in $$(seq 1 20); do $(CLUSTER) -v -chaos.seed=$$seed -chaos.long || exit 1; done
 
 mutants: ## bugs made on purpose, one at a time: the tests must notice each
 	go run ./e2e/mutants

@@ -43,7 +43,12 @@ func natsServers(t *testing.T, opt engines.NatsOptions) *engines.Nats {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	require.NoError(t, n.Listening(ctx))
-	require.NoError(t, jetstream.Init(ctx, natsConfig(t, n, 0), jetstream.Options{}))
+	cfg := natsConfig(t, n, 0)
+	if opt.Sync != "" { // which would be seen, and refused
+		require.ErrorIs(t, jetstream.Init(ctx, cfg, jetstream.Options{}), cluster.ErrSettings)
+		cfg.System = ""
+	}
+	require.NoError(t, jetstream.Init(ctx, cfg, jetstream.Options{}))
 	return n
 }
 

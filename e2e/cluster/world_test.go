@@ -233,10 +233,7 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }
 
-// settle is how long the rest of a fault's time is.
-func (w *world) sleep(d time.Duration) { time.Sleep(d) }
-
-// node is one that owns sessions, the more likely the more.
+// victim is a node that owns sessions, the more likely the more.
 func (w *world) victim() int {
 	id := w.sessions[w.rand.IntN(len(w.sessions))]
 	for n := range machines {
@@ -276,30 +273,30 @@ func (w *world) fault(name string) {
 		n := w.victim()
 		w.note(name, w.owned(n))
 		w.nodes[n].Kill()
-		w.sleep(between(w.rand, 2*time.Second, 4*time.Second))
+		time.Sleep(between(w.rand, 2*time.Second, 4*time.Second))
 		start(w.nodes[n])
 	case "K3": // and the next one while it loads
 		n := w.victim()
 		w.note(name, w.owned(n))
 		w.nodes[n].Kill()
-		w.sleep(1200 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 		m := (n + 1) % machines
 		w.nodes[m].Kill()
 		start(w.nodes[n])
-		w.sleep(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		start(w.nodes[m])
 	case "K5", "K5L": // a server of the engine is killed; one that leads
 		s := w.nats.Servers[w.server(name == "K5L")]
 		w.note(name, w.sessions)
 		s.Kill()
-		w.sleep(between(w.rand, 2*time.Second, 5*time.Second))
+		time.Sleep(between(w.rand, 2*time.Second, 5*time.Second))
 		start(&s.Process)
 	case "KM": // a machine: node and server
 		n := w.victim()
 		w.note(name, w.owned(n))
 		w.nodes[n].Kill()
 		w.nats.Servers[n].Kill()
-		w.sleep(3 * time.Second)
+		time.Sleep(3 * time.Second)
 		start(&w.nats.Servers[n].Process)
 		start(w.nodes[n])
 	case "K6": // everything
@@ -318,13 +315,13 @@ func (w *world) fault(name string) {
 		}
 		w.note(name, w.owned(n))
 		w.nodes[n].Signal(syscall.SIGSTOP)
-		w.sleep(d)
+		time.Sleep(d)
 		w.nodes[n].Signal(syscall.SIGCONT)
 	case "SS": // a server that leads stands still
 		s := w.nats.Servers[w.server(true)]
 		w.note(name, w.sessions)
 		s.Signal(syscall.SIGSTOP)
-		w.sleep(4 * time.Second)
+		time.Sleep(4 * time.Second)
 		s.Signal(syscall.SIGCONT)
 	case "N1", "N1H", "N2", "N4": // a node is cut off: from everybody, into a hole, from the engine only, in one direction only
 		n := w.victim()
@@ -365,7 +362,7 @@ func (w *world) fault(name string) {
 		for _, p := range w.ways[n] {
 			p.Slow(100 * time.Millisecond)
 		}
-		w.sleep(4 * time.Second)
+		time.Sleep(4 * time.Second)
 		for _, p := range w.ways[n] {
 			p.Slow(0)
 		}
@@ -377,28 +374,28 @@ func (w *world) fault(name string) {
 		n := w.rand.IntN(machines)
 		w.note(name, w.sessions)
 		w.power(n)
-		w.sleep(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		w.plug(n)
-		w.sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond)
 		w.power((n + 1) % machines)
-		w.sleep(time.Second)
+		time.Sleep(time.Second)
 		w.plug((n + 1) % machines)
 	case "P3": // Jepsen's nats-server#7567
 		a := w.rand.IntN(machines)
 		n, b := (a+1)%machines, (a+2)%machines
 		w.note(name, w.sessions)
 		w.signal(a, syscall.SIGSTOP)
-		w.sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 		w.power(n)
 		w.signal(b, syscall.SIGSTOP)
 		w.signal(a, syscall.SIGCONT)
 		w.plug(n)
-		w.sleep(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		w.signal(b, syscall.SIGCONT)
 	case "G1": // the primary is killed, and started again
 		w.note(name, w.sessions)
 		w.pg.Primary.Kill()
-		w.sleep(time.Second)
+		time.Sleep(time.Second)
 		start(w.pg.Primary)
 	case "G1P": // the primary is lost for good, and the standby takes its place
 		w.note(name, w.sessions)
@@ -422,7 +419,7 @@ func (w *world) cut(ps []*engines.Proxy, way engines.Way, d time.Duration) {
 	for _, p := range ps {
 		p.Set(way)
 	}
-	w.sleep(d)
+	time.Sleep(d)
 	for _, p := range ps {
 		p.Set(engines.Open)
 	}
@@ -460,10 +457,32 @@ func (w *world) plug(which ...int) {
 	}
 }
 
-// end lets the rest happen, sees that all sessions are served through every node (C15), stops the
-// clients, and judges.
+// working waits until every session has been acknowledged something from now on.
+func (w *world) working() {
+	from := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_ = engines.Until(ctx, "work", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range w.sessions {
+			if acks := w.acks[id]; len(acks) == 0 || acks[len(acks)-1].Before(from) {
+				return false
+			}
+		}
+		return true
+	})
+	w.t.Logf("all sessions work again %.1f s after the last start", time.Since(from).Seconds())
+}
+
+// end sees that all sessions are served through every node (C15), and judges.
 func (w *world) end() (violations []string) {
 	unserved := w.allServed()
+	return append(unserved, w.judge()...)
+}
+
+// judge stops the clients, and says what of the laws was broken.
+func (w *world) judge() (violations []string) {
 	w.stop()
 	w.clients.Wait()
 	time.Sleep(3 * time.Second) // what was given up may still come
@@ -471,25 +490,31 @@ func (w *world) end() (violations []string) {
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	violations = w.history.Judge(ctx, w.through(ctx), w.sessions, clustertest.ReadEffects(text))
+	logs, unread := w.through(ctx)
+	violations = w.history.Judge(ctx, logs, w.sessions, clustertest.ReadEffects(text))
 	acked, abandoned := w.history.Count()
 	w.t.Logf("%d acknowledged, %d replayed, %d given up, %d reads, %d faults, %d violations", acked, w.history.Replayed, abandoned, w.history.Reads, len(w.faults), len(violations))
 	w.report()
-	return append(unserved, violations...)
+	return append(unread, violations...)
 }
 
-// through is a way to the logs through every server.
-func (w *world) through(ctx context.Context) (logs []cluster.Log) {
+// through is a way to the logs through every server, and what cannot be read.
+func (w *world) through(ctx context.Context) (logs []cluster.Log, violations []string) {
 	if w.nats == nil {
-		return []cluster.Log{w.admin}
+		return []cluster.Log{w.admin}, nil
 	}
 	for _, s := range w.nats.Servers {
-		e, err := jetstream.Open(ctx, jetstream.Config{URL: "nats://troupe:troupe@" + s.Front.Addr(), Warn: func(s string) { w.t.Log(s) }})
-		require.NoError(w.t, err)
+		one, cancel := context.WithTimeout(ctx, 20*time.Second)
+		e, err := jetstream.Open(one, jetstream.Config{URL: "nats://troupe:troupe@" + s.Front.Addr(), Warn: func(s string) { w.t.Log(s) }})
+		cancel()
+		if err != nil {
+			violations = append(violations, fmt.Sprintf("C2: nothing can be read through %s: %v", s.Name, err))
+			continue
+		}
 		w.t.Cleanup(func() { _ = e.Close() })
 		logs = append(logs, e)
 	}
-	return logs
+	return logs, violations
 }
 
 // allServed (C15): once faults end every session takes a command through every node. The engine

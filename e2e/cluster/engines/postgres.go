@@ -145,9 +145,17 @@ func (p *Postgres) URL() string {
 	return fmt.Sprintf("postgres://troupe@%s,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", p.Front.Addr(), p.Ports[1])
 }
 
-// Promote makes the standby the primary, for good, and one that needs no standby.
+// Promote makes the standby the primary, for good, and one that needs no standby: what else who
+// manages it would make another.
 func (p *Postgres) Promote(ctx context.Context) error {
-	return p.run(ctx, "pg_ctl", "promote", "-D", filepath.Join(p.dir, "b"))
+	b := filepath.Join(p.dir, "b")
+	if err := p.settings(b, 1, "synchronous_standby_names = ''\n"); err != nil {
+		return err
+	}
+	if err := p.run(ctx, "pg_ctl", "reload", "-D", b); err != nil {
+		return err
+	}
+	return p.run(ctx, "pg_ctl", "promote", "-D", b)
 }
 
 // Close kills both.
