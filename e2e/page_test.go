@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,8 +160,25 @@ func TestPageSessions(t *testing.T) {
 	assert.Equal(t, 143, s.stop())
 }
 
-// TestPageCut: the socket breaks 50 times while an answer streams, the daemon is started
-// again under the page, and what is on the page is what the file has.
+// words is the text of each message of a page, live or exported.
+const words = `JSON.stringify([...document.querySelectorAll("article.entry > .body")].map((b) => b.textContent.replace(/\\s+/g, " ").trim()))`
+
+// exported is what the page says that --export makes of a session.
+func (s *served) exported(b *browser.Browser, file string) any {
+	s.t.Helper()
+	out := filepath.Join(s.p.root, "exported.html")
+	cmd := exec.Command(binary, "--export", file, out)
+	cmd.Env = s.p.environ()
+	said, err := cmd.CombinedOutput()
+	require.NoError(s.t, err, "%s", said)
+	tab := b.NewTab(s.t, 1280, 860, "light")
+	tab.Open("file://" + out)
+	tab.Until(`document.querySelector("article.entry > .body") !== null`)
+	return tab.Eval(words)
+}
+
+// TestPageCut: the socket breaks 50 times while an answer of 5,000 parts streams, the daemon is
+// started again under the page, and what is on the page is what the export of the file has.
 func TestPageCut(t *testing.T) {
 	t.Parallel()
 	b := browser.Start(t)
@@ -169,11 +187,11 @@ func TestPageCut(t *testing.T) {
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.visit(tab, s.code)
 	begin(tab, "auto")
-	const cuts = 50
+	const cuts, parts = 50, 100
 	a := text("begin ")
 	for i := range cuts {
 		a = a.and(gate(fmt.Sprint("g", i)))
-		for j := range 20 {
+		for j := range parts {
 			a = a.and(text(fmt.Sprintf("w%d-%d ", i, j)))
 		}
 	}
@@ -200,12 +218,13 @@ func TestPageCut(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("begin")
 	for i := range cuts {
-		for j := range 20 {
+		for j := range parts {
 			fmt.Fprintf(&want, " w%d-%d", i, j)
 		}
 	}
 	sees(tab, want.String())
 	assert.Equal(t, float64(1), tab.Eval(shown+`.split("begin").length - 1`))
+	assert.Equal(t, s.exported(b, tab.Eval(`troupe.view.state.sessionFile`).(string)), tab.Eval(words))
 
 	address := strings.TrimPrefix(s.base, "http://")
 	require.NoError(t, s.cmd.Process.Kill())
