@@ -57,6 +57,8 @@ func TestPageKeyboard(t *testing.T) {
 	tab.Until(`document.querySelector("#dock .card .diff") !== null`)
 	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
 	assert.LessOrEqual(t, tab.Eval(`document.documentElement.scrollWidth`), float64(320))
+	const below = `document.querySelector("#dock .card .primary").getBoundingClientRect().bottom - document.getElementById("dock").getBoundingClientRect().bottom`
+	assert.LessOrEqual(t, tab.Eval(below), float64(0), "the answer is in view, however long what is asked about")
 	focus("#dock .card .primary")
 	for tab.Eval(`document.querySelector("#dock .card") === null`) != true { // a card takes no key in the moment in which it appears
 		tab.Press("Enter")

@@ -92,6 +92,7 @@ func TestPage(t *testing.T) {
 	sees(tab, "first half")
 	tab.Load(s.base + "/")
 	sees(tab, "first half")
+	tab.Until(`document.getElementById("send").textContent === "Steer" && !document.getElementById("stop").hidden`)
 	p.llm.open("half")
 	sees(tab, "first half second half")
 	tab.Until(`document.getElementById("send").textContent === "Send"`)

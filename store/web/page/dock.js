@@ -50,10 +50,11 @@ class Dock {
       str(o.label) || o.id, o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, r)))));
     const card = this.card(str(a.title) || str(a.toolName), a.id,
       a.why?.reason && el("p", { class: "why" }, str(a.why.reason), a.why.rule && [": ", el("code", null, a.why.rule)], a.why.source && ` (${a.why.source})`),
-      preview.command && terminal(str(preview.command), ""),
-      preview.diff ? diffTable(parseDiff(str(preview.diff)))
-        : preview.paths?.length > 0 ? el("p", { class: "why" }, preview.paths.join(", "))
-          : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" }),
+      el("div", { class: "preview", role: "region", tabindex: "0", "aria-label": "What would run" }, // it scrolls: the answers stay in view
+        preview.command && terminal(str(preview.command), ""),
+        preview.diff ? diffTable(parseDiff(str(preview.diff)))
+          : preview.paths?.length > 0 ? el("p", { class: "why" }, preview.paths.join(", "))
+            : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" })),
       el("div", { class: "answers" }, buttons), feedback);
     card.addEventListener("keydown", (event) => {
       if (event.target === feedback) {

@@ -40,7 +40,6 @@ class View {
   // attached takes the answer to attach: the state, and where the client was
   // left behind a snapshot instead of what it missed.
   attached(answer) {
-    this.setState(answer.state);
     this.epoch = str(answer.epoch);
     if (answer.replay !== "exact") {
       this.clear();
@@ -48,6 +47,7 @@ class View {
       this.seq = num(answer.seq);
       if (s) this.take(s);
     }
+    this.setState(answer.state); // behind clear, which knows of no run
     const open = answer.snapshot ?? answer;
     if (Array.isArray(open.dialogs)) this.dialogs = new Map(open.dialogs.map((d) => [d.id, d]));
     if (Array.isArray(open.approvals)) this.approvals = new Map(open.approvals.map((a) => [a.id, a]));
