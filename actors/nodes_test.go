@@ -29,11 +29,16 @@ type node struct {
 
 const copies = "/copies"
 
+// everywhere is the roots of every node: sessions in w may be on any.
+func everywhere() map[string]cluster.Root {
+	return map[string]cluster.Root{"w": {Path: emptyDir, Mode: cluster.Shared}}
+}
+
 // startNode starts a node on an engine. Its sessions may be anywhere, unless it is told otherwise.
 func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, name string, changes ...func(*Config)) *node {
 	n := &node{name: name, way: engine.Client()}
 	n.member = cluster.Join(cluster.MemberConfig{
-		Self: cluster.Node{Name: name, Boot: name + "-1", Addr: name}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
+		Self: cluster.Node{Name: name, Boot: name + "-1", Addr: name, Roots: everywhere()}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
 	})
 	ctx, kill := context.WithCancel(t.Context())
 	n.kill = kill

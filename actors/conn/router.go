@@ -283,6 +283,14 @@ func (r *router) client(c actor.Context, to *route) link.Client {
 	return link.Client{Writer: r.out.Writer, Router: c.Self(), Window: r.out.Window, Wire: r.out.Wire, Who: r.out.Who, Tag: to.tag}
 }
 
+// clientOf is where a command is answered that has waited. Who has said it stays the same: the
+// connection may have ended meanwhile.
+func (r *router) clientOf(c actor.Context, to *route, m link.Request) link.Client {
+	client := r.client(c, to)
+	client.Who = m.Client.Who
+	return client
+}
+
 // routeOf finds the session a command is meant for. The default session is made
 // when the first command needs it.
 func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protocol.Error) {
@@ -356,7 +364,7 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 	for _, b := range backlog {
 		switch m := b.(type) { // what carries the client was made before its tag was known
 		case link.Request:
-			m.Client = r.client(c, to)
+			m.Client = r.clientOf(c, to, m)
 			b = m
 		case link.SetDialect:
 			m.Client = r.client(c, to)
@@ -381,7 +389,7 @@ func (r *router) join(c actor.Context, from, to *route) {
 	for _, b := range from.backlog {
 		switch m := b.(type) {
 		case link.Request:
-			m.Client = r.client(c, to)
+			m.Client = r.clientOf(c, to, m)
 			c.Send(to.pid, m)
 		case link.Leave:
 			c.Send(to.pid, m)

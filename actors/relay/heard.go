@@ -126,8 +126,9 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	a := answer{line: line, id: head[0].Raw, command: head[1].Str, ok: head[2].Bool(), code: protocol.Code(head[3].Str)}
 	asked := n.takeAnswered(a)
 	switch {
-	case asked == nil: // a command that is only answered where it fails
-		return true
+	case asked == nil: // of a command that has come again only the first answer is passed on
+		spec := protocol.Lookup(a.command)
+		return spec == nil || spec.Silent
 	case asked.own != nil:
 		first()
 		asked.own(r, c, n, a)

@@ -125,6 +125,15 @@ type (
 		life uint64
 		err  error
 	}
+	// watch says that it is time to see whether the nodes live to which there are wires.
+	watch struct{}
+	// reclaimed says where a session is whose node has not been heard of.
+	reclaimed struct {
+		session string
+		life    uint64 // of the wire
+		node    cluster.Node
+		err     error
+	}
 	// listLate says that who has not said by now what is open there is not waited for.
 	listLate struct{ seq uint64 }
 )

@@ -63,6 +63,7 @@ func (r *relay) connected(c actor.Context, m connected) {
 	kernel.Go(root, self, func() { n.out.write(m.conn, n.ctx.Done()) })
 	kernel.Go(root, self, func() { read(root, self, m.node, m.life, m.conn, n.ctx.Done()) })
 	r.greet(n)
+	r.watchSoon(c)
 	for _, s := range r.sessions {
 		if s.at == n {
 			r.flush(c, s)
@@ -267,4 +268,73 @@ func (r *relay) listDone(c actor.Context) {
 	m := Listed{r.list.seq, r.list.sessions}
 	r.list = listing{}
 	c.Send(r.side.router, m)
+}
+
+const watchEvery = 250 * time.Millisecond
+
+// watchSoon looks at the nodes again after a while.
+func (r *relay) watchSoon(c actor.Context) {
+	if !r.watching {
+		r.watching = true
+		kernel.After(c, watchEvery, c.Self(), watch{})
+	}
+}
+
+// watch looks for nodes of which nobody has heard for long, although there is a wire to them: one
+// that stands still, or has lost the engine. Its sessions may be elsewhere.
+func (r *relay) watch(c actor.Context) {
+	r.watching = false
+	if len(r.nodes) == 0 || r.leaving != nil {
+		return
+	}
+	r.watchSoon(c)
+	lives := map[string]bool{}
+	for _, n := range r.shared.Members.Nodes() {
+		lives[n.Name] = true
+	}
+	for _, n := range r.nodes {
+		if n.conn == nil || n.asking || lives[n.Name] {
+			continue
+		}
+		var all []string
+		for id, s := range r.sessions {
+			if s.at == n {
+				all = append(all, id)
+			}
+		}
+		if len(all) > 0 {
+			n.asking = true
+			r.askAbout(c, n, all)
+		}
+	}
+}
+
+func (r *relay) askAbout(c actor.Context, n *node, sessions []string) {
+	root, self := c.ActorSystem().Root, c.Self()
+	members, from, life := r.shared.Members, n.ctx, n.life
+	kernel.Go(root, self, func() {
+		for _, id := range sessions {
+			ctx, cancel := context.WithTimeout(from, lookTime)
+			is, err := members.Where(ctx, cluster.SessionID(id))
+			cancel()
+			root.Send(self, reclaimed{id, life, is, err})
+		}
+		root.Send(self, reclaimed{"", life, cluster.Node{}, nil})
+	})
+}
+
+// reclaimed leads a session elsewhere that its node has lost, and may not know.
+func (r *relay) reclaimed(c actor.Context, m reclaimed) {
+	for _, n := range r.nodes {
+		if n.life != m.life {
+			continue
+		}
+		if m.session == "" {
+			n.asking = false
+			return
+		}
+		if s := r.sessions[m.session]; s != nil && s.at == n && m.err == nil && m.node.Name != n.Name {
+			r.elsewhere(c, s, r.unanswered(n, s.id), true)
+		}
+	}
 }

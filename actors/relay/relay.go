@@ -24,6 +24,7 @@ type relay struct {
 	sessions map[string]*session
 	numbers  uint64 // of looks, lives of wires, own commands
 	list     listing
+	watching bool            // nodes are looked at again and again
 	current  *ask            // the command in hand, not passed on yet
 	leaving  *link.Leave     // nil until the client leaves
 	ctx      context.Context // of what the relay waits for
@@ -76,6 +77,7 @@ type node struct {
 	life    uint64       // of the wire, or the one that is being opened
 	conn    cluster.Conn // nil until there is one
 	out     *outbox
+	asking  bool            // whether its sessions are elsewhere is being found out
 	ctx     context.Context // ends with the wire
 	cancel  context.CancelFunc
 	pending []*ask // sent and not answered, oldest first
@@ -133,6 +135,10 @@ func (r *relay) Receive(c actor.Context) {
 		}
 	case connected:
 		r.connected(c, m)
+	case watch:
+		r.watch(c)
+	case reclaimed:
+		r.reclaimed(c, m)
 	case heard:
 		r.heard(c, m)
 	case lost:

@@ -1,0 +1,565 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+	"troupe/actors/conn"
+	"troupe/actors/relay"
+)
+
+var everyCut = flag.Bool("relay.cuts", false, "cut the wire between nodes at every byte, and not at some")
+
+// wires are the ways between the nodes of a test.
+type wires struct {
+	mu    sync.Mutex
+	nodes map[string]*node
+	next  [2]int // where the next wire is cut: bytes to the node, and from it; -1 for nowhere
+	open  []*wire
+}
+
+// Dial implements [cluster.Forwarder].
+func (w *wires) Dial(_ context.Context, to cluster.Node, who cluster.Identity) (cluster.Conn, error) {
+	w.mu.Lock()
+	n, cut := w.nodes[to.Name], w.next
+	w.next = [2]int{-1, -1}
+	w.mu.Unlock()
+	if n == nil {
+		return nil, cluster.ErrRefused
+	}
+	c := &wire{out: newPipe(cut[0]), in: newPipe(cut[1])}
+	c.out.other, c.in.other = c.in, c.out
+	w.mu.Lock()
+	w.open = append(w.open, c)
+	w.mu.Unlock()
+	of := n.cfg.Conn
+	of.MultiSession, of.Peer, of.Retain, of.Drain, of.ViewOnly = true, true, who.Retain, who.Drain, who.ViewOnly
+	if who.Lossy {
+		of.Lag, of.MaxOutput = 16<<10, 8<<10
+	}
+	n.daemon.Connect(of, &behind{c})
+	return c, nil
+}
+
+// cutAll breaks every wire.
+func (w *wires) cutAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.open {
+		c.out.fail()
+		c.in.fail()
+	}
+	w.open = nil
+}
+
+// wire is a way to another node, as the relay has it.
+type wire struct {
+	out, in *pipe
+	rest    []byte
+}
+
+func (c *wire) Read() ([]byte, error) {
+	for {
+		if i := strings.LastIndexByte(string(c.rest), '\n'); i >= 0 {
+			lines := slices.Clone(c.rest[:i+1])
+			c.rest = c.rest[i+1:]
+			return lines, nil
+		}
+		buf := make([]byte, 4<<10)
+		n, err := c.in.Read(buf)
+		c.rest = append(c.rest, buf[:n]...)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *wire) Write(lines []byte) error {
+	_, err := c.out.Write(lines)
+	return err
+}
+func (c *wire) CloseWrite() error { c.out.end(); return nil }
+func (c *wire) Close() error      { c.out.fail(); c.in.fail(); return nil }
+
+// behind is the same as the other node has it.
+type behind struct{ c *wire }
+
+func (b *behind) Read(p []byte) (int, error)  { return b.c.out.Read(p) }
+func (b *behind) Write(p []byte) (int, error) { return b.c.in.Write(p) }
+func (b *behind) Close() error                { b.c.in.end(); return nil }
+func (b *behind) String() string              { return "another node" }
+
+// pipe is one way, which holds as much as a network does.
+type pipe struct {
+	mu     sync.Mutex
+	moved  *sync.Cond
+	buf    []byte
+	passed int
+	cut    int // bytes after which it breaks, and its other way with it
+	ended  bool
+	failed bool
+	other  *pipe
+}
+
+const pipeHolds = 16 << 10
+
+var errCut = errors.New("the wire was cut")
+
+func newPipe(cut int) *pipe {
+	p := &pipe{cut: cut}
+	p.moved = sync.NewCond(&p.mu)
+	return p
+}
+
+func (p *pipe) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	p.moved.Broadcast()
+}
+
+func (p *pipe) end()  { p.change(func() { p.ended = true }) }
+func (p *pipe) fail() { p.change(func() { p.failed = true }) }
+
+func (p *pipe) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		p.mu.Lock()
+		for len(p.buf) >= pipeHolds && !p.failed {
+			p.moved.Wait()
+		}
+		if p.failed || p.ended {
+			p.mu.Unlock()
+			return n, errCut
+		}
+		part := b[n:min(len(b), n+pipeHolds-len(p.buf))]
+		broken := p.cut >= 0 && p.passed+len(part) >= p.cut
+		if broken {
+			part = part[:p.cut-p.passed]
+		}
+		p.buf = append(p.buf, part...)
+		p.passed += len(part)
+		n += len(part)
+		p.moved.Broadcast()
+		p.mu.Unlock()
+		if broken {
+			p.fail()
+			p.other.fail()
+			return n, errCut
+		}
+	}
+	return n, nil
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.buf) == 0 {
+		switch {
+		case p.failed:
+			return 0, errCut
+		case p.ended:
+			return 0, io.EOF
+		}
+		p.moved.Wait()
+	}
+	n := copy(b, p.buf)
+	p.buf = p.buf[n:]
+	p.moved.Broadcast()
+	return n, nil
+}
+
+// nodesOf starts nodes that reach each other.
+func nodesOf(t *testing.T, names ...string) (*wires, *clustertest.Memory, []*node) {
+	engine, h := clustertest.New(1, 0), &actortest.History{}
+	w := &wires{nodes: map[string]*node{}, next: [2]int{-1, -1}}
+	var nodes []*node
+	for _, name := range names {
+		n := startNode(t, engine, h, name, func(c *Config) {
+			c.Epoch = "e" + name
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+		})
+		w.mu.Lock()
+		w.nodes[name] = n
+		w.mu.Unlock()
+		nodes = append(nodes, n)
+	}
+	time.Sleep(2 * time.Second) // until they have heard of each other
+	return w, engine, nodes
+}
+
+// lose takes a node away at once.
+func (w *wires) lose(name string) {
+	w.mu.Lock()
+	n := w.nodes[name]
+	delete(w.nodes, name)
+	w.mu.Unlock()
+	n.lose()
+	w.cutAll()
+}
+
+// through is a client of a node that has named itself.
+func through(n *node, client, more string, changes ...func(*conn.Config)) *node {
+	n.bench.peers %= 20 // ids begin with a letter
+	c := &node{bench: n.connect(append([]func(*conn.Config){func(of *conn.Config) { of.MultiSession, of.Retain = true, true }}, changes...)...), name: n.name, member: n.member, way: n.way}
+	c.Call(n.t, fmt.Sprintf(`{"type":"hello","clientId":%q%s}`, client, more))
+	return c
+}
+
+// openOn opens a session that belongs on a node, by a command whose id says so.
+func (c *node) openOn(name, client string) string {
+	for i := 0; ; i++ {
+		command := fmt.Sprintf("open-%s-%s-%d", client, name, i)
+		id := string(cluster.NewSessionID(client, command))
+		at, err := cluster.Place(cluster.SessionID(id), cluster.Wants{Root: "w"}, c.member.Nodes(), func(string) bool { return true })
+		require.NoError(c.t, err)
+		if at != name {
+			continue
+		}
+		c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":"w:","retain":true}`, command))
+		v := c.wait(command)
+		require.True(c.t, v.Get("success").Bool(), v.Raw)
+		require.Equal(c.t, id, v.Get("data.sessionId").Str)
+		return id
+	}
+}
+
+var ofTheNode = regexp.MustCompile(`"node":"[^"]*"|"epoch":"[^"]*"`)
+
+// wait is the answer to a line, once there is exactly one.
+func (c *node) wait(id string) gjson.Result {
+	c.t.Helper()
+	for range 1000 {
+		if strings.Contains(strings.Join(c.Lines(), "\n"), `{"id":"`+id+`","type":"response"`) {
+			break
+		}
+		c.pass(20 * time.Millisecond)
+	}
+	return c.Answer(c.t, id)
+}
+
+const userSaid = `"role":"user","content":[{"type":"text","text":"`
+
+// said is how often a user has said something in a log.
+func said(log, text string) int { return strings.Count(log, userSaid+text+`"`) }
+
+// TestRelayedBytes (C10): what a client reads through a node that does not have the session is,
+// byte for byte, what it reads from the one that has it, but for the names of both.
+func TestRelayedBytes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		script := func(n *node) []string {
+			c := through(n, "client-one", `,"features":["seq","deltaUpdates","stateEvents"]`)
+			s := c.openOn("b", "client-one")
+			for _, line := range []string{
+				`{"type":"get_state"%s}`, `{"type":"set_session_name","name":"a name"%s}`,
+				`{"type":"prompt","message":"~x~ pace=50 parts=8 tool=look rounds=2"%s}`,
+				`{"type":"get_messages"%s}`, `{"type":"get_entries"%s}`, `{"type":"no_such_thing","x":[1,2]%s}`, `{"type":"set_model"%s}`, `{"type":"prompt","message":7%s}`,
+				`{"type":"attach"%s,"snapshot":{}}`, `{"type":"detach"%s}`, `{"type":"get_state"%s}`, `{"type":"attach"%s}`, `{"type":"bash","command":"echo hi"%s}`,
+				`{"type":"close_session"%s}`, `{"type":"get_state"%s}`,
+			} {
+				c.Call(t, fmt.Sprintf(line, at(s)))
+				c.pass(10 * time.Second)
+			}
+			lines := c.Lines()[1:] // hello is the node's own
+			for i := range lines {
+				lines[i] = ofTheNode.ReplaceAllString(lines[i], "")
+			}
+			require.NoError(t, c.leave())
+			return lines
+		}
+		world := func(gateway int) (lines []string) {
+			_, _, nodes := nodesOf(t, "a", "b")
+			lines = script(nodes[gateway])
+			for _, n := range nodes {
+				n.end()
+			}
+			return lines
+		}
+		begun := time.Now()
+		direct := world(1)
+		time.Sleep(24*time.Hour - time.Since(begun)) // stamps differ by a day
+		relayed := world(0)
+		times := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t)":("[^"]*"|\d+)|"id":"[0-9a-f]{8}"|"parentId":"[0-9a-f]{8}"|"leafId":"[0-9a-f]{8}"|"entryId":"[0-9a-f]{8}"`)
+		for i := range max(len(direct), len(relayed)) {
+			require.Less(t, i, len(direct), relayed)
+			require.Less(t, i, len(relayed), direct[i:])
+			require.Equal(t, times.ReplaceAllString(direct[i], ""), times.ReplaceAllString(relayed[i], ""))
+		}
+		assert.Greater(t, len(direct), 40)
+	})
+}
+
+// TestRelayCut (N8): the wire between nodes is cut at any byte, either way. Each command is
+// answered once, and has its effect once, in the order in which they were said.
+func TestRelayCut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		a, b := nodes[0], nodes[1]
+		cut := func(way, after int) (passed int) {
+			client := fmt.Sprintf("client-%d-%05d", way, after)
+			w.mu.Lock()
+			w.next = [2]int{-1, -1}
+			w.next[way] = after
+			w.mu.Unlock()
+			c := through(a, client, `,"features":["deltaUpdates"]`)
+			s := c.openOn("b", client)
+			c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ one"` + at(s) + `}`)
+			c.Line(`{"id":"x-p2","type":"follow_up","message":"~x~ two"` + at(s) + `}`)
+			c.Line(`{"id":"x-g1","type":"get_state"` + at(s) + `}`)
+			c.pass(10 * time.Second)
+			for _, id := range []string{"x-p1", "x-p2", "x-g1"} {
+				v := c.wait(id)
+				require.True(t, v.Get("success").Bool(), "cut %d %d: %s", way, after, v.Raw)
+			}
+			text := b.lines(s)
+			require.Equal(t, 1, said(text, "~x~ one"), "cut %d %d: %s", way, after, text)
+			require.Equal(t, 1, said(text, "~x~ two"), "cut %d %d: %s", way, after, text)
+			require.Less(t, strings.Index(text, userSaid+"~x~ one"), strings.Index(text, userSaid+"~x~ two"))
+			assert.Contains(t, []string{"agent_settled", "session_moved"}, c.Kinds(s)[len(c.Kinds(s))-1], "it hears on, or knows that it has missed something")
+			w.mu.Lock()
+			first := w.open[0]
+			w.open = nil
+			w.mu.Unlock()
+			c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+			require.NoError(t, c.leave())
+			return []int{first.out.passed, first.in.passed}[way]
+		}
+		step := 37
+		if *everyCut {
+			step = 1
+		}
+		for way := range 2 {
+			whole := cut(way, -1)
+			require.Greater(t, whole, 300)
+			for k := 0; k < whole; k += step {
+				cut(way, k)
+			}
+		}
+		a.end()
+		b.end()
+	})
+}
+
+// TestRelayFailsOver: a session whose node is lost goes on for a client of another node: one that
+// counts events attaches again, and reads a snapshot of another epoch; what was asked and not
+// answered is answered once.
+func TestRelayFailsOver(t *testing.T) {
+	for _, features := range []string{`["seq","deltaUpdates"]`, `["deltaUpdates"]`} {
+		t.Run(features, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, _, nodes := nodesOf(t, "a", "b", "c")
+				c := through(nodes[0], "client-one", `,"features":`+features)
+				s := c.openOn("b", "client-one")
+				c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(s) + `}`)
+				c.pass(2 * time.Second)
+				require.Len(t, nodes[1].models.Asked(), 1)
+				w.lose("b")
+				lost := time.Now()
+				c.Line(`{"id":"x-p2","type":"follow_up","message":"~x~ two"` + at(s) + `}`)
+				v := c.wait("x-p2")
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				assert.Less(t, time.Since(lost), 2*time.Second)
+				moved := c.Events(s, "session_moved")
+				require.Len(t, moved, 1)
+				assert.Contains(t, []string{"a", "c"}, moved[0].Get("to").Str)
+				assert.Equal(t, "failover", moved[0].Get("why").Str)
+				if strings.Contains(features, "seq") {
+					require.Len(t, c.Events(s, "resync"), 1)
+					before := len(c.Events(s))
+					c.pass(time.Second)
+					assert.Len(t, c.Events(s), before, "it hears nothing before it attaches again")
+					back := c.Call(t, `{"type":"attach"`+at(s)+`,"since":{"epoch":"eb","seq":3}}`)
+					assert.Equal(t, "snapshot epoch", back.Get("data.replay").Str+" "+back.Get("data.why").Str, back.Raw)
+					assert.Equal(t, "e"+moved[0].Get("to").Str, back.Get("data.epoch").Str)
+				}
+				c.pass(30 * time.Second)
+				kinds := c.Kinds(s)
+				assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+				all := c.Call(t, `{"type":"get_messages"`+at(s)+`}`)
+				assert.Equal(t, 1, said(all.Raw, "~x~ two"))
+				assert.Contains(t, c.Call(t, `{"type":"list_open_sessions"}`).Raw, `"node":"`+moved[0].Get("to").Str)
+				require.NoError(t, c.leave())
+				nodes[0].end()
+				nodes[2].end()
+			})
+		})
+	}
+}
+
+// TestRelayLag (L2): a client of another node that does not read harms nobody: the run goes on, others
+// hear it, what waits is bounded, and it is told to attach again.
+func TestRelayLag(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", `,"features":["seq","deltaUpdates"]`, func(of *conn.Config) { of.Lag, of.MaxOutput = 16<<10, 8<<10 })
+		s := c.openOn("b", "client-one")
+		other := through(nodes[1], "client-two", `,"features":["deltaUpdates"]`)
+		other.Call(t, `{"type":"attach"`+at(s)+`}`)
+		c.Stop()
+		other.Say(s, "prompt", "~x~ rounds=20 parts=4000 bytes=100")
+		other.pass(5 * time.Minute)
+		require.Len(t, other.Events(s, "agent_settled"), 1, "nobody waits")
+		_, out := c.window.Balance()
+		assert.Less(t, out, 400<<10)
+		state := c.Send(`{"type":"get_state"` + at(s) + `}`)
+		c.Go()
+		c.pass(time.Second)
+		read := c.Events(s)
+		require.NotEmpty(t, read)
+		assert.Equal(t, "resync lagged", read[len(read)-1].Get("type").Str+" "+read[len(read)-1].Get("reason").Str)
+		assert.True(t, c.wait(state).Get("success").Bool())
+		v := c.Call(t, `{"type":"attach"`+at(s)+`,"snapshot":{}}`)
+		assert.Equal(t, "snapshot", v.Get("data.replay").Str)
+		other.run(s, "~x~ more")
+		kinds := c.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+		require.NoError(t, c.leave())
+		require.NoError(t, other.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
+// TestDrainUnderLoad (O5): a node that ends gives its sessions up; clients of other nodes hear them go on,
+// and every command is answered.
+func TestDrainUnderLoad(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		a, b := nodes[0], nodes[1]
+		c := through(a, "client-one", `,"features":["deltaUpdates"]`)
+		var all []string
+		for i := range 8 {
+			client := fmt.Sprintf("client-%d", i)
+			c.Call(t, fmt.Sprintf(`{"type":"hello","clientId":%q,"features":["deltaUpdates"]}`, client))
+			all = append(all, c.openOn("b", client))
+		}
+		for i, s := range all {
+			c.Line(fmt.Sprintf(`{"id":"x-p%d","type":"prompt","message":"~x~ pace=%d parts=8"%s}`, i, 100*i, at(s)))
+		}
+		c.pass(time.Second)
+		b.member.Drain()
+		b.daemon.Stop(Stop{})
+		w.mu.Lock()
+		delete(w.nodes, "b")
+		w.mu.Unlock()
+		for i, s := range all {
+			c.Line(fmt.Sprintf(`{"id":"x-f%d","type":"follow_up","message":"~x~ two"%s}`, i, at(s)))
+		}
+		c.pass(time.Minute)
+		for i, s := range all {
+			v := c.wait(fmt.Sprintf("x-f%d", i))
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			text := a.lines(s)
+			assert.Equal(t, 1, said(text, "~x~ two"), text)
+			kinds := c.Kinds(s)
+			assert.Equal(t, []string{"agent_settled", "session_moved"}, kinds[len(kinds)-2:], kinds)
+		}
+		require.NoError(t, c.leave())
+		a.end()
+	})
+}
+
+// TestRelayFollows: a client of a node that is cut off from the engine, and loses its session to
+// another one, is led there as soon as the node knows.
+func TestRelayFollows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		a, b := nodes[0], nodes[1]
+		c := through(a, "client-one", `,"features":["deltaUpdates"]`)
+		s := c.openOn("a", "client-one")
+		c.run(s, "~x~ one")
+		a.way.Cut(clustertest.Gone)
+		w.mu.Lock()
+		delete(w.nodes, "a")
+		w.mu.Unlock()
+		other := through(b, "client-two", `,"features":["deltaUpdates"]`)
+		v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		a.way.Cut(clustertest.Whole)
+		c.pass(2 * time.Second)
+		c.Line(`{"id":"x-p2","type":"prompt","message":"~x~ two"` + at(s) + `}`)
+		v = c.wait("x-p2")
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		c.pass(10 * time.Second)
+		assert.Len(t, c.Events(s, "session_moved"), 1)
+		kinds := c.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+		assert.Contains(t, b.lines(s), "~x~ two")
+		var ends []gjson.Result
+		for _, e := range other.Events(s) {
+			if e.Get("type").Str == "agent_settled" {
+				ends = append(ends, e)
+			}
+		}
+		assert.Len(t, ends, 1, "the other hears the same")
+		require.NoError(t, c.leave())
+		require.NoError(t, other.leave())
+		a.end()
+		b.end()
+	})
+}
+
+// TestOwnerStandsStill: an owner that is cut off from the engine, while the wire to it is whole, is left
+// as soon as another node may have its sessions: what it has not answered is answered there.
+func TestOwnerStandsStill(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		a, b := nodes[0], nodes[1]
+		c := through(a, "client-one", `,"features":["deltaUpdates"]`)
+		s := c.openOn("b", "client-one")
+		c.run(s, "~x~ one")
+		b.way.Cut(clustertest.Gone)
+		cut := time.Now()
+		c.Line(`{"id":"x-p2","type":"prompt","message":"~x~ two"` + at(s) + `}`)
+		v := c.wait("x-p2")
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Less(t, time.Since(cut), 2*time.Second)
+		c.pass(10 * time.Second)
+		kinds := c.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+		assert.Equal(t, 1, said(a.lines(s), "~x~ two"))
+		b.way.Cut(clustertest.Whole)
+		c.pass(10 * time.Second)
+		require.NoError(t, c.leave())
+		a.end()
+		b.end()
+	})
+}
+
+// TestOneHop: what another node leads here goes no further.
+func TestOneHop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		s := c.openOn("a", "client-one")
+		c.run(s, "~x~ one")
+		wire, err := w.Dial(t.Context(), cluster.Node{Name: "b"}, cluster.Identity{})
+		require.NoError(t, err)
+		require.NoError(t, wire.Write([]byte(`{"id":"1","type":"attach"`+at(s)+`}`+"\n")))
+		line, err := wire.Read()
+		require.NoError(t, err)
+		assert.Equal(t, "not_here", gjson.GetBytes(line, "code").Str, string(line))
+		require.NoError(t, wire.Close())
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
