@@ -176,6 +176,8 @@ func (r Record) AppendJSON(dst []byte) []byte {
 	return o.Close()
 }
 
+var recordMembers = []string{"type", "id", "parentId", "timestamp", "message", "troupeQueueId", "troupeKey"}
+
 // DecodeRecord reads one line of a session file that is not its header. A type
 // that troupe does not know, or a body that does not fit its type, comes back
 // as [UnknownEntry]; only something that is no JSON object with a type is an
@@ -184,29 +186,7 @@ func DecodeRecord(line []byte) (Record, error) {
 	v := gjson.ParseBytes(line)
 	var kind, id, parent, timestamp, message, queueID, key gjson.Result
 	if v.IsObject() {
-		v.ForEach(func(name, value gjson.Result) bool {
-			var member *gjson.Result
-			switch name.Str {
-			case "type":
-				member = &kind
-			case "id":
-				member = &id
-			case "parentId":
-				member = &parent
-			case "timestamp":
-				member = &timestamp
-			case "message":
-				member = &message
-			case "troupeQueueId":
-				member = &queueID
-			case "troupeKey":
-				member = &key
-			}
-			if member != nil { // of duplicates the last counts, as in JavaScript
-				*member = value
-			}
-			return true
-		})
+		Members(v, recordMembers, &kind, &id, &parent, &timestamp, &message, &queueID, &key)
 	}
 	if kind.Type != gjson.String {
 		return Record{}, fmt.Errorf("entry without type")
@@ -225,35 +205,22 @@ func DecodeRecord(line []byte) (Record, error) {
 	return r, nil
 }
 
+// entryDecoders read entries, but for messages, by their types.
+var entryDecoders = map[string]func(line []byte) (Entry, error){
+	"model_change": entryAs[ModelChange], "thinking_level_change": entryAs[ThinkingLevelChange], "compaction": entryAs[Compaction],
+	"branch_summary": entryAs[BranchSummary], "custom": entryAs[Custom], "custom_message": entryAs[CustomMessageEntry],
+	"label": entryAs[Label], "session_info": entryAs[SessionInfo], "context_edit": entryAs[ContextEdit],
+}
+
+func entryAs[E Entry](line []byte) (Entry, error) { return decodeAs[E](line) }
+
 func decodeEntry(kind string, line []byte) Entry {
-	var e Entry
-	var err error
-	switch kind {
-	case "model_change":
-		e, err = decodeAs[ModelChange](line)
-	case "thinking_level_change":
-		e, err = decodeAs[ThinkingLevelChange](line)
-	case "compaction":
-		e, err = decodeAs[Compaction](line)
-	case "branch_summary":
-		e, err = decodeAs[BranchSummary](line)
-	case "custom":
-		e, err = decodeAs[Custom](line)
-	case "custom_message":
-		e, err = decodeAs[CustomMessageEntry](line)
-	case "label":
-		e, err = decodeAs[Label](line)
-	case "session_info":
-		e, err = decodeAs[SessionInfo](line)
-	case "context_edit":
-		e, err = decodeAs[ContextEdit](line)
-	default:
-		return UnknownEntry{kind, append(json.RawMessage(nil), line...)}
+	if decode := entryDecoders[kind]; decode != nil {
+		if e, err := decode(line); err == nil {
+			return e
+		}
 	}
-	if err != nil {
-		return UnknownEntry{kind, append(json.RawMessage(nil), line...)}
-	}
-	return e
+	return UnknownEntry{kind, append(json.RawMessage(nil), line...)}
 }
 
 // FormatTime prints a time as session files do: ISO 8601 with milliseconds and

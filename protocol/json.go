@@ -54,6 +54,21 @@ func ValidJSON(raw []byte) bool {
 	return jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
+// Members reads members of an object in one pass: each name's value into the pointer at
+// its place, where nothing stays what it was. Of duplicates the last counts, as in
+// JavaScript.
+func Members(object gjson.Result, names []string, into ...*gjson.Result) {
+	object.ForEach(func(key, value gjson.Result) bool {
+		for i, name := range names {
+			if name == key.Str {
+				*into[i] = value
+				break
+			}
+		}
+		return true
+	})
+}
+
 // lenient reads what JavaScript reads: of duplicate names the last counts, lone
 // surrogates become U+FFFD. Names differ from a field's in case only where
 // encoding/json wrote or read the file before.

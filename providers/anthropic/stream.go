@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -33,30 +34,21 @@ type blockState struct {
 	grew      bool   // arguments came in deltas
 }
 
+var (
+	eventMembers = []string{"type", "index", "delta", "content_block"}
+	deltaMembers = []string{"type", "signature", "text", "thinking", "partial_json"}
+)
+
 // Event implements [providers.Decoder].
 func (d *decoder) Event(name string, data gjson.Result) error {
-	var kind string
-	var index int64
-	var body gjson.Result
-	data.ForEach(func(key, value gjson.Result) bool { // one pass: most events are deltas
-		switch key.Str {
-		case "type":
-			kind = value.Str
-		case "index":
-			index = value.Int()
-		case "delta", "content_block":
-			body = value
-		}
-		return true
-	})
-	if kind == "" {
-		kind = name
-	}
-	switch kind {
+	var kind, at, delta, start gjson.Result
+	protocol.Members(data, eventMembers, &kind, &at, &delta, &start) // in one pass: most events are deltas
+	index := at.Int()
+	switch cmp.Or(kind.Str, name) {
 	case "content_block_delta":
-		d.delta(index, body)
+		d.delta(index, delta)
 	case "content_block_start":
-		d.open(index, body)
+		d.open(index, start)
 	case "content_block_stop":
 		if b := d.blocks[index]; b != nil {
 			d.close(b)
@@ -117,33 +109,24 @@ func (d *decoder) add(index int64, b *blockState, id, name string) {
 }
 
 func (d *decoder) delta(index int64, delta gjson.Result) {
-	var kind, signature string
-	var text gjson.Result
-	delta.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "type":
-			kind = value.Str
-		case "text", "thinking", "partial_json":
-			text = value
-		case "signature":
-			signature = value.Str
-		}
-		return true
-	})
+	var kind, signature, prose, thought, args gjson.Result
+	protocol.Members(delta, deltaMembers, &kind, &signature, &prose, &thought, &args)
 	b := d.blocks[index]
 	if b == nil {
-		if b = d.unannounced(index, kind); b == nil {
+		if b = d.unannounced(index, kind.Str); b == nil {
 			return
 		}
 	}
-	switch kind {
-	case "text_delta", "thinking_delta":
-		d.out.Delta(b.part, wire.String(text))
+	switch kind.Str {
+	case "text_delta":
+		d.out.Delta(b.part, wire.String(prose))
+	case "thinking_delta":
+		d.out.Delta(b.part, wire.String(thought))
 	case "input_json_delta":
-		b.grew = b.grew || text.Str != ""
-		d.out.Delta(b.part, wire.String(text))
+		b.grew = b.grew || args.Str != ""
+		d.out.Delta(b.part, wire.String(args))
 	case "signature_delta":
-		b.signature.WriteString(signature)
+		b.signature.WriteString(signature.Str)
 		d.out.Alive()
 	} // citations_delta says nothing that a message can hold
 }

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -44,32 +43,21 @@ type toolCall struct {
 	signature string
 }
 
+var (
+	eventMembers  = []string{"id", "choices", "usage", "x_groq", "error", "object", "base_resp"}
+	choiceMembers = []string{"delta", "message", "finish_reason", "usage"}
+	deltaMembers  = append([]string{"content", "refusal", "tool_calls", "function_call", "reasoning_details"}, reasoningFields...)
+)
+
 // Event implements [providers.Decoder]. Every event of an answer passes here,
 // so its members are looked at once.
 func (d *decoder) Event(name string, data gjson.Result) error {
-	var id, choices, usage gjson.Result
-	failed := name == "error"
-	data.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
-		case "id":
-			id = v
-		case "choices":
-			choices = v
-		case "usage":
-			usage = v
-		case "x_groq":
-			if u := v.Get("usage"); u.IsObject() {
-				usage = u
-			}
-		case "error":
-			failed = failed || isProblem(v)
-		case "object":
-			failed = failed || v.Str == "error"
-		case "base_resp": // MiniMax
-			failed = failed || v.Get("status_code").Int() != 0
-		}
-		return true
-	})
+	var id, choices, usage, groq, problem, object, minimax gjson.Result
+	protocol.Members(data, eventMembers, &id, &choices, &usage, &groq, &problem, &object, &minimax)
+	if u := groq.Get("usage"); u.IsObject() {
+		usage = u
+	}
+	failed := name == "error" || isProblem(problem) || object.Str == "error" || minimax.Get("status_code").Int() != 0
 	if failed {
 		return format{}.Explain(d.req, wire.ClassifyEvent([]byte(data.Raw)), []byte(data.Raw))
 	}
@@ -101,29 +89,17 @@ func isProblem(v gjson.Result) bool {
 // choice reads the one choice of an event and returns the usage, which may be
 // in there.
 func (d *decoder) choice(choice, usage gjson.Result) gjson.Result {
-	var delta, message gjson.Result
-	finish := ""
-	choice.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
-		case "delta":
-			delta = v
-		case "message":
-			message = v
-		case "finish_reason":
-			finish = v.Str
-		case "usage":
-			if v.IsObject() {
-				usage = v
-			}
-		}
-		return true
-	})
+	var delta, message, finish, own gjson.Result
+	protocol.Members(choice, choiceMembers, &delta, &message, &finish, &own)
+	if own.IsObject() {
+		usage = own
+	}
 	if !delta.Exists() {
 		delta = message // a server that did not stream after all
 	}
 	d.delta(delta)
-	if finish != "" {
-		d.finish = finish
+	if finish.Str != "" {
+		d.finish = finish.Str
 		d.out.Closing()
 	}
 	return usage
@@ -132,25 +108,7 @@ func (d *decoder) choice(choice, usage gjson.Result) gjson.Result {
 func (d *decoder) delta(delta gjson.Result) {
 	var thoughts [3]gjson.Result // by reasoningFields
 	var content, refusal, calls, call, details gjson.Result
-	delta.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
-		case "content":
-			content = v
-		case "refusal":
-			refusal = v
-		case "tool_calls":
-			calls = v
-		case "function_call":
-			call = v
-		case "reasoning_details":
-			details = v
-		default:
-			if i := slices.Index(reasoningFields, key.Str); i >= 0 {
-				thoughts[i] = v
-			}
-		}
-		return true
-	})
+	protocol.Members(delta, deltaMembers, &content, &refusal, &calls, &call, &details, &thoughts[0], &thoughts[1], &thoughts[2])
 	for i, field := range reasoningFields {
 		if text := wire.String(thoughts[i]); text != "" {
 			d.grow(protocol.BlockThinking, field, text)
