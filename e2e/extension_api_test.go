@@ -250,7 +250,6 @@ func TestExtensionProvider(t *testing.T) {
 			})();
 		} });
 		pi.registerProvider("bad", { models: [{ id: "x" }] });
-		pi.registerVirtualModel({ provider: "v", id: "auto", name: "Auto", route() {} });
 		pi.registerCommand("drop", { handler: (_, ctx) => { pi.unregisterProvider("own"); setTimeout(() => ctx.ui.notify("dropped")); } });
 		pi.registerCommand("key", { async handler(_, ctx) { const m = ctx.modelRegistry.find("own", "m1"); ctx.ui.notify(JSON.stringify([await ctx.modelRegistry.getApiKeyAndHeaders(m), await ctx.modelRegistry.getApiKey(m), ctx.modelRegistry.hasConfiguredAuth(m)])); } });
 		pi.registerCommand("ask", { async handler(args, ctx) {
@@ -265,7 +264,6 @@ func TestExtensionProvider(t *testing.T) {
 	assert.Contains(t, models, `"provider":"spoken"`)
 	out := strings.Join(d.output(), "\n")
 	assert.Contains(t, out, `provider \"bad\": model x: api is missing`)
-	assert.Contains(t, out, "virtual models are not available")
 
 	p.llm.plays(text("mine"))
 	d.prompt("go")
@@ -304,6 +302,67 @@ func TestExtensionProvider(t *testing.T) {
 	assert.NotContains(t, d.ok(`{"type":"get_available_models"}`).Raw, `"provider":"own"`)
 	require.Zero(t, d.end())
 	assert.Contains(t, d.errors(), "stopped")
+}
+
+// TestExtensionVirtualModel: a virtual model says for each request who answers it, keeps what it
+// wants to know in the session, and fails the request if it does not know.
+func TestExtensionVirtualModel(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	source := `
+		pi.registerVirtualModel({ provider: "router", id: "best", name: "Best", thinkingLevels: ["low", "high"], contextWindow: 90000, async route(request, ctx) {
+			const n = (request.state?.n ?? 0) + 1;
+			ctx.ui.notify([request.reason, request.model.id, request.thinkingLevel, request.previous?.model.id, n, request.messages.length, request.failed?.message.errorMessage.slice(0, 3)].join());
+			const said = request.messages.at(-1).content[0]?.text;
+			if (said === "nowhere") throw new Error("no way");
+			if (said === "itself") return { model: request.model };
+			return { model: ctx.modelRegistry.find("mock", said === "think" ? "think" : "mock-1"), thinkingLevel: "high", state: said === "same" ? request.state : { n } };
+		} });
+		pi.registerCommand("ask", { async handler(_, ctx) {
+			const r = await ctx.modelRegistry.complete(ctx.modelRegistry.find("router", "best"), { messages: [{ role: "user", content: [{ type: "text", text: "you?" }], timestamp: 1 }] });
+			ctx.ui.notify([r.provider, r.model, r.content[0].text].join());
+		} });
+		pi.registerCommand("drop", { handler: (_, ctx) => { pi.unregisterVirtualModel("router", "best"); setTimeout(() => ctx.ui.notify("dropped")); } });`
+	d := p.extended(source, "--model", "router/best:high")
+	model := d.ok(`{"type":"get_available_models"}`).Get(`models.#(provider=="router")`)
+	assert.Equal(t, "pi-virtual", model.Get("api").Str)
+	assert.Equal(t, int64(90000), model.Get("contextWindow").Int())
+
+	said := func(events []gjson.Result) (list []string) {
+		for _, e := range events {
+			if e.Get("method").Str == "notify" {
+				list = append(list, e.Get("message").Str)
+			}
+		}
+		return list
+	}
+	p.llm.plays(tool("c1", "bash", `{"command":"echo hi"}`), text("done"))
+	assert.Equal(t, []string{"user,best,high,,1,1,", "continuation,best,high,mock-1,2,3,"}, said(d.prompt("go")))
+	p.llm.plays(text("deep"))
+	end := d.prompt("think")
+	assert.Equal(t, []string{"user,best,high,mock-1,3,5,"}, said(end))
+	messages := end[len(end)-2].Get("messages").Array()
+	assert.Equal(t, "think", messages[len(messages)-1].Get("model").Str, "an answer names who gave it")
+	assert.Equal(t, "best", d.ok(`{"type":"get_state"}`).Get("model.id").Str, "and the session who was chosen")
+	for _, word := range []string{"nowhere", "itself"} {
+		end = d.prompt(word)
+		messages = end[len(end)-2].Get("messages").Array()
+		assert.Equal(t, "error", messages[len(messages)-1].Get("stopReason").Str)
+		assert.Contains(t, messages[len(messages)-1].Get("errorMessage").Str, map[string]string{"nowhere": "no way", "itself": "virtual, too"}[word])
+	}
+	p.llm.plays(text("aside"))
+	d.ok(`{"type":"prompt","message":"/ask"}`)
+	assert.Equal(t, "direct,best,low,,1,1,", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "mock,mock-1,aside", d.ui("notify").Get("message").Str)
+	require.Zero(t, d.end())
+
+	d = p.extended(source, "--continue", "--model", "router/best:high") // what it keeps is in the session
+	p.llm.plays(text("more"))
+	assert.Contains(t, said(d.prompt("same"))[0], "user,best,high,think,4,")
+	d.ok(`{"type":"prompt","message":"/drop"}`)
+	assert.Equal(t, "dropped", d.ui("notify").Get("message").Str)
+	assert.NotContains(t, d.ok(`{"type":"get_available_models"}`).Raw, `"provider":"router"`)
+	require.Zero(t, d.end())
 }
 
 // TestExtensionRequests: extensions look at requests on their way and change them.

@@ -24,6 +24,10 @@ type Model struct {
 	Missing bool `json:"-"`
 }
 
+// VirtualAPI is the wire of models that answer nothing themselves: for each request an
+// extension says which model does.
+const VirtualAPI = "pi-virtual"
+
 // MissingModel takes the place of a model that nobody knows. It has every
 // thinking level, so that the session's is there when the model is.
 func MissingModel(provider, id string) *Model {

@@ -67,10 +67,20 @@ type Request struct {
 	FullErrors  bool   // name failures in the words of pi 1.x, the whole error object; else in those of pi up to 0.74
 	Repeats     Repeats
 	Taps        *Taps // nil for none
+	Why         Why   // it is made
 
 	Credentials Credentials
 	Network     Network
 }
+
+// Why says what a request is for.
+type Why string
+
+const (
+	ForItself Why = ""      // a summary, or what an extension asks
+	ForRun    Why = "run"   // the next answer of a session
+	ForRetry  Why = "retry" // the same, after a request that failed
+)
 
 // CacheRetention says how long a provider should keep the prompt.
 type CacheRetention string

@@ -1,6 +1,11 @@
 package providers
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+
+	"troupe/protocol"
+)
 
 // Registration is a provider that an extension brings along. Config has the form of
 // a provider in models.json; one that has models has no others. Stream asks its
@@ -9,6 +14,21 @@ type Registration struct {
 	Name   string
 	Config json.RawMessage
 	Stream Provider
+	// Virtual is a model of the provider that has every request answered by another one,
+	// which Route names; nil for a registration of something else.
+	Virtual *Virtual
+}
+
+// Virtual is a model that answers nothing itself.
+type Virtual struct {
+	Model *protocol.Model
+	Route func(ctx context.Context, req Request) (Route, error)
+}
+
+// Route is the model that answers a request, and how much it thinks.
+type Route struct {
+	Provider, ModelID string
+	Level             protocol.ThinkingLevel
 }
 
 // Taps are what looks at requests on their way, and may change them; nil members look

@@ -81,7 +81,7 @@ func (r resolver) within(provider, pattern string) Choice {
 	if choice, ok := r.match(r.c.Of(provider), pattern); ok {
 		return choice
 	}
-	id, level := splitLevel(pattern)
+	id, level := SplitLevel(pattern)
 	made := *r.usual(provider)
 	made.ID, made.Name = id, id
 	return Choice{&made, level, fmt.Sprintf("model %q of %s is not known; using it as it is", id, provider)}
@@ -117,7 +117,7 @@ func (r resolver) match(models []*protocol.Model, pattern string) (Choice, bool)
 	if m := r.part(models, pattern); m != nil {
 		return Choice{Model: m}, true
 	}
-	if head, level := splitLevel(pattern); level != "" {
+	if head, level := SplitLevel(pattern); level != "" {
 		if m := r.part(models, head); m != nil {
 			return Choice{Model: m, Level: level}, true
 		}
@@ -141,7 +141,7 @@ func (r resolver) exact(models []*protocol.Model, pattern string) (Choice, bool)
 	if m := find(pattern); m != nil {
 		return Choice{Model: m}, true
 	}
-	if id, level := splitLevel(pattern); level != "" {
+	if id, level := SplitLevel(pattern); level != "" {
 		if m := find(id); m != nil {
 			return Choice{Model: m, Level: level}, true
 		}
@@ -209,8 +209,8 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// splitLevel cuts a thinking level off the end. level is "" if there is none.
-func splitLevel(pattern string) (rest string, level protocol.ThinkingLevel) {
+// SplitLevel cuts a thinking level off the end. level is "" if there is none.
+func SplitLevel(pattern string) (rest string, level protocol.ThinkingLevel) {
 	i := strings.LastIndexByte(pattern, ':')
 	if i <= 0 {
 		return pattern, ""
@@ -252,7 +252,7 @@ func ResolveScope(c *protocol.Catalog, patterns []string) (scope []Choice, warni
 
 func (r resolver) scoped(available []*protocol.Model, pattern string) (hits []Choice) {
 	if strings.ContainsAny(pattern, "*?[") {
-		glob, level := splitLevel(pattern)
+		glob, level := SplitLevel(pattern)
 		matches := compileGlob(glob)
 		for _, m := range available {
 			if matches(m.Provider+"/"+m.ID) || matches(m.ID) {

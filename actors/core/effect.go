@@ -88,6 +88,7 @@ type StartStream struct {
 	// SystemPrompt stands in the place of the usual one for this run, where an
 	// extension has made another.
 	SystemPrompt *string
+	Again        bool // the request before it failed
 }
 
 // StartTool runs a tool call, Unbound without the session's sandbox.

@@ -106,7 +106,7 @@ func (m *Machine) ask(r *run) {
 	m.turns++
 	s := &streaming{step{run: r, attempt: m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
-	why := m.request(s.attempt, StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system})
+	why := m.request(s.attempt, StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system, Again: m.work.retries.made > 0 && !m.work.retries.won})
 	if why != "" {
 		m.breakOff(r, s.stream, protocol.StopError, why.Error(), ending{outcome: failed})
 	}
@@ -163,6 +163,9 @@ func (m *Machine) streamParts(in StreamParts) {
 		switch p := p.(type) {
 		case protocol.PartStart:
 			s.msg.ResponseID = p.ResponseID
+			if by := p.Model; by != nil {
+				s.model, s.msg.API, s.msg.Provider, s.msg.Model = by, by.API, by.Provider, by.ID
+			}
 			m.startMessage(s)
 		case protocol.PartBlockStart:
 			m.blockStart(s, p)

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,6 +118,7 @@ func RunCompletion(ctx context.Context, models worker.Streamer, req providers.Re
 type whole struct {
 	msg    *protocol.AssistantMessage
 	blocks []growing
+	by     *protocol.Model // who answers, if it is another than was asked
 }
 
 type growing struct {
@@ -148,6 +150,9 @@ func (c *whole) take(part protocol.Part, model *protocol.Model, tell func(json.R
 	switch p := part.(type) {
 	case protocol.PartStart:
 		c.msg.ResponseID = p.ResponseID
+		if by := p.Model; by != nil {
+			c.by, c.msg.API, c.msg.Provider, c.msg.Model = by, by.API, by.Provider, by.ID
+		}
 		tell(json.RawMessage(`{"type":"start"}`))
 	case protocol.PartBlockStart:
 		c.blocks = append(c.blocks, growing{kind: p.Kind, call: protocol.ToolCall{ID: p.ID, Name: p.Name, Arguments: json.RawMessage("{}")}})
@@ -172,7 +177,7 @@ func (c *whole) take(part protocol.Part, model *protocol.Model, tell func(json.R
 		c.msg.Content[p.Index] = b
 		event(c.blocks[p.Index].kind, "end", p.Index, map[string]any{"block": json.RawMessage(protocol.AppendValue(nil, b))})
 	case protocol.PartUsage:
-		c.msg.Usage = model.Price(p.Usage)
+		c.msg.Usage = cmp.Or(c.by, model).Price(p.Usage)
 	case protocol.PartDone:
 		c.msg.StopReason = p.StopReason
 	}

@@ -39,7 +39,12 @@ func (t *Tools) Providers(list []json.RawMessage) (regs []providers.Registration
 			fail("register_provider", "provider %s: %s", p.Name, err)
 			continue
 		case len(p.Config.Virtual) > 0:
-			fail("register_virtual_model", "%s: virtual models are not available in this host", p.Name)
+			reg, err := t.virtual(p.Name, p.Config.Virtual)
+			if err != nil {
+				fail("register_virtual_model", "%s: %s", p.Name, err)
+				continue
+			}
+			regs = append(regs, reg)
 			continue
 		}
 		unused := slices.DeleteFunc(slices.Clone(p.Config.Functions), func(f string) bool { return f == "streamSimple" })

@@ -844,6 +844,7 @@ type snapshot struct {
 	Scoped       []json.RawMessage      `json:"scopedModels,omitempty"`    // at the beginning
 	Models       json.RawMessage        `json:"models,omitempty"`          // at the beginning
 	Available    json.RawMessage        `json:"availableModels,omitempty"` // likewise
+	Settings     json.RawMessage        `json:"settings,omitempty"`        // likewise
 }
 
 type contextUsage struct {
@@ -872,6 +873,7 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 		for _, scoped := range s.work.settings.Scope {
 			snap.Scoped = append(snap.Scoped, modelJSON(scoped.Model))
 		}
+		snap.Settings = s.work.files.Given
 		catalog := s.catalog()
 		snap.Models, snap.Available = protocol.AppendValue(nil, catalog.Models), protocol.AppendValue(nil, catalog.Available())
 	}

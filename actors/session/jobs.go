@@ -21,7 +21,10 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 		return
 	}
 	req := s.work.newRequest()
-	req.Model, req.Thinking, req.SessionID = e.Model, e.Level, s.file.id
+	req.Model, req.Thinking, req.SessionID, req.Why = e.Model, e.Level, s.file.id, providers.ForRun
+	if e.Again {
+		req.Why = providers.ForRetry
+	}
 	req.Messages = s.context.Messages()
 	work, shrunk := s.work, s.shrunk
 	req.Tools = s.box().Select(e.Tools)

@@ -177,8 +177,8 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
 	if spec.Model != "" || spec.Provider != "" {
 		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
-		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited != nil {
-			choice, err = providers.Choice{Model: awaited}, nil
+		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited.Model != nil {
+			choice, err = awaited, nil
 		}
 		if err != nil {
 			return protocol.CodeModelNotFound.Errorf("%s", err)
@@ -289,15 +289,16 @@ func (w *workspace) waitForDefault(shared *Shared, choice providers.Choice, cata
 }
 
 // awaitedModel takes the place of a model that is not known and that an extension may
-// bring; nil if none can.
-func (w *workspace) awaitedModel(provider, id string) *protocol.Model {
+// bring; none if none can.
+func (w *workspace) awaitedModel(provider, id string) providers.Choice {
 	if provider == "" {
 		provider, id, _ = strings.Cut(id, "/")
 	}
 	if len(w.extensions) == 0 || provider == "" || id == "" {
-		return nil
+		return providers.Choice{}
 	}
-	return protocol.MissingModel(provider, id)
+	id, level := providers.SplitLevel(id)
+	return providers.Choice{Model: protocol.MissingModel(provider, id), Level: level}
 }
 
 // level is the thinking level a session begins with: the caller's, the one

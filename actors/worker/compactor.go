@@ -260,6 +260,7 @@ func (k *Compactor) request(ctx context.Context, messages []protocol.Message, pr
 	req.Messages = []protocol.Message{protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent(prompt.String())})}
 	var text strings.Builder
 	var usage protocol.Usage
+	model := k.Base.Model
 	thinking := map[int]bool{}
 	size, blocks := 0, 0
 	for part, err := range k.Models.Stream(ctx, req) {
@@ -280,12 +281,16 @@ func (k *Compactor) request(ctx context.Context, messages []protocol.Message, pr
 				text.WriteString(p.Delta)
 			}
 		case protocol.PartUsage:
-			usage = k.Base.Model.Price(p.Usage)
+			usage = model.Price(p.Usage)
 		case protocol.PartDone:
 			if p.StopReason == protocol.StopLength {
 				return "", usage, protocol.ErrorInvalid.Errorf("the summary was cut off by the output limit")
 			}
-		case protocol.PartStart, protocol.PartBlockEnd:
+		case protocol.PartStart:
+			if p.Model != nil {
+				model = p.Model
+			}
+		case protocol.PartBlockEnd:
 		}
 	}
 	summary := strings.TrimSpace(text.String())

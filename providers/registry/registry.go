@@ -55,8 +55,9 @@ type Registry struct {
 	mu       sync.Mutex
 	keys     map[string]string // from SetKey
 	builtins map[string]*builtin
-	extra    map[string]extra // by provider; see With
-	added    []string         // their names, in order
+	extra    map[string]extra                // by provider; see With
+	added    []string                        // their names, in order
+	virtual  map[string][]*providers.Virtual // by provider; see With
 	found    map[string]*discovery
 	around   map[string]*discovery // at the addresses of Local, by address
 	local    []namedEntry          // the servers there
@@ -174,13 +175,18 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 	if len(catalog.Keys) == 0 && r.config.Offline != "" {
 		catalog.Keys[r.config.Offline] = true
 	}
+	for provider, list := range r.virtual { // others answer
+		if models, _ := r.physical(provider); len(models) == 0 && len(list) > 0 {
+			catalog.Keys[provider] = true
+		}
+	}
 	return catalog, errors.Join(problems...)
 }
 
 // lazy says whether a provider's models can wait until somebody asks for them:
 // it is built in, nobody has configured it, and there is no key for it.
 func (r *Registry) lazy(provider string) bool {
-	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline {
+	if !r.isBuiltin(provider) || r.custom(provider) != nil || provider == r.config.Offline || r.virtual[provider] != nil {
 		return false
 	}
 	if r.cloudOf(provider) != nil || r.loginOf(provider) != nil {
@@ -276,9 +282,21 @@ func (r *Registry) inFile(provider string) *providerEntry {
 	return nil
 }
 
-// modelsOf puts a provider's models together: the built-in ones as models.json
-// changes them, and its own, which replace those of the same id.
+// modelsOf are a provider's models, those among them that are none.
 func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
+	list, err := r.physical(provider)
+	for _, v := range r.virtual[provider] {
+		if i := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == v.Model.ID }); i >= 0 {
+			list = slices.Delete(slices.Clone(list), i, i+1)
+		}
+		list = append(slices.Clip(list), v.Model)
+	}
+	return list, err
+}
+
+// physical puts a provider's models together: the built-in ones as models.json
+// changes them, and its own, which replace those of the same id.
+func (r *Registry) physical(provider string) ([]*protocol.Model, error) {
 	b, custom := r.builtin(provider), r.custom(provider)
 	if custom == nil {
 		return r.withPlan(provider, &b.config, b.models), b.err
@@ -316,6 +334,7 @@ func (r *Registry) modelsOf(provider string) ([]*protocol.Model, error) {
 // hasKey says whether a provider can be asked, as far as that shows without
 // running commands.
 func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
+	models = slices.DeleteFunc(slices.Clone(models), func(m *protocol.Model) bool { return m.API == protocol.VirtualAPI })
 	env := r.secrets.lookup(r.auth.Entries[provider].Env)
 	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
 		_, missing := fillURL(m.BaseURL, withRegion(env))

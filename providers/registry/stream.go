@@ -21,6 +21,10 @@ import (
 // brings others, as commands do whose output expires, it asks once more.
 func (r *Registry) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
 	return func(yield func(protocol.Part, error) bool) {
+		if v := r.virtualOf(req.Model); v != nil {
+			r.route(ctx, v, req, yield)
+			return
+		}
 		provider := r.extra[req.Model.Provider].stream
 		if provider == nil {
 			provider = r.config.APIs[req.Model.API]

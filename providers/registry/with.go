@@ -25,9 +25,14 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 	out.found, out.around = answered(r.found), answered(r.around)
 	out.plan = plan{models: r.plan.models, asked: r.plan.asked}
 	r.mu.Unlock()
-	out.extra = map[string]extra{}
+	out.extra, out.virtual = map[string]extra{}, map[string][]*providers.Virtual{}
 	var problems []error
 	for _, reg := range list {
+		if v := reg.Virtual; v != nil {
+			out.virtual[reg.Name] = append(out.virtual[reg.Name], v)
+			out.added = append(out.added, reg.Name)
+			continue
+		}
 		config, errs := parseProvider(reg.Config)
 		if len(errs) == 0 {
 			if reg.Stream != nil && config.API == "" {

@@ -67,6 +67,8 @@ type Settings struct {
 	Hooks       []Named // what extensions were called up to pi 0.34
 	CustomTools []Named // likewise
 	Packages    []PackageRef
+
+	Given json.RawMessage // what was set, as an object: the user's, the trusted project's over it, the session's over both
 }
 
 // ThinkingBudgets are tokens for thinking by level; 0 leaves the choice to the
@@ -259,7 +261,35 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 		}
 		found = append(found, wrong...)
 	}
+	given := []gjson.Result{user.tree}
+	if access == Everything {
+		given = append(given, project.tree)
+	}
+	s.Given = mergedOf(append(given, own.tree)...)
 	return s, d, found, nil
+}
+
+// mergedOf is objects merged key by key, the later ones over those before.
+func mergedOf(list ...gjson.Result) json.RawMessage {
+	values := map[string]gjson.Result{}
+	for _, tree := range list {
+		tree.ForEach(func(k, v gjson.Result) bool {
+			if old, ok := values[k.Str]; ok && old.IsObject() && v.IsObject() {
+				v = gjson.ParseBytes(mergedOf(old, v))
+			}
+			values[k.Str] = v
+			return true
+		})
+	}
+	all := map[string]json.RawMessage{}
+	for k, v := range values {
+		all[k] = json.RawMessage(v.Raw)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return text
 }
 
 // leaveOut notes what the project is not trusted with, by the rows of the table.

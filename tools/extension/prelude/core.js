@@ -589,6 +589,8 @@ function allModels() {
 
 const modelRegistry = {
   find: modelOf,
+  findOfType: (type, provider, id) => type === "chat" || type === "llm" ? modelOf(provider, id) : undefined,
+  classify: async () => { throw new NewError("There are no classifiers here"); },
   getAll: allModels,
   getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
   getError: () => undefined,
@@ -983,8 +985,18 @@ function apiOf(x) {
     },
     unregisterMcpServer(name) { delete mcpServers[name]; },
     getMcpServers() { const out = []; for (const n of keys(mcpServers)) out[out.length] = mcpServers[n]; return out; },
-    registerVirtualModel(model) { x.live["virtual:" + model.provider + "/" + model.id] = model; x.providers["virtual:" + model.provider + "/" + model.id] = { virtual: described(model) }; changed(); },
-    unregisterVirtualModel(model) { const k = "virtual:" + (typeof model === "string" ? model : model.provider + "/" + model.id); delete x.live[k]; delete x.providers[k]; changed(); },
+    registerVirtualModel(model) {
+      if (typeof model?.provider !== "string" || typeof model.id !== "string" || typeof model.route !== "function") throw new NewError("registerVirtualModel: a virtual model needs a provider, an id and route");
+      const key = "virtual:" + model.provider + "/" + model.id;
+      x.live[key] = model;
+      x.providers[key] = { virtual: { thinkingLevels: ["off"], ...described(model) } };
+      changed();
+    },
+    unregisterVirtualModel(provider, id) {
+      const key = "virtual:" + (typeof provider === "string" ? provider + (id === undefined ? "" : "/" + id) : provider.provider + "/" + provider.id);
+      for (let i = 0; i < exts.length; i++) { delete exts[i].live[key]; delete exts[i].providers[key]; }
+      changed();
+    },
     events: bus,
     // of custom tools (until 0.34) and of oh-my-pi
     get cwd() { return snap.cwd; },
@@ -1507,6 +1519,42 @@ async function relay(id, target, of, args) {
   } finally { apply(remove, cancels, ["call" + id]); }
 }
 
+const ROUTER_STATE = "pi.virtual-model-state";
+
+// routed asks a virtual model which model answers a request. What it keeps is in the session.
+async function routed(id, key, target, of, request) {
+  const { messages, why } = request, controller = new world.AbortController();
+  apply(set, cancels, ["call" + id, controller]);
+  call("began", "call", id);
+  delete request.why;
+  const last = messages[messages.length - 1];
+  request.reason = why === "retry" ? "retry" : why !== "run" ? "direct" : last?.role === "user" ? "user" : "continuation";
+  for (let i = messages.length - 1; i >= 0 && !request.previous; i--) {
+    const m = messages[i];
+    if (m.role === "assistant" && m.stopReason !== "error" && m.stopReason !== "aborted") request.previous = { model: modelOf(m.provider, m.model), thinkingLevel: m.thinkingLevel };
+  }
+  const path = branchOf(), direct = request.reason === "direct";
+  for (let i = path.length - 1; i >= 0; i--) {
+    const e = path[i];
+    if (!direct && request.state === undefined && e.type === "custom" && e.customType === ROUTER_STATE && e.data?.model === key) request.state = e.data.state;
+    if (request.reason === "retry" && !request.failed && e.type === "message" && e.message.role === "assistant" && e.message.stopReason === "error") {
+      request.failed = { model: modelOf(e.message.provider, e.message.model), thinkingLevel: e.message.thinkingLevel, message: e.message };
+    }
+  }
+  request.signal = controller.signal;
+  request.messages = requireShim("@mariozechner/pi-coding-agent").convertToLlm(messages);
+  const state = request.state;
+  try {
+    const r = await apply(target, of, [request, context()]);
+    if (!apply(has, cancels, ["call" + id])) return;
+    if (!direct && r?.state !== undefined && r.state !== state) {
+      const data = { model: key, state: parse(stringify(r.state)) };
+      host.act("appendEntry", { entryId: guess({ type: "custom", customType: ROUTER_STATE, data }).id, customType: ROUTER_STATE, data });
+    }
+    call("done", id, stringify({ model: { provider: r?.model?.provider, id: r?.model?.id }, thinkingLevel: r?.thinkingLevel }));
+  } finally { apply(remove, cancels, ["call" + id]); }
+}
+
 // invoke calls a function of a configuration that an extension registered.
 async function invoke(id, key, member, args) {
   try {
@@ -1514,6 +1562,7 @@ async function invoke(id, key, member, args) {
     for (let i = 0; i < exts.length; i++) if (exts[i].live[key]) { target = exts[i].live[key]; break; }
     for (const part of member.split(".")) { of = target; target = target?.[part]; }
     if (typeof target !== "function") throw new NewError("no function " + member + " of " + key);
+    if (member === "route") { await routed(id, key, target, of, args[0]); return; }
     if (member === "streamSimple") { await relay(id, target, of, args); return; }
     const r = await apply(target, of, args);
     call("done", id, r === undefined ? undefined : stringify(r));
