@@ -27,9 +27,12 @@ type history struct {
 	text     int
 	late     []Input // inputs of runs that are over
 	calls    int
-	hosted   bool // there are host tools, todos and rules
-	extended bool // there are extensions
-	tasked   bool // there are children
+	hosted   bool             // there are host tools, todos and rules
+	extended bool             // there are extensions
+	tasked   bool             // there are children
+	copies   *copies          // in which they work; nil if they do not
+	unwanted []WorkspaceReady // of runs that are over
+	crashed  bool             // a machine was lost, and what it knew of workspaces with it
 }
 
 func (h *history) say() string {
@@ -174,6 +177,7 @@ func (h *history) play(faults bool) {
 }
 
 func (h *history) fault() {
+	h.crashed = true
 	switch h.pick(4, "kind") {
 	case 0:
 		h.crash()
@@ -448,6 +452,13 @@ func (h *history) usage() protocol.Usage {
 
 // lateInput feeds what a cancelled run had still in its pockets.
 func (h *history) lateInput() {
+	if n := len(h.unwanted); n > 0 {
+		in := h.unwanted[n-1]
+		h.unwanted = h.unwanted[:n-1]
+		h.copies.of[in.Dir] = &copyOf{item: in.ID}
+		require.Equal(h.t, []Effect{LeaveWorkspace{Dir: in.Dir}}, h.step(in), "T15: a workspace that nobody wants any more")
+		return
+	}
 	if len(h.late) == 0 {
 		return
 	}
@@ -514,6 +525,7 @@ func (h *history) retire() {
 				continue
 			}
 			for _, it := range c.tasks.items {
+				h.lateCopies(e, it)
 				h.late = append(h.late, childGone(e, it.id), ChildOpened{Attempt: e, ID: it.id}, ChildProgress{Attempt: e, ID: it.id}, ChildSettled{Attempt: e, ID: it.id})
 			}
 		}

@@ -62,7 +62,11 @@ func (h *history) taskStep(a *runningTools, c *call) {
 		for i := range h.pick(4, "items") {
 			items = append(items, fmt.Sprintf(`{"id":"I%d","description":"d","assignment":"do %d"}`, i, i))
 		}
-		h.step(TaskReady{a.attempt, c.ID, json.RawMessage(`{"agent":"` + agent + `","tasks":[` + strings.Join(items, ",") + `]}`)})
+		args := `{"agent":"` + agent + `","tasks":[` + strings.Join(items, ",") + `]}`
+		if h.copies != nil && h.pick(5, "isolated") > 0 {
+			args = h.copies.call(items)
+		}
+		h.step(TaskReady{a.attempt, c.ID, json.RawMessage(args)})
 		return
 	}
 	var live []*item
@@ -73,8 +77,9 @@ func (h *history) taskStep(a *runningTools, c *call) {
 	}
 	limit := h.set.Tasks.MaxConcurrency
 	require.True(h.t, limit == 0 || len(live) <= limit, "T6: %d live items", len(live))
-	require.NotEmpty(h.t, live, "T6: a call goes on of which nothing is at work")
-	it := live[h.pick(len(live), "item")]
+	working := slices.DeleteFunc(slices.Clone(live), func(it *item) bool { _, waits := it.state.(itemWaiting); return waits })
+	require.NotEmpty(h.t, working, "T6: a call goes on of which nothing is at work")
+	it := working[h.pick(len(working), "item")]
 	switch s := it.state.(type) {
 	case itemOpening:
 		if s.opened != nil {
@@ -87,6 +92,8 @@ func (h *history) taskStep(a *runningTools, c *call) {
 		h.step(in)
 	case itemRunning:
 		h.childStep(a.attempt, it)
+	default:
+		h.copyStep(a.attempt, it)
 	}
 }
 
@@ -97,7 +104,11 @@ func childGone(attempt Attempt, id string) Input {
 
 func (h *history) childStep(attempt Attempt, it *item) {
 	told := func(ev protocol.Event) { h.step(ChildTold{attempt, it.id, ev}) }
-	switch h.pick(7, "child") {
+	what := h.pick(7, "child")
+	if h.copies != nil && h.pick(2, "settles") == 0 {
+		what = 6
+	}
+	switch what {
 	case 0:
 		h.step(ChildProgress{Attempt: attempt, ID: it.id, Usage: protocol.Usage{Input: 5}})
 	case 1:

@@ -12,6 +12,7 @@ type mutant struct {
 // The tests that notice: arguments of go test.
 var (
 	laws     = []string{"./actors/core"}
+	copies   = []string{"./actors/core", "-run", "TestLawsOfWorkspaces"}
 	resumes  = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
 	several  = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
 	shells   = []string{"./actors", "./actors/kernel", "./actors/link", "./actors/worker", "./actors/session", "./actors/conn"}
@@ -76,6 +77,18 @@ var mutants = []mutant{
 	{"who waits for a budget that is used up is never told", "actors/core/budget.go", "\tm.hand(b.deny())\n", "\tb.deny()\n", laws},
 	{"a child counts twice", "actors/core/grant.go", "more[i], it.spent[i] = used[i]-it.spent[i], used[i]", "more[i], it.spent[i] = used[i], used[i]", laws},
 	{"what a request has reserved is kept", "actors/core/pool.go", "\tdelete(p.held, t)\n\tp.queue = slices", "\tp.queue = slices", laws},
+	{"work is merged before it is verified", "actors/core/task_isolated.go",
+		"\tdefault:\n\t\tm.beginVerification(c, it, s.settled)\n", "\tdefault:\n\t\tm.passed(c, it, s.settled)\n", copies},
+	{"work that failed is merged", "actors/core/task_isolated.go", "if result.ExitCode == 0 && !w.empty {", "if !w.empty {", copies},
+	{"who is first merges first", "actors/core/task.go", "if allDone(c.tasks.items[:it.index]) {", "if true {", copies},
+	{"a conflict counts as merged", "actors/core/task_isolated.go", "case in.Err != \"\" || len(in.Conflicts) > 0 || m.set.Tasks.Surface:", "case in.Err != \"\" || m.set.Tasks.Surface:", copies},
+	{"files are written before the log says which", "actors/core/task_isolated.go",
+		"m.appendOwn(protocol.CustomTask, protocol.TaskOp{\n\t\t\tOp: protocol.TaskMerge,", "_, _ = m.appendOwn, (protocol.TaskOp{\n\t\t\tOp: protocol.TaskMerge,", copies},
+	{"a workspace goes with the only copy of the work", "actors/core/task_isolated.go", "leave := LeaveWorkspace{Keep: lost}", "leave := LeaveWorkspace{}", copies},
+	{"a workspace that came too late is left behind", "actors/core/task_isolated.go", "if in.Dir != \"\" { // nobody wants it any more", "if false {", copies},
+	{"a child is told of before the log", "actors/core/task.go", "\tm.appendOwn(protocol.CustomTask, op)\n\tm.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, Isolated: it.isolated, SessionID: opened.SessionID, ToolCallID: c.ID})\n",
+		"\tm.emitChild(it, protocol.SubagentStart{ID: it.id, Agent: it.agent.Name, Isolated: it.isolated, SessionID: opened.SessionID, ToolCallID: c.ID})\n\tm.appendOwn(protocol.CustomTask, op)\n", copies},
+	{"that no more tasks may begin ends those that have", "actors/core/budget.go", "if b.exceeded != protocol.BudgetSubagents {", "if true {", laws},
 	{"clients are warned again after a restart", "actors/core/budget.go", "b.warned[i] = b.warned[i] || of == reason", "_ = of", laws},
 	{"a model that was not written is selected", "actors/core/restore.go", "m.modelChoice = *a.was", "_ = a.was", laws},
 	{"calls of a run that goes on are answered twice", "actors/core/restore.go", "in.Session.OpenCalls = nil", "_ = in.Session.OpenCalls", laws},
