@@ -96,6 +96,7 @@ type chaosPlan struct {
 	output   int           // bytes that may wait for the client, 0 for the usual
 	peers    int           // further connections
 	children bool          // tools may be tasks
+	limits   bool          // clients set budgets
 	repeats  bool          // with peers: commands are repeated under their keys, and no session is replaced
 }
 
@@ -144,6 +145,7 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 		p.repeats = rng.IntN(2) == 0
 	}
 	p.children = rng.IntN(3) == 0
+	p.limits = rng.IntN(3) == 0
 	return p
 }
 
@@ -315,7 +317,7 @@ func (c *chaos) act() {
 	s := c.sessions[c.rng.IntN(len(c.sessions))]
 	pick := func(list ...string) string { return list[c.rng.IntN(len(list))] }
 	send := func(command string) { c.Send(`{"type":"` + command + at(s) + `}`) }
-	switch c.rng.IntN(33) {
+	switch c.rng.IntN(34) {
 	case 0, 1, 2, 3:
 		c.Say(s, "prompt", c.text(s))
 	case 4, 5:
@@ -384,6 +386,11 @@ func (c *chaos) act() {
 		} else {
 			send(`attach"`)
 		}
+	case 33:
+		if c.plan.limits {
+			send(`set_budget","limits":{` + pick(`"maxTotalTokens":40`, `"maxToolCalls":3`, `"maxSubagents":1`, `"maxWallTimeMs":900`, `"maxCostUsd":null`,
+				`"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null,"maxWallTimeMs":null`) + `}`)
+		}
 	}
 	switch c.rng.IntN(6) {
 	case 0:
@@ -440,6 +447,9 @@ func (c *chaos) calm() {
 		}
 		c.consent(s, true)
 		c.Send(`{"type":"abort"` + at(s) + `}`)
+		if c.plan.limits {
+			c.Send(`{"type":"set_budget","limits":{"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null,"maxWallTimeMs":null}` + at(s) + `}`)
+		}
 		c.Send(`{"type":"clear_queue"` + at(s) + `}`)
 		if c.draining[s] { // it takes no more commands, and its run may never end
 			c.Send(fmt.Sprintf(`{"type":"close_session","sessionId":%q,"mode":"abort"}`, s))

@@ -427,13 +427,17 @@ type (
 	}
 	BudgetWarning struct {
 		isEvent
-		Scope    string         `json:"scope" enum:"session,task,subagent"`
-		Snapshot BudgetSnapshot `json:"snapshot"`
+		Scope      string         `json:"scope" enum:"session,task,subagent"`
+		Snapshot   BudgetSnapshot `json:"snapshot"`
+		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: of the child that has come to a limit of its agent."`
+		ToolCallID string         `json:"toolCallId,omitempty" since:"troupe" not:"s1" doc:"With the scope task."`
 	}
 	BudgetExceeded struct {
 		isEvent
-		Scope    string         `json:"scope" enum:"session,task,subagent"`
-		Snapshot BudgetSnapshot `json:"snapshot"`
+		Scope      string         `json:"scope" enum:"session,task,subagent"`
+		Snapshot   BudgetSnapshot `json:"snapshot"`
+		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: of the child that has come to a limit of its agent."`
+		ToolCallID string         `json:"toolCallId,omitempty" since:"troupe" not:"s1" doc:"With the scope task."`
 	}
 	TodoReminder struct {
 		isEvent

@@ -491,7 +491,7 @@ const abortedByBudget = "budget_exceeded"
 func (m *Machine) tellTaskOfBudget(c *call) {
 	if m.budget != nil && !c.tasks.overBudget {
 		c.tasks.overBudget = true
-		m.emit(protocol.BudgetExceeded{Scope: "task", Snapshot: m.snapshot(m.budget.exceeded)})
+		m.emit(protocol.BudgetExceeded{Scope: "task", Snapshot: m.snapshot(m.budget.exceeded), ToolCallID: c.ID})
 	}
 }
 

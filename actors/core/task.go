@@ -371,6 +371,17 @@ func (m *Machine) childTold(in ChildTold) {
 		m.childAsks(c, it, dialog)
 		return
 	}
+	switch ev := in.Event.(type) { // of a limit of its agent
+	case protocol.BudgetWarning:
+		ev.ID = it.id
+		m.emit(ev)
+		return
+	case protocol.BudgetExceeded:
+		ev.ID = it.id
+		m.emit(ev)
+		return
+	default:
+	}
 	if ev := prefixed(it.id+".", in.Event); ev != nil {
 		m.emitChild(it, ev)
 	}

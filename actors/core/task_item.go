@@ -148,7 +148,7 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 			Tools: append(m.childTools(it.agent), SubmitTool),
 		},
 		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), Mode: m.PermissionMode, MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
-		SoftRequests: m.set.Tasks.SoftRequests,
+		SoftRequests: m.set.Tasks.SoftRequests, WarnAt: m.set.Budget.WarnAtRatio,
 	}
 	it.limited = m.limited()
 	spec.Draws = drawsBelow(it.limited)
@@ -201,6 +201,9 @@ func (it *item) settled(in ChildSettled) protocol.TaskResult {
 	switch s := in.Submission; {
 	case in.AbortReason != "":
 		r.ExitCode, r.Aborted, r.AbortReason, r.Error = 1, true, in.AbortReason, in.AbortReason
+		if strings.HasPrefix(in.AbortReason, "Budget exceeded") { // a limit of its agent
+			r.AbortReason = abortedByBudget
+		}
 	case s == nil && in.Outcome != completed:
 		r.ExitCode, r.Error = 1, in.Error
 		if in.Outcome == aborted {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -129,6 +128,9 @@ func (k *minder) Receive(c actor.Context) {
 		k.report(c)
 	case runtimeOver:
 		k.seen.end.abortReason = "Timed out after " + k.limits.runtime.String()
+		if k.limits.wall {
+			k.exceeded(c, protocol.BudgetWallTime)
+		}
 		k.command(c, protocol.Abort{})
 	case closeChild:
 		c.Send(k.child.pid, link.Leave{Router: c.Self()})
@@ -264,55 +266,15 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		if !k.seen.take(ev) {
 			return
 		}
-		if _, answered := ev.(protocol.MessageEnd); answered {
+		if _, answered := ev.(protocol.MessageEnd); answered { // what it has cost counts whenever its parent is stopped
 			k.bound(c)
+			k.report(c)
+			return
 		}
 	}
 	if k.timers.progress == nil {
 		k.timers.progress = kernel.After(c, progressEvery, c.Self(), progressDue{})
 	}
-}
-
-// childLimits bound what a child may use up, whatever the whole tree may.
-type childLimits struct {
-	runtime  time.Duration // the child may take, 0 for no limit
-	requests int           // after which it is asked to end, 0 for never
-	turns    int           // answers of its model, 0 for no limit
-	budget   protocol.BudgetLimits
-}
-
-// bound stops a child that has used up what it may, and asks one to end that asks for
-// very much.
-func (k *minder) bound(c actor.Context) {
-	n, l := k.seen.requests, k.limits
-	switch reason := l.exceeded(&k.seen); {
-	case k.seen.end.abortReason != "":
-	case reason != "":
-		k.seen.end.abortReason = reason
-		k.command(c, protocol.Abort{})
-	case l.requests > 0 && n == l.requests:
-		k.command(c, protocol.Steer{Message: "You have made many requests. Come to an end soon: hand over what you have with submit_result."})
-	case l.requests > 0 && n == l.requests+l.requests/2:
-		k.command(c, protocol.SetActiveTools{ToolNames: []string{core.SubmitTool}})
-		k.command(c, protocol.Steer{Message: "This is your last turn: hand over what you have with submit_result."})
-	}
-}
-
-// exceeded says which limit a child has come to, "" for none.
-func (l *childLimits) exceeded(w *watched) string {
-	switch b := l.budget; {
-	case b.MaxCostUSD != nil && w.usage.Cost.Total >= *b.MaxCostUSD:
-		return "Budget exceeded (cost)"
-	case b.MaxTotalTokens != nil && w.usage.Sum() >= *b.MaxTotalTokens:
-		return "Budget exceeded (total_tokens)"
-	case b.MaxToolCalls != nil && int64(w.tools.count) > *b.MaxToolCalls:
-		return "Budget exceeded (tool_calls)"
-	case l.turns > 0 && w.requests > l.turns:
-		return fmt.Sprintf("Stopped after %d turns (maxTurns)", l.turns)
-	case l.requests > 0 && w.requests > l.requests+l.requests/2+1:
-		return fmt.Sprintf("Stopped after %d requests", w.requests)
-	}
-	return ""
 }
 
 // report tells the parent what the child does, unless the last report has not been
@@ -325,7 +287,9 @@ func (k *minder) report(c actor.Context) {
 	case k.tokens <- struct{}{}:
 		c.Send(c.Parent(), childProgress{core.ChildProgress{Attempt: k.attempt, ID: k.id, Activity: k.seen.activity(), Usage: k.seen.usage}, k.tokens})
 	default:
-		k.timers.progress = kernel.After(c, progressEvery, c.Self(), progressDue{})
+		if k.timers.progress == nil {
+			k.timers.progress = kernel.After(c, progressEvery, c.Self(), progressDue{})
+		}
 	}
 }
 

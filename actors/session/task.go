@@ -61,9 +61,9 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	if s.file.path != "" {
 		k.output = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), e.Spec.Entry.ID+".out.md")
 	}
-	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits}
+	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits, warnAt: e.Spec.WarnAt}
 	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.limits.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.limits.runtime) {
-		k.limits.runtime = time.Duration(*wall) * time.Millisecond
+		k.limits.runtime, k.limits.wall = time.Duration(*wall)*time.Millisecond, true
 	}
 	pid := s.spawn(c, "sub/"+e.Spec.Entry.ID, func() actor.Actor { return k })
 	s.jobs.track(pid, job{kind: core.WorkerChild, attempt: e.Attempt, id: e.Spec.Entry.ID})

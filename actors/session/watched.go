@@ -25,6 +25,7 @@ type watched struct {
 	before   protocol.Usage // what it had cost when it was resumed
 	text     string         // of its latest answer
 
+	warned  map[protocol.BudgetReason]bool // clients were, of limits of its agent
 	end     watchedEnd
 	resumed bool // it has crashed, and was told to go on
 	over    bool // it is done

@@ -149,6 +149,9 @@ func Check(h *History, o Options) []string {
 	for path, content := range o.Files {
 		found = append(found, file(path, content, o)...)
 	}
+	if !o.Lossy && !o.Open {
+		found = append(found, costs(o.Files)...)
+	}
 	if o.Files != nil {
 		found = append(found, inputs(records, o)...)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -12,6 +13,19 @@ import (
 type taskState struct {
 	open map[string]*childState // by id of the item
 	told map[string]bool        // limits that were warned of or exceeded, by scope, since they were last raised
+	over string                 // the limit of the session that is exceeded, "" for none
+	used snapshot               // the latest that was said
+}
+
+// snapshot is what of a budget never goes down.
+type snapshot struct {
+	input, output, total, children int64
+	cost                           float64
+}
+
+// less says whether anything of a snapshot is below another.
+func (s snapshot) less(o snapshot) bool {
+	return s.input < o.input || s.output < o.output || s.total < o.total || s.children < o.children || s.cost < o.cost-1e-9
 }
 
 type childState struct {
@@ -25,8 +39,19 @@ type childState struct {
 func (t *taskState) raised(v gjson.Result) {
 	switch v.Get("command").Str + v.Get("type").Str {
 	case "set_budgetresponse", "reload_resourcesresponse", "new_sessionresponse", "switch_sessionresponse", "session_changed", "session_recovered":
-		t.told = nil
+		t.told, t.over, t.used = nil, "", snapshot{}
 	}
+}
+
+// counted is T12: what was used up stays so, after a crash as well.
+func (t *taskState) counted(v gjson.Result) string {
+	n := func(name string) int64 { return v.Get(name).Int() }
+	now := snapshot{n("inputTokens"), n("outputTokens"), n("totalTokens"), n("subagents"), v.Get("costUsd").Float()}
+	if now.less(t.used) {
+		return fmt.Sprintf("T12: %+v, and before %+v", now, t.used)
+	}
+	t.used = now
+	return ""
 }
 
 // event is T1 to T4 and T10; tools are the calls that are open.
@@ -36,6 +61,9 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 	child := t.open[id]
 	switch kind {
 	case "subagent_start":
+		if t.over != "" && t.over != "subagents" {
+			return "T11: a child begins behind a budget that is exceeded"
+		}
 		call := v.Get("toolCallId").Str
 		if t.open == nil {
 			t.open = map[string]*childState{}
@@ -67,7 +95,7 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 		return mergedOnlyGood(v.Get("result.details"))
 	case "budget_warning", "budget_exceeded":
 		scope := v.Get("scope").Str
-		what := kind + " of " + scope
+		what := kind + " of " + scope + v.Get("id").Str + v.Get("toolCallId").Str
 		if kind == "budget_warning" {
 			what += v.Get("dimension").Str
 		}
@@ -78,6 +106,13 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 			t.told = map[string]bool{}
 		}
 		t.told[what] = true
+		if scope != "session" {
+			return ""
+		}
+		if kind == "budget_exceeded" {
+			t.over = v.Get("snapshot.reason").Str
+		}
+		return t.counted(v.Get("snapshot"))
 	}
 	return ""
 }
@@ -131,4 +166,47 @@ func taskResult(path string, msg gjson.Result) (found []string) {
 		found = append(found, fmt.Sprintf("T16: %s: a result of %d bytes", path, text.Len()))
 	}
 	return found
+}
+
+// costs is T7: the log of a parent says of each child what the child's own file says, up to
+// its end, and never more than once. Of one that was cut off, or lost, the answer may be missing that
+// was on its way.
+func costs(files map[string][]byte) (found []string) {
+	for path, content := range files {
+		list, _, _ := entries(content)
+		said, at, cut := map[string]int64{}, map[string]int64{}, map[string]bool{}
+		for _, e := range list {
+			data := e.Get("data")
+			if e.Get("customType").Str != "troupe.task" || data.Get("op").Str != "end" || files[data.Get("file").Str] == nil {
+				continue
+			}
+			said[data.Get("file").Str] += data.Get("result.usage.totalTokens").Int()
+			at[data.Get("file").Str] = data.Get("at").Int()
+			cut[data.Get("file").Str] = cut[data.Get("file").Str] || data.Get("result.aborted").Bool() || data.Get("result.error").Str == "Internal error"
+		}
+		for child, tokens := range said {
+			if spent := spentBy(files[child], at[child]); tokens != spent && !(cut[child] && tokens < spent) {
+				found = append(found, fmt.Sprintf("T7: %s: child %s has used %d tokens, and %d count", path, child, spent, tokens))
+			}
+		}
+	}
+	return found
+}
+
+// spentBy is how many tokens a session file says were used up to a time, epoch
+// milliseconds: by its answers, its summaries and its own children.
+func spentBy(content []byte, until int64) (tokens int64) {
+	list, _, _ := entries(content)
+	for _, e := range list {
+		if at, err := time.Parse(time.RFC3339, e.Get("timestamp").Str); err != nil || at.UnixMilli() > until {
+			continue
+		}
+		for _, of := range []string{"message.usage", "usage"} {
+			tokens += e.Get(of + ".totalTokens").Int()
+		}
+		if e.Get("customType").Str == "troupe.task" && e.Get("data.op").Str == "end" {
+			tokens += e.Get("data.result.usage.totalTokens").Int()
+		}
+	}
+	return tokens
 }
