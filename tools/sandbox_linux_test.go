@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -222,4 +224,91 @@ func BenchmarkSandbox(b *testing.B) {
 			}
 		})
 	}
+}
+
+// vandal stands for every program: it changes what it can, wherever it is told or not.
+const vandal = `vandal() {
+	for dir in "$OUTSIDE" "$HOME" .. "$@"; do
+		echo new > "$dir/file"; echo new >> "$dir/file"; echo new > "$dir/fresh.$$"
+		/bin/rm -f "$dir/file"; /bin/ln -s x "$dir/soft"; /bin/mv "$dir/file" "$dir/moved"; /bin/chmod 777 "$dir/fresh"
+	done
+}
+command_not_found_handle() { vandal "${@:2}"; }
+` // in the place of programs that are not there
+
+// vandalised runs a script in which every program is one, and says what has changed outside of
+// the workspace and the directory for temporary files.
+func vandalised(t testing.TB, files SandboxFiles, script string) (before, after string) {
+	t.Helper()
+	env, outside := sandboxed(t, Sandbox{Files: files, NoNetwork: true})
+	hook := filepath.Join(env.Home, "tmp", "hook")
+	require.NoError(t, os.WriteFile(hook, []byte(vandal), 0o600))
+	env.Environ = []string{"PATH=/none", "BASH_ENV=" + hook, "HOME=" + env.Home, "OUTSIDE=" + outside, "TMPDIR=" + os.TempDir()}
+	inventory := func() string {
+		var list strings.Builder
+		require.NoError(t, filepath.WalkDir(env.Home, func(path string, d os.DirEntry, err error) error {
+			if err != nil || path == env.Cwd && files == SandboxWorkspace || path == os.TempDir() && files == SandboxWorkspace {
+				return filepath.SkipDir
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			content, _ := os.ReadFile(path) // of a directory there is none
+			fmt.Fprintln(&list, path, info.Mode(), len(content), string(content))
+			return nil
+		}))
+		return list.String()
+	}
+	before = inventory()
+	const limit = 5 * time.Second
+	_, err := Exec(t.Context(), ExecSpec{Env: env, Command: script, Timeout: limit})
+	require.NoError(t, err)
+	return before, inventory()
+}
+
+// TestSandboxOfCommands: whatever a command is, and whatever its programs do, nothing changes
+// outside of the sandbox: the commands that permission rules are tried on, allowed or not.
+func TestSandboxOfCommands(t *testing.T) {
+	before, after := vandalised(t, SandboxOff, "rm -rf x")
+	require.NotEqual(t, before, after, "the vandal does nothing")
+	content, err := os.ReadFile("policy/testdata/commands.txt")
+	require.NoError(t, err)
+	n := 0
+	for line := range strings.Lines(string(content)) {
+		script := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(strings.TrimSpace(line))
+		if script == "" || script[0] == '#' || neverEnds(script) {
+			continue
+		}
+		n++
+		files := SandboxWorkspace
+		if n%5 == 0 {
+			files = SandboxReadOnly
+		}
+		before, after := vandalised(t, files, script)
+		require.Equal(t, before, after, "%s: %s", files, script)
+	}
+	require.Greater(t, n, 500)
+}
+
+// neverEnds says of a script that it may not end, or ends others: signals are not bound.
+func neverEnds(script string) bool {
+	for _, word := range []string{"while", "until", "kill", "for ((", "sleep", "wait"} {
+		if strings.Contains(script, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func FuzzSandbox(f *testing.F) {
+	f.Add("rm -rf .. > ../file; (cd ..; mv file $OUTSIDE/x) | tee ../../y")
+	f.Add("eval 'exec 3> ../file'; $(echo rm) -rf $HOME; trap 'echo x > ../z' EXIT")
+	f.Fuzz(func(t *testing.T, script string) {
+		if neverEnds(script) || strings.ContainsRune(script, 0) {
+			return
+		}
+		before, after := vandalised(t, SandboxWorkspace, script)
+		require.Equal(t, before, after, script)
+	})
 }
