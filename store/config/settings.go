@@ -68,7 +68,7 @@ type Settings struct {
 	CustomTools []Named // likewise
 	Packages    []PackageRef
 
-	Given json.RawMessage // what was set, as an object: the user's, the trusted project's over it, the session's over both
+	Given json.RawMessage // what was set, as an object, nil for nothing: the user's, the trusted project's over it, the session's over both
 }
 
 // ThinkingBudgets are tokens for thinking by level; 0 leaves the choice to the
@@ -275,7 +275,7 @@ func mergedOf(list ...gjson.Result) json.RawMessage {
 	for _, tree := range list {
 		tree.ForEach(func(k, v gjson.Result) bool {
 			if old, ok := values[k.Str]; ok && old.IsObject() && v.IsObject() {
-				v = gjson.ParseBytes(mergedOf(old, v))
+				v = gjson.Parse(cmp.Or(string(mergedOf(old, v)), "{}"))
 			}
 			values[k.Str] = v
 			return true
@@ -286,8 +286,8 @@ func mergedOf(list ...gjson.Result) json.RawMessage {
 		all[k] = json.RawMessage(v.Raw)
 	}
 	text, err := json.Marshal(all)
-	if err != nil {
-		return json.RawMessage("{}")
+	if err != nil || len(all) == 0 {
+		return nil
 	}
 	return text
 }

@@ -26,6 +26,7 @@ func (w world) load(p Policy) (*Settings, Dirs, []string) {
 // without is settings without what was decided about the project.
 func without(s *Settings) *Settings {
 	s.Project, s.Undecided = protocol.ProjectTrust{}, false
+	s.Given = nil // as it was written: nobody obeys it
 	return s
 }
 
