@@ -14,8 +14,8 @@ var CloudNames = []string{CloudAWS, CloudGoogle, CloudEntra}
 
 // CloudSecrets are the variables with secrets of a cloud.
 var CloudSecrets = map[string][]string{
-	CloudAWS:   {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"},
-	CloudEntra: {"AZURE_CLIENT_SECRET"},
+	CloudAWS:   {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"},
+	CloudEntra: {"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_PASSWORD", "IDENTITY_HEADER", "MSI_SECRET"},
 }
 
 // Cloud is where credentials come from that are more than a key: the profiles,

@@ -229,7 +229,7 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 		switch {
 		case p.State == protocol.AuthInvalid && code != exitOK:
 			code = exitInvalid
-		case usable(p.State):
+		case usable(p):
 			code = exitOK
 		}
 		if p.State == protocol.AuthNone && a.provider == "" {
@@ -266,8 +266,10 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 	return code
 }
 
-func usable(s protocol.AuthState) bool {
-	return s == protocol.AuthReady || s == protocol.AuthExpiring || s == protocol.AuthExpired
+// usable says whether a request would go with credentials. A login that is over, and could
+// not be renewed this moment, has none.
+func usable(p protocol.ProviderAuth) bool {
+	return p.State == protocol.AuthReady || p.State == protocol.AuthExpiring || p.State == protocol.AuthExpired && p.Reason == ""
 }
 
 // checkLine is a line of auth check --json: the words of pi, and ours beside them.
@@ -275,7 +277,7 @@ type checkLine struct {
 	Status   string `json:"status"` // ready, not_ready, invalid
 	Provider string `json:"provider"`
 	AuthType string `json:"authType,omitempty"` // oauth, api_key
-	Why      string `json:"reason,omitempty"`   // invalid_state, credentials_not_configured, provider_not_found; ours: login_not_used
+	Why      string `json:"reason,omitempty"`   // invalid_state, credentials_not_configured, provider_not_found; ours: login_not_used, refresh_failed
 	protocol.ProviderAuth
 }
 
@@ -287,9 +289,11 @@ func checked(p protocol.ProviderAuth) checkLine {
 		line.Why, line.Hint = p.Reason, ""
 	case p.State == protocol.AuthInvalid:
 		line.Status, line.Why = "invalid", "invalid_state"
+	case p.State == protocol.AuthExpired && p.Reason != "":
+		line.Why = "refresh_failed"
 	case p.State == protocol.AuthUnsupported:
 		line.Why = "login_not_used"
-	case usable(p.State):
+	case usable(p):
 		line.Status, line.Why, line.AuthType = "ready", "", "api_key"
 		if p.Source == "stored_oauth" || p.Source == "broker" {
 			line.AuthType = "oauth"

@@ -41,7 +41,7 @@ func (f *Watched[T]) Refresh() bool {
 	if info == nil {
 		switch gone := errors.Is(err, fs.ErrNotExist); {
 		case gone && f.good:
-			f.Err = fmt.Errorf("%s is gone: what it said counts until there is another, or a restart", f.Path)
+			f.Err = goneError(f.Path)
 		case !gone:
 			f.Err = err
 		}
@@ -55,6 +55,15 @@ func (f *Watched[T]) Refresh() bool {
 	f.Value, f.good = value, true
 	return true
 }
+
+// goneError is a file that was there; it is [fs.ErrNotExist].
+type goneError string
+
+func (path goneError) Error() string {
+	return string(path) + " is gone: what it said counts until there is another, or a restart"
+}
+
+func (goneError) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Again has the next Refresh read the file even if it looks unchanged.
 func (f *Watched[T]) Again() { f.read = false }

@@ -9,7 +9,9 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -65,6 +67,7 @@ type Store struct {
 
 	turn  chan struct{} // of capacity 1: full while somebody writes auth.json
 	other seen          // a lock that is in our way; belongs to who has the turn
+	write func(path string, text []byte) error
 
 	mu       sync.Mutex
 	file     bounded.Watched[File]
@@ -110,7 +113,7 @@ func Open(config Config) *Store {
 		}, TLSHandshakeTimeout: exchangeTime, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
 	}
 	s := &Store{
-		config: config, turn: make(chan struct{}, 1),
+		config: config, turn: make(chan struct{}, 1), write: save,
 		logins: map[string]*login{}, attempts: map[string]context.CancelCauseFunc{}, said: map[string]bool{},
 		client: &http.Client{Transport: config.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -151,8 +154,8 @@ func (s *Store) warn() {
 	}
 }
 
-// read is File for who has the lock. Some programs write the file in place: what is
-// torn is read again.
+// read is File for who has the lock. Some programs write the file in place, or remove the
+// old one before: what is torn or gone is read again.
 func (s *Store) read() *File {
 	if !s.file.Refresh() {
 		return s.snapshot
@@ -166,6 +169,9 @@ func (s *Store) read() *File {
 		s.file.Refresh()
 	}
 	s.snapshot = &File{s.file.Value.Entries, s.file.Value.Unused, s.file.Err}
+	if errors.Is(s.file.Err, fs.ErrNotExist) {
+		s.snapshot = &File{} // who removes secrets means it
+	}
 	return s.snapshot
 }
 

@@ -373,7 +373,7 @@ func TestParse(t *testing.T) {
 		_, err := parse([]byte(wrong))
 		assert.Error(t, err, wrong)
 	}
-	for _, wrong := range []string{`{"a": {"type": "api_key", "key": 5}}`, `{"a": {"type": "oauth", "access": {}}}`, `{"a": {"type": "api_key", "env": {"X": 1}}}`} {
+	for _, wrong := range []string{`{"a": {"type": "api_key", "key": 5}}`, `{"a": {"type": "oauth", "access": {}}}`, `{"a": {"type": "oauth", "access": "two\nlines", "refresh": "r"}}`, `{"a": {"type": "api_key", "env": {"X": 1}}}`} {
 		file, err := parse([]byte(strings.TrimSuffix(wrong, "}") + `, "good": {"type": "api_key", "key": "k"}}`))
 		require.NoError(t, err)
 		assert.ErrorContains(t, file.Unused, `the entry of "a" is not used`, wrong)
@@ -394,6 +394,29 @@ func TestStore_torn(t *testing.T) {
 		require.NoError(t, file.Err)
 		assert.Equal(t, "k", file.Entries["a"].Key)
 		assert.Same(t, file, h.File(), "unchanged")
+	})
+}
+
+// TestStore_removed: who removes the file means it; who puts another in its place does not
+// leave a moment without one.
+func TestStore_removed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHome(t)
+		h.loggedIn(time.Hour)
+		_, _, err := h.sign(openAI, modelURL)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(h.path()))
+		go func() {
+			time.Sleep(30 * time.Millisecond)
+			h.loggedIn(time.Hour)
+		}()
+		token, _, err := h.sign(openAI, modelURL)
+		require.NoError(t, err)
+		assert.Equal(t, "access-canary-2", token)
+		require.NoError(t, os.Remove(h.path()))
+		_, _, err = h.sign(openAI, modelURL)
+		assert.ErrorContains(t, err, "There is no login of openai in auth.json any more")
+		assert.Empty(t, h.File().Entries)
 	})
 }
 
@@ -440,6 +463,14 @@ func TestStore_edit(t *testing.T) {
 		text, err := os.ReadFile(target)
 		require.NoError(t, err)
 		assert.True(t, gjson.GetBytes(text, "new").Exists())
+	})
+	t.Run("so does one whose target is to be made", func(t *testing.T) {
+		h := newHome(t)
+		target := filepath.Join(t.TempDir(), "later", "real.json")
+		require.NoError(t, os.Symlink(target, h.path()))
+		require.NoError(t, add(h))
+		assert.NotZero(t, mode(h.path())&fs.ModeSymlink)
+		assert.Equal(t, fs.FileMode(0o600), mode(target))
 	})
 	t.Run("a directory that cannot be written", func(t *testing.T) {
 		if os.Geteuid() == 0 {

@@ -111,7 +111,7 @@ func parseEntry(raw json.RawMessage) (e Entry, err error) {
 	case typeOAuth:
 		e.Access, e.Refresh, e.Client = text("access"), text("refresh"), text("clientId")
 		e.Expires = int64(v.Get("expires").Num)
-		if wrong {
+		if wrong || e.Access != "" && !isToken(e.Access) {
 			return Entry{}, errors.New("not an entry of a login")
 		}
 	}

@@ -194,7 +194,7 @@ func (s *Store) renewed(ctx context.Context, address string, form url.Values, e 
 // token goes on with the old one.
 func (s *Store) issued(out answer, e Entry) (tokens, time.Duration, error) {
 	t := tokens{access: out.Get("access_token").Str, refresh: out.Get("refresh_token").Str, client: e.Client}
-	if t.access == "" || !strings.EqualFold(out.Get("token_type").Str, "bearer") && out.Get("token_type").Exists() {
+	if !isToken(t.access) || t.refresh != "" && !isToken(t.refresh) || !strings.EqualFold(out.Get("token_type").Str, "bearer") && out.Get("token_type").Exists() {
 		return t, 0, because(causeAnswer, "the login service gave no token that can be used")
 	}
 	if t.refresh == "" {
@@ -203,6 +203,11 @@ func (s *Store) issued(out answer, e Entry) (tokens, time.Duration, error) {
 	life := lifetime(out.Get("expires_in"))
 	t.expires = s.config.Now().Add(life - min(3*time.Minute, life/4)).UnixMilli() // as pi writes it
 	return t, life, nil
+}
+
+// isToken says whether text can be a token: it goes into a header.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // postJSON is for services that are no OAuth servers.

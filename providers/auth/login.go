@@ -94,7 +94,10 @@ func (s *Store) Login(ctx context.Context, how protocol.Login, person providers.
 		return none, busy
 	}
 	defer done()
-	account, err := "", error(nil)
+	account, err := "", s.canWrite(ctx)
+	if err != nil { // nobody signs in for nothing
+		return none, outcome(ctx, provider, err)
+	}
 	switch method {
 	case methodKey:
 		err = s.storeKey(ctx, how, person)
@@ -108,6 +111,15 @@ func (s *Store) Login(ctx context.Context, how protocol.Login, person providers.
 	}
 	s.signedIn(provider)
 	return protocol.LoginResult{Provider: provider, ProviderID: provider, Account: account}, nil
+}
+
+// canWrite says why what a login brings could not be kept, as far as that shows before.
+func (s *Store) canWrite(ctx context.Context) error {
+	err := s.edit(ctx, func(context.Context, []member) ([]member, bool, error) { return nil, false, nil })
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return because(causeStore, err.Error())
 }
 
 // signedIn forgets what was wrong with a login before.
@@ -180,12 +192,12 @@ func (s *Store) storeKey(ctx context.Context, how protocol.Login, person provide
 		key = strings.TrimSpace(key)
 	}
 	switch {
-	case key == "" || strings.ContainsAny(key, "\r\n\x00"):
+	case !isToken(strings.ReplaceAll(key, " ", "")):
 		return because(causeKey, "a key is one line of text")
 	case key[0] == '!': // in auth.json that is a command, which nobody means who was asked for a key
 		return because(causeKey, "no key begins with an exclamation mark; a command that prints the key is stored by `troupe login "+how.Provider+" --store-command COMMAND`")
 	}
-	return s.keep(ctx, how.Provider, key, person)
+	return s.keep(ctx, how.Provider, strings.ReplaceAll(key, "$", "$$"), person) // what names a variable has one $
 }
 
 // StoreCommand keeps a command in place of a key, which it prints whenever one is needed.

@@ -321,6 +321,27 @@ func TestLogin_ends(t *testing.T) {
 	assert.Equal(t, protocol.CodeLoginCancelled, failed.Code)
 }
 
+// TestLogin_nowhere: nobody is sent to a vendor for what could not be kept.
+func TestLogin_nowhere(t *testing.T) {
+	for name, spoil := range map[string]func(h *home){
+		"a file that is no JSON": func(h *home) { h.write(`{ // mine`) },
+		"something in the place of the lock": func(h *home) {
+			require.NoError(h.t, os.WriteFile(lockOf(h.path()), nil, 0o600))
+		},
+	} {
+		for provider, method := range map[string]string{openAI: methodPaste, openRouter: methodPaste, "groq": methodKey} {
+			h := newHome(t)
+			spoil(h)
+			p := &fakePerson{vendor: h.vendor, secret: "new-key"}
+			_, failed := h.login(protocol.Login{Provider: provider, Method: method}, p)
+			require.NotNil(t, failed, name)
+			assert.Equal(t, protocol.LoginFailure{Cause: causeStore}, failed.Data, name)
+			assert.Empty(t, append(p.asked, p.told...), name)
+			assert.Empty(t, p.pages, name)
+		}
+	}
+}
+
 // TestLogout: the entry goes, the vendor is told, and the registration is kept.
 func TestLogout(t *testing.T) {
 	h := newHome(t)
@@ -354,8 +375,14 @@ func TestLogin_key(t *testing.T) {
 	h.write(`{"xai": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}}`)
 	_, failed = h.login(protocol.Login{Provider: "xai", Key: "new-key"}, &fakePerson{choices: []string{"Keep it"}})
 	assert.Equal(t, protocol.CodeLoginCancelled, failed.Code, "a login of pi is not written over in silence")
-	_, failed = h.login(protocol.Login{Provider: "groq", Key: "two\nlines"}, nil)
-	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
+	for _, wrong := range []string{"two\nlines", "a\u200bkey", "clé", "\x07bell"} {
+		_, failed = h.login(protocol.Login{Provider: "groq", Key: wrong}, nil)
+		require.NotNil(t, failed, wrong)
+		assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
+	}
+	_, failed = h.login(protocol.Login{Provider: "groq", Key: "a$HOME"}, nil)
+	require.Nil(t, failed)
+	assert.Equal(t, "a$$HOME", h.File().Entries["groq"].Key, "no variable is meant")
 	_, failed = h.login(protocol.Login{Provider: "groq", Key: " !touch made"}, nil)
 	assert.Equal(t, protocol.CodeLoginFailed, failed.Code)
 	assert.Contains(t, failed.Message, "--store-command")

@@ -217,7 +217,7 @@ func (s *Store) loginOpenRouter(ctx context.Context, how protocol.Login, person 
 		return "", err
 	}
 	key := out.Get("key").Str
-	if len(key) < 8 || strings.ContainsAny(key, " \t\r\n") {
+	if len(key) < 8 || !isToken(key) {
 		return "", because(causeAnswer, "OpenRouter gave no key")
 	}
 	return "", s.saveLogin(ctx, openRouter, tokens{access: key, expires: forever}, note{})

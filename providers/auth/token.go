@@ -55,9 +55,10 @@ type fresh struct {
 
 // failure is a refresh that is not tried again, as long as the entry is the same.
 type failure struct {
-	of    tokenPair
-	until time.Time // zero for ever
-	err   *protocol.StreamError
+	of      tokenPair
+	until   time.Time // zero for ever
+	passing bool      // it may be another time, and is tried again
+	err     *protocol.StreamError
 }
 
 // renewal is a refresh under way, of which all who wait take the outcome.
@@ -273,7 +274,7 @@ func (s *Store) begin(provider string, ahead time.Duration) (*renewal, string, *
 		return nil, token, nil
 	case l.running != nil:
 		return l.running, "", nil
-	case l.failed.of == e.id() && (l.failed.until.IsZero() || now.Before(l.failed.until)):
+	case l.failed.of == e.id() && !l.failed.passing && (l.failed.until.IsZero() || now.Before(l.failed.until)):
 		return nil, "", l.failed.err
 	case l.fresh.of == e.id() && l.fresh.access == l.refused && now.Sub(l.fresh.at) < rest:
 		return nil, "", protocol.ErrorAuth.Errorf("%s refuses a login that was renewed this moment: %s", provider, s.again(provider))
@@ -319,12 +320,14 @@ func (s *Store) renew(provider string, e Entry, l *login, r *renewal) {
 		}
 		r.token, r.err = e.Access, nil // to its end
 		state = protocol.AuthExpiring
-	case usable:
-		r.token = e.Access
-		state, reason = protocol.AuthExpiring, err.Error()
 	default:
 		r.err = protocol.ErrorAuth.Errorf("OAuth refresh failed for %s: %v", provider, err)
+		l.failed = failure{of: e.id(), passing: true, err: r.err}
 		state, reason = protocol.AuthExpired, err.Error()
+		if usable {
+			r.token, r.err = e.Access, nil
+			state = protocol.AuthExpiring
+		}
 	}
 	l.running = nil
 	s.mu.Unlock()
@@ -344,8 +347,11 @@ func (s *Store) Report(provider string, e Entry, out *protocol.ProviderAuth) {
 	if !s.policy(provider).direct {
 		out.Source, out.ExpiresAt = "broker", 0
 	}
-	if out.State = state; state == protocol.AuthInvalid {
+	switch out.State = state; {
+	case state == protocol.AuthInvalid:
 		out.Reason, out.Hint = failed.err.Message, s.again(provider)
+	case state != protocol.AuthReady && failed.of == e.id() && failed.err != nil:
+		out.Reason = failed.err.Message
 	}
 	if provider == openAI && !s.ours(provider, e) {
 		out.Hint = "this login was made by another program; `troupe login openai` registers troupe"
@@ -357,7 +363,7 @@ func (s *Store) stands(l *login, provider string, e Entry, now time.Time) protoc
 	switch {
 	case l.good(s.policy(provider), e, now) != "":
 		return protocol.AuthReady
-	case l.failed.of == e.id() && l.failed.err != nil:
+	case l.failed.of == e.id() && l.failed.err != nil && !l.failed.passing:
 		return protocol.AuthInvalid
 	case e.left(now) > 0:
 		return protocol.AuthExpiring
@@ -506,7 +512,7 @@ func (s *Store) ask(provider string, e Entry) (fresh, error) {
 		return fresh{}, fmt.Errorf("%s did not answer within %v", program, brokerTime)
 	case err != nil:
 		return fresh{}, &finalError{text: fmt.Sprintf("%s auth print-bearer-token: %v", program, err), briefly: true}
-	case len(token) < 8 || strings.ContainsAny(token, " \t\r\n"):
+	case len(token) < 8 || !isToken(token):
 		return fresh{}, &finalError{text: program + " auth print-bearer-token printed no token", briefly: true}
 	}
 	at := s.config.Now()

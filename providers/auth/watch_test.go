@@ -98,7 +98,7 @@ func TestReport_states(t *testing.T) {
 		}{
 			"good": {time.Hour, "", protocol.AuthReady}, "soon over": {4 * time.Minute, "", protocol.AuthExpiring}, "over": {-time.Minute, "", protocol.AuthExpired},
 			"revoked": {-time.Minute, `{"error":"invalid_grant"}`, protocol.AuthInvalid}, "renewed": {-time.Minute, "ok", protocol.AuthReady},
-			"soon over and revoked": {4 * time.Minute, `{"error":"invalid_grant"}`, protocol.AuthInvalid}, "busy service": {4 * time.Minute, `{}`, protocol.AuthExpiring},
+			"soon over and revoked": {4 * time.Minute, `{"error":"invalid_grant"}`, protocol.AuthInvalid}, "busy service": {4 * time.Minute, `{}`, protocol.AuthExpiring}, "over and a busy service": {-time.Minute, `{}`, protocol.AuthExpired},
 		} {
 			h := newHome(t)
 			h.loggedIn(c.left)
@@ -112,6 +112,7 @@ func TestReport_states(t *testing.T) {
 			h.Report(openAI, h.File().Entries[openAI], &out)
 			assert.Equal(t, c.want, out.State, name)
 			assert.NotEmpty(t, out.Source, name)
+			assert.Equal(t, c.answer != "" && c.answer != "ok", out.Reason != "", "%s: why it could not be renewed: %q", name, out.Reason)
 			if c.want == protocol.AuthInvalid {
 				assert.Contains(t, out.Hint, "troupe login openai", name)
 			}

@@ -54,13 +54,24 @@ func (s *Store) edit(ctx context.Context, change func(ctx context.Context, list 
 	if err := json.Indent(&text, object(list), "", "  "); err != nil {
 		return err
 	}
-	return save(path, append(text.Bytes(), '\n'))
+	return s.write(path, append(text.Bytes(), '\n'))
 }
 
-// resolved is the file behind a symbolic link, which stays.
+// resolved is the file behind a symbolic link, which stays, also of one that is to be made.
 func resolved(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
+	}
+	if to, err := os.Readlink(path); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		if at, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil {
+			to = filepath.Join(at, filepath.Base(to))
+		}
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return to
+		}
 	}
 	return path
 }

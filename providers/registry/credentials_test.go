@@ -111,6 +111,12 @@ func TestRegistry_Secrets(t *testing.T) {
 		"openai": {"apiKey": "!print $INSIDE_A_COMMAND"}}}`)
 	h.write("auth.json", `{"openai": {"type": "api_key", "key": "pre-$AUTH_KEY-$$-post"}}`)
 	h.SetKey("groq", "given")
+	cloudy := h.Secrets(func(provider string) bool {
+		return provider == "amazon-bedrock" || provider == "azure-openai-responses"
+	})
+	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "IDENTITY_HEADER"} {
+		assert.True(t, cloudy[name], name)
+	}
 	got := h.Secrets(func(string) bool { return false })
 	assert.Equal(t, []string{
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "AUTH_KEY", "A_KEY", "GATEWAY_TOKEN", "GROQ_API_KEY",

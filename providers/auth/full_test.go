@@ -1,24 +1,21 @@
-//go:build unix
-
 package auth
 
 import (
+	"io/fs"
 	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
-// full has every write of this process fail until the disk is free again.
-func full(t *testing.T) (free func()) {
-	var was unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: was.Max}))
-	return func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &was) }
+// full has every write of a store fail until the disk is free again.
+func full(h *home) (free func()) {
+	h.Store.write = func(path string, _ []byte) error { return &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC} }
+	return func() { h.Store.write = save }
 }
 
 // TestStore_full: a token that cannot be saved is used all the same, and not the one that it
@@ -39,8 +36,7 @@ func TestStore_full(t *testing.T) {
 				h := newHome(t)
 				h.loggedIn(-time.Minute)
 				before := h.text()
-				free := full(t)
-				defer free()
+				free := full(h)
 				token, _, err := h.sign(openAI, modelURL)
 				require.NoError(t, err)
 				assert.Equal(t, "access-canary-2", token)
@@ -60,8 +56,7 @@ func TestStore_full(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHome(t)
 			h.loggedIn(-time.Minute)
-			free := full(t)
-			defer free()
+			free := full(h)
 			for _, want := range []string{"access-canary-2", "access-canary-3"} {
 				token, _, err := h.sign(openAI, modelURL)
 				require.NoError(t, err)
@@ -80,8 +75,7 @@ func TestStore_full(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHome(t)
 			h.loggedIn(-time.Minute)
-			free := full(t)
-			defer free()
+			free := full(h)
 			_, _, err := h.sign(openAI, modelURL)
 			require.NoError(t, err)
 			free()
