@@ -26,21 +26,23 @@ const script = `{"delayMs": 60, "chunk": 8, "answers": [
 
 func main() {
 	keep := flag.Bool("stay", false, "go on until the input ends: each line is a message")
+	rounds := flag.Int("measure", 0, "no demo: how long sessions are silent, in so many rounds, when their node is killed; what a hop costs")
 	flag.Parse()
-	if err := run(*keep); err != nil {
+	if err := run(*keep, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
+// demo is the processes.
 type demo struct {
 	dir, troupe string
 	engine      *engines.Nats
 	nodes       map[string]*engines.Process
 }
 
-func run(stay bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+func run(stay bool, rounds int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	d := &demo{nodes: map[string]*engines.Process{}}
 	var err error
@@ -51,6 +53,9 @@ func run(stay bool) error {
 	defer d.close()
 	if err := d.start(ctx); err != nil {
 		return err
+	}
+	if rounds > 0 {
+		return d.measure(ctx, rounds)
 	}
 	return d.talk(ctx, stay)
 }
@@ -110,23 +115,29 @@ func (d *demo) start(ctx context.Context) error {
 		}
 		d.nodes[name] = n
 	}
-	for name, n := range d.nodes {
-		err := engines.Until(ctx, name, func() bool {
-			c, err := net.Dial("unix", d.socket(name))
-			if err == nil {
-				_ = c.Close()
-			}
-			return err == nil || !n.Alive()
-		})
-		if err == nil && !n.Alive() {
-			log, _ := os.ReadFile(filepath.Join(n.Dir, name+".log"))
-			err = fmt.Errorf("node %s has ended:\n%s", name, log)
-		}
-		if err != nil {
+	for name := range d.nodes {
+		if err := d.up(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// up waits until a node takes clients.
+func (d *demo) up(ctx context.Context, name string) error {
+	n := d.nodes[name]
+	err := engines.Until(ctx, name, func() bool {
+		c, err := net.Dial("unix", d.socket(name))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil || !n.Alive()
+	})
+	if err == nil && !n.Alive() {
+		log, _ := os.ReadFile(filepath.Join(n.Dir, name+".log"))
+		err = fmt.Errorf("node %s has ended:\n%s", name, log)
+	}
+	return err
 }
 
 func (d *demo) socket(node string) string { return filepath.Join(d.dir, node, "run", "s.sock") }
@@ -135,27 +146,13 @@ func (d *demo) socket(node string) string { return filepath.Join(d.dir, node, "r
 func (d *demo) talk(ctx context.Context, stay bool) error {
 	var c *client
 	var owner, session string
-	for { // until the session is on another node than the client
-		var err error
-		if c, err = d.dial("ada"); err != nil {
+	var err error
+	if c, err = d.dial("ada"); err != nil {
+		return err
+	}
+	for owner == "" || owner == "ada" { // until the session is on another node than the client
+		if session, owner, err = c.open(); err != nil {
 			return err
-		}
-		opened, err := c.ask(map[string]any{"type": "open_session", "cwd": "work:"})
-		if err != nil {
-			return err
-		}
-		session, _ = opened["sessionId"].(string)
-		list, err := c.ask(map[string]any{"type": "list_open_sessions"})
-		if err != nil {
-			return err
-		}
-		for _, s := range list["sessions"].([]any) {
-			if s := s.(map[string]any); s["sessionId"] == session {
-				owner, _ = s["node"].(string)
-			}
-		}
-		if owner != "ada" {
-			break
 		}
 	}
 	say("a client of ada has opened a session, which is on " + owner)
@@ -228,16 +225,29 @@ func (d *demo) dial(node string) (*client, error) {
 	return c, err
 }
 
+// open makes a session, and says which node it is on.
+func (c *client) open() (session, node string, err error) {
+	opened, err := c.ask(map[string]any{"type": "open_session", "cwd": "work:"})
+	if err != nil {
+		return "", "", err
+	}
+	session, _ = opened["sessionId"].(string)
+	list, err := c.ask(map[string]any{"type": "list_open_sessions"})
+	if err != nil {
+		return "", "", err
+	}
+	for _, s := range list["sessions"].([]any) {
+		if s := s.(map[string]any); s["sessionId"] == session {
+			node, _ = s["node"].(string)
+		}
+	}
+	return session, node, nil
+}
+
 // ask says a command and waits for its answer. Events that come meanwhile are kept.
 func (c *client) ask(cmd map[string]any) (map[string]any, error) {
-	c.asked++
-	id := fmt.Sprint("d", c.asked)
-	cmd["id"] = id
-	line, err := json.Marshal(cmd)
+	id, err := c.say(cmd)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := c.conn.Write(append(line, '\n')); err != nil {
 		return nil, err
 	}
 	for {
@@ -255,6 +265,19 @@ func (c *client) ask(cmd map[string]any) (map[string]any, error) {
 		data, _ := m["data"].(map[string]any)
 		return data, nil
 	}
+}
+
+// say says a command.
+func (c *client) say(cmd map[string]any) (id string, err error) {
+	c.asked++
+	id = fmt.Sprint("d", c.asked)
+	cmd["id"] = id
+	line, err := json.Marshal(cmd)
+	if err != nil {
+		return "", err
+	}
+	_, err = c.conn.Write(append(line, '\n'))
+	return id, err
 }
 
 func (c *client) next() (m map[string]any, err error) {

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// sessionsARound is how many sessions are on the node that is killed.
+const sessionsARound = 8
+
+// measure kills a node again and again, each time with sessions on it, and asks each of them for
+// something through another node at once. The answer is acknowledged: it is in the log.
+func (d *demo) measure(ctx context.Context, rounds int) error {
+	if err := d.hop(); err != nil {
+		return err
+	}
+	var silent []time.Duration
+	for round := range rounds {
+		victim := []string{"bob", "cleo"}[round%2]
+		c, err := d.dial("ada")
+		if err != nil {
+			return err
+		}
+		var sessions []string
+		for len(sessions) < sessionsARound {
+			s, owner, err := c.open()
+			if err != nil {
+				return err
+			}
+			if _, err := c.ask(map[string]any{"type": "set_session_name", "sessionId": s, "name": "before"}); err != nil {
+				return err
+			}
+			if owner == victim {
+				sessions = append(sessions, s)
+			}
+		}
+		d.nodes[victim].Kill()
+		killed := time.Now()
+		ids := map[string]bool{}
+		for _, s := range sessions {
+			id, err := c.say(map[string]any{"type": "set_session_name", "sessionId": s, "name": "after"})
+			if err != nil {
+				return err
+			}
+			ids[id] = true
+		}
+		for len(ids) > 0 {
+			m, err := c.next()
+			if err != nil {
+				return err
+			}
+			if id, _ := m["id"].(string); ids[id] {
+				if delete(ids, id); m["success"] != true {
+					return fmt.Errorf("after the kill: %v", m["error"])
+				}
+				silent = append(silent, time.Since(killed))
+			}
+		}
+		_ = c.conn.Close()
+		if err := d.nodes[victim].Start(); err != nil {
+			return err
+		}
+		if err := d.up(ctx, victim); err != nil {
+			return err
+		}
+		time.Sleep(2 * time.Second) // the others have heard of it
+	}
+	slices.Sort(silent)
+	fmt.Printf("node killed, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n",
+		len(silent), at(silent, 50).Seconds(), at(silent, 90).Seconds(), at(silent, 99).Seconds(), silent[len(silent)-1].Seconds())
+	return nil
+}
+
+func at(sorted []time.Duration, percent int) time.Duration {
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
+}
+
+// hop compares what a command costs at the node that has the session and through another one.
+func (d *demo) hop() error {
+	far, err := d.dial("ada")
+	if err != nil {
+		return err
+	}
+	var session, owner string
+	for owner == "" || owner == "ada" {
+		if session, owner, err = far.open(); err != nil {
+			return err
+		}
+	}
+	near, err := d.dial(owner)
+	if err != nil {
+		return err
+	}
+	if _, err := near.ask(map[string]any{"type": "attach", "sessionId": session}); err != nil {
+		return err
+	}
+	const n = 3000
+	for _, what := range []struct {
+		name string
+		cmd  map[string]any
+	}{
+		{"a read (get_state)", map[string]any{"type": "get_last_assistant_text", "sessionId": session}},
+		{"an append (set_session_name)", map[string]any{"type": "set_session_name", "sessionId": session, "name": "n"}},
+	} {
+		var direct, relayed []time.Duration
+		for range n / 30 { // in turns, so that both have the same machine
+			for _, of := range []struct {
+				c  *client
+				to *[]time.Duration
+			}{{near, &direct}, {far, &relayed}} {
+				for range 30 {
+					begun := time.Now()
+					if _, err := of.c.ask(what.cmd); err != nil {
+						return err
+					}
+					*of.to = append(*of.to, time.Since(begun))
+				}
+			}
+		}
+		slices.Sort(direct)
+		slices.Sort(relayed)
+		fmt.Printf("%s: at its node p50 %.3f ms, p99 %.3f ms; through another p50 %.3f ms, p99 %.3f ms; a hop is %.3f ms\n", what.name,
+			ms(at(direct, 50)), ms(at(direct, 99)), ms(at(relayed, 50)), ms(at(relayed, 99)), ms(at(relayed, 50)-at(direct, 50)))
+	}
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
