@@ -36,9 +36,14 @@ func everywhere() map[string]cluster.Root {
 
 // startNode starts a node on an engine. Its sessions may be anywhere, unless it is told otherwise.
 func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, name string, changes ...func(*Config)) *node {
+	return startNodeOn(t, engine, h, name, name+"-1", actortest.NewDisk(), changes...)
+}
+
+// startNodeOn starts a life of a node on a disk.
+func startNodeOn(t *testing.T, engine *clustertest.Memory, h *actortest.History, name, boot string, disk *actortest.Disk, changes ...func(*Config)) *node {
 	n := &node{name: name, way: engine.Client()}
 	n.member = cluster.Join(cluster.MemberConfig{
-		Self: cluster.Node{Name: name, Boot: name + "-1", Addr: name, Roots: everywhere()}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
+		Self: cluster.Node{Name: name, Boot: boot, Addr: name, Roots: everywhere()}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
 	})
 	ctx, kill := context.WithCancel(t.Context())
 	n.kill = kill
@@ -49,7 +54,7 @@ func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, n
 		<-over
 		time.Sleep(10 * time.Second) // what was said to an engine that is away
 	})
-	n.bench = startWith(t, nil, h, actortest.NewDisk(), actortest.NewModels(), append([]func(*Config){func(c *Config) {
+	n.bench = startWith(t, nil, h, disk, actortest.NewModels(), append([]func(*Config){func(c *Config) {
 		c.Conn.MultiSession = true
 		c.Sessions.Cluster = &session.Cluster{
 			Member: n.member, Engine: n.way, Dir: copies,
