@@ -111,8 +111,8 @@ func (w *Workspaces) lockMerge(ctx context.Context, env *tools.Env, ws Workspace
 		}
 	}
 	var paths []string
-	for _, c := range p.Changes {
-		paths = append(paths, filepath.Join(ws.Trees[c.Tree].Top, c.Path))
+	for _, c := range p.Changes { // a link and the file it leads to are one lock
+		paths = append(paths, tools.RealPath(filepath.Join(ws.Trees[c.Tree].Top, c.Path)))
 	}
 	for _, path := range unique(paths) {
 		u, err := env.Files.Lock(ctx, path)

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -443,4 +444,38 @@ func TestPrepareIsAborted(t *testing.T) {
 	list, err := filepath.Glob(filepath.Join(w.ws.dir, "*/*"))
 	require.NoError(t, err)
 	require.Empty(t, list)
+}
+
+// A link and the file that it leads to may both change: they are one lock of the file tools.
+func TestLinkToAChangedFile(t *testing.T) {
+	w := newRepository(t)
+	w.put("a", "a\n")
+	require.NoError(t, os.Symlink("a", filepath.Join(w.env.Cwd, "link")))
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "a"), "b\n")
+	require.NoError(t, os.Remove(filepath.Join(ws.Path, "link")))
+	require.NoError(t, os.Symlink("b", filepath.Join(ws.Path, "link")))
+	w.apply(ws)
+	require.Equal(t, "b\n", w.get("a"))
+	to, err := os.Readlink(filepath.Join(w.env.Cwd, "link"))
+	require.NoError(t, err)
+	require.Equal(t, "b", to)
+}
+
+// A plan is kept as JSON, and names of files need not be UTF-8.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	w := newRepository(t)
+	w.put("\xff\xfe", "a\n")
+	ws := w.prepare(Spec{})
+	put(t, filepath.Join(ws.Path, "\xff\xfe"), "b\n")
+	put(t, filepath.Join(ws.Path, "\xfd"), "new\n")
+	p := w.plan(ws)
+	raw, err := json.Marshal(p)
+	require.NoError(t, err)
+	var kept Plan
+	require.NoError(t, json.Unmarshal(raw, &kept))
+	require.Equal(t, p, kept)
+	w.apply(ws)
+	require.Equal(t, "b\n", w.get("\xff\xfe"))
+	require.Equal(t, "new\n", w.get("\xfd"))
 }

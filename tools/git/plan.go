@@ -2,12 +2,14 @@ package git
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"troupe/tools"
 )
@@ -20,6 +22,34 @@ type Change struct {
 	NewMode string `json:"newMode,omitempty"` // as git writes modes; "" is no file
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new,omitempty"` // names of the contents
+}
+
+// jsonChange is a change as JSON, which can only say names that are UTF-8.
+type jsonChange struct {
+	plainChange
+	RawPath []byte `json:"rawPath,omitempty"` // of another name
+}
+
+type plainChange Change
+
+func (c Change) MarshalJSON() ([]byte, error) {
+	j := jsonChange{plainChange: plainChange(c)}
+	if !utf8.ValidString(c.Path) {
+		j.RawPath = []byte(c.Path)
+	}
+	return json.Marshal(j)
+}
+
+func (c *Change) UnmarshalJSON(data []byte) error {
+	var j jsonChange
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*c = Change(j.plainChange)
+	if j.RawPath != nil {
+		c.Path = string(j.RawPath)
+	}
+	return nil
 }
 
 // Plan is a merge that has been computed and not yet carried out. It is a plain
