@@ -126,8 +126,7 @@ func (s *Session) approvedForProject(c actor.Context, r link.Request) bool {
 		if x := s.clients.stands.dialog(cmd.ApprovalID); x != nil {
 			x.answer = nil
 		}
-		s.do(c, core.Reply{Seq: r.Seq, Err: protocol.CodeIO.Errorf("What is allowed for the project cannot be kept: %s", err)})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeIO.Errorf("What is allowed for the project cannot be kept: %s", err)})
 	})
 	return true
 }
@@ -176,13 +175,12 @@ func (s *Session) revokeForProject(c actor.Context, seq uint64, rule string) {
 	answer := func(c actor.Context, err error) {
 		switch {
 		case errors.Is(err, store.ErrNoEntry):
-			s.do(c, core.Reply{Seq: seq, Err: protocol.CodeNotFound.Errorf("The project has no such grant: %s", rule)})
+			s.answerAtOnce(c, core.Reply{Seq: seq, Err: protocol.CodeNotFound.Errorf("The project has no such grant: %s", rule)})
 		case err != nil:
-			s.do(c, core.Reply{Seq: seq, Err: protocol.CodeIO.Errorf("What is allowed for the project cannot be changed: %s", err)})
+			s.answerAtOnce(c, core.Reply{Seq: seq, Err: protocol.CodeIO.Errorf("What is allowed for the project cannot be changed: %s", err)})
 		default:
-			s.do(c, core.Reply{Seq: seq})
+			s.answerAtOnce(c, core.Reply{Seq: seq})
 		}
-		s.clients.flush(c.ActorSystem().Root)
 	}
 	if h.grantsFile() == "" {
 		answer(c, store.ErrNoEntry)

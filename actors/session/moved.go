@@ -73,8 +73,7 @@ func (s *Session) current(c actor.Context, r *link.Request) bool {
 		if final(err) {
 			s.life.state = stale
 		}
-		s.do(c, core.Reply{Seq: r.Seq, Err: keptError(k.id, err)})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: keptError(k.id, err)})
 	}
 	return false
 }
@@ -163,8 +162,7 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 	switch {
 	case k.owned.Done(key) != 0:
 	case k.owned.Done(key+begun) != 0: // its end was lost with a node
-		s.do(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
 		return true
 	default:
 		return false

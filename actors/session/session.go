@@ -205,20 +205,17 @@ func (s *Session) take(c actor.Context, m any) {
 // command gives a client's command to the machine, unless it is about who hears
 // of the session and how long it lives.
 func (s *Session) command(c actor.Context, r link.Request) {
-	if err := s.belongs(r); err != nil {
-		s.do(c, core.Reply{Seq: r.Seq, Err: err})
-		s.clients.flush(c.ActorSystem().Root)
-		return
+	err := s.belongs(r)
+	if err == nil {
+		err = s.tooLate(r)
 	}
-	if err := s.tooLate(r); err != nil {
-		s.do(c, core.Reply{Seq: r.Seq, Err: err})
-		s.clients.flush(c.ActorSystem().Root)
+	if err != nil {
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: err})
 		return
 	}
 	switch cmd := r.Cmd.(type) {
 	case protocol.GetDialogs:
-		s.do(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire)})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Data: s.clients.stands.open(r.Client.Wire)})
 		return
 	case protocol.ExtensionUIResponse:
 		if s.answersTrust(c, r, cmd) {
@@ -231,8 +228,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	case protocol.SetSubagentSubscription:
 		s.subscribe(c, r, cmd)
 	case protocol.GetPermissions:
-		s.do(c, core.Reply{Seq: r.Seq, Data: s.permissions()})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Data: s.permissions()})
 		return
 	case protocol.RevokePermission:
 		if cmd.Scope == projectOption {
@@ -242,8 +238,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	case protocol.Abort:
 		s.stoppedByClient(c, r)
 	case protocol.OpenSession:
-		s.do(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
-		s.clients.flush(c.ActorSystem().Root)
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		return
 	case protocol.CloseSession:
 		s.close(c, ending{abort: cmd.Mode != "drain", asked: []uint64{r.Seq}})
@@ -340,6 +335,12 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 // do performs an effect that the machine has not asked for, and that appends
 // nothing.
 func (s *Session) do(c actor.Context, e core.Effect) { _ = s.perform(c, e) }
+
+// answerAtOnce answers without the machine.
+func (s *Session) answerAtOnce(c actor.Context, r core.Reply) {
+	s.do(c, r)
+	s.clients.flush(c.ActorSystem().Root)
+}
 
 // report tells what the session does, and with which model, when that has changed.
 func (s *Session) report(c actor.Context) {
