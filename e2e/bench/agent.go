@@ -54,9 +54,7 @@ func agents(module, troupe, relay string, withPeers bool) []*agent {
 			cmd.Env = []string{"RELAY_MODEL=" + p.model.addr()}
 			return cmd
 		}},
-		{name: "troupe", title: "troupe", many: true, command: func(_ *place, o how) *exec.Cmd {
-			return exec.Command(troupe, append([]string{"--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, o.args...)...)
-		}},
+		daemon("troupe", troupe),
 	}
 	if !withPeers {
 		return list
@@ -83,6 +81,24 @@ func agents(module, troupe, relay string, withPeers bool) []*agent {
 		})
 	}
 	return list
+}
+
+// before is the name of another build of the daemon.
+const before = "before"
+
+// daemon is a build of the daemon.
+func daemon(name, binary string) *agent {
+	return &agent{name: name, title: name, many: true, command: func(_ *place, o how) *exec.Cmd {
+		return exec.Command(binary, append([]string{"--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, o.args...)...)
+	}}
+}
+
+// plays is the name by which rows know the agent.
+func (a *agent) plays() string {
+	if a.name == before {
+		return "troupe"
+	}
+	return a.name
 }
 
 // place is a home of its own: agent directory, working directory, model server.
@@ -129,7 +145,7 @@ func (p *place) start(a *agent, o how) *proc {
 // ready runs an agent and waits until it has answered.
 func (p *place) ready(a *agent, o how) *proc {
 	q := p.start(a, o)
-	if a.name == "troupe" && !o.cumulative {
+	if a.plays() == "troupe" && !o.cumulative {
 		q.call(`{"type":"hello","features":["deltaUpdates"]}`)
 	}
 	q.call(`{"type":"get_state"}`)

@@ -7,6 +7,7 @@
 //	go run ./e2e/bench              every row
 //	go run ./e2e/bench -quick       every row, fewer and smaller samples
 //	go run ./e2e/bench -rows abort  the rows whose names match
+//	go run ./e2e/bench -before B -rows abort  beside another build of the daemon
 //	go run ./e2e/bench -curves docs cost curves as SVG
 //	go run ./e2e/bench -allocs      allocations of the Go benchmarks against allocs.txt
 //
@@ -36,6 +37,7 @@ type options struct {
 	curves string
 	max    int
 	troupe string
+	before string
 	noPeer bool
 	list   bool
 	allocs bool
@@ -52,6 +54,7 @@ func main() {
 	flag.StringVar(&o.curves, "curves", "", "measure the cost curves, and only them, and write SVG into this directory")
 	flag.IntVar(&o.max, "max", 100_000, "the right end of the curves")
 	flag.StringVar(&o.troupe, "troupe", "", "the daemon; built from this tree if empty")
+	flag.StringVar(&o.before, "before", "", "another build of the daemon, to take turns with this one")
 	flag.BoolVar(&o.noPeer, "no-peer", false, "without the peers")
 	flag.BoolVar(&o.list, "list", false, "list the rows")
 	flag.BoolVar(&o.allocs, "allocs", false, "compare allocations of the Go benchmarks with e2e/bench/allocs.txt")
@@ -102,6 +105,9 @@ func run(o options) error {
 	}
 	debug.SetGCPercent(400) // the driver's own collections are not to be measured
 	all := agents(module, troupe, relay, !o.noPeer)
+	if o.before != "" {
+		all = append(all, daemon(before, o.before))
+	}
 	if o.curves != "" {
 		return drawCurves(all, o)
 	}
@@ -133,7 +139,7 @@ func measure(r row, all []*agent, o options) *result {
 	failed := map[string]bool{}
 	for i := range reps {
 		for _, a := range all {
-			if !slices.Contains(strings.Fields(r.who), a.name) || failed[a.name] || a.peer && i >= max(1, reps/2) {
+			if !slices.Contains(strings.Fields(r.who), a.plays()) || failed[a.name] || a.peer && i >= max(1, reps/2) {
 				continue
 			}
 			v, err := sample(r, a, o.quick)

@@ -29,7 +29,7 @@ type taskTool struct {
 func (x *sampler) tasks(settings string, args ...string) taskTool {
 	const head = "---\nname: worker\ndescription: Works.\n---\n" + childMark + "\n"
 	x.write(filepath.Join(x.home, ".pi", "agent", "agents", "worker.md"), head)
-	if x.agent.name == "troupe" {
+	if x.agent.plays() == "troupe" {
 		x.write(filepath.Join(x.home, ".pi", "agent", "settings.json"), settings)
 		return taskTool{name: "task", how: how{args: args}, args: func(n int, isolated bool) string {
 			var items []string
@@ -58,7 +58,7 @@ const tasksOn = `{"task":{"enabled":true,"maxConcurrency":100,"isolation":{"enab
 // the child, beneath a session without and with a limit.
 func runTask(x *sampler) values {
 	v := values{"p50": x.callToRequest(x.tasks(tasksOn), 1, false)}
-	if x.agent.name == "troupe" {
+	if x.agent.plays() == "troupe" {
 		v["budget"] = x.callToRequest(x.tasks(tasksOn, "--budget", "cost=1000"), 1, false)
 	}
 	return v

@@ -46,13 +46,14 @@ type event struct {
 // patience is how long a page may take for anything.
 const patience = time.Minute
 
-func Start(t testing.TB) *Browser {
+// Start starts one, with options of its own.
+func Start(t testing.TB, options ...string) *Browser {
 	path := chromium(t)
-	args := []string{
+	args := append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "about:blank",
-	}
+		"--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(),
+	}, append(options, "about:blank")...)
 	commands, in, err := os.Pipe()
 	require.NoError(t, err)
 	out, answers, err := os.Pipe()
