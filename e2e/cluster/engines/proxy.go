@@ -21,8 +21,9 @@ const (
 
 // Proxy is a way to an address that can be cut.
 type Proxy struct {
-	l      net.Listener
-	target string
+	l       net.Listener
+	network string
+	target  string
 
 	mu    sync.Mutex
 	way   Way
@@ -30,13 +31,16 @@ type Proxy struct {
 	conns map[net.Conn]bool
 }
 
-// NewProxy listens on a port of its own.
-func NewProxy(target string) (*Proxy, error) {
+// NewProxy listens on a port of its own, for an address of TCP.
+func NewProxy(target string) (*Proxy, error) { return NewProxyTo("tcp", target) }
+
+// NewProxyTo is the same for an address of any network.
+func NewProxyTo(network, target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{l: l, target: target, conns: map[net.Conn]bool{}}
+	p := &Proxy{l: l, network: network, target: target, conns: map[net.Conn]bool{}}
 	go p.accept()
 	return p, nil
 }
@@ -112,7 +116,7 @@ func (p *Proxy) serve(c net.Conn) {
 	if !p.keep(c) {
 		return
 	}
-	t, err := net.Dial("tcp", p.target)
+	t, err := net.Dial(p.network, p.target)
 	if err != nil {
 		return
 	}
