@@ -70,7 +70,9 @@ func (c *Client) put(ctx context.Context, session cluster.SessionID) {
 				c.Answered(session, begun, time.Now())
 			}
 			c.History.Acked(cmd, a)
-			c.last[session] = c.n
+			if !a.Hidden {
+				c.last[session] = c.n
+			}
 			if c.Rand.IntN(10) > 0 {
 				return
 			}

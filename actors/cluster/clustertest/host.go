@@ -53,6 +53,7 @@ type Answer struct {
 	Seq      cluster.Seq `json:"seq,omitempty"` // of the record that has the effect
 	Replayed bool        `json:"replayed,omitempty"`
 	Last     string      `json:"last,omitempty"`  // of a get: the last key of the client in the session
+	Hidden   bool        `json:"-"`               // no get shows the effect
 	Count    int         `json:"count,omitempty"` // of a get: how many commands the session has
 }
 
