@@ -32,7 +32,7 @@ type refusal struct {
 func (e *refusal) Error() string {
 	out := e.code
 	if e.status != 0 {
-		out = strings.TrimSpace(fmt.Sprintf("(HTTP %d): %s", e.status, e.code))
+		out = strings.TrimSuffix(fmt.Sprintf("(HTTP %d): %s", e.status, e.code), ": ")
 	}
 	if e.text != "" {
 		out += ": " + e.text
