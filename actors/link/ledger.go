@@ -98,7 +98,7 @@ func (l *Ledger) Leave(router, single *actor.PID) {
 	defer l.mu.Unlock()
 	l.conns--
 	l.left = time.Now()
-	if l.newest.Router.Equal(router) {
+	if r := l.newest.Router; r != nil && r.Equal(router) { // nil: the newest has left before this one
 		l.newest = Client{}
 	}
 	if l.single != nil && l.single.Equal(single) {

@@ -188,9 +188,8 @@ func (c *wire) do(ctx context.Context, node int, cmd clustertest.Command) (a clu
 		if !r.Get("success").Bool() {
 			return clustertest.Answer{Err: cmpOr(r.Get("error").String(), "refused")}, nil
 		}
-		if name := r.Get("data.sessionName").String(); strings.HasPrefix(name, client+"/") {
-			a.Last = name
-		}
+		a.Last = r.Get("data.sessionName").String()
+		a.Hidden = !strings.HasPrefix(a.Last, client+"/") // somebody else has named it since
 		return a, nil
 	}
 	said := map[string]any{"type": "set_session_name", "id": number, "sessionId": cmd.Session, "name": cmd.Key}

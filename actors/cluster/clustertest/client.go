@@ -99,7 +99,7 @@ func (c *Client) read(ctx context.Context, session cluster.SessionID) {
 	if c.Rand.IntN(2) == 0 {
 		c.at = c.Rand.IntN(c.Nodes)
 	}
-	if a, ok := c.ask(ctx, cmd); ok {
+	if a, ok := c.ask(ctx, cmd); ok && (!a.Hidden || a.Last == "") {
 		c.History.Read(cmd, a, known)
 	}
 }
