@@ -55,7 +55,8 @@ func TestCluster(t *testing.T) {
 type sim struct {
 	t       *testing.T
 	seed    uint64
-	rand    *rand.Rand
+	rand    *rand.Rand // of what nodes and clients do, with mu
+	chance  *rand.Rand // of the faults
 	greedy  bool
 	engine  *clustertest.Memory
 	history *clustertest.History
@@ -82,7 +83,7 @@ type simLife struct {
 func newSim(t *testing.T, seed uint64) *sim {
 	rnd := rand.New(rand.NewPCG(seed, 23))
 	return &sim{
-		t: t, seed: seed, rand: rnd, greedy: seed%4 == 0, engine: clustertest.New(seed, rnd.IntN(25)),
+		t: t, seed: seed, rand: rnd, chance: rand.New(rand.NewPCG(seed, 24)), greedy: seed%4 == 0, engine: clustertest.New(seed, rnd.IntN(25)),
 		history: clustertest.NewHistory(), cut: map[[2]int]bool{},
 	}
 }
@@ -182,7 +183,7 @@ func (c *sim) run() {
 	}
 	var mends sync.WaitGroup
 	for end := time.Now().Add(9 * time.Second); time.Now().Before(end); {
-		time.Sleep(time.Duration(500+c.rand.IntN(2500)) * time.Millisecond)
+		time.Sleep(time.Duration(500+c.chance.IntN(2500)) * time.Millisecond)
 		c.fault(&mends)
 	}
 	clients.Wait()
@@ -203,9 +204,9 @@ func (c *sim) run() {
 // fault has something go wrong for a while.
 func (c *sim) fault(mends *sync.WaitGroup) {
 	c.faults++
-	node := c.rand.IntN(len(c.nodes))
-	other := (node + 1 + c.rand.IntN(2)) % 3
-	d := []time.Duration{time.Duration(c.rand.IntN(600)), time.Duration(c.rand.IntN(4000))}[c.rand.IntN(2)] * time.Millisecond
+	node := c.chance.IntN(len(c.nodes))
+	other := (node + 1 + c.chance.IntN(2)) % 3
+	d := []time.Duration{time.Duration(c.chance.IntN(600)), time.Duration(c.chance.IntN(4000))}[c.chance.IntN(2)] * time.Millisecond
 	c.mu.Lock()
 	l := c.nodes[node]
 	c.mu.Unlock()
@@ -215,7 +216,7 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 			do()
 		})
 	}
-	switch c.rand.IntN(8) {
+	switch c.chance.IntN(8) {
 	case 0, 1: // K: killed, and started again
 		l.kill()
 		later(func() { c.begin(node) })
@@ -224,7 +225,7 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 	case 3, 4: // S: stopped
 		l.engine.Freeze(d)
 	case 5: // N1, N4: cut off from the engine
-		l.engine.Cut([]clustertest.Cut{clustertest.Deaf, clustertest.Gone}[c.rand.IntN(2)])
+		l.engine.Cut([]clustertest.Cut{clustertest.Deaf, clustertest.Gone}[c.chance.IntN(2)])
 		later(func() {
 			if l.ctx.Err() == nil {
 				l.engine.Cut(clustertest.Whole)
