@@ -103,10 +103,10 @@ func Find(ctx context.Context, baseURL, key string) (providers.LocalServer, erro
 		client: &http.Client{Transport: transport, Timeout: answerTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		base:   base, root: strings.TrimSuffix(base, "/v1"), key: key,
 	}
-	var tags, props, studio, list gjson.Result
+	var tags, props, studio, studioNow, list gjson.Result
 	var failed error
 	var all sync.WaitGroup
-	for path, to := range map[string]*gjson.Result{"/api/tags": &tags, "/props": &props, "/api/v0/models": &studio} {
+	for path, to := range map[string]*gjson.Result{"/api/tags": &tags, "/props": &props, "/api/v0/models": &studio, "/api/v1/models": &studioNow} {
 		all.Go(func() { *to, _ = a.get(ctx, a.root+path) })
 	}
 	all.Go(func() { list, failed = a.get(ctx, a.base+"/models") })
@@ -114,6 +114,8 @@ func Find(ctx context.Context, baseURL, key string) (providers.LocalServer, erro
 	switch {
 	case tags.Get("models").IsArray():
 		found.Kind, found.Models = Ollama, a.ollama(ctx, tags)
+	case studioNow.Get("models.0.loaded_instances").IsArray():
+		found.Kind, found.Models = LMStudio, lmStudioNow(studioNow)
 	case studio.Get("data.0.type").Exists():
 		found.Kind, found.Models = LMStudio, lmStudio(studio)
 	case failed != nil:
@@ -214,12 +216,31 @@ func (a *asker) ollama(ctx context.Context, tags gjson.Result) []providers.Local
 	return list
 }
 
+// lmStudioNow reads what LM Studio says since 0.4. What is not loaded has the length that it
+// is loaded with.
+func lmStudioNow(v gjson.Result) (list []providers.LocalModel) {
+	for _, m := range v.Get("models").Array() {
+		can := m.Get("capabilities")
+		one := providers.LocalModel{
+			ID: m.Get("key").Str, Context: m.Get("max_context_length").Int(), AtMost: true,
+			Vision: can.Get("vision").Bool(), Thinking: can.Get("reasoning").IsObject(), Other: m.Get("type").Str == "embedding",
+		}
+		for _, loaded := range m.Get("loaded_instances").Array() {
+			one.Loaded, one.AtMost = true, false
+			one.Context = smallest(one.Context, loaded.Get("config.context_length").Int())
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// lmStudio reads what older ones say.
 func lmStudio(v gjson.Result) (list []providers.LocalModel) {
 	for _, m := range v.Get("data").Array() {
 		kind := m.Get("type").Str
 		list = append(list, providers.LocalModel{
 			ID: m.Get("id").Str, Context: cmp.Or(m.Get("loaded_context_length").Int(), m.Get("max_context_length").Int()),
-			Vision: kind == "vlm", Loaded: m.Get("state").Str == "loaded", Other: kind == "embeddings",
+			AtMost: m.Get("state").Str != "loaded", Vision: kind == "vlm", Loaded: m.Get("state").Str == "loaded", Other: kind == "embeddings",
 		})
 	}
 	return list

@@ -49,6 +49,12 @@ var (
 		"/api/v0/models": `{"data":[{"id":"qwen2-vl-7b","type":"vlm","state":"not-loaded","max_context_length":32768},{"id":"llama-3.1-8b","type":"llm","state":"loaded","max_context_length":131072,"loaded_context_length":8192},{"id":"nomic","type":"embeddings","max_context_length":2048}]}`,
 		"/v1/models":     `{"data":[{"id":"qwen2-vl-7b"}]}`,
 	}
+	studioNowAnswers = map[string]string{
+		"/api/v1/models": `{"models":[{"type":"llm","key":"google/gemma-3-4b","loaded_instances":[],"max_context_length":131072,"capabilities":{"vision":true,"trained_for_tool_use":false}},
+			{"type":"llm","key":"qwen/qwen3.5-9b","loaded_instances":[{"id":"qwen/qwen3.5-9b","config":{"context_length":4096}},{"id":"qwen/qwen3.5-9b:2","config":{"context_length":8192}}],"max_context_length":262144,"capabilities":{"vision":false,"reasoning":{"default":"on"}}},
+			{"type":"embedding","key":"nomic","loaded_instances":[],"max_context_length":2048}]}`,
+		"/v1/models": `{"data":[{"id":"qwen/qwen3.5-9b"}]}`,
+	}
 	vllmAnswers = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"Qwen/Qwen3-Coder","object":"model","owned_by":"vllm","max_model_len":262144}]}`}
 )
 
@@ -64,7 +70,10 @@ func TestFind(t *testing.T) {
 		}}},
 		"llama.cpp": {llamaAnswers, providers.LocalServer{Kind: LlamaCPP, Models: []providers.LocalModel{{ID: "gpt-oss-20b.gguf", Context: 16384, Vision: true, Loaded: true}}}},
 		"LM Studio": {studioAnswers, providers.LocalServer{Kind: LMStudio, Models: []providers.LocalModel{
-			{ID: "qwen2-vl-7b", Context: 32768, Vision: true}, {ID: "llama-3.1-8b", Context: 8192, Loaded: true},
+			{ID: "qwen2-vl-7b", Context: 32768, AtMost: true, Vision: true}, {ID: "llama-3.1-8b", Context: 8192, Loaded: true},
+		}}},
+		"LM Studio 0.4": {studioNowAnswers, providers.LocalServer{Kind: LMStudio, Models: []providers.LocalModel{
+			{ID: "google/gemma-3-4b", Context: 131072, AtMost: true, Vision: true}, {ID: "qwen/qwen3.5-9b", Context: 4096, Thinking: true, Loaded: true},
 		}}},
 		"vLLM":  {vllmAnswers, providers.LocalServer{Kind: VLLM, Models: []providers.LocalModel{{ID: "Qwen/Qwen3-Coder", Context: 262144, Loaded: true}}}},
 		"other": {map[string]string{"/v1/models": `{"data":[{"id":"m"},{"id":"m"},{"id":"bad\u001b[31m"},{"id":5},{}]}`}, providers.LocalServer{Kind: Other, Models: []providers.LocalModel{{ID: "m", Loaded: true}}}},
