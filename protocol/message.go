@@ -51,7 +51,7 @@ type UserMessage struct {
 	Content     Content         `json:"content"`
 	Timestamp   int64           `json:"timestamp"`             // epoch milliseconds
 	Attachments json.RawMessage `json:"attachments,omitempty"` // of some clients' own; kept, and no model sees it
-	enc         []byte
+	sealed      `json:"-"`
 }
 
 // AssistantMessage is one answer of a model.
@@ -65,7 +65,7 @@ type AssistantMessage struct {
 	Timestamp    int64      `json:"timestamp"`              // epoch milliseconds, when the request was made
 	ErrorMessage string     `json:"errorMessage,omitempty"` // with stopReason error and aborted
 	ResponseID   string     `json:"responseId,omitempty"`   // the provider's id of the answer
-	enc          []byte
+	sealed       `json:"-"`
 }
 
 // ToolResultMessage answers one tool call of the assistant message before it.
@@ -79,7 +79,7 @@ type ToolResultMessage struct {
 	// StructuredContent and Usage are those of the [ToolResult].
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	Usage             json.RawMessage `json:"usage,omitempty"`
-	enc               []byte
+	sealed            `json:"-"`
 }
 
 // BashExecutionMessage records a bash command of the client.
@@ -92,7 +92,7 @@ type BashExecutionMessage struct {
 	FullOutputPath     string `json:"fullOutputPath,omitempty"`
 	ExcludeFromContext bool   `json:"excludeFromContext,omitempty"` // kept in the file, never sent to a model
 	Timestamp          int64  `json:"timestamp"`                    // epoch milliseconds
-	enc                []byte
+	sealed             `json:"-"`
 }
 
 // CustomMessage is context that neither the person nor the model wrote: an
@@ -103,7 +103,7 @@ type CustomMessage struct {
 	Display    bool            `json:"display"`
 	Details    json.RawMessage `json:"details,omitempty"`
 	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
-	enc        []byte
+	sealed     `json:"-"`
 }
 
 // BranchSummaryMessage stands in the context for a branch that was left. It is
@@ -147,27 +147,23 @@ func (*BranchSummaryMessage) Role() string     { return RoleBranchSummary }
 func (*CompactionSummaryMessage) Role() string { return RoleCompactionSummary }
 func (m *UnknownMessage) Role() string         { return m.RoleName }
 
+// sealed is the text of a message that was encoded, nil for one that was not.
+type sealed struct{ enc []byte }
+
+func (s *sealed) seal() *sealed { return s }
+
+// Weight of a sealed message is its length.
+func (s *sealed) Weight() int { return len(s.enc) }
+
 // Seal encodes a finished message once. Every later AppendJSON of the same
 // message copies the bytes: the log line, message_end, turn_end and agent_end
 // share one encoding. The message must not change afterwards, unless it is
 // sealed again.
 func Seal[M Message](m M) M {
-	switch m := any(m).(type) {
-	case *UserMessage:
-		m.enc = nil
-		m.enc = m.AppendJSON(nil)
-	case *AssistantMessage:
-		m.enc = nil
-		m.enc = m.AppendJSON(nil)
-	case *ToolResultMessage:
-		m.enc = nil
-		m.enc = m.AppendJSON(nil)
-	case *BashExecutionMessage:
-		m.enc = nil
-		m.enc = m.AppendJSON(nil)
-	case *CustomMessage:
-		m.enc = nil
-		m.enc = m.AppendJSON(nil)
+	if s, ok := any(m).(interface{ seal() *sealed }); ok {
+		text := s.seal()
+		text.enc = nil
+		text.enc = m.AppendJSON(nil)
 	}
 	return m
 }
@@ -178,14 +174,6 @@ func (m *AssistantMessage) Unsealed() *AssistantMessage {
 	c.enc = nil
 	return &c
 }
-
-// The weight of a sealed message is its length.
-
-func (m *UserMessage) Weight() int          { return len(m.enc) }
-func (m *AssistantMessage) Weight() int     { return len(m.enc) }
-func (m *ToolResultMessage) Weight() int    { return len(m.enc) }
-func (m *BashExecutionMessage) Weight() int { return len(m.enc) }
-func (m *CustomMessage) Weight() int        { return len(m.enc) }
 
 // appendMessage appends a message by its tags, behind its role, or as it was
 // encoded before.
