@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,7 @@ func TestServeRoots(t *testing.T) {
 	root := filepath.Join(p.root, "projects")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "one"), 0o700))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(root, "out")))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(root, "one", "away")))
 	s := p.serve("--listen", "127.0.0.1:0", "--root", root, "--ring", "1048576")
 	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
 	require.NoError(t, err)
@@ -76,15 +78,17 @@ func TestServeRoots(t *testing.T) {
 	open := client.until("open")
 	require.True(t, open.Get("success").Bool(), open.Raw)
 	handle := `,"sessionId":"` + open.Get("data.sessionId").Str + `"`
-	for _, command := range []string{
+	for i, command := range []string{
 		`"type":"open_session","cwd":"/etc"`, `"type":"open_session","cwd":"` + filepath.Join(root, "out") + `"`, `"type":"open_session","cwd":"` + p.work + `"`,
 		`"type":"open_session","sessionPath":"/etc/passwd"`, `"type":"attach","sessionPath":"/etc/passwd"`, `"type":"list_directories","path":"/"`,
 		`"type":"list_directories","path":"` + root + `/out"`, `"type":"list_directories"`, `"type":"delete_session","sessionPath":"/etc/passwd"`,
 		`"type":"export_html","outputPath":"/tmp/x.html"` + handle, `"type":"export_html","outputPath":"../x.html"` + handle,
+		`"type":"open_session"`, `"type":"export_html","outputPath":"away/x.html"` + handle, `"type":"switch_session","sessionPath":"away/passwd"` + handle, `"type":"new_session","parentSession":"away/passwd"` + handle,
 		`"type":"switch_session","sessionPath":"/etc/passwd"` + handle, `"type":"list_sessions","sessionDir":"/etc"` + handle,
 	} {
-		client.send(`{"id":"no",` + command + `}`)
-		v := client.until("no")
+		id := fmt.Sprint("no", i)
+		client.send(`{"id":"` + id + `",` + command + `}`)
+		v := client.until(id)
 		assert.Equal(t, "forbidden", v.Get("code").Str, "%s: %s", command, v.Raw)
 	}
 	client.send(`{"id":"dirs","type":"list_directories","path":"` + root + `"}`)

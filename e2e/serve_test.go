@@ -324,10 +324,15 @@ type wsClient struct {
 
 func (s *served) dial(token, protocol string) (*wsClient, string) {
 	s.t.Helper()
+	return s.dialTo("/v1/ws", token, protocol)
+}
+
+func (s *served) dialTo(path, token, protocol string) (*wsClient, string) {
+	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { c.Close() })
-	fmt.Fprintf(c, "GET /v1/ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+	fmt.Fprintf(c, "GET "+path+" HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s, troupe.auth.%s\r\n\r\n",
 		strings.TrimPrefix(s.base, "http://"), protocol, base64.RawURLEncoding.EncodeToString([]byte(token)))
 	in := bufio.NewReader(c)
@@ -499,5 +504,43 @@ func TestEventStream(t *testing.T) {
 	_, types := listen(at, "agent_settled")
 	assert.Equal(t, "response", types[0])
 	assert.Contains(t, types, "agent_start")
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestWebSocketOfOneSession: a client that names no session has one of its own, if its address
+// says which.
+func TestWebSocketOfOneSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view", "--permission-mode", "auto")
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	token := strings.TrimSpace(string(raw))
+	client, status := s.dialTo("/v1/ws?session=new", token, "troupe.v1")
+	require.Contains(t, status, "101")
+	p.llm.plays(text("one"))
+	client.send(`{"id":"p","type":"prompt","message":"go"}`)
+	assert.False(t, client.until("agent_end").Get("sessionId").Exists())
+	client.send(`{"id":"s","type":"get_state"}`)
+	id := client.until("s").Get("data.sessionId").Str
+	require.NoError(t, client.conn.Close())
+
+	for _, which := range []string{"continue", id} {
+		var last gjson.Result
+		require.Eventually(t, func() bool { // the first connection still holds the file
+			client, status = s.dialTo("/v1/ws?session="+which, token, "troupe.v1")
+			require.Contains(t, status, "101")
+			client.send(`{"id":"t","type":"get_last_assistant_text"}`)
+			last = client.until("t")
+			require.NoError(t, client.conn.Close())
+			return last.Get("success").Bool()
+		}, patience, 10*time.Millisecond)
+		assert.Equal(t, "one", last.Get("data.text").Str, which)
+	}
+	viewer, _ := s.login(s.code)
+	for query, of := range map[string]string{"session=new": viewer, "session=../x": token, "session=": token, "session=nosuchsession": token, "token=x": token, "session=new&x=1": token} {
+		_, status := s.dialTo("/v1/ws?"+query, of, "troupe.v1")
+		assert.Contains(t, status, "400", query)
+	}
 	assert.Equal(t, 143, s.stop())
 }

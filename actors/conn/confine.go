@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"troupe/protocol"
@@ -26,6 +27,9 @@ func (r *router) outside(cmd protocol.Command) *protocol.Error {
 func (r *router) named(cmd protocol.Command) []string {
 	switch cmd := cmd.(type) {
 	case protocol.OpenSession:
+		if cmd.SessionPath == "" {
+			return []string{cmp.Or(cmd.Cwd, r.cfg.Default.Cwd)}
+		}
 		return []string{cmd.SessionPath, cmd.Cwd}
 	case protocol.AttachSession:
 		return []string{cmd.SessionPath}

@@ -253,7 +253,7 @@ func (r *router) onPanic(c actor.Context, msg any) (done bool) {
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := link.Request{
 		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.current.credit.Bytes},
-		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit, Line: r.current.bytes,
+		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit, Line: r.current.bytes, Allowed: r.cfg.Allowed,
 	}
 	r.send(c, to, m)
 }

@@ -13,10 +13,11 @@ import (
 // answer.
 type Request struct {
 	core.Command
-	Client Client
-	Tag    string // the sessionId that the client wrote, repeated in the answer
-	Credit Credit // to give back when the command reaches its handler
-	Line   []byte // as the client wrote it, for another node; nil without a cluster
+	Client  Client
+	Tag     string                 // the sessionId that the client wrote, repeated in the answer
+	Credit  Credit                 // to give back when the command reaches its handler
+	Allowed func(path string) bool // which files the client may name, by absolute paths; nil is all
+	Line    []byte                 // as the client wrote it, for another node; nil without a cluster
 }
 
 // What a router and the parent of sessions say to each other.

@@ -388,6 +388,38 @@ func (s *Server) visitor(name string, by who) visitor {
 	return visitor{log: &s.Log, name: name, device: by.device}
 }
 
+// wants is the configuration of a WebSocket: with a default session, for clients that name
+// none, if the address says which.
+func (s *Server) wants(r *http.Request, by who) (conn.Config, error) {
+	query := r.URL.Query()
+	named := query.Get("session")
+	if len(query) == 0 {
+		return s.network(by), nil
+	}
+	args, is := map[string][]string{"new": nil, "continue": {"--continue"}}[named]
+	switch {
+	case len(query) > 1 || named == "" || strings.Trim(named, sessionID) != "":
+		return conn.Config{}, errors.New("want session=new, session=continue or session=ID, and nothing else")
+	case by.scope != ScopeFull:
+		return conn.Config{}, errors.New("who may only look opens no session")
+	case !is:
+		args = []string{"--session", named}
+	}
+	own, err := s.Configure(&Preface{Cwd: s.Network.Default.Cwd, Args: args})
+	if err != nil {
+		return own, err
+	}
+	cfg := s.network(by)
+	if cfg.Allowed != nil && !cfg.Allowed(own.Default.Cwd) {
+		return own, errors.New("the directory of the daemon is below none of its --root directories")
+	}
+	cfg.Default, cfg.MultiSession = own.Default, false
+	return cfg, nil
+}
+
+// sessionID is what the id of a session consists of; a path has more.
+const sessionID = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
 // network is the configuration of a client's connection.
 func (s *Server) network(by who) conn.Config {
 	cfg := s.Network
@@ -409,6 +441,12 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		s.refuse(w, r, http.StatusBadRequest, "the subprotocols are "+strings.Join(protocols, " and "))
 		return
 	}
+	cfg, err := s.wants(r, by)
+	if err != nil {
+		defer over()
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
 	ws, err := websocket.Accept(small{w}, r, &websocket.AcceptOptions{
 		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
 	})
@@ -423,7 +461,6 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	done := s.Tokens.Watch(by.device, func() {
 		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
 	})
-	cfg := s.network(by)
 	cfg.Single = true
 	time.AfterFunc(heartbeatEvery, client.beat)
 	go func() {

@@ -209,6 +209,9 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	if err == nil {
 		err = s.tooLate(r)
 	}
+	if err == nil {
+		err = s.outside(r)
+	}
 	if err != nil {
 		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: err})
 		return

@@ -410,6 +410,24 @@ func (w *workspace) resolve(path string) string {
 	return filepath.Clean(path)
 }
 
+// outside refuses a path that leads to where the client may name no files: one that is relative
+// to the working directory only the session can follow.
+func (s *Session) outside(r link.Request) *protocol.Error {
+	path := ""
+	switch cmd := r.Cmd.(type) {
+	case protocol.ExportHTML:
+		path = cmd.OutputPath
+	case protocol.SwitchSession:
+		path = cmd.SessionPath
+	case protocol.NewSession:
+		path = cmd.ParentSession
+	}
+	if r.Allowed == nil || path == "" || r.Allowed(s.work.resolve(path)) {
+		return nil
+	}
+	return protocol.CodeForbidden.Errorf("This client may not name files there: %s", path)
+}
+
 func (h *Shared) cacheRetention() providers.CacheRetention {
 	if h.Env("PI_CACHE_RETENTION") == "long" {
 		return providers.CacheLong
