@@ -1,10 +1,14 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,5 +117,61 @@ func tailLogs(t *testing.T, dir string) {
 	for _, log := range logs {
 		text, _ := os.ReadFile(log)
 		t.Logf("%s:\n%s", filepath.Base(log), text[max(0, len(text)-3000):])
+	}
+}
+
+// TestFigures measures what section "Measured" of the manual says of appends and reads. It judges
+// nothing: the machine is busy with the servers, too.
+func TestFigures(t *testing.T) {
+	n := natsServers(t, engines.NatsOptions{N: 3})
+	p := postgresPair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	js, err := jetstream.Open(ctx, natsConfig(t, n, 0))
+	require.NoError(t, err)
+	defer js.Close()
+	pg, err := postgres.Open(ctx, postgresConfig(t, p))
+	require.NoError(t, err)
+	defer pg.Close()
+	line := bytes.Repeat([]byte("x"), 600)
+	for name, e := range map[string]cluster.Engine{"jetstream": js, "postgres": pg} {
+		writer := func(id string) *cluster.Writer {
+			w, err := cluster.Own(ctx, e, cluster.SessionID(id), "a", "1", cluster.Mark{})
+			require.NoError(t, err)
+			return w
+		}
+		w := writer("alone")
+		var took []time.Duration
+		for range 3000 {
+			begun := time.Now()
+			_, err := w.Append(ctx, line, nil)
+			require.NoError(t, err)
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		p50, p99 := took[len(took)/2], took[len(took)*99/100]
+		var all sync.WaitGroup
+		begun := time.Now()
+		for i := range 16 {
+			w := writer(fmt.Sprint("writer-", i))
+			all.Go(func() {
+				for range 500 {
+					if _, err := w.Append(ctx, line, nil); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		many := 16 * 500 / time.Since(begun).Seconds()
+		for range 10_000 - len(took) {
+			_, err := w.Append(ctx, line, nil)
+			require.NoError(t, err)
+		}
+		begun = time.Now()
+		_, err := cluster.Load(ctx, e, "alone", cluster.Mark{}, w.Mark().Seq, func(cluster.Record) error { return nil })
+		require.NoError(t, err)
+		t.Logf("%-9s append of 600 B alone p50 %.2f p99 %.2f ms; 16 writers %.0f a second; 10,000 records read in %d ms", name,
+			p50.Seconds()*1000, p99.Seconds()*1000, many, time.Since(begun).Milliseconds())
 	}
 }

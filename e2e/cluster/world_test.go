@@ -506,6 +506,9 @@ func (w *world) judge() (violations []string) {
 	w.stop()
 	w.clients.Wait()
 	time.Sleep(3 * time.Second) // what was given up may still come
+	for _, n := range w.nodes { // and nobody writes while the logs are read through one server after the other
+		n.Kill()
+	}
 	text, err := os.ReadFile(filepath.Join(w.dir, "effects"))
 	if !os.IsNotExist(err) {
 		require.NoError(w.t, err)
