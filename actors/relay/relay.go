@@ -87,7 +87,7 @@ type node struct {
 const (
 	dialTime   = time.Second
 	firstPause = 20 * time.Millisecond // before a session is looked for again; doubles
-	mostPause  = 200 * time.Millisecond
+	mostPause  = 100 * time.Millisecond
 	idlePause  = 2 * time.Second // of one of which nobody waits for an answer
 	waitTold   = time.Second     // how long a client is not told that it waits
 	lookTime   = 3 * time.Second
