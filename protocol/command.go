@@ -71,6 +71,9 @@ type SessionWants struct {
 	Provider string            `json:"provider,omitempty" doc:"A provider for which the node has credentials."`
 }
 
+// DrainNode has a node of a cluster give its sessions up, and end.
+type DrainNode struct{ isCommand }
+
 // Prompting.
 type (
 	Prompt struct {

@@ -285,6 +285,8 @@ var Commands = []Spec{
 		"Version, dialect, features, limits. No side effect, at any time."),
 	spec[Ping]("ping", ScopeConnection, row{result: Pong{}, since: "troupe", is: Looks},
 		"Answered at once, whatever the sessions do: for clients that cannot send the pings of their transport."),
+	spec[DrainNode]("drain_node", ScopeConnection, row{since: "troupe"},
+		"Between the nodes of a cluster: the node takes no session any more, gives its own up, and ends. Refused from anybody else: see troupe cluster drain."),
 	spec[Hello]("hello", ScopeConnection, row{result: ProtocolInfo{}, since: "troupe", is: Looks},
 		"Choose a dialect and switch features on, for this connection: how it is written to, and how the sessions behave that it opens from now on or has to itself. A session that another connection has, too, keeps its rules. Best sent first; it applies to everything after it."),
 	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "troupe", is: ActsOnce},

@@ -269,3 +269,13 @@ func (r *router) listed(c actor.Context, m relay.Listed) {
 	all.Sessions = append(all.Sessions, m.Sessions...)
 	r.openList(c, all)
 }
+
+// drainNode ends this node, if another one asks for that.
+func (r *router) drainNode(c actor.Context, req protocol.Request) {
+	if !r.cfg.Peer || r.server.Cluster == nil || r.server.Cluster.Drain == nil {
+		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Only who has the keys of a node may drain one"))
+		return
+	}
+	r.answer(c, req, nil, nil)
+	r.server.Cluster.Drain()
+}

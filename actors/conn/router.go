@@ -420,6 +420,8 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		r.answer(c, req, protocol.Pong{T: time.Now().UnixMilli()}, nil)
 	case protocol.Hello:
 		r.hello(c, req, cmd)
+	case protocol.DrainNode:
+		r.drainNode(c, req)
 	case protocol.OpenSession:
 		r.openSession(c, req, cmd)
 	case protocol.CloseSession:

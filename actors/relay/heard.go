@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/tidwall/gjson"
@@ -135,6 +136,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 		return false
 	}
 	s := r.sessions[asked.Session]
+	r.shared.Metrics.Took("troupe_cluster_relay_seconds", time.Since(asked.at))
 	if s == nil {
 		return true
 	}

@@ -32,6 +32,8 @@ type Shared struct {
 	Wait    time.Duration // how long a line waits for a session that no node has; 0 for DefaultWait
 	Log     zerolog.Logger
 	Roots   map[string]cluster.Root // of this node
+	Metrics *cluster.Metrics        // nil counts nothing
+	Drain   func()                  // ends this node; nil where nobody can ask for that
 }
 
 // DefaultWait is longer than a cluster takes to notice that a node is lost.

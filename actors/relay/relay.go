@@ -243,6 +243,7 @@ func (r *relay) send(n *node, a *ask) {
 		n.pending = append(n.pending, a)
 	}
 	n.out.put(a.Line, a.Credit)
+	r.shared.Metrics.Count("troupe_cluster_relay_lines_total", 1)
 	a.Credit = link.Credit{}
 	if r.current == a {
 		r.current = nil
@@ -384,6 +385,9 @@ func (r *relay) elsewhere(c actor.Context, s *session, first []*ask, was bool) {
 func (r *relay) flush(c actor.Context, s *session) {
 	waiting := s.waiting
 	s.waiting, s.looking.pause = nil, 0
+	if s.moved != "" {
+		r.shared.Metrics.Took("troupe_cluster_failover_seconds", time.Since(s.looking.since))
+	}
 	if s.moved != "" && s.hears {
 		r.tellMoved(c, s, s.at.Name)
 	}

@@ -54,6 +54,10 @@ type Config struct {
 	Origins []string // of pages that may connect, besides those of Hosts
 	TLS     *tls.Config
 
+	// Of a node of a cluster; nil for a daemon that is alone.
+	Metrics func(w io.Writer) error // writes them as text for Prometheus
+	Ready   func() bool             // it is in touch with the cluster
+
 	AllowLogin bool // clients on TCP that may do everything may sign in to providers, too
 }
 
@@ -196,6 +200,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.authorised(w, r, returns(s.rpc))
 	case path == "/v1/events":
 		s.authorised(w, r, returns(s.events))
+	case path == "/metrics" && s.Metrics != nil:
+		s.authorised(w, r, returns(s.metrics))
 	case strings.HasPrefix(path, imagePath):
 		s.authorised(w, r, returns(s.image))
 	default:
@@ -249,7 +255,23 @@ func (s *Server) ready(w http.ResponseWriter) {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 		return
 	}
+	if s.Ready != nil && !s.Ready() {
+		http.Error(w, "no lease", http.StatusServiceUnavailable)
+		return
+	}
 	_, _ = io.WriteString(w, "ready\n")
+}
+
+// metrics are for who may do everything.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, by who) {
+	if by.scope != ScopeFull {
+		s.refuse(w, r, http.StatusForbidden, "this client may only watch")
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	if err := s.Metrics(w); err != nil {
+		s.Log.Info().Err(err).Msg("metrics were not read to the end")
+	}
 }
 
 func (s *Server) ends() bool {

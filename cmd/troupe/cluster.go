@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -307,6 +310,11 @@ type node struct {
 	side    *peer.Side
 	peers   net.Listener
 	log     zerolog.Logger
+	metrics *cluster.Metrics
+	begun   time.Time
+	leased  atomic.Int64       // milliseconds behind begun when it last had a lease
+	drain   chan struct{}      // is closed when somebody has asked for the end of this node
+	once    sync.Once          // of drain
 	stop    context.CancelFunc // of its beats
 }
 
@@ -327,7 +335,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	if err := o.listenWhere(); err != nil {
 		return nil, err
 	}
-	n := &node{options: o, log: log}
+	n := &node{options: o, log: log, metrics: new(cluster.Metrics), begun: time.Now(), drain: make(chan struct{})}
 	if n.peers, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, fmt.Errorf("--cluster-listen: %w", err)
 	}
@@ -344,15 +352,19 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: o.Roots, Version: version,
 		Reads: [2]int{1, cluster.Format}, Writes: [2]int{1, cluster.Format},
 	}
+	engine := cluster.Measured(n.engine, n.metrics)
 	n.member = cluster.Join(cluster.MemberConfig{
-		Self: self, Log: n.engine, Registry: n.engine,
+		Self: self, Log: engine, Registry: engine,
 		Timing: cluster.Timing{Every: time.Duration(o.BeatMs) * time.Millisecond, Miss: o.Miss},
-		Said:   func(what string, values ...any) { log.Info().Fields(values).Msg(what) },
+		Said: func(what string, values ...any) {
+			n.metrics.Said(what, values...)
+			log.Info().Fields(values).Msg(what)
+		},
 	})
 	n.side = peer.NewSide(keys, version)
-	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots}
+	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: n.engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop",
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop",
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {
@@ -410,6 +422,35 @@ func (n *node) run(fenced func()) {
 			fenced()
 		}
 	}()
+}
+
+// askedToDrain has the node give its sessions up and end.
+func (n *node) askedToDrain() { n.once.Do(func() { close(n.drain) }) }
+
+// readyAfter is how long a node may be without a lease before it says that it takes no clients.
+const readyAfter = 10 * time.Second
+
+// ready says whether the node has had a lease lately.
+func (n *node) ready() bool {
+	now := time.Since(n.begun)
+	if _, ok := n.member.Lease(); ok {
+		n.leased.Store(now.Milliseconds())
+		return true
+	}
+	return now-time.Duration(n.leased.Load())*time.Millisecond < readyAfter
+}
+
+// measured writes what the node has counted, and how it is.
+func (n *node) measured(w io.Writer) error {
+	lease := 0.0
+	if _, ok := n.member.Lease(); ok {
+		lease = 1
+	}
+	gauges := map[string]float64{"troupe_cluster_lease": lease}
+	for _, other := range n.member.Nodes() {
+		gauges[fmt.Sprintf("troupe_cluster_node_sessions{node=%q}", other.Name)] = float64(other.Sessions)
+	}
+	return n.metrics.Write(w, gauges)
 }
 
 // close ends what the node has in the cluster, once the daemon has ended.

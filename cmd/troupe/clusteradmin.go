@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"troupe/actors/cluster"
 	"troupe/actors/cluster/jetstream"
 	"troupe/actors/cluster/peer"
@@ -21,7 +23,7 @@ import (
 	"troupe/store"
 )
 
-const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|move SESSION NODE|check [SESSION]|export SESSION [FILE] " +
+const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|check [SESSION]|export SESSION [FILE] " +
 	"[--cluster URL] [--cluster-dir DIRECTORY]; init: [--node NAME …] [--replicas 3|5] [--partitions N] [--cluster-allow-single]"
 
 // adminOptions are the flags of "troupe cluster".
@@ -80,7 +82,7 @@ func administer(args []string) error {
 		do          func(*adminOptions, context.Context) error
 	}{
 		"init": {1, 1, (*adminOptions).init}, "status": {1, 1, (*adminOptions).status}, "spread": {1, 1, (*adminOptions).spread},
-		"check": {1, 2, (*adminOptions).check}, "export": {2, 3, (*adminOptions).export},
+		"check": {1, 2, (*adminOptions).check}, "drain": {2, 2, (*adminOptions).drainNode}, "export": {2, 3, (*adminOptions).export},
 	}
 	if len(a.words) == 0 {
 		return usageError{errors.New(clusterUsage)}
@@ -334,6 +336,44 @@ func (a *adminOptions) export(ctx context.Context) error {
 			return fmt.Errorf("session %s: %w", id, err)
 		}
 		fmt.Println(path)
+		return nil
+	})
+}
+
+// drainNode asks a node to give its sessions up and to end, and waits until it has ended.
+func (a *adminOptions) drainNode(ctx context.Context) error {
+	keys, err := peer.Load(a.Keys)
+	if err != nil {
+		return fmt.Errorf("--cluster-dir, of any node: %w", err)
+	}
+	return a.withEngine(ctx, func(e admin) error {
+		n, found, err := e.Node(ctx, a.words[1])
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("there is no node %s", a.words[1])
+		}
+		wire, err := peer.NewSide(keys, version).Dial(ctx, n, cluster.Identity{Device: "troupe cluster drain"})
+		if err != nil {
+			return fmt.Errorf("node %s at %s: %w", n.Name, n.Addr, err)
+		}
+		defer func() { _ = wire.Close() }()
+		if err := wire.Write([]byte(`{"id":"drain","type":"drain_node"}` + "\n")); err != nil {
+			return err
+		}
+		answer, err := wire.Read()
+		if err != nil {
+			return err
+		}
+		if !gjson.GetBytes(answer, "success").Bool() {
+			return fmt.Errorf("node %s: %s", n.Name, gjson.GetBytes(answer, "error").Str)
+		}
+		fmt.Println("node", n.Name, "gives its sessions up")
+		for err == nil { // it ends the wire when it has ended
+			_, err = wire.Read()
+		}
+		fmt.Println("node", n.Name, "has ended")
 		return nil
 	})
 }

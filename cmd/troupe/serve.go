@@ -249,6 +249,10 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
+	var drain chan struct{}
+	if own != nil {
+		of.Metrics, of.Ready, drain = own.measured, own.ready, own.drain
+	}
 	of.Daemon = actors.Start(cfg)
 	server := remote.New(of)
 	fenced := make(chan struct{})
@@ -266,6 +270,8 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	var first os.Signal
 	select {
 	case first = <-signals:
+	case <-drain:
+		first = syscall.SIGTERM
 	case <-fenced:
 		of.Daemon.Stop(actors.Stop{Abort: true})
 		of.Daemon.Wait()

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Metrics counts what a node does, for who watches many. It is safe for concurrent use; the nil
+// value counts nothing.
+type Metrics struct {
+	mu     sync.Mutex // guards what follows
+	counts map[string]float64
+	times  map[string]*histogram
+}
+
+// histogram is how long something took, in buckets.
+type histogram struct {
+	buckets []uint64 // one for each of bounds, and one beyond
+	sum     float64
+}
+
+// bounds are in seconds.
+var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+
+// Count adds to a counter. name may have labels: x_total{why="dead"}.
+func (m *Metrics) Count(name string, n float64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.counts == nil {
+		m.counts = map[string]float64{}
+	}
+	m.counts[name] += n
+}
+
+// Took notes how long something took.
+func (m *Metrics) Took(name string, d time.Duration) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.times == nil {
+		m.times = map[string]*histogram{}
+	}
+	h := m.times[name]
+	if h == nil {
+		h = &histogram{buckets: make([]uint64, len(bounds)+1)}
+		m.times[name] = h
+	}
+	i, _ := slices.BinarySearch(bounds, d.Seconds())
+	h.buckets[i]++
+	h.sum += d.Seconds()
+}
+
+// Write writes all of it as text for Prometheus, with gauges of this moment.
+func (m *Metrics) Write(w io.Writer, gauges map[string]float64) error {
+	var text strings.Builder
+	typed := map[string]bool{}
+	kind := func(name, kind string) {
+		if base, _, _ := strings.Cut(name, "{"); !typed[base] {
+			typed[base] = true
+			fmt.Fprintf(&text, "# TYPE %s %s\n", base, kind)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(gauges)) {
+		kind(name, "gauge")
+		fmt.Fprintf(&text, "%s %v\n", name, gauges[name])
+	}
+	m.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(m.counts)) {
+		kind(name, "counter")
+		fmt.Fprintf(&text, "%s %v\n", name, m.counts[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.times)) {
+		kind(name, "histogram")
+		h, sum := m.times[name], uint64(0)
+		for i, n := range h.buckets {
+			bound := "+Inf"
+			if sum += n; i < len(bounds) {
+				bound = fmt.Sprint(bounds[i])
+			}
+			fmt.Fprintf(&text, "%s_bucket{le=%q} %d\n", name, bound, sum)
+		}
+		fmt.Fprintf(&text, "%s_sum %v\n%s_count %d\n", name, h.sum, name, sum)
+	}
+	m.mu.Unlock()
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// Measured is a log whose appends and reads are counted.
+func Measured(log Engine, m *Metrics) Engine { return &measured{log, m} }
+
+type measured struct {
+	Engine
+	m *Metrics
+}
+
+// Append implements [Log].
+func (l *measured) Append(ctx context.Context, id SessionID, after Seq, r Record) (Seq, error) {
+	begun := time.Now()
+	seq, err := l.Engine.Append(ctx, id, after, r)
+	if err == nil {
+		l.m.Took("troupe_cluster_append_seconds", time.Since(begun))
+		return seq, nil
+	}
+	l.m.Count(fmt.Sprintf("troupe_cluster_append_retries_total{why=%q}", reason(err)), 1)
+	return seq, err
+}
+
+// Read implements [Log].
+func (l *measured) Read(ctx context.Context, id SessionID, after, to Seq, f func(Record) error) error {
+	begun := time.Now()
+	err := l.Engine.Read(ctx, id, after, to, f)
+	l.m.Took("troupe_cluster_load_seconds", time.Since(begun))
+	if errors.Is(err, ErrDamaged) {
+		l.m.Count("troupe_cluster_chain_errors_total", 1)
+	}
+	return err
+}
+
+// Beat implements [Registry].
+func (l *measured) Beat(ctx context.Context, n Node) error {
+	begun := time.Now()
+	err := l.Engine.Beat(ctx, n)
+	if err == nil {
+		l.m.Took("troupe_cluster_beat_seconds", time.Since(begun))
+	}
+	return err
+}
+
+// reason is an error in a word.
+func reason(err error) string {
+	for why, is := range map[string]error{"conflict": ErrConflict, "unavailable": ErrUnavailable, "full": ErrFull, "too_large": ErrTooLarge, "fenced": ErrFenced} {
+		if errors.Is(err, is) {
+			return why
+		}
+	}
+	return "unknown"
+}
+
+// Said counts what a member says of itself: claims, fences, releases, doubt, deaths.
+func (m *Metrics) Said(what string, values ...any) {
+	value := func(name string) any {
+		for i := 0; i+1 < len(values); i += 2 {
+			if values[i] == name {
+				return values[i+1]
+			}
+		}
+		return nil
+	}
+	switch what {
+	case "session claimed":
+		m.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", fmt.Sprint(value("why"))), 1)
+	case "session fenced":
+		m.Count("troupe_cluster_fenced_total", 1)
+	case "session released":
+		m.Count("troupe_cluster_released_total", 1)
+	case "session was in doubt":
+		if took, is := value("for").(time.Duration); is {
+			m.Took("troupe_cluster_doubtful_seconds", took)
+		}
+	}
+}
