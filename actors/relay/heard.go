@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -140,7 +141,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	if s == nil {
 		return true
 	}
-	if !a.ok && (a.code == protocol.CodeNotHere || a.code == protocol.CodeUnknownSession && s.joined == n.life && asked.tries < 2) && asked.tries < mostTries {
+	if r.notThere(s, n, asked, a) {
 		asked.tries++
 		if s.at == n {
 			r.elsewhere(c, s, append([]*ask{asked}, r.unanswered(n, s.id)...), false)
@@ -176,6 +177,18 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 		}
 	}
 	return true
+}
+
+// notThere says whether a node does not have the session that a command is for, or not for long: it
+// has done nothing, and is looked for again as long as the command may wait.
+func (r *relay) notThere(s *session, n *node, asked *ask, a answer) bool {
+	switch {
+	case a.ok || time.Since(asked.at) > cmp.Or(r.shared.Wait, DefaultWait):
+		return false
+	case a.code == protocol.CodeUnknownSession: // it may have been closed, and then it is nobody's
+		return s.joined == n.life && asked.tries < 2
+	}
+	return a.code == protocol.CodeNotHere || a.code == protocol.CodeSessionClosing && r.leaving == nil
 }
 
 // takeAnswered is the command that an answer is to, nil for none that is known.

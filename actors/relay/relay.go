@@ -91,7 +91,6 @@ const (
 	idlePause  = 2 * time.Second // of one of which nobody waits for an answer
 	waitTold   = time.Second     // how long a client is not told that it waits
 	lookTime   = 3 * time.Second
-	mostTries  = 20
 )
 
 // New is the relay of a client, which the connection spawns, and how it goes on after a

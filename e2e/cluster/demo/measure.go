@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -70,6 +73,51 @@ func (d *demo) measure(ctx context.Context, rounds int) error {
 	slices.Sort(silent)
 	fmt.Printf("node killed, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n",
 		len(silent), at(silent, 50).Seconds(), at(silent, 90).Seconds(), at(silent, 99).Seconds(), silent[len(silent)-1].Seconds())
+	return d.drain(ctx)
+}
+
+// drain has a node give its sessions up while they are asked for something all the time.
+func (d *demo) drain(ctx context.Context) error {
+	c, err := d.dial("ada")
+	if err != nil {
+		return err
+	}
+	var sessions []string
+	for len(sessions) < sessionsARound {
+		s, owner, err := c.open()
+		if err != nil {
+			return err
+		}
+		if owner == "bob" {
+			sessions = append(sessions, s)
+		}
+	}
+	drain := exec.Command(d.troupe, "cluster", "drain", "bob", "--cluster", d.engine.URL(0), "--cluster-dir", filepath.Join(d.dir, "keys", "ada"))
+	drain.Stdout, drain.Stderr = os.Stdout, os.Stderr
+	if err := drain.Start(); err != nil {
+		return err
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- drain.Wait() }()
+	longest := make([]time.Duration, len(sessions))
+	for over := false; !over; {
+		select {
+		case err := <-drained:
+			if over = true; err != nil {
+				return fmt.Errorf("troupe cluster drain: %w", err)
+			}
+		default:
+		}
+		for i, s := range sessions {
+			begun := time.Now()
+			if _, err := c.ask(map[string]any{"type": "set_session_name", "sessionId": s, "name": "n"}); err != nil {
+				return err
+			}
+			longest[i] = max(longest[i], time.Since(begun))
+		}
+	}
+	slices.Sort(longest)
+	fmt.Printf("node drained: the longest a session took for a command, of %d: p50 %.3f s, most %.3f s\n", len(longest), at(longest, 50).Seconds(), longest[len(longest)-1].Seconds())
 	return nil
 }
 
