@@ -407,14 +407,14 @@ func TestExtensionsAreAwaitedInReload(t *testing.T) {
 func TestExtensionsNameWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	d := p.extended(`pi.on("context_with_system", () => {}); pi.on("tool_cal", () => {}); pi.on("turn_start", () => {});
+	d := p.extended(`pi.on("cache_warming_decision", () => {}); pi.on("tool_cal", () => {}); pi.on("turn_start", () => {});
 		pi.registerTool({ name: "shy", exposure: "hidden", outputSchema: { type: "object" }, execute() {} });
 		pi.registerTool({ name: "odd", exposure: "codemode", execute() {} });`)
 	assert.Equal(t, `["read","bash","edit","write","odd"]`, d.ok(`{"type":"get_tools"}`).Get("activeToolNames").Raw)
 	d.ok(`{"type":"new_session"}`)
 	d.ok(`{"type":"get_tools"}`)
 	require.Zero(t, d.end())
-	for _, text := range []string{"context_with_system never comes", "tool_cal never comes", "outputSchema of the tool shy", `of the tool odd is taken for direct`} {
+	for _, text := range []string{"cache_warming_decision never comes", "tool_cal never comes", "outputSchema of the tool shy", `of the tool odd is taken for direct`} {
 		assert.Equal(t, 1, strings.Count(d.errors(), text), "%s: %s", text, d.errors())
 	}
 	assert.NotContains(t, d.errors(), "turn_start")
@@ -453,4 +453,67 @@ func TestExtensionTree(t *testing.T) {
 	assert.Equal(t, "model cycle", d.ui("notify").Get("message").Str)
 	d.ok(`{"type":"prompt","message":"/scoped"}`)
 	assert.Equal(t, "mock-1 think think2", d.ui("notify").Get("message").Str)
+}
+
+// TestExtensionPayloads: what events have beside their names is what pi 0.87 gives with them.
+func TestExtensionPayloads(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keepLittle(p)
+	d := p.extended(`
+		const tell = (ctx, ...list) => ctx.ui.notify(JSON.stringify(list));
+		pi.on("thinking_level_select", (e, ctx) => tell(ctx, "level", e.level, e.previousLevel));
+		pi.on("session_compact", (e, ctx) => tell(ctx, "compact", e.reason, e.willRetry, e.fromExtension));
+		pi.on("after_provider_response", (e, ctx) => tell(ctx, "answered", e.headers["content-type"]));
+		pi.on("turn_end", (e, ctx) => { tell(ctx, "turn", e.continue); return { entries: [], continue: e.continue }; });
+		pi.on("session_before_tree", (e, ctx) => tell(ctx, "before", e.preparation.commonAncestorId === ctx.sessionManager.getBranch()[0].id, e.preparation.entriesToSummarize.length > 0));
+		pi.on("session_tree", (e, ctx) => tell(ctx, "tree", typeof e.oldLeafId, e.oldLeafId !== e.newLeafId));
+		pi.on("model_select", (e, ctx) => tell(ctx, "model", e.source));
+		pi.on("session_start", (e, ctx) => tell(ctx, "start", e.reason, ctx.sessionManager.getHeader().type));
+		pi.on("context_with_system", (e, ctx) => {
+			tell(ctx, "whole", e.messages[0].role, e.messages[0].toolsAdded.length > 0, e.messages[1].role);
+			e.messages[0].content = "ONLY THIS";
+			return { messages: [e.messages[0], { role: "system", content: "AND THAT" }, ...e.messages.slice(1)] };
+		});
+		pi.registerCommand("tools", { handler(_, ctx) { pi.setActiveTools(["read", "nope"]); tell(ctx, "active", pi.getActiveTools()); } });`)
+	said := func(events []gjson.Result) (list []string) {
+		for _, e := range events {
+			if e.Get("method").Str == "notify" {
+				list = append(list, e.Get("message").Str)
+			}
+		}
+		return list
+	}
+	p.llm.plays(tool("c1", "bash", `{"command":"echo hi"}`), text(lengthy+lengthy))
+	list := said(d.prompt("hello " + strings.Repeat("again ", 50)))
+	whole, answered, turn := `["whole","system",true,"user"]`, `["answered","text/event-stream"]`, `["turn",false]`
+	assert.Equal(t, []string{whole, answered, turn, whole, answered, turn}, list[len(list)-6:], "the run goes on after tool calls")
+	body := p.llm.request(0).body
+	assert.Contains(t, body, "ONLY THIS\\n\\nAND THAT")
+
+	until := func(want string) { // fails when no more comes
+		t.Helper()
+		for d.ui("notify").Get("message").Str != want {
+		}
+	}
+	d.ok(`{"type":"set_model","provider":"mock","modelId":"think"}`)
+	until(`["model","set"]`)
+	d.ok(`{"type":"set_thinking_level","level":"off"}`)
+	d.ok(`{"type":"set_thinking_level","level":"high"}`)
+	until(`["level","high","off"]`)
+	p.llm.plays(text("more " + lengthy))
+	d.prompt("more " + strings.Repeat("again ", 50))
+	p.llm.plays(text("summary"), text("summary"))
+	d.ok(`{"type":"compact"}`)
+	until(`["compact","manual",false,false]`)
+	first := d.ok(`{"type":"get_entries"}`).Get(`entries.#(message.role=="user").id`).Str
+	d.ok(`{"type":"navigate_tree","targetId":"` + first + `"}`)
+	until(`["before",true,true]`)
+	until(`["tree","string",true]`)
+	d.ok(`{"type":"prompt","message":"/tools"}`)
+	until(`["active",["read"]]`)
+	d.ok(`{"type":"new_session"}`)
+	until(`["start","new","session"]`)
+	assert.Equal(t, 1, strings.Count(strings.Join(d.output(), "\n"), `[\"model\",`), "what a session begins with is no event")
+	require.Zero(t, d.end())
 }

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"troupe/actors/worker"
 	"troupe/protocol"
 	"troupe/protocol/extension"
+	"troupe/providers"
 )
 
 // What jobs ask extensions about, before they do what they are for. Each question is
@@ -37,6 +39,43 @@ func (t *Tools) Context(ctx context.Context, messages []protocol.Message) []prot
 		out = append(out, m)
 	}
 	return out
+}
+
+// ContextWithSystem is what extensions make of a request whose system prompt is the first
+// message. They say what the model is told; the tools stay what they are.
+func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
+	const name = "context_with_system"
+	tools := []map[string]any{}
+	for _, tool := range req.Tools {
+		tools = append(tools, map[string]any{"name": tool.Name, "description": tool.Description, "parameters": tool.Parameters})
+	}
+	head, err := json.Marshal(map[string]any{"role": "system", "content": req.System, "toolsAdded": tools, "timestamp": time.Now().UnixMilli()})
+	if err != nil {
+		panic("extension: " + err.Error())
+	}
+	var r struct {
+		Messages *[]json.RawMessage `json:"messages"`
+	}
+	messages := append([]json.RawMessage{head}, rawMessages(req.Messages)...)
+	if !t.says(ctx, name, map[string]any{"type": name, "messages": messages}, &r) || r.Messages == nil {
+		return
+	}
+	var system []string
+	rest := make([]protocol.Message, 0, len(*r.Messages))
+	for _, raw := range *r.Messages {
+		var s struct{ Role, Content string }
+		if json.Unmarshal(raw, &s) == nil && s.Role == "system" {
+			system = append(system, s.Content)
+			continue
+		}
+		m, err := protocol.DecodeMessage(raw)
+		if err != nil {
+			t.misread(name, err)
+			return
+		}
+		rest = append(rest, m)
+	}
+	req.System, req.Messages = strings.Join(system, "\n\n"), rest
 }
 
 // says asks extensions and reads what they say; false if there is nothing that can be read.

@@ -12,9 +12,12 @@ import (
 // Events makes of the events of a session's wire those that its extensions are
 // told. The zero value begins with the first run.
 type Events struct {
-	turn  int          // of the run, from 0
-	cycle bool         // the model is chosen by cycle_model
-	asked core.HookSet // about events that come next: whoever was asked is not told
+	turn  int                    // of the run, from 0
+	cycle bool                   // the model is chosen by cycle_model
+	level protocol.ThinkingLevel // before the change that comes next
+	leaf  string                 // before the navigation that comes next
+	why   string                 // the compaction that goes on was begun
+	asked core.HookSet           // about events that come next: whoever was asked is not told
 }
 
 // Asked notes that extensions are asked about an event, or, taken back, are not after
@@ -34,6 +37,9 @@ func (e *Events) Asked(h core.Hook, back bool) {
 		e.asked |= of
 	}
 }
+
+// Begin notes what there was before the first event.
+func (e *Events) Begin(level protocol.ThinkingLevel, leaf string) { e.level, e.leaf = level, leaf }
 
 // Cycles notes whether a model that is chosen now is chosen by cycle_model.
 func (e *Events) Cycles(does bool) { e.cycle = does }
@@ -78,16 +84,23 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 	case *protocol.MessageUpdate:
 		return told("message_update", listens, func() any { return updateEvent(ev) })
 	case protocol.ThinkingLevelChanged:
-		return told("thinking_level_select", listens, func() any { return map[string]any{"level": ev.Level} })
+		was := e.level
+		e.level = ev.Level
+		return told("thinking_level_select", listens, func() any { return map[string]any{"level": ev.Level, "previousLevel": was} })
 	case protocol.AgentSettled:
 		return told("agent_settled", listens, func() any { return map[string]any{"aborted": ev.Aborted} })
 	case protocol.SessionInfoChanged:
 		return told("session_info_changed", listens, func() any { return map[string]any{"name": ev.Name} })
 	case protocol.SessionChanged:
+		was := e.leaf
+		e.leaf = ev.LeafID
 		if ev.Reason == "tree" {
-			return told("session_tree", listens, func() any { return map[string]any{"newLeafId": ev.LeafID} })
+			return told("session_tree", listens, func() any { return map[string]any{"newLeafId": ev.LeafID, "oldLeafId": was} })
 		}
 		return "", nil
+	case protocol.AutoCompactionStart:
+		e.why = ev.Reason
+		return ofWire(ev, listens)
 	case protocol.AutoCompactionEnd:
 		if ev.Result == nil && listens("session_compact_failed") {
 			return told("session_compact_failed", listens, func() any {
@@ -155,6 +168,9 @@ func updateEvent(u *protocol.MessageUpdate) any {
 // OfEntry is an event about an entry that was added, if somebody listens. was is
 // the model before it.
 func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens func(string) bool) (string, json.RawMessage) {
+	if _, summary := r.Entry.(protocol.BranchSummary); !summary { // that is where one goes
+		e.leaf = r.ID
+	}
 	switch entry := r.Entry.(type) {
 	case protocol.ModelChange:
 		return told("model_select", listens, func() any {
@@ -170,7 +186,7 @@ func (e *Events) OfEntry(r protocol.Record, was, now *protocol.Model, listens fu
 		})
 	case protocol.Compaction:
 		return told("session_compact", listens, func() any {
-			return map[string]any{"compactionEntry": json.RawMessage(r.AppendJSON(nil)), "fromExtension": entry.FromHook}
+			return map[string]any{"compactionEntry": json.RawMessage(r.AppendJSON(nil)), "fromExtension": entry.FromHook, "reason": e.why, "willRetry": e.why == "overflow"}
 		})
 	default:
 		return "", nil

@@ -28,7 +28,7 @@ func TestEvents(t *testing.T) {
 		{&protocol.MessageUpdate{Step: protocol.UpdateStart, Kind: protocol.BlockToolCall, Block: call}, "message_update", `"type":"toolcall_start"`},
 		{protocol.ToolExecutionStart{ToolCallID: "c", ToolName: "read", Args: []byte(`{"a":1}`)}, "tool_execution_start", `"toolName":"read"`},
 		{protocol.AgentSettled{Outcome: "completed"}, "agent_settled", `"aborted":false`},
-		{protocol.ThinkingLevelChanged{Level: "high"}, "thinking_level_select", `{"type":"thinking_level_select","level":"high"}`},
+		{protocol.ThinkingLevelChanged{Level: "high"}, "thinking_level_select", `{"type":"thinking_level_select","level":"high","previousLevel":""}`},
 		{protocol.SessionChanged{Reason: "tree", LeafID: "e1"}, "session_tree", `"newLeafId":"e1"`},
 		{protocol.SessionChanged{Reason: "new"}, "", ``},
 		{protocol.ExtensionUIRequest{ID: "1"}, "", ``},

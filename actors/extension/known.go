@@ -11,7 +11,7 @@ import (
 var asked = []string{
 	"session_start", "session_shutdown", "session_before_switch", "session_before_fork", "session_before_tree", "session_before_compact",
 	"session_switch", "session_fork", "session_compact", "session_compact_failed", "session_tree", "session_info_changed", "session", "project_trust", "resources_discover",
-	"input", "before_agent_start", "agent_before_settle", "tool_call", "tool_result", "context", "user_bash", "model_select", "thinking_level_select",
+	"input", "before_agent_start", "agent_before_settle", "tool_call", "tool_result", "context", "context_with_system", "user_bash", "model_select", "thinking_level_select",
 	"ui_prompt_start", "ui_prompt_end",
 }
 

@@ -349,6 +349,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		}
 	}
 	s.offerTools()
+	s.ext.events.Begin(s.m.Level(), s.file.Leaf())
 	s.addProviders(m.Providers)
 	s.step(c, core.Reconfigured{Settings: *set})
 	if s.ext.load.done || s.ext.load.asked {
@@ -665,7 +666,7 @@ func (s *Session) showEntry(r protocol.Record) {
 	}
 	s.ext.send(extension.Entry{Raw: r.AppendJSON(nil)})
 	name, payload := s.ext.events.OfEntry(r, s.reported.model, s.m.Model(), func(name string) bool { return s.ext.listens[name] })
-	if name != "" {
+	if name != "" && s.ext.load.done { // what a session begins with is no event to those who come into it
 		s.tellEvent(payload)
 	}
 }
@@ -979,11 +980,16 @@ func (s *Session) taps(model *protocol.Model) func(context.Context) *providers.T
 
 // contextHook is what extensions make of the messages that a model is to be shown,
 // off the actor's goroutine.
-func (s *Session) contextHook() func(context.Context, []protocol.Message) []protocol.Message {
-	if !s.ext.listens["context"] {
-		return func(_ context.Context, messages []protocol.Message) []protocol.Message { return messages }
+func (s *Session) contextHook() func(context.Context, *providers.Request) {
+	box, first, whole := s.ext.tools, s.ext.listens["context"], s.ext.listens["context_with_system"]
+	return func(ctx context.Context, req *providers.Request) {
+		if first {
+			req.Messages = box.Context(ctx, req.Messages)
+		}
+		if whole {
+			box.ContextWithSystem(ctx, req)
+		}
 	}
-	return s.ext.tools.Context
 }
 
 // bashJob runs a command of a client, which extensions that listen see first: one

@@ -36,7 +36,8 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 		if req.System = work.prompts.get().system(req.Tools); e.SystemPrompt != nil {
 			req.System = *e.SystemPrompt
 		}
-		req.Messages, req.Taps = seen(ctx, req.Messages), taps(ctx)
+		seen(ctx, &req)
+		req.Taps = taps(ctx)
 		if resize {
 			req.Messages = shrunk.Fit(req.Messages)
 		}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"strings"
 
 	"troupe/providers"
 )
@@ -23,11 +24,11 @@ func (c *Call) tapped(t *providers.Taps) {
 	}
 }
 
-// single are headers with one value each.
+// single are headers with one value each, by names in small letters.
 func single(h http.Header) map[string]string {
 	out := make(map[string]string, len(h))
 	for name := range h {
-		out[name] = h.Get(name)
+		out[strings.ToLower(name)] = h.Get(name)
 	}
 	return out
 }

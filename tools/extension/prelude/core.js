@@ -555,7 +555,7 @@ const sessionManager = {
   getBranch: (id) => branchOf(id),
   getPath: (id) => branchOf(id),
   getChildren: (id) => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) if (m.entries[i].parentId === id) out[out.length] = m.entries[i]; return out; },
-  getHeader: () => readMirror().header,
+  getHeader: () => readMirror().header ?? { type: "session", version: 3, id: sessionManager.getSessionId(), timestamp: new Date().toISOString(), cwd: snap.cwd },
   getEntries: () => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) out[i] = m.entries[i]; return out; },
   getTree: treeOf,
   buildContextEntries: contextEntries,
@@ -954,7 +954,12 @@ function apiOf(x) {
     setLabel(entryId, label) { checkBound(); guess({ type: "label", targetId: entryId, label }); host.act("setLabel", { entryId, label }); },
     exec,
     getActiveTools() { checkBound(); return copyOf(snap.activeTools ?? []); },
-    setActiveTools(names) { checkBound(); names = lines(names); snap.activeTools = names; host.act("setActiveTools", { names }); },
+    setActiveTools(names) { checkBound(); 
+      names = lines(names);
+      const there = snap.tools ?? [];
+      snap.activeTools = there.length ? [] : names; // those that are there; others may come
+      for (let i = 0; i < names.length; i++) for (let j = 0; j < there.length; j++) if (there[j].name === names[i]) { snap.activeTools[snap.activeTools.length] = names[i]; break; }
+      host.act("setActiveTools", { names }); },
     getAllTools() { checkBound(); return parse(stringify(snap.tools ?? [])); },
     getCommands() { checkBound(); return parse(stringify(snap.commands ?? [])); },
     getSettings() { return parse(stringify(snap.settings ?? {})); },
@@ -1157,6 +1162,7 @@ async function combined(event) {
         for (const k of keys(fileOps)) fileOps[k] = setOf(fileOps[k]);
         defineProperty(event, "branchEntries", { configurable: true, enumerable: true, get: () => branchOf() });
       }
+      if (name === "session_before_tree") withBranches(event.preparation);
       await each(name, event, (r) => { out = r; return r.cancel === true; });
       if (!out?.cancel) out = (await oldVeto(event)) ?? out;
       return out;
@@ -1193,14 +1199,17 @@ async function combined(event) {
       }
       return out;
     }
-    case "agent_before_settle": case "turn_end":
+    case "agent_before_settle": case "turn_end": {
+      const goesOn = event.continue; // by itself, after tool calls: nobody is asked whether it may
+      event.continue = false;
       defineProperty(event, "context", { configurable: true, enumerable: true, get: boundaryContext });
       await each(name, event, (r) => {
         if (r.entries !== undefined) event.entries = r.entries;
         if (r.continue !== undefined) event.continue = r.continue;
-        if (r.entries !== undefined || r.continue !== undefined) out = { entries: event.entries, continue: event.continue };
+        if (r.entries !== undefined || r.continue !== undefined) out = { entries: event.entries, continue: event.continue || goesOn };
       });
       return out;
+    }
     case "message_end":
       await each(name, event, (r, x) => {
         if (!r.message) return;
@@ -1268,6 +1277,17 @@ async function combined(event) {
       await each(name, event, (r) => { out = r; });
       return out;
   }
+}
+
+// withBranches says what of the branch that is left is not on the way to the target.
+function withBranches(preparation) {
+  const left = branchOf(preparation.oldLeafId), to = branchOf(preparation.targetId), kept = create(null), rest = [];
+  for (let i = 0; i < to.length; i++) kept[to[i].id] = true;
+  preparation.commonAncestorId = null;
+  for (let i = 0; i < left.length; i++) {
+    if (kept[left[i].id]) preparation.commonAncestorId = left[i].id; else rest[rest.length] = left[i];
+  }
+  preparation.entriesToSummarize ??= rest;
 }
 
 function setOf(list) {
