@@ -3,6 +3,7 @@ package conn
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -232,11 +233,21 @@ func (r *router) claim(c actor.Context, to *route) {
 func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	switch {
 	case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:
+		if to == r.routes.main { // its client's next command has it again, if it can be had here, and no other
+			own := &r.cfg.Default
+			own.ID, own.Claim, own.Path, own.Log = to.handle, true, "", nil
+		}
+		r.cannotFollow(c, m)
 		return false
 	case r.cfg.Peer:
 		tagged := r.out
 		tagged.Tag = to.tag
 		tagged.Send(c.ActorSystem().Root, link.Item{Event: protocol.SessionMoved{Why: m.Moved.Why}})
+		for _, req := range m.Moved.Unanswered { // the other node sends them again
+			if req.Client.Router.Equal(c.Self()) {
+				req.Credit.GiveBack()
+			}
+		}
 		return false
 	}
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
@@ -248,6 +259,18 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 		}
 	}
 	return true
+}
+
+// cannotFollow answers commands of a client that is not led to where its session is.
+func (r *router) cannotFollow(c actor.Context, m link.Closed) {
+	for _, req := range m.Moved.Unanswered {
+		if req.Client.Router.Equal(c.Self()) {
+			req.Credit.GiveBack()
+			err := protocol.CodeSessionUnavailable.Errorf("The session is on another node")
+			err.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
+			r.respond(c, req.ID, req.Name, nil, err)
+		}
+	}
 }
 
 // listElsewhere asks the other nodes what is open there.

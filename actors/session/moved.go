@@ -227,8 +227,11 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 			continue
 		}
 		if p.mayComeAgain() {
+			again := *p.request
+			again.Credit, p.credit = p.credit, link.Credit{} // whoever has the command gives it back
+			s.clients.replies.pending[seq] = p
 			s.clients.replies.answer(seq, nil, nil)
-			moved.Unanswered = append(moved.Unanswered, *p.request)
+			moved.Unanswered = append(moved.Unanswered, again)
 			continue
 		}
 		err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")
