@@ -96,6 +96,10 @@ func (r *router) newSessionID(req protocol.Request) string {
 
 // openSession makes a session here.
 func (r *router) openSession(c actor.Context, req protocol.Request, cmd protocol.OpenSession) {
+	if cmd.Wants != nil && r.routes.relay == nil {
+		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("wants is for nodes of a cluster, and this daemon is alone"))
+		return
+	}
 	spec := openSpec(r.cfg.Default, cmd, r.cfg.Retain)
 	if r.routes.relay != nil && cmd.SessionPath == "" && !spec.Memory {
 		if err := r.inCluster(&spec, cmd); err != nil {
