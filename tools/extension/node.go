@@ -3,7 +3,9 @@ package extension
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -102,8 +105,56 @@ func pair() (net.Conn, *os.File, error) {
 }
 
 func (n *nodeEngine) boot(record []byte) error {
+	if path := n.v.host.agentScript(); path != "" {
+		var all map[string]any
+		if err := json.Unmarshal(record, &all); err != nil {
+			return err
+		}
+		if argv, ok := all["argv"].([]any); ok && len(argv) > 1 {
+			argv[1] = path
+		}
+		var err error
+		if record, err = json.Marshal(all); err != nil {
+			return err
+		}
+	}
 	_, err := n.enter("boot", prelude.Core(), string(record))
 	return err
+}
+
+// agentScript is a script for Node that starts the agent, as pi's own is: whoever wants to start
+// it once more finds it in process.argv. "" if there is no place for one.
+func (h *Inline) agentScript() string {
+	if h.o.CacheDir == "" {
+		return ""
+	}
+	program, err := json.Marshal(h.execPath())
+	if err != nil {
+		return ""
+	}
+	text := "const p = require(\"node:child_process\").spawn(" + string(program) + `, process.argv.slice(2), { stdio: "inherit" });
+for (const s of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(s, () => p.kill(s));
+p.on("error", (e) => { console.error(e.message); process.exit(127); });
+p.on("exit", (code, signal) => { if (signal) process.removeAllListeners(signal), process.kill(process.pid, signal); else process.exit(code); });
+`
+	sum := sha256.Sum256([]byte(text))
+	path := filepath.Join(h.o.CacheDir, "pi-"+hex.EncodeToString(sum[:8])+".cjs")
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return path
+	}
+	f, err := os.CreateTemp(h.o.CacheDir, "new-*")
+	if err != nil {
+		return ""
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // or the cache does
+		return ""
+	}
+	return path
 }
 
 func (n *nodeEngine) load(index int, e Entry, code *bundle.Entry) {

@@ -2,10 +2,10 @@
 // function as in the engine that is built in. What the host says comes on descriptor 3, a
 // line of JSON each; what is asked of it goes out on descriptor 4, where the answer is waited for.
 "use strict";
-const { writeSync, readSync, writeFileSync, mkdtempSync, rmSync } = require("node:fs");
+const { writeSync, readSync } = require("node:fs");
 const { createRequire, isBuiltin } = require("node:module");
 const { pathToFileURL } = require("node:url");
-const Module = require("node:module"), path = require("node:path"), vm = require("node:vm"), net = require("node:net");
+const Module = require("node:module"), vm = require("node:vm"), net = require("node:net");
 const { parse, stringify } = JSON; // and nothing else by its name below: an extension may have replaced it
 const { from: bytesOf, concat } = Buffer, { indexOf, subarray, toString } = Buffer.prototype, { apply } = Reflect;
 const OUT = 4, own = process.pid;
@@ -151,23 +151,10 @@ async function evaluate(code, key) {
   await m.evaluate();
 }
 
-// pi is a script that starts the agent: whoever wants to start it once more finds it in argv.
-function script(program) {
-  const dir = mkdtempSync(path.join(require("node:os").tmpdir(), "troupe-node-")), file = path.join(dir, "pi.cjs");
-  writeFileSync(file, `const p = require("node:child_process").spawn(${stringify(program)}, process.argv.slice(2), { stdio: "inherit" });
-for (const s of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(s, () => p.kill(s));
-p.on("error", (e) => { console.error(e.message); process.exit(127); });
-p.on("exit", (code, signal) => { if (signal) process.removeAllListeners(signal), process.kill(process.pid, signal); else process.exit(code); });
-`, { mode: 0o700 });
-  remove = () => { try { rmSync(dir, { recursive: true, force: true }); } catch {} };
-  return file;
-}
-let remove = () => {};
-
 const does = {
   boot(core, text) {
     const record = parse(text);
-    process.argv = [process.execPath, script(record.execPath), ...record.argv.slice(2)];
+    process.argv = [process.execPath, ...record.argv.slice(1)];
     record.node = {
       isBuiltin, require, chdir: process.chdir.bind(process),
       // Packages are Node's own business, files may be TypeScript.
@@ -210,5 +197,5 @@ daemon.on("data", (data) => {
     enter(parse(line));
   }
 });
-const end = () => { remove(); exit(0); };
+const end = () => exit(0);
 daemon.on("end", end).on("close", end).on("error", end);
