@@ -14,6 +14,7 @@ import (
 var (
 	chaosSeed   = flag.Uint64("chaos.seed", 1, "what is drawn in a run")
 	chaosFaults = flag.String("chaos.faults", "", "which faults, with spaces between; those of the test if empty")
+	chaosLong   = flag.Bool("chaos.long", false, "every case there is, and figures: make cluster-long")
 	chaosEvery  = flag.Duration("chaos.every", 9*time.Second, "from one fault to the next")
 	chaosPause  = flag.Duration("chaos.pause", 20*time.Millisecond, "between a client's commands, at most")
 	chaosMore   = flag.Int("chaos.clients", 12, "clients besides one for each session")
@@ -36,12 +37,29 @@ func play(t *testing.T, w *world, faults string) []string {
 	return w.end()
 }
 
+// faults are those of a run, and those of a long one.
+func faults(short, long string) string {
+	if *chaosLong {
+		return long
+	}
+	return short
+}
+
+// long says that a test is one of the night.
+func long(t *testing.T) {
+	t.Helper()
+	needsCluster(t)
+	if !*chaosLong {
+		t.Skip("make cluster-long runs it")
+	}
+}
+
 func options() worldOptions { return worldOptions{clients: *chaosMore, pause: *chaosPause} }
 
 // TestChaos_jetstream: kills, stops and cuts, with nothing lost and nothing done twice.
 func TestChaos_jetstream(t *testing.T) {
 	w := newWorld(t, *chaosSeed, options())
-	assert.Empty(t, play(t, w, "K1 K5L S2 N1 N5 KM N1H K6"))
+	assert.Empty(t, play(t, w, faults("K1 N5 N1H", "K1 K3 K5 K5L KM K6 S1 S2 SS N1 N1H N2 N3 N4 N5 N7")))
 }
 
 // TestPower_jetstream (C5): what was acknowledged is on two disks.
@@ -49,7 +67,7 @@ func TestPower_jetstream(t *testing.T) {
 	opt := options()
 	opt.disks = true
 	w := newWorld(t, *chaosSeed, opt)
-	assert.Empty(t, play(t, w, "P1 P2 P1 P3 P1"))
+	assert.Empty(t, play(t, w, faults("P1 P3 P2", "P1 P2 P1 P3 P1 P2 P3 P1")))
 }
 
 // TestControl_jetstream: the same without sync_interval: always loses records. A harness that
@@ -68,6 +86,7 @@ func TestControl_jetstream(t *testing.T) {
 
 // TestGreedy_jetstream (C9): everybody claims whatever it is asked for. Safety needs no clock.
 func TestGreedy_jetstream(t *testing.T) {
+	long(t)
 	opt := options()
 	opt.greedy = true
 	w := newWorld(t, *chaosSeed, opt)
@@ -79,5 +98,5 @@ func TestChaos_postgres(t *testing.T) {
 	opt := options()
 	opt.postgres = true
 	w := newWorld(t, *chaosSeed, opt)
-	assert.Empty(t, play(t, w, "K1 S2 N2 G1 G1P"))
+	assert.Empty(t, play(t, w, faults("K1 G1P", "K1 S2 N2 G1 G1P")))
 }

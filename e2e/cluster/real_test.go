@@ -243,11 +243,12 @@ func realOptions() worldOptions {
 // TestTroupe_jetstream: the same laws of daemons, on their wire, with their files.
 func TestTroupe_jetstream(t *testing.T) {
 	w := newWorld(t, *chaosSeed, realOptions())
-	assert.Empty(t, play(t, w, "K1 K5L S2 N1 K3 KM K6"))
+	assert.Empty(t, play(t, w, faults("K1 K5L S2 N1 K6", "K1 K3 K5 K5L KM K6 S1 S2 SS N1 N1H N2 N3 N4 N5")))
 }
 
 // TestTroupe_postgres: and with the other engine.
 func TestTroupe_postgres(t *testing.T) {
+	long(t)
 	opt := realOptions()
 	opt.postgres = true
 	w := newWorld(t, *chaosSeed, opt)

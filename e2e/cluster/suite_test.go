@@ -123,6 +123,7 @@ func tailLogs(t *testing.T, dir string) {
 // TestFigures measures what section "Measured" of the manual says of appends and reads. It judges
 // nothing: the machine is busy with the servers, too.
 func TestFigures(t *testing.T) {
+	long(t)
 	n := natsServers(t, engines.NatsOptions{N: 3})
 	p := postgresPair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
