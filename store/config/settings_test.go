@@ -285,8 +285,8 @@ func FuzzSettings(f *testing.F) {
 // What was set is given as somebody wrote it; a project's only if it is trusted.
 func TestSettingsAsGiven(t *testing.T) {
 	w := newWorld(t, map[string]string{
-		"agent/settings.json": `{"defaultModel": "a", "compaction": {"enabled": false, "reserveTokens": 5}, "mine": {"x": 1}}`,
-		"work/proj/.pi/settings.json":  `{"compaction": {"reserveTokens": 7}, "steeringMode": "all"}`,
+		"agent/settings.json":         `{"defaultModel": "a", "compaction": {"enabled": false, "reserveTokens": 5}, "mine": {"x": 1}}`,
+		"work/proj/.pi/settings.json": `{"compaction": {"reserveTokens": 7}, "steeringMode": "all"}`,
 	})
 	s, _, _ := w.load(Policy{Consent: Approved})
 	require.JSONEq(t, `{"defaultModel":"a","compaction":{"enabled":false,"reserveTokens":7},"mine":{"x":1},"steeringMode":"all"}`, string(s.Given))
