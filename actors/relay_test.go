@@ -469,7 +469,11 @@ func TestDrainUnderLoad(t *testing.T) {
 			text := a.lines(s)
 			assert.Equal(t, 1, said(text, "~x~ two"), text)
 			kinds := c.Kinds(s)
-			assert.Equal(t, []string{"agent_settled", "session_moved"}, kinds[len(kinds)-2:], kinds)
+			// What was said last runs where the session is by then: on the node that ends, which moves it
+			// afterwards, or on the other.
+			assert.Contains(t, kinds, "session_moved")
+			kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "session_moved" })
+			assert.Equal(t, []string{"agent_end", "agent_settled"}, kinds[len(kinds)-2:], kinds)
 		}
 		require.NoError(t, c.leave())
 		a.end()

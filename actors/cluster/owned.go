@@ -22,7 +22,6 @@ type Owned struct {
 	next   []string
 	keys   Keys
 	wake   func()
-	slow   func(since time.Time)
 }
 
 // Load reads what is in the log behind a mark, which is in a copy already, with the keys that
@@ -54,13 +53,6 @@ func (o *Owned) Woken(f func()) {
 	o.wake = f
 }
 
-// Slow has f called, on a goroutine of its own, when something that is appended has been in doubt for
-// [Doubtful]. The append does not return before f does.
-func (o *Owned) Slow(f func(since time.Time)) { o.slow = f }
-
-// Doubtful is how long an append is in doubt before somebody is told.
-const Doubtful = time.Second
-
 // Sign gives the next record the keys of the commands whose effect it is.
 func (o *Owned) Sign(keys []string) { o.next = keys }
 
@@ -85,20 +77,8 @@ func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error 
 	defer cancel()
 	lease, leased := o.member.Lease()
 	begun := time.Now()
-	if o.slow != nil {
-		told := make(chan struct{})
-		late := time.AfterFunc(Doubtful, func() {
-			defer close(told)
-			o.slow(begun)
-		})
-		defer func() {
-			if !late.Stop() {
-				<-told
-			}
-		}()
-	}
 	seq, err := do(ctx)
-	if took := time.Since(begun); took > Doubtful {
+	if took := time.Since(begun); took > time.Second {
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
 	}
 	if err != nil {

@@ -74,11 +74,10 @@ type kept struct {
 	fs      store.FS
 	log     zerolog.Logger
 	id      string
-	wants   cluster.Wants   // of a new one
-	owned   *cluster.Owned  // nil before it is claimed
-	wake    func()          // of the session; see [cluster.Owned.Woken]
-	slow    func(time.Time) // likewise; see [cluster.Owned.Slow]
-	sign    []string        // keys of the commands whose effect is appended next
+	wants   cluster.Wants  // of a new one
+	owned   *cluster.Owned // nil before it is claimed
+	wake    func()         // of the session; see [cluster.Owned.Woken]
+	sign    []string       // keys of the commands whose effect is appended next
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -171,7 +170,6 @@ func (k *kept) Commit(lines []byte) error {
 			return err
 		}
 		owned.Woken(k.wake)
-		owned.Slow(k.slow)
 		if k.owned = owned; owned.Why != "new" { // it was to begin here
 			return cluster.ErrFenced
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -36,17 +35,8 @@ func (s *Session) watchOver(c actor.Context) {
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	k.wake = func() { root.Send(self, confirm{}) }
-	clients := &s.clients
-	k.slow = func(since time.Time) { // nothing else is done with the clients meanwhile: the session waits
-		for _, cl := range clients.list {
-			if !cl.muted {
-				cl.Send(root, link.Item{Event: protocol.SessionWaiting{Since: since.UnixMilli()}})
-			}
-		}
-	}
 	if k.owned != nil {
 		k.owned.Woken(k.wake)
-		k.owned.Slow(k.slow)
 	}
 }
 
