@@ -180,7 +180,7 @@ func TestDaemonAllocations(t *testing.T) {
 // The prices of a command, of one that appends and of a delta, from the line
 // that comes in and from the provider's part to the line that goes out.
 const (
-	maxCommandAllocs = 18.0
-	maxAppendAllocs  = 29.0 // two of them the paths of the stamps around a write, built with the race detector
+	maxCommandAllocs = 15.0
+	maxAppendAllocs  = 27.0 // two of them the paths of the stamps around a write, built with the race detector
 	maxDeltaAllocs   = 3.6
 )

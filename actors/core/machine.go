@@ -443,7 +443,12 @@ func (m *Machine) Done() bool { return m.closed }
 func (m *Machine) State() *protocol.SessionState {
 	pending := m.Pending()
 	m.notePhase()
-	state := &protocol.SessionState{
+	made := &struct { // in one piece: this is what embedders poll
+		state      protocol.SessionState
+		file, name string
+	}{file: m.identity.File, name: m.name}
+	state := &made.state
+	*state = protocol.SessionState{
 		Model:                 m.model,
 		ThinkingLevel:         m.Level(),
 		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying || m.shown == PhaseStreaming,
@@ -452,9 +457,9 @@ func (m *Machine) State() *protocol.SessionState {
 		FollowUpMode:          m.FollowUpMode,
 		InterruptMode:         m.InterruptMode,
 		QueueMode:             m.SteeringMode,
-		SessionFile:           optional(m.identity.File),
+		SessionFile:           optional(&made.file),
 		SessionID:             m.identity.SessionID,
-		SessionName:           optional(m.name),
+		SessionName:           optional(&made.name),
 		AutoCompactionEnabled: m.AutoCompaction,
 		AutoRetryEnabled:      m.AutoRetry,
 		MessageCount:          m.size.Messages,
@@ -505,11 +510,12 @@ func (m *Machine) Carryover() Carryover { return Carryover{m.choices, m.counters
 // Limited says that a client has limited what the session may use up.
 func (c *Carryover) Limited() bool { return c.limits != nil && !c.limits.None() }
 
-func optional(s string) *string {
-	if s == "" {
+// optional is a text, nil for the empty one.
+func optional(s *string) *string {
+	if *s == "" {
 		return nil
 	}
-	return &s
+	return s
 }
 
 func emptyNotNil[T any](list []T) []T {

@@ -57,5 +57,5 @@ func TestStepAllocations(t *testing.T) {
 	require.LessOrEqual(t, perDelta, 2.1)
 	perCommand := testing.AllocsPerRun(1000, func() { m.Step(4, log, Command{Seq: 2, Name: "get_state", Cmd: protocol.GetState{}}) })
 	t.Logf("get_state: %v allocations", perCommand)
-	require.LessOrEqual(t, perCommand, 7.0) // one is the command as an input
+	require.LessOrEqual(t, perCommand, 5.0) // one is the command as an input
 }

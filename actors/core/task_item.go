@@ -293,7 +293,8 @@ func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 
 // taskDetails are details as JSON.
 func (m *Machine) taskDetails(t *tasks, d protocol.TaskDetails) json.RawMessage {
-	d.ProjectAgentsDir = optional(m.set.Tasks.ProjectDir)
+	dir := m.set.Tasks.ProjectDir
+	d.ProjectAgentsDir = optional(&dir)
 	if t != nil {
 		d.TotalDurationMs = m.now - t.began
 	}

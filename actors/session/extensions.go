@@ -261,28 +261,22 @@ func passes(cmd protocol.Command) bool {
 // loading says whether extensions are being loaded, the first time or again.
 func (x *extensions) loading() bool { return x.load.again || x.pid != nil && !x.load.over() }
 
-// holds keeps a command that needs the extensions until they are loaded, and those
-// behind it, too: an abort is about what was sent before it.
-func (s *Session) holds(c actor.Context, m any) bool {
-	if !s.ext.loading() {
-		return false
-	}
-	switch m := m.(type) {
-	case link.Request:
-		if !protocol.TraitsOf(m.Cmd).Is(protocol.NeedsExtensions) && (len(s.ext.load.held) == 0 || passes(m.Cmd)) {
-			return false
-		}
-	case link.Leave:
-		if len(s.ext.load.held) == 0 || s.life.end != nil && s.life.end.abort {
-			return false
-		}
-	default:
-		return false
-	}
+// waits says whether a command has to wait until the extensions are loaded: one that
+// needs them, and those behind it, too, for an abort is about what was sent before it.
+func (s *Session) waits(cmd protocol.Command) bool {
+	return s.ext.loading() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
+}
+
+// leaveWaits says the same of the end of the last client.
+func (s *Session) leaveWaits() bool {
+	return s.ext.loading() && len(s.ext.load.held) > 0 && (s.life.end == nil || !s.life.end.abort)
+}
+
+// hold keeps a message until the extensions are loaded.
+func (s *Session) hold(c actor.Context, m any) {
 	s.ext.load.held = append(s.ext.load.held, m)
 	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
-	return true
 }
 
 // fromExtensions is everything that they say.

@@ -226,8 +226,7 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 		if !ok {
 			continue
 		}
-		if p.mayComeAgain() {
-			again := *p.request
+		if again, ok := s.clients.replies.whole[seq]; ok && p.mayComeAgain() {
 			again.Credit, p.credit = p.credit, link.Credit{} // whoever has the command gives it back
 			s.clients.replies.pending[seq] = p
 			s.clients.replies.answer(seq, nil, nil)
@@ -244,20 +243,10 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 }
 
 // mayGo says whether anything that is to be answered can go to another node.
-func (r *replies) mayGo() bool {
-	for _, p := range r.pending {
-		if p.request != nil {
-			return true
-		}
-	}
-	return false
-}
+func (r *replies) mayGo() bool { return len(r.whole) > 0 }
 
 // mayComeAgain says whether a command does nothing more when it comes again.
 func (p *pendingReply) mayComeAgain() bool {
-	if p.request == nil {
-		return false
-	}
 	spec := protocol.Lookup(p.name)
 	return p.key() != "" || spec != nil && (spec.Scope == protocol.ScopeQuery || spec.Scope == protocol.ScopeConnection)
 }

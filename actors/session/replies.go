@@ -14,30 +14,29 @@ import (
 // happens inside, every command gets one answer and no more.
 type replies struct {
 	pending map[uint64]pendingReply
-	order   []uint64      // seqs of pending, oldest first; may name answered ones
-	opening *link.Request // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
+	whole   map[uint64]link.Request // in a cluster, what is pending as it came: it may have to go to another node
+	order   []uint64                // seqs of pending, oldest first; may name answered ones
+	opening *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
 }
 
-// pendingReply is one answer that is owed.
+// pendingReply is one answer that is owed. A map keeps up to 128 bytes in place,
+// which is what this takes.
 type pendingReply struct {
-	id      json.RawMessage
-	name    string
-	tag     string // the sessionId the client wrote, if it wrote one
-	client  link.Client
-	request *link.Request // in a cluster: it may have to go to another node; else nil
-	credit  link.Credit   // still to be given back: when the command reaches its handler, for a large answer when that is made
+	id     json.RawMessage
+	name   string
+	tag    string // the sessionId the client wrote, if it wrote one
+	client link.Client
+	credit link.Credit // still to be given back: when the command reaches its handler, for a large answer when that is made
 }
 
 // expect notes that a command is to be answered.
 func (r *replies) expect(m link.Request) {
 	if r.pending == nil {
-		r.pending = map[uint64]pendingReply{}
+		r.pending, r.whole = map[uint64]pendingReply{}, map[uint64]link.Request{}
 	}
 	r.pending[m.Seq] = pendingReply{id: m.ID, name: m.Name, tag: m.Tag, client: m.Client, credit: m.Credit}
 	if m.Line != nil {
-		p, one := r.pending[m.Seq], m
-		p.request = &one
-		r.pending[m.Seq] = p
+		r.whole[m.Seq] = m
 	}
 	r.order = append(r.order, m.Seq)
 	if _, ok := m.Cmd.(protocol.OpenSession); ok {
@@ -76,6 +75,7 @@ func (r *replies) answer(seq uint64, data protocol.Result, err *protocol.Error) 
 		return link.Client{}, nil, false
 	}
 	delete(r.pending, seq)
+	delete(r.whole, seq)
 	p.credit.GiveBack()
 	if r.opening != nil && r.opening.Seq == seq {
 		r.opening = nil

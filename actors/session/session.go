@@ -196,7 +196,9 @@ func (s *Session) take(c actor.Context, m any) {
 			s.step(c, core.Reconfigured{Settings: s.work.settings})
 		}
 	case link.Leave:
-		if !s.holds(c, m) {
+		if s.leaveWaits() {
+			s.hold(c, m)
+		} else {
 			s.leave(c)
 		}
 	}
@@ -254,13 +256,15 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		return
 	default: // the machine's
 	}
-	if !s.holds(c, r) {
-		_, cycles := r.Cmd.(protocol.CycleModel)
-		s.ext.events.Cycles(cycles)
-		s.reported.shown.by = r.Client.Name()
-		s.step(c, s.complete(r.Command))
-		s.reported.shown.by = nil
+	if s.waits(r.Cmd) {
+		s.hold(c, r)
+		return
 	}
+	_, cycles := r.Cmd.(protocol.CycleModel)
+	s.ext.events.Cycles(cycles)
+	s.reported.shown.by = r.Client.Name()
+	s.step(c, s.complete(r.Command))
+	s.reported.shown.by = nil
 }
 
 // complete returns a command with what only the shell can give it: its text expanded,
