@@ -441,7 +441,7 @@ func TestRelayLag(t *testing.T) {
 // and every command is answered.
 func TestDrainUnderLoad(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, _, nodes := nodesOf(t, "a", "b")
+		_, _, nodes := nodesOf(t, "a", "b")
 		a, b := nodes[0], nodes[1]
 		c := through(a, "client-one", `,"features":["deltaUpdates"]`)
 		var all []string
@@ -454,29 +454,83 @@ func TestDrainUnderLoad(t *testing.T) {
 			c.Line(fmt.Sprintf(`{"id":"x-p%d","type":"prompt","message":"~x~ pace=%d parts=8"%s}`, i, 100*i, at(s)))
 		}
 		c.pass(time.Second)
+		follow := func(i int) {
+			c.Line(fmt.Sprintf(`{"id":"x-f%d","type":"follow_up","message":"~x~ two"%s}`, i, at(all[i])))
+		}
+		const late = 4 // from here on what follows is said when the node takes no commands any more
+		for i := range late {
+			follow(i)
+			c.wait(fmt.Sprintf("x-f%d", i))
+		}
 		b.member.Drain()
 		b.daemon.Stop(Stop{})
-		w.mu.Lock()
-		delete(w.nodes, "b")
-		w.mu.Unlock()
-		for i, s := range all {
-			c.Line(fmt.Sprintf(`{"id":"x-f%d","type":"follow_up","message":"~x~ two"%s}`, i, at(s)))
+		c.pass(100 * time.Millisecond)
+		for i := late; i < len(all); i++ {
+			assert.Empty(t, c.Events(all[i], "session_moved"), "it still answers there")
+			follow(i)
 		}
 		c.pass(time.Minute)
 		for i, s := range all {
 			v := c.wait(fmt.Sprintf("x-f%d", i))
 			require.True(t, v.Get("success").Bool(), v.Raw)
-			text := a.lines(s)
-			assert.Equal(t, 1, said(text, "~x~ two"), text)
+			assert.Equal(t, 1, said(a.lines(s), "~x~ two"), a.lines(s))
 			kinds := c.Kinds(s)
-			// What was said last runs where the session is by then: on the node that ends, which moves it
-			// afterwards, or on the other.
-			assert.Contains(t, kinds, "session_moved")
-			kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "session_moved" })
-			assert.Equal(t, []string{"agent_end", "agent_settled"}, kinds[len(kinds)-2:], kinds)
+			require.Len(t, c.Events(s, "session_moved"), 1, kinds)
+			assert.Empty(t, c.Events(s, "session_waiting"), "it is on one node or the other")
+			moved := slices.Index(kinds, "session_moved")
+			assert.Equal(t, "agent_settled", kinds[moved-1], kinds)
+			if i < late {
+				assert.Len(t, kinds, moved+1)
+				continue
+			}
+			assert.Equal(t, []string{"agent_start", "agent_settled"}, []string{kinds[moved+1], kinds[len(kinds)-1]}, kinds)
 		}
 		require.NoError(t, c.leave())
 		a.end()
+	})
+}
+
+// TestDrainIdle (O5): sessions that rest are on another node at once, and who asks them for something
+// meanwhile waits for no more than that.
+func TestDrainIdle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b", "c")
+		b := nodes[1]
+		c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+		long := c.openOn("b", "client-one")
+		var all []string
+		for i := range 8 {
+			client := fmt.Sprintf("client-%d", i)
+			c.Call(t, fmt.Sprintf(`{"type":"hello","clientId":%q,"features":["deltaUpdates"]}`, client))
+			all = append(all, c.openOn("b", client))
+			c.run(all[i], "~x~ one")
+		}
+		c.Line(`{"id":"x-p","type":"prompt","message":"~x~ pace=1000 parts=8"` + at(long) + `}`)
+		c.pass(time.Second)
+		begun := time.Now()
+		b.member.Drain()
+		b.daemon.Stop(Stop{})
+		c.pass(time.Millisecond)
+		for i, s := range all {
+			c.Line(fmt.Sprintf(`{"id":"x-n%d","type":"set_session_name","name":"n"%s}`, i, at(s)))
+		}
+		for i := range all {
+			for !strings.Contains(strings.Join(c.Lines(), "\n"), fmt.Sprintf(`{"id":"x-n%d","type":"response"`, i)) {
+				c.pass(5 * time.Millisecond)
+				require.Less(t, time.Since(begun), 300*time.Millisecond, i)
+			}
+		}
+		c.pass(12 * time.Second)
+		for _, s := range append(all, long) {
+			moved := c.Events(s, "session_moved")
+			require.Len(t, moved, 1, c.Kinds(s))
+			assert.Contains(t, []string{"a", "c"}, moved[0].Get("to").Str)
+			assert.Equal(t, "released", moved[0].Get("why").Str)
+		}
+		assert.NotContains(t, strings.Join(c.Lines(), "\n"), `{"type":"draining"`, "the client's own node goes on")
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
 	})
 }
 

@@ -183,7 +183,10 @@ func (m *Member) listen() (events []any) {
 	defer m.mu.Unlock()
 	for _, n := range nodes {
 		last, known := m.heard[n.Name]
-		if n.Name == m.cfg.Self.Name || known && last.Boot == n.Boot && last.Beat >= n.Beat {
+		if known && last.Boot == n.Boot { // once it drains it does until its end
+			n.Draining = n.Draining || last.Draining
+		}
+		if n.Name == m.cfg.Self.Name || known && last.Boot == n.Boot && last.Beat >= n.Beat && n.Draining == last.Draining {
 			continue
 		}
 		events = append(events, Heard{n})
@@ -218,11 +221,26 @@ func (m *Member) Lease() (number uint64, ok bool) {
 	return m.beats.Lease(m.now())
 }
 
-// Drain says that this node takes no session any more.
+// Drain says that this node takes no session any more: others know when it returns, if the engine has
+// taken that. Of its signs of life this is none.
 func (m *Member) Drain() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.draining = true
+	last := m.beats.tries
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
+	defer cancel()
+	_ = m.cfg.Registry.Beat(ctx, m.self(last)) // else the next beat says so
+}
+
+// Drains notes that a node has said that it takes no sessions any more.
+func (m *Member) Drains(n Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, known := m.heard[n.Name]; known && last.Boot == n.Boot {
+		last.Draining = true
+		m.heard[n.Name] = last
+	}
 }
 
 // Nodes are those that live, this one among them, by name.

@@ -236,13 +236,6 @@ func (r *router) claim(c actor.Context, to *route) {
 // led there. The node of which the client is one is told, and leads it.
 func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	switch {
-	case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:
-		if to == r.routes.main { // its client's next command has it again, if it can be had here, and no other
-			own := &r.cfg.Default
-			own.ID, own.Claim, own.Path, own.Log = to.handle, true, "", nil
-		}
-		r.cannotFollow(c, m)
-		return false
 	case r.cfg.Peer:
 		tagged := r.out
 		tagged.Tag = to.tag
@@ -252,6 +245,13 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 				req.Credit.GiveBack()
 			}
 		}
+		return false
+	case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:
+		if to == r.routes.main { // its client's next command has it again, if it can be had here, and no other
+			own := &r.cfg.Default
+			own.ID, own.Claim, own.Path, own.Log = to.handle, true, "", nil
+		}
+		r.cannotFollow(c, m)
 		return false
 	}
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})

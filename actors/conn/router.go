@@ -138,7 +138,7 @@ func (r *router) Receive(c actor.Context) {
 		r.remove(r.routes.byHandle[m.Handle])
 		r.maybeDrained(c)
 	case Shutdown:
-		if r.cfg.Lag > 0 && r.leaving == nil { // the others see their pipe close
+		if (r.cfg.Lag > 0 || r.cfg.Peer) && r.leaving == nil { // the others see their pipe close
 			r.out.Send(c.ActorSystem().Root, link.Item{Event: protocol.Draining{DeadlineMs: m.Limit.Milliseconds()}})
 		}
 		r.leave(c, link.Leave{Abort: m.Abort, Final: true})

@@ -29,6 +29,7 @@ func (r *relay) heard(c actor.Context, m heard) {
 		m.receipt.Written()
 		return
 	}
+	n.spoke = true
 	rest, from := m.lines, 0 // m.lines[from:] is not passed on yet
 	var items []link.Item
 	pass := func(end int) {
@@ -66,15 +67,24 @@ func (r *relay) heard(c actor.Context, m heard) {
 // passes looks at a line, and says whether it is the client's. What is to be told to it
 // before that line goes behind first.
 func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool {
-	switch kind := typeOf(line); kind {
-	case "response":
+	kind := typeOf(line)
+	if kind == "response" {
 		return r.answered(c, n, line, first)
+	}
+	if len(n.left) > 0 && n.left[gjson.GetBytes(line, "sessionId").Str] {
+		return false
+	}
+	switch kind {
 	case "session_moved":
-		if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil && s.at == n {
+		if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil && (s.at == n || s.joined == n.life) {
 			first()
 			s.moved = gjson.GetBytes(line, "why").Str
-			r.elsewhere(c, s, r.unanswered(n, s.id), true)
+			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)
 		}
+		return false
+	case "draining": // of that node, and not of the client's
+		n.drains = true
+		r.shared.Members.Drains(n.Node)
 		return false
 	case "extension_ui_request", "hook_ui_request", "approval_request", "approval_resolved", "dialog_resolved":
 		return true
@@ -143,12 +153,18 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	}
 	if r.notThere(s, n, asked, a) {
 		asked.tries++
-		if s.at == n {
-			r.elsewhere(c, s, append([]*ask{asked}, r.unanswered(n, s.id)...), false)
-		} else {
+		switch {
+		case s.at != n:
 			r.pass(c, s, asked)
+		case a.code == protocol.CodeSessionClosing:
+			r.later(c, s, append([]*ask{asked}, r.unanswered(n, s.id)...))
+		default:
+			r.elsewhere(c, s, n, append([]*ask{asked}, r.unanswered(n, s.id)...), false)
 		}
 		return false
+	}
+	if a.ok {
+		s.answered()
 	}
 	switch cmd := asked.Request.Cmd.(type) {
 	case protocol.AttachSession:

@@ -23,6 +23,8 @@ type Members interface {
 	Place(ctx context.Context, id cluster.SessionID, want cluster.Wants) (cluster.Node, error)
 	// Nodes are those that live, this one among them.
 	Nodes() []cluster.Node
+	// Drains notes that a node has said that it takes no sessions any more.
+	Drains(n cluster.Node)
 }
 
 // Shared is what the relays of a node have in common.

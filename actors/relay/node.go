@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,6 +96,7 @@ type (
 // greet tells a node how the client wants to be written to.
 func (r *relay) greet(n *node) {
 	h := helloLine{Type: "hello", Dialect: r.side.out.Wire.Dialect, Features: r.side.out.Wire.On(), UI: r.side.out.Wire.UI}
+	h.Features = slices.DeleteFunc(h.Features, func(f string) bool { return f == string(protocol.FeatureHeartbeat) }) // that is this node's
 	if name := r.side.out.Name(); name != nil && name.ClientID != "" {
 		h.ClientID, h.Client = name.ClientID, &protocol.ClientName{Name: name.Name}
 	}
@@ -180,8 +182,8 @@ func (r *relay) without(c actor.Context, n *node) {
 		return
 	}
 	for id, s := range r.sessions {
-		if s.at == n {
-			r.elsewhere(c, s, again[id], n.conn != nil)
+		if s.at == n || s.joined == n.life || len(again[id]) > 0 {
+			r.elsewhere(c, s, n, again[id], n.spoke)
 		}
 	}
 	if r.list.without(n.Name) {
@@ -334,7 +336,8 @@ func (r *relay) reclaimed(c actor.Context, m reclaimed) {
 			return
 		}
 		if s := r.sessions[m.session]; s != nil && s.at == n && m.err == nil && m.node.Name != n.Name {
-			r.elsewhere(c, s, r.unanswered(n, s.id), true)
+			n.leave(s.id)
+			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)
 		}
 	}
 }

@@ -49,8 +49,9 @@ type session struct {
 	waiting []*ask // not sent, oldest first
 	hears   bool   // the client has attached
 	viewer  bool
-	joined  uint64 // the life of the wire over which it has
+	joined  uint64 // the life of the wire over which it hears; 0 for none
 	moved   string // why the client is to be told that it is elsewhere; "" if it is not
+	told    string // the node of which it was told that last, until that has answered
 	behind  bool   // it was told to attach again: it hears no event before that
 }
 
@@ -80,8 +81,11 @@ type node struct {
 	asking  bool            // whether its sessions are elsewhere is being found out
 	ctx     context.Context // ends with the wire
 	cancel  context.CancelFunc
-	pending []*ask // sent and not answered, oldest first
-	over    bool   // nothing more is said to it
+	pending []*ask          // sent and not answered, oldest first
+	over    bool            // nothing more is said to it
+	spoke   bool            // it has said something
+	drains  bool            // it has said that it ends: it takes no command, and what it says of its sessions still counts
+	left    map[string]bool // sessions of which the client hears from elsewhere, whatever is still said here
 }
 
 const (
@@ -192,7 +196,11 @@ func (r *relay) follow(c actor.Context, m Follow) {
 
 // pass sends a command to where its session is, or keeps it until that is known.
 func (r *relay) pass(c actor.Context, s *session, a *ask) {
-	if s.at == nil || s.at.conn == nil {
+	switch {
+	case s.at != nil && s.at.drains:
+		r.later(c, s, []*ask{a})
+		return
+	case s.at == nil || s.at.conn == nil:
 		s.waiting = append(s.waiting, a)
 		if s.at == nil && s.looking.number == 0 || s.looking.number != 0 && s.looking.pause == idlePause {
 			s.looking.pause = 0
@@ -213,6 +221,7 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 		return
 	}
 	s.joined = n.life
+	delete(n.left, s.id)
 	if _, attaches := a.cmd().(protocol.AttachSession); attaches || !s.hears {
 		return
 	}
@@ -221,9 +230,12 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 		role = string(protocol.RoleViewer)
 	}
 	r.own(n, attachLine{Type: "attach", SessionID: s.id, Role: role}, func(r *relay, c actor.Context, n *node, a answer) {
-		if !a.ok && r.sessions[s.id] == s && s.joined == n.life {
-			s.joined = 0
-			r.elsewhere(c, s, nil, false)
+		switch {
+		case r.sessions[s.id] != s || s.joined != n.life:
+		case a.ok:
+			s.answered()
+		default:
+			r.elsewhere(c, s, n, nil, false)
 		}
 	})
 }
@@ -285,6 +297,8 @@ func (r *relay) located(c actor.Context, m located) {
 		r.refuseAll(c, s, protocol.CodeInvalidParams.Errorf("cwd has to be given as %s:DIRECTORY: the root is elsewhere on %s", s.opens.Wants.Root, m.node.Name))
 		r.forget(c, s)
 		return
+	case m.err == nil && m.node.Draining: // it has said so: nobody asks it for anything
+		m.err = errDrains
 	case m.err == nil:
 		s.looking.number = 0
 		s.at = r.nodeOf(c, m.node)
@@ -313,9 +327,7 @@ func (r *relay) located(c actor.Context, m located) {
 // here gives a session to the router: it belongs on this node.
 func (r *relay) here(c actor.Context, s *session) {
 	m := Here{Session: s.id, Hears: s.hears, Viewer: s.viewer}
-	if s.hears && s.moved != "" {
-		r.tellMoved(c, s, r.shared.Members.Self())
-	}
+	r.arrives(c, s, r.shared.Members.Self(), 0)
 	m.Behind = s.behind
 	for _, a := range s.waiting {
 		m.Commands = append(m.Commands, a.Command)
@@ -344,7 +356,7 @@ func (r *relay) waitFor(c actor.Context, s *session, why error) {
 		r.forget(c, s)
 		return
 	}
-	if s.hears && !s.looking.told && now.Sub(s.looking.since) > waitTold {
+	if s.hears && s.joined == 0 && !s.looking.told && now.Sub(s.looking.since) > waitTold {
 		s.looking.told = true
 		r.tell(c, s, protocol.SessionWaiting{Since: s.looking.since.UnixMilli()})
 	}
@@ -361,9 +373,15 @@ type retry struct {
 	RetryAfterMs int64 `json:"retryAfterMs"`
 }
 
-// elsewhere looks for a session again that is not where it was, at once if it has been there
-// until now. first waits before all others.
-func (r *relay) elsewhere(c actor.Context, s *session, first []*ask, was bool) {
+// elsewhere looks for a session again that is not on a node, or of which the client hears nothing from
+// there any more; at once if it has been there until now. first waits before all others.
+func (r *relay) elsewhere(c actor.Context, s *session, from *node, first []*ask, was bool) {
+	if s.at != nil && s.at != from { // it is found already
+		for _, a := range first {
+			r.pass(c, s, a)
+		}
+		return
+	}
 	s.waiting = append(first, s.waiting...)
 	s.joined = 0
 	if s.hears && s.moved == "" {
@@ -380,23 +398,63 @@ func (r *relay) elsewhere(c actor.Context, s *session, first []*ask, was bool) {
 	}
 }
 
+// errDrains is why a command waits for a node that comes to its end.
+var errDrains = errors.New("its node comes to its end")
+
+// later keeps commands that a node does not take any more until it has given the session up. What it
+// says until then the client hears.
+func (r *relay) later(c actor.Context, s *session, first []*ask) {
+	s.waiting = append(first, s.waiting...)
+	if s.at != nil {
+		s.looking.since, s.looking.told = time.Now(), false
+	}
+	r.waitFor(c, s, errDrains)
+}
+
+// answered notes that the session's node has done something for the client.
+func (s *session) answered() { s.told, s.looking.pause = "", 0 }
+
 // flush sends what has waited for a session, and tells its client where it is.
 func (r *relay) flush(c actor.Context, s *session) {
 	waiting := s.waiting
-	s.waiting, s.looking.pause = nil, 0
+	s.waiting = nil
 	if s.moved != "" {
 		r.shared.Metrics.Took("troupe_cluster_failover_seconds", time.Since(s.looking.since))
 	}
-	if s.moved != "" && s.hears {
-		r.tellMoved(c, s, s.at.Name)
-	}
-	s.moved = ""
+	r.arrives(c, s, s.at.Name, s.at.life)
 	if len(waiting) == 0 && s.hears {
 		r.join(c, s, nil)
 	}
 	for _, a := range waiting {
 		r.pass(c, s, a)
 	}
+}
+
+// arrives tells the client where a session is from now on, over the wire of that life, if it has not heard
+// of it from there until now, and was not told so already.
+func (r *relay) arrives(c actor.Context, s *session, at string, life uint64) {
+	if s.joined != 0 && s.joined != life { // the node that had it has not said so yet
+		s.moved = cmp.Or(s.moved, "released")
+		for _, n := range r.nodes {
+			if n.life == s.joined {
+				n.leave(s.id)
+			}
+		}
+		s.joined = 0
+	}
+	if s.hears && s.moved != "" && s.told != at {
+		s.told = at
+		r.tellMoved(c, s, at)
+	}
+	s.moved = ""
+}
+
+// leave has nothing of a session pass that is still said here.
+func (n *node) leave(session string) {
+	if n.left == nil {
+		n.left = map[string]bool{}
+	}
+	n.left[session] = true
 }
 
 // tellMoved tells a client that a session is elsewhere. One that counts events attaches again.

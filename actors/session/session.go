@@ -444,6 +444,10 @@ func (s *Session) onClosed(c actor.Context) {
 // answers that may not come before that; who asked for the end gets theirs behind
 // them.
 func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
+	var moved *link.Moved // a process that ends gives the session to the next node
+	if s.life.end != nil && s.life.end.final && len(s.life.end.asked) == 0 && s.kept() != nil {
+		moved = &link.Moved{Why: "released"}
+	}
 	s.life.state = closed
 	s.leftIndex(c)
 	s.closeLog()
@@ -452,5 +456,5 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 		last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)
 	}
 	s.clients.replies.failAll(c.ActorSystem().Root, errClosing(), true) // what waited for something beside the run
-	s.sayClosed(c, last...)
+	s.sayMoved(c, moved, last...)
 }
