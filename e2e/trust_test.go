@@ -252,6 +252,22 @@ func TestNetworkOfSessions(t *testing.T) {
 	assert.Equal(t, "completed", prompt(fmt.Sprintf(`,"cwd":%q`, other)))
 }
 
+// TestNoProxy: what NO_PROXY names is asked directly, also beside a proxy of the settings.
+func TestNoProxy(t *testing.T) {
+	t.Parallel()
+	for noProxy, want := range map[string]int32{"": 1, "models.example, 127.0.0.1": 0} {
+		p := newPlace(t)
+		url, proxied := countingProxy(t)
+		p.env = append(p.env, "NO_PROXY="+noProxy)
+		p.write(p.agent()+"/settings.json", fmt.Sprintf(`{"httpProxy":%q,"retry":{"enabled":false}}`, url))
+		p.llm.plays(text("directly"))
+		d := p.start()
+		d.prompt("go")
+		assert.Equal(t, want, proxied.Load(), noProxy)
+		assert.EqualValues(t, 1-want, p.llm.count(), noProxy)
+	}
+}
+
 // TestOpenSessionSettings: what a client sends is checked before anything is
 // opened.
 func TestOpenSessionSettings(t *testing.T) {

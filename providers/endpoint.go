@@ -23,6 +23,12 @@ func IsLocal(baseURL string) bool {
 		strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".lan"))
 }
 
+// IsLoopback says whether a host is this machine, whatever a resolver says of names.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
 // IsAzure says whether a base URL is an Azure resource, which wants its key in a
 // header of its own.
 func IsAzure(baseURL string) bool {

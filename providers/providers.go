@@ -167,7 +167,7 @@ func (r *Request) Compat(dst any) {
 // Network is how a session wants its requests to travel. The zero value is the
 // environment's proxies and the default limits.
 type Network struct {
-	Proxy string               // URL of a proxy for every request; "" obeys HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+	Proxy string               // URL of a proxy for every request, as [ProxyBy] takes it
 	Stall protocol.StallLimits // replaces [DefaultStall] field by field
 }
 

@@ -24,6 +24,7 @@ var hot = []struct{ pkg, bench, times string }{
 	{"./actors/core", "^BenchmarkStep", "0.2s"},
 	{"./actors", "^BenchmarkDaemon", "0.2s"},
 	{"./store", "^Benchmark(Append|Context2k)", "0.2s"},
+	{"./providers/auth", "^BenchmarkSign", "0.2s"},
 	{"./providers/wire", "^BenchmarkEventReader", "0.2s"},
 	{"./providers/anthropic", "^BenchmarkDelta", "100000x"}, // whole answers of 5,000
 	{"./providers/openai", "^BenchmarkDelta", "100000x"},

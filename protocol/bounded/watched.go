@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // Watched is a configuration file that is read when it is first needed and
@@ -21,7 +22,7 @@ type Watched[T any] struct {
 
 	good bool // the file has been read once
 	read bool
-	info fs.FileInfo
+	mark mark
 }
 
 // Refresh reads the file if that is due, and says whether it did. A file that
@@ -30,15 +31,12 @@ func (f *Watched[T]) Refresh() bool {
 	if f.Path == "" {
 		return false
 	}
-	info, err := os.Stat(f.Path)
-	if err != nil {
-		info = nil
-	}
-	if f.read && sameFile(f.info, info) {
+	mark, err := markOf(f.Path)
+	if f.read && f.mark == mark {
 		return false
 	}
-	f.read, f.info, f.Err = true, info, nil
-	if info == nil {
+	f.read, f.mark, f.Err = true, mark, nil
+	if err != nil {
 		switch gone := errors.Is(err, fs.ErrNotExist); {
 		case gone && f.good:
 			f.Err = goneError(f.Path)
@@ -76,11 +74,24 @@ func (f *Watched[T]) load() (value T, err error) {
 	return f.Parse(text)
 }
 
-// sameFile says whether nothing has happened between two looks at a file:
-// editors that replace it are noticed by its identity, others by time and size.
-func sameFile(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == b
+// mark tells a file from what it was at another look: editors that replace it are noticed by
+// its identity, others by time and size. It is zero for none.
+type mark struct {
+	device, file, seconds, fraction, size int64
+}
+
+// markOf looks at a file. This is what every request to a model costs, so nothing of it is
+// kept on the heap but the path.
+func markOf(path string) (mark, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Stat(path, &st)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return mark{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+		}
+		return mark{int64(st.Dev), int64(st.Ino), int64(st.Mtim.Sec), int64(st.Mtim.Nsec), st.Size}, nil
 	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }

@@ -55,7 +55,7 @@ type Settings struct {
 	NoReuse bool     // pi's logins are not used
 	Reuse   []string // only those of these providers; nil for all
 	Broker  string   // the program that is asked for tokens, "" for pi
-	Proxy   string   // URL of a proxy to login services; "" obeys the environment
+	Proxy   string   // URL of a proxy to login services, as [providers.ProxyBy] takes it
 }
 
 // Store is the one owner of auth.json in a process. It is safe for concurrent use.
@@ -106,10 +106,7 @@ func Open(config Config) *Store {
 	}
 	if config.Transport == nil {
 		config.Transport = &http.Transport{Proxy: func(r *http.Request) (*url.URL, error) {
-			if proxy := config.Settings().Proxy; proxy != "" {
-				return url.Parse(proxy)
-			}
-			return http.ProxyFromEnvironment(r)
+			return providers.ProxyBy(config.Settings().Proxy)(r.URL)
 		}, TLSHandshakeTimeout: exchangeTime, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
 	}
 	s := &Store{
@@ -160,6 +157,7 @@ func (s *Store) read() *File {
 	if !s.file.Refresh() {
 		return s.snapshot
 	}
+	s.notes.read = false // another process that has signed in has written both
 	for range 3 {
 		if s.file.Err == nil {
 			break
@@ -170,7 +168,7 @@ func (s *Store) read() *File {
 	}
 	s.snapshot = &File{s.file.Value.Entries, s.file.Value.Unused, s.file.Err}
 	if errors.Is(s.file.Err, fs.ErrNotExist) {
-		s.snapshot = &File{} // who removes secrets means it
+		s.file.Value, s.snapshot = File{}, &File{} // who removes secrets means it
 	}
 	return s.snapshot
 }

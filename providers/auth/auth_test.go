@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
+	"troupe/providers"
 )
 
 const modelURL = "https://api.openai.com/v1/responses"
@@ -96,6 +97,52 @@ func TestStore_outlives(t *testing.T) {
 		assert.Contains(t, h.text(), "refresh-canary-2", "it was saved")
 		assert.Equal(t, 1, h.vendor.asked(tokenPath))
 	})
+}
+
+// TestStore_byHand: what is done to the file by hand while a login is renewed, which takes no
+// lock, stays done.
+func TestStore_byHand(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(h *home)
+		want string // in the file afterwards, "" for no file
+	}{
+		"a key added": {func(h *home) {
+			h.write(strings.Replace(h.text(), `{"other"`, `{"groq": {"type": "api_key", "key": "k"}, "other"`, 1))
+		}, `"refresh-canary-2",`},
+		"removed":       {func(h *home) { require.NoError(h.t, os.Remove(h.path())) }, ""},
+		"another login": {func(h *home) { h.loggedIn(time.Hour) }, `"refresh-canary-2",`},
+		"logged out":    {func(h *home) { h.write(`{"other": {"x": 1}}`) }, `{"other": {"x": 1}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHome(t)
+				h.loggedIn(-time.Minute)
+				h.vendor.slow = time.Second
+				go func() {
+					time.Sleep(500 * time.Millisecond)
+					test.do(h)
+				}()
+				_, _, err := h.sign(openAI, modelURL)
+				require.NoError(t, err)
+				if test.want == "" {
+					assert.NoFileExists(t, h.path())
+				} else {
+					assert.Contains(t, h.text(), test.want)
+				}
+				_, _, err = h.sign(openAI, modelURL)
+				switch name {
+				case "a key added":
+					assert.Contains(t, h.text(), `"groq"`)
+					assert.NoError(t, err)
+				case "another login":
+					assert.Equal(t, 1, h.vendor.asked(tokenPath), "nobody renews that one")
+					assert.NoError(t, err)
+				default:
+					assert.ErrorContains(t, err, "There is no login of openai in auth.json any more")
+				}
+			})
+		})
+	}
 }
 
 // TestStore_slow: a refresh takes no more than 10 seconds, and a token that is still good
@@ -417,6 +464,9 @@ func TestStore_removed(t *testing.T) {
 		_, _, err = h.sign(openAI, modelURL)
 		assert.ErrorContains(t, err, "There is no login of openai in auth.json any more")
 		assert.Empty(t, h.File().Entries)
+		h.write(`{"openai": {"type": "oau`)
+		assert.Empty(t, h.File().Entries, "nor does what follows bring them back")
+		assert.Error(t, h.File().Err)
 	})
 }
 
@@ -577,7 +627,31 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// BenchmarkSign is what a login costs each request.
+// TestStore_looks: between being found and being used the entry is not looked up again, but
+// before another attempt with it.
+func TestStore_looks(t *testing.T) {
+	h := newHome(t)
+	h.loggedIn(time.Hour)
+	_, signer, err := h.sign(openAI, modelURL)
+	require.NoError(t, err)
+	h.File()
+	first := h.Signer(openAI)
+	h.loggedIn(time.Hour)
+	for want, signer := range map[string]providers.Signer{"access-canary-1": first, "access-canary-2": signer} {
+		headers, err := signer.Sign(t.Context(), modelURL, nil)
+		require.NoError(t, err)
+		assert.Equal(t, "Bearer "+want, headers["Authorization"])
+		if signer == first {
+			signer.Forget()
+			headers, err = signer.Sign(t.Context(), modelURL, nil)
+			require.NoError(t, err)
+			assert.Equal(t, "Bearer access-canary-2", headers["Authorization"], "there is a newer one")
+			assert.Zero(t, h.vendor.asked(tokenPath))
+		}
+	}
+}
+
+// BenchmarkSign is what a login costs each request: one look at auth.json, and nothing read.
 func BenchmarkSign(b *testing.B) {
 	dir := b.TempDir()
 	text := fmt.Sprintf(`{"openai": {"type": "oauth", "access": "e30.eyJzdWIiOiJ1c2VyIn0.e30", "refresh": "r", "expires": %d, "clientId": "c"}}`, time.Now().Add(time.Hour).UnixMilli())
@@ -588,6 +662,7 @@ func BenchmarkSign(b *testing.B) {
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() {
+		s.File()
 		signer := s.Signer(openAI)
 		if _, err := signer.Sign(b.Context(), modelURL, nil); err != nil {
 			b.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -39,7 +38,7 @@ func (d *Device) Check() error {
 // isSafe says whether secrets may go to a URL.
 func isSafe(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && isLoopback(strings.ToLower(u.Hostname())))
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && providers.IsLoopback(u.Hostname()))
 }
 
 // SetDevices says which providers have a login by code, in place of what was said before.

@@ -79,6 +79,25 @@ func TestLogin_openAI(t *testing.T) {
 	assert.Len(t, p.asked, 1, "consent is asked for once")
 }
 
+// TestLogin_elsewhere: what another process has noted of a login that it made counts here, too:
+// it is troupe's, and not one of pi's that settings switch off.
+func TestLogin_elsewhere(t *testing.T) {
+	h, other := newHome(t), newHome(t)
+	h.loggedIn(time.Hour)
+	h.settings.NoReuse = true
+	assert.Equal(t, UseRefused, h.Use(openAI, h.File().Entries[openAI]))
+	other.Store = Open(Config{Dir: h.dir, Transport: other.vendor})
+	defer other.Store.Close()
+	p := &fakePerson{open: func(_ context.Context, address string) (string, error) {
+		return "http://127.0.0.1:1455/auth/callback?" + other.vendor.consent(address).Encode(), nil
+	}, choices: []string{"Replace it"}}
+	_, failed := other.login(protocol.Login{Provider: openAI, Method: methodPaste}, p)
+	require.Nil(t, failed)
+	e := h.File().Entries[openAI]
+	assert.Equal(t, UseLogin, h.Use(openAI, e))
+	assert.Equal(t, "p…@mail.example", h.Account(openAI, e))
+}
+
 // TestLogin_refused: what must not become a login does not, and writes nothing.
 func TestLogin_refused(t *testing.T) {
 	back := func(change func(url.Values)) func(*home, *fakePerson) {

@@ -32,12 +32,13 @@ type note struct {
 
 func (s *Store) notesPath() string { return filepath.Join(s.config.Dir, "troupe", "logins.json") }
 
-// notesNow are the notes, which are read once: only we write them, and at a login.
+// notesNow are the notes. They are written with a login, and so read again when auth.json has
+// changed.
 func (s *Store) notesNow() notes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.notes.read && s.config.Dir != "" {
-		s.notes.read = true
+		s.notes = notes{read: true}
 		text, err := bounded.ReadFile(s.notesPath(), protocol.MaxModelsFile)
 		if err == nil && len(text) > 0 {
 			_ = json.Unmarshal(text, &s.notes) // what is broken is written anew at the next login

@@ -32,7 +32,7 @@ func (s *Store) Plan(ctx context.Context, provider string) ([]PlanModel, error) 
 	if provider != openAI {
 		return nil, nil
 	}
-	token, failed := s.token(ctx, provider, 0)
+	token, failed := s.token(ctx, provider, 0, true)
 	if failed != nil {
 		return nil, failed
 	}

@@ -2,12 +2,12 @@ package auth
 
 import (
 	"encoding/json"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"troupe/protocol"
+	"troupe/providers"
 )
 
 // policy is how the login of a provider is used. Vendors' terms are part of it.
@@ -66,18 +66,13 @@ func (p policy) allows(provider, address string) *protocol.StreamError {
 			return nil
 		}
 		return protocol.ErrorAuth.Errorf("The login of %s is not sent to %s: it goes to %s (auth_host_refused)", provider, u.Scheme+"://"+u.Host, p.origin)
-	case p.hosts == nil && (u.Scheme == "https" || isLoopback(host)):
+	case p.hosts == nil && (u.Scheme == "https" || providers.IsLoopback(host)):
 		return nil
 	case u.Scheme == "https" && (u.Port() == "" || u.Port() == "443") && slices.Contains(p.hosts, host):
 		return nil
 	}
 	return protocol.ErrorAuth.Errorf("The login of %s is not sent to %s: it goes by https to %s. Another server needs a key of its own (auth_host_refused)",
 		provider, u.Scheme+"://"+u.Host, strings.Join(p.hosts, ", "))
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // Use is how an entry of auth.json counts.

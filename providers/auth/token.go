@@ -97,7 +97,8 @@ func (l *login) good(p policy, e Entry, now time.Time) string {
 	return ""
 }
 
-// Signer authenticates the requests of a provider by its login.
+// Signer authenticates one request of a provider, and its repeats, by its login, as [Store.File]
+// has just found it: to look again before the first of them would bring nothing.
 func (s *Store) Signer(provider string) providers.Signer {
 	return &signer{store: s, provider: provider}
 }
@@ -109,13 +110,18 @@ type signer struct {
 
 	mu   sync.Mutex
 	used string // the token of the last signature
+	old  bool   // File was before others
 }
 
 func (l *signer) Sign(ctx context.Context, url string, _ []byte) (map[string]string, error) {
 	if err := l.store.mayGo(l.provider, url); err != nil {
 		return nil, err
 	}
-	token, err := l.store.token(ctx, l.provider, 0)
+	l.mu.Lock()
+	look := l.old
+	l.old = true
+	l.mu.Unlock()
+	token, err := l.store.token(ctx, l.provider, 0, look)
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +203,8 @@ func (l *signer) Forget() {
 
 // token returns a token that is good, after a refresh if need be. The refresh goes on
 // when ctx ends: a vendor that has given a new token takes the old one no more.
-func (s *Store) token(ctx context.Context, provider string, ahead time.Duration) (string, *protocol.StreamError) {
-	r, token, err := s.begin(provider, ahead)
+func (s *Store) token(ctx context.Context, provider string, ahead time.Duration, look bool) (string, *protocol.StreamError) {
+	r, token, err := s.begin(provider, ahead, look)
 	if r == nil {
 		return token, err
 	}
@@ -222,7 +228,7 @@ func (s *Store) Renew(ctx context.Context, provider string) {
 		ahead = 2 * jitter
 	}
 	s.mu.Unlock()
-	_, _ = s.token(ctx, provider, ahead)
+	_, _ = s.token(ctx, provider, ahead, true)
 }
 
 // jitter is by how much renewals that nobody waits for are earlier or later than they have
@@ -256,11 +262,14 @@ func (s *Store) headersOf(provider, token string) map[string]string {
 }
 
 // begin returns a token, an error, or the refresh to wait for. A token counts as good if it
-// will be so for a time ahead.
-func (s *Store) begin(provider string, ahead time.Duration) (*renewal, string, *protocol.StreamError) {
+// will be so for a time ahead. look is whether auth.json may have changed meanwhile.
+func (s *Store) begin(provider string, ahead time.Duration, look bool) (*renewal, string, *protocol.StreamError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, found := s.read().Entries[provider]
+	e, found := s.snapshot.Entries[provider]
+	if look || !found {
+		e, found = s.read().Entries[provider]
+	}
 	l, now := s.of(provider), s.config.Now()
 	token := l.good(s.policy(provider), e, now.Add(ahead))
 	if token != "" && l.fresh.unsaved != nil && now.Sub(l.fresh.tried) > rest && s.life.Err() == nil {
@@ -447,6 +456,13 @@ func (s *Store) refresh(provider string, e Entry) (got fresh, err error) {
 		}
 		at := s.config.Now()
 		got = fresh{access: t.access, of: inFile, at: at, until: at.Add(max(lifetime-8*time.Minute, lifetime*3/4)), unsaved: &t, tried: at}
+		if list, err = load(resolved(s.path())); err != nil { // who edits by hand takes no lock
+			return nil, false, err
+		}
+		if now, err = parseEntry(find(list, provider)); err != nil || now.id() != inFile {
+			got.unsaved = nil // there is nothing any more that it belongs to
+			return nil, false, nil
+		}
 		return put(list, provider, t.over(find(list, provider))), true, nil
 	})
 	switch {

@@ -282,6 +282,7 @@ func (h *home) loggedIn(left time.Duration) {
 
 // sign signs a request of a provider and returns its token.
 func (h *home) sign(provider, address string) (string, providers.Signer, error) {
+	h.File()
 	signer := h.Signer(provider)
 	headers, err := signer.Sign(h.t.Context(), address, nil)
 	return strings.TrimPrefix(headers["Authorization"], "Bearer "), signer, err

@@ -21,7 +21,7 @@ import (
 )
 
 // All are the clouds there are, by name. home is the user's home directory, proxy the URL of
-// a proxy to login services, "" obeys the environment.
+// a proxy to login services as [providers.ProxyBy] takes it.
 func All(home string, proxy func() string) map[string]providers.Cloud {
 	network := &http.Transport{
 		Proxy:               func(r *http.Request) (*url.URL, error) { return proxyTo(r, proxy()) },
@@ -44,13 +44,10 @@ func clientOf(network http.RoundTripper) *http.Client {
 func proxyTo(r *http.Request, proxy string) (*url.URL, error) {
 	host := strings.ToLower(r.URL.Hostname())
 	ip, err := netip.ParseAddr(host)
-	switch {
-	case isLoopback(host), isMetadata(r.URL), err == nil && (ip.Unmap().IsLinkLocalUnicast() || ip == netip.MustParseAddr("fd00:ec2::254")):
+	if providers.IsLoopback(host) || isMetadata(r.URL) || err == nil && (ip.Unmap().IsLinkLocalUnicast() || ip == netip.MustParseAddr("fd00:ec2::254")) {
 		return nil, nil
-	case proxy != "":
-		return url.Parse(proxy)
 	}
-	return http.ProxyFromEnvironment(r)
+	return providers.ProxyBy(proxy)(r.URL)
 }
 
 // patience is how long getting credentials may take: a login service that does
@@ -100,7 +97,7 @@ func allow(address string, domains []string) error {
 		return protocol.ErrorInvalid.Errorf("The address of the model is not a URL")
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if isLoopback(host) {
+	if providers.IsLoopback(host) {
 		return nil
 	}
 	for _, domain := range domains {
@@ -110,11 +107,4 @@ func allow(address string, domains []string) error {
 	}
 	return protocol.ErrorAuth.Errorf("The cloud's credentials are not sent to %s: they go by https to *%s and to this machine. Another server needs a key of its own (auth_host_refused)",
 		u.Scheme+"://"+host, strings.Join(domains, ", *"))
-}
-
-func isLoopback(host string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().IsLoopback()
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

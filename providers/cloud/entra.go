@@ -72,7 +72,7 @@ func entraCredential(env func(string) string, client policy.Transporter) (azcore
 	}
 	if host := env("AZURE_AUTHORITY_HOST"); host != "" {
 		options.Cloud = azurecloud.Configuration{ActiveDirectoryAuthorityHost: host}
-		own = isLoopback(strings.ToLower(hostOf(host))) // of which Microsoft knows nothing
+		own = providers.IsLoopback(hostOf(host)) // of which Microsoft knows nothing
 	}
 	switch {
 	case tenant != "" && id != "" && secret != "":

@@ -219,7 +219,7 @@ func safeAddresses(v gjson.Result) bool {
 		})
 	case v.Type == gjson.String && len(v.Str) > 5 && strings.EqualFold(v.Str[:5], "http:"):
 		u, err := url.Parse(v.Str)
-		safe = err == nil && (isLoopback(strings.ToLower(u.Hostname())) || isMetadata(u))
+		safe = err == nil && (providers.IsLoopback(u.Hostname()) || isMetadata(u))
 	}
 	return safe
 }

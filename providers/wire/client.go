@@ -125,13 +125,10 @@ func (c *Client) newTransport(proxyURL string) *http.Transport {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
-	proxy := http.ProxyFromEnvironment
-	if proxyURL != "" {
-		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxyURL) }
-	}
+	way := providers.ProxyBy(proxyURL)
 	return &http.Transport{
 		DialContext:         dial,
-		Proxy:               proxy,
+		Proxy:               func(r *http.Request) (*url.URL, error) { return way(r.URL) },
 		TLSHandshakeTimeout: 30 * time.Second,
 		ForceAttemptHTTP2:   true,
 		DisableCompression:  true, // compressors hold events back
