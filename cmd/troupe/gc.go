@@ -15,6 +15,9 @@ const (
 	gcLooking = time.Second
 )
 
+// startOver is when what only the start has needed is let go.
+const startOver = time.Second
+
 // tuneGC looks from time to time at what lives, until over is closed.
 func tuneGC(over <-chan struct{}) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

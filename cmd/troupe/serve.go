@@ -216,6 +216,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	over := make(chan struct{})
 	defer close(over)
 	go tuneGC(over)
+	time.AfterFunc(startOver, dropStart)
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)
 	if err != nil {
