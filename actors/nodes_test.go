@@ -270,6 +270,7 @@ func TestEngineAway(t *testing.T) {
 		a.pass(3 * time.Second)
 		require.Contains(t, a.Unanswered(), waits)
 		require.Contains(t, a.Unanswered(), read)
+		assert.Len(t, a.Events(id, "session_waiting"), 1)
 		a.way.Cut(clustertest.Whole)
 		assert.True(t, a.answer(waits).Get("success").Bool())
 		assert.True(t, a.answer(read).Get("success").Bool())

@@ -305,7 +305,7 @@ type (
 		To  string `json:"to,omitempty" doc:"The node; without it, none has it yet."`
 		Why string `json:"why" enum:"failover,released,fenced" doc:"failover: its node was lost. released: its node gave it up. fenced: another node took it from one that was cut off."`
 	}
-	// SessionWaiting says that the session goes on when a node has it again.
+	// SessionWaiting says that the session goes on when it can be written again.
 	SessionWaiting struct {
 		isEvent
 		Since int64 `json:"since" doc:"Epoch milliseconds."`

@@ -150,7 +150,7 @@ var Events = []EventSpec{
 	event[StateChanged]("state_changed", told{since: "troupe", needs: FeatureStateEvents}, "Somebody has chosen another model, mode, name or other tools; only what has changed."),
 	event[ClientsChanged]("clients_changed", told{since: "troupe", needs: FeatureStateEvents}, "Other clients hear of the session than before."),
 	event[SessionMoved]("session_moved", told{since: "troupe"}, "In a cluster: another node has the session from now on. Commands find it, under the same handle. A client with the feature seq reads resync behind it; others hear on, and may miss the end of what they saw begin."),
-	event[SessionWaiting]("session_waiting", told{since: "troupe"}, "In a cluster: no node has the session for more than a second. It goes on by itself."),
+	event[SessionWaiting]("session_waiting", told{since: "troupe"}, "In a cluster: the session cannot be written, or no node has it, for more than a second. It goes on by itself."),
 	event[Resync]("resync", told{since: "troupe"}, "Events of the session are missing: the client has not read, and those that waited for it were dropped, which happens on connections over a network only; or the session has moved to another node of a cluster. The client is told nothing more of the session but answers and dialogs until it attaches again: with since, if it has the feature seq."),
 	event[Heartbeat]("heartbeat", told{since: "troupe", needs: FeatureHeartbeat}, "Nothing was written for 15 seconds, and the connection lives. It belongs to no session."),
 	event[Draining]("draining", told{since: "troupe"}, "The daemon comes to its end and takes no commands any more. Written on connections over a network only; it belongs to no session."),

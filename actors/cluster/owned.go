@@ -53,6 +53,9 @@ func (o *Owned) Woken(f func()) {
 	o.wake = f
 }
 
+// Doubted has f called, by whoever appends and while it does, when that has been in doubt for a second.
+func (o *Owned) Doubted(f func(since time.Time)) { o.w.doubt = f }
+
 // Sign gives the next record the keys of the commands whose effect it is.
 func (o *Owned) Sign(keys []string) { o.next = keys }
 
@@ -78,7 +81,7 @@ func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error 
 	lease, leased := o.member.Lease()
 	begun := time.Now()
 	seq, err := do(ctx)
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(begun); took > doubtful {
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
 	}
 	if err != nil {

@@ -22,8 +22,12 @@ type Writer struct {
 	log   Log
 	id    SessionID
 	at    Mark
-	final error // why nothing can be appended any more
+	final error                 // why nothing can be appended any more
+	doubt func(since time.Time) // see [Owned.Doubted]
 }
+
+// doubtful is how long an append is in doubt before somebody is told.
+const doubtful = time.Second
 
 // Own claims the session behind its tail for one life of a node. It fails with
 // ErrFenced if somebody else was faster, or if the tail that was seen was old:
@@ -133,7 +137,7 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 	if r.Kind != Claim {
 		r.Epoch, r.N = w.at.Epoch, w.at.N+1
 	}
-	doubtful := begun
+	unknown, since, told := begun, time.Now(), w.doubt == nil
 	for pause := firstPause; ; pause = min(2*pause, longestWait) {
 		seq, err := w.try(ctx, r)
 		switch {
@@ -144,16 +148,20 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 		case errors.Is(err, ErrFenced):
 			w.final = ErrFenced
 			return 0, w.final
-		case !doubtful && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
+		case !unknown && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
 			return 0, err
 		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull):
 			// A conflict, too, may be the answer to this record's own double.
-			doubtful = true
+			unknown = true
+		}
+		if !told && time.Since(since) >= doubtful {
+			told = true
+			w.doubt(since)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			if !doubtful {
+			if !unknown {
 				return 0, ctx.Err()
 			}
 			w.final = fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())

@@ -74,10 +74,11 @@ type kept struct {
 	fs      store.FS
 	log     zerolog.Logger
 	id      string
-	wants   cluster.Wants  // of a new one
-	owned   *cluster.Owned // nil before it is claimed
-	wake    func()         // of the session; see [cluster.Owned.Woken]
-	sign    []string       // keys of the commands whose effect is appended next
+	wants   cluster.Wants   // of a new one
+	owned   *cluster.Owned  // nil before it is claimed
+	wake    func()          // of the session; see [cluster.Owned.Woken]
+	doubt   func(time.Time) // likewise; see [cluster.Owned.Doubted]
+	sign    []string        // keys of the commands whose effect is appended next
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -170,6 +171,7 @@ func (k *kept) Commit(lines []byte) error {
 			return err
 		}
 		owned.Woken(k.wake)
+		owned.Doubted(k.doubt)
 		if k.owned = owned; owned.Why != "new" { // it was to begin here
 			return cluster.ErrFenced
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -35,8 +36,21 @@ func (s *Session) watchOver(c actor.Context) {
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	k.wake = func() { root.Send(self, confirm{}) }
+	k.doubt = func(since time.Time) { s.doubtful(root, since) }
 	if k.owned != nil {
 		k.owned.Woken(k.wake)
+		k.owned.Doubted(k.doubt)
+	}
+}
+
+// doubtful tells who hears of the session that it cannot be written at the moment, in the middle of what is
+// appended. It is no event that counts: nothing has happened.
+func (s *Session) doubtful(root *actor.RootContext, since time.Time) {
+	s.clients.flush(root) // what is in the log
+	for _, cl := range s.clients.list {
+		if !cl.muted {
+			cl.Send(root, link.Item{Event: protocol.SessionWaiting{Since: since.UnixMilli()}})
+		}
 	}
 }
 
