@@ -19,6 +19,21 @@ type Command struct {
 	// words of their errors.
 	Name string
 	Cmd  protocol.Command
+	LookedUp
+	// Size is about how many bytes the command keeps while it waits.
+	Size int
+	// FromExtension says that no client wrote it, but an extension of the session.
+	FromExtension bool
+
+	// By is who has given it, nil if nobody knows; set for approval_response.
+	By *protocol.ClientRef
+
+	key      protocol.IdempotencyKey // of the message as the client wrote it
+	prepared *Prepared               // what extensions have said to its run
+}
+
+// LookedUp is what was found for a command outside of the machine.
+type LookedUp struct {
 	// Slash says that the message begins with / and names no prompt template and
 	// no skill.
 	Slash bool
@@ -30,21 +45,11 @@ type Command struct {
 	// Found is what the catalog has under the name of the model that the command
 	// sets, or of the session's model while that is missing; nil for nothing.
 	Found *protocol.Model
-	// Size is about how many bytes the command keeps while it waits.
-	Size int
 	// Extension is the command of an extension that the message names; nil for none.
 	Extension *ExtensionCommand
-	// FromExtension says that no client wrote it, but an extension of the session.
-	FromExtension bool
-
-	// By is who has given it, nil if nobody knows; set for approval_response.
-	By *protocol.ClientRef
 	// Spent is what the session file says of what was used up; set for set_budget and
 	// get_budget.
 	Spent *protocol.BudgetSpent
-
-	key      protocol.IdempotencyKey // of the message as the client wrote it
-	prepared *Prepared               // what extensions have said to its run
 }
 
 // ExtensionCommand is a message /name args.

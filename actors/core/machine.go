@@ -34,18 +34,32 @@ type Machine struct {
 
 	budget *budget // nil where nothing is limited
 	above
-	activity activity
-	shown    Phase // as it was noted last
-	since    int64 // when the phase began, epoch milliseconds
-	work     work
+	doing
 
 	beside
 	asides
 	submission submission
 
-	closing *Closing
-	closed  bool
+	ended
+	handling
+}
 
+// doing is what a session is about.
+type doing struct {
+	activity activity
+	shown    Phase // as it was noted last
+	since    int64 // when the phase began, epoch milliseconds
+	work     work
+}
+
+// ended is how far a session is with its end.
+type ended struct {
+	closing *Closing // nil for one that goes on
+	closed  bool
+}
+
+// handling is one step.
+type handling struct {
 	now int64 // epoch milliseconds of the input being handled
 	log Log
 	out []Effect
@@ -60,22 +74,32 @@ type Log interface {
 
 // conversation is what the session log says.
 type conversation struct {
-	identity  Identity // changes when a session is replaced
-	name      string
-	size      protocol.ContextSize // of what a model is shown
-	steering  []protocol.QueuedInput
-	followUp  []protocol.QueuedInput
-	held      []heldBash          // wait for the end of the run
+	identity Identity // changes when a session is replaced
+	name     string
+	size     protocol.ContextSize // of what a model is shown
+	queues
 	openCalls []protocol.OpenCall // answered before the next message
 	keys      keyring
 	todos     []protocol.TodoPhase
-	fired     map[string]int             // stream rules, and the turn in which each fired
-	headless  bool                       // not even what a session begins with could be written
-	lost      *Failover                  // with which the run ended that is to go on; nil for none
-	leftOpen  *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
+	fired     map[string]int // stream rules, and the turn in which each fired
+	headless  bool           // not even what a session begins with could be written
+	cutOff
 
 	children   children
 	unfinished []protocol.TaskOp // of children whose calls are open
+}
+
+// queues are what waits for the end of a turn or of the run.
+type queues struct {
+	steering []protocol.QueuedInput
+	followUp []protocol.QueuedInput
+	held     []heldBash // wait for the end of the run
+}
+
+// cutOff is what an earlier life has left to do.
+type cutOff struct {
+	lost     *Failover                  // with which the run ended that is to go on; nil for none
+	leftOpen *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
 }
 
 // choices are what clients made of the settings, as far as the log does not say
@@ -146,7 +170,7 @@ const (
 
 // New makes a machine that waits for its [Restored].
 func New() *Machine {
-	return &Machine{activity: idle{}, shown: PhaseIdle, conversation: conversation{fired: map[string]int{}}}
+	return &Machine{doing: doing{activity: idle{}, shown: PhaseIdle}, conversation: conversation{fired: map[string]int{}}}
 }
 
 // Step handles inputs and returns what is to be done, in order. now is epoch

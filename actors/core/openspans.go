@@ -13,20 +13,25 @@ import (
 // could not be written, can close exactly what its clients have seen open.
 // The zero value is an idle session.
 type OpenSpans struct {
-	Run      protocol.RunID // "" outside a run
-	Turn     bool
+	Run      protocol.RunID   // "" outside a run
 	Message  protocol.Message // begun and not ended
 	Tools    []protocol.ToolExecutionStart
 	Children OpenChildren
-	Ended    []string           // calls of the turn whose end went out
 	Messages []protocol.Message // ended, of this run
-	Last     protocol.Message   // the turn's assistant message
-	Results  []*protocol.ToolResultMessage
+	OpenTurn
 	Retry    int    // attempt announced by auto_retry_start and not ended
 	Compact  string // reason of an auto_compaction_start without its end, "" for none
 	Settle   bool   // a run began since the last agent_settled
 	Promised bool   // a command was answered with started, and its agent_start did not go out
 	LastRun  protocol.RunID
+}
+
+// OpenTurn is what of the latest turn went out.
+type OpenTurn struct {
+	Turn    bool             // it has not ended
+	Last    protocol.Message // its assistant message
+	Results []*protocol.ToolResultMessage
+	Ended   []string // calls whose end went out
 }
 
 // ObserveReply follows a successful answer that went out.
@@ -44,7 +49,7 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.AgentEnd:
 		*b = OpenSpans{Settle: b.Settle, Retry: b.Retry, LastRun: b.LastRun}
 	case protocol.TurnStart:
-		b.Turn, b.Last, b.Results, b.Ended = true, nil, nil, nil
+		b.OpenTurn = OpenTurn{Turn: true}
 	case protocol.TurnEnd:
 		b.Turn = false
 	case protocol.MessageStart:

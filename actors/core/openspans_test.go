@@ -29,7 +29,7 @@ func TestOpenSpans(t *testing.T) {
 			before = OpenSpans{Children: OpenChildren{{}}}
 		}
 		if row.Opens == "" { // all there is to close
-			before = OpenSpans{Run: "1", Turn: true, Message: &protocol.UserMessage{}, Tools: []protocol.ToolExecutionStart{{}}, Retry: 1, Compact: "manual", Settle: true,
+			before = OpenSpans{Run: "1", OpenTurn: OpenTurn{Turn: true}, Message: &protocol.UserMessage{}, Tools: []protocol.ToolExecutionStart{{}}, Retry: 1, Compact: "manual", Settle: true,
 				Children: OpenChildren{{Attempt: 2, Command: "x"}}}
 		}
 		after := before

@@ -136,7 +136,7 @@ func (m *Machine) askAgain() {
 	r := m.openRun()
 	r.answer, r.offered = answer, m.tools
 	for _, c := range open {
-		r.calls = append(r.calls, &call{ToolCall: c.Call, again: c.Asked})
+		r.calls = append(r.calls, &call{ToolCall: c.Call, consent: consent{again: c.Asked}})
 	}
 	m.startCalls(r, m.newAttempt())
 }

@@ -150,7 +150,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			w.seq++
 			w.owed = append(w.owed, w.seq)
 			c := Command{
-				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd),
+				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, LookedUp: LookedUp{Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd)},
 			}
 			if strings.Contains(line, `"message":"/ext `) {
 				c.Extension = &ExtensionCommand{Name: "ext", Args: "args"}

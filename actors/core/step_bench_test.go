@@ -12,7 +12,7 @@ import (
 func inAnswer(tb testing.TB) (m *Machine, attempt Attempt) {
 	m = New()
 	m.Step(1, &ids{}, Restored{Session: Loaded{Identity: Identity{SessionID: "s", Durability: "process"}}, Settings: defaults()})
-	effects := m.Step(2, &ids{}, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "go"}, Catalog: catalog})
+	effects := m.Step(2, &ids{}, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "go"}, LookedUp: LookedUp{Catalog: catalog}})
 	for _, e := range effects {
 		if e, ok := e.(StartStream); ok {
 			attempt = e.Attempt

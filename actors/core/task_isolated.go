@@ -17,22 +17,31 @@ type workspace struct {
 	path  string // where the child works
 	notes []string
 
-	captured json.RawMessage // latest
-	tree     string          // of that
-	empty    bool            // nothing was changed
-	rest     bool            // something was, and not committed
-	named    bool            // the child was asked to word it
-	message  string          // that it has given
-	checked  json.RawMessage // what was there when the latest checks had run
+	contents
+	named   bool   // the child was asked to word what is not committed
+	message string // that it has given
+	verified
+	plans int // of its merge
+
+	job int // the number of what it waits for
+}
+
+// contents are what was in a workspace when it was looked at last.
+type contents struct {
+	captured json.RawMessage
+	tree     string // of that
+	empty    bool   // nothing was changed
+	rest     bool   // something was, and not committed
 	patch    string
 	nested   []string
+}
 
+// verified is what checks have said of a workspace.
+type verified struct {
+	checked  json.RawMessage // what was there when the latest had run
 	attempts []protocol.VerificationAttempt
 	logs     []string // of the commands of the latest attempt that failed
 	failed   string   // the tree that did not pass
-	plans    int      // of its merge
-
-	job int // the number of what it waits for
 }
 
 // nextJob numbers what an item waits for, so that the end of what it waited for

@@ -23,8 +23,11 @@ type item struct {
 	limited  bool // it knows that it draws on a budget
 	isolated bool // it works in a workspace
 	work     workspace
+	begun
+}
 
-	// since it has begun
+// begun is a child at work, or one that was.
+type begun struct {
 	began    int64 // epoch milliseconds
 	opened   ChildOpened
 	activity protocol.TaskActivity

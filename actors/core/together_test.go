@@ -43,5 +43,5 @@ func message(t *rapid.T, i int) Input {
 		protocol.Steer{Message: text, IdempotencyKey: key}, protocol.FollowUp{Message: text}, protocol.QueueMessage{Message: text},
 		protocol.ClearQueue{}, protocol.Abort{}, protocol.GetState{},
 	}).Draw(t, "command")
-	return Command{Seq: uint64(i + 1), Name: fmt.Sprintf("%T", cmd), Cmd: cmd, Catalog: catalog}
+	return Command{Seq: uint64(i + 1), Name: fmt.Sprintf("%T", cmd), Cmd: cmd, LookedUp: LookedUp{Catalog: catalog}}
 }

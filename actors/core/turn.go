@@ -11,25 +11,28 @@ import (
 
 // run is one agent_start … agent_end.
 type run struct {
-	id        protocol.RunID
-	messages  []protocol.Message
-	turns     int                   // begun
-	joinable  bool                  // started by an idle steer or follow_up: a plain prompt may still join
-	allowance *Grant                // how many of the calls may run; nil where nobody was asked
-	verdict   *bool                 // of extensions, whether the model is asked again; nil for none
-	offered   []string              // the tools that the latest request named: only these run
-	deferred  []protocol.StreamRule // that match and have not stopped the answer
-	system    *string               // the system prompt, where an extension has made another
+	id       protocol.RunID
+	messages []protocol.Message
+	turns    int                   // begun
+	joinable bool                  // started by an idle steer or follow_up: a plain prompt may still join
+	offered  []string              // the tools that the latest request named: only these run
+	deferred []protocol.StreamRule // that match and have not stopped the answer
+	system   *string               // the system prompt, where an extension has made another
 
 	submitted bool // a child has handed over what it was asked for: no other turn follows
+	turn           // the current one
+}
 
-	// of the current turn
+// turn is an answer and its calls.
+type turn struct {
 	answer     *protocol.AssistantMessage
 	answerID   string // of its entry
 	overflowed bool   // the answer says that its request was too large
 	calls      []*call
 	parallel   bool                          // the calls run beside each other
 	results    []*protocol.ToolResultMessage // in call order
+	allowance  *Grant                        // how many of the calls may run; nil where nobody was asked
+	verdict    *bool                         // of extensions, whether the model is asked again; nil for none
 }
 
 // cause is why a run starts. The zero value asks again for an answer that
@@ -455,7 +458,7 @@ func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why stri
 
 func (m *Machine) turnStart(r *run) {
 	r.turns++
-	r.answer, r.calls, r.results, r.verdict, r.allowance = nil, nil, nil, nil, nil
+	r.turn = turn{}
 	m.emit(protocol.TurnStart{RunID: r.id})
 }
 
@@ -593,24 +596,34 @@ func (m *Machine) announceSettled(outcome string) {
 // call is one tool call of the current turn.
 type call struct {
 	protocol.ToolCall
-	state  callState
-	host   string // the id of the host_tool_call, while the host has it
-	unfit  string // why its arguments cannot be used, "" if they came whole
+	state callState
+	host  string // the id of the host_tool_call, while the host has it
+	unfit string // why its arguments cannot be used, "" if they came whole
+	consent
+	hooked
+	partial protocol.ToolResult // the latest progress
+	result  *protocol.ToolResultMessage
+	entry   string // of the result
+	tasks   *tasks // of a call of the task tool that has begun
+}
+
+// consent is what is asked about a call before it runs.
+type consent struct {
 	dialog string
 	again  string // the id of the dialog in which an earlier life has asked about it
 	// approval is what the dialog asks, if it is about a permission
 	approval *protocol.ApprovalRequest
-	unbound  bool                // somebody was asked whether it may run without the session's sandbox
-	approved json.RawMessage     // arguments that somebody has put in the place of the model's; nil for none
-	hook     int                 // the open hook about it, 0 for none
-	asks     HookSet             // what that is: one of [beforeCall] as long as it may not run
-	asked    bool                // extensions were asked before it ran
-	final    bool                // extensions want the run to end with it
-	end      *Patched            // how it ended, while extensions look at that
-	partial  protocol.ToolResult // the latest progress
-	result   *protocol.ToolResultMessage
-	entry    string // of the result
-	tasks    *tasks // of a call of the task tool that has begun
+	unbound  bool            // somebody was asked whether it may run without the session's sandbox
+	approved json.RawMessage // arguments that somebody has put in the place of the model's; nil for none
+}
+
+// hooked is what extensions have to do with a call.
+type hooked struct {
+	hook  int      // the open hook about it, 0 for none
+	asks  HookSet  // what that is: one of [beforeCall] as long as it may not run
+	asked bool     // extensions were asked before it ran
+	final bool     // extensions want the run to end with it
+	end   *Patched // how it ended, while extensions look at that
 }
 
 type callState uint8

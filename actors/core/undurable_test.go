@@ -26,7 +26,7 @@ func TestNotWritten(t *testing.T) {
 	}
 	var ins []Input
 	for i, cmd := range commands {
-		ins = append(ins, Command{Seq: uint64(i + 1), Name: nameOf(cmd), Cmd: cmd, Catalog: catalog, Found: found(m, cmd)})
+		ins = append(ins, Command{Seq: uint64(i + 1), Name: nameOf(cmd), Cmd: cmd, LookedUp: LookedUp{Catalog: catalog, Found: found(m, cmd)}})
 	}
 	effects := m.Step(1, &ids{}, ins...)
 	require.IsType(t, Append{}, effects[0])

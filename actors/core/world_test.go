@@ -270,7 +270,7 @@ func (w *world) perform(e Effect) {
 func (w *world) send(cmd protocol.Command) []Effect {
 	w.seq++
 	w.owed = append(w.owed, w.seq)
-	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, Catalog: catalog, Found: found(w.m, cmd), Spent: logtwin.Spent(w.records())})
+	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, LookedUp: LookedUp{Catalog: catalog, Found: found(w.m, cmd), Spent: logtwin.Spent(w.records())}})
 }
 
 // found looks up the model that a command is about, as the shell does.

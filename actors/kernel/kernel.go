@@ -57,14 +57,27 @@ type Crashed struct{ Reason any }
 // Go runs f on another goroutine for an actor. A panic there becomes the actor's,
 // by [Crashed]: otherwise it would end the process.
 func Go(root *actor.RootContext, self *actor.PID, f func()) {
-	go func() {
-		defer func() {
-			if reason := recover(); reason != nil {
-				root.Send(self, Crashed{reason})
-			}
-		}()
-		f()
+	Beside(f, func(reason any) { root.Send(self, Crashed{reason}) })
+}
+
+// Beside runs f on a goroutine of no actor: that of a connection or a listener. A panic
+// there ends f alone, and crashed hears its reason.
+func Beside(f func(), crashed func(reason any)) {
+	go guarded(f, crashed)
+}
+
+// Later is [Beside] when a time has passed, unless the timer is stopped.
+func Later(d time.Duration, f func(), crashed func(reason any)) *time.Timer {
+	return time.AfterFunc(d, func() { guarded(f, crashed) })
+}
+
+func guarded(f func(), crashed func(reason any)) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			crashed(reason)
+		}
 	}()
+	f()
 }
 
 // Background does what takes long, as [Go], and sends the actor what comes out.

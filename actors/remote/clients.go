@@ -19,6 +19,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
+
+	"troupe/actors/kernel"
 )
 
 // Subprotocols of a WebSocket, and how a browser offers its credential.
@@ -77,6 +79,8 @@ type socketClient struct {
 	partial  []byte      // of a line that is written
 }
 
+func (c *socketClient) crashed(reason any) { crashed(c.log, reason) }
+
 // Close implements [conn.Transport]; the connection calls End.
 func (c *socketClient) Close() error { return c.End(nil) }
 
@@ -131,7 +135,7 @@ func (c *socketClient) Write(p []byte) (int, error) {
 
 func (c *socketClient) send(message []byte) error {
 	if c.patience == nil {
-		c.patience = time.AfterFunc(writePatience, func() { _ = c.ws.CloseNow() })
+		c.patience = kernel.Later(writePatience, func() { _ = c.ws.CloseNow() }, c.crashed)
 	} else {
 		c.patience.Reset(writePatience)
 	}
@@ -152,7 +156,7 @@ func (c *socketClient) beat() {
 		_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
 		return
 	}
-	time.AfterFunc(heartbeatEvery, c.beat)
+	kernel.Later(heartbeatEvery, c.beat, c.crashed)
 }
 
 // Codes with which a WebSocket is closed, beside those that are everybody's. A client that
@@ -315,10 +319,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		return say("id: %s:%s:%d\ndata: %s\n\n", epoch, handle, seq.Int(), line)
 	})
 	ended := make(chan struct{})
-	go func() {
+	s.beside(func() {
 		defer close(ended)
 		s.run(s.network(by), q)
-	}()
+	})
 	done := s.Tokens.Watch(by.device, q.stop)
 	defer done()
 	tick := time.NewTicker(heartbeatEvery)

@@ -77,10 +77,10 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
 func (s *Server) ask(r *http.Request, by who, lines []byte, hear func(line []byte) (enough bool)) bool {
 	q := newRequest(s.visitor("request of "+r.RemoteAddr, by), bytes.NewReader(lines), hear)
 	ended := make(chan struct{})
-	go func() {
+	s.beside(func() {
 		defer close(ended)
 		s.run(s.network(by), q)
-	}()
+	})
 	limit := time.NewTimer(rpcPatience)
 	defer limit.Stop()
 	select {

@@ -13,7 +13,7 @@ import (
 
 // ServePeers takes clients that other nodes of the cluster lead here.
 func (s *Server) ServePeers(l net.Listener, side *peer.Side) {
-	go s.accept(l, func(c net.Conn) { s.takePeer(c, side) })
+	s.beside(func() { s.accept(l, func(c net.Conn) { s.takePeer(c, side) }) })
 }
 
 // accept takes connections until a listener is closed.
@@ -30,7 +30,7 @@ func (s *Server) accept(l net.Listener, take func(net.Conn)) {
 			continue
 		}
 		wait = time.Millisecond
-		go take(c)
+		s.beside(func() { take(c) })
 	}
 }
 

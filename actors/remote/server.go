@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"troupe/actors"
 	"troupe/actors/conn"
+	"troupe/actors/kernel"
 	"troupe/store/web"
 )
 
@@ -96,7 +98,7 @@ func New(cfg Config) *Server {
 }
 
 // ServeLines takes clients of a socket of the file system.
-func (s *Server) ServeLines(l net.Listener) { go s.accept(l, s.takeLines) }
+func (s *Server) ServeLines(l net.Listener) { s.beside(func() { s.accept(l, s.takeLines) }) }
 
 // count bounds the connections of TCP that may still be anybody's. One that became a
 // WebSocket is counted by enter.
@@ -120,8 +122,17 @@ func (s *Server) ServeTCP(l net.Listener) {
 	if s.TLS != nil {
 		l = tls.NewListener(l, s.TLS)
 	}
-	go func() { _ = s.http.Serve(l) }()
-	go s.watchTokens()
+	s.beside(func() { _ = s.http.Serve(l) })
+	s.beside(s.watchTokens)
+}
+
+// beside runs f on a goroutine. A panic costs what it was for: a client, a request.
+func (s *Server) beside(f func()) { kernel.Beside(f, s.crashed) }
+
+func (s *Server) crashed(reason any) { crashed(&s.Log, reason) }
+
+func crashed(log *zerolog.Logger, reason any) {
+	log.Error().Interface("panic", reason).Bytes("stack", debug.Stack()).Msg("a client was lost to a fault of the daemon")
 }
 
 func (s *Server) watchTokens() {
@@ -149,10 +160,10 @@ func (s *Server) Drain() {
 func (s *Server) Close() {
 	close(s.done)
 	said := make(chan struct{})
-	go func() {
+	s.beside(func() {
 		defer close(said)
 		s.goodbyes.Wait()
-	}()
+	})
 	select {
 	case <-said:
 	case <-time.After(goodbyeTime):
@@ -481,15 +492,15 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	client := &socketClient{visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, bye: s.goodbye, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol)}
 	client.ctx, client.cancel = context.WithCancel(context.Background())
 	done := s.Tokens.Watch(by.device, func() {
-		go func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }() // it waits for the client's goodbye
+		s.beside(func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }) // it waits for the client's goodbye
 	})
 	cfg.Single = true
-	time.AfterFunc(heartbeatEvery, client.beat)
-	go func() {
+	kernel.Later(heartbeatEvery, client.beat, s.crashed)
+	s.beside(func() {
 		defer over()
 		defer done()
 		s.run(cfg, client)
-	}()
+	})
 }
 
 // goodbye ends a WebSocket and says why, without waiting for the client to answer. Who
@@ -506,7 +517,9 @@ func (s *Server) goodbye(c *socketClient, of error) {
 	case s.ends():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
-	s.goodbyes.Go(func() {
+	s.goodbyes.Add(1)
+	s.beside(func() {
+		defer s.goodbyes.Done()
 		defer c.cancel()
 		_ = c.ws.Close(status, why)
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/actors/conn"
+	"troupe/actors/kernel"
 )
 
 // A Preface is the first line of "troupe connect": where it was started and with
@@ -216,11 +217,11 @@ func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {
 		return err
 	}
 	var inputEnded atomic.Bool
-	go func() { // it may wait for a line that never comes
+	kernel.Beside(func() { // it may wait for a line that never comes
 		_, err := io.Copy(c, in)
 		inputEnded.Store(err == nil) // if the daemon is gone, reading from it says so
 		_ = c.CloseWrite()
-	}()
+	}, func(any) { _ = c.Close() })
 	from := bufio.NewReaderSize(c, 64<<10)
 	if head, _ := from.Peek(len(refusalBegins)); string(head) == refusalBegins {
 		var r refusal

@@ -113,7 +113,7 @@ var rules = []rule{
 	{"troupe/actors/conn", []string{"troupe/protocol", "troupe/actors/cluster", "troupe/actors/core", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link", "troupe/actors/relay"},
 		[]string{"os", "os/exec", "net/http"},
 		"a connection sees no session, only where to send a command, and is given the codec of its client"},
-	{"troupe/actors/remote", []string{"troupe/actors", "troupe/actors/cluster", "troupe/actors/cluster/peer", "troupe/actors/conn", "troupe/store/web"},
+	{"troupe/actors/remote", []string{"troupe/actors", "troupe/actors/cluster", "troupe/actors/cluster/peer", "troupe/actors/conn", "troupe/actors/kernel", "troupe/store/web"},
 		[]string{"os/exec", "github.com/asynkron/..."},
 		"who comes from outside becomes a connection, and sees nothing behind it"},
 	{"troupe/actors", []string{"troupe/protocol", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
