@@ -41,6 +41,13 @@ type TryWriter interface {
 	TryWrite(p []byte) (n int, err error)
 }
 
+// Framer is a stream of messages rather than of lines: it is written what it makes of them.
+type Framer interface {
+	// Frame appends what carries lines. The last of them may be cut off: what follows is
+	// the next call's. lines are not kept.
+	Frame(dst, lines []byte) []byte
+}
+
 // Witness is a transport that is told what its client has asked for, and how that was
 // answered, for a log. It is told by one goroutine at a time, and must not wait.
 type Witness interface{ Answered(Answer) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -81,24 +82,35 @@ type sink struct {
 	out    io.Writer
 	try    TryWriter // out, if it is one
 	sees   Witness   // out, if it is one
+	framer Framer    // out, if it is one
 	runs   kernel.Dispatcher
-	chunks chan []byte // to the goroutine that blocks
+	chunks chan []byte // to the goroutine that blocks; nil while there is none
 }
 
 // batch is the records that are being encoded or written.
 type batch struct {
-	buf   []byte
-	spare []byte          // the buffer for the next batch
-	debit int             // what the window was debited for them
-	shown []*link.Receipt // of those among them that somebody waits for
+	*buffers                 // nil between the batches of a client of many
+	debit    int             // what the window was debited for them
+	shown    []*link.Receipt // of those among them that somebody waits for
 }
+
+// buffers are what a batch is made in.
+type buffers struct {
+	buf    []byte // the lines, or their frames
+	framed []byte // room for the other of both
+}
+
+// scratch is shared by clients of which there may be a thousand: each has buffers only
+// while it is written to.
+var scratch = sync.Pool{New: func() any { return new(buffers) }}
 
 func newWriter(out io.Writer, runs kernel.Dispatcher, window *link.Window, codec protocol.Codec, wire protocol.Wire, log zerolog.Logger, lags lag) *writer {
 	lags.behind = map[string]bool{}
 	try, _ := out.(TryWriter)
 	sees, _ := out.(Witness)
+	framer, _ := out.(Framer)
 	return &writer{
-		log: log, sink: sink{out: out, try: try, sees: sees, runs: runs, chunks: make(chan []byte, 1)}, window: window,
+		log: log, sink: sink{out: out, try: try, sees: sees, framer: framer, runs: runs}, window: window,
 		codec: codec, wire: wire, encoders: map[string]protocol.Encoder{}, lag: lags,
 	}
 }
@@ -113,22 +125,22 @@ type pending struct {
 
 const (
 	writeChunk  = 256 << 10
-	keptRecords = 32 // room for so many records is kept while none waits
-	idleBuffer  = 2 << 10
+	keptRecords = 32               // room for so many records is kept while none waits
+	gatherTime  = time.Millisecond // what comes so soon behind a write is gathered
 )
 
 func (w *writer) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		root, self := c.ActorSystem().Root, c.Self()
 		w.heartbeats(c)
-		kernel.Go(root, self, func() { write(root, self, w.sink.out, w.sink.chunks) })
 	case *actor.Stopping:
 		w.abandon()
 		if w.sink.beat.timer != nil {
 			w.sink.beat.timer.Stop()
 		}
-		close(w.sink.chunks)
+		if w.sink.chunks != nil {
+			close(w.sink.chunks)
+		}
 	case setWire:
 		w.wire = m.wire
 		clear(w.encoders)
@@ -153,8 +165,26 @@ func (w *writer) Receive(c actor.Context) {
 	}
 }
 
-// write is the body of the goroutine that writes, since a write may block and an
-// actor must not.
+// block has a chunk written by a goroutine, since a write may block and an actor must
+// not. That of a client of many ends with the write: most of the time nothing blocks.
+func (w *writer) block(c actor.Context, chunk []byte) {
+	w.busy = true
+	if w.sink.chunks == nil {
+		root, self, out, chunks := c.ActorSystem().Root, c.Self(), w.sink.out, make(chan []byte, 1)
+		kernel.Go(root, self, func() { write(root, self, out, chunks) })
+		w.sink.chunks = chunks
+	}
+	w.sink.chunks <- chunk
+	if w.many() {
+		close(w.sink.chunks)
+		w.sink.chunks = nil
+	}
+}
+
+// many says whether this may be one of a thousand clients.
+func (w *writer) many() bool { return w.lag.most > 0 }
+
+// write is the body of the goroutine that writes.
 func write(root *actor.RootContext, self *actor.PID, out io.Writer, chunks chan []byte) {
 	var fine any = wrote{} // boxed once
 	for chunk := range chunks {
@@ -213,27 +243,42 @@ func (w *writer) pump(c actor.Context) {
 	}
 	w.encodeWaiting()
 	if len(w.batch.buf) == 0 { // nothing of it exists in this client's dialect
+		w.release()
 		w.credit()
 		w.pump(c)
 		return
 	}
-	w.sink.beat.last = time.Now()
 	rest, err := w.tryWrite()
 	switch {
 	case err != nil:
 		w.fail(c, err)
 	case len(rest) > 0:
-		w.busy = true
-		w.sink.chunks <- rest
+		w.block(c, rest)
 	default:
+		w.release()
 		w.credit()
 	}
+}
+
+// release gives the buffers back that a client of many does not need until the next batch.
+func (w *writer) release() {
+	b := &w.batch
+	if !w.many() || b.buffers == nil || len(w.waiting) > 0 {
+		return
+	}
+	if cap(b.buf)+cap(b.framed) <= writeChunk {
+		scratch.Put(b.buffers)
+	}
+	b.buffers = nil
 }
 
 // encodeWaiting encodes records that wait into the batch, until that is large
 // enough for one write.
 func (w *writer) encodeWaiting() {
 	b := &w.batch
+	if b.buffers == nil {
+		b.buffers = scratch.Get().(*buffers)
+	}
 	b.buf = b.buf[:0]
 	n := 0
 	for n < len(w.waiting) && len(b.buf) < writeChunk {
@@ -253,6 +298,9 @@ func (w *writer) encodeWaiting() {
 		n++
 	}
 	w.dropEncoded(n)
+	if w.sink.framer != nil && len(b.buf) > 0 {
+		b.framed, b.buf = b.buf, w.sink.framer.Frame(b.framed[:0], b.buf)
+	}
 }
 
 // credit credits the batch to the window, and says in its receipts that it was
@@ -269,12 +317,15 @@ func (w *writer) credit() {
 }
 
 // tryWrite writes the batch without the goroutine, as far as that does not block,
-// while a line is handled inline: then it is the answer to one command. While
+// while a line is handled inline: then it is the answer to one command. A client of
+// many is written to like this whenever it is some time since the last write. While
 // more records wait it leaves all to the goroutine, which writes them together.
 // rest is what was not written.
 func (w *writer) tryWrite() (rest []byte, err error) {
-	buf := w.batch.buf
-	if w.sink.try == nil || !w.sink.runs.Inlining() || len(w.waiting) > 0 {
+	buf, now := w.batch.buf, time.Now()
+	gathers := now.Sub(w.sink.beat.last) < gatherTime
+	w.sink.beat.last = now
+	if w.sink.try == nil || len(w.waiting) > 0 || !w.sink.runs.Inlining() && (gathers || !w.many()) {
 		return buf, nil
 	}
 	n, err := w.sink.try.TryWrite(buf)
@@ -358,14 +409,10 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 
 func (w *writer) wrote(c actor.Context, m wrote) {
 	w.busy = false
-	b := &w.batch
-	b.buf, b.spare = b.spare, b.buf
-	if cap(b.spare) > 4*writeChunk { // one huge line must not keep its buffer for life
-		b.spare = nil
+	if b := w.batch.buffers; cap(b.buf)+cap(b.framed) > 4*writeChunk { // one huge line must not keep its buffer for life
+		*b = buffers{}
 	}
-	if w.lag.most > 0 && len(w.waiting) == 0 && cap(b.spare) > idleBuffer { // there may be a thousand of these clients
-		b.spare = nil
-	}
+	w.release()
 	if m.err != nil && w.failed == nil {
 		w.fail(c, m.err)
 	}

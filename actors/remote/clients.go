@@ -68,15 +68,14 @@ func unspoken(r *http.Request, ours []string) bool {
 type socketClient struct {
 	visitor
 	ws     *websocket.Conn
-	ctx    context.Context // of the connection, until goodbye is said
-	cancel context.CancelFunc
+	out    *outlet
 	bye    func(*socketClient, error)
 	single bool         // one record a message
 	wrong  atomic.Int64 // the code of what is wrong with what it sends; 0 for nothing
+	gone   atomic.Bool  // goodbye is said, or was
 
-	patience *time.Timer // cuts off a client that does not read; belongs to who writes
-	rest     []byte      // of the message that is read
-	partial  []byte      // of a line that is written
+	rest []byte // of the message that is read
+	open bool   // the message that is written has further frames
 }
 
 func (c *socketClient) crashed(reason any) { crashed(c.log, reason) }
@@ -86,75 +85,71 @@ func (c *socketClient) Close() error { return c.End(nil) }
 
 // End says goodbye without waiting for the client to say it, too.
 func (c *socketClient) End(why error) error {
+	c.gone.Store(true)
 	c.bye(c, why)
 	return nil
 }
 
-// Read gives each message as a line.
-func (c *socketClient) Read(p []byte) (int, error) {
-	for len(c.rest) == 0 {
-		kind, message, err := c.ws.Read(c.ctx)
-		switch {
-		case err == nil && kind != websocket.MessageText:
-			c.wrong.Store(int64(websocket.StatusUnsupportedData))
-		case err != nil && websocket.CloseStatus(err) < 0 && c.ctx.Err() == nil: // or the client is gone: then nobody hears it
-			c.wrong.Store(int64(websocket.StatusProtocolError))
-		}
-		if err != nil || kind != websocket.MessageText {
-			return 0, io.EOF
-		}
-		c.rest = append(message, '\n')
+// Chunk gives each message as a line, and what it gives away.
+func (c *socketClient) Chunk() ([]byte, error) {
+	kind, message, err := c.ws.Read(context.Background())
+	switch {
+	case err == nil && kind != websocket.MessageText:
+		c.wrong.Store(int64(websocket.StatusUnsupportedData))
+	case err != nil && websocket.CloseStatus(err) < 0 && !c.gone.Load(): // or the client is gone: then nobody hears it
+		c.wrong.Store(int64(websocket.StatusProtocolError))
 	}
-	n := copy(p, c.rest)
+	if err != nil || kind != websocket.MessageText {
+		return nil, io.EOF
+	}
+	return append(message, '\n'), nil
+}
+
+// Read gives the same to who has room of its own for it.
+func (c *socketClient) Read(p []byte) (n int, err error) {
+	for len(c.rest) == 0 && err == nil {
+		c.rest, err = c.Chunk()
+	}
+	n = copy(p, c.rest)
 	c.rest = c.rest[n:]
-	return n, nil
+	return n, err
 }
 
-// Write sends the lines that are whole now.
-func (c *socketClient) Write(p []byte) (int, error) {
-	end := bytes.LastIndexByte(p, '\n')
-	if end < 0 {
-		c.partial = append(c.partial, p...)
-		return len(p), nil
-	}
-	lines := p[:end]
-	if len(c.partial) > 0 {
-		lines = append(c.partial, lines...)
-	}
-	c.partial = bytes.Clone(p[end+1:])
-	if !c.single {
-		return len(p), c.send(lines)
-	}
-	for line := range bytes.SplitSeq(lines, []byte("\n")) {
-		if err := c.send(line); err != nil {
-			return 0, err
+// Frame implements [conn.Framer]. A line that is cut off begins a message of several frames.
+func (c *socketClient) Frame(dst, lines []byte) []byte {
+	for len(lines) > 0 {
+		message := lines
+		if end := bytes.IndexByte(lines, '\n'); c.single && end >= 0 {
+			message = lines[:end+1]
 		}
+		lines = lines[len(message):]
+		payload, whole := bytes.CutSuffix(message, []byte("\n"))
+		dst = appendFrame(dst, c.open, whole, payload)
+		c.open = !whole
 	}
-	return len(p), nil
+	return dst
 }
 
-func (c *socketClient) send(message []byte) error {
-	if c.patience == nil {
-		c.patience = kernel.Later(writePatience, func() { _ = c.ws.CloseNow() }, c.crashed)
-	} else {
-		c.patience.Reset(writePatience)
-	}
-	defer c.patience.Stop()
-	return c.ws.Write(c.ctx, websocket.MessageText, message)
-}
+// Write writes frames, and waits for the client.
+func (c *socketClient) Write(frames []byte) (int, error) { return c.out.finish(frames) }
+
+// TryWrite implements [conn.TryWriter].
+func (c *socketClient) TryWrite(frames []byte) (int, error) { return c.out.try(frames) }
 
 // beat finds out about a client that is gone without having said so. Between two of them
-// there is nothing but a timer.
+// there is nothing but a timer. One that is written to is waited for by who writes.
 func (c *socketClient) beat() {
-	if c.ctx.Err() != nil {
+	if c.gone.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, 2*heartbeatEvery)
-	err := c.ws.Ping(ctx)
-	cancel()
-	if err != nil {
-		_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
-		return
+	if !c.out.busy() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*heartbeatEvery)
+		err := c.ws.Ping(ctx)
+		cancel()
+		if err != nil {
+			_ = c.ws.Close(statusIdle, "no pong") // waits for a goodbye that hardly comes
+			return
+		}
 	}
 	kernel.Later(heartbeatEvery, c.beat, c.crashed)
 }

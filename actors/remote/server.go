@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -480,7 +479,8 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	ws, err := websocket.Accept(small{w}, r, &websocket.AcceptOptions{
+	taken := &small{ResponseWriter: w}
+	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{
 		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
 	})
 	if err != nil {
@@ -489,23 +489,28 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		return
 	}
 	ws.SetReadLimit(int64(s.maxLine()))
-	client := &socketClient{visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, bye: s.goodbye, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol)}
-	client.ctx, client.cancel = context.WithCancel(context.Background())
+	client := &socketClient{
+		visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, out: taken.out, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol),
+	}
 	done := s.Tokens.Watch(by.device, func() {
 		s.beside(func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }) // it waits for the client's goodbye
 	})
+	client.bye = func(c *socketClient, of error) {
+		s.goodbye(c, of)
+		done()
+		over()
+	}
 	cfg.Single = true
 	kernel.Later(heartbeatEvery, client.beat, s.crashed)
-	s.beside(func() {
-		defer over()
-		defer done()
-		s.run(cfg, client)
-	})
+	s.Daemon.Connect(cfg, client)
 }
 
-// goodbye ends a WebSocket and says why, without waiting for the client to answer. Who
-// reads is cancelled after that: the library cuts a connection whose reader is.
+// goodbye ends a WebSocket and says why, without waiting for the client to answer, nor long
+// for one that does not read.
 func (s *Server) goodbye(c *socketClient, of error) {
+	if of != nil {
+		s.Log.Info().Err(of).Stringer("client", c).Msg("connection ended")
+	}
 	status, why := websocket.StatusNormalClosure, "bye"
 	switch {
 	case errors.Is(of, conn.ErrReplaced):
@@ -517,10 +522,10 @@ func (s *Server) goodbye(c *socketClient, of error) {
 	case s.ends():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
+	_ = c.out.SetWriteDeadline(time.Now().Add(goodbyeTime))
 	s.goodbyes.Add(1)
 	s.beside(func() {
 		defer s.goodbyes.Done()
-		defer c.cancel()
 		_ = c.ws.Close(status, why)
 	})
 }

@@ -8,21 +8,30 @@ import (
 
 // small has a connection that is taken over keep buffers of its own instead of those of
 // net/http, which hold on to the request: there may be a thousand that say little.
-type small struct{ http.ResponseWriter }
+type small struct {
+	http.ResponseWriter
+	out *outlet // of the connection that was taken over
+}
 
 const (
-	smallReads  = 1 << 10
-	smallWrites = 2 << 10
+	smallReads = 512 // commands are short, and long ones go by the buffer
+	// smallWrites is room for a control frame, so that it is one write. Records do not come this way.
+	smallWrites = 128
 )
 
 // Hijack implements [http.Hijacker].
-func (s small) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (s *small) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, brw, err := http.NewResponseController(s.ResponseWriter).Hijack()
-	if err != nil || brw.Reader.Buffered() > 0 { // what has come already is in there
+	if err != nil {
 		return c, brw, err
 	}
-	return c, bufio.NewReadWriter(bufio.NewReaderSize(c, smallReads), bufio.NewWriterSize(c, smallWrites)), nil
+	s.out = newOutlet(c)
+	in := brw.Reader
+	if in.Buffered() == 0 { // else what has come already is in there
+		in = bufio.NewReaderSize(c, smallReads)
+	}
+	return s.out, bufio.NewReadWriter(in, bufio.NewWriterSize(s.out, smallWrites)), nil
 }
 
 // Unwrap is for [http.ResponseController].
-func (s small) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *small) Unwrap() http.ResponseWriter { return s.ResponseWriter }

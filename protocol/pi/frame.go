@@ -32,11 +32,15 @@ const (
 // is handed over to the caller: the reader never touches its bytes again.
 type LineReader struct {
 	r   io.Reader
+	has gives // r, if it is one
 	max int
 	buf []byte // bytes read and not yet returned; its array is not reused once a line of it went out
 	own int    // how large the next array is: as large as reads that fill the one they have
 	err error  // sticky error of r
 }
+
+// gives is an input in pieces that the reader may keep: a client that is silent has no buffer.
+type gives interface{ Chunk() ([]byte, error) }
 
 // NewLineReader reads lines of at most max bytes from r; max 0 means
 // [DefaultMaxLine].
@@ -44,7 +48,8 @@ func NewLineReader(r io.Reader, max int) *LineReader {
 	if max <= 0 {
 		max = protocol.DefaultMaxLine
 	}
-	return &LineReader{r: r, max: max, own: firstChunk}
+	has, _ := r.(gives)
+	return &LineReader{r: r, has: has, max: max, own: firstChunk}
 }
 
 // Next returns the next line without its line ending. Errors: io.EOF at the
@@ -70,7 +75,9 @@ func (l *LineReader) next() ([]byte, error) {
 	for {
 		if i := bytes.IndexByte(l.buf[seen:], '\n'); i >= 0 {
 			line := l.buf[: seen+i : seen+i]
-			l.buf = l.buf[seen+i+1:]
+			if l.buf = l.buf[seen+i+1:]; l.has != nil && len(l.buf) == 0 {
+				l.buf = nil
+			}
 			if cap(line) > 16*readChunk { // do not keep a huge line's array alive for the few bytes after it
 				l.buf = append(make([]byte, 0, readChunk), l.buf...)
 			}
@@ -105,6 +112,14 @@ func (l *LineReader) next() ([]byte, error) {
 // fill reads once more into the free tail of buf, moving to a fresh array when
 // the tail is short: earlier lines may still point into the old one.
 func (l *LineReader) fill() {
+	if l.has != nil {
+		chunk, err := l.has.Chunk()
+		if l.err = err; len(l.buf) > 0 {
+			chunk = append(l.buf, chunk...)
+		}
+		l.buf = chunk
+		return
+	}
 	if cap(l.buf)-len(l.buf) < l.own/8 {
 		grown := make([]byte, len(l.buf), max(l.own, 2*len(l.buf)))
 		copy(grown, l.buf)
