@@ -81,7 +81,7 @@ func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error 
 	lease, leased := o.member.Lease()
 	begun := time.Now()
 	seq, err := do(ctx)
-	if took := time.Since(begun); took > doubtful {
+	if took := time.Since(begun); took > toldAfter {
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
 	}
 	if err != nil {

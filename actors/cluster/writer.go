@@ -26,8 +26,8 @@ type Writer struct {
 	doubt func(since time.Time) // see [Owned.Doubted]
 }
 
-// doubtful is how long an append is in doubt before somebody is told.
-const doubtful = time.Second
+// toldAfter is how long an append is in doubt before somebody is told.
+const toldAfter = time.Second
 
 // Own claims the session behind its tail for one life of a node. It fails with
 // ErrFenced if somebody else was faster, or if the tail that was seen was old:
@@ -137,7 +137,7 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 	if r.Kind != Claim {
 		r.Epoch, r.N = w.at.Epoch, w.at.N+1
 	}
-	unknown, since, told := begun, time.Now(), w.doubt == nil
+	doubtful, since, told := begun, time.Now(), w.doubt == nil
 	for pause := firstPause; ; pause = min(2*pause, longestWait) {
 		seq, err := w.try(ctx, r)
 		switch {
@@ -148,20 +148,20 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 		case errors.Is(err, ErrFenced):
 			w.final = ErrFenced
 			return 0, w.final
-		case !unknown && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
+		case !doubtful && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
 			return 0, err
 		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull):
 			// A conflict, too, may be the answer to this record's own double.
-			unknown = true
+			doubtful = true
 		}
-		if !told && time.Since(since) >= doubtful {
+		if !told && time.Since(since) >= toldAfter {
 			told = true
 			w.doubt(since)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			if !unknown {
+			if !doubtful {
 				return 0, ctx.Err()
 			}
 			w.final = fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
