@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -378,12 +377,4 @@ func (r *Rule) names(tool string) bool {
 		return wildcard(strings.Split(r.tool, "*"), tool)
 	}
 	return strings.HasPrefix(r.tool, "mcp__") && strings.HasPrefix(tool, r.tool+"__")
-}
-
-// ParseMode reads a mode.
-func ParseMode(text string) (Mode, error) {
-	if m := Mode(text); m.Known() {
-		return m, nil
-	}
-	return "", errors.New("the permission mode is none of auto, edits, ask, readonly")
 }
