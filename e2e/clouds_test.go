@@ -48,6 +48,44 @@ func TestSignedMessages(t *testing.T) {
 	assert.NotContains(t, string(kept)+strings.Join(d.output(), "\n")+d.errors(), "canary-of-the-secret")
 }
 
+// TestFederation: a machine that Anthropic knows by a rule needs no key: the token of its own
+// identity service is exchanged for one that the requests go with, also behind a gateway.
+func TestFederation(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	file := filepath.Join(p.root, "identity")
+	p.write(file, "identity-canary")
+	exchanged := make(chan string, 10)
+	messages := p.llm.srv.Config.Handler
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/oauth/token" {
+			messages.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		exchanged <- string(body)
+		_, _ = io.WriteString(w, `{"access_token":"sk-ant-oat01-canary","token_type":"Bearer","expires_in":600}`)
+	}))
+	defer gateway.Close()
+	p.env = append(p.env, "ANTHROPIC_FEDERATION_RULE_ID=fdrl_1", "ANTHROPIC_ORGANIZATION_ID=org-1", "ANTHROPIC_IDENTITY_TOKEN_FILE="+file)
+	p.models(`{"providers":{"anthropic":{"baseUrl":"` + gateway.URL + `"}}}`)
+	d := p.startRaw("--mode", "rpc", "--model", "anthropic/claude-haiku-4-5")
+	p.llm.plays(tool("c1", "bash", `{"command":"true"}`), text("signed"))
+	d.prompt("go")
+	assert.Equal(t, "signed", d.ok(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	for i := range 2 {
+		r := p.llm.request(i)
+		assert.Equal(t, "Bearer sk-ant-oat01-canary", r.header.Get("Authorization"))
+		assert.Contains(t, strings.Split(r.header.Get("Anthropic-Beta"), ","), "oauth-2025-04-20")
+		assert.Empty(t, r.header.Get("X-Api-Key"))
+	}
+	assert.Contains(t, <-exchanged, `"assertion":"identity-canary"`)
+	assert.Empty(t, exchanged, "once")
+	auth := d.ok(`{"type":"get_auth","provider":"anthropic"}`).Get("providers.0")
+	assert.Equal(t, "ready ambient", auth.Get("state").Str+" "+auth.Get("source").Str)
+	assert.NotContains(t, strings.Join(d.output(), "\n")+d.errors(), "canary")
+}
+
 // frame is one event of AWS's event stream encoding.
 func frame(kind, payload string) []byte {
 	var headers []byte

@@ -7,10 +7,12 @@ const (
 	CloudAWS    = "aws"
 	CloudGoogle = "google"
 	CloudEntra  = "entra"
+	// CloudAnthropic is no cloud, but takes the identity that a machine has in one.
+	CloudAnthropic = "anthropic"
 )
 
 // CloudNames lists the clouds.
-var CloudNames = []string{CloudAWS, CloudGoogle, CloudEntra}
+var CloudNames = []string{CloudAWS, CloudGoogle, CloudEntra, CloudAnthropic}
 
 // CloudSecrets are the variables with secrets of a cloud.
 var CloudSecrets = map[string][]string{

@@ -19,7 +19,7 @@ type Vendor struct {
 // nobody says which.
 var Vendors = []Vendor{
 	{ID: "ant-ling", Model: "Ring-2.6-1T", Env: []string{"ANT_LING_API_KEY"}},
-	{ID: "anthropic", Model: "claude-opus-4-8", Env: []string{"ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}},
+	{ID: "anthropic", Model: "claude-opus-4-8", Env: []string{"ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}, Cloud: CloudAnthropic},
 	{ID: "openai", Model: "gpt-5.5", Env: []string{"OPENAI_API_KEY"}},
 	{ID: "azure-openai-responses", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key", Cloud: CloudEntra},
 	{ID: "azure", Model: "gpt-5.4", Env: []string{"AZURE_OPENAI_API_KEY"}, Header: "Api-Key", Cloud: CloudEntra},

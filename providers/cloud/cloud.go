@@ -31,6 +31,8 @@ func All(home string, proxy func() string) map[string]providers.Cloud {
 		providers.CloudAWS:    &awsCloud{proxy: network.Proxy},
 		providers.CloudGoogle: &googleCloud{home: home, client: clientOf(network)},
 		providers.CloudEntra:  &entraCloud{client: clientOf(network)},
+
+		providers.CloudAnthropic: &anthropicCloud{client: clientOf(network)},
 	}
 }
 

@@ -307,6 +307,82 @@ func TestEntra(t *testing.T) {
 	assert.NotEqual(t, cloud.Signer(env("a")).Account(), cloud.Signer(env("b")).Account())
 }
 
+// TestAnthropic: the token of a machine, which is read anew each time, is exchanged for one of
+// Anthropic's, at the host that the request goes to.
+func TestAnthropic(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "token")
+	var asked []string
+	answer, status := `{"access_token":"sk-ant-oat01-first","token_type":"Bearer","expires_in":3600}`, http.StatusOK
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Anthropic-Beta")+" "+string(body))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer service.Close()
+	cloud := &anthropicCloud{client: clientOf(http.DefaultTransport)}
+	base := []string{"ANTHROPIC_FEDERATION_RULE_ID=fdrl_1", "ANTHROPIC_ORGANIZATION_ID=org", "ANTHROPIC_IDENTITY_TOKEN_FILE=" + file}
+	assert.True(t, cloud.Found(environ(base...)))
+	assert.False(t, cloud.Found(environ(base[:2]...)))
+	sign := func(pairs ...string) (string, error) {
+		signed, err := cloud.Signer(environ(append(pairs, base...)...)).Sign(t.Context(), service.URL+"/v1/messages", nil)
+		return signed["Authorization"] + " " + signed["Anthropic-Beta"], err
+	}
+	_, err := sign()
+	assert.ErrorContains(t, err, "No credentials for Anthropic: ANTHROPIC_IDENTITY_TOKEN_FILE, "+file)
+	write(t, file, " \n")
+	_, err = sign()
+	assert.ErrorContains(t, err, "there is no token in it")
+	write(t, file, strings.Repeat("x", maxIdentity+1))
+	_, err = sign()
+	assert.ErrorContains(t, err, "larger than 16 KiB")
+	require.Empty(t, asked)
+
+	write(t, file, "identity-canary-1\n")
+	for range 2 {
+		got, err := sign()
+		require.NoError(t, err)
+		assert.Equal(t, "Bearer sk-ant-oat01-first oauth-2025-04-20", got)
+	}
+	const way = "POST /v1/oauth/token oauth-2025-04-20,oidc-federation-2026-04-01 "
+	assert.Equal(t, []string{way + `{"assertion":"identity-canary-1","federation_rule_id":"fdrl_1","grant_type":"urn:ietf:params:oauth:grant-type:jwt-bearer","organization_id":"org"}`}, asked)
+
+	asked, answer = nil, `{"access_token":"sk-ant-oat01-second","expires_in":60}`
+	write(t, file, "identity-canary-2")
+	got, err := sign("ANTHROPIC_SERVICE_ACCOUNT_ID=svac_1", "ANTHROPIC_WORKSPACE_ID=wrkspc_1")
+	require.NoError(t, err)
+	assert.Equal(t, "Bearer sk-ant-oat01-second oauth-2025-04-20", got, "another account")
+	assert.Equal(t, []string{way + `{"assertion":"identity-canary-2","federation_rule_id":"fdrl_1","grant_type":"urn:ietf:params:oauth:grant-type:jwt-bearer","organization_id":"org","service_account_id":"svac_1","workspace_id":"wrkspc_1"}`}, asked)
+
+	signer := cloud.Signer(environ(base...))
+	signer.Forget()
+	for wrong, want := range map[string]string{
+		`{"error":"invalid_grant","error_description":"no rule for identity-canary-2"}`: "(HTTP 401): invalid_grant no rule for ***",
+		`{"error":{"message":"no such rule"}}`:                                          "(HTTP 401): no such rule",
+		`<html>`:                                                                        "(HTTP 401)",
+	} {
+		answer, status = wrong, http.StatusUnauthorized
+		_, err = sign()
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "canary")
+		assert.ErrorContains(t, err, "set ANTHROPIC_WORKSPACE_ID")
+	}
+	status = http.StatusOK
+	for _, wrong := range []string{`{}`, `{"access_token":"a b","expires_in":60}`, `{"access_token":"a"}`, `<html>`} {
+		answer = wrong
+		_, err = sign()
+		assert.ErrorContains(t, err, "no token that can be used", wrong)
+	}
+	for _, elsewhere := range []string{"https://api.anthropic.com.evil.example/v1/messages", "http://api.anthropic.com/v1/messages"} {
+		_, err = signer.Sign(t.Context(), elsewhere, nil)
+		assert.ErrorContains(t, err, "auth_host_refused")
+	}
+	_, err = cloud.Signer(environ(base[:2]...)).Sign(t.Context(), service.URL, nil)
+	assert.ErrorContains(t, err, "The first that is missing is ANTHROPIC_IDENTITY_TOKEN_FILE")
+}
+
 // TestProxy: a configured proxy leads to login services, but not to this machine and its
 // cloud's service for it; a login service that sends somewhere else is not followed there.
 func TestProxy(t *testing.T) {

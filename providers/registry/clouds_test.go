@@ -101,7 +101,7 @@ func TestClouds_modelsFile(t *testing.T) {
 
 func TestClouds_mistakes(t *testing.T) {
 	for entry, says := range map[string]string{
-		`"auth": "ibm"`:                     `auth "ibm" is none of aws, google, entra`,
+		`"auth": "ibm"`:                     `auth "ibm" is none of aws, google, entra, anthropic`,
 		`"auth": "aws", "apiKey": "k"`:      "leave out apiKey",
 		`"auth": "aws", "authHeader": true`: "leave out apiKey and authHeader",
 	} {

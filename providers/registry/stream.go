@@ -203,7 +203,7 @@ func (r *Registry) noKey(provider, why string) *protocol.StreamError {
 		return protocol.ErrorAuth.Errorf("No API key found for %s. The login in auth.json is not used: %s.", provider, why)
 	}
 	how := advice(provider)
-	if cloud := providers.VendorOf(provider).Cloud; cloud != "" {
+	if cloud := providers.VendorOf(provider).Cloud; cloud != "" && cloud != providers.CloudAnthropic {
 		how += fmt.Sprintf(` For an identity of the machine put {"providers": {"%s": {"auth": "%s"}}} into %s.`, provider, cloud, filepath.Join(r.config.AgentDir, "models.json"))
 	} else {
 		how += fmt.Sprintf(` The entry of %s is {"%s": {"type": "api_key", "key": "..."}}.`, filepath.Join(r.config.AgentDir, "auth.json"), provider)

@@ -166,6 +166,9 @@ func (x *exchange) sign(r *http.Request, body []byte) *protocol.StreamError {
 	}
 	x.signed = map[string]string{}
 	for name, value := range signed {
+		if before := r.Header.Get(name); name == betaHeader && before != "" && before != value {
+			value = strings.TrimSuffix(before, ","+value) + "," + value // once, also at a repeat
+		}
 		r.Header.Set(name, value)
 		if isSecret(name) {
 			x.signed[name] = value
@@ -173,6 +176,9 @@ func (x *exchange) sign(r *http.Request, body []byte) *protocol.StreamError {
 	}
 	return nil
 }
+
+// betaHeader is a list, to which a signature adds.
+const betaHeader = "Anthropic-Beta"
 
 // isSecret says whether a header of a signature gives access. Others, as the date
 // or a project, are what errors are about.

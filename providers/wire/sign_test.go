@@ -33,7 +33,7 @@ func (s *stamp) Sign(ctx context.Context, url string, body []byte) (map[string]s
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return map[string]string{"Authorization": fmt.Sprintf("Stamp signature-%d", s.n), "X-Goog-User-Project": "my-project"}, s.err
+	return map[string]string{"Authorization": fmt.Sprintf("Stamp signature-%d", s.n), "X-Goog-User-Project": "my-project", "Anthropic-Beta": "signed"}, s.err
 }
 func (s *stamp) Account() string { return s.name }
 func (s *stamp) Forget()         {}
@@ -41,9 +41,10 @@ func (s *stamp) Forget()         {}
 // TestSign: every attempt is signed anew, by the bytes that are sent, and the
 // signature gets into no text.
 func TestSign(t *testing.T) {
-	var seen []string
+	var seen, betas []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		betas = append(betas, r.Header.Get("Anthropic-Beta"))
 		seen = append(seen, r.Header.Get("Authorization")+" "+string(body))
 		w.WriteHeader(503)
 		_, _ = io.WriteString(w, `{"message":"you said `+r.Header.Get("Authorization")+` for `+r.Header.Get("X-Goog-User-Project")+`"}`)
@@ -51,9 +52,10 @@ func TestSign(t *testing.T) {
 	defer server.Close()
 	client := NewClient(ClientConfig{})
 	defer client.Close()
+	var headers map[string]string
 	ask := func(ctx context.Context, signer providers.Signer, url string) *protocol.StreamError {
 		req := providers.Request{
-			Model: &protocol.Model{Provider: "acme", BaseURL: url}, Credentials: providers.Credentials{Signer: signer}, System: "the body",
+			Model: &protocol.Model{Provider: "acme", BaseURL: url}, Credentials: providers.Credentials{Signer: signer, Headers: headers}, System: "the body",
 			Repeats: providers.Repeats{Max: 1},
 		}
 		for _, err := range client.Stream(ctx, req, plainWire{}) {
@@ -68,6 +70,7 @@ func TestSign(t *testing.T) {
 	failed := ask(t.Context(), signer, server.URL)
 	require.NotNil(t, failed)
 	require.Len(t, seen, 2)
+	assert.Equal(t, []string{"signed", "signed"}, betas)
 	assert.True(t, strings.HasPrefix(seen[0], "Stamp signature-1 ") && strings.HasPrefix(seen[1], "Stamp signature-2 "), seen)
 	assert.Equal(t, []string{"the body", "the body"}, signer.sent)
 	assert.NotContains(t, failed.Message+failed.Body, "signature-2")
@@ -84,6 +87,10 @@ func TestSign(t *testing.T) {
 	failed = ask(ctx, &stamp{name: "slow"}, server.URL)
 	require.NotNil(t, failed)
 	assert.Equal(t, protocol.ErrorAborted, failed.Kind)
+
+	betas, headers = nil, map[string]string{"Anthropic-Beta": "of-the-wire"}
+	_ = ask(t.Context(), signer, server.URL)
+	assert.Equal(t, []string{"of-the-wire,signed", "of-the-wire,signed"}, betas)
 
 	one := accountOf(&providers.Credentials{Signer: &stamp{name: "one"}})
 	assert.NotEqual(t, one, accountOf(&providers.Credentials{Signer: &stamp{name: "two"}}), "accounts share no connections")
