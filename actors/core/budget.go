@@ -91,7 +91,7 @@ func (m *Machine) setLimits(l protocol.BudgetLimits) {
 	for i := range was {
 		raised = raised || !first && b.pool.limits[i] > was[i]
 	}
-	stays := b.exceeded != "" && !b.hasRoom(b.exceeded)
+	stays := b.exceeded != "" && !b.hasRoom(b.exceeded, m.now)
 	told := b.exceeded != ""
 	for _, warned := range b.warned {
 		told = told || warned
@@ -103,10 +103,11 @@ func (m *Machine) setLimits(l protocol.BudgetLimits) {
 }
 
 // hasRoom says whether more of a dimension may be used.
-func (b *budget) hasRoom(reason protocol.BudgetReason) bool {
+func (b *budget) hasRoom(reason protocol.BudgetReason, now int64) bool {
+	used := b.usedBy(now)
 	for i, r := range protocol.BudgetReasons {
 		if r == reason {
-			return b.used[i] < b.pool.limits[i]
+			return used[i] < b.pool.limits[i]
 		}
 	}
 	return true

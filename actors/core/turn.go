@@ -585,10 +585,10 @@ func (m *Machine) omit(id string, tokens int64) {
 
 // announceSettled says that nothing more follows by itself.
 func (m *Machine) announceSettled(outcome string) {
+	m.stopClock() // also that of a run that nobody has seen begin
 	if !m.work.unsettled {
 		return
 	}
-	m.stopClock()
 	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun, Submission: m.submission.is})
 	m.work.unsettled = false
 }

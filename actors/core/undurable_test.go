@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -81,4 +82,48 @@ func TestBashNotRecorded(t *testing.T) {
 		assert.Empty(t, w.m.held)
 		assert.Equal(t, w.load().Context.Messages, w.m.size.Messages)
 	}
+}
+
+// limited is a machine whose work may take a second.
+func limited(t *testing.T) (*Machine, Loaded) {
+	limits, err := protocol.ParseBudgetLimits(protocol.BudgetLimits{}, json.RawMessage(`{"maxWallTimeMs":1000}`))
+	require.NoError(t, err)
+	set := defaults()
+	set.Budget.Limits = limits
+	m, before := New(), Loaded{Identity: Identity{SessionID: "s", File: "/s.jsonl"}}
+	m.Step(0, &ids{}, Restored{Session: before, Settings: set})
+	return m, before
+}
+
+// exceeded counts what clients are told of a budget that is used up.
+func exceeded(effects []Effect) (n int) {
+	for _, e := range effects {
+		if e, ok := e.(Emit); ok {
+			if _, ok := e.Event.(protocol.BudgetExceeded); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestNotWrittenUsesNoTime: a run of which nothing was written has not begun, and its
+// clock does not go on.
+func TestNotWrittenUsesNoTime(t *testing.T) {
+	m, before := limited(t)
+	effects := m.Step(10, &ids{}, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "lost"}, LookedUp: LookedUp{Catalog: catalog}})
+	require.IsType(t, Append{}, effects[0])
+	m.Step(11, &ids{}, Reloaded{Session: before, Err: errors.New("disk full")})
+	require.Zero(t, exceeded(m.Step(5000, &ids{}, TimerDue{Name: budgetTimer})))
+	require.Less(t, m.State().Budget.Snapshot.WallTimeMs, int64(100))
+	require.False(t, m.State().IsStreaming)
+}
+
+// TestTimeIsExceededOnce: who sets another limit while a run is being stopped that has
+// taken too long is not told of the time again.
+func TestTimeIsExceededOnce(t *testing.T) {
+	m, _ := limited(t)
+	m.Step(10, &ids{}, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "long"}, LookedUp: LookedUp{Catalog: catalog}})
+	require.Equal(t, 1, exceeded(m.Step(1010, &ids{}, TimerDue{Name: budgetTimer})))
+	require.Zero(t, exceeded(m.Step(1020, &ids{}, Command{Seq: 2, Name: "set_budget", Cmd: protocol.SetBudget{Limits: json.RawMessage(`{"maxSubagents":1}`)}})))
 }

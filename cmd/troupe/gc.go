@@ -16,7 +16,7 @@ const (
 )
 
 // startOver is when what only the start has needed is let go.
-const startOver = 300 * time.Millisecond
+const startOver = 50 * time.Millisecond
 
 // tuneGC looks from time to time at what lives, until over is closed.
 func tuneGC(over <-chan struct{}) {
