@@ -52,6 +52,48 @@ func TestDiscover(t *testing.T) {
 	assert.Contains(t, d.errors(), "local-8b has a context of 16384 tokens")
 }
 
+// TestDiscoverLlama: the router of llama.cpp that pi was signed in to answers, as pi wrote it
+// down, and so does one that the environment names.
+func TestDiscoverLlama(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.RequestURI() {
+		case "/v1/models":
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"qwen","status":{"value":"loaded"}},{"id":"other","status":{"value":"unloaded"}}]}`)
+		case "/props":
+			_, _ = io.WriteString(w, `{"role":"router","default_generation_settings":{"n_ctx":0}}`)
+		case "/props?autoload=false&model=qwen":
+			_, _ = io.WriteString(w, `{"default_generation_settings":{"n_ctx":40960},"modalities":{"vision":false}}`)
+		case "/v1/chat/completions":
+			keys <- r.Header.Get("Authorization")
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"from the router"}}]}`+"\n\n"+
+				`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer srv.Close()
+	p := newPlace(t)
+	p.write(p.agent()+"/auth.json", `{"llama.cpp":{"type":"api_key","key":"sekret","env":{"LLAMA_BASE_URL":"`+srv.URL+`"}}}`)
+	out, errs, code := p.once("", "--list-models", "llama.cpp")
+	assert.Equal(t, 0, code, errs)
+	assert.Contains(t, out, "qwen")
+	assert.Contains(t, out, "other")
+	d := p.startRaw("--mode", "rpc", "--model", "llama.cpp/qwen", "--no-session")
+	assert.Equal(t, "40960", d.ok(`{"type":"get_state"}`).Get("model.contextWindow").Raw)
+	d.prompt("hi")
+	assert.Equal(t, "Bearer sekret", <-keys)
+
+	p.write(p.agent()+"/auth.json", `{}`)
+	p.env = append(p.env, "LLAMA_BASE_URL="+srv.URL)
+	out, errs, code = p.once("hi", "-p", "--model", "llama.cpp/qwen", "--no-session")
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, "from the router\n", out)
+	assert.NotContains(t, <-keys, "sekret")
+}
+
 // TestDiscoverLocal: with the user's setting a server at a usual place is found and answers;
 // nobody has to write its address.
 func TestDiscoverLocal(t *testing.T) {

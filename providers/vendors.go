@@ -50,6 +50,7 @@ var Vendors = []Vendor{
 	{ID: "cloudflare-workers-ai", Model: "@cf/moonshotai/kimi-k2.6", Env: []string{"CLOUDFLARE_API_KEY"}},
 	{ID: "qwen-token-plan", Model: "qwen3.7-max", Env: []string{"QWEN_TOKEN_PLAN_API_KEY"}},
 	{ID: "xiaomi", Model: "mimo-v2.5-pro", Env: []string{"XIAOMI_API_KEY"}},
+	{ID: "llama.cpp", Env: []string{"LLAMA_API_KEY"}},
 	// Last of all: who has credentials for AWS has them for other things.
 	{ID: "amazon-bedrock", Model: "global.anthropic.claude-sonnet-4-5-20250929-v1:0", Env: []string{"AWS_BEARER_TOKEN_BEDROCK"}, Bearer: true, Cloud: CloudAWS},
 	{ID: "scripted", Model: "demo", Env: []string{"TROUPE_SCRIPT"}}, // what stands there is not secret, but switches it on

@@ -122,6 +122,8 @@ func Find(ctx context.Context, baseURL, key string) (providers.LocalServer, erro
 		return found, fmt.Errorf("%s: %w", base, failed)
 	case !list.Get("data").IsArray():
 		return found, fmt.Errorf("%s does not say which models it has", base)
+	case props.Get("role").Str == "router" || list.Get("data.0.status.value").Exists():
+		found.Kind, found.Models = LlamaCPP, a.router(ctx, list, props)
 	case props.Get("default_generation_settings").Exists():
 		found.Kind, found.Models = LlamaCPP, llamaCPP(list, props)
 	default:
@@ -253,6 +255,42 @@ func llamaCPP(list, props gjson.Result) (models []providers.LocalModel) {
 			ID: m.Get("id").Str, Context: smallest(perSlot, m.Get("meta.n_ctx_train").Int()), Vision: props.Get("modalities.vision").Bool(), Loaded: true,
 		})
 	}
+	return models
+}
+
+// router asks a server of llama.cpp that loads and unloads models how long the context of each
+// is that is loaded; the others have none yet. Without autoload only those can be asked that
+// are loaded.
+func (a *asker) router(ctx context.Context, list, props gjson.Result) []providers.LocalModel {
+	entries := list.Get("data").Array()
+	models := make([]providers.LocalModel, min(len(entries), maxModels))
+	autoload := props.Get("models_autoload").Type != gjson.False
+	var all sync.WaitGroup
+	turns := make(chan bool, 8)
+	for i := range models {
+		entry, m := entries[i], &models[i]
+		*m = providers.LocalModel{ID: entry.Get("id").Str, Context: max(entry.Get("meta.n_ctx_train").Int(), 0), AtMost: true}
+		switch entry.Get("status.value").Str {
+		case "loaded", "sleeping", "loading":
+			m.Loaded = true
+		default:
+			m.Other = !autoload || entry.Get("status.failed").Bool()
+		}
+		if entry.Get("status.value").Str != "loaded" {
+			continue
+		}
+		all.Go(func() {
+			turns <- true
+			defer func() { <-turns }()
+			own, err := a.get(ctx, a.root+"/props?autoload=false&model="+url.QueryEscape(m.ID))
+			if err != nil {
+				return
+			}
+			m.Context, m.AtMost = smallest(own.Get("default_generation_settings.n_ctx").Int(), m.Context), false
+			m.Vision = own.Get("modalities.vision").Bool()
+		})
+	}
+	all.Wait()
 	return models
 }
 

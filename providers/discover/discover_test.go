@@ -18,7 +18,7 @@ import (
 func serve(t *testing.T, answers map[string]string) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		for _, key := range []string{r.URL.Path + " " + string(body), r.URL.Path} {
+		for _, key := range []string{r.URL.RequestURI(), r.URL.Path + " " + string(body), r.URL.Path} {
 			if text, found := answers[key]; found {
 				_, _ = io.WriteString(w, text)
 				return
@@ -45,6 +45,13 @@ var (
 		"/v1/models": `{"object":"list","data":[{"id":"gpt-oss-20b.gguf","object":"model","meta":{"n_ctx_train":131072,"n_params":20914757184}}]}`,
 		"/props":     `{"default_generation_settings":{"id":0,"n_ctx":16384,"params":{}},"total_slots":2,"modalities":{"vision":true,"audio":false}}`,
 	}
+	routerAnswers = map[string]string{
+		"/v1/models": `{"object":"list","data":[{"id":"a:Q4","object":"model","status":{"value":"loaded","args":["llama-server"]},"meta":{"n_ctx_train":131072}},{"id":"b","status":{"value":"unloaded"}},
+			{"id":"broken","status":{"value":"unloaded","failed":true,"exit_code":1}},{"id":"c","status":{"value":"sleeping"}}]}`,
+		"/props":                             `{"role":"router","default_generation_settings":{"params":null,"n_ctx":0},"models_autoload":true}`,
+		"/props?autoload=false&model=a%3AQ4": `{"default_generation_settings":{"n_ctx":40960},"modalities":{"vision":true}}`,
+	}
+	byHandAnswers = map[string]string{"/v1/models": routerAnswers["/v1/models"], "/props": `{"role":"router","models_autoload":false}`}
 	studioAnswers = map[string]string{
 		"/api/v0/models": `{"data":[{"id":"qwen2-vl-7b","type":"vlm","state":"not-loaded","max_context_length":32768},{"id":"llama-3.1-8b","type":"llm","state":"loaded","max_context_length":131072,"loaded_context_length":8192},{"id":"nomic","type":"embeddings","max_context_length":2048}]}`,
 		"/v1/models":     `{"data":[{"id":"qwen2-vl-7b"}]}`,
@@ -69,6 +76,12 @@ func TestFind(t *testing.T) {
 			{ID: "fixed:7b", Context: 65536},
 		}}},
 		"llama.cpp": {llamaAnswers, providers.LocalServer{Kind: LlamaCPP, Models: []providers.LocalModel{{ID: "gpt-oss-20b.gguf", Context: 16384, Vision: true, Loaded: true}}}},
+		"llama.cpp, router": {routerAnswers, providers.LocalServer{Kind: LlamaCPP, Models: []providers.LocalModel{
+			{ID: "a:Q4", Context: 40960, Vision: true, Loaded: true}, {ID: "b", AtMost: true}, {ID: "c", AtMost: true, Loaded: true},
+		}}},
+		"llama.cpp, router without autoload": {byHandAnswers, providers.LocalServer{Kind: LlamaCPP, Models: []providers.LocalModel{
+			{ID: "a:Q4", Context: 131072, Loaded: true}, {ID: "c", AtMost: true, Loaded: true},
+		}}},
 		"LM Studio": {studioAnswers, providers.LocalServer{Kind: LMStudio, Models: []providers.LocalModel{
 			{ID: "qwen2-vl-7b", Context: 32768, AtMost: true, Vision: true}, {ID: "llama-3.1-8b", Context: 8192, Loaded: true},
 		}}},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"troupe/providers"
@@ -46,35 +47,64 @@ func (r *Registry) discover() {
 			d = &discovery{address: c.BaseURL}
 			r.found[c.id] = d
 		}
-		r.askAgain(d, c.APIKey)
+		r.askAgain(d, c.APIKey, nil)
 	}
+	before := r.local
+	r.local = nil
+	r.askLlama()
 	r.lookAround()
+	if !slices.EqualFunc(before, r.local, func(a, b namedEntry) bool { return a.id == b.id && a.BaseURL == b.BaseURL }) { // what else changes, a server has said
+		r.catalog = nil
+	}
 }
 
-// askAgain has a server asked whose last word is old.
-func (r *Registry) askAgain(d *discovery, key string) {
+// askAgain has a server asked whose last word is old. own are the variables that go with
+// the key.
+func (r *Registry) askAgain(d *discovery, key string, own map[string]string) {
 	if d.done == nil && (d.asked.IsZero() || time.Since(d.asked) > freshFor) {
 		d.done = make(chan struct{})
-		go r.askServer(d, key)
+		go r.askServer(d, key, own)
 	}
+}
+
+// llama is the provider whose server pi's login names, or LLAMA_BASE_URL.
+const llama = "llama.cpp"
+
+// askLlama has the server of llama.cpp asked that somebody has signed in to with pi, or
+// has named in the environment: it is a provider as if models.json had it. Where models.json
+// has one of that name, that counts. The lock is held.
+func (r *Registry) askLlama() {
+	entry := r.auth.Entries[llama]
+	address := strings.TrimSuffix(strings.TrimRight(r.secrets.lookup(entry.Env)("LLAMA_BASE_URL"), "/"), "/v1")
+	if address == "" || r.config.Discover == nil || r.inFile(llama) != nil {
+		return
+	}
+	address += "/v1"
+	d := r.found[llama]
+	if d == nil || d.address != address {
+		if r.found == nil {
+			r.found = map[string]*discovery{}
+		}
+		d = &discovery{address: address}
+		r.found[llama] = d
+	}
+	key := entry.Key
+	if key == "" {
+		key = "$LLAMA_API_KEY"
+	}
+	r.askAgain(d, key, entry.Env)
+	r.local = append(r.local, namedEntry{llama, providerEntry{Name: llama, BaseURL: address, API: "openai-completions", Discover: true}})
 }
 
 // lookAround has the addresses asked at which servers usually are, if that is wanted. What
 // has answered is a provider as if models.json had it, by the name of its program; where
 // models.json has the address, or the name, that counts. The lock is held.
 func (r *Registry) lookAround() {
-	before := r.local
-	r.local = nil
-	defer func() {
-		if len(before) != len(r.local) { // what else changes, a server has said
-			r.catalog = nil
-		}
-	}()
 	if r.config.Local == nil || r.config.Discover == nil {
 		return
 	}
 	for _, address := range r.config.Local() {
-		if slices.ContainsFunc(r.models.Value, func(c namedEntry) bool { return samePlace(c.BaseURL, address) }) {
+		if slices.ContainsFunc(slices.Concat(r.models.Value, r.local), func(c namedEntry) bool { return samePlace(c.BaseURL, address) }) {
 			continue
 		}
 		d := r.around[address]
@@ -85,7 +115,7 @@ func (r *Registry) lookAround() {
 			d = &discovery{address: address}
 			r.around[address] = d
 		}
-		r.askAgain(d, "")
+		r.askAgain(d, "", nil)
 		if len(d.server.Models) == 0 {
 			continue
 		}
@@ -122,10 +152,10 @@ func samePlace(a, b string) bool {
 }
 
 // askServer asks one server.
-func (r *Registry) askServer(d *discovery, key string) {
+func (r *Registry) askServer(d *discovery, key string, own map[string]string) {
 	ctx, cancel := context.WithTimeout(context.Background(), discoverTime)
 	defer cancel()
-	secret, err := r.secrets.resolve(ctx, key, nil)
+	secret, err := r.secrets.resolve(ctx, key, own)
 	var server providers.LocalServer
 	if err == nil {
 		server, err = r.config.Discover(ctx, d.address, secret)

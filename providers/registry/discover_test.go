@@ -65,6 +65,62 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
+// TestDiscoverLlama: the server of llama.cpp that pi was signed in to, or that the environment
+// names, is a provider, with its key; models.json goes before it.
+func TestDiscoverLlama(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		var asked []string
+		h.config.Discover = func(_ context.Context, address, key string) (providers.LocalServer, error) {
+			asked = append(asked, address+" "+key)
+			return providers.LocalServer{Kind: "llama.cpp", Models: []providers.LocalModel{{ID: "m", Context: 65536}}}, nil
+		}
+		use := func() (providers.Request, *protocol.StreamError) {
+			h.Discover(t.Context())
+			h.catalog()
+			return h.ask("llama.cpp", "m")
+		}
+		env := map[string]string{}
+		h.config.Env = func(name string) string { return env[name] }
+		h.secrets.env = h.config.Env
+		h.catalog()
+		assert.Empty(t, asked)
+
+		h.write("auth.json", `{"llama.cpp": {"type": "api_key", "key": "sekret", "env": {"LLAMA_BASE_URL": "http://127.0.0.1:8080/"}}}`)
+		req, failed := use()
+		require.Nil(t, failed)
+		assert.Equal(t, []string{"http://127.0.0.1:8080/v1 sekret"}, asked)
+		assert.Equal(t, "http://127.0.0.1:8080/v1 sekret", req.Model.BaseURL+" "+req.Credentials.Key)
+		assert.True(t, h.Secrets(func(string) bool { return false })["LLAMA_API_KEY"])
+
+		asked = nil
+		h.write("auth.json", `{"llama.cpp": {"type": "api_key", "env": {"LLAMA_BASE_URL": "http://127.0.0.1:9931/v1"}}}`)
+		req, failed = use()
+		require.Nil(t, failed)
+		assert.Equal(t, []string{"http://127.0.0.1:9931/v1 "}, asked)
+		assert.Equal(t, "http://127.0.0.1:9931/v1 ", req.Model.BaseURL+" "+req.Credentials.Key, "no key, and none needed")
+
+		asked = nil
+		h.write("auth.json", `{}`)
+		env["LLAMA_BASE_URL"], env["LLAMA_API_KEY"] = "http://10.0.0.1:8080", "from-env"
+		req, failed = use()
+		require.Nil(t, failed)
+		assert.Equal(t, []string{"http://10.0.0.1:8080/v1 from-env"}, asked)
+		assert.Equal(t, "http://10.0.0.1:8080/v1 from-env", req.Model.BaseURL+" "+req.Credentials.Key)
+		report := h.Auth("llama.cpp").Providers
+		require.Len(t, report, 1)
+		assert.Equal(t, "environment LLAMA_API_KEY", report[0].Source+" "+report[0].Variable)
+
+		h.write("models.json", `{"providers": {"llama.cpp": {"baseUrl": "http://127.0.0.1:1/v1", "api": "openai-completions", "models": [{"id": "m"}]}}}`)
+		req, failed = use()
+		require.Nil(t, failed)
+		assert.Equal(t, "http://127.0.0.1:1/v1", req.Model.BaseURL)
+		delete(env, "LLAMA_BASE_URL")
+		h.write("models.json", `{}`)
+		assert.Nil(t, h.catalog().Find("llama.cpp", "m"))
+	})
+}
+
 func itoa(n int64) string { return string(protocol.AppendValue(nil, n)) }
 
 // TestDiscover_asked: nobody is asked unless models.json says so.
