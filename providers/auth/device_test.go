@@ -160,6 +160,9 @@ func TestLoginDevice_vendors(t *testing.T) {
 		_, failed = s.Login(t.Context(), protocol.Login{Provider: "acme", Method: methodPaste}, &fakePerson{})
 		require.NotNil(t, failed)
 		assert.Contains(t, failed.Message, "but by device, api_key")
+		_, failed = s.Login(t.Context(), protocol.Login{Provider: "xai", Method: methodDevice}, &fakePerson{})
+		require.NotNil(t, failed)
+		assert.Equal(t, "There is no login for xai here: store a key (method api_key) or set XAI_API_KEY", failed.Message)
 		assert.Empty(t, g.forms)
 
 		wait := &fakePerson{open: func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() }}

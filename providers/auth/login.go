@@ -82,7 +82,7 @@ func (s *Store) Login(ctx context.Context, how protocol.Login, person providers.
 	case s.Never(provider) != "", method != methodKey && p.never != "":
 		return none, protocol.CodeLoginUnsupported.Errorf("Signing in to %s is not offered: %s", provider, p.never)
 	case method != methodKey && !s.CanLogin(provider):
-		return none, protocol.CodeLoginUnsupported.Errorf("There is no login for %s here: store a key (method api_key)%s", provider, p.hint)
+		return none, protocol.CodeLoginUnsupported.Errorf("%s", strings.TrimSpace(fmt.Sprintf("There is no login for %s here: store a key (method api_key) %s", provider, p.hint)))
 	case !slices.Contains(s.Methods(provider), method):
 		return none, protocol.CodeLoginUnsupported.Errorf("One does not sign in to %s by %s, but by %s", provider, method, strings.Join(s.Methods(provider), ", "))
 	case how.Key != "" && method != methodKey:
