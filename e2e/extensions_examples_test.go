@@ -22,6 +22,24 @@ func dirty(p *place) {
 	p.write("changed.txt", "changed\n")
 }
 
+// triggerFile is what the example file-trigger watches. Nothing else may write it.
+const triggerFile = "/tmp/agent-trigger.txt"
+
+// conflicting makes a clone that has changed the same line as the repository it is of.
+func conflicting(p *place) {
+	p.write("kept.txt", "kept\n")
+	p.git("add", ".")
+	p.git("commit", "-q", "-m", "first")
+	p.git("clone", "-q", "--bare", ".", "../origin.git")
+	p.git("remote", "add", "origin", "../origin.git")
+	p.write("kept.txt", "theirs\n")
+	p.git("commit", "-q", "-a", "-m", "theirs")
+	p.git("push", "-q", "-u", "origin", "main")
+	p.git("reset", "-q", "--hard", "HEAD~1")
+	p.write("kept.txt", "ours\n")
+	p.git("commit", "-q", "-a", "-m", "ours")
+}
+
 // files writes files, each a path and a content.
 func files(list ...string) func(p *place) {
 	return func(p *place) {
@@ -57,59 +75,66 @@ var nobody31 = map[string]string{"ui 31": noUI, "messages 31": noUI, "model 31":
 
 // piExamples are pi's examples and what a client does with each.
 var piExamples = []piExample{
-	{name: "auto-commit-on-exit", in: "31 45 74 87", setup: dirty, model: []answer{text("All done.")}, steps: []string{"> do it"}},
-	{name: "bash-spawn-hook", in: "74 87", setup: func(p *place) { p.write(filepath.Join(p.home, ".profile"), "export FROM_PROFILE=yes\n") },
+	{name: "auto-commit-on-exit", in: "31 45 74 87 15", setup: dirty, model: []answer{text("All done.")}, steps: []string{"> do it"}},
+	{name: "bash-spawn-hook", in: "74 87 15", setup: func(p *place) { p.write(filepath.Join(p.home, ".profile"), "export FROM_PROFILE=yes\n") },
 		model: []answer{bash("echo $PI_SPAWN_HOOK $FROM_PROFILE"), text("ok")}, steps: []string{"> go"}},
-	{name: "bookmark", in: "74 87", model: []answer{text("an answer")},
+	{name: "bookmark", in: "74 87 15", model: []answer{text("an answer")},
 		steps: []string{"! /bookmark none", "ui notify No assistant", "> hello", "! /bookmark here", "ui notify here", "! /unbookmark", "ui notify Removed", "! /unbookmark", "ui notify No bookmarked"}},
-	{name: "border-status-editor", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "built-in-tool-renderer", in: "74 87", setup: files("a.txt", "one\ntwo\n"), steps: []string{"> hello"}, model: []answer{
+	{name: "border-status-editor", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "built-in-tool-renderer", in: "74 87 15", setup: files("a.txt", "one\ntwo\n"), steps: []string{"> hello"}, model: []answer{
 		tool("c1", "read", `{"path":"a.txt"}`), tool("c2", "bash", `{"command":"echo hi"}`), tool("c3", "write", `{"path":"b.txt","content":"x\n"}`),
 		tool("c4", "edit", `{"path":"b.txt","edits":[{"oldText":"x","newText":"y"}]}`), tool("c5", "bash", `{"command":"exit 3"}`), tool("c6", "read", `{"path":"none"}`), text("done")}, differs: map[string]string{"messages": "troupe's own words for the same", "model": "troupe's own words for the same"}},
 	{name: "claude-rules", setup: files(".claude/rules/a.md", "rule", ".claude/rules/sub/b.md", "rule"), model: []answer{text("ok")},
 		steps: []string{"ui notify Found", "> hello"}, system: []string{"- .claude/rules/a.md\n- .claude/rules/sub/b.md"}},
-	{name: "commands", in: "74 87", answers: []string{value("/commands - List available slash commands"), confirmed},
-		steps: []string{"! /commands", "ui notify commands.ts", "! /commands", "ui select Available", "! /commands skill", "ui notify No skill"}, differs: map[string]string{"ui 87": "pi 0.87 has a command of its own, /llama"}},
-	{name: "confirm-destructive", in: "31 45 74 87", model: []answer{text("ok")}, answers: []string{refused, refused, value("No, stay in current session"), confirmed},
+	{name: "commands", in: "74 87 15", answers: []string{value("/commands - List available slash commands"), confirmed},
+		steps: []string{"! /commands", "ui notify commands.ts", "! /commands", "ui select Available", "! /commands skill", "ui notify No skill"}, differs: map[string]string{"ui 87 15": "pi has commands of its own since 0.87, /llama and /mcp"}},
+	{name: "confirm-destructive", in: "31 45 74 87 15", model: []answer{text("ok")}, answers: []string{refused, refused, value("No, stay in current session"), confirmed},
 		steps: []string{"> hello", `{"type":"new_session"}`, "switch", "fork hello", `{"type":"new_session"}`}, differs: nobody31},
-	{name: "custom-compaction", in: "31 45 74 87", setup: keepLittle, model: []answer{text(lengthy), text(lengthy), text("the default summary"), text("another")},
+	{name: "custom-compaction", in: "31 45 74 87 15", setup: keepLittle, model: []answer{text(lengthy), text(lengthy), text("the default summary"), text("another")},
 		steps: []string{"> hello", "> " + strings.Repeat("hello ", 50), `{"type":"compact"}`}, differs: map[string]string{"model": "troupe's own words for the same", "tools": "likewise"}},
 	{name: "custom-footer", steps: []string{"! /footer", "ui notify", "! /footer", "ui notify"}},
 	{name: "custom-header", steps: []string{"! /builtin-header", "ui notify"}},
-	{name: "dirty-repo-guard", in: "31 45 74 87", setup: dirty, model: []answer{text("ok")}, answers: []string{value("No, let me commit first"), value("Yes, proceed anyway")},
+	{name: "debug-provider", in: "15", model: []answer{text("ok"), text("ok")}, steps: []string{"! /debug-provider on", "ui notify enabled", "> hello", "! /debug-provider", "ui notify disabled", "> again"}},
+	{name: "dirty-repo-guard", in: "31 45 74 87 15", setup: dirty, model: []answer{text("ok")}, answers: []string{value("No, let me commit first"), value("Yes, proceed anyway")},
 		steps: []string{"> hello", `{"type":"new_session"}`, `{"type":"new_session"}`}, differs: nobody31},
-	{name: "dynamic-tools", in: "74 87", model: []answer{tool("c1", "echo_session", `{"message":"m"}`), tool("c2", "echo_t", `{"message":"m"}`), text("ok")},
+	{name: "dynamic-tools", in: "74 87 15", model: []answer{tool("c1", "echo_session", `{"message":"m"}`), tool("c2", "echo_t", `{"message":"m"}`), text("ok")},
 		steps: []string{"ui notify echo_session", "! /add-echo-tool echo_t", "ui notify echo_t", "! /add-echo-tool", "ui notify Usage", "> go"}},
-	{name: "entry-renderer", in: "87", steps: []string{"! /status-card"}, differs: map[string]string{"entries": "pi makes the file with the first answer"}},
-	{name: "event-bus", in: "74 87", steps: []string{"ui notify Session started", "! /emit x", "ui notify x"}},
-	{name: "git-checkpoint", in: "31 45 74 87", setup: func(p *place) { dirty(p); p.write("kept.txt", "changed\n") },
+	{name: "entry-renderer", in: "87 15", steps: []string{"! /status-card"}, differs: map[string]string{"entries": "pi makes the file with the first answer"}},
+	{name: "event-bus", in: "74 87 15", steps: []string{"ui notify Session started", "! /emit x", "ui notify x"}},
+	{name: "file-trigger", in: "45 74 87 15", setup: func(p *place) {
+		p.write(triggerFile, "")
+		p.t.Cleanup(func() { os.Remove(triggerFile) })
+	}, model: []answer{text("ok")}, steps: []string{"ui notify Watching", "touch " + triggerFile + " Run the tests", "settled"}},
+	{name: "git-checkpoint", in: "31 45 74 87 15", setup: func(p *place) { dirty(p); p.write("kept.txt", "changed\n") },
 		model: []answer{bash("echo more >> kept.txt"), text("ok"), text("ok")}, answers: []string{value("Yes, restore code to that point")}, steps: []string{"> one", "> two", "fork two"}},
-	{name: "github-issue-autocomplete", in: "74 87", steps: []string{"ui notify"}},
+	{name: "git-merge-and-resolve", in: "87 15", setup: conflicting, model: []answer{text("ok"), bash("git checkout --theirs kept.txt; git add kept.txt; git commit -q -m merged"), text("resolved")}, steps: []string{"> hello", "ui notify fetching"}},
+	{name: "github-issue-autocomplete", in: "74 87 15", steps: []string{"ui notify"}},
 	{name: "handoff", in: "45 74", model: []answer{text("ok"), text("the prompt")}, steps: []string{"! /handoff", "! /handoff x", "> hello", "! /handoff go on", "ui editor"}, differs: nobody31},
-	{name: "handoff without a screen", path: "handoff", in: "87", steps: []string{"! /handoff go on", "ui notify"}},
-	{name: "qna", in: "31 45 74 87", model: []answer{text("What do you want?"), text("Q: what?")}, steps: []string{"! /qna", "> hello", "! /qna", `{"type":"get_messages"}`}, differs: nobody31},
-	{name: "snake", in: "31 45 74 87", steps: []string{"! /snake", `{"type":"get_messages"}`}, differs: nobody31},
-	{name: "space-invaders", in: "74 87", steps: []string{"! /invaders", `{"type":"get_messages"}`}},
+	{name: "handoff without a screen", path: "handoff", in: "87 15", steps: []string{"! /handoff go on", "ui notify"}},
+	{name: "qna", in: "31 45 74 87 15", model: []answer{text("What do you want?"), text("Q: what?")}, steps: []string{"! /qna", "> hello", "! /qna", `{"type":"get_messages"}`}, differs: nobody31},
+	{name: "snake", in: "31 45 74 87 15", steps: []string{"! /snake", `{"type":"get_messages"}`}, differs: nobody31},
+	{name: "space-invaders", in: "74 87 15", steps: []string{"! /invaders", `{"type":"get_messages"}`}},
 	{name: "doom-overlay", steps: []string{"! /doom-overlay /none.wad", "ui notify"}},
 	{name: "overlay-test", steps: []string{"! /overlay-test", `{"type":"get_messages"}`}},
 	{name: "tools", model: []answer{text("ok")}, steps: []string{"! /tools", "> hello"}},
-	{name: "hello", in: "31 45 74 87", model: []answer{tool("c1", "hello", `{"name":"Ann"}`), text("ok")}, steps: []string{"> greet"}},
-	{name: "hidden-thinking-label", in: "74 87", steps: []string{"! /thinking-label x", "ui notify"}},
-	{name: "inline-bash", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello !{echo hi} !{exit 2}", "ui notify Expanded"}},
-	{name: "input-transform", in: "74 87", model: []answer{text("ok"), text("ok")}, steps: []string{"! ping", "ui notify pong", "> ?quick q", "! time", "ui notify", "> plain"}},
-	{name: "input-transform-streaming", in: "87", setup: dirty, model: []answer{gate("held").and(text("one")), text("two")},
+	{name: "hello", in: "31 45 74 87 15", model: []answer{tool("c1", "hello", `{"name":"Ann"}`), text("ok")}, steps: []string{"> greet"}},
+	{name: "hidden-thinking-label", in: "74 87 15", steps: []string{"! /thinking-label x", "ui notify"}},
+	{name: "inline-bash", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello !{echo hi} !{exit 2}", "ui notify Expanded"}},
+	{name: "input-transform", in: "74 87 15", model: []answer{text("ok"), text("ok")}, steps: []string{"! ping", "ui notify pong", "> ?quick q", "! time", "ui notify", "> plain"}},
+	{name: "input-transform-streaming", in: "87 15", setup: dirty, model: []answer{gate("held").and(text("one")), text("two")},
 		steps: []string{`{"type":"prompt","message":"go"}`, "request 0", "touch kept.txt other", `{"type":"steer","message":"look"}`, "open held", "settled"}},
-	{name: "interactive-shell", in: "87", steps: []string{`{"type":"bash","command":"echo plain"}`, `{"type":"bash","command":"vim x"}`}},
+	{name: "interactive-shell", in: "87 15", steps: []string{`{"type":"bash","command":"echo plain"}`, `{"type":"bash","command":"vim x"}`}},
+	{name: "jev-router", in: "15", steps: []string{`{"type":"set_model","provider":"jev","modelId":"auto"}`, "> hello"}},
 	{name: "mac-system-theme", model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "message-renderer", in: "74 87", model: []answer{text("ok")}, steps: []string{"! /status all is well", "see status-update", "> hello"}},
-	{name: "minimal-mode", in: "74 87", setup: files("a.txt", "one\ntwo\n"), steps: []string{"> hello"}, model: []answer{
+	{name: "message-renderer", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"! /status all is well", "see status-update", "> hello"}},
+	{name: "minimal-mode", in: "74 87 15", setup: files("a.txt", "one\ntwo\n"), steps: []string{"> hello"}, model: []answer{
 		tool("c1", "ls", `{}`), tool("c4", "read", `{"path":"a.txt"}`), text("done")}},
 	{name: "modal-editor", model: []answer{text("ok")}, steps: []string{"> hello"}},
 	{name: "rainbow-editor", model: []answer{text("ok")}, steps: []string{"> hello"}},
 	{name: "model-status", steps: []string{`{"type":"set_model","provider":"mock","modelId":"think"}`, "ui setStatus model", `{"type":"cycle_model"}`, "ui setStatus model"}, differs: map[string]string{"errors 45": "pi breaks its own stdout"}},
-	{name: "notify", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "notify", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}},
 	{name: "overlay-qa-tests", steps: []string{"! /overlay-animation", "! /overlay-edge", `{"type":"get_messages"}`}},
-	{name: "permission-gate", in: "31 45 74 87", model: []answer{bash("sudo rm -rf x"), text("no"), bash("rm -rf x"), text("yes"), bash("sudo true"), text("gone"), bash("echo fine"), text("ok")},
+	{name: "permission-gate", in: "31 45 74 87 15", model: []answer{bash("sudo rm -rf x"), text("no"), bash("rm -rf x"), text("yes"), bash("sudo true"), text("gone"), bash("echo fine"), text("ok")},
 		answers: []string{value("No"), value("Yes")}, steps: []string{"> one", "> two", "> three", "> four"}, differs: nobody31},
 	{name: "pirate", model: []answer{text("a"), text("b")}, steps: []string{"! /pirate", "ui notify enabled", "> hello", "! /pirate", "ui notify disabled", "> hello"}, system: []string{"PIRATE MODE"}},
 	{name: "plan-mode", in: "45 74", model: []answer{bash("rm x"), text("Plan:\n1. Read the code carefully\n2. Write the new test\n"), text("[DONE:1] read"), text("[DONE:2] written")},
@@ -118,53 +143,54 @@ var piExamples = []piExample{
 	{name: "plan-mode at start", path: "plan-mode", in: "45 74", args: []string{"--plan"}, model: []answer{bash("rm x"), text("no plan")}, answers: []string{value("Stay in plan mode")}, steps: []string{"> go", "ui select"}},
 	{name: "preset", setup: files(".pi/presets.json", `{"x":{"provider":"mock","model":"think","thinkingLevel":"low","tools":["read","nope"],"instructions":"PRESET WORDS"}}`),
 		args: []string{"--preset", "x"}, model: []answer{text("ok")}, steps: []string{"ui setStatus preset", "> hello", "! /preset none", "ui notify Unknown", "! /preset x", "ui setStatus preset"}, system: []string{"PRESET WORDS"}},
-	{name: "project-trust", in: "87", setup: files(".pi/extensions/mine.ts", `export default function (pi) { pi.registerCommand("mine", { handler: async (a, ctx) => ctx.ui.notify("mine") }) }`),
+	{name: "project-trust", in: "87 15", setup: files(".pi/extensions/mine.ts", `export default function (pi) { pi.registerCommand("mine", { handler: async (a, ctx) => ctx.ui.notify("mine") }) }`),
 		answers: []string{value("Trust this session")}, steps: []string{`{"type":"get_commands"}`, "! /mine"}, differs: map[string]string{"messages": "trust is decided without extensions, so the command is not there", "model": "likewise", "tools": "likewise", "ui": "likewise"}},
 	{name: "prompt-customizer", in: "74", model: []answer{text("ok")}, steps: []string{"> hello"}, args: []string{"--append-system-prompt", "APPENDED"}, system: []string{"Extension-Added Context", "Use the `read` tool for file contents"}},
-	{name: "protected-paths", in: "31 45 74 87", model: []answer{tool("c1", "write", `{"path":".env","content":"x"}`), text("ok")}, steps: []string{"> write"}, differs: nobody31},
-	{name: "provider-payload", in: "74 87", setup: files(".pi/keep", ""), model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "provider-payload without directory", path: "provider-payload", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "question", in: "31 45 74 87", model: []answer{tool("c1", "question", `{"question":"Which?","options":["a","b"]}`), text("ok")}, answers: []string{value("a")}, steps: []string{"> ask"}, differs: map[string]string{"ui 31": noUI, "messages 31": noUI, "model 31": noUI, "responses 31": noUI, "errors 31": noUI, "messages 74 87": "troupe's own words for the same", "model 74 87": "troupe's own words for the same"}},
-	{name: "question with labels", path: "question", in: "45 74 87", model: []answer{tool("c1", "question", `{"question":"Which?","options":[{"label":"a"},{"label":"b"}]}`), text("ok")}, steps: []string{"> ask"}},
+	{name: "protected-paths", in: "31 45 74 87 15", model: []answer{tool("c1", "write", `{"path":".env","content":"x"}`), text("ok")}, steps: []string{"> write"}, differs: nobody31},
+	{name: "provider-payload", in: "74 87 15", setup: files(".pi/keep", ""), model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "provider-payload without directory", path: "provider-payload", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "question", in: "31 45 74 87 15", model: []answer{tool("c1", "question", `{"question":"Which?","options":["a","b"]}`), text("ok")}, answers: []string{value("a")}, steps: []string{"> ask"}, differs: map[string]string{"ui 31": noUI, "messages 31": noUI, "model 31": noUI, "responses 31": noUI, "errors 31": noUI, "messages 74 87 15": "troupe's own words for the same", "model 74 87 15": "troupe's own words for the same"}},
+	{name: "question with labels", path: "question", in: "45 74 87 15", model: []answer{tool("c1", "question", `{"question":"Which?","options":[{"label":"a"},{"label":"b"}]}`), text("ok")}, steps: []string{"> ask"}},
 	{name: "questionnaire", model: []answer{tool("c1", "questionnaire", `{"questions":[{"id":"q","prompt":"Which?","options":[{"value":"a","label":"a"}]}]}`), text("ok")}, steps: []string{"> ask"}, differs: map[string]string{"messages": "the words of the engine", "model": "likewise"}},
-	{name: "reload-runtime", in: "74 87", model: []answer{text("ok")}, steps: []string{"! /reload-runtime", "> hello"}, differs: map[string]string{"errors": "pi answers when the handler is through, troupe at once, and a run that has begun is not reloaded under"}},
-	{name: "rpc-demo", in: "74 87", answers: []string{value("typed"), value("one\\ntwo"), value("Block"), refused},
+	{name: "reload-runtime", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"! /reload-runtime", "> hello"}, differs: map[string]string{"errors": "pi answers when the handler is through, troupe at once, and a run that has begun is not reloaded under"}},
+	{name: "rpc-demo", in: "74 87 15", answers: []string{value("typed"), value("one\\ntwo"), value("Block"), refused},
 		model: []answer{bash("rm -rf x"), text("ok")},
 		steps: []string{"ui setStatus Turns", "! /rpc-input", "ui notify entered", "! /rpc-editor", "ui notify submitted", "! /rpc-prefill", "ui notify prefilled", "> clean", `{"type":"new_session"}`, "ui notify Clear"}},
 	{name: "send-user-message", model: []answer{gate("held").and(text("one")), text("two"), text("three"), text("four")},
 		steps: []string{"! /ask x", "request 0", "! /steer left", "! /followup later", "ui notify queued", "open held", "settled", "! /askwith y", "settled"}},
-	{name: "session-name", in: "74 87", steps: []string{"! /session-name", "ui notify No session", "! /session-name x y", "ui notify named", "! /session-name", "ui notify Session:"}, differs: map[string]string{"entries": "pi makes the file with the first answer"}},
+	{name: "session-name", in: "74 87 15", steps: []string{"! /session-name", "ui notify No session", "! /session-name x y", "ui notify named", "! /session-name", "ui notify Session:"}, differs: map[string]string{"entries": "pi makes the file with the first answer"}},
 	{name: "shutdown-command", steps: []string{"! /quit", "exit"}},
-	{name: "shutdown-command of a tool", path: "shutdown-command", in: "87" /* pi 0.45 and 0.74 end with the next command */, model: []answer{tool("c1", "deploy_and_exit", `{"environment":"test"}`), text("bye")}, steps: []string{`{"type":"prompt","message":"go"}`, "exit"}},
+	{name: "shutdown-command of a tool", path: "shutdown-command", in: "87 15" /* pi 0.45 and 0.74 end with the next command */, model: []answer{tool("c1", "deploy_and_exit", `{"environment":"test"}`), text("bye")}, steps: []string{`{"type":"prompt","message":"go"}`, "exit"}},
 	{name: "ssh", setup: func(p *place) { onPath(p, "ssh", `shift; exec sh -c "$*"`); p.write("a.txt", "one\n") }, args: []string{"--ssh", "host"},
 		model: []answer{bash("echo hi"), tool("c2", "read", `{"path":"a.txt"}`), text("ok")}, steps: []string{"ui notify SSH", "> go", `{"type":"bash","command":"echo user"}`}},
-	{name: "status-line", in: "31 45 74 87", model: []answer{text("ok")}, steps: []string{"ui setStatus Ready", "> hello"}},
-	{name: "structured-output", in: "74 87", model: []answer{tool("c1", "structured_output", `{"headline":"h","summary":"s","actionItems":["a"]}`)}, steps: []string{"> go"}},
-	{name: "subagent", in: "31 45 74 87", setup: func(p *place) {
+	{name: "status-line", in: "31 45 74 87 15", model: []answer{text("ok")}, steps: []string{"ui setStatus Ready", "> hello"}},
+	{name: "structured-output", in: "74 87 15", model: []answer{tool("c1", "structured_output", `{"headline":"h","summary":"s","actionItems":["a"]}`)}, steps: []string{"> go"}},
+	{name: "subagent", in: "31 45 74 87 15", setup: func(p *place) {
 		p.write(filepath.Join(p.agent(), "agents", "scout.md"), "---\nname: scout\ndescription: looks\nmodel: mock/mock-1\ntools: read\n---\nLook around.\n")
 	},
 		model: []answer{tool("c1", "subagent", `{"agent":"scout","task":"look"}`), text("what I saw"), text("ok")}, steps: []string{"> go"}},
 	{name: "subagent of the project", path: "subagent", in: "45 74", setup: files(".pi/agents/scout.md", "---\nname: scout\ndescription: looks\n---\nLook around.\n"),
 		model: []answer{tool("c1", "subagent", `{"agent":"scout","task":"look","agentScope":"project"}`), text("ok")}, answers: []string{refused}, steps: []string{"> go"}, differs: nobody31},
 	{name: "summarize", model: []answer{text("ok")}, steps: []string{"> hello", "! /summarize", "ui notify openai"}},
-	{name: "system-prompt-header", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "tic-tac-toe", in: "74 87", model: []answer{tool("c1", "tic_tac_toe_look", `{}`), text("ok")}, steps: []string{"> play"}},
-	{name: "tic-tac-toe without a screen", path: "tic-tac-toe", in: "87", steps: []string{"! /tic-tac-toe", "ui notify"}},
+	{name: "system-prompt-header", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "tic-tac-toe", in: "74 87 15", model: []answer{tool("c1", "tic_tac_toe_look", `{}`), text("ok")}, steps: []string{"> play"}},
+	{name: "tic-tac-toe without a screen", path: "tic-tac-toe", in: "87 15", steps: []string{"! /tic-tac-toe", "ui notify"}},
 	{name: "timed-confirm", answers: []string{confirmed, value("Option B"), confirmed, open}, steps: []string{"! /timed", "ui notify Confirmed", "! /timed-select", "ui notify Option B", "! /timed-signal", "ui notify Confirmed", "! /timed", "ui notify Cancelled"}},
-	{name: "titlebar-spinner", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}, differs: map[string]string{"ui": "how many pictures fit into a run"}},
-	{name: "todo", in: "31 45 74 87", differs: map[string]string{"messages 45 31": "the example changes what pi has in memory of the branch that was left", "model 45 31": "likewise"}, model: []answer{tool("c1", "todo", `{"action":"add","text":"a"}`), text("ok"), tool("c2", "todo", `{"action":"add","text":"b"}`), tool("c3", "todo", `{"action":"toggle","id":1}`), text("ok"), tool("c4", "todo", `{"action":"list"}`), text("ok")},
+	{name: "titlebar-spinner", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}, differs: map[string]string{"ui": "how many pictures fit into a run"}},
+	{name: "todo", in: "31 45 74 87 15", differs: map[string]string{"messages 45 31": "the example changes what pi has in memory of the branch that was left", "model 45 31": "likewise"}, model: []answer{tool("c1", "todo", `{"action":"add","text":"a"}`), text("ok"), tool("c2", "todo", `{"action":"add","text":"b"}`), tool("c3", "todo", `{"action":"toggle","id":1}`), text("ok"), tool("c4", "todo", `{"action":"list"}`), text("ok")},
 		steps: []string{"> one", "> two", "fork two", "> three"}},
-	{name: "todo without a screen", path: "todo", in: "87", steps: []string{"! /todos", "ui notify"}},
+	{name: "todo without a screen", path: "todo", in: "87 15", steps: []string{"! /todos", "ui notify"}},
 	{name: "tool-override", setup: files(".env", "secret", "a.txt", "one\n"), model: []answer{tool("c1", "read", `{"path":".env"}`), tool("c2", "read", `{"path":"a.txt"}`), tool("c3", "read", `{"path":"none"}`), text("ok")},
 		steps: []string{"> read", "! /read-log", "ui notify"}},
-	{name: "trigger-compact", in: "74 87", setup: keepLittle, model: []answer{text(lengthy), text(lengthy), text("summary"), text("summary")}, steps: []string{"> hello", "> " + strings.Repeat("hello ", 50), "! /trigger-compact", "ui notify Compaction started", "ui notify Compaction"}, differs: map[string]string{"model": "troupe's own words for the same", "tools": "likewise"}},
+	{name: "trigger-compact", in: "74 87 15", setup: keepLittle, model: []answer{text(lengthy), text(lengthy), text("summary"), text("summary")}, steps: []string{"> hello", "> " + strings.Repeat("hello ", 50), "! /trigger-compact", "ui notify Compaction started", "ui notify Compaction"}, differs: map[string]string{"model": "troupe's own words for the same", "tools": "likewise"}},
 	{name: "truncated-tool", setup: func(p *place) { onPath(p, "rg", "seq 1 3000") }, model: []answer{tool("c1", "rg", `{"pattern":"x"}`), text("ok")}, steps: []string{"> search"}, differs: map[string]string{"messages 45 74": "the empty line at the end counted", "model 45 74": "likewise"}},
-	{name: "widget-placement", in: "74 87", steps: []string{"ui setWidget", "ui setWidget"}},
-	{name: "working-indicator", in: "74 87", steps: []string{"! /working-indicator", `{"type":"get_messages"}`}},
-	{name: "working-message-test", in: "74 87", model: []answer{text("ok")}, steps: []string{"> hello"}},
-	{name: "custom-provider-anthropic", in: "74 87", steps: []string{`{"type":"get_available_models"}`}, differs: map[string]string{"errors": "troupe names what it does not use: the login"}},
-	{name: "custom-provider-gitlab-duo", in: "74 87", steps: []string{`{"type":"get_available_models"}`}, differs: map[string]string{"errors": "troupe names what it does not use: the login"}},
-	{name: "dynamic-resources", in: "74 87", steps: []string{`{"type":"get_commands"}`}},
+	{name: "widget-placement", in: "74 87 15", steps: []string{"ui setWidget", "ui setWidget"}},
+	{name: "with-deps", model: []answer{tool("c1", "parse_duration", `{"duration":"2h"}`), text("ok")}, steps: []string{"> how long"}},
+	{name: "working-indicator", in: "74 87 15", steps: []string{"! /working-indicator", `{"type":"get_messages"}`}},
+	{name: "working-message-test", in: "74 87 15", model: []answer{text("ok")}, steps: []string{"> hello"}},
+	{name: "custom-provider-anthropic", in: "74 87 15", steps: []string{`{"type":"get_available_models"}`}, differs: map[string]string{"errors": "troupe names what it does not use: the login"}},
+	{name: "custom-provider-gitlab-duo", in: "74 87 15", steps: []string{`{"type":"get_available_models"}`}, differs: map[string]string{"errors": "troupe names what it does not use: the login"}},
+	{name: "dynamic-resources", in: "74 87 15", steps: []string{`{"type":"get_commands"}`}},
 	{name: "chalk-logger", in: "45", model: []answer{text("ok")}, steps: []string{"> hello"}, differs: map[string]string{"errors": "pi breaks its own stdout"}},
 	{name: "sandbox", in: "74", args: []string{"--no-sandbox"}, steps: []string{"ui notify", `{"type":"bash","command":"echo hi"}`, "! /sandbox", "ui notify"}},
 }

@@ -29,17 +29,18 @@ var examplePis = []struct {
 	dialect string
 	settled string // the record that ends a run
 }{
-	{"31", pi{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", ""}, "s3", "agent_end"},
+	{"31", pi{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", "", "dist"}, "s3", "agent_end"},
 	{"45", pis[0], "s0", "agent_end"},
-	{"74", pi{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", ""}, "s2", "agent_end"},
+	{"74", pi{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", "", "dist"}, "s2", "agent_end"},
 	{"87", pis[1], "pi1", "agent_settled"},
+	{"15", pi{"1.5.2", "rpcclient/1.5", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", "dist/bundle"}, "pi1", "agent_settled"},
 }
 
 // piExample is one extension of pi's and what a client does with it. The same is
 // done with pi and with troupe, and what the client sees has to be the same.
 type piExample struct {
 	name  string
-	in    string // the versions it is played in; "" is "45 74 87"
+	in    string // the versions it is played in; "" is "45 74 87 15"
 	path  string // below examples/extensions, if it is not the name
 	setup func(p *place)
 	args  []string
@@ -77,16 +78,18 @@ func TestExamplesOfPi(t *testing.T) {
 	}
 	for _, v := range examplePis {
 		t.Run(v.short, func(t *testing.T) {
-			_, dist := v.pi.install(t)
+			v.pi.install(t)
+			wd, err := os.Getwd()
+			require.NoError(t, err)
 			for _, ex := range piExamples {
 				in := ex.in
 				if in == "" {
-					in = "45 74 87"
+					in = "45 74 87 15"
 				}
 				if !slices.Contains(strings.Fields(in), v.short) {
 					continue
 				}
-				path, flag := exampleAt(filepath.Join(filepath.Dir(dist), "examples"), ex, v.short)
+				path, flag := exampleAt(filepath.Join(wd, v.pi.dir, "node_modules", v.pi.pkg, "examples"), ex, v.short)
 				require.FileExists(t, path)
 				t.Run(ex.name, func(t *testing.T) {
 					t.Parallel()

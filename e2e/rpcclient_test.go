@@ -20,19 +20,20 @@ type pi struct {
 	dir     string // of package.json
 	pkg     string
 	node    string // in dir; empty for that of the machine
+	dist    string // in the package
 }
 
 // pis are the default target of the protocol, and the newest that installs.
 var pis = []pi{
-	{"0.45.7", "rpcclient", "@mariozechner/pi-coding-agent", ""},
-	{"0.87.1", "rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node"},
+	{"0.45.7", "rpcclient", "@mariozechner/pi-coding-agent", "", "dist"},
+	{"0.87.1", "rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", "dist"},
 }
 
 // between are the pis whose client has other methods: the one of hooks, and one on the way to
 // the newest.
 var between = []pi{
-	{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", ""},
-	{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", ""},
+	{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", "", "dist"},
+	{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", "", "dist"},
 }
 
 var npmLock sync.Mutex
@@ -63,7 +64,7 @@ func (v pi) install(t *testing.T) (node, dist string) {
 	if v.node != "" {
 		node = filepath.Join(dir, v.node)
 	}
-	return node, filepath.Join(dir, "node_modules", v.pkg, "dist")
+	return node, filepath.Join(dir, "node_modules", v.pkg, v.dist)
 }
 
 // eachPi runs a test with every pi.
