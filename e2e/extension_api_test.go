@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -515,5 +516,145 @@ func TestExtensionPayloads(t *testing.T) {
 	d.ok(`{"type":"new_session"}`)
 	until(`["start","new","session"]`)
 	assert.Equal(t, 1, strings.Count(strings.Join(d.output(), "\n"), `[\"model\",`), "what a session begins with is no event")
+	require.Zero(t, d.end())
+}
+
+// TestExtensionExecuteTool: a tool calls others, past checks and gates, and what it gets is for it
+// alone: the model and the session file have only its own result.
+func TestExtensionExecuteTool(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		const say = (ctx, ...list) => ctx.ui.notify(JSON.stringify(list));
+		pi.registerTool({ name: "both", description: "calls others", parameters: { type: "object", properties: {} }, async execute(id, params, signal, onUpdate, ctx) {
+			const seen = [], out = [];
+			const r = await ctx.executeTool("bash", { command: "echo inner" }, { onUpdate: (u) => seen.push(u.content[0]?.text) });
+			out.push([r.toolCall.id, r.isError, r.result.content[0].text, typeof r.durationMs, seen.length > 0]);
+			for (const [name, args] of [["bash", { command: "rm x" }], ["bash", {}], ["nobody", {}], ["shy", {}], ["task", {}]]) {
+				const r = await ctx.executeTool(name, args);
+				out.push([r.isError, r.result.content[0].text.split("\n")[0]]);
+			}
+			const controller = new AbortController();
+			setTimeout(() => controller.abort(), 50);
+			out.push((await ctx.executeTool("bash", { command: "sleep 100" }, { signal: controller.signal })).isError);
+			out.push(ctx.tools.map((t) => t.name).sort().join(" "));
+			ctx.executeTool("bash", { command: "sleep 100" }).then((r) => say(ctx, "left", r.isError));
+			return { content: JSON.stringify(out) };
+		} });
+		pi.registerTool({ name: "shy", description: "for models", exposure: "model-only", parameters: { type: "object", properties: {} }, execute: async () => "never" });
+		pi.on("tool_call", (ev, ctx) => { say(ctx, ev.toolCallId, ev.parentToolCallId); if (ev.input.command === "rm x") return { block: true, reason: "not that" }; });
+		pi.on("tool_result", (ev) => ev.parentToolCallId && { content: [{ type: "text", text: "patched " + ev.content[0].text }] });
+		pi.registerCommand("outside", { handler: (_, ctx) => say(ctx, typeof ctx.executeTool) });`, "--tools", "bash,both,shy,task")
+	p.llm.plays(tool("c1", "both", `{}`), text("done"))
+	events := d.prompt("go")
+	assert.Equal(t, `[["c1/1",false,"patched inner\n","number",true],[true,"not that"],[true,"Validation failed for tool \"bash\":"],[true,"Tool nobody not found"],`+
+		`[true,"Tool shy not found"],[true,"Tool task not found"],true,"bash both task"]`, d.result("c1"))
+	for _, text := range []string{`[\"c1\",null]`, `[\"c1/1\",\"c1\"]`} {
+		assert.Contains(t, strings.Join(d.output(), "\n"), text)
+	}
+	assert.Equal(t, "c1", d.started("c1/1").Get("parentToolCallId").Str)
+	assert.NotContains(t, d.ok(`{"type":"get_entries"}`).Raw, "patched inner\\n\"}]", "what a tool has called is in no log")
+	d.wait(0, "the end of a call that nobody waits for, which is that of the one that made it", func(v gjson.Result) bool { return v.Get("message").Str == `["left",true]` })
+	all := strings.Join(d.output(), "\n")
+	assert.Equal(t, strings.Count(all, `"type":"tool_execution_start"`), strings.Count(all, `"type":"tool_execution_end"`))
+	ends := 0
+	for _, e := range events {
+		if e.Get("type").Str == "message_end" && e.Get("message.role").Str == "toolResult" {
+			ends++
+		}
+	}
+	assert.Equal(t, 1, ends)
+	d.ok(`{"type":"prompt","message":"/outside"}`)
+	for d.ui("notify").Get("message").Str != `["undefined"]` {
+	}
+
+	p.llm.plays(tool("c2", "both", `{}`)) // abort ends what a tool has called, too
+	d.ok(`{"type":"prompt","message":"again"}`)
+	d.started("c2/1")
+	d.ok(`{"type":"abort"}`)
+	d.event("agent_settled")
+	all = strings.Join(d.output(), "\n")
+	assert.Equal(t, strings.Count(all, `"type":"tool_execution_start"`), strings.Count(all, `"type":"tool_execution_end"`))
+	require.Zero(t, d.end())
+}
+
+// result is the text of the result of a call.
+func (d *daemon) result(id string) string {
+	d.t.Helper()
+	v, _ := d.wait(0, "tool_execution_end "+id, func(v gjson.Result) bool {
+		return v.Get("type").Str == "tool_execution_end" && v.Get("toolCallId").Str == id
+	})
+	return v.Get("result.content.0.text").Str
+}
+
+// TestExtensionLogin: a login that auth.json has for a provider of an extension is used as the
+// extension says, and the one that it buys is kept with all that is in it.
+func TestExtensionLogin(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	model := `{ id: "m1", name: "One", reasoning: false, input: ["text"], cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }, contextWindow: 100000, maxTokens: 1000 }`
+	path := filepath.Join(p.agent(), "auth.json")
+	p.write(path, `{"corp":{"type":"oauth","access":"old","refresh":"r1","expires":1,"realm":"east"}}`)
+	d := p.extended(`
+		let n = 0;
+		pi.registerProvider("corp", { baseUrl: "`+p.llm.srv.URL+`", api: "anthropic-messages", models: [`+model+`], oauth: {
+			name: "Corp", async login() { throw new Error("nobody is there"); },
+			async refreshToken(c, signal) {
+				if (c.refresh !== "r1" || signal.aborted) throw new Error("no such login");
+				return { access: "new" + ++n, refresh: "r2", expires: Date.now() + 3600000, realm: c.realm };
+			},
+			getApiKey: (c) => c.realm + "-" + c.access,
+			modifyModels: (models, c) => models.map((m) => m.provider === "corp" ? { ...m, name: m.name + " in the " + c.realm } : m),
+		} });
+		pi.registerCommand("key", { async handler(_, ctx) { ctx.ui.notify(await ctx.modelRegistry.getApiKeyForProvider("corp")); } });`, "--model", "corp/m1")
+	assert.Equal(t, "One in the east", d.ok(`{"type":"get_available_models"}`).Get(`models.#(provider=="corp").name`).Str)
+	p.llm.plays(text("one"), text("two"))
+	d.prompt("go")
+	d.prompt("go on")
+	assert.Equal(t, "east-new1", p.llm.request(0).header.Get("X-Api-Key"))
+	assert.Equal(t, "east-new1", p.llm.request(1).header.Get("X-Api-Key"), "what is good is not bought again")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	stored := gjson.GetBytes(raw, "corp")
+	assert.Equal(t, []string{"oauth", "new1", "r2", "east"}, []string{stored.Get("type").Str, stored.Get("access").Str, stored.Get("refresh").Str, stored.Get("realm").Str})
+	d.ok(`{"type":"prompt","message":"/key"}`)
+	assert.Equal(t, "east-new1", d.ui("notify").Get("message").Str)
+
+	p.write(path, `{"corp":{"type":"oauth","access":"old","refresh":"spent","expires":1}}`)
+	d.ok(`{"type":"set_auto_retry","enabled":false}`)
+	events := d.prompt("and now")
+	messages := events[len(events)-2].Get("messages").Array()
+	assert.Contains(t, messages[len(messages)-1].Get("errorMessage").Str, "no such login")
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "spent", gjson.GetBytes(raw, "corp.refresh").Str, "what cannot be bought leaves what was there")
+	require.Zero(t, d.end())
+	assert.NotContains(t, strings.Join(d.output(), "\n"), "does not use")
+}
+
+// TestExtensionRefreshModels: a provider whose list lives elsewhere is asked for it, and one that
+// fails keeps the list that it has.
+func TestExtensionRefreshModels(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`
+		const model = (id) => ({ id, name: id, reasoning: false, input: ["text"], cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, contextWindow: 1000, maxTokens: 100 });
+		let n = 0;
+		pi.registerProvider("live", { baseUrl: "` + p.llm.srv.URL + `", api: "anthropic-messages", apiKey: "k", models: [model("first")], async refreshModels({ signal }) {
+			if (++n === 3) throw new Error("is down");
+			return [model("found" + n)];
+		} });
+		pi.registerCommand("again", { async handler(_, ctx) { await ctx.modelRegistry.refresh(); setTimeout(() => ctx.ui.notify("asked")); } });`)
+	live := func() string {
+		return d.ok(`{"type":"get_available_models"}`).Get(`models.#(provider=="live")#.id`).Raw
+	}
+	assert.Equal(t, `["found1"]`, live())
+	d.ok(`{"type":"prompt","message":"/again"}`)
+	d.ui("notify")
+	assert.Equal(t, `["found2"]`, live())
+	d.ok(`{"type":"prompt","message":"/again"}`)
+	d.ui("notify")
+	assert.Equal(t, `["found2"]`, live())
+	assert.Contains(t, strings.Join(d.output(), "\n"), `"event":"refresh_models","error":"is down"`)
 	require.Zero(t, d.end())
 }

@@ -161,23 +161,27 @@ type (
 		ToolCallID string          `json:"toolCallId"`
 		ToolName   string          `json:"toolName"`
 		Args       json.RawMessage `json:"args"`
-		RunID      RunID           `json:"runId,omitempty" since:"troupe"`
+		// ParentToolCallID is the call that has made it, where no model did.
+		ParentToolCallID string `json:"parentToolCallId,omitempty" doc:"The call of an extension's tool that has made this one."`
+		RunID            RunID  `json:"runId,omitempty" since:"troupe"`
 	}
 	ToolExecutionUpdate struct {
 		isEvent
-		ToolCallID    string          `json:"toolCallId"`
-		ToolName      string          `json:"toolName"`
-		Args          json.RawMessage `json:"args"`
-		PartialResult ToolResult      `json:"partialResult" doc:"The output so far, replacing earlier updates."`
-		RunID         RunID           `json:"runId,omitempty" since:"troupe"`
+		ToolCallID       string          `json:"toolCallId"`
+		ToolName         string          `json:"toolName"`
+		Args             json.RawMessage `json:"args"`
+		PartialResult    ToolResult      `json:"partialResult" doc:"The output so far, replacing earlier updates."`
+		ParentToolCallID string          `json:"parentToolCallId,omitempty"`
+		RunID            RunID           `json:"runId,omitempty" since:"troupe"`
 	}
 	ToolExecutionEnd struct {
 		isEvent
-		ToolCallID string     `json:"toolCallId"`
-		ToolName   string     `json:"toolName"`
-		Result     ToolResult `json:"result"`
-		IsError    bool       `json:"isError"`
-		RunID      RunID      `json:"runId,omitempty" since:"troupe"`
+		ToolCallID       string     `json:"toolCallId"`
+		ToolName         string     `json:"toolName"`
+		Result           ToolResult `json:"result"`
+		IsError          bool       `json:"isError"`
+		ParentToolCallID string     `json:"parentToolCallId,omitempty"`
+		RunID            RunID      `json:"runId,omitempty" since:"troupe"`
 	}
 )
 

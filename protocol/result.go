@@ -531,11 +531,12 @@ type PartialMessage struct {
 
 // ToolExecutionState is a call that has begun and not ended.
 type ToolExecutionState struct {
-	ToolCallID    string          `json:"toolCallId"`
-	ToolName      string          `json:"toolName"`
-	Args          json.RawMessage `json:"args"`
-	PartialResult *ToolResult     `json:"partialResult,omitempty"`
-	RunID         RunID           `json:"runId"`
+	ToolCallID       string          `json:"toolCallId"`
+	ToolName         string          `json:"toolName"`
+	Args             json.RawMessage `json:"args"`
+	PartialResult    *ToolResult     `json:"partialResult,omitempty"`
+	ParentToolCallID string          `json:"parentToolCallId,omitempty"`
+	RunID            RunID           `json:"runId"`
 }
 
 // OpenedSession answers open_session.

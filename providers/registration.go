@@ -14,9 +14,20 @@ type Registration struct {
 	Name   string
 	Config json.RawMessage
 	Stream Provider
+	// Login makes keys of the login that auth.json has for the provider; nil for nobody.
+	Login Login
 	// Virtual is a model of the provider that has every request answered by another one,
 	// which Route names; nil for a registration of something else.
 	Virtual *Virtual
+}
+
+// Login is what knows the logins of one provider, as auth.json has them: an object with
+// access, refresh, expires and whatever else.
+type Login interface {
+	// Refresh buys another login for one that is over. The store keeps it.
+	Refresh(ctx context.Context, login json.RawMessage) (json.RawMessage, error)
+	// Key is what requests authenticate with.
+	Key(ctx context.Context, login json.RawMessage) (string, error)
 }
 
 // Virtual is a model that answers nothing itself.

@@ -120,7 +120,7 @@ func (a *streaming) waitingFor() []string {
 func (a *compacting) waitingFor() []string    { return a.waitsOr("compaction " + a.reason) }
 func (a *leavingBranch) waitingFor() []string { return a.waitsOr() }
 func (a *runningTools) waitingFor() (list []string) {
-	for _, c := range a.run.calls {
+	for _, c := range slices.Concat(a.run.calls, a.run.inner) {
 		switch {
 		case c.dialog != "":
 			list = append(list, "dialog "+c.dialog)

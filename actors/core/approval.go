@@ -109,7 +109,7 @@ func (m *Machine) approveChanged(c Command, about *call, o protocol.ApprovalOpti
 
 // runApproved runs a call with the arguments that were put in the place of its own.
 func (m *Machine) runApproved(c *call) {
-	m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+	m.logStart(c)
 	m.runCall(c)
 }
 
@@ -188,7 +188,7 @@ func (m *Machine) runAllowed(r *run, c *call) {
 		m.settleCall(r, c, errorResult(protocol.BudgetToolCalls.Error()), true)
 		return
 	}
-	m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+	m.logStart(c)
 	m.runCall(c)
 }
 

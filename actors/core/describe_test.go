@@ -80,6 +80,12 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("CancelHook %d", e.ID)
 	case RunCommand:
 		return fmt.Sprintf("RunCommand %s %q", e.Name, e.Args)
+	case InnerProgress:
+		return fmt.Sprintf("InnerProgress %d %s", e.Op, describeContent(e.Partial.Content))
+	case InnerDone:
+		return fmt.Sprintf("InnerDone %d %s %s error=%t after=%d %s", e.Op, e.Call.ID, describeContent(e.Result.Content), e.IsError, e.TookMs, e.Err)
+	case CancelCall:
+		return fmt.Sprintf("CancelCall %d %s", e.Attempt, e.CallID)
 	case SetTimer:
 		return fmt.Sprintf("SetTimer %s %d", e.Name, e.AfterMs)
 	case CancelTimer:

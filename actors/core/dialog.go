@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,7 +96,7 @@ func (m *Machine) nobodyAnswers() {
 // result of its tool. Ending one may begin another.
 func (m *Machine) callsOut() (list []*call) {
 	if a, ok := m.activity.(*runningTools); ok {
-		for _, c := range a.run.calls {
+		for _, c := range slices.Concat(a.run.calls, a.run.inner) {
 			if c.dialog != "" || c.host != "" {
 				list = append(list, c)
 			}

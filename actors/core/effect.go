@@ -330,6 +330,29 @@ type CancelHook struct{ ID int }
 // RunCommand starts a command that an extension has registered.
 type RunCommand struct{ Name, Args string }
 
+// InnerProgress shows how far an [InnerCall] is.
+type InnerProgress struct {
+	Op      uint64
+	Partial protocol.ToolResult
+}
+
+// InnerDone answers an [InnerCall]: with the call as it was made and its result, or with Err, why
+// there is none.
+type InnerDone struct {
+	Op      uint64
+	Call    protocol.ToolCall
+	Result  protocol.ToolResult
+	IsError bool
+	TookMs  int64
+	Err     string
+}
+
+// CancelCall stops one call of an attempt. What still comes of it is stale.
+type CancelCall struct {
+	Attempt Attempt
+	CallID  string
+}
+
 // SetTimer asks for a [TimerDue] after a while. A timer of the same name is replaced.
 type SetTimer struct {
 	Name    string
@@ -371,6 +394,9 @@ func (StartBash) effect() nature        { return special }
 func (CancelBash) effect() nature       { return apart }
 func (ScheduleRetry) effect() nature    { return inRun }
 func (Judge) effect() nature            { return inRun }
+func (InnerProgress) effect() nature    { return apart }
+func (InnerDone) effect() nature        { return apart }
+func (CancelCall) effect() nature       { return apart }
 func (SetTimer) effect() nature         { return apart }
 func (CancelTimer) effect() nature      { return apart }
 func (AskUI) effect() nature            { return inRun }

@@ -57,7 +57,10 @@ type InputHook struct{ Command Command }
 type BeforeAgentStartHook struct{ Command Command }
 
 // ToolCallHook shows a call that is about to run.
-type ToolCallHook struct{ Call protocol.ToolCall }
+type ToolCallHook struct {
+	Call   protocol.ToolCall
+	Parent string // the id of the call that has made it, "" for one of the model
+}
 
 // PrepareHook lets a tool of an extension make the arguments of a call out of those
 // that the model wrote.
@@ -83,6 +86,7 @@ type BeforeSettleHook struct{ Outcome string }
 // ToolResultHook shows the result of a call, before anybody else sees it.
 type ToolResultHook struct {
 	Call    protocol.ToolCall
+	Parent  string // as in [ToolCallHook]
 	Result  protocol.ToolResult
 	IsError bool
 }
@@ -327,11 +331,10 @@ func (m *Machine) askBefore(c *call, h Hook) {
 
 // beginAsking notes that a call does not run before somebody has answered.
 func (m *Machine) beginAsking(c *call, who HookSet) {
-	if !c.asked {
-		c.asked = true
+	if !c.asked && c.inner == nil {
 		m.logTools(protocol.ToolOp{Op: "ask", IDs: []string{c.ID}, Dialog: c.again})
 	}
-	c.asks = who
+	c.asked, c.asks = true, who
 }
 
 // callHooked goes on with a call about which extensions were asked.

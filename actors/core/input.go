@@ -418,6 +418,18 @@ type EntryMade struct {
 	Entry protocol.Custom
 }
 
+// InnerCall is a call that a tool of an extension makes (ctx.executeTool), by the id of its
+// own. It is answered by [InnerDone], once.
+type InnerCall struct {
+	Op     uint64
+	Parent string
+	Name   string
+	Args   json.RawMessage
+}
+
+// InnerCancelled says that nobody waits for an [InnerCall] any more.
+type InnerCancelled struct{ Op uint64 }
+
 // TimerDue is the end of a [SetTimer].
 type TimerDue struct{ Name string }
 
@@ -470,13 +482,15 @@ func (Orphaned) apply(m *Machine) {
 	m.stop(aborted)
 }
 
-func (in Withdrawn) apply(m *Machine)  { m.withdrawn(in) }
-func (in HookDone) apply(m *Machine)   { m.hookDone(in) }
-func (in CustomSent) apply(m *Machine) { m.customSent(in) }
-func (in TimerDue) apply(m *Machine)   { m.timerDue(in) }
-func (in EntryMade) apply(m *Machine)  { m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true}) }
-func (Reloaded) apply(_ *Machine)      { panic("core: Reloaded comes alone") }
-func (in Closing) apply(m *Machine)    { m.close(in) }
+func (in Withdrawn) apply(m *Machine)      { m.withdrawn(in) }
+func (in HookDone) apply(m *Machine)       { m.hookDone(in) }
+func (in CustomSent) apply(m *Machine)     { m.customSent(in) }
+func (in InnerCall) apply(m *Machine)      { m.callInner(in) }
+func (in InnerCancelled) apply(m *Machine) { m.innerCancelled(in) }
+func (in TimerDue) apply(m *Machine)       { m.timerDue(in) }
+func (in EntryMade) apply(m *Machine)      { m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true}) }
+func (Reloaded) apply(_ *Machine)          { panic("core: Reloaded comes alone") }
+func (in Closing) apply(m *Machine)        { m.close(in) }
 
 // Loaded is a session as its log has it.
 type Loaded struct {

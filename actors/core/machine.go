@@ -460,6 +460,9 @@ func (m *Machine) AtRest() bool {
 	return m.isIdle() && m.beside.empty()
 }
 
+// Idle says that no run and no compaction is on, and no run about to begin.
+func (m *Machine) Idle() bool { return m.isIdle() && !(m.intake.seen && m.intake.hook != 0) }
+
 // Done says that the machine has closed.
 func (m *Machine) Done() bool { return m.closed }
 

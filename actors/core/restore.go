@@ -380,9 +380,12 @@ func (m *Machine) drop() {
 	case *leavingBranch, *activating:
 		return
 	case *runningTools:
-		for _, c := range a.run.calls {
+		for _, c := range slices.Concat(a.run.calls, a.run.inner) {
 			m.letGo(c)
 			m.dropTasks(c)
+			if c.inner != nil {
+				m.do(InnerDone{Op: c.inner.op, Err: "ctx.executeTool: the run is over"})
+			}
 		}
 	case *streaming:
 		if a.hook != 0 {

@@ -301,6 +301,10 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			set.KnownTools = append(set.KnownTools[:len(set.KnownTools):len(set.KnownTools)], protocol.ToolInfo{Name: name})
 		}
 		return w.step(Reconfigured{Settings: set})
+	case "call": // ctx.executeTool
+		return w.step(InnerCall{Op: uint64(num("op")), Parent: arg("parent"), Name: arg("name"), Args: json.RawMessage(text)})
+	case "uncall":
+		return w.step(InnerCancelled{Op: uint64(num("op"))})
 	case "timer":
 		return w.step(TimerDue{Name: arg("name")})
 	case "wait": // milliseconds, on top of the second that every step takes

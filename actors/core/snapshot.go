@@ -1,6 +1,10 @@
 package core
 
-import "troupe/protocol"
+import (
+	"slices"
+
+	"troupe/protocol"
+)
 
 // What a client that comes in the middle has to know.
 
@@ -63,11 +67,11 @@ func (m *Machine) OpenCalls() []protocol.ToolExecutionState {
 	if r == nil {
 		return list
 	}
-	for _, c := range r.calls {
+	for _, c := range slices.Concat(r.calls, r.inner) {
 		if c.state != callRunning {
 			continue
 		}
-		open := protocol.ToolExecutionState{ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: r.id}
+		open := protocol.ToolExecutionState{ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, ParentToolCallID: c.inner.parentID(), RunID: r.id}
 		if len(c.partial.Content) > 0 || len(c.partial.Details) > 0 {
 			open.PartialResult = &c.partial
 		}

@@ -33,6 +33,7 @@ type turn struct {
 	results    []*protocol.ToolResultMessage // in call order
 	allowance  *Grant                        // how many of the calls may run; nil where nobody was asked
 	verdict    *bool                         // of extensions, whether the model is asked again; nil for none
+	inner      []*call                       // that calls have made and that are not over
 }
 
 // cause is why a run starts. The zero value asks again for an answer that
@@ -605,6 +606,7 @@ type call struct {
 	result  *protocol.ToolResultMessage
 	entry   string // of the result
 	tasks   *tasks // of a call of the task tool that has begun
+	nesting
 }
 
 // consent is what is asked about a call before it runs.
@@ -710,6 +712,13 @@ func (m *Machine) logTools(op protocol.ToolOp) {
 	}
 }
 
+// logStart records that a call about which somebody was asked is about to start.
+func (m *Machine) logStart(c *call) {
+	if c.inner == nil {
+		m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+	}
+}
+
 // nextCall starts the next waiting call, one at a time. Steering that arrived
 // after the first call started skips the rest.
 func (m *Machine) nextCall(r *run) {
@@ -735,15 +744,17 @@ func (m *Machine) nextCall(r *run) {
 func (m *Machine) announceCall(r *run, c *call) {
 	c.state = callRunning
 	m.emit(protocol.ToolExecutionStart{
-		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: r.id,
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, ParentToolCallID: c.inner.parentID(), RunID: r.id,
 	})
-	m.spendCall()
+	if c.inner == nil { // calls that tools make are not the model's
+		m.spendCall()
+	}
 }
 
 // startCall runs one call, or asks extensions and the client for consent first.
 // One that cannot run ends here, before the next one starts.
 func (m *Machine) startCall(r *run, c *call) {
-	if m.callRefusedByBudget(r, c) {
+	if c.inner == nil && m.callRefusedByBudget(r, c) {
 		return
 	}
 	m.announceCall(r, c)
@@ -763,7 +774,7 @@ func (m *Machine) admitCall(r *run, c *call) {
 	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
 	case m.listens(HookToolCall):
-		m.askBefore(c, ToolCallHook{c.ToolCall})
+		m.askBefore(c, ToolCallHook{c.ToolCall, c.inner.parentID()})
 	default:
 		m.allowCall(r, c)
 	}
@@ -787,7 +798,7 @@ func (m *Machine) permitCall(r *run, c *call) {
 		m.askConsent(c)
 	default:
 		if c.asked {
-			m.logTools(protocol.ToolOp{Op: "start", IDs: []string{c.ID}})
+			m.logStart(c)
 		}
 		m.runCall(c)
 	}
@@ -808,6 +819,9 @@ func (m *Machine) refusal(r *run, c *call) string {
 	if !slices.Contains(r.offered, c.Name) {
 		return "Tool " + c.Name + " not found"
 	}
+	if c.inner != nil && slices.Contains(notInner, c.Name) {
+		return "Tool " + c.Name + " not found"
+	}
 	if c.unfit != "" {
 		return c.unfit
 	}
@@ -824,6 +838,9 @@ func (m *Machine) misfit(c *call) string {
 	return ""
 }
 
+// notInner are the tools whose calls only models make: what they do lasts as long as a turn.
+var notInner = []string{TaskTool, SubmitTool}
+
 func errorResult(text string) protocol.ToolResult {
 	return protocol.ToolResult{Content: protocol.TextContent(text), Details: emptyObject}
 }
@@ -837,8 +854,10 @@ func (m *Machine) runCall(c *call) {
 // none.
 func (m *Machine) findCall(wanted func(*call) bool) (*run, *call) {
 	if a, ok := m.activity.(*runningTools); ok {
-		if i := slices.IndexFunc(a.run.calls, wanted); i >= 0 {
-			return a.run, a.run.calls[i]
+		for _, list := range [][]*call{a.run.calls, a.run.inner} {
+			if i := slices.IndexFunc(list, wanted); i >= 0 {
+				return a.run, list[i]
+			}
 		}
 	}
 	return nil, nil
@@ -861,8 +880,11 @@ func (m *Machine) toolProgress(in ToolProgress) {
 func (m *Machine) progressed(r *run, c *call, partial protocol.ToolResult) {
 	c.partial = partial
 	m.emit(protocol.ToolExecutionUpdate{
-		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, PartialResult: partial, RunID: r.id,
+		ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, PartialResult: partial, ParentToolCallID: c.inner.parentID(), RunID: r.id,
 	})
+	if c.inner != nil {
+		m.do(InnerProgress{c.inner.op, partial})
+	}
 }
 
 func (m *Machine) toolDone(in ToolDone) {
@@ -887,7 +909,7 @@ func (m *Machine) returned(r *run, c *call, result protocol.ToolResult, isError 
 	}
 	if m.listens(HookToolResult) {
 		c.end = &Patched{result, isError}
-		c.hook = m.callHook(ToolResultHook{c.ToolCall, result, isError})
+		c.hook = m.callHook(ToolResultHook{c.ToolCall, c.inner.parentID(), result, isError})
 		return
 	}
 	m.settleCall(r, c, result, isError)
@@ -913,19 +935,25 @@ func (m *Machine) goOnWithCalls(r *run) {
 // the log before the client sees it end; in parallel, results go to the log in
 // call order once all are there, and the end of a call is only progress.
 func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isError bool) {
+	m.endInner(r, c)
 	c.state, c.partial = callDone, protocol.ToolResult{}
 	if result.Content == nil {
 		result.Content = protocol.Content{}
 	}
 	result.Details = c.withApproved(result.Details)
+	end := protocol.ToolExecutionEnd{
+		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, ParentToolCallID: c.inner.parentID(), RunID: r.id,
+	}
+	if c.inner != nil {
+		m.emit(end)
+		m.innerOver(r, c, result, isError)
+		return
+	}
 	c.result = protocol.Seal(&protocol.ToolResultMessage{
 		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
 		StructuredContent: result.StructuredContent, Usage: result.Usage,
 	})
 	c.final = c.final || result.Terminate
-	end := protocol.ToolExecutionEnd{
-		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, RunID: r.id,
-	}
 	if r.parallel {
 		m.emit(end)
 		return

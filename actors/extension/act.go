@@ -103,6 +103,15 @@ func (v *VM) op(c actor.Context, m extension.Op) error {
 		c.Send(c.Parent(), WaitIdle{op})
 	case "complete":
 		c.Send(c.Parent(), Complete{op, m.Args})
+	case "executeTool":
+		a, err := read[struct {
+			Parent, Name string
+			Args         json.RawMessage
+		}](m.Args)
+		if err != nil {
+			return err
+		}
+		c.Send(c.Parent(), ExecuteTool{Op: op, Parent: a.Parent, Name: a.Name, Args: a.Args})
 	case "apiKey":
 		a, err := read[struct{ Provider, ModelID string }](m.Args)
 		if err != nil {

@@ -44,6 +44,7 @@ type inputEvent struct {
 // beforeEvent is the payload of before_agent_start.
 type beforeEvent struct {
 	Type         string          `json:"type"`
+	MessageType  string          `json:"messageType"`
 	Prompt       string          `json:"prompt"`
 	Images       []image         `json:"images,omitempty"`
 	SystemPrompt string          `json:"systemPrompt"`
@@ -56,6 +57,7 @@ type callEvent struct {
 	ToolName   string          `json:"toolName"`
 	ToolCallID string          `json:"toolCallId"`
 	Input      json.RawMessage `json:"input"`
+	Parent     string          `json:"parentToolCallId,omitempty"`
 	*resultEvent
 }
 
@@ -91,11 +93,11 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		ev = inputEvent{"input", text, images(imgs), source(h.Command), behavior}
 	case core.BeforeAgentStartHook:
 		text, imgs, _ := message(h.Command.Cmd)
-		ev = beforeEvent{"before_agent_start", text, images(imgs), system.Text, system.Options}
+		ev = beforeEvent{"before_agent_start", "user", text, images(imgs), system.Text, system.Options}
 	case core.ToolCallHook:
-		ev = callEvent{"tool_call", h.Call.Name, h.Call.ID, h.Call.Arguments, nil}
+		ev = callEvent{"tool_call", h.Call.Name, h.Call.ID, h.Call.Arguments, h.Parent, nil}
 	case core.ToolResultHook:
-		ev = callEvent{"tool_result", h.Call.Name, h.Call.ID, h.Call.Arguments, &resultEvent{
+		ev = callEvent{"tool_result", h.Call.Name, h.Call.ID, h.Call.Arguments, h.Parent, &resultEvent{
 			protocol.AppendValue(nil, h.Result.Content), h.Result.Details, h.IsError, h.Result.StructuredContent, h.Result.Usage,
 		}}
 	case core.MessageEndHook:

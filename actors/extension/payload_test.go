@@ -26,7 +26,7 @@ func TestPayload(t *testing.T) {
 		`{"type":"input","text":"hi","images":[{"type":"image","data":"QQ==","mimeType":"image/png"}],"source":"rpc"}`:                                                   core.InputHook{Command: rpc},
 		`{"type":"input","text":"go","source":"extension","streamingBehavior":"steer"}`:                                                                                  core.InputHook{Command: own},
 		`{"type":"input","text":"later","source":"rpc","streamingBehavior":"followUp"}`:                                                                                  core.InputHook{Command: core.Command{Cmd: protocol.FollowUp{Message: "later"}}},
-		`{"type":"before_agent_start","prompt":"go","systemPrompt":"You are"}`:                                                                                           core.BeforeAgentStartHook{Command: own},
+		`{"type":"before_agent_start","messageType":"user","prompt":"go","systemPrompt":"You are"}`:                                                                      core.BeforeAgentStartHook{Command: own},
 		`{"type":"tool_call","toolName":"bash","toolCallId":"c1","input":{"command":"ls"}}`:                                                                              core.ToolCallHook{Call: call},
 		`{"type":"tool_result","toolName":"bash","toolCallId":"c1","input":{"command":"ls"},"content":[{"type":"text","text":"out"}],"details":{"n":1},"isError":false}`: hook,
 	} {

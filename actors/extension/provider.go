@@ -47,13 +47,18 @@ func (t *Tools) Providers(list []json.RawMessage) (regs []providers.Registration
 			regs = append(regs, reg)
 			continue
 		}
-		unused := slices.DeleteFunc(slices.Clone(p.Config.Functions), func(f string) bool { return f == "streamSimple" })
+		unused := slices.DeleteFunc(slices.Clone(p.Config.Functions), func(f string) bool {
+			return slices.Contains([]string{"streamSimple", "refreshModels", "getModels"}, f) || strings.HasPrefix(f, "oauth.")
+		})
 		if len(unused) > 0 {
 			fail("register_provider", "provider %s: this host does not use %s", p.Name, strings.Join(unused, ", "))
 		}
 		reg := providers.Registration{Name: p.Name, Config: config.Config}
 		if slices.Contains(p.Config.Functions, "streamSimple") {
 			reg.Stream = &streamer{t, "provider:" + p.Name}
+		}
+		if slices.Contains(p.Config.Functions, "oauth.getApiKey") {
+			reg.Login = &loginOf{t, "provider:" + p.Name}
 		}
 		regs = append(regs, reg)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"troupe/actors/core"
 	"troupe/actors/toolbox"
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -106,6 +107,21 @@ func (t *Tools) Infos() []protocol.ToolInfo {
 		infos[i] = protocol.ToolInfo{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters, Snippet: tool.Snippet, Guidelines: tool.Guidelines, Sequential: tool.ExecutionMode == "sequential"}
 	}
 	return infos
+}
+
+// PathOf is the extension that has registered a tool, "" for none; of nil it is none.
+func (t *Tools) PathOf(name string) string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tool := range t.list {
+		if tool.Name == name {
+			return tool.Path
+		}
+	}
+	return ""
 }
 
 // Start hands the call to the extensions, with arguments that fit.
@@ -251,4 +267,14 @@ func (t *Tools) lose(why string) {
 	for id, c := range calls {
 		c.done <- extension.ToolDone{ID: id, IsError: true, Result: protocol.AppendValue(nil, protocol.ToolResult{Content: protocol.TextContent(lost(why))})}
 	}
+}
+
+// Executed is what ctx.executeTool gives.
+func Executed(d core.InnerDone) json.RawMessage {
+	return protocol.AppendValue(nil, struct {
+		ToolCall   protocol.ToolCall   `json:"toolCall"`
+		Result     protocol.ToolResult `json:"result"`
+		IsError    bool                `json:"isError"`
+		DurationMs int64               `json:"durationMs"`
+	}{d.Call, d.Result, d.IsError, d.TookMs})
 }

@@ -60,45 +60,28 @@ func (t *Tools) route(ctx context.Context, key string, req providers.Request) (t
 	failed := func(err error) error {
 		return protocol.ErrorInvalid.Errorf("%s/%s: no route: %s", req.Model.Provider, req.Model.ID, err)
 	}
-	id, feed, vm := t.beginFeed()
-	if vm == nil {
-		return to, failed(errors.New("the extensions have ended"))
-	}
-	defer t.endFeed(id)
 	raw, err := json.Marshal(map[string]any{
 		"model": json.RawMessage(protocol.AppendValue(nil, req.Model)), "thinkingLevel": req.Thinking, "why": req.Why, "messages": rawMessages(req.Messages),
 	})
 	if err != nil {
 		return to, failed(err)
 	}
-	vm.Invoke(id, key, "route", []json.RawMessage{raw})
-	for {
-		select {
-		case <-ctx.Done():
-			vm.CancelCall(id)
-			return to, protocol.Aborted()
-		case <-feed.more:
-		}
-		_, done := feed.take()
-		if done == nil {
-			continue
-		}
-		if done.TimedOut {
-			return to, failed(errors.New("the extension does not answer"))
-		}
-		if done.Err != "" {
-			return to, failed(errors.New(done.Err))
-		}
-		var r struct {
-			Model         struct{ Provider, ID string }
-			ThinkingLevel protocol.ThinkingLevel
-		}
-		if err := unmarshal(done.Result, &r); err != nil {
-			return to, failed(err)
-		}
-		if r.Model.ID == "" {
-			return to, failed(fmt.Errorf("route gave no model"))
-		}
-		return providers.Route{Provider: r.Model.Provider, ModelID: r.Model.ID, Level: r.ThinkingLevel}, nil
+	result, err := t.invoke(ctx, key, "route", raw)
+	if ctx.Err() != nil {
+		return to, protocol.Aborted()
 	}
+	if err != nil {
+		return to, failed(err)
+	}
+	var r struct {
+		Model         struct{ Provider, ID string }
+		ThinkingLevel protocol.ThinkingLevel
+	}
+	if err := unmarshal(result, &r); err != nil {
+		return to, failed(err)
+	}
+	if r.Model.ID == "" {
+		return to, failed(fmt.Errorf("route gave no model"))
+	}
+	return providers.Route{Provider: r.Model.Provider, ModelID: r.Model.ID, Level: r.ThinkingLevel}, nil
 }

@@ -142,6 +142,8 @@ type (
 		Op   uint64
 		Args json.RawMessage
 	}
+	// ExecuteTool is a tool of an extension that calls another one.
+	ExecuteTool core.InnerCall
 	// Key is an extension that wants to know what requests of a provider authenticate
 	// with, or of one of its models.
 	Key struct {
@@ -159,17 +161,18 @@ type (
 //sumtype:decl
 type Message interface{ message() }
 
-func (Registered) message() {}
-func (Failed) message()     {}
-func (Told) message()       {}
-func (UI) message()         {}
-func (UIGone) message()     {}
-func (Lost) message()       {}
-func (Run) message()        {}
-func (WaitIdle) message()   {}
-func (Complete) message()   {}
-func (Key) message()        {}
-func (Shutdown) message()   {}
+func (ExecuteTool) message() {}
+func (Registered) message()  {}
+func (Failed) message()      {}
+func (Told) message()        {}
+func (UI) message()          {}
+func (UIGone) message()      {}
+func (Lost) message()        {}
+func (Run) message()         {}
+func (WaitIdle) message()    {}
+func (Complete) message()    {}
+func (Key) message()         {}
+func (Shutdown) message()    {}
 
 // said is what the virtual machine of a life says.
 type said struct {

@@ -89,6 +89,7 @@ type asks struct {
 	more     map[uint64]extension.Replacing // about commands that replace the session
 	hooks    map[int]core.Hook              // that they were asked and have not answered
 	answers  map[uint64]context.CancelFunc  // of models, on their way
+	inner    map[uint64]bool                // calls of tools that they make
 	over     bool                           // their end has begun: nobody answers a dialog
 }
 
@@ -97,7 +98,7 @@ type asks struct {
 func (x *extensions) atRest() bool {
 	a := &x.asks
 	return x.pid == nil || x.load.over() && x.fence.heard == x.fence.told && len(x.fence.work) == 0 && !a.over &&
-		len(a.commands)+len(a.dialogs)+len(a.idle)+len(a.later)+len(a.hooks)+len(a.answers) == 0
+		len(a.commands)+len(a.dialogs)+len(a.idle)+len(a.later)+len(a.hooks)+len(a.answers)+len(a.inner) == 0
 }
 
 // ask is a command of an extension. One without an op is not waited for.
@@ -119,7 +120,7 @@ func (s *Session) startExtensions(c actor.Context, reason, left string) {
 	spec := s.extensionSpec(reason, left)
 	s.ext.load.reason = reason
 	s.ext.root, s.ext.tools = c.ActorSystem().Root, extension.NewTools()
-	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, answers: map[uint64]context.CancelFunc{}, seq: firstSeq}
+	s.ext.asks = asks{commands: map[uint64]ask{}, dialogs: map[string]uint64{}, hooks: map[int]core.Hook{}, more: map[uint64]extension.Replacing{}, answers: map[uint64]context.CancelFunc{}, inner: map[uint64]bool{}, seq: firstSeq}
 	log, host, box, nth := s.log, s.shared.ExtensionHost, s.ext.tools, s.ext.nth
 	s.ext.pid = s.spawn(c, fmt.Sprintf("extensions/%d", nth), func() actor.Actor { return extension.New(log, host, spec, box, nth) })
 }
@@ -297,8 +298,15 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 		}
 	case extension.UI:
 		s.extensionUI(c, m)
+	case extension.ExecuteTool:
+		s.ext.asks.inner[m.Op] = true
+		s.step(c, core.InnerCall(m))
 	case extension.UIGone:
 		s.stopCompletion(m.Op)
+		if s.ext.asks.inner[m.Op] {
+			delete(s.ext.asks.inner, m.Op)
+			s.step(c, core.InnerCancelled{Op: m.Op})
+		}
 		s.dialogGone(c, m.Op)
 	case extension.Complete:
 		s.askModel(c, m)
@@ -544,6 +552,14 @@ func (s *Session) unfence(attempt core.Attempt) {
 		default:
 			return false
 		}
+	})
+}
+
+// unfenceCall takes back a call that was not begun.
+func (s *Session) unfenceCall(e core.CancelCall) {
+	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(w core.Effect) bool {
+		start, ok := w.(core.StartTool)
+		return ok && start.Attempt == e.Attempt && start.Call.ID == e.CallID
 	})
 }
 
@@ -807,6 +823,19 @@ func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error)
 	return true
 }
 
+// innerDone gives an extension the result of a call that its tool has made.
+func (s *Session) innerDone(e core.InnerDone) {
+	if !s.ext.asks.inner[e.Op] {
+		return // nobody waits any more
+	}
+	delete(s.ext.asks.inner, e.Op)
+	if e.Err != "" {
+		s.answerOp(e.Op, nil, e.Err)
+		return
+	}
+	s.answerOp(e.Op, extension.Executed(e), "")
+}
+
 // answerIdle tells extensions that have waited that nothing goes on any more.
 func (s *Session) answerIdle() {
 	if len(s.ext.asks.idle) == 0 || s.m.Phase() != core.PhaseIdle {
@@ -830,7 +859,7 @@ type snapshot struct {
 	Running      bool                   `json:"running"`
 	Pending      int                    `json:"pending"`
 	ActiveTools  []string               `json:"activeTools"`
-	Tools        []protocol.ToolInfo    `json:"tools"`
+	Tools        []shownTool            `json:"tools"`
 	Commands     json.RawMessage        `json:"commands"`
 	LeafID       *string                `json:"leafId"`
 	SystemPrompt string                 `json:"systemPrompt"`
@@ -840,6 +869,41 @@ type snapshot struct {
 	Models       json.RawMessage        `json:"models,omitempty"`          // at the beginning
 	Available    json.RawMessage        `json:"availableModels,omitempty"` // likewise
 	Settings     json.RawMessage        `json:"settings,omitempty"`        // likewise
+}
+
+// shownTool is a tool as extensions see it.
+type shownTool struct {
+	protocol.ToolInfo
+	Guidelines []string             `json:"promptGuidelines,omitempty"`
+	Source     *protocol.SourceInfo `json:"sourceInfo,omitempty"`
+}
+
+// toolsShown are all tools, with where they come from.
+func (s *Session) toolsShown() []shownTool {
+	infos := s.box().Infos()
+	list := make([]shownTool, len(infos))
+	for i, info := range infos {
+		source := &protocol.SourceInfo{Path: "builtin:" + info.Name, Source: "builtin", Scope: "temporary", Origin: "top-level"}
+		if path := s.ext.tools.PathOf(info.Name); path != "" {
+			source = s.sourceOf(path)
+		}
+		list[i] = shownTool{info, info.Guidelines, source}
+	}
+	return list
+}
+
+// sourceOf says where an extension was found; nil if it was not.
+func (s *Session) sourceOf(path string) *protocol.SourceInfo {
+	for _, x := range s.work.extensions {
+		if x.Path == path {
+			origin := "top-level"
+			if x.Package {
+				origin = "package"
+			}
+			return &protocol.SourceInfo{Path: x.Path, Source: x.Source, Scope: x.Scope, Origin: origin, BaseDir: x.Base}
+		}
+	}
+	return nil
 }
 
 type contextUsage struct {
@@ -853,8 +917,8 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 	st := s.m.State()
 	snap := snapshot{
 		Cwd: s.work.cwd, SessionID: st.SessionID, SessionFile: s.file.path, SessionName: st.SessionName,
-		Model: modelJSON(st.Model), Level: st.ThinkingLevel, Idle: s.m.AtRest(), Running: st.IsStreaming, Pending: s.m.Pending(),
-		ActiveTools: s.m.ActiveTools(), Tools: s.box().Infos(), Commands: protocol.AppendValue(nil, s.commandList().Commands),
+		Model: modelJSON(st.Model), Level: st.ThinkingLevel, Idle: s.m.Idle(), Running: st.IsStreaming, Pending: s.m.Pending(),
+		ActiveTools: s.m.ActiveTools(), Tools: s.toolsShown(), Commands: protocol.AppendValue(nil, s.commandList().Commands),
 		SystemPrompt: s.systemPrompt(), Trusted: s.work.trusted(),
 	}
 	if leaf := s.file.Leaf(); leaf != "" {
@@ -1020,17 +1084,7 @@ func (s *Session) bashJob(e core.StartBash) worker.Job {
 func (s *Session) extensionCommands() []protocol.SlashCommand {
 	list := []protocol.SlashCommand{}
 	for _, c := range s.ext.commands {
-		cmd := protocol.SlashCommand{Name: c.Name, Description: c.Description, Source: "extension", Path: c.Path}
-		for _, x := range s.work.extensions {
-			if x.Path == c.Path {
-				origin := "top-level"
-				if x.Package {
-					origin = "package"
-				}
-				cmd.SourceInfo = &protocol.SourceInfo{Path: x.Path, Source: x.Source, Scope: x.Scope, Origin: origin, BaseDir: x.Base}
-			}
-		}
-		list = append(list, cmd)
+		list = append(list, protocol.SlashCommand{Name: c.Name, Description: c.Description, Source: "extension", Path: c.Path, SourceInfo: s.sourceOf(c.Path)})
 	}
 	return list
 }

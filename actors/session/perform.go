@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -163,6 +164,13 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.cancelHook(e)
 	case core.RunCommand:
 		s.runExtensionCommand(e)
+	case core.CancelCall:
+		s.unfenceCall(e)
+		s.jobs.cancelCall(c, e)
+	case core.InnerProgress:
+		s.ext.send(extension.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
+	case core.InnerDone:
+		s.innerDone(e)
 	case core.SetTimer:
 		s.jobs.setTimer(c, e)
 	case core.CancelTimer:

@@ -125,6 +125,17 @@ func (w *jobs) cancelIsolated(c actor.Context, e core.CancelIsolated) {
 	}
 }
 
+// cancelCall stops one call. What still comes of it is stale.
+func (w *jobs) cancelCall(c actor.Context, e core.CancelCall) {
+	for id, j := range w.running {
+		if j.kind == core.WorkerTool && j.attempt == e.Attempt && j.id == e.CallID {
+			delete(w.running, id)
+			j.stop.Now()
+			c.Stop(j.pid)
+		}
+	}
+}
+
 // cancelBash ends a command of the client, whose result still counts.
 func (w *jobs) cancelBash(c actor.Context, number int) {
 	for _, j := range w.running {

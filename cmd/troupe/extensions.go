@@ -171,7 +171,7 @@ func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) exten
 	case "inline":
 		return engine.NewInline(engine.Options{
 			Limits: engine.DefaultLimits(), CacheDir: engine.CacheDir(), Guard: guard, Files: new(tools.Files), Version: version, PiVersion: piVersion,
-			Models:   knownModels,
+			Models: knownModels, ProviderName: knownName,
 			InDaemon: true,
 		})
 	default:

@@ -25,6 +25,8 @@ func knownModels(provider string) []byte {
 	return protocol.AppendValue(nil, registry.Known(catalog.FS, provider))
 }
 
+func knownName(provider string) string { return registry.KnownName(catalog.FS, provider) }
+
 // engineOf is the engine that --extension-host names.
 func engineOf(host string) string {
 	switch host {
@@ -47,7 +49,7 @@ func extHost(engine string) int {
 	defer guard.Close()
 	err = extension.Serve(conn, extension.Options{
 		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
-		Models: knownModels, Engine: engineOf(engine),
+		Models: knownModels, ProviderName: knownName, Engine: engineOf(engine),
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)

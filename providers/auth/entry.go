@@ -32,6 +32,9 @@ const (
 	typeOAuth = "oauth"
 )
 
+// IsLogin says that it is no key.
+func (e Entry) IsLogin() bool { return e.Type == typeOAuth }
+
 // permanent says that an access token has no end, and so is a key.
 func (e Entry) permanent() bool { return e.Type == typeOAuth && e.Refresh == "" && e.Access != "" }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"io/fs"
 
 	"troupe/protocol"
@@ -20,4 +21,9 @@ func Known(builtin fs.FS, provider string) []*protocol.Model {
 		}
 	}
 	return all
+}
+
+// KnownName is what a provider of a built-in catalogue is called, else its id.
+func KnownName(builtin fs.FS, provider string) string {
+	return cmp.Or(New(Config{Builtin: builtin}).builtin(provider).config.Name, provider)
 }

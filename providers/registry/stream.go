@@ -98,6 +98,7 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
 	own := r.auth.Entries[model.Provider].Env
 	cloud, signing, login := r.cloudNamed(model.Provider), r.cloudOf(model.Provider), r.loginOf(model.Provider)
+	extra := r.extraLogin(model.Provider)
 	why := r.config.Logins.Why(model.Provider, r.auth.Entries[model.Provider])
 	r.mu.Unlock()
 
@@ -106,6 +107,11 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 		var err *protocol.StreamError
 		if cred, err = r.resolve(ctx, model, sources, own); err != nil {
 			return err
+		}
+		if extra != nil {
+			if cred.Key, err = r.config.Logins.KeyBy(ctx, model.Provider, extra); err != nil {
+				return err
+			}
 		}
 	}
 	place, err := placeOf(model, cloud, isKeyed(&cred), env)

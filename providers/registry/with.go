@@ -13,6 +13,7 @@ import (
 type extra struct {
 	entry  providerEntry
 	stream providers.Provider // nil for whoever speaks the API
+	login  providers.Login    // nil for the store of logins
 }
 
 // With returns a registry that knows other providers as well, and what they change
@@ -47,7 +48,7 @@ func (r *Registry) With(list []providers.Registration) (*Registry, []error) {
 			continue
 		}
 		config.whole = len(config.models) > 0
-		out.extra[reg.Name] = extra{config, reg.Stream}
+		out.extra[reg.Name] = extra{config, reg.Stream, reg.Login}
 		out.added = append(out.added, reg.Name)
 	}
 	return out, problems
@@ -72,11 +73,25 @@ func (x *extra) over(file *providerEntry) *providerEntry {
 	return &e
 }
 
+// extraLogin is who makes keys of the login that is stored for a provider; nil for nobody, or
+// where a key goes before it. The lock is held.
+func (r *Registry) extraLogin(provider string) providers.Login {
+	if r.keys[provider] != "" || !r.auth.Entries[provider].IsLogin() {
+		return nil
+	}
+	return r.extra[provider].login
+}
+
 // Credentials are what a model's requests authenticate with.
 func (r *Registry) Credentials(ctx context.Context, model *protocol.Model) (providers.Credentials, *protocol.StreamError) {
 	r.mu.Lock()
 	r.refresh()
 	sources, own := r.sources(model.Provider), r.auth.Entries[model.Provider].Env
+	login := r.extraLogin(model.Provider)
 	r.mu.Unlock()
-	return r.resolve(ctx, model, sources, own)
+	cred, err := r.resolve(ctx, model, sources, own)
+	if err == nil && login != nil && cred.Key == "" {
+		cred.Key, err = r.config.Logins.KeyBy(ctx, model.Provider, login)
+	}
+	return cred, err
 }

@@ -12,15 +12,15 @@ func (c *Call) tapped(t *providers.Taps) {
 	if t == nil {
 		return
 	}
-	if t.Body != nil {
-		c.Body = t.Body(c.Body)
-	}
 	if t.Headers != nil {
 		changed := http.Header{}
 		for name, value := range t.Headers(single(c.Header)) {
 			changed.Set(name, value)
 		}
 		c.Header = changed
+	}
+	if t.Body != nil {
+		c.Body = t.Body(c.Body)
 	}
 }
 

@@ -40,8 +40,8 @@
 //	switchSession     {sessionPath}, fork {entryId, position}: likewise
 //	navigateTree      {targetId, summarize, customInstructions, replaceInstructions, label} → {cancelled}
 //	waitForIdle, reload   null → null
-//	executeTool       {name, args} → the result of the tool
 //	apiKey            {provider, modelId} → {apiKey, headers}
+//	executeTool       {parent, name, args} → {toolCall, result, isError, durationMs}; Parts come before it
 //	complete          {model, context, options} → the assistant message; Parts come before it
 package extension
 

@@ -575,10 +575,10 @@ func TestActions(t *testing.T) {
 func TestExec(t *testing.T) {
 	w := load(t, "exec.ts")
 	for args, want := range map[string]string{
-		"ok":      `{"stdout":"out","stderr":"err","code":3,"killed":false}`,
-		"missing": `{"stdout":"","stderr":"spawn no-such-program ENOENT","code":1,"killed":false}`,
-		"timeout": `{"stdout":"","stderr":"","code":0,"killed":true}`,
-		"abort":   `{"stdout":"","stderr":"","code":0,"killed":true}`,
+		"ok":      `{"stdout":"out","stderr":"err","code":3,"killed":false,"truncated":false}`,
+		"missing": `{"stdout":"","stderr":"spawn no-such-program ENOENT","code":1,"killed":false,"truncated":false}`,
+		"timeout": `{"stdout":"","stderr":"","code":0,"killed":true,"truncated":false}`,
+		"abort":   `{"stdout":"","stderr":"","code":0,"killed":true,"truncated":false}`,
 		"cut":     `{"stdout":"1234","stderr":"","code":0,"killed":false,"truncated":true}`,
 	} {
 		w.vm.Command(w.id(), "exec", args)

@@ -41,9 +41,11 @@ type Options struct {
 	PiVersion string       // of the pi that we stand for
 	// Models gives the models of a provider that are known, with or without a key, as
 	// JSON; of all providers for "". nil knows none.
-	Models   func(provider string) []byte
-	Engine   string // EngineAuto, EngineQuick or EngineNode
-	InDaemon bool   // no sandbox binds this process: sessions that have one get no extensions
+	Models func(provider string) []byte
+	// ProviderName says what a provider is called; nil knows none.
+	ProviderName func(provider string) string
+	Engine       string // EngineAuto, EngineQuick or EngineNode
+	InDaemon     bool   // no sandbox binds this process: sessions that have one get no extensions
 }
 
 // Inline is a host in this process.

@@ -149,8 +149,8 @@ func (v *vm) native(list []any) (any, error) {
 	case "start":
 		return nil, v.start(a)
 	case "open":
-		if a.text(1) == "llm" {
-			return nil, v.complete(a)
+		if name, asks := askedInParts[a.text(1)]; asks {
+			return nil, v.askInParts(a, name)
 		}
 		return nil, v.openStream(a)
 	case "send":
@@ -399,14 +399,18 @@ func (v *vm) unask(id int) {
 	}
 }
 
-// complete asks the daemon for the answer of a model, whose parts come as events.
-func (v *vm) complete(a args) error {
+// askedInParts are the questions to the daemon whose answers come in parts, by the names of
+// their streams.
+var askedInParts = map[string]string{"llm": "complete", "executeTool": "executeTool"}
+
+// askInParts asks the daemon; the parts of the answer come as events.
+func (v *vm) askInParts(a args, name string) error {
 	if err := v.room(); err != nil {
 		return err
 	}
 	id := a.int(0)
 	v.addOp(id, &op{waits: true, asked: true, parts: true})
-	v.sink(Op{ID: uint64(id), Name: "complete", Args: a.json(2)})
+	v.sink(Op{ID: uint64(id), Name: name, Args: a.json(2)})
 	return nil
 }
 

@@ -384,15 +384,11 @@ func execStream(c *opCall, say emit) (stream, func(), error) {
 			if errors.As(err, &f) {
 				message = f.Message
 			}
-			say("done", map[string]any{"stdout": "", "stderr": message, "code": 1, "killed": false})
+			say("done", map[string]any{"stdout": "", "stderr": message, "code": 1, "killed": false, "truncated": false})
 			return
 		}
 		e := killable.see(s, p, nil, syscall.SIGTERM, false)
-		r := map[string]any{"stdout": e.out.buf.String(), "stderr": e.errs.buf.String(), "code": e.code, "killed": e.killed}
-		if e.out.cut || e.errs.cut {
-			r["truncated"] = true
-		}
-		say("done", r)
+		say("done", map[string]any{"stdout": e.out.buf.String(), "stderr": e.errs.buf.String(), "code": e.code, "killed": e.killed, "truncated": e.out.cut || e.errs.cut})
 	}, nil
 }
 

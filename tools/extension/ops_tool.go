@@ -35,6 +35,12 @@ func toolOps() map[string]operation {
 			}
 			return quick.JSON(c.host.o.Models(c.args.text(0))), nil
 		},
+		"models.name": func(c *opCall) (any, error) {
+			if c.host.o.ProviderName == nil {
+				return c.args.text(0), nil
+			}
+			return c.host.o.ProviderName(c.args.text(0)), nil
+		},
 		"tool.run": func(c *opCall) (any, error) { return c.runTool(nil) },
 	}
 }

@@ -316,6 +316,7 @@ function shown(args) {
 let exts = [];        // in load order
 let generation = 0;   // of the session: what an older one captured is stale
 let bound = false;    // loading is over
+let said = false;     // and what is registered was told
 let dirty = false;    // registrations changed since they were told
 let current;          // the extension whose factory runs
 const RUNTIME = "<runtime>";
@@ -390,7 +391,7 @@ function flagOwner(name) {
 }
 
 function flush() {
-  if (!dirty || !bound) return;
+  if (!dirty || !said) return;
   dirty = false;
   commandNames = create(null);
   call("regs", stringify(registrations()));
@@ -541,6 +542,16 @@ function sessionContext() {
   return { messages, thinkingLevel, model };
 }
 
+// projected says of each entry what of it a model is shown.
+function projected() {
+  const list = contextEntries(), out = [];
+  for (let i = 0; i < list.length; i++) {
+    const m = contextMessage(list[i]);
+    out[i] = { sourceEntry: list[i], messages: m ? [m] : [] };
+  }
+  return out;
+}
+
 const sessionManager = {
   getCwd: () => snap.cwd,
   getSessionDir: () => snap.sessionDir ?? (snap.sessionFile ? snap.sessionFile.slice(0, snap.sessionFile.lastIndexOf("/")) : ""),
@@ -560,9 +571,10 @@ const sessionManager = {
   getTree: treeOf,
   buildContextEntries: contextEntries,
   buildSessionContext: sessionContext,
-  buildSessionProjection: () => ({ entries: contextEntries(), ...sessionContext() }),
+  buildSessionProjection: () => ({ entries: projected(), ...sessionContext() }),
   getSessionContext: sessionContext,
   loadEntries: () => sessionManager.getEntries(),
+  getEntryCount: () => readMirror().entries.length,
   isPersisted: () => snap.sessionFile !== undefined,
 };
 
@@ -587,10 +599,33 @@ function allModels() {
   return all;
 }
 
+function ofProvider(list, provider) {
+  if (provider === undefined) return list;
+  const out = [];
+  for (let i = 0; i < list.length; i++) if (list[i].provider === provider) out[out.length] = list[i];
+  return out;
+}
+
+// registeredProvider is the configuration of a provider as an extension gave it.
+function registeredProvider(id) {
+  for (let i = 0; i < exts.length; i++) if (exts[i].live["provider:" + id]) return exts[i].live["provider:" + id];
+}
+
+// ownApi is pi of nobody: what is registered at the registry, and not by an extension.
+function ownApi() {
+  for (let i = 0; i < exts.length; i++) if (exts[i].path === RUNTIME) return apiOf(exts[i]);
+  const x = exts[exts.length] = extension(RUNTIME);
+  return apiOf(x);
+}
+
 const modelRegistry = {
   find: modelOf,
   findOfType: (type, provider, id) => type === "chat" || type === "llm" ? modelOf(provider, id) : undefined,
+  getModelOfType: (type, provider, id) => modelRegistry.findOfType(type, provider, id), // since 1.0; other types than chat have no models here
+  getModelsOfType: (type, provider) => type === "chat" ? ofProvider(allModels(), provider) : [],
+  getAvailableOfType: async (type, provider) => type === "chat" ? ofProvider(modelRegistry.getAvailable(), provider) : [],
   classify: async () => { throw new NewError("There are no classifiers here"); },
+  generateImages: async () => { throw new NewError("There are no models of images here"); },
   getAll: allModels,
   getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
   getError: () => undefined,
@@ -605,10 +640,26 @@ const modelRegistry = {
     return false;
   },
   isUsingOAuth: (model) => (snap.oauthProviders ?? []).includes(model?.provider),
-  getProviderDisplayName: (p) => p,
-  getRegisteredProviderIds: () => [], getRegisteredProviderConfig: () => undefined, getRegisteredNativeProvider: () => undefined,
-  refresh: async () => {},
-  registerProvider: (name, config) => apiOf(RUNTIME_EXT).registerProvider(name, config),
+  getProvider(id) {
+    const models = ofProvider(allModels(), id);
+    if (!models.length) return undefined;
+    const of = (m, context, options) => modelRegistry.stream(m, context, options);
+    return { id, name: modelRegistry.getProviderDisplayName(id), baseUrl: models[0].baseUrl, auth: {}, getModels: () => copyOf(models), getAllModels: () => copyOf(models), stream: of, streamSimple: of };
+  },
+  getProviderAuthStatus: (id) => ({ configured: modelRegistry.hasConfiguredAuth(String_(id)) }),
+  getProviderDisplayName: (id) => registeredProvider(id)?.name ?? host.op("models.name", String_(id)),
+  getRegisteredProviderIds() {
+    const out = [];
+    for (let i = 0; i < exts.length; i++) for (const n of keys(exts[i].providers)) if (!exts[i].providers[n].virtual) out[out.length] = n;
+    return out;
+  },
+  getRegisteredProviderConfig: (id) => registeredProvider(id),
+  getRegisteredNativeProvider: (id) => registeredProvider(id)?.native,
+  refresh: async () => { await refreshProviders(); },
+  registerProvider: (name, config) => ownApi().registerProvider(name, config),
+  unregisterProvider: (name) => ownApi().unregisterProvider(name),
+  registerVirtualModel: (model) => ownApi().registerVirtualModel(model),
+  unregisterVirtualModel: (provider, id) => ownApi().unregisterVirtualModel(provider, id),
   complete: (model, context, options) => requireShim("@mariozechner/pi-ai").complete(model, context, options),
   completeSimple: (model, context, options) => requireShim("@mariozechner/pi-ai").completeSimple(model, context, options),
   stream: (model, context, options) => requireShim("@mariozechner/pi-ai").stream(model, context, options),
@@ -687,7 +738,9 @@ const ui = {
   setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   getEditorText: () => "",
-  custom: async () => undefined,
+  async custom() { // which nobody sees
+    for (const type of ["ui_prompt_start", "ui_prompt_end"]) await combined({ type, reason: "ui_prompt", kind: "custom" });
+  },
   setWorkingMessage: ignore, setWorkingVisible: ignore, setWorkingIndicator: ignore, setHiddenThinkingLabel: ignore,
   setFooter: ignore, setHeader: ignore, setEditorComponent: ignore, getEditorComponent: () => undefined,
   addAutocompleteProvider: () => ignore, onTerminalInput: () => ignore,
@@ -758,15 +811,44 @@ function newContext(kind) {
   };
   if (kind === "command") assign(o, commandMembers());
   else for (const name of commandOnly) o[name] = () => { throw new NewError("ctx." + name + "() is only there in command handlers"); };
-  if (kind === "tool") o.executeTool = executeTool;
   return guarded(o);
 }
 
-async function executeTool(name, args, options) {
-  const asked = begin("ask", "executeTool", stringify({ name, args }));
-  const cancel = () => call("unask", asked.id);
-  options?.signal?.addEventListener?.("abort", cancel, { once: true });
-  try { return await asked; } finally { options?.signal?.removeEventListener?.("abort", cancel); }
+// toolContext is ctx of one call of a tool, which may call others.
+function toolContext(parent) {
+  return new NewProxy(context("tool"), { get(o, name) {
+    if (name === "executeTool") { o.cwd; return (tool, args, options) => executeTool(parent, String_(tool), args ?? {}, options); } // o.cwd: is the session still there?
+    if (name === "tools") return parse(stringify(callable()));
+    return o[name];
+  } });
+}
+
+// callable are the tools that others may call.
+function callable() {
+  const out = [], active = create(null), tools = toolsOf();
+  for (let i = 0; i < (snap.activeTools?.length ?? 0); i++) active[snap.activeTools[i]] = true;
+  for (let i = 0; i < tools.length; i++) if (active[tools[i].name] && tools[i].exposure !== "model-only") out[out.length] = tools[i];
+  return out;
+}
+
+// executeTool calls a tool on behalf of a call. How that fails is a result, too.
+function executeTool(parent, name, args, options) {
+  const d = deferred(), signal = options?.signal, asked = now();
+  const failure = (text) => ({ toolCall: { type: "toolCall", id: parent, name, arguments: args }, result: { content: [{ type: "text", text }], details: {} }, isError: true, durationMs: now() - asked });
+  if (toolOwner(name)?.tools[name].exposure === "model-only") { d.resolve(failure("Tool " + name + " not found")); return d.promise; }
+  if (signal?.aborted) { d.resolve(failure("Tool execution aborted")); return d.promise; }
+  const id = host.open("executeTool", [{ parent, name, args }], (event, v) => {
+    if (event === "part") {
+      try { options?.onUpdate?.(v); } catch (e) { failed(undefined, "executeTool", e); }
+      return;
+    }
+    over();
+    if (event === "error") d.reject(new NewError(v.message)); else d.resolve(v);
+  });
+  const over = () => { host.close(id); signal?.removeEventListener?.("abort", cancel); };
+  const cancel = () => { over(); d.resolve(failure("Tool execution aborted")); };
+  signal?.addEventListener?.("abort", cancel, { once: true });
+  return d.promise;
 }
 
 function commandMembers() {
@@ -825,7 +907,9 @@ function sendMessage(message, options) {
   checkBound();
   if (options === true || options === false) options = { triggerTurn: options };
   const { customType, content, display, details } = message;
-  host.act("sendMessage", { message: { customType, content: content ?? [], display: display !== false, details }, options: options ?? {} });
+  const sent = { customType, content: content ?? [], display: display !== false, details };
+  if (snap.idle !== false && !options?.triggerTurn && options?.deliverAs !== "nextTurn") guess({ type: "custom_message", ...sent });
+  host.act("sendMessage", { message: sent, options: options ?? {} });
 }
 
 function sendUserMessage(content, options) {
@@ -847,6 +931,18 @@ function exec(command, args, options) {
   if (signal?.aborted) kill();
   signal?.addEventListener?.("abort", kill, { once: true });
   return d.promise;
+}
+
+// toolsOf are all tools, with what extensions have said of theirs.
+function toolsOf() {
+  const list = parse(stringify(snap.tools ?? []));
+  for (let i = 0; i < list.length; i++) {
+    const t = list[i], own = toolOwner(t.name)?.tools[t.name];
+    t.exposure = own?.exposure ?? "direct";
+    if (own?.namespace !== undefined) t.namespace = parse(stringify(own.namespace));
+    if (own?.annotations !== undefined) t.annotations = parse(stringify(own.annotations));
+  }
+  return list;
 }
 
 // the bus of one session
@@ -878,8 +974,6 @@ function drop(o, key, entry) {
   for (let i = 0; i < (list?.length ?? 0); i++) if (list[i] !== entry) rest[rest.length] = list[i];
   o[key] = rest;
 }
-
-const RUNTIME_EXT = extension(RUNTIME);
 
 function extension(path) {
   return { path, handlers: create(null), tools: create(null), commands: create(null), flags: create(null), providers: create(null), kinds: create(null), live: create(null) };
@@ -949,7 +1043,7 @@ function apiOf(x) {
       const e = guess({ type: "custom", customType, data: data === undefined ? undefined : parse(stringify(data)) });
       host.act("appendEntry", { entryId: e.id, customType, data });
     },
-    setSessionName(name) { checkBound(); snap.sessionName = name; host.act("setSessionName", { name }); },
+    setSessionName(name) { checkBound(); snap.sessionName = name; guess({ type: "session_info", name }); host.act("setSessionName", { name }); },
     getSessionName: () => { checkBound(); return snap.sessionName; },
     setLabel(entryId, label) { checkBound(); guess({ type: "label", targetId: entryId, label }); host.act("setLabel", { entryId, label }); },
     exec,
@@ -960,7 +1054,7 @@ function apiOf(x) {
       snap.activeTools = there.length ? [] : names; // those that are there; others may come
       for (let i = 0; i < names.length; i++) for (let j = 0; j < there.length; j++) if (there[j].name === names[i]) { snap.activeTools[snap.activeTools.length] = names[i]; break; }
       host.act("setActiveTools", { names }); },
-    getAllTools() { checkBound(); return parse(stringify(snap.tools ?? [])); },
+    getAllTools() { checkBound(); return toolsOf(); },
     getCommands() { checkBound(); return parse(stringify(snap.commands ?? [])); },
     getSettings() { return parse(stringify(snap.settings ?? {})); },
     async setModel(model) {
@@ -976,8 +1070,9 @@ function apiOf(x) {
       if (typeof name === "object") { config = providerObject(name); name = config.id; }
       if (typeof name !== "string" || !name || !config || typeof config !== "object") throw new NewError("registerProvider: a provider needs a name and a configuration");
       x.live["provider:" + name] = config;
-      x.providers[name] = described(config);
+      x.providers[name] = described({ ...config, models: modelsOf(name, config) });
       changed();
+      if (bound && typeof config.refreshModels === "function") report(refreshProviders(name), "refresh_models");
     },
     unregisterProvider(name) {
       for (let i = 0; i < exts.length; i++) { delete exts[i].providers[name]; delete exts[i].live["provider:" + name]; }
@@ -1017,6 +1112,17 @@ function apiOf(x) {
 let mcpSaid = false;
 const mcpServers = create(null);
 
+// modelsOf are the models of a configuration, as its login has them.
+function modelsOf(name, config) {
+  const models = config.models, { modifyModels } = config.oauth ?? {};
+  if (typeof modifyModels !== "function" || !isArray(models)) return models;
+  const login = requireShim("@mariozechner/pi-coding-agent").readStoredCredential(name);
+  if (login?.type !== "oauth") return models;
+  const list = [];
+  for (let i = 0; i < models.length; i++) list[i] = { provider: name, api: config.api, baseUrl: config.baseUrl, ...models[i] };
+  return modifyModels(list, login);
+}
+
 // described is a configuration without its functions, whose names it lists.
 function described(config) {
   const o = parse(stringify(config)), functions = [];
@@ -1029,13 +1135,47 @@ function described(config) {
   return o;
 }
 
+
+// refreshProviders asks for the models of providers whose list lives elsewhere. One that
+// fails keeps the list that it has.
+async function refreshProviders(only) {
+  const all = [], controller = new world.AbortController();
+  for (let i = 0; i < exts.length; i++) for (const key of keys(exts[i].live)) {
+    const x = exts[i], config = x.live[key], name = apply(slice, key, [apply(indexOf, key, [":"]) + 1]);
+    if (typeof config.refreshModels !== "function" || key[0] !== "p" || only && only !== name) continue;
+    all[all.length] = (async () => {
+      try {
+        const r = await config.refreshModels({ signal: controller.signal, stored: undefined, allowNetwork: true, force: !!only, publish: ignore });
+        const models = isArray(r) ? r : typeof config.getModels === "function" ? config.getModels() : undefined;
+        if (!models || x.live[key] !== config) return;
+        x.providers[name] = described({ ...config, models: modelsOf(name, { ...config, models }) });
+        changed();
+      } catch (e) { failed(x, "refresh_models", e); }
+    })();
+  }
+  for (let i = 0; i < all.length; i++) await all[i];
+}
+
+const HOUR = 3600 * 1000;
+const MODELS_WAIT = 3000; // milliseconds for which a session does not begin without them
+
+// keepModels refreshes lists now and from time to time. It gives the end of the first time,
+// or nothing if there are none.
+function keepModels() {
+  for (let i = 0; i < exts.length; i++) for (const key of keys(exts[i].live)) if (typeof exts[i].live[key].refreshModels === "function") {
+    if (!refreshing) { refreshing = true; world.setInterval(() => refreshProviders(), HOUR).unref(); }
+    return refreshProviders();
+  }
+}
+let refreshing = false;
+
 // providerObject makes a configuration of a provider object (0.81).
 function providerObject(p) {
-  return {
+  return defineProperty({
     id: p.id, name: p.name, baseUrl: p.baseUrl, api: p.api, headers: p.headers, auth: p.auth, apiKey: p.apiKey,
-    models: typeof p.getModels === "function" ? p.getModels() : p.models,
+    models: typeof p.getModels === "function" ? p.getModels() : p.models, getModels: p.getModels && (() => p.getModels()), refreshModels: p.refreshModels && ((c) => p.refreshModels(c)),
     streamSimple: typeof p.stream === "function" ? (model, ctx, options) => p.stream(model, ctx, options) : undefined,
-  };
+  }, "native", { value: p });
 }
 
 // ---- loading ----
@@ -1299,7 +1439,7 @@ function setOf(list) {
 // boundaryContext is what a handler may look at before it says what follows.
 function boundaryContext() {
   const { messages } = sessionContext();
-  return { contextEntries: contextEntries(), contextMessages: messages, llmMessages: messages, pendingMessages: [], canContinue: true };
+  return { contextEntries: projected(), contextMessages: messages, llmMessages: messages, pendingMessages: [], canContinue: true };
 }
 
 // runBash runs a command of the client by what an extension gave for it.
@@ -1481,7 +1621,7 @@ async function runTool(id, c) {
     const controller = new world.AbortController();
     apply(set, running, [id, controller]);
     const update = (partial) => { if (open) call("toolUpdate", id, stringify(resultOf(partial))); };
-    const ctx = context("tool");
+    const ctx = toolContext(c.id);
     const r = updateThird(t.execute)
       ? await t.execute(c.id, args, update, ctx, controller.signal)
       : await t.execute(c.id, args, controller.signal, update, ctx);
@@ -1584,7 +1724,13 @@ async function invoke(id, key, member, args) {
     if (typeof target !== "function") throw new NewError("no function " + member + " of " + key);
     if (member === "route") { await routed(id, key, target, of, args[0]); return; }
     if (member === "streamSimple") { await relay(id, target, of, args); return; }
+    if (member === "oauth.refreshToken") {
+      const controller = new world.AbortController();
+      apply(set, cancels, ["call" + id, controller]);
+      args[1] = controller.signal;
+    }
     const r = await apply(target, of, args);
+    apply(remove, cancels, ["call" + id]);
     call("done", id, r === undefined ? undefined : stringify(r));
   } catch (e) { call("done", id, undefined, messageOf(e)); }
 }
@@ -1598,7 +1744,11 @@ const dispatch = {
     assign(snap, parse(text));
     bound = true;
     commandNames = create(null);
-    call("ready", stringify(registrations()));
+    const ready = () => { said = true; dirty = false; commandNames = create(null); call("ready", stringify(registrations())); };
+    const lists = keepModels();
+    if (!lists) { ready(); return; }
+    const late = world.setTimeout(ready, MODELS_WAIT);
+    chain(lists, () => { if (!said) { world.clearTimeout(late); ready(); } }, ignore);
   },
   // rebind begins another session in the same realm: factories will run again.
   rebind(cwd) {
@@ -1607,7 +1757,7 @@ const dispatch = {
     snap = create(null);
     snap.cwd = cwd;
     mirror = undefined; early = []; growing = undefined; run = undefined;
-    bound = false;
+    bound = said = false;
     exts = [];
     for (const c of keys(channels)) delete channels[c];
   },
