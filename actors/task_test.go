@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,6 +87,29 @@ func TestTasksAreCut(t *testing.T) {
 		b.heal(s, "~p~ again")
 		b.end()
 		b.check()
+	})
+}
+
+// TestTasksOfAChangedFile: another program has written to the session's file while children
+// work. The run ends with that, and what becomes of them crashes nobody.
+func TestTasksOfAChangedFile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, withTasks)
+		s := b.open()
+		b.run(s, "~p~ first")
+		b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=stall")
+		b.pass(time.Second)
+		for name, text := range b.disk.Files() {
+			if bytes.Contains(text, []byte("~p~ first")) {
+				b.disk.Mem().WriteFile(name, append(text, `{"type":"label","id":"0badcafe","parentId":null,"timestamp":"2000-01-01T00:00:00.000Z","targetId":"0badcafe"}`+"\n"...))
+			}
+		}
+		b.Say(s, "steer", "~p~ more")
+		b.pass(time.Minute)
+		require.Zero(t, b.crashes(s))
+		b.alone(s)
+		b.heal(s, "~p~ again")
+		b.end()
 	})
 }
 

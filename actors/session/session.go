@@ -83,6 +83,9 @@ func (s *Session) Receive(c actor.Context) {
 	case *actor.Started:
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:
+		if _, stops := m.(*actor.Stopping); stops && !s.life.state.over() { // the daemon's patience is over: those who worked for it end behind it
+			s.life.state = closed
+		}
 		s.idle.stop()
 		s.trustUnanswered()
 		s.jobs.stopTimers()
