@@ -270,6 +270,7 @@ func TestListen(t *testing.T) {
 	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", "http://evil.test")...), "another page")
 	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", "null")...), "a page without an origin")
 	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", s.base+".evil.test")...), "one that begins like ours")
+	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Origin", strings.Replace(s.base, "http:", "https:", 1))...), "ours but for the scheme")
 	assert.Equal(t, 403, status("POST", "/v1/rpc", list, append(ours, "Sec-Fetch-Site", "cross-site")...))
 	assert.Equal(t, 200, status("POST", "/v1/rpc", list, append(ours, "Origin", s.base)...))
 
@@ -312,6 +313,53 @@ func TestTokenFiles(t *testing.T) {
 		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), name)
 		assert.Contains(t, string(out), "credential", name)
 	}
+}
+
+// TestPassedToken: systemd passes the token by $CREDENTIALS_DIRECTORY, where an access list
+// stands in the place of the group's rights. Nothing that is started here is told of it.
+func TestPassedToken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	dir := filepath.Join(p.root, "credentials")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	token := strings.Repeat("passed", 8)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(token+"\n"), 0o440))
+	p.env = append(p.env, "CREDENTIALS_DIRECTORY="+dir, "NOTIFY_SOCKET=/run/none")
+	s := p.serve("--listen", "127.0.0.1:0")
+	code, _ := s.ask("POST", "/v1/rpc", `{"id":1,"type":"list_open_sessions"}`, bearer(token)...)
+	assert.Equal(t, 200, code)
+	assert.NoFileExists(t, filepath.Join(p.agent(), "troupe", "serve.token"))
+	_, out := s.ask("POST", "/v1/rpc", `{"id":1,"type":"open_session","noSession":true}`, bearer(token)...)
+	_, out = s.ask("POST", "/v1/rpc", `{"id":2,"type":"bash","sessionId":"`+gjson.Get(out, "data.sessionId").Str+`","command":"env"}`, bearer(token)...)
+	assert.Contains(t, out, "HOME=")
+	assert.Equal(t, 1, strings.Count(out, "\n"), "one answer for a command")
+	assert.NotContains(t, out, "CREDENTIALS_DIRECTORY")
+	assert.NotContains(t, out, "NOTIFY_SOCKET")
+	assert.Equal(t, 143, s.stop())
+}
+
+// TestHealth: "troupe health" asks a daemon by its socket.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(binary, append([]string{"health"}, args...)...)
+		cmd.Env, cmd.Dir = p.environ(), p.work
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	s := p.serve()
+	out, code := run("--to", s.socket)
+	assert.Equal(t, 0, code)
+	assert.Equal(t, "ok\n", out)
+	_, code = run("--to", s.socket, "more")
+	assert.Equal(t, 2, code)
+	_, code = run("--to")
+	assert.Equal(t, 2, code)
+	assert.Equal(t, 143, s.stop())
+	out, code = run("--to", s.socket)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "no daemon answers at "+s.socket)
 }
 
 // wsClient is a WebSocket by hand: what is tested is what any client may send.

@@ -97,14 +97,16 @@ type (
 	}
 	QueueMessage struct {
 		isCommand
-		Message string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
-		Images  []Image `json:"images" since:"troupe" doc:"Pictures, as in prompt."`
+		Message        string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
+		Images         []Image `json:"images" since:"troupe" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	Abort          struct{ isCommand }
 	AbortAndPrompt struct {
 		isCommand
-		Message string  `json:"message" req:"true" doc:"The text of the new prompt; templates and skills are expanded."`
-		Images  []Image `json:"images" doc:"Pictures, as in prompt."`
+		Message        string  `json:"message" req:"true" doc:"The text of the new prompt; templates and skills are expanded."`
+		Images         []Image `json:"images" doc:"Pictures, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt: a repeat aborts nothing, either."`
 	}
 	ClearQueue struct{ isCommand }
 )

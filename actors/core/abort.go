@@ -6,7 +6,7 @@ const abortedMessage = "Request was aborted."
 
 // abortAndPrompt stops the run and starts another.
 func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
-	if m.refusedByBudget(c) {
+	if m.refusedByBudget(c) || m.repeated(c, input("", p.Message, p.Images, p.IdempotencyKey)) {
 		return
 	}
 	if err := m.ready(c); err != nil {
@@ -15,7 +15,7 @@ func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 	}
 	m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 	m.stop(aborted)
-	c.Cmd = protocol.Prompt{Message: p.Message, Images: p.Images}
+	c.Cmd = protocol.Prompt{Message: p.Message, Images: p.Images, IdempotencyKey: p.IdempotencyKey}
 	m.message(c)
 }
 

@@ -278,7 +278,9 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.Prompt, protocol.Steer, protocol.FollowUp:
 		m.message(c)
 	case protocol.QueueMessage:
-		m.enqueue(c, input(protocol.QueueInject, cmd.Message, cmd.Images, ""))
+		if q := input(protocol.QueueInject, cmd.Message, cmd.Images, cmd.IdempotencyKey); !m.repeated(c, q) {
+			m.enqueue(c, q)
+		}
 	case protocol.Abort: // what was begun ends before the answer; queued messages stay queued
 		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 		m.stop(aborted)

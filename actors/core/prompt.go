@@ -358,6 +358,8 @@ func (m *Machine) repeated(c Command, q protocol.QueuedInput) bool {
 		return false
 	case m.keys.seen[i].Fingerprint != q.Key.Fingerprint:
 		m.fail(c, protocol.CodeConflict.Errorf("Idempotency key %q was used for another message", q.Key.Key))
+	case q.Kind == protocol.QueueInject:
+		m.reply(c, nil)
 	default:
 		m.reply(c, protocol.Disposition{Disposition: m.keys.seen[i].Disposition})
 	}

@@ -239,8 +239,9 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 		body = append(body, '\n')
 	}
 	var answers bytes.Buffer
-	s.ask(r, by, body, func(line []byte) bool {
-		if gjson.GetBytes(line, "type").Str != "response" {
+	s.ask(r, by, append(attachFirst(body), body...), func(line []byte) bool {
+		of := gjson.ParseBytes(line)
+		if of.Get("type").Str != "response" || strings.HasPrefix(of.Get("id").Str, attachID) {
 			return false
 		}
 		answers.Write(line)
@@ -249,6 +250,26 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 		return waiting == 0
 	})
 	_, _ = w.Write(answers.Bytes()) // what has come in time
+}
+
+// attachID begins the ids of commands that no client gives.
+const attachID = "troupe.attach."
+
+// attachFirst is what makes the sessions known that commands name: a request is a connection
+// of its own, and can hardly wait for the answer to an attach. Where that is refused, the
+// command is.
+func attachFirst(commands []byte) (lines []byte) {
+	known := map[string]bool{"": true}
+	for line := range bytes.Lines(commands) {
+		of := gjson.ParseBytes(line)
+		handle := of.Get("sessionId").Str
+		if !known[handle] && of.Get("type").Str != "attach" {
+			attach, _ := json.Marshal(map[string]string{"id": attachID + handle, "type": "attach", "sessionId": handle}) // of strings
+			lines = append(append(lines, attach...), '\n')
+		}
+		known[handle] = true
+	}
+	return lines
 }
 
 // attachTo is the command that hears a session: from where a stream has ended, or from

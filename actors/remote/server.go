@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ type Config struct {
 
 	Tokens  *Tokens
 	Hosts   []string // host:port by which the server may be called
-	Origins []string // of pages that may connect, besides those of Hosts
+	Origins []string // of pages that may connect, as browsers write them
 	TLS     *tls.Config
 
 	// Of a node of a cluster; nil for a daemon that is alone.
@@ -184,7 +183,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "this is not a name of this server")
 		return
 	}
-	if slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool { return !s.ours(origin) }) {
+	if slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool { return !slices.Contains(s.Origins, origin) }) {
 		s.refuse(w, r, http.StatusForbidden, "pages of that origin may not ask this server")
 		return
 	}
@@ -241,18 +240,6 @@ func within(w http.ResponseWriter, read, write time.Duration) {
 	limits := http.NewResponseController(w)
 	_ = limits.SetReadDeadline(until(read))
 	_ = limits.SetWriteDeadline(until(write))
-}
-
-// ours says whether a page may connect: the server's own, or one that was named.
-func (s *Server) ours(origin string) bool {
-	if slices.Contains(s.Origins, origin) {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return false
-	}
-	return u.Scheme+"://"+u.Host == origin && slices.Contains(s.Hosts, u.Host)
 }
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {

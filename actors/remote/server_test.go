@@ -78,7 +78,7 @@ func TestHalfRequestsEnd(t *testing.T) {
 		"deaf":        "GET / HTTP/1.1\r\n" + host + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			token, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), "")
+			token, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), TokenFile{})
 			require.NoError(t, err)
 			token.file = sha256.Sum256([]byte("TOKEN"))
 			synctest.Test(t, func(t *testing.T) {

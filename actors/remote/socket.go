@@ -205,6 +205,24 @@ func (s *Server) leave() {
 	s.connections--
 }
 
+// Ping says why the daemon on a connection does not answer within a time; nil if it does.
+func Ping(c net.Conn, within time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, `{"id":"1","type":"ping"}`+"\n"); err != nil {
+		return err
+	}
+	var answer refusal
+	if err := json.NewDecoder(c).Decode(&answer); err != nil {
+		return err
+	}
+	if !answer.Success {
+		return errors.New(answer.Error)
+	}
+	return nil
+}
+
 // Relay copies both ways until the daemon says no more. It is "troupe connect". That
 // the daemon has refused the client, or ended before the client did, is an error.
 func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {

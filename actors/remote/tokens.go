@@ -64,10 +64,18 @@ type code struct {
 // session is a connection that a credential has opened.
 type session struct{ cut func() }
 
-// OpenTokens reads the token of a directory, or makes one. path names another file
-// with a token, "" for none. A token that is empty, short or readable by others is
-// refused: it would let everybody in who tries.
-func OpenTokens(dir, path string) (*Tokens, error) {
+// TokenFile is where the token for programs is.
+type TokenFile struct {
+	Path string // "" for the file of the directory, which is made if it is not there
+	// Passed by systemd (LoadCredential=): an access list there says whom it lets read, whose
+	// mask is where the rights of the group are else.
+	Passed bool
+}
+
+// OpenTokens reads the token and the devices of a directory. A token that is empty, short
+// or readable by others is refused: it would let everybody in who tries.
+func OpenTokens(dir string, file TokenFile) (*Tokens, error) {
+	path := file.Path
 	t := &Tokens{dir: dir, codes: map[string]code{}, live: map[string]map[*session]bool{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -84,7 +92,11 @@ func OpenTokens(dir, path string) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Mode().Perm()&0o077 != 0 {
+	others := fs.FileMode(0o077)
+	if file.Passed {
+		others = 0o007
+	}
+	if st.Mode().Perm()&others != 0 {
 		return nil, fmt.Errorf("%s can be read by others: chmod 600", path)
 	}
 	b, err := os.ReadFile(path)

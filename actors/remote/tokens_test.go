@@ -16,7 +16,7 @@ import (
 
 func tokens(t *testing.T) *Tokens {
 	t.Helper()
-	of, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), "")
+	of, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), TokenFile{})
 	require.NoError(t, err)
 	return of
 }

@@ -81,7 +81,7 @@ func run(args []string) int {
 			return credentials(word, args[1:])
 		case word == "models" && len(args) > 1 && args[1] == "discover" && !asPi():
 			return discoverModels(args[2:])
-		case (word == "serve" || word == "connect" || word == "cluster") && !asPi():
+		case (word == "serve" || word == "connect" || word == "health" || word == "cluster") && !asPi():
 			return remotely(word, args[1:])
 		case word == extHostErrand && len(args) <= 2:
 			return extHost(args[len(args)-1])

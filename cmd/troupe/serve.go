@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -33,13 +34,14 @@ import (
 
 // serveOptions are the flags of "troupe serve" that --mode rpc does not have.
 type serveOptions struct {
-	socket, listen, tokenFile, publicURL, cert, key, pair string
-	hosts, origins, roots                                 []string
-	ring                                                  int
-	behindProxy, allowLogin                               bool
-	drain                                                 time.Duration
-	cluster                                               clusterOptions
-	rest                                                  []string // those that it has
+	socket, listen, publicURL, cert, key, pair string
+	token                                      remote.TokenFile
+	hosts, origins, roots                      []string
+	ring                                       int
+	behindProxy, allowLogin                    bool
+	drain                                      time.Duration
+	cluster                                    clusterOptions
+	rest                                       []string // those that it has
 }
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
@@ -53,6 +55,8 @@ func remotely(word string, args []string) int {
 	switch {
 	case word == "connect":
 		err = connect(args)
+	case word == "health":
+		err = health(args)
 	case word == "cluster":
 		err = administer(args)
 	case len(args) > 0 && args[0] == "devices":
@@ -84,7 +88,7 @@ const (
 func parseServe(args []string) (*serveOptions, error) {
 	s := &serveOptions{drain: 15 * time.Second}
 	values := map[string]func(string) error{
-		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.tokenFile), "--public-url": set(&s.publicURL),
+		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.token.Path), "--public-url": set(&s.publicURL),
 		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
 		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, strings.ToLower(v)); return nil },
 		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
@@ -139,7 +143,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
-	if s.listen == "" && (s.tokenFile != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
+	if s.listen == "" && (s.token.Path != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
 		return nil, errors.New("flags for clients on TCP need --listen")
 	}
 	if s.drain < 0 {
@@ -175,6 +179,7 @@ func serveClients(args []string) int {
 	if err != nil {
 		return refuse(err)
 	}
+	s.takePassed()
 	o.mode, o.multiSession = "rpc", true
 	o.permission = cmp.Or(o.permission, "ask")
 	log := logger(o)
@@ -331,7 +336,7 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	}
 	of.Network.Allowed = remote.Below(append(roots, store.Root(sessions.AgentDir), sessions.SessionDir))
 	agentDir, port := sessions.AgentDir, fmt.Sprint(addr.Port)
-	if of.Tokens, err = remote.OpenTokens(filepath.Join(agentDir, "troupe"), s.tokenFile); err != nil {
+	if of.Tokens, err = remote.OpenTokens(filepath.Join(agentDir, "troupe"), s.token); err != nil {
 		return fmt.Errorf("--listen needs a credential: %w", err)
 	}
 	names := []string{"localhost", "127.0.0.1", "::1"}
@@ -342,11 +347,16 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	if s.cert != "" {
 		scheme = "https"
 	}
-	of.Hosts = slices.Clone(s.hosts)
+	of.Hosts, of.Origins = slices.Clone(s.hosts), slices.Clone(s.origins)
 	for _, name := range names {
 		of.Hosts = append(of.Hosts, net.JoinHostPort(name, port), hostOf(scheme, net.JoinHostPort(name, port)))
 	}
-	of.Origins = s.origins
+	for _, host := range of.Hosts {
+		of.Origins = append(of.Origins, scheme+"://"+hostOf(scheme, host))
+		if s.behindProxy { // which has its own scheme, and of which no more is known
+			of.Origins = append(of.Origins, "https://"+hostOf("https", host))
+		}
+	}
 	if s.publicURL != "" {
 		u, err := url.Parse(s.publicURL)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -370,6 +380,21 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 		of.Log.Warn().Str("address", s.listen).Msg("everybody who can reach this machine can reach this port")
 	}
 	return nil
+}
+
+// takePassed takes what systemd has passed to this process, the token of
+// LoadCredential=token:… among it unless another was given. Nothing of it is there for
+// what is started here.
+func (s *serveOptions) takePassed() {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && s.token.Path == "" {
+		path := filepath.Join(dir, "token")
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) { // else it passes others
+			s.token = remote.TokenFile{Path: path, Passed: true}
+		}
+	}
+	for _, name := range []string{"CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"} {
+		_ = os.Unsetenv(name)
+	}
 }
 
 // hostOf is how a browser calls a host: without the port that everybody knows.
@@ -472,11 +497,62 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 	return nil
 }
 
+// health asks a daemon whether it lives and takes clients, and prints ok if so. It is for
+// containers and supervisors, which look at the exit code.
+func health(args []string) error {
+	to, rest, err := destination(args)
+	if err != nil || len(rest) > 0 {
+		return usageError{cmp.Or(err, errors.New("usage: troupe health [--to SOCKET]"))}
+	}
+	c, err := dialDaemon(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if err := remote.Ping(c, healthTime); err != nil {
+		return fmt.Errorf("the daemon does not answer: %w", err)
+	}
+	show("ok\n")
+	return nil
+}
+
+// healthTime is how long a daemon may take to answer.
+const healthTime = 10 * time.Second
+
 // connect is a client of a daemon: what comes on stdin goes there, what it says
 // comes on stdout.
 func connect(args []string) error {
-	to := ""
-	var rest []string
+	to, rest, err := destination(args)
+	if err == nil {
+		_, err = parseArgs(rest)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("working directory: %w", err)
+	}
+	c, err := dialDaemon(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return remote.Relay(c, remote.Preface{Cwd: cwd, Args: rest}, os.Stdin, os.Stdout)
+}
+
+// dialDaemon finds the daemon on a socket, "" for the usual one.
+func dialDaemon(to string) (*net.UnixConn, error) {
+	path := socketPath(to, store.AgentDir("", os.Getenv, homeDir()))
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("no daemon answers at %s: start one with troupe serve (%w)", path, err)
+	}
+	return c, nil
+}
+
+// destination takes --to out of arguments.
+func destination(args []string) (to string, rest []string, err error) {
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
 		switch {
@@ -486,26 +562,13 @@ func connect(args []string) error {
 			i++
 			to = args[i]
 		case name == "--to":
-			return usageError{errors.New("--to needs the path of a socket")}
+			return "", nil, errors.New("--to needs the path of a socket")
 		case args[i] == "--":
 		default:
 			rest = append(rest, args[i])
 		}
 	}
-	if _, err := parseArgs(rest); err != nil {
-		return usageError{err}
-	}
-	cwd, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("working directory: %w", err)
-	}
-	path := socketPath(to, store.AgentDir("", os.Getenv, homeDir()))
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("no daemon answers at %s: start one with troupe serve (%w)", path, err)
-	}
-	defer func() { _ = c.Close() }()
-	return remote.Relay(c, remote.Preface{Cwd: cwd, Args: rest}, os.Stdin, os.Stdout)
+	return to, rest, nil
 }
 
 func devicesDir() string {
