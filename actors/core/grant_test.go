@@ -349,6 +349,41 @@ func (tr *tree) quiet() {
 	}
 }
 
+// TestNoMoreTasksEndsNone: that there are to be no more tasks ends none of those that have
+// begun; another limit does.
+func TestNoMoreTasksEndsNone(t *testing.T) {
+	set := taskSettings(defaults())
+	var err error
+	set.Budget.Limits, err = protocol.ParseBudgetLimits(set.Budget.Limits, []byte(`{"maxSubagents":1,"maxInputTokens":100}`))
+	require.NoError(t, err)
+	w := newWorld(set)
+	w.send(protocol.Prompt{Message: "go"})
+	attempt := w.m.attempts
+	w.step(StreamParts{attempt, []protocol.Part{
+		protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "c1", Name: TaskTool}, protocol.PartDelta{Delta: "{}"}, protocol.PartBlockEnd{},
+	}})
+	w.step(StreamEnd{Attempt: attempt, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	w.step(TaskReady{attempt, "c1", json.RawMessage(`{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"do"},{"id":"B","description":"b","assignment":"do"}]}`)})
+	w.step(ChildOpened{Attempt: attempt, ID: "A", SessionID: "s-A", Model: "acme/m1"})
+	require.Equal(t, protocol.BudgetSubagents, w.m.overBudget())
+	ask := func(n int) Grant {
+		w.step(GrantAsked{Attempt: attempt, ID: "A", Ask: AskGrant{Ticket: Ticket{N: n}, Need: protocol.BudgetUsed{InputTokens: 1, TotalTokens: 1}}})
+		return find[AnswerGrant](t, w.last).Grant
+	}
+	require.Empty(t, ask(1).Denied)
+	w.step(ChildProgress{Attempt: attempt, ID: "A", Usage: protocol.Usage{Input: 100, TotalTokens: 100}})
+	require.Contains(t, ask(2).Denied, "input_tokens")
+}
+
+// TestLateWorkspace: a workspace that comes when nobody wants it any more is left.
+func TestLateWorkspace(t *testing.T) {
+	w := newWorld(taskSettings(defaults()))
+	w.step(WorkspaceReady{Attempt: 7, ID: "A", Dir: "/copies/A"})
+	require.Equal(t, []LeaveWorkspace{{Dir: "/copies/A"}}, all[LeaveWorkspace](w.last))
+	w.step(WorkspaceReady{Attempt: 7, ID: "A", Err: "no room"})
+	require.Empty(t, all[LeaveWorkspace](w.last))
+}
+
 // checkGrants is T11: nothing is granted behind a budget that is exceeded, but to tasks that
 // have begun where there are only to be no more of them.
 func checkGrants(t *rapid.T, was protocol.BudgetReason, effects []Effect) {
