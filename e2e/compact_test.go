@@ -237,6 +237,27 @@ func TestCompactOverflow(t *testing.T) {
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
 }
 
+// TestCompactSmallWindow: a window that is smaller than what is to stay of every context
+// is compacted as well, by itself and on a command.
+func TestCompactSmallWindow(t *testing.T) {
+	t.Parallel()
+	for _, window := range []int{8192, 32768} {
+		p := newPlace(t)
+		p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "200000", strconv.Itoa(window)))
+		p.llm.summary = "summary"
+		half := strings.Repeat("word ", window/5)
+		p.llm.plays(text("one "+half), text("two").used(window*3/4), text("three"))
+		d := p.start()
+		d.prompt("one")
+		seen := strings.Join(kinds(d.prompt("two "+half)), " ")
+		assert.Contains(t, seen, "auto_compaction_start compaction_start compaction_end auto_compaction_end", window)
+		d.prompt("three")
+		p.llm.plays(text("four "+half), text("five "+half))
+		d.prompt("four")
+		d.prompt("five")
+	}
+}
+
 // TestCompactFailures: whatever goes wrong, the old context stays and the
 // session can be used.
 func TestCompactFailures(t *testing.T) {

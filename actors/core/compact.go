@@ -24,11 +24,25 @@ func (m *Machine) tooFull() bool {
 	if !own {
 		reserve = m.set.ReserveTokens
 	}
-	limit := m.model.ContextWindow - reserve
-	if limit <= 0 { // a window smaller than the reserve
-		limit = m.model.ContextWindow / 2
+	return m.size.Tokens > fullAt(m.model.ContextWindow, reserve)
+}
+
+// fullAt is how many tokens a window takes before its context is to be compacted.
+func fullAt(window, reserve int64) int64 {
+	if window <= reserve {
+		return window / 2
 	}
-	return m.size.Tokens > limit
+	return window - reserve
+}
+
+// KeepRecent is how many tokens of a context stay as they are when it is compacted: those
+// that the settings say, or in a window that is full before, half of what it takes. Else
+// nothing of such a context could ever be summarised.
+func KeepRecent(window, reserve, keep int64) int64 {
+	if full := fullAt(window, reserve); window > 0 && keep >= full {
+		return full / 2
+	}
+	return keep
 }
 
 // compact compacts on a client's command. A run is stopped first.

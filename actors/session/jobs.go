@@ -133,6 +133,7 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 		s.inputs.cause(core.Summarised{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	} else {
+		k.Keep = core.KeepRecent(e.Model.ContextWindow, reserve, keep)
 		k.Items, k.Tokens = s.context.Items(), s.context.Size().Tokens
 		if e.Redo {
 			k.Items = worker.WithoutAnswer(k.Items)

@@ -89,6 +89,17 @@ func on(p func(o *options) *bool) func(*options, string) error {
 	return func(o *options, _ string) error { *p(o) = true; return nil }
 }
 
+func duration(p func(o *options) *time.Duration) func(*options, string) error {
+	return func(o *options, v string) error {
+		d, err := time.ParseDuration(v)
+		if err == nil && d < 0 {
+			err = errors.New("want a time that is not negative")
+		}
+		*p(o) = d
+		return err
+	}
+}
+
 func list(p func(o *options) *[]string) func(*options, string) error {
 	return func(o *options, v string) error {
 		for part := range strings.SplitSeq(v, ",") {
@@ -230,16 +241,10 @@ var sections = []section{
 		}},
 		{"--multi-session", "", "No default session: every command names one that open_session made.", on(func(o *options) *bool { return &o.multiSession })},
 		{"--max-sessions", "N", "How many sessions may be open at once.", number(func(o *options) *int { return &o.maxSessions }, 1)},
-		{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", func(o *options, v string) (err error) {
-			o.parkAfter, err = time.ParseDuration(v)
-			return err
-		}},
+		{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", duration(func(o *options) *time.Duration { return &o.parkAfter })},
 		{"--max-line", "BYTES", "The longest input line.", number(func(o *options) *int { return &o.maxLine }, 1024)},
 		{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(func(o *options) *string { return &o.eof }, "drain", "abort")},
-		{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", func(o *options, v string) (err error) {
-			o.drainLimit, err = time.ParseDuration(v)
-			return err
-		}},
+		{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", duration(func(o *options) *time.Duration { return &o.drainLimit })},
 	}},
 	{"Taken for pi's sake, without effect", []flag{
 		{"--theme", "NAME", "", nothing},
@@ -315,6 +320,11 @@ func (o *options) check() error {
 	if o.thinking != "" && !protocol.ThinkingLevel(o.thinking).Valid() {
 		o.warnings = append(o.warnings, fmt.Sprintf("--thinking %q: want off, minimal, low, medium, high, xhigh or max: ignored", o.thinking))
 		o.thinking = ""
+	}
+	for _, f := range o.features {
+		if !slices.Contains(protocol.Features(), protocol.Feature(f)) {
+			o.warnings = append(o.warnings, fmt.Sprintf("--features: there is no feature %q: ignored", f))
+		}
 	}
 	sources := 0
 	for _, given := range []bool{o.session != "", o.cont, o.sessionID != "", o.noSession, o.fork != "", o.resume} {

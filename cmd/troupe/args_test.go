@@ -26,3 +26,16 @@ func TestUnknownLongOptions(t *testing.T) {
 	_, err = parseArgs([]string{"--extension-host", "v8"})
 	assert.ErrorContains(t, err, "want auto, quick, inline, node, off")
 }
+
+// TestTimesAndFeatures: a time is not negative; a feature that there is not is said.
+func TestTimesAndFeatures(t *testing.T) {
+	for _, flag := range []string{"--park-after", "--eof-limit", "--approval-timeout"} {
+		_, err := parseArgs([]string{flag, "-1s"})
+		assert.ErrorContains(t, err, flag+` "-1s": want a time`)
+	}
+	o, err := parseArgs([]string{"--park-after", "0", "--features", "seq,nope"})
+	require.NoError(t, err)
+	assert.Zero(t, o.parkAfter)
+	require.NoError(t, o.check())
+	assert.Equal(t, []string{`--features: there is no feature "nope": ignored`}, o.warnings)
+}
