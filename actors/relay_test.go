@@ -534,6 +534,45 @@ func TestDrainIdle(t *testing.T) {
 	})
 }
 
+// TestMoved (O5): a session that rests is moved to and fro; its client is told each time, once, and goes on.
+func TestMoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b", "c")
+		c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+		s := c.openOn("b", "client-one")
+		c.run(s, "~x~ one")
+		for _, node := range []string{"nobody", "B"} {
+			assert.Equal(t, "nowhere", code(c.Call(t, `{"type":"move_session","node":"`+node+`"`+at(s)+`}`)))
+		}
+		v := c.Call(t, `{"type":"move_session","node":"b"`+at(s)+`}`)
+		assert.True(t, v.Get("success").Bool(), v.Raw)
+		c.pass(time.Second)
+		assert.Empty(t, c.Events(s, "session_moved"), "it is there")
+		const rounds = 60
+		for i := range rounds {
+			to := []string{"c", "a", "b"}[i%3]
+			v := c.Call(t, `{"type":"move_session","node":"`+to+`"`+at(s)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			v = c.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"n%d"%s}`, i, at(s)))
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			moved := c.Events(s, "session_moved")
+			require.Len(t, moved, i+1)
+			require.Equal(t, to, moved[i].Get("to").Str)
+			assert.Equal(t, 1, strings.Count(nodes[0].lines(s), fmt.Sprintf(`"name":"n%d"`, i)))
+		}
+		c.Say(s, "prompt", "~x~ pace=500 parts=8")
+		c.pass(time.Second)
+		assert.Equal(t, "session_busy", code(c.Call(t, `{"type":"move_session","node":"c"`+at(s)+`}`)))
+		c.pass(time.Minute)
+		kinds := c.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
 // TestRelayFollows: a client of a node that is cut off from the engine, and loses its session to
 // another one, is led there as soon as the node knows.
 func TestRelayFollows(t *testing.T) {

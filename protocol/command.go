@@ -333,6 +333,11 @@ type (
 		SessionID string `json:"sessionId" req:"true" doc:"The handle that open_session returned."`
 		Mode      string `json:"mode" enum:"abort,drain" doc:"abort (default) stops an active run, drain lets it finish."`
 	}
+	MoveSession struct {
+		isCommand
+		SessionID string `json:"sessionId" req:"true" doc:"Its handle."`
+		Node      string `json:"node" req:"true" doc:"The name of the node."`
+	}
 	AttachSession struct {
 		isCommand
 		SessionID   string          `json:"sessionId" doc:"The handle of an open session. One of sessionId, durableId and sessionPath is needed."`

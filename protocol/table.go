@@ -293,6 +293,8 @@ var Commands = []Spec{
 		"Open a further session in this process. Its commands carry the returned sessionId, and so does everything it writes."),
 	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
 		"Close an open session, for all its clients: stop or finish its run, write everything down, let go of its file."),
+	spec[MoveSession]("move_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
+		"In a cluster: a session that rests goes on on another node. The answer comes first, then session_moved. Refused while a run is active (session_busy), and where that node cannot have it (nowhere)."),
 	spec[AttachSession]("attach", ScopeConnection, row{result: AttachedSession{}, since: "troupe", is: Looks},
 		"Hear of an open session of this process, whichever connection has opened it, or again after detach. The answer is its state; every event after that comes, none from before but what since asks for."),
 	spec[DetachSession]("detach", ScopeConnection, row{since: "troupe", is: Looks},

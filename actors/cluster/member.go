@@ -306,7 +306,44 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
+	if heir := m.heir(tail); heir != "" {
+		if n, err := m.taker(heir, w); err == nil {
+			return n, nil
+		}
+	}
 	return m.Place(ctx, id, w)
+}
+
+// lastRelease is what a release says of the session: who is to have it.
+type lastRelease struct {
+	To string `json:"to"`
+}
+
+// heir is the node that a session was given to; "" if it belongs where its wants say.
+func (m *Member) heir(tail Record) string {
+	var of lastRelease
+	if tail.Kind == Release && len(tail.Lines) > 0 && json.Unmarshal(tail.Lines, &of) == nil {
+		return of.To
+	}
+	return ""
+}
+
+// Take says why a node cannot have a session that wants something, nil if it can.
+func (m *Member) Take(node string, w Wants) error {
+	_, err := m.taker(node, w)
+	return err
+}
+
+func (m *Member) taker(node string, w Wants) (Node, error) {
+	nodes := m.Nodes()
+	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == node })
+	if i < 0 {
+		return Node{}, fmt.Errorf("%w: %s does not answer", ErrNowhere, node)
+	}
+	if lacks := w.lacks(nodes[i], func(string) bool { return true }); lacks != "" {
+		return Node{}, fmt.Errorf("%w: %s", ErrNowhere, lacks)
+	}
+	return nodes[i], nil
 }
 
 // dead says whether a node may be taken for dead by who has read a tail before.
@@ -431,6 +468,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 		}
 		self := m.self(0)
 		self.Draining = false // who is asked to take it knows that
+		if heir := m.heir(tail); heir != "" && heir != m.cfg.Self.Name && m.Take(heir, w) == nil {
+			return nil, &ElsewhereError{heir}
+		}
 		if lacks := w.lacks(self, func(string) bool { return true }); lacks != "" {
 			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
 		}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"time"
@@ -13,7 +14,8 @@ type Owned struct {
 	Why  string // it could be claimed: new, release, boot, dead
 	From string // the node that had it before, which may be this one; "" for none
 
-	Wants Wants // of its node
+	Wants Wants  // of its node
+	Heir  string // the node that is to have it once it is released; "" for the one where it belongs
 
 	member *Member
 	id     SessionID
@@ -113,7 +115,11 @@ func (o *Owned) Release() error {
 	defer o.Drop()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*oneTry)
 	defer cancel()
-	err := o.w.Release(ctx)
+	var about []byte
+	if o.Heir != "" {
+		about, _ = json.Marshal(lastRelease{o.Heir})
+	}
+	err := o.w.Release(ctx, about)
 	if err == nil {
 		o.member.said("session released", "session", o.id, "epoch", o.w.Epoch())
 	}

@@ -118,9 +118,9 @@ func (w *Writer) Trim(ctx context.Context, text []byte) error {
 }
 
 // Release says in the log that nobody owns the session. Nothing can be appended
-// behind it. Errors are those of Append.
-func (w *Writer) Release(ctx context.Context) error {
-	if _, err := w.put(ctx, Record{Kind: Release}, false); err != nil {
+// behind it. about is a text of the release, which is no entry. Errors are those of Append.
+func (w *Writer) Release(ctx context.Context, about []byte) error {
+	if _, err := w.put(ctx, Record{Kind: Release, Lines: about}, false); err != nil {
 		return err
 	}
 	w.final = ErrReleased

@@ -425,7 +425,9 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 	case protocol.OpenSession:
 		r.openSession(c, req, cmd)
 	case protocol.CloseSession:
-		r.closeSession(c, req, cmd)
+		r.toSession(c, req, cmd.SessionID)
+	case protocol.MoveSession:
+		r.toSession(c, req, cmd.SessionID)
 	case protocol.AttachSession:
 		r.attachSession(c, req, cmd)
 	case protocol.DetachSession:
@@ -486,10 +488,11 @@ func openSpec(base link.OpenSpec, o protocol.OpenSession, retain bool) link.Open
 	return spec
 }
 
-func (r *router) closeSession(c actor.Context, req protocol.Request, cmd protocol.CloseSession) {
-	to := r.routes.to(cmd.SessionID)
+// toSession forwards a command of the connection that is about a session of it.
+func (r *router) toSession(c actor.Context, req protocol.Request, handle string) {
+	to := r.routes.to(handle)
 	if to == nil {
-		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", cmd.SessionID))
+		r.answer(c, req, nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", handle))
 		return
 	}
 	if to.viewed {

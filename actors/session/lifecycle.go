@@ -63,6 +63,7 @@ type ending struct {
 	abort bool     // the run does not end first
 	deaf  bool     // no client can answer a dialog any more
 	final bool     // the process ends
+	moves bool     // another node is to have it
 	quit  bool     // an extension wants it: a connection that has no other session ends with it
 	asked []uint64 // the close_session commands to answer then
 }
@@ -72,7 +73,7 @@ type ending struct {
 func (l *lifecycle) endAs(e ending) {
 	if was := l.end; was != nil {
 		e = ending{
-			abort: e.abort || was.abort, deaf: e.deaf || was.deaf, final: e.final || was.final, quit: e.quit || was.quit, asked: append(was.asked, e.asked...),
+			abort: e.abort || was.abort, deaf: e.deaf || was.deaf, final: e.final || was.final, moves: e.moves || was.moves, quit: e.quit || was.quit, asked: append(was.asked, e.asked...),
 		}
 	}
 	l.end = &e

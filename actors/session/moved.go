@@ -256,6 +256,34 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 	s.sayMoved(c, moved)
 }
 
+// moveTo gives the session to another node, if nothing goes on in it.
+func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
+	k := s.kept()
+	var err *protocol.Error
+	switch {
+	case s.shared.Cluster == nil:
+		err = protocol.CodeUnsupported.Errorf("There are no other nodes: this daemon is alone")
+	case s.spec.Child != nil:
+		err = protocol.CodeInvalidParams.Errorf("A child is on the node of the session above it")
+	case node == s.shared.Cluster.Member.Self():
+		s.answerAtOnce(c, core.Reply{Seq: seq})
+		return
+	case k == nil:
+		err = protocol.CodeNothingToDo.Errorf("Nothing was said in the session yet: the cluster does not have it")
+	case !s.m.AtRest() || s.jobs.busy():
+		err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
+	default:
+		if why := k.cluster.Member.Take(node, k.owned.Wants); why != nil {
+			err = protocol.CodeNowhere.Errorf("%s", why)
+		}
+	}
+	s.answerAtOnce(c, core.Reply{Seq: seq, Err: err})
+	if err == nil {
+		k.owned.Heir = node
+		s.close(c, ending{moves: true})
+	}
+}
+
 // mayGo says whether anything that is to be answered can go to another node.
 func (r *replies) mayGo() bool { return len(r.whole) > 0 }
 

@@ -251,6 +251,9 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	case protocol.CloseSession:
 		s.close(c, ending{abort: cmd.Mode != "drain", asked: []uint64{r.Seq}})
 		return
+	case protocol.MoveSession:
+		s.moveTo(c, r.Seq, cmd.Node)
+		return
 	case protocol.AttachSession:
 		s.attach(c, r)
 		return
@@ -447,8 +450,8 @@ func (s *Session) onClosed(c actor.Context) {
 // answers that may not come before that; who asked for the end gets theirs behind
 // them.
 func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
-	var moved *link.Moved // a process that ends gives the session to the next node
-	if s.life.end != nil && s.life.end.final && len(s.life.end.asked) == 0 && s.kept() != nil {
+	var moved *link.Moved // it goes on elsewhere
+	if s.life.end != nil && (s.life.end.final || s.life.end.moves) && len(s.life.end.asked) == 0 && s.kept() != nil {
 		moved = &link.Moved{Why: "released"}
 	}
 	s.life.state = closed

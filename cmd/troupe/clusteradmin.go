@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,10 +22,11 @@ import (
 	"troupe/actors/cluster/peer"
 	"troupe/actors/cluster/postgres"
 	"troupe/actors/session"
+	"troupe/protocol"
 	"troupe/store"
 )
 
-const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|check [SESSION]|export SESSION [FILE] " +
+const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|move SESSION NODE|check [SESSION]|export SESSION [FILE] " +
 	"[--cluster URL] [--cluster-dir DIRECTORY]; init: [--node NAME …] [--replicas 3|5] [--partitions N] [--cluster-allow-single]"
 
 // adminOptions are the flags of "troupe cluster".
@@ -83,6 +86,7 @@ func administer(args []string) error {
 	}{
 		"init": {1, 1, (*adminOptions).init}, "status": {1, 1, (*adminOptions).status}, "spread": {1, 1, (*adminOptions).spread},
 		"check": {1, 2, (*adminOptions).check}, "drain": {2, 2, (*adminOptions).drainNode}, "export": {2, 3, (*adminOptions).export},
+		"move": {3, 3, (*adminOptions).move},
 	}
 	if len(a.words) == 0 {
 		return usageError{errors.New(clusterUsage)}
@@ -338,6 +342,89 @@ func (a *adminOptions) export(ctx context.Context) error {
 		fmt.Println(path)
 		return nil
 	})
+}
+
+// move gives a session to a node, once nothing goes on in it, and waits until it is there.
+func (a *adminOptions) move(ctx context.Context) error {
+	keys, err := peer.Load(a.Keys)
+	if err != nil {
+		return fmt.Errorf("--cluster-dir, of any node: %w", err)
+	}
+	id, to := a.words[1], a.words[2]
+	return a.withEngine(ctx, func(e admin) error {
+		tail, err := e.Tail(ctx, cluster.SessionID(id))
+		if err == nil && tail.Seq == 0 {
+			err = fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
+		}
+		if err != nil {
+			return err
+		}
+		for told := false; ; {
+			at, answer, err := a.askOwner(ctx, e, peer.NewSide(keys, version), id, to)
+			switch {
+			case err != nil:
+				return err
+			case at == to:
+				fmt.Println("session", id, "is on node", to)
+				return nil
+			case gjson.GetBytes(answer, "success").Bool(): // it is on its way
+			case protocol.Code(gjson.GetBytes(answer, "code").Str) != protocol.CodeSessionBusy:
+				return errors.New(gjson.GetBytes(answer, "error").Str)
+			case !told:
+				told = true
+				fmt.Println("something goes on in session", id, "on node", at+": waiting for its end")
+			}
+			select {
+			case <-time.After(cluster.Stock.Every):
+			case <-ctx.Done():
+				return fmt.Errorf("session %s is on node %s, and something goes on in it", id, at)
+			}
+		}
+	})
+}
+
+// askOwner has the node that has a session give it to another one, and says which it is: the first of all
+// that does not say that it is elsewhere.
+func (a *adminOptions) askOwner(ctx context.Context, e admin, side *peer.Side, id, to string) (at string, answer []byte, err error) {
+	err = fmt.Errorf("no node has session %s, or can have it", id)
+	for _, n := range e.Nodes() {
+		wire, unreached := side.Dial(ctx, n, cluster.Identity{Device: "troupe cluster move", Retain: true})
+		if unreached != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = wire.Close() })
+		ask := func(name string, cmd map[string]string) (answer []byte, err error) {
+			cmd["id"], cmd["type"], cmd["sessionId"] = name, name, id
+			line, err := json.Marshal(cmd)
+			if err == nil {
+				err = wire.Write(append(line, '\n'))
+			}
+			for err == nil {
+				var lines []byte
+				lines, err = wire.Read()
+				for line := range bytes.Lines(lines) {
+					if gjson.GetBytes(line, "type").Str == "response" && gjson.GetBytes(line, "id").Str == name {
+						return line, nil
+					}
+				}
+			}
+			return nil, err
+		}
+		answer, lost := ask("attach", map[string]string{})
+		found := lost == nil && gjson.GetBytes(answer, "success").Bool()
+		if found && n.Name != to {
+			answer, lost = ask("move_session", map[string]string{"node": to})
+		}
+		stop()
+		_ = wire.Close()
+		if found {
+			return n.Name, answer, lost
+		}
+		if lost == nil && protocol.Code(gjson.GetBytes(answer, "code").Str) != protocol.CodeNotHere {
+			err = fmt.Errorf("node %s: %s", n.Name, gjson.GetBytes(answer, "error").Str)
+		}
+	}
+	return "", nil, err
 }
 
 // drainNode asks a node to give its sessions up and to end, and waits until it has ended.

@@ -19,7 +19,7 @@ var (
 	files    = []string{"./store"}
 	cluster  = []string{"./actors/cluster"}
 	clusters = []string{"./actors/cluster", "-run", "TestCluster", "-sim.seeds=400"}
-	relays   = []string{"./actors", "-run", "TestDrain|TestRelayF|TestOwnerStands|TestEngineAway"}
+	relays   = []string{"./actors", "-run", "TestDrain|TestMoved|TestRelayF|TestOwnerStands|TestEngineAway"}
 	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLeaseLapsed"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"a copy has what its log does not", "store/write.go",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\treturn 0, err\n\t}\n\tif err == nil {",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\t_, _ = l.writeFile(line)\n\t\treturn 0, err\n\t}\n\tif err == nil {", files},
-	{"a session is released without a record", "actors/cluster/owned.go", "err := o.w.Release(ctx)\n", "err := ctx.Err()\n", members},
+	{"a session is released without a record", "actors/cluster/owned.go", "err := o.w.Release(ctx, about)\n", "err := ctx.Err()\n", members},
 	{"a read is answered without a lease", "actors/session/session.go", "(s.doneBefore(c, r) || !s.current(c, &r))", "s.doneBefore(c, r)", nodes},
 	{"a parked session is not released", "actors/session/park.go", "\t\ts.leftIndex(c)\n\t\ts.closeLog()\n", "\t\ts.leftIndex(c)\n", nodes},
 	{"a lease that has lapsed comes back unnoticed", "actors/cluster/member.go", "again := leased && lease != m.lease", "again := leased && lease != m.lease && false", members},
@@ -312,12 +312,13 @@ var mutants = []mutant{
 	{"a record does not have the key of its command", "actors/cluster/writer.go", "Kind: Lines, Lines: lines, Keys: keys}", "Kind: Lines, Lines: lines}", clusters},
 	{"a log's keys are forgotten when it is loaded", "actors/cluster/owned.go", "o.keys.Add(r.Seq, r.Keys)", "", clusters},
 	{"a session's keys of its own records are forgotten", "actors/cluster/owned.go", "o.keys.Add(seq, keys)", "o.keys.Add(seq, nil)", clusters},
-	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.w.Release(ctx)", "err := ctx.Err()", cluster},
+	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.w.Release(ctx, about)", "err := ctx.Err()", cluster},
 	{"a node that ends is asked again and again", "actors/relay/relay.go", "case m.err == nil && m.node.Draining:", "case false:", relays},
 	{"a move is told at every look", "actors/relay/relay.go", "if s.hears && s.moved != \"\" && s.told != at {", "if s.hears {", relays},
 	{"a session that was given up has only ended", "actors/session/session.go", "moved = &link.Moved{Why: \"released\"}", "moved = nil", relays},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
-	{"a node ends before others know", "actors/cluster/member.go", "_ = m.cfg.Registry.Beat(ctx, m.self(last))", "_ = last", relays},
+	{"who is given a session does not get it", "actors/cluster/member.go", "if heir := m.heir(tail); heir != \"\" {", "if heir := m.heir(tail); false {", relays},
+	{"a node ends before others know", "actors/cluster/member.go", "_ = m.cfg.Registry.Beat(ctx, m.self(last))", "_, _ = ctx, last", relays},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
