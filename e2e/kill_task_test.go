@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 )
 
 var (
-	taskKills     = flag.Int("kill.tasks", number("TROUPE_KILL_TASKS", 9), "how many daemons to kill that have isolated tasks under way")
+	taskKills     = flag.Int("kill.tasks", number("TROUPE_KILL_TASKS", 12), "how many daemons to kill that have isolated tasks under way")
 	taskKillFirst = flag.Uint64("kill.tasks.first", 1, "the seed of the first")
 )
 
@@ -32,15 +33,15 @@ const filesPerTask = 40
 // taskNames are what tasks may make: bad is not verified, d comes after the kill.
 var taskNames = []string{"a", "bad", "c", "d"}
 
-// TestKillTasks kills the process while isolated tasks run, while they are verified and
-// while they are merged. What the user had is his: his work tree has all or nothing of each
+// TestKillTasks kills the process while isolated tasks run, while they are verified,
+// while they are merged, and when the first of them has been. What the user had is his: his work tree has all or nothing of each
 // task, his repository is as it was, or has one commit more in branch mode. What was not
 // verified is nowhere in it. The next process opens the session, whose call has one result
 // that names what is left, and goes on; no process is left, and no workspace that nothing
 // names.
 func TestKillTasks(t *testing.T) {
-	moments := []string{"children", "verification", "merge"}
-	seen := make([]map[string]int, 3)
+	moments := []string{"children", "verification", "merge", "merged"}
+	seen := make([]map[string]int, len(moments))
 	for lane := range moments {
 		seen[lane] = map[string]int{}
 		t.Run(moments[lane], func(t *testing.T) {
@@ -174,6 +175,11 @@ func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying
 			found, _ := filepath.Glob(filepath.Join(cache, "*", "*", "merge"))
 			return len(found) > 0
 		}
+	case "merged":
+		begins = func() bool {
+			log, _ := os.ReadFile(session)
+			return bytes.Contains(log, []byte(`"op":"merged"`))
+		}
 	}
 	for deadline := time.Now().Add(patience); !begins(); { // it is over in some milliseconds: to wait is to miss it
 		if _, over := last(d.output(), func(v gjson.Result) bool { return v.Get("type").Str == "agent_settled" }); over {
@@ -181,7 +187,7 @@ func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying
 		}
 		require.True(t, time.Now().Before(deadline), "%s never begins\n%s", moment, d.errors())
 	}
-	within := map[string]time.Duration{"children": 100 * time.Millisecond, "verification": 60 * time.Millisecond, "merge": 200 * time.Millisecond}[moment]
+	within := map[string]time.Duration{"children": 100 * time.Millisecond, "verification": 60 * time.Millisecond, "merge": 200 * time.Millisecond, "merged": 200 * time.Millisecond}[moment]
 	timer := time.NewTimer(time.Duration(rng.Int64N(int64(within))))
 	<-timer.C
 	require.NoError(t, d.cmd.Process.Kill())
