@@ -235,7 +235,8 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 }
 
 // receipt is for the record that announces a call, if clients are to have a look
-// before it runs. It is kept until the call ends: a dialog may be in between.
+// before it runs. It is kept until the call ends: a dialog may be in between. Another one is
+// for the end of a run whose children wait for that.
 func (s *Session) receipt(ev protocol.Event) *link.Receipt {
 	switch ev := ev.(type) {
 	case protocol.ToolExecutionStart:
@@ -246,6 +247,11 @@ func (s *Session) receipt(ev protocol.Event) *link.Receipt {
 		}
 	case protocol.ToolExecutionEnd:
 		delete(s.jobs.receipts, ev.ToolCallID)
+	case protocol.AgentEnd:
+		if len(s.jobs.leaving.minders) > 0 && s.clients.attached() > 0 {
+			s.jobs.leaving.told = link.NewReceipt()
+			return s.jobs.leaving.told
+		}
 	default: // announces no call
 	}
 	return nil

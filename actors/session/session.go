@@ -172,6 +172,8 @@ func (s *Session) take(c actor.Context, m any) {
 		if s.life.state == parked && s.life.end == nil && s.clients.attached() == 0 {
 			s.close(c, ending{abort: true, deaf: true})
 		}
+	case childrenLeave:
+		s.jobs.stopLeaving(c)
 	case granted:
 		m.then(c, m.err)
 	case extension.Message:
@@ -341,7 +343,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.answerIdle()
 	s.tellState()
 	s.clients.flush(c.ActorSystem().Root)
-	s.jobs.stopLeaving(c)
+	s.jobs.letLeave(c)
 	s.report(c)
 }
 

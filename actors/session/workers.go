@@ -29,7 +29,14 @@ type jobs struct {
 	receipts map[string]*link.Receipt // of calls that clients look at first, by call
 	timers   map[string]*time.Timer   // by the machine's names; nil for none
 	isolated int                      // workers for workspaces so far: their names
-	leaving  []*actor.PID             // minders of children that stop when clients have been told, see [jobs.stopLeaving]
+	leaving  leaving
+}
+
+// leaving are minders of children that stop when clients have been told of it.
+type leaving struct {
+	minders []*actor.PID
+	told    *link.Receipt // of the end of the run; nil where nobody is told
+	waits   bool          // for that, or for the time that it may take
 }
 
 func newJobs() jobs {
@@ -45,6 +52,9 @@ func (w *jobs) track(pid *actor.PID, j job) {
 // busy says whether a job is under way. The workers that keep delays and dialogs
 // stay for the next ones.
 func (w *jobs) busy() bool {
+	if len(w.leaving.minders) > 0 {
+		return true
+	}
 	for _, j := range w.running {
 		if j.kind != core.WorkerRetry && j.kind != core.WorkerUI {
 			return true
@@ -95,7 +105,7 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 			c.Send(j.pid, e)
 		case j.kind == core.WorkerChild:
 			delete(w.running, id)
-			w.leaving = append(w.leaving, j.pid)
+			w.leaving.minders = append(w.leaving.minders, j.pid)
 		default:
 			delete(w.running, id)
 			j.stop.Now() // not by a goroutine that wakes up after all of the end is written
@@ -104,13 +114,42 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 	}
 }
 
-// stopLeaving stops the children that were cancelled. A hundred of them keep all processors
-// busy with their ends: who has asked for that hears first that it is done.
+// stopLeaving stops the children that were cancelled.
 func (w *jobs) stopLeaving(c actor.Context) {
-	for _, pid := range w.leaving {
+	for _, pid := range w.leaving.minders {
 		c.Stop(pid)
 	}
-	w.leaving = nil
+	w.leaving = leaving{}
+}
+
+// childrenLeave is when children that were cancelled stop.
+type childrenLeave struct{}
+
+// toldWithin is how long they wait for a client that does not read.
+const toldWithin = 10 * time.Millisecond
+
+// letLeave stops the children that were cancelled when clients have read that the run is
+// over. A hundred of them keep all processors busy with their ends, and who has asked for
+// that hears first that it is done.
+func (w *jobs) letLeave(c actor.Context) {
+	told := w.leaving.told
+	switch {
+	case w.leaving.waits:
+		return
+	case told == nil:
+		w.stopLeaving(c)
+		return
+	}
+	w.leaving.waits = true
+	kernel.Background(c, func() any {
+		late := time.NewTimer(toldWithin)
+		defer late.Stop()
+		select {
+		case <-told.Done():
+		case <-late.C:
+		}
+		return childrenLeave{}
+	})
 }
 
 // cancelIsolated stops what is done with the workspace of an item. What still comes of

@@ -59,6 +59,7 @@ type converter struct {
 	shape Shape
 	out   []protocol.Message
 	used  map[string]struct{}   // ids of calls
+	tries map[askedID]int       // how many forms of an id that several calls have are taken
 	own   *protocol.UserMessage // made here of several, so that it may grow
 
 	scratch protocol.Content // of one answer
@@ -68,6 +69,12 @@ type converter struct {
 	waiting map[string]int // for indexed of the turns: the latest one with a call of this id
 	indexed int
 	emitted int // turns
+}
+
+// askedID is the id of a call as it was recorded; own says that the model wrote it itself.
+type askedID struct {
+	id  string
+	own bool
 }
 
 // turn is an answer that calls tools.
@@ -241,13 +248,20 @@ func (c *converter) emitAnswer(m *protocol.AssistantMessage, calls []call) {
 
 // newID gives a call an id that no other call of the request has.
 func (c *converter) newID(id string, own bool) string {
-	for try := 0; ; try++ {
+	of := askedID{id, own}
+	for try := c.tries[of]; ; try++ {
 		fit := suffixed(id, try)
 		if c.shape.ToolID != nil {
 			fit = c.shape.ToolID(id, own, try)
 		}
 		if _, taken := c.used[fit]; fit != "" && !taken {
 			c.used[fit] = struct{}{}
+			if try > 0 { // there are models that call all their calls the same
+				if c.tries == nil {
+					c.tries = map[askedID]int{}
+				}
+				c.tries[of] = try + 1
+			}
 			return fit
 		}
 	}

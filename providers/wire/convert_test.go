@@ -280,3 +280,29 @@ func TestCleanJSON(t *testing.T) {
 		require.True(t, json.Valid(got))
 	}
 }
+
+// TestConvert_oneID is about models that give all their calls one id: a request with many
+// such turns takes no longer than it has to.
+func TestConvert_oneID(t *testing.T) {
+	tries := 0
+	shape := Shape{ToolID: func(id string, _ bool, try int) string {
+		tries++
+		return SafeID(id, 64, try)
+	}}
+	const turns = 1000
+	var messages []protocol.Message
+	for range turns {
+		messages = append(messages,
+			&protocol.AssistantMessage{Content: protocol.Content{protocol.ToolCall{ID: "call_0", Name: "x"}}, StopReason: protocol.StopToolUse},
+			&protocol.ToolResultMessage{ToolCallID: "call_0", ToolName: "x", Content: protocol.TextContent("y")})
+	}
+	seen := map[string]bool{}
+	for _, m := range Convert(&providers.Request{Model: &protocol.Model{}, Messages: messages}, shape) {
+		if m, ok := m.(*protocol.ToolResultMessage); ok {
+			require.False(t, seen[m.ToolCallID], m.ToolCallID)
+			seen[m.ToolCallID] = true
+		}
+	}
+	require.Len(t, seen, turns)
+	require.LessOrEqual(t, tries, 2*turns)
+}
