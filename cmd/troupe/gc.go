@@ -1,44 +1,52 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 // How often garbage is collected: seldom where little lives, since that costs time; often
-// where a thousand clients have much that lives, since that costs memory.
+// where a thousand clients or a hundred tasks have much that lives, since that costs memory.
 const (
-	gcSeldom  = 200
-	gcOften   = 60
-	gcMuch    = 12 << 20 // bytes that live
-	gcLooking = time.Second
+	gcSeldom = 200
+	gcOften  = 60
+	gcMuch   = 12 << 20 // bytes that live
 )
 
 // startOver is when what only the start has needed is let go.
 const startOver = 50 * time.Millisecond
 
-// tuneGC looks from time to time at what lives, until over is closed.
-func tuneGC(over <-chan struct{}) {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	now := gcSeldom
-	debug.SetGCPercent(now)
-	tick := time.NewTicker(gcLooking)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-tick.C:
-		}
-		metrics.Read(live)
-		want := gcSeldom
-		if live[0].Value.Kind() == metrics.KindUint64 && live[0].Value.Uint64() > gcMuch {
-			want = gcOften
-		}
-		if want != now {
-			now = want
-			debug.SetGCPercent(now)
-		}
+// tuneGC has every collection look at what lives, from now on.
+func tuneGC() {
+	debug.SetGCPercent(gcSeldom)
+	lookAfterGC(&gcTuner{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, now: gcSeldom})
+}
+
+type gcTuner struct {
+	live []metrics.Sample
+	now  int // percent
+}
+
+// lookAfterGC looks when the next collection is over, and after each one that follows: that
+// is when something dies. A process in which nothing happens is not woken up.
+func lookAfterGC(t *gcTuner) {
+	dies := new([16]byte) // of a class of its own: smaller ones share a block with what lives
+	runtime.AddCleanup(dies, func(t *gcTuner) {
+		t.look()
+		lookAfterGC(t)
+	}, t)
+}
+
+func (t *gcTuner) look() {
+	metrics.Read(t.live)
+	want := gcSeldom
+	if t.live[0].Value.Kind() == metrics.KindUint64 && t.live[0].Value.Uint64() > gcMuch {
+		want = gcOften
+	}
+	if want != t.now {
+		t.now = want
+		debug.SetGCPercent(want)
 	}
 }

@@ -327,7 +327,7 @@ func stdio() conn.Transport {
 // it.
 func serve(cfg *actors.Config, client conn.Transport, log zerolog.Logger, stop chan actors.Stop) int {
 	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
-	debug.SetGCPercent(200)
+	tuneGC()
 	time.AfterFunc(startOver, dropStart)
 	signals, code := make(chan os.Signal, 4), make(chan int, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

@@ -218,9 +218,7 @@ func (e signalError) Error() string { return syscall.Signal(e).String() }
 
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	cmap.SHARD_COUNT = 1 // see serve
-	over := make(chan struct{})
-	defer close(over)
-	go tuneGC(over)
+	tuneGC()
 	time.AfterFunc(startOver, dropStart)
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)

@@ -151,6 +151,7 @@ func runTasks(x *sampler) values {
 			fail("%d of %d children run", len(running), n)
 		}
 	}
+	time.Sleep(500 * time.Millisecond) // their shells become what they run: that is not what is measured
 	var gone []<-chan time.Time
 	for _, name := range running {
 		pid, err := strconv.Atoi(filepath.Base(name))

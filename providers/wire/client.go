@@ -112,9 +112,10 @@ func (c *Client) transport(cred *providers.Credentials, proxy string) *http.Tran
 	return t
 }
 
-// writeBuffer holds most requests whole: what does not fit is copied through
-// another buffer, which is made for each request.
-const writeBuffer = 64 << 10
+// writeBuffer holds the beginning of a conversation whole: what does not fit is copied
+// through another buffer, which is made for each request. A connection keeps it while an
+// answer streams in, so a hundred tasks have a hundred of them.
+const writeBuffer = 16 << 10
 
 // readBuffer holds about a hundred deltas: a burst of them takes a call of the system
 // for each buffer.
