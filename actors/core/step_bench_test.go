@@ -1,6 +1,9 @@
 package core
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,4 +61,33 @@ func TestStepAllocations(t *testing.T) {
 	perCommand := testing.AllocsPerRun(1000, func() { m.Step(4, log, Command{Seq: 2, Name: "get_state", Cmd: protocol.GetState{}}) })
 	t.Logf("get_state: %v allocations", perCommand)
 	require.LessOrEqual(t, perCommand, 5.0) // one is the command as an input
+}
+
+// BenchmarkStepAbortTasks is the step that ends a call with a hundred children.
+func BenchmarkStepAbortTasks(b *testing.B) {
+	log := &ids{}
+	set := taskSettings(defaults())
+	set.Tasks.MaxConcurrency = 100
+	var items []string
+	for i := range 100 {
+		items = append(items, fmt.Sprintf(`{"id":"T%d","description":"one","assignment":"go"}`, i))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		m := New()
+		m.Step(1, log, Restored{Session: Loaded{Identity: Identity{SessionID: "s", Durability: "process"}}, Settings: set})
+		m.Step(2, log, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "go"}, Catalog: catalog})
+		m.Step(3, log, StreamParts{m.attempts, []protocol.Part{
+			protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "t", Name: TaskTool}, protocol.PartDelta{Delta: "{}"}, protocol.PartBlockEnd{},
+		}})
+		m.Step(4, log, StreamEnd{Attempt: m.attempts, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+		attempt := m.activity.begun()
+		m.Step(5, log, TaskReady{attempt, "t", json.RawMessage(`{"agent":"task","tasks":[` + strings.Join(items, ",") + `]}`)})
+		for i := range 100 {
+			m.Step(6, log, ChildOpened{Attempt: attempt, ID: fmt.Sprintf("T%d", i), SessionID: "s9", File: "/home/u/.pi/agent/sessions/--work--/2026-11-21T01-04-26-000Z_0000ffff/T.jsonl"})
+		}
+		b.StartTimer()
+		m.Step(7, log, Command{Seq: 2, Name: "abort", Cmd: protocol.Abort{}})
+	}
 }
