@@ -77,7 +77,7 @@ func BenchmarkStepAbortTasks(b *testing.B) {
 		b.StopTimer()
 		m := New()
 		m.Step(1, log, Restored{Session: Loaded{Identity: Identity{SessionID: "s", Durability: "process"}}, Settings: set})
-		m.Step(2, log, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "go"}, Catalog: catalog})
+		m.Step(2, log, Command{Seq: 1, Name: "prompt", Cmd: protocol.Prompt{Message: "go"}, LookedUp: LookedUp{Catalog: catalog}})
 		m.Step(3, log, StreamParts{m.attempts, []protocol.Part{
 			protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "t", Name: TaskTool}, protocol.PartDelta{Delta: "{}"}, protocol.PartBlockEnd{},
 		}})
