@@ -473,6 +473,20 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
+// Minus is what u has more than v, field by field.
+func (u Usage) Minus(v Usage) Usage {
+	return Usage{
+		u.Input - v.Input, u.Output - v.Output, u.CacheRead - v.CacheRead, u.CacheWrite - v.CacheWrite,
+		u.TotalTokens - v.TotalTokens,
+		u.Cost.Minus(v.Cost),
+	}
+}
+
+// Minus is what c has more than d.
+func (c Cost) Minus(d Cost) Cost {
+	return Cost{c.Input - d.Input, c.Output - d.Output, c.CacheRead - d.CacheRead, c.CacheWrite - d.CacheWrite, c.Total - d.Total}
+}
+
 // Add is the sum of both.
 func (c Cost) Add(d Cost) Cost {
 	return Cost{c.Input + d.Input, c.Output + d.Output, c.CacheRead + d.CacheRead, c.CacheWrite + d.CacheWrite, c.Total + d.Total}

@@ -128,10 +128,10 @@ type TaskTool struct {
 	EndMs int64  `json:"endMs"`
 }
 
-// TaskOp is a step of a child of the session: it begins, it has ended, what it
-// changed is about to be merged, or was merged.
+// TaskOp is a step of a child of the session: it begins, it has ended, it had cost more
+// than was known then, what it changed is about to be merged, or was merged.
 type TaskOp struct {
-	Op     string      `json:"op"`   // start, end, merge or merged
+	Op     string      `json:"op"`   // start, end, spent, merge or merged
 	Call   string      `json:"call"` // the tool call
 	ID     string      `json:"id"`
 	Agent  string      `json:"agent,omitempty"`
@@ -142,6 +142,8 @@ type TaskOp struct {
 	From      []string `json:"from,omitempty"`  // merge: the user's trees before
 	To        []string `json:"to,omitempty"`    // merge: and behind it
 	Paths     []string `json:"paths,omitempty"` // merge: that change
+	// Spent is what a child has cost that the result at its end does not say: spent.
+	Spent *Usage `json:"spent,omitempty"`
 
 	At          int64       `json:"at,omitempty"`    // start and end: epoch milliseconds
 	Index       int         `json:"index,omitempty"` // start: in the call
@@ -156,6 +158,7 @@ type TaskOp struct {
 const (
 	TaskStart  = "start"
 	TaskEnd    = "end"
+	TaskSpent  = "spent"
 	TaskMerge  = "merge"
 	TaskMerged = "merged"
 )

@@ -48,8 +48,8 @@ func spendTask(spent *protocol.BudgetSpent, line []byte) {
 	switch op.Op {
 	case protocol.TaskStart:
 		spent.Used.Subagents++
-	case protocol.TaskEnd:
-		_, usage := endOfChild(line)
+	case protocol.TaskEnd, protocol.TaskSpent:
+		_, usage := costOfChild(line)
 		spent.Used.Spend(usage)
 	}
 }

@@ -43,7 +43,7 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 		u := parseUsage(l.head.usage())
 		if v.slots[l.slot].kind == kindTask {
 			var id string
-			if id, u = endOfChild(l.b); id != "" {
+			if id, u = costOfChild(l.b); id != "" {
 				made[id] = true
 			}
 			children = children.Add(u)
@@ -66,14 +66,19 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	return stats, nil
 }
 
-// endOfChild is the id of a child whose end an entry records, "" for another entry,
-// and what the child has cost.
-func endOfChild(line []byte) (id string, u protocol.Usage) {
+// costOfChild is the id of a child of which an entry records what it has cost, and that;
+// "" for another entry.
+func costOfChild(line []byte) (id string, u protocol.Usage) {
 	data := gjson.GetBytes(line, "data")
-	if data.Get("op").Str != protocol.TaskEnd {
+	usage := "result.usage"
+	switch data.Get("op").Str {
+	case protocol.TaskEnd:
+	case protocol.TaskSpent:
+		usage = "spent"
+	default:
 		return "", u
 	}
-	return data.Get("id").Str, parseUsage([]byte(data.Get("result.usage").Raw))
+	return data.Get("id").Str, parseUsage([]byte(data.Get(usage).Raw))
 }
 
 // count adds an entry to the counters. Everything that a model may see as a

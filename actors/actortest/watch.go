@@ -75,11 +75,11 @@ var ourLetters = map[string][]string{
 		"wrote", "Forget", "Closed", "status", "uses", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},
-	"to who is done already": {"RouteClosed", "Cancel", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout", "Users", "told", "due", "renewal", "renewed"},
+	"to who is done already": {"RouteClosed", "Cancel", "abandoned", "leavingLate", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout", "Users", "told", "due", "renewal", "renewed"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "LoginWaits", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
-		"ChildOpened", "ChildTold", "ChildSettled", "ChildAborted", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
+		"ChildOpened", "ChildTold", "ChildSettled", "ChildAborted", "ChildLeft", "childrenLeave", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
 	},
 }
 

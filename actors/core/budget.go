@@ -391,7 +391,7 @@ func (m *Machine) callsBegun() (n int) {
 // callRefusedByBudget ends a call that is one too many, and says whether it was.
 func (m *Machine) callRefusedByBudget(r *run, c *call) bool {
 	b := m.budget
-	if m.draws == DrawsAbove && m.callNotGranted(r, c) {
+	if m.callBeyondAgent(r, c) || m.draws == DrawsAbove && m.callNotGranted(r, c) {
 		return true
 	}
 	if b == nil {

@@ -56,6 +56,7 @@ type Grant struct {
 type above struct {
 	requested Attempt     // a request to a model for which something may be reserved; 0 for none
 	awaits    *budgetWait // nil for nothing
+	calls     int64       // of tools, where its agent may make so many
 }
 
 // budgetWait is what waits for a [Grant].
@@ -71,6 +72,9 @@ func (m *Machine) limited() bool { return m.budget != nil || m.draws == DrawsAbo
 // there is to be nothing. Work of the session's own meets no other in its pool: tasks are
 // at work only while it waits for them.
 func (m *Machine) request(attempt Attempt, e Effect) (why protocol.BudgetReason) {
+	if most := m.callsOfAgent(); most != nil && m.calls > *most {
+		return protocol.BudgetToolCalls
+	}
 	if b := m.budget; b != nil {
 		m.checkBudget()
 		if b.exceeded != "" {
@@ -150,6 +154,29 @@ func (m *Machine) goOnWith(w *budgetWait, g Grant) {
 		m.abandonSwitch(denied)
 	case idle, *asking, *retrying, *activating:
 	}
+}
+
+// callsOfAgent is how many calls of tools a child of an agent may make, nil for any number.
+func (m *Machine) callsOfAgent() *int64 {
+	if m.set.Child == nil {
+		return nil
+	}
+	return m.set.Child.Self.Limits.MaxToolCalls
+}
+
+// callBeyondAgent ends a call that is more than the agent of a child may make, and says
+// whether it was. Nothing follows the answer that it is of.
+func (m *Machine) callBeyondAgent(r *run, c *call) bool {
+	most := m.callsOfAgent()
+	if most == nil {
+		return false
+	}
+	if m.calls++; m.calls <= *most {
+		return false
+	}
+	m.announceCall(r, c)
+	m.finishCall(r, c, errorResult(protocol.BudgetToolCalls.Error()), true)
+	return true
 }
 
 // callNotGranted ends a call that is one too many, and says whether it was.
@@ -297,10 +324,15 @@ func (m *Machine) childSpent(in ChildSpent) {
 // countSpent counts what a task has used up, and its own tasks with it. It is told of that
 // in more than one way: what is known is the most of them.
 func (m *Machine) countSpent(it *item, used amounts) {
+	m.countMore(&it.spent, used)
+}
+
+// countMore counts what was used up and is not among what is known of it.
+func (m *Machine) countMore(known *amounts, used amounts) {
 	var more amounts
 	for i := range more {
-		if !counted(i) && i != wallTime && used[i] > it.spent[i] {
-			more[i], it.spent[i] = used[i]-it.spent[i], used[i]
+		if !counted(i) && i != wallTime && used[i] > known[i] {
+			more[i], known[i] = used[i]-known[i], used[i]
 		}
 	}
 	m.reported.Add(new(more.used()))

@@ -370,6 +370,14 @@ type ChildAborted struct {
 	ID      string
 }
 
+// ChildLeft says what a child has cost altogether whose call was stopped with it: its last
+// answer was under way, and its parent did not wait.
+type ChildLeft struct {
+	Call  string
+	ID    string
+	Usage protocol.Usage
+}
+
 // AskAgain says that everybody is there who decides about tool calls: clients are asked
 // again about those that a restart of the process has left open, if the session is
 // [Settings.Retained], and a run that was cut off with its node goes on.
@@ -454,6 +462,7 @@ func (in ChildOpened) apply(m *Machine)      { m.childOpened(in) }
 func (in ChildProgress) apply(m *Machine)    { m.childProgress(in) }
 func (in ChildTold) apply(m *Machine)        { m.childTold(in) }
 func (in ChildAborted) apply(m *Machine)     { m.childAborted(in) }
+func (in ChildLeft) apply(m *Machine)        { m.childLeft(in) }
 func (in ChildSettled) apply(m *Machine)     { m.childSettled(in) }
 func (in LoginWaits) apply(m *Machine)       { m.loginWaits(in) }
 func (in GrantAsked) apply(m *Machine)       { m.grantAsked(in) }

@@ -503,6 +503,7 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 	}
 	op := protocol.TaskOp{Op: protocol.TaskEnd, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: it.opened.File, Result: shortened(result), At: m.now}
 	m.children.ended(op)
+	m.children.by[strings.ToLower(it.id)].spent = it.spent
 	m.appendOwn(protocol.CustomTask, op)
 	m.tellReport(c, it)
 	verified := protocol.VerifySkipped
@@ -620,8 +621,10 @@ func (m *Machine) ChildUsage() (u protocol.Usage, count int) {
 				continue
 			}
 			for _, it := range c.tasks.items {
-				if _, running := it.state.(itemRunning); running {
+				switch it.state.(type) {
+				case itemRunning, itemCapturing, itemVerifying, itemNaming: // the log does not say yet what they have cost
 					u, count = u.Add(it.usage), count+1
+				default:
 				}
 			}
 		}

@@ -19,6 +19,10 @@ type childNote struct {
 	start  protocol.TaskOp
 	status string
 	at     int64 // when that was, epoch milliseconds
+
+	over  bool           // it has ended
+	cost  protocol.Usage // then, as the log has it
+	spent amounts        // and as a budget has counted it
 }
 
 // named is how a child began; false if there has been none of that id.
@@ -35,7 +39,7 @@ func (s *children) begun(op protocol.TaskOp, status string) {
 	if s.by == nil {
 		s.by = map[string]*childNote{}
 	}
-	n := &childNote{op, status, op.At}
+	n := &childNote{start: op, status: status, at: op.At}
 	s.by[strings.ToLower(op.ID)] = n
 	s.list = append(s.list, n)
 }
@@ -43,9 +47,32 @@ func (s *children) begun(op protocol.TaskOp, status string) {
 // ended remembers what became of a child.
 func (s *children) ended(op protocol.TaskOp) {
 	if n := s.by[strings.ToLower(op.ID)]; n != nil && op.Result != nil {
-		n.status, n.at = status(op.Result), op.At
+		n.status, n.at, n.over = status(op.Result), op.At, true
+		if op.Result.Usage != nil {
+			n.cost = *op.Result.Usage
+		}
 		n.start.Source = cmp.Or(n.start.Source, op.Result.AgentSource)
 		n.start.Description = cmp.Or(n.start.Description, op.Result.Description)
+	}
+}
+
+// childLeft records what a child has cost since it was over for its parent.
+func (m *Machine) childLeft(in ChildLeft) {
+	n := m.children.by[strings.ToLower(in.ID)]
+	if n == nil || !n.over || n.start.Call != in.Call {
+		return // of another session
+	}
+	more := in.Usage.Minus(n.cost)
+	if more.Sum() <= 0 && more.Cost.Total <= 0 {
+		return
+	}
+	n.cost = in.Usage
+	m.appendOwn(protocol.CustomTask, protocol.TaskOp{Op: protocol.TaskSpent, Call: in.Call, ID: in.ID, Spent: &more})
+	if m.limited() {
+		var used protocol.BudgetUsed
+		used.Spend(in.Usage)
+		m.countMore(&n.spent, amountsOf(used))
+		m.checkBudget()
 	}
 }
 

@@ -79,6 +79,24 @@ func (k *minder) bound(c actor.Context) {
 	}
 }
 
+// called looks at a limit that is reached before the answer is over: of calls of tools. The
+// child refuses them itself, and ends.
+func (k *minder) called(c actor.Context) {
+	k.warn(c)
+	most := k.limits.budget.MaxToolCalls
+	if most != nil && int64(k.seen.tools.count) > *most && k.seen.end.abortReason == "" {
+		k.seen.end.abortReason = protocol.BudgetToolCalls.Error()
+		k.exceeded(c, protocol.BudgetToolCalls)
+	}
+}
+
+// warnTime tells clients that the time of a child is nearly over that its agent gives it.
+func (k *minder) warnTime(c actor.Context) {
+	if k.seen.end.abortReason == "" && !k.seen.over {
+		k.told(c, protocol.BudgetWarning{Scope: budgetOfChild, Snapshot: k.snapshot(protocol.BudgetWarned, protocol.BudgetWallTime)})
+	}
+}
+
 // warn tells clients once of each limit of its agent that a child comes near to.
 func (k *minder) warn(c actor.Context) {
 	for _, u := range k.limits.used(&k.seen) {

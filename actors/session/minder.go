@@ -41,14 +41,14 @@ type child struct {
 }
 
 // asked are the commands to which the minder waits for an answer.
-type asked struct{ open, before, prompt, stats uint64 }
+type asked struct{ open, before, prompt, stats, last uint64 }
 
 type minderTimers struct {
-	progress, runtime *time.Timer // nil while there is none
+	progress, runtime, warning *time.Timer // nil while there is none
 }
 
 func (t *minderTimers) stop() {
-	for _, timer := range []*time.Timer{t.progress, t.runtime} {
+	for _, timer := range []*time.Timer{t.progress, t.runtime, t.warning} {
 		if timer != nil {
 			timer.Stop()
 		}
@@ -60,7 +60,11 @@ func (t *minderTimers) stop() {
 type (
 	progressDue struct{}
 	runtimeOver struct{}
+	runtimeNear struct{}
 	closeChild  struct{}
+	// abandoned says that the child was stopped with the call that it is of.
+	abandoned   struct{}
+	leavingLate struct{}
 	// clientAborted says that somebody else has told the child to stop.
 	clientAborted struct{}
 	// childProgress is a report with the token to give back for it.
@@ -126,12 +130,18 @@ func (k *minder) Receive(c actor.Context) {
 	case progressDue:
 		k.timers.progress = nil
 		k.report(c)
+	case runtimeNear:
+		k.warnTime(c)
 	case runtimeOver:
 		k.seen.end.abortReason = "Timed out after " + k.limits.runtime.String()
 		if k.limits.wall {
 			k.exceeded(c, protocol.BudgetWallTime)
 		}
 		k.command(c, protocol.Abort{})
+	case abandoned:
+		k.abandon(c)
+	case leavingLate:
+		c.Stop(c.Self())
 	case closeChild:
 		c.Send(k.child.pid, link.Leave{Router: c.Self()})
 	case childSettled:
@@ -192,13 +202,38 @@ func (k *minder) tell(c actor.Context, m core.TellChild) {
 		}
 		if k.limits.runtime > 0 && k.timers.runtime == nil {
 			k.timers.runtime = kernel.After(c, k.limits.runtime, c.Self(), runtimeOver{})
+			if near := time.Duration(k.limits.warnAt * float64(k.limits.runtime)); k.limits.wall && near > 0 && near < k.limits.runtime {
+				k.timers.warning = kernel.After(c, near, c.Self(), runtimeNear{})
+			}
 		}
 	}
+}
+
+// leavesWithin is how long an abandoned child may take to say what it has cost.
+const leavesWithin = 5 * time.Second
+
+// abandon ends a child for which nobody waits any more. What its last answer has cost that
+// was under way is told all the same.
+func (k *minder) abandon(c actor.Context) {
+	k.timers.stop()
+	if k.child.pid == nil {
+		c.Stop(c.Self())
+		return
+	}
+	k.passes, k.asked = false, asked{}
+	k.command(c, protocol.Abort{})
+	k.asked.last = k.command(c, protocol.GetSessionStats{})
+	k.timers.runtime = kernel.After(c, leavesWithin, c.Self(), leavingLate{})
 }
 
 // answered takes an answer of the child.
 func (k *minder) answered(c actor.Context, r *protocol.Response) {
 	switch string(r.ID) {
+	case strconv.FormatUint(k.asked.last, 10):
+		if stats, ok := r.Data.(protocol.SessionStats); ok {
+			c.Send(c.Parent(), core.ChildLeft{Call: k.spawn.Spec.Child.Entry.ToolCallID, ID: k.id, Usage: usageOf(stats).Minus(k.seen.before)})
+		}
+		c.Stop(c.Self())
 	case strconv.FormatUint(k.asked.open, 10):
 		k.opened(c, r)
 	case strconv.FormatUint(k.asked.before, 10):
@@ -212,7 +247,7 @@ func (k *minder) answered(c actor.Context, r *protocol.Response) {
 		}
 	case strconv.FormatUint(k.asked.stats, 10):
 		if stats, ok := r.Data.(protocol.SessionStats); ok {
-			k.seen.usage = without(usageOf(stats), k.seen.before)
+			k.seen.usage = usageOf(stats).Minus(k.seen.before)
 		}
 		k.finish(c)
 	}
@@ -238,6 +273,9 @@ func (k *minder) opened(c actor.Context, r *protocol.Response) {
 
 // heard takes an event of the child.
 func (k *minder) heard(c actor.Context, ev protocol.Event) {
+	if k.asked.last != 0 {
+		return
+	}
 	switch ev := ev.(type) {
 	case protocol.ExtensionUIRequest:
 		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
@@ -265,6 +303,9 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		}
 		if !k.seen.take(ev) {
 			return
+		}
+		if _, calls := ev.(protocol.ToolExecutionStart); calls {
+			k.called(c)
 		}
 		if _, answered := ev.(protocol.MessageEnd); answered { // what it has cost counts whenever its parent is stopped
 			k.bound(c)

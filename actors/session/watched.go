@@ -121,18 +121,6 @@ func usageOf(s protocol.SessionStats) protocol.Usage {
 	}
 }
 
-// without is what a session has cost since it had cost so much.
-func without(u, before protocol.Usage) protocol.Usage {
-	return protocol.Usage{
-		Input: u.Input - before.Input, Output: u.Output - before.Output, CacheRead: u.CacheRead - before.CacheRead,
-		CacheWrite: u.CacheWrite - before.CacheWrite, TotalTokens: u.TotalTokens - before.TotalTokens,
-		Cost: protocol.Cost{
-			Input: u.Cost.Input - before.Cost.Input, Output: u.Cost.Output - before.Cost.Output, CacheRead: u.Cost.CacheRead - before.Cost.CacheRead,
-			CacheWrite: u.Cost.CacheWrite - before.Cost.CacheWrite, Total: u.Cost.Total - before.Cost.Total,
-		},
-	}
-}
-
 // handedOver is all that a child hands over.
 func handedOver(in core.ChildSettled) string {
 	if s := in.Submission; s != nil && s.Data != nil {

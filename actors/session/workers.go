@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,6 +38,7 @@ type leaving struct {
 	minders []*actor.PID
 	told    *link.Receipt // of the end of the run; nil where nobody is told
 	waits   bool          // for that, or for the time that it may take
+	ending  []*actor.PID  // minders whose children stop
 }
 
 func newJobs() jobs {
@@ -52,7 +54,7 @@ func (w *jobs) track(pid *actor.PID, j job) {
 // busy says whether a job is under way. The workers that keep delays and dialogs
 // stay for the next ones.
 func (w *jobs) busy() bool {
-	if len(w.leaving.minders) > 0 {
+	if len(w.leaving.minders)+len(w.leaving.ending) > 0 {
 		return true
 	}
 	for _, j := range w.running {
@@ -92,7 +94,9 @@ func (w *jobs) stop(c actor.Context) {
 	for _, j := range w.running {
 		c.Stop(j.pid)
 	}
-	w.stopLeaving(c)
+	for _, pid := range slices.Concat(w.leaving.minders, w.leaving.ending) {
+		c.Stop(pid)
+	}
 	*w = newJobs()
 }
 
@@ -117,9 +121,9 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 // stopLeaving stops the children that were cancelled.
 func (w *jobs) stopLeaving(c actor.Context) {
 	for _, pid := range w.leaving.minders {
-		c.Stop(pid)
+		c.Send(pid, abandoned{})
 	}
-	w.leaving = leaving{}
+	w.leaving = leaving{ending: append(w.leaving.ending, w.leaving.minders...)}
 }
 
 // childrenLeave is when children that were cancelled stop.
@@ -187,6 +191,7 @@ func (w *jobs) cancelBash(c actor.Context, number int) {
 // ended queues the end of a worker behind whatever it has sent before: Terminated
 // is a system message and would overtake a result.
 func (w *jobs) ended(c actor.Context, pid *actor.PID) {
+	w.leaving.ending = slices.DeleteFunc(w.leaving.ending, func(of *actor.PID) bool { return of.Equal(pid) })
 	if j, ok := w.running[pid.Id]; ok {
 		delete(w.running, pid.Id)
 		c.Send(c.Self(), core.WorkerGone{Kind: j.kind, Attempt: j.attempt, Job: j.number, ID: j.id})
