@@ -30,6 +30,7 @@ var (
 	pipes    = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
 	keys     = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
 	lines    = []string{"./protocol", "./protocol/pi"}
+	tasks    = []string{"./e2e", "-run", "TestScripts/(task|budget)$"}
 	slash    = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
 	wires    = []string{"./providers/openai", "-run", "TestConformance"}
 	words    = []string{"./providers", "-run", "TestErrorTexts"}
@@ -76,7 +77,12 @@ var mutants = []mutant{
 	{"what a child has reserved is kept when it is cut off", "actors/core/task.go", "\t\tm.cutItem(c, it, why)\n\t\tm.childOver(it)\n", "\t\tm.cutItem(c, it, why)\n", laws},
 	{"a request of a child that was crossed out stays reserved", "actors/core/grant.go", "if m.requested != 0 {\n\t\tm.do(", "if false {\n\t\tm.do(", laws},
 	{"who waits for a budget that is used up is never told", "actors/core/budget.go", "\tm.hand(b.deny())\n", "\tb.deny()\n", laws},
-	{"a child counts twice", "actors/core/grant.go", "more[i], it.spent[i] = used[i]-it.spent[i], used[i]", "more[i], it.spent[i] = used[i], used[i]", laws},
+	{"a child counts twice", "actors/core/grant.go", "more[i], known[i] = used[i]-known[i], used[i]", "more[i], known[i] = used[i], used[i]", laws},
+	{"a child that was not let begin counts", "actors/core/budget.go", "\tresult := it.result()\n\tresult.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, why\n", "\tm.countChild()\n\tresult := it.result()\n\tresult.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, why\n", tasks},
+	{"what a child has cost counts with its end and with its result", "actors/core/task_item.go", "Details: m.taskDetails(t, details)}\n}", "Details: m.taskDetails(t, details), Usage: details.Usage}\n}", tasks},
+	{"what a child has cost since it was stopped is not told", "actors/core/task_children.go", "if more.Sum() <= 0 && more.Cost.Total <= 0 {", "if true {", tasks},
+	{"calls beyond an agent's limit run", "actors/core/grant.go", "if m.calls++; m.calls <= *most {", "if m.calls++; true {", tasks},
+	{"the place of a task is free before its work is done with", "actors/core/task.go", "case itemRunning, itemCapturing, itemVerifying, itemNaming, itemMerging:\n\t\t\tlive++", "case itemRunning, itemVerifying, itemNaming:\n\t\t\tlive++\n\t\tcase itemCapturing, itemMerging:", copies},
 	{"what a request has reserved is kept", "actors/core/pool.go", "\tdelete(p.held, t)\n\tp.queue = slices", "\tp.queue = slices", laws},
 	{"work is merged before it is verified", "actors/core/task_isolated.go",
 		"\tdefault:\n\t\tm.beginVerification(c, it, s.settled)\n", "\tdefault:\n\t\tm.passed(c, it, s.settled)\n", copies},
