@@ -42,6 +42,7 @@ const (
 	LlamaCPP = "llama.cpp"
 	LMStudio = "LM Studio"
 	VLLM     = "vLLM"
+	SGLang   = "SGLang"
 	Other    = "OpenAI-compatible server"
 )
 
@@ -51,6 +52,7 @@ var howToRaise = map[string]string{
 	LlamaCPP: "start the server with a larger -c, or fewer slots (-np)",
 	LMStudio: "load the model with a longer context length",
 	VLLM:     "start the server with a larger --max-model-len",
+	SGLang:   "start the server with a larger --context-length",
 	Other:    "see the server's settings",
 }
 
@@ -299,6 +301,9 @@ func others(list gjson.Result) (kind string, models []providers.LocalModel) {
 	for _, m := range list.Get("data").Array() {
 		if m.Get("max_model_len").Exists() {
 			kind = VLLM
+		}
+		if m.Get("owned_by").Str == "sglang" {
+			kind = SGLang
 		}
 		models = append(models, providers.LocalModel{ID: m.Get("id").Str, Context: m.Get("max_model_len").Int(), Loaded: true})
 	}

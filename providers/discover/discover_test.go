@@ -88,7 +88,9 @@ func TestFind(t *testing.T) {
 		"LM Studio 0.4": {studioNowAnswers, providers.LocalServer{Kind: LMStudio, Models: []providers.LocalModel{
 			{ID: "google/gemma-3-4b", Context: 131072, AtMost: true, Vision: true}, {ID: "qwen/qwen3.5-9b", Context: 4096, Thinking: true, Loaded: true},
 		}}},
-		"vLLM":  {vllmAnswers, providers.LocalServer{Kind: VLLM, Models: []providers.LocalModel{{ID: "Qwen/Qwen3-Coder", Context: 262144, Loaded: true}}}},
+		"vLLM": {vllmAnswers, providers.LocalServer{Kind: VLLM, Models: []providers.LocalModel{{ID: "Qwen/Qwen3-Coder", Context: 262144, Loaded: true}}}},
+		"SGLang": {map[string]string{"/v1/models": `{"object":"list","data":[{"id":"Qwen/Qwen3-Coder","object":"model","owned_by":"sglang","max_model_len":32768}]}`},
+			providers.LocalServer{Kind: SGLang, Models: []providers.LocalModel{{ID: "Qwen/Qwen3-Coder", Context: 32768, Loaded: true}}}},
 		"other": {map[string]string{"/v1/models": `{"data":[{"id":"m"},{"id":"m"},{"id":"bad\u001b[31m"},{"id":5},{}]}`}, providers.LocalServer{Kind: Other, Models: []providers.LocalModel{{ID: "m", Loaded: true}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
