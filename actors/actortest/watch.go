@@ -71,7 +71,7 @@ var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
 var ourLetters = map[string][]string{
 	"of a worker's goroutine, after its actor was stopped": {"finished", "Crashed", "said"},
 	"at the end of a connection": {
-		"Left",
+		"Left", "Quiet",
 		"wrote", "Forget", "Closed", "status", "uses", "drained", "flushed", "limit", "connect", "Shutdown", "line", "lineTooLong", "inputClosed",
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},

@@ -255,6 +255,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 		return false
 	}
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
+	r.routes.closing++
 	to.far, to.pid = true, r.routes.relay
 	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached, Viewer: to.viewed, Why: m.Moved.Why})
 	for _, req := range m.Moved.Unanswered {

@@ -41,6 +41,7 @@ type routes struct {
 	opening  map[string]*route // by key: asked for, and not spawned yet
 	main     *route            // the default session, nil until the first command for it; in one of the maps, too
 	keys     int
+	closing  int        // sessions that have ended and may still answer what was on its way to them
 	relay    *actor.PID // the way to sessions of other nodes; nil without a cluster
 }
 
@@ -136,6 +137,9 @@ func (r *router) Receive(c actor.Context) {
 		r.closed(c, m)
 	case link.Left:
 		r.remove(r.routes.byHandle[m.Handle])
+		r.maybeDrained(c)
+	case link.Quiet:
+		r.routes.closing--
 		r.maybeDrained(c)
 	case Shutdown:
 		if (r.cfg.Lag > 0 || r.cfg.Peer) && r.leaving == nil { // the others see their pipe close
@@ -666,6 +670,9 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 	}
 	if to != nil {
 		c.Send(to.pid, link.RouteClosed{Router: c.Self()}) // behind the replies: on it the session tells the writer to forget its tag
+		if !to.far {
+			r.routes.closing++
+		}
 	}
 	if quit {
 		r.inputEnds(c)
@@ -675,7 +682,7 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 
 // maybeDrained reports when nothing of this connection is left to wait for.
 func (r *router) maybeDrained(c actor.Context) {
-	if r.leaving != nil && len(r.routes.byHandle)+len(r.routes.opening)+len(r.lists.waiting)+len(r.asked.waiting) == 0 {
+	if r.leaving != nil && len(r.routes.byHandle)+len(r.routes.opening)+r.routes.closing+len(r.lists.waiting)+len(r.asked.waiting) == 0 {
 		c.Send(c.Parent(), drained{})
 	}
 }

@@ -127,7 +127,8 @@ func (m *Leave) And(next Leave) *Leave {
 }
 
 // How a session ends: it sends Closed to its parent, which passes it on to the
-// routers; each of them, and the parent, answers the session with RouteClosed.
+// routers; each of them, and the parent, answers the session with RouteClosed, and it
+// answers a router with Quiet.
 type (
 	// Closed says that a session has ended.
 	Closed struct {
@@ -153,6 +154,9 @@ type (
 	// RouteClosed says that a router sends a session nothing more; a nil router
 	// stands for the parent of sessions: no router will be sent to it.
 	RouteClosed struct{ Router *actor.PID }
+	// Quiet says that a session that has ended tells a router's client nothing more: what
+	// was on its way to it is answered.
+	Quiet struct{}
 )
 
 // SetDialect says that a client has chosen another dialect or other features. A

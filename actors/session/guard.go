@@ -207,8 +207,11 @@ func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.Clos
 func (d *durable) routeClosed(c actor.Context, m link.RouteClosed) {
 	if m.Router == nil {
 		d.clients.sealed = true
-	} else if who := d.clients.by(m.Router); who != nil {
-		d.clients.remove(c.ActorSystem().Root, who)
+	} else {
+		if who := d.clients.by(m.Router); who != nil {
+			d.clients.remove(c.ActorSystem().Root, who)
+		}
+		c.Send(m.Router, link.Quiet{})
 	}
 	d.maybeStop(c)
 }
