@@ -108,6 +108,43 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, 143, s.stop())
 }
 
+// TestPageWatches: a device that may only look sees the conversation go on, and what is
+// asked, and finds nothing that would change something.
+func TestPageWatches(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view")
+	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
+	require.NoError(t, err)
+	owner, _ := s.dial(strings.TrimSpace(string(raw)), "troupe.v1")
+	owner.send(`{"id":"hello","type":"hello","features":["approvals"],"ui":["approval"]}`)
+	owner.send(`{"id":"open","type":"open_session","permissionMode":"ask"}`)
+	handle := owner.until("open").Get("data.sessionId").Str
+
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"made\n"}`), text("All of it."))
+	owner.send(`{"id":"p","type":"prompt","message":"make it","sessionId":"` + handle + `"}`)
+	tab.Until(`document.querySelector("#list button, #list a") !== null`)
+	tab.Until(`(document.querySelector("#list li button, #list li a")?.click(), ` + shown + `.includes("make it"))`)
+	tab.Until(`document.querySelector("#dock .card .diff") !== null`)
+	assert.Contains(t, tab.Eval(`document.querySelector("#dock").innerText`), "somebody else has to answer")
+	const acts = `[...document.querySelectorAll("button, select, textarea, input:not([type=search])")].filter((n) => !n.disabled && n.checkVisibility() && !n.closest("#list") &&
+		/^(allow|deny|send|steer|queue|stop|new session|fork|delete|save|cancel)/i.test(n.textContent.trim())).map((n) => n.textContent.trim()).join("|")`
+	assert.Equal(t, "", tab.Eval(acts))
+	assert.Equal(t, true, tab.Eval(`document.getElementById("new-session").hidden`))
+	assert.Equal(t, true, tab.Eval(`["composer-text", "send", "model", "level", "mode"].every((id) => document.getElementById(id).disabled)`))
+	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
+
+	approval := owner.until("approval_request")
+	owner.send(`{"id":"yes","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
+	tab.Until(`document.querySelector("#dock .card") === null`)
+	sees(tab, "All of it.")
+	s.calm(tab)
+	assert.Equal(t, 143, s.stop())
+}
+
 // TestPageSessions: the page lists the sessions on disk in pages, finds what was said in
 // them, deletes one, and helps to find a directory for a new one.
 func TestPageSessions(t *testing.T) {

@@ -91,6 +91,7 @@ class App {
   async up(info) {
     byId("banner").hidden = true;
     this.readOnly = info.scope === "view";
+    byId("new-session").hidden = this.readOnly;
     try {
       const restarted = this.epoch && this.epoch !== info.epoch;
       this.epoch = info.epoch;
@@ -216,6 +217,7 @@ class App {
   }
 
   newSession() {
+    if (this.readOnly) return;
     const directories = new Set([...this.list.open.values(), ...this.list.files].map((s) => s.cwd).filter(Boolean));
     this.sheets.newSession([...directories]);
   }
@@ -363,7 +365,7 @@ class App {
     byId("earlier").hidden = !view?.hasMore;
     const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
     byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "Nothing has been said yet.")
-      : el("p", null, "No session is open. ", el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
+      : el("p", null, "No session is open. ", !this.readOnly && el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
     byId("widgets").replaceChildren(...(view ? [...view.widgets.values()].map((lines) => el("pre", { class: "plain" }, lines.map(plain).join("\n"))) : []),
       ...(view ? [...view.statuses.values()].map((text) => el("span", { class: "badge" }, plain(text))) : []));
     if (this.following) this.scroll.scrollTop = this.scroll.scrollHeight;
@@ -374,6 +376,7 @@ class App {
     const { view } = this;
     this.drawTitle();
     const state = view?.state ?? {};
+    byId("model").disabled = this.readOnly;
     byId("model").textContent = state.model ? str(state.model.name) || state.model.id : "No model";
     const select = (node, options, value) => {
       const key = JSON.stringify(options);
@@ -501,7 +504,7 @@ class App {
       g: () => (this.prefix = "g"),
       s: () => after === "g" && (this.openList(true), byId("list-search").focus()),
       n: () => this.newSession(),
-      m: () => this.later(() => this.sheets.models()),
+      m: () => this.readOnly || this.later(() => this.sheets.models()),
       b: () => this.later(() => this.sheets.branches()),
       j: () => this.step(1),
       k: () => this.step(-1),

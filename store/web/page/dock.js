@@ -2,6 +2,8 @@
 
 const tooSoon = 400; // ms: a card that has just appeared under a finger is not answered
 
+const watching = () => el("p", { class: "why" }, "This device may only watch: somebody else has to answer.");
+
 class Dock {
   constructor(app, root) {
     this.app = app;
@@ -55,7 +57,8 @@ class Dock {
         preview.diff ? diffTable(parseDiff(str(preview.diff)))
           : preview.paths?.length > 0 ? el("p", { class: "why" }, preview.paths.join(", "))
             : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" })),
-      el("div", { class: "answers" }, buttons), feedback);
+      this.app.readOnly ? watching() : [el("div", { class: "answers" }, buttons), feedback]);
+    if (this.app.readOnly) return card;
     card.addEventListener("keydown", (event) => {
       if (event.target === feedback) {
         const reject = options.find((o) => o.kind === "reject_once");
@@ -100,7 +103,7 @@ class Dock {
         parts = [message, field, el("div", { class: "answers" }, ok, cancel)];
       }
     }
-    const card = this.card(str(d.title) || "A question", d.id, parts);
+    const card = this.card(str(d.title) || "A question", d.id, this.app.readOnly ? [message, watching()] : parts);
     return card;
   }
 }

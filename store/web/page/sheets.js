@@ -204,20 +204,21 @@ class Sheets {
   palette() {
     const { app } = this;
     const { view } = app;
+    const mine = view && !app.readOnly;
     const things = [
-      { name: "New session", brief: "n", run: () => app.newSession() },
-      view && { name: "Model", brief: "m", run: () => this.models() },
+      !app.readOnly && { name: "New session", brief: "n", run: () => app.newSession() },
+      mine && { name: "Model", brief: "m", run: () => this.models() },
       view && { name: "Branches", brief: "b", run: () => this.branches() },
       view && { name: "Find", brief: "/", run: () => this.find() },
-      view && { name: "Summarise older messages now", run: () => app.tell("compact", { sessionId: view.handle }) },
-      view && { name: "Name this session", run: () => this.rename() },
-      view && { name: "Export as HTML", brief: "on the daemon's machine", run: async () => {
+      mine && { name: "Summarise older messages now", run: () => app.tell("compact", { sessionId: view.handle }) },
+      mine && { name: "Name this session", run: () => this.rename() },
+      mine && { name: "Export as HTML", brief: "on the daemon's machine", run: async () => {
         const result = await app.tell("export_html", { sessionId: view.handle });
         if (result?.path) app.alert("Written: " + result.path);
       } },
       view && { name: "Open or close all thinking", brief: "t", run: () => app.unfold("thinking") },
       view && { name: "Open or close all tool calls", brief: "o", run: () => app.unfold("tool") },
-      view && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
+      mine && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
       globalThis.Notification?.permission === "default" && { name: "Tell me when a session needs me", brief: "notifications of the browser", run: () => Notification.requestPermission() },
       !app.readOnly && { name: "Credentials of providers", run: () => app.logins.list() },
       { name: "Keys", brief: "?", run: () => this.help() },
