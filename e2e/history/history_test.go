@@ -129,14 +129,14 @@ const goodTasks = `
 	< {"type":"tool_execution_start","runId":"1","toolCallId":"c"}
 	< {"type":"subagent_start","id":"A","toolCallId":"c"}
 	< {"type":"subagent_start","id":"B","toolCallId":"c"}
-	< {"type":"budget_warning","dimension":"turns"}
+	< {"type":"budget_warning","snapshot":{"reason":"turns"}}
 	< {"type":"subagent_verification_start","id":"A","attempt":1}
 	< {"type":"subagent_verification_command_start","id":"A","attempt":1,"commandName":"test"}
 	< {"type":"subagent_verification_command_end","id":"A","attempt":1,"commandName":"test"}
 	< {"type":"subagent_verification_end","id":"A","attempt":1}
 	< {"type":"subagent_end","id":"A","exitCode":0,"verification":{"status":"passed"}}
 	< {"type":"subagent_end","id":"B","exitCode":1}
-	< {"type":"budget_exceeded","dimension":"turns"}
+	< {"type":"budget_exceeded","snapshot":{"reason":"turns"}}
 	< {"type":"tool_execution_end","runId":"1","toolCallId":"c","result":{"details":{"results":[{"id":"A","exitCode":0,"merged":true},{"id":"B","exitCode":1}]}}}
 	< {"type":"turn_end","runId":"1"}
 	< {"type":"agent_end","runId":"1"}
@@ -159,9 +159,9 @@ func TestEachCheckerOfTasksCanFail(t *testing.T) {
 		{"verification without an end", "T2", `< {"type":"subagent_verification_end","id":"A","attempt":1}`, ""},
 		{"success that was not verified", "T3", `"status":"passed"`, `"status":"failed"`},
 		{"merged all the same", "T4", `"exitCode":1}]`, `"exitCode":1,"merged":true}]`},
-		{"warned twice", "T10", end, `< {"type":"budget_warning","dimension":"turns"}`},
-		{"warned too late", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_warning","dimension":"cost"}`},
-		{"exceeded twice", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_exceeded","dimension":"cost"}`},
+		{"warned twice", "T10", end, `< {"type":"budget_warning","snapshot":{"reason":"turns"}}`},
+		{"warned too late", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_warning","snapshot":{"reason":"cost"}}`},
+		{"exceeded twice", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_exceeded","snapshot":{"reason":"cost"}}`},
 	} {
 		require.Contains(t, goodTasks, c.old, c.name)
 		found := Check(tell(strings.Replace(goodTasks, c.old, c.new, 1)), Options{})

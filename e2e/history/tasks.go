@@ -97,7 +97,7 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 		scope := v.Get("scope").Str
 		what := kind + " of " + scope + v.Get("id").Str + v.Get("toolCallId").Str
 		if kind == "budget_warning" {
-			what += v.Get("dimension").Str
+			what += v.Get("snapshot.reason").Str
 		}
 		if t.told[what] || t.told["budget_exceeded of "+scope] {
 			return "T10: told twice, or too late"
