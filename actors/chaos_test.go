@@ -522,5 +522,5 @@ func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.D
 	letters := slices.DeleteFunc(c.watch.Letters(), func(l string) bool {
 		return c.plan.dying != "" && strings.HasPrefix(l, "Records to ") // its client went away, and with it the writer
 	})
-	require.Empty(t, letters)
+	require.Empty(t, letters, "%s", h.Last(80))
 }
