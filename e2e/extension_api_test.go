@@ -467,7 +467,7 @@ func TestExtensionPayloads(t *testing.T) {
 		pi.on("session_compact", (e, ctx) => tell(ctx, "compact", e.reason, e.willRetry, e.fromExtension));
 		pi.on("after_provider_response", (e, ctx) => tell(ctx, "answered", e.headers["content-type"]));
 		pi.on("turn_end", (e, ctx) => { tell(ctx, "turn", e.continue); return { entries: [], continue: e.continue }; });
-		pi.on("session_before_tree", (e, ctx) => tell(ctx, "before", e.preparation.commonAncestorId === ctx.sessionManager.getBranch()[0].id, e.preparation.entriesToSummarize.length > 0));
+		pi.on("session_before_tree", (e, ctx) => tell(ctx, "before", e.preparation.commonAncestorId === ctx.sessionManager.getBranch().find((b) => b.message?.role === "user").id, e.preparation.entriesToSummarize.length > 0));
 		pi.on("session_tree", (e, ctx) => tell(ctx, "tree", typeof e.oldLeafId, e.oldLeafId !== e.newLeafId));
 		pi.on("model_select", (e, ctx) => tell(ctx, "model", e.source));
 		pi.on("session_start", (e, ctx) => tell(ctx, "start", e.reason, ctx.sessionManager.getHeader().type));

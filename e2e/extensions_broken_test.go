@@ -35,7 +35,7 @@ func TestExtensionsSayNonsense(t *testing.T) {
 	}`))
 	events := d.prompt("hi")
 	failed := strings.Join(failures(events), "\n")
-	assert.Regexp(t, `^context: .*\nbefore_provider_request: .*\nbefore_provider_headers: .*$`, failed)
+	assert.Regexp(t, `^context: .*\nbefore_provider_headers: .*\nbefore_provider_request: .*$`, failed)
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
 	d.ok(`{"type":"prompt","message":"/boom"}`)
 	assert.Equal(t, "it broke", d.event("extension_error").Get("error").Str)

@@ -27,20 +27,22 @@ import (
 // session without any: nothing is told, and nothing waits.
 type extensions struct {
 	registered
-	nth    int // of their actors: the end of one must not be taken for that of the next
-	root   *actor.RootContext
-	pid    *actor.PID       // of their actor, nil for none
-	tools  *extension.Tools // that they run
-	load   loading
-	shown  []byte           // the snapshot that they have
-	events extension.Events // that they are told
-	fence  fence
-	asks   asks
+	nth     int // of their actors: the end of one must not be taken for that of the next
+	root    *actor.RootContext
+	pid     *actor.PID       // of their actor, nil for none
+	tools   *extension.Tools // that they run
+	load    loading
+	shown   []byte // the snapshot that they have
+	tooling tooling
+	events  extension.Events // that they are told
+	fence   fence
+	asks    asks
 }
 
 // registered is what extensions have registered, as far as the session depends on it.
 type registered struct {
 	listens    map[string]bool // events with a handler
+	regs       int             // how often that has changed
 	refuseBash string          // why no command of a client may run; "" refuses none
 	commands   []words.CommandDef
 	models     modelsOf
@@ -336,6 +338,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		s.ext.listens[name] = true
 	}
 	s.ext.commands = m.Commands
+	s.ext.regs++
 	set := &s.work.settings
 	set.Extensions = core.Extensions{Listens: extension.Listens(m.Listens), Refuse: m.Refuse}
 	s.ext.refuseBash = m.RefuseBash
@@ -849,26 +852,23 @@ func (s *Session) answerIdle() {
 
 // snapshot is what extensions may read of the session at any time.
 type snapshot struct {
-	Cwd          string                 `json:"cwd"`
-	SessionID    string                 `json:"sessionId"`
-	SessionFile  string                 `json:"sessionFile,omitempty"`
-	SessionName  *string                `json:"sessionName"`
-	Model        json.RawMessage        `json:"model"`
-	Level        protocol.ThinkingLevel `json:"thinkingLevel"`
-	Idle         bool                   `json:"idle"`
-	Running      bool                   `json:"running"`
-	Pending      int                    `json:"pending"`
-	ActiveTools  []string               `json:"activeTools"`
-	Tools        []shownTool            `json:"tools"`
-	Commands     json.RawMessage        `json:"commands"`
-	LeafID       *string                `json:"leafId"`
-	SystemPrompt string                 `json:"systemPrompt"`
-	Trusted      bool                   `json:"trusted"`
-	Usage        *contextUsage          `json:"contextUsage"`
-	Scoped       []json.RawMessage      `json:"scopedModels,omitempty"`    // at the beginning
-	Models       json.RawMessage        `json:"models,omitempty"`          // at the beginning
-	Available    json.RawMessage        `json:"availableModels,omitempty"` // likewise
-	Settings     json.RawMessage        `json:"settings,omitempty"`        // likewise
+	Cwd         string                 `json:"cwd"`
+	SessionID   string                 `json:"sessionId"`
+	SessionFile string                 `json:"sessionFile,omitempty"`
+	SessionName *string                `json:"sessionName"`
+	Model       json.RawMessage        `json:"model"`
+	Level       protocol.ThinkingLevel `json:"thinkingLevel"`
+	Idle        bool                   `json:"idle"`
+	Running     bool                   `json:"running"`
+	Pending     int                    `json:"pending"`
+	ActiveTools []string               `json:"activeTools"`
+	LeafID      *string                `json:"leafId"`
+	Trusted     bool                   `json:"trusted"`
+	Usage       *contextUsage          `json:"contextUsage"`
+	Scoped      []json.RawMessage      `json:"scopedModels,omitempty"`    // at the beginning
+	Models      json.RawMessage        `json:"models,omitempty"`          // at the beginning
+	Available   json.RawMessage        `json:"availableModels,omitempty"` // likewise
+	Settings    json.RawMessage        `json:"settings,omitempty"`        // likewise
 }
 
 // shownTool is a tool as extensions see it.
@@ -918,8 +918,7 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 	snap := snapshot{
 		Cwd: s.work.cwd, SessionID: st.SessionID, SessionFile: s.file.path, SessionName: st.SessionName,
 		Model: modelJSON(st.Model), Level: st.ThinkingLevel, Idle: s.m.Idle(), Running: st.IsStreaming, Pending: s.m.Pending(),
-		ActiveTools: s.m.ActiveTools(), Tools: s.toolsShown(), Commands: protocol.AppendValue(nil, s.commandList().Commands),
-		SystemPrompt: s.systemPrompt(), Trusted: s.work.trusted(),
+		ActiveTools: s.m.ActiveTools(), Trusted: s.work.trusted(),
 	}
 	if leaf := s.file.Leaf(); leaf != "" {
 		snap.LeafID = &leaf
@@ -940,7 +939,36 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 	if err != nil {
 		panic("session: snapshot: " + err.Error())
 	}
-	return raw
+	raw = append(raw[:len(raw)-1], ',')
+	return append(raw, s.tooling()...)
+}
+
+// tooling is what a snapshot says of tools and commands. It is large, and is made again only when
+// something of what it is made of is another: a snapshot is taken for every hook.
+type tooling struct {
+	active  []string
+	hosts   []protocol.HostTool
+	prompts *promptResources
+	regs    int
+	made    []byte // members of the snapshot, and its end
+}
+
+func (s *Session) tooling() []byte {
+	t, active, hosts, prompts := &s.ext.tooling, s.m.ActiveTools(), s.m.HostTools(), s.work.prompts.get()
+	sameHosts := len(t.hosts) == len(hosts) && (len(hosts) == 0 || &t.hosts[0] == &hosts[0])
+	if t.made != nil && sameHosts && t.prompts == prompts && t.regs == s.ext.regs && slices.Equal(t.active, active) {
+		return t.made
+	}
+	raw, err := json.Marshal(struct {
+		Tools        []shownTool     `json:"tools"`
+		Commands     json.RawMessage `json:"commands"`
+		SystemPrompt string          `json:"systemPrompt"`
+	}{s.toolsShown(), protocol.AppendValue(nil, s.commandList().Commands), s.systemPrompt()})
+	if err != nil {
+		panic("session: snapshot: " + err.Error())
+	}
+	*t = tooling{slices.Clone(active), hosts, prompts, s.ext.regs, raw[1:]}
+	return t.made
 }
 
 func modelJSON(m *protocol.Model) json.RawMessage {
