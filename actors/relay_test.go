@@ -573,6 +573,29 @@ func TestMoved(t *testing.T) {
 	})
 }
 
+// TestNodeOfDirectoryLost: a session whose directory is on a lost node only is nowhere else. Who asks for it has
+// waited, and is told which node that was.
+func TestNodeOfDirectoryLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[1], "client-one", "")
+		v := c.Call(t, `{"type":"open_session","cwd":"/","retain":true}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		s := v.Get("data.sessionId").Str
+		c.run(s, "~x~ one")
+		lost := time.Now()
+		w.lose("b")
+		other := through(nodes[0], "client-two", "")
+		other.Line(`{"id":"x-a","type":"attach"` + at(s) + `}`)
+		v = other.wait("x-a")
+		assert.Equal(t, "node_lost b", code(v)+" "+v.Get("data.node").Str, v.Raw)
+		assert.InDelta(t, lost.UnixMilli(), v.Get("data.since").Int(), 500)
+		assert.InDelta(t, relay.DefaultWait.Seconds(), time.Since(lost).Seconds(), 1)
+		require.NoError(t, other.leave())
+		nodes[0].end()
+	})
+}
+
 // TestRelayFollows: a client of a node that is cut off from the engine, and loses its session to
 // another one, is led there as soon as the node knows.
 func TestRelayFollows(t *testing.T) {

@@ -56,7 +56,8 @@ type Member struct {
 // sign is the last that was heard of a node.
 type sign struct {
 	Node
-	at uint64 // own beats that were stored then
+	at   uint64 // own beats that were stored then
+	when time.Time
 }
 
 // mostWants is for how many sessions a member remembers what they want.
@@ -193,7 +194,7 @@ func (m *Member) listen() (events []any) {
 		if !known || m.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
 			events = append(events, Watch{n.Name})
 		}
-		m.heard[n.Name] = sign{n, m.stored}
+		m.heard[n.Name] = sign{n, m.stored, time.Now()}
 	}
 	return events
 }
@@ -311,7 +312,67 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 			return n, nil
 		}
 	}
-	return m.Place(ctx, id, w)
+	n, err := m.Place(ctx, id, w)
+	if err != nil && m.isLost(w) {
+		return n, m.lost(w.Node)
+	}
+	return n, err
+}
+
+// LostError says that a session's directory is on a node that does not answer, and on no other.
+type LostError struct {
+	Node  string
+	Since time.Time // zero if it was never heard of
+}
+
+func (e *LostError) Error() string {
+	return "the directory of the session is on " + e.Node + ", which does not answer"
+}
+
+// Unwrap: no node can take the session.
+func (e *LostError) Unwrap() error { return ErrNowhere }
+
+// isLost says whether only a node can have a session that does not answer.
+func (m *Member) isLost(w Wants) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return w.Node != "" && w.Node != m.cfg.Self.Name && !m.lives(w.Node)
+}
+
+func (m *Member) lost(node string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &LostError{node, m.heard[node].when}
+}
+
+// Ages is how long ago each of the other nodes was heard of.
+func (m *Member) Ages() map[string]time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ages := map[string]time.Duration{}
+	for name, last := range m.heard {
+		ages[name] = time.Since(last.when)
+	}
+	return ages
+}
+
+// States is how many sessions this node has, by what it may do with them: owner, doubtful (something that is
+// appended is in doubt), claiming.
+func (m *Member) States() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	states := map[string]int{"owner": 0, "doubtful": 0, "claiming": 0}
+	for _, o := range m.owned {
+		switch {
+		case o == nil:
+			states["claiming"]++
+		case o.doubts():
+			states["doubtful"]++
+		default:
+			states["owner"]++
+		}
+	}
+	return states
 }
 
 // lastRelease is what a release says of the session: who is to have it.

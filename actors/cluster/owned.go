@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/fnv"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type Owned struct {
 	next   []string
 	keys   Keys
 	wake   func()
+	since  atomic.Int64 // when what is being appended was begun, Unix milliseconds; 0 for nothing
 }
 
 // Load reads what is in the log behind a mark, which is in a copy already, with the keys that
@@ -82,7 +84,9 @@ func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error 
 	defer cancel()
 	lease, leased := o.member.Lease()
 	begun := time.Now()
+	o.since.Store(begun.UnixMilli())
 	seq, err := do(ctx)
+	o.since.Store(0)
 	if took := time.Since(begun); took > toldAfter {
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
 	}
@@ -97,6 +101,12 @@ func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error 
 		o.lease = lease
 	}
 	return nil
+}
+
+// doubts says whether something that is appended is in doubt.
+func (o *Owned) doubts() bool {
+	begun := o.since.Load()
+	return begun > 0 && time.Since(time.UnixMilli(begun)) > toldAfter
 }
 
 // Current says that what was appended is all there is: what is in memory may be shown. Under

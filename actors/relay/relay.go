@@ -347,9 +347,7 @@ func (r *relay) waitFor(c actor.Context, s *session, why error) {
 			kept = append(kept, a)
 			continue
 		}
-		err := protocol.CodeSessionUnavailable.Errorf("No node has the session at the moment: %s", sentence(why))
-		err.Data = retry{time.Second.Milliseconds()}
-		r.refuse(c, a, err)
+		r.refuse(c, a, unavailable(why))
 	}
 	s.waiting = kept
 	if len(s.waiting) == 0 && (!s.hears || r.leaving != nil) {
@@ -366,6 +364,29 @@ func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	}
 	s.at, s.looking.number = nil, r.next()
 	kernel.After(c, s.looking.pause, c.Self(), lookAgain{s.id, s.looking.number})
+}
+
+// unavailable is why a command has waited in vain.
+func unavailable(why error) *protocol.Error {
+	var lost *cluster.LostError
+	if errors.As(why, &lost) {
+		err := protocol.CodeNodeLost.Errorf("%s", sentence(why))
+		data := lostNode{Node: lost.Node}
+		if !lost.Since.IsZero() {
+			data.Since = lost.Since.UnixMilli()
+		}
+		err.Data = data
+		return err
+	}
+	err := protocol.CodeSessionUnavailable.Errorf("No node has the session at the moment: %s", sentence(why))
+	err.Data = retry{time.Second.Milliseconds()}
+	return err
+}
+
+// lostNode is what an answer says of the node that would be needed.
+type lostNode struct {
+	Node  string `json:"node"`
+	Since int64  `json:"since,omitempty"` // epoch milliseconds
 }
 
 // retry is what an answer says to who may ask again.

@@ -450,6 +450,12 @@ func (n *node) measured(w io.Writer) error {
 	for _, other := range n.member.Nodes() {
 		gauges[fmt.Sprintf("troupe_cluster_node_sessions{node=%q}", other.Name)] = float64(other.Sessions)
 	}
+	for other, age := range n.member.Ages() {
+		gauges[fmt.Sprintf("troupe_cluster_beat_age_seconds{node=%q}", other)] = age.Seconds()
+	}
+	for state, count := range n.member.States() {
+		gauges[fmt.Sprintf("troupe_cluster_sessions{state=%q}", state)] = float64(count)
+	}
 	return n.metrics.Write(w, gauges)
 }
 
