@@ -30,7 +30,7 @@ var (
 	pipes    = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
 	keys     = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
 	lines    = []string{"./protocol", "./protocol/pi"}
-	tasks    = []string{"./e2e", "-run", "TestScripts/(task|budget)$"}
+	tasks    = []string{"./e2e", "-run", "^TestScripts$/^(task|budget)$"}
 	slash    = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
 	wires    = []string{"./providers/openai", "-run", "TestConformance"}
 	words    = []string{"./providers", "-run", "TestErrorTexts"}

@@ -20,10 +20,11 @@ type source struct {
 	common  string // what all working trees of the repository share
 	index   string
 	objects string
-	head    string // commit; "" as long as there is none
-	format  string // of object names
-	prefix  string // of the directory that was asked for, below top; "" or with a slash at its end
-	most    int64  // bytes of files that git does not track, 0 for the usual limits
+	head    string    // commit; "" as long as there is none
+	format  string    // of object names
+	prefix  string    // of the directory that was asked for, below top; "" or with a slash at its end
+	known   *[]string // its configuration, once it was asked for
+	most    int64     // bytes of files that git does not track, 0 for the usual limits
 }
 
 // Version is that of a git binary.
@@ -89,6 +90,9 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 		return source{}, err
 	}
 	g := command{env: env, dir: dir}
+	if s, ok := whole(ctx, g); ok {
+		return s, s.ignored(ctx, g)
+	}
 	kind, err := g.line(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree")
 	var f *failure
 	switch {
@@ -101,8 +105,7 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 	case strings.HasSuffix(kind, "false"):
 		return source{}, errors.New("the directory belongs to the inside of a repository")
 	}
-	out, err := g.line(ctx, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir",
-		"--git-path", "index", "--git-path", "objects", "--show-object-format", "--show-prefix")
+	out, err := g.line(ctx, append([]string{"rev-parse"}, ofWork...)...)
 	if err != nil {
 		return source{}, err
 	}
@@ -110,17 +113,51 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 	if len(lines) != 7 {
 		return source{}, errors.New("the path of the repository has a line break in it")
 	}
-	s := source{top: lines[0], gitDir: lines[1], common: lines[2], index: lines[3], objects: lines[4], format: lines[5], prefix: lines[6]}
-	if s.prefix != "" {
-		if _, err := g.run(ctx, "check-ignore", "-q", "."); err == nil {
-			return source{}, errors.New("the directory is ignored by its repository")
-		}
+	s := sourceOf(lines)
+	if err := s.ignored(ctx, g); err != nil {
+		return source{}, err
 	}
 	s.head, err = g.line(ctx, "rev-parse", "-q", "--verify", "HEAD^{commit}")
 	if failedWith(err, 1) {
 		err = nil // no commit yet
 	}
 	return s, err
+}
+
+// ofWork are questions about a working tree, one line each.
+var ofWork = []string{"--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir",
+	"--git-path", "index", "--git-path", "objects", "--show-object-format", "--show-prefix"}
+
+// whole asks all at once, which is enough in the ordinary case: a process of git takes longer
+// than what it has to say.
+func whole(ctx context.Context, g command) (s source, ok bool) {
+	args := append([]string{"rev-parse", "--is-bare-repository", "--is-inside-work-tree"}, ofWork...)
+	out, err := g.line(ctx, append(args, "HEAD^{commit}")...)
+	lines := strings.Split(out, "\n")
+	if err != nil || len(lines) != 10 || lines[0] != "false" || lines[1] != "true" {
+		return s, false
+	}
+	s = sourceOf(lines[2:9])
+	s.head = lines[9]
+	return s, true
+}
+
+// sourceOf is what the answers say.
+func sourceOf(lines []string) source {
+	return source{
+		top: lines[0], gitDir: lines[1], common: lines[2], index: lines[3], objects: lines[4], format: lines[5], prefix: lines[6],
+		known: new([]string),
+	}
+}
+
+// ignored refuses a directory that is in no snapshot of its repository.
+func (s source) ignored(ctx context.Context, g command) error {
+	if s.prefix != "" {
+		if _, err := g.run(ctx, "check-ignore", "-q", "."); err == nil {
+			return errors.New("the directory is ignored by its repository")
+		}
+	}
+	return nil
 }
 
 // isRepository says that the directory is under git.

@@ -331,6 +331,9 @@ func (s source) config(ctx context.Context, env *tools.Env, bare bool) ([]byte, 
 	if !s.isRepository() {
 		return writeConfig(nil, s, bare), nil
 	}
+	if len(*s.known) > 0 {
+		return writeConfig(*s.known, s, bare), nil
+	}
 	g := command{env: env, dir: s.top}
 	out, err := g.run(ctx, "config", "--local", "--includes", "--list", "-z")
 	if err != nil {
@@ -343,6 +346,7 @@ func (s source) config(ctx context.Context, env *tools.Env, bare bool) ([]byte, 
 		}
 		entries = append(entries, fields(out)...)
 	}
+	*s.known = entries
 	return writeConfig(entries, s, bare), nil
 }
 

@@ -167,7 +167,7 @@ func (w *Workspaces) Prepare(ctx context.Context, env *tools.Env, spec Spec) (Wo
 	if spec.Branch && b.Repository {
 		ws.Branch = "troupe/task/" + spec.session() + "/" + safe(spec.ID)
 	}
-	err = w.fill(ctx, env, &ws, b, spec)
+	err = w.fill(ctx, env, src, &ws, b, spec)
 	if err != nil {
 		return Workspace{}, errors.Join(w.wordFull(err), w.discard(ws))
 	}
@@ -187,9 +187,9 @@ func (w *Workspaces) openBase(ctx context.Context, env *tools.Env, src source, d
 }
 
 // fill puts files into a workspace that has been claimed.
-func (w *Workspaces) fill(ctx context.Context, env *tools.Env, ws *Workspace, b base, spec Spec) error {
+func (w *Workspaces) fill(ctx context.Context, env *tools.Env, src source, ws *Workspace, b base, spec Spec) error {
 	for _, t := range ws.Trees {
-		if err := w.checkOut(ctx, env, *ws, t); err != nil {
+		if err := w.checkOut(ctx, env, src, *ws, t); err != nil {
 			return err
 		}
 	}
@@ -206,8 +206,8 @@ func (w *Workspaces) fill(ctx context.Context, env *tools.Env, ws *Workspace, b 
 }
 
 // checkOut makes one tree of a workspace: a clone for a repository, files for a
-// directory.
-func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, ws Workspace, t Tree) error {
+// directory. src is the user's outermost one.
+func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, src source, ws Workspace, t Tree) error {
 	work := ws.work(t)
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return err
@@ -218,9 +218,11 @@ func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, ws Workspace,
 		_, err := g.run(ctx, "read-tree", "-u", "--reset", t.Base)
 		return err
 	}
-	src, err := find(ctx, env, t.Top)
-	if err != nil {
-		return err
+	if t.Path != "" {
+		var err error
+		if src, err = find(ctx, env, t.Top); err != nil {
+			return err
+		}
 	}
 	dir := filepath.Join(work, ".git")
 	if err := src.makeGitDir(ctx, env, dir, false, []string{filepath.Join(t.Store, "objects")}); err != nil {
@@ -237,7 +239,7 @@ func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, ws Workspace,
 	if ws.Branch != "" && t.Path == "" {
 		args = []string{"checkout", "-q", "-b", ws.Branch, t.Base}
 	}
-	_, err = g.run(ctx, args...)
+	_, err := g.run(ctx, args...)
 	return err
 }
 
