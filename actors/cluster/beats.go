@@ -57,8 +57,9 @@ type other struct {
 	boot    string
 	beat    uint64
 	at      uint64 // own beats that were stored when it was last heard of
-	wanted  uint64 // how often somebody has begun to want it; 0 for nobody any more
+	wanted  uint64 // how often somebody has begun to want it
 	asked   uint64 // the same when it was looked up
+	told    uint64 // how many of these know that it is dead
 	looking uint64 // the number of the look that is under way; 0 for none
 }
 
@@ -92,8 +93,12 @@ type (
 		Name   string
 		Number uint64
 	}
-	// Dead is that a node may be taken for dead, by who has said Watch.
-	Dead struct{ Name string }
+	// Dead is that a node may be taken for dead, by those who have said Watch until it had been said so often:
+	// see [Beats.Wanted]. The others began to want it behind the look.
+	Dead struct {
+		Name   string
+		Wanted uint64
+	}
 )
 
 // NewBeats is a node that has not given a sign of life yet.
@@ -102,6 +107,14 @@ func NewBeats(t Timing) *Beats { return &Beats{timing: t, others: map[string]*ot
 // Lease is the number of the lease that the node has; false without one.
 func (b *Beats) Lease(now time.Duration) (number uint64, ok bool) {
 	return b.number, b.leased && now < b.until
+}
+
+// Wanted is how often Watch was said of a node.
+func (b *Beats) Wanted(name string) uint64 {
+	if o := b.others[name]; o != nil {
+		return o.wanted
+	}
+	return 0
 }
 
 // Next is when time matters next, unless something else happens before.
@@ -159,7 +172,7 @@ func (b *Beats) beatStored(beat uint64, now time.Duration) (effects []any) {
 // lookUp reads what the engine has of a node that has been silent for long, if somebody wants
 // to know.
 func (b *Beats) lookUp(name string, o *other) []any {
-	if o.wanted == 0 || o.looking > 0 || b.stored-o.at < b.timing.enough() {
+	if o.wanted == o.told || o.looking > 0 || b.stored-o.at < b.timing.enough() {
 		return nil
 	}
 	b.looks++
@@ -192,9 +205,7 @@ func (b *Beats) looked(e Looked) []any {
 		return nil
 	case b.stored-o.at < b.timing.enough(): // it was heard of meanwhile
 		return nil
-	case o.asked < o.wanted: // somebody has begun to want it behind that look
-		return b.lookUp(e.Name, o)
 	}
-	o.wanted = 0
-	return []any{Dead{e.Name}}
+	o.told = o.asked // and who has begun to want it behind that look gets another
+	return append([]any{Dead{e.Name, o.asked}}, b.lookUp(e.Name, o)...)
 }

@@ -65,6 +65,7 @@ type clocked struct {
 
 	valid  uint64 // the lease under which it has appended
 	tail   int    // read before it said Watch
+	asked  uint64 // how often it had then
 	wants  int    // the number of the wish, 0 for none
 	wishes int
 }
@@ -98,7 +99,9 @@ func (n *clocked) handle(event any) {
 				n.w.send(func() { n.step(cluster.Looked{Look: e, Node: found, Found: has}) }, func() { n.step(cluster.Looked{Look: e}) })
 			}, func() { n.step(cluster.Looked{Look: e}) })
 		case cluster.Dead:
-			n.claim()
+			if n.asked <= e.Wanted {
+				n.claim()
+			}
 		}
 	}
 }
@@ -156,6 +159,7 @@ func (n *clocked) wish() {
 				if n.wants == number {
 					n.tail = tail
 					n.handle(cluster.Watch{Name: n.other.name})
+					n.asked = n.beats.Wanted(n.other.name)
 				}
 			})
 		}, over)

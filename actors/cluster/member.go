@@ -47,10 +47,16 @@ type Member struct {
 	stored   uint64 // own beats
 	lease    uint64
 	heard    map[string]sign
-	waiting  map[string][]chan struct{} // who wants to know whether a node is dead
-	owned    map[SessionID]*Owned       // nil while it is being claimed
+	waiting  map[string][]waiter  // who wants to know whether a node is dead
+	owned    map[SessionID]*Owned // nil while it is being claimed
 	wants    map[SessionID]Wants
 	draining bool
+}
+
+// waiter wants to know whether a node is dead.
+type waiter struct {
+	wanted uint64 // see [Beats.Wanted]
+	over   chan struct{}
 }
 
 // sign is the last that was heard of a node.
@@ -58,6 +64,7 @@ type sign struct {
 	Node
 	at   uint64 // own beats that were stored then
 	when time.Time
+	dead bool // it was, behind that
 }
 
 // mostWants is for how many sessions a member remembers what they want.
@@ -69,7 +76,7 @@ func Join(cfg MemberConfig) *Member {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	return &Member{
 		cfg: cfg, begun: time.Now(), beats: NewBeats(cfg.Timing),
-		heard: map[string]sign{}, waiting: map[string][]chan struct{}{}, owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
+		heard: map[string]sign{}, waiting: map[string][]waiter{}, owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
 	}
 }
 
@@ -161,7 +168,7 @@ func (m *Member) perform(ctx context.Context, effects []any) (events []any, err 
 			n, found, err := m.cfg.Registry.Node(one, e.Name)
 			events = append(events, Looked{e, n, found && err == nil})
 		case Dead:
-			m.died(e.Name)
+			m.died(e)
 		}
 		cancel()
 	}
@@ -194,21 +201,29 @@ func (m *Member) listen() (events []any) {
 		if !known || m.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
 			events = append(events, Watch{n.Name})
 		}
-		m.heard[n.Name] = sign{n, m.stored, time.Now()}
+		m.heard[n.Name] = sign{n, m.stored, time.Now(), false}
 	}
 	return events
 }
 
-// died tells who has waited that a node is dead.
-func (m *Member) died(name string) {
+// died tells who has waited that a node is dead, and the rest of this node once for each time it falls silent.
+func (m *Member) died(e Dead) {
 	m.mu.Lock()
-	for _, ch := range m.waiting[name] {
-		close(ch)
+	m.waiting[e.Name] = slices.DeleteFunc(m.waiting[e.Name], func(w waiter) bool {
+		if w.wanted <= e.Wanted {
+			close(w.over)
+		}
+		return w.wanted <= e.Wanted
+	})
+	last := m.heard[e.Name]
+	again := last.dead
+	last.dead = true
+	if last.Name != "" {
+		m.heard[e.Name] = last
 	}
-	delete(m.waiting, name)
 	m.mu.Unlock()
-	if told := m.onDeath.Load(); told != nil {
-		(*told)(name)
+	if told := m.onDeath.Load(); told != nil && !again {
+		(*told)(e.Name)
 	}
 }
 
@@ -412,12 +427,12 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 	over := make(chan struct{})
 	m.mu.Lock()
 	effects := m.beats.Step(Watch{name}, m.now())
-	m.waiting[name] = append(m.waiting[name], over)
+	m.waiting[name] = append(m.waiting[name], waiter{m.beats.Wanted(name), over})
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.waiting[name] = slices.DeleteFunc(m.waiting[name], func(ch chan struct{}) bool { return ch == over })
+		m.waiting[name] = slices.DeleteFunc(m.waiting[name], func(w waiter) bool { return w.over == over })
 	}()
 	if events, err := m.perform(ctx, effects); err == nil {
 		for _, e := range events {

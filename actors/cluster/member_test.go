@@ -142,6 +142,37 @@ func TestPinned(t *testing.T) {
 	})
 }
 
+// TestManyAsk: those who ask all the time whether a node is dead do not keep each other from knowing it.
+func TestManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
+		settle()
+		_, err := a.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
+		require.NoError(t, err)
+		deaths := 0
+		b.OnDeath(func(string) { deaths++ })
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = b.Where(ctx, session)
+					time.Sleep(5 * time.Millisecond)
+				}
+			})
+		}
+		a.kill()
+		time.Sleep(2 * time.Second)
+		where, err := b.Where(t.Context(), session)
+		require.NoError(t, err)
+		require.Equal(t, "b", where.Name)
+		require.Equal(t, 1, deaths, "it is lost once")
+		stop()
+		all.Wait()
+	})
+}
+
 // TestTwin: of two lives of one node the younger works, and has the sessions of the elder.
 func TestTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -177,7 +177,7 @@ var mutants = []mutant{
 	{"the answer to an earlier beat renews the lease", "actors/cluster/beats.go", "if !b.busy || beat != b.tries {", "if !b.busy {", beats},
 	{"the answer to an earlier look counts", "actors/cluster/beats.go", "o.looking == 0 || o.looking != e.Number {", "o.looking == 0 {", beats},
 	{"what was heard is trusted", "actors/cluster/beats.go", "case o.boot != e.Node.Boot || o.beat < e.Node.Beat:", "case false:", beats},
-	{"dead behind a look before the wish", "actors/cluster/beats.go", "case o.asked < o.wanted:", "case false:", beats},
+	{"dead behind a look before the wish", "actors/cluster/beats.go", "[]any{Dead{e.Name, o.asked}}", "[]any{Dead{e.Name, o.wanted}}", beats},
 	{"a session moves though its node is there", "actors/cluster/place.go", "most = n.Name, w", "most = n.Name, 0", []string{"./actors/cluster", "-run", "TestPlace"}},
 	{"a replay is cut like what nobody has promised", "actors/conn/lag.go", "if it.Event == nil || it.Owed {", "if it.Event == nil {", []string{"./actors", "-run", "TestReplayIsWhole"}},
 	{"a viewer may do everything", "actors/conn/router.go", "if err == nil && to.viewed && !onlyLooks(req.Cmd) {", "if false {", []string{"./actors", "-run", "TestViewer"}},
