@@ -189,3 +189,21 @@ func TestLeafOfChanges(t *testing.T) {
 	d.ok(`{"type":"new_session"}`)
 	assert.Equal(t, "null", d.event("session_changed").Get("leafId").Raw)
 }
+
+// TestDirectoryIsGone: the file of the default session names a directory that is no more.
+// Every command says so, and the file is free: it can be opened with another directory.
+func TestDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("old.jsonl", `{"type":"session","version":3,"id":"11111111-1111-4111-8111-111111111111","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/nowhere"}
+{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"hi","timestamp":1}}
+`)
+	old := filepath.Join(p.work, "old.jsonl")
+	d := p.start("--session", old)
+	for range 2 {
+		assert.Equal(t, "cwd_missing", d.call(`{"type":"get_state"}`).Get("code").Str)
+	}
+	opened := d.call(`{"type":"open_session","sessionPath":"` + old + `","cwd":"` + p.work + `"}`)
+	require.True(t, opened.Get("success").Bool(), opened.Raw)
+	assert.NotZero(t, opened.Get("data.state.messageCount").Int(), "what is in it is there")
+}

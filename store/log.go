@@ -365,6 +365,9 @@ func (l *Log) Sync() error {
 	return nil
 }
 
+// Closed says whether the log has been closed.
+func (l *Log) Closed() bool { return l.closed }
+
 // Close gives the file back. Views of the log can no longer be read.
 func (l *Log) Close() error {
 	if l.closed {

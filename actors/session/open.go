@@ -243,7 +243,7 @@ func (l *loader) begun(w *workspace) *store.Log {
 
 // discard closes a log that was opened in vain.
 func (l *loader) discard(log *store.Log) {
-	if log != nil && log != l.file.Log && log != l.spec.Log {
+	if log != nil && log != l.file.Log {
 		closeFile(log, l.log)
 	}
 }
@@ -256,7 +256,7 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		return l.file.Log, nil
 	case l.file.opened:
 		return l.again()
-	case l.spec.Log != nil:
+	case l.spec.Log != nil && !l.spec.Log.Closed():
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
