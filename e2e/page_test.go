@@ -66,6 +66,9 @@ func TestPage(t *testing.T) {
 
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.visit(tab, s.code)
+	const painted = `(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0)`
+	tab.Until(painted + ` > 0`)
+	t.Log("first contentful paint, ms:", tab.Eval(painted))
 	assert.NotContains(t, tab.Eval(`location.href`), s.code)
 	begin(tab, "ask")
 	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"<b>made</b>\n"}`).and(gate("asked")), text("All **done**. <script>document.title='owned'</script> [x](javascript:alert(1)) ![y](http://127.0.0.1:9/y.png)"))

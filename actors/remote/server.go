@@ -304,7 +304,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	body := a.Body
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		body = a.Gzipped
+		body = a.Gzipped()
 	}
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(body)

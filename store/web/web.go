@@ -30,9 +30,9 @@ type Asset struct {
 	Path    string // below the root of the server
 	Type    string // its media type
 	Body    []byte
-	Gzipped []byte
-	Tag     string // of its content
-	Forever bool   // its path names its content
+	Gzipped func() []byte // when it is asked for first: the highlighter is half of the work, and seldom wanted
+	Tag     string        // of its content
+	Forever bool          // its path names its content
 }
 
 // Assets are the files of the page by path. The first call puts them together.
@@ -78,11 +78,15 @@ func build() (map[string]Asset, error) {
 }
 
 func newAsset(path, kind, text string) Asset {
+	return Asset{Path: path, Type: kind, Body: []byte(text), Gzipped: sync.OnceValue(func() []byte { return pack(text) }), Tag: tag(text)}
+}
+
+func pack(text string) []byte {
 	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is one
-	_, _ = w.Write([]byte(text))                               // into memory
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write([]byte(text)) // into memory
 	_ = w.Close()
-	return Asset{Path: path, Type: kind, Body: []byte(text), Gzipped: packed.Bytes(), Tag: tag(text)}
+	return packed.Bytes()
 }
 
 func tag(text string) string {

@@ -13,7 +13,7 @@ func TestWeight(t *testing.T) {
 	assets, err := Assets()
 	require.NoError(t, err)
 	page := string(assets["/"].Body)
-	sum := len(assets["/"].Gzipped)
+	sum := len(assets["/"].Gzipped())
 	for path, a := range assets {
 		if path == "/" {
 			continue
@@ -21,7 +21,7 @@ func TestWeight(t *testing.T) {
 		assert.True(t, a.Forever)
 		assert.Contains(t, page, `"`+path+`"`)
 		if !strings.HasSuffix(path, "highlight.js") {
-			sum += len(a.Gzipped)
+			sum += len(a.Gzipped())
 		}
 	}
 	assert.Len(t, assets, 5)
