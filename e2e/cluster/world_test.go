@@ -525,8 +525,13 @@ func (w *world) judge() (violations []string) {
 
 // through is a way to the logs through every server, and what cannot be read.
 func (w *world) through(ctx context.Context) (logs []cluster.Log, violations []string) {
-	if w.nats == nil {
-		return []cluster.Log{w.admin}, nil
+	if w.nats == nil { // by connections that have not seen a primary end; the standby that was promoted has none
+		cfg := postgresConfig(w.t, w.pg)
+		cfg.Single = true
+		e, err := postgres.Open(ctx, cfg)
+		require.NoError(w.t, err)
+		w.t.Cleanup(func() { _ = e.Close() })
+		return []cluster.Log{e}, nil
 	}
 	for _, s := range w.nats.Servers {
 		one, cancel := context.WithTimeout(ctx, 20*time.Second)
