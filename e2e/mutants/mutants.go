@@ -318,12 +318,10 @@ var mutants = []mutant{
 	{"a log's keys are forgotten when it is loaded", "actors/cluster/owned.go", "o.keys.Add(r.Seq, r.Keys)", "", clusters},
 	{"a session's keys of its own records are forgotten", "actors/cluster/owned.go", "o.keys.Add(seq, keys)", "o.keys.Add(seq, nil)", clusters},
 	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.w.Release(ctx, about)", "err := ctx.Err()", cluster},
-	{"a node that ends is asked again and again", "actors/relay/relay.go", "case m.err == nil && m.node.Draining:", "case false:", relays},
 	{"a move is told at every look", "actors/relay/relay.go", "if s.hears && s.moved != \"\" && s.told != at {", "if s.hears {", relays},
 	{"a session that was given up has only ended", "actors/session/session.go", "moved = &link.Moved{Why: \"released\"}", "moved = nil", relays},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
 	{"who is given a session does not get it", "actors/cluster/member.go", "if heir := m.heir(tail); heir != \"\" {", "if heir := m.heir(tail); false {", relays},
-	{"a node ends before others know", "actors/cluster/member.go", "_ = m.cfg.Registry.Beat(ctx, m.self(last))", "_, _ = ctx, last", relays},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
