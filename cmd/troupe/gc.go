@@ -16,7 +16,7 @@ const (
 )
 
 // startOver is when what only the start has needed is let go.
-const startOver = 50 * time.Millisecond
+const startOver = 10 * time.Millisecond
 
 // tuneGC has every collection look at what lives, from now on.
 func tuneGC() {
