@@ -48,6 +48,10 @@ func TestREADME(t *testing.T) {
 		lang, code := b[1], b[2]
 		seen[lang]++
 		switch {
+		case strings.Contains(code, "cluster-demo"):
+			t.Run("cluster", func(t *testing.T) {
+				assert.Contains(t, run(t, "sh", "-c", code), "all that was acknowledged among them")
+			})
 		case strings.HasPrefix(code, "make "):
 			// This test is part of what it would run.
 		case strings.Contains(code, " serve "):
@@ -100,5 +104,5 @@ func TestREADME(t *testing.T) {
 			})
 		}
 	}
-	assert.Equal(t, map[string]int{"sh": 4, "python": 1, "bash": 1}, seen)
+	assert.Equal(t, map[string]int{"sh": 5, "python": 1, "bash": 1}, seen)
 }
