@@ -229,7 +229,9 @@ func (r *router) claim(c actor.Context, to *route) {
 	spec := r.cfg.Default.Fresh()
 	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
 	r.routes.opening[to.key] = to
-	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+	c.Send(r.server.Sessions, link.SpawnSession{
+		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0,
+	})
 }
 
 // moved is what becomes of a session that goes on elsewhere, and says whether the client is

@@ -28,6 +28,7 @@ type (
 		Client Client
 		Key    string         // chosen by the router, to tell its requests apart
 		Rules  protocol.Rules // of a new session
+		Hears  bool           // the client goes on from another node, and may ask for nothing: what happens is told at once
 	}
 	// SessionSpawned names the session that was asked for, or says why there is
 	// none.

@@ -49,7 +49,8 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 	if m.Client.Known() {
 		first, _ := d.clients.join(m.Client)
 		first.muted = false
-	} else {
+	}
+	if !m.Client.Known() || m.Hears {
 		d.clients.firstAsked()
 	}
 	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")
@@ -67,8 +68,9 @@ func (g *crashGuard) Receive(c actor.Context) {
 			return
 		}
 	case link.Join:
-		if who := g.join(c, m.Client); m.Hears {
+		if who := g.join(c, m.Client); m.Hears { // it has asked another node
 			who.muted = false
+			g.clients.firstAsked()
 		}
 	case link.RouteClosed:
 		g.routeClosed(c, m)

@@ -254,7 +254,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 			return
 		}
 		m.Client.Tag = handle
-		s.find(c, link.FindSession{Client: m.Client, Key: m.Key})
+		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears}) // this node has taken it up meanwhile
 		return
 	}
 	if m.Client.Known() {
