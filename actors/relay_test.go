@@ -402,6 +402,33 @@ func TestRelayFailsOver(t *testing.T) {
 	}
 }
 
+// TestRelayFailsOverUnasked: a client that asks for nothing hears how its run goes on, also on the
+// node that it is a client of, and whoever of the relay and the node takes the session up first.
+func TestRelayFailsOverUnasked(t *testing.T) {
+	for _, names := range []string{"ab", "abc"} {
+		for early := range 6 {
+			t.Run(fmt.Sprint(names, early), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesOf(t, strings.Split(names, "")...)
+					c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+					s := c.openOn("b", "client-one")
+					c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(s) + `}`)
+					c.pass(2*time.Second + time.Duration(early)*73*time.Millisecond)
+					w.lose("b")
+					c.pass(30 * time.Second)
+					kinds := c.Kinds(s)
+					assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+					require.NoError(t, c.leave())
+					nodes[0].end()
+					for _, n := range nodes[2:] {
+						n.end()
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestRelayLag (L2): a client of another node that does not read harms nobody: the run goes on, others
 // hear it, what waits is bounded, and it is told to attach again.
 func TestRelayLag(t *testing.T) {
