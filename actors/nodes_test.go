@@ -290,6 +290,25 @@ func TestEngineAway(t *testing.T) {
 	})
 }
 
+// TestStopWhileTheEngineIsAway: a session that waits for the engine does not keep a daemon from ending
+// that is out of patience.
+func TestStopWhileTheEngineIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a", func(c *Config) { c.AbortLimit = time.Second })
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.way.Cut(clustertest.Gone)
+		a.Say(id, "prompt", "~b~ two")
+		a.Send(`{"type":"get_state"` + at(id) + `}`)
+		a.pass(100 * time.Millisecond)
+		began := time.Now()
+		a.stop <- Stop{Abort: true}
+		a.bench.wait()
+		assert.Less(t, time.Since(began), 3*time.Second)
+	})
+}
+
 // TestParkedIsReleased: a parked session is nobody's. The next command has it again, or, if another
 // node has it meanwhile, says so.
 func TestParkedIsReleased(t *testing.T) {

@@ -60,7 +60,7 @@ func TestOwnerLost(t *testing.T) {
 		_, err = a.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
 		require.ErrorIs(t, err, cluster.ErrInUse)
 		old.Sign([]string{"c/1"})
-		require.NoError(t, old.Append([]byte("one\n")))
+		require.NoError(t, old.Append(t.Context(), []byte("one\n")))
 		n, err := b.Where(t.Context(), session)
 		require.NoError(t, err)
 		require.Equal(t, "a:1", n.Addr)
@@ -86,8 +86,8 @@ func TestOwnerLost(t *testing.T) {
 		require.Equal(t, "one\n", text)
 		require.NotZero(t, o.Done("c/1"))
 		require.Zero(t, o.Done("c/2"))
-		require.ErrorIs(t, old.Append([]byte("two\n")), cluster.ErrFenced)
-		require.ErrorIs(t, old.Current(), cluster.ErrFenced)
+		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n")), cluster.ErrFenced)
+		require.ErrorIs(t, old.Current(t.Context()), cluster.ErrFenced)
 	})
 }
 
@@ -97,7 +97,7 @@ func TestReleased(t *testing.T) {
 		engine := clustertest.New(1, 0)
 		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
 		settle()
-		require.NoError(t, claim(t, a).Release())
+		require.NoError(t, claim(t, a).Release(t.Context()))
 		begun := time.Now()
 		require.Equal(t, "release", claim(t, b).Why)
 		require.Less(t, time.Since(begun), 50*time.Millisecond)
@@ -184,7 +184,7 @@ func TestTwin(t *testing.T) {
 		settle()
 		require.ErrorIs(t, <-a.ended, cluster.ErrFenced)
 		require.Equal(t, "boot", claim(t, twin).Why)
-		require.ErrorIs(t, old.Append([]byte("two\n")), cluster.ErrFenced)
+		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n")), cluster.ErrFenced)
 	})
 }
 
@@ -197,14 +197,14 @@ func TestLeaseLapsed(t *testing.T) {
 		o := claim(t, a)
 		woken := 0
 		o.Woken(func() { woken++ })
-		require.NoError(t, o.Note(nil, nil))
+		require.NoError(t, o.Note(t.Context(), nil, nil))
 		before, _ := o.Mark()
-		require.NoError(t, o.Current())
+		require.NoError(t, o.Current(t.Context()))
 		after, _ := o.Mark()
 		require.Equal(t, before, after, "it has a lease")
 		a.way.Cut(clustertest.Gone)
 		time.Sleep(2 * time.Second)
-		require.Error(t, o.Current())
+		require.Error(t, o.Current(t.Context()))
 		a.way.Cut(clustertest.Whole)
 		settle()
 		require.Equal(t, 1, woken)
@@ -236,7 +236,7 @@ func TestEverybodyClaims(t *testing.T) {
 							mu.Lock()
 							owners[name] = true
 							mu.Unlock()
-							_ = o.Append([]byte(name))
+							_ = o.Append(t.Context(), []byte(name))
 							return
 						}
 					}

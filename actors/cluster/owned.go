@@ -68,19 +68,19 @@ func (o *Owned) Done(key string) Seq { return o.keys.Find(key) }
 
 // Append puts lines behind the last record. It fails with ErrFenced, or ErrUnknown when that
 // lasts too long, for good; with any other error nothing was written.
-func (o *Owned) Append(lines []byte) error {
+func (o *Owned) Append(ctx context.Context, lines []byte) error {
 	keys := o.next
 	o.next = nil
-	return o.put(func(ctx context.Context) (Seq, error) { return o.w.Append(ctx, lines, keys) }, keys)
+	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.w.Append(ctx, lines, keys) }, keys)
 }
 
 // Note puts a text that is no entry behind the last record. Errors are those of Append.
-func (o *Owned) Note(text []byte, keys []string) error {
-	return o.put(func(ctx context.Context) (Seq, error) { return o.w.Note(ctx, text, keys) }, keys)
+func (o *Owned) Note(ctx context.Context, text []byte, keys []string) error {
+	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.w.Note(ctx, text, keys) }, keys)
 }
 
-func (o *Owned) put(do func(context.Context) (Seq, error), keys []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), o.member.cfg.Patience)
+func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error), keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, o.member.cfg.Patience)
 	defer cancel()
 	lease, leased := o.member.Lease()
 	begun := time.Now()
@@ -112,18 +112,18 @@ func (o *Owned) doubts() bool {
 // Current says that what was appended is all there is: what is in memory may be shown. Under
 // the lease of the last append that is so; else an empty note is appended. Errors are those of
 // Append.
-func (o *Owned) Current() error {
+func (o *Owned) Current(ctx context.Context) error {
 	if lease, ok := o.member.Lease(); ok && lease == o.lease {
 		return nil
 	}
-	return o.Note(nil, nil)
+	return o.Note(ctx, nil, nil)
 }
 
 // Release says in the log that nobody owns the session. Whatever the error is, this node does
 // not own it any more.
-func (o *Owned) Release() error {
+func (o *Owned) Release(ctx context.Context) error {
 	defer o.Drop()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*oneTry)
+	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
 	var about []byte
 	if o.Heir != "" {

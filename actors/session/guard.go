@@ -32,7 +32,7 @@ const (
 // a session that crashes, and for one that is over. It is no middleware, which
 // would wrap every message.
 type crashGuard struct {
-	session actor.Actor
+	session *Session
 	*durable
 }
 
@@ -57,7 +57,26 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 }
 
 func (g *crashGuard) Receive(c actor.Context) {
-	msg := c.Message()
+	handle := func(m any) { g.receive(c, m) }
+	switch m := c.Message().(type) {
+	case *actor.Started, *actor.Stopping, *actor.Restarting, kernel.Crashed:
+		g.life.turn.abandon()
+		handle(m)
+	case wentOn:
+		g.life.turn.resume(m, handle)
+	case inDoubt:
+		g.doubtful(c.ActorSystem().Root, m)
+	default:
+		if g.shared.Cluster == nil {
+			handle(m)
+		} else {
+			g.life.turn.take(m, handle)
+		}
+	}
+}
+
+// receive handles one message.
+func (g *crashGuard) receive(c actor.Context, msg any) {
 	switch m := msg.(type) {
 	case link.Request:
 		g.clients.firstAsked()
@@ -83,15 +102,19 @@ func (g *crashGuard) Receive(c actor.Context) {
 		return
 	}
 	defer func() {
-		if reason := recover(); reason != nil {
+		switch reason := recover(); reason {
+		case nil:
+		case errAbandoned:
+			panic(reason)
+		default:
 			g.crash(c, msg, reason)
 			panic(reason) // supervision restarts the actor
 		}
 	}()
 	if g.kernel.Faults == nil {
-		g.session.Receive(c)
+		g.session.receive(c, msg)
 	} else {
-		g.kernel.Faults.Handle(g.handle, msg, func() { g.session.Receive(c) })
+		g.kernel.Faults.Handle(g.handle, msg, func() { g.session.receive(c, msg) })
 	}
 	g.removeLeft(c)
 }

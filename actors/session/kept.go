@@ -74,11 +74,12 @@ type kept struct {
 	fs      store.FS
 	log     zerolog.Logger
 	id      string
-	wants   cluster.Wants   // of a new one
-	owned   *cluster.Owned  // nil before it is claimed
-	wake    func()          // of the session; see [cluster.Owned.Woken]
-	doubt   func(time.Time) // likewise; see [cluster.Owned.Doubted]
-	sign    []string        // keys of the commands whose effect is appended next
+	wants   cluster.Wants                           // of a new one
+	owned   *cluster.Owned                          // nil before it is claimed
+	wake    func()                                  // of the session; see [cluster.Owned.Woken]
+	doubt   func(time.Time)                         // likewise; see [cluster.Owned.Doubted]
+	sign    []string                                // keys of the commands whose effect is appended next
+	wait    func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -92,8 +93,11 @@ func keptBy(log *store.Log) *kept {
 
 // keep is a session that begins to be kept with its first line.
 func (h *Shared) keep(id string, wants cluster.Wants) *kept {
-	return &kept{cluster: h.Cluster, fs: h.fs(), log: h.complaints.log.With().Str("id", id).Logger(), id: id, wants: wants}
+	return &kept{cluster: h.Cluster, fs: h.fs(), log: h.complaints.log.With().Str("id", id).Logger(), id: id, wants: wants, wait: atOnce}
 }
+
+// atOnce waits in place, for who opens or looks through a log and is no actor.
+func atOnce(do func(context.Context) error) error { return do(context.Background()) }
 
 // copyNote is what stands in the mark of a copy.
 type copyNote struct {
@@ -163,8 +167,12 @@ func (k *kept) mark() {
 
 // Commit is that of [store.Keeper].
 func (k *kept) Commit(lines []byte) error {
+	return k.wait(func(ctx context.Context) error { return k.commit(ctx, lines) })
+}
+
+func (k *kept) commit(ctx context.Context, lines []byte) error {
 	if k.owned == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+		ctx, cancel := context.WithTimeout(ctx, claimTime)
 		defer cancel()
 		owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
 		if err != nil {
@@ -178,7 +186,7 @@ func (k *kept) Commit(lines []byte) error {
 	}
 	k.owned.Sign(k.sign)
 	k.sign = nil
-	return k.owned.Append(lines)
+	return k.owned.Append(ctx, lines)
 }
 
 // Close is that of [store.Keeper]: this node gives the session up.
@@ -189,7 +197,7 @@ func (k *kept) Close(whole bool) {
 	if whole {
 		k.mark()
 	}
-	if err := k.owned.Release(); err != nil {
+	if err := k.wait(k.owned.Release); err != nil {
 		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")
 	}
 }

@@ -56,6 +56,7 @@ type lifecycle struct {
 	end     *ending         // how the session is to end; nil while nobody wants it to
 	crashes []time.Time     // those that count
 	refusal *protocol.Error // why it was given up or could not be opened; nil for neither
+	turn    turn            // of the message that is handled; used in a cluster only
 }
 
 // ending is how a session is to end.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -36,20 +37,27 @@ func (s *Session) watchOver(c actor.Context) {
 	}
 	root, self := c.ActorSystem().Root, c.Self()
 	k.wake = func() { root.Send(self, confirm{}) }
-	k.doubt = func(since time.Time) { s.doubtful(root, since) }
+	k.doubt = func(since time.Time) { root.Send(self, inDoubt{since}) }
+	k.wait = func(do func(context.Context) error) error { return s.life.turn.wait(c, do) }
 	if k.owned != nil {
 		k.owned.Woken(k.wake)
 		k.owned.Doubted(k.doubt)
 	}
 }
 
-// doubtful tells who hears of the session that it cannot be written at the moment, in the middle of what is
-// appended. It is no event that counts: nothing has happened.
-func (s *Session) doubtful(root *actor.RootContext, since time.Time) {
-	s.clients.flush(root) // what is in the log
-	for _, cl := range s.clients.list {
+// inDoubt says that what is appended has been in doubt for a while.
+type inDoubt struct{ since time.Time }
+
+// doubtful tells who hears of the session that it cannot be written at the moment, in the middle of a
+// turn. It is no event that counts: nothing has happened.
+func (d *durable) doubtful(root *actor.RootContext, m inDoubt) {
+	if d.life.turn.waits == nil {
+		return
+	}
+	d.clients.flush(root) // what is in the log
+	for _, cl := range d.clients.list {
 		if !cl.muted {
-			cl.Send(root, link.Item{Event: protocol.SessionWaiting{Since: since.UnixMilli()}})
+			cl.Send(root, link.Item{Event: protocol.SessionWaiting{Since: m.since.UnixMilli()}})
 		}
 	}
 }
@@ -76,7 +84,7 @@ func (s *Session) current(c actor.Context, r *link.Request) bool {
 	if k == nil || s.life.state.over() || s.life.state == parked {
 		return true
 	}
-	switch err := k.owned.Current(); {
+	switch err := k.wait(k.owned.Current); {
 	case err == nil:
 		return true
 	case errors.Is(err, cluster.ErrFenced):
@@ -203,7 +211,7 @@ func (s *Session) noteBegun() error {
 	for i, key := range s.inputs.keys {
 		keys[i] = key + begun
 	}
-	return k.owned.Note(nil, keys)
+	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, keys) })
 }
 
 // moveAway ends the session here: another node has it. Nothing that was not told is told. Commands

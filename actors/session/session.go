@@ -78,8 +78,9 @@ type whatItDoes struct {
 	name      string
 }
 
-func (s *Session) Receive(c actor.Context) {
-	switch m := c.Message().(type) {
+// receive handles one message.
+func (s *Session) receive(c actor.Context, msg any) {
+	switch m := msg.(type) {
 	case *actor.Started:
 		s.start(c)
 	case *actor.Stopping, *actor.Restarting:

@@ -311,7 +311,7 @@ var mutants = []mutant{
 	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case Claim:\n\t\tj.parts = nil", "case Claim:", cluster},
 	{"a part is all of an entry", "actors/cluster/writer.go", "Kind: Part, Lines: lines[:MostLines]", "Kind: Lines, Lines: lines[:MostLines]", cluster},
 	{"a command has its effect before it is written", "actors/cluster/clustertest/host.go", "l.Sign([]string{c.Key})", "h.cfg.Effect(Effect{c.Session, c.Key, l.Epoch()})\n\tl.Sign([]string{c.Key})", clusters},
-	{"a command is acknowledged before it is written", "actors/cluster/clustertest/host.go", "if err := l.Append([]byte(c.Key + \"\\n\")); err != nil {", "if err := l.Append([]byte(c.Key + \"\\n\")); err != nil && h.ctx.Err() == nil {\n\t\t_, _ = lost(err)\n\t\treturn Answer{Seq: 1}, nil\n\t} else if err != nil {", clusters},
+	{"a command is acknowledged before it is written", "actors/cluster/clustertest/host.go", "if err := l.Append(context.Background(), []byte(c.Key+\"\\n\")); err != nil {", "if err := l.Append(context.Background(), []byte(c.Key+\"\\n\")); err != nil && h.ctx.Err() == nil {\n\t\t_, _ = lost(err)\n\t\treturn Answer{Seq: 1}, nil\n\t} else if err != nil {", clusters},
 	{"memory is read without a lease", "actors/cluster/owned.go", "ok && lease == o.lease {", "ok || lease == o.lease {", clusters},
 	{"a lapsed lease that has come back is the same", "actors/cluster/owned.go", "ok && lease == o.lease {", "ok && lease >= o.lease {", clusters},
 	{"a record does not have the key of its command", "actors/cluster/writer.go", "Kind: Lines, Lines: lines, Keys: keys}", "Kind: Lines, Lines: lines}", clusters},

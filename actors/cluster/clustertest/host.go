@@ -67,8 +67,8 @@ type Effect struct {
 // log is how a host writes: cluster.Owned, or what does without any lease.
 type log interface {
 	Sign(keys []string)
-	Append(lines []byte) error
-	Current() error
+	Append(ctx context.Context, lines []byte) error
+	Current(ctx context.Context) error
 	Done(key string) cluster.Seq
 	Mark() (cluster.Mark, cluster.Keys)
 	Epoch() cluster.Seq
@@ -221,7 +221,7 @@ func (h *Host) work(s *hosted, c Command) (Answer, error) {
 		return Answer{}, err
 	}
 	if c.Op == "get" {
-		if err := l.Current(); err != nil {
+		if err := l.Current(context.Background()); err != nil {
 			return lost(err)
 		}
 		a := Answer{Count: len(s.keys)}
@@ -236,7 +236,7 @@ func (h *Host) work(s *hosted, c Command) (Answer, error) {
 		return Answer{Seq: seq, Replayed: true}, nil
 	}
 	l.Sign([]string{c.Key})
-	if err := l.Append([]byte(c.Key + "\n")); err != nil {
+	if err := l.Append(context.Background(), []byte(c.Key+"\n")); err != nil {
 		return lost(err)
 	}
 	s.keys = append(s.keys, c.Key)
@@ -275,8 +275,8 @@ func own(ctx context.Context, cfg HostConfig, id cluster.SessionID, f func([]byt
 }
 
 func (g *greedy) Sign(keys []string) { g.next = keys }
-func (g *greedy) Append(lines []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cluster.DefaultPatience)
+func (g *greedy) Append(ctx context.Context, lines []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, cluster.DefaultPatience)
 	defer cancel()
 	seq, err := g.w.Append(ctx, lines, g.next)
 	if err == nil {
@@ -284,8 +284,8 @@ func (g *greedy) Append(lines []byte) error {
 	}
 	return err
 }
-func (g *greedy) Current() error {
-	ctx, cancel := context.WithTimeout(context.Background(), cluster.DefaultPatience)
+func (g *greedy) Current(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cluster.DefaultPatience)
 	defer cancel()
 	_, err := g.w.Note(ctx, nil, nil)
 	return err
