@@ -173,7 +173,7 @@ func (s *Set) allows(c simple, tools func(*Rule) bool) bool {
 	if inert[head.value] || strictSet[c.text] || head.value == "cd" && s.staysInside(c) {
 		return true
 	}
-	if s.find(allow, func(r *Rule) bool { return tools(r) && c.allowedBy(r) }) != nil {
+	if s.find(allow, func(r *Rule) bool { return tools(r) && s.allowedBy(c, r, tools) }) != nil {
 		return true
 	}
 	if w, ok := wrappers[head.value]; ok && w.through {
@@ -193,22 +193,42 @@ func (s *Set) staysInside(c simple) bool {
 }
 
 // allowedBy says whether a rule names a command. A star in it stands for arguments, not
-// for options that make something else of the program.
-func (c simple) allowedBy(r *Rule) bool {
+// for what makes something else of the program: that has to stand in the rule, as often.
+func (s *Set) allowedBy(c simple, r *Rule, tools func(*Rule) bool) bool {
 	if !c.fits(&r.command) {
 		return false
 	}
 	if !r.command.stars {
 		return true
 	}
-	head := path.Base(c.words[0].value)
+	head, rest := kin(c.words[0].value), c.words[1:]
+	if find := orders[head]; find != nil && find(rest) {
+		return false
+	}
 	named := strings.Fields(r.command.text)
-	for _, w := range c.words[1:] {
-		if escapesBy(head, w) && !slices.Contains(named, w.value) {
+	for i, w := range rest {
+		if !escapesBy(head, w) && !(i == 0 && head == "tar" && escapesBy(head, dashed(w))) {
+			continue
+		}
+		at := slices.Index(named, w.value)
+		if at < 0 {
 			return false
 		}
+		named = slices.Delete(named, at, at+1)
 	}
-	return true
+	behind := reader{s: new(script)}
+	behind.lookBehind(c)
+	return !slices.ContainsFunc(behind.s.behind, func(started simple) bool {
+		return !slices.Contains(named, started.words[0].value) && !s.allows(started, tools)
+	})
+}
+
+// dashed is the first word of tar, which needs no dash to be options.
+func dashed(w word) word {
+	if w.value != "" && w.value[0] != '-' {
+		w.value, w.prefix = "-"+w.value, "-"+w.prefix
+	}
+	return w
 }
 
 // derive is the rule that allows a command and nothing else that matters, "" if there

@@ -1,16 +1,19 @@
 package policy
 
 import (
+	"cmp"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // escapes are options with which a program that reads starts another one, or writes a
 // file, or takes its orders from elsewhere. A star in a rule never stands for them.
 var escapes = map[string][]string{
 	"git": {"-c", "-C", "-o", "-O", "-u", "-x", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--output", "--output-directory", "--ext-diff",
-		"--textconv", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--template", "--paginate"},
+		"--textconv", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--template", "--paginate", "--extcmd", "--config"},
 	"rg":   {"-z", "--pre", "--hostname-bin", "--search-zip"},
 	"fd":   {"-x", "-X", "--exec", "--exec-batch"},
 	"find": {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"},
@@ -18,20 +21,179 @@ var escapes = map[string][]string{
 	"tar":  {"-I", "-F", "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command"},
 	"go": {"-exec", "-toolexec", "-o", "-overlay", "-vettool", "-ldflags", "-gccgoflags", "-compiler", "-modfile", "-C", "-w",
 		"-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile", "-coverprofile", "-trace", "-outputdir"},
-	"man":     {"-P", "-H", "--pager", "--html"},
-	"less":    {"-o", "-O", "-k", "--log-file", "--lesskey-file"},
+	"man":     {"-P", "-H", "-C", "-p", "--pager", "--html", "--config-file", "--preprocessor"},
+	"less":    {"-o", "-O", "-k", "-T", "--log-file", "--lesskey-file", "--lesskey-src", "--tag-file"},
 	"date":    {"-s", "--set"},
 	"tree":    {"-o"},
 	"file":    {"-C", "-m"},
-	"awk":     {"-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec"},
+	"awk":     {"-f", "-i", "-l", "-E", "-o", "-d", "-p", "-D", "--file", "--include", "--load", "--exec", "--pretty-print", "--dump-variables", "--profile", "--debug"},
 	"sed":     {"-i", "-f", "--in-place", "--file"},
 	"make":    {"-f", "-C", "-I", "--file", "--makefile", "--directory", "--eval", "--include-dir"},
 	"npm":     {"--prefix", "--script-shell", "--userconfig", "--globalconfig", "--node-options", "-C"},
 	"cargo":   {"--config", "--manifest-path", "-Z", "-C"},
 	"pytest":  {"-p", "-c", "--rootdir", "--confcutdir"},
-	"rsync":   {"-e", "--rsh", "--rsync-path"},
+	"rsync":   {"-e", "-M", "--rsh", "--rsync-path", "--remote-option", "--log-file", "--write-batch", "--only-write-batch"},
 	"sqlite3": {"-cmd", "-init"},
+	"curl": {"-o", "-O", "-J", "-K", "-D", "-c", "-T", "--output", "--output-dir", "--remote-name", "--remote-name-all", "--config", "--dump-header", "--cookie-jar",
+		"--upload-file", "--trace", "--trace-ascii", "--stderr", "--libcurl", "--hsts", "--alt-svc", "--etag-save", "--engine"},
+	"wget":   {"-e", "-o", "-a", "--execute", "--config", "--use-askpass", "--output-file", "--append-output"},
+	"ssh":    {"-o", "-F", "-E", "-I", "-S", "-D"},
+	"vim":    {"-c", "-S", "-s", "-u", "-U", "-w", "-W", "-i", "-l", "--cmd", "--listen"},
+	"split":  {"--filter"},
+	"shuf":   {"-o", "--output"},
+	"diff":   {"-l", "--paginate"},
+	"yq":     {"-i", "-s", "--inplace", "--in-place", "--split-exp", "--split-exp-file"},
+	"gofmt":  {"-w", "-cpuprofile"},
+	"zip":    {"-TT", "--unzip-command"},
+	"hg":     {"--config"},
+	"svn":    {"--config-option", "--config-dir", "--diff-cmd", "--diff3-cmd", "--editor-cmd"},
+	"bat":    {"--pager"},
+	"env":    {"-S", "--split-string"},
+	"sudo":   {"-e", "-i", "-s", "--edit", "--login", "--shell"},
+	"doas":   {"-s"},
+	"time":   {"-o", "-a", "--output", "--append"},
+	"strace": {"-o", "--output"},
 }
+
+// likewise are programs whose options are those of another one.
+var likewise = map[string]string{
+	"gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar", "fdfind": "fd",
+	"vi": "vim", "view": "vim", "ex": "vim", "nvim": "vim", "gvim": "vim", "vimdiff": "vim", "rview": "vim", "rvim": "vim",
+	"scp": "ssh", "sftp": "ssh", "gmake": "make", "pnpm": "npm", "batcat": "bat", "guniq": "uniq", "gsplit": "split",
+}
+
+// kin is the name by which the tables know a program.
+func kin(program string) string {
+	head := path.Base(program)
+	return cmp.Or(likewise[head], head)
+}
+
+// orders find what makes a program start another one, or write a file, though it is no
+// option: it stands in a text that the program reads, or in the place of a word.
+var orders = map[string]func([]word) bool{
+	"awk":      texts(`\b(system|close|printf?\b[^;}\n]*>)|@|[^|]\|[^|]|\|&`),
+	"sed":      sedOrders,
+	"sqlite3":  texts(`(?im)^\s*\.[a-z]|\b(writefile|edit|load_extension|attach|vacuum)\b`),
+	"psql":     texts(`(?i)\\|\bprogram\b|^-o|^-L|^--(out|log)`),
+	"mysql":    texts(`(?i)\\|\b(system|pager|tee|outfile|dumpfile)\b`),
+	"git":      places(`^(foreach|bisect|filter-branch|difftool|mergetool|instaweb|send-email|hook)$|^ext::`),
+	"make":     texts(`=|\$\(`),
+	"tar":      places(`^[^-].*:|^-[a-zA-Z]*f.*:|^--file=.*:`), // a host
+	"less":     places(`^\+`),
+	"vim":      places(`^\+`),
+	"uniq":     func(words []word) bool { return operands(words, "fsw") > 1 },
+	"xxd":      func(words []word) bool { return operands(words, "cglos") > 1 },
+	"parallel": always, "watch": always, "entr": always, "script": always, "flock": always, "su": always,
+}
+
+func always([]word) bool { return true }
+
+// texts finds an expression in words that are programs, and so have to be known.
+func texts(expression string) func([]word) bool {
+	found := places(expression)
+	return func(words []word) bool {
+		return slices.ContainsFunc(words, func(w word) bool { return w.dynamic }) || found(words)
+	}
+}
+
+// places finds an expression in one of the words.
+func places(expression string) func([]word) bool {
+	found := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+	return func(words []word) bool {
+		return slices.ContainsFunc(words, func(w word) bool { return found().MatchString(w.value) })
+	}
+}
+
+// operands counts the words that are no options, nor the values of short ones.
+func operands(words []word, valued string) (n int) {
+	value := false
+	for _, w := range words {
+		option := len(w.value) > 1 && w.value[0] == '-' && !w.many
+		if w.many {
+			n++
+		}
+		if !option && !value {
+			n++
+		}
+		value = option && w.value[1] != '-' && strings.ContainsRune(valued, rune(w.value[len(w.value)-1]))
+	}
+	return n
+}
+
+// sedOrders says whether a script of sed has other commands than those that only print
+// and change what is printed.
+func sedOrders(words []word) bool {
+	var scripts []string
+	var operands []word
+	next := "" // the option whose value the next word is
+	for _, w := range words {
+		long, value, has := strings.Cut(w.value, "=")
+		switch {
+		case w.dynamic && len(scripts) == 0 && len(operands) == 0, w.dynamic && next != "":
+			return true
+		case next == "e":
+			scripts, next = append(scripts, w.value), ""
+		case next != "":
+			next = ""
+		case strings.HasPrefix(w.value, "--expression"):
+			if long != "--expression" || w.dynamic {
+				return true
+			}
+			if next = "e"; has {
+				scripts, next = append(scripts, value), ""
+			}
+		case strings.HasPrefix(w.value, "--"):
+			if !sedLong[long] {
+				return true
+			}
+		case strings.HasPrefix(w.value, "-") && w.value != "-":
+			letters := strings.TrimLeft(w.value[1:], "nErsuz")
+			switch {
+			case letters == "" || letters[0] == 'i' && !w.dynamic:
+			case w.dynamic || !strings.Contains("el", letters[:1]):
+				return true
+			case letters == "e" || letters == "l":
+				next = letters
+			case letters[0] == 'e':
+				scripts = append(scripts, letters[1:])
+			}
+		default:
+			operands = append(operands, w)
+		}
+	}
+	if len(scripts) == 0 && len(operands) > 0 {
+		if operands[0].dynamic {
+			return true
+		}
+		scripts = []string{operands[0].value}
+	}
+	return !tame().MatchString(strings.Join(scripts, "\n"))
+}
+
+var sedLong = map[string]bool{"--": true, "--quiet": true, "--silent": true, "--regexp-extended": true, "--null-data": true, "--separate": true,
+	"--unbuffered": true, "--posix": true, "--debug": true, "--sandbox": true, "--follow-symlinks": true, "--zero-terminated": true,
+	"--in-place": true, "--help": true, "--version": true}
+
+// tame is a script of sed without e, r, R, w, W and whatever else is not known here. A
+// delimiter within brackets ends the expression for some seds and not for others: such
+// a script is not tame.
+var tame = sync.OnceValue(func() *regexp.Regexp {
+	expression := func(delimiter string) string {
+		d := regexp.QuoteMeta(delimiter)
+		return `(?:[^` + d + `\\\n\[]|\\[^\n]|\[(?:[^` + d + `\\\n\]]|\\[^\n` + d + `])+\])*` + d
+	}
+	var edits []string
+	for d := range strings.SplitSeq("/ | , # @ : ! ~ % _ +", " ") {
+		quoted := regexp.QuoteMeta(d)
+		replacement := `(?:[^` + quoted + `\\\n]|\\(?s:.))*` + quoted
+		edits = append(edits, `s`+quoted+expression(d)+replacement+`[gpiImM0-9]*`, `y`+quoted+expression(d)+replacement)
+	}
+	line := `(?:[0-9]+(?:~[0-9]+)?|\$|/` + expression("/") + `[IM]*)`
+	address := line + `(?:\s*,\s*(?:` + line + `|[+~][0-9]+))?`
+	command := `[=dDgGhHlnNpPxzF]|[qQl][0-9]*|[btT]|[btT:]\s*[A-Za-z0-9_]+|[aic](?:\\\n)?[^\\\n]*|` + strings.Join(edits, "|")
+	end := `[ \t]*(?:$|[;\n}][;}\s]*|#[^\n]*(?:$|\n[;}\s]*))`
+	return regexp.MustCompile(`^[;\s]*(?:(?:` + address + `)?\s*!?\s*(?:\{[;\s]*|(?:` + command + `)` + end + `))*$`)
+})
 
 // readers are programs of which a star may stand for the arguments, with the words
 // that have to come first: nothing they do changes anything.

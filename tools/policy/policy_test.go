@@ -34,8 +34,8 @@ func command(text string) Call { return Call{Tool: "bash", Kind: Command, Comman
 
 type row struct{ want, command string }
 
-func table(t testing.TB) (rows []row) {
-	content, err := os.ReadFile("testdata/commands.txt")
+func table(t testing.TB, file string) (rows []row) {
+	content, err := os.ReadFile("testdata/" + file)
 	require.NoError(t, err)
 	want := ""
 	for line := range strings.SplitSeq(string(content), "\n") {
@@ -60,7 +60,7 @@ func protect(line string) string {
 
 func TestCommands(t *testing.T) {
 	s := tableRules(t)
-	rows := table(t)
+	rows := table(t, "commands.txt")
 	require.Greater(t, len(rows), 300)
 	for _, r := range rows {
 		d := s.Decide(s.Mode(""), command(r.command))
@@ -75,7 +75,7 @@ func TestCommands(t *testing.T) {
 // none with a word more, or another one instead.
 func TestAlwaysGrantsWhatItShows(t *testing.T) {
 	s := tableRules(t)
-	for _, r := range table(t) {
+	for _, r := range table(t, "commands.txt") {
 		d := s.Decide(Confirm, command(r.command))
 		if d.Verdict != Ask || len(d.Always) == 0 {
 			continue
@@ -119,6 +119,65 @@ func TestDerivedRules(t *testing.T) {
 		assert.Equal(t, Ask, d.Verdict, c.command)
 		assert.Equal(t, c.want, d.Always, c.command)
 		assert.Equal(t, c.note, d.Note, c.command)
+	}
+}
+
+// reachRules have a star for the arguments of each program in reach.txt.
+func reachRules(t testing.TB) *Set {
+	var list []string
+	for head := range strings.FieldsSeq(`sed awk gawk uniq xxd find sort tar split curl git env xargs sudo rsync man less vim ssh make diff sqlite3
+		watch bash sh ls pwd`) {
+		list = append(list, "Bash("+head+" *)")
+	}
+	content, err := json.Marshal(map[string][]string{"allow": list})
+	require.NoError(t, err)
+	return load(t, text(string(content)))
+}
+
+// TestStarsReachNoOtherProgram: a star in a rule stands for no argument by which a program
+// starts another one that no rule names, or writes where it usually does not. What the
+// commands do is seen in a directory: those that are allowed make no canary there, with
+// whatever of the programs this machine has.
+func TestStarsReachNoOtherProgram(t *testing.T) {
+	s := reachRules(t)
+	sung := 0
+	for _, r := range table(t, "reach.txt") {
+		d := s.Decide(Confirm, command(r.command))
+		assert.Equal(t, r.want, d.Verdict.String(), "%q: %s", r.command, d.Why)
+		head, _, _ := strings.Cut(r.command, " ")
+		if head == "sudo" || head == "ssh" || head == "vim" || head == "less" || head == "man" || head == "watch" || strings.Contains(r.command, "$X") {
+			continue // they need a person, or another machine
+		}
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "src"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("a / b\nb\n"), 0o600))
+		cmd := exec.CommandContext(t.Context(), "/bin/bash", "-c", "ulimit -t 5; "+r.command)
+		cmd.Dir, cmd.Env, cmd.Stdin = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, strings.NewReader("a\n")
+		_ = cmd.Run() // many of them fail
+		if _, err := os.Stat(filepath.Join(dir, "canary")); err == nil {
+			sung++
+			assert.NotEqual(t, Allow, d.Verdict, "%q has reached further than its rule", r.command)
+		}
+	}
+	assert.Greater(t, sung, 30, "the canaries are not seen")
+}
+
+// TestStarsBehindWhatIsNamed: what a rule names itself is allowed, as often as it names it.
+func TestStarsBehindWhatIsNamed(t *testing.T) {
+	for _, c := range []struct{ rule, allowed, asked string }{
+		{"sed -i *", "sed -i s/a/b/ x", "sed -i 1e x"},
+		{"sort -o out *", "sort -o out a", "sort -o out -o other a"},
+		{"git -c a=b *", "git -c a=b log", "git -c a=b -c core.pager=x log"},
+		{"find . -exec grep *", `find . -exec grep x {} \;`, `find . -exec grep x {} \; -exec rm {} \;`},
+		{"xargs grep *", "xargs grep x", "xargs -n 1 rm grep x"},
+		{"sudo apt *", "sudo apt update", "sudo -u x apt update"},
+		{"env *", "env A=b", "env rm x"},
+		{"sed 1e", "sed 1e", "sed 1e x"},
+		{"curl -o out *", "curl -o out http://x", "curl -o out -K x"},
+	} {
+		s := load(t, text(`{"allow": ["Bash(`+c.rule+`)"]}`))
+		assert.Equal(t, Allow, s.Decide(Confirm, command(c.allowed)).Verdict, "%s: %s", c.rule, c.allowed)
+		assert.Equal(t, Ask, s.Decide(Confirm, command(c.asked)).Verdict, "%s: %s", c.rule, c.asked)
 	}
 }
 
@@ -374,7 +433,7 @@ func checkStarted(t testing.TB, s *Set, text string) {
 
 func TestAllowedCommandsStartWhatIsNamed(t *testing.T) {
 	s := tableRules(t)
-	for _, r := range table(t) {
+	for _, r := range table(t, "commands.txt") {
 		if r.want == "allow" && !strings.Contains(r.command, "while") && !strings.Contains(r.command, "until") {
 			checkStarted(t, s, r.command)
 		}
@@ -384,7 +443,7 @@ func TestAllowedCommandsStartWhatIsNamed(t *testing.T) {
 
 // FuzzAllowed: whatever is said to be allowed starts nothing that no rule names.
 func FuzzAllowed(f *testing.F) {
-	for _, r := range table(f) {
+	for _, r := range table(f, "commands.txt") {
 		f.Add(r.command)
 	}
 	s := tableRules(f)
