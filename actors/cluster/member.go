@@ -527,6 +527,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 		var about []byte
 		why := "new"
 		if tail.Seq == 0 {
+			if m.Root(w.Root).Mode == Pinned { // it has its directory here from now on
+				w.Node = m.cfg.Self.Name
+			}
 			about, err = json.Marshal(firstClaim{w})
 		} else if w, err = m.wanted(ctx, id, tail); err == nil {
 			why, err = m.mayClaim(ctx, tail)

@@ -130,8 +130,9 @@ func TestPinned(t *testing.T) {
 		}
 		a, b := join(t, engine, "a", "1", roots), join(t, engine, "b", "2", roots)
 		settle()
-		_, err := a.Claim(t.Context(), session, cluster.Wants{Root: "app", Node: "a"}, cluster.Mark{})
+		_, err := a.Claim(t.Context(), session, cluster.Wants{Root: "app"}, cluster.Mark{})
 		require.NoError(t, err)
+		require.ErrorIs(t, a.Take("b", cluster.Wants{Root: "app", Node: "a"}), cluster.ErrNowhere)
 		a.kill()
 		time.Sleep(2 * time.Second)
 		_, err = b.Where(t.Context(), session)

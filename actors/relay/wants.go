@@ -41,7 +41,7 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 	if w.Root == "" {
 		w.Root = s.rootOf(cwd)
 	}
-	if w.Root == "" {
+	if w.Root == "" || s.Roots[w.Root].Mode == cluster.Pinned {
 		w.Node = s.Members.Self()
 		return o, cwd, nil
 	}
