@@ -517,6 +517,32 @@ func TestDrainUnderLoad(t *testing.T) {
 	})
 }
 
+// TestDrainLong: who asks a node for something that gives its sessions up waits as long as that takes, also longer
+// than for a session that no node has.
+func TestDrainLong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+		s := c.openOn("b", "client-one")
+		c.Line(`{"id":"x-p","type":"prompt","message":"~x~ pace=1500 parts=8"` + at(s) + `}`)
+		c.pass(time.Second)
+		nodes[1].member.Drain()
+		nodes[1].daemon.Stop(Stop{})
+		c.pass(100 * time.Millisecond)
+		asked := time.Now()
+		c.Line(`{"id":"x-f","type":"follow_up","message":"~x~ two"` + at(s) + `}`)
+		late := through(nodes[0], "client-two", `,"features":["deltaUpdates"]`)
+		late.Line(`{"id":"x-n","type":"attach"` + at(s) + `}`)
+		for _, v := range []gjson.Result{c.wait("x-f"), late.wait("x-n")} {
+			require.True(t, v.Get("success").Bool(), v.Raw)
+		}
+		assert.Greater(t, time.Since(asked), relay.DefaultWait, "else it tells nothing")
+		require.NoError(t, c.leave())
+		require.NoError(t, late.leave())
+		nodes[0].end()
+	})
+}
+
 // TestDrainIdle (O5): sessions that rest are on another node at once, and who asks them for something
 // meanwhile waits for no more than that.
 func TestDrainIdle(t *testing.T) {

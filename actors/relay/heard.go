@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"cmp"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -199,7 +198,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 // has done nothing, and is looked for again as long as the command may wait.
 func (r *relay) notThere(s *session, n *node, asked *ask, a answer) bool {
 	switch {
-	case a.ok || time.Since(asked.at) > cmp.Or(r.shared.Wait, DefaultWait):
+	case a.ok || time.Now().After(asked.until):
 		return false
 	case a.code == protocol.CodeUnknownSession: // it may have been closed, and then it is nobody's
 		return s.joined == n.life && asked.tries < 2

@@ -68,6 +68,7 @@ type ask struct {
 	Command
 	own   func(r *relay, c actor.Context, n *node, a answer) // of a command of the relay's own: nobody else hears of its answer
 	at    time.Time                                          // when it came
+	until time.Time                                          // it waits for a session that no node has
 	sent  bool
 	tries int // how often it was answered that the session is not there
 }
@@ -179,13 +180,16 @@ func (r *relay) of(id string) *session {
 }
 
 func (r *relay) command(c actor.Context, m Command) {
-	r.current = &ask{Command: m, at: time.Now()}
+	r.current = &ask{Command: m, at: time.Now(), until: time.Now().Add(r.patience())}
 	s := r.of(m.Session)
 	if m.Opens != nil {
 		s.opens = m.Opens
 	}
 	r.pass(c, s, r.current)
 }
+
+// patience is how long a command waits for a session that no node has.
+func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultWait) }
 
 // follow is where a session goes on that was here.
 func (r *relay) follow(c actor.Context, m Follow) {
@@ -298,7 +302,8 @@ func (r *relay) located(c actor.Context, m located) {
 		r.forget(c, s)
 		return
 	case m.err == nil && m.node.Draining: // it has said so: nobody asks it for anything
-		m.err = errDrains
+		r.waitForDrain(c, s)
+		return
 	case m.err == nil:
 		s.looking.number = 0
 		s.at = r.nodeOf(c, m.node)
@@ -341,9 +346,8 @@ func (r *relay) here(c actor.Context, s *session) {
 // too long is refused.
 func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	now, kept := time.Now(), s.waiting[:0]
-	patience := cmp.Or(r.shared.Wait, DefaultWait)
 	for _, a := range s.waiting {
-		if now.Sub(a.at) < patience {
+		if now.Before(a.until) {
 			kept = append(kept, a)
 			continue
 		}
@@ -359,7 +363,7 @@ func (r *relay) waitFor(c actor.Context, s *session, why error) {
 		r.tell(c, s, protocol.SessionWaiting{Since: s.looking.since.UnixMilli()})
 	}
 	s.looking.pause = min(max(2*s.looking.pause, firstPause), mostPause)
-	if len(s.waiting) == 0 && now.Sub(s.looking.since) > patience {
+	if len(s.waiting) == 0 && now.Sub(s.looking.since) > r.patience() {
 		s.looking.pause = idlePause
 	}
 	s.at, s.looking.number = nil, r.next()
@@ -426,8 +430,22 @@ var errDrains = errors.New("its node comes to its end")
 // says until then the client hears.
 func (r *relay) later(c actor.Context, s *session, first []*ask) {
 	s.waiting = append(first, s.waiting...)
+	drains := s.at != nil && s.at.drains
 	if s.at != nil {
 		s.looking.since, s.looking.told = time.Now(), false
+	}
+	if drains {
+		r.waitForDrain(c, s)
+		return
+	}
+	r.waitFor(c, s, errDrains)
+}
+
+// waitForDrain waits for a node that gives its sessions up, however long it says that it may take: that
+// it is lost meanwhile is noticed. What is waited beyond that counts from its end.
+func (r *relay) waitForDrain(c actor.Context, s *session) {
+	for _, a := range s.waiting {
+		a.until = time.Now().Add(r.patience())
 	}
 	r.waitFor(c, s, errDrains)
 }
