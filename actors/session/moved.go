@@ -278,11 +278,11 @@ func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
 		return
 	case k == nil:
 		err = protocol.CodeNothingToDo.Errorf("Nothing was said in the session yet: the cluster does not have it")
-	case !s.m.AtRest() || s.jobs.busy():
-		err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
 	default:
 		if why := k.cluster.Member.Take(node, k.owned.Wants); why != nil {
 			err = protocol.CodeNowhere.Errorf("%s", why)
+		} else if !s.m.AtRest() || s.jobs.busy() {
+			err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
 		}
 	}
 	s.answerAtOnce(c, core.Reply{Seq: seq, Err: err})

@@ -40,7 +40,12 @@ type adminOptions struct {
 func parseAdmin(args []string) (*adminOptions, error) {
 	a := new(adminOptions)
 	number := func(to *int) func(string) error {
-		return func(v string) (err error) { *to, err = strconv.Atoi(v); return err }
+		return func(v string) (err error) {
+			if *to, err = strconv.Atoi(v); err != nil || *to < 1 {
+				return fmt.Errorf("want a number, 1 or more, not %q", v)
+			}
+			return nil
+		}
 	}
 	values := map[string]func(string) error{
 		"--cluster": set(&a.Engine), "--cluster-dir": set(&a.Keys), "--cluster-system": set(&a.System),
@@ -95,6 +100,9 @@ func administer(args []string) error {
 	if !known || len(a.words) < verb.least || len(a.words) > verb.most {
 		return usageError{errors.New(clusterUsage)}
 	}
+	if err := a.checkWords(); err != nil {
+		return usageError{err}
+	}
 	file, err := readClusterFile(store.AgentDir("", os.Getenv, homeDir()))
 	if err != nil {
 		return err
@@ -103,9 +111,37 @@ func administer(args []string) error {
 	if a.Engine != "" && engineKind(a.Engine) == "" {
 		return usageError{fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(a.Engine))}
 	}
+	if a.replicas+a.partitions > 0 && engineKind(a.Engine) != "nats" {
+		return usageError{errors.New("--replicas and --partitions are for --cluster nats://…: nothing else has them")}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminTime)
 	defer cancel()
 	return verb.do(a, ctx)
+}
+
+// checkWords refuses what no session and no node is called, and options of init that another command has.
+func (a *adminOptions) checkWords() error {
+	if a.words[0] != "init" && len(a.nodes)+a.replicas+a.partitions > 0 {
+		return errors.New("--node, --replicas and --partitions are options of init")
+	}
+	for i, name := range a.words[1:] {
+		if isFile := a.words[0] == "export" && i == 1; !isFile && !cluster.Valid(name) {
+			return fmt.Errorf("%q is no name of a session or a node", name)
+		}
+	}
+	return nil
+}
+
+// side is how nodes are spoken to.
+func (a *adminOptions) side() (*peer.Side, error) {
+	if a.Keys == "" {
+		return nil, usageError{errors.New("--cluster-dir is missing: the keys of any node")}
+	}
+	keys, err := peer.Load(a.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-dir, of any node: %w", err)
+	}
+	return peer.NewSide(keys, version), nil
 }
 
 // init makes the authority of a cluster and the keys of nodes, and sets up the engine.
@@ -239,7 +275,9 @@ func heardOf(ctx context.Context, e admin) ([]heard, error) {
 	for _, n := range e.Nodes() {
 		h := heard{n, "lives"}
 		if beat, was := first[n.Name]; was && beat == n.Beat {
-			h.state = "SILENT"
+			if h.state = "SILENT"; n.Draining {
+				h.state = "has ended"
+			}
 		} else if n.Draining {
 			h.state = "draining"
 		}
@@ -346,9 +384,9 @@ func (a *adminOptions) export(ctx context.Context) error {
 
 // move gives a session to a node, once nothing goes on in it, and waits until it is there.
 func (a *adminOptions) move(ctx context.Context) error {
-	keys, err := peer.Load(a.Keys)
+	side, err := a.side()
 	if err != nil {
-		return fmt.Errorf("--cluster-dir, of any node: %w", err)
+		return err
 	}
 	id, to := a.words[1], a.words[2]
 	return a.withEngine(ctx, func(e admin) error {
@@ -360,7 +398,7 @@ func (a *adminOptions) move(ctx context.Context) error {
 			return err
 		}
 		for told := false; ; {
-			at, answer, err := a.askOwner(ctx, e, peer.NewSide(keys, version), id, to)
+			at, answer, err := a.askOwner(ctx, e, side, id, to)
 			switch {
 			case err != nil:
 				return err
@@ -429,9 +467,9 @@ func (a *adminOptions) askOwner(ctx context.Context, e admin, side *peer.Side, i
 
 // drainNode asks a node to give its sessions up and to end, and waits until it has ended.
 func (a *adminOptions) drainNode(ctx context.Context) error {
-	keys, err := peer.Load(a.Keys)
+	side, err := a.side()
 	if err != nil {
-		return fmt.Errorf("--cluster-dir, of any node: %w", err)
+		return err
 	}
 	return a.withEngine(ctx, func(e admin) error {
 		n, found, err := e.Node(ctx, a.words[1])
@@ -441,7 +479,7 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 		if !found {
 			return fmt.Errorf("there is no node %s", a.words[1])
 		}
-		wire, err := peer.NewSide(keys, version).Dial(ctx, n, cluster.Identity{Device: "troupe cluster drain"})
+		wire, err := side.Dial(ctx, n, cluster.Identity{Device: "troupe cluster drain"})
 		if err != nil {
 			return fmt.Errorf("node %s at %s: %w", n.Name, n.Addr, err)
 		}

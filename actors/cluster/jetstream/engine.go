@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -291,14 +292,28 @@ func (e *Engine) publish(ctx context.Context, stream, subject string, after uint
 func (e *Engine) warn(format string, args ...any) { e.cfg.Warn(fmt.Sprintf(format, args...)) }
 
 // servers are the addresses of all servers that are known.
-func (e *Engine) servers() []string {
-	urls := map[string]bool{}
-	var list []string
-	for _, url := range append(strings.Split(e.cfg.URL, ","), e.nc.Servers()...) {
-		if url = strings.TrimSpace(url); url != "" && !urls[url] {
-			urls[url] = true
-			list = append(list, url)
+func (e *Engine) servers() []string { return addresses(e.cfg.URL, e.nc.DiscoveredServers()) }
+
+// addresses are those that were configured, and those that servers have told of: these without the user
+// that they are spoken to as, which is that of the first.
+func addresses(configured string, told []string) (list []string) {
+	var user *url.Userinfo
+	known := map[string]bool{}
+	for _, address := range append(strings.Split(configured, ","), told...) {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil || u.Host == "" || known[u.Host] {
+			continue
 		}
+		known[u.Host] = true
+		if user == nil {
+			user = u.User
+		} else if u.User == nil {
+			u.User = user
+		}
+		list = append(list, u.String())
 	}
 	return list
 }
+
+// withoutUser is an address as it may be shown.
+func withoutUser(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }

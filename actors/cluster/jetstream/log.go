@@ -132,7 +132,7 @@ func (e *Engine) Read(ctx context.Context, id cluster.SessionID, after, to clust
 	}
 	sources := []source{{e.nc.ConnectedServerName(), e.direct(e.nc)}, {"the leader", e.leader}}
 	for _, url := range e.servers() {
-		sources = append(sources, source{url, e.only(url)})
+		sources = append(sources, source{withoutUser(url), e.only(url)})
 	}
 	p := progress{chain: cluster.Chain{}, base: after, to: to, f: f}
 	begin := time.Now()

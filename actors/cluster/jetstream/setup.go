@@ -33,11 +33,6 @@ var oldest = [3]int{2, 14, 7}
 // Init makes the streams of a cluster, with the rights of an administrator. What is there
 // already is left as it is, if it is as it should be.
 func Init(ctx context.Context, cfg Config, opt Options) error {
-	e, err := dial(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.nc.Close()
 	if opt.Replicas == 0 {
 		if opt.Replicas = 3; cfg.Single {
 			opt.Replicas = 1
@@ -49,6 +44,11 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 	if opt.Replicas != 3 && opt.Replicas != 5 && (opt.Replicas != 1 || !cfg.Single) {
 		return fmt.Errorf("%w: %d replicas: there are 3 or 5", cluster.ErrSettings, opt.Replicas)
 	}
+	e, err := dial(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer e.nc.Close()
 	if err := e.checkServers(ctx); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 	if err != nil {
 		return err
 	}
-	if err := e.check(ctx); err != nil {
+	if err := e.checkStreams(ctx); err != nil {
 		return err
 	}
 	if e.partitions != opt.Partitions {
@@ -107,6 +107,10 @@ func (e *Engine) check(ctx context.Context) error {
 	if err := e.checkServers(ctx); err != nil {
 		return err
 	}
+	return e.checkStreams(ctx)
+}
+
+func (e *Engine) checkStreams(ctx context.Context) error {
 	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.meta"})
 	switch {
 	case absent(err) || errors.Is(err, cluster.ErrSettings):
@@ -318,11 +322,11 @@ func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Co
 
 // copyAt reads a log from one server, up to its tail.
 func (e *Engine) copyAt(ctx context.Context, url, stream, subject string, tail cluster.Record) (cluster.Copy, string) {
-	c := cluster.Copy{Server: url}
+	c := cluster.Copy{Server: withoutUser(url)}
 	nc, err := connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
 	if err != nil {
 		c.Err = err
-		return c, url
+		return c, c.Server
 	}
 	defer nc.Close()
 	c.Server = nc.ConnectedServerName()

@@ -105,7 +105,7 @@ func (k *Keys) verify(cert *x509.Certificate, now time.Time) error {
 }
 
 // NewAuthority makes the authority of a new cluster in a directory, which is made with it. One
-// that is there already is left alone.
+// that is there already is left alone, and so are the keys of a node, which belong to another authority.
 func NewAuthority(dir string) (made bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
@@ -114,6 +114,9 @@ func NewAuthority(dir string) (made bool, err error) {
 		return false, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return false, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, CAFile)); err == nil {
+		return false, fmt.Errorf("%s has the keys of a node, or a %s without its %s: the authority of the cluster is elsewhere", dir, CAFile, CAKeyFile)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -258,4 +258,9 @@ func TestKeys(t *testing.T) {
 	_, err = peer.Load(dir)
 	assert.Error(t, err)
 	assert.Error(t, peer.NewNode(ca, dir, "w7.*"), "a name is a part of a subject")
+	_, err = peer.NewAuthority(dir)
+	assert.ErrorContains(t, err, "has the keys of a node")
+	kept, err := os.ReadFile(filepath.Join(dir, peer.CAFile))
+	require.NoError(t, err)
+	assert.Equal(t, other, kept)
 }
