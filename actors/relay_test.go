@@ -736,3 +736,66 @@ func TestOneHop(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchNodes: who watches sessions is told of those of all nodes, also when they begin on a node that comes
+// later, move, or are lost with theirs.
+func TestWatchNodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, engine, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+		first := c.openOn("b", "client-one")
+		c.run(first, "~x~ one")
+		watcher := through(nodes[0], "client-two", `,"features":["sessionEvents","deltaUpdates"]`)
+		list := watcher.Call(t, `{"type":"watch_sessions"}`).Get("data.sessions").Array()
+		require.Len(t, list, 1)
+		assert.Equal(t, first+" b idle", list[0].Get("sessionId").Str+" "+list[0].Get("node").Str+" "+list[0].Get("status").Str)
+		told := func() string {
+			var all []string
+			for _, line := range watcher.Lines() {
+				if e := gjson.Parse(line); e.Get("type").Str == "session_status" {
+					all = append(all, fmt.Sprintf("%s %s", e.Get("node").Str, e.Get("status").Str))
+				}
+			}
+			return strings.Join(slices.Compact(all), ", ")
+		}
+		require.Empty(t, told())
+		c.Line(`{"id":"x-p","type":"prompt","message":"~x~ pace=500 parts=4"` + at(first) + `}`)
+		c.pass(10 * time.Second)
+		assert.Equal(t, "b running, b idle", told())
+		c.Call(t, `{"type":"move_session","node":"a"`+at(first)+`}`)
+		c.run(first, "~x~ two")
+		assert.True(t, strings.HasPrefix(told(), "b running, b idle, b closing, b closed, a opening, a idle, a running, a idle"), told())
+		c.Call(t, `{"type":"move_session","node":"b"`+at(first)+`}`)
+		c.run(first, "~x~ three")
+		assert.True(t, strings.HasSuffix(told(), "b running, b idle"), told())
+		w.lose("b")
+		c.pass(5 * time.Second)
+		assert.Contains(t, told(), "b idle, b closed", "nobody has it")
+
+		joined := startNode(t, engine, &actortest.History{}, "d", func(of *Config) {
+			of.Epoch = "ed"
+			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+		})
+		w.mu.Lock()
+		w.nodes["d"] = joined
+		w.mu.Unlock()
+		direct := through(joined, "client-three", `,"features":["deltaUpdates"]`)
+		direct.openOn("d", "client-three")
+		direct.pass(2 * time.Second)
+		assert.True(t, strings.HasSuffix(told(), "d idle"), told())
+		watcher.Call(t, `{"type":"unwatch_sessions"}`)
+		direct.Call(t, `{"type":"hello","clientId":"client-four"}`)
+		direct.openOn("d", "client-four")
+		direct.pass(time.Second)
+		was := told()
+		direct.Call(t, `{"type":"hello","clientId":"client-five"}`)
+		direct.openOn("d", "client-five")
+		direct.pass(time.Second)
+		assert.Equal(t, was, told())
+		for _, of := range []*node{c, watcher, direct} {
+			require.NoError(t, of.leave())
+		}
+		nodes[0].end()
+		joined.end()
+	})
+}

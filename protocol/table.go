@@ -300,7 +300,7 @@ var Commands = []Spec{
 	spec[DetachSession]("detach", ScopeConnection, row{since: "troupe", is: Looks},
 		"Hear no more of a session. It goes on for its other clients; without retain it ends when its last one is gone and its run has ended."),
 	spec[ListOpenSessions]("list_open_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe", is: Looks},
-		"The live sessions of this process, what each does and what it waits for."),
+		"The live sessions of this process, or of all nodes of its cluster, what each does and what it waits for."),
 	spec[WatchSessions]("watch_sessions", ScopeConnection, row{result: OpenSessions{}, since: "troupe", is: Looks},
 		"list_open_sessions, and from now on a session_status whenever something of it changes. Needs the feature sessionEvents."),
 	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe", is: AboutFiles},

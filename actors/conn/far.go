@@ -174,6 +174,8 @@ func (r *router) fromRelay(c actor.Context, m any) {
 		r.maybeDrained(c)
 	case relay.Listed:
 		r.listed(c, m)
+	case relay.Unwatched:
+		r.unwatched(c, m.Node)
 	}
 }
 
@@ -297,7 +299,17 @@ func (r *router) listed(c actor.Context, m relay.Listed) {
 	}
 	all := *r.lists.here
 	all.Sessions = append(all.Sessions, m.Sessions...)
+	if r.watch.known != nil {
+		for i := range all.Sessions {
+			r.isWhere(&all.Sessions[i])
+		}
+	}
 	r.openList(c, all)
+	late := r.watch.late
+	r.watch.late = nil
+	for _, now := range late {
+		r.sessionChanged(c, now)
+	}
 }
 
 // drainNode ends this node, if another one asks for that.

@@ -131,7 +131,7 @@ func (r *router) Receive(c actor.Context) {
 		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
 	case link.SessionChanged:
 		r.sessionChanged(c, m.Info)
-	case relay.Here, relay.Named, relay.Gone, relay.Listed:
+	case relay.Here, relay.Named, relay.Gone, relay.Listed, relay.Unwatched:
 		r.fromRelay(c, m)
 	case link.Closed:
 		r.closed(c, m)
@@ -550,7 +550,7 @@ func (r *router) openList(c actor.Context, m link.OpenList) {
 	if m.Seq != r.lists.asked {
 		return
 	}
-	if r.routes.relay != nil && !r.cfg.Peer && r.lists.here == nil {
+	if r.seesNodes() && r.lists.here == nil {
 		r.listElsewhere(c, m)
 		return
 	}

@@ -70,6 +70,10 @@ func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool
 	if kind == "response" {
 		return r.answered(c, n, line, first)
 	}
+	if kind == "session_status" {
+		r.status(c, n, line)
+		return false
+	}
 	if len(n.left) > 0 && n.left[gjson.GetBytes(line, "sessionId").Str] {
 		return false
 	}

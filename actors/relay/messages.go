@@ -71,6 +71,9 @@ type (
 	Hello struct{ Client link.Client }
 	// List asks every other node which sessions are open there. The answer is a Listed.
 	List struct{ Seq uint64 }
+	// Watch says that the client is told of every session of the cluster, from the next List on, or no more.
+	// What changes the router hears as [link.SessionChanged].
+	Watch struct{ Off bool }
 )
 
 // What a relay tells its router.
@@ -93,6 +96,8 @@ type (
 		Seq      uint64
 		Sessions []protocol.OpenSessionInfo
 	}
+	// Unwatched says that a node tells nothing of its sessions any more.
+	Unwatched struct{ Node string }
 )
 
 // What goroutines tell their relay.

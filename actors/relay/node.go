@@ -14,6 +14,7 @@ import (
 
 	"troupe/actors/cluster"
 	"troupe/actors/kernel"
+	"troupe/actors/link"
 	"troupe/protocol"
 )
 
@@ -186,6 +187,10 @@ func (r *relay) without(c actor.Context, n *node) {
 			r.elsewhere(c, s, n, again[id], n.spoke)
 		}
 	}
+	if r.side.all {
+		c.Send(r.side.router, Unwatched{n.Name})
+		r.list.sessions = slices.DeleteFunc(r.list.sessions, func(s protocol.OpenSessionInfo) bool { return s.Node == n.Name })
+	}
 	if r.list.without(n.Name) {
 		r.listDone(c)
 	}
@@ -240,30 +245,59 @@ func (r *relay) listAll(c actor.Context, m List) {
 	kernel.After(c, listTime, c.Self(), listLate{m.Seq})
 }
 
-// listNode asks a node, if it is one of those that are to be asked.
+// listNode asks a node, if it is one of those that are to be asked. What is said to a client that is told
+// of every session is the beginning of what it is told.
 func (r *relay) listNode(n *node) {
-	if r.list.seq == 0 || !r.list.waits[n.Name] {
+	if !r.list.waits[n.Name] && !r.side.all {
 		return
 	}
-	seq := r.list.seq
-	r.own(n, attachLine{Type: "list_open_sessions"}, func(r *relay, c actor.Context, n *node, a answer) {
-		if r.list.seq != seq || !r.list.waits[n.Name] {
-			return
-		}
+	seq, ask := r.list.seq, "list_open_sessions"
+	if r.side.all {
+		ask = "watch_sessions"
+	}
+	r.own(n, attachLine{Type: ask}, func(r *relay, c actor.Context, n *node, a answer) {
 		var said struct {
 			Data struct{ Sessions []protocol.OpenSessionInfo }
 		}
 		if err := json.Unmarshal(a.line, &said); err != nil {
 			r.shared.Log.Warn().Err(fmt.Errorf("list of %s: %w", n.Name, err)).Msg("a node's sessions are not listed")
 		}
+		asked := r.list.seq == seq && r.list.waits[n.Name]
 		for _, s := range said.Data.Sessions {
 			s.Node, s.IsDefault = n.Name, false
-			r.list.sessions = append(r.list.sessions, s)
+			if asked {
+				r.list.sessions = append(r.list.sessions, s)
+			} else if r.side.all { // it came too late for the list, or was not there
+				c.Send(r.side.router, link.SessionChanged{Info: s})
+			}
 		}
-		if r.list.without(n.Name) {
+		if asked && r.list.without(n.Name) {
 			r.listDone(c)
 		}
 	})
+}
+
+// watchAll has the client told of the sessions of all nodes, also those that come later, or no more.
+func (r *relay) watchAll(c actor.Context, m Watch) {
+	if r.side.all = !m.Off; r.side.all {
+		r.watchSoon(c)
+		return
+	}
+	for _, n := range r.nodes {
+		if n.conn != nil {
+			r.own(n, attachLine{Type: "unwatch_sessions"}, nil)
+		}
+	}
+}
+
+// status is how a session of a node is now. What it says before it has answered is in the answer.
+func (r *relay) status(c actor.Context, n *node, line []byte) {
+	var now protocol.OpenSessionInfo
+	if err := json.Unmarshal(line, &now); err != nil || !r.side.all || r.list.waits[n.Name] {
+		return
+	}
+	now.Node, now.IsDefault = n.Name, false
+	c.Send(r.side.router, link.SessionChanged{Info: now})
 }
 
 func (r *relay) listDone(c actor.Context) {
@@ -286,13 +320,16 @@ func (r *relay) watchSoon(c actor.Context) {
 // that stands still, or has lost the engine. Its sessions may be elsewhere.
 func (r *relay) watch(c actor.Context) {
 	r.watching = false
-	if len(r.nodes) == 0 || r.leaving != nil {
+	if len(r.nodes) == 0 && !r.side.all || r.leaving != nil {
 		return
 	}
 	r.watchSoon(c)
 	lives := map[string]bool{}
 	for _, n := range r.shared.Members.Nodes() {
 		lives[n.Name] = true
+		if r.side.all && n.Name != r.shared.Members.Self() {
+			r.nodeOf(c, n)
+		}
 	}
 	for _, n := range r.nodes {
 		if n.conn == nil || n.asking || lives[n.Name] {

@@ -37,6 +37,7 @@ type side struct {
 	out    link.Client // the client, for what is none of a session's
 	who    cluster.Identity
 	inner  bool // the client is another node's relay, from which nothing goes further
+	all    bool // the client is told of every session
 }
 
 // session is one that is not here, or was not.
@@ -127,6 +128,8 @@ func (r *relay) Receive(c actor.Context) {
 		r.hello(c, m)
 	case List:
 		r.listAll(c, m)
+	case Watch:
+		r.watchAll(c, m)
 	case listLate:
 		if m.seq == r.list.seq {
 			r.listDone(c)
