@@ -93,6 +93,7 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 		assert.Equal(t, "invalid_params", code(a.decide(s, id, "session", `"args":{"text":""}`)))
 		assert.Equal(t, "invalid_params", code(a.decide(s, id, "no", `"args":{"text":""}`)))
 		assert.Contains(t, a.decide(s, id, "once", `"args":{"other":1}`).Get("error").Str, "do not fit")
+		assert.Contains(t, a.decide(s, id, "once", `"args":{"text":5}`).Get("error").Str, `read as {"text":"5"}`, "they are not mended, as a model's are")
 		v := a.decide(s, id, "once", `"args":{"text":"~s1~ other"}`)
 		require.True(t, v.Get("success").Bool(), v.Raw)
 		a.pass(time.Minute)

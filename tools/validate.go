@@ -76,6 +76,15 @@ func ValidateArgs(schema, args json.RawMessage) (json.RawMessage, error) {
 	return protocol.AppendValue(nil, value), nil
 }
 
+// CheckArgs is ValidateArgs for arguments that have to fit as they are.
+func CheckArgs(schema, args json.RawMessage) error {
+	fitting, err := ValidateArgs(schema, args)
+	if err == nil && !bytes.Equal(fitting, args) {
+		err = ArgsError{{rootPath, "they would be read as " + string(fitting)}}
+	}
+	return err
+}
+
 // argsObject reads the object that args are, or stand for. Same says that they
 // are it.
 func argsObject(args json.RawMessage) (object any, same bool, err error) {

@@ -87,12 +87,12 @@ func (m *Machine) approve(c Command, cmd protocol.ApprovalResponse) {
 	m.done(c, nil)
 }
 
-// approveChanged allows a call with other arguments. They have to fit the tool, and are
-// judged like those of any call; only what would be asked about was asked.
+// approveChanged allows a call with other arguments. They have to fit the tool as they
+// are, for a person is shown what runs, and are judged like those of any call; only what would be asked about was asked.
 func (m *Machine) approveChanged(c Command, about *call, o protocol.ApprovalOption, args json.RawMessage) {
 	changed := *about
 	changed.Arguments = args
-	switch why := m.misfit(&changed); {
+	switch why := m.misfit(&changed, true); {
 	case o.Kind != protocol.AllowOnce:
 		m.fail(c, protocol.CodeInvalidParams.Errorf("args needs an option of the kind %s", protocol.AllowOnce))
 		return

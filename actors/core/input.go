@@ -531,9 +531,10 @@ type Settings struct {
 	Tools         []string               // active at the start
 	KnownTools    []protocol.ToolInfo    // that may be active, beside the client's own
 	// Check says what is wrong with the arguments of a call that was offered;
-	// own are the tools of the client. It is a function of what it is given. Nil
+	// own are the tools of the client. Exact: what a model may write carelessly, such as
+	// a number for a text, is wrong as well. It is a function of what it is given. Nil
 	// takes every call.
-	Check func(call protocol.ToolCall, own []protocol.HostTool) error
+	Check func(call protocol.ToolCall, own []protocol.HostTool, exact bool) error
 
 	Tasks        TaskSettings
 	Child        *Child // what the session is the child for; nil for a root

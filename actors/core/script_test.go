@@ -70,7 +70,7 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			}
 			set.StreamRules.Rules[0].Scopes = append(set.StreamRules.Rules[0].Scopes, scope)
 		case "check":
-			set.Check = func(call protocol.ToolCall, own []protocol.HostTool) error {
+			set.Check = func(call protocol.ToolCall, own []protocol.HostTool, exact bool) error {
 				isHost := slices.ContainsFunc(own, func(t protocol.HostTool) bool { return t.Name == call.Name })
 				if strings.Contains(string(call.Arguments), "bad") {
 					return fmt.Errorf("Validation failed for %s (host: %t)", call.Name, isHost)

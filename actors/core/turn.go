@@ -770,7 +770,7 @@ func (m *Machine) startCall(r *run, c *call) {
 
 // admitCall goes on with a call whose arguments are there.
 func (m *Machine) admitCall(r *run, c *call) {
-	switch why := m.misfit(c); {
+	switch why := m.misfit(c, false); {
 	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
 	case m.listens(HookToolCall):
@@ -828,10 +828,10 @@ func (m *Machine) refusal(r *run, c *call) string {
 	return m.set.Extensions.Refuse
 }
 
-// misfit says what is wrong with the arguments of a call.
-func (m *Machine) misfit(c *call) string {
+// misfit says what is wrong with the arguments of a call; see Settings.Check.
+func (m *Machine) misfit(c *call, exact bool) string {
 	if m.set.Check != nil {
-		if err := m.set.Check(c.ToolCall, m.host); err != nil {
+		if err := m.set.Check(c.ToolCall, m.host, exact); err != nil {
 			return err.Error()
 		}
 	}

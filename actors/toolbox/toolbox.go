@@ -136,9 +136,16 @@ func (b Box) Check(call protocol.ToolCall) error {
 	return err
 }
 
-// CheckWith is Check where a client has tools, too.
-func (b Box) CheckWith(call protocol.ToolCall, host []protocol.HostTool) error {
-	return b.With(Host(host)).Check(call)
+// CheckWith is Check where a client has tools, too. Exact: arguments that Start would
+// mend are refused as well.
+func (b Box) CheckWith(call protocol.ToolCall, host []protocol.HostTool, exact bool) error {
+	all := b.With(Host(host))
+	if info, known := all.Lookup(call.Name); known && exact {
+		if err := tools.CheckArgs(info.Parameters, call.Arguments); err != nil {
+			return tools.InvalidArgsError(info.Name, call.Arguments, err)
+		}
+	}
+	return all.Check(call)
 }
 
 // Active is the set of tools a session begins with: the caller's, else the
