@@ -232,7 +232,7 @@ var codeDocs = map[Code]string{
 	CodeModelNotFound:    "No such model.",
 	CodeNoModel:          "No model is selected.",
 	CodeNoKey:            "No credentials for the model's provider.",
-	CodeCwdMissing:       "The working directory does not exist.",
+	CodeCwdMissing:       "The working directory does not exist. `new_session` and `switch_session` lead out of a default session of which this is so, if they come first or after the refusal.",
 	CodeNotFound:         "An entry, a file or a dialog does not exist.",
 	CodeInvalidFile:      "A file exists and is not what it should be: no session, no regular file, or a session that is too large.",
 	CodeNothingToDo:      "Nothing to compact, nothing to export.",

@@ -313,7 +313,12 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 	if r.cfg.MultiSession || r.cfg.ViewOnly { // who only looks opens nothing
 		return nil, protocol.CodeMissingSessionID.Errorf("Missing sessionId")
 	}
-	r.routes.main = r.open(c, r.cfg.Default, true)
+	spec := r.cfg.Default
+	switch req.Cmd.(type) {
+	case protocol.NewSession, protocol.SwitchSession:
+		spec.Leaves = true
+	}
+	r.routes.main = r.open(c, spec, true)
 	return r.routes.main, nil
 }
 

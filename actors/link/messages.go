@@ -174,6 +174,7 @@ type OpenSpec struct {
 	Log    *store.Log // Path, opened already
 	Cwd    string
 	CwdSet bool // Cwd was asked for: it counts more than the one in the session file
+	Leaves bool // the command for which it is opened leaves it: if its directory is gone, a new one does
 	Memory bool // keep nothing on disk
 	Name   string
 	ID     string // of a new session, "" for a fresh one

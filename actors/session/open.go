@@ -134,7 +134,9 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 		s.moveAway(c, "released")
 		return
 	case !s.last.ran() || s.clients.replies.opening != nil:
-		s.cannotOpen(c, m.err)
+		if !s.beginElsewhere(c, m.err) {
+			s.cannotOpen(c, m.err)
+		}
 		return
 	default:
 		s.log.Warn().Str("error", m.err.Message).Msg("the session cannot be opened again")
@@ -178,6 +180,17 @@ func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.m, s.reported.said = core.New(), gist{}
 	s.watchOver(c)
 	s.step(c, s.restored(to, s.work.settings))
+}
+
+// beginElsewhere begins a session of the daemon's own directory in the place of one whose
+// directory is gone, for a client whose first command leaves that one.
+func (s *Session) beginElsewhere(c actor.Context, err *protocol.Error) bool {
+	if err.Code != protocol.CodeCwdMissing || !s.spec.Leaves || s.spec.Path == "" {
+		return false
+	}
+	s.spec.Path, s.spec.Log = "", nil
+	s.openLog(c)
+	return true
 }
 
 // cannotOpen lets the session go, and answers everything that waits behind that.
