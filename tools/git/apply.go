@@ -171,7 +171,7 @@ func (w *Workspaces) prepare(ctx context.Context, env *tools.Env, ws Workspace, 
 // unmoved checks that the user's trees are what the plan came from, where it matters.
 func (w *Workspaces) unmoved(ctx context.Context, env *tools.Env, m *merge) error {
 	for i, t := range m.trees {
-		now, _, err := w.snapshot(ctx, env, t)
+		now, err := w.snapshot(ctx, env, t)
 		if err != nil {
 			return err
 		}

@@ -12,24 +12,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"troupe/tools"
 )
 
 // carry brings ignored directories along. What is carried is in no snapshot and
 // no patch.
-func (ws Workspace) carry(ctx context.Context, env *tools.Env, spec Spec) (notes []string, err error) {
-	if len(spec.Carry) == 0 {
-		return nil, nil
-	}
+func (ws Workspace) carry(ctx context.Context, spec Spec) (notes []string, err error) {
 	for _, t := range ws.Trees {
-		out, err := t.git(env).with("GIT_INDEX_FILE="+ws.index(t)).run(ctx, "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
-		if err != nil {
-			return notes, err
-		}
-		for _, name := range fields(out) {
-			dir, isDir := strings.CutSuffix(name, "/")
-			if !isDir || !slices.Contains(spec.Carry, path.Base(dir)) {
+		for _, dir := range t.from.ignored {
+			if !slices.Contains(spec.Carry, path.Base(dir)) {
 				continue
 			}
 			if err := ws.carryOne(ctx, t, dir, spec.CarryBy); err != nil {

@@ -128,6 +128,20 @@ func TestCallSharesASnapshot(t *testing.T) {
 	require.Equal(t, "later\n", get(t, filepath.Join(three.Path, "a.txt")))
 }
 
+// Some models name the calls of each answer from the beginning: what an earlier call of
+// that name has left, a workspace that was kept, is not what a later one begins with.
+func TestCallsOfOneName(t *testing.T) {
+	w := newRepository(t)
+	kept := w.prepare(Spec{ID: "one", Call: "call_0"})
+	require.NoError(t, w.ws.Keep(kept))
+	require.NoError(t, w.ws.EndCall(t.Context(), "session", "call_0"))
+	w.put("a.txt", "since then\n")
+	next := w.prepare(Spec{ID: "two", Call: "call_0"})
+	require.Equal(t, "since then\n", get(t, filepath.Join(next.Path, "a.txt")))
+	require.NotEqual(t, "since then\n", get(t, filepath.Join(kept.Path, "a.txt")))
+	require.Equal(t, w.git("rev-parse", "HEAD"), w.gitIn(kept.Path, "rev-parse", "HEAD"), "its objects are still there")
+}
+
 // Two tasks that changed different lines of one file are both merged.
 func TestTwoTasksMerge(t *testing.T) {
 	w := newRepository(t)

@@ -28,8 +28,8 @@
 //	<repository>/<session>-<id>/owner.json  who it belongs to; locked while that lives
 //	<repository>/<session>-<id>/tree        where the task works
 //	<repository>/<session>-<id>/merge       journal of a merge: old and new files
-//	<repository>/<session>-<call>.base/<n>  snapshot that the tasks of one call share: a git
-//	                                        directory for the repository and for each nested one
+//	<repository>/<session>-<call>-*.base/<n>  snapshot that the tasks of one call share: a git
+//	                                          directory for the repository and for each nested one
 //
 // git is run as its binary, at least 2.32, so that attributes, filters, LFS and
 // sparse checkouts mean what they mean to the user's own git. No command runs

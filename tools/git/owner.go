@@ -119,7 +119,11 @@ func (o owner) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeDurably(filepath.Join(dir, "owner.json"), data)
+	name := filepath.Join(dir, "owner.json")
+	if o.State == preparing || o.State == running { // as durable as the files that it speaks of
+		return writeWhole(name, data)
+	}
+	return writeDurably(name, data)
 }
 
 func readOwner(dir string) (o owner, err error) {
@@ -197,24 +201,25 @@ func (w *Workspaces) Remove(ctx context.Context, ws Workspace) error {
 	if err := w.discard(ws); err != nil {
 		return err
 	}
-	return w.dropBase(ctx, ws.Shared, false)
+	return w.dropBase(ctx, ws.Shared)
 }
 
 // EndCall says that no further task of a call will be prepared. It starts no process:
 // the session may be ending, which lets none start.
 func (w *Workspaces) EndCall(ctx context.Context, session, call string) error {
-	name := Spec{Session: session}.name(call) + ".base"
-	var bases []string
+	name := Spec{Session: session}.name(call)
+	var ended []string
 	w.mu.Lock()
-	for dir := range w.calls {
-		if filepath.Base(dir) == name {
-			bases = append(bases, dir)
+	for call, b := range w.calls {
+		if filepath.Base(call) == name {
+			ended = append(ended, b.dir)
+			delete(w.calls, call)
 		}
 	}
 	w.mu.Unlock()
 	var errs []error
-	for _, dir := range bases {
-		errs = append(errs, w.dropBase(ctx, dir, true))
+	for _, dir := range ended {
+		errs = append(errs, w.dropBase(ctx, dir))
 	}
 	return errors.Join(errs...)
 }
@@ -246,19 +251,13 @@ func removeAll(dir string) error {
 }
 
 // dropBase removes a snapshot unless its call goes on or a workspace has it.
-func (w *Workspaces) dropBase(ctx context.Context, dir string, ended bool) error {
+func (w *Workspaces) dropBase(ctx context.Context, dir string) error {
 	unlock, err := w.files.Lock(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	w.mu.Lock()
-	if ended {
-		delete(w.calls, dir)
-	}
-	goesOn := w.calls[dir]
-	w.mu.Unlock()
-	if goesOn {
+	if w.goesOn(dir) {
 		return nil
 	}
 	list, err := listOwners(filepath.Dir(dir))
@@ -279,6 +278,18 @@ func (w *Workspaces) dropBase(ctx context.Context, dir string, ended bool) error
 	}
 	defer w.unlock(dir)
 	return os.RemoveAll(dir)
+}
+
+// goesOn says whether a snapshot is that of a call that may have further tasks.
+func (w *Workspaces) goesOn(dir string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.calls {
+		if b.dir == dir {
+			return true
+		}
+	}
+	return false
 }
 
 // Close lets go of all workspaces of the process. They stay.
@@ -325,7 +336,7 @@ func (w *Workspaces) Sweep(ctx context.Context, env *tools.Env, keep time.Durati
 		switch {
 		case !d.IsDir():
 		case strings.HasSuffix(d.Name(), ".base"):
-			defer w.dropBase(ctx, dir, false)
+			defer w.dropBase(ctx, dir)
 		default:
 			if s, ok := w.sweepOne(ctx, env, dir, keep); ok {
 				all = append(all, s)

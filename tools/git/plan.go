@@ -94,7 +94,7 @@ func (w *Workspaces) Plan(ctx context.Context, env *tools.Env, ws Workspace, c C
 	}
 	var p Plan
 	for i, t := range ws.Trees {
-		now, _, err := w.snapshot(ctx, env, t)
+		now, err := w.snapshot(ctx, env, t)
 		if err != nil {
 			return p, w.wordFull(err)
 		}

@@ -17,4 +17,6 @@ func processStart(pid int) (start, boot string) {
 	return "?", ""
 }
 
+func spread(string) {}
+
 func cloneFile(*os.File, *os.File) error { return errors.ErrUnsupported }

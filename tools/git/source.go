@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"troupe/tools"
 )
@@ -20,11 +22,16 @@ type source struct {
 	common  string // what all working trees of the repository share
 	index   string
 	objects string
-	head    string    // commit; "" as long as there is none
-	format  string    // of object names
-	prefix  string    // of the directory that was asked for, below top; "" or with a slash at its end
-	known   *[]string // its configuration, once it was asked for
-	most    int64     // bytes of files that git does not track, 0 for the usual limits
+	head    string // commit; "" as long as there is none
+	tree    string // of that commit
+	format  string // of object names
+	prefix  string // of the directory that was asked for, below top; "" or with a slash at its end
+	most    int64  // bytes of files that git does not track, 0 for the usual limits
+
+	// What look has found.
+	config  []string // key and value, with a line break between them
+	refs    []byte   // branches and tags, as in packed-refs
+	ignored []string // directories
 }
 
 // Version is that of a git binary.
@@ -91,7 +98,7 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 	}
 	g := command{env: env, dir: dir}
 	if s, ok := whole(ctx, g); ok {
-		return s, s.ignored(ctx, g)
+		return s, s.refuseIgnored(ctx, g)
 	}
 	kind, err := g.line(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree")
 	var f *failure
@@ -114,12 +121,15 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 		return source{}, errors.New("the path of the repository has a line break in it")
 	}
 	s := sourceOf(lines)
-	if err := s.ignored(ctx, g); err != nil {
+	if err := s.refuseIgnored(ctx, g); err != nil {
 		return source{}, err
 	}
 	s.head, err = g.line(ctx, "rev-parse", "-q", "--verify", "HEAD^{commit}")
 	if failedWith(err, 1) {
-		err = nil // no commit yet
+		return s, nil // no commit yet
+	}
+	if err == nil {
+		s.tree, err = g.line(ctx, "rev-parse", s.head+"^{tree}")
 	}
 	return s, err
 }
@@ -132,13 +142,13 @@ var ofWork = []string{"--path-format=absolute", "--show-toplevel", "--git-dir", 
 // than what it has to say.
 func whole(ctx context.Context, g command) (s source, ok bool) {
 	args := append([]string{"rev-parse", "--is-bare-repository", "--is-inside-work-tree"}, ofWork...)
-	out, err := g.line(ctx, append(args, "HEAD^{commit}")...)
+	out, err := g.line(ctx, append(args, "HEAD^{commit}", "HEAD^{tree}")...)
 	lines := strings.Split(out, "\n")
-	if err != nil || len(lines) != 10 || lines[0] != "false" || lines[1] != "true" {
+	if err != nil || len(lines) != 11 || lines[0] != "false" || lines[1] != "true" {
 		return s, false
 	}
 	s = sourceOf(lines[2:9])
-	s.head = lines[9]
+	s.head, s.tree = lines[9], lines[10]
 	return s, true
 }
 
@@ -146,12 +156,11 @@ func whole(ctx context.Context, g command) (s source, ok bool) {
 func sourceOf(lines []string) source {
 	return source{
 		top: lines[0], gitDir: lines[1], common: lines[2], index: lines[3], objects: lines[4], format: lines[5], prefix: lines[6],
-		known: new([]string),
 	}
 }
 
-// ignored refuses a directory that is in no snapshot of its repository.
-func (s source) ignored(ctx context.Context, g command) error {
+// refuseIgnored refuses a directory that is in no snapshot of its repository.
+func (s source) refuseIgnored(ctx context.Context, g command) error {
 	if s.prefix != "" {
 		if _, err := g.run(ctx, "check-ignore", "-q", "."); err == nil {
 			return errors.New("the directory is ignored by its repository")
@@ -167,6 +176,7 @@ func (s source) isRepository() bool { return s.gitDir != "" }
 type listing struct {
 	files, bytes int64 // without nested repositories
 	nested       []string
+	unmerged     bool // a merge of the user's is unfinished
 }
 
 const (
@@ -179,13 +189,23 @@ const (
 // list measures a working tree, and refuses one that is too large to be copied
 // into a snapshot. G runs in it.
 func (s source) list(ctx context.Context, g command) (l listing, err error) {
-	out, err := g.run(ctx, "ls-files", "-s", "-z")
+	out, err := g.run(ctx, "ls-files", "-t", "-s", "-o", "--exclude-standard", "-z")
 	if err != nil {
 		return l, err
 	}
+	var untracked []string
 	for _, line := range fields(out) {
-		mode, path, _ := strings.Cut(line, "\t")
-		if strings.HasPrefix(mode, gitlink) {
+		if path, ok := strings.CutPrefix(line, "? "); ok {
+			untracked = append(untracked, path)
+			continue
+		}
+		about, path, _ := strings.Cut(line, "\t") // tag, mode, object, stage
+		words := strings.Fields(about)
+		if len(words) != 4 {
+			return l, fmt.Errorf("git ls-files: unknown record %q", line)
+		}
+		l.unmerged = l.unmerged || words[3] != "0"
+		if words[1] == gitlink {
 			if _, err := os.Lstat(filepath.Join(s.top, path, ".git")); err == nil {
 				l.nested = append(l.nested, path)
 			}
@@ -193,10 +213,53 @@ func (s source) list(ctx context.Context, g command) (l listing, err error) {
 		}
 		l.add(s.top, path)
 	}
-	if out, err = g.run(ctx, "ls-files", "-o", "--exclude-standard", "-z"); err != nil {
-		return l, err
+	return l, s.listUntracked(&l, untracked)
+}
+
+// look finds what else a workspace needs to know of a working tree, at the same time: its
+// files; of a repository the refs and, if they are wanted, the directories that it ignores.
+// G runs in it.
+func (s *source) look(ctx context.Context, g command, ignored bool) (l listing, err error) {
+	ask := []func() error{func() (err error) { l, err = s.list(ctx, g); return err }}
+	if s.isRepository() {
+		ask = append(ask, func() error { return s.findRefs(ctx, g) })
 	}
-	return l, s.listUntracked(&l, fields(out))
+	if ignored {
+		ask = append(ask, func() error { return s.findIgnored(ctx, g) })
+	}
+	return l, together(ask...)
+}
+
+// together does several things at once.
+func together(do ...func() error) error {
+	errs := make([]error, len(do))
+	var all sync.WaitGroup
+	for i, f := range do {
+		all.Go(func() { errs[i] = f() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// findRefs finds the branches and tags that a clone gets, of its own.
+func (s *source) findRefs(ctx context.Context, g command) error {
+	out, err := g.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)")
+	for line := range bytes.Lines(out) {
+		if !bytes.HasSuffix(line, []byte(" refs/stash\n")) {
+			s.refs = append(s.refs, line...)
+		}
+	}
+	return err
+}
+
+func (s *source) findIgnored(ctx context.Context, g command) error {
+	out, err := g.run(ctx, "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+	for _, name := range fields(out) {
+		if dir, isDir := strings.CutSuffix(name, "/"); isDir {
+			s.ignored = append(s.ignored, dir)
+		}
+	}
+	return err
 }
 
 func (s source) listUntracked(l *listing, paths []string) error {

@@ -3,7 +3,6 @@ package git
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,19 +30,21 @@ type Tree struct {
 	// Nested are the repositories in it that are trees of their own, or that
 	// could not be copied.
 	Nested []string `json:"nested,omitempty"`
+
+	from source // of the user's, as long as the call goes on
 }
 
 // base is the snapshot that the tasks of one call share.
 type base struct {
-	Trees []Tree   `json:"trees"` // the outermost first
-	Notes []string `json:"notes,omitempty"`
-	Bytes int64    `json:"bytes"` // of all files
-	// Prefix is the user's directory below the top.
-	Prefix string `json:"prefix,omitempty"`
-	// Repository says whether the directory is under git.
-	Repository bool `json:"repository"`
+	Trees      []Tree // the outermost first
+	Notes      []string
+	Bytes      int64  // of all files
+	Prefix     string // the user's directory below the top
+	Repository bool   // the directory is under git
 
-	most int64 // see source
+	dir     string // where it is
+	most    int64  // see source
+	ignored bool   // directories that are ignored are of interest
 }
 
 const (
@@ -51,65 +52,84 @@ const (
 	maxDepth  = 3
 )
 
-// makeBase takes the snapshot in dir, or finds the one that is there. The caller
-// holds the lock of dir in this process.
-func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, dir string) (base, error) {
-	var b base
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// makeBase takes the snapshot.
+func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, name string, ignored bool) (b base, err error) {
+	repo := w.repository(src)
+	if err := os.MkdirAll(repo, 0o700); err != nil {
 		return b, err
 	}
-	if err := w.lock(dir); err != nil { // against a sweep of another process
+	spread(repo)
+	b = base{Prefix: src.prefix, Repository: src.isRepository(), most: src.most, ignored: ignored}
+	if b.dir, err = os.MkdirTemp(repo, name+"-*.base"); err != nil {
 		return b, err
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "base.json")); err == nil {
-		return b, json.Unmarshal(data, &b)
+	if err := w.lock(b.dir); err != nil { // against a sweep of another process
+		return b, err
 	}
-	b = base{Prefix: src.prefix, Repository: src.isRepository(), most: src.most}
-	err := w.addTree(ctx, env, &b, src, dir, "", 0)
-	if err == nil {
-		var data []byte
-		if data, err = json.Marshal(b); err == nil {
-			err = writeDurably(filepath.Join(dir, "base.json"), data)
-		}
-	}
-	if err != nil {
-		os.RemoveAll(dir)
-		w.unlock(dir)
+	if err = w.addTree(ctx, env, &b, src, "", 0); err != nil {
+		w.removeBase(b.dir)
 	}
 	return b, err
 }
 
+func (w *Workspaces) removeBase(dir string) {
+	os.RemoveAll(dir)
+	w.unlock(dir)
+}
+
 // addTree takes the snapshot of one working tree, and of those in it.
-func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src source, dir, path string, depth int) error {
+func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src source, path string, depth int) error {
 	t := Tree{
 		Path: path, Top: src.top, Index: src.index, Before: src.head,
-		Store: filepath.Join(dir, fmt.Sprint(len(b.Trees))),
-	}
-	if err := src.makeGitDir(ctx, env, t.Store, true, nil); err != nil {
-		return err
+		Store: filepath.Join(b.dir, fmt.Sprint(len(b.Trees))),
 	}
 	src.most = b.most
-	l, err := src.list(ctx, src.lister(env, t.Store))
+	l, err := t.begin(ctx, env, &src, b.ignored)
 	if err != nil {
 		return err
 	}
-	t.Nested = l.nested
+	t.Nested, t.from = l.nested, src
 	b.Bytes += l.bytes
 	if err := w.checkSpace(b.Bytes); err != nil {
 		return err
 	}
-	tree, notes, err := w.snapshot(ctx, env, t)
+	if l.unmerged {
+		b.Notes = append(b.Notes, "a merge is unfinished: files with conflicts were taken as they stand, with their markers")
+	}
+	tree, err := w.snapshot(ctx, env, t)
 	if err != nil {
 		return err
 	}
-	if t.Base, err = t.commit(ctx, env, tree, "Work that is not committed", t.Before); err != nil {
-		return err
+	if t.Base = t.Before; tree != src.tree {
+		if t.Base, err = t.commit(ctx, env, tree, "Work that is not committed"); err != nil {
+			return err
+		}
 	}
-	b.Trees, b.Notes = append(b.Trees, t), append(b.Notes, notes...)
-	return w.addNested(ctx, env, b, t, dir, depth)
+	b.Trees = append(b.Trees, t)
+	return w.addNested(ctx, env, b, t, depth)
 }
 
-func (w *Workspaces) addNested(ctx context.Context, env *tools.Env, b *base, t Tree, dir string, depth int) error {
+// begin makes the store of a tree, and looks at what is to come into it. It looks where it
+// can in the user's own git directory, which it only reads.
+func (t Tree) begin(ctx context.Context, env *tools.Env, src *source, ignored bool) (l listing, err error) {
+	if !src.isRepository() {
+		if err := src.makeGitDir(t.Store, true, nil); err != nil {
+			return l, err
+		}
+		return src.look(ctx, t.git(env), ignored)
+	}
+	g := command{env: env, dir: src.top}
+	err = together(
+		func() error { return src.findConfig(ctx, g) },
+		func() (err error) { l, err = src.look(ctx, g, ignored); return err },
+	)
+	if err != nil {
+		return l, err
+	}
+	return l, src.makeGitDir(t.Store, true, nil)
+}
+
+func (w *Workspaces) addNested(ctx context.Context, env *tools.Env, b *base, t Tree, depth int) error {
 	for _, name := range t.Nested {
 		path := filepath.Join(t.Path, name)
 		inner, err := find(ctx, env, filepath.Join(t.Top, name))
@@ -120,7 +140,7 @@ func (w *Workspaces) addNested(ctx context.Context, env *tools.Env, b *base, t T
 		case depth+1 > maxDepth || len(b.Trees) > maxNested:
 			err = fmt.Errorf("at most %d nested repositories, %d deep", maxNested, maxDepth)
 		default:
-			if err := w.addTree(ctx, env, b, inner, dir, path, depth+1); err != nil {
+			if err := w.addTree(ctx, env, b, inner, path, depth+1); err != nil {
 				return fmt.Errorf("nested repository %s: %w", path, err)
 			}
 		}
@@ -139,41 +159,24 @@ func (t Tree) at(env *tools.Env, work string) command {
 	return command{env: env, dir: work, vars: []string{"GIT_DIR=" + t.Store, "GIT_WORK_TREE=" + work}}
 }
 
-// lister runs where list may look: in the user's own git directory, which it only
-// reads, if there is one.
-func (s source) lister(env *tools.Env, store string) command {
-	if s.isRepository() {
-		return command{env: env, dir: s.top}
-	}
-	return Tree{Top: s.top, Store: store}.git(env)
-}
-
 // snapshot makes a tree of what is in the user's working tree now.
-func (w *Workspaces) snapshot(ctx context.Context, env *tools.Env, t Tree) (tree string, notes []string, err error) {
+func (w *Workspaces) snapshot(ctx context.Context, env *tools.Env, t Tree) (tree string, err error) {
 	index := t.Index
 	if index == "" {
 		index = filepath.Join(t.Store, "snapshot")
 	}
 	tmp, err := t.copyIndex(index)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	defer os.Remove(tmp)
-	g := t.git(env).with("GIT_INDEX_FILE=" + tmp)
-	unmerged, err := g.run(ctx, "ls-files", "-u", "-z")
-	if err != nil {
-		return "", nil, err
-	}
-	if len(unmerged) > 0 {
-		notes = append(notes, "a merge is unfinished: files with conflicts were taken as they stand, with their markers")
-	}
-	if tree, err = w.addAll(ctx, g, t); err != nil {
-		return "", nil, err
+	if tree, err = w.addAll(ctx, t.git(env).with("GIT_INDEX_FILE="+tmp), t); err != nil {
+		return "", err
 	}
 	if t.Index == "" {
 		err = os.Rename(tmp, index) // saves reading everything again
 	}
-	return tree, notes, err
+	return tree, err
 }
 
 // addAll makes a tree of all files of a working tree that are not ignored.
@@ -253,27 +256,18 @@ var identity = []string{
 	"GIT_AUTHOR_NAME=troupe", "GIT_AUTHOR_EMAIL=troupe@localhost", "GIT_COMMITTER_NAME=troupe", "GIT_COMMITTER_EMAIL=troupe@localhost",
 }
 
-// commit makes a commit of a tree, unless its parent has the same tree.
-func (t Tree) commit(ctx context.Context, env *tools.Env, tree, message, parent string) (string, error) {
-	g := t.git(env).with(identity...)
-	args := []string{"commit-tree", tree, "-F", "-"}
-	if parent != "" {
-		same, err := g.line(ctx, "rev-parse", parent+"^{tree}")
-		if err != nil {
-			return "", err
-		}
-		if same == tree {
-			return parent, nil
-		}
-		args = append(args, "-p", parent)
+// commit makes a commit of a tree on what was there before.
+func (t Tree) commit(ctx context.Context, env *tools.Env, tree, message string) (string, error) {
+	args := []string{"commit-tree", tree, "-m", message}
+	if t.Before != "" {
+		args = append(args, "-p", t.Before)
 	}
-	out, err := g.feed(ctx, strings.NewReader(message), args...)
-	return strings.TrimSpace(string(out)), err
+	return t.git(env).with(identity...).line(ctx, args...)
 }
 
 // makeGitDir makes a git directory that borrows the objects of the source and is
 // configured like it.
-func (s source) makeGitDir(ctx context.Context, env *tools.Env, dir string, bare bool, borrow []string) error {
+func (s source) makeGitDir(dir string, bare bool, borrow []string) error {
 	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "info"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return err
@@ -282,11 +276,7 @@ func (s source) makeGitDir(ctx context.Context, env *tools.Env, dir string, bare
 	if s.isRepository() {
 		borrow = append(borrow, s.objects)
 	}
-	config, err := s.config(ctx, env, bare)
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"HEAD": []byte("ref: refs/heads/main\n"), "config": config}
+	files := map[string][]byte{"HEAD": []byte("ref: refs/heads/main\n"), "config": s.writeConfig(bare)}
 	if len(borrow) > 0 {
 		files["objects/info/alternates"] = []byte(strings.Join(borrow, "\n") + "\n")
 	}
@@ -326,34 +316,21 @@ var ours = []string{
 	"extensions.worktreeconfig", "extensions.refstorage", "extensions.relativeworktrees", "extensions.compatobjectformat",
 }
 
-// config is the repository's, with all that it includes.
-func (s source) config(ctx context.Context, env *tools.Env, bare bool) ([]byte, error) {
-	if !s.isRepository() {
-		return writeConfig(nil, s, bare), nil
-	}
-	if len(*s.known) > 0 {
-		return writeConfig(*s.known, s, bare), nil
-	}
-	g := command{env: env, dir: s.top}
+// findConfig finds the repository's configuration, with all that it includes.
+func (s *source) findConfig(ctx context.Context, g command) error {
 	out, err := g.run(ctx, "config", "--local", "--includes", "--list", "-z")
-	if err != nil {
-		return nil, err
+	s.config = fields(out)
+	if err == nil && slices.ContainsFunc(s.config, func(e string) bool { return strings.EqualFold(e, "extensions.worktreeconfig\ntrue") }) {
+		out, err = g.run(ctx, "config", "--worktree", "--list", "-z")
+		s.config = append(s.config, fields(out)...)
 	}
-	entries := fields(out)
-	if slices.ContainsFunc(entries, func(e string) bool { return strings.EqualFold(e, "extensions.worktreeconfig\ntrue") }) {
-		if out, err = g.run(ctx, "config", "--worktree", "--list", "-z"); err != nil {
-			return nil, err
-		}
-		entries = append(entries, fields(out)...)
-	}
-	*s.known = entries
-	return writeConfig(entries, s, bare), nil
+	return err
 }
 
-func writeConfig(entries []string, s source, bare bool) []byte {
+func (s source) writeConfig(bare bool) []byte {
 	var b bytes.Buffer
 	format, storage := 0, false
-	for _, entry := range entries {
+	for _, entry := range s.config {
 		key, value, hasValue := strings.Cut(entry, "\n")
 		switch {
 		case isOurs(key):
@@ -405,19 +382,29 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// writeDurably writes a file that is there whole after a crash, or not at all.
-func writeDurably(path string, data []byte) error {
+// writeDurably writes a file that is there whole after a crash of the machine, or not at all.
+func writeDurably(path string, data []byte) error { return write(path, data, true) }
+
+// writeWhole writes one that is so after a crash of the process.
+func writeWhole(path string, data []byte) error { return write(path, data, false) }
+
+func write(path string, data []byte, durably bool) error {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil && durably {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(path+".tmp", path)
 	}
 	if err != nil {
 		os.Remove(path + ".tmp")
+	}
+	if err != nil || !durably {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -31,14 +31,14 @@ type Workspaces struct {
 	mu      sync.Mutex
 	version version             // of git; zero until it was asked
 	held    map[string]*os.File // locked owner files, by directory
-	calls   map[string]bool     // snapshots of calls that go on
+	calls   map[string]base     // snapshots of calls that go on, by where and for whom they were taken
 }
 
 const gib = 1 << 30
 
 // New returns the workspaces below a directory, which need not exist.
 func New(dir string) *Workspaces {
-	return &Workspaces{dir: dir, minFree: gib, held: make(map[string]*os.File), calls: make(map[string]bool)}
+	return &Workspaces{dir: dir, minFree: gib, held: make(map[string]*os.File), calls: make(map[string]base)}
 }
 
 // DefaultDir is where workspaces are unless it is configured otherwise.
@@ -141,23 +141,16 @@ func (w *Workspaces) source(ctx context.Context, env *tools.Env) (source, error)
 // Prepare makes a workspace of the session's directory as it is now, or, for
 // tasks of a call that has one, as it was then. What it could not finish is gone.
 func (w *Workspaces) Prepare(ctx context.Context, env *tools.Env, spec Spec) (Workspace, error) {
-	src, err := w.source(ctx, env)
+	call := filepath.Join(env.Cwd, spec.name(spec.Call))
+	unlock, err := w.files.Lock(ctx, call)
 	if err != nil {
 		return Workspace{}, err
 	}
-	src.most = spec.MaxUntracked
-	repo := w.repository(src)
-	ws := Workspace{
-		Dir:     filepath.Join(repo, spec.name(spec.ID)),
-		Shared:  filepath.Join(repo, spec.name(spec.Call)+".base"),
-		Session: spec.Session, ID: spec.ID, File: spec.File,
-	}
-	unlock, err := w.files.Lock(ctx, ws.Shared)
-	if err != nil {
-		return Workspace{}, err
-	}
-	b, err := w.openBase(ctx, env, src, ws.Shared)
+	ws := Workspace{Session: spec.Session, ID: spec.ID, File: spec.File}
+	b, err := w.openBase(ctx, env, call, spec)
 	if err == nil {
+		repo := filepath.Dir(b.dir)
+		ws.Dir, ws.Shared = filepath.Join(repo, spec.name(spec.ID)), b.dir
 		err = w.claim(&ws, b, repo)
 	}
 	unlock()
@@ -167,29 +160,46 @@ func (w *Workspaces) Prepare(ctx context.Context, env *tools.Env, spec Spec) (Wo
 	if spec.Branch && b.Repository {
 		ws.Branch = "troupe/task/" + spec.session() + "/" + safe(spec.ID)
 	}
-	err = w.fill(ctx, env, src, &ws, b, spec)
+	err = w.fill(ctx, env, &ws, b, spec)
 	if err != nil {
 		return Workspace{}, errors.Join(w.wordFull(err), w.discard(ws))
 	}
 	return ws, nil
 }
 
-// openBase finds or makes the snapshot of a call, which then goes on until EndCall.
-func (w *Workspaces) openBase(ctx context.Context, env *tools.Env, src source, dir string) (base, error) {
-	b, err := w.makeBase(ctx, env, src, dir)
+// openBase finds or makes the snapshot of a call, which then goes on until EndCall. An
+// earlier call may have had the same name: some models begin anew with each answer.
+func (w *Workspaces) openBase(ctx context.Context, env *tools.Env, call string, spec Spec) (base, error) {
+	w.mu.Lock()
+	b, ok := w.calls[call]
+	w.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	src, err := w.source(ctx, env)
 	if err != nil {
 		return b, err
 	}
+	src.most = spec.MaxUntracked
+	if b, err = w.makeBase(ctx, env, src, filepath.Base(call), len(spec.Carry) > 0); err != nil {
+		return b, err
+	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls[dir] = true
-	return b, nil
+	over := ctx.Err() != nil // EndCall may have been here
+	if !over {
+		w.calls[call] = b
+	}
+	w.mu.Unlock()
+	if over {
+		w.removeBase(b.dir)
+	}
+	return b, ctx.Err()
 }
 
 // fill puts files into a workspace that has been claimed.
-func (w *Workspaces) fill(ctx context.Context, env *tools.Env, src source, ws *Workspace, b base, spec Spec) error {
+func (w *Workspaces) fill(ctx context.Context, env *tools.Env, ws *Workspace, b base, spec Spec) error {
 	for _, t := range ws.Trees {
-		if err := w.checkOut(ctx, env, src, *ws, t); err != nil {
+		if err := checkOut(ctx, env, *ws, t); err != nil {
 			return err
 		}
 	}
@@ -197,7 +207,7 @@ func (w *Workspaces) fill(ctx context.Context, env *tools.Env, src source, ws *W
 	if err := os.MkdirAll(ws.Path, 0o777); err != nil {
 		return err
 	}
-	notes, err := ws.carry(ctx, env, spec)
+	notes, err := ws.carry(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -206,8 +216,8 @@ func (w *Workspaces) fill(ctx context.Context, env *tools.Env, src source, ws *W
 }
 
 // checkOut makes one tree of a workspace: a clone for a repository, files for a
-// directory. src is the user's outermost one.
-func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, src source, ws Workspace, t Tree) error {
+// directory.
+func checkOut(ctx context.Context, env *tools.Env, ws Workspace, t Tree) error {
 	work := ws.work(t)
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return err
@@ -218,20 +228,14 @@ func (w *Workspaces) checkOut(ctx context.Context, env *tools.Env, src source, w
 		_, err := g.run(ctx, "read-tree", "-u", "--reset", t.Base)
 		return err
 	}
-	if t.Path != "" {
-		var err error
-		if src, err = find(ctx, env, t.Top); err != nil {
-			return err
-		}
-	}
 	dir := filepath.Join(work, ".git")
-	if err := src.makeGitDir(ctx, env, dir, false, []string{filepath.Join(t.Store, "objects")}); err != nil {
+	if err := t.from.makeGitDir(dir, false, []string{filepath.Join(t.Store, "objects")}); err != nil {
 		return err
 	}
-	if err := src.copyRefs(ctx, env, dir); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "packed-refs"), t.from.refs, 0o600); err != nil {
 		return err
 	}
-	if err := src.copyHooks(dir); err != nil {
+	if err := t.from.copyHooks(dir); err != nil {
 		return err
 	}
 	g := command{env: env, dir: work, limit: checkoutTime}
@@ -249,21 +253,6 @@ func (ws Workspace) index(t Tree) string {
 		return filepath.Join(ws.Dir, "index")
 	}
 	return filepath.Join(ws.work(t), ".git", "index")
-}
-
-// copyRefs gives a clone the branches and tags of the source, of its own.
-func (s source) copyRefs(ctx context.Context, env *tools.Env, dir string) error {
-	out, err := command{env: env, dir: s.top}.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)")
-	if err != nil {
-		return err
-	}
-	var refs strings.Builder
-	for line := range strings.Lines(string(out)) {
-		if !strings.HasSuffix(line, " refs/stash\n") {
-			refs.WriteString(line)
-		}
-	}
-	return os.WriteFile(filepath.Join(dir, "packed-refs"), []byte(refs.String()), 0o600)
 }
 
 // copyHooks gives it the hooks, for the task's own commits.
