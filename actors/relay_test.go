@@ -649,6 +649,86 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 	})
 }
 
+// TestAdopted: a session whose directory was on a lost node goes on where somebody gives it another one, and stays
+// there; its model is told. One that is open, or may be on any node, is not adopted.
+func TestAdopted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "d")
+		far := through(nodes[1], "client-one", "")
+		s := far.Call(t, `{"type":"open_session","cwd":"/","retain":true}`).Get("data.sessionId").Str
+		far.run(s, "~x~ one")
+		c := through(nodes[0], "client-two", `,"features":["deltaUpdates"]`)
+		adopt := func(id, cwd string) gjson.Result {
+			c.Line(fmt.Sprintf(`{"id":"x-a%d","type":"adopt_session","cwd":%q%s}`, len(c.Lines()), cwd, at(id)))
+			return c.wait(fmt.Sprintf("x-a%d", len(c.Lines())))
+		}
+		c.Line(`{"id":"x-t","type":"attach"` + at(s) + `}`)
+		require.True(t, c.wait("x-t").Get("success").Bool())
+		assert.Equal(t, "session_in_use", code(adopt(s, emptyDir)))
+		assert.Equal(t, "invalid_params", code(adopt(s, "/none/such")))
+		assert.Equal(t, "unknown_session", code(adopt("nobody", emptyDir)))
+		moves := c.openOn("d", "client-two")
+		c.run(moves, "~x~ one")
+		c.Call(t, `{"type":"close_session"`+at(moves)+`}`)
+		assert.Equal(t, "invalid_params", code(adopt(moves, emptyDir)))
+		w.lose("b")
+		c.pass(2 * time.Second)
+		v := adopt(s, emptyDir)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Equal(t, "b "+emptyDir, v.Get("data.from").Str+" "+v.Get("data.cwd").Str)
+		other := through(nodes[2], "client-three", "")
+		for _, of := range []*node{c, other} {
+			of.Line(`{"id":"x-b","type":"attach"` + at(s) + `}`)
+			require.True(t, of.wait("x-b").Get("success").Bool())
+		}
+		require.NoError(t, other.leave())
+		c.run(s, "~x~ two")
+		kinds := c.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+		assert.Equal(t, 1, strings.Count(nodes[0].lines(s), "The directory is now "+emptyDir))
+		for _, o := range c.Call(t, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
+			assert.Equal(t, "a "+emptyDir, o.Get("node").Str+" "+o.Get("cwd").Str)
+		}
+		assert.Equal(t, "nowhere", code(c.Call(t, `{"type":"move_session","node":"d"`+at(s)+`}`)), "its directory is here")
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
+	})
+}
+
+// TestClusterInfo: who asks is told of all nodes, also of those that are lost, and of what they have open.
+func TestClusterInfo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "d")
+		c := through(nodes[0], "client-one", "")
+		s := c.openOn("b", "client-one")
+		c.run(s, "~x~ one")
+		c.pass(2 * time.Second)
+		nodes[2].member.Drain()
+		c.pass(time.Second)
+		info := func() string {
+			v := c.Call(t, `{"type":"get_cluster"}`).Get("data")
+			assert.Equal(t, "a true memory one", fmt.Sprint(v.Get("node"), v.Get("lease"), v.Get("engine"), v.Get("groups.0.leader")), v.Raw)
+			assert.Equal(t, "shared", v.Get("nodes.0.roots.w").Str)
+			text := v.Get("sessions.#.node").Raw
+			for _, n := range v.Get("nodes").Array() {
+				text += fmt.Sprintf(" %s %s %d", n.Get("name").Str, n.Get("state").Str, n.Get("sessions").Int())
+			}
+			return text
+		}
+		assert.Equal(t, `["b"] a lives 0 b lives 1 d draining 0`, info())
+		w.lose("b")
+		w.lose("d")
+		c.pass(3 * time.Second)
+		assert.Equal(t, `["a"] a lives 1 b silent 1 d ended 0`, info())
+		viewer := through(nodes[0], "client-two", "", func(of *conn.Config) { of.ViewOnly = true })
+		assert.Equal(t, "forbidden", code(viewer.Call(t, `{"type":"get_cluster"}`)))
+		require.NoError(t, c.leave())
+		require.NoError(t, viewer.leave())
+		nodes[0].end()
+	})
+}
+
 // TestRelayFollows: a client of a node that is cut off from the engine, and loses its session to
 // another one, is led there as soon as the node knows.
 func TestRelayFollows(t *testing.T) {

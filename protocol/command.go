@@ -333,6 +333,12 @@ type (
 		SessionID string `json:"sessionId" req:"true" doc:"The handle that open_session returned."`
 		Mode      string `json:"mode" enum:"abort,drain" doc:"abort (default) stops an active run, drain lets it finish."`
 	}
+	GetCluster   struct{ isCommand }
+	AdoptSession struct {
+		isCommand
+		SessionID string `json:"sessionId" req:"true" doc:"Its handle, which is its id."`
+		Cwd       string `json:"cwd" req:"true" doc:"The directory on this node in which it goes on, by its path or as ROOT:PATH."`
+	}
 	MoveSession struct {
 		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"Its handle."`

@@ -22,6 +22,7 @@ const (
 	CustomSubagent    = "troupe.subagent"    // data is a SubagentEntry
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 	CustomFailover    = "troupe.failover"    // data is a FailoverOp: a run was cut off here with its node, and goes on
+	CustomAdopted     = "troupe.adopted"     // data is an AdoptedOp: the session has another directory from here on
 	CustomMoved       = "troupe.moved"       // data is a MovedOp: the session goes on in a cluster
 )
 
@@ -30,18 +31,29 @@ type FailoverOp struct {
 	From string `json:"from"`
 }
 
+// AdoptedOp says where a session works whose directory was on another node of a cluster.
+type AdoptedOp struct {
+	From string `json:"from"` // the node that had it
+	Cwd  string `json:"cwd"`
+}
+
 // MovedOp says where a session is that was in this file.
 type MovedOp struct {
 	ID string `json:"id"` // of the session in the cluster
 }
 
 // MovedEntry says that a session goes on in a cluster.
-func MovedEntry(id string) Custom {
-	data, err := json.Marshal(MovedOp{id})
+func MovedEntry(id string) Custom { return ownEntry(CustomMoved, MovedOp{id}) }
+
+// AdoptedEntry says that a session goes on in another directory.
+func AdoptedEntry(from, cwd string) Custom { return ownEntry(CustomAdopted, AdoptedOp{from, cwd}) }
+
+func ownEntry(customType string, op any) Custom {
+	data, err := json.Marshal(op)
 	if err != nil {
 		panic(err) // there is nothing in it that could not be written
 	}
-	return Custom{CustomType: CustomMoved, Data: data}
+	return Custom{CustomType: customType, Data: data}
 }
 
 // QueueKind says by which command a message was queued.

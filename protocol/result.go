@@ -261,6 +261,59 @@ type DeletedSession struct {
 	TrashPath string `json:"trashPath" doc:"Where the file is now."`
 }
 
+// AdoptedSession answers adopt_session.
+type AdoptedSession struct {
+	SessionID string `json:"sessionId"`
+	Cwd       string `json:"cwd" doc:"Absolute, on this node."`
+	From      string `json:"from" doc:"The node that had it before."`
+}
+
+// ClusterInfo answers get_cluster.
+type ClusterInfo struct {
+	Node     string           `json:"node" doc:"That of this connection."`
+	Lease    bool             `json:"lease" doc:"No other node can take it for dead."`
+	Engine   string           `json:"engine" doc:"Its name and version; empty if it does not answer."`
+	Problem  string           `json:"problem,omitempty" doc:"Why the engine does not say what it should: groups or sessions are not complete."`
+	Groups   []ClusterGroup   `json:"groups" doc:"What the engine replicates together."`
+	Nodes    []ClusterNode    `json:"nodes" doc:"By name."`
+	Sessions []ClusterSession `json:"sessions" doc:"Those that a node has open, as it has said itself."`
+}
+
+// ClusterGroup is what an engine replicates together.
+type ClusterGroup struct {
+	Name    string          `json:"name"`
+	Leader  string          `json:"leader" doc:"The server that leads it; empty while there is none."`
+	Others  []ClusterServer `json:"others"`
+	Records uint64          `json:"records"`
+	Bytes   uint64          `json:"bytes"`
+}
+
+// ClusterServer is a member of a group that does not lead it.
+type ClusterServer struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	Lag     uint64 `json:"lag" doc:"Records that it is behind; bytes, where the engine counts these."`
+}
+
+// ClusterNode is one of the nodes of a cluster.
+type ClusterNode struct {
+	Name     string            `json:"name"`
+	Addr     string            `json:"addr" doc:"Where other nodes reach it."`
+	Version  string            `json:"version"`
+	State    string            `json:"state" enum:"lives,draining,silent,ended" doc:"silent: nothing was heard of it for longer than it may be silent; ended: likewise, and it had given its sessions up."`
+	HeardMs  int64             `json:"heardMs" doc:"How long ago it was heard of."`
+	Sessions int               `json:"sessions" doc:"That it has open."`
+	Labels   map[string]string `json:"labels"`
+	Roots    map[string]string `json:"roots" doc:"The mode of each, by name."`
+}
+
+// ClusterSession is a session that a node has open.
+type ClusterSession struct {
+	SessionID string `json:"sessionId"`
+	Node      string `json:"node"`
+	Runs      bool   `json:"runs" doc:"A run is on, or a dialog is open."`
+}
+
 // DirectoryList answers list_directories.
 type DirectoryList struct {
 	Path        string   `json:"path" doc:"Absolute."`

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"iter"
 
 	"troupe/protocol"
 )
@@ -30,16 +31,33 @@ func (v View) Text(f func(lines []byte) error) error {
 // Moved says where the session goes on, if that is a cluster: troupe writes nothing behind the entry
 // that says so.
 func (v View) Moved() (op protocol.MovedOp, moved bool) {
-	for i := len(v.slots) - 1; i >= 0; i-- {
-		if v.slots[i].kind != kindTroupe {
-			continue
-		}
-		r, err := v.record(int32(i))
-		if err != nil {
-			return op, false
-		}
-		e, ok := r.Entry.(protocol.Custom)
-		return op, ok && e.CustomType == protocol.CustomMoved && json.Unmarshal(e.Data, &op) == nil
+	for e := range v.ownBack() {
+		return op, e.CustomType == protocol.CustomMoved && json.Unmarshal(e.Data, &op) == nil
 	}
 	return op, false
+}
+
+// Adopted says where the session works, if that was changed when another node of a cluster took it over.
+func (v View) Adopted() (op protocol.AdoptedOp, adopted bool) {
+	for e := range v.ownBack() {
+		if e.CustomType == protocol.CustomAdopted {
+			return op, json.Unmarshal(e.Data, &op) == nil
+		}
+	}
+	return op, false
+}
+
+// ownBack is troupe's own entries that bear on no branch, the newest first, as far as they can be read.
+func (v View) ownBack() iter.Seq[protocol.Custom] {
+	return func(yield func(protocol.Custom) bool) {
+		for i := len(v.slots) - 1; i >= 0; i-- {
+			if v.slots[i].kind != kindTroupe {
+				continue
+			}
+			r, err := v.record(int32(i))
+			if e, ok := r.Entry.(protocol.Custom); err != nil || ok && !yield(e) {
+				return
+			}
+		}
+	}
 }

@@ -122,7 +122,6 @@ type Node struct {
 	Beat     uint64            `json:"beat"`   // counts the beats of this life
 	Draining bool              `json:"draining,omitempty"`
 	Sessions int               `json:"sessions"` // that it owns
-	Runs     int               `json:"runs"`     // that are under way
 }
 
 // Registry is who is there. Its data is for liveness only. It is safe for concurrent use,
@@ -151,11 +150,12 @@ type Engine interface {
 	Registry
 	Index
 	io.Closer
+	// Status is how the engine is, as far as it can be asked.
+	Status(ctx context.Context) (Status, error)
 }
 
 // Admin is what an engine tells, and does for, who runs it.
 type Admin interface {
-	Status(ctx context.Context) (Status, error)
 	// Copies reads a session's log from every server that has it and checks each.
 	Copies(ctx context.Context, id SessionID) ([]Copy, error)
 	// Spread asks for the leaders of groups to be on different servers.
@@ -164,24 +164,24 @@ type Admin interface {
 
 // Status is how an engine is.
 type Status struct {
-	Engine string  `json:"engine"` // name and version
-	Groups []Group `json:"groups"`
+	Engine string // name and version
+	Groups []Group
 }
 
 // Group is what is replicated together.
 type Group struct {
-	Name    string   `json:"name"`
-	Leader  string   `json:"leader"` // "" while there is none
-	Others  []Server `json:"others"`
-	Records uint64   `json:"records"`
-	Bytes   uint64   `json:"bytes"`
+	Name    string
+	Leader  string // "" while there is none
+	Others  []Server
+	Records uint64
+	Bytes   uint64
 }
 
 // Server is a member of a group that does not lead it.
 type Server struct {
-	Name    string `json:"name"`
-	Current bool   `json:"current"`
-	Lag     uint64 `json:"lag"` // records; bytes, where the engine counts these
+	Name    string
+	Current bool
+	Lag     uint64 // records; bytes, where the engine counts these
 }
 
 // Copy is a session's log as one server has it.

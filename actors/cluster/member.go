@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -179,6 +178,10 @@ func (m *Member) perform(ctx context.Context, effects []any) (events []any, err 
 func (m *Member) self(beat uint64) Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.is(beat)
+}
+
+func (m *Member) is(beat uint64) Node {
 	n := m.cfg.Self
 	n.Beat, n.Draining, n.Sessions = beat, m.draining, len(m.owned)
 	return n
@@ -260,17 +263,12 @@ func (m *Member) Drains(n Node) {
 }
 
 // Nodes are those that live, this one among them, by name.
-func (m *Member) Nodes() []Node {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	nodes := []Node{m.cfg.Self}
-	nodes[0].Draining = m.draining
-	for _, name := range slices.Sorted(maps.Keys(m.heard)) {
-		if m.lives(name) {
-			nodes = append(nodes, m.heard[name].Node)
+func (m *Member) Nodes() (nodes []Node) {
+	for _, n := range m.Seen() {
+		if n.Lives {
+			nodes = append(nodes, n.Node)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes
 }
 
@@ -360,15 +358,23 @@ func (m *Member) lost(node string) error {
 	return &LostError{node, m.heard[node].when}
 }
 
-// Ages is how long ago each of the other nodes was heard of.
-func (m *Member) Ages() map[string]time.Duration {
+// Seen is a node as it was heard of last.
+type Seen struct {
+	Node
+	When  time.Time
+	Lives bool // it was heard of lately: a guess
+}
+
+// Seen is all nodes of which anything was heard, and this one, by name.
+func (m *Member) Seen() []Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ages := map[string]time.Duration{}
+	all := []Seen{{m.is(0), time.Now(), true}}
 	for name, last := range m.heard {
-		ages[name] = time.Since(last.when)
+		all = append(all, Seen{last.Node, last.when, m.lives(name)})
 	}
-	return ages
+	slices.SortFunc(all, func(a, b Seen) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // States is how many sessions this node has, by what it may do with them: owner, doubtful (something that is
@@ -464,26 +470,30 @@ type firstClaim struct {
 
 var errEnough = errors.New("enough was read")
 
-// wanted is what a session wants of its node, which its first record says.
+// wanted is what a session wants of its node, which its first record says. The directory of one that is on one
+// node only is on the node that had the session last: see [Member.Adopt].
 func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
 	m.mu.Lock()
 	w, known := m.wants[id]
 	m.mu.Unlock()
-	if known {
-		return w, nil
-	}
-	var first firstClaim
-	err = m.cfg.Log.Read(ctx, id, 0, tail.Seq, func(r Record) error {
-		if r.Kind == Claim && len(r.Lines) > 0 {
-			err = json.Unmarshal(r.Lines, &first)
+	if !known {
+		var first firstClaim
+		err = m.cfg.Log.Read(ctx, id, 0, tail.Seq, func(r Record) error {
+			if r.Kind == Claim && len(r.Lines) > 0 {
+				err = json.Unmarshal(r.Lines, &first)
+			}
+			return cmp.Or(err, errEnough)
+		})
+		if !errors.Is(err, errEnough) {
+			return w, err
 		}
-		return cmp.Or(err, errEnough)
-	})
-	if !errors.Is(err, errEnough) {
-		return w, err
+		w = first.Wants
+		m.remember(id, w)
 	}
-	m.remember(id, first.Wants)
-	return first.Wants, nil
+	if w.Node != "" {
+		w.Node = tail.Node
+	}
+	return w, nil
 }
 
 func (m *Member) remember(id SessionID, w Wants) {
@@ -500,6 +510,27 @@ func (m *Member) remember(id SessionID, w Wants) {
 // with ErrInUse if it is this life of this node, with ErrNowhere if the session cannot be
 // on this node, with ErrDamaged, and with the error of the engine or of ctx.
 func (m *Member) Claim(ctx context.Context, id SessionID, w Wants, known Mark) (*Owned, error) {
+	return m.take(ctx, id, w, known, false)
+}
+
+// ErrAnywhere: the session needs no adoption.
+var ErrAnywhere = errors.New("its directory is not on one node only")
+
+// Adopt makes this node the owner of a session whose directory is on another one, that does not have it open.
+// From then on its directory is here. It fails as [Member.Claim] does, with ErrNoSession if there is none, and with
+// ErrAnywhere if other nodes can have the session without that.
+func (m *Member) Adopt(ctx context.Context, id SessionID, known Mark) (*Owned, error) {
+	tail, err := m.cfg.Log.Tail(ctx, id)
+	if err == nil && tail.Seq == 0 {
+		err = fmt.Errorf("%w: %s", ErrNoSession, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.take(ctx, id, Wants{}, known, true)
+}
+
+func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
 	m.mu.Lock()
 	if _, taken := m.owned[id]; taken {
 		m.mu.Unlock()
@@ -507,7 +538,7 @@ func (m *Member) Claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 	}
 	m.owned[id] = nil
 	m.mu.Unlock()
-	o, err := m.claim(ctx, id, w, known)
+	o, err := m.claim(ctx, id, w, known, adopts)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
@@ -518,7 +549,7 @@ func (m *Member) Claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 	return o, nil
 }
 
-func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (*Owned, error) {
+func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
 	for {
 		tail, err := tailBehind(ctx, m.cfg.Log, id, known)
 		if err != nil {
@@ -544,6 +575,11 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark) (
 			case <-ctx.Done():
 				return nil, &ElsewhereError{tail.Node}
 			}
+		}
+		if adopts && w.Node == "" {
+			return nil, ErrAnywhere
+		} else if adopts {
+			w.Node = m.cfg.Self.Name
 		}
 		self := m.self(0)
 		self.Draining = false // who is asked to take it knows that

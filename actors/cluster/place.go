@@ -85,11 +85,12 @@ func (w Wants) lacks(n Node, alive func(string) bool) string {
 		return n.Name + " does not answer"
 	case n.Draining:
 		return n.Name + " takes no sessions"
+	case w.Node == n.Name: // its directory is there
 	case w.Root != "" && !has:
 		return n.Name + " has no root " + w.Root
-	case w.Node != "" && w.Node != n.Name && w.Root == "":
+	case w.Node != "" && w.Root == "":
 		return "the directory of the session is on " + w.Node
-	case w.Node != "" && w.Node != n.Name && root.Mode == Pinned:
+	case w.Node != "" && root.Mode == Pinned:
 		return "the root " + w.Root + " of the session is on " + w.Node
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {

@@ -40,7 +40,7 @@ func TestPlace(t *testing.T) {
 		fit := func(n cluster.Node) bool {
 			r, has := n.Roots["code"]
 			return up[n.Name] && !n.Draining && (want.Labels == nil || n.Labels["gpu"] == "yes") &&
-				(want.Root == "" || has && (r.Mode != cluster.Pinned || want.Node == "" || want.Node == n.Name))
+				(want.Root == "" || want.Node == n.Name || has && (r.Mode != cluster.Pinned || want.Node == ""))
 		}
 		alive := func(name string) bool { return up[name] }
 		id := cluster.SessionID(fmt.Sprint("session-", seed))

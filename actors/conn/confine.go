@@ -31,6 +31,8 @@ func (r *router) named(cmd protocol.Command) []string {
 			return []string{cmp.Or(cmd.Cwd, r.cfg.Default.Cwd)}
 		}
 		return []string{cmd.SessionPath, cmd.Cwd}
+	case protocol.AdoptSession:
+		return []string{cmd.Cwd}
 	case protocol.AttachSession:
 		return []string{cmd.SessionPath}
 	case protocol.SwitchSession:

@@ -34,6 +34,8 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 		return false
 	}
 	switch cmd := req.Cmd.(type) {
+	case protocol.AdoptSession: // it is for this node
+		return false
 	case protocol.AttachSession:
 		if cmd.Named() != nil {
 			return false
@@ -310,6 +312,25 @@ func (r *router) listed(c actor.Context, m relay.Listed) {
 	for _, now := range late {
 		r.sessionChanged(c, now)
 	}
+}
+
+// adoptSession has a session go on here whose directory is on another node.
+func (r *router) adoptSession(c actor.Context, req protocol.Request, cmd protocol.AdoptSession) {
+	if r.server.Cluster == nil {
+		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("There are no other nodes: this daemon is alone"))
+		return
+	}
+	opens, cwd, err := r.server.Cluster.Wants(protocol.OpenSession{Cwd: cmd.Cwd}, "")
+	if err == nil && cwd == "" {
+		err = protocol.CodeNowhere.Errorf("This node has no root %s", opens.Wants.Root)
+	}
+	if err != nil {
+		r.answer(c, req, nil, err)
+		return
+	}
+	cmd.Cwd = cwd
+	req.Cmd = cmd
+	r.list(c, req)
 }
 
 // drainNode ends this node, if another one asks for that.

@@ -443,8 +443,10 @@ func (r *router) own(c actor.Context, req protocol.Request) {
 		r.detachSession(c, req, cmd.SessionID)
 	case protocol.GetAuth, protocol.GetLoginProviders, protocol.Login, protocol.CancelLogin, protocol.Logout:
 		r.askLogins(c, req)
-	case protocol.ListOpenSessions, protocol.DeleteSession, protocol.ListDirectories:
+	case protocol.ListOpenSessions, protocol.DeleteSession, protocol.ListDirectories, protocol.GetCluster:
 		r.list(c, req)
+	case protocol.AdoptSession:
+		r.adoptSession(c, req, cmd)
 	case protocol.WatchSessions:
 		r.watchSessions(c, req)
 	case protocol.UnwatchSessions:

@@ -59,6 +59,10 @@ func (h *Shared) answerFiles(m link.AskFiles) (protocol.Result, error) {
 		return h.deleteSession(cmd.SessionPath)
 	case protocol.ListDirectories:
 		return listDirectories(cmp.Or(cmd.Path, m.Spec.Cwd), cmd.Query, m.Allowed)
+	case protocol.GetCluster:
+		return h.clusterInfo()
+	case protocol.AdoptSession:
+		return h.adopt(cmd)
 	}
 	return nil, protocol.CodeUnsupported.Errorf("no such question about files: %T", m.Cmd)
 }

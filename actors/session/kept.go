@@ -75,6 +75,7 @@ type kept struct {
 	log     zerolog.Logger
 	id      string
 	wants   cluster.Wants                           // of a new one
+	adopts  bool                                    // its directory was on another node, and is here from now on
 	owned   *cluster.Owned                          // nil before it is claimed
 	wake    func()                                  // of the session; see [cluster.Owned.Woken]
 	doubt   func(time.Time)                         // likewise; see [cluster.Owned.Doubted]
@@ -127,7 +128,12 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
-	if k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark); err == nil {
+	if k.adopts {
+		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), at.Mark)
+	} else {
+		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark)
+	}
+	if err == nil {
 		err = k.owned.Load(ctx, at.Mark, at.Keys, file.Write)
 		if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 { // the copy may be that of another history
 			if aside, err = file.Reset(); err == nil {

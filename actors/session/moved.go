@@ -72,6 +72,9 @@ func (d *durable) failover() *core.Failover {
 	if dir := k.dir(); dir != "" && dir != d.file.Header().Cwd {
 		f.Cwd = dir
 	}
+	if op, adopted := d.file.View().Adopted(); adopted {
+		f.Cwd = op.Cwd
+	}
 	return &f
 }
 

@@ -335,6 +335,11 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 	if dir := keptBy(log).dir(); dir != "" {
 		spec.Cwd = dir
 	}
+	if log != nil && !l.spec.CwdSet {
+		if op, adopted := log.View().Adopted(); adopted {
+			spec.Cwd = op.Cwd
+		}
+	}
 	return newWorkspace(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
 }
 

@@ -447,11 +447,13 @@ func (n *node) measured(w io.Writer) error {
 		lease = 1
 	}
 	gauges := map[string]float64{"troupe_cluster_lease": lease}
-	for _, other := range n.member.Nodes() {
-		gauges[fmt.Sprintf("troupe_cluster_node_sessions{node=%q}", other.Name)] = float64(other.Sessions)
-	}
-	for other, age := range n.member.Ages() {
-		gauges[fmt.Sprintf("troupe_cluster_beat_age_seconds{node=%q}", other)] = age.Seconds()
+	for _, of := range n.member.Seen() {
+		if of.Lives {
+			gauges[fmt.Sprintf("troupe_cluster_node_sessions{node=%q}", of.Name)] = float64(of.Sessions)
+		}
+		if of.Name != n.member.Self() {
+			gauges[fmt.Sprintf("troupe_cluster_beat_age_seconds{node=%q}", of.Name)] = time.Since(of.When).Seconds()
+		}
 	}
 	for state, count := range n.member.States() {
 		gauges[fmt.Sprintf("troupe_cluster_sessions{state=%q}", state)] = float64(count)

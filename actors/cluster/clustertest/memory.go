@@ -407,3 +407,17 @@ func (c *Memory) Indexed(ctx context.Context, ids []cluster.SessionID) (map[clus
 	c.s.mu.Unlock()
 	return texts, c.answer(ctx)
 }
+
+// Status is that of [cluster.Engine].
+func (c *Memory) Status(ctx context.Context) (cluster.Status, error) {
+	if err := c.arrive(ctx, "status"); err != nil {
+		return cluster.Status{}, err
+	}
+	c.s.mu.Lock()
+	g := cluster.Group{Name: "memory", Leader: "one"}
+	for _, log := range c.s.logs {
+		g.Records += uint64(len(log))
+	}
+	c.s.mu.Unlock()
+	return cluster.Status{Engine: "memory", Groups: []cluster.Group{g}}, c.answer(ctx)
+}

@@ -240,7 +240,7 @@ func older(version string) bool {
 	return false
 }
 
-// Status is that of [cluster.Admin].
+// Status is that of [cluster.Engine].
 func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
 	st := cluster.Status{Engine: "JetStream " + e.nc.ConnectedServerVersion()}
 	for _, s := range streams(e.partitions, 3) {

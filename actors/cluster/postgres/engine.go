@@ -510,7 +510,7 @@ func (e *Engine) Indexed(ctx context.Context, ids []cluster.SessionID) (map[clus
 	return texts, err
 }
 
-// Status is that of [cluster.Admin].
+// Status is that of [cluster.Engine].
 func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
 	var st cluster.Status
 	g := cluster.Group{Name: e.cfg.Database, Leader: e.cfg.Host}
