@@ -309,6 +309,34 @@ func parseArgs(args []string) (*options, error) {
 	return o, nil
 }
 
+// takeFlags takes the flags of a subcommand out of its arguments: those with a value,
+// behind them or after "=", and those without. rest is the others, in their order.
+func takeFlags(args []string, values map[string]func(string) error, switches map[string]*bool) (rest []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		take, on := values[name], switches[name]
+		switch {
+		case on != nil && !inline:
+			*on = true
+			continue
+		case take == nil:
+			rest = append(rest, args[i])
+			continue
+		case !inline:
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("%s needs a value", name)
+			}
+			value = args[i]
+		}
+		if err := take(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return rest, nil
+}
+
+func set(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
+
 // check refuses combinations that cannot be meant.
 func (o *options) check() error {
 	if o.mode == "rpc" && len(o.files) > 0 {

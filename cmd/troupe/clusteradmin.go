@@ -52,28 +52,12 @@ func parseAdmin(args []string) (*adminOptions, error) {
 		"--node":     func(v string) error { a.nodes = append(a.nodes, v); return nil },
 		"--replicas": number(&a.replicas), "--partitions": number(&a.partitions),
 	}
-	for i := 0; i < len(args); i++ {
-		name, value, inline := strings.Cut(args[i], "=")
-		switch take := values[name]; {
-		case name == "--cluster-allow-single" && !inline:
-			a.Single = true
-		case take == nil && strings.HasPrefix(name, "-"):
-			return nil, fmt.Errorf("unknown option %s; %s", name, clusterUsage)
-		case take == nil:
-			a.words = append(a.words, args[i])
-		default:
-			if !inline {
-				if i++; i >= len(args) {
-					return nil, fmt.Errorf("%s needs a value; %s", name, clusterUsage)
-				}
-				value = args[i]
-			}
-			if err := take(value); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-		}
+	var err error
+	a.words, err = takeFlags(args, values, map[string]*bool{"--cluster-allow-single": &a.Single})
+	if i := slices.IndexFunc(a.words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 && err == nil {
+		err = fmt.Errorf("unknown option %s; %s", a.words[i], clusterUsage)
 	}
-	return a, nil
+	return a, err
 }
 
 // adminTime is how long a command waits for the engine.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,51 +76,37 @@ func parseCredentials(word string, args []string) (a credentialArgs, err error) 
 		"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
 		"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
 	}[word]
-	if word == "auth" {
+	values, switches := map[string]func(string) error{"--agent-dir": set(&a.agentDir)}, map[string]*bool{}
+	switch word {
+	case "auth":
 		args = args[1:] // check
+		values["--provider"], values["--model"] = set(&a.provider), set(&a.model)
+		switches["--json"], switches["--no-refresh"] = &a.asJSON, &a.keep
+	case "login":
+		values["--timeout"] = func(v string) (err error) {
+			if a.timeout, err = time.ParseDuration(v); err != nil || a.timeout <= 0 {
+				return errors.New("want a duration, as 90s or 5m")
+			}
+			return nil
+		}
+		values["--store-command"] = func(v string) error {
+			if a.command = v; strings.TrimSpace(v) == "" {
+				return errors.New("want a command that prints the key")
+			}
+			return nil
+		}
+		switches["--api-key"], switches["--device"], switches["--no-browser"] = &a.key, &a.device, &a.noBrowser
 	}
-	for i := 0; i < len(args); i++ {
-		name, value, inline := strings.Cut(args[i], "=")
-		if slices.Contains([]string{"--timeout", "--agent-dir", "--provider", "--model", "--store-command"}, name) {
-			if !inline {
-				if i++; i == len(args) {
-					return a, fmt.Errorf("%s needs a value", name)
-				}
-				value = args[i]
-			}
-		} else if inline {
-			return a, errors.New(usage) // also a key, which is not for a command line
-		}
-		switch {
-		case name == "--agent-dir":
-			a.agentDir = value
-		case name == "--provider" && word == "auth":
-			a.provider, a.asInPi = value, true
-		case name == "--model" && word == "auth":
-			a.model, a.asInPi = value, true
-		case name == "--timeout" && word == "login":
-			if a.timeout, err = time.ParseDuration(value); err != nil || a.timeout <= 0 {
-				return a, fmt.Errorf("--timeout %q: want a duration, as 90s or 5m", value)
-			}
-		case name == "--api-key" && word == "login":
-			a.key = true
-		case name == "--device" && word == "login":
-			a.device = true
-		case name == "--store-command" && word == "login":
-			if a.command = value; strings.TrimSpace(value) == "" {
-				return a, errors.New("--store-command wants a command that prints the key")
-			}
-		case name == "--no-browser" && word == "login":
-			a.noBrowser = true
-		case name == "--json" && word == "auth":
-			a.asJSON = true
-		case name == "--no-refresh" && word == "auth":
-			a.keep = true
-		case strings.HasPrefix(name, "-") || a.provider != "":
+	rest, err := takeFlags(args, values, switches)
+	if err != nil {
+		return a, err
+	}
+	a.asInPi = a.provider != "" || a.model != ""
+	for _, arg := range rest { // one with a value that takes none is here, too: a key is not for a command line
+		if strings.HasPrefix(arg, "-") || a.provider != "" {
 			return a, errors.New(usage)
-		default:
-			a.provider = name
 		}
+		a.provider = arg
 	}
 	if word == "logout" && a.provider == "" || a.command != "" && (a.provider == "" || a.device) || a.key && a.device {
 		return a, errors.New(usage)

@@ -119,26 +119,9 @@ func parseServe(args []string) (*serveOptions, error) {
 	}
 	maps.Copy(values, s.cluster.flags())
 	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin, "--cluster-allow-single": &s.cluster.Single}
-	for i := 0; i < len(args); i++ {
-		name, value, inline := strings.Cut(args[i], "=")
-		if on := switches[name]; on != nil && !inline {
-			*on = true
-			continue
-		}
-		take := values[name]
-		if take == nil {
-			s.rest = append(s.rest, args[i])
-			continue
-		}
-		if !inline {
-			if i++; i >= len(args) {
-				return nil, fmt.Errorf("%s needs a value; %s", name, serveUsage)
-			}
-			value = args[i]
-		}
-		if err := take(value); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	var err error
+	if s.rest, err = takeFlags(args, values, switches); err != nil {
+		return nil, err
 	}
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
@@ -152,8 +135,6 @@ func parseServe(args []string) (*serveOptions, error) {
 	s.pair = cmp.Or(s.pair, string(remote.ScopeFull))
 	return s, nil
 }
-
-func set(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
 
 // socketPath is where a daemon of this user is reached.
 func socketPath(given, agentDir string) string {
@@ -551,22 +532,8 @@ func dialDaemon(to string) (*net.UnixConn, error) {
 
 // destination takes --to out of arguments.
 func destination(args []string) (to string, rest []string, err error) {
-	for i := 0; i < len(args); i++ {
-		name, value, inline := strings.Cut(args[i], "=")
-		switch {
-		case name == "--to" && inline:
-			to = value
-		case name == "--to" && i+1 < len(args):
-			i++
-			to = args[i]
-		case name == "--to":
-			return "", nil, errors.New("--to needs the path of a socket")
-		case args[i] == "--":
-		default:
-			rest = append(rest, args[i])
-		}
-	}
-	return to, rest, nil
+	rest, err = takeFlags(args, map[string]func(string) error{"--to": set(&to)}, nil)
+	return to, slices.DeleteFunc(rest, func(arg string) bool { return arg == "--" }), err
 }
 
 func devicesDir() string {

@@ -295,14 +295,13 @@ func (s *agentScan) models(file string, head frontmatter, a *protocol.Agent) {
 // output is the schema of what the agent hands over.
 func output(head frontmatter) (json.RawMessage, error) {
 	v, has := head["output"]
-	if !has || v.nested == nil && v.text == "" && v.list == nil {
+	switch {
+	case !has || !v.nested && v.text == "" && v.list == nil:
 		return nil, nil
-	}
-	raw := head.json("output")
-	if raw == nil {
+	case v.json == nil:
 		return nil, errors.New("output: want a schema")
 	}
-	schema, err := protocol.OutputSchema(raw)
+	schema, err := protocol.OutputSchema(v.json)
 	if err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}

@@ -129,6 +129,7 @@ func TestAgentFields(t *testing.T) {
 		{"output:\n  properties:\n    n: {type: uint8}", func(a *protocol.Agent) {
 			a.Output = []byte(`{"additionalProperties":false,"properties":{"n":{"maximum":255,"minimum":0,"type":"integer"}},"required":["n"],"type":"object"}`)
 		}, ""},
+		{"output:\n  enum: [2020-01-02, '3']", func(a *protocol.Agent) { a.Output = []byte(`{"enum":["2020-01-02","3"]}`) }, ""},
 		{"isolation: worktree", func(a *protocol.Agent) { a.Isolated = true }, ""},
 		{"isolated: true", func(a *protocol.Agent) { a.Isolated = true }, ""},
 		{"contextFiles: false", func(a *protocol.Agent) { a.NoContext = true }, ""},
@@ -157,17 +158,18 @@ func TestAgentFields(t *testing.T) {
 
 func TestAgentsLeftOut(t *testing.T) {
 	for text, why := range map[string]string{
-		"---\nname: x\n---\nDo it.":                                     "agent without description",
-		"Do it.":                                                        "agent without description",
-		agentText("name: a b"):                                          `"a b" cannot be the name of an agent`,
-		agentText("output: yes"):                                        "output: want a schema",
-		agentText("output:\n  type: int64"):                             "output: the schema cannot be checked: /: unknown type int64",
-		agentText("output: &a\n  elements: *a"):                         "output: want a schema",
-		agentText("isolation: maybe"):                                   "isolation: want worktree, true, none or false",
-		agentText("maxCostUsd: little"):                                 "maxCostUsd: want a number of at least 0",
-		agentText("maxCostUsd: nan"):                                    "maxCostUsd: want a number of at least 0",
-		agentText("maxToolCalls: -1"):                                   "maxToolCalls: want a whole number of at least 0",
-		agentText("x: " + strings.Repeat("y", protocol.MaxAgentFile+1)): "larger than 256 KiB",
+		"---\nname: x\n---\nDo it.":             "agent without description",
+		"Do it.":                                "agent without description",
+		agentText("name: a b"):                  `"a b" cannot be the name of an agent`,
+		agentText("output: yes"):                "output: want a schema",
+		agentText("output:\n  type: int64"):     "output: the schema cannot be checked: /: unknown type int64",
+		agentText("output: &a\n  elements: *a"): "output: want a schema",
+		agentText("output:\n  enum: [" + strings.Repeat("a,", 10_000) + "]"): "output: want a schema",
+		agentText("isolation: maybe"):                                        "isolation: want worktree, true, none or false",
+		agentText("maxCostUsd: little"):                                      "maxCostUsd: want a number of at least 0",
+		agentText("maxCostUsd: nan"):                                         "maxCostUsd: want a number of at least 0",
+		agentText("maxToolCalls: -1"):                                        "maxToolCalls: want a whole number of at least 0",
+		agentText("x: " + strings.Repeat("y", protocol.MaxAgentFile+1)):      "larger than 256 KiB",
 	} {
 		w := newWorld(t, map[string]string{"agent/agents/a.md": text})
 		_, from, told := w.agents()

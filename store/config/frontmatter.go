@@ -17,8 +17,9 @@ type frontmatter map[string]yamlValue
 // yamlValue is a text, a list of texts, or something nested.
 type yamlValue struct {
 	text   string
-	list   []string   // nil for a text
-	nested *yaml.Node // a map, or a list of more than texts; nil for a text or a list of texts
+	list   []string        // nil for a text
+	nested bool            // a map, or a list of more than texts
+	json   json.RawMessage // of what is nested; nil where it has nothing that JSON can say
 }
 
 // splitFrontmatter separates a file's head from its body, which is returned
@@ -121,90 +122,41 @@ func (f frontmatter) read(lines []string) bool {
 			}
 		}
 		if !ok && node.Kind != yaml.AliasNode {
-			v = yamlValue{nested: node}
+			v = yamlValue{nested: true, json: asJSON(node)}
 		}
-		if ok || v.nested != nil {
+		if ok || v.nested {
 			f[key] = v
 		}
 	}
 	return true
 }
 
-// json is a key's value as JSON; nil where it has none that JSON can say within
-// the limits of a head.
-func (f frontmatter) json(key string) json.RawMessage {
-	node := f[key].nested
-	if node == nil {
-		return nil
-	}
-	room := maxNested
-	b, ok := appendNode(nil, node, &room)
-	if !ok {
-		return nil
-	}
-	return b
-}
-
-// maxNested bounds the values in a nested one.
+// maxNested bounds the values in a nested one: to decode a map takes time that grows
+// with the square of the number of keys.
 const maxNested = 10_000
 
-// appendNode writes a node as JSON, its members in their order. room is how many
-// nodes there may be; an alias is none, for it may stand for any number of them.
-func appendNode(b []byte, node *yaml.Node, room *int) (_ []byte, ok bool) {
-	if *room--; *room < 0 {
-		return nil, false
+// asJSON is a node as JSON; nil where it has nothing that JSON can say.
+func asJSON(node *yaml.Node) json.RawMessage {
+	room := maxNested
+	var v any
+	if !plainTexts(node, &room) || node.Decode(&v) != nil { // it fails, too, for aliases that are endless, or stand for too much
+		return nil
 	}
-	switch node.Kind {
-	case yaml.ScalarNode:
-		return appendScalar(b, node), true
-	case yaml.SequenceNode:
-		b = append(b, '[')
-		for i, item := range node.Content {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			if b, ok = appendNode(b, item, room); !ok {
-				return nil, false
-			}
-		}
-		return append(b, ']'), true
-	case yaml.MappingNode:
-		b = append(b, '{')
-		for i := 0; i < len(node.Content); i += 2 {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendText(b, node.Content[i].Value), ':')
-			if b, ok = appendNode(b, node.Content[i+1], room); !ok {
-				return nil, false
-			}
-		}
-		return append(b, '}'), true
-	}
-	return nil, false
-}
-
-// appendScalar writes a number, a truth value or null as such if YAML means one,
-// anything else as a text.
-func appendScalar(b []byte, node *yaml.Node) []byte {
-	switch node.ShortTag() {
-	case "!!int", "!!float", "!!bool", "!!null":
-		var v any
-		if node.Decode(&v) == nil {
-			if raw, err := json.Marshal(v); err == nil {
-				return append(b, raw...)
-			}
-		}
-	}
-	return appendText(b, node.Value)
-}
-
-func appendText(b []byte, text string) []byte {
-	raw, err := json.Marshal(text)
+	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("config: a text is always JSON: " + err.Error())
+		return nil
 	}
-	return append(b, raw...)
+	return raw
+}
+
+// plainTexts makes texts of dates, which JSON does not have. It says whether there is
+// room for so many nodes.
+func plainTexts(node *yaml.Node, room *int) bool {
+	*room--
+	if node.ShortTag() == "!!timestamp" {
+		node.Tag = "!!str"
+	}
+	return *room >= 0 && !slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return !plainTexts(n, room) })
 }
 
 // scalar is a node's text, "" for null.
@@ -234,7 +186,7 @@ func (f frontmatter) plain(line string) {
 func (f frontmatter) texts(key string) []string {
 	v, has := f[key]
 	switch {
-	case !has || v.nested != nil:
+	case !has || v.nested:
 		return nil
 	case v.list != nil:
 		return slices.Clone(v.list) // the head may be another's, too
