@@ -308,7 +308,7 @@ func (v View) Messages() ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	edited, err := v.edited(part)
+	edits, err := v.edits(part)
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +317,8 @@ func (v View) Messages() ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m := line.message(); m != nil && !edited[string(line.head.id)] {
+		_, edited := edits[string(line.head.id)]
+		if m := line.message(); m != nil && !edited {
 			records = append(records, protocol.Record{
 				EntryMeta: protocol.EntryMeta{ID: string(line.head.id)}, Entry: protocol.MessageEntry{Message: m},
 			})
@@ -368,44 +369,17 @@ func (l *line) message() protocol.Message {
 
 func isNumber(b []byte) bool { return len(b) > 0 && b[0] >= '0' && b[0] <= '9' }
 
-// edited are the ids of entries that context edits are about.
-func (v View) edited(part []int32) (map[string]bool, error) {
-	edits, err := v.edits(part)
-	ids := map[string]bool{}
-	for _, edit := range edits {
-		ids[edit.TargetID] = true
-	}
-	return ids, err
-}
-
-// omitted are the ids of entries that context edits take out.
-func (v View) omitted(part []int32) (map[string]bool, error) {
-	edits, err := v.edits(part)
-	ids := map[string]bool{}
-	for _, edit := range edits { // of several, the last counts
-		ids[edit.TargetID] = edit.Omits()
-	}
-	return ids, err
-}
-
-// edits are the context edits among some entries.
-func (v View) edits(part []int32) (list []protocol.ContextEdit, err error) {
-	var edits []int32
-	for _, i := range part {
-		if v.slots[i].kind == kindContextEdit {
-			edits = append(edits, i)
-		}
-	}
-	records, err := v.records(edits)
-	if err != nil {
-		return nil, err
-	}
+// edits are the ids of entries that context edits are about, and whether they are
+// taken out: of several edits the last counts.
+func (v View) edits(part []int32) (map[string]bool, error) {
+	omitted := map[string]bool{}
+	records, err := v.records(slices.DeleteFunc(slices.Clone(part), func(i int32) bool { return v.slots[i].kind != kindContextEdit }))
 	for _, r := range records {
 		if edit, ok := r.Entry.(protocol.ContextEdit); ok {
-			list = append(list, edit)
+			omitted[edit.TargetID] = edit.Omits()
 		}
 	}
-	return list, nil
+	return omitted, err
 }
 
 // contextPart is the end of a branch that its context depends on: from the

@@ -131,31 +131,27 @@ func (l *Lister) matching(q Query) ([]*known, error) {
 
 // heads reads the first lines of all files, nil for what is no session.
 func (l *Lister) heads(files []*known) []*Head {
-	heads := make([]*Head, len(files))
-	var unread []int
-	l.mu.Lock()
-	for i, k := range files {
-		if heads[i] = k.head; !k.checked {
-			unread = append(unread, i)
-		}
-	}
-	l.mu.Unlock()
-	parallel(len(unread), func(n int) { heads[unread[n]] = l.head(files[unread[n]]) })
-	return heads
+	return everyOne(l, files, func(k *known) (*Head, bool) { return k.head, k.checked }, l.head)
 }
 
 // summaries describes sessions, nil for those that cannot be read.
 func (l *Lister) summaries(files []*known) []*protocol.SessionSummary {
-	found := make([]*protocol.SessionSummary, len(files))
+	return everyOne(l, files, func(k *known) (*protocol.SessionSummary, bool) { return k.summary, k.summary != nil }, l.summary)
+}
+
+// everyOne is what is known of each file, or what reading it says.
+func everyOne[T any](l *Lister, files []*known, known func(*known) (T, bool), read func(*known) T) []T {
+	found := make([]T, len(files))
 	var unread []int
 	l.mu.Lock()
 	for i, k := range files {
-		if found[i] = k.summary; k.summary == nil {
+		var ok bool
+		if found[i], ok = known(k); !ok {
 			unread = append(unread, i)
 		}
 	}
 	l.mu.Unlock()
-	parallel(len(unread), func(n int) { found[unread[n]] = l.summary(files[unread[n]]) })
+	parallel(len(unread), func(n int) { found[unread[n]] = read(files[unread[n]]) })
 	return found
 }
 

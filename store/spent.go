@@ -23,13 +23,10 @@ func (v View) Spent() (*protocol.BudgetSpent, error) {
 		s := &v.slots[l.slot]
 		switch {
 		case s.kind == kindBudget:
-			var op protocol.BudgetOp
-			if decodeData(l.b, &op) {
-				spent.Note(op)
-			}
+			withData(l, spent.Note)
 			continue
 		case s.kind == kindTask:
-			spendTask(spent, l.b)
+			withData(l, func(op protocol.TaskOp) { spendTask(spent, op, l.b) })
 			continue
 		case s.role == roleToolResult:
 			spent.Used.ToolCalls++
@@ -40,11 +37,7 @@ func (v View) Spent() (*protocol.BudgetSpent, error) {
 }
 
 // spendTask adds what a step of a child says: that there was one, or what it has cost.
-func spendTask(spent *protocol.BudgetSpent, line []byte) {
-	var op protocol.TaskOp
-	if !decodeData(line, &op) {
-		return
-	}
+func spendTask(spent *protocol.BudgetSpent, op protocol.TaskOp, line []byte) {
 	switch op.Op {
 	case protocol.TaskStart:
 		spent.Used.Subagents++

@@ -218,47 +218,30 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 	case kindLabel:
 		b.labels.take(l)
 	case kindQueueOp:
-		b.queue(l)
-	case kindTodos:
-		if onBranch {
-			b.todos(l)
-		}
-	case kindRules:
-		if onBranch {
-			b.rules(l)
-		}
-	case kindToolOp:
-		if onBranch {
-			b.tool(l)
-		}
-	case kindApproval:
-		if onBranch {
-			b.approval(l)
-		}
+		withData(l, b.queue)
 	case kindTask:
-		b.task(l)
+		withData(l, func(op protocol.TaskOp) { b.state.Tasks = append(b.state.Tasks, op) })
 	case kindMessage:
 		b.message(l)
+	}
+	if !onBranch {
+		return
+	}
+	switch slot.kind {
+	case kindTodos:
+		withData(l, func(list json.RawMessage) { b.state.Todos = list })
+	case kindRules:
+		withData(l, func(op protocol.RulesOp) { b.state.Rules = append(b.state.Rules, op.Rules...) })
+	case kindToolOp:
+		withData(l, func(op protocol.ToolOp) { op.Calls(func(id string, of protocol.CallOp) { b.begun[id] = of }) })
+	case kindApproval:
+		withData(l, func(op protocol.ApprovalOp) { b.begun[op.ToolCallID] = op.Call() })
 	}
 }
 
 func (b *stateBuilder) message(l *line) {
 	delete(b.waiting, string(l.head.queueID))
 	b.key(protocol.ParseIdempotencyKey(string(l.head.key)), protocol.Started)
-}
-
-func (b *stateBuilder) tool(l *line) {
-	var op protocol.ToolOp
-	if decodeData(l.b, &op) {
-		op.Calls(func(id string, of protocol.CallOp) { b.begun[id] = of })
-	}
-}
-
-func (b *stateBuilder) approval(l *line) {
-	var op protocol.ApprovalOp
-	if decodeData(l.b, &op) {
-		b.begun[op.ToolCallID] = op.Call()
-	}
 }
 
 // key notes who took a key first: queued input carries it twice, when it is
@@ -270,11 +253,7 @@ func (b *stateBuilder) key(key protocol.IdempotencyKey, d protocol.Disposition) 
 	}
 }
 
-func (b *stateBuilder) queue(l *line) {
-	var op protocol.QueueOp
-	if !decodeData(l.b, &op) {
-		return
-	}
+func (b *stateBuilder) queue(op protocol.QueueOp) {
 	switch op.Op {
 	case "add":
 		b.state.LastQueueID = max(b.state.LastQueueID, op.Number())
@@ -285,27 +264,6 @@ func (b *stateBuilder) queue(l *line) {
 		for _, id := range op.IDs {
 			delete(b.waiting, id)
 		}
-	}
-}
-
-func (b *stateBuilder) todos(l *line) {
-	var data json.RawMessage
-	if decodeData(l.b, &data) {
-		b.state.Todos = data
-	}
-}
-
-func (b *stateBuilder) rules(l *line) {
-	var op protocol.RulesOp
-	if decodeData(l.b, &op) {
-		b.state.Rules = append(b.state.Rules, op.Rules...)
-	}
-}
-
-func (b *stateBuilder) task(l *line) {
-	var op protocol.TaskOp
-	if decodeData(l.b, &op) {
-		b.state.Tasks = append(b.state.Tasks, op)
 	}
 }
 
@@ -371,10 +329,12 @@ func (l labels) take(entry *line) {
 // sessionName is the name in a session_info entry.
 func sessionName(line []byte) string { return strings.TrimSpace(rawString(line, "name")) }
 
-// decodeData reads the data of a custom entry.
-func decodeData(line []byte, op any) bool {
-	raw := gjson.GetBytes(line, "data").Raw
-	return raw != "" && json.Unmarshal([]byte(raw), op) == nil
+// withData reads the data of a custom entry, for do if they fit.
+func withData[T any](l *line, do func(op T)) {
+	var op T
+	if raw := gjson.GetBytes(l.b, "data").Raw; raw != "" && json.Unmarshal([]byte(raw), &op) == nil {
+		do(op)
+	}
 }
 
 // parseUsage reads a usage object, the zero usage if there is none.

@@ -24,7 +24,7 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	omitted := map[string]bool{}
 	if !retried {
 		var err error
-		if omitted, err = v.omitted(branch); err != nil {
+		if omitted, err = v.edits(branch); err != nil {
 			return protocol.SessionStats{}, err
 		}
 	}
