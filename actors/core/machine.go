@@ -278,19 +278,13 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.Prompt, protocol.Steer, protocol.FollowUp:
 		m.message(c)
 	case protocol.QueueMessage:
-		if q := input(protocol.QueueInject, cmd.Message, cmd.Images, cmd.IdempotencyKey); !m.repeated(c, q) {
-			m.enqueue(c, q)
-		}
-	case protocol.Abort: // what was begun ends before the answer; queued messages stay queued
-		m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
-		m.stop(aborted)
-		m.done(c, nil)
+		m.queueMessage(c, cmd)
+	case protocol.Abort:
+		m.abort(c)
 	case protocol.AbortAndPrompt:
 		m.abortAndPrompt(c, cmd)
 	case protocol.ClearQueue:
-		content := protocol.QueueContent{Steering: texts(m.steering), FollowUp: texts(m.followUp)}
-		m.dropQueues()
-		m.reply(c, content)
+		m.clearQueue(c)
 	case protocol.GetState:
 		m.tell(c, func(m *Machine, _ string) protocol.Result { return m.State() })
 	case protocol.SetModel:
@@ -305,34 +299,14 @@ func (m *Machine) dispatch(c Command) {
 	case protocol.CycleThinkingLevel:
 		m.cycleLevel(c)
 	case protocol.GetAvailableThinkingLevels:
-		m.tell(c, func(m *Machine, _ string) protocol.Result {
-			return protocol.LevelList{Levels: m.set.Rules.Levels(m.model)}
-		})
-	case protocol.SetSteeringMode:
-		m.SteeringMode = cmd.Mode
-		m.done(c, nil)
-	case protocol.SetQueueMode:
-		m.SteeringMode = cmd.Mode
-		m.done(c, nil)
-	case protocol.SetFollowUpMode:
-		m.FollowUpMode = cmd.Mode
-		m.done(c, nil)
-	case protocol.SetInterruptMode:
-		m.InterruptMode = cmd.Mode
-		m.done(c, nil)
-	case protocol.SetPermissionMode:
-		m.PermissionMode = cmd.Mode
-		m.done(c, nil)
+		m.tell(c, (*Machine).levels)
+	case protocol.SetSteeringMode, protocol.SetQueueMode, protocol.SetFollowUpMode, protocol.SetInterruptMode,
+		protocol.SetPermissionMode, protocol.SetAutoRetry, protocol.SetAutoCompaction:
+		m.setMode(c)
 	case protocol.ApprovalResponse:
 		m.approve(c, cmd)
 	case protocol.RevokePermission:
 		m.revoke(c, cmd)
-	case protocol.SetAutoRetry:
-		m.AutoRetry = cmd.Enabled
-		m.done(c, nil)
-	case protocol.SetAutoCompaction:
-		m.AutoCompaction = cmd.Enabled
-		m.done(c, nil)
 	case protocol.AbortRetry:
 		m.abortRetry(c)
 	case protocol.Bash:
@@ -377,6 +351,40 @@ func (m *Machine) dispatch(c Command) {
 		}
 		m.do(Query{c.Seq, c.Name, c.Cmd})
 	}
+}
+
+// abort ends what was begun, before the answer; queued messages stay queued.
+func (m *Machine) abort(c Command) {
+	m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
+	m.stop(aborted)
+	m.done(c, nil)
+}
+
+func (m *Machine) levels(string) protocol.Result {
+	return protocol.LevelList{Levels: m.set.Rules.Levels(m.model)}
+}
+
+// setMode sets one of the modes.
+func (m *Machine) setMode(c Command) {
+	switch cmd := c.Cmd.(type) {
+	case protocol.SetSteeringMode:
+		m.SteeringMode = cmd.Mode
+	case protocol.SetQueueMode:
+		m.SteeringMode = cmd.Mode
+	case protocol.SetFollowUpMode:
+		m.FollowUpMode = cmd.Mode
+	case protocol.SetInterruptMode:
+		m.InterruptMode = cmd.Mode
+	case protocol.SetPermissionMode:
+		m.PermissionMode = cmd.Mode
+	case protocol.SetAutoRetry:
+		m.AutoRetry = cmd.Enabled
+	case protocol.SetAutoCompaction:
+		m.AutoCompaction = cmd.Enabled
+	default:
+		panic("core: no mode is set by " + c.Name)
+	}
+	m.done(c, nil)
 }
 
 func (m *Machine) do(e Effect) { m.out = append(m.out, e) }

@@ -206,6 +206,20 @@ func sizeOf(q *protocol.QueuedInput) int {
 	return bytes
 }
 
+// queueMessage adds a message to the queue that goes with the next request.
+func (m *Machine) queueMessage(c Command, cmd protocol.QueueMessage) {
+	if q := input(protocol.QueueInject, cmd.Message, cmd.Images, cmd.IdempotencyKey); !m.repeated(c, q) {
+		m.enqueue(c, q)
+	}
+}
+
+// clearQueue empties the queues and gives their texts back.
+func (m *Machine) clearQueue(c Command) {
+	content := protocol.QueueContent{Steering: texts(m.steering), FollowUp: texts(m.followUp)}
+	m.dropQueues()
+	m.reply(c, content)
+}
+
 // queueFull refuses a command that would add too much to what waits. The first
 // message is never too much.
 func (m *Machine) queueFull(c Command, more int) bool {

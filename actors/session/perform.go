@@ -111,7 +111,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.LeaveWorkspace:
 		s.leaveWorkspace(c, e)
 	case core.CancelIsolated:
-		s.jobs.cancelIsolated(c, e)
+		s.jobs.cancelOne(c, core.WorkerIsolated, e.Attempt, e.ID)
 	case core.EndIsolated:
 		s.endIsolated(c, e)
 	case core.TellChild:
@@ -166,7 +166,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.runExtensionCommand(e)
 	case core.CancelCall:
 		s.unfenceCall(e)
-		s.jobs.cancelCall(c, e)
+		s.jobs.cancelOne(c, core.WorkerTool, e.Attempt, e.CallID)
 	case core.InnerProgress:
 		s.ext.send(extension.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
 	case core.InnerDone:

@@ -111,9 +111,7 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 			delete(w.running, id)
 			w.leaving.minders = append(w.leaving.minders, j.pid)
 		default:
-			delete(w.running, id)
-			j.stop.Now() // not by a goroutine that wakes up after all of the end is written
-			c.Stop(j.pid)
+			w.cutShort(c, id)
 		}
 	}
 }
@@ -156,27 +154,22 @@ func (w *jobs) letLeave(c actor.Context) {
 	})
 }
 
-// cancelIsolated stops what is done with the workspace of an item. What still comes of
-// it is stale.
-func (w *jobs) cancelIsolated(c actor.Context, e core.CancelIsolated) {
+// cancelOne stops what an attempt does under an id: a call, or something with the
+// workspace of an item. What still comes of it is stale.
+func (w *jobs) cancelOne(c actor.Context, kind core.WorkerKind, attempt core.Attempt, of string) {
 	for id, j := range w.running {
-		if j.kind == core.WorkerIsolated && j.attempt == e.Attempt && j.id == e.ID {
-			delete(w.running, id)
-			j.stop.Now()
-			c.Stop(j.pid)
+		if j.kind == kind && j.attempt == attempt && j.id == of {
+			w.cutShort(c, id)
 		}
 	}
 }
 
-// cancelCall stops one call. What still comes of it is stale.
-func (w *jobs) cancelCall(c actor.Context, e core.CancelCall) {
-	for id, j := range w.running {
-		if j.kind == core.WorkerTool && j.attempt == e.Attempt && j.id == e.CallID {
-			delete(w.running, id)
-			j.stop.Now()
-			c.Stop(j.pid)
-		}
-	}
+// cutShort stops a worker and forgets it.
+func (w *jobs) cutShort(c actor.Context, id string) {
+	j := w.running[id]
+	delete(w.running, id)
+	j.stop.Now() // not by a goroutine that wakes up after all of the end is written
+	c.Stop(j.pid)
 }
 
 // cancelBash ends a command of the client, whose result still counts.

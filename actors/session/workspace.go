@@ -163,42 +163,11 @@ func network(f *config.Settings) providers.Network {
 // configure turns settings files, flags and the caller's wishes into the part
 // of the configuration that the machine's rules depend on.
 func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol.Rules) *protocol.Error {
+	choice, scope, err := w.chooseModel(shared, spec)
+	if err != nil {
+		return err
+	}
 	f := w.files
-	catalog, problem := shared.Models.Catalog()
-	shared.complaints.about(problem)
-	patterns := shared.ModelPatterns
-	if len(patterns) == 0 {
-		patterns = f.EnabledModels
-	}
-	scope, warnings := providers.ResolveScope(catalog, patterns)
-	for _, text := range warnings {
-		shared.complaints.about(errors.New(text))
-	}
-	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
-	if spec.Model != "" || spec.Provider != "" {
-		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
-		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited.Model != nil {
-			choice, err = awaited, nil
-		}
-		if err != nil {
-			return protocol.CodeModelNotFound.Errorf("%s", err)
-		}
-		wishes.Flag = &choice
-		w.modelAsked = true
-	}
-	choice := providers.ChooseModel(catalog, wishes)
-	choice = w.waitForDefault(shared, choice, catalog, scope, problem)
-	shared.used.named(f, shared.ModelPatterns)
-	shared.used.use(choice.Model)
-	for _, m := range scope {
-		shared.used.use(m.Model)
-	}
-	if named, err := providers.ResolveModel(catalog, f.DefaultProvider, f.DefaultModel); err == nil && f.DefaultModel != "" {
-		shared.used.use(named.Model)
-	}
-	if choice.Warning != "" {
-		shared.complaints.about(errors.New(choice.Warning))
-	}
 	w.settings = core.Settings{
 		Rules: rules,
 		Modes: core.Modes{
@@ -227,14 +196,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if !slices.Equal(spec.Tools, shared.Default.Tools) { // those of the command line were named when it was read
 		shared.nameUnknownTools("open_session", spec.Tools)
 	}
-	usual := shared.Tools.DefaultActive()
-	if rules.TodoTool {
-		usual = append(slices.Clone(usual), core.TodoTool)
-	}
-	if w.offersTasks(rules) {
-		usual = append(slices.Clone(usual), core.TaskTool)
-	}
-	w.settings.Tools = w.tools.Active(spec.Tools, f.DefaultTools, usual)
+	w.settings.Tools = w.tools.Active(spec.Tools, f.DefaultTools, w.usualTools(shared, rules))
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, core.ScopedModel{Model: c.Model, Level: c.Level})
 	}
@@ -244,6 +206,58 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 		Network: network(f),
 	}
 	return nil
+}
+
+// usualTools are those that are active unless somebody says which.
+func (w *workspace) usualTools(shared *Shared, rules protocol.Rules) []string {
+	usual := shared.Tools.DefaultActive()
+	if rules.TodoTool {
+		usual = append(usual, core.TodoTool)
+	}
+	if w.offersTasks(rules) {
+		usual = append(usual, core.TaskTool)
+	}
+	return usual
+}
+
+// chooseModel finds the session's first model, and those that it goes through.
+func (w *workspace) chooseModel(shared *Shared, spec link.OpenSpec) (choice providers.Choice, scope []providers.Choice, _ *protocol.Error) {
+	f := w.files
+	catalog, problem := shared.Models.Catalog()
+	shared.complaints.about(problem)
+	patterns := shared.ModelPatterns
+	if len(patterns) == 0 {
+		patterns = f.EnabledModels
+	}
+	scope, warnings := providers.ResolveScope(catalog, patterns)
+	for _, text := range warnings {
+		shared.complaints.about(errors.New(text))
+	}
+	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
+	if spec.Model != "" || spec.Provider != "" {
+		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
+		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited.Model != nil {
+			choice, err = awaited, nil
+		}
+		if err != nil {
+			return choice, nil, protocol.CodeModelNotFound.Errorf("%s", err)
+		}
+		wishes.Flag = &choice
+		w.modelAsked = true
+	}
+	choice = w.waitForDefault(shared, providers.ChooseModel(catalog, wishes), catalog, scope, problem)
+	shared.used.named(f, shared.ModelPatterns)
+	shared.used.use(choice.Model)
+	for _, m := range scope {
+		shared.used.use(m.Model)
+	}
+	if named, err := providers.ResolveModel(catalog, f.DefaultProvider, f.DefaultModel); err == nil && f.DefaultModel != "" {
+		shared.used.use(named.Model)
+	}
+	if choice.Warning != "" {
+		shared.complaints.about(errors.New(choice.Warning))
+	}
+	return choice, scope, nil
 }
 
 // newRequest begins a request to a model, of a run or for a summary. How it fails

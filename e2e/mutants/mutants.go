@@ -128,7 +128,7 @@ var mutants = []mutant{
 		"w.waiting = append(w.waiting, pending{tag: tag, item: it})",
 		"if len(w.waiting) > 50 && it.Response != nil {\n\t\treturn\n\t}\n\tw.waiting = append(w.waiting, pending{tag: tag, item: it})", shells},
 	{"output is cut off at the end", "actors/conn/conn.go", "k.limit == nil {\n\t\tc.Request(k.writer, flush{})", "k.limit == nil {\n\t\tk.finish(c, nil)", shells},
-	{"a child is leaked by an abort", "actors/session/workers.go", "j.stop.Now() // not by a goroutine that wakes up after all of the end is written\n\t\t\tc.Stop(j.pid)", "", ends},
+	{"a child is leaked by an abort", "actors/session/workers.go", "j.stop.Now() // not by a goroutine that wakes up after all of the end is written\n\tc.Stop(j.pid)", "_ = j", ends},
 	{"the end of the input cuts the run off", "actors/conn/router.go", "link.Leave{Abort: !r.cfg.Drain, ", "link.Leave{Abort: true, ", ends},
 	{"who cannot answer any more is waited for", "actors/session/guard.go", "deaf: true", "deaf: false", ends},
 	{"an abort stops only the summary", "actors/core/machine.go", "m.stop(aborted)\n\t\tc.apply(m)", "m.stop(aborted)\n\t\tm.reply(c, nil)", laws},
