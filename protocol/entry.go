@@ -24,11 +24,7 @@ type Header struct {
 func (h Header) AppendJSON(dst []byte) []byte {
 	o := OpenObject(dst)
 	o.Str("type", "session")
-	o.Int("version", int64(h.Version))
-	o.Str("id", h.ID)
-	o.Str("timestamp", h.Timestamp)
-	o.Str("cwd", h.Cwd)
-	o.OptStr("parentSession", h.ParentSession)
+	o.Members(h, "")
 	return o.Close()
 }
 

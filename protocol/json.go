@@ -236,51 +236,16 @@ func (o *Object) OptStr(k, v string) {
 	}
 }
 
-// NullStr writes null for nil.
-func (o *Object) NullStr(k string, v *string) {
-	if v == nil {
-		o.Raw(k, nil)
-		return
-	}
-	o.Str(k, *v)
-}
-
-// Strs writes a list of strings.
-func (o *Object) Strs(k string, list []string) {
-	o.Key(k)
-	o.B = append(o.B, '[')
-	for i, s := range list {
-		if i > 0 {
-			o.B = append(o.B, ',')
-		}
-		o.B = AppendString(o.B, s)
-	}
-	o.B = append(o.B, ']')
-}
-
 // Int writes a whole number.
 func (o *Object) Int(k string, v int64) {
 	o.Key(k)
 	o.B = strconv.AppendInt(o.B, v, 10)
 }
 
-// Float writes a number; see [AppendFloat].
-func (o *Object) Float(k string, v float64) {
-	o.Key(k)
-	o.B = AppendFloat(o.B, v)
-}
-
 // Bool writes true or false.
 func (o *Object) Bool(k string, v bool) {
 	o.Key(k)
 	o.B = strconv.AppendBool(o.B, v)
-}
-
-// OptBool writes true, or nothing.
-func (o *Object) OptBool(k string, v bool) {
-	if v {
-		o.Bool(k, v)
-	}
 }
 
 // Raw writes JSON that somebody else wrote; none is null.
@@ -294,12 +259,6 @@ func (o *Object) OptRaw(k string, v json.RawMessage) {
 	if len(v) > 0 {
 		o.Raw(k, v)
 	}
-}
-
-// App writes a value that writes itself.
-func (o *Object) App(k string, v Appender) {
-	o.Key(k)
-	o.B = v.AppendJSON(o.B)
 }
 
 // Close ends the object and returns what was written.

@@ -187,32 +187,8 @@ func appendMessage(dst []byte, m Message, enc []byte) []byte {
 	return o.Close()
 }
 
-func (m *UserMessage) AppendJSON(dst []byte) []byte { return appendMessage(dst, m, m.enc) }
-
-func (m *AssistantMessage) AppendJSON(dst []byte) []byte {
-	if m.enc != nil {
-		return append(dst, m.enc...)
-	}
-	o := OpenObject(dst)
-	o.Str("role", RoleAssistant)
-	o.App("content", m.Content)
-	m.AppendTail(&o)
-	return o.Close()
-}
-
-// AppendTail writes every member after content, for who writes the content
-// itself.
-func (m *AssistantMessage) AppendTail(o *Object) {
-	o.Str("api", m.API)
-	o.Str("provider", m.Provider)
-	o.Str("model", m.Model)
-	o.App("usage", m.Usage)
-	o.Str("stopReason", string(m.StopReason))
-	o.Int("timestamp", m.Timestamp)
-	o.OptStr("errorMessage", m.ErrorMessage)
-	o.OptStr("responseId", m.ResponseID)
-}
-
+func (m *UserMessage) AppendJSON(dst []byte) []byte              { return appendMessage(dst, m, m.enc) }
+func (m *AssistantMessage) AppendJSON(dst []byte) []byte         { return appendMessage(dst, m, m.enc) }
 func (m *ToolResultMessage) AppendJSON(dst []byte) []byte        { return appendMessage(dst, m, m.enc) }
 func (m *BashExecutionMessage) AppendJSON(dst []byte) []byte     { return appendMessage(dst, m, m.enc) }
 func (m *CustomMessage) AppendJSON(dst []byte) []byte            { return appendMessage(dst, m, m.enc) }
@@ -490,25 +466,4 @@ func (c Cost) Minus(d Cost) Cost {
 // Add is the sum of both.
 func (c Cost) Add(d Cost) Cost {
 	return Cost{c.Input + d.Input, c.Output + d.Output, c.CacheRead + d.CacheRead, c.CacheWrite + d.CacheWrite, c.Total + d.Total}
-}
-
-func (u Usage) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Int("input", u.Input)
-	o.Int("output", u.Output)
-	o.Int("cacheRead", u.CacheRead)
-	o.Int("cacheWrite", u.CacheWrite)
-	o.Int("totalTokens", u.TotalTokens)
-	o.App("cost", u.Cost)
-	return o.Close()
-}
-
-func (c Cost) AppendJSON(dst []byte) []byte {
-	o := OpenObject(dst)
-	o.Float("input", c.Input)
-	o.Float("output", c.Output)
-	o.Float("cacheRead", c.CacheRead)
-	o.Float("cacheWrite", c.CacheWrite)
-	o.Float("total", c.Total)
-	return o.Close()
 }

@@ -23,7 +23,7 @@ func TestDecodeMessage(t *testing.T) {
 		{`{"role":"system","content":"","sections":{"a":null}}`, `{"role":"system","content":"","sections":{"a":null}}`},
 		{`{"role":"assistant","content":7}`, `{"role":"assistant","content":7}`},
 		{`{"role":"assistant","content":[{"type":"toolCall","id":"i","name":"n"}],"api":"","provider":"","model":"","stopReason":"","timestamp":0}`,
-			`{"role":"assistant","content":[{"type":"toolCall","id":"i","name":"n","arguments":{}}],"api":"","provider":"","model":"","usage":` + string(Usage{}.AppendJSON(nil)) + `,"stopReason":"","timestamp":0}`},
+			`{"role":"assistant","content":[{"type":"toolCall","id":"i","name":"n","arguments":{}}],"api":"","provider":"","model":"","usage":` + string(AppendValue(nil, Usage{})) + `,"stopReason":"","timestamp":0}`},
 		{`{"role":"user","content":[{"type":"audio","x":1}],"timestamp":0}`, `{"role":"user","content":[{"type":"audio","x":1}],"timestamp":0}`},
 	} {
 		m, err := DecodeMessage([]byte(c.in))

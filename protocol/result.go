@@ -346,7 +346,8 @@ type EntryList struct {
 // Long is the list as a result that is written in pieces.
 func (l EntryList) Long() Pieces {
 	tail := Object{B: []byte(`]`)}
-	tail.NullStr("leafId", l.LeafID)
+	tail.Key("leafId")
+	tail.B = AppendValue(tail.B, l.LeafID)
 	tail.Bool("hasMore", l.HasMore)
 	bytes := 0
 	for _, e := range l.Entries {
@@ -407,7 +408,8 @@ func (t SessionTree) weight() (bytes int) {
 // Long is the tree as a result that is written in pieces.
 func (t SessionTree) Long() Pieces {
 	head := OpenObject(nil)
-	head.NullStr("leafId", t.LeafID)
+	head.Key("leafId")
+	head.B = AppendValue(head.B, t.LeafID)
 	head.Key("nodes")
 	return NewTree(string(append(head.B, '[')), `]}`, t.weight(), t.Nodes, func(n *TreeNode) []TreeNode { return n.Children },
 		func(dst []byte, n *TreeNode) []byte {

@@ -291,7 +291,8 @@ func appendStep(o *protocol.Object, ev *protocol.MessageUpdate, withCall bool) {
 		case protocol.Thinking:
 			o.Str("content", b.Thinking)
 		case protocol.ToolCall:
-			o.App("toolCall", b)
+			o.Key("toolCall")
+			o.B = b.AppendJSON(o.B)
 		case protocol.Image, protocol.UnknownBlock: // models do not stream these
 		}
 	}
@@ -318,7 +319,7 @@ func (g *growing) begin(m protocol.Message) {
 	*g = growing{}
 	if a, ok := m.(*protocol.AssistantMessage); ok {
 		g.frame = a.Unsealed()
-		g.frame.StopReason = protocol.StopStop // the wire's placeholder until the message ends
+		g.frame.Content, g.frame.StopReason = nil, protocol.StopStop // the wire's placeholder until the message ends
 	}
 }
 
@@ -365,13 +366,16 @@ func (g *growing) keep(ev *protocol.MessageUpdate) {
 
 func (g *growing) usage() []byte {
 	if len(g.counts) == 0 {
-		g.counts = g.frame.Usage.AppendJSON(g.counts)
+		g.counts = protocol.AppendValue(g.counts, &g.frame.Usage)
 	}
 	return g.counts
 }
 
+// answerHead is how an answer begins, up to its content.
+const answerHead = `{"role":"assistant","content":[`
+
 func (g *growing) appendMessage(dst []byte) []byte {
-	dst = append(dst, `{"role":"assistant","content":[`...)
+	dst = append(dst, answerHead...)
 	for i := range g.blocks {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -380,9 +384,7 @@ func (g *growing) appendMessage(dst []byte) []byte {
 	}
 	dst = append(dst, ']')
 	if len(g.tail) == 0 {
-		o := protocol.Object{B: g.tail}
-		g.frame.AppendTail(&o)
-		g.tail = o.Close()
+		g.tail = g.frame.AppendJSON(nil)[len(answerHead)+len("]"):]
 	}
 	return append(dst, g.tail...)
 }

@@ -193,7 +193,7 @@ func TestEncoder_deltas(t *testing.T) {
 {"type":"message_update","usage":U3,"assistantMessageEvent":{"type":"toolcall_start","contentIndex":1,"id":"c","toolName":"ls"}}
 {"type":"message_update","usage":U3,"assistantMessageEvent":{"type":"toolcall_end","contentIndex":1,"toolCall":{"type":"toolCall","id":"c","name":"ls","arguments":{}}}}
 `
-	want = strings.NewReplacer("U0", string(protocol.Usage{}.AppendJSON(nil)), "U3", string(usage.AppendJSON(nil))).Replace(want)
+	want = strings.NewReplacer("U0", string(protocol.AppendValue(nil, protocol.Usage{})), "U3", string(protocol.AppendValue(nil, usage))).Replace(want)
 	require.Equal(t, want, string(out))
 }
 
