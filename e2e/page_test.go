@@ -167,7 +167,7 @@ func TestPageSessions(t *testing.T) {
 			id, p.work, i, 1767225600000+int64(i)*1000, i, 1767225600500+int64(i)*1000)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "2026-01-01T00-00-00-000Z_"+id+".jsonl"), []byte(content), 0o600))
 	}
-	s := p.serve("--listen", "127.0.0.1:0")
+	s := p.serve("--listen", "127.0.0.1:0", "--compress")
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.visit(tab, s.code)
 	const rows = `document.querySelectorAll("#list-body .session").length`

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 // TestServeDrain: a run that is under way when the daemon is told to end comes to its end,
@@ -149,4 +150,25 @@ func TestServeDraining(t *testing.T) {
 	assert.Equal(t, 143, s.cmd.ProcessState.ExitCode())
 	assert.Regexp(t, `"client":"WebSocket 127[^\n]*"session":"`+handle+`","command":"prompt"[^\n]*asked`, s.errors())
 	assert.Regexp(t, `"command":"prompt","code":"session_closing"`, s.errors())
+}
+
+// TestOnAttention: a command of the user's is told that a session has come to an end, and by
+// which answer.
+func TestOnAttention(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	told := filepath.Join(p.root, "told")
+	require.NoError(t, syscall.Mkfifo(told, 0o600))
+	s := p.serve("--on-attention", "cat > '"+told+"'; echo said >&2; exit 3")
+	p.llm.plays(text("all of it"))
+	d := s.connect("--permission-mode", "auto")
+	d.send(`{"type":"prompt","message":"go on"}`)
+	said, err := os.ReadFile(told) // waits for who writes
+	require.NoError(t, err)
+	n := gjson.ParseBytes(said)
+	assert.Equal(t, "done go on all of it "+p.work, n.Get("kind").Str+" "+n.Get("title").Str+" "+n.Get("text").Str+" "+n.Get("cwd").Str, string(said))
+	assert.NotEmpty(t, n.Get("session").Str)
+	eventually(t, "its failure is in the log", func() bool { return strings.Contains(s.errors(), `"stderr":"said\n"`) })
+	require.Equal(t, 0, d.end())
+	assert.Equal(t, 143, s.stop())
 }

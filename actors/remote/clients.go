@@ -71,6 +71,7 @@ type socketClient struct {
 	out    *outlet
 	bye    func(*socketClient, error)
 	single bool         // one record a message
+	packs  bool         // messages are compressed
 	wrong  atomic.Int64 // the code of what is wrong with what it sends; 0 for nothing
 	gone   atomic.Bool  // goodbye is said, or was
 
@@ -124,6 +125,10 @@ func (c *socketClient) Frame(dst, lines []byte) []byte {
 		}
 		lines = lines[len(message):]
 		payload, whole := bytes.CutSuffix(message, []byte("\n"))
+		if c.packs && whole && !c.open && len(payload) >= smallestDeflated {
+			dst = appendDeflated(dst, payload)
+			continue
+		}
 		dst = appendFrame(dst, c.open, whole, payload)
 		c.open = !whole
 	}

@@ -17,18 +17,22 @@ import (
 
 // pair is a client of our side of a WebSocket, and the client that it is.
 func pair(t *testing.T, single bool) (ours *socketClient, theirs *websocket.Conn) {
+	return pairWith(t, single, websocket.CompressionDisabled)
+}
+
+func pairWith(t *testing.T, single bool, packs websocket.CompressionMode) (ours *socketClient, theirs *websocket.Conn) {
 	taken := make(chan *socketClient, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &small{ResponseWriter: w}
-		ws, err := websocket.Accept(s, r, nil)
+		ws, err := websocket.Accept(s, r, &websocket.AcceptOptions{CompressionMode: packs})
 		if err != nil {
 			close(taken)
 			return
 		}
-		taken <- &socketClient{ws: ws, out: s.out, single: single}
+		taken <- &socketClient{ws: ws, out: s.out, single: single, packs: w.Header().Get("Sec-WebSocket-Extensions") != ""}
 	}))
 	t.Cleanup(server.Close)
-	theirs, _, err := websocket.Dial(t.Context(), server.URL, nil)
+	theirs, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{CompressionMode: packs})
 	require.NoError(t, err)
 	theirs.SetReadLimit(-1)
 	ours = <-taken
@@ -50,9 +54,11 @@ func (c *socketClient) say(lines string) error {
 // What is written in frames of our own another implementation reads, whatever the size, also
 // if it comes in pieces that are cut anywhere.
 func TestFrames(t *testing.T) {
-	for _, single := range []bool{true, false} {
-		t.Run(fmt.Sprint(single), func(t *testing.T) {
-			ours, theirs := pair(t, single)
+	for i := range 4 {
+		single, packs := i%2 == 0, []websocket.CompressionMode{websocket.CompressionDisabled, websocket.CompressionNoContextTakeover}[i/2]
+		t.Run(fmt.Sprint(single, packs), func(t *testing.T) {
+			ours, theirs := pairWith(t, single, packs)
+			require.Equal(t, i/2 == 1, ours.packs)
 			var want []string
 			var parts []string
 			for _, n := range []int{1, 125, 126, 127, 65535, 65536, 300_000} {
@@ -163,4 +169,30 @@ func TestFrameThatIsCutOff(t *testing.T) {
 	_, err = ours.TryWrite([]byte("x"))
 	assert.ErrorIs(t, err, net.ErrClosed)
 	assert.False(t, ours.out.busy())
+}
+
+// With --compress a long message takes less, a short one and one that comes in pieces are
+// left as they are; a client that cannot read it is sent none.
+func TestCompressedFrames(t *testing.T) {
+	ours, theirs := pairWith(t, true, websocket.CompressionNoContextTakeover)
+	line := strings.Repeat(`{"type":"message_update"}`, 100)
+	assert.Less(t, len(ours.Frame(nil, []byte(line+"\n"))), len(line)/4)
+	assert.Len(t, ours.Frame(nil, []byte("{}\n")), 4)
+	assert.Equal(t, byte(0x1), ours.Frame(nil, []byte(line))[0], "the rest may not be there for long")
+	assert.Equal(t, byte(0x80), ours.Frame(nil, []byte(line+"\n"))[0], "it goes on")
+	require.NoError(t, theirs.Write(t.Context(), websocket.MessageText, []byte(line)))
+	got, err := ours.Chunk()
+	require.NoError(t, err)
+	assert.Equal(t, line+"\n", string(got))
+	plain, _ := pair(t, true)
+	assert.Greater(t, len(plain.Frame(nil, []byte(line+"\n"))), len(line))
+}
+
+func BenchmarkDeflate(b *testing.B) {
+	line := []byte(strings.Repeat(`{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"word "}}`, 10))
+	var dst []byte
+	for b.Loop() {
+		dst = appendDeflated(dst[:0], line)
+	}
+	b.ReportMetric(float64(len(dst))/float64(len(line)), "of-its-size")
 }

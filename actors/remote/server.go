@@ -59,6 +59,7 @@ type Config struct {
 	Ready   func() bool             // it is in touch with the cluster
 
 	AllowLogin bool // clients on TCP that may do everything may sign in to providers, too
+	Compress   bool // WebSockets of clients that can be compressed are
 }
 
 // Server takes clients:
@@ -467,9 +468,11 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		return
 	}
 	taken := &small{ResponseWriter: w}
-	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{
-		Subprotocols: protocols, InsecureSkipVerify: true, // Host and Origin were looked at, and more strictly
-	})
+	options := websocket.AcceptOptions{Subprotocols: protocols, InsecureSkipVerify: true} // Host and Origin were looked at, and more strictly
+	if s.Compress {
+		options.CompressionMode = websocket.CompressionNoContextTakeover // each message by itself: no memory of each client
+	}
+	ws, err := websocket.Accept(taken, r, &options)
 	if err != nil {
 		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("no WebSocket")
 		over()
@@ -478,6 +481,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	ws.SetReadLimit(int64(s.maxLine()))
 	client := &socketClient{
 		visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, out: taken.out, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol),
+		packs: w.Header().Get("Sec-WebSocket-Extensions") != "",
 	}
 	done := s.Tokens.Watch(by.device, func() {
 		s.beside(func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }) // it waits for the client's goodbye

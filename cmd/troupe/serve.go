@@ -38,14 +38,15 @@ type serveOptions struct {
 	token                                      remote.TokenFile
 	hosts, origins, roots                      []string
 	ring                                       int
-	behindProxy, allowLogin                    bool
+	behindProxy, allowLogin, compress          bool
+	attention                                  string // what is run when a session wants somebody
 	drain                                      time.Duration
 	cluster                                    clusterOptions
 	rest                                       []string // those that it has
 }
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
-	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--root DIRECTORY]] [--ring BYTES] [--drain DURATION] " +
+	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--compress] [--root DIRECTORY]] [--on-attention COMMAND] [--ring BYTES] [--drain DURATION] " +
 	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] " +
 	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop]] [options of --mode rpc]"
 
@@ -89,7 +90,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	s := &serveOptions{drain: 15 * time.Second}
 	values := map[string]func(string) error{
 		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.token.Path), "--public-url": set(&s.publicURL),
-		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key),
+		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key), "--on-attention": set(&s.attention),
 		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, strings.ToLower(v)); return nil },
 		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
 		"--root": func(v string) (err error) {
@@ -118,7 +119,7 @@ func parseServe(args []string) (*serveOptions, error) {
 		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
 	}
 	maps.Copy(values, s.cluster.flags())
-	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin, "--cluster-allow-single": &s.cluster.Single}
+	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin, "--compress": &s.compress, "--cluster-allow-single": &s.cluster.Single}
 	var err error
 	if s.rest, err = takeFlags(args, values, switches); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func parseServe(args []string) (*serveOptions, error) {
 	if (s.cert == "") != (s.key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
-	if s.listen == "" && (s.token.Path != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
+	if s.listen == "" && (s.token.Path != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.compress || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
 		return nil, errors.New("flags for clients on TCP need --listen")
 	}
 	if s.drain < 0 {
@@ -215,7 +216,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 		}
 		defer func() { _ = network.Close() }()
 	}
-	of := remote.Config{Log: log, Network: cfg.Conn, AllowLogin: s.allowLogin, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
+	of := remote.Config{Log: log, Network: cfg.Conn, AllowLogin: s.allowLogin, Compress: s.compress, Configure: func(p *remote.Preface) (conn.Config, error) { return clientConfig(cfg, p) }}
 	if network != nil {
 		if err := s.network(&of, network.Addr().(*net.TCPAddr), cfg.Sessions); err != nil {
 			return err
@@ -247,6 +248,9 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 		server.ServePeers(own.peers, own.side)
 	}
 	server.ServeLines(lines)
+	if s.attention != "" {
+		go attend(of.Daemon, log, tellBy(s.attention, cfg.Sessions, log))
+	}
 	fmt.Fprintln(stderr, "troupe: clients connect with: troupe connect --to", path)
 	if network != nil {
 		server.ServeTCP(network)
