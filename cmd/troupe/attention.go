@@ -97,7 +97,9 @@ func attend(d *actors.Daemon, log zerolog.Logger, tell func(notice)) {
 		log.Error().Str("error", err.Message).Msg("nobody will be told when a session wants attention")
 		return
 	}
-	crashed := func(reason any) { log.Error().Interface("panic", reason).Msg("nobody was told that a session wants attention") }
+	crashed := func(reason any) {
+		log.Error().Interface("panic", reason).Msg("nobody was told that a session wants attention")
+	}
 	ns := notices{}
 	for {
 		list, next := ns.due(time.Now())
