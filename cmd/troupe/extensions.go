@@ -162,6 +162,15 @@ func globalModules() (dirs []string) {
 	return dirs
 }
 
+// warm begins with the process of extensions where the command line names some: the default
+// session will want it.
+func (o *options) warm(host extension.Host) {
+	f := o.extensions
+	if c, ok := host.(*engine.Children); ok && len(f.Sources)+len(f.Hooks)+len(f.Tools) > 0 && !o.multiSession && !o.sandbox.On() {
+		go c.Warm()
+	}
+}
+
 // newExtensionHost is what runs extensions; nil for nothing. It starts nothing before
 // one is found.
 func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) extension.Host {

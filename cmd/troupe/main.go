@@ -189,6 +189,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
 	own := config.WatchOwn(agentDir)
+	host := o.newExtensionHost(guard, log)
+	o.warm(host)
 	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	dialect := o.dialect
 	if dialect == "" {
@@ -219,7 +221,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, Budget: o.budget, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability, Sandbox: o.sandbox, PermissionMode: o.permission, ApprovalTimeout: o.approvals,
-			Extensions: o.extensionFlags(), ExtensionHost: o.newExtensionHost(guard, log), ExtensionOptions: o.extensionOptions(),
+			Extensions: o.extensionFlags(), ExtensionHost: host, ExtensionOptions: o.extensionOptions(),
 			IgnoreExtensionErrors: o.extensionErrors == errorsIgnore, Argv: os.Args,
 			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models, Logins: models,
 			Extend: func(list []providers.Registration) (session.Models, []error) { return models.With(list) },

@@ -25,6 +25,11 @@ func NewChildren(o ChildOptions) *Children {
 // Open begins a VM in the process for its sandbox.
 func (c *Children) Open(spec Spec, sink func(Said)) VM { return c.of(sandboxOf(spec)).Open(spec, sink) }
 
+// Warm starts the process of sessions without a sandbox, which takes as long as the start of
+// the daemon: beside that, it costs no time. One that does not start is started again when a
+// session wants it, and says then why not.
+func (c *Children) Warm() { _, _ = c.of(tools.Sandbox{}).running(false) }
+
 func (c *Children) of(sandbox tools.Sandbox) *Child {
 	c.mu.Lock()
 	defer c.mu.Unlock()

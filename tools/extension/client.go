@@ -3,26 +3,36 @@ package extension
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"sync"
+	"syscall"
 )
 
 // Client is a host at the other end of a connection that Serve reads.
 type Client struct {
 	rw   io.ReadWriteCloser
-	over chan struct{} // closed when nothing more is said
+	raw  syscall.RawConn // of rw; nil if it has none
+	over chan struct{}   // closed when nothing more is said
 
-	mu   sync.Mutex
-	last uint32
-	vms  map[uint32]func(Said) // sinks
-	out  []frame
-	more chan struct{} // holds a token while out is not empty, or it is over
-	why  string        // why it is over, "" before
+	mu    sync.Mutex
+	last  uint32
+	vms   map[uint32]func(Said) // sinks
+	out   []byte                // frames that wait for the writer
+	spare []byte                // room for a frame
+	busy  bool                  // the writer writes
+	more  chan struct{}         // holds a token while out is not empty, or it is over
+	why   string                // why it is over, "" before
 }
 
 // NewClient speaks to the host behind a connection.
 func NewClient(rw io.ReadWriteCloser) *Client {
 	c := &Client{rw: rw, over: make(chan struct{}), vms: map[uint32]func(Said){}, more: make(chan struct{}, 1)}
+	if conn, ok := rw.(syscall.Conn); ok {
+		if raw, err := conn.SyscallConn(); err == nil {
+			c.raw = raw
+		}
+	}
 	go c.write()
 	go c.read()
 	return c
@@ -74,30 +84,44 @@ func (c *Client) wake() {
 	}
 }
 
-// write sends what is waiting: who says something never waits for the host.
+// send says a frame: at once, if the socket takes it, which saves the way over the writer.
+// Who says something never waits for the host. c.mu is held.
+func (c *Client) send(f frame) {
+	c.spare = f.append(c.spare[:0])
+	rest := c.spare
+	if cap(c.spare) > 64<<10 {
+		c.spare = nil
+	}
+	if c.raw != nil && !c.busy && len(c.out) == 0 {
+		_ = c.raw.Write(func(fd uintptr) bool { // one that is closed is the reader's to find
+			n, _ := syscall.Write(int(fd), rest)
+			rest = rest[max(n, 0):]
+			return true
+		})
+	}
+	if len(rest) > 0 {
+		c.out = append(c.out, rest...)
+		c.wake()
+	}
+}
+
+// write sends what is waiting.
 func (c *Client) write() {
-	w := bufio.NewWriterSize(c.rw, 64<<10)
 	for range c.more {
 		c.mu.Lock()
-		list, over := c.out, c.why != ""
-		c.out = nil
+		out, over := c.out, c.why != ""
+		c.out, c.busy = nil, true
 		c.mu.Unlock()
 		if over {
 			return
 		}
-		var err error
-		for _, f := range list {
-			if err == nil {
-				err = f.write(w)
-			}
-		}
-		if err == nil {
-			err = w.Flush()
-		}
-		if err != nil {
+		if _, err := c.rw.Write(out); err != nil {
 			c.end("the extension host died: " + err.Error())
 			return
 		}
+		c.mu.Lock()
+		c.busy = false
+		c.mu.Unlock()
 	}
 }
 
@@ -143,14 +167,15 @@ type remote struct {
 }
 
 func (r remote) say(k kind, id uint64, payload []byte) {
-	r.c.mu.Lock()
-	if r.c.vms[r.session] == nil {
-		r.c.mu.Unlock()
+	if len(payload) > mostFrame {
+		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(payload)))
 		return
 	}
-	r.c.out = append(r.c.out, frame{k, r.session, id, payload})
-	r.c.mu.Unlock()
-	r.c.wake()
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if r.c.vms[r.session] != nil && r.c.why == "" {
+		r.c.send(frame{k, r.session, id, payload})
+	}
 }
 
 func (r remote) Part(op uint64, event json.RawMessage) { r.say(sayPart, op, event) }

@@ -151,7 +151,8 @@ func (q *quickEngine) settle() {
 			reason.Free()
 		}
 	}
-	if v.ready {
+	if v.ready && v.realm.fresh {
+		v.realm.fresh = false
 		v.dispatch("flush")
 	}
 	q.checkMemory()

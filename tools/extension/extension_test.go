@@ -819,3 +819,49 @@ func TestNothingBeforeTheGate(t *testing.T) {
 	}
 	require.Contains(t, w.acts("ui"), `{"method":"notify","message":"said false"}`)
 }
+
+// TestNamespaces: what import * gives of a module of the host is one object for all extensions,
+// with all of its members, and each has what it had before.
+func TestNamespaces(t *testing.T) {
+	dir := t.TempDir()
+	one := filepath.Join(dir, "one.ts")
+	require.NoError(t, os.WriteFile(one, []byte(`
+		import * as path from "node:path";
+		import events, { EventEmitter } from "node:events";
+		globalThis.seen = path;
+		export default (pi) => pi.registerCommand("one", { handler: async (_a, ctx) => ctx.ui.notify(JSON.stringify(
+			[Object.keys(path).includes("join"), path.default.join === path.join, new EventEmitter() instanceof events])) });
+	`), 0o600))
+	two := filepath.Join(dir, "two.ts")
+	require.NoError(t, os.WriteFile(two, []byte(`
+		import * as path from "node:path";
+		export default (pi) => pi.registerCommand("two", { handler: async (_a, ctx) => ctx.ui.notify(JSON.stringify([globalThis.seen === path])) });
+	`), 0o600))
+	w := load(t, one, two)
+	require.Empty(t, w.ready.Errors)
+	for name, want := range map[string]string{"one": `[true,true,true]`, "two": `[true]`} {
+		w.vm.Command(w.id(), name, "")
+		require.JSONEq(t, want, w.notice(), name)
+		require.Empty(t, wait[CommandDone](w).Err)
+	}
+}
+
+// TestWarm: the process that was begun beforehand is the one in which the first VM begins.
+func TestWarm(t *testing.T) {
+	procs := tools.NewProcs(nil)
+	defer procs.KillAll(time.Second)
+	limits, err := json.Marshal(DefaultLimits())
+	require.NoError(t, err)
+	all := NewChildren(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(string) {}})
+	all.Warm()
+	child := all.list[tools.Sandbox{}]
+	proc := child.proc
+	require.NotNil(t, proc)
+	said := make(chan Said, 8)
+	all.Open(Spec{Cwd: t.TempDir()}, func(s Said) { said <- s })
+	require.IsType(t, Ready{}, <-said)
+	child.mu.Lock()
+	require.Same(t, proc, child.proc)
+	child.mu.Unlock()
+	require.NoError(t, all.Close())
+}

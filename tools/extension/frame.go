@@ -57,20 +57,13 @@ const frameHead = 17
 // mostFrame is the largest frame that is believed.
 const mostFrame = 512 << 20
 
-func (f frame) write(w *bufio.Writer) error {
-	if len(f.payload) > mostFrame {
-		return fmt.Errorf("a word of %d bytes is too long", len(f.payload))
-	}
-	var head [frameHead]byte
-	binary.BigEndian.PutUint32(head[0:], uint32(len(f.payload)))
-	head[4] = byte(f.kind)
-	binary.BigEndian.PutUint32(head[5:], f.session)
-	binary.BigEndian.PutUint64(head[9:], f.id)
-	if _, err := w.Write(head[:]); err != nil {
-		return err
-	}
-	_, err := w.Write(f.payload)
-	return err
+// append appends the frame.
+func (f frame) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.payload)))
+	b = append(b, byte(f.kind))
+	b = binary.BigEndian.AppendUint32(b, f.session)
+	b = binary.BigEndian.AppendUint64(b, f.id)
+	return append(b, f.payload...)
 }
 
 func readFrame(r *bufio.Reader) (frame, error) {

@@ -149,7 +149,14 @@ type codes struct {
 	made map[string][]byte
 }
 
-// of gives the bytecode of a script. A VM of anybody compiles it.
+// warm reads what every VM begins with, while nobody wants one yet.
+func (h *Inline) warm() {
+	_, _ = prelude.Find("")
+	_, _ = h.codes.of(nil, "core.js", prelude.Core())
+}
+
+// of gives the bytecode of a script. A VM of anybody compiles it; without one, only what is
+// kept is given.
 func (c *codes) of(js *quick.VM, name, source string) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,6 +166,9 @@ func (c *codes) of(js *quick.VM, name, source string) ([]byte, error) {
 	file := bundle.Blob{Dir: c.dir, Name: "prelude-" + name, Version: cacheVersion()}
 	code, ok := file.Read()
 	if !ok {
+		if js == nil {
+			return nil, nil
+		}
 		var err error
 		if code, err = js.Compile("troupe:"+name, source, false, quick.KeepLines); err != nil {
 			return nil, err

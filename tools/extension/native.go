@@ -176,6 +176,8 @@ func (v *vm) native(list []any) (any, error) {
 			break
 		}
 		v.sink(Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
+	case "changed":
+		r.fresh = true
 	case "timer":
 		v.setTimer(a.int(0), a.int(1), a.bool(2))
 	case "untimer":

@@ -26,7 +26,8 @@ type (
 // error says what was wrong with what it said.
 func Serve(rw io.ReadWriter, o Options) error {
 	h := NewInline(o)
-	s := &server{host: h, vms: map[uint32]VM{}, w: bufio.NewWriterSize(rw, 64<<10)}
+	go h.warm()
+	s := &server{host: h, vms: map[uint32]VM{}, w: rw}
 	err := s.read(bufio.NewReaderSize(rw, 64<<10))
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -39,7 +40,8 @@ type server struct {
 
 	mu  sync.Mutex // guards what follows: every VM writes, and says when it is gone
 	vms map[uint32]VM
-	w   *bufio.Writer
+	w   io.Writer
+	out []byte // room for a frame
 }
 
 // say writes what a VM says. Who cannot be told any more is gone, as the reader finds.
@@ -50,8 +52,13 @@ func (s *server) say(session uint32, x Said) {
 	if _, gone := x.(Gone); gone {
 		delete(s.vms, session)
 	}
-	if f.write(s.w) == nil {
-		_ = s.w.Flush()
+	if len(f.payload) > mostFrame {
+		f = frameOf(session, unsaid(x, fmt.Errorf("a word of %d bytes is too long", len(f.payload))))
+	}
+	s.out = f.append(s.out[:0])
+	_, _ = s.w.Write(s.out)
+	if cap(s.out) > 64<<10 {
+		s.out = nil
 	}
 }
 

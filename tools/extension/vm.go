@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,12 +52,15 @@ type realm struct {
 	timers map[int]*alarm
 	files  fileTable
 	conns  connections
+	fresh  bool              // what is registered has changed, and the session was not told
 	maps   map[string][]byte // source maps of bundles, by the name in stacks
 	places map[string]*bundle.Places
 
 	loading int  // the entry that is being loaded
 	again   bool // for another session: the modules are there
 	loads   *time.Timer
+	watch   *time.Timer // looks at calls whose time may be over; nil while it is not set
+	next    time.Time   // when it does
 	errors  []LoadError
 	ended   bool
 	broken  bool // the engine is not to be touched again
@@ -77,8 +81,9 @@ type heldCall struct {
 type call struct {
 	event string
 	born  int
-	limit *time.Timer
-	grace bool // it was busy when its time was over
+	limit time.Duration // of its handlers; 0 is none
+	due   time.Time     // when it is looked at
+	grace bool          // it was busy when its time was over
 }
 
 // op is something of JavaScript that goes on outside of it.
@@ -167,10 +172,7 @@ func (v *vm) leave(why string) {
 	if why == "" {
 		why = "the session is closed"
 	}
-	for k, c := range v.calls {
-		if c.limit != nil {
-			c.limit.Stop()
-		}
+	for k := range v.calls {
 		delete(v.calls, k)
 		v.finish(k, why)
 	}
@@ -204,8 +206,10 @@ func (r *realm) close() {
 	for _, t := range r.timers {
 		t.timer.Stop()
 	}
-	if r.loads != nil {
-		r.loads.Stop()
+	for _, t := range []*time.Timer{r.loads, r.watch} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	r.files.closeAll()
 	r.conns.closeAll()
@@ -373,15 +377,9 @@ func (v *vm) open(k callKey, event string) {
 
 // conclude forgets it; false says that it was over before.
 func (v *vm) conclude(k callKey) bool {
-	c, ok := v.calls[k]
-	if !ok {
-		return false
-	}
-	if c.limit != nil {
-		c.limit.Stop()
-	}
+	_, ok := v.calls[k]
 	delete(v.calls, k)
-	return true
+	return ok
 }
 
 func (v *vm) cancelWait(k callKey) { v.dispatch("cancel", k.kind, float64(k.id)) }
@@ -392,37 +390,64 @@ func (v *vm) began(k callKey) {
 	if !ok {
 		return
 	}
-	c.born = v.realm.born
-	limit := v.host.o.Limits.Hook
+	c.born, c.limit = v.realm.born, v.host.o.Limits.Hook
 	if c.event == "session_shutdown" {
-		limit = v.host.o.Limits.Shutdown
+		c.limit = v.host.o.Limits.Shutdown
 	}
-	v.arm(k, c, limit, limit)
+	v.lookAt(c, c.limit)
 }
 
 // graceStep is how often a handler whose time is over, but which has an open dialog or
 // operation, is looked at.
 const graceStep = time.Second
 
-func (v *vm) arm(k callKey, c *call, in, limit time.Duration) {
+// lookAt has a call looked at after a while. One timer does it for all of them: nearly all are
+// through long before, and setting one wakes a thread.
+func (v *vm) lookAt(c *call, in time.Duration) {
 	r := v.realm
-	c.limit = time.AfterFunc(in, func() {
-		v.post(r, func() {
-			if v.calls[k] != c {
+	c.due = time.Now().Add(in)
+	switch {
+	case r.watch == nil:
+		r.watch = time.AfterFunc(in, func() { v.post(r, v.look) })
+	case c.due.Before(r.next):
+		r.watch.Reset(in)
+	default:
+		return
+	}
+	r.next = c.due
+}
+
+// look looks at the calls whose time may be over.
+func (v *vm) look() {
+	r, now := v.realm, time.Now()
+	r.watch = nil
+	for k, c := range v.calls {
+		if c.limit == 0 || c.due.After(now) {
+			continue
+		}
+		switch {
+		case c.event != "session_shutdown" && (v.busySince(c.born) || r.engine.busy(k)):
+			c.grace = true
+			c.due = now.Add(min(graceStep, c.limit))
+		case c.grace:
+			c.grace = false
+			c.due = now.Add(c.limit)
+		default:
+			v.late(k, c)
+			if v.realm != r || r.ended {
 				return
 			}
-			switch {
-			case c.event != "session_shutdown" && (v.busySince(c.born) || v.realm.engine.busy(k)):
-				c.grace = true
-				v.arm(k, c, min(graceStep, limit), limit)
-			case c.grace:
-				c.grace = false
-				v.arm(k, c, limit, limit)
-			default:
-				v.late(k, c, limit)
-			}
-		})
-	})
+		}
+	}
+	var next *call
+	for _, c := range v.calls {
+		if c.limit > 0 && (next == nil || c.due.Before(next.due)) {
+			next = c
+		}
+	}
+	if next != nil && r.watch == nil {
+		v.lookAt(next, next.due.Sub(now))
+	}
 }
 
 // busySince says whether something is open that was begun after a handler was.
@@ -436,9 +461,9 @@ func (v *vm) busySince(born int) bool {
 }
 
 // late ends the wait for a handler that does not end.
-func (v *vm) late(k callKey, c *call, limit time.Duration) {
+func (v *vm) late(k callKey, c *call) {
 	v.conclude(k)
-	v.sink(Failure{Path: "<runtime>", Event: c.event, Message: fmt.Sprintf("timed out after %v", limit)})
+	v.sink(Failure{Path: "<runtime>", Event: c.event, Message: fmt.Sprintf("timed out after %v", c.limit)})
 	v.cancelWait(k)
 	switch {
 	case k.kind == "call" && k.id == closing:
@@ -460,6 +485,11 @@ const (
 )
 
 func typeOf(event json.RawMessage) string {
+	if rest, ok := bytes.CutPrefix(event, []byte(`{"type":"`)); ok { // as ours are: the rest may be long
+		if name, _, ok := bytes.Cut(rest, []byte{'"'}); ok {
+			return string(name)
+		}
+	}
 	var e struct {
 		Type string `json:"type"`
 	}

@@ -222,7 +222,7 @@ func (b *builder) build(opts api.BuildOptions) (*Bundle, error) {
 		if strings.HasSuffix(f.Path, ".map") {
 			b.bundle.Map = f.Contents
 		} else {
-			b.bundle.Code = string(f.Contents)
+			b.bundle.Code = strings.Replace(string(f.Contents), namespaceHelper, namespaceHelper+"__troupe.namespaceOf(mod) || ", 1)
 		}
 	}
 	for _, name := range gateEvents {
@@ -234,6 +234,11 @@ func (b *builder) build(opts api.BuildOptions) (*Bundle, error) {
 	b.bundle.Shims = slices.Compact(b.bundle.Shims)
 	return &b.bundle, b.inputs(r.Metafile)
 }
+
+// namespaceHelper begins esbuild's function that makes a namespace of a CommonJS module: a
+// copy for every bundle. Those of the host's modules, which have hundreds of members, are the
+// host's, one for all.
+const namespaceHelper = "var __toESM = (mod, isNodeMode, target) => "
 
 // failure makes one error of many.
 func (b *builder) failure(all []api.Message) error {

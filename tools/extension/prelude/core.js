@@ -9,7 +9,7 @@
 
 const { apply } = Reflect;
 const { parse, stringify } = JSON;
-const { create, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyNames, freeze, keys, assign } = Object;
+const { create, getPrototypeOf, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyDescriptor, getOwnPropertyNames, freeze, keys, assign } = Object;
 const { isArray } = Array;
 const { indexOf, slice, trim } = String.prototype;
 const { then } = Promise.prototype;
@@ -110,7 +110,26 @@ function requireShim(name) {
     delete loaded[id];
     throw e;
   }
+  apply(set, namespaces, [m.exports, undefined]);
   return m.exports;
+}
+
+// namespaces are what imports of modules of the prelude give: one for all bundles, which would
+// make one each of hundreds of members.
+const namespaces = new NewMap();
+
+function namespaceOf(exports) {
+  let made = apply(get, namespaces, [exports]);
+  if (made || !apply(has, namespaces, [exports])) return made;
+  made = create(getPrototypeOf(exports));
+  const names = getOwnPropertyNames(exports);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    defineProperty(made, name, { get: () => exports[name], enumerable: getOwnPropertyDescriptor(exports, name).enumerable, configurable: name === "default" });
+  }
+  defineProperty(made, "default", { value: exports, enumerable: true });
+  apply(set, namespaces, [exports, made]);
+  return made;
 }
 
 function missing(name) {
@@ -176,6 +195,7 @@ const troupe = {
     return setPrototypeOf(requireShim(name), nodeOnly(name)); // what it lacks
   },
   require: requireShim,
+  namespaceOf,
   requireFrom,
   missing,
   meta(file) {
@@ -346,7 +366,7 @@ function failed(ext, event, e) {
 
 function changed() {
   if (!bound) return;
-  if (node && !dirty) world.queueMicrotask(flush); // else the host asks
+  if (!dirty) node ? world.queueMicrotask(flush) : call("changed"); // and the host asks for them
   dirty = true;
 }
 
