@@ -568,6 +568,10 @@ func workText(r *protocol.TaskResult) string {
 		fmt.Fprintf(&b, "Its changes were not merged, because of conflicts in: %s\n", cut(strings.Join(r.Conflicts, ", "), maxItemText/5))
 	case r.PatchPath != "":
 		b.WriteString("Its changes were not merged.\n")
+	case r.Workspace != "":
+		b.WriteString("What it changed is only in its workspace.\n")
+	case r.Verification != nil && r.Verification.Status == protocol.VerifyFailed && r.Verification.OnFailure == protocol.DiscardPatch:
+		b.WriteString("What it changed was discarded.\n")
 	default:
 		b.WriteString("It changed no file.\n")
 	}

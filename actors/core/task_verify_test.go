@@ -100,3 +100,23 @@ func TestPlanVerify(t *testing.T) {
 	plan.Commands[0].Command = "changed"
 	assert.Equal(t, "a", required.Profiles["ci"].Commands[0].Command, "a plan shares nothing with the settings")
 }
+
+// What the model is told of the work of an item is what became of it.
+func TestWorkText(t *testing.T) {
+	failed := &protocol.VerificationResult{
+		Status: protocol.VerifyFailed, OnFailure: protocol.DiscardPatch, Attempts: []protocol.VerificationAttempt{{Status: protocol.VerifyFailed}},
+	}
+	for want, r := range map[string]protocol.TaskResult{
+		"Its changes were merged.":                     {Merged: new(true)},
+		"It changed no file.":                          {},
+		"Its changes were not merged.":                 {PatchPath: "/p"},
+		"What it changed is only in its workspace.":    {Workspace: "/w"},
+		"What it changed was discarded.":               {Verification: failed},
+		"Its changes were not merged, because of conf": {Conflicts: []string{"a"}, PatchPath: "/p", Workspace: "/w"},
+	} {
+		if r.Merged == nil {
+			r.Merged = new(bool)
+		}
+		assert.Contains(t, workText(&r), want)
+	}
+}

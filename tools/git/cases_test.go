@@ -142,6 +142,22 @@ func TestCallsOfOneName(t *testing.T) {
 	require.Equal(t, w.git("rev-parse", "HEAD"), w.gitIn(kept.Path, "rev-parse", "HEAD"), "its objects are still there")
 }
 
+// A workspace that is this process's own is found without writing anything: the disk may
+// be full, and what the task did is to be captured all the same.
+func TestOpenOfOurs(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{})
+	owner := filepath.Join(ws.Dir, "owner.json")
+	before, err := os.Stat(owner)
+	require.NoError(t, err)
+	again, err := w.ws.Open(ws.Dir)
+	require.NoError(t, err)
+	require.Equal(t, ws.Path, again.Path)
+	after, err := os.Stat(owner)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+}
+
 // Two tasks that changed different lines of one file are both merged.
 func TestTwoTasksMerge(t *testing.T) {
 	w := newRepository(t)

@@ -163,7 +163,13 @@ func (w *Workspaces) Open(dir string) (Workspace, error) {
 	if err != nil {
 		return Workspace{}, err
 	}
-	if o.PID != os.Getpid() && o.alive() {
+	w.mu.Lock()
+	ours := w.held[dir] != nil && o.PID == os.Getpid()
+	w.mu.Unlock()
+	switch {
+	case ours:
+		return o.Workspace, nil
+	case o.PID != os.Getpid() && o.alive():
 		return Workspace{}, errTaken
 	}
 	// The lock of a process that was killed is let go of by the last of its
