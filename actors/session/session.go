@@ -174,7 +174,13 @@ func (s *Session) take(c actor.Context, m any) {
 			s.close(c, ending{abort: true, deaf: true})
 		}
 	case childrenLeave:
-		s.jobs.stopLeaving(c)
+		m.stop(c)
+	case childrenLeft:
+		asked := s.jobs.leaving.asked
+		s.jobs.leaving.asked = nil
+		for _, r := range asked {
+			s.command(c, r)
+		}
 	case granted:
 		m.then(c, m.err)
 	case extension.Message:
@@ -248,6 +254,11 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		}
 	case protocol.Abort:
 		s.stoppedByClient(c, r)
+	case protocol.GetSessionStats:
+		if l := &s.jobs.leaving; len(l.ending) > 0 && s.askedByParent(r) {
+			l.asked = append(l.asked, r)
+			return
+		}
 	case protocol.OpenSession:
 		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Data: protocol.OpenedSession{SessionID: s.handle, State: s.m.State()}})
 		return

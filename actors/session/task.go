@@ -181,6 +181,11 @@ func (s *Session) closeChild(c actor.Context, e core.CloseChild) {
 	}
 }
 
+// askedByParent says whether a command is that of the parent's minder.
+func (s *Session) askedByParent(r link.Request) bool {
+	return s.spec.Child != nil && r.Client.Router.Equal(s.spec.Child.Minder)
+}
+
 // orphaned says whether the parent has left a child at once, for which others go on
 // listening.
 func (s *Session) orphaned() bool {

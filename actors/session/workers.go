@@ -35,10 +35,10 @@ type jobs struct {
 
 // leaving are minders of children that stop when clients have been told of it.
 type leaving struct {
-	minders []*actor.PID
-	told    *link.Receipt // of the end of the run; nil where nobody is told
-	waits   bool          // for that, or for the time that it may take
-	ending  []*actor.PID  // minders whose children stop
+	minders []*actor.PID   // of the step that goes on
+	told    *link.Receipt  // of the end of its run; nil where nobody is told
+	ending  []*actor.PID   // minders whose children stop, or are about to
+	asked   []link.Request // what the session has cost, by a parent that has left it: these children, too
 }
 
 func newJobs() jobs {
@@ -116,16 +116,17 @@ func (w *jobs) cancel(c actor.Context, e core.Cancel) {
 	}
 }
 
-// stopLeaving stops the children that were cancelled.
-func (w *jobs) stopLeaving(c actor.Context) {
-	for _, pid := range w.leaving.minders {
+// childrenLeave is when children that were cancelled stop.
+type childrenLeave struct{ minders []*actor.PID }
+
+func (l childrenLeave) stop(c actor.Context) {
+	for _, pid := range l.minders {
 		c.Send(pid, abandoned{})
 	}
-	w.leaving = leaving{ending: append(w.leaving.ending, w.leaving.minders...)}
 }
 
-// childrenLeave is when children that were cancelled stop.
-type childrenLeave struct{}
+// childrenLeft comes behind the last that such children have said.
+type childrenLeft struct{}
 
 // toldWithin is how long they wait for a client that does not read.
 const toldWithin = 10 * time.Millisecond
@@ -134,15 +135,13 @@ const toldWithin = 10 * time.Millisecond
 // over. A hundred of them keep all processors busy with their ends, and who has asked for
 // that hears first that it is done.
 func (w *jobs) letLeave(c actor.Context) {
-	told := w.leaving.told
-	switch {
-	case w.leaving.waits:
-		return
-	case told == nil:
-		w.stopLeaving(c)
+	l := &w.leaving
+	told, leave := l.told, childrenLeave{l.minders}
+	l.told, l.minders, l.ending = nil, nil, append(l.ending, l.minders...)
+	if told == nil {
+		leave.stop(c)
 		return
 	}
-	w.leaving.waits = true
 	kernel.Background(c, func() any {
 		late := time.NewTimer(toldWithin)
 		defer late.Stop()
@@ -150,7 +149,7 @@ func (w *jobs) letLeave(c actor.Context) {
 		case <-told.Done():
 		case <-late.C:
 		}
-		return childrenLeave{}
+		return leave
 	})
 }
 
@@ -185,6 +184,9 @@ func (w *jobs) cancelBash(c actor.Context, number int) {
 // is a system message and would overtake a result.
 func (w *jobs) ended(c actor.Context, pid *actor.PID) {
 	w.leaving.ending = slices.DeleteFunc(w.leaving.ending, func(of *actor.PID) bool { return of.Equal(pid) })
+	if len(w.leaving.asked) > 0 && len(w.leaving.ending) == 0 {
+		c.Send(c.Self(), childrenLeft{})
+	}
 	if j, ok := w.running[pid.Id]; ok {
 		delete(w.running, pid.Id)
 		c.Send(c.Self(), core.WorkerGone{Kind: j.kind, Attempt: j.attempt, Job: j.number, ID: j.id})
