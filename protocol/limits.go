@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"unicode/utf8"
 )
 
 // Limits of files that somebody else wrote, in bytes unless they say otherwise.
@@ -98,6 +99,28 @@ var Limits = []Limit{
 	{"a file under /proc and the like that a tool reads", fmt.Sprintf("%s, %d s", size(MaxKernelFile), MaxKernelWait), "the call fails; the environment of a process is never shown"},
 	{"standard input or a file of a single run (`-p`, `--mode json`)", fmt.Sprintf("%s, %s together", size(MaxAttached), size(MaxAttachments)), "one line on stderr, exit code 1"},
 	{"a template with its arguments", size(MaxExpansion), "`invalid_params`"},
+}
+
+// Prefix is as much of a text as fits into so many bytes, whole characters only.
+func Prefix(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+		bytes--
+	}
+	return text[:bytes]
+}
+
+// FormatSize prints a number of bytes as clients of pi know it: 512B, 1.5KB, 2.0MB.
+func FormatSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
 }
 
 // size writes a number of bytes as people do.

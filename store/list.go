@@ -535,12 +535,12 @@ func (b *summaryBuilder) message(r role) {
 	}
 	t := contentText(b.head.message.content, " ")
 	if wantsFirst {
-		b.first, b.hasFirst = cutBytes(t, maxListText), true
+		b.first, b.hasFirst = strings.Clone(protocol.Prefix(t, maxListText)), true
 	}
 	if t != "" && b.all.Len() > 0 {
 		b.all.WriteByte(' ')
 	}
-	b.all.WriteString(cutBytes(t, max(0, maxListText-b.all.Len())))
+	b.all.WriteString(protocol.Prefix(t, max(0, maxListText-b.all.Len())))
 }
 
 func (b *summaryBuilder) finish(h Head) *protocol.SessionSummary {
@@ -550,17 +550,6 @@ func (b *summaryBuilder) finish(h Head) *protocol.SessionSummary {
 		Created: h.Header.Timestamp, Modified: protocol.FormatTime(modified), MessageCount: b.count,
 		FirstMessage: cmp.Or(b.first, noMessages), AllMessagesText: new(b.all.String()),
 	}
-}
-
-// cutBytes cuts a text after at most n bytes, at the end of a character.
-func cutBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return strings.Clone(s[:n])
 }
 
 // parallel calls fn for 0 to n-1, on as many goroutines as there are

@@ -129,7 +129,7 @@ func EncodeCwd(cwd string) string {
 	h := fnv.New64a()
 	h.Write([]byte(cwd))
 	end := fmt.Sprintf("-%016x--", h.Sum64())
-	return cutBytes(name, maxName-len(end)) + end
+	return protocol.Prefix(name, maxName-len(end)) + end
 }
 
 // maxName is how many bytes a name may have in the file systems there are.

@@ -27,10 +27,11 @@ func (v View) Tree() (protocol.SessionTree, error) {
 		f.entries[i].Label = f.labels[f.entries[i].ID]
 		return protocol.TreeNode{Entry: f.entries[i], Children: children}
 	})
-	return protocol.SessionTree{LeafID: v.leafID(), Nodes: nodes}, nil
+	return protocol.SessionTree{LeafID: v.LeafID(), Nodes: nodes}, nil
 }
 
-func (v View) leafID() *string {
+// LeafID is the leaf as answers to clients have it: ShownLeaf, nil for none.
+func (v View) LeafID() *string {
 	id := v.ShownLeaf()
 	if id == "" {
 		return nil

@@ -145,9 +145,9 @@ func outputNotice(res ExecResult) []string {
 	switch {
 	case out.LastLinePartial:
 		shown = fmt.Sprintf("Showing the last %s of line %d, of %s in all",
-			formatSize(out.OutputBytes), out.TotalLines, formatSize(out.TotalBytes))
+			protocol.FormatSize(out.OutputBytes), out.TotalLines, protocol.FormatSize(out.TotalBytes))
 	case out.TruncatedBy == byBytes:
-		shown += fmt.Sprintf(" (%s limit)", formatSize(MaxBytes))
+		shown += fmt.Sprintf(" (%s limit)", protocol.FormatSize(MaxBytes))
 	}
 	rest := "Full output: " + res.FullOutputPath
 	switch {

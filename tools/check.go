@@ -146,7 +146,7 @@ func (l *checkLog) finish() (string, error) {
 		l.err = os.Rename(tmp, l.name)
 	}
 	if l.err == nil {
-		l.err = syncDir(filepath.Dir(l.name))
+		l.err = SyncDir(filepath.Dir(l.name))
 	}
 	os.Remove(l.file.Name())
 	if l.err != nil {
@@ -172,8 +172,8 @@ func (l *checkLog) straighten() (string, error) {
 	return to.Name(), errors.Join(err, to.Sync(), to.Close())
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

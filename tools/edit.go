@@ -116,7 +116,7 @@ func readTextFile(path string) (*textFile, error) {
 	defer f.Close()
 	if info.Size() > maxEditSize {
 		return nil, fmt.Errorf("%s is %s, more than the %s that can be edited: change it with a command",
-			path, formatSize(info.Size()), formatSize(maxEditSize))
+			path, protocol.FormatSize(info.Size()), protocol.FormatSize(maxEditSize))
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxEditSize+1))
 	if err != nil {

@@ -39,17 +39,17 @@ func TestExecEnds(t *testing.T) {
 	env := newEnv(t)
 	for command, want := range map[string]ExecResult{
 		"true":                          {},
-		"echo hi; echo err >&2; exit 3": {Output: whole("hi\nerr\n"), ExitCode: 3},
+		"echo hi; echo err >&2; exit 3": {Output: wholeOf("hi\nerr\n", MaxLines, MaxBytes), ExitCode: 3},
 		"kill -9 $$":                    {ExitCode: 137, Signal: "killed"},
 		"kill -SEGV $$":                 {ExitCode: 139, Signal: "segmentation fault"},
 		"sh -c 'kill -9 $$'":            {ExitCode: 137},
-		"printf x":                      {Output: whole("x")},
+		"printf x":                      {Output: wholeOf("x", MaxLines, MaxBytes)},
 		"kill 0":                        {ExitCode: 143, Signal: "terminated"},
 		"kill -- -$$":                   {ExitCode: 143, Signal: "terminated"},
-		"echo a; exec 1>&- 2>&-; exit":  {Output: whole("a\n")},
+		"echo a; exec 1>&- 2>&-; exit":  {Output: wholeOf("a\n", MaxLines, MaxBytes)},
 	} {
 		if want.Output.MaxLines == 0 {
-			want.Output = whole("")
+			want.Output = wholeOf("", MaxLines, MaxBytes)
 		}
 		got := execIn(t, env, command)
 		if command == "sh -c 'kill -9 $$'" { // the shell may say something or exec
@@ -72,8 +72,8 @@ func TestExecKeepsTheOrderOfStdoutAndStderr(t *testing.T) {
 func TestExecStdinIsEmpty(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	assert.Equal(t, whole("end\n"), execIn(t, env, "cat; echo end").Output)
-	assert.Equal(t, whole("no terminal\n"), execIn(t, env, "{ : >/dev/tty; } 2>/dev/null || echo no terminal").Output)
+	assert.Equal(t, wholeOf("end\n", MaxLines, MaxBytes), execIn(t, env, "cat; echo end").Output)
+	assert.Equal(t, wholeOf("no terminal\n", MaxLines, MaxBytes), execIn(t, env, "{ : >/dev/tty; } 2>/dev/null || echo no terminal").Output)
 }
 
 func TestExecEnvironment(t *testing.T) {
@@ -371,7 +371,7 @@ func TestExecProgress(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, seen)
 	assert.LessOrEqual(t, len(seen), int(time.Since(start)/progressEvery)+2)
-	assert.Equal(t, ExecProgress{whole("one\n"), ""}, seen[0], "at once")
+	assert.Equal(t, ExecProgress{wholeOf("one\n", MaxLines, MaxBytes), ""}, seen[0], "at once")
 	last := seen[len(seen)-1]
 	assert.Equal(t, res.Output, last.Output)
 	assert.Equal(t, res.FullOutputPath, last.FullOutputPath)

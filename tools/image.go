@@ -62,7 +62,7 @@ func isBitmapHeader(head []byte) bool {
 func readImage(ctx context.Context, env *Env, mime string, r io.Reader, size int64) (result protocol.ToolResult, err error) {
 	text := "Image file (" + mime + ")"
 	if size > maxImageFile {
-		text += fmt.Sprintf("\n[It is %s, too large to be shown: make a smaller copy]", formatSize(size))
+		text += fmt.Sprintf("\n[It is %s, too large to be shown: make a smaller copy]", protocol.FormatSize(size))
 		return protocol.ToolResult{Content: protocol.TextContent(text)}, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxImageFile))

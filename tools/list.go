@@ -38,7 +38,7 @@ func (l *listing) truncate() *Truncation {
 	if !t.Truncated {
 		return nil
 	}
-	l.notice("Cut at %d lines or %s: ask for less", MaxLines, formatSize(MaxBytes))
+	l.notice("Cut at %d lines or %s: ask for less", MaxLines, protocol.FormatSize(MaxBytes))
 	return &t
 }
 

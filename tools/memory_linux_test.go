@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"troupe/protocol"
 )
 
 // hugeSize is the size of files in tests of bounded memory. TOOLS_HUGE=1 makes
@@ -35,7 +37,7 @@ func TestHugeFilesNeedLittleMemory(t *testing.T) {
 	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "read", object{"path": "huge"}) }), int64(limit))
 	require.NoError(t, err)
 	assert.Equal(t, fmt.Sprintf("[Line 1 is %s, over the limit of 50.0KB. For its beginning use bash: sed -n '1p' huge | head -c 51200]",
-		formatSize(size/2+1)), text)
+		protocol.FormatSize(size/2+1)), text)
 	sparse(t, env, size, map[int64]string{0: "text\n", 10_000: "\nneedle\n"})
 	assert.Less(t, growth(t, func() { text, _, err = run(t, env, "grep", object{"path": "huge", "pattern": "ne+dle"}) }), int64(limit))
 	require.ErrorContains(t, err, "binary file")

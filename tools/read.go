@@ -173,13 +173,13 @@ func (p *page) notices(t Truncation, path string) []string {
 	switch {
 	case t.FirstLineExceedsLimit:
 		return []string{
-			fmt.Sprintf("Line %d is %s, over the limit of %s", p.first, formatSize(p.firstLine), formatSize(MaxBytes)),
+			fmt.Sprintf("Line %d is %s, over the limit of %s", p.first, protocol.FormatSize(p.firstLine), protocol.FormatSize(MaxBytes)),
 			fmt.Sprintf("For its beginning use bash: sed -n '%dp' %s | head -c %d", p.first, shellQuote(path), MaxBytes),
 		}
 	case t.Truncated:
 		shown := fmt.Sprintf("Showing lines %d-%d of %d", p.first, next-1, total)
 		if t.TruncatedBy == byBytes {
-			shown += fmt.Sprintf(" (%s limit)", formatSize(MaxBytes))
+			shown += fmt.Sprintf(" (%s limit)", protocol.FormatSize(MaxBytes))
 		}
 		return []string{shown, fmt.Sprintf("Use offset=%d to continue", next)}
 	case next <= total:

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -36,9 +35,7 @@ const (
 	byBytes = "bytes"
 )
 
-// whole is the truncation that cuts nothing.
-func whole(text string) Truncation { return wholeOf(text, MaxLines, MaxBytes) }
-
+// wholeOf is the truncation that cuts nothing.
 func wholeOf(text string, maxLines, maxBytes int) Truncation {
 	lines, size := countLines(text), int64(len(text))
 	return Truncation{
@@ -183,17 +180,6 @@ func countLines(text string) int64 {
 		n++
 	}
 	return n
-}
-
-// formatSize prints a number of bytes for people: 512B, 1.5KB, 2.0MB.
-func formatSize(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
 }
 
 // withNotices puts notices in brackets below text, a blank line between.

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"troupe/protocol"
 )
 
 func numbered(from, to int, line string) string {
@@ -136,7 +138,7 @@ func TestFormatSize(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0B", 1023: "1023B", 1024: "1.0KB", 1536: "1.5KB", 51200: "50.0KB", 1 << 20: "1.0MB", 3 << 30: "3072.0MB",
 	} {
-		assert.Equal(t, want, formatSize(n))
+		assert.Equal(t, want, protocol.FormatSize(n))
 	}
 }
 

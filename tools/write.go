@@ -46,7 +46,7 @@ func (t write) Run(ctx context.Context, call Call) (result protocol.ToolResult, 
 	if err != nil {
 		return result, call.Env.Sandbox.explain(err)
 	}
-	result.Content = protocol.TextContent(fmt.Sprintf("Wrote %s to %s.", formatSize(int64(len(args.Content))), args.Path))
+	result.Content = protocol.TextContent(fmt.Sprintf("Wrote %s to %s.", protocol.FormatSize(int64(len(args.Content))), args.Path))
 	return result, nil
 }
 

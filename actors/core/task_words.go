@@ -184,7 +184,7 @@ func piscesText(r *protocol.TaskResult) string {
 	output := "(no output)"
 	if r.Output != "" {
 		output = cut(r.Output, maxItemText)
-		fmt.Fprintf(&b, "<meta lines=\"%d\" size=\"%s\" />\n", strings.Count(r.Output, "\n")+1, piscesSize(len(r.Output)))
+		fmt.Fprintf(&b, "<meta lines=\"%d\" size=\"%s\" />\n", strings.Count(r.Output, "\n")+1, protocol.FormatSize(int64(len(r.Output))))
 	} else {
 		b.WriteString("\n")
 	}
@@ -203,16 +203,6 @@ func piscesText(r *protocol.TaskResult) string {
 	}
 	b.WriteString("</agent>\n")
 	return b.String()
-}
-
-func piscesSize(n int) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
 }
 
 // mergeSummary says what has become of what isolated items changed; "" if there was

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -15,9 +16,7 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 	w := &o.Wants
 	if of := cmd.Wants; of != nil {
 		w.Root, w.Labels = of.Root, map[string]string{}
-		for name, value := range of.Labels {
-			w.Labels[name] = value
-		}
+		maps.Copy(w.Labels, of.Labels)
 		if of.Provider != "" {
 			w.Labels[cluster.ProviderLabel+of.Provider] = cluster.LabelYes
 		}

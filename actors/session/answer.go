@@ -81,14 +81,6 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	}
 }
 
-func leafOf(view store.View) *string {
-	leaf := view.ShownLeaf()
-	if leaf == "" {
-		return nil
-	}
-	return &leaf
-}
-
 // pageOf are the entries that are asked for, from the beginning or from the end.
 func pageOf(view store.View, cmd protocol.GetEntries) (list []json.RawMessage, more bool, err error) {
 	limit, bytes := cmp.Or(cmd.Limit, snapshotEntries), cmp.Or(cmd.MaxBytes, snapshotBytes)
@@ -110,7 +102,7 @@ func entries(view store.View, cmd protocol.GetEntries) (protocol.EntryList, erro
 	if errors.Is(err, store.ErrNoEntry) {
 		return protocol.EntryList{}, protocol.CodeNotFound.Errorf("Entry not found: %s", cmp.Or(cmd.Before, cmd.Since))
 	}
-	return protocol.EntryList{Entries: list, LeafID: leafOf(view), HasMore: more}, err
+	return protocol.EntryList{Entries: list, LeafID: view.LeafID(), HasMore: more}, err
 }
 
 // withRefs is the list as a client wants its pictures.

@@ -92,7 +92,7 @@ func (s *Session) stand(of *protocol.SnapshotLimits) (*protocol.Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	shot := &protocol.Snapshot{Entries: entries, HasMore: more, LeafID: leafOf(view), Tools: s.m.OpenCalls()}
+	shot := &protocol.Snapshot{Entries: entries, HasMore: more, LeafID: view.LeafID(), Tools: s.m.OpenCalls()}
 	shot.Steering, shot.FollowUp = s.m.Queued()
 	if msg, run := s.m.Partial(); msg != nil {
 		shot.Partial = &protocol.PartialMessage{Message: msg, RunID: run}

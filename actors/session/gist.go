@@ -56,7 +56,7 @@ func (w *gist) read(view store.View) {
 // beginningOf is the first line of a text that has anything in it, cut.
 func beginningOf(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return clip(strings.TrimSpace(line), maxSaidBytes)
+	return protocol.Prefix(strings.TrimSpace(line), maxSaidBytes)
 }
 
 // whatWasSaid is said of the session as it is now.

@@ -311,7 +311,7 @@ func (iso isolation) checkLog(e core.RunCheck) string {
 
 // slug is a name as part of that of a file: type-check for Type Check.
 func slug(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(clip(name, 64)), func(c rune) bool {
+	words := strings.FieldsFunc(strings.ToLower(protocol.Prefix(name, 64)), func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '.'
 	})
 	return cmp.Or(strings.Join(words, "-"), "check")

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"troupe/actors/core"
 	"troupe/protocol"
@@ -60,7 +59,7 @@ const (
 func (w *watched) take(ev protocol.Event) bool {
 	switch ev := ev.(type) {
 	case protocol.ToolExecutionStart:
-		w.tools.current, w.tools.args, w.tools.began = ev.ToolName, clip(string(ev.Args), shownArgs), time.Now().UnixMilli()
+		w.tools.current, w.tools.args, w.tools.began = ev.ToolName, protocol.Prefix(string(ev.Args), shownArgs), time.Now().UnixMilli()
 		w.tools.count++
 	case protocol.ToolExecutionEnd:
 		ended := protocol.TaskTool{Tool: ev.ToolName, Args: w.tools.args, EndMs: time.Now().UnixMilli()}
@@ -96,20 +95,9 @@ func (w *watched) activity() protocol.TaskActivity {
 		a.CurrentTool, a.CurrentToolArgs, a.CurrentToolStartMs = w.tools.current, w.tools.args, w.tools.began
 	}
 	for _, line := range w.lines {
-		a.RecentOutput = append(a.RecentOutput, clip(line, shownLine))
+		a.RecentOutput = append(a.RecentOutput, protocol.Prefix(line, shownLine))
 	}
 	return a
-}
-
-// clip is the beginning of a text.
-func clip(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
-		bytes--
-	}
-	return text[:bytes]
 }
 
 // usageOf is what a session has cost, on all of its branches.
@@ -148,7 +136,7 @@ func writeOutput(fsys store.FS, path, text string) error {
 	if err != nil {
 		return fmt.Errorf("output of a task: %w", err)
 	}
-	_, err = f.Write([]byte(clip(text, maxOutputFile)))
+	_, err = f.Write([]byte(protocol.Prefix(text, maxOutputFile)))
 	if err = errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("output of a task: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -55,9 +56,7 @@ func (s *Store) note(change func(*notes)) error {
 	s.mu.Unlock()
 	n := s.notesNow()
 	copied := map[string]note{}
-	for provider, one := range n.Logins {
-		copied[provider] = one
-	}
+	maps.Copy(copied, n.Logins)
 	n.Logins = copied
 	change(&n)
 	text, err := json.MarshalIndent(n, "", "  ")

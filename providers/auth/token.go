@@ -297,11 +297,9 @@ func (s *Store) begin(provider string, ahead time.Duration, look bool) (*renewal
 	}
 	r := &renewal{done: make(chan struct{})}
 	l.running = r
-	s.pending.Add(1)
-	go func() {
-		defer s.pending.Done()
+	s.pending.Go(func() {
 		s.renew(provider, e, l, r)
-	}()
+	})
 	return r, "", nil
 }
 

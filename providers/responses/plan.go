@@ -16,8 +16,8 @@ const planWords = "subscription_sharing_"
 func aboutPlan(err *protocol.StreamError, body []byte) *protocol.StreamError {
 	code := ""
 	for _, found := range gjson.GetManyBytes(body, "error.code", "response.error.code", "code", "detail.code") {
-		if strings.HasPrefix(found.Str, planWords) {
-			code = strings.TrimPrefix(found.Str, planWords)
+		if after, ok := strings.CutPrefix(found.Str, planWords); ok {
+			code = after
 		}
 	}
 	switch code {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -278,11 +277,8 @@ func shorten(text string, more int) string {
 	if len(text) <= maxMessage {
 		return text
 	}
-	cut := maxMessage
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s%s%d bytes more)", text[:cut], cutMark, len(text)-cut+more)
+	kept := protocol.Prefix(text, maxMessage)
+	return fmt.Sprintf("%s%s%d bytes more)", kept, cutMark, len(text)-len(kept)+more)
 }
 
 // cutMark follows what is left of a text.

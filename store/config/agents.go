@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"troupe/protocol"
 )
@@ -168,7 +167,7 @@ func (s *agentScan) take(file, src string, source protocol.AgentSource) {
 func (s *agentScan) agent(file, src string, source protocol.AgentSource) (a protocol.Agent, err error) {
 	head, body := splitFrontmatter(src)
 	a = protocol.Agent{
-		Name: head.text("name"), Description: cut(strings.TrimSpace(head.text("description")), maxAgentDescription),
+		Name: head.text("name"), Description: protocol.Prefix(strings.TrimSpace(head.text("description")), maxAgentDescription),
 		Source: source, Path: file, Prompt: body, NoContext: strings.EqualFold(head.text("contextFiles"), "false"),
 	}
 	if a.Name == "" {
@@ -205,17 +204,6 @@ func (s *agentScan) agent(file, src string, source protocol.AgentSource) (a prot
 
 // maxAgentDescription is what a model is shown of a description, in bytes.
 const maxAgentDescription = 1024
-
-// cut shortens a text to so many bytes.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}
 
 // isAgentName says whether a name can stand in a line, in a list and in an id.
 func isAgentName(name string) bool {

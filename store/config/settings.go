@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -660,9 +661,7 @@ func merge[V any](dst *map[string]V, check func(V) error) func(gjson.Result) err
 			return fmt.Errorf("want an object")
 		}
 		merged := map[string]V{}
-		for name, value := range *dst {
-			merged[name] = value
-		}
+		maps.Copy(merged, *dst)
 		v.ForEach(func(name, value gjson.Result) bool {
 			var entry V
 			if err = overlay(&entry, merged[name.Str], value.Raw); err == nil {

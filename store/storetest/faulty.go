@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,10 +148,8 @@ func parseRule(text string) (Rule, error) {
 }
 
 func knownOp(op string) bool {
-	for _, known := range Ops {
-		if op == known {
-			return true
-		}
+	if slices.Contains(Ops, op) {
+		return true
 	}
 	return op == "*"
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -541,8 +542,6 @@ func (v *vm) bootRecord() map[string]any {
 		"execPath": exe, "argv": argv, "env": environ(), "cwd": v.spec.Cwd, "agentDir": agentDir, "version": o.Version, "piVersion": o.PiVersion, "eol": "\n",
 		"lastOp": v.lastOp,
 	}
-	for k, x := range systemRecord() {
-		record[k] = x
-	}
+	maps.Copy(record, systemRecord())
 	return record
 }

@@ -152,8 +152,8 @@ func flags(x any) (int, error) {
 
 // sorted puts an x before a plus, as both orders are allowed.
 func sorted(f string) string {
-	if strings.HasSuffix(f, "+x") {
-		return strings.TrimSuffix(f, "+x") + "x+"
+	if before, ok := strings.CutSuffix(f, "+x"); ok {
+		return before + "x+"
 	}
 	if strings.HasPrefix(f, "x") && len(f) > 1 {
 		return f[1:2] + "x" + f[2:]

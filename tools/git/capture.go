@@ -203,7 +203,7 @@ func commitFile(tmp, name string) (int64, error) {
 		err = os.Rename(tmp, name)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(name))
+		err = tools.SyncDir(filepath.Dir(name))
 	}
 	if err != nil {
 		return 0, err

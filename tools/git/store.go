@@ -351,10 +351,8 @@ func (s source) writeConfig(bare bool) []byte {
 }
 
 func isOurs(key string) bool {
-	for _, k := range ours {
-		if key == k {
-			return true
-		}
+	if slices.Contains(ours, key) {
+		return true
 	}
 	return strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
 }
@@ -407,13 +405,5 @@ func write(path string, data []byte, durably bool) error {
 	if err != nil || !durably {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return tools.SyncDir(filepath.Dir(path))
 }
