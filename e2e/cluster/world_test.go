@@ -266,7 +266,7 @@ func (w *world) victim() int {
 
 // server that leads most partitions, or one that does not.
 func (w *world) server(leads bool) int {
-	st, err := w.admin.(cluster.Admin).Status(context.Background())
+	st, err := w.admin.Status(context.Background())
 	count := make([]int, machines)
 	if err == nil {
 		for _, g := range st.Groups {

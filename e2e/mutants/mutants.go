@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{"a copy has what its log does not", "store/write.go",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\treturn 0, err\n\t}\n\tif err == nil {",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\t_, _ = l.writeFile(line)\n\t\treturn 0, err\n\t}\n\tif err == nil {", files},
-	{"a session is released without a record", "actors/cluster/owned.go", "err := o.w.Release(ctx, about)\n", "err := ctx.Err()\n", members},
+	{"a session is released without a record", "actors/cluster/owned.go", "err := o.w.Release(ctx, about)\n", "err := ctx.Err()\n\t_ = about\n", members},
 	{"a read is answered without a lease", "actors/session/session.go", "(s.doneBefore(c, r) || !s.current(c, &r))", "s.doneBefore(c, r)", nodes},
 	{"a parked session is not released", "actors/session/park.go", "\t\ts.leftIndex(c)\n\t\ts.closeLog()\n", "\t\ts.leftIndex(c)\n", nodes},
 	{"a lease that has lapsed comes back unnoticed", "actors/cluster/member.go", "again := leased && lease != m.lease", "again := leased && lease != m.lease && false", members},
