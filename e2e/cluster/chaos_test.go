@@ -73,6 +73,7 @@ func TestPower_jetstream(t *testing.T) {
 // TestControl_jetstream: the same without sync_interval: always loses records. A harness that
 // does not see that would not see anything.
 func TestControl_jetstream(t *testing.T) {
+	beside(t)
 	opt := options()
 	opt.disks, opt.sync = true, "2m"
 	w := newWorld(t, *chaosSeed, opt)
@@ -95,6 +96,7 @@ func TestGreedy_jetstream(t *testing.T) {
 
 // TestChaos_postgres: the same laws with the other engine, and its primary killed.
 func TestChaos_postgres(t *testing.T) {
+	beside(t)
 	opt := options()
 	opt.postgres = true
 	w := newWorld(t, *chaosSeed, opt)

@@ -31,6 +31,16 @@ func needsCluster(t *testing.T) {
 	}
 }
 
+// beside says that a test runs while others do, behind those that want the machine: nothing of it is judged by
+// how long it takes.
+func beside(t *testing.T) {
+	t.Helper()
+	needsCluster(t)
+	if !*chaosLong {
+		t.Parallel()
+	}
+}
+
 // natsServers are some servers that are set up.
 func natsServers(t *testing.T, opt engines.NatsOptions) *engines.Nats {
 	t.Helper()
@@ -61,6 +71,7 @@ func natsConfig(t *testing.T, n *engines.Nats, first int) jetstream.Config {
 }
 
 func TestSuite_jetstream(t *testing.T) {
+	beside(t)
 	n := natsServers(t, engines.NatsOptions{N: 3})
 	next := 0
 	clustertest.Suite(t, func(t *testing.T) cluster.Engine {
@@ -100,6 +111,7 @@ func postgresConfig(t *testing.T, p *engines.Postgres) postgres.Config {
 }
 
 func TestSuite_postgres(t *testing.T) {
+	beside(t)
 	p := postgresPair(t)
 	clustertest.Suite(t, func(t *testing.T) cluster.Engine {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

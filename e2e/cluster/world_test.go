@@ -590,14 +590,15 @@ func (w *world) allServed() (violations []string) {
 }
 
 // report says how long sessions were silent: the longest pause between two acknowledgements of
-// a session that begins within 8 s of a fault.
+// a session that begins within 8 s of a fault. One that the next fault falls into counts for the fault that has more of it.
 func (w *world) report() {
 	silences := map[string][]time.Duration{}
 	var names []string
 	for i, f := range w.faults {
 		end := f.at.Add(8 * time.Second)
-		if i+1 < len(w.faults) && w.faults[i+1].at.Before(end) {
-			end = w.faults[i+1].at
+		next := end.Add(time.Hour)
+		if i+1 < len(w.faults) {
+			next = w.faults[i+1].at
 		}
 		if !slices.Contains(names, f.name) {
 			names = append(names, f.name)
@@ -606,8 +607,9 @@ func (w *world) report() {
 			longest := time.Duration(0)
 			acks := w.acks[id]
 			for k := 1; k < len(acks); k++ {
-				if acks[k].After(f.at) && acks[k-1].Before(end) {
-					longest = max(longest, acks[k].Sub(acks[k-1]))
+				from, to := acks[k-1], acks[k]
+				if to.After(f.at) && from.Before(end) && from.Before(next) && to.Sub(next) < next.Sub(from) {
+					longest = max(longest, to.Sub(from))
 				}
 			}
 			if longest > 0 {
