@@ -149,7 +149,9 @@ func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 	require.NoError(t, err)
 	kept := strings.Contains(fmt.Sprint(left), "-A ") || strings.Contains(fmt.Sprint(left), "-B ") || strings.Contains(fmt.Sprint(left), "-C ")
 	for _, dir := range left {
-		if filepath.Base(dir) == "lock" || kept && strings.HasSuffix(dir, "-t.base") { // what is kept needs what it was made of
+		snapshot, err := filepath.Match("*-t-*.base", filepath.Base(dir))
+		require.NoError(t, err)
+		if filepath.Base(dir) == "lock" || kept && snapshot { // what is kept needs what it was made of
 			continue
 		}
 		_, id, _ := strings.Cut(filepath.Base(dir), "-")
