@@ -226,6 +226,34 @@ func TestNodeLostInATool(t *testing.T) {
 	})
 }
 
+// TestNodeLostInAnApproval: what the owner had asked about is asked again under its id, where the session is then, and
+// runs once somebody has said yes (T3).
+func TestNodeLostInAnApproval(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a", confirm), startNode(t, engine, h, "b", confirm)
+		id := a.open()
+		a.Say(id, "prompt", "~x~ rounds=1 calls=1 tool=danger")
+		a.pass(time.Second)
+		asked := a.Events(id, "extension_ui_request")
+		require.Len(t, asked, 1)
+		a.lose()
+		b.take(id)
+		b.pass(time.Second)
+		again := b.Events(id, "extension_ui_request")
+		require.Len(t, again, 1)
+		assert.Equal(t, asked[0].Get("id").Str, again[0].Get("id").Str)
+		b.Line(`{"type":"extension_ui_response","id":"` + again[0].Get("id").Str + `","confirmed":true` + at(id) + `}`)
+		b.pass(time.Minute)
+		assert.Len(t, b.Events(id, "tool_execution_start"), 1)
+		settled := b.Events(id, "agent_settled")
+		require.Len(t, settled, 1)
+		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+		assert.Equal(t, 1, strings.Count(b.lines(id), `"role":"toolResult"`))
+		b.end()
+	})
+}
+
 // TestFenced: an owner that was cut off, and comes back after somebody has claimed, says nothing
 // more: no event, no answer that is one, no effect (C7).
 func TestFenced(t *testing.T) {

@@ -626,11 +626,11 @@ func TestMoved(t *testing.T) {
 	})
 }
 
-// TestNodeOfDirectoryLost: a session whose directory is on a lost node only is nowhere else. Who asks for it has
-// waited, and is told which node that was.
+// TestNodeOfDirectoryLost (O7): a session whose directory is on a lost node only is nowhere else. Who asks for it has
+// waited, and is told which node that was. It goes on when that is there again.
 func TestNodeOfDirectoryLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, _, nodes := nodesOf(t, "a", "b")
+		w, engine, nodes := nodesOf(t, "a", "b")
 		c := through(nodes[1], "client-one", "")
 		v := c.Call(t, `{"type":"open_session","cwd":"/","retain":true}`)
 		require.True(t, v.Get("success").Bool(), v.Raw)
@@ -644,6 +644,19 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 		assert.Equal(t, "node_lost b", code(v)+" "+v.Get("data.node").Str, v.Raw)
 		assert.InDelta(t, lost.UnixMilli(), v.Get("data.since").Int(), 500)
 		assert.InDelta(t, relay.DefaultWait.Seconds(), time.Since(lost).Seconds(), 1)
+		again := startNodeOn(t, engine, &actortest.History{}, "b", "b-2", nodes[1].disk.Killed(), func(of *Config) {
+			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+		})
+		w.mu.Lock()
+		w.nodes["b"] = again
+		w.mu.Unlock()
+		other.Line(`{"id":"x-b","type":"attach"` + at(s) + `}`)
+		v = other.wait("x-b")
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		other.run(s, "~x~ two")
+		kinds := other.Kinds(s)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+		again.end()
 		require.NoError(t, other.leave())
 		nodes[0].end()
 	})
