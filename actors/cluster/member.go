@@ -44,6 +44,7 @@ type Member struct {
 	mu       sync.Mutex // guards what follows
 	beats    *Beats
 	stored   uint64 // own beats
+	beat     uint64 // the number of the last of them
 	lease    uint64
 	heard    map[string]sign
 	waiting  map[string][]waiter  // who wants to know whether a node is dead
@@ -160,6 +161,7 @@ func (m *Member) perform(ctx context.Context, effects []any) (events []any, err 
 			default:
 				m.mu.Lock()
 				m.stored++
+				m.beat = e.Beat
 				m.mu.Unlock()
 				events = append(events, Stored(e))
 			}
@@ -463,11 +465,6 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 	return false
 }
 
-// firstClaim is what the first claim of a log says of the session.
-type firstClaim struct {
-	Wants Wants `json:"wants"`
-}
-
 var errEnough = errors.New("enough was read")
 
 // wanted is what a session wants of its node, which its first record says. The directory of one that is on one
@@ -477,7 +474,7 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 	w, known := m.wants[id]
 	m.mu.Unlock()
 	if !known {
-		var first firstClaim
+		var first claimText
 		err = m.cfg.Log.Read(ctx, id, 0, tail.Seq, func(r Record) error {
 			if r.Kind == Claim && len(r.Lines) > 0 {
 				err = json.Unmarshal(r.Lines, &first)
@@ -487,7 +484,9 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 		if !errors.Is(err, errEnough) {
 			return w, err
 		}
-		w = first.Wants
+		if first.Wants != nil {
+			w = *first.Wants
+		}
 		m.remember(id, w)
 	}
 	if w.Node != "" {
@@ -550,20 +549,21 @@ func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, ad
 }
 
 func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
+	var seen view
 	for {
 		tail, err := tailBehind(ctx, m.cfg.Log, id, known)
 		if err != nil {
 			return nil, err
 		}
-		var about []byte
+		var wants *Wants
 		why := "new"
 		if tail.Seq == 0 {
 			if m.Root(w.Root).Mode == Pinned { // it has its directory here from now on
 				w.Node = m.cfg.Self.Name
 			}
-			about, err = json.Marshal(firstClaim{w})
+			wants = &w
 		} else if w, err = m.wanted(ctx, id, tail); err == nil {
-			why, err = m.mayClaim(ctx, tail)
+			why, err = m.mayClaim(ctx, seen.of(tail, m))
 		}
 		if err != nil {
 			return nil, err
@@ -573,6 +573,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			case <-time.After(m.cfg.Timing.Every / 4):
 				continue
 			case <-ctx.Done():
+				if tail.Node == m.cfg.Self.Name {
+					return nil, ctx.Err()
+				}
 				return nil, &ElsewhereError{tail.Node}
 			}
 		}
@@ -590,7 +593,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
 		}
 		lease, _ := m.Lease()
-		writer, err := OwnBehind(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, about)
+		writer, err := OwnBehind(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, wants)
 		switch {
 		case errors.Is(err, ErrFenced): // somebody was faster, or the tail was an old one
 			continue
@@ -607,19 +610,46 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 	}
 }
 
+// view is a tail, and how many beats this node had sent when it was seen first.
+type view struct {
+	Record
+	sent uint64
+}
+
+func (v *view) of(tail Record, m *Member) view {
+	if tail.Seq != v.Seq || v.Seq == 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		*v = view{tail, m.beats.tries}
+	}
+	return *v
+}
+
 // mayClaim says why this node may claim behind a tail; "" if it has to wait for that.
-func (m *Member) mayClaim(ctx context.Context, tail Record) (why string, err error) {
+func (m *Member) mayClaim(ctx context.Context, tail view) (why string, err error) {
 	switch {
 	case tail.Kind == Release:
 		return "release", nil
-	case tail.Node == m.cfg.Self.Name:
+	case tail.Node == m.cfg.Self.Name && (tail.Boot == m.cfg.Self.Boot || m.youngest(tail)):
 		return "boot", nil // of this life nothing goes on: see Claim
+	case tail.Node == m.cfg.Self.Name:
+		return "", nil
 	case m.dead(ctx, tail.Node):
 		return "dead", nil
 	case m.silent(tail.Node):
 		return "", nil
 	}
 	return "", &ElsewhereError{tail.Node}
+}
+
+// youngest says whether this life of the node has begun behind the one that had a session, and no lease of that one
+// lasts. Of two lives the younger stores the last beat, and no beat of the elder is taken behind its first. So a
+// beat of this one that was sent behind the tail says that it is the younger, and Miss of them last as long
+// as any lease.
+func (m *Member) youngest(tail view) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.beat > tail.sent && m.stored >= uint64(m.cfg.Timing.Miss)
 }
 
 func (m *Member) said(what string, values ...any) {

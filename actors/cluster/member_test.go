@@ -189,6 +189,29 @@ func TestTwin(t *testing.T) {
 	})
 }
 
+// TestTwinClaims: the elder of two lives does not have a session back that the younger has taken, and the younger takes
+// none while the elder may answer from memory.
+func TestTwinClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a := join(t, engine, "a", "1")
+		settle()
+		old := claim(t, a)
+		twin := join(t, engine, "a", "2")
+		begun := time.Now()
+		young := claim(t, twin)
+		require.GreaterOrEqual(t, time.Since(begun), 750*time.Millisecond)
+		require.ErrorIs(t, old.Current(t.Context()), cluster.ErrFenced)
+		old.Drop()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := a.Claim(ctx, session, cluster.Wants{}, cluster.Mark{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, young.Append(t.Context(), []byte("two\n")))
+		require.ErrorIs(t, <-a.ended, cluster.ErrFenced)
+	})
+}
+
 // TestLeaseLapsed: an owner without a lease appends before it shows anything, and is told when it
 // has another one.
 func TestLeaseLapsed(t *testing.T) {

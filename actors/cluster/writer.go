@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,12 +43,23 @@ func Own(ctx context.Context, log Log, id SessionID, node, boot string, known Ma
 	return OwnBehind(ctx, log, id, node, boot, tail, nil)
 }
 
+// claimText is what a claim says beside its head, which is no entry. Two claims of one life behind one
+// record are told apart by it.
+type claimText struct {
+	Wants *Wants `json:"wants,omitempty"` // of the session; in its first claim
+	Claim string `json:"claim"`
+}
+
 // OwnBehind is [Own] behind a tail that was read before somebody asked whether the owner is
-// dead, see [Beats]. It fails with ErrFenced if anything was appended since. about is a text of
-// the claim, which is no entry.
-func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, about []byte) (*Writer, error) {
+// dead, see [Beats]. It fails with ErrFenced if anything was appended since. wants is what a new session wants
+// of its node.
+func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants *Wants) (*Writer, error) {
 	w := &Writer{log: log, id: id, at: tail.Mark()}
 	w.at.Node, w.at.Boot = node, boot
+	about, err := json.Marshal(claimText{wants, rand.Text()})
+	if err != nil {
+		return nil, err
+	}
 	if _, err := w.put(ctx, Record{Kind: Claim, Lines: about}, false); err != nil {
 		return nil, err
 	}
@@ -190,7 +203,8 @@ func (w *Writer) try(ctx context.Context, r Record) (Seq, error) {
 	}
 }
 
-// same: the record of the log is the one that was to be written.
+// same: the record of the log is the one that was to be written, and not only one in its place: where tails
+// are old, another writer of this life may have been there.
 func same(a, b Record) bool {
-	return a.Kind == b.Kind && a.Boot == b.Boot && a.Node == b.Node && a.Epoch == b.Epoch && a.N == b.N && a.Prev == b.Prev
+	return a.Kind == b.Kind && a.Boot == b.Boot && a.Node == b.Node && a.Epoch == b.Epoch && a.N == b.N && a.Prev == b.Prev && a.Sum == b.Sum
 }

@@ -168,6 +168,43 @@ func (s *silent) Append(ctx context.Context, id cluster.SessionID, after cluster
 	return s.Memory.Append(ctx, id, after, r)
 }
 
+// TestOldTails: who claims again behind a tail that is an old one, and is shown what its own life has written before
+// when it is refused, does not take that for its own claim and record.
+func TestOldTails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &oldTails{Memory: clustertest.New(1, 0)}
+		own := func(node string) (*cluster.Writer, error) {
+			return cluster.Own(t.Context(), log, session, node, node+"-1", cluster.Mark{})
+		}
+		first, err := own("a")
+		require.NoError(t, err)
+		claimed, err := log.Tail(t.Context(), session)
+		require.NoError(t, err)
+		_, err = first.Append(t.Context(), []byte("one"), nil)
+		require.NoError(t, err)
+		_, err = own("b")
+		require.NoError(t, err)
+		log.tails = []cluster.Record{{}, claimed}
+		_, err = own("a")
+		require.ErrorIs(t, err, cluster.ErrFenced)
+	})
+}
+
+// oldTails shows some tails before it shows true ones.
+type oldTails struct {
+	*clustertest.Memory
+	tails []cluster.Record
+}
+
+func (o *oldTails) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
+	if len(o.tails) == 0 {
+		return o.Memory.Tail(ctx, id)
+	}
+	r := o.tails[0]
+	o.tails = o.tails[1:]
+	return r, nil
+}
+
 // TestChain: a log with a hole, a strange record or a changed byte is damaged.
 func TestChain(t *testing.T) {
 	var good []cluster.Record
