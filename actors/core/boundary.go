@@ -11,7 +11,6 @@ import (
 type asking struct {
 	step           // with its run at the end of a turn, without one before rest
 	hook    int    // the open one
-	about   Hook   // it
 	outcome string // of the run that is over
 	pending int    // messages that were queued when it began
 }
@@ -29,7 +28,7 @@ func (a *asking) at() string {
 
 // askAt asks extensions at the end of something.
 func (m *Machine) askAt(r *run, outcome string, h Hook) {
-	a := &asking{step: step{run: r}, about: h, outcome: outcome, pending: m.Pending()}
+	a := &asking{step: step{run: r}, outcome: outcome, pending: m.Pending()}
 	m.enter(a)
 	a.hook = m.callHook(h)
 }

@@ -17,6 +17,7 @@
 //	compacting      a summary of older history      what it was in the way of: streaming, idle, retrying
 //	leavingBranch   a summary of the branch left    activating, idle
 //	activating      another session, or branch      idle
+//	asking          extensions, where a turn ends   streaming, compacting, retrying, idle
 //
 // A run (agent_start … agent_end) is several activities: it begins in startRun,
 // whatever its cause, and ends in endRun, which decides what follows by itself.

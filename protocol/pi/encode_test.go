@@ -3,6 +3,7 @@ package pi
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -258,6 +259,58 @@ func TestEncoder_tags(t *testing.T) {
 {"type":"host_tool_cancel","sessionId":"s2","id":"c","targetId":"h"}
 {"type":"session_changed","sessionId":"s2","seq":4,"seqFrom":2,"reason":"new","durableId":"durable","messageCount":0,"leafId":"ab"}
 `, string(out))
+}
+
+// TestEncoder_heads: what routes a record, in every dialect and of every event, stands at
+// its beginning: the type, the session, the number.
+func TestEncoder_heads(t *testing.T) {
+	for _, d := range protocol.Dialects() {
+		wire, _, _ := d.Open(append(features(), "seq")...)
+		enc, seen := NewEncoder(wire, "s2"), 0
+		for i := range protocol.Events {
+			row := &protocol.Events[i]
+			value := reflect.New(row.Event).Elem()
+			if row.Event.Kind() == reflect.Pointer {
+				value.Set(reflect.New(row.Event.Elem()))
+			}
+			withInterfaces(reflect.Indirect(value))
+			for line := range strings.Lines(string(enc.AppendEvent(nil, value.Interface().(protocol.Event), uint64(i+1)))) {
+				require.Regexp(t, `^\{"type":"\w+","sessionId":"s2"(,"seq":\d+(,"seqFrom":\d+)?)?[,}]`, line, "%s %s", d, row.Name)
+				if strings.Contains(line, `"seq":`) {
+					require.Contains(t, line, `"s2","seq":`, row.Name)
+				}
+				seen++
+			}
+		}
+		require.Greater(t, seen, 20, "%s: what was looked at", d)
+	}
+}
+
+func features() (names []string) {
+	for _, f := range protocol.Features() {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+// withInterfaces gives a message, an event or an entry to the fields that want one.
+func withInterfaces(v reflect.Value) {
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case !f.CanSet():
+		case f.Type() == reflect.TypeFor[protocol.Message]():
+			f.Set(reflect.ValueOf(&protocol.UserMessage{}))
+		case f.Type() == reflect.TypeFor[protocol.Event]():
+			f.Set(reflect.ValueOf(protocol.TurnStart{}))
+		case f.Type() == reflect.TypeFor[protocol.Entry]():
+			f.Set(reflect.ValueOf(protocol.Label{}))
+		default:
+			withInterfaces(f)
+		}
+	}
 }
 
 // TestEncoder_children: the events of a child are written as those of a session to the
