@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"troupe/protocol"
 )
 
 // Files lets one writer at a time at each file, so that edits of one file by
@@ -141,7 +143,7 @@ var errOtherOwner = errors.New("a new file has another owner")
 // placeFile writes a temporary file and renames it to path. The mode is that
 // of old, or perm if old is nil.
 func placeFile(path string, content []byte, old fs.FileInfo, perm fs.FileMode) error {
-	name := filepath.Join(filepath.Dir(path), "."+runePrefix(filepath.Base(path), 200)+"."+randomHex(4)+".tmp")
+	name := filepath.Join(filepath.Dir(path), "."+protocol.Prefix(filepath.Base(path), 200)+"."+randomHex(4)+".tmp")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

@@ -139,20 +139,6 @@ func runeSuffix(s string, n int) string {
 	return s
 }
 
-// runePrefix is the longest prefix of at most n bytes that ends at a
-// character.
-func runePrefix(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i := n; i > 0 && i > n-utf8.UTFMax; i-- {
-		if utf8.RuneStart(s[i]) {
-			return s[:i]
-		}
-	}
-	return s[:n]
-}
-
 // extent counts the lines and bytes of a text as it goes by.
 type extent struct {
 	bytes, breaks int64

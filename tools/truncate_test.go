@@ -146,7 +146,7 @@ func TestRuneCuts(t *testing.T) {
 	t.Parallel()
 	s := "a€😀b"
 	for n := range len(s) + 2 {
-		p, q := runePrefix(s, n), runeSuffix(s, n)
+		p, q := protocol.Prefix(s, n), runeSuffix(s, n)
 		assert.True(t, utf8.ValidString(p) && strings.HasPrefix(s, p) && len(p) <= n && len(p) > n-4 || p == s, "prefix %d", n)
 		assert.True(t, utf8.ValidString(q) && strings.HasSuffix(s, q) && len(q) <= n && len(q) > n-4 || q == s, "suffix %d", n)
 	}

@@ -312,7 +312,7 @@ func brief(value any) string {
 	const limit = 400
 	text := string(protocol.AppendValue(nil, value))
 	if len(text) > limit {
-		return runePrefix(text, limit) + "…"
+		return protocol.Prefix(text, limit) + "…"
 	}
 	return text
 }

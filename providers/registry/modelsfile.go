@@ -275,9 +275,7 @@ func (m *modelEntry) change(model *protocol.Model) *protocol.Model {
 	set(&out.BaseURL, m.BaseURL)
 	set(&out.ContextWindow, m.ContextWindow)
 	set(&out.MaxTokens, m.MaxTokens)
-	if m.Reasoning != nil {
-		out.Reasoning = *m.Reasoning
-	}
+	given(&out.Reasoning, m.Reasoning)
 	if m.Input != nil {
 		out.Input = m.Input
 	}
@@ -308,25 +306,35 @@ func set[T comparable](dst *T, v T) {
 	}
 }
 
-func (c *costEntry) change(model *protocol.Model) {
-	for _, field := range []struct {
-		dst *float64
-		src *float64
-	}{
-		{&model.Cost.Input, c.Input},
-		{&model.Cost.Output, c.Output},
-		{&model.Cost.CacheRead, c.CacheRead},
-		{&model.Cost.CacheWrite, c.CacheWrite},
-	} {
-		if field.src != nil {
-			*field.dst = *field.src
-		}
+// given assigns what v points to, if anything.
+func given[T any](dst, v *T) {
+	if v != nil {
+		*dst = *v
 	}
+}
+
+func (c *costEntry) change(model *protocol.Model) {
+	given(&model.Cost.Input, c.Input)
+	given(&model.Cost.Output, c.Output)
+	given(&model.Cost.CacheRead, c.CacheRead)
+	given(&model.Cost.CacheWrite, c.CacheWrite)
 	if c.Tiers != nil {
 		tiers := slices.Clone(c.Tiers)
 		slices.SortFunc(tiers, func(a, b protocol.CostTier) int { return int(a.InputAbove - b.InputAbove) })
 		model.ProviderConfig.Tiers = tiers
 	}
+}
+
+// allHeaders are the headers of the provider, its models and its overrides.
+func (p *providerEntry) allHeaders() []map[string]string {
+	list := []map[string]string{p.Headers}
+	for _, m := range p.models {
+		list = append(list, m.Headers)
+	}
+	for _, m := range p.overrides {
+		list = append(list, m.Headers)
+	}
+	return list
 }
 
 // mergeHeaders returns base with the headers of over, which win.

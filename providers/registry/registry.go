@@ -444,20 +444,13 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 			note(providers.CloudSecrets[v.Cloud])
 		}
 	}
-	headers := func(list map[string]string) {
-		for _, value := range list {
-			note(variablesOf(value))
-		}
-	}
 	for _, c := range r.models.Value {
 		note(variablesOf(c.APIKey))
 		note(providers.CloudSecrets[c.Auth])
-		headers(c.Headers)
-		for _, m := range c.models {
-			headers(m.Headers)
-		}
-		for _, m := range c.overrides {
-			headers(m.Headers)
+		for _, headers := range c.allHeaders() {
+			for _, value := range headers {
+				note(variablesOf(value))
+			}
 		}
 	}
 	for _, entry := range r.auth.Entries {
@@ -475,21 +468,12 @@ func (r *Registry) Refresh(provider string) {
 	for _, s := range r.sources(provider) {
 		r.secrets.forget(s.value)
 	}
-	custom := r.custom(provider)
-	if custom == nil {
-		return
-	}
-	forget := func(headers map[string]string) {
-		for _, value := range headers {
-			r.secrets.forget(value)
+	if custom := r.custom(provider); custom != nil {
+		for _, headers := range custom.allHeaders() {
+			for _, value := range headers {
+				r.secrets.forget(value)
+			}
 		}
-	}
-	forget(custom.Headers)
-	for i := range custom.models {
-		forget(custom.models[i].Headers)
-	}
-	for _, m := range custom.overrides {
-		forget(m.Headers)
 	}
 }
 
