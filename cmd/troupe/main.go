@@ -112,6 +112,7 @@ func run(args []string) int {
 	if err := o.check(); err != nil {
 		return refuse(err)
 	}
+	dropStart()
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)

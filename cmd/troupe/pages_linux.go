@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"bufio"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,38 +27,43 @@ type piece struct {
 	clean    bool // cannot be written and has not been, by relocation: the file has all of it
 }
 
-// pieces reads /proc/self/smaps (proc(5)); nil if there is none.
+// pieces reads /proc/self/smaps (proc(5)) as far as the executable goes, which is mapped
+// first: what lies behind it takes longer to count. nil if there is none.
 func pieces() (list []piece) {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return nil
 	}
-	maps, err := os.ReadFile("/proc/self/smaps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return nil
 	}
+	defer func() { _ = maps.Close() }()
 	var p *piece
-	for line := range strings.Lines(string(maps)) {
-		line = strings.TrimSuffix(line, "\n")
-		var from, to uintptr
-		var access string
-		if n, _ := fmt.Sscanf(line, "%x-%x %s", &from, &to, &access); n == 3 {
-			if p = nil; strings.HasSuffix(line, " "+exe) {
-				list = append(list, piece{from: from, to: to, clean: strings.HasPrefix(access, "r-")})
-				p = &list[len(list)-1]
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		switch kB := strings.TrimSuffix(strings.TrimSpace(value), " kB"); name {
+		case "Rss:":
+			p.resident, _ = strconv.Atoi(kB)
+		case "Anonymous:":
+			p.clean = p.clean && kB == "0"
+		default:
+			from, to, is := strings.Cut(name, "-")
+			if !is || strings.HasSuffix(name, ":") {
+				continue
 			}
-			continue
-		}
-		if p == nil {
-			continue
-		}
-		var kB int
-		if n, _ := fmt.Sscanf(line, "Rss: %d", &kB); n == 1 {
-			p.resident = kB
-		}
-		if n, _ := fmt.Sscanf(line, "Anonymous: %d", &kB); n == 1 {
-			p.clean = p.clean && kB == 0
+			if !strings.HasSuffix(value, " "+exe) {
+				return list
+			}
+			list = append(list, piece{clean: strings.HasPrefix(value, "r-")})
+			p = &list[len(list)-1]
+			p.from, p.to = address(from), address(to)
 		}
 	}
 	return list
+}
+
+func address(hex string) uintptr {
+	n, _ := strconv.ParseUint(hex, 16, 64)
+	return uintptr(n)
 }

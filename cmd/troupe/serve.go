@@ -174,6 +174,7 @@ func serveClients(args []string) int {
 	if err := o.check(); err != nil {
 		return refuse(err)
 	}
+	dropStart()
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
