@@ -41,16 +41,21 @@ type Member struct {
 
 	onDeath atomic.Pointer[func(name string)]
 
-	mu       sync.Mutex // guards what follows
-	beats    *Beats
-	stored   uint64 // own beats
-	beat     uint64 // the number of the last of them
+	mu    sync.Mutex // guards what follows
+	beats *Beats
+	own
 	lease    uint64
 	heard    map[string]sign
 	waiting  map[string][]waiter  // who wants to know whether a node is dead
 	owned    map[SessionID]*Owned // nil while it is being claimed
 	wants    map[SessionID]Wants
 	draining bool
+}
+
+// own is what is known of the member's own beats.
+type own struct {
+	stored uint64 // how many there are
+	beat   uint64 // the number of the last
 }
 
 // waiter wants to know whether a node is dead.
