@@ -121,9 +121,7 @@ func (v *vm) lacksNode(path string, e *bundle.Entry, why error) {
 
 // gates are the events that an extension guards that cannot be loaded.
 func (h *Inline) gates(path string) []string {
-	list := append(h.cache.Gates(path), h.nodes.Gates(path)...)
-	slices.Sort(list)
-	return slices.Compact(list)
+	return bundle.Gates(path, h.cache, h.nodes)
 }
 
 // oldestNode is the oldest major version of Node that will do.

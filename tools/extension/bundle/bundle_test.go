@@ -231,12 +231,52 @@ func TestGatesOfWhatCannotBeLoaded(t *testing.T) {
 	c := OpenCache(filepath.Join(dir, "cache"), "", "v1")
 	b, err := Extension(path, shims)
 	require.NoError(t, err)
-	require.Empty(t, c.Gates(path), "its own file names none")
+	require.Equal(t, []string{"tool_call"}, Gates(path, nil), "a file beside it names one")
 	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("x")}))
 	require.NoError(t, os.Remove(filepath.Join(dir, "gate.ts")))
-	require.Equal(t, []string{"tool_call"}, c.Gates(path))
+	require.Equal(t, []string{"tool_call"}, Gates(path, nil, c))
 	require.NoError(t, os.WriteFile(path, []byte(`pi.on("user_bash") pi.on(`), 0o644))
-	require.Equal(t, []string{"tool_call", "user_bash"}, c.Gates(path))
+	require.Equal(t, []string{"tool_call", "user_bash"}, Gates(path, nil, c))
 	require.NoError(t, os.Remove(path))
-	require.Equal(t, []string{"tool_call"}, c.Gates(path), "one that is gone is missed")
+	require.Equal(t, []string{"tool_call"}, Gates(path, nil, c), "one that is gone is missed")
+}
+
+// TestGatesOfSeveralFiles: what guards something need not stand in the file that is loaded,
+// and none of its files need be well formed.
+func TestGatesOfSeveralFiles(t *testing.T) {
+	const gate = `pi.on("tool_call", async () => {`
+	both := []string{"tool_call", "user_bash"}
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"beside it":           {map[string]string{"a.ts": `import { reg } from "./helper";`, "helper.ts": gate}, both[:1]},
+		"by way of others":    {map[string]string{"a.ts": `export * from "./lib"`, "lib/index.ts": `require("../deep.js") {`, "deep.ts": gate}, both[:1]},
+		"in a circle":         {map[string]string{"a.ts": `import "./b.mjs"`, "b.mjs": `import "./a.ts"; "user_bash"`}, both[1:]},
+		"while it runs":       {map[string]string{"a.ts": `await import(/* which? */ dir + name)`, "gates/x.ts": gate}, both[:1]},
+		"by a template":       {map[string]string{"a.ts": "await import(`./gates/${name}.ts`)", "gates/x.ts": gate}, both[:1]},
+		"by the manifest":     {map[string]string{"package.json": `{"imports":{"#gate":"./lib/x.ts"}}`, "a.ts": `import "#gate"`, "lib/x.ts": gate}, both[:1]},
+		"not there":           {map[string]string{"a.ts": `import { reg } from "./helper";`}, both},
+		"of another":          {map[string]string{"a.ts": `import "./helper"; read("./none")`, "helper.ts": "{", "b.ts": gate}, nil},
+		"of a package":        {map[string]string{"a.ts": `import(x)`, "node_modules/p/index.js": gate}, nil},
+		"too large to search": {map[string]string{"a.ts": `import "./big.js"`, "big.js": strings.Repeat(" ", mostSearched+1)}, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, Gates(filepath.Join(tree(t, tc.files), "a.ts")))
+		})
+	}
+}
+
+// TestGatesOfWhatWasNeverThere: that an earlier version could be loaded says nothing of a
+// file that it did not have.
+func TestGatesOfWhatWasNeverThere(t *testing.T) {
+	dir := tree(t, map[string]string{"a.ts": `export default 1`})
+	path := filepath.Join(dir, "a.ts")
+	b, err := Extension(path, shims)
+	require.NoError(t, err)
+	c := OpenCache(filepath.Join(dir, "cache"), "", "v1")
+	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("x")}))
+	require.Empty(t, Gates(path, c))
+	require.NoError(t, os.WriteFile(path, []byte(`import "./gate"`), 0o644))
+	require.Equal(t, []string{"tool_call", "user_bash"}, Gates(path, c))
 }

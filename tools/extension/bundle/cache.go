@@ -179,9 +179,6 @@ func (c *Cache) trim() error {
 	return nil
 }
 
-// gateEvents are the events whose handlers may refuse what would else happen.
-var gateEvents = []string{"tool_call", "user_bash"}
-
 // realPath is the path of a file without symbolic links, also if it is gone.
 func realPath(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
@@ -192,22 +189,4 @@ func realPath(path string) (string, error) {
 		}
 	}
 	return real, err
-}
-
-// Gates says which gates an extension names in its source, or had when it could last
-// be loaded. Where an extension that guards something cannot be loaded, what it guards
-// must not stand open.
-func (c *Cache) Gates(path string) []string {
-	text, _ := os.ReadFile(path) // what cannot be read names nothing
-	all := []string{string(text)}
-	if e, ok := c.last(path); ok {
-		all = append(all, e.Gates...)
-	}
-	var found []string
-	for _, name := range gateEvents {
-		if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, name) }) {
-			found = append(found, name)
-		}
-	}
-	return found
 }
