@@ -302,7 +302,7 @@ var mutants = []mutant{
 	{"what stands in the place of a record is taken for it", "actors/cluster/writer.go", " && a.Sum == b.Sum", "", []string{"./actors/cluster", "-run", "TestOldTails"}},
 	{"the elder life of a node takes sessions back", "actors/cluster/member.go", "m.beat > tail.sent && ", "", []string{"./actors/cluster", "-run", "TestTwinClaims"}},
 	{"a younger life does not wait for the lease of the elder", "actors/cluster/member.go", " && m.stored >= uint64(m.cfg.Timing.Miss)", "", []string{"./actors/cluster", "-run", "TestTwinClaims"}},
-	{"an unknown append is given up", "actors/cluster/writer.go", "doubtful = true", "return err", cluster},
+	{"an unknown append is given up", "actors/cluster/writer.go", "doubtful = true", "return 0, err", cluster},
 	{"a writer in doubt goes on", "actors/cluster/writer.go", "if !doubtful {", "if true {", cluster},
 	{"another life of a node writes behind a claim", "actors/cluster/chain.go", " || r.Boot != at.Boot", "", cluster},
 	{"a changed byte of a log is read", "actors/cluster/chain.go", "case r.Sum != sum:", "case false && r.Sum != sum:", cluster},
