@@ -273,3 +273,32 @@ func TestViewer(t *testing.T) {
 		a.checkAll()
 	})
 }
+
+// TestUnattendedIsDenied: with --unattended deny nothing waits in a retained session for
+// somebody who may never come; who is there is asked.
+func TestUnattendedIsDenied(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, confirm, func(c *Config) { c.Sessions.DenyUnattended = true })
+		a.named("knows-dialogs", "Ann", "dialogEvents")
+		s := a.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+		a.Say(s, "prompt", "~a~ rounds=1 tool=danger")
+		actortest.Settle()
+		require.Len(t, a.Events(s, "extension_ui_request"), 1)
+		require.True(t, a.Call(t, `{"type":"detach","sessionId":"`+s+`"}`).Get("success").Bool())
+		a.pass(time.Minute)
+		b := a.connect(knowing("dialogEvents"))
+		b.attach(s)
+		list := b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("data.messages").Array()
+		require.Len(t, list, 4, "it was open when the last one left")
+		assert.True(t, list[2].Get("isError").Bool())
+		b.Say(s, "prompt", "~b~ rounds=1 tool=danger slow")
+		require.True(t, b.Call(t, `{"type":"detach","sessionId":"`+s+`"}`).Get("success").Bool())
+		a.pass(time.Minute)
+		b.attach(s)
+		list = b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("data.messages").Array()
+		require.Len(t, list, 8, "it was asked when nobody was there")
+		assert.True(t, list[6].Get("isError").Bool())
+		require.NoError(t, b.leave())
+		a.end()
+	})
+}

@@ -337,7 +337,7 @@ func (s *Session) clientsChanged(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 	s.tellClients(c)
 	s.subscribed(c)
-	if s.clients.attached() == 0 && !s.spec.Retain {
+	if s.clients.attached() == 0 && !s.waitsForSomebody() {
 		s.dismissDialogs(c)
 	}
 	s.unseen(c)

@@ -23,10 +23,10 @@ func (s *Session) ask(c actor.Context, e core.AskUI) {
 }
 
 // unseen ends the dialogs that nobody who is there can show, unless somebody may still
-// come. Where nobody is there at all see dismissDialogs; what a child asks is shown to the
-// clients of its parent, too.
+// come. A session that is not retained ends where nobody is there at all; what a child asks is
+// shown to the clients of its parent, too.
 func (s *Session) unseen(c actor.Context) {
-	if s.spec.Retain || s.spec.Child != nil || s.clients.attached() == 0 {
+	if s.waitsForSomebody() || s.spec.Child != nil || s.clients.attached() == 0 && !s.spec.Retain {
 		return
 	}
 	for i := range s.clients.stands.list {
@@ -39,6 +39,9 @@ func (s *Session) unseen(c actor.Context) {
 		s.tellUI(c, worker.AnswerUI{Answer: protocol.ExtensionUIResponse{ID: id, Cancelled: true}})
 	}
 }
+
+// waitsForSomebody says whether dialogs stay open when nobody is there who can answer.
+func (s *Session) waitsForSomebody() bool { return s.spec.Retain && !s.shared.DenyUnattended }
 
 // dialogOver takes a dialog away from those who are shown it. That of an approval is taken
 // away by its approval_resolved. nil if it is not open.

@@ -694,7 +694,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	switch {
-	case s.ext.asks.over, s.clients.attached() == 0 && !s.spec.Retain:
+	case s.ext.asks.over, s.clients.attached() == 0 && !s.waitsForSomebody():
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:

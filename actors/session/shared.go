@@ -60,6 +60,7 @@ type Config struct {
 	Durability            string            // process or sync
 	PermissionMode        string            // "" is what permissions.json says
 	ApprovalTimeout       time.Duration     // 0 for none
+	DenyUnattended        bool              // what nobody who is there can answer is answered no, though the session is retained
 	AskTrust              bool              // clients are asked whether they trust a project
 	Sandbox               tools.Sandbox     // of what sessions start, unless they want a stricter one
 

@@ -61,6 +61,7 @@ type options struct {
 	sandbox      tools.Sandbox
 	permission   string
 	approvals    time.Duration // how long one waits
+	unattended   string        // what becomes of one where nobody is there
 
 	warnings []string // flags that were taken and do nothing
 	files    []string // @file arguments
@@ -208,6 +209,7 @@ var sections = []section{
 			}
 			return err
 		}},
+		{"--unattended", "MODE", "What becomes of a question where nobody is attached who can answer, in a session that goes on without clients: wait for somebody (default), or deny, which is no at once. In others it is no.", oneOf(func(o *options) *string { return &o.unattended }, "wait", "deny")},
 		{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(o *options, v string) (err error) {
 			o.sandbox.Files, err = tools.ParseSandbox(v)
 			return err
