@@ -429,6 +429,46 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 	}
 }
 
+// TestRelayRepeats: a command that comes again over a hop acts once, and its answer says so, whether the wire to
+// the session's node is the one it came by first or another, and whichever client's connection it is.
+func TestRelayRepeats(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "d")
+		c := through(nodes[0], "client-one", "")
+		s := c.openOn("b", "client-one")
+		const name = `{"id":"x-n","type":"set_session_name","name":"n"`
+		c.Line(name + at(s) + `}`)
+		require.True(t, c.wait("x-n").Get("success").Bool())
+		replayed := func(of *node) {
+			t.Helper()
+			n := strings.Count(strings.Join(of.Lines(), "\n"), `{"id":"x-n","type":"response"`)
+			of.Line(name + at(s) + `}`)
+			of.pass(2 * time.Second)
+			var answers []gjson.Result
+			for _, line := range of.Lines() {
+				if v := gjson.Parse(line); v.Get("id").Str == "x-n" {
+					answers = append(answers, v)
+				}
+			}
+			require.Len(t, answers, n+1)
+			assert.True(t, answers[n].Get("success").Bool() && answers[n].Get("replayed").Bool(), answers[n].Raw)
+		}
+		replayed(c)
+		w.cutAll()
+		c.pass(time.Second)
+		replayed(c)
+		again := through(nodes[2], "client-one", "")
+		again.Call(t, `{"type":"attach"`+at(s)+`}`)
+		replayed(again)
+		assert.Equal(t, 1, strings.Count(nodes[0].lines(s), `"name":"n"`))
+		require.NoError(t, c.leave())
+		require.NoError(t, again.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
 // TestRelayLag (L2): a client of another node that does not read harms nobody: the run goes on, others
 // hear it, what waits is bounded, and it is told to attach again.
 func TestRelayLag(t *testing.T) {

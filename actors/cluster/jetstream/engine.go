@@ -44,8 +44,7 @@ type Engine struct {
 	partitions int
 	damaged    atomic.Uint64
 
-	heard sync.Mutex
-	nodes map[string]cluster.Node
+	cluster.NodeTable
 
 	beating sync.Mutex
 	boot    string // for which life a beat was stored
@@ -127,8 +126,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = again(ctx, func() error { return e.check(ctx) }); err == nil {
-		err = again(ctx, func() error { return e.listen(ctx) })
+	if err = cluster.Again(ctx, func() error { return e.check(ctx) }); err == nil {
+		err = cluster.Again(ctx, func() error { return e.listen(ctx) })
 	}
 	if err != nil {
 		e.nc.Close()
@@ -141,8 +140,8 @@ func dial(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Warn == nil {
 		cfg.Warn = func(string) {}
 	}
-	e := &Engine{cfg: cfg, nodes: map[string]cluster.Node{}}
-	err := again(ctx, func() (err error) {
+	e := &Engine{cfg: cfg}
+	err := cluster.Again(ctx, func() (err error) {
 		e.nc, err = connect(cfg, cfg.URL, cfg.Creds)
 		return err
 	})
@@ -150,21 +149,6 @@ func dial(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	return e, nil
-}
-
-// again does something until it is done, or another try is of no use.
-func again(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err == nil || !errors.Is(err, cluster.ErrUnavailable) && !errors.Is(err, cluster.ErrUnknown) {
-			return err
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return err
-		}
-	}
 }
 
 // Close ends the connection.
@@ -179,8 +163,8 @@ func (e *Engine) Damaged() uint64 { return e.damaged.Load() }
 // stream and subject of a session. Many sessions share a stream, which is one group of
 // servers; a session is ordered by what is expected of its subject.
 func (e *Engine) stream(id cluster.SessionID) (stream, subject string, err error) {
-	if !cluster.Valid(string(id)) {
-		return "", "", fmt.Errorf("%w: %q is no session", cluster.ErrSettings, id)
+	if err := cluster.CheckName(id); err != nil {
+		return "", "", err
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))

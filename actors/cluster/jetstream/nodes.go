@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,17 +15,7 @@ import (
 
 // listen hears the beats of all nodes, and begins with those that are stored.
 func (e *Engine) listen(ctx context.Context) error {
-	hear := func(m *nats.Msg) {
-		var n cluster.Node
-		if json.Unmarshal(m.Data, &n) != nil || !cluster.Valid(n.Name) {
-			return
-		}
-		e.heard.Lock()
-		defer e.heard.Unlock()
-		if old := e.nodes[n.Name]; old.Boot != n.Boot || old.Beat <= n.Beat {
-			e.nodes[n.Name] = n
-		}
-	}
+	hear := func(m *nats.Msg) { _ = e.Hear(m.Data) } // what is no node nobody has asked for
 	sub, err := e.nc.Subscribe("t.heard.*", hear)
 	if err != nil {
 		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
@@ -41,17 +30,6 @@ func (e *Engine) listen(ctx context.Context) error {
 	return err
 }
 
-// Nodes is that of [cluster.Registry].
-func (e *Engine) Nodes() []cluster.Node {
-	e.heard.Lock()
-	defer e.heard.Unlock()
-	var nodes []cluster.Node
-	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
-		nodes = append(nodes, e.nodes[name])
-	}
-	return nodes
-}
-
 // Node is that of [cluster.Registry]: the leader is asked.
 func (e *Engine) Node(ctx context.Context, name string) (cluster.Node, bool, error) {
 	n, seq, err := e.node(ctx, name)
@@ -59,8 +37,8 @@ func (e *Engine) Node(ctx context.Context, name string) (cluster.Node, bool, err
 }
 
 func (e *Engine) node(ctx context.Context, name string) (n cluster.Node, seq uint64, err error) {
-	if !cluster.Valid(name) {
-		return n, 0, fmt.Errorf("%w: %q is no name of a node", cluster.ErrSettings, name)
+	if err := cluster.CheckName(name); err != nil {
+		return n, 0, err
 	}
 	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.node." + name})
 	if absent(err) {
@@ -75,8 +53,8 @@ func (e *Engine) node(ctx context.Context, name string) (n cluster.Node, seq uin
 // Beat is that of [cluster.Registry]. Each beat follows the one before it: of two processes with one
 // name the elder's finds the younger's first.
 func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
-	if !cluster.Valid(n.Name) {
-		return fmt.Errorf("%w: %q is no name of a node", cluster.ErrSettings, n.Name)
+	if err := cluster.CheckName(n.Name); err != nil {
+		return err
 	}
 	e.beating.Lock()
 	defer e.beating.Unlock()
@@ -116,8 +94,8 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 
 // SetIndex is that of [cluster.Index].
 func (e *Engine) SetIndex(ctx context.Context, id cluster.SessionID, text []byte) error {
-	if !cluster.Valid(string(id)) {
-		return fmt.Errorf("%w: %q is no session", cluster.ErrSettings, id)
+	if err := cluster.CheckName(id); err != nil {
+		return err
 	}
 	return e.call(ctx, &nats.Msg{Subject: "t.index." + string(id), Data: text}, nil)
 }

@@ -53,7 +53,7 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 		return err
 	}
 	for _, want := range streams(opt.Partitions, opt.Replicas) {
-		err := again(ctx, func() error { return e.api(ctx, "STREAM.CREATE."+want.Name, want, nil) })
+		err := cluster.Again(ctx, func() error { return e.api(ctx, "STREAM.CREATE."+want.Name, want, nil) })
 		var r refusal
 		if errors.As(err, &r) && r.ErrCode == streamExists {
 			err = nil // it is looked at below
@@ -62,7 +62,7 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
 	}
-	err = again(ctx, func() error {
+	err = cluster.Again(ctx, func() error {
 		body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
 		_, err := e.publish(ctx, "NODES", "t.meta", 0, nil, body)
 		if errors.Is(err, cluster.ErrConflict) {

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -34,9 +33,10 @@ type Engine struct {
 	room chan struct{}       // one for each connection that is in use
 	idle chan *pgconn.PgConn // those that are not
 
+	cluster.NodeTable
+
 	mu     sync.Mutex
 	closed bool
-	nodes  map[string]cluster.Node
 	boot   string // for which life a beat was stored
 }
 
@@ -66,8 +66,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = again(ctx, func() error { return e.check(ctx) }); err == nil {
-		err = again(ctx, func() error { return e.hear(ctx) })
+	if err = cluster.Again(ctx, func() error { return e.check(ctx) }); err == nil {
+		err = cluster.Again(ctx, func() error { return e.hear(ctx) })
 	}
 	if err != nil {
 		_ = e.Close()
@@ -83,7 +83,7 @@ func Init(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer e.Close()
-	if err := again(ctx, func() error { return e.check(ctx) }); err != nil {
+	if err := cluster.Again(ctx, func() error { return e.check(ctx) }); err != nil {
 		return err
 	}
 	return e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
@@ -111,23 +111,7 @@ func dial(cfg Config) (*Engine, error) {
 	}
 	// An answer means that a standby has it on its disk, whatever the role's own setting is.
 	c.RuntimeParams["synchronous_commit"] = "on"
-	return &Engine{cfg: c, open: cfg, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections),
-		nodes: map[string]cluster.Node{}}, nil
-}
-
-// again does something until it is done, or another try is of no use.
-func again(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err == nil || !errors.Is(err, cluster.ErrUnavailable) && !errors.Is(err, cluster.ErrUnknown) {
-			return err
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return err
-		}
-	}
+	return &Engine{cfg: c, open: cfg, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections)}, nil
 }
 
 // Close ends the connections, those in use when they are not any more.
@@ -320,16 +304,9 @@ func record(seq, body []byte) (cluster.Record, error) {
 		Lines: bytes.Clone(lines), Sum: h.Sum}, nil
 }
 
-func known(id cluster.SessionID) error {
-	if !cluster.Valid(string(id)) {
-		return fmt.Errorf("%w: %q is no session", cluster.ErrSettings, id)
-	}
-	return nil
-}
-
 // Append is that of [cluster.Log].
 func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
-	if err := known(id); err != nil {
+	if err := cluster.CheckName(id); err != nil {
 		return 0, err
 	}
 	if len(r.Lines) > cluster.MostLines {
@@ -355,7 +332,7 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 // primary was started again, can be seen here before it is there: the message makes this
 // a transaction that waits for the standby, and so for all before it.
 func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (tail cluster.Record, err error) {
-	if err := known(id); err != nil {
+	if err := cluster.CheckName(id); err != nil {
 		return tail, err
 	}
 	err = e.look(ctx, `with last as (select seq, body from troupe.rec where sess = $1 order by seq desc limit 1)
@@ -369,7 +346,7 @@ func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (tail cluster.R
 // Read is that of [cluster.Log]. The record at after is read, too: its sum is where the chain
 // goes on.
 func (e *Engine) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-	if err := known(id); err != nil || after >= to {
+	if err := cluster.CheckName(id); err != nil || after >= to {
 		return err
 	}
 	var chain cluster.Chain
@@ -418,8 +395,8 @@ func (e *Engine) Trim(ctx context.Context, id cluster.SessionID, before cluster.
 // Beat is that of [cluster.Registry]. It hears the others in the same statement: who beats needs
 // no other ear.
 func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
-	if !cluster.Valid(n.Name) {
-		return fmt.Errorf("%w: %q is no name of a node", cluster.ErrSettings, n.Name)
+	if err := cluster.CheckName(n.Name); err != nil {
+		return err
 	}
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -436,7 +413,7 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 			stored = true
 			return nil
 		}
-		return e.heard(row[0])
+		return e.Hear(row[0])
 	}, n.Name, n.Boot, body, first)
 	if err == nil && !stored {
 		err = cluster.ErrFenced
@@ -449,37 +426,15 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 	return err
 }
 
-func (e *Engine) heard(body []byte) error {
-	var n cluster.Node
-	if err := json.Unmarshal(body, &n); err != nil {
-		return fmt.Errorf("%w: a node says %q", cluster.ErrDamaged, body)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.nodes[n.Name] = n
-	return nil
-}
-
 // hear reads what all nodes have said.
 func (e *Engine) hear(ctx context.Context) error {
-	return e.look(ctx, "select body from troupe.node", []int16{1}, func(row [][]byte) error { return e.heard(row[0]) })
-}
-
-// Nodes is that of [cluster.Registry].
-func (e *Engine) Nodes() []cluster.Node {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var nodes []cluster.Node
-	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
-		nodes = append(nodes, e.nodes[name])
-	}
-	return nodes
+	return e.look(ctx, "select body from troupe.node", []int16{1}, func(row [][]byte) error { return e.Hear(row[0]) })
 }
 
 // Node is that of [cluster.Registry].
 func (e *Engine) Node(ctx context.Context, name string) (n cluster.Node, found bool, err error) {
-	if !cluster.Valid(name) {
-		return n, false, fmt.Errorf("%w: %q is no name of a node", cluster.ErrSettings, name)
+	if err := cluster.CheckName(name); err != nil {
+		return n, false, err
 	}
 	err = e.look(ctx, "select body from troupe.node where name = $1", []int16{1}, func(row [][]byte) error {
 		found = true
@@ -490,7 +445,7 @@ func (e *Engine) Node(ctx context.Context, name string) (n cluster.Node, found b
 
 // SetIndex is that of [cluster.Index].
 func (e *Engine) SetIndex(ctx context.Context, id cluster.SessionID, text []byte) error {
-	if err := known(id); err != nil {
+	if err := cluster.CheckName(id); err != nil {
 		return err
 	}
 	return e.look(ctx, "insert into troupe.idx values ($1, $2) on conflict (sess) do update set body = excluded.body", nil, nil, id, text)
