@@ -41,6 +41,7 @@ type Beats struct {
 	tries  uint64        // beats that were sent, each with its number
 	looks  uint64        // likewise
 	stored uint64        // own beats that the engine has taken, and said so
+	last   uint64        // the number of the last of them
 	busy   bool          // one is under way
 	sent   time.Duration // when it, or the last one, was sent
 	due    time.Duration // when the next is
@@ -162,7 +163,7 @@ func (b *Beats) beatStored(beat uint64, now time.Duration) (effects []any) {
 		b.number++
 	}
 	b.busy, b.due, b.leased, b.until = false, now+b.timing.Every, true, b.sent+b.timing.lease()
-	b.stored++
+	b.stored, b.last = b.stored+1, beat
 	for _, name := range slices.Sorted(maps.Keys(b.others)) {
 		effects = append(effects, b.lookUp(name, b.others[name])...)
 	}

@@ -41,21 +41,14 @@ type Member struct {
 
 	onDeath atomic.Pointer[func(name string)]
 
-	mu    sync.Mutex // guards what follows
-	beats *Beats
-	own
+	mu       sync.Mutex // guards what follows
+	beats    *Beats
 	lease    uint64
 	heard    map[string]sign
 	waiting  map[string][]waiter  // who wants to know whether a node is dead
 	owned    map[SessionID]*Owned // nil while it is being claimed
 	wants    map[SessionID]Wants
 	draining bool
-}
-
-// own is what is known of the member's own beats.
-type own struct {
-	stored uint64 // how many there are
-	beat   uint64 // the number of the last
 }
 
 // waiter wants to know whether a node is dead.
@@ -164,10 +157,6 @@ func (m *Member) perform(ctx context.Context, effects []any) (events []any, err 
 			case err != nil:
 				events = append(events, Failed(e))
 			default:
-				m.mu.Lock()
-				m.stored++
-				m.beat = e.Beat
-				m.mu.Unlock()
 				events = append(events, Stored(e))
 			}
 		case Look:
@@ -208,10 +197,10 @@ func (m *Member) listen() (events []any) {
 			continue
 		}
 		events = append(events, Heard{n})
-		if !known || m.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
+		if !known || m.beats.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
 			events = append(events, Watch{n.Name})
 		}
-		m.heard[n.Name] = sign{n, m.stored, time.Now(), false}
+		m.heard[n.Name] = sign{n, m.beats.stored, time.Now(), false}
 	}
 	return events
 }
@@ -282,7 +271,7 @@ func (m *Member) Nodes() (nodes []Node) {
 // lives says whether a node was heard of lately. It is a guess: that it is dead takes more.
 func (m *Member) lives(name string) bool {
 	last, known := m.heard[name]
-	return known && m.stored-last.at < m.cfg.Timing.enough()
+	return known && m.beats.stored-last.at < m.cfg.Timing.enough()
 }
 
 // silent says whether a node should have been heard of by now.
@@ -290,7 +279,7 @@ func (m *Member) silent(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, known := m.heard[name]
-	return !known || m.stored-last.at > 2
+	return !known || m.beats.stored-last.at > 2
 }
 
 // Place is the node that a session belongs to which nobody owns.
@@ -654,7 +643,7 @@ func (m *Member) mayClaim(ctx context.Context, tail view) (why string, err error
 func (m *Member) youngest(tail view) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.beat > tail.sent && m.stored >= uint64(m.cfg.Timing.Miss)
+	return m.beats.last > tail.sent && m.beats.stored >= uint64(m.cfg.Timing.Miss)
 }
 
 func (m *Member) said(what string, values ...any) {
