@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -265,6 +266,9 @@ func TestGatesOfSeveralFiles(t *testing.T) {
 			require.Equal(t, tc.want, Gates(filepath.Join(tree(t, tc.files), "a.ts")))
 		})
 	}
+	pipe := filepath.Join(tree(t, map[string]string{"a.ts": `import "./pipe.js"`}), "pipe.js")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.Equal(t, both, Gates(filepath.Join(filepath.Dir(pipe), "a.ts")), "what may never end is not read")
 }
 
 // TestGatesOfWhatWasNeverThere: that an earlier version could be loaded says nothing of a

@@ -1,15 +1,12 @@
 package bundle
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"troupe/protocol/bounded"
 )
 
 // gateEvents are the events whose handlers may refuse what would else happen.
@@ -63,17 +60,7 @@ func (s *search) file(path string) {
 		return
 	}
 	s.seen[path] = true
-	data, err := bounded.ReadFile(path, s.left)
-	var tooLarge bounded.TooLarge
-	if errors.As(err, &tooLarge) {
-		s.left = -1
-		return
-	}
-	if err != nil && !os.IsNotExist(err) {
-		s.missing = append(s.missing, []string{path})
-	}
-	s.left -= int64(len(data))
-	text, dir := string(data), filepath.Dir(path)
+	text, dir := s.read(path), filepath.Dir(path)
 	s.names(text)
 	for _, m := range namesFile.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[1], "#") { // the manifest says which of the package's files it is
@@ -92,6 +79,21 @@ func (s *search) file(path string) {
 	if importsAny.MatchString(text) {
 		s.all(dir)
 	}
+}
+
+func (s *search) read(path string) string {
+	info, err := os.Stat(path)
+	var data []byte
+	if err == nil && info.Mode().IsRegular() { // what else there is may never end
+		if s.left -= info.Size(); s.left < 0 {
+			return ""
+		}
+		data, err = os.ReadFile(path)
+	}
+	if err != nil && !os.IsNotExist(err) {
+		s.missing = append(s.missing, []string{path})
+	}
+	return string(data)
 }
 
 func (s *search) names(text string) {
