@@ -274,16 +274,22 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	}
 	server.Drain()
 	_ = lines.Close()
-	of.Daemon.Stop(actors.Stop{})
-	go func() {
-		<-signals
-		of.Daemon.Stop(actors.Stop{Abort: true})
-		<-signals
-		exit(128 + int(first.(syscall.Signal)))
-	}()
-	of.Daemon.Wait()
+	finish(of.Daemon, signals, signalError(first.(syscall.Signal)))
 	server.Close()
 	return signalError(first.(syscall.Signal))
+}
+
+// finish waits for the end of the daemon; another signal aborts what it waits for, one more
+// does not wait.
+func finish(daemon *actors.Daemon, signals <-chan os.Signal, first signalError) {
+	daemon.Stop(actors.Stop{})
+	go func() {
+		<-signals
+		daemon.Stop(actors.Stop{Abort: true})
+		<-signals
+		exit(128 + int(first))
+	}()
+	daemon.Wait()
 }
 
 // joinCluster makes the daemon a node of a cluster, nil if it is to be alone.
