@@ -447,6 +447,34 @@ func TestSweep(t *testing.T) {
 	require.DirExists(t, live.Shared)
 }
 
+// A sweep beside a task of the same process takes nothing from it: neither the snapshot
+// that is being taken nor the directory that is being made.
+func TestSweepBesidePrepare(t *testing.T) {
+	w := newRepository(t)
+	prepared, swept := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-prepared:
+				swept <- nil
+				return
+			default:
+			}
+			if _, err := w.ws.Sweep(t.Context(), w.env, 0); err != nil {
+				swept <- err
+				return
+			}
+		}
+	}()
+	for range 8 {
+		ws := w.prepare(Spec{})
+		require.FileExists(t, filepath.Join(ws.Path, "a.txt"))
+		require.DirExists(t, ws.Shared)
+	}
+	close(prepared)
+	require.NoError(t, <-swept)
+}
+
 // A tool that writes a file holds a merge of it back.
 func TestMergeWaitsForTools(t *testing.T) {
 	w := newRepository(t)

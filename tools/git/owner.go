@@ -44,8 +44,10 @@ const (
 // errTaken is a workspace with a live owner.
 var errTaken = errors.New("the workspace belongs to a process that lives")
 
-// claim makes the directory of a workspace and takes it.
-func (w *Workspaces) claim(ws *Workspace, b base, repo string) error {
+// take makes the directory of a workspace and takes it.
+func (w *Workspaces) take(ws *Workspace, b base, repo string) error {
+	w.claim.Lock()
+	defer w.claim.Unlock()
 	ws.Repository, ws.Bytes, ws.Notes = b.Repository, b.Bytes, b.Notes
 	ws.Baseline = b.Trees[0].Base
 	ws.Trees = b.Trees
@@ -362,7 +364,8 @@ func (w *Workspaces) sweepOne(ctx context.Context, env *tools.Env, dir string, k
 	}
 	o, err := readOwner(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, w.sweepRubbish(dir)
+		w.sweepRubbish(dir)
+		return s, false
 	}
 	if err != nil || o.alive() && o.PID != os.Getpid() || w.lock(dir) != nil {
 		return s, false
@@ -393,13 +396,14 @@ func (w *Workspaces) sweepOne(ctx context.Context, env *tools.Env, dir string, k
 }
 
 // sweepRubbish removes a directory without owner file that is nobody's.
-func (w *Workspaces) sweepRubbish(dir string) bool {
-	if w.lock(dir) != nil {
-		return false
+func (w *Workspaces) sweepRubbish(dir string) {
+	w.claim.Lock()
+	defer w.claim.Unlock()
+	if exists(filepath.Join(dir, "owner.json")) || w.lock(dir) != nil {
+		return
 	}
 	removeAll(dir)
 	w.unlock(dir)
-	return false
 }
 
 // save writes the patch of an abandoned workspace beside its session.

@@ -52,15 +52,15 @@ const (
 	maxDepth  = 3
 )
 
-// makeBase takes the snapshot.
-func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, name string, ignored bool) (b base, err error) {
-	repo := w.repository(src)
+// makeBase takes the snapshot in dir, which is locked in this process.
+func (w *Workspaces) makeBase(ctx context.Context, env *tools.Env, src source, dir string, ignored bool) (b base, err error) {
+	repo := filepath.Dir(dir)
 	if err := os.MkdirAll(repo, 0o700); err != nil {
 		return b, err
 	}
 	spread(repo)
-	b = base{Prefix: src.prefix, Repository: src.isRepository(), most: src.most, ignored: ignored}
-	if b.dir, err = os.MkdirTemp(repo, name+"-*.base"); err != nil {
+	b = base{dir: dir, Prefix: src.prefix, Repository: src.isRepository(), most: src.most, ignored: ignored}
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return b, err
 	}
 	if err := w.lock(b.dir); err != nil { // against a sweep of another process

@@ -25,7 +25,8 @@ type Workspaces struct {
 	dir     string // where all of them are; the base directory of the package comment
 	minFree int64  // bytes that stay free on the disk
 
-	files tools.Files  // locks snapshots
+	files tools.Files  // locks calls while their snapshots are taken, and snapshots
+	claim sync.Mutex   // a directory that is nobody's yet is no rubbish
 	step  func(string) // for tests: the next step of a merge
 
 	mu      sync.Mutex
@@ -151,7 +152,7 @@ func (w *Workspaces) Prepare(ctx context.Context, env *tools.Env, spec Spec) (Wo
 	if err == nil {
 		repo := filepath.Dir(b.dir)
 		ws.Dir, ws.Shared = filepath.Join(repo, spec.name(spec.ID)), b.dir
-		err = w.claim(&ws, b, repo)
+		err = w.take(&ws, b, repo)
 	}
 	unlock()
 	if err != nil {
@@ -181,7 +182,13 @@ func (w *Workspaces) openBase(ctx context.Context, env *tools.Env, call string, 
 		return b, err
 	}
 	src.most = spec.MaxUntracked
-	if b, err = w.makeBase(ctx, env, src, filepath.Base(call), len(spec.Carry) > 0); err != nil {
+	dir := filepath.Join(w.repository(src), filepath.Base(call)+"-"+token()+".base")
+	unlock, err := w.files.Lock(ctx, dir) // against a sweep
+	if err != nil {
+		return b, err
+	}
+	defer unlock()
+	if b, err = w.makeBase(ctx, env, src, dir, len(spec.Carry) > 0); err != nil {
 		return b, err
 	}
 	w.mu.Lock()
