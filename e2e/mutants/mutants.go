@@ -80,6 +80,8 @@ var mutants = []mutant{
 	{"a child counts twice", "actors/core/grant.go", "more[i], known[i] = used[i]-known[i], used[i]", "more[i], known[i] = used[i], used[i]", laws},
 	{"a child that was not let begin counts", "actors/core/budget.go", "\tresult := it.result()\n\tresult.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, why\n", "\tm.countChild()\n\tresult := it.result()\n\tresult.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, abortedByBudget, why\n", laws},
 	{"what a child has cost since it was stopped is not told", "actors/core/task_children.go", "if more.Sum() <= 0 && more.Cost.Total <= 0 {", "if true {", tasks},
+	{"what a call has cost counts from its result and from its children", "store/stats.go", "\t\tfile = file.Add(u)\n",
+		"\t\tu = u.Add(parseUsage([]byte(gjson.GetBytes(l.b, \"message.details.usage\").Raw)))\n\t\tfile = file.Add(u)\n", tasks},
 	{"calls beyond an agent's limit run", "actors/core/grant.go", "if m.calls++; m.calls <= *most {", "if m.calls++; true {", tasks},
 	{"the place of a task is free before its work is done with", "actors/core/task.go", "case itemRunning, itemCapturing, itemVerifying, itemNaming, itemMerging:\n\t\t\tlive++", "case itemRunning, itemVerifying, itemNaming:\n\t\t\tlive++\n\t\tcase itemCapturing, itemMerging:", copies},
 	{"what a request has reserved is kept", "actors/core/pool.go", "\tdelete(p.held, t)\n\tp.queue = slices", "\tp.queue = slices", laws},
