@@ -28,7 +28,11 @@ type source struct {
 	prefix  string // of the directory that was asked for, below top; "" or with a slash at its end
 	most    int64  // bytes of files that git does not track, 0 for the usual limits
 
-	// What look has found.
+	*asked // nil until a snapshot is taken of it
+}
+
+// asked is what git has said of a working tree, each to a question of its own.
+type asked struct {
 	config  []string // key and value, with a line break between them
 	refs    []byte   // branches and tags, as in packed-refs
 	ignored []string // directories
@@ -219,7 +223,7 @@ func (s source) list(ctx context.Context, g command) (l listing, err error) {
 // look finds what else a workspace needs to know of a working tree, at the same time: its
 // files; of a repository the refs and, if they are wanted, the directories that it ignores.
 // G runs in it.
-func (s *source) look(ctx context.Context, g command, ignored bool) (l listing, err error) {
+func (s source) look(ctx context.Context, g command, ignored bool) (l listing, err error) {
 	ask := []func() error{func() (err error) { l, err = s.list(ctx, g); return err }}
 	if s.isRepository() {
 		ask = append(ask, func() error { return s.findRefs(ctx, g) })
@@ -242,7 +246,7 @@ func together(do ...func() error) error {
 }
 
 // findRefs finds the branches and tags that a clone gets, of its own.
-func (s *source) findRefs(ctx context.Context, g command) error {
+func (s source) findRefs(ctx context.Context, g command) error {
 	out, err := g.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)")
 	for line := range bytes.Lines(out) {
 		if !bytes.HasSuffix(line, []byte(" refs/stash\n")) {
@@ -252,7 +256,7 @@ func (s *source) findRefs(ctx context.Context, g command) error {
 	return err
 }
 
-func (s *source) findIgnored(ctx context.Context, g command) error {
+func (s source) findIgnored(ctx context.Context, g command) error {
 	out, err := g.run(ctx, "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
 	for _, name := range fields(out) {
 		if dir, isDir := strings.CutSuffix(name, "/"); isDir {

@@ -83,8 +83,8 @@ func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src s
 		Path: path, Top: src.top, Index: src.index, Before: src.head,
 		Store: filepath.Join(b.dir, fmt.Sprint(len(b.Trees))),
 	}
-	src.most = b.most
-	l, err := t.begin(ctx, env, &src, b.ignored)
+	src.most, src.asked = b.most, new(asked)
+	l, err := t.begin(ctx, env, src, b.ignored)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src s
 
 // begin makes the store of a tree, and looks at what is to come into it. It looks where it
 // can in the user's own git directory, which it only reads.
-func (t Tree) begin(ctx context.Context, env *tools.Env, src *source, ignored bool) (l listing, err error) {
+func (t Tree) begin(ctx context.Context, env *tools.Env, src source, ignored bool) (l listing, err error) {
 	if !src.isRepository() {
 		if err := src.makeGitDir(t.Store, true, nil); err != nil {
 			return l, err
@@ -317,7 +317,7 @@ var ours = []string{
 }
 
 // findConfig finds the repository's configuration, with all that it includes.
-func (s *source) findConfig(ctx context.Context, g command) error {
+func (s source) findConfig(ctx context.Context, g command) error {
 	out, err := g.run(ctx, "config", "--local", "--includes", "--list", "-z")
 	s.config = fields(out)
 	if err == nil && slices.ContainsFunc(s.config, func(e string) bool { return strings.EqualFold(e, "extensions.worktreeconfig\ntrue") }) {
