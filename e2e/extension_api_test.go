@@ -409,16 +409,36 @@ func TestExtensionsNameWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	d := p.extended(`pi.on("cache_warming_decision", () => {}); pi.on("tool_cal", () => {}); pi.on("turn_start", () => {});
-		pi.registerTool({ name: "shy", exposure: "hidden", outputSchema: { type: "object" }, execute() {} });
+		pi.registerTool({ name: "shy", exposure: "hidden", execute() {} });
 		pi.registerTool({ name: "odd", exposure: "codemode", execute() {} });`)
 	assert.Equal(t, `["read","bash","edit","write","odd"]`, d.ok(`{"type":"get_tools"}`).Get("activeToolNames").Raw)
 	d.ok(`{"type":"new_session"}`)
 	d.ok(`{"type":"get_tools"}`)
 	require.Zero(t, d.end())
-	for _, text := range []string{"cache_warming_decision never comes", "tool_cal never comes", "outputSchema of the tool shy", `of the tool odd is taken for direct`} {
+	for _, text := range []string{"cache_warming_decision never comes", "tool_cal never comes", `of the tool odd is taken for direct`} {
 		assert.Equal(t, 1, strings.Count(d.errors(), text), "%s: %s", text, d.errors())
 	}
 	assert.NotContains(t, d.errors(), "turn_start")
+}
+
+// TestHookResultOfNoUse: what a handler returns and nobody can read is reported as its own.
+func TestHookResultOfNoUse(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.extended(`pi.on("context", () => ({ messages: [5] })); pi.on("message_end", (ev) => ev.message.role === "assistant" ? { message: { role: "assistant", content: 5 } } : undefined);`)
+	p.llm.plays(text("fine"))
+	d.prompt("go")
+	require.Zero(t, d.end())
+	for _, event := range []string{"context", "message_end"} {
+		found := 0
+		for _, line := range d.output() {
+			if v := gjson.Parse(line); v.Get("type").Str == "extension_error" && v.Get("event").Str == event {
+				found++
+				assert.Equal(t, filepath.Join(p.work, "x.js"), v.Get("extensionPath").Str, line)
+			}
+		}
+		assert.Equal(t, 1, found, event)
+	}
 }
 
 // TestExtensionTree: extensions summarise the branch that navigate_tree leaves and name

@@ -26,14 +26,15 @@ func (t *Tools) Context(ctx context.Context, messages []protocol.Message) []prot
 	var r struct {
 		Messages *[]json.RawMessage `json:"messages"`
 	}
-	if !t.says(ctx, name, map[string]any{"type": name, "messages": rawMessages(messages)}, &r) || r.Messages == nil {
+	by, ok := t.says(ctx, name, map[string]any{"type": name, "messages": rawMessages(messages)}, &r)
+	if !ok || r.Messages == nil {
 		return messages
 	}
 	out := make([]protocol.Message, 0, len(*r.Messages))
 	for _, raw := range *r.Messages {
 		m, err := protocol.DecodeMessage(raw)
 		if err != nil {
-			t.misread(name, err)
+			t.misread(name, by, err)
 			return messages
 		}
 		out = append(out, m)
@@ -57,7 +58,8 @@ func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
 		Messages *[]json.RawMessage `json:"messages"`
 	}
 	messages := append([]json.RawMessage{head}, rawMessages(req.Messages)...)
-	if !t.says(ctx, name, map[string]any{"type": name, "messages": messages}, &r) || r.Messages == nil {
+	by, ok := t.says(ctx, name, map[string]any{"type": name, "messages": messages}, &r)
+	if !ok || r.Messages == nil {
 		return
 	}
 	var system []string
@@ -70,7 +72,7 @@ func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
 		}
 		m, err := protocol.DecodeMessage(raw)
 		if err != nil {
-			t.misread(name, err)
+			t.misread(name, by, err)
 			return
 		}
 		rest = append(rest, m)
@@ -78,23 +80,23 @@ func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
 	req.System, req.Messages = strings.Join(system, "\n\n"), rest
 }
 
-// says asks extensions and reads what they say; false if there is nothing that can be read.
-// Why they have no answer is said by whoever runs them.
-func (t *Tools) says(ctx context.Context, name string, event map[string]any, v any) bool {
-	raw, err := t.Ask(ctx, event)
+// says asks extensions and reads what they say; not ok if there is nothing that can be read.
+// Why they have no answer is said by whoever runs them. by is the one that spoke last.
+func (t *Tools) says(ctx context.Context, name string, event map[string]any, v any) (by string, ok bool) {
+	d, err := t.ask(ctx, event)
 	if err != nil {
-		return false
+		return "", false
 	}
-	if err := unmarshal(raw, v); err != nil {
-		t.misread(name, err)
-		return false
+	if err := unmarshal(d.Result, v); err != nil {
+		t.misread(name, d.Path, err)
+		return "", false
 	}
-	return true
+	return d.Path, true
 }
 
 // misread reports an answer that makes no sense. It changes nothing.
-func (t *Tools) misread(name string, err error) {
-	t.report(extension.Failure{Path: "<runtime>", Event: name, Message: name + ": " + err.Error()})
+func (t *Tools) misread(name, by string, err error) {
+	t.report(extension.Failure{Path: cmp.Or(by, "<runtime>"), Event: name, Message: name + ": " + err.Error()})
 }
 
 // unmarshal reads an answer; none leaves v as it is.
@@ -108,7 +110,7 @@ func unmarshal(raw json.RawMessage, v any) error {
 // UserBash is what extensions say to a command of the client: its result, if one of
 // them ran it, or why it must not run.
 func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool) (*protocol.BashResult, error) {
-	raw, err := t.Ask(ctx, map[string]any{"type": "user_bash", "command": command, "cwd": cwd, "excludeFromContext": exclude})
+	d, err := t.ask(ctx, map[string]any{"type": "user_bash", "command": command, "cwd": cwd, "excludeFromContext": exclude})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool)
 		Block      bool                 `json:"block"` // a handler threw, so nobody has said yes
 		Reason     string               `json:"reason"`
 	}
-	if err := unmarshal(raw, &r); err != nil {
+	if err := unmarshal(d.Result, &r); err != nil {
 		return nil, fmt.Errorf("user_bash: %w", err)
 	}
 	if r.Block {
@@ -158,7 +160,7 @@ func (t *Tools) BeforeCompact(ctx context.Context, k *worker.Compactor, enabled 
 			Usage            *protocol.Usage `json:"usage"`
 		} `json:"compaction"`
 	}
-	if !t.says(ctx, name, event, &r) || r.Cancel || r.Compaction == nil {
+	if _, ok := t.says(ctx, name, event, &r); !ok || r.Cancel || r.Compaction == nil {
 		return nil, r.Cancel
 	}
 	c := r.Compaction
@@ -188,7 +190,7 @@ func (t *Tools) Leave(ctx context.Context, reason, target string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeLimit) // whatever has become of their process
 	defer cancel()
-	_, _ = t.Ask(ctx, event) // nobody can keep the session
+	_, _ = t.ask(ctx, event) // nobody can keep the session
 }
 
 // Resources are the paths of what extensions bring along for a person to lay out.
@@ -273,7 +275,7 @@ func (t *Tools) BeforeTree(ctx context.Context, cmd protocol.NavigateTree, leaf 
 		Replace      *bool   `json:"replaceInstructions"`
 		Label        *string `json:"label"`
 	}
-	if !t.says(ctx, name, event, &r) || r.Cancel {
+	if _, ok := t.says(ctx, name, event, &r); !ok || r.Cancel {
 		return r.Cancel, cmd, nil
 	}
 	changed = cmd

@@ -40,9 +40,6 @@ func Unsupported(r extension.Registrations) (texts []string) {
 		}
 	}
 	for _, t := range r.Tools {
-		if len(t.OutputSchema) > 0 && string(t.OutputSchema) != "null" {
-			texts = append(texts, fmt.Sprintf("extension %s: outputSchema of the tool %s is not checked", t.Path, t.Name))
-		}
 		switch t.Exposure {
 		case "", "direct", "model-only", "hidden":
 		default:

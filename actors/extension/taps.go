@@ -25,7 +25,7 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 	if listens["before_provider_request"] {
 		taps.Body = func(body []byte) []byte {
 			var r struct{ Payload json.RawMessage }
-			if t.says(ctx, "before_provider_request", map[string]any{"type": "before_provider_request", "payload": json.RawMessage(body)}, &r) && len(r.Payload) > 0 {
+			if _, ok := t.says(ctx, "before_provider_request", map[string]any{"type": "before_provider_request", "payload": json.RawMessage(body)}, &r); ok && len(r.Payload) > 0 {
 				return r.Payload
 			}
 			return body
@@ -35,7 +35,7 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 		taps.Headers = func(headers map[string]string) map[string]string {
 			var r struct{ Headers map[string]*string }
 			const name = "before_provider_headers"
-			if !t.says(ctx, name, map[string]any{"type": name, "headers": headers}, &r) || r.Headers == nil {
+			if _, ok := t.says(ctx, name, map[string]any{"type": name, "headers": headers}, &r); !ok || r.Headers == nil {
 				return headers
 			}
 			out := map[string]string{}
@@ -49,7 +49,7 @@ func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[str
 	}
 	if listens["after_provider_response"] {
 		taps.Answered = func(status int, headers map[string]string) {
-			_, _ = t.Ask(ctx, map[string]any{"type": "after_provider_response", "status": status, "headers": maps.Clone(headers)}) // only shown
+			_, _ = t.ask(ctx, map[string]any{"type": "after_provider_response", "status": status, "headers": maps.Clone(headers)}) // only shown
 		}
 	}
 	if listens["provider_stream_event"] {

@@ -42,12 +42,12 @@ func NewTools() *Tools {
 	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}, feeds: map[uint64]*feed{}, report: func(extension.Failure) {}}
 }
 
-// Ask shows an event to the extensions and waits for what they say together. It
+// ask shows an event to the extensions and waits for what they say together. It
 // must not be called by an actor.
-func (t *Tools) Ask(ctx context.Context, event any) (json.RawMessage, error) {
+func (t *Tools) ask(ctx context.Context, event any) (extension.Done, error) {
 	raw, err := json.Marshal(event)
 	if err != nil {
-		return nil, err
+		return extension.Done{}, err
 	}
 	t.mu.Lock()
 	vm, why := t.vm, t.why
@@ -58,16 +58,16 @@ func (t *Tools) Ask(ctx context.Context, event any) (json.RawMessage, error) {
 	}
 	t.mu.Unlock()
 	if vm == nil {
-		return nil, errors.New("the extensions have ended: " + why)
+		return extension.Done{}, errors.New("the extensions have ended: " + why)
 	}
 	vm.Call(id, raw)
 	select {
 	case d := <-answer:
-		return d.Result, failed(d)
+		return d, failed(d)
 	case <-ctx.Done():
 		t.answer(extension.Done{ID: id})
 		vm.CancelCall(id)
-		return nil, ctx.Err()
+		return extension.Done{}, ctx.Err()
 	}
 }
 

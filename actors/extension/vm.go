@@ -474,7 +474,7 @@ func (v *VM) done(c actor.Context, m extension.Done) {
 		if err == nil {
 			in.Answer = ans
 		} else {
-			v.fail(c, extension.Failure{Path: "<runtime>", Event: hookName(h.Hook), Message: err.Error()})
+			v.fail(c, extension.Failure{Path: cmp.Or(m.Path, "<runtime>"), Event: hookName(h.Hook), Message: err.Error()})
 		}
 	} else if _, gate := h.Hook.(core.ToolCallHook); gate {
 		in.Answer = core.Gated{Blocked: true, Reason: bounded(m.Err)}

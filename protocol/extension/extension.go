@@ -116,6 +116,7 @@ type (
 	Done struct {
 		ID       uint64          `json:"id"`
 		Result   json.RawMessage `json:"result,omitempty"`
+		Path     string          `json:"path,omitempty"` // of the extension that spoke last
 		Err      string          `json:"err,omitempty"`
 		TimedOut bool            `json:"timedOut,omitempty"`
 	}
@@ -215,7 +216,6 @@ type ToolDef struct {
 	DefaultActive *bool           `json:"defaultActive,omitempty"`
 	Prepares      bool            `json:"prepares,omitempty"` // it has prepareArguments
 	Exposure      string          `json:"exposure,omitempty"`
-	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
 }
 
 // CommandDef is a command of an extension, by the name that it can be called by.

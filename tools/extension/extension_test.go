@@ -396,6 +396,10 @@ func TestTools(t *testing.T) {
 	require.Equal(t, "hi false", text(w.tool("middle", `{"text":"hi"}`)), "the order of arguments of 0.31 to 0.50")
 	require.Equal(t, "7 false", text(w.tool("middle", `{"text":7}`)), "arguments are mended as for every tool")
 	require.Equal(t, "", text(w.tool("nothing", `{}`)))
+	require.JSONEq(t, `{"content":[],"structuredContent":{"n":5}}`, string(w.tool("shaped", `{"text":"5"}`).Result))
+	shaped := w.tool("shaped", `{"text":"6"}`)
+	require.True(t, shaped.IsError)
+	require.Contains(t, text(shaped), `structuredContent of the tool "shaped" does not fit its outputSchema`)
 	for name, want := range map[string]string{"throws": "tool broke", "says_error": "bad", "no_such": "Tool no_such not found"} {
 		d := w.tool(name, `{}`)
 		require.True(t, d.IsError)
@@ -818,6 +822,22 @@ func TestNothingBeforeTheGate(t *testing.T) {
 	for wait[CommandDone](w).ID != again {
 	}
 	require.Contains(t, w.acts("ui"), `{"method":"notify","message":"said false"}`)
+}
+
+// TestDialogTimeouts: the timeout of a dialog is what a timer of Node's takes.
+func TestDialogTimeouts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ask.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default (pi) => pi.registerCommand("ask", { handler: (a, ctx) => ctx.ui.confirm("T", "M", { timeout: Number(a) }) });`), 0o600))
+	w := load(t, path)
+	for given, want := range map[string]string{"1500.5": "1500", "-5": "1", "0.5": "1", "0": "", "x": "", "1e12": "2147483647"} {
+		w.vm.Command(w.id(), "ask", given)
+		op := wait[Op](w)
+		var r struct{ Timeout json.RawMessage }
+		require.NoError(t, json.Unmarshal(op.Args, &r))
+		require.Equal(t, want, string(r.Timeout), given)
+		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
+		require.Empty(t, wait[CommandDone](w).Err)
+	}
 }
 
 // TestNamespaces: what import * gives of a module of the host is one object for all extensions,

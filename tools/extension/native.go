@@ -204,6 +204,10 @@ func (v *vm) native(list []any) (any, error) {
 		return v.sessionText()
 	case "validate":
 		return v.validate(a)
+	case "conforms":
+		if err := tools.CheckArgs(json.RawMessage(a.text(1)), json.RawMessage(a.text(2))); err != nil {
+			return nil, fmt.Errorf("structuredContent of the tool %q does not fit its outputSchema: %w", a.text(0), err)
+		}
 	default:
 		v.answered(word, a)
 	}
@@ -246,7 +250,7 @@ func (v *vm) answered(word string, a args) {
 			v.post(v.realm, v.left)
 			return
 		}
-		v.sink(Done{ID: id, Result: result(1), Err: a.text(2)})
+		v.sink(Done{ID: id, Result: result(1), Err: a.text(2), Path: a.text(3)})
 	case "prepared":
 		if v.conclude(callKey{"prepare", id}) {
 			v.sink(Prepared{ID: id, Args: result(1), Err: a.text(2)})

@@ -384,7 +384,7 @@ function registrations() {
       tools[tools.length] = {
         name: n, label: t.label ?? n, description: t.description ?? "", parameters: schemaOf(t.parameters), path: x.path,
         promptSnippet: t.promptSnippet, promptGuidelines: t.promptGuidelines, executionMode: t.executionMode, prepares: typeof t.prepareArguments === "function" ? true : undefined,
-        defaultActive: t.defaultActive, exposure: t.exposure, annotations: t.annotations, namespace: t.namespace, outputSchema: schemaOf(t.outputSchema),
+        defaultActive: t.defaultActive, exposure: t.exposure, annotations: t.annotations, namespace: t.namespace,
       };
     }
     for (const n of keys(x.commands)) {
@@ -697,12 +697,14 @@ function copyOf(list) {
 
 let dialogs = 0;
 const MOST_DIALOGS = 64;
+const MOST_TIMEOUT = 2147483647; // of a timer of Node's
 
 // dialog asks a person. Who does not answer in time, or is not there, has not said yes.
 async function dialog(record, none, pick, opts) {
   const signal = opts?.signal;
   if (signal?.aborted) return none;
-  if (typeof opts?.timeout === "number") record.timeout = opts.timeout;
+  const { timeout } = opts ?? {};
+  if (typeof timeout === "number" && timeout) record.timeout = timeout >= 1 ? floor(timeout < MOST_TIMEOUT ? timeout : MOST_TIMEOUT) : 1; // NaN is none, less than nothing is over at once
   if (dialogs >= MOST_DIALOGS) {
     failed(undefined, "ui", new NewError("more than " + MOST_DIALOGS + " dialogs are open"));
     return none;
@@ -1290,6 +1292,8 @@ function handlersOf(event) {
 
 const truthy = (r) => r !== undefined && r !== null && r !== false;
 
+const SPOKE = Symbol("spoke"); // of an event: the extension whose handler returned something last
+
 const doing = [RUNTIME, ""]; // the handler that was entered last
 
 // each runs the handlers of an event, one after another. step gets what each returns and
@@ -1304,7 +1308,10 @@ async function each(name, event, step, fail) {
     try {
       let r = list[i].f(event, ctx);
       if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") r = await r;
-      if (step && truthy(r) && step(r, list[i].ext) === true) return;
+      if (step && truthy(r)) {
+        event[SPOKE] = list[i].ext.path;
+        if (step(r, list[i].ext) === true) return;
+      }
     } catch (e) {
       if (fail) { if (fail(e, list[i].ext) === true) return; } else failed(list[i].ext, name, e);
     }
@@ -1587,7 +1594,7 @@ function hook(id, event) {
     chain(combined(grown(event)), (r) => {
       let text;
       try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke(e); return; }
-      if (apply(remove, cancels, [key])) call("done", id, text);
+      if (apply(remove, cancels, [key])) call("done", id, text, undefined, event[SPOKE]);
     }, broke);
   };
   if (telling === 0) run(); else chain(tail, run, run);
@@ -1645,8 +1652,9 @@ async function runTool(id, c) {
     const r = updateThird(t.execute)
       ? await t.execute(c.id, args, update, ctx, controller.signal)
       : await t.execute(c.id, args, controller.signal, update, ctx);
-    const out = resultOf(r);
-    end(out, r?.isError === true);
+    const out = resultOf(r), failed = r?.isError === true;
+    if (t.outputSchema && out.structuredContent !== undefined && !failed) call("conforms", c.name, stringify(schemaOf(t.outputSchema)), stringify(out.structuredContent));
+    end(out, failed);
   } catch (e) {
     const content = [{ type: "text", text: messageOf(e) }];
     try { end({ content, details: e && typeof e === "object" && "details" in e ? e.details : undefined }, true); } catch { end({ content }, true); }

@@ -12,5 +12,7 @@ export default function (pi: any) {
 	pi.registerTool(tool("waits", (_id: string, _p: any, signal: AbortSignal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))));
 	pi.registerTool(tool("late", async (_id: string, _p: any, _signal: any, onUpdate: any) => { setTimeout(() => onUpdate({ content: [] }), 1); return "done"; }));
 	pi.registerTool(tool("prepared", async (_id: string, p: any) => p.text, { prepareArguments: (a: any) => ({ text: a.txt ?? a.text }) }));
+	pi.registerTool(tool("shaped", async (_id: string, p: any) => ({ content: [], structuredContent: { n: p.text === "5" ? 5 : p.text } }),
+		{ outputSchema: { type: "object", properties: { n: { type: "number" } }, required: ["n"] } }));
 	pi.registerCommand("more", { handler: async () => pi.registerTool(tool("more", async () => "more", { defaultActive: false })) });
 }
