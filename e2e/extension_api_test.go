@@ -311,7 +311,7 @@ func TestExtensionVirtualModel(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	source := `
-		pi.registerVirtualModel({ provider: "router", id: "best", name: "Best", thinkingLevels: ["low", "high"], contextWindow: 90000, async route(request, ctx) {
+		pi.registerVirtualModel({ provider: "router", id: "auto", name: "Best", thinkingLevels: ["low", "high"], contextWindow: 90000, async route(request, ctx) {
 			const n = (request.state?.n ?? 0) + 1;
 			ctx.ui.notify([request.reason, request.model.id, request.thinkingLevel, request.previous?.model.id, n, request.messages.length, request.failed?.message.errorMessage.slice(0, 3)].join());
 			const said = request.messages.at(-1).content[0]?.text;
@@ -320,11 +320,11 @@ func TestExtensionVirtualModel(t *testing.T) {
 			return { model: ctx.modelRegistry.find("mock", said === "think" ? "think" : "mock-1"), thinkingLevel: "high", state: said === "same" ? request.state : { n } };
 		} });
 		pi.registerCommand("ask", { async handler(_, ctx) {
-			const r = await ctx.modelRegistry.complete(ctx.modelRegistry.find("router", "best"), { messages: [{ role: "user", content: [{ type: "text", text: "you?" }], timestamp: 1 }] });
+			const r = await ctx.modelRegistry.complete(ctx.modelRegistry.find("router", "auto"), { messages: [{ role: "user", content: [{ type: "text", text: "you?" }], timestamp: 1 }] });
 			ctx.ui.notify([r.provider, r.model, r.content[0].text].join());
 		} });
-		pi.registerCommand("drop", { handler: (_, ctx) => { pi.unregisterVirtualModel("router", "best"); setTimeout(() => ctx.ui.notify("dropped")); } });`
-	d := p.extended(source, "--model", "router/best:high")
+		pi.registerCommand("drop", { handler: (_, ctx) => { pi.unregisterVirtualModel("router", "auto"); setTimeout(() => ctx.ui.notify("dropped")); } });`
+	d := p.extended(source, "--model", "router/auto:high")
 	model := d.ok(`{"type":"get_available_models"}`).Get(`models.#(provider=="router")`)
 	assert.Equal(t, "pi-virtual", model.Get("api").Str)
 	assert.Equal(t, int64(90000), model.Get("contextWindow").Int())
@@ -338,13 +338,13 @@ func TestExtensionVirtualModel(t *testing.T) {
 		return list
 	}
 	p.llm.plays(tool("c1", "bash", `{"command":"echo hi"}`), text("done"))
-	assert.Equal(t, []string{"user,best,high,,1,1,", "continuation,best,high,mock-1,2,3,"}, said(d.prompt("go")))
+	assert.Equal(t, []string{"user,auto,high,,1,1,", "continuation,auto,high,mock-1,2,3,"}, said(d.prompt("go")))
 	p.llm.plays(text("deep"))
 	end := d.prompt("think")
-	assert.Equal(t, []string{"user,best,high,mock-1,3,5,"}, said(end))
+	assert.Equal(t, []string{"user,auto,high,mock-1,3,5,"}, said(end))
 	messages := end[len(end)-2].Get("messages").Array()
 	assert.Equal(t, "think", messages[len(messages)-1].Get("model").Str, "an answer names who gave it")
-	assert.Equal(t, "best", d.ok(`{"type":"get_state"}`).Get("model.id").Str, "and the session who was chosen")
+	assert.Equal(t, "auto", d.ok(`{"type":"get_state"}`).Get("model.id").Str, "and the session who was chosen")
 	for _, word := range []string{"nowhere", "itself"} {
 		end = d.prompt(word)
 		messages = end[len(end)-2].Get("messages").Array()
@@ -353,13 +353,13 @@ func TestExtensionVirtualModel(t *testing.T) {
 	}
 	p.llm.plays(text("aside"))
 	d.ok(`{"type":"prompt","message":"/ask"}`)
-	assert.Equal(t, "direct,best,low,,1,1,", d.ui("notify").Get("message").Str)
+	assert.Equal(t, "direct,auto,low,,1,1,", d.ui("notify").Get("message").Str)
 	assert.Equal(t, "mock,mock-1,aside", d.ui("notify").Get("message").Str)
 	require.Zero(t, d.end())
 
-	d = p.extended(source, "--continue", "--model", "router/best:high") // what it keeps is in the session
+	d = p.extended(source, "--continue", "--model", "router/auto:high") // what it keeps is in the session
 	p.llm.plays(text("more"))
-	assert.Contains(t, said(d.prompt("same"))[0], "user,best,high,think,4,")
+	assert.Contains(t, said(d.prompt("same"))[0], "user,auto,high,think,4,")
 	d.ok(`{"type":"prompt","message":"/drop"}`)
 	assert.Equal(t, "dropped", d.ui("notify").Get("message").Str)
 	assert.NotContains(t, d.ok(`{"type":"get_available_models"}`).Raw, `"provider":"router"`)
@@ -370,13 +370,14 @@ func TestExtensionVirtualModel(t *testing.T) {
 func TestExtensionRequests(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":1}}`)
 	d := p.extended(`
 		pi.on("before_provider_request", (ev) => ({ ...ev.payload, metadata: { user_id: "me" } }));
 		pi.on("before_provider_headers", (ev) => { ev.headers["X-Mine"] = "1"; ev.headers["User-Agent"] = null; });
 		pi.on("after_provider_response", (ev, ctx) => ctx.ui.notify("answered " + ev.status));
 		let n = 0;
 		pi.on("provider_stream_event", (ev, ctx) => { if (n++ === 0) ctx.ui.notify([ev.provider, ev.api, ev.model, ev.data.type].join(" ")); });`)
-	p.llm.plays(text("fine"))
+	p.llm.plays(text("fine"), text("a summary"))
 	d.prompt("go")
 	r := p.llm.request(p.llm.count() - 1)
 	assert.Equal(t, "me", gjson.Get(r.body, "metadata.user_id").Str)
@@ -385,6 +386,10 @@ func TestExtensionRequests(t *testing.T) {
 	d.seen = 0
 	d.ui("notify")
 	assert.Equal(t, "mock anthropic-messages mock-1 message_start", d.ui("notify").Get("message").Str)
+	d.ok(`{"type":"compact"}`)
+	r = p.llm.request(p.llm.count() - 1)
+	assert.Equal(t, "1", r.header.Get("X-Mine"), "a summary has the headers, too")
+	assert.False(t, gjson.Get(r.body, "metadata.user_id").Exists(), "and nothing else")
 }
 
 // TestExtensionsAreAwaitedInReload: what comes behind reload_resources waits for the

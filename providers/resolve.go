@@ -48,6 +48,17 @@ func ResolveModel(c *protocol.Catalog, provider, pattern string) (Choice, error)
 	return r.anywhere(pattern)
 }
 
+// Foreign says that pattern names a model of a provider that the catalogue does not have,
+// PROVIDER/ID, and that no id is the whole of it: whatever else it is a part of is a guess.
+func Foreign(c *protocol.Catalog, pattern string) bool {
+	pattern = strings.TrimSpace(pattern)
+	short, _ := SplitLevel(pattern)
+	provider, id, _ := strings.Cut(short, "/")
+	return provider != "" && id != "" && resolver{c}.provider(provider) == "" && !slices.ContainsFunc(c.Models, func(m *protocol.Model) bool {
+		return strings.EqualFold(m.ID, pattern) || strings.EqualFold(m.ID, short)
+	})
+}
+
 type resolver struct{ c *protocol.Catalog }
 
 // provider returns the right spelling of a provider's name, "" if unknown.

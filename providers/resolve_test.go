@@ -205,3 +205,13 @@ func TestChooseModel_lazy(t *testing.T) {
 	assert.Equal(t, "zz/y", name(ChooseModel(c, Wishes{}).Model))
 	assert.Equal(t, "zz/y", name(ChooseModel(c, Wishes{DefaultProvider: "zz", DefaultModel: "y"}).Model))
 }
+
+// TestForeign: a provider that nobody knows is named only where no whole id is.
+func TestForeign(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"router/auto": true, "Router/auto:high": true, "x/odd": true, "x/odd:high": false, "qwen/qwen3:free:minimal": false,
+		"openai/gpt-next": false, "openrouter/auto": false, "opus": false, "/auto": false, "router/": false,
+	} {
+		assert.Equal(t, want, Foreign(stock, pattern), pattern)
+	}
+}

@@ -21,7 +21,7 @@ var known = func() map[string]bool {
 	for _, name := range asked {
 		names[name] = true
 	}
-	for _, name := range requestEvents {
+	for _, name := range RequestEvents {
 		names[name] = true
 	}
 	for _, row := range protocol.Events {

@@ -9,19 +9,12 @@ import (
 	"troupe/providers"
 )
 
-// requestEvents are the events about a request to a model, as it travels.
-var requestEvents = []string{"before_provider_request", "before_provider_headers", "after_provider_response", "provider_stream_event"}
+// RequestEvents are the events about a request to a model, as it travels.
+var RequestEvents = []string{"before_provider_request", "before_provider_headers", "after_provider_response", "provider_stream_event"}
 
-// Taps let extensions look at a request and change it; nil if nobody listens. An
-// extension that fails changes nothing.
+// Taps let extensions look at a request and change it. An extension that fails changes nothing.
 func (t *Tools) Taps(ctx context.Context, model *protocol.Model, listens map[string]bool) *providers.Taps {
-	taps, heard := &providers.Taps{}, false
-	for _, name := range requestEvents {
-		heard = heard || listens[name]
-	}
-	if !heard {
-		return nil
-	}
+	taps := &providers.Taps{}
 	if listens["before_provider_request"] {
 		taps.Body = func(body []byte) []byte {
 			var r struct{ Payload json.RawMessage }

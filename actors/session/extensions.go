@@ -1055,13 +1055,17 @@ func (s *Session) beforeCompact() func(context.Context, *worker.Compactor) (*pro
 	}
 }
 
-// taps let extensions look at requests for answers.
-func (s *Session) taps(model *protocol.Model) func(context.Context) *providers.Taps {
+// taps let extensions look at requests, by those of the events that they listen to.
+func (s *Session) taps(model *protocol.Model, events ...string) func(context.Context) *providers.Taps {
 	box, listens := s.ext.tools, s.ext.listens
-	if box == nil {
+	if box == nil || !slices.ContainsFunc(events, func(name string) bool { return listens[name] }) {
 		return func(context.Context) *providers.Taps { return nil }
 	}
-	return func(ctx context.Context) *providers.Taps { return box.Taps(ctx, model, listens) }
+	heard := map[string]bool{}
+	for _, name := range events {
+		heard[name] = listens[name]
+	}
+	return func(ctx context.Context) *providers.Taps { return box.Taps(ctx, model, heard) }
 }
 
 // contextHook is what extensions make of the messages that a model is to be shown,

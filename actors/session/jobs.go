@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
+	"troupe/actors/extension"
 	"troupe/actors/toolbox"
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -31,7 +32,7 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	resize := work.files.Images.AutoResize
 	window := e.Model.ContextWindow
 	tight := window > 0 && s.m.ContextTokens() > window/10*9
-	seen, taps := s.contextHook(), s.taps(e.Model)
+	seen, taps := s.contextHook(), s.taps(e.Model, extension.RequestEvents...)
 	complete := func(ctx context.Context) providers.Request { // off the actor's goroutine: it may read files
 		if req.System = work.prompts.get().system(req.Tools); e.SystemPrompt != nil {
 			req.System = *e.SystemPrompt
@@ -145,7 +146,12 @@ func (s *Session) startSummary(c actor.Context, e core.Summarise) {
 		s.inputs.cause(core.SummaryBegun{Attempt: e.Attempt})
 		k.Before = s.beforeCompact()
 	}
-	s.startWorker(c, fmt.Sprintf("compactor/%d", e.Attempt), k.Job, job{kind: core.WorkerSummary, attempt: e.Attempt})
+	headers := s.taps(e.Model, "before_provider_headers") // a summary is a request like another, but none of the conversation
+	do := func(ctx context.Context, tell func(any)) {
+		k.Base.Taps = headers(ctx)
+		k.Job(ctx, tell)
+	}
+	s.startWorker(c, fmt.Sprintf("compactor/%d", e.Attempt), do, job{kind: core.WorkerSummary, attempt: e.Attempt})
 }
 
 func (s *Session) startBash(c actor.Context, e core.StartBash) {

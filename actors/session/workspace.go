@@ -236,7 +236,7 @@ func (w *workspace) chooseModel(shared *Shared, spec link.OpenSpec) (choice prov
 	wishes := providers.Wishes{Scope: scope, DefaultProvider: f.DefaultProvider, DefaultModel: f.DefaultModel}
 	if spec.Model != "" || spec.Provider != "" {
 		choice, err := providers.ResolveModel(catalog, spec.Provider, spec.Model)
-		if awaited := w.awaitedModel(spec.Provider, spec.Model); err != nil && awaited.Model != nil {
+		if awaited := w.awaitedModel(spec.Provider, spec.Model); awaited.Model != nil && (err != nil || spec.Provider == "" && providers.Foreign(catalog, spec.Model)) {
 			choice, err = awaited, nil
 		}
 		if err != nil {

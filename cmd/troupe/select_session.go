@@ -36,7 +36,8 @@ func chooseModel(o *options, models *registry.Registry) error {
 	}
 	catalog, problems := models.Catalog()
 	choice, err := providers.ResolveModel(catalog, o.provider, o.model)
-	if provider, _, named := strings.Cut(o.model, "/"); err != nil && (named || o.provider != "") && o.extended() {
+	provider, _, named := strings.Cut(o.model, "/")
+	if unknown := err != nil || o.provider == "" && providers.Foreign(catalog, o.model); unknown && (named || o.provider != "") && o.extended() {
 		if o.apiKey != "" {
 			models.SetKey(cmp.Or(o.provider, provider), o.apiKey)
 		}
