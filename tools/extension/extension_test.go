@@ -824,6 +824,28 @@ func TestNothingBeforeTheGate(t *testing.T) {
 	require.Contains(t, w.acts("ui"), `{"method":"notify","message":"said false"}`)
 }
 
+// TestBehindReload: what a handler does behind ctx.reload is done, without its ctx.
+func TestBehindReload(t *testing.T) {
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "again.ts"), filepath.Join(dir, "out")
+	require.NoError(t, os.WriteFile(path, []byte(`
+		import { writeFileSync } from "node:fs";
+		export default (pi) => pi.registerCommand("again", { handler: async (out, ctx) => {
+			await ctx.reload();
+			try { ctx.ui.notify("no"); } catch (e) { writeFileSync(out, e.message); }
+		} });`), 0o600))
+	w := load(t, path)
+	w.vm.Command(w.id(), "again", out)
+	require.Equal(t, "reload", wait[Op](w).Name)
+	require.NoFileExists(t, out)
+	w.vm.Close("reload")
+	wait[Gone](w)
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "stale")
+	require.Empty(t, w.acts("ui"))
+}
+
 // TestDialogTimeouts: the timeout of a dialog is what a timer of Node's takes.
 func TestDialogTimeouts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ask.ts")

@@ -244,7 +244,13 @@ func (v *vm) answered(word string, a args) {
 		}
 		switch id {
 		case closing:
-			v.box.put(func() { v.end("") })
+			v.box.put(func() {
+				v.dispatch("ending")
+				v.realm.engine.settle()
+				if !v.over { // which it is if what was behind a reload never ends
+					v.end("")
+				}
+			})
 			return
 		case leaving:
 			v.post(v.realm, v.left)

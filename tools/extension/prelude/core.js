@@ -873,6 +873,8 @@ function executeTool(parent, name, args, options) {
   return d.promise;
 }
 
+const reloads = []; // that handlers wait for
+
 function commandMembers() {
   const replace = async (name, payload, options) => {
     const writes = [];
@@ -894,7 +896,11 @@ function commandMembers() {
       const r = await host.ask("navigateTree", { targetId, summarize, customInstructions, replaceInstructions, label });
       return { cancelled: r?.cancelled === true };
     },
-    reload: () => host.ask("reload").then(ignore),
+    reload() {
+      const d = reloads[reloads.length] = deferred();
+      chain(host.ask("reload"), () => d.resolve(), d.reject);
+      return d.promise;
+    },
     getSystemPromptOptions: () => snap.systemPromptOptions ?? {},
   };
 }
@@ -1788,6 +1794,11 @@ const dispatch = {
     bound = said = false;
     exts = [];
     for (const c of keys(channels)) delete channels[c];
+  },
+  // ending lets the handlers go on that have reloaded: what they kept is stale.
+  ending() {
+    generation++;
+    for (let i = 0; i < reloads.length; i++) reloads[i].resolve();
   },
   again(index, path) { loadAgain(index, path); },
   snap(text) {
