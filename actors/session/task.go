@@ -224,10 +224,20 @@ func (s *Session) stoppedByClient(c actor.Context, r link.Request) {
 
 // offersTasks says whether the task tool is active without being asked for.
 func (w *workspace) offersTasks(rules protocol.Rules) bool {
-	if enabled := w.files.Task.Enabled; enabled != nil {
-		return *enabled
+	if w.tasksOff() {
+		return false
+	}
+	if w.files.Task.Enabled != nil {
+		return true
 	}
 	return rules.TaskTool || rules.TaskIfWanted && (w.agents.Own || w.files.Task.Mentioned)
+}
+
+// tasksOff says that the session has no task tool, whoever asks for it. What children have
+// is decided by their parents.
+func (w *workspace) tasksOff() bool {
+	f := &w.files.Task
+	return f.Enabled != nil && !*f.Enabled || f.MaxRecursionDepth == 0
 }
 
 // ownBox is the tools of a session that are not the client's.
@@ -237,9 +247,8 @@ func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Ru
 		reg = reg.Bound()
 	}
 	box := toolbox.Own(reg)
-	child, enabled := spec.Child, w.files.Task.Enabled
-	off := enabled != nil && !*enabled
-	if !off && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
+	child := spec.Child
+	if !w.tasksOff() && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
 		box = box.With(toolbox.NewTask(core.TaskOffer{
 			Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
 		}))
