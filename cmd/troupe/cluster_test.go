@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
+)
+
+// TestClusterGauges: sessions by what the node may do with them, and how long ago each other node was heard of.
+func TestClusterGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		join := func(name string) (*cluster.Member, *clustertest.Memory, context.CancelFunc) {
+			way := engine.Client()
+			m := cluster.Join(cluster.MemberConfig{Self: cluster.Node{Name: name, Boot: name}, Log: way, Registry: way})
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan error, 1)
+			go func() { over <- m.Run(ctx) }()
+			return m, way, func() { stop(); <-over }
+		}
+		a, way, stopA := join("a")
+		_, _, stopB := join("b")
+		time.Sleep(2 * time.Second)
+		n := &node{member: a, metrics: new(cluster.Metrics)}
+		gauge := func(name string) float64 {
+			var text strings.Builder
+			require.NoError(t, n.measured(&text))
+			found := regexp.MustCompile(`(?m)^troupe_cluster_` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text.String())
+			require.NotNil(t, found, "%s in %s", name, text.String())
+			value, err := strconv.ParseFloat(found[1], 64)
+			require.NoError(t, err)
+			return value
+		}
+		o, err := a.Claim(t.Context(), "session-1", cluster.Wants{}, cluster.Mark{})
+		require.NoError(t, err)
+		assert.Equal(t, "1 0 1 1", strings.Join([]string{
+			strconv.Itoa(int(gauge(`sessions{state="owner"}`))), strconv.Itoa(int(gauge(`sessions{state="doubtful"}`))),
+			strconv.Itoa(int(gauge(`node_sessions{node="a"}`))), strconv.Itoa(int(gauge(`lease`))),
+		}, " "))
+		assert.Less(t, gauge(`beat_age_seconds{node="b"}`), 0.5)
+		stopB()
+		time.Sleep(10 * time.Second)
+		assert.InDelta(t, 10, gauge(`beat_age_seconds{node="b"}`), 0.5)
+		way.Cut(clustertest.Gone)
+		appended := make(chan error, 1)
+		go func() { appended <- o.Append(t.Context(), []byte("one\n")) }()
+		go func() { _, _ = a.Claim(t.Context(), "session-2", cluster.Wants{}, cluster.Mark{}) }()
+		time.Sleep(3 * time.Second)
+		assert.EqualValues(t, 1, gauge(`sessions{state="doubtful"}`))
+		assert.EqualValues(t, 1, gauge(`sessions{state="claiming"}`))
+		assert.Zero(t, gauge(`sessions{state="owner"}`)+gauge(`lease`))
+		way.Cut(clustertest.Whole)
+		stopA()
+		require.NoError(t, <-appended)
+	})
+}
