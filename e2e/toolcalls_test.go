@@ -103,3 +103,19 @@ func TestRefusedCalls(t *testing.T) {
 	assert.Contains(t, p.llm.request(1).body, "Tool nope not found")
 	assert.Contains(t, p.llm.request(1).body, "Validation failed for tool")
 }
+
+// TestExcludedTools: what is left out is all that is missing, of whatever would be active else.
+func TestExcludedTools(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ settings, exclude, want string }{
+		{`{"task":{"enabled":true}}`, "ls", `["read","bash","edit","write","task"]`},
+		{`{"task":{"enabled":true}}`, "bash,task", `["read","edit","write"]`},
+		{`{"defaultTools":["+grep"]}`, "edit", `["read","bash","write","grep"]`},
+	} {
+		p := newPlace(t)
+		p.write(p.agent()+"/settings.json", c.settings)
+		d := p.start("--exclude-tools", c.exclude)
+		assert.Equal(t, c.want, d.ok(`{"type":"get_tools"}`).Get("activeToolNames").Raw, c.exclude)
+		d.end()
+	}
+}

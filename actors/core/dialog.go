@@ -17,7 +17,7 @@ func (m *Machine) askConsent(c *call) {
 	m.do(AskUI{Request: protocol.ExtensionUIRequest{
 		ID: c.dialog, Method: "confirm", ToolCallID: c.ID,
 		Title:   new("Run " + c.Name + "?"),
-		Message: new(preview(c.Arguments)),
+		Message: new(preview(c.Arguments, m.ownChecks(c)...)),
 	}})
 }
 
@@ -34,8 +34,12 @@ func (m *Machine) dialogID(kind string, c *call) string {
 
 const previewLimit = 2000
 
-func preview(args json.RawMessage) string {
+// preview is what a person is shown of a call: the commands that it runs, or its arguments.
+func preview(args json.RawMessage, checks ...string) string {
 	text := string(args)
+	if len(checks) > 0 {
+		text = "verified by: " + strings.Join(checks, "\n") + "\n" + text
+	}
 	var cmd struct{ Command string }
 	if json.Unmarshal(args, &cmd) == nil && cmd.Command != "" {
 		text = cmd.Command

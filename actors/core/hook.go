@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"troupe/protocol"
 )
@@ -375,18 +376,32 @@ func (m *Machine) arranged(r *run, c *call, answer HookAnswer) {
 // gated goes on with a call that extensions have to let pass.
 func (m *Machine) gated(r *run, c *call, answer HookAnswer) {
 	gated, answered := answer.(Gated)
-	c.final = gated.Final
+	c.final = c.final || gated.Final
 	switch {
 	case !answered:
 		m.finishCall(r, c, errorResult("Tool execution was blocked: the extension that has to allow it did not answer."), true)
 	case gated.Blocked:
 		m.finishCall(r, c, errorResult(cmp.Or(gated.Reason, "Tool execution was blocked")), true)
+	case c.shown > 0 && gated.Args != nil:
+		m.finishCall(r, c, errorResult("This tool call was not run: an extension changed a command of its verify, which cannot be done."), true)
 	default:
 		if gated.Args != nil {
 			c.Arguments = gated.Args
 		}
-		m.allowCall(r, c)
+		m.showChecks(r, c)
 	}
+}
+
+// showChecks shows extensions what a call is going to have run, as calls of bash, one after the other.
+func (m *Machine) showChecks(r *run, c *call) {
+	own := m.ownChecks(c)
+	if c.shown >= len(own) || !m.listens(HookToolCall) {
+		m.allowCall(r, c)
+		return
+	}
+	args := protocol.AppendValue(nil, map[string]string{"command": own[c.shown]})
+	c.shown++
+	m.askBefore(c, ToolCallHook{protocol.ToolCall{ID: c.ID + "/verify/" + strconv.Itoa(c.shown), Name: BashTool, Arguments: args}, c.ID})
 }
 
 // extensionsChanged makes tools active that extensions have registered since, and

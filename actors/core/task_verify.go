@@ -62,6 +62,19 @@ func planVerify(raw json.RawMessage, isolated bool, set *protocol.VerifySettings
 	return want.plan(required, set)
 }
 
+// BashTool runs commands.
+const BashTool = "bash"
+
+// ownChecks are the commands that a call brings itself, to verify what its items do. They
+// are the model's words like a call of bash, and nothing that stands against that lets them pass.
+func (m *Machine) ownChecks(c *call) []string {
+	if c.Name != TaskTool {
+		return nil
+	}
+	_, own := m.set.Tasks.Checks(c.Arguments)
+	return own
+}
+
 // Checks are the commands that a call of the task tool would have run on what its items
 // change, as permission rules judge them: those of the user's profiles, and those that
 // the call brings itself.

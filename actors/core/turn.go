@@ -624,6 +624,7 @@ type hooked struct {
 	hook  int      // the open hook about it, 0 for none
 	asks  HookSet  // what that is: one of [beforeCall] as long as it may not run
 	asked bool     // extensions were asked before it ran
+	shown int      // how many of its own checks they were shown: see ownChecks
 	final bool     // extensions want the run to end with it
 	end   *Patched // how it ended, while extensions look at that
 }
@@ -794,7 +795,7 @@ func (m *Machine) permitCall(r *run, c *call) {
 	switch {
 	case m.nobodyConsents(c):
 		m.finishCall(r, c, errorResult(nobodyLeft), true)
-	case slices.Contains(m.set.Confirm, c.Name):
+	case m.needsConsent(c):
 		m.askConsent(c)
 	default:
 		if c.asked {
@@ -807,7 +808,12 @@ func (m *Machine) permitCall(r *run, c *call) {
 // nobodyConsents says whether a call needs the consent of clients of which none is
 // left.
 func (m *Machine) nobodyConsents(c *call) bool {
-	return m.deaf() && slices.Contains(m.set.Confirm, c.Name)
+	return m.deaf() && m.needsConsent(c)
+}
+
+// needsConsent says whether --confirm names a tool that a call is of, or that it has run.
+func (m *Machine) needsConsent(c *call) bool {
+	return slices.Contains(m.set.Confirm, c.Name) || slices.Contains(m.set.Confirm, BashTool) && len(m.ownChecks(c)) > 0
 }
 
 const nobodyLeft = "The user did not allow this tool call: there is nobody left to ask."
@@ -834,6 +840,9 @@ func (m *Machine) misfit(c *call, exact bool) string {
 		if err := m.set.Check(c.ToolCall, m.host, exact); err != nil {
 			return err.Error()
 		}
+	}
+	if r := m.activity.inRun(); len(m.ownChecks(c)) > 0 && !slices.Contains(r.offered, BashTool) {
+		return "Invalid verify: commands need the tool " + BashTool + ", which is switched off; a profile may be named."
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
+	"slices"
 
 	"troupe/actors/cluster"
 	"troupe/actors/core"
@@ -185,7 +186,7 @@ type OpenSpec struct {
 	Level              protocol.ThinkingLevel
 	Tools              []string // nil is the default set
 	FreeTools          bool     // tools of extensions are active beside them; else, unless Tools is nil, only those named
-	WithoutTools       []string // of extensions, not active at the start
+	WithoutTools       []string // not active at the start
 	SystemPrompt       string
 	AppendSystemPrompt string
 	PermissionMode     string // "" is the daemon\'s
@@ -198,6 +199,9 @@ type OpenSpec struct {
 
 	Child *ChildSpec // what it is for as the child of another session; nil for one of a client
 }
+
+// LeavesOut says whether a tool is not to be active, and no child's.
+func (s OpenSpec) LeavesOut(name string) bool { return slices.Contains(s.WithoutTools, name) }
 
 // ChildSpec says what the child of a session is for.
 type ChildSpec struct {

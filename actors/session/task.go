@@ -41,7 +41,7 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 		for _, info := range shared.Tools.Infos() {
 			set.Ceiling = append(set.Ceiling, info.Name)
 		}
-		set.Ceiling = append(set.Ceiling, core.TaskTool)
+		set.Ceiling = slices.DeleteFunc(append(set.Ceiling, core.TaskTool), spec.LeavesOut)
 	}
 	if child := spec.Child; child != nil {
 		set.Ceiling = child.Ceiling

@@ -196,7 +196,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if !slices.Equal(spec.Tools, shared.Default.Tools) { // those of the command line were named when it was read
 		shared.nameUnknownTools("open_session", spec.Tools)
 	}
-	w.settings.Tools = w.tools.Active(spec.Tools, f.DefaultTools, w.usualTools(shared, rules))
+	w.settings.Tools = slices.DeleteFunc(w.tools.Active(spec.Tools, f.DefaultTools, w.usualTools(shared, rules)), spec.LeavesOut)
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, core.ScopedModel{Model: c.Model, Level: c.Level})
 	}

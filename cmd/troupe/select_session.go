@@ -75,10 +75,7 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 	if set == nil && (o.noTools || o.noBuiltinTools) {
 		set = []string{}
 	}
-	if len(o.excludeTools) > 0 {
-		if set == nil {
-			set = reg.DefaultActive()
-		}
+	if set != nil { // from the usual ones the session takes them
 		set = slices.DeleteFunc(slices.Clone(set), func(n string) bool { return slices.Contains(o.excludeTools, n) })
 	}
 	for _, f := range []struct {
