@@ -34,16 +34,19 @@ func (ws Workspace) objects(g command) command {
 }
 
 // commits are those of the task, from the first to the last. What it did not commit becomes one more. A history
-// that is not a line from the baseline becomes one commit. Rest says that there was
-// something that it did not commit.
-func (ws Workspace) commits(ctx context.Context, env *tools.Env, tree, message string) (list []string, rest bool, err error) {
+// that is not a line from the baseline, or may name commits of repositories that it made, becomes
+// one commit. Rest says that there was something that it did not commit.
+func (ws Workspace) commits(ctx context.Context, env *tools.Env, c Captured, message string) (list []string, rest bool, err error) {
+	tree := c.Trees[0]
 	t := ws.Trees[0]
 	g := ws.objects(t.git(env))
 	if message == "" {
 		message = "task " + ws.ID
 	}
-	if list, err = ws.history(ctx, env, g); err != nil {
-		return nil, false, err
+	if len(c.Inner) == 0 {
+		if list, err = ws.history(ctx, env, g); err != nil {
+			return nil, false, err
+		}
 	}
 	last := t.Base
 	if len(list) > 0 {

@@ -2,9 +2,11 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"troupe/tools"
@@ -36,6 +38,9 @@ type Captured struct {
 	Patch  string   `json:"patch,omitempty"`
 	Nested []string `json:"nested,omitempty"`
 	Bytes  int64    `json:"bytes,omitempty"` // of all patches
+	// Inner are repositories that the task has made or cloned, from the top of the
+	// workspace: their files are among its own, what they were before is not.
+	Inner []string `json:"inner,omitempty"`
 	// Commits are the task's, from the first to the last, of a workspace with a branch.
 	Commits []string `json:"commits,omitempty"`
 	// Rest says that the last of them is ours, of what the task did not commit itself.
@@ -48,11 +53,11 @@ func (w *Workspaces) Capture(ctx context.Context, env *tools.Env, ws Workspace, 
 	if _, err := w.probe(ctx, env); err != nil {
 		return Captured{}, err
 	}
-	trees, err := w.Mark(ctx, env, ws)
+	trees, inner, err := w.markAll(ctx, env, ws)
 	if err != nil {
 		return Captured{}, w.wordFull(err)
 	}
-	c := Captured{Trees: trees, Empty: true}
+	c := Captured{Trees: trees, Inner: inner, Empty: true}
 	for i, t := range ws.Trees {
 		if spec.Since != nil && spec.Checked != nil {
 			if c.Trees[i], err = t.unchecked(ctx, env, spec.Since.Trees[i], spec.Checked[i], trees[i]); err != nil {
@@ -64,7 +69,7 @@ func (w *Workspaces) Capture(ctx context.Context, env *tools.Env, ws Workspace, 
 		}
 	}
 	if ws.Branch != "" && !c.Empty {
-		if c.Commits, c.Rest, err = ws.commits(ctx, env, c.Trees[0], spec.Message); err != nil {
+		if c.Commits, c.Rest, err = ws.commits(ctx, env, c, spec.Message); err != nil {
 			return c, w.wordFull(err)
 		}
 	}
@@ -82,37 +87,131 @@ func (w *Workspaces) Mark(ctx context.Context, env *tools.Env, ws Workspace) ([]
 	if _, err := w.probe(ctx, env); err != nil {
 		return nil, err
 	}
-	var all []string
+	trees, _, err := w.markAll(ctx, env, ws)
+	return trees, err
+}
+
+func (w *Workspaces) markAll(ctx context.Context, env *tools.Env, ws Workspace) (trees, inner []string, err error) {
 	for _, t := range ws.Trees {
-		tree, err := w.mark(ctx, env, ws, t)
+		tree, in, err := w.mark(ctx, env, ws, t)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all = append(all, tree)
+		trees = append(trees, tree)
+		for _, path := range in {
+			inner = append(inner, filepath.Join(t.Path, path))
+		}
 	}
-	return all, nil
+	return trees, inner, nil
 }
 
 // mark works with a copy of the task's index, which knows what has not changed,
 // or without, if the task left none that can be used.
-func (w *Workspaces) mark(ctx context.Context, env *tools.Env, ws Workspace, t Tree) (string, error) {
+func (w *Workspaces) mark(ctx context.Context, env *tools.Env, ws Workspace, t Tree) (tree string, inner []string, err error) {
 	tmp, err := t.copyIndex(ws.index(t))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer os.Remove(tmp)
 	g := t.at(env, ws.work(t)).with("GIT_INDEX_FILE=" + tmp)
-	tree, err := w.addAll(ctx, g, t)
-	if err == nil || ctx.Err() != nil {
-		return tree, err
+	tree, inner, err = w.addWork(ctx, g, t)
+	if err == nil || ctx.Err() != nil || errors.As(err, new(changedSubmodule)) {
+		return tree, inner, err
 	}
 	if err := os.Remove(tmp); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if _, again := g.run(ctx, "read-tree", t.Base); again != nil {
+		return "", nil, err
+	}
+	return w.addWork(ctx, g, t)
+}
+
+// addWork makes a tree of the files that a task has left. Of a repository in which nobody
+// has worked before, git would keep nothing but the name of a commit, which is gone with
+// the workspace: it adds its files as those of a directory.
+func (w *Workspaces) addWork(ctx context.Context, g command, t Tree) (tree string, inner []string, err error) {
+	if inner, err = t.findInner(ctx, g); err != nil {
+		return "", nil, err
+	}
+	for _, path := range inner {
+		if _, err := g.run(ctx, "update-index", "--force-remove", "--", path); err != nil {
+			return "", nil, err
+		}
+	}
+	t.Nested = append(slices.Clip(t.Nested), inner...)
+	tree, err = w.addAll(ctx, g, t)
+	for _, path := range inner {
+		if err == nil {
+			tree, err = w.addInner(ctx, g, t, path)
+		}
+	}
+	return tree, inner, err
+}
+
+// findInner finds the repositories in a working tree that are no trees of the workspace.
+func (t Tree) findInner(ctx context.Context, g command) (inner []string, err error) {
+	out, err := g.run(ctx, "ls-files", "-t", "-s", "-o", "--exclude-standard", "-z")
+	for _, line := range fields(out) {
+		path, untracked := strings.CutPrefix(line, "? ")
+		if untracked {
+			dir, isDir := strings.CutSuffix(path, "/")
+			if isDir && !slices.Contains(t.Nested, dir) {
+				inner = append(inner, dir)
+			}
+			continue
+		}
+		about, path, _ := strings.Cut(line, "\t")
+		words := strings.Fields(about)
+		if len(words) != 4 || words[1] != gitlink || slices.Contains(t.Nested, path) || !exists(filepath.Join(g.dir, path, ".git")) {
+			continue
+		}
+		if own, err := t.isSubmodule(ctx, g, path); err != nil {
+			return nil, err
+		} else if !own {
+			inner = append(inner, path)
+		}
+	}
+	return inner, err
+}
+
+// changedSubmodule is one that the user has not checked out, and the task has.
+type changedSubmodule struct{ path string }
+
+func (e changedSubmodule) Error() string {
+	return "what the task did in the submodule " + e.path + " is there and nowhere else, because the submodule was not checked out before"
+}
+
+// isSubmodule says whether a repository is a submodule of the user's that the task has checked out
+// and let be.
+func (t Tree) isSubmodule(ctx context.Context, g command, path string) (bool, error) {
+	was, err := g.run(ctx, "ls-tree", t.Base, "--", path)
+	if err != nil || !strings.HasPrefix(string(was), gitlink) {
+		return false, err
+	}
+	changed, err := g.line(ctx, "diff", "--name-only", "--no-ext-diff", "--ignore-submodules=none", t.Base, "--", path)
+	if err == nil && changed != "" {
+		err = changedSubmodule{path}
+	}
+	return true, err
+}
+
+// addInner adds the files of such a repository to the index.
+func (w *Workspaces) addInner(ctx context.Context, g command, t Tree, path string) (string, error) {
+	dir, err := os.MkdirTemp(t.Store, "index-")
+	if err != nil {
 		return "", err
 	}
-	return w.addAll(ctx, g, t)
+	defer os.RemoveAll(dir)
+	in := t.at(g.env, filepath.Join(g.dir, path)).with("GIT_INDEX_FILE=" + filepath.Join(dir, "index"))
+	tree, _, err := w.addWork(ctx, in, Tree{Store: t.Store})
+	if err == nil {
+		_, err = g.run(ctx, "read-tree", "--prefix="+path+"/", tree)
+	}
+	if err != nil {
+		return "", fmt.Errorf("repository %s: %w", path, err)
+	}
+	return g.line(ctx, "write-tree", "--missing-ok")
 }
 
 // unchecked is the tree now, but with the paths that checks changed, and nobody

@@ -537,3 +537,66 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	require.Equal(t, "b\n", w.get("\xff\xfe"))
 	require.Equal(t, "new\n", w.get("\xfd"))
 }
+
+// A repository that a task makes or clones is no mere name of a commit: its files come back,
+// whether it has a commit, whether the task has added it, and without a commit in the user's
+// history that names one which he does not have.
+func TestRepositoriesOfATask(t *testing.T) {
+	for name, made := range map[string]func(w *world, dir string){
+		"with a commit": func(w *world, dir string) { w.gitIn(dir, "commit", "-q", "-m", "inner") },
+		"without one":   func(*world, string) {},
+		"added": func(w *world, dir string) {
+			w.gitIn(dir, "commit", "-q", "-m", "inner")
+			w.gitIn(filepath.Dir(dir), "add", "-A")
+			w.gitIn(filepath.Dir(dir), "commit", "-q", "-m", "outer")
+		},
+	} {
+		for _, branch := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", branch), func(t *testing.T) {
+				w := newRepository(t)
+				ws := w.prepare(Spec{Branch: branch})
+				inner := filepath.Join(ws.Path, "inner")
+				put(t, filepath.Join(inner, "f.txt"), "f\n")
+				put(t, filepath.Join(inner, "deep", "g.txt"), "g\n")
+				w.gitIn(inner, "init", "-q")
+				w.gitIn(filepath.Join(inner, "deep"), "init", "-q")
+				w.gitIn(inner, "add", "f.txt")
+				made(w, inner)
+				put(t, filepath.Join(ws.Path, "outer.txt"), "outer\n")
+				put(t, filepath.Join(inner, "late.txt"), "late\n")
+				p := w.plan(ws)
+				require.Equal(t, []string{"inner is a repository of its own: its files are among the changes, its commits are not"}, p.Notes)
+				w.apply(ws)
+				require.Equal(t, "f\n", w.get("inner/f.txt"))
+				require.Equal(t, "g\n", w.get("inner/deep/g.txt"))
+				require.Equal(t, "late\n", w.get("inner/late.txt"))
+				require.Equal(t, "outer\n", w.get("outer.txt"))
+				require.NotContains(t, w.git("log", "--raw", "--format=", "-m"), gitlink)
+				if branch {
+					require.Empty(t, w.git("status", "--porcelain"))
+				}
+			})
+		}
+	}
+}
+
+// A submodule that the user has not checked out may be checked out by a task. What it does
+// there is in no patch: it is not lost.
+func TestSubmoduleThatWasNotCheckedOut(t *testing.T) {
+	w := newRepository(t)
+	other := filepath.Join(w.env.Home, "other")
+	put(t, filepath.Join(other, "lib.txt"), "lib\n")
+	w.gitIn(other, "init", "-q")
+	w.gitIn(other, "add", "-A")
+	w.gitIn(other, "commit", "-q", "-m", "lib")
+	w.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", other, "sub")
+	w.git("commit", "-q", "-m", "submodule")
+	w.git("submodule", "deinit", "-q", "-f", "sub")
+	ws := w.prepare(Spec{})
+	require.NoFileExists(t, filepath.Join(ws.Path, "sub/lib.txt"))
+	w.gitIn(ws.Path, "clone", "-q", other, "sub")
+	require.True(t, w.capture(ws).Empty, "it is as the user has it")
+	put(t, filepath.Join(ws.Path, "sub/lib.txt"), "by the task\n")
+	_, err := w.ws.Capture(t.Context(), w.env, ws, CaptureSpec{})
+	require.EqualError(t, err, "what the task did in the submodule sub is there and nowhere else, because the submodule was not checked out before")
+}

@@ -93,6 +93,9 @@ func (w *Workspaces) Plan(ctx context.Context, env *tools.Env, ws Workspace, c C
 		return Plan{}, tooLarge{c.Bytes}
 	}
 	var p Plan
+	for _, path := range c.Inner {
+		p.Notes = append(p.Notes, path+" is a repository of its own: its files are among the changes, its commits are not")
+	}
 	for i, t := range ws.Trees {
 		now, err := w.snapshot(ctx, env, t)
 		if err != nil {
