@@ -432,6 +432,11 @@ func (w *wsClient) until(kind string) gjson.Result {
 		}
 		opcode, payload := w.message()
 		require.NotEqual(w.t, byte(8), opcode, "%s did not come", kind)
+		if opcode == 9 { // a ping
+			_, err := w.conn.Write(append([]byte{0x8a, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
+			require.NoError(w.t, err)
+			continue
+		}
 		w.rest = bytes.Split(payload, []byte("\n"))
 	}
 }

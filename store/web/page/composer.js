@@ -36,6 +36,7 @@ class Composer {
   }
 
   show(view) {
+    byId("composer").hidden = !view; // before it is fitted: what is hidden has no height
     if (view !== this.view) {
       this.view = view;
       this.text.value = view ? stored("troupe-draft-" + view.key) : "";
@@ -46,9 +47,8 @@ class Composer {
       this.complete();
     }
     const viewing = this.app.readOnly;
-    byId("composer").hidden = !view;
     this.text.disabled = viewing;
-    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: it is read after the current tool call" : "Message, or / for commands";
+    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: read at the next step" : "Message, or / for commands";
     byId("send").disabled = viewing;
     byId("send").textContent = this.running ? "Steer" : "Send";
     byId("follow").hidden = !this.running || viewing;

@@ -47,7 +47,9 @@ class Dock {
       this.view.approvals.delete(a.id);
       this.app.changed(this.view);
     };
-    const options = Array.isArray(a.options) ? a.options : [];
+    // Yes and no come first: of a long list a small screen shows no more.
+    const order = { allow_once: 0, reject_once: 1 };
+    const options = (Array.isArray(a.options) ? a.options : []).toSorted((x, y) => (order[x.kind] ?? 2) - (order[y.kind] ?? 2));
     const buttons = options.map((o) => el("button", { type: "button", class: o.kind === "reject_once" ? "reject" : o.kind === "allow_once" ? "primary" : "", click: () => answer(o) },
       str(o.label) || o.id, o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, r)))));
     const card = this.card(str(a.title) || str(a.toolName), a.id,
