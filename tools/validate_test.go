@@ -126,7 +126,7 @@ func TestValidateArgsHostileSchemas(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `{"a":1}`, string(got))
 	branching := `{"properties":{"v":{"type":"integer"}},"required":["w"]}`
-	for range 9 {
+	for range 8 {
 		branching = `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(branching+",", 4), ",") + `]}`
 	}
 	_, err = ValidateArgs(json.RawMessage(branching), json.RawMessage(`{"v":"1"}`))

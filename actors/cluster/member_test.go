@@ -235,6 +235,25 @@ func TestLeaseLapsed(t *testing.T) {
 	})
 }
 
+// TestLeaseCameBack: a lease that lapsed and has come back is another one. Somebody may have
+// had the session meanwhile, so that what is in memory is shown behind a note only.
+func TestLeaseCameBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, clustertest.New(1, 0), "a", "1")
+		settle()
+		o := claim(t, a)
+		require.NoError(t, o.Note(t.Context(), nil, nil))
+		before, _ := o.Mark()
+		a.way.Cut(clustertest.Gone)
+		time.Sleep(2 * time.Second)
+		a.way.Cut(clustertest.Whole)
+		settle()
+		require.NoError(t, o.Current(t.Context()))
+		after, _ := o.Mark()
+		require.NotEqual(t, before, after)
+	})
+}
+
 // TestEverybodyClaims: of those who claim at once one has the session, and the others are led there
 // (O1, O2).
 func TestEverybodyClaims(t *testing.T) {
