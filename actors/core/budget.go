@@ -165,7 +165,8 @@ func (m *Machine) budgetReport() protocol.BudgetReport {
 	if b == nil {
 		return protocol.BudgetReport{Snapshot: protocol.BudgetSnapshot{Status: protocol.BudgetOK}, Warned: []protocol.BudgetReason{}}
 	}
-	report := protocol.BudgetReport{Limits: b.set, Snapshot: m.snapshot(b.exceeded), Warned: []protocol.BudgetReason{}, Exceeded: b.exceeded}
+	why := m.exhausted()
+	report := protocol.BudgetReport{Limits: b.set, Snapshot: m.snapshot(why), Warned: []protocol.BudgetReason{}, Exceeded: why}
 	for i, warned := range b.warned {
 		if warned {
 			report.Warned = append(report.Warned, protocol.BudgetReasons[i])
@@ -179,7 +180,7 @@ func (m *Machine) budgetState() *protocol.BudgetState {
 	if m.budget == nil {
 		return nil
 	}
-	return &protocol.BudgetState{Limits: m.budget.set, Snapshot: m.snapshot(m.budget.exceeded)}
+	return &protocol.BudgetState{Limits: m.budget.set, Snapshot: m.snapshot(m.exhausted())}
 }
 
 // snapshot is what has been used up.
@@ -191,7 +192,7 @@ func (m *Machine) snapshot(reason protocol.BudgetReason) protocol.BudgetSnapshot
 			status = protocol.BudgetWarned
 		}
 	}
-	if b.exceeded != "" {
+	if m.exhausted() != "" {
 		status = protocol.BudgetStopped
 	}
 	s := b.usedBy(m.now).used().Snapshot(status, reason)
@@ -206,6 +207,15 @@ func (b *budget) usedBy(now int64) amounts {
 		used[wallTime] += float64(max(0, now-b.since))
 	}
 	return used
+}
+
+// exhausted is why the next prompt would be refused, "" if it would not: what clients have been
+// told or, of a session that was opened beyond its limits, are told as soon as they ask for more.
+func (m *Machine) exhausted() protocol.BudgetReason {
+	if i := m.budget.spent(); m.budget.exceeded == "" && i >= 0 && !m.work.unsettled {
+		return protocol.BudgetReasons[i]
+	}
+	return m.budget.exceeded
 }
 
 // noteBudget writes what became of the budget, before anybody is told.
