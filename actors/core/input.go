@@ -135,7 +135,8 @@ type MergePlanned struct {
 	Paths     []string
 	Conflicts []string
 	Notes     []string
-	Branch    string // that the user is given instead, or that was moved
+	Branch    string // that the user is given instead, or that is moved
+	Aside     bool   // the work is on that branch already, and none of the user's can be moved
 	Err       string
 }
 

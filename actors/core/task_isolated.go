@@ -393,7 +393,7 @@ func (m *Machine) mergePlanned(in MergePlanned) {
 	s.ended.BranchName = in.Branch
 	s.ended.Notes = append(s.ended.Notes, in.Notes...)
 	switch {
-	case in.Err != "" || len(in.Conflicts) > 0 || m.set.Tasks.Surface:
+	case in.Err != "" || len(in.Conflicts) > 0 || m.set.Tasks.Surface || in.Aside:
 		s.ended.Conflicts = in.Conflicts
 		m.notMerged(it, s.ended, in.Err)
 	case in.Plan == nil: // the user has the same already

@@ -247,6 +247,8 @@ func (h *history) mergeStep(attempt Attempt, it *item, bad bool) {
 		case h.pick(6, "same") == 0:
 			in.Plan = nil
 			c.merged = true
+		case h.pick(6, "aside") == 0:
+			in.Plan, in.Branch, in.Aside = nil, "task/a", true
 		}
 		h.step(in)
 	case ApplyMerge:

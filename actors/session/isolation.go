@@ -347,6 +347,12 @@ func (iso isolation) plan(ctx context.Context, e core.PlanMerge) core.MergePlann
 	}
 	if p.Ref != nil {
 		in.Branch = strings.TrimPrefix(p.Ref.Name, "refs/heads/")
+		if in.Aside = p.Ref.Only; in.Aside { // a branch that nobody has checked out: no file is touched
+			if err := iso.all.Apply(ctx, iso.env, ws, p); err != nil {
+				return fail(err)
+			}
+			return in
+		}
 	}
 	if len(p.Changes) > 0 || p.Ref != nil {
 		if in.Plan, err = json.Marshal(p); err != nil {
