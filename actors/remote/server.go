@@ -245,6 +245,9 @@ func within(w http.ResponseWriter, read, write time.Duration) {
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	s.Log.Warn().Str("peer", r.RemoteAddr).Str("path", r.URL.Path).Int("status", status).Msg(why)
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "60") // the minute is over then at the latest
+	}
 	http.Error(w, why, status)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,26 @@ func (s *Server) open() (list []net.Conn) {
 		list = append(list, c)
 	}
 	return list
+}
+
+// Who guesses is told when to come again.
+func TestTooManyFailures(t *testing.T) {
+	tokens, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), TokenFile{})
+	require.NoError(t, err)
+	s := New(Config{Tokens: tokens, Hosts: []string{"h"}, Log: zerolog.Nop()})
+	for i := range failuresAMinute + 1 {
+		r := httptest.NewRequest(http.MethodPost, "http://h/v1/rpc", nil)
+		r.Header.Set("Authorization", "Bearer guess")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if i < failuresAMinute {
+			require.Equal(t, http.StatusUnauthorized, w.Code)
+			require.Empty(t, w.Header().Get("Retry-After"))
+			continue
+		}
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, "60", w.Header().Get("Retry-After"))
+	}
 }
 
 // The log has who has asked for what.
