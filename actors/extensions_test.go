@@ -165,3 +165,58 @@ func TestParkedWithExtensions(t *testing.T) {
 		b.check()
 	})
 }
+
+// TestDialogAboutASwitch: while a person is asked whether a session may be left, what only
+// looks is answered, an abort stops the run and withdraws the question, and what is meant
+// for the other session waits for the answer.
+func TestDialogAboutASwitch(t *testing.T) {
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	bubble(t, func(t *testing.T) {
+		b := start(t, func(c *Config) {
+			c.Sessions.ExtensionHost = actortest.AskingHost{}
+			c.Sessions.Extensions.Sources = []string{found}
+		})
+		s := b.open()
+		b.Say(s, "prompt", "~a~ stall")
+		answer := func(id string) (r gjson.Result) {
+			for _, line := range b.Lines() {
+				if v := gjson.Parse(line); v.Get("type").Str == "response" && v.Get("id").Str == id {
+					r = v
+				}
+			}
+			return r
+		}
+		dialogs := func() []gjson.Result {
+			return b.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs").Array()
+		}
+		actortest.Settle()
+
+		leave := b.Send(`{"type":"new_session"` + at(s) + `}`)
+		actortest.Settle()
+		state := b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
+		require.True(t, state.Get("isStreaming").Bool())
+		require.True(t, b.Call(t, `{"type":"get_messages"`+at(s)+`}`).Get("success").Bool())
+		require.Len(t, dialogs(), 1)
+		require.Empty(t, answer(leave).Raw)
+		require.True(t, b.Call(t, `{"type":"abort"`+at(s)+`}`).Get("success").Bool())
+		require.True(t, answer(leave).Get("data.cancelled").Bool(), answer(leave).Raw)
+		require.Len(t, b.Events(s, "agent_settled"), 1)
+		require.Empty(t, dialogs())
+		same := b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.sessionFile").Str
+		require.Equal(t, state.Get("sessionFile").Str, same)
+
+		leave = b.Send(`{"type":"new_session"` + at(s) + `}`)
+		meant := b.Send(`{"type":"set_session_name","name":"n"` + at(s) + `}`)
+		actortest.Settle()
+		b.Line(`{"type":"extension_ui_response","id":"` + dialogs()[0].Get("id").Str + `","confirmed":true` + at(s) + `}`)
+		actortest.Settle()
+		require.False(t, answer(leave).Get("data.cancelled").Bool())
+		require.True(t, answer(meant).Get("success").Bool())
+		state = b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
+		require.Equal(t, "n", state.Get("sessionName").Str)
+		require.NotEqual(t, same, state.Get("sessionFile").Str)
+		b.end()
+		b.check()
+	})
+}

@@ -271,3 +271,41 @@ func (v *fakeVM) Prepare(id uint64, call extension.ToolCall) {
 	})
 }
 func (v *fakeVM) Invoke(uint64, string, string, []json.RawMessage) {}
+
+// AskingHost runs an extension that asks a person whether a session may be left.
+type AskingHost struct{}
+
+func (AskingHost) Open(spec extension.Spec, sink func(extension.Said)) extension.VM {
+	x := &askingVM{sink: sink}
+	x.Rebind(spec)
+	return x
+}
+
+func (AskingHost) Close() error { return nil }
+
+// askingVM asks about every call.
+type askingVM struct {
+	extension.VM // of what it does not do
+	sink         func(extension.Said)
+	call, op     uint64
+}
+
+func (x *askingVM) Rebind(extension.Spec) {
+	x.sink(extension.Ready{Registrations: extension.Registrations{Listens: []string{"session_before_switch"}}})
+}
+
+func (x *askingVM) Call(id uint64, _ json.RawMessage) {
+	x.call, x.op = id, x.op+1
+	x.sink(extension.Op{ID: x.op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Leave?"}`)})
+}
+
+func (x *askingVM) Answer(_ uint64, result json.RawMessage, _ string) {
+	x.sink(extension.Done{ID: x.call, Result: fmt.Appendf(nil, `{"cancel":%t}`, !gjson.GetBytes(result, "confirmed").Bool())})
+}
+
+func (x *askingVM) CancelCall(uint64)                { x.sink(extension.OpCancel{ID: x.op}) }
+func (x *askingVM) Tell(n uint64, _ json.RawMessage) { x.sink(extension.Told{N: n}) }
+func (x *askingVM) Update(json.RawMessage)           {}
+func (x *askingVM) Entry(json.RawMessage)            {}
+func (x *askingVM) AbortRun()                        {}
+func (x *askingVM) Close(string)                     { x.sink(extension.Gone{}) }

@@ -42,7 +42,7 @@ func (m *Machine) stop(outcome string) {
 	case *asking:
 		m.stopAsking(a, outcome)
 	case *leavingBranch:
-		m.cancelNavigation()
+		m.cancelSwitch()
 	}
 }
 

@@ -290,6 +290,13 @@ type SessionLoaded struct {
 	Summary *protocol.BranchSummary // of the branch that it leaves: no model is asked for one
 }
 
+// SwitchAsked says that extensions are asked whether a command may replace the session.
+// It comes again whenever they begin to ask a person, and when nobody is asked any more.
+type SwitchAsked struct {
+	Seq    uint64
+	Dialog bool // somebody is asked, and may take any time
+}
+
 // SessionActivated says that the session that was loaded is the current one. To
 // is set if it has changed since: a session may be switched to itself.
 type SessionActivated struct {
@@ -478,6 +485,7 @@ func (in RetryScheduled) apply(m *Machine)   { m.retryScheduled(in) }
 func (in RetryDue) apply(m *Machine)         { m.retryDue(in) }
 func (in UIAnswered) apply(m *Machine)       { m.uiAnswered(in) }
 func (in QueryDone) apply(m *Machine)        { m.queryDone(in) }
+func (in SwitchAsked) apply(m *Machine)      { m.switchAsked(in) }
 func (in SessionLoaded) apply(m *Machine)    { m.sessionLoaded(in) }
 func (in SessionActivated) apply(m *Machine) { m.sessionActivated(in) }
 func (in WorkerGone) apply(m *Machine)       { m.workerGone(in) }

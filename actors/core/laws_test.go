@@ -471,6 +471,9 @@ func (h *history) lateInput() {
 
 func (h *history) switchAction() {
 	switch {
+	case len(h.loads) > 0 && h.pick(3, "extensions are asked") == 0:
+		h.step(SwitchAsked{Seq: h.loads[0].Seq, Dialog: h.pick(2, "and a person") == 0})
+		h.replay()
 	case len(h.loads) > 0:
 		p := h.loads[0]
 		h.loads = h.loads[1:]
@@ -479,7 +482,9 @@ func (h *history) switchAction() {
 			h.replay()
 			return
 		}
-		h.retire()
+		if h.m.swapOf(p.Seq) != nil && len(h.slowQueries) == 0 { // else it is not wanted any more, or waits
+			h.retire()
+		}
 		h.replay()
 		h.step(SessionLoaded{Seq: p.Seq, To: Loaded{Identity: Identity{SessionID: "other"}}})
 	case len(h.activations) > 0:

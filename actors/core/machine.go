@@ -219,7 +219,10 @@ func (c Command) apply(m *Machine) {
 		c.apply(m)
 	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
-	case traits.Is(protocol.Answers): // to what may be waited for
+	case m.endsSwitch(c):
+		m.cancelSwitch()
+		c.apply(m)
+	case traits.Is(protocol.Answers), m.passesSwitch(c): // to what may be waited for
 		m.dispatch(c)
 	case m.swap != nil || len(m.waiting) > 0 || m.mustWait(c):
 		m.wait(c)

@@ -271,6 +271,10 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		}}
 		to.Context.Messages = num("messages")
 		return w.step(SessionLoaded{Seq: uint64(num("seq")), Text: text, To: to})
+	case "switch-asked":
+		return w.step(SwitchAsked{Seq: uint64(num("seq")), Dialog: d.HasArg("dialog")})
+	case "query-done":
+		return w.step(QueryDone{Seq: uint64(num("seq"))})
 	case "activated":
 		in := SessionActivated{Seq: uint64(num("seq"))}
 		if _, ok := w.m.activity.(*activating); ok {

@@ -10,9 +10,13 @@ import (
 // other session is loaded first, while a run goes on: a path that cannot be
 // loaded costs an error and nothing else. Commands sent meanwhile wait, so that
 // they reach the session they were meant for. While navigate_tree waits for a
-// model's summary, only those wait to which the branch matters.
+// model's summary, only those wait to which the branch matters. While extensions
+// are asked whether it may be, an abort withdraws it; while a person is, queries
+// are about the session that is still there.
 type sessionSwitch struct {
 	cmd             Command
+	asks, dialog    bool                    // extensions are asked; they ask a person
+	arrived         *SessionLoaded          // it waits for queries that read the file; nil for none
 	to              SessionLoaded           // once it is loaded
 	summary         *protocol.BranchSummary // of the branch that is left, if there is to be one
 	queuedMeanwhile bool                    // messages came during the summary: a run is to follow
@@ -39,6 +43,40 @@ func (m *Machine) swapOf(seq uint64) *sessionSwitch {
 	return nil
 }
 
+// switchAsked notes who is asked whether a switch may be, and lets go on what does not
+// wait for that.
+func (m *Machine) switchAsked(in SwitchAsked) {
+	w := m.swapOf(in.Seq)
+	if w == nil {
+		return
+	}
+	w.asks, w.dialog = true, in.Dialog
+	m.waiting = slices.DeleteFunc(m.waiting, func(c Command) bool {
+		passes := m.passesSwitch(c)
+		if passes {
+			m.dispatch(c)
+		}
+		return passes
+	})
+	if slices.ContainsFunc(m.waiting, m.endsSwitch) {
+		m.cancelSwitch()
+	}
+}
+
+// endsSwitch says whether a command withdraws the switch about which extensions are
+// asked: one that stops what goes on, and does not want another session itself.
+func (m *Machine) endsSwitch(c Command) bool {
+	traits := protocol.TraitsOf(c.Cmd)
+	return m.swap != nil && m.swap.asks && traits.Is(protocol.EndsNavigation) && !traits.Replaces()
+}
+
+// passesSwitch says whether a command need not wait for the person who is asked about a
+// switch: it looks at what is there, or ends a part of it.
+func (m *Machine) passesSwitch(c Command) bool {
+	traits := protocol.TraitsOf(c.Cmd)
+	return m.swap != nil && m.swap.dialog && (traits.Scope == protocol.ScopeQuery || traits.Scope == protocol.ScopeSession && traits.Is(protocol.EndsWork))
+}
+
 // sessionLoaded ends the outgoing session's run, drops its queues and goes over to
 // the one that was loaded.
 func (m *Machine) sessionLoaded(in SessionLoaded) {
@@ -53,8 +91,11 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	case in.Veto:
 		m.endSwitch(Reply{Seq: in.Seq, Data: vetoed(w.cmd.Cmd)})
 		return
+	case len(m.slowQueries) > 0:
+		w.arrived = &in
+		return
 	}
-	w.to = in
+	w.asks, w.dialog, w.to = false, false, in
 	if in.Nav != nil {
 		w.cmd.Cmd = *in.Nav
 	}
@@ -77,7 +118,7 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	}
 	switch {
 	case isNav && nav.Summarize && slices.ContainsFunc(m.waiting, func(c Command) bool { return protocol.TraitsOf(c.Cmd).Is(protocol.EndsNavigation) }):
-		m.cancelNavigation()
+		m.cancelSwitch()
 		return
 	case isNav && nav.Summarize:
 		m.leaveBranch(nav)
@@ -138,12 +179,12 @@ func (m *Machine) branchSummarised(in Summarised) {
 	m.activate()
 }
 
-// cancelNavigation gives up a summary that the client does not want to wait for.
-// What was queued meanwhile stays queued.
-func (m *Machine) cancelNavigation() {
+// cancelSwitch gives up a switch for whose summary, or for what extensions say to it,
+// the client does not want to wait. What was queued meanwhile stays queued.
+func (m *Machine) cancelSwitch() {
 	m.swap.queuedMeanwhile = false
 	m.do(DropLoaded{m.swap.cmd.Seq})
-	m.endSwitch(Reply{Seq: m.swap.cmd.Seq, Data: protocol.NavigateResult{Cancelled: true}})
+	m.endSwitch(Reply{Seq: m.swap.cmd.Seq, Data: vetoed(m.swap.cmd.Cmd)})
 }
 
 // abandonSwitch lets go of a session that was loaded in vain.
@@ -252,6 +293,11 @@ func (m *Machine) queryDone(in QueryDone) {
 	}
 	m.slowQueries = slices.Delete(m.slowQueries, i, i+1)
 	m.do(Reply{Seq: in.Seq, Data: in.Data, Err: in.Err})
+	if w := m.swap; w != nil && w.arrived != nil {
+		arrived := *w.arrived
+		w.arrived = nil
+		m.sessionLoaded(arrived)
+	}
 	m.takeWaiting()
 }
 

@@ -66,6 +66,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 		how, m.By = *x.answer, x.answer.By
 	}
 	if s.trustAnswered(c, m, how) || s.dialogAnswered(m, how) {
+		s.partingAsks(c)
 		s.clients.flush(c.ActorSystem().Root)
 		s.report(c)
 		return

@@ -93,6 +93,14 @@ type asks struct {
 	answers  map[uint64]context.CancelFunc  // of models, on their way
 	inner    map[uint64]bool                // calls of tools that they make
 	over     bool                           // their end has begun: nobody answers a dialog
+	parting  parting                        // the session, if they are asked about that
+}
+
+// parting is a command that replaces the session, about which extensions are asked. The
+// zero value is none.
+type parting struct {
+	seq    uint64
+	cancel context.CancelFunc // of the question
 }
 
 // atRest says whether nothing goes on between them and the session: nobody waits for the
@@ -708,6 +716,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 	s.emit(m.Request)
 	s.tellUI(c, worker.AskUI{Request: m.Request})
 	s.unseen(c)
+	s.partingAsks(c)
 }
 
 // maxDialogs is how many dialogs of extensions may be open at once.
@@ -766,6 +775,7 @@ func (s *Session) dialogGone(c actor.Context, op uint64) {
 			delete(s.ext.asks.dialogs, id)
 			s.promptOver(id, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
 			s.tellUI(c, worker.CancelUI{ID: id})
+			s.partingAsks(c)
 		}
 	}
 }
@@ -1020,21 +1030,41 @@ type said struct {
 
 // beforeSwitch asks the extensions about a command that replaces the session. It is to
 // be called off the actor's goroutine.
-func (s *Session) beforeSwitch(cmd protocol.Command, more extension.Replacing) func() said {
-	name, event := extension.BeforeSwitch(cmd, more)
+func (s *Session) beforeSwitch(e core.LoadSession, more extension.Replacing) func() said {
+	name, event := extension.BeforeSwitch(e.Cmd, more)
 	if name == "" || !s.ext.listens[name] {
 		return func() said { return said{} }
 	}
 	s.update()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.ext.asks.parting = parting{e.Seq, cancel}
+	s.inputs.cause(core.SwitchAsked{Seq: e.Seq, Dialog: len(s.ext.asks.dialogs) > 0})
 	box, leaf := s.ext.tools, s.file.Leaf()
 	return func() (says said) {
-		if nav, is := cmd.(protocol.NavigateTree); is {
-			says.veto, nav, says.summary = box.BeforeTree(context.Background(), nav, leaf)
+		if nav, is := e.Cmd.(protocol.NavigateTree); is {
+			says.veto, nav, says.summary = box.BeforeTree(ctx, nav, leaf)
 			says.nav = &nav
 		} else {
-			says.veto = box.Vetoes(context.Background(), name, event)
+			says.veto = box.Vetoes(ctx, name, event)
 		}
+		says.veto = says.veto || ctx.Err() != nil
 		return says
+	}
+}
+
+// partingOver ends the question about a command that replaces the session.
+func (s *Session) partingOver(seq uint64) {
+	if l := s.ext.asks.parting; l.cancel != nil && l.seq == seq {
+		l.cancel()
+		s.ext.asks.parting = parting{}
+	}
+}
+
+// partingAsks tells the machine whether extensions that are asked about a command ask a
+// person now.
+func (s *Session) partingAsks(c actor.Context) {
+	if l := s.ext.asks.parting; l.cancel != nil {
+		s.step(c, core.SwitchAsked{Seq: l.seq, Dialog: len(s.ext.asks.dialogs) > 0})
 	}
 }
 

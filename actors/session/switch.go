@@ -38,7 +38,7 @@ type loadedSession struct {
 func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 	more := s.ext.asks.more[e.Seq]
 	delete(s.ext.asks.more, e.Seq)
-	from, ask := s.loader(), s.beforeSwitch(e.Cmd, more)
+	from, ask := s.loader(), s.beforeSwitch(e, more)
 	kernel.Background(c, func() any {
 		says := ask()
 		if says.veto {
@@ -241,6 +241,7 @@ func saidIn(e protocol.Entry) (protocol.Content, bool) {
 }
 
 func (s *Session) onLoaded(c actor.Context, p loadedSession) {
+	s.partingOver(p.seq)
 	if p.err != nil || p.veto {
 		s.step(c, core.SessionLoaded{Seq: p.seq, Err: p.err, Veto: p.veto})
 		return
@@ -301,6 +302,7 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	if p.work != nil {
 		s.work = p.work
 	}
+	s.dismissDialogs(c) // nobody waits for an answer who belongs to another session
 	s.moveExtensions(p.reason, leftPath, before)
 	if p.work != nil {
 		s.inputs.cause(core.Reconfigured{Settings: p.work.settings})
@@ -332,6 +334,7 @@ func (l *loader) quietly() (core.Loaded, *protocol.Error) {
 }
 
 func (s *Session) dropLoaded(seq uint64) {
+	s.partingOver(seq)
 	if p := s.loaded[seq]; p != nil {
 		delete(s.loaded, seq)
 		if p.log != nil {
