@@ -907,3 +907,37 @@ func TestWarm(t *testing.T) {
 	child.mu.Unlock()
 	require.NoError(t, all.Close())
 }
+
+// TestDialogsEndWithWhoAsks: when nobody waits any more for a handler or a tool, the person
+// whom it asks is not asked any more, and it asks nobody else until it is through.
+func TestDialogsEndWithWhoAsks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`
+		export default (pi) => {
+			const ask = async (ui, what) => ui.notify(what + " " + await ui.confirm(what) + " " + await ui.confirm("again"));
+			pi.on("before_agent_start", (e, ctx) => ask(ctx.ui, "hook"));
+			pi.on("agent_start", (e, ctx) => ask(ctx.ui, "told"));
+			pi.registerTool({ name: "t", description: "", parameters: { type: "object" }, execute: (id, p, s, u, ctx) => ask(ctx.ui, "tool") });
+			pi.registerCommand("c", { handler: (a, ctx) => ask(ctx.ui, "command") });
+		}`), 0o600))
+	w := load(t, path)
+	id := w.id()
+	hook := func() { w.vm.Call(id, json.RawMessage(`{"type":"before_agent_start","prompt":"p"}`)) }
+	for _, tc := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"hook", hook, func() { w.vm.CancelCall(id) }},
+		{"told", func() { w.vm.Tell(1, json.RawMessage(`{"type":"agent_start"}`)) }, w.vm.AbortRun},
+		{"tool", func() { w.vm.Tool(id, ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)}) }, func() { w.vm.CancelTool(id) }},
+		{"hook", hook, func() { w.vm.CancelCall(id) }},
+		{"command", func() { w.vm.Command(id, "c", "") }, func() { w.vm.Rebind(Spec{Cwd: w.t.TempDir(), Entries: []Entry{{Path: path}}}) }},
+	} {
+		tc.begin()
+		asked := wait[Op](w)
+		tc.end()
+		require.Equal(t, asked.ID, wait[OpCancel](w).ID, tc.name)
+		require.Equal(t, tc.name+" false false", w.notice())
+		id = w.id()
+	}
+}

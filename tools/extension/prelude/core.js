@@ -697,12 +697,42 @@ function copyOf(list) {
 
 let dialogs = 0;
 const MOST_DIALOGS = 64;
+const openDialogs = []; // what takes each back
+let asking;             // whose dialogs are opened now
+
+function drop(list, x) {
+  let n = 0;
+  for (let i = 0; i < list.length; i++) if (list[i] !== x) list[n++] = list[i];
+  list.length = n;
+}
+
+function dismiss(open) {
+  const all = copyOf(open);
+  for (let i = 0; i < all.length; i++) all[i]();
+}
+
+const DIALOGS = { __proto__: null, select: true, confirm: true, input: true, editor: true };
+
+// newAsker stands for handlers, or a tool, that may ask a person. When nobody waits for them
+// any more, their dialogs are taken back, and they open no others until they are through.
+function newAsker() {
+  const by = { of: generation, gone: false, open: [], abort() { by.gone = true; dismiss(by.open); by.controller?.abort(); } };
+  by.ui = new NewProxy(ui, { get(o, name) {
+    const f = o[name];
+    if (!DIALOGS[name]) return f;
+    return (x, y, z) => {
+      asking = by;
+      try { return apply(f, o, [x, y, z]); } finally { asking = undefined; }
+    };
+  } });
+  return by;
+}
 const MOST_TIMEOUT = 2147483647; // of a timer of Node's
 
 // dialog asks a person. Who does not answer in time, or is not there, has not said yes.
 async function dialog(record, none, pick, opts) {
-  const signal = opts?.signal;
-  if (signal?.aborted) return none;
+  const by = asking, signal = opts?.signal;
+  if (signal?.aborted || by && (by.gone || by.of !== generation)) return none;
   const { timeout } = opts ?? {};
   if (typeof timeout === "number" && timeout) record.timeout = timeout >= 1 ? floor(timeout < MOST_TIMEOUT ? timeout : MOST_TIMEOUT) : 1; // NaN is none, less than nothing is over at once
   if (dialogs >= MOST_DIALOGS) {
@@ -720,6 +750,8 @@ async function dialog(record, none, pick, opts) {
     d.resolve({ cancelled: true });
   };
   signal?.addEventListener?.("abort", cancel, { once: true });
+  openDialogs[openDialogs.length] = cancel;
+  if (by) by.open[by.open.length] = cancel;
   try {
     const r = await asked;
     return !r || r.cancelled ? none : pick(r);
@@ -727,6 +759,8 @@ async function dialog(record, none, pick, opts) {
     return none;
   } finally {
     dialogs--;
+    drop(openDialogs, cancel);
+    if (by) drop(by.open, cancel);
     signal?.removeEventListener?.("abort", cancel);
   }
 }
@@ -808,7 +842,7 @@ let contexts = { of: -1 };
 
 function newContext(kind) {
   const o = {
-    ui, sessionManager, modelRegistry,
+    ui: newAsker().ui, sessionManager, modelRegistry,
     hasUI: true, mode: "rpc",
     get cwd() { return snap.cwd; },
     get model() { return snap.model ?? undefined; },
@@ -836,9 +870,15 @@ function newContext(kind) {
   return guarded(o);
 }
 
+// handlerContext is ctx of the handlers of one event.
+function handlerContext(by) {
+  return new NewProxy(context(), { get(o, name) { const v = o[name]; return name === "ui" ? by.ui : v; } });
+}
+
 // toolContext is ctx of one call of a tool, which may call others.
-function toolContext(parent) {
+function toolContext(parent, by) {
   return new NewProxy(context("tool"), { get(o, name) {
+    if (name === "ui") { o.cwd; return by.ui; }
     if (name === "executeTool") { o.cwd; return (tool, args, options) => executeTool(parent, String_(tool), args ?? {}, options); } // o.cwd: is the session still there?
     if (name === "tools") return parse(stringify(callable()));
     return o[name];
@@ -1304,10 +1344,10 @@ const doing = [RUNTIME, ""]; // the handler that was entered last
 
 // each runs the handlers of an event, one after another. step gets what each returns and
 // says whether the chain ends; what a handler throws goes to fail, else it is reported.
-async function each(name, event, step, fail) {
+async function eachOf(by, name, event, step, fail) {
   const list = handlersOf(name);
   if (!list.length) return;
-  const ctx = context();
+  const ctx = by ? handlerContext(by) : context();
   for (let i = 0; i < list.length; i++) {
     doing[0] = list[i].ext.path;
     doing[1] = name;
@@ -1325,8 +1365,8 @@ async function each(name, event, step, fail) {
 }
 
 // combined is what all handlers of an event say together. undefined changes nothing.
-async function combined(event) {
-  const name = event.type;
+async function combined(event, by) {
+  const name = event.type, each = (name, event, step, fail) => eachOf(by, name, event, step, fail);
   let out;
   switch (name) {
     case "session_before_switch": case "session_before_fork": case "session_before_compact": case "session_before_tree":
@@ -1337,7 +1377,7 @@ async function combined(event) {
       }
       if (name === "session_before_tree") withBranches(event.preparation);
       await each(name, event, (r) => { out = r; return r.cancel === true; });
-      if (!out?.cancel) out = (await oldVeto(event)) ?? out;
+      if (!out?.cancel) out = (await oldVeto(event, by)) ?? out;
       return out;
     case "project_trust":
       await each(name, event, (r) => { if (r.trusted === "yes" || r.trusted === "no") { out = r; return true; } });
@@ -1509,10 +1549,10 @@ function oldEvent(event) {
 }
 
 // oldVeto asks the handlers of session.
-async function oldVeto(event) {
+async function oldVeto(event, by) {
   if (!OLD[event.type]) return undefined;
   let out;
-  await each("session", oldEvent(event), (r) => {
+  await eachOf(by, "session", oldEvent(event), (r) => {
     out = r.compactionEntry ? { compaction: { summary: r.compactionEntry.summary, firstKeptEntryId: r.compactionEntry.firstKeptEntryId ?? event.preparation?.firstKeptEntryId, tokensBefore: r.compactionEntry.tokensBefore } } : r;
     return r.cancel === true;
   });
@@ -1545,6 +1585,7 @@ function grown(event) {
 const cancels = new NewMap(); // what ends the wait for a tell; what says that a call is still wanted
 let tail = NewPromise.resolve();
 let telling = 0;      // tells that are not through
+const ofRun = [];     // whose handlers the end of the run ends
 
 // replaced is what session_start was called until 0.64 where a session has taken the place
 // of another.
@@ -1561,13 +1602,16 @@ function tell(n, event) {
     call("began", "tell", n);
     const d = deferred();
     apply(set, cancels, ["tell" + n, d]);
+    const by = newAsker();
+    if (apply(indexOf, event.type, ["session_"]) !== 0) ofRun[ofRun.length] = by;
     const work = (async () => {
-      if (OLD[event.type]) await oldVeto(event);
-      await combined(grown(event));
+      if (OLD[event.type]) await oldVeto(event, by);
+      await combined(grown(event), by);
       const old = replaced(event);
-      if (old) { await oldVeto(old); await combined(old); }
+      if (old) { await oldVeto(old, by); await combined(old, by); }
     })();
-    chain(work, d.resolve, (e) => { failed(undefined, event.type, e); d.resolve(); });
+    const over = () => { drop(ofRun, by); by.gone = false; d.resolve(); };
+    chain(work, over, (e) => { failed(undefined, event.type, e); over(); });
     await d.promise;
     apply(remove, cancels, ["tell" + n]);
     telling--;
@@ -1582,22 +1626,23 @@ const GATES = { tool_call: true, user_bash: true };
 
 // hook asks the handlers of an event, after what was told before it.
 function hook(id, event) {
-  const key = "call" + id;
-  apply(set, cancels, [key, true]);
+  const key = "call" + id, by = newAsker();
+  apply(set, cancels, [key, by]);
   const run = () => {
     if (!apply(has, cancels, [key])) return;
     call("began", "call", id);
     if (SIGNALLED[event.type]) {
-      const controller = new world.AbortController();
-      apply(set, cancels, [key, controller]);
-      defineProperty(event, "signal", { configurable: true, enumerable: true, value: controller.signal });
+      by.controller = new world.AbortController();
+      defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
     }
     const broke = (e) => {
+      by.gone = false;
       if (!apply(remove, cancels, [key])) return;
       if (!GATES[event.type]) failed(undefined, event.type, e); // theirs is the reason of the refusal
       call("done", id, undefined, messageOf(e));
     };
-    chain(combined(grown(event)), (r) => {
+    chain(combined(grown(event), by), (r) => {
+      by.gone = false;
       let text;
       try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke(e); return; }
       if (apply(remove, cancels, [key])) call("done", id, text, undefined, event[SPOKE]);
@@ -1608,7 +1653,7 @@ function hook(id, event) {
 
 // ---- tools ----
 
-const running = new NewMap(); // controllers of tools that run
+const running = new NewMap(); // askers of tools that run
 
 // updateThird says that a tool takes onUpdate before signal, as from 0.31 to 0.50.
 function updateThird(f) {
@@ -1638,6 +1683,7 @@ const MOST_RESULT = 32 << 20; // what a model was shown once it is shown with ev
 
 async function runTool(id, c) {
   let open = true;
+  const by = newAsker();
   const end = (result, isError) => {
     if (!open) return;
     const text = stringify(result); // throws, if it goes round in a circle
@@ -1651,10 +1697,10 @@ async function runTool(id, c) {
     doing[0] = toolOwner(c.name).path;
     doing[1] = c.name;
     const args = c.prepared ? c.args : prepared(t, c.args);
-    const controller = new world.AbortController();
-    apply(set, running, [id, controller]);
+    const controller = by.controller = new world.AbortController();
+    apply(set, running, [id, by]);
     const update = (partial) => { if (open) call("toolUpdate", id, stringify(resultOf(partial))); };
-    const ctx = toolContext(c.id);
+    const ctx = toolContext(c.id, by);
     const r = updateThird(t.execute)
       ? await t.execute(c.id, args, update, ctx, controller.signal)
       : await t.execute(c.id, args, controller.signal, update, ctx);
@@ -1664,7 +1710,7 @@ async function runTool(id, c) {
   } catch (e) {
     const content = [{ type: "text", text: messageOf(e) }];
     try { end({ content, details: e && typeof e === "object" && "details" in e ? e.details : undefined }, true); } catch { end({ content }, true); }
-  }
+  } finally { by.gone = false; }
 }
 
 // resultOf accepts what pi would break on: a text, or nothing.
@@ -1787,6 +1833,7 @@ const dispatch = {
   // rebind begins another session in the same realm: factories will run again.
   rebind(cwd) {
     generation++;
+    dismiss(openDialogs);
     node?.chdir(cwd);
     snap = create(null);
     snap.cwd = cwd;
@@ -1809,7 +1856,12 @@ const dispatch = {
       if (k === "running" && !o[k]) run = undefined;
     }
   },
-  abortRun() { const r = run; run = undefined; r?.abort(); },
+  abortRun() {
+    const r = run, told = copyOf(ofRun);
+    run = undefined;
+    r?.abort();
+    for (let i = 0; i < told.length; i++) told[i].abort();
+  },
   entry(text) {
     const e = parse(text);
     if (mirror) { addEntry(e); return; }
@@ -1822,7 +1874,7 @@ const dispatch = {
     const d = apply(get, cancels, [kind + id]);
     if (kind !== "call") { d?.resolve(); return; }
     apply(remove, cancels, [kind + id]);
-    if (d !== true) d?.abort();
+    d?.abort();
   },
   prepare(id, text) { prepareTool(id, parse(text)); },
   tool(id, text) { runTool(id, parse(text)); },
