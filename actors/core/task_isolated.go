@@ -478,8 +478,21 @@ func (m *Machine) isolatedGone(in WorkerGone) {
 // loseWork ends an item that could not be brought to its end. Its workspace is kept.
 func (m *Machine) loseWork(c *call, it *item, result protocol.TaskResult, why string) {
 	result.ExitCode, result.Error = 1, why
+	m.cutAttempt(c, it, why)
 	it.work.captured = nil
 	m.endIsolatedChild(c, it, result)
+}
+
+// cutAttempt ends the attempt that an item is in, if it is in one: the command that runs
+// has the result that clients are told of.
+func (m *Machine) cutAttempt(c *call, it *item, why string) {
+	if !it.isolated || len(it.work.attempts) == 0 || it.work.attempt().Status != "" {
+		return
+	}
+	a := it.work.attempt()
+	cut := c.tasks.check.Commands[len(a.CommandResults)]
+	a.CommandResults = append(a.CommandResults, protocol.VerificationCommandResult{Name: cut.Name, Command: cut.Command, ExitCode: 130, Optional: cut.Optional})
+	a.Status, a.EndedAt, a.Error = protocol.VerifySkipped, m.now, why
 }
 
 // cutItem ends an item of a call that is cut off.
@@ -505,10 +518,7 @@ func (m *Machine) cutItem(c *call, it *item, why string) {
 			result = s.settled
 		default:
 		}
-		if it.isolated && len(it.work.attempts) > 0 && it.work.attempt().Status == "" {
-			a := it.work.attempt()
-			a.Status, a.EndedAt, a.Error = protocol.VerifySkipped, m.now, why
-		}
+		m.cutAttempt(c, it, why)
 		result.Verification = it.verification(c.tasks.check)
 		result.PatchPath, result.Workspace = it.work.patch, it.work.dir
 		result.ExitCode, result.Aborted, result.AbortReason, result.Error = 1, true, why, why

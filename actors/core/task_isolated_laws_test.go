@@ -270,7 +270,7 @@ func (h *history) mergeStep(attempt Attempt, it *item, bad bool) {
 // checkVerifications is T2 and T3: attempts count from 1, commands are one after the
 // other, and what did not pass is not a success.
 func checkVerifications(t *rapid.T, wire []protocol.Event) {
-	attempts, running, command := map[string]int{}, map[string]bool{}, map[string]string{}
+	attempts, running, command, ends := map[string]int{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for i, ev := range wire {
 		at := func(ok bool, what string) { require.True(t, ok, "T2: event %d %s: %s", i, DescribeEvent(ev), what) }
 		switch ev := ev.(type) {
@@ -278,18 +278,22 @@ func checkVerifications(t *rapid.T, wire []protocol.Event) {
 			attempts[ev.ID], running[ev.ID], command[ev.ID] = 0, false, ""
 		case protocol.SubagentVerificationStart:
 			at(!running[ev.ID] && ev.Attempt == attempts[ev.ID]+1, "attempt")
-			attempts[ev.ID], running[ev.ID] = ev.Attempt, true
+			attempts[ev.ID], running[ev.ID], ends[ev.ID] = ev.Attempt, true, 0
 		case protocol.SubagentVerificationCommandStart:
 			at(running[ev.ID] && command[ev.ID] == "" && ev.Attempt == attempts[ev.ID], "command")
 			command[ev.ID] = ev.CommandName
 		case protocol.SubagentVerificationCommandEnd:
 			at(command[ev.ID] == ev.CommandName && ev.Attempt == attempts[ev.ID], "end of a command")
 			command[ev.ID] = ""
+			ends[ev.ID]++
 		case protocol.SubagentVerificationEnd:
 			at(running[ev.ID] && command[ev.ID] == "", "end")
 			running[ev.ID] = false
 		case protocol.SubagentEnd:
 			at(!running[ev.ID], "ends in an attempt")
+			if v := ev.Verification; v != nil && len(v.Attempts) > 0 {
+				at(len(v.Attempts[len(v.Attempts)-1].CommandResults) == ends[ev.ID], "has other results than the commands that ended")
+			}
 			if v := ev.Verification; v != nil && ev.ExitCode == 0 {
 				require.Equal(t, protocol.VerifyPassed, v.Status, "T3: %s", ev.ID)
 			}
