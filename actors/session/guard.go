@@ -57,23 +57,25 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 }
 
 func (g *crashGuard) Receive(c actor.Context) {
-	handle := func(m any) { g.receive(c, m) }
 	switch m := c.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Restarting, kernel.Crashed:
 		g.life.turn.abandon()
-		handle(m)
+		g.receive(c, m)
 	case wentOn:
-		g.life.turn.resume(m, handle)
+		g.life.turn.resume(m, g.handler(c))
 	case inDoubt:
 		g.doubtful(c.ActorSystem().Root, m)
 	default:
 		if g.shared.Cluster == nil {
-			handle(m)
+			g.receive(c, m)
 		} else {
-			g.life.turn.take(m, handle)
+			g.life.turn.take(m, g.handler(c))
 		}
 	}
 }
+
+// handler handles the messages of turns.
+func (g *crashGuard) handler(c actor.Context) func(any) { return func(m any) { g.receive(c, m) } }
 
 // receive handles one message.
 func (g *crashGuard) receive(c actor.Context, msg any) {
