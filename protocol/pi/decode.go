@@ -235,7 +235,10 @@ func set(dst reflect.Value, f protocol.Param, v gjson.Result) *protocol.Error {
 		if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) {
 			return wrong(f, "an integer")
 		}
-		if v.Num < float64(f.Min) || f.Max > 0 && v.Num > float64(f.Max) {
+		switch {
+		case f.Max == 0 && v.Num < float64(f.Min):
+			return wrong(f, fmt.Sprintf("at least %d", f.Min))
+		case f.Max > 0 && (v.Num < float64(f.Min) || v.Num > float64(f.Max)):
 			return wrong(f, fmt.Sprintf("between %d and %d", f.Min, f.Max))
 		}
 		dst.SetInt(int64(v.Num))

@@ -76,6 +76,7 @@ func TestDecode_errors(t *testing.T) {
 		{`{"type":"set_follow_up_mode","mode":"zzz"}`, ``, "set_follow_up_mode", protocol.CodeInvalidParams, "Invalid follow-up mode"},
 		{`{"type":"set_queue_mode","mode":"zzz"}`, ``, "set_queue_mode", protocol.CodeInvalidParams, "Invalid queue mode"},
 		{`{"type":"set_interrupt_mode","mode":"zzz"}`, ``, "set_interrupt_mode", protocol.CodeInvalidParams, "Invalid interrupt mode"},
+		{`{"type":"get_subagent_messages","subagentId":"A","fromByte":-1}`, ``, "get_subagent_messages", protocol.CodeInvalidParams, "fromByte must be at least 0"},
 		{`{"type":"set_auto_retry","enabled":"yes"}`, ``, "set_auto_retry", protocol.CodeInvalidParams, "enabled must be a boolean"},
 		{`{"type":"set_auto_retry"}`, ``, "set_auto_retry", protocol.CodeInvalidParams, "Missing enabled"},
 		{`{"type":"bash"}`, ``, "bash", protocol.CodeInvalidParams, "Missing command"},
