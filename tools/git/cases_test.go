@@ -447,6 +447,25 @@ func TestSweep(t *testing.T) {
 	require.DirExists(t, live.Shared)
 }
 
+// What is kept when its work was captured, after a conflict or for a task that goes on in it, stays
+// for as long as somebody has said.
+func TestSweepLeavesWhatIsKept(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{ID: "conflict"})
+	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+	_, err := w.ws.Capture(t.Context(), w.env, ws, CaptureSpec{Patch: filepath.Join(w.env.Home, "conflict.patch")})
+	require.NoError(t, err)
+	require.NoError(t, w.ws.Keep(ws))
+	other := New(w.ws.dir)
+	defer other.Close()
+	_, err = other.Sweep(t.Context(), w.env, time.Hour)
+	require.NoError(t, err)
+	require.DirExists(t, ws.Dir)
+	_, err = other.Sweep(t.Context(), w.env, time.Nanosecond)
+	require.NoError(t, err)
+	require.NoDirExists(t, ws.Dir)
+}
+
 // A sweep beside a task of the same process takes nothing from it: neither the snapshot
 // that is being taken nor the directory that is being made.
 func TestSweepBesidePrepare(t *testing.T) {

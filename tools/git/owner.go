@@ -22,6 +22,7 @@ const (
 	preparing state = "preparing"
 	running   state = "running"
 	captured  state = "captured" // its patch is durable, or there is none
+	kept      state = "kept"     // likewise, and somebody may want it: its merge was a conflict, or a task can go on in it
 	merged    state = "merged"
 )
 
@@ -200,6 +201,9 @@ func (w *Workspaces) Keep(ws Workspace) error {
 		return err
 	}
 	o.PID = 0
+	if o.State == captured {
+		o.State = kept
+	}
 	return o.write(ws.Dir)
 }
 
