@@ -294,7 +294,7 @@ func TestGate(t *testing.T) {
 	require.JSONEq(t, `{"input":{"command":"ls -l"}}`, string(w.call(bash("ls")).Result))
 	require.Len(t, w.call(bash("long")).Result, 64<<10+len(`{"block":true,"reason":""}`))
 	require.Contains(t, string(w.call(bash("huge")).Result), "bytes for the user is more than 1048576")
-	require.Len(t, w.failures(), 2, "a gate that throws has said no, and is named")
+	require.Empty(t, w.failures(), "a gate that throws has said no; that is no error of the client's")
 
 	for answer, want := range map[string]string{`{"confirmed":true}`: "", `{"cancelled":true}`: `{"block":true}`} {
 		w.vm.Call(w.id(), json.RawMessage(bash("sudo x")))
@@ -939,19 +939,5 @@ func TestDialogsEndWithWhoAsks(t *testing.T) {
 		require.Equal(t, asked.ID, wait[OpCancel](w).ID, tc.name)
 		require.Equal(t, tc.name+" false false", w.notice())
 		id = w.id()
-	}
-}
-
-// TestThrowingGate: a gate that throws refuses, and is named like everybody who throws.
-func TestThrowingGate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.ts")
-	require.NoError(t, os.WriteFile(path, []byte(`
-		export default (pi) => { for (const gate of ["tool_call", "user_bash"]) pi.on(gate, () => { throw new Error("boom"); }); }`), 0o600))
-	w := load(t, path)
-	for _, gate := range []string{"tool_call", "user_bash"} {
-		w.vm.Call(w.id(), json.RawMessage(`{"type":"`+gate+`","toolName":"bash","input":{},"command":"ls"}`))
-		failure := wait[Failure](w)
-		require.Equal(t, []string{path, gate, "boom"}, []string{failure.Path, failure.Event, failure.Message})
-		require.JSONEq(t, `{"block":true,"reason":"boom"}`, string(wait[Done](w).Result))
 	}
 }

@@ -1437,7 +1437,7 @@ async function combined(event, by) {
         if (r.input !== undefined && r.input !== null && typeof r.input === "object") event.input = r.input; // oh-my-pi
         if (r.terminate) out = { ...out, terminate: true };
         if (r.block) { out = { ...out, block: true, reason: r.reason === undefined ? undefined : apply(slice, String_(r.reason), [0, MOST_REASON]) }; return true; }
-      }, (e, x) => { failed(x, name, e); out = { block: true, reason: messageOf(e) }; return true; });
+      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
       if (!out?.block) {
         const text = stringify(event.input);
         if (text !== sent && text !== undefined) out = { ...out, input: event.input };
@@ -1480,7 +1480,7 @@ async function combined(event, by) {
       await each(name, event, (r) => {
         if (r.result || r.operations?.exec) { out = r; return true; }
         throw new NewError("user_bash handlers must return operations or a result");
-      }, (e, x) => { failed(x, name, e); out = { block: true, reason: messageOf(e) }; return true; });
+      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
       if (out?.operations) out = { result: await runBash(out.operations, event) };
       return out;
     case "agent_end": case "agent_settled": case "agent_start": case "session_start": case "session_shutdown":
