@@ -42,7 +42,6 @@ type verified struct {
 	attempts []protocol.VerificationAttempt
 	logs     []string // of the commands of the latest attempt that failed
 	failed   string   // the tree that did not pass
-	repairs  int      // that the child was asked for
 }
 
 // nextJob numbers what an item waits for, so that the end of what it waited for
@@ -269,7 +268,6 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 		m.notVerified(c, it, settled, m.budget.stopsTasks().Error()+"; repair skipped")
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
-		it.work.repairs++
 		it.state = itemRunning{}
 		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: repairText(it.work.logs)}})
 	default:
@@ -335,7 +333,7 @@ func (it *item) verification(check *verifyPlan) *protocol.VerificationResult {
 		v.Attempts = []protocol.VerificationAttempt{}
 		return v
 	}
-	v.RetriesUsed = it.work.repairs
+	v.RetriesUsed = len(v.Attempts) - 1
 	v.Status = protocol.VerifyFailed
 	if it.work.attempt().Status == protocol.VerifyPassed {
 		v.Status = protocol.VerifyPassed
