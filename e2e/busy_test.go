@@ -35,6 +35,9 @@ var control = []string{
 	`{"type":"queue_message","message":"later"}`, `{"type":"clear_queue"}`, `{"type":"abort_retry"}`,
 }
 
+// alone are those that a daemon without a cluster refuses, at once.
+var alone = []string{`{"type":"get_cluster"}`}
+
 // stops are the commands that end what is going on.
 var stops = []string{`{"type":"abort_bash"}`, `{"type":"abort"}`, `{"type":"abort_and_prompt","message":"now this"}`}
 
@@ -42,7 +45,7 @@ var stops = []string{`{"type":"abort_bash"}`, `{"type":"abort"}`, `{"type":"abor
 // below while something is going on.
 func TestControlWhole(t *testing.T) {
 	var asked []string
-	for _, c := range slices.Concat(control, stops) {
+	for _, c := range slices.Concat(control, alone, stops) {
 		asked = append(asked, gjson.Get(c, "type").Str)
 	}
 	for _, c := range protocol.Commands {
@@ -141,6 +144,9 @@ func TestBusy(t *testing.T) {
 					continue
 				}
 				d.ok(strings.Replace(c, "ENTRY", entry, 1))
+			}
+			for _, c := range alone {
+				assert.Equal(t, "unsupported", d.call(c).Get("code").Str)
 			}
 			s.leave(d)
 			for _, stop := range s.stops {

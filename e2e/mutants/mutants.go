@@ -89,7 +89,7 @@ var mutants = []mutant{
 		"\tdefault:\n\t\tm.beginVerification(c, it, s.settled)\n", "\tdefault:\n\t\tm.passed(c, it, s.settled)\n", copies},
 	{"work that failed is merged", "actors/core/task_isolated.go", "if result.ExitCode == 0 && !w.empty {", "if !w.empty {", copies},
 	{"who is first merges first", "actors/core/task.go", "if allDone(c.tasks.items[:it.index]) {", "if true {", copies},
-	{"a conflict counts as merged", "actors/core/task_isolated.go", "case in.Err != \"\" || len(in.Conflicts) > 0 || m.set.Tasks.Surface:", "case in.Err != \"\" || m.set.Tasks.Surface:", copies},
+	{"a conflict counts as merged", "actors/core/task_isolated.go", "case in.Err != \"\" || len(in.Conflicts) > 0 || m.set.Tasks.Surface || in.Aside:", "case in.Err != \"\" || m.set.Tasks.Surface || in.Aside:", copies},
 	{"files are written before the log says which", "actors/core/task_isolated.go",
 		"m.appendOwn(protocol.CustomTask, protocol.TaskOp{\n\t\t\tOp: protocol.TaskMerge,", "_, _ = m.appendOwn, (protocol.TaskOp{\n\t\t\tOp: protocol.TaskMerge,", copies},
 	{"a workspace goes with the only copy of the work", "actors/core/task_isolated.go", "leave := LeaveWorkspace{Keep: lost}", "leave := LeaveWorkspace{}", copies},
