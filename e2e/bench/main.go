@@ -98,7 +98,7 @@ func run(o options) error {
 	}
 	for out, pkg := range builds {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-		build.Dir, build.Stderr = module, os.Stderr
+		build.Dir, build.Stderr, build.Env = module, os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as make build
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("build %s: %w", pkg, err)
 		}

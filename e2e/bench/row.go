@@ -591,17 +591,21 @@ func (x *sampler) opens(q *proc, n int) []string {
 func runIdle(x *sampler) values {
 	const n = 500
 	q := x.ready(x.agent, x.how)
+	short := textAnswer(20, "word ")
+	x.model.answers(func(a *ask) { a.play(short) })
+	turns := func(ids []string) {
+		for _, id := range ids {
+			q.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + id + `"}`)
+			q.until(agentEnd)
+		}
+	}
+	turns(x.opens(q, 1)) // so that what the program itself needs for one is not counted as theirs
 	time.Sleep(500 * time.Millisecond)
 	before := q.rss()
 	ids := x.opens(q, n)
 	time.Sleep(2 * time.Second)
 	idle := q.rss()
-	short := textAnswer(20, "word ")
-	x.model.answers(func(a *ask) { a.play(short) })
-	for _, id := range ids {
-		q.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + id + `"}`)
-		q.until(agentEnd)
-	}
+	turns(ids)
 	time.Sleep(time.Second)
 	used := q.rss()
 	time.Sleep(5 * time.Second)

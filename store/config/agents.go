@@ -110,9 +110,30 @@ func (s *agentScan) places(places []agentPlace) {
 }
 
 func (s *agentScan) bundled() {
+	if len(s.found.List) == 0 { // as almost everywhere: all sessions share one list
+		s.found.List = bundledFor(s.known)
+		return
+	}
 	for _, file := range bundledTexts() {
 		s.take(file.name, file.text, protocol.AgentBundled)
 	}
+}
+
+// bundledLists are the bundled agents by the tools that there are, which a process knows few sets of.
+var bundledLists sync.Map
+
+// bundledFor is the list of the bundled agents alone. Nobody writes to it, and who appends has a copy.
+func bundledFor(known []string) protocol.Agents {
+	key := strings.Join(known, " ")
+	if list, ok := bundledLists.Load(key); ok {
+		return list.(protocol.Agents)
+	}
+	scan := agentScan{intake: &intake{kind: "agents"}, known: known}
+	for _, file := range bundledTexts() {
+		scan.take(file.name, file.text, protocol.AgentBundled)
+	}
+	list, _ := bundledLists.LoadOrStore(key, slices.Clip(scan.found.List))
+	return list.(protocol.Agents)
 }
 
 // bundledText is the file of a bundled agent.
