@@ -227,6 +227,10 @@ func (v *VM) Receive(c actor.Context) {
 		if v.vm != nil {
 			v.vm.Entry(m.Raw)
 		}
+	case beside:
+		if v.vm != nil && m.life == v.life.n {
+			m.do(v.vm)
+		}
 	case Answer:
 		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
 			v.vm.Answer(m.Op&math.MaxUint32, m.Result, m.Err)
@@ -270,7 +274,36 @@ func (v *VM) open(c actor.Context) {
 	if v.shown != nil {
 		v.vm.Update(v.shown)
 	}
-	v.tools.use(v.vm)
+	v.tools.use(inOrder{v.vm, func(do func(extension.VM)) { root.Send(self, beside{n, do}) }})
+}
+
+// inOrder is a virtual machine for jobs. What they ask comes behind what the session has said
+// before them, entries above all: both go through the actor's mailbox.
+type inOrder struct {
+	extension.VM
+	say func(do func(extension.VM))
+}
+
+// beside is what a job asks of the virtual machine of a life.
+type beside struct {
+	life int
+	do   func(extension.VM)
+}
+
+func (o inOrder) Tell(n uint64, event json.RawMessage) {
+	o.say(func(vm extension.VM) { vm.Tell(n, event) })
+}
+
+func (o inOrder) Call(id uint64, event json.RawMessage) {
+	o.say(func(vm extension.VM) { vm.Call(id, event) })
+}
+func (o inOrder) CancelCall(id uint64) { o.say(func(vm extension.VM) { vm.CancelCall(id) }) }
+func (o inOrder) Tool(id uint64, call extension.ToolCall) {
+	o.say(func(vm extension.VM) { vm.Tool(id, call) })
+}
+func (o inOrder) CancelTool(id uint64) { o.say(func(vm extension.VM) { vm.CancelTool(id) }) }
+func (o inOrder) Invoke(id uint64, key, member string, args []json.RawMessage) {
+	o.say(func(vm extension.VM) { vm.Invoke(id, key, member, args) })
 }
 
 // rebind takes the virtual machine along into another session. If it is gone, what
