@@ -23,7 +23,7 @@ type turn struct {
 }
 
 // waiting is something that is done for a turn on another goroutine.
-type waiting struct{ err error }
+type waiting struct{ err error } // errAbandoned as long as it has not returned, as when it panics
 
 // wentOn says that a turn can go on.
 type wentOn struct{ from *waiting }
@@ -78,7 +78,7 @@ func (t *turn) wait(c actor.Context, do func(context.Context) error) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	root, self, w, over := c.ActorSystem().Root, c.Self(), new(waiting), make(chan struct{})
+	root, self, w, over := c.ActorSystem().Root, c.Self(), &waiting{errAbandoned}, make(chan struct{})
 	kernel.Go(root, self, func() {
 		defer close(over)
 		w.err = do(ctx)
