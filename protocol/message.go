@@ -163,7 +163,8 @@ func Seal[M Message](m M) M {
 	if s, ok := any(m).(interface{ seal() *sealed }); ok {
 		text := s.seal()
 		text.enc = nil
-		text.enc = m.AppendJSON(nil)
+		n := SizeOf(m)
+		text.enc = m.AppendJSON(make([]byte, 0, n+n/16)) // with room for what is escaped
 	}
 	return m
 }

@@ -9,29 +9,43 @@ type group struct {
 	open    bool
 	durable bool
 	text    []byte
-	ends    []int // of each entry's line in text, before its line feed
+	lines   []staged
 	ids     []string
 }
+
+// staged is an entry's line, which is read once: its parts are in the group's text, or in
+// what that was before it grew.
+type staged struct {
+	head       lineHead
+	begin, end int // in the text, before its line feed
+}
+
+// maxLines is for how many entries room is kept for the next group.
+const maxLines = 8
 
 // Begin opens a group: entries appended from here on are written by Commit.
 // Until then the log is as it was, except that Leaf and Has know them.
 func (l *Log) Begin() {
-	l.group = group{open: true, text: l.group.text[:0], ends: l.group.ends[:0], ids: l.group.ids[:0]}
+	l.group = group{open: true, text: l.group.text[:0], lines: l.group.lines[:0], ids: l.group.ids[:0]}
 }
 
-// stage keeps an entry's line, which has its line feed.
-func (l *Log) stage(line []byte, id string, durable bool) {
-	g := &l.group
-	g.text = append(g.text, line...)
-	g.ends = append(g.ends, len(g.text)-1)
-	g.ids = append(g.ids, id)
-	g.durable = g.durable || durable
+// stage keeps an entry's line, if it is one.
+func (g *group) stage(line []byte, id string, durable bool) error {
+	at := staged{begin: len(g.text), end: len(g.text) + len(line)}
+	g.text = append(append(g.text, line...), '\n')
+	if !at.head.fits(g.text[at.begin:at.end], id) {
+		g.text = g.text[:at.begin]
+		return errLine
+	}
+	g.lines, g.ids, g.durable = append(g.lines, at), append(g.ids, id), g.durable || durable
+	return nil
 }
 
 // Commit writes the group. An error, marked ErrNotDurable as in Append, says
 // that none of its entries is part of the log.
 func (l *Log) Commit() error {
 	g := l.group
+	defer clear(g.lines) // they would keep the text
 	l.Discard()
 	if len(g.ids) == 0 {
 		return nil
@@ -40,12 +54,9 @@ func (l *Log) Commit() error {
 	if err != nil {
 		return fmt.Errorf("append to session %s: %w: %w", l.name(), ErrNotDurable, err)
 	}
-	begin := 0
-	for _, end := range g.ends {
-		var h lineHead
-		scanLine(g.text[begin:end], &h) // it was looked at before it was staged
-		l.idx.addLine(&h, off+int64(begin), end-begin)
-		begin = end + 1
+	for i := range g.lines {
+		at := &g.lines[i]
+		l.idx.addLine(&at.head, off+int64(at.begin), at.end-at.begin)
 	}
 	l.leaf = int32(len(l.idx.slots)) - 1
 	return nil
@@ -57,5 +68,8 @@ func (l *Log) Discard() {
 	if cap(g.text) > maxScratch {
 		g.text = nil
 	}
-	l.group = group{text: g.text[:0], ends: g.ends[:0], ids: g.ids[:0]}
+	if cap(g.lines) > maxLines {
+		g.lines = nil
+	}
+	l.group = group{text: g.text[:0], lines: g.lines[:0], ids: g.ids[:0]}
 }

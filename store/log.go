@@ -291,15 +291,14 @@ func encode(dst []byte, r protocol.Record) (line []byte, err error) {
 // then makes it an entry of the log and the leaf. A line that would not be read
 // as the entry it is meant to be is refused.
 func (l *Log) appendLine(line []byte, id string, durable bool) error {
+	if l.group.open {
+		return l.group.stage(line, id, durable)
+	}
 	var h lineHead
-	if !scanLine(line, &h) || h.kind == nil || string(h.id) != id || bytes.IndexByte(line, '\n') >= 0 {
-		return errors.New("entry does not make a line of valid JSON")
+	if !h.fits(line, id) {
+		return errLine
 	}
 	line = append(line, '\n')
-	if l.group.open {
-		l.stage(line, id, durable)
-		return nil
-	}
 	off, err := l.write(line, durable)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotDurable, err)
@@ -307,6 +306,13 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 	l.idx.addLine(&h, off, len(line)-1)
 	l.leaf = int32(len(l.idx.slots)) - 1
 	return nil
+}
+
+var errLine = errors.New("entry does not make a line of valid JSON")
+
+// fits reads a line, and says whether it would be read as the entry that it is meant to be.
+func (h *lineHead) fits(line []byte, id string) bool {
+	return scanLine(line, h) && h.kind != nil && string(h.id) == id && bytes.IndexByte(line, '\n') < 0
 }
 
 // NewID is an id that no entry has, for [Log.AppendAs]; "" if none can be made.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -279,8 +280,11 @@ func (w *writer) encodeWaiting() {
 	if b.buffers == nil {
 		b.buffers = scratch.Get().(*buffers)
 	}
-	b.buf = b.buf[:0]
-	n := 0
+	need, n := 0, 0
+	for i := 0; i < len(w.waiting) && need < writeChunk; i++ {
+		need += w.waiting[i].item.Size
+	}
+	b.buf = slices.Grow(b.buf[:0], min(need, writeChunk))
 	for n < len(w.waiting) && len(b.buf) < writeChunk {
 		p := &w.waiting[n]
 		if p.last {

@@ -446,21 +446,21 @@ func (m *Machine) add(a Append) string {
 // appendOwn writes an entry of troupe's own, which clients and other programs pass
 // over.
 func (m *Machine) appendOwn(customType string, data any) {
-	raw, err := json.Marshal(data)
-	if err != nil {
-		panic("core: " + customType + ": " + err.Error())
-	}
-	m.append(protocol.Custom{CustomType: customType, Data: raw})
+	m.append(protocol.Custom{CustomType: customType, Data: encoded(data, ownEntry)})
 }
 
 // noteOwn writes an entry of troupe's own that may wait for the next durable one.
 func (m *Machine) noteOwn(customType string, data any) {
-	raw, err := json.Marshal(data)
-	if err != nil {
-		panic("core: " + customType + ": " + err.Error())
-	}
-	m.note(protocol.Custom{CustomType: customType, Data: raw})
+	m.note(protocol.Custom{CustomType: customType, Data: encoded(data, ownEntry)})
 }
+
+// encoded is a value as JSON, which has about so many bytes.
+func encoded(v any, size int) json.RawMessage {
+	return protocol.AppendValue(make([]byte, 0, size), v)
+}
+
+// ownEntry is about how many bytes an entry of troupe's own has.
+const ownEntry = 768
 
 // appendMessage adds a message to the branch.
 func (m *Machine) appendMessage(e protocol.MessageEntry) string {

@@ -33,9 +33,13 @@ func (l *OpenChildren) observe(ev protocol.Event) {
 	case protocol.SubagentVerificationEnd:
 		l.change(ev.ID, func(c *OpenChild) { c.Attempt = 0 })
 	case protocol.SubagentEnd:
-		*l = slices.DeleteFunc(slices.Clone(*l), func(c OpenChild) bool { return c.ID == ev.ID })
-		if len(*l) == 0 {
+		switch list := *l; { // copies of the list stay what they are
+		case len(list) == 1 && list[0].ID == ev.ID:
 			*l = nil
+		case len(list) > 1 && list[0].ID == ev.ID: // as of a call that is cut
+			*l = list[1:]
+		default:
+			*l = slices.DeleteFunc(slices.Clone(list), func(c OpenChild) bool { return c.ID == ev.ID })
 		}
 	default: // is about no child
 	}

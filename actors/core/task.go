@@ -659,8 +659,7 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			}
 		}
 	}
-	var text strings.Builder
-	text.WriteString("This call was running when the run was interrupted.\n")
+	text := []byte("This call was running when the run was interrupted.\n")
 	for _, r := range list {
 		if !ended[r.ID] {
 			if left := m.leftByChild(r.ID); left != nil {
@@ -671,9 +670,9 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			m.appendOwn(protocol.CustomTask, op)
 		}
 		details.Results = append(details.Results, *r)
-		text.WriteString(resultText(r))
+		text = appendResult(text, r)
 	}
-	result = protocol.ToolResult{Content: protocol.TextContent(text.String()), Details: m.taskDetails(nil, details)}
+	result = protocol.ToolResult{Content: protocol.TextContent(string(text)), Details: m.taskDetails(nil, details)}
 	return result, len(list) > 0
 }
 

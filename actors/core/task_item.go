@@ -279,7 +279,7 @@ const (
 
 // taskResult is what came of a call whose items are done.
 func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
-	details := protocol.TaskDetails{Results: []protocol.TaskResult{}, Usage: new(protocol.Usage)}
+	details := protocol.TaskDetails{Results: make([]protocol.TaskResult, 0, len(t.items)), Usage: new(protocol.Usage)}
 	for _, it := range t.items {
 		r := it.state.(itemDone).is
 		if m.words().pisces && it.opened.ID != "" {
@@ -301,36 +301,33 @@ func (m *Machine) taskDetails(t *tasks, d protocol.TaskDetails) json.RawMessage 
 	if t != nil {
 		d.TotalDurationMs = m.now - t.began
 	}
-	raw, err := json.Marshal(d)
-	if err != nil {
-		panic("core: details of a task call: " + err.Error())
-	}
-	return raw
+	return encoded(d, ownEntry*(1+len(d.Results)+len(d.Progress)))
 }
 
-func resultHead(r *protocol.TaskResult) string {
-	return fmt.Sprintf("\n<task id=%q agent=%q status=%q>", r.ID, r.Agent, status(r))
+func appendHead(dst []byte, r *protocol.TaskResult) []byte {
+	dst = strconv.AppendQuote(append(dst, "\n<task id="...), r.ID)
+	dst = strconv.AppendQuote(append(dst, " agent="...), r.Agent)
+	return append(strconv.AppendQuote(append(dst, " status="...), status(r)), ">\n"...)
 }
 
-// resultText is what the model is told of one item.
-func resultText(r *protocol.TaskResult) string {
-	var b strings.Builder
-	b.WriteString(resultHead(r) + "\n")
+// appendResult appends what the model is told of one item.
+func appendResult(dst []byte, r *protocol.TaskResult) []byte {
+	line := func(before, text string) { dst = append(append(append(dst, before...), text...), '\n') }
+	dst = appendHead(dst, r)
 	if r.Error != "" {
-		b.WriteString("Error: " + cut(r.Error, maxItemText/5) + "\n")
+		line("Error: ", cut(r.Error, maxItemText/5))
 	}
 	if r.Output != "" {
-		b.WriteString(cut(r.Output, maxItemText) + "\n")
+		line("", cut(r.Output, maxItemText))
 	}
 	if len(r.Output) > maxItemText && r.OutputPath != "" {
-		b.WriteString("The whole output: " + r.OutputPath + "\n")
+		line("The whole output: ", r.OutputPath)
 	}
-	b.WriteString(workText(r))
+	dst = append(dst, workText(r)...)
 	if r.ExitCode != 0 && r.SessionFile != "" {
-		b.WriteString("Its session: " + r.SessionFile + "\n")
+		line("Its session: ", r.SessionFile)
 	}
-	b.WriteString("</task>\n")
-	return b.String()
+	return append(dst, "</task>\n"...)
 }
 
 // cut takes the middle out of a text that is longer than limit bytes.

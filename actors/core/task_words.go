@@ -131,7 +131,8 @@ func (w taskWords) running(items, done, running int) string {
 // summary is what a model reads of a call that is over: how many of its items have
 // succeeded, in what time, and each of them, as many as fit.
 func (w taskWords) summary(results []protocol.TaskResult, ms int64) string {
-	var items strings.Builder
+	const usual = 256 // bytes of an item
+	items := make([]byte, 0, usual*len(results))
 	succeeded := 0
 	cost := 0.0
 	for i := range results {
@@ -140,28 +141,38 @@ func (w taskWords) summary(results []protocol.TaskResult, ms int64) string {
 			succeeded++
 		}
 		cost += r.Usage.Cost.Total
-		text, head := resultText(r), resultHead(r)+"\n"
-		if w.pisces {
-			text, head = piscesText(r), piscesHead(r)+"</agent>\n"
-			if i > 0 {
-				items.WriteString("---\n")
-			}
+		if w.pisces && i > 0 {
+			items = append(items, "---\n"...)
 		}
-		if items.Len()+len(text) < maxTaskText-maxItemText {
-			items.WriteString(text)
-		} else {
-			items.WriteString(head)
+		begin := len(items)
+		if items = w.appendItem(items, r); len(items) >= maxTaskText-maxItemText {
+			items = w.appendHead(items[:begin], r)
 		}
 	}
 	if !w.pisces {
-		return fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(results), float64(ms)/1000, cost) + items.String()
+		return fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(results), float64(ms)/1000, cost) + string(items)
 	}
 	took := fmt.Sprintf("%dms", ms)
 	if ms >= 1000 {
 		took = fmt.Sprintf("%.1fs", float64(ms)/1000)
 	}
 	return fmt.Sprintf("<task-summary>\n<header>%d/%d succeeded [%s]</header>\n\n", succeeded, len(results), took) +
-		items.String() + mergeSummary(results) + "</task-summary>"
+		string(items) + mergeSummary(results) + "</task-summary>"
+}
+
+func (w taskWords) appendItem(dst []byte, r *protocol.TaskResult) []byte {
+	if w.pisces {
+		return append(dst, piscesText(r)...)
+	}
+	return appendResult(dst, r)
+}
+
+// appendHead appends what is told of an item for whose text there is no room.
+func (w taskWords) appendHead(dst []byte, r *protocol.TaskResult) []byte {
+	if w.pisces {
+		return append(dst, piscesHead(r)+"</agent>\n"...)
+	}
+	return appendHead(dst, r)
 }
 
 func piscesHead(r *protocol.TaskResult) string {
