@@ -183,6 +183,7 @@ type (
 		isCommand
 		Command            string `json:"command" req:"true" doc:"What the shell is to run."`
 		ExcludeFromContext bool   `json:"excludeFromContext" since:"pi1" doc:"Record it, but never show it to a model."`
+		IdempotencyKey     string `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key gets the answer of the first and runs nothing, also after a restart. One that was cut off is refused (cancelled): it may have had effects."`
 	}
 	AbortBash struct{ isCommand }
 )
@@ -191,7 +192,8 @@ type (
 type (
 	NewSession struct {
 		isCommand
-		ParentSession string `json:"parentSession" doc:"Path of the session file this one comes from."`
+		ParentSession  string `json:"parentSession" doc:"Path of the session file this one comes from."`
+		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key begins no further session. In the session that the first one has left it leads to the one that it has begun, also after a restart, if that has a file."`
 	}
 	SwitchSession struct {
 		isCommand
@@ -199,9 +201,13 @@ type (
 	}
 	Fork struct {
 		isCommand
-		EntryID string `json:"entryId" req:"true" doc:"The user message to fork before."`
+		EntryID        string `json:"entryId" req:"true" doc:"The user message to fork before."`
+		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"As in new_session."`
 	}
-	Clone           struct{ isCommand }
+	Clone struct {
+		isCommand
+		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"As in new_session."`
+	}
 	GetForkMessages struct{ isCommand }
 	SetSessionName  struct {
 		isCommand

@@ -23,6 +23,7 @@ const (
 	CustomInterrupted = "troupe.interrupted" // a run was cut off here and closed on load
 	CustomFailover    = "troupe.failover"    // data is a FailoverOp: a run was cut off here with its node, and goes on
 	CustomAdopted     = "troupe.adopted"     // data is an AdoptedOp: the session has another directory from here on
+	CustomCommand     = "troupe.command"     // data is a SeenKey: of a command that is no message
 	CustomMoved       = "troupe.moved"       // data is a MovedOp: the session goes on in a cluster
 )
 
@@ -99,9 +100,9 @@ type QueueOp struct {
 	IDs         []string `json:"ids,omitempty"` // remove
 }
 
-// IdempotencyKey is the name that a client gave to a message, so that a repeat
-// runs nothing, and a fingerprint of the message, by which a repeat is told from
-// another message with the same name. The zero value is no key.
+// IdempotencyKey is the name that a client gave to a message or another command, so that a
+// repeat runs nothing, and a fingerprint of it, by which a repeat is told from something
+// else with the same name. The zero value is no key.
 //
 // In a session file both are one string: the key, #, and the fingerprint. A key
 // may have any characters; a fingerprint has no #.

@@ -95,6 +95,13 @@ type BashExecutionMessage struct {
 	sealed             `json:"-"`
 }
 
+// Result is what the command was answered.
+func (m *BashExecutionMessage) Result() BashResult {
+	return BashResult{
+		Output: m.Output, ExitCode: m.ExitCode, Cancelled: m.Cancelled, Truncated: m.Truncated, FullOutputPath: m.FullOutputPath,
+	}
+}
+
 // CustomMessage is context that neither the person nor the model wrote: an
 // extension's note, a reminder. The model sees its content as user text.
 type CustomMessage struct {

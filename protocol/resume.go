@@ -54,9 +54,28 @@ func (op CallOp) Open(call ToolCall, first bool) OpenCall {
 // MaxKeys is how many idempotency keys a session remembers, the newest ones.
 const MaxKeys = 1024
 
-// SeenKey is an idempotency key that was used, and what its message was answered:
-// the word of [Started] or [Queued].
+// SeenKey is an idempotency key that was used, and what became of the command.
 type SeenKey struct {
-	IdempotencyKey
-	Disposition string
+	Key         IdempotencyKey `json:"key"`
+	Disposition string         `json:"disposition"`    // of a message the word of [Started] or [Queued], else one of those below
+	Next        string         `json:"next,omitempty"` // left: the file of the session that has taken this one's place
+	Text        string         `json:"text,omitempty"` // left and done: what fork has answered
+}
+
+// What became of a command that is no message.
+const (
+	KeyBegun  = "begun"  // it may have had effects, and nothing says which
+	KeyDone   = "done"   // a record has what it was answered; or this session is what came of it
+	KeyLeft   = "left"   // it has put another session in the place of this one
+	KeyUndone = "undone" // it could not begin: it may come again
+)
+
+// Later is what another entry makes of the key. Whose message took it first keeps it.
+func (k *SeenKey) Later(e SeenKey) {
+	switch {
+	case k.Disposition == KeyUndone, e.Disposition != Started.Disposition && e.Disposition != Queued.Disposition:
+		*k = e
+	case k.Disposition == KeyBegun:
+		k.Disposition = KeyDone
+	}
 }

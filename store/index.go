@@ -31,6 +31,7 @@ const (
 	kindToolOp
 	kindApproval
 	kindBudget
+	kindCommand
 	kindTroupe // any other
 	kindForeign
 )
@@ -38,7 +39,7 @@ const (
 // kindNames are the types on the wire.
 var kindNames = [kindForeign]string{
 	"unknown", "message", "model_change", "thinking_level_change", "compaction", "branch_summary",
-	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom", "custom", "custom",
+	"custom_message", "label", "session_info", "context_edit", "usage", "custom", "custom", "custom", "custom", "custom", "custom", "custom", "custom",
 }
 
 // isTroupe says whether entries of this kind are troupe's bookkeeping.
@@ -241,6 +242,8 @@ func customKind(customType []byte) kind {
 		return kindApproval
 	case protocol.CustomBudget:
 		return kindBudget
+	case protocol.CustomCommand:
+		return kindCommand
 	}
 	if strings.HasPrefix(string(customType), customPrefix) {
 		return kindTroupe

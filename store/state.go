@@ -178,7 +178,7 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 		}
 	}
 	b := stateBuilder{
-		view: v, state: s, labels: labels{}, begun: map[string]protocol.CallOp{}, waiting: map[string]int{}, keys: map[string]bool{},
+		view: v, state: s, labels: labels{}, begun: map[string]protocol.CallOp{}, waiting: map[string]int{}, keys: map[string]int{},
 	}
 	for line, err := range v.lines(list) {
 		if err != nil {
@@ -193,7 +193,7 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 // telling says whether an entry bears on the state beside the context.
 func (s *slot) telling() bool {
 	switch s.kind {
-	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp, kindApproval:
+	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp, kindApproval, kindCommand:
 		return true
 	}
 	return s.flags&(flagQueueID|flagKey) != 0
@@ -205,7 +205,7 @@ type stateBuilder struct {
 	labels  labels
 	begun   map[string]protocol.CallOp // tool calls since the last answer of the branch: the last op that names them
 	waiting map[string]int             // queued input by id, as its place in Queue
-	keys    map[string]bool
+	keys    map[string]int             // as their places in Keys
 }
 
 func (b *stateBuilder) take(l *line, onBranch bool) {
@@ -221,6 +221,8 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		withData(l, b.queue)
 	case kindTask:
 		withData(l, func(op protocol.TaskOp) { b.state.Tasks = append(b.state.Tasks, op) })
+	case kindCommand:
+		withData(l, b.key)
 	case kindMessage:
 		b.message(l)
 	}
@@ -241,15 +243,20 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 
 func (b *stateBuilder) message(l *line) {
 	delete(b.waiting, string(l.head.queueID))
-	b.key(protocol.ParseIdempotencyKey(string(l.head.key)), protocol.Started)
+	b.key(protocol.SeenKey{Key: protocol.ParseIdempotencyKey(string(l.head.key)), Disposition: protocol.Started.Disposition})
 }
 
-// key notes who took a key first: queued input carries it twice, when it is
-// accepted and when it is delivered.
-func (b *stateBuilder) key(key protocol.IdempotencyKey, d protocol.Disposition) {
-	if key.Key != "" && !b.keys[key.Key] {
-		b.keys[key.Key] = true
-		b.state.Keys = append(b.state.Keys, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
+// key notes what became of a key: queued input carries it twice, when it is accepted and
+// when it is delivered.
+func (b *stateBuilder) key(s protocol.SeenKey) {
+	at, seen := b.keys[s.Key.Key]
+	switch {
+	case s.Key.Key == "":
+	case seen:
+		b.state.Keys[at].Later(s)
+	default:
+		b.keys[s.Key.Key] = len(b.state.Keys)
+		b.state.Keys = append(b.state.Keys, s)
 	}
 }
 
@@ -259,7 +266,7 @@ func (b *stateBuilder) queue(op protocol.QueueOp) {
 		b.state.LastQueueID = max(b.state.LastQueueID, op.Number())
 		b.waiting[op.ID] = len(b.state.Queue)
 		b.state.Queue = append(b.state.Queue, op.QueuedInput)
-		b.key(op.Key, protocol.Queued)
+		b.key(protocol.SeenKey{Key: op.Key, Disposition: protocol.Queued.Disposition})
 	case "remove":
 		for _, id := range op.IDs {
 			delete(b.waiting, id)

@@ -212,7 +212,7 @@ func TestStateQueue(t *testing.T) {
 	assert.Equal(t, []protocol.QueuedInput{withAll.QueuedInput, bash.QueuedInput}, s.Queue,
 		"queues are the session's, whatever the branch")
 	assert.Equal(t, 12, s.LastQueueID)
-	assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: withAll.Key, Disposition: "queued"}}, s.Keys)
+	assert.Equal(t, []protocol.SeenKey{{Key: withAll.Key, Disposition: "queued"}}, s.Keys)
 }
 
 func TestStateLastQueueID(t *testing.T) {
@@ -236,13 +236,13 @@ func TestStateKeys(t *testing.T) {
 		return e
 	}
 	s := stateOf(t, keyed("a", ""), queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q", Key: key("b")}}), keyed("b", "q"), keyed("a", ""), keyed("c", ""))
-	assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key("a"), Disposition: "started"}, {IdempotencyKey: key("b"), Disposition: "queued"}, {IdempotencyKey: key("c"), Disposition: "started"}}, s.Keys)
+	assert.Equal(t, []protocol.SeenKey{{Key: key("a"), Disposition: "started"}, {Key: key("b"), Disposition: "queued"}, {Key: key("c"), Disposition: "started"}}, s.Keys)
 
 	for _, odd := range []string{"#", "##", "a#b", "a#", "#a", " ", "\"\\", "\n\x00", "ä#😀", "\uFFFD", "k"} {
 		s := stateOf(t, keyed(odd, ""))
-		assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key(odd), Disposition: "started"}}, s.Keys, "%q", odd)
+		assert.Equal(t, []protocol.SeenKey{{Key: key(odd), Disposition: "started"}}, s.Keys, "%q", odd)
 		s = stateOf(t, queueOp(protocol.QueueOp{Op: "add", QueuedInput: protocol.QueuedInput{ID: "q", Key: key(odd)}}))
-		assert.Equal(t, []protocol.SeenKey{{IdempotencyKey: key(odd), Disposition: "queued"}}, s.Keys, "%q", odd)
+		assert.Equal(t, []protocol.SeenKey{{Key: key(odd), Disposition: "queued"}}, s.Keys, "%q", odd)
 		assert.Equal(t, key(odd), s.Queue[0].Key)
 	}
 
@@ -252,8 +252,8 @@ func TestStateKeys(t *testing.T) {
 	}
 	s = stateOf(t, many...)
 	require.Len(t, s.Keys, protocol.MaxKeys)
-	assert.Equal(t, "k10", s.Keys[0].Key, "the oldest are forgotten")
-	assert.Equal(t, fmt.Sprint("k", protocol.MaxKeys+9), s.Keys[protocol.MaxKeys-1].Key)
+	assert.Equal(t, "k10", s.Keys[0].Key.Key, "the oldest are forgotten")
+	assert.Equal(t, fmt.Sprint("k", protocol.MaxKeys+9), s.Keys[protocol.MaxKeys-1].Key.Key)
 }
 
 func TestStateOfSamples(t *testing.T) {

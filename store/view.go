@@ -320,3 +320,26 @@ func (v View) check(l *line) error {
 	}
 	return fmt.Errorf("read session %s at %d: %w", v.path, s.off, ErrChanged)
 }
+
+// Bash is the record of the bash command that was given with an idempotency key.
+// [ErrNoEntry] says that there is none.
+func (v View) Bash(key string) (*protocol.BashExecutionMessage, error) {
+	for l, err := range v.lines(v.all(func(s *slot) bool { return s.role == roleBashExecution && s.flags&flagKey != 0 })) {
+		if err != nil {
+			return nil, err
+		}
+		if protocol.ParseIdempotencyKey(string(l.head.key)).Key != key {
+			continue
+		}
+		r, err := v.record(l.slot)
+		if err != nil {
+			return nil, err
+		}
+		if e, ok := r.Entry.(protocol.MessageEntry); ok {
+			if b, ok := e.Message.(*protocol.BashExecutionMessage); ok {
+				return b, nil
+			}
+		}
+	}
+	return nil, noEntry(key)
+}

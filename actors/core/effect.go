@@ -297,6 +297,9 @@ type LoadSession struct {
 	Seq  uint64
 	Name string
 	Cmd  protocol.Command
+	// Again is the file of the session that the same command has begun before: where it is
+	// there, it is the one that is wanted. "" for none.
+	Again string
 }
 
 // ActivateSession makes the session that was loaded the current one. It reports

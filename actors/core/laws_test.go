@@ -429,6 +429,10 @@ func (h *history) bashAction() {
 		job := h.bash[0]
 		h.bash = h.bash[1:]
 		code := 0
+		if h.pick(4, "bash cannot begin") == 0 {
+			h.step(BashDone{Job: job, Err: protocol.CodeIO.Errorf("no")})
+			return
+		}
 		h.step(BashDone{Job: job, Result: protocol.BashResult{Output: "out", ExitCode: &code}})
 		return
 	}
@@ -436,8 +440,15 @@ func (h *history) bashAction() {
 		h.send(protocol.AbortBash{})
 		return
 	}
+	if key := h.key(); key != "" {
+		h.send(protocol.Bash{Command: "run " + key, IdempotencyKey: key})
+		return
+	}
 	h.send(protocol.Bash{Command: h.say()})
 }
+
+// key is an idempotency key, often one that was used before, or none.
+func (h *history) key() string { return rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(h.t, "key") }
 
 // usage is small, or more than any model's window takes before it is compacted.
 func (h *history) usage() protocol.Usage {
@@ -498,7 +509,7 @@ func (h *history) switchAction() {
 			TargetID: "e0", Summarize: rapid.Bool().Draw(h.t, "summarize"), Label: rapid.SampledFrom([]string{"", "l"}).Draw(h.t, "label"),
 		})
 	default:
-		h.send(protocol.NewSession{})
+		h.send(protocol.NewSession{IdempotencyKey: h.key()})
 	}
 }
 
@@ -544,6 +555,9 @@ func (h *history) progress() {
 	case len(h.slowQueries) > 0:
 		seq := h.slowQueries[0]
 		h.slowQueries = h.slowQueries[1:]
+		if slices.ContainsFunc(h.m.waiting, func(c Command) bool { return keyOfCommand(c.Cmd).Key != "" }) {
+			h.replay() // it may be answered at once, and the twin has not heard of those behind it
+		}
 		h.step(QueryDone{Seq: seq})
 	case len(h.loads) > 0 || len(h.activations) > 0:
 		h.switchAction()

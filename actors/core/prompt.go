@@ -1,8 +1,6 @@
 package core
 
 import (
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 
@@ -160,7 +158,7 @@ func (m *Machine) submit(c Command, q protocol.QueuedInput, why cause) {
 // accept adds a message to the branch on behalf of a client.
 func (m *Machine) accept(q protocol.QueuedInput) *protocol.UserMessage {
 	msg := m.userMessage(q)
-	m.appendMessage(protocol.MessageEntry{Message: msg, Key: m.keys.note(q.Key, protocol.Started)})
+	m.appendMessage(protocol.MessageEntry{Message: msg, Key: m.keys.message(q.Key, protocol.Started)})
 	return msg
 }
 
@@ -239,7 +237,7 @@ func (m *Machine) enqueue(c Command, q protocol.QueuedInput) bool {
 	if _, isLeaving := m.activity.(*leavingBranch); isLeaving && q.Kind != protocol.QueueInject {
 		m.swap.queuedMeanwhile = true
 	}
-	m.keys.note(q.Key, protocol.Queued)
+	m.keys.message(q.Key, protocol.Queued)
 	m.addToQueue(q)
 	if q.Kind == protocol.QueueInject {
 		m.reply(c, nil) // queue_message has no data
@@ -348,44 +346,4 @@ func (m *Machine) userMessage(q protocol.QueuedInput) *protocol.UserMessage {
 		content = append(content, img)
 	}
 	return protocol.Seal(&protocol.UserMessage{Content: content, Timestamp: m.now})
-}
-
-// keyring remembers idempotency keys, newest last.
-type keyring struct{ seen []protocol.SeenKey }
-
-// note remembers a message's key, if it has one, and returns it for the log.
-func (k *keyring) note(key protocol.IdempotencyKey, d protocol.Disposition) protocol.IdempotencyKey {
-	if key.Key != "" {
-		k.seen = append(k.seen, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
-	}
-	if over := len(k.seen) - protocol.MaxKeys; over > 0 {
-		k.seen = slices.Delete(k.seen, 0, over)
-	}
-	return key
-}
-
-// repeated answers a command whose key was used before and says whether it was.
-func (m *Machine) repeated(c Command, q protocol.QueuedInput) bool {
-	i := slices.IndexFunc(m.keys.seen, func(k protocol.SeenKey) bool { return k.Key == q.Key.Key })
-	switch {
-	case q.Key.Key == "" || i < 0:
-		return false
-	case m.keys.seen[i].Fingerprint != q.Key.Fingerprint:
-		m.fail(c, protocol.CodeConflict.Errorf("Idempotency key %q was used for another message", q.Key.Key))
-	case q.Kind == protocol.QueueInject:
-		m.reply(c, nil)
-	default:
-		m.reply(c, protocol.Disposition{Disposition: m.keys.seen[i].Disposition})
-	}
-	return true
-}
-
-// fingerprint is of a message's text and images, in hex digits.
-func fingerprint(q protocol.QueuedInput) string {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%d:%s", len(q.Text), q.Text)
-	for _, img := range q.Images {
-		fmt.Fprintf(h, "%s:%d:%s", img.MimeType, len(img.Data), img.Data)
-	}
-	return strconv.FormatUint(h.Sum64(), 16)
 }

@@ -291,7 +291,7 @@ func (m *Machine) requeue(q protocol.QueuedInput) {
 	}
 	msg, err := protocol.DecodeMessage(q.Message)
 	if b, ok := msg.(*protocol.BashExecutionMessage); ok && err == nil {
-		m.held = append(m.held, heldBash{q.ID, b})
+		m.held = append(m.held, heldBash{q.ID, q.Key, b})
 	}
 }
 

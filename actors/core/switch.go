@@ -20,6 +20,7 @@ type sessionSwitch struct {
 	to              SessionLoaded           // once it is loaded
 	summary         *protocol.BranchSummary // of the branch that is left, if there is to be one
 	queuedMeanwhile bool                    // messages came during the summary: a run is to follow
+	again           protocol.SeenKey        // the command was given before, and this came of it
 }
 
 func (w *sessionSwitch) navigation() (nav protocol.NavigateTree, is bool) {
@@ -28,11 +29,37 @@ func (w *sessionSwitch) navigation() (nav protocol.NavigateTree, is bool) {
 }
 
 func (m *Machine) beginSwitch(c Command) {
-	m.swap = &sessionSwitch{cmd: c}
+	w := &sessionSwitch{cmd: c}
+	if key := keyOfCommand(c.Cmd); key.Key != "" {
+		if seen := m.keys.find(key.Key); seen != nil {
+			w.again = *seen
+		}
+		switch {
+		case w.again.Key.Key != "" && m.conflicts(c, &w.again, key):
+			return
+		case w.again.Disposition == protocol.KeyDone:
+			m.done(c, arrived(c.Cmd, w.again.Text))
+			return
+		}
+	}
+	m.swap = w
 	if _, whole := c.Cmd.(protocol.Clone); whole {
 		m.stop(aborted) // the copy has what the run came to
 	}
-	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd})
+	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd, Again: w.again.Next})
+}
+
+// arrived is the answer to a command that has put another session, or branch, in the place
+// of this one: nobody objected.
+func arrived(cmd protocol.Command, text string) protocol.Result {
+	switch cmd.(type) {
+	case protocol.Fork:
+		return protocol.ForkResult{Text: text}
+	case protocol.NavigateTree:
+		return protocol.NavigateResult{EditorText: text}
+	default:
+		return protocol.Cancelled{}
+	}
 }
 
 // swapOf is the switch that a command has begun, nil if it is over.
@@ -128,6 +155,11 @@ func (m *Machine) sessionLoaded(in SessionLoaded) {
 	case !isNav: // queues and commands are the session's, not the branch's
 		m.dropQueues()
 		m.recordBashes()
+		if w.isAgain() {
+			w.to.Text = w.again.Text
+		} else if in.To.File != "" {
+			m.noteKey(protocol.SeenKey{Key: keyOfCommand(w.cmd.Cmd), Disposition: protocol.KeyLeft, Next: in.To.File, Text: in.Text})
+		}
 	}
 	m.activate()
 }
@@ -159,6 +191,10 @@ func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
 		m.dispatch(c)
 	}
 }
+
+// isAgain says that the session which was loaded is the one that the same command has begun
+// before.
+func (w *sessionSwitch) isAgain() bool { return w.again.Next != "" && w.again.Next == w.to.To.File }
 
 func (m *Machine) activate() {
 	m.enter(&activating{})
@@ -223,22 +259,25 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	m.work.recovered, m.work.futile = false, false
 	m.finishBranch(to)
 	m.recordArrival(w)
-	reason, data := "fork", protocol.Result(protocol.Cancelled{}) // nobody objected
+	reason := "fork"
 	switch w.cmd.Cmd.(type) {
 	case protocol.NewSession:
 		reason = "new"
 		m.headless = false
-		m.stampSettings()
+		if !w.isAgain() {
+			m.stampSettings()
+		}
 	case protocol.SwitchSession:
 		reason = "switch"
-	case protocol.Fork:
-		data = protocol.ForkResult{Text: w.to.Text}
 	case protocol.NavigateTree:
-		reason, data = "tree", protocol.NavigateResult{EditorText: w.to.Text}
+		reason = "tree"
 	default: // a clone is a fork at the leaf
 	}
+	if !w.isAgain() {
+		m.noteKey(protocol.SeenKey{Key: keyOfCommand(w.cmd.Cmd), Disposition: protocol.KeyDone, Text: w.to.Text})
+	}
 	m.emit(m.changed(reason))
-	m.endSwitch(Reply{Seq: in.Seq, Data: data, Regardless: true})
+	m.endSwitch(Reply{Seq: in.Seq, Data: arrived(w.cmd.Cmd, w.to.Text), Regardless: true})
 }
 
 // changed tells clients which session this is now.

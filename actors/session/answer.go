@@ -68,6 +68,12 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 		return s.withRefs(s.clients.replies.asker(e.Seq), list).Long(), err
 	case protocol.GetImage:
 		return image(view, cmd)
+	case protocol.Bash: // again: its record has the answer
+		b, err := view.Bash(cmd.IdempotencyKey)
+		if err != nil {
+			return nil, err
+		}
+		return b.Result(), nil
 	case protocol.GetContextUsage:
 		return s.contextUsage()
 	case protocol.GetCommands:

@@ -45,7 +45,8 @@ func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 			return loadedSession{seq: e.Seq, said: says}
 		}
 		p := from.loadSession(e, more)
-		p.seq, p.reason, p.said = e.Seq, switchReason(e.Cmd), says
+		p.seq, p.said = e.Seq, says
+		p.reason = cmp.Or(p.reason, switchReason(e.Cmd))
 		return p
 	})
 }
@@ -63,6 +64,13 @@ func switchReason(cmd protocol.Command) string {
 }
 
 func (l *loader) loadSession(e core.LoadSession, more extension.Replacing) (p loadedSession) {
+	if e.Again != "" {
+		if _, err := l.shared.fs().Stat(e.Again); err == nil {
+			p = l.switchTo(e.Again)
+			p.reason = "resume"
+			return p
+		}
+	}
 	switch cmd := e.Cmd.(type) {
 	case protocol.NewSession:
 		return l.begin(cmd, more.Setup)

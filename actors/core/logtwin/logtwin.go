@@ -22,9 +22,10 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 			}
 		case protocol.MessageEntry:
 			r.Queue = slices.DeleteFunc(r.Queue, func(q protocol.QueuedInput) bool { return q.ID == e.QueueID })
-			seen(&r, e.Key, protocol.Started)
+			seen(&r, protocol.SeenKey{Key: e.Key, Disposition: protocol.Started.Disposition})
 		case protocol.Custom:
 			queue(&r, e)
+			command(&r, e)
 			task(&r, e)
 		default: // says nothing of these
 		}
@@ -169,7 +170,7 @@ func queue(r *protocol.Resume, e protocol.Custom) {
 	case "add":
 		r.Queue = append(r.Queue, op.QueuedInput)
 		r.LastQueueID = max(r.LastQueueID, op.Number())
-		seen(r, op.Key, protocol.Queued)
+		seen(r, protocol.SeenKey{Key: op.Key, Disposition: protocol.Queued.Disposition})
 	case "remove":
 		r.Queue = slices.DeleteFunc(r.Queue, func(q protocol.QueuedInput) bool { return slices.Contains(op.IDs, q.ID) })
 	}
@@ -182,11 +183,23 @@ func task(r *protocol.Resume, e protocol.Custom) {
 	}
 }
 
-// seen notes who took a key first.
-func seen(r *protocol.Resume, key protocol.IdempotencyKey, d protocol.Disposition) {
-	if key.Key != "" && !slices.ContainsFunc(r.Keys, func(k protocol.SeenKey) bool { return k.Key == key.Key }) {
-		r.Keys = append(r.Keys, protocol.SeenKey{IdempotencyKey: key, Disposition: d.Disposition})
+// seen notes what became of a key.
+func seen(r *protocol.Resume, s protocol.SeenKey) {
+	i := slices.IndexFunc(r.Keys, func(k protocol.SeenKey) bool { return k.Key.Key == s.Key.Key })
+	switch {
+	case s.Key.Key == "":
+	case i >= 0:
+		r.Keys[i].Later(s)
+	default:
+		r.Keys = append(r.Keys, s)
 		r.Keys = r.Keys[max(0, len(r.Keys)-protocol.MaxKeys):]
+	}
+}
+
+func command(r *protocol.Resume, e protocol.Custom) {
+	var s protocol.SeenKey
+	if e.CustomType == protocol.CustomCommand && json.Unmarshal(e.Data, &s) == nil {
+		seen(r, s)
 	}
 }
 
