@@ -335,7 +335,7 @@ func resultsOf(details gjson.Result, artifact func(name string) (string, bool)) 
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %q exit %s aborted %t %q output %q stderr %q truncated %s model %v patch %t branch %q %s",
 			r.Get("index").Raw, plainID(r.Get("id").Str), r.Get("agent").Str, r.Get("agentSource").Str, r.Get("description").Str, r.Get("exitCode").Raw,
 			r.Get("aborted").Bool(), r.Get("abortReason").Str, output, r.Get("stderr").Str, r.Get("truncated").Raw,
-			r.Get("modelOverride").Exists() || r.Get("resolvedModel").Exists(), patch != "", r.Get("branchName").Str, verificationOf(r.Get("verification"))))
+			r.Get("modelOverride").Exists(), patch != "", r.Get("branchName").Str, verificationOf(r.Get("verification"))))
 	}
 	return lines
 }
@@ -438,9 +438,8 @@ var lacking = map[string]string{
 	"agent_end.sessionFile": "goes with the one above",
 	"turn_start.turnIndex":  "the document of s1 gives a turn no members", "turn_start.timestamp": "likewise", "turn_end.turnIndex": "likewise",
 	"task result.extractedToolData":   "structuredOutput has what was handed over",
-	"task progress.extractedToolData": "likewise", "task result.modelOverride": "resolvedModel; modelOverride is what was asked for",
-	"task progress.modelOverride": "likewise",
-	"task result.aborted":         "there if it is true", "task result.error": "there if it failed", "task result.patchPath": "there if anything was changed", "task result.abortReason": "there if it was aborted", "task result.nestedPatches": "there if there are any",
+	"task progress.extractedToolData": "likewise",
+	"task result.aborted":             "there if it is true", "task result.error": "there if it failed", "task result.patchPath": "there if anything was changed", "task result.abortReason": "there if it was aborted", "task result.nestedPatches": "there if there are any",
 	"response bash.outputLines": "truncated and fullOutputPath say it", "response bash.outputBytes": "likewise", "response bash.totalLines": "likewise",
 	"response bash.totalBytes": "likewise",
 	"todo_write result.phases": "todoPhases, as everywhere", "todo_write result.storage": "it has no other",

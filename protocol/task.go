@@ -27,7 +27,7 @@ type TaskResult struct {
 	Truncated     bool        `json:"truncated"`
 	DurationMs    int64       `json:"durationMs"`
 	Tokens        int64       `json:"tokens"`
-	ModelOverride string      `json:"modelOverride,omitempty"` // that was asked for
+	ModelOverride []string    `json:"modelOverride,omitempty"` // that it was to have and has; in s1 what it runs on
 	ResolvedModel string      `json:"resolvedModel,omitempty"` // that it began with
 	Error         string      `json:"error,omitempty"`
 	Aborted       bool        `json:"aborted,omitempty"`
@@ -35,6 +35,7 @@ type TaskResult struct {
 
 	Usage            *Usage          `json:"usage,omitempty"` // with that of its own children
 	Requests         int             `json:"requests,omitempty"`
+	Subagents        int             `json:"subagents,omitempty"` // its own children, and theirs
 	OutputPath       string          `json:"outputPath,omitempty"` // of the whole text
 	OutputMeta       *OutputMeta     `json:"outputMeta,omitempty"`
 	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted
@@ -77,7 +78,7 @@ type TaskProgress struct {
 	Task          string      `json:"task"`
 	Assignment    string      `json:"assignment"`
 	Description   string      `json:"description,omitempty"`
-	ModelOverride string      `json:"modelOverride,omitempty"`
+	ModelOverride []string    `json:"modelOverride,omitempty"`
 	ResolvedModel string      `json:"resolvedModel,omitempty"`
 	DurationMs    int64       `json:"durationMs"`
 	SessionID     string      `json:"sessionId,omitempty"`

@@ -42,7 +42,7 @@ func spendTask(spent *protocol.BudgetSpent, op protocol.TaskOp, line []byte) {
 	case protocol.TaskStart:
 		spent.Used.Subagents++
 	case protocol.TaskEnd, protocol.TaskSpent:
-		_, usage := costOfChild(line)
+		_, _, usage := costOfChild(line)
 		spent.Used.Spend(usage)
 	}
 }

@@ -35,7 +35,7 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 		}
 	}
 	var spent, file, children protocol.Usage
-	made := map[string]bool{} // children
+	made := map[string]int{} // children
 	for l, err := range v.lines(list) {
 		if err != nil {
 			return protocol.SessionStats{}, err
@@ -43,8 +43,9 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 		u := parseUsage(l.head.usage())
 		if v.slots[l.slot].kind == kindTask {
 			var id string
-			if id, u = costOfChild(l.b); id != "" {
-				made[id] = true
+			var below int
+			if id, below, u = costOfChild(l.b); id != "" {
+				made[id] = max(made[id], 1+below)
 			}
 			children = children.Add(u)
 		}
@@ -60,15 +61,18 @@ func (v View) Stats(retried bool) (protocol.SessionStats, error) {
 	stats.Session.Tokens, stats.Session.Cost = totals(file)
 	stats.Session.Costs = file.Cost
 	if len(made) > 0 {
-		stats.Subagents = &protocol.ChildTotals{Count: len(made)}
+		stats.Subagents = &protocol.ChildTotals{}
+		for _, n := range made {
+			stats.Subagents.Count += n
+		}
 		stats.Subagents.Tokens, stats.Subagents.Cost = totals(children)
 	}
 	return stats, nil
 }
 
-// costOfChild is the id of a child of which an entry records what it has cost, and that;
-// "" for another entry.
-func costOfChild(line []byte) (id string, u protocol.Usage) {
+// costOfChild is the id of a child of which an entry records what it has cost, how many
+// children there have been below it, and that cost; "" for another entry.
+func costOfChild(line []byte) (id string, below int, u protocol.Usage) {
 	data := gjson.GetBytes(line, "data")
 	usage := "result.usage"
 	switch data.Get("op").Str {
@@ -76,9 +80,9 @@ func costOfChild(line []byte) (id string, u protocol.Usage) {
 	case protocol.TaskSpent:
 		usage = "spent"
 	default:
-		return "", u
+		return "", 0, u
 	}
-	return data.Get("id").Str, parseUsage([]byte(data.Get(usage).Raw))
+	return data.Get("id").Str, int(data.Get("result.subagents").Int()), parseUsage([]byte(data.Get(usage).Raw))
 }
 
 // count adds an entry to the counters. Everything that a model may see as a

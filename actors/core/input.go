@@ -155,6 +155,7 @@ type ChildOpened struct {
 	SessionID string // its handle
 	File      string // "" for one in memory
 	Model     string // provider/model
+	Note      string // what of that is not as it was asked for
 	Err       string
 }
 

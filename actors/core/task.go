@@ -297,6 +297,12 @@ func (m *Machine) childOpened(in ChildOpened) {
 		m.leave(it, LeaveWorkspace{})
 	} else {
 		it.state = itemOpening{opened: &in}
+		switch {
+		case m.words().pisces: // which names what it runs on
+			it.override = []string{in.Model}
+		case in.Note != "":
+			it.override = nil
+		}
 	}
 	m.goOn(r, c)
 }
@@ -383,6 +389,9 @@ func (m *Machine) childTold(in ChildTold) {
 	default:
 	}
 	if ev := prefixed(it.id+".", in.Event); ev != nil {
+		if _, begins := ev.(protocol.SubagentStart); begins {
+			it.nested++
+		}
 		m.emitChild(it, ev)
 	}
 }
@@ -623,7 +632,7 @@ func (m *Machine) ChildUsage() (u protocol.Usage, count int) {
 			for _, it := range c.tasks.items {
 				switch it.state.(type) {
 				case itemRunning, itemCapturing, itemVerifying, itemNaming: // the log does not say yet what they have cost
-					u, count = u.Add(it.usage), count+1
+					u, count = u.Add(it.usage), count+1+it.nested
 				default:
 				}
 			}

@@ -562,7 +562,7 @@ func (m *Machine) endIsolated(c *call) {
 // workText is what the model is told of an item's changes.
 func workText(r *protocol.TaskResult) string {
 	if r.Merged == nil {
-		return ""
+		return notesText(r)
 	}
 	var b strings.Builder
 	if v := r.Verification; v != nil {
@@ -590,10 +590,14 @@ func workText(r *protocol.TaskResult) string {
 			fmt.Fprintf(&b, "%s: %s\n", line.what, line.path)
 		}
 	}
+	return b.String() + notesText(r)
+}
+
+func notesText(r *protocol.TaskResult) (text string) {
 	for _, note := range r.Notes {
-		b.WriteString("Note: " + cut(note, maxItemText/10) + "\n")
+		text += "Note: " + cut(note, maxItemText/10) + "\n"
 	}
-	return b.String()
+	return text
 }
 
 // failedText names the commands that failed, and shows the first.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,8 +21,9 @@ type item struct {
 	told   string          // what the child is told
 	state  itemState
 
-	limited  bool // it knows that it draws on a budget
-	isolated bool // it works in a workspace
+	override []string // the model that it is to have whatever its agent says, and has; nil for none
+	limited  bool     // it knows that it draws on a budget
+	isolated bool     // it works in a workspace
 	work     workspace
 	begun
 }
@@ -33,6 +35,7 @@ type begun struct {
 	activity protocol.TaskActivity
 	heard    int64 // when that was told, epoch milliseconds
 	usage    protocol.Usage
+	nested   int     // children that it and its own have begun
 	spent    amounts // by it and its own children, as far as that is known
 	open     OpenChildren
 	dialogs  []childDialog
@@ -160,11 +163,9 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 		earlier, _ := m.children.named(it.want.Resume)
 		spec.Resume = earlier.File
 	}
-	if it.want.Model != "" {
-		spec.Models = []string{it.want.Model}
-	}
-	if model := m.set.Tasks.Models[it.agent.Name]; model != "" {
-		spec.Models = []string{model}
+	if model := cmp.Or(m.set.Tasks.Models[it.agent.Name], it.want.Model); model != "" {
+		it.override = []string{model}
+		spec.Models = it.override
 	}
 	return spec
 }
@@ -189,11 +190,15 @@ func (m *Machine) childTools(agent protocol.Agent) (names []string) {
 // result is what is known of an item before it has ended.
 func (it *item) result() protocol.TaskResult {
 	u := it.usage
-	return protocol.TaskResult{
+	r := protocol.TaskResult{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Task: it.told, Assignment: it.want.Assignment,
-		Description: it.want.Description, ModelOverride: it.want.Model, ResolvedModel: it.opened.Model,
-		Tokens: u.Sum(), Usage: &u, Requests: it.activity.Requests, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
+		Description: it.want.Description, ModelOverride: it.override, ResolvedModel: it.opened.Model,
+		Tokens: u.Sum(), Usage: &u, Requests: it.activity.Requests, Subagents: it.nested, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
 	}
+	if it.opened.Note != "" {
+		r.Notes = []string{"model: " + it.opened.Note}
+	}
+	return r
 }
 
 // settled is the result of an item whose child has settled.
@@ -251,7 +256,7 @@ func status(r *protocol.TaskResult) string {
 func (it *item) progress(now int64) protocol.TaskProgress {
 	p := protocol.TaskProgress{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
-		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.want.Model,
+		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.override,
 		ResolvedModel: it.opened.Model, SessionID: it.opened.SessionID, SessionFile: it.opened.File,
 	}
 	p.Shows(it.activity)

@@ -129,5 +129,8 @@ func (k *minder) snapshot(status string, reason protocol.BudgetReason) protocol.
 	var used protocol.BudgetUsed
 	used.Spend(k.seen.usage)
 	used.WallTimeMs, used.ToolCalls = time.Since(k.seen.began).Milliseconds(), int64(k.seen.tools.count)
+	if most := k.limits.budget.MaxToolCalls; most != nil {
+		used.ToolCalls = min(used.ToolCalls, *most) // what is refused does not count
+	}
 	return used.Snapshot(status, reason)
 }

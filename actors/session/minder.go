@@ -38,6 +38,7 @@ type minder struct {
 type child struct {
 	pid    *actor.PID // nil until it is spawned
 	handle string
+	note   string // what of its model is not as it was asked for, "" for nothing
 }
 
 // asked are the commands to which the minder waits for an answer.
@@ -174,7 +175,7 @@ func (k *minder) spawned(c actor.Context, m link.SessionSpawned) {
 		c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: m.Err.Message})
 		return
 	}
-	k.child = child{m.PID, m.Handle}
+	k.child.pid, k.child.handle = m.PID, m.Handle
 	k.asked.open = k.command(c, protocol.OpenSession{})
 	if k.spawn.Spec.Path != "" {
 		k.asked.before = k.command(c, protocol.GetSessionStats{})
@@ -254,7 +255,7 @@ func (k *minder) answered(c actor.Context, r *protocol.Response) {
 }
 
 func (k *minder) opened(c actor.Context, r *protocol.Response) {
-	in := core.ChildOpened{Attempt: k.attempt, ID: k.id, SessionID: k.child.handle}
+	in := core.ChildOpened{Attempt: k.attempt, ID: k.id, SessionID: k.child.handle, Note: k.child.note}
 	if open, ok := r.Data.(protocol.OpenedSession); ok {
 		if state := open.State; state != nil {
 			if state.SessionFile != nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,9 +54,9 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 
 // startChild has the session of a child opened.
 func (s *Session) startChild(c actor.Context, e core.StartChild) {
-	spec := s.childSpec(e.Spec)
+	spec, note := s.childSpec(e.Spec)
 	k := &minder{
-		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
+		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, child: child{note: note}, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
 		spawn: link.SpawnSession{Spec: spec, Rules: s.rules},
 	}
 	if s.file.path != "" {
@@ -69,8 +70,9 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	s.jobs.track(pid, job{kind: core.WorkerChild, attempt: e.Attempt, id: e.Spec.Entry.ID})
 }
 
-// childSpec says what session to open for a child.
-func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
+// childSpec says what session to open for a child, and what of its model is not as it was
+// asked for.
+func (s *Session) childSpec(child core.ChildSpec) (link.OpenSpec, string) {
 	spec := s.spec.Fresh()
 	spec.Cwd, spec.CwdSet, spec.Retain = s.work.cwd, true, false
 	if child.Workspace != "" {
@@ -90,42 +92,52 @@ func (s *Session) childSpec(child core.ChildSpec) link.OpenSpec {
 	if spec.Memory = s.file.path == ""; !spec.Memory {
 		spec.Child.File = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), child.Entry.ID+".jsonl")
 	}
-	model, level := s.childModel(child)
-	if model != nil {
-		spec.Provider, spec.Model = model.Provider, model.ID
+	chosen := s.childModel(child)
+	if chosen.Model != nil {
+		spec.Provider, spec.Model = chosen.Model.Provider, chosen.Model.ID
 	}
-	spec.Level = level
-	return spec
+	spec.Level = chosen.Level
+	return spec, chosen.Warning
 }
 
 const childPreamble = `You are a subagent: another agent has given you an assignment, and no person is listening. Nobody can answer questions: decide yourself, and say what you have decided. When you are done, hand over the result with submit_result.`
 
 // childModel chooses a child's model and its level: the first of those that it may have
-// for which there is a key, else its parent's.
-func (s *Session) childModel(child core.ChildSpec) (*protocol.Model, protocol.ThinkingLevel) {
-	level := child.Level
+// for which there is a key, else its parent's, with a warning of those that it was to have.
+func (s *Session) childModel(child core.ChildSpec) providers.Choice {
+	own := providers.Choice{Model: child.Model, Level: child.Level}
 	if child.Agent.Level != "" {
-		level = child.Agent.Level
+		own.Level = child.Agent.Level
 	}
 	catalog := s.catalog()
+	var missed []string
 	for _, pattern := range child.Models {
-		head, own, _ := strings.Cut(pattern, ":")
+		head, level, _ := strings.Cut(pattern, ":")
 		if head == protocol.ModelInherit {
-			if l := protocol.ThinkingLevel(own); l.Valid() {
-				level = l
+			if l := protocol.ThinkingLevel(level); l.Valid() {
+				own.Level = l
 			}
-			return child.Model, level
+			return own
+		}
+		if model := s.work.files.ModelRoles[strings.TrimPrefix(pattern, "pi/")]; model != "" {
+			pattern = model
 		}
 		choice, err := providers.ResolveModel(catalog, "", pattern)
-		if err != nil || !catalog.HasKey(choice.Model.Provider) {
+		switch {
+		case err != nil:
+			missed = append(missed, err.Error())
+			continue
+		case !catalog.HasKey(choice.Model.Provider):
+			missed = append(missed, "there is no key for "+choice.Model.Provider)
 			continue
 		}
-		if choice.Level != "" {
-			level = choice.Level
-		}
-		return choice.Model, level
+		choice.Level = cmp.Or(choice.Level, own.Level)
+		return choice
 	}
-	return child.Model, level
+	if len(missed) > 0 && own.Model != nil {
+		own.Warning = strings.Join(missed, "; ") + "; it ran on " + own.Model.Provider + "/" + own.Model.ID
+	}
+	return own
 }
 
 // minder is the one of a child; nil if it has ended.

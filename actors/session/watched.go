@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,9 @@ func (w *watched) take(ev protocol.Event) bool {
 		if !ok {
 			return false
 		}
-		w.requests++
+		if !slices.ContainsFunc(protocol.BudgetReasons[:], func(why protocol.BudgetReason) bool { return answer.ErrorMessage == why.Error() }) {
+			w.requests++ // what was not sent for want of a budget is none
+		}
 		w.usage = w.usage.Add(answer.Usage)
 		if text := answer.Content.Text("\n"); text != "" {
 			w.text = text

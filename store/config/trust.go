@@ -136,7 +136,6 @@ var files = []Part{
 	{Key: "permissions.ask", Effect: Tunes, Missing: rulesOf},
 	{Key: "permissions", Effect: Loosens, Missing: rulesOf},
 	{Key: "task.batch", Effect: Tunes, Missing: tasks},
-	{Key: "modelRoles", Effect: Redirects, Missing: tasks},
 	{Key: "retry.maxDelayMs", Effect: Tunes, Missing: "Cloud Code"},
 	{Key: "websockets", Effect: Tunes, Missing: sockets},
 	{Key: "transport", Effect: Tunes, Missing: sockets},
