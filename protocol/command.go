@@ -3,7 +3,6 @@ package protocol
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -386,8 +385,10 @@ type ClientName struct {
 // maxClientName bounds the name of a client, which others are shown.
 const maxClientName = 200
 
-// clientIDs are the texts that may be the id of a client.
-var clientIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
+// isClientID says whether a text may be the id of a client.
+func isClientID(id string) bool {
+	return len(id) >= 8 && len(id) <= 64 && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
 
 // Who is the client as others are told of it; nil for one that does not say. It refuses
 // an id that cannot be one.
@@ -397,7 +398,7 @@ func (h Hello) Who() (*ClientRef, *Error) {
 		who.Name = h.Client.Name
 	}
 	switch {
-	case h.ClientID != "" && !clientIDs.MatchString(h.ClientID):
+	case h.ClientID != "" && !isClientID(h.ClientID):
 		return nil, CodeInvalidParams.Errorf("Invalid clientId: want 8 to 64 letters, digits, - and _")
 	case len(who.Name) > maxClientName:
 		return nil, CodeInvalidParams.Errorf("Invalid client: the name is longer than %d bytes", maxClientName)

@@ -31,8 +31,6 @@ type copyMark struct {
 	Note json.RawMessage `json:"note"`
 }
 
-var copySums = crc64.MakeTable(crc64.ECMA)
-
 // OpenCopy opens the copy at path, cut to what its mark says, with the note of that; a file
 // without a mark, or with one that does not fit, is set aside, which aside says, and the copy
 // begins anew with a nil note.
@@ -101,7 +99,7 @@ func sumOf(f File, size int64) (sum uint64, err error) {
 		if err := readFull(f, b, off); err != nil {
 			return 0, err
 		}
-		sum = crc64.Update(sum, copySums, b)
+		sum = crc64.Update(sum, crc64.MakeTable(crc64.ECMA), b)
 	}
 	return sum, nil
 }

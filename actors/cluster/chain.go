@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-var sums = crc64.MakeTable(crc64.ECMA)
-
 // sumAfter is the sum of a log whose sum was before, with lines behind it.
-func sumAfter(before uint64, lines []byte) uint64 { return crc64.Update(before, sums, lines) }
+func sumAfter(before uint64, lines []byte) uint64 {
+	return crc64.Update(before, crc64.MakeTable(crc64.ECMA), lines)
+}
 
 // Mark is a place in a log and all that is needed to go on from there: what is known
 // of a log that was read or written before. The zero Mark is before the first record.

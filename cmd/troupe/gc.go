@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
@@ -15,8 +17,26 @@ const (
 	gcMuch   = 12 << 20 // bytes that live
 )
 
-// startOver is when what only the start has needed is let go.
-const startOver = 10 * time.Millisecond
+// startOver is when what only the start has needed is let go, if no client speaks before.
+const startOver = 100 * time.Millisecond
+
+// startIsOver lets go of it, once: behind the first answer, which would ask for the same pages
+// again, and before a burst adds its own to them.
+var startIsOver = sync.OnceFunc(dropStart)
+
+// askedAgain is the input of a client. One that says more has its first answer.
+type askedAgain struct {
+	io.Reader
+	times int
+}
+
+func (a *askedAgain) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if a.times++; a.times == 2 {
+		go startIsOver()
+	}
+	return n, err
+}
 
 // tuneGC has every collection look at what lives, from now on.
 func tuneGC() {

@@ -112,7 +112,6 @@ func run(args []string) int {
 	if err := o.check(); err != nil {
 		return refuse(err)
 	}
-	dropStart()
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
@@ -323,7 +322,7 @@ func stdio() conn.Transport {
 	if out == os.Stdout {
 		out = eager(os.Stdout)
 	}
-	return conn.Stdio{In: os.Stdin, Out: out}
+	return conn.Stdio{In: &askedAgain{Reader: os.Stdin}, Out: out}
 }
 
 // serve runs the daemon until its client says no more, or a signal or stop ends
@@ -331,7 +330,7 @@ func stdio() conn.Transport {
 func serve(cfg *actors.Config, client conn.Transport, log zerolog.Logger, stop chan actors.Stop) int {
 	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
 	tuneGC()
-	time.AfterFunc(startOver, dropStart)
+	time.AfterFunc(startOver, startIsOver)
 	signals, code := make(chan os.Signal, 4), make(chan int, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	over := make(chan struct{})

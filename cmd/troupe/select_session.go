@@ -60,10 +60,10 @@ func chooseModel(o *options, models *registry.Registry) error {
 // an error: who wrote Bash or * wants a tool gone that would stay. Of a name that an
 // extension may have the session says whether it is unknown.
 func activeTools(o *options, reg *tools.Registry) ([]string, error) {
-	own := toolbox.Known(reg)
+	own := sync.OnceValue(func() toolbox.Box { return toolbox.Known(reg) })
 	extended := sync.OnceValue(o.extended)
 	known := func(name string) bool {
-		_, ok := own.Lookup(name)
+		_, ok := own().Lookup(name)
 		return ok || extended()
 	}
 	for _, name := range o.excludeTools {

@@ -174,7 +174,6 @@ func serveClients(args []string) int {
 	if err := o.check(); err != nil {
 		return refuse(err)
 	}
-	dropStart()
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
@@ -202,7 +201,7 @@ func (e signalError) Error() string { return syscall.Signal(e).String() }
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	cmap.SHARD_COUNT = 1 // see serve
 	tuneGC()
-	time.AfterFunc(startOver, dropStart)
+	time.AfterFunc(startOver, startIsOver)
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)
 	if err != nil {

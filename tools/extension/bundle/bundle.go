@@ -98,7 +98,12 @@ func (b *Bundle) NeedsNode() (Import, bool) {
 // another engine.
 const wantsNode = "// @troupe-host node"
 
-var wants = regexp.MustCompile(`^// @troupe-host (node|quick)\s*\n`)
+var wants = lazy(`^// @troupe-host (node|quick)\s*\n`)
+
+// lazy is an expression that is compiled when it is first needed: most processes bundle nothing.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // Error is why an extension could not be bundled.
 type Error struct {
@@ -131,7 +136,7 @@ func Extension(path string, o Options) (*Bundle, error) {
 	}
 	b := &builder{Options: o, bundle: Bundle{Path: real}}
 	if text, err := os.ReadFile(real); err == nil { // else the bundler says what is wrong
-		if m := wants.FindSubmatch(text); m != nil {
+		if m := wants().FindSubmatch(text); m != nil {
 			b.bundle.Wants = string(m[1])
 		}
 	}
@@ -398,7 +403,7 @@ func (b *builder) installed(build api.PluginBuild, a api.OnResolveArgs) (api.OnR
 func native(path string) bool { return filepath.Ext(path) == ".node" }
 
 // mentionsAddon finds manifests of packages that may have native addons.
-var mentionsAddon = regexp.MustCompile(`"gypfile"|node-gyp|"bindings"|prebuild|"binary"|node-addon-api|"napi"|linux-(x64|arm64)`)
+var mentionsAddon = lazy(`"gypfile"|node-gyp|"bindings"|prebuild|"binary"|node-addon-api|"napi"|linux-(x64|arm64)`)
 
 // addonOf gives a native addon of the package in which a file lies: such a package finds it by
 // where it lies itself, and is left to Node.
@@ -415,7 +420,7 @@ func addonOf(file string) (addon string, ok bool) {
 	}
 	dir := filepath.Join(root, name)
 	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
-	if err != nil || !mentionsAddon.Match(text) {
+	if err != nil || !mentionsAddon().Match(text) {
 		return "", false
 	}
 	var manifest struct{ OptionalDependencies map[string]string }

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -47,11 +46,11 @@ type search struct {
 
 var (
 	// namesFile finds texts that may be the name of a file beside the one that they stand in.
-	namesFile = regexp.MustCompile("[\"'`]((?:file://)?(?:\\.{0,2}/|#)[^\"'`\\n]+|\\.{1,2})[\"'`]")
+	namesFile = lazy("[\"'`]((?:file://)?(?:\\.{0,2}/|#)[^\"'`\\n]+|\\.{1,2})[\"'`]")
 	// importsFile finds those of them that are imported for sure.
-	importsFile = regexp.MustCompile("\\b(?:from|import|require)\\s*\\(?\\s*[\"'`](\\.{0,2}/[^\"'`\\n$]+|\\.{1,2})[\"'`]")
+	importsFile = lazy("\\b(?:from|import|require)\\s*\\(?\\s*[\"'`](\\.{0,2}/[^\"'`\\n$]+|\\.{1,2})[\"'`]")
 	// importsAny finds imports whose names are made when they run.
-	importsAny = regexp.MustCompile("\\b(?:import|require)\\s*\\(\\s*(?:[^\"'`\\s)]|`[^`]*\\$)")
+	importsAny = lazy("\\b(?:import|require)\\s*\\(\\s*(?:[^\"'`\\s)]|`[^`]*\\$)")
 )
 
 // file searches a file and those that it imports beside it.
@@ -62,7 +61,7 @@ func (s *search) file(path string) {
 	s.seen[path] = true
 	text, dir := s.read(path), filepath.Dir(path)
 	s.names(text)
-	for _, m := range namesFile.FindAllStringSubmatch(text, -1) {
+	for _, m := range namesFile().FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[1], "#") { // the manifest says which of the package's files it is
 			s.all(packageOf(dir))
 			continue
@@ -71,12 +70,12 @@ func (s *search) file(path string) {
 			s.file(file)
 		}
 	}
-	for _, m := range importsFile.FindAllStringSubmatch(text, -1) {
+	for _, m := range importsFile().FindAllStringSubmatch(text, -1) {
 		if files := candidates(dir, m[1]); !native(m[1]) && !slices.ContainsFunc(files, isFile) {
 			s.missing = append(s.missing, files)
 		}
 	}
-	if importsAny.MatchString(text) {
+	if importsAny().MatchString(text) {
 		s.all(dir)
 	}
 }

@@ -3,7 +3,6 @@ package bundle
 import (
 	"encoding/json"
 	"path/filepath"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -95,12 +94,12 @@ func (p *Places) Find(line, column int) (source string, sourceLine, sourceColumn
 	return p.sources[at.source], at.line + 1, at.origin + 1, true
 }
 
-var frame = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?`)
+var frame = lazy(`\(?([^\s()]+):(\d+):(\d+)\)?`)
 
 // Stack puts sources in the place of the bundle of this name in the text of a stack.
 func (p *Places) Stack(name, stack string) string {
-	return frame.ReplaceAllStringFunc(stack, func(s string) string {
-		m := frame.FindStringSubmatch(s)
+	return frame().ReplaceAllStringFunc(stack, func(s string) string {
+		m := frame().FindStringSubmatch(s)
 		if m[1] != name {
 			return s
 		}
