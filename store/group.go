@@ -1,6 +1,9 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // group is what has been appended since Begin. Its entries are complete and
 // have ids, but they are part of the log only when Commit has written them, all
@@ -23,20 +26,20 @@ type staged struct {
 // maxLines is for how many entries room is kept for the next group.
 const maxLines = 8
 
-// Begin opens a group: entries appended from here on are written by Commit.
-// Until then the log is as it was, except that Leaf and Has know them.
-func (l *Log) Begin() {
-	l.group = group{open: true, text: l.group.text[:0], lines: l.group.lines[:0], ids: l.group.ids[:0]}
+// Begin opens a group of about so many entries and bytes: entries appended from here on
+// are written by Commit. Until then the log is as it was, except that Leaf and Has know them.
+func (l *Log) Begin(entries, bytes int) {
+	g := &l.group
+	*g = group{open: true, text: slices.Grow(g.text[:0], bytes), lines: slices.Grow(g.lines[:0], entries), ids: slices.Grow(g.ids[:0], entries)}
 }
 
-// stage keeps an entry's line, if it is one.
-func (g *group) stage(line []byte, id string, durable bool) error {
-	at := staged{begin: len(g.text), end: len(g.text) + len(line)}
-	g.text = append(append(g.text, line...), '\n')
-	if !at.head.fits(g.text[at.begin:at.end], id) {
-		g.text = g.text[:at.begin]
+// stage keeps an entry's line, which is what text has beyond the group's, if it is one.
+func (g *group) stage(text []byte, id string, durable bool) error {
+	at := staged{begin: len(g.text), end: len(text)}
+	if !at.head.fits(text[at.begin:], id) {
 		return errLine
 	}
+	g.text = append(text, '\n')
 	g.lines, g.ids, g.durable = append(g.lines, at), append(g.ids, id), g.durable || durable
 	return nil
 }

@@ -50,7 +50,7 @@ func TestGroup(t *testing.T) {
 				add(t, l, user("zero"))
 			}
 			before := *c
-			l.Begin()
+			l.Begin(0, 0)
 			first := add(t, l, user("one"))[0]
 			assert.True(t, l.Has(first))
 			assert.Equal(t, first, l.Leaf())
@@ -83,7 +83,7 @@ func TestGroup_fails(t *testing.T) {
 			l := store.NewLog(f, "sessions/a.jsonl", header(), o)
 			kept := add(t, l, user("zero"))
 			f.SetPlan(storetest.MustPlan(plan))
-			l.Begin()
+			l.Begin(0, 0)
 			lost := add(t, l, user("one"), answer("two"))
 			require.ErrorIs(t, l.Commit(), store.ErrNotDurable)
 			assert.Equal(t, kept[0], l.Leaf())
@@ -98,7 +98,7 @@ func TestGroup_fails(t *testing.T) {
 func TestGroup_discarded(t *testing.T) {
 	l, mem := newLog(t)
 	kept := add(t, l, user("zero"))
-	l.Begin()
+	l.Begin(0, 0)
 	add(t, l, user("one"))
 	l.Discard()
 	require.NoError(t, l.Commit())

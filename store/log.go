@@ -260,17 +260,24 @@ func (l *Log) append(id string, entry protocol.Entry, at int64, durable bool) (_
 		return protocol.EntryMeta{}, err
 	}
 	meta := protocol.EntryMeta{ID: id, ParentID: l.Leaf(), Timestamp: protocol.FormatTime(at)}
-	line, err := encode(l.line[:0], protocol.Record{EntryMeta: meta, Entry: entry})
+	before := l.line[:0]
+	if l.group.open {
+		before = l.group.text
+	}
+	text, err := encode(before, protocol.Record{EntryMeta: meta, Entry: entry})
 	if err != nil {
 		return protocol.EntryMeta{}, err
 	}
-	if l.line = line; cap(line) > maxScratch {
+	if n := len(text) - len(before); n >= protocol.MaxSessionLine {
+		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, n, protocol.MaxSessionLine)
+	}
+	if l.group.open {
+		return meta, l.group.stage(text, id, durable)
+	}
+	if l.line = text; cap(text) > maxScratch {
 		l.line = nil
 	}
-	if len(line) >= protocol.MaxSessionLine {
-		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, len(line), protocol.MaxSessionLine)
-	}
-	return meta, l.appendLine(line, id, durable)
+	return meta, l.appendLine(text, id, durable)
 }
 
 // maxScratch is the longest line whose memory is kept for the next one.
@@ -291,9 +298,6 @@ func encode(dst []byte, r protocol.Record) (line []byte, err error) {
 // then makes it an entry of the log and the leaf. A line that would not be read
 // as the entry it is meant to be is refused.
 func (l *Log) appendLine(line []byte, id string, durable bool) error {
-	if l.group.open {
-		return l.group.stage(line, id, durable)
-	}
 	var h lineHead
 	if !h.fits(line, id) {
 		return errLine

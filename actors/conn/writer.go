@@ -284,7 +284,7 @@ func (w *writer) encodeWaiting() {
 	for i := 0; i < len(w.waiting) && need < writeChunk; i++ {
 		need += w.waiting[i].item.Size
 	}
-	b.buf = slices.Grow(b.buf[:0], min(need, writeChunk))
+	b.buf = slices.Grow(b.buf[:0], min(need, 2*writeChunk))
 	for n < len(w.waiting) && len(b.buf) < writeChunk {
 		p := &w.waiting[n]
 		if p.last {

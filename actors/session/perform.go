@@ -24,7 +24,13 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 		}
 		return 1, nil
 	}
-	s.file.Begin()
+	entries, bytes := 0, 0
+	for _, e := range effects[:n] {
+		if e, is := e.(core.Append); is {
+			entries, bytes = entries+1, bytes+entryRoom+protocol.SizeOf(e.Entry)
+		}
+	}
+	s.file.Begin(entries, bytes)
 	for i, e := range effects[:n] {
 		if _, ok := e.(core.Append); !ok {
 			continue
@@ -45,6 +51,9 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 	}
 	return n, err
 }
+
+// entryRoom is about how many bytes of an entry's line are not the entry's own.
+const entryRoom = 128
 
 // writtenTogether counts the effects, from an append to another, between which
 // nothing is done that depends on the log.
