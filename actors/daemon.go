@@ -32,7 +32,7 @@ type Config struct {
 	Faults  *failpoint.Plan
 	Observe func(*actor.ActorSystem) // for tests: sees the actor system before anything runs
 
-	Dispatcher kernel.Dispatcher // for tests: decides who handles its next message; nil is that of production
+	Dispatcher kernel.Dispatcher // decides who handles its next message; nil is that of production
 }
 
 // Defaults of Config.

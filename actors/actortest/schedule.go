@@ -139,6 +139,9 @@ func (s *Schedule) Mailbox() []actor.PropsOption {
 	})}
 }
 
+// Schedule runs what is no mailbox at once.
+func (s *Schedule) Schedule(ready func()) { go ready() }
+
 // Go runs a job at once.
 func (s *Schedule) Go(job func()) { go job() }
 
@@ -147,6 +150,9 @@ func (s *Schedule) Inline(tell, _ func()) (reads bool) {
 	tell()
 	return true
 }
+
+// AtEnd does it at once.
+func (s *Schedule) AtEnd(f func()) { f() }
 
 // Inlining is drawn: who asks may do either.
 func (s *Schedule) Inlining() bool {

@@ -24,6 +24,7 @@ type inline struct {
 	mu       sync.Mutex // guards what follows
 	turn     uint64     // the number of the latest turn, from 1
 	queue    []func()   // mailboxes to run in this turn, oldest first; at most inlineQueue
+	after    []func()   // to do when it has ended
 	takeOver func()     // reads on
 	watchdog watchdog
 }
@@ -63,6 +64,7 @@ func (l *inline) Inline(tell, takeOver func()) (reads bool) {
 			for next, _ := l.next(turn); next != nil; next, _ = l.next(turn) {
 				l.elsewhere(next)
 			}
+			l.afterwards(l.elsewhere)
 		}
 	}()
 	for do := tell; do != nil; {
@@ -70,6 +72,7 @@ func (l *inline) Inline(tell, takeOver func()) (reads bool) {
 		do, reads = l.next(turn)
 	}
 	ended = true
+	l.afterwards(func(f func()) { f() })
 	if l.yield.Swap(false) {
 		runtime.Gosched() // so that the job starts on this thread, while another one blocks in the read
 	}
@@ -129,6 +132,33 @@ func (l *inline) next(turn uint64) (mailbox func(), reads bool) {
 	return mailbox, true
 }
 
+// AtEnd has something done when the turn that is on has ended, or at once if none is: what
+// is written then to somebody else, his answer does not come into the turn.
+func (l *inline) AtEnd(f func()) {
+	l.mu.Lock()
+	later := l.active.Load()
+	if later {
+		l.after = append(l.after, f)
+	}
+	l.mu.Unlock()
+	if !later {
+		f()
+	}
+}
+
+// afterwards does what was to be done at the end of turns, unless another one is on.
+func (l *inline) afterwards(do func(f func())) {
+	l.mu.Lock()
+	var list []func()
+	if !l.active.Load() {
+		list, l.after = l.after, nil
+	}
+	l.mu.Unlock()
+	for _, f := range list {
+		do(f)
+	}
+}
+
 // trySchedule adds a mailbox to the turn that is on. It returns false if none
 // is, or too many mailboxes wait already.
 func (l *inline) trySchedule(mailbox func()) bool {
@@ -169,6 +199,7 @@ func (l *inline) look() {
 	for _, mailbox := range leftover {
 		l.elsewhere(mailbox)
 	}
+	l.afterwards(l.elsewhere)
 	if takeOver != nil {
 		takeOver()
 	}

@@ -147,3 +147,37 @@ func TestInlineOfTwo(t *testing.T) {
 		assert.Zero(t, s.taken.Load())
 	})
 }
+
+// TestAtEnd: what is for the end of a turn is done when nothing of the turn is left to run, at
+// once where none is on, and also when the turn does not end by itself.
+func TestAtEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted()
+		var order []string
+		note := func(what string) func() { return func() { order = append(order, what) } }
+		s.AtEnd(note("no turn"))
+		assert.True(t, s.Inline(func() {
+			s.AtEnd(func() {
+				assert.False(t, s.Inlining())
+				note("end")()
+			})
+			assert.True(t, s.trySchedule(func() {
+				note("mailbox")()
+				s.AtEnd(note("of the mailbox"))
+				assert.True(t, s.trySchedule(note("last mailbox")))
+			}))
+		}, s.takeOver))
+		assert.Equal(t, []string{"no turn", "mailbox", "last mailbox", "end", "of the mailbox"}, order)
+
+		assert.Panics(t, func() { s.Inline(func() { s.AtEnd(func() {}); panic("x") }, s.takeOver) })
+		assert.EqualValues(t, 1, s.handed.Load(), "a panic")
+		s.Inline(func() {
+			s.AtEnd(func() {})
+			time.Sleep(3 * InlineLimit)
+			assert.EqualValues(t, 2, s.handed.Load(), "a turn that was ended")
+		}, s.takeOver)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.EqualValues(t, 2, s.handed.Load(), "once")
+	})
+}

@@ -22,6 +22,8 @@ type Dispatcher interface {
 	// Mailbox has the mailbox of an actor that is about to be spawned run by
 	// this dispatcher.
 	Mailbox() []actor.PropsOption
+	// Schedule runs what has become ready, in the turn that is on or on another goroutine.
+	Schedule(ready func())
 	// Go runs a job that may take long on another goroutine.
 	Go(job func())
 	// Inline runs tell, and may then run the mailboxes that became ready by it
@@ -29,6 +31,8 @@ type Dispatcher interface {
 	// takeOver has been called on another goroutine, and the caller must not
 	// read any further.
 	Inline(tell, takeOver func()) (reads bool)
+	// AtEnd has f done when the turn of Inline that is on is over, at once if none is.
+	AtEnd(f func())
 	// Inlining says whether the caller runs in the middle of Inline, so that
 	// nobody reads input meanwhile. It may err.
 	Inlining() bool

@@ -95,7 +95,7 @@ func (o *options) tryExtensions(found []config.Extension) []extension.LoadError 
 	}
 	guard := tools.NewGuard()
 	defer guard.Close()
-	host := o.newExtensionHost(guard, zerolog.Nop())
+	host := o.newExtensionHost(guard, zerolog.Nop(), nil)
 	defer host.Close()
 	cwd, _ := os.Getwd()
 	spec := extension.Spec{Cwd: cwd, Flags: o.extensionOptions()}
@@ -172,8 +172,8 @@ func (o *options) warm(host extension.Host) {
 }
 
 // newExtensionHost is what runs extensions; nil for nothing. It starts nothing before
-// one is found.
-func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) extension.Host {
+// one is found. What they say is heard in turns; nil for none.
+func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger, turns engine.Turns) extension.Host {
 	switch o.extensions.Host {
 	case config.HostOff:
 		return nil
@@ -181,12 +181,12 @@ func (o *options) newExtensionHost(guard *tools.Guard, log zerolog.Logger) exten
 		return engine.NewInline(engine.Options{
 			Limits: engine.DefaultLimits(), CacheDir: engine.CacheDir(), Guard: guard, Files: new(tools.Files), Version: version, PiVersion: piVersion,
 			Models: knownModels, ProviderName: knownName,
-			InDaemon: true,
+			InDaemon: true, Turns: turns,
 		})
 	default:
 		return engine.NewChildren(engine.ChildOptions{
 			Args: []string{extHostErrand, cmp.Or(o.extensions.Host, "auto")}, Env: os.Environ(), Procs: tools.NewProcs(guard),
-			Log: func(line string) { log.Warn().Str("from", "extensions").Msg(line) },
+			Log: func(line string) { log.Warn().Str("from", "extensions").Msg(line) }, Turns: turns,
 		})
 	}
 }

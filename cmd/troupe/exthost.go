@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 
+	"troupe/actors/kernel"
 	"troupe/protocol"
 	"troupe/providers/catalog"
 	"troupe/providers/registry"
@@ -38,18 +38,16 @@ func engineOf(host string) string {
 
 // extHost runs extensions for the daemon until it is gone.
 func extHost(engine string) int {
-	file := os.NewFile(extHostFD, "daemon")
-	conn, err := net.FileConn(file)
-	if err != nil {
+	conn := os.NewFile(extHostFD, "daemon")
+	if info, err := conn.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
 		return refuse(errors.New(extHostErrand + " is a part of troupe that it starts itself"))
 	}
-	file.Close()
 	defer conn.Close()
 	guard := tools.NewGuard()
 	defer guard.Close()
-	err = extension.Serve(conn, extension.Options{
+	err := extension.Serve(conn, extension.Options{
 		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
-		Models: knownModels, ProviderName: knownName, Engine: engineOf(engine),
+		Models: knownModels, ProviderName: knownName, Engine: engineOf(engine), Turns: kernel.New(),
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "troupe:", err)

@@ -23,6 +23,7 @@ import (
 
 	"troupe/actors"
 	"troupe/actors/conn"
+	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/session"
 	"troupe/protocol"
@@ -189,7 +190,8 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	agentDir := store.AgentDir(o.agentDir, os.Getenv, home)
 	guard := tools.NewGuard()
 	own := config.WatchOwn(agentDir)
-	host := o.newExtensionHost(guard, log)
+	runs := kernel.New()
+	host := o.newExtensionHost(guard, log, runs)
 	o.warm(host)
 	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	dialect := o.dialect
@@ -209,7 +211,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		return nil, err
 	}
 	cfg := &actors.Config{
-		Log: log, Epoch: epoch(),
+		Log: log, Epoch: epoch(), Dispatcher: runs,
 		Conn: conn.Config{
 			Codec:   pi.Codec{},
 			Dialect: protocol.Dialect(dialect), Features: features, MultiSession: o.multiSession,

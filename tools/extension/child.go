@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +25,7 @@ type ChildOptions struct {
 	Memory  int64             // bytes that it may have; 0 is 2 GB
 	Log     func(line string) // lines of its stderr
 	Sandbox tools.Sandbox     // of the process and all that it starts
+	Turns   Turns             // in which is heard what it says; nil for none
 }
 
 // mostResident is what the process of extensions may have by default.
@@ -114,7 +115,7 @@ func (c *Child) running(again bool) (*Client, error) {
 		c.deaths, c.since = c.deaths+1, time.Now()
 		return nil, err
 	}
-	c.client, c.proc, c.since = NewClient(conn), proc, time.Now()
+	c.client, c.proc, c.since = NewClient(conn, c.o.Turns), proc, time.Now()
 	c.ends.Add(2)
 	go c.watch(c.client, proc)
 	go c.listen(proc)
@@ -127,7 +128,7 @@ func (tooSoon) Error() string { return "it died a moment ago" }
 
 var errTooSoon error = tooSoon{}
 
-func (c *Child) start() (*tools.Spawned, net.Conn, error) {
+func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, nil, err
@@ -150,16 +151,20 @@ func (c *Child) start() (*tools.Spawned, net.Conn, error) {
 		return nil, nil, err
 	}
 	proc.Stdin.Close()
-	conn, err := net.FileConn(ours)
-	ours.Close()
-	if err != nil {
-		proc.Kill(0)
-		proc.Stdout.Close()
-		proc.Stderr.Close()
-		return nil, nil, err
+	if runtime.GOMAXPROCS(0) < processors {
+		runtime.GOMAXPROCS(processors)
 	}
-	return proc, conn, nil
+	return proc, hostEnd{ours}, nil
 }
+
+// processors are how many the runtime has to have, at least: who waits for a client in the
+// kernel keeps one, who waits for the process another, and if none is idle beside them every
+// word wakes a thread that looks after them.
+const processors = 3
+
+// hostEnd is an end of a pair of sockets that is read by a thread that waits in the kernel:
+// over the poller of the runtime every word would wake one thread more.
+type hostEnd struct{ *os.File }
 
 func socketPair() (ours, theirs *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -170,6 +175,25 @@ func socketPair() (ours, theirs *os.File, err error) {
 		syscall.CloseOnExec(fd)
 	}
 	return os.NewFile(uintptr(fds[0]), "extensions"), os.NewFile(uintptr(fds[1]), "extensions"), nil
+}
+
+// do does something with the descriptor.
+func (s hostEnd) do(what func(fd int)) {
+	if conn, err := s.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { what(int(fd)) }) // one that is closed is the reader's to find
+	}
+}
+
+// tryWrite writes what the socket takes at once.
+func (s hostEnd) tryWrite(b []byte) (n int) {
+	s.do(func(fd int) { n, _ = syscall.SendmsgN(fd, b, nil, nil, syscall.MSG_DONTWAIT) })
+	return max(n, 0)
+}
+
+// Close ends who reads and who writes, too.
+func (s hostEnd) Close() error {
+	s.do(func(fd int) { _ = syscall.Shutdown(fd, syscall.SHUT_RDWR) }) // the other end may be gone
+	return s.File.Close()
 }
 
 // exitTime is how long the process may take to end when nobody speaks to it any more.

@@ -1,38 +1,38 @@
 package extension
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
-	"syscall"
 )
 
 // Client is a host at the other end of a connection that Serve reads.
 type Client struct {
-	rw   io.ReadWriteCloser
-	raw  syscall.RawConn // of rw; nil if it has none
-	over chan struct{}   // closed when nothing more is said
+	rw    io.ReadWriteCloser
+	turns Turns
+	over  chan struct{} // closed when nothing more is said
 
-	mu    sync.Mutex
+	mu   sync.Mutex    // guards what is said
+	out  []byte        // frames that are not written
+	due  bool          // they are about to be
+	busy bool          // the writer writes
+	more chan struct{} // holds a token while out is the writer's to write, or it is over
+	why  string        // why it is over, "" before
+
+	heard sync.Mutex // guards who hears
 	last  uint32
-	vms   map[uint32]func(Said) // sinks
-	out   []byte                // frames that wait for the writer
-	spare []byte                // room for a frame
-	busy  bool                  // the writer writes
-	more  chan struct{}         // holds a token while out is not empty, or it is over
-	why   string                // why it is over, "" before
+	vms   map[uint32]func(Said) // sinks; nil when it is over
 }
 
-// NewClient speaks to the host behind a connection.
-func NewClient(rw io.ReadWriteCloser) *Client {
-	c := &Client{rw: rw, over: make(chan struct{}), vms: map[uint32]func(Said){}, more: make(chan struct{}, 1)}
-	if conn, ok := rw.(syscall.Conn); ok {
-		if raw, err := conn.SyscallConn(); err == nil {
-			c.raw = raw
-		}
+// NewClient speaks to the host behind a connection. What is said there is heard in turns; nil
+// has none.
+func NewClient(rw io.ReadWriteCloser, turns Turns) *Client {
+	if turns == nil {
+		turns = goroutines{}
 	}
+	c := &Client{rw: rw, turns: turns, over: make(chan struct{}), vms: map[uint32]func(Said){}, more: make(chan struct{}, 1)}
 	go c.write()
 	go c.read()
 	return c
@@ -43,18 +43,16 @@ func (c *Client) Over() <-chan struct{} { return c.over }
 
 // Open begins a VM.
 func (c *Client) Open(spec Spec, sink func(Said)) VM {
-	c.mu.Lock()
-	if c.why != "" {
-		why := c.why
-		c.mu.Unlock()
-		go sink(Gone{Why: why})
+	c.heard.Lock()
+	if c.vms == nil {
+		c.heard.Unlock()
+		go sink(Gone{Why: c.reason()})
 		return remote{c: c}
 	}
 	c.last++
-	id := c.last
-	c.vms[id] = sink
-	c.mu.Unlock()
-	r := remote{c: c, session: id}
+	r := remote{c: c, session: c.last}
+	c.vms[r.session] = sink
+	c.heard.Unlock()
 	r.say(sayOpen, 0, encoded(spec))
 	return r
 }
@@ -77,6 +75,13 @@ func (c *Client) end(why string) {
 	c.rw.Close()
 }
 
+// reason is why it is over.
+func (c *Client) reason() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
 func (c *Client) wake() {
 	select {
 	case c.more <- struct{}{}:
@@ -84,24 +89,31 @@ func (c *Client) wake() {
 	}
 }
 
-// send says a frame: at once, if the socket takes it, which saves the way over the writer.
-// Who says something never waits for the host. c.mu is held.
+// send says a frame, together with what else is said in this turn. Who says something never
+// waits for the host.
 func (c *Client) send(f frame) {
-	c.spare = f.append(c.spare[:0])
-	rest := c.spare
-	if cap(c.spare) > 64<<10 {
-		c.spare = nil
+	c.mu.Lock()
+	c.out = f.append(c.out)
+	due := c.due
+	c.due = true
+	c.mu.Unlock()
+	if !due {
+		c.turns.AtEnd(c.flush)
 	}
-	if c.raw != nil && !c.busy && len(c.out) == 0 {
-		_ = c.raw.Write(func(fd uintptr) bool { // one that is closed is the reader's to find
-			n, _ := syscall.Write(int(fd), rest)
-			rest = rest[max(n, 0):]
-			return true
-		})
+}
+
+// flush writes what the socket takes at once, which saves the way over the writer.
+func (c *Client) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due = false
+	if s, ok := c.rw.(hostEnd); ok && !c.busy {
+		c.out = slices.Delete(c.out, 0, s.tryWrite(c.out))
 	}
-	if len(rest) > 0 {
-		c.out = append(c.out, rest...)
+	if len(c.out) > 0 {
 		c.wake()
+	} else if cap(c.out) > 64<<10 {
+		c.out = nil
 	}
 }
 
@@ -127,37 +139,42 @@ func (c *Client) write() {
 
 func (c *Client) read() {
 	defer close(c.over)
-	r := bufio.NewReaderSize(c.rw, 64<<10)
-	why := ""
-	for {
-		f, err := readFrame(r)
-		if err != nil {
-			why = "the extension host died"
-			break
-		}
-		s, err := saidOf(f)
-		if err != nil {
-			why = "the extension host does not make sense: " + err.Error()
-			break
-		}
-		c.mu.Lock()
-		sink := c.vms[f.session]
-		if _, gone := s.(Gone); gone {
-			delete(c.vms, f.session)
-		}
-		c.mu.Unlock()
-		if sink != nil {
-			sink(s)
-		}
+	r := newReader(c.rw, c.turns, c.hear)
+	r.read()
+	why := "the extension host died"
+	if err, nonsense := (<-r.over).(senseless); nonsense {
+		why = "the extension host does not make sense: " + err.Error()
 	}
 	c.end(why)
-	c.mu.Lock()
-	why, sinks := c.why, c.vms
-	c.vms = map[uint32]func(Said){}
-	c.mu.Unlock()
+	why = c.reason()
+	c.heard.Lock()
+	sinks := c.vms
+	c.vms = nil
+	c.heard.Unlock()
 	for _, sink := range sinks {
 		sink(Gone{Why: why})
 	}
+}
+
+// senseless is an error of what the host says.
+type senseless struct{ error }
+
+// hear gives what a VM says to its sink.
+func (c *Client) hear(f frame) error {
+	s, err := saidOf(f)
+	if err != nil {
+		return senseless{err}
+	}
+	c.heard.Lock()
+	sink := c.vms[f.session]
+	if _, gone := s.(Gone); gone {
+		delete(c.vms, f.session)
+	}
+	c.heard.Unlock()
+	if sink != nil {
+		sink(s)
+	}
+	return nil
 }
 
 // remote is a VM at the other end.
@@ -171,9 +188,10 @@ func (r remote) say(k kind, id uint64, payload []byte) {
 		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(payload)))
 		return
 	}
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	if r.c.vms[r.session] != nil && r.c.why == "" {
+	r.c.heard.Lock()
+	there := r.c.vms[r.session] != nil
+	r.c.heard.Unlock()
+	if there {
 		r.c.send(frame{k, r.session, id, payload})
 	}
 }

@@ -50,7 +50,7 @@ func pipedHost(t *testing.T, o Options) Host {
 	over := make(chan error, 1)
 	go func() { over <- Serve(theirs, o) }()
 	t.Cleanup(func() { require.NoError(t, <-over) })
-	return NewClient(ours)
+	return NewClient(ours, nil)
 }
 
 // childHost is in a process of its own.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // kind says what a frame is.
@@ -83,6 +84,61 @@ func readFrame(r *bufio.Reader) (frame, error) {
 		}
 	}
 	return f, nil
+}
+
+// reader has the frames of a connection heard, in order, and what they set off run in turns.
+type reader struct {
+	r     *bufio.Reader
+	turns Turns
+	hear  func(frame) error
+	over  chan error // gets why it is over
+
+	mu  sync.Mutex // held by who reads, until what was read has been heard
+	err error      // why it is over
+}
+
+// newReader reads nothing yet.
+func newReader(r io.Reader, turns Turns, hear func(frame) error) *reader {
+	if turns == nil {
+		turns = goroutines{}
+	}
+	return &reader{r: bufio.NewReaderSize(r, 64<<10), turns: turns, hear: hear, over: make(chan error, 1)}
+}
+
+// read goes on until the connection ends, or another goroutine does in its place.
+func (r *reader) read() {
+	for {
+		r.mu.Lock()
+		var f frame
+		if r.err == nil {
+			f, r.err = readFrame(r.r)
+		}
+		if r.err != nil {
+			r.mu.Unlock()
+			r.over <- r.err
+			return
+		}
+		if !r.turns.Inline(func() { r.heard(f) }, func() { go r.read() }) {
+			return
+		}
+	}
+}
+
+// heard hears a frame, and those that have come with it.
+func (r *reader) heard(f frame) {
+	defer r.mu.Unlock()
+	for r.err == nil {
+		if r.err = r.hear(f); r.err != nil || !r.whole() {
+			return
+		}
+		f, r.err = readFrame(r.r)
+	}
+}
+
+// whole says whether the next frame is there.
+func (r *reader) whole() bool {
+	head, _ := r.r.Peek(min(r.r.Buffered(), frameHead))
+	return len(head) == frameHead && r.r.Buffered()-frameHead >= int(binary.BigEndian.Uint32(head))
 }
 
 // encode makes JSON of a word, with what others have written as they have: no character is

@@ -46,6 +46,7 @@ type Options struct {
 	ProviderName func(provider string) string
 	Engine       string // EngineAuto, EngineQuick or EngineNode
 	InDaemon     bool   // no sandbox binds this process: sessions that have one get no extensions
+	Turns        Turns  // on which goroutines VMs run; nil is one that is new for whatever comes
 }
 
 // Inline is a host in this process.
@@ -67,6 +68,9 @@ type Inline struct {
 func NewInline(o Options) *Inline {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
+	}
+	if o.Turns == nil {
+		o.Turns = goroutines{}
 	}
 	h := &Inline{o: o, vms: map[*vm]bool{}, tools: tools.New()}
 	if o.CacheDir != "" {

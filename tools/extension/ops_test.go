@@ -396,28 +396,38 @@ func TestFrames(t *testing.T) {
 	require.Len(t, saidWords, strings.Count(string(all), ") said() "), "every word has its place")
 }
 
-// The mailbox keeps the order of each who fills it.
+// The mailbox keeps the order of each who fills it, and is emptied by one at a time.
 func TestBox(t *testing.T) {
-	b := newBox()
-	var fill sync.WaitGroup
+	var fill, work sync.WaitGroup
 	got := map[int][]int{}
+	b := box{turns: goroutines{}}
+	b.run = func() {
+		for list := b.next(); list != nil; list = b.next() {
+			for _, f := range list {
+				f()
+			}
+		}
+	}
 	for who := range 4 {
 		fill.Go(func() {
 			for n := range 100 {
-				b.put(func() { got[who] = append(got[who], n) })
+				work.Add(1)
+				b.put(func() {
+					got[who] = append(got[who], n) // the race detector sees if two do it
+					work.Done()
+				})
 			}
 		})
 	}
-	for n := 0; n < 400; {
-		for _, f := range b.next() {
-			f()
-			n++
-		}
-	}
 	fill.Wait()
+	work.Wait()
 	for who := range 4 {
+		require.Len(t, got[who], 100)
 		for n := range 100 {
 			require.Equal(t, n, got[who][n])
 		}
 	}
+	b.close()
+	b.put(func() { t.Error("nobody takes it any more") })
+	require.Nil(t, b.next())
 }

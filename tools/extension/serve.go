@@ -1,7 +1,6 @@
 package extension
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +26,10 @@ type (
 func Serve(rw io.ReadWriter, o Options) error {
 	h := NewInline(o)
 	go h.warm()
-	s := &server{host: h, vms: map[uint32]VM{}, w: rw}
-	err := s.read(bufio.NewReaderSize(rw, 64<<10))
+	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]VM{}, w: rw}
+	r := newReader(rw, h.o.Turns, s.hear)
+	r.read()
+	err := <-r.over
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -36,41 +37,44 @@ func Serve(rw io.ReadWriter, o Options) error {
 }
 
 type server struct {
-	host *Inline
+	host  *Inline
+	turns Turns
+	w     io.Writer
 
-	mu  sync.Mutex // guards what follows: every VM writes, and says when it is gone
+	mu  sync.Mutex // guards what follows: every VM says things, and when it is gone
 	vms map[uint32]VM
-	w   io.Writer
-	out []byte // room for a frame
+	out []byte // frames that are not written
+	due bool   // they are about to be
 }
 
-// say writes what a VM says. Who cannot be told any more is gone, as the reader finds.
+// say says what a VM says, together with what else is said in this turn: who is told by half
+// of it begins before there is time for him.
 func (s *server) say(session uint32, x Said) {
 	f := frameOf(session, x)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, gone := x.(Gone); gone {
-		delete(s.vms, session)
-	}
 	if len(f.payload) > mostFrame {
 		f = frameOf(session, unsaid(x, fmt.Errorf("a word of %d bytes is too long", len(f.payload))))
 	}
-	s.out = f.append(s.out[:0])
-	_, _ = s.w.Write(s.out)
-	if cap(s.out) > 64<<10 {
-		s.out = nil
+	s.mu.Lock()
+	if _, gone := x.(Gone); gone {
+		delete(s.vms, session)
+	}
+	s.out = f.append(s.out)
+	due := s.due
+	s.due = true
+	s.mu.Unlock()
+	if !due {
+		s.turns.AtEnd(s.flush)
 	}
 }
 
-func (s *server) read(r *bufio.Reader) error {
-	for {
-		f, err := readFrame(r)
-		if err != nil {
-			return err
-		}
-		if err := s.hear(f); err != nil {
-			return err
-		}
+// flush writes what was said. Who cannot be told any more is gone, as the reader finds.
+func (s *server) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = false
+	_, _ = s.w.Write(s.out)
+	if s.out = s.out[:0]; cap(s.out) > 64<<10 {
+		s.out = nil
 	}
 }
 

@@ -19,13 +19,13 @@ import (
 	"troupe/tools/extension/quick"
 )
 
-// vm is the extensions of a session, and the goroutine that owns them. Everything but
-// the box is for that goroutine alone.
+// vm is the extensions of a session. Everything but the box is for the goroutine that takes
+// from it, which is one at a time.
 type vm struct {
 	host *Inline
 	spec Spec
 	sink func(Said)
-	box  *box
+	box  box
 	gone chan struct{}
 
 	realm  *realm
@@ -102,10 +102,12 @@ type alarm struct {
 }
 
 func newVM(h *Inline, spec Spec, sink func(Said)) *vm {
-	return &vm{
-		host: h, spec: spec, sink: sink, box: newBox(), gone: make(chan struct{}),
+	v := &vm{
+		host: h, spec: spec, sink: sink, gone: make(chan struct{}),
 		calls: map[callKey]*call{}, procs: tools.NewProcs(h.o.Guard),
 	}
+	v.box = box{turns: h.o.Turns, run: v.run, list: []func(){v.begin}, ready: true}
+	return v
 }
 
 // cacheVersion is what bytecode depends on beside its source.
@@ -121,16 +123,16 @@ var cacheVersion = sync.OnceValue(func() string {
 	return version
 })
 
-// run is the goroutine.
+// run does what is in the box.
 func (v *vm) run() {
-	debug.SetPanicOnFault(true) // a wild pointer of the engine is a panic that we survive
-	defer close(v.gone)
-	defer v.host.forget(v)
-	v.guard(v.begin)
-	for !v.over {
-		for _, f := range v.box.next() {
-			if !v.over {
-				v.guard(f)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a wild pointer of the engine is a panic that we survive
+	for list := v.box.next(); list != nil; list = v.box.next() {
+		for _, f := range list {
+			if v.guard(f); v.over {
+				v.box.close()
+				v.host.forget(v)
+				close(v.gone)
+				return
 			}
 		}
 	}
