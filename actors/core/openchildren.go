@@ -61,7 +61,7 @@ func (l OpenChildren) closing(why, status string) (list []protocol.Event) {
 	inside := func(id, of string) bool { return strings.HasPrefix(id, of+".") }
 	end := func(c OpenChild) {
 		if c.Command != "" {
-			list = append(list, protocol.SubagentVerificationCommandEnd{ID: c.ID, Attempt: c.Attempt, CommandName: c.Command, ExitCode: 130})
+			list = append(list, protocol.SubagentVerificationCommandEnd{ID: c.ID, Attempt: c.Attempt, CommandName: c.Command, ExitCode: cutShort})
 		}
 		if c.Attempt != 0 {
 			list = append(list, protocol.SubagentVerificationEnd{ID: c.ID, Attempt: c.Attempt, Status: status})

@@ -520,9 +520,18 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 		verified = abortedByBudget
 	}
 	for _, ev := range it.open.closing(result.Error, verified) {
-		if end, own := ev.(protocol.SubagentEnd); own && end.ID == it.id {
-			end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
-			ev = end
+		switch end := ev.(type) {
+		case protocol.SubagentEnd:
+			if end.ID == it.id {
+				end.ExitCode, end.Aborted, end.Error, end.Verification = result.ExitCode, result.Aborted, result.Error, result.Verification
+				ev = end
+			}
+		case protocol.SubagentVerificationCommandEnd:
+			if end.ID == it.id {
+				end.DurationMs = m.now - it.work.since
+				ev = end
+			}
+		default: // of a child of it
 		}
 		m.emitChild(it, ev)
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -100,4 +101,43 @@ func TestChecksAreCommands(t *testing.T) {
 		assert.False(t, started(w.step(HookDone{h.ID, Gated{Args: json.RawMessage(`{"command":"true"}`)}})))
 		assert.Contains(t, w.result(), "changed a command of its verify")
 	})
+}
+
+// TestCutCheckHasTaken: a command of a verification that is cut off says how long it has run, in the event
+// and in the record of its attempt.
+func TestCutCheckHasTaken(t *testing.T) {
+	w, _ := checkedTask(t, func(*Settings) {})
+	effects := w.step(StreamEnd{Attempt: 1, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	i := slices.IndexFunc(effects, func(e Effect) bool { _, starts := e.(StartTool); return starts })
+	require.GreaterOrEqual(t, i, 0)
+	start := effects[i].(StartTool)
+	attempt := start.Attempt
+	w.step(TaskReady{Attempt: attempt, CallID: "t", Args: start.Call.Arguments})
+	w.step(WorkspaceReady{Attempt: attempt, ID: "One", Dir: "/wt/One", Path: "/wt/One"})
+	w.step(ChildOpened{Attempt: attempt, ID: "One", SessionID: "s9", Model: "acme/m1"})
+	w.step(ChildSettled{Attempt: attempt, ID: "One", Outcome: completed, Text: "done"})
+	w.step(WorkCaptured{Attempt: attempt, ID: "One", Tree: "T"})
+	w.now += 1500
+	var end protocol.SubagentVerificationCommandEnd
+	var over protocol.SubagentEnd
+	for _, e := range w.send(protocol.Abort{}) {
+		switch ev := eventOf(e).(type) {
+		case protocol.SubagentVerificationCommandEnd:
+			end = ev
+		case protocol.SubagentEnd:
+			over = ev
+		}
+	}
+	const took = 2500 // and the step of the abort
+	assert.Equal(t, protocol.SubagentVerificationCommandEnd{ID: "One", Attempt: 1, CommandName: "a", ExitCode: cutShort, DurationMs: took}, end)
+	require.NotNil(t, over.Verification)
+	assert.EqualValues(t, took, over.Verification.Attempts[0].CommandResults[0].DurationMs)
+}
+
+// eventOf is the event that an effect emits; nil for another effect.
+func eventOf(e Effect) protocol.Event {
+	if emit, is := e.(Emit); is {
+		return emit.Event
+	}
+	return nil
 }

@@ -38,6 +38,7 @@ type contents struct {
 
 // verified is what checks have said of a workspace.
 type verified struct {
+	since    int64           // when the command began that runs, epoch milliseconds
 	checked  json.RawMessage // what was there when the latest had run
 	attempts []protocol.VerificationAttempt
 	logs     []string // of the commands of the latest attempt that failed
@@ -190,6 +191,7 @@ func (w *workspace) attempt() *protocol.VerificationAttempt { return &w.attempts
 func (m *Machine) nextCheck(c *call, it *item) {
 	a, list := it.work.attempt(), c.tasks.check.Commands
 	i := len(a.CommandResults)
+	it.work.since = m.now
 	m.emitChild(it, protocol.SubagentVerificationCommandStart{ID: it.id, Attempt: a.Attempt, CommandName: list[i].Name, Command: list[i].Command})
 	_, known := c.tasks.untouched[list[i].Command]
 	m.do(RunCheck{
@@ -483,6 +485,9 @@ func (m *Machine) loseWork(c *call, it *item, result protocol.TaskResult, why st
 	m.endIsolatedChild(c, it, result)
 }
 
+// cutShort is the exit code of a command that is cut off.
+const cutShort = 130
+
 // cutAttempt ends the attempt that an item is in, if it is in one: the command that runs
 // has the result that clients are told of.
 func (m *Machine) cutAttempt(c *call, it *item, why string) {
@@ -491,7 +496,7 @@ func (m *Machine) cutAttempt(c *call, it *item, why string) {
 	}
 	a := it.work.attempt()
 	cut := c.tasks.check.Commands[len(a.CommandResults)]
-	a.CommandResults = append(a.CommandResults, protocol.VerificationCommandResult{Name: cut.Name, Command: cut.Command, ExitCode: 130, Optional: cut.Optional})
+	a.CommandResults = append(a.CommandResults, protocol.VerificationCommandResult{Name: cut.Name, Command: cut.Command, ExitCode: cutShort, DurationMs: m.now - it.work.since, Optional: cut.Optional})
 	a.Status, a.EndedAt, a.Error = protocol.VerifySkipped, m.now, why
 }
 
