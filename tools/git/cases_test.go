@@ -466,6 +466,25 @@ func TestSweepLeavesWhatIsKept(t *testing.T) {
 	require.NoDirExists(t, ws.Dir)
 }
 
+// A power cut may leave an owner file of nothing: its workspace stays as long as one that is kept, and no
+// longer.
+func TestSweepTorn(t *testing.T) {
+	w := newRepository(t)
+	ws := w.prepare(Spec{})
+	w.ws.Close()
+	require.NoError(t, os.WriteFile(filepath.Join(ws.Dir, "owner.json"), nil, 0o600))
+	other := New(w.ws.dir)
+	defer other.Close()
+	_, err := other.Sweep(t.Context(), w.env, time.Hour)
+	require.NoError(t, err)
+	require.DirExists(t, ws.Dir)
+	long := time.Now().Add(-2 * time.Hour)
+	require.NoError(t, os.Chtimes(ws.Dir, long, long))
+	_, err = other.Sweep(t.Context(), w.env, time.Hour)
+	require.NoError(t, err)
+	require.NoDirExists(t, ws.Dir)
+}
+
 // A sweep beside a task of the same process takes nothing from it: neither the snapshot
 // that is being taken nor the directory that is being made.
 func TestSweepBesidePrepare(t *testing.T) {

@@ -131,11 +131,18 @@ func (o owner) write(dir string) error {
 
 func readOwner(dir string) (o owner, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, "owner.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &o)
+	if err != nil {
+		return o, err
 	}
-	return o, err
+	if err := json.Unmarshal(data, &o); err != nil {
+		return o, fmt.Errorf("%w: %w", errTorn, err)
+	}
+	return o, nil
 }
+
+// errTorn is an owner file that says nothing: the power was cut while a task was at work.
+// Before a merge begins the file is durable.
+var errTorn = errors.New("the workspace has no owner any more")
 
 // listOwners reads the owner files of a repository's workspaces.
 func listOwners(repo string) ([]owner, error) {
@@ -367,7 +374,7 @@ func (w *Workspaces) sweepOne(ctx context.Context, env *tools.Env, dir string, k
 		return s, false
 	}
 	o, err := readOwner(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errTorn) && olderThan(dir, keep) {
 		w.sweepRubbish(dir)
 		return s, false
 	}
@@ -399,11 +406,18 @@ func (w *Workspaces) sweepOne(ctx context.Context, env *tools.Env, dir string, k
 	return s, true
 }
 
-// sweepRubbish removes a directory without owner file that is nobody's.
+// olderThan says that nothing was made or removed in a directory for so long.
+func olderThan(dir string, age time.Duration) bool {
+	info, err := os.Stat(dir)
+	return err == nil && time.Since(info.ModTime()) > age
+}
+
+// sweepRubbish removes a directory without owner file, or with one that says nothing, that is
+// nobody's.
 func (w *Workspaces) sweepRubbish(dir string) {
 	w.claim.Lock()
 	defer w.claim.Unlock()
-	if exists(filepath.Join(dir, "owner.json")) || w.lock(dir) != nil {
+	if _, err := readOwner(dir); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errTorn) || w.lock(dir) != nil {
 		return
 	}
 	removeAll(dir)
