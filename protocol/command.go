@@ -309,7 +309,7 @@ type (
 
 		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered. Its commands need ids that are texts, each used once: one that comes again, byte for byte, gets the same answer (replayed) and does nothing twice, up to ten minutes after its connection has ended. What only asks is answered anew."`
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
-		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; all without it. It is not asked by others. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
+		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; others are dropped; all without it. It is not asked by others. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
 	}
 	GetProtocolInfo struct{ isCommand }
 	Ping            struct{ isCommand }

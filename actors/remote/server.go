@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -245,10 +247,30 @@ func within(w http.ResponseWriter, read, write time.Duration) {
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	s.Log.Warn().Str("peer", r.RemoteAddr).Str("path", r.URL.Path).Int("status", status).Msg(why)
+	said := refusal{Code: refusalCodes[status], Type: "response", Error: why}
 	if status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "60") // the minute is over then at the latest
+		wait := s.nextMinute()
+		said.Data = map[string]int64{"retryAfterMs": wait.Milliseconds()}
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	}
-	http.Error(w, why, status)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(said)
+}
+
+// refusalCodes are the codes of requests that are refused, for programs.
+var refusalCodes = map[int]string{
+	http.StatusBadRequest: "invalid_params", http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
+	http.StatusNotFound: "not_found", http.StatusRequestTimeout: "timeout", http.StatusRequestEntityTooLarge: "too_large",
+	http.StatusUnsupportedMediaType: "unsupported", http.StatusTooManyRequests: "rate_limited",
+	http.StatusInternalServerError: "internal", http.StatusServiceUnavailable: "overloaded", http.StatusGatewayTimeout: "timeout",
+}
+
+// nextMinute is how long failures are still counted with those before.
+func (s *Server) nextMinute() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(time.Until(s.minute.Add(time.Minute)), time.Second)
 }
 
 func (s *Server) ready(w http.ResponseWriter) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/conn"
 )
@@ -117,24 +118,35 @@ func (s *Server) open() (list []net.Conn) {
 	return list
 }
 
-// Who guesses is told when to come again.
+// Who guesses is told when to come again, and programs by a code what it is.
 func TestTooManyFailures(t *testing.T) {
 	tokens, err := OpenTokens(filepath.Join(t.TempDir(), "troupe"), TokenFile{})
 	require.NoError(t, err)
-	s := New(Config{Tokens: tokens, Hosts: []string{"h"}, Log: zerolog.Nop()})
-	for i := range failuresAMinute + 1 {
-		r := httptest.NewRequest(http.MethodPost, "http://h/v1/rpc", nil)
-		r.Header.Set("Authorization", "Bearer guess")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if i < failuresAMinute {
-			require.Equal(t, http.StatusUnauthorized, w.Code)
-			require.Empty(t, w.Header().Get("Retry-After"))
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Tokens: tokens, Hosts: []string{"h"}, Log: zerolog.Nop()})
+		guess := func() (status int, retryAfter string, said gjson.Result) {
+			r := httptest.NewRequest(http.MethodPost, "http://h/v1/rpc", nil)
+			r.Header.Set("Authorization", "Bearer guess")
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			return w.Code, w.Header().Get("Retry-After"), gjson.ParseBytes(w.Body.Bytes())
 		}
-		require.Equal(t, http.StatusTooManyRequests, w.Code)
-		require.Equal(t, "60", w.Header().Get("Retry-After"))
-	}
+		for range failuresAMinute {
+			status, retryAfter, said := guess()
+			require.Equal(t, http.StatusUnauthorized, status)
+			require.Empty(t, retryAfter)
+			require.Equal(t, "unauthorized", said.Get("code").Str)
+		}
+		time.Sleep(20*time.Second + time.Millisecond)
+		status, retryAfter, said := guess()
+		require.Equal(t, http.StatusTooManyRequests, status)
+		require.Equal(t, "40", retryAfter)
+		require.Equal(t, "rate_limited", said.Get("code").Str)
+		require.EqualValues(t, 39_999, said.Get("data.retryAfterMs").Int())
+		time.Sleep(40 * time.Second)
+		status, _, _ = guess()
+		require.Equal(t, http.StatusUnauthorized, status)
+	})
 }
 
 // The log has who has asked for what.

@@ -162,14 +162,16 @@ func (s *Server) takeLines(c net.Conn) {
 	s.Log.Info().Str("client", client.name).Msg("gone")
 }
 
-// refusal is what a client hears that is not served. Its beginning tells it apart from
+// refusal is what a client or a request hears that is not served. Its beginning tells it apart from
 // every record of a session.
 type refusal struct {
 	Code    string `json:"code"`
 	Type    string `json:"type"`
-	Command string `json:"command"`
+	Command string `json:"command,omitempty"`
 	Success bool   `json:"success"`
 	Error   string `json:"error"`
+
+	Data map[string]int64 `json:"data,omitempty"`
 }
 
 const refusalBegins = `{"code":`

@@ -129,7 +129,7 @@ func (a *clients) resume(since *protocol.StreamPosition, who link.Client, epoch 
 		return missed, ""
 	}
 	known, ok := a.ring.known(uint64(since.Seq))
-	if !ok && since.Seq > 0 {
+	if !ok {
 		return nil, "gone"
 	}
 	a.pastFor(who, known)

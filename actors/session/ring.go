@@ -166,5 +166,5 @@ func (r *ring) known(seq uint64) (events []link.Item, ok bool) {
 			return events, true
 		}
 	}
-	return nil, false
+	return nil, len(r.items) > 0 && r.items[0].from == 1 // then no message had begun
 }

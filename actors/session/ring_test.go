@@ -56,3 +56,18 @@ func TestRing(t *testing.T) {
 		}
 	})
 }
+
+// TestKnownBeforeTheFirstMessage: a client that has read a part of what there was before the
+// first message knows of none that is open. Where the ring has forgotten that part, it may.
+func TestKnownBeforeTheFirstMessage(t *testing.T) {
+	r := ring{on: true}
+	for seq := range uint64(4) {
+		r.add(link.Item{Seq: seq + 1, Size: link.RecordSize, Event: protocol.ClientsChanged{}})
+	}
+	known, ok := r.known(2)
+	require.True(t, ok)
+	require.Empty(t, known)
+	r.items = r.items[1:]
+	_, ok = r.known(2)
+	require.False(t, ok)
+}
