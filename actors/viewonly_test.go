@@ -27,6 +27,8 @@ func TestHelloOfWhoOnlyLooks(t *testing.T) {
 		require.NoError(t, b.leave())
 		v = view.Call(t, `{"type":"hello","dialect":"s4"}`) // one bash command at a time
 		require.Equal(t, "s4 view", v.Get("data.dialect").Str+" "+v.Get("data.scope").Str)
+		require.Contains(t, v.Get("data.commands").Raw, `"get_state"`)
+		require.NotContains(t, v.Get("data.commands").Raw, `"prompt"`, "it is told of what it may do")
 		a.attach(s)
 		first := a.Send(`{"type":"bash","command":"~` + s + `~b sleep=5000"` + at(s) + `}`)
 		a.Settle()

@@ -60,9 +60,7 @@ func TestPage(t *testing.T) {
 	b := browser.Start(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
-	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
-	require.NoError(t, err)
-	token := strings.TrimSpace(string(raw))
+	token := s.token()
 
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.visit(tab, s.code)

@@ -86,9 +86,7 @@ func TestHostileFrames(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
-	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
-	require.NoError(t, err)
-	token := strings.TrimSpace(string(raw))
+	token := s.token()
 	bystander, _ := s.dial(token, "troupe.v1")
 	const mask = "\x00\x00\x00\x00"
 	for name, c := range map[string]struct {
@@ -114,7 +112,8 @@ func TestHostileFrames(t *testing.T) {
 		require.Equal(t, byte(8), opcode, name)
 		assert.Equal(t, c.code, int(payload[0])<<8|int(payload[1]), "%s: %s", name, payload[2:])
 	}
-	for i, line := range []string{"garbage", "[1,2]", `{"id":` + strings.Repeat("[", 50_000), "{\"type\":\"ping\xff\"}", `{"type":1}`} {
+	long := `{"id":"long","type":"ping","x":"` + strings.Repeat("x", 17<<20) + `"}` // as hello's limits allow
+	for i, line := range []string{long, "garbage", "[1,2]", `{"id":` + strings.Repeat("[", 50_000), "{\"type\":\"ping\xff\"}", `{"type":1}`} {
 		client, _ := s.dial(token, "troupe.v1")
 		client.send(line)
 		client.send(fmt.Sprintf(`{"id":"%d","type":"ping"}`, i))
@@ -133,9 +132,7 @@ func TestPageOfOthers(t *testing.T) {
 	b := browser.Start(t, "--host-resolver-rules=MAP evil.test 127.0.0.1")
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
-	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
-	require.NoError(t, err)
-	token := strings.TrimSpace(string(raw))
+	token := s.token()
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<!DOCTYPE html><title>evil</title><p>evil")

@@ -123,6 +123,14 @@ func (s *served) login(code string) (token, scope string) {
 	return gjson.Get(answer, "token").Str, gjson.Get(answer, "scope").Str
 }
 
+// token is that of the file, for programs.
+func (s *served) token() string {
+	s.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.p.agent(), "troupe", "serve.token"))
+	require.NoError(s.t, err)
+	return strings.TrimSpace(string(raw))
+}
+
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // TestConnect: a client of stdio over a running daemon notices nothing, and two of
@@ -391,7 +399,8 @@ func (s *served) dialTo(path, token, protocol string) (*wsClient, string) {
 }
 
 func (w *wsClient) send(line string) {
-	head := []byte{0x81, 0x80 | 126, byte(len(line) >> 8), byte(len(line)), 0, 0, 0, 0} // masked with zeros
+	n := len(line)
+	head := []byte{0x81, 0x80 | 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), 0, 0, 0, 0} // masked with zeros
 	_, err := w.conn.Write(append(head, line...))
 	require.NoError(w.t, err)
 }
@@ -566,9 +575,7 @@ func TestWebSocketOfOneSession(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view", "--permission-mode", "auto")
-	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
-	require.NoError(t, err)
-	token := strings.TrimSpace(string(raw))
+	token := s.token()
 	client, status := s.dialTo("/v1/ws?session=new", token, "troupe.v1")
 	require.Contains(t, status, "101")
 	p.llm.plays(text("one"))

@@ -93,8 +93,11 @@ var (
 // to end, as [Ending], and when it has ended, as [Ended].
 func Props(k *kernel.Kernel, server *Server, cfg Config, t Transport) *actor.Props {
 	cfg.Dialect = cmp.Or(cfg.Dialect, protocol.DialectUnion)
-	cfg.MaxLine = cmp.Or(cfg.MaxLine, protocol.DefaultMaxLine)
+	cfg.MaxLine = cfg.LongestLine()
 	cfg.MaxOutput = cmp.Or(cfg.MaxOutput, protocol.DefaultMaxOutput)
 	c := &conn{kernel: k, server: server, cfg: cfg, transport: t}
 	return k.KeepAlive(c, "conn", kernel.RetryMessage)
 }
+
+// LongestLine is how many bytes a line of input may have.
+func (c *Config) LongestLine() int { return cmp.Or(c.MaxLine, protocol.DefaultMaxLine) }

@@ -597,7 +597,9 @@ func (r *router) info() protocol.ProtocolInfo {
 		info.HeartbeatMs = protocol.HeartbeatMs
 	}
 	for _, s := range protocol.Commands {
-		info.Commands = append(info.Commands, s.Name)
+		if !r.cfg.ViewOnly || s.Is(protocol.Looks) {
+			info.Commands = append(info.Commands, s.Name)
+		}
 	}
 	slices.Sort(info.Commands)
 	return info

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"troupe/protocol"
 )
@@ -28,8 +29,18 @@ func (m *Machine) judge(c *call) {
 	m.beginAsking(c, HookPermission)
 	m.hooks++
 	c.hook = m.hooks
-	m.do(Judge{c.hook, c.ToolCall, m.PermissionMode, slices.Clip(m.grants)})
+	mode := m.PermissionMode
+	if c.wasAsked() && mode != protocol.PermitReadOnly {
+		mode = protocol.PermitAsk
+	}
+	m.do(Judge{c.hook, c.ToolCall, mode, slices.Clip(m.grants)})
 }
+
+// wasAsked says that an earlier life has asked whether a call is permitted, perhaps in a
+// mode that ended with it: what lets the call run unasked now is a rule, and no mode.
+func (c *call) wasAsked() bool { return strings.HasPrefix(c.again, approvalDialog) }
+
+const approvalDialog = "approval_" // begins the ids of such dialogs
 
 // judged goes on with a call that the permission rules have been asked about.
 func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
@@ -53,7 +64,7 @@ func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
 
 // askApproval asks the client about a call. Nothing of it happens before the answer.
 func (m *Machine) askApproval(c *call, ask protocol.ApprovalRequest) {
-	c.dialog = m.dialogID("approval_", c)
+	c.dialog = m.dialogID(approvalDialog, c)
 	ask.Options = append(slices.Clip(ask.Options),
 		protocol.ApprovalOption{ID: "no", Kind: protocol.RejectOnce, Label: "Deny"},
 		protocol.ApprovalOption{ID: stopOption, Kind: protocol.RejectOnce, Label: "Deny and stop"})

@@ -783,7 +783,7 @@ func (m *Machine) admitCall(r *run, c *call) {
 
 // allowCall goes on with a call that no extension has blocked.
 func (m *Machine) allowCall(r *run, c *call) {
-	if m.judges() && c.Name != SubmitTool { // which does nothing outside
+	if (m.judges() || c.wasAsked()) && c.Name != SubmitTool { // which does nothing outside
 		m.judge(c)
 		return
 	}

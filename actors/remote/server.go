@@ -503,7 +503,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		over()
 		return
 	}
-	ws.SetReadLimit(int64(s.maxLine()))
+	ws.SetReadLimit(int64(cfg.LongestLine()))
 	client := &socketClient{
 		visitor: s.visitor("WebSocket "+r.RemoteAddr, by), ws: ws, out: taken.out, single: !strings.EqualFold(ws.Subprotocol(), linesProtocol),
 		packs: w.Header().Get("Sec-WebSocket-Extensions") != "",
@@ -544,11 +544,4 @@ func (s *Server) goodbye(c *socketClient, of error) {
 		defer s.goodbyes.Done()
 		_ = c.ws.Close(status, why)
 	})
-}
-
-func (s *Server) maxLine() int {
-	if s.Network.MaxLine > 0 {
-		return s.Network.MaxLine
-	}
-	return maxBody
 }
