@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+)
+
+// TestFullDiskOfTasks: where the disk is full beneath a workspace, when it is made, when a task writes, when its work
+// is captured or merged, the task says so, the user's files are what they were, and its work is kept where there is any.
+func TestFullDiskOfTasks(t *testing.T) {
+	for _, c := range []struct {
+		name, fails, output string // the command of git, and what the child's own command does
+		begins, kept        bool
+		code                int64
+		says                string
+	}{
+		{name: "prepare", fails: "checkout", code: 1, says: "No space left for the workspace"},
+		{name: "write", output: "cat a.txt > /dev/full", begins: true},
+		{name: "capture", fails: "diff-tree", begins: true, code: 1, kept: true, says: "No space left"},
+		{name: "merge", fails: "checkout-index", begins: true, kept: true, says: "No space left"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			real, err := exec.LookPath("git")
+			require.NoError(t, err)
+			bin := filepath.Join(p.root, "bin")
+			p.write(filepath.Join(bin, "git"), "#!/bin/sh\nfor a; do if [ \"$a\" = '"+c.fails+"' ]; then echo 'fatal: write error: No space left on device' >&2; exit 128; fi; done\n"+
+				"exec '"+real+"' \"$@\"\n")
+			require.NoError(t, os.Chmod(filepath.Join(bin, "git"), 0o700))
+			p.env = append(p.env, "PATH="+bin+":"+os.Getenv("PATH"))
+			p.write(filepath.Join(p.work, "a.txt"), "one\n")
+			for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=u", "-c", "user.email=u@example.org", "commit", "-q", "-m", "first"}} {
+				p.git(args...)
+			}
+			p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"isolation":{"enabled":true}}}`)
+			p.llm.plays(tool("c1", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"A","description":"a","assignment":"CHILDA do it"}]}`), text("thanks"))
+			p.llm.playsTo("CHILDA", tool("w1", "bash", `{"command":"echo by A > a.txt; `+c.output+`"}`))
+			p.llm.playsTo("CHILDA", text("this is A"))
+			d := p.start("--tools", "task,bash")
+			records := d.prompt("go")
+			var result gjson.Result
+			begun := false
+			for _, r := range records {
+				begun = begun || r.Get("type").Str == "subagent_start"
+				if r.Get("type").Str == "tool_execution_end" {
+					result = r.Get("result.details.results.0")
+				}
+			}
+			assert.Equal(t, c.begins, begun)
+			assert.Equal(t, c.code, result.Get("exitCode").Int(), result.Raw)
+			assert.Contains(t, result.Raw, c.says)
+			assert.Equal(t, c.kept, result.Get("workspace").Str != "", result.Raw)
+			if c.kept {
+				found, err := filepath.Glob(filepath.Join(result.Get("workspace").Str, "*", "a.txt"))
+				require.NoError(t, err)
+				require.Len(t, found, 1)
+				assert.Equal(t, "by A\n", read(t, found[0]))
+			}
+			want := "one\n"
+			if c.name == "write" { // which is the child's own affair
+				want = "by A\n"
+			}
+			assert.Equal(t, want, read(t, filepath.Join(p.work, "a.txt")))
+			require.Zero(t, d.end())
+		})
+	}
+}
