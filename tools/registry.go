@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"troupe/protocol"
@@ -15,6 +16,7 @@ import (
 type Registry struct {
 	tools  []Tool
 	byName map[string]Tool
+	infos  []protocol.ToolInfo
 }
 
 // defaultActive are the tools a session begins with, in this order.
@@ -42,7 +44,11 @@ func (r *Registry) add(t Tool) {
 	} else {
 		r.tools = append(r.tools, t)
 	}
-	r.byName[name] = t
+	r.byName[name], r.infos = t, nil
+	for _, t := range r.tools {
+		r.infos = append(r.infos, t.Info())
+	}
+	r.infos = slices.Clip(r.infos)
 }
 
 // Bound is the set for a session that is bound by a sandbox: bash can be asked to do
@@ -70,14 +76,8 @@ func (r *Registry) Names() []string {
 	return names
 }
 
-// Infos describes all tools in order.
-func (r *Registry) Infos() []protocol.ToolInfo {
-	infos := make([]protocol.ToolInfo, len(r.tools))
-	for i, t := range r.tools {
-		infos[i] = t.Info()
-	}
-	return infos
-}
+// Infos describes all tools in order. Nobody writes to the list.
+func (r *Registry) Infos() []protocol.ToolInfo { return r.infos }
 
 // DefaultActive names the tools a session begins with.
 func (r *Registry) DefaultActive() []string { return append([]string(nil), defaultActive...) }

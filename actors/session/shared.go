@@ -101,10 +101,10 @@ type Shared struct {
 	used       usedProviders
 	grants     projectGrants
 	ringBytes  atomic.Int64 // of the rings of all sessions
-	listed     sync.Once
-	lists      *store.Lister
-	trusted    sync.Map // by working directory: who trusts it for this run, "" for somebody who does not
-	trustAsked sync.Map // directories, without symbolic links, about which clients were asked
+	lastTools  atomic.Pointer[toolSet]
+	lister     func() *store.Lister // finds sessions on disk; all sessions of the process share what it remembers of their files
+	trusted    sync.Map             // by working directory: who trusts it for this run, "" for somebody who does not
+	trustAsked sync.Map             // directories, without symbolic links, about which clients were asked
 	// records numbers what extensions show to clients. None has the number of another, not
 	// even after a reload or a crash: a late yes must not be one to another question.
 	records atomic.Int64
@@ -118,7 +118,9 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 	if cfg.Exec == nil {
 		cfg.Exec = tools.Exec
 	}
-	return &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
+	h := &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
+	h.lister = sync.OnceValue(func() *store.Lister { return store.NewLister(h.fs()) })
+	return h
 }
 
 // recordID is a new id of something that clients are shown.
@@ -135,13 +137,6 @@ func (h *Shared) Close() {
 	if !h.isolated.settle(leaveLimit) {
 		h.complaints.log.Warn().Msg("workspaces of tasks are left as they are: to leave them in order takes too long")
 	}
-}
-
-// lister finds sessions on disk; all sessions of the process share what it
-// remembers of their files.
-func (h *Shared) lister() *store.Lister {
-	h.listed.Do(func() { h.lists = store.NewLister(h.fs()) })
-	return h.lists
 }
 
 // fs is where session files are.

@@ -254,21 +254,50 @@ func (w *workspace) tasksOff() bool {
 
 // ownBox is the tools of a session that are not the client's.
 func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules, bound bool) toolbox.Box {
-	reg := shared.Tools
-	if bound {
-		reg = reg.Bound()
-	}
-	box := toolbox.Own(reg)
 	child := spec.Child
-	if !w.tasksOff() && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool)) {
-		box = box.With(toolbox.NewTask(core.TaskOffer{
-			Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
-		}))
-	}
+	set := toolSet{bound: bound, offer: core.TaskOffer{
+		Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
+	}}
+	set.tasks = !w.tasksOff() && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool))
+	box := shared.ownTools(set)
 	if child != nil {
 		box = box.With(toolbox.Submit{Schema: child.Entry.Schema})
 	}
 	return box
+}
+
+// toolSet is what the tools of a session depend on that are not its client's.
+type toolSet struct {
+	bound, tasks bool
+	offer        core.TaskOffer
+	box          toolbox.Box
+}
+
+// fits says whether the tools are the same, not only equal.
+func (t *toolSet) fits(other toolSet) bool {
+	mine, its := t.offer.Agents, other.offer.Agents
+	sameList := len(mine) == len(its) && (len(mine) == 0 || &mine[0] == &its[0])
+	return sameList && t.bound == other.bound && t.tasks == other.tasks && t.offer.Strict == other.offer.Strict &&
+		t.offer.Isolation == other.offer.Isolation && t.offer.Verify == other.offer.Verify
+}
+
+// ownTools makes the tools of a set. Sessions that follow each other have mostly the same
+// one, and share what describes it, which are some KiB.
+func (h *Shared) ownTools(set toolSet) toolbox.Box {
+	if last := h.lastTools.Load(); last != nil && last.fits(set) {
+		return last.box
+	}
+	reg := h.Tools
+	if set.bound {
+		reg = reg.Bound()
+	}
+	set.box = toolbox.Own(reg)
+	if set.tasks {
+		set.box = set.box.With(toolbox.NewTask(set.offer))
+	}
+	set.box = set.box.Described()
+	h.lastTools.Store(&set)
+	return set.box
 }
 
 // addChildren adds what children cost that are at work: the log says it when they have

@@ -342,6 +342,9 @@ func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
 
 // nameUnknownTools names, once, the tools that a source wants and nobody has.
 func (h *Shared) nameUnknownTools(source string, names []string) {
+	if len(names) == 0 {
+		return
+	}
 	own := toolbox.Known(h.Tools).With(toolbox.Submit{})
 	for _, n := range names {
 		name := strings.TrimLeft(n, "+-")

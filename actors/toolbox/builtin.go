@@ -8,15 +8,12 @@ import (
 )
 
 // builtin is the tools of a registry.
-type builtin struct {
-	reg   *tools.Registry
-	infos []protocol.ToolInfo
-}
+type builtin struct{ reg *tools.Registry }
 
 // Builtin runs the tools of a registry.
-func Builtin(reg *tools.Registry) Runner { return builtin{reg, reg.Infos()} }
+func Builtin(reg *tools.Registry) Runner { return builtin{reg} }
 
-func (b builtin) Infos() []protocol.ToolInfo { return b.infos }
+func (b builtin) Infos() []protocol.ToolInfo { return b.reg.Infos() }
 
 func (b builtin) Start(call protocol.ToolCall) (Work, error) {
 	tool, args, err := b.reg.Accept(call.Name, call.Arguments)

@@ -70,15 +70,28 @@ type covered struct {
 
 func (c covered) Infos() []protocol.ToolInfo {
 	over := c.over.Infos()
-	return slices.DeleteFunc(c.box.Infos(), func(info protocol.ToolInfo) bool {
+	return slices.DeleteFunc(slices.Clone(c.box.Infos()), func(info protocol.ToolInfo) bool {
 		return slices.ContainsFunc(over, func(o protocol.ToolInfo) bool { return o.Name == info.Name })
 	})
 }
 
 func (c covered) Start(call protocol.ToolCall) (Work, error) { return c.box.Start(call) }
 
-// Infos describes all tools.
+// Described is the box whose tools are described once, for whoever asks.
+func (b Box) Described() Box { return Box{described{b, b.Infos()}} }
+
+type described struct {
+	Box
+	infos []protocol.ToolInfo
+}
+
+func (d described) Infos() []protocol.ToolInfo { return d.infos }
+
+// Infos describes all tools. Nobody writes to the list.
 func (b Box) Infos() (infos []protocol.ToolInfo) {
+	if len(b) == 1 {
+		return b[0].Infos()
+	}
 	for _, r := range b {
 		infos = append(infos, r.Infos()...)
 	}

@@ -411,7 +411,11 @@ func (s *Settings) apply(l layer) (found problems) {
 			}
 		}
 	})
-	for _, f := range s.fields(l.base, l.location) {
+	var fields []field // a table that is not made where there is nothing to look up
+	if len(values) > 0 {
+		fields = s.fields(l.base, l.location)
+	}
+	for _, f := range fields {
 		v, ok := values[f.key]
 		if !ok {
 			continue
