@@ -38,8 +38,9 @@ func text(b []byte) string {
 type intake struct {
 	problems
 	kind    string // what problems call it
-	project string // the real path of a project that is not trusted: nothing is read through links out of it; "" for none
-	top     string // the project's path as it is written in paths
+	strange string // the working directory of a project that is not trusted: nothing is read through links out of it; "" for none
+	top     string // that project as it is written in paths, once it was looked for
+	project string // its real path
 	files   int
 	bytes   int
 	entries int
@@ -50,8 +51,7 @@ type intake struct {
 func (d Dirs) take(kind string) *intake {
 	in := &intake{kind: kind}
 	if d.Access < Everything {
-		in.top = d.root()
-		in.project = real(in.top)
+		in.strange = d.Cwd
 	}
 	return in
 }
@@ -73,7 +73,15 @@ var (
 // leadsOut says whether a path of a project that is not trusted leads, through
 // symbolic links, to something that is not the project's.
 func (in *intake) leadsOut(path string) bool {
-	return in.project != "" && below(in.top, path) && !below(in.project, real(path))
+	if in.strange == "" || !exists(path) {
+		return false
+	}
+	if in.top == "" {
+		up := upToRepository(in.strange)
+		in.top = up[len(up)-1]
+		in.project = real(in.top)
+	}
+	return below(in.top, path) && !below(in.project, real(path))
 }
 
 // below says whether a path is a directory or lies in it.

@@ -325,13 +325,6 @@ func saved(file, dir string) (yes, decided bool, err error) {
 	}
 }
 
-// root is the directory that is the project: that of the repository the working
-// directory is in, or the working directory.
-func (d Dirs) root() string {
-	up := upToRepository(d.Cwd)
-	return up[len(up)-1]
-}
-
 // partsPresent looks which files and directories of the table there are: those
 // of the project that d.Access does not let in, those that this version does not
 // obey, of the project and of the user.
