@@ -551,11 +551,12 @@ func TestExtensionExecuteTool(t *testing.T) {
 	p := newPlace(t)
 	d := p.extended(`
 		const say = (ctx, ...list) => ctx.ui.notify(JSON.stringify(list));
+		const usage = (total) => ({ input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total } });
 		pi.registerTool({ name: "both", description: "calls others", parameters: { type: "object", properties: {} }, async execute(id, params, signal, onUpdate, ctx) {
 			const seen = [], out = [];
 			const r = await ctx.executeTool("bash", { command: "echo inner" }, { onUpdate: (u) => seen.push(u.content[0]?.text) });
 			out.push([r.toolCall.id, r.isError, r.result.content[0].text, typeof r.durationMs, seen.length > 0]);
-			for (const [name, args] of [["bash", { command: "rm x" }], ["bash", {}], ["nobody", {}], ["shy", {}], ["task", {}]]) {
+			for (const [name, args] of [["bash", { command: "rm x" }], ["bash", {}], ["nobody", {}], ["shy", {}], ["task", {}], ["pays", {}]]) {
 				const r = await ctx.executeTool(name, args);
 				out.push([r.isError, r.result.content[0].text.split("\n")[0]]);
 			}
@@ -564,16 +565,17 @@ func TestExtensionExecuteTool(t *testing.T) {
 			out.push((await ctx.executeTool("bash", { command: "sleep 100" }, { signal: controller.signal })).isError);
 			out.push(ctx.tools.map((t) => t.name).sort().join(" "));
 			ctx.executeTool("bash", { command: "sleep 100" }).then((r) => say(ctx, "left", r.isError));
-			return { content: JSON.stringify(out) };
+			return { content: JSON.stringify(out), details: { own: 1 }, usage: usage(1) };
 		} });
+		pi.registerTool({ name: "pays", description: "costs", parameters: { type: "object", properties: {} }, execute: async () => ({ content: "paid", usage: usage(5) }) });
 		pi.registerTool({ name: "shy", description: "for models", exposure: "model-only", parameters: { type: "object", properties: {} }, execute: async () => "never" });
 		pi.on("tool_call", (ev, ctx) => { say(ctx, ev.toolCallId, ev.parentToolCallId); if (ev.input.command === "rm x") return { block: true, reason: "not that" }; });
 		pi.on("tool_result", (ev) => ev.parentToolCallId && { content: [{ type: "text", text: "patched " + ev.content[0].text }] });
-		pi.registerCommand("outside", { handler: (_, ctx) => say(ctx, typeof ctx.executeTool) });`, "--tools", "bash,both,shy,task")
+		pi.registerCommand("outside", { handler: (_, ctx) => say(ctx, typeof ctx.executeTool) });`, "--tools", "bash,both,pays,shy,task")
 	p.llm.plays(tool("c1", "both", `{}`), text("done"))
 	events := d.prompt("go")
 	assert.Equal(t, `[["c1/1",false,"patched inner\n","number",true],[true,"not that"],[true,"Validation failed for tool \"bash\":"],[true,"Tool nobody not found"],`+
-		`[true,"Tool shy not found"],[true,"Tool task not found"],true,"bash both task"]`, d.result("c1"))
+		`[true,"Tool shy not found"],[true,"Tool task not found"],[false,"patched paid"],true,"bash both pays task"]`, d.result("c1"))
 	for _, text := range []string{`[\"c1\",null]`, `[\"c1/1\",\"c1\"]`} {
 		assert.Contains(t, strings.Join(d.output(), "\n"), text)
 	}
@@ -586,9 +588,14 @@ func TestExtensionExecuteTool(t *testing.T) {
 	for _, e := range events {
 		if e.Get("type").Str == "message_end" && e.Get("message.role").Str == "toolResult" {
 			ends++
+			r := e.Get("message")
+			assert.Equal(t, "c1/1 ok, c1/2 error, c1/3 error, c1/4 error, c1/5 error, c1/6 ok, c1/7 error, c1/8 error", nested(r.Get("nestedCalls.calls")))
+			assert.Equal(t, `{"command":"echo inner"} not that true`, r.Get("nestedCalls.calls.0.arguments").Raw+" "+r.Get("nestedCalls.calls.1.error").Str+" "+r.Get("nestedCalls.complete").Raw)
+			assert.Equal(t, `{"own":1} 6`, r.Get("details").Raw+" "+r.Get("usage.cost.total").Raw)
 		}
 	}
 	assert.Equal(t, 1, ends)
+	assert.InDelta(t, 6, d.ok(`{"type":"get_session_stats"}`).Get("cost").Num, 0.1, "with what was called")
 	d.ok(`{"type":"prompt","message":"/outside"}`)
 	for d.ui("notify").Get("message").Str != `["undefined"]` {
 	}
@@ -601,6 +608,15 @@ func TestExtensionExecuteTool(t *testing.T) {
 	all = strings.Join(d.output(), "\n")
 	assert.Equal(t, strings.Count(all, `"type":"tool_execution_start"`), strings.Count(all, `"type":"tool_execution_end"`))
 	require.Zero(t, d.end())
+}
+
+// nested are calls that a tool has made, as ids and how they ended.
+func nested(calls gjson.Result) string {
+	var list []string
+	for _, c := range calls.Array() {
+		list = append(list, c.Get("id").Str+" "+c.Get("status").Str)
+	}
+	return strings.Join(list, ", ")
 }
 
 // result is the text of the result of a call.

@@ -79,7 +79,24 @@ type ToolResultMessage struct {
 	// StructuredContent and Usage are those of the [ToolResult].
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	Usage             json.RawMessage `json:"usage,omitempty"`
+	NestedCalls       *NestedCalls    `json:"nestedCalls,omitempty"`
 	sealed            `json:"-"`
+}
+
+// NestedCalls are the calls that a tool of an extension has made while it ran.
+type NestedCalls struct {
+	Calls    []NestedCall `json:"calls"`
+	Complete bool         `json:"complete"` // there were no others
+}
+
+// NestedCall is one of them.
+type NestedCall struct {
+	ID         string          `json:"id"`
+	Name       string          `json:"name"`
+	Status     string          `json:"status" enum:"ok,error"`
+	Arguments  json.RawMessage `json:"arguments"`
+	DurationMs int64           `json:"durationMs"`
+	Error      string          `json:"error,omitempty"` // what the result says, if it is one
 }
 
 // BashExecutionMessage records a bash command of the client.

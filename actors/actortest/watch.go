@@ -76,6 +76,7 @@ var ourLetters = map[string][]string{
 	},
 	"to a session that has let the client go already, and more strictly": {"Leave"},
 	"to who is done already": {"RouteClosed", "Cancel", "abandoned", "leavingLate", "CancelJob", "CancelUI", "RetryDue", "RetryScheduled", "uiTimeout", "Users", "told", "due", "renewal", "renewed"},
+	"of a job, to extensions that have just ended: it was answered when they did": {"beside"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "LoginWaits", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",

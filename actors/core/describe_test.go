@@ -101,6 +101,9 @@ func describeHook(h Hook) string {
 	case InputHook:
 		return fmt.Sprintf("input %q", said(h.Command).Text)
 	case BeforeAgentStartHook:
+		if note := h.Command.Note; note != nil {
+			return fmt.Sprintf("before_agent_start custom %q", note.Message.Content.Text(""))
+		}
 		return fmt.Sprintf("before_agent_start %q", said(h.Command).Text)
 	case ToolCallHook:
 		return fmt.Sprintf("tool_call %s %s %s", h.Call.ID, h.Call.Name, h.Call.Arguments)

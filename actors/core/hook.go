@@ -229,7 +229,7 @@ func (m *Machine) takeNext() {
 	for len(m.intake.list) > 0 && m.swap == nil {
 		c := m.intake.list[0]
 		switch {
-		case !m.intake.seen && m.listens(HookInput):
+		case !m.intake.seen && c.Note == nil && m.listens(HookInput):
 			m.intake.hook = m.callHook(InputHook{c})
 			return
 		case m.intake.prep == nil && m.listens(HookBeforeAgentStart) && m.startsRun(c):
@@ -239,7 +239,11 @@ func (m *Machine) takeNext() {
 		}
 		c.prepared = m.intake.prep
 		m.intake.next()
-		m.take(c)
+		if c.Note != nil {
+			m.noteSent(*c.Note, c.prepared)
+		} else {
+			m.take(c)
+		}
 	}
 	m.takeWaiting()
 }
@@ -247,6 +251,9 @@ func (m *Machine) takeNext() {
 // startsRun says whether a message begins a run now, rather than wait or fail.
 func (m *Machine) startsRun(c Command) bool {
 	_, isPrompt := c.Cmd.(protocol.Prompt)
+	if c.Note != nil {
+		return m.isIdle() && m.model != nil && m.closing == nil
+	}
 	return m.isIdle() && m.model != nil && m.ready(c) == nil && !m.tooFull() && (isPrompt || !m.set.Rules.IdleQueueWaits)
 }
 
@@ -310,6 +317,12 @@ func (m *Machine) dropIntake(err *protocol.Error) {
 	list := m.intake.list
 	m.intake = intake{}
 	for _, c := range list {
+		if c.Note != nil { // it is kept, and begins nothing
+			note := *c.Note
+			note.Trigger = false
+			m.noteSent(note, nil)
+			continue
+		}
 		m.do(Reply{Seq: c.Seq, Err: err})
 	}
 }
@@ -427,6 +440,19 @@ type asides struct {
 
 // customSent takes a message of an extension to where it belongs.
 func (m *Machine) customSent(in CustomSent) {
+	c := Command{Note: &in, FromExtension: true}
+	if !in.Trigger || in.Deliver == DeliverNextTurn || !m.startsRun(c) || len(m.intake.list) == 0 && !m.listens(HookBeforeAgentStart) {
+		m.noteSent(in, nil)
+		return
+	}
+	m.intake.list = append(m.intake.list, c)
+	if len(m.intake.list) == 1 {
+		m.takeNext()
+	}
+}
+
+// noteSent adds it. prep is what extensions have said to the run that it begins.
+func (m *Machine) noteSent(in CustomSent, prep *Prepared) {
 	inRun := m.activity.inRun() != nil
 	switch {
 	case in.Deliver == DeliverNextTurn:
@@ -436,7 +462,7 @@ func (m *Machine) customSent(in CustomSent) {
 	case inRun, !m.isIdle() && in.Trigger:
 		m.enqueueCustom(in)
 	case in.Trigger && m.model != nil && m.closing == nil:
-		m.startRun(cause{note: &in.Message})
+		m.startRun(cause{note: &in.Message, by: Command{prepared: prep}})
 	default:
 		m.inject(nil, in.Message)
 	}

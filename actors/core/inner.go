@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -18,9 +19,14 @@ type inner struct {
 
 // nesting is what a call has to do with calls that calls have made.
 type nesting struct {
-	made  int    // by it so far
-	inner *inner // nil for a call of the model
+	made   int                   // by it so far
+	nested *protocol.NestedCalls // of these, those that are over; nil for none
+	usage  *protocol.Usage       // what they say that they have used, nil for nothing
+	inner  *inner                // nil for a call of the model
 }
+
+// mostNested is how many calls that a call has made its result lists.
+const mostNested = 1000
 
 // parentID is "" for a call of the model.
 func (in *inner) parentID() string {
@@ -64,6 +70,9 @@ func (m *Machine) abortInner(r *run, c *call) {
 // innerOver gives an inner call's result to the call that made it.
 func (m *Machine) innerOver(r *run, c *call, result protocol.ToolResult, isError bool) {
 	r.inner = slices.DeleteFunc(slices.Clone(r.inner), func(other *call) bool { return other == c })
+	if _, parent := m.findCall(func(p *call) bool { return p.ID == c.inner.parent }); parent != nil {
+		parent.nests(c, result, isError, m.now-c.inner.began)
+	}
 	m.do(InnerDone{Op: c.inner.op, Call: c.ToolCall, Result: result, IsError: isError, TookMs: m.now - c.inner.began})
 }
 
@@ -74,4 +83,43 @@ func (m *Machine) endInner(r *run, of *call) {
 			m.abortInner(r, c)
 		}
 	}
+}
+
+// nests notes a call that it has made.
+func (c *call) nests(made *call, result protocol.ToolResult, isError bool, tookMs int64) {
+	now := protocol.NestedCalls{Complete: true}
+	if c.nested != nil {
+		now = *c.nested
+	}
+	if len(now.Calls) < mostNested {
+		n := protocol.NestedCall{ID: made.ID, Name: made.Name, Status: "ok", Arguments: made.Arguments, DurationMs: tookMs}
+		if isError {
+			n.Status, n.Error = "error", result.Content.Text("\n")
+		}
+		now.Calls = append(now.Calls[:len(now.Calls):len(now.Calls)], n)
+	} else {
+		now.Complete = false
+	}
+	c.nested = &now
+	c.usage = plus(c.usage, made.usageOf(result.Usage))
+}
+
+// plus adds what a tool says that it has used, if it says so.
+func plus(sum *protocol.Usage, said json.RawMessage) *protocol.Usage {
+	var u protocol.Usage
+	if json.Unmarshal(said, &u) != nil || u == (protocol.Usage{}) {
+		return sum
+	}
+	if sum != nil {
+		u = sum.Add(u)
+	}
+	return &u
+}
+
+// usageOf is what a call has used with those that it has made, as the result says it.
+func (c *call) usageOf(own json.RawMessage) json.RawMessage {
+	if c.usage == nil {
+		return own
+	}
+	return protocol.AppendValue(nil, plus(c.usage, own))
 }

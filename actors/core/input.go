@@ -24,6 +24,9 @@ type Command struct {
 	Size int
 	// FromExtension says that no client wrote it, but an extension of the session.
 	FromExtension bool
+	// Note is a message of an extension that is to begin a run: then it is no command of
+	// anybody, and nobody is answered.
+	Note *CustomSent
 
 	// By is who has given it, nil if nobody knows; set for approval_response.
 	By *protocol.ClientRef

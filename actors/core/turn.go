@@ -960,7 +960,7 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 	}
 	c.result = protocol.Seal(&protocol.ToolResultMessage{
 		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
-		StructuredContent: result.StructuredContent, Usage: result.Usage,
+		StructuredContent: result.StructuredContent, Usage: c.usageOf(result.Usage), NestedCalls: c.nested,
 	})
 	c.final = c.final || result.Terminate
 	if r.parallel {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"troupe/actors/core"
 	"troupe/protocol"
@@ -45,10 +46,11 @@ type inputEvent struct {
 type beforeEvent struct {
 	Type         string          `json:"type"`
 	MessageType  string          `json:"messageType"`
-	Prompt       string          `json:"prompt"`
+	Prompt       *string         `json:"prompt,omitempty"`
 	Images       []image         `json:"images,omitempty"`
 	SystemPrompt string          `json:"systemPrompt"`
 	Options      json.RawMessage `json:"systemPromptOptions,omitempty"`
+	Message      json.RawMessage `json:"message,omitempty"` // of an extension, which has no prompt
 }
 
 // callEvent is the payload of tool_call and tool_result.
@@ -92,8 +94,7 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		text, imgs, behavior := message(h.Command.Cmd)
 		ev = inputEvent{"input", text, images(imgs), source(h.Command), behavior}
 	case core.BeforeAgentStartHook:
-		text, imgs, _ := message(h.Command.Cmd)
-		ev = beforeEvent{"before_agent_start", "user", text, images(imgs), system.Text, system.Options}
+		ev = beforeAgentStart(h.Command, system)
 	case core.ToolCallHook:
 		ev = callEvent{"tool_call", h.Call.Name, h.Call.ID, h.Call.Arguments, h.Parent, nil}
 	case core.ToolResultHook:
@@ -113,6 +114,20 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		panic("extension: payload: " + err.Error())
 	}
 	return raw
+}
+
+// beforeAgentStart is about the message that begins a run.
+func beforeAgentStart(c core.Command, system SystemPrompt) beforeEvent {
+	e := beforeEvent{Type: "before_agent_start", MessageType: "user", SystemPrompt: system.Text, Options: system.Options}
+	if note := c.Note; note != nil {
+		m := note.Message
+		e.MessageType = "custom"
+		e.Message = protocol.AppendValue(nil, &protocol.CustomMessage{CustomType: m.CustomType, Content: m.Content, Display: m.Display, Details: m.Details, Timestamp: time.Now().UnixMilli()})
+		return e
+	}
+	text, imgs, _ := message(c.Cmd)
+	e.Prompt, e.Images = &text, images(imgs)
+	return e
 }
 
 // source is who wrote a message.

@@ -2,11 +2,13 @@ package extension
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/core"
 	"troupe/protocol"
@@ -36,6 +38,17 @@ func TestPayload(t *testing.T) {
 
 // TestAnswer: what extensions say is read as their API has it; what cannot be
 // read is an error, and nothing else.
+// TestPayloadOfANote: a message of an extension that begins a run is shown as it is.
+func TestPayloadOfANote(t *testing.T) {
+	note := core.CustomSent{Message: protocol.CustomMessageEntry{CustomType: "n", Content: protocol.TextContent("look"), Display: true, Details: json.RawMessage(`{"x":1}`)}}
+	raw := payload(core.BeforeAgentStartHook{Command: core.Command{Note: &note, FromExtension: true}}, SystemPrompt{Text: "You are"})
+	require.Equal(t, "custom", gjson.GetBytes(raw, "messageType").Str)
+	require.False(t, gjson.GetBytes(raw, "prompt").Exists())
+	m := gjson.GetBytes(raw, "message")
+	require.Equal(t, `custom n look true {"x":1} true`, fmt.Sprint(m.Get("role").Str, " ", m.Get("customType").Str, " ", m.Get("content.0.text").Str, " ",
+		m.Get("display").Raw, " ", m.Get("details").Raw, " ", m.Get("timestamp").Int() > 0))
+}
+
 func TestAnswer(t *testing.T) {
 	note := protocol.CustomMessageEntry{CustomType: "n", Content: protocol.TextContent("x"), Display: true}
 	system, empty := "Be brief.", protocol.Content{}
