@@ -89,6 +89,17 @@ func (v View) Back() iter.Seq[Ref] {
 	}
 }
 
+// FirstUser is the id of the branch's first message of a user, "" for none.
+func (v View) FirstUser() string {
+	first := int32(none)
+	for i := v.leaf; i != none; i = v.slots[i].parent {
+		if v.slots[i].role == roleUser {
+			first = i
+		}
+	}
+	return v.id(first)
+}
+
 // Refs lists all entries in the order of the file.
 func (v View) Refs() []Ref { return v.refs(v.all(nil)) }
 

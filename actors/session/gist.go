@@ -39,12 +39,7 @@ func (w *gist) note(e protocol.Entry) {
 // read looks for both in a log. What cannot be read is left out.
 func (w *gist) read(view store.View) {
 	*w = gist{known: true}
-	first := ""
-	for ref := range view.Back() {
-		if ref.Role == protocol.RoleUser {
-			first = ref.ID
-		}
-	}
+	first := view.FirstUser()
 	if r, err := view.Record(first); first != "" && err == nil {
 		w.note(r.Entry)
 	}
