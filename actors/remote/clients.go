@@ -70,10 +70,11 @@ type socketClient struct {
 	ws     *websocket.Conn
 	out    *outlet
 	bye    func(*socketClient, error)
-	single bool         // one record a message
-	packs  bool         // messages are compressed
-	wrong  atomic.Int64 // the code of what is wrong with what it sends; 0 for nothing
-	gone   atomic.Bool  // goodbye is said, or was
+	single bool                       // one record a message
+	packs  bool                       // messages are compressed
+	wrong  atomic.Int64               // the code of what is wrong with what it sends; 0 for nothing
+	gone   atomic.Bool                // goodbye is said, or was
+	next   atomic.Pointer[time.Timer] // of the next beat
 
 	rest []byte // of the message that is read
 	open bool   // the message that is written has further frames
@@ -87,6 +88,9 @@ func (c *socketClient) Close() error { return c.End(nil) }
 // End says goodbye without waiting for the client to say it, too.
 func (c *socketClient) End(why error) error {
 	c.gone.Store(true)
+	if next := c.next.Load(); next != nil { // it holds what is no more needed
+		next.Stop()
+	}
 	c.bye(c, why)
 	return nil
 }
@@ -156,8 +160,10 @@ func (c *socketClient) beat() {
 			return
 		}
 	}
-	kernel.Later(heartbeatEvery, c.beat, c.crashed)
+	c.beatLater()
 }
+
+func (c *socketClient) beatLater() { c.next.Store(kernel.Later(heartbeatEvery, c.beat, c.crashed)) }
 
 // Codes with which a WebSocket is closed, beside those that are everybody's. A client that
 // does not read for writePatience is cut off: it could not read a code, either.

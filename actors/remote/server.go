@@ -517,7 +517,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 		over()
 	}
 	cfg.Single = true
-	kernel.Later(heartbeatEvery, client.beat, s.crashed)
+	client.beatLater()
 	s.Daemon.Connect(cfg, client)
 }
 
