@@ -106,3 +106,16 @@ func TestGroup_discarded(t *testing.T) {
 	assert.Equal(t, kept, ids(l.View().Refs()))
 	assert.Len(t, mem.Files(), 1)
 }
+
+// TestGroup_noLine: an entry that would not be read as one is refused, and leaves nothing in the group.
+func TestGroup_noLine(t *testing.T) {
+	l, _ := newLog(t)
+	kept := add(t, l, user("zero"))
+	l.Begin(0, 0)
+	kept = append(kept, add(t, l, user("one"))...)
+	_, err := l.Append(protocol.Custom{CustomType: "x", Data: []byte(`{"a":`)}, 0, true)
+	require.ErrorContains(t, err, "valid JSON")
+	kept = append(kept, add(t, l, user("two"))...)
+	require.NoError(t, l.Commit())
+	assert.Equal(t, kept, ids(l.View().Refs()))
+}

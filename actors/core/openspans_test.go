@@ -37,3 +37,29 @@ func TestOpenSpans(t *testing.T) {
 		require.Equal(t, row.Opens == "" && row.Closes == "", reflect.DeepEqual(before, after), row.Name)
 	}
 }
+
+// TestOpenChildrenAreCopied: a copy of what is open stays what it was.
+func TestOpenChildrenAreCopied(t *testing.T) {
+	var open OpenChildren
+	for _, id := range []string{"A", "B", "C"} {
+		open.observe(protocol.SubagentStart{ID: id})
+	}
+	ids := func(l OpenChildren) (list []string) {
+		for _, c := range l {
+			list = append(list, c.ID)
+		}
+		return list
+	}
+	for _, first := range []string{"A", "B", "C"} {
+		now := open
+		now.observe(protocol.SubagentEnd{ID: first})
+		now.observe(protocol.SubagentStart{ID: "D"})
+		require.Equal(t, []string{"A", "B", "C"}, ids(open), first)
+		require.Len(t, now, 3)
+		for _, id := range []string{"A", "B", "C", "D"} {
+			now.observe(protocol.SubagentEnd{ID: id})
+		}
+		require.Nil(t, now)
+		require.Equal(t, []string{"A", "B", "C"}, ids(open), first)
+	}
+}
