@@ -282,7 +282,9 @@ func (w *world) notice() string {
 }
 
 func TestGate(t *testing.T) {
-	w := load(t, "gate.ts")
+	o := testOptions() // what it makes of 1 MiB takes more than the usual 5 s with the race detector on a busy machine
+	o.Limits.Turn, o.Limits.Hook = patience, patience
+	w := loadSpec(t, Spec{}, o, "gate.ts")
 	require.Empty(t, w.ready.Errors)
 	require.Equal(t, []string{"tool_call"}, w.ready.Registrations.Listens)
 	bash := func(command string) string {
