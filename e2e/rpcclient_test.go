@@ -29,11 +29,12 @@ var pis = []pi{
 	{"0.87.1", "rpcclient/newer", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", "dist"},
 }
 
-// between are the pis whose client has other methods: the one of hooks, and one on the way to
-// the newest.
+// between are the pis whose client has other methods: the one of hooks, one on the way to
+// the newest that installs whole, and the newest, of which the client does.
 var between = []pi{
 	{"0.31.1", "rpcclient/0.31", "@mariozechner/pi-coding-agent", "", "dist"},
 	{"0.74.2", "rpcclient/0.74", "@earendil-works/pi-coding-agent", "", "dist"},
+	{"1.5.2", "rpcclient/1.5", "@earendil-works/pi-coding-agent", "node_modules/.bin/node", "dist"},
 }
 
 var npmLock sync.Mutex
