@@ -190,6 +190,8 @@ func (r *reader) redirect(n *syntax.Redirect) {
 	duplicate := n.Op == syntax.DplOut || n.Op == syntax.DplIn
 	switch {
 	case duplicate && !w.dynamic && (number.MatchString(strings.TrimSuffix(w.value, "-")) || w.value == "-"):
+	case duplicate && strings.HasPrefix(w.value, "-"): // <&-make closes its input, and runs make
+		r.s.hide("the shell takes what follows the - for a command")
 	case w.dynamic || strings.HasPrefix(w.value, "/dev/tcp/") || strings.HasPrefix(w.value, "/dev/udp/"):
 		r.s.veil("it is not known where it writes to or reads from")
 	case n.Op == syntax.RdrIn || n.Op == syntax.DplIn:
