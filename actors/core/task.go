@@ -298,7 +298,7 @@ func (m *Machine) childOpened(in ChildOpened) {
 	} else {
 		it.state = itemOpening{opened: &in}
 		switch {
-		case m.words().pisces: // which names what it runs on
+		case m.words().pisces && in.Model != "": // which names what it runs on
 			it.override = []string{in.Model}
 		case in.Note != "":
 			it.override = nil
