@@ -176,3 +176,42 @@ func TestDialogsOfOlderClients(t *testing.T) {
 	assert.Equal(t, "on purpose", d.event("hook_error").Get("error").Str)
 	require.Zero(t, d.end())
 }
+
+// TestDialogOfTwoClients: what an extension asks is shown to all clients of its session, of
+// whom one answers; the others are told, also one that comes while it is open, and a later
+// answer counts for nothing.
+func TestDialogOfTwoClients(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "extensions", "asks.ts"), `export default (pi) => {
+		pi.registerCommand("ask", { handler: async (args, ctx) => ctx.ui.notify("said " + await ctx.ui.confirm("Sure?", args)) });
+	}`)
+	s := p.serve()
+	a, b, late := s.connect(), s.connect(), s.connect()
+	for _, d := range []*daemon{a, b, late} {
+		d.ok(`{"type":"hello","features":["dialogEvents"]}`)
+	}
+	a.ok(`{"type":"get_commands"}`)
+	of := `"sessionId":"` + a.ok(`{"type":"list_open_sessions"}`).Get("sessions.0.sessionId").Str + `"`
+	attach := `{"type":"attach",` + of + `}`
+	b.ok(attach)
+	a.command("ask one")
+	asked := a.ui("confirm")
+	require.Equal(t, asked.Get("id").Str, b.ui("confirm").Get("id").Str)
+	assert.Contains(t, late.ok(attach).Raw, asked.Get("id").Str, "it is open")
+	b.dialog(asked, `"confirmed":true,`+of)
+	for _, d := range []*daemon{a, b, late} {
+		over := d.event("dialog_resolved")
+		assert.Equal(t, asked.Get("id").Str, over.Get("id").Str, over.Raw)
+		assert.Equal(t, "said true", d.ui("notify").Get("message").Str)
+	}
+	a.dialog(asked, `"confirmed":false`)
+	a.command("ask two")
+	again := a.ui("confirm")
+	a.dialog(again, `"confirmed":false`)
+	assert.Equal(t, "said false", b.ui("notify").Get("message").Str)
+	for _, d := range []*daemon{a, b, late} {
+		require.Zero(t, d.end())
+	}
+	assert.Equal(t, 143, s.stop())
+}
