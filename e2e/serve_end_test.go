@@ -28,7 +28,7 @@ import (
 func TestServeDrain(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	s := p.serve("--listen", "127.0.0.1:0", "--drain", "1m")
+	s := p.serve("--listen", "127.0.0.1:0", "--drain", "1m", "--pprof", filepath.Join(p.root, "profiles"))
 	token, _ := s.login(s.code)
 	d := s.connect()
 	p.llm.plays(text("all ").and(gate("rest")).and(text("of it")))
@@ -47,6 +47,7 @@ func TestServeDrain(t *testing.T) {
 	assert.Equal(t, "all of it", d.event("agent_end").Get("messages.1.content.0.text").Str)
 	<-s.ended
 	assert.Equal(t, 143, s.cmd.ProcessState.ExitCode())
+	assert.FileExists(t, filepath.Join(p.root, "profiles", "allocs.pprof"))
 }
 
 // TestServeTLS: with a certificate the port speaks TLS and nothing else.

@@ -121,14 +121,12 @@ func run(args []string) int {
 		fmt.Fprintln(stderr, "troupe:", err)
 		return exitError
 	}
-	if o.pprof != "" {
-		done, err := profile(o.pprof)
-		if err != nil {
-			fmt.Fprintln(stderr, "troupe:", err)
-			return exitError
-		}
-		defer done()
+	done, err := profile(o.pprof)
+	if err != nil {
+		fmt.Fprintln(stderr, "troupe:", err)
+		return exitError
 	}
+	defer done()
 	switch {
 	case o.listModels:
 		return listModels(cfg, strings.Join(o.messages, " "))

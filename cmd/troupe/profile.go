@@ -11,9 +11,12 @@ import (
 	"troupe/actors/session"
 )
 
-// profile records what the process spends. When done is called, cpu.pprof and
-// allocs.pprof of a directory have it.
+// profile records what the process spends, if --pprof wants that. When done is called,
+// cpu.pprof and allocs.pprof of a directory have it.
 func profile(dir string) (done func(), err error) {
+	if dir == "" {
+		return func() {}, nil
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

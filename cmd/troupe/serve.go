@@ -178,9 +178,14 @@ func serveClients(args []string) int {
 	for _, w := range o.warnings {
 		log.Warn().Msg(w)
 	}
+	profiled := func() {}
+	if err == nil {
+		profiled, err = profile(o.pprof)
+	}
 	if err == nil {
 		cfg.Sessions.AskTrust = true // somebody is there who can be asked
 		err = s.run(cfg, log)
+		profiled()
 	}
 	var signalled signalError
 	switch {
