@@ -517,3 +517,47 @@ func TestReadNeedsLease(t *testing.T) {
 		a.end()
 	})
 }
+
+// TestExportOnClose: a session that is closed is where pi looks for it, with all of it, again when
+// it has gone on, and not over a file that has.
+func TestExportOnClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		n := startNode(t, engine, h, "a", func(c *Config) { c.Sessions.Cluster.Export = "/exports" })
+		handle := n.open()
+		n.run(handle, "~a~ one")
+		id := n.Call(t, `{"type":"get_state"`+at(handle)+`}`).Get("data.sessionId").Str
+		closeIt := func(handle string) {
+			n.Call(t, `{"type":"close_session"`+at(handle)+`}`)
+			n.pass(time.Second)
+		}
+		exports := func() (list []string) {
+			dirs, _ := n.disk.FS().ReadDir("/exports")
+			for _, dir := range dirs {
+				files, _ := n.disk.FS().ReadDir("/exports/" + dir.Name())
+				for _, file := range files {
+					list = append(list, "/exports/"+dir.Name()+"/"+file.Name())
+				}
+			}
+			return list
+		}
+		closeIt(handle)
+		require.Len(t, exports(), 1)
+		path := exports()[0]
+		assert.Equal(t, n.lines(id), string(n.disk.Mem().ReadFile(path)))
+		assert.Regexp(t, `^/exports/--.*--/[^/]*_`+id+`\.jsonl$`, path)
+
+		handle = n.take(id)
+		n.run(handle, "~b~ two")
+		closeIt(handle)
+		assert.Equal(t, n.lines(id), string(n.disk.Mem().ReadFile(path)))
+
+		other := append(n.disk.Mem().ReadFile(path), "{}\n"...)
+		n.disk.Mem().WriteFile(path, other)
+		handle = n.take(id)
+		n.run(handle, "~c~ three")
+		closeIt(handle)
+		assert.Equal(t, string(other), string(n.disk.Mem().ReadFile(path)), "it has gone on by itself")
+		n.end()
+	})
+}

@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc64"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 )
 
@@ -168,4 +172,33 @@ func MarkCopy(fsys FS, path string, note []byte) error {
 		return err
 	}
 	return replaceFile(fsys, path+MarkSuffix, text)
+}
+
+// PlaceExport gives a session file its place below a directory of sessions, as pi has it there. A
+// file that it finds may be its beginning; one that has other lines stays, and the error wraps
+// ErrChanged.
+func PlaceExport(fsys FS, file, dir string) (path string, err error) {
+	is, err := readAll(fsys, file)
+	if err != nil {
+		return "", err
+	}
+	h, ok, err := readHeader(fsys, file, int64(len(is)))
+	if err != nil || !ok {
+		return "", cmp.Or(err, ErrNotSession)
+	}
+	path = filepath.Join(dir, EncodeCwd(h.Cwd), FileName(h))
+	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
+		return "", err
+	}
+	was, err := readAll(fsys, path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if !bytes.HasPrefix(is, was) {
+		return "", fmt.Errorf("%s has gone on by itself: %w", path, ErrChanged)
+	}
+	if err := fsys.Rename(file, path); err != nil {
+		return "", err
+	}
+	return path, fsys.SyncDir(filepath.Dir(path))
 }

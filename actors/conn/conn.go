@@ -38,7 +38,7 @@ func (k *conn) Receive(c actor.Context) {
 	case *actor.Started:
 		k.start(c)
 	case *actor.Stopping:
-		c.Unwatch(k.server.Sessions) // who is watched outlives this, and would hold it
+		c.Unwatch(k.server.Sessions)     // who is watched outlives this, and would hold it
 		k.finish(c, ErrConnectionBroken) // unless it has ended in order: whoever waits must not wait for ever
 	case Shutdown:
 		c.Send(k.router, m)

@@ -3,6 +3,9 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -208,6 +211,38 @@ func Export(ctx context.Context, log cluster.Log, fsys store.FS, id, path string
 	})
 	if closed := f.Close(); err == nil {
 		err = closed
+	}
+	return err
+}
+
+// exportAtEnd writes a session that is closed where pi looks for it, if that is wanted.
+func (s *Session) exportAtEnd() func() {
+	cl, end := s.shared.Cluster, s.life.end
+	id := cl.idOf(s.file.path)
+	if id == "" || cl.Export == "" || end == nil || end.final || end.moves {
+		return func() {}
+	}
+	fsys, log := s.shared.fs(), s.log
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+		defer cancel()
+		if err := exportInto(ctx, cl.Engine, fsys, id, cl.Export); err != nil && !errors.Is(err, cluster.ErrNoSession) {
+			log.Warn().Err(err).Str("directory", cl.Export).Msg("the session was closed, and not exported")
+		}
+	}
+}
+
+func exportInto(ctx context.Context, log cluster.Log, fsys store.FS, id, dir string) error {
+	part := filepath.Join(dir, id+".part")
+	if err := fsys.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	err := Export(ctx, log, fsys, id, part)
+	if err == nil {
+		_, err = store.PlaceExport(fsys, part, dir)
 	}
 	return err
 }

@@ -22,6 +22,7 @@ type Cluster struct {
 	Dir    string                         // of the sessions' files, which are copies
 	Wants  func(cwd string) cluster.Wants // what a session in a directory of this node needs of its node
 	Stop   bool                           // a run that was cut off with its node does not go on
+	Export string                         // where sessions that are closed are written as pi has them; "" for nowhere
 }
 
 const copySuffix = ".jsonl"

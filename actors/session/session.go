@@ -453,9 +453,10 @@ func (s *Session) onClosed(c actor.Context) {
 	if s.closeExtensions(c) {
 		return
 	}
-	procs := s.work.env.Procs
+	procs, export := s.work.env.Procs, s.exportAtEnd()
 	kernel.Background(c, func() any {
 		procs.KillAll(0)
+		export()
 		return procsGone{}
 	})
 }

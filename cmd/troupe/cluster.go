@@ -49,6 +49,7 @@ type clusterOptions struct {
 	Miss      int                     `json:"miss"`
 	Failover  string                  `json:"failover"` // continue, stop
 	WaitMs    int                     `json:"waitMs"`   // --cluster-wait
+	Export    string                  `json:"exportOnClose"`
 }
 
 // clusterFile is where the options are that are not on the command line.
@@ -65,7 +66,7 @@ const (
 func (o *clusterOptions) flags() map[string]func(string) error {
 	return map[string]func(string) error{
 		"--cluster": set(&o.Engine), "--node": set(&o.Node), "--advertise": set(&o.Advertise), "--cluster-listen": set(&o.Listen),
-		"--cluster-dir": set(&o.Keys), "--cluster-system": set(&o.System),
+		"--cluster-dir": set(&o.Keys), "--cluster-system": set(&o.System), "--export-on-close": set(&o.Export),
 		"--label": func(v string) error {
 			name, value, ok := strings.Cut(v, "=")
 			if !ok || name == "" {
@@ -122,7 +123,7 @@ func (o *clusterOptions) root(v string) error {
 func (o clusterOptions) with(file clusterOptions) clusterOptions {
 	for _, of := range []struct{ flag, file *string }{
 		{&o.Engine, &file.Engine}, {&o.Node, &file.Node}, {&o.Advertise, &file.Advertise}, {&o.Listen, &file.Listen}, {&o.Keys, &file.Keys},
-		{&o.System, &file.System}, {&o.Failover, &file.Failover},
+		{&o.System, &file.System}, {&o.Failover, &file.Failover}, {&o.Export, &file.Export},
 	} {
 		*of.flag = cmp.Or(*of.flag, *of.file)
 	}
@@ -199,6 +200,11 @@ func (o *clusterOptions) check() error {
 	if o.WaitMs < 0 {
 		return errors.New("--cluster-wait: want a duration, such as 10s")
 	}
+	if o.Export != "" {
+		if err := checkDir(o.Export); err != nil {
+			return fmt.Errorf("--export-on-close: %w", err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
 		if builtin := name == cluster.OSLabel || name == cluster.ArchLabel || strings.HasPrefix(name, cluster.RootLabel) || strings.HasPrefix(name, cluster.ProviderLabel); builtin {
 			return fmt.Errorf("--label %s: a node has that label of itself", name)
@@ -214,7 +220,7 @@ func (o *clusterOptions) check() error {
 
 // none says that no option is given but those that have a default.
 func (o *clusterOptions) none() bool {
-	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && len(o.Labels)+len(o.Roots) == 0
+	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && len(o.Labels)+len(o.Roots) == 0
 }
 
 func checkRoot(name string, root cluster.Root) error {
@@ -230,13 +236,17 @@ func checkRoot(name string, root cluster.Root) error {
 	default:
 		return fmt.Errorf("want the mode pinned, shared, git or none, not %s", root.Mode)
 	}
-	if !filepath.IsAbs(root.Path) {
-		return fmt.Errorf("want an absolute path, not %q", root.Path)
+	return checkDir(root.Path)
+}
+
+func checkDir(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("want an absolute path, not %q", path)
 	}
-	if st, err := os.Stat(root.Path); err != nil {
+	if st, err := os.Stat(path); err != nil {
 		return err
 	} else if !st.IsDir() {
-		return fmt.Errorf("%s is no directory", root.Path)
+		return fmt.Errorf("%s is no directory", path)
 	}
 	return nil
 }
@@ -364,7 +374,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	n.side = peer.NewSide(keys, version)
 	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop",
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export,
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {
