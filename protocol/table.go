@@ -180,7 +180,7 @@ var Commands = []Spec{
 		"Whether transient provider errors are retried by themselves."),
 	spec[AbortRetry]("abort_retry", ScopeSession, row{is: EndsWork},
 		"Stop waiting for a retry. Succeeds also when none is waiting."),
-	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, is: NeedsExtensions},
+	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, is: NeedsExtensions | ParentsOnly},
 		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Several run at once, and end in any order; dialect s4 has one at a time."),
 	spec[AbortBash]("abort_bash", ScopeSession, row{is: EndsWork},
 		"Kill the running bash commands, all of them. Answered before their own responses."),

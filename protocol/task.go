@@ -35,7 +35,7 @@ type TaskResult struct {
 
 	Usage            *Usage          `json:"usage,omitempty"` // with that of its own children
 	Requests         int             `json:"requests,omitempty"`
-	Subagents        int             `json:"subagents,omitempty"` // its own children, and theirs
+	Subagents        int             `json:"subagents,omitempty"`  // its own children, and theirs
 	OutputPath       string          `json:"outputPath,omitempty"` // of the whole text
 	OutputMeta       *OutputMeta     `json:"outputMeta,omitempty"`
 	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted

@@ -429,15 +429,9 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 		of.MultiSession, of.Retain = true, true
 		return of, nil
 	}
-	o, err := parseArgs(p.Args)
+	o, err := clientOptions(p.Args)
 	if err != nil {
 		return of, err
-	}
-	for _, arg := range p.Args {
-		name, _, _ := strings.Cut(arg, "=")
-		if strings.HasPrefix(name, "-") && name != "-" && !slices.Contains(perClient, name) {
-			return of, fmt.Errorf("%s is for the daemon: give it to troupe serve", name)
-		}
 	}
 	o.mode = "rpc"
 	if err := o.check(); err != nil {
@@ -466,6 +460,21 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 	of.Features = append(slices.Clone(of.Features), o.features...)
 	of.Codec = pi.Codec{}
 	return of, findSession(o, cfg.Sessions, of, spec)
+}
+
+// clientOptions are the flags of one client.
+func clientOptions(args []string) (*options, error) {
+	o, err := parseArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if strings.HasPrefix(name, "-") && name != "-" && !slices.Contains(perClient, name) {
+			return nil, fmt.Errorf("%s is for the daemon: give it to troupe serve", name)
+		}
+	}
+	return o, nil
 }
 
 // findSession finds the file of --continue, --session and --session-id.
@@ -518,7 +527,7 @@ const healthTime = 10 * time.Second
 func connect(args []string) error {
 	to, rest, err := destination(args)
 	if err == nil {
-		_, err = parseArgs(rest)
+		_, err = clientOptions(rest)
 	}
 	if err != nil {
 		return usageError{err}
