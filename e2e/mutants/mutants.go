@@ -298,7 +298,7 @@ var mutants = []mutant{
 	{"a lock is taken from who holds it", "providers/auth/lock.go", "ageOf(name, info) < orphanAge", "false", logins},
 	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
 	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
-	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, gates, nil)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
+	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, rules, nil, spec.Child)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
 	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},
 	{"logs outlive their session", "tools/procs.go", "p.logs.removeAll()", "", []string{"./tools", "-run", "TestLogs"}},
 	{"what runs in the background is read in a hurry", "tools/procs.go", "time.Sleep(sipPause)", "", []string{"./tools", "-run", "TestBackgroundOutput"}},
