@@ -108,6 +108,7 @@ type choices struct {
 	modelChoice
 	Modes
 	tools  []string
+	picked bool // a client has said which tools are active
 	host   []protocol.HostTool
 	grants []string               // permission rules that were allowed in this session
 	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none

@@ -30,6 +30,9 @@ func (m *Machine) restored(in Restored) {
 	}
 	m.load(in.Session)
 	m.loadModel(in.Session)
+	if in.Carryover == nil {
+		m.arriveAtTodos(in.Session)
+	}
 	m.loadBudget(in.Session.Spent)
 	again := in.Carryover == nil && in.Open.Idle() && (m.set.Retained || in.Failover != nil) && m.set.Child == nil && onlyAsked(in.Session.Resume)
 	if m.budget != nil && !again { // they get results now, which count

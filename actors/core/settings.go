@@ -113,7 +113,7 @@ func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
 			active = append(active, name)
 		}
 	}
-	m.tools = active
+	m.tools, m.picked = active, true
 	m.done(c, protocol.ActiveTools{ActiveToolNames: active})
 }
 

@@ -254,6 +254,7 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	m.load(to)
 	m.loadModel(to)
 	if !isNav {
+		m.arriveAtTodos(to)
 		m.loadBudget(to.Spent)
 	}
 	m.work.recovered, m.work.futile = false, false

@@ -38,10 +38,23 @@ func (m *Machine) setTodos(c Command, s protocol.SetTodos) {
 		}
 	}
 	m.keepTodos(phases)
+	m.offerTodos()
+	m.reply(c, protocol.TodoResult{TodoPhases: emptyNotNil(m.todos)})
+}
+
+// offerTodos lets the model work on the list.
+func (m *Machine) offerTodos() {
 	if !slices.Contains(m.tools, TodoTool) {
 		m.tools = append(m.tools[:len(m.tools):len(m.tools)], TodoTool)
 	}
-	m.reply(c, protocol.TodoResult{TodoPhases: emptyNotNil(m.todos)})
+}
+
+// arriveAtTodos offers the list that a log came with, as whoever has set it had it: the log
+// does not say which tools are active. Those that a client has chosen stay as they are.
+func (m *Machine) arriveAtTodos(to Loaded) {
+	if len(to.Todos) > 0 && !m.picked {
+		m.offerTodos()
+	}
 }
 
 // CompleteTodo fills in what the n-th item of a list may lack, from 1, and says
