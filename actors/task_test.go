@@ -320,7 +320,7 @@ func anotherClientOfAChild(t *testing.T, options ...func(*Config)) {
 		b.attach(child)
 		for _, cmd := range []string{
 			`"prompt","message":"x"`, `"abort_and_prompt","message":"x"`, `"set_model","provider":"a","modelId":"b"`, `"set_active_tools","toolNames":[]`,
-			`"bash","command":"true"`, 			`"compact"`, `"set_session_name","name":"x"`, `"new_session"`, `"close_session"`, `"set_permission_mode","mode":"auto"`,
+			`"bash","command":"true"`, `"compact"`, `"set_session_name","name":"x"`, `"new_session"`, `"close_session"`, `"set_permission_mode","mode":"auto"`,
 		} {
 			v := b.Call(t, `{"type":`+cmd+at(child)+`}`)
 			assert.Equal(t, "session_busy", code(v), cmd)
