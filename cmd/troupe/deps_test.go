@@ -169,6 +169,7 @@ var inTests = map[string][]string{
 	"troupe/actors/conn":             {"troupe/protocol/pi"},
 	"troupe/store/export":            {"troupe/e2e/browser"},                     // its pages are looked at in one
 	"troupe/tools/extension/prelude": {"troupe/tools", "troupe/tools/extension"}, // its modules are tried in the engine
+	"troupe/tools/extension":         {"troupe/actors/kernel"},                   // its process hears in turns
 	"troupe/providers/wire":          {"troupe/providers/providertest"},
 	"troupe/providers/anthropic":     {"troupe/providers/providertest"},
 	"troupe/providers/openai":        {"troupe/providers/providertest"},

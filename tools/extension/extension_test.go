@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"troupe/actors/kernel"
 	"troupe/tools"
 )
 
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv("TROUPE_TEST_EXT_HOST"); text != "" {
 		conn := os.NewFile(3, "daemon")
 		o := testOptions()
+		o.Turns = kernel.New() // as in production
 		err := json.Unmarshal([]byte(text), &o.Limits)
 		if err == nil {
 			err = Serve(conn, o)
@@ -59,7 +61,7 @@ func childHost(t *testing.T, o Options) Host {
 	require.NoError(t, err)
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Second) })
-	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }})
+	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }, Turns: kernel.New()})
 }
 
 // nodeHost runs extensions in Node.
