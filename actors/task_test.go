@@ -353,6 +353,104 @@ func anotherClientOfAChild(t *testing.T, options ...func(*Config)) {
 	})
 }
 
+// TestApprovalsOfChildren: what a child asks about a call is an approval for who knows them
+// and a dialog for others, at the session of its parent; the first answer counts, does
+// there what it does anywhere, and everybody is told of it.
+func TestApprovalsOfChildren(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks, func(c *Config) { c.Sessions.PermissionMode = "ask" })
+		require.True(t, a.Call(t, `{"type":"hello","clientId":"knows-approvals","client":{"name":"Ann"},"features":["approvals","dialogEvents"],"ui":["approval"]}`).Get("success").Bool())
+		s := a.open()
+		b := a.connect(knowing("dialogEvents"))
+		b.attach(s)
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=5")
+		actortest.Settle()
+		require.True(t, a.decide(s, a.Events(s, "approval_request")[0].Get("id").Str, "once").Get("success").Bool())
+		// open is the n-th question, as both are shown it
+		open := func(n int) gjson.Result {
+			t.Helper()
+			actortest.Settle()
+			asks, selects := a.Events(s, "approval_request"), b.Events(s, "extension_ui_request")
+			require.Len(t, asks, n+1)
+			require.Len(t, selects, n+1)
+			ask := asks[n]
+			assert.Equal(t, ask.Get("id").Str, selects[n].Get("id").Str)
+			assert.Equal(t, "note", ask.Get("toolName").Str, ask.Raw)
+			assert.Equal(t, `{"text":`, ask.Get("args").Raw[:8])
+			assert.Contains(t, ask.Get("title").Str, "[A] Run note")
+			assert.Contains(t, selects[n].Get("title").Str, "[A] Run note")
+			assert.Empty(t, a.Events(s, "extension_ui_request"))
+			list := a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data")
+			assert.Equal(t, ask.Get("id").Str, list.Get("approvals.0.id").Str)
+			return ask
+		}
+		// over says how the n-th question has ended, as both are told
+		over := func(n int, ours, theirs string) {
+			t.Helper()
+			actortest.Settle()
+			ends, gone := a.Events(s, "approval_resolved"), b.Events(s, "dialog_resolved")
+			require.Len(t, ends, n+1)
+			require.Len(t, gone, n+1)
+			assert.Equal(t, ours, ends[n].Get("outcome").Str+" "+ends[n].Get("optionId").Str+" "+ends[n].Get("by.name").Str)
+			assert.Equal(t, theirs, gone[n].Get("outcome").Str+" "+gone[n].Get("by.name").Str)
+			assert.Equal(t, ends[n].Get("id").Str, gone[n].Get("id").Str)
+		}
+		result := func(n int) gjson.Result {
+			t.Helper()
+			actortest.Settle()
+			found := a.Call(t, `{"type":"get_subagent_messages","subagentId":"A"`+at(s)+`}`).Get(`data.messages.#(role=="toolResult")#`).Array()
+			require.Len(t, found, n+1)
+			return found[n]
+		}
+
+		id := open(1).Get("id").Str
+		assert.Equal(t, "invalid_params", code(a.decide(s, id, "never")))
+		assert.Equal(t, "invalid_params", code(a.decide(s, id, "once", `"args":{"other":1}`)), "the child says what fits")
+		v := a.decide(s, id, "once", `"args":{"text":"~p~A other"}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		v = a.decide(s, id, "no")
+		assert.Equal(t, "dialog_over allowed Ann", v.Get("code").Str+" "+v.Get("data.outcome").Str+" "+v.Get("data.by.name").Str, v.Raw)
+		over(1, "allowed once Ann", "answered Ann")
+		a.pass(time.Second)
+		assert.Equal(t, `{"text":"~p~A other"}`, result(0).Get("details.approvedArgs").Raw)
+
+		id = open(2).Get("id").Str
+		require.True(t, a.decide(s, id, "no", `"feedback":"not that one"`).Get("success").Bool())
+		over(2, "denied no Ann", "answered Ann")
+		a.pass(time.Second)
+		assert.Contains(t, result(1).Get("content.0.text").Str, "not that one")
+
+		ask := open(3)
+		choices := b.Events(s, "extension_ui_request")[3].Get("options").Array()
+		b.Line(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"` + choices[0].Str + `"` + at(s) + `}`)
+		over(3, "allowed once ", "answered ")
+		a.pass(time.Second)
+		assert.False(t, result(2).Get("isError").Bool())
+
+		id = open(4).Get("id").Str
+		require.True(t, a.decide(s, id, "session").Get("success").Bool())
+		over(4, "allowed session Ann", "answered Ann")
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "agent_settled"), 1, "what was allowed always is asked no more")
+		assert.False(t, result(4).Get("isError").Bool())
+		results, _ := a.results(s)
+		assert.Equal(t, []string{"A 0 "}, results)
+
+		a.Say(s, "prompt", "~q~ tool=task rounds=1 each=rounds=2")
+		actortest.Settle()
+		require.True(t, a.decide(s, a.Events(s, "approval_request")[5].Get("id").Str, "once").Get("success").Bool())
+		over(5, "allowed once Ann", "answered Ann")
+		id = a.Events(s, "approval_request")[6].Get("id").Str
+		require.True(t, a.Call(t, `{"type":"abort"`+at(s)+`}`).Get("success").Bool())
+		over(6, "cancelled  ", "aborted ")
+		assert.Equal(t, "dialog_over", code(a.decide(s, id, "once")))
+		assert.Empty(t, a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.approvals").Array())
+		require.NoError(t, b.leave())
+		a.end()
+		a.check()
+	})
+}
+
 // TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
 // since near the limit one asks at a time; what was not begun is refused; a child that
 // crashes leaves nothing reserved; and clients are told once.

@@ -80,7 +80,7 @@ var ourLetters = map[string][]string{
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "LoginWaits", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
 		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
-		"ChildOpened", "ChildTold", "ChildSettled", "ChildAborted", "ChildLeft", "childrenLeave", "childrenLeft", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
+		"ChildOpened", "ChildTold", "ChildReplied", "ChildSettled", "ChildAborted", "ChildLeft", "childrenLeave", "childrenLeft", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
 	},
 }
 

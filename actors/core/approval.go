@@ -80,6 +80,9 @@ func (m *Machine) askApproval(c *call, ask protocol.ApprovalRequest) {
 // approve takes the answer of a client that knows approvals.
 func (m *Machine) approve(c Command, cmd protocol.ApprovalResponse) {
 	r, about := m.findCall(func(c *call) bool { return c.approval != nil && c.dialog == cmd.ApprovalID })
+	if about == nil && m.approveForChild(c, cmd) {
+		return
+	}
 	if about == nil {
 		m.fail(c, protocol.CodeNotFound.Errorf("No approval is open with this id: %s", cmd.ApprovalID))
 		return

@@ -200,6 +200,9 @@ type TellChild struct {
 	ID      string
 	Cmd     protocol.Command
 	Anew    bool // with a prompt: what the child has said before does not count as its answer
+
+	By  *protocol.ClientRef // who has given it, if it is an answer to a dialog
+	For uint64              // the command of a client that the child's answer is one to: [ChildReplied]; 0 for none
 }
 
 // AskGrant asks the parent whether the budget of the tree allows something. It is answered

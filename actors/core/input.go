@@ -28,7 +28,7 @@ type Command struct {
 	// anybody, and nobody is answered.
 	Note *CustomSent
 
-	// By is who has given it, nil if nobody knows; set for approval_response.
+	// By is who has given it, nil if nobody knows; set for answers to approvals and dialogs.
 	By *protocol.ClientRef
 
 	key      protocol.IdempotencyKey // of the message as the client wrote it
@@ -175,6 +175,14 @@ type ChildTold struct {
 	Attempt Attempt
 	ID      string
 	Event   protocol.Event
+}
+
+// ChildReplied is a child's answer to a command that a client has given the parent.
+type ChildReplied struct {
+	Attempt Attempt
+	ID      string
+	Seq     uint64 // of the command
+	Err     *protocol.Error
 }
 
 // ChildSettled says that a child has nothing more to do.
@@ -473,6 +481,7 @@ func (in MergeDone) apply(m *Machine)        { m.mergeDone(in) }
 func (in ChildOpened) apply(m *Machine)      { m.childOpened(in) }
 func (in ChildProgress) apply(m *Machine)    { m.childProgress(in) }
 func (in ChildTold) apply(m *Machine)        { m.childTold(in) }
+func (in ChildReplied) apply(m *Machine)     { m.childReplied(in) }
 func (in ChildAborted) apply(m *Machine)     { m.childAborted(in) }
 func (in ChildLeft) apply(m *Machine)        { m.childLeft(in) }
 func (in ChildSettled) apply(m *Machine)     { m.childSettled(in) }

@@ -213,6 +213,9 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		ev := map[string]protocol.Event{
 			"start": protocol.SubagentStart{ID: "N", Agent: "look"}, "end": protocol.SubagentEnd{ID: "N", Agent: "look"},
 			"confirm": protocol.ExtensionUIRequest{ID: "confirm_7", Method: "confirm", Title: new("Run bash?")},
+			"approval": protocol.ApprovalRequest{
+				ID: "approval_7", ToolCallID: "b1", ToolName: "bash", Title: "Run bash: make", Options: []protocol.ApprovalOption{{ID: "once", Kind: protocol.AllowOnce, Label: "Allow once"}},
+			},
 		}[text]
 		return w.step(ChildTold{attempt(), arg("id"), ev})
 	case "child-settled":

@@ -1,10 +1,8 @@
 package core
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"troupe/protocol"
@@ -373,12 +371,17 @@ func (m *Machine) childTold(in ChildTold) {
 	if it == nil {
 		return
 	}
-	if dialog, is := in.Event.(protocol.ExtensionUIRequest); is {
-		m.childAsks(c, it, dialog)
+	switch ev := in.Event.(type) {
+	case protocol.ExtensionUIRequest:
+		m.childAsks(c, it, ev)
 		return
-	}
-	switch ev := in.Event.(type) { // of a limit of its agent
-	case protocol.BudgetWarning:
+	case protocol.ApprovalRequest:
+		m.childAsksApproval(it, ev)
+		return
+	case protocol.ApprovalResolved:
+		m.childApprovalOver(it, ev)
+		return
+	case protocol.BudgetWarning: // of a limit of its agent
 		ev.ID = it.id
 		m.emit(ev)
 		return
@@ -534,88 +537,6 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 		default: // of a child of it
 		}
 		m.emitChild(it, ev)
-	}
-}
-
-// childAsks opens a dialog of a child: whoever listens here may answer it.
-func (m *Machine) childAsks(c *call, it *item, dialog protocol.ExtensionUIRequest) {
-	asked := dialog.ID
-	m.dialogs++
-	dialog.ID = "child_" + strconv.Itoa(m.dialogs)
-	if dialog.Title != nil {
-		dialog.Title = new("[" + it.id + "] " + *dialog.Title)
-	}
-	dialog.ToolCallID = cmp.Or(dialog.ToolCallID, c.ID)
-	switch {
-	case !waits(dialog):
-		m.emit(dialog)
-	case m.deaf():
-		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.ExtensionUIResponse{ID: asked, Cancelled: true}})
-	default:
-		it.dialogs = append(it.dialogs, childDialog{ours: dialog.ID, asked: asked})
-		m.do(AskUI{Request: dialog})
-	}
-}
-
-// waits says whether a dialog wants an answer.
-func waits(r protocol.ExtensionUIRequest) bool {
-	return slices.Contains([]string{"select", "confirm", "input", "editor"}, r.Method)
-}
-
-// childAnswered passes an answer on to the child whose dialog it is about, and says
-// whether there is one.
-func (m *Machine) childAnswered(in UIAnswered) bool {
-	var of *item
-	var asked string
-	m.findCall(func(c *call) bool {
-		if c.tasks == nil {
-			return false
-		}
-		for _, it := range c.tasks.items {
-			if i := slices.IndexFunc(it.dialogs, func(d childDialog) bool { return d.ours == in.ID }); i >= 0 {
-				of, asked = it, it.dialogs[i].asked
-				it.dialogs = slices.Delete(it.dialogs, i, i+1)
-				return true
-			}
-		}
-		return false
-	})
-	if of == nil {
-		return false
-	}
-	answer := protocol.ExtensionUIResponse{ID: asked, Value: in.Value, Cancelled: in.Cancelled}
-	if in.Value == nil && !in.Cancelled {
-		answer.Confirmed = &in.Confirmed
-	}
-	m.do(TellChild{Attempt: m.activity.begun(), ID: of.id, Cmd: answer})
-	return true
-}
-
-// cancelChildDialogs closes the dialogs of a child that is over.
-func (m *Machine) cancelChildDialogs(it *item) {
-	for _, d := range it.dialogs {
-		m.do(CancelUI{d.ours})
-	}
-	it.dialogs = nil
-}
-
-// childrenCannotAsk ends the dialogs of children without an answer: nobody is left to
-// give one.
-func (m *Machine) childrenCannotAsk() {
-	a, ok := m.activity.(*runningTools)
-	if !ok {
-		return
-	}
-	for _, c := range a.run.calls {
-		if c.tasks == nil {
-			continue
-		}
-		for _, it := range c.tasks.items {
-			for _, d := range slices.Clone(it.dialogs) {
-				m.do(CancelUI{d.ours})
-				m.childAnswered(UIAnswered{ID: d.ours, Cancelled: true})
-			}
-		}
 	}
 }
 

@@ -39,6 +39,7 @@ type begun struct {
 	spent    amounts // by it and its own children, as far as that is known
 	open     OpenChildren
 	dialogs  []childDialog
+	replies  []uint64 // clients' commands that the child was given and has not answered
 }
 
 // itemState is where an item stands. It waits for one thing.
@@ -90,6 +91,8 @@ func (itemMerging) itemState()   {}
 type childDialog struct {
 	ours  string // its id here
 	asked string // its id in the child
+
+	approval *protocol.ApprovalRequest // that it is, as it is shown here; nil for another
 }
 
 func (it *item) done() bool {

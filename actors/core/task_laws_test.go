@@ -104,9 +104,9 @@ func childGone(attempt Attempt, id string) Input {
 
 func (h *history) childStep(attempt Attempt, it *item) {
 	told := func(ev protocol.Event) { h.step(ChildTold{attempt, it.id, ev}) }
-	what := h.pick(7, "child")
+	what := h.pick(8, "child")
 	if h.copies != nil && h.pick(2, "settles") == 0 {
-		what = 6
+		what = 7
 	}
 	switch what {
 	case 0:
@@ -123,6 +123,8 @@ func (h *history) childStep(attempt Attempt, it *item) {
 		}
 	case 4:
 		told(protocol.ExtensionUIRequest{ID: "confirm_1", Method: "confirm", Title: new("Run bash?")})
+	case 5:
+		told(protocol.ApprovalRequest{ID: "approval_1", ToolCallID: "b1", Options: []protocol.ApprovalOption{{ID: "once", Kind: protocol.AllowOnce, Label: "Allow once"}}})
 	default:
 		outcome := rapid.SampledFrom([]string{completed, completed, failed, aborted}).Draw(h.t, "outcome")
 		h.step(ChildSettled{Attempt: attempt, ID: it.id, Outcome: outcome, Text: "done", Usage: protocol.Usage{Input: 10}})

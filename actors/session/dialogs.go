@@ -93,6 +93,14 @@ func (s *Session) dialogsLost() {
 	s.trustUnanswered()
 }
 
+// answerer is who answers a dialog: of a child, the client of its parent.
+func (s *Session) answerer(r link.Request) *protocol.ClientRef {
+	if s.askedByParent(r) {
+		return r.By
+	}
+	return r.Client.Name()
+}
+
 // tooLate refuses an answer to a dialog that is over, or has an answer. A client that was
 // written before there was such a refusal does not get it.
 func (s *Session) tooLate(r link.Request) *protocol.Error {
@@ -102,7 +110,7 @@ func (s *Session) tooLate(r link.Request) *protocol.Error {
 		id, answers = cmd.ApprovalID, true
 	case protocol.ExtensionUIResponse:
 		id, answers = cmd.ID, r.Client.Wire.Has(protocol.FeatureDialogEvents)
-		defer s.clients.stands.answered(cmd, r.Client.Name())
+		defer s.clients.stands.answered(cmd, s.answerer(r))
 	}
 	if !answers {
 		return nil

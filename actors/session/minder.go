@@ -42,7 +42,10 @@ type child struct {
 }
 
 // asked are the commands to which the minder waits for an answer.
-type asked struct{ open, before, prompt, stats, last uint64 }
+type asked struct {
+	open, before, prompt, stats, last uint64
+	clients                           map[string]uint64 // by the child's: those of clients of the parent; nil for none
+}
 
 type minderTimers struct {
 	progress, runtime, warning *time.Timer // nil while there is none
@@ -183,18 +186,27 @@ func (k *minder) spawned(c actor.Context, m link.SessionSpawned) {
 }
 
 // command gives the child a command, and returns its number.
-func (k *minder) command(c actor.Context, cmd protocol.Command) uint64 {
+func (k *minder) command(c actor.Context, cmd protocol.Command) uint64 { return k.give(c, cmd, nil) }
+
+// give is the same with a command that somebody else has given.
+func (k *minder) give(c actor.Context, cmd protocol.Command, by *protocol.ClientRef) uint64 {
 	seq := k.shared.Seq.Next()
 	name := protocol.SpecOf(cmd).Name
 	c.Send(k.child.pid, link.Request{
-		Command: core.Command{Seq: seq, ID: json.RawMessage(strconv.FormatUint(seq, 10)), Name: name, Cmd: cmd}, Client: k.spawn.Client,
+		Command: core.Command{Seq: seq, ID: json.RawMessage(strconv.FormatUint(seq, 10)), Name: name, Cmd: cmd, By: by}, Client: k.spawn.Client,
 	})
 	return seq
 }
 
 // tell gives the child what its parent has to say.
 func (k *minder) tell(c actor.Context, m core.TellChild) {
-	seq := k.command(c, m.Cmd)
+	seq := k.give(c, m.Cmd, m.By)
+	if m.For != 0 {
+		if k.asked.clients == nil {
+			k.asked.clients = map[string]uint64{}
+		}
+		k.asked.clients[strconv.FormatUint(seq, 10)] = m.For
+	}
 	if _, is := m.Cmd.(protocol.Prompt); is {
 		k.asked.prompt = seq
 		k.seen.began, k.seen.over = time.Now(), false
@@ -229,6 +241,11 @@ func (k *minder) abandon(c actor.Context) {
 
 // answered takes an answer of the child.
 func (k *minder) answered(c actor.Context, r *protocol.Response) {
+	if of := k.asked.clients[string(r.ID)]; of != 0 {
+		delete(k.asked.clients, string(r.ID))
+		c.Send(c.Parent(), core.ChildReplied{Attempt: k.attempt, ID: k.id, Seq: of, Err: r.Err})
+		return
+	}
 	switch string(r.ID) {
 	case strconv.FormatUint(k.asked.last, 10):
 		if stats, ok := r.Data.(protocol.SessionStats); ok {
@@ -278,11 +295,8 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		return
 	}
 	switch ev := ev.(type) {
-	case protocol.ExtensionUIRequest:
+	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved:
 		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
-		return
-	case protocol.ApprovalRequest: // as a question that every client can answer
-		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev.Select()})
 		return
 	case protocol.AgentSettled:
 		k.seen.end.outcome, k.seen.end.submission = ev.Outcome, ev.Submission

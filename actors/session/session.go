@@ -154,7 +154,7 @@ func (s *Session) take(c actor.Context, m any) {
 		s.command(c, m)
 		s.clients.replies.handled(m)
 	case worker.StreamParts, worker.ToolProgress, worker.BashProgress, childProgress, childHeard,
-		core.ChildOpened, core.ChildTold, core.ChildSettled, core.ChildAborted,
+		core.ChildOpened, core.ChildTold, core.ChildReplied, core.ChildSettled, core.ChildAborted,
 		core.WorkspaceReady, core.WorkCaptured, core.CheckDone, core.MergePlanned, core.MergeDone,
 		core.StreamEnd, core.ToolDone, core.BashDone, core.Summarised, core.WorkerGone:
 		s.fromWorker(c, m)
@@ -239,7 +239,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 			return
 		}
 	case protocol.ApprovalResponse:
-		if r.By = r.Client.Name(); s.approvedForProject(c, r) {
+		if r.By = s.answerer(r); s.approvedForProject(c, r) {
 			return
 		}
 	case protocol.SetSubagentSubscription:
