@@ -21,6 +21,23 @@ type BudgetLimits struct {
 // None says that nothing is limited.
 func (l BudgetLimits) None() bool { return l == BudgetLimits{} }
 
+// Stricter has the lower limit of each pair.
+func (l BudgetLimits) Stricter(other BudgetLimits) BudgetLimits {
+	return BudgetLimits{
+		MaxWallTimeMs: lower(l.MaxWallTimeMs, other.MaxWallTimeMs), MaxInputTokens: lower(l.MaxInputTokens, other.MaxInputTokens),
+		MaxOutputTokens: lower(l.MaxOutputTokens, other.MaxOutputTokens), MaxTotalTokens: lower(l.MaxTotalTokens, other.MaxTotalTokens),
+		MaxCostUSD: lower(l.MaxCostUSD, other.MaxCostUSD), MaxToolCalls: lower(l.MaxToolCalls, other.MaxToolCalls),
+		MaxSubagents: lower(l.MaxSubagents, other.MaxSubagents),
+	}
+}
+
+func lower[N int64 | float64](a, b *N) *N {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
 // BudgetSettings are the limits of a session and how they are kept.
 type BudgetSettings struct {
 	Limits        BudgetLimits
@@ -139,10 +156,11 @@ type BudgetState struct {
 
 // BudgetOp records what became of a budget.
 type BudgetOp struct {
-	Op       string       `json:"op"`                 // see below
-	Reason   BudgetReason `json:"reason,omitempty"`   // of warned and exceeded
-	ActiveMs int64        `json:"activeMs,omitempty"` // of active: all work so far
-	Used     *BudgetUsed  `json:"used,omitempty"`     // of used
+	Op       string        `json:"op"`                 // see below
+	Reason   BudgetReason  `json:"reason,omitempty"`   // of warned and exceeded
+	ActiveMs int64         `json:"activeMs,omitempty"` // of active: all work so far
+	Used     *BudgetUsed   `json:"used,omitempty"`     // of used
+	Limits   *BudgetLimits `json:"limits,omitempty"`   // of limits
 }
 
 // Words of a [BudgetOp].
@@ -151,7 +169,8 @@ const (
 	BudgetOpExceeded = "exceeded"
 	BudgetOpCleared  = "cleared" // limits were raised: warned and exceeded begin anew
 	BudgetOpActive   = "active"
-	BudgetOpUsed     = "used" // what no other entry says, or less than others say
+	BudgetOpLimits   = "limits" // a client has set them, all of them
+	BudgetOpUsed     = "used"   // what no other entry says, or less than others say
 )
 
 // BudgetSpent is what a session file says of what was used up, in all its branches.

@@ -26,6 +26,7 @@ type Resume struct {
 	Todos       json.RawMessage // the todo list, as the newest troupe.todos of the branch has it
 	Rules       []string        // stream rules that have fired on the branch
 	Spent       *BudgetSpent    // of the whole file; nil where nobody has asked for it
+	Limits      *BudgetLimits   // that a client has set, as the newest entry of the file has them; nil for none
 	Tasks       []TaskOp        // steps of children, of the whole file: their files have their ids for names
 }
 

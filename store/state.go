@@ -193,7 +193,7 @@ func (v View) survey(branch []int32, end *Context, s *State) error {
 // telling says whether an entry bears on the state beside the context.
 func (s *slot) telling() bool {
 	switch s.kind {
-	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp, kindApproval, kindCommand:
+	case kindSessionInfo, kindLabel, kindTodos, kindRules, kindTask, kindQueueOp, kindToolOp, kindApproval, kindBudget, kindCommand:
 		return true
 	}
 	return s.flags&(flagQueueID|flagKey) != 0
@@ -221,6 +221,8 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		withData(l, b.queue)
 	case kindTask:
 		withData(l, func(op protocol.TaskOp) { b.state.Tasks = append(b.state.Tasks, op) })
+	case kindBudget:
+		withData(l, b.budget)
 	case kindCommand:
 		withData(l, b.key)
 	case kindMessage:
@@ -238,6 +240,12 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 		withData(l, func(op protocol.ToolOp) { op.Calls(func(id string, of protocol.CallOp) { b.begun[id] = of }) })
 	case kindApproval:
 		withData(l, func(op protocol.ApprovalOp) { b.begun[op.ToolCallID] = op.Call() })
+	}
+}
+
+func (b *stateBuilder) budget(op protocol.BudgetOp) {
+	if op.Op == protocol.BudgetOpLimits {
+		b.state.Limits = op.Limits
 	}
 }
 

@@ -191,6 +191,22 @@ func TestStateTodosAndRules(t *testing.T) {
 	assert.Nil(t, stateOf(t, user("a")).Todos)
 }
 
+// TestStateLimits: the newest limits that a client has set, on whatever branch.
+func TestStateLimits(t *testing.T) {
+	op := func(data string) protocol.Entry {
+		return protocol.Custom{CustomType: protocol.CustomBudget, Data: json.RawMessage(data)}
+	}
+	l, m := newLog(t)
+	add(t, l, user("a"), op(`{"op":"limits","limits":{"maxToolCalls":7}}`), op(`{"op":"limits","limits":{"maxTotalTokens":1000}}`), op(`{"op":"cleared"}`))
+	require.NoError(t, l.SetLeaf(""))
+	add(t, l, user("b"))
+	s, err := open(t, m, file).View().State()
+	require.NoError(t, err)
+	most := int64(1000)
+	assert.Equal(t, &protocol.BudgetLimits{MaxTotalTokens: &most}, s.Limits)
+	assert.Nil(t, stateOf(t, user("a"), op(`{"op":"warned","reason":"cost"}`)).Limits)
+}
+
 func TestStateQueue(t *testing.T) {
 	image := protocol.Image{Data: "AAAA", MimeType: "image/png"}
 	put := func(id string, kind protocol.QueueKind) protocol.QueueOp {

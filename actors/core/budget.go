@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"math"
 
 	"troupe/protocol"
@@ -26,15 +27,57 @@ const budgetTimer = "budget"
 // milliseconds.
 const noteEvery = 10_000
 
-// limits are those that count: of the settings, or of a client.
+// limits are those that count: of the settings, or of a client. Those that a client has
+// once given the session count in any case.
 func (m *Machine) limits() protocol.BudgetLimits {
+	l := m.set.Budget.Limits
 	switch {
 	case m.choices.limits != nil:
-		return *m.choices.limits
+		l = *m.choices.limits
 	case m.draws != DrawsOwn: // the settings limit the whole tree
-		return protocol.BudgetLimits{}
+		l = protocol.BudgetLimits{}
 	}
-	return m.set.Budget.Limits
+	if m.kept != nil {
+		l = l.Stricter(*m.kept)
+	}
+	return l
+}
+
+// restoreLimits makes what a client has set in an earlier process the choice of this one:
+// it goes along to the sessions that take the place of this one.
+func (m *Machine) restoreLimits() {
+	if m.kept != nil {
+		l := m.limits()
+		m.choices.limits = &l
+	}
+}
+
+// noteLimits has the log say which limits a client has brought along from another session.
+func (m *Machine) noteLimits() {
+	if m.choices.limits == nil {
+		return
+	}
+	l := m.limits()
+	if e := limitsEntry(&l); m.kept == nil || !bytes.Equal(e.Data, limitsEntry(m.kept).Data) {
+		m.kept = &l
+		m.note(e)
+	}
+}
+
+func limitsEntry(l *protocol.BudgetLimits) protocol.Custom {
+	return protocol.Custom{CustomType: protocol.CustomBudget, Data: encoded(protocol.BudgetOp{Op: protocol.BudgetOpLimits, Limits: l}, ownEntry)}
+}
+
+// keepLimits writes what a client has set. Where that fails, the limits are those from before.
+func (m *Machine) keepLimits(l protocol.BudgetLimits) {
+	was, limits, budget := m.choices.limits, m.limits(), m.budget
+	m.choices.limits, m.kept = &l, &l
+	m.add(Append{Entry: limitsEntry(&l), Durable: true, undo: func(m *Machine) {
+		m.choices.limits, m.budget = was, budget
+		if budget != nil {
+			budget.set, budget.pool.limits = limits, limitsOf(limits)
+		}
+	}})
 }
 
 // Unlimited says that nothing is counted, for nothing is limited.
@@ -154,7 +197,7 @@ func (m *Machine) setBudget(c Command, s protocol.SetBudget) {
 		m.fail(c, err)
 		return
 	}
-	m.choices.limits = &limits
+	m.keepLimits(limits)
 	m.limitsChanged(c.Spent)
 	m.reply(c, m.budgetReport())
 }
@@ -545,10 +588,10 @@ func (m *Machine) startClock() {
 // armClock sets the timer for the next moment at which the time of work matters.
 func (m *Machine) armClock() {
 	b := m.budget
-	limit := b.pool.limits[wallTime]
-	if b.since == 0 || math.IsInf(limit, 1) {
+	if b == nil || b.since == 0 || math.IsInf(b.pool.limits[wallTime], 1) {
 		return
 	}
+	limit := b.pool.limits[wallTime]
 	next := limit
 	if warn := m.set.Budget.WarnAtRatio * limit; b.exceeded == "" && !b.warned[wallTime] && warn > 0 {
 		next = warn

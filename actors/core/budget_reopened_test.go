@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,4 +31,69 @@ func TestOpenedBeyondItsBudget(t *testing.T) {
 	assert.Equal(t, protocol.BudgetTotalTokens, report.Exceeded)
 	assert.Equal(t, protocol.BudgetStopped, again.m.budgetState().Snapshot.Status)
 	assert.Contains(t, refusals(again.send(protocol.Prompt{Message: "more"})), "budget_exceeded")
+}
+
+// reported is the answer to a command about the budget, as JSON, or its error.
+func reported(t *testing.T, effects []Effect) string {
+	for _, e := range effects {
+		if r, is := e.(Reply); is && r.Err != nil {
+			return string(r.Err.Code)
+		} else if is {
+			limits, err := json.Marshal(r.Data.(protocol.BudgetReport).Limits)
+			require.NoError(t, err)
+			return string(limits)
+		}
+	}
+	return ""
+}
+
+// TestLimitsOutliveTheProcess: what a client has set holds after a restart, too, with the
+// stricter one of each pair where the start has limits of its own; it goes along to a session
+// that takes the place, and stays there. Without set_budget nothing is written.
+func TestLimitsOutliveTheProcess(t *testing.T) {
+	w := newWorld(defaults())
+	begun := len(w.log)
+	require.Equal(t, `{}`, reported(t, w.send(protocol.GetBudget{})))
+	require.Len(t, w.log, begun)
+	const set = `{"maxTotalTokens":1000,"maxToolCalls":3}`
+	effects := w.send(protocol.SetBudget{Limits: json.RawMessage(set)})
+	require.Equal(t, set, reported(t, effects))
+	require.IsType(t, Append{}, effects[0], "persisted, then announced")
+
+	w.restart()
+	assert.Equal(t, set, reported(t, w.send(protocol.GetBudget{})))
+	var err error
+	w.set.Budget.Limits, err = protocol.ParseBudgetLimits(protocol.BudgetLimits{}, []byte(`{"maxTotalTokens":2000,"maxToolCalls":2,"maxSubagents":1}`))
+	require.NoError(t, err)
+	w.restart()
+	const both = `{"maxTotalTokens":1000,"maxToolCalls":2,"maxSubagents":1}`
+	assert.Equal(t, both, reported(t, w.send(protocol.GetBudget{})))
+
+	w.send(protocol.NewSession{})
+	w.step(SessionLoaded{Seq: w.seq, To: Loaded{Identity: Identity{SessionID: "other"}}})
+	w.activated(nil)
+	w.set.Budget.Limits = protocol.BudgetLimits{}
+	w.restart()
+	assert.Equal(t, both, reported(t, w.send(protocol.GetBudget{})), "in the session that came after it")
+	w.send(protocol.SetBudget{Limits: json.RawMessage(`{"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null}`)})
+	w.restart()
+	assert.Equal(t, `{}`, reported(t, w.send(protocol.GetBudget{})), "taken away")
+}
+
+// TestLimitsThatCannotBeWritten: the client is told, and those from before hold.
+func TestLimitsThatCannotBeWritten(t *testing.T) {
+	for _, next := range []string{`{"maxTotalTokens":5}`, `{"maxTotalTokens":5000}`, `{"maxTotalTokens":null}`} {
+		for _, before := range []string{`{}`, `{"maxTotalTokens":1000}`} {
+			w := newWorld(defaults())
+			w.send(protocol.SetSessionName{Name: "a"})
+			if before != `{}` {
+				w.send(protocol.SetBudget{Limits: json.RawMessage(before)})
+			}
+			w.failAt = 0
+			assert.Equal(t, string(protocol.CodeNotDurable), reported(t, w.send(protocol.SetBudget{Limits: json.RawMessage(next)})))
+			assert.Equal(t, before, reported(t, w.send(protocol.GetBudget{})), next)
+			w.restart()
+			assert.Equal(t, before, reported(t, w.send(protocol.GetBudget{})), next)
+		}
+	}
 }

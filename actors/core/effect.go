@@ -38,7 +38,7 @@ type Append struct {
 	Entry   protocol.Entry
 	Durable bool
 
-	was *modelChoice // before the entry, which records another; nil for any other entry
+	undo func(m *Machine) // takes back what the entry records, where it cannot be written; nil for what the log says by itself
 }
 
 // Reply answers a command.

@@ -75,18 +75,24 @@ type Log interface {
 // conversation is what the session log says.
 type conversation struct {
 	identity Identity // changes when a session is replaced
-	name     string
-	size     protocol.ContextSize // of what a model is shown
+	given
+	size protocol.ContextSize // of what a model is shown
 	queues
 	openCalls []protocol.OpenCall // answered before the next message
 	keys      keyring
-	todos     []protocol.TodoPhase
 	fired     map[string]int // stream rules, and the turn in which each fired
 	headless  bool           // not even what a session begins with could be written
 	cutOff
 
 	children   children
 	unfinished []protocol.TaskOp // of children whose calls are open
+}
+
+// given is what clients have given the session.
+type given struct {
+	name  string
+	todos []protocol.TodoPhase
+	kept  *protocol.BudgetLimits // that one has set; nil for none
 }
 
 // queues are what waits for the end of a turn or of the run.
@@ -111,7 +117,7 @@ type choices struct {
 	picked bool // a client has said which tools are active
 	host   []protocol.HostTool
 	grants []string               // permission rules that were allowed in this session
-	limits *protocol.BudgetLimits // in the place of those of the settings; nil for none
+	limits *protocol.BudgetLimits // that a client has set, in the place of those of the settings; nil for none
 	draws  Drawing
 
 	childrenWatched bool // somebody has subscribed to what children do

@@ -32,6 +32,7 @@ func (m *Machine) restored(in Restored) {
 	m.loadModel(in.Session)
 	if in.Carryover == nil {
 		m.arriveAtTodos(in.Session)
+		m.restoreLimits()
 	}
 	m.loadBudget(in.Session.Spent)
 	again := in.Carryover == nil && in.Open.Idle() && (m.set.Retained || in.Failover != nil) && m.set.Child == nil && onlyAsked(in.Session.Resume)
@@ -162,10 +163,9 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	}
 	m.load(in.Session)
 	m.headless = in.Session.LeafID == ""
+	takeBack(m, undone)
 	if in.Changed {
 		m.loadModel(in.Session)
-	} else {
-		m.takeBackModel(undone)
 	}
 	m.budgetUndone(in.Session.Spent)
 	if over {
@@ -207,6 +207,14 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 	case Closed:
 		m.closed = false // it comes again when this step is over
+	case SetTimer:
+		if e.Name != budgetTimer {
+			m.do(e)
+		}
+		m.armClock()
+	case CancelTimer:
+		m.do(e)
+		m.armClock()
 	case CallHook:
 		if e.ID == m.intake.hook { // that about a call is the run's
 			m.do(e)
@@ -253,8 +261,8 @@ func (m *Machine) load(to Loaded) {
 		m.grants = nil // they were for another session
 	}
 	m.conversation = conversation{
-		identity: to.Identity, name: to.Name, size: to.Context, openCalls: to.OpenCalls,
-		keys: keyring{to.Keys}, todos: loadTodos(to.Todos), fired: map[string]int{},
+		identity: to.Identity, given: given{to.Name, loadTodos(to.Todos), to.Limits}, size: to.Context, openCalls: to.OpenCalls,
+		keys: keyring{to.Keys}, fired: map[string]int{},
 	}
 	m.queueIDs = max(m.queueIDs, to.LastQueueID)
 	for _, name := range to.Rules {
@@ -309,13 +317,11 @@ func (m *Machine) loadModel(to Loaded) {
 	m.level = m.model.Clamp(m.level)
 }
 
-// takeBackModel selects what was selected before a choice that could not be
-// written.
-func (m *Machine) takeBackModel(undone []Effect) {
-	for _, e := range undone {
-		if a, ok := e.(Append); ok && a.was != nil {
-			m.modelChoice = *a.was
-			return
+// takeBack makes it as it was before choices that could not be written.
+func takeBack(m *Machine, undone []Effect) {
+	for _, e := range slices.Backward(undone) {
+		if a, ok := e.(Append); ok && a.undo != nil {
+			a.undo(m)
 		}
 	}
 }

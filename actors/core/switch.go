@@ -274,6 +274,7 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 		reason = "tree"
 	default: // a clone is a fork at the leaf
 	}
+	m.noteLimits()
 	if !w.isAgain() {
 		m.noteKey(protocol.SeenKey{Key: keyOfCommand(w.cmd.Cmd), Disposition: protocol.KeyDone, Text: w.to.Text})
 	}

@@ -27,6 +27,7 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 			queue(&r, e)
 			command(&r, e)
 			task(&r, e)
+			budget(&r, e)
 		default: // says nothing of these
 		}
 	}
@@ -180,6 +181,13 @@ func task(r *protocol.Resume, e protocol.Custom) {
 	var op protocol.TaskOp
 	if e.CustomType == protocol.CustomTask && json.Unmarshal(e.Data, &op) == nil {
 		r.Tasks = append(r.Tasks, op)
+	}
+}
+
+func budget(r *protocol.Resume, e protocol.Custom) {
+	var op protocol.BudgetOp
+	if e.CustomType == protocol.CustomBudget && json.Unmarshal(e.Data, &op) == nil && op.Op == protocol.BudgetOpLimits {
+		r.Limits = op.Limits
 	}
 }
 
