@@ -110,7 +110,8 @@ func unmarshal(raw json.RawMessage, v any) error {
 // UserBash is what extensions say to a command of the client: its result, if one of
 // them ran it, or why it must not run.
 func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool) (*protocol.BashResult, error) {
-	d, err := t.ask(ctx, map[string]any{"type": "user_bash", "command": command, "cwd": cwd, "excludeFromContext": exclude})
+	const name = "user_bash"
+	d, err := t.ask(ctx, map[string]any{"type": name, "command": command, "cwd": cwd, "excludeFromContext": exclude})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,8 @@ func (t *Tools) UserBash(ctx context.Context, command, cwd string, exclude bool)
 		Reason     string               `json:"reason"`
 	}
 	if err := unmarshal(d.Result, &r); err != nil {
-		return nil, fmt.Errorf("user_bash: %w", err)
+		t.misread(name, d.Path, err)
+		return nil, fmt.Errorf("%s: %s: %w", name, cmp.Or(d.Path, "<runtime>"), err)
 	}
 	if r.Block {
 		return nil, errors.New(bounded(cmp.Or(r.Reason, "user_bash: the command was blocked")))

@@ -39,9 +39,13 @@ func TestUserBash(t *testing.T) {
 		{"it threw nothing", extension.Done{Result: []byte(`{"block":true}`)}, nil, "user_bash: the command was blocked"},
 		{"too late", extension.Done{TimedOut: true}, nil, "the extensions did not answer in time"},
 		{"gone", extension.Done{Err: "why"}, nil, "why"},
+		{"of a wrong type", extension.Done{Result: []byte(`{"result":"x"}`), Path: "/x.ts"}, nil,
+			"user_bash: /x.ts: json: cannot unmarshal string into Go struct field .result of type protocol.BashResult"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tools := NewTools()
+			var reported []string
+			tools.report = func(f extension.Failure) { reported = append(reported, f.Event+" of "+f.Path) }
 			tools.use(answering{tools: tools, says: c.says})
 			got, err := tools.UserBash(t.Context(), "ls", "/", false)
 			if c.err != "" {
@@ -50,6 +54,11 @@ func TestUserBash(t *testing.T) {
 				require.NoError(t, err)
 			}
 			assert.Equal(t, c.result, got)
+			if c.says.Path == "" {
+				assert.Empty(t, reported)
+			} else {
+				assert.Equal(t, []string{"user_bash of /x.ts"}, reported)
+			}
 		})
 	}
 }
