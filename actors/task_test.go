@@ -451,6 +451,55 @@ func TestApprovalsOfChildren(t *testing.T) {
 	})
 }
 
+// TestChildrenFollowTheMode: children at work are judged in the mode of their parent from the
+// next call on; what is asked already stays open.
+func TestChildrenFollowTheMode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks)
+		a.named("knows-approvals", "Ann", "approvals")
+		s := a.open()
+		set := func(mode string) {
+			t.Helper()
+			require.True(t, a.Call(t, `{"type":"set_permission_mode","mode":"`+mode+`"`+at(s)+`}`).Get("success").Bool())
+		}
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=rounds=3,work=1000")
+		a.pass(time.Second / 2)
+		set("readonly")
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+		for _, id := range []string{"A", "B"} {
+			results := a.Call(t, `{"type":"get_subagent_messages","subagentId":"`+id+`"`+at(s)+`}`).Get(`data.messages.#(role=="toolResult")#`).Array()
+			require.Len(t, results, 3)
+			assert.False(t, results[0].Get("isError").Bool(), "it had begun")
+			for _, r := range results[1:] {
+				assert.Contains(t, r.Get("content.0.text").Str, "not permitted")
+			}
+		}
+
+		set("ask")
+		a.Say(s, "prompt", "~q~ tool=task rounds=1 each=rounds=5")
+		asks := func(n int) gjson.Result {
+			t.Helper()
+			a.pass(time.Second)
+			list := a.Events(s, "approval_request")
+			require.Len(t, list, n)
+			return list[n-1]
+		}
+		require.True(t, a.decide(s, asks(1).Get("id").Str, "once").Get("success").Bool())
+		ask := asks(2)
+		require.Equal(t, "note", ask.Get("toolName").Str)
+		set("auto")
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "approval_resolved"), 1, "it stays open")
+		require.True(t, a.decide(s, ask.Get("id").Str, "once").Get("success").Bool())
+		a.pass(time.Minute)
+		asks(2)
+		require.Len(t, a.Events(s, "agent_settled"), 2)
+		a.end()
+		a.check()
+	})
+}
+
 // TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
 // since near the limit one asks at a time; what was not begun is refused; a child that
 // crashes leaves nothing reserved; and clients are told once.

@@ -377,7 +377,8 @@ func (m *Machine) pooled(in Pooled) {
 	}
 }
 
-// tellTasks tells the tasks at work whether there is anything to ask for.
+// tellTasks tells the tasks at work whether there is anything to ask for, and what they may
+// do unasked.
 func (m *Machine) tellTasks() {
 	a, ok := m.activity.(*runningTools)
 	if !ok {
@@ -390,6 +391,7 @@ func (m *Machine) tellTasks() {
 		for _, it := range c.tasks.items {
 			if it.opened.ID != "" && !it.done() {
 				m.tellLimited(it)
+				m.tellMode(it)
 			}
 			if s, asks := it.state.(itemAsking); asks && !m.limited() {
 				m.itemGranted(Grant{Ticket: s.ticket, N: 1})
@@ -403,6 +405,14 @@ func (m *Machine) tellLimited(it *item) {
 	if it.limited != m.limited() {
 		it.limited = m.limited()
 		m.do(LimitChild{Attempt: m.activity.begun(), ID: it.id, Draws: drawsBelow(it.limited)})
+	}
+}
+
+// tellMode tells a task in which mode its calls are judged, unless it knows.
+func (m *Machine) tellMode(it *item) {
+	if it.mode != m.PermissionMode {
+		it.mode = m.PermissionMode
+		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.SetPermissionMode{Mode: it.mode}})
 	}
 }
 

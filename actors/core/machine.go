@@ -387,6 +387,7 @@ func (m *Machine) setMode(c Command) {
 		m.InterruptMode = cmd.Mode
 	case protocol.SetPermissionMode:
 		m.PermissionMode = cmd.Mode
+		m.tellTasks()
 	case protocol.SetAutoRetry:
 		m.AutoRetry = cmd.Enabled
 	case protocol.SetAutoCompaction:

@@ -311,6 +311,7 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.began, it.opened = m.now, opened
 	m.countChild()
 	m.tellLimited(it)
+	m.tellMode(it)
 	op := protocol.TaskOp{
 		Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir,
 		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description,

@@ -38,6 +38,7 @@ type begun struct {
 	nested   int     // children that it and its own have begun
 	spent    amounts // by it and its own children, as far as that is known
 	open     OpenChildren
+	mode     protocol.PermissionMode // that it knows
 	dialogs  []childDialog
 	replies  []uint64 // clients' commands that the child was given and has not answered
 }
@@ -159,7 +160,7 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 		Agent: it.agent, Models: it.agent.Models, Model: m.model, Level: m.Level(), Mode: m.PermissionMode, MaxRuntimeMs: m.set.Tasks.MaxRuntimeMs,
 		SoftRequests: m.set.Tasks.SoftRequests, WarnAt: m.set.Budget.WarnAtRatio,
 	}
-	it.limited = m.limited()
+	it.limited, it.mode = m.limited(), m.PermissionMode
 	spec.Draws = drawsBelow(it.limited)
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
