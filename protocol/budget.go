@@ -161,6 +161,7 @@ type BudgetOp struct {
 	ActiveMs int64         `json:"activeMs,omitempty"` // of active: all work so far
 	Used     *BudgetUsed   `json:"used,omitempty"`     // of used
 	Limits   *BudgetLimits `json:"limits,omitempty"`   // of limits
+	Working  bool          `json:"working,omitempty"`  // of active: work goes on, until an entry says otherwise
 }
 
 // Words of a [BudgetOp].
@@ -178,10 +179,20 @@ type BudgetSpent struct {
 	Used     BudgetUsed
 	Warned   []BudgetReason
 	Exceeded BudgetReason
+
+	before, since int64 // milliseconds of work before the one that goes on, and when that began; 0 for none
 }
 
-// Note takes an entry into account.
-func (b *BudgetSpent) Note(op BudgetOp) {
+// At takes into account that there is an entry of a moment, in epoch milliseconds: until then
+// at least there was work, if it had begun.
+func (b *BudgetSpent) At(moment int64) {
+	if b.since != 0 {
+		b.Used.WallTimeMs = max(b.Used.WallTimeMs, b.before+moment-b.since)
+	}
+}
+
+// Note takes an entry of a moment, in epoch milliseconds, into account.
+func (b *BudgetSpent) Note(op BudgetOp, moment int64) {
 	switch op.Op {
 	case BudgetOpWarned:
 		b.Warned = append(b.Warned, op.Reason)
@@ -190,7 +201,10 @@ func (b *BudgetSpent) Note(op BudgetOp) {
 	case BudgetOpCleared:
 		b.Warned, b.Exceeded = nil, ""
 	case BudgetOpActive:
-		b.Used.WallTimeMs = op.ActiveMs
+		b.Used.WallTimeMs, b.before, b.since = op.ActiveMs, op.ActiveMs, 0
+		if op.Working {
+			b.since = moment
+		}
 	case BudgetOpUsed:
 		b.Used.Add(op.Used)
 	}

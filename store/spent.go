@@ -20,10 +20,11 @@ func (v View) Spent() (*protocol.BudgetSpent, error) {
 		if string(l.head.stamp) < v.header.Timestamp {
 			continue
 		}
-		s := &v.slots[l.slot]
+		s, moment := &v.slots[l.slot], protocol.ParseTime(string(l.head.stamp))
+		spent.At(moment)
 		switch {
 		case s.kind == kindBudget:
-			withData(l, spent.Note)
+			withData(l, func(op protocol.BudgetOp) { spent.Note(op, moment) })
 			continue
 		case s.kind == kindTask:
 			withData(l, func(op protocol.TaskOp) { spendTask(spent, op, l.b) })

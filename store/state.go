@@ -244,8 +244,11 @@ func (b *stateBuilder) take(l *line, onBranch bool) {
 }
 
 func (b *stateBuilder) budget(op protocol.BudgetOp) {
-	if op.Op == protocol.BudgetOpLimits {
+	switch op.Op {
+	case protocol.BudgetOpLimits:
 		b.state.Limits = op.Limits
+	case protocol.BudgetOpActive:
+		b.state.Working = op.Working
 	}
 }
 

@@ -17,15 +17,10 @@ type budget struct {
 	cut      bool                  // the run is being stopped because its time is over
 	request  Attempt               // in flight; 0 for none
 	since    int64                 // when the work began, epoch milliseconds; 0 between work
-	noted    int64                 // milliseconds of work that the log says
 }
 
 // budgetTimer names the timer of the time that work may take.
 const budgetTimer = "budget"
-
-// noteEvery is how much work is lost for the sum when the process dies, in
-// milliseconds.
-const noteEvery = 10_000
 
 // limits are those that count: of the settings, or of a client. Those that a client has
 // once given the session count in any case.
@@ -99,7 +94,6 @@ func newBudget(spent *protocol.BudgetSpent) *budget {
 	b := &budget{}
 	if spent != nil {
 		b.used = amountsOf(spent.Used)
-		b.noted = spent.Used.WallTimeMs
 		b.said(spent)
 	}
 	return b
@@ -164,6 +158,7 @@ func (m *Machine) limitsChanged(spent *protocol.BudgetSpent) {
 	case limits.None() && m.budget != nil:
 		if m.budget.since != 0 {
 			m.do(CancelTimer{budgetTimer})
+			m.noteWork(m.budget.usedBy(m.now), false)
 		}
 		m.budget = nil
 	case limits.None():
@@ -394,9 +389,6 @@ func (m *Machine) spendAnswer(msg *protocol.AssistantMessage) {
 	if b == nil {
 		return
 	}
-	if now := int64(b.usedBy(m.now)[wallTime]); now-b.noted >= noteEvery {
-		m.noteWork(now)
-	}
 	m.checkBudget()
 }
 
@@ -582,6 +574,7 @@ func (m *Machine) beginClock() {
 
 func (m *Machine) startClock() {
 	m.budget.since = m.now
+	m.noteWork(m.budget.used, true)
 	m.armClock()
 }
 
@@ -610,16 +603,21 @@ func (m *Machine) stopClock() {
 	if !math.IsInf(b.pool.limits[wallTime], 1) {
 		m.do(CancelTimer{budgetTimer})
 	}
-	m.noteWork(int64(b.used[wallTime]))
+	m.noteWork(b.used, false)
 }
 
-// noteWork writes how long was worked. It is not worth a write of its own.
-func (m *Machine) noteWork(ms int64) {
-	if ms == m.budget.noted {
-		return
+// noteWork writes how long was worked, and whether work goes on: when the process dies
+// meanwhile, the entries behind it say how far it had come. It is not worth a write of its own.
+func (m *Machine) noteWork(used amounts, goesOn bool) {
+	m.noteOwn(protocol.CustomBudget, protocol.BudgetOp{Op: protocol.BudgetOpActive, ActiveMs: int64(used[wallTime]), Working: goesOn})
+}
+
+// workWasCut has the log say how long the work was that ended with its process, so that what
+// comes later does not count for it.
+func (m *Machine) workWasCut(to Loaded) {
+	if to.Working && to.Spent != nil {
+		m.noteWork(amountsOf(to.Spent.Used), false)
 	}
-	m.budget.noted = ms
-	m.noteOwn(protocol.CustomBudget, protocol.BudgetOp{Op: protocol.BudgetOpActive, ActiveMs: ms})
 }
 
 // timerDue looks at the clock: a run whose time is over ends now.

@@ -97,3 +97,46 @@ func TestLimitsThatCannotBeWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkIsCountedOverAKill: the log says when work of which the time counts begins and ends;
+// of work that was cut off the next process says how far it had come, before anything else,
+// also where nothing is limited any more. Without a limit nothing is written.
+func TestWorkIsCountedOverAKill(t *testing.T) {
+	notes := func(log []protocol.Entry) (list []string) {
+		for _, e := range log {
+			if c, is := e.(protocol.Custom); is && c.CustomType == protocol.CustomBudget {
+				list = append(list, string(c.Data))
+			}
+		}
+		return list
+	}
+	for _, stays := range []bool{true, false} {
+		set := defaults()
+		var err error
+		set.Budget.Limits, err = protocol.ParseBudgetLimits(set.Budget.Limits, []byte(`{"maxWallTimeMs":5000}`))
+		require.NoError(t, err)
+		w := newWorld(set)
+		w.send(protocol.Prompt{Message: "go"})
+		w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}}})
+		require.Equal(t, []string{`{"op":"active","working":true}`}, notes(w.log))
+		if !stays {
+			set.Budget.Limits = protocol.BudgetLimits{}
+		}
+		again := &world{set: set, answers: map[uint64]int{}, failAt: -1, dieAt: -1, log: w.log, file: true, m: New(), now: w.now}
+		to := again.load()
+		to.Spent.Used.WallTimeMs = 3000 // as entries say: those of the world have no time
+		effects := again.step(Restored{Session: to, Settings: set})
+		require.IsType(t, Append{}, effects[0])
+		assert.Equal(t, `{"op":"active","activeMs":3000}`, string(effects[0].(Append).Entry.(protocol.Custom).Data))
+		assert.False(t, again.load().Working)
+		if stays {
+			assert.Equal(t, int64(3000), again.m.budgetReport().Snapshot.WallTimeMs)
+		}
+	}
+	w := newWorld(defaults())
+	w.send(protocol.Prompt{Message: "go"})
+	w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}}})
+	w.step(StreamEnd{Attempt: 1, Done: protocol.PartDone{StopReason: protocol.StopStop}})
+	w.restart()
+	assert.Empty(t, notes(w.log))
+}

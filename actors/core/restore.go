@@ -35,6 +35,7 @@ func (m *Machine) restored(in Restored) {
 		m.restoreLimits()
 	}
 	m.loadBudget(in.Session.Spent)
+	m.workWasCut(in.Session)
 	again := in.Carryover == nil && in.Open.Idle() && (m.set.Retained || in.Failover != nil) && m.set.Child == nil && onlyAsked(in.Session.Resume)
 	if m.budget != nil && !again { // they get results now, which count
 		m.budget.used[toolCalls] += float64(len(in.Session.OpenCalls))

@@ -256,6 +256,7 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 	if !isNav {
 		m.arriveAtTodos(to)
 		m.loadBudget(to.Spent)
+		m.workWasCut(to)
 	}
 	m.work.recovered, m.work.futile = false, false
 	m.finishBranch(to)

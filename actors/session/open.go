@@ -423,7 +423,7 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 		Resume: st.Resume,
 	}
 	l.readCutChildren(to.Tasks)
-	if l.limits || st.Limits != nil || !w.settings.Budget.Limits.None() {
+	if l.limits || st.Limits != nil || st.Working || !w.settings.Budget.Limits.None() {
 		if to.Spent, err = view.Spent(); err != nil {
 			return core.Loaded{}, openError(log.Path(), err)
 		}

@@ -186,8 +186,14 @@ func task(r *protocol.Resume, e protocol.Custom) {
 
 func budget(r *protocol.Resume, e protocol.Custom) {
 	var op protocol.BudgetOp
-	if e.CustomType == protocol.CustomBudget && json.Unmarshal(e.Data, &op) == nil && op.Op == protocol.BudgetOpLimits {
+	if e.CustomType != protocol.CustomBudget || json.Unmarshal(e.Data, &op) != nil {
+		return
+	}
+	switch op.Op {
+	case protocol.BudgetOpLimits:
 		r.Limits = op.Limits
+	case protocol.BudgetOpActive:
+		r.Working = op.Working
 	}
 }
 
@@ -215,11 +221,13 @@ func command(r *protocol.Resume, e protocol.Custom) {
 func Spent(records []protocol.Record) *protocol.BudgetSpent {
 	spent := new(protocol.BudgetSpent)
 	for _, r := range records {
+		moment := protocol.ParseTime(r.Timestamp)
+		spent.At(moment)
 		switch e := r.Entry.(type) {
 		case protocol.Custom:
 			var op protocol.BudgetOp
 			if e.CustomType == protocol.CustomBudget && json.Unmarshal(e.Data, &op) == nil {
-				spent.Note(op)
+				spent.Note(op, moment)
 			}
 		case protocol.MessageEntry:
 			switch msg := e.Message.(type) {
