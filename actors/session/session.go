@@ -285,6 +285,10 @@ func (s *Session) command(c actor.Context, r link.Request) {
 	s.reported.shown.by = r.Client.Name()
 	s.step(c, s.complete(r.Command))
 	s.reported.shown.by = nil
+	switch r.Cmd.(type) {
+	case protocol.Abort, protocol.AbortAndPrompt:
+		s.abortSignal() // also where nothing goes on any more but what handlers ask about the run that was
+	}
 }
 
 // complete returns a command with what only the shell can give it: its text expanded,
