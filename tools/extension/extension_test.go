@@ -945,3 +945,32 @@ func TestDialogsEndWithWhoAsks(t *testing.T) {
 		id = w.id()
 	}
 }
+
+// TestAbsentMembers: what an extension leaves out is not in the record, neither as a text
+// that says so nor as an empty one.
+func TestAbsentMembers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`
+		export default (pi) => pi.registerCommand("c", { handler: async (a, { ui }) => {
+			ui.notify(); ui.setTitle(undefined); ui.setStatus("k"); ui.setWidget("w"); ui.setEditorText();
+			ui.notify(""); ui.setTitle("");
+			await Promise.all([ui.select(undefined, []), ui.confirm("t"), ui.confirm(), ui.input(), ui.editor(), ui.confirm("", "")]);
+		} });`), 0o600))
+	w := load(t, path)
+	w.vm.Command(w.id(), "c", "")
+	var asked []string
+	for range 6 {
+		op := wait[Op](w)
+		asked = append(asked, string(op.Args))
+		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
+	}
+	require.Empty(t, wait[CommandDone](w).Err)
+	require.Equal(t, []string{
+		`{"method":"notify"}`, `{"method":"setTitle"}`, `{"method":"setStatus","statusKey":"k"}`, `{"method":"setWidget","widgetKey":"w"}`, `{"method":"set_editor_text"}`,
+		`{"method":"notify","message":""}`, `{"method":"setTitle","title":""}`,
+	}, w.acts("ui"))
+	require.Equal(t, []string{
+		`{"method":"select","options":[]}`, `{"method":"confirm","title":"t"}`, `{"method":"confirm"}`, `{"method":"input"}`, `{"method":"editor"}`,
+		`{"method":"confirm","title":"","message":""}`,
+	}, asked)
+}

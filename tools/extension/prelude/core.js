@@ -780,17 +780,17 @@ const plain = new NewProxy({}, { // a theme that leaves text as it is
 });
 
 const ui = {
-  select: (title, options, opts) => dialog({ method: "select", title: String_(title), options: lines(options) }, undefined, value, opts),
-  confirm: (title, message, opts) => dialog({ method: "confirm", title: String_(title), message: textOf(message) ?? "" }, false, (r) => r.confirmed === true, opts),
-  input: (title, placeholder, opts) => dialog({ method: "input", title: String_(title), placeholder: textOf(placeholder) }, undefined, value, opts),
-  editor: (title, prefill) => dialog({ method: "editor", title: String_(title), prefill: textOf(prefill) }, undefined, value),
-  notify: (message, type) => host.act("ui", { method: "notify", message: String_(message), notifyType: type }),
+  select: (title, options, opts) => dialog({ method: "select", title: textOf(title), options: lines(options) }, undefined, value, opts),
+  confirm: (title, message, opts) => dialog({ method: "confirm", title: textOf(title), message: textOf(message) }, false, (r) => r.confirmed === true, opts),
+  input: (title, placeholder, opts) => dialog({ method: "input", title: textOf(title), placeholder: textOf(placeholder) }, undefined, value, opts),
+  editor: (title, prefill) => dialog({ method: "editor", title: textOf(title), prefill: textOf(prefill) }, undefined, value),
+  notify: (message, type) => host.act("ui", { method: "notify", message: textOf(message), notifyType: type }),
   setStatus: (key, text) => host.act("ui", { method: "setStatus", statusKey: String_(key), statusText: textOf(text) }),
   setWidget(key, content, options) {
     if (content !== undefined && content !== null && !isArray(content)) return; // a component
     host.act("ui", { method: "setWidget", widgetKey: String_(key), widgetLines: content ? lines(content) : undefined, widgetPlacement: options?.placement });
   },
-  setTitle: (title) => host.act("ui", { method: "setTitle", title: String_(title) }),
+  setTitle: (title) => host.act("ui", { method: "setTitle", title: textOf(title) }),
   setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   getEditorText: () => "",
