@@ -157,7 +157,7 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	}
 	over := in.Changed || slices.ContainsFunc(undone, ofRun)
 	if over {
-		m.drop()
+		m.drop(protocol.CodeNotDurable.Errorf("%s", why))
 	}
 	if m.activity.inRun() != nil { // it goes on
 		in.Session.OpenCalls = nil
@@ -383,9 +383,9 @@ func (m *Machine) answerOpenCallsAs(running, waiting string) []*protocol.ToolRes
 	return results
 }
 
-// drop ends the activity without telling clients and leaves the machine idle. A switch
-// goes on: nothing of it is the run's.
-func (m *Machine) drop() {
+// drop ends the activity without telling clients and leaves the machine idle; a command that
+// waits for it fails. A switch goes on: nothing of it is the run's.
+func (m *Machine) drop(why *protocol.Error) {
 	switch a := m.activity.(type) {
 	case *leavingBranch, *activating:
 		return
@@ -410,6 +410,6 @@ func (m *Machine) drop() {
 	m.enter(idle{})
 	m.work.retries = retries{}
 	if c != nil && c.cmd != nil {
-		m.fail(*c.cmd, protocol.CodeCancelled.Errorf("Compaction cancelled"))
+		m.fail(*c.cmd, why)
 	}
 }

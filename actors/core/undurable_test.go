@@ -127,3 +127,34 @@ func TestTimeIsExceededOnce(t *testing.T) {
 	require.Equal(t, 1, exceeded(m.Step(1010, &ids{}, TimerDue{Name: budgetTimer})))
 	require.Zero(t, exceeded(m.Step(1020, &ids{}, Command{Seq: 2, Name: "set_budget", Cmd: protocol.SetBudget{Limits: json.RawMessage(`{"maxSubagents":1}`)}})))
 }
+
+// TestCompactionNotWritten: a compaction that ends because nothing can be written says so, at
+// whichever of its steps, and is not one that somebody has cancelled.
+func TestCompactionNotWritten(t *testing.T) {
+	const why = "Session file could not be written: disk full"
+	summary := protocol.Compaction{Summary: "short", FirstKeptEntryID: entryID(2)}
+	for _, step := range []string{"begin", "end"} {
+		w := newWorld(defaults())
+		w.send(protocol.Prompt{Message: "before"})
+		w.step(StreamParts{1, []protocol.Part{protocol.PartStart{}}})
+		w.failAt = map[string]int{"begin": 0, "end": -1}[step]
+		effects := w.send(protocol.Compact{})
+		if step == "end" {
+			w.failAt = 0
+			effects = w.step(Summarised{Attempt: w.m.compaction().attempt, Compaction: &summary})
+		}
+		r := replyTo(effects)
+		require.NotNil(t, r.Err, step)
+		assert.Equal(t, protocol.CodeNotDurable, r.Err.Code, step)
+		assert.Equal(t, why, r.Err.Message, step)
+		var ends []string
+		for _, ev := range w.wire {
+			if end, is := ev.(protocol.AutoCompactionEnd); is {
+				assert.False(t, end.Aborted)
+				ends = append(ends, end.ErrorMessage)
+			}
+		}
+		assert.Equal(t, map[string][]string{"end": {why}}[step], ends, step)
+		assert.True(t, w.spans.Idle())
+	}
+}
