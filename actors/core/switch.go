@@ -280,7 +280,8 @@ func (m *Machine) sessionActivated(in SessionActivated) {
 		m.noteKey(protocol.SeenKey{Key: keyOfCommand(w.cmd.Cmd), Disposition: protocol.KeyDone, Text: w.to.Text})
 	}
 	m.emit(m.changed(reason))
-	m.endSwitch(Reply{Seq: in.Seq, Data: arrived(w.cmd.Cmd, w.to.Text), Regardless: true})
+	// The session is there, whatever cannot be written of it; a summary that was asked for is not.
+	m.endSwitch(Reply{Seq: in.Seq, Data: arrived(w.cmd.Cmd, w.to.Text), Regardless: w.summary == nil})
 }
 
 // changed tells clients which session this is now.

@@ -158,3 +158,23 @@ func TestCompactionNotWritten(t *testing.T) {
 		assert.True(t, w.spans.Idle())
 	}
 }
+
+// TestBranchSummaryNotWritten: who asked for a summary of the branch that is left hears that
+// it could not be written.
+func TestBranchSummaryNotWritten(t *testing.T) {
+	w := newWorld(defaults())
+	w.send(protocol.SetSessionName{Name: "a"})
+	w.send(protocol.NavigateTree{TargetID: entryID(0), Summarize: true})
+	seq := w.seq
+	w.step(SessionLoaded{Seq: seq, To: w.load()})
+	require.Len(t, w.summaries, 1)
+	w.step(Summarised{Attempt: w.summaries[0].Attempt, Branch: &protocol.BranchSummary{Summary: "left", FromID: entryID(0)}})
+	l := w.load()
+	w.failAt = 0
+	w.step(SessionActivated{Seq: seq, To: &l})
+	r := replyTo(w.last)
+	require.NotNil(t, r.Err)
+	assert.Equal(t, protocol.CodeNotDurable, r.Err.Code)
+	assert.Equal(t, "Session file could not be written: disk full", r.Err.Message)
+	assert.Equal(t, 1, w.answers[seq])
+}
