@@ -23,6 +23,8 @@ type engine interface {
 	source(m *prelude.Module) (any, error)
 	// settle runs what promises wait for, and says what came of it.
 	settle()
+	// afterwards has f done by the VM when what was entered before has had its turn.
+	afterwards(f func())
 	// worked says that the time was an operation's and not the script's.
 	worked(d time.Duration)
 	// busy says that something of a call goes on of which we know no operation.
@@ -156,6 +158,11 @@ func (q *quickEngine) settle() {
 		v.dispatch("flush")
 	}
 	q.checkMemory()
+}
+
+func (q *quickEngine) afterwards(f func()) {
+	q.settle()
+	f()
 }
 
 // doing is the handler that was entered last.

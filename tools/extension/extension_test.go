@@ -77,7 +77,7 @@ func TestHosts(t *testing.T) {
 		newHost = h
 		for test, f := range map[string]func(*testing.T){
 			"Gate": TestGate, "Commands": TestCommandsAndDialogs, "Tools": TestTools, "Actions": TestActions, "Exec": TestExec,
-			"Loops": TestLoops, "Close": TestClose, "Rebind": TestRebind,
+			"Loops": TestLoops, "Close": TestClose, "Rebind": TestRebind, "Reload": TestBehindReload,
 		} {
 			if name == "node" && test == "Loops" {
 				continue // TestNodeThatBreaks

@@ -246,10 +246,11 @@ func (v *vm) answered(word string, a args) {
 		case closing:
 			v.box.put(func() {
 				v.dispatch("ending")
-				v.realm.engine.settle()
-				if !v.over { // which it is if what was behind a reload never ends
-					v.end("")
-				}
+				v.realm.engine.afterwards(func() {
+					if !v.over { // which it is if what was behind a reload never ends
+						v.end("")
+					}
+				})
 			})
 			return
 		case leaving:

@@ -47,6 +47,8 @@ type nodeEngine struct {
 	unread []sentWord      // that it has not said it has come to
 	last   int             // word that was said
 	works  map[string]bool // calls of which something goes on
+	then   func()          // what is done afterwards, nil for nothing
+	behind int             // the word that Node has to come to before
 }
 
 // sentWord is a word that Node has not come to.
@@ -172,7 +174,17 @@ func (n *nodeEngine) source(m *prelude.Module) (any, error) {
 	return nodeModule{m.Source, "troupe:" + m.File}, nil
 }
 
-func (n *nodeEngine) settle()              {} // Node runs what it has to by itself
+func (n *nodeEngine) settle() {} // Node runs what it has to by itself
+
+// afterwards waits for Node at most as long as handlers of session_shutdown may take.
+func (n *nodeEngine) afterwards(f func()) {
+	soon := func() { n.v.box.put(f) }
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.then, n.behind = soon, n.last
+	time.AfterFunc(n.v.host.o.Limits.Shutdown, soon)
+}
+
 func (n *nodeEngine) worked(time.Duration) {}
 
 func (n *nodeEngine) busy(k callKey) bool {
@@ -324,6 +336,10 @@ func (n *nodeEngine) come(args []json.RawMessage) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unread = slices.DeleteFunc(n.unread, func(w sentWord) bool { return w.n <= upTo })
+	if n.then != nil && upTo >= n.behind {
+		n.then()
+		n.then = nil
+	}
 	if len(n.unread) > 0 { // its time begins now
 		n.unread[0].at, n.unread[0].cpu = time.Now(), cpuOf(n.proc.Pid())
 	}
@@ -355,7 +371,13 @@ func (n *nodeEngine) watch() {
 			if why == "" {
 				why = "Node.js ended: " + endOf(n.proc)
 			}
-			n.v.post(n.r, func() { n.v.recycle(why) })
+			n.mu.Lock()
+			then := n.then
+			n.mu.Unlock()
+			if then == nil {
+				then = func() { n.v.post(n.r, func() { n.v.recycle(why) }) }
+			}
+			then()
 			return
 		case <-tick.C:
 		}
