@@ -146,9 +146,12 @@ func (h *budgetHistory) checkTold(e Effect) {
 }
 
 // checkUsed is T9 and T12: what is reserved belongs to the request in flight, and
-// the log says what was used up.
+// the log says what was used up, and which limits a client has set.
 func (h *budgetHistory) checkUsed() {
 	b := h.m.budget
+	if !h.dead {
+		require.Equal(h.t, h.load().Limits, h.m.kept, "limits that a client has set")
+	}
 	if b == nil || h.dead {
 		return
 	}
