@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
 )
@@ -271,6 +272,87 @@ func TestViewer(t *testing.T) {
 		assert.Equal(t, "invalid_params", code(b.Call(t, `{"type":"attach","role":"king"`+at(s)+`}`)))
 		require.NoError(t, b.leave())
 		a.checkAll()
+	})
+}
+
+// TestViewersAreNotAsked: neither when something is asked nor when they come; they can look up
+// what is open, and hear how it ends.
+func TestViewersAreNotAsked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking, withTasks)
+		a.named("knows-approvals", "Ann", "approvals", "dialogEvents", "seq")
+		s := a.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+		modern, classic := a.connect(knowing("approvals", "dialogEvents", "seq")), a.connect()
+		view := func(who *bench, since string) gjson.Result {
+			t.Helper()
+			v := who.Call(t, `{"type":"attach","role":"viewer"`+since+at(s)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			return v.Get("data")
+		}
+		begin := view(modern, "")
+		view(classic, "")
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=1")
+		for n := range 2 { // of the session, and of its child
+			actortest.Settle()
+			asks := a.Events(s, "approval_request")
+			require.Len(t, asks, n+1)
+			id := asks[n].Get("id").Str
+			late := a.connect()
+			view(late, "")
+			since := fmt.Sprintf(`,"since":{"epoch":%q,"seq":%d}`, begin.Get("epoch").Str, begin.Get("seq").Int())
+			assert.Equal(t, id, view(modern, since).Get("approvals.0.id").Str, "it is open")
+			assert.Equal(t, id, classic.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs.0.id").Str)
+			actortest.Settle()
+			for _, who := range []*bench{modern, classic, late} {
+				assert.Empty(t, who.Events(s, "approval_request"))
+				assert.Empty(t, who.Events(s, "extension_ui_request"))
+				assert.Equal(t, "forbidden", code(who.decide(s, id, "once")))
+			}
+			require.True(t, a.decide(s, id, "once").Get("success").Bool())
+			actortest.Settle()
+			assert.NotEmpty(t, modern.Events(s, "approval_resolved"))
+			require.NoError(t, late.leave())
+		}
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+
+		a.Say(s, "prompt", "~q~ rounds=1")
+		actortest.Settle()
+		require.Len(t, a.Events(s, "approval_request"), 3)
+		require.True(t, classic.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+		actortest.Settle()
+		require.Len(t, classic.Events(s, "extension_ui_request"), 1, "it views no more")
+		require.True(t, a.decide(s, a.Events(s, "approval_request")[2].Get("id").Str, "once").Get("success").Bool())
+		a.pass(time.Minute)
+		for _, who := range []*bench{modern, classic} {
+			require.NoError(t, who.leave())
+		}
+		a.end()
+	})
+}
+
+// TestViewerAloneIsNobody: who only views a session cannot answer what it asks.
+func TestViewerAloneIsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking, withTasks, func(c *Config) { c.Sessions.DenyUnattended = true })
+		s := a.Call(t, `{"type":"open_session","retain":true}`).Get("data.sessionId").Str
+		b := a.connect()
+		require.True(t, b.Call(t, `{"type":"attach","role":"viewer"`+at(s)+`}`).Get("success").Bool())
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=1")
+		actortest.Settle()
+		require.Len(t, a.Events(s, "extension_ui_request"), 1)
+		ask := a.Events(s, "extension_ui_request")[0]
+		a.Line(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"Allow once"` + at(s) + `}`)
+		actortest.Settle()
+		require.Len(t, a.Events(s, "extension_ui_request"), 2, "of the child")
+		require.True(t, a.Call(t, `{"type":"detach"`+at(s)+`}`).Get("success").Bool())
+		a.pass(time.Minute)
+		require.Len(t, b.Events(s, "agent_settled"), 1)
+		results := b.Call(t, `{"type":"get_subagent_messages","subagentId":"A"`+at(s)+`}`).Get(`data.messages.#(role=="toolResult")#`).Array()
+		require.Len(t, results, 1)
+		assert.Contains(t, results[0].Get("content.0.text").Str, "did not allow")
+		require.NoError(t, b.leave())
+		a.end()
 	})
 }
 

@@ -144,6 +144,14 @@ func TestPageWatches(t *testing.T) {
 	owner.send(`{"id":"yes","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
 	tab.Until(`document.querySelector("#dock .card") === null`)
 	sees(tab, "All of it.")
+
+	p.llm.plays(tool("c2", "write", `{"path":"more.txt","content":"more\n"}`), text("And more."))
+	owner.send(`{"id":"again","type":"prompt","message":"more","sessionId":"` + handle + `"}`)
+	approval = owner.until("approval_request")
+	tab.Until(`document.querySelector("#dock .card .diff") !== null`) // though it is not asked
+	owner.send(`{"id":"yes too","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
+	tab.Until(`document.querySelector("#dock .card") === null`)
+	sees(tab, "And more.")
 	s.calm(tab)
 	assert.Equal(t, 143, s.stop())
 }

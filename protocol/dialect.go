@@ -101,6 +101,11 @@ func (w Wire) Tells(row *EventSpec) bool {
 // the status, is nobody's question.
 var dialogs = []string{"select", "confirm", "input", "editor", "notify", "approval"}
 
+// Asks says whether the request wants an answer: else it only shows something.
+func (r ExtensionUIRequest) Asks() bool {
+	return slices.Contains([]string{"select", "confirm", "input", "editor"}, r.Method)
+}
+
 // Shows says whether the client can show a dialog of a method; approval is that of an
 // [ApprovalRequest].
 func (w Wire) Shows(method string) bool {

@@ -17,7 +17,7 @@ func (m *Machine) childAsks(c *call, it *item, dialog protocol.ExtensionUIReques
 	}
 	dialog.ToolCallID = cmp.Or(dialog.ToolCallID, c.ID)
 	switch {
-	case !waits(dialog):
+	case !dialog.Asks():
 		m.emit(dialog)
 	case m.deaf():
 		m.cancelInChild(it, asked)
@@ -46,11 +46,6 @@ func (it *item) says(title string) string { return "[" + it.id + "] " + title }
 func (m *Machine) childDialogID() string {
 	m.dialogs++
 	return "child_" + strconv.Itoa(m.dialogs)
-}
-
-// waits says whether a dialog wants an answer.
-func waits(r protocol.ExtensionUIRequest) bool {
-	return slices.Contains([]string{"select", "confirm", "input", "editor"}, r.Method)
 }
 
 // childDialog is a dialog that a child has opened, by its id here; nil for none. It is

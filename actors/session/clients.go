@@ -87,7 +87,23 @@ func (cl *client) hears(o outgoing) bool {
 	if o.item.Event != nil && cl.muted && !o.past {
 		return false
 	}
+	if cl.viewer && isQuestion(o.item.Event) {
+		return false
+	}
 	return !o.to.Known() || o.to.Is(cl.Client)
+}
+
+// isQuestion says whether an event is one, which a viewer is not asked: what is open it
+// can look up.
+func isQuestion(ev protocol.Event) bool {
+	switch ev := ev.(type) {
+	case protocol.ApprovalRequest:
+		return true
+	case protocol.ExtensionUIRequest:
+		return ev.Asks()
+	default:
+		return false
+	}
 }
 
 // join adds a client that does not hear of the session yet, unless it is there.
@@ -233,7 +249,7 @@ func (a *clients) flush(root *actor.RootContext) {
 			items = append(items, o.item)
 			if o.seq != 0 && o.seq == cl.attaching {
 				cl.answered()
-				items = append(items, a.stands.items(&a.sizes, cl.Wire.Has(protocol.FeatureDialogEvents))...)
+				items = append(items, a.stands.items(&a.sizes, cl.viewer || cl.Wire.Has(protocol.FeatureDialogEvents))...)
 			}
 		}
 		if len(items) > 0 {

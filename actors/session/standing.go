@@ -177,7 +177,7 @@ func (s *standing) known() {
 }
 
 // items are what somebody who comes now has not been told. listed says that the answer to
-// the attach has the dialogs.
+// the attach has the dialogs, or that it is not asked.
 func (s *standing) items(sizes *link.Sizer, listed bool) (items []link.Item) {
 	for _, x := range s.list {
 		if !x.told {

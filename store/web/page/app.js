@@ -149,13 +149,26 @@ class App {
   }
 
   event(record) {
-    if (record.type === "session_status") return this.list.status(record);
+    if (record.type === "session_status") {
+      this.looksUp(record);
+      return this.list.status(record);
+    }
     if (record.type === "auth_changed") return this.logins.changed(record);
     if (record.type === "extension_ui_request" && !record.sessionId) return this.logins.request(record);
     if (record.type === "draining") return this.alert("The daemon is going down.");
     const view = this.views.get(record.sessionId);
     if (!view || !view.loaded) return;
     view.event(record);
+    if (view === this.view) this.draw(view);
+  }
+
+  // looksUp finds out what a session asks: a device that may only watch is not asked itself.
+  async looksUp({ sessionId, attention }) {
+    const view = this.views.get(sessionId);
+    if (!this.readOnly || attention !== "dialog" || !view?.loaded) return;
+    const open = await this.link.ask("get_dialogs", { sessionId }).catch(() => null);
+    if (!open || !view.loaded) return;
+    view.asked(open);
     if (view === this.view) this.draw(view);
   }
 

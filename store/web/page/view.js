@@ -48,11 +48,15 @@ class View {
       if (s) this.take(s);
     }
     this.setState(answer.state); // behind clear, which knows of no run
-    const open = answer.snapshot ?? answer;
-    if (Array.isArray(open.dialogs)) this.dialogs = new Map(open.dialogs.map((d) => [d.id, d]));
-    if (Array.isArray(open.approvals)) this.approvals = new Map(open.approvals.map((a) => [a.id, a]));
+    this.asked(answer.snapshot ?? answer);
     this.loaded = true;
     this.app.changed(this);
+  }
+
+  // asked takes what is open, and nothing else.
+  asked(open) {
+    if (Array.isArray(open.dialogs)) this.dialogs = new Map(open.dialogs.map((d) => [d.id, d]));
+    if (Array.isArray(open.approvals)) this.approvals = new Map(open.approvals.map((a) => [a.id, a]));
   }
 
   take(snapshot) {
