@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
+	"troupe/actors/extension"
+	"troupe/protocol"
 )
 
 var extensionSeeds = flag.Int("extensions.seeds", 60, "histories of extensions that die")
@@ -166,6 +169,20 @@ func TestParkedWithExtensions(t *testing.T) {
 	})
 }
 
+// tellOwner sends a message to the actor whose child has a name that ends so.
+func (b *bench) tellOwner(of string, msg any) {
+	root := b.daemon.root
+	for _, shard := range root.ActorSystem().ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, id := range shard.Keys() {
+			if owner, is := strings.CutSuffix(id, of); is {
+				root.Send(root.ActorSystem().NewLocalPID(owner), msg)
+				return
+			}
+		}
+	}
+	require.Fail(b.t, "nobody has "+of)
+}
+
 // TestDialogAboutASwitch: while a person is asked whether a session may be left, what only
 // looks is answered, an abort stops the run and withdraws the question, and what is meant
 // for the other session waits for the answer.
@@ -216,6 +233,17 @@ func TestDialogAboutASwitch(t *testing.T) {
 		state = b.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data")
 		require.Equal(t, "n", state.Get("sessionName").Str)
 		require.NotEqual(t, same, state.Get("sessionFile").Str)
+
+		// What handlers of the session that was left have asked behind that is nobody's to answer,
+		// nor what they asked before and the session hears only now.
+		b.tellOwner("/extensions/1", extension.UI{Op: 1, Request: protocol.ExtensionUIRequest{Method: "confirm", Title: new("Late?")}})
+		actortest.Settle()
+		require.Empty(t, dialogs())
+		var shown []string
+		for _, r := range b.Events(s, "extension_ui_request") {
+			shown = append(shown, r.Get("method").Str+" "+r.Get("title").Str+r.Get("message").Str)
+		}
+		require.Equal(t, []string{"confirm Leave?", "confirm Leave?", `notify {"cancelled":true}`}, shown)
 		b.end()
 		b.check()
 	})

@@ -272,7 +272,8 @@ func (v *fakeVM) Prepare(id uint64, call extension.ToolCall) {
 }
 func (v *fakeVM) Invoke(uint64, string, string, []json.RawMessage) {}
 
-// AskingHost runs an extension that asks a person whether a session may be left.
+// AskingHost runs an extension that asks a person whether a session may be left, and about
+// one that was.
 type AskingHost struct{}
 
 func (AskingHost) Open(spec extension.Spec, sink func(extension.Said)) extension.VM {
@@ -290,7 +291,10 @@ type askingVM struct {
 	call, op     uint64
 }
 
-func (x *askingVM) Rebind(extension.Spec) {
+func (x *askingVM) Rebind(spec extension.Spec) {
+	if spec.Reason == "new" {
+		x.sink(extension.Op{ID: 1 << 20, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Too late?"}`)})
+	}
 	x.sink(extension.Ready{Registrations: extension.Registrations{Listens: []string{"session_before_switch"}}})
 }
 
@@ -299,7 +303,11 @@ func (x *askingVM) Call(id uint64, _ json.RawMessage) {
 	x.sink(extension.Op{ID: x.op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Leave?"}`)})
 }
 
-func (x *askingVM) Answer(_ uint64, result json.RawMessage, _ string) {
+func (x *askingVM) Answer(op uint64, result json.RawMessage, _ string) {
+	if op == 1<<20 {
+		x.sink(extension.Act{Name: "ui", Args: fmt.Appendf(nil, `{"method":"notify","message":%q}`, result)})
+		return
+	}
 	x.sink(extension.Done{ID: x.call, Result: fmt.Appendf(nil, `{"cancel":%t}`, !gjson.GetBytes(result, "confirmed").Bool())})
 }
 

@@ -84,7 +84,8 @@ func (v *VM) act(c actor.Context, m extension.Act) error {
 
 // op does what an extension waits for. The error rejects its promise.
 func (v *VM) op(c actor.Context, m extension.Op) error {
-	if v.life.closing && m.Name == "ui" { // nobody is there to answer
+	leaves := v.life.rebound && !v.life.ready         // the session that it asks about has been left
+	if (v.life.closing || leaves) && m.Name == "ui" { // nobody is there to answer
 		v.vm.Answer(m.ID, json.RawMessage(`{"cancelled":true}`), "")
 		return nil
 	}
@@ -98,7 +99,7 @@ func (v *VM) op(c actor.Context, m extension.Op) error {
 		if err != nil {
 			return err
 		}
-		c.Send(c.Parent(), UI{Op: op, Request: req})
+		c.Send(c.Parent(), UI{Op: op, Session: v.life.session, Request: req})
 	case "waitForIdle":
 		c.Send(c.Parent(), WaitIdle{op})
 	case "complete":

@@ -51,6 +51,7 @@ type life struct {
 	n       int         // of all actors of the session: what an earlier one says counts for nothing
 	ready   bool        // it has said what is registered
 	rebound bool        // it was taken along into another session
+	session int         // how often it was
 	closing bool        // its session does not listen to it any more
 	held    []Call      // that wait until it is ready: nobody would see them before
 	timer   *time.Timer // of the next life, or of the end; nil for none
@@ -123,6 +124,7 @@ type (
 	// UI is a record for the client. With an Op it is a dialog.
 	UI struct {
 		Op      uint64
+		Session int // for which of its sessions, from 0: so many Rebinds came before it
 		Request protocol.ExtensionUIRequest
 	}
 	// Lost says that nobody waits any more for what the extensions have asked so far.
@@ -310,6 +312,7 @@ func (o inOrder) Invoke(id uint64, key, member string, args []json.RawMessage) {
 // held in the old session holds in the new one.
 func (v *VM) rebind(c actor.Context, spec extension.Spec) {
 	v.spec, v.shown = spec, nil
+	v.life.session++
 	if v.vm == nil {
 		refuse, refuseBash := v.absent("until they are reloaded", "they have ended")
 		v.registered(c, extension.Registrations{Tools: v.regs.Tools, Flags: v.regs.Flags}, refuse, refuseBash)

@@ -75,6 +75,7 @@ type loading struct {
 	rebind string // why the session is about to be another one, "" if it is not
 	left   string // the file of the session before it, "" for none
 	others bool   // that has other extensions
+	nth    int    // session of theirs, from 0
 	asker  uint64 // the reload_resources that is answered when they are loaded, 0 for none
 }
 
@@ -208,6 +209,7 @@ func (s *Session) rebound(c actor.Context) {
 		return
 	}
 	s.ext.shown = nil
+	s.ext.load.nth++
 	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason, left)})
 }
 
@@ -702,7 +704,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	switch {
-	case s.ext.asks.over, s.clients.attached() == 0 && !s.waitsForSomebody():
+	case s.ext.asks.over, m.Session != s.ext.load.nth, s.clients.attached() == 0 && !s.waitsForSomebody():
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:
