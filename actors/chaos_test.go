@@ -149,6 +149,9 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 	return p
 }
 
+// unlimited is the beginning of a command that takes the limits of a session away.
+const unlimited = `{"type":"set_budget","limits":{"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null,"maxWallTimeMs":null}`
+
 // chaosPoints are messages and effects of a session that are struck, some more
 // often than others; see [TestEveryPointIsReached].
 var chaosPoints = []string{
@@ -448,7 +451,7 @@ func (c *chaos) calm() {
 		c.consent(s, true)
 		c.Send(`{"type":"abort"` + at(s) + `}`)
 		if c.plan.limits {
-			c.Send(`{"type":"set_budget","limits":{"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null,"maxWallTimeMs":null}` + at(s) + `}`)
+			c.Send(unlimited + at(s) + `}`)
 		}
 		c.Send(`{"type":"clear_queue"` + at(s) + `}`)
 		if c.draining[s] { // it takes no more commands, and its run may never end
@@ -508,6 +511,9 @@ func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.D
 		if !opened.Get("success").Bool() {
 			require.True(t, c.plan.dying == "power" && c.plan.lossy, "%s cannot be opened: %s\n%s\n%s", path, opened.Raw, before[path], h.Last(200))
 			continue
+		}
+		if c.plan.limits { // which outlive the process that they were set in
+			d.Send(unlimited + at(s) + `}`)
 		}
 		id := d.Say(s, "prompt", fmt.Sprintf("%s after all of %d", d.marks[s], len(d.sessions)))
 		d.live(s, time.Hour)
