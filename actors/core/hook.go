@@ -205,10 +205,7 @@ func (m *Machine) message(c Command) {
 			return
 		}
 	}
-	m.intake.list = append(m.intake.list, c)
-	if len(m.intake.list) == 1 {
-		m.takeNext()
-	}
+	m.takeInTurn(c)
 }
 
 // runExtensionCommand starts a command that an extension has registered. It is
@@ -221,6 +218,14 @@ func (m *Machine) runExtensionCommand(c Command) {
 	}
 	m.done(c, protocol.Handled)
 	m.do(RunCommand{c.Extension.Name, c.Extension.Args})
+}
+
+// takeInTurn takes a message past the extensions, behind those that came before it.
+func (m *Machine) takeInTurn(c Command) {
+	m.intake.list = append(m.intake.list, c)
+	if len(m.intake.list) == 1 {
+		m.takeNext()
+	}
 }
 
 // takeNext goes on with the messages of the intake as far as nobody has to be
@@ -445,10 +450,7 @@ func (m *Machine) customSent(in CustomSent) {
 		m.noteSent(in, nil)
 		return
 	}
-	m.intake.list = append(m.intake.list, c)
-	if len(m.intake.list) == 1 {
-		m.takeNext()
-	}
+	m.takeInTurn(c)
 }
 
 // noteSent adds it. prep is what extensions have said to the run that it begins.
