@@ -380,24 +380,15 @@ func (m *Machine) pooled(in Pooled) {
 // tellTasks tells the tasks at work whether there is anything to ask for, and what they may
 // do unasked.
 func (m *Machine) tellTasks() {
-	a, ok := m.activity.(*runningTools)
-	if !ok {
-		return
-	}
-	for _, c := range a.run.calls {
-		if c.tasks == nil {
-			continue
+	m.eachTask(func(it *item) {
+		if it.opened.ID != "" && !it.done() {
+			m.tellLimited(it)
+			m.tellMode(it)
 		}
-		for _, it := range c.tasks.items {
-			if it.opened.ID != "" && !it.done() {
-				m.tellLimited(it)
-				m.tellMode(it)
-			}
-			if s, asks := it.state.(itemAsking); asks && !m.limited() {
-				m.itemGranted(Grant{Ticket: s.ticket, N: 1})
-			}
+		if s, asks := it.state.(itemAsking); asks && !m.limited() {
+			m.itemGranted(Grant{Ticket: s.ticket, N: 1})
 		}
-	}
+	})
 }
 
 // tellLimited tells a task whether it has to ask, unless it knows.

@@ -150,6 +150,16 @@ func (m *Machine) cancelChildDialogs(it *item) {
 // childrenCannotAsk ends the dialogs of children without an answer: nobody is left to
 // give one.
 func (m *Machine) childrenCannotAsk() {
+	m.eachTask(func(it *item) {
+		for _, d := range slices.Clone(it.dialogs) {
+			m.do(CancelUI{d.ours})
+			m.childAnswered(UIAnswered{ID: d.ours, Cancelled: true})
+		}
+	})
+}
+
+// eachTask goes through the tasks of the calls that run.
+func (m *Machine) eachTask(do func(*item)) {
 	a, ok := m.activity.(*runningTools)
 	if !ok {
 		return
@@ -159,10 +169,7 @@ func (m *Machine) childrenCannotAsk() {
 			continue
 		}
 		for _, it := range c.tasks.items {
-			for _, d := range slices.Clone(it.dialogs) {
-				m.do(CancelUI{d.ours})
-				m.childAnswered(UIAnswered{ID: d.ours, Cancelled: true})
-			}
+			do(it)
 		}
 	}
 }
