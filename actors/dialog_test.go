@@ -331,7 +331,8 @@ func TestViewersAreNotAsked(t *testing.T) {
 	})
 }
 
-// TestViewerAloneIsNobody: who only views a session cannot answer what it asks.
+// TestViewerAloneIsNobody: who only views a session cannot answer what it asks, nor what its
+// children ask.
 func TestViewerAloneIsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := start(t, asking, withTasks, func(c *Config) { c.Sessions.DenyUnattended = true })
