@@ -389,6 +389,48 @@ func TestCopyOfAnotherHistory(t *testing.T) {
 	})
 }
 
+// TestCopiesAreBounded: copies of sessions that are open stay, of the others those that were used last. A
+// session without one is read as a whole.
+func TestCopiesAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		var cl *session.Cluster
+		a := startNode(t, engine, h, "a", func(c *Config) { cl = c.Sessions.Cluster })
+		var ids []string
+		for i := range 5 {
+			id := a.open()
+			a.run(id, "~a~ one")
+			if i > 0 {
+				a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+			}
+			ids = append(ids, id)
+		}
+		a.take(ids[1])
+		a.Call(t, `{"type":"close_session"`+at(ids[1])+`}`)
+		there := func() (list []bool) {
+			for _, id := range ids {
+				file := a.disk.Mem().ReadFile(copies + "/" + id + ".jsonl")
+				assert.Equal(t, file != nil, a.disk.Mem().ReadFile(copies+"/"+id+".jsonl.mark") != nil)
+				list = append(list, file != nil)
+			}
+			return list
+		}
+		a.pass(2 * time.Minute)
+		a.open()
+		require.Equal(t, []bool{true, true, true, true, true}, there())
+		size := len(a.disk.Mem().ReadFile(copies+"/"+ids[1]+".jsonl")) + len(a.disk.Mem().ReadFile(copies+"/"+ids[1]+".jsonl.mark"))
+		cl.Cache = int64(2*size + size/2)
+		a.pass(2 * time.Minute)
+		a.open()
+		assert.Equal(t, []bool{true, true, false, false, false}, there())
+		a.take(ids[2])
+		a.same(ids[2])
+		a.run(ids[2], "~b~ two")
+		a.same(ids[2])
+		a.end()
+	})
+}
+
 // TestNodeLostInACommand: a command of the user that was running when its node was lost does not run
 // again because it comes again.
 func TestNodeLostInACommand(t *testing.T) {

@@ -684,6 +684,7 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 		assert.Equal(t, "node_lost b", code(v)+" "+v.Get("data.node").Str, v.Raw)
 		assert.InDelta(t, lost.UnixMilli(), v.Get("data.since").Int(), 500)
 		assert.InDelta(t, relay.DefaultWait.Seconds(), time.Since(lost).Seconds(), 1)
+		other.reads(s)
 		again := startNodeOn(t, engine, &actortest.History{}, "b", "b-2", nodes[1].disk.Killed(), func(of *Config) {
 			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
 		})
@@ -700,6 +701,36 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 		require.NoError(t, other.leave())
 		nodes[0].end()
 	})
+}
+
+// asks asks something about a session.
+func (c *node) asks(id, command, session string) gjson.Result {
+	c.t.Helper()
+	c.Line(`{"id":"` + id + `","type":"` + command + `"` + at(session) + `}`)
+	return c.wait(id)
+}
+
+// reads reads a session whose node is lost: its log can be read at once, as often as one likes, and nobody has it behind
+// that.
+func (c *node) reads(session string) {
+	c.t.Helper()
+	begun := time.Now()
+	for i, of := range []struct{ command, has string }{
+		{"get_messages", "data.messages.#(role==user).content.0.text"},
+		{"get_messages", "data.messages.#(role==user).content.0.text"},
+		{"get_entries", "data.entries.#(message.role==user).message.content.0.text"},
+		{"get_tree", "data.tree.0"},
+		{"get_session_stats", "data.userMessages"},
+		{"get_fork_messages", "data.messages.0.text"},
+		{"get_last_assistant_text", "data.text"},
+	} {
+		v := c.asks(fmt.Sprint("x-r", i), of.command, session)
+		require.True(c.t, v.Get("success").Bool(), v.Raw)
+		assert.True(c.t, v.Get(of.has).Exists() && v.Get(of.has).Raw != "null", v.Raw)
+		assert.Equal(c.t, session, v.Get("sessionId").Str)
+	}
+	assert.Less(c.t, time.Since(begun), 2*time.Second)
+	assert.NotContains(c.t, c.Call(c.t, `{"type":"list_open_sessions"}`).Raw, session)
 }
 
 // TestAdopted: a session whose directory was on a lost node goes on where somebody gives it another one, and stays

@@ -60,6 +60,8 @@ const (
 	// ParentsOnly: it makes something else of a session that is a task of another, and
 	// only the other may give it.
 	ParentsOnly
+	// InLog: the log of its session answers it, also where no node can have that session.
+	InLog
 )
 
 // Traits are how far a command reaches, and what else it is.
@@ -140,7 +142,7 @@ var Commands = []Spec{
 	// State, model, modes
 	spec[GetState]("get_state", ScopeQuery, row{result: &SessionState{}, is: Looks},
 		"The session's state. Answered at once, also during a run."),
-	spec[GetMessages]("get_messages", ScopeQuery, row{result: MessageList{}, is: Large | Looks},
+	spec[GetMessages]("get_messages", ScopeQuery, row{result: MessageList{}, is: Large | Looks | InLog},
 		"The messages of the current context, oldest first; not those still streaming."),
 	spec[SetModel]("set_model", ScopeBranch, row{result: &Model{}, is: NeedsModels | NeedsExtensions | ParentsOnly},
 		"Select a model for the next request to a provider."),
@@ -196,19 +198,19 @@ var Commands = []Spec{
 		"fork, under its name in pisces and oh-my-pi."),
 	spec[Clone]("clone", ScopeReplace, row{result: Cancelled{}, since: "pi1"},
 		"Begin a session with a copy of the current branch."),
-	spec[GetForkMessages]("get_fork_messages", ScopeQuery, row{result: ForkMessages{}, since: "s0 s2 s4 pi1", is: Large | Looks},
+	spec[GetForkMessages]("get_fork_messages", ScopeQuery, row{result: ForkMessages{}, since: "s0 s2 s4 pi1", is: Large | Looks | InLog},
 		"The user messages of every branch of the session, oldest first: each can be forked before."),
-	spec[GetForkMessages]("get_branch_messages", ScopeQuery, row{result: ForkMessages{}, since: "s1 s3 omp18", is: Large | Looks},
+	spec[GetForkMessages]("get_branch_messages", ScopeQuery, row{result: ForkMessages{}, since: "s1 s3 omp18", is: Large | Looks | InLog},
 		"get_fork_messages, under its name in pisces and oh-my-pi."),
 	spec[ListSessions]("list_sessions", ScopeQuery, row{result: SessionList{}, since: "s2", is: Large | Looks | AboutFiles},
 		"Sessions on disk, those with the latest activity first."),
-	spec[GetSessionTree]("get_session_tree", ScopeQuery, row{result: SessionTree{}, since: "s2", is: Large | Looks},
+	spec[GetSessionTree]("get_session_tree", ScopeQuery, row{result: SessionTree{}, since: "s2", is: Large | Looks | InLog},
 		"Every branch of the session, with labels and previews. The entries in which troupe keeps its own notes are left out here, in get_tree and in get_entries: what follows one of them follows the entry before. Nested as deep as the session is long: many JSON parsers stop at 1,000 or 10,000; get_entries is flat."),
-	spec[GetTree]("get_tree", ScopeQuery, row{result: WholeTree{}, since: "pi1", is: Large | Looks},
+	spec[GetTree]("get_tree", ScopeQuery, row{result: WholeTree{}, since: "pi1", is: Large | Looks | InLog},
 		"Every branch of the session, with whole entries. Nested as deep as the session is long, see get_session_tree."),
-	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "pi1", is: Large | Looks},
+	spec[GetEntries]("get_entries", ScopeQuery, row{result: EntryList{}, since: "pi1", is: Large | Looks | InLog},
 		"The entries of the session file, in its order."),
-	spec[GetImage]("get_image", ScopeQuery, row{result: ImageData{}, since: "troupe", is: Large | Looks},
+	spec[GetImage]("get_image", ScopeQuery, row{result: ImageData{}, since: "troupe", is: Large | Looks | InLog},
 		"A picture of an entry, which imageRefs has left out of the entry."),
 	spec[NavigateTree]("navigate_tree", ScopeReplace, row{result: NavigateResult{}, since: "s2"},
 		"Stop the run and go on from another entry of the same session, if wanted with a summary of the branch that is left."),
@@ -218,9 +220,9 @@ var Commands = []Spec{
 		"Write the session as one HTML file."),
 	spec[SetSessionName]("set_session_name", ScopeBranch, row{since: "s1 s2 s4 pi1 omp18", is: ParentsOnly},
 		"Name the session."),
-	spec[GetSessionStats]("get_session_stats", ScopeQuery, row{result: SessionStats{}, is: Looks},
+	spec[GetSessionStats]("get_session_stats", ScopeQuery, row{result: SessionStats{}, is: Looks | InLog},
 		"Counts, tokens and cost of the current branch, compacted history included, and how full the model's window is."),
-	spec[GetLastAssistantText]("get_last_assistant_text", ScopeQuery, row{result: TextResult{}, is: Large | Looks},
+	spec[GetLastAssistantText]("get_last_assistant_text", ScopeQuery, row{result: TextResult{}, is: Large | Looks | InLog},
 		"The text of the newest assistant message."),
 
 	spec[GetContextUsage]("get_context_usage", ScopeQuery, row{result: ContextUsageResult{}, since: "s2", is: Looks},

@@ -81,6 +81,14 @@ func Join(cfg MemberConfig) *Member {
 // Self is the name of this node.
 func (m *Member) Self() string { return m.cfg.Self.Name }
 
+// Has says whether this node has a session, or claims it.
+func (m *Member) Has(id SessionID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, has := m.owned[id]
+	return has
+}
+
 // Root is a root of this node; the zero value if it has none of that name.
 func (m *Member) Root(name string) Root { return m.cfg.Self.Roots[name] }
 

@@ -32,15 +32,23 @@ type Owned struct {
 // were known there: f gets entries, as they stand in the file.
 func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) error {
 	o.keys = keys
+	_, _, err := Follow(ctx, o.member.cfg.Log, o.id, from, &o.keys, o.w.Epoch(), f)
+	return err
+}
+
+// Follow brings a copy of a log, which goes to a mark and knows these keys, up to a place: f gets entries, as
+// they stand in the file. It returns the mark that the copy has then; whole is false where it has none, since what
+// was appended at once ends behind the place.
+func Follow(ctx context.Context, log Log, id SessionID, from Mark, keys *Keys, to Seq, f func(lines []byte) error) (at Mark, whole bool, err error) {
 	var joiner Joiner
-	_, err := Load(ctx, o.member.cfg.Log, o.id, from, o.w.Epoch(), func(r Record) error {
-		o.keys.Add(r.Seq, r.Keys)
+	at, err = Load(ctx, log, id, from, to, func(r Record) error {
+		keys.Add(r.Seq, r.Keys)
 		if lines := joiner.Add(r); lines != nil {
 			return f(lines)
 		}
 		return nil
 	})
-	return err
+	return at, joiner.parts == nil, err
 }
 
 // Mark is behind the last record, and the keys of what is before it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -245,14 +246,18 @@ func (c *sim) link(a, b int, cut bool) {
 	c.cut[[2]int{a, b}], c.cut[[2]int{b, a}] = cut, cut
 }
 
-// heal starts what is down.
+// heal starts what is down. Of two lives of a node that were begun while the engine was away the elder may have said so
+// last: then it is the node, and the younger ends.
 func (c *sim) heal() {
 	c.engine.Faults(0)
 	for node := range c.nodes {
 		c.mu.Lock()
-		l := c.nodes[node]
+		lives := slices.DeleteFunc(slices.Clone(c.lives), func(l *simLife) bool { return l.node != node || l.ctx.Err() != nil })
+		if len(lives) > 0 {
+			c.nodes[node] = lives[len(lives)-1]
+		}
 		c.mu.Unlock()
-		if l.ctx.Err() != nil {
+		if len(lives) == 0 {
 			c.begin(node)
 		}
 	}
@@ -276,6 +281,9 @@ func (c *sim) allServed(sessions []cluster.SessionID) {
 				if ctx.Err() != nil {
 					c.t.Errorf("seed %d: C15: %s does not take a command through node %d: %v %s", c.seed, session, node, err, a.Err)
 					return
+				}
+				if errors.Is(err, errDown) {
+					c.heal()
 				}
 				time.Sleep(20 * time.Millisecond)
 			}

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/cluster"
@@ -309,4 +311,29 @@ func (s *short) Read(ctx context.Context, id cluster.SessionID, after, to cluste
 		}
 		return f(r)
 	})
+}
+
+// TestFollow_parts: a copy that is brought up to a place in the middle of what was appended at once has no mark: what is
+// behind the place would be taken for all of it.
+func TestFollow_parts(t *testing.T) {
+	engine := clustertest.New(1, 0)
+	w, err := cluster.Own(t.Context(), engine, "s", "a", "1", cluster.Mark{})
+	require.NoError(t, err)
+	large := bytes.Repeat([]byte("x"), cluster.MostLines+10)
+	_, err = w.Append(t.Context(), large, []string{"c/1"})
+	require.NoError(t, err)
+	last := w.Mark().Seq
+	for to, whole := range map[cluster.Seq]bool{w.Epoch(): true, last - 1: false, last: true} {
+		var keys cluster.Keys
+		var got []byte
+		at, is, err := cluster.Follow(t.Context(), engine, "s", cluster.Mark{}, &keys, to, func(lines []byte) error {
+			got = append(got, lines...)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, whole, is, to)
+		assert.Equal(t, to, at.Seq)
+		assert.Equal(t, to == last, len(got) == len(large))
+		assert.Equal(t, to == last, keys.Find("c/1") == last)
+	}
 }

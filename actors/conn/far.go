@@ -162,6 +162,9 @@ func (r *router) fromRelay(c actor.Context, m any) {
 	switch m := m.(type) {
 	case relay.Here:
 		r.here(c, m)
+	case relay.Read:
+		r.lists.waiting = append(r.lists.waiting, listing{m.Request.ID, m.Request.Name, m.Credit, m.Request.Cmd, m.Session})
+		r.nextList(c)
 	case relay.Named:
 		if to := r.routes.byHandle[m.Was]; to != nil {
 			delete(r.routes.byHandle, m.Was)

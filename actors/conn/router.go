@@ -91,6 +91,7 @@ type listing struct {
 	name   string
 	credit link.Credit
 	cmd    protocol.Command
+	unhad  string // the session that it is about, which no node has; "" for none
 }
 
 // command is the one that the router is handling.
@@ -131,7 +132,7 @@ func (r *router) Receive(c actor.Context) {
 		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
 	case link.SessionChanged:
 		r.sessionChanged(c, m.Info)
-	case relay.Here, relay.Named, relay.Gone, relay.Listed, relay.Unwatched:
+	case relay.Here, relay.Read, relay.Named, relay.Gone, relay.Listed, relay.Unwatched:
 		r.fromRelay(c, m)
 	case link.Closed:
 		r.closed(c, m)
@@ -302,7 +303,8 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 		if to := r.routes.to(req.SessionID); to != nil && !to.detached {
 			return to, nil
 		}
-		if _, isImage := req.Cmd.(protocol.GetImage); isImage { // who wants a picture need not hear of the session
+		_, isImage := req.Cmd.(protocol.GetImage)
+		if isImage || r.routes.relay != nil && req.Spec.Is(protocol.InLog) { // who reads need not hear of the session: of one whose node is lost nobody can
 			return r.find(c, protocol.AttachSession{SessionID: req.SessionID}), nil
 		}
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
@@ -518,7 +520,7 @@ var errViewer = protocol.CodeForbidden.Errorf("This client is a viewer of the se
 
 // list answers with the open sessions, behind those who have asked before.
 func (r *router) list(c actor.Context, req protocol.Request) {
-	r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit, req.Cmd})
+	r.lists.waiting = append(r.lists.waiting, listing{req.ID, req.Name, r.current.credit, req.Cmd, ""})
 	r.current.owed = false
 	r.nextList(c)
 }
@@ -531,8 +533,8 @@ func (r *router) nextList(c actor.Context) {
 		r.out.Window.Tell(c.Self())
 	default:
 		r.lists.asked = r.server.Seq.Next()
-		if cmd := r.lists.waiting[0].cmd; protocol.TraitsOf(cmd).Is(protocol.AboutFiles) {
-			c.Send(r.server.Sessions, link.AskFiles{Seq: r.lists.asked, From: c.Self(), Cmd: cmd, Spec: r.cfg.Default, Rules: r.rules, Allowed: r.cfg.Allowed})
+		if first := r.lists.waiting[0]; first.unhad != "" || protocol.TraitsOf(first.cmd).Is(protocol.AboutFiles) {
+			c.Send(r.server.Sessions, link.AskFiles{Seq: r.lists.asked, From: c.Self(), Session: first.unhad, Cmd: first.cmd, Spec: r.cfg.Default, Rules: r.rules, Allowed: r.cfg.Allowed})
 			return
 		}
 		c.Send(r.server.Sessions, link.ListOpen{Seq: r.lists.asked, From: c.Self()})
@@ -547,7 +549,9 @@ func (r *router) filesAnswer(c actor.Context, m link.FilesAnswer) {
 	first := r.lists.waiting[0]
 	r.lists = lists{waiting: r.lists.waiting[1:]}
 	first.credit.GiveBack()
-	r.respond(c, first.id, first.name, m.Data, m.Err)
+	to := r.out
+	to.Tag = first.unhad
+	to.Send(c.ActorSystem().Root, link.Item{Response: &protocol.Response{ID: first.id, Command: first.name, Data: m.Data, Err: m.Err}})
 	r.nextList(c)
 	r.maybeDrained(c)
 }

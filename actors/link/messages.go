@@ -49,11 +49,12 @@ type (
 		Seq      uint64
 		Sessions []protocol.OpenSessionInfo
 	}
-	// AskFiles asks about files of sessions and directories, of no session. The answer is a
-	// FilesAnswer.
+	// AskFiles asks about files of sessions and directories, or about a session of the cluster that no
+	// node has. The answer is a FilesAnswer.
 	AskFiles struct {
 		Seq     uint64 // as in ListOpen
 		From    *actor.PID
+		Session string // its id; "" for none
 		Cmd     protocol.Command
 		Spec    OpenSpec // what a session of the client would begin with
 		Rules   protocol.Rules

@@ -87,6 +87,8 @@ type (
 		Behind   bool // the client hears no event before it attaches again
 		Commands []Command
 	}
+	// Read says that a command asks about a session that no node can have, which its log answers.
+	Read struct{ Command }
 	// Named says that a session that was to be made has another handle than it was thought.
 	Named struct{ Was, Is string }
 	// Gone says that a session is none of this relay's any more.

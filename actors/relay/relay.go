@@ -349,12 +349,16 @@ func (r *relay) here(c actor.Context, s *session) {
 // too long is refused.
 func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	now, kept := time.Now(), s.waiting[:0]
+	lost := errors.As(why, new(*cluster.LostError))
 	for _, a := range s.waiting {
-		if now.Before(a.until) {
+		switch {
+		case lost && a.own == nil && protocol.TraitsOf(a.cmd()).Is(protocol.InLog):
+			c.Send(r.side.router, Read{a.Command})
+		case now.Before(a.until):
 			kept = append(kept, a)
-			continue
+		default:
+			r.refuse(c, a, unavailable(why))
 		}
-		r.refuse(c, a, unavailable(why))
 	}
 	s.waiting = kept
 	if len(s.waiting) == 0 && (!s.hears || r.leaving != nil) {

@@ -48,26 +48,11 @@ func found(data protocol.Result, err error) (protocol.Result, *protocol.Error) {
 
 func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	switch cmd := e.Cmd.(type) {
-	case protocol.GetMessages:
-		return messages(view)
 	case protocol.GetSessionStats:
 		return s.stats(view)
-	case protocol.GetLastAssistantText:
-		text, err := view.LastAssistantText()
-		return protocol.TextResult{Text: text}, err
-	case protocol.GetForkMessages:
-		list, err := view.ForkMessages(!s.rules.ForkFromBranch)
-		return protocol.ForkMessages{Messages: list}, err
-	case protocol.GetSessionTree:
-		tree, err := view.Tree()
-		return tree.Long(), err
-	case protocol.GetTree:
-		return view.WholeTree()
 	case protocol.GetEntries:
 		list, err := entries(view, cmd)
 		return s.withRefs(s.clients.replies.asker(e.Seq), list).Long(), err
-	case protocol.GetImage:
-		return image(view, cmd)
 	case protocol.Bash: // again: its record has the answer
 		b, err := view.Bash(cmd.IdempotencyKey)
 		if err != nil {
@@ -83,8 +68,35 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	case protocol.GetTools:
 		return s.toolList(), nil
 	default:
-		return nil, protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name)
+		return inLog(view, e.Cmd, s.rules)
 	}
+}
+
+// inLog answers what the log of a session knows by itself.
+func inLog(view store.View, cmd protocol.Command, rules protocol.Rules) (protocol.Result, error) {
+	switch cmd := cmd.(type) {
+	case protocol.GetMessages:
+		return messages(view)
+	case protocol.GetSessionStats:
+		return view.Stats(rules.CountRetried)
+	case protocol.GetLastAssistantText:
+		text, err := view.LastAssistantText()
+		return protocol.TextResult{Text: text}, err
+	case protocol.GetForkMessages:
+		list, err := view.ForkMessages(!rules.ForkFromBranch)
+		return protocol.ForkMessages{Messages: list}, err
+	case protocol.GetSessionTree:
+		tree, err := view.Tree()
+		return tree.Long(), err
+	case protocol.GetTree:
+		return view.WholeTree()
+	case protocol.GetEntries:
+		list, err := entries(view, cmd)
+		return list.Long(), err
+	case protocol.GetImage:
+		return image(view, cmd)
+	}
+	return nil, protocol.CodeUnsupported.Errorf("%T is not supported by this version", cmd)
 }
 
 // pageOf are the entries that are asked for, from the beginning or from the end.

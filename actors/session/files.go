@@ -51,6 +51,9 @@ func (s *sessions) hasOpen(path string) bool {
 }
 
 func (h *Shared) answerFiles(m link.AskFiles) (protocol.Result, error) {
+	if m.Session != "" {
+		return h.readKept(m.Session, m.Cmd, m.Rules)
+	}
 	switch cmd := m.Cmd.(type) {
 	case protocol.ListSessions:
 		q := h.filesQuery(m, cmd)

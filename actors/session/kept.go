@@ -23,6 +23,9 @@ type Cluster struct {
 	Wants  func(cwd string) cluster.Wants // what a session in a directory of this node needs of its node
 	Stop   bool                           // a run that was cut off with its node does not go on
 	Export string                         // where sessions that are closed are written as pi has them; "" for nowhere
+	Cache  int64                          // how many bytes copies of sessions that are not open here may have, 0 for [DefaultCache]
+
+	copies copies
 }
 
 const copySuffix = ".jsonl"
@@ -110,22 +113,10 @@ type copyNote struct {
 // open claims the session and brings its copy up to date. The log is nil if there is nothing in it
 // yet.
 func (k *kept) open(options store.Options) (*store.Log, error) {
-	path := k.cluster.file(k.id)
-	if err := k.fs.MkdirAll(k.cluster.Dir); err != nil {
-		return nil, err
-	}
-	file, note, aside, err := store.OpenCopy(k.fs, path)
+	defer k.cluster.copies.lock(k.id)()
+	file, at, err := k.openCopy()
 	if err != nil {
 		return nil, err
-	}
-	k.setAside(aside)
-	var at copyNote
-	if note != nil && json.Unmarshal(note, &at) != nil {
-		if aside, err = file.Reset(); err != nil {
-			return nil, err
-		}
-		k.setAside(aside)
-		at = copyNote{}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
@@ -135,23 +126,51 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark)
 	}
 	if err == nil {
-		err = k.owned.Load(ctx, at.Mark, at.Keys, file.Write)
-		if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 { // the copy may be that of another history
-			if aside, err = file.Reset(); err == nil {
-				k.setAside(aside)
-				err = k.owned.Load(ctx, cluster.Mark{}, cluster.Keys{}, file.Write)
-			}
-		}
+		err = k.update(file, at, func(at copyNote) error { return k.owned.Load(ctx, at.Mark, at.Keys, file.Write) })
 	}
 	exists, closed := file.Close()
 	if err = errors.Join(err, closed); err != nil {
 		return nil, err
 	}
-	k.mark()
+	k.mark(k.owned.Mark())
 	if !exists {
 		return nil, nil
 	}
-	return store.OpenLog(k.fs, path, options)
+	return store.OpenLog(k.fs, k.cluster.file(k.id), options)
+}
+
+// openCopy opens the copy of the session, with what it has of the log.
+func (k *kept) openCopy() (file *store.Copy, at copyNote, err error) {
+	if err := k.fs.MkdirAll(k.cluster.Dir); err != nil {
+		return nil, at, err
+	}
+	file, note, aside, err := store.OpenCopy(k.fs, k.cluster.file(k.id))
+	if err != nil {
+		return nil, at, err
+	}
+	k.setAside(aside)
+	if note != nil && json.Unmarshal(note, &at) != nil {
+		at, err = copyNote{}, k.reset(file)
+	}
+	return file, at, err
+}
+
+// reset begins the copy anew.
+func (k *kept) reset(file *store.Copy) error {
+	aside, err := file.Reset()
+	k.setAside(aside)
+	return err
+}
+
+// update has a copy brought up to date, from its mark, or from the beginning where it may be that of another history.
+func (k *kept) update(file *store.Copy, at copyNote, load func(copyNote) error) error {
+	err := load(at)
+	if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 {
+		if err = k.reset(file); err == nil {
+			err = load(copyNote{})
+		}
+	}
+	return err
 }
 
 func (k *kept) setAside(file string) {
@@ -161,8 +180,7 @@ func (k *kept) setAside(file string) {
 }
 
 // mark notes how far the copy goes.
-func (k *kept) mark() {
-	at, keys := k.owned.Mark()
+func (k *kept) mark(at cluster.Mark, keys cluster.Keys) {
 	note, err := json.Marshal(copyNote{at, keys})
 	if err == nil {
 		err = store.MarkCopy(k.fs, k.cluster.file(k.id), note)
@@ -202,7 +220,7 @@ func (k *kept) Close(whole bool) {
 		return
 	}
 	if whole {
-		k.mark()
+		k.mark(k.owned.Mark())
 	}
 	if err := k.wait(k.owned.Release); err != nil {
 		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")

@@ -282,6 +282,7 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 
 // openKept opens a session that the cluster keeps, or begins it.
 func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
+	h.Cluster.sweep(h.fs(), h.complaints.log)
 	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
 	o.Commit = k
 	log, err := k.open(o)

@@ -11,11 +11,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +52,7 @@ type clusterOptions struct {
 	Failover  string                  `json:"failover"` // continue, stop
 	WaitMs    int                     `json:"waitMs"`   // --cluster-wait
 	Export    string                  `json:"exportOnClose"`
+	Cache     int64                   `json:"cacheBytes"` // --cluster-cache
 }
 
 // clusterFile is where the options are that are not on the command line.
@@ -84,7 +87,29 @@ func (o *clusterOptions) flags() map[string]func(string) error {
 			o.WaitMs = int(d.Milliseconds())
 			return err
 		},
+		"--cluster-cache": func(v string) (err error) {
+			o.Cache, err = parseSize(v)
+			return err
+		},
 	}
+}
+
+// parseSize takes a number of bytes, or one with K, M or G behind it.
+func parseSize(v string) (int64, error) {
+	digits, unit := strings.TrimRight(v, "KMG"), int64(1)
+	switch v[len(digits):] {
+	case "K":
+		unit = 1 << 10
+	case "M":
+		unit = 1 << 20
+	case "G":
+		unit = 1 << 30
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit || unit == 1 && digits != v {
+		return 0, errors.New("want a size, such as 1G or 200M")
+	}
+	return n * unit, nil
 }
 
 // isClusterRoot says whether the value of --root is a root of a cluster, NAME=…, and not a
@@ -129,6 +154,7 @@ func (o clusterOptions) with(file clusterOptions) clusterOptions {
 	}
 	o.Single = o.Single || file.Single
 	o.BeatMs, o.Miss, o.WaitMs = cmp.Or(o.BeatMs, file.BeatMs), cmp.Or(o.Miss, file.Miss), cmp.Or(o.WaitMs, file.WaitMs)
+	o.Cache = cmp.Or(o.Cache, file.Cache)
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
 	}
@@ -200,6 +226,9 @@ func (o *clusterOptions) check() error {
 	if o.WaitMs < 0 {
 		return errors.New("--cluster-wait: want a duration, such as 10s")
 	}
+	if o.Cache < 0 {
+		return errors.New("cacheBytes: want how many bytes copies may have")
+	}
 	if o.Export != "" {
 		if err := checkDir(o.Export); err != nil {
 			return fmt.Errorf("--export-on-close: %w", err)
@@ -220,7 +249,7 @@ func (o *clusterOptions) check() error {
 
 // none says that no option is given but those that have a default.
 func (o *clusterOptions) none() bool {
-	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && len(o.Labels)+len(o.Roots) == 0
+	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && o.Cache == 0 && len(o.Labels)+len(o.Roots) == 0
 }
 
 func checkRoot(name string, root cluster.Root) error {
@@ -374,7 +403,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	n.side = peer.NewSide(keys, version)
 	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export,
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache,
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {

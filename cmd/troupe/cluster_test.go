@@ -64,3 +64,15 @@ func TestClusterGauges(t *testing.T) {
 		require.NoError(t, <-appended)
 	})
 }
+
+// TestSizes: what says a size, and what does not.
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "512": 512, "4K": 4 << 10, "200M": 200 << 20, "1G": 1 << 30,
+		"": 0, "0": 0, "-1": 0, "G": 0, "1T": 0, "1KM": 0, "1.5G": 0, "9223372036854775807K": 0, " 1": 0,
+	} {
+		got, err := parseSize(text)
+		assert.Equal(t, want, got, text)
+		assert.Equal(t, want == 0, err != nil, text)
+	}
+}

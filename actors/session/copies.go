@@ -1,0 +1,193 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/actors/cluster"
+	"troupe/protocol"
+	"troupe/store"
+)
+
+// DefaultCache bounds the copies on a node's disk of sessions that are not open there.
+const DefaultCache = 1 << 30
+
+// sweepEvery is how long copies are not looked through again.
+const sweepEvery = time.Minute
+
+// copies are the files of sessions that the cluster keeps, as this node has them: that of a session which is not open
+// here saves reading all of its log again, and may go.
+type copies struct {
+	mu    sync.Mutex
+	busy  map[string]chan struct{} // sessions whose copy is being read or brought up to date; closed at the end of that
+	swept time.Time
+}
+
+// lock has the copy of a session for itself until unlock. It waits for others.
+func (c *copies) lock(id string) (unlock func()) {
+	for {
+		c.mu.Lock()
+		over, busy := c.busy[id]
+		if !busy {
+			over = make(chan struct{})
+			if c.busy == nil {
+				c.busy = map[string]chan struct{}{}
+			}
+			c.busy[id] = over
+		}
+		c.mu.Unlock()
+		if busy {
+			<-over
+			continue
+		}
+		return func() {
+			c.mu.Lock()
+			delete(c.busy, id)
+			c.mu.Unlock()
+			close(over)
+		}
+	}
+}
+
+// due says whether copies are to be looked through, once each while.
+func (c *copies) due(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.swept) < sweepEvery {
+		return false
+	}
+	c.swept = now
+	return true
+}
+
+// copyOf is a copy on the disk.
+type copyOf struct {
+	id   string
+	size int64
+	used time.Time
+}
+
+// sweep removes the copies that were used longest ago while all are larger than they may be.
+func (cl *Cluster) sweep(fsys store.FS, log zerolog.Logger) {
+	if !cl.copies.due(time.Now()) {
+		return
+	}
+	list, err := cl.copiesOn(fsys)
+	if err != nil {
+		log.Warn().Err(err).Str("directory", cl.Dir).Msg("the copies of sessions cannot be looked through")
+		return
+	}
+	sum := int64(0)
+	for _, c := range list {
+		sum += c.size
+	}
+	slices.SortFunc(list, func(a, b copyOf) int { return a.used.Compare(b.used) })
+	for _, c := range list {
+		if sum <= cmp.Or(cl.Cache, DefaultCache) {
+			return
+		}
+		if removed, err := cl.forget(fsys, c.id); err != nil {
+			log.Warn().Err(err).Str("id", c.id).Msg("the copy of a session cannot be removed")
+		} else if removed {
+			sum -= c.size
+		}
+	}
+}
+
+// copiesOn are the copies on the disk. What was set aside is none.
+func (cl *Cluster) copiesOn(fsys store.FS) (list []copyOf, err error) {
+	files, err := fsys.ReadDir(cl.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, f := range files {
+		id, is := strings.CutSuffix(f.Name(), copySuffix)
+		if !is || f.IsDir() {
+			continue
+		}
+		c := copyOf{id: id}
+		for _, suffix := range []string{"", store.MarkSuffix} { // the mark is as old as its last opening
+			if st, err := fsys.Stat(cl.file(id) + suffix); err == nil {
+				c.size += st.Size()
+				if st.ModTime().After(c.used) {
+					c.used = st.ModTime()
+				}
+			}
+		}
+		list = append(list, c)
+	}
+	return list, err
+}
+
+// forget removes the copy of a session that is not open here.
+func (cl *Cluster) forget(fsys store.FS, id string) (removed bool, err error) {
+	defer cl.copies.lock(id)()
+	if cl.Member.Has(cluster.SessionID(id)) {
+		return false, nil
+	}
+	if err := fsys.Remove(cl.file(id)); err != nil {
+		return false, err
+	}
+	err = fsys.Remove(cl.file(id) + store.MarkSuffix) // behind the file: a mark alone is that of a new copy
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return true, err
+}
+
+// readKept answers a question about a session that no node can have at the moment, from its log: where its
+// directory is on a node that was lost, it can be read all the same. The copy is brought up to date for that.
+func (h *Shared) readKept(id string, cmd protocol.Command, rules protocol.Rules) (protocol.Result, error) {
+	k := h.keep(id, cluster.Wants{})
+	defer h.Cluster.copies.lock(id)()
+	log, err := k.read()
+	if err != nil {
+		return nil, keptError(id, err)
+	}
+	if log == nil {
+		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", id)
+	}
+	defer closeFile(log, h.complaints.log)
+	return inLog(log.View(), cmd, rules)
+}
+
+// read opens a session that is not open here to be looked at: it is nobody's behind that who did not have it. The log is
+// nil if nothing is in it.
+func (k *kept) read() (*store.Log, error) {
+	id := cluster.SessionID(k.id)
+	if k.cluster.Member.Has(id) {
+		return nil, cluster.ErrInUse
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+	defer cancel()
+	tail, err := k.cluster.Engine.Tail(ctx, id)
+	if err != nil || tail.Seq == 0 {
+		return nil, err
+	}
+	file, at, err := k.openCopy()
+	if err != nil {
+		return nil, err
+	}
+	whole := false
+	err = k.update(file, at, func(from copyNote) (err error) {
+		at.Keys = from.Keys
+		at.Mark, whole, err = cluster.Follow(ctx, k.cluster.Engine, id, from.Mark, &at.Keys, max(tail.Seq, from.Seq), file.Write)
+		return err
+	})
+	exists, closed := file.Close()
+	if err = errors.Join(err, closed); err != nil || !exists {
+		return nil, err
+	}
+	if whole {
+		k.mark(at.Mark, at.Keys)
+	}
+	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
+}
