@@ -154,6 +154,9 @@ func (s *Schedule) Inline(tell, _ func()) (reads bool) {
 // AtEnd does it at once.
 func (s *Schedule) AtEnd(f func()) { f() }
 
+// First does it: which mailbox is next is drawn.
+func (s *Schedule) First(f func()) { f() }
+
 // Inlining is drawn: who asks may do either.
 func (s *Schedule) Inlining() bool {
 	s.mu.Lock()

@@ -258,6 +258,7 @@ func (w *writer) pump(c actor.Context) {
 	default:
 		w.release()
 		w.credit()
+		w.pump(c)
 	}
 }
 
@@ -322,14 +323,13 @@ func (w *writer) credit() {
 
 // tryWrite writes the batch without the goroutine, as far as that does not block,
 // while a line is handled inline: then it is the answer to one command. A client of
-// many is written to like this whenever it is some time since the last write. While
-// more records wait it leaves all to the goroutine, which writes them together.
-// rest is what was not written.
+// many is written to like this whenever it is some time since the last write, unless
+// more records wait: then the goroutine writes them together. rest is what was not written.
 func (w *writer) tryWrite() (rest []byte, err error) {
 	buf, now := w.batch.buf, time.Now()
 	gathers := now.Sub(w.sink.beat.last) < gatherTime
 	w.sink.beat.last = now
-	if w.sink.try == nil || len(w.waiting) > 0 || !w.sink.runs.Inlining() && (gathers || !w.many()) {
+	if w.sink.try == nil || !w.sink.runs.Inlining() && (gathers || len(w.waiting) > 0 || !w.many()) {
 		return buf, nil
 	}
 	n, err := w.sink.try.TryWrite(buf)

@@ -318,6 +318,24 @@ func TestTryWrite(t *testing.T) {
 	}
 }
 
+// TestTryWrite_much: of more than is written at once the client takes at once what it can, too.
+func TestTryWrite_much(t *testing.T) {
+	for _, room := range []int{1 << 20, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			wire, _, _ := protocol.DialectUnion.Open()
+			out := &narrow{room: room}
+			b := newBinOn(out, 8<<20, wire)
+			b.runs.on.Store(true)
+			items := []link.Item{delta(strings.Repeat("x", writeChunk)), response("1")}
+			b.tell(items...)
+			actortest.Settle()
+			assert.Equal(t, 2, strings.Count(out.String(), "\n"))
+			assert.Equal(t, 2, out.tries, "room for %d", room)
+			b.end(t)
+		})
+	}
+}
+
 // TestTryWrite_gone: a client that is gone is noticed there, too.
 func TestTryWrite_gone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,11 @@ type inline struct {
 	elsewhere func(mailbox func()) // runs a mailbox on another goroutine
 	active    atomic.Bool          // a turn is on; changed under mu
 	yield     atomic.Bool          // a job has been started that is to begin before the next read
+	first     atomic.Int32         // calls of First that go on
 
 	mu       sync.Mutex // guards what follows
 	turn     uint64     // the number of the latest turn, from 1
-	queue    []func()   // mailboxes to run in this turn, oldest first; at most inlineQueue
+	queue    []func()   // mailboxes to run in this turn, the next one first; at most inlineQueue, and as many by First
 	after    []func()   // to do when it has ended
 	takeOver func()     // reads on
 	watchdog watchdog
@@ -159,6 +161,14 @@ func (l *inline) afterwards(do func(f func())) {
 	}
 }
 
+// First runs f. What becomes ready by it is next in the turn that is on: a client that waits
+// for an answer does not wait for mailboxes that have become ready elsewhere meanwhile.
+func (l *inline) First(f func()) {
+	l.first.Add(1)
+	defer l.first.Add(-1)
+	f()
+}
+
 // trySchedule adds a mailbox to the turn that is on. It returns false if none
 // is, or too many mailboxes wait already.
 func (l *inline) trySchedule(mailbox func()) bool {
@@ -167,10 +177,14 @@ func (l *inline) trySchedule(mailbox func()) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.active.Load() || len(l.queue) == inlineQueue {
+	at, most := len(l.queue), inlineQueue
+	if l.first.Load() > 0 {
+		at, most = 0, 2*inlineQueue
+	}
+	if !l.active.Load() || len(l.queue) >= most {
 		return false
 	}
-	l.queue = append(l.queue, mailbox)
+	l.queue = slices.Insert(l.queue, at, mailbox)
 	return true
 }
 

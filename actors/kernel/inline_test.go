@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,6 +146,30 @@ func TestInlineOfTwo(t *testing.T) {
 		assert.True(t, reads, "the first goes on reading")
 		assert.Equal(t, []string{"the other's line", "what was set off later"}, order)
 		assert.Zero(t, s.taken.Load())
+	})
+}
+
+// TestInline_first: what is said first goes before mailboxes that have become ready meanwhile,
+// also where those are as many as a turn takes; of these there is a limit as well.
+func TestInline_first(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted()
+		var ran []string
+		assert.True(t, s.Inline(func() {
+			for range inlineQueue {
+				assert.True(t, s.trySchedule(func() { ran = append(ran, "another") }))
+			}
+			s.First(func() {
+				for range inlineQueue {
+					assert.True(t, s.trySchedule(func() { ran = append(ran, "first") }))
+				}
+				assert.False(t, s.trySchedule(func() {}), "enough wait already")
+			})
+			assert.Panics(t, func() { s.First(func() { panic("x") }) })
+			assert.False(t, s.trySchedule(func() {}), "it is over")
+		}, s.takeOver))
+		require.Len(t, ran, 2*inlineQueue)
+		assert.Equal(t, slices.Repeat([]string{"first"}, inlineQueue), ran[:inlineQueue])
 	})
 }
 

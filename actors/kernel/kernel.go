@@ -33,6 +33,8 @@ type Dispatcher interface {
 	Inline(tell, takeOver func()) (reads bool)
 	// AtEnd has f done when the turn of Inline that is on is over, at once if none is.
 	AtEnd(f func())
+	// First runs f. In a turn of Inline the mailboxes that become ready by it are next.
+	First(f func())
 	// Inlining says whether the caller runs in the middle of Inline, so that
 	// nobody reads input meanwhile. It may err.
 	Inlining() bool

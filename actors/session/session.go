@@ -358,9 +358,22 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.rebound(c)
 	s.answerIdle()
 	s.tellState()
-	s.clients.flush(c.ActorSystem().Root)
 	s.jobs.letLeave(c)
 	s.report(c)
+	s.sendClients(c) // last, so that who writes it goes on here
+}
+
+// sendClients sends clients what they are to hear. In the turn of a line that is what comes
+// next: it may be an answer.
+func (s *Session) sendClients(c actor.Context) {
+	if s.kernel.Dispatcher.Inlining() {
+		s.kernel.Dispatcher.First(func() { s.clients.flush(c.ActorSystem().Root) })
+	} else {
+		s.clients.flush(c.ActorSystem().Root)
+	}
+	if s.clients.ring.on && s.shared.ringsOver() {
+		c.Send(c.Parent(), ringsFull{})
+	}
 }
 
 // do performs an effect that the machine has not asked for, and that appends
@@ -370,7 +383,7 @@ func (s *Session) do(c actor.Context, e core.Effect) { _ = s.perform(c, e) }
 // answerAtOnce answers without the machine.
 func (s *Session) answerAtOnce(c actor.Context, r core.Reply) {
 	s.do(c, r)
-	s.clients.flush(c.ActorSystem().Root)
+	s.sendClients(c)
 }
 
 // report tells what the session does, and with which model, when that has changed.
@@ -383,9 +396,6 @@ func (s *Session) report(c actor.Context) {
 		}
 	}
 	s.index(c)
-	if s.clients.ring.on && s.shared.ringsOver() {
-		c.Send(c.Parent(), ringsFull{})
-	}
 	now := whatItDoes{s.m.Phase(), s.m.Pending(), s.attention(), s.m.Name()}
 	if now == s.reported.does && s.life.end == nil {
 		return
