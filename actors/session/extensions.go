@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +31,7 @@ type extensions struct {
 	pid     *actor.PID       // of their actor, nil for none
 	tools   *extension.Tools // that they run
 	load    loading
-	shown   []byte // the snapshot that they have
+	seen    seen // the snapshot that they have
 	tooling tooling
 	events  extension.Events // that they are told
 	fence   fence
@@ -208,7 +207,7 @@ func (s *Session) rebound(c actor.Context) {
 		s.retellIfNone(c, s.restartExtensions(c, reason, left))
 		return
 	}
-	s.ext.shown = nil
+	s.ext.seen = seen{}
 	s.ext.load.nth++
 	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason, left)})
 }
@@ -525,9 +524,9 @@ func (s *Session) tellEvent(payload json.RawMessage) {
 
 // update shows the extensions what they may read at any time, if it has changed.
 func (s *Session) update() {
-	if now := s.snapshot(false); !bytes.Equal(now, s.ext.shown) {
-		s.ext.shown = now
-		s.ext.send(extension.Update{Snapshot: now})
+	if now := (seen{s.changing(), &s.tooling()[0]}); now != s.ext.seen {
+		s.ext.seen = now
+		s.ext.send(extension.Update{Snapshot: s.snapshot(false)})
 	}
 }
 
@@ -864,23 +863,64 @@ func (s *Session) answerIdle() {
 
 // snapshot is what extensions may read of the session at any time.
 type snapshot struct {
+	changing
+	ActiveTools []string          `json:"activeTools"`
+	Scoped      []json.RawMessage `json:"scopedModels,omitempty"`    // at the beginning
+	Models      json.RawMessage   `json:"models,omitempty"`          // at the beginning
+	Available   json.RawMessage   `json:"availableModels,omitempty"` // likewise
+	Settings    json.RawMessage   `json:"settings,omitempty"`        // likewise
+}
+
+// changing is what of a snapshot changes while a session is at work. It can be compared: it is
+// taken for every hook, and seldom another one.
+type changing struct {
 	Cwd         string                 `json:"cwd"`
 	SessionID   string                 `json:"sessionId"`
 	SessionFile string                 `json:"sessionFile,omitempty"`
-	SessionName *string                `json:"sessionName"`
-	Model       json.RawMessage        `json:"model"`
+	SessionName orNull                 `json:"sessionName"`
+	Model       shownModel             `json:"model"`
 	Level       protocol.ThinkingLevel `json:"thinkingLevel"`
 	Idle        bool                   `json:"idle"`
 	Running     bool                   `json:"running"`
 	Pending     int                    `json:"pending"`
-	ActiveTools []string               `json:"activeTools"`
-	LeafID      *string                `json:"leafId"`
+	LeafID      orNull                 `json:"leafId"`
 	Trusted     bool                   `json:"trusted"`
-	Usage       *contextUsage          `json:"contextUsage"`
-	Scoped      []json.RawMessage      `json:"scopedModels,omitempty"`    // at the beginning
-	Models      json.RawMessage        `json:"models,omitempty"`          // at the beginning
-	Available   json.RawMessage        `json:"availableModels,omitempty"` // likewise
-	Settings    json.RawMessage        `json:"settings,omitempty"`        // likewise
+	Usage       contextUsage           `json:"contextUsage"`
+}
+
+// seen is the snapshot that extensions have. What is in it beside what changes is as old as tooling.
+type seen struct {
+	changing
+	tooling *byte
+}
+
+// orNull is a text that may be missing.
+type orNull string
+
+func (t orNull) MarshalJSON() ([]byte, error) {
+	if t == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(t))
+}
+
+type shownModel struct{ model *protocol.Model }
+
+func (m shownModel) MarshalJSON() ([]byte, error) {
+	if m.model == nil {
+		return []byte("null"), nil
+	}
+	return modelJSON(m.model), nil
+}
+
+// contextUsage is nothing without a model whose window is known.
+type contextUsage struct{ tokens, window int64 }
+
+func (u contextUsage) MarshalJSON() ([]byte, error) {
+	if u.window <= 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(map[string]any{"tokens": u.tokens, "contextWindow": u.window, "percent": 100 * float64(u.tokens) / float64(u.window)})
 }
 
 // shownTool is a tool as extensions see it.
@@ -918,27 +958,23 @@ func (s *Session) sourceOf(path string) *protocol.SourceInfo {
 	return nil
 }
 
-type contextUsage struct {
-	Tokens  int64   `json:"tokens"`
-	Window  int64   `json:"contextWindow"`
-	Percent float64 `json:"percent"`
+// changing takes that part of a snapshot.
+func (s *Session) changing() changing {
+	st := s.m.State()
+	now := changing{
+		Cwd: s.work.cwd, SessionID: st.SessionID, SessionFile: s.file.path, SessionName: orNull(s.m.Name()),
+		Model: shownModel{st.Model}, Level: st.ThinkingLevel, Idle: s.m.Idle(), Running: st.IsStreaming, Pending: s.m.Pending(),
+		LeafID: orNull(s.file.Leaf()), Trusted: s.work.trusted(),
+	}
+	if m := st.Model; m != nil {
+		now.Usage = contextUsage{s.m.ContextTokens(), m.ContextWindow}
+	}
+	return now
 }
 
 // snapshot takes one; whole has what hardly changes, too.
 func (s *Session) snapshot(whole bool) json.RawMessage {
-	st := s.m.State()
-	snap := snapshot{
-		Cwd: s.work.cwd, SessionID: st.SessionID, SessionFile: s.file.path, SessionName: st.SessionName,
-		Model: modelJSON(st.Model), Level: st.ThinkingLevel, Idle: s.m.Idle(), Running: st.IsStreaming, Pending: s.m.Pending(),
-		ActiveTools: s.m.ActiveTools(), Trusted: s.work.trusted(),
-	}
-	if leaf := s.file.Leaf(); leaf != "" {
-		snap.LeafID = &leaf
-	}
-	if m := st.Model; m != nil && m.ContextWindow > 0 {
-		n := s.m.ContextTokens()
-		snap.Usage = &contextUsage{n, m.ContextWindow, 100 * float64(n) / float64(m.ContextWindow)}
-	}
+	snap := snapshot{changing: s.changing(), ActiveTools: s.m.ActiveTools()}
 	if whole {
 		for _, scoped := range s.work.settings.Scope {
 			snap.Scoped = append(snap.Scoped, modelJSON(scoped.Model))

@@ -43,7 +43,7 @@ func (s *Session) addProviders(list []json.RawMessage) {
 			s.extensionFailed(words.Failure{Path: "<runtime>", Event: "register_provider", Message: err.Error()})
 		}
 	}
-	s.ext.shown = nil
+	s.ext.seen = seen{}
 	s.ext.send(extension.Update{Snapshot: s.snapshot(true)})
 }
 

@@ -21,7 +21,7 @@ const mostFields = 12
 // wide are the structs that may have more, and why.
 var wide = map[string]string{
 	"link.OpenSpec":  "a list of options",
-	"session.Config": "a list of options", "core.Settings": "a list of options", "core.TaskSettings": "a list of options", "session.snapshot": "a record that extensions read",
+	"session.Config": "a list of options", "core.Settings": "a list of options", "core.TaskSettings": "a list of options",
 }
 
 // goroutines are the rooms of actors that start goroutines, and why.

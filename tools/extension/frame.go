@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -43,6 +44,13 @@ var saidWords = []Said{
 }
 
 const saidFirst kind = 64
+
+// What a VM says most often has no JSON around it: that handlers have answered, with who spoke
+// last, a zero and the result, and that they are through with an event.
+const (
+	saidAnswer kind = iota + 32
+	saidThrough
+)
 
 // frame is one word on the socket: its length (4 bytes), its kind (1), the session (4), a
 // number (8), and JSON. An event that is told is the JSON itself: it is not read on the way.
@@ -163,6 +171,14 @@ func encoded(x any) []byte {
 
 // frameOf is what a VM says as a frame.
 func frameOf(session uint32, s Said) frame {
+	switch s := s.(type) {
+	case Told:
+		return frame{kind: saidThrough, session: session, id: s.N}
+	case Done:
+		if s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
+			return frame{saidAnswer, session, s.ID, slices.Concat([]byte(s.Path), []byte{0}, s.Result)}
+		}
+	}
 	payload, err := encode(s)
 	if err != nil { // it is nested too deeply, say
 		return frameOf(session, unsaid(s, err))
@@ -187,6 +203,19 @@ func unsaid(s Said, err error) Said {
 
 // saidOf is the other way.
 func saidOf(f frame) (Said, error) {
+	switch f.kind {
+	case saidThrough:
+		return Told{N: f.id}, nil
+	case saidAnswer:
+		path, result, ok := bytes.Cut(f.payload, []byte{0})
+		if !ok {
+			return nil, errors.New("an answer has no end of its path")
+		}
+		if len(result) == 0 {
+			result = nil
+		}
+		return Done{ID: f.id, Path: string(path), Result: result}, nil
+	}
 	if f.kind < saidFirst || int(f.kind-saidFirst) >= len(saidWords) {
 		return nil, fmt.Errorf("a VM does not say %d", f.kind)
 	}

@@ -60,3 +60,21 @@ func TestFramesInOrder(t *testing.T) {
 		require.Equal(t, io.EOF, <-r.over)
 	})
 }
+
+// TestWordsComeBack: what a VM says is what is heard, in whatever form it crosses.
+func TestWordsComeBack(t *testing.T) {
+	for _, s := range []Said{
+		Told{N: 7}, Done{ID: 1}, Done{ID: 1 << 52, Result: []byte(`{"a":1}`), Path: "/x/é.ts"}, Done{ID: 3, Path: "/x.ts"},
+		Done{ID: 4, Err: "no"}, Done{ID: 5, TimedOut: true}, Done{ID: 6, Path: "/x.ts", Err: "no"}, Quiet{Quiet: true}, Gone{Why: "w"},
+	} {
+		f := frameOf(9, s)
+		require.Equal(t, uint32(9), f.session)
+		back, err := saidOf(f)
+		require.NoError(t, err)
+		require.Equal(t, s, back)
+	}
+	_, err := saidOf(frame{kind: saidAnswer, payload: []byte("/x.ts")})
+	require.Error(t, err)
+	_, err = saidOf(frame{kind: saidFirst - 1})
+	require.Error(t, err)
+}

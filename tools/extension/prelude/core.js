@@ -713,19 +713,35 @@ function dismiss(open) {
 
 const DIALOGS = { __proto__: null, select: true, confirm: true, input: true, editor: true };
 
-// newAsker stands for handlers, or a tool, that may ask a person. When nobody waits for them
+// Asker stands for handlers, or a tool, that may ask a person. When nobody waits for them
 // any more, their dialogs are taken back, and they open no others until they are through.
-function newAsker() {
-  const by = { of: generation, gone: false, open: [], abort() { by.gone = true; dismiss(by.open); by.controller?.abort(); } };
-  by.ui = new NewProxy(ui, { get(o, name) {
-    const f = o[name];
-    if (!DIALOGS[name]) return f;
-    return (x, y, z) => {
-      asking = by;
-      try { return apply(f, o, [x, y, z]); } finally { asking = undefined; }
-    };
-  } });
-  return by;
+class Asker {
+  constructor() {
+    this.of = generation;
+    this.gone = false;
+    this.open = [];
+  }
+  abort() {
+    this.gone = true;
+    dismiss(this.open);
+    this.controller?.abort();
+  }
+  // ui is ctx.ui, made when it is asked for: most handlers ask nobody.
+  get ui() {
+    return this.own ??= new NewProxy(ui, { get: (o, name) => {
+      const f = o[name];
+      if (!DIALOGS[name]) return f;
+      return (x, y, z) => {
+        asking = this;
+        try { return apply(f, o, [x, y, z]); } finally { asking = undefined; }
+      };
+    } });
+  }
+  // get makes it the handler of a proxy, that of ctx.
+  get(o, name) {
+    const v = o[name];
+    return name === "ui" ? this.ui : v;
+  }
 }
 const MOST_TIMEOUT = 2147483647; // of a timer of Node's
 
@@ -842,7 +858,7 @@ let contexts = { of: -1 };
 
 function newContext(kind) {
   const o = {
-    ui: newAsker().ui, sessionManager, modelRegistry,
+    ui: new Asker().ui, sessionManager, modelRegistry,
     hasUI: true, mode: "rpc",
     get cwd() { return snap.cwd; },
     get model() { return snap.model ?? undefined; },
@@ -872,7 +888,7 @@ function newContext(kind) {
 
 // handlerContext is ctx of the handlers of one event.
 function handlerContext(by) {
-  return new NewProxy(context(), { get(o, name) { const v = o[name]; return name === "ui" ? by.ui : v; } });
+  return new NewProxy(context(), by);
 }
 
 // toolContext is ctx of one call of a tool, which may call others.
@@ -1342,155 +1358,165 @@ const SPOKE = Symbol("spoke"); // of an event: the extension whose handler retur
 
 const doing = [RUNTIME, ""]; // the handler that was entered last
 
-// each runs the handlers of an event, one after another. step gets what each returns and
-// says whether the chain ends; what a handler throws goes to fail, else it is reported.
-async function eachOf(by, name, event, step, fail) {
-  const list = handlersOf(name);
-  if (!list.length) return;
-  const ctx = by ? handlerContext(by) : context();
+// combined is what all handlers of an event say together, one after another. undefined changes
+// nothing.
+async function combined(event, by, name = event.type, how = COMBINE[name] ?? LAST) {
+  const c = { event, by, out: undefined };
+  how.begin?.(c);
+  const list = handlersOf(name), ctx = !list.length ? undefined : by ? handlerContext(by) : context();
   for (let i = 0; i < list.length; i++) {
     doing[0] = list[i].ext.path;
     doing[1] = name;
     try {
       let r = list[i].f(event, ctx);
       if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") r = await r;
-      if (step && truthy(r)) {
+      if (how.step && truthy(r)) {
         event[SPOKE] = list[i].ext.path;
-        if (step(r, list[i].ext) === true) return;
+        if (how.step(c, r, list[i].ext) === true) break;
       }
     } catch (e) {
-      if (fail) { if (fail(e, list[i].ext) === true) return; } else failed(list[i].ext, name, e);
+      if (!how.fail) failed(list[i].ext, name, e); else if (how.fail(c, e) === true) break;
     }
   }
+  return how.end ? how.end(c) : c.out;
 }
 
-// combined is what all handlers of an event say together. undefined changes nothing.
-async function combined(event, by) {
-  const name = event.type, each = (name, event, step, fail) => eachOf(by, name, event, step, fail);
-  let out;
-  switch (name) {
-    case "session_before_switch": case "session_before_fork": case "session_before_compact": case "session_before_tree":
-      if (name === "session_before_compact") {
-        const { fileOps } = event.preparation;
-        for (const k of keys(fileOps)) fileOps[k] = setOf(fileOps[k]);
-        defineProperty(event, "branchEntries", { configurable: true, enumerable: true, get: () => branchOf() });
+const LAST = { step(c, r) { c.out = r; } };
+const TOLD = {};
+
+const VETO = {
+  step(c, r) { c.out = r; return r.cancel === true; },
+  async end(c) { return c.out?.cancel ? c.out : (await oldVeto(c.event, c.by)) ?? c.out; },
+};
+
+const BLOCKED = (c, e) => { c.out = { block: true, reason: messageOf(e) }; return true; };
+
+const CONTEXT = {
+  begin(c) { c.first = c.event.messages; c.sent = stringify(c.first); },
+  step(c, r) { if (isArray(r.messages)) c.event.messages = r.messages; },
+  end({ event, first, sent }) { return event.messages !== first || stringify(first) !== sent ? { messages: event.messages } : undefined; },
+};
+
+const BOUNDARY = {
+  begin(c) {
+    c.goesOn = c.event.continue; // by itself, after tool calls: nobody is asked whether it may
+    c.event.continue = false;
+    defineProperty(c.event, "context", { configurable: true, enumerable: true, get: boundaryContext });
+  },
+  step(c, r) {
+    const { event } = c;
+    if (r.entries !== undefined) event.entries = r.entries;
+    if (r.continue !== undefined) event.continue = r.continue;
+    if (r.entries !== undefined || r.continue !== undefined) c.out = { entries: event.entries, continue: event.continue || c.goesOn };
+  },
+};
+
+// COMBINE says how one answer is made of those of an event's handlers: step takes one and says
+// whether the chain ends, fail what a handler throws, which else is reported, end gives what
+// came of all. Without a row the last answer counts.
+const COMBINE = {
+  __proto__: null,
+  agent_end: TOLD, agent_settled: TOLD, agent_start: TOLD, session_start: TOLD, session_shutdown: TOLD,
+  session_before_switch: VETO, session_before_fork: VETO,
+  session_before_compact: {
+    ...VETO,
+    begin({ event }) {
+      const { fileOps } = event.preparation;
+      for (const k of keys(fileOps)) fileOps[k] = setOf(fileOps[k]);
+      defineProperty(event, "branchEntries", { configurable: true, enumerable: true, get: () => branchOf() });
+    },
+  },
+  session_before_tree: { ...VETO, begin({ event }) { withBranches(event.preparation); } },
+  project_trust: { step(c, r) { if (r.trusted === "yes" || r.trusted === "no") { c.out = r; return true; } } },
+  resources_discover: {
+    begin(c) { c.out = { skillPaths: [], promptPaths: [], themePaths: [] }; },
+    step({ out }, r, x) {
+      for (const k of ["skillPaths", "promptPaths", "themePaths"]) for (let i = 0; i < (r[k]?.length ?? 0); i++) out[k][out[k].length] = { path: String_(r[k][i]), extensionPath: x.path };
+    },
+  },
+  input: {
+    step(c, r) {
+      const { event } = c;
+      if (r.action === "handled") { c.out = { action: "handled" }; return true; }
+      if (r.action === "transform") {
+        event.text = r.text;
+        if (r.images !== undefined) event.images = r.images;
+        c.out = { action: "transform", text: event.text, images: event.images };
       }
-      if (name === "session_before_tree") withBranches(event.preparation);
-      await each(name, event, (r) => { out = r; return r.cancel === true; });
-      if (!out?.cancel) out = (await oldVeto(event, by)) ?? out;
-      return out;
-    case "project_trust":
-      await each(name, event, (r) => { if (r.trusted === "yes" || r.trusted === "no") { out = r; return true; } });
-      return out;
-    case "resources_discover": {
-      out = { skillPaths: [], promptPaths: [], themePaths: [] };
-      await each(name, event, (r, x) => {
-        for (const k of ["skillPaths", "promptPaths", "themePaths"]) for (let i = 0; i < (r[k]?.length ?? 0); i++) out[k][out[k].length] = { path: String_(r[k][i]), extensionPath: x.path };
-      });
-      return out;
-    }
-    case "input":
-      await each(name, event, (r) => {
-        if (r.action === "handled") { out = { action: "handled" }; return true; }
-        if (r.action === "transform") {
-          event.text = r.text;
-          if (r.images !== undefined) event.images = r.images;
-          out = { action: "transform", text: event.text, images: event.images };
-        }
-      });
-      return out;
-    case "before_agent_start": {
-      const messages = [], before = event.systemPrompt;
-      const options = event.systemPromptOptions && stringify(event.systemPromptOptions);
-      await each(name, event, (r) => {
-        if (r.message) messages[messages.length] = r.message;
-        if (typeof r.systemPrompt === "string") { event.systemPrompt = r.systemPrompt; snap.systemPrompt = r.systemPrompt; }
-      });
-      const changedOptions = options && stringify(event.systemPromptOptions) !== options ? event.systemPromptOptions : undefined;
-      if (messages.length || event.systemPrompt !== before || changedOptions) {
-        out = { messages, systemPrompt: event.systemPrompt !== before ? event.systemPrompt : undefined, systemPromptOptions: changedOptions };
+    },
+  },
+  before_agent_start: {
+    begin(c) {
+      c.messages = [];
+      c.before = c.event.systemPrompt;
+      c.options = c.event.systemPromptOptions && stringify(c.event.systemPromptOptions);
+    },
+    step({ event, messages }, r) {
+      if (r.message) messages[messages.length] = r.message;
+      if (typeof r.systemPrompt === "string") { event.systemPrompt = r.systemPrompt; snap.systemPrompt = r.systemPrompt; }
+    },
+    end({ event, messages, before, options }) {
+      const changed = options && stringify(event.systemPromptOptions) !== options ? event.systemPromptOptions : undefined;
+      if (!messages.length && event.systemPrompt === before && !changed) return undefined;
+      return { messages, systemPrompt: event.systemPrompt !== before ? event.systemPrompt : undefined, systemPromptOptions: changed };
+    },
+  },
+  agent_before_settle: BOUNDARY, turn_end: BOUNDARY,
+  message_end: {
+    step(c, r, x) {
+      if (!r.message) return;
+      if (r.message.role !== c.event.message.role) { failed(x, "message_end", new NewError("message_end handlers must return a message with the same role")); return; }
+      c.event.message = r.message;
+      c.out = { message: r.message };
+    },
+  },
+  tool_call: {
+    begin(c) { c.sent = stringify(c.event.input); },
+    step(c, r) {
+      if (r.input !== undefined && r.input !== null && typeof r.input === "object") c.event.input = r.input; // oh-my-pi
+      if (r.terminate) c.out = { ...c.out, terminate: true };
+      if (r.block) { c.out = { ...c.out, block: true, reason: r.reason === undefined ? undefined : apply(slice, String_(r.reason), [0, MOST_REASON]) }; return true; }
+    },
+    fail: BLOCKED,
+    end({ event, sent, out }) {
+      if (out?.block) return out;
+      const text = stringify(event.input);
+      return text !== sent && text !== undefined ? { ...out, input: event.input } : out;
+    },
+  },
+  tool_result: {
+    step(c, r) {
+      const { event } = c, patch = c.out ?? {};
+      if (r.content !== undefined) {
+        patch.content = contentOf(r.content);
+        if (r.structuredContent === undefined && event.structuredContent !== undefined) { event.structuredContent = undefined; patch.structuredContent = null; }
       }
-      return out;
-    }
-    case "agent_before_settle": case "turn_end": {
-      const goesOn = event.continue; // by itself, after tool calls: nobody is asked whether it may
-      event.continue = false;
-      defineProperty(event, "context", { configurable: true, enumerable: true, get: boundaryContext });
-      await each(name, event, (r) => {
-        if (r.entries !== undefined) event.entries = r.entries;
-        if (r.continue !== undefined) event.continue = r.continue;
-        if (r.entries !== undefined || r.continue !== undefined) out = { entries: event.entries, continue: event.continue || goesOn };
-      });
-      return out;
-    }
-    case "message_end":
-      await each(name, event, (r, x) => {
-        if (!r.message) return;
-        if (r.message.role !== event.message.role) { failed(x, name, new NewError("message_end handlers must return a message with the same role")); return; }
-        event.message = r.message;
-        out = { message: r.message };
-      });
-      return out;
-    case "tool_call": {
-      const sent = stringify(event.input);
-      await each(name, event, (r) => {
-        if (r.input !== undefined && r.input !== null && typeof r.input === "object") event.input = r.input; // oh-my-pi
-        if (r.terminate) out = { ...out, terminate: true };
-        if (r.block) { out = { ...out, block: true, reason: r.reason === undefined ? undefined : apply(slice, String_(r.reason), [0, MOST_REASON]) }; return true; }
-      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
-      if (!out?.block) {
-        const text = stringify(event.input);
-        if (text !== sent && text !== undefined) out = { ...out, input: event.input };
+      for (const k of ["details", "isError", "structuredContent", "usage"]) if (r[k] !== undefined) patch[k] = r[k];
+      if (r.additionalContext !== undefined) { // oh-my-pi
+        const list = copyOf(patch.content ?? event.content ?? []);
+        list[list.length] = { type: "text", text: String_(r.additionalContext) };
+        patch.content = list;
       }
-      return out;
-    }
-    case "tool_result":
-      await each(name, event, (r) => {
-        const patch = out ?? {};
-        if (r.content !== undefined) {
-          patch.content = contentOf(r.content);
-          if (r.structuredContent === undefined && event.structuredContent !== undefined) { event.structuredContent = undefined; patch.structuredContent = null; }
-        }
-        for (const k of ["details", "isError", "structuredContent", "usage"]) if (r[k] !== undefined) patch[k] = r[k];
-        if (r.additionalContext !== undefined) { // oh-my-pi
-          const c = copyOf(patch.content ?? event.content ?? []);
-          c[c.length] = { type: "text", text: String_(r.additionalContext) };
-          patch.content = c;
-        }
-        assign(event, patch);
-        out = patch;
-      });
-      return out;
-    case "context": case "context_with_system": {
-      const first = event.messages, sent = stringify(first);
-      await each(name, event, (r) => { if (isArray(r.messages)) event.messages = r.messages; });
-      if (event.messages !== first || stringify(first) !== sent) out = { messages: event.messages };
-      return out;
-    }
-    case "before_provider_request":
-      await each(name, event, (r) => { event.payload = r; out = { payload: r }; });
-      return out;
-    case "before_provider_headers": {
-      const sent = stringify(event.headers);
-      await each(name, event, (r) => { if (r.headers) event.headers = r.headers; });
-      if (stringify(event.headers) !== sent) out = { headers: event.headers };
-      return out;
-    }
-    case "user_bash":
-      await each(name, event, (r) => {
-        if (r.result || r.operations?.exec) { out = r; return true; }
-        throw new NewError("user_bash handlers must return operations or a result");
-      }, (e) => { out = { block: true, reason: messageOf(e) }; return true; });
-      if (out?.operations) out = { result: await runBash(out.operations, event) };
-      return out;
-    case "agent_end": case "agent_settled": case "agent_start": case "session_start": case "session_shutdown":
-      await each(name, event);
-      return undefined;
-    default:
-      await each(name, event, (r) => { out = r; });
-      return out;
-  }
-}
+      assign(event, patch);
+      c.out = patch;
+    },
+  },
+  context: CONTEXT, context_with_system: CONTEXT,
+  before_provider_request: { step(c, r) { c.event.payload = r; c.out = { payload: r }; } },
+  before_provider_headers: {
+    begin(c) { c.sent = stringify(c.event.headers); },
+    step({ event }, r) { if (r.headers) event.headers = r.headers; },
+    end({ event, sent }) { return stringify(event.headers) !== sent ? { headers: event.headers } : undefined; },
+  },
+  user_bash: {
+    step(c, r) {
+      if (r.result || r.operations?.exec) { c.out = r; return true; }
+      throw new NewError("user_bash handlers must return operations or a result");
+    },
+    fail: BLOCKED,
+    async end({ event, out }) { return out?.operations ? { result: await runBash(out.operations, event) } : out; },
+  },
+};
 
 // withBranches says what of the branch that is left is not on the way to the target.
 function withBranches(preparation) {
@@ -1550,14 +1576,16 @@ function oldEvent(event) {
 
 // oldVeto asks the handlers of session.
 async function oldVeto(event, by) {
-  if (!OLD[event.type]) return undefined;
-  let out;
-  await eachOf(by, "session", oldEvent(event), (r) => {
-    out = r.compactionEntry ? { compaction: { summary: r.compactionEntry.summary, firstKeptEntryId: r.compactionEntry.firstKeptEntryId ?? event.preparation?.firstKeptEntryId, tokensBefore: r.compactionEntry.tokensBefore } } : r;
-    return r.cancel === true;
-  });
-  return out;
+  return OLD[event.type] ? combined(oldEvent(event), by, "session", OLD_VETO) : undefined;
 }
+
+const OLD_VETO = {
+  step(c, r) {
+    const e = r.compactionEntry;
+    c.out = e ? { compaction: { summary: e.summary, firstKeptEntryId: e.firstKeptEntryId ?? c.event.preparation?.firstKeptEntryId, tokensBefore: e.tokensBefore } } : r;
+    return r.cancel === true;
+  },
+};
 
 // grown gives message_update its message, which crosses the border only in pieces.
 function grown(event) {
@@ -1602,7 +1630,7 @@ function tell(n, event) {
     call("began", "tell", n);
     const d = deferred();
     apply(set, cancels, ["tell" + n, d]);
-    const by = newAsker();
+    const by = new Asker();
     if (apply(indexOf, event.type, ["session_"]) !== 0) ofRun[ofRun.length] = by;
     const work = (async () => {
       if (OLD[event.type]) await oldVeto(event, by);
@@ -1624,31 +1652,28 @@ const SIGNALLED = { session_before_compact: true, session_before_tree: true, use
 
 const GATES = { tool_call: true, user_bash: true };
 
-// hook asks the handlers of an event, after what was told before it.
-function hook(id, event) {
-  const key = "call" + id, by = newAsker();
+// hook asks the handlers of an event, after what was told before it. begun says that nothing
+// was, and that their time runs.
+async function hook(id, event, begun) {
+  const key = "call" + id, by = new Asker();
   apply(set, cancels, [key, by]);
-  const run = () => {
-    if (!apply(has, cancels, [key])) return;
-    call("began", "call", id);
-    if (SIGNALLED[event.type]) {
-      by.controller = new world.AbortController();
-      defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
-    }
-    const broke = (e) => {
-      by.gone = false;
-      if (!apply(remove, cancels, [key])) return;
-      if (!GATES[event.type]) failed(undefined, event.type, e); // theirs is the reason of the refusal
-      call("done", id, undefined, messageOf(e));
-    };
-    chain(combined(grown(event), by), (r) => {
-      by.gone = false;
-      let text;
-      try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke(e); return; }
-      if (apply(remove, cancels, [key])) call("done", id, text, undefined, event[SPOKE]);
-    }, broke);
-  };
-  if (telling === 0) run(); else chain(tail, run, run);
+  if (telling !== 0) await tail;
+  if (!apply(has, cancels, [key])) return;
+  if (!begun) call("began", "call", id);
+  if (SIGNALLED[event.type]) {
+    by.controller = new world.AbortController();
+    defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
+  }
+  let text, broke, error;
+  try {
+    const r = await combined(grown(event), by);
+    text = r === undefined ? undefined : stringify(r);
+  } catch (e) { broke = true; error = e; }
+  by.gone = false;
+  if (!apply(remove, cancels, [key])) return;
+  if (!broke) { call("done", id, text, undefined, event[SPOKE]); return; }
+  if (!GATES[event.type]) failed(undefined, event.type, error); // theirs is the reason of the refusal
+  call("done", id, undefined, messageOf(error));
 }
 
 // ---- tools ----
@@ -1683,7 +1708,7 @@ const MOST_RESULT = 32 << 20; // what a model was shown once it is shown with ev
 
 async function runTool(id, c) {
   let open = true;
-  const by = newAsker();
+  const by = new Asker();
   const end = (result, isError) => {
     if (!open) return;
     const text = stringify(result); // throws, if it goes round in a circle
@@ -1869,7 +1894,7 @@ const dispatch = {
     if (!snap.sessionFile) early[early.length] = e;
   },
   tell(n, text) { tell(n, parse(text)); },
-  hook(id, text) { hook(id, parse(text)); },
+  hook(id, text, begun) { hook(id, parse(text), begun); },
   cancel(kind, id) {
     const d = apply(get, cancels, [kind + id]);
     if (kind !== "call") { d?.resolve(); return; }
