@@ -375,6 +375,34 @@ func TestNoMoreTasksEndsNone(t *testing.T) {
 	require.Contains(t, ask(2).Denied, "input_tokens")
 }
 
+// TestTasksGoOnWithoutLimits: when the limits of a tree are taken away, a task that has waited
+// to be let count begins, and those at work are told that they need not ask any more.
+func TestTasksGoOnWithoutLimits(t *testing.T) {
+	set := taskSettings(defaults())
+	set.Tasks.MaxDepth = 3
+	set.Child = &Child{SubagentEntry: protocol.SubagentEntry{Depth: 1}, Self: protocol.Agent{Name: "lead", Spawns: []string{protocol.SpawnsAll}}, Draws: DrawsAbove}
+	w := newWorld(set)
+	granted := func() { w.step(Granted{Grant{Ticket: find[AskGrant](t, w.last).Ticket, N: 1}}) }
+	w.send(protocol.Prompt{Message: "go"})
+	granted()
+	attempt := w.m.attempts
+	w.step(StreamParts{attempt, []protocol.Part{
+		protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "c1", Name: TaskTool}, protocol.PartDelta{Delta: "{}"}, protocol.PartBlockEnd{},
+	}})
+	w.step(StreamEnd{Attempt: attempt, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	granted()
+	w.step(TaskReady{attempt, "c1", json.RawMessage(`{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"do"},{"id":"B","description":"b","assignment":"do"}]}`)})
+	granted()
+	w.step(ChildOpened{Attempt: attempt, ID: "A", SessionID: "s-A", Model: "acme/m1"})
+	w.step(Pooled{Draws: DrawsAbove})
+	require.Empty(t, all[StartChild](w.last), "nothing has changed")
+	w.step(Pooled{Draws: DrawsFreely})
+	begun := find[StartChild](t, w.last)
+	require.Equal(t, "B", begun.Spec.Entry.ID)
+	require.Equal(t, DrawsFreely, begun.Spec.Draws)
+	require.Equal(t, []LimitChild{{Attempt: attempt, ID: "A", Draws: DrawsFreely}}, all[LimitChild](w.last))
+}
+
 // TestLateWorkspace: a workspace that comes when nobody wants it any more is left.
 func TestLateWorkspace(t *testing.T) {
 	w := newWorld(taskSettings(defaults()))

@@ -84,6 +84,8 @@ var mutants = []mutant{
 		"\t\tu = u.Add(parseUsage([]byte(gjson.GetBytes(l.b, \"message.details.usage\").Raw)))\n\t\tfile = file.Add(u)\n", tasks},
 	{"calls beyond an agent's limit run", "actors/core/grant.go", "if m.calls++; m.calls <= *most {", "if m.calls++; true {", tasks},
 	{"the place of a task is free before its work is done with", "actors/core/task.go", "case itemRunning, itemCapturing, itemVerifying, itemNaming, itemMerging:\n\t\t\tlive++", "case itemRunning, itemVerifying, itemNaming:\n\t\t\tlive++\n\t\tcase itemCapturing, itemMerging:", copies},
+	{"a task waits for limits that are gone", "actors/core/grant.go", "if s, asks := it.state.(itemAsking); asks && !m.limited() {", "if s, asks := it.state.(itemAsking); asks && false {", laws},
+	{"a task is not told that there are no limits any more", "actors/core/budget.go", "\tm.tellTasks()\n\tm.checkBudget()\n", "\tm.checkBudget()\n", laws},
 	{"what a request has reserved is kept", "actors/core/pool.go", "\tdelete(p.held, t)\n\tp.queue = slices", "\tp.queue = slices", laws},
 	{"work is merged before it is verified", "actors/core/task_isolated.go",
 		"\tdefault:\n\t\tm.beginVerification(c, it, s.settled)\n", "\tdefault:\n\t\tm.passed(c, it, s.settled)\n", copies},
