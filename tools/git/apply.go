@@ -427,6 +427,9 @@ func (m *merge) replace(c Change) error {
 		return err
 	}
 	m.removeEmpty(target)
+	if info, err := os.Lstat(target); err == nil && info.IsDir() { // something has come into it that git ignores
+		return ErrMoved
+	}
 	return os.Rename(temp, target)
 }
 

@@ -542,6 +542,61 @@ func TestPrepareIsAborted(t *testing.T) {
 	require.Empty(t, list)
 }
 
+// A directory that a task has replaced by a file may hold files that git ignores, or a
+// repository: it stays, and is named. One that gets such a file when the merge is planned is
+// planned again.
+func TestDirectoryInTheWay(t *testing.T) {
+	w := newRepository(t)
+	w.put("dir/deep/c.txt", "c\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "deep")
+	replaced := func() Workspace {
+		ws := w.prepare(Spec{})
+		require.NoError(t, os.RemoveAll(filepath.Join(ws.Path, "dir")))
+		put(t, filepath.Join(ws.Path, "dir"), "a file\n")
+		return ws
+	}
+	ws := replaced()
+	for _, more := range []string{"dir/deep/out.log", "dir/deep/.git/x"} {
+		w.put(more, "the user's\n")
+		tree := w.tree()
+		require.Equal(t, []string{"dir"}, w.plan(ws).Conflicts, more)
+		require.Equal(t, tree, w.tree())
+		require.NoError(t, os.RemoveAll(filepath.Join(w.env.Cwd, filepath.FromSlash(filepath.Dir(more)))))
+		w.put("dir/deep/c.txt", "c\n")
+	}
+	p := w.plan(ws)
+	require.Empty(t, p.Conflicts)
+	w.put("dir/deep/out.log", "the user's\n")
+	tree := w.tree()
+	require.ErrorIs(t, w.ws.Apply(t.Context(), w.env, ws, p), ErrMoved)
+	require.Equal(t, tree, w.tree())
+	require.NoError(t, os.Remove(filepath.Join(w.env.Cwd, "dir/deep/out.log")))
+	require.NoError(t, os.Mkdir(filepath.Join(w.env.Cwd, "dir/empty"), 0o755))
+	w.apply(ws)
+	require.Equal(t, "a file\n", w.get("dir"))
+}
+
+// A git that ends before it has read all, and has left something in the background that holds
+// what it was given and what it writes to, is not waited for.
+func TestGitLeavesSomethingBehind(t *testing.T) {
+	w := newWorld(t)
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nexec 3<&0\nsleep 1000 &\nexit 3\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	over := make(chan error, 1)
+	go func() {
+		_, err := command{env: w.env, dir: w.env.Cwd}.feed(t.Context(), strings.NewReader(lines(1, 100_000)), "checkout-index")
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		require.True(t, failedWith(err, 3), "%v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for what git has left behind")
+	}
+}
+
 // A link and the file that it leads to may both change: they are one lock of the file tools.
 func TestLinkToAChangedFile(t *testing.T) {
 	w := newRepository(t)

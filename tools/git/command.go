@@ -133,7 +133,11 @@ func follow(ctx context.Context, p *tools.Spawned, in io.Reader, what string) ([
 	fed := make(chan error, 1)
 	go func() { fed <- feed(p, in) }()
 	stdout, stderr := collect(p.Stdout, cancel), collect(p.Stderr, cancel)
-	<-p.Exited()
+	select {
+	case <-p.Exited():
+	case <-killed: // it hangs in the kernel, and was given up
+	}
+	p.Stdin.SetWriteDeadline(time.Now().Add(lingerTime)) // what it left in the background may have it, too, and not read
 	out, errText := stdout.wait(), stderr.wait()
 	<-fed // a git that does not read to the end says so by its code
 	if !stop() {

@@ -242,7 +242,7 @@ func (p *Plan) add(ctx context.Context, env *tools.Env, t Tree, number int) erro
 // git ignores is there, a sparse checkout has nothing there, or the way leads
 // through a link that stays.
 func inTheWay(top string, c Change, removed map[string]bool) bool {
-	if isThere(filepath.Join(top, c.Path)) != (c.OldMode != "") {
+	if isThere(filepath.Join(top, c.Path)) != (c.OldMode != "") || c.NewMode != "" && holdsMore(top, c.Path, removed) {
 		return true
 	}
 	for dir := filepath.Dir(c.Path); dir != "."; dir = filepath.Dir(dir) {
@@ -254,10 +254,26 @@ func inTheWay(top string, c Change, removed map[string]bool) bool {
 	return false
 }
 
-// isThere says that something other than directories without files is there.
+// isThere says that something other than a directory is there.
 func isThere(path string) bool {
 	info, err := os.Lstat(path)
-	return err == nil && !info.IsDir() // a directory has to be empty when its turn comes
+	return err == nil && !info.IsDir()
+}
+
+// holdsMore says that a directory, which is to make room for a file, holds more than
+// directories and what is removed: files that git ignores, or a repository.
+func holdsMore(top, dir string, removed map[string]bool) bool {
+	list, err := os.ReadDir(filepath.Join(top, dir))
+	if err != nil {
+		return false // it is no directory, or Apply will say what is wrong with it
+	}
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool {
+		path := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			return holdsMore(top, path, removed)
+		}
+		return !removed[path]
+	})
 }
 
 // parseChanges reads the raw form of diff-tree.
