@@ -318,6 +318,40 @@ func TestEngineAway(t *testing.T) {
 	})
 }
 
+// TestUnavailableIsNoAnswer: a command that was answered with session_unavailable is carried out when it comes again under
+// its id, once.
+func TestUnavailableIsNoAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a")
+		a.Call(t, fmt.Sprintf(helloAs, "client-me"))
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.way.Cut(clustertest.Gone)
+		a.pass(2 * time.Second)
+		said := `{"id":"x-n","type":"set_session_name","name":"mine"` + at(id) + `}`
+		a.Line(said)
+		for range 2000 {
+			if a.pass(20 * time.Millisecond); strings.Contains(strings.Join(a.Lines(), "\n"), `{"id":"x-n","type":"response"`) {
+				break
+			}
+		}
+		require.Equal(t, "session_unavailable", code(a.Answer(t, "x-n")))
+		a.way.Cut(clustertest.Whole)
+		a.pass(5 * time.Second)
+		for range 2 {
+			before := len(a.Lines())
+			a.Line(said)
+			a.pass(5 * time.Second)
+			answer := strings.Join(a.Lines()[before:], "\n")
+			assert.Contains(t, answer, `{"id":"x-n","type":"response"`)
+			assert.Contains(t, answer, `"success":true`)
+		}
+		assert.Equal(t, 1, strings.Count(a.lines(id), `"name":"mine"`))
+		a.end()
+	})
+}
+
 // TestStopWhileTheEngineIsAway: a session that waits for the engine does not keep a daemon from ending
 // that is out of patience.
 func TestStopWhileTheEngineIsAway(t *testing.T) {

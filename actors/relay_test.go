@@ -733,6 +733,40 @@ func (c *node) reads(session string) {
 	assert.NotContains(c.t, c.Call(c.t, `{"type":"list_open_sessions"}`).Raw, session)
 }
 
+// TestLeftOnTheWay: a client that goes while its command is on the way to a session of another node, or to one that nobody
+// has any more, gives it again by another connection: it is carried out then, and not taken for one that is under way.
+func TestLeftOnTheWay(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		t.Run(fmt.Sprint(closed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, _, nodes := nodesOf(t, "a", "b")
+				c := through(nodes[0], "client-one", "")
+				s := c.openOn("b", "client-one")
+				c.run(s, "~x~ one")
+				if closed {
+					c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+				}
+				named := `{"id":"x-n","type":"set_session_name","name":"mine"` + at(s) + `}`
+				for i := range 20 {
+					gone := through(nodes[0], "client-two", "")
+					gone.Line(fmt.Sprintf(`{"id":"x-a%d","type":"attach"%s}`, i, at(s)) + "\n" + named)
+					gone.Break()
+					_ = gone.leave()
+				}
+				next := through(nodes[0], "client-two", "")
+				require.True(t, next.asks("x-a", "attach", s).Get("success").Bool())
+				next.Line(named)
+				v := next.wait("x-n")
+				assert.True(t, v.Get("success").Bool(), v.Raw)
+				require.NoError(t, next.leave())
+				require.NoError(t, c.leave())
+				nodes[0].end()
+				nodes[1].end()
+			})
+		})
+	}
+}
+
 // TestAdopted: a session whose directory was on a lost node goes on where somebody gives it another one, and stays
 // there; its model is told. One that is open, or may be on any node, is not adopted.
 func TestAdopted(t *testing.T) {

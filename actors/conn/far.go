@@ -146,11 +146,17 @@ func (r *router) askRelay(c actor.Context, to *route) {
 	}
 }
 
-// again is a command for the relay that was on its way to a session.
-func (r *router) again(session string, m link.Request) relay.Command {
-	if ledger := r.out.Ledger(); ledger != nil {
+// forget has a command be unknown to the ledger of its client, also where that has left: it does nothing on this node, and
+// is to be carried out when it comes again.
+func forget(m link.Request) {
+	if ledger := m.Client.Ledger(); ledger != nil {
 		ledger.Drop(string(m.ID))
 	}
+}
+
+// again is a command for the relay that was on its way to a session.
+func (r *router) again(session string, m link.Request) relay.Command {
+	forget(m)
 	return relay.Command{
 		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit,
 		Request: protocol.Request{ID: m.ID, Name: m.Name, SessionID: m.Tag, Spec: protocol.SpecOf(m.Cmd), Cmd: m.Cmd},
@@ -252,6 +258,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 		for _, req := range m.Moved.Unanswered { // the other node sends them again
 			if req.Client.Router.Equal(c.Self()) {
 				req.Credit.GiveBack()
+				forget(req)
 			}
 		}
 		return false
@@ -280,6 +287,7 @@ func (r *router) cannotFollow(c actor.Context, m link.Closed) {
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
 			req.Credit.GiveBack()
+			forget(req)
 			err := protocol.CodeSessionUnavailable.Errorf("The session is on another node")
 			err.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
 			r.respond(c, req.ID, req.Name, nil, err)

@@ -416,6 +416,9 @@ func (r *router) refuseBacklog(c actor.Context, to *route, err *protocol.Error) 
 	for _, b := range to.backlog {
 		if req, ok := b.(link.Request); ok {
 			req.Credit.GiveBack()
+			if r.leaving != nil { // who comes back for the answer gives it again
+				forget(req)
+			}
 			r.respond(c, req.ID, req.Name, nil, err)
 		}
 	}

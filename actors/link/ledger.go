@@ -151,6 +151,8 @@ func (l *Ledger) Drop(id string) {
 var undone = map[protocol.Code]bool{
 	protocol.CodeUnknownSession: true, protocol.CodeMissingSessionID: true, protocol.CodeSessionClosing: true,
 	protocol.CodeOverloaded: true, protocol.CodeInternal: true,
+	// Of a cluster: what the log has of the command is not done twice.
+	protocol.CodeSessionUnavailable: true, protocol.CodeNotHere: true, protocol.CodeNodeLost: true, protocol.CodeNowhere: true,
 }
 
 // done notes an answer that goes to a client, and returns who is to have it instead; the

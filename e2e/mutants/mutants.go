@@ -340,6 +340,8 @@ var mutants = []mutant{
 	{"the copy of a session that is open is removed", "actors/session/copies.go", "if cl.Member.Has(cluster.SessionID(id)) {", "if false {", []string{"./actors", "-run", "TestCopiesAreBounded"}},
 	{"the copies that were used last are removed", "actors/session/copies.go", "return a.used.Compare(b.used)", "return b.used.Compare(a.used)", []string{"./actors", "-run", "TestCopiesAreBounded"}},
 	{"a copy is marked in the middle of what was appended at once", "actors/cluster/owned.go", "return at, joiner.parts == nil, err", "return at, true, err", []string{"./actors/cluster", "-run", "TestFollow"}},
+	{"a command that was on its way when its client left is under way for ever", "actors/conn/far.go", "\tif ledger := m.Client.Ledger(); ledger != nil {", "\tif ledger := m.Client.Ledger(); false {", []string{"./actors", "-run", "TestLeftOnTheWay"}},
+	{"that a session cannot be had now is an answer for ever", "actors/link/ledger.go", "protocol.CodeSessionUnavailable: true, ", "", []string{"./actors", "-run", "TestUnavailableIsNoAnswer"}},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
