@@ -564,7 +564,8 @@ type Settings struct {
 	Confirm      []string // tools that run only after the client confirmed
 	Permissions  bool     // calls are judged in every mode: there are rules
 	Budget       protocol.BudgetSettings
-	MaxReminders int // of open todo items, for each message of the user
+	MaxReminders int  // of open todo items, for each message of the user
+	TodosOff     bool // the user has left todo_write out: a list that the log holds does not bring it
 	StreamRules  RuleSettings
 	// ApprovalTimeout is how long an approval waits, in milliseconds; 0 for ever.
 	ApprovalTimeout int64

@@ -50,9 +50,9 @@ func (m *Machine) offerTodos() {
 }
 
 // arriveAtTodos offers the list that a log came with, as whoever has set it had it: the log
-// does not say which tools are active. Those that a client has chosen stay as they are.
+// does not say which tools are active. Those that a client or the user has chosen stay as they are.
 func (m *Machine) arriveAtTodos(to Loaded) {
-	if len(to.Todos) > 0 && !m.picked {
+	if len(to.Todos) > 0 && !m.picked && !m.set.TodosOff {
 		m.offerTodos()
 	}
 }

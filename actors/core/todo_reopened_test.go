@@ -10,7 +10,7 @@ import (
 )
 
 // TestTodosAreOfferedAfterAReload: a list that the log holds is worked on as before, in another process
-// and in one that switches to its session. Tools that a client has chosen stay the active ones.
+// and in one that switches to its session. Tools that a client or the user has chosen stay the active ones.
 func TestTodosAreOfferedAfterAReload(t *testing.T) {
 	set := defaults()
 	set.MaxReminders = 2
@@ -26,6 +26,14 @@ func TestTodosAreOfferedAfterAReload(t *testing.T) {
 		_, reminds := e.(protocol.TodoReminder)
 		return reminds
 	}))
+
+	off := set
+	off.TodosOff = true
+	w = newWorld(off)
+	w.send(protocol.SetTodos{Phases: []protocol.TodoPhase{{Name: "A", Tasks: []protocol.TodoItem{{Content: "x"}}}}})
+	assert.Contains(t, w.m.ActiveTools(), TodoTool, "a client wants the list to be worked on")
+	w.restart()
+	assert.NotContains(t, w.m.ActiveTools(), TodoTool, "the user does not")
 
 	for _, picked := range []bool{false, true} {
 		w = newWorld(set)

@@ -196,7 +196,10 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if !slices.Equal(spec.Tools, shared.Default.Tools) { // those of the command line were named when it was read
 		shared.nameUnknownTools("open_session", spec.Tools)
 	}
-	w.settings.Tools = slices.DeleteFunc(w.tools.Active(spec.Tools, f.DefaultTools, w.usualTools(shared, rules)), spec.LeavesOut)
+	usual := w.usualTools(shared, rules)
+	w.settings.Tools = slices.DeleteFunc(w.tools.Active(spec.Tools, f.DefaultTools, usual), spec.LeavesOut)
+	w.settings.TodosOff = spec.LeavesOut(core.TodoTool) ||
+		!slices.Contains(w.tools.Active(spec.Tools, f.DefaultTools, append(slices.Clip(usual), core.TodoTool)), core.TodoTool)
 	for _, c := range scope {
 		w.settings.Scope = append(w.settings.Scope, core.ScopedModel{Model: c.Model, Level: c.Level})
 	}
