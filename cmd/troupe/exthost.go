@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"troupe/actors/kernel"
 	"troupe/protocol"
@@ -16,9 +15,6 @@ import (
 // extHostErrand is the word with which troupe starts itself to run extensions, so that
 // what breaks there does not break the daemon.
 const extHostErrand = "ext-host"
-
-// extHostFD is where the daemon is.
-const extHostFD = 3
 
 // knownModels are the models of a provider, or of all, as extensions see them.
 func knownModels(provider string) []byte {
@@ -38,14 +34,14 @@ func engineOf(host string) string {
 
 // extHost runs extensions for the daemon until it is gone.
 func extHost(engine string) int {
-	conn := os.NewFile(extHostFD, "daemon")
-	if info, err := conn.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
+	conn, err := extension.FromChild()
+	if err != nil {
 		return refuse(errors.New(extHostErrand + " is a part of troupe that it starts itself"))
 	}
 	defer conn.Close()
 	guard := tools.NewGuard()
 	defer guard.Close()
-	err := extension.Serve(conn, extension.Options{
+	err = extension.Serve(conn, extension.Options{
 		Limits: extension.DefaultLimits(), CacheDir: extension.CacheDir(), Guard: guard, Files: &tools.Files{}, Version: version, PiVersion: piVersion,
 		Models: knownModels, ProviderName: knownName, Engine: engineOf(engine), Turns: kernel.New(),
 	})

@@ -19,7 +19,7 @@ import (
 // ChildOptions say how the process of extensions is started.
 type ChildOptions struct {
 	Command string   // the program; "" is this one
-	Args    []string // that make it call Serve on descriptor 3
+	Args    []string // that make it call Serve on FromChild
 	Env     []string
 	Procs   *tools.Procs      // ends it with us
 	Memory  int64             // bytes that it may have; 0 is 2 GB
@@ -129,11 +129,12 @@ func (tooSoon) Error() string { return "it died a moment ago" }
 var errTooSoon error = tooSoon{}
 
 func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := hostEnds()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer theirs.Close()
+	defer theirs.in.Close() // without a shutdown: it is the process's
+	defer theirs.out.Close()
 	command := c.o.Command
 	if command == "" {
 		if command, err = os.Executable(); err != nil {
@@ -145,7 +146,7 @@ func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 	if env == nil {
 		env = os.Environ()
 	}
-	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs}, Sandbox: c.o.Sandbox})
+	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs.in, theirs.out}, Sandbox: c.o.Sandbox})
 	if err != nil {
 		ours.Close()
 		return nil, nil, err
@@ -154,7 +155,7 @@ func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 	if runtime.GOMAXPROCS(0) < processors {
 		runtime.GOMAXPROCS(processors)
 	}
-	return proc, hostEnd{ours}, nil
+	return proc, ours, nil
 }
 
 // processors are how many the runtime has to have, at least: who waits for a client in the
@@ -162,11 +163,41 @@ func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 // word wakes a thread that looks after them.
 const processors = 3
 
-// hostEnd is an end of a pair of sockets that is read by a thread that waits in the kernel:
-// over the poller of the runtime every word would wake one thread more.
-type hostEnd struct{ *os.File }
+// hostEnd is an end of two pairs of sockets, one for what is read and one for what is written:
+// where one is both, every word that the other end takes wakes whoever waits for the next one
+// here. It is read by a thread that waits in the kernel: over the poller of the runtime every
+// word would wake one thread more.
+type hostEnd struct{ in, out *os.File }
 
-func socketPair() (ours, theirs *os.File, err error) {
+func hostEnds() (ours, theirs hostEnd, err error) {
+	if ours.in, theirs.out, err = socketPair(); err != nil {
+		return ours, theirs, err
+	}
+	if ours.out, theirs.in, err = socketPair(); err != nil {
+		ours.in.Close()
+		theirs.out.Close()
+	}
+	return ours, theirs, err
+}
+
+// The descriptors of the process that runs extensions, behind the standard ones.
+const (
+	fromDaemon = 3
+	toDaemon   = 4
+)
+
+// FromChild is what [Serve] reads and writes in the process that a [Child] has started.
+func FromChild() (io.ReadWriteCloser, error) {
+	end := hostEnd{os.NewFile(fromDaemon, "daemon"), os.NewFile(toDaemon, "daemon")}
+	for _, f := range []*os.File{end.in, end.out} {
+		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeSocket == 0 {
+			return nil, errors.New("there is no daemon")
+		}
+	}
+	return end, nil
+}
+
+func socketPair() (a, b *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, nil, err
@@ -177,23 +208,30 @@ func socketPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "extensions"), os.NewFile(uintptr(fds[1]), "extensions"), nil
 }
 
-// do does something with the descriptor.
-func (s hostEnd) do(what func(fd int)) {
-	if conn, err := s.SyscallConn(); err == nil {
+func (s hostEnd) Read(b []byte) (int, error)  { return s.in.Read(b) }
+func (s hostEnd) Write(b []byte) (int, error) { return s.out.Write(b) }
+
+// do does something with a descriptor.
+func do(f *os.File, what func(fd int)) {
+	if conn, err := f.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { what(int(fd)) }) // one that is closed is the reader's to find
 	}
 }
 
 // tryWrite writes what the socket takes at once.
 func (s hostEnd) tryWrite(b []byte) (n int) {
-	s.do(func(fd int) { n, _ = syscall.SendmsgN(fd, b, nil, nil, syscall.MSG_DONTWAIT) })
+	do(s.out, func(fd int) { n, _ = syscall.SendmsgN(fd, b, nil, nil, syscall.MSG_DONTWAIT) })
 	return max(n, 0)
 }
 
 // Close ends who reads and who writes, too.
 func (s hostEnd) Close() error {
-	s.do(func(fd int) { _ = syscall.Shutdown(fd, syscall.SHUT_RDWR) }) // the other end may be gone
-	return s.File.Close()
+	var errs []error
+	for _, f := range []*os.File{s.in, s.out} {
+		do(f, func(fd int) { _ = syscall.Shutdown(fd, syscall.SHUT_RDWR) }) // the other end may be gone
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // exitTime is how long the process may take to end when nobody speaks to it any more.

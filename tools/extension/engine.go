@@ -25,6 +25,8 @@ type engine interface {
 	settle()
 	// afterwards has f done by the VM when what was entered before has had its turn.
 	afterwards(f func())
+	// loaded says that all entries are.
+	loaded()
 	// worked says that the time was an operation's and not the script's.
 	worked(d time.Duration)
 	// busy says that something of a call goes on of which we know no operation.
@@ -77,6 +79,8 @@ func (q *quickEngine) boot(record []byte) error {
 func (q *quickEngine) enter(kind string, args ...any) (any, error) {
 	return q.in.Call(append([]any{kind}, args...)...)
 }
+
+func (q *quickEngine) loaded() { q.js.Loaded() }
 
 func (q *quickEngine) worked(d time.Duration) { q.js.Extend(d) }
 

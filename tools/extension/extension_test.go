@@ -25,10 +25,12 @@ import (
 // TestMain is the process of extensions when it is started as that.
 func TestMain(m *testing.M) {
 	if text := os.Getenv("TROUPE_TEST_EXT_HOST"); text != "" {
-		conn := os.NewFile(3, "daemon")
+		conn, err := FromChild()
 		o := testOptions()
 		o.Turns = kernel.New() // as in production
-		err := json.Unmarshal([]byte(text), &o.Limits)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &o.Limits)
+		}
 		if err == nil {
 			err = Serve(conn, o)
 		}

@@ -228,6 +228,7 @@ func (v *vm) answered(word string, a args) {
 		v.loaded(int(id), a.text(1), a.text(2))
 	case "ready":
 		v.ready = true
+		v.realm.engine.loaded()
 		v.sink(Ready{Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
 		v.realm.errors = nil
 	case "regs":

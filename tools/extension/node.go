@@ -174,6 +174,8 @@ func (n *nodeEngine) source(m *prelude.Module) (any, error) {
 	return nodeModule{m.Source, "troupe:" + m.File}, nil
 }
 
+func (n *nodeEngine) loaded() {}
+
 func (n *nodeEngine) settle() {} // Node runs what it has to by itself
 
 // afterwards waits for Node at most as long as handlers of session_shutdown may take.

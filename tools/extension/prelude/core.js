@@ -114,20 +114,21 @@ function requireShim(name) {
   return m.exports;
 }
 
-// namespaces are what imports of modules of the prelude give: one for all bundles, which would
-// make one each of hundreds of members.
+// namespaces are what imports of modules of the prelude give: one for all bundles. They show the
+// module as it is: a copy of each would have hundreds of members, most of which nobody wants.
 const namespaces = new NewMap();
+const namespace = {
+  get: (o, name) => name === "default" ? o : o[name],
+  has: (o, name) => name === "default" || name in o,
+  set: () => false,
+  defineProperty: () => false,
+  deleteProperty: () => false,
+};
 
 function namespaceOf(exports) {
   let made = apply(get, namespaces, [exports]);
   if (made || !apply(has, namespaces, [exports])) return made;
-  made = create(getPrototypeOf(exports));
-  const names = getOwnPropertyNames(exports);
-  for (let i = 0; i < names.length; i++) {
-    const name = names[i];
-    defineProperty(made, name, { get: () => exports[name], enumerable: getOwnPropertyDescriptor(exports, name).enumerable, configurable: name === "default" });
-  }
-  defineProperty(made, "default", { value: exports, enumerable: true });
+  made = new NewProxy(exports, namespace);
   apply(set, namespaces, [exports, made]);
   return made;
 }

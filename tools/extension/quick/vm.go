@@ -60,6 +60,10 @@ func function[F any](f F) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&f))
 }
 
+// firstCollection is how large the heap of a VM may be before circles are looked for the first
+// time: what is loaded at first stays.
+const firstCollection = 4 << 20
+
 // New makes a VM.
 func New(o Options) (*VM, error) {
 	tls := libc.NewTLS()
@@ -71,6 +75,7 @@ func New(o Options) (*VM, error) {
 	if o.Memory > 0 {
 		lib.XJS_SetMemoryLimit(tls, rt, libc.Tsize_t(o.Memory))
 	}
+	lib.XJS_SetGCThreshold(tls, rt, firstCollection)
 	ctx := lib.XJS_NewContext(tls, rt)
 	if ctx == 0 {
 		lib.XJS_FreeRuntime(tls, rt)
@@ -120,6 +125,11 @@ func (vm *VM) Interrupted() bool {
 // Memory is what the heap holds.
 func (vm *VM) Memory() int64 {
 	return int64((*lib.TJSRuntime)(at(vm.rt)).Fmalloc_ctx.Fmalloc_state.Fmalloc_size)
+}
+
+// Loaded says that what the heap holds stays: circles are looked for when it has grown by half.
+func (vm *VM) Loaded() {
+	lib.XJS_SetGCThreshold(vm.tls, vm.rt, libc.Tsize_t(vm.Memory()*3/2))
 }
 
 // Collect frees what is reachable only in circles.
