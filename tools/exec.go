@@ -106,6 +106,7 @@ func Exec(ctx context.Context, spec ExecSpec) (ExecResult, error) {
 		return ExecResult{}, fmt.Errorf("pipe for the output: %w", err)
 	}
 	cmd.Stdout, cmd.Stderr = w, w
+	spec.Env.Procs.prepare()
 	g, err := startGroup(cmd, spec.Env.Procs, spec.Env.Sandbox)
 	w.Close()
 	if err != nil {

@@ -52,7 +52,6 @@ func startGroup(cmd *exec.Cmd, procs *Procs, sandbox Sandbox) (*group, error) {
 	g := &group{mark: nextMark(procs.prefix()), exited: make(chan struct{})}
 	cmd.SysProcAttr = ownSession()
 	cmd.Env = append(slices.Clip(cmd.Env), markKey+"="+os.Getenv(markKey)+g.mark)
-	procs.prepare()
 	if err := sandbox.Do(cmd.Start); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,8 @@ type SpawnSpec struct {
 	Env     []string
 	Files   []*os.File // its descriptors from 3 on
 	Sandbox Sandbox
+
+	EndsWithUs bool // by itself: it is started before its guard, which takes longer than it may
 }
 
 // Spawned is a running program.
@@ -56,6 +58,9 @@ func Spawn(spec SpawnSpec) (*Spawned, error) {
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	if !spec.EndsWithUs {
+		spec.Procs.prepare()
+	}
 	g, err := startGroup(cmd, spec.Procs, spec.Sandbox)
 	closeAll(theirs)
 	if err != nil {

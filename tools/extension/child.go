@@ -146,7 +146,7 @@ func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 	if env == nil {
 		env = os.Environ()
 	}
-	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs.in, theirs.out}, Sandbox: c.o.Sandbox})
+	proc, err := tools.Spawn(tools.SpawnSpec{Procs: c.o.Procs, Command: command, Args: c.o.Args, Env: env, Files: []*os.File{theirs.in, theirs.out}, Sandbox: c.o.Sandbox, EndsWithUs: true})
 	if err != nil {
 		ours.Close()
 		return nil, nil, err

@@ -53,7 +53,7 @@ func newQuick(v *vm) (engine, error) {
 func (q *quickEngine) boot(record []byte) error {
 	js := q.js
 	js.Imports(q.imports)
-	code, err := q.v.host.codes.of(js, "core.js", prelude.Core())
+	code, err := q.v.host.codes.of(js, "core.js", prelude.Core)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (q *quickEngine) close(broken bool) {
 }
 
 func (q *quickEngine) source(m *prelude.Module) (any, error) {
-	code, err := q.v.host.codes.of(q.js, m.File, "(function (exports, require, module, host) {"+m.Source+"\n})")
+	code, err := q.v.host.codes.of(q.js, m.File, func() string { return "(function (exports, require, module, host) {" + m.Source() + "\n})" })
 	if err != nil {
 		return nil, err
 	}

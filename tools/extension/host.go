@@ -74,7 +74,7 @@ func NewInline(o Options) *Inline {
 	}
 	h := &Inline{o: o, vms: map[*vm]bool{}, tools: tools.New()}
 	if o.CacheDir != "" {
-		h.cache, h.nodes = bundle.OpenCache(o.CacheDir, "", cacheVersion()), bundle.OpenCache(o.CacheDir, "node:", cacheVersion())
+		h.cache, h.nodes = bundle.OpenCache(o.CacheDir, "", cacheVersion), bundle.OpenCache(o.CacheDir, "node:", cacheVersion)
 	}
 	h.codes.dir = o.CacheDir
 	return h
@@ -155,13 +155,13 @@ type codes struct {
 
 // warm reads what every VM begins with, while nobody wants one yet.
 func (h *Inline) warm() {
+	_, _ = h.codes.of(nil, "core.js", prelude.Core)
 	_, _ = prelude.Find("")
-	_, _ = h.codes.of(nil, "core.js", prelude.Core())
 }
 
 // of gives the bytecode of a script. A VM of anybody compiles it; without one, only what is
 // kept is given.
-func (c *codes) of(js *quick.VM, name, source string) ([]byte, error) {
+func (c *codes) of(js *quick.VM, name string, source func() string) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if code, ok := c.made[name]; ok {
@@ -174,7 +174,7 @@ func (c *codes) of(js *quick.VM, name, source string) ([]byte, error) {
 			return nil, nil
 		}
 		var err error
-		if code, err = js.Compile("troupe:"+name, source, false, quick.KeepLines); err != nil {
+		if code, err = js.Compile("troupe:"+name, source(), false, quick.KeepLines); err != nil {
 			return nil, err
 		}
 		file.Write(code)

@@ -171,7 +171,7 @@ func (n *nodeEngine) load(index int, e Entry, code *bundle.Entry) {
 type nodeModule [2]string
 
 func (n *nodeEngine) source(m *prelude.Module) (any, error) {
-	return nodeModule{m.Source, "troupe:" + m.File}, nil
+	return nodeModule{m.Source(), "troupe:" + m.File}, nil
 }
 
 func (n *nodeEngine) loaded() {}

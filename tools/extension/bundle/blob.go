@@ -50,5 +50,5 @@ func (b Blob) cache() *Cache {
 	if b.Dir == "" {
 		return nil
 	}
-	return OpenCache(b.Dir, "", b.Version)
+	return OpenCache(b.Dir, "", func() string { return b.Version })
 }

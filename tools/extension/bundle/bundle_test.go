@@ -141,7 +141,7 @@ func TestCache(t *testing.T) {
 	b, err := Extension(path, shims)
 	require.NoError(t, err)
 	store := filepath.Join(dir, "cache")
-	c := OpenCache(store, "", "v1")
+	c := OpenCache(store, "", func() string { return "v1" })
 	require.NotNil(t, c)
 	_, ok := c.Get(path)
 	require.False(t, ok)
@@ -157,7 +157,7 @@ func TestCache(t *testing.T) {
 	require.Equal(t, want.Code, got.Code)
 	require.Equal(t, want.Map, got.Map)
 	require.Equal(t, want.Inputs, got.Inputs)
-	_, ok = OpenCache(store, "", "v2").Get(path)
+	_, ok = OpenCache(store, "", func() string { return "v2" }).Get(path)
 	require.False(t, ok, "another engine or prelude")
 
 	t.Run("touched", func(t *testing.T) { // as a checkout does
@@ -201,7 +201,7 @@ func TestCache(t *testing.T) {
 	})
 	t.Run("open to others", func(t *testing.T) {
 		require.NoError(t, os.Chmod(store, 0o777))
-		require.Nil(t, OpenCache(store, "", "v1"))
+		require.Nil(t, OpenCache(store, "", func() string { return "v1" }))
 	})
 	var none *Cache
 	_, ok = none.Get(path)
@@ -217,7 +217,7 @@ func TestCacheOfWhatIsMissing(t *testing.T) {
 	path := filepath.Join(dir, "a", "ext.ts")
 	b, err := Extension(path, shims)
 	require.NoError(t, err)
-	c := OpenCache(filepath.Join(dir, "cache"), "", "v1")
+	c := OpenCache(filepath.Join(dir, "cache"), "", func() string { return "v1" })
 	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("code")}))
 	_, ok := c.Get(path)
 	require.True(t, ok)
@@ -229,7 +229,7 @@ func TestCacheOfWhatIsMissing(t *testing.T) {
 func TestGatesOfWhatCannotBeLoaded(t *testing.T) {
 	dir := tree(t, map[string]string{"a.ts": `import { gate } from "./gate"; export default gate`, "gate.ts": `export const gate = (pi) => pi.on("tool_call")`})
 	path := filepath.Join(dir, "a.ts")
-	c := OpenCache(filepath.Join(dir, "cache"), "", "v1")
+	c := OpenCache(filepath.Join(dir, "cache"), "", func() string { return "v1" })
 	b, err := Extension(path, shims)
 	require.NoError(t, err)
 	require.Equal(t, []string{"tool_call"}, Gates(path, nil), "a file beside it names one")
@@ -278,7 +278,7 @@ func TestGatesOfWhatWasNeverThere(t *testing.T) {
 	path := filepath.Join(dir, "a.ts")
 	b, err := Extension(path, shims)
 	require.NoError(t, err)
-	c := OpenCache(filepath.Join(dir, "cache"), "", "v1")
+	c := OpenCache(filepath.Join(dir, "cache"), "", func() string { return "v1" })
 	require.NoError(t, c.Put(&Entry{Bundle: *b, Code: []byte("x")}))
 	require.Empty(t, Gates(path, c))
 	require.NoError(t, os.WriteFile(path, []byte(`import "./gate"`), 0o644))

@@ -21,7 +21,7 @@ import (
 type Cache struct {
 	dir     string
 	kind    string // of what is kept of an extension: there may be several of one
-	version string
+	version func() string
 }
 
 // cacheLimit is how many bytes a cache may have; the files that were used longest ago go.
@@ -39,7 +39,7 @@ type Entry struct {
 
 // OpenCache gives the cache in dir of a kind of entries, nil if it cannot be used. Those
 // of another version are not found.
-func OpenCache(dir, kind, version string) *Cache {
+func OpenCache(dir, kind string, version func() string) *Cache {
 	if os.MkdirAll(dir, 0o700) != nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (c *Cache) last(path string) (*Entry, bool) {
 	}
 	line, rest, ok := bytes.Cut(data, []byte("\n"))
 	var h header
-	if !ok || json.Unmarshal(line, &h) != nil || h.Version != c.version || sumOf(rest) != h.Sum ||
+	if !ok || json.Unmarshal(line, &h) != nil || h.Version != c.version() || sumOf(rest) != h.Sum ||
 		h.Meta < 0 || h.Code < 0 || h.Meta+h.Code > len(rest) {
 		return nil, false
 	}
@@ -128,7 +128,7 @@ func (c *Cache) Put(e *Entry) error {
 		return err
 	}
 	rest := slices.Concat(meta, e.Code, e.Map)
-	line, err := json.Marshal(header{Version: c.version, Sum: sumOf(rest), Meta: len(meta), Code: len(e.Code)})
+	line, err := json.Marshal(header{Version: c.version(), Sum: sumOf(rest), Meta: len(meta), Code: len(e.Code)})
 	if err != nil {
 		return err
 	}

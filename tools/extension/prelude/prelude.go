@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -18,7 +19,6 @@ type Module struct {
 	ID       string   // the first of its names
 	Names    []string // one that ends in /* stands for all below it
 	File     string
-	Source   string
 	NodeOnly bool
 	StandsIn bool // of what only Node has it is as much as packages need that merely import it
 }
@@ -27,13 +27,12 @@ type Module struct {
 var modules = sync.OnceValue(func() map[string]*Module {
 	all := map[string]*Module{}
 	for _, name := range names() {
-		source := read(name)
-		first, rest, _ := strings.Cut(source, "\n")
+		first, rest, _ := strings.Cut(beginning(name), "\n")
 		list, ok := strings.CutPrefix(first, "// provides: ")
 		if !ok {
 			continue
 		}
-		m := &Module{File: name, Source: source}
+		m := &Module{File: name}
 		if code, only := strings.CutPrefix(rest, "// node-only"); only {
 			m.NodeOnly, m.StandsIn = true, strings.TrimSpace(code) != ""
 		}
@@ -57,6 +56,25 @@ func names() []string {
 	slices.Sort(list)
 	return list
 }
+
+// beginning is as much of a file as says what it is: to read all of them takes as long as to
+// load ten extensions.
+func beginning(name string) string {
+	f, err := files.Open(name)
+	if err != nil {
+		panic(err) // it is built in
+	}
+	defer f.Close()
+	b := make([]byte, 1<<10)
+	n, err := f.Read(b)
+	if err != nil {
+		panic(err)
+	}
+	return string(b[:n])
+}
+
+// Source is its JavaScript.
+func (m *Module) Source() string { return read(m.File) }
 
 func read(name string) string {
 	data, err := files.ReadFile(name)
@@ -89,9 +107,17 @@ func Core() string { return read("core.js") }
 
 // Version changes with every change of the prelude.
 var Version = sync.OnceValue(func() string {
-	sum := sha256.New()
+	sum, block := sha256.New(), make([]byte, 64<<10)
 	for _, name := range names() {
-		sum.Write([]byte(name + "\x00" + read(name) + "\x00"))
+		f, err := files.Open(name)
+		if err != nil {
+			panic(err) // it is built in
+		}
+		sum.Write([]byte("\x00" + name + "\x00"))
+		if _, err := io.CopyBuffer(sum, f, block); err != nil {
+			panic(err)
+		}
+		f.Close()
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 })
