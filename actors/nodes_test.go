@@ -31,7 +31,7 @@ const copies = "/copies"
 
 // everywhere is the roots of every node: sessions in w may be on any.
 func everywhere() map[string]cluster.Root {
-	return map[string]cluster.Root{"w": {Path: emptyDir, Mode: cluster.Shared}}
+	return map[string]cluster.Root{"w": {Path: emptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}}
 }
 
 // startNode starts a node on an engine. Its sessions may be anywhere, unless it is told otherwise.

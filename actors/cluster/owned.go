@@ -54,6 +54,9 @@ func Follow(ctx context.Context, log Log, id SessionID, from Mark, keys *Keys, t
 // Mark is behind the last record, and the keys of what is before it.
 func (o *Owned) Mark() (Mark, Keys) { return o.w.Mark(), o.keys }
 
+// Fenced says whether somebody else was found to own the session.
+func (o *Owned) Fenced() bool { return errors.Is(o.w.final, ErrFenced) }
+
 // Epoch is the sequence of the claim.
 func (o *Owned) Epoch() Seq { return o.w.Epoch() }
 

@@ -357,9 +357,10 @@ type Restored struct {
 
 // Failover says that a session comes from a node that was lost.
 type Failover struct {
-	From string // the node
-	Stop bool   // a run that was cut off is not to go on
-	Cwd  string // where the session works now, if that is another directory; "" if not
+	From  string // the node
+	Stop  bool   // a run that was cut off is not to go on
+	Cwd   string // where the session works now, if that is another directory; "" if not
+	Saved bool   // what its files have is what was saved behind a turn that had settled
 }
 
 // Reconfigured brings new settings and resources, after reload_resources.

@@ -118,8 +118,15 @@ func (m *Machine) askLost() {
 		return
 	}
 	c := cause{}
+	note := "The session goes on on another machine."
 	if lost.Cwd != "" {
-		c.note = noteToModel("failover", "The session goes on on another machine. The directory is now "+lost.Cwd+".")
+		note += " The directory is now " + lost.Cwd + "."
+	}
+	if lost.Saved {
+		note += " Its files are as they were when the last turn had settled: what was changed since is lost."
+	}
+	if lost.Cwd != "" || lost.Saved {
+		c.note = noteToModel("failover", note)
 	}
 	m.startRun(c)
 }

@@ -62,7 +62,8 @@ func (s *Shared) rootOf(path string) (name string) {
 	longest := -1
 	for n, root := range s.Roots {
 		rel, err := filepath.Rel(root.Path, path)
-		if err == nil && root.Path != "" && filepath.IsLocal(rel) && (len(root.Path) > longest || len(root.Path) == longest && n < name) {
+		if err == nil && root.Path != "" && root.Mode != cluster.Git && // whose directories are made for sessions
+			filepath.IsLocal(rel) && (len(root.Path) > longest || len(root.Path) == longest && n < name) {
 			name, longest = n, len(root.Path)
 		}
 	}

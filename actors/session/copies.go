@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"troupe/actors/cluster"
 	"troupe/protocol"
 	"troupe/store"
@@ -75,8 +73,9 @@ type copyOf struct {
 	used time.Time
 }
 
-// sweep removes the copies that were used longest ago while all are larger than they may be.
-func (cl *Cluster) sweep(fsys store.FS, log zerolog.Logger) {
+// sweepCopies removes the copies that were used longest ago while all are larger than they may be.
+func (h *Shared) sweepCopies() {
+	cl, fsys, log := h.Cluster, h.fs(), h.complaints.log
 	if !cl.copies.due(time.Now()) {
 		return
 	}
@@ -94,7 +93,7 @@ func (cl *Cluster) sweep(fsys store.FS, log zerolog.Logger) {
 		if sum <= cmp.Or(cl.Cache, DefaultCache) {
 			return
 		}
-		if removed, err := cl.forget(fsys, c.id); err != nil {
+		if removed, err := h.forget(c.id); err != nil {
 			log.Warn().Err(err).Str("id", c.id).Msg("the copy of a session cannot be removed")
 		} else if removed {
 			sum -= c.size
@@ -127,11 +126,15 @@ func (cl *Cluster) copiesOn(fsys store.FS) (list []copyOf, err error) {
 	return list, err
 }
 
-// forget removes the copy of a session that is not open here.
-func (cl *Cluster) forget(fsys store.FS, id string) (removed bool, err error) {
+// forget removes the copy of a session that is not open here, and its working tree.
+func (h *Shared) forget(id string) (removed bool, err error) {
+	cl, fsys := h.Cluster, h.fs()
 	defer cl.copies.lock(id)()
 	if cl.Member.Has(cluster.SessionID(id)) {
 		return false, nil
+	}
+	if err := h.forgetTree(id); err != nil {
+		return false, err
 	}
 	if err := fsys.Remove(cl.file(id)); err != nil {
 		return false, err

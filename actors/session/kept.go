@@ -24,6 +24,7 @@ type Cluster struct {
 	Stop   bool                           // a run that was cut off with its node does not go on
 	Export string                         // where sessions that are closed are written as pi has them; "" for nowhere
 	Cache  int64                          // how many bytes copies of sessions that are not open here may have, 0 for [DefaultCache]
+	Trees  Trees
 
 	copies copies
 }
@@ -57,7 +58,12 @@ func (cl *Cluster) wants(w cluster.Wants, cwd string) cluster.Wants {
 
 // dir is where the session works on this node; "" if that is what its header says.
 func (k *kept) dir() string {
-	if k == nil || k.owned == nil || k.owned.Wants.Dir == "" {
+	switch {
+	case k == nil || k.owned == nil:
+		return ""
+	case k.tree != nil:
+		return filepath.Join(k.tree.root.Tree(k.id), k.owned.Wants.Dir)
+	case k.owned.Wants.Dir == "":
 		return ""
 	}
 	root := k.cluster.Member.Root(k.owned.Wants.Root)
@@ -81,6 +87,7 @@ type kept struct {
 	wants   cluster.Wants                           // of a new one
 	adopts  bool                                    // its directory was on another node, and is here from now on
 	owned   *cluster.Owned                          // nil before it is claimed
+	tree    *rooted                                 // nil for a session that is in no root of mode git
 	wake    func()                                  // of the session; see [cluster.Owned.Woken]
 	doubt   func(time.Time)                         // likewise; see [cluster.Owned.Doubted]
 	sign    []string                                // keys of the commands whose effect is appended next
@@ -219,6 +226,7 @@ func (k *kept) Close(whole bool) {
 	if k.owned == nil {
 		return
 	}
+	k.saveAtEnd()
 	if whole {
 		k.mark(k.owned.Mark())
 	}

@@ -75,6 +75,7 @@ func (d *durable) failover() *core.Failover {
 	if op, adopted := d.file.View().Adopted(); adopted {
 		f.Cwd = op.Cwd
 	}
+	f.Saved = k.tree != nil && f.From != k.cluster.Member.Self()
 	return &f
 }
 

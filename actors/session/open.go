@@ -282,11 +282,17 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 
 // openKept opens a session that the cluster keeps, or begins it.
 func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
-	h.Cluster.sweep(h.fs(), h.complaints.log)
+	h.sweepCopies()
 	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
 	o.Commit = k
 	log, err := k.open(o)
+	if err == nil {
+		err = h.checkOut(k)
+	}
 	switch {
+	case err != nil && log != nil:
+		closeFile(log, h.complaints.log)
+		return nil, keptError(spec.ID, err)
 	case err != nil:
 		k.Close(false)
 		return nil, keptError(spec.ID, err)
@@ -294,6 +300,9 @@ func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
 		k.Close(false)
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", spec.ID)
 	case log == nil:
+		if k.tree != nil {
+			spec.Cwd = k.dir()
+		}
 		header := store.NewHeader(spec.ID, spec.Cwd, spec.Parent, time.Now().UnixMilli())
 		return store.NewLog(k.fs, h.Cluster.file(spec.ID), header, o), nil
 	}

@@ -201,6 +201,8 @@ func (s *Session) take(c actor.Context, m any) {
 		s.onTrustSaid(c, m)
 	case reconfigured:
 		s.onReconfigured(c, m)
+	case treeSaved:
+		s.treeSaved(c, m)
 	case procsGone:
 		s.finish(c)
 	case link.SetDialect:
@@ -396,6 +398,7 @@ func (s *Session) report(c actor.Context) {
 		}
 	}
 	s.index(c)
+	s.saveTree(c)
 	now := whatItDoes{s.m.Phase(), s.m.Pending(), s.attention(), s.m.Name()}
 	if now == s.reported.does && s.life.end == nil {
 		return

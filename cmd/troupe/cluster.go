@@ -119,7 +119,7 @@ func isClusterRoot(v string) bool {
 	return ok && peer.ValidName(name)
 }
 
-// root takes NAME=PATH[,MODE], NAME=git+REMOTE[,PATH] or NAME=none.
+// root takes NAME=PATH[,MODE], NAME=git+REMOTE[#BRANCH][,PATH] or NAME=none.
 func (o *clusterOptions) root(v string) error {
 	name, rest, _ := strings.Cut(v, "=")
 	root := cluster.Root{Mode: cluster.Pinned}
@@ -260,7 +260,13 @@ func checkRoot(name string, root cluster.Root) error {
 	case cluster.None:
 		return nil
 	case cluster.Git:
-		return errors.New("the mode git is not supported by this version: want pinned, shared or none")
+		if root.Remote == "" {
+			return errors.New("the mode git needs the address of a repository: git+ADDRESS[#BRANCH][,PATH]")
+		}
+		if root.Path != "" && !filepath.IsAbs(root.Path) {
+			return fmt.Errorf("want an absolute path, not %q", root.Path)
+		}
+		return nil
 	case cluster.Pinned, cluster.Shared:
 	default:
 		return fmt.Errorf("want the mode pinned, shared, git or none, not %s", root.Mode)
@@ -387,8 +393,9 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())
 	}
+	trees, roots := o.trees(cfg.Sessions.AgentDir)
 	self := cluster.Node{
-		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: o.Roots, Version: version,
+		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: roots, Version: version,
 		Reads: [2]int{1, cluster.Format}, Writes: [2]int{1, cluster.Format},
 	}
 	engine := cluster.Measured(n.engine, n.metrics)
@@ -403,7 +410,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	n.side = peer.NewSide(keys, version)
 	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache,
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees,
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {
@@ -414,6 +421,22 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	}
 	log.Info().Str("node", o.Node).Str("engine", withoutSecrets(o.Engine)).Str("peers", o.Advertise).Msg("a node of a cluster")
 	return n, nil
+}
+
+// trees is the roots of mode git, and completes where they are on this node. What others are told of the
+// roots has no addresses, in which there may be keys.
+func (o *clusterOptions) trees(agentDir string) (trees session.Trees, told map[string]cluster.Root) {
+	trees, told = session.Trees{}, map[string]cluster.Root{}
+	for name, root := range o.Roots {
+		if root.Mode == cluster.Git {
+			root.Path = cmp.Or(root.Path, filepath.Join(agentDir, "troupe", "cluster", "roots", name))
+			trees.Add(name, root.Remote, root.Path)
+			root.Remote = ""
+			o.Roots[name] = root
+		}
+		told[name] = root
+	}
+	return trees, told
 }
 
 // listenWhere completes where other nodes are waited for.

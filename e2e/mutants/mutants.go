@@ -342,6 +342,10 @@ var mutants = []mutant{
 	{"a copy is marked in the middle of what was appended at once", "actors/cluster/owned.go", "return at, joiner.parts == nil, err", "return at, true, err", []string{"./actors/cluster", "-run", "TestFollow"}},
 	{"a command that was on its way when its client left is under way for ever", "actors/conn/far.go", "\tif ledger := m.Client.Ledger(); ledger != nil {", "\tif ledger := m.Client.Ledger(); false {", []string{"./actors", "-run", "TestLeftOnTheWay"}},
 	{"that a session cannot be had now is an answer for ever", "actors/link/ledger.go", "protocol.CodeSessionUnavailable: true, ", "", []string{"./actors", "-run", "TestUnavailableIsNoAnswer"}},
+	{"a working tree is not saved before its session is given up", "actors/session/kept.go", "\tk.saveAtEnd()\n", "", []string{"./actors", "-run", "TestTrees"}},
+	{"a working tree is not saved behind a turn", "actors/session/session.go", "\ts.saveTree(c)\n", "", []string{"./actors", "-run", "TestTrees"}},
+	{"an owner of before saves its working tree over a later one", "tools/git/root.go", "case is.epoch > epoch:", "case false:", []string{"./tools/git", "-run", "TestRoot"}},
+	{"what was not saved of a working tree is overwritten", "tools/git/root.go", "if lost, err = r.setAside(ctx, env, session, last); err != nil {", "if err != nil {", []string{"./tools/git", "-run", "TestRoot"}},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }

@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/cluster"
+	"troupe/actors/kernel"
+	"troupe/tools"
+	"troupe/tools/git"
+)
+
+// Limits of what is done with working trees: nobody waits for ever for a remote.
+const (
+	checkOutTime = 10 * time.Minute
+	saveTime     = 2 * time.Minute
+	lastSaveTime = 30 * time.Second // at the end of a session
+)
+
+// Trees are the roots of mode git, by name.
+type Trees map[string]*git.Root
+
+// Add adds a root: the address of its repository, with a branch behind a # or without, and where its working trees are on
+// this node.
+func (t Trees) Add(name, remote, dir string) { t[name] = &git.Root{Remote: remote, Dir: dir} }
+
+// rooted is the working tree of a session in a root of mode git, see [git.Root]: it is saved behind each turn, and
+// before this node gives the session up.
+type rooted struct {
+	root  *git.Root
+	env   *tools.Env
+	id    string
+	epoch uint64
+	log   zerolog.Logger
+	saved cluster.Seq // what the log had when the tree was saved; of the session's goroutine
+	busy  bool        // it is being saved; likewise
+
+	mu sync.Mutex // one save after the other
+}
+
+// gitEnv is how git is run on working trees.
+func (h *Shared) gitEnv() *tools.Env {
+	return &tools.Env{Home: h.Home, Environ: h.childEnviron(false), Files: h.Files, Procs: tools.NewProcs(h.Guard)}
+}
+
+// checkOut has the working tree of a session be here that was claimed, if it is to have one.
+func (h *Shared) checkOut(k *kept) error {
+	root := h.Cluster.Trees[k.owned.Wants.Root]
+	if root == nil {
+		return nil
+	}
+	t := &rooted{root: root, env: h.gitEnv(), id: k.id, epoch: uint64(k.owned.Epoch()), log: k.log}
+	k.tree = t
+	if _, err := os.Stat(root.Tree(k.id)); err == nil && k.owned.Why == "release" && k.owned.From == h.Cluster.Member.Self() {
+		return nil // nobody else has had it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkOutTime)
+	defer cancel()
+	lost, err := root.CheckOut(ctx, t.env, k.id, t.epoch)
+	if len(lost) > 0 {
+		k.log.Warn().Strs("files", lost).Str("kept", "refs/troupe/lost/"+k.id).
+			Msg("files were changed here and not saved before the session went on elsewhere: they are kept in the repository of the root")
+	}
+	if err != nil { // there is nothing to be saved
+		k.tree = nil
+	}
+	return err
+}
+
+// save brings the tree to the remote as it is.
+func (t *rooted) save(within time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_, err := t.root.Save(ctx, t.env, t.id, t.epoch)
+	return err
+}
+
+func (t *rooted) complain(err error) {
+	if err != nil && !errors.Is(err, git.ErrNewerTree) {
+		t.log.Warn().Err(err).Msg("the working tree could not be saved: another node would go on without what was changed")
+	}
+}
+
+// treeSaved says that a tree was saved as it was behind some place of the log.
+type treeSaved struct {
+	tree *rooted
+	at   cluster.Seq
+	err  error
+}
+
+// saveTree has the working tree saved once nothing goes on any more that changes it.
+func (s *Session) saveTree(c actor.Context) {
+	k := s.kept()
+	if k == nil || k.tree == nil || k.tree.busy || s.life.state != live || !s.m.AtRest() || s.jobs.busy() {
+		return
+	}
+	t := k.tree
+	at, _ := k.owned.Mark()
+	if at.Seq == t.saved {
+		return
+	}
+	t.busy = true
+	kernel.Background(c, func() any { return treeSaved{t, at.Seq, t.save(saveTime)} })
+}
+
+// treeSaved notes how far the tree is saved. One that could not be is saved behind the next turn.
+func (s *Session) treeSaved(c actor.Context, m treeSaved) {
+	m.tree.busy, m.tree.saved = false, m.at
+	m.tree.complain(m.err)
+	if m.err == nil {
+		s.saveTree(c)
+	}
+}
+
+// saveAtEnd saves the tree before the session is given up.
+func (k *kept) saveAtEnd() {
+	t := k.tree
+	if t == nil || k.owned.Fenced() {
+		return
+	}
+	t.complain(k.wait(func(context.Context) error { return t.save(lastSaveTime) }))
+}
+
+// forgetTree removes the working tree of a session from this node.
+func (h *Shared) forgetTree(id string) error {
+	for _, root := range h.Cluster.Trees {
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		err := root.Forget(ctx, h.gitEnv(), id)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package actors
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/actortest"
+	"troupe/actors/cluster/clustertest"
+	"troupe/actors/relay"
+	"troupe/actors/session"
+)
+
+// treesOf are nodes that have a root of mode git, and where its sessions work.
+func treesOf(t *testing.T, names ...string) (w *wires, nodes []*node, tree func(node, session, file string) string) {
+	dir := t.TempDir()
+	origin := filepath.Join(dir, "origin")
+	run := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", origin, "-c", "user.name=ann", "-c", "user.email=ann@example.org"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(origin, "sub"), 0o755))
+	run("init", "-q", "-b", "main")
+	require.NoError(t, os.WriteFile(filepath.Join(origin, "sub", "file"), []byte("one"), 0o644))
+	run("add", ".")
+	run("commit", "-q", "-m", "first")
+	engine, h := clustertest.New(1, 0), &actortest.History{}
+	w = &wires{nodes: map[string]*node{}, next: [2]int{-1, -1}}
+	for _, name := range names {
+		n := startNode(t, engine, h, name, func(c *Config) {
+			c.Sessions.Guard.Close() // its script would keep time from passing
+			c.Sessions.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+			c.Sessions.Cluster.Trees = session.Trees{}
+			c.Sessions.Cluster.Trees.Add("g", origin, filepath.Join(dir, name))
+		})
+		w.nodes[name] = n
+		nodes = append(nodes, n)
+	}
+	time.Sleep(2 * time.Second)
+	return w, nodes, func(node, session, file string) string { return filepath.Join(dir, node, session, file) }
+}
+
+// TestTreesMove: a session in a root of mode git has a working tree of its own, which is on the node where the session goes on
+// as it was when its last turn had settled, in a subdirectory, too; its model is told.
+func TestTreesMove(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, nodes, tree := treesOf(t, "a", "b")
+		b := nodes[1]
+		c := through(nodes[0], "client-one", "")
+		s := ""
+		for i := 0; s == ""; i++ {
+			c.Line(fmt.Sprintf(`{"id":"x-o%d","type":"open_session","cwd":"g:sub","retain":true}`, i))
+			v := c.wait(fmt.Sprint("x-o", i))
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			if id := v.Get("data.sessionId").Str; v.Get("data.state.sessionFile").Exists() && exists(tree("a", id, "sub/file")) {
+				s = id
+			}
+		}
+		assert.Contains(t, c.Call(t, `{"type":"list_open_sessions"}`).Raw, tree("a", s, "sub"))
+		require.NoError(t, os.WriteFile(tree("a", s, "sub/file"), []byte("two"), 0o644))
+		require.NoError(t, os.WriteFile(tree("a", s, "sub/new"), []byte("new"), 0o644))
+		c.run(s, "~x~ one")
+		require.NoError(t, os.WriteFile(tree("a", s, "sub/late"), []byte("late"), 0o644))
+		c.Line(`{"id":"x-p","type":"prompt","message":"~y~ pace=500 parts=20"` + at(s) + `}`)
+		require.True(t, c.wait("x-p").Get("success").Bool())
+		c.pass(2 * time.Second)
+		w.lose("a")
+		b.take(s)
+		text := func(node, file string) string {
+			text, _ := os.ReadFile(tree(node, s, file))
+			return string(text)
+		}
+		assert.Equal(t, "two new ", text("b", "sub/file")+" "+text("b", "sub/new")+" "+text("b", "sub/late"))
+		b.pass(30 * time.Second)
+		lines := b.lines(s)
+		assert.Contains(t, lines, "The directory is now "+tree("b", s, "sub")+". Its files are as they were when the last turn had settled")
+		require.NoError(t, os.WriteFile(tree("b", s, "sub/file"), []byte("three"), 0o644))
+		b.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		require.NoError(t, os.Remove(tree("b", s, "sub/new")))
+		b.take(s) // nobody else has had it
+		b.run(s, "~z~ three")
+		b.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		b.end()
+	})
+}
+
+// exists says whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestTreesAreGivenUp: what was changed in a working tree by nobody's turn is on the node to which the session is moved. A session
+// whose remote cannot be reached is not begun, and can be later.
+func TestTreesAreGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, tree := treesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		open := func() (v gjson.Result) {
+			id := fmt.Sprint("x-o", len(c.Lines()))
+			c.Line(`{"id":"` + id + `","type":"open_session","cwd":"g:","retain":true}`)
+			return c.wait(id)
+		}
+		origin := filepath.Dir(tree("origin", "x", ""))
+		require.NoError(t, os.Rename(origin, origin+"-away"))
+		v := open()
+		assert.Equal(t, "session_unavailable", code(v), v.Raw)
+		assert.Contains(t, v.Get("error").Str, "git ls-remote")
+		require.NoError(t, os.Rename(origin+"-away", origin))
+		s := open().Get("data.sessionId").Str
+		from, to := "a", "b"
+		if exists(tree("b", s, "")) {
+			from, to = to, from
+		}
+		require.True(t, exists(tree(from, s, "sub/file")))
+		c.run(s, "~x~ one")
+		require.NoError(t, os.WriteFile(tree(from, s, "new"), []byte("new"), 0o644))
+		c.Line(`{"id":"x-m","type":"move_session","node":"` + to + `"` + at(s) + `}`)
+		v = c.wait("x-m")
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		c.run(s, "~y~ two")
+		text, err := os.ReadFile(tree(to, s, "new"))
+		require.NoError(t, err)
+		assert.Equal(t, "new", string(text))
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[1].end()
+	})
+}
