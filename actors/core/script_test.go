@@ -213,6 +213,8 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		ev := map[string]protocol.Event{
 			"start": protocol.SubagentStart{ID: "N", Agent: "look"}, "end": protocol.SubagentEnd{ID: "N", Agent: "look"},
 			"confirm": protocol.ExtensionUIRequest{ID: "confirm_7", Method: "confirm", Title: new("Run bash?")},
+			"notify":  protocol.ExtensionUIRequest{ID: "notify_7", Method: "notify", Message: new("Look here.")},
+			"verify":  protocol.SubagentVerificationStart{ID: "N", Attempt: 1, Profile: "go"},
 			"approval": protocol.ApprovalRequest{
 				ID: "approval_7", ToolCallID: "b1", ToolName: "bash", Title: "Run bash: make", Options: []protocol.ApprovalOption{{ID: "once", Kind: protocol.AllowOnce, Label: "Allow once"}},
 			},
@@ -273,7 +275,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			SessionID: fmt.Sprintf("session-%d", w.session+1), File: fmt.Sprintf("/sessions/%d.jsonl", w.session+1), Durability: "process",
 		}}
 		to.Context.Messages = num("messages")
-		return w.step(SessionLoaded{Seq: uint64(num("seq")), Text: text, To: to})
+		return w.step(SessionLoaded{Seq: uint64(num("seq")), Text: text, To: to, Stay: d.HasArg("stay")})
 	case "switch-asked":
 		return w.step(SwitchAsked{Seq: uint64(num("seq")), Dialog: d.HasArg("dialog")})
 	case "query-done":
