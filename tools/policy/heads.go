@@ -13,12 +13,12 @@ import (
 // file, or takes its orders from elsewhere. A star in a rule never stands for them.
 var escapes = map[string][]string{
 	"git": {"-c", "-C", "-o", "-O", "-u", "-x", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--output", "--output-directory", "--ext-diff",
-		"--textconv", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--template", "--paginate", "--extcmd", "--config"},
+		"--textconv", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--template", "--paginate", "--extcmd", "--config", "--export-marks", "--import-marks"},
 	"rg":   {"-z", "--pre", "--hostname-bin", "--search-zip"},
 	"fd":   {"-x", "-X", "--exec", "--exec-batch"},
 	"find": {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"},
 	"sort": {"-o", "-T", "--output", "--compress-program", "--temporary-directory"},
-	"tar":  {"-I", "-F", "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command"},
+	"tar":  {"-I", "-F", "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command", "--index-file"},
 	"go": {"-exec", "-toolexec", "-o", "-overlay", "-vettool", "-ldflags", "-gccgoflags", "-compiler", "-modfile", "-C", "-w",
 		"-cpuprofile", "-memprofile", "-blockprofile", "-mutexprofile", "-coverprofile", "-trace", "-outputdir"},
 	"man":     {"-P", "-H", "-C", "-p", "--pager", "--html", "--config-file", "--preprocessor"},
@@ -36,7 +36,8 @@ var escapes = map[string][]string{
 	"sqlite3": {"-cmd", "-init"},
 	"curl": {"-o", "-O", "-J", "-K", "-D", "-c", "-T", "--output", "--output-dir", "--remote-name", "--remote-name-all", "--config", "--dump-header", "--cookie-jar",
 		"--upload-file", "--trace", "--trace-ascii", "--stderr", "--libcurl", "--hsts", "--alt-svc", "--etag-save", "--engine"},
-	"wget":   {"-e", "-o", "-a", "--execute", "--config", "--use-askpass", "--output-file", "--append-output"},
+	"wget": {"-e", "-o", "-a", "-O", "-P", "--execute", "--config", "--use-askpass", "--output-file", "--append-output", "--output-document", "--directory-prefix",
+		"--save-cookies", "--warc-file", "--hsts-file"},
 	"ssh":    {"-o", "-F", "-E", "-I", "-S", "-D"},
 	"vim":    {"-c", "-S", "-s", "-u", "-U", "-w", "-W", "-i", "-l", "--cmd", "--listen"},
 	"split":  {"--filter"},
@@ -53,6 +54,15 @@ var escapes = map[string][]string{
 	"doas":   {"-s"},
 	"time":   {"-o", "-a", "--output", "--append"},
 	"strace": {"-o", "--output"},
+
+	"iconv":   {"-o", "--output"},
+	"sdiff":   {"-o", "--output", "--diff-program"},
+	"ss":      {"-D", "-K", "--diag", "--kill"},
+	"patch":   {"-o", "-r", "--output", "--reject-file"},
+	"ptx":     {"-G", "--traditional"},
+	"gpg":     {"-o", "--output", "--exec-path", "--photo-viewer", "--logger-file", "--status-file"},
+	"openssl": {"-out", "-keyout", "-writerand", "-engine", "-provider", "-config"},
+	"apt":     {"-o", "-c", "--option", "--config-file"},
 }
 
 // likewise are programs whose options are those of another one.
@@ -60,6 +70,8 @@ var likewise = map[string]string{
 	"gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar", "fdfind": "fd",
 	"vi": "vim", "view": "vim", "ex": "vim", "nvim": "vim", "gvim": "vim", "vimdiff": "vim", "rview": "vim", "rvim": "vim",
 	"scp": "ssh", "sftp": "ssh", "gmake": "make", "pnpm": "npm", "batcat": "bat", "guniq": "uniq", "gsplit": "split",
+	"g++": "gcc", "cc": "gcc", "c++": "gcc", "cpp": "gcc", "clang": "gcc", "clang++": "gcc", "gpg2": "gpg", "gpatch": "patch",
+	"apt-get": "apt", "apt-cache": "apt", "aptitude": "apt",
 }
 
 // kin is the name by which the tables know a program.
@@ -76,14 +88,20 @@ var orders = map[string]func([]word) bool{
 	"sqlite3":  texts(`(?im)^\s*\.[a-z]|\b(writefile|edit|load_extension|attach|vacuum)\b`),
 	"psql":     texts(`(?i)\\|\bprogram\b|^-o|^-L|^--(out|log)`),
 	"mysql":    texts(`(?i)\\|\b(system|pager|tee|outfile|dumpfile)\b`),
-	"git":      places(`^(foreach|bisect|filter-branch|difftool|mergetool|instaweb|send-email|hook)$|^ext::`),
+	"git":      places(`^(foreach|bisect|filter-branch|difftool|mergetool|instaweb|send-email|hook|bundle|mailinfo|pack-objects)$|^ext::`),
 	"make":     texts(`=|\$\(`),
 	"tar":      places(`^[^-].*:|^-[a-zA-Z]*f.*:|^--file=.*:`), // a host
 	"less":     places(`^\+`),
 	"vim":      places(`^\+`),
 	"uniq":     func(words []word) bool { return operands(words, "fsw") > 1 },
+	"ip":       places(`^-b|^netns$`),
+	"gcc":      places(`^--?(wrapper|specs|fplugin)|^-B|^@`),
+	"curl":     places(`%output`),
 	"xxd":      func(words []word) bool { return operands(words, "cglos") > 1 },
-	"parallel": always, "watch": always, "entr": always, "script": always, "flock": always, "su": always,
+	"parallel": always, "watch": always, "entr": always, "script": always, "flock": always, "su": always, "runuser": always, "nsenter": always,
+	"taskset": always, "chrt": always, "setarch": always, "linux64": always, "linux32": always, "i386": always, "x86_64": always, "uname26": always,
+	"prlimit": always, "setpriv": always, "capsh": always, "ssh-agent": always, "valgrind": always, "perf": always, "dbus-run-session": always,
+	"start-stop-daemon": always, "systemd-run": always, "fakeroot": always, "firejail": always, "bwrap": always, "rlwrap": always, "unbuffer": always, "ltrace": always, "gdb": always, "lldb": always,
 }
 
 func always([]word) bool { return true }
@@ -211,9 +229,13 @@ var inert = map[string]bool{"true": true, "false": true, ":": true, "exit": true
 
 // strange are commands of the shell by which a text comes to mean something else.
 var strange = map[string]bool{
-	"alias": true, "unalias": true, "enable": true, "hash": true, "shopt": true, "bind": true, "complete": true, "compgen": true, "compopt": true,
-	"mapfile": true, "readarray": true, "read": true, "getopts": true, "unset": true, "fc": true, "set": true, "declare": true, "typeset": true,
+	"unalias": true, "compopt": true, "history": true, "read": true, "getopts": true, "unset": true, "set": true, "declare": true, "typeset": true,
 	"local": true, "export": true, "readonly": true, "let": true, "pushd": true, "popd": true, "dirs": true, "umask": true, "ulimit": true,
+}
+
+// obscure are those by which a name comes to mean another program, or that run a text.
+var obscure = map[string]bool{
+	"alias": true, "enable": true, "hash": true, "shopt": true, "bind": true, "complete": true, "compgen": true, "mapfile": true, "readarray": true, "fc": true,
 }
 
 // strictSet is how scripts begin.
@@ -251,8 +273,11 @@ func (r *reader) lookBehind(c simple) {
 	case head == "trap":
 		r.s.veil("it sets a trap")
 		r.nested(rest, false)
+	case obscure[head]:
+		r.s.hide("it changes what the shell does")
 	case strange[head] && !strictSet[c.text]:
 		r.s.veil("it changes what the shell does")
+		r.s.calculates = true // the names that it is given may have subscripts
 	case head == "cd":
 		r.s.moves = true
 	case shells[head]:
@@ -266,9 +291,21 @@ func (r *reader) lookBehind(c simple) {
 		r.findActions(rest)
 	case head == "printf" && len(rest) > 0 && (rest[0].dynamic || strings.HasPrefix(rest[0].value, "-v")):
 		r.s.veil("it sets a variable")
+		r.s.calculates = true
+	case head == "wait" && slices.ContainsFunc(rest, func(w word) bool { return w.many || strings.HasPrefix(w.value, "-") }):
+		r.s.compute() // wait -p sets a variable
 	case head == "test" || head == "[":
-		if slices.ContainsFunc(rest, func(w word) bool { return w.value == "-v" || w.value == "-R" }) {
-			r.s.veil("it calculates")
+		r.tested(rest)
+	}
+}
+
+// tested looks for the operators of test that take the name of a variable, which may have a
+// subscript: written out, or as what a word may stand for that has another one behind it.
+func (r *reader) tested(words []word) {
+	for i, w := range words {
+		operand := i+1 < len(words) && (words[i+1].dynamic || len(words[i+1].value) > 1 && strings.ContainsRune(words[i+1].value, '['))
+		if w.value == "-v" || w.value == "-R" || w.many || w.dynamic && !plainPrefix(w.prefix) && operand {
+			r.s.compute()
 		}
 	}
 }
@@ -376,7 +413,7 @@ func escapesBy(head string, w word) bool {
 		return false
 	}
 	name, _, _ := strings.Cut(v, "=")
-	single := head == "find" || head == "go" // their options have one dash and many letters
+	single := head == "find" || head == "go" || head == "openssl" // their options have one dash and many letters
 	return slices.ContainsFunc(list, func(option string) bool {
 		switch {
 		case single:

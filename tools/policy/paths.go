@@ -150,14 +150,20 @@ func within(p, dir string) bool {
 }
 
 // runsLater are files in a repository that run, or say what runs, when somebody works
-// in it.
-var runsLater = []string{"/**/.git/hooks", "/**/.git/config", "/**/.pi"}
+// in it: of .git any may, commondir as well as the configuration of a submodule.
+var runsLater = []string{"/**/.git", "/**/.pi"}
 
 // keyFiles hold what other programs are let in with.
 var keyFiles = []string{
 	"~/.ssh/id_*", "~/.gnupg", "~/.aws/credentials", "~/.netrc", "~/.config/gh/hosts.yml", "~/.docker/config.json", "~/.kube/config",
-	"/**/id_rsa", "/**/id_ed25519", "/**/*.pem", "/**/*.key",
+	"~/.git-credentials", "~/.config/git/credentials", "~/.cargo/credentials*", "~/.azure", "~/.config/gcloud",
+	"/**/id_rsa", "/**/id_dsa", "/**/id_ecdsa", "/**/id_ed25519", "/**/*.pem", "/**/*.key", "/**/*.p12", "/**/*.pfx", "/**/*.jks", "/**/*.keystore",
+	"/**/.env", "/**/.env.{local,dev,development,prod,production,staging,test}", "/**/.env.*.local",
+	"/**/.npmrc", "/**/.pypirc", "/**/.netrc", "/**/credentials.json", "/**/secrets.{yaml,yml,json,toml}",
 }
+
+// ownKeys are those of troupe and pi, in their own directories.
+var ownKeys = []string{"auth.json", "models.json", "troupe"}
 
 // builtIn keeps what belongs to the person rather than to the project. Only a rule
 // that names the file itself says otherwise.
@@ -171,11 +177,11 @@ func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
 			return Decision{Verdict: Allow}, true
 		}
 		return Decision{Verdict: Deny, Why: t.written + " says what runs later, or who is let in: only a rule that names the file allows to edit it"}, true
-	case t.kind == Read && covers(s.keyPatterns(), t.real):
-		if s.find(allow, named) != nil {
+	case covers(s.keyPatterns(), t.real):
+		if s.find(allow, named) != nil && (t.kind == Read || mode != ReadOnly) {
 			return Decision{Verdict: Allow}, true
 		}
-		if mode == ReadOnly && !s.inside(t.real) {
+		if mode == ReadOnly && (t.kind == Edit || !s.inside(t.real)) {
 			return Decision{}, false
 		}
 		return Decision{Verdict: Ask, Why: t.written + " holds keys"}, true
@@ -189,6 +195,9 @@ func (s *Set) owns(p string) bool {
 
 func (s *Set) keyPatterns() []string {
 	list := slices.Clone(keyFiles)
+	for _, dir := range s.place.Own {
+		list = append(list, below([]string{s.place.real(dir)}, "{"+strings.Join(ownKeys, ",")+"}")...)
+	}
 	home := literal(s.place.real(s.place.Home))
 	for i, p := range list {
 		if rest, ok := strings.CutPrefix(p, "~"); ok {

@@ -126,7 +126,8 @@ func TestDerivedRules(t *testing.T) {
 func reachRules(t testing.TB) *Set {
 	var list []string
 	for head := range strings.FieldsSeq(`sed awk gawk uniq xxd find sort tar split curl git env xargs sudo rsync man less vim ssh make diff sqlite3
-		watch bash sh ls pwd`) {
+		watch bash sh ls pwd taskset chrt setarch linux64 prlimit setpriv nsenter runuser ssh-agent start-stop-daemon gcc iconv sdiff ss gpg openssl
+		patch ptx wget ip apt-get`) {
 		list = append(list, "Bash("+head+" *)")
 	}
 	content, err := json.Marshal(map[string][]string{"allow": list})
@@ -225,6 +226,30 @@ func TestAutoObeysRules(t *testing.T) {
 	}
 }
 
+// TestDeniedStaysDenied: in mode auto a command that is denied does not run unasked, wherever
+// in a text the shell finds it.
+func TestDeniedStaysDenied(t *testing.T) {
+	s := load(t, text(`{"deny": ["Bash(touch *)"]}`))
+	hides := 0
+	for _, r := range table(t, "commands.txt") {
+		if strings.Contains(r.command, "touch M") {
+			hides++
+			assert.NotEqual(t, Allow, s.Decide(Auto, command(r.command)).Verdict, r.command)
+		}
+	}
+	assert.Greater(t, hides, 25)
+	for _, c := range []string{
+		`set -- -v 'a[$(touch M)]'; test "$@"`, `x=${y:-<(touch M)}`, "echo $(( ${x:-'$(touch M)'} ))", `x='a[$(touch M)]'; echo $((x))`,
+		`x='a[$(touch M)]'; [[ $x -eq 1 ]]`, `read 'a[$(touch M)]'`, `unset 'a[$(touch M)]'`, `printf -v 'a[$(touch M)]' x`, `declare 'a[$(touch M)]=1'`,
+		`x=a\[\$\(touch\ M\)\]; ((x))`, `mapfile -C 'touch M' -c 1 a`, `compgen -C 'touch M'`, `hash -p /bin/touch foo; foo M`, `x='$(touch M)'; test "$x" "$x"`,
+	} {
+		assert.NotEqual(t, Allow, s.Decide(Auto, command(c)).Verdict, c)
+	}
+	for _, c := range []string{`i=0; i=$((i+1)); echo $i`, `awk '{print $(NF)}' a`, `export PATH=$PATH:/x; ls`, `[ "$x" = "$y" ]`, `test -n "$x" -a -n "$y"`, `while read x; do echo "$x"; done < a`} {
+		assert.Equal(t, Allow, s.Decide(Auto, command(c)).Verdict, c)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	for _, c := range []struct {
 		rules, tool, path string
@@ -258,11 +283,25 @@ func TestPaths(t *testing.T) {
 		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/.git/hooks/pre-commit", Deny},
 		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/sub/.git/config", Deny},
 		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/.pi/extensions/a.ts", Deny},
+		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/.git/commondir", Deny},
+		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/.git/config.worktree", Deny},
+		{`{"allow": ["Edit(/**)"]}`, "edit", "/w/.git/modules/x/config", Deny},
+		{`{"allow": ["Edit(/**)"]}`, "write", "/w/sub/.git", Deny},
+		{`{"allow": ["Edit(/**)"]}`, "write", "/w/.gitignore", Allow},
 		{`{"allow": ["Edit(/.git/hooks/pre-commit)"]}`, "edit", "/w/.git/hooks/pre-commit", Allow},
 		{`{"allow": ["Edit(~/**)"]}`, "edit", "/home/u/.pi/agent/permissions.json", Deny},
 		{`{"allow": ["Read(~/**)"]}`, "read", "/home/u/.ssh/id_rsa", Ask},
 		{`{"allow": ["Read(~/.ssh/id_rsa)"]}`, "read", "/home/u/.ssh/id_rsa", Allow},
 		{`{}`, "read", "/w/server.pem", Ask},
+		{`{}`, "read", "/w/a/.env", Ask},
+		{`{}`, "read", "/w/.env.production", Ask},
+		{`{}`, "read", "/w/.env.example", Allow},
+		{`{}`, "read", "/w/.npmrc", Ask},
+		{`{"allow": ["Read(~/**)"]}`, "read", "/home/u/.pi/agent/models.json", Ask},
+		{`{"allow": ["Read(~/**)"]}`, "read", "/home/u/.pi/agent/troupe/serve/devices.json", Ask},
+		{`{"allow": ["Read(~/**)"]}`, "read", "/home/u/.pi/agent/AGENTS.md", Allow},
+		{`{"allow": ["Edit(/**)"]}`, "write", "/w/.env", Ask},
+		{`{"allow": ["Edit(/.env)"]}`, "write", "/w/.env", Allow},
 		{`{"allow": ["Edit(/**)"], "ask": ["Edit(go.mod)"]}`, "edit", "/w/go.mod", Ask},
 		{`{"allow": ["Edit(/**)"], "ask": ["Edit(go.mod)"], "deny": ["Edit(*.mod)"]}`, "edit", "/w/go.mod", Deny},
 		{`{"deny": ["Write(a)"]}`, "write", "/w/a", Deny},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"regexp"
@@ -26,6 +27,9 @@ type script struct {
 	opaque   string // why no rule about single commands can allow it; "" for nothing
 	hidden   bool   // it may start what its text does not show
 	moves    bool   // it changes its directory
+
+	calculates bool // it evaluates texts: a command in a subscript of one runs
+	carries    bool // it has texts with commands in them, which by themselves run nothing
 }
 
 // simple is one command of a script.
@@ -58,6 +62,9 @@ func readScript(command, shell string) (s script) {
 		return s
 	}
 	s.read(command, 0)
+	if s.calculates && s.carries {
+		s.hide("it calculates, and has commands in a text")
+	}
 	return s
 }
 
@@ -75,9 +82,21 @@ func (s *script) read(text string, depth int) {
 		s.hide("its syntax cannot be read")
 		return
 	}
-	r := reader{s: s, text: text, depth: depth}
+	r := reader{s: s, text: text, bare: []byte(text), depth: depth}
 	syntax.Walk(file, r.node)
+	if goesOnOtherwise(r.bare) {
+		s.hide("shells do not agree where its lines go on")
+	}
 }
+
+// goesOnOtherwise says that a text has a line which goes on in the next one, where shells and
+// the parser may differ about it: within a word, in a comment, in a here-document.
+func goesOnOtherwise(text []byte) bool {
+	goesOn := bytes.Contains(text, []byte("\\\n"))
+	return goesOn && (bytes.ContainsRune(text, '#') || bytes.Contains(text, []byte("<<"))) || withinWord.Match(text)
+}
+
+var withinWord = regexp.MustCompile(`(?:^|[^ \t])\\\n`)
 
 func unprintable(c rune) bool {
 	return c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c == '\ufffd'
@@ -89,6 +108,12 @@ func (s *script) veil(why string) {
 	}
 }
 
+// compute notes that texts are evaluated.
+func (s *script) compute() {
+	s.veil("it calculates")
+	s.calculates = true
+}
+
 func (s *script) hide(why string) {
 	s.veil(why)
 	s.hidden = true
@@ -97,7 +122,15 @@ func (s *script) hide(why string) {
 type reader struct {
 	s     *script
 	text  string
+	bare  []byte // text without what is taken as it is written
 	depth int
+}
+
+// asWritten takes what stands there out of bare.
+func (r *reader) asWritten(n syntax.Node) {
+	for i := n.Pos().Offset(); i < n.End().Offset(); i++ {
+		r.bare[i] = 'x'
+	}
 }
 
 // node looks at a node of the tree.
@@ -112,18 +145,19 @@ func (r *reader) node(n syntax.Node) bool {
 	case *syntax.FuncDecl:
 		r.s.veil("it declares a function")
 	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
-		r.s.veil("it calculates")
+		r.s.compute()
 	case *syntax.CoprocClause, *syntax.TestDecl, *syntax.ExtGlob:
 		r.s.veil("it has more syntax than rules know")
 	case *syntax.DeclClause:
 		r.s.veil("it declares variables")
+		r.s.calculates = true
 	case *syntax.ForClause:
 		r.loop(n)
 	case *syntax.ParamExp:
 		r.param(n)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-			r.s.veil("it calculates")
+			r.s.compute()
 		}
 	case *syntax.BinaryTest:
 		r.test(n)
@@ -131,8 +165,22 @@ func (r *reader) node(n syntax.Node) bool {
 		if n.Dollar {
 			r.s.veil("it is translated")
 		}
+	case *syntax.SglQuoted:
+		r.carry(single(n))
+		r.asWritten(n)
+	case *syntax.Lit:
+		if strings.Contains(n.Value, `\`) {
+			r.carry(unescape(n.Value, false))
+		}
 	}
 	return true
+}
+
+// carry looks at a text that runs nothing by itself.
+func (r *reader) carry(text string) {
+	if strings.ContainsRune(text, '`') || strings.Contains(text, "$(") || strings.Contains(text, "${") {
+		r.s.carries = true
+	}
 }
 
 // plainLoop is a variable that no program looks at.
@@ -153,6 +201,11 @@ func (r *reader) param(n *syntax.ParamExp) {
 	if n.Exp == nil {
 		return
 	}
+	// What quotes and brackets mean within depends on where the whole stands.
+	if w := n.Exp.Word; w != nil && !plainValue.MatchString(r.text[w.Pos().Offset():w.End().Offset()]) {
+		r.s.hide("what a variable stands for is calculated")
+		return
+	}
 	switch n.Exp.Op {
 	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
 		syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
@@ -163,6 +216,8 @@ func (r *reader) param(n *syntax.ParamExp) {
 	}
 }
 
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./,:@%+=*? -]*$`)
+
 var number = regexp.MustCompile(`^[0-9]{1,9}$`)
 
 // test is a comparison in [[ ]]. Numbers in them are calculated, which may run commands.
@@ -171,19 +226,33 @@ func (r *reader) test(n *syntax.BinaryTest) {
 	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 		for _, x := range []syntax.TestExpr{n.X, n.Y} {
 			if w, ok := x.(*syntax.Word); !ok || !number.MatchString(w.Lit()) {
-				r.s.veil("it calculates")
+				r.s.compute()
 			}
 		}
 	}
 }
+
+// plainEnd is what ends a here-document, in the forms that all shells read alike.
+var plainEnd = regexp.MustCompile(`^(?:\\?[A-Za-z0-9_.-]+|'[A-Za-z0-9_. -]+'|"[A-Za-z0-9_. -]+")$`)
 
 // redirect is what a command reads from or writes to.
 func (r *reader) redirect(n *syntax.Redirect) {
 	if n.N != nil && !number.MatchString(n.N.Value) {
 		r.s.veil("it sets a variable")
 	}
+	if strings.HasSuffix(r.text[:n.OpPos.Offset()], "]}") { // {x[…]}< is a variable for the number of the file
+		r.s.hide("it may calculate a variable")
+		return
+	}
 	switch n.Op {
-	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+	case syntax.Hdoc, syntax.DashHdoc:
+		if end := r.text[n.Word.Pos().Offset():n.Word.End().Offset()]; !plainEnd.MatchString(end) {
+			r.s.hide("it is not known where a here-document ends")
+		} else if n.Hdoc != nil && strings.ContainsAny(end[:1], `'"\`) {
+			r.asWritten(n.Hdoc)
+		}
+		return
+	case syntax.WordHdoc:
 		return
 	}
 	w := r.word(n.Word)
@@ -306,10 +375,16 @@ func (r *reader) parts(parts []syntax.WordPart, quoted bool, out *word, b *strin
 		case *syntax.DblQuoted:
 			r.parts(p.Parts, true, out, b)
 		default:
-			unknown(!quoted)
+			unknown(!quoted || allOf(p))
 			b.WriteString(r.text[p.Pos().Offset():p.End().Offset()])
 		}
 	}
+}
+
+// allOf says that a part is "$@", which is several words in quotes, too.
+func allOf(p syntax.WordPart) bool {
+	x, is := p.(*syntax.ParamExp)
+	return is && x.Param != nil && x.Param.Value == "@"
 }
 
 const noPattern = -1
