@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,15 +28,21 @@ import (
 )
 
 // emptyDir is the working and agent directory of every daemon under test: what
-// they write goes to an actortest.Disk.
-var emptyDir string
+// they write goes to an actortest.Disk. agentDir is the agent directory of those that have
+// tasks, with an agent.
+var emptyDir, agentDir string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "troupe-actors-")
 	if err != nil {
 		panic(err)
 	}
-	emptyDir = dir
+	emptyDir, agentDir = filepath.Join(dir, "empty"), filepath.Join(dir, "agent")
+	err = errors.Join(os.Mkdir(emptyDir, 0o700), os.MkdirAll(filepath.Join(agentDir, "agents"), 0o700),
+		os.WriteFile(filepath.Join(agentDir, "agents", "helper.md"), []byte("---\nname: helper\ndescription: Helps.\n---\nHelp.\n"), 0o600))
+	if err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, append(throttles(), goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)

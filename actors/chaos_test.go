@@ -310,7 +310,7 @@ func (c *chaos) text(session string) string {
 	if c.plan.children {
 		words = append(words, "tool=task rounds=1 children=2 each=rounds=1", "tool=task rounds=2 children=3 each=rounds=1,tool=danger",
 			"tool=task rounds=1 each=stall", "tool=task rounds=1 children=2 each=parts=20,pace=50", "tool=task rounds=1 calls=2 each=rounds=1,work=500",
-			"tool=task rounds=1 each=fail=auth", "tool=task rounds=1 each=panic", "tool=task rounds=1 children=2 each=tool=task,rounds=1,each=rounds=1")
+			"tool=task rounds=1 each=fail=auth", "tool=task rounds=1 each=panic", "tool=task rounds=1 children=2 each=tool=task,rounds=1,agent=helper,each=rounds=1")
 	}
 	return fmt.Sprintf("%s%d %s", c.marks[session], c.crowd.said, words[c.rng.IntN(len(words))])
 }

@@ -15,9 +15,9 @@ import (
 	"troupe/actors/conn"
 )
 
-// withTasks lets sessions have children.
+// withTasks lets sessions have children, and these, too: with the agent "helper".
 func withTasks(c *Config) {
-	c.Sessions.Default.Tools = append([]string{"task"}, actortest.ToolNames...)
+	c.Sessions.Default.Tools, c.Sessions.AgentDir = append([]string{"task"}, actortest.ToolNames...), agentDir
 }
 
 // results are how the items of the only call of the tool task ended, as ID exit code.
@@ -446,6 +446,75 @@ func TestApprovalsOfChildren(t *testing.T) {
 		assert.Equal(t, "dialog_over", code(a.decide(s, id, "once")))
 		assert.Empty(t, a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.approvals").Array())
 		require.NoError(t, b.leave())
+		a.end()
+		a.check()
+	})
+}
+
+// TestDialogsOfChildren: a dialog of a child is asked on the stream of its parent as well, and is
+// over there when a client has answered it at the child.
+func TestDialogsOfChildren(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks, func(c *Config) { c.Sessions.Confirm = []string{"note"} })
+		a.named("knows-dialogs", "Ann", "dialogEvents")
+		s := a.open()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=2")
+		actortest.Settle()
+		child := a.Events(s, "subagent_start")[0].Get("sessionId").Str
+		b := a.connect()
+		b.named("at-the-child", "Bob", "dialogEvents")
+		b.attach(child)
+		a.pass(time.Second)
+		asks := a.Events(s, "extension_ui_request")
+		require.Len(t, asks, 1)
+		assert.Contains(t, asks[0].Get("title").Str, "[A] ")
+		require.Len(t, a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs").Array(), 1)
+		id := b.Call(t, `{"type":"get_dialogs"`+at(child)+`}`).Get("data.dialogs.0.id").Str
+		require.NotEmpty(t, id)
+		b.Line(`{"type":"extension_ui_response","id":"` + id + `","confirmed":true` + at(child) + `}`)
+		a.pass(time.Second)
+		over := a.Events(s, "dialog_resolved")
+		require.Len(t, over, 1)
+		assert.Equal(t, asks[0].Get("id").Str+" answered Bob", over[0].Get("id").Str+" "+over[0].Get("outcome").Str+" "+over[0].Get("by.name").Str)
+
+		asks = a.Events(s, "extension_ui_request")
+		require.Len(t, asks, 2, "the child has gone on")
+		list := a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`).Get("data.dialogs").Array()
+		require.Len(t, list, 1)
+		assert.Equal(t, asks[1].Get("id").Str, list[0].Get("id").Str)
+		a.Line(`{"type":"extension_ui_response","id":"` + asks[1].Get("id").Str + `","confirmed":true` + at(s) + `}`)
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "dialog_resolved"), 2)
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+		require.NoError(t, b.leave())
+		a.end()
+		a.check()
+	})
+}
+
+// TestChildrenOfChildrenFollowTheMode: so are the children of children.
+func TestChildrenOfChildrenFollowTheMode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, withTasks, func(c *Config) { c.Sessions.PermissionMode = "ask" })
+		a.named("knows-approvals", "Ann", "approvals")
+		s := a.open()
+		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=tool=task,rounds=1,agent=helper,each=rounds=4")
+		for i, title := range []string{"task", "[A] ", "[A] [A"} {
+			a.pass(time.Second)
+			asks := a.Events(s, "approval_request")
+			require.Len(t, asks, i+1)
+			assert.Contains(t, asks[i].Get("title").Str, title)
+			if i == 2 {
+				assert.Equal(t, "note", asks[i].Get("toolName").Str)
+				require.True(t, a.Call(t, `{"type":"set_permission_mode","mode":"auto"`+at(s)+`}`).Get("success").Bool())
+			}
+			require.True(t, a.decide(s, asks[i].Get("id").Str, "once").Get("success").Bool())
+		}
+		a.pass(time.Minute)
+		require.Len(t, a.Events(s, "approval_request"), 3, "nothing is asked any more")
+		require.Len(t, a.Events(s, "agent_settled"), 1)
+		results, _ := a.results(s)
+		assert.Equal(t, []string{"A 0 "}, results)
 		a.end()
 		a.check()
 	})

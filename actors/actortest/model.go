@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 //	parts=N       pieces of text in the last answer, 2 by default
 //	children=N    items of a call of the tool task, 1 by default, and
 //	each=WORDS    the words that they are told, with commas between them
+//	agent=NAME    who does them, task by default, which cannot have itself do something
 //	pace=MS       fake milliseconds before each part
 //	fail=KIND     the request fails with this error kind, forever, or
 //	times=N       only the first N times
@@ -188,7 +190,7 @@ func taskArgs(w messageWords, mark string) json.RawMessage {
 			"id": id, "description": "part " + id, "assignment": mark + "." + id + " " + strings.ReplaceAll(w["each"], ",", " "),
 		})
 	}
-	args, _ := json.Marshal(map[string]any{"agent": "task", "tasks": tasks})
+	args, _ := json.Marshal(map[string]any{"agent": cmp.Or(w["agent"], "task"), "tasks": tasks})
 	return args
 }
 

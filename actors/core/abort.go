@@ -78,7 +78,7 @@ func (m *Machine) abortCalls(r *run) {
 // letGo closes the dialog of a call, and cancels it where the host has it.
 func (m *Machine) letGo(c *call) {
 	if c.dialog != "" {
-		m.do(CancelUI{c.dialog})
+		m.do(CancelUI{ID: c.dialog})
 		m.withdrawApproval(c)
 		c.dialog = ""
 	}

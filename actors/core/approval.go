@@ -96,7 +96,7 @@ func (m *Machine) approve(c Command, cmd protocol.ApprovalResponse) {
 		m.approveChanged(c, about, about.approval.Options[i], cmd.Args)
 		return
 	}
-	m.do(CancelUI{about.dialog})
+	m.do(CancelUI{ID: about.dialog})
 	m.decide(r, about, about.approval.Options[i], cmd.Feedback, c.By)
 	m.done(c, nil)
 }
@@ -114,7 +114,7 @@ func (m *Machine) approveChanged(c Command, about *call, o protocol.ApprovalOpti
 		m.fail(c, protocol.CodeInvalidParams.Errorf("The arguments do not fit: %s", why))
 		return
 	}
-	m.do(CancelUI{about.dialog})
+	m.do(CancelUI{ID: about.dialog})
 	about.Arguments, about.approved = args, args
 	m.approvalOver(about, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID, By: c.By}, "")
 	m.done(c, nil)

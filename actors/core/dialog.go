@@ -88,7 +88,7 @@ func (m *Machine) nobodyAnswers() {
 	for _, c := range m.callsOut() {
 		switch {
 		case c.dialog != "":
-			m.do(CancelUI{c.dialog})
+			m.do(CancelUI{ID: c.dialog})
 			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
 		case c.host != "":
 			m.hostGone(m.activity.inRun(), c)

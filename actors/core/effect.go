@@ -292,7 +292,10 @@ type ResolveUI struct {
 }
 
 // CancelUI closes a dialog that is no longer wanted.
-type CancelUI struct{ ID string }
+type CancelUI struct {
+	ID  string
+	How protocol.DialogOver // as it has ended elsewhere; without an outcome it was aborted
+}
 
 // LoadSession loads or makes the session that a command wants in this one's
 // place, without touching the current one. It reports [SessionLoaded].

@@ -403,6 +403,33 @@ func TestTasksGoOnWithoutLimits(t *testing.T) {
 	require.Equal(t, []LimitChild{{Attempt: attempt, ID: "A", Draws: DrawsFreely}}, all[LimitChild](w.last))
 }
 
+// TestDialogIsOverInAChild: a dialog that a client has answered at the child is over at its
+// parent, too, as it was there; one that was answered here is over once.
+func TestDialogIsOverInAChild(t *testing.T) {
+	w := newWorld(taskSettings(defaults()))
+	w.send(protocol.Prompt{Message: "go"})
+	attempt := w.m.attempts
+	w.step(StreamParts{attempt, []protocol.Part{
+		protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: "c1", Name: TaskTool}, protocol.PartDelta{Delta: "{}"}, protocol.PartBlockEnd{},
+	}})
+	w.step(StreamEnd{Attempt: attempt, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
+	w.step(TaskReady{attempt, "c1", json.RawMessage(`{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"do"}]}`)})
+	w.step(ChildOpened{Attempt: attempt, ID: "A", SessionID: "s-A", Model: "acme/m1"})
+	tell := func(ev protocol.Event) { w.step(ChildTold{Attempt: attempt, ID: "A", Event: ev}) }
+	over := protocol.DialogResolved{ID: "ui_1", Outcome: protocol.DialogAnswered, By: &protocol.ClientRef{Name: "Bob"}}
+	tell(protocol.ExtensionUIRequest{ID: "ui_1", Method: "confirm", Title: new("Sure?")})
+	ours := find[AskUI](t, w.last).Request.ID
+	tell(over)
+	require.Equal(t, []CancelUI{{ID: ours, How: protocol.DialogOver{Outcome: "answered", By: over.By}}}, all[CancelUI](w.last))
+
+	tell(protocol.ExtensionUIRequest{ID: "ui_2", Method: "confirm", Title: new("Sure?")})
+	w.step(UIAnswered{ID: find[AskUI](t, w.last).Request.ID, Confirmed: true})
+	find[TellChild](t, w.last)
+	over.ID = "ui_2"
+	tell(over)
+	require.Empty(t, all[CancelUI](w.last))
+}
+
 // TestLateWorkspace: a workspace that comes when nobody wants it any more is left.
 func TestLateWorkspace(t *testing.T) {
 	w := newWorld(taskSettings(defaults()))

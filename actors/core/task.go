@@ -376,6 +376,9 @@ func (m *Machine) childTold(in ChildTold) {
 	case protocol.ExtensionUIRequest:
 		m.childAsks(c, it, ev)
 		return
+	case protocol.DialogResolved:
+		m.childDialogOver(it, ev)
+		return
 	case protocol.ApprovalRequest:
 		m.childAsksApproval(it, ev)
 		return

@@ -120,8 +120,20 @@ func (m *Machine) childApprovalOver(it *item, end protocol.ApprovalResolved) {
 	d := it.dialogs[i]
 	it.dialogs = slices.Delete(it.dialogs, i, i+1)
 	end.ID, end.ToolCallID = d.ours, d.approval.ToolCallID
-	m.do(CancelUI{d.ours})
+	m.do(CancelUI{ID: d.ours})
 	m.emit(end)
+}
+
+// childDialogOver takes a dialog of a child away that has ended there: one of its own clients
+// has answered it.
+func (m *Machine) childDialogOver(it *item, end protocol.DialogResolved) {
+	i := slices.IndexFunc(it.dialogs, func(d childDialog) bool { return d.approval == nil && d.asked == end.ID })
+	if i < 0 {
+		return // it was answered here
+	}
+	ours := it.dialogs[i].ours
+	it.dialogs = slices.Delete(it.dialogs, i, i+1)
+	m.do(CancelUI{ID: ours, How: protocol.DialogOver{Outcome: string(end.Outcome), By: end.By}})
 }
 
 // cancelInChild ends a dialog of a child without an answer.
@@ -137,7 +149,7 @@ func (m *Machine) cancelChildDialogs(it *item) {
 			m.childApprovalOver(it, protocol.ApprovalResolved{ID: d.asked, Outcome: approvalCancelled})
 			continue
 		}
-		m.do(CancelUI{d.ours})
+		m.do(CancelUI{ID: d.ours})
 		it.dialogs = it.dialogs[1:]
 	}
 	it.dialogs = nil
@@ -152,7 +164,7 @@ func (m *Machine) cancelChildDialogs(it *item) {
 func (m *Machine) childrenCannotAsk() {
 	m.eachTask(func(it *item) {
 		for _, d := range slices.Clone(it.dialogs) {
-			m.do(CancelUI{d.ours})
+			m.do(CancelUI{ID: d.ours})
 			m.childAnswered(UIAnswered{ID: d.ours, Cancelled: true})
 		}
 	})

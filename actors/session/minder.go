@@ -157,7 +157,7 @@ func (k *minder) Receive(c actor.Context) {
 
 // begin asks for the session.
 func (k *minder) begin(c actor.Context) {
-	wire, _, _ := protocol.DialectUnion.Open(string(protocol.FeatureDeltaUpdates))
+	wire, _, _ := protocol.DialectUnion.Open(string(protocol.FeatureDeltaUpdates), string(protocol.FeatureDialogEvents))
 	k.tokens = make(worker.Tokens, 1)
 	k.spawn.Client = link.Client{
 		Writer: c.Self(), Router: c.Self(), Window: link.NewWindow(minderWindow, c.ActorSystem().Root), Wire: &wire,
@@ -295,7 +295,7 @@ func (k *minder) heard(c actor.Context, ev protocol.Event) {
 		return
 	}
 	switch ev := ev.(type) {
-	case protocol.ExtensionUIRequest, protocol.ApprovalRequest, protocol.ApprovalResolved:
+	case protocol.ExtensionUIRequest, protocol.DialogResolved, protocol.ApprovalRequest, protocol.ApprovalResolved:
 		c.Send(c.Parent(), core.ChildTold{Attempt: k.attempt, ID: k.id, Event: ev})
 		return
 	case protocol.AgentSettled:

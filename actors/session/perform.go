@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -155,7 +156,8 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.tellUI(c, worker.AnswerUI{Answer: e.Answer})
 		s.reply(e.Seq, nil, nil)
 	case core.CancelUI:
-		s.dialogOver(e.ID, protocol.DialogOver{Outcome: string(protocol.DialogAborted)})
+		e.How.Outcome = cmp.Or(e.How.Outcome, string(protocol.DialogAborted))
+		s.dialogOver(e.ID, e.How)
 		s.tellUI(c, worker.CancelUI{ID: e.ID})
 	case core.LoadSession:
 		s.loadSession(c, e)

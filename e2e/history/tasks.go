@@ -185,7 +185,7 @@ func costs(files map[string][]byte) (found []string) {
 			cut[data.Get("file").Str] = cut[data.Get("file").Str] || data.Get("result.aborted").Bool() || data.Get("result.error").Str == "Internal error"
 		}
 		for child, tokens := range said {
-			if spent := spentBy(files[child], at[child]); tokens != spent && !(cut[child] && tokens < spent) {
+			if spent := spentBy(files, child, at[child]); tokens != spent && !(cut[child] && tokens < spent) {
 				found = append(found, fmt.Sprintf("T7: %s: child %s has used %d tokens, and %d count", path, child, spent, tokens))
 			}
 		}
@@ -194,9 +194,11 @@ func costs(files map[string][]byte) (found []string) {
 }
 
 // spentBy is how many tokens a session file says were used up to a time, epoch
-// milliseconds: by its answers, its summaries and its own children.
-func spentBy(content []byte, until int64) (tokens int64) {
-	list, _, _ := entries(content)
+// milliseconds: by its answers, its summaries and its own children. Those that had no end by
+// then say it themselves.
+func spentBy(files map[string][]byte, path string, until int64) (tokens int64) {
+	list, _, _ := entries(files[path])
+	open := map[string]string{} // files of children, by id
 	for _, e := range list {
 		if at, err := time.Parse(time.RFC3339, e.Get("timestamp").Str); err != nil || at.UnixMilli() > until {
 			continue
@@ -204,9 +206,16 @@ func spentBy(content []byte, until int64) (tokens int64) {
 		for _, of := range []string{"message.usage", "usage"} {
 			tokens += e.Get(of + ".totalTokens").Int()
 		}
-		if e.Get("customType").Str == "troupe.task" && e.Get("data.op").Str == "end" {
-			tokens += e.Get("data.result.usage.totalTokens").Int()
+		switch data := e.Get("data"); e.Get("customType").Str + " " + data.Get("op").Str {
+		case "troupe.task start":
+			open[data.Get("id").Str] = data.Get("file").Str
+		case "troupe.task end":
+			tokens += data.Get("result.usage.totalTokens").Int()
+			delete(open, data.Get("id").Str)
 		}
+	}
+	for _, file := range open {
+		tokens += spentBy(files, file, until)
 	}
 	return tokens
 }
