@@ -77,7 +77,7 @@ func Start(cfg *Config) *Daemon {
 	cfg.Sessions.Epoch = cfg.Epoch
 	s := &supervisor{
 		kernel: k, log: cfg.Log, shared: cfg.Sessions, over: d.over,
-		server:     conn.Server{Version: cfg.Sessions.Version, Epoch: cfg.Epoch, MaxSessions: cfg.Sessions.MaxSessions, RingBytes: cmp.Or(cfg.Sessions.RingBytes, session.DefaultRing), Seq: &cfg.Sessions.Seq, Ledgers: new(link.Ledgers), Cluster: cfg.Relay},
+		server:     conn.Server{Version: cfg.Sessions.Version, Epoch: cfg.Epoch, Home: cfg.Sessions.Home, MaxSessions: cfg.Sessions.MaxSessions, RingBytes: cmp.Or(cfg.Sessions.RingBytes, session.DefaultRing), Seq: &cfg.Sessions.Seq, Ledgers: new(link.Ledgers), Cluster: cfg.Relay},
 		drainLimit: cmp.Or(cfg.DrainLimit, DefaultDrainLimit), abortLimit: cmp.Or(cfg.AbortLimit, DefaultAbortLimit),
 	}
 	pid, err := d.root.SpawnNamed(k.KeepAlive(s, "daemon", kernel.RetryMessage).Configure(actor.WithGuardian(kernel.StopChildren)), "daemon")

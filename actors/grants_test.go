@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
+	"troupe/store"
 )
 
 // asked begins a run whose call is asked about, and returns the approval.
@@ -131,6 +134,49 @@ func TestApprovalTimeout(t *testing.T) {
 		assert.True(t, a.Events(s, "tool_execution_end")[0].Get("isError").Bool())
 		assert.Equal(t, "dialog_over", code(a.decide(s, ask.Get("id").Str, "once")))
 		require.NoError(t, b.leave())
+		a.end()
+	})
+}
+
+// TestRelativeDirectories: what a client names relative to the daemon's directory is that directory
+// from the beginning, for whoever names it, and so for what is kept of it.
+func TestRelativeDirectories(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+		a := start(t, asking, func(c *Config) {
+			c.Sessions.AgentDir, c.Sessions.Home, c.Sessions.Default.Cwd = "/agent", filepath.Join(dir, "sub"), dir
+		})
+		a.named("allows-things", "Ann", "approvals")
+		for i, cwd := range []string{"sub", "./sub/../sub", "~", filepath.Join(dir, "sub")} {
+			v := a.Call(t, fmt.Sprintf(`{"type":"open_session","cwd":%q}`, cwd))
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			s := v.Get("data.sessionId").Str
+			info := a.Call(t, `{"type":"list_open_sessions"}`).Get(fmt.Sprintf(`data.sessions.#(sessionId==%q)`, s))
+			assert.Equal(t, filepath.Join(dir, "sub"), info.Get("cwd").Str, cwd)
+			if i == 0 {
+				require.True(t, a.decide(s, a.asked(s).Get("id").Str, "project").Get("success").Bool())
+				a.pass(time.Minute)
+				kept, err := store.Grants(a.disk.FS(), "/agent/troupe/grants.json", filepath.Join(dir, "sub"))
+				require.NoError(t, err)
+				assert.Len(t, kept, 1)
+			}
+			assert.True(t, a.Call(t, `{"type":"get_permissions"`+at(s)+`}`).Get(`data.grants.#(scope=="project")`).Exists(), cwd)
+			file := info.Get("sessionFile").Str
+			require.True(t, a.Call(t, `{"type":"close_session"`+at(s)+`}`).Get("success").Bool())
+			if i > 0 {
+				continue
+			}
+			rel, err := filepath.Rel(dir, file)
+			require.NoError(t, err)
+			for _, command := range []string{"open_session", "attach", "delete_session"} {
+				v := a.Call(t, fmt.Sprintf(`{"type":%q,"sessionPath":%q}`, command, rel))
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				if opened := v.Get("data.sessionId").Str; opened != "" {
+					require.True(t, a.Call(t, `{"type":"close_session"`+at(opened)+`}`).Get("success").Bool())
+				}
+			}
+		}
 		a.end()
 	})
 }

@@ -62,6 +62,7 @@ func TestServeRoots(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "one"), 0o700))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(root, "out")))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(root, "one", "away")))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(p.work, "lnk")))
 	s := p.serve("--listen", "127.0.0.1:0", "--root", root, "--ring", "1048576")
 	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
 	require.NoError(t, err)
@@ -83,6 +84,9 @@ func TestServeRoots(t *testing.T) {
 		`"type":"export_html","outputPath":"/tmp/x.html"` + handle, `"type":"export_html","outputPath":"../x.html"` + handle,
 		`"type":"open_session"`, `"type":"export_html","outputPath":"away/x.html"` + handle, `"type":"switch_session","sessionPath":"away/passwd"` + handle, `"type":"new_session","parentSession":"away/passwd"` + handle,
 		`"type":"switch_session","sessionPath":"/etc/passwd"` + handle, `"type":"list_sessions","sessionDir":"/etc"` + handle,
+		`"type":"list_sessions","sessionDir":"away"` + handle, `"type":"list_sessions","under":"away/x.jsonl"` + handle,
+		`"type":"open_session","cwd":"lnk"`, `"type":"open_session","sessionPath":"lnk/passwd"`, `"type":"attach","sessionPath":"lnk/passwd"`,
+		`"type":"list_sessions","sessionDir":"lnk"`, `"type":"delete_session","sessionPath":"lnk/hostname"`,
 	} {
 		id := fmt.Sprint("no", i)
 		client.send(`{"id":"` + id + `",` + command + `}`)

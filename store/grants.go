@@ -24,6 +24,9 @@ type grantBook map[string][]Grant
 // Grants reads what was allowed for a project, none without a file. dir is the directory
 // of the project, without symbolic links.
 func Grants(fsys FS, path, dir string) ([]Grant, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, errNoProject(dir)
+	}
 	book, err := readGrants(fsys, path)
 	return book[dir], err
 }
@@ -91,6 +94,9 @@ func readSmall(fsys FS, path string, into any) error {
 
 // changeGrants changes the grants of a project, which others may do at the same time.
 func changeGrants(fsys FS, path, dir string, change func([]Grant) []Grant) ([]Grant, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, errNoProject(dir)
+	}
 	within := filepath.Dir(path)
 	if err := fsys.MkdirAll(within); err != nil {
 		return nil, err

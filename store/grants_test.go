@@ -48,3 +48,17 @@ func TestGrants(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "{", string(content), "what cannot be read is not overwritten")
 }
+
+// TestNothingIsKeptOfARelativeDirectory: it is another one for whoever stands elsewhere.
+func TestNothingIsKeptOfARelativeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	grants, trust := filepath.Join(dir, "grants.json"), filepath.Join(dir, "trust.json")
+	require.NoError(t, os.WriteFile(grants, []byte(`{"sub":[{"rule":"bash(x)"}]}`), 0o600))
+	list, err := store.Grants(store.OS{}, grants, "sub")
+	assert.Error(t, err)
+	assert.Empty(t, list)
+	_, err = store.AddGrants(store.OS{}, grants, "sub", store.Grant{Rule: "bash(y)"})
+	assert.Error(t, err)
+	assert.Error(t, store.SaveTrust(store.OS{}, trust, "sub", true))
+	assert.NoFileExists(t, trust)
+}

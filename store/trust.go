@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 )
 
@@ -10,6 +11,9 @@ import (
 // the file says stays. dir is the directory without symbolic links. A file that cannot be
 // read stays as it is, and is an error.
 func SaveTrust(fsys FS, path, dir string, yes bool) error {
+	if !filepath.IsAbs(dir) {
+		return errNoProject(dir)
+	}
 	within := filepath.Dir(path)
 	if err := fsys.MkdirAll(within); err != nil {
 		return err
@@ -34,4 +38,9 @@ func SaveTrust(fsys FS, path, dir string, yes bool) error {
 		return err
 	}
 	return replaceFile(fsys, path, append(content, '\n'))
+}
+
+// errNoProject refuses a directory that is another one for whoever stands elsewhere.
+func errNoProject(dir string) error {
+	return fmt.Errorf("not the absolute path of a project: %q", dir)
 }

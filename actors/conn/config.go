@@ -69,6 +69,7 @@ type Server struct {
 	Version, Epoch string // of the program, and of this process's life, as clients are told
 	MaxSessions    int    // likewise
 	RingBytes      int    // likewise
+	Home           string // the user's, for paths with ~
 	Sessions       *actor.PID
 	Logins         *actor.PID // nil: there are no credentials to ask about
 	Seq            *link.Seq

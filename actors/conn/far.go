@@ -2,6 +2,7 @@ package conn
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	if r.routes.relay == nil || r.leaving != nil {
 		return false
 	}
-	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.outside(cmd) == nil && !r.cfg.ViewOnly {
+	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.outside(r.placed(req).Cmd) == nil && !r.cfg.ViewOnly {
 		return r.openElsewhere(c, req, cmd)
 	}
 	to := r.routes.to(req.SessionID)
@@ -64,9 +65,11 @@ func (r *router) forwardFar(c actor.Context, session string, req protocol.Reques
 }
 
 // openElsewhere places a session that is to be made, and says whether that is the relay's. A
-// session that is kept in memory, or begins with a file of this node, is made here.
+// session that is kept in memory, begins with a file of this node, or in a directory that is
+// relative to that of this daemon, is made here.
 func (r *router) openElsewhere(c actor.Context, req protocol.Request, cmd protocol.OpenSession) bool {
-	if cmd.SessionPath != "" || cmd.NoSession || r.cfg.Default.Memory {
+	relative := cmd.Cwd != "" && !filepath.IsAbs(cmd.Cwd) && !r.inRoot(cmd.Cwd)
+	if relative || cmd.SessionPath != "" || cmd.NoSession || r.cfg.Default.Memory {
 		return false
 	}
 	opens, _, err := r.server.Cluster.Wants(cmd, r.cfg.Default.Cwd)

@@ -187,9 +187,13 @@ func (r *router) inputEnds(c actor.Context) {
 // request routes one decoded line.
 func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Error) {
 	var to *route
-	switch {
-	case r.goesFar(c, req, err):
+	if r.goesFar(c, req, err) {
 		return
+	}
+	if err == nil {
+		req = r.placed(req)
+	}
+	switch {
 	case err != nil:
 	case r.leaving != nil:
 		err = r.leavingError()

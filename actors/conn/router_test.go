@@ -2,6 +2,7 @@ package conn
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,7 +40,8 @@ func TestWhoOnlyWatches(t *testing.T) {
 // TestPathsOverTheNetwork names every command with a member that is a path: where a client
 // may look at some files only, it may name no others.
 func TestPathsOverTheNetwork(t *testing.T) {
-	r := &router{cfg: &Config{Rights: Rights{Allowed: func(path string) bool { return strings.HasPrefix(path, "/ok") }}}}
+	r := &router{server: &Server{Home: "/home"}, cfg: &Config{MultiSession: true, Rights: Rights{Allowed: func(path string) bool { return strings.HasPrefix(path, "/ok") && path != "/ok/lnk/x" }}}}
+	as := []string{"export_html", "get_subagent_messages", "list_directories", "new_session", "switch_session"} // which a session resolves, or has to be absolute
 	r.cfg.Default.Cwd = "/ok"
 	found := 0
 	for _, s := range protocol.Commands {
@@ -50,15 +52,23 @@ func TestPathsOverTheNetwork(t *testing.T) {
 				continue
 			}
 			found++
-			for path, fine := range map[string]bool{"/ok/a": true, "a/b": true, "/etc/passwd": false, "../x": false, "a/../../x": false, "~/x": false, "/ok/../etc": false} {
+			for path, fine := range map[string]bool{"/ok/a": true, "a/b": true, "a//b/.": true, "/etc/passwd": false, "../x": false, "a/../../x": false, "~/x": false, "/ok/../etc": false} {
 				cmd := reflect.New(s.Params).Elem()
 				cmd.Field(i).SetString(path)
-				err := r.outside(cmd.Interface().(protocol.Command))
-				assert.Equal(t, fine, err == nil, "%s %s %s", s.Name, name, path)
+				placed := r.placed(protocol.Request{Spec: &s, Cmd: cmd.Interface().(protocol.Command)}).Cmd
+				assert.Equal(t, fine, r.outside(placed) == nil, "%s %s %s", s.Name, name, path)
+				if asked := reflect.ValueOf(placed).Field(i).String(); slices.Contains(as, s.Name) {
+					assert.Equal(t, path, asked, "%s %s", s.Name, name)
+				} else {
+					assert.True(t, filepath.IsAbs(asked) && filepath.Clean(asked) == asked, "%s %s %s is %s", s.Name, name, path, asked)
+				}
 			}
 		}
 	}
 	assert.Greater(t, found, 8)
+	for _, cmd := range []protocol.Command{protocol.OpenSession{SessionPath: "lnk/x"}, protocol.OpenSession{Cwd: "./lnk/x"}, protocol.ListSessions{SessionDir: "lnk/x"}} {
+		assert.NotNil(t, r.outside(r.placed(protocol.Request{Cmd: cmd}).Cmd), "%#v: a link leads out", cmd)
+	}
 	assert.Nil(t, r.outside(protocol.ListDirectories{}))
 	r.cfg.Default.Cwd = "/elsewhere"
 	assert.NotNil(t, r.outside(protocol.ListDirectories{}))

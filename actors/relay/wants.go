@@ -22,9 +22,9 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 		}
 	}
 	cwd = cmd.Cwd
-	root, rest, named := strings.Cut(cwd, ":")
+	root, rest, _ := strings.Cut(cwd, ":")
 	switch {
-	case named && !strings.ContainsAny(root, "/~."):
+	case InRoot(cwd):
 		if w.Root != "" && w.Root != root {
 			return o, "", protocol.CodeInvalidParams.Errorf("cwd is in the root %s, and wants.root is %s", root, w.Root)
 		}
@@ -46,6 +46,12 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 	}
 	o.Path = cwd
 	return o, cwd, nil
+}
+
+// InRoot says whether a directory is named as one in a root: "root:path".
+func InRoot(cwd string) bool {
+	root, _, named := strings.Cut(cwd, ":")
+	return named && !strings.ContainsAny(root, "/~.")
 }
 
 // in is a directory in a root, "" if this node does not have it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -339,7 +340,7 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 		return l.work, nil
 	}
 	spec := l.spec
-	if log != nil && !spec.CwdSet && log.Header().Cwd != "" && log.Header().Cwd != store.ValidCwd(spec.Cwd) {
+	if log != nil && !spec.CwdSet && filepath.IsAbs(log.Header().Cwd) && log.Header().Cwd != store.ValidCwd(spec.Cwd) {
 		spec.Cwd = log.Header().Cwd
 	}
 	if dir := keptBy(log).dir(); dir != "" {

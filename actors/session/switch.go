@@ -112,7 +112,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	if p.log, p.err = l.shared.openPath(path, header, l.rules.CreateOnSwitch); p.err != nil {
 		return p
 	}
-	if cwd := p.log.Header().Cwd; cwd != "" && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
+	if cwd := p.log.Header().Cwd; filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
 		spec := l.spec
 		spec.Cwd = cwd
 		if p.work, p.err = newWorkspace(l.shared, spec, l.rules, l.work.env.Procs); p.err != nil {

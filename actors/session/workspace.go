@@ -53,6 +53,9 @@ type brought struct {
 // cannot have is an error.
 func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *tools.Procs) (*workspace, *protocol.Error) {
 	cwd := spec.Cwd
+	if !filepath.IsAbs(cwd) { // trust and grants are those of a directory, whoever asks from wherever
+		return nil, protocol.CodeCwdMissing.Errorf("Working directory is not absolute: %s", cwd)
+	}
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
 		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
 	}
@@ -433,19 +436,23 @@ func (w *workspace) resolve(path string) string {
 // outside refuses a path that leads to where the client may name no files: one that is relative
 // to the working directory only the session can follow.
 func (s *Session) outside(r link.Request) *protocol.Error {
-	path := ""
+	var paths []string
 	switch cmd := r.Cmd.(type) {
 	case protocol.ExportHTML:
-		path = cmd.OutputPath
+		paths = []string{cmd.OutputPath}
 	case protocol.SwitchSession:
-		path = cmd.SessionPath
+		paths = []string{cmd.SessionPath}
 	case protocol.NewSession:
-		path = cmd.ParentSession
+		paths = []string{cmd.ParentSession}
+	case protocol.ListSessions:
+		paths = []string{cmd.SessionDir, cmd.Under}
 	}
-	if r.Allowed == nil || path == "" || r.Allowed(s.work.resolve(path)) {
-		return nil
+	for _, path := range paths {
+		if r.Allowed != nil && path != "" && !r.Allowed(s.work.resolve(path)) {
+			return protocol.CodeForbidden.Errorf("This client may not name files there: %s", path)
+		}
 	}
-	return protocol.CodeForbidden.Errorf("This client may not name files there: %s", path)
+	return nil
 }
 
 func (h *Shared) cacheRetention() providers.CacheRetention {

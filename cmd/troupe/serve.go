@@ -438,7 +438,13 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 		return of, err
 	}
 	spec := &of.Default
-	if spec.Cwd, err = workingDir(cmp.Or(o.cwd, p.Cwd), cfg.Sessions.Home); err != nil {
+	cwd := p.Cwd
+	if o.cwd != "" { // relative to where the client was started
+		if cwd = store.ExpandHome(o.cwd, cfg.Sessions.Home); !filepath.IsAbs(cwd) {
+			cwd = filepath.Join(p.Cwd, cwd)
+		}
+	}
+	if spec.Cwd, err = workingDir(cwd, cfg.Sessions.Home); err != nil {
 		return of, err
 	}
 	spec.CwdSet, spec.Memory, spec.Name = o.cwd != "", o.noSession || spec.Memory, o.name

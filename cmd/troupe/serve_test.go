@@ -3,12 +3,15 @@ package main
 import (
 	"net"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/actors"
 	"troupe/actors/link"
 	"troupe/actors/remote"
 	"troupe/actors/session"
@@ -48,4 +51,32 @@ func TestPortsThatAreLeftOut(t *testing.T) {
 		remote.New(cfg).ServeHTTP(w, r)
 		assert.Equal(t, of.status, w.Code, "%+v", of)
 	}
+}
+
+// TestConnectIsSomewhereElse: what the flags of a client name is relative to where the client was
+// started, not to where the daemon was.
+func TestConnectIsSomewhereElse(t *testing.T) {
+	dir := t.TempDir()
+	home := filepath.Join(dir, "home")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(home, "own"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "system.txt"), []byte("of the client"), 0o600))
+	cfg := &actors.Config{Sessions: session.NewShared(session.Config{
+		AgentDir: home, Home: home, Env: func(string) string { return "" }, Default: link.OpenSpec{Cwd: "/"},
+	}, zerolog.Nop())}
+	for given, cwd := range map[string]string{"sub": dir + "/sub", "./sub/.": dir + "/sub", ".": dir, "~/own": home + "/own", home: home, "": dir} {
+		args := []string{"--session", "../s.jsonl", "--system-prompt", "system.txt"}
+		if given != "" {
+			args = append(args, "--cwd", given)
+		}
+		of, err := clientConfig(cfg, &remote.Preface{Cwd: dir, Args: args})
+		require.NoError(t, err)
+		assert.Equal(t, cwd, of.Default.Cwd, given)
+		assert.Equal(t, filepath.Join(cwd, "..", "s.jsonl"), of.Default.Path, given)
+		if cwd == dir+"/sub" {
+			assert.Equal(t, "of the client", of.Default.SystemPrompt)
+		}
+	}
+	_, err := clientConfig(cfg, &remote.Preface{Cwd: dir, Args: []string{"--cwd", "none"}})
+	assert.ErrorContains(t, err, dir+"/none")
 }

@@ -315,14 +315,15 @@ func saved(file, dir string) (yes, decided bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	for ; ; dir = filepath.Dir(dir) {
+	for ; filepath.IsAbs(dir); dir = filepath.Dir(dir) {
 		if v := said[dir]; v.IsBool() {
 			return v.Bool(), true, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return false, false, nil
+			break
 		}
 	}
+	return false, false, nil
 }
 
 // partsPresent looks which files and directories of the table there are: those
