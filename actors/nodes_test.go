@@ -491,6 +491,57 @@ func TestNodeLostInACommand(t *testing.T) {
 	})
 }
 
+// TestKeysOverNodes: what a client has named with a key is not done again where its session goes on, though the files of the
+// nodes are in different places: a prompt, a command, a new session. What a session has used up is known there, too.
+func TestKeysOverNodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := startNode(t, engine, h, "a")
+		b := startNode(t, engine, h, "b", func(c *Config) { c.Sessions.Cluster.Dir = "/elsewhere" })
+		id := a.open()
+		require.True(t, a.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":1000000}`+at(id)+`}`).Get("success").Bool())
+		named := `"idempotencyKey":"k-%d"`
+		require.True(t, a.answer(a.Say(id, "prompt", "~a~ one", fmt.Sprintf(named, 1))).Get("success").Bool())
+		a.pass(10 * time.Second)
+		used := a.Call(t, `{"type":"get_budget"`+at(id)+`}`).Get("data.snapshot.outputTokens").Int()
+		require.Positive(t, used)
+		require.True(t, a.Call(t, fmt.Sprintf(`{"type":"set_budget","limits":{"maxOutputTokens":%d}`, used+1)+at(id)+`}`).Get("success").Bool())
+		bash := `{"type":"bash","command":"quick",` + fmt.Sprintf(named, 2) + at(id) + `}`
+		require.True(t, a.Call(t, bash).Get("success").Bool())
+		next := `{"type":"new_session",` + fmt.Sprintf(named, 3) + at(id) + `}`
+		require.True(t, a.Call(t, next).Get("success").Bool())
+		a.pass(time.Second)
+		made := a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.sessionId").Str
+		require.NotEqual(t, id, made)
+		a.run(id, "~m~ of the new one")
+		a.lose()
+
+		var v gjson.Result
+		for begun := time.Now(); time.Since(begun) < 3*time.Second && !v.Get("success").Bool(); {
+			v = b.Call(t, `{"type":"open_session","sessionPath":"/elsewhere/`+id+`.jsonl"}`)
+		}
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		again := b.answer(b.Say(id, "prompt", "~a~ one", fmt.Sprintf(named, 1)))
+		assert.Equal(t, "started", again.Get("data.disposition").Str, again.Raw)
+		require.True(t, b.Call(t, bash).Get("success").Bool())
+		b.pass(10 * time.Second)
+		assert.Empty(t, b.models.Asked())
+		lines := b.lines(id)
+		assert.Equal(t, 1, strings.Count(lines, `"bashExecution"`))
+		budget := b.Call(t, `{"type":"get_budget"`+at(id)+`}`)
+		assert.Equal(t, used, budget.Get("data.snapshot.outputTokens").Int(), budget.Raw)
+		assert.Equal(t, used+1, budget.Get("data.limits.maxOutputTokens").Int(), budget.Raw)
+		b.Say(id, "prompt", "~b~ two")
+		b.pass(10 * time.Second)
+		over := b.answer(b.Say(id, "prompt", "~c~ three"))
+		assert.Equal(t, "budget_exceeded", code(over), over.Raw)
+		require.True(t, b.Call(t, next).Get("success").Bool())
+		assert.Equal(t, made, b.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.sessionId").Str)
+		assert.Contains(t, b.Call(t, `{"type":"get_messages"`+at(id)+`}`).Raw, "of the new one")
+		b.end()
+	})
+}
+
 // TestNodeLostWithRuns: sessions that had something under way when their node was lost go on though
 // nobody asks for them; the others wait. Every node lists all of them.
 func TestNodeLostWithRuns(t *testing.T) {

@@ -429,6 +429,62 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 	}
 }
 
+// TestRelayAnswersFirst: a client that has asked for something while its session was lost gets the answer before anything that
+// the session says where it goes on; one that has asked for nothing hears it at once.
+func TestRelayAnswersFirst(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		t.Run(fmt.Sprint(asks), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, _, nodes := nodesOf(t, "a", "b", "c")
+				c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+				s := c.openBehind("b", "a", "client-one")
+				c.Line(`{"id":"x-p","type":"prompt","message":"~x~ pace=500 parts=8"` + at(s) + `}`)
+				c.pass(2 * time.Second)
+				w.lose("b")
+				before := len(c.Lines())
+				if asks {
+					c.Line(`{"id":"x-q","type":"get_session_stats"` + at(s) + `}`)
+				}
+				c.pass(5 * time.Second)
+				var kinds []string
+				for _, line := range c.Lines()[before:] {
+					if v := gjson.Parse(line); v.Get("sessionId").Str == s && !strings.HasPrefix(v.Get("type").Str, "session_") {
+						kinds = append(kinds, v.Get("type").Str)
+					}
+				}
+				require.Contains(t, kinds, "agent_start")
+				if asks {
+					assert.Equal(t, "response", kinds[0], kinds)
+				}
+				require.NoError(t, c.leave())
+				nodes[0].end()
+				nodes[2].end()
+			})
+		})
+	}
+}
+
+// openBehind opens a session that belongs on a node, and on another one when that is lost.
+func (c *node) openBehind(name, next, client string) string {
+	c.t.Helper()
+	for i := 0; ; i++ {
+		command := fmt.Sprintf("open-%s-%s-%d", client, name, i)
+		id := string(cluster.NewSessionID(client, command))
+		on := func(alive func(string) bool) string {
+			at, err := cluster.Place(cluster.SessionID(id), cluster.Wants{Root: "w"}, c.member.Nodes(), alive)
+			require.NoError(c.t, err)
+			return at
+		}
+		if on(func(string) bool { return true }) != name || on(func(n string) bool { return n != name }) != next {
+			continue
+		}
+		c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":"w:","retain":true}`, command))
+		v := c.wait(command)
+		require.True(c.t, v.Get("success").Bool(), v.Raw)
+		return id
+	}
+}
+
 // TestRelayRepeats: a command that comes again over a hop acts once, and its answer says so, whether the wire to
 // the session's node is the one it came by first or another, and whichever client's connection it is.
 func TestRelayRepeats(t *testing.T) {

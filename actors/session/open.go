@@ -354,6 +354,17 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 	return newWorkspace(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
 }
 
+// cwdOf is where a session works on this node, as its log says.
+func cwdOf(log *store.Log) string {
+	if dir := keptBy(log).dir(); dir != "" {
+		return dir
+	}
+	if op, adopted := log.View().Adopted(); adopted {
+		return op.Cwd
+	}
+	return log.Header().Cwd
+}
+
 // OpenSession opens a session file that was named on the command line, so that
 // one that cannot be opened is a failure to start.
 func OpenSession(shared *Shared, path string) (*store.Log, error) {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
@@ -64,12 +66,13 @@ func switchReason(cmd protocol.Command) string {
 }
 
 func (l *loader) loadSession(e core.LoadSession, more extension.Replacing) (p loadedSession) {
-	if e.Again != "" {
-		if _, err := l.shared.fs().Stat(e.Again); err == nil {
-			p = l.switchTo(e.Again)
-			p.reason = "resume"
-			return p
-		}
+	switch made, err := l.made(e.Again); {
+	case err != nil:
+		return notLoaded(err)
+	case made != "":
+		p = l.switchTo(made)
+		p.reason = "resume"
+		return p
 	}
 	switch cmd := e.Cmd.(type) {
 	case protocol.NewSession:
@@ -85,6 +88,29 @@ func (l *loader) loadSession(e core.LoadSession, more extension.Replacing) (p lo
 	default:
 		return notLoaded(protocol.CodeUnsupported.Errorf("%s is not supported by this version", e.Name))
 	}
+}
+
+// made is the file of the session that a command has made when it came before, on whichever node; "" if there is none, as where
+// nothing was said in it.
+func (l *loader) made(file string) (string, *protocol.Error) {
+	if cl := l.shared.Cluster; cl != nil && cl.Engine != nil && file != "" && keptBy(l.file.Log) != nil {
+		id := strings.TrimSuffix(filepath.Base(file), copySuffix)
+		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+		defer cancel()
+		switch tail, err := cl.Engine.Tail(ctx, cluster.SessionID(id)); {
+		case err != nil: // it may be there
+			return "", keptError(id, err)
+		case tail.Seq > 0:
+			return cl.file(id), nil
+		}
+	}
+	if file == "" {
+		return "", nil
+	}
+	if _, err := l.shared.fs().Stat(file); err != nil {
+		return "", nil
+	}
+	return file, nil
 }
 
 func notLoaded(err *protocol.Error) loadedSession { return loadedSession{err: err} }
@@ -112,7 +138,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	if p.log, p.err = l.shared.openPath(path, header, l.rules.CreateOnSwitch); p.err != nil {
 		return p
 	}
-	if cwd := p.log.Header().Cwd; filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
+	if cwd := cwdOf(p.log); filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
 		spec := l.spec
 		spec.Cwd = cwd
 		if p.work, p.err = newWorkspace(l.shared, spec, l.rules, l.work.env.Procs); p.err != nil {

@@ -19,8 +19,8 @@ var (
 	files    = []string{"./store"}
 	cluster  = []string{"./actors/cluster"}
 	clusters = []string{"./actors/cluster", "-run", "TestCluster", "-sim.seeds=400"}
-	relays   = []string{"./actors", "-run", "TestDrain|TestMoved|TestRelayF|TestOwnerStands|TestEngineAway"}
-	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother"}
+	relays   = []string{"./actors", "-run", "TestDrain|TestMoved|TestRelayF|TestRelayAnswers|TestOwnerStands|TestEngineAway"}
+	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother|TestKeysOverNodes"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	configs  = []string{"./store/config"}
@@ -346,6 +346,9 @@ var mutants = []mutant{
 	{"a working tree is not saved behind a turn", "actors/session/session.go", "\ts.saveTree(c)\n", "", []string{"./actors", "-run", "TestTrees"}},
 	{"an owner of before saves its working tree over a later one", "tools/git/root.go", "case is.epoch > epoch:", "case false:", []string{"./tools/git", "-run", "TestRoot"}},
 	{"what was not saved of a working tree is overwritten", "tools/git/root.go", "if lost, err = r.setAside(ctx, env, session, last); err != nil {", "if err != nil {", []string{"./tools/git", "-run", "TestRoot"}},
+	{"what a session says where it goes on comes before the answer to who has asked", "actors/session/open.go", "\ts.hostLeft(c)\n\twaiting := s.waiting\n", "\ts.hostLeft(c)\n\ts.askAgain(c)\n\twaiting := s.waiting\n", relays},
+	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: len(to.backlog) == 0,", "Hears: false,", relays},
+	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
