@@ -85,6 +85,49 @@ func TestGrants(t *testing.T) {
 	})
 }
 
+// TestGrantsOfTheDialog: the same by the dialog of a client that does not know approvals, to
+// whom nobody can say that the project's could not be kept: then it is allowed for the session.
+func TestGrantsOfTheDialog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking, func(c *Config) { c.Sessions.AgentDir = "/agent" })
+		s, other := a.open(), a.open()
+		grants := func(session string) string {
+			return a.Call(t, `{"type":"get_permissions"`+at(session)+`}`).Get("data.grants.#.scope").Raw
+		}
+		say := func(session, option string, nth int) {
+			t.Helper()
+			list := a.Events(session, "extension_ui_request")
+			require.Len(t, list, nth+1)
+			value := list[nth].Get(`options.#(%"`+option+`*")`).Str
+			require.NotEmpty(t, value, list[nth].Raw)
+			a.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":%q,"value":%q%s}`, list[nth].Get("id").Str, value, at(session)))
+			a.pass(time.Minute)
+			end := a.Events(session, "tool_execution_end")
+			require.Len(t, end, nth+1)
+			assert.False(t, end[nth].Get("isError").Bool(), end[nth].Raw)
+		}
+		ask := func(session string) {
+			a.Say(session, "prompt", "~"+session+"~ rounds=1")
+			actortest.Settle()
+		}
+		ask(s)
+		a.disk.Fail("sync * always EIO")
+		say(s, "Allow in this project", 0)
+		assert.Equal(t, `["session"]`, grants(s))
+		assert.Equal(t, "[]", grants(other))
+		a.disk.Fail("")
+		ask(other)
+		say(other, "Allow in this project", 0)
+		third := a.open()
+		assert.Equal(t, `["project"]`, grants(third))
+		ask(third)
+		a.pass(time.Minute)
+		assert.Empty(t, a.Events(third, "extension_ui_request"), "the project's counts in every session of the process")
+		require.Len(t, a.Events(third, "agent_settled"), 1)
+		a.end()
+	})
+}
+
 // TestApprovedWithOtherArguments: a person may put other arguments in the place of the
 // model's; they have to fit.
 func TestApprovedWithOtherArguments(t *testing.T) {

@@ -131,8 +131,8 @@ func (s *Session) approvedForProject(c actor.Context, r link.Request) bool {
 	return true
 }
 
-// answeredForProject is the same for the answer to a dialog. If it cannot be kept, the call
-// is allowed and no other.
+// answeredForProject is the same for the answer to a dialog. If it cannot be kept, it is
+// allowed for the session.
 func (s *Session) answeredForProject(c actor.Context, m core.UIAnswered, then func(actor.Context)) bool {
 	if m.Value == nil || m.Cancelled {
 		return false
