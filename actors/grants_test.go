@@ -98,7 +98,7 @@ func TestGrantsOfTheDialog(t *testing.T) {
 			t.Helper()
 			list := a.Events(session, "extension_ui_request")
 			require.Len(t, list, nth+1)
-			value := list[nth].Get(`options.#(%"`+option+`*")`).Str
+			value := list[nth].Get(`options.#(%"` + option + `*")`).Str
 			require.NotEmpty(t, value, list[nth].Raw)
 			a.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":%q,"value":%q%s}`, list[nth].Get("id").Str, value, at(session)))
 			a.pass(time.Minute)
