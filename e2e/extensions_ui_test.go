@@ -92,6 +92,27 @@ func TestDialogsTogether(t *testing.T) {
 	require.Zero(t, d.end())
 }
 
+// TestDialogsOneByOne: pi_agent_rust shows one dialog at a time. The others wait until it is
+// over, however that is, and the time of one begins when it is shown.
+func TestDialogsOneByOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.startUI("--dialect", "s4")
+	d.send(`{"type":"prompt","message":"/several"}`)
+	choice := d.ui("select")
+	assert.NotContains(t, strings.Join(d.output(), "\n"), `"method":"confirm"`)
+	d.dialog(choice, `"value":"a"`)
+	sure := d.ui("confirm")
+	assert.NotContains(t, strings.Join(d.output(), "\n"), `"method":"input"`)
+	d.send(`{"type":"prompt","message":"/select timeout"}`)
+	d.dialog(sure, `"cancelled":true`)
+	d.dialog(d.ui("input"), `"value":"Ann"`)
+	d.ui("select")
+	assert.Equal(t, `["a",false,"Ann"]`, d.notice("several"))
+	assert.Equal(t, "null", d.notice("select"))
+	require.Zero(t, d.end())
+}
+
 // TestRecordsWithoutAnswer: what is shown, with what is absent absent and what is empty
 // there, and what cannot be shown.
 func TestRecordsWithoutAnswer(t *testing.T) {

@@ -71,6 +71,7 @@ type Rules struct {
 	ParallelTools   bool // tool calls of one message run at the same time and are never skipped (feature parallelTools)
 	MaxLevel        bool // there is the thinking level max (feature maxLevel)
 	IdleQueueWaits  bool `doc:"steer and follow_up while idle only queue"`               // else they start a run
+	OneDialog       bool `doc:"one dialog at a time is shown, the others wait"`          // else all at once
 	OneBash         bool `doc:"one bash command at a time"`                              // else several run at once
 	RetryEndEarly   bool `doc:"auto_retry_end right after the answer"`                   // else after agent_end
 	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
@@ -148,7 +149,7 @@ var dialects = map[Dialect]struct {
 	DialectS4: {
 		features: []Feature{FeatureUIAck},
 		wire:     Wire{TemplateSource: true},
-		rules:    Rules{OneBash: true, RustTexts: true, RefuseSlash: true, ForkFromBranch: true, FailAtOnce: true},
+		rules:    Rules{OneDialog: true, OneBash: true, RustTexts: true, RefuseSlash: true, ForkFromBranch: true, FailAtOnce: true},
 	},
 	DialectPi1: {
 		features: []Feature{

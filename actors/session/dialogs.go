@@ -11,6 +11,10 @@ import (
 
 // ask shows clients a dialog of the machine, and waits for the answer.
 func (s *Session) ask(c actor.Context, e core.AskUI) {
+	s.oneByOne(c, e.Request.ID, func(c actor.Context) { s.askNow(c, e) })
+}
+
+func (s *Session) askNow(c actor.Context, e core.AskUI) {
 	if e.Approval != nil {
 		s.clients.stands.ask(*e.Approval)
 		s.emit(*e.Approval)
@@ -20,6 +24,25 @@ func (s *Session) ask(c actor.Context, e core.AskUI) {
 	}
 	s.tellUI(c, worker.AskUI{Request: e.Request})
 	s.unseen(c)
+}
+
+// oneByOne shows a dialog, behind those that were asked before it where the dialect shows one at
+// a time.
+func (s *Session) oneByOne(c actor.Context, id string, show func(actor.Context)) {
+	if stands := &s.clients.stands; s.rules.OneDialog && (stands.asks() || len(stands.waits) > 0) {
+		stands.waits = append(stands.waits, unshown{id, show})
+		return
+	}
+	show(c)
+}
+
+// nextDialog shows the dialog whose turn it is.
+func (s *Session) nextDialog(c actor.Context) {
+	for stands := &s.clients.stands; len(stands.waits) > 0 && !stands.asks(); {
+		next := stands.waits[0]
+		stands.waits = stands.waits[1:]
+		next.show(c)
+	}
 }
 
 // unseen ends the dialogs that nobody who is there can show, unless somebody may still
@@ -67,6 +90,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 	}
 	if s.trustAnswered(c, m, how) || s.dialogAnswered(m, how) {
 		s.partingAsks(c)
+		s.nextDialog(c)
 		s.clients.flush(c.ActorSystem().Root)
 		s.report(c)
 		return
@@ -83,6 +107,7 @@ func (s *Session) uiAnswered(c actor.Context, m core.UIAnswered) {
 // dialogsLost takes away what nobody can answer any more: who has asked is gone.
 func (s *Session) dialogsLost() {
 	lost := protocol.DialogOver{Outcome: string(protocol.DialogLost)}
+	s.clients.stands.waits = nil
 	open := s.clients.stands.open(&protocol.Wire{Features: map[protocol.Feature]bool{protocol.FeatureApprovals: true}})
 	for _, d := range open.Dialogs {
 		s.dialogOver(d.ID, lost)

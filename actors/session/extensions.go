@@ -336,6 +336,7 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 	case extension.Shutdown:
 		s.close(c, ending{quit: true})
 	}
+	s.nextDialog(c)
 	s.clients.flush(c.ActorSystem().Root)
 	s.report(c) // they may have asked something
 }
@@ -712,11 +713,13 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	s.ext.asks.dialogs[m.Request.ID] = m.Op
-	s.clients.stands.note(m.Request, true)
-	s.tellPrompt("ui_prompt_start", m.Request)
-	s.emit(m.Request)
-	s.tellUI(c, worker.AskUI{Request: m.Request})
-	s.unseen(c)
+	s.oneByOne(c, m.Request.ID, func(c actor.Context) {
+		s.clients.stands.note(m.Request, true)
+		s.tellPrompt("ui_prompt_start", m.Request)
+		s.emit(m.Request)
+		s.tellUI(c, worker.AskUI{Request: m.Request})
+		s.unseen(c)
+	})
 	s.partingAsks(c)
 }
 

@@ -361,6 +361,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.answerIdle()
 	s.tellState()
 	s.jobs.letLeave(c)
+	s.nextDialog(c)
 	s.report(c)
 	s.sendClients(c) // last, so that who writes it goes on here
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
@@ -15,6 +17,14 @@ import (
 type standing struct {
 	list []shown // oldest first
 	over []ended // dialogs and approvals that are over, oldest first
+
+	waits []unshown // dialogs for their turn, oldest first, where one at a time is shown
+}
+
+// unshown is a dialog that is not shown yet.
+type unshown struct {
+	id   string
+	show func(actor.Context)
 }
 
 // keptEnds is how many dialogs are remembered that are over: who answers one of them is
@@ -80,8 +90,9 @@ func (s *standing) dialog(id string) *shown {
 	return &s.list[i]
 }
 
-// closed takes back a dialog, and returns it; nil if it is not there.
+// closed takes back a dialog, and returns it; nil if it is not there, or not shown yet.
 func (s *standing) closed(id string) *shown {
+	s.waits = slices.DeleteFunc(s.waits, func(w unshown) bool { return w.id == id })
 	x := s.dialog(id)
 	if x == nil {
 		return nil
