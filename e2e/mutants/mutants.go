@@ -349,6 +349,7 @@ var mutants = []mutant{
 	{"what a session says where it goes on comes before the answer to who has asked", "actors/session/open.go", "\ts.hostLeft(c)\n\twaiting := s.waiting\n", "\ts.hostLeft(c)\n\ts.askAgain(c)\n\twaiting := s.waiting\n", relays},
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: len(to.backlog) == 0,", "Hears: false,", relays},
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
+	{"a full disk of an owner refuses what the cluster has", "store/write.go", "if off, err = l.writeFile(line); err == nil {\n\t\t\treturn off, nil", "if off, err = l.writeFile(line); true {\n\t\t\treturn off, err", []string{"./actors", "-run", "TestDiskOfAnOwner"}},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
