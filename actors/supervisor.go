@@ -28,6 +28,7 @@ type supervisor struct {
 
 	stage stage
 	gone  bool        // no session is left, or none is waited for any more
+	stdio bool        // it lives for one client, and with it ends whoever could be asked
 	timer *time.Timer // for the next stage
 }
 
@@ -116,6 +117,7 @@ func (s *supervisor) connect(c actor.Context, m connect) {
 		_ = m.t.Close()
 		return
 	}
+	s.stdio = s.stdio || m.final
 	own := m.of.Default.Cwd != "" // what its client has asked for
 	if !own {
 		m.of.Default = s.shared.Default
@@ -176,8 +178,8 @@ func (s *supervisor) enter(c actor.Context, next stage) {
 		if next == draining {
 			after = s.drainLimit
 		}
-		tell = conn.Shutdown{Abort: next == aborting, Limit: after}
-		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting})
+		tell = conn.Shutdown{Abort: next == aborting, Limit: after, GoesOn: !s.stdio}
+		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting, GoesOn: !s.stdio})
 	case leaving:
 		s.gone = true
 	case ended:

@@ -6,20 +6,38 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestServeAsksAgain: the daemon is killed while it asks about a command. The one that
-// comes after it asks the same client again, under the same id, as soon as the session is
-// looked at, and runs the command after the answer.
+// TestServeAsksAgain: the daemon ends while it asks about a command: it is killed, its time to
+// drain is over, or nobody is there whom it could wait for. The one that comes after it asks the same
+// client again, under the same id, as soon as the session is looked at, and runs the command after the answer.
 func TestServeAsksAgain(t *testing.T) {
 	t.Parallel()
+	for how, end := range map[string]func(*served, *wsClient){
+		"killed": func(s *served, _ *wsClient) { require.NoError(s.t, s.cmd.Process.Kill()) },
+		"drained": func(s *served, client *wsClient) {
+			require.NoError(s.t, s.cmd.Process.Signal(syscall.SIGTERM))
+			client.until("draining")
+			require.NoError(s.t, s.cmd.Process.Signal(syscall.SIGTERM)) // it does not wait for the rest of a minute
+		},
+		"left": func(s *served, client *wsClient) {
+			client.conn.Close()
+			require.NoError(s.t, s.cmd.Process.Signal(syscall.SIGTERM))
+		},
+	} {
+		t.Run(how, func(t *testing.T) { t.Parallel(); asksAgain(t, end) })
+	}
+}
+
+func asksAgain(t *testing.T, end func(*served, *wsClient)) {
 	p := newPlace(t)
 	p.llm.plays(tool("c1", "bash", `{"command":"echo yes > made"}`), text("made it"))
-	s := p.serve("--listen", "127.0.0.1:0")
+	s := p.serve("--listen", "127.0.0.1:0", "--drain", "1m")
 	token := s.token()
 	client, _ := s.dial(token, "troupe.v1")
 	client.send(`{"id":"hello","type":"hello","features":["approvals","dialogEvents"]}`)
@@ -28,7 +46,7 @@ func TestServeAsksAgain(t *testing.T) {
 	handle, file := open.Get("data.sessionId").Str, open.Get("data.state.sessionFile").Str
 	client.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
 	asked := client.until("approval_request")
-	require.NoError(t, s.cmd.Process.Kill())
+	end(s, client)
 	<-s.ended
 	assert.NoFileExists(t, filepath.Join(p.work, "made"))
 

@@ -153,6 +153,35 @@ func TestServeDraining(t *testing.T) {
 	assert.Regexp(t, `"command":"prompt","code":"session_closing"`, s.errors())
 }
 
+// TestServeDrainingAnswers: what is asked while the daemon ends can be answered, until its time is over.
+func TestServeDrainingAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--drain", "1m")
+	client, _ := s.dial(s.token(), "troupe.v1")
+	client.send(`{"id":"hello","type":"hello","features":["approvals"]}`)
+	client.send(`{"id":"open","type":"open_session","retain":false}`)
+	handle := client.until("open").Get("data.sessionId").Str
+	p.llm.plays(tool("c1", "bash", `{"command":"echo yes > made"}`), tool("c2", "bash", `{"command":"echo yes >> made"}`), text("made it"))
+	client.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+	asked := client.until("approval_request")
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	client.until("draining")
+	for range 2 {
+		client.send(`{"id":"yes","type":"approval_response","approvalId":"` + asked.Get("id").Str + `","optionId":"once","sessionId":"` + handle + `"}`)
+		require.Equal(t, "allowed", client.until("approval_resolved").Get("outcome").Str)
+		if asked.Get("toolCallId").Str == "c1" {
+			asked = client.until("approval_request")
+		}
+	}
+	assert.Equal(t, "completed", client.until("agent_settled").Get("outcome").Str)
+	<-s.ended
+	assert.Equal(t, 143, s.cmd.ProcessState.ExitCode())
+	made, err := os.ReadFile(filepath.Join(p.work, "made"))
+	require.NoError(t, err)
+	assert.Equal(t, "yes\nyes\n", string(made))
+}
+
 // TestOnAttention: a command of the user's is told that a session has come to an end, and by
 // which answer.
 func TestOnAttention(t *testing.T) {

@@ -58,10 +58,11 @@ type (
 
 // A connection and its parent.
 type (
-	// Shutdown tells a connection to end. Limit is how long its sessions may take for that.
+	// Shutdown tells a connection to end. Limit is how long its sessions may take for that;
+	// GoesOn is that of [link.Leave].
 	Shutdown struct {
-		Abort bool
-		Limit time.Duration
+		Abort, GoesOn bool
+		Limit         time.Duration
 	}
 	// Cut tells a connection that its sessions are not waited for any more; the
 	// second one that its client is not, either.

@@ -146,7 +146,7 @@ func (r *router) Receive(c actor.Context) {
 		if (r.cfg.Lag > 0 || r.cfg.Peer) && r.leaving == nil { // the others see their pipe close
 			r.out.Send(c.ActorSystem().Root, link.Item{Event: protocol.Draining{DeadlineMs: m.Limit.Milliseconds()}})
 		}
-		r.leave(c, link.Leave{Abort: m.Abort, Final: true})
+		r.leave(c, link.Leave{Abort: m.Abort, Final: true, GoesOn: m.GoesOn})
 	case clientLost:
 		r.leave(c, link.Leave{Abort: r.cfg.Final || !r.cfg.Drain, Gone: m.deaf, Final: r.cfg.Final})
 	}
@@ -195,7 +195,7 @@ func (r *router) request(c actor.Context, req protocol.Request, err *protocol.Er
 	}
 	switch {
 	case err != nil:
-	case r.leaving != nil:
+	case r.leaving != nil && !r.stillTaken(req):
 		err = r.leavingError()
 	case r.cfg.ViewOnly && !onlyLooks(req.Cmd):
 		err = protocol.CodeForbidden.Errorf("This client may only watch")
@@ -234,6 +234,16 @@ func onlyLooks(cmd protocol.Command) bool {
 	default:
 		return protocol.TraitsOf(cmd).Is(protocol.Looks)
 	}
+}
+
+// stillTaken says whether a command is taken although the process ends: a run may wait for it,
+// which has its time to come to an end.
+func (r *router) stillTaken(req protocol.Request) bool {
+	to := r.routes.main
+	if req.SessionID != "" {
+		to = r.routes.to(req.SessionID)
+	}
+	return r.leaving.GoesOn && !r.leaving.Abort && req.Spec.Is(protocol.EndsWork) && to != nil && !to.far
 }
 
 // leavingError refuses a command that comes behind the end of its connection, or

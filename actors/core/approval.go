@@ -55,7 +55,7 @@ func (m *Machine) judged(r *run, c *call, answer HookAnswer) {
 		m.runApproved(c)
 	case judged.Ask == nil:
 		m.permitCall(r, c)
-	case m.deaf():
+	case m.deaf() && !m.askedLater(c):
 		m.finishCall(r, c, errorResult(nobodyLeft), true)
 	default:
 		m.askApproval(c, *judged.Ask)

@@ -81,12 +81,46 @@ func (m *Machine) dialogsLost() {
 // deaf says that the client can answer nothing any more.
 func (m *Machine) deaf() bool { return m.closing != nil && m.closing.Deaf }
 
+// askedLater says of a call that another process may ask about it, for this one ends.
+func (m *Machine) askedLater(c *call) bool {
+	return m.closing != nil && m.closing.GoesOn && m.set.Retained && m.set.Child == nil && c.inner == nil
+}
+
+// onlyAsks says whether nothing of the run goes on but questions about calls, none of which has
+// begun, and another process asks them again: see [onlyAsked].
+func (m *Machine) onlyAsks() bool {
+	a, ok := m.activity.(*runningTools)
+	if !ok || len(a.run.inner) > 0 {
+		return false
+	}
+	asks := false
+	for _, c := range a.run.calls {
+		switch {
+		case c.dialog != "" && m.askedLater(c):
+			asks = true
+		case c.state == callRunning, a.run.parallel: // it runs, or is neither in the log nor to be run again
+			return false
+		}
+	}
+	return asks
+}
+
+// leaveAsked ends the life of a machine that is to close where nothing but questions is left and
+// nobody can answer in time. Nothing is written or told: nobody has said no.
+func (m *Machine) leaveAsked() {
+	if m.closing != nil && (m.closing.Abort || m.closing.Deaf) && m.onlyAsks() {
+		m.release()
+		m.enter(idle{})
+	}
+}
+
 // nobodyAnswers ends what waits for the client: dialogs without consent, calls
 // of its tools without a result.
 func (m *Machine) nobodyAnswers() {
 	m.childrenCannotAsk()
 	for _, c := range m.callsOut() {
 		switch {
+		case m.askedLater(c) && c.host == "":
 		case c.dialog != "":
 			m.do(CancelUI{ID: c.dialog})
 			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})

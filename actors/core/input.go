@@ -466,6 +466,9 @@ type TimerDue struct{ Name string }
 type Closing struct {
 	Abort bool // stop the run now; else let it finish
 	Deaf  bool // the client can answer nothing any more
+	// GoesOn says that another process takes the session up if it is [Settings.Retained]: what
+	// only waits for an answer about calls that have not begun is left to it, see [AskAgain].
+	GoesOn bool
 }
 
 func (in StreamParts) apply(m *Machine)      { m.streamParts(in) }

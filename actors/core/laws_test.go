@@ -207,6 +207,9 @@ func (h *history) restarts() {
 	if h.m.set.Ephemeral || h.tasked || h.m.swap != nil {
 		return
 	}
+	if h.pick(2, "told") == 0 {
+		h.toldToEnd()
+	}
 	open := h.load()
 	h.late = nil // the old process has told nobody
 	h.restart()
@@ -227,6 +230,21 @@ func (h *history) restarts() {
 			}
 		}
 	}
+}
+
+// toldToEnd is a process that ends in order, and not by a crash: where it leaves a run to the
+// next one, it writes nothing, and that one finds questions and nothing else.
+func (h *history) toldToEnd() {
+	h.m.closing = &Closing{GoesOn: true}
+	asks := h.m.onlyAsks()
+	h.m.closing = nil
+	if !asks {
+		return
+	}
+	require.True(h.t, onlyAsked(h.load().Resume))
+	written := len(h.log)
+	h.step(Closing{GoesOn: true, Deaf: h.pick(2, "deaf") == 0, Abort: true})
+	require.Len(h.t, h.log, written)
 }
 
 // action does one random thing.

@@ -207,6 +207,7 @@ func (m *Machine) Step(now int64, log Log, ins ...Input) []Effect {
 
 // handled looks at what an input has made of the machine.
 func (m *Machine) handled() {
+	m.leaveAsked()
 	m.notePhase()
 	m.maybeClosed()
 }
@@ -609,6 +610,7 @@ func (m *Machine) close(in Closing) {
 	}
 	m.closing.Abort = m.closing.Abort || in.Abort
 	m.closing.Deaf = m.closing.Deaf || in.Deaf
+	m.closing.GoesOn = m.closing.GoesOn || in.GoesOn
 	if !in.Abort {
 		if in.Deaf {
 			m.nobodyAnswers()
@@ -616,7 +618,9 @@ func (m *Machine) close(in Closing) {
 		return
 	}
 	m.dropIntake(protocol.CodeSessionClosing.Errorf("Session is closing"))
-	m.stop(aborted)
+	if !m.onlyAsks() {
+		m.stop(aborted)
+	}
 	m.stopBashes()
 }
 

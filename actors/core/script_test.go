@@ -324,7 +324,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 	case "withdrawn":
 		return w.step(Withdrawn{Seqs: []uint64{uint64(num("seq"))}})
 	case "closing":
-		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf")})
+		return w.step(Closing{Abort: d.HasArg("abort"), Deaf: d.HasArg("deaf"), GoesOn: d.HasArg("goes-on")})
 	case "crash":
 		return w.crash()
 	case "restart":

@@ -808,7 +808,7 @@ func (m *Machine) permitCall(r *run, c *call) {
 // nobodyConsents says whether a call needs the consent of clients of which none is
 // left.
 func (m *Machine) nobodyConsents(c *call) bool {
-	return m.deaf() && m.needsConsent(c)
+	return m.deaf() && !m.askedLater(c) && m.needsConsent(c)
 }
 
 // needsConsent says whether --confirm names a tool that a call is of, or that it has run.

@@ -66,8 +66,8 @@ type (
 		Err  *protocol.Error
 	}
 	// EndAll asks for the end of all sessions, each with its last client. The
-	// answer is a NoneOpen when there is none.
-	EndAll   struct{ Abort bool }
+	// answer is a NoneOpen when there is none. GoesOn is that of [Leave].
+	EndAll   struct{ Abort, GoesOn bool }
 	NoneOpen struct{}
 )
 
@@ -115,6 +115,7 @@ type (
 		Abort  bool       // if it ends the session, do not let the run end first
 		Gone   bool       // the client cannot be told anything: it wants no answers
 		Final  bool       // the process ends: also what was to be retained
+		GoesOn bool       // it was told to, and another one goes on with what was to be retained: until then the client is there, and answers
 	}
 	// Left says that a session has let a client go.
 	Left struct{ Handle string }
@@ -125,6 +126,7 @@ type (
 func (m *Leave) And(next Leave) *Leave {
 	if m != nil {
 		next.Abort, next.Gone, next.Final = next.Abort || m.Abort, next.Gone || m.Gone, next.Final || m.Final
+		next.GoesOn = next.GoesOn && m.GoesOn
 	}
 	return &next
 }

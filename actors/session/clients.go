@@ -70,6 +70,13 @@ type outgoing struct {
 // attached says whether the session goes on for this client.
 func (cl *client) attached() bool { return (!cl.muted || cl.attaching != 0) && cl.leaving == nil }
 
+// answer says whether somebody can still answer questions although the process ends.
+func (a *clients) answer() bool {
+	return slices.ContainsFunc(a.list, func(cl *client) bool {
+		return !cl.muted && !cl.viewer && cl.leaving != nil && cl.leaving.GoesOn && !cl.leaving.Abort && !cl.leaving.Gone
+	})
+}
+
 // show says whether somebody who is there can show a dialog and answer it.
 func (a *clients) show(record protocol.Event) bool {
 	return slices.ContainsFunc(a.list, func(cl *client) bool { return cl.attached() && !cl.viewer && cl.Wire.ShowsRecord(record) })
@@ -353,7 +360,7 @@ func (s *Session) clientsChanged(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 	s.tellClients(c)
 	s.subscribed(c)
-	if s.clients.attached() == 0 && !s.waitsForSomebody() {
+	if s.clients.attached() == 0 && !s.clients.answer() && !s.waitsForSomebody() {
 		s.dismissDialogs(c)
 	}
 	s.unseen(c)

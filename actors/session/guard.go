@@ -289,7 +289,7 @@ func (d *durable) noteLeave(m link.Leave) (counts bool) {
 	case who == nil && m.Router != nil:
 		return false // it has left before
 	case d.clients.attached() == 0 && !d.spec.Retain:
-		d.life.endAs(ending{abort: m.Abort, deaf: true, final: m.Final})
+		d.life.endAs(ending{abort: m.Abort, deaf: !d.clients.answer(), final: m.Final, goesOn: m.GoesOn})
 	case who != nil && (d.life.end == nil || m.Abort) && !m.Final: // the session goes on without it
 		who.muted, who.attaching = true, 0
 	}

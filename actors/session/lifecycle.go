@@ -61,12 +61,13 @@ type lifecycle struct {
 
 // ending is how a session is to end.
 type ending struct {
-	abort bool     // the run does not end first
-	deaf  bool     // no client can answer a dialog any more
-	final bool     // the process ends
-	moves bool     // another node is to have it
-	quit  bool     // an extension wants it: a connection that has no other session ends with it
-	asked []uint64 // the close_session commands to answer then
+	abort  bool     // the run does not end first
+	deaf   bool     // no client can answer a dialog any more
+	final  bool     // the process ends
+	goesOn bool     // another one may go on with the session
+	moves  bool     // another node is to have it
+	quit   bool     // an extension wants it: a connection that has no other session ends with it
+	asked  []uint64 // the close_session commands to answer then
 }
 
 // endAs notes how the session is to end; if it is to end already, as strictly as
@@ -74,7 +75,7 @@ type ending struct {
 func (l *lifecycle) endAs(e ending) {
 	if was := l.end; was != nil {
 		e = ending{
-			abort: e.abort || was.abort, deaf: e.deaf || was.deaf, final: e.final || was.final, moves: e.moves || was.moves, quit: e.quit || was.quit, asked: append(was.asked, e.asked...),
+			abort: e.abort || was.abort, deaf: e.deaf || was.deaf, final: e.final || was.final, goesOn: e.goesOn || was.goesOn, moves: e.moves || was.moves, quit: e.quit || was.quit, asked: append(was.asked, e.asked...),
 		}
 	}
 	l.end = &e

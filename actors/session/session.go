@@ -459,7 +459,7 @@ func (s *Session) close(c actor.Context, e ending) {
 }
 
 func (s *Session) closeMachine(c actor.Context) {
-	s.step(c, core.Closing{Abort: s.life.end.abort, Deaf: s.life.end.deaf})
+	s.step(c, core.Closing{Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn})
 }
 
 // procsGone says that no process of the session is left.

@@ -104,7 +104,7 @@ func (s *sessions) Receive(c actor.Context) {
 		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
 	case link.EndAll:
 		s.ending, s.aborting = c.Sender(), s.aborting || m.Abort
-		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true})
+		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true, GoesOn: m.GoesOn})
 		s.maybeNone(c)
 	case *actor.Terminated:
 		s.terminated(c, m.Who)
