@@ -597,6 +597,83 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// TestOddDialogs: what is asked in another form than was agreed is asked as it is meant, or
+// refused with a reason, and nothing that clients do not know reaches them.
+func TestOddDialogs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default function (pi) {
+		const odd = {
+			time: (ui) => ui.confirm("Q", "m", { timeout: "30" }),
+			noTime: (ui) => ui.confirm("Q", "m", { timeout: "soon" }),
+			none: (ui) => ui.select("Q"),
+			text: (ui) => ui.select("Q", "abc"),
+			many: (ui) => Promise.all(Array.from({ length: 70 }, () => ui.confirm("Q", "m"))),
+			shows: (ui) => { ui.notify("n", "loud"); ui.notify("n", {}); ui.setWidget("w", ["l"], { placement: 7 }); },
+		};
+		for (const name of Object.keys(odd)) pi.registerCommand(name, { handler: async (_, ctx) => { await odd[name](ctx.ui); } });
+	}`), 0o600))
+	w := load(t, path)
+	for command, record := range map[string]string{
+		"time":   `{"method":"confirm","title":"Q","message":"m","timeout":30}`,
+		"noTime": `{"method":"confirm","title":"Q","message":"m"}`,
+	} {
+		w.vm.Command(w.id(), command, "")
+		op := wait[Op](w)
+		require.JSONEq(t, record, string(op.Args))
+		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
+		require.Empty(t, wait[CommandDone](w).Err)
+	}
+	for _, command := range []string{"none", "text"} {
+		w.vm.Command(w.id(), command, "")
+		require.Equal(t, "ctx.ui.select: the options have to be an array", wait[CommandDone](w).Err)
+	}
+	w.vm.Command(w.id(), "many", "")
+	for range 64 {
+		w.vm.Answer(wait[Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
+	}
+	require.Empty(t, wait[CommandDone](w).Err)
+	require.Len(t, w.failures(), 1, "said once")
+	require.Equal(t, "more than 64 dialogs are open", w.failures()[0].Message)
+	w.vm.Command(w.id(), "shows", "")
+	require.Empty(t, wait[CommandDone](w).Err)
+	require.Equal(t, []string{`{"method":"notify","message":"n"}`, `{"method":"notify","message":"n"}`, `{"method":"setWidget","widgetKey":"w","widgetLines":["l"]}`}, w.acts("ui"))
+}
+
+// TestOddAnswers: a transformation without a text leaves the text as it is, and what has nothing
+// to say about a session says nothing.
+func TestOddAnswers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default function (pi) {
+		pi.on("input", () => ({ action: "transform", images: [] }));
+		for (const answer of [7, "yes", [1], () => 1, true]) pi.on("session_before_switch", () => answer);
+	}`), 0o600))
+	w := load(t, path)
+	require.JSONEq(t, `{"action":"transform","text":"as it is","images":[]}`, string(w.call(`{"type":"input","text":"as it is"}`).Result))
+	require.Empty(t, w.call(`{"type":"session_before_switch","reason":"new"}`).Result)
+}
+
+// TestHalfCharacters: a text that was cut in the middle of a character leaves JSON that every
+// client can read.
+func TestHalfCharacters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "half.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default function (pi) {
+		pi.registerTool({ name: "half", label: "Half", description: "h", parameters: { type: "object", properties: {} }, execute: async () => {
+			pi.appendEntry("kept", { cut: "\u{1f600}".slice(0, 1), whole: "\u{1f600}" });
+			return { content: [], details: { low: "\u{1f600}".slice(1) + "\\ud83d", both: "\ude00\ud83d" } };
+		} });
+	}`), 0o600))
+	w := load(t, path)
+	require.Equal(t, `{"content":[],"details":{"low":"\ufffd\\ud83d","both":"\ufffd\ufffd"}}`, string(w.tool("half", "{}").Result))
+	require.Len(t, w.acts("appendEntry"), 1)
+	require.Contains(t, w.acts("appendEntry")[0], `{"cut":"\ufffd","whole":"😀"}`)
+	for text, want := range map[string]string{
+		`"\ud83d\ude00"`: `"\ud83d\ude00"`, `"\ud83d\u0041"`: `"\ufffd\u0041"`, `"\ud83d"`: `"\ufffd"`, `"\\ud83d"`: `"\\ud83d"`,
+		`"\ud83`: `"\ud83`, `"\ud7ff\ude00"`: `"\ud7ff\ufffd"`, `"\`: `"\`,
+	} {
+		require.Equal(t, want, string(wellFormed(text)))
+	}
+}
+
 // What an extension does wrong ends nothing but itself.
 func TestLoops(t *testing.T) {
 	w := loadSpec(t, Spec{}, impatient(), "bad_loop.ts")

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"troupe/tools"
@@ -75,13 +76,39 @@ func (a args) json(i int) json.RawMessage {
 		return nil
 	}
 	if text, ok := a[i].(quick.JSON); ok {
-		return json.RawMessage(text)
+		return wellFormed(string(text))
 	}
 	text, err := json.Marshal(a[i])
 	if err != nil {
 		return nil
 	}
 	return text
+}
+
+// wellFormed is JSON of JavaScript's without the halves of characters that its texts may have, as
+// those do that were cut: half of the clients cannot read a line with one.
+func wellFormed(text string) json.RawMessage {
+	if !strings.Contains(text, `\ud`) {
+		return json.RawMessage(text)
+	}
+	out := []byte(text)
+	for i := 0; i < len(out); i++ {
+		if out[i] != '\\' {
+			continue
+		}
+		if i++; isHalf(out, i, "89ab") && i+6 < len(out) && out[i+5] == '\\' && isHalf(out, i+6, "cdef") {
+			i += 10
+		} else if isHalf(out, i, "89abcdef") {
+			copy(out[i:], "ufffd")
+		}
+	}
+	return out
+}
+
+// isHalf says whether an escape, whose backslash is before i, is half of a character: its second
+// digit is one of these.
+func isHalf(text []byte, i int, second string) bool {
+	return i+4 < len(text) && text[i] == 'u' && text[i+1] == 'd' && strings.IndexByte(second, text[i+2]) >= 0
 }
 
 // failure is an error as Node has it. It crosses as JSON.
@@ -168,7 +195,7 @@ func (v *vm) native(list []any) (any, error) {
 		if err := fits(a.text(0), a.text(1)); err != nil {
 			return nil, err
 		}
-		v.sink(Act{Name: a.text(0), Args: json.RawMessage(a.text(1))})
+		v.sink(Act{Name: a.text(0), Args: wellFormed(a.text(1))})
 	case "log":
 		v.sink(Log{Level: a.text(0), Text: a.text(1)})
 	case "error":
@@ -219,7 +246,7 @@ func (v *vm) answered(word string, a args) {
 	id := uint64(a.int(0))
 	result := func(i int) json.RawMessage {
 		if s := a.text(i); s != "" {
-			return json.RawMessage(s)
+			return wellFormed(s)
 		}
 		return nil
 	}
@@ -446,7 +473,7 @@ func (v *vm) ask(a args) error {
 	}
 	id := a.int(0)
 	v.addOp(id, &op{waits: true, asked: true})
-	v.sink(Op{ID: uint64(id), Name: a.text(1), Args: json.RawMessage(a.text(2))})
+	v.sink(Op{ID: uint64(id), Name: a.text(1), Args: wellFormed(a.text(2))})
 	return nil
 }
 

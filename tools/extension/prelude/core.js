@@ -697,6 +697,7 @@ function copyOf(list) {
 // ---- ctx.ui ----
 
 let dialogs = 0;
+let crowded = false;    // it was said that there are too many
 const MOST_DIALOGS = 64;
 const openDialogs = []; // what takes each back
 let asking;             // whose dialogs are opened now
@@ -750,10 +751,13 @@ const MOST_TIMEOUT = 2147483647; // of a timer of Node's
 async function dialog(record, none, pick, opts) {
   const by = asking, signal = opts?.signal;
   if (signal?.aborted || by && (by.gone || by.of !== generation)) return none;
-  const { timeout } = opts ?? {};
+  if (record.method === "select" && !record.options) throw new NewError("ctx.ui.select: the options have to be an array");
+  let timeout = opts?.timeout;
+  if (typeof timeout === "string") timeout = +timeout; // as a timer takes it
   if (typeof timeout === "number" && timeout) record.timeout = timeout >= 1 ? floor(timeout < MOST_TIMEOUT ? timeout : MOST_TIMEOUT) : 1; // NaN is none, less than nothing is over at once
   if (dialogs >= MOST_DIALOGS) {
-    failed(undefined, "ui", new NewError("more than " + MOST_DIALOGS + " dialogs are open"));
+    if (!crowded) failed(undefined, "ui", new NewError("more than " + MOST_DIALOGS + " dialogs are open"));
+    crowded = true;
     return none;
   }
   dialogs++;
@@ -776,6 +780,7 @@ async function dialog(record, none, pick, opts) {
     return none;
   } finally {
     dialogs--;
+    crowded = false;
     drop(openDialogs, cancel);
     if (by) drop(by.open, cancel);
     signal?.removeEventListener?.("abort", cancel);
@@ -797,15 +802,16 @@ const plain = new NewProxy({}, { // a theme that leaves text as it is
 });
 
 const ui = {
-  select: (title, options, opts) => dialog({ method: "select", title: textOf(title), options: lines(options) }, undefined, value, opts),
+  select: (title, options, opts) => dialog({ method: "select", title: textOf(title), options: isArray(options) ? lines(options) : undefined }, undefined, value, opts),
   confirm: (title, message, opts) => dialog({ method: "confirm", title: textOf(title), message: textOf(message) }, false, (r) => r.confirmed === true, opts),
   input: (title, placeholder, opts) => dialog({ method: "input", title: textOf(title), placeholder: textOf(placeholder) }, undefined, value, opts),
   editor: (title, prefill) => dialog({ method: "editor", title: textOf(title), prefill: textOf(prefill) }, undefined, value),
-  notify: (message, type) => host.act("ui", { method: "notify", message: textOf(message), notifyType: type }),
+  notify: (message, type) => host.act("ui", { method: "notify", message: textOf(message), notifyType: type === "info" || type === "warning" || type === "error" ? type : undefined }),
   setStatus: (key, text) => host.act("ui", { method: "setStatus", statusKey: String_(key), statusText: textOf(text) }),
   setWidget(key, content, options) {
     if (content !== undefined && content !== null && !isArray(content)) return; // a component
-    host.act("ui", { method: "setWidget", widgetKey: String_(key), widgetLines: content ? lines(content) : undefined, widgetPlacement: options?.placement });
+    const at = options?.placement;
+    host.act("ui", { method: "setWidget", widgetKey: String_(key), widgetLines: content ? lines(content) : undefined, widgetPlacement: at === "aboveEditor" || at === "belowEditor" ? at : undefined });
   },
   setTitle: (title) => host.act("ui", { method: "setTitle", title: textOf(title) }),
   setEditorText: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
@@ -1386,7 +1392,11 @@ const LAST = { step(c, r) { c.out = r; } };
 const TOLD = {};
 
 const VETO = {
-  step(c, r) { c.out = r; return r.cancel === true; },
+  step(c, r) {
+    if (typeof r !== "object" || isArray(r)) return false; // has nothing to say
+    c.out = r;
+    return r.cancel === true;
+  },
   async end(c) { return c.out?.cancel ? c.out : (await oldVeto(c.event, c.by)) ?? c.out; },
 };
 
@@ -1440,7 +1450,7 @@ const COMBINE = {
       const { event } = c;
       if (r.action === "handled") { c.out = { action: "handled" }; return true; }
       if (r.action === "transform") {
-        event.text = r.text;
+        if (r.text !== undefined) event.text = r.text;
         if (r.images !== undefined) event.images = r.images;
         c.out = { action: "transform", text: event.text, images: event.images };
       }
