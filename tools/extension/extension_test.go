@@ -513,7 +513,7 @@ func TestManyDialogs(t *testing.T) {
 		w.vm.Answer(wait[Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
 	}
 	require.Equal(t, "64 of 66", w.notice())
-	require.Len(t, w.failures(), 2)
+	require.Len(t, w.failures(), 1, "said once, not for each")
 }
 
 func TestBus(t *testing.T) {
@@ -607,7 +607,6 @@ func TestOddDialogs(t *testing.T) {
 			noTime: (ui) => ui.confirm("Q", "m", { timeout: "soon" }),
 			none: (ui) => ui.select("Q"),
 			text: (ui) => ui.select("Q", "abc"),
-			many: (ui) => Promise.all(Array.from({ length: 70 }, () => ui.confirm("Q", "m"))),
 			shows: (ui) => { ui.notify("n", "loud"); ui.notify("n", {}); ui.setWidget("w", ["l"], { placement: 7 }); },
 		};
 		for (const name of Object.keys(odd)) pi.registerCommand(name, { handler: async (_, ctx) => { await odd[name](ctx.ui); } });
@@ -627,13 +626,6 @@ func TestOddDialogs(t *testing.T) {
 		w.vm.Command(w.id(), command, "")
 		require.Equal(t, "ctx.ui.select: the options have to be an array", wait[CommandDone](w).Err)
 	}
-	w.vm.Command(w.id(), "many", "")
-	for range 64 {
-		w.vm.Answer(wait[Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
-	}
-	require.Empty(t, wait[CommandDone](w).Err)
-	require.Len(t, w.failures(), 1, "said once")
-	require.Equal(t, "more than 64 dialogs are open", w.failures()[0].Message)
 	w.vm.Command(w.id(), "shows", "")
 	require.Empty(t, wait[CommandDone](w).Err)
 	require.Equal(t, []string{`{"method":"notify","message":"n"}`, `{"method":"notify","message":"n"}`, `{"method":"setWidget","widgetKey":"w","widgetLines":["l"]}`}, w.acts("ui"))
