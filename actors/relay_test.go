@@ -485,6 +485,51 @@ func (c *node) openBehind(name, next, client string) string {
 	}
 }
 
+// TestGraceOfSharedDirectories: where a directory is on the lost node, too, nothing runs in it before that node has ended what
+// runs there, however it was lost; anything else is done at once. A node that gave the session up has nothing running.
+func TestGraceOfSharedDirectories(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "c")
+		for _, n := range nodes {
+			n.cfg.Sessions.Cluster.Grace = 15 * time.Second
+		}
+		c := through(nodes[0], "client-one", "")
+		took := func(s, command string) time.Duration {
+			begun := time.Now()
+			id := fmt.Sprint("x-g", len(c.Lines()))
+			c.Line(fmt.Sprintf(`{"id":%q,%s%s}`, id, command, at(s)))
+			v := c.wait(id)
+			for i := 0; i < 2 && !v.Exists(); i++ {
+				v = c.wait(id)
+			}
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			return time.Since(begun)
+		}
+		moves, lost := c.openBehind("b", "a", "client-one"), c.openBehind("b", "c", "client-one")
+		for _, s := range []string{moves, lost} {
+			c.run(s, "~x~ one")
+			assert.Less(t, took(s, `"type":"bash","command":"quick"`), time.Second)
+		}
+		took(moves, `"type":"move_session","node":"a"`)
+		assert.Less(t, took(moves, `"type":"bash","command":"quick"`), time.Second)
+		w.lose("b")
+		assert.Less(t, took(lost, `"type":"set_session_name","name":"one"`), 2*time.Second)
+		c.Line(`{"id":"x-p","type":"prompt","message":"~y~ tool=danger rounds=1"` + at(lost) + `}`)
+		require.True(t, c.wait("x-p").Get("success").Bool())
+		c.pass(10 * time.Second)
+		assert.Empty(t, c.Events(lost, "tool_execution_end"))
+		waited := 10*time.Second + took(lost, `"type":"bash","command":"quick"`)
+		assert.Greater(t, waited, 13*time.Second)
+		assert.LessOrEqual(t, waited, 15*time.Second)
+		c.pass(time.Second)
+		assert.Len(t, c.Events(lost, "tool_execution_end"), 1)
+		assert.Less(t, took(lost, `"type":"bash","command":"quick"`), time.Second)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
+	})
+}
+
 // TestRelayRepeats: a command that comes again over a hop acts once, and its answer says so, whether the wire to
 // the session's node is the one it came by first or another, and whichever client's connection it is.
 func TestRelayRepeats(t *testing.T) {

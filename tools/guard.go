@@ -20,6 +20,8 @@ type Guard struct {
 	pipe *os.File // to the script; nil before the first command and after the last
 	over bool     // no script, and none wanted
 	exit chan struct{}
+	live int         // groups
+	fed  time.Time   // until when commands may run on that nobody feeds; zero for ever
 	gone []byte      // lines about groups that are gone, to be sent with the next one
 	late *time.Timer // sends them if there is none
 }
@@ -43,6 +45,28 @@ func (g *Guard) Close() {
 		pipe.Close()
 		<-exit
 	}
+}
+
+// Feed lets commands run on for a time; without another Feed within it they are ended, also where this process stands still
+// and cannot do it. Before the first they run for ever.
+func (g *Guard) Feed(within time.Duration) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.fed = time.Now().Add(within)
+	if g.pipe != nil && g.live > 0 {
+		g.tell(g.deadline(g.gone))
+	}
+}
+
+// deadline says to the script how long it may hear nothing.
+func (g *Guard) deadline(lines []byte) []byte {
+	if g.fed.IsZero() {
+		return lines
+	}
+	return fmt.Appendf(lines, "= %d\n", max(1, int(time.Until(g.fed).Seconds()+0.5)))
 }
 
 // prefix begins the marks of a registry; of one without guard, too.
@@ -72,7 +96,8 @@ func (g *Guard) watch(group int) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.tell(fmt.Appendf(g.gone, "+ %d\n", group))
+	g.live++
+	g.tell(g.deadline(fmt.Appendf(g.gone, "+ %d\n", group)))
 }
 
 // forget tells it that the group is gone and its number free for others. That
@@ -85,6 +110,9 @@ func (g *Guard) forget(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gone = fmt.Appendf(g.gone, "- %d\n", group)
+	if g.live--; g.live == 0 && !g.fed.IsZero() {
+		g.gone = append(g.gone, "= 0\n"...)
+	}
 	switch {
 	case len(g.gone) > maxGone:
 		g.tell(g.gone)

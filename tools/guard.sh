@@ -1,14 +1,9 @@
 # Reads from the daemon which process groups live (+N) and which are gone (-N).
 # The end of input means that the daemon is gone, however it went: then what is
-# left of its commands is ended. $1 is in the environment of all of them.
+# left of its commands is ended; so it is, without that end, when nothing was read for
+# as many seconds as were said last (=N). $1 is in the environment of all of them.
 trap '' HUP INT TERM
 live=' '
-while read -r op group; do
-	case $op in
-	+) live="$live$group " ;;
-	-) live="${live%%" $group "*} ${live#*" $group "}" ;;
-	esac
-done
 
 # The daemon may have died before it could tell of a command, and the command's
 # own children may have dropped the mark: what is marked and leads a group counts
@@ -19,9 +14,6 @@ marked() {
 		echo "${pid%/environ}"
 	done
 }
-for pid in $(marked "$1"); do
-	live="$live$pid "
-done
 
 rest() {
 	for group in $live; do
@@ -30,11 +22,45 @@ rest() {
 	marked "$1"
 }
 
-for signal in TERM KILL; do
-	pids=$(rest "$1")
-	[ -n "$pids" ] || continue
-	for pid in $pids; do
-		kill -s "$signal" -- "$pid" 2>/dev/null
+end() {
+	for pid in $(marked "$1"); do
+		live="$live$pid "
 	done
-	[ "$signal" = KILL ] || sleep 1
+	for signal in TERM KILL; do
+		pids=$(rest "$1")
+		[ -n "$pids" ] || continue
+		for pid in $pids; do
+			kill -s "$signal" -- "$pid" 2>/dev/null
+		done
+		[ "$signal" = KILL ] || sleep 1
+	done
+}
+
+timer=
+disarm() {
+	[ -n "$timer" ] || return
+	kill -s KILL "$timer" 2>/dev/null
+	wait "$timer" 2>/dev/null
+	timer=
+}
+while read -r op group; do
+	case $op in
+	+) live="$live$group " ;;
+	-) live="${live%%" $group "*} ${live#*" $group "}" ;;
+	=)
+		disarm
+		[ "$group" = 0 ] || {
+			{
+				while [ "$group" -gt 0 ]; do
+					sleep 1 # short: who is killed leaves it behind
+					group=$((group - 1))
+				done
+				end "$1"
+			} <&- >/dev/null 2>&1 &
+			timer=$!
+		}
+		;;
+	esac
 done
+disarm
+end "$1"

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -254,6 +255,38 @@ func TestGuardCloses(t *testing.T) {
 	<-guard.exit
 	guard.Close()
 	NewGuard().Close()
+}
+
+// TestGuardIsFed: commands whose daemon does not say in time that they may run on are ended, those of one that does are not,
+// and of one that has never said so neither. Where nothing runs nothing is waited for.
+func TestGuardIsFed(t *testing.T) {
+	t.Parallel()
+	guard := NewGuard()
+	defer guard.Close()
+	env := newEnv(t)
+	env.Procs = NewProcs(guard)
+	defer env.Procs.KillAll(0)
+	run := func(command string) ExecResult {
+		res, err := Exec(t.Context(), ExecSpec{Env: env, Command: command})
+		require.NoError(t, err)
+		return res
+	}
+	assert.Zero(t, run("sleep 0.1").ExitCode)
+	guard.Feed(time.Second)
+	res := run("sleep 20")
+	assert.NotZero(t, res.ExitCode, "it is ended")
+	guard.Feed(time.Second)
+	fed := make(chan ExecResult)
+	go func() { fed <- run("sleep 3.2") }()
+	for over := false; !over; {
+		select {
+		case res := <-fed:
+			assert.Zero(t, res.ExitCode, "it runs on")
+			over = true
+		case <-time.After(300 * time.Millisecond):
+			guard.Feed(time.Second)
+		}
+	}
 }
 
 // It is about its own commands only.

@@ -57,6 +57,9 @@ func (o *Owned) Mark() (Mark, Keys) { return o.w.Mark(), o.keys }
 // Fenced says whether somebody else was found to own the session.
 func (o *Owned) Fenced() bool { return errors.Is(o.w.final, ErrFenced) }
 
+// Since is when this node had claimed the session.
+func (o *Owned) Since() time.Time { return o.w.since }
+
 // Epoch is the sequence of the claim.
 func (o *Owned) Epoch() Seq { return o.w.Epoch() }
 

@@ -24,6 +24,7 @@ type Writer struct {
 	log   Log
 	id    SessionID
 	at    Mark
+	since time.Time             // when it claimed the session
 	final error                 // why nothing can be appended any more
 	doubt func(since time.Time) // see [Owned.Doubted]
 }
@@ -63,6 +64,7 @@ func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, ta
 	if _, err := w.put(ctx, Record{Kind: Claim, Lines: about}, false); err != nil {
 		return nil, err
 	}
+	w.since = time.Now()
 	return w, nil
 }
 

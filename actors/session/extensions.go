@@ -20,6 +20,7 @@ import (
 	words "troupe/protocol/extension"
 	"troupe/providers"
 	"troupe/store/config"
+	"troupe/tools"
 )
 
 // extensions is what a session knows of its extensions. The zero value is a
@@ -1156,7 +1157,16 @@ func (s *Session) contextHook() func(context.Context, *providers.Request) {
 // bashJob runs a command of a client, which extensions that listen see first: one
 // that does not answer lets it not pass.
 func (s *Session) bashJob(e core.StartBash) worker.Job {
-	run := worker.BashJob(s.shared.Exec, e, s.bashEnv(), s.clients.told(protocol.FeatureBashUpdates))
+	exec := s.shared.Exec
+	if wait := s.grace(); wait != nil {
+		exec = func(ctx context.Context, spec tools.ExecSpec) (tools.ExecResult, error) {
+			if wait(ctx) != nil {
+				return tools.ExecResult{Cancelled: true}, nil
+			}
+			return s.shared.Exec(ctx, spec)
+		}
+	}
+	run := worker.BashJob(exec, e, s.bashEnv(), s.clients.told(protocol.FeatureBashUpdates))
 	refuse := s.ext.refuseBash
 	if refuse == "" && !s.ext.listens["user_bash"] {
 		return run

@@ -92,7 +92,11 @@ func (s *Session) startJob(c actor.Context, e core.StartTool, run toolbox.Job) {
 		env.Sandbox = tools.Sandbox{}
 	}
 	env.Interrupt = new(tools.Interrupt)
+	wait := s.grace()
 	call := func(ctx context.Context, progress func(protocol.ToolResult)) (protocol.ToolResult, error) {
+		if wait != nil && wait(ctx) != nil {
+			return protocol.ToolResult{}, ctx.Err()
+		}
 		return run(ctx, env, progress)
 	}
 	s.startWorker(c, fmt.Sprintf("tool/%d/%s", e.Attempt, pathName(e.Call.ID)), worker.ToolJob(e.Attempt, e.Call.ID, s.jobs.receipts[e.Call.ID], call),

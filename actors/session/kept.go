@@ -25,6 +25,7 @@ type Cluster struct {
 	Export string                         // where sessions that are closed are written as pi has them; "" for nowhere
 	Cache  int64                          // how many bytes copies of sessions that are not open here may have, 0 for [DefaultCache]
 	Trees  Trees
+	Grace  time.Duration // how long the first tool waits in a directory that a lost node has, too; 0 for not at all
 
 	copies copies
 }

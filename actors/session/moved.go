@@ -79,6 +79,28 @@ func (d *durable) failover() *core.Failover {
 	return &f
 }
 
+// grace is for what runs in a directory that the node has, too, which was lost with the session: that one may be cut off
+// only, and what ran there runs on until it is ended for want of a sign that the session is still its own, see
+// [tools.Guard.Feed]. The function waits until then; nil where nothing has to wait.
+func (s *Session) grace() func(context.Context) error {
+	k := s.kept()
+	if k == nil || k.owned.Why != "dead" || k.owned.From == k.cluster.Member.Self() || k.cluster.Member.Root(k.owned.Wants.Root).Mode != cluster.Shared {
+		return nil
+	}
+	until := k.owned.Since().Add(k.cluster.Grace)
+	if time.Until(until) <= 0 {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		select {
+		case <-time.After(time.Until(until)):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // confirm has the session make sure that it is still this node's.
 type confirm struct{}
 

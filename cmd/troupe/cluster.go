@@ -33,6 +33,7 @@ import (
 	"troupe/actors/relay"
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/tools"
 )
 
 // clusterOptions are how a daemon is one node of a cluster: flags of "troupe serve", and the
@@ -52,7 +53,8 @@ type clusterOptions struct {
 	Failover  string                  `json:"failover"` // continue, stop
 	WaitMs    int                     `json:"waitMs"`   // --cluster-wait
 	Export    string                  `json:"exportOnClose"`
-	Cache     int64                   `json:"cacheBytes"` // --cluster-cache
+	Cache     int64                   `json:"cacheBytes"`  // --cluster-cache
+	GraceMs   *int                    `json:"toolGraceMs"` // --tool-grace; nil for the default
 }
 
 // clusterFile is where the options are that are not on the command line.
@@ -63,6 +65,10 @@ const (
 	minBeat = 50
 	maxBeat = 10_000
 	maxMiss = 40
+
+	defaultGraceMs = 15_000
+	minGraceMs     = 5_000
+	maxGraceMs     = 600_000
 )
 
 // clusterFlags are the flags of a node, each with what it sets.
@@ -85,6 +91,11 @@ func (o *clusterOptions) flags() map[string]func(string) error {
 		"--cluster-wait": func(v string) error {
 			d, err := time.ParseDuration(v)
 			o.WaitMs = int(d.Milliseconds())
+			return err
+		},
+		"--tool-grace": func(v string) error {
+			d, err := time.ParseDuration(v)
+			o.GraceMs = new(int(d.Milliseconds()))
 			return err
 		},
 		"--cluster-cache": func(v string) (err error) {
@@ -154,7 +165,7 @@ func (o clusterOptions) with(file clusterOptions) clusterOptions {
 	}
 	o.Single = o.Single || file.Single
 	o.BeatMs, o.Miss, o.WaitMs = cmp.Or(o.BeatMs, file.BeatMs), cmp.Or(o.Miss, file.Miss), cmp.Or(o.WaitMs, file.WaitMs)
-	o.Cache = cmp.Or(o.Cache, file.Cache)
+	o.Cache, o.GraceMs = cmp.Or(o.Cache, file.Cache), cmp.Or(o.GraceMs, file.GraceMs)
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
 	}
@@ -226,6 +237,9 @@ func (o *clusterOptions) check() error {
 	if o.WaitMs < 0 {
 		return errors.New("--cluster-wait: want a duration, such as 10s")
 	}
+	if o.GraceMs = cmp.Or(o.GraceMs, new(defaultGraceMs)); *o.GraceMs != 0 && (*o.GraceMs < minGraceMs || *o.GraceMs > maxGraceMs) {
+		return fmt.Errorf("--tool-grace: want 0 or %s to %s, the same on all nodes", minGraceMs*time.Millisecond, maxGraceMs*time.Millisecond)
+	}
 	if o.Cache < 0 {
 		return errors.New("cacheBytes: want how many bytes copies may have")
 	}
@@ -249,7 +263,7 @@ func (o *clusterOptions) check() error {
 
 // none says that no option is given but those that have a default.
 func (o *clusterOptions) none() bool {
-	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && o.Cache == 0 && len(o.Labels)+len(o.Roots) == 0
+	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && o.Cache == 0 && o.GraceMs == nil && len(o.Labels)+len(o.Roots) == 0
 }
 
 func checkRoot(name string, root cluster.Root) error {
@@ -361,6 +375,8 @@ type node struct {
 	drain   chan struct{}      // is closed when somebody has asked for the end of this node
 	once    sync.Once          // of drain
 	stop    context.CancelFunc // of its beats
+	over    <-chan struct{}    // is closed then
+	guard   *tools.Guard
 }
 
 // startTime is how long a node waits for the engine at its start.
@@ -380,7 +396,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	if err := o.listenWhere(); err != nil {
 		return nil, err
 	}
-	n := &node{options: o, log: log, metrics: new(cluster.Metrics), begun: time.Now(), drain: make(chan struct{})}
+	n := &node{options: o, log: log, guard: cfg.Sessions.Guard, metrics: new(cluster.Metrics), begun: time.Now(), drain: make(chan struct{})}
 	if n.peers, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, fmt.Errorf("--cluster-listen: %w", err)
 	}
@@ -410,7 +426,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	n.side = peer.NewSide(keys, version)
 	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees,
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees, Grace: o.grace(),
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {
@@ -478,12 +494,42 @@ func (o *clusterOptions) ownLabels(shared *session.Shared) map[string]string {
 func (n *node) run(fenced func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
+	n.over = ctx.Done()
+	go n.feed(n.guard)
 	go func() {
 		if err := n.member.Run(ctx); err != nil {
 			n.log.Error().Err(err).Msg("another process is this node now")
 			fenced()
 		}
 	}()
+}
+
+// grace is how long the first tool of a session waits in a shared directory behind a lost node.
+func (o *clusterOptions) grace() time.Duration { return time.Duration(*o.GraceMs) * time.Millisecond }
+
+// endsBefore is how much earlier than others may begin tools in a shared directory those of this node are ended: it takes
+// the guard a second and a half at most.
+const endsBefore = 3 * time.Second
+
+// feed has commands run on as long as nobody can have taken the node for dead, if it shares a directory with others. Where that
+// cannot be said, since the node is cut off or stands still, they are ended.
+func (n *node) feed(guard *tools.Guard) {
+	grace := n.options.grace()
+	shares := func(root cluster.Root) bool { return root.Mode == cluster.Shared }
+	if grace == 0 || !slices.ContainsFunc(slices.Collect(maps.Values(n.options.Roots)), shares) {
+		return
+	}
+	for tick := time.NewTicker(grace / 10); ; {
+		if _, leased := n.member.Lease(); leased {
+			guard.Feed(grace - endsBefore)
+		}
+		select {
+		case <-tick.C:
+		case <-n.over:
+			tick.Stop()
+			return
+		}
+	}
 }
 
 // askedToDrain has the node give its sessions up and end.

@@ -47,7 +47,7 @@ type serveOptions struct {
 
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
 	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--compress] [--root DIRECTORY]] [--on-attention COMMAND] [--ring BYTES] [--drain DURATION] " +
-	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] [--cluster-cache SIZE] " +
+	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] [--cluster-cache SIZE] [--tool-grace DURATION] " +
 	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop] [--export-on-close DIRECTORY]] [options of --mode rpc]"
 
 // remotely serves clients from outside, or is one of them.

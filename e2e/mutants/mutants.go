@@ -350,6 +350,9 @@ var mutants = []mutant{
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: len(to.backlog) == 0,", "Hears: false,", relays},
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
 	{"a full disk of an owner refuses what the cluster has", "store/write.go", "if off, err = l.writeFile(line); err == nil {\n\t\t\treturn off, nil", "if off, err = l.writeFile(line); true {\n\t\t\treturn off, err", []string{"./actors", "-run", "TestDiskOfAnOwner"}},
+	{"a tool runs beside those of a lost node", "actors/session/jobs.go", "if wait != nil && wait(ctx) != nil {", "if wait != nil && false {", []string{"./actors", "-run", "TestGraceOf"}},
+	{"a command runs beside those of a lost node", "actors/session/extensions.go", "if wait := s.grace(); wait != nil {", "if wait := s.grace(); false {", []string{"./actors", "-run", "TestGraceOf"}},
+	{"nobody ends the tools of a process that stands still", "tools/guard.sh", "\t\t\t\tend \"$1\"\n", "", []string{"./tools", "-run", "TestGuardIsFed"}},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 }
