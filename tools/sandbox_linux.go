@@ -100,6 +100,11 @@ func (s Sandbox) restrict() error {
 	if err := s.bindFiles(); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
+	if s.Files != SandboxOff {
+		if err := dropCapabilities(); err != nil {
+			return fmt.Errorf("capabilities: %w", err)
+		}
+	}
 	if s.NoNetwork {
 		if err := denySockets(); err != nil {
 			return fmt.Errorf("seccomp: %w", err)
@@ -151,6 +156,7 @@ func (s Sandbox) permitWriting(rules int, rights uint64) error {
 	if s.Files == SandboxReadOnly {
 		return nil
 	}
+	rights &^= landlock.AccessFSMakeChar | landlock.AccessFSMakeBlock // a device is a way past all files
 	if err := permit(rules, s.Workspace, rights); err != nil {
 		return err
 	}
@@ -174,6 +180,34 @@ func permit(rules int, path string, rights uint64) error {
 	return nil
 }
 
+// keptCapabilities are what programs of root need for files and processes. Those that are not
+// here reach the whole system, past any file: its clock, name, swap, modules, mounts, devices,
+// interfaces.
+var keptCapabilities = [...]int{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP,
+	unix.CAP_SETFCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SYS_CHROOT, unix.CAP_AUDIT_WRITE,
+}
+
+// dropCapabilities leaves this thread those that are kept. What it starts gets none back: it has
+// no new privileges.
+func dropCapabilities() error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&head, &have[0]); err != nil {
+		return err
+	}
+	var kept [2]uint32
+	for _, c := range keptCapabilities {
+		kept[c/32] |= 1 << (c % 32)
+	}
+	for i := range have {
+		have[i].Effective &= kept[i]
+		have[i].Permitted &= kept[i]
+		have[i].Inheritable &= kept[i]
+	}
+	return unix.Capset(&head, &have[0])
+}
+
 // auditArch is how filters know the system calls of this processor; 0 is not at all.
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 
@@ -182,12 +216,17 @@ const x32 = 0x40000000
 
 // Places in the data that a filter sees.
 const (
-	seccompNumber = 0
-	seccompArch   = 4
+	seccompNumber   = 0
+	seccompArch     = 4
+	seccompArgument = 16 // the lower half of the first; each has eight bytes
 )
 
+// socketType is the part of the type of a socket that is no flag.
+const socketType = 0xf
+
 // denySockets has the system refuse to make sockets, but for pairs that are connected to
-// each other, and to take calls by a ring, which no filter sees.
+// each other for good, and to take calls by a ring, which no filter sees. A pair for datagrams can
+// send elsewhere.
 func denySockets() error {
 	const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
 	load := func(at uint32) unix.SockFilter {
@@ -199,13 +238,20 @@ func denySockets() error {
 	end := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
 	filter := []unix.SockFilter{
 		load(seccompArch),
-		jump(unix.BPF_JEQ, auditArch, 0, 5), // programs for another processor make no calls at all
+		jump(unix.BPF_JEQ, auditArch, 0, 11), // programs for another processor make no calls at all
 		load(seccompNumber),
-		jump(unix.BPF_JGE, x32, 3, 0),
-		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 2, 0),
-		jump(unix.BPF_JEQ, unix.SYS_IO_URING_SETUP, 1, 0),
-		end(unix.SECCOMP_RET_ALLOW),
+		jump(unix.BPF_JGE, x32, 9, 0),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 8, 0),
+		jump(unix.BPF_JEQ, unix.SYS_IO_URING_SETUP, 7, 0),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 7),
+		load(seccompArgument),
+		jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 4),
+		load(seccompArgument + 8),
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: socketType},
+		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0),
+		jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0),
 		end(refuse),
+		end(unix.SECCOMP_RET_ALLOW),
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"troupe/protocol"
 )
@@ -133,6 +134,64 @@ func TestSandboxNetwork(t *testing.T) {
 		})
 		assert.ErrorContains(t, err, "permission denied")
 		assert.Zero(t, runIn(t, env, "bash -c 'echo a | cat'").ExitCode)
+	}
+}
+
+// TestSandboxSocketPairs: a pair without a network is connected for good. One for datagrams
+// could be sent from to any socket in the file system.
+func TestSandboxSocketPairs(t *testing.T) {
+	const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	for kind, fine := range map[int]bool{
+		unix.SOCK_STREAM: true, unix.SOCK_SEQPACKET: true, unix.SOCK_STREAM | flags: true, unix.SOCK_SEQPACKET | flags: true,
+		unix.SOCK_DGRAM: false, unix.SOCK_RAW: false, unix.SOCK_DGRAM | flags: false, unix.SOCK_RAW | flags: false,
+	} {
+		for _, s := range []Sandbox{{}, {NoNetwork: true}, {Files: SandboxReadOnly, NoNetwork: true}} {
+			err := s.Do(func() error {
+				pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+				if err == nil {
+					assert.NoError(t, errors.Join(unix.Close(pair[0]), unix.Close(pair[1])))
+				}
+				return err
+			})
+			if fine || !s.NoNetwork {
+				assert.NoError(t, err, "%x %+v", kind, s)
+			} else {
+				assert.ErrorIs(t, err, unix.EACCES, "%x %+v", kind, s)
+			}
+		}
+	}
+}
+
+// TestSandboxOfRoot: what root can do to the whole system, and is in no file, is refused to its
+// programs: the name of the machine, its clock, mounts, devices. As another user it always is.
+func TestSandboxOfRoot(t *testing.T) {
+	for _, files := range []SandboxFiles{SandboxWorkspace, SandboxReadOnly} {
+		env, _ := sandboxed(t, Sandbox{Files: files})
+		var name unix.Utsname
+		require.NoError(t, unix.Uname(&name))
+		for what, does := range map[string]func() error{
+			"host name":   func() error { return unix.Sethostname([]byte(unix.ByteSliceToString(name.Nodename[:]))) },
+			"domain name": func() error { return unix.Setdomainname([]byte(unix.ByteSliceToString(name.Domainname[:]))) },
+			"clock":       func() error { _, err := unix.Adjtimex(&unix.Timex{Modes: unix.ADJ_TICK, Tick: 1}); return err }, // too short for root, too
+			"swap":        func() error { _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, 0, 0, 0); return errno },
+			"mount": func() error {
+				return unix.MountSetattr(-1, env.Cwd, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+			},
+			"file system": func() error { _, err := unix.Fsopen("tmpfs", 0); return err },
+		} {
+			assert.ErrorIs(t, env.Sandbox.Do(does), unix.EPERM, "%s: %s", files, what)
+		}
+		for device, mode := range map[string]uint32{"char": unix.S_IFCHR, "block": unix.S_IFBLK} {
+			err := env.Sandbox.Do(func() error { return unix.Mknod(filepath.Join(env.Cwd, device), mode|0o600, int(unix.Mkdev(1, 3))) })
+			assert.Error(t, err, "%s: %s", files, device)
+		}
+		status := runIn(t, env, "sed -n 's/^CapPrm:[[:space:]]*//p' /proc/self/status").Output.Content
+		has, err := strconv.ParseUint(strings.TrimSpace(status), 16, 64)
+		require.NoError(t, err, status)
+		for _, c := range keptCapabilities {
+			has &^= 1 << c
+		}
+		assert.Zero(t, has, "%s: %s: a program that is started gets none back", files, status)
 	}
 }
 
