@@ -235,12 +235,13 @@ func kindOf(mode fs.FileMode) string {
 // when the first is asked for: a process without extensions pays nothing.
 var operations = sync.OnceValue(func() map[string]operation {
 	all := fileOps()
-	for _, more := range []map[string]operation{procOps(), cryptoOps(), textOps(), toolOps(), netOps()} {
+	for _, more := range []map[string]operation{descriptorOps(), procOps(), cryptoOps(), textOps(), toolOps(), netOps()} {
 		maps.Copy(all, more)
 	}
 	return all
 })
 
+// fileOps are operations on files by their paths.
 func fileOps() map[string]operation {
 	return map[string]operation{
 		"fs.readFile": func(c *opCall) (any, error) {
@@ -255,15 +256,6 @@ func fileOps() map[string]operation {
 		"fs.writeFile": writeFile,
 		"fs.stat":      func(c *opCall) (any, error) { return stat(c, "stat", os.Stat) },
 		"fs.lstat":     func(c *opCall) (any, error) { return stat(c, "lstat", os.Lstat) },
-		"fs.fstat": func(c *opCall) (any, error) {
-			return c.file(0, "fstat", func(f *os.File) (any, error) {
-				info, err := f.Stat()
-				if err != nil {
-					return nil, err
-				}
-				return statRecord(info), nil
-			})
-		},
 		"fs.readdir": func(c *opCall) (any, error) {
 			list, err := os.ReadDir(c.path(0))
 			if err != nil {
@@ -309,22 +301,25 @@ func fileOps() map[string]operation {
 		}),
 		"fs.access":   onPath("access", func(c *opCall, p string) error { return syscall.Access(p, uint32(c.args.int(1))) }),
 		"fs.truncate": onPath("open", func(c *opCall, p string) error { return os.Truncate(p, int64(c.args.int(1))) }),
+		"fs.glob":     globFiles,
+	}
+}
 
-		"fs.open": func(c *opCall) (any, error) {
-			var how any
-			if len(c.args) > 1 {
-				how = c.args[1]
-			}
-			n, err := flags(how)
-			if err != nil {
-				return nil, err
-			}
-			f, err := os.OpenFile(c.path(0), n, c.mode(2, 0o666))
-			if err != nil {
-				return nil, fsFailure("open", err, c.args.text(0))
-			}
-			return float64(c.files.add(f)), nil
+// descriptorOps are operations on files that are open.
+func descriptorOps() map[string]operation {
+	return map[string]operation{
+		"fs.fstat": func(c *opCall) (any, error) {
+			return c.file(0, "fstat", func(f *os.File) (any, error) {
+				info, err := f.Stat()
+				if err != nil {
+					return nil, err
+				}
+				return statRecord(info), nil
+			})
 		},
+		"fs.open":      openFile,
+		"fs.read":      readOpen,
+		"fs.write":     writeOpen,
 		"fs.close":     func(c *opCall) (any, error) { return nil, fsFailure("close", c.files.close(c.args.int(0))) },
 		"fs.fsync":     onFile("fsync", func(_ *opCall, f *os.File) error { return f.Sync() }),
 		"fs.ftruncate": onFile("ftruncate", func(c *opCall, f *os.File) error { return f.Truncate(int64(c.args.int(1))) }),
@@ -333,38 +328,55 @@ func fileOps() map[string]operation {
 			a, m := c.times()
 			return os.Chtimes(f.Name(), a, m)
 		}),
-		"fs.read": func(c *opCall) (any, error) {
-			f, err := c.files.get(c.args.int(0))
-			if err != nil {
-				return nil, fsFailure("read", err)
-			}
-			b := make([]byte, min(max(c.args.int(1), 0), mostRead))
-			var n int
-			if at, ok := c.args.number(2); ok {
-				n, err = f.ReadAt(b, int64(at))
-			} else {
-				n, err = f.Read(b)
-			}
-			if err != nil && !errors.Is(err, io.EOF) {
-				return nil, fsFailure("read", err)
-			}
-			return b[:n], nil
-		},
-		"fs.write": func(c *opCall) (any, error) {
-			f, err := c.files.get(c.args.int(0))
-			if err != nil {
-				return nil, fsFailure("write", err)
-			}
-			var n int
-			if at, ok := c.args.number(2); ok {
-				n, err = f.WriteAt(c.args.bytes(1), int64(at))
-			} else {
-				n, err = f.Write(c.args.bytes(1))
-			}
-			return float64(n), fsFailure("write", err)
-		},
-		"fs.glob": globFiles,
 	}
+}
+
+func openFile(c *opCall) (any, error) {
+	var how any
+	if len(c.args) > 1 {
+		how = c.args[1]
+	}
+	n, err := flags(how)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(c.path(0), n, c.mode(2, 0o666))
+	if err != nil {
+		return nil, fsFailure("open", err, c.args.text(0))
+	}
+	return float64(c.files.add(f)), nil
+}
+
+func readOpen(c *opCall) (any, error) {
+	f, err := c.files.get(c.args.int(0))
+	if err != nil {
+		return nil, fsFailure("read", err)
+	}
+	b := make([]byte, min(max(c.args.int(1), 0), mostRead))
+	var n int
+	if at, ok := c.args.number(2); ok {
+		n, err = f.ReadAt(b, int64(at))
+	} else {
+		n, err = f.Read(b)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fsFailure("read", err)
+	}
+	return b[:n], nil
+}
+
+func writeOpen(c *opCall) (any, error) {
+	f, err := c.files.get(c.args.int(0))
+	if err != nil {
+		return nil, fsFailure("write", err)
+	}
+	var n int
+	if at, ok := c.args.number(2); ok {
+		n, err = f.WriteAt(c.args.bytes(1), int64(at))
+	} else {
+		n, err = f.Write(c.args.bytes(1))
+	}
+	return float64(n), fsFailure("write", err)
 }
 
 // mostRead is what one read may ask for.
