@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"troupe/actors/actortest"
 	"troupe/actors/cluster/clustertest"
+	"troupe/tools"
 )
 
 // TestDiskOfAnOwner (D1, D2): the disk on which an owner has its copies is full, or fails, at any of its operations: nobody
@@ -99,6 +101,73 @@ func TestNodeLostInACompaction(t *testing.T) {
 		b.Line(compact)
 		b.pass(time.Minute)
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"type":"compaction"`))
+		b.end()
+	})
+}
+
+// TestFencedKills (C7): what a session has started is ended where it finds that another node has it, and nothing is started any
+// more.
+func TestFencedKills(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		var procs *tools.Procs
+		a := startNode(t, engine, h, "a", func(c *Config) {
+			c.Sessions.Guard.Close() // no script of it: it would keep time from passing
+			run := c.Sessions.Exec
+			c.Sessions.Exec = func(ctx context.Context, spec tools.ExecSpec) (tools.ExecResult, error) {
+				procs = spec.Env.Procs
+				return run(ctx, spec)
+			}
+		})
+		b := startNode(t, engine, h, "b")
+		id := a.open()
+		a.Send(`{"type":"bash","command":"sleep=60000"` + at(id) + `}`)
+		a.pass(time.Second)
+		starts := func() error {
+			env := &tools.Env{Cwd: "/", Environ: []string{"PATH=/bin:/usr/bin"}, Procs: procs}
+			_, err := tools.Exec(t.Context(), tools.ExecSpec{Env: env, Command: "true"})
+			return err
+		}
+		require.NoError(t, starts())
+		a.way.Cut(clustertest.Gone)
+		b.take(id)
+		a.way.Cut(clustertest.Whole)
+		a.Send(`{"type":"get_state"` + at(id) + `}`)
+		a.pass(2 * time.Second)
+		require.ErrorContains(t, starts(), "closing")
+		a.end()
+		b.end()
+	})
+}
+
+// TestApprovalOfBothOwners: of a dialog that is open at the owner of before and at the next one only what the next one is
+// answered counts.
+func TestApprovalOfBothOwners(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a", confirm), startNode(t, engine, h, "b", confirm)
+		id := a.open()
+		a.Say(id, "prompt", "~x~ rounds=1 calls=1 tool=danger")
+		a.pass(time.Second)
+		asked := a.Events(id, "extension_ui_request")
+		require.Len(t, asked, 1)
+		a.way.Cut(clustertest.Gone)
+		b.take(id)
+		b.pass(time.Second)
+		yes := `{"type":"extension_ui_response","id":"` + asked[0].Get("id").Str + `","confirmed":true` + at(id) + `}`
+		a.Line(yes)
+		a.pass(time.Second)
+		a.way.Cut(clustertest.Whole)
+		a.pass(10 * time.Second)
+		assert.Empty(t, a.Events(id, "tool_execution_end"))
+		assert.Empty(t, b.Events(id, "tool_execution_end"))
+		assert.NotContains(t, b.lines(id), `"role":"toolResult"`)
+		b.Line(yes)
+		b.pass(time.Minute)
+		assert.Empty(t, a.Events(id, "tool_execution_end"))
+		assert.Len(t, b.Events(id, "tool_execution_end"), 1)
+		assert.Equal(t, 1, strings.Count(b.lines(id), `"role":"toolResult"`))
+		a.end()
 		b.end()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -376,6 +377,41 @@ func (w *world) fault(name string) {
 			ps = append(ps, w.nats.Links[[2]int{n, m}], w.nats.Links[[2]int{m, n}])
 		}
 		w.cut(ps, engines.Cut, 4*time.Second)
+	case "N6": // links are cut one by one, and come back in another order
+		w.note(name, w.sessions)
+		ps := slices.Collect(maps.Values(w.links))
+		if w.nats != nil {
+			ps = slices.AppendSeq(ps, maps.Values(w.nats.Links))
+		}
+		shuffle := func() { w.rand.Shuffle(len(ps), func(i, j int) { ps[i], ps[j] = ps[j], ps[i] }) }
+		for _, way := range []engines.Way{engines.Cut, engines.Open} {
+			shuffle()
+			for _, p := range ps {
+				p.Set(way)
+				time.Sleep(time.Duration(w.rand.IntN(400)) * time.Millisecond)
+			}
+		}
+	case "D3": // a bit is flipped in every block of a server, which the others do not mend; and then another server leads
+		s := w.nats.Servers[w.server(true)]
+		w.note(name, w.sessions)
+		s.Kill()
+		blocks, err := filepath.Glob(filepath.Join(s.Store, "jetstream", "*", "streams", "*", "msgs", "*.blk"))
+		require.NoError(w.t, err)
+		require.NotEmpty(w.t, blocks)
+		for _, path := range blocks {
+			block, err := os.ReadFile(path)
+			require.NoError(w.t, err)
+			if len(block) > 0 {
+				block[w.rand.IntN(len(block))] ^= 1 << w.rand.IntN(8)
+				require.NoError(w.t, os.WriteFile(path, block, 0o600))
+			}
+		}
+		start(&s.Process)
+		time.Sleep(9 * time.Second)
+		s = w.nats.Servers[w.server(true)]
+		s.Kill()
+		time.Sleep(3 * time.Second)
+		start(&s.Process)
 	case "N7": // slow links
 		n := w.victim()
 		w.note(name, w.owned(n))

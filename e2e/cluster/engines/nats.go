@@ -18,6 +18,7 @@ type Nats struct {
 // NatsServer is one of them.
 type NatsServer struct {
 	Process
+	Store string // its store
 	Port  int
 	Front *Proxy // what clients reach it by
 }
@@ -75,7 +76,7 @@ func StartNats(opt NatsOptions) (*Nats, error) {
 				ways = append(ways, fmt.Sprintf("nats://%s", n.Links[[2]int{i, j}].Addr()))
 			}
 		}
-		s := &NatsServer{Port: Free()}
+		s := &NatsServer{Store: store, Port: Free()}
 		var err error
 		if s.Front, err = NewProxy(fmt.Sprintf("127.0.0.1:%d", s.Port)); err != nil {
 			return n, err
