@@ -30,12 +30,12 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
 		}
 	}
 	if index < 0 {
-		http.NotFound(w, r)
+		s.refuse(w, r, http.StatusNotFound, "that is no picture")
 		return
 	}
 	ask, err := json.Marshal(map[string]any{"id": "image", "type": "get_image", "sessionId": ref[0], "entryId": ref[1], "index": index})
 	if err != nil {
-		http.NotFound(w, r)
+		s.refuse(w, r, http.StatusNotFound, "that is no picture")
 		return
 	}
 	by.scope = ScopeView

@@ -196,7 +196,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if methods := methodsOf(r.URL.Path); !slices.Contains(methods, r.Method) {
 		h.Set("Allow", strings.Join(methods, ", "))
-		http.Error(w, "no such way", http.StatusMethodNotAllowed)
+		s.refuse(w, r, http.StatusMethodNotAllowed, "want "+strings.Join(methods, " or "))
 		return
 	}
 	switch path := r.URL.Path; {
@@ -261,7 +261,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why 
 // refusalCodes are the codes of requests that are refused, for programs.
 var refusalCodes = map[int]string{
 	http.StatusBadRequest: "invalid_params", http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
-	http.StatusNotFound: "not_found", http.StatusRequestTimeout: "timeout", http.StatusRequestEntityTooLarge: "too_large",
+	http.StatusNotFound: "not_found", http.StatusMethodNotAllowed: "unsupported", http.StatusUpgradeRequired: "invalid_params", http.StatusRequestTimeout: "timeout", http.StatusRequestEntityTooLarge: "too_large",
 	http.StatusUnsupportedMediaType: "unsupported", http.StatusTooManyRequests: "rate_limited",
 	http.StatusInternalServerError: "internal", http.StatusServiceUnavailable: "overloaded", http.StatusGatewayTimeout: "timeout",
 }
@@ -312,7 +312,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	a, is := assets[r.URL.Path]
 	if !is {
-		http.NotFound(w, r)
+		s.refuse(w, r, http.StatusNotFound, "there is nothing here")
 		return
 	}
 	h := w.Header()
@@ -371,7 +371,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.Log.Error().Err(err).Msg("a device could not be kept")
-		http.Error(w, "the device could not be kept", http.StatusInternalServerError)
+		s.refuse(w, r, http.StatusInternalServerError, "the device could not be kept")
 		return
 	}
 	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device.ID).Str("name", device.Name).Str("scope", string(device.Scope)).Msg("signed in")
@@ -499,8 +499,12 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	}
 	ws, err := websocket.Accept(taken, r, &options)
 	if err != nil {
+		defer over()
+		if taken.status != 0 {
+			s.refuse(w, r, taken.status, strings.TrimSpace(string(taken.why)))
+			return
+		}
 		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("no WebSocket")
-		over()
 		return
 	}
 	ws.SetReadLimit(int64(cfg.LongestLine()))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,4 +161,43 @@ func TestAccessLog(t *testing.T) {
 	assert.Equal(t, `{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","command":"hello","message":"asked"}
 {"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","session":"s1","command":"approval_response","code":"forbidden","message":"asked"}
 `, said.String())
+}
+
+// Whatever is refused is refused in one form, for people and for programs.
+func TestRefusalsAreObjects(t *testing.T) {
+	tokens, err := OpenTokens(t.TempDir(), TokenFile{})
+	require.NoError(t, err)
+	token, _, err := tokens.Login(tokens.NewCode(ScopeFull), "test")
+	require.NoError(t, err)
+	s := New(Config{Log: zerolog.Nop(), Hosts: []string{"h"}, Tokens: tokens})
+	for asked, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"GET http://h/v1/nothing":  {404, "not_found"},
+		"GET http://h/nothing":     {404, "not_found"},
+		"GET http://h/v1/image/x":  {404, "not_found"},
+		"GET http://h/v1/rpc":      {405, "unsupported"},
+		"DELETE http://h/v1/ws":    {405, "unsupported"},
+		"POST http://h/":           {405, "unsupported"},
+		"GET http://h/v1/ws":       {426, "invalid_params"},
+		"GET http://h/v1/ws?x=y":   {400, "invalid_params"},
+		"POST http://h/v1/login":   {400, "invalid_params"},
+		"GET http://other/v1/ws":   {403, "forbidden"},
+		"GET http://h/v1/events":   {400, "invalid_params"},
+		"GET http://h/metrics":     {404, "not_found"},
+		"DELETE http://h/v1/image": {405, "unsupported"},
+	} {
+		method, url, _ := strings.Cut(asked, " ")
+		r := httptest.NewRequest(method, url, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		assert.Equal(t, want.status, w.Code, asked)
+		assert.Equal(t, "application/json", w.Header().Get("Content-Type"), asked)
+		v := gjson.Parse(w.Body.String())
+		assert.Equal(t, want.code, v.Get("code").Str, "%s: %s", asked, w.Body)
+		assert.NotEmpty(t, v.Get("error").Str, asked)
+		assert.Equal(t, want.status == 405, w.Header().Get("Allow") != "", asked)
+	}
 }

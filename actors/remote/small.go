@@ -11,6 +11,24 @@ import (
 type small struct {
 	http.ResponseWriter
 	out *outlet // of the connection that was taken over
+
+	status int    // with which it was refused instead; 0 if it was not
+	why    []byte // then, in words
+}
+
+// WriteHeader keeps a refusal, which is answered as every other.
+func (s *small) WriteHeader(status int) {
+	if status == http.StatusSwitchingProtocols {
+		s.ResponseWriter.WriteHeader(status)
+		return
+	}
+	s.status = status
+}
+
+// Write keeps the words of a refusal.
+func (s *small) Write(p []byte) (int, error) {
+	s.why = append(s.why, p...)
+	return len(p), nil
 }
 
 const (

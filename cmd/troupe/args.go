@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,13 +135,14 @@ func oneOf(p func(o *options) *string, values ...string) func(*options, string) 
 	}
 }
 
+// number is a whole number from min on, within what others calculate with.
 func number(p func(o *options) *int, min int) func(*options, string) error {
 	return func(o *options, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < min {
-			return fmt.Errorf("want a number from %d", min)
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || int(n) < min {
+			return fmt.Errorf("want a number from %d to %d", min, math.MaxInt32)
 		}
-		*p(o) = n
+		*p(o) = int(n)
 		return nil
 	}
 }
@@ -372,8 +374,8 @@ func (o *options) check() error {
 func usage() string {
 	var b strings.Builder
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
-		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
-		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n")
+		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe health [--to SOCKET]\n  troupe cluster VERB\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
+		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n\nEach of them prints its own options with --help.\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.title)
 		if s.title == "Taken for pi's sake, without effect" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,4 +39,34 @@ func TestTimesAndFeatures(t *testing.T) {
 	assert.Zero(t, o.parkAfter)
 	require.NoError(t, o.check())
 	assert.Equal(t, []string{`--features: there is no feature "nope": ignored`}, o.warnings)
+}
+
+// TestNumbersOutOfRange: a number that nothing can calculate with is a wrong command line.
+func TestNumbersOutOfRange(t *testing.T) {
+	for _, flag := range []string{"--max-line", "--max-sessions"} {
+		for _, v := range []string{"0", "-1", "x", "1.5", "2147483648", "9223372036854775807", "99999999999999999999"} {
+			_, err := parseArgs([]string{flag, v})
+			assert.ErrorContains(t, err, "want a number from", "%s %s", flag, v)
+		}
+		_, err := parseArgs([]string{flag, "2147483647"})
+		assert.NoError(t, err)
+	}
+}
+
+// TestHelpOfSubcommands: who asks for help gets it, and nothing is done.
+func TestHelpOfSubcommands(t *testing.T) {
+	for args, want := range map[string]string{
+		"serve --help": serveUsage, "serve --socket x -h": serveUsage, "serve devices --help": devicesUsage, "serve revoke --help": revokeUsage,
+		"connect --to x --help": connectUsage, "health -h": healthUsage, "cluster --help": clusterUsage, "cluster move a b --help": clusterUsage,
+		"login --help": credentialUsage["login"], "logout acme -h": credentialUsage["logout"], "auth check --help": credentialUsage["auth"],
+		"models discover --help": discoverUsage, "schema --help": schemaUsage,
+	} {
+		text, asked := helpOf(strings.Fields(args))
+		assert.True(t, asked, args)
+		assert.True(t, strings.HasPrefix(text, want), "%s: %s", args, text)
+	}
+	for _, args := range []string{"", "serve", "--help", "-p --help", "serve -- --help", "models", "auth", "connect --to x", "hello --help", "models --help"} {
+		_, asked := helpOf(strings.Fields(args))
+		assert.False(t, asked, args)
+	}
 }

@@ -44,6 +44,9 @@ func budget(o *options, v string) error {
 	return err
 }
 
+// maxAmount is the largest limit, of which every whole number below it can be told apart.
+const maxAmount = 1<<53 - 1
+
 // amount is a number, a duration in milliseconds, or nil for no limit.
 func amount(name, value string) (any, error) {
 	if value == "none" && name != "warn" {
@@ -66,6 +69,8 @@ func amount(name, value string) (any, error) {
 	switch {
 	case err != nil || !(n >= 0) || math.IsInf(n, 1) || whole && n != math.Trunc(n):
 		return nil, fmt.Errorf("want a number of at least 0")
+	case n > maxAmount:
+		return nil, fmt.Errorf("want a number of at most %d", int64(maxAmount))
 	case name == "warn" && (n == 0 || n > 1):
 		return nil, fmt.Errorf("want a number above 0, at most 1")
 	case whole:

@@ -69,13 +69,15 @@ func credentials(word string, args []string) int {
 	return a.check(ctx, models)
 }
 
+var credentialUsage = map[string]string{
+	"login":  "usage: troupe login [PROVIDER] [--api-key] [--store-command COMMAND] [--device] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
+	"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
+	"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
+}
+
 func parseCredentials(word string, args []string) (a credentialArgs, err error) {
 	a.word = word
-	usage := map[string]string{
-		"login":  "usage: troupe login [PROVIDER] [--api-key] [--store-command COMMAND] [--device] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
-		"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
-		"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
-	}[word]
+	usage := credentialUsage[word]
 	values, switches := map[string]func(string) error{"--agent-dir": set(&a.agentDir)}, map[string]*bool{}
 	switch word {
 	case "auth":

@@ -13,6 +13,8 @@ import (
 	"troupe/providers/discover"
 )
 
+const discoverUsage = "usage: troupe models discover [URL]"
+
 // discoverModels shows what servers of models on this machine have, or the one at an
 // address, and how to use it. Nothing is written.
 func discoverModels(args []string) int {
@@ -21,7 +23,7 @@ func discoverModels(args []string) int {
 	case len(args) == 1 && !strings.HasPrefix(args[0], "-"):
 		places = args
 	case len(args) > 0:
-		return refuse(errors.New("usage: troupe models discover [URL]"))
+		return refuse(errors.New(discoverUsage))
 	}
 	found := make([]providers.LocalServer, len(places))
 	failed := make([]error, len(places))

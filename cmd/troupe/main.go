@@ -74,6 +74,9 @@ func run(args []string) int {
 	// A closed stdout is an error of the write, not a death. It is caught and not
 	// ignored, since what we start would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if text, asked := helpOf(args); asked {
+		return show(text)
+	}
 	if len(args) > 0 {
 		switch word := args[0]; {
 		case word == "schema":

@@ -48,7 +48,14 @@ type serveOptions struct {
 const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
 	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--compress] [--root DIRECTORY]] [--on-attention COMMAND] [--ring BYTES] [--drain DURATION] " +
 	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] [--cluster-cache SIZE] [--tool-grace DURATION] " +
-	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop] [--export-on-close DIRECTORY]] [options of --mode rpc]"
+	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop] [--export-on-close DIRECTORY]] " + optionsOfRPC
+
+const (
+	devicesUsage = "usage: troupe serve devices"
+	revokeUsage  = "usage: troupe serve revoke DEVICE"
+	connectUsage = "usage: troupe connect [--to SOCKET] " + optionsOfRPC
+	healthUsage  = "usage: troupe health [--to SOCKET]"
+)
 
 // remotely serves clients from outside, or is one of them.
 func remotely(word string, args []string) int {
@@ -511,7 +518,7 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 func health(args []string) error {
 	to, rest, err := destination(args)
 	if err != nil || len(rest) > 0 {
-		return usageError{cmp.Or(err, errors.New("usage: troupe health [--to SOCKET]"))}
+		return usageError{cmp.Or(err, errors.New(healthUsage))}
 	}
 	c, err := dialDaemon(to)
 	if err != nil {
@@ -572,7 +579,7 @@ func devicesDir() string {
 
 func listDevices(args []string) error {
 	if len(args) > 0 {
-		return usageError{errors.New("usage: troupe serve devices")}
+		return usageError{errors.New(devicesUsage)}
 	}
 	list, err := remote.ReadDevices(devicesDir())
 	if err != nil {
@@ -593,7 +600,7 @@ func listDevices(args []string) error {
 
 func revokeDevice(args []string) error {
 	if len(args) != 1 {
-		return usageError{errors.New("usage: troupe serve revoke DEVICE")}
+		return usageError{errors.New(revokeUsage)}
 	}
 	found, err := remote.Revoke(devicesDir(), args[0])
 	if err == nil && !found {

@@ -30,6 +30,35 @@ import (
 
 // Subcommands do something without running an agent: they print, list or export.
 
+// subcommands are how each is called, for --help and who has called it in another way.
+var subcommands = map[string]string{
+	"serve": serveUsage, "serve devices": devicesUsage, "serve revoke": revokeUsage, "connect": connectUsage, "health": healthUsage, "cluster": clusterUsage,
+	"login": credentialUsage["login"], "logout": credentialUsage["logout"], "auth check": credentialUsage["auth"], "models discover": discoverUsage, "schema": schemaUsage,
+}
+
+// helpOf is the help for a subcommand, if it is asked for.
+func helpOf(args []string) (text string, asked bool) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	if len(args) < 2 || !slices.ContainsFunc(args[1:], func(arg string) bool { return arg == "--help" || arg == "-h" }) {
+		return "", false
+	}
+	usage, is := subcommands[args[0]+" "+args[1]]
+	if !is {
+		usage, is = subcommands[args[0]]
+	}
+	if strings.Contains(usage, optionsOfRPC) {
+		usage += "\n\nThe options of --mode rpc are in troupe --help."
+	}
+	return usage + "\n", is && (!asPi() || args[0] == "auth" || args[0] == "schema")
+}
+
+// optionsOfRPC is what a subcommand takes beside its own.
+const optionsOfRPC = "[options of --mode rpc]"
+
+const schemaUsage = "usage: troupe schema [--ts|--md]"
+
 // show prints what was asked for.
 func show(text string) int {
 	if _, err := io.WriteString(onScreen(os.Stdout), text); err != nil {
@@ -64,7 +93,7 @@ func describe(args []string) int {
 	case len(args) == 1 && args[0] == "--md":
 		return show(string(reference()))
 	}
-	return refuse(errors.New("usage: troupe schema [--ts|--md]"))
+	return refuse(errors.New(schemaUsage))
 }
 
 // reference is protocol/REFERENCE.md: the wire, and what a project may bring.
