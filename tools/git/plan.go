@@ -101,6 +101,9 @@ func (w *Workspaces) Plan(ctx context.Context, env *tools.Env, ws Workspace, c C
 		if err != nil {
 			return p, w.wordFull(err)
 		}
+		if i > 0 && ws.committed(ctx, env, t) {
+			p.Notes = append(p.Notes, t.Path+": what was committed in it is among the changes, the commits are not")
+		}
 		to, conflicts, err := t.merge(ctx, t.git(env), v, t.Base, now, c.Trees[i])
 		if err != nil {
 			return p, w.wordFull(err)
@@ -121,6 +124,13 @@ func (w *Workspaces) Plan(ctx context.Context, env *tools.Env, ws Workspace, c C
 		}
 	}
 	return p, nil
+}
+
+// committed says whether a task has made commits in a tree. In one that it has broken there
+// are none that could be named.
+func (ws Workspace) committed(ctx context.Context, env *tools.Env, t Tree) bool {
+	head, err := command{env: env, dir: ws.work(t)}.line(ctx, "rev-parse", "--verify", "-q", "HEAD")
+	return err == nil && head != t.Base
 }
 
 // merge merges two trees that come from the base. Commits that we make up for them have the base
