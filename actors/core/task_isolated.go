@@ -513,7 +513,9 @@ func (m *Machine) cutItem(c *call, it *item, why string) {
 		result.Notes = append(result.Notes, "its merge was cut off: "+why)
 		it.state = itemDone{result}
 	default:
-		result = it.result()
+		if result = it.result(); it.opened.ID != "" {
+			result.DurationMs = m.now - it.began
+		}
 		switch s := s.(type) { // what it has handed over
 		case itemCapturing:
 			result = s.settled
@@ -566,10 +568,11 @@ func (m *Machine) endIsolated(c *call) {
 
 // workText is what the model is told of an item's changes.
 func workText(r *protocol.TaskResult) string {
-	if r.Merged == nil {
-		return notesText(r)
-	}
 	var b strings.Builder
+	if r.Merged == nil { // it was cut off, or has never been isolated
+		appendPlaces(&b, r)
+		return b.String() + notesText(r)
+	}
 	if v := r.Verification; v != nil {
 		fmt.Fprintf(&b, "Verification: %s\n", v.Status)
 		if v.Status == protocol.VerifyFailed {
@@ -590,12 +593,19 @@ func workText(r *protocol.TaskResult) string {
 	default:
 		b.WriteString("It changed no file.\n")
 	}
-	for _, line := range []struct{ what, path string }{{"Patch", r.PatchPath}, {"Branch", r.BranchName}, {"Workspace", r.Workspace}} {
-		if line.path != "" && !*r.Merged {
-			fmt.Fprintf(&b, "%s: %s\n", line.what, line.path)
-		}
+	if !*r.Merged {
+		appendPlaces(&b, r)
 	}
 	return b.String() + notesText(r)
+}
+
+// appendPlaces says where work is that is not in the user's files.
+func appendPlaces(b *strings.Builder, r *protocol.TaskResult) {
+	for _, line := range []struct{ what, path string }{{"Patch", r.PatchPath}, {"Branch", r.BranchName}, {"Workspace", r.Workspace}} {
+		if line.path != "" {
+			fmt.Fprintf(b, "%s: %s\n", line.what, line.path)
+		}
+	}
 }
 
 func notesText(r *protocol.TaskResult) (text string) {

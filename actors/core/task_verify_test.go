@@ -119,4 +119,6 @@ func TestWorkText(t *testing.T) {
 		}
 		assert.Contains(t, workText(&r), want)
 	}
+	assert.Equal(t, "Patch: /p\nWorkspace: /w\nNote: n\n", workText(&protocol.TaskResult{PatchPath: "/p", Workspace: "/w", Notes: []string{"n"}}), "it was cut off")
+	assert.Empty(t, workText(&protocol.TaskResult{}), "it was not isolated")
 }
