@@ -141,7 +141,8 @@ type (
 		Quit    bool         // a connection that has no other session ends, too
 		Routers []*actor.PID // to be told
 		Replies []CloseReply
-		Moved   *Moved // it goes on, on another node; nil if it has ended
+		Moved   *Moved          // it goes on, on another node; nil if it has ended
+		Refused *protocol.Error // why it could not be opened, or was given up; nil for neither
 	}
 	// Moved is what of a session goes on elsewhere.
 	Moved struct {

@@ -223,7 +223,7 @@ func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.Clos
 	d.life.state = closed
 	d.clients.ring.on = false
 	d.clients.ring.forget()
-	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved}
+	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved, Refused: d.life.refusal}
 	for _, who := range d.clients.list {
 		gone.Routers = append(gone.Routers, who.Router)
 	}

@@ -39,6 +39,7 @@ type child struct {
 	pid    *actor.PID // nil until it is spawned
 	handle string
 	note   string // what of its model is not as it was asked for, "" for nothing
+	told   bool   // the parent knows that it is open, or why not
 }
 
 // asked are the commands to which the minder waits for an answer.
@@ -112,6 +113,9 @@ func (k *minder) Receive(c actor.Context) {
 	case link.Closed:
 		for _, r := range m.Replies {
 			k.answered(c, r.Response)
+		}
+		if m.Refused != nil && !k.child.told { // it was over before it was asked anything
+			c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: m.Refused.Message})
 		}
 		if k.child.pid != nil {
 			c.Send(k.child.pid, link.RouteClosed{Router: c.Self()})
@@ -272,6 +276,7 @@ func (k *minder) answered(c actor.Context, r *protocol.Response) {
 }
 
 func (k *minder) opened(c actor.Context, r *protocol.Response) {
+	k.child.told = true
 	in := core.ChildOpened{Attempt: k.attempt, ID: k.id, SessionID: k.child.handle, Note: k.child.note}
 	if open, ok := r.Data.(protocol.OpenedSession); ok {
 		if state := open.State; state != nil {
