@@ -223,3 +223,38 @@ func TestRelativeDirectories(t *testing.T) {
 		a.end()
 	})
 }
+
+// TestApprovalsByChoice: who can show a choice and no approval is asked by a choice, whatever features
+// it has; who can show neither sees that something waits.
+func TestApprovalsByChoice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, asking)
+		hello := a.Call(t, `{"type":"hello","features":["approvals","dialogEvents"],"ui":["select"]}`)
+		assert.NotContains(t, hello.Get("data.features").Raw, `"approvals"`)
+		assert.Contains(t, hello.Get("data.features").Raw, `"dialogEvents"`)
+		s := a.open()
+		a.Say(s, "prompt", "~"+s+"~ rounds=1")
+		actortest.Settle()
+		asked := a.Events(s, "extension_ui_request")
+		require.Len(t, asked, 1)
+		assert.Equal(t, "select", asked[0].Get("method").Str)
+		open := a.Call(t, `{"type":"get_dialogs"`+at(s)+`}`)
+		assert.Equal(t, asked[0].Get("id").Str, open.Get("data.dialogs.0.id").Str)
+		a.Send(fmt.Sprintf(`{"type":"extension_ui_response","id":%q,"value":%q%s}`, asked[0].Get("id").Str, asked[0].Get("options.0").Str, at(s)))
+		a.pass(time.Minute)
+		assert.Equal(t, "completed", a.Events(s, "agent_settled")[0].Get("outcome").Str)
+
+		a.Call(t, `{"type":"hello","features":["approvals"],"ui":["confirm"]}`)
+		v := a.Call(t, `{"type":"open_session","retain":true}`)
+		s = v.Get("data.sessionId").Str
+		a.Say(s, "prompt", "~"+s+"~ rounds=1")
+		actortest.Settle()
+		assert.Empty(t, a.Events(s, "extension_ui_request", "approval_request"))
+		assert.Equal(t, `["dialog approval_1"]`, a.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.waitingFor").Raw)
+		listed := a.Call(t, `{"type":"list_open_sessions"}`).Get(fmt.Sprintf("data.sessions.#(sessionId==%q)", s))
+		assert.Equal(t, "dialog", listed.Get("attention").Str)
+		require.True(t, a.Call(t, `{"type":"abort"`+at(s)+`}`).Get("success").Bool())
+		a.pass(time.Minute)
+		a.end()
+	})
+}

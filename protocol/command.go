@@ -309,7 +309,7 @@ type (
 
 		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered. Its commands need ids that are texts, each used once: one that comes again, byte for byte, gets the same answer (replayed) and does nothing twice, up to ten minutes after its connection has ended. What only asks is answered anew."`
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
-		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; others are dropped; all without it. It is not asked by others. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
+		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; others are dropped; all without it. It is not asked by others: list_open_sessions says that something waits. Where approval is missing and select is not, tool calls are asked about by select. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
 	}
 	GetProtocolInfo struct{ isCommand }
 	Ping            struct{ isCommand }
@@ -326,7 +326,7 @@ type (
 		AppendSystemPrompt string          `json:"appendSystemPrompt" doc:"Is added to the system prompt."`
 		Name               string          `json:"name" doc:"The session's display name."`
 		NoSession          bool            `json:"noSession" doc:"Keep the session in memory only."`
-		Retain             *bool           `json:"retain" doc:"Keep the session open when its last client goes. Over the network it is kept if the command does not say otherwise."`
+		Retain             *bool           `json:"retain" doc:"Keep the session open when its last client goes. With troupe serve it is kept if the command does not say otherwise, but not for clients of troupe connect."`
 		PermissionMode     PermissionMode  `json:"permissionMode" enum:"auto,edits,ask,readonly" doc:"See set_permission_mode; by default what the daemon was started with."`
 		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
 		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`

@@ -128,6 +128,15 @@ func (w Wire) ShowsRecord(ev Event) bool {
 	return true
 }
 
+// ShowOnly notes which dialogs the client can show, nil for all. One that shows a choice and no
+// approval is asked about tool calls by a choice, as if it did not know approvals.
+func (w *Wire) ShowOnly(ui []string) {
+	if w.UI = ui; w.Shows("select") && !w.Shows("approval") {
+		w.Features = maps.Clone(w.Features)
+		delete(w.Features, FeatureApprovals)
+	}
+}
+
 // Has says whether a feature is on.
 func (w Wire) Has(f Feature) bool { return w.Features[f] }
 

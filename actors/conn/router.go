@@ -640,7 +640,7 @@ func (r *router) hello(c actor.Context, req protocol.Request, h protocol.Hello) 
 		r.answer(c, req, nil, err)
 		return
 	}
-	wire.UI = h.UI
+	wire.ShowOnly(h.UI)
 	r.out.Wire, r.rules = &wire, rules
 	r.nameClient(c, who)
 	c.Send(r.out.Writer, setWire{wire})
