@@ -33,6 +33,12 @@ func TestPrint(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "made\n", string(made))
 
+	p.write("handled.ts", `export default (pi) => pi.on("input", (event) => event.text === "mine" ? { action: "handled" } : undefined)`)
+	p.llm.plays(text("Theirs."))
+	out, errs, code = p.once("", p.mock("-p", "-e", filepath.Join(p.work, "handled.ts"), "theirs", "mine")...)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "Theirs.\n", out, "what an extension has dealt with has no answer to wait for")
+
 	p.llm.plays(fail(400, `{"error":{"message":"no such thing"}}`))
 	out, errs, code = p.once("", p.mock("-p", "x")...)
 	assert.Equal(t, 1, code)

@@ -104,14 +104,26 @@ func (c *oneShot) talk() {
 		return
 	}
 	for _, m := range c.messages {
-		if _, err := c.client.Do(context.Background(), protocol.Prompt{Message: m.text, Images: m.images}); err != nil {
+		answer, err := c.client.Do(context.Background(), protocol.Prompt{Message: m.text, Images: m.images})
+		if err != nil {
 			c.failed = err
 			return
 		}
-		if !c.follow() {
+		if !c.over(m, answer) && !c.follow() {
 			return
 		}
 	}
+}
+
+// over says whether nothing comes of a message any more: handlers of an extension have dealt with
+// it. A command goes on behind the answer.
+func (c *oneShot) over(m message, answer protocol.Result) bool {
+	if answer != protocol.Result(protocol.Handled) || strings.HasPrefix(m.text, "/") {
+		return false
+	}
+	state, err := c.client.Do(context.Background(), protocol.GetState{})
+	now, is := state.(*protocol.SessionState)
+	return err == nil && is && !now.IsStreaming
 }
 
 // follow reads until the work on a prompt is done; false means that no further
