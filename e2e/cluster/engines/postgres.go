@@ -88,13 +88,13 @@ func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	}); err != nil {
 		return p, err
 	}
-	if err := p.settings(b, 1, ""); err != nil {
-		return p, err
-	}
-	if err := p.Standby.Start(); err != nil {
-		return p, err
-	}
 	return p, Until(ctx, "the standby", func() bool {
+		if !p.Standby.Alive() { // not begun yet, or somebody has its port: the copy took a while
+			p.Ports[1] = Free()
+			if p.settings(b, 1, "") != nil || p.Standby.Start() != nil {
+				return false
+			}
+		}
 		out, err := p.output(ctx, "psql", "-h", "127.0.0.1", "-p", strconv.Itoa(p.Ports[0]), "-U", "troupe", "-d", "postgres", "-Atc",
 			"select count(*) from pg_stat_replication where sync_state in ('sync','quorum')")
 		return err == nil && strings.TrimSpace(out) == "1"
