@@ -602,7 +602,6 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			}
 		}
 	}
-	text := []byte("This call was running when the run was interrupted.\n")
 	for _, r := range list {
 		if !ended[r.ID] {
 			if left := m.leftByChild(r.ID); left != nil {
@@ -613,9 +612,9 @@ func (m *Machine) unfinishedTasks(call string) (result protocol.ToolResult, begu
 			m.appendOwn(protocol.CustomTask, op)
 		}
 		details.Results = append(details.Results, *r)
-		text = appendResult(text, r)
 	}
-	result = protocol.ToolResult{Content: protocol.TextContent(string(text)), Details: m.taskDetails(nil, details)}
+	text := "This call was running when the run was interrupted.\n" + string(taskWords{}.items(details.Results, 0))
+	result = protocol.ToolResult{Content: protocol.TextContent(text), Details: m.taskDetails(nil, details)}
 	return result, len(list) > 0
 }
 

@@ -568,11 +568,10 @@ func (m *Machine) endIsolated(c *call) {
 
 // workText is what the model is told of an item's changes.
 func workText(r *protocol.TaskResult) string {
-	var b strings.Builder
 	if r.Merged == nil { // it was cut off, or has never been isolated
-		appendPlaces(&b, r)
-		return b.String() + notesText(r)
+		return placesText(r) + notesText(r)
 	}
+	var b strings.Builder
 	if v := r.Verification; v != nil {
 		fmt.Fprintf(&b, "Verification: %s\n", v.Status)
 		if v.Status == protocol.VerifyFailed {
@@ -594,18 +593,19 @@ func workText(r *protocol.TaskResult) string {
 		b.WriteString("It changed no file.\n")
 	}
 	if !*r.Merged {
-		appendPlaces(&b, r)
+		b.WriteString(placesText(r))
 	}
 	return b.String() + notesText(r)
 }
 
-// appendPlaces says where work is that is not in the user's files.
-func appendPlaces(b *strings.Builder, r *protocol.TaskResult) {
+// placesText says where work is that is not in the user's files.
+func placesText(r *protocol.TaskResult) (text string) {
 	for _, line := range []struct{ what, path string }{{"Patch", r.PatchPath}, {"Branch", r.BranchName}, {"Workspace", r.Workspace}} {
 		if line.path != "" {
-			fmt.Fprintf(b, "%s: %s\n", line.what, line.path)
+			text += line.what + ": " + line.path + "\n"
 		}
 	}
+	return text
 }
 
 func notesText(r *protocol.TaskResult) (text string) {

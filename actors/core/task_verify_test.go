@@ -2,11 +2,13 @@ package core
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"troupe/protocol"
 )
@@ -121,4 +123,36 @@ func TestWorkText(t *testing.T) {
 	}
 	assert.Equal(t, "Patch: /p\nWorkspace: /w\nNote: n\n", workText(&protocol.TaskResult{PatchPath: "/p", Workspace: "/w", Notes: []string{"n"}}), "it was cut off")
 	assert.Empty(t, workText(&protocol.TaskResult{}), "it was not isolated")
+}
+
+// TestTextOfManyTasks is T16: the model is told of every task, in at most 50 KB, also of a call
+// that a kill has cut.
+func TestTextOfManyTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var results []protocol.TaskResult
+		for i := range rapid.IntRange(1, 100).Draw(t, "tasks") {
+			r := protocol.TaskResult{ID: fmt.Sprintf("%047d%d", i, i%10), Agent: strings.Repeat("a", 60), Usage: new(protocol.Usage)}
+			r.Output = strings.Repeat("x", rapid.SampledFrom([]int{0, 100, 600, 4_000, 90_000}).Draw(t, "output"))
+			if rapid.Bool().Draw(t, "fails") {
+				r.ExitCode, r.Error, r.SessionFile = 1, strings.Repeat("e", 3_000), "/s"
+				r.Merged, r.PatchPath = new(bool), strings.Repeat("/p", 50)
+			}
+			results = append(results, r)
+		}
+		for _, w := range []taskWords{{}, {pisces: true}} {
+			text := w.summary(results, 1)
+			require.LessOrEqual(t, len(text), maxTaskText)
+			for i := range results {
+				require.Contains(t, text, results[i].ID)
+			}
+		}
+		m := New()
+		for i := range results {
+			m.unfinished = append(m.unfinished, protocol.TaskOp{Op: protocol.TaskStart, Call: "c", ID: results[i].ID},
+				protocol.TaskOp{Op: protocol.TaskEnd, Call: "c", ID: results[i].ID, Result: shortened(results[i])})
+		}
+		cut, begun := m.unfinishedTasks("c")
+		require.True(t, begun)
+		require.LessOrEqual(t, len(cut.Content.Text("")), maxTaskText)
+	})
 }

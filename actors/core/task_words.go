@@ -131,8 +131,6 @@ func (w taskWords) running(items, done, running int) string {
 // summary is what a model reads of a call that is over: how many of its items have
 // succeeded, in what time, and each of them, as many as fit.
 func (w taskWords) summary(results []protocol.TaskResult, ms int64) string {
-	const usual = 256 // bytes of an item
-	items := make([]byte, 0, usual*len(results))
 	succeeded := 0
 	cost := 0.0
 	for i := range results {
@@ -141,23 +139,43 @@ func (w taskWords) summary(results []protocol.TaskResult, ms int64) string {
 			succeeded++
 		}
 		cost += r.Usage.Cost.Total
-		if w.pisces && i > 0 {
-			items = append(items, "---\n"...)
-		}
-		begin := len(items)
-		if items = w.appendItem(items, r); len(items) >= maxTaskText-maxItemText {
-			items = w.appendHead(items[:begin], r)
-		}
 	}
 	if !w.pisces {
-		return fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(results), float64(ms)/1000, cost) + string(items)
+		return fmt.Sprintf("%d/%d succeeded [%.1fs, $%.2f]\n", succeeded, len(results), float64(ms)/1000, cost) + string(w.items(results, 0))
 	}
+	merged := mergeSummary(results)
 	took := fmt.Sprintf("%dms", ms)
 	if ms >= 1000 {
 		took = fmt.Sprintf("%.1fs", float64(ms)/1000)
 	}
 	return fmt.Sprintf("<task-summary>\n<header>%d/%d succeeded [%s]</header>\n\n", succeeded, len(results), took) +
-		string(items) + mergeSummary(results) + "</task-summary>"
+		string(w.items(results, len(merged))) + merged + "</task-summary>"
+}
+
+// items is what is told of all items, so that with so many bytes more it is within the limit of a
+// result: where there is no more room for the text of one, its head alone.
+func (w taskWords) items(results []protocol.TaskResult, more int) []byte {
+	const (
+		usual  = 256   // bytes of an item
+		around = 1_000 // bytes of what stands before and behind them, at most
+		head   = 96    // bytes of a head without its names, at most
+	)
+	items, heads := make([]byte, 0, usual*len(results)), 0 // heads: bytes of those that follow
+	for i := range results {
+		heads += head + len(results[i].ID) + len(results[i].Agent)
+	}
+	for i := range results {
+		r := &results[i]
+		heads -= head + len(r.ID) + len(r.Agent)
+		if w.pisces && i > 0 {
+			items = append(items, "---\n"...)
+		}
+		begin := len(items)
+		if items = w.appendItem(items, r); len(items)+heads+more > maxTaskText-around {
+			items = w.appendHead(items[:begin], r)
+		}
+	}
+	return items
 }
 
 func (w taskWords) appendItem(dst []byte, r *protocol.TaskResult) []byte {
