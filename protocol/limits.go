@@ -29,6 +29,8 @@ const (
 	MaxAnswer = 16 << 20 // bytes, with the ids, names and signatures of its blocks
 	MaxCalls  = 256      // tool calls
 	MaxBlocks = 1024     // texts, thoughts and calls
+	MaxEvent  = 32 << 20 // bytes of one event of its stream
+	MaxNoise  = 64 << 20 // bytes of its stream between two pieces of content
 )
 
 // DefaultMaxLine is the longest input line accepted unless the daemon is told
@@ -53,10 +55,14 @@ const (
 // as pi reads.
 const (
 	MaxSessionLine = 256 << 20
+	MaxHeader      = 64 << 10 // of the first line, by which a session is known
 	MaxOldSession  = 512 << 20
 
 	MaxSubagentPart = 16 << 20 // of one answer to get_subagent_messages
 )
+
+// MaxPattern is the longest pattern of grep, in bytes: compiled it takes a hundred times as much.
+const MaxPattern = 64 << 10
 
 // Limits of what tools, commands and a single run take.
 const (
@@ -89,6 +95,9 @@ var Limits = []Limit{
 	{"the triggers of all stream rules", fmt.Sprintf("%d steps, about one a character, times what repeats it", MaxTriggers), "the rules behind them are left out, named on stderr"},
 	{"directories in which skills are looked for", fmt.Sprintf("%d levels", MaxDepth), "deeper ones are left out, named on stderr"},
 	{"an answer of a model", fmt.Sprintf("%s, %d tool calls, %d blocks", size(MaxAnswer), MaxCalls, MaxBlocks), "the request is given up and the answer fails with `errorMessage` \"the answer was stopped: …\"; none of its calls is run; a summary fails likewise"},
+	{"one event of a model's stream; what comes between two pieces of content", size(MaxEvent) + "; " + size(MaxNoise), "the answer fails: `server-sent event above the size limit`; it has stalled"},
+	{"the pattern of `grep`", size(MaxPattern), "the call fails"},
+	{"the first line of a session file", size(MaxHeader), "it is no session (`invalid_file`)"},
 	{"an answer to `get_subagent_messages`", size(MaxSubagentPart), "it ends before a line that would not fit, `hasMore` is true, and `nextByte` goes on; the first line always fits"},
 	{"a line of a session file", size(MaxSessionLine), "a file with a longer one is not opened (`invalid_file`); an entry that would be longer is not written (`not_durable`)"},
 	{"a session file of version 1 or 2", size(MaxOldSession), "it is not opened (`invalid_file`)"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -463,6 +464,27 @@ func (u Usage) Sum() int64 {
 		return u.TotalTokens
 	}
 	return u.Input + u.Output + u.CacheRead + u.CacheWrite
+}
+
+// Bounds of what somebody else says that one answer has used: beyond them sums are no
+// numbers any more, and no limit is ever reached.
+const (
+	mostTokens  = 1 << 40 // of each class
+	mostDollars = 1e15
+)
+
+// Bounded is what may be believed of a usage that somebody else has reported: no number is
+// negative, beyond all bounds, or none.
+func (u Usage) Bounded() Usage {
+	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.TotalTokens} {
+		*n = min(max(*n, 0), mostTokens)
+	}
+	for _, x := range []*float64{&u.Cost.Input, &u.Cost.Output, &u.Cost.CacheRead, &u.Cost.CacheWrite, &u.Cost.Total} {
+		if *x = min(max(*x, 0), mostDollars); math.IsNaN(*x) {
+			*x = 0
+		}
+	}
+	return u
 }
 
 // Add returns the sum of two usages, field by field.

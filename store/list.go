@@ -426,7 +426,7 @@ func (l *Lister) summary(k *known) *protocol.SessionSummary {
 
 // How much of a file is looked at for its header: little at first, since
 // headers are short.
-var headerReads = []int64{512, tornHeaderMax}
+var headerReads = []int64{512, protocol.MaxHeader}
 
 // readHeader reads the header of a session file.
 func readHeader(fsys FS, path string, size int64) (h protocol.Header, ok bool, err error) {

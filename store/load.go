@@ -140,16 +140,13 @@ func load(r io.ReaderAt, size int64) (*loader, error) {
 	return l, nil
 }
 
-// tornHeaderMax bounds what is taken for a header or the beginning of one.
-const tornHeaderMax = 64 << 10
-
 // checkBeginning refuses a large file whose first line is no header by its
 // length alone, before all of it is read as one line.
 func checkBeginning(r io.ReaderAt, size int64) error {
-	if size <= tornHeaderMax {
+	if size <= protocol.MaxHeader {
 		return nil
 	}
-	b := make([]byte, tornHeaderMax)
+	b := make([]byte, protocol.MaxHeader)
 	if err := readFull(r, b, 0); err != nil {
 		return err
 	}
@@ -162,7 +159,7 @@ func checkBeginning(r io.ReaderAt, size int64) error {
 // whyNoHeader tells a file without any JSON value from one that has yet to
 // become a session: nothing in it, or a header whose writing was cut.
 func (l *loader) whyNoHeader(r io.ReaderAt, size int64) error {
-	if size > tornHeaderMax {
+	if size > protocol.MaxHeader {
 		return ErrNotSession
 	}
 	b := make([]byte, size)

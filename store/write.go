@@ -221,7 +221,7 @@ func (l *Log) adopt() (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Size() > tornHeaderMax && !l.ours {
+	if st.Size() > protocol.MaxHeader && !l.ours {
 		return nil, ErrNotSession
 	}
 	f, err := l.fsys.OpenAppend(l.path)

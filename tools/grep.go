@@ -186,6 +186,9 @@ func newLinePattern(pattern string, literal, ignoreCase bool) (*linePattern, err
 	if strings.ContainsAny(pattern, "\n") {
 		return nil, errors.New("invalid pattern: matches do not span lines, so it cannot contain a line break")
 	}
+	if len(pattern) > protocol.MaxPattern {
+		return nil, fmt.Errorf("invalid pattern: it is longer than %s", protocol.FormatSize(protocol.MaxPattern))
+	}
 	if literal {
 		pattern = regexp.QuoteMeta(pattern)
 	}

@@ -277,7 +277,7 @@ func (s *streamed) last(ev streamEvent) (out []protocol.Part, err error) {
 		}
 		out = append(out, s.end(i, kind, protocol.AppendValue(nil, b))...)
 	}
-	out = append(out, protocol.PartUsage{Usage: msg.Usage})
+	out = append(out, protocol.PartUsage{Usage: msg.Usage.Bounded()})
 	stop := msg.StopReason
 	if stop != protocol.StopLength && stop != protocol.StopToolUse {
 		stop = protocol.StopStop

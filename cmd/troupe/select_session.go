@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +111,9 @@ func texts(o *options, cwd string, spec *link.OpenSpec) error {
 		}
 		content, err := bounded.ReadFile(path, protocol.MaxTextFile)
 		if errors.As(err, new(bounded.TooLarge)) {
+			return "", fmt.Errorf("%s is %w", path, err)
+		}
+		if st, gone := os.Stat(path); gone == nil && errors.Is(err, bounded.ErrNotFile) && !st.IsDir() {
 			return "", fmt.Errorf("%s is %w", path, err)
 		}
 		if errors.Is(err, fs.ErrPermission) {

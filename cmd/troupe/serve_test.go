@@ -79,4 +79,8 @@ func TestConnectIsSomewhereElse(t *testing.T) {
 	}
 	_, err := clientConfig(cfg, &remote.Preface{Cwd: dir, Args: []string{"--cwd", "none"}})
 	assert.ErrorContains(t, err, dir+"/none")
+	for _, flag := range []string{"--system-prompt", "--append-system-prompt"} {
+		_, err := clientConfig(cfg, &remote.Preface{Cwd: dir, Args: []string{flag, "/dev/null"}})
+		assert.ErrorContains(t, err, flag+": /dev/null is not a regular file", "its name is not what the model is to be told")
+	}
 }

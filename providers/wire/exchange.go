@@ -195,7 +195,7 @@ func (x *exchange) failure(err error, inBody bool) *protocol.StreamError {
 	switch {
 	case x.parent.Err() != nil:
 		return protocol.Aborted()
-	case context.Cause(x.ctx) == errStalled:
+	case context.Cause(x.ctx) == errStalled, errors.Is(err, errStalled):
 		return x.idle.failure()
 	}
 	return ClassifyTransport(err, inBody)

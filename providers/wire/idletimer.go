@@ -26,6 +26,7 @@ type idleTimer struct {
 	what   string        // what is waited for
 	limit  time.Duration // of the current wait, not above 0 for none
 	silent time.Duration // how much of it is used up
+	read   int64         // bytes since it began, which say nothing
 }
 
 func newIdleTimer(limits protocol.StallLimits, cancel context.CancelCauseFunc) *idleTimer {
@@ -37,7 +38,7 @@ func newIdleTimer(limits protocol.StallLimits, cancel context.CancelCauseFunc) *
 
 // expect begins a new silence.
 func (t *idleTimer) expect(what string, limitMs int64) {
-	t.what, t.limit, t.silent = what, time.Duration(limitMs)*time.Millisecond, 0
+	t.what, t.limit, t.silent, t.read = what, time.Duration(limitMs)*time.Millisecond, 0, 0
 }
 
 // headers says that the server has answered, content that it has said
@@ -59,7 +60,14 @@ func (t *idleTimer) end(begun time.Time) {
 	t.silent += time.Since(begun)
 }
 
+// floods says that the server sends and sends, and says nothing: the time that it takes is
+// our own, for reading.
+func (t *idleTimer) floods() bool { return t.read > protocol.MaxNoise }
+
 func (t *idleTimer) failure() *protocol.StreamError {
+	if t.floods() {
+		return protocol.ErrorStalled.Errorf("The answer stalled: %s in %d bytes", t.what, t.read)
+	}
 	return protocol.ErrorStalled.Errorf("The answer stalled: %s within %v", t.what, t.limit)
 }
 
@@ -77,6 +85,9 @@ func (r *timedReader) Read(p []byte) (int, error) {
 	begun := r.idle.begin()
 	n, err := r.body.Read(p)
 	r.idle.end(begun)
+	if r.idle.read += int64(n); r.idle.floods() {
+		return 0, errStalled
+	}
 	if room := headSize - len(r.head); room > 0 && n > 0 {
 		r.head = append(r.head, p[:min(n, room)]...)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"troupe/protocol"
 )
 
 // Event is one server-sent event, or a comment between events.
@@ -15,10 +17,7 @@ type Event struct {
 	Torn    bool   // the stream ended before the blank line that completes an event
 }
 
-// MaxEvent is the largest event, in bytes, that an [EventReader] accepts.
-const MaxEvent = 64 << 20
-
-// ErrEventTooLarge is the error of an event, or a line, above [MaxEvent].
+// ErrEventTooLarge is the error of an event, or a line, above [protocol.MaxEvent].
 var ErrEventTooLarge = errors.New("server-sent event above the size limit")
 
 // EventReader decodes a stream of server-sent events: lines ended by LF, CR or
@@ -45,7 +44,7 @@ type EventReader struct {
 
 // NewEventReader reads events from r.
 func NewEventReader(r io.Reader) *EventReader {
-	return &EventReader{r: r, buf: make([]byte, 8<<10), max: MaxEvent}
+	return &EventReader{r: r, buf: make([]byte, 8<<10), max: protocol.MaxEvent}
 }
 
 // Next returns the next event or comment. At the end of the stream it returns
@@ -180,7 +179,7 @@ func (d *EventReader) fill() error {
 		d.pos = 0
 	}
 	if d.end == len(d.buf) {
-		if d.end > d.max {
+		if d.end >= d.max {
 			return d.fail(ErrEventTooLarge)
 		}
 		d.buf = append(d.buf, make([]byte, len(d.buf))...)

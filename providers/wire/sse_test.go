@@ -123,7 +123,12 @@ func TestEventReader_limit(t *testing.T) {
 			require.ErrorIs(t, err, ErrEventTooLarge, "it stays failed")
 		})
 	}
-	d := NewEventReader(strings.NewReader("data: " + strings.Repeat("y", 900<<10) + "\n\ndata: z\n\n"))
+	d := NewEventReader(endless("x"))
+	d.max = 1 << 20
+	_, err := d.Next()
+	require.ErrorIs(t, err, ErrEventTooLarge)
+	assert.LessOrEqual(t, len(d.buf), d.max, "no more is kept than may be there")
+	d = NewEventReader(strings.NewReader("data: " + strings.Repeat("y", 900<<10) + "\n\ndata: z\n\n"))
 	d.max = 1 << 20
 	ev, err := d.Next()
 	require.NoError(t, err)

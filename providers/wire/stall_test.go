@@ -130,3 +130,38 @@ func TestStall_silence(t *testing.T) {
 		})
 	})
 }
+
+// lines is a body without an end that sends as fast as it is read.
+type lines struct{ text string }
+
+func (l lines) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = l.text[i%len(l.text)]
+	}
+	return len(b), nil
+}
+
+// TestStall_flood: a server that sends and sends and says nothing has stalled, though nobody
+// waits for it. What says something is no flood, however much it is.
+func TestStall_flood(t *testing.T) {
+	for _, text := range []string{"\n", ":\n", "data:\n\n", "event: x\n\n"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		x := &exchange{req: &providers.Request{Model: &protocol.Model{}}, format: plainWire{}, parent: t.Context(), ctx: ctx, idle: newIdleTimer(providers.LimitsFor(&protocol.Model{}, protocol.StallLimits{}), cancel)}
+		x.idle.headers()
+		x.yield = func(protocol.Part, error) bool { return true }
+		err := x.read(&timedReader{idle: x.idle, body: lines{text}}, "")
+		require.NotNil(t, err, "%q", text)
+		assert.Equal(t, protocol.ErrorStalled, err.Kind, "%q: %s", text, err.Message)
+		x.idle.timer.Stop()
+		cancel(nil)
+	}
+	idle := newIdleTimer(providers.LimitsFor(&protocol.Model{}, protocol.StallLimits{}), func(error) {})
+	defer idle.timer.Stop()
+	body := &timedReader{idle: idle, body: lines{"x"}}
+	piece := make([]byte, protocol.MaxEvent)
+	for range 4 {
+		_, err := io.ReadFull(body, piece)
+		require.NoError(t, err)
+		idle.content()
+	}
+}

@@ -3,10 +3,14 @@ package wire
 import "troupe/protocol"
 
 // Usage reports tokens so far and fills in what they cost.
-func (p *Parts) Usage(u protocol.Usage) { p.report(u, p.model.Price(u).Cost) }
+func (p *Parts) Usage(u protocol.Usage) {
+	u = u.Bounded()
+	p.report(u, p.model.Price(u).Cost)
+}
 
 // UsageTimes is Usage for tokens that cost a multiple of the price list.
 func (p *Parts) UsageTimes(u protocol.Usage, factor float64) {
+	u = u.Bounded()
 	c := p.model.Price(u).Cost
 	p.report(u, protocol.Cost{
 		Input: c.Input * factor, Output: c.Output * factor,
@@ -22,6 +26,7 @@ const hourFactor = 2
 // UsageHour is Usage where hour of the tokens written to the cache stay there
 // for an hour. A price list without a price for writing has none for that either.
 func (p *Parts) UsageHour(u protocol.Usage, hour int64) {
+	u = u.Bounded()
 	c := p.model.Price(u).Cost
 	if hour = min(hour, u.CacheWrite); hour > 0 && c.CacheWrite > 0 {
 		plain := u // the same size, and so the same tier of prices
@@ -39,6 +44,7 @@ func (p *Parts) report(u protocol.Usage, cost protocol.Cost) {
 	p.Start("")
 	u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite // for every wire alike
 	u.Cost = cost
+	u = u.Bounded()
 	p.usage = u
 	p.put(protocol.PartUsage{Usage: u})
 }

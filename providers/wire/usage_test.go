@@ -114,3 +114,32 @@ func TestUsage_estimate(t *testing.T) {
 		assert.False(t, isUsage, "nobody knows what was asked")
 	}
 }
+
+// TestUsageIsBounded: what a provider says beyond all bounds is a large number, in sums as
+// well, and never a negative one that no limit is reached by.
+func TestUsageIsBounded(t *testing.T) {
+	for _, n := range []int64{math.MaxInt64, 5e18, math.MinInt64, -1} {
+		p := newParts(priced())
+		p.Usage(protocol.Usage{Input: n, Output: n, CacheRead: n})
+		u := reported(t, p)
+		sum := u
+		for range 1000 {
+			sum = sum.Add(u)
+		}
+		for _, got := range []protocol.Usage{u, sum} {
+			assert.GreaterOrEqual(t, got.Input, int64(0), n)
+			assert.GreaterOrEqual(t, got.TotalTokens, got.Output, n)
+			assert.False(t, math.IsInf(got.Cost.Total, 0), n)
+		}
+		if n > 0 {
+			assert.Greater(t, u.TotalTokens, int64(1e12))
+		}
+	}
+	dear := priced()
+	dear.Cost.Input = 1e308
+	p := newParts(dear)
+	p.UsageTimes(protocol.Usage{Input: 5_000_000}, 1e10)
+	assert.Positive(t, reported(t, p).Cost.Total)
+	assert.Less(t, reported(t, p).Cost.Total, 1e16)
+	assert.Zero(t, protocol.Usage{Cost: protocol.Cost{Total: math.NaN()}}.Bounded().Cost.Total)
+}
