@@ -73,14 +73,14 @@ func TestGrep(t *testing.T) {
 		args object
 		want string
 	}{
-		"bad":        {object{"pattern": "a("}, "invalid regular expression (RE2 syntax): missing closing ): a("},
-		"lookahead":  {object{"pattern": "a(?=b)"}, "invalid regular expression (RE2 syntax): "},
+		"bad":          {object{"pattern": "a("}, "invalid regular expression (RE2 syntax): missing closing ): a("},
+		"lookahead":    {object{"pattern": "a(?=b)"}, "invalid regular expression (RE2 syntax): "},
 		"long pattern": {object{"pattern": strings.Repeat("a", 64<<10+1), "literal": true}, "invalid pattern: it is longer than 64.0KB"},
-		"line break": {object{"pattern": "a\nb", "literal": true}, "invalid pattern: matches do not span lines"},
-		"missing":    {object{"pattern": "a", "path": "missing"}, "ENOENT: no such file or directory, stat '" + env.Cwd + "/missing'"},
-		"binary":     {object{"pattern": "a", "path": "binary"}, "binary is a binary file"},
-		"device":     {object{"pattern": "a", "path": "/dev/zero"}, "not a regular file"},
-		"bad glob":   {object{"pattern": "a", "glob": "["}, "invalid glob pattern"},
+		"line break":   {object{"pattern": "a\nb", "literal": true}, "invalid pattern: matches do not span lines"},
+		"missing":      {object{"pattern": "a", "path": "missing"}, "ENOENT: no such file or directory, stat '" + env.Cwd + "/missing'"},
+		"binary":       {object{"pattern": "a", "path": "binary"}, "binary is a binary file"},
+		"device":       {object{"pattern": "a", "path": "/dev/zero"}, "not a regular file"},
+		"bad glob":     {object{"pattern": "a", "glob": "["}, "invalid glob pattern"},
 	} {
 		_, _, err := run(t, env, "grep", c.args)
 		assert.ErrorContains(t, err, c.want, name)

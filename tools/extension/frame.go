@@ -178,6 +178,7 @@ func frameOf(session uint32, s Said) frame {
 		if s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
 			return frame{saidAnswer, session, s.ID, slices.Concat([]byte(s.Path), []byte{0}, s.Result)}
 		}
+	default: // as JSON
 	}
 	payload, err := encode(s)
 	if err != nil { // it is nested too deeply, say
