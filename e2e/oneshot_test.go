@@ -52,6 +52,43 @@ func TestPrint(t *testing.T) {
 	assert.Contains(t, errs, "missing.txt")
 }
 
+// TestCommandOnce: a command of an extension is over when its handler is, and what it began.
+func TestCommandOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("own.ts", `export default (pi) => {
+		const commands = {
+			say: (args, ctx) => ctx.ui.notify("noted " + args),
+			boom: () => { throw new Error("it broke") },
+			run: async (args) => { await new Promise((go) => setTimeout(go, 20)); pi.sendUserMessage(args); },
+			next: (_, ctx) => ctx.newSession(),
+			stop: (_, ctx) => ctx.shutdown(),
+		};
+		for (const name in commands) pi.registerCommand(name, { handler: commands[name] });
+		pi.on("input", (event) => event.text === "/mine" ? { action: "handled" } : undefined);
+	}`)
+	once := func(args ...string) (out, errs string, code int) {
+		return p.once("", p.mock(append(args, "-e", filepath.Join(p.work, "own.ts"))...)...)
+	}
+	p.llm.plays(text("Theirs."), text("Last."))
+	out, errs, code := once("-p", "/say it", "/boom", "/run theirs", "/mine", "last", "/next")
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "Last.\n", out)
+	assert.Contains(t, errs, "noted it\n")
+	assert.Contains(t, errs, "it broke")
+	assert.Contains(t, p.llm.request(0).body, "theirs")
+
+	p.llm.plays(text("Theirs."))
+	out, errs, code = once("-p", "/run theirs")
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "Theirs.\n", out, "the run of a command is waited for")
+
+	out, errs, code = once("--mode", "json", "/say it", "/stop")
+	assert.Zero(t, code, errs)
+	assert.Contains(t, out, "noted it")
+	assert.NotContains(t, out, "extension_command_end", "no feature wants it")
+}
+
 // TestJSONMode: every event, also with -p, wherever that stands.
 func TestJSONMode(t *testing.T) {
 	for _, args := range []string{"--mode json hello", "--mode json -p hello", "-p --mode json hello", "-p hello --mode json"} {

@@ -297,6 +297,11 @@ type (
 		isEvent
 		Clients []ClientRef `json:"clients" doc:"Those that have attached, in the order in which they came; what they have said of themselves in hello."`
 	}
+	// ExtensionCommandEnd says that a command of an extension has ended.
+	ExtensionCommandEnd struct {
+		isEvent
+		Name string `json:"name" doc:"As in get_commands."`
+	}
 	// Resync says that the client has not read fast enough.
 	Resync struct {
 		isEvent

@@ -79,7 +79,7 @@ var ourLetters = map[string][]string{
 	"of a job, to extensions that have just ended: it was answered when they did": {"beside"},
 	"to a session that closed while its worker spoke": {
 		"StreamParts", "LoginWaits", "ToolProgress", "BashProgress", "StreamEnd", "ToolDone", "BashDone", "WorkerGone", "procsGone", "groupDue",
-		"reconfigured", "discovered", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
+		"reconfigured", "discovered", "CommandOver", "trustSaid", "leftBehind", "loadedSession", "WindowOpen", "QueryDone",
 		"ChildOpened", "ChildTold", "ChildReplied", "ChildSettled", "ChildAborted", "ChildLeft", "childrenLeave", "childrenLeft", "childProgress", "GrantAsked", "ChildSpent", "Granted", "Pooled",
 	},
 }

@@ -116,6 +116,8 @@ type (
 	}
 	// Failed is an error of an extension, for the clients.
 	Failed struct{ extension.Failure }
+	// CommandOver says that a command has ended, or is lost.
+	CommandOver struct{ Name string }
 	// Told says that they are through with an event, and those before it.
 	Told struct {
 		Nth int // the actor
@@ -166,6 +168,7 @@ type Message interface{ message() }
 func (ExecuteTool) message() {}
 func (Registered) message()  {}
 func (Failed) message()      {}
+func (CommandOver) message() {}
 func (Told) message()        {}
 func (UI) message()          {}
 func (UIGone) message()      {}
@@ -368,13 +371,21 @@ func (v *VM) call(c actor.Context, m Call) {
 
 func (v *VM) run(c actor.Context, m RunCommand) {
 	if v.vm == nil {
-		v.fail(c, extension.Failure{Path: "command:" + m.Name, Event: "command", Message: "the extensions are not running"})
+		v.commandOver(c, m.Name, "the extensions are not running")
 		return
 	}
 	id := v.tools.number()
 	v.commands[id] = m.Name
 	v.vm.Update(m.Snapshot)
 	v.vm.Command(id, m.Name, m.Args)
+}
+
+// commandOver tells the end of a command, and why it failed, "" if it did not.
+func (v *VM) commandOver(c actor.Context, name, why string) {
+	if why != "" {
+		v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: why})
+	}
+	c.Send(c.Parent(), CommandOver{name})
 }
 
 func (v *VM) fail(c actor.Context, f extension.Failure) { c.Send(c.Parent(), Failed{f}) }
@@ -403,9 +414,10 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 	case extension.CommandDone:
 		name := v.commands[m.ID]
 		delete(v.commands, m.ID)
-		if m.Err != "" && !v.life.closing {
-			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: m.Err})
+		if v.life.closing {
+			m.Err = ""
 		}
+		v.commandOver(c, name, m.Err)
 	case extension.Act:
 		if err := v.actHere(c, m); err != nil {
 			v.fail(c, extension.Failure{Path: "<runtime>", Event: m.Name, Message: err.Error()})
@@ -549,9 +561,7 @@ func (v *VM) giveUp(c actor.Context, why string) {
 	}
 	for id, name := range v.commands {
 		delete(v.commands, id)
-		if why != "" { // one that has ended its own session is through
-			v.fail(c, extension.Failure{Path: "command:" + name, Event: "command", Message: why})
-		}
+		v.commandOver(c, name, why) // one that has ended its own session is through
 	}
 }
 

@@ -244,6 +244,8 @@ func (s *Session) extensionsEnded(c actor.Context) {
 	s.stopCompletions()
 	s.answerReload()
 	gated, held := s.ext.listens["tool_call"], s.ext.load.held
+	commands := &s.reported.commands
+	commands.over, commands.running = append(commands.over, commands.running...), nil
 	s.ext = extensions{nth: s.ext.nth}
 	if s.m.Done() {
 		s.onClosed(c)
@@ -294,7 +296,7 @@ func (s *Session) hold(c actor.Context, m any) {
 
 // fromExtensions is everything that they say.
 func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
-	if s.ext.pid == nil {
+	if _, over := m.(extension.CommandOver); s.ext.pid == nil && !over { // a command may be of some that nobody has replaced
 		return // they have ended, and with them whoever waits
 	}
 	switch m := m.(type) {
@@ -304,6 +306,8 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 		}
 	case extension.Failed:
 		s.extensionFailed(m.Failure)
+	case extension.CommandOver:
+		s.commandOver(m.Name)
 	case extension.Told:
 		if m.Nth == s.ext.nth {
 			s.throughWith(c, m.N)
@@ -668,7 +672,35 @@ func (s *Session) runExtensionCommand(e core.RunCommand) {
 	if err != nil {
 		panic("session: command: " + err.Error())
 	}
+	s.reported.commands.running = append(s.reported.commands.running, e.Name)
 	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: more})
+}
+
+// commandsOf are the commands of extensions whose end clients have not been told.
+type commandsOf struct {
+	running []string
+	over    []string // while something goes on in the session
+}
+
+func (s *Session) commandOver(name string) {
+	of := &s.reported.commands
+	if i := slices.Index(of.running, name); i >= 0 {
+		of.running = slices.Delete(of.running, i, i+1)
+		of.over = append(of.over, name)
+	}
+	s.tellCommands()
+}
+
+// tellCommands tells clients of the commands that have ended, when what they have begun has, too.
+func (s *Session) tellCommands() {
+	of := &s.reported.commands
+	if len(of.over) == 0 || !s.m.AtRest() {
+		return
+	}
+	for _, name := range of.over {
+		s.emit(protocol.ExtensionCommandEnd{Name: name})
+	}
+	of.over = nil
 }
 
 // extensionsSee says whether a message goes past extensions as its author wrote it.

@@ -68,6 +68,8 @@ type reported struct {
 	model   *protocol.Model // as noted for the environment of children
 	said    gist
 	index   indexing
+
+	commands commandsOf
 }
 
 // whatItDoes is what list_open_sessions is to say of a session, as far as it changes.
@@ -359,6 +361,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	}
 	s.rebound(c)
 	s.answerIdle()
+	s.tellCommands()
 	s.tellState()
 	s.jobs.letLeave(c)
 	s.nextDialog(c)

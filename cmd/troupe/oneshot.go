@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,21 +105,34 @@ func (c *oneShot) talk() {
 		return
 	}
 	for _, m := range c.messages {
+		command := c.isCommand(m)
 		answer, err := c.client.Do(context.Background(), protocol.Prompt{Message: m.text, Images: m.images})
 		if err != nil {
 			c.failed = err
 			return
 		}
-		if !c.over(m, answer) && !c.follow() {
+		if (command || !c.over(answer)) && !c.follow(command) {
 			return
 		}
 	}
 }
 
+// isCommand says whether a message is a command of an extension, which goes on behind the answer.
+func (c *oneShot) isCommand(m message) bool {
+	name, ok := strings.CutPrefix(m.text, "/")
+	if !ok {
+		return false
+	}
+	name, _, _ = strings.Cut(name, " ")
+	answer, _ := c.client.Do(context.Background(), protocol.GetCommands{})
+	list, _ := answer.(protocol.CommandList)
+	return slices.ContainsFunc(list.Commands, func(x protocol.SlashCommand) bool { return x.Source == "extension" && x.Name == name })
+}
+
 // over says whether nothing comes of a message any more: handlers of an extension have dealt with
-// it. A command goes on behind the answer.
-func (c *oneShot) over(m message, answer protocol.Result) bool {
-	if answer != protocol.Result(protocol.Handled) || strings.HasPrefix(m.text, "/") {
+// it.
+func (c *oneShot) over(answer protocol.Result) bool {
+	if answer != protocol.Result(protocol.Handled) {
 		return false
 	}
 	state, err := c.client.Do(context.Background(), protocol.GetState{})
@@ -126,13 +140,13 @@ func (c *oneShot) over(m message, answer protocol.Result) bool {
 	return err == nil && is && !now.IsStreaming
 }
 
-// follow reads until the work on a prompt is done; false means that no further
-// one should be sent.
-func (c *oneShot) follow() bool {
+// follow reads until the work on a prompt, or a command, is done; false means that no
+// further one should be sent.
+func (c *oneShot) follow(command bool) bool {
 	for {
 		_, event, err := c.client.Next(context.Background())
 		if err != nil {
-			if c.last == nil || c.last.StopReason == "" {
+			if c.last == nil && !command || c.last != nil && c.last.StopReason == "" { // a command may end the session
 				c.failed = errors.New("the run was cut short")
 			}
 			return false
@@ -148,11 +162,22 @@ func (c *oneShot) follow() bool {
 				c.last = m
 			}
 		case protocol.ExtensionUIRequest:
+			if event.Method == "notify" && c.lines == nil && event.Message != nil {
+				fmt.Fprintln(c.stderr, *event.Message)
+			}
 			// Nobody is there to answer.
 			_, _ = c.client.Do(context.Background(), protocol.ExtensionUIResponse{ID: event.ID, Cancelled: true})
 		case protocol.ApprovalRequest:
 			_, _ = c.client.Do(context.Background(), protocol.ApprovalResponse{ApprovalID: event.ID, OptionID: "no", Feedback: "Nobody could be asked."})
-		case protocol.AgentSettled, protocol.SessionFailed:
+		case protocol.AgentSettled:
+			if !command {
+				return true
+			}
+		case protocol.ExtensionCommandEnd:
+			if command {
+				return true
+			}
+		case protocol.SessionFailed:
 			return true
 		}
 	}
