@@ -19,6 +19,8 @@ type Resume struct {
 	OpenCalls   []OpenCall // in the order of the message; empty unless a run was cut
 	// Answer is the message with the open calls; nil if there are none.
 	Answer *AssistantMessage
+	// Results are those that the calls of the last answer have, in the order of the file.
+	Results []*ToolResultMessage
 
 	Queue       []QueuedInput   // accepted and not delivered, in the order of acceptance
 	LastQueueID int             // the highest n of all ids of the form q<n> that were ever queued

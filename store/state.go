@@ -296,40 +296,42 @@ func (b *stateBuilder) finish(end *Context) {
 	s.Queue = queued
 	s.Keys = slices.Clone(s.Keys[max(0, len(s.Keys)-protocol.MaxKeys):])
 	s.Labels = b.labels
-	s.Answer, s.OpenCalls = openCalls(end.Messages(), b.begun)
+	s.Answer, s.OpenCalls, s.Results = openCalls(end.Messages(), b.begun)
 }
 
-// openCalls lists the calls of the last answer that nothing has answered, and the answer.
+// openCalls lists the calls of the last answer that nothing has answered, the answer, and
+// the results that there are.
 // One that failed or was aborted asks for nothing: no model will see it. Once the
 // conversation has gone on it is too late for a result.
-func openCalls(messages []protocol.Message, begun map[string]protocol.CallOp) (*protocol.AssistantMessage, []protocol.OpenCall) {
-	answered := map[string]bool{}
+func openCalls(messages []protocol.Message, begun map[string]protocol.CallOp) (*protocol.AssistantMessage, []protocol.OpenCall, []*protocol.ToolResultMessage) {
+	var results []*protocol.ToolResultMessage
 	for i := len(messages) - 1; i >= 0; i-- {
 		switch m := messages[i].(type) {
 		case *protocol.ToolResultMessage:
-			answered[m.ToolCallID] = true
+			results = append(results, m)
 		case *protocol.UserMessage:
-			return nil, nil
+			return nil, nil, nil
 		case *protocol.AssistantMessage:
 			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
-				return nil, nil
+				return nil, nil, nil
 			}
+			slices.Reverse(results)
 			var open []protocol.OpenCall
 			for _, call := range m.Content.ToolCalls() {
-				if answered[call.ID] {
+				if slices.ContainsFunc(results, func(r *protocol.ToolResultMessage) bool { return r.ToolCallID == call.ID }) {
 					continue
 				}
 				open = append(open, begun[call.ID].Open(call, len(open) == 0))
 			}
 			if open == nil {
-				return nil, nil
+				return nil, nil, results
 			}
-			return m, open
+			return m, open, results
 		case *protocol.BashExecutionMessage, *protocol.CustomMessage, *protocol.BranchSummaryMessage,
 			*protocol.CompactionSummaryMessage, *protocol.UnknownMessage:
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // labels are the labels of a session by entry. Of several for one entry the

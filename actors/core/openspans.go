@@ -96,6 +96,7 @@ type lastWords struct {
 	outcome string
 	why     string
 	logged  protocol.Message              // the last message of the branch
+	written []*protocol.ToolResultMessage // results that the log had, of the last answer
 	results []*protocol.ToolResultMessage // results that were logged for calls left open
 	note    *protocol.AssistantMessage    // stands for the message that did not come
 	own     bool                          // note is in the log: it gets a turn if it has none
@@ -122,6 +123,11 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 	}
 	for _, ev := range open.Children.closing(e.why, protocol.VerifySkipped) {
 		say(ev)
+	}
+	for _, r := range e.written { // and not told, some of them
+		if asks(open.Last, r.ToolCallID) && !open.told(r.ToolCallID) {
+			m.closeCall(&open, r, say)
+		}
 	}
 	for _, r := range e.results {
 		m.closeCall(&open, r, say)
@@ -175,6 +181,17 @@ func (m *Machine) endOf(started protocol.Message, e lastWords) protocol.Message 
 	return e.note
 }
 
+// told says whether clients have been told the result of a call.
+func (s *OpenSpans) told(id string) bool {
+	return slices.ContainsFunc(s.Results, func(r *protocol.ToolResultMessage) bool { return r.ToolCallID == id })
+}
+
+// asks says whether a message has a call.
+func asks(msg protocol.Message, id string) bool {
+	a, is := msg.(*protocol.AssistantMessage)
+	return is && slices.ContainsFunc(a.Content.ToolCalls(), func(c protocol.ToolCall) bool { return c.ID == id })
+}
+
 func (m *Machine) closeCall(open *OpenSpans, r *protocol.ToolResultMessage, say func(protocol.Event)) {
 	run := open.Run
 	if run == "" || !open.Turn { // the client has seen the turn end without it
@@ -187,7 +204,7 @@ func (m *Machine) closeCall(open *OpenSpans, r *protocol.ToolResultMessage, say 
 	}
 	if !ended {
 		say(protocol.ToolExecutionEnd{
-			ToolCallID: r.ToolCallID, ToolName: r.ToolName, IsError: true, RunID: run,
+			ToolCallID: r.ToolCallID, ToolName: r.ToolName, IsError: r.IsError, RunID: run,
 			Result: protocol.ToolResult{Content: r.Content, Details: r.Details},
 		})
 	}

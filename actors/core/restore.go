@@ -60,7 +60,7 @@ func (m *Machine) restored(in Restored) {
 	}
 	e := lastWords{
 		outcome: interrupted, why: interruptedMessage,
-		logged: in.Session.Last, results: results, note: note, own: note != nil,
+		logged: in.Session.Last, written: in.Session.Results, results: results, note: note, own: note != nil,
 	}
 	if note == nil {
 		e.note = m.brokenMessage(protocol.StopError, interruptedMessage)

@@ -30,7 +30,12 @@ func TestScripts(t *testing.T) {
 			if d.HasArg("fail-append") {
 				d.ScanArgs(t, "fail-append", &w.failAt)
 			}
-			return describe(scriptStep(t, w, d))
+			before := w.spans
+			effects := describe(scriptStep(t, w, d))
+			if d.HasArg("untold") { // it crashes between the entries and the events
+				w.spans = before
+			}
+			return effects
 		})
 	})
 }

@@ -143,6 +143,7 @@ var mutants = []mutant{
 	{"a child is leaked by an abort", "actors/session/workers.go", "default:\n\t\t\tw.cutShort(c, id)", "default:\n\t\t\tdelete(w.running, id)", ends},
 	{"the end of the input cuts the run off", "actors/conn/router.go", "link.Leave{Abort: !r.cfg.Drain, ", "link.Leave{Abort: true, ", ends},
 	{"who cannot answer any more is waited for", "actors/session/guard.go", "deaf: !d.clients.answer(),", "deaf: false,", ends},
+	{"what was written and not told is not told", "actors/core/openspans.go", "!open.told(r.ToolCallID)", "false", laws},
 	{"an abort stops only the summary", "actors/core/machine.go", "m.stop(aborted)\n\t\tc.apply(m)", "m.stop(aborted)\n\t\tm.reply(c, nil)", laws},
 	{"leftovers are overtaken", "actors/core/prompt.go", "queued: len(*m.queueOf(q.Kind)) > 0", "queued: false", laws},
 	{"two calls have one id", "actors/core/turn.go", "id != \"\" && taken(own)", "taken(own) && false", laws},

@@ -67,7 +67,7 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 			r.Context.Add(m.Message)
 		}
 	}
-	r.Answer, r.OpenCalls = openCalls(context, begun)
+	r.Answer, r.OpenCalls, r.Results = openCalls(context, begun)
 	switch r.Last.(type) {
 	case *protocol.UserMessage, *protocol.ToolResultMessage:
 		r.Interrupted = true
@@ -135,17 +135,18 @@ func kept(branch []protocol.Record, from string) (list []Message) {
 	return list
 }
 
-func openCalls(context []Message, begun map[string]protocol.CallOp) (answer *protocol.AssistantMessage, open []protocol.OpenCall) {
+func openCalls(context []Message, begun map[string]protocol.CallOp) (answer *protocol.AssistantMessage, open []protocol.OpenCall, results []*protocol.ToolResultMessage) {
 	answered := map[string]bool{}
 	for _, m := range slices.Backward(context) {
 		switch m := m.Message.(type) {
 		case *protocol.UserMessage:
-			return nil, nil
+			return nil, nil, nil
 		case *protocol.ToolResultMessage:
 			answered[m.ToolCallID] = true
+			results = append([]*protocol.ToolResultMessage{m}, results...)
 		case *protocol.AssistantMessage:
 			if m.StopReason == protocol.StopError || m.StopReason == protocol.StopAborted {
-				return nil, nil
+				return nil, nil, nil
 			}
 			for _, c := range m.Content.ToolCalls() {
 				if !answered[c.ID] {
@@ -155,11 +156,11 @@ func openCalls(context []Message, begun map[string]protocol.CallOp) (answer *pro
 			if len(open) > 0 {
 				answer = m
 			}
-			return answer, open
+			return answer, open, results
 		default: // neither asks nor answers
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 func queue(r *protocol.Resume, e protocol.Custom) {
