@@ -148,6 +148,7 @@ func TestStall_flood(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		x := &exchange{req: &providers.Request{Model: &protocol.Model{}}, format: plainWire{}, parent: t.Context(), ctx: ctx, idle: newIdleTimer(providers.LimitsFor(&protocol.Model{}, protocol.StallLimits{}), cancel)}
 		x.idle.headers()
+		x.idle.read = protocol.MaxNoise - 1<<20
 		x.yield = func(protocol.Part, error) bool { return true }
 		err := x.read(&timedReader{idle: x.idle, body: lines{text}}, "")
 		require.NotNil(t, err, "%q", text)
@@ -158,10 +159,11 @@ func TestStall_flood(t *testing.T) {
 	idle := newIdleTimer(providers.LimitsFor(&protocol.Model{}, protocol.StallLimits{}), func(error) {})
 	defer idle.timer.Stop()
 	body := &timedReader{idle: idle, body: lines{"x"}}
-	piece := make([]byte, protocol.MaxEvent)
 	for range 4 {
-		_, err := io.ReadFull(body, piece)
+		idle.read = protocol.MaxNoise - 1<<10
+		_, err := io.ReadFull(body, make([]byte, 1<<10))
 		require.NoError(t, err)
 		idle.content()
+		require.Zero(t, idle.read)
 	}
 }
