@@ -172,6 +172,23 @@ func TestEachCheckerOfTasksCanFail(t *testing.T) {
 	assert.Contains(t, strings.Join(found, "\n"), "T16")
 }
 
+// TestNoChildBehindALimit: a child that begins behind the limit of its session
+// is T11, but for a grandchild that the record of the limit has counted.
+func TestNoChildBehindALimit(t *testing.T) {
+	over := func(children, starts string) string {
+		limit := `< {"type":"budget_exceeded","scope":"session","snapshot":{"reason":"tool_calls","subagents":` + children + `}}`
+		ends := `< {"type":"subagent_end","id":"A.A","exitCode":1}` + "\n" + `< {"type":"subagent_end","id":"A","exitCode":1}`
+		return strings.NewReplacer(
+			`{"type":"subagent_end","id":"A","exitCode":0,"verification":{"status":"passed"}}`, `{"type":"noise"}`,
+			`< {"type":"budget_exceeded","snapshot":{"reason":"turns"}}`, limit+"\n"+starts+"\n"+ends,
+		).Replace(goodTasks)
+	}
+	below := `< {"type":"subagent_start","id":"A.A","parentId":"A"}`
+	assert.Empty(t, Check(tell(over("3", below)), Options{}), "granted before, told by way of its parent")
+	assert.Contains(t, strings.Join(Check(tell(over("2", below)), Options{}), "\n"), "T11", "not counted")
+	assert.Contains(t, strings.Join(Check(tell(over("3", `< {"type":"subagent_start","id":"A.A","toolCallId":"c"}`)), Options{}), "\n"), "T11", "a child of the session itself")
+}
+
 func TestGrown(t *testing.T) {
 	assert.True(t, Grown([]byte("a\nb\nto"), []byte("a\nb\nc\n")), "a torn tail may go")
 	assert.False(t, Grown([]byte("a\nb\n"), []byte("a\nx\n")))

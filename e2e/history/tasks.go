@@ -15,6 +15,7 @@ type taskState struct {
 	told map[string]bool        // limits that were warned of or exceeded, by scope, since they were last raised
 	over string                 // the limit of the session that is exceeded, "" for none
 	used snapshot               // the latest that was said
+	born int64                  // children of this session that began
 }
 
 // snapshot is what of a budget never goes down.
@@ -41,6 +42,10 @@ func (t *taskState) raised(v gjson.Result) {
 	case "set_budgetresponse", "reload_resourcesresponse", "new_sessionresponse", "switch_sessionresponse", "session_changed", "session_recovered":
 		t.told, t.over, t.used = nil, "", snapshot{}
 	}
+	switch v.Get("command").Str + v.Get("type").Str {
+	case "new_sessionresponse", "switch_sessionresponse", "session_changed":
+		t.born = 0
+	}
 }
 
 // counted is T12: what was used up stays so, after a crash as well.
@@ -54,6 +59,16 @@ func (t *taskState) counted(v gjson.Result) string {
 	return ""
 }
 
+// lateStart says whether a child begins that the budget of the session forbids
+// (T11), and counts it. A grandchild that was granted before is announced by way
+// of its parent, which may be behind the record of the limit: that record has
+// counted it.
+func (t *taskState) lateStart(v gjson.Result) bool {
+	t.born++
+	granted := v.Get("parentId").Str != "" && t.born <= t.used.children
+	return t.over != "" && t.over != "subagents" && !granted
+}
+
 // event is T1 to T4 and T10; tools are the calls that are open.
 func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 	t.raised(v)
@@ -61,7 +76,7 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 	child := t.open[id]
 	switch kind {
 	case "subagent_start":
-		if t.over != "" && t.over != "subagents" {
+		if t.lateStart(v) {
 			return "T11: a child begins behind a budget that is exceeded"
 		}
 		call := v.Get("toolCallId").Str
