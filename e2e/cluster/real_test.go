@@ -205,7 +205,8 @@ func (c *wire) do(ctx context.Context, node int, cmd clustertest.Command) (a clu
 		return a, err
 	}
 	if !r.Get("success").Bool() {
-		return clustertest.Answer{Err: cmpOr(r.Get("error").String(), "refused")}, nil
+		refused := cmpOr(r.Get("error").String(), "refused")
+		return clustertest.Answer{Err: refused, Final: strings.HasPrefix(refused, "interrupted: ")}, nil
 	}
 	// Whether it was done twice the logs say, and the effects: an answer that was under way is not marked.
 	return clustertest.Answer{Replayed: true, Hidden: said["type"] == "bash"}, nil

@@ -82,7 +82,7 @@ func (c *Client) put(ctx context.Context, session cluster.SessionID) {
 			}
 			return
 		}
-		if ctx.Err() != nil || c.Rand.IntN(40) == 0 {
+		if ctx.Err() != nil || a.Final || c.Rand.IntN(40) == 0 {
 			c.History.Abandoned(cmd.Key)
 			return
 		}

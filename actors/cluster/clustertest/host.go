@@ -54,6 +54,7 @@ type Answer struct {
 	Replayed bool        `json:"replayed,omitempty"`
 	Last     string      `json:"last,omitempty"`  // of a get: the last key of the client in the session
 	Hidden   bool        `json:"-"`               // no get shows the effect
+	Final    bool        `json:"-"`               // of an Err: asking again gets the same, what became of it stays unknown
 	Count    int         `json:"count,omitempty"` // of a get: how many commands the session has
 }
 
