@@ -63,16 +63,11 @@ func limitsEntry(l *protocol.BudgetLimits) protocol.Custom {
 	return protocol.Custom{CustomType: protocol.CustomBudget, Data: encoded(protocol.BudgetOp{Op: protocol.BudgetOpLimits, Limits: l}, ownEntry)}
 }
 
-// keepLimits writes what a client has set. Where that fails, the limits are those from before.
+// keepLimits writes what a client has set.
 func (m *Machine) keepLimits(l protocol.BudgetLimits) {
-	was, limits, budget := m.choices.limits, m.limits(), m.budget
+	was := &earlier{limits: m.choices.limits, set: m.limits(), budget: m.budget}
 	m.choices.limits, m.kept = &l, &l
-	m.add(Append{Entry: limitsEntry(&l), Durable: true, undo: func(m *Machine) {
-		m.choices.limits, m.budget = was, budget
-		if budget != nil {
-			budget.set, budget.pool.limits = limits, limitsOf(limits)
-		}
-	}})
+	m.add(Append{Entry: limitsEntry(&l), Durable: true, was: was})
 }
 
 // Unlimited says that nothing is counted, for nothing is limited.
@@ -115,6 +110,17 @@ func (m *Machine) budgetUndone(spent *protocol.BudgetSpent) {
 	if m.budget != nil && spent != nil {
 		m.budget.said(spent)
 	}
+}
+
+// limitsUndone goes back to the limits from before those that could not be written, and tells
+// tasks so. What was used up is not read from the log: it knows of no work that goes on, and
+// of nothing that is reserved.
+func (m *Machine) limitsUndone(was *earlier) {
+	m.choices.limits, m.budget = was.limits, was.budget
+	if b := m.budget; b != nil {
+		b.set, b.pool.limits = was.set, limitsOf(was.set)
+	}
+	m.tellTasks()
 }
 
 // setLimits makes limits those of the budget. Raising one begins anew with what

@@ -38,7 +38,16 @@ type Append struct {
 	Entry   protocol.Entry
 	Durable bool
 
-	undo func(m *Machine) // takes back what the entry records, where it cannot be written; nil for what the log says by itself
+	was *earlier // what the entry replaces; nil for an entry that takes nothing away which only memory has
+}
+
+// earlier is what a client had chosen before an entry that records another choice. The log
+// says it in part only: what settings say, and what is being counted, is in no entry.
+type earlier struct {
+	model  *modelChoice           // nil before an entry that records limits
+	limits *protocol.BudgetLimits // of a client; nil for none
+	set    protocol.BudgetLimits  // that counted
+	budget *budget                // with what only memory has counted; nil where nothing was limited
 }
 
 // Reply answers a command.

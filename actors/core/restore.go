@@ -171,7 +171,7 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	}
 	m.load(in.Session)
 	m.headless = in.Session.LeafID == ""
-	takeBack(m, undone)
+	m.takeBack(undone)
 	if in.Changed {
 		m.loadModel(in.Session)
 	}
@@ -326,10 +326,15 @@ func (m *Machine) loadModel(to Loaded) {
 }
 
 // takeBack makes it as it was before choices that could not be written.
-func takeBack(m *Machine, undone []Effect) {
+func (m *Machine) takeBack(undone []Effect) {
 	for _, e := range slices.Backward(undone) {
-		if a, ok := e.(Append); ok && a.undo != nil {
-			a.undo(m)
+		a, _ := e.(Append)
+		switch {
+		case a.was == nil:
+		case a.was.model != nil:
+			m.modelChoice = *a.was.model
+		default:
+			m.limitsUndone(a.was)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (m *Machine) selectModel(model *protocol.Model) {
 	was := m.modelChoice
 	m.model = model
 	m.add(Append{
-		Entry: protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, Durable: !sameModel(was.model, model), undo: func(m *Machine) { m.modelChoice = was },
+		Entry: protocol.ModelChange{Provider: model.Provider, ModelID: model.ID}, Durable: !sameModel(was.model, model), was: &earlier{model: &was},
 	})
 	m.setLevel(m.set.Rules.Clamp(model, m.level))
 }
@@ -46,7 +46,7 @@ func (m *Machine) setLevel(level protocol.ThinkingLevel) {
 	}
 	was := m.modelChoice
 	m.level = level
-	m.add(Append{Entry: protocol.ThinkingLevelChange{ThinkingLevel: level}, Durable: true, undo: func(m *Machine) { m.modelChoice = was }})
+	m.add(Append{Entry: protocol.ThinkingLevelChange{ThinkingLevel: level}, Durable: true, was: &earlier{model: &was}})
 	m.emit(protocol.ThinkingLevelChanged{Level: level})
 }
 
