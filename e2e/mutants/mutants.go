@@ -355,7 +355,7 @@ var mutants = []mutant{
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
 	{"a full disk of an owner refuses what the cluster has", "store/write.go", "if off, err = l.writeFile(line); err == nil {\n\t\t\treturn off, nil", "if off, err = l.writeFile(line); true {\n\t\t\treturn off, err", []string{"./actors", "-run", "TestDiskOfAnOwner"}},
 	{"a tool runs beside those of a lost node", "actors/session/jobs.go", "if wait != nil && wait(ctx) != nil {", "if wait != nil && false {", []string{"./actors", "-run", "TestGraceOf"}},
-	{"a command runs beside those of a lost node", "actors/session/extensions.go", "if wait := s.grace(); wait != nil {", "if wait := s.grace(); false {", []string{"./actors", "-run", "TestGraceOf"}},
+	{"a command runs beside those of a lost node", "actors/session/exthooks.go", "if wait := s.grace(); wait != nil {", "if wait := s.grace(); false {", []string{"./actors", "-run", "TestGraceOf"}},
 	{"nobody ends the tools of a process that stands still", "tools/guard.sh", "\t\t\t\tend \"$1\"\n", "", []string{"./tools", "-run", "TestGuardIsFed"}},
 	{"what a session has started runs on where it is fenced", "actors/session/moved.go", "\t\t\tprocs.KillAll(0)\n", "\t\t\t_ = procs\n", []string{"./actors", "-run", "TestFencedKills"}},
 	{"a relay gives a command again under another id", "actors/relay/relay.go", "\ta.sent = true\n", "\tif a.sent && a.own == nil && len(a.Line) > 7 {\n\t\ta.Line = append([]byte{}, a.Line...)\n\t\ta.Line[7] ^= 2\n\t}\n\ta.sent = true\n", []string{"./actors", "-run", "TestRelay"}},

@@ -1,0 +1,202 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/core"
+	"troupe/actors/extension"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
+	"troupe/protocol"
+	words "troupe/protocol/extension"
+)
+
+// passes says whether a command goes on while one before it waits for extensions: an
+// answer, for which they may be waiting themselves, or the end of the session.
+func passes(cmd protocol.Command) bool {
+	_, isClose := cmd.(protocol.CloseSession)
+	return isClose || protocol.TraitsOf(cmd).Is(protocol.Answers)
+}
+
+// loading says whether extensions are being loaded, the first time or again.
+func (x *extensions) loading() bool { return x.load.again || x.pid != nil && !x.load.over() }
+
+// waits says whether a command has to wait until the extensions are loaded: one that
+// needs them, and those behind it, too, for an abort is about what was sent before it.
+func (s *Session) waits(cmd protocol.Command) bool {
+	return s.ext.loading() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
+}
+
+// leaveWaits says the same of the end of the last client.
+func (s *Session) leaveWaits() bool {
+	return s.ext.loading() && len(s.ext.load.held) > 0 && (s.life.end == nil || !s.life.end.abort)
+}
+
+// hold keeps a message until the extensions are loaded.
+func (s *Session) hold(c actor.Context, m any) {
+	s.ext.load.held = append(s.ext.load.held, m)
+	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// registered takes over what is registered now.
+func (s *Session) registered(c actor.Context, m extension.Registered) {
+	s.ext.listens = map[string]bool{}
+	for _, name := range m.Listens {
+		s.ext.listens[name] = true
+	}
+	s.ext.commands = m.Commands
+	s.ext.regs++
+	set := &s.work.settings
+	set.Extensions = core.Extensions{Listens: extension.Listens(m.Listens), Refuse: m.Refuse}
+	s.ext.refuseBash = m.RefuseBash
+	if s.shared.IgnoreExtensionErrors {
+		set.Extensions.Refuse, s.ext.refuseBash = "", ""
+	}
+	for _, t := range m.Tools {
+		if s.wantsTool(t) {
+			set.Extensions.Tools = append(set.Extensions.Tools, t.Name)
+		}
+		if t.Prepares {
+			set.Extensions.Prepares = append(set.Extensions.Prepares, t.Name)
+		}
+	}
+	s.offerTools()
+	s.ext.events.Begin(s.m.Level(), s.file.Leaf())
+	s.addProviders(m.Providers)
+	s.step(c, core.Reconfigured{Settings: *set})
+	if s.ext.load.done || s.ext.load.asked {
+		return
+	}
+	for name := range s.shared.ExtensionOptions {
+		if !slices.ContainsFunc(m.Flags, func(f words.FlagDef) bool { return f.Name == name }) {
+			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
+		}
+	}
+	s.nameUnknownTools()
+	for _, text := range extension.Unsupported(m.Registrations) {
+		s.shared.complaints.about(errors.New(text))
+	}
+	if s.asksTrust() {
+		s.askTrust(c)
+		return
+	}
+	s.goOnLoading(c)
+}
+
+// goOnLoading does what comes when it is known what extensions there are.
+func (s *Session) goOnLoading(c actor.Context) {
+	if s.ext.listens["resources_discover"] {
+		s.discover(c)
+		return
+	}
+	s.extensionsLoaded(c)
+}
+
+// discover asks extensions for resources, off the actor's goroutine.
+func (s *Session) discover(c actor.Context) {
+	s.ext.load.asked = true
+	box, cwd, nth, reason := s.ext.tools, s.work.cwd, s.ext.nth, "startup"
+	if s.ext.load.reason == "reload" {
+		reason = "reload"
+	}
+	kernel.Background(c, func() any {
+		return discovered{nth, box.Discover(context.Background(), cwd, reason)}
+	})
+}
+
+// discovered is what the extensions of an actor bring along.
+type discovered struct {
+	nth   int
+	found extension.Resources
+}
+
+func (s *Session) onDiscovered(c actor.Context, m discovered) {
+	if m.nth != s.ext.nth || !s.ext.load.asked {
+		return
+	}
+	s.ext.load.asked = false
+	s.work.prompts.add(m.found)
+	s.extensionsLoaded(c)
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// extensionsLoaded goes on with what has waited for them.
+func (s *Session) extensionsLoaded(c actor.Context) {
+	s.ext.load.done = true
+	s.answerReload()
+	s.beginWork(c)
+	for _, a := range s.ext.asks.later {
+		s.ext.send(a)
+	}
+	s.ext.asks.later = nil
+	if s.ext.load.over() {
+		s.retell(c, s.ext.load.held)
+	}
+}
+
+// answerReload answers the reload_resources that waits, with the commands that there are.
+func (s *Session) answerReload() {
+	seq := s.ext.load.asker
+	s.ext.load.asker = 0
+	if seq != 0 && s.clients.replies.expects(seq) {
+		s.reply(seq, s.commands(), nil)
+	}
+}
+
+// wantsTool says whether a tool of an extension is active as soon as it is there.
+func (s *Session) wantsTool(t words.ToolDef) bool {
+	switch {
+	case slices.Contains(s.spec.WithoutTools, t.Name), t.Exposure == "hidden":
+		return false
+	case s.spec.Tools != nil && !s.spec.FreeTools:
+		return slices.Contains(s.spec.Tools, t.Name)
+	default:
+		return t.DefaultActive == nil || *t.DefaultActive
+	}
+}
+
+// nameUnknownTools names, once, the tools that were asked for and neither we nor an
+// extension has.
+func (s *Session) nameUnknownTools() {
+	box := s.ownTools()
+	for _, asked := range []struct {
+		source string
+		names  []string
+	}{{"--tools", s.spec.Tools}, {"--exclude-tools", s.spec.WithoutTools}, {"--confirm", s.shared.Confirm}, {"settings defaultTools", s.work.files.DefaultTools}} {
+		for _, n := range asked.names {
+			if _, ok := box.Lookup(strings.TrimLeft(n, "+-")); !ok {
+				s.shared.complaints.about(fmt.Errorf("%s: unknown tool %s", asked.source, n))
+			}
+		}
+	}
+}
+
+// retellIfNone goes on with what waited if there are no extensions any more.
+func (s *Session) retellIfNone(c actor.Context, held []any) {
+	if s.ext.pid == nil {
+		s.retell(c, held)
+	}
+}
+
+// retell goes on with what waited.
+func (s *Session) retell(c actor.Context, held []any) {
+	s.ext.load.held = nil
+	for _, m := range held {
+		switch m := m.(type) {
+		case link.Request:
+			if s.clients.replies.expects(m.Seq) { // else its client has left
+				s.command(c, m)
+			}
+		case link.Leave:
+			s.leave(c)
+		}
+	}
+	s.askAgain(c)
+}
