@@ -45,12 +45,8 @@ func slashCommand(text string) (name, args string, ok bool) {
 
 func (s *Session) runExtensionCommand(e core.RunCommand) {
 	s.update()
-	more, err := json.Marshal(map[string]json.RawMessage{"systemPromptOptions": s.promptOptions()})
-	if err != nil {
-		panic("session: command: " + err.Error())
-	}
 	s.reported.commands.running = append(s.reported.commands.running, e.Name)
-	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: more})
+	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: asJSON(map[string]json.RawMessage{"systemPromptOptions": s.promptOptions()})})
 }
 
 // commandsOf are the commands of extensions whose end clients have not been told.
@@ -118,7 +114,7 @@ func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error)
 		}
 		s.answerOp(a.op, raw, "")
 	case err != nil:
-		s.extensionFailed(words.Failure{Path: "<runtime>", Event: a.act, Message: err.Message})
+		s.extensionFailed(runtimeFailure(a.act, err.Message))
 	}
 	return true
 }

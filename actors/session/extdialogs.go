@@ -12,7 +12,6 @@ import (
 	"troupe/actors/extension"
 	"troupe/actors/worker"
 	"troupe/protocol"
-	words "troupe/protocol/extension"
 )
 
 // extensionUI shows a record of an extension to the clients, and opens a dialog if
@@ -30,7 +29,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
-		s.extensionFailed(words.Failure{Path: "<runtime>", Event: "ui", Message: fmt.Sprintf("more than %d dialogs are open", maxDialogs)})
+		s.extensionFailed(runtimeFailure("ui", fmt.Sprintf("more than %d dialogs are open", maxDialogs)))
 		return
 	}
 	s.ext.asks.dialogs[m.Request.ID] = m.Op
@@ -64,11 +63,7 @@ func (s *Session) dialogAnswered(m core.UIAnswered, how protocol.DialogOver) boo
 	default:
 		a = map[string]bool{"confirmed": m.Confirmed}
 	}
-	raw, err := json.Marshal(a)
-	if err != nil {
-		panic("session: dialog: " + err.Error())
-	}
-	s.answerOp(op, raw, "")
+	s.answerOp(op, asJSON(a), "")
 	return true
 }
 
@@ -86,11 +81,7 @@ func (s *Session) tellPrompt(name string, r protocol.ExtensionUIRequest) {
 	if !s.ext.listens[name] || s.ext.asks.over {
 		return
 	}
-	raw, err := json.Marshal(map[string]any{"type": name, "reason": "ui_prompt", "kind": r.Method, "title": r.Title})
-	if err != nil {
-		panic("session: " + name + ": " + err.Error())
-	}
-	s.tellEvent(raw)
+	s.tellEvent(asJSON(map[string]any{"type": name, "reason": "ui_prompt", "kind": r.Method, "title": r.Title}))
 }
 
 // dialogGone closes a dialog that its extension does not want any more.

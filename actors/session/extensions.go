@@ -92,7 +92,7 @@ type parting struct {
 // other. There may be none.
 func (x *extensions) atRest() bool {
 	a := &x.asks
-	return x.pid == nil || x.load.over() && x.fence.heard == x.fence.told && len(x.fence.work) == 0 && !a.over &&
+	return x.pid == nil || x.through() && len(x.fence.work) == 0 && !a.over &&
 		len(a.commands)+len(a.dialogs)+len(a.idle)+len(a.later)+len(a.hooks)+len(a.answers)+len(a.inner) == 0
 }
 
@@ -127,7 +127,7 @@ func (s *Session) beginExtensions(c actor.Context, reason string) {
 		s.startExtensions(c, reason, "")
 		return
 	}
-	s.retellIfNone(c, s.restartExtensions(c, "reload", ""))
+	s.replaceExtensions(c, "reload", "")
 }
 
 // extensionSpec is what the extensions of the session begin with.
@@ -183,6 +183,13 @@ func (s *Session) restartExtensions(c actor.Context, reason, left string) (held 
 	return held
 }
 
+// replaceExtensions does so, and goes on with what waits if there are no others.
+func (s *Session) replaceExtensions(c actor.Context, reason, left string) {
+	if held := s.restartExtensions(c, reason, left); s.ext.pid == nil {
+		s.retell(c, held)
+	}
+}
+
 // moveExtensions takes them along into a session that takes the place of another, or
 // replaces them where that has others: it may be one of another directory. They hear
 // of it when the machine has gone over.
@@ -207,7 +214,7 @@ func (s *Session) rebound(c actor.Context) {
 	s.ext.load.rebind = ""
 	left := s.ext.load.left
 	if s.ext.load.others {
-		s.retellIfNone(c, s.restartExtensions(c, reason, left))
+		s.replaceExtensions(c, reason, left)
 		return
 	}
 	s.ext.seen = seen{}
@@ -264,7 +271,7 @@ func (s *Session) extensionsEnded(c actor.Context) {
 		s.step(c, core.HookDone{ID: id})
 	}
 	s.retell(c, held)
-	s.extensionFailed(words.Failure{Path: "<runtime>", Event: "disabled", Message: "the actor of the extensions has ended"})
+	s.extensionFailed(runtimeFailure("disabled", "the actor of the extensions has ended"))
 	s.clients.flush(c.ActorSystem().Root)
 }
 
@@ -324,6 +331,11 @@ func (s *Session) fromExtensions(c actor.Context, m extension.Message) {
 func (s *Session) extensionFailed(f words.Failure) {
 	s.log.Warn().Str("extension", f.Path).Str("event", f.Event).Msg(f.Message)
 	s.emit(protocol.ExtensionError{ExtensionPath: f.Path, Event: f.Event, Error: f.Message})
+}
+
+// runtimeFailure is an error that is no extension's own.
+func runtimeFailure(event, message string) words.Failure {
+	return words.Failure{Path: "<runtime>", Event: event, Message: message}
 }
 
 // sourceOf says where an extension was found; nil if it was not.

@@ -178,13 +178,6 @@ func (s *Session) nameUnknownTools() {
 	}
 }
 
-// retellIfNone goes on with what waited if there are no extensions any more.
-func (s *Session) retellIfNone(c actor.Context, held []any) {
-	if s.ext.pid == nil {
-		s.retell(c, held)
-	}
-}
-
 // retell goes on with what waited.
 func (s *Session) retell(c actor.Context, held []any) {
 	s.ext.load.held = nil

@@ -11,7 +11,6 @@ import (
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/protocol"
-	words "troupe/protocol/extension"
 	"troupe/providers"
 )
 
@@ -40,7 +39,7 @@ func (s *Session) addProviders(list []json.RawMessage) {
 		own, problems := s.shared.Extend(regs)
 		s.ext.models.own = own
 		for _, err := range problems {
-			s.extensionFailed(words.Failure{Path: "<runtime>", Event: "register_provider", Message: err.Error()})
+			s.extensionFailed(runtimeFailure("register_provider", err.Error()))
 		}
 	}
 	s.ext.seen = seen{}

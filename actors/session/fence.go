@@ -19,6 +19,12 @@ type fence struct {
 	work  []core.Effect
 }
 
+// through says whether no work has to wait: they have handled all that they were told.
+// There may be none.
+func (x *extensions) through() bool {
+	return x.pid == nil || x.load.over() && x.fence.heard == x.fence.told
+}
+
 // tellExtensions tells them an event of the session, if one of them listens.
 func (s *Session) tellExtensions(ev protocol.Event) {
 	if len(s.ext.listens) == 0 {
@@ -62,7 +68,7 @@ func (s *Session) abortSignal() {
 func (s *Session) fenced(e core.Effect) bool {
 	switch e.(type) {
 	case core.StartStream, core.StartTool, core.StartBash, core.Summarise:
-		if s.ext.pid == nil || s.ext.load.over() && s.ext.fence.heard == s.ext.fence.told {
+		if s.ext.through() {
 			return false
 		}
 		s.ext.fence.work = append(s.ext.fence.work, e)
@@ -72,39 +78,26 @@ func (s *Session) fenced(e core.Effect) bool {
 	}
 }
 
-// unfence drops work that was not begun and is not wanted any more.
-func (s *Session) unfence(attempt core.Attempt) {
-	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(e core.Effect) bool {
-		switch e := e.(type) {
-		case core.StartStream:
-			return e.Attempt == attempt
-		case core.StartTool:
-			return e.Attempt == attempt
-		case core.Summarise:
-			return e.Attempt == attempt
-		default:
-			return false
-		}
-	})
+// unfence drops work that was not begun and is cancelled, and says whether there was any.
+func (s *Session) unfence(by core.Effect) bool {
+	before := len(s.ext.fence.work)
+	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(work core.Effect) bool { return cancels(by, work) })
+	return len(s.ext.fence.work) < before
 }
 
-// unfenceCall takes back a call that was not begun.
-func (s *Session) unfenceCall(e core.CancelCall) {
-	s.ext.fence.work = slices.DeleteFunc(s.ext.fence.work, func(w core.Effect) bool {
-		start, ok := w.(core.StartTool)
-		return ok && start.Attempt == e.Attempt && start.Call.ID == e.CallID
-	})
-}
-
-// unfenceBash takes back a command that was not begun, and tells its end.
-func (s *Session) unfenceBash(job int) {
-	i := slices.IndexFunc(s.ext.fence.work, func(e core.Effect) bool {
-		start, ok := e.(core.StartBash)
-		return ok && start.Job == job
-	})
-	if i >= 0 {
-		s.ext.fence.work = slices.Delete(s.ext.fence.work, i, i+1)
-		s.inputs.cause(core.BashDone{Job: job, Result: protocol.BashResult{Cancelled: true}})
+// cancels says whether an effect is the end of what another one begins.
+func cancels(by, work core.Effect) bool {
+	switch work := work.(type) {
+	case core.StartStream:
+		return by == core.Cancel{Attempt: work.Attempt}
+	case core.Summarise:
+		return by == core.Cancel{Attempt: work.Attempt}
+	case core.StartTool:
+		return by == core.Cancel{Attempt: work.Attempt} || by == core.CancelCall{Attempt: work.Attempt, CallID: work.Call.ID}
+	case core.StartBash:
+		return by == core.CancelBash{Job: work.Job}
+	default:
+		return false
 	}
 }
 
@@ -116,7 +109,7 @@ func (s *Session) throughWith(c actor.Context, n uint64) {
 
 // beginWork begins what waited, when nothing is left to wait for.
 func (s *Session) beginWork(c actor.Context) {
-	if s.ext.pid != nil && (!s.ext.load.over() || s.ext.fence.heard != s.ext.fence.told) {
+	if !s.ext.through() {
 		return
 	}
 	work := s.ext.fence.work

@@ -85,13 +85,17 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	switch e := e.(type) {
 	case core.Append:
 		return s.add(e)
-	case core.Reply:
-		if e.Seq == s.ext.load.asker && e.Seq != 0 {
-			return nil
+	case core.StartBash:
+		if err := s.noteBegun(); err != nil {
+			return err
 		}
-		if e.Reads {
+		s.startBash(c, e)
+	case core.Reply:
+		switch {
+		case e.Seq == s.ext.load.asker && e.Seq != 0: // it is answered when they are loaded
+		case e.Reads:
 			s.replyInTurn(c, e.Seq, e.Data, e.Err)
-		} else {
+		default:
 			s.reply(e.Seq, e.Data, e.Err)
 		}
 	case core.Query:
@@ -102,54 +106,6 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.clients.replies.answer(e.Seq, nil, nil)
 	case core.Emit:
 		s.emit(e.Event)
-	case core.StartStream:
-		s.startStream(c, e)
-	case core.StartTool:
-		s.startTool(c, e)
-	case core.StartChild:
-		s.startChild(c, e)
-	case core.PrepareWorkspace:
-		s.prepareWorkspace(c, e)
-	case core.CaptureWork:
-		s.captureWork(c, e)
-	case core.RunCheck:
-		s.runCheck(c, e)
-	case core.PlanMerge:
-		s.planMerge(c, e)
-	case core.ApplyMerge:
-		s.applyMerge(c, e)
-	case core.LeaveWorkspace:
-		s.leaveWorkspace(c, e)
-	case core.CancelIsolated:
-		s.jobs.cancelOne(c, core.WorkerIsolated, e.Attempt, e.ID)
-	case core.EndIsolated:
-		s.endIsolated(c, e)
-	case core.TellChild:
-		s.tellChild(c, e)
-	case core.CloseChild:
-		s.closeChild(c, e)
-	case core.AskGrant, core.ReportSpent:
-		s.tellMinder(c, e)
-	case core.AnswerGrant:
-		s.answerGrant(c, e)
-	case core.LimitChild:
-		s.limitChild(c, e)
-	case core.Summarise:
-		s.startSummary(c, e)
-	case core.Cancel:
-		s.unfence(e.Attempt)
-		s.abortSignal()
-		s.jobs.cancel(c, e)
-	case core.StartBash:
-		if err := s.noteBegun(); err != nil {
-			return err
-		}
-		s.startBash(c, e)
-	case core.CancelBash:
-		s.unfenceBash(e.Job)
-		s.jobs.cancelBash(c, e.Job)
-	case core.ScheduleRetry:
-		s.scheduleRetry(c, e)
 	case core.AskUI:
 		s.ask(c, e)
 	case core.ResolveUI:
@@ -175,13 +131,6 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.cancelHook(e)
 	case core.RunCommand:
 		s.runExtensionCommand(e)
-	case core.CancelCall:
-		s.unfenceCall(e)
-		s.jobs.cancelOne(c, core.WorkerTool, e.Attempt, e.CallID)
-	case core.InnerProgress:
-		s.ext.send(extension.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
-	case core.InnerDone:
-		s.innerDone(e)
 	case core.SetTimer:
 		s.jobs.setTimer(c, e)
 	case core.CancelTimer:
@@ -189,9 +138,69 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Closed:
 		s.onClosed(c)
 	default:
-		panic(fmt.Sprintf("actors: unknown effect %T", e))
+		s.performWork(c, e)
 	}
 	return nil
+}
+
+// performWork performs an effect that begins, ends or concerns work of a run.
+func (s *Session) performWork(c actor.Context, e core.Effect) {
+	switch e := e.(type) {
+	case core.StartStream:
+		s.startStream(c, e)
+	case core.StartTool:
+		s.startTool(c, e)
+	case core.Summarise:
+		s.startSummary(c, e)
+	case core.ScheduleRetry:
+		s.scheduleRetry(c, e)
+	case core.Cancel:
+		s.unfence(e)
+		s.abortSignal()
+		s.jobs.cancel(c, e)
+	case core.CancelCall:
+		s.unfence(e)
+		s.jobs.cancelOne(c, core.WorkerTool, e.Attempt, e.CallID)
+	case core.CancelBash:
+		if s.unfence(e) {
+			s.inputs.cause(core.BashDone{Job: e.Job, Result: protocol.BashResult{Cancelled: true}})
+		}
+		s.jobs.cancelBash(c, e.Job)
+	case core.InnerProgress:
+		s.ext.send(extension.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
+	case core.InnerDone:
+		s.innerDone(e)
+	case core.StartChild:
+		s.startChild(c, e)
+	case core.TellChild:
+		s.tellChild(c, e)
+	case core.CloseChild:
+		s.closeChild(c, e)
+	case core.AskGrant, core.ReportSpent:
+		s.tellMinder(c, e)
+	case core.AnswerGrant:
+		s.answerGrant(c, e)
+	case core.LimitChild:
+		s.limitChild(c, e)
+	case core.PrepareWorkspace:
+		s.prepareWorkspace(c, e)
+	case core.CaptureWork:
+		s.captureWork(c, e)
+	case core.RunCheck:
+		s.runCheck(c, e)
+	case core.PlanMerge:
+		s.planMerge(c, e)
+	case core.ApplyMerge:
+		s.applyMerge(c, e)
+	case core.LeaveWorkspace:
+		s.leaveWorkspace(c, e)
+	case core.CancelIsolated:
+		s.jobs.cancelOne(c, core.WorkerIsolated, e.Attempt, e.ID)
+	case core.EndIsolated:
+		s.endIsolated(c, e)
+	default:
+		panic(fmt.Sprintf("actors: unknown effect %T", e))
+	}
 }
 
 // add writes an entry to the log, before anything shows it.

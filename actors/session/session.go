@@ -135,6 +135,8 @@ func (s *Session) tell(c actor.Context, m any) {
 	}
 }
 
+// take is everything that a live session does now: a command that counts no more is left out, and
+// messages that came together are handled together.
 func (s *Session) take(c actor.Context, m any) {
 	if r, ok := m.(link.Request); ok {
 		if !s.clients.replies.expects(r.Seq) {
@@ -148,9 +150,13 @@ func (s *Session) take(c actor.Context, m any) {
 		return
 	}
 	s.endGroup(c)
-	if s.life.state.over() {
-		return // it went to another node over what came before
+	if !s.life.state.over() { // it went to another node over what came before
+		s.dispatch(c, m)
 	}
+}
+
+// dispatch does what a message is about.
+func (s *Session) dispatch(c actor.Context, m any) {
 	switch m := m.(type) {
 	case link.Request:
 		s.command(c, m)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"troupe/actors/extension"
@@ -116,10 +117,7 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 		catalog := s.catalog()
 		snap.Models, snap.Available = protocol.AppendValue(nil, catalog.Models), protocol.AppendValue(nil, catalog.Available())
 	}
-	raw, err := json.Marshal(snap)
-	if err != nil {
-		panic("session: snapshot: " + err.Error())
-	}
+	raw := asJSON(snap)
 	raw = append(raw[:len(raw)-1], ',')
 	return append(raw, s.tooling()...)
 }
@@ -148,14 +146,11 @@ func (s *Session) tooling() []byte {
 	if t.made != nil && sameHosts && t.prompts == prompts && t.regs == s.ext.regs && slices.Equal(t.active, active) {
 		return t.made
 	}
-	raw, err := json.Marshal(struct {
+	raw := asJSON(struct {
 		Tools        []shownTool     `json:"tools"`
 		Commands     json.RawMessage `json:"commands"`
 		SystemPrompt string          `json:"systemPrompt"`
 	}{s.toolsShown(), protocol.AppendValue(nil, s.commandList().Commands), s.systemPrompt()})
-	if err != nil {
-		panic("session: snapshot: " + err.Error())
-	}
 	*t = tooling{slices.Clone(active), hosts, prompts, s.ext.regs, raw[1:]}
 	return t.made
 }
@@ -174,9 +169,14 @@ func (s *Session) systemPrompt() string {
 
 // promptOptions are what it is made of.
 func (s *Session) promptOptions() json.RawMessage {
-	raw, err := json.Marshal(s.work.prompts.get().options(s.box().Select(s.m.ActiveTools())))
+	return asJSON(s.work.prompts.get().options(s.box().Select(s.m.ActiveTools())))
+}
+
+// asJSON encodes what is always JSON: another value is a programming error, and panics.
+func asJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("session: prompt options: " + err.Error())
+		panic(fmt.Sprintf("session: %T: %s", v, err))
 	}
 	return raw
 }

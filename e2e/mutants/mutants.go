@@ -70,6 +70,7 @@ var mutants = []mutant{
 	{"a parked session is not released", "actors/session/park.go", "\t\ts.leftIndex(c)\n\t\ts.closeLog()\n", "\t\ts.leftIndex(c)\n", nodes},
 	{"a lease that has lapsed comes back unnoticed", "actors/cluster/member.go", "again := leased && lease != m.lease", "again := leased && lease != m.lease && false", members},
 	{"a call that was lost with its node is run again", "actors/core/restore.go", "m.answerOpenCallsAs(lostRunning, lostWaiting)", "m.openCalls = nil", laws},
+	{"what waits for extensions runs though it was cancelled", "actors/session/fence.go", "return by == core.CancelBash{Job: work.Job}", "return false", []string{"./actors/session", "-run", "TestUnfence"}},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.ext.loading() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},
 	{"who leaves in a hurry waits for a drain", "actors/session/guard.go", " || !d.life.end.abort)):", ")):", shells},
 	{"what the guard was not told of lives on", "tools/guard.sh", "\tlive=\"$live$pid \"\n", "\t:\n", []string{"./tools", "-run", "TestGuard"}},
