@@ -17,7 +17,7 @@ import (
 // whole and in order, also from a client that lets it fill up, and is left as
 // it was for whoever has it, too.
 func TestStdoutKinds(t *testing.T) {
-	const n = 1000 // answers of more than half a kilobyte: a pipe holds a tenth of them
+	const n = 4000 // answers of more than half a kilobyte: a pipe holds less than half of them
 	var input strings.Builder
 	for i := range n {
 		fmt.Fprintf(&input, `{"id":"%d","type":"get_state"}`+"\n", i)

@@ -23,7 +23,12 @@ type socketOutput struct {
 	fd int
 }
 
-// eager makes of stdout an conn.TryWriter, if that is possible.
+// pipeRoom is how many bytes a pipe to the client is to hold, 64 KiB by default: what the
+// abort of a hundred children says is written without waiting for the client, who then reads
+// it in a few reads and not in ten, with a change of processes for each.
+const pipeRoom = 1 << 20
+
+// eager makes of stdout a conn.TryWriter, if that is possible.
 func eager(stdout *os.File) io.Writer {
 	info, err := stdout.Stat()
 	if err != nil {
@@ -33,6 +38,7 @@ func eager(stdout *os.File) io.Writer {
 	case os.ModeNamedPipe:
 		// Not os.OpenFile: the runtime's poller would wake up whenever the client reads.
 		if fd, err := unix.Open("/proc/self/fd/1", unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeRoom) // more than a user may have: as it is
 			return pipeOutput{stdout, fd}
 		} // no /proc, or the pipe is somebody else's
 	case os.ModeSocket:
