@@ -3,7 +3,6 @@ package conn
 import (
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -27,7 +26,7 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	if r.routes.relay == nil || r.leaving != nil {
 		return false
 	}
-	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.outside(r.placed(req).Cmd) == nil && !r.cfg.ViewOnly {
+	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.paths().outside(r.paths().placed(req).Cmd) == nil && !r.cfg.ViewOnly {
 		return r.openElsewhere(c, req, cmd)
 	}
 	to := r.routes.to(req.SessionID)
@@ -68,7 +67,7 @@ func (r *router) forwardFar(c actor.Context, session string, req protocol.Reques
 // session that is kept in memory, begins with a file of this node, or in a directory that is
 // relative to that of this daemon, is made here.
 func (r *router) openElsewhere(c actor.Context, req protocol.Request, cmd protocol.OpenSession) bool {
-	relative := cmd.Cwd != "" && !filepath.IsAbs(cmd.Cwd) && !r.inRoot(cmd.Cwd)
+	relative := cmd.Cwd != "" && !filepath.IsAbs(cmd.Cwd) && !r.paths().inRoot(cmd.Cwd)
 	if relative || cmd.SessionPath != "" || cmd.NoSession || r.cfg.Default.Memory {
 		return false
 	}
@@ -172,8 +171,7 @@ func (r *router) fromRelay(c actor.Context, m any) {
 	case relay.Here:
 		r.here(c, m)
 	case relay.Read:
-		r.lists.waiting = append(r.lists.waiting, listing{m.Request.ID, m.Request.Name, m.Credit, m.Request.Cmd, m.Session})
-		r.nextList(c)
+		r.listNext(c, listing{m.Request.ID, m.Request.Name, m.Credit, m.Request.Cmd, m.Session})
 	case relay.Named:
 		if to := r.routes.byHandle[m.Was]; to != nil {
 			delete(r.routes.byHandle, m.Was)
@@ -229,7 +227,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 				continue
 			}
 			begun, spec.ID, to.claim = true, m.Session, false
-			c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
+			r.spawn(c, to, spec)
 		}
 		r.forward(c, to, cmd.Request)
 	}
@@ -295,36 +293,6 @@ func (r *router) cannotFollow(c actor.Context, m link.Closed) {
 			err.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
 			r.respond(c, req.ID, req.Name, nil, err)
 		}
-	}
-}
-
-// listElsewhere asks the other nodes what is open there.
-func (r *router) listElsewhere(c actor.Context, m link.OpenList) {
-	m.Sessions = slices.Clone(m.Sessions)
-	for i := range m.Sessions {
-		m.Sessions[i].Node = r.server.Cluster.Members.Self()
-	}
-	r.lists.here = &m
-	c.Send(r.routes.relay, relay.List{Seq: m.Seq})
-}
-
-// listed answers with what is open everywhere.
-func (r *router) listed(c actor.Context, m relay.Listed) {
-	if r.lists.here == nil || m.Seq != r.lists.asked {
-		return
-	}
-	all := *r.lists.here
-	all.Sessions = append(all.Sessions, m.Sessions...)
-	if r.watch.known != nil {
-		for i := range all.Sessions {
-			r.isWhere(&all.Sessions[i])
-		}
-	}
-	r.openList(c, all)
-	late := r.watch.late
-	r.watch.late = nil
-	for _, now := range late {
-		r.sessionChanged(c, now)
 	}
 }
 

@@ -40,9 +40,8 @@ func TestWhoOnlyWatches(t *testing.T) {
 // TestPathsOverTheNetwork names every command with a member that is a path: where a client
 // may look at some files only, it may name no others.
 func TestPathsOverTheNetwork(t *testing.T) {
-	r := &router{server: &Server{Home: "/home"}, cfg: &Config{MultiSession: true, Rights: Rights{Allowed: func(path string) bool { return strings.HasPrefix(path, "/ok") && path != "/ok/lnk/x" }}}}
+	p := paths{home: "/home", cwd: "/ok", lists: true, allowed: func(path string) bool { return strings.HasPrefix(path, "/ok") && path != "/ok/lnk/x" }}
 	as := []string{"export_html", "get_subagent_messages", "list_directories", "new_session", "switch_session"} // which a session resolves, or has to be absolute
-	r.cfg.Default.Cwd = "/ok"
 	found := 0
 	for _, s := range protocol.Commands {
 		for i := range s.Params.NumField() {
@@ -55,8 +54,8 @@ func TestPathsOverTheNetwork(t *testing.T) {
 			for path, fine := range map[string]bool{"/ok/a": true, "a/b": true, "a//b/.": true, "/etc/passwd": false, "../x": false, "a/../../x": false, "~/x": false, "/ok/../etc": false} {
 				cmd := reflect.New(s.Params).Elem()
 				cmd.Field(i).SetString(path)
-				placed := r.placed(protocol.Request{Spec: &s, Cmd: cmd.Interface().(protocol.Command)}).Cmd
-				assert.Equal(t, fine, r.outside(placed) == nil, "%s %s %s", s.Name, name, path)
+				placed := p.placed(protocol.Request{Spec: &s, Cmd: cmd.Interface().(protocol.Command)}).Cmd
+				assert.Equal(t, fine, p.outside(placed) == nil, "%s %s %s", s.Name, name, path)
 				if asked := reflect.ValueOf(placed).Field(i).String(); slices.Contains(as, s.Name) {
 					assert.Equal(t, path, asked, "%s %s", s.Name, name)
 				} else {
@@ -67,13 +66,13 @@ func TestPathsOverTheNetwork(t *testing.T) {
 	}
 	assert.Greater(t, found, 8)
 	for _, cmd := range []protocol.Command{protocol.OpenSession{SessionPath: "lnk/x"}, protocol.OpenSession{Cwd: "./lnk/x"}, protocol.ListSessions{SessionDir: "lnk/x"}} {
-		assert.NotNil(t, r.outside(r.placed(protocol.Request{Cmd: cmd}).Cmd), "%#v: a link leads out", cmd)
+		assert.NotNil(t, p.outside(p.placed(protocol.Request{Cmd: cmd}).Cmd), "%#v: a link leads out", cmd)
 	}
-	assert.Nil(t, r.outside(protocol.ListDirectories{}))
-	r.cfg.Default.Cwd = "/elsewhere"
-	assert.NotNil(t, r.outside(protocol.ListDirectories{}))
-	r.cfg.Allowed = nil
-	assert.Nil(t, r.outside(protocol.ListDirectories{Path: "/"}))
+	assert.Nil(t, p.outside(protocol.ListDirectories{}))
+	p.cwd = "/elsewhere"
+	assert.NotNil(t, p.outside(protocol.ListDirectories{}))
+	p.allowed = nil
+	assert.Nil(t, p.outside(protocol.ListDirectories{Path: "/"}))
 }
 
 func isPath(member string) bool {
