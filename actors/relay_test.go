@@ -23,6 +23,7 @@ import (
 	"troupe/actors/cluster/clustertest"
 	"troupe/actors/conn"
 	"troupe/actors/relay"
+	"troupe/protocol"
 )
 
 var everyCut = flag.Bool("relay.cuts", false, "cut the wire between nodes at every byte, and not at some")
@@ -187,6 +188,10 @@ func (p *pipe) Read(b []byte) (int, error) {
 
 // nodesOf starts nodes that reach each other.
 func nodesOf(t *testing.T, names ...string) (*wires, *clustertest.Memory, []*node) {
+	return nodesWith(t, func(*Config) {}, names...)
+}
+
+func nodesWith(t *testing.T, change func(*Config), names ...string) (*wires, *clustertest.Memory, []*node) {
 	engine, h := clustertest.New(1, 0), &actortest.History{}
 	w := &wires{nodes: map[string]*node{}, next: [2]int{-1, -1}}
 	var nodes []*node
@@ -194,6 +199,7 @@ func nodesOf(t *testing.T, names ...string) (*wires, *clustertest.Memory, []*nod
 		n := startNode(t, engine, h, name, func(c *Config) {
 			c.Epoch = "e" + name
 			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+			change(c)
 		})
 		w.mu.Lock()
 		w.nodes[name] = n
@@ -202,6 +208,13 @@ func nodesOf(t *testing.T, names ...string) (*wires, *clustertest.Memory, []*nod
 	}
 	time.Sleep(2 * time.Second) // until they have heard of each other
 	return w, engine, nodes
+}
+
+// reach has a node be reached by others from now on, or not.
+func (w *wires) reach(name string, n *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes[name] = n
 }
 
 // lose takes a node away at once.
@@ -429,6 +442,119 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 	}
 }
 
+// unended is what a client has been told has begun and not that it has ended, and what has ended that had not begun.
+func (c *node) unended(session string) (open, wrong []string) {
+	for _, e := range c.Events(session) {
+		for _, row := range protocol.Events {
+			what := string(row.Opens+row.Closes) + " " + e.Get("toolCallId").Str
+			switch {
+			case row.Name != e.Get("type").Str || row.Opens+row.Closes == "" || row.Closes == protocol.SpanWork:
+			case row.Opens != "" && slices.Contains(open, what):
+				wrong = append(wrong, "begun twice: "+e.Raw)
+			case row.Opens != "":
+				open = append(open, what)
+			case !slices.Contains(open, what):
+				wrong = append(wrong, "ended without a beginning: "+e.Raw)
+			default:
+				open = slices.DeleteFunc(open, func(o string) bool { return o == what })
+			}
+		}
+	}
+	return open, wrong
+}
+
+// TestRelayEndsWhatHasBegun: a client of another node that does not ask for snapshots is told the end of all that it has seen begin
+// when the node is lost, whether the run goes on or not, and when only the wire was cut; and at last that nothing goes on.
+func TestRelayEndsWhatHasBegun(t *testing.T) {
+	prompts := []string{"pace=500 parts=8", "tool=danger rounds=1 calls=2 work=4000", "tool=note rounds=3 calls=1 pace=100"}
+	for _, names := range []string{"ab", "abc"} {
+		for _, happens := range []string{"lost", "lost, and stops", "cut", "cut until it is over"} {
+			for i, prompt := range prompts {
+				t.Run(fmt.Sprint(names, happens, i), func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						stops := strings.Contains(happens, "stops")
+						w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, strings.Split(names, "")...)
+						c := through(nodes[0], "client-one", `,"features":["deltaUpdates","compactionEvents"]`)
+						s := c.openOn("b", "client-one")
+						c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ ` + prompt + `"` + at(s) + `}`)
+						c.pass(1300 * time.Millisecond)
+						open, _ := c.unended(s)
+						require.NotEmpty(t, open, c.Lines()[len(c.Lines())-2:])
+						switch happens {
+						case "cut":
+							w.cutAll()
+						case "cut until it is over":
+							w.reach("b", nil)
+							w.cutAll()
+							c.pass(20 * time.Second)
+							w.reach("b", nodes[1])
+						default:
+							w.lose("b")
+						}
+						c.pass(time.Minute)
+						kinds := c.Kinds(s)
+						open, wrong := c.unended(s)
+						assert.Empty(t, append(open, wrong...), kinds)
+						assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+						assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+						require.NoError(t, c.leave())
+						for _, n := range nodes {
+							if n.name != "b" || !strings.HasPrefix(happens, "lost") {
+								n.end()
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestFencedEndsWhatHasBegun: the same of a client of the node that had the session, and finds that another one has it.
+func TestFencedEndsWhatHasBegun(t *testing.T) {
+	for _, of := range []string{"opened", "default"} {
+		for _, stops := range []bool{false, true} {
+			t.Run(fmt.Sprint(of, stops), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, "a", "b")
+					a, b := nodes[0], nodes[1]
+					c := through(a, "client-one", `,"features":["deltaUpdates"]`, func(cc *conn.Config) { cc.MultiSession = of == "opened" })
+					var s, named, tag string
+					if of == "default" {
+						s = c.Call(t, `{"type":"get_state"}`).Get("data.sessionId").Str
+					} else {
+						s = c.openOn("a", "client-one")
+						named, tag = at(s), s
+					}
+					c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + named + `}`)
+					c.pass(1300 * time.Millisecond)
+					open, _ := c.unended(tag)
+					require.NotEmpty(t, open)
+					a.way.Cut(clustertest.Gone)
+					w.mu.Lock()
+					delete(w.nodes, "a")
+					w.mu.Unlock()
+					other := through(b, "client-two", `,"features":["deltaUpdates"]`)
+					v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
+					require.True(t, v.Get("success").Bool(), v.Raw)
+					a.way.Cut(clustertest.Whole)
+					c.pass(time.Minute)
+					kinds := c.Kinds(tag)
+					open, _ = c.unended(tag)
+					assert.Empty(t, open, kinds)
+					if of == "opened" {
+						assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+					}
+					require.NoError(t, c.leave())
+					require.NoError(t, other.leave())
+					a.end()
+					b.end()
+				})
+			})
+		}
+	}
+}
+
 // TestRelayAnswersFirst: a client that has asked for something while its session was lost gets the answer before anything that
 // the session says where it goes on; one that has asked for nothing hears it at once.
 func TestRelayAnswersFirst(t *testing.T) {
@@ -453,8 +579,9 @@ func TestRelayAnswersFirst(t *testing.T) {
 					}
 				}
 				require.Contains(t, kinds, "agent_start")
+				require.Equal(t, []string{"message_end", "turn_end", "agent_end"}, kinds[:3], "what was begun has ended")
 				if asks {
-					assert.Equal(t, "response", kinds[0], kinds)
+					assert.Equal(t, "response", kinds[3], kinds)
 				}
 				require.NoError(t, c.leave())
 				nodes[0].end()

@@ -100,39 +100,60 @@ type lastWords struct {
 	results []*protocol.ToolResultMessage // results that were logged for calls left open
 	note    *protocol.AssistantMessage    // stands for the message that did not come
 	own     bool                          // note is in the log: it gets a turn if it has none
+	again   bool                          // the run goes on by itself
 }
 
 // closeSpans ends what the clients have seen begin.
 func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
-	say := func(ev protocol.Event) {
-		open.Observe(ev)
-		m.emit(ev)
-	}
 	if open.Promised && open.Run == "" { // the client waits for it to end
 		m.runs++
-		say(protocol.AgentStart{RunID: protocol.RunID(strconv.Itoa(m.runs))})
+		begin := protocol.AgentStart{RunID: protocol.RunID(strconv.Itoa(m.runs))}
+		open.Observe(begin)
+		m.emit(begin)
 	}
-	run, noted := open.Run, false
-	if open.Compact != "" {
-		say(protocol.AutoCompactionEnd{Reason: open.Compact, ErrorMessage: e.why})
+	open.end(e, m.emit)
+	m.work.unsettled, m.work.lastRun = open.Settle, open.LastRun
+	m.announceSettled(e.outcome)
+}
+
+// Lost ends what clients have seen begin of a session that goes on where they hear nothing of that. again says
+// that the run goes on there by itself: then it is settled there.
+func (b OpenSpans) Lost(why string, again bool) (list []protocol.Event) {
+	note := protocol.Seal(&protocol.AssistantMessage{Content: protocol.Content{}, StopReason: protocol.StopError, ErrorMessage: why})
+	b.end(lastWords{why: why, note: note, again: again}, func(ev protocol.Event) { list = append(list, ev) })
+	if b.Settle && !again {
+		list = append(list, protocol.AgentSettled{Outcome: interrupted, RunID: b.LastRun})
 	}
-	if open.Message != nil {
-		end := m.endOf(open.Message, e)
+	return list
+}
+
+// end says the ends of all that is open but for what is settled later.
+func (b *OpenSpans) end(e lastWords, tell func(protocol.Event)) {
+	say := func(ev protocol.Event) {
+		b.Observe(ev)
+		tell(ev)
+	}
+	run, noted := b.Run, false
+	if b.Compact != "" {
+		say(protocol.AutoCompactionEnd{Reason: b.Compact, ErrorMessage: e.why})
+	}
+	if b.Message != nil {
+		end := endOf(b.Message, e)
 		noted = end == protocol.Message(e.note)
 		say(protocol.MessageEnd{Message: end, RunID: run})
 	}
-	for _, ev := range open.Children.closing(e.why, protocol.VerifySkipped) {
+	for _, ev := range b.Children.closing(e.why, protocol.VerifySkipped) {
 		say(ev)
 	}
 	for _, r := range e.written { // and not told, some of them
-		if asks(open.Last, r.ToolCallID) && !open.told(r.ToolCallID) {
-			m.closeCall(&open, r, say)
+		if asks(b.Last, r.ToolCallID) && !b.told(r.ToolCallID) {
+			b.closeCall(r, say)
 		}
 	}
 	for _, r := range e.results {
-		m.closeCall(&open, r, say)
+		b.closeCall(r, say)
 	}
-	for _, t := range slices.Clone(open.Tools) {
+	for _, t := range slices.Clone(b.Tools) {
 		say(protocol.ToolExecutionEnd{
 			ToolCallID: t.ToolCallID, ToolName: t.ToolName, Result: errorResult(e.why), IsError: true, RunID: run,
 		})
@@ -142,11 +163,11 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		say(protocol.MessageStart{Message: e.note, RunID: run})
 		say(protocol.MessageEnd{Message: e.note, RunID: run})
 	}
-	if open.Turn {
-		if open.Last == nil {
+	if b.Turn {
+		if b.Last == nil {
 			showNote()
 		}
-		say(protocol.TurnEnd{Message: open.Last, ToolResults: emptyNotNil(open.Results), RunID: run})
+		say(protocol.TurnEnd{Message: b.Last, ToolResults: emptyNotNil(b.Results), RunID: run})
 	}
 	if run != "" && e.own && !noted {
 		say(protocol.TurnStart{RunID: run})
@@ -154,18 +175,16 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		say(protocol.TurnEnd{Message: e.note, ToolResults: []*protocol.ToolResultMessage{}, RunID: run})
 	}
 	if run != "" {
-		say(protocol.AgentEnd{Messages: emptyNotNil(open.Messages), Error: e.why, RunID: run})
+		say(protocol.AgentEnd{Messages: emptyNotNil(b.Messages), Error: e.why, WillRetry: e.again, RunID: run})
 	}
-	if open.Retry > 0 {
-		say(protocol.AutoRetryEnd{Attempt: open.Retry, FinalError: e.why})
+	if b.Retry > 0 {
+		say(protocol.AutoRetryEnd{Attempt: b.Retry, FinalError: e.why})
 	}
-	m.work.unsettled, m.work.lastRun = open.Settle, open.LastRun
-	m.announceSettled(e.outcome)
 }
 
 // endOf is the message_end for a message whose start went out: what the log
 // has of it, or the note in its place.
-func (m *Machine) endOf(started protocol.Message, e lastWords) protocol.Message {
+func endOf(started protocol.Message, e lastWords) protocol.Message {
 	a, ok := started.(*protocol.AssistantMessage)
 	if !ok {
 		return started
@@ -182,8 +201,8 @@ func (m *Machine) endOf(started protocol.Message, e lastWords) protocol.Message 
 }
 
 // told says whether clients have been told the result of a call.
-func (s *OpenSpans) told(id string) bool {
-	return slices.ContainsFunc(s.Results, func(r *protocol.ToolResultMessage) bool { return r.ToolCallID == id })
+func (b *OpenSpans) told(id string) bool {
+	return slices.ContainsFunc(b.Results, func(r *protocol.ToolResultMessage) bool { return r.ToolCallID == id })
 }
 
 // asks says whether a message has a call.
@@ -192,15 +211,15 @@ func asks(msg protocol.Message, id string) bool {
 	return is && slices.ContainsFunc(a.Content.ToolCalls(), func(c protocol.ToolCall) bool { return c.ID == id })
 }
 
-func (m *Machine) closeCall(open *OpenSpans, r *protocol.ToolResultMessage, say func(protocol.Event)) {
-	run := open.Run
-	if run == "" || !open.Turn { // the client has seen the turn end without it
+func (b *OpenSpans) closeCall(r *protocol.ToolResultMessage, say func(protocol.Event)) {
+	run := b.Run
+	if run == "" || !b.Turn { // the client has seen the turn end without it
 		return
 	}
-	begun := slices.ContainsFunc(open.Tools, func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == r.ToolCallID })
-	ended := slices.Contains(open.Ended, r.ToolCallID) // run in parallel: it was over, and its result not recorded yet
+	begun := slices.ContainsFunc(b.Tools, func(t protocol.ToolExecutionStart) bool { return t.ToolCallID == r.ToolCallID })
+	ended := slices.Contains(b.Ended, r.ToolCallID) // run in parallel: it was over, and its result not recorded yet
 	if !begun && !ended {
-		say(protocol.ToolExecutionStart{ToolCallID: r.ToolCallID, ToolName: r.ToolName, Args: argsOf(open.Last, r.ToolCallID), RunID: run})
+		say(protocol.ToolExecutionStart{ToolCallID: r.ToolCallID, ToolName: r.ToolName, Args: argsOf(b.Last, r.ToolCallID), RunID: run})
 	}
 	if !ended {
 		say(protocol.ToolExecutionEnd{

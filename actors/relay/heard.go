@@ -92,10 +92,28 @@ func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool
 	case "extension_ui_request", "hook_ui_request", "approval_request", "approval_resolved", "dialog_resolved":
 		return true
 	default:
-		s := r.behind(line)
-		return s == nil
+		if r.behind(line) != nil {
+			return false
+		}
+		r.sees(n, kind, line)
+		return true
 	}
 }
+
+// sees notes what begins and ends for a client that does not ask for it when its session is elsewhere.
+func (r *relay) sees(n *node, kind string, line []byte) {
+	row := rows()[kind]
+	if row == nil || r.side.out.Wire.Has(protocol.FeatureSeq) {
+		return
+	}
+	if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil {
+		s.seen.from = n.lifeOf()
+		s.seen.observe(row, line)
+	}
+}
+
+// lifeOf names this life of the node.
+func (n *node) lifeOf() string { return n.Name + "/" + n.Boot }
 
 // behind is the session of an event of which the client is not to hear yet; nil for every
 // other.

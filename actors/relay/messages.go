@@ -35,6 +35,7 @@ type Shared struct {
 	Log     zerolog.Logger
 	Roots   map[string]cluster.Root // of this node
 	Metrics *cluster.Metrics        // nil counts nothing
+	Stops   bool                    // a run that was cut off with its node does not go on
 	Drain   func()                  // ends this node; nil where nobody can ask for that
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/cluster"
 	"troupe/actors/kernel"
@@ -54,6 +55,7 @@ type session struct {
 	moved   string // why the client is to be told that it is elsewhere; "" if it is not
 	told    string // the node of which it was told that last, until that has answered
 	behind  bool   // it was told to attach again: it hears no event before that
+	seen    spans  // of a client that is not told so
 }
 
 // looking is how a session is looked for.
@@ -241,6 +243,9 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 		case r.sessions[s.id] != s || s.joined != n.life:
 		case a.ok:
 			s.answered()
+			if state := gjson.GetBytes(a.line, "data.state"); !s.seen.again && !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
+				r.endSeen(c, s, false) // that was said while the wire was cut
+			}
 		default:
 			r.elsewhere(c, s, n, nil, false)
 		}
@@ -506,9 +511,22 @@ func (n *node) leave(session string) {
 // tellMoved tells a client that a session is elsewhere. One that counts events attaches again.
 func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 	r.tell(c, s, protocol.SessionMoved{To: to, Why: s.moved})
-	if r.side.out.Wire.Has(protocol.FeatureSeq) {
+	switch {
+	case r.side.out.Wire.Has(protocol.FeatureSeq):
 		s.behind = true
 		r.tell(c, s, protocol.Resync{Reason: "moved"})
+	case s.at == nil || s.seen.from != s.at.lifeOf(): // not only the wire was cut
+		r.endSeen(c, s, s.moved == "failover" && !r.shared.Stops)
+	}
+}
+
+// lostOnTheWay is why what a client has seen begin has no other end.
+const lostOnTheWay = "interrupted: the node of the session was lost"
+
+// endSeen tells a client the end of what it has seen begin; again as of [spans.end].
+func (r *relay) endSeen(c actor.Context, s *session, again bool) {
+	for _, ev := range s.seen.end(lostOnTheWay, again) {
+		r.tell(c, s, ev)
 	}
 }
 

@@ -22,10 +22,16 @@ type clients struct {
 	replies replies
 	seq     uint64 // of the last event that was told
 	ring    ring
-	unsent  []outgoing     // what has happened and they have not been told
-	spans   core.OpenSpans // what they have been shown and not seen the end of
+	unsent  []outgoing // what has happened and they have not been told
+	spans   spans
 	sizes   link.Sizer
 	stands  standing
+}
+
+// spans are what has begun for clients and not ended.
+type spans struct {
+	core.OpenSpans                // with what they have not been told yet
+	told           core.OpenSpans // without
 }
 
 // beginning is what comes before the answer to the first command: nothing.
@@ -265,6 +271,7 @@ func (a *clients) flush(root *actor.RootContext) {
 	}
 	a.answerAbsent(root)
 	a.unsent = a.unsent[:0]
+	a.spans.told = a.spans.OpenSpans
 	if len(a.first.early) == 0 {
 		a.stands.known()
 	}

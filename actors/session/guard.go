@@ -181,7 +181,7 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 // predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
 	settings.Retained = d.spec.Retain
-	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans, Failover: d.failover()}
+	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover()}
 }
 
 // refuse answers for a session that was given up, or has ended while the command

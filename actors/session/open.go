@@ -573,7 +573,7 @@ func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
 // cannot be read, the machine is left with nothing but the session's name, until
 // the file is opened again.
 func (s *Session) reloaded(undone int, err error) core.Reloaded {
-	in := core.Reloaded{Open: s.clients.spans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged) || final(err)}
+	in := core.Reloaded{Open: s.clients.spans.OpenSpans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged) || final(err)}
 	if !in.Changed {
 		var unread *protocol.Error
 		in.Session, unread = s.loader().quietly()

@@ -424,7 +424,7 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 		},
 	})
 	n.side = peer.NewSide(keys, version)
-	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain}
+	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain, Stops: o.Failover == "stop"}
 	cfg.Sessions.Cluster = &session.Cluster{
 		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster"), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees, Grace: o.grace(),
 		Wants: func(cwd string) cluster.Wants {
