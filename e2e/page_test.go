@@ -70,11 +70,11 @@ func TestPage(t *testing.T) {
 	assert.NotContains(t, tab.Eval(`location.href`), s.code)
 	begin(tab, "ask")
 	assert.Greater(t, tab.Eval(`document.getElementById("composer-text").clientHeight`), float64(30), "there is room for a line")
-	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"<b>made</b>\n"}`).and(gate("asked")), text("All **done**. <script>document.title='owned'</script> [x](javascript:alert(1)) ![y](http://127.0.0.1:9/y.png)"))
+	p.llm.plays(tool("c1", "write", `{"path":"made.txt","content":"<b>made</b>\u202e.\u200b\n"}`).and(gate("asked")), text("All **done**. <script>document.title='owned'</script> [x](javascript:alert(1)) ![y](http://127.0.0.1:9/y.png)"))
 	say(tab, "make it")
 	p.llm.open("asked")
 	tab.Until(`document.querySelector("#dock .card .diff") !== null`)
-	assert.Contains(t, tab.Eval(`document.querySelector("#dock .card").innerText`), "<b>made</b>")
+	assert.Contains(t, tab.Eval(`document.querySelector("#dock .card").innerText`), "<b>made</b>‹U+202E›.‹U+200B›", "nothing that is asked about is unseen")
 	assert.Equal(t, "Allow once,Deny,Deny and stop", tab.Eval(`[...document.querySelectorAll("#dock .answers button")].slice(0, 3).map((b) => b.innerText).join()`))
 	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
 

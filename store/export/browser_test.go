@@ -230,6 +230,11 @@ func testOddFiles(t *testing.T, b *browser.Browser) {
 		"deep Markdown":  {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"` + strings.Repeat("> ", 5000) + `deep"}}`}, "deep"},
 		"times":          {[]string{`{"type":"message","id":"1","parentId":null,"timestamp":"yesterday","message":{"role":"user","content":"late","timestamp":1e300}}`}, "late"},
 		"terminal codes": {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"bashExecution","command":"ls","output":"\u001b[31mred\u001b[0m\u001b]0;title\u0007 done","exitCode":0}}`}, "red done"},
+		"unseen":         {[]string{call("bash", `{"command":"git push # \u202eohce\u200b \u0007👩‍💻"}`)}, "git push # ‹U+202E›ohce‹U+200B› ‹U+0007›👩‍💻"},
+		"unseen line":    {[]string{call("bash", `{"command":"rm x #\recho y"}`)}, "rm x #‹U+000D›echo y"},
+		"unseen change":  {[]string{call("edit", `{"path":"a","oldText":"same\r\n","newText":"sa\u200bme\r\n"}`)}, "+sa‹U+200B›me\r\n"},
+		"unseen name":    {[]string{call("write", `{"path":"a\u202etxt","content":"x"}`)}, "a‹U+202E›txt"},
+		"unseen word":    {[]string{call("other", `{"word":"a\u2066b"}`)}, "a‹U+2066›b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := p.Fresh(t)
@@ -241,6 +246,11 @@ func testOddFiles(t *testing.T, b *browser.Browser) {
 			quiet(t, p)
 		})
 	}
+}
+
+// call is an answer that calls a tool.
+func call(name, arguments string) string {
+	return `{"type":"message","id":"1","parentId":null,"message":{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"` + name + `","arguments":` + arguments + `}]}}`
 }
 
 // A session of ten thousand entries opens while one waits for it.

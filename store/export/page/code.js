@@ -21,7 +21,7 @@ function languageOf(path) {
   return hljs.getLanguage(guess) ? guess : "";
 }
 
-// codeBlock shows a text with an optional language, first line number and name
+// codeBlock shows a text, all of it, with an optional language, first line number and name
 // of the language.
 function codeBlock(text, { language = "", from = 0, named = false } = {}) {
   const lines = from > 0 && el("pre", { class: "numbers", "aria-hidden": "true" }, lineNumbers(from, lineCount(text)));
@@ -29,7 +29,7 @@ function codeBlock(text, { language = "", from = 0, named = false } = {}) {
     el("div", { class: "code-tools" },
       named && language ? el("span", { class: "language" }, language) : null,
       copyButton(() => text, "Copy this block")),
-    el("div", { class: "code-text" }, lines, el("pre", null, el("code", null, highlighted(text, language)))));
+    el("div", { class: "code-text" }, lines, el("pre", null, el("code", null, highlighted(spelt(text), language)))));
 }
 
 function lineNumbers(from, n) {

@@ -5,7 +5,7 @@ const numberedLine = /^([ +-])\s*(\d+)(?: |$)(.*)$/;
 
 // parseDiff reads the lines of a diff, numbered or unified.
 function parseDiff(text) {
-  const lines = text.replace(/\n$/, "").split("\n");
+  const lines = spelt(text).replace(/\n$/, "").split("\n");
   const numbered = lines.filter((l) => numberedLine.test(l)).length * 2 > lines.length;
   return lines.map((line) => (numbered ? parseNumbered(line) : parseUnified(line)));
 }
@@ -24,7 +24,7 @@ function parseUnified(line) {
 // diffOfEdits makes diff lines of replacements, where a tool reported no diff.
 function diffOfEdits(edits) {
   return edits.filter(isObject).flatMap((edit, i) => {
-    const side = (sign, text) => (text ? text.replace(/\n$/, "").split("\n").map((t) => ({ sign, number: "", text: t })) : []);
+    const side = (sign, text) => (text ? spelt(text).replace(/\n$/, "").split("\n").map((t) => ({ sign, number: "", text: t })) : []);
     const gap = i > 0 ? [{ sign: "@", number: "", text: "…" }] : [];
     return [...gap, ...side("-", str(edit.oldText)), ...side("+", str(edit.newText))];
   });

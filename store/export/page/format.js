@@ -68,6 +68,15 @@ function plain(text) {
   return text.replace(/\x1b(?:\[[0-9;?]*[ -\/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g, "");
 }
 
+// unseen are the characters that show nothing or turn round what stands beside them: with them
+// a text reads otherwise than it runs. What joins an emoji, and the end of a DOS line, are none.
+const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]|\r(?!\n)|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d/gu;
+
+// spelt is a text with its unseen characters by their numbers, for all that somebody decides about.
+function spelt(text) {
+  return text.replace(unseen, (c) => `‹U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+}
+
 // unmarked removes the commonest marks of Markdown, for outlines.
 function unmarked(text) {
   return text.slice(0, 2000).replace(/[*`]|^#+ |(?<!\w)_|_(?!\w)/gm, "");

@@ -110,10 +110,11 @@ function toolFold(call, resultEntry) {
   const key = name.toLowerCase();
   const view = (Object.hasOwn(toolViews, key) ? toolViews[key] : otherTool)(args, result);
   const status = result.status;
+  const brief = spelt(view.brief);
   const summary = [
     el("span", { class: "status", title: status.title, role: "img", "aria-label": status.title }, status.sign),
     el("span", { class: "tool-name" }, name),
-    el("code", { class: "brief", title: view.brief }, view.brief),
+    el("code", { class: "brief", title: brief }, brief),
     view.meta ? el("span", { class: "meta" }, view.meta) : null,
   ];
   const details = fold({ class: "tool " + status.kind }, summary, () =>
@@ -148,6 +149,6 @@ function remarks(result) {
 function terminal(command, output) {
   return el("div", { class: "terminal" },
     el("div", { class: "command" }, el("span", { class: "prompt", "aria-hidden": "true" }, "$ "),
-      el("code", null, highlighted(command, "bash")), copyButton(() => command, "Copy the command")),
+      el("code", null, highlighted(spelt(command), "bash")), copyButton(() => command, "Copy the command")),
     output.trim() !== "" && el("pre", { class: "output" }, output.replace(/\s+$/, "")));
 }

@@ -30,6 +30,7 @@ class Dock {
 
   card(title, id, ...content) {
     const shown = performance.now();
+    title = spelt(title);
     const card = el("form", { class: "card", tabindex: "-1", "aria-label": title, submit: (e) => e.preventDefault() },
       el("h2", null, title), content);
     card.ripe = () => performance.now() - shown >= tooSoon && document.visibilityState === "visible";
@@ -51,13 +52,13 @@ class Dock {
     const order = { allow_once: 0, reject_once: 1 };
     const options = (Array.isArray(a.options) ? a.options : []).toSorted((x, y) => (order[x.kind] ?? 2) - (order[y.kind] ?? 2));
     const buttons = options.map((o) => el("button", { type: "button", class: o.kind === "reject_once" ? "reject" : o.kind === "allow_once" ? "primary" : "", click: () => answer(o) },
-      str(o.label) || o.id, o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, r)))));
+      spelt(str(o.label) || o.id), o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, spelt(r))))));
     const card = this.card(str(a.title) || str(a.toolName), a.id,
-      a.why?.reason && el("p", { class: "why" }, str(a.why.reason), a.why.rule && [": ", el("code", null, a.why.rule)], a.why.source && ` (${a.why.source})`),
+      a.why?.reason && el("p", { class: "why" }, str(a.why.reason), a.why.rule && [": ", el("code", null, spelt(a.why.rule))], a.why.source && ` (${a.why.source})`),
       el("div", { class: "preview", role: "region", tabindex: "0", "aria-label": "What would run" }, // it scrolls: the answers stay in view
         preview.command && terminal(str(preview.command), ""),
         preview.diff ? diffTable(parseDiff(str(preview.diff)))
-          : preview.paths?.length > 0 ? el("p", { class: "why" }, preview.paths.join(", "))
+          : preview.paths?.length > 0 ? el("p", { class: "why" }, spelt(preview.paths.join(", ")))
             : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" })),
       this.app.readOnly ? watching() : [el("div", { class: "answers" }, buttons), feedback]);
     if (this.app.readOnly) return card;
@@ -84,9 +85,9 @@ class Dock {
       this.view.dialogs.delete(d.id);
       this.app.changed(this.view);
     };
-    const button = (text, value, kind = "") => el("button", { type: "button", class: kind, click: () => answer(value) }, text);
+    const button = (text, value, kind = "") => el("button", { type: "button", class: kind, click: () => answer(value) }, spelt(text));
     const cancel = button("Cancel", { cancelled: true });
-    const message = d.message && el("p", { class: "why" }, str(d.message));
+    const message = d.message && el("p", { class: "why" }, spelt(str(d.message)));
     let parts;
     switch (d.method) {
       case "confirm":
