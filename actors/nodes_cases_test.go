@@ -23,9 +23,7 @@ func TestDiskOfAnOwner(t *testing.T) {
 		"rename * always EIO", "write *.mark* always ENOSPC",
 	} {
 		t.Run(plan, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				engine, h := clustertest.New(1, 0), &actortest.History{}
-				a := startNode(t, engine, h, "a")
+			oneNode(t, func(t *testing.T, a *node) {
 				id := a.open()
 				a.disk.Fail(plan)
 				a.run(id, "~a~ one")
@@ -41,7 +39,6 @@ func TestDiskOfAnOwner(t *testing.T) {
 				a.take(id)
 				a.same(id)
 				assert.EqualValues(t, 4, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
-				a.end()
 			})
 		})
 	}
@@ -50,9 +47,7 @@ func TestDiskOfAnOwner(t *testing.T) {
 // TestNodeLostInAChild (T4): tasks that ran when the node of their session was lost are not run again: the call has a
 // result that says so, and the run goes on.
 func TestNodeLostInAChild(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a", withTasks), startNode(t, engine, h, "b", withTasks)
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.Say(id, "prompt", "~p~ tool=task rounds=1 children=2 each=stall")
 		a.pass(2 * time.Second)
@@ -68,16 +63,13 @@ func TestNodeLostInAChild(t *testing.T) {
 		assert.Contains(t, lines, "interrupted")
 		assert.Empty(t, b.childEvents(id), "no child begins again")
 		b.same(id)
-		b.end()
-	})
+	}, withTasks)
 }
 
 // TestNodeLostInACompaction (T6): a compaction that was under way has left nothing, and begins again when it is asked for again;
 // once it is in the log it is not done twice.
 func TestNodeLostInACompaction(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		for _, n := range []*node{a, b} {
 			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
 		}
@@ -101,7 +93,6 @@ func TestNodeLostInACompaction(t *testing.T) {
 		b.Line(compact)
 		b.pass(time.Minute)
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"type":"compaction"`))
-		b.end()
 	})
 }
 
@@ -143,9 +134,7 @@ func TestFencedKills(t *testing.T) {
 // TestApprovalOfBothOwners: of a dialog that is open at the owner of before and at the next one only what the next one is
 // answered counts.
 func TestApprovalOfBothOwners(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a", confirm), startNode(t, engine, h, "b", confirm)
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.Say(id, "prompt", "~x~ rounds=1 calls=1 tool=danger")
 		a.pass(time.Second)
@@ -159,15 +148,16 @@ func TestApprovalOfBothOwners(t *testing.T) {
 		a.pass(time.Second)
 		a.way.Cut(clustertest.Whole)
 		a.pass(10 * time.Second)
-		assert.Empty(t, a.Events(id, "tool_execution_end"))
+		fenced := a.Events(id, "tool_execution_end")
+		require.Len(t, fenced, 1, "what its clients have seen begin has an end")
+		assert.True(t, fenced[0].Get("isError").Bool())
+		assert.Contains(t, fenced[0].Raw, "another node has the session")
 		assert.Empty(t, b.Events(id, "tool_execution_end"))
 		assert.NotContains(t, b.lines(id), `"role":"toolResult"`)
 		b.Line(yes)
 		b.pass(time.Minute)
-		assert.Empty(t, a.Events(id, "tool_execution_end"))
+		assert.Len(t, a.Events(id, "tool_execution_end"), 1, "and no other")
 		assert.Len(t, b.Events(id, "tool_execution_end"), 1)
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"role":"toolResult"`))
-		a.end()
-		b.end()
-	})
+	}, confirm)
 }

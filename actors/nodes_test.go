@@ -25,6 +25,7 @@ type node struct {
 	member *cluster.Member
 	way    *clustertest.Memory
 	kill   context.CancelFunc // of its signs of life
+	lost   bool               // see [node.lose]
 }
 
 const copies = "/copies"
@@ -32,6 +33,29 @@ const copies = "/copies"
 // everywhere is the roots of every node: sessions in w may be on any.
 func everywhere() map[string]cluster.Root {
 	return map[string]cluster.Root{"w": {Path: emptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}}
+}
+
+// oneNode runs a test in fake time with a node that is a cluster by itself, and ends it.
+func oneNode(t *testing.T, test func(t *testing.T, n *node), changes ...func(*Config)) {
+	bubble(t, func(t *testing.T) {
+		n := startNode(t, clustertest.New(1, 0), &actortest.History{}, "a", changes...)
+		test(t, n)
+		n.end()
+	})
+}
+
+// twoNodes runs a test in fake time with two nodes of a cluster, and ends those that were not lost.
+func twoNodes(t *testing.T, test func(t *testing.T, a, b *node), changes ...func(*Config)) {
+	bubble(t, func(t *testing.T) {
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := startNode(t, engine, h, "a", changes...), startNode(t, engine, h, "b", changes...)
+		test(t, a, b)
+		for _, n := range []*node{a, b} {
+			if !n.lost {
+				n.end()
+			}
+		}
+	})
 }
 
 // startNode starts a node on an engine. Its sessions may be anywhere, unless it is told otherwise.
@@ -136,9 +160,7 @@ const helloAs = `{"type":"hello","clientId":%q}`
 // TestKept: what a session says is in the cluster before anybody is told; what it is called is
 // its id; when it ends it is released, and another node has it at once, with all that was said.
 func TestKept(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.run(id, "~a~ one")
 		a.same(id)
@@ -156,13 +178,12 @@ func TestKept(t *testing.T) {
 		b.Call(t, fmt.Sprintf(`{"type":"close_session","sessionId":%q}`, id))
 		a.take(id) // behind its mark
 		a.same(id)
-		a.end()
-		b.end()
 	})
 }
 
 // lose takes a node away at once: it gives no more signs of life, and what it says reaches nobody.
 func (n *node) lose() {
+	n.lost = true
 	n.kill()
 	n.way.Cut(clustertest.Gone)
 }
@@ -171,9 +192,7 @@ func (n *node) lose() {
 // within 1.5 s and makes the request again; a command that comes again acts once, and one that
 // was not in the log acts.
 func TestNodeLostInAStream(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		for _, n := range []*node{a, b} {
 			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
 		}
@@ -200,15 +219,12 @@ func TestNodeLostInAStream(t *testing.T) {
 		assert.False(t, b.answer("p2").Get("replayed").Bool())
 		b.pass(10 * time.Second)
 		assert.Equal(t, 2, strings.Count(b.lines(id), `"role":"user"`))
-		b.end()
 	})
 }
 
 // TestNodeLostInATool: a tool that was running is not started again, and the model is told (T2).
 func TestNodeLostInATool(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.Say(id, "prompt", "~x~ tool=danger rounds=1 calls=2 work=60000")
 		for i := 0; len(a.Events(id, "tool_execution_start")) == 0; i++ {
@@ -222,16 +238,13 @@ func TestNodeLostInATool(t *testing.T) {
 		assert.Contains(t, text, "the node that ran it was lost; it may or may not have finished")
 		assert.Empty(t, b.Events(id, "tool_execution_start"))
 		assert.Len(t, b.models.Asked(), 1)
-		b.end()
 	})
 }
 
 // TestNodeLostInAnApproval: what the owner had asked about is asked again under its id, where the session is then, and
 // runs once somebody has said yes (T3).
 func TestNodeLostInAnApproval(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a", confirm), startNode(t, engine, h, "b", confirm)
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.Say(id, "prompt", "~x~ rounds=1 calls=1 tool=danger")
 		a.pass(time.Second)
@@ -250,16 +263,13 @@ func TestNodeLostInAnApproval(t *testing.T) {
 		require.Len(t, settled, 1)
 		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"role":"toolResult"`))
-		b.end()
-	})
+	}, confirm)
 }
 
 // TestFenced: an owner that was cut off, and comes back after somebody has claimed, says nothing
 // more: no event, no answer that is one, no effect (C7).
 func TestFenced(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.Say(id, "prompt", "~x~ pace=500 parts=40")
 		a.pass(2 * time.Second)
@@ -279,17 +289,13 @@ func TestFenced(t *testing.T) {
 		kinds := b.Kinds(id)
 		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
 		b.same(id)
-		a.end()
-		b.end()
 	})
 }
 
 // TestEngineAway: while the engine is away for a moment a session waits, and nothing is interrupted;
 // for longer a command is refused, and the session goes on when the engine is there again.
 func TestEngineAway(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a := startNode(t, engine, h, "a")
+	oneNode(t, func(t *testing.T, a *node) {
 		id := a.open()
 		a.run(id, "~a~ one")
 		a.way.Cut(clustertest.Gone)
@@ -314,16 +320,13 @@ func TestEngineAway(t *testing.T) {
 		assert.Contains(t, a.lines(id), "~d~ four")
 		assert.NotContains(t, a.lines(id), "~c~ three")
 		a.same(id)
-		a.end()
 	})
 }
 
 // TestUnavailableIsNoAnswer: a command that was answered with session_unavailable is carried out when it comes again under
 // its id, once.
 func TestUnavailableIsNoAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a := startNode(t, engine, h, "a")
+	oneNode(t, func(t *testing.T, a *node) {
 		a.Call(t, fmt.Sprintf(helloAs, "client-me"))
 		id := a.open()
 		a.run(id, "~a~ one")
@@ -348,7 +351,6 @@ func TestUnavailableIsNoAnswer(t *testing.T) {
 			assert.Contains(t, answer, `"success":true`)
 		}
 		assert.Equal(t, 1, strings.Count(a.lines(id), `"name":"mine"`))
-		a.end()
 	})
 }
 
@@ -374,10 +376,7 @@ func TestStopWhileTheEngineIsAway(t *testing.T) {
 // TestParkedIsReleased: a parked session is nobody's. The next command has it again, or, if another
 // node has it meanwhile, says so.
 func TestParkedIsReleased(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		park := func(c *Config) { c.Sessions.ParkAfter = time.Minute }
-		a, b := startNode(t, engine, h, "a", park), startNode(t, engine, h, "b", park)
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		id := a.open()
 		a.run(id, "~a~ one")
 		a.pass(2 * time.Minute)
@@ -391,17 +390,13 @@ func TestParkedIsReleased(t *testing.T) {
 		b.pass(2 * time.Minute)
 		assert.EqualValues(t, 6, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
 		a.same(id)
-		a.end()
-		b.end()
-	})
+	}, func(c *Config) { c.Sessions.ParkAfter = time.Minute })
 }
 
 // TestCopyOfAnotherHistory: a file under the right name that is not the copy is set aside (D5), and
 // what is behind the mark of one that is was never there.
 func TestCopyOfAnotherHistory(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a := startNode(t, engine, h, "a")
+	oneNode(t, func(t *testing.T, a *node) {
 		id := a.open()
 		a.run(id, "~a~ one")
 		path := copies + "/" + id + ".jsonl"
@@ -419,17 +414,14 @@ func TestCopyOfAnotherHistory(t *testing.T) {
 			a.same(id)
 			assert.Equal(t, i == 1 || i == 2, a.disk.Mem().ReadFile(fmt.Sprintf("%s.aside-%d", path, i)) != nil, i)
 		}
-		a.end()
 	})
 }
 
 // TestCopiesAreBounded: copies of sessions that are open stay, of the others those that were used last. A
 // session without one is read as a whole.
 func TestCopiesAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		var cl *session.Cluster
-		a := startNode(t, engine, h, "a", func(c *Config) { cl = c.Sessions.Cluster })
+	var cl *session.Cluster
+	oneNode(t, func(t *testing.T, a *node) {
 		var ids []string
 		for i := range 5 {
 			id := a.open()
@@ -461,16 +453,13 @@ func TestCopiesAreBounded(t *testing.T) {
 		a.same(ids[2])
 		a.run(ids[2], "~b~ two")
 		a.same(ids[2])
-		a.end()
-	})
+	}, func(c *Config) { cl = c.Sessions.Cluster })
 }
 
 // TestNodeLostInACommand: a command of the user that was running when its node was lost does not run
 // again because it comes again.
 func TestNodeLostInACommand(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		for _, n := range []*node{a, b} {
 			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
 		}
@@ -487,7 +476,6 @@ func TestNodeLostInACommand(t *testing.T) {
 		b.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
 		assert.True(t, b.answer("b0").Get("replayed").Bool())
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"bashExecution"`))
-		b.end()
 	})
 }
 
@@ -545,9 +533,7 @@ func TestKeysOverNodes(t *testing.T) {
 // TestNodeLostWithRuns: sessions that had something under way when their node was lost go on though
 // nobody asks for them; the others wait. Every node lists all of them.
 func TestNodeLostWithRuns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a, b := startNode(t, engine, h, "a"), startNode(t, engine, h, "b")
+	twoNodes(t, func(t *testing.T, a, b *node) {
 		rests, runs := a.open(), a.open()
 		a.run(rests, "~r~ rest")
 		a.Say(runs, "prompt", "~x~ pace=500 parts=20")
@@ -564,7 +550,6 @@ func TestNodeLostWithRuns(t *testing.T) {
 		assert.Contains(t, b.lines(runs), "part 19 for ~x~")
 		b.Call(t, `{"type":"attach","sessionId":"`+runs+`"}`)
 		assert.EqualValues(t, 2, b.Call(t, `{"type":"get_state"`+at(runs)+`}`).Get("data.messageCount").Int())
-		b.end()
 	})
 }
 
@@ -629,9 +614,7 @@ func TestDrainedInARun(t *testing.T) {
 
 // TestReadNeedsLease: who cannot know whether a session is still its own shows nothing of it (C8).
 func TestReadNeedsLease(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		a := startNode(t, engine, h, "a")
+	oneNode(t, func(t *testing.T, a *node) {
 		id := a.open()
 		a.run(id, "~a~ one")
 		a.way.Cut(clustertest.Gone)
@@ -641,16 +624,13 @@ func TestReadNeedsLease(t *testing.T) {
 		require.Contains(t, a.Unanswered(), read)
 		a.way.Cut(clustertest.Whole)
 		assert.True(t, a.answer(read).Get("success").Bool())
-		a.end()
 	})
 }
 
 // TestExportOnClose: a session that is closed is where pi looks for it, with all of it, again when
 // it has gone on, and not over a file that has.
 func TestExportOnClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		engine, h := clustertest.New(1, 0), &actortest.History{}
-		n := startNode(t, engine, h, "a", func(c *Config) { c.Sessions.Cluster.Export = "/exports" })
+	oneNode(t, func(t *testing.T, n *node) {
 		handle := n.open()
 		n.run(handle, "~a~ one")
 		id := n.Call(t, `{"type":"get_state"`+at(handle)+`}`).Get("data.sessionId").Str
@@ -685,6 +665,5 @@ func TestExportOnClose(t *testing.T) {
 		n.run(handle, "~c~ three")
 		closeIt(handle)
 		assert.Equal(t, string(other), string(n.disk.Mem().ReadFile(path)), "it has gone on by itself")
-		n.end()
-	})
+	}, func(c *Config) { c.Sessions.Cluster.Export = "/exports" })
 }
