@@ -177,6 +177,16 @@ func (l *llm) request(n int) request {
 	return l.requests[n]
 }
 
+// begun are the beginnings of the conversations that have been asked for.
+func (l *llm) begun() (list []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.requests {
+		list = append(list, begins([]byte(r.body)))
+	}
+	return list
+}
+
 func (l *llm) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

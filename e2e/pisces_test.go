@@ -660,6 +660,9 @@ func TestPisces(t *testing.T) {
 				assert.Equal(t, lines, got[subject], "%s", subject)
 			}
 			r.checkMembers(t, ours)
+			for who := range r.children() { // also those that only their parents have seen; an abort may come first
+				assert.True(t, r.aborted() || slices.ContainsFunc(d.p.llm.begun(), func(text string) bool { return strings.Contains(text, "CHILD "+who) }), "nobody has asked for %s", who)
+			}
 		})
 	}
 }

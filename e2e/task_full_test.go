@@ -72,3 +72,35 @@ func TestFullDiskOfTasks(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedChild: a session file that has lines which are no entries goes on without them, and it is said; so of a
+// child that is resumed.
+func TestDamagedChild(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"enabled":true}}`)
+	call := func(resume string) answer {
+		return tool("c"+resume, "task", `{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"CHILDA go","resume":"`+resume+`"}]}`)
+	}
+	p.llm.plays(call(""), text("thanks"), call("A"), text("thanks again"))
+	p.llm.playsTo("CHILDA", text("this is A"))
+	p.llm.playsTo("CHILDA", text("this is A again"))
+	d := p.start()
+	records := d.prompt("go")
+	require.Zero(t, d.end())
+	assert.NotContains(t, d.errors(), "damaged")
+	var file string
+	for _, r := range records {
+		if r.Get("toolName").Str == "task" && r.Get("type").Str == "tool_execution_end" {
+			file = r.Get("result.details.results.0.sessionFile").Str
+		}
+	}
+	p.write(file, read(t, file)+"no entry\n")
+	d = p.start("--continue")
+	records = d.prompt("go on")
+	require.Zero(t, d.end())
+	assert.Contains(t, records[len(records)-1].Raw, "completed")
+	assert.Contains(t, d.errors(), file)
+	assert.Contains(t, d.errors(), "the session file is damaged: lines that are no entries are left out")
+	assert.Contains(t, read(t, file), "this is A again")
+}

@@ -72,7 +72,7 @@ func (a Agents) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// MaySpawn says whether the agent may start another one.
+// MaySpawn says whether the agent may start another one, or one of its own kind.
 func (a Agent) MaySpawn(name string) bool {
-	return slices.Contains(a.Spawns, SpawnsAll) && name != a.Name || slices.Contains(a.Spawns, name)
+	return slices.Contains(a.Spawns, SpawnsAll) || slices.Contains(a.Spawns, name)
 }

@@ -66,7 +66,7 @@ func (m *Machine) taskReady(in TaskReady) {
 		m.refuseTasks(r, c, "Validation failed for tool \""+TaskTool+"\": "+err.Error())
 		return
 	}
-	rules := &taskRules{taskWords: m.words(), raw: in.Args, agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumable, verified: wantsVerify(args.Verify)}
+	rules := &taskRules{taskWords: m.words(), raw: in.Args, agents: m.set.Tasks.Agents, disabled: m.set.Tasks.Disabled, fits: m.resumables(), verified: wantsVerify(args.Verify)}
 	if m.set.Child != nil {
 		rules.spawner = m.set.Child.Self
 	}
@@ -644,6 +644,23 @@ func (m *Machine) loadTasks(ops []protocol.TaskOp, open []protocol.OpenCall) {
 	}
 }
 
+// resumables says why items of a call cannot go on with earlier children, "" for no reason:
+// with one child goes on one item.
+func (m *Machine) resumables() func(taskItem) string {
+	by := map[string]string{} // who goes on with a file
+	return func(want taskItem) string {
+		if why := m.resumable(want); why != "" {
+			return why
+		}
+		op, _ := m.children.named(want.Resume)
+		if other := by[op.File]; other != "" {
+			return "Task " + want.Resume + " cannot be resumed by " + want.ID + ": " + other + " goes on with it."
+		}
+		by[op.File] = want.ID
+		return ""
+	}
+}
+
 // resumable says why an item cannot go on with an earlier child, "" for no reason.
 func (m *Machine) resumable(want taskItem) string {
 	op, known := m.children.named(want.Resume)
@@ -659,16 +676,20 @@ func (m *Machine) resumable(want taskItem) string {
 		return m.words().disabledAgent(agent.Name, m.set.Tasks.Agents, m.set.Tasks.Disabled)
 	case !there:
 		return "Task " + want.Resume + " cannot be resumed: its agent " + op.Agent + " is gone."
-	case m.atWork(op.ID):
+	case m.atWork(op.File):
 		return "Task " + want.Resume + " cannot be resumed: it is at work."
 	}
 	return ""
 }
 
-// atWork says whether a child has not ended.
-func (m *Machine) atWork(id string) bool {
+// atWork says whether a child has not ended whose session is in a file: the one that began
+// it, or one that goes on with it.
+func (m *Machine) atWork(file string) bool {
 	_, c := m.findCall(func(c *call) bool {
-		return c.tasks != nil && slices.ContainsFunc(c.tasks.items, func(it *item) bool { return strings.EqualFold(it.id, id) && !it.done() })
+		return c.tasks != nil && slices.ContainsFunc(c.tasks.items, func(it *item) bool {
+			earlier, _ := m.children.named(it.want.Resume)
+			return !it.done() && (it.opened.File == file || earlier.File == file)
+		})
 	})
 	return c != nil
 }

@@ -35,6 +35,7 @@ func TestPlanVerify(t *testing.T) {
 		"ci":{"mode":"command","commands":[{"name":"types","command":"a"},{"name":"tests","command":"b"}]},
 		"fix":{"commands":[{"name":"f","command":"c"}],"onFailure":"retry_once"},
 		"thrice":{"commands":[{"name":"f","command":"c"}],"onFailure":"discard_patch","maxRetries":3},
+		"base":{"onFailure":"discard_patch"},
 		"nothing":{"mode":"none"}}}`), &set))
 	required, without := set, set
 	required.Enabled, required.RequireForIsolated = true, true
@@ -62,6 +63,8 @@ func TestPlanVerify(t *testing.T) {
 		{&set, `{"profile":"fix"}`, "fix(f) retry_once 1"},
 		{&set, `{"profile":"x"}`, `Unknown or invalid verification profile "x".`},
 		{&set, `{"profile":"fix","commands":[{"command":"x"}]}`, "fix(check1) retry_once 1"},
+		{&set, `{"profile":"base","commands":[{"command":"x"}]}`, "base(check1) discard_patch 0"},
+		{&set, `"base"`, "Verification requires at least one command. Provide verify.commands or configure task.verification.profiles."},
 		{&set, `{"commands":[{"name":"x","command":"x"}],"onFailure":"discard_patch","maxRetries":2}`, "ci(x) discard_patch 2"},
 		{&set, `{"commands":[]}`, "Verification requires at least one command. Provide verify.commands or configure task.verification.profiles."},
 		{&set, `{"commands":[{"name":"x"}]}`, "Invalid verify: a verification command is empty."},
@@ -123,6 +126,7 @@ func TestWorkText(t *testing.T) {
 	}
 	assert.Equal(t, "Patch: /p\nWorkspace: /w\nNote: n\n", workText(&protocol.TaskResult{PatchPath: "/p", Workspace: "/w", Notes: []string{"n"}}), "it was cut off")
 	assert.Empty(t, workText(&protocol.TaskResult{}), "it was not isolated")
+	assert.Contains(t, piscesText(&protocol.TaskResult{Aborted: true, Workspace: "/w"}), "\nWorkspace: /w\n", "it was at work when it was cut off")
 }
 
 // TestTextOfManyTasks is T16: the model is told of every task, in at most 50 KB, also of a call

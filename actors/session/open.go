@@ -459,6 +459,9 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 	if st.ModelID != "" {
 		to.Model = w.modelOf(st.Provider, st.ModelID, l.shared.Models, l.log.With().Str("session", log.Header().ID).Logger())
 	}
+	if lines := log.Damage().Skipped; lines > 0 {
+		l.log.Warn().Str("file", log.Path()).Int("lines", lines).Msg("the session file is damaged: lines that are no entries are left out")
+	}
 	if to.Foreign {
 		l.log.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")
 	}

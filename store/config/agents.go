@@ -170,8 +170,11 @@ func (s *agentScan) take(file, src string, source protocol.AgentSource) {
 		return
 	}
 	if i := slices.IndexFunc(s.found.List, func(b protocol.Agent) bool { return b.Name == a.Name }); i >= 0 {
-		if source == protocol.AgentProject && s.found.List[i].Source != protocol.AgentProject {
+		switch taken := s.found.List[i]; {
+		case source == protocol.AgentProject && taken.Source != protocol.AgentProject:
 			s.add(file, fmt.Errorf("the project is not trusted: there is an agent %s already", a.Name))
+		case filepath.Dir(taken.Path) == filepath.Dir(file) && source != protocol.AgentBundled:
+			s.add(file, fmt.Errorf("there is an agent %s already: %s", a.Name, taken.Path))
 		}
 		return
 	}

@@ -70,6 +70,18 @@ func TestAgentPlaces(t *testing.T) {
 	assert.NotContains(t, from, "other")
 }
 
+// Of two agents of one name in a directory the second is said to be left out: nobody can have
+// wanted that, other than of two directories.
+func TestAgentsOfOneName(t *testing.T) {
+	w := newWorld(t, map[string]string{
+		"agent/agents/a.md": agentText("name: one"), "agent/agents/b.md": agentText("name: one"), ".claude/agents/one.md": agentText(""),
+	})
+	_, from, told := w.agents()
+	assert.Equal(t, "user ~/agent/agents/a.md", from["one"])
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0], "~/agent/agents/b.md: there is an agent one already")
+}
+
 func TestAgentsOfOthersAlone(t *testing.T) {
 	w := newWorld(t, map[string]string{".claude/agents/claudes.md": agentText("")})
 	found, _, _ := w.agents()
@@ -93,7 +105,7 @@ func TestBundledAgents(t *testing.T) {
 	task, _ := found.List.Named("task")
 	assert.Nil(t, task.Tools)
 	assert.True(t, task.MaySpawn("explore"))
-	assert.False(t, task.MaySpawn("task"), "its own kind only by name")
+	assert.True(t, task.MaySpawn("task"), "its own kind, too")
 	quick, _ := found.List.Named("quick_task")
 	assert.Nil(t, quick.Spawns)
 	reviewer, _ := found.List.Named("reviewer")

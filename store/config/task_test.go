@@ -20,7 +20,6 @@ func TestLimitsThatCannotBeObeyed(t *testing.T) {
 		`{"task.budget.maxToolCalls":1.5}`:                        `task.budget.maxToolCalls: want a whole number of at least 0, or null`,
 		`{"task.budget.warnAtRatio":0}`:                           `task.budget.warnAtRatio: want a number above 0, at most 1`,
 		`{"task.verification.profiles":{"ci":{"mode":"lsp"}}}`:    `task.verification.profiles: ci: verification mode lsp is not implemented`,
-		`{"task.verification.profiles":{"ci":{}}}`:                `ci: verification requires at least one command`,
 		`{"task.verification.profiles":{"ci":{"commands":[{}]}}}`: `ci: a verification command is empty`,
 		`{"task.verification.maxRetries":11}`:                     `task.verification.maxRetries: want a whole number from 0 to 10`,
 	} {
@@ -73,12 +72,13 @@ func TestOmpFiles(t *testing.T) {
 		"work/.git/HEAD":      "x",
 		"agent/omp.jsonc":     `{"task.maxConcurrency": 5, "theme": "dark", "shellPath": "/evil", /* c */ "task.verification.defaultProfile": "ci"}`,
 		"agent/settings.json": `{"task.maxConcurrency": 6}`,
-		"work/omp.jsonc":      `{"task": {"verification": {"profiles": {"ci": {"commands": [{"name": "t", "command": "make"}]}}}}}`,
+		"work/omp.jsonc":      `{"task": {"verification": {"profiles": {"ci": {"commands": [{"name": "t", "command": "make"}]}, "base": {"onFailure": "discard_patch"}}}}}`,
 	})
 	s, problems := w.settings()
 	assert.Equal(t, int64(6), s.Task.MaxConcurrency, "settings.json is above it")
 	assert.Equal(t, "ci", s.Task.Verification.DefaultProfile)
 	assert.Contains(t, s.Task.Verification.Profiles, "ci")
+	assert.Contains(t, s.Task.Verification.Profiles, "base", "a call may bring the commands")
 	assert.Empty(t, s.ShellPath)
 	assert.True(t, s.Task.Mentioned)
 	for _, told := range w.told(problems) {
