@@ -510,48 +510,39 @@ func TestRelayEndsWhatHasBegun(t *testing.T) {
 	}
 }
 
-// TestFencedEndsWhatHasBegun: the same of a client of the node that had the session, and finds that another one has it.
+// TestFencedEndsWhatHasBegun: the same of a client of the node that had the session and finds that another one has it. The session itself
+// says nothing any more (C7): the relay does, behind session_moved.
 func TestFencedEndsWhatHasBegun(t *testing.T) {
-	for _, of := range []string{"opened", "default"} {
-		for _, stops := range []bool{false, true} {
-			t.Run(fmt.Sprint(of, stops), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, "a", "b")
-					a, b := nodes[0], nodes[1]
-					c := through(a, "client-one", `,"features":["deltaUpdates"]`, func(cc *conn.Config) { cc.MultiSession = of == "opened" })
-					var s, named, tag string
-					if of == "default" {
-						s = c.Call(t, `{"type":"get_state"}`).Get("data.sessionId").Str
-					} else {
-						s = c.openOn("a", "client-one")
-						named, tag = at(s), s
-					}
-					c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + named + `}`)
-					c.pass(1300 * time.Millisecond)
-					open, _ := c.unended(tag)
-					require.NotEmpty(t, open)
-					a.way.Cut(clustertest.Gone)
-					w.mu.Lock()
-					delete(w.nodes, "a")
-					w.mu.Unlock()
-					other := through(b, "client-two", `,"features":["deltaUpdates"]`)
-					v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
-					require.True(t, v.Get("success").Bool(), v.Raw)
-					a.way.Cut(clustertest.Whole)
-					c.pass(time.Minute)
-					kinds := c.Kinds(tag)
-					open, _ = c.unended(tag)
-					assert.Empty(t, open, kinds)
-					if of == "opened" {
-						assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
-					}
-					require.NoError(t, c.leave())
-					require.NoError(t, other.leave())
-					a.end()
-					b.end()
-				})
+	for _, stops := range []bool{false, true} {
+		t.Run(fmt.Sprint(stops), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, "a", "b")
+				a, b := nodes[0], nodes[1]
+				c := through(a, "client-one", `,"features":["deltaUpdates"]`)
+				s := c.openOn("a", "client-one")
+				c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(s) + `}`)
+				c.pass(1300 * time.Millisecond)
+				begun := c.Kinds(s)
+				open, _ := c.unended(s)
+				require.NotEmpty(t, open)
+				a.way.Cut(clustertest.Gone)
+				w.reach("a", nil)
+				other := through(b, "client-two", `,"features":["deltaUpdates"]`)
+				v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				a.way.Cut(clustertest.Whole)
+				c.pass(time.Minute)
+				kinds := c.Kinds(s)
+				open, _ = c.unended(s)
+				assert.Empty(t, open, kinds)
+				assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+				assert.Equal(t, "session_moved", kinds[len(begun)], kinds)
+				require.NoError(t, c.leave())
+				require.NoError(t, other.leave())
+				a.end()
+				b.end()
 			})
-		}
+		})
 	}
 }
 

@@ -146,8 +146,9 @@ type (
 	}
 	// Moved is what of a session goes on elsewhere.
 	Moved struct {
-		Why        string    // as of [protocol.SessionMoved]
-		Unanswered []Request // that have had no effect, or may come again: they go where the session is
+		Why        string           // as of [protocol.SessionMoved]
+		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
+		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
 	}
 	// CloseReply is the answer to a close_session, or to the open_session of a
 	// session that could not be opened. The router of the

@@ -66,7 +66,8 @@ type (
 		Session string
 		Hears   bool
 		Viewer  bool
-		Why     string // as of [protocol.SessionMoved]
+		Why     string           // as of [protocol.SessionMoved]
+		Ends    []protocol.Event // of what the client was told has begun
 	}
 	// Hello is how the client wants to be written to, and what it has said of itself.
 	Hello struct{ Client link.Client }

@@ -199,7 +199,7 @@ func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultW
 // follow is where a session goes on that was here.
 func (r *relay) follow(c actor.Context, m Follow) {
 	s := r.of(m.Session)
-	s.hears, s.viewer, s.moved = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover")
+	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), spans{owed: m.Ends}
 	r.lookFor(c, s)
 }
 
@@ -516,7 +516,7 @@ func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 		s.behind = true
 		r.tell(c, s, protocol.Resync{Reason: "moved"})
 	case s.at == nil || s.seen.from != s.at.lifeOf(): // not only the wire was cut
-		r.endSeen(c, s, s.moved == "failover" && !r.shared.Stops)
+		r.endSeen(c, s, !r.shared.Stops)
 	}
 }
 

@@ -19,6 +19,7 @@ type spans struct {
 	answer protocol.Message // the last of the turn that is open; nil for none
 	work   bool             // a run has begun since the last agent_settled
 	again  bool             // and another one is to begin by itself
+	owed   []protocol.Event // the ends of what was seen of a session that was here
 }
 
 // span is one of them.
@@ -79,6 +80,7 @@ func messageOf(line []byte) protocol.Message {
 // end ends all that is open, the latest first, and says with which events. again says that the work goes on
 // by itself: that it is settled is told later.
 func (s *spans) end(why string, again bool) (list []protocol.Event) {
+	list = s.owed
 	for _, o := range slices.Backward(s.open) {
 		list = append(list, s.ending(o, why, again))
 	}

@@ -265,22 +265,9 @@ func (s *Session) moveAway(c actor.Context, why string) {
 	s.leaveTo(c, why)
 }
 
-// endTold tells clients that do not ask for a snapshot the end of what they were told has begun. again says
-// that the run goes on by itself.
-func (a *clients) endTold(root *actor.RootContext, again bool) {
-	for _, ev := range a.spans.told.Lost("interrupted: another node has the session", again) {
-		for _, cl := range a.list {
-			if !cl.muted && !cl.Wire.Has(protocol.FeatureSeq) {
-				cl.Send(root, link.Item{Event: ev})
-			}
-		}
-	}
-}
-
 // leaveTo tells routers that the session goes on elsewhere.
 func (s *Session) leaveTo(c actor.Context, why string) {
-	moved := &link.Moved{Why: why}
-	s.clients.endTold(c.ActorSystem().Root, why == "fenced" && !s.shared.Cluster.Stop)
+	moved := &link.Moved{Why: why, Ends: s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)}
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
 	for _, seq := range s.clients.replies.order {
 		p, ok := s.clients.replies.pending[seq]
