@@ -172,7 +172,7 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 			r.config.Logins.Notice(fmt.Sprintf("the login of %s in auth.json is not used: %s", provider, why))
 		}
 	}
-	if len(catalog.Keys) == 0 && r.config.Offline != "" {
+	if r.config.Offline != "" && !r.hasKeys(catalog) {
 		catalog.Keys[r.config.Offline] = true
 	}
 	for provider, list := range r.virtual { // others answer
@@ -181,6 +181,17 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 		}
 	}
 	return catalog, errors.Join(problems...)
+}
+
+// hasKeys says whether the person has a key for a provider. Those that extensions bring do not
+// count: a session that began without one goes on with the model that it began with.
+func (r *Registry) hasKeys(catalog *protocol.Catalog) bool {
+	for provider := range catalog.Keys {
+		if _, added := r.extra[provider]; !added {
+			return true
+		}
+	}
+	return false
 }
 
 // lazy says whether a provider's models can wait until somebody asks for them:

@@ -22,6 +22,24 @@ func (spoken) Stream(context.Context, providers.Request) iter.Seq2[protocol.Part
 	}
 }
 
+// TestWith_offline: a session that began without a key goes on when extensions bring a provider
+// that has one.
+func TestWith_offline(t *testing.T) {
+	h := newHouse(t)
+	h.config.Offline = "scripted"
+	r, problems := h.With([]providers.Registration{{Name: "own", Config: json.RawMessage(`{"baseUrl":"http://x","apiKey":"k","api":"openai-completions","models":[{"id":"m"}]}`)}})
+	require.Empty(t, problems)
+	c, err := r.Catalog()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]bool{"scripted": true, "own": true}, c.Keys)
+
+	h.SetKey("openai", "k")
+	r, _ = h.With([]providers.Registration{{Name: "own", Config: json.RawMessage(`{"baseUrl":"http://x","apiKey":"k","api":"openai-completions","models":[{"id":"m"}]}`)}})
+	c, err = r.Catalog()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]bool{"openai": true, "own": true}, c.Keys)
+}
+
 // TestWith: providers of extensions change what is known of others, or bring models in
 // their place, and leave the registry that they are added to as it was.
 func TestWith(t *testing.T) {
