@@ -513,8 +513,40 @@ var builtins = strings.Fields(`assert async_hooks buffer child_process cluster c
 // missing is the error of Node for a name that nothing has.
 func missing(name string) error { return &Error{Text: "Cannot find module '" + name + "'"} }
 
-// Resolve gives the file that an import in the file from means.
+// onDisk finds a name that is the path of a file as it stands: beside the one that asks, or in
+// a package of the node_modules above it.
+func onDisk(name, dir string) (string, bool) {
+	isFile := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().IsRegular()
+	}
+	if filepath.IsAbs(name) {
+		return name, isFile(name)
+	}
+	if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
+		path := filepath.Join(dir, name)
+		return path, isFile(path)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, "node_modules", name)
+		if isFile(path) {
+			if real, err := filepath.EvalSymlinks(path); err == nil {
+				path = real
+			}
+			return path, true
+		}
+		if dir == filepath.Dir(dir) {
+			return "", false
+		}
+	}
+}
+
+// Resolve gives the file that an import in the file from means: of any kind, for who asks may
+// want to read it.
 func Resolve(name, from string, o Options) (string, error) {
+	if file, ok := onDisk(name, filepath.Dir(from)); ok {
+		return file, nil
+	}
 	b, err := Module(name, from, false, o)
 	if err != nil {
 		return "", err

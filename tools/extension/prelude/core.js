@@ -87,6 +87,7 @@ const host = freeze({
   act: (name, payload) => call("act", name, stringify(payload ?? null)),
   log: (level, text) => call("log", level, String_(text)),
   require: (name, from) => requireFrom(from)(name),
+  resolve: (name, from) => requireFrom(from).resolve(name),
   context: () => context(),
   boot,
 });

@@ -11,11 +11,7 @@ const builtins = ["assert", "assert/strict", "async_hooks", "buffer", "child_pro
 function createRequire(from) {
   const file = typeof from === "string" && from.startsWith("/") ? from : require("url").fileURLToPath(from);
   const load = (name) => host.require(name, file);
-  load.resolve = (name) => {
-    if (isBuiltin(name)) return name;
-    if (name.startsWith("/")) return name;
-    return require("path").resolve(require("path").dirname(file), name);
-  };
+  load.resolve = (name) => isBuiltin(name) ? name : host.resolve(name, file);
   load.resolve.paths = () => [];
   load.cache = Object.create(null);
   load.extensions = {};

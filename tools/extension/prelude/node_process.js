@@ -97,7 +97,7 @@ const env = new Proxy({ ...boot.env }, {
 
 Object.assign(process, {
   env, argv: [...boot.argv], argv0: boot.argv[0], execArgv: [], execPath: boot.execPath, pid: boot.pid, ppid: boot.ppid, platform: boot.platform, arch: boot.arch,
-  title: "troupe", version: "v22.19.0", versions: { node: "22.19.0", v8: "12.4.254.21-node.33", uv: "1.51.0", modules: "127", troupe: boot.version },
+  title: "troupe", version: "v22.19.0", versions: { node: "22.19.0", v8: "12.4.254.21-node.33", uv: "1.51.0", modules: "127", napi: "10", troupe: boot.version },
   release: { name: "node", lts: "Jod" }, features: {}, config: { target_defaults: {}, variables: {} }, exitCode: undefined, noDeprecation: false,
   cwd: () => dir,
   chdir(path) { // of this session only: its files are found from here, children start here
