@@ -112,7 +112,7 @@ func TestLookFirst(t *testing.T) {
 	t.Run("a single run", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var ran atomic.Int32
-			b := start(t, withEditor("write", protocol.WritesFile, &ran), func(c *Config) { c.Sessions.Unwatched = true })
+			b := start(t, withEditor("write", protocol.WritesFile, &ran), func(c *Config) { c.Sessions.Mode = "print" })
 			b.Say("", "prompt", "~a~ rounds=1 tool=write")
 			immediately(t, b, &ran)
 		})

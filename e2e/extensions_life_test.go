@@ -16,6 +16,44 @@ func (p *place) extension(name, source string) string {
 	return path
 }
 
+// TestSessionStartIsAwaited: no run begins before the handlers of session_start are through, however
+// long somebody thinks about what they ask.
+func TestSessionStartIsAwaited(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", p.extension("start", `export default (pi) => pi.on("session_start", async (_, ctx) => pi.appendEntry("said", await ctx.ui.input("Who?")))`))
+	p.llm.plays(text("Hello."))
+	d.ok(`{"type":"prompt","message":"hello"}`)
+	asked := d.ui("input")
+	d.ok(`{"type":"abort"}`)
+	d.event("agent_settled")
+	d.ok(`{"type":"prompt","message":"again"}`)
+	p.llm.mu.Lock()
+	require.Empty(t, p.llm.requests, "the model was asked before the dialog was answered")
+	p.llm.mu.Unlock()
+	d.send(`{"type":"extension_ui_response","id":"` + asked.Get("id").Str + `","value":"Ann"}`)
+	d.event("agent_settled")
+	_, entries := d.sessionFile()
+	var order []string
+	for _, e := range entries {
+		if kind := e.Get("type").Str; kind == "custom" || e.Get("message.role").Str == "assistant" {
+			order = append(order, kind+" "+e.Get("message.stopReason").Str+e.Get("data").Str)
+		}
+	}
+	require.Equal(t, []string{"message aborted", "custom Ann", "message stop"}, order)
+	require.Zero(t, d.end())
+}
+
+// TestFirstCommandIsTold: what the first commands do is told, for they wait until extensions are there.
+func TestFirstCommandIsTold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	d := p.start("-e", p.extension("told", `export default (pi) => pi.on("session_info_changed", (event, ctx) => ctx.ui.notify("named " + event.name))`))
+	d.ok(`{"type":"set_session_name","name":"first"}`)
+	require.Equal(t, "named first", d.ui("notify").Get("message").Str)
+	require.Zero(t, d.end())
+}
+
 // TestExtensionLastWords: what extensions say about the end is heard, whether they
 // wait for something or not.
 func TestExtensionLastWords(t *testing.T) {

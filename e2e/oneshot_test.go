@@ -89,6 +89,19 @@ func TestCommandOnce(t *testing.T) {
 	assert.NotContains(t, out, "extension_command_end", "no feature wants it")
 }
 
+// TestModesOfExtensions: extensions know that nobody is there who could be asked.
+func TestModesOfExtensions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	own := p.extension("own", `export default (pi) => pi.on("agent_start", async (_, ctx) => console.error([ctx.mode, ctx.hasUI, pi.hasUI, await ctx.ui.confirm("Sure?", "")].join(" ")))`)
+	for want, args := range map[string][]string{"print false false false": {"-p"}, "json false false false": {"--mode", "json"}} {
+		p.llm.plays(text("Yes."))
+		_, errs, code := p.once("", p.mock(append(args, "hello", "-e", own)...)...)
+		assert.Zero(t, code, errs)
+		assert.Contains(t, errs, want)
+	}
+}
+
 // TestJSONMode: every event, also with -p, wherever that stands.
 func TestJSONMode(t *testing.T) {
 	for _, args := range []string{"--mode json hello", "--mode json -p hello", "-p --mode json hello", "-p hello --mode json"} {

@@ -134,7 +134,7 @@ func (s *Session) beginExtensions(c actor.Context, reason string) {
 func (s *Session) extensionSpec(reason, left string) words.Spec {
 	spec := words.Spec{
 		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Previous: left, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
-		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir,
+		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir, Mode: s.shared.Mode,
 		Sandbox: string(s.work.env.Sandbox.Files), NoNetwork: s.work.env.Sandbox.NoNetwork,
 	}
 	for _, x := range s.work.extensions {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,6 +131,9 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
+	if s.ext.listens["session_start"] { // what begins waits for its handlers, too: they were told of it by themselves
+		s.tellEvent(json.RawMessage(`{"type":"session_start_over"}`))
+	}
 	s.answerReload()
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {

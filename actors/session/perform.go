@@ -260,7 +260,7 @@ func (s *Session) reply(seq uint64, data protocol.Result, err *protocol.Error) {
 func (s *Session) receipt(ev protocol.Event) *link.Receipt {
 	switch ev := ev.(type) {
 	case protocol.ToolExecutionStart:
-		if s.box().Files(ev.ToolName) == protocol.WritesFile && !s.shared.Unwatched && s.clients.attached() > 0 {
+		if s.box().Files(ev.ToolName) == protocol.WritesFile && s.shared.Mode != printMode && s.clients.attached() > 0 {
 			r := link.NewReceipt()
 			s.jobs.receipts[ev.ToolCallID] = r
 			return r

@@ -18,6 +18,9 @@ import (
 	"troupe/tools"
 )
 
+// printMode is the Mode in which nobody follows the events while they come.
+const printMode = "print"
+
 // Config is what sessions are told at the start. It does not change.
 type Config struct {
 	Version     string        // named in exported pages
@@ -25,7 +28,7 @@ type Config struct {
 	Default     link.OpenSpec // the default session, and what open_session starts from
 	MaxSessions int           // open at once, 0 for protocol.DefaultMaxSessions
 
-	Unwatched bool          // nobody follows the events while they come
+	Mode      string        // print or json: nobody answers, or sends more than the command line has; "" is rpc
 	ParkAfter time.Duration // of idleness, 0 for never
 
 	// RingBytes bounds the events of a session that are kept for clients that come back,

@@ -54,7 +54,10 @@ func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	if len(messages) == 0 {
 		return refuse(errors.New("nothing to do: give a message, or --mode rpc"))
 	}
-	cfg.Sessions.Unwatched = o.mode != "json"
+	cfg.Sessions.Mode = "print"
+	if o.mode == "json" {
+		cfg.Sessions.Mode = "json"
+	}
 	c := &oneShot{
 		header: headerOf(cfg), messages: messages, stdout: onScreen(os.Stdout), stderr: stderr,
 		stop: make(chan actors.Stop, maxStops), client: conn.NewClient(),

@@ -47,6 +47,7 @@ type Spec struct {
 	Again       bool              `json:"again,omitempty"` // by itself, since it ended: not at once if that happens often
 	Argv        []string          `json:"argv,omitempty"`
 	AgentDir    string            `json:"agentDir,omitempty"`
+	Mode        string            `json:"mode,omitempty"`    // of the program, as ctx.mode has it; "" is rpc, the one in which somebody can be asked
 	Sandbox     string            `json:"sandbox,omitempty"` // workspace or readonly: where extensions and what they start may write; "" is everywhere
 	NoNetwork   bool              `json:"noNetwork,omitempty"`
 }

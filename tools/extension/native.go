@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -579,7 +580,7 @@ func (v *vm) bootRecord() map[string]any {
 	record := map[string]any{
 		"homedir": home, "tmpdir": filepath.Clean(os.TempDir()), "hostname": hostname, "pid": os.Getpid(), "ppid": os.Getppid(),
 		"execPath": exe, "argv": argv, "env": environ(), "cwd": v.spec.Cwd, "agentDir": agentDir, "version": o.Version, "piVersion": o.PiVersion, "eol": "\n",
-		"lastOp": v.lastOp,
+		"lastOp": v.lastOp, "mode": cmp.Or(v.spec.Mode, "rpc"),
 	}
 	maps.Copy(record, systemRecord())
 	return record

@@ -867,7 +867,7 @@ let contexts = { of: -1 };
 function newContext(kind) {
   const o = {
     ui: new Asker().ui, sessionManager, modelRegistry,
-    hasUI: true, mode: "rpc",
+    hasUI: boot.mode === "rpc", mode: boot.mode,
     get cwd() { return snap.cwd; },
     get model() { return snap.model ?? undefined; },
     get scopedModels() { return copyOf(snap.scopedModels ?? []); },
@@ -1192,7 +1192,7 @@ function apiOf(x) {
     events: bus,
     // of custom tools (until 0.34) and of oh-my-pi
     get cwd() { return snap.cwd; },
-    hasUI: true, ui,
+    hasUI: boot.mode === "rpc", ui,
     logger: { debug: (...a) => call("log", "debug", shown(a)), info: (...a) => call("log", "info", shown(a)), warn: (...a) => call("log", "warn", shown(a)), error: (...a) => call("log", "error", shown(a)) },
     get typebox() { return requireShim("typebox"); },
     get pi() { return requireShim("@mariozechner/pi-coding-agent"); },
