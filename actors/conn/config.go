@@ -86,7 +86,7 @@ const FlushLimit = 10 * time.Minute
 var (
 	errFlushTimeout     = errors.New("the client did not read to the end")
 	ErrConnectionBroken = errors.New("internal error: the connection broke")
-	// ErrReplaced ends a connection that is [Config.Single].
+	// ErrReplaced ends a connection that is [Rights.Single].
 	ErrReplaced = errors.New("another connection of this client has taken its place")
 )
 

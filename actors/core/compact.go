@@ -248,9 +248,9 @@ func (m *Machine) afterRun(r *run, outcome string) {
 	}
 }
 
-// mayRecover says whether the request of an answer that did not fit is made
-// again after a compaction: once for each message of the user, and only if the
-// model that answered is still selected.
+// mayRecover says whether the request of an answer that did not fit may be made
+// again after a compaction: only if the model that answered is still selected.
+// That it is made again once for each message of the user, m.work.recovered says.
 func (m *Machine) mayRecover(answer *protocol.AssistantMessage) bool {
 	return answer != nil && m.AutoCompaction && !m.stopping() && m.overBudget() == "" &&
 		m.model != nil && answer.Provider == m.model.Provider && answer.Model == m.model.ID

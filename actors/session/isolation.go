@@ -140,12 +140,12 @@ func (h *Shared) isolationDir(configured string) string {
 
 // isolate has something done with the workspace of an item. The process does not end
 // before: what has to go would stay.
-func (s *Session) isolate(c actor.Context, j job, what string, do func(context.Context, isolation) any) {
-	iso := s.isolation()
+func (s *Session) isolate(c actor.Context, e core.Effect) {
+	what, j, do := s.isolation().work(e)
 	ended := s.shared.isolated.begin()
 	run := func(ctx context.Context, tell func(any)) {
 		defer ended()
-		if in := do(ctx, iso); in != nil {
+		if in := do(ctx); in != nil {
 			tell(in)
 		}
 	}
@@ -154,35 +154,30 @@ func (s *Session) isolate(c actor.Context, j job, what string, do func(context.C
 	s.startWorker(c, fmt.Sprintf("%s/%d/%s", what, s.jobs.isolated, j.id), run, j)
 }
 
-func (s *Session) prepareWorkspace(c actor.Context, e core.PrepareWorkspace) {
-	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "ws", func(ctx context.Context, iso isolation) any { return iso.prepare(ctx, e) })
-}
-
-func (s *Session) captureWork(c actor.Context, e core.CaptureWork) {
-	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "ws", func(ctx context.Context, iso isolation) any { return iso.capture(ctx, e) })
-}
-
-func (s *Session) runCheck(c actor.Context, e core.RunCheck) {
-	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "check", func(ctx context.Context, iso isolation) any { return iso.check(ctx, e) })
-}
-
-func (s *Session) planMerge(c actor.Context, e core.PlanMerge) {
-	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "merge", func(ctx context.Context, iso isolation) any { return iso.plan(ctx, e) })
-}
-
-func (s *Session) applyMerge(c actor.Context, e core.ApplyMerge) {
-	s.isolate(c, job{attempt: e.Attempt, id: e.ID, number: e.Job}, "merge", func(ctx context.Context, iso isolation) any { return iso.apply(ctx, e) })
-}
-
-func (s *Session) leaveWorkspace(c actor.Context, e core.LeaveWorkspace) {
-	s.isolate(c, job{}, "ws", func(_ context.Context, iso isolation) any { iso.leave(e); return nil })
-}
-
-func (s *Session) endIsolated(c actor.Context, e core.EndIsolated) {
-	s.isolate(c, job{}, "ws", func(ctx context.Context, iso isolation) any {
-		_ = iso.all.EndCall(context.WithoutCancel(ctx), iso.session, e.Call) // what it leaves, a sweep removes
-		return nil
-	})
+// work is what an effect has done, by what name and as which job. What it finds out is an
+// input of the machine; nil for nothing.
+func (iso isolation) work(e core.Effect) (what string, j job, do func(context.Context) any) {
+	switch e := e.(type) {
+	case core.PrepareWorkspace:
+		return "ws", job{attempt: e.Attempt, id: e.ID, number: e.Job}, func(ctx context.Context) any { return iso.prepare(ctx, e) }
+	case core.CaptureWork:
+		return "ws", job{attempt: e.Attempt, id: e.ID, number: e.Job}, func(ctx context.Context) any { return iso.capture(ctx, e) }
+	case core.RunCheck:
+		return "check", job{attempt: e.Attempt, id: e.ID, number: e.Job}, func(ctx context.Context) any { return iso.check(ctx, e) }
+	case core.PlanMerge:
+		return "merge", job{attempt: e.Attempt, id: e.ID, number: e.Job}, func(ctx context.Context) any { return iso.plan(ctx, e) }
+	case core.ApplyMerge:
+		return "merge", job{attempt: e.Attempt, id: e.ID, number: e.Job}, func(ctx context.Context) any { return iso.apply(ctx, e) }
+	case core.LeaveWorkspace:
+		return "ws", job{}, func(context.Context) any { iso.leave(e); return nil }
+	case core.EndIsolated:
+		return "ws", job{}, func(ctx context.Context) any {
+			_ = iso.all.EndCall(context.WithoutCancel(ctx), iso.session, e.Call) // what it leaves, a sweep removes
+			return nil
+		}
+	default:
+		panic(fmt.Sprintf("session: %T is about no workspace", e))
+	}
 }
 
 func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.WorkspaceReady {

@@ -173,31 +173,19 @@ func (s *Session) performWork(c actor.Context, e core.Effect) {
 	case core.StartChild:
 		s.startChild(c, e)
 	case core.TellChild:
-		s.tellChild(c, e)
+		s.tellChild(c, e.Attempt, e.ID, e)
 	case core.CloseChild:
 		s.closeChild(c, e)
 	case core.AskGrant, core.ReportSpent:
 		s.tellMinder(c, e)
 	case core.AnswerGrant:
-		s.answerGrant(c, e)
+		s.tellChild(c, e.Attempt, e.ID, core.Granted{Grant: e.Grant})
 	case core.LimitChild:
-		s.limitChild(c, e)
-	case core.PrepareWorkspace:
-		s.prepareWorkspace(c, e)
-	case core.CaptureWork:
-		s.captureWork(c, e)
-	case core.RunCheck:
-		s.runCheck(c, e)
-	case core.PlanMerge:
-		s.planMerge(c, e)
-	case core.ApplyMerge:
-		s.applyMerge(c, e)
-	case core.LeaveWorkspace:
-		s.leaveWorkspace(c, e)
+		s.tellChild(c, e.Attempt, e.ID, core.Pooled{Draws: e.Draws})
+	case core.PrepareWorkspace, core.CaptureWork, core.RunCheck, core.PlanMerge, core.ApplyMerge, core.LeaveWorkspace, core.EndIsolated:
+		s.isolate(c, e)
 	case core.CancelIsolated:
 		s.jobs.cancelOne(c, core.WorkerIsolated, e.Attempt, e.ID)
-	case core.EndIsolated:
-		s.endIsolated(c, e)
 	default:
 		panic(fmt.Sprintf("actors: unknown effect %T", e))
 	}

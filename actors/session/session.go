@@ -150,7 +150,7 @@ func (s *Session) take(c actor.Context, m any) {
 		return
 	}
 	s.endGroup(c)
-	if !s.life.state.over() { // it went to another node over what came before
+	if !s.life.state.over() { // else it went to another node over what came before
 		s.dispatch(c, m)
 	}
 }

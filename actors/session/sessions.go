@@ -130,7 +130,8 @@ func (s *sessions) find(c actor.Context, m link.FindSession) {
 	c.Send(e.pid, link.Join{Client: m.Client, Hears: m.Hears})
 }
 
-// handleOf is the handle of the session that a router looks for, "" if it is not open.
+// handleOf is the handle of the session that a router looks for, "" if it is not open; a handle
+// that the router names is taken as it is.
 func (s *sessions) handleOf(m link.FindSession) string {
 	for handle, e := range s.table {
 		if m.DurableID != "" && e.info.DurableID == m.DurableID || m.Path != "" && e.info.SessionFile != nil && *e.info.SessionFile == m.Path {

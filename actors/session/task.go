@@ -150,22 +150,10 @@ func (s *Session) minder(attempt core.Attempt, id string) *actor.PID {
 	return nil
 }
 
-func (s *Session) tellChild(c actor.Context, e core.TellChild) {
-	if pid := s.minder(e.Attempt, e.ID); pid != nil {
-		c.Send(pid, e)
-	}
-}
-
-// answerGrant gives a child the answer to what it has asked for of the budget.
-func (s *Session) answerGrant(c actor.Context, e core.AnswerGrant) {
-	if pid := s.minder(e.Attempt, e.ID); pid != nil {
-		c.Send(pid, core.Granted{Grant: e.Grant})
-	}
-}
-
-func (s *Session) limitChild(c actor.Context, e core.LimitChild) {
-	if pid := s.minder(e.Attempt, e.ID); pid != nil {
-		c.Send(pid, core.Pooled{Draws: e.Draws})
+// tellChild tells the minder of a child something, unless it has ended.
+func (s *Session) tellChild(c actor.Context, attempt core.Attempt, id string, m any) {
+	if pid := s.minder(attempt, id); pid != nil {
+		c.Send(pid, m)
 	}
 }
 

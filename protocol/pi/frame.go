@@ -43,7 +43,7 @@ type LineReader struct {
 type gives interface{ Chunk() ([]byte, error) }
 
 // NewLineReader reads lines of at most max bytes from r; max 0 means
-// [DefaultMaxLine].
+// [protocol.DefaultMaxLine].
 func NewLineReader(r io.Reader, max int) *LineReader {
 	if max <= 0 {
 		max = protocol.DefaultMaxLine

@@ -29,7 +29,7 @@ type compat struct {
 	VertexRequests                  bool  `json:"vertexRequests"` // Vertex AI: model in the path, version in the body
 }
 
-// Encode implements [providers.Format].
+// Encode implements [wire.Format].
 func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compat{SupportsCacheControlOnTools: true}}
 	req.Compat(&e.compat)

@@ -39,7 +39,7 @@ var (
 	deltaMembers = []string{"type", "signature", "text", "thinking", "partial_json"}
 )
 
-// Event implements [providers.Decoder].
+// Event implements [wire.Decoder].
 func (d *decoder) Event(name string, data gjson.Result) error {
 	var kind, at, delta, start gjson.Result
 	protocol.Members(data, eventMembers, &kind, &at, &delta, &start) // in one pass: most events are deltas
@@ -71,7 +71,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	return nil
 }
 
-// End implements [providers.Decoder]: only message_stop ends an answer.
+// End implements [wire.Decoder]: only message_stop ends an answer.
 func (d *decoder) End(bool) error { return wire.CutStream("message_stop") }
 
 func (d *decoder) open(index int64, start gjson.Result) {

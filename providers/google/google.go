@@ -20,14 +20,14 @@ const (
 // New makes a provider on the connections of client.
 func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// format implements [providers.Format].
+// format implements [wire.Format].
 type format struct{}
 
 func (format) Decoder(_ *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{out: out}
 }
 
-// Explain implements [providers.Format].
+// Explain implements [wire.Format].
 func (format) Explain(_ *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	err.Message = wire.ObjectText(err.Status, body)
 	return err

@@ -15,7 +15,7 @@ import (
 
 const maxID = 64 // characters of an id, and of a function's name
 
-// Encode implements [providers.Format].
+// Encode implements [wire.Format].
 func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, family: familyOf(req)}
 	shape := wire.Shape{MergeUsers: true, UserFirst: true, UserLast: true, SignedText: true, Spoken: true}

@@ -27,7 +27,7 @@ type decoder struct {
 	signature string // the last that came with the open block
 }
 
-// Event implements [providers.Decoder].
+// Event implements [wire.Decoder].
 func (d *decoder) Event(_ string, data gjson.Result) error {
 	if data.Get("error").IsObject() {
 		return wire.ClassifyEvent([]byte(data.Raw))
@@ -135,7 +135,7 @@ func usageOf(v gjson.Result) protocol.Usage {
 	}
 }
 
-// End implements [providers.Decoder]. The service just ends the stream; the
+// End implements [wire.Decoder]. The service just ends the stream; the
 // finish reason makes an answer complete.
 func (d *decoder) End(bool) error {
 	d.close()

@@ -19,14 +19,14 @@ const (
 // New makes a provider on the connections of client.
 func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// format implements [providers.Format].
+// format implements [wire.Format].
 type format struct{}
 
 func (format) Decoder(req *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{req: req, out: out, compat: compatOf(req)}
 }
 
-// Explain implements [providers.Format]. Cerebras refuses a context that is too
+// Explain implements [wire.Format]. Cerebras refuses a context that is too
 // large without a word.
 func (format) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	if compatOf(req).emptyIsOverflow && err.Status == 400 && err.Body == "" {

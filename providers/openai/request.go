@@ -16,7 +16,7 @@ import (
 	"troupe/providers/wire"
 )
 
-// Encode implements [providers.Format].
+// Encode implements [wire.Format].
 func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compatOf(req)}
 	e.cache = e.cacheControl()

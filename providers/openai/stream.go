@@ -49,7 +49,7 @@ var (
 	deltaMembers  = append([]string{"content", "refusal", "tool_calls", "function_call", "reasoning_details"}, reasoningFields...)
 )
 
-// Event implements [providers.Decoder]. Every event of an answer passes here,
+// Event implements [wire.Decoder]. Every event of an answer passes here,
 // so its members are looked at once.
 func (d *decoder) Event(name string, data gjson.Result) error {
 	var id, choices, usage, groq, problem, object, minimax gjson.Result
@@ -268,7 +268,7 @@ func usageOf(v gjson.Result) protocol.Usage {
 	return u
 }
 
-// End implements [providers.Decoder]. A finish reason makes an answer complete,
+// End implements [wire.Decoder]. A finish reason makes an answer complete,
 // with or without [DONE]; where a server never gives one, [DONE] does.
 func (d *decoder) End(done bool) error {
 	if d.finish == "" && (d.compat.SupportsFinishReason || !done) {

@@ -16,7 +16,7 @@ const (
 	minOutput = 16 // tokens below which the API refuses max_output_tokens
 )
 
-// Encode implements [providers.Format].
+// Encode implements [wire.Format].
 func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compatOf(req), calls: ids{}, items: ids{}}
 	e.messages = wire.Convert(req, wire.Shape{

@@ -21,14 +21,14 @@ const (
 // New makes a provider on the connections of client.
 func New(client *wire.Client) providers.Provider { return client.Provider(format{}) }
 
-// format implements [providers.Format].
+// format implements [wire.Format].
 type format struct{}
 
 func (format) Decoder(_ *providers.Request, out *wire.Parts) wire.Decoder {
 	return &decoder{out: out, items: map[string]*item{}}
 }
 
-// Explain implements [providers.Format].
+// Explain implements [wire.Format].
 func (format) Explain(req *providers.Request, err *protocol.StreamError, body []byte) *protocol.StreamError {
 	if !req.FullErrors || err.Status == 0 {
 		err.Message = wire.SentenceText(err.Status, body, false)

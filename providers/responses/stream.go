@@ -31,7 +31,7 @@ type item struct {
 	closed bool
 }
 
-// Event implements [providers.Decoder].
+// Event implements [wire.Decoder].
 func (d *decoder) Event(name string, data gjson.Result) error {
 	kind := data.Get("type").Str
 	if kind == "" {
@@ -69,7 +69,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	return nil
 }
 
-// End implements [providers.Decoder]: only the closing event ends an answer.
+// End implements [wire.Decoder]: only the closing event ends an answer.
 func (d *decoder) End(bool) error { return wire.CutStream("response.completed") }
 
 // key tells the items of an answer apart. The index does; ids are for servers
