@@ -113,3 +113,90 @@ func TestPageHostile(t *testing.T) {
 	assert.Zero(t, asked.Load(), "nobody else is asked for anything")
 	s.calm(tab)
 }
+
+// TestPageFindsItsWay: a code that is wrong, every sheet of the list of commands, the address of the
+// session that is shown over a fork, a reload and a step back, the end of the conversation in view, and
+// a session that somebody else closes.
+func TestPageFindsItsWay(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	p.write(p.agent()+"/prompts/greet.md", "---\ndescription: greets\n---\nhello there")
+	s := p.serve("--listen", "127.0.0.1:0", "--budget", "tokens=100k")
+	stranger := b.NewTab(t, 1280, 500, "light")
+	const sheet, status = `document.getElementById("sheet").innerText`, `document.getElementById("status").textContent`
+
+	stranger.Load(s.base + "/#c=wrong")
+	stranger.Until(sheet + `.includes("That code does not work")`)
+	const closed = `document.querySelector("#sheet header button").click()`
+	stranger.Eval(closed)
+	stranger.Until(sheet + `.includes("Paste the code")`)
+	stranger.Eval(fmt.Sprintf(`(() => { document.querySelector("#sheet input").value = %q; document.querySelector("#sheet form").requestSubmit(); })()`, s.base+"/#c="+s.code))
+	const ready = `document.documentElement.dataset.ready === "true"`
+	stranger.Until(`!document.getElementById("sheet").open && ` + ready)
+	tab := b.NewTab(t, 1280, 500, "light")
+	tab.Load(s.base + "/")
+	tab.Until(ready)
+	begin(tab, "auto")
+
+	choose := func(name string) {
+		tab.Eval(`document.getElementById("show-palette").click()`)
+		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll("#sheet .pick")].find((b) => b.textContent.startsWith(%q)).click()`, name))
+	}
+	for command, shows := range map[string]string{"New session": "Directory", "Name this session": "Save", "Keys": "steer a run", "Find": "Find", "Model": "Model"} {
+		choose(command)
+		tab.Until(fmt.Sprintf(sheet+`.includes(%q)`, shows))
+		tab.Eval(`new Promise((done) => setTimeout(() => requestAnimationFrame(done)))`) // the event of the sheet before it has come by then
+		assert.Contains(t, tab.Eval(sheet), shows, command)
+		tab.Eval(closed)
+	}
+
+	settled := func(says string) { tab.Until(fmt.Sprintf(status+` === %q`, says)) }
+	p.llm.plays(text("one\n\n" + strings.Repeat("* long\n", 100)))
+	tab.Eval(`(() => { const t = document.getElementById("composer-text"); t.focus(); t.value = "/greet"; t.dispatchEvent(new Event("input")); })()`)
+	tab.Until(`document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.textContent.includes("greets")`)
+	tab.Press("Enter") // it is written out: nothing is left to complete
+	sees(tab, "hello there")
+	settled("Done")
+	assert.Contains(t, tab.Eval(`document.getElementById("budget").textContent`), "of 100k tokens")
+	const end = `(() => { const s = document.getElementById("scroll"); return s.scrollHeight - s.scrollTop - s.clientHeight < 2; })()`
+	tab.Until(end)
+	tab.Eval(`document.getElementById("scroll").scrollTop = 0`)
+	tab.Until(`!document.getElementById("to-end").hidden`)
+	p.llm.plays(text("two ").and(gate("going on")).and(text("three")))
+	say(tab, "more")
+	sees(tab, "two")
+	tab.Until(end)
+	tab.Load(s.base + "/")
+	settled("Answering") // said to who comes in the middle of it, too
+	p.llm.open("going on")
+	settled("Done")
+
+	first := tab.Eval(`location.hash`)
+	choose("Branches")
+	tab.Until(`document.querySelector("#tree a") !== null`)
+	tab.Eval(`[...document.querySelectorAll("#tree a")].find((a) => a.textContent.includes("more")).click()`)
+	tab.Eval(`[...document.querySelectorAll("#sheet button")].find((b) => b.textContent === "Fork before this").click()`)
+	tab.Until(fmt.Sprintf(`location.hash !== %q && document.getElementById("composer-text").value === "more"`, first))
+	tab.Until(`document.querySelectorAll("#list-body .session").length === 2`)
+	forked := tab.Eval(`location.hash`)
+	tab.Load(s.base + "/")
+	tab.Until(ready + ` && document.querySelectorAll("#conversation article").length === 2`)
+	assert.Equal(t, forked, tab.Eval(`location.hash`))
+	assert.Equal(t, "more", tab.Eval(`document.getElementById("composer-text").value`), "a draft is its session's")
+	tab.Eval(fmt.Sprintf(`document.querySelector("#list-body a[href='%s']").click()`, first))
+	sees(tab, "two three")
+	tab.Eval(`history.back()`)
+	tab.Until(fmt.Sprintf(`location.hash === %q && document.querySelectorAll("#conversation article").length === 2`, forked))
+
+	other := b.NewTab(t, 1280, 860, "light")
+	other.Load(s.base + "/")
+	other.Until(ready + ` && troupe.view !== null`)
+	choose("Close this session")
+	for _, one := range []*browser.Tab{tab, other} {
+		one.Until(status + ` === "The session was closed." && document.getElementById("composer").hidden`)
+		assert.Equal(t, true, one.Eval(`document.getElementById("status").checkVisibility() && document.querySelector("#empty button") !== null`))
+		s.calm(one)
+	}
+	assert.Equal(t, 143, s.stop())
+}

@@ -1,7 +1,10 @@
 // The page: which session is shown, what is said to it, and the frame around it.
 
+const narrow = matchMedia("(max-width: 60rem)"); // the list of sessions lies over the conversation
+
 class App {
   constructor() {
+    this.says = ""; // where no session is shown
     this.views = new Map(); // handle to View
     this.view = null;
     this.said = []; // messages on their way: {key and file of their session, command}
@@ -17,7 +20,8 @@ class App {
     this.sheets = new Sheets(this);
     this.logins = new Logins(this);
     this.scroll = byId("scroll");
-    this.following = true;
+    this.following = true; // what is said last is kept in view
+    this.top = 0; // where that has led to
     this.lastSeen = Date.now();
     this.readOnly = false;
     this.drawn = new Set();
@@ -29,27 +33,29 @@ class App {
 
   async start() {
     const code = new URLSearchParams(location.hash.slice(1)).get("c");
+    let wrong = "";
     if (code) {
       history.replaceState(null, "", location.pathname);
-      if (await this.login(code)) return;
+      wrong = await this.login(code);
+      if (!wrong) return;
     }
     const token = stored("troupe-token");
-    if (token) this.link.connect(token);
-    else this.askForCode();
+    if (token) this.link.connect(token); // a code that was used: this browser has been let in before
+    else this.askForCode(wrong);
   }
 
+  // login trades a code for a token. It returns why that failed, "" if it did not.
   async login(code) {
     const answer = await fetch("/v1/login", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code, name: navigator.userAgent.slice(0, 100) }),
     }).catch(() => null);
-    if (!answer?.ok) {
-      this.askForCode(answer ? "That code does not work (any more)." : "The daemon does not answer.");
-      return false;
-    }
+    if (!answer) return "The daemon does not answer.";
+    if (answer.status === 429) return "Too many attempts: wait a minute.";
+    if (!answer.ok) return "That code does not work (any more).";
     const { token } = await answer.json();
     store("troupe-token", token);
     this.link.connect(token);
-    return true;
+    return "";
   }
 
   // refused finds out whether it was the credential. It returns whether it was.
@@ -71,17 +77,21 @@ class App {
     this.askForCode();
   }
 
+  // askForCode stays until a code was right: without one the page has nothing to show.
   askForCode(why = "") {
     const field = el("input", { type: "text", autocomplete: "one-time-code", spellcheck: "false", "aria-label": "Code" });
+    const wrong = el("p", { class: "notice bad", role: "alert" }, why);
+    wrong.hidden = !why;
     this.sheets.open("Sign in", el("form", { class: "fields", submit: async (e) => {
       e.preventDefault();
       const code = /(?:#c=)?([A-Za-z0-9_-]+)\s*$/.exec(field.value)?.[1];
-      this.sheets.close();
-      if (code) await this.login(code);
+      wrong.textContent = code ? await this.login(code) : "That is no code.";
+      wrong.hidden = !wrong.textContent;
+      if (wrong.hidden) this.sheets.close();
     } },
-    el("p", null, "Paste the code, or the address, that ", el("code", null, "troupe serve"), " has printed."),
-    why && el("p", { class: "notice bad", role: "alert" }, why),
-    el("label", null, "Code", field), el("button", { type: "submit", class: "primary" }, "Sign in")));
+    el("p", null, "Paste the code, or the address, that ", el("code", null, "troupe serve"), " has printed."), wrong,
+    el("label", null, "Code", field), el("button", { type: "submit", class: "primary" }, "Sign in")),
+    () => this.link.token || this.askForCode());
     field.focus();
     document.documentElement.dataset.ready = "login";
   }
@@ -184,14 +194,55 @@ class App {
     this.list.marks.delete(handle);
     this.following = true;
     byId("conversation").replaceChildren(view.root);
-    store("troupe-last", view.key);
-    history.replaceState(null, "", "#s=" + encodeURIComponent(view.key));
-    if (matchMedia("(max-width: 60rem)").matches) this.openList(false);
+    this.remember(view);
+    if (narrow.matches) this.openList(false);
     if (!view.loaded) await this.attach(view, { whole: true });
     this.changed(view);
     this.loadLevels(view);
     this.loadUsage(view);
     this.list.draw();
+  }
+
+  // remember puts the session into the address: another one that was shown is a step back.
+  remember(view, moved = false) {
+    store("troupe-last", view.key);
+    const address = "#s=" + encodeURIComponent(view.key);
+    if (location.hash === address) return;
+    if (location.hash.startsWith("#s=") && !moved) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+  }
+
+  // addressed follows an address: back, forward, or one that was typed or pasted.
+  addressed() {
+    if (!new URLSearchParams(location.hash.slice(1)).has("c")) return this.link.open && this.later(() => this.choose());
+    if (!this.link.token) return this.start();
+    history.replaceState(null, "", location.pathname); // it knows this browser
+    if (this.view) this.remember(this.view);
+  }
+
+  // moved: another session has taken the place of the one that had this handle.
+  moved(view, key) {
+    if (key) view.key = key;
+    if (view === this.view) this.remember(view, true);
+    this.attach(view, { whole: true });
+    this.later(() => this.list.refresh());
+  }
+
+  // gone: a session was closed, here or by somebody else.
+  gone(handle) {
+    const view = this.views.get(handle);
+    this.views.delete(handle);
+    this.later(() => this.list.refresh());
+    if (view && view === this.view) this.leave("The session was closed.");
+  }
+
+  // leave shows no session any more.
+  leave(why) {
+    this.view = null;
+    byId("conversation").replaceChildren();
+    history.replaceState(null, "", location.pathname);
+    this.changed(null);
+    this.alert(why);
   }
 
   // attach takes up a session where it was left, or from a snapshot.
@@ -204,11 +255,7 @@ class App {
       if (error.code === "offline") return;
       if (since) return this.attach(view, { whole: true });
       this.views.delete(view.handle);
-      if (view === this.view) {
-        this.view = null;
-        this.changed(null);
-        this.alert(error.message);
-      }
+      if (view === this.view) this.leave(error.message);
     }
   }
 
@@ -250,6 +297,8 @@ class App {
   async say(view, command) {
     const message = { key: view.key, file: view.state.sessionFile, command };
     this.said.push(message);
+    this.following = true;
+    this.changed(view);
     this.composer.show(this.view);
     try {
       await this.link.send(command);
@@ -279,12 +328,11 @@ class App {
 
   async loadUsage(view) {
     if (!this.link.open) return;
-    const [usage, stats] = await Promise.all([
-      this.link.ask("get_context_usage", { sessionId: view.handle }).catch(() => null),
-      this.link.ask("get_session_stats", { sessionId: view.handle }).catch(() => null),
-    ]);
+    const ask = (type) => this.link.ask(type, { sessionId: view.handle }).catch(() => null);
+    const [usage, stats, budget] = await Promise.all([ask("get_context_usage"), ask("get_session_stats"), view.state.budget && ask("get_budget")]);
     view.usage = usage?.usage;
     view.stats = stats;
+    if (budget) view.state.budget = budget;
     if (view === this.view) this.drawBar();
   }
 
@@ -297,7 +345,7 @@ class App {
   settled(view, outcome) {
     this.later(() => view.adopt());
     this.loadUsage(view);
-    if (!this.list.titled(view.handle)) this.later(() => this.list.loadFiles().then(() => this.list.draw()));
+    if (!this.list.titled(view.handle)) this.later(() => this.list.refresh());
     if (view !== this.view || document.visibilityState !== "visible") {
       this.list.marks.set(view.handle, outcome === "failed" ? "failed" : "done");
       this.notify(outcome === "failed" ? "A run failed" : "A run is done", view);
@@ -306,11 +354,8 @@ class App {
   }
 
   asks(view, title) {
-    if (view === this.view) {
-      byId("alert").textContent = "";
-      byId("alert").textContent = "Waits for you: " + title;
-      byId("status").textContent = "Waits for you";
-    }
+    this.announce(view, "Waits for you");
+    if (view === this.view) byId("alert").textContent = "Waits for you: " + title;
     this.notify("Waits for you: " + title, view);
   }
 
@@ -323,12 +368,16 @@ class App {
     };
   }
 
+  // announce says what a session does; what was urgent before is over.
   announce(view, text) {
-    if (view === this.view) byId("status").textContent = text;
+    view.says = text;
+    if (view !== (this.view ?? this)) return;
+    byId("status").textContent = text;
+    byId("alert").textContent = "";
   }
 
   alert(text) {
-    byId("status").textContent = text;
+    this.announce(this.view ?? this, text);
     byId("alert").textContent = text;
   }
 
@@ -375,14 +424,22 @@ class App {
     this.dock.show(view);
     this.composer.show(view);
     this.drawBar();
+    const { says } = view ?? this;
+    if (byId("status").textContent !== says) this.announce(view ?? this, says);
     byId("earlier").hidden = !view?.hasMore;
     const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
     byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "Nothing has been said yet.")
       : el("p", null, "No session is open. ", !this.readOnly && el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
     byId("widgets").replaceChildren(...(view ? [...view.widgets.values()].map((lines) => el("pre", { class: "plain" }, lines.map(plain).join("\n"))) : []),
       ...(view ? [...view.statuses.values()].map((text) => el("span", { class: "badge" }, plain(text))) : []));
-    if (this.following) this.scroll.scrollTop = this.scroll.scrollHeight;
+    this.follow();
     byId("to-end").hidden = this.following || !view;
+  }
+
+  follow() {
+    if (!this.following) return;
+    this.scroll.scrollTop = this.scroll.scrollHeight;
+    this.top = this.scroll.scrollTop;
   }
 
   drawBar() {
@@ -408,8 +465,11 @@ class App {
     byId("window").hidden = !view?.usage;
     byId("window-text").textContent = view?.usage ? `${tokens(num(view.usage.tokens))} of ${tokens(num(view.usage.contextWindow))} (${Math.round(used)} %)` : "";
     const cost = view?.stats?.session?.cost ?? view?.stats?.cost;
-    const budget = state.budget?.status && state.budget.status !== "ok" ? " · budget " + state.budget.status : "";
-    byId("cost").textContent = cost === undefined ? "" : money(num(cost)) + budget;
+    byId("cost").textContent = cost === undefined ? "" : money(num(cost));
+    const [next] = budgetOf(state.budget);
+    byId("budget").textContent = next ? `budget: ${next.text}` : "";
+    byId("budget").className = next?.share >= 1 ? "failed" : "";
+    byId("budget").title = budgetOf(state.budget).map((b) => b.text).join("\n");
   }
 
   drawTitle() {
@@ -476,15 +536,21 @@ class App {
       this.changed(this.view);
     });
     this.scroll.addEventListener("scroll", () => {
-      this.following = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 60;
+      const { scrollHeight, scrollTop, clientHeight } = this.scroll;
+      if (scrollHeight - scrollTop - clientHeight < 60) this.following = true;
+      else if (scrollTop < this.top) this.following = false; // up: what has only grown is followed
+      this.top = scrollTop;
       byId("to-end").hidden = this.following || !this.view;
     }, { passive: true });
-    new ResizeObserver(() => this.following && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.scroll);
+    const resized = new ResizeObserver(() => this.follow());
+    resized.observe(this.scroll);
+    resized.observe(byId("conversation")); // what comes into view gets its height then
     addEventListener("keydown", (e) => this.pressed(e));
     byId("conversation").addEventListener("click", (e) => this.jumped(e));
-    matchMedia("(max-width: 60rem)").addEventListener("change", (e) => this.openList(!e.matches));
+    addEventListener("popstate", () => this.addressed());
+    narrow.addEventListener("change", (e) => this.openList(!e.matches));
     setTheme(storedTheme());
-    this.openList(!matchMedia("(max-width: 60rem)").matches);
+    this.openList(!narrow.matches);
   }
 
   // jumped goes to the entry of a link, whose address would take the session's place.
@@ -497,18 +563,23 @@ class App {
   }
 
   pressed(event) {
+    if (!this.link.token) return;
     if ((event.ctrlKey || event.metaKey) && event.key === "k") {
       event.preventDefault();
       return this.sheets.palette();
     }
     if (event.key === "Escape" && !this.sheets.dialog.open) {
+      if (narrow.matches && !document.body.classList.contains("list-closed")) {
+        this.openList(false);
+        return byId("toggle-list").focus();
+      }
       const again = Date.now() - (this.escaped ?? 0) < 800;
       this.escaped = again ? 0 : Date.now();
       if (again && this.view?.running) this.stop();
       else if (this.view?.running) this.announce(this.view, "Esc again stops the run");
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || this.sheets.dialog.open || !this.link.token) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || this.sheets.dialog.open) return;
     const after = this.prefix;
     this.prefix = "";
     const keys = {
@@ -528,6 +599,22 @@ class App {
     event.preventDefault();
     keys[event.key]();
   }
+}
+
+// budgetOf are the limits of a session with what is used up, the one that is nearest first.
+function budgetOf(budget) {
+  const { limits = {}, snapshot = {} } = budget ?? {};
+  const of = (limit, used, write) => limits[limit] > 0 && { share: num(used) / limits[limit], text: write(num(used), limits[limit]) };
+  const counted = (word) => (used, limit) => `${tokens(used)} of ${tokens(limit)} ${word}`;
+  return [
+    of("maxCostUsd", snapshot.costUsd, (used, limit) => `${money(used)} of ${money(limit)}`),
+    of("maxTotalTokens", snapshot.totalTokens, counted("tokens")),
+    of("maxInputTokens", snapshot.inputTokens, counted("tokens in")),
+    of("maxOutputTokens", snapshot.outputTokens, counted("tokens out")),
+    of("maxWallTimeMs", snapshot.wallTimeMs, (used, limit) => `${duration(used)} of ${duration(limit)}`),
+    of("maxToolCalls", snapshot.toolCalls, counted("tool calls")),
+    of("maxSubagents", snapshot.subagents, counted("subagents")),
+  ].filter(Boolean).toSorted((a, b) => b.share - a.share);
 }
 
 // Colours are the system's unless the reader chose others.

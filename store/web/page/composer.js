@@ -48,6 +48,7 @@ class Composer {
     }
     const viewing = this.app.readOnly;
     this.text.disabled = viewing;
+    byId("files").disabled = viewing;
     this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: read at the next step" : "Message, or / for commands";
     byId("send").disabled = viewing;
     byId("send").textContent = this.running ? "Steer" : "Send";
@@ -123,9 +124,10 @@ class Composer {
         event.preventDefault();
         return this.choose(this.chosen + by);
       }
-      if (event.key === "Tab" || (event.key === "Enter" && list.children[this.chosen])) {
+      const option = list.children[this.chosen];
+      if (event.key === "Tab" || (event.key === "Enter" && this.text.value !== option.dataset.command)) { // else it is written out
         event.preventDefault();
-        return list.children[this.chosen].click();
+        return option.click();
       }
       if (event.key === "Escape") {
         event.stopPropagation();
@@ -145,6 +147,7 @@ class Composer {
     const m = /^\/(\S*)$/.exec(this.text.value);
     if (!m || !this.view) {
       list.hidden = true;
+      this.text.removeAttribute("aria-activedescendant");
       return;
     }
     if (!this.commands) {
@@ -155,16 +158,21 @@ class Composer {
       this.commands = answer?.commands ?? [];
     }
     const found = this.commands.filter((c) => str(c.name).toLowerCase().includes(m[1].toLowerCase())).slice(0, 12);
-    list.replaceChildren(...found.map((c) => el("div", { role: "option", class: "completion", click: () => this.take(c) },
+    list.replaceChildren(...found.map((c) => el("div", { role: "option", class: "completion", "data-command": "/" + c.name, click: () => this.take(c) },
       el("strong", null, "/" + c.name), " ", el("span", { class: "meta" }, firstLine(str(c.description))))));
     list.hidden = found.length === 0;
-    this.choose(0);
+    const written = found.findIndex((c) => "/" + c.name === this.text.value);
+    this.choose(Math.max(0, written));
   }
 
   choose(at) {
     const options = [...byId("completions").children];
     this.chosen = Math.max(0, Math.min(options.length - 1, at));
-    for (const [i, o] of options.entries()) o.setAttribute("aria-selected", String(i === this.chosen));
+    for (const [i, o] of options.entries()) {
+      o.id = "completion-" + i;
+      o.setAttribute("aria-selected", String(i === this.chosen));
+    }
+    this.text.setAttribute("aria-activedescendant", options[this.chosen]?.id ?? "");
     options[this.chosen]?.scrollIntoView({ block: "nearest" });
   }
 

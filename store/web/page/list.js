@@ -18,7 +18,7 @@ class List {
       this.words = wordsOf(e.target.value);
       this.draw();
       clearTimeout(this.searching);
-      this.searching = setTimeout(() => this.loadFiles().then(() => this.draw()), 150); // the daemon knows what was said in them
+      this.searching = setTimeout(() => this.refresh(), 150); // the daemon knows what was said in them
     });
     byId("new-session").addEventListener("click", () => app.newSession());
   }
@@ -29,8 +29,7 @@ class List {
     const watched = link.commands.has("watch_sessions") && link.features.has("sessionEvents");
     const open = await link.ask(watched ? "watch_sessions" : "list_open_sessions");
     this.open = new Map((open.sessions ?? []).map((s) => [s.sessionId, s]));
-    await this.loadFiles();
-    this.draw();
+    await this.refresh();
     clearInterval(this.timer);
     if (!watched) this.timer = setInterval(() => this.poll(), 5_000);
   }
@@ -47,6 +46,11 @@ class List {
     this.files = cursor ? [...this.files, ...page.sessions] : page.sessions;
     this.found = query; // the daemon has chosen them
     this.next = page.nextCursor;
+  }
+
+  async refresh() {
+    await this.loadFiles();
+    this.draw();
   }
 
   // remove moves a session to the trash.
@@ -86,8 +90,10 @@ class List {
   }
 
   status(info) {
-    if (info.status === "closed" || info.closed === true) this.open.delete(info.sessionId);
-    else this.open.set(info.sessionId, { ...this.open.get(info.sessionId), ...info });
+    if (info.status === "closed") {
+      this.open.delete(info.sessionId);
+      this.app.gone(info.sessionId);
+    } else this.open.set(info.sessionId, { ...this.open.get(info.sessionId), ...info });
     this.draw();
   }
 

@@ -4,24 +4,36 @@ class Sheets {
   constructor(app) {
     this.app = app;
     this.dialog = byId("sheet");
-    this.dialog.addEventListener("click", (e) => e.target === this.dialog && this.dialog.close());
-    this.dialog.addEventListener("close", () => {
-      this.dialog.replaceChildren();
-      mark(byId("conversation"), []);
-    });
+    this.shown = false;
+    this.dialog.addEventListener("click", (e) => e.target === this.dialog && this.close());
+    this.dialog.addEventListener("close", () => this.closed());
   }
 
-  open(title, ...content) {
-    if (this.dialog.open) this.dialog.close();
+  // open shows a sheet in the place of the one that is there. left is called when it is gone.
+  open(title, content, left = null) {
+    this.close();
+    this.shown = true;
+    this.left = left;
     this.dialog.replaceChildren(el("div", { class: "sheet" },
       el("header", null, el("h2", { id: "sheet-title" }, title),
-        el("button", { type: "button", "aria-label": "Close", click: () => this.dialog.close() }, icon("wrong"))),
+        el("button", { type: "button", "aria-label": "Close", click: () => this.close() }, icon("wrong"))),
       content));
     this.dialog.showModal();
   }
 
   close() {
     this.dialog.close();
+    this.closed();
+  }
+
+  // closed is for each sheet that is gone, once. The browser tells of it late: the next
+  // one may be there by then.
+  closed() {
+    if (this.dialog.open || !this.shown) return;
+    this.shown = false;
+    this.dialog.replaceChildren();
+    mark(byId("conversation"), []);
+    this.left?.();
   }
 
   // pick offers things by name, with a filter. things: {name, brief, group, run}.
@@ -53,7 +65,7 @@ class Sheets {
       all[Math.max(0, Math.min(all.length - 1, all.indexOf(document.activeElement) + by))]?.focus();
     });
     draw();
-    this.open(title, field, list);
+    this.open(title, [field, list]);
     field.focus();
   }
 
@@ -116,9 +128,9 @@ class Sheets {
         resolve(ok);
         this.close();
       };
-      byId("sheet").addEventListener("close", () => resolve(false), { once: true });
-      this.open(title, el("p", { dir: "auto" }, text), el("p", { class: "row" },
-        el("button", { type: "button", click: () => answer(false) }, "Cancel"), " ", el("button", { type: "button", class: "primary", id: "sure", click: () => answer(true) }, yes)));
+      this.open(title, [el("p", { dir: "auto" }, text), el("p", { class: "row" },
+        el("button", { type: "button", click: () => answer(false) }, "Cancel"), " ", el("button", { type: "button", class: "primary", id: "sure", click: () => answer(true) }, yes))],
+      () => resolve(false));
       byId("sure").focus();
     });
   }
@@ -132,7 +144,7 @@ class Sheets {
     const nav = el("nav", { id: "tree", "aria-label": "Entries" });
     const found = el("p", { id: "found", role: "status" });
     const field = el("input", { type: "search", placeholder: "Search all branches", "aria-label": "Search all branches" });
-    this.open("Branches", field, el("div", { class: "filters", id: "filters" }), found, nav, el("div", { id: "entry-actions" }));
+    this.open("Branches", [field, el("div", { class: "filters", id: "filters" }), found, nav, el("div", { id: "entry-actions" })]);
     const tree = new Tree(session, nav);
     const drawFilters = () => byId("filters").replaceChildren(...Object.keys(filters).map((name) =>
       el("button", { type: "button", "aria-pressed": String(name === tree.filter), click: () => {
@@ -189,7 +201,8 @@ class Sheets {
     const draw = () => {
       const words = wordsOf(field.value);
       const items = words.length > 0 ? (this.app.view?.items ?? []).filter((i) => contains(i.entry, words)) : [];
-      found.textContent = words.length > 0 ? count(items.length, "message") : "";
+      const more = this.app.view?.hasMore ? " of those that are shown; Branches finds earlier ones" : "";
+      found.textContent = words.length > 0 ? count(items.length, "message") + more : "";
       list.replaceChildren(...items.slice(-200).map((item) => el("button", { type: "button", class: "pick", click: () => {
         this.close();
         showFound(item.article, words);
@@ -197,7 +210,7 @@ class Sheets {
       } }, outline(item.entry).text)));
     };
     field.addEventListener("input", draw);
-    this.open("Find", field, found, list);
+    this.open("Find", [field, found, list]);
     field.focus();
   }
 

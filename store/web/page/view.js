@@ -17,6 +17,7 @@ class View {
     this.statuses = new Map(); // setStatus of extensions
     this.widgets = new Map();
     this.loaded = false;
+    this.says = ""; // what it does
   }
 
   clear() {
@@ -49,6 +50,7 @@ class View {
     }
     this.setState(answer.state); // behind clear, which knows of no run
     this.asked(answer.snapshot ?? answer);
+    if (answer.replay !== "exact") this.says = this.doing();
     this.loaded = true;
     this.app.changed(this);
   }
@@ -151,6 +153,17 @@ class View {
     this.state = { ...this.state, ...state };
     this.running = state.isStreaming === true || state.isCompacting === true;
     this.phase = str(state.phase);
+  }
+
+  spent(snapshot) {
+    if (snapshot) this.state.budget = { ...this.state.budget, snapshot };
+  }
+
+  // doing says what the session does, to who comes while it does it.
+  doing() {
+    if (this.approvals.size + this.dialogs.size > 0) return "Waits for you";
+    if (this.state.isCompacting === true) return "Summarising older messages";
+    return this.running ? "Answering" : "";
   }
 
   // event takes one event of the session.
@@ -290,8 +303,8 @@ const events = {
   state_changed({ type, seq, sessionId, ...changes }) {
     Object.assign(this.state, changes);
   },
-  session_changed() {
-    this.app.attach(this, { whole: true });
+  session_changed({ durableId }) {
+    this.app.moved(this, str(durableId));
   },
   resync() {
     this.app.attach(this, {});
@@ -322,9 +335,11 @@ const events = {
     this.app.announce(this, "An extension failed: " + str(ev.error));
   },
   budget_warning({ snapshot }) {
+    this.spent(snapshot);
     this.app.announce(this, "The budget is nearly used up" + (snapshot?.reason ? ` (${snapshot.reason})` : ""));
   },
   budget_exceeded({ snapshot }) {
+    this.spent(snapshot);
     this.app.announce(this, "The budget is used up" + (snapshot?.reason ? ` (${snapshot.reason})` : ""));
   },
 };
