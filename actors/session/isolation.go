@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -438,6 +439,9 @@ func mergedLater(ops []protocol.TaskOp, id string) bool {
 
 func recoverMerge(all *git.Workspaces, env *tools.Env, dir string) *protocol.TaskRecovery {
 	ws, err := all.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) { // on the node that was lost, or somebody has removed it
+		err = fmt.Errorf("its workspace is not on this machine, and what of it is in the files is not known: %s", dir)
+	}
 	if err != nil {
 		return &protocol.TaskRecovery{Err: err.Error()}
 	}

@@ -52,3 +52,14 @@ func TestNoBranchIsCheckedOut(t *testing.T) {
 	require.Equal(t, "a\n", in("show", plan.Branch+":a.txt"))
 	require.NoFileExists(t, filepath.Join(repo, "a.txt"))
 }
+
+// A merge that was cut off with its node (T5), or whose workspace is gone, is neither repeated nor called undone.
+func TestMergeOfAnotherMachine(t *testing.T) {
+	all := git.New(filepath.Join(t.TempDir(), "cache"))
+	t.Cleanup(all.Close)
+	gone := filepath.Join(t.TempDir(), "cache", "tasks", "x")
+	r := recoverMerge(all, &tools.Env{}, gone)
+	require.False(t, r.Merged)
+	require.Contains(t, r.Err, "is not on this machine")
+	require.NoDirExists(t, gone)
+}
