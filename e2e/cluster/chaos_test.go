@@ -59,7 +59,7 @@ func options() worldOptions { return worldOptions{clients: *chaosMore, pause: *c
 // TestChaos_jetstream: kills, stops and cuts, with nothing lost and nothing done twice.
 func TestChaos_jetstream(t *testing.T) {
 	w := newWorld(t, *chaosSeed, options())
-	assert.Empty(t, play(t, w, faults("K1 N5 N1H", "K1 K3 K5 K5L KM K6 S1 S2 SS N1 N1H N2 N3 N4 N5 N6 N7 D3")))
+	assert.Empty(t, play(t, w, faults("K1 N5 N1H", "K1 K2 K3 K5 K5L KM K6 S1 S2 SS N1 N1H N2 N3 N4 N5 N6 N7 D3")))
 }
 
 // TestPower_jetstream (C5): what was acknowledged is on two disks.

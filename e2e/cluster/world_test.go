@@ -265,6 +265,17 @@ func (w *world) victim() int {
 	return w.rand.IntN(machines)
 }
 
+// idlest is the node that owns the fewest sessions.
+func (w *world) idlest() (node int) {
+	fewest := len(w.sessions) + 1
+	for n := range machines {
+		if owns := len(w.owned(n)); owns < fewest {
+			node, fewest = n, owns
+		}
+	}
+	return node
+}
+
 // server that leads most partitions, or one that does not.
 func (w *world) server(leads bool) int {
 	st, err := w.admin.Status(context.Background())
@@ -293,6 +304,13 @@ func (w *world) fault(name string) {
 	case "K1": // the owner is killed
 		n := w.victim()
 		w.note(name, w.owned(n))
+		w.nodes[n].Kill()
+		time.Sleep(between(w.rand, 2*time.Second, 4*time.Second))
+		start(w.nodes[n])
+	case "K2": // a node that clients of other sessions are connected to
+		n := w.idlest()
+		its := w.owned(n)
+		w.note(name, slices.DeleteFunc(slices.Clone(w.sessions), func(id cluster.SessionID) bool { return slices.Contains(its, id) }))
 		w.nodes[n].Kill()
 		time.Sleep(between(w.rand, 2*time.Second, 4*time.Second))
 		start(w.nodes[n])
