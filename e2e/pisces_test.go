@@ -252,7 +252,9 @@ func outlineOf(v gjson.Result) (subject, outline string) {
 	switch kind {
 	case "response":
 		return "answer " + v.Get("id").Raw, fmt.Sprint(v.Get("command").Str, " ", v.Get("success").Bool(), " ", v.Get("error").Str)
-	case "agent_start", "agent_end", "turn_start", "turn_end", "ttsr_triggered", "todo_reminder":
+	case "turn_start", "turn_end":
+		keys = []string{"turnIndex"}
+	case "agent_start", "agent_end", "ttsr_triggered", "todo_reminder":
 	case "message_start", "message_end":
 		keys = []string{"message.role", "message.toolName"}
 		if kind == "message_end" {
@@ -434,9 +436,6 @@ var piscesClosed = map[string][]string{
 
 // lacking are the members that pisces has and troupe has not in s1, by kind of record.
 var lacking = map[string]string{
-	"agent_end.sessionId":   "of an event it is the handle of the session",
-	"agent_end.sessionFile": "goes with the one above",
-	"turn_start.turnIndex":  "the document of s1 gives a turn no members", "turn_start.timestamp": "likewise", "turn_end.turnIndex": "likewise",
 	"task result.extractedToolData":   "structuredOutput has what was handed over",
 	"task progress.extractedToolData": "likewise",
 	"task result.aborted":             "there if it is true", "task result.error": "there if it failed", "task result.patchPath": "there if anything was changed", "task result.abortReason": "there if it was aborted", "task result.nestedPatches": "there if there are any",

@@ -31,17 +31,22 @@ type (
 	}
 	AgentEnd struct {
 		isEvent
-		Messages  []Message `json:"messages" doc:"What this run added, in order."`
-		Error     string    `json:"error,omitempty" since:"s4" doc:"Why the run failed or that it was aborted; absent on success."`
-		WillRetry bool      `json:"willRetry" since:"pi1" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
-		RunID     RunID     `json:"runId,omitempty" since:"troupe"`
+		Messages    []Message `json:"messages" doc:"What this run added, in order."`
+		Error       string    `json:"error,omitempty" since:"s4" doc:"Why the run failed or that it was aborted; absent on success."`
+		SessionID   string    `json:"sessionId,omitempty" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"The durable id, in the connection's default session: elsewhere sessionId is the routing handle."`
+		SessionFile string    `json:"sessionFile,omitempty" since:"s1" not:"union s0 s2 s3 s4 pi1"`
+		WillRetry   bool      `json:"willRetry" since:"pi1" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
+		RunID       RunID     `json:"runId,omitempty" since:"troupe"`
 	}
 	TurnStart struct {
 		isEvent
-		RunID RunID `json:"runId,omitempty" since:"troupe"`
+		TurnIndex int   `json:"turnIndex" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"In its run, from 0."`
+		Timestamp int64 `json:"timestamp" since:"s1" not:"union s0 s2 s3 s4 pi1"`
+		RunID     RunID `json:"runId,omitempty" since:"troupe"`
 	}
 	TurnEnd struct {
 		isEvent
+		TurnIndex   int                  `json:"turnIndex" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"As of turn_start."`
 		Message     Message              `json:"message" doc:"The assistant message of the turn."`
 		ToolResults []*ToolResultMessage `json:"toolResults" doc:"One for each of its tool calls, in call order."`
 		RunID       RunID                `json:"runId,omitempty" since:"troupe"`

@@ -29,6 +29,7 @@ type OpenSpans struct {
 // OpenTurn is what of the latest turn went out.
 type OpenTurn struct {
 	Turn    bool             // it has not ended
+	Turns   int              // of the run, with this one
 	Last    protocol.Message // its assistant message
 	Results []*protocol.ToolResultMessage
 	Ended   []string // calls whose end went out
@@ -49,7 +50,7 @@ func (b *OpenSpans) Observe(ev protocol.Event) {
 	case protocol.AgentEnd:
 		*b = OpenSpans{Settle: b.Settle, Retry: b.Retry, LastRun: b.LastRun}
 	case protocol.TurnStart:
-		b.OpenTurn = OpenTurn{Turn: true}
+		b.OpenTurn = OpenTurn{Turn: true, Turns: ev.TurnIndex + 1}
 	case protocol.TurnEnd:
 		b.Turn = false
 	case protocol.MessageStart:
@@ -111,7 +112,7 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 		open.Observe(begin)
 		m.emit(begin)
 	}
-	open.end(e, m.emit)
+	open.end(e, m.emitPlaced)
 	m.work.unsettled, m.work.lastRun = open.Settle, open.LastRun
 	m.announceSettled(e.outcome)
 }
@@ -167,12 +168,12 @@ func (b *OpenSpans) end(e lastWords, tell func(protocol.Event)) {
 		if b.Last == nil {
 			showNote()
 		}
-		say(protocol.TurnEnd{Message: b.Last, ToolResults: emptyNotNil(b.Results), RunID: run})
+		say(protocol.TurnEnd{TurnIndex: b.Turns - 1, Message: b.Last, ToolResults: emptyNotNil(b.Results), RunID: run})
 	}
 	if run != "" && e.own && !noted {
-		say(protocol.TurnStart{RunID: run})
+		say(protocol.TurnStart{TurnIndex: b.Turns, RunID: run})
 		showNote()
-		say(protocol.TurnEnd{Message: e.note, ToolResults: []*protocol.ToolResultMessage{}, RunID: run})
+		say(protocol.TurnEnd{TurnIndex: b.Turns - 1, Message: e.note, ToolResults: []*protocol.ToolResultMessage{}, RunID: run})
 	}
 	if run != "" {
 		say(protocol.AgentEnd{Messages: emptyNotNil(b.Messages), Error: e.why, WillRetry: e.again, RunID: run})

@@ -460,11 +460,26 @@ func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why stri
 func (m *Machine) turnStart(r *run) {
 	r.turns++
 	r.turn = turn{}
-	m.emit(protocol.TurnStart{RunID: r.id})
+	m.emitPlaced(protocol.TurnStart{TurnIndex: r.turns - 1, RunID: r.id})
+}
+
+// emitPlaced emits an event with what only the session knows of it: when a turn begins, and
+// whose run has ended.
+func (m *Machine) emitPlaced(ev protocol.Event) {
+	switch of := ev.(type) {
+	case protocol.TurnStart:
+		of.Timestamp = m.now
+		ev = of
+	case protocol.AgentEnd:
+		of.SessionID, of.SessionFile = m.identity.SessionID, m.identity.File
+		ev = of
+	default:
+	}
+	m.emit(ev)
 }
 
 func (m *Machine) turnEnd(r *run) {
-	m.emit(protocol.TurnEnd{Message: r.answer, ToolResults: emptyNotNil(r.results), RunID: r.id})
+	m.emit(protocol.TurnEnd{TurnIndex: r.turns - 1, Message: r.answer, ToolResults: emptyNotNil(r.results), RunID: r.id})
 	m.injectAll(r, &m.forTurnEnd)
 }
 
@@ -547,7 +562,7 @@ func (m *Machine) endRun(r *run, e ending) {
 	case e.outcome != completed && r.answer != nil:
 		end.Error = r.answer.ErrorMessage
 	}
-	m.emit(end)
+	m.emitPlaced(end)
 	if retries || recovers && !m.work.recovered || ruled && !m.set.StreamRules.Keep {
 		m.omit(r.answerID, protocol.EstimateTokens(r.answer))
 	}

@@ -228,6 +228,11 @@ func (e *Encoder) shown(members any) any {
 	case protocol.MessageStart:
 		m.Message = e.started(m.Message)
 		return m
+	case protocol.AgentEnd:
+		if e.sessionID != "" {
+			m.SessionID = ""
+		}
+		return m
 	case protocol.SessionChanged:
 		if e.sessionID != "" { // the sessionId of a tagged record is the routing handle
 			m.SessionID, m.DurableID = "", m.SessionID
