@@ -228,7 +228,7 @@ func TestSubscriptions(t *testing.T) {
 // crashes, and its next life tells of children as well.
 func TestSubscribersSeeCrashes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := start(t, withTasks, faults(`Panic s1 childProgress 0`))
+		b := start(t, withTasks, faults(`Panic s1 childProgress 4`))
 		s := b.open()
 		b.Call(t, `{"type":"set_subagent_subscription","level":"events"`+at(s)+`}`)
 		b.Say(s, "prompt", "~p~ tool=task rounds=1 children=2 each=rounds=2,work=200")

@@ -676,20 +676,24 @@ func (m *Machine) resumable(want taskItem) string {
 		return m.words().disabledAgent(agent.Name, m.set.Tasks.Agents, m.set.Tasks.Disabled)
 	case !there:
 		return "Task " + want.Resume + " cannot be resumed: its agent " + op.Agent + " is gone."
-	case m.atWork(op.File):
+	case m.atWork(m.worksIn(op.File)):
 		return "Task " + want.Resume + " cannot be resumed: it is at work."
 	}
 	return ""
 }
 
-// atWork says whether a child has not ended whose session is in a file: the one that began
-// it, or one that goes on with it.
-func (m *Machine) atWork(file string) bool {
+// atWork says whether there is an item that has not ended.
+func (m *Machine) atWork(which func(*item) bool) bool {
 	_, c := m.findCall(func(c *call) bool {
-		return c.tasks != nil && slices.ContainsFunc(c.tasks.items, func(it *item) bool {
-			earlier, _ := m.children.named(it.want.Resume)
-			return !it.done() && (it.opened.File == file || earlier.File == file)
-		})
+		return c.tasks != nil && slices.ContainsFunc(c.tasks.items, func(it *item) bool { return !it.done() && which(it) })
 	})
 	return c != nil
+}
+
+// worksIn says whether the session of an item is in a file, which it began or goes on with.
+func (m *Machine) worksIn(file string) func(*item) bool {
+	return func(it *item) bool {
+		earlier, _ := m.children.named(it.want.Resume)
+		return it.opened.File == file || earlier.File == file
+	}
 }

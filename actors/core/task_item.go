@@ -141,7 +141,7 @@ func isSchema(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != 
 func (m *Machine) nameChild(it *item, taken map[string]bool) {
 	used := func(id string) bool {
 		_, had := m.children.named(id)
-		return had || taken[strings.ToLower(id)] || m.atWork(id)
+		return had || taken[strings.ToLower(id)] || m.atWork(func(it *item) bool { return strings.EqualFold(it.id, id) })
 	}
 	it.id = it.want.ID
 	for n := 2; used(it.id); n++ {
