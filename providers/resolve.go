@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"troupe/protocol"
 )
 
@@ -287,47 +289,19 @@ func (r resolver) scoped(available []*protocol.Model, pattern string) (hits []Ch
 	return nil
 }
 
+// globText has what only doublestar reads as a wildcard stand for itself, and slashes be
+// no borders: names of models have them.
+var globText = strings.NewReplacer("/", "\x00", `\`, `\\`, "{", `\{`, "}", `\}`)
+
 // compileGlob makes a matcher that ignores case: * is any text, slashes too, ?
 // any character, [a-z] a class. A class that is not closed stands for itself.
 func compileGlob(glob string) func(string) bool {
-	var b strings.Builder
-	b.WriteString(`(?is)^`)
-	for rest := glob; rest != ""; {
-		n := strings.IndexAny(rest, "*?[")
-		if n < 0 {
-			n = len(rest)
-		}
-		b.WriteString(regexp.QuoteMeta(rest[:n]))
-		if rest = rest[n:]; rest == "" {
-			break
-		}
-		part, used := globPart(rest)
-		b.WriteString(part)
-		rest = rest[used:]
+	glob = globText.Replace(strings.ToLower(glob))
+	if !doublestar.ValidatePattern(glob) {
+		glob = strings.ReplaceAll(glob, "[", `\[`)
 	}
-	b.WriteByte('$')
-	re, err := regexp.Compile(b.String())
-	if err != nil {
-		return func(s string) bool { return strings.EqualFold(s, glob) }
-	}
-	return re.MatchString
-}
-
-// globPart translates the wildcard that rest begins with.
-func globPart(rest string) (part string, used int) {
-	switch end := strings.IndexByte(rest, ']'); {
-	case rest[0] == '*':
-		return `.*`, 1
-	case rest[0] == '?':
-		return `.`, 1
-	case end < 2:
-		return `\[`, 1
-	default:
-		class := strings.NewReplacer(`\`, `\\`, `[`, `\[`).Replace(rest[1:end])
-		if class[0] == '!' {
-			class = "^" + class[1:]
-		}
-		return "[" + class + "]", end + 1
+	return func(name string) bool {
+		return doublestar.MatchUnvalidated(glob, strings.ReplaceAll(strings.ToLower(name), "/", "\x00"))
 	}
 }
 
