@@ -183,30 +183,37 @@ func TestDialogsThatNobodyAnswers(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(p.work, "ran"), "nobody is there")
 }
 
-// TestAbortBehindTheRun: what handlers ask when the run is over holds up what comes next, and
-// an abort ends it.
+// TestAbortBehindTheRun: what handlers ask at the end of a run, or behind it, holds up what comes
+// next, and an abort ends it.
 func TestAbortBehindTheRun(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	p.llm.plays(text("one"), text("two"))
-	p.write(filepath.Join(p.agent(), "extensions", "asks.ts"), `export default (pi) => {
-		let asked = false;
-		pi.on("agent_end", async (e, ctx) => {
-			if (asked) return;
-			asked = true;
-			ctx.ui.notify("said " + await ctx.ui.input("How was it?"));
-		});
-	}`)
-	d := p.start()
-	d.ok(`{"type":"prompt","message":"go"}`)
-	d.event("agent_settled")
-	asked := d.ui("input")
-	d.ok(`{"type":"abort"}`)
-	assert.Equal(t, "said undefined", d.ui("notify").Get("message").Str)
-	d.dialog(asked, `"value":"late"`)
-	d.ok(`{"type":"prompt","message":"again"}`)
-	d.event("agent_settled")
-	require.Zero(t, d.end())
+	for event, aborted := range map[string]bool{"agent_end": true, "agent_settled": false} {
+		p := newPlace(t)
+		p.llm.plays(text("one"), text("two"))
+		p.write(filepath.Join(p.agent(), "extensions", "asks.ts"), `export default (pi) => {
+			let asked = false;
+			pi.on("`+event+`", async (e, ctx) => {
+				if (asked) return;
+				asked = true;
+				ctx.ui.notify("said " + await ctx.ui.input("How was it?"));
+			});
+		}`)
+		d := p.start()
+		d.ok(`{"type":"prompt","message":"go"}`)
+		if !aborted {
+			d.event("agent_settled")
+		}
+		asked := d.ui("input")
+		d.ok(`{"type":"abort"}`)
+		if aborted {
+			assert.True(t, d.event("agent_settled").Get("aborted").Bool(), "it is over when nobody is asked any more")
+		}
+		d.wait(0, "what was said", func(v gjson.Result) bool { return v.Get("message").Str == "said undefined" })
+		d.dialog(asked, `"value":"late"`)
+		d.ok(`{"type":"prompt","message":"again"}`)
+		d.event("agent_settled")
+		require.Zero(t, d.end())
+	}
 }
 
 // TestDialogsOfOlderClients: they know dialogs by the name of hooks.

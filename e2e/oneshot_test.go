@@ -102,6 +102,23 @@ func TestModesOfExtensions(t *testing.T) {
 	}
 }
 
+// TestEndOfRunOnce: what extensions send at the end of a run belongs to it: its answer is the last one.
+func TestEndOfRunOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.llm.plays(text("First."), text("Second."))
+	own := p.extension("own", `let n = 0; export default (pi) => pi.on("agent_end", async (_, ctx) => {
+		if (n++) return;
+		await new Promise((go) => setTimeout(go, 10));
+		console.error("idle " + ctx.isIdle());
+		pi.sendUserMessage("go on");
+	})`)
+	out, errs, code := p.once("", p.mock("-p", "hello", "-e", own)...)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "Second.\n", out)
+	assert.Contains(t, errs, "idle false")
+}
+
 // TestJSONMode: every event, also with -p, wherever that stands.
 func TestJSONMode(t *testing.T) {
 	for _, args := range []string{"--mode json hello", "--mode json -p hello", "-p --mode json hello", "-p hello --mode json"} {

@@ -78,7 +78,7 @@ func (x *Extensions) MayRun(call string) bool {
 }
 
 var fakeRegistrations = extension.Registrations{
-	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "message_end", "turn_end", "agent_before_settle", "session_before_switch", "session_shutdown"},
+	Listens:  []string{"input", "before_agent_start", "tool_call", "tool_result", "agent_start", "message_end", "turn_end", "agent_end", "agent_before_settle", "session_before_switch", "session_shutdown"},
 	Tools:    []extension.ToolDef{{Name: "xt", Description: "of an extension", Parameters: json.RawMessage(`{"type":"object"}`), Path: "x.ts", Prepares: true}},
 	Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
 }

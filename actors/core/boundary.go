@@ -6,13 +6,14 @@ import (
 	"troupe/protocol"
 )
 
-// asking: extensions are asked what follows, at the end of a turn or before the
+// asking: extensions are asked what follows, at the end of a turn or of a run or before the
 // session settles. Messages that come meanwhile wait in the queues.
 type asking struct {
-	step           // with its run at the end of a turn, without one before rest
-	hook    int    // the open one
-	outcome string // of the run that is over
-	pending int    // messages that were queued when it began
+	step            // with its run at the end of that or of a turn, without one before rest
+	hook    int     // the open one
+	outcome string  // of the run that is over
+	pending int     // messages that were queued when it began
+	end     *ending // of the run; nil at another moment
 }
 
 func (*asking) phase() Phase           { return PhaseStreaming }
@@ -20,17 +21,37 @@ func (a *asking) waitingFor() []string { return []string{"extension " + a.at()} 
 
 // at is the moment about which extensions are asked.
 func (a *asking) at() string {
-	if a.run == nil {
+	switch {
+	case a.run == nil:
 		return "agent_before_settle"
+	case a.end != nil:
+		return "agent_end"
+	default:
+		return "turn_end"
 	}
-	return "turn_end"
 }
 
 // askAt asks extensions at the end of something.
-func (m *Machine) askAt(r *run, outcome string, h Hook) {
-	a := &asking{step: step{run: r}, outcome: outcome, pending: m.Pending()}
+func (m *Machine) askAt(a *asking, h Hook) {
+	a.pending = m.Pending()
 	m.enter(a)
 	a.hook = m.callHook(h)
+}
+
+// endRun closes the run, when extensions have seen that it ends: what they begin with it comes
+// before anybody hears that it is over, and a message of theirs is a run of the same work.
+func (m *Machine) endRun(r *run, e ending) {
+	if !m.listens(HookAgentEnd) || e.outcome == aborted || m.stopping() {
+		m.closeRun(r, e)
+		return
+	}
+	m.askAt(&asking{step: step{run: r}, outcome: e.outcome, end: &e}, AgentEndHook{r.messages})
+}
+
+// endsRun says whether extensions look at the end of a run.
+func (m *Machine) endsRun() bool {
+	a, is := m.activity.(*asking)
+	return is && a.end != nil
 }
 
 // turnEndHook is the turn that ends.
@@ -45,6 +66,11 @@ func (r *run) turnEndHook() TurnEndHook {
 // asked takes what extensions say about what follows.
 func (m *Machine) asked(a *asking, answer HookAnswer) {
 	said, _ := answer.(Proposed)
+	if a.end != nil {
+		a.end.more = m.Pending() > a.pending
+		m.closeRun(a.run, *a.end)
+		return
+	}
 	if a.run != nil {
 		a.run.verdict = said.Continue
 		m.turnEnd(a.run)
@@ -92,6 +118,10 @@ func (m *Machine) stopAsking(a *asking, outcome string) {
 		m.announceSettled(a.outcome)
 		return
 	}
+	if a.end != nil {
+		m.closeRun(a.run, ending{outcome: outcome})
+		return
+	}
 	m.turnEnd(a.run)
 	m.abortTurn(a.run, outcome)
 }
@@ -99,7 +129,7 @@ func (m *Machine) stopAsking(a *asking, outcome string) {
 // settle ends what an input has caused: extensions may want more.
 func (m *Machine) settle(outcome string) {
 	if m.work.unsettled && m.listens(HookBeforeSettle) && outcome != aborted && !m.stopping() {
-		m.askAt(nil, outcome, BeforeSettleHook{outcome})
+		m.askAt(&asking{outcome: outcome}, BeforeSettleHook{outcome})
 		return
 	}
 	m.announceSettled(outcome)

@@ -232,19 +232,21 @@ func (m *Machine) cancelCompaction(c *compacting, outcome string) {
 }
 
 // afterRun compacts if the run has left the context too full, else settles.
-// Queued messages wait for the compaction.
-func (m *Machine) afterRun(r *run, outcome string) {
-	overflowed := outcome == completed && r.overflowed
+// Queued messages wait for the compaction. Those that came with the end begin the next run.
+func (m *Machine) afterRun(r *run, e ending) {
+	overflowed := e.outcome == completed && r.overflowed
 	switch {
 	case overflowed && m.AutoCompaction && !m.stopping() && m.overBudget() == "" && m.set.Rules.OverflowStands:
 		m.beginCompaction(&compacting{reason: reasonOverflow})
 	case overflowed && m.mayRecover(r.answer) && !m.work.recovered:
 		m.work.recovered = true
 		m.beginCompaction(&compacting{reason: reasonOverflow, again: true, answerID: r.answerID, ask: Summarise{Redo: true}})
-	case outcome != aborted && m.tooFull():
+	case e.outcome != aborted && m.tooFull():
 		m.beginCompaction(&compacting{reason: reasonThreshold})
+	case e.more && !m.stopping() && m.model != nil:
+		m.startRun(cause{queued: true})
 	default:
-		m.settleOrRemind(outcome)
+		m.settleOrRemind(e.outcome)
 	}
 }
 

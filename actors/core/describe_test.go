@@ -111,6 +111,8 @@ func describeHook(h Hook) string {
 		return "message_end " + DescribeMessage(h.Message)
 	case TurnEndHook:
 		return fmt.Sprintf("turn_end %d %s of %d results, continue=%t", h.Turn, h.MessageID, len(h.ResultIDs), h.Continue)
+	case AgentEndHook:
+		return fmt.Sprintf("agent_end of %d messages", len(h.Messages))
 	case BeforeSettleHook:
 		return "agent_before_settle " + h.Outcome
 	case PrepareHook:

@@ -20,6 +20,7 @@ const (
 	HookPrepare // by the tool itself, whoever listens
 	HookMessageEnd
 	HookTurnEnd
+	HookAgentEnd
 	HookBeforeSettle
 	HookPermission // by the permission rules, which are no extension: see [Judge]
 )
@@ -81,6 +82,10 @@ type TurnEndHook struct {
 	Continue  bool // the model is to see the results
 }
 
+// AgentEndHook shows a run that is about to end. What is sent meanwhile begins the next one. It
+// has no answer.
+type AgentEndHook struct{ Messages []protocol.Message }
+
 // BeforeSettleHook shows that nothing follows by itself.
 type BeforeSettleHook struct{ Outcome string }
 
@@ -99,6 +104,7 @@ func (ToolResultHook) kind() HookSet       { return HookToolResult }
 func (PrepareHook) kind() HookSet          { return HookPrepare }
 func (MessageEndHook) kind() HookSet       { return HookMessageEnd }
 func (TurnEndHook) kind() HookSet          { return HookTurnEnd }
+func (AgentEndHook) kind() HookSet         { return HookAgentEnd }
 func (BeforeSettleHook) kind() HookSet     { return HookBeforeSettle }
 
 // HookAnswer is what extensions say to a hook: the one that belongs to it, or nil

@@ -385,6 +385,8 @@ func (h *history) draw(hook Hook) HookAnswer {
 			said.Entries = []protocol.Entry{protocol.CustomMessageEntry{CustomType: "plan", Content: protocol.TextContent(h.say())}, protocol.Custom{CustomType: "note"}}
 		}
 		return said
+	case AgentEndHook:
+		return nil
 	case PrepareHook:
 		return Arranged{Args: hook.Call.Arguments, Err: []string{"", "bad"}[h.pick(2, "unprepared")]}
 	case ToolResultHook:

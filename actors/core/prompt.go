@@ -49,6 +49,9 @@ func (m *Machine) prompt(c Command, said protocol.QueuedInput) {
 		m.enqueue(c, said)
 	case m.mayJoin():
 		m.join(c, said)
+	case inRun && c.FromExtension && m.endsRun(): // until 0.80 there was no run any more
+		said.Kind = protocol.QueueFollowUp
+		m.enqueue(c, said)
 	case inRun:
 		m.fail(c, m.busyError())
 	case summarising && m.set.Rules.RejectPromptGap:

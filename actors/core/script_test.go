@@ -155,7 +155,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			w.seq++
 			w.owed = append(w.owed, w.seq)
 			c := Command{
-				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, LookedUp: LookedUp{Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd)},
+				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, FromExtension: arg("by") == "extension", LookedUp: LookedUp{Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd)},
 			}
 			if strings.Contains(line, `"message":"/ext `) {
 				c.Extension = &ExtensionCommand{Name: "ext", Args: "args"}
@@ -345,7 +345,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 
 var hookNames = map[string]HookSet{
 	"input": HookInput, "before_agent_start": HookBeforeAgentStart, "tool_call": HookToolCall, "tool_result": HookToolResult,
-	"message_end": HookMessageEnd, "turn_end": HookTurnEnd, "agent_before_settle": HookBeforeSettle,
+	"message_end": HookMessageEnd, "turn_end": HookTurnEnd, "agent_end": HookAgentEnd, "agent_before_settle": HookBeforeSettle,
 }
 
 // scriptAnswer reads what extensions say: the first argument names it.

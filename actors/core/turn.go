@@ -143,7 +143,7 @@ func (m *Machine) turnEnd(r *run) {
 // endTurn closes the turn, about which extensions may have a word.
 func (m *Machine) endTurn(r *run) {
 	if m.listens(HookTurnEnd) {
-		m.askAt(r, completed, r.turnEndHook())
+		m.askAt(&asking{step: step{run: r}, outcome: completed}, r.turnEndHook())
 		return
 	}
 	m.turnEnd(r)
@@ -197,11 +197,13 @@ type ending struct {
 	outcome string
 	err     *protocol.StreamError // why the request for its last answer failed
 	rules   []protocol.StreamRule // that have stopped its last answer: it is made again
+	more    bool                  // messages have come while extensions looked at the end
 }
 
-// endRun closes the run. What was held back for it goes to the log; then it is
+// closeRun says that the run is over. What was held back for it goes to the log; then it is
 // decided what follows by itself: another attempt, a compaction, or rest.
-func (m *Machine) endRun(r *run, e ending) {
+func (m *Machine) closeRun(r *run, e ending) {
+	m.injectAll(r, &m.forTurnEnd)
 	m.enter(idle{})
 	m.work.outcome = e.outcome
 	ruled := len(e.rules) > 0
@@ -245,7 +247,7 @@ func (m *Machine) endRun(r *run, e ending) {
 		m.recover()
 		return
 	}
-	m.afterRun(r, e.outcome)
+	m.afterRun(r, e)
 }
 
 // omit takes an answer, which counts for so many tokens, out of the context: its

@@ -25,6 +25,8 @@ func hookName(h core.Hook) string {
 		return hookNames[core.HookMessageEnd]
 	case core.TurnEndHook:
 		return hookNames[core.HookTurnEnd]
+	case core.AgentEndHook:
+		return hookNames[core.HookAgentEnd]
 	case core.BeforeSettleHook:
 		return hookNames[core.HookBeforeSettle]
 	case core.PrepareHook:

@@ -29,6 +29,11 @@ func (e *Events) Asked(h core.Hook, back bool) {
 		of = core.HookMessageEnd
 	case core.TurnEndHook:
 		of = core.HookTurnEnd
+	case core.AgentEndHook:
+		if back { // they have begun to do what they do at the end
+			return
+		}
+		of = core.HookAgentEnd
 	default: // has no event
 	}
 	if back {
@@ -81,6 +86,11 @@ func (e *Events) Of(ev protocol.Event, listens func(string) bool) (string, json.
 				"toolResults": json.RawMessage(protocol.AppendValue(nil, ev.ToolResults)),
 			}
 		})
+	case protocol.AgentEnd:
+		if e.wasAsked(core.HookAgentEnd) {
+			return "", nil
+		}
+		return ofWire(ev, listens)
 	case *protocol.MessageUpdate:
 		return told("message_update", listens, func() any { return updateEvent(ev) })
 	case protocol.ThinkingLevelChanged:

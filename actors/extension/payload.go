@@ -15,7 +15,7 @@ import (
 var hookNames = map[core.HookSet]string{
 	core.HookInput: "input", core.HookBeforeAgentStart: "before_agent_start",
 	core.HookToolCall: "tool_call", core.HookToolResult: "tool_result",
-	core.HookMessageEnd: "message_end", core.HookTurnEnd: "turn_end", core.HookBeforeSettle: "agent_before_settle",
+	core.HookMessageEnd: "message_end", core.HookTurnEnd: "turn_end", core.HookAgentEnd: "agent_end", core.HookBeforeSettle: "agent_before_settle",
 }
 
 // prepareArguments is what a [core.PrepareHook] is reported as.
@@ -105,6 +105,8 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		ev = map[string]any{"type": "message_end", "message": json.RawMessage(protocol.AppendValue(nil, h.Message))}
 	case core.TurnEndHook:
 		ev = turnEndEvent(h)
+	case core.AgentEndHook:
+		ev = map[string]any{"type": "agent_end", "messages": rawMessages(h.Messages)}
 	case core.BeforeSettleHook:
 		ev = map[string]any{"type": "agent_before_settle", "outcome": outcome(h.Outcome), "entries": []any{}, "continue": false}
 	case core.PrepareHook: // a question of its own
@@ -189,6 +191,8 @@ func answer(c Call, raw json.RawMessage) (core.HookAnswer, error) {
 		return readProposal(raw)
 	case core.PrepareHook:
 		return core.Arranged{Args: raw}, nil
+	case core.AgentEndHook:
+		return nil, nil
 	}
 	panic("extension: unknown hook")
 }
