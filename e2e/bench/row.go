@@ -503,22 +503,7 @@ func streams(n int) func(x *sampler) values {
 			}
 			a.end()
 		})
-		var procs []*proc
-		prompts := map[*proc][]string{}
-		if x.agent.many {
-			q := x.ready(x.agent, x.how)
-			procs = append(procs, q)
-			for range n {
-				id := gjson.GetBytes(q.call(`{"type":"open_session"}`), "data.sessionId").Str
-				prompts[q] = append(prompts[q], `{"id":"p","type":"prompt","message":"go","sessionId":"`+id+`"}`)
-			}
-		} else {
-			for range n {
-				q := x.ready(x.agent, x.how)
-				procs = append(procs, q)
-				prompts[q] = []string{`{"id":"p","type":"prompt","message":"go"}`}
-			}
-		}
+		procs, prompts := x.conversations(n)
 		cpu, memory := 0.0, 0.0
 		for _, q := range procs {
 			cpu -= q.cpu()
@@ -534,15 +519,7 @@ func streams(n int) func(x *sampler) values {
 			go func() {
 				defer over.Done()
 				defer func() { recover() }()
-				var d []time.Duration
-				for ends := 0; ends < len(prompts[q]); {
-					line := q.next()
-					if bytes.HasPrefix(line, []byte(agentEnd)) {
-						ends++
-					} else if took, ok := since(base, line); ok {
-						d = append(d, took)
-					}
-				}
+				d := q.deltas(base, len(prompts[q]))
 				mu.Lock()
 				all = append(all, d...)
 				mu.Unlock()
@@ -571,6 +548,38 @@ func streams(n int) func(x *sampler) values {
 		}
 		return values{"rss": memory, "cpu": cpu * 10 / took.Seconds(), "p50": ms(p50(all)), "p99": ms(quantile(all, 0.99))}
 	}
+}
+
+// conversations begins processes that hold n conversations, and makes the prompts of each.
+func (x *sampler) conversations(n int) (procs []*proc, prompts map[*proc][]string) {
+	prompts = map[*proc][]string{}
+	if x.agent.many {
+		q := x.ready(x.agent, x.how)
+		for range n {
+			id := gjson.GetBytes(q.call(`{"type":"open_session"}`), "data.sessionId").Str
+			prompts[q] = append(prompts[q], `{"id":"p","type":"prompt","message":"go","sessionId":"`+id+`"}`)
+		}
+		return []*proc{q}, prompts
+	}
+	for range n {
+		q := x.ready(x.agent, x.how)
+		procs = append(procs, q)
+		prompts[q] = []string{`{"id":"p","type":"prompt","message":"go"}`}
+	}
+	return procs, prompts
+}
+
+// deltas reads to the end of so many runs, and returns how long each delta was on its way.
+func (q *proc) deltas(base time.Time, runs int) (list []time.Duration) {
+	for runs > 0 {
+		line := q.next()
+		if bytes.HasPrefix(line, []byte(agentEnd)) {
+			runs--
+		} else if took, ok := since(base, line); ok {
+			list = append(list, took)
+		}
+	}
+	return list
 }
 
 // opens opens n sessions in one process and returns their handles.

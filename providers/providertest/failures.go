@@ -310,6 +310,12 @@ func (s *suite) silence(t *testing.T) {
 			})
 		})
 	}
+	s.silenceElsewhere(t)
+}
+
+// silenceElsewhere: the text of an error is not waited for long, and a model may have limits of
+// its own.
+func (s *suite) silenceElsewhere(t *testing.T) {
 	t.Run("error text", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {

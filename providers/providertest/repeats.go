@@ -41,14 +41,7 @@ func (s *suite) repeats(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`)
 	}
 	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	for _, c := range []struct {
-		name    string
-		answers []http.HandlerFunc // the last one again and again
-		repeats providers.Repeats
-		stall   protocol.StallLimits
-		asked   []time.Duration // after the first request
-		text    string          // of the error, "" for none
-	}{
+	for _, c := range []repeated{
 		{"an answer", []http.HandlerFunc{answer}, twice, protocol.StallLimits{}, nil, ""},
 		{"one 500", []http.HandlerFunc{refuse(500), answer}, twice, protocol.StallLimits{}, []time.Duration{500 * ms}, ""},
 		{"two 529", []http.HandlerFunc{refuse(529), refuse(529), answer}, twice, protocol.StallLimits{}, []time.Duration{500 * ms, 1500 * ms}, ""},
@@ -75,75 +68,91 @@ func (s *suite) repeats(t *testing.T) {
 		{"silence", []http.HandlerFunc{silent, answer}, twice, protocol.StallLimits{}, nil, "stalled"},
 		{"silence, with a limit asked for", []http.HandlerFunc{silent, answer}, twice, protocol.StallLimits{ConnectMs: 2000}, []time.Duration{2500 * ms}, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var asked []time.Duration
-				var begun time.Time
-				var bodies []string
-				r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-					body, _ := io.ReadAll(req.Body)
-					mu.Lock()
-					bodies = append(bodies, string(body))
-					n := min(len(asked), len(c.answers)-1)
-					if asked = append(asked, 0); n == 0 && len(asked) == 1 {
-						begun = time.Now()
-					}
-					asked[len(asked)-1] = time.Since(begun)
-					mu.Unlock()
-					c.answers[n](w, req)
-				})
-				defer closeRig()
-				req := question(r.model)
-				req.Repeats, req.Network.Stall = c.repeats, c.stall
-				got, failed, problem := Fold(r.provider.Stream(t.Context(), req))
-				require.NoError(t, problem)
-				mu.Lock()
-				defer mu.Unlock()
-				require.Equal(t, append([]time.Duration{0}, c.asked...), asked)
-				for _, body := range bodies {
-					require.Equal(t, bodies[0], body)
-				}
-				if c.text != "" {
-					require.NotNil(t, failed)
-					require.Contains(t, failed.Message, c.text)
-					return
-				}
-				require.Nil(t, failed)
-				require.Equal(t, "Hello, wörld", got.Content.Text(""), "nothing comes twice")
-			})
-		})
+		t.Run(c.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { s.repeat(t, c) }) })
 	}
 	t.Run("abort", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, closeRig := s.newFakeRig(refuse(429, "Retry-After", "30"))
-			defer closeRig()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			req := question(r.model)
-			req.Repeats = twice
-			begun := time.Now()
-			_, failed, problem := Fold(r.provider.Stream(ctx, req))
-			require.NoError(t, problem)
-			require.NotNil(t, failed)
-			assert.Equal(t, protocol.ErrorAborted, failed.Kind)
-			assert.Equal(t, time.Second, time.Since(begun), "a wait ends with the abort")
-		})
+		synctest.Test(t, func(t *testing.T) { s.repeatAborted(t, refuse(429, "Retry-After", "30"), twice) })
 	})
 	t.Run("report", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var said []string // by the client, in this goroutine
-			r, closeRig := s.newFakeRig(refuse(500, "Retry-After", "3"), func(m *protocol.Model, err protocol.StreamError, again time.Duration) {
-				said = append(said, again.String())
-				assert.NotEmpty(t, m.ID)
-				assert.Contains(t, err.Body, "something is the matter")
-			})
-			defer closeRig()
-			req := question(r.model)
-			req.Repeats = twice
-			_, failed, _ := Fold(r.provider.Stream(t.Context(), req))
-			require.NotNil(t, failed)
-			assert.Equal(t, []string{"3s", "3s", "0s"}, said)
-		})
+		synctest.Test(t, func(t *testing.T) { s.repeatReported(t, refuse(500, "Retry-After", "3"), twice) })
 	})
+}
+
+// repeated is what a service answers, and how often and when it is asked.
+type repeated struct {
+	name    string
+	answers []http.HandlerFunc // the last one again and again
+	repeats providers.Repeats
+	stall   protocol.StallLimits
+	asked   []time.Duration // after the first request
+	text    string          // of the error, "" for none
+}
+
+func (s *suite) repeat(t *testing.T, c repeated) {
+	var mu sync.Mutex
+	var asked []time.Duration
+	var begun time.Time
+	var bodies []string
+	r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		bodies = append(bodies, string(body))
+		n := min(len(asked), len(c.answers)-1)
+		if asked = append(asked, 0); n == 0 && len(asked) == 1 {
+			begun = time.Now()
+		}
+		asked[len(asked)-1] = time.Since(begun)
+		mu.Unlock()
+		c.answers[n](w, req)
+	})
+	defer closeRig()
+	req := question(r.model)
+	req.Repeats, req.Network.Stall = c.repeats, c.stall
+	got, failed, problem := Fold(r.provider.Stream(t.Context(), req))
+	require.NoError(t, problem)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, append([]time.Duration{0}, c.asked...), asked)
+	for _, body := range bodies {
+		require.Equal(t, bodies[0], body)
+	}
+	if c.text != "" {
+		require.NotNil(t, failed)
+		require.Contains(t, failed.Message, c.text)
+		return
+	}
+	require.Nil(t, failed)
+	require.Equal(t, "Hello, wörld", got.Content.Text(""), "nothing comes twice")
+}
+
+// repeatAborted: a wait ends with the abort.
+func (s *suite) repeatAborted(t *testing.T, refuse http.HandlerFunc, twice providers.Repeats) {
+	r, closeRig := s.newFakeRig(refuse)
+	defer closeRig()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	req := question(r.model)
+	req.Repeats = twice
+	begun := time.Now()
+	_, failed, problem := Fold(r.provider.Stream(ctx, req))
+	require.NoError(t, problem)
+	require.NotNil(t, failed)
+	assert.Equal(t, protocol.ErrorAborted, failed.Kind)
+	assert.Equal(t, time.Second, time.Since(begun), "a wait ends with the abort")
+}
+
+// repeatReported: whoever wants to know hears of every answer, and when it is asked again.
+func (s *suite) repeatReported(t *testing.T, refuse http.HandlerFunc, twice providers.Repeats) {
+	var said []string // by the client, in this goroutine
+	r, closeRig := s.newFakeRig(refuse, func(m *protocol.Model, err protocol.StreamError, again time.Duration) {
+		said = append(said, again.String())
+		assert.NotEmpty(t, m.ID)
+		assert.Contains(t, err.Body, "something is the matter")
+	})
+	defer closeRig()
+	req := question(r.model)
+	req.Repeats = twice
+	_, failed, _ := Fold(r.provider.Stream(t.Context(), req))
+	require.NotNil(t, failed)
+	assert.Equal(t, []string{"3s", "3s", "0s"}, said)
 }
