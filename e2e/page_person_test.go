@@ -200,3 +200,49 @@ func TestPageFindsItsWay(t *testing.T) {
 	}
 	assert.Equal(t, 143, s.stop())
 }
+
+// TestPageEarlier: the messages before those that a session is opened with come in front of what is
+// there, also in the middle of an answer, and a result that stood alone goes to its call.
+func TestPageEarlier(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	const id, rounds = "01a20000-0000-7000-8000-000000000001", 131
+	var file strings.Builder
+	fmt.Fprintf(&file, `{"type":"session","version":3,"id":%q,"timestamp":"2026-01-01T00:00:00.000Z","cwd":%q}`+"\n", id, p.work)
+	parent, n := "null", 0
+	add := func(format string, arguments ...any) {
+		n++
+		fmt.Fprintf(&file, `{"type":"message","id":"%08x","parentId":%s,"timestamp":"2026-01-01T00:00:00.000Z","message":{%s,"timestamp":%d}}`+"\n", n, parent, fmt.Sprintf(format, arguments...), 1767225600000+n)
+		parent = fmt.Sprintf(`"%08x"`, n)
+	}
+	for i := range rounds {
+		add(`"role":"user","content":"question %d"`, i)
+		add(`"role":"assistant","content":[{"type":"toolCall","id":"c%d","name":"bash","arguments":{"command":"echo %d"}}],"stopReason":"toolUse"`, i, i)
+		add(`"role":"toolResult","toolCallId":"c%d","toolName":"bash","content":[{"type":"text","text":"%d"}],"isError":false`, i, i)
+	}
+	p.write(filepath.Join(p.agent(), "sessions", "--old--", "2026-01-01T00-00-00-000Z_"+id+".jsonl"), file.String())
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	tab.Until(`(document.querySelector("#list-body a")?.click(), ` + shown + `.includes("question 130"))`)
+	const alone = `[...document.querySelectorAll("#conversation .who")].filter((n) => n.textContent === "Tool").length`
+	assert.Equal(t, float64(1), tab.Eval(alone), "the first of 200 is a result")
+	p.llm.plays(text("said before, ").and(gate("earlier")).and(text("said behind")))
+	say(tab, "go on")
+	sees(tab, "said before,")
+	tab.Eval(`document.getElementById("earlier").click()`)
+	sees(tab, "question 0")
+	p.llm.open("earlier")
+	sees(tab, "said before, said behind")
+	const questions = `[...document.querySelectorAll("#conversation .user .body")].map((n) => n.textContent.trim()).join("|")`
+	var want []string
+	for i := range rounds {
+		want = append(want, fmt.Sprintf("question %d", i))
+	}
+	assert.Equal(t, strings.Join(append(want, "go on"), "|"), tab.Eval(questions))
+	assert.Equal(t, float64(0), tab.Eval(alone))
+	assert.Equal(t, float64(rounds), tab.Eval(`document.querySelectorAll("#conversation details.tool.done").length`))
+	s.calm(tab)
+	assert.Equal(t, 143, s.stop())
+}

@@ -65,7 +65,7 @@ class View {
     this.hasMore = snapshot.hasMore === true;
     this.add(snapshot.entries ?? []);
     this.leaf = snapshot.leafId;
-    this.layOut();
+    this.layOut(this.leaf);
     this.queue = { steering: snapshot.steering ?? snapshot.queue?.steering ?? [], followUp: snapshot.followUp ?? snapshot.queue?.followUp ?? [] };
     if (snapshot.partial?.message) this.begin(snapshot.partial.message, snapshot.partial.runId);
     for (const tool of snapshot.tools ?? []) {
@@ -83,28 +83,39 @@ class View {
     }
   }
 
-  // layOut draws the branch up to the leaf anew.
-  layOut() {
+  // layOut draws the branch up to an entry, before what is there already.
+  layOut(last) {
+    const { root, items, slots, calls } = this;
+    this.root = el("div");
     this.items = [];
     this.slots = new Map();
     this.calls = new Map();
-    this.answer = null;
-    this.root.replaceChildren();
     const path = [];
-    for (let e = this.entries.get(this.leaf); e; e = this.entries.get(e.raw.parentId)) path.push(e);
+    for (let e = this.entries.get(last); e; e = this.entries.get(e.raw.parentId)) path.push(e);
     for (const entry of path.reverse()) this.put(entry);
+    while (items.length > 0 && this.joins(items[0].entry)) items.shift().article.remove(); // it stood alone while its call was not here
+    if (items.length > 0) items[0].article.classList.toggle("continued", continues(this.items.at(-1)?.entry, items[0].entry));
+    root.prepend(...this.root.childNodes);
+    this.root = root;
+    this.items = [...this.items, ...items];
+    this.slots = new Map([...this.slots, ...slots]);
+    this.calls = new Map([...this.calls, ...calls]);
     this.hasMore = this.hasMore && path.length > 0;
+  }
+
+  // joins gives the result of a tool to its call, if there is one that has none.
+  joins(entry) {
+    const slot = entry.role === "toolResult" ? this.slots.get(entry.message.toolCallId) : undefined;
+    if (!slot || slot.result) return false;
+    slot.result = entry;
+    const card = this.calls.get(entry.message.toolCallId);
+    if (card) card.show(entry.message, true, entry.message.isError === true);
+    return true;
   }
 
   // put appends an entry. The result of a tool goes to its call.
   put(entry) {
-    const slot = entry.role === "toolResult" ? this.slots.get(entry.message.toolCallId) : undefined;
-    if (slot && !slot.result) {
-      slot.result = entry;
-      const card = this.calls.get(entry.message.toolCallId);
-      if (card) card.show(entry.message, true, entry.message.isError === true);
-      return null;
-    }
+    if (this.joins(entry)) return null;
     if (!entry.talks && !["model_change", "thinking_level_change"].includes(entry.type)) return null;
     if (!entry.talks && this.items.length === 0) return null; // what a session began with is in the bar
     const item = new Item(entry);
@@ -201,8 +212,9 @@ class View {
 
   // earlier fetches the page of entries before the first one.
   async earlier() {
-    const first = this.entries.keys().next().value;
-    const { entries, hasMore } = await this.app.link.ask("get_entries", { sessionId: this.handle, before: first, limit: pageOfEntries });
+    const oldest = this.entries.keys().next().value;
+    const { entries, hasMore } = await this.app.link.ask("get_entries", { sessionId: this.handle, before: oldest, limit: pageOfEntries });
+    if (this.entries.keys().next().value !== oldest) return; // asked twice, or attached anew meanwhile
     const later = [...this.entries.values()];
     const older = entries.filter((raw) => !this.entries.has(raw.id));
     this.entries = new Map();
@@ -210,7 +222,8 @@ class View {
     for (const e of later) this.entries.set(e.id, e);
     this.newest = later.at(-1)?.id ?? this.newest;
     this.hasMore = hasMore === true && older.length > 0;
-    this.layOut();
+    const first = this.items[0]?.entry.raw;
+    this.layOut(first && "parentId" in first ? first.parentId : this.leaf); // what has just been said has no place in the file yet
   }
 }
 
