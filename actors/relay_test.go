@@ -885,6 +885,45 @@ func TestMoved(t *testing.T) {
 	})
 }
 
+// TestMovedWhileAsked: what clients of the node that gives a session away, and of others, ask for meanwhile is answered where it is
+// next, each once, and nobody reads that the session closes.
+func TestMovedWhileAsked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		one, two := through(nodes[0], "client-one", ""), through(nodes[1], "client-two", "")
+		s := one.openOn("a", "client-one")
+		one.run(s, "~x~ one")
+		two.Call(t, `{"type":"attach"`+at(s)+`}`)
+		asked := map[*node][]string{}
+		for i := range 16 {
+			to := []string{"b", "a"}[i%2]
+			one.Line(fmt.Sprintf(`{"id":"m%d","type":"move_session","node":%q%s}`, i, to, at(s)))
+			for k := range 12 {
+				for _, c := range []*node{one, two} {
+					id := fmt.Sprintf("n%d-%d-%s", i, k, c.name)
+					c.Line(fmt.Sprintf(`{"id":%q,"type":"set_session_name","name":%q%s}`, id, id, at(s)))
+					asked[c] = append(asked[c], id)
+				}
+				one.pass(time.Duration(i) * 400 * time.Microsecond)
+			}
+			one.wait(fmt.Sprint("m", i))
+			one.pass(2 * time.Second)
+		}
+		for c, ids := range asked {
+			for _, id := range ids {
+				v := c.wait(id)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				assert.Equal(t, 1, strings.Count(nodes[0].lines(s), `"name":"`+id+`"`), id)
+			}
+		}
+		require.NoError(t, one.leave())
+		require.NoError(t, two.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
 // TestNodeOfDirectoryLost (O7): a session whose directory is on a lost node only is nowhere else. Who asks for it has
 // waited, and is told which node that was. It goes on when that is there again.
 func TestNodeOfDirectoryLost(t *testing.T) {

@@ -283,6 +283,17 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	return true
 }
 
+// late has a command answered where its session is now, which came to it behind its move.
+func (r *router) late(c actor.Context, m link.Late) {
+	if to := r.routes.byHandle[m.Handle]; to != nil && to.far {
+		c.Send(to.pid, r.again(to.handle, m.Request))
+		return
+	}
+	m.Request.Credit.GiveBack()
+	forget(m.Request)
+	r.respond(c, m.Request.ID, m.Request.Name, nil, protocol.CodeSessionClosing.Errorf("Session is closing"))
+}
+
 // cannotFollow answers commands of a client that is not led to where its session is.
 func (r *router) cannotFollow(c actor.Context, m link.Closed) {
 	for _, req := range m.Moved.Unanswered {

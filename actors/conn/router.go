@@ -74,6 +74,8 @@ func (r *router) Receive(c actor.Context) {
 		r.fromRelay(c, m)
 	case link.Closed:
 		r.closed(c, m)
+	case link.Late:
+		r.late(c, m)
 	case link.Left:
 		r.remove(r.routes.byHandle[m.Handle])
 		r.maybeDrained(c)

@@ -150,6 +150,11 @@ type (
 		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
 		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
 	}
+	// Late is a command that has come to a session behind its move: it goes where that is.
+	Late struct {
+		Handle  string
+		Request Request
+	}
 	// CloseReply is the answer to a close_session, or to the open_session of a
 	// session that could not be opened. The router of the
 	// client sends it, when it routes nothing to the session any more: what a

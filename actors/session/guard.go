@@ -197,6 +197,9 @@ func (g *crashGuard) refuse(c actor.Context, msg any) {
 			g.sayClosed(c, g.clients.replies.closing(nil, m.Seq)...)
 		case gaveUp && opens:
 			g.sayClosed(c, g.clients.replies.closing(g.life.refusal, m.Seq)...)
+		case g.life.moved && g.clients.replies.mayGo(m.Seq):
+			c.Send(c.Parent(), link.Late{Handle: g.handle, Request: g.clients.replies.take(m.Seq)})
+			g.clients.answered()
 		default:
 			g.clients.replies.send(c.ActorSystem().Root, m.Seq, cmp.Or(g.life.refusal, errClosing()))
 			g.clients.answered()
@@ -220,7 +223,7 @@ func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) { d.sayMov
 
 // sayMoved is sayClosed for a session that goes on elsewhere; moved is nil for one that does not.
 func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.CloseReply) {
-	d.life.state = closed
+	d.life.state, d.life.moved = closed, moved != nil
 	d.clients.ring.on = false
 	d.clients.ring.forget()
 	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved, Refused: d.life.refusal}

@@ -57,7 +57,11 @@ type lifecycle struct {
 	crashes []time.Time     // those that count
 	refusal *protocol.Error // why it was given up or could not be opened; nil for neither
 	turn    turn            // of the message that is handled; used in a cluster only
+	moved   bool            // it has ended here, and goes on on another node
 }
+
+// moves says that the session is given to another node, which is to have what comes now.
+func (l *lifecycle) moves() bool { return l.moved || l.end != nil && l.end.moves && len(l.end.asked) == 0 }
 
 // ending is how a session is to end.
 type ending struct {

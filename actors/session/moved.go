@@ -269,22 +269,10 @@ func (s *Session) moveAway(c actor.Context, why string) {
 func (s *Session) leaveTo(c actor.Context, why string) {
 	moved := &link.Moved{Why: why, Ends: s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)}
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
-	for _, seq := range s.clients.replies.order {
-		p, ok := s.clients.replies.pending[seq]
-		if !ok {
-			continue
-		}
-		if again, ok := s.clients.replies.whole[seq]; ok && p.mayComeAgain() {
-			again.Credit, p.credit = p.credit, link.Credit{} // whoever has the command gives it back
-			s.clients.replies.pending[seq] = p
-			s.clients.replies.answer(seq, nil, nil)
-			moved.Unanswered = append(moved.Unanswered, again)
-			continue
-		}
-		err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")
-		err.Data = map[string]any{"retryAfterMs": 1000}
-		s.clients.replies.send(c.ActorSystem().Root, seq, err)
-	}
+	moved.Unanswered = s.clients.replies.goElsewhere()
+	err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")
+	err.Data = map[string]any{"retryAfterMs": 1000}
+	s.clients.replies.failAll(c.ActorSystem().Root, err, true)
 	s.life.state = closed
 	s.closeLog()
 	s.sayMoved(c, moved)
@@ -318,8 +306,34 @@ func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
 	}
 }
 
-// mayGo says whether anything that is to be answered can go to another node.
-func (r *replies) mayGo() bool { return len(r.whole) > 0 }
+// anyMayGo says whether anything that is to be answered can go to another node.
+func (r *replies) anyMayGo() bool { return len(r.whole) > 0 }
+
+// mayGo says whether a command that is to be answered can.
+func (r *replies) mayGo(seq uint64) bool {
+	_, whole := r.whole[seq]
+	p := r.pending[seq]
+	return whole && p.mayComeAgain()
+}
+
+// goElsewhere strikes out what another node is to answer, oldest first.
+func (r *replies) goElsewhere() (list []link.Request) {
+	for _, seq := range r.order {
+		if r.mayGo(seq) {
+			list = append(list, r.take(seq))
+		}
+	}
+	return list
+}
+
+// take strikes out a command that somebody else answers, who gives its credit back.
+func (r *replies) take(seq uint64) link.Request {
+	again, p := r.whole[seq], r.pending[seq]
+	again.Credit, p.credit = p.credit, link.Credit{}
+	r.pending[seq] = p
+	r.answer(seq, nil, nil)
+	return again
+}
 
 // mayComeAgain says whether a command does nothing more when it comes again.
 func (p *pendingReply) mayComeAgain() bool {

@@ -131,7 +131,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 			return
 		}
 		s.beginExtensions(c, s.beginning(m.to))
-	case m.err.Code == protocol.CodeNotHere && s.clients.replies.mayGo():
+	case m.err.Code == protocol.CodeNotHere && s.clients.replies.anyMayGo():
 		s.moveAway(c, "released")
 		return
 	case !s.last.ran() || s.clients.replies.opening != nil:

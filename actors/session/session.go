@@ -142,6 +142,9 @@ func (s *Session) take(c actor.Context, m any) {
 		if !s.clients.replies.expects(r.Seq) {
 			return // it has waited, and was refused when its client left
 		}
+		if s.life.moves() && s.clients.replies.mayGo(r.Seq) {
+			return // until that has happened
+		}
 		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
 			return
 		}
@@ -502,6 +505,9 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 	s.clients.flush(c.ActorSystem().Root)
 	if s.life.end != nil {
 		last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)
+	}
+	if moved != nil {
+		moved.Unanswered = s.clients.replies.goElsewhere()
 	}
 	s.clients.replies.failAll(c.ActorSystem().Root, errClosing(), true) // what waited for something beside the run
 	s.sayMoved(c, moved, last...)

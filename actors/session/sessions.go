@@ -86,6 +86,8 @@ func (s *sessions) Receive(c actor.Context) {
 		for _, router := range m.Routers {
 			c.Send(router, m)
 		}
+	case link.Late: // behind Closed
+		c.Send(m.Request.Client.Router, m)
 	case uses:
 		if e := s.table[m.handle]; e != nil {
 			e.model = m.provider

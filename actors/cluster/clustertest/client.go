@@ -53,11 +53,13 @@ func (c *Client) ask(ctx context.Context, cmd Command) (Answer, bool) {
 	one, cancel := context.WithTimeout(ctx, c.Try)
 	defer cancel()
 	a, err := c.Do(one, c.at, cmd)
-	if err != nil || a.Err != "" {
+	switch {
+	case err != nil && c.Nodes > 1: // who is not answered asks another node
+		c.at = (c.at + 1 + c.Rand.IntN(c.Nodes-1)) % c.Nodes
+	case a.Err != "":
 		c.at = c.Rand.IntN(c.Nodes)
-		return a, false
 	}
-	return a, true
+	return a, err == nil && a.Err == ""
 }
 
 func (c *Client) put(ctx context.Context, session cluster.SessionID) {

@@ -22,6 +22,7 @@ import (
 // script is a model that takes its time.
 const script = `{"delayMs": 60, "chunk": 8, "answers": [
   {"when": "count", "steps": [{"text": "One, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, nineteen, twenty."}], "times": 100},
+  {"when": "first word", "steps": [{"text": "Word."}], "times": 1000},
   {"when": "/./", "steps": [{"text": "You said it to a session that has lost its machine, and here I am."}], "times": 1000}]}`
 
 func main() {

@@ -16,8 +16,10 @@ const sessionsARound = 8
 // measure kills a node again and again, each time with sessions on it, and asks each of them for
 // something through another node at once. The answer is acknowledged: it is in the log.
 func (d *demo) measure(ctx context.Context, rounds int) error {
-	if err := d.hop(); err != nil {
-		return err
+	for _, of := range []func() error{d.hop, d.firstDelta, d.load} {
+		if err := of(); err != nil {
+			return err
+		}
 	}
 	var silent []time.Duration
 	for round := range rounds {
@@ -125,23 +127,89 @@ func at(sorted []time.Duration, percent int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
 }
 
-// hop compares what a command costs at the node that has the session and through another one.
-func (d *demo) hop() error {
-	far, err := d.dial("ada")
-	if err != nil {
-		return err
+// both opens a session, with a client of the node that has it, and one of another.
+func (d *demo) both() (session, owner string, near, far *client, err error) {
+	if far, err = d.dial("ada"); err != nil {
+		return
 	}
-	var session, owner string
 	for owner == "" || owner == "ada" {
 		if session, owner, err = far.open(); err != nil {
-			return err
+			return
 		}
 	}
-	near, err := d.dial(owner)
+	if near, err = d.dial(owner); err != nil {
+		return
+	}
+	_, err = near.ask(map[string]any{"type": "attach", "sessionId": session})
+	return
+}
+
+// firstDelta compares how long a client waits for the first word of an answer, likewise.
+func (d *demo) firstDelta() error {
+	session, _, near, far, err := d.both()
 	if err != nil {
 		return err
 	}
-	if _, err := near.ask(map[string]any{"type": "attach", "sessionId": session}); err != nil {
+	took := map[*client][]time.Duration{}
+	for range 40 {
+		for _, c := range []*client{near, far} {
+			begun := time.Now()
+			if _, err := c.say(map[string]any{"type": "prompt", "sessionId": session, "message": "first word"}); err != nil {
+				return err
+			}
+			c.until("message_update")
+			took[c] = append(took[c], time.Since(begun))
+			near.until("agent_settled")
+			far.until("agent_settled")
+		}
+	}
+	slices.Sort(took[near])
+	slices.Sort(took[far])
+	fmt.Printf("prompt, first delta: at its node p50 %.2f ms; through another p50 %.2f ms\n", ms(at(took[near], 50)), ms(at(took[far], 50)))
+	return nil
+}
+
+// until waits for an event of a kind.
+func (c *client) until(kind string) {
+	for m, err := c.next(); err == nil && m["type"] != kind; m, err = c.next() {
+	}
+}
+
+// load says how long a session of 10,000 entries is not served when it is moved to a node that has no copy
+// of it, and back.
+func (d *demo) load() error {
+	session, owner, near, far, err := d.both()
+	if err != nil {
+		return err
+	}
+	const n = 10_000
+	for i := range n {
+		if _, err := near.say(map[string]any{"type": "set_session_name", "sessionId": session, "name": fmt.Sprint("name ", i)}); err != nil {
+			return err
+		}
+		if i%100 == 99 {
+			if _, err := near.ask(map[string]any{"type": "get_last_assistant_text", "sessionId": session}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, to := range []struct{ node, has string }{{"ada", "no copy"}, {owner, "a copy"}} {
+		begun := time.Now()
+		if _, err := near.ask(map[string]any{"type": "move_session", "sessionId": session, "node": to.node}); err != nil {
+			return err
+		}
+		if _, err := far.ask(map[string]any{"type": "get_last_assistant_text", "sessionId": session}); err != nil {
+			return err
+		}
+		fmt.Printf("a session of %d entries moved to a node that has %s of it: the next answer %.0f ms later\n", n, to.has, ms(time.Since(begun)))
+	}
+	return nil
+}
+
+// hop compares what a command costs at the node that has the session and through another one.
+func (d *demo) hop() error {
+	session, _, near, far, err := d.both()
+	if err != nil {
 		return err
 	}
 	const n = 3000
