@@ -77,7 +77,7 @@ func (i Import) installed() bool {
 }
 
 // NeedsNode gives an import that only Node can serve in full: of the extension's own files a
-// module of Node's, of anybody a native addon. What packages import of Node beside what is used
+// module of Node's, of anybody a native addon or a package that is left to it. What packages import of Node beside what is used
 // of them does not count. An extension may say itself what it wants.
 func (b *Bundle) NeedsNode() (Import, bool) {
 	switch b.Wants {
@@ -87,7 +87,7 @@ func (b *Bundle) NeedsNode() (Import, bool) {
 		return Import{}, false
 	}
 	for _, i := range b.NodeOnly {
-		if native(i.Name) || isBuiltin(i.Name) && !strings.Contains(i.By, "/node_modules/") {
+		if native(i.Name) || slices.Contains(leftToNode, i.Name) || isBuiltin(i.Name) && !strings.Contains(i.By, "/node_modules/") {
 			return i, true
 		}
 	}
@@ -405,6 +405,10 @@ func native(path string) bool { return filepath.Ext(path) == ".node" }
 // mentionsAddon finds manifests of packages that may have native addons.
 var mentionsAddon = lazy(`"gypfile"|node-gyp|"bindings"|prebuild|"binary"|node-addon-api|"napi"|linux-(x64|arm64)`)
 
+// leftToNode are packages without an addon that need Node all the same: they make contexts of
+// node:vm, and only to load them takes the engine longer than anything may run without a break.
+var leftToNode = []string{"jsdom"}
+
 // addonOf gives a native addon of the package in which a file lies: such a package finds it by
 // where it lies itself, and is left to Node.
 func addonOf(file string) (addon string, ok bool) {
@@ -417,6 +421,9 @@ func addonOf(file string) (addon string, ok bool) {
 	name := parts[0]
 	if strings.HasPrefix(name, "@") && len(parts) > 1 {
 		name += "/" + parts[1]
+	}
+	if slices.Contains(leftToNode, name) {
+		return name, true
 	}
 	dir := filepath.Join(root, name)
 	text, err := os.ReadFile(filepath.Join(dir, "package.json"))

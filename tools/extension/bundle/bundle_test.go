@@ -88,6 +88,22 @@ func TestWhatOnlyNodeHas(t *testing.T) {
 	}, b.NodeOnly)
 }
 
+// TestWhatIsLeftToNode: a package that the engine does not load in time runs in Node, also where
+// another package imports it.
+func TestWhatIsLeftToNode(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"ext.ts":                   `import { x } from "reader"; export default () => x`,
+		"node_modules/reader/i.js": `exports.x = require("jsdom")`, "node_modules/reader/package.json": `{"main":"i.js"}`,
+		"node_modules/jsdom/index.js": `exports.JSDOM = require("vm").createContext({})`,
+	})
+	b, err := Extension(filepath.Join(dir, "ext.ts"), shims)
+	require.NoError(t, err)
+	i, needs := b.NeedsNode()
+	require.True(t, needs)
+	require.Equal(t, Import{"jsdom", filepath.Join(dir, "node_modules/reader/i.js")}, i)
+	require.NotContains(t, b.Code, "createContext", "Node loads it from where it lies")
+}
+
 func TestErrorsHaveAPlace(t *testing.T) {
 	for name, c := range map[string]struct{ source, want string }{
 		"syntax":         {"let a = 1;\nlet b = ;", `ext.ts:2:9: Unexpected ";"`},
