@@ -472,8 +472,12 @@ func TestModules(t *testing.T) {
 
 func TestUserBash(t *testing.T) {
 	w := load(t, "bash.ts")
+	ask := func(command string) {
+		w.vm.Call(w.id(), json.RawMessage(`{"type":"user_bash","command":"`+command+`","cwd":"/c","excludeFromContext":false}`))
+	}
 	run := func(command string) string {
-		d := w.call(`{"type":"user_bash","command":"` + command + `","cwd":"/c","excludeFromContext":false}`)
+		ask(command)
+		d := wait[Done](w)
 		require.Empty(t, d.Err)
 		return string(d.Result)
 	}
@@ -481,6 +485,8 @@ func TestUserBash(t *testing.T) {
 	require.JSONEq(t, `{"result":{"output":"far in /c","exitCode":3,"cancelled":false,"truncated":false}}`, run("far"))
 	require.JSONEq(t, `{"block":true,"reason":"user_bash handlers must return operations or a result"}`, run("bad"), "a gate that makes no sense has not said yes")
 	require.Empty(t, run("ls"))
+	ask("bad")
+	require.Equal(t, "user_bash handlers must return operations or a result", wait[Failure](w).Message, "nobody but its author learns of it else")
 }
 
 func TestMessagesGrow(t *testing.T) {

@@ -1383,7 +1383,7 @@ async function combined(event, by, name = event.type, how = COMBINE[name] ?? LAS
         if (how.step(c, r, list[i].ext) === true) break;
       }
     } catch (e) {
-      if (!how.fail) failed(list[i].ext, name, e); else if (how.fail(c, e) === true) break;
+      if (!how.fail) failed(list[i].ext, name, e); else if (how.fail(c, e, list[i].ext) === true) break;
     }
   }
   return how.end ? how.end(c) : c.out;
@@ -1525,7 +1525,7 @@ const COMBINE = {
       if (r.result || r.operations?.exec) { c.out = r; return true; }
       throw new NewError("user_bash handlers must return operations or a result");
     },
-    fail: BLOCKED,
+    fail(c, e, x) { failed(x, "user_bash", e); return BLOCKED(c, e); },
     async end({ event, out }) { return out?.operations ? { result: await runBash(out.operations, event) } : out; },
   },
 };
