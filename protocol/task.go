@@ -189,3 +189,12 @@ type Submission struct {
 	Error string          `json:"error,omitempty"` // why there is nothing to hand over
 	Unfit string          `json:"unfit,omitempty"` // what is wrong with Data, if it was handed over all the same
 }
+
+// Text is the data for people and models: a string as itself, all else as JSON.
+func (s *Submission) Text() string {
+	var text *string // null is none
+	if json.Unmarshal(s.Data, &text) == nil && text != nil {
+		return *text
+	}
+	return string(s.Data)
+}

@@ -227,22 +227,13 @@ func (it *item) settled(in ChildSettled) protocol.TaskResult {
 	case s.Error != "":
 		r.ExitCode, r.Aborted, r.AbortReason, r.Error = 1, true, s.Error, s.Error
 	default:
-		r.StructuredOutput, r.Output = s.Data, asText(s.Data)
+		r.StructuredOutput, r.Output = s.Data, s.Text()
 		if s.Unfit != "" {
 			r.ExitCode, r.Error = 1, s.Unfit
 		}
 	}
 	r.OutputMeta = &protocol.OutputMeta{LineCount: strings.Count(r.Output, "\n") + 1, CharCount: len([]rune(r.Output))}
 	return r
-}
-
-// asText is a value for a model to read: a text as itself.
-func asText(data json.RawMessage) string {
-	var s string
-	if json.Unmarshal(data, &s) == nil {
-		return s
-	}
-	return string(data)
 }
 
 // status is how an ended item is called.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,11 +114,7 @@ func usageOf(s protocol.SessionStats) protocol.Usage {
 // handedOver is all that a child hands over.
 func handedOver(in core.ChildSettled) string {
 	if s := in.Submission; s != nil && s.Data != nil {
-		var text string
-		if json.Unmarshal(s.Data, &text) == nil {
-			return text
-		}
-		return string(s.Data)
+		return s.Text()
 	}
 	return in.Text
 }

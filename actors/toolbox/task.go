@@ -1,7 +1,9 @@
 package toolbox
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -85,7 +87,7 @@ func (s Submit) Start(call protocol.ToolCall) (Work, error) {
 	}
 	if s.Schema != nil {
 		if data, err := fitData(s.Schema, args.Result.Data); err != nil {
-			done.Submission.Unfit = "Output does not match schema: " + firstLines(err.Error(), maxPaths)
+			done.Submission.Unfit = "Output does not match schema: " + misfit(err)
 		} else {
 			done.Submission.Data = data
 		}
@@ -112,7 +114,15 @@ func fitData(schema, data json.RawMessage) (json.RawMessage, error) {
 	return fit.Data, nil
 }
 
-func firstLines(text string, n int) string {
-	lines := strings.Split(text, "\n")
-	return strings.Join(lines[:min(n, len(lines))], "; ")
+// misfit names the first places where data does not fit, from the data on.
+func misfit(err error) string {
+	var places tools.ArgsError
+	if !errors.As(err, &places) {
+		return err.Error()
+	}
+	var lines []string
+	for _, p := range places[:min(maxPaths, len(places))] {
+		lines = append(lines, cmp.Or(strings.TrimPrefix(p.Path, "data"), "/")+": "+p.Reason)
+	}
+	return strings.Join(lines, "; ")
 }

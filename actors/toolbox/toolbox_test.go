@@ -122,3 +122,18 @@ func TestActive(t *testing.T) {
 	assert.Equal(t, []string{"find"}, b.Active(nil, []string{"find", "nope"}, usual))
 	assert.Equal(t, []string{"bash", "find"}, b.Active(nil, []string{"+find", "-read"}, usual))
 }
+
+// TestMisfits: what a child hands over and does not fit is told from the data on, the first places of it.
+func TestMisfits(t *testing.T) {
+	submit := Submit{Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"list":{"type":"array","items":{"type":"integer"}}},"required":["n"]}`)}
+	for data, want := range map[string]string{
+		`{"n":1}`:                          "",
+		`{"n":"x"}`:                        "Output does not match schema: /n: must be integer",
+		`["x"]`:                            "Output does not match schema: /: must be object",
+		`{"n":1,"list":["a","b","c","d"]}`: "Output does not match schema: /list/0: must be integer; /list/1: must be integer; /list/2: must be integer",
+	} {
+		work, err := submit.Start(call(core.SubmitTool, `{"result":{"data":`+data+`}}`))
+		require.NoError(t, err)
+		assert.Equal(t, want, work.(Result).Submission.Unfit, data)
+	}
+}
