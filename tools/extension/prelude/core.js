@@ -160,7 +160,10 @@ function requireFrom(from) {
     }
     return m.exports;
   }
-  require.resolve = (name) => call("shim", name) !== undefined ? name : call("resolve", name, from);
+  require.resolve = (name) => {
+    if (call("shim", name) !== undefined) return name;
+    try { return call("resolve", name, from); } catch { throw missing(name); }
+  };
   require.cache = cache;
   return require;
 }
