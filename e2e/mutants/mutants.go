@@ -344,6 +344,8 @@ var mutants = []mutant{
 	{"what a lost node has begun has no end", "actors/relay/relay.go", "range s.seen.end(lostOnTheWay, again) {", "range s.seen.end(lostOnTheWay, again)[:0] {", []string{"./actors", "-run", "EndsWhatHasBegun"}},
 	{"what was said while a wire was cut has no end", "actors/relay/relay.go", "if state := gjson.GetBytes(a.line, \"data.state\"); !s.seen.again &&", "if state := gjson.GetBytes(a.line, \"data.state\"); false &&", []string{"./actors", "-run", "EndsWhatHasBegun"}},
 	{"a fenced session leaves open what it has begun", "actors/conn/far.go", ", Ends: m.Moved.Ends", "", []string{"./actors", "-run", "EndsWhatHasBegun"}},
+	{"what is asked while a session is moved is refused", "actors/session/session.go", "if s.life.moves() && s.clients", "if false && s.clients", []string{"./actors", "-run", "TestMovedWhile"}},
+	{"what comes behind a move is refused", "actors/session/guard.go", "case g.life.moved && g", "case false && g", []string{"./actors", "-run", "TestMovedWhile"}},
 	{"who is given a session does not get it", "actors/cluster/member.go", "if heir := m.heir(tail); heir != \"\" {", "if heir := m.heir(tail); false {", relays},
 	{"the copy of a session that is open is removed", "actors/session/copies.go", "if cl.Member.Has(cluster.SessionID(id)) {", "if false {", []string{"./actors", "-run", "TestCopiesAreBounded"}},
 	{"the copies that were used last are removed", "actors/session/copies.go", "return a.used.Compare(b.used)", "return b.used.Compare(a.used)", []string{"./actors", "-run", "TestCopiesAreBounded"}},
