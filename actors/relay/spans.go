@@ -102,7 +102,7 @@ func (s *spans) ending(o span, why string, again bool) protocol.Event {
 		if answer == nil {
 			answer = broken(nil, why)
 		}
-		return protocol.TurnEnd{Message: answer, ToolResults: []*protocol.ToolResultMessage{}, RunID: run}
+		return protocol.TurnEnd{TurnIndex: int(at("turnIndex").Int()), Message: answer, ToolResults: []*protocol.ToolResultMessage{}, RunID: run}
 	case protocol.SpanMessage:
 		m := messageOf(o.line)
 		if a, is := m.(*protocol.AssistantMessage); is || m == nil {
