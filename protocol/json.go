@@ -39,6 +39,16 @@ func AppendRaw(dst []byte, raw json.RawMessage) []byte {
 	return buf.Bytes()
 }
 
+// JSON is a value as encoding/json writes it. One that cannot be written is a programming
+// error, and panics.
+func JSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("protocol: encode %T: %s", v, err))
+	}
+	return raw
+}
+
 // maxDepth is how deep jsontext lets values be nested.
 const maxDepth = 10_000
 

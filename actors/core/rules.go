@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -146,11 +145,7 @@ func (m *Machine) deferredNote(r *run) *protocol.CustomMessageEntry {
 // ruleNote is the message with rules, and why they are shown.
 func (m *Machine) ruleNote(rules []protocol.StreamRule, why string) *protocol.CustomMessageEntry {
 	note := noteToModel("ttsr-injection", ruleText(rules, why))
-	details, err := json.Marshal(protocol.RulesOp{Rules: namesOf(rules)})
-	if err != nil {
-		panic("core: names are always JSON: " + err.Error())
-	}
-	note.Details, note.Display = details, !m.set.Rules.QuietNotes
+	note.Details, note.Display = protocol.JSON(protocol.RulesOp{Rules: namesOf(rules)}), !m.set.Rules.QuietNotes
 	return note
 }
 

@@ -67,9 +67,5 @@ func taskParameters(o TaskOffer) json.RawMessage {
 		call.Properties["verify"] = property{Type: []string{"boolean", "string", "object"}, Description: "Run commands on what an isolated task has " +
 			"changed, and merge only if they pass: true for the default profile, the name of a profile, or {profile?, commands?, onFailure?}."}
 	}
-	raw, err := json.Marshal(call)
-	if err != nil {
-		panic("core: parameters are always JSON: " + err.Error())
-	}
-	return raw
+	return protocol.JSON(call)
 }

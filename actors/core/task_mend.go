@@ -71,7 +71,7 @@ func MendTask(raw json.RawMessage, refused bool) json.RawMessage {
 	if items, ok := readList(call["tasks"]); ok {
 		mendItems(call, items, refused)
 	}
-	if mended := jsonObject(call); !sameJSON(raw, mended) {
+	if mended := protocol.JSON(call); !sameJSON(raw, mended) {
 		return mended
 	}
 	return raw // with its members in their order
@@ -92,7 +92,7 @@ func oneItem(flat map[string]json.RawMessage) map[string]json.RawMessage {
 			delete(flat, name)
 		}
 	}
-	call["tasks"] = append(append(json.RawMessage("["), jsonObject(flat)...), ']')
+	call["tasks"] = append(append(json.RawMessage("["), protocol.JSON(flat)...), ']')
 	return call
 }
 
@@ -106,7 +106,7 @@ func mendItems(call map[string]json.RawMessage, items []json.RawMessage, refused
 		rename(item, "agent", "subagent_type")
 		rename(item, "assignment", "task", "prompt")
 		if _, has := item["id"]; !has && readText(item["name"]) != "" {
-			item["id"] = jsonText(asID(readText(item["name"])))
+			item["id"] = protocol.JSON(asID(readText(item["name"])))
 			delete(item, "name")
 		}
 		rename(item, "schema", "output", "outputSchema")
@@ -116,12 +116,12 @@ func mendItems(call map[string]json.RawMessage, items []json.RawMessage, refused
 			if own := readText(item["agent"]); own != "" {
 				name = own
 			}
-			item["id"] = jsonText(numberedID(name, i+1))
+			item["id"] = protocol.JSON(numberedID(name, i+1))
 		}
 		if readText(item["description"]) == "" {
-			item["description"] = jsonText(beginning(readText(item["assignment"])))
+			item["description"] = protocol.JSON(beginning(readText(item["assignment"])))
 		}
-		items[i] = jsonObject(item)
+		items[i] = protocol.JSON(item)
 	}
 	liftIsolated(call, items)
 	call["tasks"] = append(append(json.RawMessage("["), bytes.Join(rawBytes(items), []byte(","))...), ']')
@@ -137,7 +137,7 @@ func mendEffort(item map[string]json.RawMessage) {
 	if model == "" {
 		model = protocol.ModelInherit
 	}
-	item["model"] = jsonText(model + ":" + level)
+	item["model"] = protocol.JSON(model + ":" + level)
 	delete(item, "effort")
 }
 
@@ -151,7 +151,7 @@ func liftIsolated(call map[string]json.RawMessage, items []json.RawMessage) {
 	for i, raw := range items {
 		if item, ok := readObject(raw); ok {
 			delete(item, "isolated")
-			items[i] = jsonObject(item)
+			items[i] = protocol.JSON(item)
 		}
 	}
 }
@@ -246,22 +246,6 @@ func readText(raw json.RawMessage) string {
 		return ""
 	}
 	return s
-}
-
-func jsonText(s string) json.RawMessage {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic("core: a text is always JSON: " + err.Error())
-	}
-	return raw
-}
-
-func jsonObject(m map[string]json.RawMessage) json.RawMessage {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic("core: members that were read can be written: " + err.Error())
-	}
-	return raw
 }
 
 func rawBytes(list []json.RawMessage) [][]byte {

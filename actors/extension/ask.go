@@ -50,10 +50,7 @@ func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
 	for _, tool := range req.Tools {
 		tools = append(tools, map[string]any{"name": tool.Name, "description": tool.Description, "parameters": tool.Parameters})
 	}
-	head, err := json.Marshal(map[string]any{"role": "system", "content": req.System, "toolsAdded": tools, "timestamp": time.Now().UnixMilli()})
-	if err != nil {
-		panic("extension: " + err.Error())
-	}
+	head := protocol.JSON(map[string]any{"role": "system", "content": req.System, "toolsAdded": tools, "timestamp": time.Now().UnixMilli()})
 	var r struct {
 		Messages *[]json.RawMessage `json:"messages"`
 	}

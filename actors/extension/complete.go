@@ -141,11 +141,7 @@ func (c *whole) take(part protocol.Part, model *protocol.Model, tell func(json.R
 	event := func(kind protocol.BlockKind, step string, index int, more map[string]any) {
 		ev := map[string]any{"type": kind.String() + "_" + step, "contentIndex": index}
 		maps.Copy(ev, more)
-		raw, err := json.Marshal(ev)
-		if err != nil {
-			panic("extension: completion: " + err.Error())
-		}
-		tell(raw)
+		tell(protocol.JSON(ev))
 	}
 	switch p := part.(type) {
 	case protocol.PartStart:

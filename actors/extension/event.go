@@ -142,10 +142,7 @@ func told(name string, listens func(string) bool, payload func() any) (string, j
 	if !listens(name) {
 		return "", nil
 	}
-	raw, err := json.Marshal(payload())
-	if err != nil {
-		panic("extension: " + name + ": " + err.Error())
-	}
+	raw := protocol.JSON(payload())
 	return name, typed(name, raw)
 }
 

@@ -111,11 +111,7 @@ func payload(h core.Hook, system SystemPrompt) json.RawMessage {
 		ev = map[string]any{"type": "agent_before_settle", "outcome": outcome(h.Outcome), "entries": []any{}, "continue": false}
 	case core.PrepareHook: // a question of its own
 	}
-	raw, err := json.Marshal(ev)
-	if err != nil {
-		panic("extension: payload: " + err.Error())
-	}
-	return raw
+	return protocol.JSON(ev)
 }
 
 // beforeAgentStart is about the message that begins a run.

@@ -150,11 +150,7 @@ func streamArgs(req *providers.Request) []json.RawMessage {
 	shown := map[string]any{"systemPrompt": req.System, "messages": rawMessages(req.Messages), "tools": tools}
 	args := []json.RawMessage{protocol.AppendValue(nil, req.Model)}
 	for _, v := range []any{shown, options} {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			panic("extension: streamSimple: " + err.Error())
-		}
-		args = append(args, raw)
+		args = append(args, protocol.JSON(v))
 	}
 	return args
 }

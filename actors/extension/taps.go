@@ -58,10 +58,7 @@ const aside = 1 << 50
 
 // tell shows an event to the extensions that no work waits for.
 func (t *Tools) tell(event map[string]any) {
-	raw, err := json.Marshal(event)
-	if err != nil {
-		panic("extension: " + err.Error())
-	}
+	raw := protocol.JSON(event)
 	t.mu.Lock()
 	vm := t.vm
 	t.last += 2

@@ -46,7 +46,7 @@ func slashCommand(text string) (name, args string, ok bool) {
 func (s *Session) runExtensionCommand(e core.RunCommand) {
 	s.update()
 	s.reported.commands.running = append(s.reported.commands.running, e.Name)
-	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: asJSON(map[string]json.RawMessage{"systemPromptOptions": s.promptOptions()})})
+	s.ext.send(extension.RunCommand{RunCommand: e, Snapshot: protocol.JSON(map[string]json.RawMessage{"systemPromptOptions": s.promptOptions()})})
 }
 
 // commandsOf are the commands of extensions whose end clients have not been told.

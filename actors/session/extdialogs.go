@@ -63,7 +63,7 @@ func (s *Session) dialogAnswered(m core.UIAnswered, how protocol.DialogOver) boo
 	default:
 		a = map[string]bool{"confirmed": m.Confirmed}
 	}
-	s.answerOp(op, asJSON(a), "")
+	s.answerOp(op, protocol.JSON(a), "")
 	return true
 }
 
@@ -81,7 +81,7 @@ func (s *Session) tellPrompt(name string, r protocol.ExtensionUIRequest) {
 	if !s.ext.listens[name] || s.ext.asks.over {
 		return
 	}
-	s.tellEvent(asJSON(map[string]any{"type": name, "reason": "ui_prompt", "kind": r.Method, "title": r.Title}))
+	s.tellEvent(protocol.JSON(map[string]any{"type": name, "reason": "ui_prompt", "kind": r.Method, "title": r.Title}))
 }
 
 // dialogGone closes a dialog that its extension does not want any more.

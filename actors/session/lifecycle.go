@@ -61,7 +61,9 @@ type lifecycle struct {
 }
 
 // moves says that the session is given to another node, which is to have what comes now.
-func (l *lifecycle) moves() bool { return l.moved || l.end != nil && l.end.moves && len(l.end.asked) == 0 }
+func (l *lifecycle) moves() bool {
+	return l.moved || l.end != nil && l.end.moves && len(l.end.asked) == 0
+}
 
 // ending is how a session is to end.
 type ending struct {

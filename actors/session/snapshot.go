@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"troupe/actors/extension"
@@ -117,7 +116,7 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 		catalog := s.catalog()
 		snap.Models, snap.Available = protocol.AppendValue(nil, catalog.Models), protocol.AppendValue(nil, catalog.Available())
 	}
-	raw := asJSON(snap)
+	raw := protocol.JSON(snap)
 	raw = append(raw[:len(raw)-1], ',')
 	return append(raw, s.tooling()...)
 }
@@ -146,7 +145,7 @@ func (s *Session) tooling() []byte {
 	if t.made != nil && sameHosts && t.prompts == prompts && t.regs == s.ext.regs && slices.Equal(t.active, active) {
 		return t.made
 	}
-	raw := asJSON(struct {
+	raw := protocol.JSON(struct {
 		Tools        []shownTool     `json:"tools"`
 		Commands     json.RawMessage `json:"commands"`
 		SystemPrompt string          `json:"systemPrompt"`
@@ -169,14 +168,5 @@ func (s *Session) systemPrompt() string {
 
 // promptOptions are what it is made of.
 func (s *Session) promptOptions() json.RawMessage {
-	return asJSON(s.work.prompts.get().options(s.box().Select(s.m.ActiveTools())))
-}
-
-// asJSON encodes what is always JSON: another value is a programming error, and panics.
-func asJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("session: %T: %s", v, err))
-	}
-	return raw
+	return protocol.JSON(s.work.prompts.get().options(s.box().Select(s.m.ActiveTools())))
 }
