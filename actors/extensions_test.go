@@ -99,6 +99,25 @@ func playExtensions(t *testing.T, seed uint64) {
 	b.judge(actortest.Options{Files: b.disk.Files(), Free: true, Extended: true})
 }
 
+// TestCommandsOfACrashedSession: whoever waits for the end of a command does not wait for ever.
+func TestCommandsOfACrashedSession(t *testing.T) {
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	bubble(t, func(t *testing.T) {
+		b := start(t, faults(`Panic s1 CommandOver 0`), func(c *Config) {
+			c.Sessions.ExtensionHost = actortest.NewExtensions(1)
+			c.Sessions.Extensions.Sources = []string{found}
+		})
+		b.Call(t, `{"type":"hello","features":["stateEvents"]}`)
+		s := b.open()
+		b.Say(s, "prompt", "/xc ~a~")
+		b.pass(time.Minute)
+		require.NotEmpty(t, b.cfg.Faults.Hits())
+		require.Len(t, b.Events(s, "extension_command_end"), 1)
+		b.check()
+	})
+}
+
 // TestReloadKeepsTheOrder: what waits for extensions that are loaded again is answered in
 // the order in which it was sent, whether or not an answer stands for an fsync.
 func TestReloadKeepsTheOrder(t *testing.T) {

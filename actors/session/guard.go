@@ -130,6 +130,7 @@ func (g *crashGuard) crash(c actor.Context, msg, reason any) {
 	if g.file.Log != nil {
 		g.file.Discard()
 	}
+	g.endCommands()
 	g.clients.flush(root)
 	err := protocol.CodeInternal.Errorf("Internal error: the session was restarted")
 	switch {
@@ -140,6 +141,16 @@ func (g *crashGuard) crash(c actor.Context, msg, reason any) {
 	default:
 		g.giveUp(c)
 	}
+}
+
+// endCommands tells clients that the commands of extensions are over: those that ran them end
+// with the session.
+func (g *crashGuard) endCommands() {
+	of := &g.session.reported.commands
+	for _, name := range slices.Concat(of.over, of.running) {
+		g.clients.emit(protocol.ExtensionCommandEnd{Name: name}, nil)
+	}
+	*of = commandsOf{}
 }
 
 // giveUp ends a session on the crash that was one too many. What its clients have
