@@ -192,6 +192,7 @@ func TestPageFindsItsWay(t *testing.T) {
 	other := b.NewTab(t, 1280, 860, "light")
 	other.Load(s.base + "/")
 	other.Until(ready + ` && troupe.view !== null`)
+	assert.Equal(t, true, tab.Eval(`troupe.gone(troupe.view.handle).then(() => troupe.view !== null)`), "it has ended on one node, and goes on on another")
 	choose("Close this session")
 	for _, one := range []*browser.Tab{tab, other} {
 		one.Until(status + ` === "The session was closed." && document.getElementById("composer").hidden`)

@@ -228,12 +228,15 @@ class App {
     this.later(() => this.list.refresh());
   }
 
-  // gone: a session was closed, here or by somebody else.
-  gone(handle) {
+  // gone: a session was closed, here or by somebody else; or it is on its way to another node, and answers.
+  async gone(handle) {
     const view = this.views.get(handle);
-    this.views.delete(handle);
-    this.later(() => this.list.refresh());
-    if (view && view === this.view) this.leave("The session was closed.");
+    const why = view && (await this.link.ask("get_state", { sessionId: handle }).then(() => null, (error) => error));
+    if (why?.code === "unknown_session" && this.views.get(handle) === view) {
+      this.views.delete(handle);
+      if (view === this.view) this.leave("The session was closed.");
+    }
+    await this.list.refresh();
   }
 
   // leave shows no session any more.

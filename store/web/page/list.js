@@ -92,7 +92,7 @@ class List {
   status(info) {
     if (info.status === "closed") {
       this.open.delete(info.sessionId);
-      this.app.gone(info.sessionId);
+      this.app.later(() => this.app.gone(info.sessionId));
     } else this.open.set(info.sessionId, { ...this.open.get(info.sessionId), ...info });
     this.draw();
   }
