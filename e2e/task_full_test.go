@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,4 +105,17 @@ func TestDamagedChild(t *testing.T) {
 	assert.Contains(t, d.errors(), file)
 	assert.Contains(t, d.errors(), "the session file is damaged: lines that are no entries are left out")
 	assert.Contains(t, read(t, file), "this is A again")
+}
+
+// TestIsolationThatIsOff: an agent file that asks for a workspace where none is made is named, and starts.
+func TestIsolationThatIsOff(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		p := newPlace(t)
+		p.write(p.agent()+"/agents/apart.md", "---\nname: apart\ndescription: works apart\nisolation: worktree\n---\nWork.\n")
+		p.write(p.agent()+"/settings.json", fmt.Sprintf(`{"task":{"isolation":{"enabled":%t}}}`, on))
+		_, said, code := p.once(`{"type":"get_state"}`+"\n", "--mode", "rpc")
+		require.Zero(t, code)
+		require.Equal(t, !on, strings.Contains(said, "isolation has no effect"), said)
+	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +51,19 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 		w.settings.MaxReminders = 0
 	}
 	w.settings.Tasks = set
+	if !set.Isolation {
+		w.complainOfOpenWork(shared)
+	}
+}
+
+// complainOfOpenWork names the agents whose files ask for a workspace of their own where none is made.
+func (w *workspace) complainOfOpenWork(shared *Shared) {
+	for _, a := range w.agents.List {
+		if a.Isolated && a.Path != "" {
+			err := errors.New("works where its parent does, since task.isolation.enabled is off: isolation has no effect")
+			shared.complaints.all([]config.Problem{{Path: a.Path, Err: err}})
+		}
+	}
 }
 
 // startChild has the session of a child opened.
