@@ -383,12 +383,21 @@ func (r recording) left() gjson.Result {
 
 func outlines(entries []entry, artifact func(name string) (string, bool)) map[string][]string {
 	all := map[string][]string{}
+	begun := 0
 	for _, e := range entries {
 		if e.dir != "out" {
 			continue
 		}
 		if subject, line := outlineOf(e.v); line != "" {
 			all[subject] = append(all[subject], line)
+		}
+		switch kind, first := e.v.Get("type").Str, "first update of "+e.v.Get("toolCallId").Str; {
+		case kind == "tool_execution_start":
+			begun = 0
+		case kind == "subagent_start":
+			begun++
+		case kind == "tool_execution_update" && e.v.Get("toolName").Str == "task" && all[first] == nil:
+			all[first] = []string{fmt.Sprint(begun, " begun: ", e.v.Get("partialResult.content.0.text").Str, e.v.Get("partialResult.details.progress.#.status").Raw)}
 		}
 		if e.v.Get("type").Str == "tool_execution_end" && e.v.Get("toolName").Str == "task" {
 			all["text of "+e.v.Get("toolCallId").Str] = []string{resultOf(e.v.Get("result.content.0.text").Str)}

@@ -339,13 +339,17 @@ func (m *Machine) childProgress(in ChildProgress) {
 
 // moved says whether there is more to show of a call than that it has begun: an item that
 // has begun, or is being prepared, or will never begin.
-func (t *tasks) moved() bool {
+// For pisces those that begin first have begun together.
+func (t *tasks) moved(pisces bool) bool {
+	if pisces && t.shown == 0 && slices.ContainsFunc(t.items, (*item).begins) {
+		return false
+	}
 	return slices.ContainsFunc(t.items, func(it *item) bool { return it.isolated || it.opened.ID != "" || it.done() })
 }
 
 // showTasks tells clients how far the items of a call are.
 func (m *Machine) showTasks(r *run, c *call) {
-	if c.state != callRunning || c.hook != 0 || !c.tasks.moved() {
+	if c.state != callRunning || c.hook != 0 || !c.tasks.moved(m.words().pisces) {
 		return
 	}
 	t := c.tasks
@@ -353,7 +357,7 @@ func (m *Machine) showTasks(r *run, c *call) {
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
 	done, running := 0, 0
 	for _, it := range t.items {
-		details.Progress = append(details.Progress, it.progress(m.now))
+		details.Progress = append(details.Progress, it.progress(m.words(), m.now))
 		switch it.state.(type) {
 		case itemDone:
 			done++

@@ -247,8 +247,18 @@ func status(r *protocol.TaskResult) string {
 	return protocol.TaskFailed
 }
 
+// begins says whether a child works where its parent does and is about to be told of.
+func (it *item) begins() bool {
+	switch it.state.(type) {
+	case itemAsking, itemOpening:
+		return !it.isolated
+	default:
+		return false
+	}
+}
+
 // progress is what clients are shown of an item.
-func (it *item) progress(now int64) protocol.TaskProgress {
+func (it *item) progress(words taskWords, now int64) protocol.TaskProgress {
 	p := protocol.TaskProgress{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
 		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.override,
@@ -264,7 +274,7 @@ func (it *item) progress(now int64) protocol.TaskProgress {
 	case itemNaming, itemWaiting, itemMerging:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "merging", now-it.began
 	case itemRunning:
-		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
+		p.Status, p.Phase, p.DurationMs = words.atWork(it), "running", now-it.began
 	case itemDone:
 		p.Status, p.DurationMs, p.Tokens = status(&s.is), s.is.DurationMs, s.is.Tokens
 	}
