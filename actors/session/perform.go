@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -137,7 +136,10 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.jobs.cancelTimer(e.Name)
 	case core.Closed:
 		s.onClosed(c)
-	default:
+	case core.StartStream, core.StartTool, core.Summarise, core.ScheduleRetry, core.Cancel, core.CancelCall, core.CancelBash,
+		core.InnerProgress, core.InnerDone, core.StartChild, core.TellChild, core.CloseChild, core.AskGrant, core.ReportSpent,
+		core.AnswerGrant, core.LimitChild, core.PrepareWorkspace, core.CaptureWork, core.RunCheck, core.PlanMerge, core.ApplyMerge,
+		core.LeaveWorkspace, core.EndIsolated, core.CancelIsolated:
 		s.performWork(c, e)
 	}
 	return nil
@@ -186,8 +188,7 @@ func (s *Session) performWork(c actor.Context, e core.Effect) {
 		s.isolate(c, e)
 	case core.CancelIsolated:
 		s.jobs.cancelOne(c, core.WorkerIsolated, e.Attempt, e.ID)
-	default:
-		panic(fmt.Sprintf("actors: unknown effect %T", e))
+	default: // perform names every effect
 	}
 }
 
