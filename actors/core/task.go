@@ -347,17 +347,28 @@ func (t *tasks) moved(pisces bool) bool {
 	return slices.ContainsFunc(t.items, func(it *item) bool { return it.isolated || it.opened.ID != "" || it.done() })
 }
 
+// piscesBegins is after how many milliseconds pisces shows items at work, which it shows
+// first as they were before.
+const piscesBegins = 100
+
 // showTasks tells clients how far the items of a call are.
 func (m *Machine) showTasks(r *run, c *call) {
 	if c.state != callRunning || c.hook != 0 || !c.tasks.moved(m.words().pisces) {
 		return
 	}
 	t := c.tasks
-	t.shown, t.stale = m.now, false
+	first := m.words().pisces && t.shown == 0
+	if t.stale = first; first {
+		m.do(SetTimer{Name: tasksTimer, AfterMs: piscesBegins})
+	}
+	t.shown = m.now
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
 	done, running := 0, 0
 	for _, it := range t.items {
-		details.Progress = append(details.Progress, it.progress(m.words(), m.now))
+		details.Progress = append(details.Progress, it.progress(m.now))
+		if p := &details.Progress[len(details.Progress)-1]; first && p.Status == protocol.TaskRunning {
+			p.Status = protocol.TaskPending
+		}
 		switch it.state.(type) {
 		case itemDone:
 			done++

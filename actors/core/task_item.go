@@ -258,7 +258,7 @@ func (it *item) begins() bool {
 }
 
 // progress is what clients are shown of an item.
-func (it *item) progress(words taskWords, now int64) protocol.TaskProgress {
+func (it *item) progress(now int64) protocol.TaskProgress {
 	p := protocol.TaskProgress{
 		Index: it.index, ID: it.id, Agent: it.agent.Name, AgentSource: it.agent.Source, Status: protocol.TaskPending,
 		Task: it.told, Assignment: it.want.Assignment, Description: it.want.Description, ModelOverride: it.override,
@@ -274,7 +274,7 @@ func (it *item) progress(words taskWords, now int64) protocol.TaskProgress {
 	case itemNaming, itemWaiting, itemMerging:
 		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "merging", now-it.began
 	case itemRunning:
-		p.Status, p.Phase, p.DurationMs = words.atWork(it), "running", now-it.began
+		p.Status, p.Phase, p.DurationMs = protocol.TaskRunning, "running", now-it.began
 	case itemDone:
 		p.Status, p.DurationMs, p.Tokens = status(&s.is), s.is.DurationMs, s.is.Tokens
 	}

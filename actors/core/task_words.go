@@ -128,14 +128,6 @@ func (w taskWords) running(items, done, running int) string {
 	return fmt.Sprintf("%d/%d done, %d running", done, items, running)
 }
 
-// atWork is the status of an item whose child was told what to do: pisces waits for a word of it.
-func (w taskWords) atWork(it *item) string {
-	if w.pisces && it.heard == 0 {
-		return protocol.TaskPending
-	}
-	return protocol.TaskRunning
-}
-
 // summary is what a model reads of a call that is over: how many of its items have
 // succeeded, in what time, and each of them, as many as fit.
 func (w taskWords) summary(results []protocol.TaskResult, ms int64) string {

@@ -185,10 +185,6 @@ func FuzzDecode(f *testing.F) {
 			require.True(t, json.Valid(req.ID), "id is no JSON: %q", req.ID)
 		}
 		out := NewEncoder(protocol.Wire{}, "").AppendResponse(nil, protocol.Response{ID: req.ID, Command: req.Name, Err: err})
-		if len(out) == 0 { // an answer to a dialog that makes no sense
-			require.True(t, req.Spec != nil && req.Spec.Silent && len(req.ID) > 0, "no response")
-			return
-		}
 		require.True(t, json.Valid(out) && utf8.Valid(out), "response: %s", out)
 	})
 }

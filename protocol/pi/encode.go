@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 
 	"troupe/protocol"
@@ -39,7 +38,7 @@ func NewEncoder(wire protocol.Wire, sessionID string) *Encoder {
 // Of a command that is not answered only a failure is written, unless the client
 // wants to know.
 func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
-	if row := protocol.Lookup(r.Command); row != nil && row.Silent && !e.wire.Has(protocol.FeatureUIAck) && (r.Err == nil || e.ignores(row, r)) {
+	if row := protocol.Lookup(r.Command); row != nil && row.Silent && r.Err == nil && !e.wire.Has(protocol.FeatureUIAck) {
 		return dst
 	}
 	o := e.response(dst, r)
@@ -56,14 +55,6 @@ func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
 		o.B = protocol.AppendAs(o.B, e.data(r.Data), e.wire.Dialect)
 	}
 	return append(o.Close(), '\n')
-}
-
-// ignores says whether a refusal is not written: of an answer to a dialog whose members are of
-// another type, as of one that does not fit its dialog. It would come under the id of the dialog,
-// and clients written for pi, which says nothing, know none of their commands by that.
-func (e *Encoder) ignores(row *protocol.Spec, r protocol.Response) bool {
-	return row.Params == reflect.TypeFor[protocol.ExtensionUIResponse]() && r.Err.Code == protocol.CodeInvalidParams && len(r.ID) > 0 &&
-		!e.wire.Has(protocol.FeatureDialogEvents)
 }
 
 // data is what this client is shown in the place of the data of an answer.

@@ -369,30 +369,6 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// TestAnswersToDialogsThatMakeNoSense: nothing is said of one, but to who wants to know, or if
-// it names no dialog.
-func TestAnswersToDialogsThatMakeNoSense(t *testing.T) {
-	says := func(line string, features ...protocol.Feature) string {
-		req, err := Decode([]byte(line))
-		require.NotNil(t, err, line)
-		wire := protocol.Wire{Features: map[protocol.Feature]bool{}}
-		for _, f := range features {
-			wire.Features[f] = true
-		}
-		return string(NewEncoder(wire, "").AppendResponse(nil, protocol.Response{ID: req.ID, Command: req.Name, Err: err}))
-	}
-	for _, member := range []string{`"value":5`, `"value":["a"]`, `"confirmed":"yes"`, `"cancelled":1`} {
-		for _, name := range []string{"extension_ui_response", "hook_ui_response"} {
-			line := `{"type":"` + name + `","id":"u1",` + member + `}`
-			require.Empty(t, says(line), line)
-			require.Contains(t, says(line, protocol.FeatureUIAck), `"success":false`, line)
-			require.Contains(t, says(line, protocol.FeatureDialogEvents), `"success":false`, line)
-		}
-	}
-	require.Contains(t, says(`{"type":"extension_ui_response"}`), "Missing id")
-	require.Contains(t, says(`{"type":"host_tool_update","id":"h1","partialResult":1,"id":7}`), `"success":false`)
-}
-
 func TestAllocations(t *testing.T) {
 	wire, _, _ := protocol.DialectUnion.Open()
 	for _, c := range []struct {
