@@ -160,6 +160,18 @@ func TestNodeThatBreaks(t *testing.T) {
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{"alive", "slept", "alive", "alive"}, w.notices(), "the realm is changed, and the way into it is not")
 
+}
+
+// TestNodeThatIsKilled: what was asked of it is over then, and it begins anew.
+func TestNodeThatIsKilled(t *testing.T) {
+	o := testOptions() // with its patience: the machine may take its time to end a process
+	o.Limits.Recycles = 10
+	w := inNode(t, o, `
+		import { execSync } from "node:child_process";
+		export default function (pi: any) {
+			pi.on("agent_end", (e: any, ctx: any) => { void execSync; ctx.ui.notify("alive"); });
+			pi.on("tool_call", () => new Promise(() => { setTimeout(() => {}, 1e6); }));
+		}`)
 	var n *nodeEngine
 	w.host.(*Inline).mu.Lock()
 	for v := range w.host.(*Inline).vms {
@@ -172,4 +184,5 @@ func TestNodeThatBreaks(t *testing.T) {
 	require.Contains(t, wait[Done](w).Err, "Node.js ended: killed")
 	wait[Ready](w)
 	w.tell(`{"type":"agent_end"}`)
+	require.Equal(t, []string{"alive"}, w.notices())
 }
