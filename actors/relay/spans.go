@@ -41,15 +41,14 @@ var rows = sync.OnceValue(func() map[string]*protocol.EventSpec {
 
 // observe follows an event that the client is told.
 func (s *spans) observe(row *protocol.EventSpec, line []byte) {
-	id := ""
-	switch of := row.Opens + row.Closes; of {
+	of, id := row.Opens+row.Closes, ""
+	switch of {
 	case protocol.SpanTool:
 		id = gjson.GetBytes(line, "toolCallId").Str
 	case protocol.SpanChild, protocol.SpanAttempt, protocol.SpanCheck:
 		id = gjson.GetBytes(line, "id").Str
 	default: // there is one at a time
 	}
-	of := row.Opens + row.Closes
 	s.open = slices.DeleteFunc(s.open, func(o span) bool { return o.of == of && o.id == id }) // it may be told by two names
 	switch {
 	case row.Opens == protocol.SpanRun:

@@ -60,9 +60,9 @@ type lifecycle struct {
 	moved   bool            // it has ended here, and goes on on another node
 }
 
-// moves says that the session is given to another node, which is to have what comes now.
+// moves says that the session is being given to another node, which is to have what comes now.
 func (l *lifecycle) moves() bool {
-	return l.moved || l.end != nil && l.end.moves && len(l.end.asked) == 0
+	return l.end != nil && l.end.moves && len(l.end.asked) == 0
 }
 
 // ending is how a session is to end.
