@@ -604,3 +604,53 @@ func TestWebSocketOfOneSession(t *testing.T) {
 	}
 	assert.Equal(t, 143, s.stop())
 }
+
+// TestServePair: further browsers are let in while the daemon runs, each by a code of its own and
+// with the rights that were meant; not by a daemon that has no page.
+func TestServePair(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	pair := func(args ...string) (string, int) {
+		cmd := exec.Command(binary, append([]string{"serve", "pair", "--to", s.socket}, args...)...)
+		cmd.Env, cmd.Dir = p.environ(), p.work
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	tokens := map[string]bool{}
+	for _, of := range []struct {
+		args  []string
+		scope string
+	}{{nil, "full"}, {[]string{"full"}, "full"}, {[]string{"view"}, "view"}} {
+		out, code := pair(of.args...)
+		require.Zero(t, code, out)
+		address, oneTime, found := strings.Cut(strings.TrimSuffix(out, "\n"), "/#c=")
+		require.True(t, found, out)
+		assert.Equal(t, s.base, address)
+		token, scope := s.login(oneTime)
+		assert.Equal(t, of.scope, scope)
+		tokens[token] = true
+		status, _ := s.ask("POST", "/v1/login", `{"code":"`+oneTime+`"}`)
+		assert.Equal(t, 401, status, "a code works once")
+		assert.NotContains(t, s.errors(), oneTime)
+	}
+	assert.Len(t, tokens, 3)
+	token, _ := s.login(s.code)
+	assert.NotContains(t, tokens, token, "the first code is good all the same")
+	for _, wrong := range [][]string{{"all"}, {"full", "view"}, {"--scope"}} {
+		out, code := pair(wrong...)
+		assert.Equal(t, 2, code, out)
+	}
+	c, err := net.Dial("unix", s.socket)
+	require.NoError(t, err)
+	_, err = io.WriteString(c, `{"troupe":"pair","scope":"metrics"}`+"\n")
+	require.NoError(t, err)
+	said, err := io.ReadAll(c)
+	require.NoError(t, err)
+	assert.Contains(t, string(said), `"success":false`)
+	require.Equal(t, 143, s.stop())
+	s = p.serve()
+	out, code := pair()
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "without --listen")
+}

@@ -18,13 +18,19 @@ import (
 )
 
 // A Preface is the first line of "troupe connect": where it was started and with
-// which flags. A client that speaks to the socket by itself has none, and its first
-// line is a command.
+// which flags; or of "troupe serve pair", which wants nothing else. A client that speaks
+// to the socket by itself has none, and its first line is a command.
 type Preface struct {
-	Connect string   `json:"troupe"` // "connect"
-	Cwd     string   `json:"cwd"`
-	Args    []string `json:"args"`
+	Word  string   `json:"troupe"` // wordConnect or wordPair
+	Cwd   string   `json:"cwd,omitempty"`
+	Args  []string `json:"args,omitempty"`
+	Scope Scope    `json:"scope,omitempty"` // of the browser that is to be paired
 }
+
+const (
+	wordConnect = "connect"
+	wordPair    = "pair"
+)
 
 // maxPreface bounds the first line: flags may hold a system prompt.
 const maxPreface = 1 << 20
@@ -43,7 +49,7 @@ func (c *lineClient) Close() error { return c.Conn.Close() }
 
 // readPreface reads the first line, if it is one.
 func readPreface(in *bufio.Reader) (*Preface, error) {
-	const begins = `{"troupe":"connect"`
+	const begins = `{"troupe":"`
 	head, err := in.Peek(len(begins))
 	if err != nil || string(head) != begins {
 		return nil, nil // what is wrong with it the connection will say
@@ -62,6 +68,9 @@ func readPreface(in *bufio.Reader) (*Preface, error) {
 	var p Preface
 	if err := json.Unmarshal(line, &p); err != nil {
 		return nil, err
+	}
+	if p.Word != wordConnect && p.Word != wordPair {
+		return nil, fmt.Errorf("this daemon does not know what %q is", p.Word)
 	}
 	return &p, nil
 }
@@ -149,6 +158,11 @@ func (s *Server) takeLines(c net.Conn) {
 	defer s.leave()
 	client := &lineClient{visitor: s.visitor(fmt.Sprintf("socket, process %d", pid), who{}), Conn: c, in: bufio.NewReaderSize(c, 64<<10)}
 	preface, err := readPreface(client.in)
+	if err == nil && preface != nil && preface.Word == wordPair {
+		if err = s.pair(c, client.name, preface.Scope); err == nil {
+			return
+		}
+	}
 	var cfg conn.Config
 	if err == nil {
 		cfg, err = s.Configure(preface)
@@ -160,6 +174,55 @@ func (s *Server) takeLines(c net.Conn) {
 	s.Log.Info().Str("client", client.name).Msg("connected")
 	s.run(cfg, client)
 	s.Log.Info().Str("client", client.name).Msg("gone")
+}
+
+// invitation answers "troupe serve pair".
+type invitation struct {
+	Success bool   `json:"success"`
+	URL     string `json:"url"` // with a one-time code
+}
+
+// pair invites one more browser. The log has who wanted that, and not the code.
+func (s *Server) pair(c net.Conn, name string, scope Scope) error {
+	switch {
+	case s.Tokens == nil:
+		return errors.New("this daemon has no page: it was started without --listen")
+	case s.ends():
+		return errors.New("the daemon ends")
+	case scope != ScopeFull && scope != ScopeView:
+		return fmt.Errorf("scope %q: want %s or %s", scope, ScopeFull, ScopeView)
+	}
+	s.Log.Info().Str("client", name).Str("scope", string(scope)).Msg("a browser is invited")
+	said, _ := json.Marshal(invitation{Success: true, URL: s.Tokens.Invite(scope)})
+	_ = c.SetWriteDeadline(time.Now().Add(handshakeTime))
+	_, _ = c.Write(append(said, '\n')) // whoever is gone does not want it
+	return c.Close()
+}
+
+// Pair asks the daemon on a connection for the address of its page, good for one browser.
+func Pair(c net.Conn, scope Scope, within time.Duration) (url string, err error) {
+	var answer struct {
+		invitation
+		Error string
+	}
+	if err := ask(c, Preface{Word: wordPair, Scope: scope}, &answer, within); err != nil {
+		return "", err
+	}
+	if !answer.Success {
+		return "", errors.New(answer.Error)
+	}
+	return answer.URL, nil
+}
+
+// ask writes a line to a daemon and reads one.
+func ask(c net.Conn, question, answer any, within time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(c).Encode(question); err != nil {
+		return err
+	}
+	return json.NewDecoder(c).Decode(answer)
 }
 
 // refusal is what a client or a request hears that is not served. Its beginning tells it apart from
@@ -209,14 +272,8 @@ func (s *Server) leave() {
 
 // Ping says why the daemon on a connection does not answer within a time; nil if it does.
 func Ping(c net.Conn, within time.Duration) error {
-	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(c, `{"id":"1","type":"ping"}`+"\n"); err != nil {
-		return err
-	}
 	var answer refusal
-	if err := json.NewDecoder(c).Decode(&answer); err != nil {
+	if err := ask(c, map[string]string{"id": "1", "type": "ping"}, &answer, within); err != nil {
 		return err
 	}
 	if !answer.Success {
@@ -228,7 +285,7 @@ func Ping(c net.Conn, within time.Duration) error {
 // Relay copies both ways until the daemon says no more. It is "troupe connect". That
 // the daemon has refused the client, or ended before the client did, is an error.
 func Relay(c *net.UnixConn, p Preface, in io.Reader, out io.Writer) error {
-	p.Connect = "connect"
+	p.Word = wordConnect
 	first, err := json.Marshal(p)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,6 +47,8 @@ type Device struct {
 
 // Tokens are the credentials that a daemon takes.
 type Tokens struct {
+	Page string // the address of the page that trades in codes
+
 	dir  string
 	file [sha256.Size]byte // of the token in serve.token
 
@@ -216,9 +219,15 @@ func writeDevices(dir string, list []Device) error {
 func (t *Tokens) NewCode(scope Scope) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := secret()[:22]
-	t.codes[c] = code{scope, time.Now().Add(codeLife)}
+	c, now := secret()[:22], time.Now()
+	maps.DeleteFunc(t.codes, func(_ string, old code) bool { return now.After(old.until) })
+	t.codes[c] = code{scope, now.Add(codeLife)}
 	return c
+}
+
+// Invite is the address of the page with a one-time code: who opens it has a device.
+func (t *Tokens) Invite(scope Scope) string {
+	return strings.TrimSuffix(t.Page, "/") + "/#c=" + t.NewCode(scope)
 }
 
 // errBadCode says as little as it can.

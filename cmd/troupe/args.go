@@ -374,7 +374,7 @@ func (o *options) check() error {
 func usage() string {
 	var b strings.Builder
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
-		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe health [--to SOCKET]\n  troupe cluster VERB\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
+		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve pair [full|view] | devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe health [--to SOCKET]\n  troupe cluster VERB\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
 		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n\nEach of them prints its own options with --help.\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.title)

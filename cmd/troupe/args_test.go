@@ -56,7 +56,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 // TestHelpOfSubcommands: who asks for help gets it, and nothing is done.
 func TestHelpOfSubcommands(t *testing.T) {
 	for args, want := range map[string]string{
-		"serve --help": serveUsage, "serve --socket x -h": serveUsage, "serve devices --help": devicesUsage, "serve revoke --help": revokeUsage,
+		"serve --help": serveUsage, "serve --socket x -h": serveUsage, "serve pair view -h": pairUsage, "serve devices --help": devicesUsage, "serve revoke --help": revokeUsage,
 		"connect --to x --help": connectUsage, "health -h": healthUsage, "cluster --help": clusterUsage, "cluster move a b --help": clusterUsage,
 		"login --help": credentialUsage["login"], "logout acme -h": credentialUsage["logout"], "auth check --help": credentialUsage["auth"],
 		"models discover --help": discoverUsage, "schema --help": schemaUsage,

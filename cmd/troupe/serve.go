@@ -52,6 +52,7 @@ const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--tok
 
 const (
 	devicesUsage = "usage: troupe serve devices"
+	pairUsage    = "usage: troupe serve pair [full|view] [--to SOCKET]"
 	revokeUsage  = "usage: troupe serve revoke DEVICE"
 	connectUsage = "usage: troupe connect [--to SOCKET] " + optionsOfRPC
 	healthUsage  = "usage: troupe health [--to SOCKET]"
@@ -69,6 +70,8 @@ func remotely(word string, args []string) int {
 		err = administer(args)
 	case len(args) > 0 && args[0] == "devices":
 		err = listDevices(args[1:])
+	case len(args) > 0 && args[0] == "pair":
+		err = pairBrowser(args[1:])
 	case len(args) > 0 && args[0] == "revoke":
 		err = revokeDevice(args[1:])
 	default:
@@ -116,13 +119,7 @@ func parseServe(args []string) (*serveOptions, error) {
 			}
 			return nil
 		},
-		"--pair": func(v string) error {
-			if v != string(remote.ScopeFull) && v != string(remote.ScopeView) {
-				return errors.New("want full or view")
-			}
-			s.pair = v
-			return nil
-		},
+		"--pair":  func(v string) error { s.pair = v; return checkScope(v) },
 		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
 	}
 	maps.Copy(values, s.cluster.flags())
@@ -142,6 +139,14 @@ func parseServe(args []string) (*serveOptions, error) {
 	}
 	s.pair = cmp.Or(s.pair, string(remote.ScopeFull))
 	return s, nil
+}
+
+// checkScope says whether there is such a scope of devices.
+func checkScope(scope string) error {
+	if scope != string(remote.ScopeFull) && scope != string(remote.ScopeView) {
+		return errors.New("want full or view")
+	}
+	return nil
 }
 
 // socketPath is where a daemon of this user is reached.
@@ -266,7 +271,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	fmt.Fprintln(stderr, "troupe: clients connect with: troupe connect --to", path)
 	if network != nil {
 		server.ServeTCP(network)
-		s.invite(of, network.Addr().(*net.TCPAddr))
+		fmt.Fprintln(stderr, "troupe: the page, for one browser in the next 10 minutes:", of.Tokens.Invite(remote.Scope(s.pair)))
 	}
 	var first os.Signal
 	select {
@@ -348,6 +353,7 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	if s.cert != "" {
 		scheme = "https"
 	}
+	of.Tokens.Page = s.page(scheme, addr)
 	of.Hosts, of.Origins = slices.Clone(s.hosts), slices.Clone(s.origins)
 	for _, name := range names {
 		of.Hosts = append(of.Hosts, net.JoinHostPort(name, port), hostOf(scheme, net.JoinHostPort(name, port)))
@@ -403,20 +409,15 @@ func hostOf(scheme, host string) string {
 	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
 }
 
-// invite prints the address of the page, with a code for one browser.
-func (s *serveOptions) invite(of remote.Config, addr *net.TCPAddr) {
-	base := s.publicURL
-	if base == "" {
-		scheme, host := "http", addr.String()
-		if of.TLS != nil {
-			scheme = "https"
-		}
-		if addr.IP.IsUnspecified() {
-			host = net.JoinHostPort("localhost", fmt.Sprint(addr.Port))
-		}
-		base = scheme + "://" + host
+// page is the address of the page, as people call it.
+func (s *serveOptions) page(scheme string, addr *net.TCPAddr) string {
+	switch {
+	case s.publicURL != "":
+		return s.publicURL
+	case addr.IP.IsUnspecified():
+		return fmt.Sprintf("%s://localhost:%d", scheme, addr.Port)
 	}
-	fmt.Fprintf(stderr, "troupe: the page, for one browser in the next 10 minutes: %s/#c=%s\n", strings.TrimSuffix(base, "/"), of.Tokens.NewCode(remote.Scope(s.pair)))
+	return scheme + "://" + addr.String()
 }
 
 // perClient are the options of --mode rpc that one client can have for itself; the
@@ -595,6 +596,29 @@ func listDevices(args []string) error {
 		return err
 	}
 	show(text.String())
+	return nil
+}
+
+// pairBrowser prints the address at which the running daemon lets in one more browser.
+func pairBrowser(args []string) error {
+	scope := string(remote.ScopeFull)
+	to, rest, err := destination(args)
+	if len(rest) > 0 {
+		scope = rest[0]
+	}
+	if err = cmp.Or(err, checkScope(scope)); err != nil || len(rest) > 1 {
+		return usageError{errors.New(pairUsage)}
+	}
+	c, err := dialDaemon(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	address, err := remote.Pair(c, remote.Scope(scope), healthTime)
+	if err != nil {
+		return err
+	}
+	show(address + "\n")
 	return nil
 }
 

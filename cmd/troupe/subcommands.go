@@ -32,7 +32,7 @@ import (
 
 // subcommands are how each is called, for --help and who has called it in another way.
 var subcommands = map[string]string{
-	"serve": serveUsage, "serve devices": devicesUsage, "serve revoke": revokeUsage, "connect": connectUsage, "health": healthUsage, "cluster": clusterUsage,
+	"serve": serveUsage, "serve pair": pairUsage, "serve devices": devicesUsage, "serve revoke": revokeUsage, "connect": connectUsage, "health": healthUsage, "cluster": clusterUsage,
 	"login": credentialUsage["login"], "logout": credentialUsage["logout"], "auth check": credentialUsage["auth"], "models discover": discoverUsage, "schema": schemaUsage,
 }
 
