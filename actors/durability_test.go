@@ -70,6 +70,30 @@ func TestDiskFillsDuringARun(t *testing.T) {
 	}
 }
 
+// TestDiskFillsUnderTasks: children and theirs are at work when an entry of somebody cannot be
+// written. What they have cost counts all the same, in the log of each that is above them.
+func TestDiskFillsUnderTasks(t *testing.T) {
+	for n := 1; n <= 30; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, withTasks)
+				s := b.open()
+				b.disk.Fail(fmt.Sprintf("write *.jsonl #%d ENOSPC", n))
+				b.Say(s, "prompt", "~a~ tool=task rounds=1 children=2 each=tool=task,rounds=1,agent=helper,each=rounds=1")
+				b.live(s, time.Hour)
+				b.disk.Fail("")
+				b.heal(s, "~a~ again")
+				for path := range b.disk.Files() { // calls that were cut off get their results when somebody comes back
+					if strings.HasSuffix(path, ".jsonl") {
+						b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))
+					}
+				}
+				b.check()
+			})
+		})
+	}
+}
+
 // TestCloseOnAFullDisk: a session can be closed although nothing can be
 // written any more.
 func TestCloseOnAFullDisk(t *testing.T) {

@@ -571,8 +571,15 @@ func (m *Machine) dropTasks(c *call) {
 	}
 }
 
-// ChildUsage is what the children cost that are at work, as far as that is known.
+// ChildUsage is what the children cost of which the log does not say it yet, as far as that
+// is known: those that are at work, and those of a run that ended when the log could not be
+// written.
 func (m *Machine) ChildUsage() (u protocol.Usage, count int) {
+	for _, op := range m.unfinished {
+		if op.Left != nil {
+			u, count = u.Add(*op.Left), count+1
+		}
+	}
 	if a, ok := m.activity.(*runningTools); ok {
 		for _, c := range a.run.calls {
 			if c.tasks == nil {
