@@ -85,7 +85,7 @@ func TestCommandOnce(t *testing.T) {
 
 	out, errs, code = once("--mode", "json", "/say it", "/stop")
 	assert.Zero(t, code, errs)
-	assert.Contains(t, out, "noted it")
+	assert.Contains(t, errs, "noted it")
 	assert.NotContains(t, out, "extension_command_end", "no feature wants it")
 }
 
@@ -93,12 +93,20 @@ func TestCommandOnce(t *testing.T) {
 func TestModesOfExtensions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	own := p.extension("own", `export default (pi) => pi.on("agent_start", async (_, ctx) => console.error([ctx.mode, ctx.hasUI, pi.hasUI, await ctx.ui.confirm("Sure?", "")].join(" ")))`)
+	own := p.extension("own", `export default (pi) => {
+		pi.on("agent_start", async (_, ctx) => {
+			for (const show of ["setStatus", "setWidget", "setTitle", "setEditorText"]) ctx.ui[show]("x", ["y"]);
+			console.error([ctx.mode, ctx.hasUI, pi.hasUI, await ctx.ui.confirm("Sure?", "")].join(" "));
+		});
+		pi.on("ui_prompt_start", () => console.error("somebody is asked"));
+	}`)
 	for want, args := range map[string][]string{"print false false false": {"-p"}, "json false false false": {"--mode", "json"}} {
 		p.llm.plays(text("Yes."))
-		_, errs, code := p.once("", p.mock(append(args, "hello", "-e", own)...)...)
+		out, errs, code := p.once("", p.mock(append(args, "hello", "-e", own)...)...)
 		assert.Zero(t, code, errs)
 		assert.Contains(t, errs, want)
+		assert.NotContains(t, errs, "somebody is asked")
+		assert.NotContains(t, out, "extension_ui_request")
 	}
 }
 
@@ -117,6 +125,34 @@ func TestEndOfRunOnce(t *testing.T) {
 	assert.Zero(t, code, errs)
 	assert.Equal(t, "Second.\n", out)
 	assert.Contains(t, errs, "idle false")
+}
+
+// TestSettledOnce: what they send when the session has settled begins a run that is waited for, and
+// comes before the next message.
+func TestSettledOnce(t *testing.T) {
+	t.Parallel()
+	for name, send := range map[string]string{
+		"user":   `pi.sendUserMessage("go on")`,
+		"custom": `pi.sendMessage({ customType: "own", content: "go on", display: true }, { triggerTurn: true })`,
+		"input":  `pi.on("input", () => new Promise((go) => setTimeout(go, 20))); pi.sendUserMessage("go on")`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			own := p.extension("own", `let n = 0; export default (pi) => {
+				pi.registerCommand("ask", { handler: (args) => pi.sendUserMessage(args) });
+				pi.on("agent_settled", async () => { if (n++ % 2) return; await new Promise((go) => setTimeout(go, 20)); `+send+` });
+			}`)
+			p.llm.plays(text("First."), text("Second."), text("Third."), text("Fourth."))
+			out, errs, code := p.once("", p.mock("-p", "hello", "/ask theirs", "-e", own)...)
+			assert.Zero(t, code, errs)
+			assert.Equal(t, "Fourth.\n", out)
+			assert.NotContains(t, errs, "error")
+			for n, said := range []string{"hello", "go on", "theirs", "go on"} {
+				assert.Contains(t, gjson.Get(p.llm.request(n).body, "messages.@reverse.0").Raw, said)
+			}
+		})
+	}
 }
 
 // TestJSONMode: every event, also with -p, wherever that stands.

@@ -24,7 +24,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		return
 	}
 	switch {
-	case s.ext.asks.over, m.Session != s.ext.load.nth, s.clients.attached() == 0 && !s.waitsForSomebody():
+	case s.ext.asks.over, m.Session != s.ext.load.nth, s.shared.Mode != "", s.clients.attached() == 0 && !s.waitsForSomebody():
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:

@@ -51,6 +51,7 @@ func (s *Session) hookDone(c actor.Context, in core.HookDone) {
 		in.Answer = taken
 	}
 	s.step(c, in)
+	s.release(c)
 }
 
 // extensionsSee says whether a message goes past extensions as its author wrote it.

@@ -28,10 +28,17 @@ func passes(cmd protocol.Command) bool {
 // loading says whether extensions are being loaded, the first time or again.
 func (x *extensions) loading() bool { return x.load.again || x.pid != nil && !x.load.over() }
 
-// waits says whether a command has to wait until the extensions are loaded: one that
+// busy says whether a command that needs extensions comes too early: they are being loaded, or, in
+// a run without RPC, which goes on with its next message when nothing comes of the last one any more,
+// they may still send something.
+func (s *Session) busy() bool {
+	return s.ext.loading() || s.shared.Mode != "" && (!s.ext.through() || len(s.ext.asks.hooks) > 0)
+}
+
+// waits says whether a command has to wait until the extensions are ready for it: one that
 // needs them, and those behind it, too, for an abort is about what was sent before it.
 func (s *Session) waits(cmd protocol.Command) bool {
-	return s.ext.loading() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
+	return s.busy() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
 }
 
 // leaveWaits says the same of the end of the last client.
@@ -142,6 +149,13 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.asks.later = nil
 	if s.ext.load.over() {
 		s.retell(c, s.ext.load.held)
+	}
+}
+
+// release goes on with what has waited until they are ready.
+func (s *Session) release(c actor.Context) {
+	if held := s.ext.load.held; len(held) > 0 && !s.busy() {
+		s.retell(c, held)
 	}
 }
 

@@ -120,4 +120,5 @@ func (s *Session) beginWork(c actor.Context) {
 	if in := s.inputs.first(); in != nil {
 		s.step(c, in...)
 	}
+	s.release(c)
 }

@@ -330,7 +330,7 @@ type groupDue struct{}
 // for extensions, or that is refused, belong to it.
 func (s *Session) grouped(c actor.Context, m any) bool {
 	r, ok := m.(link.Request)
-	if !ok || !s.work.logs.options.Sync && s.kept() == nil || !protocol.TraitsOf(r.Cmd).Is(protocol.Groups) || s.ext.loading() || s.belongs(r) != nil {
+	if !ok || !s.work.logs.options.Sync && s.kept() == nil || !protocol.TraitsOf(r.Cmd).Is(protocol.Groups) || s.busy() || s.belongs(r) != nil {
 		return false
 	}
 	if s.inputs.group = append(s.inputs.group, s.complete(r.Command)); len(s.inputs.group) == 1 {

@@ -135,26 +135,27 @@ func (c *oneShot) isCommand(m message) bool {
 // over says whether nothing comes of a message any more: handlers of an extension have dealt with
 // it.
 func (c *oneShot) over(answer protocol.Result) bool {
-	if answer != protocol.Result(protocol.Handled) {
-		return false
-	}
-	state, err := c.client.Do(context.Background(), protocol.GetState{})
-	now, is := state.(*protocol.SessionState)
-	return err == nil && is && !now.IsStreaming
+	return answer == protocol.Result(protocol.Handled) && !c.streams()
 }
 
 // follow reads until the work on a prompt, or a command, is done; false means that no
 // further one should be sent.
 func (c *oneShot) follow(command bool) bool {
+	done := context.Background()
+	begun := !command // what runs is what is waited for
 	for {
-		_, event, err := c.client.Next(context.Background())
-		if err != nil {
+		_, event, err := c.client.Next(done)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return true
+		case err != nil:
 			if c.last == nil && !command || c.last != nil && c.last.StopReason == "" { // a command may end the session
 				c.failed = errors.New("the run was cut short")
 			}
 			return false
 		}
-		if c.lines != nil {
+		_, asks := event.(protocol.ExtensionUIRequest) // of nobody who reads the lines
+		if c.lines != nil && !asks {
 			if line := c.lines.AppendEvent(nil, event, 0); len(line) > 0 && !c.write(line) {
 				return false
 			}
@@ -165,25 +166,45 @@ func (c *oneShot) follow(command bool) bool {
 				c.last = m
 			}
 		case protocol.ExtensionUIRequest:
-			if event.Method == "notify" && c.lines == nil && event.Message != nil {
+			if event.Method == "notify" && event.Message != nil {
 				fmt.Fprintln(c.stderr, *event.Message)
 			}
 			// Nobody is there to answer.
 			_, _ = c.client.Do(context.Background(), protocol.ExtensionUIResponse{ID: event.ID, Cancelled: true})
 		case protocol.ApprovalRequest:
 			_, _ = c.client.Do(context.Background(), protocol.ApprovalResponse{ApprovalID: event.ID, OptionID: "no", Feedback: "Nobody could be asked."})
+		case protocol.AgentStart:
+			done = context.Background()
 		case protocol.AgentSettled:
-			if !command {
-				return true
+			if begun {
+				done = c.rest()
 			}
 		case protocol.ExtensionCommandEnd:
-			if command {
-				return true
-			}
+			begun, done = true, c.rest()
 		case protocol.SessionFailed:
 			return true
 		}
 	}
+}
+
+// rest returns a context that ends when extensions have heard of the end, unless they have sent
+// something that goes on.
+func (c *oneShot) rest() context.Context {
+	done, end := context.WithCancel(context.Background())
+	go func() {
+		_, _ = c.client.Do(context.Background(), protocol.GetCommands{}) // it waits for the extensions
+		if !c.streams() {
+			end()
+		}
+	}()
+	return done
+}
+
+// streams says whether something goes on.
+func (c *oneShot) streams() bool {
+	state, err := c.client.Do(context.Background(), protocol.GetState{})
+	now, is := state.(*protocol.SessionState)
+	return err == nil && is && now.IsStreaming
 }
 
 // write prints something. When that fails, the run is aborted: nobody would see
