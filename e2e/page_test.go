@@ -90,6 +90,29 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, float64(0), tab.Eval(`document.querySelectorAll("#conversation script, #conversation [href^='javascript:'], #conversation img").length`))
 	assert.LessOrEqual(t, other.Eval(`document.documentElement.scrollWidth`), float64(390))
 
+	p.llm.plays(tool("c2", "bash", `{"command":"echo asked\ndate","timeout":7}`), text("It was changed."))
+	say(other, "run it")
+	other.Until(`document.querySelector("#dock .arguments") !== null`)
+	const write = `((name, text) => { const f = document.querySelector("#dock textarea[aria-label=" + name + "]"); f.value = text; f.dispatchEvent(new Event("input")); })`
+	const always = `[...document.querySelectorAll("#dock button[data-kind=allow_always]")].map((b) => b.disabled).join()`
+	assert.Equal(t, "false,false", other.Eval(always))
+	other.Eval(write + `("command", "echo written")`)
+	other.Eval(write + `("timeout", "seven")`)
+	assert.Equal(t, "true,true", other.Eval(always), "these would allow what was asked")
+	const allow = `(document.querySelector("#dock .card .primary")?.click(), document.getElementById("alert").textContent)`
+	other.Until(allow + `.includes("not written well")`)
+	other.Eval(write + `("timeout", '"7"')`)
+	other.Until(allow + `.includes("do not fit")`)
+	assert.Equal(t, "echo written", other.Eval(`document.querySelector("#dock textarea").value`), "what was refused can be mended")
+	other.Eval(write + `("timeout", "7")`)
+	other.Until(allow + ` !== null && document.querySelector("#dock .card") === null`)
+	sees(other, "It was changed.")
+	const ran = `[...document.querySelectorAll("#conversation details.tool")].at(-1)`
+	other.Eval(ran + `.open = true`)
+	other.Until(ran + `.textContent.includes("has changed its arguments")`)
+	assert.Equal(t, "$ echo writtenwritten", other.Eval(ran+`.querySelector(".terminal").textContent`), "what has run, and what it said")
+	assert.NotContains(t, other.Eval(ran+`.textContent`), "asked")
+
 	p.llm.plays(text("first half ").and(gate("half")).and(text("second half")))
 	say(tab, "and now slowly")
 	sees(tab, "first half")

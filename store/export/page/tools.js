@@ -105,8 +105,8 @@ class ToolResult {
 // toolFold shows a call and its result, which is null if there is none.
 function toolFold(call, resultEntry) {
   const name = str(call.name) || "tool";
-  const args = isObject(call.arguments) ? call.arguments : {};
   const result = new ToolResult(resultEntry);
+  const args = [result.details.approvedArgs, call.arguments, {}].find(isObject); // what has run
   const key = name.toLowerCase();
   const view = (Object.hasOwn(toolViews, key) ? toolViews[key] : otherTool)(args, result);
   const status = result.status;
@@ -141,6 +141,7 @@ function remarks(result) {
     notes.push(`Shown: ${count(num(cut.outputLines), "line")} of ${num(cut.totalLines).toLocaleString("en")}.`);
   }
   if (str(result.details.fullOutputPath)) notes.push("Whole output: " + result.details.fullOutputPath);
+  if (isObject(result.details.approvedArgs)) notes.push("Who allowed the call has changed its arguments.");
   if (!result.entry) notes.push("The file holds no result of this call.");
   return notes.length > 0 && el("p", { class: "remark" }, notes.join(" "));
 }

@@ -40,18 +40,26 @@ class Dock {
   approval(a) {
     const preview = isObject(a.preview) ? a.preview : {};
     const feedback = el("input", { type: "text", placeholder: "With a refusal: what the model is told", "aria-label": "Reason for a refusal" });
+    const edited = new Arguments(a.args, () => {
+      for (const b of buttons) b.disabled = edited.changed && b.dataset.kind === "allow_always"; // it would allow what was asked, not what is written
+    });
     const answer = async (option) => {
       if (!card.ripe()) return;
-      const parameters = { sessionId: this.view.handle, approvalId: a.id, optionId: option.id };
+      const { view } = this;
+      const parameters = { sessionId: view.handle, approvalId: a.id, optionId: option.id };
       if (option.kind === "reject_once" && feedback.value.trim()) parameters.feedback = feedback.value.trim();
-      await this.app.tell("approval_response", parameters);
-      this.view.approvals.delete(a.id);
-      this.app.changed(this.view);
+      try {
+        if (option.kind === "allow_once" && edited.changed) parameters.args = edited.value;
+      } catch (error) {
+        return this.app.alert("The arguments are not written well: " + error.message);
+      }
+      if (await this.app.tell("approval_response", parameters)) view.approvals.delete(a.id); // what is over by now goes when that is told
+      this.app.changed(view);
     };
     // Yes and no come first: of a long list a small screen shows no more.
     const order = { allow_once: 0, reject_once: 1 };
     const options = (Array.isArray(a.options) ? a.options : []).toSorted((x, y) => (order[x.kind] ?? 2) - (order[y.kind] ?? 2));
-    const buttons = options.map((o) => el("button", { type: "button", class: o.kind === "reject_once" ? "reject" : o.kind === "allow_once" ? "primary" : "", click: () => answer(o) },
+    const buttons = options.map((o) => el("button", { type: "button", "data-kind": str(o.kind), class: o.kind === "reject_once" ? "reject" : o.kind === "allow_once" ? "primary" : "", click: () => answer(o) },
       spelt(str(o.label) || o.id), o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, spelt(r))))));
     const card = this.card(str(a.title) || str(a.toolName), a.id,
       a.why?.reason && el("p", { class: "why" }, str(a.why.reason), a.why.rule && [": ", el("code", null, spelt(a.why.rule))], a.why.source && ` (${a.why.source})`),
@@ -60,9 +68,10 @@ class Dock {
         preview.diff ? diffTable(parseDiff(str(preview.diff)))
           : preview.paths?.length > 0 ? el("p", { class: "why" }, spelt(preview.paths.join(", ")))
             : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" })),
-      this.app.readOnly ? watching() : [el("div", { class: "answers" }, buttons), feedback]);
+      this.app.readOnly ? watching() : [el("div", { class: "answers" }, buttons), feedback, edited.node]);
     if (this.app.readOnly) return card;
     card.addEventListener("keydown", (event) => {
+      if (edited.node.contains(event.target)) return; // it is written in
       if (event.target === feedback) {
         const reject = options.find((o) => o.kind === "reject_once");
         if (event.key === "Enter" && reject) answer(reject);
@@ -81,9 +90,9 @@ class Dock {
   dialog(d) {
     const answer = async (value) => {
       if (!card.ripe()) return;
-      await this.app.tell("extension_ui_response", { sessionId: this.view.handle, id: d.id, ...value });
-      this.view.dialogs.delete(d.id);
-      this.app.changed(this.view);
+      const { view } = this;
+      if (await this.app.tell("extension_ui_response", { sessionId: view.handle, id: d.id, ...value })) view.dialogs.delete(d.id);
+      this.app.changed(view);
     };
     const button = (text, value, kind = "") => el("button", { type: "button", class: kind, click: () => answer(value) }, spelt(text));
     const cancel = button("Cancel", { cancelled: true });
@@ -108,5 +117,30 @@ class Dock {
     }
     const card = this.card(str(d.title) || "A question", d.id, this.app.readOnly ? [message, watching()] : parts);
     return card;
+  }
+}
+
+// Arguments are those of a call, to be changed before it is allowed: a field for each, in
+// which texts stand as they are and other values as JSON.
+class Arguments {
+  constructor(args, changed) {
+    this.fields = Object.entries(isObject(args) ? args : {}).map(([name, value]) => {
+      const text = typeof value === "string" ? value : prettyJSON(value);
+      const field = el("textarea", { rows: Math.min(8, text.split("\n").length), spellcheck: "false", "aria-label": name, input: changed });
+      field.value = text;
+      return { name, value, field, shown: field.value }; // a field has line ends of its own
+    });
+    this.node = el("details", { class: "arguments", hidden: this.fields.length === 0 }, el("summary", null, "Change the arguments"),
+      this.fields.map(({ name, field }) => el("label", null, spelt(name), field)));
+  }
+
+  get changed() {
+    return this.fields.some((f) => f.field.value !== f.shown);
+  }
+
+  // value throws an error where what is written is no JSON.
+  get value() {
+    return Object.fromEntries(this.fields.map(({ name, value, field, shown }) =>
+      [name, field.value === shown ? value : typeof value === "string" ? field.value : JSON.parse(field.value)]));
   }
 }
