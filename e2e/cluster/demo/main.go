@@ -28,8 +28,9 @@ const script = `{"delayMs": 60, "chunk": 8, "answers": [
 func main() {
 	keep := flag.Bool("stay", false, "go on until the input ends: each line is a message")
 	rounds := flag.Int("measure", 0, "no demo: how long sessions are silent, in so many rounds, when their node is killed; what a hop costs")
+	resting := flag.Int("rest", 0, "no demo: what nodes and the engine take with so many sessions that nobody uses, more than 1,000")
 	flag.Parse()
-	if err := run(*keep, *rounds); err != nil {
+	if err := run(*keep, *rounds, *resting); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -42,7 +43,7 @@ type demo struct {
 	nodes       map[string]*engines.Process
 }
 
-func run(stay bool, rounds int) error {
+func run(stay bool, rounds, resting int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	d := &demo{nodes: map[string]*engines.Process{}}
@@ -52,11 +53,14 @@ func run(stay bool, rounds int) error {
 	}
 	defer func() { _ = os.RemoveAll(d.dir) }()
 	defer d.close()
-	if err := d.start(ctx); err != nil {
+	if err := d.start(ctx, resting); err != nil {
 		return err
 	}
-	if rounds > 0 {
+	switch {
+	case rounds > 0:
 		return d.measure(ctx, rounds)
+	case resting > 0:
+		return d.rest(ctx, resting)
 	}
 	return d.talk(ctx, stay)
 }
@@ -71,7 +75,7 @@ func (d *demo) close() {
 }
 
 // start starts servers and nodes.
-func (d *demo) start(ctx context.Context) error {
+func (d *demo) start(ctx context.Context, resting int) error {
 	say("building troupe and nats-server")
 	d.troupe = filepath.Join(d.dir, "troupe")
 	if out, err := exec.Command("go", "build", "-o", d.troupe, "./cmd/troupe").CombinedOutput(); err != nil {
@@ -111,6 +115,9 @@ func (d *demo) start(ctx context.Context) error {
 			d.troupe, "serve", "--socket", d.socket(name), "--agent-dir", home, "--cluster", d.engine.URL(i), "--cluster-system", d.engine.System(),
 			"--cluster-dir", filepath.Join(keys, name), "--root", "work=" + work + ",shared", "--provider", "scripted", "--model", "demo",
 		}}
+		if resting > 0 {
+			n.Args = append(n.Args, parks(resting)...)
+		}
 		if err := n.Start(); err != nil {
 			return err
 		}

@@ -69,6 +69,9 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
+// Pid is its number, of its first start on.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Kill ends it without a word, and waits until it is gone.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
