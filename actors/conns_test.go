@@ -200,7 +200,11 @@ func TestQuestionsAboutFiles(t *testing.T) {
 		for _, name := range []string{"alpha", "Beta", ".hidden", "gamma"} {
 			require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+		for _, name := range []string{"file", "two.txt"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		}
+		require.NoError(t, os.Symlink("file", filepath.Join(dir, "to a file")))
+		require.NoError(t, os.Symlink("none", filepath.Join(dir, "to nothing")))
 		a := start(t, func(c *Config) { c.Conn.MultiSession = true })
 		var paths []string
 		for i := range 3 {
@@ -245,6 +249,9 @@ func TestQuestionsAboutFiles(t *testing.T) {
 		assert.Equal(t, filepath.Dir(dir), directories("").Get("parent").Str)
 		assert.Equal(t, `["Beta"]`, directories(`,"query":"ET"`).Get("directories").Raw)
 		assert.Equal(t, `[".hidden"]`, directories(`,"query":".h"`).Get("directories").Raw)
+		assert.False(t, directories("").Get("files").Exists())
+		assert.Equal(t, `["Beta"]`, directories(`,"files":true,"query":"t"`).Get("directories").Raw)
+		assert.Equal(t, `["to a file","two.txt"]`, directories(`,"files":true,"query":"t"`).Get("files").Raw, "a link to nothing is none")
 		assert.Equal(t, "not_found", code(a.Call(t, `{"type":"list_directories","path":"/none/such"}`)))
 		assert.Equal(t, "invalid_params", code(a.Call(t, `{"type":"list_directories","path":"relative"}`)))
 		a.end()

@@ -223,6 +223,18 @@ func TestPageSessions(t *testing.T) {
 	tab.Until(rows + ` === 100`)
 	tab.Eval(`document.querySelector("#list-body .session").click()`)
 	sees(tab, "the answer is needle119")
+	p.write("first project/notes.md", "")
+	for _, of := range [][]string{ // what is written up to the cursor, what Tab makes of it
+		{"see @FIR", `see @"first project/`},
+		{`see @"first project/no`, `see @"first project/notes.md" `},
+		{"@sec", "@second/"},
+	} {
+		tab.Eval(fmt.Sprintf(`(() => { const t = document.getElementById("composer-text"); t.focus(); t.value = %q + ", please"; t.setSelectionRange(%d, %[2]d); t.dispatchEvent(new Event("input")); })()`, of[0], len(of[0])))
+		tab.Until(fmt.Sprintf(`document.querySelector("#completions:not([hidden]) > [aria-selected=true]")?.dataset.written === %q`, strings.TrimSuffix(of[1], " ")))
+		tab.Press("Tab")
+		assert.Equal(t, of[1]+", please", tab.Eval(`document.getElementById("composer-text").value`))
+		assert.Equal(t, float64(len(of[1])), tab.Eval(`document.getElementById("composer-text").selectionStart`))
+	}
 
 	tab.Eval(`document.getElementById("new-session").click()`)
 	tab.Until(`document.querySelector("#sheet input[name=cwd]") !== null`)

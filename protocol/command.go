@@ -372,6 +372,7 @@ type (
 		isCommand
 		Path  string `json:"path" doc:"The directory; the daemon's own by default. Over the network below a --root of the daemon."`
 		Query string `json:"query" doc:"What their names contain, in any case of letters. Names that begin with a dot are left out unless it does, too."`
+		Files bool   `json:"files" doc:"The files there as well."`
 	}
 	UnwatchSessions struct{ isCommand }
 )

@@ -318,7 +318,8 @@ type ClusterSession struct {
 type DirectoryList struct {
 	Path        string   `json:"path" doc:"Absolute."`
 	Parent      *string  `json:"parent" doc:"null at the top, or where the client may not look."`
-	Directories []string `json:"directories" doc:"Names, sorted, 1,000 at most."`
+	Directories []string `json:"directories" doc:"Names, sorted, 1,000 at most, with those of files."`
+	Files       []string `json:"files,omitempty" doc:"Likewise, if they were asked for."`
 	HasMore     bool     `json:"hasMore"`
 }
 

@@ -61,7 +61,7 @@ func (h *Shared) answerFiles(m link.AskFiles) (protocol.Result, error) {
 	case protocol.DeleteSession:
 		return h.deleteSession(cmd.SessionPath)
 	case protocol.ListDirectories:
-		return listDirectories(cmp.Or(cmd.Path, m.Spec.Cwd), cmd.Query, m.Allowed)
+		return listDirectories(cmp.Or(cmd.Path, m.Spec.Cwd), cmd, m.Allowed)
 	case protocol.GetCluster:
 		return h.clusterInfo()
 	case protocol.AdoptSession:
@@ -142,9 +142,9 @@ func (h *Shared) deleteSession(path string) (protocol.Result, error) {
 // maxDirectories is how many names list_directories shows.
 const maxDirectories = 1000
 
-// listDirectories shows the directories in a directory. allowed says where the client may
-// look; nil is everywhere.
-func listDirectories(path, query string, allowed func(string) bool) (protocol.Result, error) {
+// listDirectories shows the directories in a directory, and its files if they are wanted.
+// allowed says where the client may look; nil is everywhere.
+func listDirectories(path string, cmd protocol.ListDirectories, allowed func(string) bool) (protocol.Result, error) {
 	path = filepath.Clean(path)
 	if !filepath.IsAbs(path) {
 		return nil, protocol.CodeInvalidParams.Errorf("Not an absolute path: %s", path)
@@ -160,27 +160,36 @@ func listDirectories(path, query string, allowed func(string) bool) (protocol.Re
 	if up := filepath.Dir(path); up != path && (allowed == nil || allowed(up)) {
 		list.Parent = &up
 	}
-	query = strings.ToLower(query)
+	query := strings.ToLower(cmd.Query)
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasPrefix(name, ".") && !strings.HasPrefix(query, ".") || !strings.Contains(strings.ToLower(name), query) || !isDirectory(path, e, allowed) {
+		if strings.HasPrefix(name, ".") && !strings.HasPrefix(query, ".") || !strings.Contains(strings.ToLower(name), query) {
 			continue
 		}
-		if len(list.Directories) == maxDirectories {
+		to := &list.Directories
+		switch kind := kindOf(path, e, allowed); {
+		case kind.IsRegular() && cmd.Files:
+			to = &list.Files
+		case !kind.IsDir():
+			continue
+		}
+		if len(list.Directories)+len(list.Files) == maxDirectories {
 			list.HasMore = true
 			break
 		}
-		list.Directories = append(list.Directories, name)
+		*to = append(*to, name)
 	}
 	return list, nil
 }
 
-// isDirectory says whether an entry is a directory, or leads to one where the client may look.
-func isDirectory(path string, e fs.DirEntry, allowed func(string) bool) bool {
+// kindOf is what an entry is, or leads to where the client may look.
+func kindOf(path string, e fs.DirEntry, allowed func(string) bool) fs.FileMode {
 	if e.Type()&fs.ModeSymlink == 0 {
-		return e.IsDir()
+		return e.Type()
 	}
 	name := filepath.Join(path, e.Name())
-	st, err := os.Stat(name)
-	return err == nil && st.IsDir() && (allowed == nil || allowed(name))
+	if st, err := os.Stat(name); err == nil && (allowed == nil || allowed(name)) {
+		return st.Mode().Type()
+	}
+	return e.Type()
 }

@@ -49,7 +49,7 @@ class Composer {
     const viewing = this.app.readOnly;
     this.text.disabled = viewing;
     byId("files").disabled = viewing;
-    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: read at the next step" : "Message, or / for commands";
+    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: read at the next step" : "Message; / for commands, @ for files";
     byId("send").disabled = viewing;
     byId("send").textContent = this.running ? "Steer" : "Send";
     byId("follow").hidden = !this.running || viewing;
@@ -125,7 +125,7 @@ class Composer {
         return this.choose(this.chosen + by);
       }
       const option = list.children[this.chosen];
-      if (event.key === "Tab" || (event.key === "Enter" && this.text.value !== option.dataset.command)) { // else it is written out
+      if (event.key === "Tab" || (event.key === "Enter" && this.text.value !== option.dataset.written)) { // else it is written out
         event.preventDefault();
         return option.click();
       }
@@ -141,28 +141,47 @@ class Composer {
     else this.send(this.running ? "steer" : "prompt");
   }
 
-  // complete offers commands while the text is one word that begins with a slash.
+  // complete offers commands while the text is one word that begins with a slash, and
+  // files of the project for a word that begins with an @.
   async complete() {
     const list = byId("completions");
-    const m = /^\/(\S*)$/.exec(this.text.value);
-    if (!m || !this.view) {
-      list.hidden = true;
-      this.text.removeAttribute("aria-activedescendant");
-      return;
-    }
+    const { value, selectionStart } = this.text;
+    const before = value.slice(0, selectionStart);
+    const command = /^\/(\S*)$/.exec(value);
+    const file = /(?:^|\s)@(?:"([^"\n]*)|([^\s"]*))$/.exec(before);
+    const { view } = this;
+    const found = !view || this.app.readOnly ? [] : command ? await this.findCommands(command[1]) : file ? await this.findFiles(before, file[1] ?? file[2]) : [];
+    if (view !== this.view || value !== this.text.value) return; // it is about what is written by now
+    list.replaceChildren(...found.map((o) => el("div", { role: "option", class: "completion", "data-written": o.written, click: () => this.take(o, value.slice(selectionStart)) },
+      el("strong", null, spelt(o.name)), " ", el("span", { class: "meta" }, firstLine(str(o.brief))))));
+    list.hidden = found.length === 0;
+    this.choose(Math.max(0, found.findIndex((o) => o.written === before)));
+  }
+
+  // What is found: its name, the text before the cursor once it is written, and what goes behind that.
+  async findCommands(word) {
     if (!this.commands) {
-      const view = this.view;
       this.commands = [];
-      const answer = await this.app.link.ask("get_commands", { sessionId: view.handle }).catch(() => null);
-      if (view !== this.view) return;
+      const answer = await this.app.link.ask("get_commands", { sessionId: this.view.handle }).catch(() => null);
       this.commands = answer?.commands ?? [];
     }
-    const found = this.commands.filter((c) => str(c.name).toLowerCase().includes(m[1].toLowerCase())).slice(0, 12);
-    list.replaceChildren(...found.map((c) => el("div", { role: "option", class: "completion", "data-command": "/" + c.name, click: () => this.take(c) },
-      el("strong", null, "/" + c.name), " ", el("span", { class: "meta" }, firstLine(str(c.description))))));
-    list.hidden = found.length === 0;
-    const written = found.findIndex((c) => "/" + c.name === this.text.value);
-    this.choose(Math.max(0, written));
+    return this.commands.filter((c) => str(c.name).toLowerCase().includes(word.toLowerCase())).slice(0, 12)
+      .map((c) => ({ name: "/" + c.name, brief: c.description, written: "/" + c.name, behind: " " }));
+  }
+
+  async findFiles(before, path) {
+    const { link } = this.app;
+    const [, dir, query] = /^(.*\/)?([^/]*)$/.exec(path);
+    const from = dir?.startsWith("/") ? dir : `${this.view.cwd}/${dir ?? ""}`;
+    const found = await link.ask("list_directories", { path: from, files: true, ...(query && { query }) }).catch(() => null);
+    const start = before.slice(0, before.lastIndexOf("@", before.length - path.length) + 1);
+    const option = (name, end) => {
+      const whole = (dir ?? "") + name;
+      const quote = /\s/.test(whole) ? '"' : "";
+      return { name: whole + end, written: start + quote + whole + (end || quote), behind: end ? "" : " " };
+    };
+    return [...(found?.directories ?? []).map((d) => option(d, "/")), ...(found?.files ?? []).map((f) => option(f, ""))]
+      .toSorted((a, b) => !a.name.toLowerCase().startsWith(path.toLowerCase()) - !b.name.toLowerCase().startsWith(path.toLowerCase())).slice(0, 12);
   }
 
   choose(at) {
@@ -172,12 +191,15 @@ class Composer {
       o.id = "completion-" + i;
       o.setAttribute("aria-selected", String(i === this.chosen));
     }
-    this.text.setAttribute("aria-activedescendant", options[this.chosen]?.id ?? "");
+    if (options.length > 0) this.text.setAttribute("aria-activedescendant", options[this.chosen].id);
+    else this.text.removeAttribute("aria-activedescendant");
     options[this.chosen]?.scrollIntoView({ block: "nearest" });
   }
 
-  take(command) {
-    this.put("/" + command.name + " ");
+  take({ written, behind }, rest) {
+    this.text.value = written + behind + rest;
+    this.text.setSelectionRange(written.length + behind.length, written.length + behind.length);
+    this.changed();
     this.text.focus();
   }
 
