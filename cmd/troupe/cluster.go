@@ -575,6 +575,9 @@ func (n *node) close() {
 		n.stop()
 	}
 	_ = n.peers.Close()
+	if _, leased := n.member.Lease(); leased { // the last that is heard of it: that it has no session any more
+		n.member.Drain()
+	}
 	if err := n.engine.Close(); err != nil {
 		n.log.Warn().Err(err).Msg("leaving the engine")
 	}
