@@ -504,3 +504,57 @@ func TestAbortWhileExtensionsLoad(t *testing.T) {
 	assert.False(t, d.answer("state").Get("data.isStreaming").Bool())
 	require.Zero(t, d.end())
 }
+
+// TestExtensionsOfChildren: the agents of tasks have the extensions of who starts them: gates see their calls, where
+// they work, and tools are theirs unless their file names others.
+func TestExtensionsOfChildren(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"isolation":{"enabled":true}}}`)
+	p.write(filepath.Join(p.agent(), "agents", "finder.md"), "---\ndescription: Finds.\ntools: read, look_up, nothing_has_it\n---\nFind.\n")
+	p.write("victim", "x")
+	own := p.extension("own", `export default (pi) => {
+		pi.registerTool({ name: "look_up", description: "Looks up.", parameters: { type: "object", properties: {} },
+			execute: async (id, params, signal, update, ctx) => ({ content: [{ type: "text", text: "found in " + ctx.cwd }] }) });
+		pi.on("tool_call", (event) => event.toolName === "bash" && event.input.command.includes("rm") ? { block: true, reason: "not in this house" } : undefined);
+	}`)
+	item := func(id, agent, isolated string) string {
+		return `{"agent":"` + agent + `","isolated":` + isolated + `,"tasks":[{"id":"` + id + `","description":"d","assignment":"CHILD` + id + ` do it"}]}`
+	}
+	p.llm.plays(tool("c1", "task", item("A", "task", "false")).and(tool("c2", "task", item("B", "task", "true"))).and(tool("c3", "task", item("C", "finder", "false"))).and(tool("c4", "task", item("D", "explore", "false"))), text("thanks"))
+	for _, id := range []string{"A", "B"} {
+		p.llm.playsTo("CHILD"+id, tool("w"+id, "bash", `{"command":"rm victim"}`))
+	}
+	for _, id := range []string{"A", "B", "C"} {
+		p.llm.playsTo("CHILD"+id, tool("l"+id, "look_up", `{}`))
+	}
+	for _, id := range []string{"A", "B", "C", "D"} {
+		p.llm.playsTo("CHILD"+id, text("this is "+id))
+	}
+	d := p.start("-e", own)
+	d.prompt("go")
+	require.Zero(t, d.end())
+	assert.FileExists(t, filepath.Join(p.work, "victim"))
+	assert.Contains(t, d.errors(), "finder.md: unknown tools: nothing_has_it")
+	offered, blocked, found := map[string]string{}, map[string]bool{}, map[string]string{}
+	for n := range p.llm.count() {
+		body := p.llm.request(n).body
+		id, is := strings.CutPrefix(gjson.Get(body, `messages.#(role=="user").content.0.text`).Str, "CHILD")
+		if !is {
+			continue
+		}
+		offered[id[:1]] = gjson.Get(body, "tools.#.name").Raw
+		blocked[id[:1]] = strings.Contains(body, "not in this house")
+		if _, where, is := strings.Cut(body, "found in "); is {
+			found[id[:1]], _, _ = strings.Cut(where, `"`)
+		}
+	}
+	assert.Equal(t, map[string]bool{"A": true, "B": true, "C": false, "D": false}, blocked)
+	assert.Contains(t, offered["A"], "look_up")
+	assert.Contains(t, offered["C"], "look_up")
+	assert.NotContains(t, offered["D"], "look_up", "its file names others")
+	assert.Equal(t, p.work, found["A"])
+	assert.NotEqual(t, p.work, found["B"])
+	assert.NotEmpty(t, found["B"])
+	assert.Equal(t, p.work, found["C"])
+}

@@ -222,11 +222,17 @@ func (s *Session) rebound(c actor.Context) {
 	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason, left)})
 }
 
-// offerTools makes the tools of extensions known to the machine.
+// offerTools makes the tools of extensions known to the machine. Children may have those that are
+// active: they have the same extensions.
 func (s *Session) offerTools() {
-	box := s.ownTools()
-	s.work.settings.KnownTools = box.Infos()
-	s.work.settings.Check = box.CheckWith
+	box, set := s.ownTools(), &s.work.settings
+	set.KnownTools = box.Infos()
+	set.Check = box.CheckWith
+	for _, name := range set.Extensions.Tools {
+		if !slices.Contains(set.Tasks.Ceiling, name) {
+			set.Tasks.Ceiling = append(slices.Clip(set.Tasks.Ceiling), name)
+		}
+	}
 }
 
 // closeExtensions lets the extensions say what they have to say about the end,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -87,7 +86,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
 		}
 	}
-	s.nameUnknownTools()
+	s.work.nameUnknownTools(s.shared, s.ownTools(), s.spec)
 	for _, text := range extension.Unsupported(m.Registrations) {
 		s.shared.complaints.about(errors.New(text))
 	}
@@ -177,22 +176,6 @@ func (s *Session) wantsTool(t words.ToolDef) bool {
 		return slices.Contains(s.spec.Tools, t.Name)
 	default:
 		return t.DefaultActive == nil || *t.DefaultActive
-	}
-}
-
-// nameUnknownTools names, once, the tools that were asked for and neither we nor an
-// extension has.
-func (s *Session) nameUnknownTools() {
-	box := s.ownTools()
-	for _, asked := range []struct {
-		source string
-		names  []string
-	}{{"--tools", s.spec.Tools}, {"--exclude-tools", s.spec.WithoutTools}, {"--confirm", s.shared.Confirm}, {"settings defaultTools", s.work.files.DefaultTools}} {
-		for _, n := range asked.names {
-			if _, ok := box.Lookup(strings.TrimLeft(n, "+-")); !ok {
-				s.shared.complaints.about(fmt.Errorf("%s: unknown tool %s", asked.source, n))
-			}
-		}
 	}
 }
 

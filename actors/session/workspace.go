@@ -195,9 +195,8 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if f.Todo.Reminders {
 		w.settings.MaxReminders = int(f.Todo.RemindersMax)
 	}
-	shared.nameUnknownTools("settings defaultTools", f.DefaultTools)
-	if !slices.Equal(spec.Tools, shared.Default.Tools) { // those of the command line were named when it was read
-		shared.nameUnknownTools("open_session", spec.Tools)
+	if len(w.extensions) == 0 { // else when it is known what they bring
+		w.nameUnknownTools(shared, w.tools, spec)
 	}
 	usual := w.usualTools(shared, rules)
 	w.settings.Tools = slices.DeleteFunc(w.tools.Active(spec.Tools, f.DefaultTools, usual), spec.LeavesOut)
@@ -346,17 +345,33 @@ func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
 	}
 }
 
-// nameUnknownTools names, once, the tools that a source wants and nobody has.
-func (h *Shared) nameUnknownTools(source string, names []string) {
-	if len(names) == 0 {
-		return
+// nameUnknownTools names, once, the tools that were asked for and are not in a box.
+func (w *workspace) nameUnknownTools(shared *Shared, box toolbox.Box, spec link.OpenSpec) {
+	own := toolbox.Known(shared.Tools).With(toolbox.Submit{})
+	has := func(name string) bool {
+		name = strings.TrimLeft(name, "+-")
+		_, ours := own.Lookup(name)
+		_, theirs := box.Lookup(name)
+		return ours || theirs
 	}
-	own := toolbox.Known(h.Tools).With(toolbox.Submit{})
-	for _, n := range names {
-		name := strings.TrimLeft(n, "+-")
-		if _, ok := own.Lookup(name); !ok {
-			h.complaints.about(fmt.Errorf("%s: unknown tool %s", source, name))
+	for _, wanted := range w.agents.Wanted {
+		shared.complaints.all(wanted.Unknown(has))
+	}
+	name := func(source string, names []string) {
+		for _, n := range names {
+			if !has(n) {
+				shared.complaints.about(fmt.Errorf("%s: unknown tool %s", source, n))
+			}
 		}
+	}
+	name("settings defaultTools", w.files.DefaultTools)
+	if !slices.Equal(spec.Tools, shared.Default.Tools) {
+		name("open_session", spec.Tools)
+	}
+	if len(w.extensions) > 0 { // else those of the command line were named when it was read
+		name("--tools", shared.Default.Tools)
+		name("--exclude-tools", spec.WithoutTools)
+		name("--confirm", shared.Confirm)
 	}
 }
 

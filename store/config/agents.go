@@ -20,6 +20,22 @@ type Agents struct {
 	List       protocol.Agents
 	ProjectDir string // where the project's were found, "" for nowhere
 	Own        bool   // somebody has written one for us, beside those of other programs
+	Wanted     []WantedTools
+}
+
+// WantedTools are tools that the file of an agent names and only an extension can have.
+type WantedTools struct {
+	Path  string
+	Names []string
+}
+
+// Unknown is the problem of those among them that nobody has, nil if there are none.
+func (w WantedTools) Unknown(has func(name string) bool) []Problem {
+	names := slices.DeleteFunc(slices.Clone(w.Names), has)
+	if len(names) == 0 {
+		return nil
+	}
+	return []Problem{{Path: w.Path, Err: fmt.Errorf("unknown tools: %s", some(names))}}
 }
 
 //go:embed agents/*.md
@@ -28,7 +44,7 @@ var bundledAgents embed.FS
 // LoadAgents finds agents: those of the nearest directory from the working
 // directory up to the root of the repository that has some, then the user's, then
 // the bundled ones. A project that is not trusted comes last and chooses no models.
-// known are the names of the tools that agents may have.
+// known are the names of the tools that agents may have beside those of extensions.
 func LoadAgents(dirs Dirs, known []string) (Agents, []Problem) {
 	scan := agentScan{intake: dirs.take("agents"), dirs: dirs, known: known}
 	user := scan.userPlaces()
@@ -253,15 +269,16 @@ func (s *agentScan) tools(file string, head frontmatter, key string) []string {
 		if ours, ok := toolNames[name]; ok {
 			name = ours
 		}
-		switch {
-		case !slices.Contains(s.known, name):
+		if slices.Contains(list, name) {
+			continue
+		}
+		list = append(list, name)
+		if !slices.Contains(s.known, name) {
 			unknown = append(unknown, name)
-		case !slices.Contains(list, name):
-			list = append(list, name)
 		}
 	}
 	if len(unknown) > 0 && key == "tools" {
-		s.add(file, fmt.Errorf("unknown tools: %s", some(unknown)))
+		s.found.Wanted = append(s.found.Wanted, WantedTools{file, unknown})
 	}
 	return list
 }

@@ -19,6 +19,9 @@ func agentText(more string) string { return "---\ndescription: d\n" + more + "\n
 // agents loads, and says by name which source each agent has.
 func (w world) agents() (Agents, map[string]string, []string) {
 	found, problems := LoadAgents(w.dirs, toolsThereAre)
+	for _, wanted := range found.Wanted {
+		problems = append(problems, wanted.Unknown(func(name string) bool { return name == "look_up" })...)
+	}
 	from := map[string]string{}
 	for _, a := range found.List {
 		from[a.Name] = string(a.Source) + " " + w.short(a.Path)
@@ -125,11 +128,13 @@ func TestAgentFields(t *testing.T) {
 	}{
 		{"", func(*protocol.Agent) {}, ""},
 		{"tools: Read, Bash,MultiEdit, edit", func(a *protocol.Agent) { a.Tools = []string{"read", "bash", "edit"} }, ""},
-		{"tools: [read, WebFetch]", func(a *protocol.Agent) { a.Tools = []string{"read"} }, "unknown tools: WebFetch"},
-		{"tools: Bash(git:*)", func(a *protocol.Agent) { a.Tools = []string{} }, "unknown tools: Bash(git:*)"},
+		{"tools: [read, WebFetch]", func(a *protocol.Agent) { a.Tools = []string{"read", "WebFetch"} }, "unknown tools: WebFetch"},
+		{"tools: [read, look_up]", func(a *protocol.Agent) { a.Tools = []string{"read", "look_up"} }, ""},
+		{"tools: [read, look_up, WebFetch]", func(a *protocol.Agent) { a.Tools = []string{"read", "look_up", "WebFetch"} }, "unknown tools: WebFetch"},
+		{"tools: Bash(git:*)", func(a *protocol.Agent) { a.Tools = []string{"Bash(git:*)"} }, "unknown tools: Bash(git:*)"},
 		{"tools: '*'", func(*protocol.Agent) {}, ""},
 		{"tools:", func(a *protocol.Agent) { a.Tools = []string{} }, ""},
-		{"disallowedTools: [Write, NotebookEdit]", func(a *protocol.Agent) { a.Disallowed = []string{"write"} }, ""},
+		{"disallowedTools: [Write, NotebookEdit]", func(a *protocol.Agent) { a.Disallowed = []string{"write", "NotebookEdit"} }, ""},
 		{"tools: Task", func(a *protocol.Agent) { a.Tools, a.Spawns = []string{"task"}, []string{"*"} }, ""},
 		{"tools: task\nspawns: explore, plan", func(a *protocol.Agent) { a.Tools, a.Spawns = []string{"task"}, []string{"explore", "plan"} }, ""},
 		{"tools: task\nspawns: []", func(a *protocol.Agent) { a.Tools = []string{"task"} }, ""},
