@@ -267,3 +267,22 @@ func TestDialogAboutASwitch(t *testing.T) {
 		b.check()
 	})
 }
+
+// TestDialogsAgainAndAgain: who asks again at once where nobody is there does not keep a
+// processor busy.
+func TestDialogsAgainAndAgain(t *testing.T) {
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	bubble(t, func(t *testing.T) {
+		host := &actortest.StubbornHost{}
+		b := start(t, func(c *Config) {
+			c.Sessions.Mode = "print"
+			c.Sessions.ExtensionHost = host
+			c.Sessions.Extensions.Sources = []string{found}
+		})
+		b.open()
+		time.Sleep(10 * time.Second)
+		require.Greater(t, host.Asked.Load(), uint64(100), "it is answered")
+		require.Less(t, host.Asked.Load(), uint64(200), "and not as fast as it asks")
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -317,3 +318,31 @@ func (x *askingVM) Update(json.RawMessage)           {}
 func (x *askingVM) Entry(json.RawMessage)            {}
 func (x *askingVM) AbortRun()                        {}
 func (x *askingVM) Close(string)                     { x.sink(extension.Gone{}) }
+
+// StubbornHost runs an extension that asks a person again until there is an answer, which it
+// notes, or Asked has come to a hundred thousand.
+type StubbornHost struct{ Asked atomic.Uint64 }
+
+// Open begins to ask.
+func (h *StubbornHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
+	sink(extension.Ready{})
+	x := &stubbornVM{askingVM{sink: sink}, h}
+	x.ask()
+	return x
+}
+
+// Close does nothing.
+func (h *StubbornHost) Close() error { return nil }
+
+type stubbornVM struct {
+	askingVM
+	host *StubbornHost
+}
+
+func (x *stubbornVM) ask() {
+	if n := x.host.Asked.Add(1); n < 100_000 {
+		x.sink(extension.Op{ID: n, Name: "ui", Args: json.RawMessage(`{"method":"input","title":"Why?"}`)})
+	}
+}
+
+func (x *stubbornVM) Answer(uint64, json.RawMessage, string) { x.ask() }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
 	"troupe/actors/extension"
+	"troupe/actors/kernel"
 	"troupe/actors/worker"
 	"troupe/protocol"
 )
@@ -25,7 +27,7 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 	}
 	switch {
 	case s.ext.asks.over, m.Session != s.ext.load.nth, s.shared.Mode != "", s.clients.attached() == 0 && !s.waitsForSomebody():
-		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
+		s.nobodyIsThere(c, m.Op)
 		return
 	case len(s.ext.asks.dialogs) >= maxDialogs:
 		s.answerOp(m.Op, json.RawMessage(`{"cancelled":true}`), "")
@@ -41,6 +43,32 @@ func (s *Session) extensionUI(c actor.Context, m extension.UI) {
 		s.unseen(c)
 	})
 	s.partingAsks(c)
+}
+
+// nobodyIsThere cancels a dialog that nobody can be shown. Who asks again and again, until there is
+// an answer, is let wait between: he would use up a processor.
+func (s *Session) nobodyIsThere(c actor.Context, op uint64) {
+	a := &s.ext.asks
+	if a.unseen++; a.unseen > maxDialogs {
+		kernel.After(c, unseenEvery, c.Self(), unseenDialog{s.ext.nth, op})
+		return
+	}
+	s.answerOp(op, json.RawMessage(`{"cancelled":true}`), "")
+}
+
+// unseenEvery is how soon a dialog that nobody is shown is cancelled, behind the first ones.
+const unseenEvery = 100 * time.Millisecond
+
+// unseenDialog is one of an actor of extensions that is to be cancelled now.
+type unseenDialog struct {
+	nth int
+	op  uint64
+}
+
+func (s *Session) onUnseenDialog(m unseenDialog) {
+	if m.nth == s.ext.nth && s.ext.pid != nil {
+		s.answerOp(m.op, json.RawMessage(`{"cancelled":true}`), "")
+	}
 }
 
 // maxDialogs is how many dialogs of extensions may be open at once.

@@ -78,6 +78,7 @@ type asks struct {
 	answers  map[uint64]context.CancelFunc  // of models, on their way
 	inner    map[uint64]bool                // calls of tools that they make
 	over     bool                           // their end has begun: nobody answers a dialog
+	unseen   int                            // dialogs that nobody was shown
 	parting  parting                        // the session, if they are asked about that
 }
 

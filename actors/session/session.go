@@ -206,6 +206,8 @@ func (s *Session) dispatch(c actor.Context, m any) {
 		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
+	case unseenDialog:
+		s.onUnseenDialog(m)
 	case leftBehind:
 		s.onLeftBehind(c, m)
 	case trustSaid:
