@@ -469,3 +469,61 @@ func TestPageFirefox(t *testing.T) {
 		}
 	}
 }
+
+// TestPageAgents: who works for a session is shown with what it does, can be looked at, steered and
+// stopped; from one that has done its work the page goes back.
+func TestPageAgents(t *testing.T) {
+	t.Parallel()
+	b := browser.Start(t)
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0", "--tools", "task,bash")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "auto")
+	parent := tab.Eval(`troupe.view.handle`)
+	p.llm.plays(tool("t", "task", `{"agent":"task","tasks":[{"id":"Anna","description":"looks\u202e","assignment":"CHILDA"},{"id":"Bert","description":"waits","assignment":"CHILDB"},{"id":"Carl","description":"waits","assignment":"CHILDC"}]}`), text("That was all."))
+	p.llm.playsTo("CHILDA", text("A begins ").and(gate("a")).and(text("and ends")))
+	p.llm.playsTo("CHILDA", text("turned").and(gate("turned")))
+	p.llm.playsTo("CHILDB", text("B begins ").and(gate("b")))
+	p.llm.playsTo("CHILDC", text("C begins ").and(gate("c")))
+	say(tab, "go")
+	const agents = `[...document.querySelectorAll("#agents .agent")].map((a) => a.textContent).join("|")`
+	tab.Until(agents + `.includes("looks‹U+202E›") && ` + agents + `.includes("Bert")`)
+	press := func(text string) {
+		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll("#agents button, #sheet button")].find((b) => (b.ariaLabel ?? b.textContent).startsWith(%q)).click()`, text))
+	}
+	tab.Load(s.base + "/") // no event tells of them again
+	tab.Until(agents + `.includes("Anna") && ` + agents + `.includes("Bert")`)
+	press("Anna")
+	sees(tab, "A begins")
+	assert.Contains(t, tab.Eval(agents), "Works for")
+	tab.Until(`document.getElementById("send").textContent === "Steer"`)
+	say(tab, "turn left")
+	tab.Until(`document.getElementById("queue").textContent.includes("turn left")`)
+	p.llm.open("a")
+	sees(tab, "turned")
+	sees(tab, "turn left")
+	p.llm.open("turned")
+	tab.Until(`document.getElementById("send").textContent === "Send"`)
+	press("the session that has begun it")
+	tab.Until(fmt.Sprintf(`troupe.view.handle === %q`, parent))
+	tab.Until(agents + `.includes("Bert") && !` + agents + `.includes("Anna")`)
+	press("Stop Carl")
+	tab.Until(`!` + agents + `.includes("Carl")`)
+	press("Bert")
+	sees(tab, "B begins")
+	tab.Eval(`document.getElementById("stop").click()`)
+	tab.Until(`document.getElementById("status").textContent === "Stopped"`)
+	press("the session that has begun it")
+	sees(tab, "That was all.")
+	tab.Until(`troupe.list.open.size === 1`) // none is kept by who has looked at it
+	tab.Until(agents + ` === ""`)
+	tab.Eval(`document.getElementById("show-palette").click()`)
+	press("Agents")
+	tab.Until(`document.getElementById("sheet").innerText.includes("Bert")`)
+	assert.Regexp(t, `(?s)Anna.*completed.*Bert.*aborted`, tab.Eval(`document.getElementById("sheet").innerText`))
+	press("Anna") // its file is a session like others
+	sees(tab, "turn left")
+	s.calm(tab)
+	assert.Equal(t, 143, s.stop())
+}

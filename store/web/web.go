@@ -23,7 +23,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // modules are the scripts of the page, behind those of the exported page that
 // draw entries. They share one scope; each only uses at load time what stands
 // before it.
-var modules = []string{"highlight", "link", "stream", "view", "dock", "composer", "list", "sheets", "logins", "app"}
+var modules = []string{"highlight", "link", "stream", "view", "dock", "agents", "composer", "list", "sheets", "logins", "app"}
 
 // An Asset is a file of the page.
 type Asset struct {

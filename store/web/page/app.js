@@ -15,6 +15,7 @@ class App {
       event: (record) => this.event(record),
     });
     this.dock = new Dock(this, byId("dock"));
+    this.agents = new Agents(this, byId("agents"));
     this.composer = new Composer(this);
     this.list = new List(this);
     this.sheets = new Sheets(this);
@@ -189,8 +190,11 @@ class App {
     if (!view) this.views.set(handle, (view = new View(this, handle)));
     const info = this.list.open.get(handle);
     view.cwd = info?.cwd;
+    view.parent = info?.parentSessionId;
     view.key = info?.durableId ?? handle;
+    const before = this.view;
     this.view = view;
+    if (before?.parent && !before.running) this.letGo(before.handle);
     this.list.marks.delete(handle);
     this.following = true;
     byId("conversation").replaceChildren(view.root);
@@ -237,6 +241,14 @@ class App {
       if (view === this.view) this.leave("The session was closed.");
     }
     await this.list.refresh();
+  }
+
+  // letGo leaves an agent that has done its work and is not looked at: it ends then.
+  letGo(handle) {
+    const view = this.views.get(handle);
+    if (!view || view === this.view || !this.link.open) return;
+    this.views.delete(handle);
+    this.link.ask("detach", { sessionId: handle }).catch(() => null);
   }
 
   // leave shows no session any more.
@@ -425,6 +437,7 @@ class App {
       }
     }
     this.dock.show(view);
+    this.agents.show(view);
     this.composer.show(view);
     this.drawBar();
     const { says } = view ?? this;

@@ -222,6 +222,7 @@ class Sheets {
       !app.readOnly && { name: "New session", brief: "n", run: () => app.newSession() },
       mine && { name: "Model", brief: "m", run: () => this.models() },
       view && { name: "Branches", brief: "b", run: () => this.branches() },
+      view && { name: "Agents", brief: "that work for this session", run: () => app.later(() => app.agents.all(view)) },
       view && { name: "Find", brief: "/", run: () => this.find() },
       mine && { name: "Summarise older messages now", run: () => app.tell("compact", { sessionId: view.handle }) },
       mine && { name: "Name this session", run: () => this.rename() },

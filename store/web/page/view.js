@@ -14,6 +14,7 @@ class View {
     this.clear();
     this.approvals = new Map();
     this.dialogs = new Map();
+    this.agents = new Map(); // by id: the children that work for it, and have
     this.statuses = new Map(); // setStatus of extensions
     this.widgets = new Map();
     this.loaded = false;
@@ -47,6 +48,8 @@ class View {
       const s = answer.snapshot;
       this.seq = num(answer.seq);
       if (s) this.take(s);
+      this.agents.clear();
+      this.app.later(() => this.app.agents.load(this));
     }
     this.setState(answer.state); // behind clear, which knows of no run
     this.asked(answer.snapshot ?? answer);
@@ -266,6 +269,11 @@ const events = {
   },
   tool_execution_update({ toolCallId, partialResult }) {
     const card = this.calls.get(toolCallId);
+    const { progress } = partialResult?.details ?? {};
+    for (const p of Array.isArray(progress) ? progress : []) {
+      const agent = this.agents.get(p.id);
+      if (agent) agent.progress = p;
+    }
     if (!card || card.over) return;
     card.next = partialResult;
     this.app.draw(this);
@@ -275,6 +283,13 @@ const events = {
     if (!card) return;
     card.next = null;
     card.show(result, true, isError === true);
+  },
+  subagent_start({ id, agent, childSessionId }) {
+    this.agents.set(id, { id, agent, childSessionId, status: "running" });
+  },
+  subagent_end({ id, agent, exitCode, aborted }) {
+    this.app.letGo(this.agents.get(id)?.childSessionId);
+    this.agents.set(id, { id, agent, status: aborted ? "aborted" : exitCode === 0 ? "completed" : "failed" });
   },
   agent_end({ error, willRetry }) {
     this.drop();
