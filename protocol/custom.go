@@ -27,6 +27,12 @@ const (
 	CustomMoved       = "troupe.moved"       // data is a MovedOp: the session goes on in a cluster
 )
 
+// Types of the messages that troupe itself adds to a conversation.
+const (
+	NoteTodos = "todo-reminder"  // of open items of the todo list
+	NoteRules = "ttsr-injection" // of stream rules that an answer ran against
+)
+
 // FailoverOp says which node of a cluster was lost.
 type FailoverOp struct {
 	From string `json:"from"`

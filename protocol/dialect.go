@@ -77,6 +77,7 @@ type Rules struct {
 	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
 	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
 	PiscesWords     bool `doc:"calls of the tool task are refused, and their results told, in pisces's words"`
+	AnswerTimes     bool `doc:"answers say how long they took, in duration and ttft, and keep it in the file"`
 	QuietNotes      bool `doc:"what a stream rule or a list of todos tells the model at the beginning of a run is no event, and in get_messages only"`
 	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
 	TodoTool        bool `doc:"a session begins with the tool todo_write active"` // else set_todos or --tools switches it on
@@ -151,7 +152,7 @@ var dialects = map[Dialect]struct {
 	DialectS1: {
 		features: []Feature{FeatureExtensionErrorOnly},
 		wire:     Wire{OmitIDOnUnknown: true},
-		rules:    Rules{IdleQueueWaits: true, TodoTool: true, TaskTool: true, FailAtOnce: true, PiscesWords: true, QuietNotes: true},
+		rules:    Rules{IdleQueueWaits: true, TodoTool: true, TaskTool: true, FailAtOnce: true, PiscesWords: true, AnswerTimes: true, QuietNotes: true},
 	},
 	DialectS2: {features: []Feature{FeatureExtensionErrorOnly}},
 	DialectS3: {features: []Feature{FeatureHookErrorOnly, FeatureHookUI}, rules: Rules{TaskTool: true}},

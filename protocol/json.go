@@ -23,6 +23,12 @@ type Appender interface {
 	AppendJSON(dst []byte) []byte
 }
 
+// DialectAppender is an Appender that some dialects have in another form.
+type DialectAppender interface {
+	// AppendAs appends the value's JSON in a dialect; "" is what files have.
+	AppendAs(dst []byte, d Dialect) []byte
+}
+
 // AppendRaw appends JSON that somebody else wrote. Line breaks between tokens
 // would break the framing, so such a value is compacted first.
 func AppendRaw(dst []byte, raw json.RawMessage) []byte {

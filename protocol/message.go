@@ -49,7 +49,7 @@ const (
 // plain string, which old files and some clients use, is read as one text
 // block.
 type UserMessage struct {
-	Content     Content         `json:"content"`
+	Content     Content         `json:"content" doc:"In s1 the message has attribution as well: user."`
 	Timestamp   int64           `json:"timestamp"`             // epoch milliseconds
 	Attachments json.RawMessage `json:"attachments,omitempty"` // of some clients' own; kept, and no model sees it
 	sealed      `json:"-"`
@@ -66,6 +66,8 @@ type AssistantMessage struct {
 	Timestamp    int64      `json:"timestamp"`              // epoch milliseconds, when the request was made
 	ErrorMessage string     `json:"errorMessage,omitempty"` // with stopReason error and aborted
 	ResponseID   string     `json:"responseId,omitempty"`   // the provider's id of the answer
+	Duration     *int64     `json:"duration,omitempty"`     // in s1: milliseconds from the request to the end of a whole answer
+	TTFT         *int64     `json:"ttft,omitempty"`         // likewise, to the first piece of its text
 	sealed       `json:"-"`
 }
 
@@ -117,14 +119,14 @@ type BashExecutionMessage struct {
 func (m *BashExecutionMessage) Result() BashResult {
 	return BashResult{
 		Output: m.Output, ExitCode: m.ExitCode, Cancelled: m.Cancelled, Truncated: m.Truncated, FullOutputPath: m.FullOutputPath,
-	}
+	}.Counted()
 }
 
 // CustomMessage is context that neither the person nor the model wrote: an
 // extension's note, a reminder. The model sees its content as user text.
 type CustomMessage struct {
-	CustomType string          `json:"customType"`
-	Content    Content         `json:"content"`
+	CustomType string          `json:"customType" doc:"In s1 a todo-reminder is a message of the role developer, and all have attribution: agent."`
+	Content    Content         `json:"content" also:"string" doc:"In s1 that of ttsr-injection is a string."`
 	Display    bool            `json:"display"`
 	Details    json.RawMessage `json:"details,omitempty"`
 	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
@@ -222,6 +224,74 @@ func (m *BranchSummaryMessage) AppendJSON(dst []byte) []byte     { return append
 func (m *CompactionSummaryMessage) AppendJSON(dst []byte) []byte { return appendMessage(dst, m, nil) }
 
 func (m *UnknownMessage) AppendJSON(dst []byte) []byte { return AppendRaw(dst, m.Raw) }
+
+// AppendAs appends the message as a dialect has it.
+func (m *UserMessage) AppendAs(dst []byte, d Dialect) []byte {
+	if d != DialectS1 {
+		return m.AppendJSON(dst)
+	}
+	return appendPisces(dst, m.AppendJSON(nil))
+}
+
+// AppendAs appends the message as a dialect has it.
+func (m *CustomMessage) AppendAs(dst []byte, d Dialect) []byte {
+	if d != DialectS1 {
+		return m.AppendJSON(dst)
+	}
+	return appendPisces(dst, m.AppendJSON(nil))
+}
+
+// appendMessageAs appends a message that is JSON already as a dialect has it.
+func appendMessageAs(dst, raw []byte, d Dialect) []byte {
+	if d != DialectS1 {
+		return append(dst, raw...)
+	}
+	return appendPisces(dst, raw)
+}
+
+// appendPisces appends a message in the form of s1: it says who has said what no model said,
+// and a reminder of todos is a message of the role developer.
+func appendPisces(dst, raw []byte) []byte {
+	role, by := gjson.GetBytes(raw, "role").Str, "agent"
+	switch {
+	case role != RoleUser && role != RoleCustom, gjson.GetBytes(raw, "attribution").Exists():
+		return append(dst, raw...)
+	case role == RoleUser:
+		by = RoleUser
+	default:
+		var m CustomMessage
+		if Unmarshal(raw, &m) != nil {
+			return append(dst, raw...)
+		}
+		switch m.CustomType {
+		case NoteTodos:
+			return AppendValue(dst, developerMessage{"developer", m.Content, by, m.Timestamp})
+		case NoteRules:
+			return AppendValue(dst, ruleMessage{role, m.CustomType, m.Content.Text("\n"), m.Display, m.Details, by, m.Timestamp})
+		}
+	}
+	dst = append(append(append(dst, `{"attribution":"`...), by...), `",`...)
+	return append(dst, raw[1:]...)
+}
+
+// developerMessage is a reminder of todos in s1.
+type developerMessage struct {
+	Role        string  `json:"role"`
+	Content     Content `json:"content"`
+	Attribution string  `json:"attribution"`
+	Timestamp   int64   `json:"timestamp"`
+}
+
+// ruleMessage is what stream rules have said in s1.
+type ruleMessage struct {
+	Role        string          `json:"role"`
+	CustomType  string          `json:"customType"`
+	Content     string          `json:"content"`
+	Display     bool            `json:"display"`
+	Details     json.RawMessage `json:"details,omitempty"`
+	Attribution string          `json:"attribution"`
+	Timestamp   int64           `json:"timestamp"`
+}
 
 // DecodeMessage reads a stored message. A role that troupe does not know, or a
 // message whose shape does not fit its role, comes back as [UnknownMessage];

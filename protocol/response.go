@@ -97,15 +97,15 @@ type Long interface {
 	Appender
 	// AppendPart appends the piece at a position and returns the position of the
 	// next one, 0 after the last. The first piece is at 0. All pieces one behind
-	// the other are what AppendJSON appends.
-	AppendPart(dst []byte, at int) (out []byte, next int)
+	// the other are what AppendJSON appends, but for what a dialect has otherwise.
+	AppendPart(dst []byte, at int, dialect Dialect) (out []byte, next int)
 }
 
 // Pieces is a Long that is made of N texts, one behind the other.
 type Pieces struct {
 	N      int // at least 1
 	Bytes  int // of memory, roughly
-	Append func(dst []byte, i int) []byte
+	Append func(dst []byte, i int, dialect Dialect) []byte
 }
 
 // pieceSize is about how much is written at once of what is written in pieces.
@@ -116,7 +116,7 @@ func (p Pieces) Weight() int { return p.Bytes }
 
 func (p Pieces) AppendJSON(dst []byte) []byte {
 	for i := range p.N {
-		dst = p.Append(dst, i)
+		dst = p.Append(dst, i, "")
 	}
 	return dst
 }
@@ -124,10 +124,10 @@ func (p Pieces) AppendJSON(dst []byte) []byte {
 func (p Pieces) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
 
 // AppendPart appends texts until they are long enough.
-func (p Pieces) AppendPart(dst []byte, at int) (out []byte, next int) {
+func (p Pieces) AppendPart(dst []byte, at int, dialect Dialect) (out []byte, next int) {
 	begin := len(dst)
 	for i := at; i < p.N; i++ {
-		if dst = p.Append(dst, i); len(dst)-begin > pieceSize && i+1 < p.N {
+		if dst = p.Append(dst, i, dialect); len(dst)-begin > pieceSize && i+1 < p.N {
 			return dst, i + 1
 		}
 	}
@@ -137,7 +137,22 @@ func (p Pieces) AppendPart(dst []byte, at int) (out []byte, next int) {
 // NewList makes pieces of n items, with commas between them, between head and
 // tail; bytes is their weight.
 func NewList(head, tail string, n, bytes int, item func(dst []byte, i int) []byte) Pieces {
-	return Pieces{n + 1, bytes, func(dst []byte, i int) []byte {
+	return newList(head, tail, n, bytes, func(dst []byte, i int, _ Dialect) []byte { return item(dst, i) })
+}
+
+// NewMessages makes pieces of messages that are JSON, as get_messages is answered.
+func NewMessages(list [][]byte) Pieces {
+	bytes := 0
+	for _, m := range list {
+		bytes += 64 + len(m)
+	}
+	return newList(`{"messages":[`, `]}`, len(list), bytes, func(dst []byte, i int, d Dialect) []byte {
+		return appendMessageAs(dst, list[i], d)
+	})
+}
+
+func newList(head, tail string, n, bytes int, item func(dst []byte, i int, d Dialect) []byte) Pieces {
+	return Pieces{n + 1, bytes, func(dst []byte, i int, d Dialect) []byte {
 		switch {
 		case i == 0:
 			dst = append(dst, head...)
@@ -147,7 +162,7 @@ func NewList(head, tail string, n, bytes int, item func(dst []byte, i int) []byt
 		if i == n {
 			return append(dst, tail...)
 		}
-		return item(dst, i)
+		return item(dst, i, d)
 	}}
 }
 
@@ -171,7 +186,7 @@ func NewTree[N any](head, tail string, bytes int, roots []N, children func(*N) [
 		at.next++
 		open = append(open, siblings[N]{list: children(node), parent: node})
 	}
-	return Pieces{len(steps) + 2, bytes + 32*len(steps), func(dst []byte, i int) []byte {
+	return Pieces{len(steps) + 2, bytes + 32*len(steps), func(dst []byte, i int, _ Dialect) []byte {
 		switch i {
 		case 0:
 			return append(dst, head...)

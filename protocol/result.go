@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // SessionState answers get_state. Twins carry the same value under the names
 // of different dialects.
@@ -123,7 +126,20 @@ type BashResult struct {
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
 	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"Where all of it is, if it was truncated, until the session ends; see Limits."`
+	TotalLines     int64  `json:"totalLines" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"Of all of the output; a line ends with a line break, and behind the last one is another."`
+	TotalBytes     int64  `json:"totalBytes" since:"s1" not:"union s0 s2 s3 s4 pi1"`
+	OutputLines    int64  `json:"outputLines" since:"s1" not:"union s0 s2 s3 s4 pi1"`
+	OutputBytes    int64  `json:"outputBytes" since:"s1" not:"union s0 s2 s3 s4 pi1"`
 	NotRecorded    string `json:"notRecorded,omitempty" since:"troupe" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
+}
+
+// Counted is the result with how long its output is.
+func (r BashResult) Counted() BashResult {
+	if r.Output != "" {
+		r.OutputLines, r.OutputBytes = int64(strings.Count(r.Output, "\n"))+1, int64(len(r.Output))
+	}
+	r.TotalLines, r.TotalBytes = max(r.TotalLines, r.OutputLines), max(r.TotalBytes, r.OutputBytes)
+	return r
 }
 
 // CompactionResult answers compact and is the result of auto_compaction_end.
@@ -494,6 +510,12 @@ type ToolNames struct {
 // TodoResult answers set_todos.
 type TodoResult struct {
 	TodoPhases []TodoPhase `json:"todoPhases"`
+}
+
+// PiscesTodos are the details of todo_write in s1.
+type PiscesTodos struct {
+	Phases  []TodoPhase `json:"phases"`
+	Storage string      `json:"storage"` // session, or memory where it has no file
 }
 
 // Pong answers ping.

@@ -74,7 +74,7 @@ func TestLists(t *testing.T) {
 			pieces := 0
 			for at := 0; ; {
 				var more []byte
-				more, at = x.long.AppendPart(nil, at)
+				more, at = x.long.AppendPart(nil, at, "")
 				require.Less(t, len(more), pieceSize+200)
 				got = append(got, more...)
 				if pieces++; at == 0 {

@@ -85,7 +85,7 @@ func (p *SubagentPart) Long() Pieces {
 		}
 	}
 	end := string(tail.Close())
-	return Pieces{N: n + len(p.Messages) + 3, Bytes: bytes, Append: func(dst []byte, i int) []byte {
+	return Pieces{N: n + len(p.Messages) + 3, Bytes: bytes, Append: func(dst []byte, i int, _ Dialect) []byte {
 		switch {
 		case i == 0:
 			return append(append(dst, head.B...), '[')

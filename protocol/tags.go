@@ -25,6 +25,8 @@ func AppendAs(dst []byte, v any, dialect Dialect) []byte {
 	switch v := v.(type) {
 	case nil:
 		return append(dst, "null"...)
+	case DialectAppender:
+		return v.AppendAs(dst, dialect)
 	case Appender:
 		return v.AppendJSON(dst)
 	case string:
@@ -103,6 +105,10 @@ func newForm(t reflect.Type) *form {
 	case t == reflect.TypeFor[json.RawMessage]():
 		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendRaw(dst, v.Bytes()) }
 		f.size = reflect.Value.Len
+	case has(reflect.TypeFor[DialectAppender]()):
+		f.append = func(dst []byte, v reflect.Value, dialect Dialect) []byte {
+			return v.Interface().(DialectAppender).AppendAs(dst, dialect)
+		}
 	case has(reflect.TypeFor[Appender]()):
 		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return v.Interface().(Appender).AppendJSON(dst) }
 	case t == reflect.TypeFor[json.Number](), has(reflect.TypeFor[json.Marshaler]()), has(reflect.TypeFor[encoding.TextMarshaler]()):

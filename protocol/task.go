@@ -30,7 +30,7 @@ type TaskResult struct {
 	ModelOverride []string    `json:"modelOverride,omitempty"` // that it was to have and has; in s1 what it runs on
 	ResolvedModel string      `json:"resolvedModel,omitempty"` // that it began with
 	Error         string      `json:"error,omitempty"`
-	Aborted       bool        `json:"aborted,omitempty"`
+	Aborted       bool        `json:"aborted"`
 	AbortReason   string      `json:"abortReason,omitempty"`
 
 	Usage            *Usage          `json:"usage,omitempty"` // with that of its own children
@@ -39,18 +39,46 @@ type TaskResult struct {
 	OutputPath       string          `json:"outputPath,omitempty"` // of the whole text
 	OutputMeta       *OutputMeta     `json:"outputMeta,omitempty"`
 	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted
+	Extracted        *ToolData       `json:"extractedToolData,omitempty"`
 	SessionID        string          `json:"sessionId,omitempty"`
 	SessionFile      string          `json:"sessionFile,omitempty"`
 
 	// of an item that worked in a workspace
 	Verification  *VerificationResult `json:"verification,omitempty"`
 	PatchPath     string              `json:"patchPath,omitempty"`
-	NestedPatches []string            `json:"nestedPatches,omitempty"` // of nested repositories
+	NestedPatches []string            `json:"nestedPatches,omitzero"` // of nested repositories; in s1 there wherever patches were looked for
 	BranchName    string              `json:"branchName,omitempty"`
 	Merged        *bool               `json:"merged,omitempty"`    // what it changed is in the user's tree
 	Conflicts     []string            `json:"conflicts,omitempty"` // paths because of which it is not
 	Workspace     string              `json:"workspace,omitempty"` // that was kept
 	Notes         []string            `json:"notes,omitempty"`
+}
+
+// ToolData is, in s1, what calls of a child's tools have come to.
+type ToolData struct {
+	Submitted []SubmittedData   `json:"submit_result,omitempty"`
+	Tasks     []json.RawMessage `json:"task,omitempty"` // the details of its own calls of the tool task
+}
+
+// SubmittedData is what a child has handed over.
+type SubmittedData struct {
+	Data   json.RawMessage `json:"data,omitempty"`
+	Status string          `json:"status" enum:"success,aborted"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// Weight is about how many bytes they take.
+func (d *ToolData) Weight() (n int) {
+	if d == nil {
+		return 0
+	}
+	for i := range d.Submitted {
+		n += len(d.Submitted[i].Data) + len(d.Submitted[i].Error)
+	}
+	for _, raw := range d.Tasks {
+		n += len(raw)
+	}
+	return n + 1
 }
 
 // OutputMeta says how long a text is.
@@ -94,6 +122,7 @@ type TaskProgress struct {
 	Tokens             int64      `json:"tokens"`
 	Requests           int        `json:"requests,omitempty"`
 	Cost               float64    `json:"cost,omitempty"`
+	Extracted          *ToolData  `json:"extractedToolData,omitempty"`
 }
 
 // Shows makes what is seen of a child a part of it.
@@ -119,7 +148,8 @@ type TaskActivity struct {
 	ToolCount          int
 	Tokens             int64
 	Requests           int
-	Cost               float64 // US dollars
+	Cost               float64           // US dollars
+	Tasks              []json.RawMessage // details of its own calls of the tool task
 }
 
 // TaskTool is a tool call of a child that is over.

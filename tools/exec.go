@@ -71,6 +71,9 @@ func (r ExecResult) BashResult() protocol.BashResult {
 		Output: r.Output.Content, Cancelled: r.Cancelled || r.TimedOut,
 		Truncated: r.Output.Truncated, FullOutputPath: r.FullOutputPath,
 	}
+	if res.Truncated {
+		res.TotalLines, res.TotalBytes = r.Output.TotalLines, r.Output.TotalBytes
+	}
 	if !res.Cancelled {
 		res.ExitCode = &r.ExitCode
 	}

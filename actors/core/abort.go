@@ -4,6 +4,20 @@ import "troupe/protocol"
 
 const abortedMessage = "Request was aborted."
 
+// piscesAborted is what pisces says of an answer that a stream rule has stopped.
+const piscesAborted = "Request was aborted"
+
+// showCut shows calls that an answer had begun when it was stopped as pisces does: they begin
+// and end. None of them was run, and the log has no result of any.
+func (m *Machine) showCut(r *run) {
+	for _, c := range r.answer.Content.ToolCalls() {
+		m.emit(protocol.ToolExecutionStart{ToolCallID: c.ID, ToolName: c.Name, Args: c.Arguments, RunID: r.id})
+		m.emit(protocol.ToolExecutionEnd{
+			ToolCallID: c.ID, ToolName: c.Name, Result: errorResult("Tool execution was aborted: " + piscesAborted), IsError: true, RunID: r.id,
+		})
+	}
+}
+
 // abortAndPrompt stops the run and starts another.
 func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 	if m.refusedByBudget(c) || m.repeated(c, input("", p.Message, p.Images, p.IdempotencyKey)) {

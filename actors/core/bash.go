@@ -122,7 +122,7 @@ func (m *Machine) bashOver(job bashJob, in BashDone) {
 		job.answer(m, Reply{Err: in.Err})
 		return
 	}
-	r := in.Result
+	r := in.Result.Counted()
 	if job.left {
 		job.answer(m, Reply{Data: r, Regardless: true})
 		return

@@ -313,7 +313,7 @@ func (m *Machine) progressed(r *run, c *call, partial protocol.ToolResult) {
 func (m *Machine) toolDone(in ToolDone) {
 	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		if in.Todos != nil {
-			m.keepTodos(in.Todos)
+			in.Result = m.wroteTodos(in.Todos)
 		}
 		if in.Submission != nil {
 			if refused := m.submitted(r, c, in.Submission); refused != nil {

@@ -46,7 +46,7 @@ func TestKeysOutliveTheMachine(t *testing.T) {
 // one that was cut off is refused, and one that could not begin may.
 func TestBashAgain(t *testing.T) {
 	code := 0
-	result := protocol.BashResult{Output: "out", ExitCode: &code}
+	result := protocol.BashResult{Output: "out", ExitCode: &code}.Counted()
 	keyed := protocol.Bash{Command: "date", IdempotencyKey: "k"}
 	begin := func() *world {
 		w := newWorld(defaults())

@@ -68,6 +68,9 @@ func (m *Machine) watch(s *streaming, index int, delta string) bool {
 	m.release()
 	m.emit(protocol.TTSRTriggered{Rules: tripped})
 	why := "Interrupted by stream rule " + strings.Join(namesOf(tripped), ", ")
+	if m.words().pisces {
+		why = piscesAborted
+	}
 	m.breakOff(s.run, s.stream, protocol.StopAborted, why, ending{outcome: aborted, rules: append(tripped, s.run.deferred...)})
 	return true
 }
@@ -144,7 +147,7 @@ func (m *Machine) deferredNote(r *run) *protocol.CustomMessageEntry {
 
 // ruleNote is the message with rules, and why they are shown.
 func (m *Machine) ruleNote(rules []protocol.StreamRule, why string) *protocol.CustomMessageEntry {
-	note := noteToModel("ttsr-injection", ruleText(rules, why))
+	note := noteToModel(protocol.NoteRules, ruleText(rules, why))
 	note.Details, note.Display = protocol.JSON(protocol.RulesOp{Rules: namesOf(rules)}), !m.set.Rules.QuietNotes
 	return note
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -16,6 +17,7 @@ type stream struct {
 	size    int             // bytes of all blocks
 	asked   int             // tool calls among them
 	usage   *protocol.Usage // counts not shown yet
+	text    int64           // when the first piece of text came, epoch milliseconds; 0 for none yet
 	over    *StreamEnd      // the answer is whole, and extensions look at it
 	hook    int             // the open one about that, 0 for none
 }
@@ -159,6 +161,7 @@ func (m *Machine) blockDelta(s *streaming, p protocol.PartDelta) {
 		b.args.Feed(p.Delta)
 	} else {
 		b.text = append(b.text, p.Delta...)
+		s.text = cmp.Or(s.text, m.now)
 	}
 	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateDelta, Kind: b.kind, Index: p.Index, Delta: p.Delta})
 }
@@ -237,6 +240,9 @@ func (m *Machine) streamEnd(in StreamEnd) {
 		}
 	}
 	s.msg.StopReason = in.Done.StopReason
+	if m.set.Rules.AnswerTimes {
+		s.took(m.now)
+	}
 	if s.started && m.listens(HookMessageEnd) {
 		s.over = &in
 		s.hook = m.callHook(MessageEndHook{s.compose()})
@@ -244,6 +250,14 @@ func (m *Machine) streamEnd(in StreamEnd) {
 	}
 	m.finishMessage(s.run, s.stream)
 	m.answerOver(s, s.calls())
+}
+
+// took notes in the answer how long it took.
+func (s *stream) took(now int64) {
+	s.msg.Duration = new(now - s.msg.Timestamp)
+	if s.text != 0 {
+		s.msg.TTFT = new(s.text - s.msg.Timestamp)
+	}
 }
 
 // answered goes on with an answer that extensions have seen.
@@ -344,6 +358,9 @@ func (m *Machine) breakOff(r *run, s *stream, stop protocol.StopReason, why stri
 	}
 	s.msg.StopReason, s.msg.ErrorMessage = stop, why
 	m.finishMessage(r, s)
+	if stop == protocol.StopAborted && m.words().pisces {
+		m.showCut(r)
+	}
 	m.turnEnd(r)
 	m.endRun(r, e)
 }

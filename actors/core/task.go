@@ -366,8 +366,12 @@ func (m *Machine) showTasks(r *run, c *call) {
 	done, running := 0, 0
 	for _, it := range t.items {
 		details.Progress = append(details.Progress, it.progress(m.now))
-		if p := &details.Progress[len(details.Progress)-1]; first && p.Status == protocol.TaskRunning {
+		p := &details.Progress[len(details.Progress)-1]
+		if first && p.Status == protocol.TaskRunning {
 			p.Status = protocol.TaskPending
+		}
+		if m.words().pisces {
+			m.progressInPisces(it, p)
 		}
 		switch it.state.(type) {
 		case itemDone:
@@ -377,6 +381,7 @@ func (m *Machine) showTasks(r *run, c *call) {
 			running++
 		}
 	}
+	fitUpdate(details.Progress)
 	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(m.words().running(len(t.items), done, running)), Details: m.taskDetails(t, details)})
 }
 

@@ -270,7 +270,7 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 		m.notVerified(c, it, settled, m.budget.stopsTasks().Error()+"; repair skipped")
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
-		it.state = itemRunning{}
+		it.state, it.handed = itemRunning{}, nil
 		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: repairText(it.work.logs)}})
 	default:
 		m.notVerified(c, it, settled, it.unverified())

@@ -41,6 +41,7 @@ type begun struct {
 	mode     protocol.PermissionMode // that it knows
 	dialogs  []childDialog
 	replies  []uint64 // clients' commands that the child was given and has not answered
+	handed   *protocol.Submission
 }
 
 // itemState is where an item stands. It waits for one thing.
@@ -209,7 +210,7 @@ func (it *item) result() protocol.TaskResult {
 func (it *item) settled(in ChildSettled) protocol.TaskResult {
 	r := it.result()
 	r.DurationMs, r.OutputPath = in.DurationMs, in.OutputPath
-	r.Output = in.Text
+	r.Output, it.handed = in.Text, in.Submission
 	switch s := in.Submission; {
 	case in.AbortReason != "":
 		r.ExitCode, r.Aborted, r.AbortReason, r.Error = 1, true, in.AbortReason, in.AbortReason
@@ -292,8 +293,8 @@ func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 	details := protocol.TaskDetails{Results: make([]protocol.TaskResult, 0, len(t.items)), Usage: new(protocol.Usage)}
 	for _, it := range t.items {
 		r := it.state.(itemDone).is
-		if m.words().pisces && it.opened.ID != "" {
-			r.Stderr = r.Error
+		if m.words().pisces {
+			it.inPisces(&r)
 		}
 		*details.Usage = details.Usage.Add(*r.Usage)
 		if r.OutputPath != "" {

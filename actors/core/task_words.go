@@ -233,35 +233,3 @@ func piscesText(r *protocol.TaskResult) string {
 	b.WriteString("</agent>\n")
 	return b.String()
 }
-
-// mergeSummary says what has become of what isolated items changed; "" if there was
-// none.
-func mergeSummary(results []protocol.TaskResult) string {
-	isolated, whole := false, true
-	var patches []string
-	for i := range results {
-		r := &results[i]
-		if r.Merged == nil {
-			continue
-		}
-		isolated = true
-		if *r.Merged || r.ExitCode == 0 && r.PatchPath == "" {
-			continue
-		}
-		whole = false
-		if r.PatchPath != "" {
-			patches = append(patches, "- "+r.PatchPath+"\n")
-		}
-	}
-	switch {
-	case !isolated:
-		return ""
-	case whole:
-		return "\n<merge-summary>\nApplied patches: yes\n</merge-summary>\n"
-	}
-	text := "\n<merge-summary>\n<system-notification>Patches were not applied and must be handled manually.</system-notification>\n"
-	if len(patches) > 0 {
-		text += "\nPatch artifacts:\n" + strings.Join(patches, "")
-	}
-	return text + "</merge-summary>\n"
-}

@@ -78,6 +78,7 @@ func TestBashNotRecorded(t *testing.T) {
 		require.Nil(t, r.Err)
 		raw := string(protocol.AppendValue(nil, r.Data))
 		assert.JSONEq(t, `{"output":"out","exitCode":3,"cancelled":false,"truncated":false,
+			"totalLines":1,"totalBytes":3,"outputLines":1,"outputBytes":3,
 			"notRecorded":"Session file could not be written: disk full"}`, raw)
 		assert.Empty(t, w.m.held)
 		assert.Equal(t, w.load().Context.Messages, w.m.size.Messages)

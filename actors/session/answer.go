@@ -188,13 +188,7 @@ func messages(view store.View) (protocol.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes := 0
-	for _, m := range list {
-		bytes += 64 + len(m)
-	}
-	return protocol.NewList(`{"messages":[`, `]}`, len(list), bytes, func(dst []byte, i int) []byte {
-		return append(dst, list[i]...)
-	}), nil
+	return protocol.NewMessages(list), nil
 }
 
 // buildContext reads the branch as a model sees it, unless it is at hand.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,6 +46,8 @@ type watchedTools struct {
 	began   int64 // epoch milliseconds
 	recent  []protocol.TaskTool
 	count   int
+	tasks   []json.RawMessage // the details of calls of the tool task
+	shown   int               // bytes of these
 }
 
 // Limits of what is shown of a child.
@@ -53,6 +56,7 @@ const (
 	shownLines = 8
 	shownArgs  = 80
 	shownLine  = 200
+	shownTasks = 64 << 10 // bytes of details of its own tasks
 )
 
 // take follows an event of the child, and says whether it is worth a report.
@@ -66,6 +70,9 @@ func (w *watched) take(ev protocol.Event) bool {
 		w.tools.recent = append([]protocol.TaskTool{ended}, w.tools.recent...)
 		w.tools.recent = w.tools.recent[:min(len(w.tools.recent), shownTools)]
 		w.tools.current = ""
+		if n := len(ev.Result.Details); ev.ToolName == core.TaskTool && !ev.IsError && w.tools.shown+n <= shownTasks {
+			w.tools.tasks, w.tools.shown = append(slices.Clip(w.tools.tasks), ev.Result.Details), w.tools.shown+n
+		}
 	case protocol.MessageEnd:
 		answer, ok := ev.Message.(*protocol.AssistantMessage)
 		if !ok {
@@ -92,6 +99,7 @@ func (w *watched) take(ev protocol.Event) bool {
 func (w *watched) activity() protocol.TaskActivity {
 	a := protocol.TaskActivity{
 		RecentTools: w.tools.recent, ToolCount: w.tools.count, Tokens: w.usage.Sum(), Requests: w.requests, Cost: w.usage.Cost.Total,
+		Tasks: w.tools.tasks,
 	}
 	if w.tools.current != "" {
 		a.CurrentTool, a.CurrentToolArgs, a.CurrentToolStartMs = w.tools.current, w.tools.args, w.tools.began

@@ -27,13 +27,13 @@ var todoInfo = protocol.ToolInfo{
 // Infos describes the tool.
 func (Todo) Infos() []protocol.ToolInfo { return []protocol.ToolInfo{todoInfo} }
 
-// Start makes the new list.
+// Start makes the new list; what is told of it is the machine's business.
 func (Todo) Start(call protocol.ToolCall) (Work, error) {
 	phases, err := todoPhases(call)
 	if err != nil {
 		return nil, err
 	}
-	n, active, open := 0, 0, 0
+	n, active := 0, 0
 	for _, phase := range phases {
 		for i := range phase.Tasks {
 			n++
@@ -43,22 +43,13 @@ func (Todo) Start(call protocol.ToolCall) (Work, error) {
 			if phase.Tasks[i].Status == core.TodoActive {
 				active++
 			}
-			if phase.Tasks[i].Status != core.TodoCompleted {
-				open++
-			}
 		}
 	}
 	if active > 1 {
 		//lint:ignore ST1005 it is a sentence for the model
 		return nil, errors.New("Only one item can be in_progress.")
 	}
-	details, err := json.Marshal(protocol.TodoResult{TodoPhases: phases})
-	if err != nil {
-		return nil, fmt.Errorf("todo list: %w", err)
-	}
-	return Result{Todos: phases, ToolResult: protocol.ToolResult{
-		Content: protocol.TextContent(fmt.Sprintf("The list has %d items, %d of them open.", n, open)), Details: details,
-	}}, nil
+	return Result{Todos: phases}, nil
 }
 
 // todoPhases reads the list of a call: as the schema has it, or in the form of

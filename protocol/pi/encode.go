@@ -88,7 +88,7 @@ func (e *Encoder) AppendLong(dst []byte, r protocol.Response, data protocol.Long
 		o.Key("data")
 		dst = o.B
 	}
-	if dst, next = data.AppendPart(dst, at); next != 0 {
+	if dst, next = data.AppendPart(dst, at, e.wire.Dialect); next != 0 {
 		return dst, next
 	}
 	return append(dst, '}', '\n'), 0

@@ -247,6 +247,44 @@ func TestEncoder_dialects(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestEncoder_pisces: s1 says who has said what no model said, wherever a message is shown, and
+// has its own forms for what troupe adds to a conversation.
+func TestEncoder_pisces(t *testing.T) {
+	list := []protocol.Message{
+		protocol.Seal(&protocol.UserMessage{Content: protocol.TextContent("hi"), Timestamp: 1}),
+		protocol.Seal(&protocol.CustomMessage{CustomType: protocol.NoteTodos, Content: protocol.TextContent("go on"), Display: true, Timestamp: 2}),
+		protocol.Seal(&protocol.CustomMessage{CustomType: protocol.NoteRules, Content: protocol.TextContent("never"), Details: []byte(`{"rules":["r"]}`), Timestamp: 3}),
+		protocol.Seal(&protocol.CustomMessage{CustomType: "x", Content: protocol.TextContent("note"), Display: true, Timestamp: 4}),
+	}
+	theirs := []string{
+		`{"role":"user","attribution":"user","content":[{"type":"text","text":"hi"}],"timestamp":1}`,
+		`{"role":"developer","content":[{"type":"text","text":"go on"}],"attribution":"agent","timestamp":2}`,
+		`{"role":"custom","customType":"ttsr-injection","content":"never","display":false,"details":{"rules":["r"]},"attribution":"agent","timestamp":3}`,
+		`{"role":"custom","attribution":"agent","customType":"x","content":[{"type":"text","text":"note"}],"display":true,"timestamp":4}`,
+	}
+	for _, d := range protocol.Dialects() {
+		wire, _, _ := d.Open()
+		e := NewEncoder(wire, "")
+		var raw [][]byte
+		for i, m := range list {
+			want := string(m.AppendJSON(nil))
+			raw = append(raw, []byte(want))
+			if d == protocol.DialectS1 {
+				want = theirs[i]
+			}
+			require.JSONEq(t, `{"type":"message_end","message":`+want+`}`, string(e.AppendEvent(nil, protocol.MessageEnd{Message: m}, 0)))
+		}
+		all := "[" + strings.Join(theirs, ",") + "]"
+		if d != protocol.DialectS1 {
+			all = string(protocol.AppendValue(nil, list))
+		}
+		require.JSONEq(t, all, string(protocol.AppendAs(nil, list, wire.Dialect)))
+		long, next := e.AppendLong(nil, protocol.Response{Command: "get_messages"}, protocol.NewMessages(raw), 0)
+		require.Zero(t, next)
+		require.JSONEq(t, `{"type":"response","command":"get_messages","success":true,"data":{"messages":`+all+`}}`, string(long))
+	}
+}
+
 func TestEncoder_tags(t *testing.T) {
 	wire, _, _ := protocol.DialectUnion.Open("seq")
 	enc := NewEncoder(wire, "s2")

@@ -223,7 +223,8 @@ func (b *schemas) named(t reflect.Type) obj {
 }
 
 // structure describes a struct by its tags. A member is required unless it is
-// omitted when empty, or some dialects do not have it; a pointer that is not omitted may be null.
+// omitted when empty, or some dialects do not have it; a pointer that is not omitted may be null,
+// and a member with the tag also may have that type in some dialect.
 func (b *schemas) structure(t reflect.Type) obj {
 	props, required := obj{}, []string{}
 	for i := range t.NumField() {
@@ -235,6 +236,9 @@ func (b *schemas) structure(t reflect.Type) obj {
 		s := b.of(f.Type)
 		if enum := f.Tag.Get("enum"); enum != "" {
 			s = obj{"enum": anyOf(strings.Split(enum, ","))}
+		}
+		if also := f.Tag.Get("also"); also != "" {
+			s = obj{"anyOf": []any{s, obj{"type": also}}}
 		}
 		optional := strings.Contains(opts, "omit")
 		if f.Type.Kind() == reflect.Pointer && !optional || f.Tag.Get("null") != "" {
