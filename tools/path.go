@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -54,13 +55,13 @@ func (e *Env) resolveExisting(path string) string {
 
 // beforeAmPm finds the place where macOS puts a narrow no-break space into the
 // names of screenshots.
-var beforeAmPm = regexp.MustCompile(`(?i) ([ap]m\b)`)
+var beforeAmPm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i) ([ap]m\b)`) })
 
 func spellings(path string) []string {
 	decomposed := norm.NFD.String(path)
 	return []string{
 		path,
-		beforeAmPm.ReplaceAllString(path, "\u202f$1"),
+		beforeAmPm().ReplaceAllString(path, "\u202f$1"),
 		decomposed,
 		strings.ReplaceAll(path, "'", "\u2019"),
 		strings.ReplaceAll(decomposed, "'", "\u2019"),

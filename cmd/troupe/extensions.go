@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -44,10 +45,10 @@ func (u unknownOption) String() string {
 	return u.name
 }
 
-var longOption = regexp.MustCompile(`^--[A-Za-z][A-Za-z0-9_.:-]*$`)
+var longOption = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[A-Za-z][A-Za-z0-9_.:-]*$`) })
 
 // isLong says whether a word has the form of an option that an extension may have.
-func isLong(name string) bool { return longOption.MatchString(name) }
+func isLong(name string) bool { return longOption().MatchString(name) }
 
 // isValue says whether a word may be the value of the option before it.
 func isValue(arg string) bool {

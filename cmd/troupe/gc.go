@@ -24,7 +24,8 @@ const startOver = 100 * time.Millisecond
 // again, and before a burst adds its own to them.
 var startIsOver = sync.OnceFunc(dropStart)
 
-// askedAgain is the input of a client. One that says more has its first answer.
+// askedAgain is the input of a client. One that says more has its first answer; where the
+// input has ended, the process soon will.
 type askedAgain struct {
 	io.Reader
 	times int
@@ -32,8 +33,10 @@ type askedAgain struct {
 
 func (a *askedAgain) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
-	if a.times++; a.times == 2 {
-		go startIsOver()
+	if n > 0 {
+		if a.times++; a.times == 2 {
+			go startIsOver()
+		}
 	}
 	return n, err
 }

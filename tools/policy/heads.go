@@ -116,10 +116,17 @@ func texts(expression string) func([]word) bool {
 
 // places finds an expression in one of the words.
 func places(expression string) func([]word) bool {
-	found := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+	found := has(expression)
 	return func(words []word) bool {
-		return slices.ContainsFunc(words, func(w word) bool { return found().MatchString(w.value) })
+		return slices.ContainsFunc(words, func(w word) bool { return found(w.value) })
 	}
+}
+
+// has says whether a text has an expression, which is compiled for the first text: most
+// processes judge none.
+func has(expression string) func(string) bool {
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+	return func(text string) bool { return compiled().MatchString(text) }
 }
 
 // operands counts the words that are no options, nor the values of short ones.

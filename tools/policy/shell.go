@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -92,11 +91,11 @@ func (s *script) read(text string, depth int) {
 // goesOnOtherwise says that a text has a line which goes on in the next one, where shells and
 // the parser may differ about it: within a word, in a comment, in a here-document.
 func goesOnOtherwise(text []byte) bool {
-	goesOn := bytes.Contains(text, []byte("\\\n"))
-	return goesOn && (bytes.ContainsRune(text, '#') || bytes.Contains(text, []byte("<<"))) || withinWord.Match(text)
+	return bytes.Contains(text, []byte("\\\n")) &&
+		(bytes.ContainsRune(text, '#') || bytes.Contains(text, []byte("<<")) || withinWord(string(text)))
 }
 
-var withinWord = regexp.MustCompile(`(?:^|[^ \t])\\\n`)
+var withinWord = has(`(?:^|[^ \t])\\\n`)
 
 func unprintable(c rune) bool {
 	return c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c == '\ufffd'
@@ -184,10 +183,10 @@ func (r *reader) carry(text string) {
 }
 
 // plainLoop is a variable that no program looks at.
-var plainLoop = regexp.MustCompile(`^([a-z]|file|dir|name|item|pkg)$`)
+var plainLoop = has(`^([a-z]|file|dir|name|item|pkg)$`)
 
 func (r *reader) loop(n *syntax.ForClause) {
-	if it, ok := n.Loop.(*syntax.WordIter); !ok || n.Select || !plainLoop.MatchString(it.Name.Value) {
+	if it, ok := n.Loop.(*syntax.WordIter); !ok || n.Select || !plainLoop(it.Name.Value) {
 		r.s.veil("it sets a variable")
 	}
 }
@@ -202,7 +201,7 @@ func (r *reader) param(n *syntax.ParamExp) {
 		return
 	}
 	// What quotes and brackets mean within depends on where the whole stands.
-	if w := n.Exp.Word; w != nil && !plainValue.MatchString(r.text[w.Pos().Offset():w.End().Offset()]) {
+	if w := n.Exp.Word; w != nil && !plainValue(r.text[w.Pos().Offset():w.End().Offset()]) {
 		r.s.hide("what a variable stands for is calculated")
 		return
 	}
@@ -216,16 +215,16 @@ func (r *reader) param(n *syntax.ParamExp) {
 	}
 }
 
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./,:@%+=*? -]*$`)
+var plainValue = has(`^[A-Za-z0-9_./,:@%+=*? -]*$`)
 
-var number = regexp.MustCompile(`^[0-9]{1,9}$`)
+var number = has(`^[0-9]{1,9}$`)
 
 // test is a comparison in [[ ]]. Numbers in them are calculated, which may run commands.
 func (r *reader) test(n *syntax.BinaryTest) {
 	switch n.Op {
 	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 		for _, x := range []syntax.TestExpr{n.X, n.Y} {
-			if w, ok := x.(*syntax.Word); !ok || !number.MatchString(w.Lit()) {
+			if w, ok := x.(*syntax.Word); !ok || !number(w.Lit()) {
 				r.s.compute()
 			}
 		}
@@ -233,11 +232,11 @@ func (r *reader) test(n *syntax.BinaryTest) {
 }
 
 // plainEnd is what ends a here-document, in the forms that all shells read alike.
-var plainEnd = regexp.MustCompile(`^(?:\\?[A-Za-z0-9_.-]+|'[A-Za-z0-9_. -]+'|"[A-Za-z0-9_. -]+")$`)
+var plainEnd = has(`^(?:\\?[A-Za-z0-9_.-]+|'[A-Za-z0-9_. -]+'|"[A-Za-z0-9_. -]+")$`)
 
 // redirect is what a command reads from or writes to.
 func (r *reader) redirect(n *syntax.Redirect) {
-	if n.N != nil && !number.MatchString(n.N.Value) {
+	if n.N != nil && !number(n.N.Value) {
 		r.s.veil("it sets a variable")
 	}
 	if strings.HasSuffix(r.text[:n.OpPos.Offset()], "]}") { // {x[…]}< is a variable for the number of the file
@@ -246,7 +245,7 @@ func (r *reader) redirect(n *syntax.Redirect) {
 	}
 	switch n.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
-		if end := r.text[n.Word.Pos().Offset():n.Word.End().Offset()]; !plainEnd.MatchString(end) {
+		if end := r.text[n.Word.Pos().Offset():n.Word.End().Offset()]; !plainEnd(end) {
 			r.s.hide("it is not known where a here-document ends")
 		} else if n.Hdoc != nil && strings.ContainsAny(end[:1], `'"\`) {
 			r.asWritten(n.Hdoc)
@@ -258,7 +257,7 @@ func (r *reader) redirect(n *syntax.Redirect) {
 	w := r.word(n.Word)
 	duplicate := n.Op == syntax.DplOut || n.Op == syntax.DplIn
 	switch {
-	case duplicate && !w.dynamic && (number.MatchString(strings.TrimSuffix(w.value, "-")) || w.value == "-"):
+	case duplicate && !w.dynamic && (number(strings.TrimSuffix(w.value, "-")) || w.value == "-"):
 	case duplicate && strings.HasPrefix(w.value, "-"): // <&-make closes its input, and runs make
 		r.s.hide("the shell takes what follows the - for a command")
 	case w.dynamic || strings.HasPrefix(w.value, "/dev/tcp/") || strings.HasPrefix(w.value, "/dev/udp/"):
