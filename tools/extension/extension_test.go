@@ -1051,3 +1051,27 @@ func TestAbsentMembers(t *testing.T) {
 		`{"method":"confirm","title":"","message":""}`,
 	}, asked)
 }
+
+// TestNothingIsKeptOfEvents: what was made for an event goes with it.
+func TestNothingIsKeptOfEvents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default (pi) => pi.on("turn_start", (event) => event.turnIndex)`), 0o600))
+	w := load(t, path)
+	tell := func(from, n uint64) int64 {
+		for i := from; i < from+n; i++ {
+			w.vm.Tell(i, json.RawMessage(`{"type":"turn_start","turnIndex":1}`))
+		}
+		for told := uint64(0); told < from+n-1; {
+			told = wait[Told](w).N
+		}
+		memory := make(chan int64)
+		w.vm.(*vm).do(func() {
+			js := w.vm.(*vm).realm.engine.(*quickEngine).js
+			js.Collect()
+			memory <- js.Memory()
+		})
+		return <-memory
+	}
+	before := tell(1, 500)
+	require.Less(t, tell(501, 2000)-before, int64(64<<10))
+}

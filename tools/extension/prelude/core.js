@@ -12,8 +12,8 @@ const { parse, stringify } = JSON;
 const { create, getPrototypeOf, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyDescriptor, getOwnPropertyNames, freeze, keys, assign } = Object;
 const { isArray } = Array;
 const { indexOf, slice, trim } = String.prototype;
-const { then } = Promise.prototype;
-const { get, set, delete: remove, has } = Map.prototype;
+const { then } = Promise.prototype, { resolve: resolved } = Promise;
+const mapMethods = { get: Map.prototype.get, set: Map.prototype.set, has: Map.prototype.has, delete: Map.prototype.delete };
 const addTo = Set.prototype.add;
 const sourceOf = Function.prototype.toString;
 const { exec: match } = RegExp.prototype;
@@ -50,6 +50,13 @@ function call(...args) {
   return made(r);
 }
 
+// newMap is a map of our own, with the methods of before.
+function newMap() {
+  const m = new NewMap();
+  for (const k of ["get", "set", "has", "delete"]) defineProperty(m, k, { value: mapMethods[k] });
+  return m;
+}
+
 function deferred() {
   const d = create(null);
   d.promise = new NewPromise((resolve, reject) => { d.resolve = resolve; d.reject = reject; });
@@ -61,13 +68,13 @@ const ignore = () => {};
 const chain = (p, done, failed) => apply(then, p, [done, failed]);
 
 let lastId = boot.lastOp; // an answer to what an earlier realm asked is none to what this one asks
-const waiting = new NewMap(); // what the host will answer: operations and questions to the daemon
-const streams = new NewMap();
+const waiting = newMap(); // what the host will answer: operations and questions to the daemon
+const streams = newMap();
 
 function begin(kind, name, ...args) {
   const d = deferred(), id = ++lastId;
   call(kind, id, name, ...args);
-  apply(set, waiting, [id, d]);
+  waiting.set(id, d);
   d.promise.id = id;
   return d.promise;
 }
@@ -77,12 +84,12 @@ const host = freeze({
   start: (name, ...args) => begin("start", name, ...args),
   open(name, args, on) {
     const id = ++lastId;
-    apply(set, streams, [id, on]);
-    try { call("open", id, name, ...args); } catch (e) { apply(remove, streams, [id]); throw e; }
+    streams.set(id, on);
+    try { call("open", id, name, ...args); } catch (e) { streams.delete(id); throw e; }
     return id;
   },
-  send: (id, event, ...values) => { if (apply(has, streams, [id])) call("send", id, event, ...values); },
-  close: (id) => { if (apply(remove, streams, [id])) call("close", id); },
+  send: (id, event, ...values) => { if (streams.has(id)) call("send", id, event, ...values); },
+  close: (id) => { if (streams.delete(id)) call("close", id); },
   ask: (name, payload) => begin("ask", name, stringify(payload ?? null)),
   act: (name, payload) => call("act", name, stringify(payload ?? null)),
   log: (level, text) => call("log", level, String_(text)),
@@ -111,13 +118,13 @@ function requireShim(name) {
     delete loaded[id];
     throw e;
   }
-  apply(set, namespaces, [m.exports, undefined]);
+  namespaces.set(m.exports, undefined);
   return m.exports;
 }
 
 // namespaces are what imports of modules of the prelude give: one for all bundles. They show the
 // module as it is: a copy of each would have hundreds of members, most of which nobody wants.
-const namespaces = new NewMap();
+const namespaces = newMap();
 const namespace = {
   get: (o, name) => name === "default" ? o : o[name],
   has: (o, name) => name === "default" || name in o,
@@ -127,10 +134,10 @@ const namespace = {
 };
 
 function namespaceOf(exports) {
-  let made = apply(get, namespaces, [exports]);
-  if (made || !apply(has, namespaces, [exports])) return made;
+  let made = namespaces.get(exports);
+  if (made || !namespaces.has(exports)) return made;
   made = new NewProxy(exports, namespace);
-  apply(set, namespaces, [exports, made]);
+  namespaces.set(exports, made);
   return made;
 }
 
@@ -254,21 +261,21 @@ local(String_.prototype, "localeCompare", function (other, l, o) {
 if (node && !("WebSocket" in world)) lazy("WebSocket", "troupe:web"); // until Node 22
 
 let lastTimer = 0;
-const timers = new NewMap();
+const timers = newMap();
 
 function timer(f, ms, repeat, args) {
   if (typeof f !== "function") throw new TypeError('The "callback" argument must be of type function');
   const id = ++lastTimer;
   ms = +ms;
   ms = ms >= 1 && ms <= 2147483647 ? floor(ms) : 1;
-  apply(set, timers, [id, { f, args, repeat, ms }]);
+  timers.set(id, { f, args, repeat, ms });
   call("timer", id, ms, repeat);
   return new Timeout(id);
 }
 
 function untimer(t) {
   const id = t instanceof Timeout ? t.id : Number_(t);
-  if (apply(remove, timers, [id])) call("untimer", id);
+  if (timers.delete(id)) call("untimer", id);
 }
 
 class Timeout {
@@ -276,16 +283,16 @@ class Timeout {
   ref() { return this; }
   unref() { call("unref", this.id, true); return this; }
   hasRef() { return true; }
-  refresh() { const t = apply(get, timers, [this.id]); if (t) call("timer", this.id, t.ms, t.repeat); return this; }
+  refresh() { const t = timers.get(this.id); if (t) call("timer", this.id, t.ms, t.repeat); return this; }
   close() { untimer(this); return this; }
   [Symbol.toPrimitive]() { return this.id; }
   [Symbol.dispose]() { untimer(this); }
 }
 
 function fire(id) {
-  const t = apply(get, timers, [id]);
+  const t = timers.get(id);
   if (!t) return;
-  if (!t.repeat) apply(remove, timers, [id]);
+  if (!t.repeat) timers.delete(id);
   try {
     const r = apply(t.f, undefined, t.args);
     if (r && typeof r.then === "function") report(r, "timer");
@@ -370,6 +377,7 @@ function failed(ext, event, e) {
 }
 
 function changed() {
+  handlers = create(null);
   if (!bound) return;
   if (!dirty) node ? world.queueMicrotask(flush) : call("changed"); // and the host asks for them
   dirty = true;
@@ -432,7 +440,7 @@ let growing;          // the message that message_update shows
 
 function readMirror() {
   if (mirror) return mirror;
-  mirror = { header: null, entries: [], byId: new NewMap(), leaf: null, labels: new NewMap(), guesses: [] };
+  mirror = { header: null, entries: [], byId: newMap(), leaf: null, labels: newMap(), guesses: [] };
   const text = call("session");
   if (typeof text === "string") {
     let at = 0;
@@ -454,7 +462,7 @@ function readMirror() {
 }
 
 function addEntry(e) {
-  if (!e || typeof e.id !== "string" || apply(has, mirror.byId, [e.id])) return;
+  if (!e || typeof e.id !== "string" || mirror.byId.has(e.id)) return;
   for (let i = 0; i < mirror.guesses.length; i++) { // what was put in by hand came back from the log
     const g = mirror.guesses[i];
     if (g.type === e.type && g.customType === e.customType && g.targetId === e.targetId) {
@@ -465,15 +473,15 @@ function addEntry(e) {
     }
   }
   mirror.entries[mirror.entries.length] = e;
-  apply(set, mirror.byId, [e.id, e]);
+  mirror.byId.set(e.id, e);
   if (e.type === "label") {
-    if (e.label === undefined) apply(remove, mirror.labels, [e.targetId]); else apply(set, mirror.labels, [e.targetId, e.label]);
+    if (e.label === undefined) mirror.labels.delete(e.targetId); else mirror.labels.set(e.targetId, e.label);
   }
   mirror.leaf = e.id;
 }
 
 function dropEntry(g) {
-  apply(remove, mirror.byId, [g.id]);
+  mirror.byId.delete(g.id);
   const rest = [];
   for (let i = 0; i < mirror.entries.length; i++) if (mirror.entries[i] !== g) rest[rest.length] = mirror.entries[i];
   mirror.entries = rest;
@@ -485,13 +493,13 @@ function dropEntry(g) {
 function guess(e) {
   const m = readMirror();
   let id = "";
-  do { id = ""; for (let i = 0; i < 8; i++) id += "0123456789abcdef"[floor(random() * 16)]; } while (apply(has, m.byId, [id]));
+  do { id = ""; for (let i = 0; i < 8; i++) id += "0123456789abcdef"[floor(random() * 16)]; } while (m.byId.has(id));
   const entry = { type: e.type, id, parentId: m.leaf, timestamp: new Date().toISOString(), ...e };
   m.entries[m.entries.length] = entry;
-  apply(set, m.byId, [id, entry]);
+  m.byId.set(id, entry);
   m.leaf = id;
   m.guesses[m.guesses.length] = entry;
-  if (e.type === "label") { if (e.label === undefined) apply(remove, m.labels, [e.targetId]); else apply(set, m.labels, [e.targetId, e.label]); }
+  if (e.type === "label") { if (e.label === undefined) m.labels.delete(e.targetId); else m.labels.set(e.targetId, e.label); }
   return entry;
 }
 
@@ -499,7 +507,7 @@ function branchOf(id) {
   const m = readMirror(), path = [];
   let at = id === undefined ? m.leaf : id;
   while (at) {
-    const e = apply(get, m.byId, [at]);
+    const e = m.byId.get(at);
     if (!e) break;
     path[path.length] = e;
     at = e.parentId;
@@ -510,14 +518,14 @@ function branchOf(id) {
 }
 
 function treeOf() {
-  const m = readMirror(), nodes = new NewMap(), roots = [];
+  const m = readMirror(), nodes = newMap(), roots = [];
   for (let i = 0; i < m.entries.length; i++) {
     const e = m.entries[i];
-    apply(set, nodes, [e.id, { entry: e, children: [], label: apply(get, m.labels, [e.id]) }]);
+    nodes.set(e.id, { entry: e, children: [], label: m.labels.get(e.id) });
   }
   for (let i = 0; i < m.entries.length; i++) {
-    const e = m.entries[i], n = apply(get, nodes, [e.id]);
-    const up = e.parentId && e.parentId !== e.id ? apply(get, nodes, [e.parentId]) : undefined;
+    const e = m.entries[i], n = nodes.get(e.id);
+    const up = e.parentId && e.parentId !== e.id ? nodes.get(e.parentId) : undefined;
     const list = up ? up.children : roots;
     list[list.length] = n;
   }
@@ -584,10 +592,10 @@ const sessionManager = {
   getSessionFile: () => snap.sessionFile,
   getSessionName: () => snap.sessionName,
   getLeafId: () => readMirror().leaf ?? null,
-  getLeafEntry: () => apply(get, readMirror().byId, [readMirror().leaf]),
+  getLeafEntry: () => readMirror().byId.get(readMirror().leaf),
   getLeafUuid: () => readMirror().leaf ?? null,
-  getEntry: (id) => apply(get, readMirror().byId, [id]),
-  getLabel: (id) => apply(get, readMirror().labels, [id]),
+  getEntry: (id) => readMirror().byId.get(id),
+  getLabel: (id) => readMirror().labels.get(id),
   getBranch: (id) => branchOf(id),
   getPath: (id) => branchOf(id),
   getChildren: (id) => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) if (m.entries[i].parentId === id) out[out.length] = m.entries[i]; return out; },
@@ -768,9 +776,9 @@ async function dialog(record, none, pick, opts) {
   let asked;
   try { asked = begin("ask", "ui", stringify(record)); } catch (e) { dialogs--; throw e; }
   const cancel = () => {
-    const d = apply(get, waiting, [asked.id]);
+    const d = waiting.get(asked.id);
     if (!d) return;
-    apply(remove, waiting, [asked.id]);
+    waiting.delete(asked.id);
     call("unask", asked.id);
     d.resolve({ cancelled: true });
   };
@@ -1047,7 +1055,7 @@ const bus = {
     const list = channels[channel] ??= [];
     const entry = { f, ext: current };
     list[list.length] = entry;
-    return () => drop(channels, channel, entry);
+    return () => drop(channels[channel] ?? [], entry);
   },
   emit(channel, data) {
     const list = channels[channel];
@@ -1062,13 +1070,6 @@ const bus = {
     }
   },
 };
-
-// drop takes one entry out of a list; who iterates has a copy.
-function drop(o, key, entry) {
-  const list = o[key], rest = [];
-  for (let i = 0; i < (list?.length ?? 0); i++) if (list[i] !== entry) rest[rest.length] = list[i];
-  o[key] = rest;
-}
 
 function extension(path) {
   return { path, handlers: create(null), tools: create(null), commands: create(null), flags: create(null), providers: create(null), kinds: create(null), live: create(null) };
@@ -1103,7 +1104,7 @@ function apiOf(x) {
       const list = x.handlers[event] ??= [];
       list[list.length] = entry;
       changed();
-      return () => { drop(x.handlers, event, entry); changed(); };
+      return () => { drop(list, entry); changed(); };
     },
     registerTool(tool) {
       const t = checkTool(tool);
@@ -1314,6 +1315,7 @@ async function start(x) {
   if (factory && typeof factory === "object" && typeof factory.default === "function") factory = factory.default; // CommonJS made of ECMAScript
   if (typeof factory !== "function") throw new NewError("Extension does not export a valid factory function: " + x.path);
   exts[exts.length] = x;
+  handlers = create(null);
   current = x;
   const made = await factory(apiOf(x));
   // A factory of custom tools (until 0.34) gives what it made.
@@ -1325,6 +1327,7 @@ function forget(x) {
   const rest = [];
   for (let i = 0; i < exts.length; i++) if (exts[i] !== x) rest[rest.length] = exts[i];
   exts = rest;
+  handlers = create(null);
   for (const c of keys(channels)) {
     const left = [];
     for (let i = 0; i < channels[c].length; i++) if (channels[c][i].ext !== x) left[left.length] = channels[c][i];
@@ -1354,8 +1357,12 @@ const ofOld = () => ({ sessionFile: snap.sessionFile ?? null });
 
 // ---- dispatch ----
 
+let handlers = create(null); // by event, made when they are asked for
+
 function handlersOf(event) {
-  const list = [];
+  let list = handlers[event];
+  if (list) return list;
+  list = handlers[event] = [];
   for (let i = 0; i < exts.length; i++) {
     const of = exts[i].handlers[event];
     for (let j = 0; j < (of?.length ?? 0); j++) list[list.length] = { ext: exts[i], f: of[j].f };
@@ -1369,27 +1376,60 @@ const SPOKE = Symbol("spoke"); // of an event: the extension whose handler retur
 
 const doing = [RUNTIME, ""]; // the handler that was entered last
 
-// combined is what all handlers of an event say together, one after another. undefined changes
-// nothing.
-async function combined(event, by, name = event.type, how = COMBINE[name] ?? LAST) {
-  const c = { event, by, out: undefined };
-  how.begin?.(c);
-  const list = handlersOf(name), ctx = !list.length ? undefined : by ? handlerContext(by) : context();
-  for (let i = 0; i < list.length; i++) {
-    doing[0] = list[i].ext.path;
-    doing[1] = name;
+// combine asks the handlers of an event, one after another, and tells over what they say together:
+// undefined changes nothing. broke says that it is an error. Nothing is awaited here but handlers
+// that want it: each await costs as much as asking one.
+function combine(event, by, name, how, over) {
+  const c = { event, by, name, how, over, out: undefined, list: undefined, ctx: undefined, at: 0 };
+  try {
+    how.begin?.(c);
+    c.list = handlersOf(name);
+    if (c.list.length !== 0) c.ctx = by ? handlerContext(by) : context();
+  } catch (e) { over(e, true); return; }
+  goOn(c);
+}
+
+// goOn asks the handlers that are left.
+function goOn(c) {
+  const { list, event, ctx } = c;
+  while (c.at < list.length) {
+    const h = list[c.at++];
+    doing[0] = h.ext.path;
+    doing[1] = c.name;
     try {
-      let r = list[i].f(event, ctx);
-      if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") r = await r;
-      if (how.step && truthy(r)) {
-        event[SPOKE] = list[i].ext.path;
-        if (how.step(c, r, list[i].ext) === true) break;
+      const r = h.f(event, ctx);
+      if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") {
+        chain(apply(resolved, NewPromise, [r]), (v) => { heard(c, h, v); goOn(c); }, (e) => { threw(c, h, e); goOn(c); });
+        return;
       }
-    } catch (e) {
-      if (!how.fail) failed(list[i].ext, name, e); else if (how.fail(c, e, list[i].ext) === true) break;
-    }
+      heard(c, h, r);
+    } catch (e) { threw(c, h, e); }
   }
-  return how.end ? how.end(c) : c.out;
+  let r;
+  try {
+    r = c.how.end ? c.how.end(c) : c.out;
+    if (c.how.waits) { chain(r, (v) => c.over(v), (e) => c.over(e, true)); return; }
+  } catch (e) { c.over(e, true); return; }
+  c.over(r);
+}
+
+// heard takes what a handler says; the rest is not asked if that is the end of it.
+function heard(c, h, r) {
+  if (!c.how.step || !truthy(r)) return;
+  c.event[SPOKE] = h.ext.path;
+  try {
+    if (c.how.step(c, r, h.ext) === true) c.at = c.list.length;
+  } catch (e) { threw(c, h, e); }
+}
+
+function threw(c, h, e) {
+  if (!c.how.fail) failed(h.ext, c.name, e); else if (c.how.fail(c, e, h.ext) === true) c.at = c.list.length;
+}
+
+function combined(event, by, name = event.type, how = COMBINE[name] ?? LAST) {
+  const d = deferred();
+  combine(event, by, name, how, (r, broke) => { if (broke) d.reject(r); else d.resolve(r); });
+  return d.promise;
 }
 
 const LAST = { step(c, r) { c.out = r; } };
@@ -1401,6 +1441,7 @@ const VETO = {
     c.out = r;
     return r.cancel === true;
   },
+  waits: true,
   async end(c) { return c.out?.cancel ? c.out : (await oldVeto(c.event, c.by)) ?? c.out; },
 };
 
@@ -1529,6 +1570,7 @@ const COMBINE = {
       throw new NewError("user_bash handlers must return operations or a result");
     },
     fail(c, e, x) { failed(x, "user_bash", e); return BLOCKED(c, e); },
+    waits: true,
     async end({ event, out }) { return out?.operations ? { result: await runBash(out.operations, event) } : out; },
   },
 };
@@ -1625,7 +1667,7 @@ function grown(event) {
   return event;
 }
 
-const cancels = new NewMap(); // what ends the wait for a tell; what says that a call is still wanted
+const cancels = newMap(); // what ends the wait for a tell; what says that a call is still wanted
 let tail = NewPromise.resolve();
 let telling = 0;      // tells that are not through
 const ofRun = [];     // whose handlers the end of the run ends
@@ -1644,7 +1686,7 @@ function tell(n, event) {
     await before;
     call("began", "tell", n);
     const d = deferred();
-    apply(set, cancels, ["tell" + n, d]);
+    cancels.set("tell" + n, d);
     const by = new Asker();
     if (apply(indexOf, event.type, ["session_"]) !== 0) ofRun[ofRun.length] = by;
     const work = (async () => {
@@ -1656,7 +1698,7 @@ function tell(n, event) {
     const over = () => { drop(ofRun, by); by.gone = false; d.resolve(); };
     chain(work, over, (e) => { failed(undefined, event.type, e); over(); });
     await d.promise;
-    apply(remove, cancels, ["tell" + n]);
+    cancels.delete("tell" + n);
     telling--;
     call("told", n);
   })();
@@ -1667,33 +1709,34 @@ const SIGNALLED = { session_before_compact: true, session_before_tree: true, use
 
 const GATES = { tool_call: true, user_bash: true };
 
-// hook asks the handlers of an event, after what was told before it. begun says that nothing
-// was, and that their time runs.
-async function hook(id, event, begun) {
+// hook asks the handlers of an event, after what was told before it.
+function hook(id, event) {
   const key = "call" + id, by = new Asker();
-  apply(set, cancels, [key, by]);
-  if (telling !== 0) await tail;
-  if (!apply(has, cancels, [key])) return;
-  if (!begun) call("began", "call", id);
-  if (SIGNALLED[event.type]) {
-    by.controller = new world.AbortController();
-    defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
-  }
-  let text, broke, error;
-  try {
-    const r = await combined(grown(event), by);
-    text = r === undefined ? undefined : stringify(r);
-  } catch (e) { broke = true; error = e; }
-  by.gone = false;
-  if (!apply(remove, cancels, [key])) return;
-  if (!broke) { call("done", id, text, undefined, event[SPOKE]); return; }
-  if (!GATES[event.type]) failed(undefined, event.type, error); // theirs is the reason of the refusal
-  call("done", id, undefined, messageOf(error));
+  cancels.set(key, by);
+  const ask = () => {
+    if (!cancels.has(key)) return;
+    native("began", "call", id);
+    if (SIGNALLED[event.type]) {
+      by.controller = new world.AbortController();
+      defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
+    }
+    combine(grown(event), by, event.type, COMBINE[event.type] ?? LAST, answer);
+  };
+  const answer = (r, broke) => {
+    let text;
+    if (!broke) try { text = r === undefined ? undefined : stringify(r); } catch (e) { broke = true; r = e; }
+    by.gone = false;
+    if (!cancels.delete(key)) return;
+    if (!broke) { native("done", id, text, undefined, event[SPOKE]); return; }
+    if (!GATES[event.type]) failed(undefined, event.type, r); // theirs is the reason of the refusal
+    native("done", id, undefined, messageOf(r));
+  };
+  if (telling !== 0) chain(tail, ask, ask); else ask();
 }
 
 // ---- tools ----
 
-const running = new NewMap(); // askers of tools that run
+const running = newMap(); // askers of tools that run
 
 // updateThird says that a tool takes onUpdate before signal, as from 0.31 to 0.50.
 function updateThird(f) {
@@ -1729,7 +1772,7 @@ async function runTool(id, c) {
     const text = stringify(result); // throws, if it goes round in a circle
     if (text.length > MOST_RESULT) throw new NewError("The result has " + text.length + " characters, more than " + MOST_RESULT + ": nobody can read it");
     open = false;
-    apply(remove, running, [id]);
+    running.delete(id);
     call("toolDone", id, text, isError);
   };
   try {
@@ -1738,7 +1781,7 @@ async function runTool(id, c) {
     doing[1] = c.name;
     const args = c.prepared ? c.args : prepared(t, c.args);
     const controller = by.controller = new world.AbortController();
-    apply(set, running, [id, by]);
+    running.set(id, by);
     const update = (partial) => { if (open) call("toolUpdate", id, stringify(resultOf(partial))); };
     const ctx = toolContext(c.id, by);
     const r = updateThird(t.execute)
@@ -1779,14 +1822,14 @@ async function runCommand(id, name, args) {
 // relay says what the stream of an extension's own provider gives, event by event.
 async function relay(id, target, of, args) {
   const controller = new world.AbortController();
-  apply(set, cancels, ["call" + id, controller]);
+  cancels.set("call" + id, controller);
   const [model, shown, options] = [args[0], args[1], args[2]];
   shown.messages = requireShim("@mariozechner/pi-coding-agent").convertToLlm(shown.messages);
   options.signal = controller.signal;
   try {
     const stream = await apply(target, of, [model, shown, options]);
     for await (const e of stream) {
-      if (!apply(has, cancels, ["call" + id])) return;
+      if (!cancels.has("call" + id)) return;
       const { type, contentIndex, delta, reason, partial } = e;
       const out = { type, contentIndex, delta, reason };
       if (type === "done") out.message = e.message;
@@ -1796,7 +1839,7 @@ async function relay(id, target, of, args) {
       if (type === "done" || type === "error") break;
     }
     call("done", id);
-  } finally { apply(remove, cancels, ["call" + id]); }
+  } finally { cancels.delete("call" + id); }
 }
 
 const ROUTER_STATE = "pi.virtual-model-state";
@@ -1804,7 +1847,7 @@ const ROUTER_STATE = "pi.virtual-model-state";
 // routed asks a virtual model which model answers a request. What it keeps is in the session.
 async function routed(id, key, target, of, request) {
   const { messages, why } = request, controller = new world.AbortController();
-  apply(set, cancels, ["call" + id, controller]);
+  cancels.set("call" + id, controller);
   call("began", "call", id);
   delete request.why;
   const last = messages[messages.length - 1];
@@ -1826,13 +1869,13 @@ async function routed(id, key, target, of, request) {
   const state = request.state;
   try {
     const r = await apply(target, of, [request, context()]);
-    if (!apply(has, cancels, ["call" + id])) return;
+    if (!cancels.has("call" + id)) return;
     if (!direct && r?.state !== undefined && r.state !== state) {
       const data = { model: key, state: parse(stringify(r.state)) };
       host.act("appendEntry", { entryId: guess({ type: "custom", customType: ROUTER_STATE, data }).id, customType: ROUTER_STATE, data });
     }
     call("done", id, stringify({ model: { provider: r?.model?.provider, id: r?.model?.id }, thinkingLevel: r?.thinkingLevel }));
-  } finally { apply(remove, cancels, ["call" + id]); }
+  } finally { cancels.delete("call" + id); }
 }
 
 // invoke calls a function of a configuration that an extension registered.
@@ -1846,11 +1889,11 @@ async function invoke(id, key, member, args) {
     if (member === "streamSimple") { await relay(id, target, of, args); return; }
     if (member === "oauth.refreshToken") {
       const controller = new world.AbortController();
-      apply(set, cancels, ["call" + id, controller]);
+      cancels.set("call" + id, controller);
       args[1] = controller.signal;
     }
     const r = await apply(target, of, args);
-    apply(remove, cancels, ["call" + id]);
+    cancels.delete("call" + id);
     call("done", id, r === undefined ? undefined : stringify(r));
   } catch (e) { call("done", id, undefined, messageOf(e)); }
 }
@@ -1880,6 +1923,7 @@ const dispatch = {
     mirror = undefined; early = []; growing = undefined; run = undefined;
     bound = said = false;
     exts = [];
+    handlers = create(null);
     for (const c of keys(channels)) delete channels[c];
   },
   // ending lets the handlers go on that have reloaded: what they kept is stale.
@@ -1911,31 +1955,31 @@ const dispatch = {
   tell(n, text) { tell(n, parse(text)); },
   hook(id, text, begun) { hook(id, parse(text), begun); },
   cancel(kind, id) {
-    const d = apply(get, cancels, [kind + id]);
+    const d = cancels.get(kind + id);
     if (kind !== "call") { d?.resolve(); return; }
-    apply(remove, cancels, [kind + id]);
+    cancels.delete(kind + id);
     d?.abort();
   },
   prepare(id, text) { prepareTool(id, parse(text)); },
   tool(id, text) { runTool(id, parse(text)); },
-  cancelTool(id) { apply(get, running, [id])?.abort(); },
+  cancelTool(id) { running.get(id)?.abort(); },
   command(id, name, args) { runCommand(id, name, args); },
   invoke(id, key, member, text) { invoke(id, key, member, parse(text)); },
   timer: fire,
   settle(id, v, error) {
-    const d = apply(get, waiting, [id]);
+    const d = waiting.get(id);
     if (!d) return;
-    apply(remove, waiting, [id]);
+    waiting.delete(id);
     if (error !== undefined) d.reject(hostError(error)); else d.resolve(made(v));
   },
   answer(id, text, error) {
-    const d = apply(get, waiting, [id]);
+    const d = waiting.get(id);
     if (!d) return;
-    apply(remove, waiting, [id]);
+    waiting.delete(id);
     if (error) d.reject(new NewError(error)); else d.resolve(text === undefined ? undefined : parse(text));
   },
   stream(id, event, ...values) {
-    const on = apply(get, streams, [id]);
+    const on = streams.get(id);
     if (!on) return;
     for (let i = 0; i < values.length; i++) values[i] = made(values[i]);
     try {
