@@ -115,12 +115,12 @@ var Events = []EventSpec{
 	event[ToolExecutionStart]("tool_execution_start", told{opens: SpanTool}, "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),
 	event[ToolExecutionUpdate]("tool_execution_update", told{merges: true}, "A tool's output so far."),
 	event[ToolExecutionEnd]("tool_execution_end", told{closes: SpanTool}, "A tool call is over."),
-	event[SubagentStart]("subagent_start", told{since: "s1", opens: SpanChild}, "A child begins: an item of a call of the tool task. Its session is open, and nothing was said to it yet."),
-	event[SubagentVerificationStart]("subagent_verification_start", told{since: "s1", opens: SpanAttempt}, "What a child has done is about to be verified."),
-	event[SubagentVerificationCommandStart]("subagent_verification_command_start", told{since: "s1", opens: SpanCheck}, "A command of the verification begins."),
-	event[SubagentVerificationCommandEnd]("subagent_verification_command_end", told{since: "s1", closes: SpanCheck}, "It is over, and its output is on disk."),
-	event[SubagentVerificationEnd]("subagent_verification_end", told{since: "s1", closes: SpanAttempt}, "All commands of the attempt are over."),
-	event[SubagentEnd]("subagent_end", told{since: "s1", closes: SpanChild}, "The child is over, before the end of the call. What it has done is in the result of the call."),
+	event[SubagentStart]("subagent_start", told{since: "s1", only: withTasks, opens: SpanChild}, "A child begins: an item of a call of the tool task. Its session is open, and nothing was said to it yet. In s1 and the union, as the next five."),
+	event[SubagentVerificationStart]("subagent_verification_start", told{since: "s1", only: withTasks, opens: SpanAttempt}, "What a child has done is about to be verified."),
+	event[SubagentVerificationCommandStart]("subagent_verification_command_start", told{since: "s1", only: withTasks, opens: SpanCheck}, "A command of the verification begins."),
+	event[SubagentVerificationCommandEnd]("subagent_verification_command_end", told{since: "s1", only: withTasks, closes: SpanCheck}, "It is over, and its output is on disk."),
+	event[SubagentVerificationEnd]("subagent_verification_end", told{since: "s1", only: withTasks, closes: SpanAttempt}, "All commands of the attempt are over."),
+	event[SubagentEnd]("subagent_end", told{since: "s1", only: withTasks, closes: SpanChild}, "The child is over, before the end of the call. What it has done is in the result of the call."),
 	event[SubagentLifecycle]("subagent_lifecycle", told{since: "omp18", to: Subscribers}, "A child begins or has ended. After set_subagent_subscription, like the next two: to the client that has asked, without a number."),
 	event[SubagentProgress]("subagent_progress", told{since: "omp18", to: Subscribers}, "What a child does: when it begins and ends, and between that several times a second at most."),
 	event[SubagentEvent]("subagent_event", told{since: "omp18", to: Subscribers}, "An event of a child's session. Of a message that was open when the client subscribed there is the end only. The children wait for a client that does not read."),
@@ -157,8 +157,8 @@ var Events = []EventSpec{
 	event[Draining]("draining", told{since: "troupe"}, "The daemon comes to its end and takes no commands any more. Written on connections over a network only; it belongs to no session."),
 	event[TodoReminder]("todo_reminder", told{since: "s1 omp18"}, "The run ended while items of the todo list are open; the model is reminded and goes on. The list is kept by the tool todo_write, which s1 has from the beginning; elsewhere set_todos or `--tools` switches it on."),
 	event[TTSRTriggered]("ttsr_triggered", told{since: "s1 omp18"}, "What the model was writing tripped stream rules: it is stopped, shown the rules, and goes on."),
-	event[BudgetWarning]("budget_warning", told{since: "s1", only: budgeted}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),
-	event[BudgetExceeded]("budget_exceeded", told{since: "s1", only: budgeted}, "A limit of the session is reached: nothing is sent to a model any more, and prompt, steer, follow_up, abort_and_prompt and compact are refused, until set_budget or the settings raise it. What waits in the queues stays there."),
+	event[BudgetWarning]("budget_warning", told{since: "s1", only: withTasks}, "A limit of the session is nearly reached: once for each, also over a restart. Only where something is limited; in s1 and the union."),
+	event[BudgetExceeded]("budget_exceeded", told{since: "s1", only: withTasks}, "A limit of the session is reached: nothing is sent to a model any more, and prompt, steer, follow_up, abort_and_prompt and compact are refused, until set_budget or the settings raise it. What waits in the queues stays there."),
 	event[HostToolCall]("host_tool_call", told{since: "omp18", to: Host}, "The model calls a tool of the host: answer with host_tool_result."),
 	event[HostToolCancel]("host_tool_cancel", told{since: "omp18", to: Host}, "The result of a host_tool_call is no longer wanted."),
 	event[ExtensionUIRequest]("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureHookUI, dialog: true}, "A dialog (select, confirm, input, editor), to be answered with extension_ui_response, or a notice. Extensions send them, and `--confirm` for the tools that it names."),
@@ -183,8 +183,8 @@ var Events = []EventSpec{
 		"extension_error, under its older name."),
 }
 
-// budgeted are the dialects whose clients know of budgets.
-var budgeted = []Dialect{DialectS1, DialectUnion}
+// withTasks are the dialects whose clients know of children and budgets.
+var withTasks = []Dialect{DialectS1, DialectUnion}
 
 // compactionEnd is the wire form of AutoCompactionEnd with the feature
 // compactionEvents.
