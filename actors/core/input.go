@@ -138,7 +138,7 @@ type MergePlanned struct {
 	Paths     []string
 	Conflicts []string
 	Notes     []string
-	Branch    string // that the user is given instead, or that is moved
+	Branch    string // that the work is on, which only the workspace has once it is merged
 	Aside     bool   // the work is on that branch already, and none of the user's can be moved
 	Err       string
 }

@@ -342,7 +342,7 @@ func (iso isolation) plan(ctx context.Context, e core.PlanMerge) core.MergePlann
 		return in
 	}
 	if p.Ref != nil {
-		in.Branch = strings.TrimPrefix(p.Ref.Name, "refs/heads/")
+		in.Branch = ws.Branch
 		if in.Aside = p.Ref.Only; in.Aside { // a branch that nobody has checked out: no file is touched
 			if err := iso.all.Apply(ctx, iso.env, ws, p); err != nil {
 				return fail(err)
