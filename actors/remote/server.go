@@ -125,6 +125,7 @@ func (s *Server) ServeTCP(l net.Listener) {
 	}
 	s.beside(func() { _ = s.http.Serve(l) })
 	s.beside(s.watchTokens)
+	s.beside(web.Prepare)
 }
 
 // beside runs f on a goroutine. A panic costs what it was for: a client, a request.
@@ -317,6 +318,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", a.Type)
+	h.Set("Content-Security-Policy", a.Policy)
 	h.Set("ETag", `"`+a.Tag+`"`)
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "no-cache")

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -16,8 +17,9 @@ import (
 //go:embed page
 var files embed.FS
 
-// Policy is the content security policy under which the page has to be served.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+// Policy is the content security policy of everything but the page, which has one style as
+// well: its own.
+const Policy = "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify troupe"
 
 // modules are the scripts of the page, behind those of the exported page that
@@ -33,6 +35,7 @@ type Asset struct {
 	Gzipped func() []byte // when it is asked for first: the highlighter is half of the work, and seldom wanted
 	Tag     string        // of its content
 	Forever bool          // its path names its content
+	Policy  string        // the content security policy under which it has to be served
 }
 
 // Assets are the files of the page by path. The first call puts them together.
@@ -67,18 +70,36 @@ func build() (map[string]Asset, error) {
 		return a.Path
 	}
 	const script = "text/javascript; charset=utf-8"
+	look := kit.Style + string(style) // within the page: it is painted as soon as it is there
 	page := strings.NewReplacer(
-		"{{style}}", add("page.css", "text/css; charset=utf-8", kit.Style+string(style)),
+		"{{style}}", look,
 		"{{libraries}}", add("libraries.js", script, kit.Libraries),
 		"{{highlight}}", add("highlight.js", script, kit.Highlighter),
 		"{{script}}", add("page.js", script, export.OneScope(own)),
 	).Replace(string(html))
-	all["/"] = newAsset("/", "text/html; charset=utf-8", page)
+	root := newAsset("/", "text/html; charset=utf-8", page)
+	sum := sha256.Sum256([]byte(look))
+	root.Policy += "; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	all["/"] = root
 	return all, nil
 }
 
+// Prepare does beforehand what the first browser would wait for.
+func Prepare() {
+	assets, err := Assets()
+	if err != nil {
+		return // which its request will be told
+	}
+	assets["/"].Gzipped()
+	for path, a := range assets {
+		if !strings.HasSuffix(path, "/highlight.js") {
+			a.Gzipped()
+		}
+	}
+}
+
 func newAsset(path, kind, text string) Asset {
-	return Asset{Path: path, Type: kind, Body: []byte(text), Gzipped: sync.OnceValue(func() []byte { return pack(text) }), Tag: tag(text)}
+	return Asset{Path: path, Type: kind, Body: []byte(text), Gzipped: sync.OnceValue(func() []byte { return pack(text) }), Tag: tag(text), Policy: Policy}
 }
 
 func pack(text string) []byte {

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -24,7 +26,11 @@ func TestWeight(t *testing.T) {
 			sum += len(a.Gzipped())
 		}
 	}
-	assert.Len(t, assets, 5)
+	assert.Len(t, assets, 4)
+	_, look, _ := strings.Cut(page, "<style>")
+	look, _, _ = strings.Cut(look, "</style>")
+	hash := sha256.Sum256([]byte(look))
+	assert.Equal(t, Policy+"; style-src 'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'", assets["/"].Policy, "the style of the page, and no other")
 	assert.NotContains(t, page, "{{")
 	assert.Less(t, sum, 95<<10, "gzipped, without the highlighter")
 }
