@@ -48,7 +48,7 @@ type tasks struct {
 	items []*item
 	began int64 // epoch milliseconds
 	shown int64 // when the latest update went out
-	stale bool  // something has changed since, and a timer runs
+	due   int64 // when what has changed since is shown, 0 if nothing has
 
 	untouched map[string]int // how commands end on the tree that the items began with, as far as that was tried
 
@@ -130,21 +130,26 @@ const tasksTimer = "tasks"
 // taskChanged shows a change of an item, now or soon.
 func (m *Machine) taskChanged(r *run, c *call) {
 	t, n := c.tasks, int64(len(c.tasks.items))
-	if wait := t.shown + n - m.now; n > crowd && wait > 0 {
-		if !t.stale {
-			t.stale = true
-			m.do(SetTimer{Name: tasksTimer, AfterMs: wait})
-		}
+	if at := t.shown + n; n > crowd && at > m.now {
+		m.showAt(t, at)
 		return
 	}
 	m.showTasks(r, c)
+}
+
+// showAt has a call shown at a time, or before.
+func (m *Machine) showAt(t *tasks, at int64) {
+	if t.due == 0 || at < t.due {
+		t.due = at
+		m.do(SetTimer{Name: tasksTimer, AfterMs: at - m.now})
+	}
 }
 
 // tasksDue shows what has changed in calls with many items.
 func (m *Machine) tasksDue() {
 	if a, ok := m.activity.(*runningTools); ok {
 		for _, c := range a.run.calls {
-			if c.tasks != nil && c.tasks.stale {
+			if c.tasks != nil && c.tasks.due != 0 {
 				m.showTasks(a.run, c)
 			}
 		}
@@ -332,7 +337,9 @@ func (m *Machine) childProgress(in ChildProgress) {
 	it.activity, it.heard = in.Activity, m.now
 	m.tellReport(c, it)
 	m.spendChild(it, in.Usage)
-	if m.now-c.tasks.shown >= max(150, 10*int64(len(c.tasks.items))) {
+	if at := c.tasks.shown + max(150, 10*int64(len(c.tasks.items))); at > m.now {
+		m.showAt(c.tasks, at) // what it does now may go on for long
+	} else {
 		m.showTasks(r, c)
 	}
 }
@@ -358,10 +365,10 @@ func (m *Machine) showTasks(r *run, c *call) {
 	}
 	t := c.tasks
 	first := m.words().pisces && t.shown == 0
-	if t.stale = first; first {
-		m.do(SetTimer{Name: tasksTimer, AfterMs: piscesBegins})
+	t.shown, t.due = m.now, 0
+	if first {
+		m.showAt(t, m.now+piscesBegins)
 	}
-	t.shown = m.now
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
 	done, running := 0, 0
 	for _, it := range t.items {
