@@ -66,7 +66,31 @@ func TestPageKeyboard(t *testing.T) {
 	sees(tab, "All done.")
 	assert.FileExists(t, filepath.Join(p.work, "made.txt"))
 	assert.LessOrEqual(t, tab.Eval(`document.documentElement.scrollWidth`), float64(320))
+
+	p.llm.plays(text("it ").and(gate("escaped")).and(text("goes on")))
+	say(tab, "once more")
+	sees(tab, "it ")
+	tab.Press("Escape")
+	tab.Until(`document.getElementById("status").textContent === "Esc again stops the run"`)
+	tab.Eval(`(troupe.escaped -= 900, Date.now = () => 0, null)`) // that was long ago, and the clock was set
+	tab.Press("Escape")
+	p.llm.open("escaped")
+	sees(tab, "it goes on")
 	s.calm(tab)
+
+	for _, size := range [][2]int{{640, 360}, {320, 256}} { // 200 % of 1280 × 720, 400 % of 1280 × 1024
+		zoomed := b.NewTab(t, size[0], size[1], "light")
+		zoomed.Load(s.base + "/")
+		sees(zoomed, "it goes on")
+		assert.LessOrEqual(t, zoomed.Eval(`document.documentElement.scrollHeight`), float64(size[1]), "nothing is where nobody can scroll to")
+		assert.LessOrEqual(t, zoomed.Eval(`document.documentElement.scrollWidth`), float64(size[0]))
+		zoomed.Screenshot(fmt.Sprint("zoomed-", size[0]))
+		assert.Equal(t, true, zoomed.Eval(`(() => {
+			const main = document.querySelector("main");
+			main.scrollTop = main.scrollHeight;
+			return main.scrollTop === 0 || document.getElementById("status").getBoundingClientRect().bottom <= innerHeight;
+		})()`))
+	}
 }
 
 // TestPageHostile: what would act if it were taken for more than text does nothing on the

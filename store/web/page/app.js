@@ -150,7 +150,7 @@ class App {
     byId("banner").hidden = false;
     const draw = () => {
       if (byId("banner").hidden) return clearInterval(this.ageTimer);
-      byId("banner-text").textContent = `Offline: ${why} What you see is ${duration(Date.now() - this.lastSeen)} old.`;
+      byId("banner-text").textContent = `Offline: ${why} What you see is ${duration(Math.abs(Date.now() - this.lastSeen))} old.`;
     };
     clearInterval(this.ageTimer);
     this.ageTimer = setInterval(draw, 1000);
@@ -589,8 +589,8 @@ class App {
         this.openList(false);
         return byId("toggle-list").focus();
       }
-      const again = Date.now() - (this.escaped ?? 0) < 800;
-      this.escaped = again ? 0 : Date.now();
+      const again = event.timeStamp - this.escaped < 800; // a clock that nobody sets
+      this.escaped = again ? undefined : event.timeStamp;
       if (again && this.view?.running) this.stop();
       else if (this.view?.running) this.announce(this.view, "Esc again stops the run");
       return;

@@ -122,7 +122,6 @@ class Call {
   constructor(call, details) {
     this.call = call;
     this.details = details;
-    this.since = Date.now();
     this.over = false;
   }
 
