@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -187,6 +188,45 @@ func TestNoChildBehindALimit(t *testing.T) {
 	assert.Empty(t, Check(tell(over("3", below)), Options{}), "granted before, told by way of its parent")
 	assert.Contains(t, strings.Join(Check(tell(over("2", below)), Options{}), "\n"), "T11", "not counted")
 	assert.Contains(t, strings.Join(Check(tell(over("3", `< {"type":"subagent_start","id":"A.A","toolCallId":"c"}`)), Options{}), "\n"), "T11", "a child of the session itself")
+}
+
+// TestCostsOfChildren is T7: what the log of a parent says of a child, at its end and behind it, is
+// what the child's file says.
+func TestCostsOfChildren(t *testing.T) {
+	task := func(at int, data string) string {
+		return fmt.Sprintf(`{"type":"custom","timestamp":"2000-01-01T00:00:%02dZ","customType":"troupe.task","data":%s}`+"\n", at, data)
+	}
+	answer := func(at, tokens int) string {
+		return fmt.Sprintf(`{"type":"message","timestamp":"2000-01-01T00:00:%02dZ","message":{"usage":{"totalTokens":%d}}}`+"\n", at, tokens)
+	}
+	start := func(file string) string { return task(1, `{"op":"start","call":"c","id":"A","file":"`+file+`"}`) }
+	end := func(file string, tokens int, cut bool) string {
+		return task(5, fmt.Sprintf(`{"op":"end","call":"c","id":"A","file":"%s","at":946684805000,"result":{"aborted":%v,"usage":{"totalTokens":%d}}}`, file, cut, tokens))
+	}
+	late := func(tokens int) string {
+		return task(7, fmt.Sprintf(`{"op":"spent","call":"c","id":"A","spent":{"totalTokens":%d}}`, tokens))
+	}
+	for name, c := range map[string]struct {
+		parent, child, below string
+		fine                 bool
+	}{
+		"as it is":                         {start("/c") + end("/c", 15, false), answer(2, 15), "", true},
+		"more than it is":                  {start("/c") + end("/c", 30, false), answer(2, 15), "", false},
+		"less than it is":                  {start("/c") + end("/c", 0, false), answer(2, 15), "", false},
+		"cut off before its answer":        {start("/c") + end("/c", 0, true), answer(2, 15), "", true},
+		"told behind its end":              {start("/c") + end("/c", 0, true) + late(15), answer(6, 15), "", true},
+		"told twice":                       {start("/c") + end("/c", 15, true) + late(15), answer(2, 15), "", false},
+		"of its own child":                 {start("/c") + end("/c", 15, false), start("/b") + end("/b", 15, false), answer(2, 15), true},
+		"of its own child, behind its end": {start("/c") + end("/c", 0, true) + late(15), start("/b") + end("/b", 0, true) + late(15), answer(6, 15), true},
+		"of its own child, lost":           {start("/c") + end("/c", 0, false), start("/b"), answer(2, 15), false},
+	} {
+		found := costs(map[string][]byte{"/p": []byte(c.parent), "/c": []byte(c.child), "/b": []byte(c.below)})
+		if c.fine {
+			assert.Empty(t, found, name)
+		} else {
+			assert.Contains(t, strings.Join(found, "\n"), "T7: /p: child /c", name)
+		}
+	}
 }
 
 func TestGrown(t *testing.T) {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -190,14 +191,23 @@ func costs(files map[string][]byte) (found []string) {
 	for path, content := range files {
 		list, _, _ := entries(content)
 		said, at, cut := map[string]int64{}, map[string]int64{}, map[string]bool{}
+		ended := map[string]string{} // files of children, by call and id
 		for _, e := range list {
 			data := e.Get("data")
-			if e.Get("customType").Str != "troupe.task" || data.Get("op").Str != "end" || files[data.Get("file").Str] == nil {
+			if e.Get("customType").Str != "troupe.task" {
 				continue
 			}
-			said[data.Get("file").Str] += data.Get("result.usage.totalTokens").Int()
-			at[data.Get("file").Str] = data.Get("at").Int()
-			cut[data.Get("file").Str] = cut[data.Get("file").Str] || data.Get("result.aborted").Bool() || data.Get("result.error").Str == "Internal error"
+			child, file := data.Get("call").Str+" "+data.Get("id").Str, data.Get("file").Str
+			switch op := data.Get("op").Str; {
+			case op == "end" && files[file] != nil:
+				ended[child] = file
+				said[file] += data.Get("result.usage.totalTokens").Int()
+				at[file] = data.Get("at").Int()
+				cut[file] = cut[file] || data.Get("result.aborted").Bool() || data.Get("result.error").Str == "Internal error"
+			case op == "spent" && ended[child] != "": // of an answer that came when it had been cut off
+				said[ended[child]] += data.Get("spent.totalTokens").Int()
+				at[ended[child]] = max(at[ended[child]], millis(e))
+			}
 		}
 		for child, tokens := range said {
 			if spent := spentBy(files, child, at[child]); tokens != spent && !(cut[child] && tokens < spent) {
@@ -208,6 +218,15 @@ func costs(files map[string][]byte) (found []string) {
 	return found
 }
 
+// millis is when an entry was written, epoch milliseconds; late beyond measure if it does not say.
+func millis(entry gjson.Result) int64 {
+	at, err := time.Parse(time.RFC3339, entry.Get("timestamp").Str)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return at.UnixMilli()
+}
+
 // spentBy is how many tokens a session file says were used up to a time, epoch
 // milliseconds: by its answers, its summaries and its own children. Those that had no end by
 // then say it themselves.
@@ -215,7 +234,7 @@ func spentBy(files map[string][]byte, path string, until int64) (tokens int64) {
 	list, _, _ := entries(files[path])
 	open := map[string]string{} // files of children, by id
 	for _, e := range list {
-		if at, err := time.Parse(time.RFC3339, e.Get("timestamp").Str); err != nil || at.UnixMilli() > until {
+		if millis(e) > until {
 			continue
 		}
 		for _, of := range []string{"message.usage", "usage"} {
@@ -227,6 +246,8 @@ func spentBy(files map[string][]byte, path string, until int64) (tokens int64) {
 		case "troupe.task end":
 			tokens += data.Get("result.usage.totalTokens").Int()
 			delete(open, data.Get("id").Str)
+		case "troupe.task spent": // of an answer that came when it had been cut off
+			tokens += data.Get("spent.totalTokens").Int()
 		}
 	}
 	for _, file := range open {
