@@ -403,6 +403,7 @@ func outlines(entries []entry, artifact func(name string) (string, bool)) map[st
 		}
 		if e.v.Get("type").Str == "tool_execution_end" && e.v.Get("toolName").Str == "task" {
 			all["text of "+e.v.Get("toolCallId").Str] = []string{resultOf(e.v.Get("result.content.0.text").Str)}
+			all["refusal of "+e.v.Get("toolCallId").Str] = []string{fmt.Sprint(e.v.Get("result.details.results").Exists())}
 			all["results of "+e.v.Get("toolCallId").Str] = resultsOf(e.v.Get("result.details"), artifact)
 		}
 	}

@@ -57,6 +57,7 @@ type Request struct {
 	System      string             // the system prompt
 	Messages    []protocol.Message // the context as the session has it; see wire.Convert
 	Tools       []protocol.ToolInfo
+	Must        string                           // which of Tools has to be called, where the wire has a word for it; "" for none
 	Thinking    protocol.ThinkingLevel           // already clamped to the model
 	Budgets     map[protocol.ThinkingLevel]int64 // thinking tokens per level, nil for defaults
 	MaxTokens   int64                            // of the answer; 0 is the model's maximum
@@ -147,6 +148,15 @@ func (r *Request) CanBeOff() bool { return r.Model.Clamp(protocol.ThinkingOff) =
 
 // Thinks says whether the model is asked to think.
 func (r *Request) Thinks() bool { return r.Model.Reasoning && r.level() != protocol.ThinkingOff }
+
+// Forces is the tool that has to be called, "" for none: models that think refuse to be
+// forced on most wires.
+func (r *Request) Forces() string {
+	if r.Thinks() {
+		return ""
+	}
+	return r.Must
+}
 
 func (r *Request) level() protocol.ThinkingLevel {
 	if r.Thinking == "" {

@@ -27,6 +27,9 @@ func Describe(e Effect) string {
 		if e.SystemPrompt != nil {
 			text += fmt.Sprintf(" system=%q", *e.SystemPrompt)
 		}
+		if e.Must != "" {
+			text += " must=" + e.Must
+		}
 		return text
 	case StartTool:
 		return fmt.Sprintf("StartTool attempt=%d %s %s %s", e.Attempt, e.Call.ID, e.Call.Name, e.Call.Arguments)

@@ -97,7 +97,8 @@ type StartStream struct {
 	// SystemPrompt stands in the place of the usual one for this run, where an
 	// extension has made another.
 	SystemPrompt *string
-	Again        bool // the request before it failed
+	Must         string // the tool that it has to call, "" for none
+	Again        bool   // the request before it failed
 }
 
 // StartTool runs a tool call, Unbound without the session's sandbox.

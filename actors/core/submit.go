@@ -39,6 +39,15 @@ func (m *Machine) submitted(r *run, c *call, s *protocol.Submission) (refused *p
 	return nil
 }
 
+// mustCall is the tool that the next answer has to call, "" for none: at last a child is not
+// only reminded.
+func (m *Machine) mustCall() string {
+	if m.submission.reminders < maxSubmitReminders || m.submission.is != nil || !slices.Contains(m.tools, SubmitTool) {
+		return ""
+	}
+	return SubmitTool
+}
+
 // remindToSubmit starts another run of a child that has ended without a word about
 // what it was to hand over.
 func (m *Machine) remindToSubmit(outcome string) bool {

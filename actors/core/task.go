@@ -105,9 +105,11 @@ func (m *Machine) words() taskWords { return taskWords{pisces: m.set.Rules.Pisce
 
 // refuseTasks ends a call of which nothing was begun.
 func (m *Machine) refuseTasks(r *run, c *call, why string) {
-	m.returned(r, c, protocol.ToolResult{
-		Content: protocol.TextContent(why), Details: m.taskDetails(nil, protocol.TaskDetails{Results: []protocol.TaskResult{}}),
-	}, true)
+	details := m.taskDetails(nil, protocol.TaskDetails{Results: []protocol.TaskResult{}})
+	if m.words().pisces && strings.HasPrefix(why, "Validation failed") { // which is no word of the tool's
+		details = emptyObject
+	}
+	m.returned(r, c, protocol.ToolResult{Content: protocol.TextContent(why), Details: details}, true)
 }
 
 // goOn shows how far a call is, begins what may begin after an item has got on, and

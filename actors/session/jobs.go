@@ -26,7 +26,7 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 	if e.Again {
 		req.Why = providers.ForRetry
 	}
-	req.Messages = s.context.Messages()
+	req.Must, req.Messages = e.Must, s.context.Messages()
 	work, shrunk := s.work, s.shrunk
 	req.Tools = s.box().Select(e.Tools)
 	resize := work.files.Images.AutoResize

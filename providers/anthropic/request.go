@@ -179,8 +179,12 @@ func (e *encoder) appendTools(b []byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	if b = append(b, ']'); none {
+	b = append(b, ']')
+	switch must := e.req.Forces(); {
+	case none:
 		b = append(b, `,"tool_choice":{"type":"none"}`...)
+	case must != "":
+		b = append(wire.Str(b, `,"tool_choice":{"type":"tool","name":`, must), '}')
 	}
 	return b
 }

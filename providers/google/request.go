@@ -85,7 +85,10 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, '}')
 		sep = ","
 	}
-	return append(b, `]}],`...)
+	if b = append(b, `]}],`...); e.req.Must != "" {
+		b = append(wire.Str(b, `"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":[`, functionName(e.req.Must)), "]}},"...)
+	}
+	return b
 }
 
 // appendConfig writes the limit of the answer, in which the service counts the

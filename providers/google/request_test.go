@@ -204,3 +204,11 @@ func TestIDs(t *testing.T) {
 	assert.NotEqual(t, a.newID("read"), b.newID("read"))
 	assert.True(t, strings.HasPrefix(a.newID("read"), "read_"))
 }
+
+// TestEncode_must: a tool that has to be called is named.
+func TestEncode_must(t *testing.T) {
+	req := conversation(model("gemini-3.5-flash"))
+	req.Must, req.Thinking = "read", protocol.ThinkingOff
+	_, body := encode(t, req)
+	assert.Equal(t, `{"mode":"ANY","allowedFunctionNames":["read"]}`, body.Get("toolConfig.functionCallingConfig").Raw)
+}

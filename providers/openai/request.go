@@ -271,6 +271,9 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, ']')
+	if must := e.req.Forces(); must != "" {
+		b = append(wire.Str(b, `,"tool_choice":{"type":"function","function":{"name":`, must), "}}"...)
+	}
 	if e.compat.ZaiToolStream {
 		b = append(b, `,"tool_stream":true`...)
 	}

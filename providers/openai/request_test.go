@@ -482,3 +482,14 @@ func BenchmarkEncode10000(b *testing.B) {
 }
 
 func BenchmarkDelta(b *testing.B) { providertest.BenchmarkDeltas(b, fixture{provider: "acme"}) }
+
+// TestEncode_must: a tool that has to be called is named, unless the model thinks.
+func TestEncode_must(t *testing.T) {
+	req := conversation(far(""))
+	req.Must, req.Thinking = "read", protocol.ThinkingOff
+	_, body := encode(t, req)
+	assert.Equal(t, `{"type":"function","function":{"name":"read"}}`, body.Get("tool_choice").Raw)
+	req.Thinking = protocol.ThinkingHigh
+	_, body = encode(t, req)
+	assert.False(t, body.Get("tool_choice").Exists())
+}

@@ -138,7 +138,10 @@ func (e *encoder) appendTools(b []byte) []byte {
 		b = append(b, '}')
 		sep = ","
 	}
-	return append(b, ']')
+	if b = append(b, ']'); e.req.Must != "" {
+		b = append(wire.Str(b, `,"tool_choice":{"type":"function","name":`, e.req.Must), '}')
+	}
+	return b
 }
 
 // toolID shapes the id of a call, which is CALL or CALL|ITEM. The service

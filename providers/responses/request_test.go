@@ -249,3 +249,11 @@ func TestEncode_items(t *testing.T) {
 	_, err := format{}.Encode(&providers.Request{Model: m, System: "s", Messages: []protocol.Message{own(m, thought(reasoningA))}})
 	require.Error(t, err, "nothing to say")
 }
+
+// TestEncode_must: a tool that has to be called is named.
+func TestEncode_must(t *testing.T) {
+	req := conversation(far(""))
+	req.Must, req.Thinking = "read", protocol.ThinkingOff
+	_, body := encode(t, req)
+	assert.Equal(t, `{"type":"function","name":"read"}`, body.Get("tool_choice").Raw)
+}
