@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"troupe/e2e/browser"
 )
 
 // binary is the daemon under test, built once with the race detector.
@@ -38,5 +40,6 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
+	defer browser.Quit()
 	return m.Run()
 }

@@ -37,7 +37,7 @@ func axe(t *testing.T) string {
 func TestPageForEverybody(t *testing.T) {
 	t.Parallel()
 	code := axe(t)
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	first := b.NewTab(t, 1280, 860, "light")

@@ -20,7 +20,7 @@ import (
 // narrow dark screen. What has the focus can be seen.
 func TestPageKeyboard(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	tab := b.NewTab(t, 320, 640, "dark")
@@ -109,7 +109,7 @@ func TestPageHostile(t *testing.T) {
 		}
 	}
 	all := strings.Join(lines, "\n\n")
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	p.write("hostile.txt", all)
 	s := p.serve("--listen", "127.0.0.1:0")
@@ -143,7 +143,7 @@ func TestPageHostile(t *testing.T) {
 // a session that somebody else closes.
 func TestPageFindsItsWay(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	p.write(p.agent()+"/prompts/greet.md", "---\ndescription: greets\n---\nhello there")
 	s := p.serve("--listen", "127.0.0.1:0", "--budget", "tokens=100k")
@@ -230,7 +230,7 @@ func TestPageFindsItsWay(t *testing.T) {
 // there, also in the middle of an answer, and a result that stood alone goes to its call.
 func TestPageEarlier(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	const id, rounds = "01a20000-0000-7000-8000-000000000001", 131
 	var file strings.Builder

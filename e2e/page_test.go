@@ -57,7 +57,7 @@ func (s *served) calm(p *browser.Tab) {
 // answers; a reload in the middle of a stream; no access any more.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Start(t) // nothing is known to it yet: it says when the page is painted then
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	token := s.token()
@@ -138,7 +138,7 @@ func TestPage(t *testing.T) {
 // asked, and finds nothing that would change something.
 func TestPageWatches(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0", "--pair", "view")
 	raw, err := os.ReadFile(filepath.Join(p.agent(), "troupe", "serve.token"))
@@ -183,7 +183,7 @@ func TestPageWatches(t *testing.T) {
 // them, deletes one, and helps to find a directory for a new one.
 func TestPageSessions(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	for _, dir := range []string{"first project", "second"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(p.work, dir), 0o700))
@@ -265,7 +265,7 @@ func (s *served) exported(b *browser.Browser, file string) any {
 // started again under the page, and what is on the page is what the export of the file has.
 func TestPageCut(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	tab := b.NewTab(t, 1280, 860, "light")
@@ -348,7 +348,7 @@ func TestPageCut(t *testing.T) {
 // question, the page of the provider, what the person pastes; and a login that is taken away.
 func TestPageLogin(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	v := newVendors(p)
 	s := p.serve("--listen", "127.0.0.1:0", "--allow-login")
@@ -390,7 +390,7 @@ func TestPageLogin(t *testing.T) {
 // it comes by its address.
 func TestPagePictures(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	tab := b.NewTab(t, 1280, 860, "light")
@@ -417,7 +417,7 @@ func TestPagePictures(t *testing.T) {
 // TestPageCopied: a tab that was copied has the name of the other; both go on.
 func TestPageCopied(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0")
 	tab := b.NewTab(t, 1280, 860, "light")
@@ -474,7 +474,7 @@ func TestPageFirefox(t *testing.T) {
 // stopped; from one that has done its work the page goes back.
 func TestPageAgents(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t)
+	b := browser.Shared(t)
 	p := newPlace(t)
 	s := p.serve("--listen", "127.0.0.1:0", "--tools", "task,bash")
 	tab := b.NewTab(t, 1280, 860, "light")

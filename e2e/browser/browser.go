@@ -22,8 +22,9 @@ import (
 // Browser is a headless Chromium, spoken to over its debugging pipe, so that
 // the checks need nothing but the browser.
 type Browser struct {
-	cmd *exec.Cmd
-	in  *os.File
+	cmd   *exec.Cmd
+	in    *os.File
+	ended chan struct{}
 
 	mu      sync.Mutex
 	next    int
@@ -46,32 +47,72 @@ type event struct {
 // patience is how long a page may take for anything.
 const patience = time.Minute
 
-// Start starts one, with options of its own.
+// Start starts one, with options of its own, that ends with the test.
 func Start(t testing.TB, options ...string) *Browser {
+	b, err := start(chromium(t), t.TempDir(), options...)
+	require.NoError(t, err)
+	t.Cleanup(b.quit)
+	return b
+}
+
+var shared struct {
+	once sync.Once
+	dir  string
+	*Browser
+	err error
+}
+
+// Shared is one for many tests, which takes most of what a short one waits for. What it keeps
+// it keeps by origin: a server of each test is one. [Quit] ends it.
+func Shared(t testing.TB) *Browser {
 	path := chromium(t)
+	shared.once.Do(func() {
+		if shared.dir, shared.err = os.MkdirTemp("", "troupe-browser-"); shared.err == nil {
+			shared.Browser, shared.err = start(path, shared.dir)
+		}
+	})
+	require.NoError(t, shared.err)
+	return shared.Browser
+}
+
+// Quit ends the one that tests have shared, if there is one.
+func Quit() {
+	if shared.Browser != nil {
+		shared.quit()
+	}
+	_ = os.RemoveAll(shared.dir)
+}
+
+func start(path, dir string, options ...string) (*Browser, error) {
 	args := append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(),
+		"--remote-debugging-pipe", "--user-data-dir=" + dir,
 	}, append(options, "about:blank")...)
 	commands, in, err := os.Pipe()
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	out, answers, err := os.Pipe()
-	require.NoError(t, err)
-	b := &Browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}}
+	if err != nil {
+		return nil, err
+	}
+	b := &Browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}, ended: make(chan struct{})}
 	b.cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the browser expects
-	require.NoError(t, b.cmd.Start())
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
 	commands.Close()
 	answers.Close()
-	read := make(chan struct{})
-	go func() { defer close(read); b.read(out) }()
-	t.Cleanup(func() {
-		b.call(t, "", "Browser.close", nil, nil)
-		in.Close()
-		<-read
-		_ = b.cmd.Wait()
-	})
-	return b
+	go func() { defer close(b.ended); b.read(out) }()
+	return b, nil
+}
+
+// quit ends it, as it does when nobody speaks to it any more.
+func (b *Browser) quit() {
+	b.in.Close()
+	<-b.ended
+	_ = b.cmd.Wait()
 }
 
 // chromium finds the browser, or skips the test.
@@ -147,10 +188,7 @@ func (b *Browser) call(t testing.TB, session, method string, params, result any)
 	require.NoError(t, err)
 	select {
 	case r, ok := <-c:
-		if !ok { // it ended; only Browser.close may do that
-			require.Equal(t, "Browser.close", method)
-			return
-		}
+		require.True(t, ok, "the browser has ended")
 		require.Nil(t, r.Error, "%s", method)
 		if result != nil {
 			require.NoError(t, json.Unmarshal(r.Result, result))
@@ -167,11 +205,15 @@ type Tab struct {
 	session string
 }
 
-// NewTab opens an empty tab of a given size and colour scheme.
+// NewTab opens an empty tab of a given size and colour scheme, in a window of its own: it is in
+// view, whatever others open.
 func (b *Browser) NewTab(t testing.TB, width, height int, scheme string) *Tab {
 	t.Helper()
-	var target struct{ TargetID string }
-	b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var target struct {
+		TargetID string `json:"targetId"`
+	}
+	b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank", "newWindow": true}, &target)
+	t.Cleanup(func() { b.call(t, "", "Target.closeTarget", target, nil) })
 	var attached struct{ SessionID string }
 	b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	p := &Tab{b, t, attached.SessionID}
