@@ -12,6 +12,7 @@ type mutant struct {
 // The tests that notice: arguments of go test.
 var (
 	laws     = []string{"./actors/core"}
+	stories  = []string{"./actors/core", "-run", "TestScripts"}
 	copies   = []string{"./actors/core", "-run", "TestLawsOfWorkspaces"}
 	resumes  = []string{"./actors", "./actors/session", "-run", "TestResume|TestAttach|TestRings|TestRing|TestCuts"}
 	several  = []string{"./actors", "-run", "TestDialogIs|TestApprovals|TestStateIs|TestLag|TestGrants|TestApprovedWith|TestWatch|TestCommandsCome"}
@@ -369,4 +370,9 @@ var mutants = []mutant{
 	{"a relay gives a command again under another id", "actors/relay/relay.go", "\ta.sent = true\n", "\tif a.sent && a.own == nil && len(a.Line) > 7 {\n\t\ta.Line = append([]byte{}, a.Line...)\n\t\ta.Line[7] ^= 2\n\t}\n\ta.sent = true\n", []string{"./actors", "-run", "TestRelay"}},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
+	{"a call that is cut off has no end in s1", "actors/core/stream.go", "if stop == protocol.StopAborted && m.words().pisces {", "if false {", stories},
+	{"what a child does is shown when more comes", "actors/core/task.go", "m.showAt(c.tasks, at) // what it does now may go on for long", "return", stories},
+	{"a child is only reminded", "actors/core/submit.go", "\treturn SubmitTool\n", "\treturn \"\"\n", stories},
+	{"a long update leaves nothing out", "actors/core/task_pisces.go", "over := -maxShown", "over := -1 << 40", []string{"./actors/core", "-run", "TestFitUpdate"}},
+	{"messages have no attribution in s1", "protocol/message.go", "if d != DialectS1 {\n\t\treturn append(dst, raw...)", "if true {\n\t\treturn append(dst, raw...)", lines},
 }
