@@ -269,3 +269,39 @@ func TestDialogOfTwoClients(t *testing.T) {
 	}
 	assert.Equal(t, 143, s.stop())
 }
+
+// TestDialogsOfOpenedSessions: in every dialect dialogs of a session that was opened name it, and their answers do.
+func TestDialogsOfOpenedSessions(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"pi1", "s0", "s1", "s2", "s3", "s4", "union"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			path, err := filepath.Abs(filepath.Join("testdata", "extensions", "ui.ts"))
+			require.NoError(t, err)
+			d := p.start("--multi-session", "--dialect", dialect, "-e", path)
+			id := d.ok(`{"type":"open_session"}`).Get("sessionId").Str
+			asks, answers := "extension_ui_request", "extension_ui_response"
+			if dialect == "s3" {
+				asks, answers = "hook_ui_request", "hook_ui_response"
+			}
+			for _, c := range []struct{ command, wrong, answer, want string }{
+				{"select", `"confirmed":true`, `"value":"b"`, `select: "b"`},
+				{"confirm", `"value":"yes"`, `"confirmed":true`, `confirm: true`},
+				{"input", `"confirmed":true`, `"value":""`, `input: ""`},
+				{"editor", `"confirmed":true`, `"cancelled":true`, `editor: null`},
+			} {
+				d.send(`{"type":"prompt","message":"/` + c.command + `","sessionId":"` + id + `"}`)
+				of := func(v gjson.Result) bool { return v.Get("type").Str == asks && v.Get("sessionId").Str == id }
+				asked, at := d.wait(d.seen, asks, func(v gjson.Result) bool { return of(v) && v.Get("method").Str == c.command })
+				for _, answer := range []string{c.wrong, c.answer} {
+					d.send(`{"type":"` + answers + `","id":"` + asked.Get("id").Str + `",` + answer + `,"sessionId":"` + id + `"}`)
+				}
+				said, at := d.wait(at, "notify", func(v gjson.Result) bool { return of(v) && v.Get("method").Str == "notify" })
+				assert.Equal(t, c.want, said.Get("message").Str)
+				d.seen = at
+			}
+			require.Zero(t, d.end())
+		})
+	}
+}

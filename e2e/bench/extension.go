@@ -63,7 +63,11 @@ func runExtensions(x *sampler) values {
 	q.until(`"there"`)
 	wall := time.Since(q.spawned)
 	time.Sleep(500 * time.Millisecond)
-	return values{"wall": ms(wall), "rss": q.rssOfAll()}
+	rss := q.rssOfAll()
+	q.end()
+	q = x.start(x.agent, with)
+	q.call(`{"type":"get_state"}`) // which waits for none of them
+	return values{"wall": ms(wall), "rss": rss, "state": ms(time.Since(q.spawned))}
 }
 
 // runHook measures a message that goes past a handler and no further.

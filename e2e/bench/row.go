@@ -126,6 +126,7 @@ var rows = []row{
 	}, runIdle},
 	{"extensions", delta, "troupe pi newer", 7, []metric{
 		{"wall", "start with ten extensions → the answer of one", "ms", 25, false}, {"rss", "memory then, 0.5 s later", "MB", 0, false},
+		{"state", "start with ten extensions → first get_state", "ms", 10, false},
 	}, runExtensions},
 	{"extension-hook", delta, "troupe newer", 5, []metric{
 		{"p50", "prompt past a handler p50", "µs", 150, false}, {"p99", "the same p99", "µs", 1000, false},
