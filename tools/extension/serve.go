@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // commandWords, invokeWords and openWords are what some frames have as JSON.
@@ -27,7 +29,8 @@ func Serve(rw io.ReadWriter, o Options) error {
 	h := NewInline(o)
 	go h.warm()
 	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]VM{}, w: rw}
-	r := newReader(rw, h.o.Turns, s.hear)
+	s.in.ReadWriter = rw
+	r := newReader(&s.in, h.o.Turns, s.hear)
 	r.read()
 	err := <-r.over
 	if errors.Is(err, io.EOF) {
@@ -40,6 +43,7 @@ type server struct {
 	host  *Inline
 	turns Turns
 	w     io.Writer
+	in    attentive
 
 	mu  sync.Mutex // guards what follows: every VM says things, and when it is gone
 	vms map[uint32]VM
@@ -59,12 +63,42 @@ func (s *server) say(session uint32, x Said) {
 		delete(s.vms, session)
 	}
 	s.out = f.append(s.out)
+	if f.kind == saidAnswer {
+		s.in.soon.Store(true)
+	}
 	due := s.due
 	s.due = true
 	s.mu.Unlock()
 	if !due {
 		s.turns.AtEnd(s.flush)
 	}
+}
+
+// attentive reads what the daemon says. Behind an answer it looks for more for a moment before
+// it sleeps, unless others want the processors: the hooks of a turn follow each other, and to wake
+// somebody whose processor has gone to sleep takes longer than to ask a handler.
+type attentive struct {
+	io.ReadWriter
+	soon atomic.Bool // there was an answer
+}
+
+// attention is how long it looks, and wanted how long one look takes if others were let go before.
+const (
+	attention = 250 * time.Microsecond
+	wanted    = 20 * time.Microsecond
+)
+
+func (a *attentive) Read(b []byte) (int, error) {
+	if s, ok := a.ReadWriter.(hostEnd); ok && a.soon.Swap(false) && spare() {
+		begun := time.Now()
+		for before, now := begun, begun; now.Sub(begun) < attention && now.Sub(before) < wanted; before, now = now, time.Now() {
+			if n := s.tryRead(b); n > 0 {
+				return n, nil
+			}
+			yield()
+		}
+	}
+	return a.ReadWriter.Read(b)
 }
 
 // flush writes what was said. Who cannot be told any more is gone, as the reader finds.

@@ -23,3 +23,7 @@ func statRecord(info fs.FileInfo) map[string]any {
 }
 
 func cpuOf(int) time.Duration { return -1 }
+
+func spare() bool { return false }
+
+func yield() {}
