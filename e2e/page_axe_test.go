@@ -74,7 +74,17 @@ func TestPageForEverybody(t *testing.T) {
 		tab.Load(s.base + "/")
 		tab.Until(`document.querySelector("#dock .card .diff") !== null`)
 		tab.Eval(code + "\n;0")
-		look(tab, name+": a conversation and a question")
+		tab.Eval(`(() => {
+			document.querySelector("#dock .arguments").open = true;
+			troupe.view.agents.set("A", { id: "A", agent: "task", childSessionId: "s9", status: "running", description: "Looks." });
+			const text = document.getElementById("composer-text");
+			text.value = "@made";
+			text.dispatchEvent(new Event("input"));
+			troupe.changed(troupe.view);
+		})()`)
+		tab.Until(`document.querySelector("#completions:not([hidden]) > div") !== null && document.querySelector("#agents .agent") !== null`)
+		look(tab, name+": a conversation and a question, who is at work, and files to name")
+		tab.Eval(`(() => { const text = document.getElementById("composer-text"); text.value = ""; text.dispatchEvent(new Event("input")); })()`)
 		tab.Eval(`document.getElementById("toggle-list").click()`)
 		look(tab, name+": the list")
 		tab.Eval(`document.getElementById("toggle-list").click()`)

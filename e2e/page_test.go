@@ -158,7 +158,10 @@ func TestPageWatches(t *testing.T) {
 	assert.Contains(t, tab.Eval(`document.querySelector("#dock").innerText`), "somebody else has to answer")
 	const acts = `[...document.querySelectorAll("button, select, textarea, input:not([type=search])")].filter((n) => !n.disabled && n.checkVisibility() && !n.closest("#list") &&
 		/^(allow|deny|send|steer|queue|stop|new session|fork|delete|save|cancel)/i.test(n.textContent.trim())).map((n) => n.textContent.trim()).join("|")`
+	tab.Eval(`(troupe.view.agents.set("A", { id: "A", agent: "task", childSessionId: "s9", status: "running" }), troupe.changed(troupe.view), null)`)
+	assert.Equal(t, float64(1), tab.Eval(`document.querySelectorAll("#agents button").length`), "a way to look at it")
 	assert.Equal(t, "", tab.Eval(acts))
+	assert.Equal(t, float64(0), tab.Eval(`document.querySelectorAll("#dock .arguments, #dock textarea").length`))
 	assert.Equal(t, true, tab.Eval(`document.getElementById("new-session").hidden`))
 	assert.Equal(t, true, tab.Eval(`["composer-text", "send", "model", "level", "mode"].every((id) => document.getElementById(id).disabled)`))
 	assert.NoFileExists(t, filepath.Join(p.work, "made.txt"))
