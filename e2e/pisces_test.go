@@ -638,14 +638,10 @@ func TestPisces(t *testing.T) {
 			t.Parallel()
 			r := readRecording(t, name)
 			want := r.expected(t)
-			d := r.play(t, want)
-			require.Zero(t, d.end())
-			var ours []entry
-			for _, line := range d.output() {
-				ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
+			d, ours, got := r.replay(t, want)
+			for again := 0; again < 3 && merged(want, got); again++ {
+				d, ours, got = r.replay(t, want)
 			}
-			got := outlines(ours, func(string) (string, bool) { return "", false })
-			got["left"] = leavesOf(t, r, d.p)
 			for subject, lines := range want {
 				assert.Equal(t, lines, got[subject], "%s", subject)
 			}
@@ -655,4 +651,32 @@ func TestPisces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// replay plays a recording, and says what came and what is left.
+func (r recording) replay(t *testing.T, want map[string][]string) (d *daemon, ours []entry, got map[string][]string) {
+	d = r.play(t, want)
+	require.Zero(t, d.end())
+	for _, line := range d.output() {
+		ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
+	}
+	got = outlines(ours, func(string) (string, bool) { return "", false })
+	got["left"] = leavesOf(t, r, d.p)
+	return d, ours, got
+}
+
+// merged says whether all is as it should be but the first update of a task: on a busy machine it
+// waits to be written until the next one takes its place.
+func merged(want, got map[string][]string) bool {
+	first := 0
+	for subject, lines := range want {
+		if slices.Equal(lines, got[subject]) {
+			continue
+		}
+		if !strings.HasPrefix(subject, "first update of ") {
+			return false
+		}
+		first++
+	}
+	return first > 0
 }
