@@ -47,10 +47,10 @@ type TaskResult struct {
 	Verification  *VerificationResult `json:"verification,omitempty"`
 	PatchPath     string              `json:"patchPath,omitempty"`
 	NestedPatches []string            `json:"nestedPatches,omitzero"` // of nested repositories; in s1 there wherever patches were looked for
-	BranchName    string              `json:"branchName,omitempty"` // of the task; it is in the user's repository unless it was merged
-	Merged        *bool               `json:"merged,omitempty"`    // what it changed is in the user's tree
-	Conflicts     []string            `json:"conflicts,omitempty"` // paths because of which it is not
-	Workspace     string              `json:"workspace,omitempty"` // that was kept
+	BranchName    string              `json:"branchName,omitempty"`   // of the task; it is in the user's repository unless it was merged
+	Merged        *bool               `json:"merged,omitempty"`       // what it changed is in the user's tree
+	Conflicts     []string            `json:"conflicts,omitempty"`    // paths because of which it is not
+	Workspace     string              `json:"workspace,omitempty"`    // that was kept
 	Notes         []string            `json:"notes,omitempty"`
 }
 
