@@ -64,7 +64,9 @@ func (s *Session) unseen(c actor.Context) {
 }
 
 // waitsForSomebody says whether dialogs stay open when nobody is there who can answer.
-func (s *Session) waitsForSomebody() bool { return s.spec.Retain && !s.shared.DenyUnattended }
+func (s *Session) waitsForSomebody() bool {
+	return (s.spec.Retain || s.life.goesOn) && !s.shared.DenyUnattended
+}
 
 // dialogOver takes a dialog away from those who are shown it. That of an approval is taken
 // away by its approval_resolved. nil if it is not open.

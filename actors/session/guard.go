@@ -291,6 +291,7 @@ func (d *durable) join(c actor.Context, cl link.Client) *client {
 // come. The session ends when no client is left for which it goes on, unless it
 // is to be retained.
 func (d *durable) noteLeave(m link.Leave) (counts bool) {
+	d.life.goesOn = d.life.goesOn || d.spec.Retain && m.Final && m.GoesOn // also for a client that goes by itself meanwhile
 	d.spec.Retain = d.spec.Retain && !m.Final
 	if m.Router == nil && slices.ContainsFunc(d.clients.list, func(who *client) bool { return who.leaving == nil }) {
 		return false // they say so themselves, behind the commands that they have sent
@@ -303,7 +304,7 @@ func (d *durable) noteLeave(m link.Leave) (counts bool) {
 	case who == nil && m.Router != nil:
 		return false // it has left before
 	case d.clients.attached() == 0 && !d.spec.Retain:
-		d.life.endAs(ending{abort: m.Abort, deaf: !d.clients.answer(), final: m.Final, goesOn: m.GoesOn})
+		d.life.endAs(ending{abort: m.Abort, deaf: !d.clients.answer(), final: m.Final, goesOn: m.GoesOn || d.life.goesOn})
 	case who != nil && (d.life.end == nil || m.Abort) && !m.Final: // the session goes on without it
 		who.muted, who.attaching = true, 0
 	}

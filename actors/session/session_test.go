@@ -165,6 +165,34 @@ func TestEndBehindCommands(t *testing.T) {
 	})
 }
 
+// TestLeavesAsTheProcessEnds: a client that was asked about a call goes by itself while the process
+// ends for another one that takes the session up. Nobody has said no: nothing becomes of the call.
+func TestLeavesAsTheProcessEnds(t *testing.T) {
+	all, own := link.Leave{Final: true, GoesOn: true}, link.Leave{} // of all: see link.EndAll
+	for name, order := range map[string][]*link.Leave{"before": {&own, &all}, "meanwhile": {&all, &own}} {
+		synctest.Test(t, func(t *testing.T) {
+			r, first := newRig(t, "", link.OpenSpec{Retain: true, PermissionMode: "ask"})
+			r.tell(
+				r.request(first, "attach", protocol.AttachSession{SessionID: "s1"}),
+				r.request(first, "prompt", protocol.Prompt{Message: "~a~ rounds=1 tool=danger"}),
+			)
+			_, events := first.hear()
+			require.Contains(t, events, "approval_request", name)
+			for _, m := range order {
+				if m == &own {
+					m.Router = first.Router
+				}
+				r.tell(*m)
+			}
+			r.closed()
+			_, events = first.hear()
+			assert.NotContains(t, events, "tool_execution_end", name)
+			assert.Len(t, r.shared.Models.(*actortest.Models).Asked(), 1, name)
+			r.end()
+		})
+	}
+}
+
 // TestLeaveWhileOthersDrain: a client that does not wait for runs does not wait for
 // the end of a session, either, that another one has asked for.
 func TestLeaveWhileOthersDrain(t *testing.T) {
