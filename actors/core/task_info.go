@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"troupe/protocol"
@@ -31,41 +32,29 @@ func TaskInfo(o TaskOffer) protocol.ToolInfo {
 	}
 }
 
-// property is a parameter; nothing is required that mending fills in.
-type property struct {
-	Type        any                 `json:"type,omitempty"`
-	Description string              `json:"description,omitempty"`
-	Items       *property           `json:"items,omitempty"`
-	Properties  map[string]property `json:"properties,omitempty"`
-	Required    []string            `json:"required,omitempty"`
-	MinItems    int                 `json:"minItems,omitempty"`
-	MaxItems    int                 `json:"maxItems,omitempty"`
-	MaxLength   int                 `json:"maxLength,omitempty"`
-}
-
+// taskParameters is written out, as every session that begins needs it. Nothing is required that
+// mending fills in.
 func taskParameters(o TaskOffer) json.RawMessage {
-	item := property{Type: "object", Required: []string{"id", "description", "assignment"}, Properties: map[string]property{
-		"id":          {Type: "string", MaxLength: maxTaskID, Description: "Short name, unique in the call: letters, digits, _ and -."},
-		"description": {Type: "string", Description: "One line for the user. The agent does not see it."},
-		"assignment":  {Type: "string", Description: "What the agent is told: everything it needs to know."},
-		"agent":       {Type: "string", Description: "Instead of the call's agent."},
-		"model":       {Type: "string", Description: "Instead of the agent's model; :level may stand behind it."},
-		"resume":      {Type: "string", Description: "The id of an earlier task, to go on in its session."},
-		"schema":      {Type: "object", Description: "Instead of the call's schema."},
-	}}
-	call := property{Type: "object", Required: []string{"tasks"}, Properties: map[string]property{
-		"agent":   {Type: "string", Description: "Name of the agent for all tasks that name none."},
-		"context": {Type: "string", Description: "What all agents are told before their assignment."},
-		"schema":  {Type: "object", Description: "JSON Type Definition or JSON Schema of what each agent hands over."},
-		"tasks":   {Type: "array", MinItems: 1, MaxItems: MaxTasks, Items: &item},
-	}}
+	var isolation string
 	if o.Isolation {
-		call.Properties["isolated"] = property{Type: "boolean", Description: "Each task works in a copy of the repository; " +
-			"what it changes is merged when it has succeeded."}
+		isolation = `,"isolated":{"type":"boolean","description":"Each task works in a copy of the repository; ` +
+			`what it changes is merged when it has succeeded."}`
 	}
 	if o.Isolation && o.Verify {
-		call.Properties["verify"] = property{Type: []string{"boolean", "string", "object"}, Description: "Run commands on what an isolated task has " +
-			"changed, and merge only if they pass: true for the default profile, the name of a profile, or {profile?, commands?, onFailure?}."}
+		isolation += `,"verify":{"type":["boolean","string","object"],"description":"Run commands on what an isolated task has ` +
+			`changed, and merge only if they pass: true for the default profile, the name of a profile, or {profile?, commands?, onFailure?}."}`
 	}
-	return protocol.JSON(call)
+	return json.RawMessage(`{"type":"object","properties":{` +
+		`"agent":{"type":"string","description":"Name of the agent for all tasks that name none."},` +
+		`"context":{"type":"string","description":"What all agents are told before their assignment."},` +
+		`"schema":{"type":"object","description":"JSON Type Definition or JSON Schema of what each agent hands over."},` +
+		`"tasks":{"type":"array","minItems":1,"maxItems":` + strconv.Itoa(MaxTasks) + `,"items":{"type":"object","properties":{` +
+		`"id":{"type":"string","description":"Short name, unique in the call: letters, digits, _ and -.","maxLength":` + strconv.Itoa(maxTaskID) + `},` +
+		`"description":{"type":"string","description":"One line for the user. The agent does not see it."},` +
+		`"assignment":{"type":"string","description":"What the agent is told: everything it needs to know."},` +
+		`"agent":{"type":"string","description":"Instead of the call's agent."},` +
+		`"model":{"type":"string","description":"Instead of the agent's model; :level may stand behind it."},` +
+		`"resume":{"type":"string","description":"The id of an earlier task, to go on in its session."},` +
+		`"schema":{"type":"object","description":"Instead of the call's schema."}},` +
+		`"required":["id","description","assignment"]}}` + isolation + `},"required":["tasks"]}`)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 
 	"troupe/protocol"
@@ -37,9 +35,6 @@ func (w WantedTools) Unknown(has func(name string) bool) []Problem {
 	}
 	return []Problem{{Path: w.Path, Err: fmt.Errorf("unknown tools: %s", some(names))}}
 }
-
-//go:embed agents/*.md
-var bundledAgents embed.FS
 
 // LoadAgents finds agents: those of the nearest directory from the working
 // directory up to the root of the repository that has some, then the user's, then
@@ -125,51 +120,16 @@ func (s *agentScan) places(places []agentPlace) {
 	}
 }
 
+// bundled adds the agents that are part of the program.
 func (s *agentScan) bundled() {
 	if len(s.found.List) == 0 { // as almost everywhere: all sessions share one list
-		s.found.List = bundledFor(s.known)
+		s.found.List = bundledAgents
 		return
 	}
-	for _, file := range bundledTexts() {
-		s.take(file.name, file.text, protocol.AgentBundled)
+	for _, a := range bundledAgents {
+		s.put(a, a.Name)
 	}
 }
-
-// bundledLists are the bundled agents by the tools that there are, which a process knows few sets of.
-var bundledLists sync.Map
-
-// bundledFor is the list of the bundled agents alone. Nobody writes to it, and who appends has a copy.
-func bundledFor(known []string) protocol.Agents {
-	key := strings.Join(known, " ")
-	if list, ok := bundledLists.Load(key); ok {
-		return list.(protocol.Agents)
-	}
-	scan := agentScan{intake: &intake{kind: "agents"}, known: known}
-	for _, file := range bundledTexts() {
-		scan.take(file.name, file.text, protocol.AgentBundled)
-	}
-	list, _ := bundledLists.LoadOrStore(key, slices.Clip(scan.found.List))
-	return list.(protocol.Agents)
-}
-
-// bundledText is the file of a bundled agent.
-type bundledText struct{ name, text string }
-
-// bundledTexts are read once: all sessions have the same.
-var bundledTexts = sync.OnceValue(func() (list []bundledText) {
-	files, err := bundledAgents.ReadDir("agents")
-	if err != nil {
-		panic("config: the bundled agents are part of the program: " + err.Error())
-	}
-	for _, file := range files {
-		src, err := bundledAgents.ReadFile("agents/" + file.Name())
-		if err != nil {
-			panic("config: the bundled agents are part of the program: " + err.Error())
-		}
-		list = append(list, bundledText{file.Name(), string(src)})
-	}
-	return list
-})
 
 // take adds the agent of a file, unless its name is taken.
 func (s *agentScan) take(file, src string, source protocol.AgentSource) {
@@ -185,16 +145,24 @@ func (s *agentScan) take(file, src string, source protocol.AgentSource) {
 		s.add(file, err)
 		return
 	}
-	if i := slices.IndexFunc(s.found.List, func(b protocol.Agent) bool { return b.Name == a.Name }); i >= 0 {
+	s.put(a, file)
+}
+
+// put adds an agent to those that were found, unless its name is taken.
+func (s *agentScan) put(a protocol.Agent, file string) {
+	i := slices.IndexFunc(s.found.List, func(b protocol.Agent) bool { return b.Name == a.Name })
+	switch {
+	case s.full:
+		return
+	case i >= 0:
 		switch taken := s.found.List[i]; {
-		case source == protocol.AgentProject && taken.Source != protocol.AgentProject:
+		case a.Source == protocol.AgentProject && taken.Source != protocol.AgentProject:
 			s.add(file, fmt.Errorf("the project is not trusted: there is an agent %s already", a.Name))
-		case filepath.Dir(taken.Path) == filepath.Dir(file) && source != protocol.AgentBundled:
+		case a.Source != protocol.AgentBundled && filepath.Dir(taken.Path) == filepath.Dir(file):
 			s.add(file, fmt.Errorf("there is an agent %s already: %s", a.Name, taken.Path))
 		}
 		return
-	}
-	if len(s.found.List) == protocol.MaxAgents {
+	case len(s.found.List) == protocol.MaxAgents:
 		s.full = true
 		s.add(file, fmt.Errorf("more than %d agents: the rest is left out", protocol.MaxAgents))
 		return
@@ -218,9 +186,6 @@ func (s *agentScan) agent(file, src string, source protocol.AgentSource) (a prot
 		return a, fmt.Errorf("%q cannot be the name of an agent", a.Name)
 	case a.Description == "":
 		return a, errors.New("agent without description")
-	}
-	if source == protocol.AgentBundled {
-		a.Path, a.Aliases = "", head.texts("aliases")
 	}
 	a.Tools, a.Disallowed = s.tools(file, head, "tools"), s.tools(file, head, "disallowedTools")
 	a.Spawns = spawns(head, a.Tools)

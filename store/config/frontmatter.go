@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -80,9 +79,6 @@ func (h *headCache) parse(lines []string) frontmatter {
 // by key, so that one of them does not cost the others; a key that YAML refuses
 // has what follows it on its line as its text.
 func parseHead(lines []string) frontmatter {
-	if f := simpleHead(lines); f != nil {
-		return f
-	}
 	f := frontmatter{}
 	if f.read(lines) {
 		return f
@@ -98,62 +94,6 @@ func parseHead(lines []string) frontmatter {
 		lines = lines[n:]
 	}
 	return f
-}
-
-// simpleHead reads a head that needs no YAML, as most do: of each key a plain text, or JSON, on
-// one line. It is nil for others. A process that starts has its first answer a millisecond
-// earlier without a YAML reader that has to come from disk.
-func simpleHead(lines []string) frontmatter {
-	f := frontmatter{}
-	for _, line := range lines {
-		key, value, _ := strings.Cut(line, ": ")
-		switch {
-		case !isWord(key):
-			return nil
-		case isPlain(value):
-			f[key] = yamlValue{text: value}
-		case strings.HasPrefix(value, "{"):
-			var v map[string]any
-			if json.Unmarshal([]byte(value), &v) != nil || strings.Contains(value, `\`) || !onlyWords(v) {
-				return nil
-			}
-			raw, _ := json.Marshal(v)
-			f[key] = yamlValue{nested: true, json: raw}
-		default:
-			return nil
-		}
-	}
-	if len(f) == 0 {
-		return nil
-	}
-	return f
-}
-
-// onlyWords says whether a value has texts in it only: numbers are not quite those of YAML.
-func onlyWords(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		return !slices.ContainsFunc(slices.Collect(maps.Values(v)), func(x any) bool { return !onlyWords(x) })
-	case []any:
-		return !slices.ContainsFunc(v, func(x any) bool { return !onlyWords(x) })
-	default:
-		_, is := v.(string)
-		return is
-	}
-}
-
-// isWord says whether a key is letters.
-func isWord(key string) bool {
-	return key != "" && !strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' })
-}
-
-// isPlain says whether a value is in YAML what it is to the eye: it begins with a letter, and
-// has nothing that means something.
-func isPlain(value string) bool {
-	if value == "" || !isWord(value[:1]) || value[0] == '_' || strings.HasSuffix(value, " ") || strings.EqualFold(value, "null") {
-		return false
-	}
-	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(":#'\"`{}[]&*!|>%@\\", r) })
 }
 
 // maxKeys bounds the work that a head which is no YAML makes. Real ones have a

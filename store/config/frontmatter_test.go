@@ -255,29 +255,3 @@ func FuzzTemplate(f *testing.F) {
 		require.Equal(t, expandByPattern(body, args), expanded(t, body, args))
 	})
 }
-
-// TestSimpleHeads: what is read without YAML is read as YAML reads it, and the bundled agents are.
-func TestSimpleHeads(t *testing.T) {
-	word := rapid.SampledFrom([]string{"a", "text", "Use", "when", "read, bash", "true", "null", "NULL", "~", "12", "1e5", ":", "#", " #", ": ", "- ", "'", "\"", "{", "}", "[a]", "&x", "*", "|", ">", "%", "@", "\\", "\t", " ", "é", "(x)", "a.b", "y", "no", "2001-01-01", "...", "---", "?", "=", "<<", `{"a": "b"}`, `{"a": ["x", {"b": "c d"}]}`, `{"a": 1}`, `{"a": 1.50}`, `{"a": null}`, `{}`})
-	key := rapid.SampledFrom([]string{"name", "description", "output", "argument-hint", "a_b", "x", "", " x", "'q'", "true"})
-	simple := 0
-	rapid.Check(t, func(t *rapid.T) {
-		var lines []string
-		for range rapid.IntRange(0, 4).Draw(t, "lines") {
-			lines = append(lines, key.Draw(t, "key")+rapid.SampledFrom([]string{": ", ": ", ": ", ":", " "}).Draw(t, "colon")+strings.Join(rapid.SliceOfN(word, 0, 3).Draw(t, "words"), rapid.SampledFrom([]string{"", " "}).Draw(t, "between")))
-		}
-		got := simpleHead(lines)
-		if got == nil {
-			return
-		}
-		simple++
-		want := frontmatter{}
-		require.True(t, want.read(lines), "%q", lines)
-		require.Equal(t, want, got, "%q", lines)
-	})
-	require.Positive(t, simple)
-	for _, file := range bundledTexts() {
-		head, _, _ := strings.Cut(strings.TrimPrefix(file.text, "---\n"), "\n---\n")
-		require.NotNil(t, simpleHead(strings.Split(head, "\n")), file.name)
-	}
-}

@@ -331,12 +331,20 @@ func saved(file, dir string) (yes, decided bool, err error) {
 // obey, of the project and of the user.
 func partsPresent(d Dirs) (leftOut, notObeyed []string) {
 	in := d.take("")
+	there := map[string]bool{}
+	inDir := func(part string) bool { // most projects have none of the directories that parts lie in
+		dir, _, is := strings.Cut(part, "/")
+		if _, known := there[dir]; is && !known {
+			there[dir] = exists(filepath.Join(d.Cwd, dir))
+		}
+		return !is || there[dir]
+	}
 	for _, p := range Parts {
 		if p.Path == "" || p.Screen {
 			continue
 		}
 		path := filepath.Join(d.Cwd, p.Path)
-		if !d.isUsers(path) && holdsSomething(path) {
+		if inDir(p.Path) && holdsSomething(path) && !d.isUsers(path) {
 			if p.Effect.Needs() > d.Access || in.leadsOut(path) {
 				leftOut = append(leftOut, p.Name())
 			}
