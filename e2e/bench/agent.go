@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/figures"
 )
 
 // agent is something that is measured.
@@ -109,13 +111,11 @@ type place struct {
 }
 
 func newPlace() *place {
-	root, err := os.MkdirTemp("", "troupe-bench-")
-	must(err)
+	root := figures.Get(os.MkdirTemp("", "troupe-bench-"))
 	p := &place{root: root, home: filepath.Join(root, "home"), work: filepath.Join(root, "work")}
-	must(os.MkdirAll(filepath.Join(p.home, ".pi", "agent"), 0o700))
-	must(os.MkdirAll(p.work, 0o700))
-	p.model, err = newModel()
-	must(err)
+	figures.Must(os.MkdirAll(filepath.Join(p.home, ".pi", "agent"), 0o700))
+	figures.Must(os.MkdirAll(p.work, 0o700))
+	p.model = newModel()
 	p.write(filepath.Join(p.home, ".pi", "agent", "models.json"), `{"providers":{"mock":{"baseUrl":"http://`+p.model.addr()+`","api":"anthropic-messages","apiKey":"sk-mock",`+
 		`"models":[{"id":"mock-1","name":"mock-1","reasoning":false,"input":["text","image"],"contextWindow":1000000000,"maxTokens":4096,`+
 		`"cost":{"input":3,"output":15,"cacheRead":0.3,"cacheWrite":3.75}}]}}}`)
@@ -123,8 +123,8 @@ func newPlace() *place {
 }
 
 func (p *place) write(path, content string) {
-	must(os.MkdirAll(filepath.Dir(path), 0o700))
-	must(os.WriteFile(path, []byte(content), 0o600))
+	figures.Must(os.MkdirAll(filepath.Dir(path), 0o700))
+	figures.Must(os.WriteFile(path, []byte(content), 0o600))
 }
 
 // sessions is where the sessions of the working directory are.
@@ -198,6 +198,6 @@ func (p *place) fill(n int) {
 		at := time.Unix(1_795_000_000+int64(i)*60, 0).UTC()
 		path := filepath.Join(p.sessions(), fmt.Sprintf("%s_%08x-0cac-777d-9222-07d0c3020a70.jsonl", at.Format("2006-01-02T15-04-05-000Z"), i))
 		p.session(path, 8, 200, i)
-		must(os.Chtimes(path, at, at))
+		figures.Must(os.Chtimes(path, at, at))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // curve is what one thing costs as another grows.
@@ -60,7 +62,7 @@ func perDelta(x *sampler, n int) float64 {
 	best := math.Inf(1)
 	for range 3 {
 		took, _ := q.prompt("go")
-		best = min(best, us(took)/float64(n))
+		best = min(best, figures.US(took)/float64(n))
 	}
 	return best
 }
@@ -78,7 +80,7 @@ func commandWith(x *sampler, n int, command string) float64 {
 			q.until(`"id":"x`)
 			d = append(d, time.Since(begun))
 		}
-		best = min(best, us(p50(d[30:])))
+		best = min(best, figures.US(figures.P50(d[30:])))
 		time.Sleep(20 * time.Millisecond)
 	}
 	return best

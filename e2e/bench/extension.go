@@ -4,11 +4,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // tenExtensions writes ten extensions as people write them, each with a module of
@@ -67,7 +68,7 @@ func runExtensions(x *sampler) values {
 	q.end()
 	q = x.start(x.agent, with)
 	q.call(`{"type":"get_state"}`) // which waits for none of them
-	return values{"wall": ms(wall), "rss": rss, "state": ms(time.Since(q.spawned))}
+	return values{"wall": figures.MS(wall), "rss": rss, "state": figures.MS(time.Since(q.spawned))}
 }
 
 // runHook measures a message that goes past a handler and no further.
@@ -83,7 +84,7 @@ func runHook(x *sampler) values {
 			d = append(d, took)
 		}
 	}
-	return values{"p50": us(p50(d)), "p99": us(quantile(d, 0.99))}
+	return values{"p50": figures.US(figures.P50(d)), "p99": figures.US(figures.Quantile(d, 0.99))}
 }
 
 // runExtensionMemory measures what a session with ten extensions costs.
@@ -105,12 +106,8 @@ func runExtensionMemory(x *sampler) values {
 // rssOfAll is the resident memory of a process and those that it has started.
 func (p *proc) rssOfAll() float64 {
 	all := p.rss()
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.pid()))
-	for _, list := range tasks {
-		raw, _ := os.ReadFile(list)
-		for _, pid := range strings.Fields(string(raw)) {
-			all += memoryOf(pid, "VmRSS")
-		}
+	for _, pid := range figures.Children(p.pid()) {
+		all += figures.Memory(pid, "VmRSS")
 	}
 	return all
 }

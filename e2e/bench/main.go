@@ -26,6 +26,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 type options struct {
@@ -177,11 +179,7 @@ func sample(r row, a *agent, quick bool) (v values, err error) {
 			p.close()
 		}
 	}()
-	defer func() {
-		if f, ok := recover().(failure); ok {
-			err = f.err
-		}
-	}()
+	defer figures.Caught(&err)
 	p = newPlace()
 	v = r.run(&sampler{place: p, agent: a, how: r.how, quick: quick})
 	time.Sleep(20 * time.Millisecond)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // model is a model server on loopback that is never the bottleneck: answers are
@@ -33,15 +35,11 @@ type ask struct {
 	gone bool // writing failed: the client has hung up
 }
 
-func newModel() (*model, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	m := &model{l: l, open: map[net.Conn]bool{}}
+func newModel() *model {
+	m := &model{l: figures.Get(net.Listen("tcp", "127.0.0.1:0")), open: map[net.Conn]bool{}}
 	go func() {
 		for {
-			c, err := l.Accept()
+			c, err := m.l.Accept()
 			if err != nil {
 				return
 			}
@@ -51,7 +49,7 @@ func newModel() (*model, error) {
 			go m.serve(c)
 		}
 	}()
-	return m, nil
+	return m
 }
 
 func (m *model) addr() string { return m.l.Addr().String() }

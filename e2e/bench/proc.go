@@ -10,9 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // proc is a running agent. Its pipes are read and written by plain blocking
@@ -31,30 +32,18 @@ type proc struct {
 // patience is how long one sample may take before its process is killed.
 const patience = 3 * time.Minute
 
-// failure is what ends a sample.
-type failure struct{ err error }
-
-func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
-
-func must(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
 // spawn starts a program with pipes of the default size.
 func spawn(cmd *exec.Cmd) *proc {
 	var in, out [2]int
-	must(syscall.Pipe2(in[:], syscall.O_CLOEXEC))
-	must(syscall.Pipe2(out[:], syscall.O_CLOEXEC))
+	figures.Must(syscall.Pipe2(in[:], syscall.O_CLOEXEC))
+	figures.Must(syscall.Pipe2(out[:], syscall.O_CLOEXEC))
 	childIn, childOut := os.NewFile(uintptr(in[0]), "stdin"), os.NewFile(uintptr(out[1]), "stdout")
 	cmd.Stdin, cmd.Stdout = childIn, childOut
-	errs, err := os.CreateTemp("", "bench-stderr-")
-	must(err)
+	errs := figures.Get(os.CreateTemp("", "bench-stderr-"))
 	os.Remove(errs.Name())
 	cmd.Stderr = errs
 	p := &proc{cmd: cmd, in: in[1], out: out[0], stderr: errs, spawned: time.Now()}
-	must(cmd.Start())
+	figures.Must(cmd.Start())
 	childIn.Close()
 	childOut.Close()
 	p.timer = time.AfterFunc(patience, func() { cmd.Process.Kill() })
@@ -72,7 +61,7 @@ func (p *proc) write(b []byte) {
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
-		must(err)
+		figures.Must(err)
 		b = b[n:]
 	}
 }
@@ -99,7 +88,7 @@ func (p *proc) next() []byte {
 			continue
 		}
 		if err != nil || n <= 0 {
-			fail("%s: end of output (%v): %s", filepath.Base(p.cmd.Path), err, p.said())
+			figures.Fail("%s: end of output (%v): %s", filepath.Base(p.cmd.Path), err, p.said())
 		}
 		p.buf = p.buf[:len(p.buf)+n]
 	}
@@ -122,7 +111,7 @@ func (p *proc) until(marks ...string) []byte {
 			}
 		}
 		if bytes.Contains(head, []byte(`"success":false`)) {
-			fail("refused: %s", head)
+			figures.Fail("refused: %s", head)
 		}
 	}
 }
@@ -157,7 +146,7 @@ func (p *proc) call(command string) []byte {
 		line = p.until(`"` + id + `"`)
 	}
 	if bytes.Contains(line[:min(len(line), 300)], []byte(`"success":false`)) {
-		fail("%s: %s", command, line)
+		figures.Fail("%s: %s", command, line)
 	}
 	return line
 }
@@ -175,7 +164,7 @@ func (p *proc) prompt(text string) (took time.Duration, updates int) {
 		} else if bytes.HasPrefix(line, []byte(agentEnd)) {
 			return time.Since(begun), updates
 		} else if bytes.Contains(line[:min(len(line), 300)], []byte(`"success":false`)) {
-			fail("prompt: %s", line)
+			figures.Fail("prompt: %s", line)
 		}
 	}
 }
@@ -199,35 +188,23 @@ func (p *proc) end() {
 	p.stderr.Close()
 }
 
-// memory reads a line of /proc/PID/status, in MB.
-func (p *proc) memory(key string) float64 {
-	return memoryOf(strconv.Itoa(p.pid()), key)
-}
-
-func memoryOf(pid, key string) float64 {
-	raw, err := os.ReadFile("/proc/" + pid + "/status")
-	must(err)
-	_, rest, _ := strings.Cut(string(raw), key+":")
-	fields := strings.Fields(rest)
-	if len(fields) == 0 {
-		fail("no %s in /proc", key)
-	}
-	kb, err := strconv.ParseFloat(fields[0], 64)
-	must(err)
-	return kb / 1024
-}
-
-func (p *proc) rss() float64  { return p.memory("VmRSS") }
-func (p *proc) peak() float64 { return p.memory("VmHWM") }
+func (p *proc) rss() float64  { return figures.Memory(p.pid(), "VmRSS") }
+func (p *proc) peak() float64 { return figures.Memory(p.pid(), "VmHWM") }
 
 // resetPeak makes the next peak count from now.
 func (p *proc) resetPeak() {
-	must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid()), []byte("5"), 0))
+	figures.Must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid()), []byte("5"), 0))
 }
 
 // cpu is the processor time used so far, in seconds, to the nanosecond.
-func (p *proc) cpu() float64 {
-	s, err := cpuTime(p.pid())
-	must(err)
-	return s
+func (p *proc) cpu() float64 { return figures.CPU(p.pid()).Seconds() }
+
+// during watches the process for a while: how many cores it takes, and the most of its memory.
+func (p *proc) during(d time.Duration) (cores, memory float64) {
+	begun, cpu := time.Now(), p.cpu()
+	for time.Since(begun) < d {
+		time.Sleep(500 * time.Millisecond)
+		memory = max(memory, p.rss())
+	}
+	return (p.cpu() - cpu) / time.Since(begun).Seconds(), memory
 }

@@ -7,13 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/figures"
 )
 
 // row is one thing that is measured of each agent: a run of it gives one value
@@ -53,19 +54,6 @@ func (x *sampler) scale(n, quick int) int {
 }
 
 type values = map[string]float64
-
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-func us(d time.Duration) float64 { return float64(d) / 1e3 }
-
-func quantile(d []time.Duration, q float64) time.Duration {
-	if len(d) == 0 {
-		fail("nothing was measured")
-	}
-	slices.Sort(d)
-	return d[min(len(d)-1, int(q*float64(len(d))))]
-}
-
-func p50(d []time.Duration) time.Duration { return quantile(d, 0.5) }
 
 const (
 	everyone = "limit troupe pi newer"
@@ -162,7 +150,7 @@ func runStart(x *sampler) values {
 	q.call(`{"type":"get_state"}`)
 	wall, cpu := time.Since(q.spawned), q.cpu()
 	time.Sleep(500 * time.Millisecond)
-	return values{"wall": ms(wall), "cpu": cpu * 1e3, "rss": q.rss()}
+	return values{"wall": figures.MS(wall), "cpu": cpu * 1e3, "rss": q.rss()}
 }
 
 func runRoundtrip(x *sampler) values {
@@ -177,7 +165,7 @@ func runRoundtrip(x *sampler) values {
 			d = append(d, took)
 		}
 	}
-	return values{"p50": us(p50(d))}
+	return values{"p50": figures.US(figures.P50(d))}
 }
 
 func runPipeline(x *sampler) values {
@@ -222,7 +210,7 @@ func runRequest(x *sampler) values {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return values{"p50": ms(p50(d))}
+	return values{"p50": figures.MS(figures.P50(d))}
 }
 
 func runDelta(x *sampler) values {
@@ -249,9 +237,9 @@ func runDelta(x *sampler) values {
 		}
 	}
 	if len(d) < n*9/10 {
-		fail("%d of %d deltas", len(d), n)
+		figures.Fail("%d of %d deltas", len(d), n)
 	}
-	return values{"p50": ms(p50(d[n/10:]))}
+	return values{"p50": figures.MS(figures.P50(d[n/10:]))}
 }
 
 // stamp is a piece of text that says when it was sent.
@@ -307,7 +295,7 @@ func runTurns(x *sampler) values {
 	})
 	took, _ := q.prompt("go")
 	if next != n+1 {
-		fail("%d requests for %d turns", next, n)
+		figures.Fail("%d requests for %d turns", next, n)
 	}
 	return values{"rate": float64(n) / took.Seconds()}
 }
@@ -355,7 +343,7 @@ func runAbort(x *sampler) values {
 		q.until(`"command":"abort"`)
 		time.Sleep(5 * time.Millisecond)
 	}
-	return values{"p50": ms(p50(d))}
+	return values{"p50": figures.MS(figures.P50(d))}
 }
 
 func runAbortSleep(x *sampler) values {
@@ -377,21 +365,20 @@ func runAbortSleep(x *sampler) values {
 			}
 		}
 		time.Sleep(5 * time.Millisecond)
-		gone, err := watchEnd(pid)
-		must(err)
+		gone := figures.End(pid)
 		begun := time.Now()
 		q.send(`{"id":"a","type":"abort"}`)
 		q.until(agentEnd)
 		ends = append(ends, time.Since(begun))
 		at, ok := <-gone
 		if !ok {
-			fail("the child stays")
+			figures.Fail("the child stays")
 		}
 		gones = append(gones, at.Sub(begun))
 		q.until(`"command":"abort"`)
 		time.Sleep(5 * time.Millisecond)
 	}
-	return values{"p50": ms(p50(ends)), "gone": ms(p50(gones))}
+	return values{"p50": figures.MS(figures.P50(ends)), "gone": figures.MS(figures.P50(gones))}
 }
 
 func runHuge(x *sampler) values {
@@ -401,7 +388,7 @@ func runHuge(x *sampler) values {
 	begun := time.Now()
 	q.call(`{"type":"switch_session","sessionPath":"` + path + `"}`)
 	switched := time.Since(begun)
-	v := values{"switch": ms(switched)}
+	v := values{"switch": figures.MS(switched)}
 	time.Sleep(time.Second)
 	v["rss"] = q.rss()
 	for _, one := range []struct{ key, line string }{
@@ -424,7 +411,7 @@ func runHuge(x *sampler) values {
 			q.until(`"id":"x"`)
 			d = append(d, time.Since(begun))
 		}
-		v[one.key] = us(p50(d[len(d)/10:]))
+		v[one.key] = figures.US(figures.P50(d[len(d)/10:]))
 	}
 	return v
 }
@@ -450,7 +437,7 @@ func turnWith(x *sampler, n, turns int) float64 {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return ms(p50(d))
+	return figures.MS(figures.P50(d))
 }
 
 func runContext(x *sampler) values { return values{"p50": turnWith(x, 10_000, x.scale(20, 8))} }
@@ -463,7 +450,7 @@ func runMessages(x *sampler) values {
 	begun := time.Now()
 	q.call(`{"type":"get_messages"}`)
 	took := time.Since(begun)
-	return values{"wall": ms(took), "grown": q.peak() - before}
+	return values{"wall": figures.MS(took), "grown": q.peak() - before}
 }
 
 func runContinue(x *sampler) values {
@@ -472,9 +459,9 @@ func runContinue(x *sampler) values {
 	answer := q.call(`{"type":"get_state"}`)
 	took := time.Since(q.spawned)
 	if n := gjson.GetBytes(answer, "data.messageCount").Int(); n != 8 {
-		fail("--continue did not continue: %s", answer)
+		figures.Fail("--continue did not continue: %s", answer)
 	}
-	return values{"wall": ms(took)}
+	return values{"wall": figures.MS(took)}
 }
 
 func streamMetrics(title string, memory, cpu, p99 float64) []metric {
@@ -545,9 +532,9 @@ func streams(n int) func(x *sampler) values {
 			cpu += q.cpu()
 		}
 		if want := n * 50 * seconds; len(all) < want*9/10 {
-			fail("%d of %d deltas", len(all), want)
+			figures.Fail("%d of %d deltas", len(all), want)
 		}
-		return values{"rss": memory, "cpu": cpu * 10 / took.Seconds(), "p50": ms(p50(all)), "p99": ms(quantile(all, 0.99))}
+		return values{"rss": memory, "cpu": cpu * 10 / took.Seconds(), "p50": figures.MS(figures.P50(all)), "p99": figures.MS(figures.Quantile(all, 0.99))}
 	}
 }
 
@@ -620,7 +607,7 @@ func runIdle(x *sampler) values {
 	used := q.rss()
 	time.Sleep(5 * time.Second)
 	if line := q.call(`{"type":"list_open_sessions"}`); bytes.Count(line, []byte(`"parked"`)) < n {
-		fail("not all sessions are parked: %s", line[:min(len(line), 600)])
+		figures.Fail("not all sessions are parked: %s", line[:min(len(line), 600)])
 	}
 	return values{"rss": idle, "each": (idle - before) * 1024 / n, "used": used, "parked": (q.rss() - before) * 1024 / n}
 }
@@ -634,8 +621,8 @@ func runList(x *sampler) values {
 		line := q.call(`{"type":"list_sessions"}`)
 		d = append(d, time.Since(begun))
 		if n := bytes.Count(line, []byte(`"firstMessage"`)); n < 10_000 {
-			fail("%d sessions listed: %s", n, line[:min(len(line), 600)])
+			figures.Fail("%d sessions listed: %s", n, line[:min(len(line), 600)])
 		}
 	}
-	return values{"cold": ms(d[0]), "warm": ms(p50(d[1:]))}
+	return values{"cold": figures.MS(d[0]), "warm": figures.MS(figures.P50(d[1:]))}
 }

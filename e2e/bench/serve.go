@@ -16,6 +16,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/figures"
 )
 
 var pageAddress = regexp.MustCompile(`http://(\S+)/#c=`)
@@ -29,12 +31,11 @@ func (x *sampler) serve(args ...string) (q *proc, address, token string) {
 	x.procs = append(x.procs, q)
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
 		if at := pageAddress.FindStringSubmatch(q.said()); at != nil {
-			raw, err := os.ReadFile(filepath.Join(x.home, ".pi", "agent", "troupe", "serve.token"))
-			must(err)
+			raw := figures.Get(os.ReadFile(filepath.Join(x.home, ".pi", "agent", "troupe", "serve.token")))
 			return q, at[1], strings.TrimSpace(string(raw))
 		}
 	}
-	fail("no address: %s", q.said())
+	figures.Fail("no address: %s", q.said())
 	return nil, "", ""
 }
 
@@ -49,13 +50,13 @@ func dial(address, token string) *viewer {
 	ws, _, err := websocket.Dial(context.Background(), "ws://"+address+"/v1/ws", &websocket.DialOptions{
 		Subprotocols: []string{"troupe.v1.lines", "troupe.auth." + base64.RawURLEncoding.EncodeToString([]byte(token))},
 	})
-	must(err)
+	figures.Must(err)
 	ws.SetReadLimit(64 << 20)
 	return &viewer{ws: ws}
 }
 
 func (v *viewer) send(line string) {
-	must(v.ws.Write(context.Background(), websocket.MessageText, []byte(line)))
+	figures.Must(v.ws.Write(context.Background(), websocket.MessageText, []byte(line)))
 }
 
 // next is the next record; false at the end.
@@ -79,7 +80,7 @@ func (v *viewer) answer(id string) gjson.Result {
 	for {
 		r, ok := v.next()
 		if !ok {
-			fail("no answer to %s", id)
+			figures.Fail("no answer to %s", id)
 		}
 		if r.Get("id").Str == id {
 			return r
@@ -153,20 +154,13 @@ func runClients(x *sampler) values {
 	owner.send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + session + `"}`)
 	owner.answer("p")
 	time.Sleep(time.Second)
-	seconds := time.Duration(x.scale(10, 2)) * time.Second
-	begun, cpu, memory := time.Now(), -q.cpu(), 0.0
-	for time.Since(begun) < seconds {
-		time.Sleep(500 * time.Millisecond)
-		memory = max(memory, q.rss())
-	}
-	cpu += q.cpu()
-	took := time.Since(begun)
+	cores, memory := q.during(time.Duration(x.scale(10, 2)) * time.Second)
 	close(stop)
 	all.Wait()
 	if lagged > 0 {
-		fail("%d clients lagged", lagged)
+		figures.Fail("%d clients lagged", lagged)
 	}
-	return values{"cpu": cpu / took.Seconds(), "rss": memory, "idle": idle, "p50": ms(p50(late)), "p99": ms(quantile(late, 0.99))}
+	return values{"cpu": cores, "rss": memory, "idle": idle, "p50": figures.MS(figures.P50(late)), "p99": figures.MS(figures.Quantile(late, 0.99))}
 }
 
 // runReplay has a client come back that has missed 10,000 records, which the ring has.
@@ -194,15 +188,15 @@ func runReplay(x *sampler) values {
 		back.send(`{"id":"a","type":"attach","sessionId":"` + session + `","since":{"epoch":"` + epoch + `","seq":` + strconv.FormatInt(from, 10) + `}}`)
 		answer := back.answer("a")
 		if answer.Get("data.replay").Str != "exact" || answer.Get("data.replayed").Int() != int64(n) {
-			fail("no exact replay: %s", answer.Raw[:min(400, len(answer.Raw))])
+			figures.Fail("no exact replay: %s", answer.Raw[:min(400, len(answer.Raw))])
 		}
 		for range n {
 			if r, ok := back.next(); !ok || r.Get("seq").Int() == 0 {
-				fail("a record is missing: %v %s", back.err, r.Raw[:min(300, len(r.Raw))])
+				figures.Fail("a record is missing: %v %s", back.err, r.Raw[:min(300, len(r.Raw))])
 			}
 		}
 		took = append(took, time.Since(begun))
 		_ = back.ws.CloseNow()
 	}
-	return values{"p50": ms(p50(took))}
+	return values{"p50": figures.MS(figures.P50(took))}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // Requests of a child have this in them, those of its parent have not: it stands in what
@@ -44,11 +46,11 @@ func (x *sampler) tasks(settings string, args ...string) taskTool {
 	examples := filepath.Join(filepath.Dir(filepath.Dir(cli)), "examples")
 	found, _ := filepath.Glob(filepath.Join(examples, "*", "subagent", "index.ts"))
 	if len(found) == 0 {
-		fail("no example of subagents in %s", examples)
+		figures.Fail("no example of subagents in %s", examples)
 	}
 	bin := filepath.Join(x.root, "bin", "pi") // what the example starts
 	x.write(bin, fmt.Sprintf("#!/bin/sh\nexec '%s' '%s' \"$@\"\n", cmd.Path, cli))
-	must(os.Chmod(bin, 0o700))
+	figures.Must(os.Chmod(bin, 0o700))
 	return taskTool{name: "subagent", how: how{args: []string{"-e", found[0]}}, args: func(int, bool) string { return `{"agent":"worker","task":"go"}` }}
 }
 
@@ -103,14 +105,14 @@ func (x *sampler) callToRequest(t taskTool, n int, isolated bool) float64 {
 		took := last.Sub(called)
 		mu.Unlock()
 		if took <= 0 {
-			fail("no child asked")
+			figures.Fail("no child asked")
 		}
 		if i > 0 { // the first one finds what is cached later
 			d = append(d, took)
 		}
 	}
 	q.end()
-	return ms(p50(d))
+	return figures.MS(figures.P50(d))
 }
 
 // runTasks measures 100 children: how long until all have asked, and how long an abort
@@ -120,7 +122,7 @@ func runTasks(x *sampler) values {
 	const n = 100
 	t := x.tasks(tasksOn)
 	pids := filepath.Join(x.root, "pids")
-	must(os.MkdirAll(pids, 0o700))
+	figures.Must(os.MkdirAll(pids, 0o700))
 	call, sleep := toolAnswer(1, t.name, t.args(n, false)), bashAnswer(2, "echo $$ > "+pids+"/$$; exec sleep 60")
 	var mu sync.Mutex
 	var called, last time.Time
@@ -148,42 +150,38 @@ func runTasks(x *sampler) values {
 	for deadline := time.Now().Add(20 * time.Second); len(running) < n; time.Sleep(5 * time.Millisecond) {
 		running, _ = filepath.Glob(filepath.Join(pids, "*"))
 		if time.Now().After(deadline) {
-			fail("%d of %d children run", len(running), n)
+			figures.Fail("%d of %d children run", len(running), n)
 		}
 	}
 	time.Sleep(500 * time.Millisecond) // their shells become what they run: that is not what is measured
 	var gone []<-chan time.Time
 	for _, name := range running {
-		pid, err := strconv.Atoi(filepath.Base(name))
-		must(err)
-		ended, err := watchEnd(pid)
-		must(err)
-		gone = append(gone, ended)
+		gone = append(gone, figures.End(figures.Get(strconv.Atoi(filepath.Base(name)))))
 	}
 	begun := time.Now()
 	q.send(`{"id":"a","type":"abort"}`)
 	over, ok := <-ended
 	if !ok {
-		fail("no end: %s", q.said())
+		figures.Fail("no end: %s", q.said())
 	}
-	v := values{"abort": ms(over.Sub(begun))}
+	v := values{"abort": figures.MS(over.Sub(begun))}
 	var end time.Time
 	for _, g := range gone {
 		at, ok := <-g
 		if !ok {
-			fail("a process stays")
+			figures.Fail("a process stays")
 		}
 		if at.After(end) {
 			end = at
 		}
 	}
-	v["gone"] = ms(end.Sub(begun))
+	v["gone"] = figures.MS(end.Sub(begun))
 	mu.Lock()
 	defer mu.Unlock()
 	if asked != n {
-		fail("%d requests of %d children", asked, n)
+		figures.Fail("%d requests of %d children", asked, n)
 	}
-	v["last"] = ms(last.Sub(called))
+	v["last"] = figures.MS(last.Sub(called))
 	return v
 }
 
@@ -212,22 +210,15 @@ func runStreamingTasks(x *sampler) values {
 	for started := 0; started < n; started++ {
 		q.until(`{"type":"subagent_start"`)
 	}
-	seconds := time.Duration(x.scale(10, 3)) * time.Second
 	ended := q.watch(agentEnd)
-	begun, cpu, memory := time.Now(), -q.cpu(), 0.0
-	for time.Since(begun) < seconds {
-		time.Sleep(500 * time.Millisecond)
-		memory = max(memory, q.rss())
-	}
-	cpu += q.cpu()
-	took := time.Since(begun)
+	cores, memory := q.during(time.Duration(x.scale(10, 3)) * time.Second)
 	abort := time.Now()
 	q.send(`{"id":"a","type":"abort"}`)
 	over, ok := <-ended
 	if !ok {
-		fail("no end: %s", q.said())
+		figures.Fail("no end: %s", q.said())
 	}
-	return values{"rss": memory, "cpu": cpu * 10 / took.Seconds(), "abort": ms(over.Sub(abort))}
+	return values{"rss": memory, "cpu": cores * 10, "abort": figures.MS(over.Sub(abort))}
 }
 
 // runIsolatedTask measures a call whose children work in clones of a repository.
@@ -239,7 +230,7 @@ func runIsolatedTask(x *sampler) values {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = x.work
 		if out, err := cmd.CombinedOutput(); err != nil {
-			fail("git: %s", out)
+			figures.Fail("git: %s", out)
 		}
 	}
 	t := x.tasks(tasksOn)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"troupe/e2e/cluster/engines"
+	"troupe/e2e/figures"
 )
 
 // script is a model that takes its time.
@@ -43,26 +44,23 @@ type demo struct {
 	nodes       map[string]*engines.Process
 }
 
-func run(stay bool, rounds, resting int) error {
+func run(stay bool, rounds, resting int) (err error) {
+	defer figures.Caught(&err)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	d := &demo{nodes: map[string]*engines.Process{}}
-	var err error
-	if d.dir, err = os.MkdirTemp("", "troupe-cluster-"); err != nil {
-		return err
-	}
+	d := &demo{nodes: map[string]*engines.Process{}, dir: figures.Get(os.MkdirTemp("", "troupe-cluster-"))}
 	defer func() { _ = os.RemoveAll(d.dir) }()
 	defer d.close()
-	if err := d.start(ctx, resting); err != nil {
-		return err
-	}
+	d.start(ctx, resting)
 	switch {
 	case rounds > 0:
-		return d.measure(ctx, rounds)
+		d.measure(ctx, rounds)
 	case resting > 0:
-		return d.rest(ctx, resting)
+		d.rest(ctx, resting)
+	default:
+		d.talk(ctx, stay)
 	}
-	return d.talk(ctx, stay)
+	return nil
 }
 
 func (d *demo) close() {
@@ -75,141 +73,103 @@ func (d *demo) close() {
 }
 
 // start starts servers and nodes.
-func (d *demo) start(ctx context.Context, resting int) error {
+func (d *demo) start(ctx context.Context, resting int) {
 	say("building troupe and nats-server")
 	d.troupe = filepath.Join(d.dir, "troupe")
 	if out, err := exec.Command("go", "build", "-o", d.troupe, "./cmd/troupe").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
+		figures.Fail("go build: %w: %s", err, out)
 	}
-	server, err := engines.Server(".")
-	if err != nil {
-		return err
-	}
+	server := figures.Get(engines.Server("."))
 	say("three servers of the engine")
-	if d.engine, err = engines.StartNats(engines.NatsOptions{Binary: server, Dir: d.dir, N: 3}); err != nil {
-		return err
-	}
-	if err := d.engine.Listening(ctx); err != nil {
-		return err
-	}
+	d.engine = figures.Get(engines.StartNats(engines.NatsOptions{Binary: server, Dir: d.dir, N: 3}))
+	figures.Must(d.engine.Listening(ctx))
 	keys, work := filepath.Join(d.dir, "keys"), filepath.Join(d.dir, "work")
-	if err := os.Mkdir(work, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(d.dir, "script.json"), []byte(script), 0o600); err != nil {
-		return err
-	}
-	init := exec.Command(d.troupe, "cluster", "init", "--cluster", d.engine.URL(0), "--cluster-system", d.engine.System(), "--cluster-dir", keys,
-		"--node", "ada", "--node", "bob", "--node", "cleo")
-	init.Stdout, init.Stderr = os.Stdout, os.Stderr
-	if err := init.Run(); err != nil {
-		return fmt.Errorf("troupe cluster init: %w", err)
-	}
+	figures.Must(os.Mkdir(work, 0o755))
+	figures.Must(os.WriteFile(filepath.Join(d.dir, "script.json"), []byte(script), 0o600))
+	names := []string{"ada", "bob", "cleo"}
+	figures.Must(d.command("init", "--cluster-system", d.engine.System(), "--cluster-dir", keys, "--node", names[0], "--node", names[1], "--node", names[2]).Run())
 	say("three nodes: ada, bob and cleo")
-	for i, name := range []string{"ada", "bob", "cleo"} {
-		home := filepath.Join(d.dir, name)
-		if err := os.MkdirAll(filepath.Join(home, "run"), 0o700); err != nil {
-			return err
-		}
-		n := &engines.Process{Name: name, Dir: home, Env: []string{"HOME=" + home, "TROUPE_SCRIPT=" + filepath.Join(d.dir, "script.json")}, Args: []string{
-			d.troupe, "serve", "--socket", d.socket(name), "--agent-dir", home, "--cluster", d.engine.URL(i), "--cluster-system", d.engine.System(),
-			"--cluster-dir", filepath.Join(keys, name), "--root", "work=" + work + ",shared", "--provider", "scripted", "--model", "demo",
-		}}
-		if resting > 0 {
-			n.Args = append(n.Args, parks(resting)...)
-		}
-		if err := n.Start(); err != nil {
-			return err
-		}
-		d.nodes[name] = n
+	for i, name := range names {
+		d.run(name, append([]string{
+			"--cluster", d.engine.URL(i), "--cluster-system", d.engine.System(), "--cluster-dir", filepath.Join(keys, name), "--root", "work=" + work + ",shared",
+		}, parks(resting)...))
 	}
-	for name := range d.nodes {
-		if err := d.up(ctx, name); err != nil {
-			return err
-		}
+	for _, name := range names {
+		d.up(ctx, name)
 	}
-	return nil
+}
+
+// command is one of "troupe cluster".
+func (d *demo) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(d.troupe, append([]string{"cluster", "--cluster", d.engine.URL(0)}, args...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd
+}
+
+// run starts a daemon: a node, or one that is alone.
+func (d *demo) run(name string, args []string) {
+	home := filepath.Join(d.dir, name)
+	figures.Must(os.MkdirAll(filepath.Join(home, "run"), 0o700))
+	d.nodes[name] = &engines.Process{Name: name, Dir: home, Env: []string{"HOME=" + home, "TROUPE_SCRIPT=" + filepath.Join(d.dir, "script.json")}, Args: append([]string{
+		d.troupe, "serve", "--socket", d.socket(name), "--agent-dir", home, "--provider", "scripted", "--model", "demo",
+	}, args...)}
+	figures.Must(d.nodes[name].Start())
 }
 
 // up waits until a node takes clients.
-func (d *demo) up(ctx context.Context, name string) error {
+func (d *demo) up(ctx context.Context, name string) {
 	n := d.nodes[name]
-	err := engines.Until(ctx, name, func() bool {
+	figures.Must(engines.Until(ctx, name, func() bool {
 		c, err := net.Dial("unix", d.socket(name))
 		if err == nil {
 			_ = c.Close()
 		}
 		return err == nil || !n.Alive()
-	})
-	if err == nil && !n.Alive() {
+	}))
+	if !n.Alive() {
 		log, _ := os.ReadFile(filepath.Join(n.Dir, name+".log"))
-		err = fmt.Errorf("node %s has ended:\n%s", name, log)
+		figures.Fail("node %s has ended:\n%s", name, log)
 	}
-	return err
 }
 
 func (d *demo) socket(node string) string { return filepath.Join(d.dir, node, "run", "s.sock") }
 
 // talk has a conversation through a node that does not have the session.
-func (d *demo) talk(ctx context.Context, stay bool) error {
-	var c *client
-	var owner, session string
-	var err error
-	if c, err = d.dial("ada"); err != nil {
-		return err
-	}
-	for owner == "" || owner == "ada" { // until the session is on another node than the client
-		if session, owner, err = c.open(); err != nil {
-			return err
-		}
-	}
+func (d *demo) talk(ctx context.Context, stay bool) {
+	c := d.dial("ada")
+	session, owner := c.elsewhere("ada")
 	say("a client of ada has opened a session, which is on " + owner)
-	prompt := func(text string) (time.Time, error) {
+	prompt := func(text string) {
 		fmt.Println("\n> " + text)
-		_, err := c.ask(map[string]any{"type": "prompt", "sessionId": session, "message": text})
-		return time.Now(), err
+		c.ask(map[string]any{"type": "prompt", "sessionId": session, "message": text})
 	}
-	if _, err := prompt("count to twenty"); err != nil {
-		return err
-	}
+	prompt("count to twenty")
 	c.hear(ctx, func(ev map[string]any) bool { return c.text > 40 })
 	killed := time.Now()
 	d.nodes[owner].Kill()
 	fmt.Println()
 	say(fmt.Sprintf("%s was killed while it answered", owner))
-	if !c.hear(ctx, func(ev map[string]any) bool {
+	c.hear(ctx, func(ev map[string]any) bool {
 		if ev["type"] == "session_moved" {
 			say(fmt.Sprintf("the session is on %v now, %.1f s later; its model is asked again", ev["to"], time.Since(killed).Seconds()))
 		}
 		return ev["type"] == "agent_settled"
-	}) {
-		return fmt.Errorf("the conversation did not go on")
-	}
+	})
 	fmt.Println()
-	if _, err := prompt("and now?"); err != nil {
-		return err
-	}
-	if !c.hear(ctx, settled) {
-		return fmt.Errorf("there is no second answer")
-	}
+	prompt("and now?")
+	c.hear(ctx, settled)
 	fmt.Println()
-	all, err := c.ask(map[string]any{"type": "get_messages", "sessionId": session})
-	if err != nil {
-		return err
-	}
+	all := c.ask(map[string]any{"type": "get_messages", "sessionId": session})
 	say(fmt.Sprintf("the session has %d messages, all that was acknowledged among them", len(all["messages"].([]any))))
 	if !stay {
-		return nil
+		return
 	}
 	say("type messages; the end of input ends the cluster")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if _, err := prompt(in.Text()); err != nil {
-			return err
-		}
+		prompt(in.Text())
 		c.hear(ctx, settled)
 		fmt.Println()
 	}
-	return nil
 }
 
 func settled(ev map[string]any) bool { return ev["type"] == "agent_settled" }
@@ -223,81 +183,69 @@ type client struct {
 	late  []map[string]any
 }
 
-func (d *demo) dial(node string) (*client, error) {
-	conn, err := net.Dial("unix", d.socket(node))
-	if err != nil {
-		return nil, err
-	}
+func (d *demo) dial(node string) *client {
+	conn := figures.Get(net.Dial("unix", d.socket(node)))
 	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 1<<20)}
-	_, err = c.ask(map[string]any{"type": "hello", "clientId": "demo-" + fmt.Sprint(time.Now().UnixNano()), "features": []string{"deltaUpdates"}})
-	return c, err
+	c.ask(map[string]any{"type": "hello", "clientId": "demo-" + fmt.Sprint(time.Now().UnixNano()), "features": []string{"deltaUpdates"}})
+	return c
 }
 
 // open makes a session, and says which node it is on.
-func (c *client) open() (session, node string, err error) {
-	opened, err := c.ask(map[string]any{"type": "open_session", "cwd": "work:"})
-	if err != nil {
-		return "", "", err
-	}
-	session, _ = opened["sessionId"].(string)
-	list, err := c.ask(map[string]any{"type": "list_open_sessions"})
-	if err != nil {
-		return "", "", err
-	}
-	for _, s := range list["sessions"].([]any) {
+func (c *client) open() (session, node string) {
+	session, _ = c.ask(map[string]any{"type": "open_session", "cwd": "work:"})["sessionId"].(string)
+	for _, s := range c.ask(map[string]any{"type": "list_open_sessions"})["sessions"].([]any) {
 		if s := s.(map[string]any); s["sessionId"] == session {
 			node, _ = s["node"].(string)
 		}
 	}
-	return session, node, nil
+	return session, node
+}
+
+// elsewhere makes sessions until one is on another node.
+func (c *client) elsewhere(node string) (session, owner string) {
+	for owner == "" || owner == node {
+		session, owner = c.open()
+	}
+	return session, owner
 }
 
 // ask says a command and waits for its answer. Events that come meanwhile are kept.
-func (c *client) ask(cmd map[string]any) (map[string]any, error) {
-	id, err := c.say(cmd)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		m, err := c.next()
-		if err != nil {
-			return nil, err
-		}
+func (c *client) ask(cmd map[string]any) map[string]any {
+	for id := c.say(cmd); ; {
+		m := c.next()
 		if m["id"] != id || m["type"] != "response" {
 			c.late = append(c.late, m)
 			continue
 		}
 		if m["success"] != true {
-			return nil, fmt.Errorf("%v: %v", cmd["type"], m["error"])
+			figures.Fail("%v: %v", cmd["type"], m["error"])
 		}
 		data, _ := m["data"].(map[string]any)
-		return data, nil
+		return data
 	}
+}
+
+// rename gives a session a name, which is an entry in its log.
+func (c *client) rename(session, name string) {
+	c.ask(map[string]any{"type": "set_session_name", "sessionId": session, "name": name})
 }
 
 // say says a command.
-func (c *client) say(cmd map[string]any) (id string, err error) {
+func (c *client) say(cmd map[string]any) (id string) {
 	c.asked++
 	id = fmt.Sprint("d", c.asked)
 	cmd["id"] = id
-	line, err := json.Marshal(cmd)
-	if err != nil {
-		return "", err
-	}
-	_, err = c.conn.Write(append(line, '\n'))
-	return id, err
+	figures.Get(c.conn.Write(append(figures.Get(json.Marshal(cmd)), '\n')))
+	return id
 }
 
-func (c *client) next() (m map[string]any, err error) {
-	line, err := c.in.ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
-	return m, json.Unmarshal(line, &m)
+func (c *client) next() (m map[string]any) {
+	figures.Must(json.Unmarshal(figures.Get(c.in.ReadBytes('\n')), &m))
+	return m
 }
 
 // hear prints what the model says until enough was heard.
-func (c *client) hear(ctx context.Context, enough func(map[string]any) bool) bool {
+func (c *client) hear(ctx context.Context, enough func(map[string]any) bool) {
 	deadline, _ := ctx.Deadline()
 	_ = c.conn.SetReadDeadline(deadline)
 	defer func() { _ = c.conn.SetReadDeadline(time.Time{}) }()
@@ -306,17 +254,14 @@ func (c *client) hear(ctx context.Context, enough func(map[string]any) bool) boo
 		if len(c.late) > 0 {
 			m, c.late = c.late[0], c.late[1:]
 		} else {
-			var err error
-			if m, err = c.next(); err != nil {
-				return false
-			}
+			m = c.next()
 		}
 		if u, ok := m["assistantMessageEvent"].(map[string]any); ok && u["type"] == "text_delta" {
 			fmt.Print(u["delta"])
 			c.text += len(u["delta"].(string))
 		}
 		if enough(m) {
-			return true
+			return
 		}
 	}
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"troupe/e2e/figures"
 )
 
 // sessionsARound is how many sessions are on the node that is killed.
@@ -15,203 +15,132 @@ const sessionsARound = 8
 
 // measure kills a node again and again, each time with sessions on it, and asks each of them for
 // something through another node at once. The answer is acknowledged: it is in the log.
-func (d *demo) measure(ctx context.Context, rounds int) error {
-	for _, of := range []func() error{d.hop, d.firstDelta, d.load} {
-		if err := of(); err != nil {
-			return err
-		}
-	}
+func (d *demo) measure(ctx context.Context, rounds int) {
+	d.hop()
+	d.firstDelta()
+	d.load()
 	var silent []time.Duration
 	for round := range rounds {
 		victim := []string{"bob", "cleo"}[round%2]
-		c, err := d.dial("ada")
-		if err != nil {
-			return err
-		}
-		var sessions []string
-		for len(sessions) < sessionsARound {
-			s, owner, err := c.open()
-			if err != nil {
-				return err
-			}
-			if _, err := c.ask(map[string]any{"type": "set_session_name", "sessionId": s, "name": "before"}); err != nil {
-				return err
-			}
-			if owner == victim {
-				sessions = append(sessions, s)
-			}
-		}
+		c := d.dial("ada")
+		sessions := c.sessionsOn(victim)
 		d.nodes[victim].Kill()
 		killed := time.Now()
 		ids := map[string]bool{}
 		for _, s := range sessions {
-			id, err := c.say(map[string]any{"type": "set_session_name", "sessionId": s, "name": "after"})
-			if err != nil {
-				return err
-			}
-			ids[id] = true
+			ids[c.say(map[string]any{"type": "set_session_name", "sessionId": s, "name": "after"})] = true
 		}
 		for len(ids) > 0 {
-			m, err := c.next()
-			if err != nil {
-				return err
-			}
+			m := c.next()
 			if id, _ := m["id"].(string); ids[id] {
 				if delete(ids, id); m["success"] != true {
-					return fmt.Errorf("after the kill: %v", m["error"])
+					figures.Fail("after the kill: %v", m["error"])
 				}
 				silent = append(silent, time.Since(killed))
 			}
 		}
 		_ = c.conn.Close()
-		if err := d.nodes[victim].Start(); err != nil {
-			return err
-		}
-		if err := d.up(ctx, victim); err != nil {
-			return err
-		}
+		figures.Must(d.nodes[victim].Start())
+		d.up(ctx, victim)
 		time.Sleep(2 * time.Second) // the others have heard of it
 	}
-	slices.Sort(silent)
-	fmt.Printf("node killed, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n",
-		len(silent), at(silent, 50).Seconds(), at(silent, 90).Seconds(), at(silent, 99).Seconds(), silent[len(silent)-1].Seconds())
-	return d.drain(ctx)
+	fmt.Printf("node killed, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n", len(silent),
+		figures.P50(silent).Seconds(), figures.Quantile(silent, 0.9).Seconds(), figures.Quantile(silent, 0.99).Seconds(), slices.Max(silent).Seconds())
+	d.drain()
 }
 
-// drain has a node give its sessions up while they are asked for something all the time.
-func (d *demo) drain(ctx context.Context) error {
-	c, err := d.dial("ada")
-	if err != nil {
-		return err
-	}
-	var sessions []string
+// sessionsOn opens sessions until there are some on a node.
+func (c *client) sessionsOn(node string) (sessions []string) {
 	for len(sessions) < sessionsARound {
-		s, owner, err := c.open()
-		if err != nil {
-			return err
-		}
-		if owner == "bob" {
+		s, owner := c.open()
+		c.rename(s, "before")
+		if owner == node {
 			sessions = append(sessions, s)
 		}
 	}
-	drain := exec.Command(d.troupe, "cluster", "drain", "bob", "--cluster", d.engine.URL(0), "--cluster-dir", filepath.Join(d.dir, "keys", "ada"))
-	drain.Stdout, drain.Stderr = os.Stdout, os.Stderr
-	if err := drain.Start(); err != nil {
-		return err
-	}
+	return sessions
+}
+
+// drain has a node give its sessions up while they are asked for something all the time.
+func (d *demo) drain() {
+	c := d.dial("ada")
+	sessions := c.sessionsOn("bob")
+	drain := d.command("drain", "bob", "--cluster-dir", filepath.Join(d.dir, "keys", "ada"))
+	figures.Must(drain.Start())
 	drained := make(chan error, 1)
 	go func() { drained <- drain.Wait() }()
 	longest := make([]time.Duration, len(sessions))
 	for over := false; !over; {
 		select {
 		case err := <-drained:
-			if over = true; err != nil {
-				return fmt.Errorf("troupe cluster drain: %w", err)
-			}
+			over = true
+			figures.Must(err)
 		default:
 		}
 		for i, s := range sessions {
 			begun := time.Now()
-			if _, err := c.ask(map[string]any{"type": "set_session_name", "sessionId": s, "name": "n"}); err != nil {
-				return err
-			}
+			c.rename(s, "n")
 			longest[i] = max(longest[i], time.Since(begun))
 		}
 	}
-	slices.Sort(longest)
-	fmt.Printf("node drained: the longest a session took for a command, of %d: p50 %.3f s, most %.3f s\n", len(longest), at(longest, 50).Seconds(), longest[len(longest)-1].Seconds())
-	return nil
-}
-
-func at(sorted []time.Duration, percent int) time.Duration {
-	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
+	fmt.Printf("node drained: the longest a session took for a command, of %d: p50 %.3f s, most %.3f s\n", len(longest), figures.P50(longest).Seconds(), slices.Max(longest).Seconds())
 }
 
 // both opens a session, with a client of the node that has it, and one of another.
-func (d *demo) both() (session, owner string, near, far *client, err error) {
-	if far, err = d.dial("ada"); err != nil {
-		return
-	}
-	for owner == "" || owner == "ada" {
-		if session, owner, err = far.open(); err != nil {
-			return
-		}
-	}
-	if near, err = d.dial(owner); err != nil {
-		return
-	}
-	_, err = near.ask(map[string]any{"type": "attach", "sessionId": session})
-	return
+func (d *demo) both() (session, owner string, near, far *client) {
+	far = d.dial("ada")
+	session, owner = far.elsewhere("ada")
+	near = d.dial(owner)
+	near.ask(map[string]any{"type": "attach", "sessionId": session})
+	return session, owner, near, far
 }
 
 // firstDelta compares how long a client waits for the first word of an answer, likewise.
-func (d *demo) firstDelta() error {
-	session, _, near, far, err := d.both()
-	if err != nil {
-		return err
-	}
+func (d *demo) firstDelta() {
+	session, _, near, far := d.both()
 	took := map[*client][]time.Duration{}
 	for range 40 {
 		for _, c := range []*client{near, far} {
 			begun := time.Now()
-			if _, err := c.say(map[string]any{"type": "prompt", "sessionId": session, "message": "first word"}); err != nil {
-				return err
-			}
+			c.say(map[string]any{"type": "prompt", "sessionId": session, "message": "first word"})
 			c.until("message_update")
 			took[c] = append(took[c], time.Since(begun))
 			near.until("agent_settled")
 			far.until("agent_settled")
 		}
 	}
-	slices.Sort(took[near])
-	slices.Sort(took[far])
-	fmt.Printf("prompt, first delta: at its node p50 %.2f ms; through another p50 %.2f ms\n", ms(at(took[near], 50)), ms(at(took[far], 50)))
-	return nil
+	fmt.Printf("prompt, first delta: at its node p50 %.2f ms; through another p50 %.2f ms\n", figures.MS(figures.P50(took[near])), figures.MS(figures.P50(took[far])))
 }
 
 // until waits for an event of a kind.
 func (c *client) until(kind string) {
-	for m, err := c.next(); err == nil && m["type"] != kind; m, err = c.next() {
+	for c.next()["type"] != kind {
 	}
 }
 
 // load says how long a session of 10,000 entries is not served when it is moved to a node that has no copy
 // of it, and back.
-func (d *demo) load() error {
-	session, owner, near, far, err := d.both()
-	if err != nil {
-		return err
-	}
+func (d *demo) load() {
+	session, owner, near, far := d.both()
 	const n = 10_000
+	last := map[string]any{"type": "get_last_assistant_text", "sessionId": session}
 	for i := range n {
-		if _, err := near.say(map[string]any{"type": "set_session_name", "sessionId": session, "name": fmt.Sprint("name ", i)}); err != nil {
-			return err
-		}
+		near.say(map[string]any{"type": "set_session_name", "sessionId": session, "name": fmt.Sprint("name ", i)})
 		if i%100 == 99 {
-			if _, err := near.ask(map[string]any{"type": "get_last_assistant_text", "sessionId": session}); err != nil {
-				return err
-			}
+			near.ask(last)
 		}
 	}
 	for _, to := range []struct{ node, has string }{{"ada", "no copy"}, {owner, "a copy"}} {
 		begun := time.Now()
-		if _, err := near.ask(map[string]any{"type": "move_session", "sessionId": session, "node": to.node}); err != nil {
-			return err
-		}
-		if _, err := far.ask(map[string]any{"type": "get_last_assistant_text", "sessionId": session}); err != nil {
-			return err
-		}
-		fmt.Printf("a session of %d entries moved to a node that has %s of it: the next answer %.0f ms later\n", n, to.has, ms(time.Since(begun)))
+		near.ask(map[string]any{"type": "move_session", "sessionId": session, "node": to.node})
+		far.ask(last)
+		fmt.Printf("a session of %d entries moved to a node that has %s of it: the next answer %.0f ms later\n", n, to.has, figures.MS(time.Since(begun)))
 	}
-	return nil
 }
 
 // hop compares what a command costs at the node that has the session and through another one.
-func (d *demo) hop() error {
-	session, _, near, far, err := d.both()
-	if err != nil {
-		return err
-	}
+func (d *demo) hop() {
+	session, _, near, far := d.both()
 	const n = 3000
 	for _, what := range []struct {
 		name string
@@ -220,27 +149,19 @@ func (d *demo) hop() error {
 		{"a read (get_state)", map[string]any{"type": "get_last_assistant_text", "sessionId": session}},
 		{"an append (set_session_name)", map[string]any{"type": "set_session_name", "sessionId": session, "name": "n"}},
 	} {
-		var direct, relayed []time.Duration
+		took := map[*client][]time.Duration{}
 		for range n / 30 { // in turns, so that both have the same machine
-			for _, of := range []struct {
-				c  *client
-				to *[]time.Duration
-			}{{near, &direct}, {far, &relayed}} {
+			for _, c := range []*client{near, far} {
 				for range 30 {
 					begun := time.Now()
-					if _, err := of.c.ask(what.cmd); err != nil {
-						return err
-					}
-					*of.to = append(*of.to, time.Since(begun))
+					c.ask(what.cmd)
+					took[c] = append(took[c], time.Since(begun))
 				}
 			}
 		}
-		slices.Sort(direct)
-		slices.Sort(relayed)
-		fmt.Printf("%s: at its node p50 %.3f ms, p99 %.3f ms; through another p50 %.3f ms, p99 %.3f ms; a hop is %.3f ms\n", what.name,
-			ms(at(direct, 50)), ms(at(direct, 99)), ms(at(relayed, 50)), ms(at(relayed, 99)), ms(at(relayed, 50)-at(direct, 50)))
+		p50 := func(c *client) float64 { return figures.MS(figures.P50(took[c])) }
+		p99 := func(c *client) float64 { return figures.MS(figures.Quantile(took[c], 0.99)) }
+		fmt.Printf("%s: at its node p50 %.3f ms, p99 %.3f ms; through another p50 %.3f ms, p99 %.3f ms; a hop is %.3f ms\n",
+			what.name, p50(near), p99(near), p50(far), p99(far), p50(far)-p50(near))
 	}
-	return nil
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
