@@ -40,7 +40,18 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	dir, err := os.MkdirTemp("", "troupe-ext-")
+	if err == nil {
+		err = os.Setenv("TROUPE_TEST_EXT_CACHE", dir) // for the processes of extensions, too
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir) // it is temporary
+		os.Exit(code)
+	}))
 }
 
 // newHost is the host of the tests that follow.
@@ -137,8 +148,10 @@ type world struct {
 	ready Ready
 }
 
+// testOptions are with a cache, as in production: to compile the prelude for each VM takes most
+// of the time of these tests, with the race detector above all.
 func testOptions() Options {
-	return Options{Engine: EngineQuick, Limits: DefaultLimits(), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
+	return Options{Engine: EngineQuick, Limits: DefaultLimits(), CacheDir: os.Getenv("TROUPE_TEST_EXT_CACHE"), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
 }
 
 // impatient are options whose limits are soon reached.
@@ -184,7 +197,7 @@ func (w *world) sink(s Said) {
 	}
 }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // wait gives the next thing of a kind that the VM says; what it says before is passed over.
 func wait[T Said](w *world) T {

@@ -74,15 +74,17 @@ var loadavg = sync.OnceValue(func() *os.File {
 // spare says whether a processor would be idle else: one who waits awake takes it from nobody.
 func spare() bool {
 	var text [64]byte
-	n, err := loadavg().ReadAt(text[:], 0)
-	if n == 0 && err != nil {
-		return false
-	}
-	fields := strings.Fields(string(text[:n]))
+	n, _ := loadavg().ReadAt(text[:], 0) // nothing if nobody says
+	return idle(string(text[:n]), runtime.NumCPU())
+}
+
+// idle reads it from what the kernel says, in which who reads is among those that run.
+func idle(load string, processors int) bool {
+	fields := strings.Fields(load)
 	if len(fields) < 4 {
 		return false
 	}
 	running, _, _ := strings.Cut(fields[3], "/")
 	many, err := strconv.Atoi(running)
-	return err == nil && many <= runtime.NumCPU() && runtime.NumCPU() > 1
+	return err == nil && many <= processors && processors > 1
 }
