@@ -69,7 +69,8 @@ type daemon struct {
 	t       *testing.T
 	p       *place
 	cmd     *exec.Cmd
-	foreign bool // another program: what it writes is not held against our schema
+	foreign bool   // another program: what it writes is not held against our schema
+	session string // that commands and answers to dialogs name; "" is the default one
 	stdin   io.WriteCloser
 
 	mu     sync.Mutex
@@ -226,11 +227,19 @@ func (d *daemon) call(command string) gjson.Result {
 	d.t.Helper()
 	d.ids++
 	id := fmt.Sprintf("call-%d", d.ids)
-	d.send(`{"id":"` + id + `",` + strings.TrimPrefix(command, "{"))
+	d.send(`{"id":"` + id + `",` + d.named() + strings.TrimPrefix(command, "{"))
 	v, _ := d.wait(0, "the answer to "+clip(command, 100), func(v gjson.Result) bool {
 		return v.Get("type").Str == "response" && v.Get("id").Str == id
 	})
 	return v
+}
+
+// named is the member that names the session.
+func (d *daemon) named() string {
+	if d.session == "" {
+		return ""
+	}
+	return `"sessionId":"` + d.session + `",`
 }
 
 // ok is call for a command that must succeed; it returns the data.

@@ -26,7 +26,7 @@ func gallery(t *testing.T, name string) string {
 func (d *daemon) ui(method string) gjson.Result {
 	d.t.Helper()
 	v, at := d.wait(d.seen, "extension_ui_request "+method, func(v gjson.Result) bool {
-		return v.Get("type").Str == "extension_ui_request" && v.Get("method").Str == method
+		return v.Get("type").Str == "extension_ui_request" && v.Get("method").Str == method && (d.session == "" || v.Get("sessionId").Str == d.session)
 	})
 	d.seen = at
 	return v
@@ -34,7 +34,7 @@ func (d *daemon) ui(method string) gjson.Result {
 
 func (d *daemon) dialog(dialog gjson.Result, members string) {
 	d.t.Helper()
-	d.send(`{"type":"extension_ui_response","id":"` + dialog.Get("id").Str + `",` + members + `}`)
+	d.send(`{"type":"extension_ui_response",` + d.named() + `"id":"` + dialog.Get("id").Str + `",` + members + `}`)
 }
 
 // TestPermissionGate: a call that the gate has to see does not run without its yes,

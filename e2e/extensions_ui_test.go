@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +17,26 @@ func (p *place) startUI(args ...string) *daemon {
 	path, err := filepath.Abs(filepath.Join("testdata", "extensions", "ui.ts"))
 	require.NoError(p.t, err)
 	d := p.start(append(args, "-e", path)...)
+	if slices.Contains(args, "--multi-session") {
+		d.session = d.ok(`{"type":"open_session"}`).Get("sessionId").Str
+	}
 	d.ok(`{"type":"get_commands"}`)
 	return d
+}
+
+// inSessions runs a story in the default session and in one that was opened.
+func inSessions(t *testing.T, story func(t *testing.T, p *place, d *daemon)) {
+	t.Parallel()
+	t.Run("default", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		story(t, p, p.startUI())
+	})
+	t.Run("opened", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		story(t, p, p.startUI("--multi-session"))
+	})
 }
 
 // command runs a command of an extension.
@@ -38,58 +57,56 @@ func (d *daemon) notice(name string) string {
 
 // TestDialogs: every dialog with every way in which it can end.
 func TestDialogs(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	d := p.startUI()
-	for _, c := range []struct{ command, method, record, answer, want string }{
-		{"select", "select", `"title":"Which?","options":["a","b"]`, `"value":"b"`, `"b"`},
-		{"select", "select", "", `"cancelled":true`, `null`},
-		{"confirm", "confirm", `"title":"Sure?","message":"Really?"`, `"confirmed":true`, `true`},
-		{"confirm", "confirm", "", `"confirmed":false`, `false`},
-		{"confirm", "confirm", "", `"cancelled":true`, `false`},
-		{"input", "input", `"title":"Name?","placeholder":"your name"`, `"value":"Ann"`, `"Ann"`},
-		{"input", "input", "", `"value":""`, `""`},
-		{"input", "input", "", `"cancelled":true`, `null`},
-		{"bare", "input", `"method":"input","title":"Name?"}`, `"value":"x"`, `"x"`},
-		{"editor", "editor", `"title":"Text?","prefill":"a\nb"`, `"value":"c\nd"`, `"c\nd"`},
-		{"editor", "editor", "", `"cancelled":true`, `null`},
-		{"select timeout", "select", `"timeout":20`, "", `null`},
-		{"confirm timeout", "confirm", `"timeout":20`, "", `false`},
-		{"input timeout", "input", `"timeout":20`, "", `null`},
-		{"select signal", "select", "", "", `null`},
-		{"confirm signal", "confirm", "", "", `false`},
-	} {
-		d.command(c.command)
-		dialog := d.ui(c.method)
-		assert.Contains(t, dialog.Raw, c.record)
-		if c.answer != "" {
-			d.dialog(dialog, c.answer)
+	inSessions(t, func(t *testing.T, p *place, d *daemon) {
+		for _, c := range []struct{ command, method, record, answer, want string }{
+			{"select", "select", `"title":"Which?","options":["a","b"]`, `"value":"b"`, `"b"`},
+			{"select", "select", "", `"cancelled":true`, `null`},
+			{"confirm", "confirm", `"title":"Sure?","message":"Really?"`, `"confirmed":true`, `true`},
+			{"confirm", "confirm", "", `"confirmed":false`, `false`},
+			{"confirm", "confirm", "", `"cancelled":true`, `false`},
+			{"input", "input", `"title":"Name?","placeholder":"your name"`, `"value":"Ann"`, `"Ann"`},
+			{"input", "input", "", `"value":""`, `""`},
+			{"input", "input", "", `"cancelled":true`, `null`},
+			{"bare", "input", `"method":"input","title":"Name?"}`, `"value":"x"`, `"x"`},
+			{"editor", "editor", `"title":"Text?","prefill":"a\nb"`, `"value":"c\nd"`, `"c\nd"`},
+			{"editor", "editor", "", `"cancelled":true`, `null`},
+			{"select timeout", "select", `"timeout":20`, "", `null`},
+			{"confirm timeout", "confirm", `"timeout":20`, "", `false`},
+			{"input timeout", "input", `"timeout":20`, "", `null`},
+			{"select signal", "select", "", "", `null`},
+			{"confirm signal", "confirm", "", "", `false`},
+		} {
+			d.command(c.command)
+			dialog := d.ui(c.method)
+			assert.Contains(t, dialog.Raw, c.record)
+			if c.answer != "" {
+				d.dialog(dialog, c.answer)
+			}
+			name, _, _ := strings.Cut(c.command, " ")
+			assert.Equal(t, c.want, d.notice(name), c.command+" "+c.answer)
+			d.dialog(dialog, `"value":"late"`) // heard by nobody
 		}
-		name, _, _ := strings.Cut(c.command, " ")
-		assert.Equal(t, c.want, d.notice(name), c.command+" "+c.answer)
-		d.dialog(dialog, `"value":"late"`) // heard by nobody
-	}
-	require.Zero(t, d.end())
-	assert.NotContains(t, strings.Join(d.output(), "\n"), "extension_error")
+		require.Zero(t, d.end())
+		assert.NotContains(t, strings.Join(d.output(), "\n"), "extension_error")
+	})
 }
 
 // TestDialogsTogether: several are open at once and answered in any order; an answer
 // of the wrong kind, to nobody or a second time is none.
 func TestDialogsTogether(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	d := p.startUI()
-	d.command("several")
-	choice, sure, name := d.ui("select"), d.ui("confirm"), d.ui("input")
-	d.dialog(name, `"confirmed":true`)
-	d.dialog(sure, `"value":"yes"`)
-	d.send(`{"type":"extension_ui_response","id":"nobody","cancelled":true}`)
-	d.dialog(name, `"value":"Ann"`)
-	d.dialog(name, `"value":"Bob"`)
-	d.dialog(choice, `"value":"a"`)
-	d.dialog(sure, `"confirmed":true`)
-	assert.Equal(t, `["a",true,"Ann"]`, d.notice("several"))
-	require.Zero(t, d.end())
+	inSessions(t, func(t *testing.T, p *place, d *daemon) {
+		d.command("several")
+		choice, sure, name := d.ui("select"), d.ui("confirm"), d.ui("input")
+		d.dialog(name, `"confirmed":true`)
+		d.dialog(sure, `"value":"yes"`)
+		d.send(`{"type":"extension_ui_response",` + d.named() + `"id":"nobody","cancelled":true}`)
+		d.dialog(name, `"value":"Ann"`)
+		d.dialog(name, `"value":"Bob"`)
+		d.dialog(choice, `"value":"a"`)
+		d.dialog(sure, `"confirmed":true`)
+		assert.Equal(t, `["a",true,"Ann"]`, d.notice("several"))
+		require.Zero(t, d.end())
+	})
 }
 
 // TestDialogsOneByOne: pi_agent_rust shows one dialog at a time. The others wait until it is
@@ -116,64 +133,62 @@ func TestDialogsOneByOne(t *testing.T) {
 // TestRecordsWithoutAnswer: what is shown, with what is absent absent and what is empty
 // there, and what cannot be shown.
 func TestRecordsWithoutAnswer(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	d := p.startUI()
-	for _, c := range []struct{ command, want string }{
-		{"notify", `"method":"notify","message":"plain" "method":"notify","message":"careful","notifyType":"warning" "method":"notify","message":"broken","notifyType":"error"`},
-		{"status", `"method":"setStatus","statusKey":"k","statusText":"text" "method":"setStatus","statusKey":"k","statusText":"" "method":"setStatus","statusKey":"k"`},
-		{"widget", `"method":"setWidget","widgetKey":"w","widgetLines":["one","two"],"widgetPlacement":"belowEditor" "method":"setWidget","widgetKey":"w","widgetLines":[] "method":"setWidget","widgetKey":"w"`},
-		{"title", `"method":"setTitle","title":"a title"`},
-		{"prefill", `"method":"set_editor_text","text":"typed" "method":"set_editor_text","text":"pasted"`},
-		{"nothing", ``},
-	} {
-		from := d.count()
-		d.command(c.command)
-		assert.Equal(t, `"plain text"`, d.notice(c.command))
-		var records []string
-		for _, line := range d.output()[from:] {
-			if v := gjson.Parse(line); v.Get("type").Str == "extension_ui_request" && !strings.HasPrefix(v.Get("message").Str, c.command+":") {
-				_, rest, _ := strings.Cut(line, `"method"`)
-				records = append(records, `"method"`+strings.TrimSuffix(rest, "}"))
+	inSessions(t, func(t *testing.T, p *place, d *daemon) {
+		for _, c := range []struct{ command, want string }{
+			{"notify", `"method":"notify","message":"plain" "method":"notify","message":"careful","notifyType":"warning" "method":"notify","message":"broken","notifyType":"error"`},
+			{"status", `"method":"setStatus","statusKey":"k","statusText":"text" "method":"setStatus","statusKey":"k","statusText":"" "method":"setStatus","statusKey":"k"`},
+			{"widget", `"method":"setWidget","widgetKey":"w","widgetLines":["one","two"],"widgetPlacement":"belowEditor" "method":"setWidget","widgetKey":"w","widgetLines":[] "method":"setWidget","widgetKey":"w"`},
+			{"title", `"method":"setTitle","title":"a title"`},
+			{"prefill", `"method":"set_editor_text","text":"typed" "method":"set_editor_text","text":"pasted"`},
+			{"nothing", ``},
+		} {
+			from := d.count()
+			d.command(c.command)
+			assert.Equal(t, `"plain text"`, d.notice(c.command))
+			var records []string
+			for _, line := range d.output()[from:] {
+				if v := gjson.Parse(line); v.Get("type").Str == "extension_ui_request" && !strings.HasPrefix(v.Get("message").Str, c.command+":") {
+					_, rest, _ := strings.Cut(line, `"method"`)
+					records = append(records, `"method"`+strings.TrimSuffix(rest, "}"))
+				}
 			}
+			assert.Equal(t, c.want, strings.Join(records, " "), c.command)
 		}
-		assert.Equal(t, c.want, strings.Join(records, " "), c.command)
-	}
-	d.command("custom")
-	assert.Equal(t, `[null,"",[],false,true]`, d.notice("custom"))
-	d.command("throws")
-	failed := d.event("extension_error")
-	assert.Equal(t, "command:throws command on purpose", fmt.Sprint(failed.Get("extensionPath"), failed.Get("event"), failed.Get("error")))
-	require.Zero(t, d.end())
+		d.command("custom")
+		assert.Equal(t, `[null,"",[],false,true]`, d.notice("custom"))
+		d.command("throws")
+		failed := d.event("extension_error")
+		assert.Equal(t, "command:throws command on purpose", fmt.Sprint(failed.Get("extensionPath"), failed.Get("event"), failed.Get("error")))
+		require.Zero(t, d.end())
+	})
 }
 
 // TestDialogsThatNobodyAnswers: an abort, the end of the input and a client that was
 // never there mean no.
 func TestDialogsThatNobodyAnswers(t *testing.T) {
-	t.Parallel()
+	inSessions(t, func(t *testing.T, p *place, d *daemon) {
+		p.llm.plays(tool("c1", "bash", `{"command":"touch ran"}`), tool("c2", "ask", `{}`), text("never"))
+		d.ok(`{"type":"prompt","message":"go"}`)
+		d.ui("confirm")
+		d.ok(`{"type":"abort"}`)
+		d.event("agent_settled")
+		d.ok(`{"type":"prompt","message":"ask"}`)
+		d.ui("confirm")
+		d.ok(`{"type":"abort"}`)
+		d.event("agent_settled")
+		assert.NoFileExists(t, filepath.Join(p.work, "ran"))
+
+		for _, command := range []string{"select", "confirm", "input", "editor", "several"} {
+			d.command(command)
+		}
+		p.llm.plays(tool("c3", "bash", `{"command":"touch ran"}`), text("over"))
+		d.ok(`{"type":"prompt","message":"go on"}`)
+		d.ui("editor")
+		require.Zero(t, d.end(), "open dialogs do not hold the end up")
+		assert.NoFileExists(t, filepath.Join(p.work, "ran"))
+	})
+
 	p := newPlace(t)
-	p.llm.plays(tool("c1", "bash", `{"command":"touch ran"}`), tool("c2", "ask", `{}`), text("never"))
-	d := p.startUI()
-	d.ok(`{"type":"prompt","message":"go"}`)
-	d.ui("confirm")
-	d.ok(`{"type":"abort"}`)
-	d.event("agent_settled")
-	d.ok(`{"type":"prompt","message":"ask"}`)
-	d.ui("confirm")
-	d.ok(`{"type":"abort"}`)
-	d.event("agent_settled")
-	assert.NoFileExists(t, filepath.Join(p.work, "ran"))
-
-	for _, command := range []string{"select", "confirm", "input", "editor", "several"} {
-		d.command(command)
-	}
-	p.llm.plays(tool("c3", "bash", `{"command":"touch ran"}`), text("over"))
-	d.ok(`{"type":"prompt","message":"go on"}`)
-	d.ui("editor")
-	require.Zero(t, d.end(), "open dialogs do not hold the end up")
-	assert.NoFileExists(t, filepath.Join(p.work, "ran"))
-
-	p = newPlace(t)
 	p.llm.plays(tool("c4", "bash", `{"command":"touch ran"}`), text("done"))
 	path, err := filepath.Abs(filepath.Join("testdata", "extensions", "ui.ts"))
 	require.NoError(t, err)
