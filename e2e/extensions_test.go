@@ -58,7 +58,7 @@ func TestPermissionGate(t *testing.T) {
 		return end.Get("result.content.0.text").Str, end.Get("isError").Bool()
 	}
 
-	p.llm.plays(remove, text("no"), remove, text("yes"), remove, tool("c2", "bash", `{"command":"echo fine"}`), text("fine"), remove)
+	p.llm.plays(remove, text("no"), remove, text("yes"), remove, tool("c2", "bash", `{"command":"echo fine"}`), text("fine"), remove, text("over"))
 	d.dialog(ask(), `"confirmed":false`)
 	said, failed := result()
 	assert.Equal(t, "Blocked by user", said)
