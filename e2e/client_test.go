@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/history"
 )
 
 // patience is how long a test waits for something that must come. It is a bound
@@ -31,6 +33,7 @@ type place struct {
 	work string // the working directory
 	llm  *llm   // nil without one
 	env  []string
+	h    *history.History // of all its daemons, nil for none; see watched
 }
 
 // newPlace makes an empty home with a models.json that points at a fake server.
@@ -111,6 +114,7 @@ func (p *place) run(cmd *exec.Cmd) *daemon {
 	out, err := cmd.StdoutPipe()
 	require.NoError(p.t, err)
 	cmd.Stderr = &lockedWriter{&d.mu, &d.stderr}
+	d.p.tell(history.Life, "")
 	require.NoError(p.t, cmd.Start())
 	go d.read(out)
 	p.t.Cleanup(d.cleanup)
@@ -141,6 +145,7 @@ func (d *daemon) read(out io.Reader) {
 				break
 			}
 			d.lines = append(d.lines, string(rest[:i]))
+			d.p.tell(history.Output, string(rest[:i]))
 			rest = rest[i+1:]
 		}
 		if err != nil {
@@ -155,7 +160,11 @@ func (d *daemon) read(out io.Reader) {
 			break
 		}
 	}
-	_ = d.cmd.Wait()
+	end := history.End
+	if d.cmd.Wait() != nil {
+		end = history.Killed
+	}
+	d.p.tell(end, "")
 	close(d.exited)
 }
 
@@ -196,6 +205,7 @@ func clip(s string, n int) string {
 // send writes a line.
 func (d *daemon) send(line string) {
 	d.t.Helper()
+	d.p.tell(history.Command, line)
 	_, err := io.WriteString(d.stdin, line+"\n")
 	require.NoError(d.t, err)
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/history"
 )
 
 var (
@@ -36,7 +38,7 @@ var taskNames = []string{"a", "bad", "c", "d"}
 // TestKillTasks kills the process while isolated tasks run, while they are verified,
 // while they are merged, and when the first of them has been. What the user had is his: his work tree has all or nothing of each
 // task, his repository is as it was, or has one commit more in branch mode. What was not
-// verified is nowhere in it. The next process opens the session, whose call has one result
+// verified is nowhere in it. Half of them have a budget with room for two answers at once. The next process opens the session, whose call has one result
 // that names what is left, and goes on; no process is left, and no workspace that nothing
 // names.
 func TestKillTasks(t *testing.T) {
@@ -61,11 +63,19 @@ func TestKillTasks(t *testing.T) {
 // taskBrain is a model server: the parent calls task, once; a child makes what its
 // assignment says. What it answers follows from what it is asked, in
 // every life.
-func taskBrain(t *testing.T) *httptest.Server {
+func taskBrain(t *testing.T, h *history.History) *httptest.Server {
 	l := newLLM(t)
+	l.h = h
+	asked := 0
 	child := regexp.MustCompile(`MAKE=(\w+)`)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		l.mu.Lock()
+		asked++
+		s := &stream{l: l, w: w, r: r, n: asked}
+		h.Add(history.Asked, askedLine(asked, body))
+		l.mu.Unlock()
+		defer s.over(0)
 		said, rounds := lastSaid(gjson.ParseBytes(body))
 		a := text("done")
 		switch m := child.FindStringSubmatch(said); {
@@ -78,7 +88,8 @@ func taskBrain(t *testing.T) *httptest.Server {
 			a = tool("u", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"D","description":"d","assignment":"MAKE=d"}]}`)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		(&stream{l: l, w: w, r: r, a: a}).messages()
+		s.a = a
+		s.messages()
 	}))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv
@@ -87,15 +98,21 @@ func taskBrain(t *testing.T) *httptest.Server {
 func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 18))
 	p := newPlace(t)
+	p.watched()
 	mark := fmt.Sprintf("TROUPE_CHAOS=tasks.%d.%d", os.Getpid(), seed)
 	verifying := filepath.Join(p.root, "verifying")
 	cache := filepath.Join(p.root, "workspaces")
 	p.env = append(p.env, mark, "TROUPE_WORKTREE_DIR="+cache)
 	branch := rng.IntN(2) == 0
+	budget, limit := `{}`, int64(0)
+	if rng.IntN(2) == 0 {
+		limit = 2*4096 + 500
+		budget = fmt.Sprintf(`{"maxOutputTokens":%d}`, limit)
+	}
 	merge := map[bool]string{false: "patch", true: "branch"}[branch]
-	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), p.llm.srv.URL, taskBrain(t).URL))
-	p.write(filepath.Join(p.agent(), "settings.json"), fmt.Sprintf(`{"task":{"enabled":true,"isolation":{"enabled":true,"merge":%q},"verification":{"enabled":true,"profiles":{
-		"check":{"commands":[{"name":"begins","command":"touch %s; sleep 0.02"},{"name":"good","command":"test ! -e bad"}]}}}}}`, merge, verifying))
+	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), p.llm.srv.URL, taskBrain(t, p.h).URL))
+	p.write(filepath.Join(p.agent(), "settings.json"), fmt.Sprintf(`{"task":{"enabled":true,"budget":%s,"isolation":{"enabled":true,"merge":%q},"verification":{"enabled":true,"profiles":{
+		"check":{"commands":[{"name":"begins","command":"touch %s; sleep 0.02"},{"name":"good","command":"test ! -e bad"}]}}}}}`, budget, merge, verifying))
 	for _, name := range taskNames {
 		p.write("tracked-"+name, "one\n")
 		p.write("gone-"+name, "one\n")
@@ -106,13 +123,14 @@ func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 	p.git("commit", "-q", "-m", "first")
 	p.write("edited", "the user's\n") // not committed
 	p.write("untracked", "the user's, too\n")
-	before := repositoryOf(t, p, branch)
+	before, had := repositoryOf(t, p, branch), workOf(t, p)
 
 	session := killedLife(t, p, rng, moment, cache, verifying, seen)
 	eventually(t, "the end of every child", func() bool { return len(withEnv(mark)) == 0 })
 
 	d := p.start("--session", session)
 	d.ok(`{"type":"get_state"}`)
+	d.ok(`{"type":"get_budget"}`)
 	text, err := os.ReadFile(session)
 	require.NoError(t, err)
 	results := gjson.GetBytes(text, `..#(message.role=="toolResult")#.message`).Array()
@@ -144,7 +162,10 @@ func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 		commits := strings.Fields(p.git("log", "--format=%s"))
 		assert.Equal(t, "first", commits[len(commits)-1])
 	}
+	d.ok(`{"type":"get_budget"}`)
+	d.ok(`{"type":"get_session_stats"}`)
 	require.Equal(t, 0, d.end())
+	p.judge(history.Options{Concurrency: 32, Output: limit, Work: &history.Work{Before: had, After: workOf(t, p), There: exists}})
 	left, err := filepath.Glob(filepath.Join(cache, "*", "*"))
 	require.NoError(t, err)
 	kept := strings.Contains(fmt.Sprint(left), "-A ") || strings.Contains(fmt.Sprint(left), "-B ") || strings.Contains(fmt.Sprint(left), "-C ")
@@ -189,6 +210,7 @@ func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying
 		}
 		require.True(t, time.Now().Before(deadline), "%s never begins\n%s", moment, d.errors())
 	}
+	d.send(`{"id":"used","type":"get_budget"}`)
 	within := map[string]time.Duration{"children": 100 * time.Millisecond, "verification": 60 * time.Millisecond, "merge": 200 * time.Millisecond, "merged": 200 * time.Millisecond}[moment]
 	timer := time.NewTimer(time.Duration(rng.Int64N(int64(within))))
 	<-timer.C
@@ -234,6 +256,22 @@ func landed(t *testing.T, p *place) (names []string) {
 	}
 	assert.ElementsMatch(t, want, have)
 	return names
+}
+
+// workOf is every file of the user's working directory, without his repository.
+func workOf(t *testing.T, p *place) map[string]string {
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(p.work, func(path string, e os.DirEntry, err error) error {
+		switch {
+		case err == nil && e.Name() == ".git":
+			return filepath.SkipDir
+		case err == nil && !e.IsDir():
+			name, _ := filepath.Rel(p.work, path)
+			files[name] = read(t, path)
+		}
+		return err
+	}))
+	return files
 }
 
 func read(t *testing.T, path string) string {

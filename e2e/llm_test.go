@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/history"
 )
 
 // llm is a fake model server on loopback. It speaks the wires by their paths,
@@ -27,7 +29,8 @@ type llm struct {
 	of       map[string][]answer // for conversations that begin with a word; see playsTo
 	requests []request
 	gates    map[string]chan struct{}
-	summary  string // answers every summariser, without taking from answers
+	summary  string           // answers every summariser, without taking from answers
+	h        *history.History // nil for none
 }
 
 // request is what a client asked.
@@ -208,6 +211,10 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	l.mu.Lock()
 	l.requests = append(l.requests, request{r.URL.Path, r.Header.Clone(), string(body)})
+	n := len(l.requests)
+	if l.h != nil {
+		l.h.Add(history.Asked, askedLine(n, body))
+	}
 	a := fail(500, `{"error":{"message":"the test has no answer for this request"}}`)
 	if l.summary != "" && strings.Contains(string(body), `conversation>\n`) {
 		a = text(l.summary)
@@ -218,6 +225,8 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	l.more.Broadcast()
 	l.mu.Unlock()
+	s := &stream{l: l, w: w, r: r, a: a, n: n}
+	defer s.over(0)
 	if a.status != 0 {
 		for k, v := range a.header {
 			w.Header()[k] = v
@@ -228,7 +237,6 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	s := &stream{l: l, w: w, r: r, a: a}
 	switch {
 	case a.raw != nil:
 		a.raw(s)
@@ -250,7 +258,41 @@ type stream struct {
 	r    *http.Request
 	a    answer
 	kind string // of the open block
-	n    int    // events of openai-responses
+	said int    // events of openai-responses
+	n    int    // of the request, from 1; 0 when it is over
+}
+
+// over tells the history what has become of the request, before the client knows.
+func (s *stream) over(output int) {
+	if s.l.h != nil && s.n != 0 {
+		s.l.h.Add(history.Answered, fmt.Sprintf(`{"n":%d,"output":%d}`, s.n, output))
+	}
+	s.n = 0
+}
+
+// askedLine is a request of anthropic-messages as a history has it.
+func askedLine(n int, body []byte) string {
+	type result struct {
+		Call string `json:"call"`
+		Text string `json:"text"`
+	}
+	line := struct {
+		N       int      `json:"n"`
+		Max     int64    `json:"max"`
+		Of      string   `json:"of"`
+		Results []result `json:"results"`
+	}{N: n, Max: gjson.GetBytes(body, "max_tokens").Int(), Of: begins(body)}
+	tasks := map[string]bool{}
+	for _, block := range gjson.GetBytes(body, "messages.#.content|@flatten").Array() {
+		if block.Get("name").Str == "task" {
+			tasks[block.Get("id").Str] = true
+		}
+		if call := block.Get("tool_use_id").Str; tasks[call] {
+			line.Results = append(line.Results, result{call, block.Get("content").Raw})
+		}
+	}
+	raw, _ := json.Marshal(line)
+	return string(raw)
 }
 
 func (s *stream) flush() { s.w.(http.Flusher).Flush() }
@@ -354,6 +396,7 @@ func (s *stream) messages() {
 	if s.a.stop == "" && s.a.hasTools() {
 		stop = "tool_use"
 	}
+	s.over(out)
 	s.event("message_delta", m{"type": "message_delta", "delta": m{"stop_reason": stop}, "usage": m{"output_tokens": out}})
 	s.event("message_stop", m{"type": "message_stop"})
 }

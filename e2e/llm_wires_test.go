@@ -11,8 +11,8 @@ func (s *stream) responses() {
 	in, out := s.a.usage()
 	send := func(kind string, data m) {
 		data["type"] = kind
-		data["sequence_number"] = s.n
-		s.n++
+		data["sequence_number"] = s.said
+		s.said++
 		s.event(kind, data)
 	}
 	head := m{"id": "resp_1", "object": "response", "status": "in_progress", "model": "mock", "output": []any{}}

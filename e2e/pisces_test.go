@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"troupe/e2e/history"
 	"troupe/e2e/shape"
 )
 
@@ -501,6 +502,7 @@ func (r recording) checkShapes(t *testing.T, ours []entry) {
 
 func (r recording) prepare(t *testing.T) *place {
 	p := newPlace(t)
+	p.watched()
 	models := strings.NewReplacer(`"mock-1"`, `"m1"`, `"think2"`, `"m2"`, `"input":3`, `"input":1`, `"output":15`, `"output":2`).Replace(p.llm.modelsJSON())
 	p.write(filepath.Join(p.agent(), "models.json"), models)
 	if set := r.setup.Get("settings").Raw; set != "{}" {
@@ -657,6 +659,7 @@ func TestPisces(t *testing.T) {
 func (r recording) replay(t *testing.T, want map[string][]string) (d *daemon, ours []entry, got map[string][]string) {
 	d = r.play(t, want)
 	require.Zero(t, d.end())
+	d.p.judge(history.Options{Concurrency: 32})
 	for _, line := range d.output() {
 		ours = append(ours, entry{dir: "out", v: gjson.Parse(line)})
 	}

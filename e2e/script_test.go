@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"troupe/e2e/history"
 	"troupe/protocol"
 )
 
@@ -133,6 +134,7 @@ type script struct {
 
 func newScript(t *testing.T, name string, args []string) *script {
 	p := quickPlace(t)
+	p.watched()
 	s := &script{t: t, name: name, p: p, args: args, vars: map[string]string{}}
 	s.let("WORK", p.work)
 	s.let("HOME", p.home)
@@ -172,6 +174,7 @@ func (s *script) finish() {
 	s.d.send(`{"type":"abort_bash"}`)
 	s.d.send(`{"type":"abort"}`)
 	s.end()
+	s.p.judge(history.Options{Concurrency: 32})
 }
 
 var variable = regexp.MustCompile(`\$[A-Za-z]+`)

@@ -146,6 +146,7 @@ type BudgetReport struct {
 	Snapshot BudgetSnapshot `json:"snapshot"`
 	Warned   []BudgetReason `json:"warned" doc:"What the client has been warned of."`
 	Exceeded BudgetReason   `json:"exceeded,omitempty" doc:"Which limit was exceeded: nothing is sent to a model until it is raised."`
+	Reserved *BudgetUsed    `json:"reserved,omitempty" doc:"What the answers under way may use up, of the session and of its tasks. Absent when there is none."`
 }
 
 // BudgetState is the part of get_state.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/e2e/history"
 	"troupe/protocol"
 	"troupe/providers"
 )
@@ -35,6 +36,14 @@ type Models struct {
 	mu     sync.Mutex
 	failed map[string]int // by message
 	asked  []string       // the last user message of each request
+	h      *history.History
+}
+
+// Watch has a history say from now on what is asked, and when it is answered.
+func (m *Models) Watch(h *history.History) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.h = h
 }
 
 // NewModels has one model that thinks and one that does not, and one without a
@@ -69,18 +78,41 @@ func (m *Models) Stream(ctx context.Context, req providers.Request) iter.Seq2[pr
 		}
 		text, rounds := lastUser(req.Messages)
 		w := words(text)
-		m.note(text)
+		answered := m.note(text, req.Model.MaxTokens)
+		defer answered(0)
+		var output int64
 		left := false // whoever asked listens no more, and must not be told anything else
-		if err := m.play(ctx, w, text, rounds, func(p protocol.Part) bool { left = !yield(p, nil); return !left }); err != nil && !left {
+		if err := m.play(ctx, w, text, rounds, func(p protocol.Part) bool {
+			switch p := p.(type) {
+			case protocol.PartUsage:
+				output = p.Usage.Output
+			case protocol.PartDone:
+				answered(output) // before anybody knows
+			}
+			left = !yield(p, nil)
+			return !left
+		}); err != nil && !left {
 			yield(nil, err)
 		}
 	}
 }
 
-func (m *Models) note(text string) {
+// note keeps what is asked; answered, the first time it is called, how many tokens were written.
+func (m *Models) note(text string, most int64) (answered func(output int64)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, text)
+	h, n := m.h, len(m.asked)
+	if h == nil {
+		return func(int64) {}
+	}
+	h.Add(history.Asked, fmt.Sprintf(`{"n":%d,"max":%d}`, n, most))
+	return func(output int64) {
+		if n != 0 {
+			h.Add(history.Answered, fmt.Sprintf(`{"n":%d,"output":%d}`, n, output))
+		}
+		n = 0
+	}
 }
 
 // lastUser finds the message that decides, and how many rounds of tool calls

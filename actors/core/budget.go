@@ -216,6 +216,9 @@ func (m *Machine) budgetReport() protocol.BudgetReport {
 			report.Warned = append(report.Warned, protocol.BudgetReasons[i])
 		}
 	}
+	if len(b.held) > 0 {
+		report.Reserved = new(b.reserved().used())
+	}
 	return report
 }
 

@@ -64,6 +64,7 @@ func file(path string, content []byte, o Options) (found []string) {
 		}
 		seen[id] = true
 	}
+	found = append(found, taskLog(path, list[1:])...)
 	return append(found, results(path, branch(list[1:]), o)...)
 }
 

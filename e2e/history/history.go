@@ -120,6 +120,12 @@ type Options struct {
 	// Extended says that there were extensions, whose messages wait in the queues,
 	// too: what is counted there is not followed.
 	Extended bool
+	// Concurrency is how many children of a call may be at work at once, 0 for any number.
+	Concurrency int
+	// Output is the limit of output tokens of the tree of sessions that asked models, 0 for none.
+	Output int64
+	// Work is what there was beside the sessions, nil if nobody has looked.
+	Work *Work
 	// Defaults are the handles of default sessions, by connection, under which
 	// other connections know them.
 	Defaults map[int]string
@@ -129,10 +135,11 @@ type Options struct {
 func Check(h *History, o Options) []string {
 	var found []string
 	records := h.Records()
-	for i, life := range lives(records) {
+	all := lives(records)
+	for i, life := range all {
 		for _, view := range views(life) {
 			found = append(found, answers(view)...)
-			found = append(found, nesting(view)...)
+			found = append(found, nesting(view, o)...)
 			found = append(found, closings(view)...)
 			found = append(found, hygiene(view, o)...)
 			found = append(found, aborts(view)...)
@@ -151,6 +158,14 @@ func Check(h *History, o Options) []string {
 	}
 	if !o.Lossy && !o.Open {
 		found = append(found, costs(o.Files)...)
+		found = append(found, stats(all[len(all)-1], o.Files)...)
+	}
+	if o.Work != nil {
+		found = append(found, works(o.Work, o.Files)...)
+	}
+	found = append(found, requests(records, o.Output)...)
+	if !o.Lossy {
+		found = append(found, counters(records)...)
 	}
 	if o.Files != nil {
 		found = append(found, inputs(records, o)...)

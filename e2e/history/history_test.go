@@ -145,34 +145,6 @@ const goodTasks = `
 	end
 `
 
-// TestEachCheckerOfTasksCanFail damages a good history of children one way at a time.
-func TestEachCheckerOfTasksCanFail(t *testing.T) {
-	require.Empty(t, Check(tell(goodTasks), Options{}))
-	end := `< {"type":"subagent_end","id":"B","exitCode":1}`
-	for _, c := range []struct{ name, want, old, new string }{
-		{"no end", "T1", end, ""},
-		{"two ends", "T1", end, end + "\n" + end},
-		{"begun twice", "T1", end, `< {"type":"subagent_start","id":"B","toolCallId":"c"}`},
-		{"begun outside of its call", "T1", "end\n", `< {"type":"subagent_start","id":"C","toolCallId":"c"}` + "\nend\n"},
-		{"end after its call", "T1", `< {"type":"turn_end","runId":"1"}`, end + "\n" + `< {"type":"turn_end","runId":"1"}`},
-		{"attempts", "T2", `{"type":"subagent_verification_start","id":"A","attempt":1}`, `{"type":"subagent_verification_start","id":"A","attempt":2}`},
-		{"command without an end", "T2", `< {"type":"subagent_verification_command_end","id":"A","attempt":1,"commandName":"test"}`, ""},
-		{"verification without an end", "T2", `< {"type":"subagent_verification_end","id":"A","attempt":1}`, ""},
-		{"success that was not verified", "T3", `"status":"passed"`, `"status":"failed"`},
-		{"merged all the same", "T4", `"exitCode":1}]`, `"exitCode":1,"merged":true}]`},
-		{"warned twice", "T10", end, `< {"type":"budget_warning","snapshot":{"reason":"turns"}}`},
-		{"warned too late", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_warning","snapshot":{"reason":"cost"}}`},
-		{"exceeded twice", "T10", `< {"type":"agent_end","runId":"1"}`, `< {"type":"budget_exceeded","snapshot":{"reason":"cost"}}`},
-	} {
-		require.Contains(t, goodTasks, c.old, c.name)
-		found := Check(tell(strings.Replace(goodTasks, c.old, c.new, 1)), Options{})
-		assert.Contains(t, strings.Join(found, "\n"), c.want, c.name)
-	}
-	long := `{"role":"toolResult","toolName":"task","toolCallId":"c","content":[{"type":"text","text":"` + strings.Repeat("x", maxTaskText+1) + `"}]}`
-	found := check(goodRun, strings.Replace(goodFile, `{"role":"toolResult","toolCallId":"c"}`, long, 1))
-	assert.Contains(t, strings.Join(found, "\n"), "T16")
-}
-
 // TestNoChildBehindALimit: a child that begins behind the limit of its session
 // is T11, but for a grandchild that the record of the limit has counted.
 func TestNoChildBehindALimit(t *testing.T) {

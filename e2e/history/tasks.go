@@ -1,11 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -17,6 +16,77 @@ type taskState struct {
 	over string                 // the limit of the session that is exceeded, "" for none
 	used snapshot               // the latest that was said
 	born int64                  // children of this session that began
+
+	calls map[string]*taskCall // that are open, by id
+	most  int                  // children of a call that may be at work at once, 0 for any number
+}
+
+// taskCall is an open call of the tool task.
+type taskCall struct {
+	ids   []string // of its items, as they were asked for
+	begun []string // children, in their order
+	live  int      // of them
+}
+
+// taskCallOf reads the arguments of a call.
+func taskCallOf(args gjson.Result) *taskCall {
+	c := &taskCall{}
+	for _, item := range args.Get("tasks").Array() {
+		c.ids = append(c.ids, cmp.Or(item.Get("id").Str, item.Get("name").Str))
+	}
+	return c
+}
+
+// of is the open call of a child of this session: where its id is not said, the only one.
+func (t *taskState) of(id string) *taskCall {
+	if id == "" && len(t.calls) == 1 {
+		for _, c := range t.calls {
+			return c
+		}
+	}
+	return t.calls[id]
+}
+
+// begins is T6: not too many at once, and in the order of the call.
+func (c *taskCall) begins(id string, most int) string {
+	if c.live++; most > 0 && c.live > most {
+		return fmt.Sprintf("T6: %d children of a call at once, and %d may be", c.live, most)
+	}
+	at := slices.Index(c.ids, id)
+	if at >= 0 && slices.ContainsFunc(c.begun, func(other string) bool { return slices.Index(c.ids, other) > at }) {
+		return fmt.Sprintf("T6: child %s begins behind %v", id, c.begun)
+	}
+	c.begun = append(c.begun, id)
+	return ""
+}
+
+// ends is the rest of T6: the call is over when all its items are, each of which has a result. One that is
+// an error was refused or cut off.
+func (c *taskCall) ends(call gjson.Result) string {
+	results := call.Get("result.details.results").Array()
+	if call.Get("isError").Bool() || len(results) == 0 && len(c.begun) == 0 {
+		return ""
+	}
+	if n := len(c.ids); n > 0 && len(results) != n {
+		return fmt.Sprintf("T6: a call of %d items ends with %d results", n, len(results))
+	}
+	for _, id := range c.begun {
+		if !slices.ContainsFunc(results, func(r gjson.Result) bool { return r.Get("id").Str == id }) {
+			return "T6: a call ends without a result of child " + id
+		}
+	}
+	return ""
+}
+
+// answered is T5: with an abort that is answered everything of the run is over.
+func (t *taskState) answered(v gjson.Result) string {
+	if v.Get("command").Str != "abort" || !v.Get("success").Bool() {
+		return ""
+	}
+	for id := range t.open {
+		return "T5: an abort is answered before the end of child " + id
+	}
+	return ""
 }
 
 // snapshot is what of a budget never goes down.
@@ -25,14 +95,20 @@ type snapshot struct {
 	cost                           float64
 }
 
+func snapshotOf(v gjson.Result) snapshot {
+	n := func(name string) int64 { return v.Get(name).Int() }
+	return snapshot{n("inputTokens"), n("outputTokens"), n("totalTokens"), n("subagents"), v.Get("costUsd").Float()}
+}
+
 // less says whether anything of a snapshot is below another.
 func (s snapshot) less(o snapshot) bool {
 	return s.input < o.input || s.output < o.output || s.total < o.total || s.children < o.children || s.cost < o.cost-1e-9
 }
 
 type childState struct {
-	call     string // "" where the dialect does not say it
-	attempt  int    // of its verification, 0 before the first
+	of       *taskCall // nil for one of a child
+	call     string    // "" where the dialect does not say it
+	attempt  int       // of its verification, 0 before the first
 	verifies bool
 	command  string // of the verification, that runs
 }
@@ -51,8 +127,7 @@ func (t *taskState) raised(v gjson.Result) {
 
 // counted is T12: what was used up stays so, after a crash as well.
 func (t *taskState) counted(v gjson.Result) string {
-	n := func(name string) int64 { return v.Get(name).Int() }
-	now := snapshot{n("inputTokens"), n("outputTokens"), n("totalTokens"), n("subagents"), v.Get("costUsd").Float()}
+	now := snapshotOf(v)
 	if now.less(t.used) {
 		return fmt.Sprintf("T12: %+v, and before %+v", now, t.used)
 	}
@@ -88,19 +163,35 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 		if child != nil || len(tools) == 0 || call != "" && v.Get("parentId").Str == "" && !tools[call] {
 			return "T1: subagent_start out of place"
 		}
+		if of := t.of(call); of != nil && !strings.Contains(id, ".") {
+			t.open[id].of = of
+			return of.begins(id, t.most)
+		}
 	case "subagent_end":
 		delete(t.open, id)
+		if child != nil && child.of != nil {
+			child.of.live--
+		}
 		switch status := v.Get("verification.status").Str; {
 		case child == nil:
 			return "T1: subagent_end without a start"
 		case child.verifies || child.command != "":
 			return "T2: subagent_end inside a verification"
-		case v.Get("exitCode").Int() == 0 && !slices.Contains([]string{"", "not_requested", "passed"}, status):
+		case status == "skipped" && child.attempt > 0:
+			return "T2: a verification that was skipped has begun"
+		case unverified(v):
 			return "T3: succeeded with a verification that has " + status
 		}
 	case "subagent_verification_start", "subagent_verification_command_start", "subagent_verification_command_end", "subagent_verification_end":
 		if child == nil || !child.verified(v) {
 			return "T2: " + kind + " out of place"
+		}
+	case "tool_execution_start":
+		if v.Get("toolName").Str == "task" {
+			if t.calls == nil {
+				t.calls = map[string]*taskCall{}
+			}
+			t.calls[v.Get("toolCallId").Str] = taskCallOf(v.Get("args"))
 		}
 	case "tool_execution_end":
 		for id, child := range t.open {
@@ -108,7 +199,13 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 				return fmt.Sprintf("T1: the call has ended before its child %s", id)
 			}
 		}
-		return mergedOnlyGood(v.Get("result.details"))
+		if c := t.calls[v.Get("toolCallId").Str]; c != nil {
+			delete(t.calls, v.Get("toolCallId").Str)
+			if wrong := c.ends(v); wrong != "" {
+				return wrong
+			}
+		}
+		return onlyGood(v.Get("result.details"))
 	case "budget_warning", "budget_exceeded":
 		scope := v.Get("scope").Str
 		what := kind + " of " + scope + v.Get("id").Str + v.Get("toolCallId").Str
@@ -153,105 +250,20 @@ func (c *childState) verified(v gjson.Result) (ok bool) {
 	return ok
 }
 
-// mergedOnlyGood is T4: what failed is in nobody's files.
-func mergedOnlyGood(details gjson.Result) string {
+// unverified says whether a success has a verification that is none.
+func unverified(r gjson.Result) bool {
+	return r.Get("exitCode").Int() == 0 && !slices.Contains([]string{"", "not_requested", "passed"}, r.Get("verification.status").Str)
+}
+
+// onlyGood is T3 and T4 of results: what did not pass is no success, and what failed is in nobody's files.
+func onlyGood(details gjson.Result) string {
 	for _, r := range details.Get("results").Array() {
-		if r.Get("merged").Bool() && r.Get("exitCode").Int() != 0 {
+		switch {
+		case unverified(r):
+			return fmt.Sprintf("T3: item %s succeeded with a verification that has %s", r.Get("id").Str, r.Get("verification.status").Str)
+		case r.Get("merged").Bool() && r.Get("exitCode").Int() != 0:
 			return fmt.Sprintf("T4: item %s was merged and has exit code %d", r.Get("id").Str, r.Get("exitCode").Int())
 		}
 	}
 	return ""
-}
-
-// maxTaskText is how long the result of a call of the tool task may be, in bytes.
-const maxTaskText = 50_000
-
-// taskResult is what a file shows of T4 and T16.
-func taskResult(path string, msg gjson.Result) (found []string) {
-	if msg.Get("toolName").Str != "task" {
-		return nil
-	}
-	if wrong := mergedOnlyGood(msg.Get("details")); wrong != "" {
-		found = append(found, fmt.Sprintf("%s: %s", wrong, path))
-	}
-	var text strings.Builder
-	for _, block := range msg.Get("content").Array() {
-		text.WriteString(block.Get("text").Str)
-	}
-	if text.Len() > maxTaskText {
-		found = append(found, fmt.Sprintf("T16: %s: a result of %d bytes", path, text.Len()))
-	}
-	return found
-}
-
-// costs is T7: the log of a parent says of each child what the child's own file says, up to
-// its end, and never more than once. Of one that was cut off, or lost, the answer may be missing that
-// was on its way.
-func costs(files map[string][]byte) (found []string) {
-	for path, content := range files {
-		list, _, _ := entries(content)
-		said, at, cut := map[string]int64{}, map[string]int64{}, map[string]bool{}
-		ended := map[string]string{} // files of children, by call and id
-		for _, e := range list {
-			data := e.Get("data")
-			if e.Get("customType").Str != "troupe.task" {
-				continue
-			}
-			child, file := data.Get("call").Str+" "+data.Get("id").Str, data.Get("file").Str
-			switch op := data.Get("op").Str; {
-			case op == "end" && files[file] != nil:
-				ended[child] = file
-				said[file] += data.Get("result.usage.totalTokens").Int()
-				at[file] = data.Get("at").Int()
-				cut[file] = cut[file] || data.Get("result.aborted").Bool() || data.Get("result.error").Str == "Internal error"
-			case op == "spent" && ended[child] != "": // of an answer that came when it had been cut off
-				said[ended[child]] += data.Get("spent.totalTokens").Int()
-				at[ended[child]] = max(at[ended[child]], millis(e))
-			}
-		}
-		for child, tokens := range said {
-			if spent := spentBy(files, child, at[child]); tokens != spent && !(cut[child] && tokens < spent) {
-				found = append(found, fmt.Sprintf("T7: %s: child %s has used %d tokens, and %d count", path, child, spent, tokens))
-			}
-		}
-	}
-	return found
-}
-
-// millis is when an entry was written, epoch milliseconds; late beyond measure if it does not say.
-func millis(entry gjson.Result) int64 {
-	at, err := time.Parse(time.RFC3339, entry.Get("timestamp").Str)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return at.UnixMilli()
-}
-
-// spentBy is how many tokens a session file says were used up to a time, epoch
-// milliseconds: by its answers, its summaries and its own children. Those that had no end by
-// then say it themselves.
-func spentBy(files map[string][]byte, path string, until int64) (tokens int64) {
-	list, _, _ := entries(files[path])
-	open := map[string]string{} // files of children, by id
-	for _, e := range list {
-		if millis(e) > until {
-			continue
-		}
-		for _, of := range []string{"message.usage", "usage"} {
-			tokens += e.Get(of + ".totalTokens").Int()
-		}
-		switch data := e.Get("data"); e.Get("customType").Str + " " + data.Get("op").Str {
-		case "troupe.task start":
-			open[data.Get("id").Str] = data.Get("file").Str
-		case "troupe.task end":
-			tokens += data.Get("result.usage.totalTokens").Int()
-			delete(open, data.Get("id").Str)
-		case "troupe.task spent": // of an answer that came when it had been cut off
-			tokens += data.Get("spent.totalTokens").Int()
-		}
-	}
-	for _, file := range open {
-		tokens += spentBy(files, file, until)
-	}
-	return tokens
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,13 +114,18 @@ func closings(l life) (found []string) {
 }
 
 // nesting is S2, the wire's half of S5, and L1.
-func nesting(l life) (found []string) {
+func nesting(l life, o Options) (found []string) {
 	states := map[string]*wireState{}
+	newState := func() *wireState {
+		s := newWireState()
+		s.tasks.most = o.Concurrency
+		return s
+	}
 	for _, r := range l.records {
 		if r.Kind == Command {
 			if c := parseCommand(r.Line); c.kind == "attach" {
 				if states[c.session] == nil { // another client has opened it
-					states[c.session] = newWireState()
+					states[c.session] = newState()
 					states[c.session].away = true
 				}
 				states[c.session].attach() // what happens until it is answered may be heard
@@ -132,10 +138,12 @@ func nesting(l life) (found []string) {
 		v := gjson.Parse(r.Line)
 		session := handleOf(v)
 		if states[session] == nil {
-			states[session] = newWireState()
+			states[session] = newState()
 		}
 		if isResponse(v) {
-			states[session].response(v)
+			if wrong := states[session].response(v); wrong != "" {
+				found = append(found, fmt.Sprintf("%s: %s", wrong, clip(r.Line)))
+			}
 			continue
 		}
 		if wrong := states[session].event(v); wrong != "" {
@@ -174,20 +182,32 @@ func newWireState() *wireState {
 	return &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
 }
 
-// response follows what changes who hears of the session.
-func (s *wireState) response(v gjson.Result) {
+// response follows what changes who hears of the session, and says what is wrong with it, "" for nothing.
+func (s *wireState) response(v gjson.Result) string {
+	if s.away || s.joined {
+		return s.hears(v)
+	}
+	if v.Get("data.reserved").Exists() && s.run == "" && !s.owed {
+		return "T9: something is reserved for answers, and there is no run"
+	}
+	return cmp.Or(s.tasks.answered(v), s.hears(v))
+}
+
+// hears follows what changes who hears of the session.
+func (s *wireState) hears(v gjson.Result) string {
 	done, open := v.Get("success").Bool(), v.Get("code").Str == "internal" // a crash leaves it open
 	s.tasks.raised(v)
 	switch v.Get("command").Str {
 	case "detach":
 		if done || open {
-			*s = wireState{away: done, joined: open, failed: s.failed, runs: s.runs, tools: map[string]bool{}}
+			*s = wireState{away: done, joined: open, failed: s.failed, runs: s.runs, tools: map[string]bool{}, tasks: taskState{most: s.tasks.most}}
 		}
 	case "attach":
 		if done || open {
 			s.attach()
 		}
 	}
+	return ""
 }
 
 func (s *wireState) attach() {
@@ -207,7 +227,7 @@ func (s *wireState) event(v gjson.Result) string {
 		s.joined = false
 	case s.joined:
 		s.failed = s.failed || kind == "session_failed"
-		s.tasks = taskState{}
+		s.tasks = taskState{most: s.tasks.most}
 		return ""
 	}
 	if run != "" && kind != "agent_start" && kind != "agent_settled" && run != s.run {
