@@ -450,6 +450,33 @@ func (w *wsClient) until(kind string) gjson.Result {
 	}
 }
 
+// untilClosed reads to the end, which has to be one with this code.
+func (w *wsClient) untilClosed(code int) string {
+	w.t.Helper()
+	var all strings.Builder
+	for {
+		opcode, payload := w.message()
+		if opcode == 8 {
+			require.Equal(w.t, code, int(payload[0])<<8|int(payload[1]))
+			return all.String()
+		}
+		all.Write(payload)
+	}
+}
+
+// revoke withdraws the first device.
+func (s *served) revoke() {
+	s.t.Helper()
+	run := func(args ...string) string {
+		cmd := exec.Command(binary, append([]string{"serve"}, args...)...)
+		cmd.Env = s.p.environ()
+		out, err := cmd.Output()
+		require.NoError(s.t, err)
+		return string(out)
+	}
+	run("revoke", strings.Fields(strings.Split(run("devices"), "\n")[1])[0])
+}
+
 // TestWebSocket: a conversation of two clients on one session, one of which may only
 // watch; its access ends in the middle.
 func TestWebSocket(t *testing.T) {
@@ -481,6 +508,8 @@ func TestWebSocket(t *testing.T) {
 		id := fmt.Sprint("v", i)
 		view.send(`{"id":"` + id + `","sessionId":"` + handle + `",` + command + `}`)
 		assert.Equal(t, "forbidden", view.until(id).Get("code").Str, command)
+		_, answer := s.ask("POST", "/v1/rpc", `{"id":1,"sessionId":"`+handle+`",`+command+`}`, bearer(viewToken)...)
+		assert.Equal(t, "forbidden", gjson.Get(answer, "code").Str, "POST: "+command)
 	}
 	view.send(`{"id":"new","type":"open_session"}`)
 	assert.Equal(t, "forbidden", view.until("new").Get("code").Str)
@@ -491,33 +520,68 @@ func TestWebSocket(t *testing.T) {
 	assert.Equal(t, "all of it", view.until("agent_end").Get("messages.1.content.0.text").Str)
 	full.until("agent_end")
 
-	list := exec.Command(binary, "serve", "devices")
-	list.Env = p.environ()
-	out, err := list.Output()
-	require.NoError(t, err)
-	device := strings.Fields(strings.Split(string(out), "\n")[1])[0]
-	revoke := exec.Command(binary, "serve", "revoke", device)
-	revoke.Env = p.environ()
-	require.NoError(t, revoke.Run())
-	for {
-		opcode, payload := view.message()
-		if opcode == 8 {
-			assert.Equal(t, 1008, int(payload[0])<<8|int(payload[1]))
-			break
-		}
-	}
+	s.revoke()
+	view.untilClosed(1008)
 	_, status = s.dial(viewToken, "troupe.v1")
 	assert.Contains(t, status, "401")
 	full.send(`{"id":"still","type":"list_open_sessions"}`)
 	assert.Len(t, full.until("still").Get("data.sessions").Array(), 1)
 	assert.Equal(t, 143, s.stop())
-	for {
-		opcode, payload := full.message()
-		if opcode == 8 {
-			assert.Equal(t, 1001, int(payload[0])<<8|int(payload[1]))
-			break
-		}
+	full.untilClosed(1001)
+}
+
+// TestWithdrawnInMidRun: a device that has begun a run and is withdrawn in the middle of it hears
+// nothing more, on no way, and says nothing more: what the run asks then, others answer.
+func TestWithdrawnInMidRun(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	lost, scope := s.login(s.code)
+	require.Equal(t, "full", scope)
+	p.llm.plays(text("before").and(gate("withdrawn")).and(tool("c1", "bash", `{"command":"touch made"}`)), text("secret"))
+
+	device, _ := s.dial(lost, "troupe.v1")
+	device.send(`{"id":"open","type":"open_session","permissionMode":"ask"}`)
+	handle := device.until("open").Get("data.sessionId").Str
+	of := `"sessionId":"` + handle + `"`
+	owner, _ := s.dial(s.token(), "troupe.v1")
+	owner.send(`{"id":"attach","type":"attach",` + of + `}`)
+	owner.until("attach")
+	owner.send(`{"id":"hello","type":"hello","features":["approvals"]}`)
+	owner.until("hello")
+	stream, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/v1/events?session="+handle, nil)
+	require.NoError(t, err)
+	stream.Header.Set("Authorization", "Bearer "+lost)
+	heard, err := http.DefaultClient.Do(stream)
+	require.NoError(t, err)
+	defer heard.Body.Close()
+	device.send(`{"id":"p","type":"prompt","message":"go",` + of + `}`)
+	for device.until("message_update").Get("assistantMessageEvent.delta").Str != "before" {
 	}
+
+	s.revoke()
+	rest := device.untilClosed(1008)
+	events, err := io.ReadAll(heard.Body) // it ends
+	require.NoError(t, err)
+	p.llm.open("withdrawn")
+	asked := owner.until("approval_request")
+	for _, c := range []string{`"type":"approval_response",` + of + `,"approvalId":"` + asked.Get("id").Str + `","optionId":"once"`, `"type":"abort",` + of} {
+		status, _ := s.ask("POST", "/v1/rpc", `{"id":1,`+c+`}`, bearer(lost)...)
+		assert.Equal(t, 401, status)
+	}
+	_, status := s.dial(lost, "troupe.v1")
+	assert.Contains(t, status, "401")
+	assert.NoFileExists(t, filepath.Join(p.work, "made"))
+
+	owner.send(`{"id":"yes","type":"approval_response",` + of + `,"approvalId":"` + asked.Get("id").Str + `","optionId":"once"}`)
+	assert.True(t, owner.until("yes").Get("success").Bool())
+	assert.Contains(t, owner.until("agent_end").Raw, "secret", "the run has gone on")
+	assert.FileExists(t, filepath.Join(p.work, "made"))
+	for _, unheard := range []string{"approval_request", "secret"} {
+		assert.NotContains(t, rest+string(events), unheard)
+	}
+	assert.Contains(t, string(events), "before", "the stream had the run")
+	assert.Equal(t, 143, s.stop())
 }
 
 // TestEventStream: who only wants to hear comes back to where it was.
