@@ -135,7 +135,7 @@ func parseRule(text string) (Rule, error) {
 		return Rule{}, errors.New("want: operation pattern when what")
 	}
 	r := Rule{Op: f[0], Pattern: f[1], Short: -1}
-	if !knownOp(r.Op) {
+	if r.Op != "*" && !slices.Contains(Ops, r.Op) {
 		return Rule{}, errors.New("unknown operation")
 	}
 	if _, err := path.Match(r.Pattern, ""); err != nil {
@@ -145,13 +145,6 @@ func parseRule(text string) (Rule, error) {
 		return Rule{}, err
 	}
 	return r, r.parseWhat(f[3])
-}
-
-func knownOp(op string) bool {
-	if slices.Contains(Ops, op) {
-		return true
-	}
-	return op == "*"
 }
 
 func (r *Rule) parseWhen(when string) (err error) {
@@ -278,79 +271,66 @@ func (f *Faulty) strikes(r Rule, nth int, key string) bool {
 	return true
 }
 
-func (f *Faulty) file(op, name string, open func(string) (store.File, error)) (store.File, error) {
+// try does an operation unless it is made to fail.
+func try[T any](f *Faulty, op, name string, do func() (T, error)) (none T, err error) {
 	if _, err := f.strike(op, name); err != nil {
-		return nil, err
+		return none, err
 	}
-	file, err := open(name)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyFile{file, f, name}, nil
+	return do()
+}
+
+// only is try for an operation that has no result.
+func (f *Faulty) only(op, name string, do func() error) error {
+	_, err := try(f, op, name, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+func (f *Faulty) file(op, name string, open func(string) (store.File, error)) (store.File, error) {
+	return try(f, op, name, func() (store.File, error) {
+		file, err := open(name)
+		if err != nil {
+			return nil, err
+		}
+		return &faultyFile{file, f, name}, nil
+	})
 }
 
 func (f *Faulty) OpenAppend(name string) (store.File, error) {
 	return f.file("append", name, f.FS.OpenAppend)
 }
-
-func (f *Faulty) Open(name string) (store.File, error) { return f.file("open", name, f.FS.Open) }
-
+func (f *Faulty) Open(name string) (store.File, error)   { return f.file("open", name, f.FS.Open) }
 func (f *Faulty) Create(name string) (store.File, error) { return f.file("create", name, f.FS.Create) }
 
 func (f *Faulty) Stat(name string) (fs.FileInfo, error) {
-	if _, err := f.strike("stat", name); err != nil {
-		return nil, err
-	}
-	return f.FS.Stat(name)
+	return try(f, "stat", name, func() (fs.FileInfo, error) { return f.FS.Stat(name) })
 }
 
 func (f *Faulty) Stamp(name string) (store.Stamp, error) {
-	if _, err := f.strike("stat", name); err != nil {
-		return store.Stamp{}, err
-	}
-	return f.FS.Stamp(name)
+	return try(f, "stat", name, func() (store.Stamp, error) { return f.FS.Stamp(name) })
 }
 
 func (f *Faulty) ReadDir(name string) ([]fs.DirEntry, error) {
-	if _, err := f.strike("readdir", name); err != nil {
-		return nil, err
-	}
-	return f.FS.ReadDir(name)
-}
-
-func (f *Faulty) Rename(from, to string) error {
-	if _, err := f.strike("rename", from); err != nil {
-		return err
-	}
-	return f.FS.Rename(from, to)
-}
-
-func (f *Faulty) Remove(name string) error {
-	if _, err := f.strike("remove", name); err != nil {
-		return err
-	}
-	return f.FS.Remove(name)
-}
-
-func (f *Faulty) MkdirAll(name string) error {
-	if _, err := f.strike("mkdir", name); err != nil {
-		return err
-	}
-	return f.FS.MkdirAll(name)
-}
-
-func (f *Faulty) SyncDir(name string) error {
-	if _, err := f.strike("syncdir", name); err != nil {
-		return err
-	}
-	return f.FS.SyncDir(name)
+	return try(f, "readdir", name, func() ([]fs.DirEntry, error) { return f.FS.ReadDir(name) })
 }
 
 func (f *Faulty) LockDir(name string) (unlock func(), err error) {
-	if _, err := f.strike("lock", name); err != nil {
-		return nil, err
-	}
-	return f.FS.LockDir(name)
+	return try(f, "lock", name, func() (func(), error) { return f.FS.LockDir(name) })
+}
+
+func (f *Faulty) Rename(from, to string) error {
+	return f.only("rename", from, func() error { return f.FS.Rename(from, to) })
+}
+
+func (f *Faulty) Remove(name string) error {
+	return f.only("remove", name, func() error { return f.FS.Remove(name) })
+}
+
+func (f *Faulty) MkdirAll(name string) error {
+	return f.only("mkdir", name, func() error { return f.FS.MkdirAll(name) })
+}
+
+func (f *Faulty) SyncDir(name string) error {
+	return f.only("syncdir", name, func() error { return f.FS.SyncDir(name) })
 }
 
 type faultyFile struct {
@@ -372,52 +352,20 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 }
 
 func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
-	if _, err := f.fs.strike("read", f.name); err != nil {
-		return 0, err
-	}
-	return f.File.ReadAt(p, off)
+	return try(f.fs, "read", f.name, func() (int, error) { return f.File.ReadAt(p, off) })
 }
 
-func (f *faultyFile) Stat() (fs.FileInfo, error) {
-	if _, err := f.fs.strike("fstat", f.name); err != nil {
-		return nil, err
-	}
-	return f.File.Stat()
-}
-
-func (f *faultyFile) Stamp() (store.Stamp, error) {
-	if _, err := f.fs.strike("fstat", f.name); err != nil {
-		return store.Stamp{}, err
-	}
-	return f.File.Stamp()
-}
+func (f *faultyFile) Stat() (fs.FileInfo, error)  { return try(f.fs, "fstat", f.name, f.File.Stat) }
+func (f *faultyFile) Stamp() (store.Stamp, error) { return try(f.fs, "fstat", f.name, f.File.Stamp) }
+func (f *faultyFile) Sync() error                 { return f.fs.only("sync", f.name, f.File.Sync) }
+func (f *faultyFile) Lock() error                 { return f.fs.only("lock", f.name, f.File.Lock) }
 
 func (f *faultyFile) Truncate(size int64) error {
-	if _, err := f.fs.strike("truncate", f.name); err != nil {
-		return err
-	}
-	return f.File.Truncate(size)
-}
-
-func (f *faultyFile) Sync() error {
-	if _, err := f.fs.strike("sync", f.name); err != nil {
-		return err
-	}
-	return f.File.Sync()
-}
-
-func (f *faultyFile) Lock() error {
-	if _, err := f.fs.strike("lock", f.name); err != nil {
-		return err
-	}
-	return f.File.Lock()
+	return f.fs.only("truncate", f.name, func() error { return f.File.Truncate(size) })
 }
 
 // Close always closes, whatever it reports: no test wants to leak files.
 func (f *faultyFile) Close() error {
 	below := f.File.Close()
-	if _, err := f.fs.strike("close", f.name); err != nil {
-		return err
-	}
-	return below
+	return f.fs.only("close", f.name, func() error { return below })
 }

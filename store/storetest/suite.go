@@ -46,9 +46,8 @@ func TestFS(t *testing.T, fsys store.FS, root string) {
 // put makes a file with content.
 func put(t *testing.T, fsys store.FS, name, content string) {
 	t.Helper()
-	f, err := fsys.Create(name)
-	require.NoError(t, err)
-	_, err = f.Write([]byte(content))
+	f := open(t, fsys.Create, name)
+	_, err := f.Write([]byte(content))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 }
@@ -56,14 +55,29 @@ func put(t *testing.T, fsys store.FS, name, content string) {
 // get reads a file.
 func get(t *testing.T, fsys store.FS, name string) string {
 	t.Helper()
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
+	f := open(t, fsys.Open, name)
 	st, err := f.Stat()
 	require.NoError(t, err)
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, st.Size()))
 	require.NoError(t, err)
 	return string(b)
+}
+
+// open opens a file until the end of the test.
+func open(t *testing.T, by func(string) (store.File, error), name string) store.File {
+	t.Helper()
+	f, err := by(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// file makes a file with content, and opens it for appending.
+func file(t *testing.T, fsys store.FS, dir, content string) (name string, f store.File) {
+	t.Helper()
+	name = filepath.Join(dir, "f")
+	put(t, fsys, name, content)
+	return name, open(t, fsys.OpenAppend, name)
 }
 
 func testMissing(t *testing.T, fsys store.FS, dir string) {
@@ -98,14 +112,8 @@ func testCreate(t *testing.T, fsys store.FS, dir string) {
 }
 
 func testAppend(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "start ")
-	a, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer a.Close()
-	b, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer b.Close()
+	name, a := file(t, fsys, dir, "start ")
+	b := open(t, fsys.OpenAppend, name)
 	for _, w := range []struct {
 		f    io.Writer
 		text string
@@ -122,11 +130,7 @@ func testAppend(t *testing.T, fsys store.FS, dir string) {
 }
 
 func testReadAt(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "0123456789")
-	f, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer f.Close()
+	_, f := file(t, fsys, dir, "0123456789")
 	p := make([]byte, 4)
 	n, err := f.ReadAt(p, 3)
 	require.NoError(t, err)
@@ -142,23 +146,17 @@ func testReadAt(t *testing.T, fsys store.FS, dir string) {
 func testReadOnly(t *testing.T, fsys store.FS, dir string) {
 	name := filepath.Join(dir, "f")
 	put(t, fsys, name, "x")
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
-	_, err = f.Write([]byte("y"))
+	f := open(t, fsys.Open, name)
+	_, err := f.Write([]byte("y"))
 	assert.Error(t, err)
 	assert.Error(t, f.Truncate(0))
 	assert.Equal(t, "x", get(t, fsys, name))
 }
 
 func testTruncate(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "0123456789")
-	f, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer f.Close()
+	name, f := file(t, fsys, dir, "0123456789")
 	require.NoError(t, f.Truncate(4))
-	_, err = f.Write([]byte("x"))
+	_, err := f.Write([]byte("x"))
 	require.NoError(t, err)
 	assert.Equal(t, "0123x", get(t, fsys, name), "the next write goes to the new end")
 	require.NoError(t, f.Truncate(7))
@@ -172,12 +170,10 @@ func testRename(t *testing.T, fsys store.FS, dir string) {
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	put(t, fsys, from, "new")
 	put(t, fsys, to, "old")
-	old, err := fsys.Open(to)
-	require.NoError(t, err)
-	defer old.Close()
+	old := open(t, fsys.Open, to)
 	require.NoError(t, fsys.Rename(from, to))
 	assert.Equal(t, "new", get(t, fsys, to))
-	_, err = fsys.Stat(from)
+	_, err := fsys.Stat(from)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	p := make([]byte, 3)
 	_, err = old.ReadAt(p, 0)
@@ -187,14 +183,10 @@ func testRename(t *testing.T, fsys store.FS, dir string) {
 }
 
 func testRemove(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "abc")
-	f, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer f.Close()
+	name, f := file(t, fsys, dir, "abc")
 	require.NoError(t, fsys.Remove(name))
 	p := make([]byte, 3)
-	_, err = f.ReadAt(p, 0)
+	_, err := f.ReadAt(p, 0)
 	require.NoError(t, err)
 	assert.Equal(t, "abc", string(p))
 	_, err = f.Stamp()
@@ -210,9 +202,7 @@ func testRemove(t *testing.T, fsys store.FS, dir string) {
 func testStamps(t *testing.T, fsys store.FS, dir string) {
 	name, other := filepath.Join(dir, "f"), filepath.Join(dir, "g")
 	put(t, fsys, name, "0123456789")
-	f, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer f.Close()
+	f := open(t, fsys.OpenAppend, name)
 	last, err := f.Stamp()
 	require.NoError(t, err)
 	at, err := fsys.Stamp(name)
@@ -273,13 +263,8 @@ func testDirs(t *testing.T, fsys store.FS, dir string) {
 }
 
 func testLock(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "")
-	a, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	b, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
-	defer b.Close()
+	name, a := file(t, fsys, dir, "")
+	b := open(t, fsys.OpenAppend, name)
 	require.NoError(t, a.Lock())
 	require.NoError(t, a.Lock(), "the holder may lock again")
 	assert.ErrorIs(t, b.Lock(), store.ErrInUse)
@@ -288,12 +273,9 @@ func testLock(t *testing.T, fsys store.FS, dir string) {
 }
 
 func testClosed(t *testing.T, fsys store.FS, dir string) {
-	name := filepath.Join(dir, "f")
-	put(t, fsys, name, "abc")
-	f, err := fsys.OpenAppend(name)
-	require.NoError(t, err)
+	name, f := file(t, fsys, dir, "abc")
 	require.NoError(t, f.Close())
-	_, err = f.Write([]byte("x"))
+	_, err := f.Write([]byte("x"))
 	assert.ErrorIs(t, err, fs.ErrClosed)
 	_, err = f.ReadAt(make([]byte, 1), 0)
 	assert.ErrorIs(t, err, fs.ErrClosed)
