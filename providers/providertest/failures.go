@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -34,14 +33,12 @@ func (s *suite) refusals(t *testing.T) {
 		{503, protocol.ErrorOverloaded}, {504, protocol.ErrorServer}, {529, protocol.ErrorOverloaded},
 	} {
 		body := s.Refusal(c.status, "something is the matter")
-		_, failed := s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
+		failed := s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(c.status)
 			_, _ = w.Write(body)
-		}).ask(t)
-		require.NotNil(t, failed)
-		assert.Equal(t, c.kind, failed.Kind, "status %d", c.status)
+		}).fails(t, c.kind)
 		assert.Equal(t, c.status, failed.Status)
 		assert.Contains(t, failed.Message, strconv.Itoa(c.status))
 		assert.Contains(t, failed.Body, "something is the matter")
@@ -51,18 +48,15 @@ func (s *suite) refusals(t *testing.T) {
 		}
 	}
 	t.Run("no body", func(t *testing.T) {
-		_, failed := s.newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }).ask(t)
-		require.NotNil(t, failed)
+		failed := s.newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }).fails(t, protocol.ErrorServer)
 		assert.Equal(t, "500 status code (no body)", failed.Message)
 	})
 	t.Run("redirect", func(t *testing.T) {
 		asked := 0
-		_, failed := s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
+		s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
 			asked++
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}).ask(t)
-		require.NotNil(t, failed)
-		assert.Equal(t, protocol.ErrorInvalid, failed.Kind)
+		}).fails(t, protocol.ErrorInvalid)
 		assert.Equal(t, 1, asked, "a key goes nowhere but to the base URL")
 	})
 }
@@ -89,8 +83,7 @@ func (s *suite) secrets(t *testing.T) {
 			r := s.newRig(t, handler)
 			req := question(r.model)
 			req.Credentials = providers.Credentials{Key: key, Headers: map[string]string{"X-Extra": header}}
-			_, failed, problem := Fold(r.provider.Stream(t.Context(), req))
-			require.NoError(t, problem)
+			_, failed := r.put(t.Context(), t, req)
 			require.NotNil(t, failed)
 			for _, secret := range []string{key, "canary-header", "AbCdEfGh", "abcdefghijklmnop"} {
 				assert.NotContains(t, failed.Message, secret)
@@ -121,10 +114,8 @@ func (s *suite) transport(t *testing.T) {
 		r := s.newRig(t, play(nil, 0))
 		req := question(r.model)
 		req.Messages = nil
-		_, failed, problem := Fold(r.provider.Stream(t.Context(), req))
-		require.NoError(t, problem)
-		require.NotNil(t, failed)
-		assert.Equal(t, protocol.ErrorInvalid, failed.Kind)
+		_, failed := r.put(t.Context(), t, req)
+		assertKind(t, failed, protocol.ErrorInvalid)
 	})
 }
 
@@ -132,10 +123,7 @@ func (s *suite) fails(t *testing.T, model *protocol.Model, kind protocol.ErrorKi
 	t.Helper()
 	client := wire.NewClient(wire.ClientConfig{})
 	defer client.Close()
-	_, failed, problem := Fold(s.New(client).Stream(t.Context(), question(model)))
-	require.NoError(t, problem)
-	require.NotNil(t, failed)
-	assert.Equal(t, kind, failed.Kind, failed.Message)
+	(&rig{provider: s.New(client), model: model}).fails(t, kind)
 }
 
 // leaveOpen sends the beginning of an answer and waits until the client is
@@ -184,8 +172,7 @@ func (s *suite) cancel(t *testing.T) {
 			<-arrived
 			cancel()
 		}()
-		_, failed, problem := Fold(r.provider.Stream(ctx, question(r.model)))
-		require.NoError(t, problem)
+		_, failed := r.put(ctx, t, question(r.model))
 		<-gone
 		assertAborted(t, failed)
 	})
@@ -193,8 +180,7 @@ func (s *suite) cancel(t *testing.T) {
 		r := s.newRig(t, func(http.ResponseWriter, *http.Request) { t.Error("a cancelled request was sent") })
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, failed, problem := Fold(r.provider.Stream(ctx, question(r.model)))
-		require.NoError(t, problem)
+		_, failed := r.put(ctx, t, question(r.model))
 		assertAborted(t, failed)
 	})
 }
@@ -230,8 +216,7 @@ func (s *suite) accounts(t *testing.T) {
 	for _, key := range []string{"first-key", "first-key", "second-key", "first-key"} {
 		req := question(r.model)
 		req.Credentials = providers.Credentials{Key: key}
-		_, failed, problem := Fold(r.provider.Stream(t.Context(), req))
-		require.NoError(t, problem)
+		_, failed := r.put(t.Context(), t, req)
 		require.Nil(t, failed)
 	}
 	assert.Equal(t, seen[0], seen[1], "the connection is kept and used again")
@@ -242,14 +227,12 @@ func (s *suite) accounts(t *testing.T) {
 // reuse: a response whose end comes a little after the answer's does not cost
 // the connection.
 func (s *suite) reuse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen []string
-		r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-			seen = append(seen, req.RemoteAddr)
-			play(join(s.Answer(short)), 0)(w, req)
-			sleep(req.Context(), 50*time.Millisecond)
-		})
-		defer closeRig()
+	var seen []string
+	s.faked(t, func(w http.ResponseWriter, req *http.Request) {
+		seen = append(seen, req.RemoteAddr)
+		play(join(s.Answer(short)), 0)(w, req)
+		sleep(req.Context(), 50*time.Millisecond)
+	}, func(t *testing.T, r *rig) {
 		for range 3 {
 			_, failed := r.ask(t)
 			require.Nil(t, failed)
@@ -293,18 +276,14 @@ func (s *suite) silence(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				gone := make(chan struct{})
-				r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-					defer close(gone)
-					_, _ = io.Copy(io.Discard, req.Body)
-					c.serve(w, req)
-				})
-				defer closeRig()
+			gone := make(chan struct{})
+			s.faked(t, func(w http.ResponseWriter, req *http.Request) {
+				defer close(gone)
+				_, _ = io.Copy(io.Discard, req.Body)
+				c.serve(w, req)
+			}, func(t *testing.T, r *rig) {
 				begun := time.Now()
-				_, failed := r.ask(t)
-				require.NotNil(t, failed)
-				assert.Equal(t, protocol.ErrorStalled, failed.Kind, failed.Message)
+				r.fails(t, protocol.ErrorStalled)
 				assert.Equal(t, time.Duration(c.limitMs)*time.Millisecond, time.Since(begun))
 				<-gone
 			})
@@ -317,36 +296,27 @@ func (s *suite) silence(t *testing.T) {
 // its own.
 func (s *suite) silenceElsewhere(t *testing.T) {
 	t.Run("error text", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-				w.WriteHeader(500)
-				_, _ = io.WriteString(w, "the beginning of")
-				flush(w)
-				<-req.Context().Done()
-			})
-			defer closeRig()
+		s.faked(t, func(w http.ResponseWriter, req *http.Request) {
+			w.WriteHeader(500)
+			_, _ = io.WriteString(w, "the beginning of")
+			flush(w)
+			<-req.Context().Done()
+		}, func(t *testing.T, r *rig) {
 			begun := time.Now()
-			_, failed := r.ask(t)
-			require.NotNil(t, failed)
-			assert.Equal(t, protocol.ErrorServer, failed.Kind)
-			assert.Contains(t, failed.Message, "the beginning of")
+			assert.Contains(t, r.fails(t, protocol.ErrorServer).Message, "the beginning of")
 			assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
 		})
 	})
 	t.Run("limit of the model", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-				startStream(w)
-				<-req.Context().Done()
-			})
-			defer closeRig()
+		s.faked(t, func(w http.ResponseWriter, req *http.Request) {
+			startStream(w)
+			<-req.Context().Done()
+		}, func(t *testing.T, r *rig) {
 			extra := *r.model.ProviderConfig
 			extra.Stall = protocol.StallLimits{FirstMs: 1500}
 			r.model.ProviderConfig = &extra
 			begun := time.Now()
-			_, failed := r.ask(t)
-			require.NotNil(t, failed)
-			assert.Equal(t, protocol.ErrorStalled, failed.Kind)
+			r.fails(t, protocol.ErrorStalled)
 			assert.Equal(t, 1500*time.Millisecond, time.Since(begun))
 		})
 	})
@@ -364,22 +334,20 @@ func sleep(ctx context.Context, d time.Duration) {
 // for a server that never ends the response.
 func (s *suite) slow(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			a := short
-			a.Blocks = []Block{{Kind: protocol.BlockText, Pieces: strings.Split(strings.Repeat("word ", 40), " ")[:40]}}
-			r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-				_, _ = io.Copy(io.Discard, req.Body)
-				startStream(w)
-				speaking := false
-				for _, event := range s.Answer(a) {
-					_, _ = w.Write(event)
-					flush(w)
-					if speaking = speaking || bytes.Contains(event, []byte("word")); speaking {
-						sleep(req.Context(), 4*time.Minute)
-					}
+		a := short
+		a.Blocks = []Block{{Kind: protocol.BlockText, Pieces: strings.Split(strings.Repeat("word ", 40), " ")[:40]}}
+		s.faked(t, func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			startStream(w)
+			speaking := false
+			for _, event := range s.Answer(a) {
+				_, _ = w.Write(event)
+				flush(w)
+				if speaking = speaking || bytes.Contains(event, []byte("word")); speaking {
+					sleep(req.Context(), 4*time.Minute)
 				}
-			})
-			defer closeRig()
+			}
+		}, func(t *testing.T, r *rig) {
 			begun := time.Now()
 			got, failed := r.ask(t)
 			require.Nil(t, failed)
@@ -388,9 +356,7 @@ func (s *suite) slow(t *testing.T) {
 		})
 	})
 	t.Run("reader", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, closeRig := s.newFakeRig(play(join(s.Answer(full)), 50))
-			defer closeRig()
+		s.faked(t, play(join(s.Answer(full)), 50), func(t *testing.T, r *rig) {
 			got, failed, problem := Fold(func(yield func(protocol.Part, error) bool) {
 				for part, err := range r.provider.Stream(t.Context(), question(r.model)) {
 					time.Sleep(time.Hour)
@@ -405,17 +371,9 @@ func (s *suite) slow(t *testing.T) {
 		})
 	})
 	t.Run("open end", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-				play(join(s.Answer(full)), 0)(w, req)
-				<-req.Context().Done()
-			})
-			defer closeRig()
-			begun := time.Now()
-			got, failed := r.ask(t)
-			require.Nil(t, failed)
-			s.equal(t, full, got)
-			assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
-		})
+		got, failed, took := PlayOpen(t, s.Fixture, join(s.Answer(full)))
+		require.Nil(t, failed)
+		s.equal(t, full, got)
+		assert.LessOrEqual(t, took, 10*time.Second)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -104,12 +103,10 @@ func Play(t *testing.T, fixture Fixture, stream []byte) (Folded, *protocol.Strea
 // in fake time; took is how long that took.
 func PlayOpen(t *testing.T, fixture Fixture, stream []byte) (got Folded, failed *protocol.StreamError, took time.Duration) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r, closeRig := (&suite{fixture}).newFakeRig(func(w http.ResponseWriter, req *http.Request) {
-			play(stream, 0)(w, req)
-			<-req.Context().Done()
-		})
-		defer closeRig()
+	(&suite{fixture}).faked(t, func(w http.ResponseWriter, req *http.Request) {
+		play(stream, 0)(w, req)
+		<-req.Context().Done()
+	}, func(t *testing.T, r *rig) {
 		begun := time.Now()
 		got, failed = r.ask(t)
 		took = time.Since(begun)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +13,7 @@ import (
 
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/providers/wire"
 )
 
 // repeats: what passes is asked again by itself, as often as the request allows
@@ -68,14 +68,10 @@ func (s *suite) repeats(t *testing.T) {
 		{"silence", []http.HandlerFunc{silent, answer}, twice, protocol.StallLimits{}, nil, "stalled"},
 		{"silence, with a limit asked for", []http.HandlerFunc{silent, answer}, twice, protocol.StallLimits{ConnectMs: 2000}, []time.Duration{2500 * ms}, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { s.repeat(t, c) }) })
+		t.Run(c.name, func(t *testing.T) { s.repeat(t, c) })
 	}
-	t.Run("abort", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { s.repeatAborted(t, refuse(429, "Retry-After", "30"), twice) })
-	})
-	t.Run("report", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { s.repeatReported(t, refuse(500, "Retry-After", "3"), twice) })
-	})
+	t.Run("abort", func(t *testing.T) { s.repeatAborted(t, refuse(429, "Retry-After", "30"), twice) })
+	t.Run("report", func(t *testing.T) { s.repeatReported(t, refuse(500, "Retry-After", "3"), twice) })
 }
 
 // repeated is what a service answers, and how often and when it is asked.
@@ -93,7 +89,7 @@ func (s *suite) repeat(t *testing.T, c repeated) {
 	var asked []time.Duration
 	var begun time.Time
 	var bodies []string
-	r, closeRig := s.newFakeRig(func(w http.ResponseWriter, req *http.Request) {
+	s.faked(t, func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		mu.Lock()
 		bodies = append(bodies, string(body))
@@ -104,55 +100,53 @@ func (s *suite) repeat(t *testing.T, c repeated) {
 		asked[len(asked)-1] = time.Since(begun)
 		mu.Unlock()
 		c.answers[n](w, req)
+	}, func(t *testing.T, r *rig) {
+		req := question(r.model)
+		req.Repeats, req.Network.Stall = c.repeats, c.stall
+		got, failed := r.put(t.Context(), t, req)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, append([]time.Duration{0}, c.asked...), asked)
+		for _, body := range bodies {
+			require.Equal(t, bodies[0], body)
+		}
+		if c.text != "" {
+			require.NotNil(t, failed)
+			require.Contains(t, failed.Message, c.text)
+			return
+		}
+		require.Nil(t, failed)
+		require.Equal(t, "Hello, wörld", got.Content.Text(""), "nothing comes twice")
 	})
-	defer closeRig()
-	req := question(r.model)
-	req.Repeats, req.Network.Stall = c.repeats, c.stall
-	got, failed, problem := Fold(r.provider.Stream(t.Context(), req))
-	require.NoError(t, problem)
-	mu.Lock()
-	defer mu.Unlock()
-	require.Equal(t, append([]time.Duration{0}, c.asked...), asked)
-	for _, body := range bodies {
-		require.Equal(t, bodies[0], body)
-	}
-	if c.text != "" {
-		require.NotNil(t, failed)
-		require.Contains(t, failed.Message, c.text)
-		return
-	}
-	require.Nil(t, failed)
-	require.Equal(t, "Hello, wörld", got.Content.Text(""), "nothing comes twice")
 }
 
 // repeatAborted: a wait ends with the abort.
 func (s *suite) repeatAborted(t *testing.T, refuse http.HandlerFunc, twice providers.Repeats) {
-	r, closeRig := s.newFakeRig(refuse)
-	defer closeRig()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	req := question(r.model)
-	req.Repeats = twice
-	begun := time.Now()
-	_, failed, problem := Fold(r.provider.Stream(ctx, req))
-	require.NoError(t, problem)
-	require.NotNil(t, failed)
-	assert.Equal(t, protocol.ErrorAborted, failed.Kind)
-	assert.Equal(t, time.Second, time.Since(begun), "a wait ends with the abort")
+	s.faked(t, refuse, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req := question(r.model)
+		req.Repeats = twice
+		begun := time.Now()
+		_, failed := r.put(ctx, t, req)
+		assertKind(t, failed, protocol.ErrorAborted)
+		assert.Equal(t, time.Second, time.Since(begun), "a wait ends with the abort")
+	})
 }
 
 // repeatReported: whoever wants to know hears of every answer, and when it is asked again.
 func (s *suite) repeatReported(t *testing.T, refuse http.HandlerFunc, twice providers.Repeats) {
 	var said []string // by the client, in this goroutine
-	r, closeRig := s.newFakeRig(refuse, func(m *protocol.Model, err protocol.StreamError, again time.Duration) {
+	config := wire.ClientConfig{Failed: func(m *protocol.Model, err protocol.StreamError, again time.Duration) {
 		said = append(said, again.String())
 		assert.NotEmpty(t, m.ID)
 		assert.Contains(t, err.Body, "something is the matter")
+	}}
+	s.fakedWith(t, config, refuse, func(t *testing.T, r *rig) {
+		req := question(r.model)
+		req.Repeats = twice
+		_, failed := r.put(t.Context(), t, req)
+		require.NotNil(t, failed)
+		assert.Equal(t, []string{"3s", "3s", "0s"}, said)
 	})
-	defer closeRig()
-	req := question(r.model)
-	req.Repeats = twice
-	_, failed, _ := Fold(r.provider.Stream(t.Context(), req))
-	require.NotNil(t, failed)
-	assert.Equal(t, []string{"3s", "3s", "0s"}, said)
 }

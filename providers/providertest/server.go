@@ -9,8 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -44,9 +45,37 @@ func (s *suite) newRig(t *testing.T, handler http.HandlerFunc) *rig {
 // ask asks the ordinary question and folds the answer, which must be in order.
 func (r *rig) ask(t *testing.T) (Folded, *protocol.StreamError) {
 	t.Helper()
-	got, failed, problem := Fold(r.provider.Stream(t.Context(), question(r.model)))
+	return r.put(t.Context(), t, question(r.model))
+}
+
+// put asks any question.
+func (r *rig) put(ctx context.Context, t *testing.T, req providers.Request) (Folded, *protocol.StreamError) {
+	t.Helper()
+	got, failed, problem := Fold(r.provider.Stream(ctx, req))
 	require.NoError(t, problem)
 	return got, failed
+}
+
+// fails asks the ordinary question, to which the answer must be an error of a kind.
+func (r *rig) fails(t *testing.T, kind protocol.ErrorKind) *protocol.StreamError {
+	t.Helper()
+	_, failed := r.ask(t)
+	return assertKind(t, failed, kind)
+}
+
+func assertKind(t *testing.T, failed *protocol.StreamError, kind protocol.ErrorKind) *protocol.StreamError {
+	t.Helper()
+	require.NotNil(t, failed)
+	assert.Equal(t, kind, failed.Kind, failed.Message)
+	return failed
+}
+
+// answered is what comes of an answer, in writes of at most size, 0 for one write: no error.
+func (s *suite) answered(t *testing.T, stream []byte, size int) Folded {
+	t.Helper()
+	got, failed := s.newRig(t, play(stream, size)).ask(t)
+	require.Nil(t, failed)
+	return got
 }
 
 // startStream writes the response headers of a stream.
@@ -138,26 +167,31 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// newFakeRig is newRig inside a bubble of fake time; the model's address is no
-// private one, so that the usual limits count. close must be called in the
-// bubble.
-func (s *suite) newFakeRig(handler http.HandlerFunc, failed ...func(*protocol.Model, protocol.StreamError, time.Duration)) (r *rig, closeRig func()) {
-	network := newPipes()
-	server := &http.Server{Handler: handler}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(network)
-	}()
-	config := wire.ClientConfig{Dial: network.dial}
-	if len(failed) > 0 {
-		config.Failed = failed[0]
-	}
-	client := wire.NewClient(config)
-	r = &rig{client: client, provider: s.New(client), model: s.Model("http://models.example.com/v1")}
-	return r, func() {
-		client.Close()
-		_ = server.Close()
-		<-served
-	}
+// faked runs a test in a bubble of fake time, with a server in it; the model's address is no
+// private one, so that the usual limits count.
+func (s *suite) faked(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	s.fakedWith(t, wire.ClientConfig{}, handler, test)
+}
+
+// fakedWith is the same with a client that was told something.
+func (s *suite) fakedWith(t *testing.T, config wire.ClientConfig, handler http.HandlerFunc, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		server := &http.Server{Handler: handler}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(network)
+		}()
+		config.Dial = network.dial
+		client := wire.NewClient(config)
+		defer func() {
+			client.Close()
+			_ = server.Close()
+			<-served
+		}()
+		test(t, &rig{client: client, provider: s.New(client), model: s.Model("http://models.example.com/v1")})
+	})
 }

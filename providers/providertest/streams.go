@@ -42,8 +42,7 @@ func (s *suite) stopReasons(t *testing.T) {
 	for _, stop := range []protocol.StopReason{protocol.StopStop, protocol.StopLength} {
 		a := short
 		a.Stop = stop
-		got, failed := s.newRig(t, play(join(s.Answer(a)), 0)).ask(t)
-		require.Nil(t, failed)
+		got := s.answered(t, join(s.Answer(a)), 0)
 		assert.Equal(t, stop, got.Stop)
 	}
 }
@@ -52,21 +51,18 @@ func (s *suite) stopReasons(t *testing.T) {
 func (s *suite) pieces(t *testing.T) {
 	stream := join(s.Answer(full))
 	for _, size := range []int{1, 2, 3, 7, 31, 100, 1000} {
-		got, failed := s.newRig(t, play(stream, size)).ask(t)
-		require.Nil(t, failed)
+		got := s.answered(t, stream, size)
 		s.equal(t, full, got)
 	}
 	crlf := bytes.ReplaceAll(stream, []byte("\n"), []byte("\r\n"))
-	got, failed := s.newRig(t, play(crlf, 0)).ask(t)
-	require.Nil(t, failed)
+	got := s.answered(t, crlf, 0)
 	s.equal(t, full, got)
 
 	var alive []byte
 	for _, event := range s.Answer(full) {
 		alive = append(append(append(alive, s.Keepalive()...), ": comment\n\n"...), event...)
 	}
-	got, failed = s.newRig(t, play(alive, 0)).ask(t)
-	require.Nil(t, failed)
+	got = s.answered(t, alive, 0)
 	s.equal(t, full, got)
 }
 
@@ -118,16 +114,14 @@ func (s *suite) characters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			split := bytes.Replace(stream, []byte("<A>"), []byte(pair[0]), 1)
 			split = bytes.Replace(split, []byte("<B>"), []byte(pair[1]), 1)
-			got, failed := s.newRig(t, play(split, 0)).ask(t)
-			require.Nil(t, failed)
+			got := s.answered(t, split, 0)
 			assert.Equal(t, "x😀y", got.Content.Text(""))
 		})
 	}
 	t.Run("half a pair", func(t *testing.T) {
 		lone := bytes.Replace(stream, []byte("<A>"), []byte(`a\ud83d`), 1)
 		lone = bytes.Replace(lone, []byte("<B>"), []byte(`b\ude00c`), 1)
-		got, failed := s.newRig(t, play(lone, 0)).ask(t)
-		require.Nil(t, failed)
+		got := s.answered(t, lone, 0)
 		assert.Equal(t, "a\uFFFDb\uFFFDc", got.Content.Text(""))
 	})
 }
@@ -135,8 +129,7 @@ func (s *suite) characters(t *testing.T) {
 func (s *suite) huge(t *testing.T) {
 	a := short
 	a.Blocks = []Block{{Kind: protocol.BlockText, Pieces: []string{strings.Repeat("0123456789abcdé\n", 1<<17)}}}
-	got, failed := s.newRig(t, play(join(s.Answer(a)), 0)).ask(t)
-	require.Nil(t, failed)
+	got := s.answered(t, join(s.Answer(a)), 0)
 	assert.Equal(t, len(a.Blocks[0].Text()), len(got.Content.Text("")))
 }
 
@@ -183,9 +176,7 @@ func (s *suite) garbage(t *testing.T) {
 		"strange JSON": {"data: {\"type\":7,\"choices\":{\"a\":1},\"delta\":[],\"index\":-5,\"usage\":\"x\",\"candidates\":3}\n\n", protocol.ErrorCutStream, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, failed := s.newRig(t, play([]byte(c.body), 0)).ask(t)
-			require.NotNil(t, failed)
-			assert.Equal(t, c.kind, failed.Kind, failed.Message)
+			failed := s.newRig(t, play([]byte(c.body), 0)).fails(t, c.kind)
 			assert.Contains(t, failed.Message, c.text)
 		})
 	}
@@ -206,15 +197,12 @@ func (s *suite) failure(t *testing.T) {
 	events := s.Answer(short)
 	stream := append(join(events[:len(events)-1]), s.Failure()...)
 	got, failed := s.newRig(t, play(stream, 0)).ask(t)
-	require.NotNil(t, failed)
-	assert.Equal(t, protocol.ErrorOverloaded, failed.Kind, failed.Message)
+	assertKind(t, failed, protocol.ErrorOverloaded)
 	assert.Positive(t, got.Deltas)
 
-	_, failed = s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
+	s.newRig(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		startStream(w)
 		_, _ = w.Write(s.Failure())
-	}).ask(t)
-	require.NotNil(t, failed)
-	assert.Equal(t, protocol.ErrorOverloaded, failed.Kind)
+	}).fails(t, protocol.ErrorOverloaded)
 }
