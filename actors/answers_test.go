@@ -45,6 +45,11 @@ func TestEveryCommandIsAnsweredOnce(t *testing.T) {
 				b.Send(`{"type":"abort"}`)
 				b.pass(time.Hour)
 				assert.Empty(t, b.Unanswered())
+				for _, line := range b.Lines() { // what the switches over commands say to one that they do not know
+					for _, forgotten := range []string{"is not supported by this version", "no slow query for", "no such question about files"} {
+						assert.NotContains(t, line, forgotten)
+					}
+				}
 				b.end()
 				b.judge(actortest.Options{})
 			})

@@ -9,7 +9,8 @@ import (
 
 // Command is the decoded form of one command: its parameters. The envelope
 // (type and id) is in [Request]. Tags: json names the member, req makes it
-// required, doc explains it in the reference.
+// required, path says that it names a place in the file system, see [PathKind], doc explains it in
+// the reference.
 type Command interface{ command() }
 
 // isCommand makes a struct a [Command].
@@ -191,12 +192,12 @@ type (
 type (
 	NewSession struct {
 		isCommand
-		ParentSession  string `json:"parentSession" doc:"Path of the session file this one comes from."`
+		ParentSession  string `json:"parentSession" path:"file" doc:"Path of the session file this one comes from."`
 		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key begins no further session. In the session that the first one has left it leads to the one that it has begun, also after a restart, if that has a file."`
 	}
 	SwitchSession struct {
 		isCommand
-		SessionPath string `json:"sessionPath" req:"true" doc:"The session file to load."`
+		SessionPath string `json:"sessionPath" path:"file" req:"true" doc:"The session file to load."`
 	}
 	Fork struct {
 		isCommand
@@ -217,13 +218,13 @@ type (
 	GetContextUsage      struct{ isCommand }
 	ExportHTML           struct {
 		isCommand
-		OutputPath string `json:"outputPath" doc:"Where to write; a name in the working directory by default. What is a session, and what exists and is no regular file, is refused (io_error) and left as it is."`
+		OutputPath string `json:"outputPath" path:"file" doc:"Where to write; a name in the working directory by default. What is a session, and what exists and is no regular file, is refused (io_error) and left as it is."`
 	}
 	ListSessions struct {
 		isCommand
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`
-		SessionDir string `json:"sessionDir" doc:"The directory to list, with scope cwd."`
-		Under      string `json:"under" since:"troupe" doc:"A session file: its children instead, whatever directory they work in. Not with scope and sessionDir."`
+		SessionDir string `json:"sessionDir" path:"file" doc:"The directory to list, with scope cwd."`
+		Under      string `json:"under" path:"file" since:"troupe" doc:"A session file: its children instead, whatever directory they work in. Not with scope and sessionDir."`
 
 		Query    string `json:"query" since:"troupe" doc:"Words that all stand in a session's name, directory or text, in any case of letters."`
 		Limit    int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; nextCursor then leads to the next ones, if there are any."`
@@ -316,8 +317,8 @@ type (
 	GetDialogs      struct{ isCommand }
 	OpenSession     struct {
 		isCommand
-		SessionPath        string          `json:"sessionPath" doc:"An existing session file to open; a new session without it."`
-		Cwd                string          `json:"cwd" doc:"Working directory; the daemon's own by default."`
+		SessionPath        string          `json:"sessionPath" path:"file" doc:"An existing session file to open; a new session without it."`
+		Cwd                string          `json:"cwd" path:"directory" doc:"Working directory; the daemon's own by default."`
 		Provider           string          `json:"provider" doc:"The model's provider."`
 		ModelID            string          `json:"modelId" doc:"The model's id."`
 		ThinkingLevel      ThinkingLevel   `json:"thinkingLevel" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The thinking level; see set_thinking_level."`
@@ -342,7 +343,7 @@ type (
 	AdoptSession struct {
 		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"Its handle, which is its id."`
-		Cwd       string `json:"cwd" req:"true" doc:"The directory on this node in which it goes on, by its path or as ROOT:PATH."`
+		Cwd       string `json:"cwd" path:"directory" req:"true" doc:"The directory on this node in which it goes on, by its path or as ROOT:PATH."`
 	}
 	MoveSession struct {
 		isCommand
@@ -353,7 +354,7 @@ type (
 		isCommand
 		SessionID   string          `json:"sessionId" doc:"The handle of an open session. One of sessionId, durableId and sessionPath is needed."`
 		DurableID   string          `json:"durableId" doc:"The id in the file of an open session."`
-		SessionPath string          `json:"sessionPath" doc:"The session file. One that is not open is opened, as by open_session."`
+		SessionPath string          `json:"sessionPath" path:"file" doc:"The session file. One that is not open is opened, as by open_session."`
 		Since       *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
 		Role        string          `json:"role" enum:"interactive,viewer" doc:"interactive (default); a viewer changes nothing of the session and is not asked."`
 		Snapshot    *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
@@ -366,11 +367,11 @@ type (
 	WatchSessions    struct{ isCommand }
 	DeleteSession    struct {
 		isCommand
-		SessionPath string `json:"sessionPath" req:"true" doc:"A session file that nobody has open."`
+		SessionPath string `json:"sessionPath" path:"file" req:"true" doc:"A session file that nobody has open."`
 	}
 	ListDirectories struct {
 		isCommand
-		Path  string `json:"path" doc:"The directory; the daemon's own by default. Over the network below a --root of the daemon."`
+		Path  string `json:"path" path:"absolute" doc:"The directory; the daemon's own by default. Over the network below a --root of the daemon."`
 		Query string `json:"query" doc:"What their names contain, in any case of letters. Names that begin with a dot are left out unless it does, too."`
 		Files bool   `json:"files" doc:"The files there as well."`
 	}
@@ -478,7 +479,7 @@ type (
 	GetSubagentMessages struct {
 		isCommand
 		SubagentID  string `json:"subagentId" doc:"The child. This or sessionFile."`
-		SessionFile string `json:"sessionFile" doc:"Its session file."`
+		SessionFile string `json:"sessionFile" path:"file" doc:"Its session file."`
 		FromByte    int    `json:"fromByte" doc:"Where to begin: 0, or the nextByte of an earlier answer."`
 	}
 	SetSubagentSubscription struct {

@@ -93,6 +93,7 @@ type Spec struct {
 	Traits
 
 	params func() []Param
+	paths  func() []Param
 }
 
 type row struct {
@@ -118,6 +119,9 @@ func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 		s.Result = reflect.TypeOf(r.result)
 	}
 	s.params = sync.OnceValue(func() []Param { return paramsOf(s.Params) })
+	s.paths = sync.OnceValue(func() []Param {
+		return slices.DeleteFunc(slices.Clone(s.params()), func(p Param) bool { return p.Path == "" })
+	})
 	return s
 }
 
@@ -351,11 +355,25 @@ type Param struct {
 	Required bool
 	Enum     []string // the values there are; nil for any
 	Min, Max int      // of a number; Max 0 for any
+	Path     PathKind // "" for what is no path
 	Doc      string
 }
 
+// PathKind is what a parameter is that names a place in the file system of the daemon. What a
+// session is asked is relative to its directory, anything else to that of the connection.
+type PathKind string
+
+const (
+	PathFile      PathKind = "file"
+	PathDirectory PathKind = "directory" // that of the connection, if the command names no path; in a cluster perhaps in a root
+	PathAbsolute  PathKind = "absolute"  // a directory, likewise; one that is relative is refused
+)
+
 // Parameters lists the parameters of the command, in the order of the reference.
 func (s *Spec) Parameters() []Param { return s.params() }
+
+// Paths lists the parameters that are paths.
+func (s *Spec) Paths() []Param { return s.paths() }
 
 // Check says what is wrong with a command that was not decoded.
 func (s *Spec) Check(cmd Command) *Error {
@@ -390,7 +408,7 @@ func paramsOf(t reflect.Type) []Param {
 			continue // what makes it a command
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p := Param{Name: name, Index: i, Required: f.Tag.Get("req") == "true", Doc: f.Tag.Get("doc")}
+		p := Param{Name: name, Index: i, Required: f.Tag.Get("req") == "true", Path: PathKind(f.Tag.Get("path")), Doc: f.Tag.Get("doc")}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			p.Enum = strings.Split(enum, ",")
 		}

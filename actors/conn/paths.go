@@ -1,8 +1,8 @@
 package conn
 
 import (
-	"cmp"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"troupe/actors/relay"
@@ -25,25 +25,19 @@ func (r *router) paths() paths {
 // placed is a request whose paths are absolute, once and for all: what no session resolves is
 // relative to the directory of the connection. What a session is asked is relative to its own.
 func (p paths) placed(req protocol.Request) protocol.Request {
-	switch cmd := req.Cmd.(type) {
-	case protocol.OpenSession:
-		cmd.Cwd, cmd.SessionPath = p.directory(cmd.Cwd), p.absolute(cmd.SessionPath)
-		req.Cmd = cmd
-	case protocol.AdoptSession:
-		cmd.Cwd = p.directory(cmd.Cwd)
-		req.Cmd = cmd
-	case protocol.AttachSession:
-		cmd.SessionPath = p.absolute(cmd.SessionPath)
-		req.Cmd = cmd
-	case protocol.DeleteSession:
-		cmd.SessionPath = p.absolute(cmd.SessionPath)
-		req.Cmd = cmd
-	case protocol.ListSessions:
-		if req.SessionID == "" && p.lists {
-			cmd.SessionDir, cmd.Under = p.absolute(cmd.SessionDir), p.absolute(cmd.Under)
-			req.Cmd = cmd
+	spec := protocol.SpecOf(req.Cmd)
+	ours := spec.Scope == protocol.ScopeConnection || p.lists && req.SessionID == "" && spec.Is(protocol.AboutFiles)
+	if !ours || len(spec.Paths()) == 0 {
+		return req
+	}
+	cmd := reflect.New(spec.Params).Elem()
+	cmd.Set(reflect.ValueOf(req.Cmd))
+	for _, of := range spec.Paths() {
+		if path := cmd.Field(of.Index); of.Path != protocol.PathAbsolute && (of.Path != protocol.PathDirectory || !p.inRoot(path.String())) {
+			path.SetString(p.absolute(path.String()))
 		}
 	}
+	req.Cmd = cmd.Interface().(protocol.Command)
 	return req
 }
 
@@ -61,14 +55,6 @@ func (p paths) absolute(path string) string {
 	return filepath.Clean(path)
 }
 
-// directory is a working directory that a client names; in a cluster it may be one in a root.
-func (p paths) directory(cwd string) string {
-	if p.inRoot(cwd) {
-		return cwd
-	}
-	return p.absolute(cwd)
-}
-
 // inRoot says whether a directory is named as one in a root of the cluster.
 func (p paths) inRoot(cwd string) bool {
 	return p.roots && relay.InRoot(cwd)
@@ -81,7 +67,7 @@ func (p paths) outside(cmd protocol.Command) *protocol.Error {
 		return nil
 	}
 	for _, path := range p.named(cmd) {
-		if path == "" || filepath.IsLocal(path) && path[0] != '~' || filepath.IsAbs(path) && p.allowed(filepath.Clean(path)) {
+		if filepath.IsLocal(path) && path[0] != '~' || filepath.IsAbs(path) && p.allowed(filepath.Clean(path)) {
 			continue
 		}
 		return protocol.CodeForbidden.Errorf("Clients over the network may name files below the daemon's --root directories only: %s", path)
@@ -89,37 +75,20 @@ func (p paths) outside(cmd protocol.Command) *protocol.Error {
 	return nil
 }
 
-// named are the paths that a command names. A command that names files has to be here: see
-// TestPathsOverTheNetwork.
-func (p paths) named(cmd protocol.Command) []string {
-	switch cmd := cmd.(type) {
-	case protocol.OpenSession:
-		if cmd.SessionPath == "" {
-			return []string{cmp.Or(cmd.Cwd, p.cwd)}
+// named are the paths that a command names: where it names none, and acts in a directory, that of
+// the connection.
+func (p paths) named(cmd protocol.Command) (list []string) {
+	own := ""
+	for _, of := range protocol.SpecOf(cmd).Paths() {
+		if path := reflect.ValueOf(cmd).Field(of.Index).String(); path != "" {
+			list = append(list, path)
 		}
-		return []string{cmd.SessionPath, cmd.Cwd}
-	case protocol.AdoptSession:
-		return []string{cmd.Cwd}
-	case protocol.AttachSession:
-		return []string{cmd.SessionPath}
-	case protocol.SwitchSession:
-		return []string{cmd.SessionPath}
-	case protocol.NewSession:
-		return []string{cmd.ParentSession}
-	case protocol.ExportHTML:
-		return []string{cmd.OutputPath}
-	case protocol.ListSessions:
-		return []string{cmd.SessionDir, cmd.Under}
-	case protocol.GetSubagentMessages:
-		return []string{cmd.SessionFile}
-	case protocol.DeleteSession:
-		return []string{cmd.SessionPath}
-	case protocol.ListDirectories:
-		if cmd.Path == "" {
-			return []string{p.cwd}
+		if of.Path != protocol.PathFile {
+			own = p.cwd
 		}
-		return []string{cmd.Path}
-	default:
-		return nil
 	}
+	if list == nil && own != "" {
+		list = []string{own}
+	}
+	return list
 }

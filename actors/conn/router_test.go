@@ -50,6 +50,7 @@ func TestPathsOverTheNetwork(t *testing.T) {
 			if f.Type.Kind() != reflect.String || !isPath(name) {
 				continue
 			}
+			assert.Contains(t, []string{"file", "directory", "absolute"}, f.Tag.Get("path"), "%s %s: say which path it is", s.Name, name)
 			found++
 			for path, fine := range map[string]bool{"/ok/a": true, "a/b": true, "a//b/.": true, "/etc/passwd": false, "../x": false, "a/../../x": false, "~/x": false, "/ok/../etc": false} {
 				cmd := reflect.New(s.Params).Elem()
