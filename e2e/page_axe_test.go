@@ -104,6 +104,9 @@ func TestPageForEverybody(t *testing.T) {
 			sees(tab, "changed")
 			tab.Until(`document.querySelector("#list-body .mark.done") !== null`)
 			look(tab, name+": a run that is done")
+			assert.Greater(t, tab.Moving(), 0.0)
+			tab.Media("prefers-reduced-motion", "reduce")
+			assert.Equal(t, 0.0, tab.Moving(), "nothing moves for who wants that")
 		}
 	}
 	assert.Equal(t, 143, s.stop())

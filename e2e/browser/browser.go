@@ -223,10 +223,22 @@ func (b *Browser) NewTab(t testing.TB, width, height int, scheme string) *Tab {
 	p.call("Emulation.setDeviceMetricsOverride", map[string]any{
 		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
 	}, nil)
-	p.call("Emulation.setEmulatedMedia", map[string]any{
-		"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}},
-	}, nil)
+	p.Media("prefers-color-scheme", scheme)
 	return p
+}
+
+// Media is what the page is told of its reader: one feature, all others as usual.
+func (p *Tab) Media(feature, value string) {
+	p.t.Helper()
+	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": feature, "value": value}}}, nil)
+}
+
+// Moving counts what moves by itself, or would if it changed: elements, and what stands before
+// and behind them.
+func (p *Tab) Moving() any {
+	p.t.Helper()
+	return p.Eval(`[...document.querySelectorAll("*")].flatMap((e) => [undefined, "::before", "::after"].map((part) => getComputedStyle(e, part)))
+		.filter((s) => s.transitionDuration.split(", ").some((d) => d !== "0s") || s.animationName !== "none").length`)
 }
 
 func (p *Tab) call(method string, params, result any) {

@@ -201,6 +201,9 @@ func testPhone(t *testing.T, b *browser.Browser) {
 	assert.Equal(t, "flex", p.Eval(`getComputedStyle(document.getElementById("sidebar")).display`))
 	p.Eval(`document.querySelector("#tree .row").click()`)
 	p.Until(`document.getElementById("sidebar").inert`)
+	assert.Greater(t, p.Moving(), 0.0)
+	p.Media("prefers-reduced-motion", "reduce")
+	assert.Equal(t, 0.0, p.Moving(), "nothing moves for who wants that")
 	quiet(t, p)
 }
 
