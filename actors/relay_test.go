@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -315,6 +317,29 @@ func TestRelayedBytes(t *testing.T) {
 			require.Equal(t, times.ReplaceAllString(direct[i], ""), times.ReplaceAllString(relayed[i], ""))
 		}
 		assert.Greater(t, len(direct), 40)
+	})
+}
+
+// TestDirectoriesOfASession: a client that names a session sees the files of the node that has it,
+// and else those of the node that it is a client of.
+func TestDirectoriesOfASession(t *testing.T) {
+	dirs := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
+	for name, dir := range dirs {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "of-"+name), nil, 0o600))
+	}
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesWith(t, func(c *Config) { c.Conn.Default.Cwd = dirs[strings.TrimPrefix(c.Epoch, "e")] }, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		files := func(of string) string {
+			return c.Call(t, `{"type":"list_directories","files":true`+of+`}`).Get("data.files").Raw
+		}
+		assert.Equal(t, `["of-a"]`, files(""))
+		assert.Equal(t, `["of-a"]`, files(at(c.openOn("a", "client-one"))))
+		assert.Equal(t, `["of-b"]`, files(at(c.openOn("b", "client-one"))))
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/e2e/browser"
 )
@@ -227,6 +228,7 @@ func TestPageSessions(t *testing.T) {
 	tab.Eval(`document.querySelector("#list-body .session").click()`)
 	sees(tab, "the answer is needle119")
 	p.write("first project/notes.md", "")
+	asked := 0
 	for _, of := range [][]string{ // what is written up to the cursor, what Tab makes of it
 		{"see @FIR", `see @"first project/`},
 		{`see @"first project/no`, `see @"first project/notes.md" `},
@@ -238,6 +240,14 @@ func TestPageSessions(t *testing.T) {
 		assert.Equal(t, of[1]+", please", tab.Eval(`document.getElementById("composer-text").value`))
 		assert.Equal(t, float64(len(of[1])), tab.Eval(`document.getElementById("composer-text").selectionStart`))
 	}
+
+	for _, frame := range tab.Heard("Network.webSocketFrameSent") {
+		if sent := gjson.GetBytes(frame, "response.payloadData").Str; gjson.Get(sent, "type").Str == "list_directories" {
+			assert.NotEmpty(t, gjson.Get(sent, "sessionId").Str, "files of the session are on its node: %s", sent)
+			asked++
+		}
+	}
+	assert.Positive(t, asked)
 
 	tab.Eval(`document.getElementById("new-session").click()`)
 	tab.Until(`document.querySelector("#sheet input[name=cwd]") !== null`)

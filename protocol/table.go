@@ -316,7 +316,7 @@ var Commands = []Spec{
 	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe", is: AboutFiles},
 		"Move a session file, with those of its children, to .trash in the directory of all sessions. Refused with session_in_use while somebody has it open."),
 	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe", is: AboutFiles},
-		"The directories in a directory, to choose one for open_session, and its files, to name one in a message."),
+		"The directories in a directory, to choose one for open_session, and its files, to name one in a message. With the sessionId of a session that is on another node of the cluster: those of that node."),
 	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe", is: Looks},
 		"No more session_status."),
 }

@@ -173,7 +173,7 @@ class Composer {
     const { link } = this.app;
     const [, dir, query] = /^(.*\/)?([^/]*)$/.exec(path);
     const from = dir?.startsWith("/") ? dir : `${this.view.cwd}/${dir ?? ""}`;
-    const found = await link.ask("list_directories", { path: from, files: true, ...(query && { query }) }).catch(() => null);
+    const found = await link.ask("list_directories", { sessionId: this.view.handle, path: from, files: true, ...(query && { query }) }).catch(() => null);
     const start = before.slice(0, before.lastIndexOf("@", before.length - path.length) + 1);
     const option = (name, end) => {
       const whole = (dir ?? "") + name;
