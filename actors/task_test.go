@@ -117,7 +117,7 @@ func TestTasksOfAChangedFile(t *testing.T) {
 // minder does, fails, and nobody else notices.
 func TestChildrenCrash(t *testing.T) {
 	for _, c := range []struct{ plan, a string }{
-		{`Panic s2 StreamEnd 0`, "A 0 "}, {`PanicAfter s2 ToolDone 0`, "A 0 "}, {`Panic s2 Append 2`, "A 0 "},
+		{`Panic s2 StreamEnd 0`, "A 0 "}, {`PanicAfter s2 ToolDone 0`, "A 0 "}, {`Panic s2 Append 0`, "A 0 "}, {`Panic s2 Append 1`, "A 0 "}, {`PanicAfter s2 Append 1`, "A 0 "}, {`Panic s2 Append 2`, "A 0 "}, {`Panic s2 Reply 0`, "A 0 "}, {`Panic s2 Reply 1`, "A 0 "}, {`PanicAfter s2 Reply 1`, "A 0 "},
 		{`Panic s2 StreamEnd`, "A 1 The run was interrupted: the process ended before it was finished."},
 		{`Panic s2 opened`, "A 1 Session failed: it crashed more than 5 times in 1m0s and was given up"},
 		{`Panic s1/sub/A Records 3`, "A 1 Internal error"}, {`Panic s1/sub/A SessionSpawned`, "A 1 Internal error"},

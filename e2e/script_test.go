@@ -174,8 +174,14 @@ func (s *script) finish() {
 	s.d.send(`{"type":"abort_bash"}`)
 	s.d.send(`{"type":"abort"}`)
 	s.end()
-	s.p.judge(history.Options{Concurrency: 32})
+	o := history.Options{Concurrency: 32}
+	if m := outputLimit.FindStringSubmatch(strings.Join(s.args, " ")); m != nil {
+		o.Output, _ = strconv.ParseInt(m[1], 10, 64)
+	}
+	s.p.judge(o)
 }
+
+var outputLimit = regexp.MustCompile(`--budget output=(\d+)( |$)`)
 
 var variable = regexp.MustCompile(`\$[A-Za-z]+`)
 

@@ -45,6 +45,7 @@ type child struct {
 // asked are the commands to which the minder waits for an answer.
 type asked struct {
 	open, before, prompt, stats, last uint64
+	said                              protocol.Command  // with the prompt
 	clients                           map[string]uint64 // by the child's: those of clients of the parent; nil for none
 }
 
@@ -212,7 +213,7 @@ func (k *minder) tell(c actor.Context, m core.TellChild) {
 		k.asked.clients[strconv.FormatUint(seq, 10)] = m.For
 	}
 	if _, is := m.Cmd.(protocol.Prompt); is {
-		k.asked.prompt = seq
+		k.asked.prompt, k.asked.said = seq, m.Cmd
 		k.seen.began, k.seen.over = time.Now(), false
 		if m.Anew {
 			k.seen.text = ""
@@ -263,6 +264,11 @@ func (k *minder) answered(c actor.Context, r *protocol.Response) {
 			k.seen.before = usageOf(stats)
 		}
 	case strconv.FormatUint(k.asked.prompt, 10):
+		if r.Err != nil && r.Err.Code == protocol.CodeInternal && !k.seen.resumed { // it has crashed over it
+			k.seen.resumed = true
+			k.asked.prompt = k.command(c, k.asked.said)
+			return
+		}
 		if r.Err != nil {
 			k.seen.end.outcome, k.seen.end.err = "failed", r.Err.Message
 			k.settled(c)

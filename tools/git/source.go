@@ -285,8 +285,8 @@ func (s source) listUntracked(l *listing, paths []string) error {
 	}
 	switch {
 	case !s.isRepository() && (l.files > plainFiles || l.bytes > plain):
-		return fmt.Errorf("%s is no repository and too large for one of its own: %d files, %s; at most %d files, %s",
-			s.top, l.files, size(l.bytes), plainFiles, size(plain))
+		return refusal{fmt.Errorf("%s is no repository and too large for one of its own: %d files, %s; at most %d files, %s",
+			s.top, l.files, size(l.bytes), plainFiles, size(plain))}
 	case s.isRepository() && (all > most || largest > each):
 		return fmt.Errorf("untracked files are too large for a snapshot: %s in all, at most %s, and %s each; the largest is %s (%s). Ignore it or commit it, or raise task.isolation.maxBytes",
 			size(all), size(most), size(each), name, size(largest))
