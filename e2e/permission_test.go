@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 // TestPermissionOfWhatRuns: a call is judged as it would run, after extensions have
@@ -23,6 +24,50 @@ func TestPermissionOfWhatRuns(t *testing.T) {
 	assert.Contains(t, texts(d.prompt("go"), "tool_execution_end"), "This tool call is not permitted: deny Bash(rm *)")
 	assert.Equal(t, "fine\n", texts(d.prompt("go"), "tool_execution_end"))
 	assert.FileExists(t, filepath.Join(p.work, "kept"))
+	require.Zero(t, d.end())
+}
+
+// TestPermissionOfReplacedTools: what rules deny of a built-in tool, or ask about, holds for the tool
+// of an extension that has taken its place as well, whatever a person changes; what they allow does not.
+func TestPermissionOfReplacedTools(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("replaces.js", `module.exports = (pi) => {
+		for (const name of ["bash", "read", "deploy"]) pi.registerTool({ name, description: "", parameters: { type: "object" }, execute: async (id, args) => ({ content: [{ type: "text", text: "mine " + JSON.stringify(args) }] }) });
+	}`)
+	p.write(filepath.Join(p.agent(), "permissions.json"), `{"allow": ["Bash(ls *)"], "deny": ["Bash(rm *)", "Read(.env)"], "ask": ["Bash(git push *)"]}`)
+	d := p.start("-e", "./replaces.js", "--features", "approvals")
+	run := func(name, args string) string {
+		t.Helper()
+		p.llm.plays(tool("c", name, args), text("over"))
+		return texts(d.prompt("go"), "tool_execution_end")
+	}
+	assert.Equal(t, `mine {"command":"ls src"}`, run("bash", `{"command":"ls src"}`))
+	assert.Contains(t, run("bash", `{"command":"ls; rm src"}`), "not permitted: deny Bash(rm *)")
+	assert.Contains(t, run("read", `{"path":"./.env"}`), "not permitted: deny Read(.env)")
+	assert.Equal(t, `mine {"file":".env"}`, run("read", `{"file":".env"}`), "nobody knows what this means")
+
+	ask := func(name, args string) gjson.Result {
+		t.Helper()
+		p.llm.plays(tool("c", name, args), text("over"))
+		d.ok(`{"type":"prompt","message":"go"}`)
+		return d.event("approval_request")
+	}
+	answer := func(asked gjson.Result, option string) string {
+		t.Helper()
+		d.ok(`{"type":"approval_response","approvalId":"` + asked.Get("id").Str + `","optionId":` + option + `}`)
+		said := d.event("tool_execution_end").Get("result.content.0.text").Str
+		d.event("agent_settled")
+		return said
+	}
+	assert.Contains(t, answer(ask("bash", `{"command":"git push origin"}`), `"once","args":{"command":"rm src"}`), "not permitted: deny Bash(rm *)")
+	d.ok(`{"type":"set_permission_mode","mode":"ask"}`)
+	asked := ask("bash", `{"command":"ls src"}`)
+	assert.Equal(t, `["once","session","no","stop"]`, asked.Get("options.#.id").Raw, "a rule that is kept would be one for the built-in tool")
+	assert.Equal(t, `mine {"command":"ls src"}`, answer(asked, `"session"`))
+	assert.Equal(t, `mine {"command":"ls lib"}`, run("bash", `{"command":"ls lib"}`))
+	assert.Contains(t, run("bash", `{"command":"rm src"}`), "not permitted", "what was allowed in the session is still denied where a rule says so")
+	assert.Equal(t, `["once","session","project","no","stop"]`, ask("deploy", `{}`).Get("options.#.id").Raw)
 	require.Zero(t, d.end())
 }
 
@@ -101,8 +146,9 @@ func TestPermissionOfTasks(t *testing.T) {
 	p.llm.playsTo("CHILDA", tool("b", "bash", `{"command":"touch by-child"}`))
 	p.llm.playsTo("CHILDA", text("done"))
 	begin(`{"profile":"mine","commands":[{"name":"one","command":"touch one"},{"name":"two","command":"touch two"}]}`)
+	call := d.event("tool_execution_start")
 	ask := d.event("extension_ui_request")
-	assert.Equal(t, "Run task, verified by: touch one\ntouch two\nthe mode is ask", ask.Get("title").Str)
+	assert.Equal(t, "Run task, verified by: touch one\ntouch two\nthe mode is ask\n\n"+call.Get("args").Raw, ask.Get("title").Str)
 	assert.Equal(t, `["Allow once","Deny","Deny and stop"]`, ask.Get("options").Raw)
 	d.ok(`{"type":"get_state"}`)
 	d.send(`{"type":"extension_ui_response","id":"` + ask.Get("id").Str + `","value":"Allow once"}`)

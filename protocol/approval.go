@@ -51,8 +51,15 @@ type ApprovalPreview struct {
 // an option adds is in its label.
 func (r ApprovalRequest) Select() ExtensionUIRequest {
 	title := r.Title + "\n" + r.Why.Reason
-	if r.Preview.Diff != "" {
+	switch {
+	case r.Preview.Diff != "":
 		title += "\n\n" + r.Preview.Diff
+	case r.Kind == "other": // its title says of no argument what it is
+		args := Prefix(string(r.Args), mostArgs)
+		title += "\n\n" + args
+		if len(args) < len(r.Args) {
+			title += "…"
+		}
 	}
 	options := make([]string, len(r.Options))
 	for i, o := range r.Options {
@@ -64,6 +71,9 @@ func (r ApprovalRequest) Select() ExtensionUIRequest {
 	}
 	return ExtensionUIRequest{Timeout: timeout, ID: r.ID, Method: "select", Title: &title, Options: options, ToolCallID: r.ToolCallID}
 }
+
+// mostArgs is how many bytes of the arguments of a call the title of a dialog has.
+const mostArgs = 4 << 10
 
 // Dialog is the end of the question as clients see it that know nothing of approvals.
 func (r ApprovalResolved) Dialog() DialogResolved {

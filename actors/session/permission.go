@@ -76,6 +76,11 @@ func (j *judging) answer() (answer core.HookAnswer) {
 	set = j.shared.withProject(set, j.work.cwd)
 	call, mode := j.subject(), set.Mode(policy.Mode(j.asked.Mode))
 	d := set.Decide(mode, call)
+	if j.ofExtension() && d.Verdict != policy.Deny {
+		if limit := set.Decide(policy.Auto, j.builtIn()); limit.Verdict < d.Verdict {
+			d = limit
+		}
+	}
 	if j.asked.Call.Name == core.TaskTool && d.Verdict != policy.Deny {
 		call, d = j.withChecks(set, mode, call, d)
 	}
@@ -119,12 +124,26 @@ func (j *judging) withChecks(set *policy.Set, mode policy.Mode, call policy.Call
 func (j *judging) subject() policy.Call {
 	name := j.asked.Call.Name
 	switch {
-	case slices.Contains(j.work.settings.Extensions.Tools, name):
+	case j.ofExtension():
 		return policy.Call{Tool: name}
 	case name == core.TodoTool:
 		return policy.Call{Tool: name, Kind: policy.Own}
 	}
 	return j.tools.Subject(name, j.asked.Call.Arguments, j.env)
+}
+
+func (j *judging) ofExtension() bool {
+	return slices.Contains(j.work.settings.Extensions.Tools, j.asked.Call.Name)
+}
+
+// builtIn is the call as one of the built-in tool that an extension has taken the place of, as
+// far as its arguments are the same: what rules deny of that one, or ask about, they mean of
+// whatever has its name. What they allow counts for nothing. Any other call is one of which
+// nothing is known.
+func (j *judging) builtIn() policy.Call {
+	call := j.tools.Subject(j.asked.Call.Name, j.asked.Call.Arguments, j.env)
+	call.Unbound = false // the process of extensions is bound as the session is
+	return call
 }
 
 var kindWords = map[policy.Kind]string{policy.Read: "read", policy.Edit: "edit", policy.Command: "execute"}
@@ -162,7 +181,8 @@ func (j *judging) question(call policy.Call, d policy.Decision) *protocol.Approv
 			label += " (" + d.Note + ")"
 		}
 		a.Options = append(a.Options, protocol.ApprovalOption{ID: "session", Kind: protocol.AllowAlways, Label: label, Rules: d.Always})
-		if !j.child && j.shared.grantsFile() != "" {
+		replaces := j.ofExtension() && slices.Contains(j.tools.Names(), call.Tool) // the rule would be one for the built-in tool, too, which outlives the extension
+		if !j.child && !replaces && j.shared.grantsFile() != "" {
 			a.Options = append(a.Options, protocol.ApprovalOption{
 				ID: projectOption, Kind: protocol.AllowAlways, Label: strings.Replace(label, "session", "project", 1), Rules: d.Always,
 			})
