@@ -289,20 +289,23 @@ func (r *router) late(c actor.Context, m link.Late) {
 		c.Send(to.pid, r.again(to.handle, m.Request))
 		return
 	}
-	m.Request.Credit.GiveBack()
-	forget(m.Request)
-	r.respond(c, m.Request.ID, m.Request.Name, nil, protocol.CodeSessionClosing.Errorf("Session is closing"))
+	r.refuseAgain(c, m.Request, protocol.CodeSessionClosing.Errorf("Session is closing"))
+}
+
+// refuseAgain answers a command that has had no effect, and may be given again.
+func (r *router) refuseAgain(c actor.Context, m link.Request, why *protocol.Error) {
+	m.Credit.GiveBack()
+	forget(m)
+	r.respond(c, m.ID, m.Name, nil, why)
 }
 
 // cannotFollow answers commands of a client that is not led to where its session is.
 func (r *router) cannotFollow(c actor.Context, m link.Closed) {
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
-			req.Credit.GiveBack()
-			forget(req)
 			err := protocol.CodeSessionUnavailable.Errorf("The session is on another node")
 			err.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
-			r.respond(c, req.ID, req.Name, nil, err)
+			r.refuseAgain(c, req, err)
 		}
 	}
 }

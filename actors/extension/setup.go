@@ -53,9 +53,11 @@ func replacing(name string, raw json.RawMessage) (r Replacing, err error) {
 // setupEntry is what a method of the session manager of setup appends.
 func setupEntry(method string, args []json.RawMessage) (protocol.Entry, error) {
 	var err error
-	arg := func(i int, v any) {
-		if i < len(args) && err == nil && string(args[i]) != "null" {
-			err = json.Unmarshal(args[i], v)
+	arg := func(into ...any) { // in their order
+		for i, v := range into {
+			if i < len(args) && err == nil && string(args[i]) != "null" {
+				err = json.Unmarshal(args[i], v)
+			}
 		}
 	}
 	raw := func(i int) json.RawMessage {
@@ -73,37 +75,31 @@ func setupEntry(method string, args []json.RawMessage) (protocol.Entry, error) {
 		return protocol.MessageEntry{Message: m}, err
 	case "appendCustomEntry":
 		e := protocol.Custom{Data: raw(1)}
-		arg(0, &e.CustomType)
+		arg(&e.CustomType)
 		return e, err
 	case "appendCustomMessageEntry":
 		e := protocol.CustomMessageEntry{Content: protocol.Content{}, Display: true, Details: raw(3)}
-		arg(0, &e.CustomType)
-		arg(1, &e.Content)
-		arg(2, &e.Display)
+		arg(&e.CustomType, &e.Content, &e.Display)
 		return e, err
 	case "appendThinkingLevelChange":
 		var e protocol.ThinkingLevelChange
-		arg(0, &e.ThinkingLevel)
+		arg(&e.ThinkingLevel)
 		return e, err
 	case "appendModelChange":
 		var e protocol.ModelChange
-		arg(0, &e.Provider)
-		arg(1, &e.ModelID)
+		arg(&e.Provider, &e.ModelID)
 		return e, err
 	case "appendSessionInfo":
 		var e protocol.SessionInfo
-		arg(0, &e.Name)
+		arg(&e.Name)
 		return e, err
 	case "appendLabelChange":
 		var e protocol.Label
-		arg(0, &e.TargetID)
-		arg(1, &e.Label)
+		arg(&e.TargetID, &e.Label)
 		return e, err
 	case "appendCompaction":
 		e := protocol.Compaction{Details: raw(3), FromHook: true}
-		arg(0, &e.Summary)
-		arg(1, &e.FirstKeptEntryID)
-		arg(2, &e.TokensBefore)
+		arg(&e.Summary, &e.FirstKeptEntryID, &e.TokensBefore)
 		return e, err
 	default:
 		return nil, fmt.Errorf("not available in this host")

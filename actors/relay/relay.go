@@ -296,45 +296,47 @@ func (r *relay) located(c actor.Context, m located) {
 	if s == nil || s.looking.number != m.look {
 		return
 	}
-	var answered *protocol.Error
 	switch {
 	case m.err == nil && m.node.Name == r.shared.Members.Self():
 		r.here(c, s)
-		return
 	case m.err == nil && r.side.inner:
-		r.refuseAll(c, s, protocol.CodeNotHere.Errorf("The session is on another node: %s", m.node.Name))
-		r.forget(c, s)
-		return
+		r.giveUp(c, s, protocol.CodeNotHere.Errorf("The session is on another node: %s", m.node.Name))
 	case m.err == nil && s.opens != nil && s.opens.elsewhere(m.node, r.shared.Roots):
-		r.refuseAll(c, s, protocol.CodeInvalidParams.Errorf("cwd has to be given as %s:DIRECTORY: the root is elsewhere on %s", s.opens.Wants.Root, m.node.Name))
-		r.forget(c, s)
-		return
+		r.giveUp(c, s, protocol.CodeInvalidParams.Errorf("cwd has to be given as %s:DIRECTORY: the root is elsewhere on %s", s.opens.Wants.Root, m.node.Name))
 	case m.err == nil && m.node.Draining: // it has said so: nobody asks it for anything
 		r.waitForDrain(c, s)
-		return
 	case m.err == nil:
 		s.looking.number = 0
-		s.at = r.nodeOf(c, m.node)
-		if s.at.conn != nil {
+		if s.at = r.nodeOf(c, m.node); s.at.conn != nil {
 			r.flush(c, s)
 		}
-		return
-	case errors.Is(m.err, cluster.ErrNoSession):
-		r.refuseAll(c, s, protocol.CodeUnknownSession.Errorf("Unknown session: %s", s.id))
-		r.forget(c, s)
-		return
-	case errors.Is(m.err, cluster.ErrNowhere) && s.opens != nil:
-		r.refuseAll(c, s, protocol.CodeNowhere.Errorf("%s", sentence(m.err)))
-		r.forget(c, s)
-		return
-	case errors.As(m.err, &answered):
-		r.refuseAll(c, s, answered)
-	case r.side.inner:
-		r.refuseAll(c, s, protocol.CodeNotHere.Errorf("The session is not here: %s", sentence(m.err)))
-		r.forget(c, s)
-		return
+	default:
+		r.unlocated(c, s, m.err)
 	}
-	r.waitFor(c, s, m.err)
+}
+
+// unlocated gives a session up that nobody can have, and looks for any other one again.
+func (r *relay) unlocated(c actor.Context, s *session, why error) {
+	var answered *protocol.Error
+	switch {
+	case errors.Is(why, cluster.ErrNoSession):
+		r.giveUp(c, s, protocol.CodeUnknownSession.Errorf("Unknown session: %s", s.id))
+	case errors.Is(why, cluster.ErrNowhere) && s.opens != nil:
+		r.giveUp(c, s, protocol.CodeNowhere.Errorf("%s", sentence(why)))
+	case errors.As(why, &answered):
+		r.refuseAll(c, s, answered)
+		r.waitFor(c, s, why)
+	case r.side.inner:
+		r.giveUp(c, s, protocol.CodeNotHere.Errorf("The session is not here: %s", sentence(why)))
+	default:
+		r.waitFor(c, s, why)
+	}
+}
+
+// giveUp refuses what waits for a session, which is none of the relay's any more.
+func (r *relay) giveUp(c actor.Context, s *session, why *protocol.Error) {
+	r.refuseAll(c, s, why)
+	r.forget(c, s)
 }
 
 // here gives a session to the router: it belongs on this node.

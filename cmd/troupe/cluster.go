@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -155,32 +156,23 @@ func (o *clusterOptions) root(v string) error {
 	return nil
 }
 
-// with is the flags on top of the file.
+// with is the flags on top of the file: what is not given is the file's, and each label and root
+// counts for itself.
 func (o clusterOptions) with(file clusterOptions) clusterOptions {
-	for _, of := range []struct{ flag, file *string }{
-		{&o.Engine, &file.Engine}, {&o.Node, &file.Node}, {&o.Advertise, &file.Advertise}, {&o.Listen, &file.Listen}, {&o.Keys, &file.Keys},
-		{&o.System, &file.System}, {&o.Failover, &file.Failover}, {&o.Export, &file.Export},
-	} {
-		*of.flag = cmp.Or(*of.flag, *of.file)
-	}
-	o.Single = o.Single || file.Single
-	o.BeatMs, o.Miss, o.WaitMs = cmp.Or(o.BeatMs, file.BeatMs), cmp.Or(o.Miss, file.Miss), cmp.Or(o.WaitMs, file.WaitMs)
-	o.Cache, o.GraceMs = cmp.Or(o.Cache, file.Cache), cmp.Or(o.GraceMs, file.GraceMs)
-	if o.Labels == nil {
-		o.Labels = map[string]string{}
-	}
-	for name, value := range file.Labels {
-		o.Labels[name] = cmp.Or(o.Labels[name], value)
-	}
-	if o.Roots == nil {
-		o.Roots = map[string]cluster.Root{}
-	}
-	for name, root := range file.Roots {
-		if _, given := o.Roots[name]; !given {
-			o.Roots[name] = root
+	file.Labels, file.Roots = maps.Clone(file.Labels), maps.Clone(file.Roots)
+	to, flags := reflect.ValueOf(&file).Elem(), reflect.ValueOf(o)
+	for i := range flags.NumField() {
+		switch flag, field := flags.Field(i), to.Field(i); {
+		case flag.IsZero():
+		case flag.Kind() != reflect.Map || field.IsNil():
+			field.Set(flag)
+		default:
+			for of := flag.MapRange(); of.Next(); {
+				field.SetMapIndex(of.Key(), of.Value())
+			}
 		}
 	}
-	return o
+	return file
 }
 
 // readClusterFile reads cluster.json. Who has none has the zero value. A file that is not
@@ -213,7 +205,7 @@ func readClusterFile(agentDir string) (o clusterOptions, err error) {
 // check says what is wrong with the options, and completes them.
 func (o *clusterOptions) check() error {
 	if o.Engine == "" {
-		if !o.none() {
+		if !reflect.DeepEqual(*o, clusterOptions{}) {
 			return errors.New("options of a cluster need --cluster URL")
 		}
 		return nil
@@ -259,11 +251,6 @@ func (o *clusterOptions) check() error {
 		}
 	}
 	return nil
-}
-
-// none says that no option is given but those that have a default.
-func (o *clusterOptions) none() bool {
-	return o.Node+o.Advertise+o.Listen+o.Keys+o.System+o.Failover+o.Export == "" && !o.Single && o.BeatMs+o.Miss+o.WaitMs == 0 && o.Cache == 0 && o.GraceMs == nil && len(o.Labels)+len(o.Roots) == 0
 }
 
 func checkRoot(name string, root cluster.Root) error {
@@ -474,8 +461,8 @@ func (o *clusterOptions) listenWhere() error {
 
 // ownLabels are the labels that were given, and those that a node has of itself.
 func (o *clusterOptions) ownLabels(shared *session.Shared) map[string]string {
-	labels := maps.Clone(o.Labels)
-	labels[cluster.OSLabel], labels[cluster.ArchLabel] = runtime.GOOS, runtime.GOARCH
+	labels := map[string]string{cluster.OSLabel: runtime.GOOS, cluster.ArchLabel: runtime.GOARCH}
+	maps.Copy(labels, o.Labels) // none of which is one of these: see check
 	for name, root := range o.Roots {
 		labels[cluster.RootLabel+name] = string(root.Mode)
 	}

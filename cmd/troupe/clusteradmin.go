@@ -231,10 +231,7 @@ func (a *adminOptions) status(ctx context.Context) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\treads %d-%d, writes %d-%d\t%d\t%s\t%s\n", n.Name, n.state, n.Addr, n.Version,
 				n.Reads[0], n.Reads[1], n.Writes[0], n.Writes[1], n.Sessions, listRoots(n.Roots), listLabels(n.Labels))
 		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-		return nil
+		return w.Flush()
 	})
 }
 
@@ -415,27 +412,10 @@ func (a *adminOptions) askOwner(ctx context.Context, e admin, side *peer.Side, i
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = wire.Close() })
-		ask := func(name string, cmd map[string]string) (answer []byte, err error) {
-			cmd["id"], cmd["type"], cmd["sessionId"] = name, name, id
-			line, err := json.Marshal(cmd)
-			if err == nil {
-				err = wire.Write(append(line, '\n'))
-			}
-			for err == nil {
-				var lines []byte
-				lines, err = wire.Read()
-				for line := range bytes.Lines(lines) {
-					if gjson.GetBytes(line, "type").Str == "response" && gjson.GetBytes(line, "id").Str == name {
-						return line, nil
-					}
-				}
-			}
-			return nil, err
-		}
-		answer, lost := ask("attach", map[string]string{})
+		answer, lost := ask(wire, "attach", map[string]string{"sessionId": id})
 		found := lost == nil && gjson.GetBytes(answer, "success").Bool()
 		if found && n.Name != to {
-			answer, lost = ask("move_session", map[string]string{"node": to})
+			answer, lost = ask(wire, "move_session", map[string]string{"sessionId": id, "node": to})
 		}
 		stop()
 		_ = wire.Close()
@@ -447,6 +427,25 @@ func (a *adminOptions) askOwner(ctx context.Context, e admin, side *peer.Side, i
 		}
 	}
 	return "", nil, err
+}
+
+// ask gives a node a command and returns the answer. What comes before it is for nobody.
+func ask(wire cluster.Conn, name string, cmd map[string]string) ([]byte, error) {
+	cmd["id"], cmd["type"] = name, name
+	line, err := json.Marshal(cmd)
+	if err == nil {
+		err = wire.Write(append(line, '\n'))
+	}
+	for err == nil {
+		var lines []byte
+		lines, err = wire.Read()
+		for line := range bytes.Lines(lines) {
+			if gjson.GetBytes(line, "type").Str == "response" && gjson.GetBytes(line, "id").Str == name {
+				return line, nil
+			}
+		}
+	}
+	return nil, err
 }
 
 // drainNode asks a node to give its sessions up and to end, and waits until it has ended.
@@ -468,10 +467,7 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 			return fmt.Errorf("node %s at %s: %w", n.Name, n.Addr, err)
 		}
 		defer func() { _ = wire.Close() }()
-		if err := wire.Write([]byte(`{"id":"drain","type":"drain_node"}` + "\n")); err != nil {
-			return err
-		}
-		answer, err := wire.Read()
+		answer, err := ask(wire, "drain_node", map[string]string{})
 		if err != nil {
 			return err
 		}

@@ -62,9 +62,7 @@ func (m *Model) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case summary && strings.Contains(string(raw), "HANG") && !m.hang(r, 2*time.Second):
 	case summary:
-		a.begin(100)
-		a.text("## Goal\nthe summary")
-		a.end("end_turn", 10)
+		a.whole(100, "## Goal\nthe summary", "end_turn")
 	case word == "REFUSED":
 		refuse(w, 400, "invalid_request_error", "no such thing")
 	case word == "OVERLOADED" && n == 1, word == "BUSY":
@@ -72,23 +70,15 @@ func (m *Model) serve(w http.ResponseWriter, r *http.Request) {
 	case word == "OVERFLOW" && n == 1:
 		refuse(w, 400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")
 	case word == "HANGING":
-		a.begin(100)
-		a.open(object{"type": "text", "text": ""})
-		a.delta(object{"type": "text_delta", "text": "wait"})
+		a.half("wait")
 		m.hang(r, time.Hour)
 	case word == "CUT":
-		a.begin(100)
-		a.open(object{"type": "text", "text": ""})
-		a.delta(object{"type": "text_delta", "text": "half"})
+		a.half("half")
 		panic(http.ErrAbortHandler)
 	case word == "LENGTH":
-		a.begin(100)
-		a.text("cut off")
-		a.end("max_tokens", 10)
+		a.whole(100, "cut off", "max_tokens")
 	case word == "FULL":
-		a.begin(19900)
-		a.text("that was a lot")
-		a.end("end_turn", 10)
+		a.whole(19900, "that was a lot", "end_turn")
 	case word == "THINK":
 		a.begin(100)
 		a.open(object{"type": "thinking", "thinking": "", "signature": ""})
@@ -96,23 +86,21 @@ func (m *Model) serve(w http.ResponseWriter, r *http.Request) {
 		a.delta(object{"type": "signature_delta", "signature": "c2ln"})
 		a.close()
 		a.text("thought")
-		a.end("end_turn", 10)
+		a.end("end_turn")
 	case word == "TOOLS" && rounds < len(toolRounds):
 		a.begin(100)
 		a.text("working")
 		for i, t := range toolRounds[rounds] {
 			a.call(fmt.Sprintf("call_%d_%d", rounds, i), t[0], t[1])
 		}
-		a.end("tool_use", 10)
+		a.end("tool_use")
 	case word == "SLEEP" && rounds == 0:
 		a.begin(100)
 		a.call("call_s", "bash", `{"command":"sleep 30"}`)
 		a.call("call_t", "bash", `{"command":"echo never"}`)
-		a.end("tool_use", 10)
+		a.end("tool_use")
 	default:
-		a.begin(100)
-		a.text("answer")
-		a.end("end_turn", 10)
+		a.whole(100, "answer", "end_turn")
 	}
 }
 
@@ -204,13 +192,26 @@ func (a *answer) text(s string) {
 	a.close()
 }
 
+// whole is an answer of one text, half the beginning of one.
+func (a *answer) whole(tokens int, text, reason string) {
+	a.begin(tokens)
+	a.text(text)
+	a.end(reason)
+}
+
+func (a *answer) half(text string) {
+	a.begin(100)
+	a.open(object{"type": "text", "text": ""})
+	a.delta(object{"type": "text_delta", "text": text})
+}
+
 func (a *answer) call(id, name, args string) {
 	a.open(object{"type": "tool_use", "id": id, "name": name, "input": object{}})
 	a.delta(object{"type": "input_json_delta", "partial_json": args})
 	a.close()
 }
 
-func (a *answer) end(reason string, tokens int) {
-	a.event(object{"type": "message_delta", "delta": object{"stop_reason": reason}, "usage": object{"output_tokens": tokens}})
+func (a *answer) end(reason string) {
+	a.event(object{"type": "message_delta", "delta": object{"stop_reason": reason}, "usage": object{"output_tokens": 10}})
 	a.event(object{"type": "message_stop"})
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,15 +40,7 @@ func (r *Registry) discover() {
 		if !c.Discover || r.config.Discover == nil {
 			continue
 		}
-		d := r.found[c.id]
-		if d == nil || d.address != c.BaseURL {
-			if r.found == nil {
-				r.found = map[string]*discovery{}
-			}
-			d = &discovery{address: c.BaseURL}
-			r.found[c.id] = d
-		}
-		r.askAgain(d, c.APIKey, nil)
+		r.askAgain(r.found, c.id, c.BaseURL, c.APIKey, nil)
 	}
 	before := r.local
 	r.local = nil
@@ -58,13 +51,19 @@ func (r *Registry) discover() {
 	}
 }
 
-// askAgain has a server asked whose last word is old. own are the variables that go with
-// the key.
-func (r *Registry) askAgain(d *discovery, key string, own map[string]string) {
+// askAgain has the server asked at an address that is known by a name, if its last word is old.
+// own are the variables that go with the key.
+func (r *Registry) askAgain(known map[string]*discovery, name, address, key string, own map[string]string) *discovery {
+	d := known[name]
+	if d == nil || d.address != address {
+		d = &discovery{address: address}
+		known[name] = d
+	}
 	if d.done == nil && (d.asked.IsZero() || time.Since(d.asked) > freshFor) {
 		d.done = make(chan struct{})
 		go r.askServer(d, key, own)
 	}
+	return d
 }
 
 // llama is the provider whose server pi's login names, or LLAMA_BASE_URL.
@@ -80,19 +79,7 @@ func (r *Registry) askLlama() {
 		return
 	}
 	address += "/v1"
-	d := r.found[llama]
-	if d == nil || d.address != address {
-		if r.found == nil {
-			r.found = map[string]*discovery{}
-		}
-		d = &discovery{address: address}
-		r.found[llama] = d
-	}
-	key := entry.Key
-	if key == "" {
-		key = "$LLAMA_API_KEY"
-	}
-	r.askAgain(d, key, entry.Env)
+	r.askAgain(r.found, llama, address, cmp.Or(entry.Key, "$LLAMA_API_KEY"), entry.Env)
 	r.local = append(r.local, namedEntry{llama, providerEntry{Name: llama, BaseURL: address, API: "openai-completions", Discover: true}})
 }
 
@@ -107,15 +94,7 @@ func (r *Registry) lookAround() {
 		if slices.ContainsFunc(slices.Concat(r.models.Value, r.local), func(c namedEntry) bool { return samePlace(c.BaseURL, address) }) {
 			continue
 		}
-		d := r.around[address]
-		if d == nil {
-			if r.around == nil {
-				r.around = map[string]*discovery{}
-			}
-			d = &discovery{address: address}
-			r.around[address] = d
-		}
-		r.askAgain(d, "", nil)
+		d := r.askAgain(r.around, address, address, "", nil)
 		if len(d.server.Models) == 0 {
 			continue
 		}
@@ -126,9 +105,6 @@ func (r *Registry) lookAround() {
 				continue
 			}
 			id += "-" + u.Port()
-		}
-		if r.found == nil {
-			r.found = map[string]*discovery{}
 		}
 		r.found[id] = d
 		r.local = append(r.local, namedEntry{id, providerEntry{Name: d.server.Kind, BaseURL: address, API: "openai-completions", Discover: true}})

@@ -81,6 +81,7 @@ func New(config Config) *Registry {
 		config.Env = os.Getenv
 	}
 	r := &Registry{
+		found: map[string]*discovery{}, around: map[string]*discovery{},
 		config:   config,
 		secrets:  secretRefs{env: config.Env, run: config.Command},
 		keys:     map[string]string{},
