@@ -92,37 +92,48 @@ func readSmall(fsys FS, path string, into any) error {
 	return nil
 }
 
-// changeGrants changes the grants of a project, which others may do at the same time.
-func changeGrants(fsys FS, path, dir string, change func([]Grant) []Grant) ([]Grant, error) {
+// changeGrants changes the grants of a project.
+func changeGrants(fsys FS, path, dir string, change func([]Grant) []Grant) (left []Grant, err error) {
+	err = changeBook(fsys, path, dir, func(book grantBook) {
+		if left = change(book[dir]); len(left) == 0 {
+			delete(book, dir)
+		} else {
+			book[dir] = left
+		}
+	})
+	return left, err
+}
+
+// changeBook changes a file with something about each of some projects, which others may do at the
+// same time. A file that cannot be read, or is no object, stays as it is.
+func changeBook[B ~map[string]V, V any](fsys FS, path, dir string, change func(book B)) error {
 	if !filepath.IsAbs(dir) {
-		return nil, errNoProject(dir)
+		return errNoProject(dir)
 	}
 	within := filepath.Dir(path)
 	if err := fsys.MkdirAll(within); err != nil {
-		return nil, err
+		return err
 	}
 	unlock, err := fsys.LockDir(within)
 	if err != nil && !noLocks(err) {
-		return nil, err
+		return err
 	}
 	if err == nil {
 		defer unlock()
 	}
-	book, err := readGrants(fsys, path)
-	if err != nil {
-		return nil, err
+	book := B{}
+	if err := readSmall(fsys, path, &book); err != nil {
+		return err
 	}
-	if book == nil {
-		book = grantBook{}
+	if book == nil { // the file says null
+		return errors.New(path + " is no object")
 	}
-	if book[dir] = change(book[dir]); len(book[dir]) == 0 {
-		delete(book, dir)
-	}
+	change(book)
 	content, err := json.MarshalIndent(book, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return book[dir], replaceFile(fsys, path, append(content, '\n'))
+	return replaceFile(fsys, path, append(content, '\n'))
 }
 
 // replaceFile writes a file, private to the user: others see the old content or the new.

@@ -32,12 +32,15 @@ func (g *projectGrants) of(dir string) []store.Grant {
 	return grants
 }
 
-// grantsFile is where grants are kept, "" for nowhere.
-func (h *Shared) grantsFile() string {
+// grantsFile is where grants are kept, trustFile where it is kept which projects are trusted; "" for nowhere.
+func (h *Shared) grantsFile() string { return h.ownPath("grants.json") }
+func (h *Shared) trustFile() string  { return h.ownPath("trust.json") }
+
+func (h *Shared) ownPath(name string) string {
 	if h.AgentDir == "" {
 		return ""
 	}
-	return filepath.Join(h.AgentDir, "troupe", "grants.json")
+	return filepath.Join(h.AgentDir, "troupe", name)
 }
 
 // loadGrants reads what was allowed for the project of a directory.

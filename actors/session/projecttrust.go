@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -172,14 +171,6 @@ func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol
 		return granted{err, done}
 	})
 	return true
-}
-
-// trustFile is where answers are kept, "" for nowhere.
-func (h *Shared) trustFile() string {
-	if h.AgentDir == "" {
-		return ""
-	}
-	return filepath.Join(h.AgentDir, "troupe", "trust.json")
 }
 
 // trustUnanswered lets another session ask: of this one nobody can answer any more.

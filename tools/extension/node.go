@@ -144,16 +144,7 @@ p.on("exit", (code, signal) => { if (signal) process.removeAllListeners(signal),
 	if old, err := os.ReadFile(path); err == nil && string(old) == text {
 		return path
 	}
-	f, err := os.CreateTemp(h.o.CacheDir, "new-*")
-	if err != nil {
-		return ""
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // or the cache does
+	if bundle.Keep(path, []byte(text)) != nil {
 		return ""
 	}
 	return path

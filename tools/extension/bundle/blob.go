@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 )
@@ -29,20 +28,8 @@ func (b Blob) Read() ([]byte, bool) {
 
 // Write keeps data. What cannot be kept is made again.
 func (b Blob) Write(data []byte) {
-	c := b.cache()
-	if c == nil {
-		return
-	}
-	f, err := os.CreateTemp(c.dir, "new-*")
-	if err != nil {
-		return
-	}
-	_, err = f.WriteString(sumOf(append([]byte(b.Version), data...)) + "\n" + string(data))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(c.dir, b.Name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // or trim does, one day
+	if c := b.cache(); c != nil {
+		_ = Keep(filepath.Join(c.dir, b.Name), []byte(sumOf(append([]byte(b.Version), data...))+"\n"+string(data)))
 	}
 }
 

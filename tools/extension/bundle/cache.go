@@ -118,7 +118,7 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Put keeps an entry. A reader sees the old file or the whole new one.
+// Put keeps an entry.
 func (c *Cache) Put(e *Entry) error {
 	if c == nil {
 		return nil
@@ -132,18 +132,26 @@ func (c *Cache) Put(e *Entry) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.dir, "new-*") // mode 0600
+	if err := Keep(c.file(e.Path), slices.Concat(line, []byte("\n"), rest)); err != nil {
+		return err
+	}
+	return c.trim()
+}
+
+// Keep writes a file of the cache, in the place of an older one: a reader sees one or the other, whole.
+func Keep(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(slices.Concat(line, []byte("\n"), rest))
+	_, err = f.Write(content)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), c.file(e.Path))
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(f.Name())) // or trim does, one day
 	}
-	return c.trim()
+	return nil
 }
 
 // trim removes what was used longest ago until the rest is small enough, and what a
