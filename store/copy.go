@@ -171,7 +171,7 @@ func MarkCopy(fsys FS, path string, note []byte) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(fsys, path+MarkSuffix, text)
+	return ReplaceFile(fsys, path+MarkSuffix, text)
 }
 
 // PlaceExport gives a session file its place below a directory of sessions, as pi has it there. A

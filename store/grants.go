@@ -133,12 +133,13 @@ func changeBook[B ~map[string]V, V any](fsys FS, path, dir string, change func(b
 	if err != nil {
 		return err
 	}
-	return replaceFile(fsys, path, append(content, '\n'))
+	return ReplaceFile(fsys, path, append(content, '\n'))
 }
 
-// replaceFile writes a file, private to the user: others see the old content or the new.
-func replaceFile(fsys FS, path string, content []byte) error {
-	temp := path + ".new" // whoever writes it holds the directory
+// ReplaceFile writes a file, private to the user: others see the old content or the new. Two may
+// not do so for one file at the same time.
+func ReplaceFile(fsys FS, path string, content []byte) error {
+	temp := path + ".new"
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -424,7 +424,7 @@ func (m *Machine) append(e protocol.Entry) string { return m.add(Append{Entry: e
 
 // note writes an entry that may wait for the first durable one: nobody was told
 // of it.
-func (m *Machine) note(e protocol.Entry) string { return m.add(Append{Entry: e}) }
+func (m *Machine) note(e protocol.Entry) { m.add(Append{Entry: e}) }
 
 // add gives an entry its id and its place behind the leaf. One that no other event
 // shows is shown to clients that follow entries.

@@ -2,9 +2,7 @@ package session
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,18 +130,11 @@ const maxOutputFile = 500_000
 
 // writeOutput keeps what a child hands over, before anybody is told of it.
 func writeOutput(fsys store.FS, path, text string) error {
-	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("output of a task: %w", err)
+	err := fsys.MkdirAll(filepath.Dir(path))
+	if err == nil {
+		err = store.ReplaceFile(fsys, path, []byte(protocol.Prefix(text, maxOutputFile)))
 	}
-	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("output of a task: %w", err)
-	}
-	f, err := fsys.Create(path)
 	if err != nil {
-		return fmt.Errorf("output of a task: %w", err)
-	}
-	_, err = f.Write([]byte(protocol.Prefix(text, maxOutputFile)))
-	if err = errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("output of a task: %w", err)
 	}
 	return nil

@@ -49,8 +49,7 @@ func credentials(word string, args []string) int {
 	home := homeDir()
 	cwd, err := workingDir("", home)
 	if err != nil {
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
+		return exitCode(err)
 	}
 	log, guard := logger(&options{}), tools.NewGuard()
 	defer guard.Close()

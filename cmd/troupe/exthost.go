@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"troupe/actors/kernel"
 	"troupe/protocol"
@@ -46,8 +45,7 @@ func extHost(engine string) int {
 		Models: knownModels, ProviderName: knownName, Engine: engineOf(engine), Turns: kernel.New(),
 	})
 	if err != nil {
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
+		return exitCode(err)
 	}
 	return exitOK
 }

@@ -48,8 +48,7 @@ type message struct {
 func runOnce(o *options, cfg *actors.Config, log zerolog.Logger) int {
 	messages, err := prompts(o, cfg.Sessions.Default.Cwd)
 	if err != nil {
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
+		return exitCode(err)
 	}
 	if len(messages) == 0 {
 		return refuse(errors.New("nothing to do: give a message, or --mode rpc"))

@@ -77,15 +77,7 @@ func remotely(word string, args []string) int {
 	default:
 		return serveClients(args)
 	}
-	var usage usageError
-	switch {
-	case errors.As(err, &usage):
-		return refuse(err)
-	case err != nil:
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
-	}
-	return exitOK
+	return exitCode(err)
 }
 
 type usageError struct{ error }
@@ -199,15 +191,7 @@ func serveClients(args []string) int {
 		err = s.run(cfg, log)
 		profiled()
 	}
-	var signalled signalError
-	switch {
-	case errors.As(err, &signalled):
-		return 128 + int(signalled)
-	case err != nil:
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
-	}
-	return exitOK
+	return exitCode(err)
 }
 
 // signalError is the signal that has ended the daemon.

@@ -73,6 +73,21 @@ func unwritten(err error) int {
 	if readerGone(err) {
 		return 128 + int(syscall.SIGPIPE)
 	}
+	return exitCode(err)
+}
+
+// exitCode is that with which the process ends: what went wrong is said in a line on stderr.
+func exitCode(err error) int {
+	var usage usageError
+	var signalled signalError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return refuse(err)
+	case errors.As(err, &signalled):
+		return 128 + int(signalled)
+	}
 	fmt.Fprintln(stderr, "troupe:", err)
 	return exitError
 }
@@ -107,8 +122,7 @@ func exportFile(o *options) int {
 	}
 	path, err := writePage(o.export, out)
 	if err != nil {
-		fmt.Fprintln(stderr, "troupe:", err)
-		return exitError
+		return exitCode(err)
 	}
 	return show(path + "\n")
 }

@@ -412,7 +412,7 @@ func (s *Store) another(provider string, e Entry) (fresh, error) {
 	if s.renews(provider, e) {
 		return s.refresh(provider, e)
 	}
-	return s.ask(provider, e)
+	return s.ask(provider)
 }
 
 // renews says whether a login is renewed here, in its documented way.
@@ -507,7 +507,7 @@ func (s *Store) saveLate(provider string) {
 }
 
 // ask has pi renew a login and print its token.
-func (s *Store) ask(provider string, e Entry) (fresh, error) {
+func (s *Store) ask(provider string) (fresh, error) {
 	if s.config.Broker == nil {
 		return fresh{}, &finalError{text: "only pi can renew it, and programs are not run here"}
 	}
