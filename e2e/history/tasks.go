@@ -207,27 +207,32 @@ func (t *taskState) event(v gjson.Result, tools map[string]bool) string {
 		}
 		return onlyGood(v.Get("result.details"))
 	case "budget_warning", "budget_exceeded":
-		scope := v.Get("scope").Str
-		what := kind + " of " + scope + v.Get("id").Str + v.Get("toolCallId").Str
-		if kind == "budget_warning" {
-			what += v.Get("snapshot.reason").Str
-		}
-		if t.told[what] || t.told["budget_exceeded of "+scope] {
-			return "T10: told twice, or too late"
-		}
-		if t.told == nil {
-			t.told = map[string]bool{}
-		}
-		t.told[what] = true
-		if scope != "session" {
-			return ""
-		}
-		if kind == "budget_exceeded" {
-			t.over = v.Get("snapshot.reason").Str
-		}
-		return t.counted(v.Get("snapshot"))
+		return t.limited(v, kind)
 	}
 	return ""
+}
+
+// limited is T10 and T12: a limit is told of once, until it is raised.
+func (t *taskState) limited(v gjson.Result, kind string) string {
+	scope := v.Get("scope").Str
+	what := kind + " of " + scope + v.Get("id").Str + v.Get("toolCallId").Str
+	if kind == "budget_warning" {
+		what += v.Get("snapshot.reason").Str
+	}
+	if t.told[what] || t.told["budget_exceeded of "+scope] {
+		return "T10: told twice, or too late"
+	}
+	if t.told == nil {
+		t.told = map[string]bool{}
+	}
+	t.told[what] = true
+	if scope != "session" {
+		return ""
+	}
+	if kind == "budget_exceeded" {
+		t.over = v.Get("snapshot.reason").Str
+	}
+	return t.counted(v.Get("snapshot"))
 }
 
 // verified follows an event of a verification and says whether it is in its place.
