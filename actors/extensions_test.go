@@ -152,6 +152,52 @@ func TestReloadKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// TestHeldOnce: what waits while resources are read again acts once, be there extensions or not.
+func TestHeldOnce(t *testing.T) {
+	found := filepath.Join(t.TempDir(), "x.ts")
+	require.NoError(t, os.WriteFile(found, nil, 0o600))
+	for name, sources := range map[string][]string{"none": nil, "one": {found}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := start(t, func(c *Config) {
+					c.Sessions.ExtensionHost = actortest.NewExtensions(1)
+					c.Sessions.Extensions.Sources = sources
+				})
+				s := b.open()
+				b.run(s, "~a~ rounds=0")
+				for _, cmd := range []string{
+					`{"type":"reload_resources"`, `{"type":"bash","command":"~a~b sleep=3000"`, `{"type":"prompt","message":"~a~1 work=500"`,
+					`{"type":"new_session"`, `{"type":"prompt","message":"~a~2 rounds=0"`,
+				} {
+					b.Send(cmd + at(s) + `}`)
+				}
+				b.pass(time.Minute)
+				count := func(event, path, value string) (n int) {
+					for _, ev := range b.Events(s, event) {
+						if ev.Get(path).Str == value {
+							n++
+						}
+					}
+					return n
+				}
+				require.Equal(t, 1, count("session_changed", "reason", "new"))
+				require.Equal(t, 3, count("message_end", "message.role", "user"))
+				ran := 0
+				for _, content := range b.disk.Files() {
+					for line := range strings.Lines(string(content)) {
+						if gjson.Get(line, "type").Str == "message" && gjson.Get(line, "message.role").Str == "bashExecution" {
+							ran++
+						}
+					}
+				}
+				require.Equal(t, 1, ran)
+				b.end()
+				b.judge(actortest.Options{Files: b.disk.Files(), Extended: true})
+			})
+		})
+	}
+}
+
 func waitingFor(state gjson.Result) []gjson.Result { return state.Get("waitingFor").Array() }
 
 // TestParkedWithExtensions: a session with extensions is parked like any other. They stay,

@@ -169,25 +169,23 @@ const firstSeq = 1 << 63
 func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equal(pid) }
 
 // restartExtensions ends the extensions of a session that was configured anew, and
-// has them loaded again. held is what waits for it.
-func (s *Session) restartExtensions(c actor.Context, reason, left string) (held []any) {
+// has them loaded again. What waits for it still does.
+func (s *Session) restartExtensions(c actor.Context, reason, left string) {
 	s.stopCompletions()
 	if s.ext.pid != nil {
 		s.ext.send(extension.Close{Reason: reason})
 	}
 	s.answerReload()
-	held = s.ext.load.held
-	work := s.ext.fence.work
+	held, work := s.ext.load.held, s.ext.fence.work
 	s.dismissDialogs(c)
 	s.startExtensions(c, reason, left)
 	s.ext.load.held, s.ext.fence.work = held, work
-	return held
 }
 
 // replaceExtensions does so, and goes on with what waits if there are no others.
 func (s *Session) replaceExtensions(c actor.Context, reason, left string) {
-	if held := s.restartExtensions(c, reason, left); s.ext.pid == nil {
-		s.retell(c, held)
+	if s.restartExtensions(c, reason, left); s.ext.pid == nil {
+		s.retell(c)
 	}
 }
 
@@ -277,7 +275,8 @@ func (s *Session) extensionsEnded(c actor.Context) {
 	for _, id := range hooks {
 		s.step(c, core.HookDone{ID: id})
 	}
-	s.retell(c, held)
+	s.ext.load.held = held
+	s.retell(c)
 	s.extensionFailed(runtimeFailure("disabled", "the actor of the extensions has ended"))
 	s.clients.flush(c.ActorSystem().Root)
 }

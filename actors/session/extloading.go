@@ -147,14 +147,14 @@ func (s *Session) extensionsLoaded(c actor.Context) {
 	}
 	s.ext.asks.later = nil
 	if s.ext.load.over() {
-		s.retell(c, s.ext.load.held)
+		s.retell(c)
 	}
 }
 
 // release goes on with what has waited until they are ready.
 func (s *Session) release(c actor.Context) {
-	if held := s.ext.load.held; len(held) > 0 && !s.busy() {
-		s.retell(c, held)
+	if len(s.ext.load.held) > 0 && !s.busy() {
+		s.retell(c)
 	}
 }
 
@@ -179,8 +179,9 @@ func (s *Session) wantsTool(t words.ToolDef) bool {
 	}
 }
 
-// retell goes on with what waited.
-func (s *Session) retell(c actor.Context, held []any) {
+// retell goes on with what waited, once: nobody else has it.
+func (s *Session) retell(c actor.Context) {
+	held := s.ext.load.held
 	s.ext.load.held = nil
 	for _, m := range held {
 		switch m := m.(type) {

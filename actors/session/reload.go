@@ -65,7 +65,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		switch {
 		case s.ext.pid == nil || s.ext.load.done:
 			s.beginWork(c)
-			s.retell(c, s.ext.load.held)
+			s.retell(c)
 		case m.seq == 0:
 			s.goOnLoading(c)
 		}
@@ -73,7 +73,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		return
 	}
 	s.work = m.work
-	held := s.restartExtensions(c, "reload", "")
+	s.restartExtensions(c, "reload", "")
 	if s.ext.pid != nil { // what they will want to see, nobody knows yet: a call waits for them
 		s.work.settings.Extensions.Listens = core.HookToolCall
 	}
@@ -87,7 +87,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 	s.step(c, in)
 	if s.ext.pid == nil { // nobody is left whom they wait for
 		s.beginWork(c)
-		s.retell(c, held)
+		s.retell(c)
 	}
 }
 
