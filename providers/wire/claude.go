@@ -67,13 +67,15 @@ func AppendTurns(b []byte, messages []protocol.Message, one func(b []byte, i int
 		if m.Role() == protocol.RoleAssistant {
 			next = "assistant"
 		}
-		switch role {
-		case next:
+		if role == next {
 			b = append(b, ',')
-		case "":
-			b = append(b, `{"role":"`+next+`","content":[`...)
-		default:
-			b = append(b, `]},{"role":"`+next+`","content":[`...)
+		} else {
+			if role != "" {
+				b = append(b, `]},`...)
+			}
+			b = append(b, `{"role":"`...) // in pieces: text that is joined first is an allocation for each turn
+			b = append(b, next...)
+			b = append(b, `","content":[`...)
 		}
 		role = next
 		b = one(b, i, m)
