@@ -483,6 +483,87 @@ func TestPageFirefox(t *testing.T) {
 	}
 }
 
+// TestPageDialogs: what an extension asks is on every page that shows the session, and gone from all
+// once it is answered on one; what is typed is not lost by what others answer. A page that comes
+// back, or comes first when all are gone, is asked what is still open, and a new daemon leaves nothing
+// of it on the page.
+func TestPageDialogs(t *testing.T) {
+	t.Parallel()
+	b := browser.Shared(t)
+	p := newPlace(t)
+	source, err := os.ReadFile(filepath.Join("testdata", "extensions", "ui.ts"))
+	require.NoError(t, err)
+	p.write(filepath.Join(p.agent(), "extensions", "ui.ts"), string(source))
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := b.NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "auto")
+	p.llm.plays(text("here I am")) // from then on the session has a file, and outlives its daemon
+	say(tab, "hello")
+	sees(tab, "here I am")
+	say(tab, "/several")
+	cards := func(p *browser.Tab, want string) {
+		t.Helper()
+		p.Until(fmt.Sprintf(`[...document.querySelectorAll("#dock .card h2")].map((h) => h.textContent).join() === %q`, want))
+	}
+	press := func(p *browser.Tab, card, button string) { // a card takes no click in the moment in which it appears
+		t.Helper()
+		p.Until(fmt.Sprintf(`((card) => (card && [...card.querySelectorAll("button")].find((b) => b.textContent === %[2]q).click(), card === undefined))
+			([...document.querySelectorAll("#dock .card")].find((c) => c.querySelector("h2").textContent === %[1]q))`, card, button))
+	}
+	write := func(p *browser.Tab, text string) {
+		p.Eval(fmt.Sprintf(`((f) => { f.focus(); f.value = %q; })(document.querySelector("#dock input, #dock textarea"))`, text))
+	}
+	noticed := func(p *browser.Tab, text string) {
+		t.Helper()
+		p.Until(fmt.Sprintf(`document.body.textContent.includes(%q)`, text))
+	}
+	cards(tab, "Which?,Sure?,Name?")
+	other := b.NewTab(t, 390, 844, "dark")
+	other.Load(s.base + "/")
+	cards(other, "Which?,Sure?,Name?")
+	write(tab, "An")
+	press(other, "Which?", "b")
+	cards(tab, "Sure?,Name?")
+	assert.Equal(t, "An", tab.Eval(`document.querySelector("#dock input").value`))
+	press(tab, "Sure?", "Yes")
+	cards(other, "Name?")
+	tab.Load(s.base + "/")
+	cards(tab, "Name?")
+	write(tab, "Ann")
+	press(tab, "Name?", "OK")
+	cards(other, "")
+	for _, page := range []*browser.Tab{tab, other} {
+		noticed(page, `several: ["b",true,"Ann"]`)
+	}
+
+	say(tab, "/editor")
+	cards(other, "Text?")
+	assert.Equal(t, "a\nb", other.Eval(`document.querySelector("#dock textarea").value`))
+	for _, page := range []*browser.Tab{tab, other} {
+		page.Load("about:blank#gone")
+	}
+	other.Load(s.base + "/")
+	cards(other, "Text?")
+	press(other, "Text?", "Cancel")
+	noticed(other, `editor: null`)
+
+	say(other, "/confirm")
+	cards(other, "Sure?")
+	address := strings.TrimPrefix(s.base, "http://")
+	assert.Equal(t, 143, s.stop())
+	again := p.serve("--listen", address)
+	other.Until(`document.documentElement.dataset.ready === "true" || (troupe.link.again(), false)`)
+	cards(other, "")
+	sees(other, "here I am")
+	say(other, "/input")
+	cards(other, "Name?")
+	write(other, "still here")
+	press(other, "Name?", "OK")
+	noticed(other, `input: "still here"`)
+	assert.Equal(t, 143, again.stop())
+}
+
 // TestPageAgents: who works for a session is shown with what it does, can be looked at, steered and
 // stopped; from one that has done its work the page goes back.
 func TestPageAgents(t *testing.T) {
