@@ -290,9 +290,24 @@ func (b *bench) judge(o actortest.Options) {
 	slices.Sort(found)
 	found = append(found, b.watch.Letters()...)
 	found = append(found, b.watch.Uninvited()...)
+	found = append(found, b.twice()...)
 	if len(found) > 0 {
 		b.t.Fatalf("%s\n%s", strings.Join(found, "\n"), b.History.Tail(400))
 	}
+}
+
+// twice are the commands that came to an end once more, after their answer. That may be where a
+// session has crashed, and where a client has gone to whom nothing is owed any more.
+func (b *bench) twice() (found []string) {
+	for _, r := range b.History.Records() {
+		switch {
+		case r.Conn > 0, strings.HasPrefix(r.Line, "crash of "):
+			return nil
+		case strings.Contains(r.Line, "second answer to a command dropped"):
+			found = append(found, "L1: a command was answered, and came to an end once more: "+r.Line)
+		}
+	}
+	return found
 }
 
 // canary is the mark of a session in a text: ~a~.
