@@ -113,7 +113,7 @@ func TestScriptsWhole(t *testing.T) {
 }
 
 // themes are scripts that are about more than a command.
-var themes = []string{"task", "task_cases", "budget", "isolation", "rules"}
+var themes = []string{"task", "task_cases", "task_variations", "budget", "isolation", "rules"}
 
 // script is a case that is being played.
 type script struct {
