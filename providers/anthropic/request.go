@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 const (
 	version       = "2023-06-01"
 	vertexVersion = "vertex-2023-10-16"
-	maxID         = 64
 )
 
 // compat is how an endpoint departs from Anthropic's own.
@@ -33,18 +31,10 @@ type compat struct {
 func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	e := &encoder{req: req, compat: compat{SupportsCacheControlOnTools: true}}
 	req.Compat(&e.compat)
-	e.messages = wire.Convert(req, wire.Shape{
-		ToolID:     toolID,
-		MergeUsers: true,
-		UserFirst:  true,
-		UserLast:   true,
-		Spoken:     true,
-	})
-	if len(e.messages) == 0 {
-		return nil, errors.New("there is no message to send")
+	var err error
+	if e.Claude, err = wire.ClaudeOf(req, req.Thinks(), e.compat.ForceAdaptiveThinking); err != nil {
+		return nil, err
 	}
-	e.input = req.EstimateInput(e.messages)
-	e.Claude = wire.ClaudeOf(req, e.input, req.Thinks(), e.compat.ForceAdaptiveThinking)
 	e.cache = e.cacheControl()
 	address := endpoint(req.Model.BaseURL)
 	if e.compat.VertexRequests {
@@ -52,9 +42,6 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	}
 	return &wire.Call{URL: address, Header: e.header(), Body: e.body()}, nil
 }
-
-// toolID is the rule of the API for ids: ^[a-zA-Z0-9_-]+$.
-func toolID(id string, _ bool, try int) string { return wire.SafeID(id, maxID, try) }
 
 // endpoint adds the path, of which some base URLs have the first half.
 func endpoint(baseURL string) string {
@@ -67,11 +54,9 @@ func endpoint(baseURL string) string {
 }
 
 type encoder struct {
-	req      *providers.Request
-	compat   compat
-	messages []protocol.Message
-	input    int64  // about how many tokens the request has
-	cache    string // the marker after a block to be cached, with its comma
+	req    *providers.Request
+	compat compat
+	cache  string // the marker after a block to be cached, with its comma
 	wire.Claude
 }
 
@@ -117,7 +102,7 @@ func (e *encoder) header() http.Header {
 }
 
 func (e *encoder) body() []byte {
-	b := wire.Buffer(e.messages, e.input)
+	b := wire.Buffer(e.Messages, e.Input)
 	if e.compat.VertexRequests {
 		b = append(b, `{"anthropic_version":"`+vertexVersion+`"`...)
 	} else {
@@ -158,7 +143,7 @@ func (e *encoder) appendThinking(b []byte) []byte {
 }
 
 func (e *encoder) appendTools(b []byte) []byte {
-	tools, none := wire.Offered(e.req, e.messages, "No longer available.")
+	tools, none := wire.Offered(e.req, e.Messages, "No longer available.")
 	if len(tools) == 0 {
 		return b
 	}
@@ -191,9 +176,9 @@ func (e *encoder) appendTools(b []byte) []byte {
 
 // appendMessages writes the conversation. Its last block ends the part that is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
-	b = wire.AppendTurns(b, e.messages, func(b []byte, i int, m protocol.Message) []byte {
+	b = wire.AppendTurns(b, e.Messages, func(b []byte, i int, m protocol.Message) []byte {
 		cache := ""
-		if i == len(e.messages)-1 {
+		if i == len(e.Messages)-1 {
 			cache = e.cache
 		}
 		return e.appendMessage(b, m, cache)

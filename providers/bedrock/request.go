@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,8 +11,6 @@ import (
 	"troupe/providers"
 	"troupe/providers/wire"
 )
-
-const maxID = 64 // characters of an id, and of a tool's name
 
 // compat is what cannot be told from a model's id.
 type compat struct {
@@ -32,19 +29,11 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	default:
 		return nil, fmt.Errorf("compat family %q of %s is none of claude, nova, other", e.compat.Family, req.Model.ID)
 	}
-	e.messages = wire.Convert(req, wire.Shape{
-		ToolID:     func(id string, _ bool, try int) string { return wire.SafeID(id, maxID, try) },
-		MergeUsers: true,
-		UserFirst:  true,
-		UserLast:   true,
-		Spoken:     true,
-	})
-	if len(e.messages) == 0 {
-		return nil, errors.New("there is no message to send")
-	}
-	e.input = req.EstimateInput(e.messages)
 	// Only for Claude the service has documented how one asks for thinking.
-	e.Claude = wire.ClaudeOf(req, e.input, req.Thinks() && e.family == claude, e.compat.ForceAdaptiveThinking)
+	var err error
+	if e.Claude, err = wire.ClaudeOf(req, req.Thinks() && e.family == claude, e.compat.ForceAdaptiveThinking); err != nil {
+		return nil, err
+	}
 	e.cache = e.cachePoint()
 	h := http.Header{}
 	h.Set("Accept", "application/vnd.amazon.eventstream")
@@ -82,12 +71,10 @@ func familyOf(id, said string) family {
 }
 
 type encoder struct {
-	req      *providers.Request
-	compat   compat
-	family   family
-	messages []protocol.Message
-	input    int64  // about how many tokens the request has
-	cache    string // the block after what is to be cached, with its comma; "" for none
+	req    *providers.Request
+	compat compat
+	family family
+	cache  string // the block after what is to be cached, with its comma; "" for none
 	wire.Claude
 }
 
@@ -102,7 +89,7 @@ func (e *encoder) cachePoint() string {
 }
 
 func (e *encoder) body() []byte {
-	b := wire.Buffer(e.messages, e.input)
+	b := wire.Buffer(e.Messages, e.Input)
 	b = append(b, `{"inferenceConfig":{"maxTokens":`...)
 	b = strconv.AppendInt(b, e.MaxTokens, 10)
 	b = append(b, '}')
@@ -133,7 +120,7 @@ func (e *encoder) appendThinking(b []byte) []byte {
 }
 
 func (e *encoder) appendTools(b []byte) []byte {
-	tools, _ := wire.Offered(e.req, e.messages, "No longer available: do not call it.")
+	tools, _ := wire.Offered(e.req, e.Messages, "No longer available: do not call it.")
 	if len(tools) == 0 {
 		return b
 	}
@@ -142,7 +129,7 @@ func (e *encoder) appendTools(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.Str(b, `{"toolSpec":{"name":`, toolName(tool.Name))
+		b = wire.Str(b, `{"toolSpec":{"name":`, wire.ClaudeID(tool.Name, 0))
 		if tool.Description != "" { // an empty one is refused
 			b = wire.Str(b, `,"description":`, tool.Description)
 		}
@@ -156,11 +143,9 @@ func (e *encoder) appendTools(b []byte) []byte {
 	return append(b, `]}`...)
 }
 
-func toolName(name string) string { return wire.SafeID(name, maxID, 0) }
-
 // appendMessages writes the conversation. Its end is the end of what is cached.
 func (e *encoder) appendMessages(b []byte) []byte {
-	b = wire.AppendTurns(b, e.messages, e.appendMessage)
+	b = wire.AppendTurns(b, e.Messages, e.appendMessage)
 	b = append(b, e.cache...)
 	return append(b, `]}]`...)
 }
@@ -226,7 +211,7 @@ func (e *encoder) appendAnswer(b []byte, content protocol.Content) []byte {
 			b = e.appendThought(b, block)
 		case protocol.ToolCall:
 			b = wire.Str(b, `{"toolUse":{"toolUseId":`, block.ID)
-			b = wire.Str(b, `,"name":`, toolName(block.Name))
+			b = wire.Str(b, `,"name":`, wire.ClaudeID(block.Name, 0))
 			b = append(b, `,"input":`...)
 			b = append(b, block.Arguments...)
 			b = append(b, `}}`...)

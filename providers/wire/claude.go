@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"errors"
+
 	"troupe/protocol"
 	"troupe/providers"
 )
@@ -13,18 +15,34 @@ const (
 	answerReserve = 1024 // tokens that thinking must leave for the answer
 )
 
-// Claude is how much Claude may answer, and how much of that is thinking, over whichever
-// wire it is asked.
+// Claude is what Claude is asked, over whichever wire: the conversation as it takes it, how much
+// it may answer, and how much of that is thinking.
 type Claude struct {
+	Messages  []protocol.Message
+	Input     int64 // about how many tokens the request has
 	MaxTokens int64
 	Budget    int64 // thinking tokens; 0 for adaptive or no thinking
 	Effort    string
 }
 
-// ClaudeOf decides it for a request with about input tokens. adaptive is for models that
+// maxClaudeID is how long the ids of calls may be, and the names of tools.
+const maxClaudeID = 64
+
+// ClaudeID is an id or a name by the rule for both: ^[a-zA-Z0-9_-]+$.
+func ClaudeID(id string, try int) string { return SafeID(id, maxClaudeID, try) }
+
+// ClaudeOf makes it of a request. It fails for one without a message. adaptive is for models that
 // choose their budget themselves.
-func ClaudeOf(req *providers.Request, input int64, thinks, adaptive bool) Claude {
-	c := Claude{MaxTokens: req.AnswerLimit(input, 0)}
+func ClaudeOf(req *providers.Request, thinks, adaptive bool) (Claude, error) {
+	c := Claude{Messages: Convert(req, Shape{
+		ToolID:     func(id string, _ bool, try int) string { return ClaudeID(id, try) },
+		MergeUsers: true, UserFirst: true, UserLast: true, Spoken: true,
+	})}
+	if len(c.Messages) == 0 {
+		return c, errors.New("there is no message to send")
+	}
+	c.Input = req.EstimateInput(c.Messages)
+	c.MaxTokens = req.AnswerLimit(c.Input, 0)
 	switch {
 	case !thinks:
 	case adaptive:
@@ -33,7 +51,7 @@ func ClaudeOf(req *providers.Request, input int64, thinks, adaptive bool) Claude
 		}
 	default:
 		c.Budget = req.Budget()
-		c.MaxTokens = req.AnswerLimit(input, c.Budget)
+		c.MaxTokens = req.AnswerLimit(c.Input, c.Budget)
 		if c.MaxTokens <= c.Budget {
 			c.Budget = c.MaxTokens - answerReserve
 		}
@@ -41,7 +59,7 @@ func ClaudeOf(req *providers.Request, input int64, thinks, adaptive bool) Claude
 			c.Budget = 0
 		}
 	}
-	return c
+	return c, nil
 }
 
 // Offered are the tools of a request. A history with calls needs tools even when none is
