@@ -11,10 +11,7 @@ import (
 	"troupe/providers"
 )
 
-var (
-	anthropicID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	anthropicName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-)
+var anthropicName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 // CheckAnthropic says which rules of the Messages API a request breaks, as the
 // API's reference and its error texts state them.
@@ -54,15 +51,9 @@ func (r *anthropicRules) thinking(v gjson.Result, beta string) {
 }
 
 func (r *anthropicRules) tools(v gjson.Result) {
-	names := map[string]bool{}
-	for _, tool := range v.Get("tools").Array() {
-		name := tool.Get("name").Str
-		r.Must(anthropicName.MatchString(name) && !names[name], "tools: name %q", name)
-		r.Must(tool.Get("input_schema.type").Str == "object", "tools: input_schema.type")
-		names[name] = true
-	}
-	r.Must(len(names) > 0 || !v.Get("messages.#.content.#(type==\"tool_use\")|0").Exists(), "tool_use blocks need tools")
-	r.Must(len(names) > 0 || !v.Get("tool_choice").Exists(), "tool_choice without tools")
+	some := r.Rules.tools(v.Get("tools").Array(), "name", "input_schema", anthropicName) > 0
+	r.Must(some || !v.Get("messages.#.content.#(type==\"tool_use\")|0").Exists(), "tool_use blocks need tools")
+	r.Must(some || !v.Get("tool_choice").Exists(), "tool_choice without tools")
 }
 
 func (r *anthropicRules) messages(list []gjson.Result) {
@@ -94,7 +85,7 @@ func (r *anthropicRules) assistant(content []gjson.Result) (calls []string) {
 			r.Must(i < len(content)-1, "the final block in an assistant message cannot be thinking")
 		case "tool_use":
 			id := b.Get("id").Str
-			r.Must(anthropicID.MatchString(id), "tool_use.id %q", id)
+			r.Must(safe64.MatchString(id), "tool_use.id %q", id)
 			r.Must(!r.seen[id], "tool_use ids must be unique: %q", id)
 			r.Must(anthropicName.MatchString(b.Get("name").Str), "tool_use.name %q", b.Get("name").Str)
 			r.Must(b.Get("input").IsObject(), "tool_use.input must be an object")

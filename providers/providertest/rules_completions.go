@@ -11,10 +11,7 @@ import (
 	"troupe/providers"
 )
 
-var (
-	completionsName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	nineLetters     = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
-)
+var nineLetters = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
 // CompletionsRules are the rules of chat completions in which endpoints differ.
 type CompletionsRules struct {
@@ -35,14 +32,9 @@ func CheckCompletions(header http.Header, body []byte, req providers.Request, ow
 	v := gjson.ParseBytes(body)
 	r.Must(v.Get("model").Str != "" && v.Get("stream").Bool(), "model, stream")
 	r.Must(v.Get("max_tokens").Int()+v.Get("max_completion_tokens").Int() >= 1, "a limit of the answer")
-	names := map[string]bool{}
-	for _, tool := range v.Get("tools").Array() {
-		name := tool.Get("function.name").Str
-		r.Must(tool.Get("type").Str == "function" && completionsName.MatchString(name) && !names[name], "tool %q", name)
-		r.Must(tool.Get("function.parameters.type").Str == "object", "parameters")
-		names[name] = true
-	}
-	r.Must(!v.Get("tools").Exists() || len(names) > 0, "[] is too short - 'tools'")
+	some := r.tools(v.Get("tools").Array(), "function.name", "function.parameters", safe64) > 0
+	r.Must(!v.Get(`tools.#(type!="function")`).Exists(), "tools that are no functions")
+	r.Must(!v.Get("tools").Exists() || some, "[] is too short - 'tools'")
 	r.Must(req.Model.Reasoning || !v.Get("reasoning_effort").Exists() && !v.Get("reasoning").Exists() && !v.Get("thinking").Exists(), "thinking for a model that does not")
 	r.messages(v.Get("messages").Array())
 	return r.Err()
@@ -118,7 +110,7 @@ func (r *completionsRules) assistant(m gjson.Result) {
 		r.Must(id != "" && !r.seen[id], "id %q is empty or not unique", id)
 		r.Must(!r.own.NineLetterIDs || nineLetters.MatchString(id), "Tool call id must be a-z, A-Z, 0-9, with a length of 9: %q", id)
 		r.Must(!r.own.ShortIDs || len(id) <= 40, "tool_calls id: maximum length 40, found %d", len(id))
-		r.Must(completionsName.MatchString(call.Get("function.name").Str), "function name")
+		r.Must(safe64.MatchString(call.Get("function.name").Str), "function name")
 		args := call.Get("function.arguments").Str
 		r.Must(jsontext.Value(args).IsValid() && gjson.Parse(args).IsObject(), "arguments %q", args)
 		r.seen[id], r.open[id] = true, true

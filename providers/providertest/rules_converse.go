@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,8 +9,6 @@ import (
 
 	"troupe/providers"
 )
-
-var converseID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // CheckConverse says which rules of Amazon Bedrock's ConverseStream a request
 // breaks, as the service's reference states them.
@@ -34,7 +31,7 @@ func CheckConverse(header http.Header, body []byte, req providers.Request) error
 	}
 	for _, tool := range v.Get("toolConfig.tools").Array() {
 		if spec := tool.Get("toolSpec"); spec.Exists() {
-			r.Must(converseID.MatchString(spec.Get("name").Str), "tool name %q", spec.Get("name").Str)
+			r.Must(safe64.MatchString(spec.Get("name").Str), "tool name %q", spec.Get("name").Str)
 			r.Must(spec.Get("inputSchema.json").IsObject(), "inputSchema of %s", spec.Get("name").Str)
 		} else {
 			r.Must(tool.Get("cachePoint.type").Str == "default" && strings.Contains(id, "anthropic."), "a tool that is none")
@@ -66,8 +63,8 @@ func converseMessages(r *Rules, v gjson.Result, signed bool) {
 				r.Must(strings.Contains("png jpeg gif webp", b.Get("image.format").Str), "message %d: image format", i)
 			case b.Get("toolUse").Exists():
 				id := b.Get("toolUse.toolUseId").Str
-				r.Must(role == "assistant" && converseID.MatchString(id) && !seen[id], "message %d: toolUseId %q", i, id)
-				r.Must(b.Get("toolUse.input").IsObject() && converseID.MatchString(b.Get("toolUse.name").Str), "message %d: toolUse", i)
+				r.Must(role == "assistant" && safe64.MatchString(id) && !seen[id], "message %d: toolUseId %q", i, id)
+				r.Must(b.Get("toolUse.input").IsObject() && safe64.MatchString(b.Get("toolUse.name").Str), "message %d: toolUse", i)
 				seen[id], calls = true, append(calls, id)
 			case b.Get("toolResult").Exists():
 				results = append(results, b.Get("toolResult.toolUseId").Str)

@@ -31,14 +31,8 @@ func CheckGoogle(header http.Header, body []byte, req providers.Request, own Goo
 	if system := v.Get("systemInstruction"); system.Exists() {
 		r.Must(strings.TrimSpace(system.Get("parts.0.text").Str) != "", "systemInstruction")
 	}
-	names := map[string]bool{}
-	for _, tool := range v.Get("tools.0.functionDeclarations").Array() {
-		name := tool.Get("name").Str
-		r.Must(googleName.MatchString(name) && !names[name], "Invalid function name %q", name)
-		r.Must(tool.Get("parametersJsonSchema.type").Str == "object", "parametersJsonSchema")
-		names[name] = true
-	}
-	r.Must(!v.Get("tools").Exists() || len(names) > 0, "empty tools")
+	some := r.tools(v.Get("tools.0.functionDeclarations").Array(), "name", "parametersJsonSchema", googleName) > 0
+	r.Must(!v.Get("tools").Exists() || some, "empty tools")
 	r.config(v.Get("generationConfig"))
 	r.contents(v.Get("contents").Array())
 	return r.Err()

@@ -2,18 +2,12 @@ package providertest
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"troupe/providers"
-)
-
-var (
-	responsesName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	responsesID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
 
 // CheckResponses says which rules of the Responses API a request breaks, as the
@@ -30,14 +24,9 @@ func CheckResponses(header http.Header, body []byte, req providers.Request) erro
 	r.Must(reasons || !v.Get("reasoning").Exists() && !v.Get("include").Exists(), "reasoning.effort is not supported with this model")
 	r.Must(!reasons || v.Get("include.0").Str == "reasoning.encrypted_content", "include")
 	r.Must((v.Get("prompt_cache_key").Str != "") == (req.Cache != providers.CacheNone), "prompt_cache_key")
-	names := map[string]bool{}
-	for _, tool := range v.Get("tools").Array() {
-		name := tool.Get("name").Str
-		r.Must(tool.Get("type").Str == "function" && responsesName.MatchString(name) && !names[name], "tool %q", name)
-		r.Must(tool.Get("parameters.type").Str == "object", "parameters")
-		names[name] = true
-	}
-	r.Must(!v.Get("tools").Exists() || len(names) > 0, "empty tools")
+	some := r.tools(v.Get("tools").Array(), "name", "parameters", safe64) > 0
+	r.Must(!v.Get(`tools.#(type!="function")`).Exists(), "tools that are no functions")
+	r.Must(!v.Get("tools").Exists() || some, "empty tools")
 	r.input(v.Get("input").Array())
 	return r.Err()
 }
@@ -65,7 +54,7 @@ func (r *responsesRules) input(list []gjson.Result) {
 		reasoning = ""
 		r.Must(role != "user" || len(r.open) == 0, "No tool output found for function call %v", r.open)
 		if id := item.Get("id"); id.Exists() {
-			r.Must(responsesID.MatchString(id.Str), "input[%d].id %q", i, id.Str)
+			r.Must(safe64.MatchString(id.Str), "input[%d].id %q", i, id.Str)
 			r.Must(!r.ids[id.Str], "Duplicate item found with id %q", id.Str)
 			r.ids[id.Str] = true
 		}
@@ -130,12 +119,12 @@ func (r *responsesRules) parts(content gjson.Result) {
 
 func (r *responsesRules) call(item gjson.Result) {
 	id := item.Get("call_id").Str
-	r.Must(responsesID.MatchString(id), "call_id %q", id)
+	r.Must(safe64.MatchString(id), "call_id %q", id)
 	r.Must(!r.calls[id], "call_id %q twice", id)
 	if own := item.Get("id"); own.Exists() {
 		r.Must(strings.HasPrefix(own.Str, "fc"), "Expected an ID that begins with 'fc', not %q", own.Str)
 	}
-	r.Must(responsesName.MatchString(item.Get("name").Str), "function name %q", item.Get("name").Str)
+	r.Must(safe64.MatchString(item.Get("name").Str), "function name %q", item.Get("name").Str)
 	args := item.Get("arguments").Str
 	r.Must(jsontext.Value(args).IsValid() && gjson.Parse(args).IsObject(), "arguments %q", args)
 	r.calls[id], r.open[id] = true, true
