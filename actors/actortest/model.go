@@ -88,6 +88,7 @@ func (m *Models) Stream(ctx context.Context, req providers.Request) iter.Seq2[pr
 				output = p.Usage.Output
 			case protocol.PartDone:
 				answered(output) // before anybody knows
+			default: // says nothing of what was used
 			}
 			left = !yield(p, nil)
 			return !left
