@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -308,4 +309,87 @@ func exists(path string) bool {
 // named says whether a result names a directory, or one above or in it.
 func named(results []gjson.Result, dir string) bool {
 	return slices.ContainsFunc(results, func(r gjson.Result) bool { return strings.Contains(r.Raw, dir) })
+}
+
+// TestMergeIsCut stops the process between two files of a merge, and kills it. The next one undoes the merge or
+// finishes it, and says which. Where the user has changed one of its files meanwhile nothing is touched: the result
+// names the file.
+func TestMergeIsCut(t *testing.T) {
+	for _, edited := range []bool{false, true} {
+		t.Run(fmt.Sprintf("edited %t", edited), func(t *testing.T) {
+			t.Parallel()
+			for range 20 { // it is over in some milliseconds: a stop may come too late
+				if cutMerge(t, edited) {
+					return
+				}
+			}
+			t.Fatal("no stop came in the middle of a merge")
+		})
+	}
+}
+
+// cutMerge says whether the merge was stopped in its middle.
+func cutMerge(t *testing.T, edited bool) bool {
+	const files = 150
+	p := newPlace(t)
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"isolation":{"enabled":true}}}`)
+	p.write("tracked", "one\n")
+	p.git("init", "-q", "-b", "main")
+	p.git("add", "-A")
+	p.git("commit", "-q", "-m", "first")
+	had := repositoryOf(t, p, false)
+	p.llm.plays(tool("c1", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"A","description":"a","assignment":"CHILDA do it"}]}`), text("thanks"))
+	p.llm.playsTo("CHILDA", tool("w1", "bash", fmt.Sprintf(`{"command":"mkdir d; for k in $(seq %d); do echo by A > d/$k; done; rm tracked"}`, files)))
+	p.llm.playsTo("CHILDA", text("this is A"))
+	d := p.start("--tools", "task,bash")
+	session := d.ok(`{"type":"get_state"}`).Get("sessionFile").Str
+	landed := func() (names []string) {
+		entries, _ := os.ReadDir(filepath.Join(p.work, "d"))
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") { // not yet renamed
+				names = append(names, e.Name())
+			}
+		}
+		return names
+	}
+	d.ok(`{"type":"prompt","message":"go"}`)
+	for deadline := time.Now().Add(patience); len(landed()) == 0; {
+		require.True(t, time.Now().Before(deadline), "nothing is merged\n%s", d.errors())
+	}
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGSTOP))
+	eventually(t, "the stop", func() bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+		return err == nil && bytes.Contains(raw, []byte(") T "))
+	})
+	names := landed()
+	if edited {
+		p.write("d/"+names[0], "the user's\n")
+	}
+	require.NoError(t, d.cmd.Process.Kill())
+	<-d.exited
+	if len(names) == files {
+		return false
+	}
+
+	d = p.start("--tools", "task,bash", "--session", session)
+	messages := d.ok(`{"type":"get_messages"}`).Get("messages").Array()
+	require.Len(t, messages, 4, "the call has a result")
+	said, result := messages[2].Get("content.0.text").Str, messages[2].Get("details.results.0")
+	switch now := len(landed()); {
+	case edited:
+		assert.Equal(t, "the user's\n", read(t, filepath.Join(p.work, "d", names[0])))
+		assert.Len(t, names, now, "nothing else is touched")
+		assert.Contains(t, said, "d/"+names[0])
+		assert.False(t, result.Get("merged").Bool())
+	case now == 0:
+		assert.Equal(t, "one\n", read(t, filepath.Join(p.work, "tracked")))
+		assert.False(t, result.Get("merged").Bool(), result.Raw)
+		assert.True(t, exists(result.Get("patchPath").Str), result.Raw)
+	default:
+		assert.Equal(t, files, now, "half a merge")
+		assert.True(t, result.Get("merged").Bool(), result.Raw)
+	}
+	assert.Equal(t, had, repositoryOf(t, p, false), "the repository")
+	require.Zero(t, d.end())
+	return true
 }
