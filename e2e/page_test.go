@@ -564,6 +564,29 @@ func TestPageDialogs(t *testing.T) {
 	assert.Equal(t, 143, again.stop())
 }
 
+// TestPageBeforeTheFirstWord: a session in which nothing was said yet has no file, and ends with its
+// daemon. Whoever was writing in it goes on in one like it.
+func TestPageBeforeTheFirstWord(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve("--listen", "127.0.0.1:0")
+	tab := browser.Shared(t).NewTab(t, 1280, 860, "light")
+	s.visit(tab, s.code)
+	begin(tab, "readonly")
+	tab.Eval(`(() => { const t = document.getElementById("composer-text"); t.value = "half a thought"; t.dispatchEvent(new Event("input")); })()`)
+	handle := tab.Eval(`troupe.view.key`)
+	assert.Equal(t, 143, s.stop())
+	again := p.serve("--listen", strings.TrimPrefix(s.base, "http://"))
+	tab.Until(`document.documentElement.dataset.ready === "true" || (troupe.link.again(), false)`)
+	tab.Until(`troupe.view?.loaded && document.getElementById("composer-text").value === "half a thought"`)
+	assert.NotEqual(t, handle, tab.Eval(`troupe.view.key`))
+	assert.Equal(t, "readonly", tab.Eval(`document.getElementById("mode").value`))
+	p.llm.plays(text("and the other half"))
+	tab.Eval(`document.getElementById("composer").requestSubmit()`)
+	sees(tab, "and the other half")
+	assert.Equal(t, 143, again.stop())
+}
+
 // TestPageAgents: who works for a session is shown with what it does, can be looked at, steered and
 // stopped; from one that has done its work the page goes back.
 func TestPageAgents(t *testing.T) {

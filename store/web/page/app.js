@@ -121,7 +121,10 @@ class App {
   // restarted: handles are of the process that is gone. The sessions that something is
   // to be said to are opened again, and later the one that was looked at.
   async restarted() {
-    this.wanted = this.view?.state.sessionFile;
+    const { view } = this;
+    const unsaid = view && ![...view.entries.values()].some((e) => e.raw.type === "message");
+    const like = unsaid && { cwd: view.cwd, permissionMode: view.state.permissionMode };
+    this.wanted = view && { file: view.state.sessionFile, key: view.key, like };
     this.views.clear();
     this.view = null;
     for (const { file, command } of [...this.said]) {
@@ -136,13 +139,14 @@ class App {
   async choose() {
     const open = [...this.list.open.values()];
     const wanted = new URLSearchParams(location.hash.slice(1)).get("s") || stored("troupe-last");
-    const found = open.find((s) => s.sessionFile && s.sessionFile === this.wanted) ?? open.find((s) => s.durableId === wanted);
-    const file = this.wanted ?? this.list.files.find((f) => f.id === wanted)?.path;
+    const left = this.wanted;
     this.wanted = undefined;
+    const found = open.find((s) => s.sessionFile && s.sessionFile === left?.file) ?? open.find((s) => s.durableId === wanted);
+    const file = left?.file ?? this.list.files.find((f) => f.id === wanted)?.path;
     if (found) return this.show(found.sessionId);
-    if (file) return this.openFile(file);
-    if (open.length > 0) return this.show(open.at(-1).sessionId);
-    this.changed(null);
+    if (file) await this.openFile(file, left);
+    else if (open.length > 0) return this.show(open.at(-1).sessionId);
+    if (!this.view) this.changed(null);
   }
 
   down(why) {
@@ -274,10 +278,18 @@ class App {
     }
   }
 
-  async openFile(sessionPath) {
+  // openFile opens a session's file. One that was left before anything was said in it has none: another one
+  // like it takes its place, and goes on with what was being written.
+  async openFile(sessionPath, left) {
+    const open = (parameters) => this.link.ask("open_session", { ...parameters, retain: true });
     try {
-      const { sessionId } = await this.link.ask("open_session", { sessionPath, retain: true });
+      const { sessionId } = await open({ sessionPath }).catch((error) => {
+        if (!left?.like || error.code !== "not_found") throw error;
+        return open(left.like);
+      });
       await this.list.poll();
+      const key = this.list.open.get(sessionId)?.durableId;
+      if (left && key && key !== left.key) store("troupe-draft-" + key, stored("troupe-draft-" + left.key));
       await this.show(sessionId);
     } catch (error) {
       this.alert(error.message);
