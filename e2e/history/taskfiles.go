@@ -123,6 +123,7 @@ type taskLogState struct {
 	over    map[string]bool         // calls that have a result
 	told    map[string]bool         // limits, since they were last raised
 	limit   string                  // that is exceeded, "" for none
+	since   int64                   // epoch milliseconds; 0 when the answer has come that was asked for before
 }
 
 func (l *taskLogState) entry(e gjson.Result) string {
@@ -139,12 +140,16 @@ func (l *taskLogState) entry(e gjson.Result) string {
 		}
 		if l.limit != "" && msg.Get("role").Str == "assistant" && msg.Get("usage.totalTokens").Int() > 0 &&
 			!slices.Contains([]string{"aborted", "error"}, msg.Get("stopReason").Str) {
-			return "T11: an answer behind a budget that is exceeded"
+			asked := msg.Get("timestamp").Int() // a limit that is set meanwhile lets it come to its end
+			if asked == 0 || asked > l.since {
+				return "T11: an answer behind a budget that is exceeded"
+			}
+			l.since = 0
 		}
 	case "custom troupe.task":
 		return l.step(data, data.Get("call").Str, data.Get("call").Str+" "+data.Get("id").Str)
 	case "custom troupe.budget":
-		return l.budget(data)
+		return l.budget(data, millis(e))
 	}
 	return ""
 }
@@ -181,7 +186,7 @@ func (l *taskLogState) step(data gjson.Result, call, child string) string {
 }
 
 // budget is an entry of what clients are told of the budget.
-func (l *taskLogState) budget(data gjson.Result) string {
+func (l *taskLogState) budget(data gjson.Result, at int64) string {
 	op, reason := data.Get("op").Str, data.Get("reason").Str
 	switch op {
 	case "cleared", "limits":
@@ -193,7 +198,7 @@ func (l *taskLogState) budget(data gjson.Result) string {
 		}
 		l.told[op+reason] = true
 		if op == "exceeded" {
-			l.limit = reason
+			l.limit, l.since = reason, at
 		}
 	}
 	return ""

@@ -153,6 +153,11 @@ func TestEachLawOfTasksCanFail(t *testing.T) {
 		{"T11", "an answer behind the limit", func(h *told) {
 			h.parent += `{"type":"message","id":"13","parentId":"12","message":{"role":"assistant","content":[],"stopReason":"stop","usage":{"totalTokens":5}}}` + "\n"
 		}},
+		{"T11", "a second answer behind the limit", func(h *told) {
+			for _, id := range []string{"13", "14"} {
+				h.parent += `{"type":"message","id":"` + id + `","parentId":"12","message":{"role":"assistant","content":[],"timestamp":1,"stopReason":"stop","usage":{"totalTokens":5}}}` + "\n"
+			}
+		}},
 		{"T11", "a child behind the limit", func(h *told) {
 			replace(t, &h.parent, line(5), strings.Replace(line(5), "warned", "exceeded", 1)+task("start", 5))
 		}},
