@@ -23,15 +23,16 @@ import (
 // script is a model that takes its time.
 const script = `{"delayMs": 60, "chunk": 8, "answers": [
   {"when": "count", "steps": [{"text": "One, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, nineteen, twenty."}], "times": 100},
-  {"when": "first word", "steps": [{"text": "Word."}], "times": 1000},
-  {"when": "/./", "steps": [{"text": "You said it to a session that has lost its machine, and here I am."}], "times": 1000}]}`
+  {"when": "first word", "steps": [{"text": "Word."}], "times": 1000000},
+  {"when": "/./", "steps": [{"text": "You said it to a session that has lost its machine, and here I am."}], "times": 1000000}]}`
 
 func main() {
 	keep := flag.Bool("stay", false, "go on until the input ends: each line is a message")
 	rounds := flag.Int("measure", 0, "no demo: how long sessions are silent, in so many rounds, when their node is killed; what a hop costs")
 	resting := flag.Int("rest", 0, "no demo: what nodes and the engine take with so many sessions that nobody uses, more than 1,000")
+	busy := flag.Duration("busy", 0, "with -rest: how long a hundred more of them are asked something all the time, while processes are watched")
 	flag.Parse()
-	if err := run(*keep, *rounds, *resting); err != nil {
+	if err := run(*keep, *rounds, *resting, *busy); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -44,9 +45,9 @@ type demo struct {
 	nodes       map[string]*engines.Process
 }
 
-func run(stay bool, rounds, resting int) (err error) {
+func run(stay bool, rounds, resting int, busy time.Duration) (err error) {
 	defer figures.Caught(&err)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute+busy)
 	defer cancel()
 	d := &demo{nodes: map[string]*engines.Process{}, dir: figures.Get(os.MkdirTemp("", "troupe-cluster-"))}
 	defer func() { _ = os.RemoveAll(d.dir) }()
@@ -57,6 +58,9 @@ func run(stay bool, rounds, resting int) (err error) {
 		d.measure(ctx, rounds)
 	case resting > 0:
 		d.rest(ctx, resting)
+		if busy > 0 {
+			d.work(busy)
+		}
 	default:
 		d.talk(ctx, stay)
 	}

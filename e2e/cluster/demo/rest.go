@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"troupe/e2e/cluster/engines"
@@ -30,6 +31,81 @@ func (d *demo) rest(ctx context.Context, n int) {
 			fmt.Printf("%s, with %d sessions on %s: %s\n", name, part.n, part.on, watch(d.process(name).Pid()))
 		}
 	}
+}
+
+// askEvery is how often a session is asked that is busy: it is parked in between.
+const askEvery = 3 * time.Second
+
+// work asks a hundred sessions, through every node, and says each minute what all processes take, and
+// at the end what they take when the sessions rest again: what grows with nothing but time is a leak.
+func (d *demo) work(long time.Duration) {
+	type result struct {
+		refused int
+		err     error
+	}
+	results := make(chan result, 4)
+	over := time.Now().Add(long)
+	for i := range cap(results) {
+		c := d.dial([]string{"ada", "bob", "cleo"}[i%3])
+		sessions := map[string]bool{}
+		for len(sessions) < 25 {
+			s, _ := c.open()
+			sessions[s] = true
+		}
+		go func() {
+			refused, err := c.rounds(sessions, over)
+			results <- result{refused, err}
+		}()
+	}
+	for minute := 0; time.Now().Before(over); minute++ {
+		fmt.Printf("minute %d: %s\n", minute, d.memory())
+		time.Sleep(min(time.Minute, time.Until(over)))
+	}
+	refused := 0
+	for range cap(results) {
+		r := <-results
+		figures.Must(r.err)
+		refused += r.refused
+	}
+	time.Sleep(restFor)
+	fmt.Printf("at rest again, %d messages were refused: %s\n", refused, d.memory())
+}
+
+// memory is what every node and server has.
+func (d *demo) memory() string {
+	var all []string
+	for _, name := range []string{"ada", "bob", "cleo", "e1", "e2", "e3"} {
+		all = append(all, fmt.Sprintf("%s %.1f MB", name, figures.Memory(d.process(name).Pid(), "VmRSS")))
+	}
+	return strings.Join(all, ", ")
+}
+
+// rounds asks sessions until it is over. A message that is refused, as when the engine takes too long to answer,
+// is asked again in the next round.
+func (c *client) rounds(sessions map[string]bool, over time.Time) (refused int, err error) {
+	defer figures.Caught(&err)
+	for time.Now().Before(over) {
+		next := time.Now().Add(askEvery)
+		refused += c.round(sessions)
+		time.Sleep(time.Until(next))
+	}
+	return refused, nil
+}
+
+// round asks each session once, and waits until all have answered or refused.
+func (c *client) round(sessions map[string]bool) (refused int) {
+	for s := range sessions {
+		c.say(map[string]any{"type": "prompt", "sessionId": s, "message": "first word"})
+	}
+	for settled := 0; settled+refused < len(sessions); {
+		switch m := c.next(); {
+		case m["success"] == false:
+			refused++
+		case m["type"] == "agent_settled":
+			settled++
+		}
+	}
+	return refused
 }
 
 // parks are the flags of a daemon whose sessions are parked soon, as many as there are; none for none.
