@@ -158,7 +158,9 @@ func Check(h *History, o Options) []string {
 	}
 	if !o.Lossy && !o.Open {
 		found = append(found, costs(o.Files)...)
-		found = append(found, stats(all[len(all)-1], o.Files)...)
+		if len(all) > 0 {
+			found = append(found, stats(all[len(all)-1], o.Files)...)
+		}
 	}
 	if o.Work != nil {
 		found = append(found, works(o.Work, o.Files)...)

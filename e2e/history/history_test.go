@@ -145,6 +145,9 @@ const goodTasks = `
 	end
 `
 
+// TestFilesAlone: files can be judged without what was said.
+func TestFilesAlone(t *testing.T) { require.Empty(t, Check(&History{}, Options{})) }
+
 // TestNoChildBehindALimit: a child that begins behind the limit of its session
 // is T11, but for a grandchild that the record of the limit has counted.
 func TestNoChildBehindALimit(t *testing.T) {
