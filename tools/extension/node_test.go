@@ -135,9 +135,11 @@ func TestNodeThatBreaks(t *testing.T) {
 			});
 		}`
 	o := testOptions()
-	o.Limits.Turn, o.Limits.Hook, o.Limits.Memory, o.Limits.Recycles = 2*time.Second, 2*time.Second, 64<<20, 10
+	o.Limits.Turn, o.Limits.Memory, o.Limits.Recycles = 2*time.Second, 64<<20, 10
+	short := o
+	short.Limits.Hook = 2 * time.Second // less than the program takes that another session waits for
 
-	w, waits, hooks := inNode(t, o, source), inNode(t, o, source), inNode(t, o, source)
+	w, waits, hooks := inNode(t, o, source), inNode(t, o, source), inNode(t, short, source)
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_start"}`))
 	waits.vm.Tell(waits.id(), json.RawMessage(`{"type":"turn_end"}`))
 	input := hooks.id()
