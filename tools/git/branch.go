@@ -29,8 +29,8 @@ type indexUpdate struct {
 }
 
 // objects adds the objects of the task's own clone.
-func (ws Workspace) objects(g command) command {
-	return g.with("GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(ws.root(), ".git", "objects"))
+func (ws Workspace) objects(g command, t Tree) command {
+	return g.with("GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(ws.work(t), ".git", "objects"))
 }
 
 // commits are those of the task, from the first to the last. What it did not commit becomes one more. A history
@@ -39,7 +39,7 @@ func (ws Workspace) objects(g command) command {
 func (ws Workspace) commits(ctx context.Context, env *tools.Env, c Captured, message string) (list []string, rest bool, err error) {
 	tree := c.Trees[0]
 	t := ws.Trees[0]
-	g := ws.objects(t.git(env))
+	g := ws.objects(t.git(env), t)
 	if message == "" {
 		message = "task " + ws.ID
 	}
@@ -148,7 +148,7 @@ func (s source) busy() bool {
 // rebuild makes the commits once more on top of head.
 func (w *Workspaces) rebuild(ctx context.Context, env *tools.Env, v version, ws Workspace, commits []string, head string) (string, []string, error) {
 	t := ws.Trees[0]
-	g := ws.objects(t.git(env))
+	g := ws.objects(t.git(env), t)
 	before := ws.Baseline
 	for _, commit := range commits {
 		ours, err := treeOf(ctx, g, head)
@@ -236,7 +236,7 @@ func (m *merge) sendObjects(ctx context.Context, env *tools.Env, ws Workspace) e
 	if old := m.Plan.Ref.Old; old != "" {
 		want += "^" + old + "\n"
 	}
-	pack, err := ws.objects(t.git(env)).feed(ctx, strings.NewReader(want), "pack-objects", "--revs", "--stdout", "-q")
+	pack, err := ws.objects(t.git(env), t).feed(ctx, strings.NewReader(want), "pack-objects", "--revs", "--stdout", "-q")
 	if err != nil {
 		return err
 	}

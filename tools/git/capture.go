@@ -114,7 +114,9 @@ func (w *Workspaces) mark(ctx context.Context, env *tools.Env, ws Workspace, t T
 	}
 	defer os.Remove(tmp)
 	g := t.at(env, ws.work(t)).with("GIT_INDEX_FILE=" + tmp)
-	tree, inner, err = w.addWork(ctx, g, t)
+	if tree, inner, err = w.addWork(ctx, g, t); err == nil {
+		err = ws.adopt(ctx, env, t, tree)
+	}
 	if err == nil || ctx.Err() != nil || errors.As(err, new(changedSubmodule)) {
 		return tree, inner, err
 	}
@@ -125,6 +127,38 @@ func (w *Workspaces) mark(ctx context.Context, env *tools.Env, ws Workspace, t T
 		return "", nil, err
 	}
 	return w.addWork(ctx, g, t)
+}
+
+// adopt takes over what the task has staged or committed. Its index is believed for a file that has not changed
+// since, whose content is then in the task's own clone, and goes with it.
+func (ws Workspace) adopt(ctx context.Context, env *tools.Env, t Tree, tree string) error {
+	g := t.git(env)
+	out, err := g.run(ctx, "diff-tree", "-r", "-z", "--no-abbrev", "--no-renames", t.Base, tree)
+	if err != nil {
+		return err
+	}
+	changes, err := parseChanges(out)
+	var contents, missing strings.Builder
+	for _, c := range changes {
+		if c.NewMode != "" && c.NewMode != gitlink {
+			fmt.Fprintln(&contents, c.New)
+		}
+	}
+	if err != nil || contents.Len() == 0 {
+		return err
+	}
+	said, err := g.feed(ctx, strings.NewReader(contents.String()), "cat-file", "--batch-check=%(objectname)")
+	for line := range strings.Lines(string(said)) {
+		if id, is := strings.CutSuffix(line, " missing\n"); is {
+			fmt.Fprintln(&missing, id)
+		}
+	}
+	if err != nil || missing.Len() == 0 {
+		return err
+	}
+	g.limit = checkoutTime
+	_, err = ws.objects(g, t).feed(ctx, strings.NewReader(missing.String()), "pack-objects", "-q", filepath.Join(t.Store, "objects", "pack", "pack"))
+	return err
 }
 
 // addWork makes a tree of the files that a task has left. Of a repository in which nobody

@@ -285,6 +285,32 @@ func TestBranch(t *testing.T) {
 	w.git("fsck", "--strict")
 }
 
+// What a task has staged or committed, and not changed for a while, is known to its own clone only: nothing of
+// it is lost, be it ignored or not.
+func TestStagedAndCommitted(t *testing.T) {
+	for name, branch := range map[string]bool{"patch": false, "branch": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newRepository(t)
+			ws := w.prepare(Spec{Branch: branch})
+			old := time.Now().Add(-time.Minute)
+			for file, text := range map[string]string{"a.txt": "a by the task\n", "c.txt": "c\n", "forced.log": "log\n", "staged.txt": "staged\n", "later.txt": "first\n"} {
+				path := filepath.Join(ws.Path, file)
+				put(t, path, text)
+				require.NoError(t, os.Chtimes(path, old, old))
+			}
+			w.gitIn(ws.Path, "add", "-f", "a.txt", "c.txt", "forced.log", "later.txt")
+			w.gitIn(ws.Path, "-c", "user.name=Bot", "-c", "user.email=bot@example.org", "commit", "-q", "-m", "Add c")
+			w.gitIn(ws.Path, "add", "staged.txt")
+			put(t, filepath.Join(ws.Path, "later.txt"), "second\n")
+			w.apply(ws)
+			for file, text := range map[string]string{"a.txt": "a by the task\n", "c.txt": "c\n", "forced.log": "log\n", "staged.txt": "staged\n", "later.txt": "second\n"} {
+				require.Equal(t, text, w.get(file), file)
+			}
+			w.git("fsck", "--strict")
+		})
+	}
+}
+
 // Without a branch of his own the user gets one to merge.
 func TestBranchOfDetachedHead(t *testing.T) {
 	w := newRepository(t)
