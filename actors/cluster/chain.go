@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,40 +26,27 @@ type Mark struct {
 	Owned bool   `json:"owned"` // the last claim was not released
 }
 
-// Chain checks that records are one log: each follows the one before it and
-// belongs to the last claim. The zero Chain is at the beginning of a log.
-type Chain struct{ at Mark }
-
-// ChainFrom goes on behind a mark.
-func ChainFrom(m Mark) Chain { return Chain{m} }
-
-// Mark is behind the last record.
-func (c *Chain) Mark() Mark { return c.at }
-
-// Add checks the next record. It fails with ErrDamaged, and says where.
-func (c *Chain) Add(r Record) error {
-	at := &c.at
-	if at.Seq == 0 && r.Kind == Trimmed { // what was before it is in an archive
-		c.at = r.Mark()
-		return nil
+// Add checks that a record is the next of one log: it follows the one before it, and belongs to the
+// last claim. It fails with ErrDamaged, and says where.
+func (m *Mark) Add(r Record) error {
+	broken := func(format string, args ...any) error {
+		return fmt.Errorf("%w: record %d behind %d %s", ErrDamaged, r.Seq, m.Seq, fmt.Sprintf(format, args...))
 	}
-	switch sum := sumAfter(at.Sum, r.Lines); {
-	case r.Prev != at.Seq:
-		return c.broken(r, "follows %d", r.Prev)
-	case r.Seq <= at.Seq:
-		return c.broken(r, "does not grow")
+	switch sum := sumAfter(m.Sum, r.Lines); {
+	case m.Seq == 0 && r.Kind == Trimmed: // what was before it is in an archive
+	case r.Prev != m.Seq:
+		return broken("follows %d", r.Prev)
+	case r.Seq <= m.Seq:
+		return broken("does not grow")
 	case r.Sum != sum:
-		return c.broken(r, "has sum %x, not %x", r.Sum, sum)
+		return broken("has sum %x, not %x", r.Sum, sum)
+	case r.Kind == Claim && (r.Epoch != 0 || r.N != 0):
+		return broken("is a claim with epoch %d, number %d", r.Epoch, r.N)
+	case r.Kind != Claim && (!m.Owned || r.Epoch != m.Epoch || r.Node != m.Node || r.Boot != m.Boot || r.N != m.N+1):
+		return broken("of %s/%s, epoch %d, number %d, is not the next of %s/%s, epoch %d, number %d",
+			r.Node, r.Boot, r.Epoch, r.N, m.Node, m.Boot, m.Epoch, m.N)
 	}
-	if r.Kind == Claim {
-		if r.Epoch != 0 || r.N != 0 {
-			return c.broken(r, "is a claim with epoch %d, number %d", r.Epoch, r.N)
-		}
-	} else if !at.Owned || r.Epoch != at.Epoch || r.Node != at.Node || r.Boot != at.Boot || r.N != at.N+1 {
-		return c.broken(r, "of %s/%s, epoch %d, number %d, is not the next of %s/%s, epoch %d, number %d",
-			r.Node, r.Boot, r.Epoch, r.N, at.Node, at.Boot, at.Epoch, at.N)
-	}
-	c.at = r.Mark()
+	*m = r.Mark()
 	return nil
 }
 
@@ -71,44 +59,77 @@ func (r Record) Mark() Mark {
 	return m
 }
 
-func (c *Chain) broken(r Record, format string, args ...any) error {
-	return fmt.Errorf("%w: record %d behind %d %s", ErrDamaged, r.Seq, c.at.Seq, fmt.Sprintf(format, args...))
-}
-
-// Load reads the log of a session behind a mark, up to a place, and checks the chain. It
+// Load reads the log of a session behind a mark, up to a place, and checks that it is one. It
 // returns the mark of what f has got. Where the log was trimmed behind the mark f gets
 // the record that says so, and no mark from before is of use. While the engine is away it waits
 // for it, as long as ctx lasts; f gets each record once.
+//
+// Sources may be behind, or have holes that they do not mend (nats-server#7549): where one does not go on the
+// next is asked. What none of them gives for a while is lost.
 func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(Record) error) (Mark, error) {
-	chain := ChainFrom(from)
-	var own error // of f, which may be any
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
-		first := true
-		err := log.Read(ctx, id, chain.at.Seq, to, func(r Record) error {
+	at, sources, since := from, log.Sources(), time.Now()
+	var own, damage error // of f, which may be any; of the log
+	for i, pause := 0, firstPause; at.Seq < to; i = (i + 1) % len(sources) {
+		was, first := at.Seq, true
+		err := sources[i].Read(ctx, id, at.Seq, to, func(r Record) error {
 			if first && r.Kind == Trimmed {
-				chain = Chain{}
+				at = Mark{}
 			}
 			first = false
-			if err := chain.Add(r); err != nil {
+			if err := at.Add(r); err != nil {
 				return err
 			}
 			own = f(r)
 			return own
 		})
+		broken := errors.Is(err, ErrDamaged)
 		switch {
 		case own != nil:
-			return chain.at, own
-		case err == nil && chain.at.Seq < to:
-			return chain.at, fmt.Errorf("%w: it ends at %d, before %d", ErrDamaged, chain.at.Seq, to)
-		case err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer):
-			return chain.at, err
+			return at, own
+		case errors.Is(err, ErrNewer) || errors.Is(err, ErrSettings):
+			return at, err
+		case broken:
+			damage = err
+			log.Damaged(id, sources[i].Name, err)
+		case err != nil && i == 0: // the engine is away
+			i, since = -1, time.Now()
 		}
-		select {
+		switch {
+		case at.Seq > was: // on from there, with the first again
+			since, pause = time.Now(), firstPause
+			if !broken {
+				i = -1
+			}
+			continue
+		case i == len(sources)-1 && time.Since(since) > oldTail:
+			return at, cmp.Or(damage, fmt.Errorf("%w: it ends at %d, before %d", ErrDamaged, at.Seq, to))
+		case i > 0:
+			continue
+		}
+		select { // what was appended a moment ago is there a moment later
 		case <-time.After(pause):
+			pause = min(2*pause, longestWait)
 		case <-ctx.Done():
-			return chain.at, err
+			return at, cmp.Or(err, ctx.Err())
 		}
 	}
+	return at, nil
+}
+
+// CopyOf reads the log of a session from one source, up to its tail.
+func CopyOf(ctx context.Context, from Source, id SessionID, tail Seq) Copy {
+	c := Copy{Server: from.Name}
+	for c.Err == nil && c.Last.Seq < tail {
+		was := c.Last.Seq
+		c.Err = from.Read(ctx, id, was, tail, func(r Record) error {
+			c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
+			return c.Last.Add(r)
+		})
+		if c.Err == nil && c.Last.Seq == was {
+			c.Err = fmt.Errorf("%w: it ends at %d, and the log at %d", ErrDamaged, was, tail)
+		}
+	}
+	return c
 }
 
 // Joiner puts together what was appended at once and is in several records.

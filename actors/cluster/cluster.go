@@ -50,16 +50,16 @@ const (
 
 // Record is one record of a session's log.
 type Record struct {
-	Seq   Seq    // given by the engine
-	Prev  Seq    // the record before it in this session
-	Epoch Seq    // the claim it belongs to; 0 in a claim, which has its own Seq for that
-	N     uint64 // its number in the epoch, from 1; 0 in a claim
-	Kind  Kind
-	Node  string   // who wrote it
-	Boot  string   // random id of one life of that node's process
-	Keys  []string // clientId/id of the commands whose effect it is
-	Lines []byte   // entries as they are in the file, LF between; at most MostLines bytes. Of a Note: its text
-	Sum   uint64   // CRC-64 (ECMA) of all Lines from the beginning of the log
+	Seq   Seq      `json:"-"`     // given by the engine
+	Prev  Seq      `json:"prev"`  // the record before it in this session
+	Epoch Seq      `json:"epoch"` // the claim it belongs to; 0 in a claim, which has its own Seq for that
+	N     uint64   `json:"n"`     // its number in the epoch, from 1; 0 in a claim
+	Kind  Kind     `json:"kind"`
+	Node  string   `json:"node"`           // who wrote it
+	Boot  string   `json:"boot"`           // random id of one life of that node's process
+	Keys  []string `json:"keys,omitempty"` // clientId/id of the commands whose effect it is
+	Lines []byte   `json:"-"`              // entries as they are in the file, LF between; at most MostLines bytes. Of a Note: its text
+	Sum   uint64   `json:"sum"`            // CRC-64 (ECMA) of all Lines from the beginning of the log
 }
 
 var (
@@ -96,17 +96,27 @@ type Log interface {
 	// Tail is the last record, the zero Record if there is none. It may be an
 	// old one, never one of the future.
 	Tail(ctx context.Context, id SessionID) (Record, error)
-	// Read calls f for the records in (after, to], in order, and fails with
-	// ErrDamaged where one does not follow the one before, or where to is not reached.
-	// It waits for a replica that has to. It stops at an error of f, and returns it.
-	// after is the place of a record, or 0; records that were trimmed are not read.
-	Read(ctx context.Context, id SessionID, after, to Seq, f func(Record) error) error
+	// Sources are whom a log can be read from, the nearest first: see [Load].
+	Sources() []Source
+	// Damaged is told of a source that has given what is no log.
+	Damaged(id SessionID, source string, err error)
 	// List is up to n sessions, in any order, those behind a page; next is "" behind the last.
 	List(ctx context.Context, page string, n int) (ids []SessionID, next string, err error)
 	// Trim removes the records before a place, where a record of kind Trimmed is. Nodes do
 	// not have the right to unless they were given it.
 	Trim(ctx context.Context, id SessionID, before Seq) error
 }
+
+// Source has a copy of all logs: a server, or who leads.
+type Source struct {
+	Name string
+	Read Reader
+}
+
+// Reader calls f for the records of a session in (after, to], in order, as many as it likes. What it
+// has may be old, and have holes. It fails with ErrDamaged for what is no record, with ErrUnavailable where
+// nothing can be read, and stops at an error of f, which it returns.
+type Reader func(ctx context.Context, id SessionID, after, to Seq, f func(Record) error) error
 
 // Node is what a node says of itself: one life of one daemon. It is for liveness and
 // placement only; who owns a session is in the session's log.

@@ -36,35 +36,50 @@ func CheckName[T ~string](name T) error {
 	return nil
 }
 
-// NodeTable is what was heard of nodes. It is safe for concurrent use; the zero value is empty.
-type NodeTable struct {
-	mu    sync.Mutex
+// Common is what every engine has: what was heard of nodes, and who is told what is wrong. It is safe for
+// concurrent use; of the zero value nobody is told.
+type Common struct {
+	Tell func(string)
+
+	mu    sync.Mutex // guards what follows
 	nodes map[string]Node
 }
 
+// Warn tells whoever runs this node.
+func (c *Common) Warn(format string, args ...any) {
+	if c.Tell != nil {
+		c.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Damaged is that of [Log].
+func (c *Common) Damaged(id SessionID, source string, err error) {
+	c.Warn("session %s: %s gives a damaged log: %v", id, source, err)
+}
+
 // Hear takes what a node has said of itself, unless something newer was heard. It fails with ErrDamaged.
-func (t *NodeTable) Hear(body []byte) error {
+func (c *Common) Hear(body []byte) error {
 	var n Node
 	if err := json.Unmarshal(body, &n); err != nil || !Valid(n.Name) {
 		return fmt.Errorf("%w: a node says %q", ErrDamaged, body)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.nodes == nil {
-		t.nodes = map[string]Node{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes == nil {
+		c.nodes = map[string]Node{}
 	}
-	if old := t.nodes[n.Name]; old.Boot != n.Boot || old.Beat <= n.Beat {
-		t.nodes[n.Name] = n
+	if old := c.nodes[n.Name]; old.Boot != n.Boot || old.Beat <= n.Beat {
+		c.nodes[n.Name] = n
 	}
 	return nil
 }
 
 // Nodes is that of [Registry].
-func (t *NodeTable) Nodes() (nodes []Node) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
-		nodes = append(nodes, t.nodes[name])
+func (c *Common) Nodes() (nodes []Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		nodes = append(nodes, c.nodes[name])
 	}
 	return nodes
 }

@@ -477,7 +477,7 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 	m.mu.Unlock()
 	if !known {
 		var first claimText
-		err = m.cfg.Log.Read(ctx, id, 0, tail.Seq, func(r Record) error {
+		_, err = Load(ctx, m.cfg.Log, id, Mark{}, tail.Seq, func(r Record) error {
 			if r.Kind == Claim && len(r.Lines) > 0 {
 				err = json.Unmarshal(r.Lines, &first)
 			}

@@ -98,7 +98,7 @@ func (m *Metrics) Write(w io.Writer, gauges map[string]float64) error {
 	return err
 }
 
-// Measured is a log whose appends and reads are counted.
+// Measured is a log whose appends and damages are counted.
 func Measured(log Engine, m *Metrics) Engine { return &measured{log, m} }
 
 type measured struct {
@@ -118,15 +118,10 @@ func (l *measured) Append(ctx context.Context, id SessionID, after Seq, r Record
 	return seq, err
 }
 
-// Read implements [Log].
-func (l *measured) Read(ctx context.Context, id SessionID, after, to Seq, f func(Record) error) error {
-	begun := time.Now()
-	err := l.Engine.Read(ctx, id, after, to, f)
-	l.m.Took("troupe_cluster_load_seconds", time.Since(begun))
-	if errors.Is(err, ErrDamaged) {
-		l.m.Count("troupe_cluster_chain_errors_total", 1)
-	}
-	return err
+// Damaged implements [Log].
+func (l *measured) Damaged(id SessionID, source string, err error) {
+	l.m.Count("troupe_cluster_chain_errors_total", 1)
+	l.Engine.Damaged(id, source, err)
 }
 
 // Beat implements [Registry].
@@ -149,26 +144,23 @@ func reason(err error) string {
 	return "unknown"
 }
 
-// Said counts what a member says of itself: claims, fences, releases, doubt, deaths.
+// Said counts what a member says of itself: claims, loads, fences, releases, doubt.
 func (m *Metrics) Said(what string, values ...any) {
-	value := func(name string) any {
-		for i := 0; i+1 < len(values); i += 2 {
-			if values[i] == name {
-				return values[i+1]
-			}
-		}
-		return nil
+	of := map[any]any{}
+	for pair := range slices.Chunk(values, 2) {
+		of[pair[0]] = pair[1]
 	}
+	took, _ := of["for"].(time.Duration)
 	switch what {
 	case "session claimed":
-		m.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", fmt.Sprint(value("why"))), 1)
+		m.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", fmt.Sprint(of["why"])), 1)
 	case "session fenced":
 		m.Count("troupe_cluster_fenced_total", 1)
 	case "session released":
 		m.Count("troupe_cluster_released_total", 1)
+	case "session loaded":
+		m.Took("troupe_cluster_load_seconds", took)
 	case "session was in doubt":
-		if took, is := value("for").(time.Duration); is {
-			m.Took("troupe_cluster_doubtful_seconds", took)
-		}
+		m.Took("troupe_cluster_doubtful_seconds", took)
 	}
 }

@@ -32,7 +32,9 @@ type Owned struct {
 // were known there: f gets entries, as they stand in the file.
 func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) error {
 	o.keys = keys
+	begun := time.Now()
 	_, _, err := Follow(ctx, o.member.cfg.Log, o.id, from, &o.keys, o.w.Epoch(), f)
+	o.member.said("session loaded", "session", o.id, "epoch", o.w.Epoch(), "for", time.Since(begun))
 	return err
 }
 

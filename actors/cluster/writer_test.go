@@ -107,7 +107,7 @@ func (h *history) isFence(err error) {
 }
 
 func (h *history) judge() {
-	var chain cluster.Chain
+	var chain cluster.Mark
 	times := map[string]int{}
 	require.NoError(h.t, readAll(h.t, h.log, func(r cluster.Record) error {
 		if r.Kind == cluster.Lines {
@@ -229,7 +229,7 @@ func TestChain(t *testing.T) {
 		}))
 	})
 	check := func(change func(at int, r *cluster.Record) (keep bool)) error {
-		var chain cluster.Chain
+		var chain cluster.Mark
 		for at, r := range good {
 			if change(at, &r) {
 				if err := chain.Add(r); err != nil {
@@ -304,12 +304,61 @@ func TestLoad_short(t *testing.T) {
 // short reads a record less than it is asked for.
 type short struct{ *clustertest.Memory }
 
-func (s *short) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+func (s *short) Sources() []cluster.Source {
+	return []cluster.Source{{Name: "short", Read: s.read}}
+}
+
+func (s *short) read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
 	return s.Memory.Read(ctx, id, after, to, func(r cluster.Record) error {
 		if r.Seq == to {
 			return nil
 		}
 		return f(r)
+	})
+}
+
+// holey is an engine with two sources, of which the first does not have a record, and says nothing of it.
+type holey struct {
+	*clustertest.Memory
+	hole    cluster.Seq
+	damaged []string
+}
+
+func (h *holey) Sources() []cluster.Source {
+	first := func(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+		return h.Memory.Read(ctx, id, after, to, func(r cluster.Record) error {
+			if r.Seq == h.hole {
+				return nil
+			}
+			return f(r)
+		})
+	}
+	return []cluster.Source{{Name: "one", Read: first}, {Name: "two", Read: h.Read}}
+}
+
+func (h *holey) Damaged(_ cluster.SessionID, source string, _ error) {
+	h.damaged = append(h.damaged, source)
+}
+
+// TestLoad_hole (#7549): where one server has a hole the log is read from another, and that server is named.
+func TestLoad_hole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &holey{Memory: clustertest.New(1, 0)}
+		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		require.NoError(t, err)
+		for i := range 5 {
+			seq, err := w.Append(t.Context(), []byte("line"), nil)
+			require.NoError(t, err)
+			if i == 2 {
+				log.hole = seq
+			}
+		}
+		n := 0
+		at, err := cluster.Load(t.Context(), log, session, cluster.Mark{}, w.Mark().Seq, func(cluster.Record) error { n++; return nil })
+		require.NoError(t, err)
+		require.Equal(t, w.Mark(), at)
+		require.Equal(t, 6, n, "each once")
+		require.Equal(t, []string{"one"}, log.damaged)
 	})
 }
 

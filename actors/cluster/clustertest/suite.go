@@ -119,10 +119,12 @@ func suiteRecords(t *testing.T, open func(*testing.T) cluster.Engine) {
 		assert.Equal(t, last.Mark(), to)
 	}
 	n := 0
-	require.NoError(t, other.Read(t.Context(), id, 0, records[2].Seq, func(cluster.Record) error { n++; return nil }))
+	_, err = cluster.Load(t.Context(), other, id, cluster.Mark{}, records[2].Seq, func(cluster.Record) error { n++; return nil })
+	require.NoError(t, err)
 	assert.Equal(t, 3, n, "up to a record, that one included")
 	stop := fmt.Errorf("enough")
-	require.Equal(t, stop, other.Read(t.Context(), id, 0, last.Seq, func(cluster.Record) error { return stop }))
+	_, err = cluster.Load(t.Context(), other, id, cluster.Mark{}, last.Seq, func(cluster.Record) error { return stop })
+	require.Equal(t, stop, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	_, err = cluster.Load(ctx, other, id, cluster.Mark{}, last.Seq+1000, func(cluster.Record) error { return nil })
@@ -368,7 +370,8 @@ func suiteContexts(t *testing.T, open func(*testing.T) cluster.Engine) {
 	require.Error(t, err)
 	_, err = e.Tail(ctx, id)
 	require.Error(t, err)
-	require.Error(t, e.Read(ctx, id, 0, 1, func(cluster.Record) error { return nil }))
+	_, err = cluster.Load(ctx, e, id, cluster.Mark{}, 1, func(cluster.Record) error { return nil })
+	require.Error(t, err)
 	claimed(t, e, id, "a")
 	require.Len(t, whole(t, e, id), 1)
 }

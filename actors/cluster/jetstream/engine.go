@@ -15,7 +15,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,9 +29,9 @@ type Config struct {
 	TLS    *tls.Config // for tls:// addresses
 	Single bool        // one server without replicas is accepted: nothing outlives its disk
 
-	// System is the same engine's address for a user of its system account, and SystemCreds that
-	// user's file. They are needed to read how the servers sync; both may be "".
-	System, SystemCreds string
+	// System is the same engine's address for a user of its system account, which is needed to read how the
+	// servers sync; it may be "".
+	System string
 
 	Warn func(string) // what cannot be checked, or is damaged on one server; nil for nobody
 }
@@ -42,9 +41,8 @@ type Engine struct {
 	cfg        Config
 	nc         *nats.Conn
 	partitions int
-	damaged    atomic.Uint64
 
-	cluster.NodeTable
+	cluster.Common
 
 	beating sync.Mutex
 	boot    string // for which life a beat was stored
@@ -57,7 +55,6 @@ const (
 	pingEvery  = 500 * time.Millisecond // a way that is cut is noticed behind three of them
 	batch      = 1024                   // records a read asks for at once
 	batchBytes = 8 << 20
-	patience   = 2 * time.Second // how long a record may be missing on every server before it is lost
 )
 
 // connect is a connection to the engine, or to one of its servers.
@@ -137,10 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 func dial(ctx context.Context, cfg Config) (*Engine, error) {
-	if cfg.Warn == nil {
-		cfg.Warn = func(string) {}
-	}
-	e := &Engine{cfg: cfg}
+	e := &Engine{cfg: cfg, Common: cluster.Common{Tell: cfg.Warn}}
 	err := cluster.Again(ctx, func() (err error) {
 		e.nc, err = connect(cfg, cfg.URL, cfg.Creds)
 		return err
@@ -157,8 +151,10 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Damaged is how often a server has given a log that was no chain.
-func (e *Engine) Damaged() uint64 { return e.damaged.Load() }
+// connectTo is a connection to one server and no other.
+func (e *Engine) connectTo(url string) (*nats.Conn, error) {
+	return connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
+}
 
 // stream and subject of a session. Many sessions share a stream, which is one group of
 // servers; a session is ordered by what is expected of its subject.
@@ -176,21 +172,15 @@ func partition(p int) string { return fmt.Sprintf("LOG%d", p) }
 
 // refusal is what the engine answers instead of a result.
 type refusal struct {
-	Code        int    `json:"code"`
-	ErrCode     int    `json:"err_code"`
-	Description string `json:"description"`
+	Code        int            `json:"code"`
+	ErrCode     nats.ErrorCode `json:"err_code"`
+	Description string         `json:"description"`
 }
 
-// The codes of refusals that mean something here, from the server's errors.json.
+// The codes of refusals that its client does not name, from the server's errors.json.
 const (
-	noMessage    = 10037
-	noStream     = 10059
-	streamExists = 10058
-	wrongLast    = 10071
-	wrongLast2   = 10164 // the same, while others are under way
-	tooLarge     = 10054
-	noStorage    = 10047
-	noResources  = 10023
+	tooLarge  = 10054
+	noStorage = 10047
 )
 
 func (r refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Description, r.ErrCode) }
@@ -199,15 +189,15 @@ func (r refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Description, r
 func (r refusal) Is(target error) bool {
 	switch target {
 	case cluster.ErrConflict:
-		return r.ErrCode == wrongLast || r.ErrCode == wrongLast2
+		return r.ErrCode == nats.JSErrCodeStreamWrongLastSequence || r.ErrCode == nats.JSErrCodeStreamWrongLastSequenceConstant
 	case cluster.ErrTooLarge:
 		return r.ErrCode == tooLarge
 	case cluster.ErrFull:
-		return r.ErrCode == noStorage || r.ErrCode == noResources
+		return r.ErrCode == noStorage || r.ErrCode == nats.JSErrCodeInsufficientResourcesErr
 	case cluster.ErrUnknown: // the leader may have passed it on before something went wrong
-		return r.Code >= 500 && r.ErrCode != noStorage && r.ErrCode != noResources
+		return r.Code >= 500 && !r.Is(cluster.ErrFull)
 	case cluster.ErrSettings:
-		return r.ErrCode == noStream
+		return r.ErrCode == nats.JSErrCodeStreamNotFound
 	}
 	return false
 }
@@ -271,9 +261,6 @@ func (e *Engine) publish(ctx context.Context, stream, subject string, after uint
 	}
 	return ack.Seq, err
 }
-
-// warn tells whoever runs this node.
-func (e *Engine) warn(format string, args ...any) { e.cfg.Warn(fmt.Sprintf(format, args...)) }
 
 // servers are the addresses of all servers that are known.
 func (e *Engine) servers() []string { return addresses(e.cfg.URL, e.nc.DiscoveredServers()) }

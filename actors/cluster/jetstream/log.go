@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -74,7 +73,7 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 	return cluster.Seq(seq), err
 }
 
-// stored is a message as the engine's leader gives it.
+// stored is what the leader answers.
 type stored struct {
 	Message struct {
 		Seq  uint64
@@ -83,138 +82,68 @@ type stored struct {
 	}
 }
 
+// fromLeader is a message as who leads a stream gives it; without a sequence if there is none.
 func (e *Engine) fromLeader(ctx context.Context, stream string, request map[string]any) (s stored, h nats.Header, err error) {
-	if err = e.api(ctx, "STREAM.MSG.GET."+stream, request, &s); err == nil && len(s.Message.Hdrs) > 0 {
+	var none refusal
+	if err = e.api(ctx, "STREAM.MSG.GET."+stream, request, &s); errors.As(err, &none) && none.ErrCode == nats.JSErrCodeMessageNotFound {
+		return stored{}, nil, nil
+	}
+	if err == nil && len(s.Message.Hdrs) > 0 {
 		h, err = nats.DecodeHeadersMsg(s.Message.Hdrs)
 	}
 	return s, h, err
 }
 
-// absent: the engine has no such message.
-func absent(err error) bool {
-	var r refusal
-	return errors.As(err, &r) && r.ErrCode == noMessage
-}
-
-// Tail is that of [cluster.Log]: the leader is asked.
-func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
+// recordOf is a record that the leader has of a session, found by its subject; the zero Record if there is none.
+func (e *Engine) recordOf(ctx context.Context, id cluster.SessionID, by string, from cluster.Seq) (cluster.Record, error) {
 	stream, subject, err := e.stream(id)
 	if err != nil {
 		return cluster.Record{}, err
 	}
-	s, h, err := e.fromLeader(ctx, stream, map[string]any{"last_by_subj": subject})
-	switch {
-	case absent(err):
-		return cluster.Record{}, nil
-	case err != nil:
+	request := map[string]any{by: subject}
+	if from > 0 {
+		request["seq"] = from
+	}
+	s, h, err := e.fromLeader(ctx, stream, request)
+	if err != nil || s.Message.Seq == 0 {
 		return cluster.Record{}, err
 	}
 	return record(s.Message.Seq, h, s.Message.Data)
 }
 
-// source is who is read from: one server, or the leader.
-type source struct {
-	name string
-	// fetch calls take for records from a sequence on, as many as it likes.
-	fetch func(ctx context.Context, stream, subject string, from uint64, take func(cluster.Record) error) error
+// Tail is that of [cluster.Log]: the leader is asked.
+func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
+	return e.recordOf(ctx, id, "last_by_subj", 0)
 }
 
-// errBroken: what a server gives does not follow what was read before.
-var errBroken = errors.New("the chain is broken")
-
-// Read is that of [cluster.Log]. Servers may be behind, or have holes that they do not mend
-// (nats-server#7549): each record is checked, and where the chain breaks another server is asked, the
-// leader first, then each by an own connection.
-func (e *Engine) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-	stream, subject, err := e.stream(id)
-	if err != nil || after >= to {
-		return err
-	}
-	sources := []source{{e.nc.ConnectedServerName(), e.direct(e.nc)}, {"the leader", e.leader}}
+// Sources is that of [cluster.Log]: the server of the connection, who leads, and each server by a connection
+// of its own.
+func (e *Engine) Sources() []cluster.Source {
+	sources := []cluster.Source{{Name: e.nc.ConnectedServerName(), Read: e.direct(e.nc)}, {Name: "the leader", Read: e.leader}}
 	for _, url := range e.servers() {
-		sources = append(sources, source{withoutUser(url), e.only(url)})
+		sources = append(sources, cluster.Source{Name: withoutUser(url), Read: e.only(url)})
 	}
-	p := progress{chain: cluster.Chain{}, base: after, to: to, f: f}
-	begin := time.Now()
-	for i := 0; ; i = (i + 1) % len(sources) {
-		was, src := p.at, sources[i]
-		err := src.fetch(ctx, stream, subject, uint64(max(p.at+1, after)), p.take)
-		switch {
-		case p.own != nil || p.at >= to:
-			return p.own
-		case errors.Is(err, cluster.ErrNewer):
-			return err
-		case errors.Is(err, errBroken):
-			e.damaged.Add(1)
-			e.warn("session %s: %s gives a damaged log: %v", id, src.name, err)
-		case errors.Is(err, cluster.ErrUnavailable) && i == 0:
-			return err
-		}
-		if p.at > was {
-			i, begin = -1, time.Now() // on from there with the first again
-			continue
-		}
-		if i == len(sources)-1 {
-			if time.Since(begin) > patience {
-				return fmt.Errorf("%w: no server gives what follows %d before %d: %w", cluster.ErrDamaged, p.at, to, errors.Join(p.why, err))
-			}
-		}
-		if i > 0 {
-			continue
-		}
-		select { // what was appended a moment ago is there a moment later
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// progress is how far a read has come. Behind a place that the caller has the record there is
-// read again: its sum is where the chain goes on.
-type progress struct {
-	chain    cluster.Chain
-	base, to cluster.Seq
-	at       cluster.Seq
-	f        func(cluster.Record) error
-	own      error // of f
-	why      error // what was wrong last
-}
-
-func (p *progress) take(r cluster.Record) error {
-	if p.at >= p.to || r.Seq > p.to {
-		return nil
-	}
-	if p.at == 0 && p.base > 0 && r.Seq == p.base {
-		p.chain, p.at = cluster.ChainFrom(r.Mark()), r.Seq
-		return nil
-	}
-	if err := p.chain.Add(r); err != nil {
-		p.why = fmt.Errorf("%w: %w", errBroken, err)
-		return p.why
-	}
-	p.at = r.Seq
-	p.own = p.f(r)
-	return p.own
+	return sources
 }
 
 // direct reads from the server of a connection, if it has a replica, in batches.
-func (e *Engine) direct(nc *nats.Conn) func(context.Context, string, string, uint64, func(cluster.Record) error) error {
-	return func(ctx context.Context, stream, subject string, from uint64, take func(cluster.Record) error) error {
-		request := map[string]any{"seq": from, "next_by_subj": subject, "batch": batch, "max_bytes": batchBytes}
+func (e *Engine) direct(nc *nats.Conn) cluster.Reader {
+	return func(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+		stream, subject, err := e.stream(id)
+		if err != nil {
+			return err
+		}
+		request := map[string]any{"seq": after + 1, "next_by_subj": subject, "batch": batch, "max_bytes": batchBytes}
 		return messages(ctx, nc, stream, request, func(m *nats.Msg) error {
 			seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 			if err != nil {
 				return fmt.Errorf("%w: an answer without a sequence", cluster.ErrUnavailable)
 			}
 			r, err := record(seq, m.Header, m.Data)
-			if errors.Is(err, cluster.ErrDamaged) {
-				return fmt.Errorf("%w: %w", errBroken, err)
-			}
-			if err != nil {
+			if err != nil || r.Seq > to {
 				return err
 			}
-			return take(r)
+			return f(r)
 		})
 	}
 }
@@ -252,60 +181,46 @@ func messages(ctx context.Context, nc *nats.Conn, stream string, request map[str
 }
 
 // leader reads one record from who leads the stream.
-func (e *Engine) leader(ctx context.Context, stream, subject string, from uint64, take func(cluster.Record) error) error {
-	s, h, err := e.fromLeader(ctx, stream, map[string]any{"seq": from, "next_by_subj": subject})
-	if absent(err) {
-		return nil
-	}
-	if err != nil {
+func (e *Engine) leader(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+	r, err := e.recordOf(ctx, id, "next_by_subj", after+1)
+	if err != nil || r.Seq == 0 || r.Seq > to {
 		return err
 	}
-	r, err := record(s.Message.Seq, h, s.Message.Data)
-	if errors.Is(err, cluster.ErrDamaged) {
-		return fmt.Errorf("%w: %w", errBroken, err)
-	}
-	if err != nil {
-		return err
-	}
-	return take(r)
+	return f(r)
 }
 
 // only reads from one server, by a connection of its own.
-func (e *Engine) only(url string) func(context.Context, string, string, uint64, func(cluster.Record) error) error {
-	return func(ctx context.Context, stream, subject string, from uint64, take func(cluster.Record) error) error {
-		nc, err := connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
+func (e *Engine) only(url string) cluster.Reader {
+	return func(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+		nc, err := e.connectTo(url)
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
-		return e.direct(nc)(ctx, stream, subject, from, take)
+		return e.direct(nc)(ctx, id, after, to, f)
 	}
 }
 
 // List is that of [cluster.Log]; a page is a partition and the last session that was given of it.
 func (e *Engine) List(ctx context.Context, page string, n int) ([]cluster.SessionID, string, error) {
 	at, last, _ := strings.Cut(page, "/")
-	p, _ := strconv.Atoi(at)
-	var ids []cluster.SessionID
-	for ; p < e.partitions; p, last = p+1, "" {
+	for p, _ := strconv.Atoi(at); p < e.partitions; p, last = p+1, "" {
 		found, err := e.sessions(ctx, p)
 		if err != nil {
 			return nil, "", err
 		}
-		from, _ := slices.BinarySearch(found, cluster.SessionID(last+"\x00"))
-		if last == "" {
-			from = 0
+		from, there := slices.BinarySearch(found, cluster.SessionID(last))
+		if there {
+			from++
 		}
-		found = found[from:]
-		if room := n - len(ids); len(found) > room {
-			if room > 0 {
-				last = string(found[room-1])
-			}
-			return append(ids, found[:room]...), fmt.Sprintf("%d/%s", p, last), nil
+		switch found = found[from:]; {
+		case len(found) > n:
+			return found[:n], fmt.Sprintf("%d/%s", p, found[n-1]), nil
+		case len(found) > 0:
+			return found, strconv.Itoa(p + 1), nil
 		}
-		ids = append(ids, found...)
 	}
-	return ids, "", nil
+	return nil, "", nil
 }
 
 // sessions of a partition, in order.

@@ -41,10 +41,7 @@ func (e *Engine) node(ctx context.Context, name string) (n cluster.Node, seq uin
 		return n, 0, err
 	}
 	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.node." + name})
-	if absent(err) {
-		return n, 0, nil
-	}
-	if err == nil {
+	if err == nil && s.Message.Seq > 0 {
 		err = json.Unmarshal(s.Message.Data, &n)
 	}
 	return n, s.Message.Seq, err

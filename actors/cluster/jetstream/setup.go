@@ -55,7 +55,7 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 	for _, want := range streams(opt.Partitions, opt.Replicas) {
 		err := cluster.Again(ctx, func() error { return e.api(ctx, "STREAM.CREATE."+want.Name, want, nil) })
 		var r refusal
-		if errors.As(err, &r) && r.ErrCode == streamExists {
+		if errors.As(err, &r) && r.ErrCode == nats.JSErrCodeStreamNameInUse {
 			err = nil // it is looked at below
 		}
 		if err != nil {
@@ -113,7 +113,7 @@ func (e *Engine) check(ctx context.Context) error {
 func (e *Engine) checkStreams(ctx context.Context) error {
 	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.meta"})
 	switch {
-	case absent(err) || errors.Is(err, cluster.ErrSettings):
+	case err == nil && s.Message.Seq == 0 || errors.Is(err, cluster.ErrSettings):
 		return fmt.Errorf("%w: it has no streams yet: troupe cluster init", cluster.ErrSettings)
 	case err != nil:
 		return err
@@ -184,11 +184,11 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is nats-server %s: 2.14.7 is the oldest that is safe", cluster.ErrSettings, e.nc.ConnectedServerName(), v)
 	}
 	if e.cfg.System == "" {
-		e.warn("whether the engine's servers have sync_interval: always cannot be read without a user of its system account: " +
+		e.Warn("whether the engine's servers have sync_interval: always cannot be read without a user of its system account: " +
 			"without it a power cut loses what was acknowledged")
 		return nil
 	}
-	nc, err := connect(e.cfg, e.cfg.System, e.cfg.SystemCreds)
+	nc, err := connect(e.cfg, e.cfg.System, "")
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (e *Engine) checkServers(ctx context.Context) error {
 	for heard, all := 0, 1; heard < all; heard++ {
 		answer, err := sub.NextMsg(time.Second)
 		if err != nil && heard > 0 {
-			e.warn("%d of %d servers of the engine say how they sync: the others are away", heard, all)
+			e.Warn("%d of %d servers of the engine say how they sync: the others are away", heard, all)
 			return nil
 		}
 		if err != nil {
@@ -300,10 +300,6 @@ func (e *Engine) Spread(ctx context.Context) error {
 
 // Copies is that of [cluster.Admin].
 func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Copy, error) {
-	stream, subject, err := e.stream(id)
-	if err != nil {
-		return nil, err
-	}
 	tail, err := e.Tail(ctx, id)
 	if err != nil {
 		return nil, err
@@ -311,41 +307,17 @@ func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Co
 	var copies []cluster.Copy
 	seen := map[string]bool{}
 	for _, url := range e.servers() {
-		c, name := e.copyAt(ctx, url, stream, subject, tail)
-		if !seen[name] {
-			seen[name] = true
+		c := cluster.Copy{Server: withoutUser(url)}
+		if nc, err := e.connectTo(url); err != nil {
+			c.Err = err
+		} else {
+			c = cluster.CopyOf(ctx, cluster.Source{Name: nc.ConnectedServerName(), Read: e.direct(nc)}, id, tail.Seq)
+			nc.Close()
+		}
+		if !seen[c.Server] {
+			seen[c.Server] = true
 			copies = append(copies, c)
 		}
 	}
 	return copies, nil
-}
-
-// copyAt reads a log from one server, up to its tail.
-func (e *Engine) copyAt(ctx context.Context, url, stream, subject string, tail cluster.Record) (cluster.Copy, string) {
-	c := cluster.Copy{Server: withoutUser(url)}
-	nc, err := connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
-	if err != nil {
-		c.Err = err
-		return c, c.Server
-	}
-	defer nc.Close()
-	c.Server = nc.ConnectedServerName()
-	var chain cluster.Chain
-	for was := cluster.Seq(0); ; was = chain.Mark().Seq {
-		c.Err = e.direct(nc)(ctx, stream, subject, uint64(was+1), func(r cluster.Record) error {
-			if r.Seq > tail.Seq {
-				return nil
-			}
-			c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
-			return chain.Add(r)
-		})
-		c.Last = chain.Mark()
-		if c.Err != nil || c.Last.Seq == tail.Seq {
-			return c, c.Server
-		}
-		if c.Last.Seq == was {
-			c.Err = fmt.Errorf("%w: it ends at %d, and the leader's at %d", cluster.ErrDamaged, was, tail.Seq)
-			return c, c.Server
-		}
-	}
 }

@@ -28,12 +28,12 @@ type Config struct {
 
 // Engine is a pool of connections to PostgreSQL. It is safe for concurrent use.
 type Engine struct {
-	cfg  *pgconn.Config
-	open Config
-	room chan struct{}       // one for each connection that is in use
-	idle chan *pgconn.PgConn // those that are not
+	cfg    *pgconn.Config
+	single bool
+	room   chan struct{}       // one for each connection that is in use
+	idle   chan *pgconn.PgConn // those that are not
 
-	cluster.NodeTable
+	cluster.Common
 
 	mu     sync.Mutex
 	closed bool
@@ -93,9 +93,6 @@ func Init(ctx context.Context, cfg Config) error {
 }
 
 func dial(cfg Config) (*Engine, error) {
-	if cfg.Warn == nil {
-		cfg.Warn = func(string) {}
-	}
 	c, err := pgconn.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
@@ -111,7 +108,8 @@ func dial(cfg Config) (*Engine, error) {
 	}
 	// An answer means that a standby has it on its disk, whatever the role's own setting is.
 	c.RuntimeParams["synchronous_commit"] = "on"
-	return &Engine{cfg: c, open: cfg, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections)}, nil
+	return &Engine{cfg: c, single: cfg.Single, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections),
+		Common: cluster.Common{Tell: cfg.Warn}}, nil
 }
 
 // Close ends the connections, those in use when they are not any more.
@@ -265,25 +263,18 @@ func (e *Engine) check(ctx context.Context) error {
 		return err
 	case fsync != "on" || pages != "on":
 		return fmt.Errorf("%w: fsync is %s, full_page_writes %s: a power cut would lose what was acknowledged", cluster.ErrSettings, fsync, pages)
-	case standbys == "" && !e.open.Single:
+	case standbys == "" && !e.single:
 		return fmt.Errorf("%w: it has no synchronous_standby_names: with the disk of the server all would be lost", cluster.ErrSettings)
 	case standbys != "" && synced == "0":
-		e.open.Warn("no synchronous standby of PostgreSQL is to be seen: none is there and appends will wait, or this role has no right to see it (pg_monitor)")
+		e.Warn("no synchronous standby of PostgreSQL is to be seen: none is there and appends will wait, or this role has no right to see it (pg_monitor)")
 	}
 	return nil
 }
 
 // head is what of a record is not its lines.
 type head struct {
-	V     int          `json:"v"`
-	Prev  cluster.Seq  `json:"prev"`
-	Epoch cluster.Seq  `json:"epoch"`
-	N     uint64       `json:"n"`
-	Kind  cluster.Kind `json:"kind"`
-	Node  string       `json:"node"`
-	Boot  string       `json:"boot"`
-	Keys  []string     `json:"keys,omitempty"`
-	Sum   uint64       `json:"sum"`
+	V int `json:"v"`
+	cluster.Record
 }
 
 // record is what a row says: a line of JSON, and the lines.
@@ -300,8 +291,8 @@ func record(seq, body []byte) (cluster.Record, error) {
 	if h.V > cluster.Format {
 		return cluster.Record{}, fmt.Errorf("%w (its format is %d)", cluster.ErrNewer, h.V)
 	}
-	return cluster.Record{Seq: cluster.Seq(n), Prev: h.Prev, Epoch: h.Epoch, N: h.N, Kind: h.Kind, Node: h.Node, Boot: h.Boot, Keys: h.Keys,
-		Lines: bytes.Clone(lines), Sum: h.Sum}, nil
+	h.Seq, h.Lines = cluster.Seq(n), bytes.Clone(lines)
+	return h.Record, nil
 }
 
 // Append is that of [cluster.Log].
@@ -312,7 +303,7 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 	if len(r.Lines) > cluster.MostLines {
 		return 0, cluster.ErrTooLarge
 	}
-	top, err := json.Marshal(head{cluster.Format, r.Prev, r.Epoch, r.N, r.Kind, r.Node, r.Boot, r.Keys, r.Sum})
+	top, err := json.Marshal(head{cluster.Format, r})
 	if err != nil {
 		return 0, err
 	}
@@ -343,36 +334,22 @@ func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (tail cluster.R
 	return tail, err
 }
 
-// Read is that of [cluster.Log]. The record at after is read, too: its sum is where the chain
-// goes on.
-func (e *Engine) Read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-	if err := cluster.CheckName(id); err != nil || after >= to {
+// Sources is that of [cluster.Log]: the one that takes writes.
+func (e *Engine) Sources() []cluster.Source {
+	return []cluster.Source{{Name: e.cfg.Host, Read: e.read}}
+}
+
+func (e *Engine) read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
+	if err := cluster.CheckName(id); err != nil {
 		return err
 	}
-	var chain cluster.Chain
-	var own error
-	err := e.look(ctx, "select seq, body from troupe.rec where sess = $1 and seq >= $2 and seq <= $3 order by seq", []int16{0, 1}, func(row [][]byte) error {
+	return e.look(ctx, "select seq, body from troupe.rec where sess = $1 and seq > $2 and seq <= $3 order by seq", []int16{0, 1}, func(row [][]byte) error {
 		r, err := record(row[0], row[1])
-		if err != nil {
-			return err
+		if err == nil {
+			err = f(r)
 		}
-		if after > 0 && r.Seq == after {
-			chain = cluster.ChainFrom(r.Mark())
-			return nil
-		}
-		if err := chain.Add(r); err != nil {
-			return err
-		}
-		own = f(r)
-		return own
+		return err
 	}, id, after, to)
-	switch {
-	case own != nil:
-		return own
-	case err == nil && chain.Mark().Seq < to:
-		return fmt.Errorf("%w: it ends at %d, before %d", cluster.ErrDamaged, chain.Mark().Seq, to)
-	}
-	return err
 }
 
 // List is that of [cluster.Log]; a page is the last session of the one before.
@@ -498,10 +475,5 @@ func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Co
 	if err != nil {
 		return nil, err
 	}
-	c := cluster.Copy{Server: e.cfg.Host}
-	c.Last, c.Err = cluster.Load(ctx, e, id, cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
-		c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
-		return nil
-	})
-	return []cluster.Copy{c}, nil
+	return []cluster.Copy{cluster.CopyOf(ctx, e.Sources()[0], id, tail.Seq)}, nil
 }
