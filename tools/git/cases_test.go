@@ -311,6 +311,31 @@ func TestStagedAndCommitted(t *testing.T) {
 	}
 }
 
+// Files that git was told to believe unchanged are taken as they are: what the user has in them reaches the task and
+// stays, and what a task changes in such a file comes back.
+func TestBelievedUnchanged(t *testing.T) {
+	for _, flag := range []string{"--assume-unchanged", "--skip-worktree"} {
+		w := newRepository(t)
+		w.put("b.txt", "b\n")
+		w.git("add", "b.txt")
+		w.git("commit", "-q", "-m", "b")
+		w.git("update-index", flag, "a.txt", "dir/b.txt")
+		w.put("a.txt", lines(1, 20)+"by the user\n")
+		before := w.dotGit()
+		ws := w.prepare(Spec{})
+		require.Equal(t, lines(1, 20)+"by the user\n", get(t, filepath.Join(ws.Path, "a.txt")), flag)
+		put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n"+get(t, filepath.Join(ws.Path, "a.txt")))
+		w.gitIn(ws.Path, "update-index", flag, "b.txt")
+		put(t, filepath.Join(ws.Path, "b.txt"), "b by the task\n")
+		w.put("dir/b.txt", "b by the user\n")
+		w.apply(ws)
+		require.Equal(t, "by the task\n"+lines(1, 20)+"by the user\n", w.get("a.txt"), flag)
+		require.Equal(t, "b by the task\n", w.get("b.txt"), flag)
+		require.Equal(t, "b by the user\n", w.get("dir/b.txt"), flag)
+		require.Equal(t, before, w.dotGit(), flag)
+	}
+}
+
 // Without a branch of his own the user gets one to merge.
 func TestBranchOfDetachedHead(t *testing.T) {
 	w := newRepository(t)

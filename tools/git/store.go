@@ -189,11 +189,39 @@ func (w *Workspaces) addAll(ctx context.Context, g command, t Tree) (tree string
 	for _, path := range t.Nested {
 		args = append(args, ":(top,exclude,literal)"+path)
 	}
+	if err := overlookNothing(ctx, g); err != nil {
+		return "", err
+	}
 	g.limit = checkoutTime
 	if _, err := g.run(ctx, args...); err != nil {
 		return "", err
 	}
 	return g.line(ctx, "write-tree", "--missing-ok")
+}
+
+// overlookNothing makes an index of ours forget which files the user, or a task, has told git to believe unchanged: what
+// is in them is work like any other. One that a sparse checkout has left out stays so.
+func overlookNothing(ctx context.Context, g command) error {
+	out, err := g.run(ctx, "ls-files", "-v", "-z")
+	if err != nil {
+		return err
+	}
+	marked := make(map[string][]string)
+	for _, line := range fields(out) {
+		tag, path, _ := strings.Cut(line, " ")
+		if tag != strings.ToUpper(tag) {
+			marked["--no-assume-unchanged"] = append(marked["--no-assume-unchanged"], path)
+		}
+		if strings.EqualFold(tag, "S") && exists(filepath.Join(g.dir, path)) {
+			marked["--no-skip-worktree"] = append(marked["--no-skip-worktree"], path)
+		}
+	}
+	for forget, paths := range marked {
+		if _, err := g.feed(ctx, strings.NewReader(strings.Join(paths, "\x00")), "update-index", forget, "-z", "--stdin"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyIndex copies an index into the store. The copy is as old as the original:
