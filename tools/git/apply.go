@@ -284,14 +284,14 @@ func duplicate(from, to string, mode *fs.FileMode) error {
 // same directory, or above it as long as that is not there.
 func (m *merge) place() {
 	for i, c := range m.Plan.Changes {
-		dir := filepath.Dir(m.target(c))
-		for dir != m.trees[c.Tree].Top {
-			if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+		dir := filepath.Dir(c.Path)
+		for dir != "." {
+			if info, err := lstat(m.trees[c.Tree].Top, dir); err == nil && info.IsDir() {
 				break
 			}
 			dir = filepath.Dir(dir)
 		}
-		m.Temps = append(m.Temps, filepath.Join(dir, m.tempName(c, i)))
+		m.Temps = append(m.Temps, filepath.Join(m.trees[c.Tree].Top, dir, m.tempName(c, i)))
 	}
 }
 
@@ -450,7 +450,7 @@ func (m *merge) removeEmpty(dir string) {
 // has says whether the place of a change looks like a file of the journal, or is
 // free if mode is "".
 func (m *merge) has(c Change, file, mode string) bool {
-	info, err := os.Lstat(m.target(c))
+	info, err := lstat(m.trees[c.Tree].Top, c.Path)
 	if mode == "" {
 		return err != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) || err == nil && info.IsDir()
 	}

@@ -468,6 +468,12 @@ func TestKindsOfRepositories(t *testing.T) {
 			if name == "unmerged" {
 				require.Contains(t, ws.Notes[0], "a merge is unfinished")
 			}
+			if name == "sparse" {
+				put(t, filepath.Join(ws.Path, "dir/b.txt"), "by the task\n")
+				p := w.plan(ws)
+				require.Equal(t, []string{"dir/b.txt"}, p.Conflicts)
+				require.Equal(t, []string{"dir/b.txt: git knows it, and it is not there: a sparse checkout has left it out"}, p.Notes)
+			}
 		})
 	}
 }
@@ -616,7 +622,9 @@ func TestDirectoryInTheWay(t *testing.T) {
 	for _, more := range []string{"dir/deep/out.log", "dir/deep/.git/x"} {
 		w.put(more, "the user's\n")
 		tree := w.tree()
-		require.Equal(t, []string{"dir"}, w.plan(ws).Conflicts, more)
+		p := w.plan(ws)
+		require.Equal(t, []string{"dir"}, p.Conflicts, more)
+		require.Equal(t, []string{"dir: the directory that is there holds more than git knows"}, p.Notes, more)
 		require.Equal(t, tree, w.tree())
 		require.NoError(t, os.RemoveAll(filepath.Join(w.env.Cwd, filepath.FromSlash(filepath.Dir(more)))))
 		w.put("dir/deep/c.txt", "c\n")

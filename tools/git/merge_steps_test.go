@@ -78,6 +78,7 @@ func TestMergeIsCutAnywhere(t *testing.T) {
 				}
 				// As if nothing had been: the next round begins with the same plan.
 				require.Equal(t, before, w.tree(), "step %d", step)
+				require.Equal(t, map[string]string{"deep/y": "644 y\n", "z": "644 z\n"}, files(t, filepath.Join(w.env.Home, "far")), "step %d", step)
 				require.Equal(t, beforeGit, w.refs(), "step %d", step)
 				require.NoDirExists(t, filepath.Join(ws.Dir, "merge"))
 			}
@@ -88,11 +89,14 @@ func TestMergeIsCutAnywhere(t *testing.T) {
 }
 
 // editedWorld has a task that changed, added, removed, and put a directory in the
-// place of a file and a file in that of a directory.
+// place of a file, a file in that of a directory, and in that of a link what it led to.
 func editedWorld(t testing.TB, branch bool) (*world, Workspace) {
 	w := newRepository(t)
 	w.put("file", "file\n")
 	w.put("was/dir/x", "x\n")
+	put(t, filepath.Join(w.env.Home, "far/deep/y"), "y\n")
+	put(t, filepath.Join(w.env.Home, "far/z"), "z\n")
+	require.NoError(t, os.Symlink(filepath.Join(w.env.Home, "far"), filepath.Join(w.env.Cwd, "link")))
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "second")
 	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2\n", "line 2 by the user\n", 1))
@@ -104,6 +108,9 @@ func editedWorld(t testing.TB, branch bool) (*world, Workspace) {
 	put(t, filepath.Join(ws.Path, "was"), "was\n")
 	require.NoError(t, os.Remove(filepath.Join(ws.Path, "dir/b.txt")))
 	put(t, filepath.Join(ws.Path, "dir/c.txt"), "c\n")
+	require.NoError(t, os.Remove(filepath.Join(ws.Path, "link")))
+	put(t, filepath.Join(ws.Path, "link/deep/y"), "y\n")
+	put(t, filepath.Join(ws.Path, "link/z"), "z by the task\n")
 	return w, ws
 }
 
@@ -112,7 +119,9 @@ func requireMerged(t testing.TB, w *world) {
 	want := strings.NewReplacer("line 2\n", "line 2 by the user\n", "line 19\n", "line 19 by the task\n").Replace(lines(1, 20))
 	require.Equal(t, map[string]string{
 		".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 " + want, "file/inside": "644 inside\n", "was": "644 was\n", "dir/c.txt": "644 c\n",
+		"link/deep/y": "644 y\n", "link/z": "644 z by the task\n",
 	}, w.tree())
+	require.Equal(t, map[string]string{"deep/y": "644 y\n", "z": "644 z\n"}, files(t, filepath.Join(w.env.Home, "far")))
 }
 
 // refs is what the user would notice of his repository.

@@ -257,7 +257,12 @@ func (w *Workspaces) discard(ws Workspace) error {
 // removeAll removes directories that cannot be written to, as well: module caches
 // are like that.
 func removeAll(dir string) error {
-	if os.RemoveAll(dir) == nil {
+	err := os.RemoveAll(dir)
+	for i := 0; i < 100 && errors.Is(err, syscall.ENOTEMPTY); i++ { // a git of a process that was killed is about to end
+		time.Sleep(10 * time.Millisecond)
+		err = os.RemoveAll(dir)
+	}
+	if err == nil {
 		return nil
 	}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

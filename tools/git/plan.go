@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"troupe/tools"
@@ -239,8 +241,9 @@ func (p *Plan) add(ctx context.Context, env *tools.Env, t Tree, number int) erro
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: which commit of a submodule is wanted is in the patch and was not merged", c.Path))
 			continue
 		}
-		if inTheWay(t.Top, c, removed) {
+		if why := inTheWay(t.Top, c, removed); why != "" {
 			p.Conflicts = append(p.Conflicts, filepath.Join(t.Path, c.Path))
+			p.Notes = append(p.Notes, filepath.Join(t.Path, c.Path)+": "+why)
 			continue
 		}
 		p.Changes = append(p.Changes, c)
@@ -248,26 +251,35 @@ func (p *Plan) add(ctx context.Context, env *tools.Env, t Tree, number int) erro
 	return nil
 }
 
-// inTheWay says that the place of a file is not as the tree says: something that
-// git ignores is there, a sparse checkout has nothing there, or the way leads
-// through a link that stays.
-func inTheWay(top string, c Change, removed map[string]bool) bool {
-	if isThere(filepath.Join(top, c.Path)) != (c.OldMode != "") || c.NewMode != "" && holdsMore(top, c.Path, removed) {
-		return true
-	}
+// inTheWay says why the place of a file is not as the tree says; "" if it is.
+func inTheWay(top string, c Change, removed map[string]bool) string {
+	info, err := lstat(top, c.Path)
+	there := err == nil && !info.IsDir()
 	for dir := filepath.Dir(c.Path); dir != "."; dir = filepath.Dir(dir) {
-		info, err := os.Lstat(filepath.Join(top, dir))
+		info, err := lstat(top, dir)
 		if err == nil && !info.IsDir() && !removed[dir] {
-			return true
+			return dir + ", above it, is no directory"
 		}
 	}
-	return false
+	switch {
+	case there && c.OldMode == "":
+		return "something that git ignores is there"
+	case !there && c.OldMode != "":
+		return "git knows it, and it is not there: a sparse checkout has left it out"
+	case c.NewMode != "" && holdsMore(top, c.Path, removed):
+		return "the directory that is there holds more than git knows"
+	}
+	return ""
 }
 
-// isThere says that something other than a directory is there.
-func isThere(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && !info.IsDir()
+// lstat looks at what is in a working tree. What a link in it leads to is not.
+func lstat(top, path string) (fs.FileInfo, error) {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(filepath.Join(top, dir)); err == nil && !info.IsDir() {
+			return nil, &fs.PathError{Op: "lstat", Path: filepath.Join(top, path), Err: syscall.ENOTDIR}
+		}
+	}
+	return os.Lstat(filepath.Join(top, path))
 }
 
 // holdsMore says that a directory, which is to make room for a file, holds more than
