@@ -242,9 +242,9 @@ func (c *node) openOn(name, client string) string {
 	for i := 0; ; i++ {
 		command := fmt.Sprintf("open-%s-%s-%d", client, name, i)
 		id := string(cluster.NewSessionID(client, command))
-		at, err := cluster.Place(cluster.SessionID(id), cluster.Wants{Root: "w"}, c.member.Nodes(), func(string) bool { return true })
+		at, err := c.member.Place(cluster.SessionID(id), cluster.Wants{Root: "w"})
 		require.NoError(c.t, err)
-		if at != name {
+		if at.Name != name {
 			continue
 		}
 		c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":"w:","retain":true}`, command))
@@ -613,12 +613,13 @@ func (c *node) openBehind(name, next, client string) string {
 	for i := 0; ; i++ {
 		command := fmt.Sprintf("open-%s-%s-%d", client, name, i)
 		id := string(cluster.NewSessionID(client, command))
-		on := func(alive func(string) bool) string {
-			at, err := cluster.Place(cluster.SessionID(id), cluster.Wants{Root: "w"}, c.member.Nodes(), alive)
+		on := func(without string) string {
+			nodes := slices.DeleteFunc(c.member.Seen(), func(n cluster.Seen) bool { return n.Name == without })
+			at, err := cluster.Place(cluster.SessionID(id), cluster.Wants{Root: "w"}, nodes)
 			require.NoError(c.t, err)
-			return at
+			return at.Name
 		}
-		if on(func(string) bool { return true }) != name || on(func(n string) bool { return n != name }) != next {
+		if on("") != name || on(name) != next {
 			continue
 		}
 		c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":"w:","retain":true}`, command))

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -53,15 +54,16 @@ type Beats struct {
 	others map[string]*other
 }
 
-// other is a node that somebody wants, or wanted, to know about.
+// other is another node: what was heard of it, and who wants to know about it.
 type other struct {
-	boot    string
-	beat    uint64
-	at      uint64 // own beats that were stored when it was last heard of
-	wanted  uint64 // how often somebody has begun to want it
-	asked   uint64 // the same when it was looked up
-	told    uint64 // how many of these know that it is dead
-	looking uint64 // the number of the look that is under way; 0 for none
+	Node                  // as it was heard of last; the zero value before
+	when    time.Duration // it was
+	at      uint64        // own beats that were stored then
+	wanted  uint64        // how often somebody has begun to want to know whether it lives
+	asked   uint64        // the same when it was looked up
+	told    uint64        // how many of these know that it is dead
+	looking uint64        // the number of the look that is under way; 0 for none
+	dead    bool          // it was found to be, behind when it was heard of
 }
 
 // What happens to a node's beats.
@@ -111,12 +113,28 @@ func (b *Beats) Lease(now time.Duration) (number uint64, ok bool) {
 }
 
 // Wanted is how often Watch was said of a node.
-func (b *Beats) Wanted(name string) uint64 {
-	if o := b.others[name]; o != nil {
-		return o.wanted
+func (b *Beats) Wanted(name string) uint64 { return b.of(name).wanted }
+
+// of is what is known of a node.
+func (b *Beats) of(name string) *other {
+	o := b.others[name]
+	if o == nil { // nothing was heard of it, so its silence begins now
+		o = &other{at: b.stored}
+		b.others[name] = o
 	}
-	return 0
+	return o
 }
+
+// silence is how many own beats were stored since a node was last heard of.
+func (b *Beats) silence(name string) uint64 {
+	if o := b.of(name); o.Name != "" {
+		return b.stored - o.at
+	}
+	return math.MaxUint64
+}
+
+// lives says whether a node was heard of lately. It is a guess: that it is dead takes more.
+func (b *Beats) lives(name string) bool { return b.silence(name) < b.timing.enough() }
 
 // Next is when time matters next, unless something else happens before.
 func (b *Beats) Next() time.Duration { return b.due }
@@ -137,17 +155,13 @@ func (b *Beats) Step(event any, now time.Duration) (effects []any) {
 			b.busy, b.due = false, now+b.timing.Every
 		}
 	case Heard:
-		b.heard(e.Node)
+		b.heard(e.Node, now)
 	case Watch:
-		o := b.others[e.Name]
-		if o == nil { // nothing was heard of it, so its silence begins now
-			o = &other{at: b.stored}
-			b.others[e.Name] = o
-		}
+		o := b.of(e.Name)
 		o.wanted++
 		effects = b.lookUp(e.Name, o)
 	case Looked:
-		effects = b.looked(e)
+		effects = b.looked(e, now)
 	}
 	return effects
 }
@@ -181,32 +195,41 @@ func (b *Beats) lookUp(name string, o *other) []any {
 	return []any{Look{name, b.looks}}
 }
 
-// heard notes a sign of life: a beat that is not known.
-func (b *Beats) heard(n Node) {
-	o := b.others[n.Name]
-	if o == nil || o.boot == n.Boot && o.beat >= n.Beat {
+// news says whether a node says something that is not known: a beat, or that it drains.
+func (b *Beats) news(n Node) bool {
+	o := b.of(n.Name)
+	return o.Boot != n.Boot || o.Beat < n.Beat || n.Draining && !o.Draining
+}
+
+// heard notes a sign of life.
+func (b *Beats) heard(n Node, now time.Duration) {
+	if !b.news(n) {
 		return
 	}
-	o.boot, o.beat, o.at = n.Boot, n.Beat, b.stored
+	o := b.of(n.Name)
+	if o.Boot == n.Boot { // once it drains it does until its end
+		n.Draining, n.Beat = n.Draining || o.Draining, max(n.Beat, o.Beat)
+	}
+	o.Node, o.when, o.at, o.dead = n, now, b.stored, false
 }
 
 // looked judges a node by what the engine has of it: what was heard may be late.
-func (b *Beats) looked(e Looked) []any {
-	o := b.others[e.Name]
-	if o == nil || o.looking == 0 || o.looking != e.Number { // an earlier answer says nothing of now
+func (b *Beats) looked(e Looked, now time.Duration) []any {
+	o := b.of(e.Name)
+	if o.looking == 0 || o.looking != e.Number { // an earlier answer says nothing of now
 		return nil
 	}
 	o.looking = 0
+	e.Node.Name = e.Name
 	switch {
 	case !e.Found: // again behind the next beat
 		return nil
-	case o.boot != e.Node.Boot || o.beat < e.Node.Beat:
-		e.Node.Name = e.Name
-		b.heard(e.Node)
+	case b.news(e.Node):
+		b.heard(e.Node, now)
 		return nil
 	case b.stored-o.at < b.timing.enough(): // it was heard of meanwhile
 		return nil
 	}
 	o.told = o.asked // and who has begun to want it behind that look gets another
-	return append([]any{Dead{e.Name, o.asked}}, b.lookUp(e.Name, o)...)
+	return append([]any{Dead{e.Name, o.told}}, b.lookUp(e.Name, o)...)
 }

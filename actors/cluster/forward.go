@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha1"
-	"encoding/hex"
 	"errors"
+	"fmt"
 )
 
 // Identity is the client for which a node speaks to another: the node that the client is
@@ -65,13 +65,9 @@ func NewSessionID(clientID, commandID string) SessionID {
 func RandomSessionID() SessionID { return sessionID(rand.Text()) }
 
 func sessionID(of string) SessionID {
-	h := sha1.New() // what UUIDs of version 5 are made of; nothing is kept secret by it
-	_, _ = h.Write(sessionSpace[:])
-	_, _ = h.Write([]byte(of))
-	u := h.Sum(nil)[:16]
+	u := sha1.Sum(append(sessionSpace[:], of...)) // what UUIDs of version 5 are made of; nothing is kept secret by it
 	u[6], u[8] = u[6]&0x0f|0x50, u[8]&0x3f|0x80
-	x := hex.EncodeToString(u)
-	return SessionID(x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:])
+	return SessionID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:16]))
 }
 
 // sessionSpace is the name space of sessions' ids.

@@ -44,25 +44,10 @@ type Member struct {
 	mu       sync.Mutex // guards what follows
 	beats    *Beats
 	lease    uint64
-	heard    map[string]sign
-	waiting  map[string][]waiter  // who wants to know whether a node is dead
+	died     chan struct{}        // is closed, and another, when a node was found to be dead
 	owned    map[SessionID]*Owned // nil while it is being claimed
 	wants    map[SessionID]Wants
 	draining bool
-}
-
-// waiter wants to know whether a node is dead.
-type waiter struct {
-	wanted uint64 // see [Beats.Wanted]
-	over   chan struct{}
-}
-
-// sign is the last that was heard of a node.
-type sign struct {
-	Node
-	at   uint64 // own beats that were stored then
-	when time.Time
-	dead bool // it was, behind that
 }
 
 // mostWants is for how many sessions a member remembers what they want.
@@ -74,7 +59,7 @@ func Join(cfg MemberConfig) *Member {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	return &Member{
 		cfg: cfg, begun: time.Now(), beats: NewBeats(cfg.Timing),
-		heard: map[string]sign{}, waiting: map[string][]waiter{}, owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
+		died: make(chan struct{}), owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
 	}
 }
 
@@ -143,39 +128,38 @@ func (m *Member) handle(ctx context.Context, event any) error {
 		m.mu.Lock()
 		effects := m.beats.Step(events[0], m.now())
 		m.mu.Unlock()
-		next, err := m.perform(ctx, effects)
-		if err != nil {
-			return err
+		for _, e := range effects {
+			next, err := m.perform(ctx, e)
+			if err != nil {
+				return err
+			}
+			events = append(events, next)
 		}
-		events = append(events, next...)
 	}
 	return nil
 }
 
-// perform does what beats want, and returns what comes of it.
-func (m *Member) perform(ctx context.Context, effects []any) (events []any, err error) {
-	for _, e := range effects {
-		one, cancel := context.WithTimeout(ctx, oneTry)
-		switch e := e.(type) {
-		case Store:
-			switch err := m.cfg.Registry.Beat(one, m.self(e.Beat)); {
-			case errors.Is(err, ErrFenced):
-				cancel()
-				return nil, err
-			case err != nil:
-				events = append(events, Failed(e))
-			default:
-				events = append(events, Stored(e))
-			}
-		case Look:
-			n, found, err := m.cfg.Registry.Node(one, e.Name)
-			events = append(events, Looked{e, n, found && err == nil})
-		case Dead:
-			m.died(e)
+// perform does what beats want, and returns what comes of it; nil for nothing.
+func (m *Member) perform(ctx context.Context, effect any) (event any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	switch e := effect.(type) {
+	case Store:
+		err := m.cfg.Registry.Beat(ctx, m.self(e.Beat))
+		switch {
+		case errors.Is(err, ErrFenced):
+			return nil, err
+		case err != nil:
+			return Failed(e), nil
 		}
-		cancel()
+		return Stored(e), nil
+	case Look:
+		n, found, err := m.cfg.Registry.Node(ctx, e.Name)
+		return Looked{e, n, found && err == nil}, nil
+	case Dead:
+		m.tell(e.Name)
 	}
-	return events, nil
+	return nil, nil
 }
 
 // self is what this node says of itself.
@@ -197,40 +181,28 @@ func (m *Member) listen() (events []any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range nodes {
-		last, known := m.heard[n.Name]
-		if known && last.Boot == n.Boot { // once it drains it does until its end
-			n.Draining = n.Draining || last.Draining
-		}
-		if n.Name == m.cfg.Self.Name || known && last.Boot == n.Boot && last.Beat >= n.Beat && n.Draining == last.Draining {
+		if n.Name == m.cfg.Self.Name || !m.beats.news(n) {
 			continue
 		}
 		events = append(events, Heard{n})
-		if !known || m.beats.stored-last.at >= m.cfg.Timing.enough() { // from now on its silence is noticed
+		if !m.beats.lives(n.Name) { // from now on its silence is noticed
 			events = append(events, Watch{n.Name})
 		}
-		m.heard[n.Name] = sign{n, m.beats.stored, time.Now(), false}
 	}
 	return events
 }
 
-// died tells who has waited that a node is dead, and the rest of this node once for each time it falls silent.
-func (m *Member) died(e Dead) {
+// tell tells who has waited that a node is dead, and the rest of this node once for each time it falls silent.
+func (m *Member) tell(name string) {
 	m.mu.Lock()
-	m.waiting[e.Name] = slices.DeleteFunc(m.waiting[e.Name], func(w waiter) bool {
-		if w.wanted <= e.Wanted {
-			close(w.over)
-		}
-		return w.wanted <= e.Wanted
-	})
-	last := m.heard[e.Name]
-	again := last.dead
-	last.dead = true
-	if last.Name != "" {
-		m.heard[e.Name] = last
-	}
+	close(m.died)
+	m.died = make(chan struct{})
+	o := m.beats.of(name)
+	again := o.dead
+	o.dead = true
 	m.mu.Unlock()
 	if told := m.onDeath.Load(); told != nil && !again {
-		(*told)(e.Name)
+		(*told)(name)
 	}
 }
 
@@ -260,9 +232,8 @@ func (m *Member) Drain() {
 func (m *Member) Drains(n Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if last, known := m.heard[n.Name]; known && last.Boot == n.Boot {
-		last.Draining = true
-		m.heard[n.Name] = last
+	if o := m.beats.of(n.Name); o.Boot == n.Boot {
+		o.Draining = true
 	}
 }
 
@@ -276,29 +247,15 @@ func (m *Member) Nodes() (nodes []Node) {
 	return nodes
 }
 
-// lives says whether a node was heard of lately. It is a guess: that it is dead takes more.
-func (m *Member) lives(name string) bool {
-	last, known := m.heard[name]
-	return known && m.beats.stored-last.at < m.cfg.Timing.enough()
-}
-
 // silent says whether a node should have been heard of by now.
 func (m *Member) silent(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	last, known := m.heard[name]
-	return !known || m.beats.stored-last.at > 2
+	return m.beats.silence(name) > 2
 }
 
 // Place is the node that a session belongs to which nobody owns.
-func (m *Member) Place(_ context.Context, id SessionID, w Wants) (Node, error) {
-	nodes := m.Nodes()
-	name, err := Place(id, w, nodes, func(string) bool { return true })
-	if err != nil {
-		return Node{}, err
-	}
-	return nodes[slices.IndexFunc(nodes, func(n Node) bool { return n.Name == name })], nil
-}
+func (m *Member) Place(id SessionID, w Wants) (Node, error) { return Place(id, w, m.Seen()) }
 
 // Where is the node that lines for a session go to now: its owner, or if that is dead or there is
 // none the node that it belongs to, which claims it.
@@ -310,28 +267,19 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	switch {
 	case tail.Seq == 0:
 		return Node{}, fmt.Errorf("%w: %s", ErrNoSession, id)
-	case tail.Kind != Release && tail.Node == m.cfg.Self.Name:
-		return m.self(0), nil
-	case tail.Kind != Release && !m.dead(ctx, tail.Node):
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if last, known := m.heard[tail.Node]; known {
-			return last.Node, nil
-		}
-		return Node{Name: tail.Node}, nil
+	case tail.Kind != Release && (tail.Node == m.cfg.Self.Name || !m.dead(ctx, tail.Node)):
+		return m.seen(tail.Node).Node, nil
 	}
 	w, err := m.wanted(ctx, id, tail)
 	if err != nil {
 		return Node{}, err
 	}
-	if heir := m.heir(tail); heir != "" {
-		if n, err := m.taker(heir, w); err == nil {
-			return n, nil
-		}
+	if heir := m.heir(tail); heir != "" && m.Take(heir, w) == nil {
+		return m.seen(heir).Node, nil
 	}
-	n, err := m.Place(ctx, id, w)
-	if err != nil && m.isLost(w) {
-		return n, m.lost(w.Node)
+	n, err := m.Place(id, w)
+	if last := m.seen(w.Node); err != nil && w.Node != "" && !last.Lives {
+		err = &LostError{w.Node, last.When}
 	}
 	return n, err
 }
@@ -349,36 +297,27 @@ func (e *LostError) Error() string {
 // Unwrap: no node can take the session.
 func (e *LostError) Unwrap() error { return ErrNowhere }
 
-// isLost says whether only a node can have a session that does not answer.
-func (m *Member) isLost(w Wants) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return w.Node != "" && w.Node != m.cfg.Self.Name && !m.lives(w.Node)
-}
-
-func (m *Member) lost(node string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return &LostError{node, m.heard[node].when}
-}
-
-// Seen is a node as it was heard of last.
-type Seen struct {
-	Node
-	When  time.Time
-	Lives bool // it was heard of lately: a guess
-}
-
 // Seen is all nodes of which anything was heard, and this one, by name.
 func (m *Member) Seen() []Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := []Seen{{m.is(0), time.Now(), true}}
-	for name, last := range m.heard {
-		all = append(all, Seen{last.Node, last.when, m.lives(name)})
+	for name, o := range m.beats.others {
+		if o.Name != "" {
+			all = append(all, Seen{o.Node, m.begun.Add(o.when), m.beats.lives(name)})
+		}
 	}
 	slices.SortFunc(all, func(a, b Seen) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// seen is one of them, with its name alone if nothing was heard of it.
+func (m *Member) seen(name string) Seen {
+	all := m.Seen()
+	if i := slices.IndexFunc(all, func(n Seen) bool { return n.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return Seen{Node: Node{Name: name}}
 }
 
 // States is how many sessions this node has, by what it may do with them: owner, doubtful (something that is
@@ -416,55 +355,36 @@ func (m *Member) heir(tail Record) string {
 
 // Take says why a node cannot have a session that wants something, nil if it can.
 func (m *Member) Take(node string, w Wants) error {
-	_, err := m.taker(node, w)
-	return err
-}
-
-func (m *Member) taker(node string, w Wants) (Node, error) {
-	nodes := m.Nodes()
-	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == node })
-	if i < 0 {
-		return Node{}, fmt.Errorf("%w: %s does not answer", ErrNowhere, node)
+	if lacks := w.lacks(m.seen(node)); lacks != "" {
+		return fmt.Errorf("%w: %s", ErrNowhere, lacks)
 	}
-	if lacks := w.lacks(nodes[i], func(string) bool { return true }); lacks != "" {
-		return Node{}, fmt.Errorf("%w: %s", ErrNowhere, lacks)
-	}
-	return nodes[i], nil
+	return nil
 }
 
 // dead says whether a node may be taken for dead by who has read a tail before.
 func (m *Member) dead(ctx context.Context, name string) bool {
-	over := make(chan struct{})
 	m.mu.Lock()
-	effects := m.beats.Step(Watch{name}, m.now())
-	m.waiting[name] = append(m.waiting[name], waiter{m.beats.Wanted(name), over})
+	wanted := m.beats.Wanted(name) + 1 // whoever says so as the next does it behind that tail
 	m.mu.Unlock()
-	defer func() {
+	if m.handle(ctx, Watch{name}) != nil {
+		return false
+	}
+	over := time.After(m.cfg.Timing.Every) // for the answer to a look of somebody else
+	for {
 		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.waiting[name] = slices.DeleteFunc(m.waiting[name], func(w waiter) bool { return w.over == over })
-	}()
-	if events, err := m.perform(ctx, effects); err == nil {
-		for _, e := range events {
-			_ = m.handle(ctx, e)
+		told, died := m.beats.of(name).told, m.died
+		m.mu.Unlock()
+		if told >= wanted || !m.silent(name) {
+			return told >= wanted
+		}
+		select {
+		case <-died:
+		case <-over:
+			return false
+		case <-ctx.Done():
+			return false
 		}
 	}
-	wait := time.Duration(0) // for the answer to a look of somebody else
-	if m.silent(name) {
-		wait = m.cfg.Timing.Every
-	}
-	select {
-	case <-over:
-		return true
-	default:
-	}
-	select {
-	case <-over:
-		return true
-	case <-time.After(wait):
-	case <-ctx.Done():
-	}
-	return false
 }
 
 var errEnough = errors.New("enough was read")
@@ -586,12 +506,12 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		} else if adopts {
 			w.Node = m.cfg.Self.Name
 		}
-		self := m.self(0)
+		self := Seen{Node: m.self(0), Lives: true}
 		self.Draining = false // who is asked to take it knows that
 		if heir := m.heir(tail); heir != "" && heir != m.cfg.Self.Name && m.Take(heir, w) == nil {
 			return nil, &ElsewhereError{heir}
 		}
-		if lacks := w.lacks(self, func(string) bool { return true }); lacks != "" {
+		if lacks := w.lacks(self); lacks != "" {
 			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
 		}
 		lease, _ := m.Lease()

@@ -113,7 +113,7 @@ func TestDrained(t *testing.T) {
 		a.Drain()
 		settle()
 		for i := range 20 {
-			n, err := b.Place(t.Context(), cluster.SessionID(fmt.Sprint("session-", i)), cluster.Wants{})
+			n, err := b.Place(cluster.SessionID(fmt.Sprint("session-", i)), cluster.Wants{})
 			require.NoError(t, err)
 			require.Equal(t, "b", n.Name)
 		}

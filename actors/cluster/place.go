@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Mode is what becomes of a directory when a session moves to another node.
@@ -51,37 +53,42 @@ func (w Wants) None() bool { return len(w.Labels) == 0 && w.Root == "" && w.Node
 // ErrNowhere is the error of [Place]; it names what is missing.
 var ErrNowhere = errors.New("no node can take the session")
 
+// Seen is a node as it was heard of last.
+type Seen struct {
+	Node
+	When  time.Time // the zero value if nothing was heard of it
+	Lives bool      // it was heard of lately: a guess
+}
+
 // Place says on which node a session belongs: of those that live, are not draining and have
 // what it wants, the one that a hash of both puts first. Where nodes come and go only
 // the sessions of these move.
-func Place(id SessionID, want Wants, nodes []Node, alive func(name string) bool) (string, error) {
-	best, most := "", uint64(0)
+func Place(id SessionID, want Wants, nodes []Seen) (best Node, err error) {
+	var most [sha256.Size]byte
 	missing := map[string]bool{}
 	for _, n := range nodes {
-		if why := want.lacks(n, alive); why != "" {
+		if why := want.lacks(n); why != "" {
 			missing[why] = true
 			continue
 		}
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(string(id) + "\x00" + n.Name))
-		if w := mix(h.Sum64()); best == "" || w > most || w == most && n.Name < best {
-			best, most = n.Name, w
+		if sum := sha256.Sum256([]byte(string(id) + "\x00" + n.Name)); bytes.Compare(sum[:], most[:]) > 0 {
+			best, most = n.Node, sum
 		}
 	}
-	if best != "" {
+	switch {
+	case best.Name != "":
 		return best, nil
+	case len(missing) == 0:
+		return best, fmt.Errorf("%w: there is no node", ErrNowhere)
 	}
-	if len(missing) == 0 {
-		return "", fmt.Errorf("%w: there is no node", ErrNowhere)
-	}
-	return "", fmt.Errorf("%w: %s", ErrNowhere, strings.Join(slices.Sorted(maps.Keys(missing)), "; "))
+	return best, fmt.Errorf("%w: %s", ErrNowhere, strings.Join(slices.Sorted(maps.Keys(missing)), "; "))
 }
 
 // lacks is what a node does not have, "" if it has everything.
-func (w Wants) lacks(n Node, alive func(string) bool) string {
+func (w Wants) lacks(n Seen) string {
 	root, has := n.Roots[w.Root]
 	switch {
-	case !alive(n.Name):
+	case !n.Lives:
 		return n.Name + " does not answer"
 	case n.Draining:
 		return n.Name + " takes no sessions"
@@ -99,13 +106,4 @@ func (w Wants) lacks(n Node, alive func(string) bool) string {
 		}
 	}
 	return ""
-}
-
-// mix spreads the bits of a hash: those of FNV are alike for names that are.
-func mix(h uint64) uint64 {
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
 }

@@ -17,8 +17,7 @@ import (
 func TestPlace(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 17))
-		var nodes []cluster.Node
-		up := map[string]bool{}
+		var nodes []cluster.Seen
 		for i := range 1 + rng.IntN(6) {
 			n := cluster.Node{Name: fmt.Sprint("n", i), Draining: rng.IntN(6) == 0, Labels: map[string]string{}, Roots: map[string]cluster.Root{}}
 			if rng.IntN(2) == 0 {
@@ -27,8 +26,7 @@ func TestPlace(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				n.Roots["code"] = cluster.Root{Mode: []cluster.Mode{cluster.Pinned, cluster.Shared, cluster.Git, cluster.None}[rng.IntN(4)]}
 			}
-			up[n.Name] = rng.IntN(5) > 0
-			nodes = append(nodes, n)
+			nodes = append(nodes, cluster.Seen{Node: n, Lives: rng.IntN(5) > 0})
 		}
 		var want cluster.Wants
 		if rng.IntN(2) == 0 {
@@ -37,14 +35,13 @@ func TestPlace(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			want.Root, want.Node = "code", []string{"", "n0", "n1"}[rng.IntN(3)]
 		}
-		fit := func(n cluster.Node) bool {
+		fit := func(n cluster.Seen) bool {
 			r, has := n.Roots["code"]
-			return up[n.Name] && !n.Draining && (want.Labels == nil || n.Labels["gpu"] == "yes") &&
+			return n.Lives && !n.Draining && (want.Labels == nil || n.Labels["gpu"] == "yes") &&
 				(want.Root == "" || want.Node == n.Name || has && (r.Mode != cluster.Pinned || want.Node == ""))
 		}
-		alive := func(name string) bool { return up[name] }
 		id := cluster.SessionID(fmt.Sprint("session-", seed))
-		at, err := cluster.Place(id, want, nodes, alive)
+		at, err := cluster.Place(id, want, nodes)
 		fits := 0
 		for _, n := range nodes {
 			if fit(n) {
@@ -62,29 +59,31 @@ func TestPlace(t *testing.T) {
 		}
 		require.NoError(t, err, seed)
 		rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		again, _ := cluster.Place(id, want, nodes, alive)
+		again, _ := cluster.Place(id, want, nodes)
 		assert.Equal(t, at, again)
-		for _, n := range nodes {
-			if n.Name == at {
-				assert.True(t, fit(n), "%d: %s", seed, at)
+		for i, n := range nodes {
+			if n.Name == at.Name {
+				assert.True(t, fit(n), "%d: %s", seed, at.Name)
 				continue
 			}
-			was := up[n.Name]
-			up[n.Name] = false
-			without, _ := cluster.Place(id, want, nodes, alive)
+			nodes[i].Lives = false
+			without, _ := cluster.Place(id, want, nodes)
 			assert.Equal(t, at, without, "%d: another node that goes changes nothing", seed)
-			up[n.Name] = was
+			nodes[i].Lives = n.Lives
 		}
 	}
 	count := map[string]int{}
-	nodes := []cluster.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	var nodes []cluster.Seen
+	for _, name := range []string{"a", "b", "c"} {
+		nodes = append(nodes, cluster.Seen{Node: cluster.Node{Name: name}, Lives: true})
+	}
 	for i := range 3000 {
-		at, _ := cluster.Place(cluster.SessionID(fmt.Sprintf("%08d", i)), cluster.Wants{}, nodes, func(string) bool { return true })
-		count[at]++
+		at, _ := cluster.Place(cluster.SessionID(fmt.Sprintf("%08d", i)), cluster.Wants{}, nodes)
+		count[at.Name]++
 	}
 	for _, n := range nodes {
 		assert.InDelta(t, 1000, count[n.Name], 120)
 	}
-	_, err := cluster.Place("x", cluster.Wants{}, nil, nil)
+	_, err := cluster.Place("x", cluster.Wants{}, nil)
 	assert.EqualError(t, err, "no node can take the session: there is no node")
 }

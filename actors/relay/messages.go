@@ -20,7 +20,7 @@ type Members interface {
 	// It may be Self, which is then to claim it.
 	Where(ctx context.Context, id cluster.SessionID) (cluster.Node, error)
 	// Place is the node on which a new session belongs.
-	Place(ctx context.Context, id cluster.SessionID, want cluster.Wants) (cluster.Node, error)
+	Place(id cluster.SessionID, want cluster.Wants) (cluster.Node, error)
 	// Nodes are those that live, this one among them.
 	Nodes() []cluster.Node
 	// Drains notes that a node has said that it takes no sessions any more.

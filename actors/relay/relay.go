@@ -285,7 +285,7 @@ func (r *relay) lookFor(c actor.Context, s *session) {
 		id := cluster.SessionID(ask.session)
 		ask.node, ask.err = members.Where(ctx, id)
 		if opens != nil && errors.Is(ask.err, cluster.ErrNoSession) {
-			ask.node, ask.err = members.Place(ctx, id, opens.Wants)
+			ask.node, ask.err = members.Place(id, opens.Wants)
 		}
 		root.Send(self, ask)
 	})

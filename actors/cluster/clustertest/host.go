@@ -178,7 +178,7 @@ func (h *Host) find(ctx context.Context, id cluster.SessionID) (cluster.Node, er
 	}
 	n, err := h.member.Where(ctx, id)
 	if errors.Is(err, cluster.ErrNoSession) {
-		return h.member.Place(ctx, id, cluster.Wants{})
+		return h.member.Place(id, cluster.Wants{})
 	}
 	return n, err
 }
