@@ -84,15 +84,15 @@ func (m *Machine) bashIndex(job int) int {
 	return slices.IndexFunc(m.bashes, func(b bashJob) bool { return b.job == job })
 }
 
-func (m *Machine) bashProgress(in BashProgress) {
+func (in BashProgress) apply(m *Machine) {
 	if i := m.bashIndex(in.Job); i >= 0 {
 		m.emit(protocol.BashExecutionUpdate{ID: m.bashes[i].id, Delta: in.Delta})
 	}
 }
 
-// bashDone ends a command. Those that were stopped together end in the order in
+// apply ends a command. Those that were stopped together end in the order in
 // which they began, as with pi, whichever process was the first to go.
-func (m *Machine) bashDone(in BashDone) {
+func (in BashDone) apply(m *Machine) {
 	i := m.bashIndex(in.Job)
 	if i < 0 || m.bashes[i].done != nil {
 		return

@@ -629,8 +629,8 @@ func (m *Machine) workWasCut(to Loaded) {
 	}
 }
 
-// timerDue looks at the clock: a run whose time is over ends now.
-func (m *Machine) timerDue(in TimerDue) {
+// apply looks at the clock: a run whose time is over ends now.
+func (in TimerDue) apply(m *Machine) {
 	if in.Name == tasksTimer {
 		m.tasksDue()
 		return

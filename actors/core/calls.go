@@ -294,7 +294,7 @@ func (m *Machine) callOf(attempt Attempt, id string) (*run, *call) {
 	return m.findCall(func(c *call) bool { return c.ID == id && c.state == callRunning && c.hook == 0 })
 }
 
-func (m *Machine) toolProgress(in ToolProgress) {
+func (in ToolProgress) apply(m *Machine) {
 	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		m.progressed(r, c, in.Partial)
 	}
@@ -310,7 +310,7 @@ func (m *Machine) progressed(r *run, c *call, partial protocol.ToolResult) {
 	}
 }
 
-func (m *Machine) toolDone(in ToolDone) {
+func (in ToolDone) apply(m *Machine) {
 	if r, c := m.callOf(in.Attempt, in.CallID); c != nil {
 		if in.Todos != nil {
 			in.Result = m.wroteTodos(in.Todos)

@@ -93,7 +93,7 @@ func (m *Machine) announce(c *compacting) {
 	}
 }
 
-func (m *Machine) summaryBegun(in SummaryBegun) {
+func (in SummaryBegun) apply(m *Machine) {
 	if c, ok := current[*compacting](m, in.Attempt); ok {
 		m.announce(c)
 	}
@@ -109,7 +109,7 @@ func (m *Machine) summarise(c *compacting) {
 	}
 }
 
-func (m *Machine) summarised(in Summarised) {
+func (in Summarised) apply(m *Machine) {
 	if _, ok := current[*leavingBranch](m, in.Attempt); ok {
 		m.branchSummarised(in)
 	}

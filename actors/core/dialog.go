@@ -50,7 +50,7 @@ func preview(args json.RawMessage, checks ...string) string {
 	return text
 }
 
-func (m *Machine) uiAnswered(in UIAnswered) {
+func (in UIAnswered) apply(m *Machine) {
 	r, c := m.findCall(func(c *call) bool { return in.ID != "" && c.dialog == in.ID })
 	if c == nil {
 		m.childAnswered(in)
@@ -73,7 +73,7 @@ func (m *Machine) dialogsLost() {
 	m.childrenCannotAsk()
 	for _, c := range m.callsOut() {
 		if c.dialog != "" {
-			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
+			UIAnswered{ID: c.dialog, Cancelled: true}.apply(m)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (m *Machine) nobodyAnswers() {
 		case m.askedLater(c) && c.host == "":
 		case c.dialog != "":
 			m.do(CancelUI{ID: c.dialog})
-			m.uiAnswered(UIAnswered{ID: c.dialog, Cancelled: true})
+			UIAnswered{ID: c.dialog, Cancelled: true}.apply(m)
 		case c.host != "":
 			m.hostGone(m.activity.inRun(), c)
 		}

@@ -107,8 +107,8 @@ func (m *Machine) askCount(need protocol.BudgetUsed) Ticket {
 	return t
 }
 
-// granted goes on with what has waited for a budget, or ends it.
-func (m *Machine) granted(in Granted) {
+// apply goes on with what has waited for a budget, or ends it.
+func (in Granted) apply(m *Machine) {
 	if in.Ticket.Child != "" {
 		m.passOn(in.Grant)
 		return
@@ -219,8 +219,8 @@ func (m *Machine) itemGranted(g Grant) {
 	m.goOn(r, c)
 }
 
-// grantAsked answers the question of a task, or passes it on to who knows.
-func (m *Machine) grantAsked(in GrantAsked) {
+// apply answers the question of a task, or passes it on to who knows.
+func (in GrantAsked) apply(m *Machine) {
 	_, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil { // it is being stopped
 		return
@@ -299,8 +299,8 @@ func (m *Machine) hand(answers []answer) {
 	}
 }
 
-// childSpent takes back what a task was given, for what it has cost.
-func (m *Machine) childSpent(in ChildSpent) {
+// apply takes back what a task was given, for what it has cost.
+func (in ChildSpent) apply(m *Machine) {
 	_, _, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -359,8 +359,8 @@ func (m *Machine) giveBack() {
 	}
 }
 
-// pooled says on whose budget a task draws from now on.
-func (m *Machine) pooled(in Pooled) {
+// apply says on whose budget a task draws from now on.
+func (in Pooled) apply(m *Machine) {
 	was := m.draws
 	m.draws = in.Draws
 	if was == m.draws {

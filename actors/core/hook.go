@@ -268,9 +268,9 @@ func (m *Machine) startsRun(c Command) bool {
 	return m.isIdle() && m.model != nil && m.ready(c) == nil && !m.tooFull() && (isPrompt || !m.set.Rules.IdleQueueWaits)
 }
 
-// hookDone takes the answer of extensions. An answer to a hook that nobody waits
+// apply takes the answer of extensions. An answer to a hook that nobody waits
 // for any more changes nothing.
-func (m *Machine) hookDone(in HookDone) {
+func (in HookDone) apply(m *Machine) {
 	if in.ID == 0 {
 		return
 	}
@@ -449,8 +449,8 @@ type asides struct {
 	forNextTurn []protocol.CustomMessageEntry // for the next message of the user
 }
 
-// customSent takes a message of an extension to where it belongs.
-func (m *Machine) customSent(in CustomSent) {
+// apply takes a message of an extension to where it belongs.
+func (in CustomSent) apply(m *Machine) {
 	c := Command{Note: &in, FromExtension: true}
 	if !in.Trigger || in.Deliver == DeliverNextTurn || !m.startsRun(c) || len(m.intake.list) == 0 && !m.listens(HookBeforeAgentStart) {
 		m.noteSent(in, nil)

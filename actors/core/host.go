@@ -61,8 +61,8 @@ func (m *Machine) builtIn(name string) *protocol.ToolInfo {
 	return nil
 }
 
-// hostReady hands a checked call to the host.
-func (m *Machine) hostReady(in HostReady) {
+// apply hands a checked call to the host.
+func (in HostReady) apply(m *Machine) {
 	r, c := m.callOf(in.Attempt, in.CallID)
 	if c == nil {
 		return
@@ -119,8 +119,8 @@ func hostContent(raw json.RawMessage) protocol.ToolResult {
 	return protocol.ToolResult{Content: r.Content, Details: r.Details}
 }
 
-// hostLeft ends the calls of a host that is gone, and takes its tools away.
-func (m *Machine) hostLeft() {
+// apply ends the calls of a host that is gone, and takes its tools away.
+func (HostGone) apply(m *Machine) {
 	m.dropHostTools()
 	for _, c := range m.callsOut() {
 		if c.host != "" {

@@ -36,8 +36,8 @@ func (in *inner) parentID() string {
 	return in.parent
 }
 
-// callInner begins a call of a call that runs.
-func (m *Machine) callInner(in InnerCall) {
+// apply begins a call of a call that runs.
+func (in InnerCall) apply(m *Machine) {
 	r, parent := m.findCall(func(c *call) bool { return c.ID == in.Parent && c.state == callRunning && c.end == nil })
 	if parent == nil {
 		m.do(InnerDone{Op: in.Op, Err: "ctx.executeTool: the call that it belongs to is over"})
@@ -52,8 +52,8 @@ func (m *Machine) callInner(in InnerCall) {
 	m.startCall(r, c)
 }
 
-// innerCancelled ends an inner call that nobody waits for any more.
-func (m *Machine) innerCancelled(in InnerCancelled) {
+// apply ends an inner call that nobody waits for any more.
+func (in InnerCancelled) apply(m *Machine) {
 	if r, c := m.findCall(func(c *call) bool { return c.inner != nil && c.inner.op == in.Op }); c != nil {
 		m.abortInner(r, c)
 	}

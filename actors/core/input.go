@@ -471,61 +471,15 @@ type Closing struct {
 	GoesOn bool
 }
 
-func (in StreamParts) apply(m *Machine)      { m.streamParts(in) }
-func (in StreamEnd) apply(m *Machine)        { m.streamEnd(in) }
-func (in ToolProgress) apply(m *Machine)     { m.toolProgress(in) }
-func (in ToolDone) apply(m *Machine)         { m.toolDone(in) }
-func (in HostReady) apply(m *Machine)        { m.hostReady(in) }
-func (in TaskReady) apply(m *Machine)        { m.taskReady(in) }
-func (in WorkspaceReady) apply(m *Machine)   { m.workspaceReady(in) }
-func (in WorkCaptured) apply(m *Machine)     { m.workCaptured(in) }
-func (in CheckDone) apply(m *Machine)        { m.checkDone(in) }
-func (in MergePlanned) apply(m *Machine)     { m.mergePlanned(in) }
-func (in MergeDone) apply(m *Machine)        { m.mergeDone(in) }
-func (in ChildOpened) apply(m *Machine)      { m.childOpened(in) }
-func (in ChildProgress) apply(m *Machine)    { m.childProgress(in) }
-func (in ChildTold) apply(m *Machine)        { m.childTold(in) }
-func (in ChildReplied) apply(m *Machine)     { m.childReplied(in) }
-func (in ChildAborted) apply(m *Machine)     { m.childAborted(in) }
-func (in ChildLeft) apply(m *Machine)        { m.childLeft(in) }
-func (in ChildSettled) apply(m *Machine)     { m.childSettled(in) }
-func (in LoginWaits) apply(m *Machine)       { m.loginWaits(in) }
-func (in GrantAsked) apply(m *Machine)       { m.grantAsked(in) }
-func (in ChildSpent) apply(m *Machine)       { m.childSpent(in) }
-func (in Granted) apply(m *Machine)          { m.granted(in) }
-func (in Pooled) apply(m *Machine)           { m.pooled(in) }
-func (in SummaryBegun) apply(m *Machine)     { m.summaryBegun(in) }
-func (in Summarised) apply(m *Machine)       { m.summarised(in) }
-func (in BashProgress) apply(m *Machine)     { m.bashProgress(in) }
-func (in BashDone) apply(m *Machine)         { m.bashDone(in) }
-func (in RetryScheduled) apply(m *Machine)   { m.retryScheduled(in) }
-func (in RetryDue) apply(m *Machine)         { m.retryDue(in) }
-func (in UIAnswered) apply(m *Machine)       { m.uiAnswered(in) }
-func (in QueryDone) apply(m *Machine)        { m.queryDone(in) }
-func (in SwitchAsked) apply(m *Machine)      { m.switchAsked(in) }
-func (in SessionLoaded) apply(m *Machine)    { m.sessionLoaded(in) }
-func (in SessionActivated) apply(m *Machine) { m.sessionActivated(in) }
-func (in WorkerGone) apply(m *Machine)       { m.workerGone(in) }
-func (in Restored) apply(m *Machine)         { m.restored(in) }
-func (in Reconfigured) apply(m *Machine)     { m.reconfigured(in) }
-func (HostGone) apply(m *Machine)            { m.hostLeft() }
-func (AskAgain) apply(m *Machine)            { m.askAgain() }
-func (in ChildrenWatched) apply(m *Machine)  { m.childrenWatched = in.On }
+func (in ChildrenWatched) apply(m *Machine) { m.childrenWatched = in.On }
 
 func (Orphaned) apply(m *Machine) {
 	m.dropIntake(protocol.CodeCancelled.Errorf("Aborted"))
 	m.stop(aborted)
 }
 
-func (in Withdrawn) apply(m *Machine)      { m.withdrawn(in) }
-func (in HookDone) apply(m *Machine)       { m.hookDone(in) }
-func (in CustomSent) apply(m *Machine)     { m.customSent(in) }
-func (in InnerCall) apply(m *Machine)      { m.callInner(in) }
-func (in InnerCancelled) apply(m *Machine) { m.innerCancelled(in) }
-func (in TimerDue) apply(m *Machine)       { m.timerDue(in) }
-func (in EntryMade) apply(m *Machine)      { m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true}) }
-func (Reloaded) apply(_ *Machine)          { panic("core: Reloaded comes alone") }
-func (in Closing) apply(m *Machine)        { m.close(in) }
+func (in EntryMade) apply(m *Machine) { m.add(Append{ID: in.ID, Entry: in.Entry, Durable: true}) }
+func (Reloaded) apply(_ *Machine)     { panic("core: Reloaded comes alone") }
 
 // Loaded is a session as its log has it.
 type Loaded struct {

@@ -258,9 +258,9 @@ func (m *Machine) wait(c Command) {
 	m.waiting = append(m.waiting, c)
 }
 
-// withdrawn refuses commands that wait: for another session, or for what extensions
+// apply refuses commands that wait: for another session, or for what extensions
 // say about a message.
-func (m *Machine) withdrawn(in Withdrawn) {
+func (in Withdrawn) apply(m *Machine) {
 	refused := func(c Command) bool {
 		is := slices.Contains(in.Seqs, c.Seq)
 		if is {
@@ -603,8 +603,8 @@ func (m *Machine) Nameplate() Loaded {
 	return Loaded{Identity: m.identity, Resume: protocol.Resume{Name: m.name}}
 }
 
-// close stops taking commands. Work goes on to its end, or stops now.
-func (m *Machine) close(in Closing) {
+// apply stops taking commands. Work goes on to its end, or stops now.
+func (in Closing) apply(m *Machine) {
 	if m.closing == nil {
 		m.closing = &in
 	}
@@ -633,23 +633,23 @@ func (m *Machine) maybeClosed() {
 	m.do(Closed{})
 }
 
-// workerGone turns the silent end of a worker into a result. A result that the
+// apply turns the silent end of a worker into a result. A result that the
 // worker sent before it ended has been handled already, and the job is closed.
-func (m *Machine) workerGone(in WorkerGone) {
+func (in WorkerGone) apply(m *Machine) {
 	const why = "internal error: the worker ended without a result"
 	switch in.Kind {
 	case WorkerStream:
-		m.streamEnd(StreamEnd{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
+		StreamEnd{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)}.apply(m)
 	case WorkerTool:
-		m.toolDone(ToolDone{Attempt: in.Attempt, CallID: in.ID, Result: errorResult(why), IsError: true})
+		ToolDone{Attempt: in.Attempt, CallID: in.ID, Result: errorResult(why), IsError: true}.apply(m)
 	case WorkerBash:
-		m.bashDone(BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why)})
+		BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why)}.apply(m)
 	case WorkerRetry:
 		if a, ok := current[*retrying](m, in.Attempt); ok {
 			m.retryGone(a, why)
 		}
 	case WorkerSummary:
-		m.summarised(Summarised{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)})
+		Summarised{Attempt: in.Attempt, Err: protocol.ErrorInternal.Errorf("%s", why)}.apply(m)
 	case WorkerUI:
 		m.dialogsLost()
 	case WorkerIsolated:

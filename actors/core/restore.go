@@ -16,9 +16,9 @@ import (
 
 const interruptedMessage = "The run was interrupted: the process ended before it was finished."
 
-// restored begins the machine's life from the log, and closes what an earlier
+// apply begins the machine's life from the log, and closes what an earlier
 // life, in this process or another, left open.
-func (m *Machine) restored(in Restored) {
+func (in Restored) apply(m *Machine) {
 	m.set = in.Settings
 	m.choices = choices{modelChoice: modelChoice{m.set.Model, m.set.Level}, Modes: m.set.Modes, tools: m.set.Tools}
 	m.since = m.now
@@ -134,10 +134,10 @@ func (m *Machine) askLost() {
 // AsksAgain says whether there is anything to be asked again, or to go on with.
 func (m *Machine) AsksAgain() bool { return m.leftOpen != nil || m.lost != nil }
 
-// askAgain goes on, in a run of its own, with the calls that clients were asked about when
+// apply goes on, in a run of its own, with the calls that clients were asked about when
 // the process ended. They are judged anew: rules, extensions and tools may be others. A
 // message that came before it has ended the matter.
-func (m *Machine) askAgain() {
+func (AskAgain) apply(m *Machine) {
 	m.askLost()
 	open, answer := m.openCalls, m.leftOpen
 	m.leftOpen = nil
@@ -202,7 +202,7 @@ func (m *Machine) instead(e Effect, why string) {
 		}
 		m.do(e)
 	case StartBash:
-		m.bashDone(BashDone{Job: e.Job, Err: notDurable})
+		BashDone{Job: e.Job, Err: notDurable}.apply(m)
 	case LoadSession, ActivateSession:
 		m.switchLost(why)
 	case Summarise:

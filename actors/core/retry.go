@@ -36,8 +36,8 @@ func (m *Machine) scheduleRetry(t *retries, a *retrying) {
 	m.do(ScheduleRetry{Attempt: a.attempt, Number: a.number, After: a.failure.RetryAfter})
 }
 
-// retryScheduled announces the wait with its real length.
-func (m *Machine) retryScheduled(in RetryScheduled) {
+// apply announces the wait with its real length.
+func (in RetryScheduled) apply(m *Machine) {
 	a, ok := current[*retrying](m, in.Attempt)
 	switch {
 	case !ok || a.announced:
@@ -57,8 +57,8 @@ func (m *Machine) retryScheduled(in RetryScheduled) {
 	a.announced = true
 }
 
-// retryDue makes the next attempt: for an answer, a run without a new message.
-func (m *Machine) retryDue(in RetryDue) {
+// apply makes the next attempt: for an answer, a run without a new message.
+func (in RetryDue) apply(m *Machine) {
 	switch a, ok := current[*retrying](m, in.Attempt); {
 	case !ok:
 	case a.summary != nil:

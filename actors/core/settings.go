@@ -125,8 +125,8 @@ func (m *Machine) reloadResources(c Command) {
 	m.do(Reconfigure{c.Seq})
 }
 
-// reconfigured takes on new settings. What clients have chosen stays chosen.
-func (m *Machine) reconfigured(in Reconfigured) {
+// apply takes on new settings. What clients have chosen stays chosen.
+func (in Reconfigured) apply(m *Machine) {
 	was := m.set.Extensions.Tools
 	m.set = in.Settings
 	m.extensionsChanged(was)

@@ -31,8 +31,8 @@ type block struct {
 	tail []byte         // the end of it, where stream rules watch it
 }
 
-// loginWaits notes that a request waits, or does no more.
-func (m *Machine) loginWaits(in LoginWaits) {
+// apply notes that a request waits, or does no more.
+func (in LoginWaits) apply(m *Machine) {
 	if a, asks := m.activity.(interface{ waitsForLogin(string) }); asks && m.activity.begun() == in.Attempt {
 		a.waitsForLogin(in.For)
 		m.notePhase()
@@ -46,7 +46,7 @@ func newStream(model *protocol.Model, now int64) *stream {
 	}}
 }
 
-func (m *Machine) streamParts(in StreamParts) {
+func (in StreamParts) apply(m *Machine) {
 	s, ok := current[*streaming](m, in.Attempt)
 	if !ok || s.over != nil {
 		return
@@ -224,8 +224,8 @@ func (s *stream) content() protocol.Content {
 	return content
 }
 
-// streamEnd finishes the assistant message and decides what follows.
-func (m *Machine) streamEnd(in StreamEnd) {
+// apply finishes the assistant message and decides what follows.
+func (in StreamEnd) apply(m *Machine) {
 	s, ok := current[*streaming](m, in.Attempt)
 	if !ok || s.over != nil {
 		return

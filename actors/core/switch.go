@@ -70,9 +70,9 @@ func (m *Machine) swapOf(seq uint64) *sessionSwitch {
 	return nil
 }
 
-// switchAsked notes who is asked whether a switch may be, and lets go on what does not
+// apply notes who is asked whether a switch may be, and lets go on what does not
 // wait for that.
-func (m *Machine) switchAsked(in SwitchAsked) {
+func (in SwitchAsked) apply(m *Machine) {
 	w := m.swapOf(in.Seq)
 	if w == nil {
 		return
@@ -104,9 +104,9 @@ func (m *Machine) passesSwitch(c Command) bool {
 	return m.swap != nil && m.swap.dialog && (traits.Scope == protocol.ScopeQuery || traits.Scope == protocol.ScopeSession && traits.Is(protocol.EndsWork))
 }
 
-// sessionLoaded ends the outgoing session's run, drops its queues and goes over to
+// apply ends the outgoing session's run, drops its queues and goes over to
 // the one that was loaded.
-func (m *Machine) sessionLoaded(in SessionLoaded) {
+func (in SessionLoaded) apply(m *Machine) {
 	w := m.swapOf(in.Seq)
 	switch {
 	case w == nil:
@@ -237,8 +237,8 @@ func (m *Machine) switchLost(why string) {
 	}
 }
 
-// sessionActivated takes on the other session's identity and answers.
-func (m *Machine) sessionActivated(in SessionActivated) {
+// apply takes on the other session's identity and answers.
+func (in SessionActivated) apply(m *Machine) {
 	w := m.swapOf(in.Seq)
 	if _, ok := m.activity.(*activating); !ok || w == nil {
 		return
@@ -327,9 +327,9 @@ func (m *Machine) endSwitch(answer Reply) {
 	m.takeNext()
 }
 
-// queryDone answers a slow query. A replacement has waited for it, for it closes
+// apply answers a slow query. A replacement has waited for it, for it closes
 // the file that was being read.
-func (m *Machine) queryDone(in QueryDone) {
+func (in QueryDone) apply(m *Machine) {
 	i := slices.Index(m.slowQueries, in.Seq)
 	if i < 0 { // asked for by an earlier life, which has been answered for
 		return
@@ -339,7 +339,7 @@ func (m *Machine) queryDone(in QueryDone) {
 	if w := m.swap; w != nil && w.arrived != nil {
 		arrived := *w.arrived
 		w.arrived = nil
-		m.sessionLoaded(arrived)
+		arrived.apply(m)
 	}
 	m.takeWaiting()
 }

@@ -55,8 +55,8 @@ type tasks struct {
 	overBudget bool // clients were told that a budget ends it
 }
 
-// taskReady begins a call of the task tool, or refuses the whole of it.
-func (m *Machine) taskReady(in TaskReady) {
+// apply begins a call of the task tool, or refuses the whole of it.
+func (in TaskReady) apply(m *Machine) {
 	r, c := m.callOf(in.Attempt, in.CallID)
 	if c == nil {
 		return
@@ -285,8 +285,8 @@ func (m *Machine) childCall(attempt Attempt, id string) (*run, *call, *item) {
 	return r, c, found
 }
 
-// childOpened notes that the session of a child is there, or cannot be.
-func (m *Machine) childOpened(in ChildOpened) {
+// apply notes that the session of a child is there, or cannot be.
+func (in ChildOpened) apply(m *Machine) {
 	r, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -330,8 +330,8 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: it.told}})
 }
 
-// childProgress shows what a child does, not more often than somebody can follow.
-func (m *Machine) childProgress(in ChildProgress) {
+// apply shows what a child does, not more often than somebody can follow.
+func (in ChildProgress) apply(m *Machine) {
 	r, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -394,9 +394,9 @@ func (m *Machine) showTasks(r *run, c *call) {
 	m.progressed(r, c, protocol.ToolResult{Content: protocol.TextContent(m.words().running(len(t.items), done, running)), Details: m.taskDetails(t, details)})
 }
 
-// childTold passes on what clients are to hear of a child: what becomes of its own
+// apply passes on what clients are to hear of a child: what becomes of its own
 // children, and its dialogs.
-func (m *Machine) childTold(in ChildTold) {
+func (in ChildTold) apply(m *Machine) {
 	_, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -467,8 +467,8 @@ func (m *Machine) emitChild(it *item, ev protocol.Event) {
 	m.emit(ev)
 }
 
-// childSettled ends an item: its child has nothing more to do.
-func (m *Machine) childSettled(in ChildSettled) {
+// apply ends an item: its child has nothing more to do.
+func (in ChildSettled) apply(m *Machine) {
 	r, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -498,9 +498,9 @@ func (m *Machine) childSettled(in ChildSettled) {
 	m.goOn(r, c)
 }
 
-// childAborted ends an item whose child has done its part when a client stops it: it is
+// apply ends an item whose child has done its part when a client stops it: it is
 // captured, verified or worded. One that is at work says itself how that ends.
-func (m *Machine) childAborted(in ChildAborted) {
+func (in ChildAborted) apply(m *Machine) {
 	r, c, it := m.childCall(in.Attempt, in.ID)
 	if it == nil {
 		return

@@ -101,8 +101,8 @@ func (m *Machine) approveForChild(c Command, cmd protocol.ApprovalResponse) bool
 	return true
 }
 
-// childReplied answers a client in the words of a child.
-func (m *Machine) childReplied(in ChildReplied) {
+// apply answers a client in the words of a child.
+func (in ChildReplied) apply(m *Machine) {
 	_, _, it := m.childCall(in.Attempt, in.ID)
 	if it == nil || !slices.Contains(it.replies, in.Seq) {
 		return // it was answered when the child ended

@@ -56,8 +56,8 @@ func (s *children) ended(op protocol.TaskOp) {
 	}
 }
 
-// childLeft records what a child has cost since it was over for its parent.
-func (m *Machine) childLeft(in ChildLeft) {
+// apply records what a child has cost since it was over for its parent.
+func (in ChildLeft) apply(m *Machine) {
 	n := m.children.by[strings.ToLower(in.ID)]
 	if n == nil || !n.over || n.start.Call != in.Call {
 		return // of another session

@@ -79,7 +79,7 @@ func isolatedItem[S itemState](m *Machine, attempt Attempt, id string) (r *run, 
 	return r, c, it, s
 }
 
-func (m *Machine) workspaceReady(in WorkspaceReady) {
+func (in WorkspaceReady) apply(m *Machine) {
 	r, c, it, _ := isolatedItem[itemPreparing](m, in.Attempt, in.ID)
 	if it == nil {
 		if in.Dir != "" { // nobody wants it any more
@@ -114,7 +114,7 @@ func (m *Machine) capture(it *item, settled protocol.TaskResult, final bool) {
 	})
 }
 
-func (m *Machine) workCaptured(in WorkCaptured) {
+func (in WorkCaptured) apply(m *Machine) {
 	r, c, it, s := isolatedItem[itemCapturing](m, in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -200,7 +200,7 @@ func (m *Machine) nextCheck(c *call, it *item) {
 	})
 }
 
-func (m *Machine) checkDone(in CheckDone) {
+func (in CheckDone) apply(m *Machine) {
 	r, c, it, s := isolatedItem[itemVerifying](m, in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -387,7 +387,7 @@ func (m *Machine) planMerge(it *item, ended protocol.TaskResult) {
 	m.do(PlanMerge{Attempt: m.activity.begun(), Job: it.nextJob(), ID: it.id, Dir: it.work.dir, Captured: it.work.captured})
 }
 
-func (m *Machine) mergePlanned(in MergePlanned) {
+func (in MergePlanned) apply(m *Machine) {
 	r, c, it, s := isolatedItem[itemMerging](m, in.Attempt, in.ID)
 	if it == nil {
 		return
@@ -411,7 +411,7 @@ func (m *Machine) mergePlanned(in MergePlanned) {
 	m.goOn(r, c)
 }
 
-func (m *Machine) mergeDone(in MergeDone) {
+func (in MergeDone) apply(m *Machine) {
 	r, c, it, s := isolatedItem[itemMerging](m, in.Attempt, in.ID)
 	if it == nil {
 		return
