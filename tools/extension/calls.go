@@ -42,8 +42,7 @@ func (v *vm) finish(k callKey, why string) {
 	case "prepare":
 		v.sink(Prepared{ID: k.id, Err: why})
 	case "tool":
-		text, _ := json.Marshal(why) // a text always has a form
-		v.sink(ToolDone{ID: k.id, Result: json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), IsError: true})
+		v.sink(ToolDone{ID: k.id, Result: json.RawMessage(`{"content":[{"type":"text","text":` + quoted(why) + `}]}`), IsError: true})
 	case "command":
 		v.sink(CommandDone{ID: k.id, Err: why})
 	}
@@ -258,15 +257,19 @@ func (v *vm) Prepare(id uint64, c ToolCall) {
 func (v *vm) Tool(id uint64, c ToolCall) { v.callTool("tool", id, c) }
 
 func (v *vm) callTool(kind string, id uint64, c ToolCall) {
-	k := callKey{kind, id}
-	v.enter(k, c.Name, func() {
-		text, err := json.Marshal(c)
+	v.enterWith(callKey{kind, id}, c.Name, c, func(text string) { v.dispatch(kind, float64(id), text) })
+}
+
+// enterWith is enter for a call with something that goes along as JSON.
+func (v *vm) enterWith(k callKey, event string, what any, f func(text string)) {
+	v.enter(k, event, func() {
+		text, err := json.Marshal(what)
 		if err != nil {
 			v.conclude(k)
 			v.finish(k, err.Error())
 			return
 		}
-		v.dispatch(kind, float64(id), string(text))
+		f(string(text))
 	})
 }
 
@@ -287,19 +290,8 @@ func (v *vm) Command(id uint64, name, args string) {
 }
 
 func (v *vm) Invoke(id uint64, key, member string, args []json.RawMessage) {
-	k := callKey{"call", id}
-	v.enter(k, "", func() {
-		if args == nil {
-			args = []json.RawMessage{}
-		}
-		text, err := json.Marshal(args)
-		if err != nil {
-			v.conclude(k)
-			v.finish(k, err.Error())
-			return
-		}
-		v.dispatch("invoke", float64(id), key, member, string(text))
-	})
+	list := append([]json.RawMessage{}, args...) // none is [] and not null
+	v.enterWith(callKey{"call", id}, "", list, func(text string) { v.dispatch("invoke", float64(id), key, member, text) })
 }
 
 func (v *vm) Answer(id uint64, result json.RawMessage, err string) {

@@ -2,7 +2,6 @@ package extension
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -69,7 +68,7 @@ func (c *Child) Open(spec Spec, sink func(Said)) VM {
 	client, err := c.running(spec.Again)
 	if err != nil {
 		go sink(Gone{Why: "the extension host does not start: " + err.Error()})
-		return nobody{}
+		return remote{c: &Client{}}
 	}
 	return client.Open(spec, sink)
 }
@@ -122,11 +121,7 @@ func (c *Child) running(again bool) (*Client, error) {
 	return c.client, nil
 }
 
-type tooSoon struct{}
-
-func (tooSoon) Error() string { return "it died a moment ago" }
-
-var errTooSoon error = tooSoon{}
+var errTooSoon = errors.New("it died a moment ago")
 
 func (c *Child) start() (*tools.Spawned, io.ReadWriteCloser, error) {
 	ours, theirs, err := hostEnds()
@@ -302,33 +297,17 @@ func (c *Child) listen(proc *tools.Spawned) {
 	defer proc.Stdout.Close()
 	defer proc.Stderr.Close()
 	go io.Copy(io.Discard, proc.Stdout) // it has nothing to say there
-	r := bufio.NewReaderSize(proc.Stderr, mostLine)
+	eachLine(proc.Stderr, func(line string) bool { c.o.Log(line); return true })
+}
+
+// eachLine reads lines until there are no more, or nobody wants them. A longer one than
+// mostLine comes in pieces.
+func eachLine(from io.Reader, say func(line string) bool) {
+	r := bufio.NewReaderSize(from, mostLine)
 	for {
 		line, err := r.ReadSlice('\n')
-		if len(line) > 0 {
-			c.o.Log(strings.TrimRight(string(line), "\r\n"))
-		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if len(line) > 0 && !say(strings.TrimRight(string(line), "\r\n")) || err != nil && err != bufio.ErrBufferFull {
 			return
 		}
 	}
 }
-
-// nobody is a VM that is not there.
-type nobody struct{}
-
-func (nobody) Tell(uint64, json.RawMessage)                     {}
-func (nobody) Call(uint64, json.RawMessage)                     {}
-func (nobody) CancelCall(uint64)                                {}
-func (nobody) Prepare(uint64, ToolCall)                         {}
-func (nobody) Tool(uint64, ToolCall)                            {}
-func (nobody) CancelTool(uint64)                                {}
-func (nobody) Command(uint64, string, string)                   {}
-func (nobody) Invoke(uint64, string, string, []json.RawMessage) {}
-func (nobody) Answer(uint64, json.RawMessage, string)           {}
-func (nobody) Part(uint64, json.RawMessage)                     {}
-func (nobody) Update(json.RawMessage)                           {}
-func (nobody) Entry(json.RawMessage)                            {}
-func (nobody) AbortRun()                                        {}
-func (nobody) Rebind(Spec)                                      {}
-func (nobody) Close(string)                                     {}

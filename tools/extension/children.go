@@ -2,6 +2,8 @@ package extension
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"troupe/tools"
@@ -48,10 +50,7 @@ func (c *Children) of(sandbox tools.Sandbox) *Child {
 func (c *Children) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	var list []*Child
-	for _, child := range c.list {
-		list = append(list, child)
-	}
+	list := slices.Collect(maps.Values(c.list))
 	c.mu.Unlock()
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

@@ -71,7 +71,7 @@ func (c *Client) end(why string) {
 		c.why = why
 	}
 	c.mu.Unlock()
-	c.wake()
+	wake(c.more)
 	c.rw.Close()
 }
 
@@ -82,9 +82,10 @@ func (c *Client) reason() string {
 	return c.why
 }
 
-func (c *Client) wake() {
+// wake gives a writer its token, unless it has one.
+func wake(more chan<- struct{}) {
 	select {
-	case c.more <- struct{}{}:
+	case more <- struct{}{}:
 	default:
 	}
 }
@@ -111,7 +112,7 @@ func (c *Client) flush() {
 		c.out = slices.Delete(c.out, 0, s.tryWrite(c.out))
 	}
 	if len(c.out) > 0 {
-		c.wake()
+		wake(c.more)
 	} else if cap(c.out) > 64<<10 {
 		c.out = nil
 	}
@@ -184,14 +185,14 @@ type remote struct {
 }
 
 func (r remote) say(k kind, id uint64, payload []byte) {
-	if len(payload) > mostFrame {
-		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(payload)))
-		return
-	}
 	r.c.heard.Lock()
 	there := r.c.vms[r.session] != nil
 	r.c.heard.Unlock()
-	if there {
+	switch {
+	case !there:
+	case len(payload) > mostFrame:
+		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(payload)))
+	default:
 		r.c.send(frame{k, r.session, id, payload})
 	}
 }

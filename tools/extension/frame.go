@@ -107,9 +107,6 @@ type reader struct {
 
 // newReader reads nothing yet.
 func newReader(r io.Reader, turns Turns, hear func(frame) error) *reader {
-	if turns == nil {
-		turns = goroutines{}
-	}
 	return &reader{r: bufio.NewReaderSize(r, 64<<10), turns: turns, hear: hear, over: make(chan error, 1)}
 }
 

@@ -21,7 +21,7 @@ func (relieved) Inline(tell, takeOver func()) (reads bool) {
 // TestFramesInOrder: frames are heard one after another as they came, whoever reads on, also
 // those of one read, and nothing behind one that makes no sense.
 func TestFramesInOrder(t *testing.T) {
-	for name, turns := range map[string]Turns{"one": nil, "relieved": relieved{}} {
+	for name, turns := range map[string]Turns{"one": goroutines{}, "relieved": relieved{}} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -54,7 +54,7 @@ func TestFramesInOrder(t *testing.T) {
 	}
 	t.Run("end", func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		r := newReader(theirs, nil, func(frame) error { return nil })
+		r := newReader(theirs, goroutines{}, func(frame) error { return nil })
 		ours.Close()
 		r.read()
 		require.Equal(t, io.EOF, <-r.over)

@@ -1,8 +1,10 @@
 package extension
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,10 +113,7 @@ func (h *Inline) Open(spec Spec, sink func(Said)) VM {
 func (h *Inline) Close() error {
 	h.mu.Lock()
 	h.closed = true
-	var list []*vm
-	for v := range h.vms {
-		list = append(list, v)
-	}
+	list := slices.Collect(maps.Keys(h.vms))
 	h.mu.Unlock()
 	for _, v := range list {
 		v.stop("the host is closed")

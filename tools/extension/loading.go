@@ -1,9 +1,9 @@
 package extension
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
+	"troupe/protocol"
 )
 
 func (v *vm) Rebind(spec Spec) {
@@ -26,12 +26,8 @@ func (v *vm) shutdown(id uint64, reason, target string) {
 	if target != "" {
 		event["targetSessionFile"] = target
 	}
-	text, err := json.Marshal(event)
-	if err != nil {
-		text = json.RawMessage(`{"type":"session_shutdown"}`)
-	}
 	v.open(callKey{"call", id}, "session_shutdown")
-	v.dispatch("hook", float64(id), string(text))
+	v.dispatch("hook", float64(id), string(protocol.JSON(event)))
 }
 
 // left goes on when the handlers of the session that is left are through.
@@ -54,14 +50,11 @@ func (v *vm) Close(reason string) {
 
 // snapshot is what handlers read, with what the VM knows itself.
 func (v *vm) snapshot() string {
-	own, err := json.Marshal(struct {
+	own := protocol.JSON(struct {
 		Cwd         string            `json:"cwd"`
 		Flags       map[string]string `json:"flags,omitempty"`
 		SessionFile string            `json:"sessionFile,omitempty"`
 	}{v.spec.Cwd, v.spec.Flags, v.spec.SessionFile})
-	if err != nil {
-		return "{}"
-	}
 	return string(merged(own, v.spec.Snapshot))
 }
 
@@ -126,13 +119,11 @@ func (v *vm) bound() {
 }
 
 func (v *vm) sessionStart() {
-	event, err := json.Marshal(struct {
+	event := protocol.JSON(struct {
 		Type     string `json:"type"`
 		Reason   string `json:"reason"`
 		Previous string `json:"previousSessionFile,omitempty"`
 	}{"session_start", v.spec.Reason, v.spec.Previous})
-	if err == nil {
-		v.open(callKey{"tell", 0}, "session_start")
-		v.dispatch("tell", float64(0), string(event))
-	}
+	v.open(callKey{"tell", 0}, "session_start")
+	v.dispatch("tell", float64(0), string(event))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,21 +22,22 @@ import (
 // args are what JavaScript gives: nil, bool, float64, string, []byte or quick.JSON.
 type args []any
 
-func (a args) text(i int) string {
+// at is an argument, nil where there is none.
+func (a args) at(i int) any {
 	if i < len(a) {
-		if s, ok := a[i].(string); ok {
-			return s
-		}
+		return a[i]
 	}
-	return ""
+	return nil
+}
+
+func (a args) text(i int) string {
+	s, _ := a.at(i).(string)
+	return s
 }
 
 func (a args) number(i int) (float64, bool) {
-	if i < len(a) {
-		n, ok := a[i].(float64)
-		return n, ok
-	}
-	return 0, false
+	n, ok := a.at(i).(float64)
+	return n, ok
 }
 
 func (a args) int(i int) int {
@@ -44,46 +46,40 @@ func (a args) int(i int) int {
 }
 
 func (a args) bool(i int) bool {
-	b, _ := a[min(i, len(a)-1)].(bool)
-	return i < len(a) && b
+	b, _ := a.at(i).(bool)
+	return b
 }
 
 // bytes are those of a Uint8Array or a text.
 func (a args) bytes(i int) []byte {
-	if i < len(a) {
-		switch b := a[i].(type) {
-		case []byte:
-			return b
-		case string:
-			return []byte(b)
-		}
+	switch b := a.at(i).(type) {
+	case []byte:
+		return b
+	case string:
+		return []byte(b)
 	}
 	return nil
 }
 
 // into reads an object; what is not there stays as it is.
 func (a args) into(i int, dst any) error {
-	if i < len(a) {
-		if text, ok := a[i].(quick.JSON); ok {
-			return json.Unmarshal([]byte(text), dst)
-		}
+	if text, ok := a.at(i).(quick.JSON); ok {
+		return json.Unmarshal([]byte(text), dst)
 	}
 	return nil
 }
 
 // json is an argument as JSON.
 func (a args) json(i int) json.RawMessage {
-	if i >= len(a) || a[i] == nil {
+	switch x := a.at(i).(type) {
+	case nil:
 		return nil
+	case quick.JSON:
+		return wellFormed(string(x))
+	default:
+		text, _ := json.Marshal(x) // nil for what has no form
+		return text
 	}
-	if text, ok := a[i].(quick.JSON); ok {
-		return wellFormed(string(text))
-	}
-	text, err := json.Marshal(a[i])
-	if err != nil {
-		return nil
-	}
-	return text
 }
 
 // wellFormed is JSON of JavaScript's without the halves of characters that its texts may have, as
@@ -128,13 +124,12 @@ func (f *failure) Error() string {
 	return string(text)
 }
 
-// thrown is the text of an error for JavaScript.
-func thrown(err error) string {
-	var f *failure
-	if errors.As(err, &f) {
-		return f.Error()
+// failureOf is an error as Node has it. Its text is what JavaScript is thrown.
+func failureOf(err error) *failure {
+	if f, is := errors.AsType[*failure](err); is {
+		return f
 	}
-	return (&failure{Message: err.Error()}).Error()
+	return &failure{Message: err.Error()}
 }
 
 // opCall is a call of an operation. It may be on a goroutine of its own: what it
@@ -144,8 +139,8 @@ type opCall struct {
 	args  args
 	host  *Inline
 	procs *tools.Procs
-	files *fileTable
-	conns *connections
+	files *table[*os.File]
+	conns *table[net.Conn]
 	cwd   string
 }
 
@@ -179,7 +174,7 @@ func (v *vm) native(list []any) (any, error) {
 		return nil, v.start(a)
 	case "open":
 		if name, asks := askedInParts[a.text(1)]; asks {
-			return nil, v.askInParts(a, name)
+			return nil, v.ask(a.int(0), name, a.json(2), true)
 		}
 		return nil, v.openStream(a)
 	case "send":
@@ -189,7 +184,7 @@ func (v *vm) native(list []any) (any, error) {
 	case "close":
 		v.closeOp(a.int(0))
 	case "ask":
-		return nil, v.ask(a)
+		return nil, v.ask(a.int(0), a.text(1), wellFormed(a.text(2)), false)
 	case "unask":
 		v.unask(a.int(0))
 	case "act":
@@ -363,7 +358,7 @@ func (v *vm) start(a args) error {
 		v.post(r, func() {
 			delete(r.ops, id)
 			if err != nil {
-				v.dispatch("settle", float64(id), nil, thrown(err))
+				v.dispatch("settle", float64(id), nil, failureOf(err).Error())
 				return
 			}
 			v.dispatch("settle", float64(id), result)
@@ -396,17 +391,7 @@ func (v *vm) openStream(a args) error {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	say := func(event string, values ...any) bool {
-		taken := make(chan struct{})
-		v.post(r, func() {
-			defer close(taken)
-			v.dispatch("stream", append([]any{float64(id), event}, values...)...)
-		})
-		select {
-		case <-taken:
-			return ctx.Err() == nil
-		case <-ctx.Done():
-			return false
-		}
+		return v.postAndWait(ctx, r, func() { v.dispatch("stream", append([]any{float64(id), event}, values...)...) }) && ctx.Err() == nil
 	}
 	s, run, err := begin(v.newCall(ctx, a[2:]), say)
 	if err != nil {
@@ -446,17 +431,6 @@ func (v *vm) unask(id int) {
 // their streams.
 var askedInParts = map[string]string{"llm": "complete", "executeTool": "executeTool"}
 
-// askInParts asks the daemon; the parts of the answer come as events.
-func (v *vm) askInParts(a args, name string) error {
-	if err := v.room(); err != nil {
-		return err
-	}
-	id := a.int(0)
-	v.addOp(id, &op{waits: true, asked: true, parts: true})
-	v.sink(Op{ID: uint64(id), Name: name, Args: a.json(2)})
-	return nil
-}
-
 // mostRecord is what one record for a person may have: clients show it as it is.
 const mostRecord = 1 << 20
 
@@ -467,14 +441,13 @@ func fits(name, payload string) error {
 	return nil
 }
 
-// ask asks the daemon.
-func (v *vm) ask(a args) error {
-	if err := errors.Join(v.room(), fits(a.text(1), a.text(2))); err != nil {
+// ask asks the daemon. The answer may come in parts, as events.
+func (v *vm) ask(id int, name string, payload json.RawMessage, parts bool) error {
+	if err := errors.Join(v.room(), fits(name, string(payload))); err != nil {
 		return err
 	}
-	id := a.int(0)
-	v.addOp(id, &op{waits: true, asked: true})
-	v.sink(Op{ID: uint64(id), Name: a.text(1), Args: wellFormed(a.text(2))})
+	v.addOp(id, &op{waits: true, asked: true, parts: parts})
+	v.sink(Op{ID: uint64(id), Name: name, Args: payload})
 	return nil
 }
 

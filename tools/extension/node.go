@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -130,11 +129,7 @@ func (h *Inline) agentScript() string {
 	if h.o.CacheDir == "" {
 		return ""
 	}
-	program, err := json.Marshal(h.execPath())
-	if err != nil {
-		return ""
-	}
-	text := "const p = require(\"node:child_process\").spawn(" + string(program) + `, process.argv.slice(2), { stdio: "inherit" });
+	text := "const p = require(\"node:child_process\").spawn(" + quoted(h.execPath()) + `, process.argv.slice(2), { stdio: "inherit" });
 for (const s of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(s, () => p.kill(s));
 p.on("error", (e) => { console.error(e.message); process.exit(127); });
 p.on("exit", (code, signal) => { if (signal) process.removeAllListeners(signal), process.kill(process.pid, signal); else process.exit(code); });
@@ -190,7 +185,7 @@ func (n *nodeEngine) close(bool) {
 	n.mu.Lock()
 	n.over = true
 	n.mu.Unlock()
-	n.wake()
+	wake(n.more)
 	n.in.Close()
 	n.asks.Close()
 	n.v.host.kills.Go(func() { n.procs.KillAll(nodeGrace) })
@@ -213,7 +208,7 @@ func (n *nodeEngine) enter(kind string, args ...any) (any, error) {
 	}
 	n.out = append(n.out, append(line, '\n'))
 	n.unread = append(n.unread, sentWord{n: n.last, event: n.eventOf(kind, args), at: time.Now(), cpu: cpuOf(n.proc.Pid())})
-	n.wake()
+	wake(n.more)
 	return nil, nil
 }
 
@@ -234,13 +229,6 @@ func (n *nodeEngine) eventOf(kind string, args []any) string {
 		}
 	}
 	return kind
-}
-
-func (n *nodeEngine) wake() {
-	select {
-	case n.more <- struct{}{}:
-	default:
-	}
 }
 
 // write says what waits: who says something never waits for Node.
@@ -378,17 +366,12 @@ func (n *nodeEngine) watch() {
 			why = fmt.Sprintf("the extensions used more than %d MiB", limit>>20)
 		} else if event, loops := n.loops(); why == "" && loops {
 			why = "an extension ran without a break"
-			cut := make(chan struct{})
-			n.v.post(n.r, func() {
-				defer close(cut)
+			if !n.v.postAndWait(n.r.ctx, n.r, func() {
 				if i := n.r.loading; !n.v.ready && i < len(n.v.spec.Entries) {
 					n.v.refuse(n.v.spec.Entries[i].Path, n.v.overlong())
 				}
 				n.v.sink(Failure{Path: "<runtime>", Event: event, Message: n.v.overlong()})
-			})
-			select {
-			case <-cut:
-			case <-n.r.ctx.Done():
+			}) {
 				return
 			}
 		}
@@ -434,32 +417,9 @@ func (n *nodeEngine) listen(f *os.File, level string) {
 	defer f.Close()
 	stop := context.AfterFunc(n.r.ctx, func() { f.Close() }) // what it has started may hold it open
 	defer stop()
-	r := bufio.NewReaderSize(f, mostLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		if len(line) > 0 {
-			text, heard := string(trimLine(line)), make(chan struct{})
-			n.v.post(n.r, func() {
-				defer close(heard)
-				n.v.sink(Log{Level: level, Text: text})
-			})
-			select {
-			case <-heard:
-			case <-n.r.ctx.Done():
-				return
-			}
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return
-		}
-	}
-}
-
-func trimLine(line []byte) []byte {
-	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
-		line = line[:len(line)-1]
-	}
-	return line
+	eachLine(f, func(line string) bool {
+		return n.v.postAndWait(n.r.ctx, n.r, func() { n.v.sink(Log{Level: level, Text: line}) })
+	})
 }
 
 // toNode is a value as Node's half reads it: what is no JSON in an object that says so.

@@ -59,54 +59,53 @@ var nodeWords = map[syscall.Errno]string{
 	syscall.ENOSYS: "function not implemented", syscall.ESPIPE: "invalid seek", syscall.ENOTSUP: "operation not supported on socket",
 }
 
-// fileTable has the open files of a realm, by the numbers that JavaScript knows.
-type fileTable struct {
+// table has what is open in a realm, by the numbers that JavaScript knows.
+type table[T io.Closer] struct {
 	mu   sync.Mutex
 	last int
-	open map[int]*os.File
+	open map[int]T
 }
 
-// firstFile leaves out the numbers of streams that extensions take for granted.
-const firstFile = 20
+// firstNumber leaves out the numbers of streams that extensions take for granted.
+const firstNumber = 20
 
-func (t *fileTable) add(f *os.File) int {
+func (t *table[T]) add(x T) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
-		t.open, t.last = map[int]*os.File{}, firstFile
+		t.open, t.last = map[int]T{}, firstNumber
 	}
 	t.last++
-	t.open[t.last] = f
+	t.open[t.last] = x
 	return t.last
 }
 
-func (t *fileTable) get(fd int) (*os.File, error) {
+func (t *table[T]) get(n int) (T, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f := t.open[fd]; f != nil {
-		return f, nil
+	x, ok := t.open[n]
+	if !ok {
+		return x, syscall.EBADF
 	}
-	return nil, syscall.EBADF
+	return x, nil
 }
 
-func (t *fileTable) close(fd int) error {
-	t.mu.Lock()
-	f := t.open[fd]
-	delete(t.open, fd)
-	t.mu.Unlock()
-	if f == nil {
-		return syscall.EBADF
-	}
-	return f.Close()
-}
-
-func (t *fileTable) closeAll() {
+// take gives what closes elsewhere from now on.
+func (t *table[T]) take(n int) (T, error) {
+	x, err := t.get(n)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for fd, f := range t.open {
-		f.Close()
-		delete(t.open, fd)
+	delete(t.open, n)
+	return x, err
+}
+
+func (t *table[T]) closeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.open {
+		_ = x.Close() // nobody is there any more who could be told
 	}
+	clear(t.open)
 }
 
 // path makes an argument absolute: a session's folder is not the process's.
@@ -317,10 +316,16 @@ func descriptorOps() map[string]operation {
 				return statRecord(info), nil
 			})
 		},
-		"fs.open":      openFile,
-		"fs.read":      readOpen,
-		"fs.write":     writeOpen,
-		"fs.close":     func(c *opCall) (any, error) { return nil, fsFailure("close", c.files.close(c.args.int(0))) },
+		"fs.open":  openFile,
+		"fs.read":  readOpen,
+		"fs.write": writeOpen,
+		"fs.close": func(c *opCall) (any, error) {
+			f, err := c.files.take(c.args.int(0))
+			if err == nil {
+				err = f.Close()
+			}
+			return nil, fsFailure("close", err)
+		},
 		"fs.fsync":     onFile("fsync", func(_ *opCall, f *os.File) error { return f.Sync() }),
 		"fs.ftruncate": onFile("ftruncate", func(c *opCall, f *os.File) error { return f.Truncate(int64(c.args.int(1))) }),
 		"fs.fchmod":    onFile("fchmod", func(c *opCall, f *os.File) error { return f.Chmod(chmodOf(c.args.int(1))) }),
@@ -332,11 +337,7 @@ func descriptorOps() map[string]operation {
 }
 
 func openFile(c *opCall) (any, error) {
-	var how any
-	if len(c.args) > 1 {
-		how = c.args[1]
-	}
-	n, err := flags(how)
+	n, err := flags(c.args.at(1))
 	if err != nil {
 		return nil, err
 	}
@@ -401,10 +402,10 @@ func stat(c *opCall, call string, f func(string) (fs.FileInfo, error)) (any, err
 }
 
 func writeFile(c *opCall) (any, error) {
-	var o struct {
-		Flag any  `json:"flag"`
-		Mode *int `json:"mode"`
-	}
+	o := struct {
+		Flag any `json:"flag"`
+		Mode int `json:"mode"`
+	}{Mode: 0o666}
 	if err := c.args.into(2, &o); err != nil {
 		return nil, err
 	}
@@ -422,11 +423,7 @@ func writeFile(c *opCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	mode := fs.FileMode(0o666)
-	if o.Mode != nil {
-		mode = fs.FileMode(*o.Mode & 0o777)
-	}
-	f, err := os.OpenFile(c.path(0), n, mode)
+	f, err := os.OpenFile(c.path(0), n, fs.FileMode(o.Mode&0o777))
 	if err != nil {
 		return nil, fsFailure("open", err, c.args.text(0))
 	}
@@ -435,18 +432,14 @@ func writeFile(c *opCall) (any, error) {
 }
 
 func mkdir(c *opCall) (any, error) {
-	var o struct {
+	o := struct {
 		Recursive bool `json:"recursive"`
-		Mode      *int `json:"mode"`
-	}
+		Mode      int  `json:"mode"`
+	}{Mode: 0o777}
 	if err := c.args.into(1, &o); err != nil {
 		return nil, err
 	}
-	mode := fs.FileMode(0o777)
-	if o.Mode != nil {
-		mode = fs.FileMode(*o.Mode & 0o777)
-	}
-	path := c.path(0)
+	mode, path := fs.FileMode(o.Mode&0o777), c.path(0)
 	if !o.Recursive {
 		return nil, fsFailure("mkdir", os.Mkdir(path, mode), c.args.text(0))
 	}
@@ -547,9 +540,6 @@ func cp(c *opCall) (any, error) {
 			return err
 		}
 		target := filepath.Join(to, rel)
-		if rel == "." {
-			target = to
-		}
 		switch {
 		case d.IsDir():
 			return os.MkdirAll(target, 0o777)

@@ -208,12 +208,7 @@ func (x *exchange) do(ctx context.Context, req *http.Request, q request, say emi
 		return
 	}
 	buf := make([]byte, 64<<10)
-	for {
-		select {
-		case <-x.wanted:
-		case <-ctx.Done():
-			return
-		}
+	for x.isWanted(ctx) {
 		n, err := 0, error(nil)
 		for n == 0 && err == nil {
 			n, err = resp.Body.Read(buf)
@@ -224,19 +219,24 @@ func (x *exchange) do(ctx context.Context, req *http.Request, q request, say emi
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			if n > 0 {
-				select {
-				case <-x.wanted:
-				case <-ctx.Done():
-					return
-				}
+			if n == 0 || x.isWanted(ctx) {
+				say("end")
 			}
-			say("end")
 			return
 		default:
 			say("error", fetchFailure(err))
 			return
 		}
+	}
+}
+
+// isWanted waits until JavaScript wants more; false says that ctx has ended.
+func (x *exchange) isWanted(ctx context.Context) bool {
+	select {
+	case <-x.wanted:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -248,10 +248,7 @@ func fetchFailure(err error) *failure {
 	case errors.As(err, &dns):
 		f.Code = "ENOTFOUND"
 	case errors.As(err, &op):
-		var of *failure
-		if errors.As(fsFailure("connect", op.Err), &of) {
-			f.Code = of.Code
-		}
+		f.Code = failureOf(fsFailure("connect", op.Err)).Code
 	}
 	return f
 }

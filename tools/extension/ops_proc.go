@@ -58,12 +58,12 @@ func (c *opCall) spawn(command string, argv []string, p program) (*tools.Spawned
 		s, err = tools.Spawn(spec)
 	}
 	if err != nil {
-		return nil, spawnFailure(command, p.Cwd, err)
+		return nil, spawnFailure(command, err)
 	}
 	return s, nil
 }
 
-func spawnFailure(command, cwd string, err error) error {
+func spawnFailure(command string, err error) error {
 	code := syscall.ENOENT
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -116,12 +116,12 @@ func (k *kept) Write(p []byte) (int, error) {
 
 // ended is how a program ended.
 type ended struct {
-	pid                       int
-	out, errs                 kept
-	code                      int
-	signal                    syscall.Signal
-	killed, timedOut, stopped bool
-	err                       error
+	pid              int
+	out, errs        kept
+	code             int
+	signal           syscall.Signal
+	killed, timedOut bool
+	err              error
 }
 
 // see sees a program to its end: both outputs, its input, a time and a context. What
@@ -158,7 +158,7 @@ func (c *opCall) see(s *tools.Spawned, p program, input []byte, first syscall.Si
 	case <-expired:
 		e.timedOut, e.killed = true, true
 	case <-ctx.Done():
-		e.stopped, e.killed = true, true
+		e.killed = true
 	case <-tooMuch:
 		e.killed = true
 	}
@@ -221,23 +221,14 @@ func procOps() map[string]operation {
 			}
 			s, err := c.spawn(c.args.text(0), argv, p)
 			if err != nil {
-				var f *failure
-				errors.As(err, &f)
-				if f == nil {
-					f = &failure{Message: err.Error()}
-				}
-				return quick.Mixed{Value: map[string]any{"pid": 0, "code": nil, "signal": nil, "killed": false, "truncated": false, "timedOut": false, "error": f},
+				return quick.Mixed{Value: map[string]any{"pid": 0, "code": nil, "signal": nil, "killed": false, "truncated": false, "timedOut": false, "error": failureOf(err)},
 					Bytes: map[string][]byte{"stdout": {}, "stderr": {}}}, nil
 			}
 			return c.see(s, p, input, first, p.MaxBuffer > 0).result(), nil
 		},
 		"proc.kill": func(c *opCall) (any, error) {
 			pid := c.args.int(0)
-			var x any
-			if len(c.args) > 1 {
-				x = c.args[1]
-			}
-			sig, err := signalOf(x, syscall.SIGTERM)
+			sig, err := signalOf(c.args.at(1), syscall.SIGTERM)
 			if err != nil {
 				return nil, err
 			}
@@ -269,11 +260,7 @@ func (p *child) send(event string, values args) {
 	case "stdinEnd":
 		p.once.Do(func() { close(p.input) })
 	case "kill":
-		var x any
-		if len(values) > 0 {
-			x = values[0]
-		}
-		if sig, err := signalOf(x, syscall.SIGTERM); err == nil {
+		if sig, err := signalOf(values.at(0), syscall.SIGTERM); err == nil {
 			_ = p.s.Signal(sig) // it may just have ended
 		}
 	}
@@ -289,11 +276,7 @@ func spawnStream(c *opCall, say emit) (stream, func(), error) {
 	command := c.args.text(0)
 	s, err := c.spawn(command, argv, p)
 	if err != nil {
-		var f *failure
-		if !errors.As(err, &f) {
-			f = &failure{Message: err.Error()}
-		}
-		return nothing{}, func() { say("error", f) }, nil
+		return nothing{}, func() { say("error", failureOf(err)) }, nil
 	}
 	pr := &child{s: s, input: make(chan []byte, mostInput)}
 	return pr, func() { pr.follow(c, say) }, nil
@@ -379,12 +362,7 @@ func execStream(c *opCall, say emit) (stream, func(), error) {
 	return killer{cancel}, func() {
 		defer cancel()
 		if err != nil {
-			message := err.Error()
-			var f *failure
-			if errors.As(err, &f) {
-				message = f.Message
-			}
-			say("done", map[string]any{"stdout": "", "stderr": message, "code": 1, "killed": false, "truncated": false})
+			say("done", map[string]any{"stdout": "", "stderr": failureOf(err).Message, "code": 1, "killed": false, "truncated": false})
 			return
 		}
 		e := killable.see(s, p, nil, syscall.SIGTERM, false)

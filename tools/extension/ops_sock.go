@@ -69,41 +69,6 @@ func family(ip net.IP) string {
 	return "IPv6"
 }
 
-// connections are those that were accepted and that no socket has taken yet.
-type connections struct {
-	mu   sync.Mutex
-	last int
-	open map[int]net.Conn
-}
-
-func (t *connections) add(conn net.Conn) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = map[int]net.Conn{}
-	}
-	t.last++
-	t.open[t.last] = conn
-	return t.last
-}
-
-func (t *connections) take(id int) (net.Conn, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	conn, ok := t.open[id]
-	delete(t.open, id)
-	return conn, ok
-}
-
-func (t *connections) closeAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, conn := range t.open {
-		conn.Close()
-	}
-	t.open = nil
-}
-
 // socket is a connection as a stream. JavaScript writes one piece, and the next when
 // it has heard that this one is written.
 type socket struct {
@@ -198,8 +163,8 @@ func connectStream(c *opCall, say emit) (stream, func(), error) {
 
 // acceptedStream is net.accepted: [number of a connection].
 func acceptedStream(c *opCall, say emit) (stream, func(), error) {
-	conn, ok := c.conns.take(c.args.int(0))
-	if !ok {
+	conn, err := c.conns.take(c.args.int(0))
+	if err != nil {
 		return nil, nil, &failure{Code: "EBADF", Message: "accept EBADF"}
 	}
 	s := newSocket()
@@ -241,7 +206,7 @@ func listenStream(c *opCall, say emit) (stream, func(), error) {
 			}
 			id := c.conns.add(conn)
 			if !say("connection", float64(id), ends(conn)) {
-				if conn, ok := c.conns.take(id); ok {
+				if conn, err := c.conns.take(id); err == nil {
 					conn.Close()
 				}
 				return

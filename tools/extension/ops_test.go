@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +30,7 @@ type ops struct {
 
 func newOps(t *testing.T) *ops {
 	procs := tools.NewProcs(nil)
-	files, conns := &fileTable{}, &connections{}
+	files, conns := &table[*os.File]{}, &table[net.Conn]{}
 	t.Cleanup(func() { procs.KillAll(time.Second); files.closeAll() })
 	host := NewInline(testOptions())
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
@@ -111,7 +112,7 @@ func TestFileOperations(t *testing.T) {
 	}
 	require.Equal(t, "EEXIST", o.code("fs.open", "new", "wx"))
 	_, err = o.try("fs.rename", "no", "other")
-	require.Contains(t, thrown(err), `"message":"ENOENT: no such file or directory, rename 'no' -\u003e 'other'"`)
+	require.Contains(t, failureOf(err).Error(), `"message":"ENOENT: no such file or directory, rename 'no' -\u003e 'other'"`)
 }
 
 func TestProcessOperations(t *testing.T) {

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -198,26 +199,18 @@ func systemRecord() map[string]any {
 		arch = runtime.GOARCH
 	}
 	release, version, osType := systemNames()
+	home, _ := os.UserHomeDir() // "" where there is none
 	return map[string]any{
 		"platform": platform, "arch": arch, "release": release, "osVersion": version, "osType": osType,
 		"cpus": runtime.NumCPU(), "totalmem": totalMemory(),
-		"user": map[string]any{"uid": os.Getuid(), "gid": os.Getgid(), "username": userName(), "homedir": homeDir(), "shell": os.Getenv("SHELL")},
+		"user": map[string]any{"uid": os.Getuid(), "gid": os.Getgid(), "username": userName(), "homedir": home, "shell": os.Getenv("SHELL")},
 	}
-}
-
-func homeDir() string {
-	home, _ := os.UserHomeDir() // "" where there is none
-	return home
 }
 
 func userName() string {
-	for _, k := range []string{"USER", "LOGNAME"} {
-		if name := os.Getenv(k); name != "" {
-			return name
-		}
-	}
-	if os.Getuid() == 0 {
+	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
+	if name == "" && os.Getuid() == 0 {
 		return "root"
 	}
-	return ""
+	return name
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/protocol"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
@@ -48,8 +50,8 @@ type realm struct {
 	born   int // how many operations were begun
 	ops    map[int]*op
 	timers map[int]*alarm
-	files  fileTable
-	conns  connections
+	files  table[*os.File]
+	conns  table[net.Conn]   // that were accepted and that no socket has taken yet
 	fresh  bool              // what is registered has changed, and the session was not told
 	maps   map[string][]byte // source maps of bundles, by the name in stacks
 	places map[string]*bundle.Places
@@ -310,10 +312,22 @@ func (v *vm) post(r *realm, f func()) {
 	})
 }
 
-func quoted(s string) string {
-	b, _ := json.Marshal(s) // a text always has a form
-	return string(b)
+// postAndWait is post for who goes on behind it; false says that ctx has ended before.
+func (v *vm) postAndWait(ctx context.Context, r *realm, f func()) bool {
+	done := make(chan struct{})
+	v.post(r, func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
+
+func quoted(s string) string { return string(protocol.JSON(s)) }
 
 // environ is the environment of extensions and what they start.
 func environ() map[string]string {
