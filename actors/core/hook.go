@@ -51,6 +51,9 @@ type Extensions struct {
 //sumtype:decl
 type Hook interface{ kind() HookSet }
 
+// KindOf is which hook it is.
+func KindOf(h Hook) HookSet { return h.kind() }
+
 // InputHook shows a message before anything is done with it. Its text is as the
 // client wrote it.
 type InputHook struct{ Command Command }

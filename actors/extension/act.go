@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -11,29 +12,8 @@ import (
 	"troupe/protocol/extension"
 )
 
-func hookName(h core.Hook) string {
-	switch h.(type) {
-	case core.InputHook:
-		return hookNames[core.HookInput]
-	case core.BeforeAgentStartHook:
-		return hookNames[core.HookBeforeAgentStart]
-	case core.ToolCallHook:
-		return hookNames[core.HookToolCall]
-	case core.ToolResultHook:
-		return hookNames[core.HookToolResult]
-	case core.MessageEndHook:
-		return hookNames[core.HookMessageEnd]
-	case core.TurnEndHook:
-		return hookNames[core.HookTurnEnd]
-	case core.AgentEndHook:
-		return hookNames[core.HookAgentEnd]
-	case core.BeforeSettleHook:
-		return hookNames[core.HookBeforeSettle]
-	case core.PrepareHook:
-		return prepareArguments
-	}
-	panic("extension: unknown hook")
-}
+// hookName is what a hook is called in an error of whoever answers it.
+func hookName(h core.Hook) string { return cmp.Or(hookNames[core.KindOf(h)], prepareArguments) }
 
 // read is the arguments of an act or op.
 func read[T any](raw json.RawMessage) (args T, err error) {
@@ -186,8 +166,7 @@ func command(name string, raw json.RawMessage) (protocol.Command, error) {
 	case "sendUserMessage":
 		return sendUserMessage(raw)
 	case "setSessionName":
-		a, err := read[struct{ Name string }](raw)
-		return protocol.SetSessionName{Name: a.Name}, err
+		return read[protocol.SetSessionName](raw)
 	case "setLabel":
 		a, err := read[struct{ EntryID, Label string }](raw)
 		return protocol.SetEntryLabel{TargetID: a.EntryID, Label: a.Label}, err
@@ -195,37 +174,21 @@ func command(name string, raw json.RawMessage) (protocol.Command, error) {
 		a, err := read[struct{ Names []string }](raw)
 		return protocol.SetActiveTools{ToolNames: a.Names}, err
 	case "setThinkingLevel":
-		a, err := read[struct{ Level protocol.ThinkingLevel }](raw)
-		return protocol.SetThinkingLevel{Level: a.Level}, err
+		return read[protocol.SetThinkingLevel](raw)
 	case "abort":
 		return protocol.Abort{}, nil
 	case "compact":
-		a, err := read[struct{ CustomInstructions string }](raw)
-		return protocol.Compact{CustomInstructions: a.CustomInstructions}, err
+		return read[protocol.Compact](raw)
 	case "setModel":
-		a, err := read[struct{ Provider, ModelID string }](raw)
-		return protocol.SetModel{Provider: a.Provider, ModelID: a.ModelID}, err
+		return read[protocol.SetModel](raw)
 	case "newSession":
-		a, err := read[struct{ ParentSession string }](raw)
-		return protocol.NewSession{ParentSession: a.ParentSession}, err
+		return read[protocol.NewSession](raw)
 	case "switchSession":
-		a, err := read[struct{ SessionPath string }](raw)
-		return protocol.SwitchSession{SessionPath: a.SessionPath}, err
+		return read[protocol.SwitchSession](raw)
 	case "fork":
-		a, err := read[struct{ EntryID string }](raw)
-		return protocol.Fork{EntryID: a.EntryID}, err
+		return read[protocol.Fork](raw)
 	case "navigateTree":
-		a, err := read[struct {
-			TargetID            string
-			Summarize           bool
-			CustomInstructions  string
-			ReplaceInstructions bool
-			Label               string
-		}](raw)
-		return protocol.NavigateTree{
-			TargetID: a.TargetID, Summarize: a.Summarize, CustomInstructions: a.CustomInstructions,
-			ReplaceInstructions: a.ReplaceInstructions, Label: a.Label,
-		}, err
+		return read[protocol.NavigateTree](raw)
 	case "reload":
 		return protocol.ReloadResources{}, nil
 	default:

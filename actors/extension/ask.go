@@ -30,14 +30,10 @@ func (t *Tools) Context(ctx context.Context, messages []protocol.Message) []prot
 	if !ok || r.Messages == nil {
 		return messages
 	}
-	out := make([]protocol.Message, 0, len(*r.Messages))
-	for _, raw := range *r.Messages {
-		m, err := protocol.DecodeMessage(raw)
-		if err != nil {
-			t.misread(name, by, err)
-			return messages
-		}
-		out = append(out, m)
+	out, err := messagesOf(*r.Messages)
+	if err != nil {
+		t.misread(name, by, err)
+		return messages
 	}
 	return out
 }
@@ -60,19 +56,17 @@ func (t *Tools) ContextWithSystem(ctx context.Context, req *providers.Request) {
 		return
 	}
 	var system []string
-	rest := make([]protocol.Message, 0, len(*r.Messages))
-	for _, raw := range *r.Messages {
+	rest, err := messagesOf(slices.DeleteFunc(*r.Messages, func(raw json.RawMessage) bool {
 		var s struct{ Role, Content string }
-		if json.Unmarshal(raw, &s) == nil && s.Role == "system" {
+		is := json.Unmarshal(raw, &s) == nil && s.Role == "system"
+		if is {
 			system = append(system, s.Content)
-			continue
 		}
-		m, err := protocol.DecodeMessage(raw)
-		if err != nil {
-			t.misread(name, by, err)
-			return
-		}
-		rest = append(rest, m)
+		return is
+	}))
+	if err != nil {
+		t.misread(name, by, err)
+		return
 	}
 	req.System, req.Messages = strings.Join(system, "\n\n"), rest
 }
@@ -211,6 +205,18 @@ func (t *Tools) Discover(ctx context.Context, cwd, reason string) Resources {
 		return out
 	}
 	return Resources{paths(r.SkillPaths), paths(r.PromptPaths)}
+}
+
+// messagesOf reads messages of extensions.
+func messagesOf(list []json.RawMessage) ([]protocol.Message, error) {
+	out := make([]protocol.Message, len(list))
+	for i, raw := range list {
+		var err error
+		if out[i], err = protocol.DecodeMessage(raw); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // rawMessages are messages as extensions see them.

@@ -49,13 +49,11 @@ func Completion(raw json.RawMessage, catalog *protocol.Catalog, base providers.R
 	base.Model = a.model(catalog)
 	base.System, base.MaxTokens, base.Cache = a.Context.SystemPrompt, a.Options.MaxTokens, providers.CacheNone
 	base.Thinking = base.Model.Clamp(a.Options.Reasoning)
-	for _, raw := range a.Context.Messages {
-		m, err := protocol.DecodeMessage(raw)
-		if err != nil {
-			return base, fmt.Errorf("complete: %w", err)
-		}
-		base.Messages = append(base.Messages, m)
+	more, err := messagesOf(a.Context.Messages)
+	if err != nil {
+		return base, fmt.Errorf("complete: %w", err)
 	}
+	base.Messages = append(base.Messages, more...)
 	for _, t := range a.Context.Tools {
 		base.Tools = append(base.Tools, protocol.ToolInfo{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
@@ -72,21 +70,14 @@ func (a *completion) model(catalog *protocol.Catalog) *protocol.Model {
 	if known := catalog.Find(a.Model.Provider, a.Model.ID); known != nil {
 		m = *known
 	}
-	if a.Model.API != "" {
-		m.API = a.Model.API
-	}
-	if a.Model.BaseURL != "" {
-		m.BaseURL = a.Model.BaseURL
-	}
+	m.API, m.BaseURL = cmp.Or(a.Model.API, m.API), cmp.Or(a.Model.BaseURL, m.BaseURL)
 	if len(a.Model.Headers) > 0 {
 		own := protocol.ProviderConfig{}
 		if m.ProviderConfig != nil {
 			own = *m.ProviderConfig
 		}
-		headers := maps.Clone(own.Headers)
-		if headers == nil {
-			headers = map[string]string{}
-		}
+		headers := map[string]string{}
+		maps.Copy(headers, own.Headers)
 		maps.Copy(headers, a.Model.Headers)
 		own.Headers = headers
 		m.ProviderConfig = &own
@@ -102,11 +93,10 @@ func RunCompletion(ctx context.Context, models worker.Streamer, req providers.Re
 		StopReason: protocol.StopStop, Timestamp: time.Now().UnixMilli(),
 	}}
 	for part, err := range models.Stream(ctx, req) {
-		if err != nil {
-			c.failed(err)
-			break
+		if err == nil {
+			err = c.take(part, req.Model, tell)
 		}
-		if err := c.take(part, req.Model, tell); err != nil {
+		if err != nil {
 			c.failed(err)
 			break
 		}
@@ -130,8 +120,7 @@ type growing struct {
 
 func (c *whole) failed(err error) {
 	c.msg.StopReason, c.msg.ErrorMessage = protocol.StopError, err.Error()
-	var known *protocol.StreamError
-	if errors.As(err, &known) && known.Kind == protocol.ErrorAborted {
+	if known, is := errors.AsType[*protocol.StreamError](err); is && known.Kind == protocol.ErrorAborted {
 		c.msg.StopReason = protocol.StopAborted
 	}
 }
@@ -185,12 +174,7 @@ func (b *growing) end(p protocol.PartBlockEnd) protocol.Block {
 	case protocol.BlockThinking:
 		return protocol.Thinking{Thinking: string(b.text), Signature: p.Signature, Redacted: p.Redacted}
 	case protocol.BlockToolCall:
-		if p.ID != "" {
-			b.call.ID = p.ID
-		}
-		if p.Name != "" {
-			b.call.Name = p.Name
-		}
+		b.call.ID, b.call.Name = cmp.Or(p.ID, b.call.ID), cmp.Or(p.Name, b.call.Name)
 		b.call.Arguments, b.call.ThoughtSignature = b.args.AppendJSON(nil), p.Signature
 		return b.call
 	default:

@@ -23,23 +23,12 @@ type Events struct {
 // Asked notes that extensions are asked about an event, or, taken back, are not after
 // all. Who was asked is not told of it again.
 func (e *Events) Asked(h core.Hook, back bool) {
-	var of core.HookSet
-	switch h.(type) {
-	case core.MessageEndHook:
-		of = core.HookMessageEnd
-	case core.TurnEndHook:
-		of = core.HookTurnEnd
-	case core.AgentEndHook:
-		if back { // they have begun to do what they do at the end
-			return
-		}
-		of = core.HookAgentEnd
-	default: // has no event
-	}
-	if back {
-		e.asked &^= of
-	} else {
+	of := core.KindOf(h) & (core.HookMessageEnd | core.HookTurnEnd | core.HookAgentEnd) // others have no event
+	switch {
+	case !back:
 		e.asked |= of
+	case of != core.HookAgentEnd: // behind which they have begun to do what they do at the end
+		e.asked &^= of
 	}
 }
 
@@ -159,10 +148,7 @@ func typed(name string, object []byte) json.RawMessage {
 // virtual machine.
 func updateEvent(u *protocol.MessageUpdate) any {
 	step := [...]string{"start", "delta", "end"}[u.Step]
-	kind := map[protocol.BlockKind]string{
-		protocol.BlockText: "text", protocol.BlockThinking: "thinking", protocol.BlockToolCall: "toolcall",
-	}[u.Kind]
-	ev := map[string]any{"type": kind + "_" + step, "contentIndex": u.Index}
+	ev := map[string]any{"type": u.Kind.String() + "_" + step, "contentIndex": u.Index}
 	if u.Step == protocol.UpdateDelta {
 		ev["delta"] = u.Delta
 	}

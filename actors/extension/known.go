@@ -2,6 +2,7 @@ package extension
 
 import (
 	"fmt"
+	"slices"
 
 	"troupe/protocol"
 	"troupe/protocol/extension"
@@ -18,10 +19,7 @@ var asked = []string{
 // known are all events that may come.
 var known = func() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range asked {
-		names[name] = true
-	}
-	for _, name := range RequestEvents {
+	for _, name := range slices.Concat(asked, RequestEvents) {
 		names[name] = true
 	}
 	for _, row := range protocol.Events {

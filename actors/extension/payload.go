@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,8 @@ const prepareArguments = "prepareArguments"
 // Listens is which hooks of the machine somebody listens to.
 func Listens(events []string) (set core.HookSet) {
 	for hook, name := range hookNames {
-		for _, e := range events {
-			if e == name {
-				set |= hook
-			}
+		if slices.Contains(events, name) {
+			set |= hook
 		}
 	}
 	return set
@@ -37,20 +36,20 @@ func Listens(events []string) (set core.HookSet) {
 type inputEvent struct {
 	Type     string                     `json:"type"`
 	Text     string                     `json:"text"`
-	Images   []image                    `json:"images,omitempty"`
+	Images   protocol.Content           `json:"images,omitempty"`
 	Source   string                     `json:"source"`
 	Behavior protocol.StreamingBehavior `json:"streamingBehavior,omitempty"`
 }
 
 // beforeEvent is the payload of before_agent_start.
 type beforeEvent struct {
-	Type         string          `json:"type"`
-	MessageType  string          `json:"messageType"`
-	Prompt       *string         `json:"prompt,omitempty"`
-	Images       []image         `json:"images,omitempty"`
-	SystemPrompt string          `json:"systemPrompt"`
-	Options      json.RawMessage `json:"systemPromptOptions,omitempty"`
-	Message      json.RawMessage `json:"message,omitempty"` // of an extension, which has no prompt
+	Type         string           `json:"type"`
+	MessageType  string           `json:"messageType"`
+	Prompt       *string          `json:"prompt,omitempty"`
+	Images       protocol.Content `json:"images,omitempty"`
+	SystemPrompt string           `json:"systemPrompt"`
+	Options      json.RawMessage  `json:"systemPromptOptions,omitempty"`
+	Message      json.RawMessage  `json:"message,omitempty"` // of an extension, which has no prompt
 }
 
 // callEvent is the payload of tool_call and tool_result.
@@ -71,16 +70,10 @@ type resultEvent struct {
 	Usage      json.RawMessage `json:"usage,omitempty"`
 }
 
-// image is an image as it lies in a message.
-type image struct {
-	Type     string `json:"type"`
-	Data     string `json:"data"`
-	MimeType string `json:"mimeType"`
-}
-
-func images(list []protocol.Image) (out []image) {
+// images are images as they lie in a message.
+func images(list []protocol.Image) (out protocol.Content) {
 	for _, img := range list {
-		out = append(out, image{"image", img.Data, img.MimeType})
+		out = append(out, img)
 	}
 	return out
 }
@@ -195,9 +188,9 @@ func answer(c Call, raw json.RawMessage) (core.HookAnswer, error) {
 
 func readInput(h core.InputHook, raw json.RawMessage) (core.HookAnswer, error) {
 	var r struct {
-		Action string   `json:"action"`
-		Text   *string  `json:"text"`
-		Images *[]image `json:"images"`
+		Action string            `json:"action"`
+		Text   *string           `json:"text"`
+		Images *[]protocol.Image `json:"images"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("input: %w", err)
@@ -206,10 +199,7 @@ func readInput(h core.InputHook, raw json.RawMessage) (core.HookAnswer, error) {
 	if r.Action == "transform" && r.Text != nil {
 		_, imgs, _ := message(h.Command.Cmd)
 		if r.Images != nil {
-			imgs = nil
-			for _, img := range *r.Images {
-				imgs = append(imgs, protocol.Image{Data: img.Data, MimeType: img.MimeType})
-			}
+			imgs = append([]protocol.Image(nil), *r.Images...) // nil for none
 		}
 		taken.Command.Cmd = withMessage(h.Command.Cmd, *r.Text, imgs)
 	}
@@ -297,14 +287,10 @@ func orNothing(raw json.RawMessage) json.RawMessage {
 
 // turnEndEvent is the payload of turn_end, where handlers may say what follows.
 func turnEndEvent(h core.TurnEndHook) any {
-	ids := h.ResultIDs
-	if ids == nil {
-		ids = []string{}
-	}
 	return map[string]any{
 		"type": "turn_end", "turnIndex": h.Turn, "message": json.RawMessage(protocol.AppendValue(nil, h.Message)),
 		"toolResults": json.RawMessage(protocol.AppendValue(nil, append([]*protocol.ToolResultMessage{}, h.Results...))), "messageEntryId": h.MessageID,
-		"toolResultEntryIds": ids, "outcome": "completed", "entries": []any{}, "continue": h.Continue,
+		"toolResultEntryIds": append([]string{}, h.ResultIDs...), "outcome": "completed", "entries": []any{}, "continue": h.Continue,
 	}
 }
 

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -253,11 +254,7 @@ func (s *streamed) last(ev streamEvent) (out []protocol.Part, err error) {
 		return nil, protocol.ErrorServer.Errorf("streamSimple of the extension gave no message with %s", ev.Type)
 	}
 	if ev.Type == "error" {
-		why := msg.ErrorMessage
-		if why == "" {
-			why = "streamSimple of the extension failed"
-		}
-		return nil, protocol.ErrorServer.Errorf("%s", why)
+		return nil, protocol.ErrorServer.Errorf("%s", cmp.Or(msg.ErrorMessage, "streamSimple of the extension failed"))
 	}
 	for i, b := range msg.Content {
 		if i < len(s.open) && !s.open[i] {

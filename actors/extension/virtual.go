@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,11 +30,8 @@ func (t *Tools) virtual(key string, raw json.RawMessage) (providers.Registration
 		return providers.Registration{}, errors.New("a virtual model needs a provider and an id")
 	}
 	m := &protocol.Model{
-		ID: v.ID, Name: v.Name, Provider: v.Provider, API: protocol.VirtualAPI, Input: v.Input, ContextWindow: v.ContextWindow, MaxTokens: v.MaxTokens,
+		ID: v.ID, Name: cmp.Or(v.Name, v.ID), Provider: v.Provider, API: protocol.VirtualAPI, Input: v.Input, ContextWindow: v.ContextWindow, MaxTokens: v.MaxTokens,
 		ProviderConfig: &protocol.ProviderConfig{ThinkingValues: map[string]*string{}},
-	}
-	if m.Name == "" {
-		m.Name = v.ID
 	}
 	if m.Input == nil {
 		m.Input = []string{"text", "image"}

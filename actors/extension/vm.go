@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -549,12 +550,7 @@ const restartWindow = time.Minute
 // giveUp answers what was asked of a virtual machine that says no more.
 func (v *VM) giveUp(c actor.Context, why string) {
 	v.tools.lose(why)
-	ids := make([]uint64, 0, len(v.hooks))
-	for id := range v.hooks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(v.hooks)) {
 		h := v.hooks[id]
 		delete(v.hooks, id)
 		c.Send(c.Parent(), core.HookDone{ID: h.ID})
