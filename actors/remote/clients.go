@@ -219,6 +219,16 @@ func (q *request) Write(p []byte) (int, error) {
 	}
 }
 
+// begin runs a request as a connection of its own; ended is closed when that is over.
+func (s *Server) begin(by who, q *request) (ended chan struct{}) {
+	ended = make(chan struct{})
+	s.beside(func() {
+		defer close(ended)
+		s.run(s.network(by), q)
+	})
+	return ended
+}
+
 // rpc answers commands: the answers as lines, in the order in which they come. Of
 // events it says nothing.
 func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
@@ -306,11 +316,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		s.refuse(w, r, http.StatusBadRequest, "session is missing, or no handle")
 		return
 	}
-	attach, err := json.Marshal(attachTo(handle, r.Header.Get("Last-Event-ID")))
-	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
+	attach, _ := json.Marshal(attachTo(handle, r.Header.Get("Last-Event-ID"))) // of texts and a number
 	in := strings.NewReader(`{"type":"hello","id":"hello","features":["seq","deltaUpdates","queueUpdate","settingEvents","approvals","dialogEvents","stateEvents"]}` + "\n" + string(attach) + "\n")
 	within(w, 0, writePatience)
 	flush := http.NewResponseController(w)
@@ -345,11 +351,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		}
 		return say("id: %s:%s:%d\ndata: %s\n\n", epoch, handle, seq.Int(), line)
 	})
-	ended := make(chan struct{})
-	s.beside(func() {
-		defer close(ended)
-		s.run(s.network(by), q)
-	})
+	ended := s.begin(by, q)
 	done := s.Tokens.Watch(by.device, q.stop)
 	defer done()
 	tick := time.NewTicker(heartbeatEvery)

@@ -33,11 +33,7 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
 		s.refuse(w, r, http.StatusNotFound, "that is no picture")
 		return
 	}
-	ask, err := json.Marshal(map[string]any{"id": "image", "type": "get_image", "sessionId": ref[0], "entryId": ref[1], "index": index})
-	if err != nil {
-		s.refuse(w, r, http.StatusNotFound, "that is no picture")
-		return
-	}
+	ask, _ := json.Marshal(map[string]any{"id": "image", "type": "get_image", "sessionId": ref[0], "entryId": ref[1], "index": index}) // of texts and a number
 	by.scope = ScopeView
 	var answer gjson.Result
 	if !s.ask(r, by, append(ask, '\n'), func(line []byte) bool {
@@ -76,11 +72,7 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request, by who) {
 // it has not, in the time that there is.
 func (s *Server) ask(r *http.Request, by who, lines []byte, hear func(line []byte) (enough bool)) bool {
 	q := newRequest(s.visitor("request of "+r.RemoteAddr, by), bytes.NewReader(lines), hear)
-	ended := make(chan struct{})
-	s.beside(func() {
-		defer close(ended)
-		s.run(s.network(by), q)
-	})
+	ended := s.begin(by, q)
 	limit := time.NewTimer(rpcPatience)
 	defer limit.Stop()
 	select {

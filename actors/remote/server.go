@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -81,7 +82,7 @@ type Server struct {
 	strangers   map[net.Conn]bool
 	failures    map[string]int // logins and handshakes that failed in this minute, by address
 	minute      time.Time
-	draining    bool
+	draining    atomic.Bool
 
 	http     *http.Server
 	done     chan struct{}
@@ -151,11 +152,7 @@ func (s *Server) watchTokens() {
 }
 
 // Drain says that the end has begun.
-func (s *Server) Drain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draining = true
-}
+func (s *Server) Drain() { s.draining.Store(true) }
 
 // Close lets go of the network, once the daemon has ended and with it all connections:
 // clients have a moment to hear that.
@@ -275,7 +272,7 @@ func (s *Server) nextMinute() time.Duration {
 }
 
 func (s *Server) ready(w http.ResponseWriter) {
-	if s.ends() {
+	if s.draining.Load() {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 		return
 	}
@@ -296,12 +293,6 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, by who) {
 	if err := s.Metrics(w); err != nil {
 		s.Log.Info().Err(err).Msg("metrics were not read to the end")
 	}
-}
-
-func (s *Server) ends() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.draining
 }
 
 // asset serves a file of the page.
@@ -407,7 +398,7 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w 
 		s.refuse(w, r, http.StatusUnauthorized, "unauthorized")
 		return
 	}
-	if s.ends() {
+	if s.draining.Load() {
 		s.refuse(w, r, http.StatusServiceUnavailable, "the daemon ends")
 		return
 	}
@@ -541,7 +532,7 @@ func (s *Server) goodbye(c *socketClient, of error) {
 		status, why = websocket.StatusUnsupportedData, "a command is a message of text"
 	case c.wrong.Load() != 0:
 		status, why = websocket.StatusProtocolError, "that is no WebSocket"
-	case s.ends():
+	case s.draining.Load():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
 	_ = c.out.SetWriteDeadline(time.Now().Add(goodbyeTime))

@@ -44,9 +44,6 @@ type lineClient struct {
 
 func (c *lineClient) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Close lets what is written arrive, and wakes who reads.
-func (c *lineClient) Close() error { return c.Conn.Close() }
-
 // readPreface reads the first line, if it is one.
 func readPreface(in *bufio.Reader) (*Preface, error) {
 	const begins = `{"troupe":"`
@@ -187,7 +184,7 @@ func (s *Server) pair(c net.Conn, name string, scope Scope) error {
 	switch {
 	case s.Tokens == nil:
 		return errors.New("this daemon has no page: it was started without --listen")
-	case s.ends():
+	case s.draining.Load():
 		return errors.New("the daemon ends")
 	case scope != ScopeFull && scope != ScopeView:
 		return fmt.Errorf("scope %q: want %s or %s", scope, ScopeFull, ScopeView)
