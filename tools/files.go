@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -130,12 +131,8 @@ func ReplaceFile(path string, content []byte, perm fs.FileMode) error {
 // written to. What else goes wrong, a full disk above all, would go wrong there
 // as well, when the old content is gone.
 func onlyInPlace(err error) bool {
-	for _, why := range []error{fs.ErrPermission, errOtherOwner, syscall.EROFS, syscall.EBUSY, syscall.EXDEV, syscall.ENAMETOOLONG} {
-		if errors.Is(err, why) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{fs.ErrPermission, errOtherOwner, syscall.EROFS, syscall.EBUSY, syscall.EXDEV, syscall.ENAMETOOLONG},
+		func(why error) bool { return errors.Is(err, why) })
 }
 
 var errOtherOwner = errors.New("a new file has another owner")

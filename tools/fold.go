@@ -115,20 +115,12 @@ func (f *foldedText) original(at int, start bool) (offset int, ok bool) {
 		i--
 	}
 	line := f.lines[i]
-	rest := f.source[line.original:]
-	text := rest[:lineEnd(rest)]
+	text, _, _ := strings.Cut(f.source[line.original:], "\n")
 	if atEnd := at == len(f.text) || f.text[at] == '\n'; start && atEnd {
 		return int(line.original) + len(text), true
 	}
 	column, ok := unfold(text, at-int(line.at))
 	return int(line.original) + column, ok
-}
-
-func lineEnd(s string) int {
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		return i
-	}
-	return len(s)
 }
 
 // unfold is the column of line that became column folded.

@@ -197,8 +197,7 @@ func newLinePattern(pattern string, literal, ignoreCase bool) (*linePattern, err
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		var syntaxErr *syntax.Error
-		if errors.As(err, &syntaxErr) {
+		if syntaxErr, is := errors.AsType[*syntax.Error](err); is {
 			return nil, fmt.Errorf("invalid regular expression (RE2 syntax): %s: %s", syntaxErr.Code, syntaxErr.Expr)
 		}
 		return nil, fmt.Errorf("invalid regular expression: %w", err)

@@ -117,9 +117,7 @@ func closings(l life) (found []string) {
 func nesting(l life, o Options) (found []string) {
 	states := map[string]*wireState{}
 	newState := func() *wireState {
-		s := newWireState()
-		s.tasks.most = o.Concurrency
-		return s
+		return &wireState{tools: map[string]bool{}, runs: map[string]bool{}, tasks: taskState{most: o.Concurrency}}
 	}
 	for _, r := range l.records {
 		if r.Kind == Command {
@@ -140,13 +138,11 @@ func nesting(l life, o Options) (found []string) {
 		if states[session] == nil {
 			states[session] = newState()
 		}
+		follow := states[session].event
 		if isResponse(v) {
-			if wrong := states[session].response(v); wrong != "" {
-				found = append(found, fmt.Sprintf("%s: %s", wrong, clip(r.Line)))
-			}
-			continue
+			follow = states[session].response
 		}
-		if wrong := states[session].event(v); wrong != "" {
+		if wrong := follow(v); wrong != "" {
 			found = append(found, fmt.Sprintf("%s: %s", wrong, clip(r.Line)))
 		}
 	}
@@ -176,10 +172,6 @@ type wireState struct {
 	tools                map[string]bool
 	done                 []string // tool calls ended in this turn
 	tasks                taskState
-}
-
-func newWireState() *wireState {
-	return &wireState{tools: map[string]bool{}, runs: map[string]bool{}}
 }
 
 // response follows what changes who hears of the session, and says what is wrong with it, "" for nothing.

@@ -3,7 +3,6 @@ package auth
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -103,8 +102,7 @@ func (s *Store) callAs(ctx context.Context, token, method, address, contentType 
 
 // cause is an error of the network without the URL, which may have a secret in it.
 func cause(err error) string {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, is := errors.AsType[*url.Error](err); is {
 		err = wrapped.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -208,13 +206,4 @@ func (s *Store) issued(out answer, e Entry) (tokens, time.Duration, error) {
 // isToken says whether text can be a token: it goes into a header.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
-}
-
-// postJSON is for services that are no OAuth servers.
-func (s *Store) postJSON(ctx context.Context, address string, body any, secrets ...string) (answer, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return answer{}, err
-	}
-	return s.call(ctx, http.MethodPost, address, "application/json", text, secrets...)
 }

@@ -212,7 +212,8 @@ func (s *Store) loginOpenRouter(ctx context.Context, how protocol.Login, person 
 	}
 	limited, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
-	out, err := s.postJSON(limited, openRouterKeys, map[string]string{"code": code, "code_verifier": verifier, "code_challenge_method": "S256"}, code, verifier)
+	asked := protocol.JSON(map[string]string{"code": code, "code_verifier": verifier, "code_challenge_method": "S256"})
+	out, err := s.call(limited, http.MethodPost, openRouterKeys, "application/json", asked, code, verifier)
 	if err != nil {
 		return "", err
 	}

@@ -233,8 +233,7 @@ func isMetadata(u *url.URL) bool {
 // googleHint says what to do about the failures that have a cure.
 func googleHint(err error) error {
 	text := err.Error()
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) { // not the body: it may repeat the request
+	if refused, is := errors.AsType[*oauth2.RetrieveError](err); is { // not the body: it may repeat the request
 		text = strings.TrimSpace(fmt.Sprintf("the login service refuses (HTTP %d) %s %.200s", refused.Response.StatusCode, refused.ErrorCode, refused.ErrorDescription))
 	}
 	switch {

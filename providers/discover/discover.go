@@ -151,8 +151,7 @@ func (a *asker) ask(ctx context.Context, method, address string, body []byte) (g
 	}
 	resp, err := a.client.Do(r)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, is := errors.AsType[*url.Error](err); is {
 			err = wrapped.Err
 		}
 		return none, fmt.Errorf("no server answers: %s", providers.MaskKeys(err.Error()))

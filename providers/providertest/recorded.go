@@ -57,8 +57,7 @@ func Recorded(t *testing.T, fixture Fixture) {
 
 // Describe writes one step of an answer as a line.
 func Describe(part protocol.Part, err error) string {
-	var failed *protocol.StreamError
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*protocol.StreamError](err); is {
 		line := fmt.Sprintf("error %s: %s", failed.Kind, failed.Message)
 		if failed.RetryAfter > 0 {
 			line += fmt.Sprintf(" (retry after %v)", failed.RetryAfter)

@@ -52,8 +52,7 @@ func placeOf(model *protocol.Model, cloud providers.Cloud, keyed bool, env func(
 	if cloud != nil {
 		var err error
 		if address, err = cloud.Address(address, keyed, env); err != nil {
-			var known *protocol.StreamError
-			if errors.As(err, &known) {
+			if known, is := errors.AsType[*protocol.StreamError](err); is {
 				return nil, known
 			}
 			return nil, protocol.ErrorInvalid.Errorf("The address of %s: %v", model.Provider, err)

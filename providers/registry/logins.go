@@ -43,12 +43,8 @@ func (r *Registry) Auth(provider string) protocol.AuthReport {
 // an entry in auth.json.
 func (r *Registry) withEntries() []string {
 	list := r.providers()
-	known := map[string]bool{}
-	for _, id := range list {
-		known[id] = true
-	}
 	for _, id := range r.auth.Names() {
-		if !known[id] {
+		if !slices.Contains(list, id) {
 			list = append(list, id)
 		}
 	}

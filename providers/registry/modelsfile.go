@@ -325,14 +325,14 @@ func (c *costEntry) change(model *protocol.Model) {
 	}
 }
 
-// allHeaders are the headers of the provider, its models and its overrides.
-func (p *providerEntry) allHeaders() []map[string]string {
-	list := []map[string]string{p.Headers}
+// headerValues are those of the headers of the provider, its models and its overrides.
+func (p *providerEntry) headerValues() []string {
+	list := slices.Collect(maps.Values(p.Headers))
 	for _, m := range p.models {
-		list = append(list, m.Headers)
+		list = slices.AppendSeq(list, maps.Values(m.Headers))
 	}
 	for _, m := range p.overrides {
-		list = append(list, m.Headers)
+		list = slices.AppendSeq(list, maps.Values(m.Headers))
 	}
 	return list
 }

@@ -211,28 +211,29 @@ func (r *Registry) lazy(provider string) bool {
 // models.json in the order of the file.
 func (r *Registry) providers() []string {
 	var list []string
+	add := func(id string) {
+		if !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
 	for _, v := range providers.Vendors {
 		if r.isBuiltin(v.ID) {
-			list = append(list, v.ID)
+			add(v.ID)
 		}
 	}
 	if r.config.Builtin != nil {
 		entries, _ := fs.ReadDir(r.config.Builtin, ".")
 		for _, entry := range entries {
-			if id, found := strings.CutSuffix(entry.Name(), ".json"); found && !slices.Contains(list, id) {
-				list = append(list, id)
+			if id, found := strings.CutSuffix(entry.Name(), ".json"); found {
+				add(id)
 			}
 		}
 	}
 	for _, c := range slices.Concat(r.models.Value, r.local) {
-		if !slices.Contains(list, c.id) {
-			list = append(list, c.id)
-		}
+		add(c.id)
 	}
 	for _, name := range r.added {
-		if !slices.Contains(list, name) {
-			list = append(list, name)
-		}
+		add(name)
 	}
 	return list
 }
@@ -459,10 +460,8 @@ func (r *Registry) Secrets(used func(provider string) bool) map[string]bool {
 	for _, c := range r.models.Value {
 		note(variablesOf(c.APIKey))
 		note(providers.CloudSecrets[c.Auth])
-		for _, headers := range c.allHeaders() {
-			for _, value := range headers {
-				note(variablesOf(value))
-			}
+		for _, value := range c.headerValues() {
+			note(variablesOf(value))
 		}
 	}
 	for _, entry := range r.auth.Entries {
@@ -481,10 +480,8 @@ func (r *Registry) Refresh(provider string) {
 		r.secrets.forget(s.value)
 	}
 	if custom := r.custom(provider); custom != nil {
-		for _, headers := range custom.allHeaders() {
-			for _, value := range headers {
-				r.secrets.forget(value)
-			}
+		for _, value := range custom.headerValues() {
+			r.secrets.forget(value)
 		}
 	}
 }

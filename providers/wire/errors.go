@@ -333,8 +333,7 @@ func transportText(err error) string {
 
 // address is " to HOST:PORT" if err names the other end.
 func address(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Addr != nil {
+	if op, is := errors.AsType[*net.OpError](err); is && op.Addr != nil {
 		return " (" + op.Addr.String() + ")"
 	}
 	return ""

@@ -98,8 +98,7 @@ type exchange struct {
 }
 
 func asInvalid(err error) *protocol.StreamError {
-	var known *protocol.StreamError
-	if errors.As(err, &known) {
+	if known, is := errors.AsType[*protocol.StreamError](err); is {
 		return known
 	}
 	return protocol.ErrorInvalid.Errorf("%v", err)
