@@ -119,8 +119,7 @@ func WriteOutput(path string, content []byte) error {
 	if err == nil {
 		err = tools.ReplaceFile(path, content, 0o600)
 	}
-	var cause *fs.PathError
-	if errors.As(err, &cause) { // its path may be that of a file beside
+	if cause, is := errors.AsType[*fs.PathError](err); is { // its path may be that of a file beside
 		err = cause.Err
 	}
 	if err != nil {

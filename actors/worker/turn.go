@@ -108,8 +108,7 @@ func readStream(ctx context.Context, attempt core.Attempt, parts chan<- protocol
 
 // streamError is why a provider gave no answer.
 func streamError(err error) *protocol.StreamError {
-	var streamErr *protocol.StreamError
-	if errors.As(err, &streamErr) {
+	if streamErr, is := errors.AsType[*protocol.StreamError](err); is {
 		return streamErr
 	}
 	return protocol.ErrorInternal.Errorf("%s", err)

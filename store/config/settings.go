@@ -753,8 +753,7 @@ func checkJSON(path string, src []byte) *Problem {
 		return nil
 	}
 	p := &Problem{Path: path, Err: err}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, is := errors.AsType[*json.SyntaxError](err); is {
 		p.Line, p.Column = position(src, int(syntax.Offset)-1)
 	}
 	return p

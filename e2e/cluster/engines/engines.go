@@ -114,8 +114,7 @@ func Server(root string) (string, error) {
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, is := errors.AsType[*exec.ExitError](err); is {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
 		return "", fmt.Errorf("nats-server cannot be built: %w", err)
