@@ -15,8 +15,8 @@ import (
 	"troupe/store/storetest"
 )
 
-// TestParkingGivesBack: sessions that fall asleep together give memory back
-// once, and the next time again.
+// TestParkingGivesBack: sessions that are opened together give memory back once, sessions
+// that fall asleep together do, and the next time again.
 func TestParkingGivesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var given atomic.Int32
@@ -24,7 +24,11 @@ func TestParkingGivesBack(t *testing.T) {
 			c.Sessions.ParkAfter = time.Minute
 			c.Sessions.GiveBack = func() { given.Add(1) }
 		})
+		b.pass(2 * time.Second)
+		require.Zero(t, given.Load(), "one session that is there from the start")
 		sessions := []string{b.open(), b.open(), b.open()}
+		b.pass(2 * time.Second)
+		require.EqualValues(t, 1, given.Swap(0))
 		sleep := func(round string) {
 			for _, s := range sessions {
 				b.Say(s, "prompt", "~"+s+round+"~")

@@ -3,13 +3,13 @@ package store
 import (
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // group is what has been appended since Begin. Its entries are complete and
 // have ids, but they are part of the log only when Commit has written them, all
 // with one write and, where entries are durable, one fsync.
 type group struct {
-	open    bool
 	durable bool
 	text    []byte
 	lines   []staged
@@ -23,15 +23,31 @@ type staged struct {
 	begin, end int // in the text, before its line feed
 }
 
-// maxLines is for how many entries room is kept for the next group.
-const maxLines = 8
+// groups are those that no log has open: between two groups a log needs no memory for them.
+var groups = sync.Pool{New: func() any { return new(group) }}
 
 // Begin opens a group of about so many entries and bytes: entries appended from here on
 // are written by Commit. Until then the log is as it was, except that Leaf and Has know them.
 func (l *Log) Begin(entries, bytes int) {
-	g := &l.group
-	*g = group{open: true, text: slices.Grow(g.text[:0], bytes), lines: slices.Grow(g.lines[:0], entries), ids: slices.Grow(g.ids[:0], entries)}
+	l.Discard()
+	l.group = groups.Get().(*group)
+	g := l.group
+	g.text, g.lines, g.ids = slices.Grow(g.text, bytes), slices.Grow(g.lines, entries), slices.Grow(g.ids, entries)
 }
+
+// release lets another log have the group, if it is not too large to keep.
+func (g *group) release() {
+	clear(g.lines) // they would keep the text
+	clear(g.ids)
+	if cap(g.text) > maxScratch {
+		g.text = nil
+	}
+	*g = group{text: g.text[:0], lines: g.lines[:0], ids: g.ids[:0]}
+	groups.Put(g)
+}
+
+// has says whether an entry of the group has this id. A nil group has none.
+func (g *group) has(id string) bool { return g != nil && slices.Contains(g.ids, id) }
 
 // stage keeps an entry's line, which is what text has beyond the group's, if it is one.
 func (g *group) stage(text []byte, id string, durable bool) error {
@@ -48,8 +64,11 @@ func (g *group) stage(text []byte, id string, durable bool) error {
 // that none of its entries is part of the log.
 func (l *Log) Commit() error {
 	g := l.group
-	defer clear(g.lines) // they would keep the text
-	l.Discard()
+	if g == nil {
+		return nil
+	}
+	l.group = nil
+	defer g.release()
 	if len(g.ids) == 0 {
 		return nil
 	}
@@ -67,12 +86,8 @@ func (l *Log) Commit() error {
 
 // Discard closes a group without writing it.
 func (l *Log) Discard() {
-	g := &l.group
-	if cap(g.text) > maxScratch {
-		g.text = nil
+	if l.group != nil {
+		l.group.release()
+		l.group = nil
 	}
-	if cap(g.lines) > maxLines {
-		g.lines = nil
-	}
-	l.group = group{text: g.text[:0], lines: g.lines[:0], ids: g.ids[:0]}
 }

@@ -81,7 +81,7 @@ type Log struct {
 	unsynced []string // directories whose new names are not durable
 	doubt    error    // of a failed Sync; durability cannot be promised any more
 
-	group group
+	group *group // nil unless one is open
 	line  []byte // scratch
 }
 
@@ -261,7 +261,7 @@ func (l *Log) append(id string, entry protocol.Entry, at int64, durable bool) (_
 	}
 	meta := protocol.EntryMeta{ID: id, ParentID: l.Leaf(), Timestamp: protocol.FormatTime(at)}
 	before := l.line[:0]
-	if l.group.open {
+	if l.group != nil {
 		before = l.group.text
 	}
 	text, err := encode(before, protocol.Record{EntryMeta: meta, Entry: entry})
@@ -271,7 +271,7 @@ func (l *Log) append(id string, entry protocol.Entry, at int64, durable bool) (_
 	if n := len(text) - len(before); n >= protocol.MaxSessionLine {
 		return protocol.EntryMeta{}, fmt.Errorf("entry is %w: it has %d bytes, a line may have %d", ErrTooLarge, n, protocol.MaxSessionLine)
 	}
-	if l.group.open {
+	if l.group != nil {
 		return meta, l.group.stage(text, id, durable)
 	}
 	if l.line = text; cap(text) > maxScratch {
@@ -334,7 +334,7 @@ func (l *Log) newID() (string, error) {
 			return "", err
 		}
 		id := hex.EncodeToString(b[:4])
-		if l.idx.findPacked(binary.BigEndian.Uint32(b[:4])) == none && !slices.Contains(l.group.ids, id) {
+		if l.idx.findPacked(binary.BigEndian.Uint32(b[:4])) == none && !l.group.has(id) {
 			return id, nil
 		}
 	}
@@ -423,13 +423,13 @@ func (l *Log) Damage() Damage { return l.damage }
 func (l *Log) Len() int { return len(l.idx.slots) }
 
 // Has says whether the session has an entry with the id.
-func (l *Log) Has(id string) bool { return l.idx.find(id) != none || slices.Contains(l.group.ids, id) }
+func (l *Log) Has(id string) bool { return l.idx.find(id) != none || l.group.has(id) }
 
 // Leaf is the id of the entry that the next one will follow, "" before the
 // first.
 func (l *Log) Leaf() string {
-	if n := len(l.group.ids); n > 0 {
-		return l.group.ids[n-1]
+	if l.group != nil && len(l.group.ids) > 0 {
+		return l.group.ids[len(l.group.ids)-1]
 	}
 	if l.leaf == none {
 		return ""

@@ -270,6 +270,7 @@ func (a *clients) flush(root *actor.RootContext) {
 		}
 	}
 	a.answerAbsent(root)
+	clear(a.unsent) // an answer may be a whole conversation
 	a.unsent = a.unsent[:0]
 	a.spans.told = a.spans.OpenSpans
 	if len(a.first.early) == 0 {

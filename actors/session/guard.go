@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 
 	"troupe/actors/core"
 	"troupe/actors/kernel"
@@ -39,7 +40,7 @@ type crashGuard struct {
 // sessionProps describes the actor of one session.
 func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnSession) *actor.Props {
 	d := &durable{
-		kernel: k, shared: shared, log: k.Log.With().Str("session", handle).Logger(), handle: handle, spec: m.Spec, rules: m.Rules,
+		kernel: k, shared: shared, log: k.Log.Hook(ofSession(handle)), handle: handle, spec: m.Spec, rules: m.Rules,
 		file: logFile{foreign: &foreign{}}, shrunk: worker.NewShrinker(),
 	}
 	if shared.Forgotten != nil {
@@ -55,6 +56,12 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 	}
 	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")
 }
+
+// ofSession names a session in what is logged of it. A context of the logger would take half
+// a kilobyte of each session.
+type ofSession string
+
+func (h ofSession) Run(e *zerolog.Event, _ zerolog.Level, _ string) { e.Str("session", string(h)) }
 
 func (g *crashGuard) Receive(c actor.Context) {
 	switch m := c.Message().(type) {

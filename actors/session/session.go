@@ -443,7 +443,7 @@ func (s *Session) attention() string {
 func (s *Session) info() protocol.OpenSessionInfo {
 	st := s.m.State()
 	info := protocol.OpenSessionInfo{
-		SessionID: s.handle, DurableID: st.SessionID, SessionFile: st.SessionFile, SessionName: st.SessionName,
+		SessionID: s.handle, DurableID: st.SessionID, SessionFile: ownText(st.SessionFile), SessionName: ownText(st.SessionName),
 		Cwd: s.work.cwd, Status: "idle", Phase: st.Phase, PhaseSince: st.PhaseSince, WaitingFor: st.WaitingFor,
 		PendingInputs: st.PendingMessageCount, Clients: s.clients.attached(), Retain: s.spec.Retain, Attention: s.attention(),
 	}
@@ -464,6 +464,16 @@ func (s *Session) info() protocol.OpenSessionInfo {
 		info.Status = "running"
 	}
 	return info
+}
+
+// ownText is a copy of a text of a state, which as a whole is not to be kept as long as what is
+// listed of a session.
+func ownText(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	own := *text
+	return &own
 }
 
 // close begins the end: at once, or when the run is done.

@@ -23,7 +23,7 @@ type sessions struct {
 	made   int
 	table  map[string]*member
 	ending *actor.PID  // is told when no session is left; nil until the end has begun
-	give   *time.Timer // sends giveBackDue
+	give   *time.Timer // sends giveBackDue; nil until there is a reason
 
 	aborting bool // at the end runs are aborted
 
@@ -213,11 +213,11 @@ func (s *sessions) maybeNone(c actor.Context) {
 	}
 }
 
-// giveBackAfter is how long no session has been parked when memory is given
-// back: they tend to fall asleep together.
+// giveBackAfter is how long no session has been opened or parked when memory is given
+// back: they tend to come, and to fall asleep, together.
 const giveBackAfter = time.Second
 
-// giveBackDue says that no session has been parked for that long.
+// giveBackDue says that nothing of the kind has happened for that long.
 type giveBackDue struct{}
 
 func (s *sessions) giveBackSoon(c actor.Context) {
@@ -285,6 +285,9 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
+	if len(s.table) > 1 && m.Spec.Child == nil { // what opening needs is used once; children begin to work at once
+		s.giveBackSoon(c)
+	}
 }
 
 // tellSpawned tells a router of its session; nobody, where none has asked.
