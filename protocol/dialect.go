@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -181,9 +182,7 @@ func Dialects() []Dialect { return slices.Sorted(maps.Keys(dialects)) }
 // features beside its own, and how the sessions behave that it opens; false if
 // there is no such dialect. "" is the union. Unknown features are dropped.
 func (d Dialect) Open(features ...string) (Wire, Rules, bool) {
-	if d == "" {
-		d = DialectUnion
-	}
+	d = cmp.Or(d, DialectUnion)
 	row, ok := dialects[d]
 	if !ok {
 		return Wire{}, Rules{}, false

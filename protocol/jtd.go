@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,9 +60,7 @@ func isJSONSchema(node map[string]any) bool {
 }
 
 func (t *jtd) errorf(path, format string, args ...any) error {
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	return fmt.Errorf("the schema cannot be checked: %s: %s", path, fmt.Sprintf(format, args...))
 }
 

@@ -86,9 +86,7 @@ func (m *Model) Accepts(kind string) bool { return slices.Contains(m.Input, kind
 // Price returns u with its total and its cost filled in from the model's
 // price list.
 func (m *Model) Price(u Usage) Usage {
-	if u.TotalTokens == 0 {
-		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
-	}
+	u.TotalTokens = cmp.Or(u.TotalTokens, u.Input+u.Output+u.CacheRead+u.CacheWrite)
 	price := m.Cost
 	if m.ProviderConfig != nil {
 		for _, tier := range m.ProviderConfig.Tiers {

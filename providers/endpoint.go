@@ -3,6 +3,7 @@ package providers
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -37,10 +38,6 @@ func IsAzure(baseURL string) bool {
 		return false
 	}
 	host := strings.ToLower(u.Hostname())
-	for _, domain := range []string{".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com"} {
-		if strings.HasSuffix(host, domain) {
-			return true
-		}
-	}
-	return false
+	azure := []string{".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com"}
+	return slices.ContainsFunc(azure, func(domain string) bool { return strings.HasSuffix(host, domain) })
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,9 +26,7 @@ func Fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log
 }
 
 func fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log, error) {
-	if header.ParentSession == "" {
-		header.ParentSession = v.path
-	}
+	header.ParentSession = cmp.Or(header.ParentSession, v.path)
 	l := NewLog(fsys, path, header, o)
 	c := newCopier(v, v.branch())
 	for entry, err := range v.lines(c.list) {

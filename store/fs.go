@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -70,12 +71,7 @@ func (s Stamp) sameFile(as Stamp) bool { return s.Dev == as.Dev && s.Ino == as.I
 // noLocks says whether an error is a file system's that has no locks, as NFS
 // without its lock daemon.
 func noLocks(err error) bool {
-	for _, why := range []error{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOTSUP, syscall.ENOSYS} {
-		if errors.Is(err, why) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOTSUP, syscall.ENOSYS}, func(why error) bool { return errors.Is(err, why) })
 }
 
 // OS is the operating system's file system.

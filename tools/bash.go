@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -113,9 +114,7 @@ func bashResult(res ExecResult, timeout *float64, sandbox Sandbox) (protocol.Too
 		why = fmt.Sprintf("Command timed out after %s seconds", strconv.FormatFloat(*timeout, 'f', -1, 64))
 	case res.ExitCode != 0:
 		why = fmt.Sprintf("Command exited with code %d", res.ExitCode)
-		if text == "" {
-			text = noOutput
-		}
+		text = cmp.Or(text, noOutput)
 	case text == "":
 		text = noOutput
 	}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,9 +136,7 @@ type validator struct {
 }
 
 func (v *validator) problem(path, format string, args ...any) {
-	if path == "" {
-		path = rootPath
-	}
+	path = cmp.Or(path, rootPath)
 	if len(v.problems) < maxProblems {
 		v.problems = append(v.problems, ArgsProblem{path, fmt.Sprintf(format, args...)})
 	}

@@ -230,10 +230,7 @@ func taskArgs(w messageWords, mark string) json.RawMessage {
 // call answers with tool calls. Their ids name the message, the round and the
 // place, so they are unique and the same whenever the request is repeated.
 func (m *Models) call(w messageWords, text string, round int, put func(protocol.Part) bool) error {
-	name := w["tool"]
-	if name == "" {
-		name = "note"
-	}
+	name := cmp.Or(w["tool"], "note")
 	var parts []protocol.Part
 	for i := range w.number("calls", 1) {
 		args, _ := json.Marshal(map[string]string{"text": text})

@@ -108,28 +108,16 @@ func (r *router) spawn(c actor.Context, to *route, spec link.OpenSpec) {
 // counts if it does not say so.
 func openSpec(base link.OpenSpec, o protocol.OpenSession, retain bool) link.OpenSpec {
 	spec := link.OpenSpec{
-		Path: o.SessionPath, Cwd: o.Cwd, CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
-		Provider: o.Provider, Model: o.ModelID, Level: o.ThinkingLevel, Tools: o.Tools,
-		SystemPrompt: o.SystemPrompt, AppendSystemPrompt: o.AppendSystemPrompt, Settings: o.Settings,
+		Path: o.SessionPath, Cwd: cmp.Or(o.Cwd, base.Cwd), CwdSet: o.Cwd != "", Memory: o.NoSession || base.Memory && o.SessionPath == "", Name: o.Name,
+		Provider: o.Provider, Model: o.ModelID, Level: cmp.Or(o.ThinkingLevel, base.Level), Tools: o.Tools,
+		SystemPrompt: cmp.Or(o.SystemPrompt, base.SystemPrompt), AppendSystemPrompt: cmp.Or(o.AppendSystemPrompt, base.AppendSystemPrompt), Settings: o.Settings,
 		PermissionMode: string(o.PermissionMode), Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: *cmp.Or(o.Retain, &retain),
-	}
-	if spec.Cwd == "" {
-		spec.Cwd = base.Cwd
 	}
 	if spec.Provider == "" && spec.Model == "" {
 		spec.Provider, spec.Model = base.Provider, base.Model
 	}
-	if spec.Level == "" {
-		spec.Level = base.Level
-	}
 	if spec.Tools == nil {
 		spec.Tools, spec.FreeTools, spec.WithoutTools = base.Tools, base.FreeTools, base.WithoutTools
-	}
-	if spec.SystemPrompt == "" {
-		spec.SystemPrompt = base.SystemPrompt
-	}
-	if spec.AppendSystemPrompt == "" {
-		spec.AppendSystemPrompt = base.AppendSystemPrompt
 	}
 	return spec
 }

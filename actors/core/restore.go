@@ -319,9 +319,7 @@ func (m *Machine) loadModel(to Loaded) {
 	if to.Model != nil && !(to.Model.Missing && sameModel(to.Model, m.model)) { // the command line takes models that nobody has listed
 		m.model = to.Model
 	}
-	if to.Level != "" {
-		m.level = to.Level
-	}
+	m.level = cmp.Or(to.Level, m.level)
 	m.level = m.model.Clamp(m.level)
 }
 

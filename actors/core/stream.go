@@ -171,9 +171,7 @@ func (m *Machine) blockEnd(s *streaming, p protocol.PartBlockEnd) {
 	if p.ID != "" {
 		b.call.ID = s.unique(p.ID, p.Index)
 	}
-	if p.Name != "" {
-		b.call.Name = p.Name
-	}
+	b.call.Name = cmp.Or(p.Name, b.call.Name)
 	b.finish(p.Signature, p.Redacted)
 	m.update(s, &protocol.MessageUpdate{Step: protocol.UpdateEnd, Kind: b.kind, Index: p.Index, Block: b.done})
 }

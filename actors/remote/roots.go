@@ -3,6 +3,7 @@ package remote
 import (
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Below says of a path whether it is one of some directories or below it, whatever symbolic
@@ -16,12 +17,10 @@ func Below(dirs []string) func(path string) bool {
 	}
 	return func(path string) bool {
 		path = real(path)
-		for _, root := range roots {
-			if within, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(within) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(roots, func(root string) bool {
+			within, err := filepath.Rel(root, path)
+			return err == nil && filepath.IsLocal(within)
+		})
 	}
 }
 

@@ -2,7 +2,9 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,12 +56,8 @@ func (u *usedProviders) use(m *protocol.Model) {
 func (u *usedProviders) named(f *config.Settings, patterns []string) {
 	named := append([]string{f.DefaultProvider + "/", f.DefaultModel}, f.EnabledModels...)
 	named = append(named, patterns...)
-	for model := range f.ModelThinkingLevels {
-		named = append(named, model)
-	}
-	for model := range f.Compaction.ModelOverrides {
-		named = append(named, model)
-	}
+	named = slices.AppendSeq(named, maps.Keys(f.ModelThinkingLevels))
+	named = slices.AppendSeq(named, maps.Keys(f.Compaction.ModelOverrides))
 	for _, name := range named {
 		if provider, _, found := strings.Cut(name, "/"); found && provider != "" {
 			u.names.Store(provider, true)

@@ -1,10 +1,10 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -26,7 +26,7 @@ func (s *Session) models() Models {
 // addProviders makes the providers that extensions have registered known, if they are
 // not yet.
 func (s *Session) addProviders(list []json.RawMessage) {
-	known := string(bytes.Join(rawBytes(list), nil))
+	known := string(slices.Concat(list...))
 	if known == s.ext.models.known {
 		return
 	}
@@ -44,13 +44,6 @@ func (s *Session) addProviders(list []json.RawMessage) {
 	}
 	s.ext.seen = seen{}
 	s.ext.send(extension.Update{Snapshot: s.snapshot(true)})
-}
-
-func rawBytes(list []json.RawMessage) (out [][]byte) {
-	for _, raw := range list {
-		out = append(out, raw)
-	}
-	return out
 }
 
 // modelAnswered is the answer that an extension has asked for.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -429,12 +430,9 @@ func (l *loader) recoverMerges(ops []protocol.TaskOp, w *workspace) {
 }
 
 func mergedLater(ops []protocol.TaskOp, id string) bool {
-	for _, op := range ops {
-		if op.ID == id && (op.Op == protocol.TaskMerged || op.Op == protocol.TaskMerge) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ops, func(op protocol.TaskOp) bool {
+		return op.ID == id && (op.Op == protocol.TaskMerged || op.Op == protocol.TaskMerge)
+	})
 }
 
 func recoverMerge(all *git.Workspaces, env *tools.Env, dir string) *protocol.TaskRecovery {

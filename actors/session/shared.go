@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -115,9 +116,7 @@ type Shared struct {
 
 // NewShared completes a configuration with the defaults.
 func NewShared(cfg Config, log zerolog.Logger) *Shared {
-	if cfg.MaxSessions == 0 {
-		cfg.MaxSessions = protocol.DefaultMaxSessions
-	}
+	cfg.MaxSessions = cmp.Or(cfg.MaxSessions, protocol.DefaultMaxSessions)
 	if cfg.Exec == nil {
 		cfg.Exec = tools.Exec
 	}

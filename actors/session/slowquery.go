@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,12 +101,7 @@ func (x *exporter) export() (protocol.Result, error) {
 
 // hasMessage says whether anything was said in a session.
 func hasMessage(view store.View) bool {
-	for _, ref := range view.Refs() {
-		if ref.Type == "message" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(view.Refs(), func(ref store.Ref) bool { return ref.Type == "message" })
 }
 
 // WriteOutput writes a file that somebody has named, or leaves what is there as

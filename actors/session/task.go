@@ -88,17 +88,12 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 // asked for.
 func (s *Session) childSpec(child core.ChildSpec) (link.OpenSpec, string) {
 	spec := s.spec.Fresh()
-	spec.Cwd, spec.CwdSet, spec.Retain = s.work.cwd, true, false
-	if child.Workspace != "" {
-		spec.Cwd = child.Workspace
-	}
+	spec.Cwd, spec.CwdSet, spec.Retain = cmp.Or(child.Workspace, s.work.cwd), true, false
 	spec.Tools, spec.FreeTools, spec.WithoutTools = child.Entry.Tools, false, nil
 	spec.SystemPrompt, spec.PermissionMode = "", string(child.Mode)
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
 	spec.Parent = s.file.path
-	if child.Resume != "" {
-		spec.Path = child.Resume
-	}
+	spec.Path = cmp.Or(child.Resume, spec.Path)
 	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}, Trust: s.work.files.Project}
 	if above := s.spec.Child; above != nil {
 		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
@@ -120,9 +115,7 @@ const childPreamble = `You are a subagent: another agent has given you an assign
 // for which there is a key, else its parent's, with a warning of those that it was to have.
 func (s *Session) childModel(child core.ChildSpec) providers.Choice {
 	own := providers.Choice{Model: child.Model, Level: child.Level}
-	if child.Agent.Level != "" {
-		own.Level = child.Agent.Level
-	}
+	own.Level = cmp.Or(child.Agent.Level, own.Level)
 	catalog := s.catalog()
 	var missed []string
 	for _, pattern := range child.Models {

@@ -329,13 +329,7 @@ func (w *workspace) level(spec link.OpenSpec, choice providers.Choice) protocol.
 			level = l
 		}
 	}
-	if choice.Level != "" {
-		level = choice.Level
-	}
-	if spec.Level != "" {
-		level = spec.Level
-	}
-	return choice.Model.Clamp(level)
+	return choice.Model.Clamp(cmp.Or(spec.Level, choice.Level, level))
 }
 
 func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {

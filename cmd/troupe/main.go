@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,10 +196,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	host := o.newExtensionHost(guard, log, runs)
 	o.warm(host)
 	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
-	dialect := o.dialect
-	if dialect == "" {
-		dialect = os.Getenv("PI_RPC_DIALECT")
-	}
+	dialect := cmp.Or(o.dialect, os.Getenv("PI_RPC_DIALECT"))
 	if _, _, ok := protocol.Dialect(dialect).Open(); !ok {
 		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
 	}

@@ -141,9 +141,7 @@ func writePage(in, out string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if out == "" {
-		out = "pi-session-" + strings.TrimSuffix(filepath.Base(in), ".jsonl") + ".html"
-	}
+	out = cmp.Or(out, "pi-session-"+strings.TrimSuffix(filepath.Base(in), ".jsonl")+".html")
 	return out, session.WriteOutput(out, page)
 }
 
@@ -232,10 +230,7 @@ func pickSession(lister *store.Lister, q store.Query) (string, error) {
 		return "", errors.Join(errors.New("no sessions to resume here"), err)
 	}
 	for i, s := range list {
-		title := s.Name
-		if title == "" {
-			title = s.FirstMessage
-		}
+		title := cmp.Or(s.Name, s.FirstMessage)
 		line, _, _ := strings.Cut(title, "\n")
 		fmt.Fprintf(stderr, "%3d  %s  %3d messages  %.60s\n", i+1, s.Modified, s.MessageCount, harmless(line))
 	}

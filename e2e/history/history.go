@@ -212,10 +212,7 @@ func views(l life) (all []life) {
 // sessionOf is a name for a session that all connections use: the handle, and
 // for what a client does not tag its default session.
 func (o Options) sessionOf(conn int, handle string) string {
-	if handle == "" {
-		handle = o.Defaults[conn]
-	}
-	return cmp.Or(handle, fmt.Sprintf("default of %d", conn))
+	return cmp.Or(handle, o.Defaults[conn], fmt.Sprintf("default of %d", conn))
 }
 
 func lives(records []Record) []life {

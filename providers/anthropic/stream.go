@@ -88,9 +88,7 @@ func (d *decoder) open(index int64, start gjson.Result) {
 	case "tool_use":
 		b.kind, d.calls = protocol.BlockToolCall, true
 		id, name = start.Get("id").Str, start.Get("name").Str
-		if id == "" {
-			id = "call_" + strconv.Itoa(d.out.Len())
-		}
+		id = cmp.Or(id, "call_"+strconv.Itoa(d.out.Len()))
 		if input := start.Get("input"); input.IsObject() && input.Raw != "{}" {
 			b.input = input.Raw
 		}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,10 +94,7 @@ func (s *Store) callAs(ctx context.Context, token, method, address, contentType 
 	if code.IsObject() {
 		v, code = code, code.Get("code")
 	}
-	description := v.Get("error_description").String()
-	if description == "" {
-		description = v.Get("message").String()
-	}
+	description := cmp.Or(v.Get("error_description").String(), v.Get("message").String())
 	return out, &refusal{resp.StatusCode, clean(code.String(), secrets...), clean(description, secrets...)}
 }
 
@@ -195,9 +193,7 @@ func (s *Store) issued(out answer, e Entry) (tokens, time.Duration, error) {
 	if !isToken(t.access) || t.refresh != "" && !isToken(t.refresh) || !strings.EqualFold(out.Get("token_type").Str, "bearer") && out.Get("token_type").Exists() {
 		return t, 0, because(causeAnswer, "the login service gave no token that can be used")
 	}
-	if t.refresh == "" {
-		t.refresh = e.Refresh
-	}
+	t.refresh = cmp.Or(t.refresh, e.Refresh)
 	life := lifetime(out.Get("expires_in"))
 	t.expires = s.config.Now().Add(life - min(3*time.Minute, life/4)).UnixMilli() // as pi writes it
 	return t, life, nil

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -511,10 +512,7 @@ func (s *Store) ask(provider string) (fresh, error) {
 	if s.config.Broker == nil {
 		return fresh{}, &finalError{text: "only pi can renew it, and programs are not run here"}
 	}
-	program := s.config.Settings().Broker
-	if program == "" {
-		program = "pi"
-	}
+	program := cmp.Or(s.config.Settings().Broker, "pi")
 	ctx, cancel := context.WithTimeout(context.Background(), brokerTime) // not shorter: pi, too, has to save what it gets
 	defer cancel()
 	out, err := s.config.Broker(ctx, program, "auth", "print-bearer-token", "--provider", provider, "--min-expiry", "10m")

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -71,10 +72,7 @@ func (d *decoder) End(bool) error {
 }
 
 func (d *decoder) call(index int64, call gjson.Result) {
-	id := call.Get("toolUseId").Str
-	if id == "" {
-		id = "call_" + strconv.Itoa(d.out.Len())
-	}
+	id := cmp.Or(call.Get("toolUseId").Str, "call_"+strconv.Itoa(d.out.Len()))
 	d.calls = true
 	d.open(index, protocol.BlockToolCall, id, call.Get("name").Str)
 }

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,9 +85,7 @@ func (c *awsCloud) Address(baseURL string, _ bool, env func(string) string) (str
 			region = cfg.Region
 		}
 	}
-	if region == "" {
-		region = awsRegion
-	}
+	region = cmp.Or(region, awsRegion)
 	if !isRegion().MatchString(region) {
 		return "", protocol.ErrorInvalid.Errorf("The region of AWS is not one: %.40q", region)
 	}

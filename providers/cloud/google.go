@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,10 +53,7 @@ func (c *googleCloud) file(env func(string) string) string {
 	if file := env("GOOGLE_APPLICATION_CREDENTIALS"); file != "" {
 		return file
 	}
-	dir := env("CLOUDSDK_CONFIG")
-	if dir == "" {
-		dir = filepath.Join(c.home, ".config", "gcloud")
-	}
+	dir := cmp.Or(env("CLOUDSDK_CONFIG"), filepath.Join(c.home, ".config", "gcloud"))
 	return filepath.Join(dir, "application_default_credentials.json")
 }
 
@@ -175,9 +173,7 @@ func (s *googleSigner) Sign(ctx context.Context, address string, _ []byte) (map[
 		return nil, googleHint(err)
 	}
 	signed := map[string]string{"Authorization": "Bearer " + value}
-	if s.quota != "" {
-		file.Quota = s.quota
-	}
+	file.Quota = cmp.Or(s.quota, file.Quota)
 	if file.Quota != "" {
 		signed["X-Goog-User-Project"] = file.Quota
 	}

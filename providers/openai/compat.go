@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"troupe/providers"
@@ -102,12 +103,7 @@ type dialect struct {
 }
 
 func (d *dialect) hosts(host string) bool {
-	for _, domain := range d.domains {
-		if host == domain || strings.HasSuffix(host, "."+domain) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.domains, func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) })
 }
 
 var dialects = []dialect{

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -318,10 +319,7 @@ func (e *encoder) appendMessage(b []byte, m protocol.Message, mark bool) []byte 
 			b = wire.Str(b, `,"name":`, m.ToolName)
 		}
 		b = append(b, `,"content":`...)
-		text := wire.TextOf(m.Content, "\n")
-		if text == "" {
-			text = seeImagesText
-		}
+		text := cmp.Or(wire.TextOf(m.Content, "\n"), seeImagesText)
 		b = protocol.AppendString(b, text)
 	default: // Convert leaves no others
 	}

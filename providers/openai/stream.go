@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -220,9 +221,7 @@ func (d *decoder) find(index gjson.Result, id, name string) *toolCall {
 // late takes an id or a name that was missing. A name in pieces is put
 // together; one that is repeated is not.
 func (c *toolCall) late(id, name string) {
-	if c.id == "" {
-		c.id = id
-	}
+	c.id = cmp.Or(c.id, id)
 	if name != "" && name != c.name {
 		c.name += name
 	}
@@ -282,9 +281,7 @@ func (d *decoder) End(done bool) error {
 		if detail := d.proofs[c.id]; detail != "" {
 			c.signature = detail
 		}
-		if c.id == "" {
-			c.id = "call_" + strconv.Itoa(i)
-		}
+		c.id = cmp.Or(c.id, "call_"+strconv.Itoa(i))
 		d.out.Close(c.part, protocol.PartBlockEnd{ID: c.id, Name: c.name, Signature: c.signature})
 	}
 	reason := protocol.StopStop

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,12 +134,8 @@ func (b *foldedBlock) block() protocol.Block {
 		call := protocol.ToolCall{
 			ID: b.start.ID, Name: b.start.Name, ThoughtSignature: b.end.Signature, Arguments: json.RawMessage(b.text),
 		}
-		if b.end.ID != "" {
-			call.ID = b.end.ID
-		}
-		if b.end.Name != "" {
-			call.Name = b.end.Name
-		}
+		call.ID = cmp.Or(b.end.ID, call.ID)
+		call.Name = cmp.Or(b.end.Name, call.Name)
 		return call
 	}
 	return protocol.Text{Text: string(b.text), Signature: b.end.Signature}

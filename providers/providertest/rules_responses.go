@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -44,9 +45,7 @@ func (r *responsesRules) input(list []gjson.Result) {
 	reasoning := "" // a reasoning item that nothing followed yet
 	for i, item := range list {
 		kind, role := item.Get("type").Str, item.Get("role").Str
-		if kind == "" {
-			kind = "message"
-		}
+		kind = cmp.Or(kind, "message")
 		if reasoning != "" {
 			ours := kind == "reasoning" || kind == "function_call" || kind == "message" && role == "assistant"
 			r.Must(ours, "Item %q of type 'reasoning' was provided without its required following item", reasoning)

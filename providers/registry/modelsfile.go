@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,10 +146,7 @@ func schemaError(err error) error {
 	if !errors.As(err, &e) || e.GoType == nil {
 		return errors.New("not what it should be")
 	}
-	name := strings.TrimPrefix(strings.ReplaceAll(string(e.JSONPointer), "/", "."), ".")
-	if name == "" {
-		name = "the entry"
-	}
+	name := cmp.Or(strings.TrimPrefix(strings.ReplaceAll(string(e.JSONPointer), "/", "."), "."), "the entry")
 	want := map[reflect.Kind]string{
 		reflect.String: "a string", reflect.Bool: "true or false", reflect.Int64: "a whole number", reflect.Float64: "a number",
 		reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",

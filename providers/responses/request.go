@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -113,9 +114,7 @@ func (e *encoder) appendReasoning(b []byte) []byte {
 		b = append(b, `"summary":"auto"}`...)
 	case !e.compat.SupportsReasoningEffort || !e.req.CanBeOff():
 	default:
-		if effort == "" {
-			effort = "none"
-		}
+		effort = cmp.Or(effort, "none")
 		b = append(wire.Str(b, `,"reasoning":{"effort":`, effort), '}')
 	}
 	return append(b, `,"include":["reasoning.encrypted_content"]`...)

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -33,11 +34,7 @@ type item struct {
 
 // Event implements [wire.Decoder].
 func (d *decoder) Event(name string, data gjson.Result) error {
-	kind := data.Get("type").Str
-	if kind == "" {
-		kind = name
-	}
-	switch kind {
+	switch kind := cmp.Or(data.Get("type").Str, name); kind {
 	case "response.output_text.delta", "response.refusal.delta":
 		d.grow(data, protocol.BlockText)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
@@ -180,9 +177,7 @@ func (d *decoder) whole(key string, v gjson.Result) {
 			it.id = id
 		}
 		end.ID, end.Name = it.toolID(), v.Get("name").Str
-		if end.ID == "" {
-			end.ID = "call_" + strconv.Itoa(it.part)
-		}
+		end.ID = cmp.Or(end.ID, "call_"+strconv.Itoa(it.part))
 	}
 	it.closed = true
 	d.out.Close(it.part, end)
@@ -232,14 +227,10 @@ func (d *decoder) finish(response gjson.Result) error {
 		if why == "content_filter" {
 			return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", why)
 		}
-		if why == "" {
-			why = status
-		}
+		why = cmp.Or(why, status)
 		d.out.Done(protocol.StopLength, why)
 	default:
-		if status == "" {
-			status = "completed"
-		}
+		status = cmp.Or(status, "completed")
 		reason := protocol.StopStop
 		if d.calls {
 			reason = protocol.StopToolUse
@@ -271,10 +262,7 @@ func (d *decoder) rest(output gjson.Result) {
 
 // failure says why the service broke the answer off.
 func (d *decoder) failure(v gjson.Result) error {
-	status := v.Get("response.status").Str
-	if status == "" {
-		status = v.Get("status").Str
-	}
+	status := cmp.Or(v.Get("response.status").Str, v.Get("status").Str)
 	if status == "cancelled" || v.Get("type").Str == "response.cancelled" {
 		return protocol.ErrorServer.Errorf("The provider broke off the answer: cancelled")
 	}

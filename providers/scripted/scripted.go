@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -48,9 +49,7 @@ const maxPlaces = 4096
 
 // New makes a provider.
 func New(options Options) *Provider {
-	if options.Pace == 0 {
-		options.Pace = 8 * time.Millisecond
-	}
+	options.Pace = cmp.Or(options.Pace, 8*time.Millisecond)
 	return &Provider{options: options, places: map[place]*progress{}}
 }
 
@@ -108,9 +107,7 @@ func (p *Provider) script(model *protocol.Model) (*Script, string, error) {
 	if path == "" && p.options.Play != nil {
 		return p.options.Play, "", p.options.Play.check()
 	}
-	if path == "" {
-		path = p.options.Script
-	}
+	path = cmp.Or(path, p.options.Script)
 	if path == "" {
 		return nil, "", nil
 	}
@@ -256,17 +253,9 @@ func (p *player) step(s *Step) *protocol.StreamError {
 // tool streams a call. The ids of a conversation rise with its calls.
 func (p *player) tool(s *Step) *protocol.StreamError {
 	p.calls++
-	id := s.ID
-	if id == "" {
-		id = "call_" + strconv.Itoa(callCount(p.req.Messages)+p.calls)
-	}
+	id := cmp.Or(s.ID, "call_"+strconv.Itoa(callCount(p.req.Messages)+p.calls))
 	args := string(s.Args)
-	if s.RawArgs != "" {
-		args = s.RawArgs
-	}
-	if args == "" {
-		args = "{}"
-	}
+	args = cmp.Or(s.RawArgs, args, "{}")
 	return p.block(protocol.PartBlockStart{Kind: protocol.BlockToolCall, ID: id, Name: s.Tool}, args, protocol.PartBlockEnd{})
 }
 

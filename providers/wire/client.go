@@ -11,6 +11,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -66,9 +67,7 @@ const maxAccounts = 64
 
 // NewClient makes a client. It connects to nothing yet.
 func NewClient(config ClientConfig) *Client {
-	if config.UserAgent == "" {
-		config.UserAgent = fmt.Sprintf("troupe (%s; %s)", runtime.GOOS, runtime.GOARCH)
-	}
+	config.UserAgent = cmp.Or(config.UserAgent, fmt.Sprintf("troupe (%s; %s)", runtime.GOOS, runtime.GOARCH))
 	return &Client{config: config, pool: map[route]*http.Transport{}}
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -89,9 +90,7 @@ func readReport(status int, body []byte) report {
 	if raw := v.Get("error.metadata.raw"); raw.Type == gjson.String && protocol.ValidJSON([]byte(raw.Str)) {
 		r.read(gjson.Parse(raw.Str)) // OpenRouter: the error of the provider behind it
 	}
-	if r.text == "" {
-		r.text = string(body[:min(len(body), maxMessage)])
-	}
+	r.text = cmp.Or(r.text, string(body[:min(len(body), maxMessage)]))
 	return r
 }
 
@@ -235,10 +234,7 @@ const maxMessage = 4000
 
 // describe is the text of an error response.
 func describe(status int, body []byte) string {
-	text := plain(body)
-	if text == "" {
-		text = "status code (no body)"
-	}
+	text := cmp.Or(plain(body), "status code (no body)")
 	return withStatus(status, shown(text))
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -59,10 +60,7 @@ func NamedText(service string, status int, body []byte) string {
 
 // BodyText is the whole body after the name of the service.
 func BodyText(service string, status int, body []byte) string {
-	text := shown(plain(body))
-	if text == "" {
-		text = http.StatusText(status)
-	}
+	text := cmp.Or(shown(plain(body)), http.StatusText(status))
 	return fmt.Sprintf("%s API error (%d): %s", service, status, text)
 }
 

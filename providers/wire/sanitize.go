@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"hash/fnv"
 	"strconv"
@@ -22,9 +23,7 @@ func blank(s string) bool {
 // suffixed is id for the first try and id_2, id_3 … for the next ones. An empty
 // id is nobody's name.
 func suffixed(id string, try int) string {
-	if id == "" {
-		id = "call"
-	}
+	id = cmp.Or(id, "call")
 	if try == 0 {
 		return id
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,9 +179,7 @@ func (s *agentScan) agent(file, src string, source protocol.AgentSource) (a prot
 		Name: head.text("name"), Description: protocol.Prefix(strings.TrimSpace(head.text("description")), maxAgentDescription),
 		Source: source, Path: file, Prompt: body, NoContext: strings.EqualFold(head.text("contextFiles"), "false"),
 	}
-	if a.Name == "" {
-		a.Name = strings.TrimSuffix(filepath.Base(file), ".md")
-	}
+	a.Name = cmp.Or(a.Name, strings.TrimSuffix(filepath.Base(file), ".md"))
 	switch {
 	case !isAgentName(a.Name):
 		return a, fmt.Errorf("%q cannot be the name of an agent", a.Name)

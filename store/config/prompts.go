@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,9 +95,7 @@ func (in *intake) template(file string, location Location) (Template, bool) {
 		Name: strings.TrimSuffix(filepath.Base(file), ".md"), Description: head.text("description"),
 		ArgumentHint: head.text("argument-hint"), Location: location, Path: file, Body: body,
 	}
-	if t.Description == "" {
-		t.Description = firstLine(body)
-	}
+	t.Description = cmp.Or(t.Description, firstLine(body))
 	return t, true
 }
 
@@ -247,10 +246,7 @@ func (a arguments) braced(s string) (string, bool) {
 	case modifier == "":
 		return value, true
 	case strings.HasPrefix(modifier, ":-"):
-		if value == "" {
-			value = modifier[2:]
-		}
-		return value, true
+		return cmp.Or(value, modifier[2:]), true
 	case name == "@":
 		return slice(modifier[1:], a.list)
 	}

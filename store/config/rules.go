@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -227,9 +228,7 @@ func (in *intake) streamRule(file string, location Location) (StreamRule, bool) 
 		text = "(?:" + strings.Join(triggers, ")|(?:") + ")"
 	}
 	r := StreamRule{Name: head.text("name"), Path: file, Description: head.text("description"), Content: body, TriggerText: text, Conditions: triggers, Location: location}
-	if r.Name == "" {
-		r.Name = strings.TrimSuffix(filepath.Base(file), ".md")
-	}
+	r.Name = cmp.Or(r.Name, strings.TrimSuffix(filepath.Base(file), ".md"))
 	if err := r.watches(head); err != nil {
 		in.add(file, err)
 		return StreamRule{}, false

@@ -444,12 +444,7 @@ type limiting struct{ error }
 
 // limits says whether a key sets a limit, so that it is obeyed or refused.
 func limits(key string) bool {
-	for _, group := range []string{"task.budget", "task.verification"} {
-		if key == "task" || key == group || strings.HasPrefix(key, group+".") {
-			return true
-		}
-	}
-	return false
+	return key == "task" || slices.ContainsFunc([]string{"task.budget.", "task.verification."}, func(group string) bool { return strings.HasPrefix(key+".", group) })
 }
 
 // problem is what is wrong with the value of a key. What a project that is not

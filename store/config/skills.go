@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"troupe/protocol"
@@ -174,9 +176,7 @@ func (s *skillScan) skill(path string, location Location) (Skill, bool) {
 		Name: head.text("name"), Description: strings.TrimSpace(head.text("description")), Location: location, Path: path,
 		Hidden: head.bool("disable-model-invocation"),
 	}
-	if skill.Name == "" {
-		skill.Name = defaultSkillName(path)
-	}
+	skill.Name = cmp.Or(skill.Name, defaultSkillName(path))
 	if skill.Description == "" {
 		s.add(path, errors.New("skill without description"))
 		return Skill{}, false
@@ -207,12 +207,9 @@ func (s *skillScan) check(skill Skill) {
 }
 
 func isSkillName(name string) bool {
-	for _, part := range strings.Split(name, "-") {
-		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(name, "-"), func(part string) bool {
+		return part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+	})
 }
 
 // ignoreNames are the files that say what not to look at.

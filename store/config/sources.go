@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -121,10 +122,7 @@ func matches(pattern, file, base string) bool {
 	if rel, err := filepath.Rel(base, file); err == nil {
 		candidates = append(candidates, rel, filepath.Dir(rel))
 	}
-	for _, c := range candidates {
-		if doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(c)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(candidates, func(c string) bool {
+		return doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(c))
+	})
 }

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -46,9 +47,7 @@ type Child struct {
 
 // NewChild starts nothing yet.
 func NewChild(o ChildOptions) *Child {
-	if o.Memory == 0 {
-		o.Memory = mostResident
-	}
+	o.Memory = cmp.Or(o.Memory, mostResident)
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}

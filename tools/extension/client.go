@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -67,9 +68,7 @@ func (c *Client) Close() error {
 // end closes the connection: the reader says so to everybody.
 func (c *Client) end(why string) {
 	c.mu.Lock()
-	if c.why == "" {
-		c.why = why
-	}
+	c.why = cmp.Or(c.why, why)
 	c.mu.Unlock()
 	wake(c.more)
 	c.rw.Close()

@@ -542,10 +542,7 @@ func (v *vm) bootRecord() map[string]any {
 	exe := v.host.execPath()
 	home, _ := os.UserHomeDir()
 	hostname, _ := os.Hostname()
-	agentDir := v.spec.AgentDir
-	if agentDir == "" {
-		agentDir = filepath.Join(home, ".pi", "agent")
-	}
+	agentDir := cmp.Or(v.spec.AgentDir, filepath.Join(home, ".pi", "agent"))
 	argv := []string{exe, bunScript}
 	if len(v.spec.Argv) > 0 {
 		argv = append(argv, v.spec.Argv[1:]...)

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -220,9 +221,7 @@ func (n *nodeEngine) eventOf(kind string, args []any) string {
 	if len(args) > 0 {
 		if id, ok := args[0].(float64); ok {
 			name := map[string]string{"hook": "call", "invoke": "call"}[kind]
-			if name == "" {
-				name = kind
-			}
+			name = cmp.Or(name, kind)
 			if c := n.v.calls[callKey{name, uint64(id)}]; c != nil {
 				return c.event
 			}

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -569,8 +570,6 @@ func globFiles(c *opCall) (any, error) {
 	if err := c.args.into(1, &o); err != nil {
 		return nil, err
 	}
-	if o.Cwd == "" {
-		o.Cwd = c.cwd
-	}
+	o.Cwd = cmp.Or(o.Cwd, c.cwd)
 	return globIn(o.Cwd, c.args.text(0))
 }

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,9 +146,7 @@ func fetchStream(c *opCall, say emit) (stream, func(), error) {
 	case len(c.args) > 1 && c.args[1] != nil:
 		body = bytes.NewReader(c.args.bytes(1))
 	}
-	if q.Method == "" {
-		q.Method = http.MethodGet
-	}
+	q.Method = cmp.Or(q.Method, http.MethodGet)
 	req, err := http.NewRequestWithContext(c.ctx, q.Method, q.URL, body)
 	if err != nil {
 		return nil, nil, &failure{Name: "TypeError", Message: "Failed to parse URL from " + q.URL, Code: "ERR_INVALID_URL"}

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -41,9 +42,7 @@ func (c *opCall) spawn(command string, argv []string, p program) (*tools.Spawned
 	} else if on, ok := p.Shell.(bool); ok && on {
 		command, argv = "/bin/sh", []string{"-c", strings.Join(append([]string{command}, argv...), " ")}
 	}
-	if p.Cwd == "" {
-		p.Cwd = c.cwd
-	}
+	p.Cwd = cmp.Or(p.Cwd, c.cwd)
 	env := os.Environ()
 	if p.Env != nil {
 		env = nil

@@ -195,9 +195,7 @@ type problem struct {
 func systemRecord() map[string]any {
 	platform := runtime.GOOS
 	arch := map[string]string{"amd64": "x64", "386": "ia32"}[runtime.GOARCH]
-	if arch == "" {
-		arch = runtime.GOARCH
-	}
+	arch = cmp.Or(arch, runtime.GOARCH)
 	release, version, osType := systemNames()
 	home, _ := os.UserHomeDir() // "" where there is none
 	return map[string]any{

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,9 +53,7 @@ func (c *opCall) runTool(progress func(protocol.ToolResult)) (any, error) {
 	if err := c.args.into(2, &o); err != nil {
 		return nil, err
 	}
-	if o.Cwd == "" {
-		o.Cwd = c.cwd
-	}
+	o.Cwd = cmp.Or(o.Cwd, c.cwd)
 	home, _ := os.UserHomeDir() // "" leaves ~ as it is
 	t, input, err := c.host.tools.Accept(name, c.args.json(1))
 	if err != nil {

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ func (s *webSocket) send(event string, values args) {
 		write = message(websocket.MessageBinary, values.bytes(0))
 	case "close": // [code, reason], 0 for no code
 		code, reason := websocket.StatusCode(values.int(0)), values.text(1)
-		if code == 0 {
-			code = websocket.StatusNoStatusRcvd
-		}
+		code = cmp.Or(code, websocket.StatusNoStatusRcvd)
 		write = func(_ context.Context, conn *websocket.Conn) error {
 			if err := conn.Close(code, reason); err != nil {
 				return err

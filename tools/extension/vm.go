@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -151,9 +152,7 @@ func (v *vm) leave(why string) {
 	}
 	v.realm.close()
 	v.held = nil
-	if why == "" {
-		why = "the session is closed"
-	}
+	why = cmp.Or(why, "the session is closed")
 	for k := range v.calls {
 		delete(v.calls, k)
 		v.finish(k, why)

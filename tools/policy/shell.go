@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -102,9 +103,7 @@ func unprintable(c rune) bool {
 }
 
 func (s *script) veil(why string) {
-	if s.opaque == "" {
-		s.opaque = why
-	}
+	s.opaque = cmp.Or(s.opaque, why)
 }
 
 // compute notes that texts are evaluated.
@@ -294,9 +293,7 @@ func (r *reader) call(n *syntax.CallExpr) {
 // add takes a command in, and what it starts in turn.
 func (r *reader) add(c simple, behind bool) {
 	c.text = spell(c.words)
-	if c.source == "" {
-		c.source = c.text
-	}
+	c.source = cmp.Or(c.source, c.text)
 	if len(r.s.commands)+len(r.s.behind) >= mostCommands {
 		r.s.hide(fmt.Sprintf("it has more than %d commands", mostCommands))
 		return
