@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -13,19 +14,36 @@ import (
 
 // What engines have in common.
 
-// Again does something until it is done, or another try is of no use.
-func Again(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err == nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
-			return err
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return err
+// Begin takes the steps with which an engine begins, each until it is done or another try is of no use. Where
+// one fails e is closed.
+func Begin(ctx context.Context, e io.Closer, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		for err := step(ctx); err != nil; err = step(ctx) {
+			again := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown)
+			if !again || pause(ctx, longestWait) != nil {
+				return errors.Join(err, e.Close())
+			}
 		}
 	}
+	return nil
+}
+
+// pause waits; it fails when ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Harmless is the error of what may be asked twice: whether it was done does not matter.
+func Harmless(err error) error {
+	if errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
 }
 
 // CheckName fails with ErrSettings for what no session and no node is called.

@@ -83,33 +83,31 @@ func connect(cfg Config, url, creds string, more ...nats.Option) (*nats.Conn, er
 
 // unreached is the error of a connection: whether it is worth another try.
 func unreached(err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnRequired) ||
-		errors.Is(err, nats.ErrSecureConnWanted) {
-		return fmt.Errorf("%w: %w", cluster.ErrSettings, err)
-	}
 	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnRequired) ||
+		errors.Is(err, nats.ErrSecureConnWanted) || errors.As(err, &certificate) {
 		return fmt.Errorf("%w: %w", cluster.ErrSettings, err)
 	}
 	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
 }
 
-func credentials(file string) (nats.Option, error) {
+// credentials says who we are by what is in a file, which nobody else may read.
+func credentials(file string) (opt nats.Option, err error) {
+	var text []byte
 	info, err := os.Stat(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = errors.New("it may be read by others: chmod 600")
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%w: %s may be read by others: chmod 600", cluster.ErrSettings, file)
+	if err == nil {
+		text, err = os.ReadFile(file)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
-	}
-	if bytes.Contains(text, []byte("NATS USER JWT")) {
+	switch {
+	case err != nil:
+	case bytes.Contains(text, []byte("NATS USER JWT")):
 		return nats.UserCredentials(file), nil
+	default:
+		opt, err = nats.NkeyOptionFromSeed(file)
 	}
-	opt, err := nats.NkeyOptionFromSeed(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", cluster.ErrSettings, file, err)
 	}
@@ -119,30 +117,20 @@ func credentials(file string) (nats.Option, error) {
 // Open connects to an engine that Init has set up, and checks that it still is. While the
 // engine is away it tries again, as long as ctx lasts.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
-	e, err := dial(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err = cluster.Again(ctx, func() error { return e.check(ctx) }); err == nil {
-		err = cluster.Again(ctx, func() error { return e.listen(ctx) })
-	}
-	if err != nil {
-		e.nc.Close()
+	e := newEngine(cfg)
+	if err := cluster.Begin(ctx, e, e.dial, e.checkServers, e.checkStreams, e.listen); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func dial(ctx context.Context, cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, Common: cluster.Common{Tell: cfg.Warn}}
-	err := cluster.Again(ctx, func() (err error) {
-		e.nc, err = connect(cfg, cfg.URL, cfg.Creds)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+func newEngine(cfg Config) *Engine {
+	return &Engine{cfg: cfg, Common: cluster.Common{Tell: cfg.Warn}}
+}
+
+func (e *Engine) dial(context.Context) (err error) {
+	e.nc, err = connect(e.cfg, e.cfg.URL, e.cfg.Creds)
+	return err
 }
 
 // Close ends the connection.
@@ -209,7 +197,14 @@ func (e *Engine) call(ctx context.Context, msg *nats.Msg, answer any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var refused struct{ Error *refusal }
 	reply, err := e.nc.RequestMsgWithContext(ctx, msg)
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &refused)
+	}
+	if err == nil && refused.Error == nil && answer != nil {
+		err = json.Unmarshal(reply.Data, answer)
+	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
@@ -217,34 +212,19 @@ func (e *Engine) call(ctx context.Context, msg *nats.Msg, answer any) error {
 		return cluster.ErrTooLarge
 	case err != nil:
 		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
-	}
-	var refused struct{ Error *refusal }
-	if err := json.Unmarshal(reply.Data, &refused); err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
-	}
-	if refused.Error != nil {
+	case refused.Error != nil:
 		return *refused.Error
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(reply.Data, answer); err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
 	}
 	return nil
 }
 
 // api asks the engine's own interface, where asking twice does no harm.
 func (e *Engine) api(ctx context.Context, what string, request, answer any) error {
-	body := []byte{}
-	if request != nil {
-		body, _ = json.Marshal(request)
+	body, err := json.Marshal(request)
+	if err == nil {
+		err = e.call(ctx, &nats.Msg{Subject: "$JS.API." + what, Data: body}, answer)
 	}
-	err := e.call(ctx, &nats.Msg{Subject: "$JS.API." + what, Data: body}, answer)
-	if errors.Is(err, cluster.ErrUnknown) {
-		err = fmt.Errorf("%w: %s: %w", cluster.ErrUnavailable, what, err)
-	}
-	return err
+	return cluster.Harmless(err)
 }
 
 // publish stores a message behind the last one of its subject.

@@ -80,9 +80,6 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 		return lookErr
 	case there.Boot == n.Boot: // an earlier beat of which nobody has said so
 		e.boot, e.beat = n.Boot, seq
-		if there.Beat == n.Beat {
-			return nil
-		}
 	case e.boot == n.Boot && seq > e.beat:
 		return cluster.ErrFenced
 	}

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/version"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,9 +26,6 @@ type meta struct {
 	Format     int `json:"format"` // the highest that records were written in
 }
 
-// oldest is what servers have to be: older ones lost streams.
-var oldest = [3]int{2, 14, 7}
-
 // Init makes the streams of a cluster, with the rights of an administrator. What is there
 // already is left as it is, if it is as it should be.
 func Init(ctx context.Context, cfg Config, opt Options) error {
@@ -44,42 +40,33 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 	if opt.Replicas != 3 && opt.Replicas != 5 && (opt.Replicas != 1 || !cfg.Single) {
 		return fmt.Errorf("%w: %d replicas: there are 3 or 5", cluster.ErrSettings, opt.Replicas)
 	}
-	e, err := dial(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.nc.Close()
-	if err := e.checkServers(ctx); err != nil {
-		return err
-	}
-	for _, want := range streams(opt.Partitions, opt.Replicas) {
-		err := cluster.Again(ctx, func() error { return e.api(ctx, "STREAM.CREATE."+want.Name, want, nil) })
-		var r refusal
-		if errors.As(err, &r) && r.ErrCode == nats.JSErrCodeStreamNameInUse {
-			err = nil // it is looked at below
-		}
-		if err != nil {
-			return fmt.Errorf("stream %s: %w", want.Name, err)
-		}
-	}
-	err = cluster.Again(ctx, func() error {
-		body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
-		_, err := e.publish(ctx, "NODES", "t.meta", 0, nil, body)
-		if errors.Is(err, cluster.ErrConflict) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := e.checkStreams(ctx); err != nil {
+	e := newEngine(cfg)
+	defer e.Close()
+	create := func(ctx context.Context) error { return e.create(ctx, opt) }
+	if err := cluster.Begin(ctx, e, e.dial, e.checkServers, create, e.checkStreams); err != nil {
 		return err
 	}
 	if e.partitions != opt.Partitions {
 		return fmt.Errorf("%w: it has %d partitions, and cannot have another number", cluster.ErrSettings, e.partitions)
 	}
 	return nil
+}
+
+// create makes what is not there; what is is looked at behind that.
+func (e *Engine) create(ctx context.Context, opt Options) error {
+	for _, want := range streams(opt.Partitions, opt.Replicas) {
+		var there refusal
+		err := e.api(ctx, "STREAM.CREATE."+want.Name, want, nil)
+		if err != nil && !(errors.As(err, &there) && there.ErrCode == nats.JSErrCodeStreamNameInUse) {
+			return fmt.Errorf("stream %s: %w", want.Name, err)
+		}
+	}
+	body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
+	_, err := e.publish(ctx, "NODES", "t.meta", 0, nil, body)
+	if errors.Is(err, cluster.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // streams of a cluster, as they should be.
@@ -102,14 +89,7 @@ func streams(partitions, replicas int) []nats.StreamConfig {
 	return list
 }
 
-// check reads the settings of the engine back and refuses what loses records.
-func (e *Engine) check(ctx context.Context) error {
-	if err := e.checkServers(ctx); err != nil {
-		return err
-	}
-	return e.checkStreams(ctx)
-}
-
+// checkStreams reads the settings of the streams back and refuses what loses records.
 func (e *Engine) checkStreams(ctx context.Context) error {
 	s, _, err := e.fromLeader(ctx, "NODES", map[string]any{"last_by_subj": "t.meta"})
 	switch {
@@ -131,7 +111,7 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 	}
 	for _, want := range streams(m.Partitions, 3) {
 		var info nats.StreamInfo
-		if err := e.api(ctx, "STREAM.INFO."+want.Name, nil, &info); err != nil {
+		if err := e.api(ctx, "STREAM.INFO."+want.Name, struct{}{}, &info); err != nil {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
 		if wrong := e.wrong(want, info.Config); wrong != "" {
@@ -143,23 +123,23 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 
 // wrong is what of a stream's settings loses records, or keeps them from being read.
 func (e *Engine) wrong(want, is nats.StreamConfig) string {
-	switch {
-	case is.Replicas < want.Replicas && !e.cfg.Single:
-		return fmt.Sprintf("%d replicas, not 3", is.Replicas)
-	case is.Storage != want.Storage:
-		return "no storage in files"
-	case !is.DenyDelete:
-		return "no deny_delete"
-	case !is.AllowDirect:
-		return "no allow_direct"
-	case is.Retention != want.Retention || is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxBytes > 0 || is.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
-		return "limits that discard records"
-	case is.MaxMsgSize > 0 && is.MaxMsgSize < want.MaxMsgSize:
-		return fmt.Sprintf("a max_msg_size of %d, below %d", is.MaxMsgSize, want.MaxMsgSize)
-	case !slices.Equal(is.Subjects, want.Subjects):
-		return fmt.Sprintf("the subjects %v, not %v", is.Subjects, want.Subjects)
-	case want.RePublish != nil && (is.RePublish == nil || is.RePublish.Destination != want.RePublish.Destination):
-		return "no republish of beats"
+	for _, of := range []struct {
+		what  string
+		wrong bool
+	}{
+		{fmt.Sprintf("%d replicas, not 3", is.Replicas), is.Replicas < want.Replicas && !e.cfg.Single},
+		{"no storage in files", is.Storage != want.Storage},
+		{"no deny_delete", !is.DenyDelete},
+		{"no allow_direct", !is.AllowDirect},
+		{"limits that discard records", is.Retention != want.Retention || is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxBytes > 0},
+		{"limits that discard records", is.MaxMsgsPerSubject != want.MaxMsgsPerSubject},
+		{fmt.Sprintf("a max_msg_size of %d, below %d", is.MaxMsgSize, want.MaxMsgSize), is.MaxMsgSize > 0 && is.MaxMsgSize < want.MaxMsgSize},
+		{fmt.Sprintf("the subjects %v, not %v", is.Subjects, want.Subjects), !slices.Equal(is.Subjects, want.Subjects)},
+		{"no republish of beats", want.RePublish != nil && (is.RePublish == nil || is.RePublish.Destination != want.RePublish.Destination)},
+	} {
+		if of.wrong {
+			return of.what
+		}
 	}
 	return ""
 }
@@ -180,13 +160,10 @@ type jsz struct {
 // checkServers refuses servers that acknowledge what they have not synced, or that are too
 // old: of all servers where the system account may be asked, else it can only warn.
 func (e *Engine) checkServers(ctx context.Context) error {
-	if v := e.nc.ConnectedServerVersion(); older(v) {
-		return fmt.Errorf("%w: %s is nats-server %s: 2.14.7 is the oldest that is safe", cluster.ErrSettings, e.nc.ConnectedServerName(), v)
-	}
 	if e.cfg.System == "" {
 		e.Warn("whether the engine's servers have sync_interval: always cannot be read without a user of its system account: " +
 			"without it a power cut loses what was acknowledged")
-		return nil
+		return old(e.nc.ConnectedServerName(), e.nc.ConnectedServerVersion())
 	}
 	nc, err := connect(e.cfg, e.cfg.System, "")
 	if err != nil {
@@ -201,22 +178,22 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
 	}
 	for heard, all := 0, 1; heard < all; heard++ {
+		var s jsz
 		answer, err := sub.NextMsg(time.Second)
 		if err != nil && heard > 0 {
 			e.Warn("%d of %d servers of the engine say how they sync: the others are away", heard, all)
 			return nil
 		}
+		if err == nil {
+			err = json.Unmarshal(answer.Data, &s)
+		}
 		if err != nil {
 			return fmt.Errorf("%w: no server answers the system account: %w", cluster.ErrUnavailable, err)
 		}
-		var s jsz
-		if err := json.Unmarshal(answer.Data, &s); err != nil {
-			return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+		if err := old(s.Server.Name, s.Server.Ver); err != nil {
+			return err
 		}
-		switch {
-		case older(s.Server.Ver):
-			return fmt.Errorf("%w: %s is nats-server %s: 2.14.7 is the oldest that is safe", cluster.ErrSettings, s.Server.Name, s.Server.Ver)
-		case !s.Data.Config.SyncAlways:
+		if !s.Data.Config.SyncAlways {
 			return fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
 				cluster.ErrSettings, s.Server.Name)
 		}
@@ -227,17 +204,15 @@ func (e *Engine) checkServers(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func older(version string) bool {
-	for i, part := range strings.SplitN(version, ".", 3) {
-		n, err := strconv.Atoi(strings.TrimRight(strings.SplitN(part, "-", 2)[0], " "))
-		if err != nil || i > 2 {
-			return false // a build that is somebody's own
-		}
-		if n != oldest[i] {
-			return n < oldest[i]
-		}
+// oldest is what servers have to be: older ones lost streams.
+const oldest = "2.14.7"
+
+// old fails for a server that is older. Of a build that is somebody's own nothing is known.
+func old(server, is string) error {
+	if v := "go" + is; version.IsValid(v) && version.Compare(v, "go"+oldest) < 0 { // Go's versions have the same form
+		return fmt.Errorf("%w: %s is nats-server %s: %s is the oldest that is safe", cluster.ErrSettings, server, is, oldest)
 	}
-	return false
+	return nil
 }
 
 // Status is that of [cluster.Engine].
@@ -245,7 +220,7 @@ func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
 	st := cluster.Status{Engine: "JetStream " + e.nc.ConnectedServerVersion()}
 	for _, s := range streams(e.partitions, 3) {
 		var info nats.StreamInfo
-		if err := e.api(ctx, "STREAM.INFO."+s.Name, nil, &info); err != nil {
+		if err := e.api(ctx, "STREAM.INFO."+s.Name, struct{}{}, &info); err != nil {
 			if !errors.Is(err, cluster.ErrUnavailable) {
 				return st, fmt.Errorf("stream %s: %w", s.Name, err)
 			}

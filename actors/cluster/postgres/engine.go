@@ -5,13 +5,14 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,15 +36,15 @@ type Engine struct {
 
 	cluster.Common
 
-	mu     sync.Mutex
-	closed bool
-	boot   string // for which life a beat was stored
+	closed atomic.Bool
+	boot   atomic.Value // for which life a beat was stored
 }
 
 const (
 	connections = 16
 	dialLimit   = 2 * time.Second
 	callLimit   = 5 * time.Second // of a call whose context has no earlier end
+	batch       = 256             // records a read asks for at once
 )
 
 const schema = `
@@ -62,15 +63,11 @@ create or replace function troupe.put(s text, want bigint, b bytea) returns bigi
 // Open connects to an engine that Init has set up, and checks that it loses nothing. While
 // the engine is away it tries again, as long as ctx lasts.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
-	e, err := dial(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err = cluster.Again(ctx, func() error { return e.check(ctx) }); err == nil {
-		err = cluster.Again(ctx, func() error { return e.hear(ctx) })
+	e, err := newEngine(cfg)
+	if err == nil {
+		err = cluster.Begin(ctx, e, e.check, e.listen)
 	}
 	if err != nil {
-		_ = e.Close()
 		return nil, err
 	}
 	return e, nil
@@ -78,21 +75,20 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 // Init makes the tables of a cluster, with the rights of an owner. What is there is left.
 func Init(ctx context.Context, cfg Config) error {
-	e, err := dial(cfg)
+	e, err := newEngine(cfg)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	if err := cluster.Again(ctx, func() error { return e.check(ctx) }); err != nil {
-		return err
-	}
-	return e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-		_, err := c.Exec(ctx, schema).ReadAll()
-		return err
+	return cluster.Begin(ctx, e, e.check, func(ctx context.Context) error {
+		return e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
+			_, err := c.Exec(ctx, schema).ReadAll()
+			return err
+		})
 	})
 }
 
-func dial(cfg Config) (*Engine, error) {
+func newEngine(cfg Config) (*Engine, error) {
 	c, err := pgconn.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
@@ -114,9 +110,7 @@ func dial(cfg Config) (*Engine, error) {
 
 // Close ends the connections, those in use when they are not any more.
 func (e *Engine) Close() error {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
+	e.closed.Store(true)
 	for {
 		select {
 		case c := <-e.idle:
@@ -144,49 +138,22 @@ func (e *Engine) with(ctx context.Context, do func(context.Context, *pgconn.PgCo
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, ctx.Err())
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
-	}
-	c, err := e.connection(ctx)
-	if err != nil {
-		return err
+	var c *pgconn.PgConn
+	var err error
+	select {
+	case c = <-e.idle:
+	default:
+		if c, err = pgconn.ConnectConfig(ctx, e.cfg); err != nil {
+			return cluster.Harmless(failed(err))
+		}
 	}
 	err = do(ctx, c)
-	e.giveBack(c)
-	return failed(err)
-}
-
-func (e *Engine) connection(ctx context.Context) (*pgconn.PgConn, error) {
-	for {
-		select {
-		case c := <-e.idle:
-			if !c.IsClosed() {
-				return c, nil
-			}
-			continue
-		default:
-		}
-		c, err := pgconn.ConnectConfig(ctx, e.cfg)
-		if err != nil {
-			var refused *pgconn.PgError
-			if errors.As(err, &refused) && (refused.Code[:2] == "28" || refused.Code == "3D000") { // who we are, or the database
-				return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
-			}
-			return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
-		}
-		return c, nil
-	}
-}
-
-func (e *Engine) giveBack(c *pgconn.PgConn) {
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed || c.IsClosed() || c.TxStatus() != 'I' {
+	if e.closed.Load() || c.IsClosed() || c.TxStatus() != 'I' {
 		hangUp(c)
-		return
+	} else {
+		e.idle <- c
 	}
-	e.idle <- c
+	return failed(err)
 }
 
 // failed says what became of a statement.
@@ -201,7 +168,7 @@ func failed(err error) error {
 			return fmt.Errorf("%w: %w", cluster.ErrFull, err)
 		case code == "42P01" || code == "42883" || code == "3F000": // no such table, function, schema
 			return fmt.Errorf("%w: it has no tables yet: troupe cluster init (%w)", cluster.ErrSettings, err)
-		case code == "42501": // insufficient_privilege
+		case code == "42501" || code[:2] == "28" || code == "3D000": // insufficient_privilege; who we are, or the database
 			return fmt.Errorf("%w: %w", cluster.ErrSettings, err)
 		case code[:2] == "57" || code[:2] == "08" || code[:2] == "XX": // it ends, perhaps behind a commit
 			return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
@@ -213,54 +180,54 @@ func failed(err error) error {
 	return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
 }
 
+// key is what a session or a node is called, as a parameter.
+type key string
+
 // ask runs a statement whose parameters and results are all in binary or text as they come:
 // []byte is binary, everything else its text. Results are binary in the columns that are named.
-func (e *Engine) ask(ctx context.Context, sql string, binary []int16, row func([][]byte) error, args ...any) error {
+func (e *Engine) ask(ctx context.Context, sql string, binary []int16, args ...any) (rows [][][]byte, err error) {
 	values, formats := make([][]byte, len(args)), make([]int16, len(args))
 	for i, arg := range args {
-		if b, ok := arg.([]byte); ok {
-			values[i], formats[i] = append([]byte{}, b...), 1 // nil would be null
+		switch arg := arg.(type) {
+		case []byte:
+			values[i], formats[i] = append([]byte{}, arg...), 1 // nil would be null
 			continue
+		case key:
+			if err := cluster.CheckName(arg); err != nil {
+				return nil, err
+			}
 		}
 		values[i] = fmt.Append([]byte{}, arg)
 	}
-	var own error // of row
-	err := e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-		rows := c.ExecParams(ctx, sql, values, nil, formats, binary)
-		for rows.NextRow() {
-			if own == nil && row != nil {
-				own = row(rows.Values())
-			}
-		}
-		_, err := rows.Close()
-		return err
+	err = e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
+		result := c.ExecParams(ctx, sql, values, nil, formats, binary).Read()
+		rows = result.Rows
+		return result.Err
 	})
-	if err == nil {
-		err = own
-	}
-	return err
+	return rows, err
 }
 
 // look is ask where asking twice does no harm.
-func (e *Engine) look(ctx context.Context, sql string, binary []int16, row func([][]byte) error, args ...any) error {
-	err := e.ask(ctx, sql, binary, row, args...)
-	if errors.Is(err, cluster.ErrUnknown) {
-		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
-	}
-	return err
+func (e *Engine) look(ctx context.Context, sql string, binary []int16, args ...any) ([][][]byte, error) {
+	rows, err := e.ask(ctx, sql, binary, args...)
+	return rows, cluster.Harmless(err)
+}
+
+// number is a bigint that is not below 0.
+func number(text []byte) uint64 {
+	n, _ := strconv.ParseUint(string(text), 10, 64)
+	return n
 }
 
 // check refuses what loses acknowledged records.
 func (e *Engine) check(ctx context.Context) error {
-	var fsync, pages, standbys, synced string
-	err := e.look(ctx, `select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_standby_names'),
-		(select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum'))`, nil, func(r [][]byte) error {
-		fsync, pages, standbys, synced = string(r[0]), string(r[1]), string(r[2]), string(r[3])
-		return nil
-	})
-	switch {
-	case err != nil:
+	rows, err := e.look(ctx, `select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_standby_names'),
+		(select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum'))`, nil)
+	if err != nil {
 		return err
+	}
+	fsync, pages, standbys, synced := string(rows[0][0]), string(rows[0][1]), string(rows[0][2]), string(rows[0][3])
+	switch {
 	case fsync != "on" || pages != "on":
 		return fmt.Errorf("%w: fsync is %s, full_page_writes %s: a power cut would lose what was acknowledged", cluster.ErrSettings, fsync, pages)
 	case standbys == "" && !e.single:
@@ -278,28 +245,21 @@ type head struct {
 }
 
 // record is what a row says: a line of JSON, and the lines.
-func record(seq, body []byte) (cluster.Record, error) {
-	n, err := strconv.ParseUint(string(seq), 10, 64)
+func record(row [][]byte) (cluster.Record, error) {
 	var h head
-	top, lines, found := bytes.Cut(body, []byte("\n"))
-	if err == nil {
-		err = json.Unmarshal(top, &h)
-	}
-	if err != nil || !found {
-		return cluster.Record{}, fmt.Errorf("%w: record %s: %w", cluster.ErrDamaged, seq, err)
-	}
-	if h.V > cluster.Format {
+	top, lines, found := bytes.Cut(row[1], []byte("\n"))
+	switch err := json.Unmarshal(top, &h); {
+	case err != nil || !found:
+		return cluster.Record{}, fmt.Errorf("%w: record %s: %w", cluster.ErrDamaged, row[0], err)
+	case h.V > cluster.Format:
 		return cluster.Record{}, fmt.Errorf("%w (its format is %d)", cluster.ErrNewer, h.V)
 	}
-	h.Seq, h.Lines = cluster.Seq(n), bytes.Clone(lines)
+	h.Seq, h.Lines = cluster.Seq(number(row[0])), lines
 	return h.Record, nil
 }
 
 // Append is that of [cluster.Log].
 func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
-	if err := cluster.CheckName(id); err != nil {
-		return 0, err
-	}
 	if len(r.Lines) > cluster.MostLines {
 		return 0, cluster.ErrTooLarge
 	}
@@ -307,31 +267,27 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 	if err != nil {
 		return 0, err
 	}
-	body := slices.Concat(top, []byte("\n"), r.Lines)
-	var seq uint64
-	err = e.ask(ctx, "select troupe.put($1, $2, $3)", nil, func(row [][]byte) (err error) {
-		seq, err = strconv.ParseUint(string(row[0]), 10, 64)
-		return err
-	}, id, after, body)
-	if err == nil && seq == 0 {
-		err = cluster.ErrConflict
+	rows, err := e.ask(ctx, "select troupe.put($1, $2, $3)", nil, key(id), after, slices.Concat(top, []byte("\n"), r.Lines))
+	if err != nil {
+		return 0, err
 	}
-	return cluster.Seq(seq), err
+	seq := number(rows[0][0])
+	if seq == 0 {
+		return 0, cluster.ErrConflict
+	}
+	return cluster.Seq(seq), nil
 }
 
 // Tail is that of [cluster.Log]. What was not yet on a standby when its client went away, or the
 // primary was started again, can be seen here before it is there: the message makes this
 // a transaction that waits for the standby, and so for all before it.
-func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (tail cluster.Record, err error) {
-	if err := cluster.CheckName(id); err != nil {
-		return tail, err
+func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record, error) {
+	rows, err := e.look(ctx, `with last as (select seq, body from troupe.rec where sess = $1 order by seq desc limit 1)
+		select last.seq, last.body, pg_logical_emit_message(true, 'troupe', '') from last`, []int16{0, 1, 0}, key(id))
+	if err != nil || len(rows) == 0 {
+		return cluster.Record{}, err
 	}
-	err = e.look(ctx, `with last as (select seq, body from troupe.rec where sess = $1 order by seq desc limit 1)
-		select last.seq, last.body, pg_logical_emit_message(true, 'troupe', '') from last`, []int16{0, 1, 0}, func(row [][]byte) (err error) {
-		tail, err = record(row[0], row[1])
-		return err
-	}, id)
-	return tail, err
+	return record(rows[0])
 }
 
 // Sources is that of [cluster.Log]: the one that takes writes.
@@ -340,24 +296,26 @@ func (e *Engine) Sources() []cluster.Source {
 }
 
 func (e *Engine) read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-	if err := cluster.CheckName(id); err != nil {
-		return err
-	}
-	return e.look(ctx, "select seq, body from troupe.rec where sess = $1 and seq > $2 and seq <= $3 order by seq", []int16{0, 1}, func(row [][]byte) error {
-		r, err := record(row[0], row[1])
+	rows, err := e.look(ctx, "select seq, body from troupe.rec where sess = $1 and seq > $2 and seq <= $3 order by seq limit $4",
+		[]int16{0, 1}, key(id), after, to, batch)
+	for _, row := range rows {
+		r, err := record(row)
 		if err == nil {
 			err = f(r)
 		}
-		return err
-	}, id, after, to)
+		if err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // List is that of [cluster.Log]; a page is the last session of the one before.
 func (e *Engine) List(ctx context.Context, page string, n int) (ids []cluster.SessionID, next string, err error) {
-	err = e.look(ctx, "select sess from troupe.head where sess > $1 order by sess limit $2", nil, func(row [][]byte) error {
+	rows, err := e.look(ctx, "select sess from troupe.head where sess > $1 order by sess limit $2", nil, page, n+1)
+	for _, row := range rows {
 		ids = append(ids, cluster.SessionID(row[0]))
-		return nil
-	}, page, n+1)
+	}
 	if len(ids) > n {
 		ids, next = ids[:n], string(ids[n-1])
 	}
@@ -366,66 +324,60 @@ func (e *Engine) List(ctx context.Context, page string, n int) (ids []cluster.Se
 
 // Trim is that of [cluster.Log].
 func (e *Engine) Trim(ctx context.Context, id cluster.SessionID, before cluster.Seq) error {
-	return e.look(ctx, "delete from troupe.rec where sess = $1 and seq < $2", nil, nil, id, before)
+	_, err := e.look(ctx, "delete from troupe.rec where sess = $1 and seq < $2", nil, key(id), before)
+	return err
 }
 
 // Beat is that of [cluster.Registry]. It hears the others in the same statement: who beats needs
 // no other ear.
 func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
-	if err := cluster.CheckName(n.Name); err != nil {
-		return err
-	}
 	body, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	first := e.boot != n.Boot
-	e.mu.Unlock()
-	stored := false
-	err = e.ask(ctx, `with beat as (insert into troupe.node values ($1, $2, $3)
+	first := e.boot.Load() != n.Boot
+	rows, err := e.ask(ctx, `with beat as (insert into troupe.node values ($1, $2, $3)
 		on conflict (name) do update set boot = excluded.boot, body = excluded.body where troupe.node.boot = excluded.boot or $4::bool returning name)
-		select body, false from troupe.node union all select null, true from beat`, []int16{1, 0}, func(row [][]byte) error {
+		select body from troupe.node union all select null from beat`, []int16{1}, key(n.Name), n.Boot, body, first)
+	stored := err != nil
+	for _, row := range rows {
 		if row[0] == nil {
 			stored = true
-			return nil
+		} else if err == nil {
+			err = e.Hear(row[0])
 		}
-		return e.Hear(row[0])
-	}, n.Name, n.Boot, body, first)
-	if err == nil && !stored {
-		err = cluster.ErrFenced
+	}
+	if !stored {
+		return cluster.ErrFenced
 	}
 	if err == nil {
-		e.mu.Lock()
-		e.boot = n.Boot
-		e.mu.Unlock()
+		e.boot.Store(n.Boot)
 	}
 	return err
 }
 
-// hear reads what all nodes have said.
-func (e *Engine) hear(ctx context.Context) error {
-	return e.look(ctx, "select body from troupe.node", []int16{1}, func(row [][]byte) error { return e.Hear(row[0]) })
+// listen reads what all nodes have said.
+func (e *Engine) listen(ctx context.Context) error {
+	rows, err := e.look(ctx, "select body from troupe.node", []int16{1})
+	for _, row := range rows {
+		err = cmp.Or(err, e.Hear(row[0]))
+	}
+	return err
 }
 
 // Node is that of [cluster.Registry].
 func (e *Engine) Node(ctx context.Context, name string) (n cluster.Node, found bool, err error) {
-	if err := cluster.CheckName(name); err != nil {
+	rows, err := e.look(ctx, "select body from troupe.node where name = $1", []int16{1}, key(name))
+	if err != nil || len(rows) == 0 {
 		return n, false, err
 	}
-	err = e.look(ctx, "select body from troupe.node where name = $1", []int16{1}, func(row [][]byte) error {
-		found = true
-		return json.Unmarshal(row[0], &n)
-	}, name)
-	return n, found, err
+	return n, true, json.Unmarshal(rows[0][0], &n)
 }
 
 // SetIndex is that of [cluster.Index].
 func (e *Engine) SetIndex(ctx context.Context, id cluster.SessionID, text []byte) error {
-	if err := cluster.CheckName(id); err != nil {
-		return err
-	}
-	return e.look(ctx, "insert into troupe.idx values ($1, $2) on conflict (sess) do update set body = excluded.body", nil, nil, id, text)
+	_, err := e.look(ctx, "insert into troupe.idx values ($1, $2) on conflict (sess) do update set body = excluded.body", nil, key(id), text)
+	return err
 }
 
 // Indexed is that of [cluster.Index].
@@ -435,33 +387,27 @@ func (e *Engine) Indexed(ctx context.Context, ids []cluster.SessionID) (map[clus
 	if err != nil || len(ids) == 0 {
 		return texts, err
 	}
-	err = e.look(ctx, "select sess, body from troupe.idx where sess in (select json_array_elements_text($1::json))", []int16{0, 1}, func(row [][]byte) error {
-		texts[cluster.SessionID(row[0])] = bytes.Clone(row[1])
-		return nil
-	}, string(list))
+	rows, err := e.look(ctx, "select sess, body from troupe.idx where sess in (select json_array_elements_text($1::json))", []int16{0, 1}, string(list))
+	for _, row := range rows {
+		texts[cluster.SessionID(row[0])] = row[1]
+	}
 	return texts, err
 }
 
 // Status is that of [cluster.Engine].
 func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
-	var st cluster.Status
-	g := cluster.Group{Name: e.cfg.Database, Leader: e.cfg.Host}
-	err := e.look(ctx, `select current_setting('server_version'), (select greatest(reltuples, 0)::bigint from pg_class where oid = 'troupe.rec'::regclass),
-		pg_total_relation_size('troupe.rec')`, nil, func(row [][]byte) error {
-		st.Engine = "PostgreSQL " + string(row[0])
-		g.Records, _ = strconv.ParseUint(string(row[1]), 10, 64)
-		g.Bytes, _ = strconv.ParseUint(string(row[2]), 10, 64)
-		return nil
-	})
+	rows, err := e.look(ctx, `select current_setting('server_version'), (select greatest(reltuples, 0)::bigint from pg_class where oid = 'troupe.rec'::regclass),
+		pg_total_relation_size('troupe.rec')`, nil)
 	if err != nil {
-		return st, err
+		return cluster.Status{}, err
 	}
-	err = e.look(ctx, `select application_name, coalesce(sync_state, '') in ('sync', 'quorum'), coalesce(greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn), 0), 0)::bigint
-		from pg_stat_replication order by 1`, nil, func(row [][]byte) error {
-		lag, _ := strconv.ParseUint(string(row[2]), 10, 64)
-		g.Others = append(g.Others, cluster.Server{Name: string(row[0]), Current: string(row[1]) == "t", Lag: lag})
-		return nil
-	})
+	st := cluster.Status{Engine: "PostgreSQL " + string(rows[0][0])}
+	g := cluster.Group{Name: e.cfg.Database, Leader: e.cfg.Host, Records: number(rows[0][1]), Bytes: number(rows[0][2])}
+	rows, err = e.look(ctx, `select application_name, coalesce(sync_state, '') in ('sync', 'quorum'), coalesce(greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn), 0), 0)::bigint
+		from pg_stat_replication order by 1`, nil)
+	for _, row := range rows {
+		g.Others = append(g.Others, cluster.Server{Name: string(row[0]), Current: string(row[1]) == "t", Lag: number(row[2])})
+	}
 	st.Groups = []cluster.Group{g}
 	return st, err
 }
