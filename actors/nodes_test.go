@@ -138,11 +138,12 @@ func (n *node) take(id string) string {
 func (n *node) lines(id string) string {
 	n.t.Helper()
 	var text strings.Builder
-	var joiner cluster.Joiner
 	tail, err := n.way.Tail(n.t.Context(), cluster.SessionID(id))
 	require.NoError(n.t, err)
 	_, err = cluster.Load(n.t.Context(), n.way, cluster.SessionID(id), cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
-		text.Write(joiner.Add(r))
+		if r.Kind == cluster.Lines {
+			text.Write(r.Lines)
+		}
 		return nil
 	})
 	require.NoError(n.t, err)

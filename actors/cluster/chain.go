@@ -59,17 +59,19 @@ func (r Record) Mark() Mark {
 	return m
 }
 
-// Load reads the log of a session behind a mark, up to a place, and checks that it is one. It
-// returns the mark of what f has got. Where the log was trimmed behind the mark f gets
-// the record that says so, and no mark from before is of use. While the engine is away it waits
-// for it, as long as ctx lasts; f gets each record once.
+// Load reads the log of a session behind a mark, up to a place, and checks that it is one. f gets each record once;
+// what was appended at once and is in several records comes with the last of them, and parts that
+// nothing has ended before the next claim never were. Load returns the mark of what f has got. Where the log was trimmed
+// behind the mark f gets the record that says so, and no mark from before is of use. While the engine is away it
+// waits for it, as long as ctx lasts.
 //
 // Sources may be behind, or have holes that they do not mend (nats-server#7549): where one does not go on the
 // next is asked. What none of them gives for a while is lost.
 func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(Record) error) (Mark, error) {
-	at, sources, since := from, log.Sources(), time.Now()
+	at, got, sources, since := from, from, log.Sources(), time.Now()
+	var parts []byte
 	var own, damage error // of f, which may be any; of the log
-	for i, pause := 0, firstPause; at.Seq < to; i = (i + 1) % len(sources) {
+	for i, wait := 0, firstPause; at.Seq < to; i = (i + 1) % len(sources) {
 		was, first := at.Seq, true
 		err := sources[i].Read(ctx, id, at.Seq, to, func(r Record) error {
 			if first && r.Kind == Trimmed {
@@ -79,15 +81,27 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 			if err := at.Add(r); err != nil {
 				return err
 			}
-			own = f(r)
+			switch {
+			case r.Kind == Part:
+				parts = append(parts, r.Lines...)
+				return nil
+			case r.Kind == Lines && parts != nil:
+				r.Lines = append(parts, r.Lines...)
+				parts = nil
+			case r.Kind == Claim:
+				parts = nil
+			}
+			if own = f(r); own == nil {
+				got = at
+			}
 			return own
 		})
 		broken := errors.Is(err, ErrDamaged)
 		switch {
 		case own != nil:
-			return at, own
+			return got, own
 		case errors.Is(err, ErrNewer) || errors.Is(err, ErrSettings):
-			return at, err
+			return got, err
 		case broken:
 			damage = err
 			log.Damaged(id, sources[i].Name, err)
@@ -96,24 +110,22 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 		}
 		switch {
 		case at.Seq > was: // on from there, with the first again
-			since, pause = time.Now(), firstPause
+			since, wait = time.Now(), firstPause
 			if !broken {
 				i = -1
 			}
 			continue
 		case i == len(sources)-1 && time.Since(since) > oldTail:
-			return at, cmp.Or(damage, fmt.Errorf("%w: it ends at %d, before %d", ErrDamaged, at.Seq, to))
+			return got, cmp.Or(damage, fmt.Errorf("%w: it ends at %d, before %d", ErrDamaged, at.Seq, to))
 		case i > 0:
 			continue
 		}
-		select { // what was appended a moment ago is there a moment later
-		case <-time.After(pause):
-			pause = min(2*pause, longestWait)
-		case <-ctx.Done():
-			return at, cmp.Or(err, ctx.Err())
+		if pause(ctx, wait) != nil { // what was appended a moment ago is there a moment later
+			return got, cmp.Or(err, ctx.Err())
 		}
+		wait = min(2*wait, longestWait)
 	}
-	return at, nil
+	return got, nil
 }
 
 // CopyOf reads the log of a session from one source, up to its tail.
@@ -130,38 +142,4 @@ func CopyOf(ctx context.Context, from Source, id SessionID, tail Seq) Copy {
 		}
 	}
 	return c
-}
-
-// Joiner puts together what was appended at once and is in several records.
-type Joiner struct{ parts []byte }
-
-// Add takes the next record of a log and returns the entries that it completes; nil for a
-// record that has none. Parts that nothing has ended before the next claim never were.
-func (j *Joiner) Add(r Record) []byte {
-	switch r.Kind {
-	case Part:
-		j.parts = append(j.parts, r.Lines...)
-	case Lines:
-		lines := r.Lines
-		if j.parts != nil {
-			lines = append(j.parts, lines...)
-			j.parts = nil
-		}
-		return lines
-	case Claim:
-		j.parts = nil
-	}
-	return nil
-}
-
-// behind says whether a tail is what follows a place of the log that is known: not a shorter
-// log, and not another one.
-func (r Record) behind(known Mark) error {
-	switch {
-	case r.Seq < known.Seq:
-		return fmt.Errorf("%w: its last record is %d, and %d is known", ErrDamaged, r.Seq, known.Seq)
-	case r.Seq == known.Seq && known.Seq > 0 && r.Sum != known.Sum:
-		return fmt.Errorf("%w: its last record %d has sum %x, and %x is known", ErrDamaged, r.Seq, r.Sum, known.Sum)
-	}
-	return nil
 }

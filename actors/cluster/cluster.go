@@ -35,14 +35,14 @@ type Kind string
 const (
 	Claim   Kind = "claim"   // its node owns the session from here on
 	Lines   Kind = "lines"   // entries of the session
-	Part    Kind = "part"    // the beginning of entries that the next Lines ends, see [Joiner]
+	Part    Kind = "part"    // the beginning of entries that the next Lines ends, see [Load]
 	Note    Kind = "note"    // what the machine keeps beside the entries
 	Release Kind = "release" // nobody owns the session
 	Trimmed Kind = "trim"    // what was before it may be gone, and is where it says
 )
 
 // MostLines is how many bytes of lines a record holds at most, MostEntries how many may be
-// appended at once: what is above a record goes in several, see [Joiner].
+// appended at once: what is above a record goes in several, see [Load].
 const (
 	MostLines   = 1 << 20
 	MostEntries = 64 << 20

@@ -92,14 +92,12 @@ func (m *Member) Run(ctx context.Context) error {
 		if again {
 			m.lease = lease
 		}
-		pause := min(m.beats.Next()-m.now(), m.cfg.Timing.Every/5)
+		wait := min(m.beats.Next()-m.now(), m.cfg.Timing.Every/5)
 		m.mu.Unlock()
 		if again {
 			m.wake()
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if pause(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -330,7 +328,7 @@ func (m *Member) States() map[string]int {
 		switch {
 		case o == nil:
 			states["claiming"]++
-		case o.doubts():
+		case o.doubtful.Load():
 			states["doubtful"]++
 		default:
 			states["owner"]++
@@ -339,14 +337,9 @@ func (m *Member) States() map[string]int {
 	return states
 }
 
-// lastRelease is what a release says of the session: who is to have it.
-type lastRelease struct {
-	To string `json:"to"`
-}
-
 // heir is the node that a session was given to; "" if it belongs where its wants say.
 func (m *Member) heir(tail Record) string {
-	var of lastRelease
+	var of about
 	if tail.Kind == Release && len(tail.Lines) > 0 && json.Unmarshal(tail.Lines, &of) == nil {
 		return of.To
 	}
@@ -396,7 +389,7 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 	w, known := m.wants[id]
 	m.mu.Unlock()
 	if !known {
-		var first claimText
+		var first about
 		_, err = Load(ctx, m.cfg.Log, id, Mark{}, tail.Seq, func(r Record) error {
 			if r.Kind == Claim && len(r.Lines) > 0 {
 				err = json.Unmarshal(r.Lines, &first)
@@ -473,7 +466,7 @@ func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, ad
 func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
 	var seen view
 	for {
-		tail, err := tailBehind(ctx, m.cfg.Log, id, known)
+		tail, err := TailBehind(ctx, m.cfg.Log, id, known)
 		if err != nil {
 			return nil, err
 		}
@@ -491,15 +484,13 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			return nil, err
 		}
 		if why == "" { // its owner is silent, and not dead yet
-			select {
-			case <-time.After(m.cfg.Timing.Every / 4):
+			if pause(ctx, m.cfg.Timing.Every/4) == nil {
 				continue
-			case <-ctx.Done():
-				if tail.Node == m.cfg.Self.Name {
-					return nil, ctx.Err()
-				}
-				return nil, &ElsewhereError{tail.Node}
 			}
+			if tail.Node == m.cfg.Self.Name {
+				return nil, ctx.Err()
+			}
+			return nil, &ElsewhereError{tail.Node}
 		}
 		if adopts && w.Node == "" {
 			return nil, ErrAnywhere
@@ -515,7 +506,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
 		}
 		lease, _ := m.Lease()
-		writer, err := OwnBehind(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, wants)
+		writer, err := Own(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, wants)
 		switch {
 		case errors.Is(err, ErrFenced): // somebody was faster, or the tail was an old one
 			continue
@@ -523,7 +514,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			return nil, err
 		}
 		m.remember(id, w)
-		o := &Owned{member: m, id: id, w: writer, lease: lease, Why: why, Wants: w}
+		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, Wants: w}
 		if why != "new" {
 			o.From = tail.Node
 		}

@@ -59,8 +59,7 @@ func TestOwnerLost(t *testing.T) {
 		require.Equal(t, "new", old.Why)
 		_, err = a.Claim(t.Context(), session, cluster.Wants{}, cluster.Mark{})
 		require.ErrorIs(t, err, cluster.ErrInUse)
-		old.Sign([]string{"c/1"})
-		require.NoError(t, old.Append(t.Context(), []byte("one\n")))
+		require.NoError(t, old.Append(t.Context(), []byte("one\n"), []string{"c/1"}))
 		n, err := b.Where(t.Context(), session)
 		require.NoError(t, err)
 		require.Equal(t, "a:1", n.Addr)
@@ -86,7 +85,7 @@ func TestOwnerLost(t *testing.T) {
 		require.Equal(t, "one\n", text)
 		require.NotZero(t, o.Done("c/1"))
 		require.Zero(t, o.Done("c/2"))
-		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n")), cluster.ErrFenced)
+		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n"), nil), cluster.ErrFenced)
 		require.ErrorIs(t, old.Current(t.Context()), cluster.ErrFenced)
 	})
 }
@@ -185,7 +184,7 @@ func TestTwin(t *testing.T) {
 		settle()
 		require.ErrorIs(t, <-a.ended, cluster.ErrFenced)
 		require.Equal(t, "boot", claim(t, twin).Why)
-		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n")), cluster.ErrFenced)
+		require.ErrorIs(t, old.Append(t.Context(), []byte("two\n"), nil), cluster.ErrFenced)
 	})
 }
 
@@ -207,7 +206,7 @@ func TestTwinClaims(t *testing.T) {
 		defer cancel()
 		_, err := a.Claim(ctx, session, cluster.Wants{}, cluster.Mark{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, young.Append(t.Context(), []byte("two\n")))
+		require.NoError(t, young.Append(t.Context(), []byte("two\n"), nil))
 		require.ErrorIs(t, <-a.ended, cluster.ErrFenced)
 	})
 }
@@ -222,9 +221,9 @@ func TestLeaseLapsed(t *testing.T) {
 		woken := 0
 		o.Woken(func() { woken++ })
 		require.NoError(t, o.Note(t.Context(), nil, nil))
-		before, _ := o.Mark()
+		before := o.Mark()
 		require.NoError(t, o.Current(t.Context()))
-		after, _ := o.Mark()
+		after := o.Mark()
 		require.Equal(t, before, after, "it has a lease")
 		a.way.Cut(clustertest.Gone)
 		time.Sleep(2 * time.Second)
@@ -243,13 +242,13 @@ func TestLeaseCameBack(t *testing.T) {
 		settle()
 		o := claim(t, a)
 		require.NoError(t, o.Note(t.Context(), nil, nil))
-		before, _ := o.Mark()
+		before := o.Mark()
 		a.way.Cut(clustertest.Gone)
 		time.Sleep(2 * time.Second)
 		a.way.Cut(clustertest.Whole)
 		settle()
 		require.NoError(t, o.Current(t.Context()))
-		after, _ := o.Mark()
+		after := o.Mark()
 		require.NotEqual(t, before, after)
 	})
 }
@@ -279,7 +278,7 @@ func TestEverybodyClaims(t *testing.T) {
 							mu.Lock()
 							owners[name] = true
 							mu.Unlock()
-							_ = o.Append(t.Context(), []byte(name))
+							_ = o.Append(t.Context(), []byte(name), nil)
 							return
 						}
 					}

@@ -16,50 +16,45 @@ import (
 // value counts nothing.
 type Metrics struct {
 	mu     sync.Mutex // guards what follows
-	counts map[string]float64
-	times  map[string]*histogram
+	series map[string]*series
 }
 
-// histogram is how long something took, in buckets.
-type histogram struct {
-	buckets []uint64 // one for each of bounds, and one beyond
+// series is a counter, or how long something took.
+type series struct {
 	sum     float64
+	buckets []uint64 // one for each of bounds, and one beyond; none of a counter
 }
 
 // bounds are in seconds.
 var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // Count adds to a counter. name may have labels: x_total{why="dead"}.
-func (m *Metrics) Count(name string, n float64) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.counts == nil {
-		m.counts = map[string]float64{}
-	}
-	m.counts[name] += n
-}
+func (m *Metrics) Count(name string, n float64) { m.add(name, n, false) }
 
 // Took notes how long something took.
-func (m *Metrics) Took(name string, d time.Duration) {
+func (m *Metrics) Took(name string, d time.Duration) { m.add(name, d.Seconds(), true) }
+
+func (m *Metrics) add(name string, n float64, timed bool) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.times == nil {
-		m.times = map[string]*histogram{}
+	if m.series == nil {
+		m.series = map[string]*series{}
 	}
-	h := m.times[name]
-	if h == nil {
-		h = &histogram{buckets: make([]uint64, len(bounds)+1)}
-		m.times[name] = h
+	s := m.series[name]
+	if s == nil {
+		s = new(series)
+		m.series[name] = s
+		if timed {
+			s.buckets = make([]uint64, len(bounds)+1)
+		}
 	}
-	i, _ := slices.BinarySearch(bounds, d.Seconds())
-	h.buckets[i]++
-	h.sum += d.Seconds()
+	if s.sum += n; timed {
+		i, _ := slices.BinarySearch(bounds, n)
+		s.buckets[i]++
+	}
 }
 
 // Write writes all of it as text for Prometheus, with gauges of this moment.
@@ -77,21 +72,22 @@ func (m *Metrics) Write(w io.Writer, gauges map[string]float64) error {
 		fmt.Fprintf(&text, "%s %v\n", name, gauges[name])
 	}
 	m.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(m.counts)) {
-		kind(name, "counter")
-		fmt.Fprintf(&text, "%s %v\n", name, m.counts[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.times)) {
+	for _, name := range slices.Sorted(maps.Keys(m.series)) {
+		s, below := m.series[name], uint64(0)
+		if s.buckets == nil {
+			kind(name, "counter")
+			fmt.Fprintf(&text, "%s %v\n", name, s.sum)
+			continue
+		}
 		kind(name, "histogram")
-		h, sum := m.times[name], uint64(0)
-		for i, n := range h.buckets {
+		for i, n := range s.buckets {
 			bound := "+Inf"
-			if sum += n; i < len(bounds) {
+			if below += n; i < len(bounds) {
 				bound = fmt.Sprint(bounds[i])
 			}
-			fmt.Fprintf(&text, "%s_bucket{le=%q} %d\n", name, bound, sum)
+			fmt.Fprintf(&text, "%s_bucket{le=%q} %d\n", name, bound, below)
 		}
-		fmt.Fprintf(&text, "%s_sum %v\n%s_count %d\n", name, h.sum, name, sum)
+		fmt.Fprintf(&text, "%s_sum %v\n%s_count %d\n", name, s.sum, name, below)
 	}
 	m.mu.Unlock()
 	_, err := io.WriteString(w, text.String())

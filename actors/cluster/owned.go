@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/fnv"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,14 +17,10 @@ type Owned struct {
 	Wants Wants  // of its node
 	Heir  string // the node that is to have it once it is released; "" for the one where it belongs
 
+	*Writer
 	member *Member
-	id     SessionID
-	w      *Writer
 	lease  uint64 // under which something was appended
-	next   []string
-	keys   Keys
 	wake   func()
-	since  atomic.Int64 // when what is being appended was begun, Unix milliseconds; 0 for nothing
 }
 
 // Load reads what is in the log behind a mark, which is in a copy already, with the keys that
@@ -33,37 +28,22 @@ type Owned struct {
 func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) error {
 	o.keys = keys
 	begun := time.Now()
-	_, _, err := Follow(ctx, o.member.cfg.Log, o.id, from, &o.keys, o.w.Epoch(), f)
-	o.member.said("session loaded", "session", o.id, "epoch", o.w.Epoch(), "for", time.Since(begun))
+	_, err := Follow(ctx, o.log, o.id, from, &o.keys, o.Epoch(), f)
+	o.member.said("session loaded", "session", o.id, "epoch", o.Epoch(), "for", time.Since(begun))
 	return err
 }
 
 // Follow brings a copy of a log, which goes to a mark and knows these keys, up to a place: f gets entries, as
-// they stand in the file. It returns the mark that the copy has then; whole is false where it has none, since what
-// was appended at once ends behind the place.
-func Follow(ctx context.Context, log Log, id SessionID, from Mark, keys *Keys, to Seq, f func(lines []byte) error) (at Mark, whole bool, err error) {
-	var joiner Joiner
-	at, err = Load(ctx, log, id, from, to, func(r Record) error {
+// they stand in the file. It returns the mark that the copy has then, see [Load].
+func Follow(ctx context.Context, log Log, id SessionID, from Mark, keys *Keys, to Seq, f func(lines []byte) error) (Mark, error) {
+	return Load(ctx, log, id, from, to, func(r Record) error {
 		keys.Add(r.Seq, r.Keys)
-		if lines := joiner.Add(r); lines != nil {
-			return f(lines)
+		if r.Kind == Lines {
+			return f(r.Lines)
 		}
 		return nil
 	})
-	return at, joiner.parts == nil, err
 }
-
-// Mark is behind the last record, and the keys of what is before it.
-func (o *Owned) Mark() (Mark, Keys) { return o.w.Mark(), o.keys }
-
-// Fenced says whether somebody else was found to own the session.
-func (o *Owned) Fenced() bool { return errors.Is(o.w.final, ErrFenced) }
-
-// Since is when this node had claimed the session.
-func (o *Owned) Since() time.Time { return o.w.since }
-
-// Epoch is the sequence of the claim.
-func (o *Owned) Epoch() Seq { return o.w.Epoch() }
 
 // Woken has f called when the session should make sure that it is still this node's: see
 // [Owned.Current].
@@ -73,56 +53,33 @@ func (o *Owned) Woken(f func()) {
 	o.wake = f
 }
 
-// Doubted has f called, by whoever appends and while it does, when that has been in doubt for a second.
-func (o *Owned) Doubted(f func(since time.Time)) { o.w.doubt = f }
-
-// Sign gives the next record the keys of the commands whose effect it is.
-func (o *Owned) Sign(keys []string) { o.next = keys }
-
-// Done is the record that has the effect of a command; 0 for none.
-func (o *Owned) Done(key string) Seq { return o.keys.Find(key) }
-
-// Append puts lines behind the last record. It fails with ErrFenced, or ErrUnknown when that
-// lasts too long, for good; with any other error nothing was written.
-func (o *Owned) Append(ctx context.Context, lines []byte) error {
-	keys := o.next
-	o.next = nil
-	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.w.Append(ctx, lines, keys) }, keys)
+// Append puts lines, the effect of the commands with these keys, behind the last record. It fails with
+// ErrFenced, or ErrUnknown when that lasts too long, for good; with any other error nothing was written.
+func (o *Owned) Append(ctx context.Context, lines []byte, keys []string) error {
+	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.Writer.Append(ctx, lines, keys) })
 }
 
 // Note puts a text that is no entry behind the last record. Errors are those of Append.
 func (o *Owned) Note(ctx context.Context, text []byte, keys []string) error {
-	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.w.Note(ctx, text, keys) }, keys)
+	return o.put(ctx, func(ctx context.Context) (Seq, error) { return o.Writer.Note(ctx, text, keys) })
 }
 
-func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error), keys []string) error {
+func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.member.cfg.Patience)
 	defer cancel()
 	lease, leased := o.member.Lease()
 	begun := time.Now()
-	o.since.Store(begun.UnixMilli())
-	seq, err := do(ctx)
-	o.since.Store(0)
+	_, err := do(ctx)
 	if took := time.Since(begun); took > toldAfter {
-		o.member.said("session was in doubt", "session", o.id, "epoch", o.w.Epoch(), "for", took)
+		o.member.said("session was in doubt", "session", o.id, "epoch", o.Epoch(), "for", took)
 	}
-	if err != nil {
-		if errors.Is(err, ErrFenced) {
-			o.member.said("session fenced", "session", o.id, "epoch", o.w.Epoch())
-		}
-		return err
-	}
-	o.keys.Add(seq, keys)
-	if leased {
+	switch {
+	case err == nil && leased:
 		o.lease = lease
+	case errors.Is(err, ErrFenced):
+		o.member.said("session fenced", "session", o.id, "epoch", o.Epoch())
 	}
-	return nil
-}
-
-// doubts says whether something that is appended is in doubt.
-func (o *Owned) doubts() bool {
-	begun := o.since.Load()
-	return begun > 0 && time.Since(time.UnixMilli(begun)) > toldAfter
+	return err
 }
 
 // Current says that what was appended is all there is: what is in memory may be shown. Under
@@ -141,13 +98,13 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.Drop()
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	var about []byte
+	var text []byte
 	if o.Heir != "" {
-		about, _ = json.Marshal(lastRelease{o.Heir})
+		text, _ = json.Marshal(about{To: o.Heir})
 	}
-	err := o.w.Release(ctx, about)
+	err := o.Writer.Release(ctx, text)
 	if err == nil {
-		o.member.said("session released", "session", o.id, "epoch", o.w.Epoch())
+		o.member.said("session released", "session", o.id, "epoch", o.Epoch())
 	}
 	return err
 }

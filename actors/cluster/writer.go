@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,68 +22,61 @@ const oldTail = 2 * time.Second
 // Writer appends to the log of one session for the node that claimed it. It is
 // not safe for concurrent use.
 type Writer struct {
-	log   Log
-	id    SessionID
-	at    Mark
-	since time.Time             // when it claimed the session
-	final error                 // why nothing can be appended any more
-	doubt func(since time.Time) // see [Owned.Doubted]
+	log      Log
+	id       SessionID
+	at       Mark
+	keys     Keys                  // of the log, as far as it was read or written
+	since    time.Time             // when it claimed the session
+	final    error                 // why nothing can be appended any more
+	doubt    func(since time.Time) // see Doubted; may be nil
+	doubtful atomic.Bool           // what is appended is in doubt
 }
 
 // toldAfter is how long an append is in doubt before somebody is told.
 const toldAfter = time.Second
 
-// Own claims the session behind its tail for one life of a node. It fails with
-// ErrFenced if somebody else was faster, or if the tail that was seen was old:
-// who still wants the session asks again. It fails with ErrDamaged if the log is
-// shorter than what is known of it, or another one; of known only place and sum matter.
-func Own(ctx context.Context, log Log, id SessionID, node, boot string, known Mark) (*Writer, error) {
-	tail, err := tailBehind(ctx, log, id, known)
-	if err != nil {
-		return nil, err
-	}
-	return OwnBehind(ctx, log, id, node, boot, tail, nil)
-}
-
-// claimText is what a claim says beside its head, which is no entry. Two claims of one life behind one
-// record are told apart by it.
-type claimText struct {
+// about is what a claim or a release says beside its head, which is no entry.
+type about struct {
 	Wants *Wants `json:"wants,omitempty"` // of the session; in its first claim
-	Claim string `json:"claim"`
+	Claim string `json:"claim,omitempty"` // tells two claims of one life behind one record apart
+	To    string `json:"to,omitempty"`    // who is to have the session that is released
 }
 
-// OwnBehind is [Own] behind a tail that was read before somebody asked whether the owner is
-// dead, see [Beats]. It fails with ErrFenced if anything was appended since. wants is what a new session wants
-// of its node.
-func OwnBehind(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants *Wants) (*Writer, error) {
+// Own claims the session behind its tail for one life of a node. The tail was read before somebody asked
+// whether the owner is dead, see [Beats]. It fails with ErrFenced if anything was appended since, or the tail that was
+// seen was old: who still wants the session asks again. wants is what a new session wants of its node.
+func Own(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants *Wants) (*Writer, error) {
 	w := &Writer{log: log, id: id, at: tail.Mark()}
 	w.at.Node, w.at.Boot = node, boot
-	about, err := json.Marshal(claimText{wants, rand.Text()})
+	text, err := json.Marshal(about{Wants: wants, Claim: rand.Text()})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.put(ctx, Record{Kind: Claim, Lines: about}, false); err != nil {
+	if _, err := w.put(ctx, Record{Kind: Claim, Lines: text}, false); err != nil {
 		return nil, err
 	}
 	w.since = time.Now()
 	return w, nil
 }
 
-// tailBehind is the tail of a log of which something is known. It may have been answered by who is
-// behind: then it is asked again for a while.
-func tailBehind(ctx context.Context, log Log, id SessionID, known Mark) (Record, error) {
-	for begin, pause := time.Now(), firstPause; ; pause = min(2*pause, longestWait) {
+// TailBehind is the tail of a log of which something is known; only place and sum of that matter. It may have been
+// answered by who is behind: then it is asked again for a while. It fails with ErrDamaged if the log is shorter than
+// what is known of it, or another one.
+func TailBehind(ctx context.Context, log Log, id SessionID, known Mark) (Record, error) {
+	for begin, wait := time.Now(), firstPause; ; wait = min(2*wait, longestWait) {
 		tail, err := log.Tail(ctx, id)
-		if err == nil {
-			err = tail.behind(known)
-		}
-		if err == nil || !errors.Is(err, ErrDamaged) || tail.Seq >= known.Seq || time.Since(begin) > oldTail {
+		switch {
+		case err != nil || tail.Seq > known.Seq || known.Seq == 0:
 			return tail, err
+		case tail.Seq == known.Seq && tail.Sum != known.Sum:
+			return tail, fmt.Errorf("%w: its last record %d has sum %x, and %x is known", ErrDamaged, tail.Seq, tail.Sum, known.Sum)
+		case tail.Seq == known.Seq:
+			return tail, nil
+		case time.Since(begin) > oldTail:
+			return tail, fmt.Errorf("%w: its last record is %d, and %d is known", ErrDamaged, tail.Seq, known.Seq)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return Record{}, ctx.Err()
+		if err := pause(ctx, wait); err != nil {
+			return Record{}, err
 		}
 	}
 }
@@ -90,15 +84,30 @@ func tailBehind(ctx context.Context, log Log, id SessionID, known Mark) (Record,
 // Epoch is the sequence of the writer's claim.
 func (w *Writer) Epoch() Seq { return w.at.Epoch }
 
+// Since is when the session was claimed.
+func (w *Writer) Since() time.Time { return w.since }
+
 // Mark is behind the last record that is known to be in.
 func (w *Writer) Mark() Mark { return w.at }
+
+// Keys are those of what is before the mark.
+func (w *Writer) Keys() Keys { return w.keys }
+
+// Done is the record that has the effect of a command; 0 for none.
+func (w *Writer) Done(key string) Seq { return w.keys.Find(key) }
+
+// Fenced says whether somebody else was found to own the session.
+func (w *Writer) Fenced() bool { return errors.Is(w.final, ErrFenced) }
+
+// Doubted has f called, by whoever appends and while it does, when that has been in doubt for a second.
+func (w *Writer) Doubted(f func(since time.Time)) { w.doubt = f }
 
 // Append puts lines, the effect of the commands with these keys, behind the
 // last record, and returns when a majority has them. It repeats the same record
 // until its fate is known. It fails with ErrTooLarge or ErrFull, and nothing
 // was written; with ErrFenced, for good; and if ctx ends in doubt with
 // ErrUnknown, for good, because nothing may follow a record that may be there.
-// What is above MostLines goes in parts, see [Joiner].
+// What is above MostLines goes in parts, see [Load].
 func (w *Writer) Append(ctx context.Context, lines []byte, keys []string) (Seq, error) {
 	if len(lines) > MostEntries {
 		return 0, ErrTooLarge
@@ -133,9 +142,9 @@ func (w *Writer) Trim(ctx context.Context, text []byte) error {
 }
 
 // Release says in the log that nobody owns the session. Nothing can be appended
-// behind it. about is a text of the release, which is no entry. Errors are those of Append.
-func (w *Writer) Release(ctx context.Context, about []byte) error {
-	if _, err := w.put(ctx, Record{Kind: Release, Lines: about}, false); err != nil {
+// behind it. text is a text of the release, which is no entry. Errors are those of Append.
+func (w *Writer) Release(ctx context.Context, text []byte) error {
+	if _, err := w.put(ctx, Record{Kind: Release, Lines: text}, false); err != nil {
 		return err
 	}
 	w.final = ErrReleased
@@ -152,34 +161,34 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 	if r.Kind != Claim {
 		r.Epoch, r.N = w.at.Epoch, w.at.N+1
 	}
-	doubtful, since, told := begun, time.Now(), w.doubt == nil
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+	defer w.doubtful.Store(false)
+	unsure, since := begun, time.Now()
+	for wait := firstPause; ; wait = min(2*wait, longestWait) {
 		seq, err := w.try(ctx, r)
 		switch {
 		case err == nil:
 			r.Seq = seq
 			w.at = r.Mark()
+			w.keys.Add(seq, r.Keys)
 			return seq, nil
 		case errors.Is(err, ErrFenced):
 			w.final = ErrFenced
 			return 0, w.final
-		case !doubtful && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
+		case !unsure && (errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge)):
 			return 0, err
 		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull):
 			// A conflict, too, may be the answer to this record's own double.
-			doubtful = true
+			unsure = true
 		}
-		if !told && time.Since(since) >= toldAfter {
-			told = true
+		if time.Since(since) >= toldAfter && !w.doubtful.Swap(true) && w.doubt != nil {
 			w.doubt(since)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			if !doubtful {
-				return 0, ctx.Err()
-			}
-			w.final = fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		switch ended := pause(ctx, wait); {
+		case ended == nil:
+		case !unsure:
+			return 0, ended
+		default:
+			w.final = fmt.Errorf("%w: %w", ErrUnknown, ended)
 			return 0, w.final
 		}
 	}

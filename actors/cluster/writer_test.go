@@ -72,7 +72,7 @@ func (h *history) node(node int) {
 	rnd := rand.New(rand.NewPCG(h.seed, uint64(node)))
 	for life := range 5 {
 		boot := fmt.Sprintf("n%d-b%d", node, life)
-		w, err := cluster.Own(h.t.Context(), h.log, session, fmt.Sprint(node), boot, cluster.Mark{})
+		w, err := clustertest.Own(h.t.Context(), h.log, session, fmt.Sprint(node), boot, cluster.Mark{})
 		if err != nil {
 			h.isFence(err)
 			continue
@@ -128,7 +128,7 @@ func (h *history) judge() {
 func TestAlone(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) {
-			w, err := cluster.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1", cluster.Mark{})
+			w, err := clustertest.Own(t.Context(), clustertest.New(seed, 50), session, "a", "1", cluster.Mark{})
 			require.NoError(t, err, "seed %d", seed)
 			for range 10 {
 				_, err := w.Append(t.Context(), []byte("line"), nil)
@@ -142,7 +142,7 @@ func TestAlone(t *testing.T) {
 func TestDoubtIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &silent{Memory: clustertest.New(1, 0)}
-		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		w, err := clustertest.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		log.silent = true
 		ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +176,7 @@ func TestOldTails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &oldTails{Memory: clustertest.New(1, 0)}
 		own := func(node string) (*cluster.Writer, error) {
-			return cluster.Own(t.Context(), log, session, node, node+"-1", cluster.Mark{})
+			return clustertest.Own(t.Context(), log, session, node, node+"-1", cluster.Mark{})
 		}
 		first, err := own("a")
 		require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestChain(t *testing.T) {
 	var good []cluster.Record
 	synctest.Test(t, func(t *testing.T) {
 		log := clustertest.New(1, 0)
-		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		w, err := clustertest.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		for _, line := range []string{"one", "two", "three"} {
 			_, err := w.Append(t.Context(), []byte(line), []string{"c/" + line})
@@ -273,7 +273,7 @@ func TestLoad(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := clustertest.New(1, 0)
-			w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+			w, err := clustertest.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 			require.NoError(t, err)
 			for range 4 {
 				_, err := w.Append(t.Context(), []byte("line"), nil)
@@ -292,7 +292,7 @@ func TestLoad(t *testing.T) {
 func TestLoad_short(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &short{Memory: clustertest.New(1, 0)}
-		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		w, err := clustertest.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		_, err = w.Append(t.Context(), []byte("line"), nil)
 		require.NoError(t, err)
@@ -344,7 +344,7 @@ func (h *holey) Damaged(_ cluster.SessionID, source string, _ error) {
 func TestLoad_hole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &holey{Memory: clustertest.New(1, 0)}
-		w, err := cluster.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
+		w, err := clustertest.Own(t.Context(), log, session, "a", "1", cluster.Mark{})
 		require.NoError(t, err)
 		for i := range 5 {
 			seq, err := w.Append(t.Context(), []byte("line"), nil)
@@ -362,26 +362,25 @@ func TestLoad_hole(t *testing.T) {
 	})
 }
 
-// TestFollow_parts: a copy that is brought up to a place in the middle of what was appended at once has no mark: what is
-// behind the place would be taken for all of it.
+// TestFollow_parts: a copy that is brought up to a place in the middle of what was appended at once has the mark before
+// that: what is behind the place would be taken for all of it.
 func TestFollow_parts(t *testing.T) {
 	engine := clustertest.New(1, 0)
-	w, err := cluster.Own(t.Context(), engine, "s", "a", "1", cluster.Mark{})
+	w, err := clustertest.Own(t.Context(), engine, "s", "a", "1", cluster.Mark{})
 	require.NoError(t, err)
 	large := bytes.Repeat([]byte("x"), cluster.MostLines+10)
 	_, err = w.Append(t.Context(), large, []string{"c/1"})
 	require.NoError(t, err)
 	last := w.Mark().Seq
-	for to, whole := range map[cluster.Seq]bool{w.Epoch(): true, last - 1: false, last: true} {
+	for to, reached := range map[cluster.Seq]cluster.Seq{w.Epoch(): w.Epoch(), last - 1: w.Epoch(), last: last} {
 		var keys cluster.Keys
 		var got []byte
-		at, is, err := cluster.Follow(t.Context(), engine, "s", cluster.Mark{}, &keys, to, func(lines []byte) error {
+		at, err := cluster.Follow(t.Context(), engine, "s", cluster.Mark{}, &keys, to, func(lines []byte) error {
 			got = append(got, lines...)
 			return nil
 		})
 		require.NoError(t, err)
-		assert.Equal(t, whole, is, to)
-		assert.Equal(t, to, at.Seq)
+		assert.Equal(t, reached, at.Seq)
 		assert.Equal(t, to == last, len(got) == len(large))
 		assert.Equal(t, to == last, keys.Find("c/1") == last)
 	}

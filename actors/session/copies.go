@@ -179,18 +179,15 @@ func (k *kept) read() (*store.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := false
 	err = k.update(file, at, func(from copyNote) (err error) {
 		at.Keys = from.Keys
-		at.Mark, whole, err = cluster.Follow(ctx, k.cluster.Engine, id, from.Mark, &at.Keys, max(tail.Seq, from.Seq), file.Write)
+		at.Mark, err = cluster.Follow(ctx, k.cluster.Engine, id, from.Mark, &at.Keys, max(tail.Seq, from.Seq), file.Write)
 		return err
 	})
 	exists, closed := file.Close()
 	if err = errors.Join(err, closed); err != nil || !exists {
 		return nil, err
 	}
-	if whole {
-		k.mark(at.Mark, at.Keys)
-	}
+	k.mark(at.Mark, at.Keys)
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
 }

@@ -204,9 +204,11 @@ func Export(ctx context.Context, log cluster.Log, fsys store.FS, id, path string
 	if err != nil {
 		return err
 	}
-	var joiner cluster.Joiner
 	_, err = cluster.Load(ctx, log, cluster.SessionID(id), cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
-		_, err := f.Write(joiner.Add(r))
+		if r.Kind != cluster.Lines {
+			return nil
+		}
+		_, err := f.Write(r.Lines)
 		return err
 	})
 	if closed := f.Close(); err == nil {

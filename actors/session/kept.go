@@ -90,7 +90,7 @@ type kept struct {
 	owned   *cluster.Owned                          // nil before it is claimed
 	tree    *rooted                                 // nil for a session that is in no root of mode git
 	wake    func()                                  // of the session; see [cluster.Owned.Woken]
-	doubt   func(time.Time)                         // likewise; see [cluster.Owned.Doubted]
+	doubt   func(time.Time)                         // likewise; see [cluster.Writer.Doubted]
 	sign    []string                                // keys of the commands whose effect is appended next
 	wait    func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
 }
@@ -140,7 +140,7 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	if err = errors.Join(err, closed); err != nil {
 		return nil, err
 	}
-	k.mark(k.owned.Mark())
+	k.mark(k.owned.Mark(), k.owned.Keys())
 	if !exists {
 		return nil, nil
 	}
@@ -217,9 +217,9 @@ func (k *kept) commit(ctx context.Context, lines []byte) error {
 			return cluster.ErrFenced
 		}
 	}
-	k.owned.Sign(k.sign)
+	keys := k.sign
 	k.sign = nil
-	return k.owned.Append(ctx, lines)
+	return k.owned.Append(ctx, lines, keys)
 }
 
 // Close is that of [store.Keeper]: this node gives the session up.
@@ -229,7 +229,7 @@ func (k *kept) Close(whole bool) {
 	}
 	k.saveAtEnd()
 	if whole {
-		k.mark(k.owned.Mark())
+		k.mark(k.owned.Mark(), k.owned.Keys())
 	}
 	if err := k.wait(k.owned.Release); err != nil {
 		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")

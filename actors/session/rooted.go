@@ -103,7 +103,7 @@ func (s *Session) saveTree(c actor.Context) {
 		return
 	}
 	t := k.tree
-	at, _ := k.owned.Mark()
+	at := k.owned.Mark()
 	if at.Seq == t.saved {
 		return
 	}

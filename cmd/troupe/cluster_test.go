@@ -53,7 +53,7 @@ func TestClusterGauges(t *testing.T) {
 		assert.InDelta(t, 10, gauge(`beat_age_seconds{node="b"}`), 0.5)
 		way.Cut(clustertest.Gone)
 		appended := make(chan error, 1)
-		go func() { appended <- o.Append(t.Context(), []byte("one\n")) }()
+		go func() { appended <- o.Append(t.Context(), []byte("one\n"), nil) }()
 		go func() { _, _ = a.Claim(t.Context(), "session-2", cluster.Wants{}, cluster.Mark{}) }()
 		time.Sleep(3 * time.Second)
 		assert.EqualValues(t, 1, gauge(`sessions{state="doubtful"}`))

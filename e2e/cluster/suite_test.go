@@ -149,7 +149,7 @@ func TestFigures(t *testing.T) {
 	line := bytes.Repeat([]byte("x"), 600)
 	for name, e := range map[string]cluster.Engine{"jetstream": js, "postgres": pg} {
 		writer := func(id string) *cluster.Writer {
-			w, err := cluster.Own(ctx, e, cluster.SessionID(id), "a", "1", cluster.Mark{})
+			w, err := clustertest.Own(ctx, e, cluster.SessionID(id), "a", "1", cluster.Mark{})
 			require.NoError(t, err)
 			return w
 		}

@@ -67,11 +67,10 @@ type Effect struct {
 
 // log is how a host writes: cluster.Owned, or what does without any lease.
 type log interface {
-	Sign(keys []string)
-	Append(ctx context.Context, lines []byte) error
+	Append(ctx context.Context, lines []byte, keys []string) error
 	Current(ctx context.Context) error
 	Done(key string) cluster.Seq
-	Mark() (cluster.Mark, cluster.Keys)
+	Mark() cluster.Mark
 	Epoch() cluster.Seq
 	Drop()
 }
@@ -236,8 +235,7 @@ func (h *Host) work(s *hosted, c Command) (Answer, error) {
 	if seq := l.Done(c.Key); seq > 0 {
 		return Answer{Seq: seq, Replayed: true}, nil
 	}
-	l.Sign([]string{c.Key})
-	if err := l.Append(context.Background(), []byte(c.Key+"\n")); err != nil {
+	if err := l.Append(context.Background(), []byte(c.Key+"\n"), []string{c.Key}); err != nil {
 		return lost(err)
 	}
 	s.keys = append(s.keys, c.Key)
@@ -245,56 +243,47 @@ func (h *Host) work(s *hosted, c Command) (Answer, error) {
 		return Answer{}, h.ctx.Err()
 	}
 	h.cfg.Effect(Effect{c.Session, c.Key, l.Epoch()})
-	m, _ := l.Mark()
-	return Answer{Seq: m.Seq}, nil
+	return Answer{Seq: l.Mark().Seq}, nil
 }
 
 // greedy writes behind a claim that it made without asking who lives.
 type greedy struct {
-	w    *cluster.Writer
-	keys cluster.Keys
-	next []string
+	*cluster.Writer
+	before cluster.Keys // of what was there when it claimed
 }
 
 func own(ctx context.Context, cfg HostConfig, id cluster.SessionID, f func([]byte) error) (*greedy, error) {
-	w, err := cluster.Own(ctx, cfg.Engine, id, cfg.Node.Name, cfg.Node.Boot, cluster.Mark{})
+	w, err := Own(ctx, cfg.Engine, id, cfg.Node.Name, cfg.Node.Boot, cluster.Mark{})
 	if err != nil {
 		if errors.Is(err, cluster.ErrFenced) {
 			err = errNotHere
 		}
 		return nil, err
 	}
-	g := &greedy{w: w}
-	_, err = cluster.Load(ctx, cfg.Engine, id, cluster.Mark{}, w.Epoch(), func(r cluster.Record) error {
-		g.keys.Add(r.Seq, r.Keys)
-		if r.Kind == cluster.Lines {
-			return f(r.Lines)
-		}
-		return nil
-	})
+	g := &greedy{Writer: w}
+	_, err = cluster.Follow(ctx, cfg.Engine, id, cluster.Mark{}, &g.before, w.Epoch(), f)
 	return g, err
 }
 
-func (g *greedy) Sign(keys []string) { g.next = keys }
-func (g *greedy) Append(ctx context.Context, lines []byte) error {
+func (g *greedy) Append(ctx context.Context, lines []byte, keys []string) error {
 	ctx, cancel := context.WithTimeout(ctx, cluster.DefaultPatience)
 	defer cancel()
-	seq, err := g.w.Append(ctx, lines, g.next)
-	if err == nil {
-		g.keys.Add(seq, g.next)
-	}
+	_, err := g.Writer.Append(ctx, lines, keys)
 	return err
 }
 func (g *greedy) Current(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cluster.DefaultPatience)
 	defer cancel()
-	_, err := g.w.Note(ctx, nil, nil)
+	_, err := g.Note(ctx, nil, nil)
 	return err
 }
-func (g *greedy) Done(key string) cluster.Seq        { return g.keys.Find(key) }
-func (g *greedy) Mark() (cluster.Mark, cluster.Keys) { return g.w.Mark(), g.keys }
-func (g *greedy) Epoch() cluster.Seq                 { return g.w.Epoch() }
-func (g *greedy) Drop()                              {}
+func (g *greedy) Done(key string) cluster.Seq {
+	if seq := g.Writer.Done(key); seq > 0 {
+		return seq
+	}
+	return g.before.Find(key)
+}
+func (g *greedy) Drop() {}
 
 // ReadEffects is what a file of effects holds, one a line. The last may be cut: its host was killed.
 func ReadEffects(text []byte) (effects []Effect) {

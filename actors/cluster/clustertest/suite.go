@@ -40,9 +40,18 @@ func Suite(t *testing.T, open func(t *testing.T) cluster.Engine) {
 // fresh is a session that nobody has.
 func fresh() cluster.SessionID { return cluster.SessionID("s-" + rand.Text()) }
 
+// Own claims a session of which something is known behind its tail, without asking who lives.
+func Own(ctx context.Context, log cluster.Log, id cluster.SessionID, node, boot string, known cluster.Mark) (*cluster.Writer, error) {
+	tail, err := cluster.TailBehind(ctx, log, id, known)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Own(ctx, log, id, node, boot, tail, nil)
+}
+
 func claimed(t *testing.T, e cluster.Engine, id cluster.SessionID, node string) *cluster.Writer {
 	t.Helper()
-	w, err := cluster.Own(t.Context(), e, id, node, node+"-boot", cluster.Mark{})
+	w, err := Own(t.Context(), e, id, node, node+"-boot", cluster.Mark{})
 	require.NoError(t, err)
 	return w
 }
@@ -131,9 +140,9 @@ func suiteRecords(t *testing.T, open func(*testing.T) cluster.Engine) {
 	assert.ErrorIs(t, err, cluster.ErrDamaged, "a log that ends before it should is no shorter session")
 	_, err = e.Append(t.Context(), id, last.Seq, cluster.Record{Kind: cluster.Lines, Lines: make([]byte, cluster.MostLines+1)})
 	assert.ErrorIs(t, err, cluster.ErrTooLarge)
-	_, err = cluster.Own(ctx, other, id, "b", "1", cluster.Mark{Seq: last.Seq + 5, Sum: last.Sum})
+	_, err = Own(ctx, other, id, "b", "1", cluster.Mark{Seq: last.Seq + 5, Sum: last.Sum})
 	assert.ErrorIs(t, err, cluster.ErrDamaged, "shorter than what is known")
-	_, err = cluster.Own(ctx, other, id, "b", "1", cluster.Mark{Seq: last.Seq, Sum: last.Sum + 1})
+	_, err = Own(ctx, other, id, "b", "1", cluster.Mark{Seq: last.Seq, Sum: last.Sum + 1})
 	assert.ErrorIs(t, err, cluster.ErrDamaged, "another log than what is known")
 }
 
@@ -177,7 +186,7 @@ func suiteClaims(t *testing.T, open func(*testing.T) cluster.Engine) {
 		all.Go(func() {
 			for life := range 12 {
 				id := ids[(node+life)%len(ids)]
-				w, err := cluster.Own(t.Context(), e, id, fmt.Sprint("n", node), fmt.Sprint("b", life), cluster.Mark{})
+				w, err := Own(t.Context(), e, id, fmt.Sprint("n", node), fmt.Sprint("b", life), cluster.Mark{})
 				for n := 0; n < 8 && err == nil; n++ {
 					line := fmt.Sprintf("%s %d-%d-%d", id, node, life, n)
 					if _, err = w.Append(t.Context(), []byte(line), nil); err == nil {
@@ -226,11 +235,10 @@ func suiteParts(t *testing.T, open func(*testing.T) cluster.Engine) {
 	w = claimed(t, e, id, "b")
 	_, err = w.Append(t.Context(), []byte("short"), nil)
 	require.NoError(t, err)
-	var join cluster.Joiner
 	var got [][]byte
 	for _, r := range whole(t, open(t), id) {
-		if lines := join.Add(r); lines != nil {
-			got = append(got, lines)
+		if r.Kind == cluster.Lines {
+			got = append(got, r.Lines)
 		}
 	}
 	require.Len(t, got, 2)
