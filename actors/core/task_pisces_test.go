@@ -72,6 +72,12 @@ func TestPiscesMergeSummary(t *testing.T) {
 	assert.Empty(t, mergeSummary([]protocol.TaskResult{{}}), "none was isolated")
 }
 
+// TestPiscesWorkspaceOnly: where work is that no patch has, the model reads.
+func TestPiscesWorkspaceOnly(t *testing.T) {
+	text := piscesText(&protocol.TaskResult{ID: "A", ExitCode: 1, Error: "it could not be captured", Merged: new(bool), Workspace: "/w"})
+	assert.Contains(t, text, "What it changed is only in its workspace.\nWorkspace: /w\n")
+}
+
 // TestFitUpdate: an update that would be too long has less of what has ended, and then of what is older.
 func TestFitUpdate(t *testing.T) {
 	long := []string{strings.Repeat("x", maxShown/2)}

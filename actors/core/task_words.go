@@ -224,7 +224,7 @@ func piscesText(r *protocol.TaskResult) string {
 	if len(r.Output) > maxItemText && r.OutputPath != "" {
 		b.WriteString("The whole output: " + r.OutputPath + "\n")
 	}
-	if r.Merged == nil || r.Verification != nil && r.Verification.Status == protocol.VerifyFailed || len(r.Conflicts) > 0 || len(r.Notes) > 0 {
+	if r.Merged == nil || r.Verification != nil && r.Verification.Status == protocol.VerifyFailed || len(r.Conflicts) > 0 || len(r.Notes) > 0 || r.Workspace != "" && r.PatchPath == "" {
 		b.WriteString(workText(r))
 	}
 	if r.ExitCode != 0 && r.SessionFile != "" {
