@@ -53,7 +53,7 @@ func limitsOf(l protocol.BudgetLimits) amounts {
 	}
 	dollars := math.Inf(1)
 	if l.MaxCostUSD != nil {
-		dollars = *l.MaxCostUSD
+		dollars = *l.MaxCostUSD * (1 - 1e-9) // sums of prices fall short of the decimal number that they are by a little
 	}
 	return amounts{
 		whole(l.MaxWallTimeMs), whole(l.MaxInputTokens), whole(l.MaxOutputTokens), whole(l.MaxTotalTokens), dollars,

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"troupe/protocol"
 )
 
 // TestPoolLaws: at each grant there is room for it, or nothing else is reserved; what
@@ -108,4 +110,13 @@ func TestPoolLaws(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A cost that is the limit as people write it reaches it, though its binary sum falls short of it.
+func TestCostReachesItsLimit(t *testing.T) {
+	limit, million := 0.00012, 1e6
+	input, output := 1/million*100, 2/million*10
+	require.Less(t, input+output, limit)
+	p := pool{limits: limitsOf(protocol.BudgetLimits{MaxCostUSD: &limit}), used: amounts{4: input + output}}
+	require.Equal(t, 4, p.spent())
 }
