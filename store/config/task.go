@@ -24,7 +24,7 @@ type Task struct {
 	Isolation           Isolation
 	Verification        protocol.VerifySettings
 	Budget              protocol.BudgetSettings
-	Mentioned           bool // a key of these other than a limit is set somewhere that counts
+	Mentioned           bool // a key of these is set, and not just a limit of what any session uses up, somewhere that counts
 }
 
 // Isolation is about the workspaces of tasks.
@@ -99,7 +99,8 @@ func (t *Task) fields(location Location) []field {
 	for i, f := range list {
 		list[i].set = func(v gjson.Result) error {
 			err := f.set(v)
-			t.Mentioned = t.Mentioned || err == nil && !strings.HasPrefix(f.key, "task.budget.")
+			limits := strings.HasPrefix(f.key, "task.budget.") && f.key != "task.budget.maxSubagents"
+			t.Mentioned = t.Mentioned || err == nil && !limits
 			return err
 		}
 	}

@@ -67,6 +67,16 @@ func TestWhoLimits(t *testing.T) {
 	assert.Equal(t, want, limits(Policy{Budget: flags}, `{"task.budget.maxCostUsd":null,"task.budget.maxToolCalls":20}`))
 }
 
+// Who limits what a session may use up has not asked for tasks, but who limits these.
+func TestTasksAreMentioned(t *testing.T) {
+	for setting, mentioned := range map[string]bool{
+		`"maxConcurrency": 5`: true, `"budget": {"maxSubagents": 5}`: true, `"budget": {"maxCostUsd": 5, "warnAtRatio": 0.5}`: false,
+	} {
+		s, _ := newWorld(t, map[string]string{"agent/settings.json": `{"task": {` + setting + `}}`}).settings()
+		assert.Equal(t, mentioned, s.Task.Mentioned, setting)
+	}
+}
+
 func TestOmpFiles(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"work/.git/HEAD":      "x",
