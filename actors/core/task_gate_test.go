@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,9 +104,9 @@ func TestChecksAreCommands(t *testing.T) {
 	})
 }
 
-// TestCutCheckHasTaken: a command of a verification that is cut off says how long it has run, in the event
-// and in the record of its attempt.
-func TestCutCheckHasTaken(t *testing.T) {
+// capturedTask is one whose work is about to be verified.
+func capturedTask(t *testing.T) (*world, Attempt) {
+	t.Helper()
 	w, _ := checkedTask(t, func(*Settings) {})
 	effects := w.step(StreamEnd{Attempt: 1, Done: protocol.PartDone{StopReason: protocol.StopToolUse}})
 	i := slices.IndexFunc(effects, func(e Effect) bool { _, starts := e.(StartTool); return starts })
@@ -117,6 +118,31 @@ func TestCutCheckHasTaken(t *testing.T) {
 	w.step(ChildOpened{Attempt: attempt, ID: "One", SessionID: "s9", Model: "acme/m1"})
 	w.step(ChildSettled{Attempt: attempt, ID: "One", Outcome: completed, Text: "done"})
 	w.step(WorkCaptured{Attempt: attempt, ID: "One", Tree: "T"})
+	return w, attempt
+}
+
+// TestMergeIsOvertaken: work is merged at last, however often a merge of another session, or the user, has changed its files
+// behind its plan; what all plans say is said once.
+func TestMergeIsOvertaken(t *testing.T) {
+	w, attempt := capturedTask(t)
+	for _, name := range []string{"a", "b"} {
+		w.step(CheckDone{Attempt: attempt, ID: "One", Result: protocol.VerificationCommandResult{Name: name}})
+	}
+	for round := range 10 {
+		w.step(MergePlanned{Attempt: attempt, ID: "One", Plan: json.RawMessage(`{}`), Paths: []string{"a"}, Notes: []string{"a note"}})
+		effects := w.step(MergeDone{Attempt: attempt, ID: "One", Err: "moved", Moved: true})
+		require.True(t, slices.ContainsFunc(effects, func(e Effect) bool { _, plans := e.(PlanMerge); return plans }), "round %d", round)
+	}
+	w.step(MergePlanned{Attempt: attempt, ID: "One", Plan: json.RawMessage(`{}`), Paths: []string{"a"}, Notes: []string{"a note"}})
+	w.step(MergeDone{Attempt: attempt, ID: "One"})
+	require.Contains(t, w.result(), "Its changes were merged.")
+	require.Equal(t, 1, strings.Count(w.result(), "a note"))
+}
+
+// TestCutCheckHasTaken: a command of a verification that is cut off says how long it has run, in the event
+// and in the record of its attempt.
+func TestCutCheckHasTaken(t *testing.T) {
+	w, _ := capturedTask(t)
 	w.now += 1500
 	var end protocol.SubagentVerificationCommandEnd
 	var over protocol.SubagentEnd

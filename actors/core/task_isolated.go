@@ -52,9 +52,9 @@ func (it *item) nextJob() int {
 	return it.work.job
 }
 
-// maxPlans is how often a merge is planned while the user goes on editing the same
-// files.
-const maxPlans = 3
+// maxPlans is how often a merge is planned while others go on changing the same files: the user, or tasks of
+// another session in the same repository, which win one round each.
+const maxPlans = 30
 
 // isolates says whether all items of a call work in workspaces.
 func (c *taskCall) isolates(r *taskRules) bool {
@@ -393,7 +393,11 @@ func (in MergePlanned) apply(m *Machine) {
 		return
 	}
 	s.ended.BranchName = in.Branch
-	s.ended.Notes = append(s.ended.Notes, in.Notes...)
+	for _, note := range in.Notes {
+		if !slices.Contains(s.ended.Notes, note) { // an earlier plan has said it
+			s.ended.Notes = append(s.ended.Notes, note)
+		}
+	}
 	switch {
 	case in.Err != "" || len(in.Conflicts) > 0 || m.set.Tasks.Surface || in.Aside:
 		s.ended.Conflicts = in.Conflicts
