@@ -92,6 +92,18 @@ func (w *workspaces) in(dir string) *git.Workspaces {
 	return w.list[dir]
 }
 
+// copied says whether a file is in a workspace of a task: a copy of what is in the directory of its parent.
+func (w *workspaces) copied(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for dir := range w.list {
+		if strings.HasPrefix(path, dir+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
 // isolation is what a job needs to work with a workspace.
 type isolation struct {
 	all      *git.Workspaces

@@ -121,6 +121,7 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 		cfg.Exec = tools.Exec
 	}
 	h := &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
+	h.complaints.copied = h.isolated.copied
 	h.lister = sync.OnceValue(func() *store.Lister { return store.NewLister(h.fs()) })
 	return h
 }
@@ -151,9 +152,10 @@ func (h *Shared) fs() store.FS {
 
 // complaints names problems with files on stderr, each once.
 type complaints struct {
-	log   zerolog.Logger
-	said  sync.Map // by text
-	count atomic.Int32
+	log    zerolog.Logger
+	copied func(path string) bool // of files whose originals have been complained of
+	said   sync.Map               // by text
+	count  atomic.Int32
 }
 
 // maxSaid bounds the problems that are remembered as named.
@@ -176,7 +178,9 @@ func (c *complaints) about(err error) {
 
 func (c *complaints) all(problems []config.Problem) {
 	for _, p := range problems {
-		c.about(p)
+		if !c.copied(p.Path) {
+			c.about(p)
+		}
 	}
 }
 

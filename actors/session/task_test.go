@@ -1,8 +1,12 @@
 package session
 
 import (
+	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 
 	"troupe/actors/actortest"
@@ -27,4 +31,16 @@ func TestNoLevelsNoTasks(t *testing.T) {
 		assert.Equal(t, c.want, has, "%+v", c)
 		assert.Equal(t, c.want, w.offersTasks(rules), "%+v", c)
 	}
+}
+
+// What is wrong with the files of a project is said once, and not again of each copy of it that a task works in.
+func TestCopiesAreNotComplainedOf(t *testing.T) {
+	shared := newWorld(t, "").shared
+	var said bytes.Buffer
+	shared.complaints.log = zerolog.New(&said)
+	shared.isolated.in("/cache/wt")
+	for _, path := range []string{"/proj", "/cache/wt/1/s-A/tree", "/cache/wt/1/s-B/tree"} {
+		shared.complaints.all([]config.Problem{{Path: path, Err: errors.New("the project is not trusted")}})
+	}
+	assert.Equal(t, 1, strings.Count(said.String(), "not trusted"), said.String())
 }
