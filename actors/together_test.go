@@ -435,9 +435,13 @@ func TestReplayIsWhole(t *testing.T) {
 			a.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"%d %s"%s}`, i, strings.Repeat("x", 2000), at(s)))
 		}
 		b = a.connect(func(of *conn.Config) { of.Features, of.Lag = []string{"seq", "settingEvents"}, 4<<10 })
-		v := b.Call(t, fmt.Sprintf(`{"type":"attach"%s,"since":{"epoch":"e","seq":%d}}`, at(s), from))
-		require.Equal(t, "exact", v.Get("data.replay").Str, v.Raw)
+		b.Stop() // all of it waits
+		id := b.Send(fmt.Sprintf(`{"type":"attach"%s,"since":{"epoch":"e","seq":%d}}`, at(s), from))
 		a.Settle()
+		b.Go()
+		a.Settle()
+		v := b.Answer(t, id)
+		require.Equal(t, "exact", v.Get("data.replay").Str, v.Raw)
 		read := b.Events(s)
 		require.Len(t, read, int(v.Get("data.replayed").Int()))
 		for i, ev := range read {
