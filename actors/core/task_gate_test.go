@@ -121,13 +121,28 @@ func capturedTask(t *testing.T) (*world, Attempt) {
 	return w, attempt
 }
 
-// TestMergeIsOvertaken: work is merged at last, however often a merge of another session, or the user, has changed its files
-// behind its plan; what all plans say is said once.
-func TestMergeIsOvertaken(t *testing.T) {
+// verifiedTask is one whose work is about to be merged.
+func verifiedTask(t *testing.T) (*world, Attempt) {
 	w, attempt := capturedTask(t)
 	for _, name := range []string{"a", "b"} {
 		w.step(CheckDone{Attempt: attempt, ID: "One", Result: protocol.VerificationCommandResult{Name: name}})
 	}
+	return w, attempt
+}
+
+// TestBranchThatIsNotThere: of a merge that failed no branch is named, since the user's repository has none.
+func TestBranchThatIsNotThere(t *testing.T) {
+	w, attempt := verifiedTask(t)
+	w.step(MergePlanned{Attempt: attempt, ID: "One", Plan: json.RawMessage(`{}`), Paths: []string{"a"}, Branch: "troupe/task/x/One"})
+	w.step(MergeDone{Attempt: attempt, ID: "One", Err: "the objects cannot be written"})
+	require.Contains(t, w.result(), "Note: not merged: the objects cannot be written")
+	require.NotContains(t, w.result(), "troupe/task")
+}
+
+// TestMergeIsOvertaken: work is merged at last, however often a merge of another session, or the user, has changed its files
+// behind its plan; what all plans say is said once.
+func TestMergeIsOvertaken(t *testing.T) {
+	w, attempt := verifiedTask(t)
 	for round := range 10 {
 		w.step(MergePlanned{Attempt: attempt, ID: "One", Plan: json.RawMessage(`{}`), Paths: []string{"a"}, Notes: []string{"a note"}})
 		effects := w.step(MergeDone{Attempt: attempt, ID: "One", Err: "moved", Moved: true})

@@ -428,6 +428,7 @@ func (in MergeDone) apply(m *Machine) {
 		m.planMerge(it, s.ended)
 		return
 	default:
+		s.ended.BranchName = "" // it is in the workspace alone
 		m.notMerged(it, s.ended, in.Err)
 	}
 	m.goOn(r, c)

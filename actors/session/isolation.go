@@ -355,11 +355,12 @@ func (iso isolation) plan(ctx context.Context, e core.PlanMerge) core.MergePlann
 		return in
 	}
 	if p.Ref != nil {
-		in.Branch = ws.Branch
 		if in.Aside = p.Ref.Only; in.Aside { // a branch that nobody has checked out: no file is touched
 			if err := iso.all.Apply(ctx, iso.env, ws, p); err != nil {
 				return fail(err)
 			}
+		}
+		if in.Branch = ws.Branch; in.Aside {
 			return in
 		}
 	}
