@@ -128,8 +128,18 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 	return got, nil
 }
 
-// CopyOf reads the log of a session from one source, up to its tail.
-func CopyOf(ctx context.Context, from Source, id SessionID, tail Seq) Copy {
+// Copies reads the log of a session from every server that has it, and checks each.
+func Copies(ctx context.Context, log Log, id SessionID) (copies []Copy, err error) {
+	tail, err := log.Tail(ctx, id)
+	for _, from := range log.Sources() {
+		if from.Server && err == nil {
+			copies = append(copies, copyOf(ctx, from, id, tail.Seq))
+		}
+	}
+	return copies, err
+}
+
+func copyOf(ctx context.Context, from Source, id SessionID, tail Seq) Copy {
 	c := Copy{Server: from.Name}
 	for c.Err == nil && c.Last.Seq < tail {
 		was := c.Last.Seq

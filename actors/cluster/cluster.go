@@ -109,8 +109,9 @@ type Log interface {
 
 // Source has a copy of all logs: a server, or who leads.
 type Source struct {
-	Name string
-	Read Reader
+	Name   string
+	Server bool // it is one server and no other
+	Read   Reader
 }
 
 // Reader calls f for the records of a session in (after, to], in order, as many as it likes. What it
@@ -162,13 +163,7 @@ type Engine interface {
 	io.Closer
 	// Status is how the engine is, as far as it can be asked.
 	Status(ctx context.Context) (Status, error)
-}
-
-// Admin is what an engine tells, and does for, who runs it.
-type Admin interface {
-	// Copies reads a session's log from every server that has it and checks each.
-	Copies(ctx context.Context, id SessionID) ([]Copy, error)
-	// Spread asks for the leaders of groups to be on different servers.
+	// Spread asks for the leaders of groups to be on different servers, for who runs it.
 	Spread(ctx context.Context) error
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,11 +94,8 @@ func (c *Common) Hear(body []byte) error {
 }
 
 // Nodes is that of [Registry].
-func (c *Common) Nodes() (nodes []Node) {
+func (c *Common) Nodes() []Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
-		nodes = append(nodes, c.nodes[name])
-	}
-	return nodes
+	return slices.SortedFunc(maps.Values(c.nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -219,11 +219,10 @@ func (m *Member) Lease() (number uint64, ok bool) {
 func (m *Member) Drain() {
 	m.mu.Lock()
 	m.draining = true
-	last := m.beats.tries
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
 	defer cancel()
-	_ = m.cfg.Registry.Beat(ctx, m.self(last)) // else the next beat says so
+	_ = m.cfg.Registry.Beat(ctx, m.self(m.sent())) // else the next beat says so
 }
 
 // Drains notes that a node has said that it takes no sessions any more.
@@ -434,13 +433,6 @@ var ErrAnywhere = errors.New("its directory is not on one node only")
 // From then on its directory is here. It fails as [Member.Claim] does, with ErrNoSession if there is none, and with
 // ErrAnywhere if other nodes can have the session without that.
 func (m *Member) Adopt(ctx context.Context, id SessionID, known Mark) (*Owned, error) {
-	tail, err := m.cfg.Log.Tail(ctx, id)
-	if err == nil && tail.Seq == 0 {
-		err = fmt.Errorf("%w: %s", ErrNoSession, id)
-	}
-	if err != nil {
-		return nil, err
-	}
 	return m.take(ctx, id, Wants{}, known, true)
 }
 
@@ -464,7 +456,7 @@ func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, ad
 }
 
 func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
-	var seen view
+	seen, sent := Seq(0), uint64(0) // a tail, and how many beats this node had sent when it was seen first
 	for {
 		tail, err := TailBehind(ctx, m.cfg.Log, id, known)
 		if err != nil {
@@ -472,13 +464,18 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		}
 		var wants *Wants
 		why := "new"
-		if tail.Seq == 0 {
+		if tail.Seq == 0 && adopts {
+			err = fmt.Errorf("%w: %s", ErrNoSession, id)
+		} else if tail.Seq == 0 {
 			if m.Root(w.Root).Mode == Pinned { // it has its directory here from now on
 				w.Node = m.cfg.Self.Name
 			}
 			wants = &w
 		} else if w, err = m.wanted(ctx, id, tail); err == nil {
-			why, err = m.mayClaim(ctx, seen.of(tail, m))
+			if tail.Seq != seen {
+				seen, sent = tail.Seq, m.sent()
+			}
+			why, err = m.mayClaim(ctx, tail, sent)
 		}
 		if err != nil {
 			return nil, err
@@ -523,27 +520,19 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 	}
 }
 
-// view is a tail, and how many beats this node had sent when it was seen first.
-type view struct {
-	Record
-	sent uint64
-}
-
-func (v *view) of(tail Record, m *Member) view {
-	if tail.Seq != v.Seq || v.Seq == 0 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		*v = view{tail, m.beats.tries}
-	}
-	return *v
+// sent is how many beats this node has sent.
+func (m *Member) sent() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.beats.tries
 }
 
 // mayClaim says why this node may claim behind a tail; "" if it has to wait for that.
-func (m *Member) mayClaim(ctx context.Context, tail view) (why string, err error) {
+func (m *Member) mayClaim(ctx context.Context, tail Record, sent uint64) (why string, err error) {
 	switch {
 	case tail.Kind == Release:
 		return "release", nil
-	case tail.Node == m.cfg.Self.Name && (tail.Boot == m.cfg.Self.Boot || m.youngest(tail)):
+	case tail.Node == m.cfg.Self.Name && (tail.Boot == m.cfg.Self.Boot || m.youngest(sent)):
 		return "boot", nil // of this life nothing goes on: see Claim
 	case tail.Node == m.cfg.Self.Name:
 		return "", nil
@@ -559,10 +548,10 @@ func (m *Member) mayClaim(ctx context.Context, tail view) (why string, err error
 // lasts. Of two lives the younger stores the last beat, and no beat of the elder is taken behind its first. So a
 // beat of this one that was sent behind the tail says that it is the younger, and Miss of them last as long
 // as any lease.
-func (m *Member) youngest(tail view) bool {
+func (m *Member) youngest(sent uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.beats.last > tail.sent && m.beats.stored >= uint64(m.cfg.Timing.Miss)
+	return m.beats.last > sent && m.beats.stored >= uint64(m.cfg.Timing.Miss)
 }
 
 func (m *Member) said(what string, values ...any) {

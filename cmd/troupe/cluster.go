@@ -318,17 +318,11 @@ func withoutSecrets(url string) string {
 	return strings.Join(shown, ",")
 }
 
-// admin is an engine with all that its owner may do.
-type admin interface {
-	cluster.Engine
-	cluster.Admin
-}
-
 // credsFile is the engine's credentials in the directory of a node's keys.
 const credsFile = "engine.creds"
 
 // open connects to the engine.
-func (o *clusterOptions) open(ctx context.Context, keys *peer.Keys, warn func(string)) (admin, error) {
+func (o *clusterOptions) open(ctx context.Context, keys *peer.Keys, warn func(string)) (cluster.Engine, error) {
 	if engineKind(o.Engine) == "postgres" {
 		return postgres.Open(ctx, postgres.Config{URL: o.Engine, Single: o.Single, Warn: warn})
 	}
@@ -351,7 +345,7 @@ func (o *clusterOptions) nats(keys *peer.Keys, warn func(string)) jetstream.Conf
 // node is this daemon as one of a cluster.
 type node struct {
 	options *clusterOptions
-	engine  admin
+	engine  cluster.Engine
 	member  *cluster.Member
 	side    *peer.Side
 	peers   net.Listener

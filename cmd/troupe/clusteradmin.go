@@ -173,7 +173,7 @@ func (a *adminOptions) init(ctx context.Context) error {
 }
 
 // with does something with the engine.
-func (a *adminOptions) withEngine(ctx context.Context, do func(admin) error) error {
+func (a *adminOptions) withEngine(ctx context.Context, do func(cluster.Engine) error) error {
 	if a.Engine == "" {
 		return usageError{errors.New("--cluster URL is missing, and cluster.json has no engine")}
 	}
@@ -193,7 +193,7 @@ func (a *adminOptions) withEngine(ctx context.Context, do func(admin) error) err
 
 // status prints what the engine and the nodes say of themselves.
 func (a *adminOptions) status(ctx context.Context) error {
-	return a.withEngine(ctx, func(e admin) error {
+	return a.withEngine(ctx, func(e cluster.Engine) error {
 		st, err := e.Status(ctx)
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ type heard struct {
 }
 
 // heardOf listens for longer than a node that lives is silent.
-func heardOf(ctx context.Context, e admin) ([]heard, error) {
+func heardOf(ctx context.Context, e cluster.Engine) ([]heard, error) {
 	first := map[string]uint64{}
 	for _, n := range e.Nodes() {
 		first[n.Name] = n.Beat
@@ -268,7 +268,7 @@ func heardOf(ctx context.Context, e admin) ([]heard, error) {
 }
 
 func (a *adminOptions) spread(ctx context.Context) error {
-	return a.withEngine(ctx, func(e admin) error { return e.Spread(ctx) })
+	return a.withEngine(ctx, func(e cluster.Engine) error { return e.Spread(ctx) })
 }
 
 func listRoots(roots map[string]cluster.Root) string {
@@ -289,7 +289,7 @@ func listLabels(labels map[string]string) string {
 
 // check reads a session's log, or all, from every server that has it.
 func (a *adminOptions) check(ctx context.Context) error {
-	return a.withEngine(ctx, func(e admin) error {
+	return a.withEngine(ctx, func(e cluster.Engine) error {
 		if len(a.words) == 2 {
 			return checkLog(ctx, e, cluster.SessionID(a.words[1]), true)
 		}
@@ -316,8 +316,8 @@ func (a *adminOptions) check(ctx context.Context) error {
 }
 
 // checkLog prints the copies of a log, or only those with which something is wrong.
-func checkLog(ctx context.Context, e admin, id cluster.SessionID, every bool) error {
-	copies, err := e.Copies(ctx, id)
+func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every bool) error {
+	copies, err := cluster.Copies(ctx, e, id)
 	if err != nil {
 		fmt.Printf("%s: %s\n", id, err)
 		return err
@@ -354,7 +354,7 @@ func (a *adminOptions) export(ctx context.Context) error {
 	if len(a.words) == 3 {
 		path = a.words[2]
 	}
-	return a.withEngine(ctx, func(e admin) error {
+	return a.withEngine(ctx, func(e cluster.Engine) error {
 		if err := session.Export(ctx, e, store.OS{}, id, path); err != nil {
 			return fmt.Errorf("session %s: %w", id, err)
 		}
@@ -370,7 +370,7 @@ func (a *adminOptions) move(ctx context.Context) error {
 		return err
 	}
 	id, to := a.words[1], a.words[2]
-	return a.withEngine(ctx, func(e admin) error {
+	return a.withEngine(ctx, func(e cluster.Engine) error {
 		tail, err := e.Tail(ctx, cluster.SessionID(id))
 		if err == nil && tail.Seq == 0 {
 			err = fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
@@ -404,7 +404,7 @@ func (a *adminOptions) move(ctx context.Context) error {
 
 // askOwner has the node that has a session give it to another one, and says which it is: the first of all
 // that does not say that it is elsewhere.
-func (a *adminOptions) askOwner(ctx context.Context, e admin, side *peer.Side, id, to string) (at string, answer []byte, err error) {
+func (a *adminOptions) askOwner(ctx context.Context, e cluster.Engine, side *peer.Side, id, to string) (at string, answer []byte, err error) {
 	err = fmt.Errorf("no node has session %s, or can have it", id)
 	for _, n := range e.Nodes() {
 		wire, unreached := side.Dial(ctx, n, cluster.Identity{Device: "troupe cluster move", Retain: true})
@@ -454,7 +454,7 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.withEngine(ctx, func(e admin) error {
+	return a.withEngine(ctx, func(e cluster.Engine) error {
 		n, found, err := e.Node(ctx, a.words[1])
 		if err != nil {
 			return err

@@ -418,3 +418,6 @@ func (c *Memory) Status(ctx context.Context) (cluster.Status, error) {
 	c.s.mu.Unlock()
 	return cluster.Status{Engine: "memory", Groups: []cluster.Group{g}}, c.answer(ctx)
 }
+
+// Spread does nothing: there is one leader.
+func (c *Memory) Spread(context.Context) error { return nil }

@@ -139,11 +139,6 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// connectTo is a connection to one server and no other.
-func (e *Engine) connectTo(url string) (*nats.Conn, error) {
-	return connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
-}
-
 // stream and subject of a session. Many sessions share a stream, which is one group of
 // servers; a session is ordered by what is expected of its subject.
 func (e *Engine) stream(id cluster.SessionID) (stream, subject string, err error) {
@@ -229,9 +224,6 @@ func (e *Engine) api(ctx context.Context, what string, request, answer any) erro
 
 // publish stores a message behind the last one of its subject.
 func (e *Engine) publish(ctx context.Context, stream, subject string, after uint64, header nats.Header, body []byte) (uint64, error) {
-	if header == nil {
-		header = nats.Header{}
-	}
 	header["Nats-Expected-Stream"] = []string{stream}
 	header["Nats-Expected-Last-Subject-Sequence"] = []string{fmt.Sprint(after)}
 	var ack struct{ Seq uint64 }

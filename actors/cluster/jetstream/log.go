@@ -121,7 +121,7 @@ func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record
 func (e *Engine) Sources() []cluster.Source {
 	sources := []cluster.Source{{Name: e.nc.ConnectedServerName(), Read: e.direct(e.nc)}, {Name: "the leader", Read: e.leader}}
 	for _, url := range e.servers() {
-		sources = append(sources, cluster.Source{Name: withoutUser(url), Read: e.only(url)})
+		sources = append(sources, cluster.Source{Name: withoutUser(url), Server: true, Read: e.only(url)})
 	}
 	return sources
 }
@@ -152,16 +152,12 @@ func (e *Engine) direct(nc *nats.Conn) cluster.Reader {
 func messages(ctx context.Context, nc *nats.Conn, stream string, request map[string]any, f func(*nats.Msg) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	body, _ := json.Marshal(request)
+	sub, err := ask(nc, "$JS.API.DIRECT.GET."+stream, body)
 	if err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	body, _ := json.Marshal(request)
-	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
-	}
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
@@ -180,6 +176,19 @@ func messages(ctx context.Context, nc *nats.Conn, stream string, request map[str
 	}
 }
 
+// ask sends a request to which several answers come.
+func ask(nc *nats.Conn, subject string, body []byte) (*nats.Subscription, error) {
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err == nil {
+		err = nc.PublishRequest(subject, sub.Subject, body)
+	}
+	if err != nil {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+	}
+	return sub, nil
+}
+
 // leader reads one record from who leads the stream.
 func (e *Engine) leader(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
 	r, err := e.recordOf(ctx, id, "next_by_subj", after+1)
@@ -192,7 +201,7 @@ func (e *Engine) leader(ctx context.Context, id cluster.SessionID, after, to clu
 // only reads from one server, by a connection of its own.
 func (e *Engine) only(url string) cluster.Reader {
 	return func(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
-		nc, err := e.connectTo(url)
+		nc, err := connect(e.cfg, url, e.cfg.Creds, nats.NoReconnect(), nats.IgnoreDiscoveredServers())
 		if err != nil {
 			return err
 		}

@@ -15,19 +15,14 @@ import (
 
 // listen hears the beats of all nodes, and begins with those that are stored.
 func (e *Engine) listen(ctx context.Context) error {
-	hear := func(m *nats.Msg) { _ = e.Hear(m.Data) } // what is no node nobody has asked for
-	sub, err := e.nc.Subscribe("t.heard.*", hear)
-	if err != nil {
+	hear := func(m *nats.Msg) { _ = e.Hear(m.Data) } // what is no node nobody has asked for; twice is once
+	if _, err := e.nc.Subscribe("t.heard.*", hear); err != nil {
 		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
 	}
-	err = messages(ctx, e.nc, "NODES", map[string]any{"multi_last": []string{"t.node.*"}}, func(m *nats.Msg) error {
+	return messages(ctx, e.nc, "NODES", map[string]any{"multi_last": []string{"t.node.*"}}, func(m *nats.Msg) error {
 		hear(m)
 		return nil
 	})
-	if err != nil {
-		_ = sub.Unsubscribe()
-	}
-	return err
 }
 
 // Node is that of [cluster.Registry]: the leader is asked.
@@ -66,7 +61,7 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 	if err != nil {
 		return err
 	}
-	seq, err := e.publish(ctx, "NODES", "t.node."+n.Name, e.beat, nil, body)
+	seq, err := e.publish(ctx, "NODES", "t.node."+n.Name, e.beat, nats.Header{}, body)
 	if err == nil {
 		e.boot, e.beat = n.Boot, seq
 		return nil

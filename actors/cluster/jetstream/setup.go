@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,14 +30,12 @@ type meta struct {
 // Init makes the streams of a cluster, with the rights of an administrator. What is there
 // already is left as it is, if it is as it should be.
 func Init(ctx context.Context, cfg Config, opt Options) error {
-	if opt.Replicas == 0 {
-		if opt.Replicas = 3; cfg.Single {
-			opt.Replicas = 1
-		}
+	stock := 3
+	if cfg.Single {
+		stock = 1
 	}
-	if opt.Partitions == 0 {
-		opt.Partitions = 3 * opt.Replicas
-	}
+	opt.Replicas = cmp.Or(opt.Replicas, stock)
+	opt.Partitions = cmp.Or(opt.Partitions, 3*opt.Replicas)
 	if opt.Replicas != 3 && opt.Replicas != 5 && (opt.Replicas != 1 || !cfg.Single) {
 		return fmt.Errorf("%w: %d replicas: there are 3 or 5", cluster.ErrSettings, opt.Replicas)
 	}
@@ -62,7 +61,7 @@ func (e *Engine) create(ctx context.Context, opt Options) error {
 		}
 	}
 	body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
-	_, err := e.publish(ctx, "NODES", "t.meta", 0, nil, body)
+	_, err := e.publish(ctx, "NODES", "t.meta", 0, nats.Header{}, body)
 	if errors.Is(err, cluster.ErrConflict) {
 		return nil
 	}
@@ -170,12 +169,9 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	sub, err := nc.SubscribeSync(nc.NewInbox())
-	if err == nil {
-		err = nc.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", sub.Subject, nil)
-	}
+	sub, err := ask(nc, "$SYS.REQ.SERVER.PING.JSZ", nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)
+		return err
 	}
 	for heard, all := 0, 1; heard < all; heard++ {
 		var s jsz
@@ -239,7 +235,7 @@ func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
 	return st, nil
 }
 
-// Spread is that of [cluster.Admin]: who leads more groups than its share gives some to who is
+// Spread is that of [cluster.Engine]: who leads more groups than its share gives some to who is
 // current and leads fewer.
 func (e *Engine) Spread(ctx context.Context) error {
 	st, err := e.Status(ctx)
@@ -249,9 +245,6 @@ func (e *Engine) Spread(ctx context.Context) error {
 	leads := map[string]int{}
 	for _, g := range st.Groups {
 		leads[g.Leader]++
-		for _, s := range g.Others {
-			leads[s.Name] += 0
-		}
 	}
 	for _, g := range st.Groups {
 		to := g.Leader
@@ -271,28 +264,4 @@ func (e *Engine) Spread(ctx context.Context) error {
 		leads[to]++
 	}
 	return nil
-}
-
-// Copies is that of [cluster.Admin].
-func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Copy, error) {
-	tail, err := e.Tail(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	var copies []cluster.Copy
-	seen := map[string]bool{}
-	for _, url := range e.servers() {
-		c := cluster.Copy{Server: withoutUser(url)}
-		if nc, err := e.connectTo(url); err != nil {
-			c.Err = err
-		} else {
-			c = cluster.CopyOf(ctx, cluster.Source{Name: nc.ConnectedServerName(), Read: e.direct(nc)}, id, tail.Seq)
-			nc.Close()
-		}
-		if !seen[c.Server] {
-			seen[c.Server] = true
-			copies = append(copies, c)
-		}
-	}
-	return copies, nil
 }

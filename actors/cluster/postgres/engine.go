@@ -47,18 +47,18 @@ const (
 	batch       = 256             // records a read asks for at once
 )
 
-const schema = `
-create schema if not exists troupe;
-create table if not exists troupe.head(sess text collate "C" primary key, seq bigint not null);
-create table if not exists troupe.rec(sess text collate "C", seq bigint, body bytea not null, primary key(sess, seq));
-create table if not exists troupe.node(name text primary key, boot text not null, body bytea not null);
-create table if not exists troupe.idx(sess text collate "C" primary key, body bytea not null);
-create or replace function troupe.put(s text, want bigint, b bytea) returns bigint language plpgsql as $$ declare n bigint; begin
+var schema = []string{
+	"create schema if not exists troupe",
+	`create table if not exists troupe.head(sess text collate "C" primary key, seq bigint not null)`,
+	`create table if not exists troupe.rec(sess text collate "C", seq bigint, body bytea not null, primary key(sess, seq))`,
+	`create table if not exists troupe.node(name text primary key, boot text not null, body bytea not null)`,
+	`create table if not exists troupe.idx(sess text collate "C" primary key, body bytea not null)`,
+	`create or replace function troupe.put(s text, want bigint, b bytea) returns bigint language plpgsql as $$ declare n bigint; begin
   if want = 0 then insert into troupe.head values (s, 1) on conflict do nothing returning seq into n;
   else update troupe.head set seq = seq + 1 where sess = s and seq = want returning seq into n; end if;
   if n is null then return 0; end if;
-  insert into troupe.rec values (s, n, b); return n; end $$;
-`
+  insert into troupe.rec values (s, n, b); return n; end $$`,
+}
 
 // Open connects to an engine that Init has set up, and checks that it loses nothing. While
 // the engine is away it tries again, as long as ctx lasts.
@@ -80,11 +80,13 @@ func Init(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer e.Close()
-	return cluster.Begin(ctx, e, e.check, func(ctx context.Context) error {
-		return e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-			_, err := c.Exec(ctx, schema).ReadAll()
-			return err
-		})
+	return cluster.Begin(ctx, e, e.check, func(ctx context.Context) (err error) {
+		for _, one := range schema {
+			if _, err = e.look(ctx, one, nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -127,35 +129,6 @@ func hangUp(c *pgconn.PgConn) {
 	_ = c.Close(ctx)
 }
 
-// with does something with a connection. The error says what became of it: only one that is
-// not ErrUnknown means that nothing was done.
-func (e *Engine) with(ctx context.Context, do func(context.Context, *pgconn.PgConn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	select {
-	case e.room <- struct{}{}:
-		defer func() { <-e.room }()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", cluster.ErrUnavailable, ctx.Err())
-	}
-	var c *pgconn.PgConn
-	var err error
-	select {
-	case c = <-e.idle:
-	default:
-		if c, err = pgconn.ConnectConfig(ctx, e.cfg); err != nil {
-			return cluster.Harmless(failed(err))
-		}
-	}
-	err = do(ctx, c)
-	if e.closed.Load() || c.IsClosed() || c.TxStatus() != 'I' {
-		hangUp(c)
-	} else {
-		e.idle <- c
-	}
-	return failed(err)
-}
-
 // failed says what became of a statement.
 func failed(err error) error {
 	var refused *pgconn.PgError
@@ -184,7 +157,8 @@ func failed(err error) error {
 type key string
 
 // ask runs a statement whose parameters and results are all in binary or text as they come:
-// []byte is binary, everything else its text. Results are binary in the columns that are named.
+// []byte is binary, everything else its text. Results are binary in the columns that are named. The error says
+// what became of it: only one that is not ErrUnknown means that nothing was done.
 func (e *Engine) ask(ctx context.Context, sql string, binary []int16, args ...any) (rows [][][]byte, err error) {
 	values, formats := make([][]byte, len(args)), make([]int16, len(args))
 	for i, arg := range args {
@@ -199,12 +173,29 @@ func (e *Engine) ask(ctx context.Context, sql string, binary []int16, args ...an
 		}
 		values[i] = fmt.Append([]byte{}, arg)
 	}
-	err = e.with(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-		result := c.ExecParams(ctx, sql, values, nil, formats, binary).Read()
-		rows = result.Rows
-		return result.Err
-	})
-	return rows, err
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	select {
+	case e.room <- struct{}{}:
+		defer func() { <-e.room }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, ctx.Err())
+	}
+	var c *pgconn.PgConn
+	select {
+	case c = <-e.idle:
+	default:
+		if c, err = pgconn.ConnectConfig(ctx, e.cfg); err != nil {
+			return nil, cluster.Harmless(failed(err))
+		}
+	}
+	result := c.ExecParams(ctx, sql, values, nil, formats, binary).Read()
+	if e.closed.Load() || c.IsClosed() || c.TxStatus() != 'I' {
+		hangUp(c)
+	} else {
+		e.idle <- c
+	}
+	return result.Rows, failed(result.Err)
 }
 
 // look is ask where asking twice does no harm.
@@ -290,9 +281,9 @@ func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record
 	return record(rows[0])
 }
 
-// Sources is that of [cluster.Log]: the one that takes writes.
+// Sources is that of [cluster.Log]: the one that takes writes, since a standby is a copy of its bytes.
 func (e *Engine) Sources() []cluster.Source {
-	return []cluster.Source{{Name: e.cfg.Host, Read: e.read}}
+	return []cluster.Source{{Name: e.cfg.Host, Server: true, Read: e.read}}
 }
 
 func (e *Engine) read(ctx context.Context, id cluster.SessionID, after, to cluster.Seq, f func(cluster.Record) error) error {
@@ -412,14 +403,5 @@ func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
 	return st, err
 }
 
-// Spread is that of [cluster.Admin]: there is one leader, and who runs PostgreSQL says which.
+// Spread is that of [cluster.Engine]: there is one leader, and who runs PostgreSQL says which.
 func (e *Engine) Spread(context.Context) error { return nil }
-
-// Copies is that of [cluster.Admin]: the primary's, since a standby is a copy of its bytes.
-func (e *Engine) Copies(ctx context.Context, id cluster.SessionID) ([]cluster.Copy, error) {
-	tail, err := e.Tail(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return []cluster.Copy{cluster.CopyOf(ctx, e.Sources()[0], id, tail.Seq)}, nil
-}
