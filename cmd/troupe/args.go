@@ -74,7 +74,7 @@ type flag struct {
 	names string // "--model", or "-p, --print"
 	arg   string // what follows, "" for nothing
 	doc   string
-	set   func(o *options, v string) error
+	set   func(v string) error
 }
 
 // section is a heading of the help text.
@@ -83,77 +83,61 @@ type section struct {
 	flags []flag
 }
 
-func text(p func(o *options) *string) func(*options, string) error {
-	return func(o *options, v string) error { *p(o) = v; return nil }
-}
+func set(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
 
-func on(p func(o *options) *bool) func(*options, string) error {
-	return func(o *options, _ string) error { *p(o) = true; return nil }
-}
+// be is a flag without a value.
+func be[T any](to *T, v T) func(string) error { return func(string) error { *to = v; return nil } }
 
-func duration(p func(o *options) *time.Duration) func(*options, string) error {
-	return func(o *options, v string) error {
+func duration(to *time.Duration) func(string) error {
+	return func(v string) error {
 		d, err := time.ParseDuration(v)
 		if err == nil && d < 0 {
 			err = errors.New("want a time that is not negative")
 		}
-		*p(o) = d
+		*to = d
 		return err
 	}
 }
 
-func list(p func(o *options) *[]string) func(*options, string) error {
-	return func(o *options, v string) error {
+func list(to *[]string) func(string) error {
+	return func(v string) error {
 		for part := range strings.SplitSeq(v, ",") {
 			if part = strings.TrimSpace(part); part != "" {
-				*p(o) = append(*p(o), part)
+				*to = append(*to, part)
 			}
 		}
 		return nil
 	}
 }
 
-// activeList is the value of --tools: a list that is empty is no tool at all.
-func activeList(o *options, v string) error {
-	if o.tools == nil {
-		o.tools = []string{}
-	}
-	return list(func(o *options) *[]string { return &o.tools })(o, v)
+func more(to *[]string) func(string) error {
+	return func(v string) error { *to = append(*to, v); return nil }
 }
 
-func more(p func(o *options) *[]string) func(*options, string) error {
-	return func(o *options, v string) error { *p(o) = append(*p(o), v); return nil }
-}
-
-func oneOf(p func(o *options) *string, values ...string) func(*options, string) error {
-	return func(o *options, v string) error {
+func oneOf(to *string, values ...string) func(string) error {
+	return func(v string) error {
 		if !slices.Contains(values, v) {
 			return fmt.Errorf("want %s", strings.Join(values, ", "))
 		}
-		*p(o) = v
+		*to = v
 		return nil
 	}
 }
 
 // number is a whole number from min on, within what others calculate with.
-func number(p func(o *options) *int, min int) func(*options, string) error {
-	return func(o *options, v string) error {
+func number(to *int, min int) func(string) error {
+	return func(v string) error {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || int(n) < min {
 			return fmt.Errorf("want a number from %d to %d", min, math.MaxInt32)
 		}
-		*p(o) = int(n)
+		*to = int(n)
 		return nil
 	}
 }
 
-// consent is what the last of --approve and --no-approve says.
-func consent(c config.Consent) func(*options, string) error {
-	return func(o *options, _ string) error { o.consent = c; return nil }
-}
-
 // nothing takes a flag of pi that has no meaning without a screen.
-func nothing(*options, string) error { return nil }
+func nothing(string) error { return nil }
 
 func dialectNames() []string {
 	var names []string
@@ -163,112 +147,124 @@ func dialectNames() []string {
 	return names
 }
 
-var sections = []section{
-	{"Mode", []flag{
-		{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout. text, json: run the messages of the command line, print the last answer or every event.", oneOf(func(o *options) *string { return &o.mode }, "rpc", "text", "json")},
-		{"-p, --print", "", "Print the last answer and end: --mode text, unless a mode is given.", on(func(o *options) *bool { return &o.print })},
-		{"--export", "FILE", "Write a session file as HTML, to the name that follows or one in this directory.", text(func(o *options) *string { return &o.export })},
-		{"--list-models", "", "Print the models there are credentials for; an argument filters them.", on(func(o *options) *bool { return &o.listModels })},
-		{"-v, --version", "", "Print the version.", on(func(o *options) *bool { return &o.version })},
-		{"-h, --help", "", "Print this text.", on(func(o *options) *bool { return &o.help })},
-		{"--pprof", "DIR", "Write profiles of CPU and memory there at the end.", text(func(o *options) *string { return &o.pprof })},
-		{"--verbose", "", "Log more to stderr.", on(func(o *options) *bool { return &o.verbose })},
-	}},
-	{"Model", []flag{
-		{"--provider", "NAME", "The model's provider.", text(func(o *options) *string { return &o.provider })},
-		{"--model", "PATTERN", "The model: id, provider/id or part of a name, with :thinking behind it if wanted.", text(func(o *options) *string { return &o.model })},
-		{"--models", "LIST", "What cycle_model cycles through: patterns and globs, each with :thinking if wanted.", list(func(o *options) *[]string { return &o.models })},
-		{"--thinking", "LEVEL", "off, minimal, low, medium, high, xhigh or max; clamped to the model.", text(func(o *options) *string { return &o.thinking })},
-		{"--api-key", "KEY", "The key for the chosen model's provider, for this run.", text(func(o *options) *string { return &o.apiKey })},
-	}},
-	{"Session", []flag{
-		{"--session", "PATH|ID", "Open a session file, or the one whose id begins so.", text(func(o *options) *string { return &o.session })},
-		{"-c, --continue", "", "Open the newest session of the working directory.", on(func(o *options) *bool { return &o.cont })},
-		{"-r, --resume", "", "Choose a session of the working directory, at a terminal.", on(func(o *options) *bool { return &o.resume })},
-		{"--fork", "PATH|ID", "Begin a session with a copy of another one's branch.", text(func(o *options) *string { return &o.fork })},
-		{"--session-id", "ID", "The id of the new session; opens it if it exists. Of two processes that begin it, the second is refused.", text(func(o *options) *string { return &o.sessionID })},
-		{"--session-dir", "DIR", "Where session files are.", text(func(o *options) *string { return &o.sessionDir })},
-		{"--no-session", "", "Keep the session in memory.", on(func(o *options) *bool { return &o.noSession })},
-		{"-n, --name", "NAME", "The session's display name.", text(func(o *options) *string { return &o.name })},
-		{"--cwd", "DIR", "The working directory.", text(func(o *options) *string { return &o.cwd })},
-		{"--agent-dir", "DIR", "pi's agent directory; default TROUPE_AGENT_DIR, PI_CODING_AGENT_DIR, ~/.pi/agent.", text(func(o *options) *string { return &o.agentDir })},
-		{"--durability", "MODE", "process: what was acknowledged survives the process (default). sync: and the machine.", oneOf(func(o *options) *string { return &o.durability }, "process", "sync")},
-	}},
-	{"Context and tools", []flag{
-		{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", text(func(o *options) *string { return &o.systemPrompt })},
-		{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(func(o *options) *[]string { return &o.appendSystemPrompt })},
-		{"-nbt, --no-builtin-tools", "", "No tools but those of extensions, and of --tools.", on(func(o *options) *bool { return &o.noBuiltinTools })},
-		{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", on(func(o *options) *bool { return &o.noContext })},
-		{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and what extensions have.", activeList},
-		{"-nt, --no-tools", "", "No tools, or only those of --tools.", on(func(o *options) *bool { return &o.noTools })},
-		{"-xt, --exclude-tools", "LIST", "Without these tools.", list(func(o *options) *[]string { return &o.excludeTools })},
-		{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(func(o *options) *[]string { return &o.confirm })},
-		{"--permission-mode", "MODE", "What happens to tool calls of which no rule of permissions.json says anything: auto, they run (default); edits, reading and editing in the working directory run, the rest asks; ask, reading runs, the rest asks; readonly, reading runs, the rest is refused.", oneOf(func(o *options) *string { return &o.permission }, "auto", "edits", "ask", "readonly")},
-		{"--approval-timeout", "TIME", "How long an approval waits for an answer, as 30s or 1h; then the call does not run. By default for ever.", func(o *options, v string) (err error) {
-			o.approvals, err = time.ParseDuration(v)
-			if err == nil && o.approvals < time.Millisecond {
-				err = errors.New("want a time above zero")
-			}
-			return err
+// sections is the table for a command line that o becomes.
+func (o *options) sections() []section { return append(o.ofAgents(), o.ofDaemon()...) }
+
+func (o *options) ofAgents() []section {
+	return []section{
+		{"Mode", []flag{
+			{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout. text, json: run the messages of the command line, print the last answer or every event.", oneOf(&o.mode, "rpc", "text", "json")},
+			{"-p, --print", "", "Print the last answer and end: --mode text, unless a mode is given.", be(&o.print, true)},
+			{"--export", "FILE", "Write a session file as HTML, to the name that follows or one in this directory.", set(&o.export)},
+			{"--list-models", "", "Print the models there are credentials for; an argument filters them.", be(&o.listModels, true)},
+			{"-v, --version", "", "Print the version.", be(&o.version, true)},
+			{"-h, --help", "", "Print this text.", be(&o.help, true)},
+			{"--pprof", "DIR", "Write profiles of CPU and memory there at the end.", set(&o.pprof)},
+			{"--verbose", "", "Log more to stderr.", be(&o.verbose, true)},
 		}},
-		{"--unattended", "MODE", "What becomes of a question where nobody is attached who can answer, in a session that goes on without clients: wait for somebody (default), or deny, which is no at once. In others it is no.", oneOf(func(o *options) *string { return &o.unattended }, "wait", "deny")},
-		{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(o *options, v string) (err error) {
-			o.sandbox.Files, err = tools.ParseSandbox(v)
-			return err
+		{"Model", []flag{
+			{"--provider", "NAME", "The model's provider.", set(&o.provider)},
+			{"--model", "PATTERN", "The model: id, provider/id or part of a name, with :thinking behind it if wanted.", set(&o.model)},
+			{"--models", "LIST", "What cycle_model cycles through: patterns and globs, each with :thinking if wanted.", list(&o.models)},
+			{"--thinking", "LEVEL", "off, minimal, low, medium, high, xhigh or max; clamped to the model.", set(&o.thinking)},
+			{"--api-key", "KEY", "The key for the chosen model's provider, for this run.", set(&o.apiKey)},
 		}},
-		{"--sandbox-network", "MODE", "off: programs that sessions start have no network. on is the default. Linux.", func(o *options, v string) error {
-			o.sandbox.NoNetwork = v == "off"
-			return oneOf(func(*options) *string { return new(string) }, "on", "off")(o, v)
+		{"Session", []flag{
+			{"--session", "PATH|ID", "Open a session file, or the one whose id begins so.", set(&o.session)},
+			{"-c, --continue", "", "Open the newest session of the working directory.", be(&o.cont, true)},
+			{"-r, --resume", "", "Choose a session of the working directory, at a terminal.", be(&o.resume, true)},
+			{"--fork", "PATH|ID", "Begin a session with a copy of another one's branch.", set(&o.fork)},
+			{"--session-id", "ID", "The id of the new session; opens it if it exists. Of two processes that begin it, the second is refused.", set(&o.sessionID)},
+			{"--session-dir", "DIR", "Where session files are.", set(&o.sessionDir)},
+			{"--no-session", "", "Keep the session in memory.", be(&o.noSession, true)},
+			{"-n, --name", "NAME", "The session's display name.", set(&o.name)},
+			{"--cwd", "DIR", "The working directory.", set(&o.cwd)},
+			{"--agent-dir", "DIR", "pi's agent directory; default TROUPE_AGENT_DIR, PI_CODING_AGENT_DIR, ~/.pi/agent.", set(&o.agentDir)},
+			{"--durability", "MODE", "process: what was acknowledged survives the process (default). sync: and the machine.", oneOf(&o.durability, "process", "sync")},
 		}},
-		{"--budget", "LIST", "What a session may use up: cost=2.5,wall=30m,tokens=2M,input=…,output=…,tools=500,subagents=20, and warn=0.7, the part of it from which a client is warned; none is no limit.", budget},
-		{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(func(o *options) *[]string { return &o.skills })},
-		{"-ns, --no-skills", "", "Load no skills but those of --skill.", on(func(o *options) *bool { return &o.noSkills })},
-		{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(func(o *options) *[]string { return &o.prompts })},
-		{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", on(func(o *options) *bool { return &o.noPrompts })},
-		{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", consent(config.Approved)},
-		{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", consent(config.Refused)},
-	}},
-	{"Extensions", []flag{
-		{"-e, --extension", "SOURCE", "An extension: a file, a directory, npm:NAME or git:HOST/PATH. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Sources })},
-		{"-ne, --no-extensions", "", "No extensions but those of the command line.", on(func(o *options) *bool { return &o.extensions.None })},
-		{"--hook", "PATH", "A hook of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Hooks })},
-		{"--tool", "PATH", "A custom tool of pi up to 0.34. May be repeated.", more(func(o *options) *[]string { return &o.extensions.Tools })},
-		{"--extension-host", "NAME", "What runs them: auto (default), an engine in a process beside the daemon, or Node.js where one of them imports what only that has; quick, never Node.js; node, always; inline, the daemon itself; off, nothing.", oneOf(func(o *options) *string { return &o.extensions.Host }, "auto", "quick", "inline", "node", config.HostOff)},
-		{"--extension-errors", "MODE", "One that does not load is reported (default), is fatal, or is ignored.", oneOf(func(o *options) *string { return &o.extensionErrors }, errorsReport, errorsFatal, errorsIgnore)},
-	}},
-	{"Protocol", []flag{
-		{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(func(o *options) *string { return &o.dialect }, dialectNames()...)},
-		{"--features", "LIST", "Features to switch on; see get_protocol_info.", list(func(o *options) *[]string { return &o.features })},
-		{"--seq", "", "Number every record: the feature seq.", func(o *options, _ string) error {
-			o.features = append(o.features, string(protocol.FeatureSeq))
-			return nil
+		{"Context and tools", []flag{
+			{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", set(&o.systemPrompt)},
+			{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(&o.appendSystemPrompt)},
+			{"-nbt, --no-builtin-tools", "", "No tools but those of extensions, and of --tools.", be(&o.noBuiltinTools, true)},
+			{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", be(&o.noContext, true)},
+			{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and what extensions have.", func(v string) error {
+				o.tools = append([]string{}, o.tools...) // an empty list is no tool at all
+				return list(&o.tools)(v)
+			}},
+			{"-nt, --no-tools", "", "No tools, or only those of --tools.", be(&o.noTools, true)},
+			{"-xt, --exclude-tools", "LIST", "Without these tools.", list(&o.excludeTools)},
+			{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(&o.confirm)},
+			{"--permission-mode", "MODE", "What happens to tool calls of which no rule of permissions.json says anything: auto, they run (default); edits, reading and editing in the working directory run, the rest asks; ask, reading runs, the rest asks; readonly, reading runs, the rest is refused.", oneOf(&o.permission, "auto", "edits", "ask", "readonly")},
+			{"--approval-timeout", "TIME", "How long an approval waits for an answer, as 30s or 1h; then the call does not run. By default for ever.", func(v string) (err error) {
+				o.approvals, err = time.ParseDuration(v)
+				if err == nil && o.approvals < time.Millisecond {
+					err = errors.New("want a time above zero")
+				}
+				return err
+			}},
+			{"--unattended", "MODE", "What becomes of a question where nobody is attached who can answer, in a session that goes on without clients: wait for somebody (default), or deny, which is no at once. In others it is no.", oneOf(&o.unattended, "wait", "deny")},
+			{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(v string) (err error) {
+				o.sandbox.Files, err = tools.ParseSandbox(v)
+				return err
+			}},
+			{"--sandbox-network", "MODE", "off: programs that sessions start have no network. on is the default. Linux.", func(v string) error {
+				o.sandbox.NoNetwork = v == "off"
+				return oneOf(new(string), "on", "off")(v)
+			}},
+			{"--budget", "LIST", "What a session may use up: cost=2.5,wall=30m,tokens=2M,input=…,output=…,tools=500,subagents=20, and warn=0.7, the part of it from which a client is warned; none is no limit.", o.limit},
+			{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(&o.skills)},
+			{"-ns, --no-skills", "", "Load no skills but those of --skill.", be(&o.noSkills, true)},
+			{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(&o.prompts)},
+			{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", be(&o.noPrompts, true)},
+			{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", be(&o.consent, config.Approved)},
+			{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", be(&o.consent, config.Refused)},
 		}},
-		{"--multi-session", "", "No default session: every command names one that open_session made.", on(func(o *options) *bool { return &o.multiSession })},
-		{"--max-sessions", "N", "How many sessions may be open at once.", number(func(o *options) *int { return &o.maxSessions }, 1)},
-		{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", duration(func(o *options) *time.Duration { return &o.parkAfter })},
-		{"--max-line", "BYTES", "The longest input line.", number(func(o *options) *int { return &o.maxLine }, 1024)},
-		{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(func(o *options) *string { return &o.eof }, "drain", "abort")},
-		{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", duration(func(o *options) *time.Duration { return &o.drainLimit })},
-	}},
-	{"Taken for pi's sake, without effect", []flag{
-		{"--theme", "NAME", "", nothing},
-		{"--no-themes", "", "", nothing},
-		{"--offline", "", "", nothing},
-		{"--no-lsp", "", "", nothing},
-		{"--no-pty", "", "", nothing},
-		{"--quiet", "", "", nothing},
-	}},
+	}
+}
+
+func (o *options) ofDaemon() []section {
+	return []section{
+		{"Extensions", []flag{
+			{"-e, --extension", "SOURCE", "An extension: a file, a directory, npm:NAME or git:HOST/PATH. May be repeated.", more(&o.extensions.Sources)},
+			{"-ne, --no-extensions", "", "No extensions but those of the command line.", be(&o.extensions.None, true)},
+			{"--hook", "PATH", "A hook of pi up to 0.34. May be repeated.", more(&o.extensions.Hooks)},
+			{"--tool", "PATH", "A custom tool of pi up to 0.34. May be repeated.", more(&o.extensions.Tools)},
+			{"--extension-host", "NAME", "What runs them: auto (default), an engine in a process beside the daemon, or Node.js where one of them imports what only that has; quick, never Node.js; node, always; inline, the daemon itself; off, nothing.", oneOf(&o.extensions.Host, "auto", "quick", "inline", "node", config.HostOff)},
+			{"--extension-errors", "MODE", "One that does not load is reported (default), is fatal, or is ignored.", oneOf(&o.extensionErrors, errorsReport, errorsFatal, errorsIgnore)},
+		}},
+		{"Protocol", []flag{
+			{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(&o.dialect, dialectNames()...)},
+			{"--features", "LIST", "Features to switch on; see get_protocol_info.", list(&o.features)},
+			{"--seq", "", "Number every record: the feature seq.", func(string) error {
+				o.features = append(o.features, string(protocol.FeatureSeq))
+				return nil
+			}},
+			{"--multi-session", "", "No default session: every command names one that open_session made.", be(&o.multiSession, true)},
+			{"--max-sessions", "N", "How many sessions may be open at once.", number(&o.maxSessions, 1)},
+			{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", duration(&o.parkAfter)},
+			{"--max-line", "BYTES", "The longest input line.", number(&o.maxLine, 1024)},
+			{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(&o.eof, "drain", "abort")},
+			{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", duration(&o.drainLimit)},
+		}},
+		{"Taken for pi's sake, without effect", []flag{
+			{"--theme", "NAME", "", nothing},
+			{"--no-themes", "", "", nothing},
+			{"--offline", "", "", nothing},
+			{"--no-lsp", "", "", nothing},
+			{"--no-pty", "", "", nothing},
+			{"--quiet", "", "", nothing},
+		}},
+	}
 }
 
 // parseArgs reads the command line. Its error is one line for stderr.
 func parseArgs(args []string) (*options, error) {
 	o := &options{eof: "drain", durability: "process", extensionErrors: errorsReport, parkAfter: session.DefaultParkAfter}
 	byName := map[string]*flag{}
-	for i := range sections {
-		for j := range sections[i].flags {
-			f := &sections[i].flags[j]
-			for _, name := range strings.Split(f.names, ", ") {
-				byName[name] = f
+	for _, s := range o.sections() {
+		for _, f := range s.flags {
+			for name := range strings.SplitSeq(f.names, ", ") {
+				byName[name] = &f
 			}
 		}
 	}
@@ -306,7 +302,7 @@ func parseArgs(args []string) (*options, error) {
 			}
 			value = args[i]
 		}
-		if err := f.set(o, value); err != nil {
+		if err := f.set(value); err != nil {
 			return nil, fmt.Errorf("%s %q: %w", name, value, err)
 		}
 	}
@@ -338,8 +334,6 @@ func takeFlags(args []string, values map[string]func(string) error, switches map
 	}
 	return rest, nil
 }
-
-func set(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
 
 // check refuses combinations that cannot be meant.
 func (o *options) check() error {
@@ -376,7 +370,7 @@ func usage() string {
 	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
 		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve pair [full|view] | devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe health [--to SOCKET]\n  troupe cluster VERB\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
 		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n\nEach of them prints its own options with --help.\n")
-	for _, s := range sections {
+	for _, s := range new(options).sections() {
 		fmt.Fprintf(&b, "\n%s\n", s.title)
 		if s.title == "Taken for pi's sake, without effect" {
 			var names []string

@@ -15,8 +15,8 @@ var budgetKeys = map[string]string{
 	"tools": "maxToolCalls", "subagents": "maxSubagents", "warn": "warnAtRatio",
 }
 
-// budget reads the value of --budget. What it says is checked again as settings are.
-func budget(o *options, v string) error {
+// limit reads the value of --budget. What it says is checked again as settings are.
+func (o *options) limit(v string) error {
 	limits := map[string]any{}
 	if o.budget != nil {
 		var settings struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors"
+	"troupe/actors/conn"
 	"troupe/actors/link"
 	"troupe/actors/session"
 	"troupe/actors/toolbox"
@@ -140,40 +141,44 @@ func texts(o *options, cwd string, spec *link.OpenSpec) error {
 	return nil
 }
 
-// chooseSession turns --session, --continue, --resume, --fork and --session-id
-// into a path. What
-// cannot be opened fails here, with the file untouched.
+// chooseSession opens the session that the command line means. What cannot be opened
+// fails here, with the file untouched.
 func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
-	if o.session == "" && !o.cont && o.sessionID == "" && o.fork == "" && !o.resume {
-		return nil
-	}
 	spec := &cfg.Sessions.Default
-	_, rules, _ := cfg.Conn.Dialect.Open(cfg.Conn.Features...)
-	dir, shared := session.SessionDir(cfg.Sessions, rules, spec.Cwd)
+	err := findSession(o, cfg.Sessions, cfg.Conn, spec, log)
+	if err == nil && spec.Path != "" { // before the daemon starts
+		spec.Log, err = session.OpenSession(cfg.Sessions, spec.Path)
+	}
+	return err
+}
+
+// findSession finds the file of --continue, --resume, --fork, --session-id and --session.
+func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.OpenSpec, log zerolog.Logger) (err error) {
+	_, rules, ok := of.Dialect.Open(of.Features...)
+	if !ok {
+		return fmt.Errorf("--dialect %s: no such dialect", of.Dialect)
+	}
+	dir, common := session.SessionDir(shared, rules, spec.Cwd)
 	query := store.Query{Dir: dir}
-	if shared {
+	if common {
 		query.Cwd = spec.Cwd
 	}
 	lister := store.NewLister(store.OS{})
-	var err error
 	switch {
 	case o.cont:
-		err = continueNewest(lister, query, spec)
+		return continueNewest(lister, query, spec)
 	case o.resume:
 		spec.Path, err = pickSession(lister, query)
 	case o.fork != "":
-		if err = namedSession(lister, query, spec, cfg.Sessions, o.fork, true); err == nil {
-			err = forkSession(cfg, spec.Path, dir, log)
+		if err = namedSession(lister, query, spec, shared, o.fork, true); err == nil {
+			spec.Path, err = forkSession(shared, spec.Path, dir, log)
 		}
 	case o.sessionID != "":
-		err = createOrLoad(lister, query, o.sessionID, spec)
-	default:
-		err = namedSession(lister, query, spec, cfg.Sessions, o.session, false)
+		return createOrLoad(lister, query, o.sessionID, spec)
+	case o.session != "":
+		return namedSession(lister, query, spec, shared, o.session, false)
 	}
-	if err != nil || spec.Path == "" {
-		return err
-	}
-	return openNow(cfg)
+	return err
 }
 
 func continueNewest(lister *store.Lister, q store.Query, spec *link.OpenSpec) error {
@@ -228,15 +233,5 @@ func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shar
 		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
 	}
 	spec.Path = head.Path
-	return nil
-}
-
-// openNow opens the chosen session before the daemon starts.
-func openNow(cfg *actors.Config) error {
-	log, err := session.OpenSession(cfg.Sessions, cfg.Sessions.Default.Path)
-	if err != nil {
-		return err
-	}
-	cfg.Sessions.Default.Log = log
 	return nil
 }

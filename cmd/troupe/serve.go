@@ -24,7 +24,6 @@ import (
 
 	"troupe/actors"
 	"troupe/actors/conn"
-	"troupe/actors/link"
 	"troupe/actors/remote"
 	"troupe/actors/session"
 	"troupe/protocol"
@@ -457,7 +456,7 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 	of.Dialect = protocol.Dialect(cmp.Or(o.dialect, string(of.Dialect)))
 	of.Features = append(slices.Clone(of.Features), o.features...)
 	of.Codec = pi.Codec{}
-	return of, findSession(o, cfg.Sessions, of, spec)
+	return of, findSession(o, cfg.Sessions, of, spec, cfg.Log)
 }
 
 // clientOptions are the flags of one client.
@@ -473,29 +472,6 @@ func clientOptions(args []string) (*options, error) {
 		}
 	}
 	return o, nil
-}
-
-// findSession finds the file of --continue, --session and --session-id.
-func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.OpenSpec) error {
-	_, rules, ok := of.Dialect.Open(of.Features...)
-	if !ok {
-		return fmt.Errorf("--dialect %s: no such dialect", of.Dialect)
-	}
-	dir, common := session.SessionDir(shared, rules, spec.Cwd)
-	query := store.Query{Dir: dir}
-	if common {
-		query.Cwd = spec.Cwd
-	}
-	lister := store.NewLister(store.OS{})
-	switch {
-	case o.cont:
-		return continueNewest(lister, query, spec)
-	case o.session != "":
-		return namedSession(lister, query, spec, shared, o.session, false)
-	case o.sessionID != "":
-		return createOrLoad(lister, query, o.sessionID, spec)
-	}
-	return nil
 }
 
 // health asks a daemon whether it lives and takes clients, and prints ok if so. It is for

@@ -256,18 +256,18 @@ func harmless(text string) string {
 
 // forkSession copies the branch of another session into a new one, which may be
 // for another directory.
-func forkSession(cfg *actors.Config, path, dir string, log zerolog.Logger) error {
+func forkSession(shared *session.Shared, path, dir string, log zerolog.Logger) (string, error) {
 	old, err := store.OpenLog(store.OS{}, path, store.Options{})
 	if err != nil {
-		return fmt.Errorf("--fork: %w", err)
+		return "", fmt.Errorf("--fork: %w", err)
 	}
 	defer func() {
 		if err := old.Close(); err != nil {
 			log.Warn().Err(err).Msg("closing the forked session")
 		}
 	}()
-	if cfg.Sessions.Default.Path, err = session.ForkFile(cfg.Sessions, old.View(), dir); err != nil {
-		return fmt.Errorf("--fork: %w", err)
+	if path, err = session.ForkFile(shared, old.View(), dir); err != nil {
+		return "", fmt.Errorf("--fork: %w", err)
 	}
-	return nil
+	return path, nil
 }
