@@ -234,8 +234,7 @@ func ParseBudgetLimits(l BudgetLimits, raw []byte) (BudgetLimits, error) {
 		case n == nil:
 			*dst = nil
 		default:
-			v := int64(*n)
-			*dst = &v
+			*dst = new(int64(*n))
 		}
 	}
 	return l, nil

@@ -453,23 +453,25 @@ func decodeAs[T any](raw []byte) (v T, err error) {
 // Text joins the text blocks, putting sep between two of them.
 func (c Content) Text(sep string) string {
 	var parts []string
-	for _, b := range c {
-		if t, ok := b.(Text); ok {
-			parts = append(parts, t.Text)
-		}
+	for _, t := range blocks[Text](c) {
+		parts = append(parts, t.Text)
 	}
 	return strings.Join(parts, sep)
 }
 
 // ToolCalls lists the tool calls in order.
-func (c Content) ToolCalls() []ToolCall {
-	var calls []ToolCall
+func (c Content) ToolCalls() []ToolCall { return blocks[ToolCall](c) }
+
+// Images lists the images in order.
+func (c Content) Images() []Image { return blocks[Image](c) }
+
+func blocks[T Block](c Content) (list []T) {
 	for _, b := range c {
-		if call, ok := b.(ToolCall); ok {
-			calls = append(calls, call)
+		if is, ok := b.(T); ok {
+			list = append(list, is)
 		}
 	}
-	return calls
+	return list
 }
 
 // ModelText is how a model reads about the command.
@@ -491,17 +493,6 @@ func (m *BashExecutionMessage) ModelText() string {
 		fmt.Fprintf(&b, "\n\n[Output truncated. Full output: %s]", m.FullOutputPath)
 	}
 	return b.String()
-}
-
-// Images lists the images in order.
-func (c Content) Images() []Image {
-	var images []Image
-	for _, b := range c {
-		if image, ok := b.(Image); ok {
-			images = append(images, image)
-		}
-	}
-	return images
 }
 
 // TextContent is content of one text block.

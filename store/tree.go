@@ -46,11 +46,9 @@ func (v View) treeEntry(l *line) protocol.TreeEntry {
 	}
 	switch parent := v.shown(s.parent); {
 	case parent != none:
-		id := v.id(parent)
-		e.ParentID = &id
+		e.ParentID = new(v.id(parent))
 	case s.parent == none && len(l.head.parent) > 0: // it names one that is not there
-		id := text(l.head.parent)
-		e.ParentID = &id
+		e.ParentID = new(text(l.head.parent))
 	}
 	return e
 }

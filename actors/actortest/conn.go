@@ -270,7 +270,7 @@ func (c *Client) Events(session string, kinds ...string) (list []gjson.Result) {
 		if kind == "response" || v.Get("sessionId").Str != session {
 			continue
 		}
-		if len(kinds) == 0 || contains(kinds, kind) {
+		if len(kinds) == 0 || slices.Contains(kinds, kind) {
 			list = append(list, v)
 		}
 	}
@@ -285,8 +285,4 @@ func (c *Client) Kinds(session string) (list []string) {
 		}
 	}
 	return list
-}
-
-func contains(list []string, s string) bool {
-	return slices.Contains(list, s)
 }

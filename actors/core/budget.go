@@ -42,8 +42,7 @@ func (m *Machine) limits() protocol.BudgetLimits {
 // it goes along to the sessions that take the place of this one.
 func (m *Machine) restoreLimits() {
 	if m.kept != nil {
-		l := m.limits()
-		m.choices.limits = &l
+		m.choices.limits = new(m.limits())
 	}
 }
 

@@ -176,7 +176,7 @@ func (m *Machine) startCall(r *run, c *call) {
 	switch why := m.refusal(r, c); {
 	case why != "":
 		m.finishCall(r, c, errorResult(why), true)
-	case m.prepares(c):
+	case slices.Contains(m.set.Extensions.Prepares, c.Name):
 		m.askBefore(c, PrepareHook{c.ToolCall})
 	default:
 		m.admitCall(r, c)
@@ -207,7 +207,7 @@ func (m *Machine) allowCall(r *run, c *call) {
 // permitCall goes on with a call that no permission rule stands against.
 func (m *Machine) permitCall(r *run, c *call) {
 	switch {
-	case m.nobodyConsents(c):
+	case m.deaf() && !m.askedLater(c) && m.needsConsent(c):
 		m.finishCall(r, c, errorResult(nobodyLeft), true)
 	case m.needsConsent(c):
 		m.askConsent(c)
@@ -217,12 +217,6 @@ func (m *Machine) permitCall(r *run, c *call) {
 		}
 		m.runCall(c)
 	}
-}
-
-// nobodyConsents says whether a call needs the consent of clients of which none is
-// left.
-func (m *Machine) nobodyConsents(c *call) bool {
-	return m.deaf() && !m.askedLater(c) && m.needsConsent(c)
 }
 
 // needsConsent says whether --confirm names a tool that a call is of, or that it has run.

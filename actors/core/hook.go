@@ -348,9 +348,6 @@ func (m *Machine) cancelIntakeHook() {
 	}
 }
 
-// prepares says whether the tool of a call makes its arguments itself.
-func (m *Machine) prepares(c *call) bool { return slices.Contains(m.set.Extensions.Prepares, c.Name) }
-
 // askBefore shows a call to extensions before it runs.
 func (m *Machine) askBefore(c *call, h Hook) {
 	m.beginAsking(c, h.kind())

@@ -15,8 +15,7 @@ func (m *Machine) Growing() (events []protocol.Event) {
 	if !ok || !s.started {
 		return nil
 	}
-	frame := *s.msg
-	events = append(events, protocol.MessageStart{Message: &frame, RunID: s.run.id})
+	events = append(events, protocol.MessageStart{Message: new(*s.msg), RunID: s.run.id})
 	for i := range s.blocks {
 		b := &s.blocks[i]
 		u := protocol.MessageUpdate{Kind: b.kind, Index: i, RunID: s.run.id}

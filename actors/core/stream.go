@@ -75,8 +75,7 @@ func (in StreamParts) apply(m *Machine) {
 			m.blockEnd(s, p)
 		case protocol.PartUsage:
 			s.msg.Usage = s.model.Price(p.Usage)
-			usage := s.msg.Usage
-			s.usage = &usage
+			s.usage = new(s.msg.Usage)
 		case protocol.PartDone:
 			// comes as StreamEnd
 		}
@@ -129,8 +128,7 @@ func (m *Machine) startMessage(s *streaming) {
 		return
 	}
 	s.started = true
-	frame := *s.msg
-	m.emit(protocol.MessageStart{Message: &frame, RunID: s.run.id})
+	m.emit(protocol.MessageStart{Message: new(*s.msg), RunID: s.run.id})
 }
 
 func (m *Machine) update(s *streaming, u *protocol.MessageUpdate) {

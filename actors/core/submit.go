@@ -28,8 +28,7 @@ func (m *Machine) submitted(r *run, c *call, s *protocol.Submission) (refused *p
 	if s.Unfit != "" {
 		m.submission.misfits++
 		if m.submission.misfits < maxMisfits {
-			result := errorResult(s.Unfit)
-			return &result
+			return new(errorResult(s.Unfit))
 		}
 	}
 	if m.submission.is == nil {

@@ -217,8 +217,7 @@ func readBefore(raw json.RawMessage, system SystemPrompt) (core.HookAnswer, erro
 	}
 	p := core.Prepared{SystemPrompt: r.SystemPrompt}
 	if r.Options != nil && r.SystemPrompt == nil && system.Make != nil {
-		text := system.Make(*r.Options)
-		p.SystemPrompt = &text
+		p.SystemPrompt = new(system.Make(*r.Options))
 	}
 	for _, raw := range r.Messages {
 		m, err := CustomMessage(raw)

@@ -38,8 +38,7 @@ func (t *Tools) virtual(key string, raw json.RawMessage) (providers.Registration
 	}
 	for _, level := range protocol.ThinkingLevels {
 		if slices.Contains(v.ThinkingLevels, level) {
-			word := string(level)
-			m.ProviderConfig.ThinkingValues[word] = &word
+			m.ProviderConfig.ThinkingValues[string(level)] = new(string(level))
 			m.ProviderConfig.ThinkingLevels = append(m.ProviderConfig.ThinkingLevels, level)
 			m.Reasoning = m.Reasoning || level != protocol.ThinkingLevels[0]
 		} else {

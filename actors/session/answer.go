@@ -169,8 +169,7 @@ func (s *Session) contextUsage() (protocol.ContextUsageResult, error) {
 	if err := s.buildContext(); err != nil {
 		return protocol.ContextUsageResult{}, err
 	}
-	usage := s.context.Usage(m.ContextWindow)
-	return protocol.ContextUsageResult{Usage: &usage}, nil
+	return protocol.ContextUsageResult{Usage: new(s.context.Usage(m.ContextWindow))}, nil
 }
 
 func (s *Session) toolList() protocol.ToolList {

@@ -128,7 +128,7 @@ type settingsOfIsolation struct {
 func (s *Session) isolation() isolation {
 	f := &s.work.files.Task
 	iso := isolation{
-		all: s.shared.isolated.in(s.shared.isolationDir(f.Isolation.Base)), env: s.bashEnv(), session: s.file.id,
+		all: s.shared.isolated.in(cmp.Or(f.Isolation.Base, git.DefaultDir(s.shared.Env))), env: s.bashEnv(), session: s.file.id,
 		files: strings.TrimSuffix(s.file.path, ".jsonl"), first: s.shared.isolated.first, slots: s.shared.isolated.checks,
 		settings: settingsOfIsolation{
 			branch: f.Isolation.Merge == "branch", surface: !f.Isolation.Apply, carry: f.Isolation.Carry, carryBy: f.Isolation.CarryBy,
@@ -142,14 +142,6 @@ func (s *Session) isolation() isolation {
 		iso.files = filepath.Join(os.TempDir(), "troupe-"+s.file.id)
 	}
 	return iso
-}
-
-// isolationDir is where workspaces are.
-func (h *Shared) isolationDir(configured string) string {
-	if configured != "" {
-		return configured
-	}
-	return git.DefaultDir(h.Env)
 }
 
 // isolate has something done with the workspace of an item. The process does not end

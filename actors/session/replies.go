@@ -40,8 +40,7 @@ func (r *replies) expect(m link.Request) {
 	}
 	r.order = append(r.order, m.Seq)
 	if _, ok := m.Cmd.(protocol.OpenSession); ok {
-		one := m // only this one goes to the heap
-		r.opening = &one
+		r.opening = new(m) // only this one goes to the heap
 	}
 	if len(r.order) > 64 && len(r.order) > 2*len(r.pending) {
 		r.order = slices.DeleteFunc(r.order, func(seq uint64) bool { return !r.expects(seq) })

@@ -472,8 +472,7 @@ func ownText(text *string) *string {
 	if text == nil {
 		return nil
 	}
-	own := *text
-	return &own
+	return new(*text)
 }
 
 // close begins the end: at once, or when the run is done.

@@ -203,7 +203,8 @@ func (s *Session) spawn(c actor.Context, name string, produce actor.Producer) *a
 }
 
 func (s *Session) scheduleRetry(c actor.Context, e core.ScheduleRetry) {
-	policy := s.work.retryPolicy()
+	f := s.work.files.Retry
+	policy := worker.RetryPolicy{Base: time.Duration(f.BaseDelayMs) * time.Millisecond, Max: time.Duration(f.MaxAgentDelayMs) * time.Millisecond}
 	pid := s.keeper(c, core.WorkerRetry, "retry", func() actor.Actor { return &worker.RetrySupervisor{Policy: policy} })
 	s.jobs.track(pid, job{kind: core.WorkerRetry, attempt: e.Attempt})
 	c.Send(pid, e)

@@ -15,7 +15,6 @@ import (
 	"troupe/actors/extension"
 	"troupe/actors/link"
 	"troupe/actors/toolbox"
-	"troupe/actors/worker"
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/store"
@@ -136,12 +135,6 @@ func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
 	if failed != nil {
 		return failed
 	}
-	return w.checkPrice()
-}
-
-// checkPrice refuses a model of which nobody knows what it costs, where that is
-// limited.
-func (w *workspace) checkPrice() error {
 	if err := core.PriceError(w.settings.Model, w.settings.Budget); err != nil {
 		return err
 	}
@@ -275,14 +268,6 @@ func (w *workspace) newRequest() providers.Request {
 		req.Repeats.Max = silentRepeats
 	}
 	return req
-}
-
-// retryPolicy is how long a failed request waits.
-func (w *workspace) retryPolicy() worker.RetryPolicy {
-	return worker.RetryPolicy{
-		Base: time.Duration(w.files.Retry.BaseDelayMs) * time.Millisecond,
-		Max:  time.Duration(w.files.Retry.MaxAgentDelayMs) * time.Millisecond,
-	}
 }
 
 // silentRepeats is how often pi up to 0.74 asks again before it says that a

@@ -14,24 +14,17 @@ import (
 // and encode them.
 func JSON() []byte {
 	b := &schemas{defs: map[string]any{}}
-	commands := []any{}
-	for _, s := range protocol.Commands {
-		name := "Command_" + s.Name
-		b.defs[name] = b.command(s)
-		commands = append(commands, ref(name))
+	define := func(name string, is obj) obj {
+		b.defs[name] = is
+		return ref(name)
 	}
-	responses := []any{ref("Failure")}
-	b.defs["Failure"] = b.failure()
+	commands, responses, events := []any{}, []any{define("Failure", b.failure())}, []any{}
 	for _, s := range protocol.Commands {
-		name := "Response_" + s.Name
-		b.defs[name] = b.response(s)
-		responses = append(responses, ref(name))
+		commands = append(commands, define("Command_"+s.Name, b.command(s)))
+		responses = append(responses, define("Response_"+s.Name, b.response(s)))
 	}
-	events := []any{}
 	for _, e := range protocol.Events {
-		name := "Event_" + e.Name
-		b.defs[name] = b.event(e)
-		events = append(events, ref(name))
+		events = append(events, define("Event_"+e.Name, b.event(e)))
 	}
 	b.defs["Command"] = obj{"anyOf": commands, "description": "One line on stdin."}
 	b.defs["Response"] = obj{"anyOf": responses, "description": "The one answer to a command."}
