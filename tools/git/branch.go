@@ -114,8 +114,9 @@ func (w *Workspaces) planBranch(ctx context.Context, env *tools.Env, v version, 
 	if err != nil {
 		return err
 	}
-	if len(conflicts) > 0 {
+	if len(conflicts) > 0 { // of the files there was none
 		p.Conflicts = conflicts
+		p.Notes = append(p.Notes, "its commits do not fit on the branch: they change what is not committed there")
 		return nil
 	}
 	if head == src.head {

@@ -365,6 +365,19 @@ func TestBranchConflict(t *testing.T) {
 	require.Equal(t, "by the task\n", w.git("show", branch+":a.txt"))
 }
 
+// A task that changes a file of which the user's branch knows nothing has no commit that fits on it.
+func TestBranchOfWhatIsNotCommitted(t *testing.T) {
+	w := newRepository(t)
+	w.put("new.txt", "new\n")
+	ws := w.prepare(Spec{Branch: true})
+	put(t, filepath.Join(ws.Path, "new.txt"), "by the task\n")
+	before := w.tree()
+	p := w.plan(ws)
+	require.Equal(t, []string{"new.txt"}, p.Conflicts)
+	require.Equal(t, []string{"its commits do not fit on the branch: they change what is not committed there"}, p.Notes)
+	require.Equal(t, before, w.tree())
+}
+
 // What checks change is no work of the task, unless it touches it later.
 func TestChecksDoNotCount(t *testing.T) {
 	w := newRepository(t)
