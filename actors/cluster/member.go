@@ -28,6 +28,7 @@ type MemberConfig struct {
 	Timing   Timing                      // the zero value is [Stock]
 	Patience time.Duration               // how long an append may be in doubt, 0 for [DefaultPatience]
 	Said     func(what string, e ...any) // claims, fences, releases: keys and values for a log; may be nil
+	Metrics  *Metrics                    // counts them, too; may be nil
 }
 
 // DefaultPatience is longer than an engine takes to find another leader.
@@ -162,14 +163,8 @@ func (m *Member) perform(ctx context.Context, effect any) (event any, err error)
 
 // self is what this node says of itself.
 func (m *Member) self(beat uint64) Node {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.is(beat)
-}
-
-func (m *Member) is(beat uint64) Node {
-	n := m.cfg.Self
-	n.Beat, n.Draining, n.Sessions = beat, m.draining, len(m.owned)
+	n := m.seen(m.cfg.Self.Name).Node
+	n.Beat = beat
 	return n
 }
 
@@ -298,7 +293,9 @@ func (e *LostError) Unwrap() error { return ErrNowhere }
 func (m *Member) Seen() []Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := []Seen{{m.is(0), time.Now(), true}}
+	self := m.cfg.Self
+	self.Draining, self.Sessions = m.draining, len(m.owned)
+	all := []Seen{{self, time.Now(), true}}
 	for name, o := range m.beats.others {
 		if o.Name != "" {
 			all = append(all, Seen{o.Node, m.begun.Add(o.when), m.beats.lives(name)})
@@ -398,9 +395,7 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 		if !errors.Is(err, errEnough) {
 			return w, err
 		}
-		if first.Wants != nil {
-			w = *first.Wants
-		}
+		w = first.Wants
 		m.remember(id, w)
 	}
 	if w.Node != "" {
@@ -462,7 +457,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		if err != nil {
 			return nil, err
 		}
-		var wants *Wants
+		var wants Wants
 		why := "new"
 		if tail.Seq == 0 && adopts {
 			err = fmt.Errorf("%w: %s", ErrNoSession, id)
@@ -470,7 +465,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			if m.Root(w.Root).Mode == Pinned { // it has its directory here from now on
 				w.Node = m.cfg.Self.Name
 			}
-			wants = &w
+			wants = w
 		} else if w, err = m.wanted(ctx, id, tail); err == nil {
 			if tail.Seq != seen {
 				seen, sent = tail.Seq, m.sent()
@@ -515,6 +510,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		if why != "new" {
 			o.From = tail.Node
 		}
+		m.cfg.Metrics.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", why), 1)
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
 		return o, nil
 	}

@@ -139,24 +139,3 @@ func reason(err error) string {
 	}
 	return "unknown"
 }
-
-// Said counts what a member says of itself: claims, loads, fences, releases, doubt.
-func (m *Metrics) Said(what string, values ...any) {
-	of := map[any]any{}
-	for pair := range slices.Chunk(values, 2) {
-		of[pair[0]] = pair[1]
-	}
-	took, _ := of["for"].(time.Duration)
-	switch what {
-	case "session claimed":
-		m.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", fmt.Sprint(of["why"])), 1)
-	case "session fenced":
-		m.Count("troupe_cluster_fenced_total", 1)
-	case "session released":
-		m.Count("troupe_cluster_released_total", 1)
-	case "session loaded":
-		m.Took("troupe_cluster_load_seconds", took)
-	case "session was in doubt":
-		m.Took("troupe_cluster_doubtful_seconds", took)
-	}
-}

@@ -29,7 +29,7 @@ func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []b
 	o.keys = keys
 	begun := time.Now()
 	_, err := Follow(ctx, o.log, o.id, from, &o.keys, o.Epoch(), f)
-	o.member.said("session loaded", "session", o.id, "epoch", o.Epoch(), "for", time.Since(begun))
+	o.member.cfg.Metrics.Took("troupe_cluster_load_seconds", time.Since(begun))
 	return err
 }
 
@@ -71,12 +71,14 @@ func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error)) 
 	begun := time.Now()
 	_, err := do(ctx)
 	if took := time.Since(begun); took > toldAfter {
+		o.member.cfg.Metrics.Took("troupe_cluster_doubtful_seconds", took)
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.Epoch(), "for", took)
 	}
 	switch {
 	case err == nil && leased:
 		o.lease = lease
 	case errors.Is(err, ErrFenced):
+		o.member.cfg.Metrics.Count("troupe_cluster_fenced_total", 1)
 		o.member.said("session fenced", "session", o.id, "epoch", o.Epoch())
 	}
 	return err
@@ -104,6 +106,7 @@ func (o *Owned) Release(ctx context.Context) error {
 	}
 	err := o.Writer.Release(ctx, text)
 	if err == nil {
+		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)
 		o.member.said("session released", "session", o.id, "epoch", o.Epoch())
 	}
 	return err

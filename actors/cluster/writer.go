@@ -37,7 +37,7 @@ const toldAfter = time.Second
 
 // about is what a claim or a release says beside its head, which is no entry.
 type about struct {
-	Wants *Wants `json:"wants,omitempty"` // of the session; in its first claim
+	Wants Wants  `json:"wants,omitzero"`  // of the session; in its first claim
 	Claim string `json:"claim,omitempty"` // tells two claims of one life behind one record apart
 	To    string `json:"to,omitempty"`    // who is to have the session that is released
 }
@@ -45,7 +45,7 @@ type about struct {
 // Own claims the session behind its tail for one life of a node. The tail was read before somebody asked
 // whether the owner is dead, see [Beats]. It fails with ErrFenced if anything was appended since, or the tail that was
 // seen was old: who still wants the session asks again. wants is what a new session wants of its node.
-func Own(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants *Wants) (*Writer, error) {
+func Own(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants Wants) (*Writer, error) {
 	w := &Writer{log: log, id: id, at: tail.Mark()}
 	w.at.Node, w.at.Boot = node, boot
 	text, err := json.Marshal(about{Wants: wants, Claim: rand.Text()})

@@ -398,9 +398,9 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	engine := cluster.Measured(n.engine, n.metrics)
 	n.member = cluster.Join(cluster.MemberConfig{
 		Self: self, Log: engine, Registry: engine,
-		Timing: cluster.Timing{Every: time.Duration(o.BeatMs) * time.Millisecond, Miss: o.Miss},
+		Timing:  cluster.Timing{Every: time.Duration(o.BeatMs) * time.Millisecond, Miss: o.Miss},
+		Metrics: n.metrics,
 		Said: func(what string, values ...any) {
-			n.metrics.Said(what, values...)
 			log.Info().Fields(values).Msg(what)
 		},
 	})

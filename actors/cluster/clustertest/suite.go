@@ -46,7 +46,7 @@ func Own(ctx context.Context, log cluster.Log, id cluster.SessionID, node, boot 
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Own(ctx, log, id, node, boot, tail, nil)
+	return cluster.Own(ctx, log, id, node, boot, tail, cluster.Wants{})
 }
 
 func claimed(t *testing.T, e cluster.Engine, id cluster.SessionID, node string) *cluster.Writer {

@@ -5,6 +5,7 @@ package jetstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -248,11 +249,8 @@ func addresses(configured string, told []string) (list []string) {
 			continue
 		}
 		known[u.Host] = true
-		if user == nil {
-			user = u.User
-		} else if u.User == nil {
-			u.User = user
-		}
+		user = cmp.Or(user, u.User)
+		u.User = cmp.Or(u.User, user)
 		list = append(list, u.String())
 	}
 	return list

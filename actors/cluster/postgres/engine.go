@@ -95,15 +95,11 @@ func newEngine(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", cluster.ErrSettings, err)
 	}
-	if c.ConnectTimeout == 0 || c.ConnectTimeout > dialLimit {
-		c.ConnectTimeout = dialLimit
-	}
+	c.ConnectTimeout = min(cmp.Or(c.ConnectTimeout, dialLimit), dialLimit)
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "troupe"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "troupe")
 	// An answer means that a standby has it on its disk, whatever the role's own setting is.
 	c.RuntimeParams["synchronous_commit"] = "on"
 	return &Engine{cfg: c, single: cfg.Single, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections),
