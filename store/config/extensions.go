@@ -60,8 +60,7 @@ const HostOff = "off"
 func FindExtensions(d Dirs, s *Settings, f ExtensionFlags) ([]Package, []Extension, []Problem) {
 	packages, problems := LoadPackages(PackageSources{Dirs: d, Named: s.Packages, Flags: f.Sources, Global: f.Global})
 	found, more := LoadExtensions(ExtensionSources{
-		Dirs: d, Named: s.Extensions, Hooks: s.Hooks, Tools: s.CustomTools, Packages: packages,
-		Flags: f.Sources, HookFlags: f.Hooks, ToolFlags: f.Tools, NoDefaults: f.None,
+		Dirs: d, Named: s.Extensions, Hooks: s.Hooks, Tools: s.CustomTools, Packages: packages, Flags: f,
 	})
 	return packages, found, append(problems, more...)
 }
@@ -72,10 +71,7 @@ type ExtensionSources struct {
 	Dirs
 	Named, Hooks, Tools []Named // of the settings: extensions, hooks, customTools
 	Packages            []Package
-	Flags               []string // -e
-	HookFlags           []string // --hook
-	ToolFlags           []string // --tool
-	NoDefaults          bool     // only those of the command line
+	Flags               ExtensionFlags
 }
 
 // LoadExtensions finds extensions, in the order in which they are to be loaded:
@@ -90,12 +86,12 @@ func LoadExtensions(s ExtensionSources) ([]Extension, []Problem) {
 	for _, f := range []struct {
 		form  Form
 		flags []string
-	}{{AnExtension, s.Flags}, {AHook, s.HookFlags}, {ACustomTool, s.ToolFlags}} {
+	}{{AnExtension, s.Flags.Sources}, {AHook, s.Flags.Hooks}, {ACustomTool, s.Flags.Tools}} {
 		for _, flag := range f.flags {
 			scan.flag(flag, f.form)
 		}
 	}
-	if s.NoDefaults {
+	if s.Flags.None {
 		return scan.found, scan.problems
 	}
 	scan.named(Path)
