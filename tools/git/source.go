@@ -181,6 +181,7 @@ type listing struct {
 	files, bytes int64 // without nested repositories
 	nested       []string
 	unmerged     bool // a merge of the user's is unfinished
+	marked       bool // git was told to overlook some of the files
 }
 
 const (
@@ -193,7 +194,7 @@ const (
 // list measures a working tree, and refuses one that is too large to be copied
 // into a snapshot. G runs in it.
 func (s source) list(ctx context.Context, g command) (l listing, err error) {
-	out, err := g.run(ctx, "ls-files", "-t", "-s", "-o", "--exclude-standard", "-z")
+	out, err := g.run(ctx, "ls-files", "-v", "-s", "-o", "--exclude-standard", "-z")
 	if err != nil {
 		return l, err
 	}
@@ -209,6 +210,7 @@ func (s source) list(ctx context.Context, g command) (l listing, err error) {
 			return l, fmt.Errorf("git ls-files: unknown record %q", line)
 		}
 		l.unmerged = l.unmerged || words[3] != "0"
+		l.marked = l.marked || isMarked(words[0])
 		if words[1] == gitlink {
 			if _, err := os.Lstat(filepath.Join(s.top, path, ".git")); err == nil {
 				l.nested = append(l.nested, path)

@@ -31,7 +31,8 @@ type Tree struct {
 	// could not be copied.
 	Nested []string `json:"nested,omitempty"`
 
-	from source // of the user's, as long as the call goes on
+	from     source // of the user's, as long as the call goes on
+	unmarked bool   // it is known that git was told to overlook none of its files
 }
 
 // base is the snapshot that the tasks of one call share.
@@ -96,7 +97,9 @@ func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src s
 	if l.unmerged {
 		b.Notes = append(b.Notes, "a merge is unfinished: files with conflicts were taken as they stand, with their markers")
 	}
-	tree, err := w.snapshot(ctx, env, t)
+	listed := t
+	listed.unmarked = !l.marked
+	tree, err := w.snapshot(ctx, env, listed)
 	if err != nil {
 		return err
 	}
@@ -189,8 +192,10 @@ func (w *Workspaces) addAll(ctx context.Context, g command, t Tree) (tree string
 	for _, path := range t.Nested {
 		args = append(args, ":(top,exclude,literal)"+path)
 	}
-	if err := overlookNothing(ctx, g); err != nil {
-		return "", err
+	if !t.unmarked {
+		if err := overlookNothing(ctx, g); err != nil {
+			return "", err
+		}
 	}
 	g.limit = checkoutTime
 	if _, err := g.run(ctx, args...); err != nil {
@@ -209,6 +214,9 @@ func overlookNothing(ctx context.Context, g command) error {
 	marked := make(map[string][]string)
 	for _, line := range fields(out) {
 		tag, path, _ := strings.Cut(line, " ")
+		if !isMarked(tag) {
+			continue
+		}
 		if tag != strings.ToUpper(tag) {
 			marked["--no-assume-unchanged"] = append(marked["--no-assume-unchanged"], path)
 		}
@@ -223,6 +231,10 @@ func overlookNothing(ctx context.Context, g command) error {
 	}
 	return nil
 }
+
+// isMarked says of a tag of ls-files -v that git believes the file unchanged: one in small letters is assumed to be, and S
+// is skipped.
+func isMarked(tag string) bool { return tag == "S" || tag != strings.ToUpper(tag) }
 
 // copyIndex copies an index into the store. The copy is as old as the original:
 // git compares the times of files with it to find those that were changed right
