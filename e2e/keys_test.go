@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -122,4 +123,18 @@ func TestOwnEnvironment(t *testing.T) {
 	content, err := os.ReadFile(files[0])
 	require.NoError(t, err)
 	assert.NotContains(t, string(content), "sk-of-")
+}
+
+// TestUnpricedModelIsNamed: who limits the cost and allows models without a price is told once what
+// that means for the one in use.
+func TestUnpricedModelIsNamed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.models(regexp.MustCompile(`"cost":\{[^}]*\},`).ReplaceAllString(p.llm.modelsJSON(), ""))
+	p.write(filepath.Join(p.agent(), "settings.json"), `{"task":{"budget":{"maxCostUsd":1,"requirePrice":false}}}`)
+	d := p.start()
+	d.ok(`{"type":"get_state"}`)
+	d.ok(`{"type":"new_session"}`)
+	require.Zero(t, d.end())
+	assert.Equal(t, 1, strings.Count(d.errors(), "it is not known what mock/mock-1 costs"), d.errors())
 }

@@ -669,6 +669,12 @@ func PriceError(model *protocol.Model, set protocol.BudgetSettings) *protocol.Er
 	return noPrice(model)
 }
 
+// Unpriced says whether what a model costs counts as nothing towards a limit of the cost, since
+// it is not known.
+func Unpriced(model *protocol.Model, limits protocol.BudgetLimits) bool {
+	return model != nil && !model.Missing && !priced(model) && limits.MaxCostUSD != nil
+}
+
 // unpriced refuses a model without a known price, where the cost is limited.
 func (m *Machine) unpriced(model *protocol.Model) *protocol.Error {
 	if m.budget == nil {

@@ -184,6 +184,9 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 		w.settings.ReserveFor[model], _ = f.Compaction.For(model)
 	}
 	w.settings.Budget = f.Task.Budget
+	if m := choice.Model; core.Unpriced(m, f.Task.Budget.Limits) && !f.Task.Budget.NeedsPrice() {
+		shared.complaints.about(fmt.Errorf("the cost of the session is limited, but it is not known what %s/%s costs: what it uses counts as nothing (task.budget.requirePrice is false)", m.Provider, m.ID))
+	}
 	w.settings.StreamRules = shared.streamRules(w.dirs, f.TTSR)
 	if f.Todo.Reminders {
 		w.settings.MaxReminders = int(f.Todo.RemindersMax)
