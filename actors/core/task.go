@@ -112,14 +112,20 @@ func (m *Machine) refuseTasks(r *run, c *call, why string) {
 	m.returned(r, c, protocol.ToolResult{Content: protocol.TextContent(why), Details: details}, true)
 }
 
-// goOn shows how far a call is, begins what may begin after an item has got on, and
-// ends a call whose items are done.
+// goOn shows how far a call is, begins what may begin after an item has got on, there and in
+// calls beside it, and ends a call whose items are done.
 func (m *Machine) goOn(r *run, c *call) {
 	m.taskChanged(r, c)
 	if m.advance(r, c) {
 		m.taskChanged(r, c)
 	}
 	m.endTasks(r, c)
+	for _, other := range r.calls { // what waits there for this one to have begun
+		if other != c && other.tasks != nil && other.state == callRunning && m.advance(r, other) {
+			m.taskChanged(r, other)
+			m.endTasks(r, other)
+		}
+	}
 }
 
 // crowd is how many items a call may have whose every change is shown at once. An update
@@ -174,7 +180,7 @@ func (m *Machine) advance(r *run, c *call) (begun bool) {
 		switch s := it.state.(type) {
 		case itemQueued:
 			limit := m.set.Tasks.MaxConcurrency
-			if !next && m.childTooMany() { // it is told of when those before it have begun
+			if (!next || m.beginning() > 0) && m.childTooMany() { // it is told of when those that may begin have begun
 				continue
 			}
 			if limit <= 0 || live < limit {
