@@ -92,8 +92,13 @@ type Spec struct {
 	Doc      string
 	Traits
 
-	params func() []Param
-	paths  func() []Param
+	read *parameters
+}
+
+// parameters are read off the struct of a command when somebody asks for them.
+type parameters struct {
+	once       sync.Once
+	all, paths []Param
 }
 
 type row struct {
@@ -107,7 +112,7 @@ type row struct {
 func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 	s := Spec{
 		Name: name, Params: reflect.TypeFor[C](), Nullable: r.nullable, Silent: r.silent, Since: r.since, Doc: doc,
-		Traits: Traits{scope, r.is},
+		Traits: Traits{scope, r.is}, read: new(parameters),
 	}
 	if scope == ScopeReplace {
 		s.is |= EndsNavigation | NeedsExtensions | ParentsOnly
@@ -118,10 +123,6 @@ func spec[C Command](name string, scope Scope, r row, doc string) Spec {
 	if r.result != nil {
 		s.Result = reflect.TypeOf(r.result)
 	}
-	s.params = sync.OnceValue(func() []Param { return paramsOf(s.Params) })
-	s.paths = sync.OnceValue(func() []Param {
-		return slices.DeleteFunc(slices.Clone(s.params()), func(p Param) bool { return p.Path == "" })
-	})
 	return s
 }
 
@@ -370,10 +371,18 @@ const (
 )
 
 // Parameters lists the parameters of the command, in the order of the reference.
-func (s *Spec) Parameters() []Param { return s.params() }
+func (s *Spec) Parameters() []Param { return s.parameters().all }
 
 // Paths lists the parameters that are paths.
-func (s *Spec) Paths() []Param { return s.paths() }
+func (s *Spec) Paths() []Param { return s.parameters().paths }
+
+func (s *Spec) parameters() *parameters {
+	s.read.once.Do(func() {
+		s.read.all = paramsOf(s.Params)
+		s.read.paths = slices.DeleteFunc(slices.Clone(s.read.all), func(p Param) bool { return p.Path == "" })
+	})
+	return s.read
+}
 
 // Check says what is wrong with a command that was not decoded.
 func (s *Spec) Check(cmd Command) *Error {

@@ -27,6 +27,7 @@ import (
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/session"
+	_ "troupe/cmd/troupe/prefault"
 	"troupe/protocol"
 	"troupe/protocol/pi"
 	"troupe/providers"

@@ -34,7 +34,7 @@ func Reference() []byte {
 	w.WriteString("| queued input of a session file that is in none of the user's session directories | left out, with trust as well | `troupe.queue` |\n")
 	w.WriteString("\n### Configuration that this version does not obey\n\nNamed on stderr where somebody has it, the user in the agent directory included.\n\n| what is missing | settings, files and directories |\n|---|---|\n")
 	var missing []string
-	for _, p := range Parts {
+	for _, p := range Parts() {
 		if p.Missing != "" && !slices.Contains(missing, p.Missing) {
 			missing = append(missing, p.Missing)
 		}
@@ -57,7 +57,7 @@ func (p Part) everywhere() string {
 // listed lists parts as code.
 func listed(which func(Part) bool, name func(Part) string) string {
 	var list []string
-	for _, p := range Parts {
+	for _, p := range Parts() {
 		if which(p) {
 			list = append(list, "`"+name(p)+"`")
 		}

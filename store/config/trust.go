@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -87,11 +88,13 @@ const (
 	sockets    = "WebSockets to providers"
 )
 
-// Parts is the one table that says what a project may contribute, whatever the
+// Parts are the one table that says what a project may contribute, whatever the
 // transport: each part with what it can do. A part that is not in it does not
 // load, so whoever adds a kind of configuration adds its row; a setting that is obeyed has
 // it in [Settings.fields].
-var Parts = slices.Concat(files, settingParts())
+func Parts() []Part { return parts() }
+
+var parts = sync.OnceValue(func() []Part { return slices.Concat(files, settingParts()) })
 
 // files are the parts that are files, and the settings that this version does not obey.
 var files = []Part{
@@ -191,8 +194,8 @@ func (p Part) admitted(access Access, v gjson.Result) bool {
 // partOf finds the row of a key: its own, or that of what it is in.
 func partOf(key string) (Part, bool) {
 	for {
-		if i := slices.IndexFunc(Parts, func(p Part) bool { return p.Key == key && key != "" }); i >= 0 {
-			return Parts[i], true
+		if i := slices.IndexFunc(parts(), func(p Part) bool { return p.Key == key && key != "" }); i >= 0 {
+			return parts()[i], true
 		}
 		dot := strings.LastIndexByte(key, '.')
 		if dot < 0 {
@@ -204,7 +207,7 @@ func partOf(key string) (Part, bool) {
 
 // holdsParts says whether a key has rows of its own below it.
 func holdsParts(key string) bool {
-	return slices.ContainsFunc(Parts, func(p Part) bool { return strings.HasPrefix(p.Key, key+".") })
+	return slices.ContainsFunc(parts(), func(p Part) bool { return strings.HasPrefix(p.Key, key+".") })
 }
 
 // Consent is what the command line says of projects.
@@ -339,7 +342,7 @@ func partsPresent(d Dirs) (leftOut, notObeyed []string) {
 		}
 		return !is || there[dir]
 	}
-	for _, p := range Parts {
+	for _, p := range files {
 		if p.Path == "" || p.Screen {
 			continue
 		}

@@ -56,7 +56,7 @@ func TestSettingsOfProjects(t *testing.T) {
 		require.Equal(t, f.key, p.Key, "what is read has a row of its own")
 	}
 	seen := map[string]bool{}
-	for _, p := range Parts {
+	for _, p := range Parts() {
 		require.False(t, seen[p.Name()], "%s has two rows", p.Name())
 		seen[p.Name()] = true
 		require.True(t, p.Key == "" || p.Path == "", p.Name())
@@ -119,7 +119,7 @@ func TestSettingsOfProjects(t *testing.T) {
 
 // TestFilesOfProjects walks the rows of files.
 func TestFilesOfProjects(t *testing.T) {
-	for _, p := range Parts {
+	for _, p := range Parts() {
 		if p.Path == "" || p.Screen {
 			continue
 		}
