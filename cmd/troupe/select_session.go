@@ -158,6 +158,9 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 	if !ok {
 		return fmt.Errorf("--dialect %s: no such dialect", of.Dialect)
 	}
+	if !o.cont && !o.resume && o.fork == "" && o.sessionID == "" && o.session == "" {
+		return nil // a new session begins
+	}
 	dir, common := session.SessionDir(shared, rules, spec.Cwd)
 	query := store.Query{Dir: dir}
 	if common {
