@@ -96,6 +96,8 @@ type (
 		Name   string
 		Number uint64
 	}
+	// Regained is to append before anything is shown: a lease has lapsed, and this is another one.
+	Regained struct{}
 	// Dead is that a node may be taken for dead, by those who have said Watch until it had been said so often:
 	// see [Beats.Wanted]. The others began to want it behind the look.
 	Dead struct {
@@ -175,6 +177,9 @@ func (b *Beats) beatStored(beat uint64, now time.Duration) (effects []any) {
 	}
 	if !b.leased || b.sent >= b.until {
 		b.number++
+		if b.leased {
+			effects = append(effects, Regained{})
+		}
 	}
 	b.busy, b.due, b.leased, b.until = false, now+b.timing.Every, true, b.sent+b.timing.lease()
 	b.stored, b.last = b.stored+1, beat

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,17 +15,17 @@ import (
 // What engines have in common.
 
 // Begin takes the steps with which an engine begins, each until it is done or another try is of no use. Where
-// one fails e is closed.
-func Begin(ctx context.Context, e io.Closer, steps ...func(context.Context) error) error {
+// one fails e is closed and not returned.
+func Begin[E io.Closer](ctx context.Context, e E, steps ...func(context.Context) error) (begun E, err error) {
 	for _, step := range steps {
 		for err := step(ctx); err != nil; err = step(ctx) {
 			again := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown)
 			if !again || pause(ctx, longestWait) != nil {
-				return errors.Join(err, e.Close())
+				return begun, errors.Join(err, e.Close())
 			}
 		}
 	}
-	return nil
+	return e, nil
 }
 
 // pause waits; it fails when ctx ends before.
@@ -60,8 +59,7 @@ func CheckName[T ~string](name T) error {
 type Common struct {
 	Tell func(string)
 
-	mu    sync.Mutex // guards what follows
-	nodes map[string]Node
+	nodes sync.Map // what was heard of each, by its name
 }
 
 // Warn tells whoever runs this node.
@@ -76,26 +74,22 @@ func (c *Common) Damaged(id SessionID, source string, err error) {
 	c.Warn("session %s: %s gives a damaged log: %v", id, source, err)
 }
 
-// Hear takes what a node has said of itself, unless something newer was heard. It fails with ErrDamaged.
+// Hear takes what a node has said of itself: it may be older than what was heard before, which its beat says. It fails
+// with ErrDamaged.
 func (c *Common) Hear(body []byte) error {
 	var n Node
 	if err := json.Unmarshal(body, &n); err != nil || !Valid(n.Name) {
 		return fmt.Errorf("%w: a node says %q", ErrDamaged, body)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.nodes == nil {
-		c.nodes = map[string]Node{}
-	}
-	if old := c.nodes[n.Name]; old.Boot != n.Boot || old.Beat <= n.Beat {
-		c.nodes[n.Name] = n
-	}
+	c.nodes.Store(n.Name, n)
 	return nil
 }
 
 // Nodes is that of [Registry].
-func (c *Common) Nodes() []Node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+func (c *Common) Nodes() (nodes []Node) {
+	for _, n := range c.nodes.Range {
+		nodes = append(nodes, n.(Node))
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
 }

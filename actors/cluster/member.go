@@ -42,13 +42,10 @@ type Member struct {
 
 	onDeath atomic.Pointer[func(name string)]
 
-	mu       sync.Mutex // guards what follows
-	beats    *Beats
-	lease    uint64
-	died     chan struct{}        // is closed, and another, when a node was found to be dead
-	owned    map[SessionID]*Owned // nil while it is being claimed
-	wants    map[SessionID]Wants
-	draining bool
+	mu    sync.Mutex // guards what follows, and whether this node is draining
+	beats *Beats
+	owned map[SessionID]*Owned // nil while it is being claimed
+	wants map[SessionID]Wants
 }
 
 // mostWants is for how many sessions a member remembers what they want.
@@ -60,7 +57,7 @@ func Join(cfg MemberConfig) *Member {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	return &Member{
 		cfg: cfg, begun: time.Now(), beats: NewBeats(cfg.Timing),
-		died: make(chan struct{}), owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
+		owned: map[SessionID]*Owned{}, wants: map[SessionID]Wants{},
 	}
 }
 
@@ -88,16 +85,8 @@ func (m *Member) Run(ctx context.Context) error {
 			}
 		}
 		m.mu.Lock()
-		lease, leased := m.beats.Lease(m.now())
-		again := leased && lease != m.lease
-		if again {
-			m.lease = lease
-		}
 		wait := min(m.beats.Next()-m.now(), m.cfg.Timing.Every/5)
 		m.mu.Unlock()
-		if again {
-			m.wake()
-		}
 		if pause(ctx, wait) != nil {
 			return nil
 		}
@@ -144,6 +133,7 @@ func (m *Member) perform(ctx context.Context, effect any) (event any, err error)
 	defer cancel()
 	switch e := effect.(type) {
 	case Store:
+		begun := time.Now()
 		err := m.cfg.Registry.Beat(ctx, m.self(e.Beat))
 		switch {
 		case errors.Is(err, ErrFenced):
@@ -151,10 +141,13 @@ func (m *Member) perform(ctx context.Context, effect any) (event any, err error)
 		case err != nil:
 			return Failed(e), nil
 		}
+		m.cfg.Metrics.Took("troupe_cluster_beat_seconds", time.Since(begun))
 		return Stored(e), nil
 	case Look:
 		n, found, err := m.cfg.Registry.Node(ctx, e.Name)
 		return Looked{e, n, found && err == nil}, nil
+	case Regained:
+		m.wake()
 	case Dead:
 		m.tell(e.Name)
 	}
@@ -185,11 +178,9 @@ func (m *Member) listen() (events []any) {
 	return events
 }
 
-// tell tells who has waited that a node is dead, and the rest of this node once for each time it falls silent.
+// tell tells the rest of this node that another is dead, once for each time it falls silent.
 func (m *Member) tell(name string) {
 	m.mu.Lock()
-	close(m.died)
-	m.died = make(chan struct{})
 	o := m.beats.of(name)
 	again := o.dead
 	o.dead = true
@@ -213,7 +204,7 @@ func (m *Member) Lease() (number uint64, ok bool) {
 // taken that. Of its signs of life this is none.
 func (m *Member) Drain() {
 	m.mu.Lock()
-	m.draining = true
+	m.cfg.Self.Draining = true
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
 	defer cancel()
@@ -266,7 +257,7 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
-	if heir := m.heir(tail); heir != "" && m.Take(heir, w) == nil {
+	if heir := m.heir(tail, w); heir != "" {
 		return m.seen(heir).Node, nil
 	}
 	n, err := m.Place(id, w)
@@ -294,7 +285,7 @@ func (m *Member) Seen() []Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	self := m.cfg.Self
-	self.Draining, self.Sessions = m.draining, len(m.owned)
+	self.Sessions = len(m.owned)
 	all := []Seen{{self, time.Now(), true}}
 	for name, o := range m.beats.others {
 		if o.Name != "" {
@@ -333,10 +324,10 @@ func (m *Member) States() map[string]int {
 	return states
 }
 
-// heir is the node that a session was given to; "" if it belongs where its wants say.
-func (m *Member) heir(tail Record) string {
+// heir is the node that a session was given to and that can have it; "" if it belongs where its wants say.
+func (m *Member) heir(tail Record, w Wants) string {
 	var of about
-	if tail.Kind == Release && len(tail.Lines) > 0 && json.Unmarshal(tail.Lines, &of) == nil {
+	if tail.Kind == Release && json.Unmarshal(tail.Lines, &of) == nil && of.To != "" && m.Take(of.To, w) == nil {
 		return of.To
 	}
 	return ""
@@ -358,20 +349,12 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 	if m.handle(ctx, Watch{name}) != nil {
 		return false
 	}
-	over := time.After(m.cfg.Timing.Every) // for the answer to a look of somebody else
-	for {
+	for begun := time.Now(); ; { // the look that answers may be somebody else's
 		m.mu.Lock()
-		told, died := m.beats.of(name).told, m.died
+		told := m.beats.of(name).told >= wanted
 		m.mu.Unlock()
-		if told >= wanted || !m.silent(name) {
-			return told >= wanted
-		}
-		select {
-		case <-died:
-		case <-over:
-			return false
-		case <-ctx.Done():
-			return false
+		if told || !m.silent(name) || time.Since(begun) > m.cfg.Timing.Every || pause(ctx, firstPause) != nil {
+			return told
 		}
 	}
 }
@@ -396,21 +379,17 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 			return w, err
 		}
 		w = first.Wants
-		m.remember(id, w)
+		m.mu.Lock()
+		if len(m.wants) >= mostWants {
+			clear(m.wants)
+		}
+		m.wants[id] = w
+		m.mu.Unlock()
 	}
 	if w.Node != "" {
 		w.Node = tail.Node
 	}
 	return w, nil
-}
-
-func (m *Member) remember(id SessionID, w Wants) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.wants) >= mostWants {
-		clear(m.wants)
-	}
-	m.wants[id] = w
 }
 
 // Claim makes this node the owner of a session. known is what a copy of the log says of it,
@@ -491,7 +470,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		}
 		self := Seen{Node: m.self(0), Lives: true}
 		self.Draining = false // who is asked to take it knows that
-		if heir := m.heir(tail); heir != "" && heir != m.cfg.Self.Name && m.Take(heir, w) == nil {
+		if heir := m.heir(tail, w); heir != "" && heir != m.cfg.Self.Name {
 			return nil, &ElsewhereError{heir}
 		}
 		if lacks := w.lacks(self); lacks != "" {
@@ -505,11 +484,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		case err != nil:
 			return nil, err
 		}
-		m.remember(id, w)
-		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, Wants: w}
-		if why != "new" {
-			o.From = tail.Node
-		}
+		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Wants: w}
 		m.cfg.Metrics.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", why), 1)
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
 		return o, nil

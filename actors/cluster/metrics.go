@@ -120,16 +120,6 @@ func (l *measured) Damaged(id SessionID, source string, err error) {
 	l.Engine.Damaged(id, source, err)
 }
 
-// Beat implements [Registry].
-func (l *measured) Beat(ctx context.Context, n Node) error {
-	begun := time.Now()
-	err := l.Engine.Beat(ctx, n)
-	if err == nil {
-		l.m.Took("troupe_cluster_beat_seconds", time.Since(begun))
-	}
-	return err
-}
-
 // reason is an error in a word.
 func reason(err error) string {
 	for why, is := range map[string]error{"conflict": ErrConflict, "unavailable": ErrUnavailable, "full": ErrFull, "too_large": ErrTooLarge, "fenced": ErrFenced} {

@@ -100,10 +100,7 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.Drop()
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	var text []byte
-	if o.Heir != "" {
-		text, _ = json.Marshal(about{To: o.Heir})
-	}
+	text, _ := json.Marshal(about{To: o.Heir})
 	err := o.Writer.Release(ctx, text)
 	if err == nil {
 		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)

@@ -282,7 +282,7 @@ func (c *sim) allServed(sessions []cluster.SessionID) {
 					c.t.Errorf("seed %d: C15: %s does not take a command through node %d: %v %s", c.seed, session, node, err, a.Err)
 					return
 				}
-				if errors.Is(err, errDown) {
+				if errors.Is(err, errDown) || a.Err == errDown.Error() { // of the node that was asked, or of the one that it asked
 					c.heal()
 				}
 				time.Sleep(20 * time.Millisecond)

@@ -94,19 +94,15 @@ func unreached(err error) error {
 
 // credentials says who we are by what is in a file, which nobody else may read.
 func credentials(file string) (opt nats.Option, err error) {
-	var text []byte
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
 		err = errors.New("it may be read by others: chmod 600")
 	}
 	if err == nil {
-		text, err = os.ReadFile(file)
-	}
-	switch {
-	case err != nil:
-	case bytes.Contains(text, []byte("NATS USER JWT")):
-		return nats.UserCredentials(file), nil
-	default:
+		text, _ := os.ReadFile(file) // who cannot read it has no seed either
+		if bytes.Contains(text, []byte("NATS USER JWT")) {
+			return nats.UserCredentials(file), nil
+		}
 		opt, err = nats.NkeyOptionFromSeed(file)
 	}
 	if err != nil {
@@ -119,10 +115,7 @@ func credentials(file string) (opt nats.Option, err error) {
 // engine is away it tries again, as long as ctx lasts.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e := newEngine(cfg)
-	if err := cluster.Begin(ctx, e, e.dial, e.checkServers, e.checkStreams, e.listen); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return cluster.Begin(ctx, e, e.dial, e.checkServers, e.checkStreams, e.listen)
 }
 
 func newEngine(cfg Config) *Engine {
@@ -155,11 +148,7 @@ func (e *Engine) stream(id cluster.SessionID) (stream, subject string, err error
 func partition(p int) string { return fmt.Sprintf("LOG%d", p) }
 
 // refusal is what the engine answers instead of a result.
-type refusal struct {
-	Code        int            `json:"code"`
-	ErrCode     nats.ErrorCode `json:"err_code"`
-	Description string         `json:"description"`
-}
+type refusal struct{ nats.APIError }
 
 // The codes of refusals that its client does not name, from the server's errors.json.
 const (
@@ -167,21 +156,19 @@ const (
 	noStorage = 10047
 )
 
-func (r refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Description, r.ErrCode) }
-
 // Is says which error of a log it is.
-func (r refusal) Is(target error) bool {
+func (r *refusal) Is(target error) bool {
 	switch target {
 	case cluster.ErrConflict:
-		return r.ErrCode == nats.JSErrCodeStreamWrongLastSequence || r.ErrCode == nats.JSErrCodeStreamWrongLastSequenceConstant
+		return r.ErrorCode == nats.JSErrCodeStreamWrongLastSequence || r.ErrorCode == nats.JSErrCodeStreamWrongLastSequenceConstant
 	case cluster.ErrTooLarge:
-		return r.ErrCode == tooLarge
+		return r.ErrorCode == tooLarge
 	case cluster.ErrFull:
-		return r.ErrCode == noStorage || r.ErrCode == nats.JSErrCodeInsufficientResourcesErr
+		return r.ErrorCode == noStorage || r.ErrorCode == nats.JSErrCodeInsufficientResourcesErr
 	case cluster.ErrUnknown: // the leader may have passed it on before something went wrong
 		return r.Code >= 500 && !r.Is(cluster.ErrFull)
 	case cluster.ErrSettings:
-		return r.ErrCode == nats.JSErrCodeStreamNotFound
+		return r.ErrorCode == nats.JSErrCodeStreamNotFound
 	}
 	return false
 }
@@ -209,7 +196,7 @@ func (e *Engine) call(ctx context.Context, msg *nats.Msg, answer any) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
 	case refused.Error != nil:
-		return *refused.Error
+		return refused.Error
 	}
 	return nil
 }

@@ -84,8 +84,8 @@ type stored struct {
 
 // fromLeader is a message as who leads a stream gives it; without a sequence if there is none.
 func (e *Engine) fromLeader(ctx context.Context, stream string, request map[string]any) (s stored, h nats.Header, err error) {
-	var none refusal
-	if err = e.api(ctx, "STREAM.MSG.GET."+stream, request, &s); errors.As(err, &none) && none.ErrCode == nats.JSErrCodeMessageNotFound {
+	var none *refusal
+	if err = e.api(ctx, "STREAM.MSG.GET."+stream, request, &s); errors.As(err, &none) && none.ErrorCode == nats.JSErrCodeMessageNotFound {
 		return stored{}, nil, nil
 	}
 	if err == nil && len(s.Message.Hdrs) > 0 {

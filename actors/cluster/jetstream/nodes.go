@@ -57,10 +57,7 @@ func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
 		}
 		e.beat = seq
 	}
-	body, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
+	body, _ := json.Marshal(n)
 	seq, err := e.publish(ctx, "NODES", "t.node."+n.Name, e.beat, nats.Header{}, body)
 	if err == nil {
 		e.boot, e.beat = n.Boot, seq
@@ -95,9 +92,7 @@ func (e *Engine) Indexed(ctx context.Context, ids []cluster.SessionID) (map[clus
 	for part := range slices.Chunk(ids, batch) {
 		var subjects []string
 		for _, id := range part {
-			if cluster.Valid(string(id)) {
-				subjects = append(subjects, "t.index."+string(id))
-			}
+			subjects = append(subjects, "t.index."+string(id))
 		}
 		err := messages(ctx, e.nc, "INDEX", map[string]any{"multi_last": subjects, "batch": batch}, func(m *nats.Msg) error {
 			texts[cluster.SessionID(strings.TrimPrefix(m.Header.Get("Nats-Subject"), "t.index."))] = m.Data

@@ -42,7 +42,7 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 	e := newEngine(cfg)
 	defer e.Close()
 	create := func(ctx context.Context) error { return e.create(ctx, opt) }
-	if err := cluster.Begin(ctx, e, e.dial, e.checkServers, create, e.checkStreams); err != nil {
+	if _, err := cluster.Begin(ctx, e, e.dial, e.checkServers, create, e.checkStreams); err != nil {
 		return err
 	}
 	if e.partitions != opt.Partitions {
@@ -54,9 +54,9 @@ func Init(ctx context.Context, cfg Config, opt Options) error {
 // create makes what is not there; what is is looked at behind that.
 func (e *Engine) create(ctx context.Context, opt Options) error {
 	for _, want := range streams(opt.Partitions, opt.Replicas) {
-		var there refusal
+		var there *refusal
 		err := e.api(ctx, "STREAM.CREATE."+want.Name, want, nil)
-		if err != nil && !(errors.As(err, &there) && there.ErrCode == nats.JSErrCodeStreamNameInUse) {
+		if err != nil && !(errors.As(err, &there) && there.ErrorCode == nats.JSErrCodeStreamNameInUse) {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
 	}

@@ -64,13 +64,10 @@ var schema = []string{
 // the engine is away it tries again, as long as ctx lasts.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e, err := newEngine(cfg)
-	if err == nil {
-		err = cluster.Begin(ctx, e, e.check, e.listen)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	return cluster.Begin(ctx, e, e.check, e.listen)
 }
 
 // Init makes the tables of a cluster, with the rights of an owner. What is there is left.
@@ -80,7 +77,7 @@ func Init(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer e.Close()
-	return cluster.Begin(ctx, e, e.check, func(ctx context.Context) (err error) {
+	_, err = cluster.Begin(ctx, e, e.check, func(ctx context.Context) (err error) {
 		for _, one := range schema {
 			if _, err = e.look(ctx, one, nil); err != nil {
 				return err
@@ -88,6 +85,7 @@ func Init(ctx context.Context, cfg Config) error {
 		}
 		return nil
 	})
+	return err
 }
 
 func newEngine(cfg Config) (*Engine, error) {
@@ -250,10 +248,7 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 	if len(r.Lines) > cluster.MostLines {
 		return 0, cluster.ErrTooLarge
 	}
-	top, err := json.Marshal(head{cluster.Format, r})
-	if err != nil {
-		return 0, err
-	}
+	top, _ := json.Marshal(head{cluster.Format, r})
 	rows, err := e.ask(ctx, "select troupe.put($1, $2, $3)", nil, key(id), after, slices.Concat(top, []byte("\n"), r.Lines))
 	if err != nil {
 		return 0, err
@@ -318,10 +313,7 @@ func (e *Engine) Trim(ctx context.Context, id cluster.SessionID, before cluster.
 // Beat is that of [cluster.Registry]. It hears the others in the same statement: who beats needs
 // no other ear.
 func (e *Engine) Beat(ctx context.Context, n cluster.Node) error {
-	body, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
+	body, _ := json.Marshal(n)
 	first := e.boot.Load() != n.Boot
 	rows, err := e.ask(ctx, `with beat as (insert into troupe.node values ($1, $2, $3)
 		on conflict (name) do update set boot = excluded.boot, body = excluded.body where troupe.node.boot = excluded.boot or $4::bool returning name)
@@ -370,10 +362,10 @@ func (e *Engine) SetIndex(ctx context.Context, id cluster.SessionID, text []byte
 // Indexed is that of [cluster.Index].
 func (e *Engine) Indexed(ctx context.Context, ids []cluster.SessionID) (map[cluster.SessionID][]byte, error) {
 	texts := map[cluster.SessionID][]byte{}
-	list, err := json.Marshal(ids)
-	if err != nil || len(ids) == 0 {
-		return texts, err
+	if len(ids) == 0 {
+		return texts, nil
 	}
+	list, _ := json.Marshal(ids)
 	rows, err := e.look(ctx, "select sess, body from troupe.idx where sess in (select json_array_elements_text($1::json))", []int16{0, 1}, string(list))
 	for _, row := range rows {
 		texts[cluster.SessionID(row[0])] = row[1]
