@@ -136,7 +136,7 @@ func tailLogs(t *testing.T, dir string) {
 // nothing: the machine is busy with the servers, too.
 func TestFigures(t *testing.T) {
 	long(t)
-	n := natsServers(t, engines.NatsOptions{N: 3})
+	n := natsServers(t, engines.NatsOptions{N: 3, Direct: true})
 	p := postgresPair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -20,7 +20,8 @@ type NatsServer struct {
 	Process
 	Store string // its store
 	Port  int
-	Front *Proxy // what clients reach it by
+	Front *Proxy // what clients reach it by; nil if nothing is between
+	Addr  string // the same, as an address
 }
 
 // NatsOptions say how servers are.
@@ -32,6 +33,20 @@ type NatsOptions struct {
 	Store  func(i int) string         // the directory of a server's store; nil for one in Dir
 	Prefix string                     // of their names; "" for e
 	Adjust func(config string) string // what else of the configuration is to be otherwise; nil for nothing
+	Direct bool                       // no way can be cut: nothing is between servers, nor between them and clients
+}
+
+// way is how a port is reached, and the proxy that is between.
+func (o NatsOptions) way(port int) (*Proxy, string, error) {
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	if o.Direct {
+		return nil, addr, nil
+	}
+	p, err := NewProxy(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	return p, p.Addr(), nil
 }
 
 // StartNats starts servers that find each other by ways that can be cut. It returns before they
@@ -44,6 +59,7 @@ func StartNats(opt NatsOptions) (*Nats, error) {
 		opt.Prefix = "e"
 	}
 	n := &Nats{Links: map[[2]int]*Proxy{}}
+	ways := make([][]string, opt.N) // of each server to the others
 	var routes []int
 	for range opt.N {
 		routes = append(routes, Free())
@@ -53,11 +69,14 @@ func StartNats(opt NatsOptions) (*Nats, error) {
 			if i == j {
 				continue
 			}
-			p, err := NewProxy(fmt.Sprintf("127.0.0.1:%d", routes[j]))
+			p, addr, err := opt.way(routes[j])
 			if err != nil {
 				return n, err
 			}
-			n.Links[[2]int{i, j}] = p
+			ways[i] = append(ways[i], "nats://"+addr)
+			if p != nil {
+				n.Links[[2]int{i, j}] = p
+			}
 		}
 	}
 	for i := range opt.N {
@@ -70,15 +89,9 @@ func StartNats(opt NatsOptions) (*Nats, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return n, err
 		}
-		var ways []string
-		for j := range opt.N {
-			if j != i {
-				ways = append(ways, fmt.Sprintf("nats://%s", n.Links[[2]int{i, j}].Addr()))
-			}
-		}
 		s := &NatsServer{Store: store, Port: Free()}
 		var err error
-		if s.Front, err = NewProxy(fmt.Sprintf("127.0.0.1:%d", s.Port)); err != nil {
+		if s.Front, s.Addr, err = opt.way(s.Port); err != nil {
 			return n, err
 		}
 		// Where others hear of a server by gossip nobody listens: all ways are those that can be cut.
@@ -92,9 +105,9 @@ accounts {
   SYS { users: [ { user: sys, password: sys } ] }
 }
 system_account: SYS
-`, name, s.Port, s.Front.Addr(), store, opt.Sync)
+`, name, s.Port, s.Addr, store, opt.Sync)
 		if opt.N > 1 {
-			config += fmt.Sprintf("cluster { name: troupe, no_advertise: true, listen: 127.0.0.1:%d, advertise: \"127.0.0.1:9\", routes: [ %s ] }\n", routes[i], strings.Join(ways, ", "))
+			config += fmt.Sprintf("cluster { name: troupe, no_advertise: true, listen: 127.0.0.1:%d, advertise: \"127.0.0.1:9\", routes: [ %s ] }\n", routes[i], strings.Join(ways[i], ", "))
 		}
 		if opt.Adjust != nil {
 			config = opt.Adjust(config)
@@ -122,7 +135,7 @@ func (n *Nats) System() string { return n.url("sys:sys", 0) }
 func (n *Nats) url(user string, first int) string {
 	var urls []string
 	for i := range n.Servers {
-		urls = append(urls, fmt.Sprintf("nats://%s@%s", user, n.Servers[(first+i)%len(n.Servers)].Front.Addr()))
+		urls = append(urls, fmt.Sprintf("nats://%s@%s", user, n.Servers[(first+i)%len(n.Servers)].Addr))
 	}
 	return strings.Join(urls, ",")
 }
@@ -147,7 +160,9 @@ func (n *Nats) Listening(ctx context.Context) error {
 func (n *Nats) Close() {
 	for _, s := range n.Servers {
 		s.Kill()
-		s.Front.Close()
+		if s.Front != nil {
+			s.Front.Close()
+		}
 	}
 	for _, p := range n.Links {
 		p.Close()
