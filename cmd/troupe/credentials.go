@@ -55,7 +55,7 @@ func credentials(word string, args []string) int {
 	defer guard.Close()
 	agentDir := store.AgentDir(a.agentDir, os.Getenv, home)
 	own := config.WatchOwn(agentDir)
-	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
+	models := newRegistry(agentDir, home, cwd, own, guard, refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	defer models.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -150,7 +150,6 @@ var foreign = []struct {
 	{"github.com/jackc/...", []string{"troupe/actors/cluster/postgres"}, "an engine's client has one door"},
 	{"github.com/nats-io/...", []string{"troupe/actors/cluster/jetstream"}, "an engine's client has one door"},
 	{"github.com/aws/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
-	{"github.com/Azure/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
 	{"golang.org/x/oauth2/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
 	{"modernc.org/...", []string{"troupe/tools/extension/quick"},
 		"translated C has one door"},
@@ -160,6 +159,13 @@ var foreign = []struct {
 		"the syntax of shells is read in one room"},
 	{"os/exec", []string{"troupe/tools", "troupe/e2e", "troupe/e2e/..."},
 		"processes are started by tools"},
+}
+
+// unlinked are libraries that tests compare with and that are not to be in the program, where
+// what they do as it starts would be for everybody who never uses them.
+var unlinked = []struct{ path, why string }{
+	{"github.com/Azure/...", "docs/decisions/azure-chain.md"},
+	{"github.com/AzureAD/...", "docs/decisions/azure-chain.md"},
 }
 
 // inTests says what the tests of a package may import besides.
@@ -225,6 +231,19 @@ func TestImports(t *testing.T) {
 	}
 	for _, r := range rules { // a rule about nothing protects nothing
 		require.True(t, slices.ContainsFunc(seen, func(p string) bool { return within(p, []string{r.from}) }) || strings.HasSuffix(r.from, "e2e"), r.from)
+	}
+}
+
+// TestLinkedImports: what is in the program, however it came there.
+func TestLinkedImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "troupe/cmd/troupe").Output()
+	require.NoError(t, err)
+	linked := strings.Fields(string(out))
+	require.Contains(t, linked, "troupe/providers/cloud")
+	for _, path := range linked {
+		for _, u := range unlinked {
+			require.False(t, within(path, []string{u.path}), "%s is linked into the program: %s", path, u.why)
+		}
 	}
 }
 

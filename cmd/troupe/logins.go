@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/providers/auth"
+	"troupe/providers/cloud"
 	"troupe/store/config"
 	"troupe/tools"
 )
@@ -31,43 +32,59 @@ const maxToken = 64 << 10
 // runProgram returns what runs a program, without a shell, and returns what it prints. What
 // it says on stderr is not kept: nobody knows what is in it.
 func runProgram(cwd string, guard *tools.Guard) func(ctx context.Context, program string, args ...string) (string, error) {
+	run := runTool(cwd, guard)
 	return func(ctx context.Context, program string, args ...string) (string, error) {
+		out, _, err := run(ctx, program, args...)
+		return out, err
+	}
+}
+
+// runTool returns what runs a program, without a shell, and returns the beginnings of what it
+// prints. When ctx ends the program and all that it has started are ended, too.
+func runTool(cwd string, guard *tools.Guard) cloud.Program {
+	return func(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
 		p, err := tools.Spawn(tools.SpawnSpec{Procs: tools.NewProcs(guard), Command: program, Args: args, Dir: cwd, Env: os.Environ()})
 		switch {
 		case errors.Is(err, tools.ErrNoProgram):
-			return "", fs.ErrNotExist
+			return "", "", fs.ErrNotExist
 		case err != nil:
-			return "", err
+			return "", "", err
 		}
 		p.Stdin.Close()
 		defer p.Stdout.Close()
 		defer p.Stderr.Close()
-		go func() { _, _ = io.Copy(io.Discard, p.Stderr) }()
-		printed := make(chan []byte, 1)
-		go func() {
-			out, _ := io.ReadAll(io.LimitReader(p.Stdout, maxToken))
-			printed <- out
-		}()
+		printed, said := begun(p.Stdout), begun(p.Stderr)
 		select {
 		case <-p.Exited():
 		case <-ctx.Done():
 			p.Kill(200 * time.Millisecond)
-			return "", ctx.Err()
+			return "", "", ctx.Err()
 		}
 		code, sig, err := p.End()
+		patience := time.AfterFunc(time.Second, func() { // what it has started keeps its pipes open
+			p.Stdout.Close()
+			p.Stderr.Close()
+		})
+		defer patience.Stop()
+		stdout, stderr = <-printed, <-said
 		switch {
 		case err != nil:
-			return "", err
 		case sig != 0:
-			return "", fmt.Errorf("signal %v", sig)
+			err = fmt.Errorf("signal %v", sig)
 		case code != 0:
-			return "", fmt.Errorf("exit status %d", code)
+			err = fmt.Errorf("exit status %d", code)
 		}
-		select {
-		case out := <-printed:
-			return string(out), nil
-		case <-time.After(time.Second): // what it has started keeps the pipe open
-			return "", errors.New("its output has no end")
-		}
+		return stdout, stderr, err
 	}
+}
+
+// begun reads a pipe to its end and passes on what came first.
+func begun(pipe io.Reader) <-chan string {
+	read := make(chan string, 1)
+	go func() {
+		begin, _ := io.ReadAll(io.LimitReader(pipe, maxToken))
+		_, _ = io.Copy(io.Discard, pipe) // not to have the program wait
+		read <- string(begin)
+	}()
+	return read
 }

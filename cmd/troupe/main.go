@@ -196,7 +196,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	runs := kernel.New()
 	host := o.newExtensionHost(guard, log, runs)
 	o.warm(host)
-	models := newRegistry(agentDir, home, own, keyCommand(cwd, guard), refusals(log), newLogins(agentDir, cwd, own, guard, log))
+	models := newRegistry(agentDir, home, cwd, own, guard, refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	dialect := cmp.Or(o.dialect, os.Getenv("PI_RPC_DIALECT"))
 	if _, _, ok := protocol.Dialect(dialect).Open(); !ok {
 		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
@@ -270,7 +270,7 @@ func refusals(log zerolog.Logger) func(*protocol.Model, protocol.StreamError, ti
 }
 
 // newRegistry joins the catalogue, the user's configuration and the wires.
-func newRegistry(agentDir, home string, own func() config.Own, command func(context.Context, string) (string, error), failed func(*protocol.Model, protocol.StreamError, time.Duration), logins *auth.Store) *registry.Registry {
+func newRegistry(agentDir, home, cwd string, own func() config.Own, guard *tools.Guard, failed func(*protocol.Model, protocol.StreamError, time.Duration), logins *auth.Store) *registry.Registry {
 	client := wire.NewClient(wire.ClientConfig{Failed: failed})
 	return registry.New(registry.Config{
 		AgentDir: agentDir, Builtin: catalog.FS,
@@ -285,7 +285,7 @@ func newRegistry(agentDir, home string, own func() config.Own, command func(cont
 			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
-		Clouds: cloud.All(home, func() string { return own().Auth.Proxy }),
+		Clouds: cloud.All(home, func() string { return own().Auth.Proxy }, runTool("/", guard)),
 		Logins: logins, Discover: discover.Find, Local: func() []string {
 			if own().DiscoverLocal {
 				return discover.Places(os.Getenv("OLLAMA_HOST"))
@@ -293,7 +293,7 @@ func newRegistry(agentDir, home string, own func() config.Own, command func(cont
 			return nil
 		},
 		Offline: scripted.API,
-		Command: command,
+		Command: keyCommand(cwd, guard),
 	})
 }
 

@@ -3,13 +3,11 @@ package cloud
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	azurecloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -28,17 +26,21 @@ const (
 	classicScope = "https://cognitiveservices.azure.com/.default"
 )
 
-// entraVariables are those that an entry of auth.json may have for itself.
+// entraVariables are those that an entry of auth.json may have for itself: all that are read.
 var entraVariables = []string{
 	"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST",
+	"AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SEND_CERTIFICATE_CHAIN",
+	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "MSAL_FORCE_REGION", "REGION_NAME",
+	"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "IDENTITY_SERVER_THUMBPRINT", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET", "DEFAULT_IDENTITY_CLIENT_ID",
 }
 
-// entraCloud has the identities of Microsoft Entra, by Microsoft's own library:
-// of an application, of a workload, of a machine, and of who has logged in by
-// Azure's command line tools.
+// entraCloud has the identities of Microsoft Entra, as Microsoft's own libraries find them: of
+// an application, of a workload, of a machine, and of who has logged in by Azure's command
+// line tools. docs/decisions/azure-chain.md says why it is not their library that looks.
 type entraCloud struct {
 	accounts accounts[*entraSigner]
-	client   policy.Transporter // nil for the network
+	client   *http.Client // to login services; nil is the network
+	run      Program      // nil runs none
 }
 
 // Found implements [providers.Cloud]. The address of a resource is what says
@@ -55,42 +57,119 @@ func (*entraCloud) Address(baseURL string, _ bool, _ func(string) string) (strin
 // Signer implements [providers.Cloud].
 func (c *entraCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, entraVariables), func(account string) *entraSigner {
-		return &entraSigner{
-			account: account, classic: newTokens(), foundry: newTokens(),
-			credential: func() (azcore.TokenCredential, error) { return entraCredential(env, c.client) },
-		}
+		return &entraSigner{account: account, classic: newTokens(), foundry: newTokens(), login: newEntraLogin(env, c.client, c.run)}
 	})
 }
 
-// entraCredential is who env says we are.
-func entraCredential(env func(string) string, client policy.Transporter) (azcore.TokenCredential, error) {
-	tenant, id, secret, file := env("AZURE_TENANT_ID"), env("AZURE_CLIENT_ID"), env("AZURE_CLIENT_SECRET"), env("AZURE_FEDERATED_TOKEN_FILE")
-	// A prompt waits: what fails twice is said.
-	options, own := azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 1, RetryDelay: 500 * time.Millisecond, TryTimeout: patience / 2}}, false
-	if client != nil {
-		options.Transport = client
+// entraLogin gets access tokens for whoever the variables say we are.
+type entraLogin struct {
+	env     func(string) string
+	client  *http.Client
+	run     Program
+	pause   time.Duration // before a request is sent once more
+	arcKeys string        // the directory of the keys of Azure Arc's agent
+}
+
+func newEntraLogin(env func(string) string, client *http.Client, run Program) *entraLogin {
+	if client == nil {
+		client = clientOf(http.DefaultTransport)
 	}
-	if host := env("AZURE_AUTHORITY_HOST"); host != "" {
-		options.Cloud = azurecloud.Configuration{ActiveDirectoryAuthorityHost: host}
-		own = providers.IsLoopback(hostOf(host)) // of which Microsoft knows nothing
+	return &entraLogin{env, client, run, 500 * time.Millisecond, "/var/opt/azcmagent/tokens"}
+}
+
+// absent says that a source of credentials is not there: the next one is asked. Any other
+// error of a source ends the chain, since somebody meant it to be used.
+type absent struct{ error }
+
+func absentf(format string, args ...any) error { return absent{fmt.Errorf(format, args...)} }
+
+// entraChain are the sources in their order, under the names that AZURE_TOKEN_CREDENTIALS has
+// for them: those of DefaultAzureCredential in Microsoft's libraries,
+// https://learn.microsoft.com/azure/developer/go/sdk/authentication/credential-chains.
+var entraChain = []entraSource{
+	{"EnvironmentCredential", "prod", (*entraLogin).environment},
+	{"WorkloadIdentityCredential", "prod", (*entraLogin).workload},
+	{managedIdentity, "prod", (*entraLogin).machine},
+	{"AzureCLICredential", "dev", (*entraLogin).azureCLI},
+	{"AzureDeveloperCLICredential", "dev", (*entraLogin).azureDeveloperCLI},
+	{"AzurePowerShellCredential", "dev", (*entraLogin).azurePowerShell},
+}
+
+const managedIdentity = "ManagedIdentityCredential"
+
+// entraSource is a place where credentials may be.
+type entraSource struct {
+	name, group string
+	token       func(l *entraLogin, ctx context.Context, scope string) (token, error)
+}
+
+// token is an access token for a scope, by the first source that has one. An application with
+// a secret or a federated token is complete, and nothing else is looked for.
+func (l *entraLogin) token(ctx context.Context, scope string) (token, error) {
+	if l.env("AZURE_TENANT_ID") != "" && l.env("AZURE_CLIENT_ID") != "" {
+		switch {
+		case l.env("AZURE_CLIENT_SECRET") != "":
+			return l.secret(ctx, scope)
+		case l.env("AZURE_FEDERATED_TOKEN_FILE") != "":
+			return l.workload(ctx, scope)
+		}
 	}
-	switch {
-	case tenant != "" && id != "" && secret != "":
-		return azidentity.NewClientSecretCredential(tenant, id, secret, &azidentity.ClientSecretCredentialOptions{
-			ClientOptions: options, DisableInstanceDiscovery: own,
-		})
-	case tenant != "" && id != "" && file != "":
-		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
-			ClientOptions: options, TenantID: tenant, ClientID: id, TokenFilePath: file, DisableInstanceDiscovery: own,
-		})
+	chain, err := l.chain()
+	if err != nil {
+		return token{}, err
 	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options, TenantID: tenant, DisableInstanceDiscovery: own})
+	text := "no source has a token. Asked were:"
+	for _, source := range chain {
+		got, err := source.token(l, ctx, scope)
+		switch {
+		case err == nil:
+			return got, nil
+		case ctx.Err() != nil:
+			return token{}, ctx.Err()
+		}
+		text += "\n  " + source.name + ": " + err.Error()
+		if _, is := errors.AsType[absent](err); !is {
+			break
+		}
+	}
+	return token{}, errors.New(text)
+}
+
+// chain is what AZURE_TOKEN_CREDENTIALS leaves of all sources: "dev", "prod", or one of them.
+func (l *entraLogin) chain() ([]entraSource, error) {
+	want := l.env("AZURE_TOKEN_CREDENTIALS")
+	if want == "" {
+		return entraChain, nil
+	}
+	var chain []entraSource
+	for _, source := range entraChain {
+		if source.group == want || strings.EqualFold(source.name, want) {
+			chain = append(chain, source)
+		}
+	}
+	if chain == nil {
+		return nil, fmt.Errorf("AZURE_TOKEN_CREDENTIALS is %.60q: it may be dev, prod, or the name of a source as AzureCLICredential", want)
+	}
+	return chain, nil
+}
+
+// secrets are the variables that no error repeats.
+var entraSecrets = []string{"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_PASSWORD", "IDENTITY_HEADER", "MSI_SECRET"}
+
+// mask takes the secrets out of a text that others wrote.
+func (l *entraLogin) mask(text string, more ...string) string {
+	for _, secret := range slices.Concat(look(l.env, entraSecrets), more) {
+		if len(secret) >= 6 { // a shorter one is no secret, and would make letters of words unreadable
+			text = strings.ReplaceAll(text, secret, providers.Masked)
+		}
+	}
+	return providers.MaskKeys(text)
 }
 
 // entraSigner gives requests the access token of one account.
 type entraSigner struct {
 	account          string
-	credential       func() (azcore.TokenCredential, error)
+	login            *entraLogin
 	classic, foundry *tokens // by scope
 }
 
@@ -114,14 +193,7 @@ func (s *entraSigner) Sign(ctx context.Context, address string, _ []byte) (map[s
 	if host := hostOf(address); strings.Contains(host, ".openai.azure.") || strings.Contains(host, ".cognitiveservices.azure.") {
 		held, scope = s.classic, classicScope
 	}
-	value, err := held.get(ctx, func(ctx context.Context) (token, error) {
-		credential, err := s.credential()
-		if err != nil {
-			return token{}, err
-		}
-		got, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}})
-		return token{got.Token, got.ExpiresOn}, err
-	})
+	value, err := held.get(ctx, func(ctx context.Context) (token, error) { return s.login.token(ctx, scope) })
 	switch {
 	case err == nil:
 		return map[string]string{"Authorization": "Bearer " + value}, nil
@@ -129,5 +201,5 @@ func (s *entraSigner) Sign(ctx context.Context, address string, _ []byte) (map[s
 		return nil, err
 	}
 	return nil, protocol.ErrorAuth.Errorf("No credentials for Azure: %s\n\nRun `az login`, set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or set AZURE_OPENAI_API_KEY.",
-		providers.MaskKeys(err.Error()))
+		s.login.mask(err.Error()))
 }
