@@ -21,6 +21,7 @@ type output struct {
 	querying    int         // slow queries under way
 	slowQueries []slowQuery // slow queries that wait, oldest first
 	left        []func()    // closes logs that waiting answers are still to be read from
+	flush       func()      // of clients, made when it is first put off
 }
 
 // answer is what waits until a client has read more: a large answer to it, or

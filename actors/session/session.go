@@ -384,7 +384,11 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 // next: it may be an answer.
 func (s *Session) sendClients(c actor.Context) {
 	if s.kernel.Dispatcher.Inlining() {
-		s.kernel.Dispatcher.First(func() { s.clients.flush(c.ActorSystem().Root) })
+		if s.output.flush == nil {
+			root := c.ActorSystem().Root
+			s.output.flush = func() { s.clients.flush(root) }
+		}
+		s.kernel.Dispatcher.First(s.output.flush)
 	} else {
 		s.clients.flush(c.ActorSystem().Root)
 	}
