@@ -24,6 +24,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/crypto/scrypt"
+
 	"troupe/tools/extension/quick"
 )
 
@@ -89,7 +91,7 @@ func cryptoOps() map[string]operation {
 			if err := c.args.into(3, &o); err != nil {
 				return nil, err
 			}
-			return bytesOr(scrypt(c.args.bytes(0), c.args.bytes(1), o.N, o.R, o.P, c.args.int(2)))
+			return bytesOr(scryptKey(c.args.bytes(0), c.args.bytes(1), o.N, o.R, o.P, c.args.int(2)))
 		},
 		"crypto.pbkdf2": func(c *opCall) (any, error) {
 			h, err := hasher(c.args.text(4))
@@ -122,6 +124,18 @@ func bytesOr(b []byte, err error) (any, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// mostScrypt bounds the memory of one key, in bytes: twice what Node allows.
+const mostScrypt = 64 << 20
+
+// scryptKey derives a key (RFC 7914). n, a power of two, and r say how much memory it
+// takes, p how often.
+func scryptKey(password, salt []byte, n, r, p, size int) ([]byte, error) {
+	if n < 2 || n&(n-1) != 0 || r < 1 || p < 1 || size < 0 || r > mostScrypt/128 || p > mostScrypt/128/r || n > mostScrypt/128/r {
+		return nil, &failure{Code: "ERR_CRYPTO_INVALID_SCRYPT_PARAMS", Name: "RangeError", Message: "Invalid scrypt params"}
+	}
+	return scrypt.Key(password, salt, n, r, p, size)
 }
 
 // crypt encrypts or decrypts with AES: algorithm, encrypt, key, iv, bytes, {aad, tag}.

@@ -173,6 +173,7 @@ func TestTextOperations(t *testing.T) {
 	require.Equal(t, "ERR_ENCODING_INVALID_ENCODED_DATA", o.code("text.decode", []byte("\xff"), "utf-8", true))
 	require.Equal(t, "€é", o.do("text.decode", []byte{0x80, 0xe9}, "windows-1252", false))
 	require.Equal(t, "hé", o.do("text.decode", []byte{'h', 0, 0xe9, 0}, "utf-16le", false))
+	require.Equal(t, "h\uFFFD", o.do("text.decode", []byte{'h', 0, 0xe9}, "utf-16le", false))
 	tr := o.do("text.truncateTail", "1\n2\n3", quick.JSON(`{"maxLines":2}`)).(tools.Truncation)
 	require.Equal(t, "2\n3", tr.Content)
 	require.True(t, tr.Truncated)

@@ -8,8 +8,11 @@ import (
 	"runtime"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
 
 	"troupe/tools"
 	"troupe/tools/extension/quick"
@@ -68,78 +71,20 @@ func truncated(c *opCall, f func(text string, lines, bytes int) tools.Truncation
 	return f(c.args.text(0), o.MaxLines, o.MaxBytes), nil
 }
 
+// codings are those of TextDecoder, as its standard has them: each piece that is wrong becomes one
+// mark.
+var codings = map[string]encoding.Encoding{
+	"utf-8": unicode.UTF8, "utf-16le": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "windows-1252": charmap.Windows1252,
+}
+
 // decodeText makes text of bytes: bytes, coding, fatal.
 func decodeText(c *opCall) (any, error) {
-	b := c.args.bytes(0)
-	switch c.args.text(1) {
-	case "utf-16le":
-		units := make([]uint16, len(b)/2)
-		for i := range units {
-			units[i] = uint16(b[2*i]) | uint16(b[2*i+1])<<8
-		}
-		return string(utf16.Decode(units)), nil
-	case "windows-1252":
-		runes := make([]rune, len(b))
-		for i, x := range b {
-			runes[i] = rune(x)
-			if x >= 0x80 && x < 0xa0 {
-				runes[i] = windows1252[x-0x80]
-			}
-		}
-		return string(runes), nil
-	}
-	if utf8.Valid(b) {
-		return string(b), nil
-	}
-	if c.args.bool(2) {
+	b, coding := c.args.bytes(0), c.args.text(1)
+	if coding == "utf-8" && c.args.bool(2) && !utf8.Valid(b) {
 		return nil, &failure{Name: "TypeError", Code: "ERR_ENCODING_INVALID_ENCODED_DATA", Message: "The encoded data was not valid for encoding utf-8"}
 	}
-	var out strings.Builder
-	for len(b) > 0 { // one mark for each piece that is wrong, as the standard has it
-		r, n := utf8.DecodeRune(b)
-		if r == utf8.RuneError && n == 1 {
-			n = wrong(b)
-		}
-		out.WriteRune(r)
-		b = b[n:]
-	}
-	return out.String(), nil
-}
-
-// wrong is how many bytes at the beginning are one piece that is no character: what
-// could have begun one.
-func wrong(b []byte) int {
-	need, low, high := 0, byte(0x80), byte(0xbf)
-	switch c := b[0]; {
-	case c >= 0xc2 && c <= 0xdf:
-		need = 1
-	case c >= 0xe0 && c <= 0xef:
-		need = 2
-		if c == 0xe0 {
-			low = 0xa0
-		} else if c == 0xed {
-			high = 0x9f
-		}
-	case c >= 0xf0 && c <= 0xf4:
-		need = 3
-		if c == 0xf0 {
-			low = 0x90
-		} else if c == 0xf4 {
-			high = 0x8f
-		}
-	}
-	n := 1
-	for n <= need && n < len(b) && b[n] >= low && b[n] <= high {
-		low, high = 0x80, 0xbf
-		n++
-	}
-	return n
-}
-
-// windows1252 are the characters of 0x80 to 0x9f.
-var windows1252 = [32]rune{
-	0x20ac, 0x81, 0x201a, 0x192, 0x201e, 0x2026, 0x2020, 0x2021, 0x2c6, 0x2030, 0x160, 0x2039, 0x152, 0x8d, 0x17d, 0x8f,
-	0x90, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122, 0x161, 0x203a, 0x153, 0x9d, 0x17e, 0x178,
+	text, err := codings[coding].NewDecoder().Bytes(b)
+	return string(text), err
 }
 
 // checkSchema checks a value of any kind: schema, value.
