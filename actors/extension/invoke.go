@@ -3,34 +3,18 @@ package extension
 import (
 	"context"
 	"encoding/json"
-	"errors"
 )
 
 // invoke calls a function of something that an extension has registered. It must not be
 // called by an actor.
 func (t *Tools) invoke(ctx context.Context, key, member string, args ...json.RawMessage) (json.RawMessage, error) {
-	id, feed, vm := t.beginFeed()
-	if vm == nil {
-		return nil, errors.New("the extensions have ended")
+	id, f, vm, err := t.begin(extensionsLost)
+	if err != nil {
+		return nil, err
 	}
-	defer t.endFeed(id)
 	vm.Invoke(id, key, member, args)
-	for {
-		select {
-		case <-ctx.Done():
-			vm.CancelCall(id)
-			return nil, ctx.Err()
-		case <-feed.more:
-		}
-		_, done := feed.take()
-		switch {
-		case done == nil:
-		case done.TimedOut:
-			return nil, errors.New("the extension does not answer")
-		default:
-			return done.Result, failed(*done)
-		}
-	}
+	d, err := t.wait(ctx, id, f, vm.CancelCall, func(json.RawMessage) {})
+	return d.Result, err
 }
 
 // loginOf uses the functions oauth of a provider that an extension has registered. It is a

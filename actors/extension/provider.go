@@ -8,7 +8,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"troupe/protocol"
@@ -78,12 +77,12 @@ const silence = 300 * time.Second
 
 func (s *streamer) Stream(ctx context.Context, req providers.Request) iter.Seq2[protocol.Part, error] {
 	return func(yield func(protocol.Part, error) bool) {
-		id, feed, vm := s.tools.beginFeed()
-		if vm == nil {
-			yield(nil, protocol.ErrorServer.Errorf("the extensions have ended"))
+		id, feed, vm, err := s.tools.begin(extensionsLost)
+		if err != nil {
+			yield(nil, protocol.ErrorServer.Errorf("%s", err))
 			return
 		}
-		defer s.tools.endFeed(id)
+		defer s.tools.end(id)
 		vm.Invoke(id, s.key, "streamSimple", streamArgs(&req))
 		var in streamed
 		stall := time.NewTimer(silence)
@@ -101,7 +100,7 @@ func (s *streamer) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 			case <-feed.more:
 			}
 			stall.Reset(silence)
-			events, done := feed.take()
+			events, done := s.tools.take(feed)
 			for _, raw := range events {
 				parts, err := in.parts(raw)
 				for _, p := range parts {
@@ -278,62 +277,6 @@ func (s *streamed) last(ev streamEvent) (out []protocol.Part, err error) {
 	return append(out, protocol.PartDone{StopReason: stop}), nil
 }
 
-// feed is the events of an answer on their way to the job that asked for it.
-type feed struct {
-	mu     sync.Mutex
-	events []json.RawMessage
-	done   *extension.Done
-	more   chan struct{} // holds one when there is something to take
-}
-
-func (f *feed) put(event json.RawMessage, done *extension.Done) {
-	f.mu.Lock()
-	if event != nil {
-		f.events = append(f.events, event)
-	}
-	if done != nil {
-		f.done = done
-	}
-	f.mu.Unlock()
-	select {
-	case f.more <- struct{}{}:
-	default:
-	}
-}
-
-func (f *feed) take() ([]json.RawMessage, *extension.Done) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	events := f.events
-	f.events = nil
-	return events, f.done
-}
-
-func (t *Tools) beginFeed() (uint64, *feed, extension.VM) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.vm == nil {
-		return 0, nil, nil
-	}
-	t.last += 2
-	id, f := t.last|1, &feed{more: make(chan struct{}, 1)}
-	t.feeds[id] = f
-	return id, f, t.vm
-}
-
-func (t *Tools) endFeed(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.feeds, id)
-}
-
-// feedOf is the answer with a number, nil if nobody waits for it.
-func (t *Tools) feedOf(id uint64) *feed {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.feeds[id]
-}
-
 // streamPart reads the act with which streamSimple says an event.
 func (t *Tools) streamPart(raw json.RawMessage) error {
 	a, err := read[struct {
@@ -343,8 +286,6 @@ func (t *Tools) streamPart(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if f := t.feedOf(a.ID); f != nil {
-		f.put(a.Event, nil)
-	}
+	t.hear(a.ID, func(f *feed) { f.events = append(f.events, a.Event) })
 	return nil
 }

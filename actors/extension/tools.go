@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"troupe/actors/core"
@@ -22,24 +24,95 @@ type Tools struct {
 	mu    sync.Mutex
 	vm    extension.VM // nil while it is gone
 	why   string       // it is gone
-	calls map[uint64]*toolCall
-	asked map[uint64]chan extension.Done
-	feeds map[uint64]*feed // answers of models that extensions bring
-	last  uint64           // number of a call or command
+	feeds map[uint64]*feed
+	last  uint64 // number of a call or command
 	list  []extension.ToolDef
 	// report tells the session an error of theirs. It is set before anything is asked.
 	report func(extension.Failure)
 }
 
-// toolCall is a call that runs.
-type toolCall struct {
-	partial chan json.RawMessage // holds the newest
-	done    chan extension.ToolDone
+// feed is what comes of something that a job has asked, on its way to the job.
+type feed struct {
+	lost   string // what is said, with the reason, if the virtual machine ends before
+	events []json.RawMessage
+	done   *extension.Done
+	failed bool          // the result of a tool is an error
+	more   chan struct{} // holds one when there is something to take
 }
 
 // NewTools returns a runner without tools.
 func NewTools() *Tools {
-	return &Tools{calls: map[uint64]*toolCall{}, asked: map[uint64]chan extension.Done{}, feeds: map[uint64]*feed{}, report: func(extension.Failure) {}}
+	return &Tools{feeds: map[uint64]*feed{}, report: func(extension.Failure) {}}
+}
+
+// What is said to whom something was lost.
+const (
+	extensionsLost = "the extensions have ended: "
+	toolLost       = "The extension that runs this tool has ended: "
+)
+
+// begin opens a feed for what is asked of the virtual machine; end closes it.
+func (t *Tools) begin(lost string) (uint64, *feed, extension.VM, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.vm == nil {
+		return 0, nil, nil, errors.New(lost + t.why)
+	}
+	t.last += 2
+	id, f := t.last|1, &feed{lost: lost, more: make(chan struct{}, 1)}
+	t.feeds[id] = f
+	return id, f, t.vm, nil
+}
+
+func (t *Tools) end(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.feeds, id)
+}
+
+// hear has something added to a feed; false if no job waits for it.
+func (t *Tools) hear(id uint64, add func(*feed)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.feeds[id]
+	if f == nil {
+		return false
+	}
+	add(f)
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take gives what has come since it was last called.
+func (t *Tools) take(f *feed) ([]json.RawMessage, *extension.Done) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	events := f.events
+	f.events = nil
+	return events, f.done
+}
+
+// wait waits for the end of what was begun, and closes its feed. What comes before goes to each.
+func (t *Tools) wait(ctx context.Context, id uint64, f *feed, cancel func(uint64), each func(json.RawMessage)) (extension.Done, error) {
+	defer t.end(id)
+	for {
+		select {
+		case <-f.more:
+		case <-ctx.Done():
+			cancel(id)
+			return extension.Done{}, ctx.Err()
+		}
+		events, done := t.take(f)
+		for _, event := range events {
+			each(event)
+		}
+		if done != nil {
+			return *done, failed(*done)
+		}
+	}
 }
 
 // ask shows an event to the extensions and waits for what they say together. It
@@ -49,26 +122,12 @@ func (t *Tools) ask(ctx context.Context, event any) (extension.Done, error) {
 	if err != nil {
 		return extension.Done{}, err
 	}
-	t.mu.Lock()
-	vm, why := t.vm, t.why
-	t.last += 2
-	id, answer := t.last|1, make(chan extension.Done, 1)
-	if vm != nil {
-		t.asked[id] = answer
-	}
-	t.mu.Unlock()
-	if vm == nil {
-		return extension.Done{}, errors.New("the extensions have ended: " + why)
+	id, f, vm, err := t.begin(extensionsLost)
+	if err != nil {
+		return extension.Done{}, err
 	}
 	vm.Call(id, raw)
-	select {
-	case d := <-answer:
-		return d, failed(d)
-	case <-ctx.Done():
-		t.answer(extension.Done{ID: id})
-		vm.CancelCall(id)
-		return extension.Done{}, ctx.Err()
-	}
+	return t.wait(ctx, id, f, vm.CancelCall, func(json.RawMessage) {})
 }
 
 // failed says why there is no answer.
@@ -84,18 +143,7 @@ func failed(d extension.Done) error {
 
 // answer hands a job what it asked for; false if no job did.
 func (t *Tools) answer(d extension.Done) bool {
-	if f := t.feedOf(d.ID); f != nil {
-		f.put(nil, &d)
-		return true
-	}
-	t.mu.Lock()
-	c := t.asked[d.ID]
-	delete(t.asked, d.ID)
-	t.mu.Unlock()
-	if c != nil {
-		c <- d
-	}
-	return c != nil
+	return t.hear(d.ID, func(f *feed) { f.done = &d })
 }
 
 // Infos describes the tools.
@@ -140,37 +188,24 @@ func (t *Tools) Start(call protocol.ToolCall) (toolbox.Work, error) {
 }
 
 func (t *Tools) run(ctx context.Context, call extension.ToolCall, progress func(protocol.ToolResult)) (protocol.ToolResult, error) {
-	id, c, vm, err := t.begin()
+	id, f, vm, err := t.begin(toolLost)
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
 	vm.Tool(id, call)
-	for {
-		select {
-		case raw := <-c.partial:
-			if r, err := resultOf(raw); err == nil {
-				progress(r)
-			}
-		case d := <-c.done:
-			return ended(d)
-		case <-ctx.Done():
-			t.end(id)
-			vm.CancelTool(id)
-			return protocol.ToolResult{}, ctx.Err()
+	d, err := t.wait(ctx, id, f, vm.CancelTool, func(partial json.RawMessage) {
+		if r, err := resultOf(partial); err == nil {
+			progress(r)
 		}
-	}
-}
-
-// ended is the result of a call.
-func ended(d extension.ToolDone) (protocol.ToolResult, error) {
-	r, err := resultOf(d.Result)
+	})
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
-	if d.IsError {
-		return protocol.ToolResult{}, worker.ErrorResult{ToolResult: r}
+	r, err := resultOf(d.Result)
+	if err == nil && f.failed {
+		err = worker.ErrorResult{ToolResult: r}
 	}
-	return r, nil
+	return r, err
 }
 
 // resultOf reads a result. One without content, or none at all, is empty.
@@ -184,19 +219,6 @@ func resultOf(raw json.RawMessage) (r protocol.ToolResult, err error) {
 	return r, err
 }
 
-func (t *Tools) begin() (uint64, *toolCall, extension.VM, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.vm == nil {
-		return 0, nil, nil, errors.New(lost(t.why))
-	}
-	t.last += 2
-	id := t.last | 1
-	c := &toolCall{make(chan json.RawMessage, 1), make(chan extension.ToolDone, 1)}
-	t.calls[id] = c
-	return id, c, t.vm, nil
-}
-
 // number is one that no call has.
 func (t *Tools) number() uint64 {
 	t.mu.Lock()
@@ -205,33 +227,13 @@ func (t *Tools) number() uint64 {
 	return t.last | 1
 }
 
-func (t *Tools) end(id uint64) *toolCall {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.calls[id]
-	delete(t.calls, id)
-	return c
-}
-
 // update keeps the newest progress of a call.
 func (t *Tools) update(m extension.ToolUpdate) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.calls[m.ID]
-	if c == nil {
-		return
-	}
-	select {
-	case <-c.partial:
-	default:
-	}
-	c.partial <- m.Partial
+	t.hear(m.ID, func(f *feed) { f.events = []json.RawMessage{m.Partial} })
 }
 
 func (t *Tools) done(m extension.ToolDone) {
-	if c := t.end(m.ID); c != nil {
-		c.done <- m
-	}
+	t.hear(m.ID, func(f *feed) { f.done, f.failed = &extension.Done{Result: m.Result}, m.IsError })
 }
 
 // set takes over what is registered now.
@@ -241,9 +243,6 @@ func (t *Tools) set(list []extension.ToolDef) {
 	t.mu.Unlock()
 }
 
-// lost says to the model why a call has no result.
-func lost(why string) string { return "The extension that runs this tool has ended: " + why }
-
 // use gives calls to another virtual machine.
 func (t *Tools) use(vm extension.VM) {
 	t.mu.Lock()
@@ -251,21 +250,14 @@ func (t *Tools) use(vm extension.VM) {
 	t.mu.Unlock()
 }
 
-// lose ends all calls: the virtual machine is gone.
+// lose ends all that was asked: the virtual machine is gone.
 func (t *Tools) lose(why string) {
 	t.mu.Lock()
 	t.vm, t.why = nil, why
-	calls, asked, feeds := t.calls, t.asked, t.feeds
-	t.calls, t.asked, t.feeds = map[uint64]*toolCall{}, map[uint64]chan extension.Done{}, map[uint64]*feed{}
+	ids := slices.Collect(maps.Keys(t.feeds))
 	t.mu.Unlock()
-	for _, f := range feeds {
-		f.put(nil, &extension.Done{Err: "the extensions have ended: " + why})
-	}
-	for id, c := range asked {
-		c <- extension.Done{ID: id, Err: "the extensions have ended: " + why}
-	}
-	for id, c := range calls {
-		c.done <- extension.ToolDone{ID: id, IsError: true, Result: protocol.AppendValue(nil, protocol.ToolResult{Content: protocol.TextContent(lost(why))})}
+	for _, id := range ids {
+		t.hear(id, func(f *feed) { f.done = &extension.Done{Err: f.lost + why} })
 	}
 }
 
