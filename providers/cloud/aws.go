@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -16,11 +15,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
-	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -42,7 +36,7 @@ var awsVariables = []string{
 	"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION", "AWS_DEFAULT_REGION",
 }
 
-// awsCloud has the credentials that AWS's own tools use, by their own library:
+// awsCloud has the credentials that AWS's own tools use, found in their order:
 // environment, web identity, profiles with everything that may stand in them,
 // container, machine.
 type awsCloud struct {
@@ -78,11 +72,9 @@ func (c *awsCloud) Address(baseURL string, _ bool, env func(string) string) (str
 	}
 	region := regionOf(env)
 	if region == "" {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		options, _ := c.options(env)
-		if cfg, err := config.LoadDefaultConfig(ctx, options...); err == nil { // reads files only
-			region = cfg.Region
+		in := newAWSInput(env)
+		if p, err := in.loadProfile(); err == nil { // else signing says what is wrong
+			region = in.regionOf(p)
 		}
 	}
 	region = cmp.Or(region, awsRegion)
@@ -107,47 +99,8 @@ var (
 // Signer implements [providers.Cloud].
 func (c *awsCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, awsVariables), func(account string) *awsSigner {
-		s := &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), region: regionOf(env)}
-		s.options, s.keys = c.options(env)
-		return s
+		return &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), input: newAWSInput(env), proxy: c.proxy}
 	})
-}
-
-// options are what the library is to be told of env: it looks at the
-// environment of the process itself. keys are nil where it has to find them.
-func (c *awsCloud) options(env func(string) string) (options []func(*config.LoadOptions) error, keys aws.CredentialsProvider) {
-	options = []func(*config.LoadOptions) error{
-		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
-		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) {
-			// On a laptop nobody answers there, and a prompt must not wait for it.
-			o.Client = imds.New(imds.Options{HTTPClient: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}, Retryer: aws.NopRetryer{}})
-		}),
-	}
-	if c.proxy != nil { // on the library's own client, to which it adds certificates of AWS_CA_BUNDLE
-		options = append(options, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = c.proxy })))
-	}
-	if region := regionOf(env); region != "" {
-		options = append(options, config.WithRegion(region))
-	}
-	if file := env("AWS_CONFIG_FILE"); file != "" {
-		options = append(options, config.WithSharedConfigFiles([]string{file}))
-	}
-	if file := env("AWS_SHARED_CREDENTIALS_FILE"); file != "" {
-		options = append(options, config.WithSharedCredentialsFiles([]string{file}))
-	}
-	key, secret, token, profile := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN"), env("AWS_PROFILE")
-	ownKey, ownProfile := key != os.Getenv("AWS_ACCESS_KEY_ID"), profile != os.Getenv("AWS_PROFILE") // the entry's
-	if ownProfile {
-		options = append(options, config.WithSharedConfigProfile(profile))
-	}
-	if ownKey && token == os.Getenv("AWS_SESSION_TOKEN") {
-		token = "" // it belongs to the key of the process
-	}
-	if key != "" && secret != "" && !ownProfile { // a profile of the entry goes before keys, as --profile and pi have it
-		keys = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider(key, secret, token))
-		options = append(options, config.WithCredentialsProvider(keys))
-	}
-	return options, keys
 }
 
 // awsSigner signs the requests of one account with Signature Version 4, or
@@ -155,12 +108,11 @@ func (c *awsCloud) options(env func(string) string) (options []func(*config.Load
 type awsSigner struct {
 	account string
 	bearer  string
-	region  string // "" for the profile's
-	options []func(*config.LoadOptions) error
-	keys    aws.CredentialsProvider // nil where a profile has them, or somebody has to be asked
+	input   awsInput
+	proxy   func(*http.Request) (*url.URL, error)
 
 	mu     sync.Mutex
-	loaded *aws.Config
+	loaded *awsConfig
 }
 
 // Account implements [providers.Signer].
@@ -187,32 +139,30 @@ func (s *awsSigner) Sign(ctx context.Context, address string, body []byte) (map[
 	if err != nil {
 		return nil, err
 	}
-	cred, err := cfg.Credentials.Retrieve(ctx)
+	cred, err := cfg.credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, awsHint(err)
 	}
 	region := awsRegion
 	if match := hostRegion().FindStringSubmatch(hostOf(address)); match != nil {
 		region = match[1]
-	} else if cfg.Region != "" {
-		region = cfg.Region
+	} else if cfg.region != "" {
+		region = cfg.region
 	}
 	return signV4(ctx, address, body, cred, region, time.Now())
 }
 
 // load reads the configuration once, and again when it could not be read.
-func (s *awsSigner) load(ctx context.Context) (*aws.Config, error) {
+func (s *awsSigner) load(ctx context.Context) (*awsConfig, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded == nil {
-		cfg, err := config.LoadDefaultConfig(ctx, s.options...)
-		if _, is := errors.AsType[config.SharedConfigProfileNotExistError](err); is && s.keys != nil { // AWS_PROFILE names none, which does not matter to who has keys
-			cfg, err = aws.Config{Region: s.region, Credentials: s.keys}, nil
-		}
+		cfg, err := loadAWS(ctx, s.input, s.proxy)
 		if err != nil {
 			return nil, awsHint(err)
 		}
-		s.loaded = &cfg
+		cfg.credentials = cached(cfg.credentials, time.Minute)
+		s.loaded = cfg
 	}
 	return s.loaded, nil
 }
@@ -257,6 +207,8 @@ func awsHint(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case strings.Contains(lower, "login token"):
+		text += "\n\nLog in again with `aws login`, with --profile NAME if AWS_PROFILE names one."
 	case strings.Contains(lower, "sso"):
 		text += "\n\nLog in again with `aws sso login`, with --profile NAME if AWS_PROFILE names one."
 	case strings.Contains(lower, "no ec2 imds role found"), strings.Contains(lower, "failed to refresh cached credentials"):
