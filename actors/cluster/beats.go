@@ -138,6 +138,9 @@ func (b *Beats) silence(name string) uint64 {
 // lives says whether a node was heard of lately. It is a guess: that it is dead takes more.
 func (b *Beats) lives(name string) bool { return b.silence(name) < b.timing.enough() }
 
+// late says whether a node should have been heard of by now.
+func (b *Beats) late(name string) bool { return b.silence(name) > 2 }
+
 // Next is when time matters next, unless something else happens before.
 func (b *Beats) Next() time.Duration { return b.due }
 

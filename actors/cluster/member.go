@@ -220,23 +220,6 @@ func (m *Member) Drains(n Node) {
 	}
 }
 
-// Nodes are those that live, this one among them, by name.
-func (m *Member) Nodes() (nodes []Node) {
-	for _, n := range m.Seen() {
-		if n.Lives {
-			nodes = append(nodes, n.Node)
-		}
-	}
-	return nodes
-}
-
-// silent says whether a node should have been heard of by now.
-func (m *Member) silent(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.beats.silence(name) > 2
-}
-
 // Place is the node that a session belongs to which nobody owns.
 func (m *Member) Place(id SessionID, w Wants) (Node, error) { return Place(id, w, m.Seen()) }
 
@@ -286,10 +269,10 @@ func (m *Member) Seen() []Seen {
 	defer m.mu.Unlock()
 	self := m.cfg.Self
 	self.Sessions = len(m.owned)
-	all := []Seen{{self, time.Now(), true}}
+	all := []Seen{{self, time.Now(), true, false}}
 	for name, o := range m.beats.others {
 		if o.Name != "" {
-			all = append(all, Seen{o.Node, m.begun.Add(o.when), m.beats.lives(name)})
+			all = append(all, Seen{o.Node, m.begun.Add(o.when), m.beats.lives(name), m.beats.late(name)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Seen) int { return cmp.Compare(a.Name, b.Name) })
@@ -302,7 +285,7 @@ func (m *Member) seen(name string) Seen {
 	if i := slices.IndexFunc(all, func(n Seen) bool { return n.Name == name }); i >= 0 {
 		return all[i]
 	}
-	return Seen{Node: Node{Name: name}}
+	return Seen{Node: Node{Name: name}, Late: true}
 }
 
 // States is how many sessions this node has, by what it may do with them: owner, doubtful (something that is
@@ -351,9 +334,9 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 	}
 	for begun := time.Now(); ; { // the look that answers may be somebody else's
 		m.mu.Lock()
-		told := m.beats.of(name).told >= wanted
+		told, late := m.beats.of(name).told >= wanted, m.beats.late(name)
 		m.mu.Unlock()
-		if told || !m.silent(name) || time.Since(begun) > m.cfg.Timing.Every || pause(ctx, firstPause) != nil {
+		if told || !late || time.Since(begun) > m.cfg.Timing.Every || pause(ctx, firstPause) != nil {
 			return told
 		}
 	}
@@ -509,7 +492,7 @@ func (m *Member) mayClaim(ctx context.Context, tail Record, sent uint64) (why st
 		return "", nil
 	case m.dead(ctx, tail.Node):
 		return "dead", nil
-	case m.silent(tail.Node):
+	case m.seen(tail.Node).Late:
 		return "", nil
 	}
 	return "", &ElsewhereError{tail.Node}

@@ -58,6 +58,7 @@ type Seen struct {
 	Node
 	When  time.Time // the zero value if nothing was heard of it
 	Lives bool      // it was heard of lately: a guess
+	Late  bool      // it should have been heard of by now
 }
 
 // Place says on which node a session belongs: of those that live, are not draining and have

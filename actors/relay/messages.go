@@ -21,8 +21,8 @@ type Members interface {
 	Where(ctx context.Context, id cluster.SessionID) (cluster.Node, error)
 	// Place is the node on which a new session belongs.
 	Place(id cluster.SessionID, want cluster.Wants) (cluster.Node, error)
-	// Nodes are those that live, this one among them.
-	Nodes() []cluster.Node
+	// Seen is all nodes of which anything was heard, and this one.
+	Seen() []cluster.Seen
 	// Drains notes that a node has said that it takes no sessions any more.
 	Drains(n cluster.Node)
 }

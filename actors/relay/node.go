@@ -65,7 +65,7 @@ func (r *relay) connected(c actor.Context, m connected) {
 	kernel.Go(root, self, func() { n.out.write(m.conn, n.ctx.Done()) })
 	kernel.Go(root, self, func() { read(root, self, m.node, m.life, m.conn, n.ctx.Done()) })
 	r.greet(n)
-	r.watchSoon(c)
+	r.watchSoon(c, watchEvery)
 	for _, s := range r.sessions {
 		if s.at == n {
 			r.flush(c, s)
@@ -229,12 +229,12 @@ const listTime = time.Second
 
 func (r *relay) listAll(c actor.Context, m List) {
 	r.list = listing{seq: m.Seq, waits: map[string]bool{}}
-	for _, is := range r.shared.Members.Nodes() {
-		if is.Name == r.shared.Members.Self() {
+	for _, is := range r.shared.Members.Seen() {
+		if !is.Lives || is.Name == r.shared.Members.Self() {
 			continue
 		}
 		r.list.waits[is.Name] = true
-		if n := r.nodeOf(c, is); n.conn != nil {
+		if n := r.nodeOf(c, is.Node); n.conn != nil {
 			r.listNode(n)
 		}
 	}
@@ -280,7 +280,7 @@ func (r *relay) listNode(n *node) {
 // watchAll has the client told of the sessions of all nodes, also those that come later, or no more.
 func (r *relay) watchAll(c actor.Context, m Watch) {
 	if r.side.all = !m.Off; r.side.all {
-		r.watchSoon(c)
+		r.watchSoon(c, watchEvery)
 		return
 	}
 	for _, n := range r.nodes {
@@ -306,13 +306,16 @@ func (r *relay) listDone(c actor.Context) {
 	c.Send(r.side.router, m)
 }
 
-const watchEvery = 250 * time.Millisecond
+const (
+	watchEvery = 250 * time.Millisecond
+	watchLate  = 20 * time.Millisecond // while it is open whether a node of the client's is lost
+)
 
 // watchSoon looks at the nodes again after a while.
-func (r *relay) watchSoon(c actor.Context) {
+func (r *relay) watchSoon(c actor.Context, after time.Duration) {
 	if !r.watching {
 		r.watching = true
-		kernel.After(c, watchEvery, c.Self(), watch{})
+		kernel.After(c, after, c.Self(), watch{})
 	}
 }
 
@@ -323,42 +326,41 @@ func (r *relay) watch(c actor.Context) {
 	if len(r.nodes) == 0 && !r.side.all || r.leaving != nil {
 		return
 	}
-	r.watchSoon(c)
-	lives := map[string]bool{}
-	for _, n := range r.shared.Members.Nodes() {
-		lives[n.Name] = true
-		if r.side.all && n.Name != r.shared.Members.Self() {
-			r.nodeOf(c, n)
-		}
-	}
-	for _, n := range r.nodes {
-		if n.conn == nil || n.asking || lives[n.Name] {
+	lives, after := map[string]bool{}, watchEvery
+	for _, n := range r.shared.Members.Seen() {
+		if !n.Lives {
 			continue
 		}
-		var all []string
+		lives[n.Name] = true
+		if r.side.all && n.Name != r.shared.Members.Self() {
+			r.nodeOf(c, n.Node)
+		}
+		if n.Late && r.nodes[n.Name] != nil {
+			after = watchLate
+		}
+	}
+	r.watchSoon(c, after)
+	for _, n := range r.nodes {
+		if n.conn == nil || n.asking > 0 || lives[n.Name] {
+			continue
+		}
 		for id, s := range r.sessions {
 			if s.at == n {
-				all = append(all, id)
+				n.asking++
+				r.askAbout(c, n, id)
 			}
-		}
-		if len(all) > 0 {
-			n.asking = true
-			r.askAbout(c, n, all)
 		}
 	}
 }
 
-func (r *relay) askAbout(c actor.Context, n *node, sessions []string) {
+func (r *relay) askAbout(c actor.Context, n *node, session string) {
 	root, self := c.ActorSystem().Root, c.Self()
 	members, from, life := r.shared.Members, n.ctx, n.life
 	kernel.Go(root, self, func() {
-		for _, id := range sessions {
-			ctx, cancel := context.WithTimeout(from, lookTime)
-			is, err := members.Where(ctx, cluster.SessionID(id))
-			cancel()
-			root.Send(self, reclaimed{id, life, is, err})
-		}
-		root.Send(self, reclaimed{"", life, cluster.Node{}, nil})
+		ctx, cancel := context.WithTimeout(from, lookTime)
+		defer cancel()
+		is, err := members.Where(ctx, cluster.SessionID(session))
+		root.Send(self, reclaimed{session, life, is, err})
 	})
 }
 
@@ -368,10 +370,7 @@ func (r *relay) reclaimed(c actor.Context, m reclaimed) {
 		if n.life != m.life {
 			continue
 		}
-		if m.session == "" {
-			n.asking = false
-			return
-		}
+		n.asking--
 		if s := r.sessions[m.session]; s != nil && s.at == n && m.err == nil && m.node.Name != n.Name {
 			n.leave(s.id)
 			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)

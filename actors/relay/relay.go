@@ -82,7 +82,7 @@ type node struct {
 	life    uint64       // of the wire, or the one that is being opened
 	conn    cluster.Conn // nil until there is one
 	out     *outbox
-	asking  bool            // whether its sessions are elsewhere is being found out
+	asking  int             // of how many sessions it is being found out whether they are elsewhere
 	ctx     context.Context // ends with the wire
 	cancel  context.CancelFunc
 	pending []*ask          // sent and not answered, oldest first

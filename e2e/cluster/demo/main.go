@@ -28,7 +28,7 @@ const script = `{"delayMs": 60, "chunk": 8, "answers": [
 
 func main() {
 	keep := flag.Bool("stay", false, "go on until the input ends: each line is a message")
-	rounds := flag.Int("measure", 0, "no demo: how long sessions are silent, in so many rounds, when their node is killed; what a hop costs")
+	rounds := flag.Int("measure", 0, "no demo: how long sessions are silent, in so many rounds, when their node is killed or stopped; what a hop costs")
 	resting := flag.Int("rest", 0, "no demo: what nodes and the engine take with so many sessions that nobody uses, more than 1,000")
 	busy := flag.Duration("busy", 0, "with -rest: how long a hundred more of them are asked something all the time, while processes are watched")
 	flag.Parse()

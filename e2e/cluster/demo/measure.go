@@ -5,27 +5,39 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
+	"troupe/e2e/cluster/engines"
 	"troupe/e2e/figures"
 )
 
 // sessionsARound is how many sessions are on the node that is killed.
 const sessionsARound = 8
 
-// measure kills a node again and again, each time with sessions on it, and asks each of them for
+// measure loses a node again and again, each time with sessions on it, and asks each of them for
 // something through another node at once. The answer is acknowledged: it is in the log.
 func (d *demo) measure(ctx context.Context, rounds int) {
 	d.hop()
 	d.firstDelta()
 	d.load()
+	d.silence("killed", rounds, func(n *engines.Process) { n.Kill() }, func(n *engines.Process) {
+		figures.Must(n.Start())
+		d.up(ctx, n.Name)
+	})
+	d.silence("stopped", rounds, func(n *engines.Process) { n.Signal(syscall.SIGSTOP) }, func(n *engines.Process) { n.Signal(syscall.SIGCONT) })
+	d.drain()
+}
+
+// silence says how long sessions are silent whose node is lost, until it is back.
+func (d *demo) silence(how string, rounds int, lose, back func(n *engines.Process)) {
 	var silent []time.Duration
 	for round := range rounds {
 		victim := []string{"bob", "cleo"}[round%2]
 		c := d.dial("ada")
 		sessions := c.sessionsOn(victim)
-		d.nodes[victim].Kill()
-		killed := time.Now()
+		lose(d.nodes[victim])
+		lost := time.Now()
 		ids := map[string]bool{}
 		for _, s := range sessions {
 			ids[c.say(map[string]any{"type": "set_session_name", "sessionId": s, "name": "after"})] = true
@@ -34,19 +46,17 @@ func (d *demo) measure(ctx context.Context, rounds int) {
 			m := c.next()
 			if id, _ := m["id"].(string); ids[id] {
 				if delete(ids, id); m["success"] != true {
-					figures.Fail("after the kill: %v", m["error"])
+					figures.Fail("after the node was %s: %v", how, m["error"])
 				}
-				silent = append(silent, time.Since(killed))
+				silent = append(silent, time.Since(lost))
 			}
 		}
 		_ = c.conn.Close()
-		figures.Must(d.nodes[victim].Start())
-		d.up(ctx, victim)
+		back(d.nodes[victim])
 		time.Sleep(2 * time.Second) // the others have heard of it
 	}
-	fmt.Printf("node killed, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n", len(silent),
+	fmt.Printf("node %s, next command acknowledged: %d sessions, p50 %.2f s, p90 %.2f s, p99 %.2f s, most %.2f s\n", how, len(silent),
 		figures.P50(silent).Seconds(), figures.Quantile(silent, 0.9).Seconds(), figures.Quantile(silent, 0.99).Seconds(), slices.Max(silent).Seconds())
-	d.drain()
 }
 
 // sessionsOn opens sessions until there are some on a node.
