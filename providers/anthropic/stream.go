@@ -21,7 +21,6 @@ type decoder struct {
 	hour   int64  // of usage.CacheWrite, the tokens that stay for an hour
 	stop   string // stop_reason, once there is one
 	why    string // the explanation of a refusal
-	calls  bool   // the answer has a tool call
 }
 
 // blockState is a block between its start and its stop.
@@ -86,7 +85,7 @@ func (d *decoder) open(index int64, start gjson.Result) {
 		b.kind, b.redacted = protocol.BlockThinking, true
 		b.signature.WriteString(start.Get("data").Str)
 	case "tool_use":
-		b.kind, d.calls = protocol.BlockToolCall, true
+		b.kind = protocol.BlockToolCall
 		id, name = start.Get("id").Str, start.Get("name").Str
 		id = cmp.Or(id, "call_"+strconv.Itoa(d.out.Len()))
 		if input := start.Get("input"); input.IsObject() && input.Raw != "{}" {
@@ -184,27 +183,13 @@ func (d *decoder) finish() error {
 	case "max_tokens":
 		d.out.Done(protocol.StopLength, d.stop)
 	case "end_turn", "stop_sequence", "pause_turn", "tool_use", "":
-		reason := protocol.StopStop
-		if d.calls {
-			reason = protocol.StopToolUse
-		}
-		d.out.Done(reason, d.stop)
+		d.out.Done(protocol.StopStop, d.stop)
 	case "model_context_window_exceeded":
-		if d.out.Len() == 0 {
-			return protocol.ErrorOverflow.Errorf("The context fills the model's window: %s", d.stop)
-		}
-		d.out.Done(protocol.StopLength, d.stop)
+		return d.out.Full(d.stop)
 	case "refusal", "sensitive":
-		return d.refusal()
+		return wire.Declined(d.stop, d.why)
 	default:
 		return protocol.ErrorInternal.Errorf("Unknown stop reason %q", d.stop)
 	}
 	return nil
-}
-
-func (d *decoder) refusal() error {
-	if d.why != "" {
-		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s): %s", d.stop, d.why)
-	}
-	return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", d.stop)
 }

@@ -19,7 +19,6 @@ type decoder struct {
 	out    *wire.Parts
 	blocks map[int64]*blockState
 	stop   string // stopReason, once there is one
-	calls  bool   // the answer has a tool call
 }
 
 // blockState is a block between its beginning and its stop.
@@ -73,7 +72,6 @@ func (d *decoder) End(bool) error {
 
 func (d *decoder) call(index int64, call gjson.Result) {
 	id := cmp.Or(call.Get("toolUseId").Str, "call_"+strconv.Itoa(d.out.Len()))
-	d.calls = true
 	d.open(index, protocol.BlockToolCall, id, call.Get("name").Str)
 }
 
@@ -155,20 +153,13 @@ func (d *decoder) finish() error {
 	}
 	switch d.stop {
 	case "end_turn", "stop_sequence", "tool_use":
-		reason := protocol.StopStop
-		if d.calls {
-			reason = protocol.StopToolUse
-		}
-		d.out.Done(reason, d.stop)
+		d.out.Done(protocol.StopStop, d.stop)
 	case "max_tokens":
 		d.out.Done(protocol.StopLength, d.stop)
 	case "model_context_window_exceeded":
-		if d.out.Len() == 0 {
-			return protocol.ErrorOverflow.Errorf("The context fills the model's window: %s", d.stop)
-		}
-		d.out.Done(protocol.StopLength, d.stop)
+		return d.out.Full(d.stop)
 	case "guardrail_intervened", "content_filtered":
-		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", d.stop)
+		return wire.Declined(d.stop, "")
 	case "malformed_model_output", "malformed_tool_use":
 		return protocol.ErrorServer.Errorf("The model's answer was broken (%s)", d.stop)
 	default:

@@ -33,7 +33,7 @@ func (d *decoder) Event(_ string, data gjson.Result) error {
 		return wire.ClassifyEvent([]byte(data.Raw))
 	}
 	if reason := data.Get("promptFeedback.blockReason").Str; reason != "" {
-		return refused(reason, data.Get("promptFeedback.blockReasonMessage").Str)
+		return wire.Declined(reason, data.Get("promptFeedback.blockReasonMessage").Str)
 	}
 	if id := data.Get("responseId").Str; id != "" && d.id == "" {
 		d.id = id
@@ -143,16 +143,12 @@ func (d *decoder) End(bool) error {
 	case "":
 		return wire.CutStream("finishReason")
 	case "STOP":
-		reason := protocol.StopStop
-		if d.calls > 0 {
-			reason = protocol.StopToolUse
-		}
-		d.out.Done(reason, d.finish)
+		d.out.Done(protocol.StopStop, d.finish)
 	case "MAX_TOKENS":
 		d.out.Done(protocol.StopLength, d.finish)
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
-		return refused(d.finish, d.why)
+		return wire.Declined(d.finish, d.why)
 	case "MISSING_THOUGHT_SIGNATURE":
 		return protocol.ErrorInvalid.Errorf("%s", d.explain("The provider misses a signature"))
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE",
@@ -170,11 +166,4 @@ func (d *decoder) explain(what string) string {
 		return what + ": " + d.finish + ": " + d.why
 	}
 	return what + ": " + d.finish
-}
-
-func refused(reason, why string) error {
-	if why != "" {
-		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s): %s", reason, why)
-	}
-	return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", reason)
 }

@@ -288,10 +288,6 @@ func (d *decoder) End(done bool) error {
 	switch d.finish {
 	case "length", "max_tokens", "MAX_TOKENS", "model_length":
 		reason = protocol.StopLength
-	default:
-		if len(d.calls) > 0 {
-			reason = protocol.StopToolUse
-		}
 	}
 	d.out.Done(reason, d.finish)
 	return nil
@@ -304,7 +300,7 @@ func (d *decoder) refused() error {
 		"tool_calls", "tool_call", "tool_use", "function_call", "length", "max_tokens", "MAX_TOKENS", "model_length":
 		return nil
 	case "content_filter", "sensitive", "refusal", "safety", "SAFETY":
-		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", d.finish)
+		return wire.Declined(d.finish, "")
 	case "model_context_window_exceeded":
 		return protocol.ErrorOverflow.Errorf("The context fills the model's window: %s", d.finish)
 	case "insufficient_system_resource":

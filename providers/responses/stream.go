@@ -17,7 +17,6 @@ type decoder struct {
 	out   *wire.Parts
 	items map[string]*item // by key
 	order []*item
-	calls bool // the answer has a tool call
 }
 
 // item is one item of the answer that becomes a block.
@@ -96,7 +95,6 @@ func (d *decoder) open(key string, v gjson.Result) *item {
 	case "function_call":
 		it.kind, it.call = protocol.BlockToolCall, v.Get("call_id").Str
 		id, name = it.toolID(), v.Get("name").Str
-		d.calls = true
 	default:
 		return nil
 	}
@@ -225,17 +223,12 @@ func (d *decoder) finish(response gjson.Result) error {
 		return d.failure(response)
 	case "incomplete":
 		if why == "content_filter" {
-			return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", why)
+			return wire.Declined(why, "")
 		}
 		why = cmp.Or(why, status)
 		d.out.Done(protocol.StopLength, why)
 	default:
-		status = cmp.Or(status, "completed")
-		reason := protocol.StopStop
-		if d.calls {
-			reason = protocol.StopToolUse
-		}
-		d.out.Done(reason, status)
+		d.out.Done(protocol.StopStop, cmp.Or(status, "completed"))
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type Parts struct {
 	started bool
 	done    bool
 	closing bool
+	called  bool // a tool
 	content bool // something of the answer came since the exchange last asked
 }
 
@@ -48,6 +49,7 @@ func (p *Parts) Start(responseID string) {
 func (p *Parts) Open(kind protocol.BlockKind, id, name string) int {
 	p.Start("")
 	p.blocks = append(p.blocks, block{kind: kind})
+	p.called = p.called || kind == protocol.BlockToolCall
 	index := len(p.blocks) - 1
 	p.put(protocol.PartBlockStart{Index: index, Kind: kind, ID: id, Name: name})
 	p.content = true
@@ -94,8 +96,8 @@ func (p *Parts) Alive() { p.content = true }
 // as usage, may follow: the exchange waits for that a few seconds at most.
 func (p *Parts) Closing() { p.closing = true }
 
-// Done ends the answer, closing the blocks that are open. raw is the provider's
-// own word for the reason.
+// Done ends the answer, closing the blocks that are open. One that stops with a call waits for
+// its tool. raw is the provider's own word for the reason.
 func (p *Parts) Done(reason protocol.StopReason, raw string) {
 	if p.done {
 		return
@@ -104,9 +106,29 @@ func (p *Parts) Done(reason protocol.StopReason, raw string) {
 	for i := range p.blocks {
 		p.Close(i, protocol.PartBlockEnd{})
 	}
+	if reason == protocol.StopStop && p.called {
+		reason = protocol.StopToolUse
+	}
 	p.estimate()
 	p.done, p.content = true, true
 	p.put(protocol.PartDone{StopReason: reason, Raw: raw})
+}
+
+// Full ends the answer where the context has filled the window: without an answer that is an error.
+func (p *Parts) Full(raw string) error {
+	if len(p.blocks) == 0 {
+		return protocol.ErrorOverflow.Errorf("The context fills the model's window: %s", raw)
+	}
+	p.Done(protocol.StopLength, raw)
+	return nil
+}
+
+// Declined is the error of a model that does not answer. why is its explanation, "" for none.
+func Declined(raw, why string) error {
+	if why != "" {
+		return protocol.ErrorRefusal.Errorf("The model declined to answer (%s): %s", raw, why)
+	}
+	return protocol.ErrorRefusal.Errorf("The model declined to answer (%s)", raw)
 }
 
 // Len is the number of blocks so far.
