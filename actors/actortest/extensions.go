@@ -160,10 +160,34 @@ func (v *fakeVM) end(why string) {
 	})
 }
 
-func (v *fakeVM) Tell(n uint64, _ json.RawMessage) { v.later(func() { v.say(extension.Told{N: n}) }) }
+// Say implements [extension.VM]. What is taken back is answered all the same, too late.
+func (v *fakeVM) Say(w extension.Word) {
+	switch w := w.(type) {
+	case extension.Tell:
+		v.later(func() { v.say(extension.Told{N: w.N}) })
+	case extension.Call:
+		v.call(w.ID, w.Event)
+	case extension.Prepare:
+		v.prepare(w)
+	case extension.RunTool:
+		v.later(func() {
+			v.say(extension.ToolUpdate{ID: w.ID, Partial: json.RawMessage(`{"content":"so far"}`)})
+			v.say(extension.ToolDone{ID: w.ID, Result: json.RawMessage(fmt.Sprintf(`{"content":"did %s","details":{"n":1}}`, w.Call.Name)), IsError: v.host.draw(4) == 0})
+		})
+	case extension.RunCommand:
+		v.command(w.ID)
+	case extension.Answer:
+		v.answer(w)
+	case extension.Rebind:
+		v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
+	case extension.Close:
+		v.later(func() { v.end("") })
+	default:
+	}
+}
 
-// Call answers what somebody may want to hear.
-func (v *fakeVM) Call(id uint64, event json.RawMessage) {
+// call answers what somebody may want to hear.
+func (v *fakeVM) call(id uint64, event json.RawMessage) {
 	v.later(func() {
 		ev := gjson.ParseBytes(event)
 		done := extension.Done{ID: id}
@@ -225,24 +249,17 @@ func (v *fakeVM) ask(then func(json.RawMessage)) {
 	v.say(extension.Op{ID: op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"t","message":"m","timeout":20000}`)})
 }
 
-func (v *fakeVM) Answer(op uint64, result json.RawMessage, _ string) {
+func (v *fakeVM) answer(w extension.Answer) {
 	v.mu.Lock()
-	then := v.asked[op]
-	delete(v.asked, op)
+	then := v.asked[w.Op]
+	delete(v.asked, w.Op)
 	v.mu.Unlock()
 	if then != nil {
-		v.later(func() { then(result) })
+		v.later(func() { then(w.Result) })
 	}
 }
 
-func (v *fakeVM) Tool(id uint64, call extension.ToolCall) {
-	v.later(func() {
-		v.say(extension.ToolUpdate{ID: id, Partial: json.RawMessage(`{"content":"so far"}`)})
-		v.say(extension.ToolDone{ID: id, Result: json.RawMessage(fmt.Sprintf(`{"content":"did %s","details":{"n":1}}`, call.Name)), IsError: v.host.draw(4) == 0})
-	})
-}
-
-func (v *fakeVM) Command(id uint64, _, _ string) {
+func (v *fakeVM) command(id uint64) {
 	v.later(func() { v.say(extension.CommandDone{ID: id}) })
 	if v.host.draw(2) == 0 { // by itself, a long time after that
 		v.later(func() { time.Sleep(20 * time.Second) })
@@ -252,26 +269,16 @@ func (v *fakeVM) Command(id uint64, _, _ string) {
 		})
 	}
 }
-func (v *fakeVM) Close(string) { v.later(func() { v.end("") }) }
-func (v *fakeVM) Rebind(extension.Spec) {
-	v.later(func() { v.say(extension.Ready{Registrations: fakeRegistrations}) })
-}
-func (v *fakeVM) CancelCall(uint64)            { /* it answers all the same, too late */ }
-func (v *fakeVM) CancelTool(uint64)            { /* likewise */ }
-func (v *fakeVM) Update(json.RawMessage)       {}
-func (v *fakeVM) Entry(json.RawMessage)        {}
-func (v *fakeVM) AbortRun()                    {}
-func (v *fakeVM) Part(uint64, json.RawMessage) {}
-func (v *fakeVM) Prepare(id uint64, call extension.ToolCall) {
+
+func (v *fakeVM) prepare(w extension.Prepare) {
 	v.later(func() {
-		p := extension.Prepared{ID: id, Args: call.Args}
+		p := extension.Prepared{ID: w.ID, Args: w.Call.Args}
 		if v.host.draw(5) == 0 {
-			p = extension.Prepared{ID: id, Err: "no arguments"}
+			p = extension.Prepared{ID: w.ID, Err: "no arguments"}
 		}
 		v.say(p)
 	})
 }
-func (v *fakeVM) Invoke(uint64, string, string, []json.RawMessage) {}
 
 // AskingHost runs an extension that asks a person whether a session may be left, and about
 // one that was.
@@ -279,7 +286,7 @@ type AskingHost struct{}
 
 func (AskingHost) Open(spec extension.Spec, sink func(extension.Said)) extension.VM {
 	x := &askingVM{sink: sink}
-	x.Rebind(spec)
+	x.Say(extension.Rebind{Spec: spec})
 	return x
 }
 
@@ -287,37 +294,36 @@ func (AskingHost) Close() error { return nil }
 
 // askingVM asks about every call.
 type askingVM struct {
-	extension.VM // of what it does not do
-	sink         func(extension.Said)
-	call, op     uint64
+	sink     func(extension.Said)
+	call, op uint64
 }
 
-func (x *askingVM) Rebind(spec extension.Spec) {
-	if spec.Reason == "new" {
-		x.sink(extension.Op{ID: 1 << 20, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Too late?"}`)})
+// Say implements [extension.VM].
+func (x *askingVM) Say(w extension.Word) {
+	switch w := w.(type) {
+	case extension.Rebind:
+		if w.Spec.Reason == "new" {
+			x.sink(extension.Op{ID: 1 << 20, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Too late?"}`)})
+		}
+		x.sink(extension.Ready{Registrations: extension.Registrations{Listens: []string{"session_before_switch"}}})
+	case extension.Call:
+		x.call, x.op = w.ID, x.op+1
+		x.sink(extension.Op{ID: x.op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Leave?"}`)})
+	case extension.Answer:
+		if w.Op == 1<<20 {
+			x.sink(extension.Act{Name: "ui", Args: fmt.Appendf(nil, `{"method":"notify","message":%q}`, w.Result)})
+			return
+		}
+		x.sink(extension.Done{ID: x.call, Result: fmt.Appendf(nil, `{"cancel":%t}`, !gjson.GetBytes(w.Result, "confirmed").Bool())})
+	case extension.CancelCall:
+		x.sink(extension.OpCancel{ID: x.op})
+	case extension.Tell:
+		x.sink(extension.Told{N: w.N})
+	case extension.Close:
+		x.sink(extension.Gone{})
+	default:
 	}
-	x.sink(extension.Ready{Registrations: extension.Registrations{Listens: []string{"session_before_switch"}}})
 }
-
-func (x *askingVM) Call(id uint64, _ json.RawMessage) {
-	x.call, x.op = id, x.op+1
-	x.sink(extension.Op{ID: x.op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Leave?"}`)})
-}
-
-func (x *askingVM) Answer(op uint64, result json.RawMessage, _ string) {
-	if op == 1<<20 {
-		x.sink(extension.Act{Name: "ui", Args: fmt.Appendf(nil, `{"method":"notify","message":%q}`, result)})
-		return
-	}
-	x.sink(extension.Done{ID: x.call, Result: fmt.Appendf(nil, `{"cancel":%t}`, !gjson.GetBytes(result, "confirmed").Bool())})
-}
-
-func (x *askingVM) CancelCall(uint64)                { x.sink(extension.OpCancel{ID: x.op}) }
-func (x *askingVM) Tell(n uint64, _ json.RawMessage) { x.sink(extension.Told{N: n}) }
-func (x *askingVM) Update(json.RawMessage)           {}
-func (x *askingVM) Entry(json.RawMessage)            {}
-func (x *askingVM) AbortRun()                        {}
-func (x *askingVM) Close(string)                     { x.sink(extension.Gone{}) }
 
 // StubbornHost runs an extension that asks a person again until there is an answer, which it
 // notes, or Asked has come to a hundred thousand.
@@ -345,4 +351,11 @@ func (x *stubbornVM) ask() {
 	}
 }
 
-func (x *stubbornVM) Answer(uint64, json.RawMessage, string) { x.ask() }
+// Say implements [extension.VM].
+func (x *stubbornVM) Say(w extension.Word) {
+	if _, answered := w.(extension.Answer); answered {
+		x.ask()
+		return
+	}
+	x.askingVM.Say(w)
+}

@@ -68,7 +68,7 @@ func (v *VM) act(c actor.Context, m extension.Act) error {
 func (v *VM) op(c actor.Context, m extension.Op) error {
 	leaves := v.life.rebound && !v.life.ready         // the session that it asks about has been left
 	if (v.life.closing || leaves) && m.Name == "ui" { // nobody is there to answer
-		v.vm.Answer(m.ID, json.RawMessage(`{"cancelled":true}`), "")
+		v.say(extension.Answer{Op: m.ID, Result: json.RawMessage(`{"cancelled":true}`)})
 		return nil
 	}
 	if v.life.closing {

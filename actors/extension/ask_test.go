@@ -1,7 +1,6 @@
 package extension
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,13 +12,12 @@ import (
 
 // answering is a virtual machine that answers every question alike.
 type answering struct {
-	extension.VM
 	tools *Tools
 	says  extension.Done
 }
 
-func (a answering) Call(id uint64, _ json.RawMessage) {
-	a.says.ID = id
+func (a answering) Say(w extension.Word) {
+	a.says.ID = w.(extension.Call).ID
 	a.tools.answer(a.says)
 }
 

@@ -3,6 +3,8 @@ package extension
 import (
 	"context"
 	"encoding/json"
+
+	"troupe/protocol/extension"
 )
 
 // invoke calls a function of something that an extension has registered. It must not be
@@ -12,8 +14,8 @@ func (t *Tools) invoke(ctx context.Context, key, member string, args ...json.Raw
 	if err != nil {
 		return nil, err
 	}
-	vm.Invoke(id, key, member, args)
-	d, err := t.wait(ctx, id, f, vm.CancelCall, func(json.RawMessage) {})
+	vm.Say(extension.Invoke{ID: id, Key: key, Member: member, Args: args})
+	d, err := t.wait(ctx, id, f, vm, extension.CancelCall{ID: id}, func(json.RawMessage) {})
 	return d.Result, err
 }
 

@@ -17,7 +17,6 @@ import (
 
 // recorder is a virtual machine that notes in which order it is told things. Updates wait until it is let go.
 type recorder struct {
-	extension.VM
 	say  func(extension.Said)
 	free chan struct{}
 
@@ -31,11 +30,18 @@ func (r *recorder) note(what string) {
 	r.heard = append(r.heard, what)
 }
 
-func (r *recorder) Update(json.RawMessage) { <-r.free; r.note("update") }
-func (r *recorder) Entry(json.RawMessage)  { r.note("entry") }
-func (r *recorder) Call(id uint64, _ json.RawMessage) {
-	r.note("call")
-	r.say(extension.Done{ID: id})
+func (r *recorder) Say(w extension.Word) {
+	switch w := w.(type) {
+	case extension.Update:
+		<-r.free
+		r.note("update")
+	case extension.Appended:
+		r.note("entry")
+	case extension.Call:
+		r.note("call")
+		r.say(extension.Done{ID: w.ID})
+	default:
+	}
 }
 
 // recorded is its host.
@@ -57,8 +63,8 @@ func TestJobsAskBehindEntries(t *testing.T) {
 			return New(zerolog.Nop(), recorded{vm}, extension.Spec{}, tools, 1)
 		}))
 		synctest.Wait()
-		sys.Root.Send(pid, Update{json.RawMessage(`{}`)})
-		sys.Root.Send(pid, Entry{json.RawMessage(`{}`)})
+		sys.Root.Send(pid, extension.Update{Snapshot: json.RawMessage(`{}`)})
+		sys.Root.Send(pid, extension.Appended{Entry: json.RawMessage(`{}`)})
 		answered := make(chan error, 1)
 		go func() {
 			_, err := tools.ask(t.Context(), map[string]any{"type": "session_before_compact"})

@@ -83,18 +83,19 @@ func (s *streamer) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 			return
 		}
 		defer s.tools.end(id)
-		vm.Invoke(id, s.key, "streamSimple", streamArgs(&req))
+		cancel := extension.CancelCall{ID: id}
+		vm.Say(extension.Invoke{ID: id, Key: s.key, Member: "streamSimple", Args: streamArgs(&req)})
 		var in streamed
 		stall := time.NewTimer(silence)
 		defer stall.Stop()
 		for {
 			select {
 			case <-ctx.Done():
-				vm.CancelCall(id)
+				vm.Say(cancel)
 				yield(nil, protocol.Aborted())
 				return
 			case <-stall.C:
-				vm.CancelCall(id)
+				vm.Say(cancel)
 				yield(nil, protocol.ErrorStalled.Errorf("streamSimple of the extension has said nothing for %v", silence))
 				return
 			case <-feed.more:
@@ -105,7 +106,7 @@ func (s *streamer) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 				parts, err := in.parts(raw)
 				for _, p := range parts {
 					if !yield(p, nil) {
-						vm.CancelCall(id)
+						vm.Say(cancel)
 						return
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"troupe/protocol"
+	"troupe/protocol/extension"
 	"troupe/providers"
 )
 
@@ -65,6 +66,6 @@ func (t *Tools) tell(event map[string]any) {
 	n := aside + t.last
 	t.mu.Unlock()
 	if vm != nil {
-		vm.Tell(n, raw)
+		vm.Say(extension.Tell{N: n, Event: raw})
 	}
 }

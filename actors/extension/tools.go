@@ -96,13 +96,13 @@ func (t *Tools) take(f *feed) ([]json.RawMessage, *extension.Done) {
 }
 
 // wait waits for the end of what was begun, and closes its feed. What comes before goes to each.
-func (t *Tools) wait(ctx context.Context, id uint64, f *feed, cancel func(uint64), each func(json.RawMessage)) (extension.Done, error) {
+func (t *Tools) wait(ctx context.Context, id uint64, f *feed, vm extension.VM, cancel extension.Word, each func(json.RawMessage)) (extension.Done, error) {
 	defer t.end(id)
 	for {
 		select {
 		case <-f.more:
 		case <-ctx.Done():
-			cancel(id)
+			vm.Say(cancel)
 			return extension.Done{}, ctx.Err()
 		}
 		events, done := t.take(f)
@@ -126,8 +126,8 @@ func (t *Tools) ask(ctx context.Context, event any) (extension.Done, error) {
 	if err != nil {
 		return extension.Done{}, err
 	}
-	vm.Call(id, raw)
-	return t.wait(ctx, id, f, vm.CancelCall, func(json.RawMessage) {})
+	vm.Say(extension.Call{ID: id, Event: raw})
+	return t.wait(ctx, id, f, vm, extension.CancelCall{ID: id}, func(json.RawMessage) {})
 }
 
 // failed says why there is no answer.
@@ -192,8 +192,8 @@ func (t *Tools) run(ctx context.Context, call extension.ToolCall, progress func(
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
-	vm.Tool(id, call)
-	d, err := t.wait(ctx, id, f, vm.CancelTool, func(partial json.RawMessage) {
+	vm.Say(extension.RunTool{ID: id, Call: call})
+	d, err := t.wait(ctx, id, f, vm, extension.CancelTool{ID: id}, func(partial json.RawMessage) {
 		if r, err := resultOf(partial); err == nil {
 			progress(r)
 		}

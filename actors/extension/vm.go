@@ -64,45 +64,19 @@ func New(log zerolog.Logger, host extension.Host, spec extension.Spec, tools *To
 	return &VM{log: log, host: host, spec: spec, tools: tools, owed: owed{map[uint64]Call{}, map[uint64]string{}}, life: life{n: nth << 16}}
 }
 
-// What a session tells its extensions, beside [core.CancelHook].
+// What a session tells its extensions, beside [core.CancelHook] and what it says to their virtual
+// machine itself, an [extension.Word]. Behind a Close the actor stops when that machine is gone.
 type (
 	// Call asks the extensions. SystemPrompt is for the hook that shows it.
 	Call struct {
 		core.CallHook
 		SystemPrompt SystemPrompt
 	}
-	// Tell tells them an event of the wire. N numbers them.
-	Tell struct {
-		N     uint64
-		Event json.RawMessage
-	}
 	// RunCommand runs a command of one of them. Snapshot is what only commands may read.
 	RunCommand struct {
 		core.RunCommand
 		Snapshot json.RawMessage
 	}
-	// Update changes what they may read at any time.
-	Update struct{ Snapshot json.RawMessage }
-	// Entry shows them an entry of the session.
-	Entry struct{ Raw json.RawMessage }
-	// Answer answers what one of them waits for.
-	Answer struct {
-		Op     uint64
-		Result json.RawMessage
-		Err    string
-	}
-	// Part is a step of the answer for which one of them waits.
-	Part struct {
-		Op    uint64
-		Event json.RawMessage
-	}
-	// Rebind is another session, in the place of the one before: what the extensions
-	// have kept of that is stale, and they begin anew.
-	Rebind struct{ Spec extension.Spec }
-	// Close ends them. The actor stops when they are gone.
-	Close struct{ Reason string }
-	// AbortRun says that what goes on was stopped: the signal of handlers fires.
-	AbortRun struct{}
 )
 
 // What they tell the session, beside [core.HookDone], [core.CustomSent] and
@@ -199,7 +173,7 @@ func (v *VM) Receive(c actor.Context) {
 		if v.life.timer != nil {
 			v.life.timer.Stop()
 		}
-		v.close("quit")
+		v.say(extension.Close{Reason: "quit"})
 	case said:
 		if m.life == v.life.n {
 			v.hear(c, m.what)
@@ -212,52 +186,43 @@ func (v *VM) Receive(c actor.Context) {
 	case core.CancelHook:
 		delete(v.hooks, hookID(m.ID))
 		v.life.held = slices.DeleteFunc(v.life.held, func(h Call) bool { return h.ID == m.ID })
-		if v.vm != nil {
-			v.vm.CancelCall(hookID(m.ID))
-		}
+		v.say(extension.CancelCall{ID: hookID(m.ID)})
 	case RunCommand:
 		v.run(c, m)
-	case Tell:
+	case extension.Tell:
 		v.told = m.N
 		if v.vm == nil {
 			c.Send(c.Parent(), Told{v.nth(), m.N})
-			return
 		}
-		v.vm.Tell(m.N, m.Event)
-	case Update:
+		v.say(m)
+	case extension.Update:
 		v.shown = m.Snapshot
-		if v.vm != nil {
-			v.vm.Update(m.Snapshot)
-		}
-	case Entry:
-		if v.vm != nil {
-			v.vm.Entry(m.Raw)
-		}
+		v.say(m)
+	case extension.Appended, extension.AbortRun:
+		v.say(m.(extension.Word))
 	case beside:
-		if v.vm != nil && m.life == v.life.n {
-			m.do(v.vm)
+		if m.life == v.life.n {
+			v.say(m.word)
 		}
-	case Answer:
-		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
-			v.vm.Answer(m.Op&math.MaxUint32, m.Result, m.Err)
+	case extension.Answer:
+		if m.Op>>32 == uint64(v.life.n) {
+			m.Op &= math.MaxUint32
+			v.say(m)
 		}
-	case Part:
-		if v.vm != nil && m.Op>>32 == uint64(v.life.n) {
-			v.vm.Part(m.Op&math.MaxUint32, m.Event)
+	case extension.Part:
+		if m.Op>>32 == uint64(v.life.n) {
+			m.Op &= math.MaxUint32
+			v.say(m)
 		}
-	case Rebind:
+	case extension.Rebind:
 		v.rebind(c, m.Spec)
-	case AbortRun:
-		if v.vm != nil {
-			v.vm.AbortRun()
-		}
-	case Close:
+	case extension.Close:
 		if v.vm == nil { // nobody is there who could say that it is gone
 			c.Stop(c.Self())
 			return
 		}
 		v.life.closing = true
-		v.close(m.Reason)
+		v.say(m)
 		v.life.timer = kernel.After(c, closeLimit, c.Self(), closeDue{})
 	case closeDue:
 		v.giveUp(c, "the extensions do not end")
@@ -278,38 +243,28 @@ func (v *VM) open(c actor.Context) {
 	root, self, n := c.ActorSystem().Root, c.Self(), v.life.n
 	v.vm = v.host.Open(v.spec, func(what extension.Said) { root.Send(self, said{n, what}) })
 	if v.shown != nil {
-		v.vm.Update(v.shown)
+		v.say(extension.Update{Snapshot: v.shown})
 	}
-	v.tools.use(inOrder{v.vm, func(do func(extension.VM)) { root.Send(self, beside{n, do}) }})
+	v.tools.use(inOrder(func(w extension.Word) { root.Send(self, beside{n, w}) }))
+}
+
+// say says something to the virtual machine, if there is one.
+func (v *VM) say(w extension.Word) {
+	if v.vm != nil {
+		v.vm.Say(w)
+	}
 }
 
 // inOrder is a virtual machine for jobs. What they ask comes behind what the session has said
 // before them, entries above all: both go through the actor's mailbox.
-type inOrder struct {
-	extension.VM
-	say func(do func(extension.VM))
-}
+type inOrder func(extension.Word)
 
-// beside is what a job asks of the virtual machine of a life.
+func (o inOrder) Say(w extension.Word) { o(w) }
+
+// beside is what a job says to the virtual machine of a life.
 type beside struct {
 	life int
-	do   func(extension.VM)
-}
-
-func (o inOrder) Tell(n uint64, event json.RawMessage) {
-	o.say(func(vm extension.VM) { vm.Tell(n, event) })
-}
-
-func (o inOrder) Call(id uint64, event json.RawMessage) {
-	o.say(func(vm extension.VM) { vm.Call(id, event) })
-}
-func (o inOrder) CancelCall(id uint64) { o.say(func(vm extension.VM) { vm.CancelCall(id) }) }
-func (o inOrder) Tool(id uint64, call extension.ToolCall) {
-	o.say(func(vm extension.VM) { vm.Tool(id, call) })
-}
-func (o inOrder) CancelTool(id uint64) { o.say(func(vm extension.VM) { vm.CancelTool(id) }) }
-func (o inOrder) Invoke(id uint64, key, member string, args []json.RawMessage) {
-	o.say(func(vm extension.VM) { vm.Invoke(id, key, member, args) })
+	word extension.Word
 }
 
 // rebind takes the virtual machine along into another session. If it is gone, what
@@ -323,7 +278,7 @@ func (v *VM) rebind(c actor.Context, spec extension.Spec) {
 		return
 	}
 	v.life.ready, v.life.rebound = false, true
-	v.vm.Rebind(spec)
+	v.say(extension.Rebind{Spec: spec})
 }
 
 // opOf is the number of an op for the session. That of another life is another one:
@@ -332,12 +287,6 @@ func (v *VM) opOf(id uint64) uint64 { return uint64(v.life.n)<<32 | id }
 
 // nth is which actor of its session it is.
 func (v *VM) nth() int { return v.life.n >> 16 }
-
-func (v *VM) close(reason string) {
-	if v.vm != nil {
-		v.vm.Close(reason)
-	}
-}
 
 // level is that of a line for people.
 func level(name string) zerolog.Level {
@@ -364,10 +313,10 @@ func (v *VM) call(c actor.Context, m Call) {
 		return
 	}
 	if h, ok := m.Hook.(core.PrepareHook); ok {
-		v.vm.Prepare(id, extension.ToolCall{ID: h.Call.ID, Name: h.Call.Name, Args: h.Call.Arguments})
+		v.say(extension.Prepare{ID: id, Call: extension.ToolCall{ID: h.Call.ID, Name: h.Call.Name, Args: h.Call.Arguments}})
 		return
 	}
-	v.vm.Call(id, payload(m.Hook, m.SystemPrompt))
+	v.say(extension.Call{ID: id, Event: payload(m.Hook, m.SystemPrompt)})
 }
 
 func (v *VM) run(c actor.Context, m RunCommand) {
@@ -377,8 +326,8 @@ func (v *VM) run(c actor.Context, m RunCommand) {
 	}
 	id := v.tools.number()
 	v.commands[id] = m.Name
-	v.vm.Update(m.Snapshot)
-	v.vm.Command(id, m.Name, m.Args)
+	v.say(extension.Update{Snapshot: m.Snapshot})
+	v.say(extension.RunCommand{ID: id, Name: m.Name, Args: m.Args})
 }
 
 // commandOver tells the end of a command, and why it failed, "" if it did not.
@@ -425,7 +374,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		}
 	case extension.Op:
 		if err := v.op(c, m); err != nil {
-			v.vm.Answer(m.ID, nil, err.Error())
+			v.say(extension.Answer{Op: m.ID, Err: err.Error()})
 		}
 	case extension.OpCancel:
 		c.Send(c.Parent(), UIGone{v.opOf(m.ID)})

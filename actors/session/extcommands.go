@@ -109,7 +109,7 @@ func (s *Session) replied(seq uint64, data protocol.Result, err *protocol.Error)
 			raw = protocol.AppendValue(nil, data)
 		}
 		if s.ext.load.rebind != "" { // they belong to another session from now on
-			s.ext.asks.later = append(s.ext.asks.later, extension.Answer{Op: a.op, Result: raw})
+			s.ext.asks.later = append(s.ext.asks.later, words.Answer{Op: a.op, Result: raw})
 			break
 		}
 		s.answerOp(a.op, raw, "")
@@ -144,5 +144,5 @@ func (s *Session) answerIdle() {
 }
 
 func (s *Session) answerOp(op uint64, result json.RawMessage, err string) {
-	s.ext.send(extension.Answer{Op: op, Result: result, Err: err})
+	s.ext.send(words.Answer{Op: op, Result: result, Err: err})
 }

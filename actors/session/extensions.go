@@ -72,7 +72,7 @@ type asks struct {
 	dialogs  map[string]uint64              // by id
 	idle     []uint64                       // for the end of what goes on
 	seq      uint64                         // of their last command
-	later    []extension.Answer             // about a session that they have to be taken to first
+	later    []words.Answer                 // about a session that they have to be taken to first
 	more     map[uint64]extension.Replacing // about commands that replace the session
 	hooks    map[int]core.Hook              // that they were asked and have not answered
 	answers  map[uint64]context.CancelFunc  // of models, on their way
@@ -173,7 +173,7 @@ func (x *extensions) is(pid *actor.PID) bool { return x.pid != nil && x.pid.Equa
 func (s *Session) restartExtensions(c actor.Context, reason, left string) {
 	s.stopCompletions()
 	if s.ext.pid != nil {
-		s.ext.send(extension.Close{Reason: reason})
+		s.ext.send(words.Close{Reason: reason})
 	}
 	s.answerReload()
 	held, work := s.ext.load.held, s.ext.fence.work
@@ -218,7 +218,7 @@ func (s *Session) rebound(c actor.Context) {
 	}
 	s.ext.seen = seen{}
 	s.ext.load.nth++
-	s.ext.send(extension.Rebind{Spec: s.extensionSpec(reason, left)})
+	s.ext.send(words.Rebind{Spec: s.extensionSpec(reason, left)})
 }
 
 // offerTools makes the tools of extensions known to the machine. Children may have those that are
@@ -243,7 +243,7 @@ func (s *Session) closeExtensions(c actor.Context) bool {
 	s.dismissDialogs(c)
 	s.stopCompletions()
 	s.ext.asks.over = true
-	s.ext.send(extension.Close{Reason: "quit"})
+	s.ext.send(words.Close{Reason: "quit"})
 	return true
 }
 

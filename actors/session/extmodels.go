@@ -11,6 +11,7 @@ import (
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 	"troupe/providers"
 )
 
@@ -43,7 +44,7 @@ func (s *Session) addProviders(list []json.RawMessage) {
 		}
 	}
 	s.ext.seen = seen{}
-	s.ext.send(extension.Update{Snapshot: s.snapshot(true)})
+	s.ext.send(words.Update{Snapshot: s.snapshot(true)})
 }
 
 // modelAnswered is the answer that an extension has asked for.
@@ -64,7 +65,7 @@ func (s *Session) askModel(c actor.Context, m extension.Complete) {
 			return modelAnswered{op: m.Op, err: err}
 		}
 		return modelAnswered{op: m.Op, result: extension.RunCompletion(ctx, models, req, func(event json.RawMessage) {
-			root.Send(pid, extension.Part{Op: m.Op, Event: event})
+			root.Send(pid, words.Part{Op: m.Op, Event: event})
 		})}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
-	"troupe/actors/extension"
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 )
 
 // fence is work that waits until the extensions are through with what they were
@@ -42,7 +42,7 @@ func (s *Session) tellExtensions(ev protocol.Event) {
 
 func (s *Session) tellEvent(payload json.RawMessage) {
 	s.ext.fence.told++
-	s.ext.send(extension.Tell{N: s.ext.fence.told, Event: payload})
+	s.ext.send(words.Tell{N: s.ext.fence.told, Event: payload})
 }
 
 // showEntry shows the extensions an entry that was added to the log.
@@ -50,7 +50,7 @@ func (s *Session) showEntry(r protocol.Record) {
 	if s.ext.pid == nil {
 		return
 	}
-	s.ext.send(extension.Entry{Raw: r.AppendJSON(nil)})
+	s.ext.send(words.Appended{Entry: r.AppendJSON(nil)})
 	name, payload := s.ext.events.OfEntry(r, s.reported.model, s.m.Model(), func(name string) bool { return s.ext.listens[name] })
 	if name != "" && s.ext.load.done { // what a session begins with is no event to those who come into it
 		s.tellEvent(payload)
@@ -60,7 +60,7 @@ func (s *Session) showEntry(r protocol.Record) {
 // abortSignal tells handlers that what goes on was stopped.
 func (s *Session) abortSignal() {
 	if s.ext.pid != nil {
-		s.ext.send(extension.AbortRun{})
+		s.ext.send(words.AbortRun{})
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
-	"troupe/actors/extension"
 	"troupe/actors/link"
 	"troupe/actors/worker"
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 )
 
 // performSome does the first of some effects, and as many more as one write can
@@ -169,7 +169,7 @@ func (s *Session) performWork(c actor.Context, e core.Effect) {
 		}
 		s.jobs.cancelBash(c, e.Job)
 	case core.InnerProgress:
-		s.ext.send(extension.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
+		s.ext.send(words.Part{Op: e.Op, Event: protocol.AppendValue(nil, e.Partial)})
 	case core.InnerDone:
 		s.innerDone(e)
 	case core.StartChild:

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 
-	"troupe/actors/extension"
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 )
 
 // snapshot is what extensions may read of the session at any time.
@@ -125,7 +125,7 @@ func (s *Session) snapshot(whole bool) json.RawMessage {
 func (s *Session) update() {
 	if now := (seen{s.changing(), &s.tooling()[0]}); now != s.ext.seen {
 		s.ext.seen = now
-		s.ext.send(extension.Update{Snapshot: s.snapshot(false)})
+		s.ext.send(words.Update{Snapshot: s.snapshot(false)})
 	}
 }
 

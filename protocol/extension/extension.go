@@ -52,38 +52,89 @@ type Spec struct {
 	NoNetwork   bool              `json:"noNetwork,omitempty"`
 }
 
-// VM is the extensions of one session. No method blocks, and the order of calls is kept.
-// After Gone nothing more is said, and calls have no effect.
-type VM interface {
-	// Tell shows an event that nobody may change. The VM says Told{n} when its
+// VM is the extensions of one session. Say does not block, and the order of words is kept.
+// After Gone nothing more is said, and words have no effect.
+type VM interface{ Say(w Word) }
+
+// Word is something that is said to a VM.
+//
+//sumtype:decl
+type Word interface{ word() }
+
+// What is said to a VM.
+type (
+	// Tell shows an event that nobody may change. The VM says Told{N} when its
 	// handlers are through.
-	Tell(n uint64, event json.RawMessage)
-	// Call asks the handlers of an event. The VM says Done{id} with what they say
+	Tell struct {
+		N     uint64
+		Event json.RawMessage
+	}
+	// Call asks the handlers of an event. The VM says Done{ID} with what they say
 	// together.
-	Call(id uint64, event json.RawMessage)
-	CancelCall(id uint64)
-	// Prepare says Prepared{id}: the arguments of a call as its tool wants them.
-	Prepare(id uint64, call ToolCall)
-	// Tool runs a call. The VM says ToolUpdate{id} and ToolDone{id}.
-	Tool(id uint64, call ToolCall)
-	CancelTool(id uint64) // aborts its signal
-	// Command runs a command that an extension registered. The VM says CommandDone{id}.
-	Command(id uint64, name, args string)
+	Call struct {
+		ID    uint64
+		Event json.RawMessage
+	}
+	CancelCall struct{ ID uint64 }
+	// Prepare says Prepared{ID}: the arguments of a call as its tool wants them.
+	Prepare struct {
+		ID   uint64
+		Call ToolCall
+	}
+	// RunTool runs a call. The VM says ToolUpdate{ID} and ToolDone{ID}.
+	RunTool struct {
+		ID   uint64
+		Call ToolCall
+	}
+	CancelTool struct{ ID uint64 } // aborts its signal
+	// RunCommand runs a command that an extension registered. The VM says CommandDone{ID}.
+	RunCommand struct {
+		ID         uint64
+		Name, Args string
+	}
 	// Invoke calls a function of a provider that an extension registered. The VM
-	// says Done{id}.
-	Invoke(id uint64, key, member string, args []json.RawMessage)
-	Answer(op uint64, result json.RawMessage, err string)
+	// says Done{ID}.
+	Invoke struct {
+		ID          uint64
+		Key, Member string
+		Args        []json.RawMessage
+	}
+	// Answer is that to an Op.
+	Answer struct {
+		Op     uint64
+		Result json.RawMessage `json:",omitempty"`
+		Err    string
+	}
 	// Part is an event of the stream that the Op complete asks for, before its Answer.
-	Part(op uint64, event json.RawMessage)
-	Update(snapshot json.RawMessage) // changed members; before the next Tell or Call
-	Entry(entry json.RawMessage)     // was appended to the session
-	AbortRun()                       // ctx.signal of the run in progress
+	Part struct {
+		Op    uint64
+		Event json.RawMessage
+	}
+	Update   struct{ Snapshot json.RawMessage } // changed members; before the next Tell or Call
+	Appended struct{ Entry json.RawMessage }    // to the session
+	AbortRun struct{}                           // ctx.signal of the run in progress
 	// Rebind begins another session with the same modules: factories run again,
 	// what the old session captured is stale. The VM says Ready.
-	Rebind(spec Spec)
+	Rebind struct{ Spec Spec }
 	// Close tells session_shutdown, gives it five seconds, and says Gone.
-	Close(reason string)
-}
+	Close struct{ Reason string }
+)
+
+func (Tell) word()       {}
+func (Call) word()       {}
+func (CancelCall) word() {}
+func (Prepare) word()    {}
+func (RunTool) word()    {}
+func (CancelTool) word() {}
+func (RunCommand) word() {}
+func (Invoke) word()     {}
+func (Answer) word()     {}
+func (Part) word()       {}
+func (Update) word()     {}
+func (Appended) word()   {}
+func (AbortRun) word()   {}
+func (Rebind) word()     {}
+func (Close) word()      {}
 
 // ToolCall is a call of a tool that an extension registered.
 type ToolCall struct {

@@ -38,7 +38,7 @@ const busySource = `
 // second opens another VM in the host of a world.
 func (w *world) second(path string) *world {
 	other := &world{t: w.t, host: w.host, dir: w.dir, more: make(chan struct{}, 1)}
-	other.vm = w.host.Open(Spec{Cwd: w.dir, Reason: "startup", Entries: []Entry{{Path: path}}}, other.sink)
+	other.vm = told{w.host.Open(Spec{Cwd: w.dir, Reason: "startup", Entries: []Entry{{Path: path}}}, other.sink)}
 	other.ready = wait[Ready](other)
 	return other
 }

@@ -230,31 +230,57 @@ func (v *vm) do(f func()) {
 	})
 }
 
-func (v *vm) Tell(n uint64, event json.RawMessage) {
-	v.enter(callKey{"tell", n}, typeOf(event), func() { v.dispatch("tell", float64(n), string(event)) })
+// Say implements [VM].
+func (v *vm) Say(w Word) {
+	switch w := w.(type) {
+	case Tell:
+		v.enter(callKey{"tell", w.N}, typeOf(w.Event), func() { v.dispatch("tell", float64(w.N), string(w.Event)) })
+	case Call:
+		kind := typeOf(w.Event)
+		v.enter(callKey{"call", w.ID}, kind, func() {
+			v.ended = v.ended || kind == "session_shutdown"
+			v.dispatch("hook", float64(w.ID), string(w.Event))
+		})
+	case CancelCall:
+		v.do(func() {
+			if k := (callKey{"call", w.ID}); v.conclude(k) {
+				v.cancelWait(k)
+			}
+		})
+	case Prepare:
+		v.callTool("prepare", w.ID, w.Call)
+	case RunTool:
+		v.callTool("tool", w.ID, w.Call)
+	case CancelTool:
+		v.do(func() { v.cancelTool(w.ID) })
+	case RunCommand:
+		v.enter(callKey{"command", w.ID}, w.Name, func() { v.dispatch("command", float64(w.ID), w.Name, w.Args) })
+	case Invoke:
+		list := append([]json.RawMessage{}, w.Args...) // none is [] and not null
+		v.enterWith(callKey{"call", w.ID}, "", list, func(text string) { v.dispatch("invoke", float64(w.ID), w.Key, w.Member, text) })
+	case Answer:
+		v.do(func() { v.answer(w) })
+	case Part:
+		v.do(func() {
+			if o := v.realm.ops[int(w.Op)]; o != nil && o.parts {
+				v.dispatch("stream", float64(w.Op), "part", quick.JSON(w.Event))
+			}
+		})
+	case Update:
+		v.do(func() {
+			v.spec.Snapshot = merged(v.spec.Snapshot, w.Snapshot)
+			v.dispatch("snap", string(w.Snapshot))
+		})
+	case Appended:
+		v.do(func() { v.dispatch("entry", string(w.Entry)) })
+	case AbortRun:
+		v.do(func() { v.dispatch("abortRun") })
+	case Rebind:
+		v.do(func() { v.rebind(w.Spec) })
+	case Close:
+		v.do(func() { v.shut(w.Reason) })
+	}
 }
-
-func (v *vm) Call(id uint64, event json.RawMessage) {
-	kind := typeOf(event)
-	v.enter(callKey{"call", id}, kind, func() {
-		v.ended = v.ended || kind == "session_shutdown"
-		v.dispatch("hook", float64(id), string(event))
-	})
-}
-
-func (v *vm) CancelCall(id uint64) {
-	v.do(func() {
-		if k := (callKey{"call", id}); v.conclude(k) {
-			v.cancelWait(k)
-		}
-	})
-}
-
-func (v *vm) Prepare(id uint64, c ToolCall) {
-	v.callTool("prepare", id, c)
-}
-
-func (v *vm) Tool(id uint64, c ToolCall) { v.callTool("tool", id, c) }
 
 func (v *vm) callTool(kind string, id uint64, c ToolCall) {
 	v.enterWith(callKey{kind, id}, c.Name, c, func(text string) { v.dispatch(kind, float64(id), text) })
@@ -273,62 +299,34 @@ func (v *vm) enterWith(k callKey, event string, what any, f func(text string)) {
 	})
 }
 
-func (v *vm) CancelTool(id uint64) {
+func (v *vm) cancelTool(id uint64) {
 	k := callKey{"tool", id}
-	v.do(func() {
-		if i := slices.IndexFunc(v.held, func(h heldCall) bool { return h.key == k }); i >= 0 {
-			v.held = slices.Delete(v.held, i, i+1)
-			v.conclude(k)
-			return
-		}
-		v.dispatch("cancelTool", float64(id))
-	})
+	if i := slices.IndexFunc(v.held, func(h heldCall) bool { return h.key == k }); i >= 0 {
+		v.held = slices.Delete(v.held, i, i+1)
+		v.conclude(k)
+		return
+	}
+	v.dispatch("cancelTool", float64(id))
 }
 
-func (v *vm) Command(id uint64, name, args string) {
-	v.enter(callKey{"command", id}, name, func() { v.dispatch("command", float64(id), name, args) })
-}
-
-func (v *vm) Invoke(id uint64, key, member string, args []json.RawMessage) {
-	list := append([]json.RawMessage{}, args...) // none is [] and not null
-	v.enterWith(callKey{"call", id}, "", list, func(text string) { v.dispatch("invoke", float64(id), key, member, text) })
-}
-
-func (v *vm) Answer(id uint64, result json.RawMessage, err string) {
-	v.do(func() {
-		o := v.realm.ops[int(id)]
-		if o == nil || !o.asked {
-			return
-		}
-		delete(v.realm.ops, int(id))
-		switch {
-		case o.parts && err != "":
-			v.dispatch("stream", float64(id), "error", &failure{Message: err})
-		case o.parts:
-			v.dispatch("stream", float64(id), "end", quick.JSON(result))
-		case err != "":
-			v.dispatch("answer", float64(id), nil, err)
-		case result == nil:
-			v.dispatch("answer", float64(id))
-		default:
-			v.dispatch("answer", float64(id), string(result))
-		}
-	})
-}
-
-func (v *vm) Part(id uint64, event json.RawMessage) {
-	v.do(func() {
-		if o := v.realm.ops[int(id)]; o != nil && o.parts {
-			v.dispatch("stream", float64(id), "part", quick.JSON(event))
-		}
-	})
-}
-
-func (v *vm) Update(snapshot json.RawMessage) {
-	v.do(func() {
-		v.spec.Snapshot = merged(v.spec.Snapshot, snapshot)
-		v.dispatch("snap", string(snapshot))
-	})
+func (v *vm) answer(w Answer) {
+	o, id := v.realm.ops[int(w.Op)], float64(w.Op)
+	if o == nil || !o.asked {
+		return
+	}
+	delete(v.realm.ops, int(w.Op))
+	switch {
+	case o.parts && w.Err != "":
+		v.dispatch("stream", id, "error", &failure{Message: w.Err})
+	case o.parts:
+		v.dispatch("stream", id, "end", quick.JSON(w.Result))
+	case w.Err != "":
+		v.dispatch("answer", id, nil, w.Err)
+	case w.Result == nil:
+		v.dispatch("answer", id)
+	default:
+		v.dispatch("answer", id, string(w.Result))
+	}
 }
 
 // merged is a snapshot with changed members; null takes one out.
@@ -347,7 +345,3 @@ func merged(old, changes json.RawMessage) json.RawMessage {
 	text, _ := json.Marshal(all) // it was JSON before
 	return text
 }
-
-func (v *vm) Entry(entry json.RawMessage) { v.do(func() { v.dispatch("entry", string(entry)) }) }
-
-func (v *vm) AbortRun() { v.do(func() { v.dispatch("abortRun") }) }

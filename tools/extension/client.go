@@ -2,7 +2,6 @@ package extension
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -54,7 +53,8 @@ func (c *Client) Open(spec Spec, sink func(Said)) VM {
 	r := remote{c: c, session: c.last}
 	c.vms[r.session] = sink
 	c.heard.Unlock()
-	r.say(sayOpen, 0, encoded(spec))
+	payload, _ := encode(spec) // its snapshot is our own JSON
+	r.send(frame{kind: sayOpen, session: r.session, payload: payload})
 	return r
 }
 
@@ -183,43 +183,17 @@ type remote struct {
 	session uint32
 }
 
-func (r remote) say(k kind, id uint64, payload []byte) {
+func (r remote) Say(w Word) { r.send(wordFrame(r.session, w)) }
+
+func (r remote) send(f frame) {
 	r.c.heard.Lock()
 	there := r.c.vms[r.session] != nil
 	r.c.heard.Unlock()
 	switch {
 	case !there:
-	case len(payload) > mostFrame:
-		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(payload)))
+	case len(f.payload) > mostFrame:
+		r.c.end(fmt.Sprintf("a word of %d bytes is too long", len(f.payload)))
 	default:
-		r.c.send(frame{k, r.session, id, payload})
+		r.c.send(f)
 	}
-}
-
-func (r remote) Part(op uint64, event json.RawMessage) { r.say(sayPart, op, event) }
-func (r remote) Tell(n uint64, event json.RawMessage)  { r.say(sayTell, n, event) }
-func (r remote) Call(id uint64, event json.RawMessage) { r.say(sayCall, id, event) }
-func (r remote) CancelCall(id uint64)                  { r.say(sayCancelCall, id, nil) }
-func (r remote) Prepare(id uint64, call ToolCall)      { r.say(sayPrepare, id, encoded(call)) }
-func (r remote) Tool(id uint64, call ToolCall)         { r.say(sayTool, id, encoded(call)) }
-func (r remote) CancelTool(id uint64)                  { r.say(sayCancelTool, id, nil) }
-func (r remote) Update(snapshot json.RawMessage)       { r.say(sayUpdate, 0, snapshot) }
-func (r remote) Entry(entry json.RawMessage)           { r.say(sayEntry, 0, entry) }
-func (r remote) AbortRun()                             { r.say(sayAbortRun, 0, nil) }
-func (r remote) Rebind(spec Spec)                      { r.say(sayRebind, 0, encoded(spec)) }
-func (r remote) Close(reason string)                   { r.say(sayClose, 0, []byte(reason)) }
-func (r remote) Command(id uint64, name, args string) {
-	r.say(sayCommand, id, encoded(commandWords{name, args}))
-}
-
-func (r remote) Invoke(id uint64, key, member string, args []json.RawMessage) {
-	r.say(sayInvoke, id, encoded(invokeWords{key, member, args}))
-}
-
-func (r remote) Answer(op uint64, result json.RawMessage, err string) {
-	if err != "" {
-		r.say(sayAnswerError, op, []byte(err))
-		return
-	}
-	r.say(sayAnswer, op, result)
 }

@@ -136,7 +136,7 @@ func TestChildDies(t *testing.T) {
 type world struct {
 	t    *testing.T
 	host Host
-	vm   VM
+	vm   told
 	dir  string
 
 	mu   sync.Mutex
@@ -182,7 +182,7 @@ func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
 	if spec.Reason == "" {
 		spec.Reason = "startup"
 	}
-	w.vm = h.Open(spec, w.sink)
+	w.vm = told{h.Open(spec, w.sink)}
 	w.ready = wait[Ready](w)
 	return w
 }
@@ -1078,8 +1078,8 @@ func TestNothingIsKeptOfEvents(t *testing.T) {
 			told = wait[Told](w).N
 		}
 		memory := make(chan int64)
-		w.vm.(*vm).do(func() {
-			js := w.vm.(*vm).realm.engine.(*quickEngine).js
+		w.vm.VM.(*vm).do(func() {
+			js := w.vm.VM.(*vm).realm.engine.(*quickEngine).js
 			js.Collect()
 			memory <- js.Memory()
 		})
@@ -1088,3 +1088,27 @@ func TestNothingIsKeptOfEvents(t *testing.T) {
 	before := tell(1, 500)
 	require.Less(t, tell(501, 2000)-before, int64(64<<10))
 }
+
+// told is a VM that is told words by their names.
+type told struct{ VM }
+
+func (v told) Tell(n uint64, event json.RawMessage)  { v.Say(Tell{N: n, Event: event}) }
+func (v told) Call(id uint64, event json.RawMessage) { v.Say(Call{ID: id, Event: event}) }
+func (v told) CancelCall(id uint64)                  { v.Say(CancelCall{ID: id}) }
+func (v told) Prepare(id uint64, call ToolCall)      { v.Say(Prepare{ID: id, Call: call}) }
+func (v told) Tool(id uint64, call ToolCall)         { v.Say(RunTool{ID: id, Call: call}) }
+func (v told) CancelTool(id uint64)                  { v.Say(CancelTool{ID: id}) }
+func (v told) Command(id uint64, name, args string) {
+	v.Say(RunCommand{ID: id, Name: name, Args: args})
+}
+func (v told) Invoke(id uint64, key, member string, args []json.RawMessage) {
+	v.Say(Invoke{ID: id, Key: key, Member: member, Args: args})
+}
+func (v told) Answer(op uint64, result json.RawMessage, err string) {
+	v.Say(Answer{Op: op, Result: result, Err: err})
+}
+func (v told) Part(op uint64, event json.RawMessage) { v.Say(Part{Op: op, Event: event}) }
+func (v told) Entry(entry json.RawMessage)           { v.Say(Appended{Entry: entry}) }
+func (v told) AbortRun()                             { v.Say(AbortRun{}) }
+func (v told) Rebind(spec Spec)                      { v.Say(Rebind{Spec: spec}) }
+func (v told) Close(reason string)                   { v.Say(Close{Reason: reason}) }

@@ -16,26 +16,15 @@ import (
 // kind says what a frame is.
 type kind uint8
 
-// What the daemon says. The numbers are those of the two halves of one program, which
-// are never of different versions.
+// sayWords are what the daemon says. The kind of its frame is its place among them, behind sayFirst:
+// the two halves of one program are never of different versions.
+var sayWords = []Word{
+	Tell{}, Call{}, CancelCall{}, Prepare{}, RunTool{}, CancelTool{}, RunCommand{}, Invoke{}, Answer{}, Part{}, Update{}, Appended{}, AbortRun{}, Rebind{}, Close{},
+}
+
 const (
-	sayOpen kind = iota + 1
-	sayTell
-	sayCall
-	sayCancelCall
-	sayPrepare
-	sayTool
-	sayCancelTool
-	sayCommand
-	sayInvoke
-	sayAnswer
-	sayAnswerError
-	sayPart
-	sayUpdate
-	sayEntry
-	sayAbortRun
-	sayRebind
-	sayClose
+	sayOpen  kind = 1 // has a VM begun
+	sayFirst kind = 2
 )
 
 // saidWords are what a VM says. The kind of its frame is its place among them, behind saidFirst.
@@ -45,12 +34,9 @@ var saidWords = []Said{
 
 const saidFirst kind = 64
 
-// What a VM says most often has no JSON around it: that handlers have answered, with who spoke
-// last, a zero and the result, and that they are through with an event.
-const (
-	saidAnswer kind = iota + 32
-	saidThrough
-)
+// saidAnswer is what a VM says most often, that handlers have answered: who spoke last, a zero and
+// the result, with no JSON around them.
+const saidAnswer kind = 32
 
 // frame is one word on the socket: its length (4 bytes), its kind (1), the session (4), a
 // number (8), and JSON. An event that is told is the JSON itself: it is not read on the way.
@@ -156,33 +142,74 @@ func encode(x any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// encoded is a word of the daemon's as JSON. One with bad JSON of somebody else in it has no
-// form.
-func encoded(x any) []byte {
-	text, err := encode(x)
-	if err != nil {
-		text, _ = encode(map[string]string{"err": err.Error()})
+// encodeWord is a word as a frame, whose kind is its place among those of its list.
+func encodeWord[W any](list []W, first kind, session uint32, w W) (f frame, err error) {
+	place := slices.IndexFunc(list, func(of W) bool { return reflect.TypeOf(of) == reflect.TypeOf(w) })
+	f = frame{kind: first + kind(place), session: session}
+	x := reflect.New(reflect.TypeOf(w)).Elem()
+	x.Set(reflect.ValueOf(w))
+	if id, text, bare := bareOf(x); bare {
+		f.id, f.payload = *id, *text
+	} else {
+		f.payload, err = encode(w)
 	}
-	return text
+	return f, err
+}
+
+// decodeWord is the other way.
+func decodeWord[W any](list []W, first kind, f frame) (w W, err error) {
+	if f.kind < first || int(f.kind-first) >= len(list) {
+		return w, fmt.Errorf("nobody says %d", f.kind)
+	}
+	x := reflect.New(reflect.TypeOf(list[f.kind-first])).Elem()
+	if id, text, bare := bareOf(x); bare {
+		*id, *text = f.id, f.payload
+	} else if err = json.Unmarshal(f.payload, x.Addr().Interface()); err != nil {
+		err = fmt.Errorf("word %d: %w", f.kind, err)
+	}
+	return x.Interface().(W), err
+}
+
+// bareOf is the number and the JSON of a word that has nothing else: that JSON is not read on the
+// way.
+func bareOf(x reflect.Value) (id *uint64, text *json.RawMessage, bare bool) {
+	id, text = new(uint64), new(json.RawMessage)
+	for i := range x.NumField() {
+		switch p := x.Field(i).Addr().Interface().(type) {
+		case *uint64:
+			id = p
+		case *json.RawMessage:
+			text = p
+		default:
+			return nil, nil, false
+		}
+	}
+	return id, text, true
+}
+
+// wordFrame is what the daemon says as a frame. An answer with bad JSON of somebody else in it has
+// no form.
+func wordFrame(session uint32, w Word) frame {
+	f, err := encodeWord(sayWords, sayFirst, session, w)
+	if a, is := w.(Answer); is && err != nil {
+		return wordFrame(session, Answer{Op: a.Op, Err: err.Error()})
+	}
+	return f
 }
 
 // frameOf is what a VM says as a frame.
 func frameOf(session uint32, s Said) frame {
-	switch s := s.(type) {
-	case Told:
-		return frame{kind: saidThrough, session: session, id: s.N}
-	case Done:
-		if s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
-			return frame{saidAnswer, session, s.ID, slices.Concat([]byte(s.Path), []byte{0}, s.Result)}
-		}
-	default: // as JSON
+	if s, is := s.(Done); is && s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
+		return frame{saidAnswer, session, s.ID, slices.Concat([]byte(s.Path), []byte{0}, s.Result)}
 	}
-	payload, err := encode(s)
+	f, err := encodeWord(saidWords, saidFirst, session, s)
+	if err == nil && len(f.payload) > 0 && !json.Valid(f.payload) {
+		err = errors.New("no JSON")
+	}
 	if err != nil { // it is nested too deeply, say
 		return frameOf(session, unsaid(s, err))
 	}
-	place := slices.IndexFunc(saidWords, func(w Said) bool { return reflect.TypeOf(w) == reflect.TypeOf(s) })
-	return frame{kind: saidFirst + kind(place), session: session, payload: payload}
+	return f
 }
 
 // unsaid is said in the place of what has no form, so that nobody waits for it.
@@ -201,23 +228,15 @@ func unsaid(s Said, err error) Said {
 
 // saidOf is the other way.
 func saidOf(f frame) (Said, error) {
-	switch f.kind {
-	case saidThrough:
-		return Told{N: f.id}, nil
-	case saidAnswer:
-		path, result, ok := bytes.Cut(f.payload, []byte{0})
-		if !ok {
-			return nil, errors.New("an answer has no end of its path")
-		}
-		if len(result) == 0 {
-			result = nil
-		}
-		return Done{ID: f.id, Path: string(path), Result: result}, nil
+	if f.kind != saidAnswer {
+		return decodeWord(saidWords, saidFirst, f)
 	}
-	if f.kind < saidFirst || int(f.kind-saidFirst) >= len(saidWords) {
-		return nil, fmt.Errorf("a VM does not say %d", f.kind)
+	path, result, ok := bytes.Cut(f.payload, []byte{0})
+	if !ok {
+		return nil, errors.New("an answer has no end of its path")
 	}
-	s := reflect.New(reflect.TypeOf(saidWords[f.kind-saidFirst]))
-	err := json.Unmarshal(f.payload, s.Interface())
-	return s.Elem().Interface().(Said), err
+	if len(result) == 0 {
+		result = nil
+	}
+	return Done{ID: f.id, Path: string(path), Result: result}, nil
 }

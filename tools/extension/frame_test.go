@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -40,7 +41,7 @@ func TestFramesInOrder(t *testing.T) {
 			for i := uint64(0); i < 300; i += 3 {
 				var b []byte
 				for n := i; n < i+3; n++ {
-					b = frame{kind: sayTell, id: n, payload: make([]byte, n)}.append(b)
+					b = frame{kind: sayFirst, id: n, payload: make([]byte, n)}.append(b)
 					want = append(want, n)
 				}
 				_, err := ours.Write(b[:len(b)-1]) // the last one comes in two pieces
@@ -73,7 +74,24 @@ func TestWordsComeBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s, back)
 	}
-	_, err := saidOf(frame{kind: saidAnswer, payload: []byte("/x.ts")})
+	for _, w := range []Word{
+		Tell{N: 7, Event: []byte(`{"type":"x"}`)}, Call{ID: 1 << 52, Event: []byte(`{`)}, CancelCall{ID: 3}, Prepare{ID: 4, Call: ToolCall{ID: "c", Name: "n", Args: []byte(`{}`), Prepared: true}},
+		RunTool{ID: 5, Call: ToolCall{ID: "c", Args: []byte(`{}`)}}, CancelTool{ID: 6}, RunCommand{ID: 7, Name: "c", Args: "a b"}, Invoke{ID: 8, Key: "k", Member: "m", Args: []json.RawMessage{[]byte(`1`)}},
+		Answer{Op: 9, Result: nil, Err: ""}, Answer{Op: 10, Result: []byte(`null`), Err: ""}, Answer{Op: 11, Result: nil, Err: "no"}, Part{Op: 12, Event: []byte(`{}`)}, Update{Snapshot: []byte(`{}`)}, Appended{Entry: []byte(`{}`)},
+		AbortRun{}, Rebind{Spec: Spec{Cwd: "/c"}}, Close{Reason: "quit"},
+	} {
+		f := wordFrame(9, w)
+		require.Equal(t, uint32(9), f.session)
+		back, err := decodeWord(sayWords, sayFirst, f)
+		require.NoError(t, err)
+		require.Equal(t, w, back)
+	}
+	back, err := decodeWord(sayWords, sayFirst, wordFrame(9, Answer{Op: 9, Result: []byte(`{`), Err: ""}))
+	require.NoError(t, err)
+	require.NotEmpty(t, back.(Answer).Err, "who waits hears of it")
+	_, err = decodeWord(sayWords, sayFirst, frame{kind: sayFirst + kind(len(sayWords))})
+	require.Error(t, err)
+	_, err = saidOf(frame{kind: saidAnswer, payload: []byte("/x.ts")})
 	require.Error(t, err)
 	_, err = saidOf(frame{kind: saidFirst - 1})
 	require.Error(t, err)

@@ -34,7 +34,7 @@ func BenchmarkHook(b *testing.B) {
 	event := json.RawMessage(`{"type":"input","text":"past","source":"rpc"}`)
 	b.ReportAllocs()
 	for id := uint64(2); b.Loop(); id += 2 {
-		vm.Call(id, event)
+		vm.Say(Call{ID: id, Event: event})
 		if d, ok := (<-done).(Done); !ok || d.Result == nil {
 			b.Fatal(d)
 		}

@@ -6,18 +6,16 @@ import (
 	"troupe/protocol"
 )
 
-func (v *vm) Rebind(spec Spec) {
-	v.do(func() {
-		spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
-		v.spec = spec
-		switch {
-		case !v.ready: // what is being loaded is for this session already
-		case v.ended:
-			v.left()
-		default:
-			v.shutdown(leaving, spec.Reason, spec.SessionFile)
-		}
-	})
+func (v *vm) rebind(spec Spec) {
+	spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
+	v.spec = spec
+	switch {
+	case !v.ready: // what is being loaded is for this session already
+	case v.ended:
+		v.left()
+	default:
+		v.shutdown(leaving, spec.Reason, spec.SessionFile)
+	}
 }
 
 // shutdown tells the end of a session, as a call: its end is gone on with.
@@ -38,14 +36,12 @@ func (v *vm) left() {
 	v.loadNext()
 }
 
-func (v *vm) Close(reason string) {
-	v.do(func() {
-		if !v.ready || v.ended {
-			v.end("")
-			return
-		}
-		v.shutdown(closing, reason, "")
-	})
+func (v *vm) shut(reason string) {
+	if !v.ready || v.ended {
+		v.end("")
+		return
+	}
+	v.shutdown(closing, reason, "")
 }
 
 // snapshot is what handlers read, with what the VM knows itself.

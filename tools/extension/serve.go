@@ -10,19 +10,6 @@ import (
 	"time"
 )
 
-// commandWords, invokeWords and openWords are what some frames have as JSON.
-type (
-	commandWords struct {
-		Name string `json:"name"`
-		Args string `json:"args"`
-	}
-	invokeWords struct {
-		Key    string            `json:"key"`
-		Member string            `json:"member"`
-		Args   []json.RawMessage `json:"args"`
-	}
-)
-
 // Serve runs a host for whoever is at the other end, until that end is closed. The
 // error says what was wrong with what it said.
 func Serve(rw io.ReadWriter, o Options) error {
@@ -140,58 +127,9 @@ func (s *server) hear(f frame) error {
 	if vm == nil {
 		return nil // it was closed
 	}
-	var err error
-	into := func(x any) bool {
-		if e := json.Unmarshal(f.payload, x); e != nil {
-			err = fmt.Errorf("word %d: %w", f.kind, e)
-		}
-		return err == nil
-	}
-	switch f.kind {
-	case sayTell:
-		vm.Tell(f.id, f.payload)
-	case sayCall:
-		vm.Call(f.id, f.payload)
-	case sayCancelCall:
-		vm.CancelCall(f.id)
-	case sayPrepare:
-		if c := new(ToolCall); into(c) {
-			vm.Prepare(f.id, *c)
-		}
-	case sayTool:
-		if c := new(ToolCall); into(c) {
-			vm.Tool(f.id, *c)
-		}
-	case sayCancelTool:
-		vm.CancelTool(f.id)
-	case sayCommand:
-		if c := new(commandWords); into(c) {
-			vm.Command(f.id, c.Name, c.Args)
-		}
-	case sayInvoke:
-		if c := new(invokeWords); into(c) {
-			vm.Invoke(f.id, c.Key, c.Member, c.Args)
-		}
-	case sayAnswer:
-		vm.Answer(f.id, f.payload, "")
-	case sayAnswerError:
-		vm.Answer(f.id, nil, string(f.payload))
-	case sayPart:
-		vm.Part(f.id, f.payload)
-	case sayUpdate:
-		vm.Update(f.payload)
-	case sayEntry:
-		vm.Entry(f.payload)
-	case sayAbortRun:
-		vm.AbortRun()
-	case sayRebind:
-		if c := new(Spec); into(c) {
-			vm.Rebind(*c)
-		}
-	case sayClose:
-		vm.Close(string(f.payload))
-	default:
-		return fmt.Errorf("nobody says %d", f.kind)
+	w, err := decodeWord(sayWords, sayFirst, f)
+	if err == nil {
+		vm.Say(w)
 	}
 	return err
 }

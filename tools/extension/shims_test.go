@@ -39,7 +39,7 @@ func inEngine(t *testing.T, suite string) [][2]string {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "said.json")
-	vm.Command(1, "suite", suite+" "+t.TempDir()+" "+file)
+	vm.Say(RunCommand{ID: 1, Name: "suite", Args: suite + " " + t.TempDir() + " " + file})
 	for s := range said {
 		switch s := s.(type) {
 		case CommandDone:
