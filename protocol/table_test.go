@@ -50,6 +50,22 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// unasked are events of ours that are told to clients that have asked for nothing: what
+// they tell of comes about only by what such a client has from troupe alone, or ends its
+// session.
+var unasked = []string{"session_failed", "session_moved", "session_waiting", "resync", "draining"}
+
+// TestOurEventsAreAskedFor: clients of pi are not told events that no pi has.
+func TestOurEventsAreAskedFor(t *testing.T) {
+	var found []string
+	for _, e := range Events {
+		if e.Since == "troupe" && e.Needs == "" && e.Only == nil && e.To == Everybody {
+			found = append(found, e.Name)
+		}
+	}
+	require.ElementsMatch(t, unasked, found)
+}
+
 // requireDialects: every name is one that a user can choose, or stands for who
 // has none.
 func requireDialects(t *testing.T, since, where string) {

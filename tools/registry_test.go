@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/protocol"
+	"troupe/tools/policy"
 )
 
 func TestRegistry(t *testing.T) {
@@ -123,6 +124,22 @@ func TestSchemas(t *testing.T) {
 	}
 	first, _, _ := strings.Cut(string(newRead().Info().Parameters), `"offset"`)
 	assert.Contains(t, first, `"path"`, "in the order of the struct")
+}
+
+// TestSubjects: what a call of each tool touches is known to permission rules. A tool they
+// know nothing of is always asked for, and refused in readonly.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	args := map[string]string{
+		"bash": `{"command":"true"}`, "read": `{"path":"a"}`, "write": `{"path":"a","content":""}`,
+		"edit": `{"path":"a","edits":[{"oldText":"a","newText":"b"}]}`, "grep": `{"pattern":"a"}`, "find": `{"pattern":"a"}`, "ls": `{}`,
+	}
+	r := New()
+	for _, info := range r.Infos() {
+		call := r.Subject(info.Name, json.RawMessage(args[info.Name]), &Env{Cwd: t.TempDir()})
+		assert.NotEqual(t, policy.Other, call.Kind, info.Name)
+		assert.True(t, call.Command != "" || len(call.Paths) > 0, info.Name)
+	}
 }
 
 func dropDescriptions(schema map[string]any) {

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// size is what the initialisers take, in bytes: pages that nobody would have asked for
+// size is about what the initialisers take, in bytes: pages that nobody would have asked for
 // would count as memory of the process.
-const size = 2 << 20
+const size = 1 << 20
 
 // populateWrite is MADV_POPULATE_WRITE of Linux 5.14 (madvise(2)). Older kernels refuse it,
 // and pages come one by one.
