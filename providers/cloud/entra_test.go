@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
@@ -103,6 +104,16 @@ func TestEntra_patience(t *testing.T) {
 		assert.Equal(t, "Bearer of-az", signed["Authorization"])
 		assert.Equal(t, time.Second, time.Since(start))
 	})
+	run("no way to a machine", func(t *testing.T) {
+		start, tries := time.Now(), 0
+		_, err := signEntra(t.Context(), func(r *http.Request) (*http.Response, error) {
+			tries++
+			return nobody(r)
+		}, az)
+		require.NoError(t, err)
+		assert.Equal(t, 1, tries)
+		assert.Zero(t, time.Since(start))
+	})
 	run("a machine that was asked for", func(t *testing.T) { // without trying first whether it is there
 		start := time.Now()
 		_, err := signEntra(t.Context(), hang, az, "AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential")
@@ -140,6 +151,19 @@ func TestEntra_patience(t *testing.T) {
 		_, err := signEntra(t.Context(), hang, az, app...)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, patience, time.Since(start))
+	})
+	run("a login service that hangs once", func(t *testing.T) {
+		start, hung := time.Now(), false
+		signed, err := signEntra(t.Context(), tenantOf(func(r *http.Request) (*http.Response, error) {
+			if !hung {
+				hung = true
+				return hang(r)
+			}
+			return answered(200, `{"access_token":"second","expires_in":3600}`)
+		}), az, app...)
+		require.NoError(t, err)
+		assert.Equal(t, "Bearer second", signed["Authorization"])
+		assert.Less(t, time.Since(start), patience)
 	})
 	for name, pairs := range map[string][]string{"login service": app, "machine": {"AZURE_TOKEN_CREDENTIALS=prod"}, "tool": {"AZURE_TOKEN_CREDENTIALS=dev"}} {
 		run("given up: "+name, func(t *testing.T) {
@@ -202,6 +226,31 @@ func TestEntra_arc(t *testing.T) {
 	}
 }
 
+// TestEntra_serviceFabric: of a cluster's service the certificate is known, and nothing else
+// makes it trusted.
+func TestEntra_serviceFabric(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "header-canary", r.Header.Get("Secret"))
+		_, _ = io.WriteString(w, `{"access_token":"of-fabric","expires_in":3600}`)
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = quiet
+	sum := sha1.Sum(server.Certificate().Raw)
+	other := sum
+	other[0]++
+	for sum, says := range map[[sha1.Size]byte]string{sum: "", other: "the certificate is not the one of IDENTITY_SERVER_THUMBPRINT"} {
+		l := newEntraLogin(environ("IDENTITY_ENDPOINT="+server.URL, "IDENTITY_HEADER=header-canary", fmt.Sprintf("IDENTITY_SERVER_THUMBPRINT=% X", sum)), clientOf(&http.Transport{}), nil)
+		l.pause = 0
+		got, err := l.machine(t.Context(), foundryScope)
+		if says != "" {
+			assert.ErrorContains(t, err, says)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, "of-fabric", got.value)
+	}
+}
+
 // TestEntra_authority: who vouches for a login service is asked about one that nobody knows, a
 // secret goes by https, and to nobody whom the service does not speak for.
 func TestEntra_authority(t *testing.T) {
@@ -221,6 +270,8 @@ func TestEntra_authority(t *testing.T) {
 		{"of this machine", []string{"AZURE_AUTHORITY_HOST=https://localhost:1"}, map[string]string{"localhost:1/T/v2.0/.well-known/openid-configuration": good}, "tokens.example/t", ""},
 		{"another issuer", nil, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": strings.Replace(good, "login.microsoftonline.com", "evil.example", 1)},
 			"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration", "speaks for another: https://evil.example/t"},
+		{"too much of it", nil, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": strings.Replace(good, "{", "{"+strings.Repeat(" ", maxToken), 1)},
+			"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration", "what the login service says of the tenant"},
 		{"no issuer", nil, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": strings.Replace(good, "https://login.microsoftonline.com/t", "", 1)},
 			"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration", "speaks for another"},
 		{"tokens without TLS", nil, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": strings.Replace(good, "https://tokens", "http://tokens", 1)},
@@ -229,6 +280,19 @@ func TestEntra_authority(t *testing.T) {
 			"169.254.169.254/metadata/instance/compute": `{"location":"westeurope"}`, "westeurope.login.microsoft.com/t/v2.0/.well-known/openid-configuration": good,
 		}, "tokens.example/t", ""},
 		{"a region that nobody knows", []string{"AZURE_REGIONAL_AUTHORITY_NAME=TryAutoDetect"}, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": good}, "tokens.example/t", ""},
+		{"a region of another cloud", []string{"AZURE_REGIONAL_AUTHORITY_NAME=usgovx", "AZURE_AUTHORITY_HOST=https://login.usgovcloudapi.net/"}, map[string]string{
+			"usgovx.login.microsoftonline.us/t/v2.0/.well-known/openid-configuration": good,
+		}, "tokens.example/t", ""},
+		{"a region by the other variable", []string{"MSAL_FORCE_REGION=westeurope"}, map[string]string{"westeurope.login.microsoft.com/t/v2.0/.well-known/openid-configuration": good}, "tokens.example/t", ""},
+		{"no region after all", []string{"AZURE_REGIONAL_AUTHORITY_NAME=disablemsalforceregion", "MSAL_FORCE_REGION=x"}, map[string]string{"login.microsoftonline.com/T/v2.0/.well-known/openid-configuration": good}, "tokens.example/t", ""},
+		{"a region that is none", []string{"AZURE_REGIONAL_AUTHORITY_NAME=evil.example/"}, nil, "", "is not a region"},
+		{"ADFS has no regions", []string{"AZURE_REGIONAL_AUTHORITY_NAME=evil.example/", "AZURE_TENANT_ID=adfs", "AZURE_AUTHORITY_HOST=https://own.example"}, map[string]string{
+			"own.example/adfs/.well-known/openid-configuration": good,
+		}, "tokens.example/adfs", ""},
+		{"the region is in its name", []string{"AZURE_AUTHORITY_HOST=https://west.own.example"}, map[string]string{
+			"login.microsoftonline.com/common/discovery/instance": `{"tenant_discovery_endpoint":"https://west.own.example/d"}`,
+			"west.own.example/d": strings.Replace(good, "login.microsoftonline.com", "own.example", 1),
+		}, "tokens.example/t", ""},
 		{"without TLS", []string{"AZURE_AUTHORITY_HOST=http://login.microsoftonline.com"}, nil, "", "AZURE_AUTHORITY_HOST is not an https address"},
 		{"a tenant that is a path", []string{"AZURE_TENANT_ID=../x"}, nil, "", "AZURE_TENANT_ID is neither"},
 	} {

@@ -157,14 +157,14 @@ func newAzure(r *rand.Rand, f azureFiles) azure {
 			case 1:
 				set(1, "AZURE_FEDERATED_TOKEN_FILE", f.path("token"), f.path("none"))
 			case 2, 3:
-				set(1, "AZURE_CLIENT_CERTIFICATE_PATH", f.path("rsa.pem"), f.path("chain.pem"), f.path("pkcs8.pem"), f.path("nokey.pem"), f.path("nocert.pem"), f.path("twokeys.pem"),
+				set(1, "AZURE_CLIENT_CERTIFICATE_PATH", f.path("chain.pem"), f.path("rsa.pem"), f.path("pkcs8.pem"), f.path("nokey.pem"), f.path("nocert.pem"), f.path("twokeys.pem"),
 					f.path("othercert.pem"), f.path("ec.pem"), f.path("broken.pem"), f.path("none"), f.path("app.p12"), f.path("modern.p12"), f.path("app.p12"))
 				if strings.HasSuffix(w.vars["AZURE_CLIENT_CERTIFICATE_PATH"], ".p12") || r.IntN(9) == 0 {
 					set(1, "AZURE_CLIENT_CERTIFICATE_PASSWORD", p12Password, "another-password")
 				}
 				set(3, "AZURE_CLIENT_SEND_CERTIFICATE_CHAIN", "true", "1", "0", "TRUE", "yes")
 			default:
-				set(1, "AZURE_USERNAME", "u ser@example.com")
+				set(1, "AZURE_USERNAME", "u /ser@example.com")
 				if r.IntN(5) > 0 {
 					set(1, "AZURE_PASSWORD", "password-canary")
 				}
@@ -193,7 +193,7 @@ func newAzure(r *rand.Rand, f azureFiles) azure {
 		w.vars["IDENTITY_ENDPOINT"], w.vars["IMDS_ENDPOINT"] = "http://127.0.0.1:40342/arc", "http://127.0.0.1:40342"
 	}
 	w.tenant = pick(r, `{"access_token":"of-tenant","expires_in":3600,"token_type":"Bearer"}`, `{"access_token":"of-tenant","expires_in":"3600","ext_expires_in":"7200"}`,
-		`{"access_token":"of-tenant","expires_on":"4102444800","expires_in":1}`, `{"access_token":"of-tenant"}`, `{"expires_in":3600}`, `<html>`, "401", "400", "500", "503 once", "no document", "foreign issuer", "gone once", "gone")
+		`{"access_token":"of-tenant","expires_on":"4102444800","expires_in":1}`, `{"access_token":"of-tenant"}`, `{"error":"invalid","access_token":"of-tenant","expires_in":3600}`, `{"expires_in":3600}`, `<html>`, "401", "400", "500", "503 once", "no document", "foreign issuer", "gone once", "gone")
 	w.realm = pick(r, "Managed", "Federated", "Strange")
 	w.imds = pick(r, "gone", `{"access_token":"of-machine","expires_on":"4102444800","resource":"x"}`, `{"access_token":"of-machine","expires_on":4102444800}`,
 		`{"access_token":"of-machine","expires_in":"3600","client_id":"app-1"}`, `{"access_token":"of-machine","expires_on":"12/31/2099 23:00:00"}`, `{"access_token":"of-machine","expires_on":"soon"}`,
@@ -258,7 +258,7 @@ func (f *azureFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *azureFake) hear(r *http.Request) {
-	line := fmt.Sprint(r.Method, " ", r.Host, r.URL.Path, " ", f.plain(r.Form))
+	line := fmt.Sprint(r.Method, " ", r.Host, r.URL.EscapedPath(), " ", f.plain(r.Form))
 	for _, name := range []string{"Metadata", "X-Identity-Header", "Secret", "Authorization"} {
 		if value := r.Header.Get(name); value != "" {
 			line += " " + name + ": " + value
@@ -455,6 +455,9 @@ func TestEntraChoices(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", f.bin)
+	local := time.Local
+	time.Local = time.FixedZone("elsewhere", 12600)
+	t.Cleanup(func() { time.Local = local })
 	found := map[string]int{}
 	for seed := range *entraWorlds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

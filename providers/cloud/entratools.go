@@ -132,8 +132,6 @@ func (l *entraLogin) tool(ctx context.Context, why func(stderr string) string, n
 	}
 	out, stderr, err := l.run(ctx, name, args...)
 	switch {
-	case ctx.Err() != nil:
-		return gjson.Result{}, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
 		return gjson.Result{}, absentf("%s is not installed", name)
 	case err != nil:
