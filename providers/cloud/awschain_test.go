@@ -252,8 +252,8 @@ func roleProfiles(r *rand.Rand, conf bool, dir string) string {
 		line(15, "mfa_serial = m")
 		line(25, "use_fips_endpoint = %s", oneOf(r, "true", "false", "x"))
 		line(25, "use_dualstack_endpoint = true")
-		line(25, "ignore_configured_endpoint_urls = true")
-		line(12, "services = own")
+		line(15, "ignore_configured_endpoint_urls = true")
+		line(4, "services = own")
 		line(12, "endpoint_url = https://endpoint.example")
 		kinds := 1
 		if r.IntN(20) == 0 {
@@ -398,11 +398,11 @@ func (w *roleWorld) variables(r *rand.Rand, server string) {
 		w.process["AWS_EC2_METADATA_DISABLED"] = "true"
 	}
 	for _, service := range []string{"STS", "SSO", "SSO_OIDC", "SIGNIN"} {
-		if r.IntN(8) > 0 {
+		if r.IntN(4) > 0 {
 			w.process["AWS_ENDPOINT_URL_"+service] = server + oneOf(r, "", "", "", "/", "/base")
 		}
 	}
-	set(20, "AWS_ENDPOINT_URL", oneOf(r, server+"/general", ""))
+	set(6, "AWS_ENDPOINT_URL", oneOf(r, server+"/general", ""))
 	set(20, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", oneOf(r, "true", "TRUE", "false", "x"))
 	set(30, "AWS_USE_FIPS_ENDPOINT", oneOf(r, "true", "true", "False", "x"))
 	set(30, "AWS_USE_DUALSTACK_ENDPOINT", "true")
@@ -571,6 +571,18 @@ func TestAWS_asked(t *testing.T) {
 	}
 }
 
+// TestContainerHosts: without TLS, the credentials of a container are asked for on this machine
+// and at the services that containers have, and nowhere else.
+func TestContainerHosts(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"http://127.0.0.1:1/x": true, "http://[::1]/": true, "http://169.254.170.2/x": true, "http://169.254.170.23/x": true, "http://[fd00:ec2::23]/x": true, "https://elsewhere.example/": true,
+		"http://10.0.0.1/": false, "http://169.254.169.254/": false, "http://[fd00:ec2::254]/": false, "http:///x": false, "https:///x": false, "::": false,
+	} {
+		err := allowContainer(t.Context(), address)
+		assert.Equal(t, ok, err == nil, "%s: %v", address, err)
+	}
+}
+
 // profileWords are what random files of profiles are made of.
 var profileWords = []string{
 	"[default]", "[a]", "[profile a]", "[profile b]", "[ profile\tb ] # x", "[profile a", "[sso-session s]", "[services v]", "[profile profile b]", "[profile default]", "[]", "[DEFAULT]",
@@ -686,6 +698,9 @@ func TestProfiles(t *testing.T) {
 func FuzzProfiles(f *testing.F) {
 	f.Add("[default]\nregion = x\n", "[default]\naws_access_key_id = a\naws_secret_access_key = s\n")
 	f.Add("[profile a]\nservices = v\n[services v]\nsts =\n  endpoint_url = https://x\n more\n", "[a]\nrole_arn: 'x' ; c\nsource_profile=a\n")
+	f.Add("[default]\nregion =\n  more\nexternal_id = a\n  b # c\n\tc = d # e\n  f\n[services v]\nsts = \n  endpoint_url = https://x # c\n  goes on\n", "")
+	f.Add("[profile a]\nsource_profile = a\nrole_arn = r\nrole_session_name = n\nmfa_serial = m\nexternal_id = e\naws_access_key_id = a\naws_secret_access_key = s\naws_session_token = t\n", "[a]\naws_access_key_id = b\naws_secret_access_key = s\n")
+	f.Add("[profile a]\nsource_profile = b\nrole_arn = r\n[profile b]\nsource_profile = a\nrole_arn = q\nrole_session_name = n\n", "[b]\naws_access_key_id = b\n")
 	f.Fuzz(func(t *testing.T, conf, cred string) { sameProfiles(t, t.TempDir(), conf, cred) })
 }
 

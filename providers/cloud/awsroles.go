@@ -45,7 +45,7 @@ func (c *awsConfig) webIdentity(file, role, session string) (aws.CredentialsProv
 		return nil, errors.New("role ARN is not set: a web identity token needs AWS_ROLE_ARN, or role_arn in the profile")
 	}
 	return cached(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-		token, err := bounded.ReadFile(file, maxIdentity)
+		token, err := bounded.ReadFile(file, maxAWS)
 		if err != nil {
 			return aws.Credentials{}, fmt.Errorf("failed to read the web identity token: %w", err)
 		}
