@@ -9,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"troupe/protocol/extension"
 	"troupe/tools"
-	"troupe/tools/extension"
+	engine "troupe/tools/extension"
 )
 
 const asExtHost = "TROUPE_TEST_EXT_HOST"
@@ -28,7 +29,7 @@ func TestExtHost(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`export default (pi: any) => pi.registerCommand("hello", { handler: async () => {} })`), 0o600))
 	procs := tools.NewProcs(nil)
 	defer procs.KillAll(time.Second)
-	host := extension.NewChild(extension.ChildOptions{
+	host := engine.NewChild(engine.ChildOptions{
 		Command: os.Args[0], Args: []string{"-test.run=^TestExtHostProcess$"}, Procs: procs,
 		Env: append(os.Environ(), asExtHost+"=1", "XDG_CACHE_HOME="+t.TempDir()),
 	})

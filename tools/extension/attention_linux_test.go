@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // asleep counts how often somebody waits in the kernel.
@@ -71,15 +73,15 @@ func TestAttentionOfTheProcess(t *testing.T) {
 	require.NoError(t, err)
 	defer ours.Close()
 	defer theirs.Close()
-	s := &server{turns: goroutines{}, vms: map[uint32]VM{}, w: theirs, in: attend(theirs)}
+	s := &server{turns: goroutines{}, vms: map[uint32]words.VM{}, w: theirs, in: attend(theirs)}
 	b := make([]byte, 8)
 	require.Zero(t, s.in.look(b), "nothing is there, and it does not wait")
 	_, err = ours.Write([]byte("word"))
 	require.NoError(t, err)
 	require.Equal(t, 4, s.in.look(b))
-	for _, word := range []Said{Told{N: 1}, Quiet{}, Done{ID: 1, Path: "x.ts"}} {
+	for _, word := range []words.Said{words.Told{N: 1}, words.Quiet{}, words.Done{ID: 1, Path: "x.ts"}} {
 		s.say(1, word)
-		_, answer := word.(Done)
+		_, answer := word.(words.Done)
 		require.Equal(t, answer, s.in.soon.Swap(false), "%T", word)
 	}
 }

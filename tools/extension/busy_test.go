@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // busySource is an extension that is busy in every way: it computes until a file is there,
@@ -38,8 +40,8 @@ const busySource = `
 // second opens another VM in the host of a world.
 func (w *world) second(path string) *world {
 	other := &world{t: w.t, host: w.host, dir: w.dir, more: make(chan struct{}, 1)}
-	other.vm = told{w.host.Open(Spec{Cwd: w.dir, Reason: "startup", Entries: []Entry{{Path: path}}}, other.sink)}
-	other.ready = wait[Ready](other)
+	other.vm = told{w.host.Open(words.Spec{Cwd: w.dir, Reason: "startup", Entries: []words.Entry{{Path: path}}}, other.sink)}
+	other.ready = wait[words.Ready](other)
 	return other
 }
 
@@ -58,12 +60,12 @@ func TestBusySession(t *testing.T) {
 	}
 	o := testOptions()
 	o.Limits.Turn, o.Limits.Hook = patience, time.Second
-	a := loadSpec(t, Spec{}, o, path)
+	a := loadSpec(t, words.Spec{}, o, path)
 	for _, name := range []string{"compute", "wait", "pieces"} {
 		done := filepath.Join(a.dir, name)
 		begun := a.id()
 		if name == "pieces" {
-			a.vm.Tool(begun, ToolCall{ID: "c1", Name: name, Args: json.RawMessage(`{"until":"` + done + `"}`)})
+			a.vm.Tool(begun, words.ToolCall{ID: "c1", Name: name, Args: json.RawMessage(`{"until":"` + done + `"}`)})
 		} else {
 			a.vm.Command(begun, name, done)
 		}
@@ -75,18 +77,18 @@ func TestBusySession(t *testing.T) {
 		}
 		id := b.id()
 		b.vm.Call(id, json.RawMessage(`{"type":"before_agent_start","prompt":"p"}`))
-		asked := wait[Op](b)
+		asked := wait[words.Op](b)
 		b.vm.CancelCall(id)
-		require.Equal(t, asked.ID, wait[OpCancel](b).ID, name)
+		require.Equal(t, asked.ID, wait[words.OpCancel](b).ID, name)
 		require.True(t, b.call(gate(true)).TimedOut, name)
 		b.vm.Close("quit")
-		wait[Gone](b)
+		wait[words.Gone](b)
 
 		// The busy one itself.
 		if name == "pieces" {
 			a.vm.CancelTool(begun)
 			require.Equal(t, "pieces is aborted", a.notice())
-			wait[ToolDone](a)
+			wait[words.ToolDone](a)
 			continue
 		}
 		id = a.id()
@@ -94,7 +96,7 @@ func TestBusySession(t *testing.T) {
 		a.vm.CancelCall(id)
 		require.NoError(t, os.WriteFile(done, nil, 0o600))
 		require.Equal(t, name+" ends", a.notice())
-		require.Equal(t, begun, wait[CommandDone](a).ID)
+		require.Equal(t, begun, wait[words.CommandDone](a).ID)
 	}
 }
 
@@ -105,7 +107,7 @@ func TestBusySessionEnds(t *testing.T) {
 	defer func() { newHost = inlineHost }()
 	path := filepath.Join(t.TempDir(), "busy.ts")
 	require.NoError(t, os.WriteFile(path, []byte(busySource), 0o600))
-	a := loadSpec(t, Spec{}, impatient(), path)
+	a := loadSpec(t, words.Spec{}, impatient(), path)
 	b := a.second(path)
 	looping := a.id()
 	a.vm.Command(looping, "loop", "")
@@ -115,10 +117,10 @@ func TestBusySessionEnds(t *testing.T) {
 	a.vm.Call(id, json.RawMessage(event))
 	a.vm.AbortRun()
 	require.JSONEq(t, `{"block":true,"reason":"no"}`, string(b.call(event).Result))
-	over := wait[CommandDone](a)
+	over := wait[words.CommandDone](a)
 	require.Equal(t, looping, over.ID)
 	require.Contains(t, over.Err, "interrupted")
-	got := wait[Done](a)
+	got := wait[words.Done](a)
 	require.Equal(t, id, got.ID)
 	require.JSONEq(t, `{"block":true,"reason":"no"}`, string(got.Result))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools/extension/quick"
 )
 
@@ -35,16 +36,16 @@ func (v *vm) finish(k callKey, why string) {
 	switch k.kind {
 	case "tell":
 		if k.id > 0 {
-			v.sink(Told{N: k.id})
+			v.sink(words.Told{N: k.id})
 		}
 	case "call":
-		v.sink(Done{ID: k.id, Err: why})
+		v.sink(words.Done{ID: k.id, Err: why})
 	case "prepare":
-		v.sink(Prepared{ID: k.id, Err: why})
+		v.sink(words.Prepared{ID: k.id, Err: why})
 	case "tool":
-		v.sink(ToolDone{ID: k.id, Result: json.RawMessage(`{"content":[{"type":"text","text":` + quoted(why) + `}]}`), IsError: true})
+		v.sink(words.ToolDone{ID: k.id, Result: json.RawMessage(`{"content":[{"type":"text","text":` + quoted(why) + `}]}`), IsError: true})
 	case "command":
-		v.sink(CommandDone{ID: k.id, Err: why})
+		v.sink(words.CommandDone{ID: k.id, Err: why})
 	}
 }
 
@@ -52,7 +53,7 @@ func (v *vm) finish(k callKey, why string) {
 // else would.
 func (v *vm) interrupted(path, event string) {
 	why := v.overlong()
-	v.sink(Failure{Path: path, Event: event, Message: why})
+	v.sink(words.Failure{Path: path, Event: event, Message: why})
 	if !v.ready {
 		if v.realm.loading >= len(v.spec.Entries) {
 			return
@@ -162,7 +163,7 @@ func (v *vm) busySince(born int) bool {
 // late ends the wait for a handler that does not end.
 func (v *vm) late(k callKey, c *call) {
 	v.conclude(k)
-	v.sink(Failure{Path: "<runtime>", Event: c.event, Message: fmt.Sprintf("timed out after %v", c.limit)})
+	v.sink(words.Failure{Path: "<runtime>", Event: c.event, Message: fmt.Sprintf("timed out after %v", c.limit)})
 	v.cancelWait(k)
 	switch {
 	case k.kind == "call" && k.id == closing:
@@ -170,9 +171,9 @@ func (v *vm) late(k callKey, c *call) {
 	case k.kind == "call" && k.id == leaving:
 		v.left()
 	case k.kind == "call":
-		v.sink(Done{ID: k.id, TimedOut: true})
+		v.sink(words.Done{ID: k.id, TimedOut: true})
 	case k.kind == "tell" && k.id > 0:
-		v.sink(Told{N: k.id})
+		v.sink(words.Told{N: k.id})
 	}
 }
 
@@ -231,58 +232,58 @@ func (v *vm) do(f func()) {
 }
 
 // Say implements [VM].
-func (v *vm) Say(w Word) {
+func (v *vm) Say(w words.Word) {
 	switch w := w.(type) {
-	case Tell:
+	case words.Tell:
 		v.enter(callKey{"tell", w.N}, typeOf(w.Event), func() { v.dispatch("tell", float64(w.N), string(w.Event)) })
-	case Call:
+	case words.Call:
 		kind := typeOf(w.Event)
 		v.enter(callKey{"call", w.ID}, kind, func() {
 			v.ended = v.ended || kind == "session_shutdown"
 			v.dispatch("hook", float64(w.ID), string(w.Event))
 		})
-	case CancelCall:
+	case words.CancelCall:
 		v.do(func() {
 			if k := (callKey{"call", w.ID}); v.conclude(k) {
 				v.cancelWait(k)
 			}
 		})
-	case Prepare:
+	case words.Prepare:
 		v.callTool("prepare", w.ID, w.Call)
-	case RunTool:
+	case words.RunTool:
 		v.callTool("tool", w.ID, w.Call)
-	case CancelTool:
+	case words.CancelTool:
 		v.do(func() { v.cancelTool(w.ID) })
-	case RunCommand:
+	case words.RunCommand:
 		v.enter(callKey{"command", w.ID}, w.Name, func() { v.dispatch("command", float64(w.ID), w.Name, w.Args) })
-	case Invoke:
+	case words.Invoke:
 		list := append([]json.RawMessage{}, w.Args...) // none is [] and not null
 		v.enterWith(callKey{"call", w.ID}, "", list, func(text string) { v.dispatch("invoke", float64(w.ID), w.Key, w.Member, text) })
-	case Answer:
+	case words.Answer:
 		v.do(func() { v.answer(w) })
-	case Part:
+	case words.Part:
 		v.do(func() {
 			if o := v.realm.ops[int(w.Op)]; o != nil && o.parts {
 				v.dispatch("stream", float64(w.Op), "part", quick.JSON(w.Event))
 			}
 		})
-	case Update:
+	case words.Update:
 		v.do(func() {
 			v.spec.Snapshot = merged(v.spec.Snapshot, w.Snapshot)
 			v.dispatch("snap", string(w.Snapshot))
 		})
-	case Appended:
+	case words.Appended:
 		v.do(func() { v.dispatch("entry", string(w.Entry)) })
-	case AbortRun:
+	case words.AbortRun:
 		v.do(func() { v.dispatch("abortRun") })
-	case Rebind:
+	case words.Rebind:
 		v.do(func() { v.rebind(w.Spec) })
-	case Close:
+	case words.Close:
 		v.do(func() { v.shut(w.Reason) })
 	}
 }
 
-func (v *vm) callTool(kind string, id uint64, c ToolCall) {
+func (v *vm) callTool(kind string, id uint64, c words.ToolCall) {
 	v.enterWith(callKey{kind, id}, c.Name, c, func(text string) { v.dispatch(kind, float64(id), text) })
 }
 
@@ -309,7 +310,7 @@ func (v *vm) cancelTool(id uint64) {
 	v.dispatch("cancelTool", float64(id))
 }
 
-func (v *vm) answer(w Answer) {
+func (v *vm) answer(w words.Answer) {
 	o, id := v.realm.ops[int(w.Op)], float64(w.Op)
 	if o == nil || !o.asked {
 		return

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 )
 
@@ -63,10 +64,10 @@ const longLife = time.Minute
 
 // Open begins a VM. One that begins again by itself while the process must not be started
 // yet says Gone.
-func (c *Child) Open(spec Spec, sink func(Said)) VM {
+func (c *Child) Open(spec words.Spec, sink func(words.Said)) words.VM {
 	client, err := c.running(spec.Again)
 	if err != nil {
-		go sink(Gone{Why: "the extension host does not start: " + err.Error()})
+		go sink(words.Gone{Why: "the extension host does not start: " + err.Error()})
 		return remote{c: &Client{}}
 	}
 	return client.Open(spec, sink)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 )
 
@@ -25,7 +26,9 @@ func NewChildren(o ChildOptions) *Children {
 }
 
 // Open begins a VM in the process for its sandbox.
-func (c *Children) Open(spec Spec, sink func(Said)) VM { return c.of(sandboxOf(spec)).Open(spec, sink) }
+func (c *Children) Open(spec words.Spec, sink func(words.Said)) words.VM {
+	return c.of(sandboxOf(spec)).Open(spec, sink)
+}
 
 // Warm starts the process of sessions without a sandbox, which takes as long as the start of
 // the daemon: beside that, it costs no time. One that does not start is started again when a
@@ -61,7 +64,7 @@ func (c *Children) Close() error {
 	return errors.Join(errs...)
 }
 
-func sandboxOf(spec Spec) tools.Sandbox {
+func sandboxOf(spec words.Spec) tools.Sandbox {
 	s := tools.Sandbox{Files: tools.SandboxFiles(spec.Sandbox), NoNetwork: spec.NoNetwork}
 	if s.Files == tools.SandboxWorkspace {
 		s.Workspace = spec.Cwd

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 )
@@ -115,7 +116,7 @@ func (v *vm) lacksNode(path string, e *bundle.Entry, why error) {
 		return
 	}
 	if i, ok := e.NeedsNode(); ok {
-		v.sink(Log{Level: "warn", Text: fmt.Sprintf("extension %s imports %s in %s: what only Node.js has of it throws when it is used (%s)", path, i.Name, i.By, why)})
+		v.sink(words.Log{Level: "warn", Text: fmt.Sprintf("extension %s imports %s in %s: what only Node.js has of it throws when it is used (%s)", path, i.Name, i.By, why)})
 	}
 }
 

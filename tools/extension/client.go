@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	words "troupe/protocol/extension"
 )
 
 // Client is a host at the other end of a connection that Serve reads.
@@ -23,7 +25,7 @@ type Client struct {
 
 	heard sync.Mutex // guards who hears
 	last  uint32
-	vms   map[uint32]func(Said) // sinks; nil when it is over
+	vms   map[uint32]func(words.Said) // sinks; nil when it is over
 }
 
 // NewClient speaks to the host behind a connection. What is said there is heard in turns; nil
@@ -32,7 +34,7 @@ func NewClient(rw io.ReadWriteCloser, turns Turns) *Client {
 	if turns == nil {
 		turns = goroutines{}
 	}
-	c := &Client{rw: rw, turns: turns, over: make(chan struct{}), vms: map[uint32]func(Said){}, more: make(chan struct{}, 1)}
+	c := &Client{rw: rw, turns: turns, over: make(chan struct{}), vms: map[uint32]func(words.Said){}, more: make(chan struct{}, 1)}
 	go c.write()
 	go c.read()
 	return c
@@ -42,11 +44,11 @@ func NewClient(rw io.ReadWriteCloser, turns Turns) *Client {
 func (c *Client) Over() <-chan struct{} { return c.over }
 
 // Open begins a VM.
-func (c *Client) Open(spec Spec, sink func(Said)) VM {
+func (c *Client) Open(spec words.Spec, sink func(words.Said)) words.VM {
 	c.heard.Lock()
 	if c.vms == nil {
 		c.heard.Unlock()
-		go sink(Gone{Why: c.reason()})
+		go sink(words.Gone{Why: c.reason()})
 		return remote{c: c}
 	}
 	c.last++
@@ -152,7 +154,7 @@ func (c *Client) read() {
 	c.vms = nil
 	c.heard.Unlock()
 	for _, sink := range sinks {
-		sink(Gone{Why: why})
+		sink(words.Gone{Why: why})
 	}
 }
 
@@ -167,7 +169,7 @@ func (c *Client) hear(f frame) error {
 	}
 	c.heard.Lock()
 	sink := c.vms[f.session]
-	if _, gone := s.(Gone); gone {
+	if _, gone := s.(words.Gone); gone {
 		delete(c.vms, f.session)
 	}
 	c.heard.Unlock()
@@ -183,7 +185,7 @@ type remote struct {
 	session uint32
 }
 
-func (r remote) Say(w Word) { r.send(wordFrame(r.session, w)) }
+func (r remote) Say(w words.Word) { r.send(wordFrame(r.session, w)) }
 
 func (r remote) send(f frame) {
 	r.c.heard.Lock()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
 	"troupe/tools/extension/quick"
@@ -18,7 +19,7 @@ type engine interface {
 	// and gives nothing.
 	enter(kind string, args ...any) (any, error)
 	// load evaluates the module of an entry, and has the prelude take it in.
-	load(index int, e Entry, code *bundle.Entry)
+	load(index int, e words.Entry, code *bundle.Entry)
 	// source gives what the prelude makes a module of.
 	source(m *prelude.Module) (any, error)
 	// settle runs what promises wait for, and says what came of it.
@@ -105,7 +106,7 @@ func (q *quickEngine) source(m *prelude.Module) (any, error) {
 	return q.js.Run(code)
 }
 
-func (q *quickEngine) load(index int, e Entry, code *bundle.Entry) {
+func (q *quickEngine) load(index int, e words.Entry, code *bundle.Entry) {
 	v := q.v
 	if code.Code == nil {
 		made, err := q.js.Compile(code.Path, code.Bundle.Code, true, quick.KeepSource)

@@ -6,7 +6,8 @@
 // the VM has to say comes to a sink, in order.
 //
 // What JavaScript does on its own (files, processes, fetch, timers) it does here. What concerns
-// the session is an Act, which tells the daemon, or an Op, which asks it.
+// the session is an Act, which tells the daemon, or an Op, which asks it. All these words are those
+// of package protocol/extension.
 //
 // # The snapshot
 //
@@ -44,59 +45,3 @@
 //	executeTool       {parent, name, args} → {toolCall, result, isError, durationMs}; Parts come before it
 //	complete          {model, context, options} → the assistant message; Parts come before it
 package extension
-
-import words "troupe/protocol/extension"
-
-// The words that a session and its extensions share.
-type (
-	Host          = words.Host
-	Kind          = words.Kind
-	Entry         = words.Entry
-	Spec          = words.Spec
-	VM            = words.VM
-	Word          = words.Word
-	Tell          = words.Tell
-	Call          = words.Call
-	CancelCall    = words.CancelCall
-	Prepare       = words.Prepare
-	RunTool       = words.RunTool
-	CancelTool    = words.CancelTool
-	RunCommand    = words.RunCommand
-	Invoke        = words.Invoke
-	Answer        = words.Answer
-	Part          = words.Part
-	Update        = words.Update
-	Appended      = words.Appended
-	AbortRun      = words.AbortRun
-	Rebind        = words.Rebind
-	Close         = words.Close
-	ToolCall      = words.ToolCall
-	Said          = words.Said
-	Registrations = words.Registrations
-	ToolDef       = words.ToolDef
-	CommandDef    = words.CommandDef
-	FlagDef       = words.FlagDef
-	LoadError     = words.LoadError
-	Ready         = words.Ready
-	Changed       = words.Changed
-	Told          = words.Told
-	Done          = words.Done
-	Prepared      = words.Prepared
-	ToolUpdate    = words.ToolUpdate
-	ToolDone      = words.ToolDone
-	CommandDone   = words.CommandDone
-	Act           = words.Act
-	Op            = words.Op
-	OpCancel      = words.OpCancel
-	Failure       = words.Failure
-	Log           = words.Log
-	Quiet         = words.Quiet
-	Gone          = words.Gone
-)
-
-// Kinds of extensions.
-const (
-	Extension = words.Extension
-	Hook      = words.Hook
-	Tool      = words.Tool
-)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/actors/kernel"
+	words "troupe/protocol/extension"
 	"troupe/tools"
 )
 
@@ -57,10 +58,10 @@ func TestMain(m *testing.M) {
 // newHost is the host of the tests that follow.
 var newHost = inlineHost
 
-func inlineHost(_ *testing.T, o Options) Host { return NewInline(o) }
+func inlineHost(_ *testing.T, o Options) words.Host { return NewInline(o) }
 
 // pipedHost is behind frames, in this process.
-func pipedHost(t *testing.T, o Options) Host {
+func pipedHost(t *testing.T, o Options) words.Host {
 	ours, theirs := net.Pipe()
 	over := make(chan error, 1)
 	go func() { over <- Serve(theirs, o) }()
@@ -69,7 +70,7 @@ func pipedHost(t *testing.T, o Options) Host {
 }
 
 // childHost is in a process of its own.
-func childHost(t *testing.T, o Options) Host {
+func childHost(t *testing.T, o Options) words.Host {
 	limits, err := json.Marshal(o.Limits)
 	require.NoError(t, err)
 	procs := tools.NewProcs(nil)
@@ -78,7 +79,7 @@ func childHost(t *testing.T, o Options) Host {
 }
 
 // nodeHost runs extensions in Node.
-func nodeHost(_ *testing.T, o Options) Host {
+func nodeHost(_ *testing.T, o Options) words.Host {
 	o.Engine = EngineNode
 	return NewInline(o)
 }
@@ -86,7 +87,7 @@ func nodeHost(_ *testing.T, o Options) Host {
 // TestHosts: what holds for a host in this process holds for one behind frames.
 func TestHosts(t *testing.T) {
 	defer func() { newHost = inlineHost }()
-	for name, h := range map[string]func(*testing.T, Options) Host{"pipe": pipedHost, "child": childHost, "node": nodeHost} {
+	for name, h := range map[string]func(*testing.T, Options) words.Host{"pipe": pipedHost, "child": childHost, "node": nodeHost} {
 		newHost = h
 		for test, f := range map[string]func(*testing.T){
 			"Gate": TestGate, "Commands": TestCommandsAndDialogs, "Tools": TestTools, "Actions": TestActions, "Exec": TestExec,
@@ -107,12 +108,12 @@ func TestChildDies(t *testing.T) {
 	w := load(t, "gate.ts", "exec.ts")
 	child := w.host.(*Child)
 	w.vm.Call(1, json.RawMessage(`{"type":"tool_call","toolName":"bash","toolCallId":"c","input":{"command":"sudo"}}`))
-	wait[Op](w)
+	wait[words.Op](w)
 	child.mu.Lock()
 	client, proc := child.client, child.proc
 	child.mu.Unlock()
 	require.NoError(t, proc.Signal(syscall.SIGKILL))
-	require.Equal(t, "the extension host died", wait[Gone](w).Why)
+	require.Equal(t, "the extension host died", wait[words.Gone](w).Why)
 	w.vm.Call(2, json.RawMessage(`{"type":"tool_call"}`)) // nobody hears it
 	<-client.Over()
 	require.Eventually(t, func() bool {
@@ -124,28 +125,28 @@ func TestChildDies(t *testing.T) {
 	child.mu.Lock()
 	child.deaths, child.since = 3, time.Now()
 	child.mu.Unlock()
-	gone := make(chan Said, 1)
-	child.Open(Spec{Again: true}, func(s Said) { gone <- s })
-	require.Contains(t, (<-gone).(Gone).Why, "a moment ago")
-	again := make(chan Said, 8)
-	child.Open(Spec{Cwd: w.dir}, func(s Said) { again <- s }) // a person wants it now
-	require.IsType(t, Ready{}, <-again)
+	gone := make(chan words.Said, 1)
+	child.Open(words.Spec{Again: true}, func(s words.Said) { gone <- s })
+	require.Contains(t, (<-gone).(words.Gone).Why, "a moment ago")
+	again := make(chan words.Said, 8)
+	child.Open(words.Spec{Cwd: w.dir}, func(s words.Said) { again <- s }) // a person wants it now
+	require.IsType(t, words.Ready{}, <-again)
 }
 
 // world is a VM and what it said.
 type world struct {
 	t    *testing.T
-	host Host
+	host words.Host
 	vm   told
 	dir  string
 
 	mu   sync.Mutex
-	said []Said
+	said []words.Said
 	more chan struct{}
 	at   int // what was waited for so far
 	last uint64
 
-	ready Ready
+	ready words.Ready
 }
 
 // testOptions are with a cache, as in production: to compile the prelude for each VM takes most
@@ -162,9 +163,11 @@ func impatient() Options {
 }
 
 // load opens a VM with extensions of testdata and waits until it is ready.
-func load(t *testing.T, names ...string) *world { return loadSpec(t, Spec{}, testOptions(), names...) }
+func load(t *testing.T, names ...string) *world {
+	return loadSpec(t, words.Spec{}, testOptions(), names...)
+}
 
-func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
+func loadSpec(t *testing.T, spec words.Spec, o Options, names ...string) *world {
 	h := newHost(t, o)
 	w := &world{t: t, host: h, dir: t.TempDir(), more: make(chan struct{}, 1)}
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
@@ -174,7 +177,7 @@ func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
 		if filepath.IsAbs(n) {
 			path = n
 		}
-		spec.Entries = append(spec.Entries, Entry{Path: path})
+		spec.Entries = append(spec.Entries, words.Entry{Path: path})
 	}
 	if spec.Cwd == "" {
 		spec.Cwd = w.dir
@@ -183,11 +186,11 @@ func loadSpec(t *testing.T, spec Spec, o Options, names ...string) *world {
 		spec.Reason = "startup"
 	}
 	w.vm = told{h.Open(spec, w.sink)}
-	w.ready = wait[Ready](w)
+	w.ready = wait[words.Ready](w)
 	return w
 }
 
-func (w *world) sink(s Said) {
+func (w *world) sink(s words.Said) {
 	w.mu.Lock()
 	w.said = append(w.said, s)
 	w.mu.Unlock()
@@ -200,7 +203,7 @@ func (w *world) sink(s Said) {
 const patience = time.Minute
 
 // wait gives the next thing of a kind that the VM says; what it says before is passed over.
-func wait[T Said](w *world) T {
+func wait[T words.Said](w *world) T {
 	w.t.Helper()
 	over := time.After(patience)
 	for {
@@ -225,7 +228,7 @@ func wait[T Said](w *world) T {
 	}
 }
 
-func show(list []Said) string {
+func show(list []words.Said) string {
 	var b strings.Builder
 	for _, s := range list {
 		text, _ := json.Marshal(s)
@@ -240,19 +243,19 @@ func (w *world) acts(name string) []string {
 	defer w.mu.Unlock()
 	var out []string
 	for _, s := range w.said {
-		if a, ok := s.(Act); ok && a.Name == name {
+		if a, ok := s.(words.Act); ok && a.Name == name {
 			out = append(out, string(a.Args))
 		}
 	}
 	return out
 }
 
-func (w *world) failures() []Failure {
+func (w *world) failures() []words.Failure {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []Failure
+	var out []words.Failure
 	for _, s := range w.said {
-		if f, ok := s.(Failure); ok {
+		if f, ok := s.(words.Failure); ok {
 			f.Path = filepath.Base(f.Path)
 			out = append(out, f)
 		}
@@ -266,30 +269,30 @@ func (w *world) id() uint64 {
 }
 
 // call asks the handlers of an event and waits for what they say.
-func (w *world) call(event string) Done {
+func (w *world) call(event string) words.Done {
 	w.t.Helper()
 	w.vm.Call(w.id(), json.RawMessage(event))
-	return wait[Done](w)
+	return wait[words.Done](w)
 }
 
 // tell shows an event and waits until its handlers are through.
 func (w *world) tell(event string) {
 	w.t.Helper()
 	w.vm.Tell(w.id(), json.RawMessage(event))
-	wait[Told](w)
+	wait[words.Told](w)
 }
 
-func (w *world) tool(name, args string) ToolDone {
+func (w *world) tool(name, args string) words.ToolDone {
 	w.t.Helper()
-	w.vm.Tool(w.id(), ToolCall{ID: "c1", Name: name, Args: json.RawMessage(args)})
-	return wait[ToolDone](w)
+	w.vm.Tool(w.id(), words.ToolCall{ID: "c1", Name: name, Args: json.RawMessage(args)})
+	return wait[words.ToolDone](w)
 }
 
 // notice waits for the next notify.
 func (w *world) notice() string {
 	w.t.Helper()
 	for {
-		a := wait[Act](w)
+		a := wait[words.Act](w)
 		var r struct{ Method, Message string }
 		require.NoError(w.t, json.Unmarshal(a.Args, &r))
 		if a.Name == "ui" && r.Method == "notify" {
@@ -301,7 +304,7 @@ func (w *world) notice() string {
 func TestGate(t *testing.T) {
 	o := testOptions() // what it makes of 1 MiB takes more than the usual 5 s with the race detector on a busy machine
 	o.Limits.Turn, o.Limits.Hook = patience, patience
-	w := loadSpec(t, Spec{}, o, "gate.ts")
+	w := loadSpec(t, words.Spec{}, o, "gate.ts")
 	require.Empty(t, w.ready.Errors)
 	require.Equal(t, []string{"tool_call"}, w.ready.Registrations.Listens)
 	bash := func(command string) string {
@@ -317,11 +320,11 @@ func TestGate(t *testing.T) {
 
 	for answer, want := range map[string]string{`{"confirmed":true}`: "", `{"cancelled":true}`: `{"block":true}`} {
 		w.vm.Call(w.id(), json.RawMessage(bash("sudo x")))
-		op := wait[Op](w)
+		op := wait[words.Op](w)
 		require.Equal(t, "ui", op.Name)
 		require.JSONEq(t, `{"method":"confirm","title":"Dangerous","message":"sudo x"}`, string(op.Args))
 		w.vm.Answer(op.ID, json.RawMessage(answer), "")
-		require.Equal(t, want, string(wait[Done](w).Result))
+		require.Equal(t, want, string(wait[words.Done](w).Result))
 	}
 }
 
@@ -369,11 +372,11 @@ func TestCommandsAndDialogs(t *testing.T) {
 		{`{"method":"input","title":"Name","placeholder":"your name","timeout":1000}`, `{"cancelled":true}`},
 		{`{"method":"editor","title":"Edit","prefill":""}`, `{"value":""}`},
 	} {
-		op := wait[Op](w)
+		op := wait[words.Op](w)
 		require.JSONEq(t, x[0], string(op.Args))
 		w.vm.Answer(op.ID, json.RawMessage(x[1]), "")
 	}
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Equal(t, []string{
 		`{"method":"setStatus","statusKey":"mine","statusText":""}`, `{"method":"setStatus","statusKey":"mine"}`,
 		`{"method":"setWidget","widgetKey":"w","widgetLines":["one","two"],"widgetPlacement":"belowEditor"}`,
@@ -382,31 +385,31 @@ func TestCommandsAndDialogs(t *testing.T) {
 	}, w.acts("ui"))
 
 	w.vm.Command(w.id(), "fail:1", "")
-	require.Equal(t, "command broke", wait[CommandDone](w).Err)
+	require.Equal(t, "command broke", wait[words.CommandDone](w).Err)
 
 	w.vm.Command(w.id(), "new:1", "")
-	op := wait[Op](w)
+	op := wait[words.Op](w)
 	require.Equal(t, "newSession", op.Name)
 	require.JSONEq(t, `{"setup":[{"method":"appendMessage","args":[{"role":"user","content":"hi"}]}]}`, string(op.Args))
 	w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
 	require.Equal(t, "cancelled true", w.notice())
 
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 
 	w.vm.Command(w.id(), "signal:1", "")
-	op = wait[Op](w)
-	require.Equal(t, op.ID, wait[OpCancel](w).ID)
+	op = wait[words.Op](w)
+	require.Equal(t, op.ID, wait[words.OpCancel](w).ID)
 	require.Equal(t, "got false", w.notice())
 	w.vm.Answer(op.ID, json.RawMessage(`{"confirmed":true}`), "") // too late
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 
 	w.vm.Command(w.id(), "nothere", "")
-	require.Equal(t, "Unknown command: /nothere", wait[CommandDone](w).Err)
+	require.Equal(t, "Unknown command: /nothere", wait[words.CommandDone](w).Err)
 }
 
 func TestTools(t *testing.T) {
 	w := load(t, "tools.ts")
-	text := func(d ToolDone) string {
+	text := func(d words.ToolDone) string {
 		var r struct{ Content []struct{ Text string } }
 		require.NoError(t, json.Unmarshal(d.Result, &r))
 		require.Len(t, r.Content, 1)
@@ -430,28 +433,28 @@ func TestTools(t *testing.T) {
 	require.Equal(t, "done", text(w.tool("late", `{}`)), "updates after the end are nobody's")
 	require.Equal(t, "old name", text(w.tool("prepared", `{"txt":"old name"}`)))
 
-	w.vm.Prepare(90, ToolCall{ID: "c", Name: "prepared", Args: json.RawMessage(`{"txt":"x"}`)})
-	p := wait[Prepared](w)
+	w.vm.Prepare(90, words.ToolCall{ID: "c", Name: "prepared", Args: json.RawMessage(`{"txt":"x"}`)})
+	p := wait[words.Prepared](w)
 	require.JSONEq(t, `{"text":"x"}`, string(p.Args))
-	w.vm.Tool(91, ToolCall{ID: "c", Name: "prepared", Args: p.Args, Prepared: true})
-	require.Equal(t, "x", text(wait[ToolDone](w)))
+	w.vm.Tool(91, words.ToolCall{ID: "c", Name: "prepared", Args: p.Args, Prepared: true})
+	require.Equal(t, "x", text(wait[words.ToolDone](w)))
 
-	w.vm.Tool(92, ToolCall{ID: "c", Name: "waits", Args: json.RawMessage(`{}`)})
+	w.vm.Tool(92, words.ToolCall{ID: "c", Name: "waits", Args: json.RawMessage(`{}`)})
 	require.Nil(t, w.call(`{"type":"agent_end"}`).Result, "a tool that runs holds nobody else")
 	w.vm.CancelTool(92)
-	d = wait[ToolDone](w)
+	d = wait[words.ToolDone](w)
 	require.True(t, d.IsError)
 	require.Equal(t, "stopped", text(d))
 
 	w.vm.Command(w.id(), "more", "")
-	c := wait[Changed](w)
+	c := wait[words.Changed](w)
 	last := c.Registrations.Tools[len(c.Registrations.Tools)-1]
 	require.Equal(t, "more", last.Name)
 	require.False(t, *last.DefaultActive)
 }
 
 func TestModules(t *testing.T) {
-	w := loadSpec(t, Spec{Snapshot: json.RawMessage(`{"model":{"provider":"p","id":"m","api":"x"}}`)}, testOptions(), "modules.ts", "tool.ts")
+	w := loadSpec(t, words.Spec{Snapshot: json.RawMessage(`{"model":{"provider":"p","id":"m","api":"x"}}`)}, testOptions(), "modules.ts", "tool.ts")
 	require.Empty(t, w.ready.Errors)
 	require.JSONEq(t, `{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"who"},"times":{"type":"number"},
 		"tone":{"type":"string","enum":["warm","cold"]}}}`, string(w.ready.Registrations.Tools[0].Parameters))
@@ -471,10 +474,10 @@ func TestModules(t *testing.T) {
 	} {
 		w.vm.Command(w.id(), name, server.URL)
 		require.JSONEq(t, want, w.notice(), name)
-		require.Empty(t, wait[CommandDone](w).Err)
+		require.Empty(t, wait[words.CommandDone](w).Err)
 	}
 	w.vm.Command(w.id(), "complete", "")
-	op := wait[Op](w)
+	op := wait[words.Op](w)
 	require.Equal(t, "complete", op.Name)
 	require.Contains(t, string(op.Args), `"messages":[{"role":"user","content":"hi","timestamp":0}]`)
 	message := `{"role":"assistant","content":[{"type":"text","text":"hello"}],"stopReason":"stop","timestamp":1}`
@@ -490,7 +493,7 @@ func TestUserBash(t *testing.T) {
 	}
 	run := func(command string) string {
 		ask(command)
-		d := wait[Done](w)
+		d := wait[words.Done](w)
 		require.Empty(t, d.Err)
 		return string(d.Result)
 	}
@@ -499,7 +502,7 @@ func TestUserBash(t *testing.T) {
 	require.JSONEq(t, `{"block":true,"reason":"user_bash handlers must return operations or a result"}`, run("bad"), "a gate that makes no sense has not said yes")
 	require.Empty(t, run("ls"))
 	ask("bad")
-	require.Equal(t, "user_bash handlers must return operations or a result", wait[Failure](w).Message, "nobody but its author learns of it else")
+	require.Equal(t, "user_bash handlers must return operations or a result", wait[words.Failure](w).Message, "nobody but its author learns of it else")
 }
 
 func TestMessagesGrow(t *testing.T) {
@@ -526,10 +529,10 @@ func TestManyDialogs(t *testing.T) {
 		const all = await Promise.all(Array.from({ length: 66 }, () => ctx.ui.confirm("t", "m")));
 		ctx.ui.notify(all.filter((x) => x).length + " of " + all.length);
 	} })`), 0o600))
-	w := loadSpec(t, Spec{}, testOptions(), path)
+	w := loadSpec(t, words.Spec{}, testOptions(), path)
 	w.vm.Command(w.id(), "many", "")
 	for range 64 {
-		w.vm.Answer(wait[Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
+		w.vm.Answer(wait[words.Op](w).ID, json.RawMessage(`{"confirmed":true}`), "")
 	}
 	require.Equal(t, "64 of 66", w.notice())
 	require.Len(t, w.failures(), 1, "said once, not for each")
@@ -544,11 +547,11 @@ func TestBus(t *testing.T) {
 
 func TestTimers(t *testing.T) {
 	w := load(t, "timers.ts")
-	require.True(t, wait[Quiet](w).Quiet)
+	require.True(t, wait[words.Quiet](w).Quiet)
 	w.tell(`{"type":"agent_start"}`)
-	require.Equal(t, "timer broke", wait[Failure](w).Message)
+	require.Equal(t, "timer broke", wait[words.Failure](w).Message)
 	require.Equal(t, "three", w.notice())
-	require.True(t, wait[Quiet](w).Quiet)
+	require.True(t, wait[words.Quiet](w).Quiet)
 	require.Equal(t, []string{`{"method":"notify","message":"micro"}`, `{"method":"notify","message":"three"}`}, w.acts("ui"))
 }
 
@@ -560,7 +563,7 @@ func TestMirror(t *testing.T) {
 {"type":"message","id":"m1","parentId":null,"message":{"role":"user","content":"hi"}}
 {"type":"custom","id":"c1","parentId":"m1","customType":"count","data":{"n":1}}
 {"type":"comp`), 0o600))
-	w := loadSpec(t, Spec{SessionFile: file, Snapshot: json.RawMessage(`{"sessionId":"s1"}`)}, testOptions(), "state.ts")
+	w := loadSpec(t, words.Spec{SessionFile: file, Snapshot: json.RawMessage(`{"sessionId":"s1"}`)}, testOptions(), "state.ts")
 	w.tell(`{"type":"agent_start"}`)
 	require.Equal(t, []string{`{"method":"setStatus","statusKey":"count","statusText":"1"}`, `{"method":"notify","message":"[1,2,3]"}`}, w.acts("ui"))
 	require.Len(t, w.acts("appendEntry"), 2)
@@ -571,19 +574,19 @@ func TestMirror(t *testing.T) {
 }
 
 func TestActions(t *testing.T) {
-	spec := Spec{Flags: map[string]string{"plan": "", "preset": "fast", "other": "x"}, Snapshot: json.RawMessage(`{"thinkingLevel":"off","activeTools":["read","bash"]}`)}
+	spec := words.Spec{Flags: map[string]string{"plan": "", "preset": "fast", "other": "x"}, Snapshot: json.RawMessage(`{"thinkingLevel":"off","activeTools":["read","bash"]}`)}
 	w := loadSpec(t, spec, testOptions(), "act.ts")
 	require.Len(t, w.ready.Registrations.Flags, 2)
 	require.Contains(t, string(w.ready.Registrations.Providers[0]), `"functions":["refreshModels"]`)
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_start"}`))
-	op := wait[Op](w)
+	op := wait[words.Op](w)
 	require.JSONEq(t, `{"provider":"p","modelId":"m"}`, string(op.Args))
 	w.vm.Answer(op.ID, json.RawMessage(`true`), "")
-	wait[Told](w)
+	wait[words.Told](w)
 	var names []string
 	w.mu.Lock()
 	for _, s := range w.said {
-		if a, ok := s.(Act); ok {
+		if a, ok := s.(words.Act); ok {
 			names = append(names, a.Name)
 		}
 	}
@@ -598,7 +601,7 @@ func TestActions(t *testing.T) {
 	require.Contains(t, w.acts("ui")[1], "only there in command handlers")
 
 	w.vm.Invoke(w.id(), "provider:mine", "refreshModels", []json.RawMessage{json.RawMessage(`"m"`), json.RawMessage(`4`)})
-	require.JSONEq(t, `{"model":"m","n":5}`, string(wait[Done](w).Result))
+	require.JSONEq(t, `{"model":"m","n":5}`, string(wait[words.Done](w).Result))
 }
 
 func TestExec(t *testing.T) {
@@ -612,7 +615,7 @@ func TestExec(t *testing.T) {
 	} {
 		w.vm.Command(w.id(), "exec", args)
 		require.JSONEq(t, want, w.notice(), args)
-		require.Empty(t, wait[CommandDone](w).Err)
+		require.Empty(t, wait[words.CommandDone](w).Err)
 	}
 }
 
@@ -636,17 +639,17 @@ func TestOddDialogs(t *testing.T) {
 		"noTime": `{"method":"confirm","title":"Q","message":"m"}`,
 	} {
 		w.vm.Command(w.id(), command, "")
-		op := wait[Op](w)
+		op := wait[words.Op](w)
 		require.JSONEq(t, record, string(op.Args))
 		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
-		require.Empty(t, wait[CommandDone](w).Err)
+		require.Empty(t, wait[words.CommandDone](w).Err)
 	}
 	for _, command := range []string{"none", "text"} {
 		w.vm.Command(w.id(), command, "")
-		require.Equal(t, "ctx.ui.select: the options have to be an array", wait[CommandDone](w).Err)
+		require.Equal(t, "ctx.ui.select: the options have to be an array", wait[words.CommandDone](w).Err)
 	}
 	w.vm.Command(w.id(), "shows", "")
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Equal(t, []string{`{"method":"notify","message":"n"}`, `{"method":"notify","message":"n"}`, `{"method":"setWidget","widgetKey":"w","widgetLines":["l"]}`}, w.acts("ui"))
 }
 
@@ -687,22 +690,22 @@ func TestHalfCharacters(t *testing.T) {
 
 // What an extension does wrong ends nothing but itself.
 func TestLoops(t *testing.T) {
-	w := loadSpec(t, Spec{}, impatient(), "bad_loop.ts")
+	w := loadSpec(t, words.Spec{}, impatient(), "bad_loop.ts")
 	w.tell(`{"type":"agent_start"}`)
-	require.Equal(t, []Failure{{Path: "bad_loop.ts", Event: "agent_start", Message: "interrupted: it ran for 500ms without a break"}}, w.failures())
+	require.Equal(t, []words.Failure{{Path: "bad_loop.ts", Event: "agent_start", Message: "interrupted: it ran for 500ms without a break"}}, w.failures())
 	d := w.call(`{"type":"tool_call","toolName":"bash","input":{}}`)
 	require.Equal(t, "interrupted: it ran for 500ms without a break", d.Err, "a gate that did not end has not said yes")
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{`{"method":"notify","message":"alive"}`}, w.acts("ui"))
 
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
-	wait[Ready](w) // jobs without end: the VM begins anew
+	wait[words.Ready](w) // jobs without end: the VM begins anew
 	w.tell(`{"type":"agent_end"}`)
 	require.Len(t, w.acts("ui"), 2)
 }
 
 func TestFailingHandlers(t *testing.T) {
-	w := loadSpec(t, Spec{}, impatient(), "bad_rejects.ts")
+	w := loadSpec(t, words.Spec{}, impatient(), "bad_rejects.ts")
 	w.tell(`{"type":"agent_start"}`)
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{`{"method":"notify","message":"next"}`}, w.acts("ui"))
@@ -725,10 +728,10 @@ func TestFailingHandlers(t *testing.T) {
 func TestHeapThatStaysFull(t *testing.T) {
 	o := testOptions()
 	o.Limits.Turn, o.Limits.Memory = time.Minute, 8<<20
-	w := loadSpec(t, Spec{}, o, "bad_memory.ts")
+	w := loadSpec(t, words.Spec{}, o, "bad_memory.ts")
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_end"}`))
-	wait[Told](w)
-	wait[Ready](w) // it begins anew
+	wait[words.Told](w)
+	wait[words.Ready](w) // it begins anew
 	w.tell(`{"type":"agent_end"}`)
 	require.Len(t, w.acts("ui"), 1)
 	failures := w.failures() // others may tell of what there was no memory for
@@ -746,13 +749,13 @@ func TestRealmOfAnExtensionThatChangesBuiltins(t *testing.T) {
 }
 
 func TestRecycledTooOften(t *testing.T) {
-	w := loadSpec(t, Spec{}, impatient(), "bad_loop.ts")
+	w := loadSpec(t, words.Spec{}, impatient(), "bad_loop.ts")
 	for range 2 {
 		w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
-		wait[Ready](w)
+		wait[words.Ready](w)
 	}
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
-	require.Equal(t, "disabled: jobs of JavaScript did not end", wait[Gone](w).Why)
+	require.Equal(t, "disabled: jobs of JavaScript did not end", wait[words.Gone](w).Why)
 }
 
 func TestLoadErrors(t *testing.T) {
@@ -766,7 +769,7 @@ func TestLoadErrors(t *testing.T) {
 	write("node_modules/big/index.js", `import net, { Server } from "node:tls"; import * as all from "http2"; class Mine extends Server {}
 		export let used = "no"; try { net.createServer() } catch (e) { used = e.message + " " + typeof all.constants.x + " " + typeof Mine }`)
 	o := impatient()
-	w := loadSpec(t, Spec{}, o,
+	w := loadSpec(t, words.Spec{}, o,
 		write("syntax.ts", "let a = 1;\nlet b = ;"),
 		write("throws.ts", "\n\nthrow new Error('at load')"),
 		write("factory.ts", "export default (pi) => { pi.on('tool_call', () => {}); pi.registerTool({name: 'x', parameters: {type: 'object'}, execute() {}}); throw new Error('in factory') }"),
@@ -815,12 +818,12 @@ func TestOldHooksAndTools(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	w := load(t, "old_tool.ts", "bad_rejects.ts")
-	wait[Act](w)
+	wait[words.Act](w)
 	w.vm.Call(7, json.RawMessage(`{"type":"tool_call","toolName":"x","input":{}}`))
 	w.vm.Close("quit")
 	require.Equal(t, "session shutdown", w.notice())
-	require.Equal(t, Done{ID: 7, Err: "the session is closed"}, wait[Done](w))
-	require.Equal(t, Gone{}, wait[Gone](w))
+	require.Equal(t, words.Done{ID: 7, Err: "the session is closed"}, wait[words.Done](w))
+	require.Equal(t, words.Gone{}, wait[words.Gone](w))
 	w.vm.Call(8, json.RawMessage(`{"type":"tool_call"}`)) // nobody is there, and nothing breaks
 }
 
@@ -841,12 +844,12 @@ func TestRebind(t *testing.T) {
 				} });
 			} });
 		}`), 0o600))
-	w := loadSpec(t, Spec{}, testOptions(), path)
+	w := loadSpec(t, words.Spec{}, testOptions(), path)
 	require.Equal(t, "1 startup "+w.dir, w.notice())
 	w.vm.Command(w.id(), "next", "")
-	op := wait[Op](w)
-	w.vm.Rebind(Spec{Cwd: "/", Reason: "new"})
-	wait[Ready](w)
+	op := wait[words.Op](w)
+	w.vm.Rebind(words.Spec{Cwd: "/", Reason: "new"})
+	wait[words.Ready](w)
 	require.Equal(t, "2 new /", w.notice())
 	w.vm.Answer(op.ID, json.RawMessage(`{}`), "")
 	require.Equal(t, "1 / This exten", w.notice())
@@ -856,7 +859,7 @@ func TestCacheOfBytecode(t *testing.T) {
 	o := testOptions()
 	o.CacheDir = t.TempDir()
 	for range 2 {
-		w := loadSpec(t, Spec{}, o, "gate.ts", "bus.ts")
+		w := loadSpec(t, words.Spec{}, o, "gate.ts", "bus.ts")
 		require.Empty(t, w.ready.Errors)
 		require.JSONEq(t, `{"block":true,"reason":"no rm here"}`, string(w.call(`{"type":"tool_call","toolName":"bash","input":{"command":"rm"}}`).Result))
 		require.NoError(t, w.host.Close())
@@ -884,36 +887,36 @@ func TestNothingBeforeTheGate(t *testing.T) {
 		}`), 0o600))
 	o := impatient()
 	o.Limits.Load = 10 * time.Second
-	w := loadSpec(t, Spec{}, o, path)
+	w := loadSpec(t, words.Spec{}, o, path)
 
 	w.vm.Command(w.id(), "ask", "before")
-	stale := wait[Op](w)
+	stale := wait[words.Op](w)
 	require.NoError(t, os.Remove(open))
 	w.vm.Command(w.id(), "loop", "")
-	require.Equal(t, stale.ID, wait[OpCancel](w).ID, "nobody waits for the answer any more")
+	require.Equal(t, stale.ID, wait[words.OpCancel](w).ID, "nobody waits for the answer any more")
 	w.at = 0
-	for wait[Failure](w).Event != "recycle" {
+	for wait[words.Failure](w).Event != "recycle" {
 	}
 	call, cancelled := w.id(), w.id()
 	w.vm.Call(call, json.RawMessage(`{"type":"tool_call","toolCallId":"c","toolName":"bash","input":{}}`))
 	w.vm.Command(w.id(), "hello", "")
-	w.vm.Tool(cancelled, ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)})
+	w.vm.Tool(cancelled, words.ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)})
 	w.vm.CancelTool(cancelled)
-	w.vm.Tool(w.id(), ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)})
+	w.vm.Tool(w.id(), words.ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)})
 	require.NoError(t, os.WriteFile(open, nil, 0o600))
 
-	require.NotEqual(t, cancelled, wait[ToolDone](w).ID)
-	done := wait[Done](w)
+	require.NotEqual(t, cancelled, wait[words.ToolDone](w).ID)
+	done := wait[words.Done](w)
 	require.Equal(t, call, done.ID)
 	require.JSONEq(t, `{"block":true,"reason":"no"}`, string(done.Result))
 	require.Contains(t, w.acts("ui"), `{"method":"notify","message":"hello"}`)
 
 	again := w.id()
 	w.vm.Command(again, "ask", "after")
-	asked := wait[Op](w)
+	asked := wait[words.Op](w)
 	w.vm.Answer(stale.ID, json.RawMessage(`{"confirmed":true}`), "")
 	w.vm.Answer(asked.ID, json.RawMessage(`{"confirmed":false}`), "")
-	for wait[CommandDone](w).ID != again {
+	for wait[words.CommandDone](w).ID != again {
 	}
 	require.Contains(t, w.acts("ui"), `{"method":"notify","message":"said false"}`)
 }
@@ -930,10 +933,10 @@ func TestBehindReload(t *testing.T) {
 		} });`), 0o600))
 	w := load(t, path)
 	w.vm.Command(w.id(), "again", out)
-	require.Equal(t, "reload", wait[Op](w).Name)
+	require.Equal(t, "reload", wait[words.Op](w).Name)
 	require.NoFileExists(t, out)
 	w.vm.Close("reload")
-	wait[Gone](w)
+	wait[words.Gone](w)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "stale")
@@ -947,12 +950,12 @@ func TestDialogTimeouts(t *testing.T) {
 	w := load(t, path)
 	for given, want := range map[string]string{"1500.5": "1500", "-5": "1", "0.5": "1", "0": "", "x": "", "1e12": "2147483647"} {
 		w.vm.Command(w.id(), "ask", given)
-		op := wait[Op](w)
+		op := wait[words.Op](w)
 		var r struct{ Timeout json.RawMessage }
 		require.NoError(t, json.Unmarshal(op.Args, &r))
 		require.Equal(t, want, string(r.Timeout), given)
 		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
-		require.Empty(t, wait[CommandDone](w).Err)
+		require.Empty(t, wait[words.CommandDone](w).Err)
 	}
 }
 
@@ -978,7 +981,7 @@ func TestNamespaces(t *testing.T) {
 	for name, want := range map[string]string{"one": `[true,true,true]`, "two": `[true]`} {
 		w.vm.Command(w.id(), name, "")
 		require.JSONEq(t, want, w.notice(), name)
-		require.Empty(t, wait[CommandDone](w).Err)
+		require.Empty(t, wait[words.CommandDone](w).Err)
 	}
 }
 
@@ -993,9 +996,9 @@ func TestWarm(t *testing.T) {
 	child := all.list[tools.Sandbox{}]
 	proc := child.proc
 	require.NotNil(t, proc)
-	said := make(chan Said, 8)
-	all.Open(Spec{Cwd: t.TempDir()}, func(s Said) { said <- s })
-	require.IsType(t, Ready{}, <-said)
+	said := make(chan words.Said, 8)
+	all.Open(words.Spec{Cwd: t.TempDir()}, func(s words.Said) { said <- s })
+	require.IsType(t, words.Ready{}, <-said)
 	child.mu.Lock()
 	require.Same(t, proc, child.proc)
 	child.mu.Unlock()
@@ -1023,14 +1026,14 @@ func TestDialogsEndWithWhoAsks(t *testing.T) {
 	}{
 		{"hook", hook, func() { w.vm.CancelCall(id) }},
 		{"told", func() { w.vm.Tell(1, json.RawMessage(`{"type":"agent_start"}`)) }, w.vm.AbortRun},
-		{"tool", func() { w.vm.Tool(id, ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)}) }, func() { w.vm.CancelTool(id) }},
+		{"tool", func() { w.vm.Tool(id, words.ToolCall{ID: "c", Name: "t", Args: json.RawMessage(`{}`)}) }, func() { w.vm.CancelTool(id) }},
 		{"hook", hook, func() { w.vm.CancelCall(id) }},
-		{"command", func() { w.vm.Command(id, "c", "") }, func() { w.vm.Rebind(Spec{Cwd: w.t.TempDir(), Entries: []Entry{{Path: path}}}) }},
+		{"command", func() { w.vm.Command(id, "c", "") }, func() { w.vm.Rebind(words.Spec{Cwd: w.t.TempDir(), Entries: []words.Entry{{Path: path}}}) }},
 	} {
 		tc.begin()
-		asked := wait[Op](w)
+		asked := wait[words.Op](w)
 		tc.end()
-		require.Equal(t, asked.ID, wait[OpCancel](w).ID, tc.name)
+		require.Equal(t, asked.ID, wait[words.OpCancel](w).ID, tc.name)
 		require.Equal(t, tc.name+" false false", w.notice())
 		id = w.id()
 	}
@@ -1050,11 +1053,11 @@ func TestAbsentMembers(t *testing.T) {
 	w.vm.Command(w.id(), "c", "")
 	var asked []string
 	for range 6 {
-		op := wait[Op](w)
+		op := wait[words.Op](w)
 		asked = append(asked, string(op.Args))
 		w.vm.Answer(op.ID, json.RawMessage(`{"cancelled":true}`), "")
 	}
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Equal(t, []string{
 		`{"method":"notify"}`, `{"method":"setTitle"}`, `{"method":"setStatus","statusKey":"k"}`, `{"method":"setWidget","widgetKey":"w"}`, `{"method":"set_editor_text"}`,
 		`{"method":"notify","message":""}`, `{"method":"setTitle","title":""}`,
@@ -1075,7 +1078,7 @@ func TestNothingIsKeptOfEvents(t *testing.T) {
 			w.vm.Tell(i, json.RawMessage(`{"type":"turn_start","turnIndex":1}`))
 		}
 		for told := uint64(0); told < from+n-1; {
-			told = wait[Told](w).N
+			told = wait[words.Told](w).N
 		}
 		memory := make(chan int64)
 		w.vm.VM.(*vm).do(func() {
@@ -1090,25 +1093,25 @@ func TestNothingIsKeptOfEvents(t *testing.T) {
 }
 
 // told is a VM that is told words by their names.
-type told struct{ VM }
+type told struct{ words.VM }
 
-func (v told) Tell(n uint64, event json.RawMessage)  { v.Say(Tell{N: n, Event: event}) }
-func (v told) Call(id uint64, event json.RawMessage) { v.Say(Call{ID: id, Event: event}) }
-func (v told) CancelCall(id uint64)                  { v.Say(CancelCall{ID: id}) }
-func (v told) Prepare(id uint64, call ToolCall)      { v.Say(Prepare{ID: id, Call: call}) }
-func (v told) Tool(id uint64, call ToolCall)         { v.Say(RunTool{ID: id, Call: call}) }
-func (v told) CancelTool(id uint64)                  { v.Say(CancelTool{ID: id}) }
+func (v told) Tell(n uint64, event json.RawMessage)   { v.Say(words.Tell{N: n, Event: event}) }
+func (v told) Call(id uint64, event json.RawMessage)  { v.Say(words.Call{ID: id, Event: event}) }
+func (v told) CancelCall(id uint64)                   { v.Say(words.CancelCall{ID: id}) }
+func (v told) Prepare(id uint64, call words.ToolCall) { v.Say(words.Prepare{ID: id, Call: call}) }
+func (v told) Tool(id uint64, call words.ToolCall)    { v.Say(words.RunTool{ID: id, Call: call}) }
+func (v told) CancelTool(id uint64)                   { v.Say(words.CancelTool{ID: id}) }
 func (v told) Command(id uint64, name, args string) {
-	v.Say(RunCommand{ID: id, Name: name, Args: args})
+	v.Say(words.RunCommand{ID: id, Name: name, Args: args})
 }
 func (v told) Invoke(id uint64, key, member string, args []json.RawMessage) {
-	v.Say(Invoke{ID: id, Key: key, Member: member, Args: args})
+	v.Say(words.Invoke{ID: id, Key: key, Member: member, Args: args})
 }
 func (v told) Answer(op uint64, result json.RawMessage, err string) {
-	v.Say(Answer{Op: op, Result: result, Err: err})
+	v.Say(words.Answer{Op: op, Result: result, Err: err})
 }
-func (v told) Part(op uint64, event json.RawMessage) { v.Say(Part{Op: op, Event: event}) }
-func (v told) Entry(entry json.RawMessage)           { v.Say(Appended{Entry: entry}) }
-func (v told) AbortRun()                             { v.Say(AbortRun{}) }
-func (v told) Rebind(spec Spec)                      { v.Say(Rebind{Spec: spec}) }
-func (v told) Close(reason string)                   { v.Say(Close{Reason: reason}) }
+func (v told) Part(op uint64, event json.RawMessage) { v.Say(words.Part{Op: op, Event: event}) }
+func (v told) Entry(entry json.RawMessage)           { v.Say(words.Appended{Entry: entry}) }
+func (v told) AbortRun()                             { v.Say(words.AbortRun{}) }
+func (v told) Rebind(spec words.Spec)                { v.Say(words.Rebind{Spec: spec}) }
+func (v told) Close(reason string)                   { v.Say(words.Close{Reason: reason}) }

@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+
+	words "troupe/protocol/extension"
 )
 
 // kind says what a frame is.
@@ -18,8 +20,8 @@ type kind uint8
 
 // sayWords are what the daemon says. The kind of its frame is its place among them, behind sayFirst:
 // the two halves of one program are never of different versions.
-var sayWords = []Word{
-	Tell{}, Call{}, CancelCall{}, Prepare{}, RunTool{}, CancelTool{}, RunCommand{}, Invoke{}, Answer{}, Part{}, Update{}, Appended{}, AbortRun{}, Rebind{}, Close{},
+var sayWords = []words.Word{
+	words.Tell{}, words.Call{}, words.CancelCall{}, words.Prepare{}, words.RunTool{}, words.CancelTool{}, words.RunCommand{}, words.Invoke{}, words.Answer{}, words.Part{}, words.Update{}, words.Appended{}, words.AbortRun{}, words.Rebind{}, words.Close{},
 }
 
 const (
@@ -28,8 +30,8 @@ const (
 )
 
 // saidWords are what a VM says. The kind of its frame is its place among them, behind saidFirst.
-var saidWords = []Said{
-	Ready{}, Changed{}, Told{}, Done{}, Prepared{}, ToolUpdate{}, ToolDone{}, CommandDone{}, Act{}, Op{}, OpCancel{}, Failure{}, Log{}, Quiet{}, Gone{},
+var saidWords = []words.Said{
+	words.Ready{}, words.Changed{}, words.Told{}, words.Done{}, words.Prepared{}, words.ToolUpdate{}, words.ToolDone{}, words.CommandDone{}, words.Act{}, words.Op{}, words.OpCancel{}, words.Failure{}, words.Log{}, words.Quiet{}, words.Gone{},
 }
 
 const saidFirst kind = 64
@@ -189,17 +191,17 @@ func bareOf(x reflect.Value) (id *uint64, text *json.RawMessage, bare bool) {
 
 // wordFrame is what the daemon says as a frame. An answer with bad JSON of somebody else in it has
 // no form.
-func wordFrame(session uint32, w Word) frame {
+func wordFrame(session uint32, w words.Word) frame {
 	f, err := encodeWord(sayWords, sayFirst, session, w)
-	if a, is := w.(Answer); is && err != nil {
-		return wordFrame(session, Answer{Op: a.Op, Err: err.Error()})
+	if a, is := w.(words.Answer); is && err != nil {
+		return wordFrame(session, words.Answer{Op: a.Op, Err: err.Error()})
 	}
 	return f
 }
 
 // frameOf is what a VM says as a frame.
-func frameOf(session uint32, s Said) frame {
-	if s, is := s.(Done); is && s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
+func frameOf(session uint32, s words.Said) frame {
+	if s, is := s.(words.Done); is && s.Err == "" && !s.TimedOut && (s.Result == nil || json.Valid(s.Result)) {
 		return frame{saidAnswer, session, s.ID, slices.Concat([]byte(s.Path), []byte{0}, s.Result)}
 	}
 	f, err := encodeWord(saidWords, saidFirst, session, s)
@@ -213,21 +215,21 @@ func frameOf(session uint32, s Said) frame {
 }
 
 // unsaid is said in the place of what has no form, so that nobody waits for it.
-func unsaid(s Said, err error) Said {
+func unsaid(s words.Said, err error) words.Said {
 	switch s := s.(type) {
-	case Done:
-		return Done{ID: s.ID, Err: err.Error()}
-	case Prepared:
-		return Prepared{ID: s.ID, Err: err.Error()}
-	case ToolDone:
-		return ToolDone{ID: s.ID, IsError: true}
+	case words.Done:
+		return words.Done{ID: s.ID, Err: err.Error()}
+	case words.Prepared:
+		return words.Prepared{ID: s.ID, Err: err.Error()}
+	case words.ToolDone:
+		return words.ToolDone{ID: s.ID, IsError: true}
 	default:
-		return Failure{Path: "<runtime>", Message: err.Error()}
+		return words.Failure{Path: "<runtime>", Message: err.Error()}
 	}
 }
 
 // saidOf is the other way.
-func saidOf(f frame) (Said, error) {
+func saidOf(f frame) (words.Said, error) {
 	if f.kind != saidAnswer {
 		return decodeWord(saidWords, saidFirst, f)
 	}
@@ -238,5 +240,5 @@ func saidOf(f frame) (Said, error) {
 	if len(result) == 0 {
 		result = nil
 	}
-	return Done{ID: f.id, Path: string(path), Result: result}, nil
+	return words.Done{ID: f.id, Path: string(path), Result: result}, nil
 }

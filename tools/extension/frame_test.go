@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // relieved has another goroutine read on before a frame is heard, every time.
@@ -64,9 +66,9 @@ func TestFramesInOrder(t *testing.T) {
 
 // TestWordsComeBack: what a VM says is what is heard, in whatever form it crosses.
 func TestWordsComeBack(t *testing.T) {
-	for _, s := range []Said{
-		Told{N: 7}, Done{ID: 1}, Done{ID: 1 << 52, Result: []byte(`{"a":1}`), Path: "/x/é.ts"}, Done{ID: 3, Path: "/x.ts"},
-		Done{ID: 4, Err: "no"}, Done{ID: 5, TimedOut: true}, Done{ID: 6, Path: "/x.ts", Err: "no"}, Quiet{Quiet: true}, Gone{Why: "w"},
+	for _, s := range []words.Said{
+		words.Told{N: 7}, words.Done{ID: 1}, words.Done{ID: 1 << 52, Result: []byte(`{"a":1}`), Path: "/x/é.ts"}, words.Done{ID: 3, Path: "/x.ts"},
+		words.Done{ID: 4, Err: "no"}, words.Done{ID: 5, TimedOut: true}, words.Done{ID: 6, Path: "/x.ts", Err: "no"}, words.Quiet{Quiet: true}, words.Gone{Why: "w"},
 	} {
 		f := frameOf(9, s)
 		require.Equal(t, uint32(9), f.session)
@@ -74,11 +76,11 @@ func TestWordsComeBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s, back)
 	}
-	for _, w := range []Word{
-		Tell{N: 7, Event: []byte(`{"type":"x"}`)}, Call{ID: 1 << 52, Event: []byte(`{`)}, CancelCall{ID: 3}, Prepare{ID: 4, Call: ToolCall{ID: "c", Name: "n", Args: []byte(`{}`), Prepared: true}},
-		RunTool{ID: 5, Call: ToolCall{ID: "c", Args: []byte(`{}`)}}, CancelTool{ID: 6}, RunCommand{ID: 7, Name: "c", Args: "a b"}, Invoke{ID: 8, Key: "k", Member: "m", Args: []json.RawMessage{[]byte(`1`)}},
-		Answer{Op: 9, Result: nil, Err: ""}, Answer{Op: 10, Result: []byte(`null`), Err: ""}, Answer{Op: 11, Result: nil, Err: "no"}, Part{Op: 12, Event: []byte(`{}`)}, Update{Snapshot: []byte(`{}`)}, Appended{Entry: []byte(`{}`)},
-		AbortRun{}, Rebind{Spec: Spec{Cwd: "/c"}}, Close{Reason: "quit"},
+	for _, w := range []words.Word{
+		words.Tell{N: 7, Event: []byte(`{"type":"x"}`)}, words.Call{ID: 1 << 52, Event: []byte(`{`)}, words.CancelCall{ID: 3}, words.Prepare{ID: 4, Call: words.ToolCall{ID: "c", Name: "n", Args: []byte(`{}`), Prepared: true}},
+		words.RunTool{ID: 5, Call: words.ToolCall{ID: "c", Args: []byte(`{}`)}}, words.CancelTool{ID: 6}, words.RunCommand{ID: 7, Name: "c", Args: "a b"}, words.Invoke{ID: 8, Key: "k", Member: "m", Args: []json.RawMessage{[]byte(`1`)}},
+		words.Answer{Op: 9, Result: nil, Err: ""}, words.Answer{Op: 10, Result: []byte(`null`), Err: ""}, words.Answer{Op: 11, Result: nil, Err: "no"}, words.Part{Op: 12, Event: []byte(`{}`)}, words.Update{Snapshot: []byte(`{}`)}, words.Appended{Entry: []byte(`{}`)},
+		words.AbortRun{}, words.Rebind{Spec: words.Spec{Cwd: "/c"}}, words.Close{Reason: "quit"},
 	} {
 		f := wordFrame(9, w)
 		require.Equal(t, uint32(9), f.session)
@@ -86,9 +88,9 @@ func TestWordsComeBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, w, back)
 	}
-	back, err := decodeWord(sayWords, sayFirst, wordFrame(9, Answer{Op: 9, Result: []byte(`{`), Err: ""}))
+	back, err := decodeWord(sayWords, sayFirst, wordFrame(9, words.Answer{Op: 9, Result: []byte(`{`), Err: ""}))
 	require.NoError(t, err)
-	require.NotEmpty(t, back.(Answer).Err, "who waits hears of it")
+	require.NotEmpty(t, back.(words.Answer).Err, "who waits hears of it")
 	_, err = decodeWord(sayWords, sayFirst, frame{kind: sayFirst + kind(len(sayWords))})
 	require.Error(t, err)
 	_, err = saidOf(frame{kind: saidAnswer, payload: []byte("/x.ts")})

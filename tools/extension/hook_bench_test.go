@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"troupe/actors/kernel"
+	words "troupe/protocol/extension"
 )
 
 // BenchmarkHook measures a hook that one handler is asked, inside the process.
@@ -22,10 +23,10 @@ func BenchmarkHook(b *testing.B) {
 	o.Turns = turns
 	h := NewInline(o)
 	defer h.Close()
-	done := make(chan Said, 1)
-	vm := h.Open(Spec{Cwd: b.TempDir(), Entries: []Entry{{Path: path}}}, func(s Said) {
+	done := make(chan words.Said, 1)
+	vm := h.Open(words.Spec{Cwd: b.TempDir(), Entries: []words.Entry{{Path: path}}}, func(s words.Said) {
 		switch s.(type) {
-		case Ready, Done:
+		case words.Ready, words.Done:
 			done <- s
 		default:
 		}
@@ -34,8 +35,8 @@ func BenchmarkHook(b *testing.B) {
 	event := json.RawMessage(`{"type":"input","text":"past","source":"rpc"}`)
 	b.ReportAllocs()
 	for id := uint64(2); b.Loop(); id += 2 {
-		vm.Say(Call{ID: id, Event: event})
-		if d, ok := (<-done).(Done); !ok || d.Result == nil {
+		vm.Say(words.Call{ID: id, Event: event})
+		if d, ok := (<-done).(words.Done); !ok || d.Result == nil {
 			b.Fatal(d)
 		}
 	}

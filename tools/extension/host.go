@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
@@ -92,16 +93,16 @@ func CacheDir() string {
 }
 
 // Open begins a VM.
-func (h *Inline) Open(spec Spec, sink func(Said)) VM {
+func (h *Inline) Open(spec words.Spec, sink func(words.Said)) words.VM {
 	v := newVM(h, spec, sink)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		go sink(Gone{Why: "the host is closed"})
+		go sink(words.Gone{Why: "the host is closed"})
 		return v
 	}
 	if h.o.InDaemon && sandboxOf(spec).On() {
-		go sink(Gone{Why: "the daemon, in which extensions are to run, cannot be put into a sandbox: choose another --extension-host"})
+		go sink(words.Gone{Why: "the daemon, in which extensions are to run, cannot be put into a sandbox: choose another --extension-host"})
 		return v
 	}
 	h.vms[v] = true

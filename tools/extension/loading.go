@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"time"
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 )
 
-func (v *vm) rebind(spec Spec) {
+func (v *vm) rebind(spec words.Spec) {
 	spec.Entries, spec.Argv, spec.AgentDir = v.spec.Entries, v.spec.Argv, v.spec.AgentDir
 	v.spec = spec
 	switch {
@@ -78,7 +79,7 @@ func (v *vm) loadNext() {
 }
 
 // limitLoad bounds the time in which an entry is loaded.
-func (v *vm) limitLoad(e Entry, index int) {
+func (v *vm) limitLoad(e words.Entry, index int) {
 	r := v.realm
 	r.loads = time.AfterFunc(v.host.o.Limits.Load, func() {
 		v.post(r, func() {
@@ -101,7 +102,7 @@ func (v *vm) loaded(index int, message, stack string) {
 	}
 	if message != "" {
 		path := v.spec.Entries[index].Path
-		r.errors = append(r.errors, LoadError{Path: path, Message: message, Stack: v.stack(stack), Gates: v.host.gates(path)})
+		r.errors = append(r.errors, words.LoadError{Path: path, Message: message, Stack: v.stack(stack), Gates: v.host.gates(path)})
 	}
 	r.loading++
 	v.post(r, v.loadNext)

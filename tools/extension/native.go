@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
@@ -191,15 +192,15 @@ func (v *vm) native(list []any) (any, error) {
 		if err := fits(a.text(0), a.text(1)); err != nil {
 			return nil, err
 		}
-		v.sink(Act{Name: a.text(0), Args: wellFormed(a.text(1))})
+		v.sink(words.Act{Name: a.text(0), Args: wellFormed(a.text(1))})
 	case "log":
-		v.sink(Log{Level: a.text(0), Text: a.text(1)})
+		v.sink(words.Log{Level: a.text(0), Text: a.text(1)})
 	case "error":
 		if path := a.text(0); a.text(1) == "load" && !v.ready { // again, for another session
-			v.realm.errors = append(v.realm.errors, LoadError{Path: path, Message: a.text(2), Stack: v.stack(a.text(3)), Gates: v.host.gates(path)})
+			v.realm.errors = append(v.realm.errors, words.LoadError{Path: path, Message: a.text(2), Stack: v.stack(a.text(3)), Gates: v.host.gates(path)})
 			break
 		}
-		v.sink(Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
+		v.sink(words.Failure{Path: a.text(0), Event: a.text(1), Message: a.text(2), Stack: v.stack(a.text(3))})
 	case "changed":
 		r.fresh = true
 	case "timer":
@@ -252,15 +253,15 @@ func (v *vm) answered(word string, a args) {
 	case "ready":
 		v.ready = true
 		v.realm.engine.loaded()
-		v.sink(Ready{Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
+		v.sink(words.Ready{Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
 		v.realm.errors = nil
 	case "regs":
-		v.sink(Changed{Registrations: registrationsOf(a.text(0))})
+		v.sink(words.Changed{Registrations: registrationsOf(a.text(0))})
 	case "began":
 		v.began(callKey{a.text(0), uint64(a.int(1))})
 	case "told":
 		if v.conclude(callKey{"tell", id}) && id > 0 {
-			v.sink(Told{N: id})
+			v.sink(words.Told{N: id})
 		}
 	case "done":
 		if !v.conclude(callKey{"call", id}) {
@@ -281,30 +282,30 @@ func (v *vm) answered(word string, a args) {
 			v.post(v.realm, v.left)
 			return
 		}
-		v.sink(Done{ID: id, Result: result(1), Err: a.text(2), Path: a.text(3)})
+		v.sink(words.Done{ID: id, Result: result(1), Err: a.text(2), Path: a.text(3)})
 	case "prepared":
 		if v.conclude(callKey{"prepare", id}) {
-			v.sink(Prepared{ID: id, Args: result(1), Err: a.text(2)})
+			v.sink(words.Prepared{ID: id, Args: result(1), Err: a.text(2)})
 		}
 	case "toolUpdate":
 		if _, ok := v.calls[callKey{"tool", id}]; ok {
-			v.sink(ToolUpdate{ID: id, Partial: result(1)})
+			v.sink(words.ToolUpdate{ID: id, Partial: result(1)})
 		}
 	case "toolDone":
 		if v.conclude(callKey{"tool", id}) {
-			v.sink(ToolDone{ID: id, Result: result(1), IsError: a.bool(2)})
+			v.sink(words.ToolDone{ID: id, Result: result(1), IsError: a.bool(2)})
 		}
 	case "commandDone":
 		if v.conclude(callKey{"command", id}) {
-			v.sink(CommandDone{ID: id, Err: a.text(1)})
+			v.sink(words.CommandDone{ID: id, Err: a.text(1)})
 		}
 	}
 }
 
-func registrationsOf(text string) Registrations {
-	var r Registrations
+func registrationsOf(text string) words.Registrations {
+	var r words.Registrations
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return Registrations{}
+		return words.Registrations{}
 	}
 	return r
 }
@@ -423,7 +424,7 @@ func (v *vm) closeOp(id int) {
 func (v *vm) unask(id int) {
 	if o := v.realm.ops[id]; o != nil && o.asked {
 		delete(v.realm.ops, id)
-		v.sink(OpCancel{ID: uint64(id)})
+		v.sink(words.OpCancel{ID: uint64(id)})
 	}
 }
 
@@ -447,7 +448,7 @@ func (v *vm) ask(id int, name string, payload json.RawMessage, parts bool) error
 		return err
 	}
 	v.addOp(id, &op{waits: true, asked: true, parts: parts})
-	v.sink(Op{ID: uint64(id), Name: name, Args: payload})
+	v.sink(words.Op{ID: uint64(id), Name: name, Args: payload})
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
@@ -146,7 +147,7 @@ p.on("exit", (code, signal) => { if (signal) process.removeAllListeners(signal),
 	return path
 }
 
-func (n *nodeEngine) load(index int, e Entry, code *bundle.Entry) {
+func (n *nodeEngine) load(index int, e words.Entry, code *bundle.Entry) {
 	if !code.ForNode {
 		code.ForNode, code.Code = true, []byte(code.Bundle.Code)
 		_ = n.v.host.nodes.Put(code) // what cannot be kept is made again
@@ -369,7 +370,7 @@ func (n *nodeEngine) watch() {
 				if i := n.r.loading; !n.v.ready && i < len(n.v.spec.Entries) {
 					n.v.refuse(n.v.spec.Entries[i].Path, n.v.overlong())
 				}
-				n.v.sink(Failure{Path: "<runtime>", Event: event, Message: n.v.overlong()})
+				n.v.sink(words.Failure{Path: "<runtime>", Event: event, Message: n.v.overlong()})
 			}) {
 				return
 			}
@@ -417,7 +418,7 @@ func (n *nodeEngine) listen(f *os.File, level string) {
 	stop := context.AfterFunc(n.r.ctx, func() { f.Close() }) // what it has started may hold it open
 	defer stop()
 	eachLine(f, func(line string) bool {
-		return n.v.postAndWait(n.r.ctx, n.r, func() { n.v.sink(Log{Level: level, Text: line}) })
+		return n.v.postAndWait(n.r.ctx, n.r, func() { n.v.sink(words.Log{Level: level, Text: line}) })
 	})
 }
 

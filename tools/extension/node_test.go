@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // inNode loads an extension in Node.
 func inNode(t *testing.T, o Options, source string) *world {
 	t.Helper()
 	o.Engine = EngineNode
-	newHost = func(_ *testing.T, o Options) Host { return NewInline(o) }
+	newHost = func(_ *testing.T, o Options) words.Host { return NewInline(o) }
 	defer func() { newHost = inlineHost }()
 	path := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(path, []byte(source), 0o600))
-	return loadSpec(t, Spec{}, o, path)
+	return loadSpec(t, words.Spec{}, o, path)
 }
 
 func (w *world) notices() (list []string) {
@@ -55,9 +57,9 @@ func TestNode(t *testing.T) {
 		}`)
 	require.Empty(t, w.ready.Errors)
 	w.vm.Command(1, "go", "now")
-	op := wait[Op](w)
+	op := wait[words.Op](w)
 	w.vm.Answer(op.ID, json.RawMessage(`{"value":"b"}`), "")
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Equal(t, []string{"served /x 42 2 one string ab\x1b[0m function function true now", "b", "process.exit()", "hi"}, w.notices())
 	require.JSONEq(t, `{"input":{"a":1,"seen":true}}`, string(w.call(`{"type":"tool_call","toolName":"x","input":{"a":1}}`).Result))
 }
@@ -92,7 +94,7 @@ func TestNodeIsChosen(t *testing.T) {
 			o := testOptions()
 			o.Engine, o.CacheDir = EngineAuto, filepath.Join(dir, "cache")
 			for range 2 { // bundled, and from the cache
-				w := loadSpec(t, Spec{}, o, list...)
+				w := loadSpec(t, words.Spec{}, o, list...)
 				require.Empty(t, w.ready.Errors)
 				w.tell(`{"type":"turn_start"}`)
 				for _, said := range w.notices() {
@@ -106,10 +108,10 @@ func TestNodeIsChosen(t *testing.T) {
 	t.Setenv("TROUPE_NODE", "/nowhere/node")
 	o := testOptions()
 	o.Engine = EngineAuto
-	w := loadSpec(t, Spec{}, o, says("addon2", `import { file } from "native"; void file;`))
+	w := loadSpec(t, words.Spec{}, o, says("addon2", `import { file } from "native"; void file;`))
 	require.Contains(t, w.ready.Errors[0].Message, "needs Node.js")
 	o.Engine = EngineNode
-	w = loadSpec(t, Spec{}, o, says("gate", `// tool_call`))
+	w = loadSpec(t, words.Spec{}, o, says("gate", `// tool_call`))
 	require.Contains(t, w.ready.Errors[0].Message, "no Node.js was found")
 	require.Equal(t, []string{"tool_call"}, w.ready.Errors[0].Gates)
 }
@@ -147,29 +149,29 @@ func TestNodeThatBreaks(t *testing.T) {
 	hooks.vm.Call(hooks.id(), json.RawMessage(`{"type":"context"}`))
 	hooks.vm.Call(hooks.id(), json.RawMessage(`{"type":"tool_call","input":{}}`))
 
-	wait[Ready](w) // it begins anew
-	require.Contains(t, w.failures(), Failure{Path: "<runtime>", Event: "agent_start", Message: "interrupted: it ran for 2s without a break"})
+	wait[words.Ready](w) // it begins anew
+	require.Contains(t, w.failures(), words.Failure{Path: "<runtime>", Event: "agent_start", Message: "interrupted: it ran for 2s without a break"})
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{"alive"}, w.notices())
 
-	wait[Told](waits)
+	wait[words.Told](waits)
 	require.Equal(t, []string{"slept"}, waits.notices(), "who waits for a program computes nothing")
 
 	for range 2 { // a promise alone, and a timer
-		done := wait[Done](hooks)
+		done := wait[words.Done](hooks)
 		require.NotEqual(t, input, done.ID, "a handler that waits for a program has time")
 		require.True(t, done.TimedOut)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(hooks.dir, "go"), nil, 0o600))
-	require.JSONEq(t, `{"action":"handled"}`, string(wait[Done](hooks).Result))
+	require.JSONEq(t, `{"action":"handled"}`, string(wait[words.Done](hooks).Result))
 
 	w.tell(`{"type":"message_start"}`)
-	require.Equal(t, "nobody cares", wait[Failure](w).Message)
+	require.Equal(t, "nobody cares", wait[words.Failure](w).Message)
 	w.call(`{"type":"message_end"}`)
-	require.Equal(t, "in a timer", wait[Failure](w).Message)
+	require.Equal(t, "in a timer", wait[words.Failure](w).Message)
 
 	w.vm.Tell(w.id(), json.RawMessage(`{"type":"turn_start"}`))
-	wait[Ready](w)
+	wait[words.Ready](w)
 	w.tell(`{"type":"agent_end"}`)
 	require.Contains(t, show(w.said), "out of memory")
 
@@ -197,8 +199,8 @@ func TestNodeThatIsKilled(t *testing.T) {
 	id := w.id()
 	w.vm.Call(id, json.RawMessage(`{"type":"tool_call","input":{}}`))
 	require.NoError(t, n.proc.Signal(syscall.SIGKILL))
-	require.Contains(t, wait[Done](w).Err, "Node.js ended: killed")
-	wait[Ready](w)
+	require.Contains(t, wait[words.Done](w).Err, "Node.js ended: killed")
+	wait[words.Ready](w)
 	w.tell(`{"type":"agent_end"}`)
 	require.Equal(t, []string{"alive"}, w.notices())
 }

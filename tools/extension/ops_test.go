@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/quick"
 )
@@ -371,13 +372,13 @@ func TestWatchStream(t *testing.T) {
 // Every word crosses the frames as it is.
 func TestFrames(t *testing.T) {
 	no := false
-	for _, s := range []Said{
-		Ready{Registrations: Registrations{Listens: []string{"x"}, Tools: []ToolDef{{Name: "t", Parameters: json.RawMessage(`{}`), DefaultActive: &no}}}, Errors: []LoadError{{Path: "p", Message: "m", Gates: []string{"tool_call"}}}},
-		Changed{Registrations: Registrations{Commands: []CommandDef{{Name: "c"}}}}, Told{N: 7}, Done{ID: 1, Result: json.RawMessage(`{"a":1}`)}, Done{ID: 2, Err: "e"},
-		Done{ID: 3, TimedOut: true}, Prepared{ID: 4, Args: json.RawMessage(`{}`)}, Prepared{ID: 5, Err: "bad"}, ToolUpdate{ID: 6, Partial: json.RawMessage(`{}`)},
-		ToolDone{ID: 7, Result: json.RawMessage(`{"a":"<&>"}`)}, ToolDone{ID: 8, Result: json.RawMessage(`{}`), IsError: true}, CommandDone{ID: 9}, CommandDone{ID: 10, Err: "x"},
-		Act{Name: "n", Args: json.RawMessage(`{}`)}, Op{ID: 11, Name: "ui", Args: json.RawMessage(`{}`)}, OpCancel{ID: 12}, Failure{Path: "p", Event: "e", Message: "m", Stack: "s"},
-		Log{Level: "info", Text: "t"}, Quiet{Quiet: true}, Quiet{}, Gone{Why: "w"}, Gone{},
+	for _, s := range []words.Said{
+		words.Ready{Registrations: words.Registrations{Listens: []string{"x"}, Tools: []words.ToolDef{{Name: "t", Parameters: json.RawMessage(`{}`), DefaultActive: &no}}}, Errors: []words.LoadError{{Path: "p", Message: "m", Gates: []string{"tool_call"}}}},
+		words.Changed{Registrations: words.Registrations{Commands: []words.CommandDef{{Name: "c"}}}}, words.Told{N: 7}, words.Done{ID: 1, Result: json.RawMessage(`{"a":1}`)}, words.Done{ID: 2, Err: "e"},
+		words.Done{ID: 3, TimedOut: true}, words.Prepared{ID: 4, Args: json.RawMessage(`{}`)}, words.Prepared{ID: 5, Err: "bad"}, words.ToolUpdate{ID: 6, Partial: json.RawMessage(`{}`)},
+		words.ToolDone{ID: 7, Result: json.RawMessage(`{"a":"<&>"}`)}, words.ToolDone{ID: 8, Result: json.RawMessage(`{}`), IsError: true}, words.CommandDone{ID: 9}, words.CommandDone{ID: 10, Err: "x"},
+		words.Act{Name: "n", Args: json.RawMessage(`{}`)}, words.Op{ID: 11, Name: "ui", Args: json.RawMessage(`{}`)}, words.OpCancel{ID: 12}, words.Failure{Path: "p", Event: "e", Message: "m", Stack: "s"},
+		words.Log{Level: "info", Text: "t"}, words.Quiet{Quiet: true}, words.Quiet{}, words.Gone{Why: "w"}, words.Gone{},
 	} {
 		got, err := saidOf(frameOf(3, s))
 		require.NoError(t, err)
@@ -388,7 +389,7 @@ func TestFrames(t *testing.T) {
 		require.Error(t, err)
 	}
 	deep := json.RawMessage(strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000))
-	for _, s := range []Said{Done{ID: 7, Result: deep}, Prepared{ID: 7, Args: deep}, ToolDone{ID: 7, Result: deep}, ToolUpdate{ID: 7, Partial: deep}} {
+	for _, s := range []words.Said{words.Done{ID: 7, Result: deep}, words.Prepared{ID: 7, Args: deep}, words.ToolDone{ID: 7, Result: deep}, words.ToolUpdate{ID: 7, Partial: deep}} {
 		got, err := saidOf(frameOf(3, s))
 		require.NoError(t, err)
 		require.NotEqual(t, s, got, "nobody could read it, and nobody waits for it")

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	words "troupe/protocol/extension"
 )
 
 // Serve runs a host for whoever is at the other end, until that end is closed. The
@@ -15,7 +17,7 @@ import (
 func Serve(rw io.ReadWriter, o Options) error {
 	h := NewInline(o)
 	go h.warm()
-	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]VM{}, w: rw, in: attend(rw)}
+	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]words.VM{}, w: rw, in: attend(rw)}
 	r := newReader(s.in, h.o.Turns, s.hear)
 	r.read()
 	err := <-r.over
@@ -32,20 +34,20 @@ type server struct {
 	in    *attentive
 
 	mu  sync.Mutex // guards what follows: every VM says things, and when it is gone
-	vms map[uint32]VM
+	vms map[uint32]words.VM
 	out []byte // frames that are not written
 	due bool   // they are about to be
 }
 
 // say says what a VM says, together with what else is said in this turn: who is told by half
 // of it begins before there is time for him.
-func (s *server) say(session uint32, x Said) {
+func (s *server) say(session uint32, x words.Said) {
 	f := frameOf(session, x)
 	if len(f.payload) > mostFrame {
 		f = frameOf(session, unsaid(x, fmt.Errorf("a word of %d bytes is too long", len(f.payload))))
 	}
 	s.mu.Lock()
-	if _, gone := x.(Gone); gone {
+	if _, gone := x.(words.Gone); gone {
 		delete(s.vms, session)
 	}
 	s.out = f.append(s.out)
@@ -112,13 +114,13 @@ func (s *server) flush() {
 // hear does what a frame says.
 func (s *server) hear(f frame) error {
 	if f.kind == sayOpen {
-		var spec Spec
+		var spec words.Spec
 		if err := json.Unmarshal(f.payload, &spec); err != nil {
 			return fmt.Errorf("open: %w", err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.vms[f.session] = s.host.Open(spec, func(x Said) { s.say(f.session, x) })
+		s.vms[f.session] = s.host.Open(spec, func(x words.Said) { s.say(f.session, x) })
 		return nil
 	}
 	s.mu.Lock()

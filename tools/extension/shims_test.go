@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	words "troupe/protocol/extension"
 	"troupe/tools"
 )
 
@@ -26,26 +27,26 @@ func inEngine(t *testing.T, suite string) [][2]string {
 	limits.Turn, limits.Load = time.Minute, time.Minute // of a machine under load
 	host := NewInline(Options{Limits: limits, Files: &tools.Files{}, Version: "1", PiVersion: "1.5.2"})
 	defer func() { require.NoError(t, host.Close()) }()
-	said := make(chan Said, 1000)
+	said := make(chan words.Said, 1000)
 	path, err := filepath.Abs("testdata/shims/suites.ts")
 	require.NoError(t, err)
 	cwd, err := os.Getwd() // as Node's
 	require.NoError(t, err)
-	vm := host.Open(Spec{Entries: []Entry{{Path: path}}, Cwd: cwd, Reason: "startup"}, func(s Said) { said <- s })
+	vm := host.Open(words.Spec{Entries: []words.Entry{{Path: path}}, Cwd: cwd, Reason: "startup"}, func(s words.Said) { said <- s })
 	for s := range said {
-		if ready, ok := s.(Ready); ok {
+		if ready, ok := s.(words.Ready); ok {
 			require.Empty(t, ready.Errors)
 			break
 		}
 	}
 	file := filepath.Join(t.TempDir(), "said.json")
-	vm.Say(RunCommand{ID: 1, Name: "suite", Args: suite + " " + t.TempDir() + " " + file})
+	vm.Say(words.RunCommand{ID: 1, Name: "suite", Args: suite + " " + t.TempDir() + " " + file})
 	for s := range said {
 		switch s := s.(type) {
-		case CommandDone:
+		case words.CommandDone:
 			require.Empty(t, s.Err)
 			return saidIn(t, file)
-		case Failure:
+		case words.Failure:
 			require.Fail(t, s.Message, s.Stack)
 		}
 	}
@@ -152,7 +153,7 @@ func TestPackagesThatImportHTTP(t *testing.T) {
 	w := load(t, through)
 	require.Empty(t, w.ready.Errors)
 	w.vm.Command(1, "go", "")
-	require.Equal(t, "node:http.createServer needs Node.js", wait[CommandDone](w).Err)
+	require.Equal(t, "node:http.createServer needs Node.js", wait[words.CommandDone](w).Err)
 	require.Contains(t, w.acts("appendEntry")[0], `["201 text/echo POST /echo pkg text/plain body","6,4,0,true,1,443","ECONNREFUSED"]`)
 
 	direct := load(t, write("direct.ts", `import http from "node:http"; export default () => { http.createServer(); };`))

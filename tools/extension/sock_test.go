@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // TestSockets: servers and clients of node:net over TCP and Unix sockets, what they
@@ -52,7 +54,7 @@ export default function (pi: any) {
 	require.Empty(t, w.ready.Errors)
 	sock := filepath.Join(t.TempDir(), "s")
 	w.vm.Command(1, "go", sock)
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Contains(t, w.acts("appendEntry")[0], `[[true,"connect,end,close",8,"object"],[true,"connect,end,close",300000,"string"],false,`+
 		`["ECONNREFUSED","connect ECONNREFUSED 127.0.0.1:1"],["ENOENT","connect"],["EADDRINUSE","`+sock+`"]]`)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/protocol"
+	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/extension/bundle"
 	"troupe/tools/extension/prelude"
@@ -24,8 +25,8 @@ import (
 // from it, which is one at a time.
 type vm struct {
 	host *Inline
-	spec Spec
-	sink func(Said)
+	spec words.Spec
+	sink func(words.Said)
 	box  box
 	gone chan struct{}
 
@@ -62,7 +63,7 @@ type realm struct {
 	loads   *time.Timer
 	watch   *time.Timer // looks at calls whose time may be over; nil while it is not set
 	next    time.Time   // when it does
-	errors  []LoadError
+	errors  []words.LoadError
 	ended   bool
 	broken  bool // the engine is not to be touched again
 }
@@ -82,7 +83,7 @@ type alarm struct {
 	idle  bool // it keeps nobody awake
 }
 
-func newVM(h *Inline, spec Spec, sink func(Said)) *vm {
+func newVM(h *Inline, spec words.Spec, sink func(words.Said)) *vm {
 	v := &vm{
 		host: h, spec: spec, sink: sink, gone: make(chan struct{}),
 		calls: map[callKey]*call{}, procs: tools.NewProcs(h.o.Guard),
@@ -140,14 +141,14 @@ func (v *vm) end(why string) {
 	v.leave(why)
 	v.over = true
 	v.host.kills.Go(func() { v.procs.KillAll(0) })
-	v.sink(Gone{Why: why})
+	v.sink(words.Gone{Why: why})
 }
 
 // leave ends the realm and answers what is under way.
 func (v *vm) leave(why string) {
 	for id, o := range v.realm.ops {
 		if o.asked {
-			v.sink(OpCancel{ID: uint64(id)})
+			v.sink(words.OpCancel{ID: uint64(id)})
 		}
 	}
 	v.realm.close()
@@ -251,7 +252,7 @@ func (v *vm) stack(text string) string {
 }
 
 func (v *vm) fail(path, event string, e *quick.Error) {
-	v.sink(Failure{Path: path, Event: event, Message: e.Message, Stack: e.Stack})
+	v.sink(words.Failure{Path: path, Event: event, Message: e.Message, Stack: e.Stack})
 }
 
 // settle goes on with what was done, and looks after the VM.
@@ -269,14 +270,14 @@ func (v *vm) sayQuiet() {
 	}
 	if quiet != v.quiet {
 		v.quiet = quiet
-		v.sink(Quiet{Quiet: quiet})
+		v.sink(words.Quiet{Quiet: quiet})
 	}
 }
 
 // recycle begins anew: another realm, the same extensions. State comes from entries.
 func (v *vm) recycle(why string) {
 	v.leave(why)
-	v.sink(Failure{Path: "<runtime>", Event: "recycle", Message: why})
+	v.sink(words.Failure{Path: "<runtime>", Event: "recycle", Message: why})
 	now := time.Now()
 	recent := v.trials[:0]
 	for _, t := range v.trials {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	words "troupe/protocol/extension"
 )
 
 // Kinds of frames of a WebSocket (RFC 6455).
@@ -181,7 +183,7 @@ export default function (pi: any) {
 	w := load(t, path)
 	require.Empty(t, w.ready.Errors)
 	w.vm.Command(1, "go", url)
-	require.Empty(t, wait[CommandDone](w).Err)
+	require.Empty(t, wait[words.CommandDone](w).Err)
 	require.Contains(t, w.acts("appendEntry")[0], `[[1,"b",true],true,["5grü",[1,2,255],"70000xxx","300yyy"],0,[3001,"enough",true,3],`+
 		`[4000,"see you",true,3],"error",[1006,"",false,3],"error",[1006,"",false,3],`+
 		`"the server answered 404 Not Found to a WebSocket",3,"SyntaxError","InvalidStateError"]`)
