@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	crand "crypto/rand"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
@@ -311,10 +312,11 @@ type roleWorld struct {
 	files   map[string]string // by path
 }
 
-var loginKey = func() string {
-	// A key whose X begins with no zero byte: the SDK leaves those away.
+// loginKey is a key of `aws login`, with a zero byte at the beginning of its X or of none of its
+// coordinates: the SDK leaves such bytes away.
+func loginKey(zero bool) string {
 	for {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), nil)
+		key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 		if err != nil {
 			panic(err)
 		}
@@ -322,7 +324,7 @@ var loginKey = func() string {
 		if err != nil {
 			panic(err)
 		}
-		if point, err := key.PublicKey.Bytes(); err == nil && point[1] != 0 && point[33] != 0 {
+		if point, err := key.PublicKey.Bytes(); err == nil && (point[1] == 0) == zero && point[33] != 0 {
 			return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 		}
 	}
@@ -363,7 +365,7 @@ func newRoleWorld(r *rand.Rand, home, server string) *roleWorld {
 	return w
 }
 
-var sharedLoginKey = sync.OnceValue(loginKey)
+var sharedLoginKey = sync.OnceValue(func() string { return loginKey(false) })
 
 func (w *roleWorld) variables(r *rand.Rand, server string) {
 	set := func(often int, name, value string) {
@@ -568,6 +570,67 @@ func TestAWS_asked(t *testing.T) {
 		_, err := cloud.Signer(environ("AWS_PROFILE="+name, "AWS_REGION=eu-west-1", "AWS_CONFIG_FILE="+file)).Sign(t.Context(), address, nil)
 		assert.ErrorContains(t, err, says)
 		assert.Empty(t, f.take())
+	}
+}
+
+// TestAWS_differs: what is not as AWS's own library has it, on purpose. A file of a login keeps
+// what is not known here and a refresh token that no other comes for, a proof has its key's whole
+// coordinates, and what stands alone or is missing is no reason to end.
+func TestAWS_differs(t *testing.T) {
+	home := bare(t)
+	f := newFakeAWS(t)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/token":
+			_, _ = io.WriteString(w, `{"accessToken":"renewed","expiresIn":3600}`)
+		case "/v1/token":
+			f.proof(r.Header.Get("DPoP"))
+			_, _ = io.WriteString(w, `{"accessToken":{"accessKeyId":"ASIANEXT","secretAccessKey":"s","sessionToken":"t"},"expiresIn":900,"refreshToken":"next"}`)
+		default:
+			assert.Equal(t, "renewed", r.Header.Get("X-Amz-Sso_bearer_token"))
+			_, _ = io.WriteString(w, `{"roleCredentials":{"accessKeyId":"ASIASSO","secretAccessKey":"s","sessionToken":"t","expiration":4070908800000}}`)
+		}
+	}))
+	defer service.Close()
+	for _, name := range []string{"SSO", "SSO_OIDC", "SIGNIN"} {
+		t.Setenv("AWS_ENDPOINT_URL_"+name, service.URL)
+	}
+	sign := func(profile string) (string, error) {
+		file := write(t, filepath.Join(home, "config"), "[profile p]\nregion=eu-west-1\n"+profile+"[sso-session s]\nsso_region=eu-west-1\nsso_start_url=https://x\n")
+		signed, err := (&awsCloud{}).Signer(environ("AWS_PROFILE=p", "AWS_CONFIG_FILE="+file)).Sign(t.Context(), "https://bedrock-runtime.eu-west-1.amazonaws.com/", nil)
+		return signed["Authorization"], err
+	}
+	sum := sha1.Sum([]byte("s"))
+	path := write(t, filepath.Join(home, ".aws/sso/cache", hex.EncodeToString(sum[:])+".json"), `{"accessToken":"o","expiresAt":"2020-01-01T00:00:00Z","clientId":"c","clientSecret":"cs","refreshToken":"r","own":[1]}`)
+	got, err := sign("sso_session=s\nsso_role_name='\nsso_account_id=1\n")
+	require.NoError(t, err)
+	assert.Contains(t, got, "Credential=ASIASSO/")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"refreshToken":"r"`)
+	assert.Contains(t, string(text), `"own":[1]`)
+	_, err = sign("sso_session=s\nsso_role_name=r\n")
+	assert.ErrorContains(t, err, "missing required configuration: sso_account_id")
+
+	for _, c := range []struct{ key, says string }{{loginKey(true), ""}, {"no PEM", "not PEM"}} {
+		login, err := json.Marshal(map[string]any{
+			"accessToken": map[string]any{"accessKeyId": "o", "secretAccessKey": "s", "sessionToken": "t", "accountId": "1", "expiresAt": "2020-01-01T00:00:00Z"},
+			"clientId":    "c", "refreshToken": "r", "dpopKey": c.key, "own": "member",
+		})
+		require.NoError(t, err)
+		sum := sha256.Sum256([]byte("session"))
+		path := write(t, filepath.Join(home, ".aws/login/cache", hex.EncodeToString(sum[:])+".json"), string(login))
+		got, err := sign("login_session=session\n")
+		if c.says != "" {
+			assert.ErrorContains(t, err, c.says)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Contains(t, got, "Credential=ASIANEXT/")
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), `"own":"member"`)
+		assert.Contains(t, string(text), `"refreshToken":"next"`)
 	}
 }
 
