@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -73,9 +74,11 @@ func truncated(c *opCall, f func(text string, lines, bytes int) tools.Truncation
 
 // codings are those of TextDecoder, as its standard has them: each piece that is wrong becomes one
 // mark.
-var codings = map[string]encoding.Encoding{
-	"utf-8": unicode.UTF8, "utf-16le": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "windows-1252": charmap.Windows1252,
-}
+var codings = sync.OnceValue(func() map[string]encoding.Encoding {
+	return map[string]encoding.Encoding{
+		"utf-8": unicode.UTF8, "utf-16le": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "windows-1252": charmap.Windows1252,
+	}
+})
 
 // decodeText makes text of bytes: bytes, coding, fatal.
 func decodeText(c *opCall) (any, error) {
@@ -83,7 +86,7 @@ func decodeText(c *opCall) (any, error) {
 	if coding == "utf-8" && c.args.bool(2) && !utf8.Valid(b) {
 		return nil, &failure{Name: "TypeError", Code: "ERR_ENCODING_INVALID_ENCODED_DATA", Message: "The encoded data was not valid for encoding utf-8"}
 	}
-	text, err := codings[coding].NewDecoder().Bytes(b)
+	text, err := codings()[coding].NewDecoder().Bytes(b)
 	return string(text), err
 }
 
