@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -133,7 +134,7 @@ func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // verify signs the request again: every secret is "s".
 func (f *fakeAWS) verify(r *http.Request, body []byte, parts []string) {
-	again, err := http.NewRequest(r.Method, f.server.URL+r.URL.RequestURI(), bytes.NewReader(body))
+	again, err := http.NewRequest(r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
 	assert.NoError(f.t, err)
 	for name := range strings.SplitSeq(parts[4], ";") {
 		if name != "host" && name != "content-length" && name != "x-amz-date" && name != "x-amz-security-token" {
@@ -631,6 +632,31 @@ func TestAWS_differs(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `"own":"member"`)
 		assert.Contains(t, string(text), `"refreshToken":"next"`)
+	}
+}
+
+// TestAWS_certificates: AWS_CA_BUNDLE, or ca_bundle of the profile, says whose certificates count
+// for services that give credentials.
+func TestAWS_certificates(t *testing.T) {
+	home := bare(t)
+	server := httptest.NewUnstartedServer(newFakeAWS(t))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // hears of who does not trust it
+	server.StartTLS()
+	defer server.Close()
+	t.Setenv("AWS_ENDPOINT_URL_STS", server.URL)
+	bundle := write(t, filepath.Join(home, "bundle.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	for _, c := range []struct{ variable, key, says string }{
+		{"", "", "certificate signed by unknown authority"}, {bundle, "", ""}, {"", "ca_bundle=" + bundle, ""}, {home, "", "bundle"}, {filepath.Join(home, "config"), "", "failed to load custom CA bundle"},
+	} {
+		t.Setenv("AWS_CA_BUNDLE", c.variable)
+		file := write(t, filepath.Join(home, "config"), "[default]\nrole_arn=r\naws_access_key_id=AKID\naws_secret_access_key=s\nregion=eu-west-1\n"+c.key)
+		signed, err := (&awsCloud{}).Signer(environ("AWS_CONFIG_FILE="+file)).Sign(t.Context(), "https://bedrock-runtime.eu-west-1.amazonaws.com/", nil)
+		if c.says != "" {
+			assert.ErrorContains(t, err, c.says)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Contains(t, signed["Authorization"], "Credential=ASIA")
 	}
 }
 
