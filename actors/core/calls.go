@@ -310,7 +310,7 @@ func (in ToolDone) apply(m *Machine) {
 			in.Result = m.wroteTodos(in.Todos)
 		}
 		if in.Submission != nil {
-			if refused := m.submitted(r, c, in.Submission); refused != nil {
+			if refused := m.submitted(r, in.Submission); refused != nil {
 				in.Result, in.IsError = *refused, true
 			}
 		}

@@ -24,7 +24,7 @@ type submission struct {
 
 // submitted takes what a child hands over. What does not fit is refused, a few times;
 // anything else ends the run after this turn.
-func (m *Machine) submitted(r *run, c *call, s *protocol.Submission) (refused *protocol.ToolResult) {
+func (m *Machine) submitted(r *run, s *protocol.Submission) (refused *protocol.ToolResult) {
 	if s.Unfit != "" {
 		m.submission.misfits++
 		if m.submission.misfits < maxMisfits {

@@ -96,7 +96,7 @@ func (in TaskReady) apply(m *Machine) {
 		m.nameChild(it, taken)
 	}
 	c.tasks = t
-	m.advance(r, c)
+	m.advance(c)
 	m.showTasks(r, c)
 	m.endTasks(r, c)
 }
@@ -116,12 +116,12 @@ func (m *Machine) refuseTasks(r *run, c *call, why string) {
 // calls beside it, and ends a call whose items are done.
 func (m *Machine) goOn(r *run, c *call) {
 	m.taskChanged(r, c)
-	if m.advance(r, c) {
+	if m.advance(c) {
 		m.taskChanged(r, c)
 	}
 	m.endTasks(r, c)
 	for _, other := range r.calls { // what waits there for this one to have begun
-		if other != c && other.tasks != nil && other.state == callRunning && m.advance(r, other) {
+		if other != c && other.tasks != nil && other.state == callRunning && m.advance(other) {
 			m.taskChanged(r, other)
 			m.endTasks(r, other)
 		}
@@ -174,7 +174,7 @@ func (m *Machine) endTasks(r *run, c *call) {
 
 // advance begins what may begin, and says whether that was anything. Items begin in
 // their order.
-func (m *Machine) advance(r *run, c *call) (begun bool) {
+func (m *Machine) advance(c *call) (begun bool) {
 	live, next := 0, true
 	for _, it := range c.tasks.items {
 		switch s := it.state.(type) {

@@ -241,8 +241,8 @@ func (v *vm) native(list []any) (any, error) {
 // answered takes what JavaScript says of what is under way.
 func (v *vm) answered(word string, a args) {
 	id := uint64(a.int(0))
-	result := func(i int) json.RawMessage {
-		if s := a.text(i); s != "" {
+	result := func() json.RawMessage {
+		if s := a.text(1); s != "" {
 			return wellFormed(s)
 		}
 		return nil
@@ -282,18 +282,18 @@ func (v *vm) answered(word string, a args) {
 			v.post(v.realm, v.left)
 			return
 		}
-		v.sink(words.Done{ID: id, Result: result(1), Err: a.text(2), Path: a.text(3)})
+		v.sink(words.Done{ID: id, Result: result(), Err: a.text(2), Path: a.text(3)})
 	case "prepared":
 		if v.conclude(callKey{"prepare", id}) {
-			v.sink(words.Prepared{ID: id, Args: result(1), Err: a.text(2)})
+			v.sink(words.Prepared{ID: id, Args: result(), Err: a.text(2)})
 		}
 	case "toolUpdate":
 		if _, ok := v.calls[callKey{"tool", id}]; ok {
-			v.sink(words.ToolUpdate{ID: id, Partial: result(1)})
+			v.sink(words.ToolUpdate{ID: id, Partial: result()})
 		}
 	case "toolDone":
 		if v.conclude(callKey{"tool", id}) {
-			v.sink(words.ToolDone{ID: id, Result: result(1), IsError: a.bool(2)})
+			v.sink(words.ToolDone{ID: id, Result: result(), IsError: a.bool(2)})
 		}
 	case "commandDone":
 		if v.conclude(callKey{"command", id}) {

@@ -14,7 +14,7 @@ import (
 // working directory, x/y as well, and x alone is a name at any depth below it. A rule
 // that limits takes /x for the root of the file system, too: whoever writes it may
 // mean either.
-func (p *Place) patterns(cwd, spec string, a action) []string {
+func (p *Place) patterns(spec string, a action) []string {
 	spec = strings.ReplaceAll(spec, "{", `\{`) // no alternatives in a .gitignore
 	rest, absolute := strings.CutPrefix(spec, "//")
 	if absolute {

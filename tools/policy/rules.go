@@ -347,7 +347,7 @@ func (s *Set) parse(text string, a action) (Rule, error) {
 		r.command = newPattern(spec)
 		r.whole = r.command.all()
 	default:
-		r.paths = s.place.patterns(s.cwd, spec, a)
+		r.paths = s.place.patterns(spec, a)
 		r.dead = slices.ContainsFunc(r.paths, func(p string) bool { return !doublestar.ValidatePattern(p) }) ||
 			a == allow && r.tool == "write"
 	}
