@@ -197,7 +197,9 @@ func (c *awsConfig) ofProfile(ctx context.Context, p *awsProfile) (found aws.Cre
 	case p.set("login_session"):
 		found = cached(c.login(p.get("login_session")), 0)
 	case p.set("credential_process"):
-		found = processcreds.NewProvider(p.get("credential_process"))
+		// The library gives the program its own input, for codes that somebody types. Ours
+		// are commands of a client.
+		found = processcreds.NewProvider("exec </dev/null\n" + p.get("credential_process"))
 	default:
 		if found, err = c.container(ctx); found == nil && err == nil {
 			found = machine()
