@@ -19,7 +19,7 @@ import (
 // trusts is who trusts the project of a working directory for this run, "" if nobody has
 // said so.
 func (h *Shared) trusts(cwd string) string {
-	by, _ := h.trusted.Load(cwd)
+	by, _ := h.trust.said.Load(cwd)
 	who, _ := by.(string)
 	return who
 }
@@ -27,7 +27,7 @@ func (h *Shared) trusts(cwd string) string {
 // asksTrust says whether extensions are to be asked if they trust the project: where
 // something was left out, and nobody has decided for this run.
 func (s *Session) asksTrust() bool {
-	_, said := s.shared.trusted.Load(s.work.cwd)
+	_, said := s.shared.trust.said.Load(s.work.cwd)
 	return s.ext.listens["project_trust"] && s.shared.Consent == config.Unsaid && !said && len(s.work.files.Project.LeftOut) > 0
 }
 
@@ -53,7 +53,7 @@ func (s *Session) onTrustSaid(c actor.Context, m trustSaid) {
 	}
 	s.ext.load.asked = false
 	if m.says == "yes" || m.says == "no" {
-		s.shared.trusted.Store(m.cwd, map[bool]string{true: config.TrustedByExtension}[m.says == "yes"])
+		s.shared.trust.said.Store(m.cwd, map[bool]string{true: config.TrustedByExtension}[m.says == "yes"])
 	}
 	if m.says == "yes" {
 		s.log.Info().Str("cwd", m.cwd).Msg("an extension trusts the project")
@@ -95,11 +95,11 @@ func (s *Session) offerTrust(c actor.Context) {
 		s.spec.Child != nil || s.clients.attached() == 0 {
 		return
 	}
-	if _, said := s.shared.trusted.Load(s.work.cwd); said {
+	if _, said := s.shared.trust.said.Load(s.work.cwd); said {
 		return
 	}
 	dir := tools.RealPath(s.work.cwd)
-	if _, asked := s.shared.trustAsked.LoadOrStore(dir, true); asked {
+	if _, asked := s.shared.trust.asked.LoadOrStore(dir, true); asked {
 		return
 	}
 	s.trust = trustQuestion{dialog: s.shared.recordID("trust"), dir: dir}
@@ -148,7 +148,7 @@ func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol
 		return true
 	}
 	yes := *m.Value != trustNot
-	s.shared.trusted.Store(cwd, map[bool]string{true: config.TrustedByAnswer}[yes])
+	s.shared.trust.said.Store(cwd, map[bool]string{true: config.TrustedByAnswer}[yes])
 	done := func(c actor.Context, err error) {
 		if err != nil {
 			s.log.Warn().Err(err).Str("cwd", dir).Msg("whether the project is trusted cannot be kept: the answer counts until troupe ends")
@@ -166,7 +166,7 @@ func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol
 	kernel.Background(c, func() any {
 		err := store.SaveTrust(h.fs(), file, dir, yes)
 		if err == nil {
-			h.trusted.Delete(cwd) // the file says so from now on, and can be changed
+			h.trust.said.Delete(cwd) // the file says so from now on, and can be changed
 		}
 		return granted{err, done}
 	})
@@ -176,7 +176,7 @@ func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol
 // trustUnanswered lets another session ask: of this one nobody can answer any more.
 func (s *Session) trustUnanswered() {
 	if s.trust.dialog != "" {
-		s.shared.trustAsked.Delete(s.trust.dir)
+		s.shared.trust.asked.Delete(s.trust.dir)
 	}
 	s.trust = trustQuestion{said: s.trust.said}
 }

@@ -107,11 +107,17 @@ type Shared struct {
 	ringBytes  atomic.Int64 // of the rings of all sessions
 	lastTools  atomic.Pointer[toolSet]
 	lister     func() *store.Lister // finds sessions on disk; all sessions of the process share what it remembers of their files
-	trusted    sync.Map             // by working directory: who trusts it for this run, "" for somebody who does not
-	trustAsked sync.Map             // directories, without symbolic links, about which clients were asked
+	trust      projectTrust
+	atStart    atomic.Pointer[settingsRead] // nil when the default session has taken them
 	// records numbers what extensions show to clients. None has the number of another, not
 	// even after a reload or a crash: a late yes must not be one to another question.
 	records atomic.Int64
+}
+
+// projectTrust is what clients have said of projects in this run.
+type projectTrust struct {
+	said  sync.Map // by working directory: who trusts it, "" for somebody who does not
+	asked sync.Map // directories, without symbolic links, about which clients were asked
 }
 
 // NewShared completes a configuration with the defaults.

@@ -100,8 +100,26 @@ func (h *Shared) findExtensions(dirs config.Dirs, files *config.Settings) ([]con
 // trusted says whether what lies in the project counts.
 func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 
-// loadSettings reads what counts for a session of a working directory.
+// settingsRead are settings that were read for a working directory.
+type settingsRead struct {
+	at       time.Time
+	cwd      string
+	rules    protocol.Rules
+	files    *config.Settings
+	dirs     config.Dirs
+	problems []config.Problem
+}
+
+// justRead is how long what the start has read counts: who starts troupe and changes a setting
+// before the first command finds it changed.
+const justRead = 100 * time.Millisecond
+
+// loadSettings reads what counts for a session of a working directory, but what the start has
+// just read.
 func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte, child *link.ChildSpec) (*config.Settings, config.Dirs, []config.Problem, error) {
+	if r := h.atStart.Swap(nil); r != nil && r.cwd == cwd && r.rules == rules && own == nil && child == nil && time.Since(r.at) < justRead {
+		return r.files, r.dirs, r.problems, nil
+	}
 	policy := config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}
 	if child != nil {
 		policy.Above = &child.Trust
@@ -127,9 +145,13 @@ func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared
 // that it does not begin: a setting, or what a model costs. Without a default session
 // it is only settings.
 func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
-	files, _, _, err := h.loadSettings(h.Default.Cwd, rules, nil, nil)
-	if err != nil || noDefault || files.Task.Budget.Limits.None() {
+	files, dirs, problems, err := h.loadSettings(h.Default.Cwd, rules, nil, nil)
+	if err != nil || noDefault {
 		return err
+	}
+	h.atStart.Store(&settingsRead{time.Now(), h.Default.Cwd, rules, files, dirs, problems})
+	if files.Task.Budget.Limits.None() {
+		return nil
 	}
 	w, failed := newWorkspace(h, h.Default, rules, tools.NewProcs(h.Guard))
 	if failed != nil {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync"
 	"time"
 )
@@ -44,12 +43,13 @@ func (a *askedAgain) Read(p []byte) (int, error) {
 // tuneGC has every collection look at what lives, from now on.
 func tuneGC() {
 	debug.SetGCPercent(gcSeldom)
-	lookAfterGC(&gcTuner{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, now: gcSeldom})
+	lookAfterGC(&gcTuner{now: gcSeldom, much: gcMuch})
 }
 
 type gcTuner struct {
-	live []metrics.Sample
-	now  int // percent
+	stats runtime.MemStats
+	now   int    // percent
+	much  uint64 // bytes
 }
 
 // lookAfterGC looks when the next collection is over, and after each one that follows: that
@@ -62,10 +62,13 @@ func lookAfterGC(t *gcTuner) {
 	}, t)
 }
 
+// look sets the percentage by what lived when the last collection was over: the size of the
+// heap at which the next begins is that and so many percent of it. (runtime/metrics says it
+// without arithmetic, and sorts its names at every start.)
 func (t *gcTuner) look() {
-	metrics.Read(t.live)
+	runtime.ReadMemStats(&t.stats)
 	want := gcSeldom
-	if t.live[0].Value.Kind() == metrics.KindUint64 && t.live[0].Value.Uint64() > gcMuch {
+	if t.stats.NextGC*100/uint64(100+t.now) > t.much {
 		want = gcOften
 	}
 	if want != t.now {
