@@ -77,6 +77,7 @@ func (v View) contextEnd(part []int32, compacted bool) (end *Context, count int,
 	if compacted {
 		count++
 	}
+	part = v.contextual(part)
 	for size := 32; plain && size < len(part); size *= 8 {
 		some := part[len(part)-size:]
 		if slices.ContainsFunc(some, func(i int32) bool { return v.slots[i].kind == kindCompaction }) {
@@ -97,6 +98,22 @@ func (v View) contextEnd(part []int32, compacted bool) (end *Context, count int,
 	}
 	end = NewContext(records)
 	return end, end.Len(), nil
+}
+
+// contextual is what of a part of a branch has to be read for its context, with its first entry, which a
+// compaction may name, whatever it is: a session may have thousands of names and labels.
+func (v View) contextual(part []int32) (list []int32) {
+	for n, i := range part {
+		switch v.slots[i].kind {
+		case kindMessage, kindCompaction, kindBranchSummary, kindCustomMessage, kindContextEdit:
+			list = append(list, i)
+		default:
+			if n == 0 {
+				list = append(list, i)
+			}
+		}
+	}
+	return list
 }
 
 // countMessages counts what entries add to a context, mostly without reading
