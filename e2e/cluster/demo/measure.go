@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,6 +25,7 @@ const sessionsARound = 8
 func (d *demo) measure(ctx context.Context, rounds int) {
 	d.hop()
 	d.firstDelta()
+	d.through()
 	d.load()
 	d.silence("killed", rounds, func(n *engines.Process) { n.Kill() }, func(n *engines.Process) {
 		figures.Must(n.Start())
@@ -126,6 +131,44 @@ func (d *demo) firstDelta() {
 // until waits for an event of a kind.
 func (c *client) until(kind string) {
 	for c.next()["type"] != kind {
+	}
+}
+
+// through says how many bytes a second come at the node itself and through another one, where nobody looks into them:
+// the entries of a session with long ones, asked for again and again.
+func (d *demo) through() {
+	session, _, near, far := d.both()
+	for range 16 {
+		near.say(map[string]any{"type": "prompt", "sessionId": session, "message": "long " + strings.Repeat("words and ", 50_000)})
+		near.until("agent_settled")
+		far.until("agent_settled")
+	}
+	size, took := map[*client]int{}, map[*client]time.Duration{}
+	for range 20 {
+		for _, c := range []*client{near, far} {
+			begun := time.Now()
+			id := c.say(map[string]any{"type": "get_entries", "sessionId": session})
+			size[c] += c.skip(id)
+			took[c] += time.Since(begun)
+		}
+	}
+	rate := func(c *client) float64 { return float64(size[c]) / 1e6 / took[c].Seconds() }
+	fmt.Printf("%d MB of answers: at its node %.0f MB/s, through another %.0f MB/s\n", size[near]/1e6, rate(near), rate(far))
+}
+
+// skip reads up to the answer of a command, and says how many bytes that were.
+func (c *client) skip(id string) (n int) {
+	for answer := false; ; {
+		line, err := c.in.ReadSlice('\n')
+		n += len(line)
+		answer = answer || bytes.Contains(line[:min(len(line), 300)], []byte(`"`+id+`"`))
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			figures.Must(err)
+		case answer:
+			return n
+		}
 	}
 }
 
