@@ -96,6 +96,46 @@ func TestNodeLostInACompaction(t *testing.T) {
 	})
 }
 
+// TestNodeLostInARetryWait: a run that waited for its next attempt waits again, of the same number, and makes it; its client hears
+// the end of all that has begun, and at last that nothing goes on. A wait that was given up does not begin again.
+func TestNodeLostInARetryWait(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		t.Run(fmt.Sprint(given), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, _, nodes := nodesOf(t, "a", "b")
+				c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+				s := c.openOn("b", "client-one")
+				c.Say(s, "prompt", "~x~ fail=overloaded times=1")
+				c.pass(time.Second)
+				waits := c.Events(s, "auto_retry_start")
+				require.Len(t, waits, 1)
+				if given {
+					c.Call(t, `{"type":"abort_retry"`+at(s)+`}`)
+				}
+				w.lose("b")
+				c.pass(time.Minute)
+				text := nodes[0].lines(s)
+				settled := c.Events(s, "agent_settled")
+				require.Len(t, settled, 1)
+				open, _ := c.unended(s)
+				assert.Empty(t, open, c.Kinds(s))
+				if given {
+					assert.Len(t, c.Events(s, "auto_retry_start"), 1)
+					assert.Empty(t, nodes[0].models.Asked(), text)
+				} else {
+					again := c.Events(s, "auto_retry_start")[1]
+					assert.Equal(t, waits[0].Get("attempt").Int(), again.Get("attempt").Int())
+					assert.Equal(t, "completed", settled[0].Get("outcome").Str)
+					assert.Contains(t, text, "part 0 for ~x~")
+				}
+				assert.Equal(t, 1, strings.Count(text, `"role":"user"`))
+				require.NoError(t, c.leave())
+				nodes[0].end()
+			})
+		})
+	}
+}
+
 // TestFencedKills (C7): what a session has started is ended where it finds that another node has it, and nothing is started any
 // more.
 func TestFencedKills(t *testing.T) {

@@ -16,7 +16,11 @@ type Resume struct {
 	// Interrupted says that the branch ends inside a run: after a message of the
 	// user or the result of a tool, or with calls that have none.
 	Interrupted bool
-	OpenCalls   []OpenCall // in the order of the message; empty unless a run was cut
+	// Tried is how many answers in a row the branch ends with that were taken out of the context, since their
+	// request was to be made again, and was not answered: it was waited for that, or for a summary. 0 where an entry
+	// says that nothing goes on any more.
+	Tried     int
+	OpenCalls []OpenCall // in the order of the message; empty unless a run was cut
 	// Answer is the message with the open calls; nil if there are none.
 	Answer *AssistantMessage
 	// Results are those that the calls of the last answer have, in the order of the file.

@@ -60,10 +60,42 @@ func (v View) last(r *protocol.Resume) error {
 			r.Interrupted = true
 		default:
 			r.Interrupted = len(r.OpenCalls) > 0
+			r.Tried, err = v.tried()
 		}
-		return nil
+		return err
 	}
 	return nil
+}
+
+// tried counts the answers that the branch ends with and that were taken out of the context.
+func (v View) tried() (n int, err error) {
+	out := map[string]bool{}
+	for i := v.leaf; i != none; i = v.slots[i].parent {
+		s := &v.slots[i]
+		switch {
+		case s.kind == kindMessage && s.role == roleBashExecution:
+		case s.kind == kindMessage && (s.role != roleAssistant || !out[v.id(i)]):
+			return n, nil
+		case s.kind == kindMessage:
+			n++
+		case s.kind == kindContextEdit || s.kind == kindTroupe:
+			r, err := v.record(i)
+			if err != nil {
+				return 0, err
+			}
+			switch e := r.Entry.(type) {
+			case protocol.ContextEdit:
+				if _, later := out[e.TargetID]; !later {
+					out[e.TargetID] = e.Omits()
+				}
+			case protocol.Custom:
+				if e.CustomType == protocol.CustomInterrupted {
+					return n, nil
+				}
+			}
+		}
+	}
+	return n, nil
 }
 
 // contextEnd builds the end of a context, back to an answer that says how large

@@ -320,3 +320,35 @@ func TestStateOfEveryPrefix(t *testing.T) {
 		}
 	}
 }
+
+// A branch that ends with answers that were taken out, since their request is made again, says how many these are,
+// until a message comes or an entry says that nothing goes on.
+func TestStateTried(t *testing.T) {
+	l := store.NewLog(nil, "", header(), options())
+	tried := func() int {
+		s, err := l.View().State()
+		require.NoError(t, err)
+		return s.Tried
+	}
+	fails := func() {
+		id := add(t, l, answer("failed"))[0]
+		assert.Zero(t, tried(), "it stands")
+		add(t, l, protocol.ContextEdit{TargetID: id})
+	}
+	interrupted := protocol.Custom{CustomType: protocol.CustomInterrupted, Data: json.RawMessage(`{}`)}
+	add(t, l, user("x"))
+	fails()
+	require.Equal(t, 1, tried())
+	add(t, l, protocol.Custom{CustomType: protocol.CustomFailover, Data: json.RawMessage(`{}`)})
+	id := add(t, l, answer("failed"))[0]
+	add(t, l, protocol.ContextEdit{TargetID: id})
+	require.Equal(t, 2, tried())
+	add(t, l, interrupted)
+	require.Zero(t, tried())
+	add(t, l, user("y"))
+	require.Zero(t, tried())
+	fails()
+	require.Equal(t, 1, tried())
+	add(t, l, answer("done"))
+	require.Zero(t, tried())
+}

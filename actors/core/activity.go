@@ -67,8 +67,9 @@ type retrying struct {
 	step
 	number    int // of the retry, from 1
 	failure   *protocol.StreamError
-	summary   *compacting // what asked for a summary; nil if it was an answer that failed
-	announced bool        // clients have been told how long it takes
+	summary   *compacting                  // what asked for a summary; nil if it was an answer that failed
+	announced bool                         // clients have been told how long it takes
+	note      *protocol.CustomMessageEntry // what the model is told with the next attempt; nil for nothing
 }
 
 // compacting: a model summarises older history, to put the summary in its

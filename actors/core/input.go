@@ -531,7 +531,10 @@ type Settings struct {
 	// Retained says that the session stays when nobody listens: calls that clients were
 	// asked about wait for an answer over the end of the process, see [AskAgain].
 	Retained bool
-	Project  protocol.ProjectTrust
+	// FailsOver says that another process goes on with what its log ends with: where nothing goes on
+	// the log says so.
+	FailsOver bool
+	Project   protocol.ProjectTrust
 }
 
 // Modes are what clients can change of how the machine works.

@@ -82,6 +82,7 @@ type conversation struct {
 	keys      keyring
 	fired     map[string]int // stream rules, and the turn in which each fired
 	headless  bool           // not even what a session begins with could be written
+	omitted   bool           // the last answer was taken out, since its request is made again
 	cutOff
 
 	children   children
@@ -105,6 +106,8 @@ type queues struct {
 // cutOff is what an earlier life has left to do.
 type cutOff struct {
 	lost     *Failover                  // with which the run ended that is to go on; nil for none
+	tried    int                        // how often its request had been made in vain, when it was to be made again
+	failure  string                     // the last time
 	leftOpen *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
 }
 
@@ -444,6 +447,9 @@ func (m *Machine) add(a Append) string {
 		meta := protocol.EntryMeta{ID: a.ID, ParentID: m.identity.LeafID, Timestamp: protocol.FormatTime(m.now)}
 		m.emit(protocol.EntryAppended{Entry: protocol.Record{EntryMeta: meta, Entry: a.Entry}})
 	default: // its event shows it, or nothing does
+	}
+	if e, is := a.Entry.(protocol.MessageEntry); is && e.Message.Role() != protocol.RoleBashExecution {
+		m.omitted = false
 	}
 	m.identity.LeafID = a.ID
 	if !isCustom && (m.identity.ShownLeaf != "" || m.size.Messages > 0) {

@@ -47,10 +47,11 @@ func (in Restored) apply(m *Machine) {
 		m.keepAsked(in.Session)
 		return
 	}
-	if f := in.Failover; f != nil && in.Session.Interrupted && !f.Stop && m.model != nil && !m.model.Missing {
+	if f := in.Failover; f != nil && (in.Session.Interrupted || in.Session.Tried > 0) && !f.Stop && m.model != nil && !m.model.Missing {
 		m.failedOver(in.Session, *f)
 		return
 	}
+	m.endOmitted()
 	results, note := m.finishBranch(in.Session)
 	if m.headless = in.Session.LeafID == ""; in.Carryover == nil || m.set.Child != nil {
 		m.writeHead()
@@ -102,6 +103,18 @@ func (m *Machine) failedOver(to Loaded, f Failover) {
 		return
 	}
 	m.lost = &f
+	if last, is := to.Last.(*protocol.AssistantMessage); is && to.Tried > 0 {
+		m.tried, m.failure = to.Tried, last.ErrorMessage
+	}
+}
+
+// endOmitted says in the log that a request is not made again of which the answer was taken out, where another process
+// would do that.
+func (m *Machine) endOmitted() {
+	if m.omitted && m.set.FailsOver {
+		m.omitted = false
+		m.append(protocol.Custom{CustomType: protocol.CustomInterrupted, Data: json.RawMessage(`{"reason":"not tried again"}`)})
+	}
 }
 
 // What calls return that were cut off with their node.
@@ -128,7 +141,12 @@ func (m *Machine) askLost() {
 	if lost.Cwd != "" || lost.Saved {
 		c.note = noteToModel("failover", note)
 	}
-	m.startRun(c)
+	if m.tried == 0 || !m.AutoRetry {
+		m.startRun(c)
+		return
+	}
+	m.work.unsettled, m.work.retries = true, retries{made: m.tried - 1, since: m.now}
+	m.scheduleRetry(&m.work.retries, &retrying{failure: protocol.ErrorServer.Errorf("%s", m.failure), note: c.note})
 }
 
 // AsksAgain says whether there is anything to be asked again, or to go on with.
@@ -270,7 +288,7 @@ func (m *Machine) load(to Loaded) {
 	}
 	m.conversation = conversation{
 		identity: to.Identity, given: given{to.Name, loadTodos(to.Todos), to.Limits}, size: to.Context, openCalls: to.OpenCalls,
-		keys: keyring{to.Keys}, fired: map[string]int{},
+		keys: keyring{to.Keys}, fired: map[string]int{}, omitted: to.Tried > 0,
 	}
 	m.queueIDs = max(m.queueIDs, to.LastQueueID)
 	for _, name := range to.Rules {

@@ -65,7 +65,7 @@ func (in RetryDue) apply(m *Machine) {
 		m.emit(protocol.SummarizationRetryAttempt{Attempt: a.number, MaxAttempts: m.set.MaxRetries})
 		m.summarise(a.summary)
 	default:
-		m.startRun(cause{})
+		m.startRun(cause{note: a.note})
 	}
 }
 

@@ -103,6 +103,8 @@ func scriptSettings(t *testing.T, d *datadriven.TestData) Settings {
 			}
 		case "refuse":
 			set.Extensions.Refuse = "The gate is not there."
+		case "fails-over":
+			set.FailsOver = true
 		case "parallel":
 			set.Rules.ParallelTools = true
 		case "reminders":

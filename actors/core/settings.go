@@ -128,6 +128,7 @@ func (m *Machine) reloadResources(c Command) {
 // apply takes on new settings. What clients have chosen stays chosen.
 func (in Reconfigured) apply(m *Machine) {
 	was := m.set.Extensions.Tools
+	in.Settings.Retained, in.Settings.FailsOver = m.set.Retained, m.set.FailsOver // which no setting says
 	m.set = in.Settings
 	m.extensionsChanged(was)
 	m.limitsChanged(in.Spent)

@@ -256,6 +256,7 @@ func (m *Machine) omit(id string, tokens int64) {
 	m.size.Messages--
 	m.size.Tokens -= tokens
 	m.append(protocol.ContextEdit{TargetID: id})
+	m.omitted = true
 }
 
 // announceSettled says that nothing more follows by itself.
@@ -264,6 +265,7 @@ func (m *Machine) announceSettled(outcome string) {
 	if !m.work.unsettled {
 		return
 	}
+	m.endOmitted()
 	m.emit(protocol.AgentSettled{Aborted: outcome == aborted, Outcome: outcome, RunID: m.work.lastRun, Submission: m.submission.is})
 	m.work.unsettled = false
 }

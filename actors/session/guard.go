@@ -198,7 +198,7 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 // restored is the first input of a machine: what the log says, and what its
 // predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
-	settings.Retained = d.spec.Retain
+	settings.Retained, settings.FailsOver = d.spec.Retain, keptBy(d.file.Log) != nil
 	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover()}
 }
 

@@ -73,8 +73,35 @@ func Resume(file []protocol.Record, leaf string) protocol.Resume {
 		r.Interrupted = true
 	default:
 		r.Interrupted = len(r.OpenCalls) > 0
+		r.Tried = tried(branch)
 	}
 	return r
+}
+
+// tried counts the answers at the end of a branch that were taken out.
+func tried(branch []protocol.Record) (n int) {
+	out := map[string]bool{}
+	for _, e := range slices.Backward(branch) {
+		switch is := e.Entry.(type) {
+		case protocol.ContextEdit:
+			if _, later := out[is.TargetID]; !later {
+				out[is.TargetID] = is.Omits()
+			}
+		case protocol.Custom:
+			if is.CustomType == protocol.CustomInterrupted {
+				return n
+			}
+		case protocol.MessageEntry:
+			if _, isBash := is.Message.(*protocol.BashExecutionMessage); isBash {
+				break
+			}
+			if _, answer := is.Message.(*protocol.AssistantMessage); !answer || !out[e.ID] {
+				return n
+			}
+			n++
+		}
+	}
+	return n
 }
 
 // Branch is the entries from the root to a leaf.
