@@ -400,6 +400,20 @@ func (m *Machine) spendAnswer(msg *protocol.AssistantMessage) {
 	m.checkBudget()
 }
 
+// spendLost counts a request that was cut off with its node. What its provider has counted nobody knows: it
+// is what the model was shown.
+func (m *Machine) spendLost() {
+	if m.budget == nil {
+		return
+	}
+	var used protocol.BudgetUsed
+	usage := m.model.Price(protocol.Usage{Input: m.size.Tokens})
+	used.Spend(usage)
+	m.noteBudget(protocol.BudgetOp{Op: protocol.BudgetOpUsed, Used: &used})
+	m.spend(usage)
+	m.checkBudget()
+}
+
 // spendSummary counts what a summary has cost, if its provider said so.
 func (m *Machine) spendSummary(usage *protocol.Usage) {
 	if usage != nil && (m.budget != nil || m.draws != DrawsOwn) {

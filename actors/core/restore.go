@@ -103,6 +103,9 @@ func (m *Machine) failedOver(to Loaded, f Failover) {
 		return
 	}
 	m.lost = &f
+	if to.Interrupted && len(to.OpenCalls) == 0 {
+		m.spendLost()
+	}
 	if last, is := to.Last.(*protocol.AssistantMessage); is && to.Tried > 0 {
 		m.tried, m.failure = to.Tried, last.ErrorMessage
 	}

@@ -72,6 +72,7 @@ var mutants = []mutant{
 	{"a lease that has lapsed comes back unnoticed", "actors/cluster/beats.go", "effects = append(effects, Regained{})", "", members},
 	{"a call that was lost with its node is run again", "actors/core/restore.go", "m.answerOpenCallsAs(lostRunning, lostWaiting)", "m.openCalls = nil", laws},
 	{"a run that waits for its next attempt is lost with its node", "actors/core/restore.go", "(in.Session.Interrupted || in.Session.Tried > 0)", "in.Session.Interrupted", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
+	{"a request that was lost with its node costs nothing", "actors/core/restore.go", "\t\tm.spendLost()\n", "", stories},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"what waits for extensions runs though it was cancelled", "actors/session/fence.go", "return by == core.CancelBash{Job: work.Job}", "return false", []string{"./actors/session", "-run", "TestUnfence"}},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.busy() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},
