@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
 	"troupe/tools"
 )
@@ -134,6 +136,46 @@ func TestNodeLostInARetryWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBadLogs: a log that is damaged, or that only a newer version reads, is no session here, and not another one; nothing is claimed
+// for good by who has tried. Where its engine has it whole again, it is there.
+func TestBadLogs(t *testing.T) {
+	oneNode(t, func(t *testing.T, a *node) {
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+		opens := func() string {
+			v := a.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+id+".jsonl"))
+			if code(v) == "session_damaged" {
+				assert.Regexp(t, `record \d+ behind \d+`, v.Get("error").Str, "it says where")
+			}
+			return code(v)
+		}
+		a.way.Newer(cluster.SessionID(id), true)
+		require.Equal(t, "upgrade_needed", opens())
+		a.way.Newer(cluster.SessionID(id), false)
+		for _, suffix := range []string{"", ".mark"} {
+			require.NoError(t, a.disk.FS().Remove(copies+"/"+id+".jsonl"+suffix))
+		}
+		flip := func(r []cluster.Record) []cluster.Record {
+			r[1].Lines = slices.Clone(r[1].Lines)
+			r[1].Lines[5] ^= 1
+			return r
+		}
+		for range 2 {
+			a.way.Damage(cluster.SessionID(id), flip)
+			require.Equal(t, "session_damaged", opens())
+			require.Equal(t, "session_damaged", opens())
+			a.way.Damage(cluster.SessionID(id), flip)
+			require.Empty(t, opens())
+			a.same(id)
+			a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+			for _, suffix := range []string{"", ".mark"} {
+				require.NoError(t, a.disk.FS().Remove(copies+"/"+id+".jsonl"+suffix))
+			}
+		}
+	})
 }
 
 // TestFencedKills (C7): what a session has started is ended where it finds that another node has it, and nothing is started any

@@ -36,6 +36,8 @@ type wires struct {
 	nodes map[string]*node
 	next  [2]int // where the next wire is cut: bytes to the node, and from it; -1 for nowhere
 	open  []*wire
+
+	refuse error // every wire; nil for none
 }
 
 // Dial implements [cluster.Forwarder].
@@ -46,6 +48,9 @@ func (w *wires) Dial(_ context.Context, to cluster.Node, who cluster.Identity) (
 	w.mu.Unlock()
 	if n == nil {
 		return nil, cluster.ErrRefused
+	}
+	if w.refuse != nil {
+		return nil, w.refuse
 	}
 	c := &wire{out: newPipe(cut[0]), in: newPipe(cut[1])}
 	c.out.other, c.in.other = c.in, c.out
@@ -985,6 +990,53 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 		require.NoError(t, other.leave())
 		nodes[0].end()
 	})
+}
+
+// TestNewerSession (C16, U1): a session that a newer version has written, and one whose node speaks another wire, are left alone, and
+// who asks for them is told at once that it is the version.
+func TestNewerSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, engine, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		s, other := c.openOn("b", "client-one"), c.openOn("a", "client-one")
+		for _, id := range []string{s, other} {
+			c.run(id, "~x~ one")
+			c.Call(t, `{"type":"close_session"`+at(id)+`}`)
+		}
+		for _, id := range []string{s, other} {
+			engine.Newer(cluster.SessionID(id), true)
+			tail := nodes[0].length(id)
+			for i, command := range []string{"attach", "get_messages"} {
+				asked := time.Now()
+				v := c.asks(fmt.Sprint("x-u", i, id), command, id)
+				assert.Equal(t, "upgrade_needed", code(v), v.Raw)
+				assert.Less(t, time.Since(asked), time.Second)
+			}
+			assert.Equal(t, tail, nodes[0].length(id), "nobody has claimed it")
+			engine.Newer(cluster.SessionID(id), false)
+			require.True(t, c.asks("x-b"+id, "attach", id).Get("success").Bool())
+			c.Call(t, `{"type":"close_session"`+at(id)+`}`)
+		}
+		w.cutAll()
+		w.refuse = cluster.ErrUpgrade
+		asked := time.Now()
+		v := c.asks("x-v", "attach", s)
+		assert.Equal(t, "upgrade_needed", code(v), v.Raw)
+		assert.Less(t, time.Since(asked), time.Second)
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
+// length is how many records the engine has of a session.
+func (n *node) length(id string) (records int) {
+	n.way.Damage(cluster.SessionID(id), func(r []cluster.Record) []cluster.Record {
+		records = len(r)
+		return r
+	})
+	return records
 }
 
 // asks asks something about a session.

@@ -268,12 +268,12 @@ var codeDocs = map[Code]string{
 	CodeProvider:         "The model's provider failed.",
 
 	CodeSessionUnavailable: "In a cluster: no node has the session at the moment, or its node was lost while it was at the command, which may have been carried out. `data.retryAfterMs` says when to ask again; the same id does nothing twice, if the client has named itself.",
-	CodeSessionMoved:       "The session belongs to a cluster, `data.cluster`, as `data.id`: its file here is a copy.",
+	CodeSessionMoved:       "The session belongs to a cluster, as `data.id`: its file here is a copy.",
 	CodeSessionDamaged:     "The session's log is not whole: what is good of it can be read.",
 	CodeNodeLost:           "The session's working directory is on a node, `data.node`, that does not answer; it was last heard of at `data.since`. The command has waited for it. `troupe cluster export` has what was said.",
 	CodeNowhere:            "No node of the cluster has what the session wants; the sentence says what is missing.",
 	CodeNotHere:            "Between the nodes of a cluster: another one has the session.",
-	CodeUpgradeNeeded:      "The session was written by a newer version than this node's.",
+	CodeUpgradeNeeded:      "The session was written by a newer version than this node's, or its node is of a version that speaks to nodes in another way.",
 	CodeInternal:           "A fault of ours; the session lives on.",
 }
 

@@ -57,6 +57,13 @@ func (r *relay) connected(c actor.Context, m connected) {
 	if m.err != nil {
 		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("no wire to the node of a session")
 		delete(r.nodes, m.node)
+		if errors.Is(m.err, cluster.ErrUpgrade) {
+			for _, s := range r.sessions {
+				if s.at == n {
+					r.unlocated(c, s, m.err)
+				}
+			}
+		}
 		r.without(c, n)
 		return
 	}

@@ -326,6 +326,9 @@ func (r *relay) unlocated(c actor.Context, s *session, why error) {
 	case errors.As(why, &answered):
 		r.refuseAll(c, s, answered)
 		r.waitFor(c, s, why)
+	case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade): // which no waiting changes
+		r.refuseAll(c, s, protocol.CodeUpgradeNeeded.Errorf("%s", sentence(why)))
+		r.waitFor(c, s, why)
 	case r.side.inner:
 		r.giveUp(c, s, protocol.CodeNotHere.Errorf("The session is not here: %s", sentence(why)))
 	default:

@@ -252,6 +252,8 @@ func keptError(id string, err error) *protocol.Error {
 		return protocol.CodeNotHere.Errorf("Session %s is on another node", id)
 	case errors.Is(err, cluster.ErrNowhere):
 		return protocol.CodeNowhere.Errorf("Session %s cannot be opened here: %s", id, err)
+	case errors.Is(err, cluster.ErrNewer):
+		return protocol.CodeUpgradeNeeded.Errorf("Session %s: %s", id, err)
 	case errors.Is(err, cluster.ErrDamaged):
 		return protocol.CodeSessionDamaged.Errorf("Session %s: %s", id, err)
 	case errors.Is(err, cluster.ErrInUse), errors.Is(err, store.ErrInUse):

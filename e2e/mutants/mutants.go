@@ -73,6 +73,7 @@ var mutants = []mutant{
 	{"a call that was lost with its node is run again", "actors/core/restore.go", "m.answerOpenCallsAs(lostRunning, lostWaiting)", "m.openCalls = nil", laws},
 	{"a run that waits for its next attempt is lost with its node", "actors/core/restore.go", "(in.Session.Interrupted || in.Session.Tried > 0)", "in.Session.Interrupted", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"a request that was lost with its node costs nothing", "actors/core/restore.go", "\t\tm.spendLost()\n", "", stories},
+	{"who asks for what a newer version has written asks again and again", "actors/relay/relay.go", "case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade):", "case false:", []string{"./actors", "-run", "TestNewerSession"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"what waits for extensions runs though it was cancelled", "actors/session/fence.go", "return by == core.CancelBash{Job: work.Job}", "return false", []string{"./actors/session", "-run", "TestUnfence"}},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.busy() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},

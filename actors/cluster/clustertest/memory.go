@@ -29,6 +29,7 @@ type servers struct {
 	nodes  map[string]cluster.Node
 	index  map[cluster.SessionID][]byte
 	still  time.Time // until when it stands still
+	newer  map[cluster.SessionID]bool
 }
 
 // Memory is an engine in memory, as one node sees it. It is safe for concurrent use.
@@ -53,7 +54,7 @@ const (
 // New is an empty engine of which that many calls of 100 go wrong, drawn by seed.
 func New(seed uint64, faults int) *Memory {
 	s := &servers{rand: rand.New(rand.NewPCG(seed, 21)), faults: faults, logs: map[cluster.SessionID][]cluster.Record{},
-		nodes: map[string]cluster.Node{}, index: map[cluster.SessionID][]byte{}}
+		nodes: map[string]cluster.Node{}, index: map[cluster.SessionID][]byte{}, newer: map[cluster.SessionID]bool{}}
 	return s.client()
 }
 
@@ -114,6 +115,23 @@ func (c *Memory) Damage(id cluster.SessionID, how func([]cluster.Record) []clust
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.s.logs[id] = how(slices.Clone(c.s.logs[id]))
+}
+
+// Newer has a session be one that a newer version has written, or no more: none of its records can be read.
+func (c *Memory) Newer(id cluster.SessionID, is bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.newer[id] = is
+}
+
+// readable fails with ErrNewer for what this version does not read.
+func (s *servers) readable(id cluster.SessionID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newer[id] {
+		return cluster.ErrNewer
+	}
+	return nil
 }
 
 // Close does nothing.
@@ -246,7 +264,7 @@ func (c *Memory) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record
 		r = c.s.logs[id][n]
 	}
 	c.s.mu.Unlock()
-	return r, c.answer(ctx)
+	return r, cmp.Or(c.answer(ctx), c.s.readable(id))
 }
 
 // Sources is that of [cluster.Log].
@@ -261,6 +279,9 @@ func (c *Memory) Read(ctx context.Context, id cluster.SessionID, after, to clust
 		return err
 	}
 	s := c.s
+	if err := s.readable(id); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	log := s.logs[id]
 	s.mu.Unlock()
