@@ -25,6 +25,7 @@ func Suite(t *testing.T, open func(t *testing.T) cluster.Engine) {
 		"Writers":  suiteWriters,
 		"Claims":   suiteClaims,
 		"Parts":    suiteParts,
+		"Unknown":  suiteUnknown,
 		"List":     suiteList,
 		"Trim":     suiteTrim,
 		"Registry": suiteRegistry,
@@ -244,6 +245,33 @@ func suiteParts(t *testing.T, open func(*testing.T) cluster.Engine) {
 	require.Len(t, got, 2)
 	assert.True(t, bytes.Equal(entry, got[0]))
 	assert.Equal(t, "short", string(got[1]))
+}
+
+// suiteUnknown (C16): a record of a kind that this version does not know, which a newer one has written in the same format, is kept
+// and skipped: the chain goes over it, its keys count, and none of its text is an entry. The session is claimed and goes on behind it.
+func suiteUnknown(t *testing.T, open func(*testing.T) cluster.Engine) {
+	e, id := open(t), fresh()
+	w := claimed(t, e, id, "a")
+	_, err := w.Append(t.Context(), []byte("one\n"), nil)
+	require.NoError(t, err)
+	at, text := w.Mark(), []byte(`{"of":"a newer version"}`)
+	seq, err := e.Append(t.Context(), id, at.Seq, cluster.Record{Kind: "kind-of-tomorrow", Prev: at.Seq, Epoch: at.Epoch, N: at.N + 1, Node: "a", Boot: "a-boot",
+		Keys: []string{"c/new"}, Lines: text, Sum: crc64.Update(at.Sum, crc64.MakeTable(crc64.ECMA), text)})
+	require.NoError(t, err)
+	w = claimed(t, e, id, "b")
+	_, err = w.Append(t.Context(), []byte("two\n"), nil)
+	require.NoError(t, err)
+	records := whole(t, open(t), id)
+	require.Len(t, records, 5)
+	assert.Equal(t, []any{cluster.Kind("kind-of-tomorrow"), string(text), seq}, []any{records[2].Kind, string(records[2].Lines), records[2].Seq})
+	var keys cluster.Keys
+	var lines []byte
+	mark, err := cluster.Follow(t.Context(), e, id, cluster.Mark{}, &keys, w.Mark().Seq, func(more []byte) error {
+		lines = append(lines, more...)
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []any{"one\ntwo\n", w.Mark(), seq}, []any{string(lines), mark, keys.Find("c/new")})
 }
 
 func suiteList(t *testing.T, open func(*testing.T) cluster.Engine) {

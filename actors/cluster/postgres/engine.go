@@ -234,10 +234,10 @@ func record(row [][]byte) (cluster.Record, error) {
 	var h head
 	top, lines, found := bytes.Cut(row[1], []byte("\n"))
 	switch err := json.Unmarshal(top, &h); {
+	case h.V > cluster.Format: // whatever else is in it: that may have another shape
+		return cluster.Record{}, fmt.Errorf("%w (its format is %d)", cluster.ErrNewer, h.V)
 	case err != nil || !found:
 		return cluster.Record{}, fmt.Errorf("%w: record %s: %w", cluster.ErrDamaged, row[0], err)
-	case h.V > cluster.Format:
-		return cluster.Record{}, fmt.Errorf("%w (its format is %d)", cluster.ErrNewer, h.V)
 	}
 	h.Seq, h.Lines = cluster.Seq(number(row[0])), lines
 	return h.Record, nil
